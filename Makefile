@@ -1,0 +1,61 @@
+# Shoal. `make help` lists what there is.
+
+GO       ?= go
+BIN      := bin
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS  := -s -w -X shoal/internal/version.stamp=$(VERSION)
+TARGETS  := linux/amd64 linux/arm64 windows/amd64 darwin/arm64
+LINT     := $(BIN)/golangci-lint
+LINT_VERSION := v2.12.2
+FUZZTIME ?= 10s
+
+.PHONY: help build test race lint fuzz bench check cross vet fmt generate size churn bench-crawl
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+build: ## bin/shoal and bin/shoal-peer, stripped and stamped
+	CGO_ENABLED=0 $(GO) build -trimpath -tags minimal -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+test: ## all tests (under 5 minutes on 2 cores)
+	$(GO) test ./...
+
+race: ## all tests under the race detector
+	$(GO) test -race -timeout 25m ./...
+
+vet: ## go vet
+	$(GO) vet ./...
+
+fmt: ## fail where gofmt would change something
+	@out=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+
+$(LINT):
+	GOBIN=$(abspath $(BIN)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+lint: $(LINT) ## golangci-lint with .golangci.yml
+	GOLANGCI_LINT_CACHE=$(abspath $(BIN))/lint-cache $(LINT) run ./...
+
+fuzz: ## each fuzz target for FUZZTIME (default 10s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; done; done
+
+bench: ## benchmarks with allocations, each beside its baseline
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+cross: ## compile for every system that volunteers have
+	@set -e; for t in $(TARGETS); do echo "build $$t"; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build ./...; done
+
+size: build ## fail where a stripped binary is over its limit
+	@./.ci/size $(BIN)/shoal 45 $(BIN)/shoal-peer 38
+
+generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
+	$(GO) generate ./...
+
+check: fmt vet lint cross size test ## what CI runs on every change
+
+bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian package; colly is fetched)
+	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl
+
+churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (11 minutes)
+	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 20m -v -run 'TestChurn$$' ./cmd/shoal

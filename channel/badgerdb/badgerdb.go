@@ -1,0 +1,387 @@
+// Package badgerdb is the channel database of a single manager: Badger, in a folder. It keeps channels, Web hosts, the hosts that crawls
+// discovered, how far the archives' feeds have been taken in, and the strategy's state. It is not for pages (manager/archive), nor for
+// deciding anything; what it does is what channel/storetest asks of every channel database.
+//
+// Invariants:
+//
+//   - What a write has acknowledged survives kill -9 and power loss: every commit is synced before the caller hears of it. Writers that
+//     come at the same time share one commit.
+//   - A write happens whole or not at all; an import of any size too.
+//   - After a commit or sync that failed nothing more is written until the database is opened again, since nobody can tell what the disk
+//     holds; reading goes on.
+//   - Every stored value begins with a version byte; a folder of a newer schema is refused.
+//
+// What is read of every channel when the manager starts is kept apart from what is read of one, and small enough to lie in the index
+// rather than in the value log. Times are kept to the millisecond.
+package badgerdb
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// What Open and writes fail with, beside the errors of package channel.
+var (
+	ErrLocked       = errors.New("badgerdb: data folder is in use")
+	ErrUnreadable   = errors.New("badgerdb: data folder cannot be used")
+	ErrDamaged      = errors.New("badgerdb: channel database is damaged")
+	ErrNewer        = errors.New("badgerdb: channel database is of a newer version")
+	ErrOtherNetwork = errors.New("badgerdb: channel database belongs to another network")
+	ErrDiskFull     = errors.New("badgerdb: disk is nearly full")
+	ErrBroken       = errors.New("badgerdb: an earlier write failed")
+	ErrClosed       = errors.New("badgerdb: closed")
+	ErrTooLarge     = errors.New("badgerdb: too much for one write")
+)
+
+// Config of a database.
+type Config struct {
+	// Dir is the folder, made if missing.
+	Dir string
+	// Network is the network's root public key. A folder belongs to the network that first opened it. Zero: any.
+	Network [32]byte
+	// MinFree is how many bytes must be free on the disk for a write to be tried, since Badger cannot survive a full one. Default 128
+	// MiB; zero: no check.
+	MinFree int64
+	// GCEvery is how often the value log is searched for space to give back. Default 5 minutes; zero: never.
+	GCEvery time.Duration
+	// Log takes what Badger has to say, and failures of the background work. Nil: nothing is logged.
+	Log *slog.Logger
+}
+
+// Default gives the configuration for a folder.
+func Default(dir string) Config {
+	return Config{Dir: dir, MinFree: 128 << 20, GCEvery: 5 * time.Minute}
+}
+
+// Validate names the first bad field.
+func (c Config) Validate() error {
+	switch {
+	case c.Dir == "":
+		return errors.New("badgerdb: no folder given")
+	case c.MinFree < 0 || c.GCEvery < 0:
+		return fmt.Errorf("badgerdb: negative MinFree %d or GCEvery %v", c.MinFree, c.GCEvery)
+	}
+	return nil
+}
+
+// DB is an open channel database. Its methods may be called by several goroutines.
+type DB struct {
+	cfg Config
+	b   *badger.DB
+	log *slog.Logger
+
+	ops  chan *op
+	stop chan struct{}  // closed by Close
+	done sync.WaitGroup // committer and garbage collection
+
+	mu      sync.RWMutex // of closed; held while a write waits for its place
+	closed  bool
+	readers sync.WaitGroup
+
+	blobs sync.Mutex // held while a state is written
+
+	stagedMu sync.RWMutex
+	staged   ranges // ids of channels being imported: stored, not yet there
+
+	broken   error                  // owned by the committer
+	unsynced *atomic.Pointer[error] // a sync that failed inside Badger, which only logs it
+
+	fail func(stage string) error // for tests: fails a commit or a sync
+}
+
+// Open opens the database in cfg.Dir, or makes one.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	log := cfg.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	if err := prepare(cfg.Dir); err != nil {
+		return nil, err
+	}
+	if err := checkTables(cfg.Dir); err != nil {
+		return nil, explain(cfg.Dir, err)
+	}
+	unsynced := new(atomic.Pointer[error])
+	b, err := openBadger(badgerOptions(cfg.Dir, badgerLog{log, unsynced}))
+	if err != nil {
+		return nil, explain(cfg.Dir, err)
+	}
+	db := &DB{cfg: cfg, b: b, log: log, unsynced: unsynced, ops: make(chan *op, maxGroup), stop: make(chan struct{})}
+	if err := db.start(ctx); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return db, nil
+}
+
+func (db *DB) start(ctx context.Context) error {
+	if err := db.loadMeta(); err != nil {
+		return err
+	}
+	db.done.Add(1)
+	go func() {
+		defer db.done.Done()
+		db.commitLoop()
+	}()
+	if err := db.dropStaged(ctx, nil); err != nil { // of an import that was cut short
+		return errors.Join(fmt.Errorf("undo an import that was cut short: %w", err), db.halt())
+	}
+	if db.cfg.GCEvery > 0 {
+		db.done.Add(1)
+		go func() {
+			defer db.done.Done()
+			db.collect()
+		}()
+	}
+	return nil
+}
+
+// halt stops the committer and what runs beside it.
+func (db *DB) halt() error {
+	db.mu.Lock()
+	already := db.closed
+	db.closed = true
+	db.mu.Unlock()
+	if already {
+		return ErrClosed
+	}
+	close(db.stop)
+	db.done.Wait()
+	db.readers.Wait()
+	return nil
+}
+
+// Close ends what runs and closes the folder. Writes that were accepted are finished.
+func (db *DB) Close() error {
+	if db.halt() != nil {
+		return nil
+	}
+	// Closing writes through mapped memory, where a full disk ends the process. All that counts is in the write-ahead log, as after a crash.
+	if free, ok := freeBytes(db.cfg.Dir); ok && free < closeRoom {
+		return fmt.Errorf("%w: %s has %d MiB left; nothing is lost, but make room before the next start", ErrDiskFull, db.cfg.Dir, free>>20)
+	}
+	if err := db.b.Close(); err != nil {
+		return fmt.Errorf("close channel database in %s: %w", db.cfg.Dir, err)
+	}
+	return nil
+}
+
+const closeRoom = 32 << 20 // two memory tables and what comes with them
+
+// badgerOptions keep memory small: about 53 MB heap for 3 million records, where the defaults peak at 1.4 GB.
+func badgerOptions(dir string, log badger.Logger) badger.Options {
+	o := badger.DefaultOptions(dir).
+		WithLogger(log).
+		WithMemTableSize(8 << 20).WithNumMemtables(2).WithNumCompactors(2).
+		WithBlockCacheSize(0).WithCompression(options.None).WithChecksumVerificationMode(options.OnBlockRead).
+		WithBaseTableSize(1 << 20).
+		WithDetectConflicts(false). // there is one writer
+		WithValueThreshold(inlineValue).WithValueLogFileSize(64 << 20).
+		WithSyncWrites(true).     // what garbage collection moves too, before it deletes the original
+		WithMetricsEnabled(false) // Badger's are global
+	o.TableSizeMultiplier = 1
+	return o
+}
+
+// inlineValue is the size from which values go to the value log.
+const inlineValue = 64
+
+// openBadger turns Badger's panics over damaged files into errors.
+func openBadger(o badger.Options) (b *badger.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			b, err = nil, fmt.Errorf("%w: %v", ErrDamaged, p)
+		}
+	}()
+	return badger.Open(o)
+}
+
+// prepare makes the folder and finds out what is wrong with it before Badger does, in words of its own.
+func prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return explain(dir, err)
+	}
+	probe := filepath.Join(dir, ".writable")
+	if err := os.WriteFile(probe, nil, 0o600); err != nil {
+		return explain(dir, err)
+	}
+	if err := os.Remove(probe); err != nil {
+		return explain(dir, err)
+	}
+	return nil
+}
+
+// explain says what happened to a folder, and what to do.
+func explain(dir string, err error) error {
+	msg := err.Error()
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: %s: make room (%w)", ErrDiskFull, dir, err)
+	case strings.Contains(msg, "acquire directory lock"), strings.Contains(msg, "Another process is using"), strings.Contains(msg, "Cannot open pid lock file"):
+		return fmt.Errorf("%w: %s is open in another process: stop that one, or choose another data folder with --data", ErrLocked, dir)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: no permission to read and write %s: give the folder to the user that runs this, or choose another (%w)", ErrUnreadable, dir, err)
+	case errors.Is(err, ErrDamaged), strings.Contains(msg, "anifest"), strings.Contains(msg, "MANIFEST"), strings.Contains(msg, "checksum"), strings.Contains(msg, "table"):
+		return fmt.Errorf("%w: %s: restore the folder from a backup, or move it away and import the channels again (%w)", ErrDamaged, dir, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnreadable, dir, err)
+}
+
+// badgerLog passes on what matters: Badger's info is about every table it writes.
+type badgerLog struct {
+	log      *slog.Logger
+	unsynced *atomic.Pointer[error]
+}
+
+// Errorf also catches the one error that Badger (value.go, valueLog.write) neither returns nor acts upon, and on which durability hangs.
+func (l badgerLog) Errorf(format string, args ...any) {
+	msg := strings.TrimSpace(fmt.Sprintf(format, args...))
+	l.log.Error("badger: " + msg)
+	if strings.Contains(format, "curlf sync") {
+		err := errors.New(msg)
+		l.unsynced.Store(&err)
+	}
+}
+
+func (l badgerLog) Warningf(format string, args ...any) {
+	l.log.Warn("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (l badgerLog) Infof(string, ...any)  {}
+func (l badgerLog) Debugf(string, ...any) {}
+
+// collect gives back the space of values that were replaced.
+func (db *DB) collect() {
+	t := time.NewTicker(db.cfg.GCEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-db.stop:
+			return
+		case <-t.C:
+		}
+		if err := db.GC(); err != nil {
+			db.log.Error("value log not cleaned", "dir", db.cfg.Dir, "err", err)
+		}
+	}
+}
+
+// discardRatio is the share of a value log file that must be dead for it to be written anew.
+const discardRatio = .5
+
+// GC cleans the value log until there is nothing worth it. It runs by itself every Config.GCEvery.
+func (db *DB) GC() error {
+	for {
+		select {
+		case <-db.stop:
+			return nil
+		default:
+		}
+		if free, ok := freeBytes(db.cfg.Dir); ok && free < db.cfg.MinFree {
+			return fmt.Errorf("%w: %s has %d MiB left", ErrDiskFull, db.cfg.Dir, free>>20)
+		}
+		switch err := db.b.RunValueLogGC(discardRatio); {
+		case errors.Is(err, badger.ErrNoRewrite), errors.Is(err, badger.ErrRejected):
+			return nil
+		case err != nil:
+			return fmt.Errorf("clean value log: %w", err)
+		}
+	}
+}
+
+// Meta keys.
+const (
+	metaSchema  = "schema"
+	metaNetwork = "network"
+	metaEpoch   = "epoch"
+	metaNext    = "next"
+	metaImport  = "import"
+	metaFound   = "found" // number of candidates
+)
+
+// schema is the version of the layout. migrations[i] leads from version i+1 to i+2.
+const schema = 1
+
+var migrations = [schema - 1]func(*tx) error{}
+
+// loadMeta reads, or lays down, what the database says of itself. It runs before the committer does.
+func (db *DB) loadMeta() error {
+	t := newTx(db.b)
+	defer t.discard()
+	version, err := t.metaUint(metaSchema)
+	if err != nil {
+		return err
+	}
+	switch {
+	case version == 0:
+		t.putMetaUint(metaSchema, schema)
+	case version > schema:
+		return fmt.Errorf("%w: %s has version %d, this program knows up to %d: use the newer program that wrote it, or export the channels there and import them here",
+			ErrNewer, db.cfg.Dir, version, schema)
+	default:
+		for v := version; v < schema; v++ {
+			if err := migrations[v-1](t); err != nil {
+				return fmt.Errorf("bring %s from version %d to %d: %w", db.cfg.Dir, v, v+1, err)
+			}
+			t.putMetaUint(metaSchema, v+1)
+		}
+	}
+	if err := db.checkNetwork(t); err != nil {
+		return err
+	}
+	if db.staged, err = notedRanges(t); err != nil {
+		return err
+	}
+	t.accept()
+	return db.commit(t)
+}
+
+func (db *DB) checkNetwork(t *tx) error {
+	if db.cfg.Network == ([32]byte{}) {
+		return nil
+	}
+	raw, err := t.get(metaKey(metaNetwork))
+	if err != nil {
+		return err
+	}
+	if raw == nil {
+		t.put(metaKey(metaNetwork), append([]byte{v1}, db.cfg.Network[:]...))
+		return nil
+	}
+	if len(raw) != 33 || raw[0] != v1 {
+		return damaged("network", raw)
+	}
+	if [32]byte(raw[1:]) != db.cfg.Network {
+		return fmt.Errorf("%w: %s is of network %s, this manager's is %s: choose another data folder, or restore the key that belongs to it",
+			ErrOtherNetwork, db.cfg.Dir, hex.EncodeToString(raw[1:9]), hex.EncodeToString(db.cfg.Network[:8]))
+	}
+	return nil
+}
+
+// Take takes the channels over: from now on only writes with this epoch are accepted.
+func (db *DB) Take(ctx context.Context) (Epoch, error) {
+	var epoch uint64
+	err := db.submit(ctx, &op{run: func(t *tx) error {
+		last, err := t.metaUint(metaEpoch)
+		epoch = last + 1
+		t.putMetaUint(metaEpoch, epoch)
+		return err
+	}})
+	return Epoch(epoch), err
+}

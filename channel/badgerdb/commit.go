@@ -1,0 +1,347 @@
+package badgerdb
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"shoal/channel"
+)
+
+// Epoch is channel.Epoch.
+type Epoch = channel.Epoch
+
+// maxGroup is how many writes share a commit at most, and how many may wait for one.
+const maxGroup = 1024
+
+// op is one write: run reads and writes through t, on the committer. It happens whole or not at all.
+type op struct {
+	epoch *Epoch // nil: not checked
+	run   func(t *tx) error
+	err   error
+	done  chan struct{}
+}
+
+// write submits an op that carries an epoch.
+func (db *DB) write(ctx context.Context, e Epoch, run func(t *tx) error) error {
+	return db.submit(ctx, &op{epoch: &e, run: run})
+}
+
+// submit hands an op to the committer and waits until it is durable, or refused. ctx ends only the wait for a place in the queue: what
+// is in it will be done.
+func (db *DB) submit(ctx context.Context, o *op) error {
+	if err := db.enqueue(ctx, o); err != nil {
+		return err
+	}
+	<-o.done
+	return o.err
+}
+
+func (db *DB) enqueue(ctx context.Context, o *op) error {
+	o.done = make(chan struct{})
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	if db.closed {
+		return ErrClosed
+	}
+	select {
+	case db.ops <- o:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (db *DB) commitLoop() {
+	for {
+		var group []*op
+		select {
+		case o := <-db.ops:
+			group = append(group, o)
+		case <-db.stop:
+			select { // what was accepted is finished
+			case o := <-db.ops:
+				group = append(group, o)
+			default:
+				return
+			}
+		}
+	more:
+		for len(group) < maxGroup {
+			select {
+			case o := <-db.ops:
+				group = append(group, o)
+			default:
+				break more
+			}
+		}
+		db.doGroup(group)
+	}
+}
+
+// doGroup runs ops in order and commits them together, or in several commits if they are too much for one.
+func (db *DB) doGroup(group []*op) {
+	if err := db.ready(); err != nil {
+		for _, o := range group {
+			o.finish(err)
+		}
+		return
+	}
+	t := newTx(db.b)
+	var waiting []*op
+	flush := func() {
+		err := db.commit(t)
+		for _, o := range waiting {
+			o.finish(err)
+		}
+		waiting = waiting[:0]
+		t.discard()
+	}
+	for _, o := range group {
+		if err := db.runOp(o, t); err != nil {
+			t.reject()
+			o.finish(err)
+			continue
+		}
+		if !t.fits(db.b) && len(waiting) > 0 {
+			flush()
+			t = t.renew(db.b)
+		}
+		if !t.fits(db.b) {
+			o.finish(fmt.Errorf("%w: %d records", ErrTooLarge, len(t.own)))
+			t.reject()
+			continue
+		}
+		t.accept()
+		waiting = append(waiting, o)
+	}
+	flush()
+}
+
+func (db *DB) runOp(o *op, t *tx) error {
+	if db.broken != nil {
+		return db.broken
+	}
+	if o.epoch != nil {
+		present, err := t.metaUint(metaEpoch)
+		if err != nil {
+			return err
+		}
+		if uint64(*o.epoch) != present {
+			return fmt.Errorf("%w: this one's epoch is %d, the present one %d", channel.ErrStaleEpoch, *o.epoch, present)
+		}
+	}
+	return o.run(t)
+}
+
+func (o *op) finish(err error) {
+	o.err = err
+	close(o.done)
+}
+
+// ready says whether anything may be written.
+func (db *DB) ready() error {
+	if db.broken != nil {
+		return db.broken
+	}
+	if db.cfg.MinFree == 0 {
+		return nil
+	}
+	if free, ok := freeBytes(db.cfg.Dir); ok && free < db.cfg.MinFree {
+		return fmt.Errorf("%w: %s has %d MiB left, %d MiB are needed: make room; nothing is lost, and writing goes on by itself then",
+			ErrDiskFull, db.cfg.Dir, free>>20, db.cfg.MinFree>>20)
+	}
+	return nil
+}
+
+// commit makes what t has accepted durable. If it cannot, nothing more is written.
+func (db *DB) commit(t *tx) error {
+	switch {
+	case db.broken != nil:
+		return db.broken
+	case len(t.group) == 0:
+		run(t.then)
+		return nil
+	}
+	run(t.before)
+	err := db.commitOnce(t)
+	if err != nil {
+		db.broken = fmt.Errorf("%w: open the database again to go on (%w)", ErrBroken, err)
+		return db.broken
+	}
+	run(t.then)
+	return nil
+}
+
+func (db *DB) commitOnce(t *tx) error {
+	if err := db.failed("commit"); err != nil {
+		return err
+	}
+	w := db.b.NewTransaction(true)
+	defer w.Discard()
+	for k, v := range t.group { // a transaction has no order
+		var err error
+		if v == nil {
+			err = w.Delete([]byte(k))
+		} else {
+			err = w.Set([]byte(k), v)
+		}
+		if err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	if err := w.Commit(); err != nil { // which syncs
+		return fmt.Errorf("commit: %w", err)
+	}
+	if err := db.failed("sync"); err != nil {
+		return err
+	}
+	if err := db.unsynced.Load(); err != nil {
+		return fmt.Errorf("sync: %w", *err)
+	}
+	return nil
+}
+
+func (db *DB) failed(stage string) error {
+	if db.fail == nil {
+		return nil
+	}
+	return db.fail(stage)
+}
+
+// tx collects writes: those of ops that were accepted into a group, and those of the op that is running. Reads see them.
+type tx struct {
+	base         *badger.Txn
+	group        map[string][]byte // nil value: deleted
+	size         int64             // of group, as Badger counts
+	before, then []func()          // of the group: to run before its commit, and after it
+
+	own                map[string][]byte
+	ownBefore, ownThen []func()
+}
+
+func newTx(b *badger.DB) *tx {
+	return &tx{base: b.NewTransaction(false), group: make(map[string][]byte), own: make(map[string][]byte)}
+}
+
+func (t *tx) discard() { t.base.Discard() }
+
+// get returns nil for what is not there. The result must not be changed.
+func (t *tx) get(key []byte) ([]byte, error) {
+	if v, ok := t.own[string(key)]; ok {
+		return v, nil
+	}
+	if v, ok := t.group[string(key)]; ok {
+		return v, nil
+	}
+	return read(t.base, key)
+}
+
+func read(b *badger.Txn, key []byte) ([]byte, error) {
+	item, err := b.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", key, err)
+	}
+	v, err := item.ValueCopy(nil)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", key, err)
+	}
+	if len(v) == 0 {
+		return nil, damaged("empty value", key)
+	}
+	return v, nil
+}
+
+// put writes a value; it must not be changed afterwards.
+func (t *tx) put(key, value []byte) { t.own[string(key)] = value }
+
+// putIfNew writes a value that differs from the stored one.
+func (t *tx) putIfNew(key, value []byte) error {
+	old, err := t.get(key)
+	if err != nil || bytes.Equal(old, value) {
+		return err
+	}
+	t.put(key, value)
+	return nil
+}
+
+func (t *tx) del(key []byte) { t.own[string(key)] = nil }
+
+// beforehand runs f on the committer before the op is committed, after once it is durable.
+func (t *tx) beforehand(f func()) { t.ownBefore = append(t.ownBefore, f) }
+func (t *tx) after(f func())      { t.ownThen = append(t.ownThen, f) }
+
+// fits says whether group and own go into one Badger transaction.
+func (t *tx) fits(b *badger.DB) bool {
+	size := t.size
+	for k, v := range t.own {
+		size += entrySize(k, v)
+	}
+	return int64(len(t.group)+len(t.own)) < b.MaxBatchCount()-1 && size < b.MaxBatchSize()-256
+}
+
+// entrySize is what Badger's transaction limit counts, rounded up.
+func entrySize(k string, v []byte) int64 {
+	return int64(len(k) + min(len(v), inlineValue) + 32)
+}
+
+func (t *tx) accept() {
+	for k, v := range t.own {
+		t.size += entrySize(k, v)
+	}
+	if len(t.group) == 0 {
+		t.group, t.own = t.own, t.group
+	} else {
+		maps.Copy(t.group, t.own)
+	}
+	t.before = append(t.before, t.ownBefore...)
+	t.then = append(t.then, t.ownThen...)
+	t.reject()
+}
+
+func (t *tx) reject() {
+	clear(t.own)
+	t.ownBefore, t.ownThen = nil, nil
+}
+
+// renew begins another group with the op that was running, after the last group was committed: what the op read is now in the database.
+func (t *tx) renew(b *badger.DB) *tx {
+	n := newTx(b)
+	n.own, n.ownBefore, n.ownThen = maps.Clone(t.own), t.ownBefore, t.ownThen
+	return n
+}
+
+func run(fs []func()) {
+	for _, f := range fs {
+		f()
+	}
+}
+
+func (t *tx) metaUint(name string) (uint64, error) {
+	raw, err := t.get(metaKey(name))
+	if err != nil || raw == nil {
+		return 0, err
+	}
+	if len(raw) != 9 || raw[0] != v1 {
+		return 0, damaged(name, raw)
+	}
+	return binary.BigEndian.Uint64(raw[1:]), nil
+}
+
+func (t *tx) putMetaUint(name string, n uint64) {
+	t.put(metaKey(name), binary.BigEndian.AppendUint64([]byte{v1}, n))
+}
+
+// nextID is the id of the next channel.
+func (t *tx) nextID() (uint64, error) {
+	n, err := t.metaUint(metaNext)
+	return max(n, 1), err
+}

@@ -1,0 +1,409 @@
+package badgerdb
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"shoal/channel"
+)
+
+// v1 is the version byte that begins every stored value.
+const v1 = 1
+
+// The first byte of a key says what lies there. Ids are eight bytes, big-endian, so that keys are in their order.
+const (
+	keyMeta      = 'm' // name: see metaSchema and its neighbours
+	keyFacts     = 'f' // id: state and what the scheduler knows; exactly the channels that exist have one
+	keyLease     = 'l' // id: last handing-out
+	keyLearnt    = 't' // id: what reports taught
+	keyCold      = 'c' // id: scope, seeds, settings
+	keyInter     = 'i' // id: pending inter-site URLs
+	keyPlace     = 'p' // host, directory: the channels there
+	keySet       = 'u' // host, hash of directories: the channel of that set
+	keyHost      = 'o' // host: what politeness needs
+	keyRecord    = 'r' // host: where it is
+	keyCandidate = 'd' // host
+	keyCursor    = 'a' // feed
+	keyCounter   = 'k' // name
+	keyBlob      = 'b' // name: head, and the parts below it
+)
+
+func metaKey(name string) []byte { return append([]byte{keyMeta}, name...) }
+
+func nameKey(kind byte, name string) []byte { return append([]byte{kind}, name...) }
+
+func idKey(kind byte, id channel.ID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kind}, uint64(id))
+}
+
+func keyID(key []byte) channel.ID { return channel.ID(binary.BigEndian.Uint64(key[1:])) }
+
+// Places: 'p' host 0 scheme directory 0 for the channel of a host (directory "/") or of a directory; 'p' host 0 scheme directory 1 id
+// for a channel of several. The scheme comes last of the host so that channels are found by the beginning of a host's name.
+const (
+	placeOne = 0
+	placeSet = 1
+)
+
+func hostKey(kind byte, origin string) []byte {
+	name, ok := strings.CutPrefix(origin, "https://")
+	scheme := byte('s')
+	if !ok {
+		name, scheme = strings.TrimPrefix(origin, "http://"), 'h'
+	}
+	k := append([]byte{kind}, name...)
+	return append(k, 0, scheme)
+}
+
+// parseHostKey gives back the origin, and what follows it in the key.
+func parseHostKey(key []byte) (origin string, rest []byte, ok bool) {
+	i := slices.Index(key, 0)
+	if i < 1 || i+1 >= len(key) {
+		return "", nil, false
+	}
+	scheme := "http://"
+	if key[i+1] == 's' {
+		scheme = "https://"
+	}
+	return scheme + string(key[1:i]), key[i+2:], true
+}
+
+func placeKey(origin, dir string) []byte {
+	return append(append(hostKey(keyPlace, origin), dir...), placeOne)
+}
+
+func setPlaceKey(origin, dir string, id channel.ID) []byte {
+	k := append(append(hostKey(keyPlace, origin), dir...), placeSet)
+	return binary.BigEndian.AppendUint64(k, uint64(id))
+}
+
+func setKey(s *channel.Scope) []byte {
+	sum := sha256.Sum256([]byte(s.Key()))
+	return append(hostKey(keySet, s.Host), sum[:16]...)
+}
+
+// scopeKey is the key that no two channels share.
+func scopeKey(s *channel.Scope) []byte {
+	switch s.Kind {
+	case channel.WholeHost:
+		return placeKey(s.Host, "/")
+	case channel.Directory:
+		return placeKey(s.Host, s.Dirs[0])
+	}
+	return setKey(s)
+}
+
+// setPlaces are the places of a channel of several directories, with their values; of another, none.
+func setPlaces(id channel.ID, s *channel.Scope) map[string][]byte {
+	if s.Kind != channel.Directories {
+		return nil
+	}
+	keys := make(map[string][]byte, len(s.Dirs))
+	for _, d := range s.Dirs {
+		keys[string(setPlaceKey(s.Host, d, id))] = idValue(id)
+	}
+	return keys
+}
+
+// scopeKeys are all index entries of a channel, with their values.
+func scopeKeys(id channel.ID, s *channel.Scope) map[string][]byte {
+	keys := map[string][]byte{string(scopeKey(s)): idValue(id)}
+	maps.Copy(keys, setPlaces(id, s))
+	return keys
+}
+
+func idValue(id channel.ID) []byte { return binary.AppendUvarint([]byte{v1}, uint64(id)) }
+
+func parseID(v []byte) (channel.ID, error) {
+	r := reader{b: v}
+	r.version()
+	id := r.uint()
+	return channel.ID(id), r.end("id")
+}
+
+func damaged(what string, raw []byte) error {
+	return fmt.Errorf("%w: %s: %x", ErrDamaged, what, raw[:min(len(raw), 32)])
+}
+
+// facts is the hottest record, below inlineValue with the scheduler's 44 bytes.
+type facts struct {
+	state  channel.State
+	weight float32
+	group  int
+	blob   []byte
+}
+
+const (
+	factWeight = 1 << iota // flags
+	factGroup
+)
+
+func (f *facts) encode() []byte {
+	flags := byte(0)
+	if f.weight != 0 {
+		flags |= factWeight
+	}
+	if f.group != 0 {
+		flags |= factGroup
+	}
+	b := append(make([]byte, 0, inlineValue), v1, byte(f.state), flags)
+	if f.weight != 0 {
+		b = binary.BigEndian.AppendUint32(b, math.Float32bits(f.weight))
+	}
+	if f.group != 0 {
+		b = append(b, byte(f.group))
+	}
+	return append(b, f.blob...)
+}
+
+func parseFacts(raw []byte) (facts, error) {
+	f, err := parseFactsIn(raw)
+	f.blob = slices.Clone(f.blob)
+	return f, err
+}
+
+// parseFactsIn leaves the blob where it lies.
+func parseFactsIn(raw []byte) (facts, error) {
+	r := reader{b: raw}
+	r.version()
+	f := facts{state: channel.State(r.byte())}
+	flags := r.byte()
+	if flags&factWeight != 0 {
+		f.weight = math.Float32frombits(r.uint32())
+	}
+	if flags&factGroup != 0 {
+		f.group = int(r.byte())
+	}
+	f.blob = r.rest()
+	return f, r.end("facts")
+}
+
+// leaseRecord is the last handing-out.
+type leaseRecord struct {
+	gen       channel.Gen
+	submitted time.Time
+	blob      []byte
+}
+
+func (l *leaseRecord) encode() []byte {
+	b := append(make([]byte, 0, inlineValue), v1)
+	b = binary.AppendUvarint(b, uint64(l.gen))
+	b = appendTime(b, l.submitted)
+	return append(b, l.blob...)
+}
+
+func parseLease(raw []byte) (leaseRecord, error) {
+	if raw == nil {
+		return leaseRecord{}, nil
+	}
+	l, err := parseLeaseIn(raw)
+	l.blob = slices.Clone(l.blob)
+	return l, err
+}
+
+// parseLeaseIn leaves the blob where it lies.
+func parseLeaseIn(raw []byte) (leaseRecord, error) {
+	r := reader{b: raw}
+	r.version()
+	l := leaseRecord{gen: channel.Gen(r.uint()), submitted: r.time()}
+	l.blob = r.rest()
+	return l, r.end("lease")
+}
+
+// encodeLearnt leaves out what has its own record: Gen, Submitted and EstimatorBlob.
+func encodeLearnt(l *channel.Learnt, reason string) []byte {
+	out := uint64(0)
+	if l.Out {
+		out = 1
+	}
+	b := append(make([]byte, 0, inlineValue), v1)
+	for _, n := range []uint64{out, count(l.Tries), count(l.Visits), count(l.Changes), count(l.Pages), count(l.Budget),
+		uint64(max(l.Service, 0).Milliseconds()), uint64(l.LastOutcome)} {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = appendTime(b, l.Updated)
+	b = appendTime(b, l.Changed)
+	b = appendText(b, l.LastError)
+	return appendText(b, reason)
+}
+
+func count(n int) uint64 { return uint64(max(n, 0)) }
+
+func parseLearnt(raw []byte) (l channel.Learnt, reason string, err error) {
+	if raw == nil {
+		return l, "", nil
+	}
+	r := reader{b: raw}
+	r.version()
+	l.Out = r.uint() == 1
+	l.Tries, l.Visits, l.Changes, l.Pages, l.Budget = r.int(), r.int(), r.int(), r.int(), r.int()
+	l.Service = time.Duration(r.uint()) * time.Millisecond
+	l.LastOutcome = channel.Outcome(r.uint())
+	l.Updated, l.Changed = r.time(), r.time()
+	l.LastError = r.text()
+	reason = r.text()
+	return l, reason, r.end("learnt")
+}
+
+// interURL is one pending inter-site URL.
+type interURL struct {
+	found time.Time
+	url   string
+}
+
+func encodeInter(urls []interURL) []byte {
+	b := []byte{v1}
+	for _, u := range urls {
+		b = appendTime(b, u.found)
+		b = appendText(b, u.url)
+	}
+	return b
+}
+
+func parseInter(raw []byte) ([]interURL, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	r := reader{b: raw}
+	r.version()
+	var urls []interURL
+	for len(r.b) > 0 && !r.bad {
+		urls = append(urls, interURL{r.time(), r.text()})
+	}
+	return urls, r.end("inter-site URLs")
+}
+
+// encodeHot is the part of a host that politeness needs, encodeRecord the rest.
+func encodeHot(h *channel.Host) []byte {
+	b := append(make([]byte, 0, inlineValue), v1)
+	b = appendTime(b, h.NextVisit)
+	b = binary.AppendUvarint(b, uint64(max(h.CrawlDelay, 0).Milliseconds()))
+	return appendText(b, h.Blocked)
+}
+
+func parseHot(name string, raw []byte) (channel.Host, error) {
+	h := channel.Host{Name: name}
+	if raw == nil {
+		return h, nil
+	}
+	r := reader{b: raw}
+	r.version()
+	h.NextVisit = r.time()
+	h.CrawlDelay = time.Duration(r.uint()) * time.Millisecond
+	h.Blocked = r.text()
+	return h, r.end("host")
+}
+
+func encodeCandidate(c *channel.Candidate) []byte {
+	b := binary.AppendUvarint([]byte{v1}, count(c.Links))
+	b = binary.AppendUvarint(b, uint64(c.From))
+	b = appendTime(b, c.First)
+	b = appendTime(b, c.Last)
+	for _, u := range c.Seeds {
+		b = appendText(b, u)
+	}
+	return b
+}
+
+func parseCandidate(host string, raw []byte) (channel.Candidate, error) {
+	r := reader{b: raw}
+	r.version()
+	c := channel.Candidate{Host: host, Links: r.int(), From: channel.ID(r.uint()), First: r.time(), Last: r.time()}
+	for len(r.b) > 0 && !r.bad {
+		c.Seeds = append(c.Seeds, r.text())
+	}
+	return c, r.end("candidate")
+}
+
+// Times are milliseconds since 1970, zero: none.
+func appendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() || t.UnixMilli() < 0 {
+		return append(b, 0)
+	}
+	return binary.AppendUvarint(b, uint64(t.UnixMilli()))
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// reader reads what the functions above wrote. After something that cannot be, everything is zero and end reports it.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) || r.bad {
+		r.bad = true
+		return make([]byte, min(n, 8))
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) version() {
+	if r.byte() != v1 {
+		r.bad = true
+	}
+}
+
+func (r *reader) byte() byte     { return r.take(1)[0] }
+func (r *reader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+
+func (r *reader) uint() uint64 {
+	n, used := binary.Uvarint(r.b)
+	if used <= 0 || r.bad {
+		r.bad = true
+		return 0
+	}
+	r.b = r.b[used:]
+	return n
+}
+
+func (r *reader) int() int {
+	n := r.uint()
+	if n > math.MaxInt32 {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) time() time.Time {
+	ms := r.uint()
+	if ms == 0 || ms > math.MaxInt64 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms)).UTC()
+}
+
+func (r *reader) text() string {
+	n := r.uint()
+	if n > uint64(len(r.b)) {
+		r.bad = true
+		return ""
+	}
+	return string(r.take(int(n)))
+}
+
+func (r *reader) rest() []byte {
+	if len(r.b) == 0 {
+		return nil
+	}
+	return r.take(len(r.b))
+}
+
+func (r *reader) end(what string) error {
+	if r.bad || len(r.b) > 0 {
+		return fmt.Errorf("%w: a record of %s cannot be read", ErrDamaged, what)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+// Package channel holds the words that the manager, the archive and the peers share: what is crawled (Channel, Scope), on whom
+// (Host), one recrawl of it (Task: Header and Body), what comes back (Chunk, Page, Report) and their wire form, protobuf with size
+// limits. It is pure, and not for storing channels (channel/badgerdb) nor for deciding when to crawl them (recrawl).
+//
+// The task's fields are those of section 2.1 of Xu, Zhang, Zhang, Fang, "Scale-Adaptable Recrawl Strategies for DHT-Based
+// Distributed Web Crawling System" (NPC 2010).
+package channel
+
+import (
+	"time"
+
+	"shoal/coords"
+)
+
+// ID names a channel within one network. The manager assigns it; zero is no channel.
+type ID uint64
+
+// Gen is the number of a handing-out of a channel. It grows over tasks and attempts alike, and is the fence: (ID, Gen).
+type Gen uint64
+
+// Kind is the kind of a channel's scope.
+type Kind uint8
+
+// The three kinds of channel.
+const (
+	WholeHost   Kind = iota + 1 // a whole Web host
+	Directory                   // one directory of it
+	Directories                 // a set of directories
+)
+
+// Scope is a channel's reach.
+type Scope struct {
+	Kind     Kind
+	Host     string   // scheme and authority in canonical form: "https://example.org", "http://example.org:8080"
+	Dirs     []string // for Directory and Directories: path prefixes that begin and end with "/"
+	Filters  []string // RE2; a URL must match one of them; empty: all match
+	Exclude  []string // RE2; a URL that matches one of them is out of scope
+	MaxDepth int      // links from a seed; 0: DefaultDepth
+}
+
+// DefaultDepth is the depth of a scope that names none.
+const DefaultDepth = 15
+
+// State says whether a channel is crawled.
+type State uint8
+
+// The states of a channel.
+const (
+	Active State = iota + 1
+	Paused       // by an operator
+	Marked       // given up after too many handings-out, or blocked by its host; Reason says why
+	Removed
+)
+
+// Channel is what is recrawled as one unit, with its settings and what has been learnt of it.
+type Channel struct {
+	ID       ID
+	Scope    Scope
+	Seeds    []string // canonical URLs
+	Inter    []string // URLs into this channel that crawls of other channels found; at most MaxInter
+	Added    time.Time
+	State    State
+	Reason   string
+	Settings Settings
+	Learnt   Learnt
+}
+
+// Settings are an operator's wishes for one channel. Zero values mean the network's defaults.
+type Settings struct {
+	Order     string  // page ordering of peer/crawl/order; "": breadth-first
+	Pages     int     // page budget of one task; 0: learnt, from a modest first visit on
+	PageBytes int     // largest page body fetched; 0: 2 MiB
+	Weight    float32 // importance among channels; 0: 1
+	TextOnly  bool    // spool main text instead of raw pages
+	Group     int     // fixed priority group + 1; 0: learnt
+}
+
+// Learnt is what reports have taught about a channel.
+type Learnt struct {
+	Gen           Gen // last handing-out issued
+	Tries         int // handings-out since the last report
+	Submitted     time.Time
+	Updated       time.Time
+	Changed       time.Time
+	Visits        int // updates so far
+	Changes       int // of which found changes
+	Pages         int // pages of the stored copy
+	Budget        int // pages that the next task may fetch
+	Service       time.Duration
+	LastOutcome   Outcome
+	LastError     string
+	Out           bool   // a task is out
+	EstimatorBlob []byte // the scheduler's record of the channel
+}
+
+// Host is what holds for all channels of one Web host.
+type Host struct {
+	Name       string    // as Scope.Host
+	NextVisit  time.Time // no task may start before
+	CrawlDelay time.Duration
+	Blocked    string // why it must not be crawled; "": it may
+	Record     coords.HostRecord
+}
+
+// Limits of what is stored and sent. Every one is enforced where bytes come in.
+const (
+	MaxURL          = 2048      // bytes of a URL
+	MaxSeeds        = 1000      // seeds of a task
+	MaxInter        = 1000      // inter-site URLs of a task
+	MaxFilters      = 64        // RE2 patterns of a scope, each list
+	MaxFilterBytes  = 1024      // bytes of a pattern
+	MaxDirs         = 256       // directories of a scope
+	MaxHeader       = 2 << 10   // bytes of a signed task header
+	MaxBody         = 2 << 20   // bytes of a task body
+	MaxDigests      = 30_000    // (URL, content) pairs of a task, about 400 kB
+	MaxKnownInter   = 100_000   // digests of known inter-site URLs of a task
+	MaxChunk        = 4 << 20   // bytes of a chunk on the wire, compressed
+	MaxChunkBody    = 16 << 20  // bytes of a chunk's body, decompressed
+	MaxPage         = 8 << 20   // bytes of a page in a chunk
+	MaxReport       = 512 << 10 // bytes of a report
+	MaxReportInter  = 10_000    // inter-site URLs of a report
+	MaxFrontierPart = 20_000    // frontier entries of a chunk
+	MaxFrontier     = 1_000_000 // frontier entries of a resume state
+	MaxDone         = 4_000_000 // pages done of a resume state
+	MaxResume       = 64 << 20  // bytes of a resume state
+	MaxChunkPages   = 20_000    // pages of a chunk
+	MaxPageHeader   = 64 << 10  // bytes of a page's response header
+	MaxPageLinks    = 10_000    // links of a page
+	MaxChunkLinks   = 500_000   // links of all pages of a chunk
+	MaxDelegation   = 1 << 10   // bytes of an encoded delegation
+	MaxSig          = 64        // bytes of a signature
+	MaxPeerID       = 128       // bytes of a peer id
+	MaxText         = 512       // bytes of a reason, an error or a name; longer ones are cut when encoded
+	MaxValidator    = 256       // bytes of an ETag or Last-Modified
+	MaxErrorKinds   = 64        // kinds of error of a report; further kinds are counted as "other" when encoded
+	MaxEstimator    = 256       // bytes of an estimator's state; up to 48 are read fastest when a manager starts
+	MaxChannel      = 8 << 20   // bytes of an encoded channel
+	MaxHost         = 64 << 10  // bytes of an encoded host
+)

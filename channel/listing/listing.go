@@ -1,0 +1,312 @@
+// Package listing reads and writes lists of channels: CSV, JSON lines, plain lists of URLs, sitemaps and OPML. Reading gives one
+// channel.Line for each channel, with the number of the line that it stands on, so that what is wrong can be found. It is not for
+// storing channels, nor for fetching the lists.
+//
+// Invariants: every channel that is given has a valid scope; nothing longer than the named limits is held in memory.
+package listing
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"shoal/channel"
+)
+
+// Format of a list.
+type Format string
+
+// The formats. Sitemaps can be read only.
+const (
+	CSV     Format = "csv"     // a header line names the columns; only url is needed
+	JSON    Format = "jsonl"   // one object a line, with the fields of Record
+	List    Format = "list"    // one URL a line; # begins a comment
+	Sitemap Format = "sitemap" // one channel for each host that it names, with its URLs as seeds
+	OPML    Format = "opml"    // one channel for each outline with an htmlUrl or xmlUrl
+)
+
+// Formats are all of them.
+func Formats() []Format { return []Format{CSV, JSON, List, Sitemap, OPML} }
+
+// Limits of what is read.
+const (
+	MaxLine = 1 << 20 // bytes of a line
+	MaxBad  = 20      // bad lines that are named
+)
+
+// The errors of a list.
+var (
+	ErrFormat = errors.New("listing: unknown format")
+	ErrLine   = errors.New("listing: bad line")
+)
+
+// Record is one channel as lists and the API write it. Its zero fields mean the network's defaults.
+type Record struct {
+	ID        channel.ID `json:"id,omitempty"`
+	URL       string     `json:"url"`             // the first seed; without host, the reach is what `shoal up URL` means by it
+	Host      string     `json:"host,omitempty"`  // https://example.org
+	Dirs      []string   `json:"dirs,omitempty"`  // with host: the directories; none: all of it
+	Seeds     []string   `json:"seeds,omitempty"` // further ones
+	Filters   []string   `json:"filters,omitempty"`
+	Exclude   []string   `json:"exclude,omitempty"`
+	Depth     int        `json:"depth,omitempty"`
+	Order     string     `json:"order,omitempty"`
+	Pages     int        `json:"pages,omitempty"`
+	PageBytes int        `json:"page_bytes,omitempty"`
+	Weight    float32    `json:"weight,omitempty"`
+	TextOnly  bool       `json:"text_only,omitempty"`
+	Group     int        `json:"group,omitempty"`
+	State     string     `json:"state,omitempty"` // active or paused
+	Reason    string     `json:"reason,omitempty"`
+}
+
+// Words for states.
+const (
+	Active  = "active"
+	Paused  = "paused"
+	GivenUp = "given up"
+)
+
+// Of writes a channel as a record.
+func Of(ch *channel.Channel) Record {
+	s := &ch.Settings
+	r := Record{
+		ID: ch.ID, Host: ch.Scope.Host, Dirs: ch.Scope.Dirs, Filters: ch.Scope.Filters, Exclude: ch.Scope.Exclude, Depth: ch.Scope.MaxDepth,
+		Order: s.Order, Pages: s.Pages, PageBytes: s.PageBytes, Weight: s.Weight, TextOnly: s.TextOnly, Group: s.Group, State: Word(ch.State), Reason: ch.Reason,
+	}
+	if len(ch.Seeds) > 0 {
+		r.URL, r.Seeds = ch.Seeds[0], ch.Seeds[1:]
+	}
+	return r
+}
+
+// Word names a channel's state.
+func Word(s channel.State) string {
+	switch s {
+	case channel.Paused:
+		return Paused
+	case channel.Marked:
+		return GivenUp
+	case channel.Removed:
+		return "removed"
+	}
+	return Active
+}
+
+// Channel makes a new channel of a record.
+func (r *Record) Channel(now time.Time) (channel.Channel, error) {
+	ch := channel.Channel{State: channel.Active, Added: now}
+	if r.URL == "" && r.Host != "" {
+		r.URL = r.Host + "/"
+		if len(r.Dirs) > 0 {
+			r.URL = r.Host + r.Dirs[0]
+		}
+	}
+	if r.URL == "" {
+		return ch, fmt.Errorf("%w: no url", ErrLine)
+	}
+	scope, seed, err := channel.ScopeOf(r.URL)
+	if err != nil {
+		return ch, err
+	}
+	if r.Host != "" {
+		scope = channel.Scope{Kind: kindOf(r.Dirs), Host: r.Host, Dirs: r.Dirs}
+	} else if len(r.Dirs) > 0 {
+		scope.Kind, scope.Dirs = kindOf(r.Dirs), r.Dirs
+	}
+	ch.Scope, ch.Seeds = scope, []string{seed}
+	for _, raw := range r.Seeds {
+		u, err := channel.Canonical(raw)
+		if err != nil {
+			return ch, fmt.Errorf("seed: %w", err)
+		}
+		if !slices.Contains(ch.Seeds, u) {
+			ch.Seeds = append(ch.Seeds, u)
+		}
+	}
+	if err := r.settle(&ch); err != nil {
+		return ch, err
+	}
+	return ch, Check(&ch)
+}
+
+func kindOf(dirs []string) channel.Kind {
+	switch len(dirs) {
+	case 0:
+		return channel.WholeHost
+	case 1:
+		return channel.Directory
+	}
+	return channel.Directories
+}
+
+// settle writes a record's settings into a channel.
+func (r *Record) settle(ch *channel.Channel) error {
+	ch.Scope.Filters, ch.Scope.Exclude, ch.Scope.MaxDepth = r.Filters, r.Exclude, r.Depth
+	ch.Settings = channel.Settings{Order: r.Order, Pages: r.Pages, PageBytes: r.PageBytes, Weight: r.Weight, TextOnly: r.TextOnly, Group: r.Group}
+	ch.Reason = ""
+	switch r.State {
+	case "", Active, GivenUp: // what was given up begins anew
+		ch.State = channel.Active
+	case Paused:
+		ch.State, ch.Reason = channel.Paused, r.Reason
+	default:
+		return fmt.Errorf("%w: state %q: want %s or %s", ErrLine, r.State, Active, Paused)
+	}
+	return nil
+}
+
+// Apply changes a stored channel to what a record says: all but its id and host.
+func (r *Record) Apply(ch *channel.Channel) error {
+	if r.Host != "" && r.Host != ch.Scope.Host {
+		return fmt.Errorf("%w: a channel stays on its host, %s; add another one for %s", ErrLine, ch.Scope.Host, r.Host)
+	}
+	ch.Scope.Dirs, ch.Scope.Kind = r.Dirs, kindOf(r.Dirs)
+	var seeds []string
+	for _, raw := range append([]string{r.URL}, r.Seeds...) {
+		if raw == "" {
+			continue
+		}
+		u, err := channel.Canonical(raw)
+		if err != nil {
+			return fmt.Errorf("seed: %w", err)
+		}
+		seeds = append(seeds, u)
+	}
+	ch.Seeds = seeds
+	if err := r.settle(ch); err != nil {
+		return err
+	}
+	return Check(ch)
+}
+
+// Limits of settings.
+const (
+	maxPages     = 1_000_000
+	maxPageBytes = channel.MaxPage
+	maxWeight    = 1e6
+	maxGroup     = 64
+)
+
+// Check tells what is wrong with a channel's scope and settings.
+func Check(ch *channel.Channel) error {
+	s := &ch.Settings
+	switch {
+	case s.Pages < 0 || s.Pages > maxPages:
+		return fmt.Errorf("%w: %d pages: want 0 (learnt) to %d", ErrLine, s.Pages, maxPages)
+	case s.PageBytes < 0 || s.PageBytes > maxPageBytes:
+		return fmt.Errorf("%w: page_bytes %d: want 0 (2 MiB) to %d", ErrLine, s.PageBytes, maxPageBytes)
+	case !(s.Weight >= 0 && s.Weight <= maxWeight):
+		return fmt.Errorf("%w: weight %v: want 0 (as all) to %g", ErrLine, s.Weight, maxWeight)
+	case s.Group < 0 || s.Group > maxGroup:
+		return fmt.Errorf("%w: group %d: want 0 (learnt) to %d", ErrLine, s.Group, maxGroup)
+	case len(ch.Seeds) == 0:
+		return fmt.Errorf("%w: no seed", ErrLine)
+	case len(ch.Seeds) > channel.MaxSeeds:
+		return fmt.Errorf("%w: %d seeds, at most %d", ErrLine, len(ch.Seeds), channel.MaxSeeds)
+	}
+	m, err := ch.Scope.Compile()
+	if err != nil {
+		return err
+	}
+	for _, u := range ch.Seeds {
+		if channel.Origin(u) != ch.Scope.Host {
+			return fmt.Errorf("%w: seed %s is on another host than %s", ErrLine, u, ch.Scope.Host)
+		}
+	}
+	_ = m // compiled so that a bad pattern is found here
+	return nil
+}
+
+// Detect guesses a list's format from its name and how it begins.
+func Detect(name string, head []byte) Format {
+	switch ext := strings.ToLower(path.Ext(name)); ext {
+	case ".csv":
+		return CSV
+	case ".jsonl", ".ndjson", ".json":
+		return JSON
+	case ".opml":
+		return OPML
+	}
+	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	first, _, _ := bytes.Cut(head, []byte("\n"))
+	switch {
+	case bytes.Contains(head, []byte("<opml")):
+		return OPML
+	case bytes.Contains(head, []byte("<urlset")), bytes.Contains(head, []byte("<sitemapindex")), bytes.HasPrefix(head, []byte("<?xml")):
+		return Sitemap
+	case bytes.HasPrefix(head, []byte("{")):
+		return JSON
+	case slices.Contains(columnsOf(string(first)), "url"):
+		return CSV
+	}
+	return List
+}
+
+func columnsOf(header string) []string {
+	out := strings.Split(header, ",")
+	for i := range out {
+		out[i] = strings.ToLower(strings.Trim(strings.TrimSpace(out[i]), `"`))
+	}
+	return out
+}
+
+// Read reads a list. A line that is no channel has an Err; reading goes on behind it where the format allows that.
+func Read(r io.Reader, f Format, now time.Time) (iter.Seq[channel.Line], error) {
+	switch f {
+	case CSV:
+		return readCSV(r, now), nil
+	case JSON:
+		return readJSON(r, now), nil
+	case List:
+		return readList(r, now), nil
+	case Sitemap:
+		return readSitemap(r, now), nil
+	case OPML:
+		return readOPML(r, now), nil
+	}
+	return nil, fmt.Errorf("%w %q: want one of %v", ErrFormat, f, Formats())
+}
+
+// AllOrNothing passes lines on up to the first bad one. Then it reads the rest only to name the bad lines, up to MaxBad, and ends with one
+// line whose Err names them all.
+func AllOrNothing(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		first, bad := 0, []string(nil)
+		more := 0
+		for l := range lines {
+			switch {
+			case l.Err == nil && first == 0:
+				if !yield(l) {
+					return
+				}
+			case l.Err != nil:
+				if first == 0 {
+					first = l.N
+				}
+				if len(bad) < MaxBad {
+					bad = append(bad, fmt.Sprintf("line %d: %v", l.N, l.Err))
+				} else {
+					more++
+				}
+			}
+		}
+		switch {
+		case len(bad) == 1:
+			_, why, _ := strings.Cut(bad[0], ": ")
+			yield(channel.Line{N: first, Err: fmt.Errorf("%s", why)})
+		case len(bad) > 1:
+			n := len(bad) + more
+			if more > 0 {
+				bad = append(bad, fmt.Sprintf("and %d more bad lines", more))
+			}
+			yield(channel.Line{N: first, Err: fmt.Errorf("the first of %d bad lines:\n%s", n, strings.Join(bad, "\n"))})
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package listing
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/channel"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+func read(t *testing.T, text string, f Format) []channel.Line {
+	t.Helper()
+	lines, err := Read(strings.NewReader(text), f, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return collect(lines)
+}
+
+func collect(lines iter.Seq[channel.Line]) (all []channel.Line) {
+	for l := range lines {
+		all = append(all, l)
+	}
+	return all
+}
+
+func TestReads(t *testing.T) {
+	tests := []struct {
+		name string
+		f    Format
+		in   string
+		want string // line: key, or line! for a bad one
+	}{
+		{"list", List, "# ours\nexample.org\n\nhttps://example.org/news/  # daily\nhttp://", "2 https://example.org|4 https://example.org /news/|5!"},
+		{"csv", CSV, "url,weight,filters\nhttps://a.example/,2,\"x$\ny$\"\nhttps://b.example/d/,,\nhttps://c.example/,much,\n", "2 https://a.example|4 https://b.example /d/|5!"},
+		{"csv bad quote", CSV, "url\nhttps://a.example/\n\"https://b.example/\n", "2 https://a.example|3!"},
+		{"csv unknown column", CSV, "url,wieght\nhttps://a.example/,1\n", "1!"},
+		{"csv too many cells", CSV, "url\nhttps://a.example/,1\n", "2!"},
+		{"json", JSON, "{\"url\":\"https://a.example/\"}\n{\"url\":\"https://b.example/\",\"pgaes\":3}\n{", "1 https://a.example|2!|3!"},
+		{"json pattern", JSON, "{\"url\":\"https://a.example/\",\"filters\":[\"(\"]}", "1!"},
+		{"json dirs", JSON, "{\"host\":\"https://a.example\",\"dirs\":[\"/x/\",\"/y/\"]}", "1 https://a.example /x/ /y/"},
+		{"sitemap", Sitemap, "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n<url><loc>https://a.example/1</loc></url>\n<url><loc>https://a.example/2</loc></url>\n<url><loc>https://b.example/</loc></url></urlset>", "2 https://a.example|4 https://b.example"},
+		{"sitemap index", Sitemap, "<sitemapindex><sitemap><loc>https://a.example/1.xml</loc></sitemap></sitemapindex>", "1!"},
+		{"sitemap torn", Sitemap, "<urlset><url><loc>https://a.example/1</l", "1!"},
+		{"opml", OPML, "<opml><body><outline text='f'>\n<outline htmlUrl='https://a.example/' xmlUrl='https://a.example/feed'/></outline></body></opml>", "2 https://a.example"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, l := range read(t, tt.in, tt.f) {
+				if l.Err != nil {
+					got = append(got, fmt.Sprintf("%d!", l.N))
+					continue
+				}
+				got = append(got, fmt.Sprintf("%d %s", l.N, strings.ReplaceAll(strings.TrimSpace(l.Channel.Scope.Key()), "\n", " ")))
+			}
+			if s := strings.Join(got, "|"); s != tt.want {
+				t.Errorf("got  %s\nwant %s", s, tt.want)
+			}
+		})
+	}
+}
+
+func TestAllOrNothingNamesBadLines(t *testing.T) {
+	var b strings.Builder
+	for i := range 100 {
+		if i%2 == 1 {
+			b.WriteString("ftp://x/\n")
+		} else {
+			fmt.Fprintf(&b, "https://h%d.example/\n", i)
+		}
+	}
+	lines, err := Read(strings.NewReader(b.String()), List, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := collect(AllOrNothing(lines))
+	if len(all) != 2 || all[0].Err != nil || all[1].Err == nil {
+		t.Fatalf("got %d lines, want one good and one error", len(all))
+	}
+	for _, want := range []string{"line 2:", "line 40:", "and 30 more"} {
+		if !strings.Contains(all[1].Err.Error(), want) {
+			t.Errorf("the error does not say %q:\n%v", want, all[1].Err)
+		}
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	in := `{"url":"https://a.example/x/","host":"https://a.example","dirs":["/x/","/y/"],"seeds":["https://a.example/y/"],"filters":["html$"],"exclude":["\\?"],"depth":3,"order":"opic","pages":70,"page_bytes":1000,"weight":2.5,"text_only":true,"group":2,"state":"paused","reason":"moving"}`
+	first := read(t, in, JSON)
+	if first[0].Err != nil {
+		t.Fatal(first[0].Err)
+	}
+	for _, f := range []Format{JSON, CSV} {
+		var b bytes.Buffer
+		w, err := NewWriter(&b, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(&first[0].Channel); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again := read(t, b.String(), f)
+		if len(again) != 1 || again[0].Err != nil || !reflect.DeepEqual(again[0].Channel, first[0].Channel) {
+			t.Errorf("%s: got %+v\nwant %+v\nfrom %s", f, again, first[0].Channel, b.String())
+		}
+	}
+}
+
+func TestDetect(t *testing.T) {
+	for head, want := range map[string]Format{
+		"url,weight\n": CSV, "{\"url\":1}": JSON, "https://x/": List, "<?xml version='1.0'?><urlset>": Sitemap, "<?xml version='1.0'?><opml>": OPML, "\xef\xbb\xbfURL\n": CSV,
+	} {
+		if got := Detect("", []byte(head)); got != want {
+			t.Errorf("%q: %s, want %s", head, got, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{"url\nhttps://a/", "{\"url\":\"a.example\"}", "<urlset><url><loc>http://a/</loc></url></urlset>", "<opml><outline xmlUrl='a.b'/></opml>", "a.example\n#"} {
+		for i := range Formats() {
+			f.Add(s, i)
+		}
+	}
+	f.Fuzz(func(t *testing.T, s string, i int) {
+		lines, err := Read(strings.NewReader(s), Formats()[(i%5+5)%5], now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range lines {
+			if l.N < 1 {
+				t.Fatalf("line %d", l.N)
+			}
+			if l.Err == nil {
+				if err := Check(&l.Channel); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}

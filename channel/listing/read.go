@@ -1,0 +1,358 @@
+package listing
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shoal/channel"
+)
+
+func line(n int, r *Record, now time.Time) channel.Line {
+	ch, err := r.Channel(now)
+	return channel.Line{N: n, Channel: ch, Err: err}
+}
+
+// scanLines gives the lines that are not empty, with their numbers, and an error at the end if there was one.
+func scanLines(r io.Reader, f func(n int, s []byte) bool) (n int, err error) {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(make([]byte, 64<<10), MaxLine)
+	for sc.Scan() {
+		n++
+		b := sc.Bytes()
+		if n == 1 {
+			b = []byte(strings.TrimPrefix(string(b), "\ufeff"))
+		}
+		if s := strings.TrimSpace(string(b)); s == "" {
+			continue
+		}
+		if !f(n, b) {
+			return n, nil
+		}
+	}
+	if err := sc.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return n + 1, fmt.Errorf("%w: longer than %d bytes", ErrLine, MaxLine)
+	} else if err != nil {
+		return n + 1, err
+	}
+	return n, nil
+}
+
+func readList(r io.Reader, now time.Time) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		stopped := false
+		n, err := scanLines(r, func(n int, b []byte) bool {
+			s := strings.TrimSpace(string(b))
+			if strings.HasPrefix(s, "#") {
+				return true
+			}
+			if cut := strings.IndexAny(s, " \t"); cut > 0 && strings.HasPrefix(strings.TrimSpace(s[cut:]), "#") {
+				s = s[:cut]
+			}
+			stopped = !yield(line(n, &Record{URL: s}, now))
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(channel.Line{N: n, Err: err})
+		}
+	}
+}
+
+func readJSON(r io.Reader, now time.Time) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		stopped := false
+		n, err := scanLines(r, func(n int, b []byte) bool {
+			var rec Record
+			l := channel.Line{N: n}
+			if err := Decode(b, &rec); err != nil {
+				l.Err = err
+			} else {
+				l = line(n, &rec, now)
+			}
+			stopped = !yield(l)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(channel.Line{N: n, Err: err})
+		}
+	}
+}
+
+// Decode reads one JSON object into v; a field that v does not have is an error, since it is most likely misspelt.
+func Decode(b []byte, v any) error {
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("%w: %w", ErrLine, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: more than one JSON value", ErrLine)
+	}
+	return nil
+}
+
+// columns of a CSV file and how they are read and written. Lists stand one a line in their cell.
+var columns = []struct {
+	name string
+	read func(*Record, string) error
+	text func(*Record) string
+}{
+	{"id", func(r *Record, s string) error { return nil }, func(r *Record) string { return strconv.FormatUint(uint64(r.ID), 10) }},
+	{"url", func(r *Record, s string) error { r.URL = s; return nil }, func(r *Record) string { return r.URL }},
+	{"host", func(r *Record, s string) error { r.Host = s; return nil }, func(r *Record) string { return r.Host }},
+	{"dirs", texts(func(r *Record) *[]string { return &r.Dirs }), joined(func(r *Record) []string { return r.Dirs })},
+	{"state", func(r *Record, s string) error { r.State = s; return nil }, func(r *Record) string { return r.State }},
+	{"weight", func(r *Record, s string) error {
+		w, err := strconv.ParseFloat(s, 32)
+		r.Weight = float32(w)
+		return err
+	}, func(r *Record) string {
+		if r.Weight == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(float64(r.Weight), 'g', -1, 32)
+	}},
+	{"order", func(r *Record, s string) error { r.Order = s; return nil }, func(r *Record) string { return r.Order }},
+	{"pages", number(func(r *Record) *int { return &r.Pages }), digits(func(r *Record) int { return r.Pages })},
+	{"page_bytes", number(func(r *Record) *int { return &r.PageBytes }), digits(func(r *Record) int { return r.PageBytes })},
+	{"depth", number(func(r *Record) *int { return &r.Depth }), digits(func(r *Record) int { return r.Depth })},
+	{"group", number(func(r *Record) *int { return &r.Group }), digits(func(r *Record) int { return r.Group })},
+	{"text_only", func(r *Record, s string) (err error) { r.TextOnly, err = strconv.ParseBool(s); return err }, func(r *Record) string {
+		if r.TextOnly {
+			return "true"
+		}
+		return ""
+	}},
+	{"filters", texts(func(r *Record) *[]string { return &r.Filters }), joined(func(r *Record) []string { return r.Filters })},
+	{"exclude", texts(func(r *Record) *[]string { return &r.Exclude }), joined(func(r *Record) []string { return r.Exclude })},
+	{"seeds", texts(func(r *Record) *[]string { return &r.Seeds }), joined(func(r *Record) []string { return r.Seeds })},
+	{"reason", func(r *Record, s string) error { r.Reason = s; return nil }, func(r *Record) string { return r.Reason }},
+}
+
+func texts(at func(*Record) *[]string) func(*Record, string) error {
+	return func(r *Record, s string) error {
+		for _, part := range strings.Split(s, "\n") {
+			if part = strings.TrimSpace(part); part != "" {
+				*at(r) = append(*at(r), part)
+			}
+		}
+		return nil
+	}
+}
+
+func joined(of func(*Record) []string) func(*Record) string {
+	return func(r *Record) string { return strings.Join(of(r), "\n") }
+}
+
+func number(at func(*Record) *int) func(*Record, string) error {
+	return func(r *Record, s string) (err error) { *at(r), err = strconv.Atoi(s); return err }
+}
+
+func digits(of func(*Record) int) func(*Record) string {
+	return func(r *Record) string {
+		if of(r) == 0 {
+			return ""
+		}
+		return strconv.Itoa(of(r))
+	}
+}
+
+func readCSV(r io.Reader, now time.Time) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		c := csv.NewReader(r)
+		c.FieldsPerRecord, c.ReuseRecord = -1, true
+		header, err := c.Read()
+		if err != nil {
+			yield(channel.Line{N: 1, Err: fmt.Errorf("%w: no header line: %w", ErrLine, err)})
+			return
+		}
+		at := make([]int, len(header)) // column by place
+		for i, h := range header {
+			name := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")))
+			at[i] = -1
+			for k := range columns {
+				if columns[k].name == name {
+					at[i] = k
+				}
+			}
+			if at[i] < 0 {
+				yield(channel.Line{N: 1, Err: fmt.Errorf("%w: no such column %q; there are %s", ErrLine, name, columnNames())})
+				return
+			}
+		}
+		if !slices.ContainsFunc(at, func(k int) bool { return columns[k].name == "url" || columns[k].name == "host" }) {
+			yield(channel.Line{N: 1, Err: fmt.Errorf("%w: the header line names no column url", ErrLine)})
+			return
+		}
+		for {
+			cells, err := c.Read()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var bad *csv.ParseError
+			if errors.As(err, &bad) {
+				yield(channel.Line{N: bad.StartLine, Err: fmt.Errorf("%w: %w", ErrLine, bad.Err)})
+				return // quotes that do not match make nonsense of what follows
+			}
+			n, _ := c.FieldPos(0)
+			if err != nil {
+				yield(channel.Line{N: n, Err: err})
+				return
+			}
+			if !yield(csvLine(n, cells, at, now)) {
+				return
+			}
+		}
+	}
+}
+
+func csvLine(n int, cells []string, at []int, now time.Time) channel.Line {
+	if len(cells) > len(at) {
+		return channel.Line{N: n, Err: fmt.Errorf("%w: %d cells under %d columns", ErrLine, len(cells), len(at))}
+	}
+	var rec Record
+	for i, cell := range cells {
+		if cell = strings.TrimSpace(cell); cell == "" {
+			continue
+		}
+		if err := columns[at[i]].read(&rec, cell); err != nil {
+			return channel.Line{N: n, Err: fmt.Errorf("%w: %s %.40q cannot be read", ErrLine, columns[at[i]].name, cell)}
+		}
+	}
+	return line(n, &rec, now)
+}
+
+func columnNames() string {
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].name
+	}
+	return strings.Join(names, ", ")
+}
+
+// readOPML reads outlines wherever they stand.
+func readOPML(r io.Reader, now time.Time) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		d := xml.NewDecoder(io.LimitReader(r, maxXML))
+		for {
+			t, err := d.Token()
+			n, _ := d.InputPos()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(channel.Line{N: n, Err: fmt.Errorf("%w: %w", ErrLine, err)})
+				return
+			}
+			s, ok := t.(xml.StartElement)
+			if !ok || !strings.EqualFold(s.Name.Local, "outline") {
+				continue
+			}
+			var html, feed string
+			for _, a := range s.Attr {
+				switch strings.ToLower(a.Name.Local) {
+				case "htmlurl", "url":
+					html = strings.TrimSpace(a.Value)
+				case "xmlurl":
+					feed = strings.TrimSpace(a.Value)
+				}
+			}
+			if html == "" && feed == "" {
+				continue // a folder
+			}
+			rec := Record{URL: html}
+			if html == "" {
+				rec.URL = feed
+			}
+			if feed != "" && html != "" && sameOrigin(feed, html) {
+				rec.Seeds = []string{feed}
+			}
+			if !yield(line(n, &rec, now)) {
+				return
+			}
+		}
+	}
+}
+
+func sameOrigin(a, b string) bool {
+	x, errX := channel.Canonical(a)
+	y, errY := channel.Canonical(b)
+	return errX == nil && errY == nil && channel.Origin(x) == channel.Origin(y)
+}
+
+const maxXML = 1 << 30 // bytes of a sitemap or an OPML file
+
+// readSitemap makes one channel of each host that a sitemap names, the whole host, with its first URLs as seeds.
+func readSitemap(r io.Reader, now time.Time) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		type site struct {
+			n     int
+			seeds []string
+		}
+		sites := map[string]*site{}
+		var order []string
+		d := xml.NewDecoder(io.LimitReader(r, maxXML))
+		for {
+			t, err := d.Token()
+			n, _ := d.InputPos()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				yield(channel.Line{N: n, Err: fmt.Errorf("%w: %w", ErrLine, err)})
+				return
+			}
+			s, ok := t.(xml.StartElement)
+			if !ok {
+				continue
+			}
+			if s.Name.Local == "sitemapindex" {
+				yield(channel.Line{N: n, Err: fmt.Errorf("%w: this is an index of sitemaps: fetch those that it names, and import them", ErrLine)})
+				return
+			}
+			if s.Name.Local != "loc" || s.Name.Space != "" && !strings.Contains(s.Name.Space, "sitemap") {
+				continue
+			}
+			var loc string
+			if err := d.DecodeElement(&loc, &s); err != nil {
+				yield(channel.Line{N: n, Err: fmt.Errorf("%w: %w", ErrLine, err)})
+				return
+			}
+			u, err := channel.Canonical(strings.TrimSpace(loc))
+			if err != nil {
+				if !yield(channel.Line{N: n, Err: err}) {
+					return
+				}
+				continue
+			}
+			host := channel.Origin(u)
+			x := sites[host]
+			if x == nil {
+				x = &site{n: n}
+				sites[host] = x
+				order = append(order, host)
+			}
+			if len(x.seeds) < channel.MaxSeeds {
+				x.seeds = append(x.seeds, u)
+			}
+		}
+		for _, host := range order {
+			x := sites[host]
+			if !yield(line(x.n, &Record{URL: x.seeds[0], Host: host, Seeds: x.seeds[1:]}, now)) {
+				return
+			}
+		}
+		if len(order) == 0 {
+			yield(channel.Line{N: 1, Err: fmt.Errorf("%w: no <loc> in it: is it a sitemap?", ErrLine)})
+		}
+	}
+}

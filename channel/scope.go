@@ -1,0 +1,213 @@
+package channel
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// ErrScope is returned for a scope that breaks a rule; the wrapping error says which.
+var ErrScope = errors.New("channel: bad scope")
+
+// maxDepth bounds Scope.MaxDepth.
+const maxDepth = 1000
+
+// maxProgram bounds the instructions of one compiled pattern, so that a short pattern full of repeats takes no peer's memory.
+const maxProgram = 10_000
+
+// ScopeOf is what an operator means who gives only a URL: the whole host if its path is "/", else the directory that the path names,
+// or, where its last part looks like a file ("index.html"), the directory which that is in. The URL itself is the seed.
+func ScopeOf(rawURL string) (s Scope, seed string, err error) {
+	raw := strings.TrimSpace(rawURL)
+	if !strings.Contains(raw, "@") && !strings.Contains(raw, "://") {
+		raw = "https://" + raw
+	}
+	seed, err = Canonical(raw)
+	if err != nil {
+		return Scope{}, "", err
+	}
+	origin, path := split(seed)
+	path, _, _ = strings.Cut(path, "?")
+	cut := strings.LastIndexByte(path, '/') + 1
+	if last := path[cut:]; last != "" {
+		if strings.Contains(last, ".") {
+			path = path[:cut]
+		} else {
+			path += "/"
+		}
+	}
+	s = Scope{Kind: Directory, Host: origin, Dirs: []string{path}}
+	if path == "/" {
+		s = Scope{Kind: WholeHost, Host: origin}
+	}
+	return s, seed, s.Validate()
+}
+
+// Key names a scope's reach: two channels of one network must not have the same. Filters and depth are not part of it.
+func (s *Scope) Key() string {
+	dirs := slices.Compact(slices.Sorted(slices.Values(s.Dirs)))
+	return s.Host + "\n" + strings.Join(dirs, "\n")
+}
+
+// Validate tells whether the scope is well formed, its host and directories in canonical form, its patterns RE2 and small.
+func (s *Scope) Validate() error {
+	_, err := s.Compile()
+	return err
+}
+
+// Compile makes the scope ready to match.
+func (s *Scope) Compile() (*Matcher, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	m := &Matcher{host: s.Host, dirs: slices.Clone(s.Dirs)}
+	var err error
+	if m.filters, err = compilePatterns(s.Filters); err != nil {
+		return nil, err
+	}
+	if m.exclude, err = compilePatterns(s.Exclude); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Matcher tells which URLs a scope contains. It may be used by several goroutines.
+type Matcher struct {
+	host             string
+	dirs             []string // nil: the whole host
+	filters, exclude []*regexp.Regexp
+}
+
+// Contains tells whether a canonical URL is in the scope. A directory "/a/" contains what is below it, and "/a" itself, which servers
+// redirect to it.
+func (m *Matcher) Contains(canonicalURL string) bool {
+	rest, ok := strings.CutPrefix(canonicalURL, m.host)
+	if !ok || rest == "" || rest[0] != '/' {
+		return false
+	}
+	return m.inDirs(rest) && (len(m.filters) == 0 || anyMatch(m.filters, canonicalURL)) && !anyMatch(m.exclude, canonicalURL)
+}
+
+func (m *Matcher) inDirs(tail string) bool {
+	if m.dirs == nil {
+		return true
+	}
+	path, _, _ := strings.Cut(tail, "?")
+	for _, d := range m.dirs {
+		if strings.HasPrefix(path, d) || path == d[:len(d)-1] {
+			return true
+		}
+	}
+	return false
+}
+
+func anyMatch(patterns []*regexp.Regexp, s string) bool {
+	for _, p := range patterns {
+		if p.MatchString(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// check is Validate without compiling patterns, for what was validated before it was stored or signed.
+func (s *Scope) check() error {
+	if !isOrigin(s.Host) {
+		return fmt.Errorf("%w: host %q is not of the form https://example.org", ErrScope, short(s.Host))
+	}
+	if s.MaxDepth < 0 || s.MaxDepth > maxDepth {
+		return fmt.Errorf("%w: maximum depth %d is not between 0 and %d", ErrScope, s.MaxDepth, maxDepth)
+	}
+	if err := s.checkDirs(); err != nil {
+		return err
+	}
+	for _, patterns := range [][]string{s.Filters, s.Exclude} {
+		if len(patterns) > MaxFilters {
+			return fmt.Errorf("%w: %d patterns, at most %d", ErrScope, len(patterns), MaxFilters)
+		}
+		for _, p := range patterns {
+			if len(p) > MaxFilterBytes {
+				return fmt.Errorf("%w: a pattern of %d bytes, at most %d", ErrScope, len(p), MaxFilterBytes)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Scope) checkDirs() error {
+	switch {
+	case s.Kind == WholeHost && len(s.Dirs) == 0:
+	case s.Kind == Directory && len(s.Dirs) == 1:
+	case s.Kind == Directories && len(s.Dirs) >= 1 && len(s.Dirs) <= MaxDirs:
+	default:
+		return fmt.Errorf("%w: kind %d with %d directories", ErrScope, s.Kind, len(s.Dirs))
+	}
+	for _, d := range s.Dirs {
+		if !strings.HasPrefix(d, "/") || !strings.HasSuffix(d, "/") || strings.Contains(d, "?") {
+			return fmt.Errorf("%w: directory %q does not begin and end with a slash, or has a query", ErrScope, short(d))
+		}
+		if d == "/" {
+			return fmt.Errorf("%w: the directory \"/\" is the whole host", ErrScope)
+		}
+		if c, err := Canonical(s.Host + d); err != nil || c != s.Host+d {
+			return fmt.Errorf("%w: directory %q is not in canonical form", ErrScope, short(d))
+		}
+	}
+	return nil
+}
+
+// isOrigin tells whether s is scheme and authority in canonical form.
+func isOrigin(s string) bool {
+	if strings.HasSuffix(s, "/") {
+		return false
+	}
+	c, err := Canonical(s + "/")
+	return err == nil && c == s+"/" && Origin(c) == s
+}
+
+func compilePatterns(patterns []string) ([]*regexp.Regexp, error) {
+	out := make([]*regexp.Regexp, 0, len(patterns))
+	for _, p := range patterns {
+		tree, err := syntax.Parse(p, syntax.Perl)
+		if err != nil {
+			return nil, fmt.Errorf("%w: pattern %q: %w", ErrScope, short(p), err)
+		}
+		if n := programSize(tree); n > maxProgram {
+			return nil, fmt.Errorf("%w: pattern %q repeats too much: %d steps, at most %d", ErrScope, short(p), n, maxProgram)
+		}
+		re, err := regexp.Compile(p)
+		if err != nil {
+			return nil, fmt.Errorf("%w: pattern %q: %w", ErrScope, short(p), err)
+		}
+		out = append(out, re)
+	}
+	return out, nil
+}
+
+// programSize estimates the instructions that a pattern compiles to, before compiling it. It stops counting beyond maxProgram.
+func programSize(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		if n += programSize(sub); n > maxProgram {
+			return maxProgram + 1
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min+1, re.Max)
+	}
+	return min(n, maxProgram+1)
+}
+
+func short(s string) string {
+	const show = 120
+	if len(s) > show {
+		return s[:show] + "..."
+	}
+	return s
+}

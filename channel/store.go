@@ -1,0 +1,124 @@
+package channel
+
+import (
+	"errors"
+	"time"
+)
+
+// The errors of every channel database.
+var (
+	ErrUnknown    = errors.New("channel: no such channel")
+	ErrDuplicate  = errors.New("channel: another channel has this scope")
+	ErrStaleEpoch = errors.New("channel: another manager has taken over these channels")
+	ErrCursor     = errors.New("channel: the feed's cursor is elsewhere")
+	ErrGen        = errors.New("channel: generation is not above the last one issued")
+)
+
+// Epoch numbers the managers that have had a partition of the channels, one after the other. Every write carries it; that of a manager
+// that lost the partition is refused.
+type Epoch uint64
+
+// Hot is what a manager keeps in memory of every channel, read when it starts.
+type Hot struct {
+	ID     ID
+	Host   string // as Scope.Host; equal hosts share one string
+	State  State
+	Weight float32 // of the Settings
+	Group  int     // of the Settings
+	Gen    Gen     // highest one issued
+	Lease  []byte  // the lease's record; nil: never handed out
+	Facts  []byte  // the scheduler's record, Learnt.EstimatorBlob; nil: none yet
+}
+
+// Issue is one handing-out, made durable before its offer leaves.
+type Issue struct {
+	ID    ID
+	Gen   Gen
+	Lease []byte    // the lease's record
+	At    time.Time // becomes Learnt.Submitted
+}
+
+// Refusal says which of several writes was not done, and why.
+type Refusal struct {
+	N   int // place in the batch, or line number of an import
+	ID  ID  // ErrDuplicate: the channel that has this scope
+	Err error
+}
+
+// Edit is what a stretch of the feed changes in one channel. What is nil or zero stays as it was. A channel that was removed in the
+// meantime is skipped.
+type Edit struct {
+	ID     ID
+	Gen    Gen     // with Lease; never lowers what is stored
+	Lease  []byte  // the lease's record
+	Facts  []byte  // the scheduler's record; overrides Learnt.EstimatorBlob
+	Learnt *Learnt // but for Gen and Submitted, which follow Lease and Issue
+	State  State
+	Reason string // with State
+	// Inter are URLs into this channel that others' crawls found; beyond MaxInter pending ones, or MaxInterBytes, they are dropped.
+	Inter []string
+	// Crawled says that a crawl has taken in the inter-site URLs found up to then.
+	Crawled time.Time
+}
+
+// Found is an inter-site URL that no channel holds.
+type Found struct {
+	URL  string
+	From ID // the channel whose crawl found it
+}
+
+// Candidate is a Web host that crawls found and no channel covers.
+type Candidate struct {
+	Host  string   // as Scope.Host
+	Links int      // how often it was found
+	Seeds []string // at most MaxCandidateSeeds of the URLs found
+	From  ID       // whose crawl found it first
+	First time.Time
+	Last  time.Time
+}
+
+// Advance is a stretch of an archive's feed, from one cursor to another, with all that follows from it. It is applied whole or not at
+// all, and only if the feed's stored cursor is From: so every entry counts exactly once.
+type Advance struct {
+	Feed     string // the archive's name; empty: effects of no feed, with no cursors
+	From, To string // cursors; "": the beginning
+	At       time.Time
+	Edits    []Edit
+	Hosts    []Host
+	Found    []Found
+	Counters map[string]int64 // added to the stored ones
+}
+
+// Size is the number of database writes that an Advance may take; MaxAdvance bounds it.
+func (a *Advance) Size() int {
+	return 5*len(a.Edits) + 2*len(a.Hosts) + len(a.Found) + len(a.Counters) + 2
+}
+
+// Line is one channel of an import.
+type Line struct {
+	N       int // line number, for reports
+	Channel Channel
+	Err     error // the source cannot be read further: nothing is imported
+}
+
+// Imported is what became of an import.
+type Imported struct {
+	Added       int
+	First, Last ID        // the channels added are among these; others may be too
+	Duplicates  int       // lines whose scope a channel has already, or an earlier line
+	Refused     []Refusal // the first MaxRefusals of them
+}
+
+// Limits of a channel database.
+const (
+	MaxAdvance        = 12_000    // writes of one Advance
+	MaxIssues         = 4096      // handings-out of one write
+	MaxAdd            = 1000      // channels of one Add; an import takes any number
+	MaxLease          = 256       // bytes of a lease's record; up to 48 are read fastest when a manager starts
+	MaxInterBytes     = 64 << 10  // bytes of a channel's pending inter-site URLs
+	MaxCandidates     = 1_000_000 // candidates kept; beyond, new ones are dropped
+	MaxCandidateSeeds = 8         // URLs kept of a candidate
+	MaxStateBlob      = 64 << 20  // bytes of a strategy's state
+	MaxName           = 200       // bytes of the name of a feed, a counter or a state
+	MaxRefusals       = 1000      // duplicates of an import that are named one by one
+)

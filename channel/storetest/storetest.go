@@ -1,0 +1,421 @@
+// Package storetest says what a channel database must do, as tests that every one of them runs (channel/badgerdb is the first). It is not
+// for what only one of them promises: surviving kill -9, a locked folder, speed.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"shoal/channel"
+)
+
+// Store is manager.Store, which cannot be named here: that package is larger than a test of a database should need.
+type Store interface {
+	Take(ctx context.Context) (channel.Epoch, error)
+	Add(ctx context.Context, e channel.Epoch, chs []channel.Channel) ([]channel.ID, []channel.Refusal, error)
+	Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channel.Line]) (channel.Imported, error)
+	Update(ctx context.Context, e channel.Epoch, id channel.ID, change func(*channel.Channel)) error
+	Remove(ctx context.Context, e channel.Epoch, id channel.ID) error
+	Issue(ctx context.Context, e channel.Epoch, issues []channel.Issue) ([]channel.Refusal, error)
+	Channel(ctx context.Context, id channel.ID) (channel.Channel, error)
+	List(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error)
+	Search(ctx context.Context, prefix, after string, n int) ([]channel.Channel, string, error)
+	Lookup(ctx context.Context, canonicalURL string) (channel.ID, error)
+	Scan(ctx context.Context, first, last channel.ID, f func(channel.Hot) error) error
+	Host(ctx context.Context, name string) (channel.Host, error)
+	UpdateHost(ctx context.Context, e channel.Epoch, name string, change func(*channel.Host)) error
+	ScanHosts(ctx context.Context, f func(channel.Host) error) error
+	Candidates(ctx context.Context, n int) ([]channel.Candidate, error)
+	CountCandidates(ctx context.Context) (int, error)
+	DropCandidates(ctx context.Context, e channel.Epoch, hosts []string) error
+	Apply(ctx context.Context, e channel.Epoch, stretches ...channel.Advance) error
+	Cursor(ctx context.Context, feed string) (string, error)
+	Counters(ctx context.Context) (map[string]int64, error)
+	PutState(ctx context.Context, e channel.Epoch, name string, state []byte) error
+	State(ctx context.Context, name string) ([]byte, error)
+	Close() error
+}
+
+// Open opens a database for a test and closes it at its end, unless it is closed by then. The same name within one test is the same
+// database, opened again.
+type Open func(t testing.TB, name string) Store
+
+// Run runs the suite.
+func Run(t *testing.T, open Open) {
+	for name, test := range map[string]func(*testing.T, Open){
+		"Add": testAdd, "AddRefuses": testAddRefuses, "Update": testUpdate, "Remove": testRemove, "List": testList, "Search": testSearch,
+		"Lookup": testLookup, "Scan": testScan, "Issue": testIssue, "IssueTogether": testIssueTogether, "Apply": testApply,
+		"ApplyOnce": testApplyOnce, "ApplyMany": testApplyMany, "Inter": testInter, "Hosts": testHosts, "Candidates": testCandidates,
+		"Epoch": testEpoch, "State": testState, "Import": testImport, "ImportRefuses": testImportRefuses, "ImportBeside": testImportBeside,
+		"Model": testModel,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open) })
+	}
+}
+
+// now is a time without more precision than databases keep.
+var now = time.Date(2024, 5, 6, 7, 8, 9, 123e6, time.UTC)
+
+func whole(host string) channel.Channel {
+	return channel.Channel{
+		Scope: channel.Scope{Kind: channel.WholeHost, Host: host}, Seeds: []string{host + "/"}, Added: now, State: channel.Active,
+	}
+}
+
+func dirs(host string, dirs ...string) channel.Channel {
+	c := whole(host)
+	c.Scope.Kind, c.Scope.Dirs = channel.Directory, dirs
+	if len(dirs) > 1 {
+		c.Scope.Kind = channel.Directories
+	}
+	return c
+}
+
+// fixture is an open database that the test has taken.
+type fixture struct {
+	failer
+	Store
+	t   testing.TB
+	ctx context.Context
+	e   channel.Epoch
+}
+
+// failer is what a testing.TB and a rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func begin(t testing.TB, open Open) *fixture {
+	f := &fixture{failer: t, t: t, Store: open(t, "db"), ctx: t.Context()}
+	f.take()
+	return f
+}
+
+func (f *fixture) take() {
+	f.Helper()
+	var err error
+	if f.e, err = f.Take(f.ctx); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// reopen closes the database and opens it again.
+func (f *fixture) reopen(open Open) {
+	f.Helper()
+	if err := f.Store.Close(); err != nil {
+		f.Fatal(err)
+	}
+	f.Store = open(f.t, "db")
+	f.take()
+}
+
+// add adds channels that must not be refused.
+func (f *fixture) add(chs ...channel.Channel) []channel.ID {
+	f.Helper()
+	ids, refused, err := f.Add(f.ctx, f.e, chs)
+	if err != nil || len(refused) > 0 {
+		f.Fatalf("Add: %v, %v", refused, err)
+	}
+	return ids
+}
+
+func (f *fixture) get(id channel.ID) channel.Channel {
+	f.Helper()
+	c, err := f.Channel(f.ctx, id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return c
+}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) want(err, is error) {
+	f.Helper()
+	if !errors.Is(err, is) {
+		f.Fatalf("error %v, want %v", err, is)
+	}
+}
+
+func (f *fixture) same(what string, got, want any) {
+	f.Helper()
+	if !reflect.DeepEqual(got, want) {
+		f.Fatalf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
+func testAdd(t *testing.T, open Open) {
+	f := begin(t, open)
+	full := dirs("https://b.test:8443", "/x/", "/a/")
+	full.Scope.Filters, full.Scope.Exclude, full.Scope.MaxDepth = []string{"x"}, []string{"y"}, 3
+	full.State, full.Reason = channel.Paused, "asked to"
+	full.Settings = channel.Settings{Order: "opic", Pages: 7, PageBytes: 1000, Weight: 2.5, TextOnly: true, Group: 3}
+	full.Learnt.EstimatorBlob = []byte{1, 2, 3}
+	all := []channel.Channel{whole("https://a.test"), full, dirs("https://a.test", "/d/"), whole("http://a.test")}
+	ids := f.add(all...)
+	for range 2 {
+		for i, id := range ids {
+			want := all[i]
+			want.ID = id
+			f.same("channel", f.get(id), want)
+		}
+		f.reopen(open)
+	}
+	seen := make(map[channel.ID]bool)
+	for _, id := range append(ids, f.add(whole("https://c.test"))...) {
+		if id == 0 || seen[id] {
+			t.Fatalf("ids %v", ids)
+		}
+		seen[id] = true
+	}
+	_, err := f.Channel(f.ctx, 999)
+	f.want(err, channel.ErrUnknown)
+	state := whole("https://d.test")
+	state.State = 0
+	f.same("state of a new channel", f.get(f.add(state)[0]).State, channel.Active)
+}
+
+func testAddRefuses(t *testing.T, open Open) {
+	f := begin(t, open)
+	ids := f.add(whole("https://a.test"), dirs("https://a.test", "/x/", "/y/"))
+	again := dirs("https://a.test", "/y/", "/x/")
+	again.Settings.Pages = 9
+	batch := []channel.Channel{whole("https://b.test"), whole("https://a.test"), again, whole("https://b.test"), dirs("https://a.test", "/x/")}
+	got, refused, err := f.Add(f.ctx, f.e, batch)
+	f.must(err)
+	if len(got) != 5 || got[0] == 0 || got[1] != 0 || got[2] != 0 || got[3] != 0 || got[4] == 0 {
+		t.Fatalf("ids %v", got)
+	}
+	for i, want := range []channel.Refusal{{N: 1, ID: ids[0]}, {N: 2, ID: ids[1]}, {N: 3, ID: got[0]}} {
+		if len(refused) != 3 || refused[i].N != want.N || refused[i].ID != want.ID || !errors.Is(refused[i].Err, channel.ErrDuplicate) {
+			t.Fatalf("refused %+v", refused)
+		}
+	}
+	bad := whole("https://c.test")
+	bad.Scope.Host = "c.test"
+	_, _, err = f.Add(f.ctx, f.e, []channel.Channel{whole("https://c.test"), bad})
+	f.want(err, channel.ErrScope)
+	_, err = f.Lookup(f.ctx, "https://c.test/")
+	f.want(err, channel.ErrUnknown)
+	long := whole("https://d.test")
+	long.Seeds = []string{"https://d.test/" + string(make([]byte, channel.MaxURL))}
+	if _, _, err := f.Add(f.ctx, f.e, []channel.Channel{long}); err == nil {
+		t.Fatal("a channel was stored that cannot be read again")
+	}
+	f.same("what is there", f.count(), 4)
+}
+
+func (f *fixture) count() int {
+	f.Helper()
+	n := 0
+	f.must(f.Scan(f.ctx, 0, 0, func(channel.Hot) error { n++; return nil }))
+	return n
+}
+
+func testUpdate(t *testing.T, open Open) {
+	f := begin(t, open)
+	ids := f.add(whole("https://a.test"), dirs("https://a.test", "/x/", "/y/"))
+	f.must(f.Apply(f.ctx, f.e, channel.Advance{Feed: "f", To: "1", At: now, Edits: []channel.Edit{
+		{ID: ids[0], Lease: []byte{1}, Gen: 3, Learnt: &channel.Learnt{Visits: 4, LastError: "x"}, Facts: []byte{7}, Inter: []string{"https://a.test/z"}},
+	}}))
+	want := f.get(ids[0])
+	want.State, want.Reason = channel.Paused, "holidays"
+	want.Settings.Weight, want.Settings.Group, want.Seeds = 3, 2, []string{"https://a.test/new"}
+	f.must(f.Update(f.ctx, f.e, ids[0], func(c *channel.Channel) {
+		*c = want
+		c.ID, c.Learnt, c.Inter, c.Added = 77, channel.Learnt{}, nil, time.Time{}
+	}))
+	f.same("updated", f.get(ids[0]), want)
+
+	f.want(f.Update(f.ctx, f.e, ids[0], func(c *channel.Channel) { c.Scope = f.get(ids[1]).Scope }), channel.ErrDuplicate)
+	f.want(f.Update(f.ctx, f.e, ids[0], func(c *channel.Channel) { c.Scope.Host = "x" }), channel.ErrScope)
+	f.want(f.Update(f.ctx, f.e, 99, func(*channel.Channel) {}), channel.ErrUnknown)
+	f.same("unchanged", f.get(ids[0]), want)
+
+	moved := dirs("https://b.test", "/y/", "/z/").Scope
+	f.must(f.Update(f.ctx, f.e, ids[1], func(c *channel.Channel) { c.Scope = moved }))
+	f.reopen(open)
+	f.same("moved", f.get(ids[1]).Scope, moved)
+	for url, want := range map[string]channel.ID{"https://b.test/y/": ids[1], "https://b.test/z/1": ids[1], "https://a.test/x/": ids[0]} {
+		got, err := f.Lookup(f.ctx, url)
+		f.must(err)
+		f.same(url, got, want)
+	}
+	f.add(dirs("https://a.test", "/x/", "/y/")) // free again
+	_, refused, err := f.Add(f.ctx, f.e, []channel.Channel{dirs("https://b.test", "/z/", "/y/")})
+	f.must(err)
+	f.same("refused", len(refused), 1)
+}
+
+func testRemove(t *testing.T, open Open) {
+	f := begin(t, open)
+	ids := f.add(whole("https://a.test"), dirs("https://a.test", "/x/", "/y/"))
+	f.must(f.Apply(f.ctx, f.e, channel.Advance{Feed: "f", To: "1", At: now, Edits: []channel.Edit{
+		{ID: ids[1], Lease: []byte{1}, Gen: 3, Learnt: &channel.Learnt{Visits: 4}, Inter: []string{"https://a.test/x/z"}},
+	}}))
+	f.must(f.Remove(f.ctx, f.e, ids[1]))
+	f.want(f.Remove(f.ctx, f.e, ids[1]), channel.ErrUnknown)
+	_, err := f.Channel(f.ctx, ids[1])
+	f.want(err, channel.ErrUnknown)
+	refused, err := f.Issue(f.ctx, f.e, []channel.Issue{{ID: ids[1], Gen: 9}, {ID: ids[0], Gen: 1, Lease: []byte{2}}})
+	f.must(err)
+	if len(refused) != 1 || refused[0].N != 0 || !errors.Is(refused[0].Err, channel.ErrUnknown) {
+		t.Fatalf("refused %+v", refused)
+	}
+	f.must(f.Apply(f.ctx, f.e, channel.Advance{Feed: "f", From: "1", To: "2", At: now, Edits: []channel.Edit{
+		{ID: ids[1], Lease: []byte{1}, Gen: 4, Learnt: &channel.Learnt{Visits: 5}, Facts: []byte{1}, Inter: []string{"https://a.test/x/z"}},
+	}}))
+	f.same("left", f.count(), 1)
+	again := f.add(dirs("https://a.test", "/x/", "/y/"))
+	if again[0] <= ids[1] {
+		t.Fatalf("id %d was used again as %d", ids[1], again[0])
+	}
+	got := f.get(again[0])
+	f.same("learnt of the new channel", got.Learnt, channel.Learnt{})
+	f.same("links to the new channel", len(got.Inter), 0)
+}
+
+func testList(t *testing.T, open Open) {
+	f := begin(t, open)
+	var all []channel.Channel
+	for i := range 25 {
+		all = append(all, whole(fmt.Sprintf("https://h%d.test", i)))
+	}
+	ids := f.add(all...)
+	f.must(f.Remove(f.ctx, f.e, ids[3]))
+	ids = slices.Delete(ids, 3, 4)
+	var got []channel.ID
+	for after := channel.ID(0); ; {
+		page, err := f.List(f.ctx, after, 10)
+		f.must(err)
+		if len(page) == 0 {
+			break
+		}
+		for _, c := range page {
+			got = append(got, c.ID)
+		}
+		after = got[len(got)-1]
+	}
+	f.same("ids", got, ids)
+}
+
+func testSearch(t *testing.T, open Open) {
+	f := begin(t, open)
+	f.add(whole("https://ab.test"), dirs("https://ab.test", "/x/"), dirs("https://ab.test", "/a/", "/y/"), whole("http://abc.test:8080"),
+		whole("https://b.test"), whole("https://a.test"), whole("http://ab.test"))
+	search := func(prefix string, n int) (got []string) {
+		for after := ""; ; {
+			page, next, err := f.Search(f.ctx, prefix, after, n)
+			f.must(err)
+			if len(page) > n {
+				t.Fatalf("%d of %d", len(page), n)
+			}
+			for _, c := range page {
+				got = append(got, fmt.Sprint(c.Scope.Host, c.Scope.Dirs))
+			}
+			if after = next; next == "" {
+				return got
+			}
+		}
+	}
+	want := []string{"http://ab.test[]", "https://ab.test[]", "https://ab.test[/a/ /y/]", "https://ab.test[/x/]"}
+	for n := 1; n < 6; n++ {
+		f.same("ab.", search("ab.", n), want)
+	}
+	f.same("ab", len(search("ab", 3)), 5)
+	f.same("all", len(search("", 3)), 7)
+	f.same("none", len(search("x", 3)), 0)
+	if _, _, err := f.Search(f.ctx, "a", "no position!", 3); err == nil {
+		t.Fatal("any string is taken for a position")
+	}
+}
+
+func testLookup(t *testing.T, open Open) {
+	f := begin(t, open)
+	ids := f.add(dirs("https://a.test", "/x/"), dirs("https://a.test", "/x/y/", "/z/"), whole("https://b.test"), dirs("https://b.test", "/x/"))
+	for url, want := range map[string]channel.ID{
+		"https://a.test/x/": ids[0], "https://a.test/x": ids[0], "https://a.test/x/1": ids[0], "https://a.test/x/y": ids[1],
+		"https://a.test/x/y/1?z": ids[1], "https://a.test/z/": ids[1], "https://a.test/xy": 0, "https://a.test/": 0, "http://a.test/x/": 0,
+		"https://b.test/": ids[2], "https://b.test/?/x/": ids[2], "https://b.test/x/1": ids[3], "https://bb.test/": 0,
+	} {
+		got, err := f.Lookup(f.ctx, url)
+		if got != want || (err != nil) != (want == 0) || err != nil && !errors.Is(err, channel.ErrUnknown) {
+			t.Errorf("%s: %d, %v; want %d", url, got, err, want)
+		}
+	}
+}
+
+func testScan(t *testing.T, open Open) {
+	f := begin(t, open)
+	const n = 3000
+	ids := make([]channel.ID, 0, n)
+	for i := 0; i < n; i += 500 {
+		var batch []channel.Channel
+		for j := range 500 {
+			c := dirs(fmt.Sprintf("https://h%d.test", (i+j)%700), fmt.Sprintf("/%d/", i+j))
+			if j%10 == 0 {
+				c.Scope.Kind, c.Scope.Dirs = channel.Directories, append(c.Scope.Dirs, "/more/")
+			}
+			c.Settings.Weight, c.Settings.Group = float32(j%2), j%3
+			if j%5 == 0 {
+				c.Learnt.EstimatorBlob = []byte(fmt.Sprint("facts", i+j))
+			}
+			batch = append(batch, c)
+		}
+		ids = append(ids, f.add(batch...)...)
+	}
+	var issues []channel.Issue
+	for i := 0; i < n; i += 7 {
+		issues = append(issues, channel.Issue{ID: ids[i], Gen: channel.Gen(i + 1), Lease: []byte(fmt.Sprint("lease", i)), At: now})
+	}
+	_, err := f.Issue(f.ctx, f.e, issues)
+	f.must(err)
+	f.must(f.Remove(f.ctx, f.e, ids[5]))
+	f.must(f.Update(f.ctx, f.e, ids[6], func(c *channel.Channel) { c.State = channel.Marked }))
+	for range 2 {
+		for _, r := range [][2]int{{0, n - 1}, {10, 20}, {100, 2900}, {n - 1, n - 1}} {
+			first, last := ids[r[0]], ids[r[1]]
+			if r[1] == n-1 {
+				last = 0
+			}
+			i := r[0]
+			f.must(f.Scan(f.ctx, first, last, func(h channel.Hot) error {
+				if i == 5 {
+					i++
+				}
+				want := channel.Hot{
+					ID: ids[i], Host: fmt.Sprintf("https://h%d.test", i%700), State: channel.Active, Weight: float32(i % 500 % 2), Group: i % 500 % 3,
+				}
+				if i%500%5 == 0 {
+					want.Facts = []byte(fmt.Sprint("facts", i))
+				}
+				if i%7 == 0 {
+					want.Gen, want.Lease = channel.Gen(i+1), []byte(fmt.Sprint("lease", i))
+				}
+				if i == 6 {
+					want.State = channel.Marked
+				}
+				f.same("hot", h, want)
+				i++
+				return nil
+			}))
+			f.same("end of scan", i, r[1]+1)
+		}
+		f.reopen(open)
+	}
+	stop := errors.New("enough")
+	f.want(f.Scan(f.ctx, 0, 0, func(channel.Hot) error { return stop }), stop)
+}

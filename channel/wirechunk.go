@@ -1,0 +1,213 @@
+package channel
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	pb "shoal/channel/channelpb"
+)
+
+// Hash names the chunk in its successor's Prev. It covers all fields.
+func (c *Chunk) Hash() [32]byte {
+	h := sha256.New()
+	b := append([]byte(nil), "shoal chunk 1\n"...)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Channel))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Gen))
+	b = binary.BigEndian.AppendUint64(b, c.Seq)
+	b = append(b, c.Prev[:]...)
+	h.Write(b)
+	h.Write(c.Body)
+	return [32]byte(h.Sum(nil))
+}
+
+// Marshal encodes the chunk.
+func (c *Chunk) Marshal() []byte {
+	return encode(&pb.Chunk{Channel: uint64(c.Channel), Gen: uint64(c.Gen), Seq: c.Seq, Prev: bytes32(c.Prev), Body: c.Body})
+}
+
+// ParseChunk decodes a chunk; its body stays compressed.
+func ParseChunk(b []byte) (Chunk, error) {
+	var m pb.Chunk
+	if err := decode(b, MaxChunk, &m); err != nil {
+		return Chunk{}, err
+	}
+	c := checker{what: "chunk"}
+	out := Chunk{Channel: ID(m.Channel), Gen: Gen(m.Gen), Seq: m.Seq, Prev: c.array32("predecessor", m.Prev), Body: c.bytes("body", m.Body, MaxChunk)}
+	if out.Channel == 0 || out.Gen == 0 || out.Seq == 0 {
+		c.fail(ErrMalformed, "no channel, generation or sequence number")
+	}
+	return out, c.err
+}
+
+// Marshal encodes the chunk body, uncompressed.
+func (b *ChunkBody) Marshal() []byte {
+	m := &pb.ChunkBody{Frontier: frontierPB(b.Frontier)}
+	for i := range b.Pages {
+		p := &b.Pages[i]
+		m.Pages = append(m.Pages, &pb.Page{
+			Url: ascii(p.URL), Depth: int64(p.Depth), FetchedUs: micros(p.Fetched), Status: int64(p.Status), Error: text(p.Error),
+			Change: uint32(p.Change), Digest: p.Digest, Shingle: p.Shingle, Header: p.Header, Body: p.Body, Links: texts(p.Links),
+			RttUs: p.RTT.Microseconds(), Truncated: p.Truncated,
+		})
+	}
+	if b.Report != nil {
+		m.Report = b.Report.pb()
+	}
+	return encode(m)
+}
+
+// ParseChunkBody decodes a chunk body.
+func ParseChunkBody(b []byte) (ChunkBody, error) {
+	var m pb.ChunkBody
+	if err := decode(b, MaxChunkBody, &m); err != nil {
+		return ChunkBody{}, err
+	}
+	c := checker{what: "chunk body"}
+	out := ChunkBody{Frontier: c.frontier(m.Frontier)}
+	for _, p := range m.Pages {
+		out.Pages = append(out.Pages, Page{
+			URL: c.url("page", p.Url), Depth: c.count("depth", p.Depth, maxInt), Fetched: c.time("fetched", p.FetchedUs),
+			Status: c.count("status", p.Status, 999), Error: c.text("error", p.Error, MaxText),
+			Change: Change(c.enum("change", p.Change, uint32(Errored))), Digest: p.Digest, Shingle: p.Shingle,
+			Header: c.bytes("response header", p.Header, MaxPageHeader), Body: c.bytes("page body", p.Body, MaxPage),
+			Links: c.urls("links", p.Links, MaxPageLinks), RTT: c.duration("RTT", p.RttUs), Truncated: p.Truncated,
+		})
+	}
+	if m.Report != nil {
+		r := c.report(m.Report)
+		out.Report = &r
+	}
+	return out, c.err
+}
+
+// Marshal encodes the report.
+func (r *Report) Marshal() []byte { return encode(r.pb()) }
+
+// ParseReport decodes a report.
+func ParseReport(b []byte) (Report, error) {
+	var m pb.Report
+	if err := decode(b, MaxReport, &m); err != nil {
+		return Report{}, err
+	}
+	c := checker{what: "report"}
+	r := c.report(&m)
+	return r, c.err
+}
+
+func (r *Report) pb() *pb.Report {
+	m := &pb.Report{
+		Channel: uint64(r.Channel), Gen: uint64(r.Gen), Peer: ascii(r.Peer), Outcome: uint32(r.Outcome), Reason: text(r.Reason),
+		StartedUs: micros(r.Started), EndedUs: micros(r.Ended), Pages: int64(r.Pages), New: int64(r.New), Changed: int64(r.Changed),
+		NearUnchanged: int64(r.NearUnchanged), Unchanged: int64(r.Unchanged), Gone: int64(r.Gone), BytesDown: r.BytesDown,
+		BytesUp: r.BytesUp, Truncated: r.Truncated, Left: int64(r.Left), Inter: texts(r.Inter), RttUs: r.RTT.Microseconds(),
+		GapUs: r.Gap.Microseconds(), Robots: text(r.Robots),
+	}
+	other := 0
+	for i, kind := range slices.Sorted(maps.Keys(r.Errors)) {
+		if i >= MaxErrorKinds {
+			other += r.Errors[kind]
+			continue
+		}
+		m.Errors = append(m.Errors, &pb.ErrorCount{Kind: text(kind), Count: int64(r.Errors[kind])})
+	}
+	if other > 0 {
+		m.Errors = append(m.Errors, &pb.ErrorCount{Kind: "other", Count: int64(other)})
+	}
+	return m
+}
+
+func (c *checker) report(m *pb.Report) Report {
+	const maxBytes = 1 << 50
+	r := Report{
+		Channel: ID(m.Channel), Gen: Gen(m.Gen), Peer: c.id("peer", m.Peer, MaxPeerID),
+		Outcome: Outcome(c.enum("outcome", m.Outcome, uint32(Refused))), Reason: c.text("reason", m.Reason, MaxText),
+		Started: c.time("started", m.StartedUs), Ended: c.time("ended", m.EndedUs), Pages: c.count("pages", m.Pages, maxInt),
+		New: c.count("new", m.New, maxInt), Changed: c.count("changed", m.Changed, maxInt),
+		NearUnchanged: c.count("near-unchanged", m.NearUnchanged, maxInt), Unchanged: c.count("unchanged", m.Unchanged, maxInt),
+		Gone: c.count("gone", m.Gone, maxInt), Truncated: m.Truncated, Left: c.count("left", m.Left, maxInt),
+		Inter: c.urls("inter-site URLs", m.Inter, MaxReportInter), RTT: c.duration("RTT", m.RttUs), Gap: c.duration("gap", m.GapUs),
+		Robots: c.text("robots", m.Robots, MaxText),
+	}
+	if r.Channel == 0 || r.Gen == 0 || r.Outcome == 0 {
+		c.fail(ErrMalformed, "report without channel, generation or outcome")
+	}
+	for _, n := range []int64{m.BytesDown, m.BytesUp} {
+		if n < 0 || n > maxBytes {
+			c.fail(ErrMalformed, "report of %d bytes", n)
+		}
+	}
+	r.BytesDown, r.BytesUp = m.BytesDown, m.BytesUp
+	for _, e := range m.Errors {
+		if r.Errors == nil {
+			r.Errors = make(map[string]int)
+		}
+		r.Errors[c.text("error kind", e.Kind, MaxText)] += c.count("errors", e.Count, maxInt)
+	}
+	return r
+}
+
+// encoders and decoders only save memory: each holds buffers of up to a few MiB and no state between calls.
+var (
+	encoders = sync.Pool{New: func() any {
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			return err
+		}
+		return e
+	}}
+	decoders = sync.Pool{New: func() any {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxChunkBody), zstd.WithDecoderMaxWindow(MaxChunkBody))
+		if err != nil {
+			return err
+		}
+		return d
+	}}
+)
+
+// CompressChunk gives Chunk.Body for a chunk body. It refuses what DecompressChunk at the other end would.
+func CompressChunk(b ChunkBody) ([]byte, error) {
+	raw := b.Marshal()
+	if len(raw) > MaxChunkBody {
+		return nil, fmt.Errorf("%w: chunk body of %d bytes, at most %d", ErrTooLarge, len(raw), MaxChunkBody)
+	}
+	e, ok := encoders.Get().(*zstd.Encoder)
+	if !ok {
+		return nil, errors.New("channel: no zstd encoder")
+	}
+	defer encoders.Put(e)
+	out := e.EncodeAll(raw, make([]byte, 0, len(raw)/2))
+	if len(out) > MaxChunk-chunkOverhead {
+		return nil, fmt.Errorf("%w: chunk body of %d compressed bytes, at most %d", ErrTooLarge, len(out), MaxChunk-chunkOverhead)
+	}
+	return out, nil
+}
+
+// chunkOverhead is more than the encoded fields of a Chunk beside its body take.
+const chunkOverhead = 128
+
+// DecompressChunk decodes Chunk.Body. What would become more than MaxChunkBody bytes is refused before it does.
+func DecompressChunk(body []byte) (ChunkBody, error) {
+	if len(body) > MaxChunk {
+		return ChunkBody{}, fmt.Errorf("%w: chunk body of %d compressed bytes, at most %d", ErrTooLarge, len(body), MaxChunk)
+	}
+	d, ok := decoders.Get().(*zstd.Decoder)
+	if !ok {
+		return ChunkBody{}, errors.New("channel: no zstd decoder")
+	}
+	defer decoders.Put(d)
+	raw, err := d.DecodeAll(body, nil)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return ChunkBody{}, fmt.Errorf("%w: chunk body of more than %d bytes", ErrTooLarge, MaxChunkBody)
+	case err != nil:
+		return ChunkBody{}, fmt.Errorf("%w: chunk body: %w", ErrMalformed, err)
+	}
+	return ParseChunkBody(raw)
+}

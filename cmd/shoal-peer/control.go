@@ -1,0 +1,324 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"shoal/peer"
+	"shoal/peer/limit"
+)
+
+// status is what the control API tells.
+type status struct {
+	peer.Status
+	Limits   limit.Force `json:"limits"`
+	Received int64       `json:"socket_received_bytes"` // by all sockets that this peer dialled, packet headers included
+	Sent     int64       `json:"socket_sent_bytes"`
+	Today    int64       `json:"today_bytes"`
+	Month    int64       `json:"month_bytes"`
+	Marking  string      `json:"marking,omitempty"` // why DSCP marks do not work here
+}
+
+// Status implements peer.Controls.
+func (p *program) Status() any {
+	now := time.Now()
+	s := status{Status: p.agent.Status(), Limits: p.limits.At(now), Marking: limit.MarksLE()}
+	s.Received, s.Sent = p.meter.Totals()
+	s.Today, s.Month = p.usage.Used(now)
+	return s
+}
+
+// Do implements peer.Controls.
+func (p *program) Do(order string, args map[string]string) error {
+	switch order {
+	case "leave":
+		p.once.Do(func() { close(p.left) })
+		return nil
+	case "limit":
+		down, up := -1, -1
+		for name, to := range map[string]*int{"down": &down, "up": &up} {
+			if v, ok := args[name]; ok {
+				n, err := strconv.Atoi(v)
+				if err != nil || n < 0 {
+					return fmt.Errorf("%w: %s %q; want KiB a second, 0 for no limit", errSettings, name, v)
+				}
+				*to = n
+			}
+		}
+		p.limits.SetSession(down, up)
+		f := p.limits.At(time.Now())
+		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
+		return nil
+	}
+	return p.agent.Do(order, args)
+}
+
+// Log implements peer.Controls.
+func (p *program) Log(w io.Writer, n int, match string) error { return p.journal.Log(w, n, match) }
+
+// client finds the running peer of the settings' folder.
+func client(s streams, top *cli, data string) (*peer.Client, settings, error) {
+	flags := map[string]any{}
+	if data != "" {
+		flags["data"] = data
+	}
+	set, err := load(top.Config, s.env, flags)
+	if err != nil {
+		return nil, set, err
+	}
+	c, err := peer.NewClient(set.Data)
+	return c, set, err
+}
+
+type remote struct {
+	Data string `help:"Folder of the peer." type:"path" placeholder:"DIR"`
+}
+
+func (r *remote) do(ctx context.Context, s streams, top *cli, order string, args map[string]string, said string) error {
+	c, _, err := client(s, top, r.Data)
+	if err != nil {
+		return err
+	}
+	if err := c.Do(ctx, order, args); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, said)
+	return err
+}
+
+type pauseCmd struct {
+	remote
+	For string `arg:"" optional:"" name:"duration" help:"How long, as 30m or 2h; default: until resume."`
+}
+
+func (c *pauseCmd) Run(ctx context.Context, s streams, top *cli) error {
+	said := "Paused until: shoal-peer resume"
+	args := map[string]string{}
+	if c.For != "" {
+		args["for"], said = c.For, "Paused for "+c.For+"."
+	}
+	return c.do(ctx, s, top, "pause", args, said)
+}
+
+type resumeCmd struct{ remote }
+
+func (c *resumeCmd) Run(ctx context.Context, s streams, top *cli) error {
+	return c.do(ctx, s, top, "resume", nil, "Goes on.")
+}
+
+type finishCmd struct{ remote }
+
+func (c *finishCmd) Run(ctx context.Context, s streams, top *cli) error {
+	return c.do(ctx, s, top, "finish", nil, "Takes nothing new; what runs comes to its end.")
+}
+
+type drainCmd struct{ remote }
+
+func (c *drainCmd) Run(ctx context.Context, s streams, top *cli) error {
+	return c.do(ctx, s, top, "drain", nil, "Gives everything back, then stays idle.")
+}
+
+type limitCmd struct {
+	remote
+	Down *int `help:"Most that is received, KiB a second; 0: no limit." placeholder:"N"`
+	Up   *int `help:"Most that is sent, KiB a second; 0: no limit." placeholder:"N"`
+}
+
+func (c *limitCmd) Run(ctx context.Context, s streams, top *cli) error {
+	cl, _, err := client(s, top, c.Data)
+	if err != nil {
+		return err
+	}
+	args := map[string]string{}
+	if c.Down != nil {
+		args["down"] = strconv.Itoa(*c.Down)
+	}
+	if c.Up != nil {
+		args["up"] = strconv.Itoa(*c.Up)
+	}
+	if len(args) > 0 {
+		if err := cl.Do(ctx, "limit", args); err != nil {
+			return err
+		}
+	}
+	var st status
+	if err := cl.Status(ctx, &st); err != nil {
+		return err
+	}
+	printLimits(s.out, &st)
+	return nil
+}
+
+func printLimits(w io.Writer, st *status) {
+	line := func(name string, c limit.Cap, unit string) {
+		if c.Value == 0 {
+			fmt.Fprintf(w, "  %-9s no limit\n", name)
+			return
+		}
+		fmt.Fprintf(w, "  %-9s %d %s  (%s)\n", name, c.Value, unit, c.Source)
+	}
+	fmt.Fprintln(w, "limits in force")
+	line("down", st.Limits.DownKiBPerS, "KiB/s")
+	line("up", st.Limits.UpKiBPerS, "KiB/s")
+	line("day", st.Limits.DayMiB, fmt.Sprintf("MiB, %d used", st.Today>>20))
+	line("month", st.Limits.MonthMiB, fmt.Sprintf("MiB, %d used", st.Month>>20))
+	mark := "no mark"
+	if st.Limits.DSCPLE {
+		mark = "DSCP LE  (" + st.Limits.DSCPSource + ")"
+		if st.Marking != "" {
+			mark += "; but " + st.Marking
+		}
+	}
+	fmt.Fprintf(w, "  %-9s %s\n", "marking", mark)
+	if st.Limits.Contact != "" {
+		fmt.Fprintf(w, "  %-9s %s\n", "admin", st.Limits.Contact)
+	}
+}
+
+type statusCmd struct {
+	remote
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
+
+func (c *statusCmd) Run(ctx context.Context, s streams, top *cli) error {
+	cl, _, err := client(s, top, c.Data)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		var raw json.RawMessage
+		if err := cl.Status(ctx, &raw); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.out, "%s\n", raw)
+		return err
+	}
+	var st status
+	if err := cl.Status(ctx, &st); err != nil {
+		return err
+	}
+	mode := st.Mode
+	if !st.Until.IsZero() {
+		mode += " until " + st.Until.Local().Format(time.DateTime)
+	}
+	if st.Hold != "" {
+		mode += "; " + st.Hold
+	}
+	fmt.Fprintf(s.out, "peer      %s\nnetwork   %s\nsince     %s\nmode      %s\nmembers   %d known\n", st.Peer, st.Network, st.Since.Local().Format(time.DateTime), mode, st.Members)
+	n := st.Counters
+	fmt.Fprintf(s.out, "fetched   %d pages, %d of them unchanged; %d tasks brought up to date, %d failed\n", n.Pages, n.Unchanged, n.Updated, n.Failed)
+	fmt.Fprintf(s.out, "traffic   %.1f MiB received, %.1f MiB sent; today %.1f MiB\n", mib(st.Received), mib(st.Sent), mib(st.Today))
+	printLimits(s.out, &st)
+	fmt.Fprintf(s.out, "running   %d of %d\n", len(st.Running), st.Threads)
+	for _, t := range st.Running {
+		fmt.Fprintf(s.out, "  %s  %d pages, %d to go  %s\n", t.Host, t.Pages, t.Left, t.URL)
+	}
+	fmt.Fprintf(s.out, "waiting   %d of %d\n", len(st.Waiting), st.Queue)
+	for _, t := range st.Waiting {
+		fmt.Fprintf(s.out, "  %s  about %d pages\n", t.Host, t.Pages)
+	}
+	return nil
+}
+
+func mib(n int64) float64 { return float64(n) / (1 << 20) }
+
+type logCmd struct {
+	remote
+	Lines int    `short:"n" help:"How many of the newest." default:"50"`
+	Match string `help:"Only those that contain this." placeholder:"TEXT"`
+	JSON  bool   `name:"json" help:"Print JSON lines."`
+}
+
+func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
+	_, set, err := client(s, top, c.Data)
+	if err != nil && !errors.Is(err, peer.ErrNoAgent) { // the record can be read without a running peer
+		return err
+	}
+	j, err := peer.OpenJournal(set.journal(), "")
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	var b strings.Builder
+	if err := j.Log(&b, c.Lines, c.Match); err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := io.WriteString(s.out, b.String())
+		return err
+	}
+	dec := json.NewDecoder(strings.NewReader(b.String()))
+	for {
+		var e peer.Entry
+		if err := dec.Decode(&e); err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+		what := strconv.Itoa(e.Status)
+		if e.Status == 0 {
+			what = e.Error
+		}
+		fmt.Fprintf(s.out, "%s  %-3s %8d  %s  for %.12s\n", e.At.Local().Format(time.DateTime), what, e.Bytes, e.URL, e.For)
+	}
+}
+
+type leaveCmd struct{ remote }
+
+// Run ends the running peer, which hands over what it has, and forgets the membership.
+func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
+	cl, set, err := client(s, top, c.Data)
+	switch {
+	case errors.Is(err, peer.ErrNoAgent):
+	case err != nil:
+		return err
+	default:
+		if err := cl.Do(ctx, "leave", nil); err != nil && !errors.Is(err, peer.ErrNoAgent) {
+			return err
+		}
+	}
+	wait := time.Duration(set.GraceS)*time.Second + 20*time.Second
+	for end := time.Now().Add(wait); ; {
+		err = peer.Forget(set.Data)
+		if err == nil || !errors.Is(err, peer.ErrLocked) || time.Now().After(end) {
+			break
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "This computer has left. Its folder %s may be deleted.\n", set.Data)
+	return err
+}
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+const commands = "join run status pause resume finish drain limit log leave completion version"
+
+func (c *completionCmd) Run(s streams) error {
+	var text string
+	switch c.Shell {
+	case "bash":
+		text = "# source <(shoal-peer completion bash)\ncomplete -W \"" + commands + "\" shoal-peer\n"
+	case "zsh":
+		text = "#compdef shoal-peer\n# source <(shoal-peer completion zsh)\n_shoal_peer() { compadd -- " + commands + " }\ncompdef _shoal_peer shoal-peer\n"
+	case "fish":
+		text = "# shoal-peer completion fish | source\ncomplete -c shoal-peer -f -n __fish_use_subcommand -a \"" + commands + "\"\n"
+	}
+	_, err := fmt.Fprint(s.out, text)
+	return err
+}

@@ -1,0 +1,99 @@
+// Command shoal-peer is what a volunteer runs: it joins a network and crawls for it, politely and unnoticed.
+//
+// The commands turn a configuration file, SHOAL_PEER_* variables and flags into settings and call a Run; only this package exits the
+// process.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"github.com/libp2p/go-libp2p/gologshim"
+
+	"shoal/internal/plain"
+	"shoal/internal/version"
+)
+
+// streams are what a command may read and write; tests hand in their own.
+type streams struct {
+	out, err io.Writer
+	env      []string
+}
+
+type cli struct {
+	Config string `help:"Configuration file." type:"path" placeholder:"FILE" env:"SHOAL_PEER_CONFIG"`
+
+	Join       joinCmd       `cmd:"" help:"Become a member of a network."`
+	Run        runCmd        `cmd:"" help:"Crawl for the network until interrupted."`
+	Status     statusCmd     `cmd:"" help:"Show what the running peer does."`
+	Pause      pauseCmd      `cmd:"" help:"Fetch nothing, for a while or until resume."`
+	Resume     resumeCmd     `cmd:"" help:"Go on after pause, finish or drain."`
+	Finish     finishCmd     `cmd:"" help:"Take no new tasks; end those that run, hand over those that wait."`
+	Drain      drainCmd      `cmd:"" help:"Give everything back to the network, and stay idle."`
+	Limit      limitCmd      `cmd:"" help:"Show the limits in force and who set them, or change them until the peer ends."`
+	Log        logCmd        `cmd:"" help:"Show what was fetched, when, and for whom."`
+	Leave      leaveCmd      `cmd:"" help:"Hand everything over and leave the network."`
+	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Version    versionCmd    `cmd:"" help:"Say which build this is."`
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run(s streams) error {
+	_, err := fmt.Fprintln(s.out, "shoal-peer", version.String())
+	return err
+}
+
+func main() {
+	if os.Getenv("GOLOG_LOG_LEVEL") == "" { // libp2p's own log is for those who ask for it
+		gologshim.SetDefaultHandler(slog.DiscardHandler)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr, os.Environ()})
+	stop()
+	os.Exit(code)
+}
+
+// run is the program without its process: exit status 0 for success, 1 for a failure, 2 for a command line that says nothing we know.
+func run(ctx context.Context, args []string, s streams) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("shoal-peer"),
+		kong.Description("Crawls the Web for a search company that you lend your computer to.\n\nStart with: shoal-peer join JOIN-STRING"),
+		kong.Writers(s.out, s.err),
+		kong.WithHyphenPrefixedParameters(true),
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(s, &c),
+	)
+	if err != nil {
+		fmt.Fprintf(s.err, "shoal-peer: %v\n", err)
+		return 1
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		text, help := plain.Usage("shoal-peer", err)
+		fmt.Fprintf(s.err, "shoal-peer: %s\nTry: %s\n", text, help)
+		return 2
+	}
+	if err := k.Run(); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintf(s.err, "shoal-peer: %s\n", plain.Error(err))
+		return 1
+	}
+	return 0
+}

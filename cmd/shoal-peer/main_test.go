@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/internal/member"
+	"shoal/internal/wire"
+	"shoal/peer/limit"
+)
+
+// manager is a network with nobody in it but its manager.
+func manager(t *testing.T) (join string) {
+	t.Helper()
+	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := member.NewIssuer(keys.Authority, member.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := wire.New(t.Context(), wire.Config{Key: keys.Node, Network: keys.Network, Role: member.Manager, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { node.Close() })
+	sealed, serial := keys.Delegations(time.Now())
+	doc, err := keys.Authority.SignDocument(member.Document{Network: keys.Network, Delegations: sealed, MinSerial: serial,
+		Managers: []member.Server{{Peer: node.ID().String(), Addrs: []string{node.Host().Addrs()[0].String()}}}, Contact: "http://contact.test/",
+		MinProtocol: 1, Issued: time.Now(), NotAfter: time.Now().Add(time.Hour), Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.SetIssuer(issuer, doc); err != nil {
+		t.Fatal(err)
+	}
+	return member.JoinString{Network: keys.Network, Addrs: node.Addrs()}.String()
+}
+
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// volunteer is a computer with its own folders.
+type volunteer struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func newVolunteer(t *testing.T) *volunteer {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
+	t.Setenv("HOME", dir)
+	return &volunteer{t, dir, []string{"SHOAL_PEER_DATA=" + filepath.Join(dir, "data"), "PATH=/bin"}}
+}
+
+func (v *volunteer) do(args ...string) (code int, out string) {
+	v.t.Helper()
+	var b buffer
+	ctx, cancel := context.WithTimeout(v.t.Context(), 40*time.Second)
+	defer cancel()
+	code = run(ctx, args, streams{&b, &b, v.env})
+	return code, b.String()
+}
+
+func (v *volunteer) ok(args ...string) string {
+	v.t.Helper()
+	code, out := v.do(args...)
+	if code != 0 {
+		v.t.Fatalf("shoal-peer %s: status %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+func TestVolunteer(t *testing.T) {
+	join := manager(t)
+	v := newVolunteer(t)
+	if out := v.ok("join", join, "--account", "ada"); !strings.Contains(out, "is now member") {
+		t.Error(out)
+	}
+	code := make(chan int, 1)
+	var out buffer
+	go func() {
+		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--up-kib-per-s", "500", "--no-low-priority",
+			"--control", "127.0.0.1:0"}, streams{&out, &out, v.env})
+	}()
+	var st status
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		c, text := v.do("status", "--json")
+		if c == 0 {
+			if err := json.Unmarshal([]byte(text), &st); err != nil {
+				t.Fatal(err)
+			}
+			if st.Peer != "" {
+				break
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never runs: %s %s", text, out.String())
+		}
+	}
+	if st.Account != "ada" || st.Mode != "open" || st.Limits.UpKiBPerS.Value != 500 || !st.Limits.DSCPLE || st.Threads != 5 {
+		t.Errorf("status %+v", st)
+	}
+	if c, text := v.do("run"); c == 0 || !strings.Contains(text, "another peer runs") {
+		t.Errorf("a second run in one folder: %d %s", c, text)
+	}
+	v.ok("pause", "2h")
+	if text := v.ok("status"); !strings.Contains(text, "paused until") {
+		t.Error(text)
+	}
+	v.ok("resume")
+	v.ok("finish")
+	if text := v.ok("status"); !strings.Contains(text, "mode      finish") {
+		t.Error(text)
+	}
+	v.ok("drain")
+	v.ok("resume")
+	if text := v.ok("limit", "--down", "100"); !strings.Contains(text, "100 KiB/s  (shoal-peer limit)") || !strings.Contains(text, "500 KiB/s  (your settings)") {
+		t.Error(text)
+	}
+	if c, text := v.do("pause", "soon"); c == 0 || !strings.Contains(text, "soon") {
+		t.Errorf("pause soon: %d %s", c, text)
+	}
+	v.ok("log")
+	if text := v.ok("leave"); !strings.Contains(text, "has left") {
+		t.Error(text)
+	}
+	if c := <-code; c != 0 {
+		t.Errorf("run ended with %d: %s", c, out.String())
+	}
+	if c, text := v.do("status"); c != 1 || !strings.Contains(text, "no peer runs") {
+		t.Errorf("status after leaving: %d %s", c, text)
+	}
+	if c, text := v.do("run"); c != 1 || !strings.Contains(text, "not joined") {
+		t.Errorf("run after leaving: %d %s", c, text)
+	}
+}
+
+func TestBadCommandLines(t *testing.T) {
+	v := newVolunteer(t)
+	conf := filepath.Join(v.dir, "bad.toml")
+	if err := os.WriteFile(conf, []byte("down_kib = 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		env  string
+		code int
+		says string
+	}{
+		{[]string{"fly"}, "", 2, "unexpected"},
+		{[]string{"run", "--fast"}, "", 2, "--fast"},
+		{[]string{"run", "--threads", "0"}, "", 1, "threads"},
+		{[]string{"run", "--min-gap-ms", "10"}, "", 1, "at least 200 ms"},
+		{[]string{"run", "--config", conf}, "", 1, `did you mean "down_kib_per_s"?`},
+		{[]string{"run", "--config", conf + ".none"}, "", 1, "no such file"},
+		{[]string{"run"}, "SHOAL_PEER_THREAD=3", 1, `did you mean "threads"?`},
+		{[]string{"run"}, "SHOAL_PEER_THREADS=many", 1, "THREADS"},
+		{[]string{"join", "nonsense"}, "", 1, "malformed"},
+		{[]string{"completion", "tcsh"}, "", 2, "bash"},
+	} {
+		env := v.env
+		if c.env != "" {
+			env = append(env[:len(env):len(env)], c.env)
+		}
+		var b buffer
+		if code := run(t.Context(), c.args, streams{&b, &b, env}); code != c.code || !strings.Contains(b.String(), c.says) {
+			t.Errorf("%v %s: status %d, want %d; says %q, want %q", c.args, c.env, code, c.code, b.String(), c.says)
+		}
+	}
+}
+
+func TestLayers(t *testing.T) {
+	v := newVolunteer(t)
+	conf := filepath.Join(v.dir, "peer.toml")
+	text := "threads = 2\nqueue = 3\nday_mib = 100\n[[windows]]\ndays = \"mon-fri\"\nfrom = \"08:00\"\nto = \"18:00\"\npause = true\n"
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := load(conf, []string{"SHOAL_PEER_QUEUE=4", "SHOAL_PEER_DENY=a.test,b.test"}, map[string]any{"day_mib": 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Threads != 2 || s.Queue != 4 || s.DayMiB != 50 || s.MinGapMs != 1000 || len(s.Deny) != 2 || len(s.Windows) != 1 || !s.Windows[0].Pause || s.OnBattery != "pause" {
+		t.Errorf("%+v", s)
+	}
+	if err := os.WriteFile(conf, []byte("[[windows]]\ndays = \"caturday\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(conf, nil, nil); !errors.Is(err, limit.ErrSettings) {
+		t.Error(err)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	v := newVolunteer(t)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if out := v.ok("completion", shell); !strings.Contains(out, "pause") {
+			t.Error(out)
+		}
+	}
+	if out := v.ok("version"); !strings.HasPrefix(out, "shoal-peer ") {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,363 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"shoal/channel"
+	"shoal/internal/pond"
+	"shoal/internal/version"
+	"shoal/internal/wire"
+	"shoal/peer"
+	"shoal/peer/limit"
+)
+
+type joinCmd struct {
+	JoinString string `arg:"" name:"join-string" help:"What the search company gave you."`
+	flagged
+}
+
+func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
+	set, err := load(top.Config, s.env, c.values())
+	if err != nil {
+		return err
+	}
+	if c.JoinString == "" {
+		return errors.New("the join string is empty: it is what the search company gave you, and begins with shoal-join-")
+	}
+	cfg := set.config()
+	cfg.Join, cfg.Listen, cfg.Version = c.JoinString, nil, version.String()
+	id, network, err := peer.Join(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "This computer is now member %s\nof network %s.\nStart crawling with: shoal-peer run\n", id, network)
+	return err
+}
+
+type runCmd struct {
+	Pond string `help:"Crawl the synthetic Web served at this loopback address." placeholder:"ADDR"`
+	flagged
+}
+
+func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
+	set, err := load(top.Config, s.env, c.values())
+	if err != nil {
+		return err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(set.LogLevel)); err != nil {
+		return err
+	}
+	p := &program{set: set, log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})), left: make(chan struct{})}
+	from := "your settings"
+	if f := top.Config; f != "" {
+		from += " in " + f
+	}
+	return p.run(ctx, c.Pond, from, s.out)
+}
+
+// program is a running peer: the agent, its limits, its journal and its control API.
+type program struct {
+	set     settings
+	log     *slog.Logger
+	agent   *peer.Agent
+	limits  *limit.Limits
+	meter   *limit.Meter
+	usage   *limit.Usage
+	journal *peer.Journal
+	cannot  []string // what this system does not tell
+	left    chan struct{}
+	once    sync.Once
+}
+
+func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer) error {
+	if err := os.MkdirAll(p.set.Data, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w; name another one with --data", err)
+	}
+	kept, err := wire.LoadKept(p.set.Data)
+	if err != nil {
+		return err
+	}
+	network, err := kept.Network()
+	if err != nil {
+		return err
+	}
+	if p.set.LowPriority {
+		if err := limit.LowPriority(); err != nil {
+			p.log.Warn("runs at ordinary priority", "err", err)
+		}
+	}
+	if p.usage, err = limit.OpenUsage(filepath.Join(p.set.Data, "usage.json"), time.Now); err != nil {
+		return err
+	}
+	if p.journal, err = peer.OpenJournal(p.set.journal(), network.String()); err != nil {
+		return err
+	}
+	defer p.journal.Close()
+	p.limits = limit.New(p.set.Settings, from, p.usage)
+	p.meter = limit.NewMeter(p.usage)
+	p.policies(ctx)
+	cfg, err := p.config(ctx, pondAddr)
+	if err != nil {
+		return err
+	}
+	if p.agent, err = peer.New(cfg); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	failed := make(chan error, 1)
+	aside, end := context.WithCancel(context.WithoutCancel(ctx)) // status and limits hold while it leaves
+	defer end()
+	wg.Add(2)
+	go func() {
+		defer wg.Done()
+		select {
+		case <-p.agent.Ready(): // the folder is ours
+		case <-aside.Done():
+			return
+		}
+		fmt.Fprintf(out, "shoal-peer %s runs; see what it does with: shoal-peer status\n", version.String())
+		if err := peer.ServeControl(aside, p.set.Data, p.set.Control, p); err != nil {
+			failed <- err
+			cancel()
+		}
+	}()
+	go func() { defer wg.Done(); p.govern(aside) }()
+	go func() {
+		select {
+		case <-p.left:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err = p.agent.Run(ctx)
+	end()
+	wg.Wait()
+	select {
+	case bad := <-failed:
+		err = errors.Join(err, bad)
+	default:
+	}
+	return errors.Join(err, p.usage.Save())
+}
+
+// config makes the agent's configuration, with every socket under the limits.
+func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, error) {
+	cfg := p.set.config()
+	cfg.Version, cfg.Log, cfg.OnVisit, cfg.Refuse = version.String(), p.log, p.journal.Visit, p.refuse
+	guard := &limit.Guard{Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr}
+	nodes := &net.Dialer{Control: p.socket}
+	dialer := tcp.ContextDialer(nodes)
+	if pondAddr != "" {
+		world, err := pond.Connect(ctx, pondAddr)
+		if err != nil {
+			return cfg, fmt.Errorf("pond at %s: %w", pondAddr, err)
+		}
+		port := p.set.Port
+		if port == 0 { // the pond places a node by the port that it listens on
+			if port, err = freePort(); err != nil {
+				return cfg, err
+			}
+			p.set.Port = port
+			cfg.Listen = p.set.config().Listen
+		}
+		guard.Pond, dialer = world.HTTPDialer(port), world.NodeDialer(port)
+		if p.set.MinGapMs == defaults().MinGapMs {
+			cfg.MinGap = pondGap
+		}
+	}
+	cfg.Dial = guard.DialContext
+	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return meteredDialer{dialer, p.meter}, nil }
+	return cfg, nil
+}
+
+// pondGap is the politeness wait in a synthetic Web.
+const pondGap = 200 * time.Millisecond
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	_, text, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}
+
+type meteredDialer struct {
+	tcp.ContextDialer
+	meter *limit.Meter
+}
+
+func (d meteredDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := d.ContextDialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return d.meter.Wrap(c), nil
+}
+
+// socket sets what holds for every socket that is dialled.
+func (p *program) socket(network, addr string, c syscall.RawConn) error {
+	f := p.limits.At(time.Now())
+	if f.DSCPLE {
+		if err := limit.MarkLE(network, addr, c); err != nil {
+			p.log.Debug("socket not marked", "err", err)
+		}
+	}
+	if kib := f.DownKiBPerS.Value; kib > 0 {
+		return limit.SmallWindow(c, min(max(kib<<10/windowPart, 4<<10), 256<<10))
+	}
+	return nil
+}
+
+// windowPart of a second is what a sender may have under way when the rate is limited: what the kernel takes in before it is read is
+// beyond our pacing.
+const windowPart = 24
+
+// refuse keeps away from what this volunteer, or the admin, does not want fetched.
+func (p *program) refuse(host string) error {
+	c, err := channel.Canonical(host + "/")
+	if err != nil {
+		return err
+	}
+	_, name, _ := strings.Cut(channel.Origin(c), "://")
+	if h, _, err := net.SplitHostPort(name); err == nil {
+		name = h
+	}
+	if d := limit.InDomains(name, p.set.Deny); d != "" {
+		return fmt.Errorf("this volunteer does not fetch %s", d)
+	}
+	return p.limits.Denies(name)
+}
+
+// policies reads the admin's policies. One that cannot be read stops all fetching: a limit must not vanish with a typing error.
+func (p *program) policies(ctx context.Context) {
+	pol, err := limit.ReadPolicy(limit.PolicyFile)
+	p.policy(limit.PolicyFile, pol, err)
+	if url := p.set.PolicyURL; url != "" {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		pol, err := limit.FetchPolicy(ctx, http.DefaultClient, url)
+		p.policy(url, pol, err)
+	}
+}
+
+func (p *program) policy(name string, pol *limit.Policy, err error) {
+	switch {
+	case err == nil:
+		p.limits.SetPolicy(name, pol)
+	case errors.Is(err, limit.ErrSettings):
+		p.log.Error("a policy makes no sense; nothing is fetched until it is mended", "policy", name, "err", err)
+		p.limits.SetPolicy(name, &limit.Policy{Off: true})
+	default:
+		p.log.Warn("a policy cannot be read; what it said last goes on to hold", "policy", name, "err", err)
+	}
+}
+
+// How often the limits are looked at.
+const (
+	governEvery  = time.Second
+	machineEvery = 10 * time.Second
+	policyEvery  = 15 * time.Minute
+	usageEvery   = time.Minute
+)
+
+// govern keeps the limits in force up to date.
+func (p *program) govern(ctx context.Context) {
+	tick := time.NewTicker(governEvery)
+	defer tick.Stop()
+	var machine, policy, usage time.Time
+	var because string
+	var m limit.Machine
+	for {
+		now := time.Now()
+		if now.Sub(policy) >= policyEvery && !policy.IsZero() {
+			p.policies(ctx)
+			policy = now
+		} else if policy.IsZero() {
+			policy = now
+		}
+		if now.Sub(machine) >= machineEvery {
+			because, machine = p.machine(&m), now
+		}
+		if now.Sub(usage) >= usageEvery {
+			usage = now
+			if err := p.usage.Save(); err != nil {
+				p.log.Warn("usage not kept", "err", err)
+			}
+		}
+		f := p.limits.At(now)
+		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
+		why := f.Paused
+		if why == "" {
+			why = because
+		}
+		p.agent.Hold(why)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// machine tells why the computer is not to be used now; empty: it may be.
+func (p *program) machine(m *limit.Machine) string {
+	s := p.limits.Settings()
+	if s.OnBattery != "run" {
+		if on, err := limit.OnBattery(); err != nil {
+			p.unknown("battery", err)
+		} else if on {
+			return "on battery (your settings, on_battery)"
+		}
+	}
+	if s.OnMetered != "run" {
+		if on, err := limit.OnMetered(); err != nil {
+			p.unknown("metered link", err)
+		} else if on {
+			return "on a metered link (your settings, on_metered)"
+		}
+	}
+	if s.BusyPercent > 0 {
+		if busy, err := m.Busy(); err != nil {
+			p.unknown("busy machine", err)
+		} else if busy > s.BusyPercent {
+			return fmt.Sprintf("other programs use %d%% of the processors (your settings, busy_percent)", busy)
+		}
+	}
+	return ""
+}
+
+// unknown notes once what this system does not tell.
+func (p *program) unknown(what string, err error) {
+	for _, c := range p.cannot {
+		if c == what {
+			return
+		}
+	}
+	p.cannot = append(p.cannot, what)
+	p.log.Info("cannot tell here, and does not pause for it", "what", what, "err", err)
+}

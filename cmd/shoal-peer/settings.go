@@ -1,0 +1,297 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/v2"
+	"github.com/pelletier/go-toml/v2"
+
+	"shoal/internal/wire"
+	"shoal/peer"
+	"shoal/peer/limit"
+)
+
+// settings are what a volunteer may set; the names are those of the configuration file, of SHOAL_PEER_* and, with dashes, of flags.
+type settings struct {
+	Data     string   `koanf:"data"`
+	Account  string   `koanf:"account"`
+	Port     int      `koanf:"port"`
+	Listen   string   `koanf:"listen"`
+	Announce []string `koanf:"announce"`
+	QUIC     bool     `koanf:"quic"`
+	DHT      bool     `koanf:"dht"`
+	Control  string   `koanf:"control"`
+
+	Threads       int `koanf:"threads"`
+	Queue         int `koanf:"queue"`
+	MinGapMs      int `koanf:"min_gap_ms"`
+	CheckpointMin int `koanf:"checkpoint_min"`
+	GraceS        int `koanf:"grace_s"`
+
+	limit.Settings `koanf:",squash"`
+
+	LowPriority bool     `koanf:"low_priority"`
+	Deny        []string `koanf:"deny"`
+	PolicyURL   string   `koanf:"policy_url"`
+	LogLevel    string   `koanf:"log_level"`
+}
+
+func defaults() settings {
+	return settings{
+		Data: stateFolder(), Port: wire.DefaultPort, QUIC: true, DHT: true, Threads: 5, Queue: 5, MinGapMs: 1000, CheckpointMin: 10, GraceS: 10,
+		Settings: limit.DefaultSettings(), LowPriority: true, LogLevel: "info",
+	}
+}
+
+var errSettings = errors.New("bad setting")
+
+func (s *settings) validate() error {
+	switch {
+	case s.Data == "":
+		return fmt.Errorf("%w: no data folder; name one with --data", errSettings)
+	case s.Port < 0 || s.Port > 65535:
+		return fmt.Errorf("%w: port %d; want 0 to 65535", errSettings, s.Port)
+	case s.Threads < 1 || s.Queue < 0:
+		return fmt.Errorf("%w: %d threads, queue %d; want at least 1 and 0", errSettings, s.Threads, s.Queue)
+	case s.MinGapMs < 200:
+		return fmt.Errorf("%w: min_gap_ms %d; a crawler waits at least 200 ms", errSettings, s.MinGapMs)
+	case s.CheckpointMin < 1 || s.GraceS < 0:
+		return fmt.Errorf("%w: checkpoint_min %d, grace_s %d; want at least 1 and 0", errSettings, s.CheckpointMin, s.GraceS)
+	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel):
+		return fmt.Errorf("%w: log_level %q; want debug, info, warn or error", errSettings, s.LogLevel)
+	}
+	return s.Settings.Validate()
+}
+
+// flagged are the same settings as flags, of which only those given count.
+type flagged struct {
+	Data          *string  `help:"Folder of identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
+	Account       *string  `help:"Your name or your team's, under which the network counts what you gave." placeholder:"NAME"`
+	Port          *int     `help:"TCP and UDP port that other members reach this peer at; 0: any." placeholder:"N"`
+	Listen        *string  `help:"Address to listen at; default: all of this computer's." placeholder:"IP"`
+	Announce      []string `help:"Multiaddrs to tell others beside those, for port forwarding." placeholder:"ADDR"`
+	QUIC          *bool    `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
+	DHT           *bool    `name:"dht" help:"Find members by a distributed hash table too." negatable:""`
+	Control       *string  `help:"Loopback address of the control API." placeholder:"ADDR"`
+	Threads       *int     `help:"Channels crawled at the same time." placeholder:"N"`
+	Queue         *int     `help:"Tasks that wait." placeholder:"N"`
+	MinGapMs      *int     `help:"Wait between two requests to a host at least, milliseconds." placeholder:"N"`
+	CheckpointMin *int     `help:"Longest time that a fetched page stays here only, minutes." placeholder:"N"`
+	GraceS        *int     `help:"Time to hand over when told to end, seconds." placeholder:"N"`
+	DownKiBPerS   *int     `name:"down-kib-per-s" help:"Most that is received, KiB a second; 0: no limit." placeholder:"N"`
+	UpKiBPerS     *int     `name:"up-kib-per-s" help:"Most that is sent, KiB a second; 0: no limit." placeholder:"N"`
+	DayMiB        *int     `name:"day-mib" help:"Most that is received and sent in a day, MiB; 0: no limit." placeholder:"N"`
+	MonthMiB      *int     `name:"month-mib" help:"Most that is received and sent in a month, MiB; 0: no limit." placeholder:"N"`
+	DSCP          *bool    `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
+	LowPriority   *bool    `help:"Run at the lowest CPU and disk priority." negatable:""`
+	Deny          []string `help:"Domains that this computer does not fetch." placeholder:"DOMAIN"`
+	PolicyURL     *string  `name:"policy-url" help:"Where your network's admin publishes a policy." placeholder:"URL"`
+	LogLevel      *string  `help:"debug, info, warn or error." placeholder:"LEVEL"`
+}
+
+// flagKeys name the settings of flags whose name is not that of the field in lower case.
+var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DownKiBPerS": "down_kib_per_s",
+	"UpKiBPerS": "up_kib_per_s", "DayMiB": "day_mib", "MonthMiB": "month_mib", "DSCP": "dscp_le", "LowPriority": "low_priority", "PolicyURL": "policy_url",
+	"LogLevel": "log_level"}
+
+func (f *flagged) values() map[string]any {
+	out := map[string]any{}
+	v := reflect.ValueOf(f).Elem()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		key := flagKeys[name]
+		if key == "" {
+			key = strings.ToLower(name)
+		}
+		switch field := v.Field(i); {
+		case field.IsNil():
+		case field.Kind() == reflect.Pointer:
+			out[key] = field.Elem().Interface()
+		default:
+			out[key] = field.Interface()
+		}
+	}
+	return out
+}
+
+// layer is a koanf.Provider of a map.
+type layer map[string]any
+
+func (l layer) ReadBytes() ([]byte, error)    { return nil, errors.New("not bytes") }
+func (l layer) Read() (map[string]any, error) { return l, nil }
+
+// load puts defaults, file, environment and flags on top of each other. Unknown keys are errors.
+func load(file string, env []string, flags map[string]any) (settings, error) {
+	s := defaults()
+	known := keysOf(reflect.TypeOf(s))
+	k := koanf.New("\x00") // keys hold no separator: none is nested but windows, which is a list
+	named := file != ""
+	if !named {
+		file = configFile()
+	}
+	b, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+	case err != nil:
+		return s, fmt.Errorf("configuration: %w", err)
+	default:
+		m := map[string]any{}
+		if err := toml.Unmarshal(b, &m); err != nil {
+			return s, fmt.Errorf("configuration %s: %w", file, err)
+		}
+		if err := add(k, m, known, file); err != nil {
+			return s, err
+		}
+	}
+	m := map[string]any{}
+	for _, e := range env {
+		key, value, _ := strings.Cut(e, "=")
+		name, ours := strings.CutPrefix(key, "SHOAL_PEER_")
+		if !ours || name == "CONFIG" {
+			continue
+		}
+		name = strings.ToLower(name)
+		kind, ok := known[name]
+		if !ok {
+			return s, fmt.Errorf("%w: %s is no setting of ours%s", errSettings, key, nearest(name, known))
+		}
+		if m[name], err = parse(value, kind); err != nil {
+			return s, fmt.Errorf("%w: %s: %w", errSettings, key, err)
+		}
+	}
+	if err := add(k, m, known, "environment"); err != nil {
+		return s, err
+	}
+	if err := add(k, flags, known, "flags"); err != nil {
+		return s, err
+	}
+	if err := k.UnmarshalWithConf("", &s, koanf.UnmarshalConf{Tag: "koanf"}); err != nil {
+		return s, fmt.Errorf("%w: %w", errSettings, err)
+	}
+	return s, s.validate()
+}
+
+func add(k *koanf.Koanf, m map[string]any, known map[string]reflect.Type, source string) error {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if _, ok := known[key]; !ok {
+			return fmt.Errorf("%w: %s: %q is no setting of ours%s", errSettings, source, key, nearest(key, known))
+		}
+	}
+	if err := k.Load(layer(m), nil); err != nil {
+		return fmt.Errorf("configuration: %s: %w", source, err)
+	}
+	return nil
+}
+
+func keysOf(t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := f.Tag.Get("koanf")
+		if f.Anonymous {
+			maps.Copy(out, keysOf(f.Type))
+		} else if key != "" {
+			out[key] = f.Type
+		}
+	}
+	return out
+}
+
+// nearest suggests the known key that shares the most of its beginning.
+func nearest(key string, known map[string]reflect.Type) string {
+	best, n := "", 2
+	for _, k := range slices.Sorted(maps.Keys(known)) {
+		i := 0
+		for i < len(k) && i < len(key) && k[i] == key[i] {
+			i++
+		}
+		if i > n {
+			best, n = k, i
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+func parse(value string, t reflect.Type) (any, error) {
+	switch t.Kind() {
+	case reflect.String:
+		return value, nil
+	case reflect.Bool:
+		return strconv.ParseBool(value)
+	case reflect.Int:
+		return strconv.Atoi(value)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.String {
+			return strings.Split(value, ","), nil
+		}
+	}
+	return nil, errors.New("can only be set in the configuration file")
+}
+
+// config is the agent's part of the settings.
+func (s *settings) config() peer.Config {
+	c := peer.Config{
+		Dir: s.Data, Account: s.Account, Announce: s.Announce, QUIC: s.QUIC, DHT: s.DHT, Threads: s.Threads, Queue: s.Queue,
+		MinGap: time.Duration(s.MinGapMs) * time.Millisecond, Checkpoint: time.Duration(s.CheckpointMin) * time.Minute,
+		Grace: max(time.Duration(s.GraceS)*time.Second, time.Millisecond),
+	}
+	if s.Queue == 0 {
+		c.Queue = -1
+	}
+	for _, ip := range []string{"0.0.0.0", "::"} {
+		if s.Listen != "" {
+			ip = s.Listen
+		}
+		family := "ip4"
+		if strings.Contains(ip, ":") {
+			family = "ip6"
+		}
+		c.Listen = append(c.Listen, fmt.Sprintf("/%s/%s/tcp/%d", family, ip, s.Port))
+		if s.Listen != "" {
+			break
+		}
+	}
+	return c
+}
+
+// configFile is where the platform keeps a program's configuration.
+func configFile() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "shoal", "peer.toml")
+}
+
+// stateFolder is where the platform keeps what a program makes.
+func stateFolder() string {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		if dir, err := os.UserConfigDir(); err == nil {
+			return filepath.Join(dir, "shoal", "peer")
+		}
+		return ""
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "shoal", "peer")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "state", "shoal", "peer")
+	}
+	return ""
+}
+
+func (s *settings) journal() string { return filepath.Join(s.Data, "log") }

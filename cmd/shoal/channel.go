@@ -1,0 +1,520 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/listing"
+	"shoal/manager/api"
+)
+
+type channelCmd struct {
+	Add      channelAddCmd    `cmd:"" help:"Add sites: a whole host, or one directory of it."`
+	Import   channelImportCmd `cmd:"" help:"Add the channels of a list: CSV, JSON lines, URLs, a sitemap or OPML; all or none."`
+	List     channelListCmd   `cmd:"" help:"List channels."`
+	Show     channelShowCmd   `cmd:"" help:"Show one channel and what happened to it."`
+	Edit     channelEditCmd   `cmd:"" help:"Change a channel's settings."`
+	Export   channelExportCmd `cmd:"" help:"Write channels as a list."`
+	CrawlNow crawlNowCmd      `cmd:"" name:"crawl-now" help:"Crawl channels as soon as there is room."`
+	Pause    channelPauseCmd  `cmd:"" help:"Hand channels out no more."`
+	Resume   channelResumeCmd `cmd:"" help:"Go on with paused or given up channels."`
+	Split    channelSplitCmd  `cmd:"" help:"Make large directories of a channel channels of their own."`
+	Remove   channelRemoveCmd `cmd:"" help:"Forget channels; their pages stay in the archive."`
+	Found    channelFoundCmd  `cmd:"" help:"List hosts without a channel that crawls found."`
+}
+
+// settings are flags that add and edit share; what is not given is not changed.
+type settings struct {
+	Order     *string  `help:"Page ordering." placeholder:"NAME"`
+	Pages     *int     `help:"Pages of one task; 0: learnt." placeholder:"N"`
+	PageBytes *int     `help:"Largest page fetched; 0: 2 MiB." placeholder:"BYTES"`
+	Weight    *float32 `help:"Importance among channels; 0: as all." placeholder:"W"`
+	Filter    []string `help:"RE2 pattern: a URL must match one of them." sep:"none" placeholder:"RE"`
+	Exclude   []string `help:"RE2 pattern: a URL must match none of them." sep:"none" placeholder:"RE"`
+	Depth     *int     `help:"Links from a seed; 0: 15." placeholder:"N"`
+	TextOnly  *bool    `help:"Keep main text instead of raw pages." negatable:""`
+	Group     *int     `help:"Fixed priority group, 1 the fastest; 0: learnt." placeholder:"N"`
+	Seed      []string `help:"Further URLs to begin from." sep:"none" placeholder:"URL"`
+}
+
+// fields are the settings that were given, as the API takes them.
+func (s *settings) fields() map[string]any {
+	m := map[string]any{}
+	put := func(name string, given bool, v any) {
+		if given {
+			m[name] = v
+		}
+	}
+	put("order", s.Order != nil, s.Order)
+	put("pages", s.Pages != nil, s.Pages)
+	put("page_bytes", s.PageBytes != nil, s.PageBytes)
+	put("weight", s.Weight != nil, s.Weight)
+	put("filters", s.Filter != nil, s.Filter)
+	put("exclude", s.Exclude != nil, s.Exclude)
+	put("depth", s.Depth != nil, s.Depth)
+	put("text_only", s.TextOnly != nil, s.TextOnly)
+	put("group", s.Group != nil, s.Group)
+	put("seeds", s.Seed != nil, s.Seed)
+	return m
+}
+
+type channelAddCmd struct {
+	target
+	settings
+	URLs []string `arg:"" name:"url" help:"Sites to add."`
+}
+
+func (c *channelAddCmd) Run(ctx context.Context, s streams) error {
+	var list bytes.Buffer
+	for _, u := range c.URLs {
+		m := c.fields()
+		m["url"] = u
+		b, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		list.Write(append(b, '\n'))
+	}
+	return c.with(ctx, false, func(a *api.Client) error {
+		return importList(ctx, a, s, &list, listing.JSON, "", c.URLs)
+	})
+}
+
+// importList sends a list and tells what became of it. named, if not nil, are what the lines are called.
+func importList(ctx context.Context, a *api.Client, s streams, r io.Reader, f listing.Format, name string, named []string) error {
+	q := url.Values{}
+	if f != "" {
+		q.Set("format", string(f))
+	}
+	if name != "" {
+		q.Set("name", name)
+	}
+	var out api.Imported
+	if err := a.Do(ctx, http.MethodPost, "/channels/import", q, r, &out); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "added %d channels", out.Added)
+	if out.Duplicates > 0 {
+		fmt.Fprintf(s.out, ", left out %d that are there already", out.Duplicates)
+	}
+	fmt.Fprintln(s.out)
+	for i, d := range out.Refused {
+		if i == 20 {
+			fmt.Fprintf(s.err, "and %d more\n", out.Duplicates-20)
+			break
+		}
+		what := fmt.Sprintf("line %d", d.Line)
+		if d.Line-1 < len(named) {
+			what = named[d.Line-1]
+		}
+		fmt.Fprintf(s.err, "%s: is channel %d already\n", what, d.Channel)
+	}
+	return nil
+}
+
+type channelImportCmd struct {
+	target
+	File   string `arg:"" help:"The list; - for standard input." placeholder:"FILE"`
+	Format string `help:"csv, jsonl, list, sitemap or opml; by default guessed." enum:",csv,jsonl,list,sitemap,opml" default:"" placeholder:"NAME"`
+}
+
+func (c *channelImportCmd) Run(ctx context.Context, s streams) error {
+	in, size, name := io.Reader(os.Stdin), int64(0), ""
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return fmt.Errorf("read the list: %w", err)
+		}
+		defer f.Close() // nothing was written
+		info, err := f.Stat()
+		if err != nil {
+			return fmt.Errorf("read the list: %w", err)
+		}
+		in, size, name = f, info.Size(), filepath.Base(c.File)
+	}
+	if isTerminal(s.err) {
+		p := &progress{r: in, all: size, w: s.err, began: time.Now()}
+		defer p.end()
+		in = p
+	}
+	return c.with(ctx, false, func(a *api.Client) error {
+		return importList(ctx, a, s, in, listing.Format(c.Format), name, nil)
+	})
+}
+
+// progress shows how much was read.
+type progress struct {
+	r           io.Reader
+	all, n      int64
+	w           io.Writer
+	began, last time.Time
+}
+
+const progressEvery = 100 * time.Millisecond
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.n += int64(n)
+	if now := time.Now(); now.Sub(p.last) >= progressEvery {
+		p.last = now
+		p.show(now)
+	}
+	return n, err
+}
+
+func (p *progress) show(now time.Time) {
+	if p.all <= 0 {
+		fmt.Fprintf(p.w, "\r%.1f MB", float64(p.n)/1e6)
+		return
+	}
+	const width = 40
+	share := min(float64(p.n)/float64(p.all), 1)
+	bar := strings.Repeat("=", int(share*width)) + strings.Repeat(" ", width-int(share*width))
+	left := ""
+	if share > .02 {
+		left = (time.Duration(float64(now.Sub(p.began)) * (1 - share) / share)).Round(time.Second).String() + " left"
+	}
+	fmt.Fprintf(p.w, "\r[%s] %3.0f%% %-12s", bar, 100*share, left)
+}
+
+func (p *progress) end() {
+	p.show(time.Now())
+	fmt.Fprintln(p.w)
+}
+
+type channelListCmd struct {
+	target
+	Query string `arg:"" optional:"" help:"Part of the host's name."`
+	From  int    `help:"Skip so many." placeholder:"N"`
+	N     int    `short:"n" help:"At most so many." default:"50" placeholder:"N"`
+	JSON  bool   `name:"json" help:"As JSON."`
+}
+
+func (c *channelListCmd) Run(ctx context.Context, s streams) error {
+	q := url.Values{"q": {c.Query}, "from": {strconv.Itoa(c.From)}, "n": {strconv.Itoa(c.N)}}
+	return c.with(ctx, false, func(a *api.Client) error {
+		if c.JSON {
+			return a.Do(ctx, http.MethodGet, "/channels", q, nil, s.out)
+		}
+		var rows api.Rows
+		if err := a.Do(ctx, http.MethodGet, "/channels", q, nil, &rows); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "ID\tCHANNEL\tSTATE\tPAGES\tUPDATES\tUPDATED\tLAST RESULT")
+		for _, r := range rows.Channels {
+			state := r.State
+			if r.Out {
+				state += ", out"
+			}
+			if r.Reason != "" {
+				state += ": " + r.Reason
+			}
+			last := r.Last
+			if r.Error != "" {
+				last += ": " + r.Error
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.ID, strings.TrimSpace(r.Host+" "+r.Scope), state, r.Pages, r.Visits, when(r.Updated), last)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		if more := rows.Total - rows.From - len(rows.Channels); more > 0 {
+			fmt.Fprintf(s.err, "%d more: --from %d\n", more, rows.From+len(rows.Channels))
+		}
+		return nil
+	})
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// ids are channels named by number, or by the URL or host that they were added with.
+type ids struct {
+	Channels []string `arg:"" name:"channel" help:"Channels by number, as shown by list, or by host."`
+}
+
+// each finds the channels and calls f for each.
+func (i *ids) each(ctx context.Context, a *api.Client, f func(channel.ID) error) error {
+	for _, name := range i.Channels {
+		id, err := findChannel(ctx, a, name)
+		if err != nil {
+			return err
+		}
+		if err := f(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errWhich is returned where a name says nothing, or too much.
+var errWhich = errors.New("this manager has none")
+
+func findChannel(ctx context.Context, a *api.Client, name string) (channel.ID, error) {
+	if n, err := strconv.ParseUint(name, 10, 64); err == nil && n > 0 {
+		return channel.ID(n), nil
+	}
+	full := name
+	if !strings.Contains(full, "://") {
+		full = "https://" + full
+	}
+	scope, _, err := channel.ScopeOf(full)
+	if err != nil {
+		return 0, fmt.Errorf("%q is neither a channel's number nor a URL: %w", name, err)
+	}
+	query := scope.Host
+	if !strings.Contains(name, "://") {
+		_, query, _ = strings.Cut(scope.Host, "://")
+	}
+	var rows api.Rows
+	if err := a.Do(ctx, http.MethodGet, "/channels", url.Values{"q": {query}, "n": {"1000"}}, nil, &rows); err != nil {
+		return 0, err
+	}
+	dir := ""
+	if len(scope.Dirs) == 1 {
+		dir = scope.Dirs[0]
+	}
+	var found []channel.ID
+	for _, r := range rows.Channels {
+		_, bare, _ := strings.Cut(r.Host, "://")
+		if (r.Host == query || bare == query) && r.Scope == dir {
+			found = append(found, r.ID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return 0, fmt.Errorf("%s: %w; shoal channel list shows its channels", name, errWhich)
+	}
+	return 0, fmt.Errorf("%s may be any of channels %v: give a number", name, found)
+}
+
+type channelShowCmd struct {
+	target
+	ids
+	JSON bool `name:"json" help:"As JSON."`
+}
+
+func (c *channelShowCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, false, func(a *api.Client) error {
+		return c.each(ctx, a, func(id channel.ID) error {
+			path := fmt.Sprintf("/channels/%d", id)
+			if c.JSON {
+				return a.Do(ctx, http.MethodGet, path, nil, nil, s.out)
+			}
+			var d api.Detail
+			if err := a.Do(ctx, http.MethodGet, path, nil, nil, &d); err != nil {
+				return err
+			}
+			return showChannel(s.out, d)
+		})
+	})
+}
+
+func showChannel(out io.Writer, d api.Detail) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	line := func(name string, v any) { fmt.Fprintf(w, "%s\t%v\n", name, v) }
+	r := d.Row
+	line("channel", d.Channel.ID)
+	line("host", d.Channel.Host)
+	if len(d.Channel.Dirs) > 0 {
+		line("directories", strings.Join(d.Channel.Dirs, " "))
+	}
+	state := r.State
+	if r.Reason != "" {
+		state += ": " + r.Reason
+	}
+	line("state", state)
+	line("seeds", strings.Join(append([]string{d.Channel.URL}, d.Channel.Seeds...), "\n\t"))
+	for name, v := range map[string][]string{"filters": d.Channel.Filters, "exclude": d.Channel.Exclude} {
+		if len(v) > 0 {
+			line(name, strings.Join(v, "\n\t"))
+		}
+	}
+	if d.Channel.Weight != 0 {
+		line("weight", d.Channel.Weight)
+	}
+	if d.Channel.Order != "" {
+		line("order", d.Channel.Order)
+	}
+	if d.Channel.Pages != 0 {
+		line("pages of a task", d.Channel.Pages)
+	}
+	line("pages stored", r.Pages)
+	line("updates", fmt.Sprintf("%d, of which %d found changes", r.Visits, r.Changes))
+	line("updated", when(r.Updated))
+	if r.Every > 0 {
+		line("changes every", r.Every.Round(time.Second))
+	}
+	if r.Model != "" {
+		line("update model", r.Model)
+	}
+	if r.Last != "" {
+		line("last result", strings.TrimSuffix(r.Last+": "+r.Error, ": "))
+	}
+	for _, e := range d.Events {
+		fmt.Fprintf(w, "%s\tgeneration %d %s %s\n", e.At.Local().Format(time.DateTime), e.Gen, e.What, e.Note)
+	}
+	return w.Flush()
+}
+
+type channelEditCmd struct {
+	target
+	settings
+	ids
+}
+
+func (c *channelEditCmd) Run(ctx context.Context, s streams) error {
+	m := c.fields()
+	if len(m) == 0 {
+		return errors.New("nothing to change: name a setting, as in --weight 2; shoal channel edit --help lists them")
+	}
+	return c.with(ctx, false, func(a *api.Client) error {
+		return c.each(ctx, a, func(id channel.ID) error {
+			var after listing.Record
+			if err := a.Do(ctx, http.MethodPatch, fmt.Sprintf("/channels/%d", id), nil, m, &after); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(s.out, "channel %d changed\n", id)
+			return err
+		})
+	})
+}
+
+type channelExportCmd struct {
+	target
+	Query  string `arg:"" optional:"" help:"Part of the host's name."`
+	Format string `help:"csv, jsonl, list or opml." enum:"csv,jsonl,list,opml" default:"jsonl" placeholder:"NAME"`
+}
+
+func (c *channelExportCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, false, func(a *api.Client) error {
+		return a.Do(ctx, http.MethodGet, "/channels/export", url.Values{"q": {c.Query}, "format": {c.Format}}, nil, s.out)
+	})
+}
+
+// wish sends one wish for each channel.
+func wish(ctx context.Context, t *target, i *ids, s streams, live bool, method, verb, done string) error {
+	return t.with(ctx, live, func(a *api.Client) error {
+		return i.each(ctx, a, func(id channel.ID) error {
+			if err := a.Do(ctx, method, fmt.Sprintf("/channels/%d%s", id, verb), nil, nil, nil); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(s.out, "channel %d %s\n", id, done)
+			return err
+		})
+	})
+}
+
+type crawlNowCmd struct {
+	target
+	ids
+}
+
+func (c *crawlNowCmd) Run(ctx context.Context, s streams) error {
+	return wish(ctx, &c.target, &c.ids, s, true, http.MethodPost, "/crawl-now", "is crawled as soon as there is room")
+}
+
+type channelPauseCmd struct {
+	target
+	ids
+}
+
+func (c *channelPauseCmd) Run(ctx context.Context, s streams) error {
+	return wish(ctx, &c.target, &c.ids, s, false, http.MethodPost, "/pause", "paused")
+}
+
+type channelResumeCmd struct {
+	target
+	ids
+}
+
+func (c *channelResumeCmd) Run(ctx context.Context, s streams) error {
+	return wish(ctx, &c.target, &c.ids, s, false, http.MethodPost, "/resume", "goes on")
+}
+
+type channelRemoveCmd struct {
+	target
+	ids
+}
+
+func (c *channelRemoveCmd) Run(ctx context.Context, s streams) error {
+	return wish(ctx, &c.target, &c.ids, s, false, http.MethodDelete, "", "removed")
+}
+
+type channelSplitCmd struct {
+	target
+	Channel string   `arg:"" help:"Channel by number or by host."`
+	Dirs    []string `arg:"" optional:"" name:"dir" help:"Directories, as /news/; by default those that are large by what was seen."`
+	Show    bool     `help:"Only show what would become channels."`
+}
+
+func (c *channelSplitCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, false, func(a *api.Client) error {
+		id, err := findChannel(ctx, a, c.Channel)
+		if err != nil {
+			return err
+		}
+		path := fmt.Sprintf("/channels/%d/split", id)
+		if c.Show {
+			var p api.Proposal
+			if err := a.Do(ctx, http.MethodGet, path, nil, nil, &p); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.out, "channel %d: %d pages stored\n", id, p.All)
+			for _, d := range p.Dirs {
+				fmt.Fprintf(s.out, "%8d  %s\n", d.Pages, d.Dir)
+			}
+			return nil
+		}
+		var done api.SplitDone
+		if err := a.Do(ctx, http.MethodPost, path, nil, api.Split{Dirs: c.Dirs}, &done); err != nil {
+			return err
+		}
+		for i, id := range done.Channels {
+			fmt.Fprintf(s.out, "channel %d  %s\n", id, done.Dirs[i])
+		}
+		return nil
+	})
+}
+
+type channelFoundCmd struct {
+	target
+	N int `short:"n" help:"At most so many." default:"50" placeholder:"N"`
+}
+
+func (c *channelFoundCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, false, func(a *api.Client) error {
+		var out struct {
+			Candidates []channel.Candidate `json:"candidates"`
+			Total      int                 `json:"total"`
+		}
+		if err := a.Do(ctx, http.MethodGet, "/candidates", url.Values{"n": {strconv.Itoa(c.N)}}, nil, &out); err != nil {
+			return err
+		}
+		for _, x := range out.Candidates {
+			fmt.Fprintf(s.out, "%6d  %s\n", x.Links, x.Host)
+		}
+		fmt.Fprintf(s.err, "%d of %d hosts that crawls found; add one with shoal channel add\n", len(out.Candidates), out.Total)
+		return nil
+	})
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shoal/channel/badgerdb"
+	"shoal/internal/member"
+	"shoal/internal/wire"
+	"shoal/manager"
+	"shoal/manager/api"
+)
+
+const (
+	leastRoom = 256 << 20 // bytes: below, nothing new is taken
+	littleRom = 5 << 30   // bytes: below, an operator should know
+)
+
+// errNoRoom says that the disk takes no more.
+var errNoRoom = errors.New("the disk is nearly full")
+
+// roomOn is the check that the manager makes now and then: can the data folder take what tasks would bring?
+func roomOn(data string) func() error {
+	return func() error {
+		if free, ok := freeBytes(data); ok && free < leastRoom {
+			return fmt.Errorf("%w: %d MB left in %s; make room, and it goes on by itself", errNoRoom, free>>20, data)
+		}
+		probe := filepath.Join(data, ".writable")
+		if err := os.WriteFile(probe, nil, 0o600); err != nil {
+			return fmt.Errorf("the data folder cannot be written: %w; once it can, it goes on by itself", err)
+		}
+		return os.Remove(probe)
+	}
+}
+
+type checkCmd struct {
+	target
+	JSON bool `name:"json" help:"As JSON."`
+}
+
+// errFound makes check end with a failure.
+var errFound = errors.New("something must be mended")
+
+func (c *checkCmd) Run(ctx context.Context, s streams) error {
+	found, err := c.findings(ctx)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for _, f := range found {
+		if f.Level == manager.Error {
+			bad++
+		}
+	}
+	if c.JSON {
+		if err := json.NewEncoder(s.out).Encode(map[string]any{"findings": found}); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range found {
+			mend := ""
+			if f.Mend != "" {
+				mend = "\n         " + f.Mend
+			}
+			fmt.Fprintf(s.out, "%-8s %s%s\n", f.Level, f.What, mend)
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%w: %d of %d checks failed", errFound, bad, len(found))
+	}
+	return nil
+}
+
+func (c *checkCmd) findings(ctx context.Context) ([]manager.Finding, error) {
+	if c.Manager != "" {
+		return c.ask(ctx)
+	}
+	data, err := dataOf(c.Data)
+	if err != nil {
+		return nil, err
+	}
+	found := checkData(data, time.Now())
+	db, err := badgerdb.Open(ctx, badgerdb.Default(filepath.Join(data, "channels")))
+	if errors.Is(err, badgerdb.ErrLocked) {
+		more, err := c.ask(ctx)
+		if err != nil {
+			more = []manager.Finding{{Level: manager.Error, What: "The manager does not answer: " + err.Error(), Mend: "Look into its log; restart it if this lasts."}}
+		}
+		return merge(found, more), nil
+	}
+	if err != nil {
+		return append(found, manager.Finding{Level: manager.Error, What: "The channel database cannot be opened: " + err.Error(), Mend: "Mend the folder or its disk, or restore a backup with shoal restore."}), nil
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	found = append(found, manager.Finding{Level: manager.OK, What: "the channel database opens"},
+		manager.Finding{Level: manager.Warning, What: "The manager is stopped: nothing is crawled.", Mend: "Start it with shoal manager --data " + data})
+	return append(found, checkPorts()...), nil
+}
+
+// merge leaves out what the running manager has found too.
+func merge(a, b []manager.Finding) []manager.Finding {
+	seen := map[string]bool{}
+	for _, f := range a {
+		seen[f.What] = true
+	}
+	for _, f := range b {
+		if !seen[f.What] {
+			a = append(a, f)
+		}
+	}
+	return a
+}
+
+func (c *checkCmd) ask(ctx context.Context) ([]manager.Finding, error) {
+	var out struct {
+		Findings []manager.Finding `json:"findings"`
+	}
+	err := c.with(ctx, true, func(a *api.Client) error { return a.Do(ctx, http.MethodGet, "/check", nil, nil, &out) })
+	return out.Findings, err
+}
+
+// check is what a running station finds.
+func (st *station) check(ctx context.Context) []manager.Finding {
+	found := append(checkData(st.cfg.data, time.Now()), st.manager.Check(ctx)...)
+	reachable := false
+	for _, a := range st.node.Addrs() {
+		reachable = reachable || !strings.Contains(a, "/127.0.0.1/") && !strings.Contains(a, "/ip6/::1/")
+	}
+	if !reachable {
+		found = append(found, manager.Finding{Level: manager.Warning, What: "Peers on other machines cannot reach this manager: it listens on loopback only.",
+			Mend: fmt.Sprintf("Start it with --listen /ip4/0.0.0.0/tcp/%d, and --announce with the address that is seen from outside.", wire.DefaultPort)})
+	}
+	if off := time.Until(st.node.Now()); off > maxOff || off < -maxOff {
+		found = append(found, manager.Finding{Level: manager.Error, What: fmt.Sprintf("The clock is %s off the network's.", off.Round(time.Second)), Mend: "Set the clock; run NTP."})
+	}
+	return found
+}
+
+const maxOff = time.Minute
+
+// checkData looks at a data folder.
+func checkData(data string, now time.Time) []manager.Finding {
+	var out []manager.Finding
+	add := func(level, what, mend string) {
+		out = append(out, manager.Finding{Level: level, What: what, Mend: mend})
+	}
+	if err := roomOn(data)(); err != nil {
+		add(manager.Error, err.Error(), "")
+	} else if free, ok := freeBytes(data); ok && free < littleRom {
+		add(manager.Warning, fmt.Sprintf("%.1f GB are left on the disk of %s.", float64(free)/1e9, data), "Make room, or let shoal archive compact forget old versions.")
+	} else {
+		add(manager.OK, fmt.Sprintf("data in %s, %.0f GB free", data, float64(free)/1e9), "")
+	}
+	if info, err := os.Stat(data); err == nil && info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+		add(manager.Warning, fmt.Sprintf("Others on this machine may read %s.", data), "chmod 700 "+data)
+	}
+	checkKeys(data, now, add)
+	if newest, at := newestFile(data); newest.After(now.Add(maxOff)) {
+		add(manager.Error, fmt.Sprintf("The clock was %s ahead of now when %s was written, or is behind.", newest.Sub(now).Round(time.Second), at), "Set the clock; run NTP.")
+	}
+	return out
+}
+
+func checkKeys(data string, now time.Time, add func(level, what, mend string)) {
+	dir := filepath.Join(data, "keys")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		add(manager.Error, "There are no keys in "+dir+".", "Restore them with shoal key restore: without them the network cannot go on.")
+		return
+	}
+	k, err := member.LoadOrCreate(dir, now)
+	if err != nil {
+		add(manager.Error, "The keys cannot be used: "+err.Error(), "Restore them with shoal key restore.")
+		return
+	}
+	if left := k.Authority.Delegation().NotAfter.Sub(now); left < 14*24*time.Hour {
+		add(manager.Error, fmt.Sprintf("The working key ends in %s.", left.Round(time.Hour)), "shoal key rotate")
+	}
+	if _, err := os.Stat(filepath.Join(data, backupStamp)); errors.Is(err, fs.ErrNotExist) {
+		add(manager.Warning, "The network's keys were never backed up: with this disk the network is lost.", "shoal key backup --out FILE, and keep FILE elsewhere.")
+	} else {
+		add(manager.OK, "keys are backed up", "")
+	}
+}
+
+// backupStamp is written when the keys were backed up.
+const backupStamp = "keys-backed-up"
+
+// newestFile is the latest change in the top of a folder.
+func newestFile(dir string) (newest time.Time, name string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return newest, ""
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.ModTime().After(newest) {
+			newest, name = info.ModTime(), e.Name()
+		}
+	}
+	return newest, name
+}
+
+// checkPorts tries the ports that a manager would listen on.
+func checkPorts() (out []manager.Finding) {
+	for _, p := range []struct{ addr, flag string }{{fmt.Sprintf(":%d", wire.DefaultPort), "--listen"}, {"127.0.0.1:7780", "--page"}} {
+		l, err := net.Listen("tcp", p.addr)
+		if err != nil {
+			out = append(out, manager.Finding{Level: manager.Warning, What: fmt.Sprintf("Port %s is taken: %v.", p.addr, err), Mend: "Stop what listens there, or choose another one with " + p.flag + "."})
+			continue
+		}
+		if err := l.Close(); err == nil {
+			out = append(out, manager.Finding{Level: manager.OK, What: "port " + p.addr + " is free"})
+		}
+	}
+	return out
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/pond"
+	"shoal/internal/sim"
+	"shoal/internal/sim/recrawlsim"
+	"shoal/manager"
+	"shoal/manager/web"
+	"shoal/peer"
+	"shoal/peer/limit"
+	"shoal/recrawl"
+)
+
+// The churn test (make churn) is the experiment of `shoal sim recrawl` for real, sixty times faster and with 40 peers: a manager with archive,
+// peers in processes of their own that are killed or leave politely and come back, and a pond of hosts that are all alike.
+const (
+	churnEnv     = "SHOAL_CHURN"
+	churnPeerEnv = "SHOAL_CHURN_PEER"
+	churnPeers   = 40
+	churnThreads = 1
+	churnQueue   = 5
+	churnPages   = 36
+	churnWarm    = 60 // seconds before counting begins
+	churnSpan    = 240
+)
+
+var churnOf = sim.Churn{Life: 60, LifeSpread: 12, Gap: 36, GapSpread: 12, Polite: 1. / 3}
+
+type churnPeer struct {
+	Dir, Join string
+	World     pond.Config
+	Port      int
+}
+
+// TestChurnPeer is not a test: it is the process of one peer, told what to do by its environment.
+func TestChurnPeer(t *testing.T) {
+	text := os.Getenv(churnPeerEnv)
+	if text == "" {
+		t.Skip("runs only as a child of TestChurn")
+	}
+	var p churnPeer
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	w, err := pond.NewWorld(p.World)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := peer.Default()
+	cfg.Dir, cfg.Join, cfg.Grace, cfg.DHT, cfg.QUIC = p.Dir, p.Join, 2*time.Second, false, false
+	cfg.Listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", p.Port)}
+	cfg.Threads, cfg.Queue, cfg.Checkpoint, cfg.MinGap = churnThreads, churnQueue, time.Second, pondGap
+	guard := &limit.Guard{Pond: w.HTTPDialer(p.Port)}
+	cfg.Dial, cfg.Dialer = guard.DialContext, pondDialer(w, p.Port)
+	cfg.Log = slog.New(slog.DiscardHandler)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := peer.Run(ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestChurn runs the manager under churn at twice and at half of what the swarm can do: intervals must rise and fall, and the simulator must
+// predict updates a minute within 20%.
+func TestChurn(t *testing.T) {
+	if os.Getenv(churnEnv) == "" {
+		t.Skip("takes seven minutes: set " + churnEnv + "=1, or make churn")
+	}
+	for _, c := range []struct {
+		name  string
+		hosts int
+		check func(first, last time.Duration) bool
+		want  string
+	}{
+		{"twice the capacity", 180, func(first, last time.Duration) bool { return last > first*5/4 }, "rise"},
+		{"half of the capacity", 45, func(first, last time.Duration) bool { return last < first*9/10 }, "fall"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := churn(t, c.hosts)
+			if !c.check(seen.first, seen.last) {
+				t.Errorf("interval of the middle group went from %v to %v; it should %s", seen.first, seen.last, c.want)
+			}
+			predicted := predictChurn(t, seen)
+			t.Logf("updates a minute: %.1f, simulated %.1f; a task took %.2f s; intervals %v to %v", seen.updates, predicted, seen.service, seen.first, seen.last)
+			if r := seen.updates / predicted; r < .8 || r > 1.2 {
+				t.Errorf("%.1f updates a minute, the simulator says %.1f", seen.updates, predicted)
+			}
+		})
+	}
+}
+
+type churned struct {
+	groups      []int
+	updates     float64 // a minute
+	service     float64 // seconds of an undisturbed task
+	first, last time.Duration
+}
+
+func churn(t *testing.T, hosts int) churned {
+	dir := t.TempDir()
+	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: hosts, Pages: hosts * churnPages, MaxHost: churnPages, Bytes: 2000, Plain: true, Start: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := pond.NewServer(world, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	run := func(what string, f func(context.Context) error) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}()
+	}
+	run("pond", server.Run)
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stationConfig{data: filepath.Join(dir, "manager"), listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(world, port),
+		log: slog.New(slog.DiscardHandler), manager: manager.Default()}
+	pondSettings(&cfg.manager)
+	cfg.manager.Strategy, cfg.manager.MinPeers, cfg.manager.MinPeersWait = "icr", churnPeers/2, 10*time.Second
+	cfg.manager.Terms.Term = 9 * time.Second
+	st, err := openStation(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("station", st.run)
+	chs := pondChannels(world)
+	seen := churned{groups: make([]int, 5)}
+	for i, h := range world.Hosts() {
+		chs[i].Settings.Group = h.Class + 1
+		seen.groups[h.Class]++
+	}
+	if err := addNew(ctx, st.manager, chs); err != nil {
+		t.Fatal(err)
+	}
+	for i := range churnPeers {
+		rng := sim.Rand(1, fmt.Sprintf("peer %d", i))
+		run(fmt.Sprintf("peer %d", i), func(ctx context.Context) error {
+			return churnLife(ctx, rng, filepath.Join(dir, fmt.Sprint(i)), st.joinString(), server.World().Config())
+		})
+	}
+	wait(ctx, churnWarm*time.Second)
+	before := st.manager.Overview()
+	wait(ctx, churnSpan*time.Second)
+	after := st.manager.Overview()
+	seen.updates = float64(after.Updates-before.Updates) / churnSpan * 60
+	seen.first, seen.last = 40*time.Second, middle(after)
+	var services []float64
+	if err := st.db.Scan(ctx, 0, 0, func(h channel.Hot) error {
+		var f recrawl.Facts
+		if len(h.Facts) > 0 && f.Restore(h.Facts) == nil && f.Service > 0 {
+			services = append(services, float64(f.Service.Float()))
+		}
+		return nil
+	}); err != nil || len(services) == 0 {
+		t.Fatalf("no task was measured: %v", err)
+	}
+	slices.Sort(services)
+	seen.service = services[len(services)/2]
+	t.Logf("submitted %d, accepted %d, refused %d, lapsed %d, updates %d, peers %d, out %d, errors %v", after.Submitted-before.Submitted,
+		after.Accepted-before.Accepted, after.Refused-before.Refused, after.Lapsed-before.Lapsed, after.Updates-before.Updates, after.Peers, after.Out, after.Errors)
+	if s := server.Stats(); s.MaxInFlight > 1 {
+		t.Errorf("%d requests in flight at one host", s.MaxInFlight)
+	}
+	return seen
+}
+
+// middle is the interval of the middle group.
+func middle(o web.Overview) time.Duration {
+	if len(o.Intervals) < 3 {
+		return 0
+	}
+	return o.Intervals[2]
+}
+
+// churnLife is one peer's comings and goings.
+func churnLife(ctx context.Context, rng *rand.Rand, dir, join string, world pond.Config) error {
+	for ctx.Err() == nil {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(churnPeer{Dir: dir, Join: join, World: world, Port: port})
+		if err != nil {
+			return err
+		}
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChurnPeer$")
+		cmd.Env = append(os.Environ(), churnPeerEnv+"="+string(text))
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		wait(ctx, time.Duration(churnOf.Lives(rng)*float64(time.Second)))
+		if churnOf.Leaves(rng) && ctx.Err() == nil {
+			err = cmd.Process.Signal(syscall.SIGTERM)
+		} else {
+			err = cmd.Process.Kill()
+		}
+		_ = cmd.Wait() // killed
+		if err != nil {
+			return err
+		}
+		wait(ctx, time.Duration(churnOf.Stays(rng)*float64(time.Second)))
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// predictChurn asks the simulator for updates a minute in the same time after the start.
+func predictChurn(t *testing.T, seen churned) float64 {
+	tau := []float64{10, 20, 40, 80, 160}
+	var groups []int
+	var taus []float64
+	for i, n := range seen.groups {
+		if n > 0 {
+			groups, taus = append(groups, n), append(taus, tau[i])
+		}
+	}
+	run := func(steps int) float64 {
+		c := recrawlsim.Config{Case: "rec", Strategy: "icr", Rates: "known", Mode: "shoal", Weights: "equal", Seed: 1, Steps: steps, Cap: 2, Crawlers: churnPeers, Churn: churnOf,
+			Scale: &recrawlsim.Scale{Tau: taus, Groups: groups, Threads: churnThreads, Queue: churnQueue, Gap: pondGap.Seconds(), Page: seen.service/churnPages - pondGap.Seconds(),
+				Pages: churnPages, Start: 0, Term: 9, Backoff: 2, Checkpoint: 1, Room: true, WaitLimitMin: 2}}
+		row, err := recrawlsim.Run(t.Context(), c, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(row.Updates)
+	}
+	return (run(churnWarm+churnSpan) - run(churnWarm)) / churnSpan * 60
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"shoal/internal/member"
+)
+
+type keyCmd struct {
+	Show    keyShowCmd    `cmd:"" help:"Show the network's name and the keys in use."`
+	Backup  keyBackupCmd  `cmd:"" help:"Print what is needed to continue the network on another disk. Keep it secret."`
+	Restore keyRestoreCmd `cmd:"" help:"Write the keys of a backup into an empty data folder."`
+	Rotate  keyRotateCmd  `cmd:"" help:"Make a new working key under the same root key."`
+}
+
+type keyDir struct {
+	Data string `help:"The manager's data folder." default:"${data}" type:"path" placeholder:"DIR"`
+}
+
+func (k keyDir) keys() string { return filepath.Join(k.Data, "keys") }
+
+// open opens keys that exist; it makes none.
+func (k keyDir) open() (*member.Keys, error) {
+	if _, err := os.Stat(k.keys()); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no network in %s: name the manager's data folder with --data, or start one with `shoal manager`", k.Data)
+	}
+	return member.LoadOrCreate(k.keys(), time.Now())
+}
+
+type keyShowCmd struct{ keyDir }
+
+func (c *keyShowCmd) Run(s streams) error {
+	k, err := c.open()
+	if err != nil {
+		return err
+	}
+	d := k.Authority.Delegation()
+	root := "here"
+	if !k.HasRoot() {
+		root = "not here (kept offline): it is needed again before the working key's delegation ends"
+	}
+	fmt.Fprintf(s.out, "network       %s\nroot key      %s\nworking key   %s\n  serial      %d\n  valid       %s to %s\nfolder        %s\n",
+		k.Network, root, hex.EncodeToString(d.Key[:]), d.Serial, d.NotBefore.Format(time.DateOnly), d.NotAfter.Format(time.DateOnly), c.keys())
+	return nil
+}
+
+type keyBackupCmd struct {
+	keyDir
+	Out string `help:"Write to this new file, readable by its owner only, instead of standard output." type:"path" placeholder:"FILE"`
+}
+
+func (c *keyBackupCmd) Run(s streams) error {
+	k, err := c.open()
+	if err != nil {
+		return err
+	}
+	text, err := k.Backup()
+	if err != nil {
+		return err
+	}
+	if c.Out == "" {
+		if _, err := fmt.Fprintln(s.out, text); err != nil {
+			return err
+		}
+		return c.stamp()
+	}
+	f, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the backup: %w (an existing file is never overwritten)", err)
+	}
+	if _, err := fmt.Fprintln(f, text); err != nil {
+		f.Close()
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	fmt.Fprintf(s.err, "The backup is in %s. Whoever has it is the network: keep it off this machine.\n", c.Out)
+	return c.stamp()
+}
+
+// stamp notes for `shoal check` that there is a backup.
+func (c *keyBackupCmd) stamp() error {
+	return member.WriteFile(filepath.Join(c.Data, backupStamp), []byte(time.Now().UTC().Format(time.RFC3339)+"\n"))
+}
+
+type keyRestoreCmd struct {
+	keyDir
+	File string `arg:"" help:"What shoal key backup wrote." type:"path"`
+}
+
+func (c *keyRestoreCmd) Run(s streams) error {
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("read the backup: %w", err)
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	k, err := member.Restore(c.keys(), string(text), time.Now())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "network %s goes on in %s\n", k.Network, c.Data)
+	return nil
+}
+
+type keyRotateCmd struct {
+	keyDir
+	Stolen bool `help:"The old working key is in others' hands: what it signed counts for nothing from now on."`
+}
+
+func (c *keyRotateCmd) Run(s streams) error {
+	if _, err := c.open(); err != nil {
+		return err
+	}
+	k, err := member.Rotate(c.keys(), time.Now(), c.Stolen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "new working key, serial %d. Restart the manager: members learn of it when they renew.\n", k.Authority.Delegation().Serial)
+	return nil
+}

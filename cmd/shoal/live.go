@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"shoal/internal/plain"
+	"shoal/manager/web"
+)
+
+const (
+	liveEvery = 500 * time.Millisecond // on a terminal, where the line is rewritten
+	lineEvery = 5 * time.Second        // otherwise
+)
+
+const maxTold = 50 // notices of one run
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// live shows one line of what happens until ctx ends: rewritten in place on a terminal, a line now and then otherwise.
+func live(ctx context.Context, w io.Writer, overview func() web.Overview) {
+	tty := isTerminal(w)
+	every := lineEvery
+	if tty {
+		every = liveEvery
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	width := 0
+	told := map[string]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			if tty && width > 0 {
+				fmt.Fprintln(w)
+			}
+			return
+		case <-tick.C:
+		}
+		o := overview()
+		for _, n := range o.Notices {
+			same := digits.ReplaceAllString(n, "") // room left differs from one to the next
+			if !told[same] && len(told) < maxTold {
+				told[same] = true
+				fmt.Fprintf(w, "\n%s\n", plain.Error(errors.New(n)))
+			}
+		}
+		line := liveLine(o)
+		if tty {
+			fmt.Fprintf(w, "\r%s%s", line, strings.Repeat(" ", max(width-len(line), 0)))
+			width = len(line)
+		} else {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+func liveLine(o web.Overview) string {
+	return fmt.Sprintf("%s  channels %d  out %d  updates %d (%.0f/min)  pages %d (%.0f/min)  refusals %d  peers %d  fresh %.0f%%",
+		clock(o.Now.Sub(o.Since)), o.Channels, o.Out, o.Updates, o.UpdatesMin, o.Pages, o.PagesMin, o.Refused, o.Peers, 100*o.Freshness)
+}
+
+func clock(d time.Duration) string {
+	s := int(d.Seconds())
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}
+
+// isTerminal tells whether w is one: a character device, and not the null device.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	if err != nil || st.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(st, null)
+}
+
+// summary is what `up --json` prints as the last line of standard output.
+type summary struct {
+	Peers          int              `json:"peers"`
+	Channels       int              `json:"channels"`
+	TasksSubmitted int64            `json:"tasks_submitted"`
+	TasksAccepted  int64            `json:"tasks_accepted"`
+	TasksRefused   int64            `json:"tasks_refused"`
+	TasksLapsed    int64            `json:"tasks_lapsed"`
+	TasksOut       int              `json:"tasks_out"`
+	Updates        int64            `json:"updates"`
+	PagesFetched   int64            `json:"pages_fetched"`
+	PagesArchived  int64            `json:"pages_archived"`
+	PagesUnchanged int64            `json:"pages_unchanged"`
+	BytesDown      int64            `json:"bytes_down"`
+	WARCFiles      int              `json:"warc_files"`
+	Lookups        int64            `json:"lookups"`
+	HopsMean       float64          `json:"hops_mean"`
+	RTTChosenMS    float64          `json:"rtt_chosen_ms"`
+	RTTRandomMS    float64          `json:"rtt_random_ms"`
+	Strategy       string           `json:"strategy"`
+	IntervalsS     []float64        `json:"intervals_s"`
+	Errors         map[string]int64 `json:"errors"`
+	FirstPageS     float64          `json:"first_page_s"` // seconds from the start to the first archived page; -1: none
+	MaxInFlight    int              `json:"max_in_flight_per_host"`
+	Seconds        float64          `json:"seconds"`
+	Data           string           `json:"data"`
+}
+
+func summarise(o web.Overview) summary {
+	s := summary{
+		Peers: o.Peers, Channels: o.Channels, TasksSubmitted: o.Submitted, TasksAccepted: o.Accepted, TasksRefused: o.Refused,
+		TasksLapsed: o.Lapsed, TasksOut: o.Out, Updates: o.Updates, PagesFetched: o.Pages, PagesArchived: o.Archived,
+		PagesUnchanged: o.Unchanged, BytesDown: o.BytesDown, WARCFiles: o.WARCFiles, Lookups: o.Lookups, HopsMean: o.HopsMean,
+		RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, Strategy: o.Strategy, IntervalsS: []float64{}, Errors: o.Errors,
+		FirstPageS: -1, Seconds: o.Now.Sub(o.Since).Seconds(), Data: o.Data,
+	}
+	for _, d := range o.Intervals {
+		s.IntervalsS = append(s.IntervalsS, d.Seconds())
+	}
+	if s.Errors == nil {
+		s.Errors = map[string]int64{}
+	}
+	return s
+}

@@ -1,0 +1,123 @@
+// Command shoal runs the search company's side of a volunteer crawling network: the manager with its channel database, the archive and
+// their pages, and `shoal up`, which runs a whole network on one machine. Volunteers run shoal-peer.
+//
+// The commands turn flags into a Config and call a Run; only this package exits the process.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"github.com/libp2p/go-libp2p/gologshim"
+
+	"shoal/internal/plain"
+	"shoal/internal/version"
+	"shoal/internal/wire"
+	"shoal/manager/archive/archivecmd"
+	"shoal/recrawl"
+)
+
+// streams are what a command may read and write; tests hand in their own.
+type streams struct {
+	out, err io.Writer
+}
+
+type cli struct {
+	Up       upCmd       `cmd:"" help:"Run a whole network on this machine: manager, archive, dashboard and peers."`
+	Manager  managerCmd  `cmd:"" help:"Run the manager, with its archive, for peers elsewhere."`
+	Channel  channelCmd  `cmd:"" help:"Add, list and change what is crawled."`
+	Host     hostCmd     `cmd:"" help:"Block Web hosts, or take them down."`
+	Peer     peerCmd     `cmd:"" help:"List, invite and refuse volunteers."`
+	Strategy strategyCmd `cmd:"" help:"Show, try or change the recrawl strategy."`
+	Check    checkCmd    `cmd:"" help:"Say what is wrong with this set-up, and how to mend it."`
+
+	Get     archivecmd.Get     `cmd:"" help:"Print a stored page."`
+	Export  archivecmd.Export  `cmd:"" help:"Write what changed since a cursor: WARC, JSON lines or text."`
+	Feed    feedCmd            `cmd:"" help:"Follow the change feed."`
+	Archive archivecmd.Archive `cmd:"" help:"Verify, compact or repair the archive."`
+	Backup  archivecmd.Backup  `cmd:"" help:"Copy a stopped manager's data to a new folder."`
+	Restore archivecmd.Restore `cmd:"" help:"Make a data folder from a backup."`
+
+	Key     keyCmd     `cmd:"" help:"Show or back up the keys of a network."`
+	Pond    pondCmd    `cmd:"" help:"Run the synthetic Web alone, on loopback."`
+	Plan    planCmd    `cmd:"" help:"What a crawling capacity buys, what a freshness needs, and the timetable."`
+	Sim     simCmd     `cmd:"" help:"Experiments on the product's own packages, in simulated time."`
+	Version versionCmd `cmd:"" help:"Say which build this is."`
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run(s streams) error {
+	_, err := fmt.Fprintln(s.out, "shoal", version.String())
+	return err
+}
+
+func main() {
+	if os.Getenv("GOLOG_LOG_LEVEL") == "" { // libp2p's own log is for those who ask for it
+		gologshim.SetDefaultHandler(slog.DiscardHandler)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run is the program without its process: exit status 0 for success, 1 for a failure, 2 for a command line that says nothing we know.
+func run(ctx context.Context, args []string, s streams) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("shoal"),
+		kong.Description("Keeps a copy of the Web fresh with computers that volunteers lend.\n\nStart with: shoal up"),
+		kong.Writers(s.out, s.err),
+		kong.WithHyphenPrefixedParameters(true),
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.Vars{"data": dataFolder(), "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", ")},
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(s),
+		kong.Bind(archivecmd.IO{Out: s.out, Err: s.err}),
+	)
+	if err != nil {
+		fmt.Fprintf(s.err, "shoal: %v\n", err)
+		return 1
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := parser.Parse(args)
+	if exited >= 0 { // help was asked for and printed
+		return exited
+	}
+	if err != nil {
+		text, help := plain.Usage("shoal", err)
+		fmt.Fprintf(s.err, "shoal: %s\nTry: %s\n", text, help)
+		return 2
+	}
+	if err := k.Run(); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintf(s.err, "shoal: %s\n", plain.Error(err))
+		return 1
+	}
+	return 0
+}
+
+// dataFolder is where data lies unless told otherwise: $XDG_STATE_HOME/shoal, or what stands for it.
+func dataFolder() string {
+	if d := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "shoal")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "state", "shoal")
+	}
+	return "shoal-data"
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+
+	"shoal/internal/pond"
+	"shoal/manager"
+	"shoal/recrawl"
+)
+
+type managerCmd struct {
+	Data         string        `help:"Data folder." default:"${data}" type:"path" placeholder:"DIR"`
+	Listen       []string      `help:"Addresses to listen on for peers." default:"/ip4/0.0.0.0/tcp/${port}" placeholder:"MULTIADDR"`
+	Announce     []string      `help:"Addresses under which peers reach this machine from outside, beside those found." placeholder:"MULTIADDR"`
+	Page         string        `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
+	Strategy     string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
+	Discover     string        `help:"What becomes of other sites' URLs that crawls find: off, listed (noted), host (further hosts of listed sites), any." enum:"off,listed,host,any" default:"listed" placeholder:"WHAT"`
+	DiscoverMost int           `help:"Channels that discovery adds at most, ever." default:"10000" placeholder:"N"`
+	NewShare     float64       `help:"Share of room that channels never crawled get while others wait too, below 1; 0: the strategy's order alone." default:"0" placeholder:"SHARE"`
+	PageHost     []string      `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME"`
+	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
+	Contact      string        `help:"Your contact URL, which Web hosts find in the User-Agent." placeholder:"URL"`
+	Add          []string      `help:"Sites to add as channels." placeholder:"URL"`
+	Lease        time.Duration `help:"A peer that has shown no progress for so long loses its task to another; default 30m, 20s in the pond." placeholder:"TIME"`
+	Closed       bool          `help:"Members need an invite."`
+	Pond         string        `help:"Crawl the synthetic Web served at this loopback address (see shoal pond) instead of the Web." placeholder:"ADDR"`
+	Verbose      bool          `short:"v" help:"Log more."`
+}
+
+func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
+	if err := checkContact(c.Contact, c.Pond == ""); err != nil {
+		return err
+	}
+	if err := checkStrategy(c.Strategy); err != nil {
+		return err
+	}
+	channels, err := channelsOf(c.Add)
+	if err != nil {
+		return err
+	}
+	level := slog.LevelWarn
+	if c.Verbose {
+		level = slog.LevelInfo
+	}
+	var lines slog.Handler = slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})
+	if c.LogJSON {
+		lines = slog.NewJSONHandler(s.err, &slog.HandlerOptions{Level: level})
+	}
+	log := slog.New(lines)
+	cfg := stationConfig{data: c.Data, listen: c.Listen, announce: c.Announce, page: c.Page, closed: c.Closed, log: log, manager: manager.Default()}
+	cfg.names, cfg.manager.NewShare = c.PageHost, c.NewShare
+	useStrategy(&cfg.manager, c.Strategy)
+	cfg.manager.Contact, cfg.manager.Discover, cfg.manager.DiscoverMost = c.Contact, manager.Discover(c.Discover), c.DiscoverMost
+	if c.Pond != "" {
+		world, err := pond.Connect(ctx, c.Pond)
+		if err != nil {
+			return fmt.Errorf("--pond %s: %w; start one with shoal pond", c.Pond, err)
+		}
+		pondSettings(&cfg.manager)
+		if port := tcpPort(c.Listen); port != 0 {
+			cfg.dialer = pondDialer(world, port)
+		}
+		channels = append(channels, pondChannels(world)...)
+	}
+	if c.Lease != 0 {
+		cfg.manager.Terms.Term = c.Lease
+		if err := cfg.manager.Terms.Validate(); err != nil {
+			return fmt.Errorf("--lease: %w", err)
+		}
+	}
+	st, err := openStation(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	if err := addNew(ctx, st.manager, channels); err != nil {
+		return err
+	}
+	join := st.joinString()
+	if c.Closed {
+		if join, err = st.invite(time.Now(), 1); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(s.err, "Network %s, data in %s\n", st.keys.Network, c.Data)
+	if st.page != nil {
+		fmt.Fprintf(s.err, "Page    http://%s/?token=%s\n", st.page.Addr(), st.token)
+	}
+	fmt.Fprintf(s.err, "Volunteers join with: shoal-peer join %s\n", join)
+	fmt.Fprintln(s.out, join)
+	lctx, stopLive := context.WithCancel(ctx)
+	shown := make(chan struct{})
+	go func() { defer close(shown); live(lctx, s.err, st.manager.Overview) }()
+	err = st.run(ctx)
+	stopLive()
+	<-shown
+	fmt.Fprintf(s.err, "Stopped. The data is in %s.\n", c.Data)
+	return err
+}
+
+// tcpPort is the port of the first listening address; 0 if it names none.
+func tcpPort(listen []string) int {
+	for _, l := range listen {
+		a, err := ma.NewMultiaddr(l)
+		if err != nil {
+			continue
+		}
+		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil {
+			port, _ := strconv.Atoi(v)
+			return port
+		}
+	}
+	return 0
+}
+
+// checkStrategy refuses a name that there is not; none is well.
+func checkStrategy(name string) error {
+	if name == "" {
+		return nil
+	}
+	if _, err := recrawl.New(name, recrawl.Params{}); err != nil {
+		return fmt.Errorf("--strategy: %w", err)
+	}
+	return nil
+}
+
+// useStrategy takes the one named, or the one that an operator set while the manager ran, or icr.
+func useStrategy(c *manager.Config, name string) {
+	c.Strategy, c.KeptStrategy = name, name == ""
+	if name == "" {
+		c.Strategy = "icr"
+	}
+}

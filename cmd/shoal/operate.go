@@ -1,0 +1,383 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"shoal/internal/member"
+	"shoal/manager"
+	"shoal/manager/api"
+	"shoal/manager/archive"
+	"shoal/manager/web"
+	"shoal/recrawl"
+)
+
+type hostCmd struct {
+	List    hostListCmd    `cmd:"" help:"List hosts of which anything is known."`
+	Block   hostBlockCmd   `cmd:"" help:"Crawl nothing on a host any more."`
+	Unblock hostUnblockCmd `cmd:"" help:"Crawl a host again."`
+	Purge   hostPurgeCmd   `cmd:"" help:"Take a host down: channels, tasks, pages, feed."`
+}
+
+type hostListCmd struct {
+	target
+	Query   string `arg:"" optional:"" help:"Part of the name."`
+	Blocked bool   `help:"Blocked ones only."`
+	N       int    `short:"n" help:"At most so many." default:"100" placeholder:"N"`
+}
+
+func (c *hostListCmd) Run(ctx context.Context, s streams) error {
+	q := url.Values{"q": {c.Query}, "n": {fmt.Sprint(c.N)}}
+	if c.Blocked {
+		q.Set("blocked", "1")
+	}
+	return c.with(ctx, false, func(a *api.Client) error {
+		var out api.Hosts
+		if err := a.Do(ctx, http.MethodGet, "/hosts", q, nil, &out); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "HOST\tNEXT VISIT FROM\tCRAWL DELAY\tBLOCKED")
+		for _, h := range out.Hosts {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, when(h.NextVisit), h.CrawlDelay, h.Blocked)
+		}
+		return w.Flush()
+	})
+}
+
+type hostBlockCmd struct {
+	target
+	Host string `arg:"" help:"The host: example.org, or https://example.org for that one only."`
+	Why  string `help:"Why; shown with its channels." default:"by an operator" placeholder:"TEXT"`
+}
+
+func (c *hostBlockCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, false, func(a *api.Client) error {
+		if err := a.Do(ctx, http.MethodPost, "/hosts/block", nil, api.HostAsk{Host: c.Host, Why: c.Why}, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.out, "%s is not crawled any more; what is out runs to its end\n", c.Host)
+		return err
+	})
+}
+
+type hostUnblockCmd struct {
+	target
+	Host string `arg:"" help:"The host."`
+}
+
+func (c *hostUnblockCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, false, func(a *api.Client) error {
+		if err := a.Do(ctx, http.MethodPost, "/hosts/unblock", nil, api.HostAsk{Host: c.Host}, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.out, "%s is crawled again\n", c.Host)
+		return err
+	})
+}
+
+type hostPurgeCmd struct {
+	target
+	Host string `arg:"" help:"The host."`
+	Why  string `help:"Why; kept with the block." default:"taken down" placeholder:"TEXT"`
+	Yes  bool   `help:"Do it. Its pages cannot be had back."`
+}
+
+func (c *hostPurgeCmd) Run(ctx context.Context, s streams) error {
+	if !c.Yes {
+		return fmt.Errorf("this removes all channels and stored pages of %s for good: add --yes", c.Host)
+	}
+	return c.with(ctx, false, func(a *api.Client) error {
+		var out manager.Purged
+		if err := a.Do(ctx, http.MethodPost, "/hosts/purge", nil, api.HostAsk{Host: c.Host, Why: c.Why}, &out); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.out, "%s is taken down: %d channels, %d pages, %d notes of links. The bytes leave the disk with shoal archive compact.\n", c.Host, out.Channels, out.Pages, out.Links)
+		return err
+	})
+}
+
+type peerCmd struct {
+	List   peerListCmd   `cmd:"" help:"List the members that the manager knows of."`
+	Invite peerInviteCmd `cmd:"" help:"Print a join string."`
+	Ban    peerBanCmd    `cmd:"" help:"Refuse a peer or an account from now on."`
+	Unban  peerUnbanCmd  `cmd:"" help:"Admit it again."`
+}
+
+type peerListCmd struct {
+	target
+	JSON bool `name:"json" help:"As JSON."`
+}
+
+func (c *peerListCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		if c.JSON {
+			return a.Do(ctx, http.MethodGet, "/peers", nil, nil, s.out)
+		}
+		var peers []web.Peer
+		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "PEER\tRUNNING\tQUEUED\tPREDICTED RTT\tHEARD OF")
+		for _, p := range peers {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", p.ID, p.Running, p.Queued, p.RTT.Round(time.Millisecond/10), when(p.Seen))
+		}
+		var banned struct {
+			Banned []string `json:"banned"`
+		}
+		if err := a.Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
+			return err
+		}
+		for _, name := range banned.Banned {
+			fmt.Fprintf(w, "%s\tbanned\n", name)
+		}
+		return w.Flush()
+	})
+}
+
+type peerInviteCmd struct {
+	target
+	Uses uint32 `help:"For so many peers." default:"1" placeholder:"N"`
+}
+
+func (c *peerInviteCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		var out api.Invited
+		if err := a.Do(ctx, http.MethodPost, "/peers/invite", nil, api.Invite{Uses: c.Uses}, &out); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(s.out, out.Join)
+		return err
+	})
+}
+
+type peerBanCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id or account."`
+}
+
+func (c *peerBanCmd) Run(ctx context.Context, s streams) error {
+	return ban(ctx, &c.target, s, c.Peer, true, "is refused from now on; what it holds ends with its certificate, within a day")
+}
+
+type peerUnbanCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id or account."`
+}
+
+func (c *peerUnbanCmd) Run(ctx context.Context, s streams) error {
+	return ban(ctx, &c.target, s, c.Peer, false, "may join again")
+}
+
+func ban(ctx context.Context, t *target, s streams, peer string, banned bool, done string) error {
+	return t.with(ctx, true, func(a *api.Client) error {
+		if err := a.Do(ctx, http.MethodPost, "/peers/ban", nil, api.Ban{Peer: peer, Banned: banned}, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(s.out, peer, done)
+		return err
+	})
+}
+
+type strategyCmd struct {
+	Show strategyShowCmd `cmd:"" help:"Show the recrawl strategy in force."`
+	Set  strategySetCmd  `cmd:"" help:"Go on with another strategy or other parameters; kept over a restart."`
+	Try  strategyTryCmd  `cmd:"" help:"Show what another strategy would change, on a copy."`
+}
+
+type strategyShowCmd struct {
+	target
+	JSON bool `name:"json" help:"As JSON."`
+}
+
+func (c *strategyShowCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		if c.JSON {
+			return a.Do(ctx, http.MethodGet, "/strategy", nil, nil, s.out)
+		}
+		var i manager.StrategyInfo
+		if err := a.Do(ctx, http.MethodGet, "/strategy", nil, nil, &i); err != nil {
+			return err
+		}
+		return showStrategy(s.out, i)
+	})
+}
+
+func showStrategy(out io.Writer, i manager.StrategyInfo) error {
+	fmt.Fprintf(out, "strategy   %s\n", i.Name)
+	if i.Params != (recrawl.Params{}) {
+		b, err := json.Marshal(i.Params)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "parameters %s\n", b)
+	}
+	for g, n := range i.GroupSizes {
+		every := ""
+		if g < len(i.Intervals) {
+			every = "every " + i.Intervals[g].String()
+		}
+		fmt.Fprintf(out, "group %d    %d channels %s\n", g, n, every)
+	}
+	_, err := fmt.Fprintf(out, "choose from %s\n", strings.Join(i.Names, ", "))
+	return err
+}
+
+// strategyArgs name a strategy and its parameters.
+type strategyArgs struct {
+	Name   string   `arg:"" help:"Strategy: ${strategies}."`
+	Params []string `arg:"" optional:"" name:"param" help:"Parameters, as delta=.4 or targetwait=60."`
+}
+
+func (c *strategyArgs) choice() (manager.StrategyChoice, error) {
+	out := manager.StrategyChoice{Name: c.Name}
+	m := map[string]json.RawMessage{}
+	for _, p := range c.Params {
+		name, v, ok := strings.Cut(p, "=")
+		if !ok || v == "" {
+			return out, fmt.Errorf("parameter %q: write name=value, as delta=.4", p)
+		}
+		if strings.HasPrefix(v, ".") {
+			v = "0" + v
+		}
+		if !json.Valid([]byte(v)) {
+			b, err := json.Marshal(v)
+			if err != nil {
+				return out, err
+			}
+			v = string(b)
+		}
+		m[name] = json.RawMessage(v)
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return out, err
+	}
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&out.Params); err != nil {
+		return out, fmt.Errorf("parameters: %w", err)
+	}
+	return out, nil
+}
+
+type strategySetCmd struct {
+	target
+	strategyArgs
+}
+
+func (c *strategySetCmd) Run(ctx context.Context, s streams) error {
+	choice, err := c.choice()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, true, func(a *api.Client) error {
+		var i manager.StrategyInfo
+		if err := a.Do(ctx, http.MethodPut, "/strategy", nil, choice, &i); err != nil {
+			return err
+		}
+		return showStrategy(s.out, i)
+	})
+}
+
+type strategyTryCmd struct {
+	target
+	strategyArgs
+	JSON bool `name:"json" help:"As JSON."`
+}
+
+func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
+	choice, err := c.choice()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, true, func(a *api.Client) error {
+		if c.JSON {
+			return a.Do(ctx, http.MethodPost, "/strategy/try", nil, choice, s.out)
+		}
+		var t manager.Trial
+		if err := a.Do(ctx, http.MethodPost, "/strategy/try", nil, choice, &t); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintf(w, "in the next %s\t%s (now)\t%s\n", t.Ahead, t.Now.Strategy, t.Then.Strategy)
+		fmt.Fprintf(w, "tasks\t%d\t%d\n", t.Now.Tasks, t.Then.Tasks)
+		for g := range max(len(t.Now.ByGroup), len(t.Then.ByGroup)) {
+			fmt.Fprintf(w, "  of group %d\t%s\t%s\n", g, at(t.Now.ByGroup, g), at(t.Then.ByGroup, g))
+		}
+		fmt.Fprintf(w, "fresh at its end\t%.1f%%\t%.1f%%\n", 100*t.Now.Freshness, 100*t.Then.Freshness)
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.err, "From %d of %d channels, with room for %.1f tasks a tick. Nothing was changed.\n", t.Channels, t.Of, t.Capacity)
+		return err
+	})
+}
+
+func at(v []int, i int) string {
+	if i < len(v) {
+		return fmt.Sprint(v[i])
+	}
+	return "-"
+}
+
+type feedCmd struct {
+	target
+	Since  string `help:"Go on after this cursor; by default from the beginning." placeholder:"CURSOR" xor:"since"`
+	Cursor string `help:"Keep the cursor in this file." type:"path" placeholder:"FILE" xor:"since"`
+	Follow bool   `short:"f" help:"Wait for more until interrupted."`
+	Text   bool   `help:"With main text and links."`
+	Limit  int    `help:"At most so many a request." default:"1000" placeholder:"N"`
+}
+
+// Run prints changes as JSON lines. The cursor is kept after what was printed: an indexer that is interrupted sees some again, never too few.
+func (c *feedCmd) Run(ctx context.Context, s streams) error {
+	cursor := c.Since
+	if c.Cursor != "" {
+		b, err := os.ReadFile(c.Cursor)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read the cursor: %w", err)
+		}
+		cursor = strings.TrimSpace(string(b))
+	}
+	return c.with(ctx, false, func(a *api.Client) error {
+		for {
+			q := url.Values{"cursor": {cursor}, "limit": {fmt.Sprint(c.Limit)}}
+			if c.Text {
+				q.Set("text", "1")
+			}
+			if c.Follow {
+				q.Set("wait", "50s")
+			}
+			r, err := a.Open(ctx, http.MethodGet, "/archive/changes", q, nil)
+			if err != nil {
+				return err
+			}
+			n, err := io.Copy(s.out, r.Body)
+			if err = errors.Join(err, r.Body.Close()); err != nil {
+				return err
+			}
+			cursor = r.Header.Get(archive.CursorHeader)
+			if c.Cursor != "" && n > 0 {
+				if err := member.WriteFile(c.Cursor, []byte(cursor+"\n")); err != nil {
+					return fmt.Errorf("keep the cursor %s: %w", cursor, err)
+				}
+			}
+			if n == 0 && !c.Follow {
+				_, err := fmt.Fprintf(s.err, "next: --since %s\n", cursor)
+				return err
+			}
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"shoal/manager"
+)
+
+// Every metric that a manager exports is in the documented list, and nothing else is.
+func TestMetricsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile("`(shoal_[a-z_]+)`")
+	var listed []string
+	for _, m := range name.FindAllStringSubmatch(string(doc), -1) {
+		listed = append(listed, m[1])
+	}
+	st, err := openStation(t.Context(), stationForTest(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := st.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	text := exposed(t, st)
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (shoal_\S+)`).FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(listed, m[1]) {
+			t.Errorf("%s is exported, and not in docs/metrics.md", m[1])
+		}
+	}
+	for _, n := range listed {
+		if !strings.Contains(text, "# TYPE "+n+" ") && !slices.Contains(labelled, n) {
+			t.Errorf("%s is in docs/metrics.md, and not exported", n)
+		}
+	}
+}
+
+// labelled metrics appear with the first thing that they count.
+var labelled = []string{"shoal_manager_errors_total", "shoal_manager_interval_seconds", "shoal_manager_group_channels", "shoal_wire_refused_total",
+	"shoal_wire_served_total", "shoal_wire_served_seconds", "shoal_wire_called_total"}
+
+func TestCommandsOnAStoppedManager(t *testing.T) {
+	cfg := stationForTest(t)
+	st, err := openStation(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.close(); err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(t.TempDir(), "bad.csv")
+	if err := os.WriteFile(list, []byte("url\nhttps://ok.example/\nftp://bad\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		args string
+		code int
+		want string // in output or error
+	}{
+		{"channel add https://a.example/ https://b.example/x/", 0, "added 2 channels"},
+		{"channel add https://a.example/", 0, "is channel 1 already"},
+		{"channel import " + list, 1, "line 3"},
+		{"channel list", 0, "https://b.example /x/"},
+		{"channel edit a.example --weight 2 --exclude \\?", 0, "channel 1 changed"},
+		{"channel edit a.example", 1, "nothing to change"},
+		{"channel show a.example", 0, "weight        2"},
+		{"channel pause 2", 0, "paused"},
+		{"channel export --format csv", 0, "https://b.example/x/"},
+		{"channel crawl-now 1", 1, "stopped"},
+		{"channel split 1 /n/", 0, "/n/"},
+		{"channel remove nowhere.example", 1, "this manager has none"},
+		{"host block a.example", 0, "not crawled any more"},
+		{"host list --blocked", 0, "https://a.example"},
+		{"host purge a.example", 1, "--yes"},
+		{"host purge a.example --yes", 0, "2 channels"},
+		{"strategy set icr", 1, "stopped"},
+		{"feed", 0, ""},
+		{"check", 0, "never backed up"},
+	} {
+		var out, errs strings.Builder
+		args := append(strings.Fields(x.args), "--data", cfg.data)
+		if code := run(t.Context(), args, streams{&out, &errs}); code != x.code || !strings.Contains(out.String()+errs.String(), x.want) {
+			t.Errorf("shoal %s: %d, want %d with %q in\n%s%s", x.args, code, x.code, x.want, out.String(), errs.String())
+		}
+	}
+}
+
+func stationForTest(t *testing.T) stationConfig {
+	t.Helper()
+	c := stationConfig{data: filepath.Join(t.TempDir(), "d"), listen: []string{"/ip4/127.0.0.1/tcp/0"}, log: slog.New(slog.DiscardHandler), manager: manager.Default()}
+	return c
+}
+
+func exposed(t *testing.T, st *station) string {
+	t.Helper()
+	h, err := st.probes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}

@@ -1,0 +1,11 @@
+package main
+
+import (
+	"context"
+
+	"shoal/internal/pond"
+)
+
+type pondCmd struct{ pond.Cmd }
+
+func (c *pondCmd) Run(ctx context.Context, s streams) error { return c.Cmd.Run(ctx, s.out, s.err) }

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"shoal/internal/member"
+	"shoal/internal/version"
+	"shoal/manager/api"
+	"shoal/manager/web"
+	"shoal/peer/crawl/order"
+)
+
+// handler is all that the station serves over HTTP: pages, API, archive, metrics, health, profiles.
+func (st *station) handler() (http.Handler, error) {
+	a, err := api.Handler(api.Config{
+		Desk: st.manager.Desk(), Live: st.manager, Members: st.members, Archive: st.archive.Handler(), Orders: order.Names(),
+		Check: st.check, Log: st.cfg.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	probes, err := st.probes()
+	if err != nil {
+		return nil, err
+	}
+	return web.Handler(web.Config{Source: st.manager, Operator: st.manager, Token: st.token, OpenView: st.cfg.openView, Hosts: st.cfg.names,
+		API: a, Probes: probes, Debug: profiles(), Log: st.cfg.log})
+}
+
+// probes are metrics and health.
+func (st *station) probes() (http.Handler, error) {
+	reg := prometheus.NewRegistry()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "shoal_build_info", Help: "1, labelled with the version.", ConstLabels: prometheus.Labels{"version": version.String()}})
+	build.Set(1)
+	for _, c := range []prometheus.Collector{st.manager.Collector(), st.archive.Collector(), build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{reg, st.node.Metrics()}, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", answer(st.manager.Alive))
+	mux.HandleFunc("GET /readyz", answer(st.manager.Ready))
+	return mux, nil
+}
+
+func answer(f func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := f(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok") // whoever asked may be gone
+	}
+}
+
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// addressFile tells the command line where the manager that runs on a data folder is.
+const addressFile = "manager.url"
+
+func (st *station) tellAddress() (undo func() error, err error) {
+	path := filepath.Join(st.cfg.data, addressFile)
+	if err := member.WriteFile(path, []byte("http://"+st.page.Addr().String()+"\n")); err != nil {
+		return nil, fmt.Errorf("write where the manager is: %w", err)
+	}
+	return func() error {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}, nil
+}
+
+// members admits and refuses volunteers; who is refused is kept in the data folder.
+type members struct {
+	st     *station
+	mu     sync.Mutex
+	banned []string
+}
+
+const bannedFile = "banned.json"
+
+func (st *station) openMembers() (*members, error) {
+	m := &members{st: st}
+	b, err := os.ReadFile(filepath.Join(st.cfg.data, bannedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &m.banned)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read who is banned: %w; mend or remove %s", err, bannedFile)
+	}
+	for _, name := range m.banned {
+		if err := st.issuer.Deny(name, true); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *members) Invite(uses uint32) (string, error) { return m.st.invite(time.Now(), uses) }
+
+// Ban refuses a peer or an account from now on. What it holds ends with its certificate, within a day.
+func (m *members) Ban(name string, banned bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.st.issuer.Deny(name, banned); err != nil {
+		return err
+	}
+	next := slices.DeleteFunc(slices.Clone(m.banned), func(s string) bool { return s == name })
+	if banned {
+		next = append(next, name)
+	}
+	b, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	if err := member.WriteFile(filepath.Join(m.st.cfg.data, bannedFile), append(b, '\n')); err != nil {
+		return fmt.Errorf("keep who is banned: %w", err)
+	}
+	m.banned = next
+	return nil
+}
+
+func (m *members) Banned() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string{}, m.banned...)
+}

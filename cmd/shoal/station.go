@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+
+	"shoal/channel"
+	"shoal/channel/badgerdb"
+	"shoal/internal/member"
+	"shoal/internal/version"
+	"shoal/internal/wire"
+	"shoal/internal/wire/uplink"
+	"shoal/manager"
+	"shoal/manager/archive"
+	"shoal/overlay/p2p"
+)
+
+// stationConfig is what a search company's side of a network is made of: manager, archive and page in one process.
+type stationConfig struct {
+	data     string
+	listen   []string // multiaddrs
+	announce []string
+	page     string   // address of the operator's page; empty: none
+	names    []string // host names, beside addresses, under which the page is reached
+	openView bool     // looking at the page needs no token
+	dialer   tcp.DialerForAddr
+	closed   bool // members need an invite
+	manager  manager.Config
+	log      *slog.Logger
+}
+
+// station runs them. What it opened it closes, in the order in which data flows.
+type station struct {
+	cfg     stationConfig
+	keys    *member.Keys
+	issuer  *member.Issuer
+	node    *wire.Node
+	db      *badgerdb.DB
+	archive *archive.Archive
+	swarm   *p2p.Runner
+	manager *manager.Manager
+	page    net.Listener
+	token   string
+	members *members
+	undo    []func() error
+}
+
+// openStation opens everything that can fail, so that what is wrong is said before anything runs.
+func openStation(ctx context.Context, cfg stationConfig) (st *station, err error) {
+	st = &station{cfg: cfg}
+	defer func(opened *station) { // what is returned beside an error is nil
+		if err != nil {
+			err = errors.Join(err, opened.close())
+		}
+	}(st)
+	if err := os.MkdirAll(cfg.data, 0o700); err != nil {
+		return nil, fmt.Errorf("the data folder cannot be made: %w; name another with --data", err)
+	}
+	if st.keys, err = member.LoadOrCreate(filepath.Join(cfg.data, "keys"), time.Now()); err != nil {
+		return nil, err
+	}
+	dbc := badgerdb.Default(filepath.Join(cfg.data, "channels"))
+	dbc.Network, dbc.Log = st.keys.Network, cfg.log
+	if st.db, err = badgerdb.Open(ctx, dbc); err != nil {
+		return nil, err
+	}
+	st.undo = append(st.undo, st.db.Close)
+	if cfg.page != "" {
+		if st.page, err = net.Listen("tcp", cfg.page); err != nil {
+			return nil, fmt.Errorf("the operator's page cannot be served at %s: %w; choose another address with --page, or none with --page=", cfg.page, err)
+		}
+		page := st.page
+		st.undo = append(st.undo, func() error { return ignoreClosed(page.Close()) })
+	}
+	if st.token, err = operatorToken(cfg.data); err != nil {
+		return nil, err
+	}
+	if err := st.openWire(ctx); err != nil {
+		return nil, err
+	}
+	if err := st.openArchive(ctx); err != nil {
+		return nil, err
+	}
+	if err := st.openSwarm(ctx); err != nil {
+		return nil, err
+	}
+	mc := cfg.manager
+	mc.Store, mc.Archive, mc.Swarm, mc.Sign = st.db, st.archive, st.swarm, st.keys.Authority.SignHeader
+	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
+	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, roomOn(cfg.data)
+	if st.manager, err = manager.New(ctx, mc); err != nil {
+		return nil, err
+	}
+	if st.members, err = st.openMembers(); err != nil {
+		return nil, err
+	}
+	if st.page != nil {
+		undo, err := st.tellAddress()
+		if err != nil {
+			return nil, err
+		}
+		st.undo = append(st.undo, undo)
+	}
+	return st, nil
+}
+
+func (st *station) openWire(ctx context.Context) (err error) {
+	if st.issuer, err = member.NewIssuer(st.keys.Authority, member.Policy{Closed: st.cfg.closed}); err != nil {
+		return err
+	}
+	st.node, err = wire.New(ctx, wire.Config{
+		Key: st.keys.Node, Network: st.keys.Network, Role: member.Manager, Listen: st.cfg.listen, Announce: st.cfg.announce,
+		Dialer: st.cfg.dialer, Version: version.String(), Log: st.cfg.log,
+	})
+	if err != nil {
+		return err
+	}
+	st.undo = append(st.undo, st.node.Close)
+	return st.publish(time.Now())
+}
+
+// publish makes a fresh network document, and a fresh certificate of the manager's own with it.
+func (st *station) publish(now time.Time) error {
+	sealed, minSerial := st.keys.Delegations(now)
+	own := member.Server{Peer: st.node.ID().String(), Addrs: bareAddrs(st.node.Addrs())}
+	doc, err := st.keys.Authority.SignDocument(member.Document{
+		Network: st.keys.Network, Delegations: sealed, MinSerial: minSerial, Managers: []member.Server{own}, Archives: []member.Server{own},
+		Contact: st.cfg.manager.Contact, ClaimWait: st.cfg.manager.Terms.ClaimWait, Lease: st.cfg.manager.Terms.Term,
+		MinProtocol: wire.Protocol, Issued: now, NotAfter: now.Add(member.DocumentLife),
+	})
+	if err != nil {
+		return err
+	}
+	return st.node.SetIssuer(st.issuer, doc)
+}
+
+func bareAddrs(full []string) []string {
+	out := make([]string, 0, len(full))
+	for _, a := range full {
+		if i := strings.LastIndex(a, "/p2p/"); i >= 0 {
+			a = a[:i]
+		}
+		if len(out) < member.MaxAddrs {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (st *station) openArchive(ctx context.Context) (err error) {
+	st.archive, err = archive.Open(ctx, archive.Config{
+		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
+		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now,
+		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
+			return st.node.Verifier().VerifyTask(now, s)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	st.undo = append(st.undo, st.archive.Close)
+	if why := st.archive.Trouble(); why != "" {
+		return errors.New(why)
+	}
+	uplink.Serve(st.node, st.archive)
+	return nil
+}
+
+func (st *station) openSwarm(ctx context.Context) (err error) {
+	st.swarm, err = p2p.New(p2p.Config{Wire: st.node, Places: true, DHT: true, Dir: filepath.Join(st.cfg.data, "overlay"), Log: st.cfg.log})
+	return err
+}
+
+// joinString is what a volunteer needs.
+func (st *station) joinString() string {
+	return member.JoinString{Network: st.keys.Network, Addrs: st.node.Addrs()}.String()
+}
+
+// run runs everything until ctx ends, and returns after all of it has ended.
+func (st *station) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	part := func(name string, f func(context.Context) error) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		}()
+	}
+	part("wire", st.node.Run)
+	part("archive", st.archive.Run)
+	part("overlay", st.swarm.Run)
+	part("manager", st.manager.Run)
+	part("document", st.renewDocument)
+	if st.page != nil {
+		part("page", st.servePage)
+	}
+	<-ctx.Done()
+	wg.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+const documentEvery = member.CertificateLife / 2
+
+func (st *station) renewDocument(ctx context.Context) error {
+	t := time.NewTicker(documentEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-t.C:
+			if err := st.publish(now); err != nil {
+				st.cfg.log.Error("network document not renewed", "err", err)
+			}
+		}
+	}
+}
+
+func (st *station) servePage(ctx context.Context) error {
+	h, err := st.handler()
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(st.cfg.log.Handler(), slog.LevelDebug)}
+	stop := context.AfterFunc(ctx, func() {
+		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if s.Shutdown(sctx) != nil {
+			s.Close()
+		}
+	})
+	defer stop()
+	if err := s.Serve(st.page); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// close closes what was opened, last first.
+func (st *station) close() error {
+	var errs []error
+	for i := len(st.undo) - 1; i >= 0; i-- {
+		errs = append(errs, st.undo[i]())
+	}
+	st.undo = nil
+	return errors.Join(errs...)
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// operatorToken is the secret of the operator's page, made with the data folder.
+func operatorToken(dir string) (string, error) {
+	path := filepath.Join(dir, "operator.token")
+	b, err := os.ReadFile(path)
+	if err == nil && len(strings.TrimSpace(string(b))) >= 16 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the operator's token: %w", err)
+	}
+	raw := make([]byte, 16)
+	rand.Read(raw)
+	token := hex.EncodeToString(raw)
+	if err := member.WriteFile(path, []byte(token+"\n")); err != nil {
+		return "", fmt.Errorf("write the operator's token: %w", err)
+	}
+	return token, nil
+}
+
+// invite makes a join string with an invite for a number of joins.
+func (st *station) invite(now time.Time, uses uint32) (string, error) {
+	var id [8]byte
+	rand.Read(id[:])
+	text, err := st.issuer.Invite(id, uses, now.Add(inviteLife))
+	if err != nil {
+		return "", err
+	}
+	return member.JoinString{Network: st.keys.Network, Addrs: st.node.Addrs(), Invite: text}.String(), nil
+}
+
+const inviteLife = 7 * 24 * time.Hour

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"shoal/channel"
+	"shoal/channel/badgerdb"
+	"shoal/manager"
+	"shoal/manager/api"
+	"shoal/manager/archive"
+	"shoal/peer/crawl/order"
+	"time"
+)
+
+// target is the manager that a command is about: a running one, or the data of a stopped one.
+type target struct {
+	Data    string `help:"The manager's data folder." default:"${data}" type:"path" placeholder:"DIR"`
+	Manager string `help:"Address of a running manager, if it does not run on this data folder." placeholder:"URL"`
+	Token   string `help:"Operator's token; by default the one in the data folder." env:"SHOAL_TOKEN" placeholder:"TOKEN"`
+}
+
+// errNoManager is returned where nothing is found to work on.
+var errNoManager = errors.New("no manager here")
+
+// with calls f with a client of the manager. live says that a stopped one will not do.
+func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error) (err error) {
+	if t.Manager != "" {
+		c, err := t.remote(t.Data, t.Manager)
+		if err != nil {
+			return err
+		}
+		return f(c)
+	}
+	data, err := dataOf(t.Data)
+	if err != nil {
+		return err
+	}
+	db, err := badgerdb.Open(ctx, badgerdb.Default(filepath.Join(data, "channels")))
+	if errors.Is(err, badgerdb.ErrLocked) {
+		url, uerr := os.ReadFile(filepath.Join(data, addressFile))
+		if uerr != nil {
+			return fmt.Errorf("a program works on %s and serves no page to ask; name its address with --manager, or stop it (%w)", data, uerr)
+		}
+		c, err := t.remote(data, strings.TrimSpace(string(url)))
+		if err != nil {
+			return err
+		}
+		return f(c)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if live {
+		return fmt.Errorf("the manager of %s is stopped: %w; start it with `shoal manager`", data, errNoManager)
+	}
+	files, err := archive.Open(ctx, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, files.Close()) }()
+	desk, err := manager.OpenDesk(ctx, db, files)
+	if err != nil {
+		return err
+	}
+	h, err := api.Handler(api.Config{Desk: desk, Orders: order.Names(), Archive: files.Handler()})
+	if err != nil {
+		return err
+	}
+	return f(api.Local(h))
+}
+
+// noTasks stands where a running archive checks tasks.
+func noTasks(time.Time, channel.Signed) (channel.Header, error) {
+	return channel.Header{}, errNoManager
+}
+
+func (t *target) remote(data, url string) (*api.Client, error) {
+	if !strings.Contains(url, "://") {
+		url = "http://" + url
+	}
+	token := t.Token
+	if token == "" {
+		b, err := os.ReadFile(filepath.Join(data, "operator.token"))
+		if err != nil {
+			return nil, fmt.Errorf("the operator's token is needed: give --token or SHOAL_TOKEN, or --data with the folder that has it (%w)", err)
+		}
+		token = strings.TrimSpace(string(b))
+	}
+	return &api.Client{Base: url, Token: token, HTTP: &http.Client{}}, nil
+}
+
+// dataOf finds the data of a manager: the folder itself, or the one that `shoal up` keeps in it.
+func dataOf(dir string) (string, error) {
+	var found []string
+	for _, sub := range []string{"", "up-web", "up-pond"} {
+		at := filepath.Join(dir, sub)
+		if _, err := os.Stat(filepath.Join(at, "channels")); err == nil {
+			found = append(found, at)
+		}
+	}
+	if len(found) > 1 { // the one that runs, if only one does
+		var running []string
+		for _, at := range found {
+			if _, err := os.Stat(filepath.Join(at, addressFile)); err == nil {
+				running = append(running, at)
+			}
+		}
+		if len(running) == 1 {
+			found = running
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("%w: %s holds no channel database; name the manager's data folder with --data, or start one with `shoal manager`", errNoManager, dir)
+	case 1:
+		return found[0], nil
+	}
+	return "", fmt.Errorf("%s holds several managers' data: name one with --data: %s", dir, strings.Join(found, " or "))
+}

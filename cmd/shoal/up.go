@@ -1,0 +1,497 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"shoal/channel"
+	"shoal/internal/member"
+	"shoal/internal/pond"
+	"shoal/internal/version"
+	"shoal/internal/wire"
+	"shoal/manager"
+	"shoal/overlay"
+	"shoal/peer"
+	"shoal/peer/limit"
+	"shoal/recrawl"
+)
+
+type upCmd struct {
+	URLs     []string      `arg:"" optional:"" name:"url" help:"Sites to crawl instead of the pond: a whole host, or one directory of it."`
+	Peers    int           `help:"Peers to run; default 8 in the pond, 1 with URLs." placeholder:"N"`
+	For      time.Duration `help:"End after this time, as 60s or 2h." placeholder:"TIME"`
+	Data     string        `help:"Data folder. Starting again with it goes on from there." default:"${data}" type:"path" placeholder:"DIR"`
+	Strategy string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
+	JSON     bool          `name:"json" help:"Print one JSON object as the last line."`
+	Contact  string        `help:"Your contact URL, which Web hosts find in the User-Agent. Needed to crawl the Web." placeholder:"URL"`
+	Seed     uint64        `help:"Seed of the pond; default 1. The same seed is the same Web." placeholder:"N"`
+	Hosts    int           `help:"Hosts of the pond; default 200." placeholder:"N"`
+	Pages    int           `help:"Pages of the pond, on all hosts together; default 20,000." placeholder:"N"`
+	Page     string        `help:"Address of the manager's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
+	Verbose  bool          `short:"v" help:"Log what happens to standard error."`
+}
+
+// maxPeers bounds the peers of one process.
+const maxPeers = 500
+
+func (c *upCmd) validate() error {
+	if c.Peers == 0 {
+		c.Peers = 8
+		if len(c.URLs) > 0 {
+			c.Peers = 1
+		}
+	}
+	if c.Peers < 1 || c.Peers > maxPeers {
+		return fmt.Errorf("--peers %d: want 1 to %d", c.Peers, maxPeers)
+	}
+	if c.For < 0 {
+		return fmt.Errorf("--for %v: want a time to run, such as 60s", c.For)
+	}
+	if err := checkStrategy(c.Strategy); err != nil {
+		return err
+	}
+	if len(c.URLs) > 0 && (c.Seed != 0 || c.Hosts != 0 || c.Pages != 0) {
+		return errors.New("--seed, --hosts and --pages describe the pond, but URLs are to be crawled: leave one or the other away")
+	}
+	return checkContact(c.Contact, len(c.URLs) > 0)
+}
+
+// checkContact refuses a crawl of the Web that gives hosts nobody to turn to.
+func checkContact(contact string, public bool) error {
+	if contact == "" {
+		if public {
+			return errors.New("crawling the Web needs --contact URL: a page or a mailto: address that the owners of Web hosts can turn to")
+		}
+		return nil
+	}
+	u, err := url.Parse(contact)
+	if err != nil || (u.Scheme != "mailto" && u.Scheme != "http" && u.Scheme != "https") || (u.Scheme == "mailto" && u.Opaque == "") || (u.Scheme != "mailto" && u.Host == "") {
+		return fmt.Errorf("--contact %q is no URL that people can turn to: write https://example.org/crawler or mailto:crawler@example.org", contact)
+	}
+	return nil
+}
+
+func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
+	channels, err := channelsOf(c.URLs)
+	if err != nil {
+		return err
+	}
+	if err := c.validate(); err != nil {
+		return err
+	}
+	began := time.Now()
+	log := slog.New(slog.DiscardHandler)
+	if c.Verbose {
+		log = slog.New(slog.NewTextHandler(s.err, nil))
+	}
+	data := filepath.Join(c.Data, "up-web")
+	if len(c.URLs) == 0 {
+		data = filepath.Join(c.Data, "up-pond")
+	}
+	cfg := stationConfig{data: data, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
+	useStrategy(&cfg.manager, c.Strategy)
+	cfg.manager.Contact = c.Contact
+	if c.For > 0 {
+		cfg.manager.Until = began.Add(c.For)
+	}
+	w := &swimmers{n: c.Peers, dir: filepath.Join(data, "peers"), log: log}
+	var near nearness
+	if len(c.URLs) == 0 {
+		if w.pond, err = c.openPond(data); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, ignoreClosed(w.pond.Close())) }()
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		cfg.listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
+		cfg.dialer = pondDialer(w.pond.World(), port)
+		pondSettings(&cfg.manager)
+		if c.For > 0 { // first tasks are to end while there is time to see it
+			cfg.manager.FirstBudget = min(cfg.manager.FirstBudget, max(int(c.For/firstShare/pondFetch), 1))
+		}
+		cfg.manager.MinPeers, cfg.manager.MinPeersWait = c.Peers, 4*time.Second
+		cfg.manager.OnPlaced = near.placed(w)
+		channels = pondChannels(w.pond.World())
+	}
+	st, err := openStation(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	if err := addNew(ctx, st.manager, channels); err != nil {
+		return err
+	}
+	c.greet(s, st, w)
+
+	if c.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, began.Add(c.For))
+		defer cancel()
+	}
+	first := watchFirst(ctx, st, began)
+	lctx, stopLive := context.WithCancel(ctx)
+	shown := make(chan struct{})
+	go func() { defer close(shown); live(lctx, s.err, st.manager.Overview) }()
+	if w.pond != nil {
+		pctx, drain := context.WithCancel(context.WithoutCancel(ctx))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if err := w.pond.Run(pctx); err != nil {
+				log.Error("pond", "err", err)
+			}
+		}()
+		defer func() { drain(); <-done }()
+	}
+	err = runAll(ctx, st, w)
+	stopLive()
+	<-shown
+
+	sum := summarise(st.manager.Overview())
+	sum.FirstPageS = first()
+	sum.Peers = c.Peers
+	near.fill(&sum)
+	if w.pond != nil {
+		sum.MaxInFlight = w.pond.Stats().MaxInFlight
+	}
+	fmt.Fprintf(s.err, "Stopped. The data is in %s; start again to go on from there.\n", data)
+	if c.JSON {
+		err = errors.Join(err, json.NewEncoder(s.out).Encode(sum))
+	}
+	return err
+}
+
+func (c *upCmd) greet(s streams, st *station, w *swimmers) {
+	what := strings.Join(c.URLs, ", ")
+	if w.pond != nil {
+		cfg := w.pond.World().Config()
+		what = fmt.Sprintf("the pond, a synthetic Web of %d hosts and %d pages on loopback", cfg.Hosts, cfg.Pages)
+	}
+	fmt.Fprintf(s.err, "Shoal crawls %s with %d peers.\n", what, w.n)
+	if st.page != nil {
+		fmt.Fprintf(s.err, "  page      http://%s/?token=%s\n", st.page.Addr(), st.token)
+	}
+	fmt.Fprintf(s.err, "  data      %s\n  end with  ctrl-C\n", st.cfg.data)
+}
+
+// runAll runs station and peers until ctx ends; the peers leave while the station still takes what they have.
+func runAll(ctx context.Context, st *station, w *swimmers) error {
+	sctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	station := make(chan error, 1)
+	go func() { station <- st.run(sctx) }()
+	pctx, leave := context.WithCancel(ctx)
+	defer leave()
+	peers := make(chan error, 1)
+	go func() { peers <- w.run(pctx, st.joinString()) }()
+	var err error
+	select {
+	case err = <-station: // it failed: nobody is left to report to
+		leave()
+		return errors.Join(err, <-peers)
+	case err = <-peers:
+		st.manager.Settle(settleTime)
+	}
+	stop(context.Canceled)
+	return errors.Join(err, <-station)
+}
+
+const settleTime = time.Second // for the last reports to be taken in
+
+// swimmers are the peers that `up` runs in its own process, each with its own identity, certificate, coordinate and folder.
+type swimmers struct {
+	n    int
+	dir  string
+	pond *pond.Server
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	ports map[string]int // by peer id
+}
+
+func (w *swimmers) run(ctx context.Context, join string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for i := range w.n {
+		cfg, err := w.config(i, join)
+		if err != nil {
+			cancel(err)
+			break
+		}
+		a, err := peer.New(cfg)
+		if err != nil {
+			cancel(err)
+			break
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := w.one(ctx, a, cfg); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("peer %d: %w", i+1, err))
+			}
+		}()
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// one runs one peer, and notes its port by its identity.
+func (w *swimmers) one(ctx context.Context, a *peer.Agent, cfg peer.Config) error {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("make its folder: %w", err)
+	}
+	seed, err := member.LoadOrCreateNode(cfg.Dir)
+	if err != nil {
+		return err
+	}
+	id, err := wire.PeerID(seed)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	if w.ports == nil {
+		w.ports = map[string]int{}
+	}
+	w.ports[id.String()] = tcpPort(cfg.Listen)
+	w.mu.Unlock()
+	return a.Run(ctx)
+}
+
+func (w *swimmers) config(i int, join string) (peer.Config, error) {
+	port, err := freePort()
+	if err != nil {
+		return peer.Config{}, err
+	}
+	cfg := peer.Default()
+	cfg.Dir = filepath.Join(w.dir, fmt.Sprintf("%03d", i+1))
+	cfg.Join, cfg.Version, cfg.Grace = join, version.String(), leaveTime
+	cfg.Listen, cfg.QUIC = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, false
+	cfg.Log = w.log.With("peer", i+1)
+	if w.pond == nil {
+		return cfg, nil
+	}
+	world := w.pond.World()
+	guard := &limit.Guard{Pond: world.HTTPDialer(port)}
+	cfg.Dial, cfg.Dialer, cfg.MinGap = guard.DialContext, pondDialer(world, port), pondGap
+	return cfg, nil
+}
+
+// leaveTime is what peers have to hand over when the whole network ends.
+const leaveTime = 2 * time.Second
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("no free port on loopback: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// pondDialer injects the pond's latency into the connections between nodes.
+func pondDialer(w *pond.World, port int) tcp.DialerForAddr {
+	return func(ma.Multiaddr) (tcp.ContextDialer, error) { return w.NodeDialer(port), nil }
+}
+
+// pondGap is the politeness wait in the pond.
+const pondGap = 200 * time.Millisecond
+
+// pondSettings are a manager's for the pond, where a tick is a second.
+func pondSettings(c *manager.Config) {
+	c.Tick, c.Gap = time.Second, pondGap
+	c.Options.MinTicks, c.Options.Relearn = 2, 0
+	c.Options.Initial = []float64{20, 40, 80, 160, 320} // the pond's hosts change that often
+	c.Options.Prior = recrawl.Prior(30, .5)
+	c.Terms.Term, c.Terms.Backoff, c.Terms.MaxBackoff, c.Terms.Slack = 20*time.Second, 2*time.Second, 20*time.Second, 2*time.Second
+}
+
+// In a run with an end, a channel's first task takes at most a third of it, at so long a page.
+const (
+	firstShare = 3
+	pondFetch  = pondGap + 100*time.Millisecond
+)
+
+// openPond goes on with the pond of the data folder, or begins one.
+func (c *upCmd) openPond(data string) (*pond.Server, error) {
+	path := filepath.Join(data, "pond.json")
+	cfg := pond.Default()
+	b, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(b, &cfg); err != nil {
+			return nil, fmt.Errorf("%s is damaged: %w; move it away to begin a new pond", path, err)
+		}
+		if c.Seed != 0 && c.Seed != cfg.Seed || c.Hosts != 0 && c.Hosts != cfg.Hosts || c.Pages != 0 && c.Pages != cfg.Pages {
+			return nil, fmt.Errorf("the pond in %s has seed %d, %d hosts and %d pages: name another folder with --data, or leave --seed, --hosts and --pages away",
+				data, cfg.Seed, cfg.Hosts, cfg.Pages)
+		}
+		cfg.Addr = ""
+	case errors.Is(err, fs.ErrNotExist):
+		cfg.Seed = cmp.Or(c.Seed, 1)
+		cfg.Hosts = cmp.Or(c.Hosts, cfg.Hosts)
+		cfg.Pages = cmp.Or(c.Pages, max(cfg.Pages*cfg.Hosts/pond.Default().Hosts, 1))
+		cfg.MaxHost = max(cfg.MaxHost, (cfg.Pages+max(cfg.Hosts, 1)-1)/max(cfg.Hosts, 1))
+	default:
+		return nil, fmt.Errorf("the data folder cannot be read: %w; name another with --data", err)
+	}
+	w, err := pond.NewWorld(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the pond cannot be made: %w", err)
+	}
+	s, err := pond.NewServer(w, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			return nil, fmt.Errorf("the data folder cannot be made: %w; name another with --data", err)
+		}
+		if b, err = json.MarshalIndent(w.Config(), "", "  "); err == nil {
+			err = member.WriteFile(path, append(b, '\n'))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write the pond's description: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// pondChannels has a channel for every host of the pond.
+func pondChannels(w *pond.World) []channel.Channel {
+	var chs []channel.Channel
+	for i, h := range w.Hosts() {
+		chs = append(chs, channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: "http://" + h.Name}, Seeds: []string{w.URL(i, 0)}})
+	}
+	return chs
+}
+
+// channelsOf makes a channel of each URL: the host, or the directory that it names.
+func channelsOf(urls []string) ([]channel.Channel, error) {
+	var chs []channel.Channel
+	for _, u := range urls {
+		if !strings.Contains(u, "://") {
+			u = "https://" + u
+		}
+		scope, seed, err := channel.ScopeOf(u)
+		if err != nil {
+			return nil, fmt.Errorf("%q cannot be crawled: %w; write a URL such as https://example.org/news/", u, err)
+		}
+		if err := publicHost(scope.Host); err != nil {
+			return nil, err
+		}
+		chs = append(chs, channel.Channel{Scope: scope, Seeds: []string{seed}})
+	}
+	return chs, nil
+}
+
+// publicHost refuses at once what every peer would refuse when it dials.
+func publicHost(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return fmt.Errorf("%q cannot be crawled: %w", origin, err)
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Hostname() != "localhost" && (err != nil || ip.IsGlobalUnicast() && !ip.IsPrivate()) {
+		return nil
+	}
+	return fmt.Errorf("%s is not on the public Web: peers fetch from public addresses only, so that nobody can use them to look into a private network. To try Shoal on this machine, run shoal up without a URL", origin)
+}
+
+// addNew adds the channels that are not there yet.
+func addNew(ctx context.Context, m *manager.Manager, chs []channel.Channel) error {
+	now := time.Now()
+	for i := range chs {
+		chs[i].Added, chs[i].State = now, channel.Active
+	}
+	_, _, err := m.AddChannels(ctx, chs)
+	return err
+}
+
+// watchFirst notes when the first page is in the archive.
+func watchFirst(ctx context.Context, st *station, began time.Time) func() float64 {
+	at, before := make(chan float64, 1), st.archive.Stats().Pages
+	go func() {
+		t := time.NewTicker(50 * time.Millisecond)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				at <- -1
+				return
+			case <-t.C:
+				if st.archive.Stats().Pages > before {
+					at <- time.Since(began).Seconds()
+					return
+				}
+			}
+		}
+	}()
+	return func() float64 { return <-at }
+}
+
+// nearness compares where tasks landed with where a random peer would have been, by the pond's true round-trip times.
+type nearness struct {
+	mu             sync.Mutex
+	chosen, random time.Duration
+	n              int64
+}
+
+func (n *nearness) placed(w *swimmers) func(string, overlay.Placed) {
+	return func(host string, p overlay.Placed) {
+		world := w.pond.World()
+		i, ok := world.Host(strings.TrimPrefix(host, "http://"))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		port, known := w.ports[string(p.Peer)]
+		if !ok || !known {
+			return
+		}
+		var all time.Duration
+		for _, q := range w.ports {
+			all += world.HostRTT(q, i)
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.chosen += world.HostRTT(port, i)
+		n.random += all / time.Duration(len(w.ports))
+		n.n++
+	}
+}
+
+func (n *nearness) fill(s *summary) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.n == 0 {
+		return
+	}
+	s.RTTChosenMS = round1(float64(n.chosen) / float64(n.n) / float64(time.Millisecond))
+	s.RTTRandomMS = round1(float64(n.random) / float64(n.n) / float64(time.Millisecond))
+}
+
+func round1(f float64) float64 {
+	v, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', 1, 64), 64)
+	return v
+}

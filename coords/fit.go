@@ -1,0 +1,171 @@
+package coords
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// The parameters of fitting.
+const (
+	fitStarts = 3     // nearest vantage points from which it starts, twice each
+	fitRounds = 40    // Gauss-Newton steps from each, at most
+	fitFloor  = 5.0   // ms added to a round-trip time in the weights, so that none of 0.2 ms outweighs all others
+	fitPull   = 0.002 // weight of staying at the nearest vantage point in directions about which the samples say nothing
+	fitScale  = 0.7   // relative residual beyond which a sample counts ever less: a liar's does not bend the fit
+	fitDims   = Dims + 1
+)
+
+// fit minimises the relative residuals of the samples over the place and height of the host, by damped Gauss-Newton steps
+// (Levenberg-Marquardt) with Geman-McClure weights. Relative residuals, because what is asked later is which peer is nearest, and for that
+// the short samples say most.
+func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
+	if len(samples) == 0 {
+		return Coord{}, false
+	}
+	near := slices.Clone(samples)
+	slices.SortFunc(near, func(a, b Sample) int { return compareSamples(&a, &b) })
+	best, bestCost := Coord{}, math.Inf(1)
+	for start := range 2 * min(fitStarts, len(near)) {
+		anchor := near[start/2].At
+		anchor.Height, anchor.Adjust = 0, 0
+		rtt := milliseconds(near[start/2].RTT)
+		ridge := fitPull / ((rtt + fitFloor) * (rtt + fitFloor)) * float64(len(samples))
+		at := anchor
+		if start%2 == 1 { // beside the vantage point: on the other side a mirror image may fit better
+			for i, u := range direction(rng) {
+				at.Vec[i] += u * rtt
+			}
+		}
+		if cost := descend(&at, &anchor, ridge, samples); cost < bestCost {
+			best, bestCost = at, cost
+		}
+	}
+	sum, weight := 0.0, 0.0
+	for i := range samples {
+		w := 1 / (milliseconds(samples[i].RTT) + fitFloor)
+		sum += w * math.Abs(Distance(&best, &samples[i].At)-milliseconds(samples[i].RTT)) * w
+		weight += w
+	}
+	best.Err = sum/weight + 1/float64(len(samples)+1)
+	best.clamp()
+	return best, true
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// descend moves at downhill and returns the cost there. Ridge is the weight of the pull toward anchor.
+func descend(at, anchor *Coord, ridge float64, samples []Sample) float64 {
+	lambda := 0.01
+	cost := fitCost(at, anchor, ridge, samples)
+	for range fitRounds {
+		var a [fitDims][fitDims]float64 // J'WJ
+		var b [fitDims]float64          // -J'Wr
+		for i := range samples {
+			s := &samples[i]
+			rtt := milliseconds(s.RTT)
+			dist := separation(at, &s.At)
+			var row [fitDims]float64
+			if dist > 1e-9 {
+				for k := range at.Vec {
+					row[k] = (at.Vec[k] - s.At.Vec[k]) / dist
+				}
+			}
+			row[Dims] = 1
+			scale := 1 / (rtt + fitFloor)
+			r := (raw(at, &s.At) + s.At.Adjust - rtt) * scale
+			trust := 1 / (1 + r*r/(fitScale*fitScale))
+			w := scale * scale * trust * trust
+			for k := range row {
+				for l := range row[:k+1] {
+					a[k][l] += w * row[k] * row[l]
+				}
+				b[k] -= w * row[k] * r / scale
+			}
+		}
+		for k := range at.Vec {
+			a[k][k] += ridge
+			b[k] -= ridge * (at.Vec[k] - anchor.Vec[k])
+		}
+		a[Dims][Dims] += ridge
+		b[Dims] -= ridge * at.Height
+		improved := false
+		for range 8 {
+			step, ok := solve(&a, &b, lambda)
+			if !ok {
+				return cost
+			}
+			trial := *at
+			for k := range trial.Vec {
+				trial.Vec[k] += step[k]
+			}
+			trial.Height = max(0, trial.Height+step[Dims])
+			if c := fitCost(&trial, anchor, ridge, samples); c < cost {
+				improved = cost-c > 1e-6*cost
+				*at, cost = trial, c
+				lambda = max(lambda/4, 1e-6)
+				break
+			}
+			lambda *= 4
+		}
+		if !improved {
+			break
+		}
+	}
+	return cost
+}
+
+func fitCost(at, anchor *Coord, ridge float64, samples []Sample) float64 {
+	cost := 0.0
+	for i := range samples {
+		rtt := milliseconds(samples[i].RTT)
+		r := (raw(at, &samples[i].At) + samples[i].At.Adjust - rtt) / (rtt + fitFloor)
+		cost += r * r / (1 + r*r/(fitScale*fitScale))
+	}
+	stray := at.Height * at.Height
+	for k := range at.Vec {
+		stray += (at.Vec[k] - anchor.Vec[k]) * (at.Vec[k] - anchor.Vec[k])
+	}
+	return cost + stray*ridge
+}
+
+// solve finds x with (A + lambda diag(A)) x = b by Cholesky's method; only the lower half of A is read.
+func solve(a *[fitDims][fitDims]float64, b *[fitDims]float64, lambda float64) ([fitDims]float64, bool) {
+	var l [fitDims][fitDims]float64
+	for i := range fitDims {
+		for j := range i + 1 {
+			sum := a[i][j]
+			if i == j {
+				sum += lambda*a[i][i] + 1e-12
+			}
+			for k := range j {
+				sum -= l[i][k] * l[j][k]
+			}
+			if i != j {
+				l[i][j] = sum / l[j][j]
+				continue
+			}
+			if !(sum > 0) {
+				return [fitDims]float64{}, false
+			}
+			l[i][i] = math.Sqrt(sum)
+		}
+	}
+	var x [fitDims]float64
+	for i := range fitDims {
+		sum := b[i]
+		for k := range i {
+			sum -= l[i][k] * x[k]
+		}
+		x[i] = sum / l[i][i]
+	}
+	for i := fitDims - 1; i >= 0; i-- {
+		sum := x[i]
+		for k := i + 1; k < fitDims; k++ {
+			sum -= l[k][i] * x[k]
+		}
+		x[i] = sum / l[i][i]
+	}
+	return x, true
+}

@@ -1,0 +1,203 @@
+package deptest
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "shoal"
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	cmd.Dir = filepath.Join("..", "..")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 10 {
+		t.Fatalf("go list found only %d packages: the rules would hold of nothing", len(all))
+	}
+	return all
+}
+
+// covers reports whether pattern names the room: exactly, or with "/..." the rooms under it too.
+func covers(pattern, room string) bool {
+	if pattern == "..." {
+		return true
+	}
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return room == base || strings.HasPrefix(room, base+"/")
+	}
+	return pattern == room
+}
+
+func ruleOf(room string) *rule {
+	for i := range rules {
+		if covers(rules[i].room, room) {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+func TestImports(t *testing.T) {
+	for _, p := range packages(t) {
+		room := strings.TrimPrefix(p.ImportPath, module+"/")
+		r := ruleOf(room)
+		if r == nil {
+			t.Errorf("%s: no rule covers this room; give it one in rules_test.go and a line in ARCHITECTURE.md", room)
+			continue
+		}
+	imports:
+		for _, imp := range p.Imports {
+			dep, ours := strings.CutPrefix(imp, module+"/")
+			if !ours {
+				continue
+			}
+			for _, m := range r.may {
+				if covers(m, dep) {
+					continue imports
+				}
+			}
+			t.Errorf("%s imports %s, which it may not: %s", room, dep, r.why)
+		}
+	}
+}
+
+// Banned in pure packages: what they would bring in with it.
+var impureImports = map[string]string{
+	"log": "a log", "log/slog": "a log", "os": "files and the environment", "net": "sockets", "net/http": "sockets", "io/ioutil": "files",
+	"os/exec": "processes", "crypto/rand": "randomness that no seed repeats", "os/signal": "signals",
+}
+
+var impureCalls = map[string]string{
+	"time.Now": "a clock; take now as an argument", "time.Since": "a clock", "time.Until": "a clock", "time.Sleep": "a clock",
+	"time.After": "a clock", "time.NewTimer": "a clock", "time.NewTicker": "a clock", "time.AfterFunc": "a clock", "time.Tick": "a clock",
+	"rand.Int": "global randomness; take a *rand.Rand", "rand.Intn": "global randomness", "rand.IntN": "global randomness",
+	"rand.Float64": "global randomness", "rand.Shuffle": "global randomness", "rand.Perm": "global randomness",
+	"rand.Uint64": "global randomness", "rand.N": "global randomness", "rand.NormFloat64": "global randomness", "rand.ExpFloat64": "global randomness",
+}
+
+// parallel names the pure packages that may compute in parallel, where the result is the same to the last bit.
+var parallel = map[string]bool{"recrawl/allocate": true, "recrawl/cycle": true, "peer/crawl/order": true}
+
+// keyFiles names files of pure packages that are a runner's: they load what the pure part is handed.
+var keyFiles = map[string]bool{"internal/member/keyfile.go": true, "internal/member/keyfiles.go": true}
+
+func TestPure(t *testing.T) {
+	for _, p := range packages(t) {
+		room := strings.TrimPrefix(p.ImportPath, module+"/")
+		r := ruleOf(room)
+		if r == nil || !r.pure {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			if keyFiles[room+"/"+name] {
+				continue
+			}
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, imp := range f.Imports {
+				path, _ := strconv.Unquote(imp.Path.Value)
+				if what, bad := impureImports[path]; bad {
+					t.Errorf("%s/%s imports %s: %s has no place in a pure package", room, name, path, what)
+				}
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					if !parallel[room] {
+						t.Errorf("%s: a goroutine in a pure package", set.Position(n.Pos()))
+					}
+				case *ast.CallExpr:
+					if sel, ok := n.Fun.(*ast.SelectorExpr); ok {
+						if x, ok := sel.X.(*ast.Ident); ok && x.Obj == nil {
+							if what, bad := impureCalls[x.Name+"."+sel.Sel.Name]; bad {
+								t.Errorf("%s: %s.%s in a pure package: %s", set.Position(n.Pos()), x.Name, sel.Sel.Name, what)
+							}
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestOnePackageComment(t *testing.T) {
+	for _, p := range packages(t) {
+		var with []string
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.PackageClauseOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Doc != nil && !strings.HasSuffix(name, ".pb.go") {
+				with = append(with, name)
+			}
+		}
+		generated := len(p.GoFiles) > 0
+		for _, name := range p.GoFiles {
+			generated = generated && strings.HasSuffix(name, ".pb.go")
+		}
+		if len(with) != 1 && !generated && len(p.GoFiles) > 0 {
+			t.Errorf("%s has %d package comments (%v); it wants one that says what it is for and what not", p.ImportPath, len(with), with)
+		}
+	}
+}
+
+func TestOnlyProgramsExit(t *testing.T) {
+	for _, p := range packages(t) {
+		room := strings.TrimPrefix(p.ImportPath, module+"/")
+		if strings.HasPrefix(room, "cmd/") {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if d, ok := n.(*ast.FuncDecl); ok && d.Recv == nil && d.Name.Name == "init" && !strings.HasSuffix(name, ".pb.go") {
+					t.Errorf("%s/%s has an init function: state belongs to a value that somebody makes", room, name)
+				}
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := sel.X.(*ast.Ident); ok && x.Obj == nil && (x.Name == "os" && sel.Sel.Name == "Exit" || x.Name == "log" && strings.HasPrefix(sel.Sel.Name, "Fatal")) {
+						t.Errorf("%s/%s exits the process: return an error, cmd/ exits", room, name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package deptest
+
+// A rule says what a room may import of the project, and why not more.
+type rule struct {
+	room string   // package path below the module; a trailing "/..." covers what is under it
+	may  []string // rooms that it may import; likewise
+	pure bool     // no clock, randomness of its own, goroutine, log, file, socket
+	why  string   // the reason for the ban on everything else
+}
+
+// rules is the table of ARCHITECTURE.md. The first rule that covers a package binds it.
+var rules = []rule{
+	{"coords", nil, true, "coordinates are arithmetic; whoever measures hands the numbers in"},
+	{"channel", []string{"channel/channelpb", "coords"}, true, "the shared words must not depend on who speaks them"},
+	{"channel/listing", []string{"channel"}, false, "lists of channels are read without knowing who keeps them"},
+	{"channel/channelpb", nil, false, "generated code"},
+	{"channel/storetest", []string{"channel", "coords", "manager"}, false, "the contract of the consumer's Store interface, for every implementation"},
+	{"channel/...", []string{"channel", "channel/channelpb", "coords", "manager"}, false, "a store keeps channels and knows nothing of crawling; manager only for the errors and types of its Store interface"},
+	{"overlay", []string{"channel", "coords"}, true, "the state machine runs three thousand at a time in the simulator"},
+	{"overlay/p2p/...", []string{"overlay", "overlay/p2p/...", "internal/wire", "internal/member", "channel", "channel/channelpb", "coords"}, false, "libp2p stays below the overlay, the queue and the manager above it"},
+	{"recrawl/...", []string{"recrawl/..."}, true, "strategies know facts by slot, no channels, so that the simulator and the manager run the same ones"},
+	{"peer/queue", []string{"channel"}, true, "the simulator runs it by the thousand"},
+	{"peer/crawl/order", nil, true, "the simulator and the crawler run the same orderings"},
+	{"peer/crawl/...", []string{"channel", "coords", "peer/crawl/...", "peer/limit"}, false, "a crawl knows no libp2p: it is given a task, a dialler and a sink"},
+	{"peer/limit/...", []string{"peer/limit/..."}, false, "limits are decided by settings and policy alone"},
+	{"peer/...", []string{"peer/...", "overlay", "overlay/p2p", "channel", "coords", "internal/member", "internal/wire", "internal/wire/uplink", "internal/version", "internal/pond", "manager/lease"}, false, "the agent must not contain the manager: volunteers run it"},
+	{"manager/lease", []string{"channel"}, true, "fencing is proved under every interleaving, which only a pure machine allows"},
+	{"manager/archive/...", []string{"manager/archive/...", "manager/lease", "channel", "coords", "internal/wire", "internal/wire/uplink", "internal/member", "internal/version", "peer/crawl/order"}, false, "any number of archives run without a manager beside them"},
+	{"manager/web", []string{"channel"}, false, "pages show what they are handed"},
+	{"manager/api", []string{"channel", "channel/listing", "manager", "manager/web", "recrawl"}, false, "the interface decides nothing, and works before a running manager and a stopped one's database alike"},
+	{"manager", []string{"channel", "coords", "recrawl/...", "overlay", "overlay/p2p", "manager/archive", "manager/lease", "manager/web", "internal/member", "internal/wire", "internal/version"}, false, "the manager sees the archive and the database through its own interfaces, also in one process"},
+	{"internal/member/...", []string{"channel", "internal/member/..."}, true, "trust is decided by bytes and a clock that is handed in"},
+	{"internal/wire/...", []string{"internal/member", "internal/member/...", "internal/wire/...", "internal/version", "channel", "coords", "manager/lease"}, false, "the wire carries, and knows neither queue nor database; of the manager only the words of the lease"},
+	{"internal/pond/ordertrial", []string{"internal/pond", "internal/sim/ordersim", "channel", "peer/crawl", "peer/crawl/order"}, false, "an experiment with real crawls, without the network that hands them out"},
+	{"internal/pond", nil, false, "the synthetic Web is outside of the system that crawls it"},
+	{"internal/version", nil, false, "a leaf"},
+	{"internal/plain", nil, false, "a leaf: it words what it is handed"},
+	{"internal/figure", nil, false, "a leaf: figures know nothing of what they show"},
+	{"internal/plan", []string{"internal/figure", "recrawl/..."}, false, "a plan reads channels that it is handed, so that a CSV and a database are planned alike"},
+	{"internal/deptest", nil, false, "a leaf"},
+	{"internal/sim/...", []string{"internal/sim/...", "internal/figure", "channel", "coords", "overlay", "recrawl/...", "peer/queue", "peer/crawl/order", "manager/lease"}, false, "a simulation that re-implements the product, or drags its sockets along, proves nothing"},
+	{"internal/e2e/...", []string{"..."}, false, "the whole system from outside"},
+	{"cmd/...", []string{"..."}, false, "flags become a Config here, and only here does a program exit"},
+}

@@ -1,0 +1,143 @@
+package member
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"sort"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"shoal/internal/member/memberpb"
+)
+
+// An invite is id, uses, end and a MAC under a key derived from the working key, so that the manager need not keep the invites that it
+// gave out, only how often each was used. Rotating the working key voids all invites.
+
+type inviteID [8]byte
+
+type usage struct {
+	used     uint32
+	notAfter time.Time
+}
+
+const inviteBytes = 8 + 4 + 8 + 16
+
+// Invite makes an invite for a number of joins. id is 8 random bytes.
+func (i *Issuer) Invite(id [8]byte, uses uint32, notAfter time.Time) (string, error) {
+	if uses == 0 || !notAfter.After(time.Unix(0, 0)) {
+		return "", fmt.Errorf("member: invite for %d joins until %s", uses, stamp(notAfter))
+	}
+	b := make([]byte, 0, inviteBytes)
+	b = append(b, id[:]...)
+	b = binary.BigEndian.AppendUint32(b, uses)
+	b = binary.BigEndian.AppendUint64(b, uint64(notAfter.Unix()))
+	mac, err := i.mac(b)
+	if err != nil {
+		return "", err
+	}
+	return encodeText(kindInvite, append(b, mac...)), nil
+}
+
+func (i *Issuer) mac(b []byte) ([]byte, error) {
+	key, err := hkdf.Key(sha256.New, i.authority.key.Seed(), nil, "shoal invite v1", 32)
+	if err != nil {
+		return nil, fmt.Errorf("member: invite: %w", err)
+	}
+	h := hmac.New(sha256.New, key)
+	h.Write(b)
+	return h.Sum(nil)[:16], nil
+}
+
+// useInvite counts one use of an invite; i.mu is held.
+func (i *Issuer) useInvite(now time.Time, invite string) error {
+	if invite == "" {
+		return fmt.Errorf("%w; ask its operator for a join string that carries one", ErrInvite)
+	}
+	if len(invite) > MaxInvite {
+		return fmt.Errorf("%w: the invite is too long", ErrInvite)
+	}
+	b, err := decodeText(kindInvite, invite)
+	if err != nil || len(b) != inviteBytes {
+		return fmt.Errorf("%w: the invite is incomplete; copy the join string again, whole", ErrInvite)
+	}
+	mac, err := i.mac(b[:inviteBytes-16])
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal(mac, b[inviteBytes-16:]) {
+		return fmt.Errorf("%w: the invite is not of this network, or older than its newest key; ask for a new one", ErrInvite)
+	}
+	id, uses := inviteID(b[:8]), binary.BigEndian.Uint32(b[8:12])
+	notAfter := time.Unix(int64(binary.BigEndian.Uint64(b[12:20])), 0)
+	if now.After(notAfter) {
+		return fmt.Errorf("%w: the invite ended at %s; ask for a new one", ErrInvite, stamp(notAfter))
+	}
+	u := i.used[id]
+	if u.used >= uses {
+		return fmt.Errorf("%w: the invite has been used %d times, which is all it is for; ask for a new one", ErrInvite, uses)
+	}
+	if _, known := i.used[id]; !known && len(i.used) >= maxInvites {
+		i.forgetEnded(now)
+		if len(i.used) >= maxInvites {
+			return fmt.Errorf("%w: %d invites are in use; try again later", ErrRate, maxInvites)
+		}
+	}
+	i.used[id] = usage{u.used + 1, notAfter}
+	return nil
+}
+
+func (i *Issuer) forgetEnded(now time.Time) {
+	for id, u := range i.used {
+		if now.After(u.notAfter) {
+			delete(i.used, id)
+		}
+	}
+}
+
+const ledgerVersion = 1
+
+// Ledger is what the issuer must not forget over a restart: how often each invite was used.
+func (i *Issuer) Ledger(now time.Time) []byte {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.forgetEnded(now)
+	m := &memberpb.Ledger{Version: ledgerVersion}
+	for id, u := range i.used {
+		m.Invites = append(m.Invites, &memberpb.Ledger_Invite{Id: id[:], Used: u.used, NotAfterMs: milli(u.notAfter)})
+	}
+	sort.Slice(m.Invites, func(a, b int) bool { return string(m.Invites[a].Id) < string(m.Invites[b].Id) })
+	return encode(m)
+}
+
+// Restore takes a ledger; nil is the empty one.
+func (i *Issuer) Restore(ledger []byte) error {
+	if len(ledger) == 0 {
+		return nil
+	}
+	var m memberpb.Ledger
+	if err := proto.Unmarshal(ledger, &m); err != nil {
+		return fmt.Errorf("%w: issuer's ledger: %w", ErrMalformed, err)
+	}
+	if m.Version != ledgerVersion {
+		return fmt.Errorf("%w: issuer's ledger of version %d, this program knows %d", ErrMalformed, m.Version, ledgerVersion)
+	}
+	if len(m.Invites) > maxInvites {
+		return fmt.Errorf("%w: issuer's ledger of %d invites", ErrTooLarge, len(m.Invites))
+	}
+	used := map[inviteID]usage{}
+	for _, v := range m.Invites {
+		at, err := fromMilli(v.NotAfterMs)
+		if err != nil || len(v.Id) != len(inviteID{}) {
+			return fmt.Errorf("%w: issuer's ledger: invite %x", ErrMalformed, v.Id)
+		}
+		used[inviteID(v.Id)] = usage{v.Used, at}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.used = used
+	return nil
+}

@@ -1,0 +1,257 @@
+package member
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Reasons for not issuing a certificate.
+var (
+	ErrInvite = errors.New("member: this network takes members by invite")
+	ErrRate   = errors.New("member: too many at once")
+	ErrDenied = errors.New("member: not welcome any more")
+)
+
+// Policy says to whom certificates are issued.
+type Policy struct {
+	Closed bool // only with an invite; default open: anyone, at the rates below
+
+	Account Rate // joins of one account; the zero Rate: DefaultAccount. Joins without an account count as by prefix only.
+	Prefix  Rate // joins from one address prefix (/24, /48); the zero Rate: DefaultPrefix
+	Renew   Rate // renewals of one peer; the zero Rate: DefaultRenew
+
+	Life  time.Duration // of a certificate; 0: CertificateLife
+	Grace time.Duration // how long after its end a certificate can still be renewed without an invite; 0: DefaultGrace
+}
+
+// Rate is a token bucket: Burst at once, one more every Every.
+type Rate struct {
+	Burst int
+	Every time.Duration
+}
+
+// What a policy takes where it says nothing. A company's volunteers share one address and often one account.
+var (
+	DefaultAccount = Rate{Burst: 256, Every: 15 * time.Second}
+	DefaultPrefix  = Rate{Burst: 512, Every: 10 * time.Second}
+	DefaultRenew   = Rate{Burst: 8, Every: 15 * time.Minute}
+)
+
+// DefaultGrace lets a computer that was off over the holidays come back by itself.
+const DefaultGrace = 30 * 24 * time.Hour
+
+// Limits of an issuer's tables. The longest unused entry gives way.
+const (
+	maxBuckets = 20_000 // of each kind
+	maxDenied  = 10_000
+	maxInvites = 10_000 // partly used invites
+)
+
+// Validate says what is wrong with a policy.
+func (p Policy) Validate() error {
+	for _, r := range []Rate{p.Account, p.Prefix, p.Renew} {
+		if r != (Rate{}) && (r.Burst < 1 || r.Every <= 0) {
+			return fmt.Errorf("member: rate of %d at once and one every %s: both must be above zero", r.Burst, r.Every)
+		}
+	}
+	if p.Life < 0 || p.Grace < 0 {
+		return fmt.Errorf("member: certificate life %s, grace %s: neither may be negative", p.Life, p.Grace)
+	}
+	return nil
+}
+
+// Request asks for a certificate. Peer and Addr are what the caller has seen itself, the rest is what the asker says.
+type Request struct {
+	Peer    string
+	Addr    netip.Addr // where the request came from; invalid: unknown, counted together
+	Account string
+	Invite  string
+}
+
+// Issuer decides who becomes a member. It is safe for concurrent use.
+type Issuer struct {
+	authority *Authority
+	policy    Policy
+
+	mu       sync.Mutex // guards all below
+	accounts buckets
+	prefixes buckets
+	renewals buckets
+	denied   map[string]bool
+	used     map[inviteID]usage
+}
+
+// NewIssuer issues under an authority that may sign certificates.
+func NewIssuer(a *Authority, p Policy) (*Issuer, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if a.delegation.Roles&SignCertificates == 0 {
+		return nil, fmt.Errorf("%w: the working key may not sign certificates", ErrRole)
+	}
+	if p.Account == (Rate{}) {
+		p.Account = DefaultAccount
+	}
+	if p.Prefix == (Rate{}) {
+		p.Prefix = DefaultPrefix
+	}
+	if p.Renew == (Rate{}) {
+		p.Renew = DefaultRenew
+	}
+	if p.Life == 0 {
+		p.Life = CertificateLife
+	}
+	if p.Grace == 0 {
+		p.Grace = DefaultGrace
+	}
+	return &Issuer{authority: a, policy: p, accounts: newBuckets(p.Account), prefixes: newBuckets(p.Prefix), renewals: newBuckets(p.Renew),
+		denied: map[string]bool{}, used: map[inviteID]usage{}}, nil
+}
+
+// Issue makes a peer a member.
+func (i *Issuer) Issue(now time.Time, r Request) ([]byte, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := CheckAccount(r.Account); err != nil {
+		return nil, err
+	}
+	if i.denied[r.Peer] || r.Account != "" && i.denied[r.Account] {
+		return nil, ErrDenied
+	}
+	prefix := Prefix(r.Addr)
+	for _, b := range []struct {
+		of   *buckets
+		key  string
+		what string
+	}{{&i.prefixes, prefix, "from your network address"}, {&i.accounts, r.Account, "for this account"}} {
+		if wait := b.of.wait(now, b.key); b.key != "" && wait > 0 {
+			return nil, fmt.Errorf("%w: too many joined %s; try again in %s", ErrRate, b.what, wait.Round(time.Second))
+		}
+	}
+	if i.policy.Closed {
+		if err := i.useInvite(now, r.Invite); err != nil {
+			return nil, err
+		}
+	}
+	i.prefixes.take(now, prefix)
+	if r.Account != "" {
+		i.accounts.take(now, r.Account)
+	}
+	return i.certify(now, r.Peer, r.Account, Peer)
+}
+
+// Renew gives a member a newer certificate of the same account and role. held is the one that it shows; it may have ended within the
+// policy's grace.
+func (i *Issuer) Renew(now time.Time, peer string, held []byte, v *Verifier) ([]byte, error) {
+	c, err := v.VerifyCertificate(now, held)
+	if errors.Is(err, ErrExpired) && now.Before(c.NotAfter.Add(i.policy.Grace)) {
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Peer != peer {
+		return nil, fmt.Errorf("%w: the certificate is of another peer", ErrAltered)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.denied[peer] || c.Account != "" && i.denied[c.Account] {
+		return nil, ErrDenied
+	}
+	if wait := i.renewals.wait(now, peer); wait > 0 {
+		return nil, fmt.Errorf("%w: renewed too often; try again in %s", ErrRate, wait.Round(time.Second))
+	}
+	i.renewals.take(now, peer)
+	return i.certify(now, peer, c.Account, c.Role)
+}
+
+// Appoint certifies one of the network's own servers.
+func (i *Issuer) Appoint(now time.Time, peer string, role Role) ([]byte, error) {
+	return i.certify(now, peer, "", role)
+}
+
+func (i *Issuer) certify(now time.Time, peer, account string, role Role) ([]byte, error) {
+	return i.authority.Certify(Certificate{Peer: peer, Account: account, Role: role, NotBefore: now, NotAfter: now.Add(i.policy.Life)})
+}
+
+// Deny refuses a peer or an account from now on, or no longer. What it holds ends with its certificate.
+func (i *Issuer) Deny(name string, deny bool) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !deny {
+		delete(i.denied, name)
+		return nil
+	}
+	if name == "" || len(name) > MaxAccount {
+		return fmt.Errorf("member: deny %q: neither a peer id nor an account", clip(name))
+	}
+	if len(i.denied) >= maxDenied && !i.denied[name] {
+		return fmt.Errorf("%w: %d are denied already; rotate to a closed network instead", ErrTooLarge, maxDenied)
+	}
+	i.denied[name] = true
+	return nil
+}
+
+// Prefix is what counts as one network address: /24 of IPv4, /48 of IPv6.
+func Prefix(a netip.Addr) string {
+	a = a.Unmap().WithZone("")
+	if !a.IsValid() {
+		return "unknown"
+	}
+	bits := 48
+	if a.Is4() {
+		bits = 24
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return "unknown"
+	}
+	return p.String()
+}
+
+// buckets is a table of token buckets that forgets the longest unused one when full.
+type buckets struct {
+	rate  Rate
+	of    map[string]*list.Element
+	order *list.List // of *bucket, latest used first
+}
+
+type bucket struct {
+	key  string
+	full time.Time // when it will hold Burst tokens
+}
+
+func newBuckets(r Rate) buckets { return buckets{r, map[string]*list.Element{}, list.New()} }
+
+// wait is how long until a token is there.
+func (b *buckets) wait(now time.Time, key string) time.Duration {
+	e := b.of[key]
+	if e == nil {
+		return 0
+	}
+	// The bucket lacks (full-now)/Every tokens; one must be left.
+	return max(0, e.Value.(*bucket).full.Sub(now)-time.Duration(b.rate.Burst-1)*b.rate.Every)
+}
+
+func (b *buckets) take(now time.Time, key string) {
+	e := b.of[key]
+	if e == nil {
+		if len(b.of) >= maxBuckets {
+			last := b.order.Back()
+			delete(b.of, last.Value.(*bucket).key)
+			b.order.Remove(last)
+		}
+		e = b.order.PushFront(&bucket{key: key})
+		b.of[key] = e
+	}
+	b.order.MoveToFront(e)
+	k := e.Value.(*bucket)
+	if k.full.Before(now) {
+		k.full = now
+	}
+	k.full = k.full.Add(b.rate.Every)
+}

@@ -1,0 +1,237 @@
+package member
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"shoal/channel"
+)
+
+// Verifier checks what members show, against the root key and the newest document that it was given. It remembers what it has
+// checked, since the same delegation comes with everything and the same task comes with its offer and again with its claim.
+// Signatures do not age, times are checked on every call. It is safe for concurrent use.
+type Verifier struct {
+	network NetworkID
+
+	mu          sync.Mutex // guards all below
+	minSerial   uint64
+	document    Document
+	sealed      []byte
+	serial      uint64 // of the document's signer
+	delegations map[[32]byte]Delegation
+	tasks       map[[32]byte]struct{}
+	ring        [maxTasks][32]byte // oldest first, from next on
+	next        int
+}
+
+const (
+	maxTasks           = 512
+	maxSeenDelegations = 32
+)
+
+// NewVerifier checks for one network.
+func NewVerifier(network NetworkID) *Verifier {
+	return &Verifier{network: network, delegations: map[[32]byte]Delegation{}, tasks: map[[32]byte]struct{}{}}
+}
+
+// VerifyTask checks a task without remembering anything.
+func VerifyTask(now time.Time, network NetworkID, s channel.Signed) (channel.Header, error) {
+	return NewVerifier(network).VerifyTask(now, s)
+}
+
+// Network is the network that it checks for.
+func (v *Verifier) Network() NetworkID { return v.network }
+
+// VerifyTask checks who signed a task and whether it may still start. now should be the manager's time as well as the caller knows it
+// (wire.Node.Now): the latest start is taken literally.
+func (v *Verifier) VerifyTask(now time.Time, s channel.Signed) (channel.Header, error) {
+	if n := len(s.Raw) + len(s.Sig) + len(s.Delegation); n > channel.MaxHeader {
+		return channel.Header{}, fmt.Errorf("task: %w: %d bytes, at most %d", ErrTooLarge, n, channel.MaxHeader)
+	}
+	if len(s.Sig) == 0 || len(s.Delegation) == 0 {
+		return channel.Header{}, fmt.Errorf("task: %w", ErrUnsigned)
+	}
+	h, err := channel.ParseHeader(s.Raw)
+	if err != nil {
+		return channel.Header{}, fmt.Errorf("task: %w: %w", ErrMalformed, err)
+	}
+	if h.Network != v.network {
+		return channel.Header{}, fmt.Errorf("task: %w: %s", ErrOtherNetwork, NetworkID(h.Network))
+	}
+	d, err := v.signer(at(now), s.Delegation, SignTasks)
+	if err != nil {
+		return channel.Header{}, fmt.Errorf("task: %w", err)
+	}
+	if err := v.taskSignature(d.Key, s); err != nil {
+		return channel.Header{}, fmt.Errorf("task: %w", err)
+	}
+	if now.Add(Skew).Before(h.Issued) {
+		return channel.Header{}, fmt.Errorf("task: %w: issued at %s, it is %s", ErrNotYet, stamp(h.Issued), stamp(now))
+	}
+	if now.After(h.Latest) {
+		return channel.Header{}, fmt.Errorf("task: %w: %s, it is %s", ErrLate, stamp(h.Latest), stamp(now))
+	}
+	return h, nil
+}
+
+// taskSignature checks a task's signature once; key is the one that its delegation names.
+func (v *Verifier) taskSignature(key [32]byte, s channel.Signed) error {
+	sum := sha256.New()
+	sum.Write(key[:])
+	sum.Write(s.Sig)
+	sum.Write(s.Raw)
+	id := [32]byte(sum.Sum(nil))
+	v.mu.Lock()
+	_, seen := v.tasks[id]
+	v.mu.Unlock()
+	// The key and the signature's length come first, so nothing but these very bytes has this id.
+	if seen && len(s.Sig) == 64 {
+		return nil
+	}
+	if err := verify(key, contextTask, s.Raw, s.Sig); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, seen := v.tasks[id]; !seen {
+		delete(v.tasks, v.ring[v.next])
+		v.tasks[id], v.ring[v.next] = struct{}{}, id
+		v.next = (v.next + 1) % maxTasks
+	}
+	return nil
+}
+
+// VerifyCertificate checks that a peer is a member now. Whether the peer is the one that shows it is for the caller to compare.
+func (v *Verifier) VerifyCertificate(now time.Time, sealed []byte) (Certificate, error) {
+	m, err := unseal("certificate", sealed, MaxCertificate)
+	if err != nil {
+		return Certificate{}, err
+	}
+	if len(m.Sig) == 0 || len(m.Delegation) == 0 {
+		return Certificate{}, fmt.Errorf("certificate: %w", ErrUnsigned)
+	}
+	c, err := parseCertificate(m.Raw)
+	if err != nil {
+		return Certificate{}, err
+	}
+	if c.Network != v.network {
+		return Certificate{}, fmt.Errorf("certificate: %w: %s, not %s", ErrOtherNetwork, c.Network, v.network)
+	}
+	d, err := v.signer(at(now), m.Delegation, SignCertificates)
+	if err != nil {
+		return Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
+	if err := verify(d.Key, contextCertificate, m.Raw, m.Sig); err != nil {
+		return Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
+	return c, check("the certificate", now, c.NotBefore, c.NotAfter)
+}
+
+// Learn takes a sealed document. It keeps the newest: a document of a newer delegation wins, then the later one. Documents that are
+// older than what it has change nothing and are no error; changed tells.
+func (v *Verifier) Learn(now time.Time, sealed []byte) (d Document, changed bool, err error) {
+	return v.learn(sealed, at(now))
+}
+
+// Recall takes a document that was learnt before and kept. Its time may have passed: it still tells which keys are outdated and where
+// the servers were.
+func (v *Verifier) Recall(sealed []byte) (d Document, err error) {
+	d, _, err = v.learn(sealed, func(string, time.Time, time.Time) error { return nil })
+	return d, err
+}
+
+func (v *Verifier) learn(sealed []byte, timely timeCheck) (d Document, changed bool, err error) {
+	m, err := unseal("document", sealed, MaxDocument)
+	if err != nil {
+		return Document{}, false, err
+	}
+	if len(m.Sig) == 0 || len(m.Delegation) == 0 {
+		return Document{}, false, fmt.Errorf("document: %w", ErrUnsigned)
+	}
+	if d, err = parseDocument(m.Raw); err != nil {
+		return Document{}, false, err
+	}
+	if d.Network != v.network {
+		return Document{}, false, fmt.Errorf("document: %w: %s, not %s", ErrOtherNetwork, d.Network, v.network)
+	}
+	by, err := v.signer(timely, m.Delegation, SignDocuments)
+	if err != nil {
+		return Document{}, false, fmt.Errorf("document: %w", err)
+	}
+	if err := verify(by.Key, contextDocument, m.Raw, m.Sig); err != nil {
+		return Document{}, false, fmt.Errorf("document: %w", err)
+	}
+	if err := timely("the network document", d.Issued, d.NotAfter); err != nil {
+		return Document{}, false, err
+	}
+	// No key may outdate delegations newer than its own: a stolen old key could lock the network out of its new one.
+	if d.MinSerial > by.Serial {
+		return Document{}, false, fmt.Errorf("document: %w: it outdates delegations up to %d with one of %d", ErrRole, d.MinSerial, by.Serial)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if by.Serial < v.serial || by.Serial == v.serial && !d.Issued.After(v.document.Issued) {
+		return v.document, false, nil
+	}
+	v.document, v.sealed, v.serial = d, sealed, by.Serial
+	v.minSerial = max(v.minSerial, d.MinSerial)
+	return d, true, nil
+}
+
+// Document is the newest document learnt, and whether there is one.
+func (v *Verifier) Document() (Document, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.document, v.sealed != nil
+}
+
+// SealedDocument is the newest document as it can be kept and passed on; nil: none.
+func (v *Verifier) SealedDocument() []byte {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.sealed
+}
+
+// timeCheck refuses what is valid at another time.
+type timeCheck func(what string, notBefore, notAfter time.Time) error
+
+func at(now time.Time) timeCheck {
+	return func(what string, notBefore, notAfter time.Time) error { return check(what, now, notBefore, notAfter) }
+}
+
+// signer checks the delegation that came with something, and that it may sign that.
+func (v *Verifier) signer(timely timeCheck, sealed []byte, need Roles) (Delegation, error) {
+	id := sha256.Sum256(sealed)
+	v.mu.Lock()
+	d, seen := v.delegations[id]
+	minSerial := v.minSerial
+	v.mu.Unlock()
+	if !seen {
+		var err error
+		if d, err = openDelegation(v.network, sealed); err != nil {
+			if errors.Is(err, ErrOtherNetwork) {
+				return Delegation{}, err
+			}
+			return Delegation{}, fmt.Errorf("%w: %w", ErrDelegation, err)
+		}
+		v.mu.Lock()
+		if len(v.delegations) >= maxSeenDelegations {
+			clear(v.delegations)
+		}
+		v.delegations[id] = d
+		v.mu.Unlock()
+	}
+	if d.Serial < minSerial {
+		return Delegation{}, fmt.Errorf("%w: serial %d, oldest in use is %d", ErrOutdated, d.Serial, minSerial)
+	}
+	if err := timely("the signer's delegation", d.NotBefore, d.NotAfter); err != nil {
+		return Delegation{}, err
+	}
+	if d.Roles&need == 0 {
+		return Delegation{}, fmt.Errorf("%w: its signer's delegation does not cover it", ErrRole)
+	}
+	return d, nil
+}

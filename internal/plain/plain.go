@@ -1,0 +1,54 @@
+// Package plain words errors for people at a terminal: without the package names that help developers, on one line, and with what a
+// flag wants instead of what a parser expected. It is for the programs' last line before they end, not for logs, and it decides nothing.
+package plain
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// packages are the names that our errors begin with.
+var packages = regexp.MustCompile(`(^|[\s(])(?:archive|archivecmd|badgerdb|channel|coords|crawl|lease|limit|manager|member|overlay|p2p|peer|pond|queue|recrawl|uplink|wire|warc): `)
+
+// wordings replace what the command line's parser says.
+var wordings = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`expected (?:a valid )?(?:\d+ bit )?uint(?: value)? but got "?([^";]*)"?.*`), `want a whole number, zero or more, not "$1"`},
+	{regexp.MustCompile(`expected (?:a valid )?(?:\d+ bit )?int(?: value)? but got "?([^";]*)"?.*`), `want a whole number, not "$1"`},
+	{regexp.MustCompile(`expected (?:an? )?(?:valid )?(?:\d+ bit )?float(?: value)? but got "?([^";]*)"?.*`), `want a number, not "$1"`},
+	{regexp.MustCompile(`expected duration(?: value)? but got "?([^";:]*)"?.*`), `want a time with its unit, such as 60s or 2h, not "$1"`},
+	{regexp.MustCompile(`expected \w+ value but got "EOL".*`), `a value is missing behind it`},
+	{regexp.MustCompile(`: Error: `), `: `},
+	{regexp.MustCompile(` Url: '[^']*'`), ``},
+}
+
+// Error is the text of an error on one line.
+func Error(err error) string {
+	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(lines[i]), "* "))
+	}
+	s := strings.Join(lines, "; ")
+	for packages.MatchString(s) {
+		s = packages.ReplaceAllString(s, "$1")
+	}
+	for _, w := range wordings {
+		s = w.from.ReplaceAllString(s, w.to)
+	}
+	return s
+}
+
+// Usage is the text of an error of a command line, and the words that ask for help about it: "shoal up --help".
+func Usage(program string, err error) (text, help string) {
+	help = program
+	var p *kong.ParseError
+	if errors.As(err, &p) && p.Context != nil && p.Context.Selected() != nil {
+		help += " " + p.Context.Selected().FullPath()[len(program)+1:]
+	}
+	return Error(err), help + " --help"
+}

@@ -1,0 +1,57 @@
+package plain
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+func TestError(t *testing.T) {
+	for err, want := range map[error]string{
+		errors.New("badgerdb: data folder is in use: stop that one"):                                      "data folder is in use: stop that one",
+		fmt.Errorf("the pond cannot be made: %w", errors.New("pond: bad config: 3 hosts")):                "the pond cannot be made: bad config: 3 hosts",
+		errors.Join(errors.New("wire: a"), errors.New("archive: pond: b")):                                "a; b",
+		errors.New("all dials failed\n  * [/ip4/1.2.3.4] refused"):                                        "all dials failed; [/ip4/1.2.3.4] refused",
+		errors.New(`"x" cannot be crawled: channel: not a Web URL: "x": Error: no host. Url: 'x'; write`): `"x" cannot be crawled: not a Web URL: "x": no host.; write`,
+	} {
+		if got := Error(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	var c struct {
+		Up struct {
+			N    int
+			Seed uint64
+			For  time.Duration
+			F    float64
+			S    string
+		} `cmd:""`
+	}
+	k, err := kong.New(&c, kong.Name("shoal"), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ flag, want string }{
+		{"--n=x", `--n: want a whole number, not "x"`},
+		{"--seed=-1", `--seed: want a whole number, zero or more, not "-1"`},
+		{"--for=soon", `--for: want a time with its unit, such as 60s or 2h, not "soon"`},
+		{"--f=x", `--f: want a number, not "x"`},
+		{"--s", "--s: a value is missing behind it"},
+		{"--what", "unknown flag --what"},
+	} {
+		_, err := k.Parse([]string{"up", x.flag})
+		if err == nil {
+			t.Fatalf("%s was taken", x.flag)
+		}
+		text, help := Usage("shoal", err)
+		if text != x.want || help != "shoal up --help" {
+			t.Errorf("%s: %q, want %q; try %q", x.flag, text, x.want, help)
+		}
+	}
+}

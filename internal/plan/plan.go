@@ -1,0 +1,238 @@
+// Package plan is `shoal plan`: what a crawling capacity buys in freshness, what a wanted freshness needs, and the timetable that would be run; for
+// channels of a database, by the planner that strategy optimal runs, or for pages of a CSV file with any update models, by package allocate. It decides
+// nothing: the strategy does, from the same functions.
+package plan
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"text/tabwriter"
+
+	"shoal/internal/figure"
+)
+
+// ErrFlags says that flags cannot be used.
+var ErrFlags = errors.New("plan: unusable flags")
+
+// Command holds the flags that both sources share.
+type Command struct {
+	Capacity  float64 `help:"Capacity to plan with: busy threads, or with --pages crawls in the interval. Default: what the database shows of the last day; with --pages one crawl a page." placeholder:"X"`
+	Freshness float64 `help:"Also say what this freshness, from 0 to 1, would need." placeholder:"F"`
+	Rows      int     `help:"Lines of the timetable to print." default:"10"`
+	Schedule  string  `help:"Write the whole timetable as CSV." placeholder:"FILE" type:"path"`
+	JSON      bool    `name:"json" help:"Print one JSON object and nothing else."`
+	Plot      string  `help:"Folder for a figure of what capacities buy, as SVG and PNG." placeholder:"DIR" type:"path"`
+}
+
+// Point is what one capacity buys.
+type Point struct {
+	Capacity     float64 `json:"capacity"`  // in the source's unit
+	Crawls       float64 `json:"crawls"`    // in a day, or in the file's interval
+	Pages        float64 `json:"pages"`     // fetched in a day; 0: not known
+	Freshness    float64 `json:"freshness"` // by weight
+	Uniform      float64 `json:"uniform"`   // the same, if all are crawled equally often
+	Proportional float64 `json:"proportional,omitempty"`
+}
+
+// Entry is one line of the timetable.
+type Entry struct {
+	ID      string  `json:"id"`
+	Time    float64 `json:"time"` // from now: minutes, or the file's unit
+	Crawler int     `json:"crawler"`
+	Slot    int     `json:"slot"`
+}
+
+// Report is the answer.
+type Report struct {
+	Unit     string  `json:"unit"` // of capacity
+	Time     string  `json:"time_unit"`
+	Channels int     `json:"channels"`
+	Now      Point   `json:"now"`
+	Points   []Point `json:"points"`
+	Needed   *Point  `json:"needed,omitempty"`
+	Advice   string  `json:"advice,omitempty"`
+	Moved    float64 `json:"timetable_moves"` // mean distance of a crawl from its ideal time
+	Entries  []Entry `json:"timetable"`
+}
+
+// Source is where channels come from.
+type Source interface {
+	Unit() (capacity, time string)
+	Len() int
+	Default() float64 // capacity when none is given
+	Buys(ctx context.Context, capacity float64) (Point, error)
+	Timetable(ctx context.Context, capacity float64) (entries []Entry, moved float64, err error)
+}
+
+// factors are the capacities, in units of the present one, that the table shows.
+var factors = []float64{.25, .5, .75, 1, 1.5, 2, 3, 4}
+
+// Run plans.
+func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) error {
+	if c.Freshness < 0 || c.Freshness >= 1 || math.IsNaN(c.Freshness) || c.Capacity < 0 || math.IsNaN(c.Capacity) || math.IsInf(c.Capacity, 0) {
+		return fmt.Errorf("%w: freshness %g, capacity %g; want a freshness of 0 to less than 1 and a capacity above 0", ErrFlags, c.Freshness, c.Capacity)
+	}
+	if src.Len() == 0 {
+		return fmt.Errorf("%w: there are no channels to plan for", ErrFlags)
+	}
+	if c.Capacity == 0 {
+		c.Capacity = src.Default()
+	}
+	if !(c.Capacity > 0) {
+		return fmt.Errorf("%w: nothing was crawled in the last day, so there is no capacity to plan with; give --capacity", ErrFlags)
+	}
+	r := Report{Channels: src.Len()}
+	r.Unit, r.Time = src.Unit()
+	var err error
+	for _, f := range factors {
+		p, err := src.Buys(ctx, f*c.Capacity)
+		if err != nil {
+			return err
+		}
+		if f == 1 {
+			r.Now = p
+		}
+		r.Points = append(r.Points, p)
+	}
+	if c.Freshness > 0 {
+		if r.Needed, r.Advice, err = need(ctx, src, c.Freshness, r.Now); err != nil {
+			return err
+		}
+	}
+	entries, moved, err := src.Timetable(ctx, c.Capacity)
+	if err != nil {
+		return err
+	}
+	r.Moved = moved
+	if c.Schedule != "" {
+		if err := write(c.Schedule, entries); err != nil {
+			return err
+		}
+		fmt.Fprintf(errw, "%d crawls written to %s\n", len(entries), c.Schedule)
+	}
+	r.Entries = entries[:min(len(entries), max(c.Rows, 0))]
+	if c.Plot != "" {
+		if err := draw(c.Plot, r); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", " ")
+		return e.Encode(r)
+	}
+	return text(out, r, len(entries))
+}
+
+// need finds the capacity for a freshness, by doubling and halving.
+func need(ctx context.Context, src Source, goal float64, from Point) (*Point, string, error) {
+	lo, hi := 0., from
+	for k := 0; hi.Freshness < goal; k++ {
+		if k == 30 {
+			return nil, fmt.Sprintf("a freshness of %g cannot be had with any capacity tried (up to %.4g)", goal, hi.Capacity), nil
+		}
+		lo = hi.Capacity
+		p, err := src.Buys(ctx, 2*hi.Capacity)
+		if err != nil {
+			return nil, "", err
+		}
+		hi = p
+	}
+	for range 40 {
+		if hi.Capacity-lo < .002*hi.Capacity {
+			break
+		}
+		p, err := src.Buys(ctx, (lo+hi.Capacity)/2)
+		if err != nil {
+			return nil, "", err
+		}
+		if p.Freshness >= goal {
+			hi = p
+		} else {
+			lo = p.Capacity
+		}
+	}
+	unit, _ := src.Unit()
+	advice := fmt.Sprintf("a freshness of %g needs %.4g %s: %.2f times what there is", goal, hi.Capacity, unit, hi.Capacity/from.Capacity)
+	return &hi, advice, nil
+}
+
+func text(out io.Writer, r Report, crawls int) error {
+	fmt.Fprintf(out, "%d channels. What a capacity buys (now: %.4g %s):\n\n", r.Channels, r.Now.Capacity, r.Unit)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%s\tcrawls\tpages\tfreshness\tuniform\tproportional\t\n", r.Unit)
+	for _, p := range r.Points {
+		fmt.Fprintf(w, "%.4g\t%.0f\t%s\t%.4f\t%.4f\t%s\t\n", p.Capacity, p.Crawls, orDash("%.0f", p.Pages), p.Freshness, p.Uniform, orDash("%.4f", p.Proportional))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if r.Advice != "" {
+		fmt.Fprintf(out, "\n%s.\n", r.Advice)
+	}
+	fmt.Fprintf(out, "\nTimetable of %d crawls, moved by %.3g %s on average from their ideal times; the first %d:\n\n", crawls, r.Moved, r.Time, len(r.Entries))
+	fmt.Fprintf(w, "%s from now\tcrawler\tslot\tchannel\t\n", r.Time)
+	for _, e := range r.Entries {
+		fmt.Fprintf(w, "%.4g\t%d\t%d\t%s\t\n", e.Time, e.Crawler, e.Slot, e.ID)
+	}
+	return w.Flush()
+}
+
+func orDash(format string, v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+func write(name string, entries []Entry) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := csv.NewWriter(f)
+	if err := w.Write([]string{"id", "crawler", "slot", "time"}); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := w.Write([]string{e.ID, strconv.Itoa(e.Crawler), strconv.Itoa(e.Slot), strconv.FormatFloat(e.Time, 'g', -1, 64)}); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+func draw(dir string, r Report) error {
+	f := figure.New("What a capacity buys", r.Unit, "freshness, by weight")
+	f.Y.Min, f.Y.Max = 0, 1
+	f.Legend.Top = false
+	var x, opt, uni, prop []float64
+	for _, p := range r.Points {
+		x, opt, uni = append(x, p.Capacity), append(opt, p.Freshness), append(uni, p.Uniform)
+		if p.Proportional > 0 {
+			prop = append(prop, p.Proportional)
+		}
+	}
+	if err := f.Marked("optimal", x, opt); err != nil {
+		return err
+	}
+	if err := f.Marked("uniform", x, uni); err != nil {
+		return err
+	}
+	if len(prop) == len(x) {
+		if err := f.Marked("proportional", x, prop); err != nil {
+			return err
+		}
+	}
+	_, err := f.Save(dir, "plan-capacity")
+	return err
+}

@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shoal/recrawl"
+	"shoal/recrawl/allocate"
+)
+
+func channels(n int) *Channels {
+	rng := rand.New(rand.NewPCG(1, 1))
+	c := &Channels{Now: 10_000}
+	for i := range n {
+		c.All = append(c.All, Channel{ID: strings.Repeat("x", 1+i%3), Pages: 10 + rng.IntN(500), Facts: recrawl.Facts{Est: recrawl.Exactly(60 * math.Pow(100, rng.Float64())),
+			Weight: 1, Service: recrawl.ToHalf(2 + 10*rng.Float32()), Submitted: 9000, Updated: recrawl.Tick(8000 + rng.IntN(2000))}})
+	}
+	return c
+}
+
+func report(t *testing.T, c Command, src Source) Report {
+	t.Helper()
+	var out bytes.Buffer
+	c.JSON = true
+	if err := c.Run(context.Background(), src, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestChannels(t *testing.T) {
+	dir := t.TempDir()
+	r := report(t, Command{Freshness: .8, Rows: 5, Plot: dir, Schedule: filepath.Join(dir, "s.csv")}, channels(300))
+	for i := 1; i < len(r.Points); i++ {
+		if r.Points[i].Freshness < r.Points[i-1].Freshness-1e-6 || r.Points[i].Pages <= r.Points[i-1].Pages {
+			t.Errorf("%+v buys no more than %+v", r.Points[i], r.Points[i-1])
+		}
+	}
+	for _, p := range r.Points {
+		if p.Freshness < p.Uniform-1e-3 {
+			t.Errorf("optimal is below uniform: %+v", p)
+		}
+	}
+	if r.Needed == nil || math.Abs(r.Needed.Freshness-.8) > .01 || len(r.Entries) != 5 {
+		t.Errorf("needed %+v, %d entries", r.Needed, len(r.Entries))
+	}
+	for _, f := range []string{"plan-capacity.svg", "plan-capacity.png", "s.csv"} {
+		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	ids, pages, err := allocate.ReadPages(strings.NewReader("a,poisson,3\nb,pareto,1.5 .2\nc,quasi,.25:1 .5:.9\nd,poisson,.1\n"), "p", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := &File{IDs: ids, Pages: pages, Span: 1, Crawlers: 2}
+	r := report(t, Command{Capacity: 8, Freshness: .9, Rows: 100}, src)
+	if r.Needed == nil || r.Needed.Freshness < .9 || r.Now.Freshness < r.Now.Uniform || len(r.Entries) != 8 {
+		t.Errorf("%+v", r)
+	}
+	for _, e := range r.Entries {
+		if e.ID == "c" && e.Time < .25 {
+			t.Errorf("crawled before its update: %+v", e)
+		}
+	}
+	var out bytes.Buffer
+	if err := (&Command{Rows: 3}).Run(context.Background(), src, &out, io.Discard); err != nil || !strings.Contains(out.String(), "freshness") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []Command{{Freshness: 1}, {Capacity: math.NaN()}} {
+		if err := c.Run(context.Background(), channels(3), io.Discard, io.Discard); !errors.Is(err, ErrFlags) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if err := (&Command{}).Run(context.Background(), &Channels{}, io.Discard, io.Discard); !errors.Is(err, ErrFlags) {
+		t.Errorf("no channels: %v", err)
+	}
+	idle := channels(3)
+	idle.Now = 100_000
+	if err := (&Command{}).Run(context.Background(), idle, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--capacity") {
+		t.Errorf("no capacity: %v", err)
+	}
+}

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"shoal/recrawl"
+	"shoal/recrawl/allocate"
+)
+
+// Channel is a channel of the database.
+type Channel struct {
+	ID    string
+	Pages int // of its stored copy
+	Facts recrawl.Facts
+}
+
+// Channels plans for channels of a database, in ticks: minutes, in the manager.
+type Channels struct {
+	Now  recrawl.Tick
+	All  []Channel
+	Time string // unit of a tick, for display; empty: minutes
+
+	facts []recrawl.Facts
+}
+
+// day is the planning interval of strategy optimal in the manager.
+const day recrawl.Tick = 1440
+
+func (c *Channels) list() []recrawl.Facts {
+	if c.facts == nil {
+		for i := range c.All {
+			c.facts = append(c.facts, c.All[i].Facts)
+		}
+	}
+	return c.facts
+}
+
+// Unit implements Source.
+func (c *Channels) Unit() (capacity, time string) {
+	return "busy threads", cmp.Or(c.Time, "minutes")
+}
+
+// Len implements Source.
+func (c *Channels) Len() int { return len(c.All) }
+
+// Default implements Source.
+func (c *Channels) Default() float64 { return recrawl.Spent(c.Now, c.list(), day) }
+
+// Buys implements Source.
+func (c *Channels) Buys(ctx context.Context, capacity float64) (Point, error) {
+	o, err := recrawl.NewOutline(ctx, c.Now, c.list(), capacity, day)
+	if err != nil {
+		return Point{}, err
+	}
+	p := Point{Capacity: capacity, Crawls: o.Capacity * float64(day), Freshness: o.Freshness, Uniform: o.Uniform}
+	for s, iv := range o.Interval {
+		if iv > 0 {
+			p.Pages += float64(c.All[s].Pages) / iv * float64(day)
+		}
+	}
+	return p, nil
+}
+
+// Timetable implements Source. The swarm counts as one crawler.
+func (c *Channels) Timetable(ctx context.Context, capacity float64) (entries []Entry, moved float64, err error) {
+	o, err := recrawl.NewOutline(ctx, c.Now, c.list(), capacity, day)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, t := range o.Due {
+		entries = append(entries, Entry{ID: c.All[o.Slots[i]].ID, Time: float64(t - c.Now), Slot: i})
+	}
+	return entries, o.Cost, nil
+}
+
+// File plans for pages of a CSV file.
+type File struct {
+	IDs      []string
+	Pages    []allocate.Page
+	Span     float64
+	Crawlers int // equal ones, for the timetable
+}
+
+// Unit implements Source.
+func (f *File) Unit() (capacity, time string) { return "crawls", "units of time" }
+
+// Len implements Source.
+func (f *File) Len() int { return len(f.Pages) }
+
+// Default implements Source.
+func (f *File) Default() float64 { return float64(len(f.Pages)) }
+
+// Buys implements Source.
+func (f *File) Buys(_ context.Context, capacity float64) (Point, error) {
+	r := int64(math.Round(capacity))
+	res, err := allocate.Solve(allocate.Problem{Pages: f.Pages, Span: f.Span, R: r})
+	if err != nil {
+		return Point{}, fmt.Errorf("%d crawls: %w", r, err)
+	}
+	weight := 0.
+	for i := range f.Pages {
+		weight += f.Pages[i].Weight
+	}
+	p := Point{Capacity: capacity, Crawls: float64(r - res.Idle), Freshness: 1}
+	if weight > 0 {
+		p.Freshness = 1 - res.Objective/weight
+		p.Uniform = 1 - allocate.Objective(f.Pages, f.Span, allocate.Uniform(f.Pages, r, false))/weight
+		p.Proportional = 1 - allocate.Objective(f.Pages, f.Span, allocate.Proportional(f.Pages, f.Span, r, false))/weight
+	}
+	return p, nil
+}
+
+// Timetable implements Source.
+func (f *File) Timetable(ctx context.Context, capacity float64) (entries []Entry, moved float64, err error) {
+	res, err := allocate.Solve(allocate.Problem{Pages: f.Pages, Span: f.Span, R: int64(math.Round(capacity))})
+	if err != nil {
+		return nil, 0, err
+	}
+	p := allocate.TimetableProblem{Span: f.Span}
+	var owner []int
+	for i, x := range res.X {
+		for _, t := range f.Pages[i].Model.Instants(int(x), f.Span) {
+			p.Ideal, p.Release, owner = append(p.Ideal, t), append(p.Release, f.Pages[i].Model.Kind() == allocate.QuasiKind), append(owner, i)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	c := max(f.Crawlers, 1)
+	each := (len(p.Ideal) + c - 1) / c
+	each += each/50 + 1 // a little room for crawls that must not begin early
+	for range c {
+		p.Slots = append(p.Slots, each)
+	}
+	s, err := allocate.Timetable(p)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range p.Ideal {
+		k, l, t := s.At(i)
+		entries = append(entries, Entry{ID: f.IDs[owner[i]], Time: t, Crawler: k, Slot: l})
+	}
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Crawler, b.Crawler))
+	})
+	if len(entries) > 0 {
+		moved = s.Cost / float64(len(entries))
+	}
+	return entries, moved, nil
+}

@@ -1,0 +1,84 @@
+package pond
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// ServedAt is where the World is served; the zero AddrPort while nobody serves it.
+func (w *World) ServedAt() netip.AddrPort {
+	if a := w.addr.Load(); a != nil {
+		return *a
+	}
+	return netip.AddrPort{}
+}
+
+// Dialer dials with the pond's latency. It is what go-libp2p's tcp.WithDialerForAddr wants to be given for every address:
+//
+//	tcp.WithDialerForAddr(func(ma.Multiaddr) (tcp.ContextDialer, error) { return world.NodeDialer(port), nil })
+type Dialer struct {
+	to  func(addr string) (dial string, rtt time.Duration, err error)
+	net net.Dialer
+}
+
+// DialContext connects after one round-trip time, and delays what is said on the connection by one more each round trip.
+func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	to, rtt, err := d.to(addr)
+	if err != nil {
+		return nil, err
+	}
+	t := time.NewTimer(rtt)
+	defer t.Stop()
+	c, err := d.net.DialContext(ctx, network, to)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-t.C:
+		return delay(c, rtt), nil
+	case <-ctx.Done():
+		c.Close()
+		return nil, ctx.Err()
+	}
+}
+
+// NodeDialer dials other nodes from the node that listens on selfPort. The port of the dialled address is taken for the one on which
+// the other listens.
+func (w *World) NodeDialer(selfPort int) *Dialer {
+	return &Dialer{to: func(addr string) (string, time.Duration, error) {
+		_, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return "", 0, fmt.Errorf("pond: dial %q: %w", addr, err)
+		}
+		n, err := net.LookupPort("tcp", port)
+		if err != nil {
+			return "", 0, fmt.Errorf("pond: dial %q: %w", addr, err)
+		}
+		return addr, w.NodeRTT(selfPort, n), nil
+	}}
+}
+
+// HTTPDialer dials hosts of the pond from the node that listens on selfPort, as http.Transport.DialContext wants it. Any other
+// address is ErrNotPond.
+func (w *World) HTTPDialer(selfPort int) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := &Dialer{to: func(addr string) (string, time.Duration, error) {
+		name, port, err := net.SplitHostPort(addr)
+		if err != nil || !strings.HasSuffix(name, Suffix) {
+			return "", 0, fmt.Errorf("%w: %q", ErrNotPond, addr)
+		}
+		i, ok := w.Host(name)
+		if !ok {
+			return "", 0, fmt.Errorf("%w: %q", ErrNoHost, name)
+		}
+		served := w.ServedAt()
+		if port != "80" || !served.IsValid() {
+			return "", 0, fmt.Errorf("%w: %q: only port 80 of a pond that is served can be dialled", ErrNotPond, addr)
+		}
+		return served.String(), w.HostRTT(selfPort, i), nil
+	}}
+	return d.DialContext
+}

@@ -1,0 +1,74 @@
+package pond
+
+import (
+	"math"
+	"time"
+)
+
+// Latency: hosts and nodes lie around a few places of a plane; the distance is a round-trip time, and everyone has an access link.
+// A node is known by the TCP port on which it listens, so that who dials knows both ends from an address alone.
+
+type point struct{ x, y, h float64 } // milliseconds
+
+// MinRTT and MaxRTT bound the round-trip time of any two places.
+const (
+	MinRTT = 2 * time.Millisecond
+	MaxRTT = 200 * time.Millisecond
+)
+
+const (
+	side    = 130.0 // of the plane, ms
+	spread  = 4.0   // standard deviation around a place, ms
+	minHigh = .7    // access link, ms
+	maxHigh = 3.
+)
+
+// placeClusters takes, for each place, the candidate that lies farthest from those before it.
+func (w *World) placeClusters() {
+	s := stream{w.hash(saltPlace)}
+	for range w.cfg.Clusters {
+		var best point
+		far := -1.0
+		for range 10 {
+			c := point{x: s.unit() * side, y: s.unit() * side}
+			d := math.Inf(1)
+			for _, o := range w.clusters {
+				d = min(d, math.Hypot(c.x-o.x, c.y-o.y))
+			}
+			if d > far {
+				best, far = c, d
+			}
+		}
+		w.clusters = append(w.clusters, best)
+	}
+}
+
+func (w *World) placeAt(key uint64) point {
+	s := stream{key}
+	c := w.clusters[s.intn(len(w.clusters))]
+	r := spread * math.Sqrt(-2*math.Log(1-s.unit()))
+	sin, cos := math.Sincos(2 * math.Pi * s.unit())
+	return point{c.x + r*cos, c.y + r*sin, minHigh + (maxHigh-minHigh)*s.unit()}
+}
+
+func (w *World) hostPos(i int) point { return w.placeAt(w.hash(saltPlace, uint64(i), 1)) }
+
+func (w *World) nodePos(port int) point { return w.placeAt(w.hash(saltNode, uint64(port))) }
+
+func rtt(a, b point) time.Duration {
+	ms := math.Hypot(a.x-b.x, a.y-b.y) + a.h + b.h
+	return min(max(time.Duration(ms*float64(time.Millisecond)), MinRTT), MaxRTT)
+}
+
+// HostRTT is the round-trip time between the node that listens on a port and a host.
+func (w *World) HostRTT(nodePort, host int) time.Duration {
+	return rtt(w.nodePos(nodePort), w.hosts[host].pos)
+}
+
+// NodeRTT is the round-trip time between two nodes.
+func (w *World) NodeRTT(portA, portB int) time.Duration {
+	if portA == portB {
+		return MinRTT
+	}
+	return rtt(w.nodePos(portA), w.nodePos(portB))
+}

@@ -1,0 +1,239 @@
+package recrawlsim
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Row is the result of one run, as printed by --json. Arrays by group are fastest first, by quartile smallest channels first.
+type Row struct {
+	Case              string    `json:"case"`
+	Strategy          string    `json:"strategy"`
+	Rates             string    `json:"rates"`
+	Mode              string    `json:"mode"`
+	Weights           string    `json:"weights"`
+	Cap               float64   `json:"cap"`
+	Out               int       `json:"out"`
+	Seed              uint64    `json:"seed"`
+	Steps             int       `json:"steps"`
+	Submitted         int64     `json:"submitted"`
+	Accepted          int64     `json:"accepted"`
+	Refused           int64     `json:"refused"`
+	Updates           int64     `json:"updates"`
+	Q                 float64   `json:"q"`
+	Qw                float64   `json:"qw"`
+	QQuartile         []float64 `json:"q_quartile"`
+	Freshness         float64   `json:"freshness"`
+	FreshnessW        float64   `json:"freshness_w"`
+	FreshnessPages    float64   `json:"freshness_pages"`
+	FreshnessQuartile []float64 `json:"freshness_quartile"`
+	AgeMaxTau         float64   `json:"age_max_tau"`
+	IntervalsMin      []float64 `json:"intervals_min"`
+	SubmittedGroup    []int64   `json:"submitted_group"`
+	QueueMean         float64   `json:"queue_mean"`
+	LoadCV            float64   `json:"load_cv"`
+	Migrations        int64     `json:"migrations"`
+	Lapsed            int64     `json:"lapsed"`
+	PagesPerMin       float64   `json:"pages_per_min"`
+	KiBPerS           float64   `json:"kib_per_s"`
+	PagesWasted       float64   `json:"pages_wasted"`
+	PagesUseful       float64   `json:"pages_useful"`
+	Seconds           float64   `json:"seconds"`
+	Predicted         float64   `json:"predicted_freshness,omitempty"` // of a channel, by the strategy's plans after the first quarter
+
+	Series []Sample `json:"-"`
+	w      *world
+}
+
+// SuccessAccepted is updates over accepted tasks; SuccessSubmitted is updates over submitted ones.
+func (r Row) SuccessAccepted() float64 { return ratio(float64(r.Updates), float64(r.Accepted)) }
+
+// SuccessSubmitted is updates over submitted tasks.
+func (r Row) SuccessSubmitted() float64 { return ratio(float64(r.Updates), float64(r.Submitted)) }
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// Sample is the state of a run over some minutes, for the figures.
+type Sample struct {
+	Minute      int // the last of them
+	Queued      float64
+	PagesPerMin float64
+	Freshness   float64
+	Alive       float64
+	Updates     float64 // a minute
+}
+
+// metrics adds up what becomes of a run.
+type metrics struct {
+	w           *world
+	submitted   int64
+	submittedBy []int64
+	accepted    int64
+	refused     int64
+	migrations  int64
+	lapsed      int64
+	updates     []int32
+	last        []int32   // minute of a channel's last update; -1: none
+	fresh       []float64 // minutes that its copy was fresh, in expectation
+	ageMax      []float32
+	pages       float64 // downloaded
+	wasted      float64
+	queued      float64 // sum over minutes of waiting tasks
+	queuedEach  float64 // of waiting tasks a crawler that is there
+	cv          float64
+	cvN         int
+	intervals   []float64 // sum over minutes
+	series      []Sample
+	sample      Sample
+	sampled     float64 // pages when the sample began
+	updatesAll  int64
+	updatesThen int64
+}
+
+func newMetrics(w *world) *metrics {
+	n := len(w.group)
+	m := &metrics{w: w, submittedBy: make([]int64, len(w.groups)), updates: make([]int32, n), last: make([]int32, n), fresh: make([]float64, n),
+		ageMax: make([]float32, n), intervals: make([]float64, len(w.groups))}
+	for i := range m.last {
+		m.last[i] = -1
+	}
+	return m
+}
+
+// update notes that a channel's copy is up to date and tells whether it had changed. Changes come by Poisson
+// processes or are replayed.
+func (m *metrics) update(minute int, channel int32, rng *rand.Rand) (changed bool) {
+	m.updates[channel]++
+	m.updatesAll++
+	p := m.age(minute, channel)
+	changed = p == 1 || p > 0 && rng.Float64() < p
+	m.last[channel] = int32(minute)
+	return changed
+}
+
+// age adds the time since the last update to the record and returns the probability that the channel changed in it.
+func (m *metrics) age(minute int, channel int32) (changed float64) {
+	tau := m.w.tau[channel]
+	from := m.last[channel]
+	if from < 0 { // never fresh so far
+		m.ageMax[channel] = max(m.ageMax[channel], float32(float64(minute)/tau))
+		return 1
+	}
+	dt := float64(minute - int(from))
+	if m.w.replays != nil {
+		fresh, other := m.w.replays[channel].fresh(float64(from), float64(minute))
+		m.fresh[channel] += fresh
+		if other {
+			changed = 1
+		}
+		m.ageMax[channel] = max(m.ageMax[channel], float32(dt/tau))
+		return changed
+	}
+	changed = -math.Expm1(-dt / tau)
+	m.fresh[channel] += tau * changed
+	m.ageMax[channel] = max(m.ageMax[channel], float32(dt/tau))
+	return changed
+}
+
+func (m *metrics) downloaded(_ int, pages float32) { m.pages += float64(pages) }
+
+const (
+	sampleSteps = 500
+	loadSteps   = 100 // minutes between two looks at the load of all crawlers
+)
+
+func (m *metrics) minute(minute int, r *run) {
+	q := float64(r.swarm.waiting())
+	m.queued += q
+	m.queuedEach += q / float64(max(r.aliveN, 1))
+	for i, v := range r.intervals {
+		m.intervals[i] += float64(v)
+	}
+	m.sample.Queued += q / sampleSteps
+	m.sample.Alive += float64(r.aliveN) / sampleSteps
+	if minute%loadSteps == loadSteps-1 {
+		m.variation(r)
+	}
+	if minute%sampleSteps != sampleSteps-1 {
+		return
+	}
+	m.sample.Minute = minute + 1
+	m.sample.PagesPerMin = (m.pages - m.sampled) / sampleSteps
+	m.sample.Updates = float64(m.updatesAll-m.updatesThen) / sampleSteps
+	m.sampled, m.updatesThen = m.pages, m.updatesAll
+	for c, last := range m.last {
+		if last >= 0 {
+			m.sample.Freshness += math.Exp(-float64(minute-int(last)) / m.w.tau[c])
+		}
+	}
+	m.sample.Freshness /= float64(len(m.last))
+	m.series = append(m.series, m.sample)
+	m.sample = Sample{}
+}
+
+// variation adds the coefficient of variation of the tasks at the crawlers that are there.
+func (m *metrics) variation(r *run) {
+	var n, sum, squares float64
+	for c, alive := range r.alive {
+		if alive {
+			l := float64(r.swarm.load(int32(c)))
+			n, sum, squares = n+1, sum+l, squares+l*l
+		}
+	}
+	if sum > 0 {
+		mean := sum / n
+		m.cv += math.Sqrt(max(squares/n-mean*mean, 0)) / mean
+		m.cvN++
+	}
+}
+
+func (m *metrics) row(r *run) Row {
+	w := m.w
+	steps := float64(w.steps)
+	row := Row{Case: r.cfg.Case, Strategy: r.cfg.Strategy, Rates: r.cfg.Rates, Mode: r.cfg.Mode, Weights: r.cfg.Weights, Cap: r.cfg.Cap, Out: r.cfg.Out,
+		Seed: r.cfg.Seed, Steps: w.steps, Submitted: m.submitted, Accepted: m.accepted, Refused: m.refused, Migrations: m.migrations, Lapsed: m.lapsed,
+		SubmittedGroup: m.submittedBy, QQuartile: make([]float64, 4), FreshnessQuartile: make([]float64, 4), Series: m.series, w: w}
+	var weights, pages float64
+	var inQuartile [4]float64
+	for c := range w.group {
+		m.age(w.steps, int32(c))
+		row.Updates += int64(m.updates[c])
+		weight := float64(rankWeight(int(w.group[c]), len(w.groups)))
+		q := float64(m.updates[c]) / steps * w.tau[c]
+		fresh := m.fresh[c] / steps
+		p := float64(w.pages[c])
+		quartile := w.quartile[c]
+		row.Q += q
+		row.Qw += q * weight
+		row.Freshness += fresh
+		row.FreshnessW += fresh * weight
+		row.FreshnessPages += fresh * p
+		row.QQuartile[quartile] += q
+		row.FreshnessQuartile[quartile] += fresh
+		inQuartile[quartile]++
+		weights += weight
+		pages += p
+		row.AgeMaxTau = max(row.AgeMaxTau, float64(m.ageMax[c]))
+	}
+	n := float64(len(w.group))
+	row.Q, row.Qw, row.Freshness, row.FreshnessW, row.FreshnessPages = row.Q/n, row.Qw/n, row.Freshness/n, row.FreshnessW/weights, row.FreshnessPages/pages
+	for i := range 4 {
+		row.QQuartile[i] = ratio(row.QQuartile[i], inQuartile[i])
+		row.FreshnessQuartile[i] = ratio(row.FreshnessQuartile[i], inQuartile[i])
+	}
+	row.QueueMean = m.queuedEach / steps
+	row.LoadCV = ratio(m.cv, float64(m.cvN))
+	row.PagesPerMin = m.pages / steps
+	row.KiBPerS = row.PagesPerMin * pageKiB / 60
+	row.PagesWasted = m.wasted
+	row.PagesUseful = ratio(m.pages-m.wasted, m.pages)
+	for g, n := range w.groups {
+		row.IntervalsMin = append(row.IntervalsMin, ratio(float64(n)*steps, float64(m.submittedBy[g])))
+	}
+	return row
+}

@@ -1,0 +1,312 @@
+package recrawlsim
+
+import (
+	"math"
+
+	"shoal/internal/sim"
+	"shoal/recrawl"
+)
+
+// paper is the paper's crawler (its section 4): five threads, a soft queue of five, tasks that are forwarded to the least loaded of the
+// near crawlers when the nearest one's queue is full, cancelled without a word when they have waited longer than their limit, and lost
+// with a crawler that vanishes. The manager hears of updates only.
+type paper struct {
+	r     *run
+	tasks []paperTask
+	free  int32
+	ends  [endWheel]int32 // running tasks by the minute in which they end
+	peers []paperPeer
+	loads []uint16 // running and waiting tasks of each crawler; dead: none
+	first []int32  // earliest minute at which a waiting task of each crawler may have to be cancelled
+	queue int      // waiting tasks of all
+	lost  sim.Queue[int32]
+}
+
+type paperTask struct {
+	channel   int32
+	crawler   int32 // -1: lost or moved on
+	next      int32 // in the crawler's queue, in a bucket of ends, or among the free
+	pages     float32
+	left      float32 // minutes that it may still wait
+	enqueued  float32 // minute since submitted
+	submitted int32
+	started   float64
+	end       float64
+}
+
+type paperPeer struct {
+	running    [threads]int32
+	n          int8
+	head, tail int32 // queue
+}
+
+const (
+	endWheel   = 1 << 13
+	softQueue  = 5
+	lossNotice = 30 // minutes after which the manager takes a lost task for lost, where tasks out are limited
+	dead       = math.MaxUint16
+	nothing    = int32(-1)
+)
+
+func newPaper(r *run) *paper {
+	n := r.w.experiment.crawlers
+	p := &paper{r: r, free: nothing, peers: make([]paperPeer, n), loads: make([]uint16, n), first: make([]int32, n)}
+	for i := range p.ends {
+		p.ends[i] = nothing
+	}
+	for i := range p.peers {
+		p.peers[i].head, p.peers[i].tail, p.loads[i], p.first[i] = nothing, nothing, dead, math.MaxInt32
+	}
+	return p
+}
+
+func (p *paper) waiting() int { return p.queue }
+
+func (p *paper) load(crawler int32) int { return int(p.loads[crawler]) }
+
+func (p *paper) join(_ int, crawler int32) { p.loads[crawler] = 0 }
+
+func (p *paper) submit(minute int, channel int32, limit float32) {
+	p.r.m.accepted++
+	p.place(minute, p.add(paperTask{channel: channel, pages: p.r.w.pages[channel], left: limit, submitted: int32(minute)}))
+}
+
+func (p *paper) add(task paperTask) int32 {
+	t := p.free
+	if t == nothing {
+		p.tasks = append(p.tasks, task)
+		return int32(len(p.tasks) - 1)
+	}
+	p.free = p.tasks[t].next
+	p.tasks[t] = task
+	return t
+}
+
+// place gives a task to the nearest crawler; if that one's queue is full, to the nearest with a free thread, else to the least loaded
+// of the near ones.
+func (p *paper) place(minute int, t int32) {
+	channel := p.tasks[t].channel
+	best := nothing
+	for _, c := range p.r.w.nearOf(channel) {
+		load := p.loads[c]
+		if load == dead {
+			continue
+		}
+		if best == nothing {
+			best = c
+			if load < threads+softQueue {
+				break
+			}
+		} else if load < p.loads[best] {
+			best = c
+			if load < threads {
+				break
+			}
+		}
+	}
+	if best == nothing { // all near ones are away
+		for _, c := range p.r.w.index.Find(p.r.w.hosts[channel], 1, func(i int32) bool { return p.loads[i] != dead }, nil) {
+			best = c
+		}
+		if best == nothing {
+			p.drop(minute, t)
+			return
+		}
+	}
+	p.take(minute, t, best)
+}
+
+func (p *paper) take(minute int, t, c int32) {
+	task, peer := &p.tasks[t], &p.peers[c]
+	task.crawler = c
+	p.loads[c]++
+	if peer.n < threads {
+		p.start(minute, float64(minute), t, c)
+		return
+	}
+	task.next = nothing
+	task.enqueued = float32(minute - int(task.submitted))
+	if peer.head == nothing {
+		peer.head = t
+	} else {
+		p.tasks[peer.tail].next = t
+	}
+	peer.tail = t
+	p.queue++
+	p.first[c] = min(p.first[c], int32(minute)+int32(task.left)+1)
+}
+
+func (p *paper) start(minute int, at float64, t, c int32) {
+	task, peer := &p.tasks[t], &p.peers[c]
+	peer.running[peer.n] = t
+	peer.n++
+	task.started = at
+	task.end = at + float64(task.pages)*p.r.w.minutesPerPage(task.channel, c)
+	p.await(minute, t)
+}
+
+// await has step look at the task when it ends, in the next minute at the earliest.
+func (p *paper) await(minute int, t int32) {
+	h := &p.ends[max(int(math.Ceil(p.tasks[t].end)), minute+1)&(endWheel-1)]
+	p.tasks[t].next = *h
+	*h = t
+}
+
+func (p *paper) step(minute int) {
+	h := &p.ends[minute&(endWheel-1)]
+	at := *h
+	*h = nothing
+	for at != nothing {
+		t := at
+		task := &p.tasks[t]
+		at = task.next
+		switch {
+		case task.crawler == nothing:
+			p.release(t)
+		case task.end > float64(minute): // more than once round
+			p.await(minute, t)
+		default:
+			p.complete(minute, t)
+		}
+	}
+	for c, m := range p.first {
+		if int(m) <= minute {
+			p.cancel(minute, int32(c))
+		}
+	}
+	for {
+		due, ok := p.lost.Next()
+		if !ok || due > int64(minute) {
+			return
+		}
+		_, channel := p.lost.Pop()
+		p.r.over(minute, channel, recrawl.Failed)
+	}
+}
+
+func (p *paper) complete(minute int, t int32) {
+	task := &p.tasks[t]
+	c, end := task.crawler, task.end
+	p.r.m.downloaded(minute, task.pages)
+	p.r.updated(minute, task.channel, float32(task.started-float64(task.submitted)), float32(end-task.started))
+	p.gone(t, c)
+	p.release(t)
+	p.fill(minute, end, c)
+}
+
+// gone takes a running task off its crawler.
+func (p *paper) gone(t, c int32) {
+	peer := &p.peers[c]
+	for i := range peer.n {
+		if peer.running[i] == t {
+			peer.n--
+			peer.running[i] = peer.running[peer.n]
+			break
+		}
+	}
+	p.loads[c]--
+}
+
+// fill gives a free thread the next waiting task that has not waited too long.
+func (p *paper) fill(minute int, at float64, c int32) {
+	peer := &p.peers[c]
+	for peer.n < threads && peer.head != nothing {
+		t := peer.head
+		task := &p.tasks[t]
+		peer.head = task.next
+		p.queue--
+		since := float64(task.submitted) + float64(task.enqueued)
+		if at-since > float64(task.left) {
+			p.loads[c]--
+			p.drop(minute, t)
+			continue
+		}
+		p.start(minute, max(at, since), t, c)
+	}
+	if peer.head == nothing {
+		peer.tail, p.first[c] = nothing, math.MaxInt32
+	}
+}
+
+// cancel takes out of a crawler's queue what has waited too long.
+func (p *paper) cancel(minute int, c int32) {
+	peer := &p.peers[c]
+	earliest := int32(math.MaxInt32)
+	last := nothing
+	for t := peer.head; t != nothing; {
+		task := &p.tasks[t]
+		next := task.next
+		until := task.submitted + int32(task.enqueued) + int32(task.left) + 1
+		if int(until) <= minute {
+			if last == nothing {
+				peer.head = next
+			} else {
+				p.tasks[last].next = next
+			}
+			p.queue--
+			p.loads[c]--
+			p.drop(minute, t)
+		} else {
+			earliest = min(earliest, until)
+			last = t
+		}
+		t = next
+	}
+	peer.tail = last
+	p.first[c] = earliest
+}
+
+func (p *paper) leave(minute int, c int32, polite bool) {
+	peer := &p.peers[c]
+	running, n := peer.running, peer.n
+	waiting := peer.head
+	peer.n, peer.head, peer.tail, p.loads[c], p.first[c] = 0, nothing, nothing, dead, math.MaxInt32
+	for _, t := range running[:n] {
+		task := &p.tasks[t]
+		task.crawler = nothing // its place in ends gives it back
+		done := task.pages
+		if task.end > float64(minute) {
+			done *= float32(max(float64(minute)-task.started, 0) / (task.end - task.started))
+		}
+		p.r.m.downloaded(minute, done)
+		if !polite {
+			p.r.m.wasted += float64(done)
+			p.missed(minute, task.channel)
+			continue
+		}
+		moved := paperTask{channel: task.channel, pages: task.pages - done, left: task.left, submitted: task.submitted}
+		p.r.m.migrations++
+		p.place(minute, p.add(moved))
+	}
+	for t := waiting; t != nothing; {
+		task := &p.tasks[t]
+		next := task.next
+		p.queue--
+		if polite {
+			task.left -= float32(minute) - float32(task.submitted) - task.enqueued
+			p.r.m.migrations++
+			p.place(minute, t)
+		} else {
+			p.drop(minute, t)
+		}
+		t = next
+	}
+}
+
+// drop ends a task that nobody runs.
+func (p *paper) drop(minute int, t int32) {
+	p.missed(minute, p.tasks[t].channel)
+	p.release(t)
+}
+
+func (p *paper) release(t int32) {
+	p.tasks[t].next = p.free
+	p.free = t
+}
+
+// missed lets the manager find out about a lost task where it has to.
+func (p *paper) missed(minute int, channel int32) {
+	if p.r.cfg.Out > 0 || !p.r.limits {
+		p.lost.Push(int64(minute+lossNotice), channel)
+	}
+}

@@ -1,0 +1,203 @@
+package recrawlsim
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"shoal/internal/sim"
+)
+
+// The palette of Okabe and Ito, which colour-blind readers can tell apart; dashes tell lines apart in print.
+var (
+	palette = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {86, 180, 233, 255}, {230, 159, 0, 255},
+		{0, 0, 0, 255}, {120, 120, 120, 255}}
+	dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(2)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(2), vg.Points(2), vg.Points(2)}}
+)
+
+func newPlot(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Title.TextStyle.Font.Size = vg.Points(12)
+	p.Title.Padding = vg.Points(6)
+	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(10), vg.Points(10)
+	p.Legend.Top = true
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
+	p.Legend.ThumbnailWidth = vg.Points(28)
+	p.Y.Min = 0
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{230}, color.Gray{230}
+	p.Add(grid)
+	return p
+}
+
+func addLine(p *plot.Plot, i int, name string, points plotter.XYs) error {
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return fmt.Errorf("plot %s: %w", name, err)
+	}
+	line.Width = vg.Points(1.4)
+	line.Color = palette[i%len(palette)]
+	line.Dashes = dashes[i%len(dashes)]
+	p.Add(line)
+	p.Legend.Add(name, line)
+	return nil
+}
+
+// save writes a figure as SVG and PNG. room is the share of the y axis that the legend gets above the curves.
+func save(p *plot.Plot, dir, name string, room float64) error {
+	p.Y.Max += room * (p.Y.Max - p.Y.Min)
+	for _, ext := range []string{".svg", ".png"} {
+		if err := p.Save(14*vg.Centimeter, 9*vg.Centimeter, filepath.Join(dir, name+ext)); err != nil {
+			return fmt.Errorf("write figure %s: %w", name+ext, err)
+		}
+	}
+	return nil
+}
+
+// plotRecrawl draws figures 3 to 5 of the paper and freshness over time.
+func plotRecrawl(dir, name string, w *world, rows []Row) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make folder for figures: %w", err)
+	}
+	if err := plotData(dir, name, w); err != nil {
+		return err
+	}
+	if main := []string{"fixed", "iir", "icr", "price"}; len(rows) > len(main) { // more curves than one can tell apart
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return !slices.Contains(main, r.Strategy) })
+	}
+	no := map[string]string{"rec": "fig4", "ruc": "fig5"}[name]
+	if no == "" {
+		no = "fig5"
+	}
+	for _, f := range []struct {
+		file, title, y string
+		of             func(Sample) float64
+	}{
+		{no + "-queued", "Queued tasks", "tasks waiting at all crawlers (thousand)", func(s Sample) float64 { return s.Queued / 1e3 }},
+		{no + "-throughput", "Throughput", "pages downloaded a minute (thousand)", func(s Sample) float64 { return s.PagesPerMin / 1e3 }},
+		{"freshness", "Freshness", "share of channels whose copy is up to date", func(s Sample) float64 { return s.Freshness }},
+		{"updates", "Updates", "updates a minute", func(s Sample) float64 { return s.Updates }},
+	} {
+		p := newPlot(fmt.Sprintf("%s, case %s, mode %s", f.title, name, rows[0].Mode), "minute (thousand)", f.y)
+		for i, r := range rows {
+			var points plotter.XYs
+			for _, s := range smooth(r.Series, 4) {
+				points = append(points, plotter.XY{X: float64(s.Minute) / 1000, Y: f.of(s)})
+			}
+			if len(points) == 0 {
+				return fmt.Errorf("%w: %d minutes are too few to plot; want at least %d", ErrFlags, r.Steps, sampleSteps)
+			}
+			if err := addLine(p, i, r.Strategy, points); err != nil {
+				return err
+			}
+		}
+		if err := save(p, dir, name+"-"+rows[0].Mode+"-"+f.file, .3); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// smooth takes means of n samples.
+func smooth(all []Sample, n int) []Sample {
+	if len(all) < 8*n {
+		return all
+	}
+	var out []Sample
+	for part := range slices.Chunk(all, n) {
+		var m Sample
+		for _, s := range part {
+			m.Minute += s.Minute / len(part)
+			m.Queued += s.Queued / float64(len(part))
+			m.PagesPerMin += s.PagesPerMin / float64(len(part))
+			m.Freshness += s.Freshness / float64(len(part))
+			m.Updates += s.Updates / float64(len(part))
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// plotData draws figure 3: the data set.
+func plotData(dir, name string, w *world) error {
+	rng := sim.Rand(w.seed, "figure")
+	latency := make(plotter.Values, 20_000)
+	for i := range latency {
+		latency[i] = w.hosts[rng.IntN(len(w.hosts))].To(w.crawlers[rng.IntN(len(w.crawlers))])
+	}
+	pages := make(plotter.Values, len(w.pages))
+	for i, v := range w.pages {
+		pages[i] = math.Log10(float64(v))
+	}
+	for _, h := range []struct {
+		file, title, x string
+		values         plotter.Values
+	}{{"fig3-latency", "Latency between crawlers and hosts", "ms", latency}, {"fig3-pages", "Pages of a channel", "log10 of pages", pages}} {
+		p := newPlot(h.title, h.x, "share")
+		hist, err := plotter.NewHist(h.values, 50)
+		if err != nil {
+			return fmt.Errorf("plot %s: %w", h.file, err)
+		}
+		hist.Normalize(1)
+		for i := range hist.Bins { // density to share
+			hist.Bins[i].Weight *= hist.Width
+		}
+		hist.FillColor, hist.LineStyle.Width = palette[4], vg.Points(.3)
+		p.Add(hist)
+		if err := save(p, dir, name+"-"+h.file, .05); err != nil {
+			return err
+		}
+	}
+	var bandwidth plotter.Values = make([]float64, 3)
+	for _, v := range w.perPage {
+		switch transfer := float64(v) - pageWait; {
+		case transfer > 1:
+			bandwidth[0]++
+		case transfer > .5:
+			bandwidth[1]++
+		default:
+			bandwidth[2]++
+		}
+	}
+	groups := make(plotter.Values, len(w.groups))
+	for i, n := range w.groups {
+		groups[i] = float64(n)
+	}
+	for _, b := range []struct {
+		file, title, y string
+		values         plotter.Values
+		names          []string
+	}{{"fig3-bandwidth", "Bandwidth of crawlers", "crawlers", bandwidth, []string{"512 kb/s", "1 Mb/s", "2 Mb/s"}},
+		{"fig3-groups", "Channels in each priority group, fastest first", "channels", groups, groupNames(len(groups))}} {
+		p := newPlot(b.title, "", b.y)
+		bars, err := plotter.NewBarChart(b.values, vg.Points(40))
+		if err != nil {
+			return fmt.Errorf("plot %s: %w", b.file, err)
+		}
+		bars.Color, bars.LineStyle.Width = palette[4], vg.Length(0)
+		p.Add(bars)
+		p.NominalX(b.names...)
+		p.X.Tick.Label.YAlign = draw.YTop
+		if err := save(p, dir, name+"-"+b.file, .05); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func groupNames(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprint(i))
+	}
+	return out
+}

@@ -1,0 +1,244 @@
+package recrawlsim
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"shoal/internal/sim"
+	"shoal/recrawl"
+)
+
+// begin is the tick of minute 0, so that channels can have been submitted before it.
+const begin = recrawl.Tick(1 << 20)
+
+// swarm is a model of the crawlers: the paper's or Shoal's.
+type swarm interface {
+	join(minute int, crawler int32)
+	leave(minute int, crawler int32, polite bool)
+	// step ends what ends in this minute.
+	step(minute int)
+	// submit takes a task for a channel that may wait limit minutes.
+	submit(minute int, channel int32, limit float32)
+	// waiting counts tasks in queues; load is running and waiting tasks of a crawler.
+	waiting() int
+	load(crawler int32) int
+}
+
+// run is one strategy on one world.
+type run struct {
+	cfg   Config
+	w     *world
+	s     *recrawl.Scheduler
+	swarm swarm
+	m     *metrics
+	rng   *rand.Rand // changes
+
+	alive     []bool
+	aliveN    int
+	churn     sim.Queue[int32]
+	churnRng  *rand.Rand
+	intervals []float32
+	due       []int32
+	limits    bool // waiting limits are the groups' intervals
+	out       int
+	room      int
+	life      float32
+	planErr   error
+	predicted float64 // sum over plans
+	plans     int
+}
+
+// waitLimit is how long a task of a strategy without intervals may wait, in minutes.
+const waitLimit = 120
+
+// Run runs one Config over a world made for it (nil: it makes one).
+func Run(ctx context.Context, cfg Config, w *world, progress func(minute int)) (Row, error) {
+	if err := cfg.Validate(); err != nil {
+		return Row{}, err
+	}
+	if w == nil {
+		w = newWorld(cfg)
+	}
+	r, err := newRun(cfg, w)
+	if err != nil {
+		return Row{}, err
+	}
+	for minute := range w.steps {
+		if minute&1023 == 0 {
+			if err := ctx.Err(); err != nil {
+				return Row{}, err
+			}
+			if progress != nil {
+				progress(minute)
+			}
+		}
+		if r.step(minute); r.planErr != nil {
+			return Row{}, r.planErr
+		}
+	}
+	row := r.m.row(r)
+	if r.plans > 0 {
+		row.Predicted = r.predicted / float64(r.plans)
+	}
+	return row, nil
+}
+
+func newRun(cfg Config, w *world) (*run, error) {
+	strategy, err := recrawl.New(cfg.Strategy, cfg.Params)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{cfg: cfg, w: w, rng: sim.Rand(cfg.Seed, "changes"), churnRng: sim.Rand(cfg.Seed, "churn"), alive: make([]bool, w.experiment.crawlers)}
+	opt := recrawl.Options{Cap: cfg.Cap, MaxOut: cfg.Out, Groups: len(w.groups), Relearn: 1440, Prior: recrawl.DefaultOptions().Prior}
+	if cfg.Rates == "known" {
+		opt.Initial = w.groupTau
+	}
+	if cfg.Mode == "shoal" {
+		opt.MaxOut = 1
+	}
+	r.s = recrawl.NewScheduler(begin, strategy, opt)
+	r.limits = strategy.Intervals() != nil
+	r.intervals = make([]float32, len(w.groups))
+	phase := sim.Rand(cfg.Seed, "phase")
+	r.m = newMetrics(w)
+	for i := range w.group {
+		tau := w.tau[i]
+		f := recrawl.Facts{Weight: r.weight(i), Submitted: begin - recrawl.Tick(tau*phase.Float64())}
+		if cfg.Rates == "known" {
+			f.Est, f.Group, f.Flags = recrawl.Exactly(tau), w.group[i], recrawl.Known|recrawl.Pinned
+		}
+		r.s.Add(f) // slots count up from 0: they are the channels' numbers
+	}
+	if w.churn.Polite < 1 && cfg.Mode == "paper" { // with leases hardly anything is lost with a peer
+		r.life = float32(w.churn.Life / (1 - w.churn.Polite))
+	}
+	r.room = -1
+	if cfg.Mode == "shoal" {
+		r.swarm = newShoal(r)
+	} else {
+		r.swarm = newPaper(r)
+	}
+	for i := range r.alive {
+		r.arrive(0, int32(i))
+	}
+	return r, nil
+}
+
+func (r *run) weight(channel int) float32 {
+	switch r.cfg.Weights {
+	case "rank":
+		return rankWeight(int(r.w.group[channel]), len(r.w.groups))
+	case "pages":
+		return r.w.pages[channel] / meanPages
+	}
+	return 1
+}
+
+// rankWeight is the paper's weight of a group: 16, 8, 4, 2, 1, fastest first.
+func rankWeight(group, groups int) float32 { return float32(int(1) << (groups - 1 - group)) }
+
+func (r *run) arrive(minute int, crawler int32) {
+	r.alive[crawler] = true
+	r.aliveN++
+	r.churn.Push(int64(float64(minute)+r.w.churn.Lives(r.churnRng)), crawler)
+	r.swarm.join(minute, crawler)
+}
+
+// step is one minute: who comes and goes, what ends, what is submitted.
+func (r *run) step(minute int) {
+	for {
+		at, ok := r.churn.Next()
+		if !ok || at > int64(minute) {
+			break
+		}
+		_, c := r.churn.Pop()
+		if !r.alive[c] {
+			if out := r.w.outage; minute >= out[0] && minute < out[1] && c%4 != 0 {
+				r.churn.Push(int64(out[1]), c)
+				continue
+			}
+			r.arrive(minute, c)
+			continue
+		}
+		r.alive[c] = false
+		r.aliveN--
+		polite := r.w.churn.Leaves(r.churnRng)
+		r.churn.Push(int64(float64(minute)+r.w.churn.Stays(r.churnRng)), c)
+		r.swarm.leave(minute, c, polite)
+	}
+	r.swarm.step(minute)
+	for i, t := range r.s.Strategy().Intervals() {
+		r.intervals[i] = float32(t)
+	}
+	r.plan(minute)
+	if c := r.w.scale; c != nil && c.Room {
+		r.room = max(len(r.alive)*(c.Threads+c.Queue/5)-r.out, 0) // it knows the absent ones too
+	}
+	r.due = r.due[:0]
+	r.s.Next(begin+recrawl.Tick(minute), recrawl.Load{Room: r.room, Out: r.out, Life: r.life}, func(at recrawl.Slot) (recrawl.Tick, bool) {
+		r.due = append(r.due, int32(at))
+		return 0, true
+	})
+	for _, c := range r.due {
+		limit := float32(waitLimit)
+		if r.limits {
+			g := r.w.group[c]
+			if r.cfg.Rates == "learnt" {
+				g = r.s.Facts(recrawl.Slot(c)).Group
+			}
+			limit = r.intervals[g]
+		}
+		if c := r.w.scale; c != nil {
+			limit = max(limit, float32(c.WaitLimitMin))
+		}
+		r.out++
+		r.m.submitted++
+		r.m.submittedBy[r.w.group[c]]++
+		r.swarm.submit(minute, c, limit)
+	}
+	r.m.minute(minute, r)
+}
+
+// plan has a strategy that plans do so, within the minute.
+func (r *run) plan(minute int) {
+	now := begin + recrawl.Tick(minute)
+	p, ok := r.s.Strategy().(recrawl.Planner)
+	if !ok || !p.PlanDue(now) {
+		return
+	}
+	adopt, err := p.Plan(context.Background(), now, r.s.Snapshot())
+	if err != nil {
+		r.planErr = err
+		return
+	}
+	adopt()
+	r.s.Rerank()
+	if f, ok := p.(interface{ Predicted() float64 }); ok && minute >= r.w.steps/4 { // the first quarter is settling in
+		r.predicted += f.Predicted()
+		r.plans++
+	}
+}
+
+// updated is called when a task's channel is up to date. Minutes of wait and service are the crawler's own.
+func (r *run) updated(minute int, channel int32, wait, service float32) {
+	r.out--
+	changed := r.m.update(minute, channel, r.rng)
+	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel),
+		recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: wait, Service: service})
+}
+
+// over is called when a task has ended otherwise and the manager knows.
+func (r *run) over(minute int, channel int32, kind recrawl.Kind) {
+	r.out--
+	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel), recrawl.Event{Kind: kind})
+}
+
+// accepted is called when a peer took a task that it will start after so many minutes.
+func (r *run) accepted(minute int, channel int32, wait float32) {
+	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel), recrawl.Event{Kind: recrawl.Accepted, Wait: wait})
+}
+
+// lapsed is called when a lease ended without progress.
+func (r *run) lapsed(minute int, channel int32) {
+	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel), recrawl.Event{Kind: recrawl.Lapsed})
+}

@@ -1,0 +1,402 @@
+package recrawlsim
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/sim"
+	"shoal/manager/lease"
+	"shoal/overlay"
+	"shoal/peer/queue"
+	"shoal/recrawl"
+)
+
+// shoal is the product's swarm: tasks are offered to near peers in the overlay's order, each peer's own queue accepts what it can start in
+// time or none does and the task is refused; leases, fences and handings-out are manager/lease; a channel goes on from its last
+// checkpoint. Peers, loads and positions are known without gossip.
+//
+// A running peer stores a chunk every checkpoint minutes; only the last one before it vanishes is played, since the others change nothing.
+type shoal struct {
+	r      *run
+	terms  lease.Terms
+	queues []*queue.Queue[struct{}]
+	drops  []int32 // earliest minute at which a waiting task of each peer is dropped
+	tasks  []shoalTask
+	runs   []shoalRun
+	free   int32
+	ends   [endWheel]int32
+	queued int
+	timers sim.Queue[shoalTimer]
+	acts   []queue.Action[struct{}]
+
+	gap        time.Duration
+	checkpoint float64
+	startup    float64 // minutes that a task costs beside its pages
+	items      []queue.Item[struct{}]
+}
+
+// shoalTask is a channel's lease and what is left of its task.
+type shoalTask struct {
+	issue    lease.Issue
+	fence    lease.Fence
+	latest   time.Time
+	left     float32 // pages that are not durable yet
+	limit    float32
+	since    int32
+	run      int32 // running now; nothing: not
+	retries  uint8
+	accepted bool
+}
+
+type shoalRun struct {
+	channel int32
+	peer    int32 // nothing: cut short
+	next    int32
+	pages   float32
+	started float64
+	end     float64
+}
+
+type shoalTimer struct {
+	channel int32
+	gen     channel.Gen
+	kind    uint8
+}
+
+const (
+	timerIssue uint8 = iota // the manager's deadline of a generation
+	timerLapse              // the archive's
+	timerRetry              // the manager offers an unfinished task again
+)
+
+const (
+	checkpoint   = 10 // minutes between two chunks of a running task
+	retryEvery   = 10 // minutes until an unfinished task that nobody took is offered again
+	retryMost    = 24
+	firstPeers   = 8 // offers before widening
+	widestPeers  = 32
+	politeGap    = 200 * time.Millisecond
+	assumedPage  = 800 * time.Millisecond // of a new peer, until it has learnt
+	minuteLength = float64(time.Minute)
+)
+
+var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(minute float64) time.Time { return epoch.Add(time.Duration(minute * minuteLength)) }
+
+func newShoal(r *run) *shoal {
+	n := r.w.experiment.crawlers
+	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n), tasks: make([]shoalTask, len(r.w.group)),
+		free: nothing}
+	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
+	s.gap, s.checkpoint = politeGap, checkpoint
+	if c := r.w.scale; c != nil {
+		minutes := func(v float64) time.Duration { return time.Duration(v * minuteLength) }
+		cfg = queue.Config{Threads: c.Threads, Queue: c.Queue, Service: minutes(c.Page)}
+		s.gap, s.checkpoint, s.startup = minutes(c.Gap), c.Checkpoint, c.Start
+		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = minutes(c.Term), minutes(c.Backoff), minutes(10*c.Backoff)
+	}
+	for i := range s.queues {
+		s.queues[i] = queue.New[struct{}](cfg)
+		s.drops[i] = math.MaxInt32
+	}
+	for i := range s.ends {
+		s.ends[i] = nothing
+	}
+	for i := range s.tasks {
+		s.tasks[i].run = nothing
+	}
+	return s
+}
+
+func (s *shoal) waiting() int { return s.queued }
+
+func (s *shoal) load(peer int32) int { return s.queues[peer].Running() + s.queues[peer].Waiting() }
+
+func (s *shoal) join(int, int32) {}
+
+func (s *shoal) submit(minute int, ch int32, limit float32) {
+	t := &s.tasks[ch]
+	t.left, t.limit, t.since = s.r.w.pages[ch], limit, int32(minute)
+	t.accepted, t.retries = false, 0
+	s.hand(minute, ch)
+}
+
+// hand issues the next generation and offers it.
+func (s *shoal) hand(minute int, ch int32) {
+	t := &s.tasks[ch]
+	now := at(float64(minute))
+	t.latest = now.Add(time.Duration(float64(t.limit) * minuteLength))
+	gen, err := t.issue.Next(now, t.latest, s.terms)
+	if err != nil { // pausing: the deadline comes
+		s.await(ch, timerIssue, t.issue.Deadline())
+		return
+	}
+	t.fence.Deposit(gen)
+	wait, ok := s.offer(minute, ch, nothing)
+	switch {
+	case ok:
+		t.issue.Placed(gen)
+		if !t.accepted {
+			t.accepted = true
+			s.r.m.accepted++
+			s.r.accepted(minute, ch, wait)
+		}
+	case !t.accepted:
+		t.issue.Refused(gen)
+		s.r.m.refused++
+		s.r.over(minute, ch, recrawl.Refused)
+	default:
+		t.issue.Refused(gen)
+		if t.retries++; t.retries > retryMost {
+			s.r.over(minute, ch, recrawl.Failed)
+			return
+		}
+		s.timers.Push(int64(minute+retryEvery), shoalTimer{ch, 0, timerRetry})
+	}
+}
+
+// offer gives the task to the near peer with the earliest expected finish of those that would take it.
+func (s *shoal) offer(minute int, ch, but int32) (wait float32, ok bool) {
+	t := &s.tasks[ch]
+	now := at(float64(minute))
+	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
+	best, bestFinish, bestStart := nothing, time.Duration(math.MaxInt64), now
+	seen := 0
+	for _, p := range s.r.w.nearOf(ch) {
+		if !s.r.alive[p] || p == but {
+			continue
+		}
+		if start, takes := s.queues[p].Quote(now, t.latest); takes {
+			if f := start.Sub(now) + overlay.Service(header, s.r.w.rtt(ch, p)); f < bestFinish {
+				best, bestFinish, bestStart = p, f, start
+			}
+		}
+		if seen++; seen == widestPeers || seen == firstPeers && best != nothing {
+			break
+		}
+	}
+	if best == nothing {
+		return 0, false
+	}
+	item := queue.Item[struct{}]{Key: uint64(ch), Pages: header.Pages, Gap: s.gap, Latest: t.latest}
+	if err := s.queues[best].Take(now, item); err != nil {
+		return 0, false
+	}
+	s.queued++
+	s.tick(minute, now, best)
+	return float32(bestStart.Sub(now).Minutes()), true
+}
+
+// tick does what a peer's queue asks for.
+func (s *shoal) tick(minute int, now time.Time, peer int32) {
+	q := s.queues[peer]
+	s.acts = q.Tick(now, s.acts[:0])
+	for _, a := range s.acts {
+		ch := int32(a.Item.Key)
+		switch a.Kind {
+		case queue.Start:
+			s.queued--
+			s.start(minute, now, ch, peer)
+		case queue.Drop:
+			s.queued--
+			s.await(ch, timerIssue, s.tasks[ch].issue.Deadline())
+		}
+	}
+	s.drops[peer] = math.MaxInt32
+	if d := q.Deadline(); !d.IsZero() {
+		s.drops[peer] = int32(math.Ceil(d.Sub(epoch).Minutes()))
+	}
+}
+
+func (s *shoal) start(minute int, now time.Time, ch, peer int32) {
+	t := &s.tasks[ch]
+	gen := t.issue.Gen
+	step := t.fence.Claim(now, lease.Peer(peer+1), gen, t.latest, s.terms)
+	t.issue.Apply(now, step.Event, s.terms)
+	if step.Reply.Status != lease.Granted {
+		s.queues[peer].Done(now, uint64(ch), 0)
+		s.await(ch, timerIssue, t.issue.Deadline())
+		return
+	}
+	i := s.free
+	if i == nothing {
+		s.runs = append(s.runs, shoalRun{})
+		i = int32(len(s.runs) - 1)
+	} else {
+		s.free = s.runs[i].next
+	}
+	started := now.Sub(epoch).Minutes()
+	s.runs[i] = shoalRun{channel: ch, peer: peer, pages: t.left, started: started, end: started + s.startup + float64(t.left)*s.r.w.minutesPerPage(ch, peer)}
+	t.run = i
+	s.bucket(minute, i)
+}
+
+func (s *shoal) bucket(minute int, i int32) {
+	h := &s.ends[max(int(math.Ceil(s.runs[i].end)), minute+1)&(endWheel-1)]
+	s.runs[i].next = *h
+	*h = i
+}
+
+func (s *shoal) step(minute int) {
+	h := &s.ends[minute&(endWheel-1)]
+	i := *h
+	*h = nothing
+	for i != nothing {
+		run := s.runs[i]
+		switch {
+		case run.peer == nothing:
+			s.runs[i].next, s.free = s.free, i
+		case run.end > float64(minute):
+			s.bucket(minute, i)
+		default:
+			s.runs[i].next, s.free = s.free, i
+			s.complete(minute, run)
+		}
+		i = run.next
+	}
+	for p, m := range s.drops {
+		if int(m) <= minute {
+			s.tick(minute, at(float64(minute)), int32(p))
+		}
+	}
+	for {
+		due, ok := s.timers.Next()
+		if !ok || due > int64(minute) {
+			return
+		}
+		_, t := s.timers.Pop()
+		s.ring(minute, t)
+	}
+}
+
+func (s *shoal) complete(minute int, run shoalRun) {
+	t := &s.tasks[run.channel]
+	end := at(run.end)
+	t.run = nothing
+	step := s.put(end, run, true)
+	q := s.queues[run.peer]
+	q.Done(end, uint64(run.channel), int(math.Ceil(float64(run.pages))))
+	s.r.m.downloaded(minute, run.pages)
+	if t.issue.Apply(end, step.Event, s.terms)&lease.Apply != 0 {
+		t.left = 0
+		s.r.updated(minute, run.channel, float32(run.started)-float32(t.since), float32(run.end-run.started)*s.r.w.pages[run.channel]/max(run.pages, 1))
+	}
+	s.tick(minute, end, run.peer)
+}
+
+// put stores a chunk on the channel's head.
+func (s *shoal) put(now time.Time, run shoalRun, final bool) lease.Step {
+	f := &s.tasks[run.channel].fence
+	c := lease.Chunk{Gen: f.Gen, Seq: f.Seq + 1, Prev: f.Head, Final: final}
+	binary.LittleEndian.PutUint64(c.Hash[:], c.Seq)
+	return f.Put(now, lease.Peer(run.peer+1), c, s.terms)
+}
+
+func (s *shoal) leave(minute int, peer int32, polite bool) {
+	q, now := s.queues[peer], at(float64(minute))
+	s.items = s.items[:0]
+	q.Each(func(it queue.Item[struct{}], started time.Time) {
+		if !started.IsZero() {
+			s.items = append(s.items, it)
+		}
+	})
+	running := len(s.items)
+	s.items = q.Handover(s.items)
+	items := append([]queue.Item[struct{}](nil), s.items...)
+	s.queued -= len(items) - running
+	s.drops[peer] = math.MaxInt32
+	for _, it := range items[:running] {
+		q.Done(now, it.Key, 0)
+		s.cut(minute, int32(it.Key), polite)
+	}
+	for _, it := range items[running:] {
+		ch := int32(it.Key)
+		if polite {
+			s.r.m.migrations++
+			if _, ok := s.offer(minute, ch, peer); ok {
+				continue
+			}
+		}
+		s.await(ch, timerIssue, s.tasks[ch].issue.Deadline())
+	}
+}
+
+// cut ends a run whose peer leaves: politely, with a last chunk and a release; or without a word, and the lease lapses.
+func (s *shoal) cut(minute int, ch int32, polite bool) {
+	t := &s.tasks[ch]
+	run := &s.runs[t.run]
+	was := *run
+	run.peer, t.run = nothing, nothing
+	ran := min(max(float64(minute)-was.started, 0), was.end-was.started) // its end may be in this very minute
+	stored := ran
+	if !polite {
+		stored = math.Floor(ran/s.checkpoint) * s.checkpoint
+	}
+	perPage := (was.end - was.started) / float64(was.pages)
+	t.left = max(was.pages-float32(stored/perPage), 1)
+	s.r.m.downloaded(minute, float32(ran/perPage))
+	s.r.m.wasted += (ran - stored) / perPage
+	now := at(float64(minute))
+	if stored > 0 {
+		s.put(at(was.started+stored), was, false)
+	}
+	if !polite {
+		s.await(ch, timerLapse, t.fence.Deadline())
+		return
+	}
+	s.r.m.migrations++
+	step := t.fence.Release(lease.Peer(was.peer+1), t.fence.Gen)
+	if t.issue.Apply(now, step.Event, s.terms)&lease.HandOut != 0 {
+		s.again(minute, ch)
+	}
+}
+
+// await sets a timer for a deadline of the channel's lease.
+func (s *shoal) await(ch int32, kind uint8, when time.Time) {
+	if when.IsZero() {
+		return
+	}
+	s.timers.Push(int64(math.Ceil(when.Sub(epoch).Minutes())), shoalTimer{ch, s.tasks[ch].issue.Gen, kind})
+}
+
+func (s *shoal) ring(minute int, timer shoalTimer) {
+	t, now := &s.tasks[timer.channel], at(float64(minute))
+	if timer.kind == timerRetry {
+		s.hand(minute, timer.channel)
+		return
+	}
+	if timer.gen != t.issue.Gen {
+		return
+	}
+	var effect lease.Effect
+	if timer.kind == timerLapse {
+		step := t.fence.Tick(now)
+		if step.Event.Kind == 0 {
+			return
+		}
+		s.r.m.lapsed++
+		s.r.lapsed(minute, timer.channel)
+		effect = t.issue.Apply(now, step.Event, s.terms)
+	} else {
+		effect = t.issue.Tick(now, s.terms)
+	}
+	switch {
+	case effect&lease.GaveUp != 0: // an operator looks at it
+		t.issue.Unmark()
+		s.r.over(minute, timer.channel, recrawl.Failed)
+	case effect&lease.HandOut != 0:
+		s.again(minute, timer.channel)
+	}
+}
+
+// again hands an unfinished task out anew, now or when its pause is over.
+func (s *shoal) again(minute int, ch int32) {
+	if t := &s.tasks[ch]; t.issue.Phase == lease.Pausing {
+		s.await(ch, timerIssue, t.issue.Deadline())
+		return
+	}
+	s.hand(minute, ch)
+}

@@ -1,0 +1,194 @@
+package wire
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/sec"
+	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
+	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
+	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
+	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/libp2p/go-libp2p/x/rate"
+	ma "github.com/multiformats/go-multiaddr"
+	quicgo "github.com/quic-go/quic-go"
+
+	"shoal/internal/member"
+)
+
+// build puts the host together from its parts. The library's own constructor would link transports that are never used (WebRTC,
+// WebTransport) and leave no place for the gate.
+func (n *Node) build(key crypto.PrivKey, announce []ma.Multiaddr) (err error) {
+	var undo []func() error
+	defer func() {
+		if err != nil {
+			for i := len(undo) - 1; i >= 0; i-- {
+				_ = undo[i]() // the first error is what is told
+			}
+			err = fmt.Errorf("wire: %w", err)
+		}
+	}()
+	store, err := pstoremem.NewPeerstore()
+	if err != nil {
+		return err
+	}
+	undo = append(undo, store.Close)
+	if err := store.AddPrivKey(n.id, key); err != nil {
+		return err
+	}
+	if err := store.AddPubKey(n.id, key.GetPublic()); err != nil {
+		return err
+	}
+	resources, err := n.cfg.Limits.manager()
+	if err != nil {
+		return err
+	}
+	undo = append(undo, resources.Close)
+	conns, err := connmgr.NewConnManager(n.cfg.Limits.LowConns, n.cfg.Limits.Conns, connmgr.WithGracePeriod(20*time.Second))
+	if err != nil {
+		return err
+	}
+	undo = append(undo, conns.Close)
+	bus := eventbus.NewBus()
+	sw, err := swarm.NewSwarm(n.id, store, bus, swarm.WithResourceManager(resources), swarm.WithMetrics(n.traffic),
+		swarm.WithDialTimeout(10*time.Second), swarm.WithUDPBlackHoleSuccessCounter(nil), swarm.WithIPv6BlackHoleSuccessCounter(nil))
+	if err != nil {
+		return err
+	}
+	undo = append(undo, sw.Close)
+
+	mux := *yamux.DefaultTransport
+	mux.MaxStreamWindowSize = maxWindow
+	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: &mux}}
+	secure, err := noise.New(noise.ID, key, muxers)
+	if err != nil {
+		return err
+	}
+	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, resources, nil)
+	if err != nil {
+		return err
+	}
+	// With port reuse two programs could listen on one port and each get half of the connections.
+	tcpOpts := []tcp.Option{tcp.DisableReuseport()}
+	if n.cfg.Dialer != nil {
+		tcpOpts = append(tcpOpts, tcp.WithDialerForAddr(n.cfg.Dialer))
+	}
+	tcpT, err := tcp.NewTCPTransport(up, resources, nil, tcpOpts...)
+	if err != nil {
+		return err
+	}
+	if err := sw.AddTransport(tcpT); err != nil {
+		return err
+	}
+	if n.cfg.QUIC {
+		var reset quicgo.StatelessResetKey
+		var token quicgo.TokenGeneratorKey
+		for purpose, out := range map[string][]byte{"shoal quic reset": reset[:], "shoal quic token": token[:]} {
+			b, err := hkdf.Key(sha256.New, n.cfg.Key[:], nil, purpose, len(out))
+			if err != nil {
+				return err
+			}
+			copy(out, b)
+		}
+		cm, err := quicreuse.NewConnManager(reset, token, quicreuse.VerifySourceAddress(resources.VerifySourceAddress),
+			quicreuse.ConnContext(func(ctx context.Context, from *quicgo.ClientInfo) (context.Context, error) {
+				addr, err := quicreuse.ToQuicMultiaddr(from.RemoteAddr, quicgo.Version1)
+				if err != nil {
+					return ctx, err
+				}
+				scope, err := resources.OpenConnection(network.DirInbound, false, addr)
+				if err != nil {
+					return ctx, err
+				}
+				context.AfterFunc(ctx, scope.Done)
+				return network.WithConnManagementScope(ctx, scope), nil
+			}))
+		if err != nil {
+			return err
+		}
+		undo = append(undo, cm.Close)
+		n.quic = cm
+		quicT, err := quic.NewTransport(key, cm, nil, nil, resources)
+		if err != nil {
+			return err
+		}
+		if err := sw.AddTransport(quicT); err != nil {
+			return err
+		}
+	}
+
+	g := newGate(sw, n.cfg.Gate)
+	g.now, g.greet, g.answer, g.rejected = n.Now, n.greet, n.answer, n.rejected
+	g.ready = n.valid
+	g.left = func(m Member) {
+		if m.Role != member.Peer {
+			poke(n.lost)
+		}
+	}
+	h, err := basichost.NewHost(g, &basichost.HostOpts{
+		EventBus:        bus,
+		ConnManager:     conns,
+		UserAgent:       "shoal/" + n.version(),
+		ProtocolVersion: "shoal/1",
+		AddrsFactory: func(own []ma.Multiaddr) []ma.Multiaddr {
+			return append(own[:len(own):len(own)], announce...)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	n.gate, n.host = g, h
+	return nil
+}
+
+func (n *Node) version() string {
+	if n.cfg.Version == "" {
+		return "dev"
+	}
+	return n.cfg.Version
+}
+
+// manager is the resource manager of these limits. Scopes that libp2p counts beside ours (per service, per protocol) get no narrower
+// limit than the system as a whole; what bounds a single peer is PeerDefault.
+func (l Limits) manager() (network.ResourceManager, error) {
+	big := rcmgr.ResourceLimits{Streams: rcmgr.LimitVal(l.Streams), StreamsInbound: rcmgr.LimitVal(l.Streams), StreamsOutbound: rcmgr.LimitVal(l.Streams),
+		Conns: rcmgr.LimitVal(l.Conns + l.Conns/4), ConnsInbound: rcmgr.LimitVal(l.Conns + l.Conns/4), ConnsOutbound: rcmgr.LimitVal(l.Conns + l.Conns/4),
+		FD: rcmgr.LimitVal(l.Conns + l.Conns/4), Memory: rcmgr.LimitVal64(l.Memory)}
+	// Connections in their handshake, streams in negotiation.
+	transient := big
+	transient.Conns, transient.ConnsInbound, transient.ConnsOutbound = rcmgr.LimitVal(max(64, l.Conns/8)), rcmgr.LimitVal(max(48, l.Conns/8)), rcmgr.LimitVal(max(64, l.Conns/8))
+	one := rcmgr.ResourceLimits{Streams: 256, StreamsInbound: 128, StreamsOutbound: 192, Conns: 8, ConnsInbound: 4, ConnsOutbound: 4,
+		FD: 8, Memory: rcmgr.LimitVal64(min(l.Memory, 32<<20))}
+	partial := rcmgr.PartialLimitConfig{System: big, Transient: transient, AllowlistedSystem: big, AllowlistedTransient: transient,
+		ServiceDefault: big, ServicePeerDefault: one, ProtocolDefault: big, ProtocolPeerDefault: one, PeerDefault: one}
+	concrete := partial.Build(rcmgr.DefaultLimits.Scale(l.Memory, l.Conns))
+	loopback4, loopback6 := netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")
+	per := rate.Limit{RPS: l.RatePerAddr, Burst: l.PerAddr}
+	return rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(concrete), rcmgr.WithMetricsDisabled(),
+		rcmgr.WithLimitPerSubnet([]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: l.PerAddr}},
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: l.PerAddr}, {PrefixLength: 48, ConnCount: 4 * l.PerAddr}}),
+		rcmgr.WithNetworkPrefixLimit([]rcmgr.NetworkPrefixLimit{{Network: loopback4, ConnCount: math.MaxInt}},
+			[]rcmgr.NetworkPrefixLimit{{Network: loopback6, ConnCount: math.MaxInt}}),
+		rcmgr.WithConnRateLimiters(&rate.Limiter{
+			NetworkPrefixLimits: []rate.PrefixLimit{{Prefix: loopback4}, {Prefix: loopback6}},
+			SubnetRateLimiter: rate.SubnetLimiter{
+				IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: per}},
+				IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: 56, Limit: per}, {PrefixLength: 48, Limit: rate.Limit{RPS: 4 * per.RPS, Burst: 4 * per.Burst}}},
+				GracePeriod:      time.Minute,
+			}}))
+}

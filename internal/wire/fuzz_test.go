@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"crypto/ed25519"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"shoal/internal/member"
+	"shoal/internal/wire/wirepb"
+)
+
+func fuzzCertificate(f *testing.F) (kept Kept, hello []byte) {
+	root := member.NewRoot([32]byte{1})
+	t0 := time.Unix(1_700_000_000, 0)
+	seed := [32]byte{2}
+	sealed, err := root.Delegate(member.Delegation{Key: [32]byte(ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)), Roles: member.AllRoles,
+		NotBefore: t0, NotAfter: t0.Add(time.Hour), Serial: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	a, err := member.NewAuthority(seed, root.ID(), sealed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	kept.Join = member.JoinString{Network: root.ID(), Addrs: []string{"/ip4/127.0.0.1/tcp/1"}}.String()
+	if kept.Certificate, err = a.Certify(member.Certificate{Peer: "p", Role: member.Peer, NotBefore: t0, NotAfter: t0.Add(time.Hour)}); err != nil {
+		f.Fatal(err)
+	}
+	if kept.Document, err = a.SignDocument(member.Document{Issued: t0, NotAfter: t0.Add(time.Hour)}); err != nil {
+		f.Fatal(err)
+	}
+	if hello, err = proto.Marshal(&wirepb.Hello{Version: 1, Certificate: kept.Certificate, NowMs: t0.UnixMilli()}); err != nil {
+		f.Fatal(err)
+	}
+	return kept, hello
+}
+
+func FuzzKept(f *testing.F) {
+	kept, _ := fuzzCertificate(f)
+	b, err := kept.Marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte{8, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, err := ParseKept(b)
+		if err != nil {
+			return
+		}
+		again, err := k.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseKept(again); err != nil {
+			t.Fatalf("%v, after writing it again", err)
+		}
+	})
+}
+
+// FuzzHello puts anything before the gate of a manager. Nothing but a good certificate may be admitted.
+func FuzzHello(f *testing.F) {
+	_, hello := fuzzCertificate(f)
+	f.Add(hello)
+	f.Add([]byte{8, 1, 16, 1})
+	w := newNet(f, member.Policy{})
+	n := w.node(Config{})
+	c := w.raw(n, w.manager)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h wirepb.Hello
+		if proto.Unmarshal(b, &h) != nil {
+			return
+		}
+		h.Network = w.manager.network[:]
+		answer, admit := w.manager.welcome(c, &h)
+		if admit != nil && h.Want == wantKnown {
+			t.Fatalf("%v would be admitted", &h)
+		}
+		if _, err := proto.Marshal(answer); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

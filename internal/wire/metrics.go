@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/metrics"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shoal/internal/member"
+)
+
+// numbers are a node's metrics. libp2p's own would land in the process's default registry, where eight hosts would be one.
+type numbers struct {
+	refused       *prometheus.CounterVec // by reason; reasons are ours, never the other side's words
+	joined        prometheus.Counter
+	served        *prometheus.CounterVec // by protocol and code
+	servedSeconds *prometheus.HistogramVec
+	called        *prometheus.CounterVec
+	traffic       *traffic
+}
+
+func newNumbers(r prometheus.Registerer, n *Node) (numbers, error) {
+	m := numbers{
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shoal_wire_refused_total",
+			Help: "Connections, streams and messages refused, by reason."}, []string{"reason"}),
+		joined: prometheus.NewCounter(prometheus.CounterOpts{Name: "shoal_wire_joined_total", Help: "Members admitted by this node."}),
+		served: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shoal_wire_served_total",
+			Help: "Requests answered, by protocol and code."}, []string{"proto", "code"}),
+		servedSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "shoal_wire_served_seconds",
+			Help: "Time from a request's first byte asked for to its answer's last byte sent.", Buckets: []float64{.001, .01, .1, 1, 10, 100}}, []string{"proto"}),
+		called: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shoal_wire_called_total",
+			Help: "Requests asked of others, by protocol and code."}, []string{"proto", "code"}),
+		traffic: &traffic{},
+	}
+	gauge := func(name, help string, f func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+	}
+	counter := func(name, help string, v *atomic.Int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(v.Load()) })
+	}
+	for _, c := range []prometheus.Collector{m.refused, m.joined, m.served, m.servedSeconds, m.called,
+		gauge("shoal_wire_members", "Connections to members.", func() float64 { members, _ := n.gate.count(); return float64(members) }),
+		gauge("shoal_wire_waiting", "Connections that are not members' yet.", func() float64 { _, waiting := n.gate.count(); return float64(waiting) }),
+		counter("shoal_wire_sent_bytes_total", "Bytes sent on streams.", &m.traffic.out),
+		counter("shoal_wire_received_bytes_total", "Bytes received on streams.", &m.traffic.in),
+	} {
+		if err := r.Register(c); err != nil {
+			return numbers{}, fmt.Errorf("wire: metrics: %w; each node needs a registry of its own", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *numbers) rejected(reason string) { m.refused.WithLabelValues(reason).Inc() }
+
+// rejectedErr counts a refusal of ours by its reason.
+func (m *numbers) rejectedErr(err error) {
+	var s *Status
+	if errors.As(err, &s) && s.Reason != "" {
+		m.rejected(s.Reason)
+		return
+	}
+	m.rejected(member.Reason(err))
+}
+
+// Traffic is what streams have carried since the node started.
+func (n *Node) Traffic() (received, sent int64) { return n.traffic.in.Load(), n.traffic.out.Load() }
+
+// traffic counts bytes. libp2p's own counter keeps meters for each peer and a goroutine for the process.
+type traffic struct{ in, out atomic.Int64 }
+
+func (t *traffic) LogSentMessage(int64)                                   {}
+func (t *traffic) LogRecvMessage(int64)                                   {}
+func (t *traffic) LogSentMessageStream(n int64, _ protocol.ID, _ peer.ID) { t.out.Add(n) }
+func (t *traffic) LogRecvMessageStream(n int64, _ protocol.ID, _ peer.ID) { t.in.Add(n) }
+func (t *traffic) GetBandwidthForPeer(peer.ID) metrics.Stats              { return metrics.Stats{} }
+func (t *traffic) GetBandwidthForProtocol(protocol.ID) metrics.Stats      { return metrics.Stats{} }
+func (t *traffic) GetBandwidthTotals() metrics.Stats {
+	return metrics.Stats{TotalIn: t.in.Load(), TotalOut: t.out.Load()}
+}
+func (t *traffic) GetBandwidthByPeer() map[peer.ID]metrics.Stats         { return nil }
+func (t *traffic) GetBandwidthByProtocol() map[protocol.ID]metrics.Stats { return nil }
+func (t *traffic) Reset()                                                {}
+func (t *traffic) TrimIdle(time.Time)                                    {}

@@ -1,0 +1,240 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/member"
+)
+
+var openPolicy = member.Policy{}
+
+func run(t testing.TB, n *Node) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := n.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+func serial(t *testing.T, n *Node) uint64 {
+	t.Helper()
+	d, known := n.Document()
+	if !known {
+		t.Fatal("no document")
+	}
+	del, err := member.ReadDelegation(d.Delegations[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return del.Serial
+}
+
+func TestRenewal(t *testing.T) {
+	w := newNet(t, member.Policy{Life: 1500 * time.Millisecond}) // renewed after a second
+	a, b := w.member(Config{}), w.member(Config{})
+	serveEcho(b)
+	run(t, w.manager)
+	run(t, a)
+	run(t, b)
+	if err := a.Connect(t.Context(), b.ID(), b.Addrs()...); err != nil {
+		t.Fatal(err)
+	}
+	first, at := a.notAfter(), w.manager.notAfter()
+	m, _ := b.Member(a.ID())
+	eventually(t, "both renew", func() bool { return a.notAfter().After(first) && w.manager.notAfter().After(at) })
+	eventually(t, "the other side learns of it on the open connection", func() bool {
+		now, _ := b.Member(a.ID())
+		return now.NotAfter.After(m.NotAfter)
+	})
+}
+
+func TestUnrenewedMembershipEnds(t *testing.T) {
+	_, a, b := pair(t, Config{})
+	serveEcho(b)
+	if _, err := a.Call(t.Context(), b.ID(), echo, nil, 10); err != nil {
+		t.Fatal(err)
+	}
+	b.offset.Store(int64(member.CertificateLife + member.Skew + time.Minute)) // for b, a's day is over
+	_, err := a.Call(t.Context(), b.ID(), echo, nil, 10)
+	if err == nil {
+		t.Fatal("an ended membership was served")
+	}
+	eventually(t, "disconnected", func() bool { _, is := a.Member(b.ID()); return !is })
+	if b.numbers.count("expired") == 0 {
+		t.Error("not counted")
+	}
+}
+
+// TestRotation is the life of a network whose working key changes: first as routine, then because it was stolen.
+func TestRotation(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a, b := w.member(Config{}), w.member(Config{})
+	serveEcho(b)
+	for _, n := range []*Node{a, b, w.manager} {
+		run(t, n)
+	}
+	if err := a.Connect(t.Context(), b.ID(), b.Addrs()...); err != nil {
+		t.Fatal(err)
+	}
+	task := func() channel.Signed {
+		s, err := w.auth.SignHeader(channel.Header{Channel: 1, Gen: 1, Host: "https://example.org", Issued: time.Now(), Latest: time.Now().Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	verify := func(n *Node, s channel.Signed) error { _, err := n.Verifier().VerifyTask(n.Now(), s); return err }
+	old := task()
+	if err := verify(b, old); err != nil {
+		t.Fatal(err)
+	}
+
+	w.rotate(openPolicy, 1) // serial 2; 1 is still good
+	fresh := task()
+	if err := verify(b, fresh); err != nil {
+		t.Fatalf("new key, before the document is known: %v", err)
+	}
+	if err := b.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := serial(t, b); got != 2 {
+		t.Fatalf("after renewing, the document is of key %d", got)
+	}
+	if err := verify(b, old); err != nil {
+		t.Fatalf("old key in routine rotation: %v", err)
+	}
+	if _, err := a.Call(t.Context(), b.ID(), echo, nil, 10); err != nil {
+		t.Fatalf("a's certificate is of the old key, which is still good: %v", err)
+	}
+
+	w.rotate(openPolicy, 3) // serial 3; all older ones are outdated at once
+	if err := verify(w.manager, old); !errors.Is(err, member.ErrOutdated) {
+		t.Fatalf("old key at the manager: %v", err)
+	}
+	// Everybody hears of it by the connections that they have, renews, and meets again.
+	eventually(t, "a and b know the new document", func() bool { return serial(t, a) == 3 && serial(t, b) == 3 })
+	eventually(t, "a and b hold certificates of the new key", func() bool { return a.valid() && b.valid() })
+	for what, s := range map[string]channel.Signed{"first key": old, "second key": fresh} {
+		if err := verify(b, s); !errors.Is(err, member.ErrOutdated) {
+			t.Errorf("task of the %s: %v", what, err)
+		}
+	}
+	if err := verify(b, task()); err != nil {
+		t.Errorf("task of the third key: %v", err)
+	}
+	eventually(t, "they talk again", func() bool {
+		_, err := a.Call(t.Context(), b.ID(), echo, nil, 10)
+		return err == nil
+	})
+}
+
+// A document reaches members that the manager does not talk to.
+func TestDocumentIsPassedOn(t *testing.T) {
+	w, a, b := pair(t, Config{})
+	a.gate.ClosePeer(w.manager.ID())
+	eventually(t, "the manager is left", func() bool { _, is := w.manager.Member(a.ID()); return !is })
+	if err := w.manager.Learn(w.document(1)); err != nil {
+		t.Fatal(err)
+	}
+	issued := func(n *Node) time.Time { d, _ := n.Document(); return d.Issued }
+	eventually(t, "b hears of it", func() bool { return issued(b).Equal(issued(w.manager)) })
+	eventually(t, "a hears of it from b", func() bool { return issued(a).Equal(issued(b)) })
+	if kept, err := member.ReadDocument(a.Kept().Document); err != nil || !kept.Issued.Equal(issued(a)) {
+		t.Errorf("a keeps the document of %s, %v", kept.Issued, err)
+	}
+}
+
+func TestHomeIsKept(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a := w.member(Config{})
+	run(t, a)
+	key, addrs := w.manager.cfg.Key, bare(w.manager)
+	eventually(t, "at home", func() bool { return a.Direct(w.manager.ID()) })
+	w.manager.Close()
+	eventually(t, "lost", func() bool { return !a.Direct(w.manager.ID()) })
+	w.manager = w.node(Config{Key: key, Role: member.Manager, Listen: addrs})
+	if err := w.manager.SetIssuer(w.issuer, w.document(1)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "home again", func() bool { _, is := w.manager.Member(a.ID()); return is })
+}
+
+func TestHomesAreSharedOut(t *testing.T) {
+	w := newNet(t, openPolicy)
+	var archives []member.Server
+	for range 4 {
+		id, err := PeerID(newKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		archives = append(archives, member.Server{Peer: id.String(), Addrs: []string{"/ip4/192.0.2.1/tcp/7785"}})
+	}
+	doc, err := w.auth.SignDocument(member.Document{Archives: archives, Issued: time.Now(), NotAfter: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := map[string]int{}
+	for range 64 {
+		n := &Node{verifier: member.NewVerifier(w.root.ID())}
+		if n.id, err = PeerID(newKey()); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := n.verifier.Learn(time.Now(), doc); err != nil {
+			t.Fatal(err)
+		}
+		first[n.homes()[0].ID.String()]++
+	}
+	for _, s := range archives {
+		if first[s.Peer] < 5 {
+			t.Errorf("%s is home to %d of 64", s.Peer, first[s.Peer])
+		}
+	}
+}
+
+// A computer that was off for weeks knows from its kept document, ended as it is, whom to ask and which keys are outdated.
+func TestKeptDocumentOfLongAgo(t *testing.T) {
+	w := newNet(t, openPolicy)
+	var kept Kept
+	a := w.member(Config{Keep: func(k Kept) error { kept = k; return nil }})
+	a.Close()
+	doc, err := w.auth.SignDocument(member.Document{MinSerial: 1, Managers: []member.Server{{Peer: w.manager.ID().String(), Addrs: bare(w.manager)}},
+		Issued: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.Document = doc
+	j := w.joinString()
+	j.Addrs = []string{"/ip4/127.0.0.1/tcp/1/p2p/" + a.ID().String()} // whoever invited is gone
+	kept.Join = j.String()
+	again := w.node(Config{Key: a.cfg.Key, Kept: kept})
+	if err := again.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := again.Document(); !d.NotAfter.After(time.Now()) {
+		t.Error("the document is still the old one")
+	}
+	if addrs := again.Host().Peerstore().Addrs(w.manager.ID()); len(addrs) == 0 {
+		t.Error("the manager's address is not kept")
+	}
+}
+
+func TestJoinStringOfANode(t *testing.T) {
+	w := newNet(t, openPolicy)
+	n := w.node(Config{Listen: []string{"/ip4/0.0.0.0/tcp/0"}, Announce: []string{"/dns4/shoal.example.org/tcp/7785"}})
+	j := n.JoinString("shoal-invite-x")
+	if len(j.Addrs) < 1 || len(j.Addrs) > maxJoinAddrs || j.Addrs[0] != "/dns4/shoal.example.org/tcp/7785/p2p/"+n.ID().String() || j.Network != n.Network() {
+		t.Fatalf("%+v", j)
+	}
+	if again, err := member.ParseJoinString(j.String()); err != nil || again.Invite != j.Invite {
+		t.Fatal(again, err)
+	}
+}

@@ -1,0 +1,127 @@
+// Package wire connects the members of a network: a libp2p host whose connections belong to members only, requests and answers with
+// limits and deadlines on it, joining and renewing. Archive, overlay and agent share it.
+//
+// The first stream of a connection is /shoal/member/1, on which both sides show their certificates. Until that has gone well no other
+// protocol is served or spoken, kad-dht and identify included, since the gate sits below the host, where streams come in. A connection
+// that has not become a member's closes after ten seconds. A certificate that ends or is outdated ends the membership of connections
+// that live on it.
+//
+// It is not for deciding who is a member (package member) nor for what the protocols say.
+//
+// Invariants: a handler runs only for a member; no frame, queue or table without a bound; every stream has a deadline; nothing is
+// asked of hosts outside of the network.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shoal/internal/member"
+)
+
+// Protocol is the version of the protocols between members that this program speaks; a Document names the lowest that still is.
+const Protocol = 1
+
+// ProtoMember is the protocol of the gate.
+const ProtoMember protocol.ID = "/shoal/member/1"
+
+// DefaultPort is where members listen unless told otherwise, TCP and UDP.
+const DefaultPort = 7785
+
+// Limits that do not depend on the role.
+const (
+	maxHello     = 4 << 10                    // bytes of a Hello: a certificate, an account, an invite
+	maxWelcome   = member.MaxDocument + 4<<10 // bytes of a Welcome: two certificates and a document
+	maxParked    = 8                          // streams of a connection that wait for its membership
+	maxText      = 512                        // bytes of an error's text
+	smallFrame   = 4 << 10                    // bytes up to which no memory is reserved
+	helloTimeout = 10 * time.Second
+	callTimeout  = 30 * time.Second // of a call whose context has no deadline
+	maxWindow    = 4 << 20          // bytes in flight on a stream
+	maxJoinAddrs = 4                // addresses in a join string
+)
+
+// Config is what a node is made of. Zero values are usable where a field says so.
+type Config struct {
+	Key     [32]byte         // Ed25519 seed of the identity; member.LoadOrCreateNode
+	Network member.NetworkID // whose members are talked to
+	Role    member.Role      // chooses the default limits; Peer if zero
+
+	Kept Kept             // what an earlier run was given; zero: not a member yet
+	Keep func(Kept) error // stores what is worth keeping over a restart, called on every change; nil: nothing is kept
+
+	Listen   []string          // multiaddrs: "/ip4/0.0.0.0/tcp/7785"; empty: only dials out
+	QUIC     bool              // listen and dial QUIC too, on the UDP ports of the same numbers
+	Announce []string          // multiaddrs told to others beside those listened on, for port forwarding
+	Dialer   tcp.DialerForAddr // the only TCP dialler if set; for injected latency. nil: the system's
+
+	Limits  Limits                // zero fields: of the role
+	Gate    time.Duration         // after which a connection that is not a member's closes; 0: 10 s
+	Version string                // of the program, for the user agent; "": dev
+	Clock   func() time.Time      // nil: time.Now
+	Log     *slog.Logger          // nil: silent
+	Metrics prometheus.Registerer // of the node's metrics, which no two nodes share; nil: a registry of its own
+}
+
+// Limits bound what the others can make a node hold.
+type Limits struct {
+	Conns       int     // connections; from there on the least useful are closed down to LowConns
+	LowConns    int     // connections that are kept for as long as they live
+	PerAddr     int     // connections from one IPv4 address or IPv6 /56
+	RatePerAddr float64 // new connections a second from there, after a burst of PerAddr
+	Streams     int     // open streams
+	Memory      int64   // bytes that streams may hold
+	Calls       int     // requests of one peer that run at a time
+}
+
+// DefaultLimits are those of a role. Managers and archives are where a company's volunteers come from one address.
+func DefaultLimits(r member.Role) Limits {
+	switch r {
+	case member.Manager, member.Archive, member.Relay:
+		return Limits{Conns: 12_000, LowConns: 10_000, PerAddr: 4096, RatePerAddr: 50, Streams: 20_000, Memory: 512 << 20, Calls: 32}
+	default:
+		return Limits{Conns: 96, LowConns: 48, PerAddr: 16, RatePerAddr: 0.5, Streams: 768, Memory: 48 << 20, Calls: 16}
+	}
+}
+
+func (l Limits) or(d Limits) Limits {
+	pick := func(a, b int) int {
+		if a == 0 {
+			return b
+		}
+		return a
+	}
+	l.Conns, l.LowConns, l.PerAddr = pick(l.Conns, d.Conns), pick(l.LowConns, d.LowConns), pick(l.PerAddr, d.PerAddr)
+	l.Streams, l.Calls = pick(l.Streams, d.Streams), pick(l.Calls, d.Calls)
+	if l.RatePerAddr == 0 {
+		l.RatePerAddr = d.RatePerAddr
+	}
+	if l.Memory == 0 {
+		l.Memory = d.Memory
+	}
+	return l
+}
+
+// Validate says what is wrong with a configuration.
+func (c Config) Validate() error {
+	if c.Key == ([32]byte{}) {
+		return errors.New("wire: no key")
+	}
+	if c.Network == (member.NetworkID{}) {
+		return errors.New("wire: no network")
+	}
+	l := c.Limits
+	if l.Conns < 0 || l.LowConns < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.Calls < 0 || c.Gate < 0 {
+		return fmt.Errorf("wire: negative limit in %+v", l)
+	}
+	if d := l.or(DefaultLimits(c.Role)); d.LowConns > d.Conns {
+		return fmt.Errorf("wire: %d connections are to be kept, of at most %d", d.LowConns, d.Conns)
+	}
+	return nil
+}

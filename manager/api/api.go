@@ -1,0 +1,195 @@
+// Package api is the operator's HTTP interface: /api/v1, with an OpenAPI document of itself. The same handler works before a running
+// manager and, without a socket, before a stopped one's database, so that the command line has one way of doing things. It decides
+// nothing; who may ask is decided by whoever mounts it (manager/web's guard, token and cookie).
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"shoal/channel"
+	"shoal/channel/listing"
+	"shoal/manager"
+	"shoal/manager/web"
+	"shoal/recrawl"
+)
+
+// Live is what only a running manager can tell and do.
+type Live interface {
+	Overview() web.Overview
+	Peers() []web.Peer
+	Strategy(ctx context.Context) (manager.StrategyInfo, error)
+	UseStrategy(ctx context.Context, c manager.StrategyChoice) error
+	TryStrategy(ctx context.Context, c manager.StrategyChoice) (manager.Trial, error)
+}
+
+// Members admits and refuses volunteers.
+type Members interface {
+	Invite(uses uint32) (string, error)
+	Ban(peer string, banned bool) error
+	Banned() []string
+}
+
+// Config of the interface.
+type Config struct {
+	Desk    *manager.Desk
+	Live    Live                                        // nil: the manager is stopped
+	Members Members                                     // nil: likewise
+	Check   func(ctx context.Context) []manager.Finding // nil: nothing is checked
+	Archive http.Handler                                // served below /api/v1/archive; nil: not
+	Orders  []string                                    // page orderings that channels may name
+	Log     *slog.Logger
+}
+
+// ErrNoDesk is returned by Handler for a Config without a Desk.
+var ErrNoDesk = errors.New("api: needs a desk")
+
+type server struct {
+	cfg Config
+	doc []byte
+}
+
+// Handler serves the interface.
+func Handler(cfg Config) (http.Handler, error) {
+	if cfg.Desk == nil {
+		return nil, ErrNoDesk
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &server{cfg: cfg}
+	mux := http.NewServeMux()
+	table := s.routes()
+	doc, err := document(table)
+	if err != nil {
+		return nil, err
+	}
+	s.doc = doc
+	for _, r := range table {
+		if r.serve != nil {
+			mux.HandleFunc(r.method+" "+Prefix+r.path, s.wrap(r))
+		}
+	}
+	if cfg.Archive != nil {
+		mux.Handle(Prefix+"/archive/", http.StripPrefix(Prefix+"/archive", cfg.Archive))
+	}
+	return mux, nil
+}
+
+// Prefix is where the interface begins.
+const Prefix = "/api/v1"
+
+// Limits of requests.
+const (
+	maxBody   = 1 << 20 // but for imports
+	maxImport = 8 << 30
+	maxList   = 1000
+)
+
+// errAsk is a request that cannot be understood.
+var errAsk = errors.New("api: bad request")
+
+// handler answers a request; a nil answer is "done".
+type handler func(w http.ResponseWriter, r *http.Request) (answer any, err error)
+
+func (s *server) wrap(rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		limit := int64(maxBody)
+		if rt.upload {
+			limit = maxImport
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		if rt.live && s.cfg.Live == nil {
+			s.fail(w, fmt.Errorf("%w: start it with `shoal manager`, then ask again", manager.ErrStopped))
+			return
+		}
+		answer, err := rt.serve(w, r)
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		if _, written := answer.(streamed); written {
+			return
+		}
+		if answer == nil {
+			answer = map[string]bool{"ok": true}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			s.cfg.Log.Debug("answer not sent", "path", r.URL.Path, "err", err)
+		}
+	}
+}
+
+// streamed says that the answer is written already.
+type streamed struct{}
+
+// Problem is an error as the interface tells it.
+type Problem struct {
+	Error string `json:"error"`
+}
+
+func (s *server) fail(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	var big *http.MaxBytesError
+	switch {
+	case errors.Is(err, channel.ErrUnknown):
+		code = http.StatusNotFound
+	case errors.Is(err, channel.ErrDuplicate):
+		code = http.StatusConflict
+	case errors.Is(err, manager.ErrStopped), errors.Is(err, channel.ErrStaleEpoch), errors.Is(err, context.DeadlineExceeded):
+		code = http.StatusServiceUnavailable
+	case errors.As(err, &big):
+		code = http.StatusRequestEntityTooLarge
+	case errors.Is(err, errAsk), errors.Is(err, listing.ErrLine), errors.Is(err, listing.ErrFormat), errors.Is(err, channel.ErrScope),
+		errors.Is(err, channel.ErrURL), errors.Is(err, manager.ErrHost), errors.Is(err, manager.ErrAsk), errors.Is(err, recrawl.ErrUnknown), errors.Is(err, recrawl.ErrParams):
+		code = http.StatusBadRequest
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(Problem{err.Error()}); err != nil {
+		s.cfg.Log.Debug("answer not sent", "err", err)
+	}
+}
+
+func body(r *http.Request, v any) error {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if len(strings.TrimSpace(string(raw))) == 0 {
+		return nil
+	}
+	if err := listing.Decode(raw, v); err != nil {
+		return fmt.Errorf("%w: %w", errAsk, err)
+	}
+	return nil
+}
+
+func idOf(r *http.Request) (channel.ID, error) {
+	n, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%w: %q is no channel's number", errAsk, r.PathValue("id"))
+	}
+	return channel.ID(n), nil
+}
+
+// number reads a whole number from 0 on.
+func number(r *http.Request, name string, otherwise, most int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%w: %s=%.20q is no number", errAsk, name, text)
+	}
+	return min(n, most), nil
+}

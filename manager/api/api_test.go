@@ -1,0 +1,206 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"shoal/channel"
+	"shoal/channel/badgerdb"
+	"shoal/channel/listing"
+	"shoal/manager"
+	"shoal/manager/web"
+)
+
+// noFiles stands in for an archive.
+type noFiles struct{ purged, revoked int }
+
+func (n *noFiles) Purge(context.Context, string) (int, error) { n.purged++; return 3, nil }
+func (n *noFiles) Revoke(context.Context, channel.ID) error   { n.revoked++; return nil }
+
+func start(t *testing.T) (*Client, *noFiles) {
+	t.Helper()
+	cfg := badgerdb.Default(t.TempDir())
+	cfg.MinFree = 0
+	db, err := badgerdb.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	files := &noFiles{}
+	desk, err := manager.OpenDesk(t.Context(), db, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := Handler(Config{Desk: desk, Orders: []string{"bfs", "opic"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Local(h), files
+}
+
+func (c *Client) list(t *testing.T, text string, f listing.Format) (Imported, error) {
+	t.Helper()
+	var out Imported
+	err := c.Do(t.Context(), "POST", "/channels/import", url.Values{"format": {string(f)}}, strings.NewReader(text), &out)
+	return out, err
+}
+
+func TestChannelsOfAStoppedManager(t *testing.T) {
+	c, files := start(t)
+	in, err := c.list(t, "https://a.example/\nhttps://b.example/news/\nhttps://a.example/\n", listing.List)
+	if err != nil || in.Added != 2 || in.Duplicates != 1 || in.Refused[0].Line != 3 {
+		t.Fatalf("import: %+v, %v", in, err)
+	}
+	if _, err := c.list(t, "https://c.example/\nftp://x\nhttps://d.example/\n", listing.List); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a bad line: %v", err)
+	}
+	if _, err := c.list(t, `{"url":"https://c.example/","order":"sideways"}`, listing.JSON); err == nil || !strings.Contains(err.Error(), "sideways") {
+		t.Errorf("an ordering that is none: %v", err)
+	}
+	var rows Rows
+	do(t, c, "GET", "/channels", nil, &rows)
+	if rows.Total != 2 {
+		t.Fatalf("after bad lists there are %d channels, want 2", rows.Total)
+	}
+	id := rows.Channels[1].ID
+	at := fmt.Sprintf("/channels/%d", id)
+	var after listing.Record
+	do(t, c, "PATCH", at, map[string]any{"weight": 2, "exclude": []string{"x$"}}, &after)
+	do(t, c, "PATCH", at, map[string]any{"pages": 9}, &after)
+	if after.Weight != 2 || after.Pages != 9 || len(after.Exclude) != 1 || after.Dirs[0] != "/news/" {
+		t.Errorf("edited in two steps: %+v", after)
+	}
+	for _, bad := range []map[string]any{{"weight": -1}, {"filters": []string{"("}}, {"wieght": 1}, {"host": "https://z.example"}, {"order": "sideways"}, {"id": 77}} {
+		if err := c.Do(t.Context(), "PATCH", at, nil, bad, nil); err == nil {
+			t.Errorf("edit %v was accepted", bad)
+		}
+	}
+	do(t, c, "POST", at+"/pause", nil, nil)
+	var d Detail
+	do(t, c, "GET", at, nil, &d)
+	if d.Row.State != "paused" || d.Channel.Weight != 2 {
+		t.Errorf("paused: %+v", d)
+	}
+	if err := c.Do(t.Context(), "POST", at+"/crawl-now", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "shoal manager") {
+		t.Errorf("crawl now without a manager: %v", err)
+	}
+	var done SplitDone
+	do(t, c, "POST", "/channels/1/split", Split{Dirs: []string{"/x/", "/y/"}}, &done)
+	do(t, c, "GET", "/channels/1", nil, &d)
+	if len(done.Channels) != 2 || len(d.Channel.Exclude) != 2 {
+		t.Errorf("split: %+v, rest %+v", done, d.Channel)
+	}
+	if err := c.Do(t.Context(), "POST", at+"/split", nil, Split{Dirs: []string{"/other/"}}, nil); err == nil {
+		t.Error("a directory outside of the channel was split off")
+	}
+	var p manager.Purged
+	do(t, c, "POST", "/hosts/purge", HostAsk{Host: "a.example"}, &p)
+	if p.Channels != 3 || files.purged != 2 || files.revoked != 3 {
+		t.Errorf("purged: %+v, %+v", p, files)
+	}
+	var hosts Hosts
+	do(t, c, "GET", "/hosts?blocked=1", nil, &hosts)
+	do(t, c, "DELETE", at, nil, nil)
+	do(t, c, "GET", "/channels", nil, &rows)
+	if rows.Total != 0 {
+		t.Errorf("%d channels are left", rows.Total)
+	}
+	if err := c.Do(t.Context(), "GET", at, nil, nil, nil); err == nil {
+		t.Error("a removed channel is still shown")
+	}
+}
+
+func do(t *testing.T, c *Client, method, path string, in, out any) {
+	t.Helper()
+	path, query, _ := strings.Cut(path, "?")
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Do(t.Context(), method, path, q, in, out); err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+}
+
+func TestExportIsImport(t *testing.T) {
+	c, _ := start(t)
+	if _, err := c.list(t, "{\"url\":\"https://a.example/\",\"weight\":2}\n{\"url\":\"https://b.example/d/\",\"state\":\"paused\"}\n", listing.JSON); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"jsonl", "csv", "list", "opml"} {
+		var b bytes.Buffer
+		if err := c.Do(t.Context(), "GET", "/channels/export", url.Values{"format": {f}}, nil, &b); err != nil {
+			t.Fatal(err)
+		}
+		other, _ := start(t)
+		if in, err := other.list(t, b.String(), listing.Format(f)); err != nil || in.Added != 2 {
+			t.Errorf("%s: %+v, %v from\n%s", f, in, err, b.String())
+		}
+	}
+}
+
+// Every operation of the document is served, and everything served is in the document.
+func TestDocumentMatchesRoutes(t *testing.T) {
+	cfg := badgerdb.Default(t.TempDir())
+	cfg.MinFree = 0
+	db, err := badgerdb.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	desk, err := manager.OpenDesk(t.Context(), db, &noFiles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	archived := 0
+	h, err := Handler(Config{Desk: desk, Archive: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { archived++ })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", Prefix+"/openapi.json", nil))
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct{ Summary string }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || !strings.HasPrefix(doc.OpenAPI, "3.") {
+		t.Fatalf("%v in %.200s", err, w.Body)
+	}
+	n := 0
+	for path, ops := range doc.Paths {
+		for method, op := range ops {
+			n++
+			if op.Summary == "" {
+				t.Errorf("%s %s says nothing of itself", method, path)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(strings.ToUpper(method), strings.ReplaceAll(path, "{id}", "1"), strings.NewReader("{}")))
+			// What is not routed answers in plain text; the interface itself in JSON.
+			if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && !strings.Contains(w.Body.String(), `"error"`) {
+				t.Errorf("%s %s is described but not served: %d %s", method, path, w.Code, w.Body)
+			}
+		}
+	}
+	if served := len((&server{}).routes()); n != served || archived != 4 {
+		t.Errorf("%d operations described, %d in the table; %d of the archive's", n, served, archived)
+	}
+}
+
+func TestSchema(t *testing.T) {
+	b, err := json.Marshal(schema(reflect.TypeFor[web.Overview](), 0))
+	if err != nil || !strings.Contains(string(b), `"Channels":{"type":"integer"}`) || !strings.Contains(string(b), "date-time") {
+		t.Errorf("%s, %v", b, err)
+	}
+}

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"shoal/channel/listing"
+	"shoal/manager"
+	"shoal/manager/web"
+)
+
+// route is one operation: what is served and what the document says of it are the same entry.
+type route struct {
+	method, path string
+	what         string
+	params       []param
+	in, out      any    // JSON bodies; nil: none, and {"ok":true}
+	media        string // of a body or an answer that is not JSON
+	upload, live bool   // takes a list; needs a running manager
+	serve        handler
+}
+
+type param struct{ name, what, kind string }
+
+// routes is the whole interface.
+func (s *server) routes() []route {
+	q := param{"q", "part of the host's name", "string"}
+	format := param{"format", "csv, jsonl, list, sitemap or opml", "string"}
+	return []route{
+		{method: "GET", path: "/overview", what: "The state of the whole system.", out: web.Overview{}, live: true, serve: s.overview},
+		{method: "GET", path: "/channels", what: "List channels.", params: []param{q, {"from", "skip so many", "integer"}, {"n", "at most so many, up to 1000", "integer"}}, out: Rows{}, serve: s.channels},
+		{method: "POST", path: "/channels/import", what: "Add channels: all of a list, or none if a line is bad; those that are there already are left out and named.", params: []param{format, {"name", "the file's name, to guess the format by", "string"}}, media: "application/octet-stream", out: Imported{}, upload: true, serve: s.importList},
+		{method: "GET", path: "/channels/export", what: "Write channels as a list.", params: []param{q, format}, media: "application/x-ndjson", serve: s.exportList},
+		{method: "GET", path: "/channels/{id}", what: "One channel: settings, state, what happened to it.", out: Detail{}, serve: s.channel},
+		{method: "PATCH", path: "/channels/{id}", what: "Change those settings that the body names.", in: listing.Record{}, out: listing.Record{}, serve: s.edit},
+		{method: "DELETE", path: "/channels/{id}", what: "Forget a channel; its pages stay in the archive.", serve: s.remove},
+		{method: "POST", path: "/channels/{id}/crawl-now", what: "Crawl as soon as there is room.", serve: s.crawlNow},
+		{method: "POST", path: "/channels/{id}/pause", what: "Hand it out no more.", serve: s.pause(true)},
+		{method: "POST", path: "/channels/{id}/resume", what: "Go on with it.", serve: s.pause(false)},
+		{method: "GET", path: "/channels/{id}/split", what: "Directories that could become channels of their own, by what was seen.", out: Proposal{}, serve: s.proposeSplit},
+		{method: "POST", path: "/channels/{id}/split", what: "Make them channels of their own.", in: Split{}, out: SplitDone{}, serve: s.split},
+		{method: "GET", path: "/hosts", what: "Web hosts of which anything is known.", params: []param{q, {"blocked", "1: blocked ones only", "integer"}, {"n", "at most so many", "integer"}}, out: Hosts{}, serve: s.hosts},
+		{method: "POST", path: "/hosts/block", what: "Crawl nothing on a host any more.", in: HostAsk{}, serve: s.block},
+		{method: "POST", path: "/hosts/unblock", what: "Crawl it again.", in: HostAsk{}, serve: s.unblock},
+		{method: "POST", path: "/hosts/purge", what: "Take a host down: block it, remove its channels, call its tasks back, remove its pages, tell the feed.", in: HostAsk{}, out: manager.Purged{}, serve: s.purge},
+		{method: "GET", path: "/candidates", what: "Hosts without a channel that crawls found, those found most often first.", params: []param{{"n", "at most so many", "integer"}}, out: manager.CandidateList{}, serve: s.candidates},
+		{method: "GET", path: "/peers", what: "Members that the manager knows of.", out: []web.Peer{}, live: true, serve: s.peers},
+		{method: "POST", path: "/peers/invite", what: "Make a join string with an invite.", in: Invite{}, out: Invited{}, live: true, serve: s.invite},
+		{method: "POST", path: "/peers/ban", what: "Refuse a peer or an account from now on, or no longer.", in: Ban{}, live: true, serve: s.ban},
+		{method: "GET", path: "/peers/banned", what: "Peers and accounts that are refused.", live: true, serve: s.banned},
+		{method: "GET", path: "/strategy", what: "The recrawl strategy in force.", out: manager.StrategyInfo{}, live: true, serve: s.strategy},
+		{method: "PUT", path: "/strategy", what: "Go on with another strategy, or other parameters; kept over a restart.", in: manager.StrategyChoice{}, out: manager.StrategyInfo{}, live: true, serve: s.setStrategy},
+		{method: "POST", path: "/strategy/try", what: "What another strategy would change, computed on a copy.", in: manager.StrategyChoice{}, out: manager.Trial{}, live: true, serve: s.tryStrategy},
+		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", serve: s.check},
+		{method: "GET", path: "/openapi.json", what: "This document.", media: "application/json", serve: s.openapi},
+		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}}, media: "application/x-ndjson"},
+		{method: "GET", path: "/archive/page", what: "A stored page.", params: []param{{"url", "its URL", "string"}, {"at", "as it was then", "string"}}, media: "application/octet-stream"},
+		{method: "GET", path: "/archive/export", what: "What changed since a cursor.", params: []param{{"since", "cursor", "string"}, {"format", "warc, json or text", "string"}, {"limit", "at most so many", "integer"}}, media: "application/octet-stream"},
+		{method: "GET", path: "/archive/cdx", what: "The index as CDXJ.", params: []param{{"url", "URL", "string"}, {"prefix", "1: all that begin with it", "integer"}, {"limit", "at most so many", "integer"}}, media: "text/x-cdxj"},
+	}
+}
+
+type object = map[string]any
+
+// document is the OpenAPI description of the routes.
+func document(table []route) ([]byte, error) {
+	paths := object{}
+	for _, r := range table {
+		op := object{"summary": r.what, "responses": object{"200": answerOf(r), "default": object{"description": "What went wrong, and what to do.", "content": jsonOf(Problem{})}}}
+		params := []object{}
+		for _, p := range r.params {
+			params = append(params, object{"name": p.name, "in": "query", "description": p.what, "schema": object{"type": p.kind}})
+		}
+		if strings.Contains(r.path, "{id}") {
+			params = append(params, object{"name": "id", "in": "path", "required": true, "description": "the channel's number", "schema": object{"type": "integer"}})
+		}
+		if len(params) > 0 {
+			op["parameters"] = params
+		}
+		switch {
+		case r.upload:
+			op["requestBody"] = object{"required": true, "content": object{r.media: object{}}}
+		case r.in != nil:
+			op["requestBody"] = object{"content": jsonOf(r.in)}
+		}
+		at, ok := paths[Prefix+r.path].(object)
+		if !ok {
+			at = object{}
+			paths[Prefix+r.path] = at
+		}
+		at[strings.ToLower(r.method)] = op
+	}
+	doc := object{
+		"openapi": "3.1.0",
+		"info":    object{"title": "Shoal, the operator's interface", "version": "1"},
+		"paths":   paths,
+		"components": object{"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer",
+			"description": "The operator's token; it lies in operator.token of the manager's data folder."}}},
+		"security": []object{{"token": []string{}}},
+	}
+	b, err := json.MarshalIndent(doc, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("describe the interface: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+func answerOf(r route) object {
+	o := object{"description": "Done."}
+	switch {
+	case r.out != nil:
+		o["content"] = jsonOf(r.out)
+	case r.media != "" && !r.upload:
+		o["content"] = object{r.media: object{}}
+	}
+	return o
+}
+
+func jsonOf(v any) object {
+	return object{"application/json": object{"schema": schema(reflect.TypeOf(v), 0)}}
+}
+
+const deepest = 6 // levels of a described type
+
+// schema describes a Go type as encoding/json writes it.
+func schema(t reflect.Type, depth int) object {
+	switch {
+	case depth > deepest:
+		return object{}
+	case t == reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[time.Duration]():
+		return object{"type": "integer", "description": "nanoseconds"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schema(t.Elem(), depth)
+	case reflect.Struct:
+		props := object{}
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if !f.IsExported() || name == "-" {
+				continue
+			}
+			if name == "" {
+				name = f.Name
+			}
+			props[name] = schema(f.Type, depth+1)
+		}
+		return object{"type": "object", "properties": props}
+	case reflect.Slice, reflect.Array:
+		return object{"type": "array", "items": schema(t.Elem(), depth+1)}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": schema(t.Elem(), depth+1)}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Float32, reflect.Float64:
+		return object{"type": "number"}
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Interface:
+		return object{}
+	}
+	return object{"type": "integer"}
+}

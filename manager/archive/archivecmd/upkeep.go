@@ -1,0 +1,278 @@
+package archivecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"shoal/manager/archive"
+)
+
+// Archive is `shoal archive`: upkeep of a stopped archive.
+type Archive struct {
+	Verify  Verify  `cmd:"" help:"Read every record, check digests and index. Changes nothing."`
+	Compact Compact `cmd:"" help:"Forget old versions and give their bytes back."`
+	Repair  Repair  `cmd:"" help:"Make the index say only what the files hold; with --rebuild, make it anew from the files."`
+	Cdx     CDX     `cmd:"" help:"Print the index as CDXJ."`
+	Stats   Stats   `cmd:"" help:"Say what the archive holds."`
+}
+
+// Verify is `shoal archive verify`.
+type Verify struct {
+	Source `embed:""`
+}
+
+// errDamaged makes verify end with a failure when there is something to mend.
+var errDamaged = errors.New("the archive is damaged: `shoal archive repair` forgets what cannot be read, and the next crawls fetch it again")
+
+// Run names every problem, one a line.
+func (c *Verify) Run(ctx context.Context, to IO) error {
+	return c.do(ctx, func(a *archive.Archive) error {
+		bar := progress(to.Err, "verifying")
+		v, err := a.Verify(ctx, bar)
+		if err != nil {
+			return err
+		}
+		for _, p := range v.Problems {
+			if _, err := fmt.Fprintln(to.Out, p); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(to.Out, "%d files, %d bytes, %d records, %d captures, %d problems\n", v.Files, v.Bytes, v.Records, v.Captures, v.Found); err != nil {
+			return err
+		}
+		if v.Found > 0 {
+			return errDamaged
+		}
+		return nil
+	}, nil)
+}
+
+// progress shows a bar on a terminal, nothing elsewhere.
+func progress(w io.Writer, what string) func(done, all int64) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	if st, err := f.Stat(); err != nil || st.Mode()&fs.ModeCharDevice == 0 {
+		return nil
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, all int64) {
+		if bar == nil {
+			bar = progressbar.NewOptions64(all, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+		}
+		_ = bar.Set64(done) // a bar that cannot be drawn is no failure
+	}
+}
+
+// Compact is `shoal archive compact`.
+type Compact struct {
+	Source   `embed:""`
+	Captures int           `help:"Versions of a page to keep, the newest ones. Default: all." placeholder:"N"`
+	Age      time.Duration `help:"Forget versions older than this, but the last one of a page: 8760h is a year." placeholder:"DURATION"`
+	Feed     time.Duration `help:"Forget changes of the feed older than this; older cursors are refused then." placeholder:"DURATION"`
+	Share    float64       `help:"Rewrite files of which less than this share is needed." default:"0.7"`
+}
+
+// Run forgets first, then compacts.
+func (c *Compact) Run(ctx context.Context, to IO) error {
+	if c.Captures < 0 || c.Age < 0 || c.Feed < 0 || c.Share < 0 || c.Share > 1 {
+		return errors.New("--captures, --age and --feed cannot be negative, and --share is between 0 and 1")
+	}
+	return c.do(ctx, func(a *archive.Archive) error {
+		r, err := a.Retain(ctx, archive.Retention{Captures: c.Captures, Age: c.Age, Feed: c.Feed})
+		if err != nil {
+			return err
+		}
+		n, err := a.Compact(ctx, c.Share)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(to.Out, "%d versions and %d changes forgotten, %d files rewritten, %d bytes free\n", r.Captures, r.Entries, n.Files, n.Freed)
+		return err
+	}, nil)
+}
+
+// Repair is `shoal archive repair`.
+type Repair struct {
+	Source  `embed:""`
+	Rebuild bool `help:"Make a new database from the WARC files. Claims and change histories are lost; indexers start anew."`
+}
+
+// Run says what it did.
+func (c *Repair) Run(ctx context.Context, to IO) error {
+	if c.Rebuild {
+		return c.rebuild(ctx, to)
+	}
+	return c.do(ctx, func(a *archive.Archive) error {
+		r, err := a.Repair(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(to.Out, "%d problems; %d captures forgotten, %d pages to be fetched again, %d files cut or gone\n", r.Found, r.Captures, r.Pages, r.Cut)
+		return err
+	}, nil)
+}
+
+func (c *Repair) rebuild(ctx context.Context, to IO) error {
+	a, err := c.open(ctx)
+	switch {
+	case err == nil:
+		return errors.Join(errors.New("the database can be opened: leave --rebuild out"), a.Close())
+	case errors.Is(err, archive.ErrLocked):
+		return fmt.Errorf("the archive in %s is in use: stop the manager first", c.Data)
+	case !errors.Is(err, archive.ErrState):
+		return err
+	}
+	r, err := archive.Rebuild(ctx, c.config())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to.Out, "%d files read: %d captures of %d pages, %d damaged places; the old database is in %s\n", r.Files, r.Captures, r.Pages, r.Damaged, r.Old)
+	return err
+}
+
+// CDX is `shoal archive cdx`.
+type CDX struct {
+	Source `embed:""`
+	URL    string `arg:"" optional:"" help:"Only this page. Default: everything."`
+	Prefix bool   `help:"Everything that begins with URL."`
+	Limit  int    `help:"At most so many lines." placeholder:"N"`
+}
+
+// Run prints sorted lines.
+func (c *CDX) Run(ctx context.Context, to IO) error {
+	return c.do(ctx, func(a *archive.Archive) error {
+		return a.CDXJ(ctx, to.Out, c.URL, c.Prefix, c.Limit)
+	}, func() error {
+		q := url.Values{"url": {c.URL}}
+		if c.Prefix {
+			q.Set("prefix", "1")
+		}
+		if c.Limit > 0 {
+			q.Set("limit", fmt.Sprint(c.Limit))
+		}
+		r, err := c.get(ctx, "/cdx", q)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(to.Out, r.Body)
+		return errors.Join(err, r.Body.Close())
+	})
+}
+
+// Stats is `shoal archive stats`.
+type Stats struct {
+	Source `embed:""`
+}
+
+// Run prints one figure a line.
+func (c *Stats) Run(ctx context.Context, to IO) error {
+	return c.do(ctx, func(a *archive.Archive) error {
+		s := a.Stats()
+		_, err := fmt.Fprintf(to.Out, "pages       %d\nunchanged   %d\nbytes       %d\nchunks      %d\nfiles       %d\nchanges     %d\n", s.Pages, s.Unchanged, s.Bytes, s.Chunks, s.Files, s.Events)
+		return err
+	}, nil)
+}
+
+// Backup is `shoal backup`: everything in a stopped manager's data folder.
+type Backup struct {
+	Source `embed:""`
+	To     string `arg:"" help:"New folder for the backup. It will hold the network's keys: keep it secret." type:"path"`
+}
+
+// Run backs up the archive through its own backup and copies everything else as it is.
+func (c *Backup) Run(ctx context.Context, to IO) error {
+	return c.do(ctx, func(a *archive.Archive) error {
+		if _, err := os.Stat(c.To); err == nil {
+			return fmt.Errorf("%s exists already: a backup wants a new folder", c.To)
+		}
+		part := c.To + ".part"
+		if err := os.RemoveAll(part); err != nil {
+			return err
+		}
+		if err := a.Backup(ctx, filepath.Join(part, "archive")); err != nil {
+			return err
+		}
+		if err := copyTree(ctx, c.Data, part, "archive"); err != nil {
+			return fmt.Errorf("backup: %w", err)
+		}
+		if err := os.Rename(part, c.To); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(to.Out, "backup in %s\n", c.To)
+		return err
+	}, nil)
+}
+
+// Restore is `shoal restore`: a data folder from a backup.
+type Restore struct {
+	From string `arg:"" help:"Folder of the backup." type:"existingdir"`
+	Data string `help:"New data folder." default:"${data}" type:"path" placeholder:"DIR"`
+}
+
+// Run writes into an empty folder only.
+func (c *Restore) Run(ctx context.Context, to IO) error {
+	if names, err := os.ReadDir(c.Data); err == nil && len(names) > 0 {
+		return fmt.Errorf("%s is not empty: name a new data folder with --data", c.Data)
+	}
+	if err := archive.Restore(ctx, filepath.Join(c.From, "archive"), filepath.Join(c.Data, "archive")); err != nil {
+		return err
+	}
+	if err := copyTree(ctx, c.From, c.Data, "archive"); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	_, err := fmt.Fprintf(to.Out, "restored to %s; what was issued after the backup is passed over when the manager starts\n", c.Data)
+	return err
+}
+
+// copyTree copies files with their permissions, all but one folder and locks.
+func copyTree(ctx context.Context, from, to, but string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		switch {
+		case rel == but && d.IsDir():
+			return fs.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		case !d.Type().IsRegular(), strings.EqualFold(d.Name(), "LOCK"):
+			return nil
+		}
+		return copyFile(path, filepath.Join(to, rel))
+	})
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	st, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, st.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}

@@ -1,0 +1,207 @@
+package archive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"shoal/channel"
+)
+
+// Limits of the HTTP side.
+const (
+	maxHTTPChanges = 1000
+	maxHTTPWait    = 55 * time.Second // below what proxies allow
+)
+
+// CursorHeader carries the cursor for the next request.
+const CursorHeader = "Shoal-Cursor"
+
+// Handler serves what the archive holds to indexers and operators; who may ask is the caller's to decide. Paths:
+//
+//	GET /changes?cursor=&limit=&wait=30s&text=1&body=1   the change feed, one JSON Line a line; the next cursor is in Shoal-Cursor
+//	GET /page?url=&at=                                   a page as it was, with its own Content-Type
+//	GET /export?since=&format=warc|json|text&limit=      an export; the next cursor is in the trailer Shoal-Cursor
+//	GET /cdx?url=&prefix=1&limit=                        the CDX index as CDXJ lines
+//
+// A cursor lasts as long as the feed keeps entries (Retention.Feed); a client that commits the cursor together with what it did sees
+// every change exactly once.
+func (a *Archive) Handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /changes", a.serveChanges)
+	m.HandleFunc("GET /page", a.servePage)
+	m.HandleFunc("GET /export", a.serveExport)
+	m.HandleFunc("GET /cdx", a.serveCDX)
+	return m
+}
+
+// refuse answers an error as text.
+func refuse(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, ErrNotFound):
+		code = http.StatusNotFound
+	case errors.Is(err, ErrCursor), errors.Is(err, ErrFormat), errors.Is(err, channel.ErrURL), errors.Is(err, errParam):
+		code = http.StatusBadRequest
+	case errors.Is(err, ErrTrimmed):
+		code = http.StatusGone
+	case errors.Is(err, ErrClosed):
+		code = http.StatusServiceUnavailable
+	}
+	http.Error(w, err.Error(), code)
+}
+
+// errParam is wrapped for a request's parameters.
+var errParam = errors.New("archive: bad parameter")
+
+// number reads a parameter that is a number from 1 to most.
+func number(r *http.Request, name string, most int) (int, error) {
+	s := r.URL.Query().Get(name)
+	if s == "" {
+		return most, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%w: %s=%.20q is no positive number", errParam, name, s)
+	}
+	return min(n, most), nil
+}
+
+func (a *Archive) serveChanges(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit, err := number(r, "limit", maxHTTPChanges)
+	var wait time.Duration
+	if s := q.Get("wait"); s != "" && err == nil {
+		if wait, err = time.ParseDuration(s); err != nil || wait < 0 {
+			err = fmt.Errorf("%w: wait=%.20q is no duration, as in 30s", errParam, s)
+		}
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	timeout := time.NewTimer(min(wait, maxHTTPWait))
+	defer timeout.Stop()
+	for {
+		more := a.Notify()
+		changes, next, err := a.Changes(r.Context(), q.Get("cursor"), limit)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		if len(changes) == 0 && wait > 0 {
+			select {
+			case <-more:
+				continue
+			case <-r.Context().Done():
+				return
+			case <-timeout.C:
+			}
+		}
+		lines := make([]Line, 0, len(changes))
+		for _, c := range changes {
+			l, err := a.Line(c, q.Get("text") == "1", q.Get("body") == "1")
+			if err != nil {
+				refuse(w, err)
+				return
+			}
+			lines = append(lines, l)
+		}
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set(CursorHeader, next)
+		enc := json.NewEncoder(w)
+		for _, l := range lines {
+			if enc.Encode(l) != nil {
+				return // the client is gone
+			}
+		}
+		return
+	}
+}
+
+func (a *Archive) servePage(w http.ResponseWriter, r *http.Request) {
+	at, err := ParseTime(r.URL.Query().Get("at"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	c, err := a.Get(r.Context(), r.URL.Query().Get("url"), at)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	if c.Mime != "" {
+		h.Set("Content-Type", c.Mime)
+	}
+	h.Set("Memento-Datetime", c.Fetched.Format(http.TimeFormat))
+	h.Set("Shoal-Status", strconv.Itoa(c.Status))
+	h.Set("Shoal-Fetched", c.Fetched.Format(time.RFC3339Nano))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox") // a stored page must not act as the operator
+	h.Set("Content-Disposition", "attachment")
+	_, _ = w.Write(c.Body) // the client may be gone
+}
+
+// ParseTime reads a time as people give it: RFC 3339, a date, or the 14 digits of web archives. Empty: zero.
+func ParseTime(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", "20060102150405"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	if t, err := time.Parse(time.DateOnly, s); err == nil { // the whole day
+		return t.Add(24*time.Hour - time.Microsecond), nil
+	}
+	return time.Time{}, fmt.Errorf("%w: %.40q is no time: write 2026-05-01, 2026-05-01T12:00:00Z or 20260501120000", errParam, s)
+}
+
+func (a *Archive) serveExport(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	o := ExportOptions{Since: q.Get("since"), Format: Format(q.Get("format")), Body: q.Get("body") == "1"}
+	if o.Format == "" {
+		o.Format = FormatJSON
+	}
+	var err error
+	if q.Get("limit") != "" {
+		o.Limit, err = number(r, "limit", 1<<30)
+	}
+	if err == nil { // before anything is written
+		_, err = a.Export(r.Context(), io.Discard, ExportOptions{Since: o.Since, Format: o.Format, Limit: 1})
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Trailer", CursorHeader)
+	w.Header().Set("Content-Type", map[Format]string{
+		FormatWARC: "application/warc", FormatJSON: "application/x-ndjson", FormatText: "text/plain; charset=utf-8",
+	}[o.Format])
+	next, err := a.Export(r.Context(), w, o)
+	w.Header().Set(CursorHeader, next)
+	if err != nil && r.Context().Err() == nil {
+		panic(http.ErrAbortHandler) // the client must see that it is not whole
+	}
+}
+
+func (a *Archive) serveCDX(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit, err := number(r, "limit", 100_000)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/x-cdxj")
+	if err := a.CDXJ(r.Context(), w, q.Get("url"), q.Get("prefix") == "1", limit); err != nil {
+		refuse(w, err)
+	}
+}

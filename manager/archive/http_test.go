@@ -1,0 +1,142 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive/warc"
+)
+
+func ask(t *testing.T, s *httptest.Server, path string, q ...string) (*http.Response, string) {
+	t.Helper()
+	v := url.Values{}
+	for n := 0; n < len(q); n += 2 {
+		v.Set(q[n], q[n+1])
+	}
+	r, err := s.Client().Get(s.URL + path + "?" + v.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return r, string(b)
+}
+
+// TestHTTPFeed follows the feed as an indexer does: in parts, over a restart of its own, and waiting for what comes.
+func TestHTTPFeed(t *testing.T) {
+	a := exported(t)
+	s := httptest.NewServer(a.Handler())
+	defer s.Close()
+	var seen []string
+	cursor := ""
+	read := func(q ...string) int {
+		r, body := ask(t, s, "/changes", append(q, "cursor", cursor, "limit", "2", "text", "1")...)
+		if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/x-ndjson" {
+			t.Fatalf("changes: %s %s", r.Status, body)
+		}
+		n := 0
+		for sc := bufio.NewScanner(strings.NewReader(body)); sc.Scan(); n++ {
+			var l Line
+			if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
+				t.Fatal(err)
+			}
+			seen = append(seen, l.Event+" "+strings.TrimPrefix(l.URL, "http://site-1.example"))
+			if l.Event == "created" && (l.Text == "" || len(l.Links) == 0) {
+				t.Errorf("no text or links: %+v", l)
+			}
+		}
+		cursor = r.Header.Get(CursorHeader)
+		return n
+	}
+	for read() > 0 {
+	}
+	if got, want := strings.Join(seen, "; "), "created /; created /copy; created /old; changed /; gone /old"; got != want {
+		t.Errorf("saw %q, want %q", got, want)
+	}
+	begin := time.Now()
+	got := make(chan int)
+	go func() { got <- read("wait", "30s") }()
+	r, _ := start(t, a, "p", 2, 1)
+	p := r.page("/late", "late "+long, channel.New)
+	r.put(channel.ChunkBody{Pages: []channel.Page{p}})
+	if n := <-got; n != 1 || time.Since(begin) > 20*time.Second {
+		t.Errorf("waited for %d changes, %v", n, time.Since(begin))
+	}
+	if n := read("wait", "1ms"); n != 0 {
+		t.Errorf("%d changes after all", n)
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	a := exported(t)
+	s := httptest.NewServer(a.Handler())
+	defer s.Close()
+	for _, c := range []struct {
+		path string
+		q    []string
+		code int
+	}{
+		{"/changes", []string{"cursor", "rubbish"}, 400}, {"/changes", []string{"limit", "0"}, 400}, {"/changes", []string{"wait", "long"}, 400},
+		{"/page", []string{"url", "ftp://x/"}, 400}, {"/page", []string{"url", "http://never.example/"}, 404},
+		{"/page", []string{"url", "http://site-1.example/", "at", "yesterday"}, 400}, {"/export", []string{"format", "pdf"}, 400},
+		{"/export", []string{"since", "x"}, 400}, {"/cdx", []string{"url", "::"}, 400}, {"/nothing", nil, 404},
+	} {
+		if r, body := ask(t, s, c.path, c.q...); r.StatusCode != c.code {
+			t.Errorf("%s %v: %s, want %d: %s", c.path, c.q, r.Status, c.code, body)
+		}
+	}
+	r, body := ask(t, s, "/page", "url", "http://SITE-1.example:80/")
+	if !strings.HasSuffix(body, "changed") || r.Header.Get("Content-Type") != "text/html" || r.Header.Get("Content-Security-Policy") != "sandbox" {
+		t.Errorf("page: %v %.40q", r.Header, body)
+	}
+	r, body = ask(t, s, "/export", "format", "warc")
+	if n := scanBytes(t, body); n != 9 || r.Trailer.Get(CursorHeader) == "" {
+		t.Errorf("export: %d records, trailer %v", n, r.Trailer)
+	}
+	_, body = ask(t, s, "/cdx", "url", "http://site-1.example/", "prefix", "1")
+	lines := strings.Split(strings.TrimSpace(body), "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "example,site-1)/ 2") || !strings.Contains(lines[2], `"mime":"warc/revisit"`) {
+		t.Errorf("CDX:\n%s", body)
+	}
+	_, body = ask(t, s, "/cdx", "url", "http://site-1.example/")
+	if n := strings.Count(body, "\n"); n != 2 {
+		t.Errorf("CDX of one page:\n%s", body)
+	}
+}
+
+func scanBytes(t *testing.T, s string) (n int) {
+	t.Helper()
+	sc := warc.NewScanner(bytes.NewReader([]byte(s)))
+	for sc.Scan() {
+		n++
+	}
+	if sc.Err() != nil {
+		t.Error(sc.Err())
+	}
+	return n
+}
+
+func TestParseTime(t *testing.T) {
+	for in, want := range map[string]string{
+		"2026-05-01T12:00:00Z": "2026-05-01T12:00:00Z", "20260501120000": "2026-05-01T12:00:00Z", "2026-05-01 12:00": "2026-05-01T12:00:00Z",
+		"2026-05-01": "2026-05-01T23:59:59.999999Z", "2026-05-01T12:00:00+02:00": "2026-05-01T10:00:00Z",
+	} {
+		if got, err := ParseTime(in); err != nil || got.Format(time.RFC3339Nano) != want {
+			t.Errorf("%q is %v, %v, want %s", in, got, err, want)
+		}
+	}
+}

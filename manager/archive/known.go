@@ -1,0 +1,91 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+)
+
+// maxValidators bounds the bytes of the validators of one task: they share its body with digests and seeds.
+const maxValidators = 512 << 10
+
+// Known is what the archive knows of a channel's pages, for the body of its next task.
+type Known struct {
+	Pages      int // that the stored copy has
+	Digests    []channel.PageDigest
+	Inter      []uint64
+	Validators []channel.Validator
+	Importance []channel.Importance
+}
+
+// Known gathers what the next task of a channel should know, within the limits of a task's body; where not all pages fit, those that
+// change most often come first.
+func (a *Archive) Known(ctx context.Context, id channel.ID) (Known, error) {
+	type page struct {
+		url, digest    uint64
+		rate           float32 // changes a visit
+		rank           float32
+		etag, modified string
+	}
+	var pages []page
+	var k Known
+	err := a.db.View(func(txn *badger.Txn) error {
+		m := new(pb.Page)
+		err := scan(txn, key1(keyPage, uint64(id)), nil, true, func(key []byte, item *badger.Item) (bool, error) {
+			m.Reset()
+			if err := item.Value(func(b []byte) error { return decode(b, m) }); err != nil {
+				return false, err
+			}
+			if !m.Gone {
+				k.Pages++
+			}
+			if m.Gone || m.Digest == 0 {
+				return true, ctx.Err()
+			}
+			rank, err := rankAt(txn, append([]byte{keyRank}, key[1:]...))
+			if err != nil {
+				return false, err
+			}
+			pages = append(pages, page{
+				url: binary.BigEndian.Uint64(key[9:]), digest: m.Digest, rate: float32(m.Changes+1) / float32(m.Visits+2), rank: rank,
+				etag: string(m.Etag), modified: string(m.LastModified),
+			})
+			return true, ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+		return scan(txn, key1(keyInter, uint64(id)), nil, false, func(key []byte, _ *badger.Item) (bool, error) {
+			k.Inter = append(k.Inter, binary.BigEndian.Uint64(key[9:]))
+			return len(k.Inter) < channel.MaxKnownInter, ctx.Err()
+		})
+	})
+	if err != nil {
+		return Known{}, fmt.Errorf("known pages of channel %d: %w", id, err)
+	}
+	slices.SortFunc(pages, func(x, y page) int {
+		return cmp.Or(-cmp.Compare(x.rate, y.rate), cmp.Compare(x.url, y.url))
+	})
+	room := maxValidators
+	for n, p := range pages {
+		if n >= channel.MaxDigests {
+			break
+		}
+		k.Digests = append(k.Digests, channel.PageDigest{URL: p.url, Content: p.digest})
+		if p.rank > 0 {
+			k.Importance = append(k.Importance, channel.Importance{URL: p.url, Rank: p.rank})
+		}
+		if size := len(p.etag) + len(p.modified); size > 0 && room > size+24 {
+			room -= size + 24
+			k.Validators = append(k.Validators, channel.Validator{URL: p.url, ETag: p.etag, LastModified: p.modified})
+		}
+	}
+	return k, nil
+}

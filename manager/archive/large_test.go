@@ -1,0 +1,55 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"shoal/channel"
+)
+
+// TestLargestChunk stores a chunk of as many pages as are taken at once, new and then unchanged and then changed, with long URLs and
+// validators: more than one transaction holds. One page more is refused.
+func TestLargestChunk(t *testing.T) {
+	ctx := context.Background()
+	a := open(t, testConfig(t.TempDir()))
+	pages := func(r *runner, n int, change channel.Change, version string) (out []channel.Page) {
+		for i := range n {
+			path := fmt.Sprintf("/%0120d", i)
+			p := r.page(path, fmt.Sprintf("%s %d %s", version, i, long[:80]), change)
+			p.Header = []byte(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: \"%0100d\"\r\nLast-Modified: Sat, 21 Nov 2026 08:00:00 GMT\r\n\r\n", i))
+			if change == channel.Unchanged {
+				p.Body = nil
+			}
+			out = append(out, p)
+		}
+		return out
+	}
+	r, _ := start(t, a, "p", 1, 1)
+	r.put(channel.ChunkBody{Pages: pages(r, MaxPages, channel.New, "a")})
+	r.put(channel.ChunkBody{Pages: pages(r, MaxPages, channel.Unchanged, "a")})
+	r.put(channel.ChunkBody{Pages: pages(r, MaxPages, channel.Changed, "b")})
+	if got, err := a.Put(ctx, "p", r.chunk(channel.ChunkBody{Pages: pages(r, MaxPages+1, channel.New, "c")})); err == nil {
+		t.Errorf("a chunk of more pages: %v", got.Status)
+	}
+	r.put(channel.ChunkBody{Report: r.report(channel.Updated)})
+	if s := a.Stats(); s.Pages != 2*MaxPages || s.Unchanged != MaxPages || s.Events != 2*MaxPages {
+		t.Errorf("stats %+v", s)
+	}
+	if got, err := a.Get(ctx, r.url(fmt.Sprintf("/%0120d", MaxPages-1)), time.Time{}); err != nil || got.Body[0] != 'b' {
+		t.Errorf("last page: %.10q, %v", got.Body, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a = open(t, a.cfg)
+	if k, err := a.Known(ctx, 1); err != nil || k.Pages != MaxPages || len(k.Digests) != MaxPages {
+		t.Errorf("known: %d pages, %d digests, %v", k.Pages, len(k.Digests), err)
+	}
+	if c := a.slots.lock(1); c.v.fence.Running() {
+		t.Error("a lease runs after the report")
+	} else {
+		a.slots.unlock(1, c, false)
+	}
+}

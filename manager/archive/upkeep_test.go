@@ -1,0 +1,360 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/channel"
+)
+
+// aged makes an archive in which two pages of two hosts change with each of ten hourly crawls, one never does and one is a copy.
+func aged(t *testing.T, dir string) (*Archive, *clock) {
+	cl := &clock{time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	cfg := testConfig(dir)
+	cfg.Clock, cfg.Roll = cl.Now, 6<<10
+	a := open(t, cfg)
+	for gen := channel.Gen(1); gen <= 10; gen++ {
+		for id := channel.ID(1); id <= 2; id++ {
+			r, _ := start(t, a, "p", id, gen)
+			same := r.page("/same", "same "+long, channel.New)
+			if gen > 1 {
+				same.Change, same.Body = channel.Unchanged, nil
+			}
+			r.put(channel.ChunkBody{Pages: []channel.Page{same, r.page("/x", version(id, gen), channel.Changed)}, Report: r.report(channel.Updated)})
+		}
+		cl.now = cl.now.Add(time.Hour)
+	}
+	return a, cl
+}
+
+// version is long enough and compresses badly.
+func version(id channel.ID, gen channel.Gen) string {
+	var b strings.Builder
+	for n := range 60 {
+		h := channel.URLHash(fmt.Sprint(id, gen, n))
+		fmt.Fprintf(&b, "%x ", h)
+	}
+	return fmt.Sprintf("version %d of %d ", gen, id) + b.String()
+}
+
+func dirSize(t *testing.T, a *Archive) (n int64) {
+	t.Helper()
+	for _, name := range a.stats.files {
+		n += fileSize(t, a.path("warc", name))
+	}
+	return n
+}
+
+func clean(t *testing.T, a *Archive) Verified {
+	t.Helper()
+	v, err := a.Verify(context.Background(), nil)
+	if err != nil || v.Found != 0 {
+		t.Fatalf("verify: %v, %v", v.Problems, err)
+	}
+	return v
+}
+
+// TestRetainCompact forgets old versions and makes their bytes free; what is kept can be read, also after a restart and a second time.
+func TestRetainCompact(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	a, cl := aged(t, dir)
+	v := clean(t, a)
+	if v.Files < 3 || v.Captures != 40 {
+		t.Fatalf("sample: %+v", v)
+	}
+	before := dirSize(t, a)
+	for round, keep := range []int{3, 1} {
+		if _, err := a.Retain(ctx, Retention{Captures: keep}); err != nil {
+			t.Fatal(err)
+		}
+		if v = clean(t, a); v.Captures != 4*keep {
+			t.Errorf("%d captures, want %d", v.Captures, 4*keep)
+		}
+		c, err := a.Compact(ctx, 1)
+		if err != nil || c.Files == 0 || c.Freed == 0 {
+			t.Fatalf("compact: %+v, %v", c, err)
+		}
+		clean(t, a)
+		if round == 0 {
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			a = open(t, a.cfg)
+		}
+		for id := channel.ID(1); id <= 2; id++ {
+			host := fmt.Sprintf("http://site-%d.example", id)
+			if got, err := a.Get(ctx, host+"/same", time.Time{}); err != nil || string(got.Body) != "same "+long || len(got.Links) != 2 {
+				t.Errorf("unchanged page: %.20q, links %v, %v", got.Body, got.Links, err)
+			}
+			if got, err := a.Get(ctx, host+"/x", time.Time{}); err != nil || string(got.Body) != version(id, 10) || len(got.Links) != 2 {
+				t.Errorf("last version: %.20q, %v", got.Body, err)
+			}
+			if got, err := a.Get(ctx, host+"/x", cl.now.Add(-9*time.Hour)); !errors.Is(err, ErrNotFound) {
+				t.Errorf("old version: %.20q, %v", got.Body, err)
+			}
+		}
+	}
+	if after := dirSize(t, a); after > before/3 {
+		t.Errorf("%d bytes of %d are left", after, before)
+	}
+	if c, err := a.Compact(ctx, 1); err != nil || c.Files > 1 {
+		t.Errorf("nothing to do: %+v, %v", c, err)
+	}
+	r, _ := start(t, a, "p", 1, 11)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/copy", "same "+long, channel.New)}})
+	if got, err := a.Get(ctx, r.url("/copy"), time.Time{}); err != nil || !got.Revisit || string(got.Body) != "same "+long {
+		t.Errorf("copy of what was moved: %.20q, %v", got.Body, err)
+	}
+	var w bytes.Buffer
+	if _, err := a.Export(ctx, &w, ExportOptions{Format: FormatJSON}); err != nil || strings.Count(w.String(), `"removed":true`) == 0 {
+		t.Errorf("export after retention: %v", err)
+	}
+}
+
+func TestRetainAgeAndFeed(t *testing.T) {
+	ctx := context.Background()
+	a, _ := aged(t, t.TempDir())
+	_, first, err := a.Changes(ctx, "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, _, err := a.Feed(ctx, "", MaxFeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := a.Retain(ctx, Retention{Age: 150 * time.Minute, Feed: 150 * time.Minute})
+	if err != nil || got.Captures != 4*8 {
+		t.Errorf("retain: %+v, %v", got, err)
+	}
+	if _, _, err := a.Changes(ctx, first, 10); !errors.Is(err, ErrTrimmed) {
+		t.Errorf("a cursor from before what is kept: %v", err)
+	}
+	if c, _, err := a.Changes(ctx, "", MaxFeed); err != nil || len(c) != 4 {
+		t.Errorf("%d changes are left, %v", len(c), err)
+	}
+	if e, _, err := a.Feed(ctx, "", MaxFeed); err != nil || len(e) != len(entries) {
+		t.Errorf("%d entries of %d that nobody acknowledged are left, %v", len(e), len(entries), err)
+	}
+	if err := a.Ack(ctx, entries[9].Cursor); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Retain(ctx, Retention{Feed: 150 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if e, _, err := a.Feed(ctx, entries[9].Cursor, MaxFeed); err != nil || len(e) != len(entries)-10 {
+		t.Errorf("%d entries after the acknowledged ones, want %d, %v", len(e), len(entries)-10, err)
+	}
+}
+
+// TestPurge takes a host down: it is in no file any more, the other is whole, and indexers are told.
+func TestPurge(t *testing.T) {
+	ctx := context.Background()
+	a, _ := aged(t, t.TempDir())
+	n, err := a.Purge(ctx, "http://site-1.example/")
+	if err != nil || n != 2 {
+		t.Fatalf("purge: %d, %v", n, err)
+	}
+	if _, err := a.Compact(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, a)
+	if _, err := a.Get(ctx, "http://site-1.example/x", time.Time{}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a page of the host: %v", err)
+	}
+	if got, err := a.Get(ctx, "http://site-2.example/same", time.Time{}); err != nil || string(got.Body) != "same "+long {
+		t.Errorf("a page of the other that was stored with the first: %.20q, %v", got.Body, err)
+	}
+	var w bytes.Buffer
+	if _, err := a.Export(ctx, &w, ExportOptions{Format: FormatWARC}); err != nil {
+		t.Fatal(err)
+	}
+	sc := scanBytes(t, w.String())
+	if changes := changesOf(t, a); !strings.HasSuffix(changes, "gone /same; gone /x") || sc != 1+2*11 {
+		t.Errorf("changes %s, %d records", changes, sc)
+	}
+	if k, err := a.Known(ctx, 1); err != nil || k.Pages != 0 {
+		t.Errorf("known: %+v, %v", k, err)
+	}
+}
+
+// TestRepair damages files in several ways: verify names it, repair forgets what cannot be read, the next crawl fetches it again.
+func TestRepair(t *testing.T) {
+	ctx := context.Background()
+	for name, damage := range map[string]func(path string) error{
+		"bytes in the middle": func(path string) error {
+			b, err := os.ReadFile(path)
+			if err == nil {
+				clear(b[len(b)/3 : len(b)/2])
+				err = os.WriteFile(path, b, 0o640)
+			}
+			return err
+		},
+		"cut mid-record": func(path string) error {
+			st, err := os.Stat(path)
+			if err == nil {
+				err = os.Truncate(path, st.Size()/2)
+			}
+			return err
+		},
+		"gone": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := aged(t, t.TempDir())
+			whole := clean(t, a)
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			files, err := filepath.Glob(a.path("warc", "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(files[0]); err != nil {
+				t.Fatal(err)
+			}
+			a = open(t, a.cfg)
+			v, err := a.Verify(ctx, nil)
+			if err != nil || v.Found == 0 {
+				t.Fatalf("verify of a damaged archive: %+v, %v", v.Problems, err)
+			}
+			got, err := a.Repair(ctx)
+			if err != nil || got.Captures == 0 {
+				t.Fatalf("repair: %+v, %v", got, err)
+			}
+			for range 2 {
+				v, err = a.Verify(ctx, nil)
+				if err != nil || v.Captures != whole.Captures-got.Captures {
+					t.Errorf("%d captures of %d, %d forgotten, %v", v.Captures, whole.Captures, got.Captures, err)
+				}
+				for _, p := range v.Problems {
+					if name != "bytes in the middle" || p.File == "index" {
+						t.Errorf("after the repair: %v", p)
+					}
+				}
+				if err := a.Close(); err != nil {
+					t.Fatal(err)
+				}
+				a = open(t, a.cfg)
+			}
+			r, _ := start(t, a, "p", 1, 11)
+			r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/same", "same "+long, channel.Changed)}, Report: r.report(channel.Updated)})
+			if c, err := a.Get(ctx, r.url("/same"), time.Time{}); err != nil || string(c.Body) != "same "+long {
+				t.Errorf("fetched again: %.20q, %v", c.Body, err)
+			}
+		})
+	}
+}
+
+// TestBackup backs up beside a crawl, restores elsewhere, and goes on there with the cursors of before.
+func TestBackup(t *testing.T) {
+	ctx := context.Background()
+	a, cl := aged(t, t.TempDir())
+	r, _ := start(t, a, "p", 1, 11)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/new", "new "+long, channel.New)}})
+	_, cursor, err := a.Changes(ctx, "", MaxFeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "backups", "one")
+	if err := a.Backup(ctx, to); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Backup(ctx, to); err == nil {
+		t.Error("a backup was overwritten")
+	}
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/lost", "lost "+long, channel.New)}})
+
+	dir := filepath.Join(t.TempDir(), "restored")
+	if err := Restore(ctx, to, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := Restore(ctx, to, dir); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("restored over something: %v", err)
+	}
+	cfg := testConfig(dir)
+	cfg.Clock = cl.Now
+	b := open(t, cfg)
+	clean(t, b)
+	if got, err := b.Get(ctx, r.url("/new"), time.Time{}); err != nil || string(got.Body) != "new "+long {
+		t.Errorf("page of before: %.20q, %v", got.Body, err)
+	}
+	if c, _, err := b.Changes(ctx, cursor, 10); err != nil || len(c) != 0 {
+		t.Errorf("changes after the cursor: %v, %v", c, err)
+	}
+	r.a = b
+	c := r.chunk(channel.ChunkBody{})
+	if got, err := b.Put(ctx, "p", c); err != nil || got.Seq != 11 {
+		t.Errorf("a chunk on a head that was lost: %+v, %v", got, err)
+	}
+	r.seq, r.head = 11, [32]byte{}
+	if got, err := b.Claim(ctx, "p", first(task(1, 11, cl.now.Add(time.Hour)))); err != nil || got.Resume.Seq != 11 {
+		t.Fatalf("claim: %+v, %v", got.Reply, err)
+	} else {
+		r.head = got.Resume.Head
+	}
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/lost", "lost "+long, channel.New)}})
+	if c, _, err := b.Changes(ctx, cursor, 10); err != nil || len(c) != 1 || !strings.HasSuffix(c[0].URL, "/lost") {
+		t.Errorf("changes after the cursor: %v, %v", c, err)
+	}
+	if err := os.Remove(filepath.Join(to, backupManifest)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Restore(ctx, to, filepath.Join(dir, "x")); !errors.Is(err, ErrNotBackup) {
+		t.Errorf("restored half a backup: %v", err)
+	}
+}
+
+func first(s channel.Signed, _ []byte) channel.Signed { return s }
+
+// TestRebuild breaks the database: opening says what to do, and rebuilding makes a new one from the files.
+func TestRebuild(t *testing.T) {
+	ctx := context.Background()
+	a, cl := aged(t, t.TempDir())
+	changes, cursor, err := a.Changes(ctx, "", MaxFeed)
+	if err != nil || len(changes) == 0 {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(a.path("state", "MANIFEST"), []byte("no manifest"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(ctx, a.cfg); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "repair --rebuild") {
+		t.Fatalf("opened a broken database: %v", err)
+	}
+	got, err := Rebuild(ctx, a.cfg)
+	if err != nil || got.Pages != 4 || got.Captures != 40 || got.Damaged != 0 {
+		t.Fatalf("rebuild: %+v, %v", got, err)
+	}
+	a = open(t, a.cfg)
+	clean(t, a)
+	if c, err := a.Get(ctx, "http://site-2.example/x", cl.now.Add(-5*time.Hour)); err != nil || string(c.Body) != version(2, 6) {
+		t.Errorf("a version of before: %.20q, %v", c.Body, err)
+	}
+	if _, _, err := a.Changes(ctx, cursor, 10); !errors.Is(err, ErrCursor) {
+		t.Errorf("a cursor of before: %v", err)
+	}
+	if got, want := changesOf(t, a), "created /same; created /x; created /same; created /x"; got != want {
+		t.Errorf("changes %q, want %q", got, want)
+	}
+	r, c := start(t, a, "p", 1, 40)
+	if c.Resume.Seq != 0 {
+		t.Errorf("resume %+v", c.Resume)
+	}
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/x", version(1, 40), channel.Changed), r.page("/same", "same "+long, channel.New)}, Report: r.report(channel.Updated)})
+	if got, want := changesOf(t, a), "created /same; created /x; created /same; created /x; changed /x"; got != want {
+		t.Errorf("changes %q, want %q", got, want)
+	}
+	if k, err := a.Known(ctx, 1); err != nil || k.Pages != 2 || len(k.Digests) != 2 {
+		t.Errorf("known: %+v, %v", k, err)
+	}
+	clean(t, a)
+}

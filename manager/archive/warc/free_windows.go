@@ -1,0 +1,16 @@
+package warc
+
+import "golang.org/x/sys/windows"
+
+// Free is how many bytes may still be written where a folder is.
+func (OS) Free(dir string) (int64, error) {
+	name, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, err
+	}
+	var free uint64
+	if err := windows.GetDiskFreeSpaceEx(name, &free, nil, nil); err != nil {
+		return 0, err
+	}
+	return int64(min(free, 1<<62)), nil
+}

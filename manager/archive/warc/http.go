@@ -1,0 +1,92 @@
+package warc
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxHTTPHeader bounds the HTTP header of a record.
+const MaxHTTPHeader = 64 << 10
+
+// origPrefix goes before the fields that told how the body was coded on the wire: it is stored decoded, and a reader that believed
+// them would decode it again.
+const origPrefix = "X-Archive-Orig-"
+
+// HTTPHeader makes the header of a response record from the one that was received (status line and fields): fields about the coding
+// and length of the body are renamed, its length is stated, and what is no HTTP header is replaced by one that says only the status.
+func HTTPHeader(received []byte, status, length int) []byte {
+	out := make([]byte, 0, len(received)+128)
+	line, rest, _ := bytes.Cut(received, []byte("\n"))
+	if line = bytes.TrimRight(line, "\r"); !isStatusLine(line, status) {
+		line, rest = fmt.Appendf(nil, "HTTP/1.1 %d", status), nil
+		line = append(line, ' ')
+	}
+	out = append(append(out, line...), "\r\n"...)
+	for len(rest) > 0 && len(out) < MaxHTTPHeader {
+		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		line = bytes.TrimRight(line, "\r")
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok || !isToken(name) || bytes.IndexByte(value, 0) >= 0 || bytes.IndexByte(value, '\r') >= 0 {
+			continue // folded lines and rubbish
+		}
+		switch strings.ToLower(string(name)) {
+		case "content-encoding", "transfer-encoding", "content-length":
+			out = append(out, origPrefix...)
+		}
+		out = append(append(out, line...), "\r\n"...)
+	}
+	out = append(out, "Content-Length: "...)
+	out = strconv.AppendInt(out, int64(length), 10)
+	return append(out, "\r\n\r\n"...)
+}
+
+// Relength states another length in a header that HTTPHeader made: it is the last field.
+func Relength(header []byte, status, length int) []byte {
+	n := bytes.LastIndex(bytes.TrimSuffix(header, []byte("\r\n\r\n")), []byte("\r\n"))
+	if n < 0 || !bytes.HasPrefix(header[n+2:], []byte("Content-Length: ")) {
+		return HTTPHeader(header, status, length)
+	}
+	out := append(make([]byte, 0, len(header)+8), header[:n]...)
+	out = append(out, "\r\nContent-Length: "...)
+	out = strconv.AppendInt(out, int64(length), 10)
+	return append(out, "\r\n\r\n"...)
+}
+
+// Field finds a field of an HTTP header, without regard to case; empty: none.
+func Field(header []byte, name string) string {
+	for len(header) > 0 {
+		var line []byte
+		line, header, _ = bytes.Cut(header, []byte("\n"))
+		n, v, ok := bytes.Cut(line, []byte(":"))
+		if ok && len(n) == len(name) && strings.EqualFold(string(n), name) {
+			return string(bytes.TrimSpace(v))
+		}
+	}
+	return ""
+}
+
+// isStatusLine tells whether line is "HTTP/x.y STATUS...".
+func isStatusLine(line []byte, status int) bool {
+	v, rest, ok := bytes.Cut(line, []byte(" "))
+	if !ok || !bytes.HasPrefix(v, []byte("HTTP/")) || len(v) > 8 || len(line) > 512 {
+		return false
+	}
+	code, _, _ := bytes.Cut(rest, []byte(" "))
+	for _, c := range line {
+		if c < ' ' {
+			return false
+		}
+	}
+	return string(code) == strconv.Itoa(status)
+}
+
+func isToken(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte("()<>@,;:\\\"/[]?={}", c) >= 0 {
+			return false
+		}
+	}
+	return len(b) > 0
+}

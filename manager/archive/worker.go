@@ -1,0 +1,170 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/klauspost/compress/zstd"
+
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/text"
+	"shoal/manager/archive/warc"
+)
+
+// Bounds of one step of the worker that extracts text.
+const (
+	textBatch = 128              // changes
+	textPause = time.Second / 2  // between steps, so that many changes share one sync
+	textRetry = 10 * time.Second // after a failure
+	textYield = 9
+)
+
+// textWorker names the progress of text extraction.
+const textWorker = "text"
+
+// keepExtracting extracts the main text of what the page feed tells, as far behind as it must be.
+func (a *Archive) keepExtracting(ctx context.Context) {
+	if a.cfg.NoText {
+		return
+	}
+	for ctx.Err() == nil {
+		more := a.Notify()
+		n, err := a.ExtractText(ctx)
+		wait := textPause
+		if err != nil && ctx.Err() == nil {
+			a.log.Error("text extraction failed, will try again", "err", err)
+			wait = textRetry
+		}
+		if n == 0 && err == nil {
+			select {
+			case <-more:
+			case <-ctx.Done():
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ExtractText does one step of text extraction and tells how many changes it saw. Run calls it; one at a time.
+func (a *Archive) ExtractText(ctx context.Context) (int, error) {
+	var done pb.Progress
+	key := append([]byte{keyWorker}, textWorker...)
+	if err := a.db.View(func(txn *badger.Txn) error { _, err := get(txn, key, &done); return err }); err != nil {
+		return 0, err
+	}
+	changes, next, err := a.Changes(ctx, a.cursor(keyChanges, done.Seq), textBatch)
+	if err != nil || len(changes) == 0 {
+		if err == nil {
+			a.stats.textedTo(done.Events, time.Time{})
+		}
+		return 0, err
+	}
+	a.stats.textedTo(done.Events, changes[0].When)
+	var out []kv
+	for _, c := range changes {
+		begun := time.Now()
+		add, err := a.extract(c)
+		if err != nil {
+			return 0, err
+		}
+		out = append(out, add...)
+		if err := a.yield(ctx, begun); err != nil {
+			return 0, err
+		}
+	}
+	if done.Seq, err = a.position(keyChanges, next); err != nil {
+		return 0, err
+	}
+	done.Events += uint64(len(changes))
+	v, err := encode(&done)
+	if err != nil {
+		return 0, err
+	}
+	out = append(out, kv{key, v})
+	if err := a.commit(&job{changes: func(uint32, uint64) ([]kv, error) { return out, nil }}); err != nil {
+		return 0, err
+	}
+	a.stats.textedTo(done.Events, time.Time{})
+	return len(changes), nil
+}
+
+// yield leaves the processor to chunks while there are any: what took t is followed by a rest of textYield times that.
+func (a *Archive) yield(ctx context.Context, begun time.Time) error {
+	if a.stats.busy(time.Second) {
+		select {
+		case <-time.After(textYield * time.Since(begun)):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// extract makes the stored text of a changed page; nothing if there is one, or nothing to read.
+func (a *Archive) extract(c Change) ([]kv, error) {
+	if c.Event == Gone || !text.Readable(c.Mime) {
+		return nil, nil
+	}
+	content, err := a.Content(c)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, warc.ErrMalformed) {
+		return nil, nil // it was removed since, or is damaged: verify tells
+	}
+	if err != nil || content.Text != nil {
+		return nil, err
+	}
+	m := &pb.Text{}
+	t, err := text.Extract(c.URL, content.ContentType(), content.Body)
+	if err != nil {
+		m.None = true
+	} else {
+		m.Title, m.Lang, m.Body = t.Title, t.Lang, packText(t.Body)
+	}
+	v, err := encode(m)
+	if err != nil {
+		return nil, err
+	}
+	return []kv{{keyOfText(content.sha[:]), v}}, nil
+}
+
+// storedText finds the text of a payload; nil: not extracted yet.
+func storedText(txn *badger.Txn, sha []byte) (*text.Text, error) {
+	if len(sha) < 16 {
+		return nil, nil
+	}
+	var m pb.Text
+	ok, err := get(txn, keyOfText(sha), &m)
+	if err != nil || !ok {
+		return nil, err
+	}
+	body, err := unpackText(m.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: text: %w", errValue, err)
+	}
+	return &text.Text{Title: m.Title, Lang: m.Lang, Body: body}, nil
+}
+
+func packText(s string) []byte {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil // the options are right
+	}
+	return e.EncodeAll([]byte(s), nil)
+}
+
+func unpackText(b []byte) (string, error) {
+	if len(b) == 0 {
+		return "", nil
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4*text.MaxOut))
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	out, err := d.DecodeAll(b, nil)
+	return string(out), err
+}

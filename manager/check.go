@@ -1,0 +1,82 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Finding is one thing that was checked.
+type Finding struct {
+	Level string `json:"level"` // ok, warning or error
+	What  string `json:"what"`
+	Mend  string `json:"mend,omitempty"` // what to do
+}
+
+// The levels of a Finding.
+const (
+	OK      = "ok"
+	Warning = "warning"
+	Error   = "error"
+)
+
+const (
+	lagWarn  = 10 * time.Minute // text extraction behind that much
+	aliveFor = 5 * time.Second  // the loop must answer within
+)
+
+// Check tells what is wrong with what the manager does. It may be called by any goroutine.
+func (m *Manager) Check(ctx context.Context) []Finding {
+	var out []Finding
+	o := m.Overview()
+	for _, n := range o.Notices {
+		level := Warning
+		if slices.Contains(o.Blocking, n) {
+			level = Error
+		}
+		out = append(out, Finding{level, n, ""})
+	}
+	if err := m.Alive(ctx); err != nil {
+		out = append(out, Finding{Error, "The manager's loop does not answer.", "Look into its log; restart it if this lasts."})
+	}
+	switch {
+	case o.Channels == 0:
+		out = append(out, Finding{Warning, "There are no channels.", "Add some: shoal channel add https://example.org/"})
+	case o.Peers == 0:
+		out = append(out, Finding{Warning, "No peer has joined: nothing is crawled.", "Give volunteers the join string: shoal peer invite"})
+	default:
+		out = append(out, Finding{OK, fmt.Sprintf("%d channels, %d peers, %d tasks out", o.Channels, o.Peers, o.Out), ""})
+	}
+	a := m.cfg.Archive.Stats()
+	switch {
+	case a.Failures > 0:
+		out = append(out, Finding{Error, fmt.Sprintf("The archive failed to write %d times since its start.", a.Failures), "Look at the disk and into the log; then shoal archive verify."})
+	case a.TextDelay > lagWarn:
+		out = append(out, Finding{Warning, fmt.Sprintf("Text extraction is %s behind (%d pages).", a.TextDelay.Round(time.Second), a.TextLag), "It catches up by itself when less is crawled; a faster processor helps."})
+	default:
+		out = append(out, Finding{OK, fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), ""})
+	}
+	return out
+}
+
+// Alive tells whether the loop answers.
+func (m *Manager) Alive(ctx context.Context) error {
+	if !m.running.Load() {
+		return ErrStopped
+	}
+	ctx, cancel := context.WithTimeout(ctx, aliveFor)
+	defer cancel()
+	return m.do(ctx, func(time.Time) {})
+}
+
+// Ready tells whether tasks are handed out; the error says why not.
+func (m *Manager) Ready(ctx context.Context) error {
+	if err := m.Alive(ctx); err != nil {
+		return err
+	}
+	if n := m.Overview().Blocking; len(n) > 0 {
+		return fmt.Errorf("manager: %s", slices.Sorted(slices.Values(n))[0])
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/manager/archive"
+	"shoal/manager/lease"
+	"shoal/overlay"
+	"shoal/recrawl"
+)
+
+// Archive is what the manager needs of an archive, in its own process or elsewhere.
+type Archive interface {
+	// Known is what a task carries of the stored copy: digests, validators, known inter-site URLs.
+	Known(ctx context.Context, id channel.ID) (archive.Known, error)
+	// Deposit leaves a task's body where its claim will fetch it. An *archive.FencedError says which generations are used up.
+	Deposit(ctx context.Context, s channel.Signed, body []byte) error
+	// Feed reads at most n entries behind the cursor; none at once when there are none.
+	Feed(ctx context.Context, cursor string, n int) (entries []archive.Entry, next string, err error)
+	// Notify returns a channel that is closed when the feed grows.
+	Notify() <-chan struct{}
+	// Stats is for people.
+	Stats() archive.Stats
+}
+
+// Swarm is what the manager needs of the overlay.
+type Swarm interface {
+	// Place finds a near peer that takes the task. overlay.ErrRefused says that for certain none has.
+	Place(ctx context.Context, s channel.Signed, h channel.Header, r coords.HostRecord) (overlay.Placed, error)
+	// Probe has up to n peers measure the round-trip time to a host.
+	Probe(ctx context.Context, host string, n int) ([]coords.Sample, error)
+	// Peers are the members that the manager knows of.
+	Peers() []overlay.PeerRecord
+	// Coord is where the manager itself is.
+	Coord() coords.Coord
+}
+
+// Config of a Manager.
+type Config struct {
+	Store   Store
+	Archive Archive
+	Swarm   Swarm
+	Sign    func(channel.Header) (channel.Signed, error)
+	Network [32]byte
+	// ArchiveID is the peer id of the archive that tasks name.
+	ArchiveID string
+
+	// Strategy and its parameters; the names are recrawl.Names(). Default fixed.
+	Strategy string
+	Params   recrawl.Params
+	// KeptStrategy has the strategy that an operator chose while the manager ran come before Strategy.
+	KeptStrategy bool
+	// NewShare is the share of room that channels never crawled get while others wait too, in [0, 1). Zero: the strategy's order alone.
+	NewShare float64
+	// Discover says what becomes of the URLs of other sites that crawls find. Default listed.
+	Discover Discover
+	// DiscoverMost bounds the channels that discovery adds, ever. Default 10,000.
+	DiscoverMost int
+	Options      recrawl.Options
+	// Tick is the length of a scheduler tick. Default one minute; a second in the pond.
+	Tick  time.Duration
+	Terms lease.Terms
+
+	// Gap is the politeness wait that a task asks for at least. Default 1 s.
+	Gap time.Duration
+	// FirstBudget is the page budget of a channel's first task; it grows fourfold while a crawl ends with URLs left, up to MaxBudget.
+	// Defaults 64 and 25,000.
+	FirstBudget, MaxBudget int
+	// MaxOut bounds the tasks out at once. Zero: what the threads and a fifth of the queues of the known peers hold.
+	MaxOut int
+	// Placers is how many tasks are built and offered at a time. Default 32.
+	Placers int
+	// Vantages is how many peers measure a host that was never measured. Default 8; zero: none, so that the first task lands anywhere.
+	Vantages int
+	// MinPeers is how many peers must be known before the first task is handed out, unless MinPeersWait has passed. Defaults 1 and 30 s.
+	MinPeers     int
+	MinPeersWait time.Duration
+	// Contact is the URL that Web hosts find in the User-Agent.
+	Contact string
+
+	Now func() time.Time
+	Log *slog.Logger
+	// Until, if set, is when the manager will be stopped: nothing is handed out that would not end before.
+	Until time.Time
+	// Data is the folder that people are told of.
+	Data string
+
+	// Disk, if set, says why nothing new should be written: no room, or no permission. It is called now and then, and must be quick.
+	Disk func() error
+	// OnPlaced, if set, is told of every task that a peer accepted. It must not block.
+	OnPlaced func(host string, p overlay.Placed)
+}
+
+// Default gives the configuration of a manager that crawls the Web; Store, Archive, Swarm, Sign and Contact are the caller's.
+func Default() Config {
+	return Config{
+		Strategy: "fixed", Discover: DiscoverListed, DiscoverMost: 10_000, Options: recrawl.DefaultOptions(), Tick: time.Minute, Terms: lease.Default(), Gap: time.Second,
+		FirstBudget: 64, MaxBudget: 25_000, Placers: 32, Vantages: 8, MinPeers: 1, MinPeersWait: 30 * time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// ErrConfig says that a Config cannot be used.
+var ErrConfig = errors.New("manager: bad configuration")
+
+// Validate names the first bad field.
+func (c Config) Validate() error {
+	switch {
+	case c.Store == nil || c.Archive == nil || c.Swarm == nil || c.Sign == nil:
+		return fmt.Errorf("%w: store, archive, swarm and signer are all needed", ErrConfig)
+	case c.Tick <= 0:
+		return fmt.Errorf("%w: a tick of %v, must be positive", ErrConfig, c.Tick)
+	case c.Gap < 0:
+		return fmt.Errorf("%w: a gap of %v is negative", ErrConfig, c.Gap)
+	case c.FirstBudget < 1 || c.MaxBudget < c.FirstBudget:
+		return fmt.Errorf("%w: page budgets %d to %d: want at least 1, and growing", ErrConfig, c.FirstBudget, c.MaxBudget)
+	case c.Placers < 1 || c.MaxOut < 0 || c.Vantages < 0:
+		return fmt.Errorf("%w: %d placers, %d out, %d vantages: want positive ones", ErrConfig, c.Placers, c.MaxOut, c.Vantages)
+	case !(c.NewShare >= 0 && c.NewShare < 1):
+		return fmt.Errorf("%w: new channels get %v of the room: want at least 0 and less than 1", ErrConfig, c.NewShare)
+	case c.Now == nil || c.Log == nil:
+		return fmt.Errorf("%w: clock and log are needed", ErrConfig)
+	}
+	if err := c.Discover.validate(); err != nil {
+		return err
+	}
+	if err := c.Terms.Validate(); err != nil {
+		return err
+	}
+	return c.Options.Validate()
+}

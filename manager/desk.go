@@ -1,0 +1,461 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/lease"
+	"shoal/manager/web"
+	"shoal/recrawl"
+)
+
+// ErrStopped is returned for what only a running manager can do.
+var ErrStopped = errors.New("manager: not running")
+
+// Desk is where an operator changes channels and hosts, at a running manager or at a stopped one's database: what is written is the same,
+// and a running one is told. Its methods may be called by several goroutines.
+type Desk struct {
+	store Store
+	epoch channel.Epoch
+	now   func() time.Time
+	m     *Manager // nil: stopped
+	files Takedown // nil: no archive at hand
+}
+
+// Takedown is what a purge needs of the archive.
+type Takedown interface {
+	// Purge removes everything that begins with a URL, and says so in the feed.
+	Purge(ctx context.Context, rawURL string) (pages int, err error)
+	// Revoke ends all tasks of a channel: nothing that their peers still send is stored.
+	Revoke(ctx context.Context, id channel.ID) error
+}
+
+// OpenDesk works on the database of a stopped manager. files may be nil: then nothing can be purged.
+func OpenDesk(ctx context.Context, store Store, files Takedown) (*Desk, error) {
+	e, err := store.Take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("take the channels over: %w", err)
+	}
+	return &Desk{store: store, epoch: e, now: time.Now, files: files}, nil
+}
+
+// Desk is the operator's desk at this manager.
+func (m *Manager) Desk() *Desk {
+	files, _ := m.cfg.Archive.(Takedown)
+	return &Desk{store: m.cfg.Store, epoch: m.epoch, now: m.cfg.Now, m: m, files: files}
+}
+
+// Running tells whether a manager is behind the desk.
+func (d *Desk) Running() bool { return d.m != nil }
+
+// onLoop runs f where the loop's state may be touched.
+func (m *Manager) onLoop(ctx context.Context, f func(now time.Time)) error {
+	if !m.running.Load() {
+		f(m.cfg.Now())
+		return nil
+	}
+	return m.do(ctx, f)
+}
+
+const adoptBatch = 2000 // channels that the loop takes in between two looks at the calendar
+
+// Import adds any number of channels, all or none.
+func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (channel.Imported, error) {
+	out, err := d.store.Import(ctx, d.epoch, lines)
+	if err != nil || d.m == nil || out.Added == 0 {
+		return out, err
+	}
+	return out, d.m.adopt(ctx, out.First, out.Last)
+}
+
+// adopt takes channels of the database in that the loop does not have yet.
+func (m *Manager) adopt(ctx context.Context, first, last channel.ID) error {
+	batch := make([]channel.Hot, 0, adoptBatch)
+	flush := func() error {
+		var failed error
+		err := m.onLoop(ctx, func(now time.Time) {
+			for _, h := range batch {
+				if _, known := m.slot(h.ID); !known {
+					failed = errors.Join(failed, m.add(now, h))
+				}
+			}
+		})
+		batch = batch[:0]
+		return errors.Join(err, failed)
+	}
+	err := m.cfg.Store.Scan(ctx, first, last, func(h channel.Hot) error {
+		h.Lease, h.Facts = slices.Clone(h.Lease), slices.Clone(h.Facts)
+		if batch = append(batch, h); len(batch) < adoptBatch {
+			return nil
+		}
+		return flush()
+	})
+	return errors.Join(err, flush())
+}
+
+// Channel reads one channel.
+func (d *Desk) Channel(ctx context.Context, id channel.ID) (channel.Channel, error) {
+	return d.store.Channel(ctx, id)
+}
+
+const listBatch = 500 // channels read at a time
+
+// Each calls f for the channels whose host, with or without scheme, holds the query, in the order of their ids, until it returns an error.
+func (d *Desk) Each(ctx context.Context, query string, f func(*channel.Channel) error) error {
+	after := channel.ID(0)
+	for {
+		chs, err := d.store.List(ctx, after, listBatch)
+		if err != nil || len(chs) == 0 {
+			return err
+		}
+		for i := range chs {
+			after = chs[i].ID
+			if chs[i].State == channel.Removed || !strings.Contains(chs[i].Scope.Host, query) {
+				continue
+			}
+			if err := f(&chs[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Rows lists channels as Manager.Channels does.
+func (d *Desk) Rows(ctx context.Context, query string, from, n int) (rows []web.Row, total int, err error) {
+	if d.m != nil && d.m.running.Load() {
+		rows, total = d.m.Channels(query, from, n)
+		return rows, total, nil
+	}
+	err = d.Each(ctx, query, func(ch *channel.Channel) error {
+		if total >= from && len(rows) < n {
+			rows = append(rows, stoppedRow(ch))
+		}
+		total++
+		return nil
+	})
+	return rows, total, err
+}
+
+// stoppedRow is what the database alone tells of a channel.
+func stoppedRow(ch *channel.Channel) web.Row {
+	l := &ch.Learnt
+	r := web.Row{ID: ch.ID, Host: ch.Scope.Host, Scope: scopeWords(ch.Scope), State: stateWord(ch.State), Reason: ch.Reason,
+		Pages: l.Pages, Visits: l.Visits, Changes: l.Changes, Updated: l.Updated, Out: l.Out, Error: l.LastError}
+	if l.LastOutcome != 0 {
+		r.Last = outcomeWord(l.LastOutcome)
+	}
+	return r
+}
+
+func stateWord(s channel.State) string {
+	switch s {
+	case channel.Paused:
+		return "paused"
+	case channel.Marked:
+		return "given up"
+	case channel.Removed:
+		return "removed"
+	}
+	return "active"
+}
+
+// Row is one channel with what happened to it since the manager started.
+func (d *Desk) Row(ctx context.Context, id channel.ID) (web.Row, []web.Event, error) {
+	if d.m != nil && d.m.running.Load() {
+		if r, ev, ok := d.m.Channel(id); ok {
+			return r, ev, nil
+		}
+		return web.Row{}, nil, fmt.Errorf("%w: %d", channel.ErrUnknown, id)
+	}
+	ch, err := d.store.Channel(ctx, id)
+	if err != nil {
+		return web.Row{}, nil, err
+	}
+	return stoppedRow(&ch), nil, nil
+}
+
+// Edit changes scope, seeds, settings and state of a channel; an error of change leaves it as it was.
+func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Channel) error) (channel.Channel, error) {
+	var refused error
+	var after channel.Channel
+	err := d.store.Update(ctx, d.epoch, id, func(ch *channel.Channel) {
+		old := *ch
+		if refused = change(ch); refused != nil {
+			*ch = old
+		}
+		after = *ch
+	})
+	if err = errors.Join(refused, err); err != nil || d.m == nil {
+		return after, err
+	}
+	return after, d.m.onLoop(ctx, func(now time.Time) {
+		s, ok := d.m.slot(id)
+		if !ok {
+			return
+		}
+		if after.State == channel.Active {
+			d.m.places[s].issue.Unmark()
+		}
+		d.m.sched.Edit(s, func(f *recrawl.Facts) {
+			f.Weight = after.Settings.Weight
+			f.Flags &^= recrawl.Paused | recrawl.Pinned
+			if after.State != channel.Active {
+				f.Flags |= recrawl.Paused
+			}
+			if after.Settings.Group > 0 {
+				f.Group, f.Flags = uint8(after.Settings.Group-1), f.Flags|recrawl.Pinned
+			}
+		})
+		d.m.event(s, now, d.m.places[s].issue.Gen, "edited", "", "by an operator")
+	})
+}
+
+// Pause stops handing a channel out, or goes on with it.
+func (d *Desk) Pause(ctx context.Context, id channel.ID, paused bool) error {
+	if d.m != nil {
+		if err := d.m.Pause(ctx, id, paused); err != nil {
+			return err
+		}
+	}
+	return d.store.Update(ctx, d.epoch, id, func(ch *channel.Channel) {
+		ch.State, ch.Reason = channel.Active, ""
+		if paused {
+			ch.State = channel.Paused
+		}
+	})
+}
+
+// CrawlNow has a channel crawled as soon as there is room.
+func (d *Desk) CrawlNow(ctx context.Context, id channel.ID) error {
+	if d.m == nil {
+		return fmt.Errorf("%w: a channel is crawled now only by a running manager; start it with `shoal manager`", ErrStopped)
+	}
+	return d.m.CrawlNow(ctx, id)
+}
+
+// Remove forgets a channel. What is out of it comes to nothing; pages stay in the archive. Its host is left alone until the task that is
+// out, if any, must have ended.
+func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
+	if d.m == nil {
+		return d.store.Remove(ctx, d.epoch, id)
+	}
+	if _, err := d.store.Channel(ctx, id); err != nil {
+		return err
+	}
+	if err := d.m.onLoop(ctx, func(now time.Time) { d.m.forget(now, id) }); err != nil {
+		return err
+	}
+	return d.store.Remove(ctx, d.epoch, id)
+}
+
+// forget takes a channel out of all that the loop holds.
+func (m *Manager) forget(now time.Time, id channel.ID) {
+	s, ok := m.slot(id)
+	if !ok {
+		return
+	}
+	p := m.places[s]
+	if h := &m.hosts[p.host]; h.out == id || p.issue.Out() {
+		h.out = 0
+		until := now.Add(m.cfg.Terms.Term)
+		if at := p.issue.Deadline(); at.After(until) {
+			until = at
+		}
+		if p.issue.Phase != lease.Idle && until.After(h.next) {
+			h.next = until
+			m.hostRecord(p.host).NextVisit = until
+		}
+	}
+	if h := &m.hosts[p.host]; h.first == id {
+		h.first = 0
+		for i := range m.places {
+			if q := &m.places[i]; q.host == p.host && q.id != id && q.id != 0 {
+				h.first = q.id
+				break
+			}
+		}
+	}
+	if f, out := m.flights[s]; out {
+		m.carried(f, "")
+		delete(m.flights, s)
+	}
+	if m.pending != nil {
+		delete(m.pending.slots, s)
+		delete(m.pending.crawled, s)
+	}
+	delete(m.near.asked, s)
+	delete(m.dirty, s)
+	delete(m.states, s)
+	delete(m.events, id)
+	if m.sched.Facts(s).Updated > 0 {
+		m.visited--
+	}
+	m.sched.Remove(s)
+	m.places[s] = place{}
+	m.slots[id] = noSlot
+}
+
+// HostRow is what an operator sees of a Web host.
+type HostRow struct {
+	Name       string        `json:"name"`
+	Blocked    string        `json:"blocked,omitempty"` // why
+	NextVisit  time.Time     `json:"next_visit"`
+	CrawlDelay time.Duration `json:"crawl_delay_ns"`
+}
+
+// Hosts lists hosts of which anything is known and whose name holds the query; blocked ones only, if asked.
+func (d *Desk) Hosts(ctx context.Context, query string, blocked bool, n int) ([]HostRow, error) {
+	rows := []HostRow{}
+	err := d.store.ScanHosts(ctx, func(h channel.Host) error {
+		if len(rows) < n && strings.Contains(h.Name, query) && (!blocked || h.Blocked != "") {
+			rows = append(rows, HostRow{h.Name, h.Blocked, h.NextVisit, h.CrawlDelay})
+		}
+		return nil
+	})
+	return rows, err
+}
+
+// ErrHost is returned for what is not the name of a Web host.
+var ErrHost = errors.New("manager: no Web host")
+
+// hostNames are the names under which a host may be known, of what an operator writes: example.org means http and https.
+func hostNames(raw string) ([]string, error) {
+	raw = strings.TrimSpace(raw)
+	tries := []string{raw}
+	if !strings.Contains(raw, "://") {
+		tries = []string{"https://" + raw, "http://" + raw}
+	}
+	var names []string
+	for _, t := range tries {
+		u, err := channel.Canonical(t)
+		if err != nil || raw == "" {
+			return nil, fmt.Errorf("%w: %q: write example.org or https://example.org", ErrHost, raw)
+		}
+		names = append(names, channel.Origin(u))
+	}
+	return names, nil
+}
+
+// Block has nothing crawled on a host any more, whatever its channels; an empty reason lifts it. What is out runs to its end.
+func (d *Desk) Block(ctx context.Context, host, why string) error {
+	names, err := hostNames(host)
+	if err != nil {
+		return err
+	}
+	if len(why) > channel.MaxText {
+		why = strings.ToValidUTF8(why[:channel.MaxText], "")
+	}
+	for _, name := range names {
+		if err := d.store.UpdateHost(ctx, d.epoch, name, func(h *channel.Host) { h.Blocked = why }); err != nil {
+			return err
+		}
+		if d.m == nil {
+			continue
+		}
+		if err := d.m.onLoop(ctx, func(time.Time) {
+			i := d.m.host(name)
+			d.m.hosts[i].blocked = why
+			if r, ok := d.m.records[i]; ok {
+				r.Blocked = why
+			}
+			if why == "" {
+				d.m.sched.Rerank() // those that were put off come up again
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Purged tells what a takedown has removed.
+type Purged struct {
+	Host     string `json:"host"`
+	Channels int    `json:"channels"`
+	Pages    int    `json:"pages"`
+	Links    int    `json:"links"` // of the host among what other sites' crawls found
+}
+
+// Purge takes a host down: it is blocked, its channels are removed, what peers have of it comes to nothing at their next word with the
+// archive, its pages leave the archive, and the feed says that they are gone.
+func (d *Desk) Purge(ctx context.Context, host, why string) (Purged, error) {
+	out := Purged{Host: host}
+	names, err := hostNames(host)
+	if err != nil {
+		return out, err
+	}
+	if d.files == nil {
+		return out, fmt.Errorf("purge %s: no archive at hand: %w", host, ErrStopped)
+	}
+	if why == "" {
+		why = "taken down"
+	}
+	if err := d.Block(ctx, host, why); err != nil {
+		return out, err
+	}
+	for _, name := range names {
+		ids, err := d.channelsOf(ctx, name)
+		if err != nil {
+			return out, err
+		}
+		for _, id := range ids {
+			if err := d.files.Revoke(ctx, id); err != nil {
+				return out, fmt.Errorf("call back the task of channel %d: %w", id, err)
+			}
+			if err := d.Remove(ctx, id); err != nil {
+				return out, err
+			}
+			out.Channels++
+		}
+		pages, err := d.files.Purge(ctx, name+"/")
+		out.Pages += pages
+		if err != nil {
+			return out, err
+		}
+		n, err := d.dropLinks(ctx, name)
+		out.Links += n
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (d *Desk) channelsOf(ctx context.Context, host string) (ids []channel.ID, err error) {
+	_, name, _ := strings.Cut(host, "://")
+	after := ""
+	for {
+		chs, next, err := d.store.Search(ctx, name, after, listBatch)
+		if err != nil {
+			return nil, err
+		}
+		for i := range chs {
+			if chs[i].Scope.Host == host {
+				ids = append(ids, chs[i].ID)
+			}
+		}
+		if next == "" || len(chs) == 0 {
+			return ids, nil
+		}
+		after = next
+	}
+}
+
+// dropLinks forgets a host that crawls have found.
+func (d *Desk) dropLinks(ctx context.Context, host string) (int, error) {
+	before, err := d.store.CountCandidates(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.store.DropCandidates(ctx, d.epoch, []string{host}); err != nil {
+		return 0, err
+	}
+	after, err := d.store.CountCandidates(ctx)
+	return max(before-after, 0), err
+}

@@ -1,0 +1,156 @@
+package manager_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/listing"
+	"shoal/manager"
+	"shoal/recrawl"
+)
+
+func imported(t *testing.T, d *manager.Desk, urls ...string) channel.Imported {
+	t.Helper()
+	lines, err := listing.Read(strings.NewReader(strings.Join(urls, "\n")), listing.List, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := d.Import(t.Context(), lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What an operator changes at a running manager holds at once, and after a restart.
+func TestDeskWhileRunning(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, nil)
+	d := b.m.Desk()
+	in := imported(t, d, "https://a.example/", "https://b.example/", "https://c.example/")
+	if in.Added != 3 {
+		t.Fatalf("imported %+v", in)
+	}
+	until(t, "updates of all", func() bool { return b.m.Overview().Updates >= 6 && b.m.Overview().Never == 0 })
+
+	if err := d.Remove(t.Context(), in.First); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Remove(t.Context(), in.First); !errors.Is(err, channel.ErrUnknown) {
+		t.Errorf("removed twice: %v", err)
+	}
+	next := imported(t, d, "https://d.example/") // takes the slot
+	until(t, "an update of the new one", func() bool { r, _, ok := b.m.Channel(next.First); return ok && r.Visits > 0 })
+
+	second := in.First + 1
+	if _, err := d.Edit(t.Context(), second, func(ch *channel.Channel) error { ch.Settings.Weight, ch.Settings.Group = 3, 1; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Block(t.Context(), "c.example", "asked to"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Block(t.Context(), "not a host/", "x"); !errors.Is(err, manager.ErrHost) {
+		t.Errorf("a host that is none: %v", err)
+	}
+	third := in.First + 2
+	until(t, "the block to show", func() bool {
+		r, _, _ := b.m.Channel(third)
+		return r.State == "blocked" && r.Reason == "asked to" && !r.Out
+	})
+	r, _, _ := b.m.Channel(third)
+	visits := r.Visits
+	until(t, "others' updates", func() bool { r, _, _ := b.m.Channel(second); return r.Visits > visits+4 })
+	if r, _, _ := b.m.Channel(third); r.Visits > visits {
+		t.Errorf("a blocked host was visited %d times more", r.Visits-visits)
+	}
+	if err := d.Block(t.Context(), "c.example", ""); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "visits after the block was lifted", func() bool { r, _, _ := b.m.Channel(third); return r.Visits > visits })
+	p, err := d.Purge(t.Context(), "https://c.example", "")
+	if err != nil || p.Channels != 1 || p.Pages == 0 {
+		t.Errorf("purged %+v, %v", p, err)
+	}
+	if o := b.m.Overview(); o.Channels > 3 {
+		until(t, "the purged channel to go", func() bool { return b.m.Overview().Channels == 2 })
+	}
+	b.swarm.mu.Lock()
+	if b.swarm.overlap > 0 {
+		t.Errorf("%d tasks ran on a host beside another", b.swarm.overlap)
+	}
+	b.swarm.mu.Unlock()
+	b.stop()
+
+	b = open(t, dir, nil)
+	if o := b.m.Overview(); o.Channels != 2 {
+		t.Errorf("after a restart there are %d channels, want 2", o.Channels)
+	}
+	ch, err := b.m.Desk().Channel(t.Context(), second)
+	if err != nil || ch.Settings.Weight != 3 {
+		t.Errorf("after a restart: %+v, %v", ch.Settings, err)
+	}
+	hosts, err := b.m.Desk().Hosts(t.Context(), "c.example", true, 10)
+	if err != nil || len(hosts) != 1 || hosts[0].Blocked != "taken down" {
+		t.Errorf("blocked hosts after a restart: %+v, %v", hosts, err)
+	}
+}
+
+func TestStrategyIsKeptAndTried(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, func(c *manager.Config, _ *swarm) { c.KeptStrategy = true })
+	b.add(t, "https://a.example", "https://b.example")
+	until(t, "updates", func() bool { return b.m.Overview().Updates >= 4 })
+	before := b.m.Overview().Strategy
+	trial, err := b.m.TryStrategy(t.Context(), manager.StrategyChoice{Name: "price"})
+	if err != nil || trial.Then.Strategy != "price" || trial.Now.Strategy != before || trial.Now.Tasks == 0 || trial.Then.Tasks == 0 {
+		t.Errorf("tried: %+v, %v", trial, err)
+	}
+	if got := b.m.Overview().Strategy; got != before {
+		t.Errorf("a trial changed the strategy to %s", got)
+	}
+	if err := b.m.UseStrategy(t.Context(), manager.StrategyChoice{Name: "nonsense"}); !errors.Is(err, recrawl.ErrUnknown) {
+		t.Errorf("nonsense: %v", err)
+	}
+	want := manager.StrategyChoice{Name: "iir", Params: recrawl.Params{Delta: .4}}
+	if err := b.m.UseStrategy(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	b = open(t, dir, func(c *manager.Config, _ *swarm) { c.KeptStrategy = true })
+	if got, err := b.m.Strategy(t.Context()); err != nil || got.StrategyChoice != want || !slices.Contains(got.Names, "iir") {
+		t.Errorf("after a restart: %+v, %v", got, err)
+	}
+}
+
+// A disk that is full stops new tasks, and is told; once there is room it goes on.
+func TestDiskFull(t *testing.T) {
+	full := make(chan bool, 1)
+	full <- true
+	state := func() bool { v := <-full; full <- v; return v }
+	b := open(t, t.TempDir(), func(c *manager.Config, _ *swarm) {
+		c.Disk = func() error {
+			if state() {
+				return errors.New("no room")
+			}
+			return nil
+		}
+	})
+	b.add(t, "https://a.example")
+	until(t, "the notice", func() bool { return strings.Contains(strings.Join(b.m.Overview().Blocking, ""), "no room") })
+	if err := b.m.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("ready: %v", err)
+	}
+	if n := b.m.Overview().Submitted; n > 0 {
+		t.Errorf("%d tasks were handed out", n)
+	}
+	<-full
+	full <- false
+	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 && len(b.m.Overview().Blocking) == 0 })
+	if err := b.m.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,147 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+
+	"shoal/channel"
+)
+
+// Discover says what becomes of the URLs of other sites that crawls find.
+type Discover string
+
+// The four choices.
+const (
+	DiscoverOff    Discover = "off"    // nothing is kept
+	DiscoverListed Discover = "listed" // listed channels get those that point to them; other hosts are noted, to be looked at and added by hand
+	DiscoverHost   Discover = "host"   // further hosts of listed sites become channels, as news.example.org beside example.org
+	DiscoverAny    Discover = "any"    // any host becomes a channel
+)
+
+// Limits of discovery.
+const (
+	admitMost    = 32               // channels admitted at a time
+	admitLook    = 512              // candidates looked at, the ones found most often
+	admitTimeout = 30 * time.Second // for the writes
+)
+
+// stateDiscovered names what the database keeps: how many channels discovery has added.
+const stateDiscovered = "manager/discovered"
+
+// validate says what may be chosen.
+func (d Discover) validate() error {
+	switch d {
+	case "", DiscoverOff, DiscoverListed, DiscoverHost, DiscoverAny:
+		return nil
+	}
+	return fmt.Errorf("%w: discover %q: want off, listed, host or any", ErrConfig, string(d))
+}
+
+// CandidateList is what crawls have found and no channel covers.
+type CandidateList struct {
+	Candidates []channel.Candidate `json:"candidates"`
+	Total      int                 `json:"total"`
+}
+
+// Candidates lists the n hosts without a channel that were found most often.
+func (d *Desk) Candidates(ctx context.Context, n int) (CandidateList, error) {
+	out := CandidateList{Candidates: []channel.Candidate{}}
+	got, err := d.store.Candidates(ctx, n)
+	if err != nil {
+		return out, err
+	}
+	out.Candidates = append(out.Candidates, got...)
+	out.Total, err = d.store.CountCandidates(ctx)
+	return out, err
+}
+
+// admitFound takes discovered hosts in when all channels are crawled as often as they need and peers idle. Called on the loop.
+func (m *Manager) admitFound(now time.Time) {
+	if m.cfg.Discover != DiscoverHost && m.cfg.Discover != DiscoverAny || m.admitting || m.discovered >= m.cfg.DiscoverMost ||
+		m.due > 0 || now.Before(m.admitAt) || now.Before(m.holdUntil) || m.stopped {
+		return
+	}
+	n := min(m.room(), admitMost, m.cfg.DiscoverMost-m.discovered)
+	if n <= 0 {
+		return
+	}
+	m.admitting, m.admitAt = true, now.Add(m.cfg.Tick)
+	sites := map[string]bool{}
+	if m.cfg.Discover == DiscoverHost {
+		for i := range m.hosts {
+			if m.hosts[i].first != 0 {
+				sites[siteOf(m.hosts[i].name)] = true
+			}
+		}
+	}
+	m.wg.Add(1)
+	go func() {
+		defer m.wg.Done()
+		ctx, cancel := context.WithTimeout(m.life, admitTimeout)
+		defer cancel()
+		added, err := m.admitHosts(ctx, now, n, sites)
+		m.post(m.life, func(time.Time) {
+			m.admitting = false
+			m.discovered += added
+			if err != nil {
+				m.log.Error("discovered hosts not added", "err", err)
+				m.countError("discovery")
+			}
+		})
+	}()
+}
+
+// admitHosts makes channels of candidates. It runs beside the loop.
+func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int, sites map[string]bool) (int, error) {
+	found, err := m.cfg.Store.Candidates(ctx, admitLook)
+	if err != nil {
+		return 0, err
+	}
+	var chs []channel.Channel
+	var hosts []string
+	for _, c := range found {
+		if len(chs) == n {
+			break
+		}
+		if len(c.Seeds) == 0 || m.cfg.Discover == DiscoverHost && !sites[siteOf(c.Host)] {
+			continue
+		}
+		h, err := m.cfg.Store.Host(ctx, c.Host)
+		if err != nil {
+			return 0, err
+		}
+		hosts = append(hosts, c.Host)
+		if h.Blocked != "" {
+			continue
+		}
+		chs = append(chs, channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: c.Host}, Seeds: c.Seeds, Added: now, State: channel.Active})
+	}
+	if len(hosts) == 0 {
+		return 0, nil
+	}
+	done, err := m.Desk().Import(ctx, asLines(chs))
+	if err != nil {
+		return 0, err
+	}
+	m.log.Info("discovered hosts added", "channels", done.Added)
+	count := strconv.Itoa(m.discovered + done.Added)
+	if err := m.cfg.Store.PutState(ctx, m.epoch, stateDiscovered, []byte(count)); err != nil {
+		return done.Added, err
+	}
+	return done.Added, m.cfg.Store.DropCandidates(ctx, m.epoch, hosts)
+}
+
+// siteOf is the registered domain that a host belongs to.
+func siteOf(origin string) string {
+	_, host, _ := strings.Cut(origin, "://")
+	host, _, _ = strings.Cut(host, ":")
+	if site, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return site
+	}
+	return host
+}

@@ -1,0 +1,324 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive"
+	"shoal/manager/lease"
+	"shoal/overlay"
+	"shoal/recrawl"
+)
+
+// job is one handing-out on its way from the loop to a peer.
+type job struct {
+	slot   recrawl.Slot
+	id     channel.ID
+	gen    channel.Gen
+	issue  lease.Issue // to be durable before the offer leaves
+	issued time.Time
+	latest time.Time
+	host   channel.Host // as the loop knows it
+}
+
+const (
+	maxBatch  = 256             // generations made durable in one write
+	jobQueue  = 4 * maxBatch    // issued and waiting for a placer
+	minLatest = 2 * time.Second // a shorter wait limit would be over before an offer is answered
+)
+
+// dispatch hands out what is due: first what came back, then what the strategy wants, as far as the swarm has room.
+func (m *Manager) dispatch(now time.Time) {
+	if now.Before(m.holdUntil) || m.stopped || m.notices[noticeStore] != "" || m.notices[noticeDisk] != "" || !m.swarmReady(now) {
+		return
+	}
+	room := m.room()
+	batch := m.retake(now, room)
+	load := recrawl.Load{Room: room - len(batch), Out: len(m.flights)}
+	tick := m.clock.At(now)
+	if load.Room >= 0 {
+		m.sequence.begin(load.Room)
+		m.sched.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) {
+			isNew := m.sched.Facts(s).Updated == 0
+			if !m.sequence.may(isNew) {
+				return tick + 1, false
+			}
+			if again, ok := m.admit(now, s); !ok {
+				return max(m.clock.At(again), tick+1), false
+			}
+			j, err := m.issue(now, s)
+			if err != nil {
+				return tick + 60, false
+			}
+			f := &flight{issued: now}
+			m.flights[s] = f
+			m.carried(f, string(m.near.pick))
+			m.submitted++
+			m.sequence.took(isNew)
+			batch = append(batch, j)
+			return 0, true
+		})
+		m.sequence.end(load.Room)
+	}
+	m.near.looked(tick)
+	m.due = m.sched.Ready() + len(m.near.asked)
+	for _, j := range batch {
+		m.arm(j.slot, m.flights[j.slot])
+		m.jobs <- j // room keeps it below the queue's length
+	}
+	m.placing += len(batch)
+}
+
+// swarmReady holds the first tasks back until some peers are known, so that they do not all go to whoever came first; not for long.
+func (m *Manager) swarmReady(now time.Time) bool {
+	if !m.ready {
+		m.ready = len(crawlers(m.cfg.Swarm.Peers())) >= m.cfg.MinPeers || now.Sub(m.since) >= m.cfg.MinPeersWait
+	}
+	return m.ready
+}
+
+// room is how many tasks may be submitted now: what the peers' threads and a fifth of their queues hold, beside what is out. Full queues
+// would leave no choice of where a task goes.
+func (m *Manager) room() int {
+	room := m.cfg.MaxOut
+	if room == 0 {
+		for _, p := range m.cfg.Swarm.Peers() {
+			room += holds(&p)
+		}
+	}
+	return max(min(room-m.out(), jobQueue-m.placing, maxBatch), 0)
+}
+
+// out counts the tasks that a peer has or may have.
+func (m *Manager) out() int { return len(m.flights) - len(m.again) }
+
+// retake hands out again what came to nothing and may go now.
+func (m *Manager) retake(now time.Time, room int) []job {
+	var batch []job
+	keep := m.again[:0]
+	for _, s := range m.again {
+		f, ok := m.flights[s]
+		if !ok || !f.again {
+			continue
+		}
+		if len(batch) < room && !now.Before(f.due) {
+			if _, ok := m.admit(now, s); ok {
+				if j, err := m.issue(now, s); err == nil {
+					f.again, f.issued, f.started = false, now, time.Time{}
+					m.carried(f, string(m.near.pick))
+					batch = append(batch, j)
+					continue
+				}
+			}
+		}
+		keep = append(keep, s)
+	}
+	m.again = keep
+	return batch
+}
+
+// admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; and near the end
+// of a manager with a deadline nothing that would outlive it.
+func (m *Manager) admit(now time.Time, s recrawl.Slot) (again time.Time, ok bool) {
+	h := &m.hosts[m.places[s].host]
+	switch {
+	case h.blocked != "":
+		return now.Add(blockedAgain), false
+	case h.out != 0:
+		return now.Add(m.cfg.Tick), false
+	case now.Before(h.next):
+		return h.next, false
+	case !m.cfg.Until.IsZero() && now.Add(m.expect(s)).After(m.cfg.Until):
+		return m.cfg.Until.Add(time.Hour), false
+	case !m.mayGo(now, s):
+		return now.Add(m.cfg.Tick), false
+	}
+	return time.Time{}, true
+}
+
+const blockedAgain = time.Hour // how often a blocked host is looked at again
+
+// expect is how long a task of a channel will take at most, by what was learnt: its last one, more of it where that left URLs for want of
+// budget; a channel's first task by its page budget and what a page takes nowadays.
+func (m *Manager) expect(s recrawl.Slot) time.Duration {
+	d := time.Duration(m.cfg.FirstBudget) * max(m.perPage, m.cfg.Gap+firstPage)
+	if service := m.sched.Facts(s).Service.Float(); service > 0 {
+		d = time.Duration(float64(service) * float64(m.cfg.Tick))
+		if m.places[s].grows {
+			d *= budgetGrowth
+		}
+	}
+	return d*3/2 + 2*m.cfg.Tick
+}
+
+const (
+	firstPage    = 100 * time.Millisecond // guessed time of a fetch beside the gap
+	budgetGrowth = 4                      // of the page budget after a crawl that it ended
+)
+
+// issue takes the next generation of a channel and its host.
+func (m *Manager) issue(now time.Time, s recrawl.Slot) (job, error) {
+	latest := now.Add(m.waitLimit(s))
+	p := &m.places[s]
+	host, err := m.readHost(p.host)
+	if err != nil {
+		return job{}, err
+	}
+	gen, err := p.issue.Next(now, latest, m.cfg.Terms)
+	if err != nil {
+		return job{}, err
+	}
+	m.hosts[p.host].out = p.id
+	delete(m.dirty, s)
+	return job{slot: s, id: p.id, gen: gen, issue: p.issue, issued: now, latest: latest, host: host}, nil
+}
+
+// waitLimit is how long a task may wait for its start: its group's interval, within bounds.
+func (m *Manager) waitLimit(s recrawl.Slot) time.Duration {
+	d := 120 * m.cfg.Tick
+	f := m.sched.Facts(s)
+	if iv := m.sched.Intervals(); int(f.Group) < len(iv) {
+		d = time.Duration(iv[f.Group]) * m.cfg.Tick
+	}
+	return min(max(d, minLatest), maxLatest)
+}
+
+const maxLatest = 24 * time.Hour
+
+// startPlacers starts the goroutines between loop and swarm: one that makes generations durable in batches, and those that build, sign,
+// deposit and offer. The returned channel closes when all have ended.
+func (m *Manager) startPlacers(ctx context.Context) <-chan struct{} {
+	durable := make(chan job)
+	var wg sync.WaitGroup
+	wg.Add(1 + m.cfg.Placers)
+	go func() {
+		defer wg.Done()
+		defer close(durable)
+		m.commitIssues(ctx, durable)
+	}()
+	for range m.cfg.Placers {
+		go func() {
+			defer wg.Done()
+			for j := range durable {
+				m.handOut(ctx, j)
+			}
+		}()
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	return done
+}
+
+// commitIssues makes generations durable, as many in one write as are waiting, before they go on.
+func (m *Manager) commitIssues(ctx context.Context, out chan<- job) {
+	for {
+		var batch []job
+		select {
+		case <-ctx.Done():
+			return
+		case j := <-m.jobs:
+			batch = append(batch, j)
+		}
+	more:
+		for len(batch) < maxBatch {
+			select {
+			case j := <-m.jobs:
+				batch = append(batch, j)
+			default:
+				break more
+			}
+		}
+		refusals, err := m.saveIssued(ctx, batch)
+		if err != nil {
+			m.log.Error("generations not durable, nothing is handed out", "err", err)
+			m.post(ctx, func(now time.Time) {
+				m.setNotice(noticeStore, "Nothing new is handed out: "+err.Error())
+				m.holdUntil = now.Add(storeRetry)
+				for _, j := range batch {
+					m.placing--
+					m.unsent(now, j)
+				}
+			})
+			continue
+		}
+		for _, r := range refusals {
+			j := batch[r.N]
+			batch[r.N].gen = 0
+			m.log.Error("generation refused", "channel", r.ID, "gen", j.gen, "err", r.Err)
+			m.post(ctx, func(now time.Time) { m.placing--; m.countError("store"); m.unsent(now, j) })
+		}
+		for _, j := range batch {
+			if j.gen == 0 {
+				continue
+			}
+			select {
+			case out <- j:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+const storeRetry = 10 * time.Second
+
+// handOut builds, signs, deposits and offers one task, and tells the loop how that went.
+func (m *Manager) handOut(ctx context.Context, j job) {
+	tell := func(f func(now time.Time)) { m.post(ctx, func(now time.Time) { m.placing--; f(now) }) }
+	t, err := m.build(ctx, j)
+	if err != nil {
+		m.log.Error("task not built", "channel", j.id, "gen", j.gen, "err", err)
+		tell(func(now time.Time) { m.countError("building"); m.unsent(now, j) })
+		return
+	}
+	err = m.cfg.Archive.Deposit(ctx, t.signed, t.body)
+	var fenced *archive.FencedError
+	switch {
+	case errors.As(err, &fenced):
+		tell(func(now time.Time) { m.outran(now, j, fenced.Highest) })
+		return
+	case err != nil:
+		m.log.Warn("task not deposited", "channel", j.id, "gen", j.gen, "err", err)
+		tell(func(now time.Time) {
+			m.setNotice("archive", "The archive takes no new tasks: "+err.Error())
+			m.countError("archive")
+			m.unsent(now, j)
+		})
+		return
+	}
+	p, err := m.cfg.Swarm.Place(ctx, t.signed, t.header, t.record)
+	switch {
+	case err == nil:
+		if m.cfg.OnPlaced != nil {
+			m.cfg.OnPlaced(t.header.Host, p)
+		}
+		tell(func(now time.Time) { m.placed(now, j, p) })
+	case errors.Is(err, overlay.ErrRefused):
+		tell(func(now time.Time) { m.refusedTask(now, j, err.Error()) })
+	default:
+		tell(func(now time.Time) { m.unsure(now, j, fmt.Errorf("place: %w", err)) })
+	}
+}
+
+// unsent handles a handing-out that never left: as good as refused, but no sign of overload. Called on the loop.
+func (m *Manager) unsent(now time.Time, j job) {
+	f, ok := m.flights[j.slot]
+	if !ok || !m.isOf(j) || m.places[j.slot].issue.Refused(j.gen) == 0 {
+		return
+	}
+	m.dirty[j.slot] = struct{}{}
+	m.freeHost(j.slot)
+	m.retry(j.slot, f, now.Add(storeRetry))
+}
+
+// post hands f to the loop without waiting for it to run.
+func (m *Manager) post(ctx context.Context, f func(now time.Time)) {
+	select {
+	case m.inbox <- f:
+	case <-ctx.Done():
+	}
+}

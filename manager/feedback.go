@@ -1,0 +1,252 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/manager/archive"
+	"shoal/manager/lease"
+	"shoal/recrawl"
+)
+
+const feedBatch = 256 // feed entries taken in with one transaction
+
+// feedback takes in what the archive's feed tells, each entry exactly once: its effects and the feed's cursor are committed in one
+// transaction. What could not be committed is kept and tried again before anything more is read. It reports whether there was any.
+func (m *Manager) feedback(ctx context.Context) (bool, error) {
+	if m.pending != nil {
+		if err := m.commit(ctx); err != nil {
+			return false, err
+		}
+	}
+	entries, next, err := m.cfg.Archive.Feed(ctx, m.cursor, feedBatch)
+	if errors.Is(err, archive.ErrCursor) || errors.Is(err, archive.ErrTrimmed) { // rebuilt or replaced; what was applied is not applied again
+		m.log.Warn("the archive does not know how far its feed was read; reading all of it", "err", err)
+		entries, next, err = m.cfg.Archive.Feed(ctx, "", feedBatch)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the archive's feed: %w", err)
+	}
+	if next == m.cursor {
+		return false, nil
+	}
+	now := m.cfg.Now()
+	m.pending = newEffects(m.cursor, next, now)
+	for _, e := range entries {
+		m.takeIn(ctx, now, e)
+	}
+	m.cursor = next
+	return true, m.commit(ctx)
+}
+
+// takeIn applies one entry to what the loop holds, and notes what must become durable.
+func (m *Manager) takeIn(ctx context.Context, now time.Time, e archive.Entry) {
+	s, ok := m.slot(e.Channel)
+	if !ok {
+		return // removed meanwhile
+	}
+	p := &m.places[s]
+	effect := p.issue.Apply(now, e.Event, m.cfg.Terms)
+	if effect&lease.Persist != 0 {
+		if _, ok := m.pending.slots[s]; !ok {
+			m.pending.slots[s] = nil
+		}
+	}
+	f := m.flights[s]
+	if f == nil && p.issue.Out() { // the archive knew of it, this manager did not
+		f = &flight{issued: now}
+		m.flights[s] = f
+		m.hosts[p.host].out = p.id
+		m.sched.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
+	}
+	if f != nil && p.issue.Out() && f.again {
+		f.again = false // a claim after all
+	}
+	switch e.Event.Kind {
+	case lease.Claimed, lease.Revived:
+		if f != nil {
+			f.started = e.When
+			m.carried(f, e.Peer)
+			m.hosts[p.host].out = p.id
+		}
+		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
+	case lease.Lapsed, lease.Released:
+		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
+	}
+	if effect&lease.Apply != 0 && e.Report != nil {
+		m.learn(ctx, now, s, f, e)
+		return
+	}
+	if f != nil && effect != 0 {
+		m.follow(now, s, f, effect)
+	}
+}
+
+// learn takes in a report that counts.
+func (m *Manager) learn(ctx context.Context, now time.Time, s recrawl.Slot, f *flight, e archive.Entry) {
+	r, p := e.Report, &m.places[s]
+	l, err := m.learnt(ctx, s)
+	if err != nil {
+		m.log.Error("channel not read", "channel", p.id, "err", err)
+		m.countError("store")
+		l = &channel.Learnt{}
+	}
+	m.pending.slots[s] = l
+	m.count(r)
+	changed := r.New+r.Changed+r.Gone > 0
+	l.Gen, l.Out, l.Tries = p.issue.Gen, p.issue.Out(), 0
+	l.LastOutcome, l.LastError = r.Outcome, r.Reason
+	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
+	switch r.Outcome {
+	case channel.Updated:
+		m.updates++
+		if l.Visits == 0 {
+			m.visited++
+		}
+		changed = changed && (l.Visits > 0 || r.Changed+r.Gone > 0)
+		ev = recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: -1, Service: m.ticks(r.Ended.Sub(r.Started))}
+		if f != nil {
+			ev.Wait = m.ticks(r.Started.Sub(f.issued))
+		}
+		m.pending.crawled[s] = r.Started
+		l.Updated, l.Visits, l.Pages = now, l.Visits+1, r.Pages
+		l.Service = r.Ended.Sub(r.Started)
+		if changed {
+			l.Changed, l.Changes = now, l.Changes+1
+		}
+		if p.grows = r.Truncated && r.Left > 0; p.grows {
+			l.Budget = min(max(l.Budget, m.cfg.FirstBudget)*budgetGrowth, m.cfg.MaxBudget)
+		}
+		if took := r.Ended.Sub(r.Started); took > 0 && r.Pages >= pacePages {
+			m.perPage += (took/time.Duration(r.Pages) - m.perPage) / 8
+		}
+	case channel.HostBlocked:
+		m.blockHost(now, p.host, r.Reason)
+	}
+	m.learnHost(s, e)
+	m.discover(s, r.Inter)
+	m.event(s, now, e.Event.Gen, outcomeWord(r.Outcome), e.Peer, reportNote(r))
+	m.sched.Observe(m.clock.At(now), s, ev)
+	m.pushedBack, m.holdUntil = 0, time.Time{}
+	if f == nil {
+		return
+	}
+	if p.issue.Out() { // a younger generation is still out unclaimed
+		m.arm(s, f)
+		return
+	}
+	m.land(s)
+}
+
+const pacePages = 8 // pages of a crawl that tells how long a page takes
+
+func (m *Manager) ticks(d time.Duration) float32 {
+	return float32(max(d, 0).Seconds() / m.cfg.Tick.Seconds())
+}
+
+// learnHost keeps what a report tells of the host: where it is, how often it may be visited.
+func (m *Manager) learnHost(s recrawl.Slot, e archive.Entry) {
+	i := m.places[s].host
+	h := m.hostRecord(i)
+	if e.Report.Gap > 0 {
+		h.CrawlDelay = e.Report.Gap
+	}
+	next := e.Report.Ended.Add(max(e.Report.Gap, m.cfg.Gap))
+	if next.After(h.NextVisit) {
+		h.NextVisit = next
+	}
+	m.hosts[i].next = h.NextVisit
+	if e.Report.RTT > 0 {
+		for _, p := range m.cfg.Swarm.Peers() {
+			if string(p.ID) == e.Peer {
+				m.near.learn(i)
+				h.Record.Add(coords.Sample{Vantage: e.Peer, At: p.Coord, RTT: e.Report.RTT, When: e.Report.Ended.Unix()})
+				break
+			}
+		}
+	}
+}
+
+func (m *Manager) blockHost(now time.Time, i uint32, why string) {
+	if why == "" {
+		why = "it answers crawlers with refusals"
+	}
+	h := m.hostRecord(i)
+	h.Blocked = why
+	m.hosts[i].blocked = why
+	m.countError("host blocked")
+	m.log.Warn("host blocked", "host", m.hosts[i].name, "why", why, "at", now)
+}
+
+// discover routes inter-site URLs to the channels that hold them; what no channel holds is kept as a candidate.
+func (m *Manager) discover(from recrawl.Slot, urls []string) {
+	if m.cfg.Discover == DiscoverOff {
+		return
+	}
+	for _, u := range urls {
+		origin := channel.Origin(u)
+		i, known := m.hostOf[origin]
+		if !known {
+			if len(m.pending.found) < maxFound {
+				m.pending.found = append(m.pending.found, channel.Found{URL: u, From: m.places[from].id})
+			}
+			continue
+		}
+		m.linkTo(i, u)
+	}
+}
+
+// linkTo gives a URL to the first channel of its host that has no such seed yet; the database bounds and deduplicates what is kept.
+func (m *Manager) linkTo(host uint32, u string) {
+	id := m.hosts[host].first
+	if id == 0 || len(m.pending.inter[id]) >= channel.MaxInter {
+		return
+	}
+	m.pending.inter[id] = append(m.pending.inter[id], u)
+	m.linked(id, 1)
+}
+
+// linked counts what is known of a channel that may never have been crawled: larger sites go first.
+func (m *Manager) linked(id channel.ID, n int) {
+	if s, ok := m.slot(id); ok && n > 0 {
+		p := &m.places[s]
+		p.links = uint16(min(int(p.links)+n, math.MaxUint16))
+		m.sched.Found(s)
+	}
+}
+
+const maxFound = 4096 // URLs of unknown hosts noted with one transaction
+
+func outcomeWord(o channel.Outcome) string {
+	switch o {
+	case channel.Updated:
+		return "updated"
+	case channel.Failed:
+		return "failed"
+	case channel.HostBlocked:
+		return "blocked by its host"
+	case channel.Stopped:
+		return "stopped"
+	case channel.Refused:
+		return "refused by its peer"
+	case channel.Lapsed:
+		return "lapsed"
+	}
+	return fmt.Sprintf("outcome %d", o)
+}
+
+func reportNote(r *channel.Report) string {
+	note := fmt.Sprintf("%d pages: %d new, %d changed, %d unchanged, %d gone", r.Pages, r.New, r.Changed, r.Unchanged+r.NearUnchanged, r.Gone)
+	if r.Truncated {
+		note += fmt.Sprintf("; %d URLs left by the page budget", r.Left)
+	}
+	if r.Reason != "" {
+		note += "; " + r.Reason
+	}
+	return note
+}

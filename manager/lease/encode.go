@@ -1,0 +1,90 @@
+package lease
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"shoal/channel"
+)
+
+// ErrMalformed is wrapped when stored bytes are no Issue or Fence.
+var ErrMalformed = errors.New("lease: malformed record")
+
+// Sizes and versions of the stored forms.
+const (
+	IssueSize = 1 + 5*8 + 3
+	FenceSize = 1 + 4*8 + 32 + 8 + 2
+
+	issueV1 = 1
+	fenceV1 = 1
+)
+
+// Append appends the stored form of i.
+func (i *Issue) Append(b []byte) []byte {
+	b = append(b, issueV1)
+	b = binary.BigEndian.AppendUint64(b, uint64(i.Gen))
+	b = binary.BigEndian.AppendUint64(b, uint64(i.Live))
+	b = binary.BigEndian.AppendUint64(b, uint64(i.Done))
+	b = binary.BigEndian.AppendUint64(b, i.seen)
+	b = binary.BigEndian.AppendUint64(b, uint64(i.until))
+	return append(b, byte(i.Phase), i.Tries, byte(i.last))
+}
+
+// ParseIssue reads the stored form of an Issue.
+func ParseIssue(b []byte) (Issue, error) {
+	if len(b) != IssueSize || b[0] != issueV1 {
+		return Issue{}, fmt.Errorf("%w: issue of %d bytes", ErrMalformed, len(b))
+	}
+	i := Issue{
+		Gen:   channel.Gen(binary.BigEndian.Uint64(b[1:])),
+		Live:  channel.Gen(binary.BigEndian.Uint64(b[9:])),
+		Done:  channel.Gen(binary.BigEndian.Uint64(b[17:])),
+		seen:  binary.BigEndian.Uint64(b[25:]),
+		until: int64(binary.BigEndian.Uint64(b[33:])),
+		Phase: Phase(b[41]), Tries: b[42], last: Kind(b[43]),
+	}
+	if i.Phase > Marked || i.last > Reported || i.Live > i.Gen || i.Done > i.Gen {
+		return Issue{}, fmt.Errorf("%w: issue in %v, generations %d, %d, %d", ErrMalformed, i.Phase, i.Gen, i.Live, i.Done)
+	}
+	return i, nil
+}
+
+// Append appends the stored form of f.
+func (f *Fence) Append(b []byte) []byte {
+	b = append(b, fenceV1)
+	b = binary.BigEndian.AppendUint64(b, uint64(f.Gen))
+	b = binary.BigEndian.AppendUint64(b, uint64(f.Offered))
+	b = binary.BigEndian.AppendUint64(b, uint64(f.Peer))
+	b = binary.BigEndian.AppendUint64(b, f.Seq)
+	b = append(b, f.Head[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(f.until))
+	return append(b, byte(f.hold), bit(f.progress))
+}
+
+// ParseFence reads the stored form of a Fence.
+func ParseFence(b []byte) (Fence, error) {
+	if len(b) != FenceSize || b[0] != fenceV1 {
+		return Fence{}, fmt.Errorf("%w: fence of %d bytes", ErrMalformed, len(b))
+	}
+	f := Fence{
+		Gen:     channel.Gen(binary.BigEndian.Uint64(b[1:])),
+		Offered: channel.Gen(binary.BigEndian.Uint64(b[9:])),
+		Peer:    Peer(binary.BigEndian.Uint64(b[17:])),
+		Seq:     binary.BigEndian.Uint64(b[25:]),
+		Head:    [32]byte(b[33:65]),
+		until:   int64(binary.BigEndian.Uint64(b[65:])),
+		hold:    hold(b[73]), progress: b[74] == 1,
+	}
+	if f.hold > done || b[74] > 1 || (f.hold == free) != (f.Gen == 0) {
+		return Fence{}, fmt.Errorf("%w: fence at generation %d, hold %d", ErrMalformed, f.Gen, f.hold)
+	}
+	return f, nil
+}
+
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,222 @@
+package lease
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"shoal/channel"
+)
+
+// Peer names a peer at the fence. The archive derives it from the libp2p peer id with PeerOf; a simulator numbers its peers.
+type Peer uint64
+
+// PeerOf is the number of a peer id: 64 bits of its SHA-256, so that nobody can make an id that stands for another's claim.
+func PeerOf(id string) Peer {
+	sum := sha256.Sum256([]byte(id))
+	return Peer(binary.BigEndian.Uint64(sum[:]))
+}
+
+// hold is how the generation at the fence stands. The numbers are stored.
+type hold uint8
+
+const (
+	free     hold = iota // never claimed
+	running              // claimed, lease until until
+	lapsed               // the lease ended without progress; a chunk on the head revives it
+	released             // given back
+	done                 // its report is stored
+)
+
+var holdNames = [...]string{"free", "running", "lapsed", "released", "done"}
+
+// Fence is the archive's half of one channel: 88 bytes without pointers. The zero value is a channel that was never claimed.
+type Fence struct {
+	Gen      channel.Gen // highest claimed
+	Offered  channel.Gen // highest whose body the manager has deposited
+	Peer     Peer        // first claimer of Gen
+	Seq      uint64      // chunks in the chain
+	Head     [32]byte    // hash of the last one; zero: none
+	until    int64       // running: end of the lease
+	hold     hold
+	progress bool // a chunk was stored under Gen
+}
+
+// Step is what follows from a call to a Fence.
+type Step struct {
+	Reply   Reply
+	Persist bool  // the Fence must be durable, with Event in the feed, before the reply leaves
+	Event   Event // for the manager; zero Kind: none
+}
+
+// Deposit asks whether the manager may offer gen. Answers Waiting, or Fenced with the highest generation that was ever used: the
+// manager has forgotten some, and goes on above.
+func (f *Fence) Deposit(gen channel.Gen) Step {
+	if highest := max(f.Gen, f.Offered); gen <= highest {
+		return Step{Reply: Reply{Status: Fenced, Highest: highest, Seq: f.Seq, Head: f.Head}}
+	}
+	f.Offered = gen
+	return Step{Reply: Reply{Status: Waiting, Seq: f.Seq, Head: f.Head}, Persist: true}
+}
+
+// Claim binds gen to the first peer that asks, and moves the fence there. latest is the task's latest start.
+func (f *Fence) Claim(now time.Time, p Peer, gen channel.Gen, latest time.Time, t Terms) Step {
+	switch {
+	case gen < f.Gen, gen == f.Gen && gen != 0 && (p != f.Peer || f.hold > lapsed):
+		return f.fenced()
+	case gen == f.Gen && gen != 0: // the same peer again: its reply was lost, or it restarted
+		return f.reply(Granted, now)
+	case gen == 0, gen > f.Offered:
+		return f.reply(Unclaimed, now)
+	case f.hold == running && nanos(now) < f.until:
+		r := f.reply(Held, now)
+		r.Reply.Highest = f.Gen
+		return r
+	case now.After(latest):
+		return Step{Reply: Reply{Status: Late, Seq: f.Seq, Head: f.Head}}
+	}
+	f.Gen, f.Peer = gen, p
+	f.hold, f.progress = running, false
+	f.until = nanos(now.Add(t.Term))
+	s := f.reply(Granted, now)
+	s.Persist, s.Event = true, Event{Kind: Claimed, Gen: gen}
+	return s
+}
+
+// Chunk is what the fence needs to know of a channel.Chunk.
+type Chunk struct {
+	Gen   channel.Gen
+	Seq   uint64
+	Prev  [32]byte
+	Hash  [32]byte
+	Final bool // carries the report
+}
+
+// Check tells what Put would answer, and changes nothing: the archive asks before it writes a chunk's pages.
+func (f *Fence) Check(p Peer, c Chunk) Status {
+	switch {
+	case c.Gen > f.Gen, c.Gen == 0:
+		return Unclaimed
+	case c.Gen < f.Gen, p != f.Peer:
+		return Fenced
+	case c.Seq == f.Seq && c.Hash == f.Head && f.progress:
+		return Stored // again
+	case f.hold > lapsed:
+		return Fenced
+	case c.Seq != f.Seq+1, c.Prev != f.Head:
+		return Behind
+	}
+	return Granted // to be stored
+}
+
+// Put stores a chunk on the durable head, and nowhere else. What is stored lengthens the lease by a full term.
+func (f *Fence) Put(now time.Time, p Peer, c Chunk, t Terms) Step {
+	switch s := f.Check(p, c); s {
+	case Granted:
+	case Fenced:
+		return f.fenced()
+	default:
+		return f.reply(s, now)
+	}
+	revived := f.hold == lapsed
+	f.Seq, f.Head = c.Seq, c.Hash
+	f.hold, f.progress = running, true
+	f.until = nanos(now.Add(t.Term))
+	var e Event
+	switch {
+	case c.Final:
+		f.hold, f.until = done, 0
+		e = Event{Kind: Reported, Gen: f.Gen, Progress: true}
+	case revived:
+		e = Event{Kind: Revived, Gen: f.Gen, Progress: true}
+	}
+	s := f.reply(Stored, now)
+	s.Persist, s.Event = true, e
+	return s
+}
+
+// Renew answers what a generation has left. It lengthens nothing but the wait for one that is unclaimed, and that not beyond its
+// latest start; only chunks lengthen a lease.
+func (f *Fence) Renew(now time.Time, p Peer, gen channel.Gen, latest time.Time, t Terms) Step {
+	switch {
+	case gen == 0, gen > f.Offered:
+		return f.reply(Unclaimed, now)
+	case gen < f.Gen, gen == f.Gen && p != f.Peer:
+		return f.fenced()
+	case gen == f.Gen:
+		if f.hold > lapsed {
+			return f.reply(Ended, now)
+		}
+		return f.reply(Granted, now)
+	case !now.Before(latest):
+		return Step{Reply: Reply{Status: Late, Seq: f.Seq, Head: f.Head}}
+	}
+	until := latest
+	if t.ClaimWait > 0 && now.Add(t.ClaimWait).Before(latest) {
+		until = now.Add(t.ClaimWait)
+	}
+	s := Step{Reply: Reply{Status: Waiting, Seq: f.Seq, Head: f.Head, Left: until.Sub(now)}}
+	if t.ClaimWait > 0 { // else the manager waits until the latest start anyhow
+		s.Persist, s.Event = true, Event{Kind: Queued, Gen: gen, Until: until}
+	}
+	return s
+}
+
+// Release gives a claimed generation back, so that another peer may go on at once. The peer has stopped fetching when it asks.
+func (f *Fence) Release(p Peer, gen channel.Gen) Step {
+	switch {
+	case gen > f.Gen, gen == 0:
+		return Step{Reply: Reply{Status: Unclaimed, Seq: f.Seq, Head: f.Head}}
+	case gen < f.Gen, p != f.Peer:
+		return f.fenced()
+	}
+	s := Step{Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}}
+	if f.hold == running || f.hold == lapsed {
+		s.Persist, s.Event = true, Event{Kind: Released, Gen: f.Gen, Progress: f.progress}
+		f.hold, f.until = released, 0
+	}
+	return s
+}
+
+// Tick ends a lease that made no progress. The fence stays where it is: its holder may come back as long as nobody else has claimed.
+func (f *Fence) Tick(now time.Time) Step {
+	if f.hold != running || nanos(now) < f.until {
+		return Step{}
+	}
+	f.hold, f.until = lapsed, 0
+	return Step{Persist: true, Event: Event{Kind: Lapsed, Gen: f.Gen, Progress: f.progress}}
+}
+
+// Restart gives a lease its full term: the archive was away, its holders could not renew. The term need not be durable again.
+func (f *Fence) Restart(now time.Time, t Terms) {
+	if f.hold == running {
+		f.until = nanos(now.Add(t.Term))
+	}
+}
+
+// Deadline is when Tick has work; zero: never.
+func (f *Fence) Deadline() time.Time { return moment(f.until) }
+
+// Running tells whether a lease runs, as of the last Tick.
+func (f *Fence) Running() bool { return f.hold == running }
+
+// reply answers with the head and what is left of the lease.
+func (f *Fence) reply(s Status, now time.Time) Step {
+	r := Reply{Status: s, Seq: f.Seq, Head: f.Head}
+	if f.hold == running && f.until > nanos(now) {
+		r.Left = time.Duration(f.until - nanos(now))
+	}
+	return Step{Reply: r}
+}
+
+func (f *Fence) fenced() Step {
+	return Step{Reply: Reply{Status: Fenced, Highest: max(f.Gen, f.Offered), Seq: f.Seq, Head: f.Head}}
+}
+
+// Revoke ends, by the operator's word, whatever runs or is offered: nothing of a generation so far is stored any more.
+func (f *Fence) Revoke() Step {
+	f.Gen = max(f.Gen, f.Offered) + 1
+	f.Offered, f.Peer = f.Gen, 0
+	f.hold, f.until, f.progress = released, 0, false
+	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen}}
+}

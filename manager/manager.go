@@ -1,0 +1,456 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/lease"
+	"shoal/manager/web"
+	"shoal/recrawl"
+)
+
+// Manager runs one network's recrawls. All fields but cfg, log, jobs, inbox and shown are owned by the loop.
+type Manager struct {
+	cfg     Config
+	log     *slog.Logger
+	jobs    chan job
+	inbox   chan func(now time.Time)
+	shown   atomic.Pointer[web.Overview]
+	running atomic.Bool
+	life    context.Context // of Run; the loop sets it before anything uses it
+	wg      sync.WaitGroup  // of measurements and plans
+
+	clock  recrawl.Clock
+	sched  *recrawl.Scheduler
+	places []place // by slot
+	slots  []uint32
+	hosts  []hostState
+	hostOf map[string]uint32
+
+	flights map[recrawl.Slot]*flight
+	again   []recrawl.Slot
+	timers  timers
+	placing int
+
+	epoch      channel.Epoch
+	cursor     string
+	pending    *effects
+	dirty      map[recrawl.Slot]struct{} // issues and facts to be written, not in a hurry
+	dirtyHosts map[uint32]struct{}
+	records    map[uint32]*channel.Host // hosts read since the last write
+	states     map[recrawl.Slot]stateWrite
+	savedAt    time.Time
+	strategyAt time.Time
+
+	near       near
+	perPage    time.Duration // of late, waits included
+	holdUntil  time.Time
+	pushedBack time.Duration
+	stopped    bool
+	ready      bool // enough peers are known to begin
+	planning   bool // a plan is being made
+
+	since, published, sampled            time.Time
+	submitted, accepted, refused, lapsed int64
+	updates, pages, unchanged, bytesDown int64
+	visited, due                         int
+	fresh                                float64
+	errors                               map[string]int64
+	choice                               StrategyChoice
+	sequence                             sequence
+	admitting                            bool // beside the loop
+	discovered                           int  // channels that discovery has added, ever
+	admitAt, diskAt                      time.Time
+	history                              []web.Point
+	rates                                rates
+	events                               map[channel.ID][]web.Event
+	notices                              map[string]string
+	rttN                                 int64
+	hopsSum, rttChosen, rttRandom        float64
+}
+
+type stateWrite struct {
+	state  channel.State
+	reason string
+}
+
+// New makes a manager of what its database holds. Run runs it.
+func New(ctx context.Context, cfg Config) (*Manager, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	choice := StrategyChoice{cfg.Strategy, cfg.Params}
+	if cfg.KeptStrategy {
+		kept, ok, err := keptChoice(ctx, cfg.Store)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			choice = kept
+		}
+	}
+	strategy, err := recrawl.New(choice.Name, choice.Params)
+	if err != nil {
+		return nil, err
+	}
+	now := cfg.Now()
+	m := &Manager{
+		choice: choice, sequence: sequence{share: cfg.NewShare}, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst), hostOf: map[string]uint32{},
+		flights: map[recrawl.Slot]*flight{}, dirty: map[recrawl.Slot]struct{}{}, dirtyHosts: map[uint32]struct{}{},
+		records: map[uint32]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
+		near: newNear(), events: map[channel.ID][]web.Event{}, notices: map[string]string{},
+	}
+	if err := m.restore(ctx, now, strategy); err != nil {
+		return nil, err
+	}
+	if len(m.places) >= manyChannels {
+		debug.FreeOSMemory() // what growing tables have left behind is as much as they hold
+	}
+	m.sampleHistory(now)
+	o := m.overview(now)
+	m.shown.Store(&o)
+	return m, nil
+}
+
+// stateEpoch and stateStrategy name what the database keeps for the scheduler.
+const (
+	stateEpoch    = "recrawl/epoch"
+	stateStrategy = "recrawl/strategy"
+)
+
+// restore builds what the loop owns from the database.
+func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.Strategy) error {
+	st := m.cfg.Store
+	var err error
+	if m.epoch, err = st.Take(ctx); err != nil {
+		return fmt.Errorf("take the channels over: %w", err)
+	}
+	epoch, err := st.State(ctx, stateEpoch)
+	if err != nil {
+		return fmt.Errorf("read the scheduler's epoch: %w", err)
+	}
+	m.clock = recrawl.Clock{Epoch: now, Step: m.cfg.Tick}
+	if epoch != nil {
+		if err := m.clock.Epoch.UnmarshalBinary(epoch); err != nil {
+			return fmt.Errorf("the scheduler's epoch in the database is damaged: %w", err)
+		}
+	} else {
+		b, err := now.MarshalBinary()
+		if err != nil {
+			return err
+		}
+		if err := st.PutState(ctx, m.epoch, stateEpoch, b); err != nil {
+			return fmt.Errorf("write the scheduler's epoch: %w", err)
+		}
+	}
+	if b, err := st.State(ctx, stateDiscovered); err != nil {
+		return fmt.Errorf("read how many channels were discovered: %w", err)
+	} else if b != nil {
+		if m.discovered, err = strconv.Atoi(string(b)); err != nil {
+			return fmt.Errorf("how many channels were discovered is damaged: %w", err)
+		}
+	}
+	if m.cursor, err = st.Cursor(ctx, feedName); err != nil {
+		return fmt.Errorf("read the feed's cursor: %w", err)
+	}
+	if m.sched, err = m.scheduler(ctx, now, strategy); err != nil {
+		return err
+	}
+	if err := st.ScanHosts(ctx, func(h channel.Host) error {
+		i := m.host(h.Name)
+		m.hosts[i].next, m.hosts[i].blocked = h.NextVisit, h.Blocked
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read hosts: %w", err)
+	}
+	if err := st.Scan(ctx, 0, 0, func(r channel.Hot) error { return m.add(now, r) }); err != nil {
+		return fmt.Errorf("read channels: %w", err)
+	}
+	return nil
+}
+
+// scheduler goes on with what groups and strategy had learnt, if it was this strategy that had learnt it.
+func (m *Manager) scheduler(ctx context.Context, now time.Time, strategy recrawl.Strategy) (*recrawl.Scheduler, error) {
+	m.cfg.Options.Pending = func(s recrawl.Slot) int {
+		if int(s) >= len(m.places) { // it is being added
+			return 0
+		}
+		return int(m.places[s].links)
+	}
+	b, err := m.cfg.Store.State(ctx, stateStrategy)
+	if err != nil {
+		return nil, fmt.Errorf("read the strategy's state: %w", err)
+	}
+	if b == nil {
+		return recrawl.NewScheduler(m.clock.At(now), strategy, m.cfg.Options), nil
+	}
+	s, err := recrawl.RestoreScheduler(m.clock.At(now), strategy, m.cfg.Options, b)
+	if err != nil {
+		m.log.Warn("the strategy begins anew", "strategy", strategy.Name(), "err", err)
+		return recrawl.NewScheduler(m.clock.At(now), strategy, m.cfg.Options), nil
+	}
+	return s, nil
+}
+
+// add takes a channel of the database into the loop's state.
+func (m *Manager) add(now time.Time, r channel.Hot) error {
+	if r.State == channel.Removed {
+		return nil
+	}
+	var p place
+	var f recrawl.Facts
+	if len(r.Lease) > 0 {
+		issue, err := lease.ParseIssue(r.Lease)
+		if err != nil {
+			return fmt.Errorf("channel %d: %w", r.ID, err)
+		}
+		issue.Restore()
+		p.issue = issue
+	}
+	if len(r.Facts) > 0 {
+		if err := f.Restore(r.Facts); err != nil {
+			return fmt.Errorf("channel %d: %w", r.ID, err)
+		}
+	}
+	if f.Weight == 0 {
+		f.Weight = r.Weight
+	}
+	if r.Group > 0 {
+		f.Group, f.Flags = uint8(r.Group-1), f.Flags|recrawl.Pinned
+	}
+	if r.State != channel.Active {
+		f.Flags |= recrawl.Paused
+	}
+	p.id, p.host = r.ID, m.host(r.Host)
+	if h := &m.hosts[p.host]; h.first == 0 {
+		h.first = r.ID
+	}
+	if p.issue.Out() {
+		f.Out = 1
+	}
+	if f.Updated > 0 {
+		m.visited++
+	}
+	s := m.sched.Add(f)
+	for int(s) >= len(m.places) {
+		m.places = append(m.places, place{})
+	}
+	m.places[s] = p
+	for uint64(len(m.slots)) <= uint64(r.ID) {
+		m.slots = append(m.slots, noSlot)
+	}
+	m.slots[r.ID] = uint32(s)
+	switch {
+	case p.issue.Out():
+		fl := &flight{issued: now}
+		m.flights[s] = fl
+		m.hosts[p.host].out = p.id
+		m.arm(s, fl)
+	case p.issue.Phase == lease.Pausing:
+		fl := &flight{issued: now}
+		m.flights[s] = fl
+		m.retry(s, fl, p.issue.Deadline())
+		m.arm(s, fl)
+	}
+	return nil
+}
+
+const noSlot = ^uint32(0)
+
+// slot is where a channel is; false: the manager does not have it.
+func (m *Manager) slot(id channel.ID) (recrawl.Slot, bool) {
+	if uint64(id) >= uint64(len(m.slots)) || m.slots[id] == noSlot {
+		return 0, false
+	}
+	return recrawl.Slot(m.slots[id]), true
+}
+
+// host is the index of a host, which it gets with its first channel.
+func (m *Manager) host(name string) uint32 {
+	if i, ok := m.hostOf[name]; ok {
+		return i
+	}
+	i := uint32(len(m.hosts))
+	m.hosts = append(m.hosts, hostState{name: name})
+	m.hostOf[name] = i
+	return i
+}
+
+// AddChannels takes new channels in, and says which were refused because their scope is taken. It works before Run and while it runs.
+func (m *Manager) AddChannels(ctx context.Context, chs []channel.Channel) (ids []channel.ID, refused []channel.Refusal, err error) {
+	for i := range chs {
+		if err := chs[i].Scope.Validate(); err != nil {
+			return nil, nil, err
+		}
+	}
+	for from := 0; from < len(chs); from += channel.MaxAdd {
+		part := chs[from:min(from+channel.MaxAdd, len(chs))]
+		got, no, err := m.cfg.Store.Add(ctx, m.epoch, part)
+		if err != nil {
+			return ids, refused, err
+		}
+		for i := range no {
+			no[i].N += from
+		}
+		ids, refused = append(ids, got...), append(refused, no...)
+	}
+	var failed error
+	take := func(now time.Time) {
+		for i, id := range ids {
+			if id == 0 {
+				continue
+			}
+			c := &chs[i]
+			h := channel.Hot{ID: id, Host: c.Scope.Host, State: channel.Active, Weight: c.Settings.Weight, Group: c.Settings.Group}
+			if err := m.add(now, h); err != nil {
+				failed = errors.Join(failed, err)
+			}
+			m.linked(id, len(c.Seeds)+len(c.Inter))
+		}
+	}
+	if !m.running.Load() {
+		take(m.cfg.Now())
+		return ids, refused, failed
+	}
+	if err := m.do(ctx, take); err != nil {
+		return ids, refused, err
+	}
+	return ids, refused, failed
+}
+
+// Settle waits until all that the archive has told is taken in, or the time is over.
+func (m *Manager) Settle(atMost time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), atMost)
+	defer cancel()
+	for ctx.Err() == nil {
+		quiet := false
+		if err := m.do(ctx, func(time.Time) { m.stopped = true; quiet = m.pending == nil && m.leased() == 0 }); err != nil || quiet {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(m.beat() / 4):
+		}
+	}
+}
+
+// leased counts the channels whose leases run.
+func (m *Manager) leased() (n int) {
+	for s := range m.flights {
+		if m.places[s].issue.Phase == lease.Leased {
+			n++
+		}
+	}
+	return n
+}
+
+// CrawlNow has a channel crawled as soon as there is room, whatever the strategy says.
+func (m *Manager) CrawlNow(ctx context.Context, id channel.ID) error {
+	var answer error
+	err := m.do(ctx, func(now time.Time) {
+		s, ok := m.slot(id)
+		switch {
+		case !ok:
+			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
+			return
+		case m.places[s].issue.Out():
+			answer = fmt.Errorf("channel %d is being crawled already", id)
+			return
+		}
+		if m.places[s].issue.Unmark()&lease.Persist != 0 {
+			m.setState(s, channel.Active, "")
+			m.sched.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
+		}
+		f, ok := m.flights[s]
+		if !ok {
+			f = &flight{issued: now}
+			m.flights[s] = f
+			m.sched.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
+			m.submitted++
+		}
+		m.retry(s, f, now)
+		m.event(s, now, m.places[s].issue.Gen, "crawl now", "", "asked for by an operator")
+	})
+	return errors.Join(err, answer)
+}
+
+// Pause stops handing a channel out, or goes on with it. What is out runs to its end.
+func (m *Manager) Pause(ctx context.Context, id channel.ID, paused bool) error {
+	var answer error
+	err := m.do(ctx, func(now time.Time) {
+		s, ok := m.slot(id)
+		if !ok {
+			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
+			return
+		}
+		state, word := channel.Active, "resumed"
+		if paused {
+			state, word = channel.Paused, "paused"
+		}
+		m.sched.Edit(s, func(f *recrawl.Facts) {
+			f.Flags &^= recrawl.Paused
+			if paused {
+				f.Flags |= recrawl.Paused
+			}
+		})
+		m.places[s].issue.Unmark()
+		m.setState(s, state, "")
+		m.event(s, now, m.places[s].issue.Gen, word, "", "by an operator")
+	})
+	return errors.Join(err, answer)
+}
+
+// Strategies are the names that SetStrategy takes.
+func (m *Manager) Strategies() []string { return recrawl.Names() }
+
+// manyChannels is from how many on the manager gives memory back after its start.
+const manyChannels = 100_000
+
+// Keys of notices because of which nothing is handed out.
+const (
+	noticeStore = "store"
+	noticeFeed  = "feed"
+	noticeDisk  = "disk"
+)
+
+func (m *Manager) setNotice(key, text string) {
+	if text == "" {
+		delete(m.notices, key)
+		return
+	}
+	m.notices[key] = text
+}
+
+const maxErrorKinds = 100 // kinds of errors counted apart; the rest is "other"
+
+func (m *Manager) countError(kind string) { m.countErrors(kind, 1) }
+
+func (m *Manager) countErrors(kind string, n int) {
+	if _, ok := m.errors[kind]; !ok && len(m.errors) >= maxErrorKinds {
+		kind = "other"
+	}
+	m.errors[kind] += int64(n)
+}
+
+// count takes a report into the totals.
+func (m *Manager) count(r *channel.Report) {
+	m.pages += int64(r.Pages)
+	m.unchanged += int64(r.Unchanged + r.NearUnchanged)
+	m.bytesDown += r.BytesDown
+	for kind, n := range r.Errors {
+		m.countErrors(kind, n)
+	}
+	switch r.Outcome {
+	case channel.Updated:
+	default:
+		m.countError("task " + outcomeWord(r.Outcome))
+	}
+}

@@ -1,0 +1,292 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/badgerdb"
+	"shoal/coords"
+	"shoal/internal/member"
+	"shoal/manager"
+	"shoal/manager/archive"
+	"shoal/manager/lease"
+	"shoal/overlay"
+	"shoal/recrawl"
+)
+
+// swarm stands in for overlay and peers: what is placed is claimed and reported at once, or as the test says.
+type swarm struct {
+	t       *testing.T
+	archive *archive.Archive
+	mu      sync.Mutex
+	rng     *rand.Rand
+	holds   int // threads and slots
+	refuse  bool
+	vanish  bool // takes tasks, claims them and is never heard of again
+	placed  map[channel.ID]int
+	running map[string]int // by host
+	overlap int            // hosts that two tasks ran on at once
+}
+
+func (s *swarm) Coord() coords.Coord { return coords.Coord{Err: 1} }
+
+func (s *swarm) Peers() []overlay.PeerRecord {
+	return []overlay.PeerRecord{{ID: "peer", Load: overlay.Load{Threads: uint8(s.holds)}}}
+}
+
+func (s *swarm) Probe(context.Context, string, int) ([]coords.Sample, error) {
+	return []coords.Sample{{Vantage: "peer", RTT: 10 * time.Millisecond, At: coords.Coord{Err: .1}}}, nil
+}
+
+func (s *swarm) Place(_ context.Context, signed channel.Signed, h channel.Header, r coords.HostRecord) (overlay.Placed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(r.Samples) == 0 {
+		s.t.Errorf("channel %d is placed without a measurement of its host", h.Channel)
+	}
+	if s.refuse {
+		return overlay.Placed{}, overlay.ErrRefused
+	}
+	s.placed[h.Channel]++
+	if s.running[h.Host]++; s.running[h.Host] > 1 {
+		s.overlap++
+	}
+	vanish := s.vanish
+	go s.crawl(signed, h, vanish)
+	return overlay.Placed{Peer: "peer", Start: time.Now(), Hops: 2, RTT: 5 * time.Millisecond, RandomRTT: 50 * time.Millisecond}, nil
+}
+
+func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running[h.Host]--
+	}()
+	ctx := context.Background()
+	c, err := s.archive.Claim(ctx, "peer", signed)
+	if errors.Is(err, archive.ErrClosed) {
+		return // the test is over
+	}
+	if err != nil || c.Status != lease.Granted {
+		s.t.Errorf("claim of channel %d, generation %d: %v, %v", h.Channel, h.Gen, c.Status, err)
+		return
+	}
+	if vanish {
+		return
+	}
+	body, err := channel.ParseBody(c.Body)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	now := time.Now()
+	page := channel.Page{URL: body.Seeds[0], Status: 200, Change: channel.New, Fetched: now, Header: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte(fmt.Sprint("page of gen ", h.Gen))}
+	page.Digest = channel.ContentDigest(page.Body)
+	raw, err := channel.CompressChunk(channel.ChunkBody{Pages: []channel.Page{page}, Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: "peer",
+		Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: 1, Changed: 1, BytesDown: 100, Errors: map[string]int{"timeout": 1}}})
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	r, err := s.archive.Put(ctx, "peer", channel.Chunk{Channel: h.Channel, Gen: h.Gen, Seq: c.Seq + 1, Prev: c.Head, Body: raw})
+	if err != nil || r.Status != lease.Stored {
+		s.t.Errorf("chunk of channel %d, generation %d: %v, %v", h.Channel, h.Gen, r.Status, err)
+	}
+}
+
+// bench is a manager with a real database and a real archive in a folder.
+type bench struct {
+	dir   string
+	keys  *member.Keys
+	swarm *swarm
+	m     *manager.Manager
+	db    *badgerdb.DB
+	a     *archive.Archive
+	stop  func()
+}
+
+func open(t *testing.T, dir string, edit func(*manager.Config, *swarm)) *bench {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	keys, err := member.LoadOrCreate(dir+"/keys", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := badgerdb.Open(ctx, badgerdb.Default(dir+"/db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := manager.Default()
+	cfg.Tick = 20 * time.Millisecond
+	cfg.Options.MinTicks, cfg.Options.Prior = 2, recrawl.Prior(20, .5)
+	cfg.Terms = lease.Terms{Term: 300 * time.Millisecond, Slack: 20 * time.Millisecond, Backoff: 20 * time.Millisecond, MaxBackoff: 50 * time.Millisecond, Handouts: 3}
+	v := member.NewVerifier(keys.Network)
+	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: v.VerifyTask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &swarm{t: t, archive: a, rng: rand.New(rand.NewPCG(1, 2)), holds: 20, placed: map[channel.ID]int{}, running: map[string]int{}}
+	cfg.Store, cfg.Archive, cfg.Swarm, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, s, keys.Authority.SignHeader, keys.Network, "archive"
+	if edit != nil {
+		edit(&cfg, s)
+	}
+	m, err := manager.New(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{dir: dir, keys: keys, swarm: s, m: m, db: db, a: a}
+	var wg sync.WaitGroup
+	wg.Add(2)
+	start := make(chan struct{})
+	go func() { defer wg.Done(); <-start; _ = m.Run(ctx) }()
+	go func() { defer wg.Done(); _ = a.Run(ctx) }()
+	var once sync.Once
+	b.stop = func() {
+		once.Do(func() {
+			cancel()
+			wg.Wait()
+			if err := errors.Join(a.Close(), db.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(b.stop)
+	close(start)
+	return b
+}
+
+func (b *bench) add(t *testing.T, hosts ...string) []channel.ID {
+	t.Helper()
+	var chs []channel.Channel
+	for i, h := range hosts {
+		dir := fmt.Sprintf("/d%d/", i)
+		chs = append(chs, channel.Channel{State: channel.Active, Added: time.Now(), Seeds: []string{h + dir},
+			Scope: channel.Scope{Kind: channel.Directory, Host: h, Dirs: []string{dir}}})
+	}
+	ids, refused, err := b.m.AddChannels(t.Context(), chs)
+	if err != nil || len(refused) > 0 {
+		t.Fatal(err, refused)
+	}
+	return ids
+}
+
+// until waits for a condition, and fails the test where it does not come.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if f() {
+			return
+		}
+	}
+	t.Fatalf("never came: %s", what)
+}
+
+func TestEveryChannelIsRecrawled(t *testing.T) {
+	b := open(t, t.TempDir(), nil)
+	var hosts []string
+	for i := range 20 {
+		hosts = append(hosts, fmt.Sprintf("https://h%d.example", i/2)) // two channels a host
+	}
+	ids := b.add(t, hosts...)
+	until(t, "an update of every channel", func() bool { return b.m.Overview().Never == 0 && b.m.Overview().Updates >= 20 })
+	b.swarm.mu.Lock()
+	if b.swarm.overlap > 0 {
+		t.Errorf("%d times two tasks ran on one host at once", b.swarm.overlap)
+	}
+	b.swarm.mu.Unlock()
+	row, events, ok := b.m.Channel(ids[3])
+	if !ok || row.Visits == 0 || len(events) < 2 {
+		t.Errorf("channel %d: %+v, %d events", ids[3], row, len(events))
+	}
+	o := b.m.Overview()
+	if o.Errors["timeout"] == 0 || o.RTTRandomMS <= o.RTTChosenMS || o.Lookups == 0 || o.BytesDown == 0 {
+		t.Errorf("the overview tells %+v", o)
+	}
+}
+
+func TestGoesOnAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, nil)
+	ids := b.add(t, "https://a.example", "https://b.example")
+	until(t, "two updates", func() bool { return b.m.Overview().Updates >= 2 && b.m.Overview().Never == 0 })
+	b.stop()
+	before := 0
+	{
+		db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, err := db.Channel(t.Context(), ids[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		before = ch.Learnt.Visits
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b = open(t, dir, nil)
+	if o := b.m.Overview(); o.Channels != 2 || o.Never != 0 {
+		t.Errorf("after the restart: %d channels, %d never crawled", o.Channels, o.Never)
+	}
+	until(t, "another update", func() bool { r, _, _ := b.m.Channel(ids[0]); return r.Visits > before })
+}
+
+func TestRefusalsPushBackAndLoseNothing(t *testing.T) {
+	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { s.refuse = true })
+	b.add(t, "https://a.example", "https://b.example", "https://c.example")
+	until(t, "refusals", func() bool { return b.m.Overview().Refused >= 5 })
+	b.swarm.mu.Lock()
+	b.swarm.refuse = false
+	b.swarm.mu.Unlock()
+	until(t, "an update of every channel", func() bool { return b.m.Overview().Never == 0 })
+}
+
+func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
+	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { s.vanish = true })
+	ids := b.add(t, "https://a.example")
+	until(t, "the channel is given up", func() bool { r, _, ok := b.m.Channel(ids[0]); return ok && r.State == "given up" })
+	b.swarm.mu.Lock()
+	if n := b.swarm.placed[ids[0]]; n != 3 {
+		t.Errorf("handed out %d times, wanted 3", n)
+	}
+	b.swarm.vanish = false
+	b.swarm.mu.Unlock()
+	if err := b.m.CrawlNow(t.Context(), ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "an update after an operator asked", func() bool { return b.m.Overview().Updates > 0 })
+	if r, _, _ := b.m.Channel(ids[0]); r.State != "active" {
+		t.Errorf("after an update it is %s (%s)", r.State, r.Reason)
+	}
+}
+
+func TestPauseAndStrategy(t *testing.T) {
+	b := open(t, t.TempDir(), nil)
+	ids := b.add(t, "https://a.example")
+	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })
+	if err := b.m.Pause(t.Context(), ids[0], true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pause shows", func() bool { r, _, _ := b.m.Channel(ids[0]); return r.State == "paused" && !r.Out })
+	n := b.m.Overview().Submitted
+	if err := b.m.SetStrategy(t.Context(), "iir"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the strategy shows", func() bool { return b.m.Overview().Strategy == "iir" })
+	if now := b.m.Overview().Submitted; now != n {
+		t.Errorf("a paused channel was handed out: %d, then %d", n, now)
+	}
+	if err := b.m.SetStrategy(t.Context(), "nonsense"); err == nil {
+		t.Error("an unknown strategy is taken")
+	}
+	if err := b.m.CrawlNow(t.Context(), 999); !errors.Is(err, channel.ErrUnknown) {
+		t.Errorf("crawl now of an unknown channel: %v", err)
+	}
+}

@@ -1,0 +1,231 @@
+package manager
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+
+	"shoal/channel"
+)
+
+// Index is what a split needs of the archive.
+type Index interface {
+	// CDXJ writes a line for each capture of what begins with a URL.
+	CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix bool, limit int) error
+}
+
+// DirCount is a directory and the pages that the archive has of it.
+type DirCount struct {
+	Dir   string `json:"dir"`
+	Pages int    `json:"pages"`
+}
+
+const (
+	splitLeast = 20        // pages that make a directory worth a channel of its own
+	splitShare = .02       // and at least this share of the channel's
+	splitMost  = 48        // directories proposed at a time; each takes an exclude pattern
+	splitLines = 2_000_000 // captures looked at
+)
+
+// Proposals are the directories of a channel that are large enough to be channels of their own, largest first, and how many pages the
+// channel has.
+func (d *Desk) Proposals(ctx context.Context, id channel.ID) ([]DirCount, int, error) {
+	ch, err := d.store.Channel(ctx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	ix, ok := d.files.(Index)
+	if !ok {
+		return nil, 0, fmt.Errorf("what the archive has of channel %d: no archive at hand: %w", id, ErrStopped)
+	}
+	m, err := ch.Scope.Compile()
+	if err != nil {
+		return nil, 0, err
+	}
+	dirs := ch.Scope.Dirs
+	if len(dirs) == 0 {
+		dirs = []string{"/"}
+	}
+	counts, all := map[string]int{}, 0
+	for _, base := range dirs {
+		if err := eachPage(ctx, ix, ch.Scope.Host+base, func(u string) {
+			if !m.Contains(u) {
+				return
+			}
+			all++
+			if ch.Scope.Kind == channel.Directories {
+				counts[base]++
+			} else if below, ok := subdir(strings.TrimPrefix(u, ch.Scope.Host), base); ok {
+				counts[below]++
+			}
+		}); err != nil {
+			return nil, 0, err
+		}
+	}
+	var out []DirCount
+	for dir, n := range counts {
+		if n >= splitLeast && float64(n) >= splitShare*float64(all) {
+			out = append(out, DirCount{dir, n})
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		if out[i].Pages != out[j].Pages {
+			return out[i].Pages > out[j].Pages
+		}
+		return out[i].Dir < out[j].Dir
+	})
+	return out[:min(len(out), splitMost)], all, nil
+}
+
+// subdir is the directory just below base that a path lies in.
+func subdir(path, base string) (string, bool) {
+	path, _, _ = strings.Cut(path, "?")
+	rest, ok := strings.CutPrefix(path, base)
+	if !ok {
+		return "", false
+	}
+	name, _, deeper := strings.Cut(rest, "/")
+	return base + name + "/", deeper && name != ""
+}
+
+// eachPage calls f once for each stored page that begins with a URL.
+func eachPage(ctx context.Context, ix Index, prefix string, f func(u string)) error {
+	r, w := io.Pipe()
+	defer r.Close()
+	go func() { w.CloseWithError(ix.CDXJ(ctx, w, prefix, true, splitLines)) }()
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 64<<10)
+	last := ""
+	for sc.Scan() {
+		i := strings.IndexByte(sc.Text(), '{')
+		var line struct {
+			URL string `json:"url"`
+		}
+		if i < 0 || json.Unmarshal(sc.Bytes()[i:], &line) != nil || line.URL == last { // captures of one page stand together
+			continue
+		}
+		last = line.URL
+		f(line.URL)
+	}
+	return sc.Err()
+}
+
+// Split makes directories of a channel channels of their own, with its settings; the channel keeps the rest. No directories: those that
+// Proposals names.
+func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]channel.ID, []string, error) {
+	ch, err := d.store.Channel(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(dirs) == 0 {
+		proposed, all, err := d.Proposals(ctx, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, p := range proposed {
+			dirs = append(dirs, p.Dir)
+		}
+		if ch.Scope.Kind == channel.Directories && len(dirs) == len(ch.Scope.Dirs) && len(dirs) > 0 {
+			dirs = dirs[:len(dirs)-1] // the smallest one stays
+		}
+		if len(dirs) == 0 {
+			return nil, nil, fmt.Errorf("%w: none of the directories of channel %d is large enough among the %d pages stored; name some yourself", ErrAsk, id, all)
+		}
+	}
+	rest, parts, err := partition(&ch, dirs)
+	if err != nil {
+		return nil, nil, err
+	}
+	// First the new ones: if this ends in between, some pages have two channels, and none is without.
+	done, err := d.Import(ctx, asLines(parts))
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := d.Edit(ctx, id, func(c *channel.Channel) error { c.Scope, c.Seeds = rest.Scope, rest.Seeds; return nil }); err != nil {
+		return nil, nil, err
+	}
+	var ids []channel.ID
+	for i := range parts {
+		if got, err := d.store.Lookup(ctx, parts[i].Scope.Host+parts[i].Scope.Dirs[0]); err == nil {
+			ids = append(ids, got)
+		}
+	}
+	if done.Duplicates > 0 && len(ids) == 0 {
+		return nil, nil, fmt.Errorf("%w: all of these directories have channels already", ErrAsk)
+	}
+	return ids, dirs, nil
+}
+
+func asLines(chs []channel.Channel) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		for i := range chs {
+			if !yield(channel.Line{N: i + 1, Channel: chs[i]}) {
+				return
+			}
+		}
+	}
+}
+
+// partition is the arithmetic of a split.
+func partition(ch *channel.Channel, dirs []string) (rest channel.Channel, parts []channel.Channel, err error) {
+	rest = *ch
+	rest.Scope.Dirs, rest.Scope.Exclude = slices.Clone(ch.Scope.Dirs), slices.Clone(ch.Scope.Exclude)
+	rest.Seeds = nil
+	for _, dir := range dirs {
+		s := channel.Scope{Kind: channel.Directory, Host: ch.Scope.Host, Dirs: []string{dir}, Filters: ch.Scope.Filters, Exclude: ch.Scope.Exclude, MaxDepth: ch.Scope.MaxDepth}
+		if err := s.Validate(); err != nil {
+			return rest, nil, err
+		}
+		if !within(dir, ch.Scope.Dirs) {
+			return rest, nil, fmt.Errorf("%w: %s is not below what channel %d reaches", ErrAsk, dir, ch.ID)
+		}
+		part := channel.Channel{Scope: s, State: channel.Active, Added: ch.Added, Settings: ch.Settings, Seeds: []string{s.Host + dir}}
+		for _, u := range ch.Seeds {
+			if strings.HasPrefix(u, s.Host+dir) && u != part.Seeds[0] {
+				part.Seeds = append(part.Seeds, u)
+			}
+		}
+		parts = append(parts, part)
+		if i := slices.Index(rest.Scope.Dirs, dir); i >= 0 && ch.Scope.Kind == channel.Directories {
+			rest.Scope.Dirs = slices.Delete(rest.Scope.Dirs, i, i+1)
+			continue
+		}
+		rest.Scope.Exclude = append(rest.Scope.Exclude, "^"+regexp.QuoteMeta(s.Host+dir))
+	}
+	switch {
+	case len(rest.Scope.Exclude) > channel.MaxFilters:
+		return rest, nil, fmt.Errorf("%w: %d directories need more than %d exclude patterns: split in two steps", ErrAsk, len(dirs), channel.MaxFilters)
+	case ch.Scope.Kind == channel.Directories && len(rest.Scope.Dirs) == 0, len(ch.Scope.Dirs) == 1 && slices.Contains(dirs, ch.Scope.Dirs[0]):
+		return rest, nil, fmt.Errorf("%w: nothing would be left of channel %d", ErrAsk, ch.ID)
+	case ch.Scope.Kind == channel.Directories && len(rest.Scope.Dirs) == 1:
+		rest.Scope.Kind = channel.Directory
+	}
+	m, err := rest.Scope.Compile()
+	if err != nil {
+		return rest, nil, err
+	}
+	for _, u := range ch.Seeds {
+		if m.Contains(u) {
+			rest.Seeds = append(rest.Seeds, u)
+		}
+	}
+	if len(rest.Seeds) == 0 {
+		root := rest.Scope.Host + "/"
+		if len(rest.Scope.Dirs) > 0 {
+			root = rest.Scope.Host + rest.Scope.Dirs[0]
+		}
+		rest.Seeds = []string{root}
+	}
+	return rest, parts, nil
+}
+
+func within(dir string, dirs []string) bool {
+	return len(dirs) == 0 || slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(dir, d) })
+}

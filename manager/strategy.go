@@ -1,0 +1,228 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"shoal/recrawl"
+)
+
+// ErrAsk is returned for an operator's wish that cannot be.
+var ErrAsk = errors.New("manager: cannot do that")
+
+// stateChoice names what the database keeps of the operator's choice.
+const stateChoice = "manager/strategy"
+
+// StrategyChoice is a strategy with its parameters; zero ones mean its own defaults.
+type StrategyChoice struct {
+	Name   string         `json:"name"`
+	Params recrawl.Params `json:"params"`
+}
+
+// StrategyInfo is what an operator sees of the strategy in force.
+type StrategyInfo struct {
+	StrategyChoice
+	Names      []string        `json:"names"` // to choose from
+	Intervals  []time.Duration `json:"intervals_ns"`
+	GroupSizes []int           `json:"group_sizes"`
+	Tick       time.Duration   `json:"tick_ns"`
+}
+
+// Outlook is what a strategy would do in the time ahead.
+type Outlook struct {
+	Strategy  string          `json:"strategy"`
+	Tasks     int             `json:"tasks"`          // in the time ahead
+	ByGroup   []int           `json:"tasks_by_group"` // fastest first
+	Freshness float64         `json:"freshness"`      // expected share of fresh channels at the end
+	Intervals []time.Duration `json:"intervals_ns"`
+}
+
+// Trial compares the strategy in force with another one, on a copy of what was learnt.
+type Trial struct {
+	Ahead    time.Duration `json:"ahead_ns"`
+	Channels int           `json:"channels"` // looked at
+	Of       int           `json:"of"`
+	Capacity float64       `json:"tasks_a_tick"` // taken from what the swarm did last
+	Now      Outlook       `json:"now"`
+	Then     Outlook       `json:"then"`
+}
+
+// keptChoice is the strategy that an operator chose while a manager ran, if any.
+func keptChoice(ctx context.Context, st Store) (c StrategyChoice, ok bool, err error) {
+	b, err := st.State(ctx, stateChoice)
+	if err != nil || b == nil {
+		return c, false, err
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		return c, false, fmt.Errorf("the strategy's choice in the database is damaged: %w", err)
+	}
+	return c, true, nil
+}
+
+// Strategy is the one in force.
+func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
+	out := StrategyInfo{Names: recrawl.Names(), Tick: m.cfg.Tick}
+	err := m.onLoop(ctx, func(time.Time) {
+		out.StrategyChoice = m.choice
+		out.Intervals = m.intervals()
+		g := m.sched.Groups()
+		for i := range g.K() {
+			out.GroupSizes = append(out.GroupSizes, g.Count(i))
+		}
+	})
+	return out, err
+}
+
+// UseStrategy goes on with another strategy, or other parameters, and the same facts. The choice is kept over a restart.
+func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
+	strategy, err := recrawl.New(c.Name, c.Params)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if err := m.cfg.Store.PutState(ctx, m.epoch, stateChoice, b); err != nil {
+		return fmt.Errorf("keep the choice of strategy: %w", err)
+	}
+	return m.onLoop(ctx, func(now time.Time) {
+		m.choice = c
+		m.sched.SetStrategy(m.clock.At(now), strategy)
+		m.savedAt, m.strategyAt = time.Time{}, time.Time{}
+	})
+}
+
+// SetStrategy goes on with another strategy and its own parameters.
+func (m *Manager) SetStrategy(ctx context.Context, name string) error {
+	return m.UseStrategy(ctx, StrategyChoice{Name: name})
+}
+
+const (
+	trialMost  = 200_000 // channels that a trial copies
+	trialTicks = 60
+)
+
+// TryStrategy tells what a strategy would do in the next 60 ticks, beside the one in force, on a copy of what was learnt: nothing changes.
+func (m *Manager) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, error) {
+	then, err := recrawl.New(c.Name, c.Params)
+	if err != nil {
+		return Trial{}, err
+	}
+	var t trial
+	err = m.onLoop(ctx, func(now time.Time) { t = m.sample(now) })
+	if err != nil {
+		return Trial{}, err
+	}
+	cur, err := recrawl.New(t.choice.Name, t.choice.Params)
+	if err != nil {
+		return Trial{}, err
+	}
+	out := Trial{Ahead: trialTicks * m.cfg.Tick, Channels: len(t.facts), Of: t.of, Capacity: t.capacity}
+	if out.Now, err = t.run(ctx, cur, m.cfg); err != nil {
+		return Trial{}, err
+	}
+	out.Then, err = t.run(ctx, then, m.cfg)
+	return out, err
+}
+
+// trial is the copy.
+type trial struct {
+	choice   StrategyChoice
+	facts    []recrawl.Facts
+	of       int
+	state    []byte
+	capacity float64 // tasks a tick, of all channels
+	at       recrawl.Tick
+}
+
+// sample copies every n-th channel. Called on the loop.
+func (m *Manager) sample(now time.Time) trial {
+	t := trial{choice: m.choice, of: m.sched.Len(), state: m.sched.AppendState(nil), at: m.clock.At(now)}
+	step := max((len(m.places)+trialMost-1)/trialMost, 1)
+	for s := 0; s < len(m.places); s += step {
+		if m.places[s].id != 0 {
+			t.facts = append(t.facts, m.sched.Facts(recrawl.Slot(s)))
+		}
+	}
+	up, _, _ := m.rates.last(now, m.updates, m.pages, m.refused)
+	t.capacity = up * m.cfg.Tick.Minutes()
+	if t.capacity <= 0 {
+		t.capacity = float64(m.room())
+	}
+	if t.capacity <= 0 {
+		t.capacity = float64(t.of) / trialTicks
+	}
+	return t
+}
+
+// run lets a strategy hand tasks out for some ticks. A task ends in the tick in which it began; a channel is found changed if that was
+// more likely than not.
+func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, cfg Config) (Outlook, error) {
+	out := Outlook{Strategy: strategy.Name()}
+	sched, err := recrawl.RestoreScheduler(t.at, strategy, cfg.Options, t.state)
+	if err != nil {
+		return out, err
+	}
+	for _, f := range t.facts {
+		f.Out = 0
+		sched.Add(f)
+	}
+	share := float64(len(t.facts)) / float64(max(t.of, 1))
+	owed := 0.0
+	out.ByGroup = make([]int, sched.Groups().K())
+	var due []recrawl.Slot
+	for now := t.at; now < t.at+trialTicks; now++ {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		if p, ok := strategy.(recrawl.Planner); ok && p.PlanDue(now) {
+			adopt, err := p.Plan(ctx, now, sched.Snapshot())
+			if err != nil {
+				return out, fmt.Errorf("plan: %w", err)
+			}
+			if adopt != nil {
+				adopt()
+				sched.Rerank()
+			}
+		}
+		owed += t.capacity * share
+		due = due[:0]
+		sched.Next(now, recrawl.Load{Room: int(owed)}, func(s recrawl.Slot) (recrawl.Tick, bool) {
+			due = append(due, s)
+			return 0, true
+		})
+		owed = math.Min(owed-float64(len(due)), t.capacity*share+1)
+		for _, s := range due {
+			f := sched.Facts(s)
+			out.Tasks++
+			if int(f.Group) < len(out.ByGroup) {
+				out.ByGroup[f.Group]++
+			}
+			sched.Observe(now, s, recrawl.Event{Kind: recrawl.Accepted})
+			changed := f.Updated == 0 || f.Est.Rate()*float64(now-f.Updated) > math.Ln2
+			sched.Observe(now, s, recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: 1, Service: f.Service.Float()})
+		}
+	}
+	end := t.at + trialTicks
+	for i := range t.facts {
+		if f := sched.Facts(recrawl.Slot(i)); f.Updated > 0 {
+			out.Freshness += math.Exp(-f.Est.Rate() * float64(max(end-f.Updated, 0)))
+		}
+	}
+	out.Freshness /= float64(max(len(t.facts), 1))
+	for _, iv := range sched.Intervals() {
+		out.Intervals = append(out.Intervals, time.Duration(iv)*cfg.Tick)
+	}
+	if share > 0 && share < 1 { // of all channels
+		out.Tasks = int(float64(out.Tasks) / share)
+		for i := range out.ByGroup {
+			out.ByGroup[i] = int(float64(out.ByGroup[i]) / share)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,75 @@
+package manager
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+)
+
+// task is what leaves the manager for one handing-out.
+type task struct {
+	header channel.Header
+	signed channel.Signed
+	body   []byte
+	record coords.HostRecord
+}
+
+// build makes a task of what the database and the archive know of a channel. It runs beside the loop.
+func (m *Manager) build(ctx context.Context, j job) (task, error) {
+	ch, err := m.cfg.Store.Channel(ctx, j.id)
+	if err != nil {
+		return task{}, fmt.Errorf("read channel %d: %w", j.id, err)
+	}
+	known, err := m.cfg.Archive.Known(ctx, j.id)
+	if err != nil {
+		return task{}, fmt.Errorf("what the archive knows of channel %d: %w", j.id, err)
+	}
+	budget := ch.Settings.Pages
+	if budget == 0 {
+		budget = max(ch.Learnt.Budget, m.cfg.FirstBudget)
+	}
+	body := channel.Body{
+		Scope: ch.Scope, Seeds: ch.Seeds, Inter: ch.Inter, Settings: ch.Settings,
+		Digests: known.Digests, KnownInter: known.Inter, Validators: known.Validators, Importance: known.Importance,
+		Record: j.host.Record, Contact: m.cfg.Contact,
+	}
+	raw := body.Marshal()
+	for len(raw) > channel.MaxBody && len(body.Digests)+len(body.Validators)+len(body.KnownInter) > 0 {
+		// The rest is found unchanged by validators, or sent again: costly, never wrong.
+		body.Digests = body.Digests[:len(body.Digests)/2]
+		body.Validators = body.Validators[:len(body.Validators)/2]
+		body.KnownInter = body.KnownInter[:len(body.KnownInter)/2]
+		raw = body.Marshal()
+	}
+	pages := ch.Learnt.Pages
+	if pages == 0 || pages > budget {
+		pages = budget
+	}
+	h := channel.Header{
+		Network: m.cfg.Network, Channel: j.id, Gen: j.gen, Host: ch.Scope.Host, Pages: pages, Budget: budget,
+		Issued: j.issued, Latest: j.latest, Gap: max(m.cfg.Gap, j.host.CrawlDelay), Archive: m.cfg.ArchiveID,
+		BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
+	}
+	signed, err := m.cfg.Sign(h)
+	if err != nil {
+		return task{}, fmt.Errorf("sign task of channel %d: %w", j.id, err)
+	}
+	return task{header: h, signed: signed, body: raw, record: j.host.Record}, nil
+}
+
+const measureTimeout = 10 * time.Second
+
+// measure has some peers find out where a host is, so that already its first task lands near it. It runs beside the loop.
+func (m *Manager) measure(ctx context.Context, host string) []coords.Sample {
+	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
+	defer cancel()
+	samples, err := m.cfg.Swarm.Probe(ctx, host, m.cfg.Vantages)
+	if err != nil || len(samples) == 0 {
+		m.log.Debug("host not measured", "host", host, "err", err)
+	}
+	return samples
+}

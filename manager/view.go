@@ -1,0 +1,309 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/internal/version"
+	"shoal/manager/web"
+	"shoal/overlay"
+	"shoal/recrawl"
+)
+
+const (
+	historyEvery  = 2 * time.Second
+	historyPoints = 600
+	eventsKept    = 64   // of one channel
+	eventsInAll   = 1024 // channels with events; the least recently touched is forgotten
+	freshSample   = 4096 // channels looked at for the freshness estimate
+	rateWindow    = time.Minute
+)
+
+// rates turns counters into what happened in the last minute.
+type rates struct {
+	at                      []time.Time
+	updates, pages, refused []int64
+}
+
+// publish makes what other goroutines may read. Called on the loop.
+func (m *Manager) publish(now time.Time) {
+	if now.Sub(m.published) < publishEvery {
+		return
+	}
+	m.published = now
+	if now.Sub(m.sampled) >= historyEvery {
+		m.sampleHistory(now)
+	}
+	o := m.overview(now)
+	m.shown.Store(&o)
+}
+
+const publishEvery = 250 * time.Millisecond
+
+func (m *Manager) overview(now time.Time) web.Overview {
+	a := m.cfg.Archive.Stats()
+	up, pg, _ := m.rates.last(now, m.updates, m.pages, m.refused)
+	g := m.sched.Groups()
+	sizes := make([]int, g.K())
+	for i := range sizes {
+		sizes[i] = g.Count(i)
+	}
+	o := web.Overview{
+		Network: fmt.Sprintf("%x", m.cfg.Network), Version: version.String(), Strategy: m.sched.Strategy().Name(), Since: m.since, Now: now,
+		Unit: m.cfg.Tick, Channels: m.sched.Len(), Never: m.never(), Out: m.out(), Due: m.due, Peers: len(crawlers(m.cfg.Swarm.Peers())),
+		Submitted: m.submitted, Accepted: m.accepted, Refused: m.refused, Updates: m.updates, Lapsed: m.lapsed,
+		Pages: m.pages, Unchanged: m.unchanged, Archived: int64(a.Pages), BytesDown: m.bytesDown, WARCFiles: a.Files,
+		UpdatesMin: up, PagesMin: pg, Freshness: m.fresh, Intervals: m.intervals(), GroupSizes: sizes,
+		Errors: maps.Clone(m.errors), History: slices.Clone(m.history), Data: m.cfg.Data, Notices: slices.Sorted(maps.Values(m.notices)),
+		Discovered: m.discovered, ArchiveLag: a.TextDelay,
+	}
+	for _, key := range []string{noticeStore, noticeFeed, noticeDisk} {
+		if n := m.notices[key]; n != "" {
+			o.Blocking = append(o.Blocking, n)
+		}
+	}
+	if m.rttN > 0 {
+		o.Lookups, o.HopsMean = m.rttN, m.hopsSum/float64(m.rttN)
+		o.RTTChosenMS, o.RTTRandomMS = m.rttChosen/float64(m.rttN), m.rttRandom/float64(m.rttN)
+	}
+	return o
+}
+
+func (m *Manager) intervals() []time.Duration {
+	iv := m.sched.Intervals()
+	out := make([]time.Duration, len(iv))
+	for i, t := range iv {
+		out[i] = time.Duration(t) * m.cfg.Tick
+	}
+	return out
+}
+
+// crawlers are the members that take tasks.
+func crawlers(all []overlay.PeerRecord) []overlay.PeerRecord {
+	return slices.DeleteFunc(all, func(p overlay.PeerRecord) bool { return p.Load.Threads == 0 })
+}
+
+// rtt notes how near a task landed: the chosen peer's predicted round-trip time to the host, and a random peer's.
+func (m *Manager) rtt(p overlay.Placed) {
+	m.rttN++
+	m.hopsSum += float64(p.Hops)
+	m.rttChosen += ms(p.RTT)
+	m.rttRandom += ms(p.RandomRTT)
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// sampleHistory takes a point of the plots, and the freshness estimate with it.
+func (m *Manager) sampleHistory(now time.Time) {
+	m.sampled = now
+	m.fresh = m.freshness(now)
+	up, pg, ref := m.rates.sample(now, m.updates, m.pages, m.refused)
+	m.history = append(m.history, web.Point{At: now, UpdatesMin: up, PagesMin: pg, RefusedMin: ref, Out: m.out(),
+		Peers: len(crawlers(m.cfg.Swarm.Peers())), Freshness: m.fresh, Intervals: m.intervals()})
+	if len(m.history) > historyPoints { // halve the resolution of what is old, keep all of its span
+		kept := m.history[:0]
+		for i, p := range m.history {
+			if i%2 == 0 || i > len(m.history)-historyPoints/4 {
+				kept = append(kept, p)
+			}
+		}
+		m.history = kept
+	}
+}
+
+// freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age).
+func (m *Manager) freshness(now time.Time) float64 {
+	n := len(m.places)
+	if n == 0 {
+		return 0
+	}
+	step := max(n/freshSample, 1)
+	sum, seen := 0.0, 0
+	tick := m.clock.At(now)
+	for s := 0; s < n; s += step {
+		if m.places[s].id == 0 {
+			continue
+		}
+		f := m.sched.Facts(recrawl.Slot(s))
+		seen++
+		if f.Updated > 0 {
+			sum += math.Exp(-f.Est.Rate() * float64(max(tick-f.Updated, 0)))
+		}
+	}
+	if seen == 0 {
+		return 0
+	}
+	return sum / float64(seen)
+}
+
+func (m *Manager) never() int { return m.sched.Len() - m.visited }
+
+// sample adds the counters of now and answers with what the last minute brought.
+func (r *rates) sample(now time.Time, updates, pages, refused int64) (up, pg, ref float64) {
+	r.at = append(r.at, now)
+	r.updates, r.pages, r.refused = append(r.updates, updates), append(r.pages, pages), append(r.refused, refused)
+	for len(r.at) > 2 && now.Sub(r.at[1]) >= rateWindow {
+		r.at, r.updates, r.pages, r.refused = r.at[1:], r.updates[1:], r.pages[1:], r.refused[1:]
+	}
+	return r.last(now, updates, pages, refused)
+}
+
+func (r *rates) last(now time.Time, updates, pages, refused int64) (up, pg, ref float64) {
+	if len(r.at) == 0 {
+		return 0, 0, 0
+	}
+	minutes := now.Sub(r.at[0]).Minutes()
+	if minutes <= 0 {
+		return 0, 0, 0
+	}
+	return float64(updates-r.updates[0]) / minutes, float64(pages-r.pages[0]) / minutes, float64(refused-r.refused[0]) / minutes
+}
+
+// Overview is the state of the whole system, a quarter of a second old at most.
+func (m *Manager) Overview() web.Overview { return *m.shown.Load() }
+
+// Peers are the members that the manager knows of.
+func (m *Manager) Peers() []web.Peer {
+	var out []web.Peer
+	own := m.cfg.Swarm.Coord()
+	for _, p := range crawlers(m.cfg.Swarm.Peers()) {
+		out = append(out, web.Peer{
+			ID: string(p.ID), Coord: [2]float64{p.Coord.Vec[0], p.Coord.Vec[1]}, Err: p.Coord.Err, Running: int(p.Load.Running),
+			Queued: int(p.Load.Queued), Seen: p.Seen, RTT: coords.Predict(own, p.Coord),
+		})
+	}
+	slices.SortFunc(out, func(a, b web.Peer) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Channels lists those whose host or directory holds the query, n from the from-th on, and how many there are.
+func (m *Manager) Channels(query string, from, n int) (rows []web.Row, total int) {
+	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
+	defer cancel()
+	var slots []recrawl.Slot
+	err := m.do(ctx, func(time.Time) {
+		for s := range m.places {
+			if p := &m.places[s]; p.id != 0 && strings.Contains(m.hosts[p.host].name, query) {
+				if total >= from && len(slots) < n {
+					slots = append(slots, recrawl.Slot(s))
+				}
+				total++
+			}
+		}
+	})
+	if err != nil {
+		return nil, 0
+	}
+	for _, s := range slots {
+		if r, _, ok := m.row(ctx, s); ok {
+			rows = append(rows, r)
+		}
+	}
+	return rows, total
+}
+
+const viewTimeout = 5 * time.Second
+
+// Channel shows one channel and what happened to it since this manager started.
+func (m *Manager) Channel(id channel.ID) (web.Row, []web.Event, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
+	defer cancel()
+	var at recrawl.Slot
+	var ok bool
+	if err := m.do(ctx, func(time.Time) { at, ok = m.slot(id) }); err != nil || !ok {
+		return web.Row{}, nil, false
+	}
+	return m.row(ctx, at)
+}
+
+// row reads one channel: what the loop holds, and the database for the rest.
+func (m *Manager) row(ctx context.Context, s recrawl.Slot) (web.Row, []web.Event, bool) {
+	var r web.Row
+	var events []web.Event
+	ok := false
+	err := m.do(ctx, func(now time.Time) {
+		if int(s) >= len(m.places) || m.places[s].id == 0 {
+			return
+		}
+		ok = true
+		p, f := m.places[s], m.sched.Facts(s)
+		r = web.Row{ID: p.id, Host: m.hosts[p.host].name, Group: int(f.Group), Updated: m.clock.Time(f.Updated), Out: p.issue.Out(), State: "active"}
+		if f.Updated > 0 {
+			r.Every = time.Duration(f.Est.Interval() * float64(m.cfg.Tick))
+		}
+		if f.Submitted > 0 {
+			if iv := m.sched.Intervals(); int(f.Group) < len(iv) {
+				r.Due = m.clock.Time(f.Submitted + iv[f.Group])
+			}
+			if r.Due.Before(now) {
+				r.Due = time.Time{}
+			}
+		}
+		if reason := p.issue.Reason(); reason != "" {
+			r.State, r.Reason = "given up", reason
+		} else if b := m.hosts[p.host].blocked; b != "" {
+			r.State, r.Reason = "blocked", b
+		} else if f.Flags&recrawl.Paused != 0 {
+			r.State = "paused"
+		}
+		events = slices.Clone(m.events[p.id])
+		if e, ok := m.sched.Strategy().(recrawl.Explainer); ok {
+			r.Model = e.Explain(s, &f)
+		}
+	})
+	if err != nil || !ok {
+		return r, nil, false
+	}
+	ch, err := m.cfg.Store.Channel(ctx, r.ID)
+	if err != nil {
+		return r, nil, false
+	}
+	r.Scope = scopeWords(ch.Scope)
+	l := ch.Learnt
+	r.Pages, r.Visits, r.Changes, r.Error = l.Pages, l.Visits, l.Changes, l.LastError
+	if l.LastOutcome != 0 {
+		r.Last = outcomeWord(l.LastOutcome)
+	}
+	if ch.State == channel.Paused && r.Reason == "" {
+		r.State, r.Reason = "paused", ch.Reason
+	}
+	slices.Reverse(events)
+	return r, events, true
+}
+
+func scopeWords(s channel.Scope) string {
+	switch s.Kind {
+	case channel.WholeHost:
+		return ""
+	case channel.Directory:
+		return s.Dirs[0]
+	default:
+		return fmt.Sprintf("%d directories", len(s.Dirs))
+	}
+}
+
+// event notes what happened to a channel. Called on the loop.
+func (m *Manager) event(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, note string) {
+	id := m.places[s].id
+	list := m.events[id]
+	list = append(list, web.Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
+	if len(list) > eventsKept {
+		list = slices.Delete(list, 0, len(list)-eventsKept)
+	}
+	m.events[id] = list
+	if len(m.events) > eventsInAll {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(m.events)), func(a, b channel.ID) int {
+			la, lb := m.events[a], m.events[b]
+			return cmp.Or(la[len(la)-1].At.Compare(lb[len(lb)-1].At), cmp.Compare(a, b))
+		})
+		delete(m.events, oldest)
+	}
+}

@@ -1,0 +1,192 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"sort"
+	"strings"
+	"time"
+)
+
+// page renders one page; `?fragment=1` renders its live part alone, for live.js.
+func (s *server) page(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		data, status := s.data(name, r)
+		if status != http.StatusOK {
+			w.WriteHeader(status)
+		}
+		t := name
+		if r.URL.Query().Get("fragment") != "" {
+			t += "-live"
+		}
+		s.render(w, t, data)
+	}
+}
+
+func (s *server) data(name string, r *http.Request) (map[string]any, int) {
+	o := s.cfg.Source.Overview()
+	d := map[string]any{"O": o, "Page": name, "MayOperate": s.mayOperate(r) && s.cfg.Operator != nil, "Self": r.URL.RequestURI()}
+	switch name {
+	case "overview":
+		d["Title"] = "Overview"
+		if s.cfg.Operator != nil {
+			d["Strategies"] = s.cfg.Operator.Strategies()
+		}
+		d["Errors"] = sortedErrors(o.Errors)
+	case "channels":
+		from, n := paging(r)
+		q := r.URL.Query().Get("q")
+		rows, total := s.cfg.Source.Channels(q, from, n)
+		d["Title"], d["Rows"], d["Total"], d["From"], d["To"], d["Q"] = "Channels", rows, total, from, from+len(rows), q
+		d["Prev"], d["Next"] = max(from-n, 0), from+n
+	case "channel":
+		id, err := pathID(r)
+		if err != nil {
+			return map[string]any{"O": o, "Title": "No such channel", "Page": name}, http.StatusNotFound
+		}
+		row, events, ok := s.cfg.Source.Channel(id)
+		if !ok {
+			return map[string]any{"O": o, "Title": "No such channel", "Page": name}, http.StatusNotFound
+		}
+		d["Title"], d["Row"], d["Events"] = row.Host, row, events
+	case "peers":
+		d["Title"], d["Peers"] = "Peers", s.cfg.Source.Peers()
+	}
+	return d, http.StatusOK
+}
+
+func (s *server) render(w http.ResponseWriter, name string, data any) {
+	var b bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&b, name, data); err != nil {
+		s.cfg.Log.Error("page failed", "page", name, "err", err)
+		http.Error(w, "This page could not be made; the manager's log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if _, err := w.Write(b.Bytes()); err != nil {
+		s.cfg.Log.Debug("page not sent", "err", err)
+	}
+}
+
+type errorCount struct {
+	Kind string
+	N    int64
+}
+
+func sortedErrors(m map[string]int64) []errorCount {
+	out := make([]errorCount, 0, len(m))
+	for k, n := range m {
+		out = append(out, errorCount{k, n})
+	}
+	sort.Slice(out, func(i, j int) bool {
+		if out[i].N != out[j].N {
+			return out[i].N > out[j].N
+		}
+		return out[i].Kind < out[j].Kind
+	})
+	return out
+}
+
+var funcs = template.FuncMap{
+	"ago": func(now, t time.Time) string {
+		if t.IsZero() {
+			return "never"
+		}
+		if t.After(now) {
+			return "in " + span(t.Sub(now))
+		}
+		return span(now.Sub(t)) + " ago"
+	},
+	"span":  span,
+	"count": count,
+	"size":  size,
+	"pct":   func(f float64) string { return fmt.Sprintf("%.0f%%", 100*f) },
+	"f1":    func(f float64) string { return fmt.Sprintf("%.1f", f) },
+	"add":   func(a, b int) int { return a + b },
+	"short": func(s string) string {
+		if len(s) > 12 {
+			return s[:4] + "…" + s[len(s)-6:]
+		}
+		return s
+	},
+	"chart": chart,
+	"swarm": swarm,
+	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+}
+
+func span(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0 s"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.1f h", d.Hours())
+	}
+	return fmt.Sprintf("%.1f days", d.Hours()/24)
+}
+
+func count(n any) string {
+	var v int64
+	switch n := n.(type) {
+	case int:
+		v = int64(n)
+	case int64:
+		v = n
+	}
+	s := fmt.Sprint(v)
+	var out []string
+	for len(s) > 3 {
+		out = append([]string{s[len(s)-3:]}, out...)
+		s = s[:len(s)-3]
+	}
+	return strings.Join(append([]string{s}, out...), "\u202f")
+}
+
+func size(n int64) string {
+	f, unit := float64(n), "B"
+	for _, u := range []string{"kB", "MB", "GB", "TB"} {
+		if f < 1000 {
+			break
+		}
+		f, unit = f/1000, u
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%.0f B", f)
+	}
+	return fmt.Sprintf("%.1f %s", f, unit)
+}
+
+// niceTop is a round number at or above v, for the top of an axis.
+func niceTop(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	step := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 2.5, 5, 10} {
+		if m*step >= v {
+			return m * step
+		}
+	}
+	return 10 * step
+}
+
+// niceSteps divides the axis so that every label is a round number.
+func niceSteps(top float64) int {
+	lead := top / math.Pow(10, math.Floor(math.Log10(top)))
+	switch {
+	case lead == 2.5 || lead == 5 || lead == 10 || lead == 1:
+		return 5
+	default:
+		return 4
+	}
+}

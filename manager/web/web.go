@@ -1,0 +1,384 @@
+// Package web shows an operator what the manager does: server-rendered pages with SVG plots and a little plain JavaScript that
+// refreshes them, no build step. It decides nothing: it is handed a Source to read from and an Operator to pass wishes to. It is not
+// for the volunteer's page, which belongs to the agent.
+package web
+
+import (
+	"context"
+	"crypto/subtle"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"shoal/channel"
+)
+
+// Overview is the state of the whole system at one moment.
+type Overview struct {
+	Network     string
+	Version     string
+	Strategy    string
+	Since       time.Time
+	Now         time.Time
+	Unit        time.Duration // a scheduler tick
+	Channels    int
+	Never       int // channels not crawled yet
+	Out         int // tasks out
+	Due         int // channels due that wait for room or politeness
+	Peers       int
+	Submitted   int64
+	Accepted    int64
+	Refused     int64
+	Updates     int64
+	Lapsed      int64
+	Pages       int64
+	Unchanged   int64
+	Archived    int64
+	BytesDown   int64
+	WARCFiles   int
+	UpdatesMin  float64
+	PagesMin    float64
+	Freshness   float64 // expected share of fresh channels, from learnt change rates
+	Intervals   []time.Duration
+	GroupSizes  []int
+	Errors      map[string]int64
+	History     []Point
+	Data        string
+	Notices     []string // what an operator should know: disk full, no contact
+	Blocking    []string // of the Notices, those because of which nothing is handed out
+	Discovered  int      // channels that discovery has added
+	ArchiveLag  time.Duration
+	HopsMean    float64
+	RTTChosenMS float64
+	RTTRandomMS float64
+	Lookups     int64
+}
+
+// Point is one sample of the history.
+type Point struct {
+	At         time.Time
+	UpdatesMin float64
+	PagesMin   float64
+	RefusedMin float64
+	Out        int
+	Peers      int
+	Freshness  float64
+	Intervals  []time.Duration
+}
+
+// Row is one channel in a list.
+type Row struct {
+	ID      channel.ID
+	Host    string
+	Scope   string
+	State   string
+	Reason  string
+	Group   int
+	Every   time.Duration // learnt mean time between changes
+	Model   string        // how it changes, as a strategy that asks for more than a rate has chosen, and why; empty: none does
+	Pages   int
+	Visits  int
+	Changes int
+	Updated time.Time
+	Due     time.Time
+	Out     bool
+	Last    string
+	Error   string
+}
+
+// Peer is one member of the swarm as the manager knows it.
+type Peer struct {
+	ID      string
+	Account string
+	Coord   [2]float64
+	Err     float64
+	Running int
+	Queued  int
+	Free    int
+	Seen    time.Time
+	RTT     time.Duration
+}
+
+// Event is one thing that happened to a channel.
+type Event struct {
+	At   time.Time
+	Gen  channel.Gen
+	What string
+	Peer string
+	Note string
+}
+
+// Source is what the pages read.
+type Source interface {
+	Overview() Overview
+	Channels(query string, from, n int) (rows []Row, total int)
+	Channel(id channel.ID) (Row, []Event, bool)
+	Peers() []Peer
+}
+
+// Operator is what the pages may ask for.
+type Operator interface {
+	CrawlNow(ctx context.Context, id channel.ID) error
+	Pause(ctx context.Context, id channel.ID, paused bool) error
+	SetStrategy(ctx context.Context, name string) error
+	Strategies() []string
+}
+
+// Config of the pages.
+type Config struct {
+	Source   Source
+	Operator Operator
+	Token    string // whoever shows it may operate
+	OpenView bool   // looking needs no token (one person's machine)
+	Hosts    []string
+	API      http.Handler // served below /api/v1/: reading as the pages are, changing with the token; nil: none
+	Probes   http.Handler // served at /metrics, /healthz and /readyz to anybody; nil: none
+	Debug    http.Handler // served below /debug/ to whoever shows the token; nil: none
+	Log      *slog.Logger
+}
+
+//go:embed page.html style.css live.js
+var files embed.FS
+
+type server struct {
+	cfg   Config
+	pages *template.Template
+}
+
+// ErrNoSource is returned by Handler for a Config without a Source.
+var ErrNoSource = errors.New("web: a page needs a source to read from")
+
+// Handler serves the operator's pages and their JSON.
+func Handler(cfg Config) (http.Handler, error) {
+	if cfg.Source == nil {
+		return nil, ErrNoSource
+	}
+	t, err := template.New("").Funcs(funcs).ParseFS(files, "page.html")
+	if err != nil {
+		return nil, fmt.Errorf("parse pages: %w", err)
+	}
+	s := &server{cfg: cfg, pages: t}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.view(s.page("overview")))
+	mux.HandleFunc("GET /channels", s.view(s.page("channels")))
+	mux.HandleFunc("GET /channel/{id}", s.view(s.page("channel")))
+	mux.HandleFunc("GET /peers", s.view(s.page("peers")))
+	s.mount(mux)
+	mux.HandleFunc("POST /channel/{id}/crawl-now", s.operate(s.crawlNow))
+	mux.HandleFunc("POST /channel/{id}/pause", s.operate(s.pause))
+	mux.HandleFunc("POST /strategy", s.operate(s.strategy))
+	mux.HandleFunc("GET /login", s.login)
+	mux.HandleFunc("POST /login", s.loginPost)
+	mux.HandleFunc("GET /style.css", s.static("style.css", "text/css; charset=utf-8"))
+	mux.HandleFunc("GET /live.js", s.static("live.js", "text/javascript; charset=utf-8"))
+	return s.guard(mux), nil
+}
+
+// mount adds what others serve.
+func (s *server) mount(mux *http.ServeMux) {
+	if s.cfg.API != nil {
+		mux.HandleFunc("/api/v1/", func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet || r.Method == http.MethodHead {
+				s.view(s.cfg.API.ServeHTTP)(w, r)
+				return
+			}
+			if !s.mayOperate(r) {
+				http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+				return
+			}
+			s.cfg.API.ServeHTTP(w, r)
+		})
+	}
+	if s.cfg.Probes != nil {
+		for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+			mux.Handle("GET "+path, s.cfg.Probes)
+		}
+	}
+	if s.cfg.Debug != nil {
+		mux.HandleFunc("/debug/", func(w http.ResponseWriter, r *http.Request) {
+			if !s.mayOperate(r) {
+				http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+				return
+			}
+			s.cfg.Debug.ServeHTTP(w, r)
+		})
+	}
+}
+
+// guard refuses what a foreign page could make a browser do: other Host names (DNS rebinding) and cross-site writes.
+func (s *server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.knownHost(r.Host) {
+			http.Error(w, "This name is not one of this manager's. Open the page by the address that it printed at its start.", http.StatusMisdirectedRequest)
+			return
+		}
+		if origin := r.Header.Get("Origin"); r.Method != http.MethodGet && origin != "" {
+			if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
+				http.Error(w, "Refused: the request came from another site's page.", http.StatusForbidden)
+				return
+			}
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *server) knownHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	if host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil {
+		return true
+	}
+	for _, h := range s.cfg.Hosts {
+		if strings.EqualFold(h, host) {
+			return true
+		}
+	}
+	return false
+}
+
+const cookie = "shoal_token"
+
+func (s *server) mayOperate(r *http.Request) bool {
+	given := ""
+	if c, err := r.Cookie(cookie); err == nil {
+		given = c.Value
+	}
+	if h, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		given = h
+	}
+	return s.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(s.cfg.Token)) == 1
+}
+
+func (s *server) view(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if t := r.URL.Query().Get("token"); t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(s.cfg.Token)) == 1 {
+			s.setCookie(w)
+			http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
+			return
+		}
+		if s.cfg.OpenView || s.mayOperate(r) {
+			next(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+			return
+		}
+		http.Redirect(w, r, "/login", http.StatusSeeOther)
+	}
+}
+
+func (s *server) operate(next func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.mayOperate(r) {
+			if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
+				http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+				return
+			}
+			http.Redirect(w, r, "/login", http.StatusSeeOther)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+		if err := next(w, r); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		back := r.Header.Get("Referer")
+		if u, err := url.Parse(back); err == nil && u.Path != "" {
+			back = u.Path
+		} else {
+			back = "/"
+		}
+		http.Redirect(w, r, back, http.StatusSeeOther)
+	}
+}
+
+func (s *server) setCookie(w http.ResponseWriter) {
+	http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.cfg.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: 30 * 24 * 3600})
+}
+
+func (s *server) login(w http.ResponseWriter, _ *http.Request) {
+	s.render(w, "login", map[string]any{"Title": "Log in"})
+}
+
+func (s *server) loginPost(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+	if subtle.ConstantTimeCompare([]byte(strings.TrimSpace(r.PostFormValue("token"))), []byte(s.cfg.Token)) != 1 || s.cfg.Token == "" {
+		w.WriteHeader(http.StatusUnauthorized)
+		s.render(w, "login", map[string]any{"Title": "Log in", "Wrong": true})
+		return
+	}
+	s.setCookie(w)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (s *server) crawlNow(_ http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Operator.CrawlNow(r.Context(), id)
+}
+
+func (s *server) pause(_ http.ResponseWriter, r *http.Request) error {
+	id, err := pathID(r)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Operator.Pause(r.Context(), id, r.PostFormValue("paused") != "false")
+}
+
+func (s *server) strategy(_ http.ResponseWriter, r *http.Request) error {
+	return s.cfg.Operator.SetStrategy(r.Context(), r.FormValue("name"))
+}
+
+func pathID(r *http.Request) (channel.ID, error) {
+	n, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is no channel's number; the list of channels shows them", r.PathValue("id"))
+	}
+	return channel.ID(n), nil
+}
+
+func (s *server) static(name, kind string) http.HandlerFunc {
+	body, err := files.ReadFile(name)
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		if _, err := w.Write(body); err != nil {
+			s.cfg.Log.Debug("page not sent", "err", err)
+		}
+	}
+}
+
+const (
+	pageRows    = 50
+	pageRowsMax = 1000
+)
+
+func paging(r *http.Request) (from, n int) {
+	from, _ = strconv.Atoi(r.URL.Query().Get("from"))
+	n, _ = strconv.Atoi(r.URL.Query().Get("n"))
+	if n <= 0 {
+		n = pageRows
+	}
+	return max(from, 0), min(n, pageRowsMax)
+}

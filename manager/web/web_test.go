@@ -1,0 +1,240 @@
+package web
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/channel"
+)
+
+type fake struct {
+	crawled  channel.ID
+	paused   map[channel.ID]bool
+	strategy string
+}
+
+func (f *fake) Overview() Overview {
+	t := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	o := Overview{Network: strings.Repeat("ab", 32), Strategy: "icr", Since: t, Now: t.Add(time.Minute), Channels: 12345, Updates: 7,
+		Intervals: []time.Duration{time.Second, 2 * time.Second}, GroupSizes: []int{3, 4}, Errors: map[string]int64{"<timeout>": 3}, Data: "/d"}
+	for i := range 5 {
+		o.History = append(o.History, Point{At: t.Add(time.Duration(i) * time.Second), UpdatesMin: float64(i), Intervals: o.Intervals})
+	}
+	return o
+}
+
+func (f *fake) Channels(q string, from, n int) ([]Row, int) {
+	rows := []Row{{ID: 1, Host: "https://a.example", Every: time.Hour, Visits: 2}, {ID: 2, Host: "https://<b>.example", Error: "no route", Reason: "given", State: "given up"}}
+	var out []Row
+	for _, r := range rows {
+		if strings.Contains(r.Host, q) {
+			out = append(out, r)
+		}
+	}
+	total := len(out)
+	return out[min(from, total):min(from+n, total)], total
+}
+
+func (f *fake) Channel(id channel.ID) (Row, []Event, bool) {
+	if id != 1 {
+		return Row{}, nil, false
+	}
+	return Row{ID: 1, Host: "https://a.example", State: "active"}, []Event{{What: "accepted", Gen: 4, Peer: "12D3KooWabcdefghijkl"}}, true
+}
+
+func (f *fake) Peers() []Peer {
+	return []Peer{{ID: "12D3KooWabcdefghijkl", Coord: [2]float64{3, 4}, Running: 2}}
+}
+
+func (f *fake) CrawlNow(_ context.Context, id channel.ID) error { f.crawled = id; return nil }
+func (f *fake) Pause(_ context.Context, id channel.ID, p bool) error {
+	f.paused[id] = p
+	return nil
+}
+func (f *fake) SetStrategy(_ context.Context, name string) error {
+	if name == "nonsense" {
+		return errors.New("no such strategy: want fixed or icr")
+	}
+	f.strategy = name
+	return nil
+}
+func (f *fake) Strategies() []string { return []string{"fixed", "icr"} }
+
+func start(t *testing.T, open bool) (*fake, *httptest.Server) {
+	t.Helper()
+	f := &fake{paused: map[channel.ID]bool{}}
+	h, err := Handler(Config{Source: f, Operator: f, Token: "s3cret", OpenView: open, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return f, s
+}
+
+func ask(t *testing.T, method, at string, edit func(*http.Request)) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if edit != nil {
+		edit(r)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func token(r *http.Request) { r.Header.Set("Authorization", "Bearer s3cret") }
+
+func TestPages(t *testing.T) {
+	_, s := start(t, true)
+	for path, want := range map[string]string{
+		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/peers": "12D3…ghijkl",
+		"/style.css": "--sea", "/live.js": "fragment", "/login": "operator.token", "/?fragment=1": "Updates a minute",
+	} {
+		code, body := ask(t, "GET", s.URL+path, nil)
+		if code != 200 || !strings.Contains(body, want) {
+			t.Errorf("GET %s: %d, wanted %q in\n%.600s", path, code, want, body)
+		}
+		if strings.Contains(body, "<b>.example") || strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "<no value>") {
+			t.Errorf("GET %s: a name from outside was not escaped, or a value is missing", path)
+		}
+	}
+	if code, _ := ask(t, "GET", s.URL+"/channel/77", nil); code != 404 {
+		t.Errorf("a channel that is not there answers %d", code)
+	}
+	if _, body := ask(t, "GET", s.URL+"/channels?q=zzz", nil); !strings.Contains(body, "No channel matches") {
+		t.Error("an empty search says nothing")
+	}
+}
+
+func TestMounts(t *testing.T) {
+	var asked []string
+	note := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked = append(asked, r.Method+" "+r.URL.Path) })
+	h, err := Handler(Config{Source: &fake{}, Token: "s3cret", API: note, Probes: note, Debug: note, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	defer s.Close()
+	for _, x := range []struct {
+		method, path string
+		with         func(*http.Request)
+		code         int
+	}{
+		{"GET", "/api/v1/channels", nil, 401}, {"GET", "/api/v1/channels", token, 200}, {"DELETE", "/api/v1/channels/1", nil, 401},
+		{"DELETE", "/api/v1/channels/1", token, 200}, {"GET", "/metrics", nil, 200}, {"GET", "/readyz", nil, 200}, {"POST", "/healthz", token, 405},
+		{"GET", "/debug/pprof/", nil, 401}, {"GET", "/debug/pprof/", token, 200},
+	} {
+		before := len(asked)
+		if code, _ := ask(t, x.method, s.URL+x.path, x.with); code != x.code || (code == 200) != (len(asked) > before) {
+			t.Errorf("%s %s: %d, want %d; served: %v", x.method, x.path, code, x.code, asked[before:])
+		}
+	}
+}
+
+func TestOperatingNeedsToken(t *testing.T) {
+	f, s := start(t, true)
+	if code, _ := ask(t, "POST", s.URL+"/channel/1/crawl-now", nil); code != http.StatusSeeOther || f.crawled != 0 {
+		t.Errorf("without a token: %d, crawled %d", code, f.crawled)
+	}
+	if code, _ := ask(t, "POST", s.URL+"/channel/1/crawl-now", token); code != http.StatusSeeOther || f.crawled != 1 {
+		t.Errorf("with it: %d, crawled %d", code, f.crawled)
+	}
+	ask(t, "POST", s.URL+"/channel/1/pause", token)
+	if !f.paused[1] {
+		t.Error("not paused")
+	}
+	code, body := ask(t, "POST", s.URL+"/strategy?name=nonsense", token)
+	if code != http.StatusBadRequest || !strings.Contains(body, "want fixed or icr") {
+		t.Errorf("an unknown strategy: %d %q", code, body)
+	}
+	if code, body := ask(t, "POST", s.URL+"/channel/x/pause", token); code != 400 || !strings.Contains(body, "no channel's number") {
+		t.Errorf("a channel number that is none: %d %q", code, body)
+	}
+}
+
+func TestForeignPagesAreRefused(t *testing.T) {
+	f, s := start(t, true)
+	code, _ := ask(t, "GET", s.URL+"/", func(r *http.Request) { r.Host = "evil.example:7780" })
+	if code != http.StatusMisdirectedRequest {
+		t.Errorf("a foreign Host name answers %d", code)
+	}
+	code, _ = ask(t, "POST", s.URL+"/channel/1/crawl-now", func(r *http.Request) { token(r); r.Header.Set("Origin", "https://evil.example") })
+	if code != http.StatusForbidden || f.crawled != 0 {
+		t.Errorf("a foreign page's post: %d, crawled %d", code, f.crawled)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	_, s := start(t, false)
+	if code, _ := ask(t, "GET", s.URL+"/", nil); code != http.StatusSeeOther {
+		t.Errorf("a stranger sees the overview: %d", code)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for given, want := range map[string]int{"wrong": http.StatusUnauthorized, "": http.StatusUnauthorized, " s3cret\n": http.StatusSeeOther} {
+		resp, err := client.PostForm(s.URL+"/login", url.Values{"token": {given}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want || (want == http.StatusSeeOther) != (len(resp.Cookies()) == 1) {
+			t.Errorf("token %q: %d, cookies %v", given, resp.StatusCode, resp.Cookies())
+		}
+	}
+	if code, _ := ask(t, "GET", s.URL+"/?token=s3cret", nil); code != http.StatusSeeOther {
+		t.Errorf("the printed link answers %d", code)
+	}
+}
+
+func TestChartsAreWellFormed(t *testing.T) {
+	f := &fake{}
+	h := f.Overview().History
+	for kind := range series {
+		svg := string(chart(kind, h))
+		if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil || !strings.HasPrefix(svg, "<svg") {
+			t.Errorf("%s: %v in %.200s", kind, err, svg)
+		}
+	}
+	if got := string(chart("updates", nil)); !strings.Contains(got, "after two samples") {
+		t.Errorf("an empty history draws %q", got)
+	}
+	if err := xml.Unmarshal([]byte(swarm(f.Peers())), new(struct{})); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for v, want := range map[float64]float64{0: 1, .3: .5, 1: 1, 1.1: 2, 23: 25, 26: 50, 99: 100} {
+		if got := niceTop(v); got != want {
+			t.Errorf("niceTop(%v) = %v, want %v", v, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1500: "1.5 kB", 2_000_000: "2.0 MB"} {
+		if got := size(n); got != want {
+			t.Errorf("size(%d) = %q, want %q", n, got, want)
+		}
+	}
+	if got := count(1234567); got != "1\u202f234\u202f567" {
+		t.Errorf("count = %q", got)
+	}
+}

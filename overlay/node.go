@@ -1,0 +1,351 @@
+package overlay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+)
+
+// Node is one member of the overlay. It is owned by whoever runs it.
+type Node struct {
+	cfg     Config
+	rng     *rand.Rand
+	vivaldi *coords.Node
+	coord   coords.Coord
+	queue   Queue // nil: takes no tasks
+	table   table
+	seq     uint64
+	req     uint64
+
+	pending map[uint64]*request // requests that await an answer
+	order   []uint64            // of pending, oldest first
+	places  map[uint64]*placing
+	gossip  time.Time // next one
+	begun   int       // gossips so far
+	events  []Event
+	counts  map[string]int64
+}
+
+// request is a message that awaits its answer.
+type request struct {
+	to    ID
+	until time.Time
+	place uint64 // the placing that it belongs to; 0: gossip
+	offer bool
+}
+
+// youngest bounds how many gossips a node makes in haste while its coordinate has not settled.
+const youngest = 300
+
+// MaxKnown bounds the members that a node with Config.Places keeps.
+const MaxKnown = 4096
+
+// New makes a node. queue is nil for a member that takes no tasks.
+func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, rng: rng, vivaldi: v, coord: v.Coord(), queue: queue, pending: map[uint64]*request{}, places: map[uint64]*placing{},
+		gossip: now, counts: map[string]int64{}, seq: uint64(now.UnixMilli())}
+	n.table = table{own: &n.coord, expiry: cfg.Expiry}
+	if cfg.Places {
+		n.table.all = MaxKnown
+	}
+	return n, nil
+}
+
+// Coord is where the node is.
+func (n *Node) Coord() coords.Coord { return n.coord }
+
+// Self is the record that the node tells others, with a new sequence number.
+func (n *Node) Self(now time.Time) PeerRecord {
+	n.seq++
+	r := PeerRecord{ID: n.cfg.ID, Seq: n.seq, Coord: n.coord, Addrs: n.cfg.Addrs, Issued: now, Seen: now}
+	if n.queue != nil && !n.cfg.Places {
+		r.Load = n.queue.Load(now)
+	}
+	return r
+}
+
+// SetAddrs changes what others are told.
+func (n *Node) SetAddrs(addrs []string) { n.cfg.Addrs = addrs[:min(len(addrs), MaxAddrs)] }
+
+// Known are the members of the table.
+func (n *Node) Known() []PeerRecord {
+	out := make([]PeerRecord, len(n.table.entries))
+	for i, e := range n.table.entries {
+		out[i] = e.rec
+	}
+	return out
+}
+
+// Rings counts the entries of the table by ring.
+func (n *Node) Rings() (counts [rings]int) {
+	for _, e := range n.table.entries {
+		counts[ringOf(coords.Predict(n.coord, e.rec.Coord))]++
+	}
+	return counts
+}
+
+// Counts are messages and refusals by kind, since the start.
+func (n *Node) Counts() map[string]int64 { return n.counts }
+
+// Events are what placings came to since the last call.
+func (n *Node) Events() []Event {
+	e := n.events
+	n.events = nil
+	return e
+}
+
+// Meet puts somebody into the table: a bootstrap peer, an address kept from an earlier run.
+func (n *Node) Meet(now time.Time, r PeerRecord) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if r.ID != n.cfg.ID {
+		n.table.hear(now, r, n.rng)
+	}
+	return nil
+}
+
+// Sample takes a measured round-trip time to a member that was at a coordinate.
+func (n *Node) Sample(from ID, at coords.Coord, rtt time.Duration) {
+	c, err := n.vivaldi.Update(string(from), at, rtt)
+	if err != nil {
+		n.counts["sample refused"]++
+		return
+	}
+	n.coord = c
+}
+
+// Step takes a message and answers with what is to be sent.
+func (n *Node) Step(now time.Time, from ID, m Msg) []Send {
+	switch m := m.(type) {
+	case Gossip:
+		return n.onGossip(now, from, m)
+	case FindNear:
+		return n.onFindNear(now, from, m)
+	case Near:
+		return n.onNear(now, from, m)
+	case Offer:
+		return n.onOffer(now, from, m)
+	case Answer:
+		return n.onAnswer(now, from, m)
+	case Handoff:
+		return n.onHandoff(now, from, m)
+	case HandoffAnswer:
+		n.take(from, m.Req)
+		return nil
+	}
+	return n.refuse(fmt.Sprintf("unknown message %T", m))
+}
+
+func (n *Node) refuse(why string) []Send {
+	n.counts["refused: "+why]++
+	return nil
+}
+
+// Tick does what is due: time-outs, gossip, expiry.
+func (n *Node) Tick(now time.Time) []Send {
+	var out []Send
+	for len(n.order) > 0 {
+		r, ok := n.pending[n.order[0]]
+		if ok && now.Before(r.until) {
+			break
+		}
+		req := n.order[0]
+		n.order = n.order[1:]
+		if ok {
+			delete(n.pending, req)
+			out = append(out, n.lost(now, r)...)
+		}
+	}
+	if !now.Before(n.gossip) {
+		n.table.expire(now)
+		out = append(out, n.tell(now)...)
+		n.begun++
+		every := n.cfg.Every
+		if n.begun < 2*n.cfg.Young || !n.vivaldi.Settled() && n.begun < youngest {
+			every /= time.Duration(n.cfg.Young)
+		}
+		// Spread, so that swarms that start together do not speak together.
+		n.gossip = now.Add(every/2 + time.Duration(n.rng.Int64N(int64(every))))
+	}
+	return out
+}
+
+// Deadline is when Tick has work.
+func (n *Node) Deadline() time.Time {
+	at := n.gossip
+	for _, req := range n.order {
+		if r, ok := n.pending[req]; ok {
+			if r.until.Before(at) {
+				at = r.until
+			}
+			break
+		}
+	}
+	return at
+}
+
+// Failed says that a request could not be delivered, so that nothing needs to wait for its time-out. sure: it never reached its receiver.
+func (n *Node) Failed(now time.Time, req uint64, sure bool) []Send {
+	r, ok := n.pending[req]
+	if !ok {
+		return nil
+	}
+	delete(n.pending, req)
+	if sure && r.offer {
+		r.offer = false // nobody has it
+	}
+	return n.lost(now, r)
+}
+
+// lost handles a request that stays without an answer.
+func (n *Node) lost(now time.Time, r *request) []Send {
+	n.counts["unanswered"]++
+	if n.table.fail(r.to) {
+		n.vivaldi.Forget(string(r.to))
+	}
+	if p, ok := n.places[r.place]; ok {
+		return n.unanswered(now, p, r)
+	}
+	return nil
+}
+
+// ask sends a request that will be answered, or counted as lost.
+func (n *Node) ask(now time.Time, to PeerRecord, place uint64, offer bool, m func(req uint64) Msg) Send {
+	n.req++
+	n.pending[n.req] = &request{to: to.ID, until: now.Add(n.cfg.Timeout), place: place, offer: offer}
+	n.order = append(n.order, n.req)
+	return Send{To: to.ID, Addrs: to.Addrs, Msg: m(n.req)}
+}
+
+// take ends a request that is answered; nil: it is not from who was asked, or too late.
+func (n *Node) take(from ID, req uint64) *request {
+	r, ok := n.pending[req]
+	if !ok || r.to != from {
+		n.counts["refused: answer to nothing"]++
+		return nil
+	}
+	delete(n.pending, req)
+	return r
+}
+
+// tell gossips with one entry of the table.
+func (n *Node) tell(now time.Time) []Send {
+	some := n.table.some(1, n.rng)
+	if len(some) == 0 {
+		return nil
+	}
+	to := some[0]
+	n.counts["gossip"]++
+	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg {
+		return Gossip{Req: req, Self: n.Self(now), Records: n.news(to)}
+	})}
+}
+
+// news are the records told to one member: the nearest to it and some at random.
+func (n *Node) news(to PeerRecord) []PeerRecord {
+	recs := n.table.near(to.Coord, MaxGossip/2+1)
+	recs = append(recs, n.table.some(MaxGossip, n.rng)...)
+	out := make([]PeerRecord, 0, MaxGossip)
+	seen := map[ID]bool{to.ID: true}
+	for _, r := range recs {
+		if len(out) < MaxGossip && !seen[r.ID] {
+			seen[r.ID] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
+	if m.Self.ID != from || len(m.Records) > MaxGossip {
+		return n.refuse("gossip that is not the sender's")
+	}
+	if err := m.Self.Check(); err != nil {
+		return n.refuse("malformed record")
+	}
+	n.table.hear(now, m.Self, n.rng)
+	for _, r := range m.Records {
+		if r.ID == n.cfg.ID {
+			continue
+		}
+		if err := r.Check(); err != nil {
+			n.counts["refused: malformed record"]++
+			continue
+		}
+		n.table.hear(now, r, n.rng)
+	}
+	if m.Answer {
+		if n.take(from, m.Req) != nil {
+			n.table.answered(now, from)
+		}
+		return nil
+	}
+	return []Send{{To: from, Addrs: m.Self.Addrs, Msg: Gossip{Req: m.Req, Answer: true, Self: n.Self(now), Records: n.news(m.Self)}}}
+}
+
+// onFindNear answers with its own record too, which is fresher than what others tell of it.
+func (n *Node) onFindNear(now time.Time, from ID, m FindNear) []Send {
+	if m.N < 1 || m.N > MaxNear || !m.At.Valid() {
+		return n.refuse("malformed lookup")
+	}
+	n.counts["find near"]++
+	var recs []PeerRecord
+	for _, r := range n.table.near(m.At, m.N+1) {
+		if r.ID != from && len(recs) < m.N {
+			recs = append(recs, r)
+		}
+	}
+	recs = append(recs[:min(len(recs), MaxNear-1)], n.Self(now))
+	return []Send{{To: from, Msg: Near{Req: m.Req, Records: recs}}}
+}
+
+func (n *Node) onOffer(now time.Time, from ID, m Offer) []Send {
+	n.counts["offer"]++
+	start, ok := n.accept(now, m.Signed, m.Header)
+	return []Send{{To: from, Msg: Answer{Req: m.Req, Accept: ok, Start: start}}}
+}
+
+func (n *Node) accept(now time.Time, s channel.Signed, h channel.Header) (time.Time, bool) {
+	if n.queue == nil || n.cfg.Places {
+		n.counts["refused: takes no tasks"]++
+		return now.Add(MaxBacklog), false
+	}
+	start, ok := n.queue.Quote(now, h)
+	if !ok {
+		n.counts["busy"]++
+		return start, false
+	}
+	if err := n.queue.Take(now, s, h); err != nil {
+		n.counts["busy"]++
+		return start, false
+	}
+	n.counts["taken"]++
+	return start, true
+}
+
+func (n *Node) onHandoff(now time.Time, from ID, m Handoff) []Send {
+	if len(m.Tasks) > MaxHandoff {
+		return n.refuse("handoff of too many tasks")
+	}
+	taken := make([]bool, len(m.Tasks))
+	for i, t := range m.Tasks {
+		_, taken[i] = n.accept(now, t.Signed, t.Header)
+	}
+	return []Send{{To: from, Msg: HandoffAnswer{Req: m.Req, Taken: taken}}}
+}
+
+// Greet gossips with somebody of whom only the address is known.
+func (n *Node) Greet(now time.Time, id ID, addrs []string) []Send {
+	if id == n.cfg.ID {
+		return nil
+	}
+	to := PeerRecord{ID: id, Addrs: addrs, Coord: n.coord}
+	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg { return Gossip{Req: req, Self: n.Self(now), Records: n.news(to)} })}
+}

@@ -1,0 +1,180 @@
+package p2p
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	dht "github.com/libp2p/go-libp2p-kad-dht"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"shoal/internal/member"
+	"shoal/overlay"
+)
+
+const (
+	keptFile    = "members.json"
+	maxKept     = 64 // members whose addresses are kept
+	bootFirst   = 200 * time.Millisecond
+	bootMost    = 5 * time.Minute
+	dhtEvery    = 10 * time.Minute
+	dhtTimeout  = 20 * time.Second
+	fewMembers  = 4 // below so many known members it is looked for more
+	maxKeptFile = 1 << 20
+)
+
+// keptMember is one line of the file.
+type keptMember struct {
+	ID    string   `json:"id"`
+	Addrs []string `json:"addrs"`
+}
+
+// meetKept greets the members of an earlier run. Called on the loop before it begins.
+func (r *Runner) meetKept() {
+	if r.cfg.Dir == "" {
+		return
+	}
+	b, err := os.ReadFile(filepath.Join(r.cfg.Dir, keptFile))
+	if err != nil || len(b) > maxKeptFile {
+		return
+	}
+	var kept []keptMember
+	if err := json.Unmarshal(b, &kept); err != nil {
+		r.log.Warn("addresses of an earlier run cannot be read", "err", err)
+		return
+	}
+	for _, k := range kept[:min(len(kept), maxKept)] {
+		r.greet(overlay.ID(k.ID), k.Addrs)
+	}
+}
+
+// keep writes the addresses of known members down. Called on the loop at its end.
+func (r *Runner) keep() {
+	if r.cfg.Dir == "" {
+		return
+	}
+	var kept []keptMember
+	for _, p := range r.node.Known() {
+		if len(p.Addrs) > 0 && len(kept) < maxKept {
+			kept = append(kept, keptMember{ID: string(p.ID), Addrs: p.Addrs})
+		}
+	}
+	b, err := json.Marshal(kept)
+	if err == nil {
+		if err = os.MkdirAll(r.cfg.Dir, 0o700); err == nil {
+			err = member.WriteFile(filepath.Join(r.cfg.Dir, keptFile), b)
+		}
+	}
+	if err != nil {
+		r.log.Warn("members' addresses not kept", "err", err)
+	}
+}
+
+// greet has the node gossip with somebody of whom only the address is known. Called on the loop.
+func (r *Runner) greet(id overlay.ID, addrs []string) {
+	if id == r.id {
+		return
+	}
+	now := r.cfg.Wire.Now()
+	if last, ok := r.greeted[id]; ok && now.Sub(last) < bootFirst {
+		return
+	}
+	if len(r.greeted) > maxChecked {
+		clear(r.greeted)
+	}
+	r.greeted[id] = now
+	r.send(r.node.Greet(now, id, addrs[:min(len(addrs), overlay.MaxAddrs)]))
+}
+
+// bootstrap finds members until enough are known: the managers and relays of the network document, then whoever kad-dht finds.
+func (r *Runner) bootstrap(ctx context.Context) {
+	var d *dht.IpfsDHT
+	if r.cfg.DHT {
+		mode := dht.ModeAuto
+		if r.cfg.Places {
+			mode = dht.ModeServer
+		}
+		var err error
+		d, err = dht.New(r.cfg.Wire.Host(), dht.ProtocolPrefix(protocol.ID("/shoal/"+r.cfg.Wire.Network().String())), dht.Mode(mode),
+			dht.DisableAutoRefresh(), dht.DisableValues(), dht.DisableProviders(), dht.BootstrapPeersFunc(r.servers))
+		if err != nil {
+			r.log.Error("kad-dht not started", "err", err)
+		} else {
+			defer d.Close()
+		}
+	}
+	wait := bootFirst
+	var looked time.Time
+	for {
+		known := len(r.Peers())
+		if known < fewMembers {
+			for _, s := range r.servers() {
+				addrs := make([]string, len(s.Addrs))
+				for i, a := range s.Addrs {
+					addrs[i] = a.String()
+				}
+				r.post(ctx, func(time.Time) { r.greet(overlay.ID(s.ID.String()), addrs) })
+			}
+		}
+		if d != nil && (known < fewMembers || time.Since(looked) > dhtEvery) && known > 0 {
+			looked = time.Now()
+			r.lookAround(ctx, d)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if wait = min(2*wait, bootMost); len(r.Peers()) < fewMembers {
+			wait = min(wait, 10*time.Second)
+		}
+	}
+}
+
+// lookAround asks kad-dht for members and greets them. It finds peers, not nearness.
+func (r *Runner) lookAround(ctx context.Context, d *dht.IpfsDHT) {
+	ctx, cancel := context.WithTimeout(ctx, dhtTimeout)
+	defer cancel()
+	if err := d.Bootstrap(ctx); err != nil {
+		r.log.Debug("kad-dht", "err", err)
+	}
+	found, err := d.GetClosestPeers(ctx, string(r.cfg.Wire.ID()))
+	if err != nil {
+		r.log.Debug("kad-dht found nobody", "err", err)
+		return
+	}
+	for _, id := range found {
+		var addrs []string
+		for _, a := range r.cfg.Wire.Host().Peerstore().Addrs(id) {
+			addrs = append(addrs, a.String())
+		}
+		r.post(ctx, func(time.Time) { r.greet(overlay.ID(id.String()), addrs) })
+	}
+}
+
+// servers are the managers and relays that the network document names.
+func (r *Runner) servers() []peer.AddrInfo {
+	doc, ok := r.cfg.Wire.Document()
+	if !ok {
+		return nil
+	}
+	var out []peer.AddrInfo
+	for _, s := range append(append([]member.Server(nil), doc.Managers...), doc.Relays...) {
+		id, err := peer.Decode(s.Peer)
+		if err != nil || id == r.cfg.Wire.ID() {
+			continue
+		}
+		info := peer.AddrInfo{ID: id}
+		for _, a := range s.Addrs {
+			if m, err := ma.NewMultiaddr(a); err == nil {
+				info.Addrs = append(info.Addrs, m)
+			}
+		}
+		out = append(out, info)
+	}
+	return out
+}

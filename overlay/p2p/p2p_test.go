@@ -1,0 +1,258 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/internal/member"
+	"shoal/internal/wire"
+	"shoal/overlay"
+)
+
+// bin is a queue that takes up to a number of tasks.
+type bin struct {
+	mu    sync.Mutex
+	room  int
+	tasks []channel.Header
+}
+
+func (b *bin) Quote(now time.Time, h channel.Header) (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Add(time.Millisecond), len(b.tasks) < b.room
+}
+
+func (b *bin) Take(_ time.Time, _ channel.Signed, h channel.Header) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tasks = append(b.tasks, h)
+	return nil
+}
+
+func (b *bin) Load(time.Time) overlay.Load {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return overlay.Load{Threads: uint8(max(b.room, 1)), Running: uint8(len(b.tasks))}
+}
+
+type site struct {
+	node   *wire.Node
+	runner *Runner
+	bin    *bin
+	stop   func()
+}
+
+type network struct {
+	t     *testing.T
+	keys  *member.Keys
+	boss  *site
+	peers []*site
+}
+
+func start(t *testing.T, n *wire.Node, cfg Config, b *bin) *site {
+	t.Helper()
+	cfg.Wire = n
+	cfg.Overlay = overlay.Default(overlay.ID(n.ID().String()))
+	cfg.Overlay.Every, cfg.Overlay.Timeout = 2*time.Second, 2*time.Second
+	r, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	go func() { done <- r.Run(ctx) }()
+	var once sync.Once
+	s := &site{node: n, runner: r, bin: b}
+	s.stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+func open(t *testing.T, peers, room int) *network {
+	t.Helper()
+	ctx := t.Context()
+	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := member.NewIssuer(keys.Authority, member.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mn, err := wire.New(ctx, wire.Config{Key: keys.Node, Network: keys.Network, Role: member.Manager, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, serial := keys.Delegations(time.Now())
+	doc, err := keys.Authority.SignDocument(member.Document{Network: keys.Network, Delegations: sealed, MinSerial: serial,
+		Managers:    []member.Server{{Peer: mn.ID().String(), Addrs: bare(mn.Addrs())}},
+		MinProtocol: 1, Issued: time.Now(), NotAfter: time.Now().Add(time.Hour), Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mn.SetIssuer(issuer, doc); err != nil {
+		t.Fatal(err)
+	}
+	n := &network{t: t, keys: keys}
+	n.boss = start(t, mn, Config{Places: true, DHT: true}, nil)
+	for i := range peers {
+		var seed [32]byte
+		seed[0], seed[1] = byte(i+1), 7
+		pn, err := wire.New(ctx, wire.Config{Key: seed, Network: keys.Network, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pn.Join(ctx, member.JoinString{Network: keys.Network, Addrs: mn.Addrs()}, fmt.Sprint("account", i)); err != nil {
+			t.Fatal(err)
+		}
+		b := &bin{room: room}
+		probe := func(context.Context, string) (time.Duration, error) {
+			return time.Duration(i+1) * time.Millisecond, nil
+		}
+		n.peers = append(n.peers, start(t, pn, Config{Queue: b, DHT: true, Probe: probe, Dir: t.TempDir()}, b))
+	}
+	return n
+}
+
+func (n *network) until(what string, f func() bool) {
+	n.t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if f() {
+			return
+		}
+	}
+	n.t.Fatalf("never came: %s", what)
+}
+
+func (n *network) takers() (k int) {
+	for _, p := range n.boss.runner.Peers() {
+		if p.Load.Threads > 0 {
+			k++
+		}
+	}
+	return k
+}
+
+func (n *network) task(id channel.ID, latest time.Duration) (channel.Signed, channel.Header) {
+	n.t.Helper()
+	h := channel.Header{Network: n.keys.Network, Channel: id, Gen: 1, Host: "http://a.example", Pages: 3, Issued: time.Now(), Latest: time.Now().Add(latest),
+		Gap: time.Millisecond, Archive: n.boss.node.ID().String(), BodyBytes: 1}
+	s, err := n.keys.Authority.SignHeader(h)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return s, h
+}
+
+func TestTasksArePlaced(t *testing.T) {
+	n := open(t, 6, 2)
+	n.until("the manager knows all peers", func() bool { return n.takers() == 6 })
+	for i := range 12 {
+		s, h := n.task(channel.ID(i+1), time.Minute)
+		p, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{})
+		if err != nil {
+			t.Fatalf("task %d: %v", i+1, err)
+		}
+		if p.Queries == 0 || p.Offers == 0 {
+			t.Errorf("task %d was placed by %+v", i+1, p)
+		}
+	}
+	for i, p := range n.peers {
+		if len(p.bin.tasks) != 2 {
+			t.Errorf("peer %d has %d tasks, of which there were 12 for 6", i, len(p.bin.tasks))
+		}
+	}
+	s, h := n.task(99, time.Minute)
+	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); !errors.Is(err, overlay.ErrRefused) {
+		t.Errorf("a full swarm answers %v", err)
+	}
+}
+
+func TestForgedAndLateTasksAreRefusedAndCounted(t *testing.T) {
+	n := open(t, 2, 5)
+	n.until("the manager knows all peers", func() bool { return n.takers() == 2 })
+	s, h := n.task(1, time.Minute)
+	s.Raw = append([]byte(nil), s.Raw...)
+	s.Raw[len(s.Raw)-1] ^= 1
+	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err == nil {
+		t.Error("an altered task was placed")
+	}
+	s, h = n.task(2, -time.Hour)
+	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err == nil {
+		t.Error("a task past its latest start was placed")
+	}
+	n.until("both peers have counted two refusals", func() bool {
+		for _, p := range n.peers {
+			all := int64(0)
+			for _, k := range p.runner.Status().Refused {
+				all += k
+			}
+			if all < 2 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, p := range n.peers {
+		if len(p.bin.tasks) > 0 {
+			t.Error("a peer took a task that is none")
+		}
+	}
+}
+
+func TestVanishedPeerIsForgottenAndOthersServe(t *testing.T) {
+	n := open(t, 3, 10)
+	n.until("the manager knows all peers", func() bool { return n.takers() == 3 })
+	n.peers[0].stop()
+	placed := 0
+	for i := range 6 {
+		s, h := n.task(channel.ID(i+1), time.Minute)
+		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err != nil {
+			t.Errorf("task %d: %v", i+1, err)
+			continue
+		}
+		placed++
+	}
+	if placed != 6 {
+		t.Errorf("%d of 6 tasks were placed with one of three peers gone", placed)
+	}
+}
+
+func TestProbeAndCoordinates(t *testing.T) {
+	n := open(t, 4, 2)
+	n.until("the manager knows all peers", func() bool { return n.takers() == 4 })
+	samples, err := n.boss.runner.Probe(t.Context(), "http://a.example", 8)
+	if err != nil || len(samples) != 4 {
+		t.Fatalf("%d samples, %v", len(samples), err)
+	}
+	if _, err := n.peers[0].runner.probe(t.Context(), n.peers[0].runner.Peers()[0], "http://a.example"); err == nil {
+		t.Error("a peer had another member measure a host")
+	}
+	n.until("peers have measured each other", func() bool { return n.peers[1].runner.pings.Load() > 0 })
+}
+
+func TestHandoff(t *testing.T) {
+	n := open(t, 3, 3)
+	n.until("peers know each other", func() bool { return len(n.peers[0].runner.Peers()) >= 3 })
+	s, h := n.task(1, time.Minute)
+	s2, h2 := n.task(2, time.Minute)
+	if k := n.peers[0].runner.Handoff(t.Context(), []overlay.Task{{Signed: s, Header: h}, {Signed: s2, Header: h2}}); k != 2 {
+		t.Errorf("%d of 2 tasks were taken over", k)
+	}
+}

@@ -1,0 +1,261 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
+	"google.golang.org/protobuf/proto"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/internal/wire"
+	"shoal/overlay"
+	pb "shoal/overlay/p2p/overlaypb"
+)
+
+// send carries the node's requests. Called on the loop.
+func (r *Runner) send(out []overlay.Send) {
+	for _, s := range out {
+		req, ok := requestOf(s.Msg)
+		if !ok {
+			continue
+		}
+		select {
+		case r.flight <- struct{}{}:
+		default: // as if it were lost: the node goes on with others
+			r.node.Failed(r.cfg.Wire.Now(), req, true)
+			r.refused["too many requests under way"]++
+			continue
+		}
+		m := s.Msg
+		if g, ok := m.(overlay.Gossip); ok {
+			m = r.sign(g)
+		}
+		r.wg.Add(1)
+		go func() {
+			defer r.wg.Done()
+			r.carry(s.To, s.Addrs, req, m)
+			<-r.flight
+		}()
+	}
+}
+
+func requestOf(m overlay.Msg) (uint64, bool) {
+	switch m := m.(type) {
+	case overlay.Gossip:
+		return m.Req, !m.Answer
+	case overlay.FindNear:
+		return m.Req, true
+	case overlay.Offer:
+		return m.Req, true
+	case overlay.Handoff:
+		return m.Req, true
+	}
+	return 0, false
+}
+
+// carry sends one request and hands its answer to the node. It runs beside the loop.
+func (r *Runner) carry(to overlay.ID, addrs []string, req uint64, m overlay.Msg) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Overlay.Timeout)
+	defer cancel()
+	answer, err := r.exchange(ctx, to, addrs, m)
+	r.post(r.ctx, func(now time.Time) {
+		err := err // the loop's own: this goroutine still reads it below
+		if err == nil {
+			var msg overlay.Msg
+			if msg, err = answer(now, req); err == nil {
+				r.send(r.node.Step(now, to, msg))
+				return
+			}
+			r.refuse(err)
+		}
+		r.log.Debug("no answer", "peer", to, "err", err)
+		r.send(r.node.Failed(now, req, neverSent(err)))
+	})
+	if err == nil {
+		if g, ok := m.(overlay.Gossip); ok && !g.Answer {
+			r.timeTo(to)
+		}
+	}
+}
+
+// neverSent tells an error that means for certain that the other side took nothing.
+func neverSent(err error) bool {
+	var s *wire.Status
+	return errors.As(err, &s) || errors.Is(err, errNotDialled)
+}
+
+var errNotDialled = errors.New("p2p: not reached")
+
+// timeTo measures the round trip to a member after a gossip with it. It runs beside the loop.
+func (r *Runner) timeTo(to overlay.ID) {
+	id, err := peer.Decode(string(to))
+	if err != nil {
+		return
+	}
+	for _, p := range r.Peers() {
+		if p.ID == to {
+			r.sample(r.ctx, id, p.Coord)
+			return
+		}
+	}
+}
+
+// exchange makes one request; the returned function reads the answer on the loop, which owns what checks records.
+func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m overlay.Msg) (func(time.Time, uint64) (overlay.Msg, error), error) {
+	id, err := r.reach(ctx, to, addrs)
+	if err != nil {
+		return nil, err
+	}
+	w := r.cfg.Wire
+	switch m := m.(type) {
+	case overlay.Gossip:
+		raw, err := encodeGossip(m)
+		if err != nil {
+			return nil, err
+		}
+		var a pb.Gossip
+		if err := call(ctx, w, id, protoGossip, raw, &a); err != nil {
+			return nil, err
+		}
+		return func(_ time.Time, req uint64) (overlay.Msg, error) {
+			self, err := r.sealer.open(a.Self)
+			return overlay.Gossip{Req: req, Answer: true, Self: self, Records: r.sealer.openAll(a.Records, overlay.MaxGossip, r.refuse)}, err
+		}, nil
+	case overlay.FindNear:
+		raw, err := proto.Marshal(&pb.FindNear{At: channel.CoordPB(m.At), N: uint32(m.N)})
+		if err != nil {
+			return nil, err
+		}
+		var a pb.Near
+		if err := call(ctx, w, id, protoNear, raw, &a); err != nil {
+			return nil, err
+		}
+		return func(_ time.Time, req uint64) (overlay.Msg, error) {
+			return overlay.Near{Req: req, Records: r.sealer.openAll(a.Records, overlay.MaxNear, r.refuse)}, nil
+		}, nil
+	case overlay.Offer:
+		raw, err := proto.Marshal(&pb.Offer{Signed: m.Signed.Marshal()})
+		if err != nil {
+			return nil, err
+		}
+		var a pb.Answer
+		if err := call(ctx, w, id, protoOffer, raw, &a); err != nil {
+			return nil, err
+		}
+		return func(_ time.Time, req uint64) (overlay.Msg, error) {
+			return overlay.Answer{Req: req, Accept: a.Accept, Start: time.UnixMilli(a.StartMs)}, nil
+		}, nil
+	}
+	return nil, fmt.Errorf("%w: %T is no request", errMessage, m)
+}
+
+func call(ctx context.Context, w *wire.Node, to peer.ID, on protocol.ID, req []byte, answer proto.Message) error {
+	raw, err := w.Call(ctx, to, on, req, maxMessage)
+	if err != nil {
+		return err
+	}
+	if err := proto.Unmarshal(raw, answer); err != nil {
+		return fmt.Errorf("%w: answer to %s: %w", errMessage, on, err)
+	}
+	return nil
+}
+
+// reach makes sure that there is a connection to a member.
+func (r *Runner) reach(ctx context.Context, to overlay.ID, addrs []string) (peer.ID, error) {
+	id, err := peer.Decode(string(to))
+	if err != nil {
+		return "", fmt.Errorf("%w: peer id %q: %w", errNotDialled, to, err)
+	}
+	if _, ok := r.cfg.Wire.Member(id); ok {
+		return id, nil
+	}
+	if err := r.cfg.Wire.Connect(ctx, id, addrs...); err != nil {
+		return "", fmt.Errorf("%w: %w", errNotDialled, err)
+	}
+	return id, nil
+}
+
+// handoff offers tasks that were not claimed to one peer.
+func (r *Runner) handoff(ctx context.Context, p overlay.PeerRecord, tasks []overlay.Task) ([]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Overlay.Timeout)
+	defer cancel()
+	id, err := r.reach(ctx, p.ID, p.Addrs)
+	if err != nil {
+		return nil, err
+	}
+	m := &pb.Handoff{}
+	for _, t := range tasks {
+		m.Tasks = append(m.Tasks, t.Signed.Marshal())
+	}
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var a pb.HandoffAnswer
+	if err := call(ctx, r.cfg.Wire, id, protoHandoff, raw, &a); err != nil {
+		return nil, err
+	}
+	return a.Taken, nil
+}
+
+// probe has one peer measure a host.
+func (r *Runner) probe(ctx context.Context, p overlay.PeerRecord, host string) (coords.Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	id, err := r.reach(ctx, p.ID, p.Addrs)
+	if err != nil {
+		return coords.Sample{}, err
+	}
+	raw, err := proto.Marshal(&pb.Probe{Host: host})
+	if err != nil {
+		return coords.Sample{}, err
+	}
+	var a pb.Probed
+	if err := call(ctx, r.cfg.Wire, id, protoProbe, raw, &a); err != nil {
+		return coords.Sample{}, err
+	}
+	if a.RttUs == 0 || time.Duration(a.RttUs)*time.Microsecond > 10*time.Second {
+		return coords.Sample{}, fmt.Errorf("%w: a round trip of %d us", errMessage, a.RttUs)
+	}
+	type read struct {
+		rec overlay.PeerRecord
+		err error
+	}
+	done := make(chan read, 1)
+	if !r.post(ctx, func(time.Time) {
+		rec, err := r.sealer.open(a.Self)
+		done <- read{rec, err}
+	}) {
+		return coords.Sample{}, ctx.Err()
+	}
+	select {
+	case got := <-done:
+		if got.err != nil {
+			return coords.Sample{}, got.err
+		}
+		return coords.Sample{Vantage: string(p.ID), At: got.rec.Coord, RTT: time.Duration(a.RttUs) * time.Microsecond, When: r.cfg.Wire.Now().Unix()}, nil
+	case <-ctx.Done():
+		return coords.Sample{}, ctx.Err()
+	}
+}
+
+// bare are addresses without the identity at their end, as records carry them.
+func bare(full []string) []string {
+	var out []string
+	for _, s := range full {
+		a, err := ma.NewMultiaddr(s)
+		if err != nil {
+			continue
+		}
+		if t, _ := peer.SplitAddr(a); t != nil && len(out) < overlay.MaxAddrs {
+			out = append(out, t.String())
+		}
+	}
+	return out
+}

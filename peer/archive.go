@@ -1,0 +1,68 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"shoal/internal/wire"
+	"shoal/internal/wire/uplink"
+)
+
+// ID is the agent's peer id; empty before Run.
+func (a *Agent) ID() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wire == nil {
+		return ""
+	}
+	return a.wire.ID().String()
+}
+
+func (a *Agent) spool() string { return filepath.Join(a.cfg.Dir, "spool") }
+
+// uplink is the way to an archive, by its peer id.
+func (a *Agent) uplink(archive string) (*uplink.Client, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c := a.uplinks[archive]; c != nil {
+		return c, nil
+	}
+	id, err := peer.Decode(archive)
+	if err != nil {
+		return nil, fmt.Errorf("peer: the task names an archive that is none, %q: %w", archive, err)
+	}
+	if len(a.uplinks) >= maxUplinks {
+		clear(a.uplinks)
+	}
+	c := uplink.NewClient(caller{a.wire}, id)
+	a.uplinks[archive] = c
+	return c, nil
+}
+
+const maxUplinks = 256
+
+// caller connects to an archive at the addresses that the network document names, before it asks.
+type caller struct{ node *wire.Node }
+
+func (c caller) Call(ctx context.Context, to peer.ID, proto protocol.ID, req []byte, maxOut int) ([]byte, error) {
+	if _, connected := c.node.Member(to); !connected {
+		if d, ok := c.node.Document(); ok {
+			for _, s := range append(d.Archives, d.Managers...) {
+				if s.Peer == to.String() {
+					if err := c.node.Connect(ctx, to, s.Addrs...); err != nil {
+						return nil, err
+					}
+					break
+				}
+			}
+		}
+	}
+	return c.node.Call(ctx, to, proto, req, maxOut)
+}
+
+func cutScheme(origin string) (scheme, authority string, ok bool) { return strings.Cut(origin, "://") }

@@ -1,0 +1,267 @@
+package peer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"shoal/internal/member"
+	"shoal/peer/queue"
+)
+
+// DefaultControl is where the control API and, one day, the volunteer's page listen.
+const DefaultControl = "127.0.0.1:7781"
+
+// Limits of the control API.
+const (
+	controlTimeout = 30 * time.Second
+	maxControl     = 64 << 10 // bytes of a request
+	maxAnswer      = 16 << 20 // bytes of an answer that the client reads
+)
+
+// ErrNoAgent is returned by a client when no agent runs in a folder.
+var ErrNoAgent = errors.New("peer: no peer runs in this folder; start one with `shoal-peer run`")
+
+// Controls is what the control API may do. An *Agent is one; a program that has more to offer wraps it.
+type Controls interface {
+	Status() any
+	// Do carries out an order: "pause" with an optional duration, "resume", "finish", "drain", "leave", and what a program adds.
+	Do(order string, args map[string]string) error
+	// Log writes the newest n lines of the record of fetches that contain match, as JSON lines.
+	Log(w io.Writer, n int, match string) error
+}
+
+// access is the file through which a client finds the API of a folder's agent.
+type access struct {
+	Addr  string `json:"addr"`
+	Token string `json:"token"`
+}
+
+func accessFile(dir string) string { return filepath.Join(dir, "control.json") }
+
+// ServeControl serves the control API on a loopback address until ctx ends. If the port is taken and not asked for by name, another
+// one is used; clients find it through a file in dir that only this user can read.
+func ServeControl(ctx context.Context, dir, addr string, c Controls) error {
+	wanted := addr
+	if addr == "" {
+		addr = DefaultControl
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil && wanted == "" {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return fmt.Errorf("peer: control API: %w", err)
+	}
+	defer l.Close()
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil || !at.Addr().Unmap().IsLoopback() {
+		return fmt.Errorf("peer: control API: %v is not a loopback address; it must not be reached from elsewhere", l.Addr())
+	}
+	var secret [16]byte
+	rand.Read(secret[:])
+	a := access{Addr: l.Addr().String(), Token: hex.EncodeToString(secret[:])}
+	b, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	if err := member.WriteFile(accessFile(dir), b); err != nil {
+		return fmt.Errorf("peer: control API: %w", err)
+	}
+	defer os.Remove(accessFile(dir))
+	srv := &http.Server{Handler: &control{token: a.Token, c: c}, ReadTimeout: controlTimeout, WriteTimeout: controlTimeout, MaxHeaderBytes: 16 << 10}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if srv.Shutdown(grace) != nil {
+			srv.Close()
+		}
+	}()
+	err = srv.Serve(l)
+	if !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-done
+	return nil
+}
+
+type control struct {
+	token string
+	c     Controls
+}
+
+// ServeHTTP answers GET /v1/status, GET /v1/log and POST /v1/do/ORDER to whoever knows the token. Host and Origin are checked, so that
+// no Web page can reach it under a name that it made point here.
+func (s *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); (err != nil || !addr.IsLoopback()) && host != "localhost" {
+		http.Error(w, "not under this name", http.StatusMisdirectedRequest)
+		return
+	}
+	if r.Header.Get("Origin") != "" {
+		http.Error(w, "not from a Web page", http.StatusForbidden)
+		return
+	}
+	given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) != 1 {
+		http.Error(w, "wrong token", http.StatusUnauthorized)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxControl)
+	switch order, isOrder := strings.CutPrefix(r.URL.Path, "/v1/do/"); {
+	case isOrder && r.Method == http.MethodPost:
+		args := map[string]string{}
+		if err := json.NewDecoder(r.Body).Decode(&args); err != nil && err != io.EOF {
+			http.Error(w, "arguments: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if err := s.c.Do(order, args); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	case r.URL.Path == "/v1/status" && r.Method == http.MethodGet:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.c.Status()) // a client that has gone needs no answer
+	case r.URL.Path == "/v1/log" && r.Method == http.MethodGet:
+		n, err := strconv.Atoi(r.URL.Query().Get("n"))
+		if err != nil || n < 1 {
+			n = 100
+		}
+		w.Header().Set("Content-Type", "application/jsonl")
+		if err := s.c.Log(w, n, r.URL.Query().Get("match")); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// Client talks to the agent of a folder.
+type Client struct{ at access }
+
+// NewClient finds the agent of a folder.
+func NewClient(dir string) (*Client, error) {
+	b, err := os.ReadFile(accessFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoAgent
+	}
+	if err != nil {
+		return nil, fmt.Errorf("peer: control API: %w", err)
+	}
+	c := &Client{}
+	if err := json.Unmarshal(b, &c.at); err != nil {
+		return nil, fmt.Errorf("peer: control API: %s: %w", accessFile(dir), err)
+	}
+	return c, nil
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, body io.Reader) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.at.Addr+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.at.Token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w (its last one cannot be reached: %w)", ErrNoAgent, err)
+	}
+	if resp.StatusCode >= 300 {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return nil, errors.New(strings.TrimSpace(string(text)))
+	}
+	return resp.Body, nil
+}
+
+// Status decodes the agent's status into v.
+func (c *Client) Status(ctx context.Context, v any) error {
+	r, err := c.ask(ctx, http.MethodGet, "/v1/status", nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return json.NewDecoder(io.LimitReader(r, maxAnswer)).Decode(v)
+}
+
+// Do gives an order.
+func (c *Client) Do(ctx context.Context, order string, args map[string]string) error {
+	b, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	r, err := c.ask(ctx, http.MethodPost, "/v1/do/"+order, strings.NewReader(string(b)))
+	if err != nil {
+		return err
+	}
+	return r.Close()
+}
+
+// Do carries out the orders that every agent knows.
+func (a *Agent) Do(order string, args map[string]string) error {
+	switch order {
+	case "pause":
+		until := time.Time{}
+		if v := args["for"]; v != "" {
+			d, err := time.ParseDuration(v)
+			if err != nil || d <= 0 {
+				return fmt.Errorf("%w: a pause of %q; say 30m or 2h", ErrConfig, v)
+			}
+			until = a.now().Add(d)
+		}
+		a.SetMode(queue.Paused, until)
+	case "resume":
+		a.SetMode(queue.Open, time.Time{})
+	case "finish":
+		a.SetMode(queue.Finish, time.Time{})
+	case "drain":
+		a.SetMode(queue.Drain, time.Time{})
+	default:
+		return fmt.Errorf("%w: unknown order %q", ErrConfig, order)
+	}
+	return nil
+}
+
+// now is the network's time.
+func (a *Agent) now() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wire == nil {
+		return time.Now()
+	}
+	return a.wire.Now()
+}
+
+// Forget makes a folder a member of no network any more. Its identity stays.
+func Forget(dir string) error {
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = os.Remove(filepath.Join(dir, "membership"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package crawl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Errors of a connection.
+var (
+	errHungUp = fmt.Errorf("crawl: the host closed the connection instead of answering: %w", io.EOF)
+	errHeader = errors.New("crawl: response headers exceeded 64 KiB")
+)
+
+// line is the one connection of a crawl. net/http's client is not for us: it sends a request again, at once, whose connection broke,
+// where a polite crawler waits its turn first; it needs goroutines to cross for every response; and it keeps no header as it came. Its
+// parser of responses is ours too. Owned by the fetcher.
+type line struct {
+	net.Conn
+	f      *fetcher
+	origin string
+	br     *bufio.Reader
+	h2     *http.ClientConn // nil: HTTP/1
+	unhook func() bool
+	used   time.Time // end of the last exchange; zero: none yet
+
+	head  []byte // header of the response that is read
+	whole bool   // head has its end
+	quota int    // bytes that may still come before the end of the header; negative: it has come
+}
+
+// counted counts what a socket brings.
+type counted struct {
+	net.Conn
+	f *fetcher
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.f.read.Add(int64(n))
+	return n, err
+}
+
+// connect dials an origin.
+func (f *fetcher) connect(u *url.URL) (*line, error) {
+	ctx, cancel := context.WithTimeout(f.ctx, RequestTimeout)
+	defer cancel()
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	start := time.Now()
+	c, err := f.cfg.Dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return nil, err
+	}
+	rtt := time.Since(start)
+	if t, ok := c.(interface{ ConnectTime() time.Duration }); ok {
+		rtt = t.ConnectTime()
+	}
+	if best := f.rtt.Load(); best == 0 || int64(rtt) < best {
+		f.rtt.Store(int64(max(rtt, time.Microsecond)))
+	}
+	l := &line{Conn: counted{c, f}, f: f, origin: u.Scheme + "://" + u.Host}
+	if u.Scheme == "https" {
+		// With HTTP/2 offered, as any browser does.
+		t := tls.Client(l.Conn, &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}})
+		if err := t.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return nil, err
+		}
+		l.Conn = t
+		if t.ConnectionState().NegotiatedProtocol == "h2" {
+			if l.h2, err = http2Over(ctx, t, u.Host); err != nil {
+				t.Close()
+				return nil, err
+			}
+		}
+	}
+	l.br = bufio.NewReaderSize(l, 16<<10)
+	l.unhook = context.AfterFunc(f.ctx, func() { c.Close() })
+	return l, nil
+}
+
+// http2Over speaks HTTP/2 on a connection that has agreed to.
+func http2Over(ctx context.Context, c *tls.Conn, host string) (*http.ClientConn, error) {
+	t := &http.Transport{
+		DisableCompression: true, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: MaxHeader,
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return c, nil },
+	}
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host += ":443"
+	}
+	return t.NewClientConn(ctx, "https", host)
+}
+
+func (l *line) hangUp() {
+	l.unhook()
+	if l.h2 != nil {
+		l.h2.Close()
+	}
+	l.Conn.Close()
+}
+
+var headEnd = []byte("\r\n\r\n")
+
+// Read is what the parser reads from: it keeps the header, and its bound.
+func (l *line) Read(b []byte) (int, error) {
+	if l.quota == 0 {
+		return 0, errHeader
+	}
+	n, err := l.Conn.Read(b)
+	if l.quota > 0 {
+		l.quota = max(l.quota-n, 0)
+	}
+	if !l.whole && n > 0 {
+		from := max(len(l.head)-len(headEnd)+1, 0)
+		l.head = append(l.head, b[:n]...)
+		for {
+			i := bytes.Index(l.head[from:], headEnd)
+			if i < 0 {
+				break
+			}
+			i += from + len(headEnd)
+			if len(l.head) > 9 && l.head[9] == '1' { // an interim response, which another follows
+				l.head = append(l.head[:0], l.head[i:]...)
+				from = 0
+				continue
+			}
+			l.head, l.whole, l.quota = l.head[:i], true, -1
+			break
+		}
+	}
+	return n, err
+}
+
+const (
+	idleCheck  = 100 * time.Millisecond // a connection that was idle for longer is looked at before it is used
+	aliveCheck = time.Millisecond       // how long that takes
+	maxInterim = 5                      // interim responses to one request
+)
+
+// alive tells whether the host has not closed an idle connection meanwhile. What it says unasked is not for us.
+func (l *line) alive() bool {
+	if l.h2 != nil {
+		return l.h2.Err() == nil && l.h2.Available() > 0
+	}
+	if l.br.Buffered() > 0 {
+		return false
+	}
+	if l.used.IsZero() || time.Since(l.used) < idleCheck {
+		return true
+	}
+	if l.SetReadDeadline(time.Now().Add(aliveCheck)) != nil {
+		return false
+	}
+	var b [1]byte
+	_, err := l.Conn.Read(b[:])
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// ask sends a request and reads the header of its response. first is when its first byte came.
+func (l *line) ask(req *http.Request, buf []byte) (resp *http.Response, first time.Time, err error) {
+	if err := l.SetDeadline(time.Now().Add(RequestTimeout)); err != nil {
+		return nil, first, err
+	}
+	l.head, l.whole, l.quota = l.head[:0], false, MaxHeader+l.br.Size()
+	if _, err := l.Conn.Write(buf); err != nil {
+		return nil, first, err
+	}
+	if _, err := l.br.Peek(1); err != nil {
+		if err == io.EOF {
+			err = errHungUp
+		}
+		return nil, first, err
+	}
+	first = time.Now()
+	for range maxInterim {
+		if resp, err = http.ReadResponse(l.br, req); err != nil {
+			return nil, first, err
+		}
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, first, nil
+		}
+	}
+	return nil, first, fmt.Errorf("crawl: malformed: more than %d interim responses", maxInterim)
+}
+
+// appendRequest writes a GET as it goes over HTTP/1.1.
+func appendRequest(b []byte, u *url.URL, fields http.Header) []byte {
+	b = append(b, "GET "...)
+	b = append(b, u.RequestURI()...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, u.Host...)
+	b = append(b, "\r\n"...)
+	for _, name := range requestFields {
+		for _, v := range fields[name] {
+			b = append(append(append(append(b, name...), ": "...), v...), "\r\n"...)
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
+// requestFields are the fields of a request, in their order.
+var requestFields = [...]string{"User-Agent", "Accept", "Accept-Encoding", "If-None-Match", "If-Modified-Since"}

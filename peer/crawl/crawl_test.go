@@ -1,0 +1,392 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"shoal/channel"
+)
+
+// sink is an archive in memory: it keeps what is put, and rebuilds the state to resume from as an archive does.
+type sink struct {
+	mu     sync.Mutex
+	chunks []channel.ChunkBody
+	fail   int // puts until one fails; 0: none does
+}
+
+func (s *sink) Put(_ context.Context, b channel.ChunkBody) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail > 0 {
+		if s.fail--; s.fail == 0 {
+			return errors.New("archive is gone")
+		}
+	}
+	if _, err := channel.ParseChunkBody(b.Marshal()); err != nil {
+		return err
+	}
+	s.chunks = append(s.chunks, b)
+	return nil
+}
+
+func (s *sink) pages() (all []channel.Page) {
+	for _, c := range s.chunks {
+		all = append(all, c.Pages...)
+	}
+	return all
+}
+
+func (s *sink) urls() (all []string) {
+	for _, p := range s.pages() {
+		all = append(all, p.URL)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (s *sink) resume() (r channel.Resume) {
+	done := map[string]bool{}
+	for _, p := range s.pages() {
+		done[p.URL] = true
+		r.Done = append(r.Done, channel.URLHash(p.URL))
+	}
+	for _, c := range s.chunks {
+		for _, f := range c.Frontier {
+			if !done[f.URL] {
+				r.Frontier = append(r.Frontier, f)
+			}
+		}
+	}
+	r.Seq = uint64(len(s.chunks))
+	return r
+}
+
+// site is a Web host for one test.
+func site(t testing.TB, h http.Handler) (origin string, dial func(context.Context, string, string) (net.Conn, error)) {
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return "http://site.test", func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", srv.Listener.Addr().String())
+	}
+}
+
+func task(t testing.TB, h http.Handler) (Config, *sink) {
+	origin, dial := site(t, h)
+	return taskOf(t, origin, dial)
+}
+
+func taskOf(t testing.TB, origin string, dial func(context.Context, string, string) (net.Conn, error)) (Config, *sink) {
+	s := &sink{}
+	return Config{
+		Header: channel.Header{Channel: 1, Gen: 1, Host: origin},
+		Body:   channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}, Seeds: []string{origin + "/"}},
+		Dial:   dial, Sink: s, Spool: t.TempDir(), UserAgent: "Shoal/test (+http://contact.test/)", Unpaced: true, Peer: "peer",
+	}, s
+}
+
+func hypertext(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, body)
+	}
+}
+
+// noLeaks checks when a test has ended, its server included, that no goroutine is left.
+func noLeaks(t testing.TB) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+func run(t testing.TB, cfg Config) channel.Report {
+	t.Helper()
+	r, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestCrawl(t *testing.T) {
+	noLeaks(t)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "User-agent: *\nDisallow: /private\n")
+	})
+	mux.Handle("/{$}", hypertext(`<html><head><title>home</title></head><a href="a">a</a> <a href="/a#frag">again</a> <a href=b?x=1&amp;y=2>b</a> <a href="/private/x">no</a>
+		<a rel="nofollow" href="/c">c</a> <a href="http://other.test/">out</a> <a href="HTTP://Other.test:80">out again</a> <a href="mailto:x@y">m</a> <script>"<a href='/s'>"</script>`))
+	mux.Handle("/a", hypertext(`<base href="/dir/"><a href="x">x</a>`))
+	mux.HandleFunc("/b", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "x=1&y=2" {
+			t.Errorf("query %q", r.URL.RawQuery)
+		}
+		w.Header().Set("X-Robots-Tag", "nofollow")
+		hypertext(`<a href="/never">n</a>`)(w, r)
+	})
+	mux.HandleFunc("/dir/x", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/moved?to=1", http.StatusMovedPermanently)
+	})
+	mux.Handle("/moved", hypertext(`<meta name="robots" content="noindex"><a href="/missing">m</a>`))
+	cfg, s := task(t, mux)
+	cfg.Body.KnownInter = []uint64{channel.URLHash("http://known.test/")}
+	r := run(t, cfg)
+	want := []string{"/", "/a", "/b?x=1&y=2", "/dir/x", "/missing", "/moved?to=1"}
+	for i := range want {
+		want[i] = "http://site.test" + want[i]
+	}
+	if got := s.urls(); !slices.Equal(got, want) {
+		t.Errorf("fetched %q\nwant    %q", got, want)
+	}
+	if r.Outcome != channel.Updated || r.Pages != 6 || r.New != 5 || r.Robots != "allowed" || r.Left != 0 || r.Truncated {
+		t.Errorf("report %+v", r)
+	}
+	if !slices.Equal(r.Inter, []string{"http://other.test/"}) {
+		t.Errorf("inter-site %q", r.Inter)
+	}
+	if r.Errors["http-404"] != 1 || r.Errors["skipped-robots"] != 1 || r.Errors["noindex"] != 1 || r.Errors["skipped-nofollow"] != 2 {
+		t.Errorf("errors %v", r.Errors)
+	}
+	last := s.chunks[len(s.chunks)-1]
+	if last.Report == nil || last.Report.Outcome != channel.Updated {
+		t.Error("the last chunk has no report")
+	}
+	for _, p := range s.pages() {
+		switch p.URL[len("http://site.test"):] {
+		case "/":
+			if string(p.Header[:15]) != "HTTP/1.1 200 OK" || len(p.Links) != 4 || p.Shingle == 0 || p.Depth != 0 {
+				t.Errorf("home: %q links %q", p.Header, p.Links)
+			}
+		case "/moved?to=1":
+			if len(p.Body) != 0 || p.Error != "noindex" {
+				t.Errorf("noindex: %+v", p)
+			}
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	version := "one"
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
+		hypertext(`<a href="/same">s</a><a href="/gone">g</a> `+version)(w, r)
+	})
+	mux.Handle("/same", hypertext("same"))
+	mux.HandleFunc("/gone", func(w http.ResponseWriter, r *http.Request) {
+		if version != "one" {
+			http.NotFound(w, r)
+			return
+		}
+		hypertext("here")(w, r)
+	})
+	cfg, s := task(t, mux)
+	if r := run(t, cfg); r.New != 3 || r.Robots != "none" {
+		t.Errorf("first: %+v", r)
+	}
+	for _, p := range s.pages() {
+		cfg.Body.Digests = append(cfg.Body.Digests, channel.PageDigest{URL: channel.URLHash(p.URL), Content: p.Digest})
+	}
+	version = "two"
+	again := &sink{}
+	cfg.Sink = again
+	if r := run(t, cfg); r.New != 0 || r.Changed != 1 || r.Unchanged != 1 || r.Gone != 1 || r.Pages != 3 {
+		t.Errorf("second: %+v", r)
+	}
+	for _, p := range again.pages() {
+		if (p.Change == channel.Unchanged || p.Change == channel.Gone) && len(p.Body) > 0 {
+			t.Errorf("%s was sent though it is unchanged or gone", p.URL)
+		}
+	}
+	// Back to earlier content: known by pair, so unchanged.
+	version = "one"
+	cfg.Body.Digests = append(cfg.Body.Digests, channel.PageDigest{URL: channel.URLHash("http://site.test/"), Content: again.pages()[0].Digest})
+	cfg.Sink = &sink{}
+	if r := run(t, cfg); r.Unchanged != 3 {
+		t.Errorf("third: %+v", r)
+	}
+}
+
+func TestConditional(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("If-None-Match") == `"v1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		hypertext(`<a href="/a">a</a>`)(w, r)
+	})
+	mux.Handle("/a", hypertext("a"))
+	cfg, s := task(t, mux)
+	cfg.Body.Validators = []channel.Validator{{URL: channel.URLHash("http://site.test/"), ETag: `"v1"`}}
+	cfg.Body.Digests = []channel.PageDigest{{URL: channel.URLHash("http://site.test/"), Content: 1}}
+	if r := run(t, cfg); r.Pages != 2 || r.Changed != 1 {
+		t.Errorf("without a to-do list of the archive's a 304 would hide what the page links to: %+v", r)
+	}
+	cfg.Resume.Frontier = []channel.Frontier{{URL: "http://site.test/"}, {URL: "http://site.test/a", Depth: 1}}
+	s.chunks = nil
+	if r := run(t, cfg); r.Pages != 2 || r.Unchanged != 1 || s.pages()[0].Status != 304 {
+		t.Errorf("with it: %+v", r)
+	}
+}
+
+// tree is a site of pages in a tree, each linking to fan children.
+func tree(pages, fan int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := 0
+		if r.URL.Path != "/" {
+			if _, err := fmt.Sscanf(r.URL.Path, "/p%d", &n); err != nil || n >= pages {
+				http.NotFound(w, r)
+				return
+			}
+		}
+		body := fmt.Sprintf("<title>page %d</title>", n)
+		for c := n*fan + 1; c <= n*fan+fan && c < pages; c++ {
+			body += fmt.Sprintf(`<a href="/p%d">x</a>`, c)
+		}
+		hypertext(body)(w, r)
+	})
+}
+
+func TestBudgetAndDepth(t *testing.T) {
+	cfg, _ := task(t, tree(100, 3))
+	cfg.Header.Budget = 10
+	if r := run(t, cfg); r.Pages != 10 || !r.Truncated || r.Left == 0 || r.Outcome != channel.Updated {
+		t.Errorf("budget: %+v", r)
+	}
+	cfg, _ = task(t, tree(100, 3))
+	cfg.Body.Scope.MaxDepth = 2
+	if r := run(t, cfg); r.Pages != 1+3+9 || !r.Truncated || r.Left != 0 {
+		t.Errorf("depth: %+v", r)
+	}
+}
+
+// TestResume kills a crawl at each checkpoint and goes on from what the archive has: all pages are had, none twice.
+func TestResume(t *testing.T) {
+	const pages = 300
+	for _, ordering := range []string{"", "opic"} {
+		for kill := 1; kill <= 8; kill++ {
+			cfg, s := task(t, tree(pages, 4))
+			cfg.Body.Settings.Order = ordering
+			cfg.Checkpoint = time.Nanosecond
+			s.fail = kill
+			_, err := Run(t.Context(), cfg)
+			if err == nil {
+				t.Fatalf("order %q: put %d failed, and the crawl did not", ordering, kill)
+			}
+			cfg.Resume = s.resume()
+			stored := len(s.pages())
+			if r := run(t, cfg); r.Outcome != channel.Updated || r.Pages != pages {
+				t.Errorf("order %q, killed at put %d with %d pages stored: %+v", ordering, kill, stored, r)
+			}
+			urls := s.urls()
+			if n := len(urls); n != pages || len(slices.Compact(urls)) != pages {
+				t.Errorf("order %q, killed at put %d: %d pages, %d different", ordering, kill, n, len(slices.Compact(urls)))
+			}
+		}
+	}
+}
+
+func TestStop(t *testing.T) {
+	cfg, s := task(t, tree(200, 3))
+	stop := make(chan struct{})
+	cfg.Stop = stop
+	n := 0
+	cfg.OnVisit = func(Visit) {
+		if n++; n == 20 {
+			close(stop)
+		}
+	}
+	r := run(t, cfg)
+	if r.Outcome != channel.Stopped || r.Left == 0 {
+		t.Errorf("report %+v", r)
+	}
+	for _, c := range s.chunks {
+		if c.Report != nil {
+			t.Error("a stopped crawl is not over: no chunk may hold a report")
+		}
+	}
+	cfg.Stop, cfg.Resume, cfg.OnVisit = nil, s.resume(), nil
+	if r := run(t, cfg); r.Pages != 200 || r.Outcome != channel.Updated {
+		t.Errorf("resumed: %+v", r)
+	}
+	if urls := s.urls(); len(slices.Compact(urls)) != len(s.pages()) {
+		t.Error("pages fetched twice")
+	}
+}
+
+func TestCancel(t *testing.T) {
+	noLeaks(t)
+	cfg, _ := task(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/robots.txt" {
+			<-r.Context().Done()
+		}
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Run(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRobotsAnswers(t *testing.T) {
+	for _, c := range []struct {
+		status  int
+		body    string
+		outcome channel.Outcome
+		robots  string
+	}{
+		{200, "User-agent: *\nDisallow: /", channel.Failed, "disallowed"},
+		{200, "<html>not robots</html>", channel.Updated, "allowed"},
+		{404, "", channel.Updated, "none"},
+		{410, "", channel.Updated, "none"},
+		{401, "", channel.HostBlocked, "unreachable"},
+		{403, "", channel.HostBlocked, "unreachable"},
+		{429, "", channel.HostBlocked, "unreachable"},
+		{500, "", channel.Failed, "unreachable"},
+		{503, "", channel.Failed, "unreachable"},
+	} {
+		asked := 0
+		cfg, _ := task(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, c.body)
+				return
+			}
+			asked++
+			hypertext("page")(w, r)
+		}))
+		r := run(t, cfg)
+		if r.Outcome != c.outcome || r.Robots != c.robots || (asked > 0) != (c.outcome == channel.Updated) {
+			t.Errorf("robots.txt %d %q: outcome %d, robots %q, %d pages asked for, %s", c.status, c.body, r.Outcome, r.Robots, asked, r.Reason)
+		}
+	}
+}
+
+func TestRobotsRedirects(t *testing.T) {
+	for hops, forbidden := range map[int]bool{5: true, 6: false} {
+		cfg, _ := task(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n := 0
+			fmt.Sscanf(r.URL.Path, "/robots-%d", &n)
+			switch {
+			case r.URL.Path == "/":
+				hypertext("page")(w, r)
+			case n < hops:
+				http.Redirect(w, r, fmt.Sprintf("/robots-%d", n+1), http.StatusFound)
+			default:
+				fmt.Fprint(w, "User-agent: *\nDisallow: /")
+			}
+		}))
+		if r := run(t, cfg); (r.Outcome == channel.Failed) != forbidden {
+			t.Errorf("%d redirects: outcome %d, robots %s", hops, r.Outcome, r.Robots)
+		}
+	}
+}

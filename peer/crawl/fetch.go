@@ -1,0 +1,343 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"shoal/channel"
+)
+
+// response is what became of one request.
+type response struct {
+	it        item
+	status    int
+	header    http.Header
+	raw       []byte // header as received, or as near as can be had
+	body      []byte // decoded; valid until the request after the next
+	truncated bool
+	err       error
+	at        time.Time     // when it was sent
+	rtt       time.Duration // until the header had come
+	stopped   bool          // Before refused: nothing was sent
+}
+
+// fetcher sends one request at a time over one connection, at the pace that host and network may expect. A single goroutine owns it
+// between start and result.
+type fetcher struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	cfg     *Config
+	line    *line // nil: none is open
+	request []byte
+	fields  http.Header
+	decoder decoder
+	bufs    [2][]byte // of the body that is being read and of the one that is being worked on
+	turn    int
+	pace    pace
+	rtt     atomic.Int64 // of the shortest TCP handshake, ns; 0: there was none
+	read    atomic.Int64 // bytes that sockets brought
+
+	requests chan item
+	results  chan response
+	done     chan struct{}
+	validate map[uint64]*channel.Validator
+	// conditional: the archive sent the to-do list along.
+	conditional bool
+}
+
+func newFetcher(ctx context.Context, cfg *Config) *fetcher {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &fetcher{
+		ctx: ctx, cancel: cancel, cfg: cfg,
+		fields: http.Header{
+			"User-Agent": {cfg.UserAgent}, "Accept-Encoding": {acceptEncoding},
+			"Accept": {"text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.5"},
+		},
+		pace:     pace{off: cfg.Unpaced, gap: max(cfg.gap(), min(cfg.Header.Gap, MaxGap))},
+		requests: make(chan item), results: make(chan response, 1), done: make(chan struct{}),
+		validate: make(map[uint64]*channel.Validator, len(cfg.Body.Validators)), conditional: len(cfg.Resume.Frontier) > 0,
+	}
+	for i := range cfg.Body.Validators {
+		v := &cfg.Body.Validators[i]
+		f.validate[v.URL] = v
+	}
+	go f.loop()
+	return f
+}
+
+// start begins a request. Its response must be taken from results before the next start; the last one need not be.
+func (f *fetcher) start(it item) { f.requests <- it }
+
+func (f *fetcher) loop() {
+	defer close(f.done)
+	for it := range f.requests {
+		f.results <- f.get(it, f.conditions(it), f.cfg.pageBytes())
+	}
+}
+
+func (f *fetcher) close() {
+	f.cancel()
+	close(f.requests)
+	<-f.done
+	f.hangUp()
+	f.decoder.close()
+}
+
+func (f *fetcher) hangUp() {
+	if f.line != nil {
+		f.line.hangUp()
+		f.line = nil
+	}
+}
+
+// conditions gives the fields of a request for it. Links are not known of a page that answers 304, so validators are used only where the
+// archive sent the to-do list along.
+func (f *fetcher) conditions(it item) http.Header {
+	v := f.validate[it.hash]
+	if v == nil || !f.conditional {
+		return f.fields
+	}
+	h := f.fields.Clone()
+	if v.ETag != "" {
+		h["If-None-Match"] = []string{v.ETag}
+	}
+	if v.LastModified != "" {
+		h["If-Modified-Since"] = []string{v.LastModified}
+	}
+	return h
+}
+
+// get waits for its turn and fetches one URL. It follows no redirect.
+func (f *fetcher) get(it item, fields http.Header, limit int) (r response) {
+	r.it = it
+	// The line is looked at within the wait, so that the gap stays exact.
+	err := f.pace.wait(f.ctx, f.cfg.Stop, aliveCheck)
+	if err == nil && f.line != nil && !f.line.alive() {
+		f.hangUp()
+	}
+	if err == nil {
+		err = f.pace.wait(f.ctx, f.cfg.Stop, 0)
+	}
+	if err != nil {
+		r.err, r.stopped = err, true
+		return r
+	}
+	if f.cfg.Before != nil {
+		if err := f.cfg.Before(f.ctx); err != nil {
+			r.err, r.stopped = err, true
+			return r
+		}
+	}
+	f.exchange(&r, fields, limit)
+	f.pace.ended(time.Now(), r.rtt, retryAfter(&r))
+	return r
+}
+
+func (f *fetcher) exchange(r *response, fields http.Header, limit int) {
+	u, err := url.Parse(r.it.url)
+	if err != nil {
+		r.err = err
+		return
+	}
+	if f.line != nil && f.line.origin != u.Scheme+"://"+u.Host {
+		f.hangUp()
+	}
+	r.at = time.Now()
+	if f.line == nil {
+		if f.line, r.err = f.connect(u); r.err != nil {
+			f.line = nil
+			r.rtt = time.Since(r.at)
+			return
+		}
+		r.at = time.Now()
+	}
+	ctx, cancel := f.ctx, context.CancelFunc(func() {})
+	if f.line.h2 != nil {
+		ctx, cancel = context.WithTimeout(f.ctx, RequestTimeout)
+	}
+	defer cancel()
+	req := (&http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: fields}).WithContext(ctx)
+	resp, err := f.send(r, req)
+	if err != nil {
+		r.err = err
+		f.hangUp()
+		return
+	}
+	if whole := f.take(r, resp, limit); !whole || resp.Close {
+		if f.line.h2 != nil {
+			resp.Body.Close() // ends the stream only
+		} else {
+			f.hangUp()
+		}
+	}
+	if f.line != nil {
+		f.line.used = time.Now()
+	}
+}
+
+// send sends a request on the line and reads the header of its response.
+func (f *fetcher) send(r *response, req *http.Request) (resp *http.Response, err error) {
+	l := f.line
+	var first time.Time
+	if l.h2 != nil {
+		resp, err = l.h2.RoundTrip(req)
+		first = time.Now()
+	} else {
+		f.request = appendRequest(f.request[:0], req.URL, req.Header)
+		resp, first, err = l.ask(req, f.request)
+	}
+	if first.IsZero() {
+		first = time.Now()
+	}
+	r.rtt = first.Sub(r.at)
+	if err != nil {
+		return nil, err
+	}
+	r.status, r.header = resp.StatusCode, resp.Header
+	if l.h2 == nil && l.whole {
+		r.raw = bytes.Clone(l.head)
+	} else {
+		r.raw = rebuild(resp)
+	}
+	return resp, nil
+}
+
+// take reads the body as far as it is of use. whole: nothing of it is left on the line.
+func (f *fetcher) take(r *response, resp *http.Response, limit int) (whole bool) {
+	if !hasBody(r.status) {
+		return f.skip(resp)
+	}
+	if t := resp.Header.Get("Content-Type"); !wanted(t) && !strings.HasSuffix(r.it.url, ".xml.gz") { // sitemaps come as application/gzip
+		r.err = errType
+		return resp.ContentLength >= 0 && resp.ContentLength <= maxSkip && f.skip(resp)
+	}
+	f.turn ^= 1
+	buf := f.bufs[f.turn]
+	if cap(buf) > 512<<10 { // a big page does not keep its memory
+		buf = nil
+	}
+	r.body, r.truncated, r.err = f.decoder.body(resp, buf[:0], limit)
+	f.bufs[f.turn] = r.body
+	return r.err == nil && !r.truncated && f.skip(resp)
+}
+
+// maxSkip is how much of a body is read only to keep the connection.
+const maxSkip = 64 << 10
+
+// skip reads what is left of a body.
+func (f *fetcher) skip(resp *http.Response) bool {
+	n, err := io.CopyN(io.Discard, resp.Body, maxSkip)
+	return errors.Is(err, io.EOF) && n < maxSkip
+}
+
+// hasBody tells whether the body of a status is of interest. That of a refusal is: it may be a challenge.
+func hasBody(status int) bool {
+	return status >= 200 && status < 300 || status == 403 || status == 429 || status == 503
+}
+
+// wanted tells whether a search engine has a use for a content type. None given may be anything.
+func wanted(contentType string) bool {
+	t, _, _ := strings.Cut(contentType, ";")
+	t = strings.ToLower(strings.TrimSpace(t))
+	major, minor, _ := strings.Cut(t, "/")
+	switch major {
+	case "", "text":
+		return true
+	case "application":
+		switch minor {
+		case "json", "xml", "pdf", "rtf", "msword", "postscript", "epub+zip":
+			return true
+		}
+		return strings.HasSuffix(minor, "+xml") || strings.HasSuffix(minor, "+json") || strings.HasPrefix(minor, "vnd.openxmlformats") ||
+			strings.HasPrefix(minor, "vnd.oasis.opendocument")
+	}
+	return false
+}
+
+// rebuild writes a header that was not seen as it came: HTTP/2 has no such form.
+func rebuild(resp *http.Response) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s\r\n", strings.TrimSuffix(resp.Proto, ".0"), resp.Status)
+	names := make([]string, 0, len(resp.Header))
+	for name := range resp.Header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, v := range resp.Header[name] {
+			b.WriteString(name + ": " + v + "\r\n")
+		}
+	}
+	b.WriteString("\r\n")
+	return b.Bytes()
+}
+
+// retryAfter is what a 429 or 503 asks to wait; zero: nothing asked.
+func retryAfter(r *response) time.Duration {
+	if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable {
+		return 0
+	}
+	v := strings.TrimSpace(r.header.Get("Retry-After"))
+	if n, err := strconv.Atoi(v); err == nil && n >= 0 {
+		return time.Duration(min(n, 365*24*3600)) * time.Second
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(time.Until(t), 0)
+	}
+	return 0
+}
+
+// pace keeps the politeness wait: from the end of one response to the next request.
+type pace struct {
+	off  bool
+	gap  time.Duration // the larger of ours, the manager's and Crawl-delay
+	next time.Time
+}
+
+func (p *pace) ended(now time.Time, took, asked time.Duration) {
+	// A host that answers slowly is given as long to rest as it took.
+	p.next = now.Add(max(p.gap, min(took, MaxGap), min(asked, MaxRetryAfter)))
+}
+
+// more notes what robots.txt asks for.
+func (p *pace) more(delay time.Duration) {
+	if d := min(delay, MaxGap); d > p.gap {
+		p.next = p.next.Add(d - p.gap)
+		p.gap = d
+	}
+}
+
+// wait ends that much before the next request may be sent.
+func (p *pace) wait(ctx context.Context, stop <-chan struct{}, early time.Duration) error {
+	select {
+	case <-stop:
+		return errStop
+	default:
+	}
+	d := max(time.Until(p.next), 0) - early
+	if p.off || d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-stop:
+		return errStop
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errStop = errors.New("crawl: told to stop")

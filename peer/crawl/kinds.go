@@ -1,0 +1,104 @@
+package crawl
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Errors of a response that net/http lets through.
+var (
+	errBomb     = errors.New("crawl: body decompresses to far more than was sent")
+	errEncoding = errors.New("crawl: body is not in the encoding that its header names")
+	errType     = errors.New("crawl: content type is not archived")
+)
+
+// kindOf sorts an error for the report. An error may name its own kind.
+func kindOf(err error) string {
+	var named interface{ ErrorKind() string }
+	var dns *net.DNSError
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var opErr *net.OpError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &named):
+		return named.ErrorKind()
+	case errors.Is(err, errBomb):
+		return "bomb"
+	case errors.Is(err, errEncoding):
+		return "encoding"
+	case errors.Is(err, errType):
+		return "type"
+	case errors.Is(err, errHeader):
+		return "header-too-large"
+	case errors.As(err, &dns):
+		switch {
+		case dns.IsNotFound:
+			return "dns-not-found"
+		case dns.IsTimeout:
+			return "dns-timeout"
+		}
+		return "dns"
+	case errors.As(err, &authority):
+		return "tls-unknown-authority"
+	case errors.As(err, &name):
+		return "tls-wrong-name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "tls-expired"
+	case errors.As(err, &invalid), errors.As(err, &verify):
+		return "tls-certificate"
+	case errors.As(err, &record):
+		return "tls-not-tls"
+	case errors.As(err, &alert):
+		return "tls-alert"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED):
+		return "reset"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "unreachable"
+	}
+	text := err.Error()
+	switch { // net/http has no values for these
+	case strings.Contains(text, "chunked encoding"), strings.Contains(text, "chunk length"), strings.Contains(text, "chunk header"),
+		strings.Contains(text, "chunked line"):
+		return "broken-chunks"
+	case strings.Contains(text, "response headers exceeded"), strings.Contains(text, "header list"):
+		return "header-too-large"
+	case strings.Contains(text, "malformed"), strings.Contains(text, "invalid header"), strings.Contains(text, "bad Content-Length"),
+		strings.Contains(text, "unsupported transfer encoding"):
+		return "malformed"
+	case strings.Contains(text, "tls:"):
+		return "tls"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "cut-off"
+	case errors.Is(err, io.EOF), strings.Contains(text, "server closed"):
+		return "hang-up"
+	case errors.As(err, &opErr) && opErr.Timeout():
+		return "timeout"
+	}
+	return "other"
+}
+
+// unreachable tells whether an error says that the host cannot be reached at all, and the next page would fare no better.
+func unreachable(kind string) bool {
+	switch kind {
+	case "refused", "reset", "unreachable", "timeout", "hang-up", "dns", "dns-not-found", "dns-timeout", "forbidden-address":
+		return true
+	}
+	return strings.HasPrefix(kind, "tls")
+}

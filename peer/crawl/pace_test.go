@@ -1,0 +1,232 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shoal/channel"
+)
+
+// pipes is a listener of connections in memory, which synctest can follow.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	a, b := net.Pipe()
+	select {
+	case p.conns <- b:
+		return a, nil
+	case <-p.done:
+		return nil, errors.New("closed")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// watch serves h in a synctest bubble and records when each request came and its response went.
+type watch struct {
+	mu       sync.Mutex
+	h        http.Handler
+	inFlight int
+	parallel int
+	ended    time.Time
+	gaps     []time.Duration
+	begun    []time.Time
+}
+
+func (w *watch) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	w.inFlight++
+	w.parallel = max(w.parallel, w.inFlight)
+	w.begun = append(w.begun, time.Now())
+	if !w.ended.IsZero() {
+		w.gaps = append(w.gaps, time.Since(w.ended))
+	}
+	w.mu.Unlock()
+	w.h.ServeHTTP(rw, r)
+	w.mu.Lock()
+	w.inFlight--
+	w.ended = time.Now()
+	w.mu.Unlock()
+}
+
+func paced(t *testing.T, h http.Handler, change func(*Config)) (*watch, channel.Report) {
+	w := &watch{h: h}
+	l := newPipes()
+	srv := &http.Server{Handler: w}
+	go srv.Serve(l)
+	cfg, _ := taskOf(t, "http://site.test", l.dial)
+	cfg.Unpaced = false
+	change(&cfg)
+	r, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Error(err)
+	}
+	srv.Close()
+	synctest.Wait()
+	return w, r
+}
+
+// TestPace keeps the wait to within a millisecond over 10,000 requests, never two of them at a time.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r := paced(t, tree(10_000, 9), func(c *Config) { c.MinGap = 750 * time.Millisecond })
+		if r.Pages != 10_000 || w.parallel != 1 || len(w.gaps) != 10_000 {
+			t.Fatalf("%d pages, %d at a time, %d gaps", r.Pages, w.parallel, len(w.gaps))
+		}
+		for i, g := range w.gaps {
+			if g < 750*time.Millisecond || g > 751*time.Millisecond {
+				t.Fatalf("gap %d is %v", i, g)
+			}
+		}
+	})
+}
+
+func TestPaceOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		robots string
+		change func(*Config)
+		slow   time.Duration
+		want   time.Duration
+	}{
+		{"default", "", func(*Config) {}, 0, time.Second},
+		{"the manager knows of more", "", func(c *Config) { c.Header.Gap = 4 * time.Second }, 0, 4 * time.Second},
+		{"crawl-delay", "User-agent: *\nCrawl-delay: 7", func(*Config) {}, 0, 7 * time.Second},
+		{"crawl-delay of a day", "User-agent: *\nCrawl-delay: 86400", func(*Config) {}, 0, 30 * time.Second},
+		{"smaller crawl-delay", "User-agent: *\nCrawl-delay: 0.1", func(*Config) {}, 0, time.Second},
+		{"slow answers", "", func(*Config) {}, 5 * time.Second, 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pages := tree(20, 3)
+				w, r := paced(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/robots.txt" && c.robots != "" {
+						fmt.Fprint(rw, c.robots)
+						return
+					}
+					time.Sleep(c.slow)
+					pages.ServeHTTP(rw, r)
+				}), c.change)
+				if r.Pages != 20 {
+					t.Fatalf("report %+v", r)
+				}
+				for i, g := range w.gaps {
+					if g < c.want || g > c.want+time.Millisecond {
+						t.Errorf("gap %d is %v, want %v", i, g, c.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		pages := tree(10, 3)
+		w, r := paced(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/p3" {
+				if asked++; asked == 1 {
+					rw.Header().Set("Retry-After", "90")
+					rw.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+			}
+			pages.ServeHTTP(rw, r)
+		}), func(*Config) {})
+		if r.Pages != 10 || asked != 2 || r.Errors["http-503"] != 1 {
+			t.Errorf("asked %d times, %+v", asked, r)
+		}
+		longest := time.Duration(0)
+		for _, g := range w.gaps {
+			longest = max(longest, g)
+		}
+		if longest != 90*time.Second {
+			t.Errorf("longest gap %v, want the 90 s asked for", longest)
+		}
+	})
+}
+
+func TestRetryAfterTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, r := paced(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				http.NotFound(rw, r)
+				return
+			}
+			rw.Header().Set("Retry-After", "7200")
+			rw.WriteHeader(http.StatusTooManyRequests)
+		}), func(*Config) {})
+		if r.Outcome != channel.HostBlocked {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestSilentHost is one that takes requests and never answers: no thread is stuck for longer than its limits.
+func TestSilentHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		_, r := paced(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" || r.URL.Path == "/robots.txt" {
+				tree(50, 49).ServeHTTP(rw, r)
+				return
+			}
+			<-r.Context().Done()
+		}), func(*Config) {})
+		if r.Outcome != channel.Failed || r.Errors["timeout"] != MaxFailures {
+			t.Errorf("%+v", r)
+		}
+		if d := time.Since(start); d > (MaxFailures+1)*(RequestTimeout+MaxGap) {
+			t.Errorf("took %v", d)
+		}
+	})
+}
+
+// TestCheckpointInTime sees a page put within the time for checkpoints, though the next one is long in coming.
+func TestCheckpointInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sink{}
+		var stored []int
+		_, r := paced(t, tree(60, 3), func(c *Config) {
+			c.Sink, c.MinGap, c.Checkpoint = s, 20*time.Second, 5*time.Minute
+			c.OnVisit = func(Visit) {
+				s.mu.Lock()
+				stored = append(stored, len(s.pages()))
+				s.mu.Unlock()
+			}
+		})
+		if r.Pages != 60 || len(s.chunks) < 4 {
+			t.Errorf("%d checkpoints of %d pages in 20 minutes", len(s.chunks), r.Pages)
+		}
+		for i, n := range stored {
+			if i-n > 18 {
+				t.Errorf("after %d pages %d were stored: a page stays here for more than 5 minutes", i, n)
+			}
+		}
+	})
+}

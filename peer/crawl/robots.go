@@ -1,0 +1,111 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"shoal/channel"
+	"shoal/peer/crawl/robots"
+)
+
+// Bounds of robots.txt beside those of package robots.
+const (
+	maxRobotsHops = 5              // redirects followed (RFC 9309, section 2.3.1.2)
+	robotsLife    = 24 * time.Hour // how long a copy is used (section 2.4)
+)
+
+// What a report says of robots.txt.
+const (
+	robotsAllowed     = "allowed"
+	robotsNone        = "none"
+	robotsDisallowed  = "disallowed"
+	robotsUnreachable = "unreachable"
+)
+
+// product is the product token of a User-Agent.
+func product(userAgent string) string {
+	t, _, _ := strings.Cut(userAgent, "/")
+	t, _, _ = strings.Cut(t, " ")
+	return strings.ToLower(t)
+}
+
+// readRobots fetches robots.txt and tells what it means for the crawl: an outcome other than zero ends it.
+func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why string, err error) {
+	at := s.cfg.Body.Scope.Host + "/robots.txt"
+	for hop := 0; ; hop++ {
+		r := s.fetch.get(item{url: at, hash: urlHash(at)}, s.fetch.fields, robots.MaxBytes)
+		if r.stopped {
+			return 0, "", errStopped(ctx)
+		}
+		if ctx.Err() != nil {
+			return 0, "", ctx.Err()
+		}
+		s.visited(&r, 0, kindOf(r.err))
+		switch {
+		case r.err != nil && r.status == 0:
+			s.report.Robots = robotsUnreachable
+			s.count(kindOf(r.err))
+			return channel.Failed, fmt.Sprintf("robots.txt cannot be had: %v", r.err), nil
+		case r.status >= 300 && r.status < 400:
+			to, err := channel.Resolve(at, r.header.Get("Location"))
+			if err != nil || hop >= maxRobotsHops { // as if there were none
+				s.setRobots(&robots.Rules{}, robotsNone)
+				return 0, "", nil
+			}
+			at = to
+		case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden, r.status == http.StatusTooManyRequests:
+			s.report.Robots = robotsUnreachable
+			s.count(fmt.Sprintf("robots-%d", r.status))
+			return channel.HostBlocked, fmt.Sprintf("robots.txt was answered with status %d", r.status), nil
+		case r.status >= 500:
+			s.report.Robots = robotsUnreachable
+			s.count(fmt.Sprintf("robots-%d", r.status))
+			return channel.Failed, fmt.Sprintf("robots.txt was answered with status %d, which forbids the host for now", r.status), nil
+		case r.status >= 400:
+			s.setRobots(&robots.Rules{}, robotsNone)
+			return 0, "", nil
+		case r.err != nil && !errors.Is(r.err, errType): // broken on the way: what came may lack the rule that counts
+			s.report.Robots = robotsUnreachable
+			s.count(kindOf(r.err))
+			return channel.Failed, fmt.Sprintf("robots.txt broke off: %v", r.err), nil
+		default:
+			s.setRobots(robots.Parse(r.body, s.product), robotsAllowed)
+			return 0, "", nil
+		}
+	}
+}
+
+func (s *session) setRobots(r *robots.Rules, verdict string) {
+	s.robots, s.report.Robots, s.robotsRead = r, verdict, time.Now()
+	s.fetch.pace.more(r.CrawlDelay)
+	s.report.Gap = s.fetch.pace.gap
+}
+
+// allowed asks robots.txt for a URL of the host.
+func (s *session) allowed(u string) bool {
+	return s.robots.Allowed(u[len(channel.Origin(u)):])
+}
+
+func errStopped(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return errStop
+}
+
+// location resolves a redirect's target.
+func location(r *response) (string, error) {
+	to := r.header.Get("Location")
+	if to == "" {
+		return "", fmt.Errorf("crawl: redirect without Location")
+	}
+	if _, err := url.Parse(to); err != nil {
+		return "", err
+	}
+	return channel.Resolve(r.it.url, to)
+}

@@ -1,0 +1,201 @@
+package robots
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/temoto/robotstxt"
+)
+
+// vectors holds every rule of RFC 9309 that decides a URL: a file, and URLs with "+" (may be fetched) or "-" before them.
+var vectors = []struct{ name, file, verdicts string }{
+	{"empty file", "", "+/ +/a"},
+	{"no group for us", "User-agent: other\nDisallow: /", "+/ +/a"},
+	{"all others", "User-agent: *\nDisallow: /a", "+/ -/a -/a/b -/ab +/b"},
+	{"ours before all others", "User-agent: *\nDisallow: /\n\nUser-agent: shoal\nDisallow: /x", "+/a -/x"},
+	{"ours before all others, in either order", "User-agent: shoal\nDisallow: /x\nUser-agent: *\nDisallow: /", "+/a -/x"},
+	{"an empty group of ours allows", "User-agent: *\nDisallow: /\n\nUser-agent: shoal\nDisallow:", "+/ +/a"},
+	{"token in any case", "USER-AGENT: SHOAL\nDISALLOW: /x", "-/x +/X"},
+	{"version after the token", "User-agent: Shoal/1.2 (any)\nDisallow: /x", "-/x"},
+	{"a prefix is another token", "User-agent: sho\nDisallow: /\nUser-agent: shoal-images\nDisallow: /\nUser-agent: shoalbot\nDisallow: /", "+/x"},
+	{"groups of one token merge", "User-agent: shoal\nDisallow: /a\n\nUser-agent: x\nDisallow: /\n\nUser-agent: shoal\nDisallow: /b", "-/a -/b +/c"},
+	{"several tokens, one group", "User-agent: x\nUser-agent: shoal\nUser-agent: y\nDisallow: /a", "-/a +/b"},
+	{"lines between tokens do not end the list", "User-agent: shoal\nSitemap: http://h/s\nCrawl-delay: 3\n\nUser-agent: y\nDisallow: /a", "-/a"},
+	{"rules before any group", "Disallow: /a\nUser-agent: shoal\nDisallow: /b", "+/a -/b"},
+	{"longest match", "User-agent: *\nDisallow: /a\nAllow: /a/b\nDisallow: /a/b/c", "-/a/x +/a/b/x -/a/b/c"},
+	{"order does not matter", "User-agent: *\nAllow: /a/b\nDisallow: /a/b/c\nDisallow: /a", "-/a/x +/a/b/x -/a/b/c"},
+	{"allow on a tie", "User-agent: *\nDisallow: /page\nAllow: /page", "+/page"},
+	{"wildcards count in the length", "User-agent: *\nAllow: /page\nDisallow: /*.htm", "-/page.htm +/page"},
+	{"robots.txt is always allowed", "User-agent: *\nDisallow: /", "+/robots.txt -/robots.txt2 -/"},
+	{"paths in their case", "User-agent: *\nDisallow: /Secret", "-/Secret +/secret"},
+	{"star", "User-agent: *\nDisallow: /*/private", "-/a/private -/a/b/private/c +/private +/a/privat"},
+	{"star at the end is nothing", "User-agent: *\nDisallow: /fish*", "-/fish -/fish.html -/fishheads/yummy +/Fish +/catfish"},
+	{"star is anchored on the left", "User-agent: *\nDisallow: /a*b", "-/ab -/axxb -/axbx +/x/ab"},
+	{"leading star", "User-agent: *\nDisallow: *.php", "-/index.php -/folder/filename.php?p +/php +/windows.PHP"},
+	{"many stars", "User-agent: *\nDisallow: /*a*a*a*$x", "+/aaaaaaaaaaaaaaaaaaaaaaaaaaaaa -/aaa$x -/aaa%24x"},
+	{"dollar", "User-agent: *\nDisallow: /*.php$", "-/filename.php +/filename.php?x +/filename.php/ +/filename.php5"},
+	{"dollar and a repeated end", "User-agent: *\nDisallow: /*ab$", "-/abab -/xab +/abx"},
+	{"dollar alone is the whole path", "User-agent: *\nDisallow: /$", "-/ +/a"},
+	{"dollar in the middle is itself", "User-agent: *\nDisallow: /a$b", "-/a$b -/a%24b +/a"},
+	{"escaped star", "User-agent: *\nDisallow: /file-%2A.html", "-/file-*.html -/file-%2a.html +/file-x.html"},
+	{"escaped dollar", "User-agent: *\nDisallow: /cost%24", "-/cost$ -/cost%24x +/cost"},
+	{"percent-encoding of unreserved", "User-agent: *\nDisallow: /%61%7Eb", "-/a~b -/%61~b -/a%7eb"},
+	{"percent-encoding of reserved", "User-agent: *\nDisallow: /a%2fb", "-/a%2Fb +/a/b"},
+	{"beyond ASCII", "User-agent: *\nDisallow: /ツ", "-/%E3%83%84 -/ツ -/%e3%83%84x"},
+	{"beyond ASCII, encoded", "User-agent: *\nDisallow: /%E3%83%84", "-/%E3%83%84 -/ツ"},
+	{"lone percent", "User-agent: *\nDisallow: /100%", "-/100% -/100%x"},
+	{"query", "User-agent: *\nDisallow: /*?sort=", "-/a?sort=up +/a?x=1 +/a"},
+	{"comments and space", " \t User-agent :\tshoal # us\n#Disallow: /x\nDisallow : /a # b\n", "-/a +/x +/b"},
+	{"CR alone", "User-agent: *\rDisallow: /a\r\rDisallow: /b", "-/a -/b"},
+	{"CRLF", "User-agent: *\r\nDisallow: /a\r\n", "-/a"},
+	{"byte order mark", "\xef\xbb\xbfUser-agent: *\nDisallow: /a", "-/a"},
+	{"misspelt", "useragent: *\nDisalow: /a\ndissallow: /b", "-/a -/b"},
+	{"rubbish between", "User-agent: *\n<html>\nNoindex: /a\nDisallow\nDisallow: /b\n\x00\xff: /c", "+/a -/b +/c"},
+	{"a rule that no path can match", "User-agent: *\nDisallow: a", "+/a +/"},
+	{"empty rules", "User-agent: *\nDisallow:\nAllow:", "+/"},
+	{"star with a remark", "User-agent: * all\nDisallow: /a", "-/a"},
+}
+
+func each(verdicts string, f func(path string, want bool)) {
+	for _, v := range strings.Fields(verdicts) {
+		f(v[1:], v[0] == '+')
+	}
+}
+
+func TestVectors(t *testing.T) {
+	for _, v := range vectors {
+		r := Parse([]byte(v.file), "Shoal")
+		each(v.verdicts, func(path string, want bool) {
+			if got := r.Allowed(path); got != want {
+				t.Errorf("%s: %s allowed %v, want %v", v.name, path, got, want)
+			}
+		})
+	}
+}
+
+// TestAgainstTemoto lists where the library differs from us on our own vectors, and why. A verdict that begins to agree, or to differ,
+// fails: then the list is to be read again.
+func TestAgainstTemoto(t *testing.T) {
+	known := map[string]bool{}
+	for _, group := range temotoDiffers {
+		for _, key := range group.keys {
+			known[key] = true
+		}
+	}
+	for _, v := range vectors {
+		data, err := robotstxt.FromString(v.file)
+		each(v.verdicts, func(path string, want bool) {
+			got := err == nil && data.TestAgent(path, "Shoal")
+			key := v.name + " " + path
+			if known[key] != (got != want) {
+				t.Errorf("%q: the library says %v (%v), we say %v", key, got, err, want)
+			}
+		})
+	}
+}
+
+func TestDelayAndSitemaps(t *testing.T) {
+	for _, c := range []struct {
+		file     string
+		delay    time.Duration
+		sitemaps int
+	}{
+		{"User-agent: *\nCrawl-delay: 2.5\nDisallow: /a\nSitemap: http://h/a.xml\nsitemap: /b.xml", 2500 * time.Millisecond, 2},
+		{"User-agent: shoal\nCrawl-delay: 3\nDisallow:\nUser-agent: *\nCrawl-delay: 9", 3 * time.Second, 0},
+		{"User-agent: shoal\nDisallow: /a\nUser-agent: *\nCrawl-delay: 9", 0, 0},
+		{"User-agent: sho\nCrawl-delay: 9\nDisallow: /\n", 0, 0},
+		{"User-agent: *\nCrawl-delay: 86400", MaxDelay, 0},
+		{"User-agent: *\nCrawl-delay: -1\nSitemap: http://h/s", 0, 1},
+		{"User-agent: *\nCrawl-delay: soon\nDisallow: /", 0, 0},
+		{"User-agent: *\nCrawl-delay: NaN", 0, 0},
+		{"User-agent: *\nCrawl-delay: 1e300", 0, 0},
+		{strings.Repeat("Sitemap: http://h/s\n", 500), 0, MaxSitemaps},
+	} {
+		r := Parse([]byte(c.file), "shoal")
+		if r.CrawlDelay != c.delay || len(r.Sitemaps) != c.sitemaps {
+			t.Errorf("%q: delay %v, %d sitemaps; want %v, %d", c.file[:min(60, len(c.file))], r.CrawlDelay, len(r.Sitemaps), c.delay, c.sitemaps)
+		}
+	}
+}
+
+func TestCutAt500KiB(t *testing.T) {
+	file := "User-agent: *\nDisallow: /a\n" + strings.Repeat("# filler\n", MaxBytes/9) + "Disallow: /b\n"
+	r := Parse([]byte(file), "shoal")
+	if r.Allowed("/a") || !r.Allowed("/b") {
+		t.Error("what lies beyond 500 KiB counts")
+	}
+}
+
+func TestDisallowAll(t *testing.T) {
+	if DisallowAll.Allowed("/") || !DisallowAll.Allowed("/robots.txt") {
+		t.Error("DisallowAll")
+	}
+}
+
+// TestManyStars would not end with a matcher that tries every way to place them.
+func TestManyStars(t *testing.T) {
+	r := Parse([]byte("User-agent: *\nDisallow: /"+strings.Repeat("a*", 1000)+"b$"), "shoal")
+	start := time.Now()
+	if !r.Allowed("/" + strings.Repeat("a", 2000)) {
+		t.Error("matched")
+	}
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("took %v", d)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, v := range vectors {
+		f.Add([]byte(v.file), "/a?b")
+	}
+	f.Fuzz(func(t *testing.T, file []byte, path string) {
+		r := Parse(file, "Shoal")
+		got := r.Allowed(path)
+		if !r.Allowed("/robots.txt") {
+			t.Error("robots.txt forbidden")
+		}
+		// The slow, obviously right way: every rule by recursion, longest first.
+		best, want := -1, true
+		if path != "/robots.txt" {
+			for _, rule := range r.rules {
+				if len(rule.pattern) <= 40 && len(path) <= 40 && slow(rule.pattern, rule.anchored, normal(path)) {
+					if n := len(rule.pattern); n > best || n == best && rule.allow {
+						best, want = n, rule.allow
+					}
+				} else if len(rule.pattern) > 40 || len(path) > 40 {
+					return
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("%q on %q: %v, want %v", path, file, got, want)
+		}
+	})
+}
+
+func slow(pattern string, anchored bool, path string) bool {
+	if anchored && pattern == "$" {
+		return path == ""
+	}
+	if pattern == "" {
+		return true
+	}
+	if pattern[0] == '*' {
+		for i := 0; i <= len(path); i++ {
+			if slow(pattern[1:], anchored, path[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return path != "" && path[0] == pattern[0] && slow(pattern[1:], anchored, path[1:])
+}
+
+func BenchmarkAllowed(b *testing.B) {
+	r := Parse([]byte("User-agent: *\nDisallow: /private/\nDisallow: /*?sort=\nAllow: /private/open\nDisallow: /*.pdf$\n"), "shoal")
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Allowed("/a/b/c/page-123.html?x=1")
+	}
+}

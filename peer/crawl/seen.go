@@ -1,0 +1,114 @@
+package crawl
+
+import (
+	"math/bits"
+	"slices"
+
+	"shoal/channel"
+)
+
+// seenSet holds 64-bit URL hashes: open addressing with linear probing over a slice that grows by half, so that a million URLs take
+// about 11 MB. Owned by the session.
+type seenSet struct {
+	slots []uint64 // 0: free
+	n     int
+	zero  bool // the hash 0 is in
+}
+
+func newSeen(expect int) *seenSet { return &seenSet{slots: make([]uint64, max(expect*4/3, 64))} }
+
+// add tells whether h is new.
+func (s *seenSet) add(h uint64) bool {
+	if h == 0 {
+		was := s.zero
+		s.zero = true
+		return !was
+	}
+	i := s.find(h)
+	if s.slots[i] == h {
+		return false
+	}
+	if s.n++; s.n*5 > len(s.slots)*4 {
+		s.grow()
+		i = s.find(h)
+	}
+	s.slots[i] = h
+	return true
+}
+
+func (s *seenSet) has(h uint64) bool {
+	if h == 0 {
+		return s.zero
+	}
+	return s.slots[s.find(h)] == h
+}
+
+// find gives the slot of h, or the free one where it belongs.
+func (s *seenSet) find(h uint64) int {
+	hi, _ := bits.Mul64(h, uint64(len(s.slots)))
+	i := int(hi)
+	for s.slots[i] != 0 && s.slots[i] != h {
+		if i++; i == len(s.slots) {
+			i = 0
+		}
+	}
+	return i
+}
+
+func (s *seenSet) grow() {
+	old := s.slots
+	s.slots = make([]uint64, len(old)+len(old)/2)
+	for _, h := range old {
+		if h != 0 {
+			s.slots[s.find(h)] = h
+		}
+	}
+}
+
+// known is what the archive says of the stored copy: pairs of URL hash and content digest, since pages return to earlier content.
+type known struct {
+	pairs []channel.PageDigest // by URL, then content
+}
+
+func newKnown(in []channel.PageDigest) known {
+	pairs := slices.Clone(in)
+	slices.SortFunc(pairs, func(a, b channel.PageDigest) int {
+		if a.URL != b.URL {
+			if a.URL < b.URL {
+				return -1
+			}
+			return 1
+		}
+		if a.Content < b.Content {
+			return -1
+		} else if a.Content > b.Content {
+			return 1
+		}
+		return 0
+	})
+	return known{pairs}
+}
+
+// change compares content with what is known of a URL.
+func (k known) change(url, content uint64) channel.Change {
+	i, found := slices.BinarySearchFunc(k.pairs, url, func(p channel.PageDigest, u uint64) int {
+		if p.URL < u {
+			return -1
+		} else if p.URL > u {
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		return channel.New
+	}
+	for ; i < len(k.pairs) && k.pairs[i].URL == url; i++ {
+		if k.pairs[i].Content == content {
+			return channel.Unchanged
+		}
+	}
+	return channel.Changed
+}
+
+// has tells whether a URL was stored before.
+func (k known) has(url uint64) bool { return k.change(url, 0) != channel.New }

@@ -1,0 +1,320 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"shoal/channel"
+	"shoal/peer/crawl/order"
+	"shoal/peer/crawl/robots"
+)
+
+// session is the state of one crawl. All of it is owned by the goroutine of Run.
+type session struct {
+	cfg     *Config
+	product string
+	scope   *channel.Matcher
+	fetch   *fetcher
+	spool   *spool
+	todo    todo
+	again   []item // to be tried once more, before the to-do list
+	seen    *seenSet
+	known   known
+	inter   *seenSet // known and found inter-site URLs
+	traps   *traps
+	refused refusals
+	page    page
+	hashes  []uint64 // links of the page that is worked on
+
+	robots     *robots.Rules
+	robotsRead time.Time
+
+	report     channel.Report
+	budget     int // pages that may still be fetched
+	failures   int // in a row
+	good       int // pages that are as the host wants them seen, gone ones included
+	interBytes int
+	resumed    bool // pages of this crawl are stored already
+}
+
+func newSession(cfg *Config) (*session, error) {
+	scope, err := cfg.Body.Scope.Compile()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	expect := max(cfg.Header.Pages, len(cfg.Resume.Frontier)) + len(cfg.Resume.Done)
+	s := &session{
+		cfg: cfg, product: product(cfg.UserAgent), scope: scope,
+		seen: newSeen(min(expect, MaxPages)), known: newKnown(cfg.Body.Digests), inter: newSeen(len(cfg.Body.KnownInter)),
+		traps: newTraps(), robots: &robots.Rules{}, budget: cfg.budget() - len(cfg.Resume.Done),
+		report: channel.Report{
+			Channel: cfg.Header.Channel, Gen: cfg.Header.Gen, Peer: cfg.Peer, Started: time.Now(), Errors: map[string]int{},
+			Pages: len(cfg.Resume.Done),
+		},
+	}
+	if cfg.Body.Settings.Order == "" || cfg.Body.Settings.Order == "breadth-first" {
+		s.todo = newFIFO(cfg.Spool)
+	} else if s.todo, err = newOrdered(cfg); err != nil {
+		return nil, err
+	}
+	for _, h := range cfg.Body.KnownInter {
+		s.inter.add(h)
+	}
+	return s, nil
+}
+
+// run crawls from robots.txt to the report.
+func (s *session) run(ctx context.Context) (channel.Report, error) {
+	outcome, why, err := s.readRobots(ctx)
+	if err == nil && outcome == 0 {
+		if err = s.seed(ctx); err == nil {
+			outcome, why, err = s.crawl(ctx)
+		}
+	}
+	if errors.Is(err, errStop) {
+		outcome, why, err = channel.Stopped, "told to stop", nil
+	}
+	s.fetch.cancel() // a request that is still under way has no reader any more
+	if err == nil {
+		err = s.finish(outcome, why)
+	}
+	if err != nil {
+		return s.report, fmt.Errorf("crawl %s: %w", s.cfg.Body.Scope.Host, err)
+	}
+	return s.report, nil
+}
+
+// seed fills the to-do list: what an interrupted crawl left, the seeds, and URLs that crawls of other channels found.
+func (s *session) seed(ctx context.Context) error {
+	for _, h := range s.cfg.Resume.Done {
+		s.seen.add(h)
+	}
+	s.resumed = len(s.cfg.Resume.Done) > 0
+	fresh := len(s.cfg.Resume.Done) == 0 && len(s.cfg.Resume.Frontier) == 0
+	for _, f := range s.cfg.Resume.Frontier {
+		if err := s.admit(f.URL, f.Depth, 0, false); err != nil {
+			return err
+		}
+	}
+	s.cfg.Resume = channel.Resume{} // it may hold a million URLs
+	for _, list := range [][]string{s.cfg.Body.Seeds, s.cfg.Body.Inter} {
+		for _, u := range list {
+			c, err := channel.Canonical(u)
+			if err != nil {
+				s.count("bad-seed")
+				continue
+			}
+			if err := s.admit(c, 0, 0, true); err != nil {
+				return err
+			}
+		}
+	}
+	if fresh && s.report.Errors["skipped-robots"] == 0 {
+		if err := s.readSitemaps(ctx); err != nil {
+			return err
+		}
+	}
+	if fresh && s.todo.len() == 0 && s.report.Errors["skipped-robots"] > 0 {
+		s.report.Robots = robotsDisallowed
+	}
+	return nil
+}
+
+// admit puts a canonical URL on the to-do list if it is new, in scope, allowed, and not a trap. Record says whether the checkpoint is to
+// know of it.
+func (s *session) admit(u string, depth, hops int, record bool) error {
+	if !s.scope.Contains(u) {
+		return nil
+	}
+	h := urlHash(u)
+	if s.seen.has(h) {
+		return nil
+	}
+	if depth > s.cfg.depth() {
+		s.report.Truncated = true
+		return nil
+	}
+	if depth > s.cfg.dynamicDepth() && order.Dynamic(u) {
+		return nil // not seen: a shorter way may lead to it
+	}
+	s.seen.add(h)
+	if !s.allowed(u) {
+		s.count("skipped-robots")
+		return nil
+	}
+	if depth > 0 && s.traps.caught(u) != "" {
+		s.count("skipped-trap")
+		return nil
+	}
+	it := item{url: u, hash: h, depth: depth, hops: hops}
+	if err := s.todo.add(it); errors.Is(err, errSpillFull) {
+		s.count("skipped-full")
+		s.report.Truncated = true
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if record {
+		s.spool.found(it)
+	}
+	return nil
+}
+
+// crawl fetches until there is nothing left or something ends it. While one response is worked on the next request is on its way.
+func (s *session) crawl(ctx context.Context) (channel.Outcome, string, error) {
+	if s.report.Robots == robotsDisallowed {
+		return channel.Failed, "robots.txt forbids every seed", nil
+	}
+	var got response // zero: none
+	have, flying := false, false
+	for {
+		if !flying {
+			it, ok, err := s.next()
+			if err != nil {
+				return 0, "", err
+			}
+			if ok {
+				s.fetch.start(it)
+				flying = true
+			}
+		}
+		if have {
+			have = false
+			outcome, why, err := s.work(&got)
+			if outcome != 0 || err != nil {
+				return outcome, why, err
+			}
+			if s.spool.full() {
+				if err := s.spool.checkpoint(nil); err != nil {
+					return 0, "", err
+				}
+			}
+			if !flying {
+				continue // the page may have led somewhere
+			}
+		}
+		if !flying {
+			return s.over()
+		}
+		var err error
+		if got, err = s.await(ctx); err != nil {
+			return 0, "", err
+		}
+		have, flying = true, false
+		if s.robotsRead.Add(robotsLife).Before(time.Now()) {
+			if outcome, why, err := s.readRobots(ctx); outcome != 0 || err != nil {
+				return outcome, why, err
+			}
+		}
+	}
+}
+
+// next gives the URL to fetch.
+func (s *session) next() (item, bool, error) {
+	if n := len(s.again); n > 0 {
+		it := s.again[0]
+		s.again = slices.Delete(s.again, 0, 1)
+		return it, true, nil
+	}
+	if s.budget <= 0 {
+		return item{}, false, nil
+	}
+	for {
+		it, ok, err := s.todo.next()
+		if !ok || err != nil {
+			return item{}, false, err
+		}
+		if !s.allowed(it.url) { // robots.txt was read again since
+			s.count("skipped-robots")
+			s.todo.done(it, nil, false)
+			continue
+		}
+		s.budget--
+		return it, true, nil
+	}
+}
+
+// await waits for the response, and puts a checkpoint meanwhile when it is time or somebody asks.
+func (s *session) await(ctx context.Context) (response, error) {
+	select { // the common case, without a timer
+	case r := <-s.fetch.results:
+		return s.taken(ctx, r)
+	default:
+	}
+	timer := time.NewTimer(s.spool.due())
+	defer timer.Stop()
+	for {
+		select {
+		case r := <-s.fetch.results:
+			return s.taken(ctx, r)
+		case <-timer.C:
+			timer.Reset(time.Hour)
+		case <-s.cfg.Flush:
+		}
+		if err := s.spool.checkpoint(nil); err != nil {
+			return response{}, err
+		}
+	}
+}
+
+func (s *session) taken(ctx context.Context, r response) (response, error) {
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	if r.stopped {
+		return r, errStop
+	}
+	return r, s.spool.poll()
+}
+
+// over says how a crawl ended that came to its end.
+func (s *session) over() (channel.Outcome, string, error) {
+	s.report.Left = s.todo.len()
+	s.report.Truncated = s.report.Truncated || s.report.Left > 0
+	if s.good == 0 && !s.resumed {
+		if s.refused.refused > 0 {
+			return channel.HostBlocked, "the host refuses all requests", nil
+		}
+		return channel.Failed, "nothing could be fetched", nil
+	}
+	return channel.Updated, "", nil
+}
+
+// finish puts the last checkpoint, with the report unless the crawl was stopped.
+func (s *session) finish(outcome channel.Outcome, why string) error {
+	r := &s.report
+	r.Outcome, r.Reason, r.Ended = outcome, why, time.Now()
+	r.Left = s.todo.len() + len(s.again)
+	r.BytesDown = s.fetch.read.Load()
+	r.RTT = time.Duration(s.fetch.rtt.Load())
+	r.Gap = s.fetch.pace.gap
+	if up, ok := s.cfg.Sink.(interface{ BytesUp() int64 }); ok {
+		r.BytesUp = up.BytesUp()
+	}
+	var last *channel.Report
+	if outcome != channel.Stopped {
+		last = r
+	}
+	if err := s.spool.checkpoint(last); err != nil {
+		return err
+	}
+	return s.spool.wait()
+}
+
+func (s *session) count(kind string) {
+	if kind != "" {
+		s.report.Errors[kind]++
+	}
+}
+
+// visited tells OnVisit.
+func (s *session) visited(r *response, change channel.Change, kind string) {
+	if s.cfg.OnVisit == nil {
+		return
+	}
+	s.cfg.OnVisit(Visit{URL: r.it.url, At: r.at, Took: r.rtt, Status: r.status, Kind: kind, Bytes: len(r.body), Change: change,
+		Pages: s.report.Pages, Left: s.todo.len() + len(s.again)})
+}

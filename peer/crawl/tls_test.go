@@ -1,0 +1,103 @@
+package crawl
+
+import (
+	"context"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"shoal/channel"
+)
+
+// secure is a host behind TLS, reached by a name of its certificate or another one.
+func secure(t *testing.T, http2 bool, host string, trusted bool, h http.Handler) (Config, *sink) {
+	srv := httptest.NewUnstartedServer(h)
+	srv.EnableHTTP2 = http2
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	cfg, s := taskOf(t, "https://"+host, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", srv.Listener.Addr().String())
+	})
+	cfg.Roots = x509.NewCertPool()
+	if trusted {
+		cfg.Roots.AddCert(srv.Certificate())
+	}
+	return cfg, s
+}
+
+func TestTLS(t *testing.T) {
+	noLeaks(t)
+	for _, http2 := range []bool{true, false} {
+		var mu sync.Mutex
+		protos, conns := map[string]int{}, map[string]bool{}
+		pages := tree(50, 4)
+		cfg, s := secure(t, http2, "example.com", true, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			protos[r.Proto]++
+			conns[r.RemoteAddr] = true
+			mu.Unlock()
+			pages.ServeHTTP(w, r)
+		}))
+		r := run(t, cfg)
+		want := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[http2]
+		if r.Pages != 50 || protos[want] != 51 || len(conns) != 1 || r.BytesDown == 0 || r.RTT == 0 {
+			t.Errorf("http2 %v: %d pages, %v, %d connections, %+v", http2, r.Pages, protos, len(conns), r.Errors)
+		}
+		if head := string(s.pages()[0].Header); !strings.HasPrefix(head, strings.TrimSuffix(want, ".0")+" 200 OK\r\n") || !strings.HasSuffix(head, "\r\n\r\n") {
+			t.Errorf("header %q", head)
+		}
+	}
+}
+
+func TestTLSErrors(t *testing.T) {
+	for _, c := range []struct {
+		host    string
+		trusted bool
+		kind    string
+	}{
+		{"example.com", false, "tls-unknown-authority"},
+		{"another.test", true, "tls-wrong-name"},
+	} {
+		cfg, _ := secure(t, false, c.host, c.trusted, tree(1, 1))
+		if r := run(t, cfg); r.Outcome != channel.Failed || r.Errors[c.kind] != 1 {
+			t.Errorf("want %s, got %v: %s", c.kind, r.Errors, r.Reason)
+		}
+	}
+	cfg, _ := task(t, tree(1, 1)) // a host that speaks no TLS
+	cfg.Header.Host, cfg.Body.Scope.Host, cfg.Body.Seeds = "https://site.test", "https://site.test", []string{"https://site.test/"}
+	if r := run(t, cfg); r.Errors["tls-not-tls"] != 1 {
+		t.Errorf("want tls-not-tls, got %v: %s", r.Errors, r.Reason)
+	}
+}
+
+// TestConnectionsAreKept sees one connection for a whole crawl, a new one where the host closed it, and none twice for one request.
+func TestConnectionsAreKept(t *testing.T) {
+	var mu sync.Mutex
+	conns, asked := map[string]bool{}, map[string]int{}
+	pages := tree(30, 3)
+	cfg, _ := task(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		conns[r.RemoteAddr] = true
+		asked[r.URL.Path]++
+		mu.Unlock()
+		if r.URL.Path == "/p7" && asked[r.URL.Path] == 1 { // hangs up once, instead of answering
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Close()
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}))
+	r := run(t, cfg)
+	if r.Pages != 30 || len(conns) != 2 || asked["/p7"] != 2 || r.Errors["hang-up"] != 1 {
+		t.Errorf("%d pages, %d connections, /p7 asked for %d times, %v", r.Pages, len(conns), asked["/p7"], r.Errors)
+	}
+}

@@ -1,0 +1,194 @@
+package crawl
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// item is one URL to fetch.
+type item struct {
+	url   string
+	hash  uint64
+	depth int
+	hops  int // redirects that led here
+	tries int // requests so far
+}
+
+// todo is the to-do list. Owned by the session.
+type todo interface {
+	add(it item) error
+	next() (it item, ok bool, err error)
+	// done tells what a page that next gave links to: URL hashes that are, or were, on the list.
+	done(it item, links []uint64, duplicate bool)
+	len() int
+	close()
+}
+
+var errSpillFull = errors.New("crawl: to-do list is full")
+
+// fifo is the paper's queue: first seen, first fetched. Up to inMemory items are in memory; what lies between its head and its tail is
+// in a file, or in two: one that is read while the other is written.
+type fifo struct {
+	dir        string
+	head, tail []item // head is taken from at headAt; tail is written behind the files when it is full
+	headAt     int
+	reading    *spillFile // nil: none
+	writing    *spillFile
+	onDisk     int
+}
+
+const inMemory = 1000
+
+type spillFile struct {
+	f     *os.File
+	w     *bufio.Writer
+	r     *bufio.Reader
+	bytes int64
+	items int
+}
+
+func newFIFO(dir string) *fifo { return &fifo{dir: dir} }
+
+func (q *fifo) len() int { return len(q.head) - q.headAt + len(q.tail) + q.onDisk }
+
+func (q *fifo) done(item, []uint64, bool) {}
+
+func (q *fifo) add(it item) error {
+	if len(q.tail) < inMemory/2 {
+		q.tail = append(q.tail, it)
+		return nil
+	}
+	if q.onDisk == 0 && len(q.head)-q.headAt <= inMemory/2 { // still fits before the tail
+		q.head = append(q.head[:copy(q.head, q.head[q.headAt:])], q.tail...)
+		q.headAt = 0
+		q.tail = append(q.tail[:0], it)
+		return nil
+	}
+	if err := q.spill(); err != nil {
+		return err
+	}
+	q.tail = append(q.tail[:0], it)
+	return nil
+}
+
+// spill writes the tail behind all that is on disk.
+func (q *fifo) spill() error {
+	if q.writing == nil {
+		f, err := os.CreateTemp(q.dir, "todo-*")
+		if err != nil {
+			return fmt.Errorf("crawl: spill file: %w", err)
+		}
+		os.Remove(f.Name()) // where the system lets an open file go, it goes with us; elsewhere close removes it
+		q.writing = &spillFile{f: f, w: bufio.NewWriterSize(f, 16<<10)}
+	}
+	s := q.writing
+	if s.bytes >= MaxSpill {
+		return errSpillFull
+	}
+	var num [3 * binary.MaxVarintLen64]byte
+	for _, it := range q.tail {
+		b := binary.AppendUvarint(num[:0], uint64(it.depth))
+		b = binary.AppendUvarint(b, uint64(it.hops))
+		b = binary.AppendUvarint(b, uint64(len(it.url)))
+		_, _ = s.w.Write(b) // a failed write shows at the flush before reading
+		_, _ = s.w.WriteString(it.url)
+		s.bytes += int64(len(b) + len(it.url))
+	}
+	s.items += len(q.tail)
+	q.onDisk += len(q.tail)
+	q.tail = q.tail[:0]
+	return nil
+}
+
+func (q *fifo) next() (item, bool, error) {
+	if q.headAt == len(q.head) {
+		q.head, q.headAt = q.head[:0], 0
+		if err := q.refill(); err != nil {
+			return item{}, false, err
+		}
+		if len(q.head) == 0 {
+			return item{}, false, nil
+		}
+	}
+	it := q.head[q.headAt]
+	q.head[q.headAt] = item{}
+	q.headAt++
+	return it, true, nil
+}
+
+func (q *fifo) refill() error {
+	if q.onDisk == 0 {
+		q.head, q.tail = append(q.head, q.tail...), q.tail[:0]
+		return nil
+	}
+	if q.reading == nil {
+		s := q.writing
+		if err := s.w.Flush(); err != nil {
+			return fmt.Errorf("crawl: spill file: %w", err)
+		}
+		if _, err := s.f.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("crawl: spill file: %w", err)
+		}
+		s.r = bufio.NewReaderSize(s.f, 16<<10)
+		q.reading, q.writing = s, nil
+	}
+	s := q.reading
+	for len(q.head) < inMemory/2 && s.items > 0 {
+		it, err := s.read()
+		if err != nil {
+			return fmt.Errorf("crawl: spill file: %w", err)
+		}
+		q.head = append(q.head, it)
+		s.items--
+		q.onDisk--
+	}
+	if s.items == 0 {
+		s.close()
+		q.reading = nil
+	}
+	return nil
+}
+
+func (s *spillFile) read() (it item, err error) {
+	var n [3]uint64
+	for i := range n {
+		if n[i], err = binary.ReadUvarint(s.r); err != nil {
+			return it, err
+		}
+	}
+	b := make([]byte, n[2])
+	if _, err := io.ReadFull(s.r, b); err != nil {
+		return it, err
+	}
+	it = item{url: string(b), depth: int(n[0]), hops: int(n[1])}
+	it.hash = urlHash(it.url)
+	return it, nil
+}
+
+func (s *spillFile) close() {
+	s.f.Close()
+	os.Remove(s.f.Name())
+}
+
+func (q *fifo) close() {
+	for _, s := range []*spillFile{q.reading, q.writing} {
+		if s != nil {
+			s.close()
+		}
+	}
+	q.reading, q.writing = nil, nil
+}
+
+// RemoveSpills clears what an earlier process may have left in a spool folder.
+func RemoveSpills(dir string) error {
+	old, err := filepath.Glob(filepath.Join(dir, "todo-*"))
+	for _, name := range old {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}

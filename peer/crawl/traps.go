@@ -1,0 +1,223 @@
+package crawl
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Bounds that keep a crawl out of endless sites.
+const (
+	maxSegment    = 3       // times that one path segment may be in a URL
+	maxSegments   = 40      // segments of a path
+	maxQueries    = 10_000  // URLs of one path that differ in the query only
+	maxDirectory  = 250_000 // URLs of one directory
+	maxCounted    = 20_000  // paths and directories that are counted
+	maxSameText   = 30      // pages of the same text whose links are followed
+	maxTextKinds  = 20_000  // texts that are counted
+	sessionDigits = 8       // digits and letters of a session id at least
+)
+
+// traps counts what an endless site would have too many of. Owned by the session.
+type traps struct {
+	queries, dirs map[uint64]int
+	texts         map[uint64]int
+}
+
+func newTraps() *traps {
+	return &traps{queries: map[uint64]int{}, dirs: map[uint64]int{}, texts: map[uint64]int{}}
+}
+
+// caught says why a URL that is new looks like a part of a trap; "": it does not. Call it once for each URL.
+func (t *traps) caught(u string) string {
+	origin := strings.Index(u, "://") + 3
+	if i := strings.IndexByte(u[origin:], '/'); i >= 0 {
+		origin += i
+	}
+	path, query, dynamic := strings.Cut(u[origin:], "?")
+	if repeats(path) {
+		return "segments"
+	}
+	if dynamic && query != "" && over(t.queries, xxhash.Sum64String(path), maxQueries) {
+		return "queries"
+	}
+	if over(t.dirs, xxhash.Sum64String(path[:strings.LastIndexByte(path, '/')+1]), maxDirectory) {
+		return "directory"
+	}
+	return ""
+}
+
+func over(counts map[uint64]int, key uint64, limit int) bool {
+	n, ok := counts[key]
+	if !ok && len(counts) >= maxCounted {
+		return false
+	}
+	if n >= limit {
+		return true
+	}
+	counts[key] = n + 1
+	return false
+}
+
+// repeats tells whether a path has too many segments, or one of them too often: /a/b/a/b/a/b/a/b.
+func repeats(path string) bool {
+	n := strings.Count(path, "/")
+	if n > maxSegments {
+		return true
+	}
+	if n <= maxSegment {
+		return false
+	}
+	rest := path
+	for rest != "" {
+		var seg string
+		seg, rest, _ = strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+		if seg == "" {
+			continue
+		}
+		again := 1
+		for other := range strings.SplitSeq(rest, "/") {
+			if other == seg {
+				again++
+			}
+		}
+		if again > maxSegment {
+			return true
+		}
+	}
+	return false
+}
+
+// worn tells whether a text has been seen so often that the links of its pages lead nowhere new. Zero is no text.
+func (t *traps) worn(text uint64) (duplicate, worn bool) {
+	if text == 0 {
+		return false, false
+	}
+	n, ok := t.texts[text]
+	if !ok && len(t.texts) >= maxTextKinds {
+		return false, false
+	}
+	t.texts[text] = n + 1
+	return n > 0, n >= maxSameText
+}
+
+// withoutSession takes session ids out of a URL: ";jsessionid=..." and the query parameters that are known to hold one.
+func withoutSession(u string) string {
+	if i := strings.IndexByte(u, ';'); i >= 0 {
+		if low := strings.ToLower(u[i:]); strings.HasPrefix(low, ";jsessionid=") {
+			end := len(u)
+			if j := strings.IndexByte(u[i:], '?'); j >= 0 {
+				end = i + j
+			}
+			u = u[:i] + u[end:]
+		}
+	}
+	path, query, ok := strings.Cut(u, "?")
+	if !ok || !strings.Contains(query, "=") {
+		return u
+	}
+	changed := false
+	var b strings.Builder
+	for p := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(p, "=")
+		if isSession(name, value) {
+			changed = true
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(p)
+	}
+	if !changed {
+		return u
+	}
+	if b.Len() == 0 {
+		return path
+	}
+	return path + "?" + b.String()
+}
+
+func isSession(name, value string) bool {
+	switch strings.ToLower(name) {
+	case "phpsessid", "jsessionid", "aspsessionid", "asp.net_sessionid", "cfid", "cftoken", "sessionid", "session_id", "sid", "zenid", "oscsid":
+	default:
+		return false
+	}
+	if len(value) < sessionDigits {
+		return false
+	}
+	digits := 0
+	for i := range len(value) {
+		if value[i] >= '0' && value[i] <= '9' {
+			digits++
+		}
+	}
+	return digits > 0
+}
+
+// refusals watches whether a host refuses us: challenges, and too many 401, 403, 429 among the last responses. Owned by the session.
+type refusals struct {
+	last    [20]bool
+	n       int
+	refused int
+}
+
+// Bounds of what is taken for a refusal of the host.
+const (
+	refusedAtLeast = 5 // refusals among the last 20 responses
+	refusedShare   = 2 // of 1/refusedShare of them
+)
+
+// note takes a response, and says whether the host is to be left alone, and why.
+func (f *refusals) note(r *response) (why string) {
+	if r.err == nil && challenge(r) {
+		return "the host answers with a challenge page"
+	}
+	if r.status == 0 {
+		return ""
+	}
+	i := f.n % len(f.last)
+	if f.n >= len(f.last) && f.last[i] {
+		f.refused--
+	}
+	bad := r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusTooManyRequests
+	f.last[i] = bad
+	f.n++
+	if bad {
+		f.refused++
+	}
+	if bad && f.refused >= refusedAtLeast && f.refused*refusedShare >= min(f.n, len(f.last)) {
+		return fmt.Sprintf("the host refuses most requests, the last with status %d", r.status)
+	}
+	return ""
+}
+
+var challengeMarks = [][]byte{
+	[]byte("/cdn-cgi/challenge-platform/"), []byte("_cf_chl_opt"), []byte("cf-browser-verification"), []byte("/_Incapsula_Resource"),
+	[]byte("captcha-delivery.com"), []byte("px-captcha"), []byte("awsWafCookieDomainList"), []byte("challenges.cloudflare.com"),
+	[]byte("Anubis_challenge"), []byte("anubis_challenge"), []byte("sgcaptcha"), []byte("ddos-guard"),
+}
+
+// challenge recognises a page that wants a browser, or a human, before it shows anything.
+func challenge(r *response) bool {
+	h := r.header
+	if strings.EqualFold(h.Get("Cf-Mitigated"), "challenge") || h.Get("X-Amzn-Waf-Action") != "" || h.Get("X-Datadome-Cid") != "" && r.status == 403 ||
+		h.Get("Sg-Captcha") != "" {
+		return true
+	}
+	// Marks count where nothing else is on the page; a form on an ordinary page may hold one too.
+	refused := r.status == http.StatusForbidden || r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable
+	if len(r.body) > 64<<10 || !refused && (len(r.body) > 8<<10 || bytes.Contains(r.body, []byte("<a "))) {
+		return false
+	}
+	for _, m := range challengeMarks {
+		if bytes.Contains(r.body, m) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,191 @@
+package crawl
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+
+	"shoal/channel"
+)
+
+// work makes a page of a response, follows its links, and says if it ends the crawl.
+func (s *session) work(r *response) (end channel.Outcome, why string, err error) {
+	if why := s.refused.note(r); why != "" {
+		s.count("blocked")
+		s.visited(r, channel.Errored, "blocked")
+		return channel.HostBlocked, why, nil
+	}
+	if asked := retryAfter(r); asked > MaxRetryAfter {
+		s.count(fmt.Sprintf("http-%d", r.status))
+		return channel.HostBlocked, fmt.Sprintf("the host asks to come back in %v", asked), nil
+	}
+	kind := kindOf(r.err)
+	if kind == "" && r.status >= 400 {
+		kind = fmt.Sprintf("http-%d", r.status)
+	}
+	s.count(kind)
+	if r.status == 0 && unreachable(kind) {
+		s.failures++
+	} else {
+		s.failures = 0
+	}
+	if s.failures >= MaxFailures {
+		s.visited(r, channel.Errored, kind)
+		return channel.Failed, fmt.Sprintf("%d failures in a row, the last: %v", s.failures, r.err), nil
+	}
+	if s.retry(r, kind) {
+		s.visited(r, channel.Errored, kind)
+		return 0, "", nil
+	}
+	p := channel.Page{URL: r.it.url, Depth: r.it.depth, Fetched: r.at, Status: r.status, Header: r.raw, RTT: r.rtt, Truncated: r.truncated}
+	if len(p.Header) > channel.MaxPageHeader {
+		p.Header = nil
+	}
+	duplicate := false
+	switch {
+	case r.err != nil && r.status == 0, r.err != nil && len(r.body) == 0:
+		p.Error, p.Change = kind+": "+r.err.Error(), channel.Errored
+	case r.status == http.StatusNotModified:
+		p.Change = channel.Unchanged
+	case r.status >= 300 && r.status < 400:
+		err = s.redirect(r, &p)
+	case r.status == http.StatusNotFound || r.status == http.StatusGone:
+		p.Error, p.Change = kind, channel.Errored
+		if s.known.has(r.it.hash) {
+			p.Change = channel.Gone
+		}
+	case r.status >= 400 || r.status < 200:
+		p.Error, p.Change = kind, channel.Errored
+	default:
+		if r.err != nil { // what came before it broke off is worth keeping
+			p.Error, p.Truncated = kind+": "+r.err.Error(), true
+		}
+		duplicate, err = s.content(r, &p)
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	s.tally(&p)
+	s.visited(r, p.Change, kind)
+	s.spool.page(p)
+	s.todo.done(r.it, s.hashes, duplicate)
+	s.hashes = s.hashes[:0]
+	return 0, "", nil
+}
+
+// retry puts a URL back that is worth another request: the host asked for time, or the connection broke.
+func (s *session) retry(r *response, kind string) bool {
+	if r.it.tries+1 >= MaxTries {
+		return false
+	}
+	busy := r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable
+	broken := r.status == 0 && unreachable(kind)
+	if !busy && !broken {
+		return false
+	}
+	it := r.it
+	it.tries++
+	s.again = append(s.again, it)
+	return true
+}
+
+func (s *session) tally(p *channel.Page) {
+	if p.Status != 0 {
+		s.report.Pages++
+	}
+	if p.Change != channel.Errored {
+		s.good++
+	}
+	switch p.Change {
+	case channel.New:
+		s.report.New++
+	case channel.Changed:
+		s.report.Changed++
+	case channel.Unchanged:
+		s.report.Unchanged++
+	case channel.NearUnchanged:
+		s.report.NearUnchanged++
+	case channel.Gone:
+		s.report.Gone++
+	}
+}
+
+// redirect takes the target onto the to-do list. The page's content is where it leads.
+func (s *session) redirect(r *response, p *channel.Page) error {
+	to, err := location(r)
+	if err != nil {
+		s.count("bad-redirect")
+		p.Error, p.Change = "bad-redirect: "+err.Error(), channel.Errored
+		return nil
+	}
+	p.Digest = channel.ContentDigest([]byte(to))
+	p.Change = s.known.change(r.it.hash, p.Digest)
+	p.Links = []string{to}
+	if r.it.hops >= MaxRedirects {
+		s.count("redirects")
+		p.Error, p.Change = "redirects: more than 10 in a chain", channel.Errored
+		return nil
+	}
+	return s.follow(to, r.it.depth, r.it.hops+1)
+}
+
+// content reads a body: what it says to robots, where it leads, how it compares with the stored copy.
+func (s *session) content(r *response, p *channel.Page) (duplicate bool, err error) {
+	p.Digest = channel.ContentDigest(r.body)
+	p.Change = s.known.change(r.it.hash, p.Digest)
+	contentType := r.header.Get("Content-Type")
+	noindex, nofollow := robotsTag(r.header.Values("X-Robots-Tag"), s.product)
+	body := r.body
+	var links []string
+	if isHTML(contentType, r.body) {
+		textOnly := s.cfg.Body.Settings.TextOnly
+		s.page.read(r.it.url, r.body, contentType, s.product, textOnly)
+		noindex, nofollow = noindex || s.page.noindex, nofollow || s.page.nofollow
+		p.Shingle = s.page.shingle
+		links = s.page.links
+		var worn bool
+		if duplicate, worn = s.traps.worn(s.page.same); worn {
+			s.count("skipped-trap")
+			links = nil
+		}
+		if s.page.skipped > 0 {
+			s.report.Errors["skipped-nofollow"] += s.page.skipped
+		}
+		if textOnly {
+			body = s.page.text
+		}
+	} else if isFeed(contentType, r.body) {
+		links = feedLinks(r.body, r.it.url)
+	}
+	if nofollow {
+		s.report.Errors["skipped-nofollow"] += len(links)
+		links = nil
+	}
+	for _, u := range links {
+		if err := s.follow(u, r.it.depth+1, 0); err != nil {
+			return duplicate, err
+		}
+	}
+	switch {
+	case noindex:
+		s.count("noindex")
+		p.Error = "noindex"
+	case p.Change != channel.Unchanged:
+		p.Body = bytes.Clone(body)
+		p.Links = append([]string(nil), links...)
+	}
+	return duplicate, nil
+}
+
+// follow takes one link: onto the to-do list, or among the inter-site URLs.
+func (s *session) follow(u string, depth, hops int) error {
+	if !s.scope.Contains(u) {
+		if len(s.report.Inter) < channel.MaxReportInter && s.interBytes+len(u) <= maxInterBytes && s.inter.add(urlHash(u)) {
+			s.report.Inter = append(s.report.Inter, u)
+			s.interBytes += len(u) + 4
+		}
+		return nil
+	}
+	s.hashes = append(s.hashes, urlHash(u))
+	return s.admit(u, depth, hops, true)
+}

@@ -1,0 +1,343 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/wire"
+	"shoal/internal/wire/uplink"
+	"shoal/peer/crawl"
+	"shoal/peer/queue"
+)
+
+// Waits of a job.
+const (
+	retryFirst = time.Second
+	retryMost  = time.Minute
+	claimSlack = 30 * time.Second // how long after its latest start a claim is still tried: the archive's clock decides
+	putOutage  = 30 * time.Minute // an archive that is away for longer loses the chunk; the lease has lapsed by then
+)
+
+// errLost ends a crawl whose task is not ours any more.
+var errLost = errors.New("peer: the task is another peer's now")
+
+// job is one running task.
+type job struct {
+	key   uint64
+	task  task
+	began time.Time
+	stop  chan struct{} // closed: end at the next checkpoint
+	once  sync.Once
+
+	mu    sync.Mutex
+	visit crawl.Visit // the last
+}
+
+func (a *Agent) newJob(it queue.Item[task]) *job {
+	j := &job{key: it.Key, task: it.Value, began: time.Now(), stop: make(chan struct{})}
+	a.mu.Lock()
+	a.running[j.key] = j
+	a.mu.Unlock()
+	return j
+}
+
+// stop ends a running task at its next checkpoint.
+func (a *Agent) stop(key uint64) {
+	a.mu.Lock()
+	j := a.running[key]
+	a.mu.Unlock()
+	if j != nil {
+		j.once.Do(func() { close(j.stop) })
+	}
+}
+
+// run claims and crawls one task. ctx ends when there is no time left even for leaving.
+func (a *Agent) run(ctx context.Context, j *job) {
+	log := a.log.With("host", j.task.Header.Host, "channel", uint64(j.task.Header.Channel), "gen", uint64(j.task.Header.Gen))
+	report, err := a.crawl(ctx, j)
+	if err != nil {
+		log.Info("task not finished", "err", err)
+	} else {
+		log.Info("task finished", "outcome", int(report.Outcome), "reason", report.Reason, "pages", report.Pages)
+	}
+	a.stats.task(report, err)
+	a.mu.Lock()
+	delete(a.running, j.key)
+	a.mu.Unlock()
+	if ctx.Err() != nil && report.Outcome == 0 { // killed, as it were: its file stays for the next run
+		return
+	}
+	a.tasks.done(a.wire.Now(), j.key, report.Pages)
+}
+
+func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err error) {
+	h := j.task.Header
+	up, err := a.uplink(h.Archive)
+	if err != nil {
+		return report, err
+	}
+	holder := newHold()
+	claimed, err := a.claim(ctx, up, j, holder)
+	if err != nil {
+		return report, err
+	}
+	a.tasks.claimed(j.key)
+	s := &sender{up: up, header: h, hold: holder, seq: claimed.Seq, head: claimed.Head, log: a.log}
+	if report, err = a.work(ctx, j, s, &claimed); err != nil {
+		return report, err
+	}
+	if report.Outcome == channel.Stopped {
+		holder.stop()
+		if _, err := up.Release(ctx, h.Channel, h.Gen); err != nil {
+			return report, fmt.Errorf("release: %w", err)
+		}
+	}
+	return report, nil
+}
+
+// work crawls what a claim has brought.
+func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Claimed) (channel.Report, error) {
+	h := j.task.Header
+	end := func(o channel.Outcome, why string) (channel.Report, error) {
+		now := time.Now()
+		r := channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: a.ID(), Outcome: o, Reason: why, Started: j.began, Ended: now}
+		return r, s.Put(ctx, channel.ChunkBody{Report: &r})
+	}
+	if sha256.Sum256(claimed.Body) != h.BodySHA256 {
+		return end(channel.Failed, "the task's body does not match its signed header")
+	}
+	body, err := channel.ParseBody(claimed.Body)
+	if err != nil {
+		return end(channel.Failed, fmt.Sprintf("the task's body cannot be read: %v", err))
+	}
+	if a.cfg.Refuse != nil {
+		if err := a.cfg.Refuse(h.Host); err != nil {
+			return end(channel.Refused, err.Error())
+		}
+	}
+	contact := body.Contact
+	if contact == "" {
+		if d, ok := a.wire.Document(); ok {
+			contact = d.Contact
+		}
+	}
+	if contact == "" && !strings.HasSuffix(h.Host, ".pond.test") {
+		return end(channel.Refused, "the manager names no contact for Web hosts to turn to")
+	}
+	agent := "Shoal/" + a.cfg.Version
+	if contact != "" {
+		agent += " (+" + contact + ")"
+	}
+	checkpoint := a.cfg.Checkpoint
+	if checkpoint == 0 {
+		checkpoint = crawl.Checkpoint
+	}
+	if third := claimed.Left / 3; third > 0 {
+		checkpoint = min(checkpoint, third)
+	}
+	resume := claimed.Resume
+	claimed.Body, claimed.Resume = nil, channel.Resume{} // the crawl lets go of them when it can: they may be large
+	report, err := crawl.Run(ctx, crawl.Config{
+		Header: h, Body: body, Resume: resume, Dial: a.cfg.Dial, Sink: s, Spool: a.spool(), UserAgent: agent, Peer: a.ID(),
+		MinGap: a.cfg.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
+		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
+		OnVisit: func(v crawl.Visit) {
+			j.mu.Lock()
+			j.visit = v
+			j.mu.Unlock()
+			a.tasks.progress(a.wire.Now(), j.key, max(v.Left, 0))
+			a.stats.visit(v)
+			if a.cfg.OnVisit != nil {
+				a.cfg.OnVisit(h.Host, v)
+			}
+		},
+	})
+	if errors.Is(err, crawl.ErrConfig) {
+		return end(channel.Failed, err.Error())
+	}
+	return report, err
+}
+
+// claim binds the task to this peer. It tries until the archive answers or there is no time left to start.
+func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold) (uplink.Claimed, error) {
+	h := j.task.Header
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		sent := time.Now()
+		c, err := up.Claim(ctx, j.task.Signed)
+		switch {
+		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused)):
+			return c, fmt.Errorf("claim: %w", err)
+		case err != nil:
+			a.log.Debug("claim not answered", "host", h.Host, "err", err)
+		case c.Status == uplink.Granted:
+			hold.acked(sent, c.Left)
+			return c, nil
+		case c.Status == uplink.Held:
+			wait = min(max(c.Left, retryFirst), retryMost)
+		default:
+			return c, fmt.Errorf("claim: the archive answers %v", c.Status)
+		}
+		if !j.task.Claimed && up.Time(time.Now()).After(h.Latest.Add(claimSlack)) {
+			return c, fmt.Errorf("claim: not granted before the latest start, %v", h.Latest)
+		}
+		select {
+		case <-time.After(wait):
+		case <-j.stop:
+			return c, errors.New("claim: told to stop")
+		case <-ctx.Done():
+			return c, ctx.Err()
+		}
+	}
+}
+
+// before is asked before each request: it waits while the agent is paused or the lease has run down.
+func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		paused, until := a.tasks.paused()
+		if !paused && s.hold.may(time.Now()) {
+			return nil
+		}
+		if s.hold.stopped() {
+			return errLost
+		}
+		if paused {
+			wait = time.Second
+			if !until.IsZero() {
+				wait = min(max(until.Sub(a.wire.Now()), time.Millisecond), time.Second)
+			}
+		} else if err := s.renew(ctx, j.task.Signed); err != nil {
+			return err
+		} else if s.hold.may(time.Now()) {
+			continue
+		}
+		select {
+		case <-time.After(wait):
+		case <-s.hold.news():
+		case <-j.stop:
+			return errors.New("told to stop")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// sender puts the chunks of one task on the archive's chain.
+type sender struct {
+	up     *uplink.Client
+	header channel.Header
+	hold   *hold
+	seq    uint64
+	head   [32]byte
+	sent   atomic.Int64
+	log    interface{ Debug(string, ...any) }
+}
+
+// BytesUp is what was sent so far, compressed.
+func (s *sender) BytesUp() int64 { return s.sent.Load() }
+
+// Put implements crawl.Sink.
+func (s *sender) Put(ctx context.Context, b channel.ChunkBody) error {
+	body, err := channel.CompressChunk(b)
+	if err != nil {
+		return err
+	}
+	c := channel.Chunk{Channel: s.header.Channel, Gen: s.header.Gen, Seq: s.seq + 1, Prev: s.head, Body: body}
+	hash := c.Hash()
+	if b.Report != nil {
+		s.hold.stop() // the crawl is over: nothing is fetched any more, whatever is answered
+	}
+	first := time.Now()
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		sent := time.Now()
+		r, err := s.up.Put(ctx, c)
+		switch {
+		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused) || errors.Is(err, wire.TooLarge)):
+			return fmt.Errorf("chunk %d: %w", c.Seq, err)
+		case err != nil:
+			s.log.Debug("chunk not acknowledged", "host", s.header.Host, "err", err)
+		case r.Status == uplink.Stored, r.Status == uplink.Behind && r.Seq == c.Seq && bytes.Equal(r.Head[:], hash[:]):
+			s.seq, s.head = c.Seq, hash
+			s.sent.Add(int64(len(body)))
+			s.hold.acked(sent, r.Left)
+			return nil
+		default:
+			s.hold.stop()
+			return fmt.Errorf("chunk %d: the archive answers %v: %w", c.Seq, r.Status, errLost)
+		}
+		if time.Since(first) > putOutage {
+			return fmt.Errorf("chunk %d: the archive has been away for %v: %w", c.Seq, putOutage, err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// renew asks what is left of the lease. Only an answer that ends it is an error.
+func (s *sender) renew(ctx context.Context, task channel.Signed) error {
+	sent := time.Now()
+	r, err := s.up.Renew(ctx, task)
+	switch {
+	case err != nil:
+		return ctx.Err() // the archive is away: wait
+	case r.Status == uplink.Granted:
+		s.hold.acked(sent, r.Left)
+		return nil
+	}
+	s.hold.stop()
+	return fmt.Errorf("renew: the archive answers %v: %w", r.Status, errLost)
+}
+
+// hold is a lease's Holder for several goroutines, with word of changes.
+type hold struct {
+	mu      sync.Mutex
+	h       uplink.Holder
+	ended   bool
+	changed chan struct{}
+}
+
+func newHold() *hold { return &hold{changed: make(chan struct{})} }
+
+func (h *hold) acked(sent time.Time, left time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.h.Acked(sent, left)
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+func (h *hold) may(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.h.May(now)
+}
+
+// stop ends the right to fetch.
+func (h *hold) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.h.Stop()
+	h.ended = true
+}
+
+func (h *hold) stopped() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended
+}
+
+func (h *hold) news() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changed
+}

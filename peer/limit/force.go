@@ -1,0 +1,169 @@
+package limit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Cap is one limit in force, and who set it.
+type Cap struct {
+	Value  int    `json:"value"`            // 0: none
+	Source string `json:"source,omitempty"` // of the value
+}
+
+// tighten takes another source's limit if it is stricter.
+func (c *Cap) tighten(value int, source string) {
+	if value > 0 && (c.Value == 0 || value < c.Value) {
+		*c = Cap{value, source}
+	}
+}
+
+// Force is what holds at a moment: of each limit the strictest of all sources.
+type Force struct {
+	DownKiBPerS Cap    `json:"down_kib_per_s"`
+	UpKiBPerS   Cap    `json:"up_kib_per_s"`
+	DayMiB      Cap    `json:"day_mib"`
+	MonthMiB    Cap    `json:"month_mib"`
+	Paused      string `json:"paused,omitempty"` // why nothing is fetched now, and who says so; empty: it is
+	DSCPLE      bool   `json:"dscp_le"`
+	DSCPSource  string `json:"dscp_source,omitempty"`
+	Contact     string `json:"contact,omitempty"` // of the admin
+}
+
+// Limits combines sources. It is safe for concurrent use.
+type Limits struct {
+	mu       sync.Mutex
+	user     Settings
+	userFrom string
+	policies []named
+	session  Settings // until the process ends
+	usage    *Usage
+}
+
+type named struct {
+	name   string
+	policy Policy
+}
+
+// New makes limits from a volunteer's settings, which source names: "your settings in /home/ada/.config/shoal/peer.toml".
+func New(s Settings, source string, u *Usage) *Limits {
+	return &Limits{user: s, userFrom: source, usage: u}
+}
+
+// SetPolicy sets an admin's policy by the name of where it came from; nil takes it away.
+func (l *Limits) SetPolicy(name string, p *Policy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.policies = slices.DeleteFunc(l.policies, func(n named) bool { return n.name == name })
+	if p != nil {
+		l.policies = append(l.policies, named{name, *p})
+		slices.SortFunc(l.policies, func(a, b named) int { return cmp.Compare(a.name, b.name) })
+	}
+}
+
+// SetSession sets rates for as long as the process lives, in place of the volunteer's own; no policy is loosened by it. Negative: as
+// before.
+func (l *Limits) SetSession(down, up int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if down >= 0 {
+		l.user.DownKiBPerS, l.session.DownKiBPerS = down, 1
+	}
+	if up >= 0 {
+		l.user.UpKiBPerS, l.session.UpKiBPerS = up, 1
+	}
+}
+
+// Settings are the volunteer's own.
+func (l *Limits) Settings() Settings {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.user
+}
+
+// At tells what holds at a moment.
+func (l *Limits) At(now time.Time) Force {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var f Force
+	u, source := &l.user, l.userFrom
+	down, up := source, source
+	if l.session.DownKiBPerS != 0 {
+		down = "shoal-peer limit"
+	}
+	if l.session.UpKiBPerS != 0 {
+		up = "shoal-peer limit"
+	}
+	f.DownKiBPerS.tighten(u.DownKiBPerS, down)
+	f.UpKiBPerS.tighten(u.UpKiBPerS, up)
+	f.DayMiB.tighten(u.DayMiB, source)
+	f.MonthMiB.tighten(u.MonthMiB, source)
+	if u.DSCPLE {
+		f.DSCPLE, f.DSCPSource = true, source
+	}
+	f.windows(now, u.Windows, source)
+	for i := range l.policies {
+		p, source := &l.policies[i].policy, "policy from "+l.policies[i].name
+		f.DownKiBPerS.tighten(p.DownKiBPerS, source)
+		f.UpKiBPerS.tighten(p.UpKiBPerS, source)
+		f.DayMiB.tighten(p.DayMiB, source)
+		f.MonthMiB.tighten(p.MonthMiB, source)
+		f.windows(now, p.Windows, source)
+		if p.DSCPLE {
+			f.DSCPLE, f.DSCPSource = true, source
+		}
+		if p.Off {
+			f.pause("turned off", source)
+		}
+		if p.Contact != "" {
+			f.Contact = p.Contact
+		}
+	}
+	if l.usage != nil {
+		day, month := l.usage.Used(now)
+		if c := f.DayMiB; c.Value > 0 && day >= int64(c.Value)<<20 {
+			f.pause("the day's budget is used up", c.Source)
+		}
+		if c := f.MonthMiB; c.Value > 0 && month >= int64(c.Value)<<20 {
+			f.pause("the month's budget is used up", c.Source)
+		}
+	}
+	return f
+}
+
+func (f *Force) windows(now time.Time, ws []Window, source string) {
+	for i := range ws {
+		w := &ws[i]
+		s, err := w.parse()
+		if err != nil || !s.at(now) {
+			continue
+		}
+		name := fmt.Sprintf("%s, window %s %s-%s", source, cmp.Or(w.Days, "every day"), cmp.Or(w.From, "00:00"), cmp.Or(w.To, "24:00"))
+		f.DownKiBPerS.tighten(w.DownKiBPerS, name)
+		f.UpKiBPerS.tighten(w.UpKiBPerS, name)
+		if w.Pause {
+			f.pause("not at this hour", name)
+		}
+	}
+}
+
+func (f *Force) pause(why, source string) {
+	if f.Paused == "" {
+		f.Paused = why + " (" + source + ")"
+	}
+}
+
+// Denies tells why a policy forbids a domain; nil: none does.
+func (l *Limits) Denies(domain string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.policies {
+		if d := InDomains(domain, l.policies[i].policy.DenyDomains); d != "" {
+			return fmt.Errorf("%w: %s is denied by the policy from %s", ErrForbidden, d, l.policies[i].name)
+		}
+	}
+	return nil
+}

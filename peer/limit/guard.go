@@ -1,0 +1,275 @@
+// Package limit says how much of a volunteer's machine and network may be used, and who said so. Guard is the dial function of every
+// crawl: it reaches public Web servers and nothing else.
+//
+// It is not for deciding what to crawl (peer/queue), nor when to fetch the next page of a host (peer/crawl).
+package limit
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// ErrForbidden is returned for an address that no peer may dial for a crawl; the wrapping error says why.
+var ErrForbidden error = forbidden{}
+
+type forbidden struct{}
+
+func (forbidden) Error() string { return "limit: not a public Web server" }
+
+// ErrorKind names it in a crawl's report.
+func (forbidden) ErrorKind() string { return "forbidden-address" }
+
+// PondSuffix ends the names of a synthetic Web's hosts. No public name ends so: .test is reserved (RFC 6761).
+const PondSuffix = ".pond.test"
+
+// Bounds of one dial.
+const (
+	maxAddrs    = 8                      // addresses tried
+	stagger     = 250 * time.Millisecond // before the next address is tried beside the last (RFC 8305, section 5)
+	dialTimeout = 15 * time.Second       // each address
+)
+
+// Resolver finds the addresses of a name; *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// DialFunc is net.Dialer.DialContext, http.Transport.DialContext and the like.
+type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Guard dials public addresses only. Every address is checked when it is dialled, by the operating system's own view of it, so that
+// neither a redirect nor a name that changes its address leads elsewhere. Its fields are not changed after the first dial.
+type Guard struct {
+	Resolver Resolver // nil: the system's
+	Pond     DialFunc // dials names under PondSuffix; nil: they are refused
+	// Control is called on each socket before it connects, after the check; nil: nothing. It sets options as DSCP.
+	Control func(network, address string, c syscall.RawConn) error
+	// Allow adds a check of one's own: a policy's denied networks, a volunteer's list. nil: all public addresses.
+	Allow func(host string, addr netip.Addr) error
+	Wrap  func(net.Conn) net.Conn // accounts for a connection's bytes; nil: nothing
+}
+
+// ToPond dials one loopback address whatever the name: the allowance for a synthetic Web.
+func ToPond(at netip.AddrPort) (DialFunc, error) {
+	if !at.IsValid() || !at.Addr().Unmap().IsLoopback() {
+		return nil, fmt.Errorf("%w: a pond is on a loopback address, %v is none", ErrForbidden, at)
+	}
+	var d net.Dialer
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return d.DialContext(ctx, network, at.String())
+	}, nil
+}
+
+var guardian = ssrf.New(ssrf.WithAnyPort()) // holds no state that changes
+
+// public checks an address by the registries of special-purpose addresses. A mapped IPv4 address counts as what it maps to.
+func public(ap netip.AddrPort) error {
+	network := "tcp6"
+	addr := ap.Addr().WithZone("")
+	if addr.Is4() || addr.Is4In6() {
+		network, addr = "tcp4", addr.Unmap()
+	}
+	if err := guardian.Safe(network, netip.AddrPortFrom(addr, ap.Port()).String(), nil); err != nil {
+		return fmt.Errorf("%w: %v: %w", ErrForbidden, ap.Addr(), err)
+	}
+	return webPort(ap.Port())
+}
+
+// webPort refuses ports where no Web server is expected, but other services take lines of text for commands: those below 1024 except 80
+// and 443, and the rest of the Fetch standard's bad ports.
+func webPort(p uint16) error {
+	switch p {
+	case 80, 443:
+		return nil
+	case 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080:
+		return fmt.Errorf("%w: port %d", ErrForbidden, p)
+	}
+	if p < 1024 {
+		return fmt.Errorf("%w: port %d", ErrForbidden, p)
+	}
+	return nil
+}
+
+// DialContext connects to "host:port".
+func (g *Guard) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, portText, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	if isPond(host) {
+		if g.Pond == nil {
+			return nil, fmt.Errorf("%w: %s belongs to a synthetic Web, and none is set up", ErrForbidden, host)
+		}
+		c, err := g.Pond(ctx, network, addr)
+		return g.wrap(c), err
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("%w: port %q", ErrForbidden, portText)
+	}
+	if err := webPort(uint16(port)); err != nil {
+		return nil, err
+	}
+	addrs, err := g.resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var targets []netip.AddrPort
+	var refused error
+	for _, a := range addrs {
+		at := netip.AddrPortFrom(a.Unmap(), uint16(port))
+		if err := g.check(host, at); err != nil {
+			refused = err
+			continue
+		}
+		targets = append(targets, at)
+	}
+	if len(targets) == 0 {
+		return nil, refused
+	}
+	return g.race(ctx, host, alternate(targets))
+}
+
+func (g *Guard) wrap(c net.Conn) net.Conn {
+	if c == nil || g.Wrap == nil {
+		return c
+	}
+	return g.Wrap(c)
+}
+
+func isPond(host string) bool {
+	return strings.HasSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), PondSuffix)
+}
+
+func (g *Guard) check(host string, at netip.AddrPort) error {
+	if err := public(at); err != nil {
+		return err
+	}
+	if g.Allow != nil {
+		return g.Allow(host, at.Addr())
+	}
+	return nil
+}
+
+func (g *Guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	r := g.Resolver
+	if r == nil {
+		r = net.DefaultResolver
+	}
+	addrs, err := r.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	if len(addrs) == 0 {
+		return nil, &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
+	}
+	return addrs, nil
+}
+
+// alternate orders addresses by turns of family, IPv6 first (RFC 8305, section 4).
+func alternate(in []netip.AddrPort) []netip.AddrPort {
+	var six, four, out []netip.AddrPort
+	for _, a := range in {
+		if a.Addr().Is4() {
+			four = append(four, a)
+		} else {
+			six = append(six, a)
+		}
+	}
+	for len(out) < maxAddrs && len(six)+len(four) > 0 {
+		if len(six) > 0 {
+			out, six = append(out, six[0]), six[1:]
+		}
+		if len(four) > 0 && len(out) < maxAddrs {
+			out, four = append(out, four[0]), four[1:]
+		}
+	}
+	return out
+}
+
+type dialled struct {
+	conn net.Conn
+	err  error
+}
+
+// race tries the addresses one after the other, each a little after the last or as soon as that has failed; the first connection wins.
+func (g *Guard) race(ctx context.Context, host string, targets []netip.AddrPort) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan dialled)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	var last error
+	started, open := 0, 0
+	for {
+		select {
+		case <-next.C:
+			if started < len(targets) {
+				at := targets[started]
+				started, open = started+1, open+1
+				go func() {
+					c, err := g.dial(ctx, host, at)
+					results <- dialled{c, err}
+				}()
+				next.Reset(stagger)
+			}
+		case r := <-results:
+			open--
+			if r.err == nil {
+				cancel()
+				for ; open > 0; open-- { // the losers end at once: their context is done
+					if l := <-results; l.conn != nil {
+						l.conn.Close()
+					}
+				}
+				return g.wrap(r.conn), nil
+			}
+			last = r.err
+			if started == len(targets) && open == 0 {
+				return nil, last
+			}
+			next.Reset(0)
+		}
+	}
+}
+
+func (g *Guard) dial(ctx context.Context, host string, at netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout, Control: func(network, address string, c syscall.RawConn) error {
+		ap, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrForbidden, err)
+		}
+		if err := g.check(host, ap); err != nil {
+			return err
+		}
+		if g.Control != nil {
+			return g.Control(network, address, c)
+		}
+		return nil
+	}}
+	start := time.Now()
+	c, err := d.DialContext(ctx, "tcp", at.String())
+	if err != nil {
+		return nil, err
+	}
+	return timed{c, time.Since(start)}, nil
+}
+
+// timed is a connection that knows how long its handshake took: the round-trip time to the host.
+type timed struct {
+	net.Conn
+	took time.Duration
+}
+
+func (t timed) ConnectTime() time.Duration { return t.took }

@@ -1,0 +1,250 @@
+package limit
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) // a Wednesday
+
+func TestStrictestWins(t *testing.T) {
+	l := New(Settings{DownKiBPerS: 300, UpKiBPerS: 100, DayMiB: 500}, "yours", nil)
+	l.SetPolicy("file", &Policy{DownKiBPerS: 200, UpKiBPerS: 400, DSCPLE: true, Contact: "it@office.test"})
+	l.SetPolicy("url", &Policy{DownKiBPerS: 250, MonthMiB: 9000})
+	f := l.At(noon)
+	want := Force{DownKiBPerS: Cap{200, "policy from file"}, UpKiBPerS: Cap{100, "yours"}, DayMiB: Cap{500, "yours"}, MonthMiB: Cap{9000, "policy from url"},
+		DSCPLE: true, DSCPSource: "policy from file", Contact: "it@office.test"}
+	if f != want {
+		t.Errorf("got  %+v\nwant %+v", f, want)
+	}
+	// A user cannot loosen what the policy sets.
+	for _, kib := range []int{0, 1000} {
+		l.SetSession(kib, kib)
+		if f := l.At(noon); f.DownKiBPerS.Value != 200 || f.UpKiBPerS.Value == 0 || f.UpKiBPerS.Value > 400 {
+			t.Errorf("loosened to %+v", f)
+		}
+	}
+	l.SetSession(50, -1)
+	if f := l.At(noon); f.DownKiBPerS != (Cap{50, "shoal-peer limit"}) {
+		t.Errorf("%+v", f.DownKiBPerS)
+	}
+	l.SetPolicy("file", &Policy{Off: true})
+	if f := l.At(noon); f.Paused != "turned off (policy from file)" {
+		t.Errorf("paused %q", f.Paused)
+	}
+	l.SetPolicy("file", nil)
+	if f := l.At(noon); f.Paused != "" || f.DownKiBPerS.Value != 50 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestWindows(t *testing.T) {
+	for _, c := range []struct {
+		w      Window
+		at     string // day of March 2026 and time; the 2nd is a Monday
+		inside bool
+	}{
+		{Window{}, "02 00:00", true},
+		{Window{From: "08:00", To: "18:00"}, "02 07:59", false},
+		{Window{From: "08:00", To: "18:00"}, "02 08:00", true},
+		{Window{From: "08:00", To: "18:00"}, "02 18:00", false},
+		{Window{From: "22:00", To: "06:00"}, "02 23:00", true},
+		{Window{From: "22:00", To: "06:00"}, "02 05:59", true},
+		{Window{From: "22:00", To: "06:00"}, "02 12:00", false},
+		{Window{Days: "mon-fri"}, "06 12:00", true},
+		{Window{Days: "mon-fri"}, "07 12:00", false},
+		{Window{Days: "sat,sun"}, "08 12:00", true},
+		{Window{Days: "fri-mon"}, "02 12:00", true},
+		{Window{Days: "fri-mon"}, "03 12:00", false},
+		{Window{Days: "fri", From: "22:00", To: "06:00"}, "07 05:00", true},  // the night that began on Friday
+		{Window{Days: "fri", From: "22:00", To: "06:00"}, "06 05:00", false}, // the night before
+		{Window{To: "24:00", From: "23:00"}, "02 23:59", true},
+	} {
+		at, err := time.Parse("2006-01-02 15:04", "2026-03-"+c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.w.Pause = true
+		l := New(Settings{Windows: []Window{c.w}}, "yours", nil)
+		if got := l.At(at).Paused != ""; got != c.inside {
+			t.Errorf("%+v at %s: %v, want %v", c.w, c.at, got, c.inside)
+		}
+	}
+}
+
+func TestBadLimits(t *testing.T) {
+	for _, s := range []Settings{{DownKiBPerS: -1}, {MonthMiB: -5}, {OnBattery: "perhaps"}, {BusyPercent: 101}, {Windows: make([]Window, 65)},
+		{Windows: []Window{{Days: "moonday"}}}, {Windows: []Window{{From: "25:00"}}}, {Windows: []Window{{To: "8"}}}, {Windows: []Window{{UpKiBPerS: -1}}}} {
+		if err := s.Validate(); !errors.Is(err, ErrSettings) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	for _, text := range []string{"down_kib = 1", "down_kib_per_s = -1", "deny_networks = [\"10.0.0.0\"]", "off = \"yes\"", strings.Repeat("#", MaxPolicy+1)} {
+		if _, err := ParsePolicy([]byte(text)); !errors.Is(err, ErrSettings) {
+			t.Errorf("%.30q: %v", text, err)
+		}
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	now := noon
+	path := filepath.Join(t.TempDir(), "usage.json")
+	u, err := OpenUsage(path, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New(Settings{DayMiB: 10, MonthMiB: 15}, "yours", u)
+	u.add(10<<20 - 1)
+	if p := l.At(now).Paused; p != "" {
+		t.Error(p)
+	}
+	u.add(1)
+	if p := l.At(now).Paused; !strings.HasPrefix(p, "the day's budget") {
+		t.Error(p)
+	}
+	if err := u.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if u, err = OpenUsage(path, func() time.Time { return now }); err != nil {
+		t.Fatal(err)
+	}
+	l = New(Settings{DayMiB: 10, MonthMiB: 15}, "yours", u)
+	if p := l.At(now).Paused; p == "" {
+		t.Error("forgotten by a restart")
+	}
+	u.u.Begins = 1
+	u.turn(now)
+	u.u.InMon = 10 << 20
+	now = now.AddDate(0, 0, 1)
+	if p := l.At(now).Paused; p != "" {
+		t.Error(p)
+	}
+	u.add(5 << 20)
+	if p := l.At(now).Paused; !strings.HasPrefix(p, "the month's budget") {
+		t.Error(p)
+	}
+	if p := l.At(now.AddDate(0, 1, 0)).Paused; p != "" {
+		t.Error(p)
+	}
+}
+
+func TestPolicySources(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.toml")
+	if p, err := ReadPolicy(path); p != nil || err != nil {
+		t.Error(p, err)
+	}
+	if err := os.WriteFile(path, []byte("down_kib_per_s = 7\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadPolicy(path); err == nil {
+		t.Error("a policy that anybody may write was taken for the admin's")
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := ReadPolicy(path); err != nil || p.DownKiBPerS != 7 {
+			t.Error(p, err)
+		}
+	}
+	status := 200
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, "up_kib_per_s = 9\ndeny_domains = [\"secret.test\"]\ndeny_networks = [\"198.51.0.0/16\"]\n")
+	}))
+	defer srv.Close()
+	p, err := FetchPolicy(t.Context(), srv.Client(), srv.URL)
+	if err != nil || p.UpKiBPerS != 9 {
+		t.Fatal(p, err)
+	}
+	l := New(Settings{}, "yours", nil)
+	l.SetPolicy(srv.URL, p)
+	if l.Denies("www.secret.test") == nil || l.Denies("notsecret.test") != nil {
+		t.Error("deny_domains")
+	}
+	status = 404
+	if p, err := FetchPolicy(t.Context(), srv.Client(), srv.URL); p != nil || err != nil {
+		t.Error(p, err)
+	}
+	status = 500
+	if _, err := FetchPolicy(t.Context(), srv.Client(), srv.URL); err == nil {
+		t.Error("a failing server is no policy taken away")
+	}
+}
+
+// TestMeter counts what comes in at a rate, as a router would: with packet headers, over the whole time and in each part of it.
+func TestMeter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes three seconds of real time")
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(make([]byte, 8<<20))
+	}))
+	defer srv.Close()
+	const kib = 800
+	m := NewMeter(nil)
+	m.SetRates(kib, 0)
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := m.Wrap(c)
+	defer w.Close()
+	io.WriteString(w, "GET / HTTP/1.0\r\n\r\n")
+	buf := make([]byte, 64<<10)
+	start := time.Now()
+	for time.Since(start) < 2500*time.Millisecond {
+		if _, err := w.Read(buf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _ := m.Totals()
+	want := float64(kib) * 1024 * time.Since(start).Seconds()
+	if r := float64(got) / want; r > 1.05 || r < .9 {
+		t.Errorf("%.3f of the limit", r)
+	}
+	m.SetRates(0, 0) // no limit any more: what was held back goes on at once
+	if _, err := io.Copy(io.Discard, w); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMeterCloses(t *testing.T) {
+	a, b := net.Pipe()
+	defer b.Close()
+	m := NewMeter(nil)
+	m.SetRates(0, 1)
+	w := m.Wrap(a)
+	go io.Copy(io.Discard, b)
+	done := make(chan error, 1)
+	go func() { _, err := w.Write(make([]byte, 1<<20)); done <- err }()
+	w.Close()
+	if err := <-done; err == nil {
+		t.Error("a write that waits for its turn outlives its connection")
+	}
+}
+
+func TestMachine(t *testing.T) {
+	for name, f := range map[string]func() (bool, error){"battery": OnBattery, "metered": OnMetered} {
+		if on, err := f(); err != nil && (on || !errors.Is(err, ErrUnknown)) {
+			t.Errorf("%s: %v, %v", name, on, err)
+		}
+	}
+	var m Machine
+	for range 2 {
+		if n, err := m.Busy(); err == nil && (n < 0 || n > 100) || err != nil && !errors.Is(err, ErrUnknown) {
+			t.Error(n, err)
+		}
+	}
+}

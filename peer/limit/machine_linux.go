@@ -1,0 +1,81 @@
+package limit
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
+)
+
+const ticksPerSecond = 100 // USER_HZ on all of Go's Linux platforms
+
+func readTicks() (t ticks, err error) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return t, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	fields := strings.Fields(string(line))
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return t, fmt.Errorf("%w: /proc/stat", ErrUnknown)
+	}
+	for i, f := range fields[1:9] {
+		n, err := strconv.ParseFloat(f, 64)
+		if err != nil {
+			return t, fmt.Errorf("%w: /proc/stat: %w", ErrUnknown, err)
+		}
+		t.total += n
+		if i != 3 && i != 4 { // idle, iowait
+			t.busy += n
+		}
+	}
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return t, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	sec := func(v unix.Timeval) float64 { return float64(v.Sec) + float64(v.Usec)/1e6 }
+	t.own = (sec(u.Utime) + sec(u.Stime)) * ticksPerSecond
+	return t, nil
+}
+
+// OnMetered tells whether the network is paid by volume, as NetworkManager sees it.
+func OnMetered() (bool, error) {
+	bus, err := dbus.ConnectSystemBus()
+	if err != nil {
+		return false, fmt.Errorf("%w: metered link: %w", ErrUnknown, err)
+	}
+	defer bus.Close()
+	v, err := bus.Object("org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager").GetProperty("org.freedesktop.NetworkManager.Metered")
+	if err != nil {
+		return false, fmt.Errorf("%w: metered link: %w", ErrUnknown, err)
+	}
+	n, _ := v.Value().(uint32)
+	return n == 1 || n == 3, nil // yes, guessed yes
+}
+
+// LowPriority puts all threads of this process last in line for processors and disks.
+func LowPriority() error {
+	const idle, who = 3 << 13, 1 // ioprio_set(2): class idle, of a thread
+	threads, err := filepath.Glob("/proc/self/task/*")
+	if err != nil {
+		return err
+	}
+	for _, t := range threads { // those that come later inherit it
+		tid, err := strconv.Atoi(filepath.Base(t))
+		if err != nil {
+			continue
+		}
+		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, 19); err != nil && err != unix.ESRCH {
+			return fmt.Errorf("limit: nice: %w", err)
+		}
+		if _, _, e := unix.Syscall(unix.SYS_IOPRIO_SET, who, uintptr(tid), idle); e != 0 && e != unix.ESRCH {
+			return fmt.Errorf("limit: disk priority: %w", e)
+		}
+	}
+	return nil
+}

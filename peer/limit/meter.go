@@ -1,0 +1,136 @@
+package limit
+
+import (
+	"context"
+	"math"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// What a segment of a full-sized packet carries beside its payload, so that a limit holds for what a router counts.
+const (
+	segment  = 1448
+	overhead = 52 // IPv4 and TCP headers with time stamps
+)
+
+// burst is the bucket of a rate: small, so that a limit holds over short times too, and no smaller than a read.
+const burst = 16 << 10
+
+// Meter paces and counts what connections carry. One meter is shared by all of an agent's. It is safe for concurrent use.
+type Meter struct {
+	down, up       *rate.Limiter
+	received, sent atomic.Int64
+	usage          *Usage
+}
+
+// NewMeter makes a meter without limits. usage may be nil.
+func NewMeter(u *Usage) *Meter {
+	return &Meter{down: rate.NewLimiter(rate.Inf, 2*burst), up: rate.NewLimiter(rate.Inf, 2*burst), usage: u}
+}
+
+// SetRates sets the limits in KiB a second; 0: none.
+func (m *Meter) SetRates(down, up int) {
+	set := func(l *rate.Limiter, kib int) {
+		r := rate.Inf
+		if kib > 0 {
+			r = rate.Limit(kib) * 1024
+		}
+		if l.Limit() != r {
+			l.SetLimit(r)
+		}
+	}
+	set(m.down, down)
+	set(m.up, up)
+}
+
+// Totals are the bytes received and sent so far, packet headers included.
+func (m *Meter) Totals() (received, sent int64) { return m.received.Load(), m.sent.Load() }
+
+// cost is what n bytes of payload take on the network.
+func cost(n int) int { return n + (n+segment-1)/segment*overhead }
+
+// Wrap makes a connection count and keep the rates.
+func (m *Meter) Wrap(c net.Conn) net.Conn {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &metered{Conn: c, m: m, ctx: ctx, cancel: cancel}
+}
+
+type metered struct {
+	net.Conn
+	m      *Meter
+	ctx    context.Context // of waits, until Close
+	cancel context.CancelFunc
+}
+
+// ConnectTime passes on how long the handshake took.
+func (c *metered) ConnectTime() time.Duration {
+	if t, ok := c.Conn.(interface{ ConnectTime() time.Duration }); ok {
+		return t.ConnectTime()
+	}
+	return 0
+}
+
+// Read waits after what has come: the bytes are here, the next ones wait in the network, where TCP slows the sender down.
+func (c *metered) Read(b []byte) (int, error) {
+	if c.m.down.Limit() != rate.Inf && len(b) > burst/2 {
+		b = b[:burst/2]
+	}
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		k := cost(n)
+		c.m.received.Add(int64(k))
+		c.m.usage.add(k)
+		if c.pay(c.m.down, k) != nil && err == nil { // closed meanwhile; the next read says so too
+			return n, nil
+		}
+	}
+	return n, err
+}
+
+// Write waits before each part.
+func (c *metered) Write(b []byte) (n int, err error) {
+	for {
+		part := b[n:]
+		if c.m.up.Limit() != rate.Inf && len(part) > burst/2 {
+			part = part[:burst/2]
+		}
+		k := cost(len(part))
+		if err := c.pay(c.m.up, k); err != nil {
+			return n, err
+		}
+		w, err := c.Conn.Write(part)
+		n += w
+		c.m.sent.Add(int64(k))
+		c.m.usage.add(k)
+		if err != nil || n == len(b) {
+			return n, err
+		}
+	}
+}
+
+func (c *metered) pay(l *rate.Limiter, n int) error {
+	for n > 0 && l.Limit() != rate.Inf {
+		part := min(n, l.Burst())
+		r := l.ReserveN(time.Now(), part)
+		if d := r.Delay(); d > 0 && d < math.MaxInt64 {
+			t := time.NewTimer(d)
+			select {
+			case <-t.C:
+			case <-c.ctx.Done():
+				t.Stop()
+				r.Cancel()
+				return net.ErrClosed
+			}
+		}
+		n -= part
+	}
+	return nil
+}
+
+func (c *metered) Close() error {
+	c.cancel()
+	return c.Conn.Close()
+}

@@ -1,0 +1,190 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// ErrSettings is returned for limits that make no sense.
+var ErrSettings = errors.New("limit: bad limits")
+
+// Settings are the limits that a volunteer sets. Zero means no limit.
+type Settings struct {
+	DownKiBPerS int      `koanf:"down_kib_per_s" toml:"down_kib_per_s"` // received, KiB a second, as the sockets carry them
+	UpKiBPerS   int      `koanf:"up_kib_per_s" toml:"up_kib_per_s"`
+	DayMiB      int      `koanf:"day_mib" toml:"day_mib"`     // received and sent in a day
+	MonthMiB    int      `koanf:"month_mib" toml:"month_mib"` // in a month, which begins on a day of this computer's own
+	Windows     []Window `koanf:"windows" toml:"windows"`     // other limits at certain hours of the week
+	DSCPLE      bool     `koanf:"dscp_le" toml:"dscp_le"`     // mark all traffic as lower effort (RFC 8622)
+
+	OnBattery   string `koanf:"on_battery" toml:"on_battery"`     // "pause" or "run"
+	OnMetered   string `koanf:"on_metered" toml:"on_metered"`     // "pause" or "run", on a link that is paid by volume
+	BusyPercent int    `koanf:"busy_percent" toml:"busy_percent"` // pause while other programs use more than this of the processors; 0: never
+}
+
+// DefaultSettings are careful with a laptop and otherwise unlimited.
+func DefaultSettings() Settings {
+	return Settings{DSCPLE: true, OnBattery: "pause", OnMetered: "pause"}
+}
+
+// Window is a part of the week with limits of its own, beside those that always hold.
+type Window struct {
+	Days        string `koanf:"days" toml:"days"` // "mon-fri", "sat,sun"; empty: every day
+	From        string `koanf:"from" toml:"from"` // "22:00", local time
+	To          string `koanf:"to" toml:"to"`     // "06:00"; before From: on the next day
+	DownKiBPerS int    `koanf:"down_kib_per_s" toml:"down_kib_per_s"`
+	UpKiBPerS   int    `koanf:"up_kib_per_s" toml:"up_kib_per_s"`
+	Pause       bool   `koanf:"pause" toml:"pause"`
+}
+
+// Policy is what a network's admin sets for all peers on it. It only ever tightens.
+type Policy struct {
+	Off          bool     `toml:"off"` // nothing is fetched at all
+	DownKiBPerS  int      `toml:"down_kib_per_s"`
+	UpKiBPerS    int      `toml:"up_kib_per_s"`
+	DayMiB       int      `toml:"day_mib"`
+	MonthMiB     int      `toml:"month_mib"`
+	Windows      []Window `toml:"windows"`
+	DSCPLE       bool     `toml:"dscp_le"` // true: users cannot turn the mark off
+	DenyNetworks []string `toml:"deny_networks"`
+	DenyDomains  []string `toml:"deny_domains"`
+	Contact      string   `toml:"contact"` // whom users may ask, shown to them
+}
+
+// MaxPolicy is how many bytes a policy may have.
+const MaxPolicy = 64 << 10
+
+// maxWindows bounds the windows of one source.
+const maxWindows = 64
+
+// ParsePolicy reads a policy. Unknown keys are errors: a misspelt limit must not be none.
+func ParsePolicy(b []byte) (Policy, error) {
+	var p Policy
+	if len(b) > MaxPolicy {
+		return p, fmt.Errorf("%w: a policy of %d bytes, at most %d", ErrSettings, len(b), MaxPolicy)
+	}
+	d := toml.NewDecoder(strings.NewReader(string(b))).DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		var strict *toml.StrictMissingError
+		if errors.As(err, &strict) {
+			return p, fmt.Errorf("%w: policy: %s", ErrSettings, strict.String())
+		}
+		return p, fmt.Errorf("%w: policy: %w", ErrSettings, err)
+	}
+	return p, p.Validate()
+}
+
+// Validate says what is wrong with p.
+func (p *Policy) Validate() error {
+	for _, n := range p.DenyNetworks {
+		if _, err := netip.ParsePrefix(n); err != nil {
+			return fmt.Errorf("%w: deny_networks: %w", ErrSettings, err)
+		}
+	}
+	s := Settings{DownKiBPerS: p.DownKiBPerS, UpKiBPerS: p.UpKiBPerS, DayMiB: p.DayMiB, MonthMiB: p.MonthMiB, Windows: p.Windows}
+	return s.Validate()
+}
+
+// Validate says what is wrong with s.
+func (s *Settings) Validate() error {
+	for name, n := range map[string]int{"down_kib_per_s": s.DownKiBPerS, "up_kib_per_s": s.UpKiBPerS, "day_mib": s.DayMiB, "month_mib": s.MonthMiB} {
+		if n < 0 {
+			return fmt.Errorf("%w: %s is %d; 0 is no limit", ErrSettings, name, n)
+		}
+	}
+	if s.BusyPercent < 0 || s.BusyPercent > 100 {
+		return fmt.Errorf("%w: busy_percent is %d; want 0 to 100", ErrSettings, s.BusyPercent)
+	}
+	for name, v := range map[string]string{"on_battery": s.OnBattery, "on_metered": s.OnMetered} {
+		if v != "" && v != "pause" && v != "run" {
+			return fmt.Errorf("%w: %s is %q; want pause or run", ErrSettings, name, v)
+		}
+	}
+	if len(s.Windows) > maxWindows {
+		return fmt.Errorf("%w: %d windows, at most %d", ErrSettings, len(s.Windows), maxWindows)
+	}
+	for i := range s.Windows {
+		if _, err := s.Windows[i].parse(); err != nil {
+			return fmt.Errorf("%w: window %d: %w", ErrSettings, i+1, err)
+		}
+		if w := s.Windows[i]; w.DownKiBPerS < 0 || w.UpKiBPerS < 0 {
+			return fmt.Errorf("%w: window %d: a negative rate", ErrSettings, i+1)
+		}
+	}
+	return nil
+}
+
+// span is a parsed window: minutes of a day, and days of the week.
+type span struct {
+	days     [7]bool // Sunday first
+	from, to int
+}
+
+var dayNames = [7]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+func (w *Window) parse() (s span, err error) {
+	if s.from, err = clock(w.From, 0); err != nil {
+		return s, err
+	}
+	if s.to, err = clock(w.To, 24*60); err != nil {
+		return s, err
+	}
+	if w.Days == "" {
+		s.days = [7]bool{true, true, true, true, true, true, true}
+		return s, nil
+	}
+	for part := range strings.SplitSeq(strings.ToLower(w.Days), ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		a, b := day(first), day(first)
+		if isRange {
+			b = day(last)
+		}
+		if a < 0 || b < 0 {
+			return s, fmt.Errorf("days %q; want mon-fri or sat,sun", w.Days)
+		}
+		for d := a; ; d = (d + 1) % 7 {
+			s.days[d] = true
+			if d == b {
+				break
+			}
+		}
+	}
+	return s, nil
+}
+
+func day(name string) int {
+	for i, n := range dayNames {
+		if strings.TrimSpace(name) == n {
+			return i
+		}
+	}
+	return -1
+}
+
+func clock(text string, empty int) (int, error) {
+	if text == "" {
+		return empty, nil
+	}
+	h, m, ok := strings.Cut(text, ":")
+	hours, err1 := strconv.Atoi(h)
+	minutes, err2 := strconv.Atoi(m)
+	if !ok || err1 != nil || err2 != nil || hours < 0 || hours > 24 || minutes < 0 || minutes > 59 || hours == 24 && minutes > 0 {
+		return 0, fmt.Errorf("time %q; want 22:00", text)
+	}
+	return hours*60 + minutes, nil
+}
+
+// at tells whether a moment of local time is in the span.
+func (s *span) at(now time.Time) bool {
+	minute, d := now.Hour()*60+now.Minute(), int(now.Weekday())
+	if s.from < s.to {
+		return s.days[d] && minute >= s.from && minute < s.to
+	}
+	return s.days[d] && minute >= s.from || s.days[(d+6)%7] && minute < s.to
+}

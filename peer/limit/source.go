@@ -1,0 +1,92 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+)
+
+// ReadPolicy reads the policy of this machine; nil: there is none. The file must belong to root and be writable by nobody else, else it
+// is not the admin's word, and an error says so.
+func ReadPolicy(path string) (*Policy, error) {
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("limit: policy: %w", err)
+	}
+	if err := ownedByRoot(st); err != nil {
+		return nil, fmt.Errorf("limit: policy %s: %w", path, err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("limit: policy: %w", err)
+	}
+	defer f.Close()
+	return decode(f, path)
+}
+
+// FetchPolicy gets a policy from a URL; nil: there is none (404).
+func FetchPolicy(ctx context.Context, c *http.Client, url string) (*Policy, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("limit: policy: %w", err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("limit: policy: %w", err)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return decode(resp.Body, url)
+	case http.StatusNotFound, http.StatusGone:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("limit: policy %s: status %s", url, resp.Status)
+}
+
+func decode(r io.Reader, from string) (*Policy, error) {
+	b, err := io.ReadAll(io.LimitReader(r, MaxPolicy+1))
+	if err != nil {
+		return nil, fmt.Errorf("limit: policy %s: %w", from, err)
+	}
+	p, err := ParsePolicy(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	return &p, nil
+}
+
+// InDomains finds the entry of a list under which a host name falls: the domain itself and all below it. Empty: none.
+func InDomains(host string, list []string) string {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	for _, d := range list {
+		d = strings.ToLower(strings.Trim(d, "."))
+		if d != "" && (host == d || strings.HasSuffix(host, "."+d)) {
+			return d
+		}
+	}
+	return ""
+}
+
+// DeniesAddr is a Guard.Allow by the policies' networks.
+func (l *Limits) DeniesAddr(_ string, a netip.Addr) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.policies {
+		for _, n := range l.policies[i].policy.DenyNetworks {
+			if p, err := netip.ParsePrefix(n); err == nil && p.Contains(a.Unmap()) {
+				return fmt.Errorf("%w: %v is in %v, denied by the policy from %s", ErrForbidden, a, p, l.policies[i].name)
+			}
+		}
+	}
+	return nil
+}

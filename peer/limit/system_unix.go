@@ -1,0 +1,47 @@
+//go:build unix
+
+package limit
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// PolicyFile is where this system's admin keeps the policy.
+const PolicyFile = "/etc/shoal/policy.toml"
+
+var errOwner = errors.New("limit: must belong to root and be writable by root only")
+
+func ownedByRoot(st fs.FileInfo) error {
+	s, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || s.Uid != 0 || st.Mode().Perm()&0o022 != 0 {
+		return errOwner
+	}
+	return nil
+}
+
+// lowerEffort is the type-of-service octet of DSCP LE, 000001 (RFC 8622).
+const lowerEffort = 1 << 2
+
+// MarkLE marks what a socket sends as lower effort; it is a Guard.Control. Where the system refuses, the traffic goes unmarked.
+func MarkLE(network, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) {
+		if strings.HasSuffix(network, "6") {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS, lowerEffort)
+			return
+		}
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TOS, lowerEffort)
+	})
+}
+
+// SmallWindow keeps what a sender may have under way small, so that a rate holds from the first packet on.
+func SmallWindow(c syscall.RawConn, bytes int) error {
+	return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) })
+}
+
+// MarksLE says whether the mark works here; "" if it does.
+func MarksLE() string { return "" }

@@ -1,0 +1,336 @@
+// Package peer is the agent on a volunteer's computer: it joins a network, takes the tasks that its queue can start in time, claims and
+// crawls them, sends what it fetched to the archive, and leaves politely: what runs is released, what waits is handed over.
+//
+// It is not for how a channel is crawled (peer/crawl), which tasks fit (peer/queue), nor how much of machine and network may be used
+// (peer/limit); it binds these to the overlay and the archive. Several agents may run in one process, each in its own folder.
+//
+// Invariants: nothing is fetched for a task that was not claimed, nor when two thirds of what was left of its lease at the last
+// acknowledgement have passed; a chunk is put only on the head that the archive acknowledged; a task that was accepted is started in
+// time, handed over, or dropped, and its file goes with it.
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/member"
+	"shoal/internal/wire"
+	"shoal/internal/wire/uplink"
+	"shoal/overlay"
+	"shoal/overlay/p2p"
+	"shoal/peer/crawl"
+	"shoal/peer/limit"
+	"shoal/peer/queue"
+)
+
+// Agent is one peer. New makes it, Run runs it once.
+type Agent struct {
+	cfg   Config
+	log   *slog.Logger
+	tasks *tasks
+	stats counters
+	since time.Time
+	ready chan struct{}
+
+	mu      sync.Mutex
+	wire    *wire.Node  // nil before Run
+	runner  *p2p.Runner // nil before Run
+	running map[uint64]*job
+	uplinks map[string]*uplink.Client
+}
+
+// New makes an agent. Nothing happens before Run.
+func New(cfg Config) (*Agent, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = (&limit.Guard{}).DialContext
+	}
+	a := &Agent{cfg: cfg, log: cfg.Log, since: time.Now(), ready: make(chan struct{}), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
+	a.tasks = newTasks(cfg.queue(), filepath.Join(cfg.Dir, "tasks"), cfg.Refuse, cfg.Log)
+	return a, nil
+}
+
+// Run makes an agent and runs it until ctx ends and everything was handed over, or the time for that has passed.
+func Run(ctx context.Context, cfg Config) error {
+	a, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}
+
+// Run runs the agent until ctx ends. Then it leaves, within Config.Grace.
+func (a *Agent) Run(ctx context.Context) (err error) {
+	spool := filepath.Join(a.cfg.Dir, "spool")
+	for _, dir := range []string{a.cfg.Dir, spool, a.tasks.dir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("peer: data folder: %w", err)
+		}
+	}
+	unlock, err := lock(filepath.Join(a.cfg.Dir, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := crawl.RemoveSpills(spool); err != nil {
+		return fmt.Errorf("peer: old spool: %w", err)
+	}
+	// What outlives ctx, for leaving politely.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	node, err := a.connect(ctx, life)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, node.Close()) }()
+	runner, err := p2p.New(p2p.Config{Wire: node, Queue: a.tasks, Probe: a.probe, Dir: a.cfg.Dir, Overlay: a.cfg.Overlay, DHT: a.cfg.DHT, Log: a.log})
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.wire, a.runner = node, runner
+	a.mu.Unlock()
+	a.tasks.reload(node.Now())
+	close(a.ready)
+
+	var wg sync.WaitGroup
+	failed := make(chan error, 2)
+	for _, f := range []func(context.Context) error{node.Run, runner.Run} {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := f(life); err != nil && life.Err() == nil {
+				failed <- err
+			}
+		}()
+	}
+	a.log.Info("peer runs", "peer", node.ID(), "network", node.Network(), "addrs", node.Addrs())
+	err = a.loop(ctx, life, failed)
+	end()
+	wg.Wait()
+	return err
+}
+
+// Ready is closed once Run has the folder for itself and is a member.
+func (a *Agent) Ready() <-chan struct{} { return a.ready }
+
+// connect starts the wire, and joins where that has not happened yet.
+func (a *Agent) connect(ctx, life context.Context) (*wire.Node, error) {
+	kept, err := wire.LoadKept(a.cfg.Dir)
+	if err != nil && !errors.Is(err, wire.ErrNotJoined) {
+		return nil, err
+	}
+	text := a.cfg.Join
+	if text == "" {
+		text = kept.Join
+	}
+	if text == "" {
+		return nil, wire.ErrNotJoined
+	}
+	j, err := member.ParseJoinString(text)
+	if err != nil {
+		return nil, err
+	}
+	moved := kept.Join != "" && text != kept.Join
+	if before, err := kept.Network(); moved && err == nil && before == j.Network { // else the wire says that it is another network
+		kept.Join = text
+	}
+	seed, err := member.LoadOrCreateNode(a.cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	node, err := wire.New(life, wire.Config{
+		Key: seed, Network: j.Network, Role: member.Peer, Kept: kept, Keep: wire.SaveTo(a.cfg.Dir), Listen: a.cfg.Listen, QUIC: a.cfg.QUIC,
+		Announce: a.cfg.Announce, Dialer: a.cfg.Dialer, Version: "shoal-peer/" + a.cfg.Version, Log: a.log, Metrics: a.cfg.Metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !node.Joined() {
+		err = node.Join(ctx, j, a.cfg.Account)
+	} else if moved { // the managers may no longer be where the kept document says
+		if err = node.Renew(ctx); errors.Is(err, wire.Outdated) {
+			err = node.Join(ctx, j, kept.Account)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, node.Close())
+	}
+	return node, nil
+}
+
+// Join makes the folder of cfg a member of the network of its join string, and returns. It does not run anything.
+func Join(ctx context.Context, cfg Config) (peer string, network member.NetworkID, err error) {
+	a, err := New(cfg)
+	if err != nil {
+		return "", network, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return "", network, fmt.Errorf("peer: data folder: %w", err)
+	}
+	unlock, err := lock(filepath.Join(cfg.Dir, "lock"))
+	if err != nil {
+		return "", network, err
+	}
+	defer unlock()
+	node, err := a.connect(ctx, ctx)
+	if err != nil {
+		return "", network, err
+	}
+	return node.ID().String(), node.Network(), node.Close()
+}
+
+// loop starts what the queue says, until ctx ends; then it leaves.
+func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
+	var jobs sync.WaitGroup
+	defer jobs.Wait()
+	work, stopWork := context.WithCancel(life) // ends when the time for leaving has passed
+	defer stopWork()
+	leaving := ctx.Done()
+	var over <-chan time.Time
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := a.wire.Now()
+		acts, deadline := a.tasks.tick(now)
+		var give []task
+		for _, act := range acts {
+			switch act.Kind {
+			case queue.Start:
+				j := a.newJob(act.Item)
+				jobs.Add(1)
+				go func() {
+					defer jobs.Done()
+					a.run(work, j)
+				}()
+			case queue.Stop:
+				a.stop(act.Item.Key)
+			case queue.Drop:
+				a.stats.add(func(c *Counters) { c.Dropped++ })
+				a.log.Info("task came too late to be started", "host", act.Item.Value.Header.Host, "gen", act.Item.Value.Header.Gen)
+			case queue.HandOver:
+				give = append(give, act.Item.Value)
+			}
+		}
+		if len(give) > 0 {
+			jobs.Add(1)
+			go func() {
+				defer jobs.Done()
+				a.handOver(work, give)
+			}()
+		}
+		wait := time.Hour
+		if !deadline.IsZero() {
+			wait = min(wait, max(deadline.Sub(now), 0))
+		}
+		timer.Reset(wait)
+		select {
+		case <-leaving:
+			leaving = nil
+			a.tasks.setMode(queue.Drain, time.Time{})
+			over = time.After(a.cfg.grace())
+		case <-over:
+			a.log.Warn("the time for leaving has passed; leases of what still runs will lapse")
+			return nil
+		case err := <-failed:
+			return err
+		case <-a.tasks.wake:
+		case <-timer.C:
+		}
+		if leaving == nil && a.tasks.empty() {
+			done := make(chan struct{})
+			go func() { jobs.Wait(); close(done) }()
+			select {
+			case <-done:
+			case <-over:
+			}
+			return nil
+		}
+	}
+}
+
+// handOver finds other peers for tasks that were taken and not claimed.
+func (a *Agent) handOver(ctx context.Context, give []task) {
+	list := make([]overlay.Task, len(give))
+	for i, t := range give {
+		list[i] = overlay.Task{Signed: t.Signed, Header: t.Header}
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.grace()/2)
+	defer cancel()
+	n := a.runner.Handoff(ctx, list)
+	a.stats.add(func(c *Counters) { c.HandedOver += n })
+	a.log.Info("tasks handed over", "tasks", len(list), "taken", n)
+}
+
+// SetMode pauses, finishes, drains or opens the queue; a pause may have an end. Crawls that run pause too.
+func (a *Agent) SetMode(m queue.Mode, until time.Time) { a.tasks.setMode(m, until) }
+
+// Hold pauses the agent for a reason beside what its user has set: a limit, a battery. The empty reason ends it.
+func (a *Agent) Hold(why string) { a.tasks.setHold(why) }
+
+// SetLimits changes threads and queue.
+func (a *Agent) SetLimits(threads, waiting int) error { return a.tasks.setLimits(threads, waiting) }
+
+// probe measures the round-trip time to a Web host for the manager: the shortest of three TCP handshakes.
+func (a *Agent) probe(ctx context.Context, host string) (time.Duration, error) {
+	addr, err := hostPort(host)
+	if err != nil {
+		return 0, err
+	}
+	if a.cfg.Refuse != nil {
+		if err := a.cfg.Refuse(host); err != nil {
+			return 0, err
+		}
+	}
+	best := time.Duration(0)
+	for range 3 {
+		start := time.Now()
+		c, err := a.cfg.Dial(ctx, "tcp", addr)
+		if err != nil {
+			return 0, err
+		}
+		rtt := time.Since(start)
+		if t, ok := c.(interface{ ConnectTime() time.Duration }); ok {
+			rtt = t.ConnectTime()
+		}
+		c.Close()
+		if best == 0 || rtt < best {
+			best = rtt
+		}
+	}
+	return best, nil
+}
+
+// hostPort is where a host as in Scope.Host listens.
+func hostPort(host string) (string, error) {
+	c, err := channel.Canonical(host + "/")
+	if err != nil {
+		return "", err
+	}
+	origin := channel.Origin(c)
+	scheme, authority, _ := cutScheme(origin)
+	if _, _, err := net.SplitHostPort(authority); err == nil {
+		return authority, nil
+	}
+	port := "80"
+	if scheme == "https" {
+		port = "443"
+	}
+	if len(authority) > 1 && authority[0] == '[' {
+		authority = authority[1 : len(authority)-1]
+	}
+	return net.JoinHostPort(authority, port), nil
+}

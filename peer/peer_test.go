@@ -1,0 +1,515 @@
+package peer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/internal/member"
+	"shoal/internal/pond"
+	"shoal/internal/wire"
+	"shoal/internal/wire/uplink"
+	"shoal/manager/lease"
+	"shoal/overlay"
+	"shoal/overlay/p2p"
+	"shoal/peer/crawl"
+	"shoal/peer/limit"
+	"shoal/peer/queue"
+)
+
+// store is an archive in memory behind the real fence.
+type store struct {
+	mu       sync.Mutex
+	terms    lease.Terms
+	channels map[channel.ID]*stored
+	away     bool
+}
+
+type stored struct {
+	fence    lease.Fence
+	bodies   map[channel.Gen][]byte
+	chunks   []channel.ChunkBody // of the crawl that is not over
+	reports  []channel.Report
+	pages    map[string]int // times that each was stored
+	released int
+}
+
+func (s *store) at(id channel.ID) *stored {
+	c := s.channels[id]
+	if c == nil {
+		c = &stored{bodies: map[channel.Gen][]byte{}, pages: map[string]int{}}
+		s.channels[id] = c
+	}
+	return c
+}
+
+func (s *store) Claim(_ context.Context, peer string, task channel.Signed) (uplink.Claimed, error) {
+	h, err := channel.ParseHeader(task.Raw)
+	if err != nil {
+		return uplink.Claimed{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return uplink.Claimed{}, uplink.ErrLater
+	}
+	c := s.at(h.Channel)
+	step := c.fence.Claim(time.Now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms)
+	out := uplink.Claimed{Reply: step.Reply}
+	if step.Reply.Status == uplink.Granted {
+		out.Body = c.bodies[h.Gen]
+		out.Resume = channel.Resume{Seq: c.fence.Seq, Head: c.fence.Head}
+		done := map[string]bool{}
+		for _, b := range c.chunks {
+			for _, p := range b.Pages {
+				done[p.URL] = true
+				out.Resume.Done = append(out.Resume.Done, channel.URLHash(p.URL))
+			}
+		}
+		for _, b := range c.chunks {
+			for _, f := range b.Frontier {
+				if !done[f.URL] {
+					out.Resume.Frontier = append(out.Resume.Frontier, f)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+func (s *store) Put(_ context.Context, peer string, c channel.Chunk) (uplink.Reply, error) {
+	b, err := channel.DecompressChunk(c.Body)
+	if err != nil {
+		return uplink.Reply{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return uplink.Reply{}, uplink.ErrLater
+	}
+	ch := s.at(c.Channel)
+	fc := lease.Chunk{Gen: c.Gen, Seq: c.Seq, Prev: c.Prev, Hash: c.Hash(), Final: b.Report != nil}
+	fresh := ch.fence.Check(lease.PeerOf(peer), fc) == uplink.Granted
+	step := ch.fence.Put(time.Now(), lease.PeerOf(peer), fc, s.terms)
+	if fresh {
+		ch.chunks = append(ch.chunks, b)
+		for _, p := range b.Pages {
+			ch.pages[p.URL]++
+		}
+		if b.Report != nil {
+			ch.reports = append(ch.reports, *b.Report)
+			ch.chunks = nil
+		}
+	}
+	return step.Reply, nil
+}
+
+func (s *store) Renew(_ context.Context, peer string, task channel.Signed) (uplink.Reply, error) {
+	h, err := channel.ParseHeader(task.Raw)
+	if err != nil {
+		return uplink.Reply{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.at(h.Channel)
+	c.fence.Tick(time.Now())
+	return c.fence.Renew(time.Now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms).Reply, nil
+}
+
+func (s *store) Release(_ context.Context, peer string, id channel.ID, gen channel.Gen) (uplink.Reply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.at(id)
+	c.released++
+	return c.fence.Release(lease.PeerOf(peer), gen).Reply, nil
+}
+
+// swarm is a manager with its archive, a pond, and agents.
+type swarm struct {
+	t     *testing.T
+	keys  *member.Keys
+	node  *wire.Node
+	run   *p2p.Runner
+	store *store
+	world *pond.World
+	pond  *pond.Server
+	join  string
+	gen   channel.Gen
+}
+
+func open(t *testing.T, cfg pond.Config) *swarm {
+	t.Helper()
+	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := member.NewIssuer(keys.Authority, member.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := wire.New(t.Context(), wire.Config{Key: keys.Node, Network: keys.Network, Role: member.Manager, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, serial := keys.Delegations(time.Now())
+	self := []member.Server{{Peer: node.ID().String(), Addrs: []string{node.Host().Addrs()[0].String()}}}
+	doc, err := keys.Authority.SignDocument(member.Document{Network: keys.Network, Delegations: sealed, MinSerial: serial, Managers: self, Archives: self,
+		Contact: "http://contact.test/", MinProtocol: 1, Issued: time.Now(), NotAfter: time.Now().Add(time.Hour), Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.SetIssuer(issuer, doc); err != nil {
+		t.Fatal(err)
+	}
+	s := &swarm{t: t, keys: keys, node: node, store: &store{terms: lease.Default(), channels: map[channel.ID]*stored{}}}
+	uplink.Serve(node, s.store)
+	if s.run, err = p2p.New(p2p.Config{Wire: node, Places: true, Overlay: quick(node.ID().String())}); err != nil {
+		t.Fatal(err)
+	}
+	if s.world, err = pond.NewWorld(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if s.pond, err = pond.NewServer(s.world, "", nil); err != nil {
+		t.Fatal(err)
+	}
+	s.join = member.JoinString{Network: keys.Network, Addrs: node.Addrs()}.String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, f := range []func(context.Context) error{s.run.Run, s.pond.Run} {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := f(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	t.Cleanup(func() { cancel(); wg.Wait(); node.Close() })
+	return s
+}
+
+func quick(id string) overlay.Config {
+	c := overlay.Default(overlay.ID(id))
+	c.Every, c.Timeout = 2*time.Second, 2*time.Second
+	return c
+}
+
+// agent starts one, and gives what ends it: politely, or by pulling the plug.
+func (s *swarm) agent(dir string, change func(*Config)) (a *Agent, leave func() error) {
+	s.t.Helper()
+	to, err := limit.ToPond(netip.MustParseAddrPort(s.pond.Addr().String()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg := Config{
+		Dir: dir, Join: s.join, Account: "ada", Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Dial: (&limit.Guard{Pond: to}).DialContext,
+		MinGap: time.Millisecond, Version: "test", Log: slog.New(slog.DiscardHandler),
+	}
+	if os.Getenv("SHOAL_TEST_LOG") != "" {
+		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	if a, err = New(cfg); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	var once sync.Once
+	leave = func() (err error) {
+		once.Do(func() { cancel(); err = <-done })
+		return err
+	}
+	s.t.Cleanup(func() { leave() })
+	s.until("the agent is known to the manager", func() bool {
+		select {
+		case err := <-done:
+			s.t.Fatalf("agent ended: %v", err)
+		default:
+		}
+		return slices.ContainsFunc(s.run.Peers(), func(r overlay.PeerRecord) bool { return string(r.ID) == a.ID() && r.Load.Threads > 0 })
+	})
+	return a, leave
+}
+
+func (s *swarm) until(what string, f func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if f() {
+			return
+		}
+	}
+	s.t.Fatalf("never came: %s", what)
+}
+
+// place hands out a host of the pond.
+func (s *swarm) place(host int) channel.ID {
+	s.t.Helper()
+	s.gen++
+	origin := "http://" + s.world.Hosts()[host].Name
+	id := channel.ID(host + 1)
+	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}, Seeds: []string{origin + "/"}}
+	raw := body.Marshal()
+	h := channel.Header{Network: s.keys.Network, Channel: id, Gen: s.gen, Host: origin, Pages: s.world.Hosts()[host].Pages, Issued: time.Now(),
+		Latest: time.Now().Add(time.Minute), Archive: s.node.ID().String(), BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw)}
+	signed, err := s.keys.Authority.SignHeader(h)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.store.mu.Lock()
+	c := s.store.at(id)
+	c.bodies[h.Gen] = raw
+	c.fence.Deposit(h.Gen)
+	s.store.mu.Unlock()
+	if _, err := s.run.Place(s.t.Context(), signed, h, coords.HostRecord{}); err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+func (s *swarm) look(id channel.ID, f func(c *stored) bool) func() bool {
+	return func() bool {
+		s.store.mu.Lock()
+		defer s.store.mu.Unlock()
+		return f(s.store.at(id))
+	}
+}
+
+func reported(c *stored) bool { return len(c.reports) > 0 }
+
+func plain(pages int) pond.Config {
+	return pond.Config{Seed: 1, Hosts: 3, Pages: 3 * pages, MaxHost: 2 * pages, Static: true, Plain: true}
+}
+
+func TestAgentCrawls(t *testing.T) {
+	s := open(t, plain(40))
+	a, leave := s.agent(t.TempDir(), nil)
+	b, _ := s.agent(t.TempDir(), nil)
+	for host := range 3 {
+		id := s.place(host)
+		s.until("a report", s.look(id, reported))
+		s.store.mu.Lock()
+		r := s.store.at(id).reports[0]
+		n := len(s.store.at(id).pages)
+		s.store.mu.Unlock()
+		if want := s.world.Hosts()[host].Pages; r.Outcome != channel.Updated || r.Pages != want || n != want || r.Peer == "" || r.RTT <= 0 || r.BytesDown == 0 {
+			t.Errorf("%d pages of %d: %+v", n, want, r)
+		}
+	}
+	s.until("three updates counted", func() bool { return a.Status().Counters.Updated+b.Status().Counters.Updated == 3 })
+	if st := s.pond.Stats(); st.MaxInFlight > 1 || st.Violated > 0 {
+		t.Errorf("impolite: %+v", st.Violations)
+	}
+	if st := a.Status(); st.Members == 0 || st.Network == "" || len(st.Running) != 0 || st.Mode != "open" {
+		t.Errorf("status %+v", st)
+	}
+	files, _ := os.ReadDir(filepath.Join(a.cfg.Dir, "tasks"))
+	if len(files) > 0 {
+		t.Errorf("%d files of tasks that are over", len(files))
+	}
+	if err := leave(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAgentLeaves sees what runs released with all that was fetched, and what waits handed over; nothing is fetched twice.
+func TestAgentLeaves(t *testing.T) {
+	s := open(t, plain(60))
+	a, leave := s.agent(t.TempDir(), func(c *Config) { c.Threads, c.Queue, c.MinGap = 1, 2, 20*time.Millisecond })
+	first, second := s.place(0), s.place(1)
+	s.until("some pages", func() bool { return a.Status().Counters.Pages >= 10 })
+	b, _ := s.agent(t.TempDir(), nil)
+	s.until("the second agent is known to the first", func() bool { return a.Status().Members >= 2 })
+	if err := leave(); err != nil {
+		t.Fatal(err)
+	}
+	if !s.look(first, func(c *stored) bool { return c.released == 1 && len(c.pages) >= 10 && len(c.reports) == 0 })() {
+		t.Errorf("not released with its pages: %+v", s.store.at(first))
+	}
+	if st := a.Status(); st.Counters.HandedOver != 1 || st.Counters.Stopped != 1 {
+		t.Errorf("counters %+v", st.Counters)
+	}
+	s.until("the handed over task's report", s.look(second, reported))
+	s.place(0) // the next generation goes on
+	s.until("the released task's report", s.look(first, reported))
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	c := s.store.at(first)
+	if len(c.pages) != s.world.Hosts()[0].Pages || c.reports[0].Peer != b.ID() {
+		t.Errorf("%d pages of %d by %s", len(c.pages), s.world.Hosts()[0].Pages, c.reports[0].Peer)
+	}
+	for url, n := range c.pages {
+		if n != 1 {
+			t.Errorf("%s stored %d times", url, n)
+		}
+	}
+}
+
+// TestAgentRestarts loses its process in the middle of a crawl, and goes on in the same folder.
+func TestAgentRestarts(t *testing.T) {
+	s := open(t, plain(60))
+	dir := t.TempDir()
+	slow := func(c *Config) {
+		c.MinGap, c.Checkpoint, c.Grace = 20*time.Millisecond, 50*time.Millisecond, time.Nanosecond
+	}
+	_, pull := s.agent(dir, slow)
+	id := s.place(0)
+	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 1 }))
+	pull()
+	if s.look(id, reported)() {
+		t.Fatal("the crawl was over too soon for this test")
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "tasks", "*.claimed")); len(files) != 1 {
+		t.Fatalf("files of claimed tasks: %v", files)
+	}
+	_, _ = s.agent(dir, nil)
+	s.until("the report", s.look(id, reported))
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	c := s.store.at(id)
+	if len(c.pages) != s.world.Hosts()[0].Pages {
+		t.Errorf("%d pages of %d", len(c.pages), s.world.Hosts()[0].Pages)
+	}
+	for url, n := range c.pages {
+		if n != 1 {
+			t.Errorf("%s stored %d times", url, n)
+		}
+	}
+}
+
+// TestAgentStopsWithoutLease sees no request after two thirds of a term in which the archive was away, and the crawl go on afterwards.
+func TestAgentStopsWithoutLease(t *testing.T) {
+	s := open(t, plain(60))
+	s.store.terms.Term = 900 * time.Millisecond
+	var mu sync.Mutex
+	var visits []time.Time
+	_, _ = s.agent(t.TempDir(), func(c *Config) {
+		c.MinGap = 10 * time.Millisecond
+		c.OnVisit = func(_ string, v crawl.Visit) {
+			mu.Lock()
+			visits = append(visits, v.At)
+			mu.Unlock()
+		}
+	})
+	id := s.place(0)
+	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 0 }))
+	s.store.mu.Lock()
+	s.store.away = true
+	gone := time.Now()
+	s.store.mu.Unlock()
+	time.Sleep(1300 * time.Millisecond) // the lease ends meanwhile; this waits for time to pass, not for an event
+	s.store.mu.Lock()
+	s.store.away = false
+	back := time.Now()
+	s.store.mu.Unlock()
+	mu.Lock()
+	for _, at := range visits {
+		if at.After(gone.Add(2*s.store.terms.Term/3).Add(50*time.Millisecond)) && at.Before(back) {
+			t.Errorf("a request %v after the archive was last heard of", at.Sub(gone))
+		}
+	}
+	mu.Unlock()
+	s.until("the report", s.look(id, reported))
+}
+
+// TestAgentIsFenced drops a task that was handed to another one.
+func TestAgentIsFenced(t *testing.T) {
+	s := open(t, plain(60))
+	a, _ := s.agent(t.TempDir(), func(c *Config) { c.MinGap, c.Checkpoint = 20*time.Millisecond, 30*time.Millisecond })
+	id := s.place(0)
+	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 0 }))
+	s.store.mu.Lock()
+	c := s.store.at(id)
+	c.fence.Release(c.fence.Peer, c.fence.Gen)
+	c.fence.Deposit(s.gen + 1)
+	if st := c.fence.Claim(time.Now(), lease.PeerOf("another"), s.gen+1, time.Now().Add(time.Minute), s.store.terms); st.Reply.Status != uplink.Granted {
+		t.Errorf("the other's claim: %v", st.Reply.Status)
+	}
+	s.store.mu.Unlock()
+	s.until("the task is dropped", func() bool { st := a.Status(); return st.Counters.Lost == 1 && len(st.Running) == 0 })
+	if s.look(id, reported)() {
+		t.Error("a fenced peer's report counts")
+	}
+}
+
+func TestAgentPauses(t *testing.T) {
+	s := open(t, plain(40))
+	a, _ := s.agent(t.TempDir(), func(c *Config) { c.MinGap = 10 * time.Millisecond })
+	id := s.place(0)
+	s.until("some pages", func() bool { return a.Status().Counters.Pages > 3 })
+	a.SetMode(queue.Paused, time.Time{})
+	time.Sleep(30 * time.Millisecond) // what is in flight comes in
+	n := s.pond.Stats().Requests
+	time.Sleep(200 * time.Millisecond)
+	if m := s.pond.Stats().Requests; m != n {
+		t.Errorf("%d requests while paused", m-n)
+	}
+	a.SetMode(queue.Open, time.Time{})
+	s.until("the report", s.look(id, reported))
+}
+
+func TestAgentRefuses(t *testing.T) {
+	s := open(t, plain(20))
+	no := errors.New("this volunteer does not fetch that host")
+	s.agent(t.TempDir(), func(c *Config) { c.Refuse = func(string) error { return no } })
+	defer func() {
+		if s.store.at(1).fence.Gen != 0 {
+			t.Error("a refused host was claimed")
+		}
+	}()
+	origin := "http://" + s.world.Hosts()[0].Name
+	h := channel.Header{Network: s.keys.Network, Channel: 1, Gen: 1, Host: origin, Pages: 1, Issued: time.Now(), Latest: time.Now().Add(time.Minute),
+		Archive: s.node.ID().String()}
+	signed, err := s.keys.Authority.SignHeader(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.run.Place(t.Context(), signed, h, coords.HostRecord{}); !errors.Is(err, overlay.ErrRefused) {
+		t.Errorf("placed: %v", err)
+	}
+}
+
+func TestRunRefusesBadFolders(t *testing.T) {
+	if err := Run(t.Context(), Config{}); !errors.Is(err, ErrConfig) {
+		t.Error(err)
+	}
+	if err := Run(t.Context(), Config{Dir: t.TempDir()}); !errors.Is(err, wire.ErrNotJoined) {
+		t.Error(err)
+	}
+	if err := Run(t.Context(), Config{Dir: t.TempDir(), Join: "rubbish"}); err == nil {
+		t.Error("joined rubbish")
+	}
+	dir := t.TempDir()
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if err := Run(t.Context(), Config{Dir: dir}); !errors.Is(err, ErrLocked) {
+		t.Error(err)
+	}
+}
+
+func TestHostPort(t *testing.T) {
+	for in, want := range map[string]string{"http://a.test": "a.test:80", "https://a.test": "a.test:443", "http://a.test:8080": "a.test:8080", "http://[2a00::1]": "[2a00::1]:80"} {
+		if got, err := hostPort(in); err != nil || got != want {
+			t.Errorf("%s: %q, %v", in, got, err)
+		}
+	}
+	if got, err := hostPort("ftp://x"); err == nil {
+		t.Error(fmt.Sprint("ftp: ", got))
+	}
+}

@@ -1,0 +1,427 @@
+// Package queue is a volunteer's bounded queue and its threads as a state machine: it quotes when a task could start, takes only
+// what it can start in time by its own estimate, says what to start, and gives back what it cannot run.
+//
+// It is pure: now comes in, actions go out. It neither crawls nor talks to the overlay; the agent (peer) and the simulator run this
+// same code, each with a payload of its own (T). Nothing here looks into the payload.
+//
+// Invariants: never more tasks running than Threads, nor more waiting than Queue; tasks start in the order in which they were
+// taken; a task is taken only if its estimated start is not after its latest start; every task that was taken leaves exactly once,
+// by Done, as a Drop or HandOver action, or through Handover.
+//
+// The estimate is the paper's task time (section 4.1 of Xu, Zhang, Zhang, Fang, NPC 2010): pages times the politeness wait plus
+// what a page costs beside it, which is learnt.
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Bounds of a queue's settings.
+const (
+	MaxThreads = 64
+	MaxQueue   = 4096
+)
+
+// Reasons for which Take refuses.
+var (
+	ErrFull      = errors.New("queue: full")
+	ErrLate      = errors.New("queue: cannot start before the task's latest start")
+	ErrDuplicate = errors.New("queue: task is here already")
+	ErrClosed    = errors.New("queue: takes no tasks now")
+)
+
+// Config sets a queue up.
+type Config struct {
+	Threads int           // tasks that run at the same time; 0: nothing ever starts
+	Queue   int           // tasks that wait for a thread; 0: only what can start at once is taken
+	Service time.Duration // assumed cost of a page beside its politeness wait before anything was learnt
+	MaxRun  time.Duration // a task that runs longer is stopped; 0: no limit
+}
+
+// Default is the product's setting: five threads, five waiting.
+func Default() Config {
+	return Config{Threads: 5, Queue: 5, Service: 300 * time.Millisecond, MaxRun: 24 * time.Hour}
+}
+
+// Validate says what is wrong with c.
+func (c Config) Validate() error {
+	switch {
+	case c.Threads < 0 || c.Threads > MaxThreads:
+		return fmt.Errorf("queue: %d threads; want 0 to %d", c.Threads, MaxThreads)
+	case c.Queue < 0 || c.Queue > MaxQueue:
+		return fmt.Errorf("queue: %d waiting tasks; want 0 to %d", c.Queue, MaxQueue)
+	case c.Service < 0:
+		return fmt.Errorf("queue: service time %v is negative", c.Service)
+	case c.MaxRun < 0:
+		return fmt.Errorf("queue: run limit %v is negative", c.MaxRun)
+	}
+	return nil
+}
+
+// Item is one task as the queue sees it.
+type Item[T any] struct {
+	Key    uint64        // unique among the tasks that are here
+	Pages  int           // pages expected; for a running task those still expected at its last Progress
+	Gap    time.Duration // politeness wait before each page
+	Latest time.Time     // latest start; zero: any time
+	Value  T
+}
+
+// Mode says what a queue does with new and waiting tasks.
+type Mode uint8
+
+// The modes. Running tasks are only touched by Drain.
+const (
+	Open   Mode = iota // takes and starts
+	Paused             // takes nothing, starts nothing; what waits is dropped when its time has come
+	Finish             // takes nothing, hands over what waits, lets run what runs
+	Drain              // takes nothing, hands over what waits, stops what runs
+)
+
+// String names the mode as the command line does.
+func (m Mode) String() string {
+	return [...]string{"open", "paused", "finish", "drain"}[m&3]
+}
+
+// Kind is what an action asks for.
+type Kind uint8
+
+// The kinds of action.
+const (
+	Start    Kind = iota + 1 // run it, then call Done
+	Drop                     // its latest start has passed; it has left the queue
+	Stop                     // it runs too long, or the queue drains: end it at its next checkpoint, then call Done
+	HandOver                 // find another peer for it; it has left the queue
+)
+
+// String names the kind.
+func (k Kind) String() string {
+	return [...]string{"none", "start", "drop", "stop", "hand over"}[k%5]
+}
+
+// Action is one thing for the caller to do.
+type Action[T any] struct {
+	Kind Kind
+	Item Item[T]
+}
+
+type run[T any] struct {
+	Item    Item[T]
+	Started time.Time
+	Seen    time.Time // of the last Progress; Item.Pages holds from then on
+	Stopped bool      // a Stop action went out
+}
+
+// Queue is the state machine. Its owner calls it from one goroutine.
+type Queue[T any] struct {
+	cfg     Config
+	mode    Mode
+	until   time.Time // end of a timed pause; zero: until told
+	running []run[T]
+	waiting []Item[T] // in the order of starting
+
+	// Learnt service time: decayed sums over finished tasks, begun with the configured one as if weigh pages had shown it.
+	cost  float64 // ns beside the politeness wait
+	pages float64
+}
+
+const (
+	prior = 20  // pages that the configured service time counts for
+	decay = .95 // what earlier tasks keep of their weight with each new one
+	heavy = 500 // pages that one task counts for at most
+)
+
+// New makes an empty, open queue. cfg must be valid.
+func New[T any](cfg Config) *Queue[T] {
+	return &Queue[T]{cfg: cfg, cost: prior * float64(cfg.Service), pages: prior}
+}
+
+// Service is the learnt cost of a page beside its politeness wait.
+func (q *Queue[T]) Service() time.Duration { return time.Duration(q.cost / q.pages) }
+
+// Estimate is how long a task of so many pages is expected to run.
+func (q *Queue[T]) Estimate(pages int, gap time.Duration) time.Duration {
+	return time.Duration(pages+1) * (gap + q.Service()) // one more for robots.txt
+}
+
+// Running and Waiting count tasks.
+func (q *Queue[T]) Running() int { return len(q.running) }
+
+// Waiting counts the tasks that have not been started.
+func (q *Queue[T]) Waiting() int { return len(q.waiting) }
+
+// Each calls f for every task, running ones first, waiting ones in their order.
+func (q *Queue[T]) Each(f func(it Item[T], started time.Time)) {
+	for i := range q.running {
+		f(q.running[i].Item, q.running[i].Started)
+	}
+	for i := range q.waiting {
+		f(q.waiting[i], time.Time{})
+	}
+}
+
+// Quote tells when a task could start, and whether it would be taken. It changes nothing and allocates nothing.
+func (q *Queue[T]) Quote(now time.Time, latest time.Time) (start time.Time, ok bool) {
+	start = now.Add(q.wait(now))
+	if q.mode == Paused && q.until.After(start) {
+		start = q.until
+	}
+	return start, q.refusal(start, latest) == nil
+}
+
+func (q *Queue[T]) refusal(start, latest time.Time) error {
+	switch {
+	case q.mode != Open || q.cfg.Threads == 0:
+		return ErrClosed
+	case len(q.running)+len(q.waiting) >= q.cfg.Threads+q.cfg.Queue,
+		len(q.running) >= q.cfg.Threads && len(q.waiting) >= q.cfg.Queue:
+		return ErrFull
+	case !latest.IsZero() && start.After(latest):
+		return ErrLate
+	}
+	return nil
+}
+
+// wait estimates the time until a task that comes now has a thread: those before it in their order, each on the thread that is free
+// first.
+func (q *Queue[T]) wait(now time.Time) time.Duration {
+	if q.cfg.Threads == 0 {
+		return far
+	}
+	if len(q.running)+len(q.waiting) < q.cfg.Threads {
+		return 0
+	}
+	var free [MaxThreads]time.Duration
+	threads := max(q.cfg.Threads, len(q.running)) // more run than allowed right after the limit was lowered
+	service := q.Service()
+	for i := range q.running {
+		free[i] = q.left(now, &q.running[i], service)
+	}
+	// Threads above the limit never take another task: they are the ones that end last.
+	for surplus := threads - q.cfg.Threads; surplus > 0; surplus-- {
+		last := 0
+		for i := 1; i < threads; i++ {
+			if free[i] > free[last] {
+				last = i
+			}
+		}
+		threads--
+		free[last] = free[threads]
+	}
+	for i := range q.waiting {
+		j := first(free[:threads])
+		free[j] += time.Duration(q.waiting[i].Pages+1) * (q.waiting[i].Gap + service)
+	}
+	return free[first(free[:threads])]
+}
+
+const far = 24 * 365 * time.Hour
+
+func first(free []time.Duration) int {
+	j := 0
+	for i := 1; i < len(free); i++ {
+		if free[i] < free[j] {
+			j = i
+		}
+	}
+	return j
+}
+
+// left estimates what remains of a running task. One that has outrun its estimate is given an eighth of its age more: nobody knows.
+func (q *Queue[T]) left(now time.Time, r *run[T], service time.Duration) time.Duration {
+	d := r.Seen.Sub(now) + time.Duration(r.Item.Pages+1)*(r.Item.Gap+service)
+	if d <= 0 {
+		d = max(now.Sub(r.Started)/8, time.Second)
+	}
+	return d
+}
+
+// Backlog is the time until a task that comes now could start: the load that the overlay gossips.
+func (q *Queue[T]) Backlog(now time.Time) time.Duration { return q.wait(now) }
+
+// Take accepts a task, or says why not. Call Tick afterwards: it may start at once.
+func (q *Queue[T]) Take(now time.Time, it Item[T]) error {
+	if q.Has(it.Key) {
+		return ErrDuplicate
+	}
+	if err := q.refusal(now.Add(q.wait(now)), it.Latest); err != nil {
+		return err
+	}
+	q.waiting = append(q.waiting, it)
+	return nil
+}
+
+// Force puts a task in whatever the estimate says, as far as there is room: for what resumes from a spool after a restart.
+func (q *Queue[T]) Force(it Item[T]) error {
+	switch {
+	case q.Has(it.Key):
+		return ErrDuplicate
+	case len(q.running)+len(q.waiting) >= q.cfg.Threads+q.cfg.Queue:
+		return ErrFull
+	}
+	q.waiting = append(q.waiting, it)
+	return nil
+}
+
+// Has tells whether a task is here, running or waiting.
+func (q *Queue[T]) Has(key uint64) bool {
+	for i := range q.running {
+		if q.running[i].Item.Key == key {
+			return true
+		}
+	}
+	for i := range q.waiting {
+		if q.waiting[i].Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// Progress notes how many pages a running task still expects.
+func (q *Queue[T]) Progress(now time.Time, key uint64, left int) {
+	for i := range q.running {
+		if r := &q.running[i]; r.Item.Key == key {
+			r.Item.Pages, r.Seen = max(left, 0), now
+			return
+		}
+	}
+}
+
+// Done frees the thread of a task that has ended after fetching so many pages, and learns from it (from none: nothing). It returns
+// the task as it was started, with the pages that were still expected.
+func (q *Queue[T]) Done(now time.Time, key uint64, pages int) (it Item[T], ok bool) {
+	for i := range q.running {
+		r := &q.running[i]
+		if r.Item.Key != key {
+			continue
+		}
+		it = r.Item
+		if pages > 0 {
+			n := float64(pages + 1)
+			cost := max(float64(now.Sub(r.Started))/n-float64(it.Gap), 0)
+			n = min(n, heavy)
+			q.cost = q.cost*decay + cost*n
+			q.pages = q.pages*decay + n
+		}
+		last := len(q.running) - 1
+		copy(q.running[i:], q.running[i+1:])
+		q.running[last] = run[T]{}
+		q.running = q.running[:last]
+		return it, true
+	}
+	return it, false
+}
+
+// Handover takes out all that waits and appends it to to: what has not been claimed may be run by anybody.
+func (q *Queue[T]) Handover(to []Item[T]) []Item[T] {
+	to = append(to, q.waiting...)
+	clear(q.waiting)
+	q.waiting = q.waiting[:0]
+	return to
+}
+
+// Remove takes out one waiting task.
+func (q *Queue[T]) Remove(key uint64) (it Item[T], ok bool) {
+	for i := range q.waiting {
+		if q.waiting[i].Key == key {
+			it = q.waiting[i]
+			q.cut(i)
+			return it, true
+		}
+	}
+	return it, false
+}
+
+func (q *Queue[T]) cut(i int) {
+	last := len(q.waiting) - 1
+	copy(q.waiting[i:], q.waiting[i+1:])
+	q.waiting[last] = Item[T]{}
+	q.waiting = q.waiting[:last]
+}
+
+// SetMode changes the mode; a pause may have an end (zero: none). Call Tick afterwards.
+func (q *Queue[T]) SetMode(m Mode, until time.Time) {
+	q.mode, q.until = m, time.Time{}
+	if m == Paused {
+		q.until = until
+	}
+}
+
+// Mode tells the mode, and the end of a timed pause.
+func (q *Queue[T]) Mode() (Mode, time.Time) { return q.mode, q.until }
+
+// SetLimits changes threads and queue. What already runs or waits beyond them stays.
+func (q *Queue[T]) SetLimits(threads, queue int) error {
+	cfg := q.cfg
+	cfg.Threads, cfg.Queue = threads, queue
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	q.cfg = cfg
+	return nil
+}
+
+// Tick appends what is to be done now to acts and returns them.
+func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
+	if q.mode == Paused && !q.until.IsZero() && !now.Before(q.until) {
+		q.SetMode(Open, time.Time{})
+	}
+	if q.mode == Finish || q.mode == Drain {
+		for i := range q.waiting {
+			acts = append(acts, Action[T]{HandOver, q.waiting[i]})
+		}
+		clear(q.waiting)
+		q.waiting = q.waiting[:0]
+	}
+	for i := range q.running {
+		r := &q.running[i]
+		if !r.Stopped && (q.mode == Drain || q.cfg.MaxRun > 0 && now.Sub(r.Started) >= q.cfg.MaxRun) {
+			r.Stopped = true
+			acts = append(acts, Action[T]{Stop, r.Item})
+		}
+	}
+	for i := 0; i < len(q.waiting); {
+		if l := q.waiting[i].Latest; !l.IsZero() && now.After(l) {
+			acts = append(acts, Action[T]{Drop, q.waiting[i]})
+			q.cut(i)
+			continue
+		}
+		i++
+	}
+	for q.mode == Open && len(q.waiting) > 0 && len(q.running) < q.cfg.Threads {
+		it := q.waiting[0]
+		q.cut(0)
+		q.running = append(q.running, run[T]{Item: it, Started: now, Seen: now})
+		acts = append(acts, Action[T]{Start, it})
+	}
+	return acts
+}
+
+// Deadline is when Tick has something to do by itself; zero: not before something else happens.
+func (q *Queue[T]) Deadline() time.Time {
+	var d time.Time
+	earlier := func(t time.Time) {
+		if !t.IsZero() && (d.IsZero() || t.Before(d)) {
+			d = t
+		}
+	}
+	if q.mode == Paused {
+		earlier(q.until)
+	}
+	for i := range q.waiting {
+		if l := q.waiting[i].Latest; !l.IsZero() {
+			earlier(l.Add(1)) // a start at the latest time itself is in time
+		}
+	}
+	if q.cfg.MaxRun > 0 {
+		for i := range q.running {
+			if !q.running[i].Stopped {
+				earlier(q.running[i].Started.Add(q.cfg.MaxRun))
+			}
+		}
+	}
+	return d
+}

@@ -1,0 +1,272 @@
+package peer
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"shoal/channel"
+	"shoal/overlay"
+	"shoal/peer/queue"
+)
+
+// task is what the queue carries.
+type task struct {
+	Signed  channel.Signed
+	Header  channel.Header
+	Claimed bool // resumed after a restart: the archive knows it as ours
+}
+
+// tasks is the agent's queue: it is asked by the overlay's loop and driven by the agent's, and keeps a file for every task so that one
+// that was killed goes on.
+type tasks struct {
+	dir    string
+	refuse func(host string) error
+	log    *slog.Logger
+	wake   chan struct{} // something has changed
+
+	mu    sync.Mutex
+	q     *queue.Queue[task]
+	asked queue.Mode // what the user wants
+	until time.Time  // end of the user's pause
+	hold  string     // why the queue is paused whatever the user wants; empty: it is not
+
+	cfg      queue.Config
+	accepted int
+	refused  int
+}
+
+func newTasks(cfg queue.Config, dir string, refuse func(string) error, log *slog.Logger) *tasks {
+	return &tasks{dir: dir, refuse: refuse, log: log, wake: make(chan struct{}, 1), q: queue.New[task](cfg), cfg: cfg}
+}
+
+func keyOf(h channel.Header) uint64 {
+	var b [16]byte
+	for i := range 8 {
+		b[i], b[8+i] = byte(h.Channel>>(8*i)), byte(h.Gen>>(8*i))
+	}
+	return xxhash.Sum64(b[:])
+}
+
+func itemOf(s channel.Signed, h channel.Header) queue.Item[task] {
+	return queue.Item[task]{Key: keyOf(h), Pages: pagesOf(h), Gap: h.Gap, Latest: h.Latest, Value: task{Signed: s, Header: h}}
+}
+
+// pagesOf is how many pages a task will cost.
+func pagesOf(h channel.Header) int {
+	n := max(h.Pages, 1)
+	if h.Budget > 0 {
+		n = min(n, h.Budget)
+	}
+	return n
+}
+
+// Quote implements overlay.Queue.
+func (t *tasks) Quote(now time.Time, h channel.Header) (time.Time, bool) {
+	if t.refuse != nil && t.refuse(h.Host) != nil {
+		return now.Add(24 * time.Hour), false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	start, ok := t.q.Quote(now, h.Latest)
+	if !ok {
+		t.refused++
+	}
+	return start, ok
+}
+
+// Take implements overlay.Queue.
+func (t *tasks) Take(now time.Time, s channel.Signed, h channel.Header) error {
+	if t.refuse != nil {
+		if err := t.refuse(h.Host); err != nil {
+			return err
+		}
+	}
+	t.mu.Lock()
+	err := t.q.Take(now, itemOf(s, h))
+	if err == nil {
+		t.accepted++
+	} else {
+		t.refused++
+	}
+	t.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(t.file(keyOf(h), false), s.Marshal(), 0o600); err != nil {
+		t.log.Warn("task not kept over a restart", "err", err)
+	}
+	t.poke()
+	return nil
+}
+
+// Load implements overlay.Queue.
+func (t *tasks) Load(now time.Time) overlay.Load {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m, _ := t.q.Mode(); m != queue.Open {
+		return overlay.Load{}
+	}
+	return overlay.Load{
+		Threads: uint8(t.cfg.Threads), Slots: uint8(min(t.cfg.Queue, 255)), Running: uint8(min(t.q.Running(), 255)), Queued: uint8(min(t.q.Waiting(), 255)),
+		Backlog: min(t.q.Backlog(now), overlay.MaxBacklog),
+	}
+}
+
+func (t *tasks) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *tasks) tick(now time.Time) ([]queue.Action[task], time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	acts := t.q.Tick(now, nil)
+	for _, a := range acts {
+		if a.Kind == queue.Drop || a.Kind == queue.HandOver {
+			t.forget(a.Item.Key)
+		}
+	}
+	return acts, t.q.Deadline()
+}
+
+func (t *tasks) empty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.q.Running()+t.q.Waiting() == 0
+}
+
+func (t *tasks) setMode(m queue.Mode, until time.Time) {
+	t.mu.Lock()
+	t.asked, t.until = m, until
+	t.apply()
+	t.mu.Unlock()
+	t.poke()
+}
+
+func (t *tasks) setHold(why string) {
+	t.mu.Lock()
+	changed := (why == "") != (t.hold == "")
+	t.hold = why
+	if changed {
+		if m, _ := t.q.Mode(); t.asked == queue.Paused && m == queue.Open { // the user's timed pause is over
+			t.asked = queue.Open
+		}
+		t.apply()
+	}
+	t.mu.Unlock()
+	if changed {
+		t.poke()
+	}
+}
+
+// apply sets the queue's mode: a hold pauses it, unless its user wants to be rid of its tasks.
+func (t *tasks) apply() {
+	if t.hold != "" && (t.asked == queue.Open || t.asked == queue.Paused) {
+		t.q.SetMode(queue.Paused, time.Time{})
+		return
+	}
+	t.q.SetMode(t.asked, t.until)
+}
+
+// paused tells whether crawls that run are to wait.
+func (t *tasks) paused() (bool, time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m, until := t.q.Mode()
+	return m == queue.Paused || t.hold != "" && m != queue.Drain, until
+}
+
+func (t *tasks) setLimits(threads, waiting int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.q.SetLimits(threads, waiting); err != nil {
+		return err
+	}
+	t.cfg.Threads, t.cfg.Queue = threads, waiting
+	t.poke()
+	return nil
+}
+
+func (t *tasks) progress(now time.Time, key uint64, left int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.q.Progress(now, key, left)
+}
+
+// done frees a task's thread and its file.
+func (t *tasks) done(now time.Time, key uint64, pages int) {
+	t.mu.Lock()
+	t.q.Done(now, key, pages)
+	t.mu.Unlock()
+	t.forget(key)
+	t.poke()
+}
+
+func (t *tasks) file(key uint64, claimed bool) string {
+	name := fmt.Sprintf("%016x", key)
+	if claimed {
+		name += ".claimed"
+	}
+	return filepath.Join(t.dir, name)
+}
+
+// claimed notes that a task has been claimed: it may go on after a restart though its latest start has passed.
+func (t *tasks) claimed(key uint64) {
+	if err := os.Rename(t.file(key, false), t.file(key, true)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.log.Warn("claim not kept over a restart", "err", err)
+	}
+}
+
+func (t *tasks) forget(key uint64) {
+	for _, claimed := range []bool{false, true} {
+		if err := os.Remove(t.file(key, claimed)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.log.Warn("file of a task that is over remains", "err", err)
+		}
+	}
+}
+
+// reload takes up what an earlier run left: claimed tasks go on, others if there is still time for them. The archive has the last word.
+func (t *tasks) reload(now time.Time) {
+	files, err := os.ReadDir(t.dir)
+	if err != nil {
+		t.log.Warn("tasks of an earlier run cannot be read", "err", err)
+		return
+	}
+	for _, f := range files {
+		path := filepath.Join(t.dir, f.Name())
+		base, claimed := strings.CutSuffix(f.Name(), ".claimed")
+		if _, err := hex.DecodeString(base); err != nil {
+			continue
+		}
+		keep := false
+		if b, err := os.ReadFile(path); err == nil && len(b) <= channel.MaxHeader+channel.MaxDelegation+4096 {
+			if s, err := channel.ParseSigned(b); err == nil {
+				if h, err := channel.ParseHeader(s.Raw); err == nil && (claimed || now.Before(h.Latest)) {
+					it := itemOf(s, h)
+					it.Value.Claimed = claimed
+					if claimed {
+						it.Latest = time.Time{}
+					}
+					t.mu.Lock()
+					keep = t.q.Force(it) == nil
+					t.mu.Unlock()
+				}
+			}
+		}
+		if !keep {
+			os.Remove(path)
+		}
+	}
+	t.poke()
+}

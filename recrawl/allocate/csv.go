@@ -1,0 +1,301 @@
+package allocate
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ErrCSV says that a file of pages, tasks or clicks cannot be read; the text names file and line.
+var ErrCSV = errors.New("allocate: bad line")
+
+// rows calls f with the trimmed fields of every line but blank ones, comments (#) and a header, which is a first line whose first field is head.
+func rows(r io.Reader, name, head string, least, most int, f func(field []string) error) error {
+	c := csv.NewReader(r)
+	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment, c.ReuseRecord = -1, true, '#', true
+	first := true
+	for {
+		rec, err := c.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			var pe *csv.ParseError
+			if errors.As(err, &pe) {
+				return fmt.Errorf("%w: %s:%d: %w", ErrCSV, name, pe.Line, pe.Err)
+			}
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		line, _ := c.FieldPos(0)
+		for i := range rec {
+			rec[i] = strings.TrimSpace(rec[i])
+		}
+		if first && strings.EqualFold(rec[0], head) {
+			first = false
+			continue
+		}
+		first = false
+		if len(rec) < least || len(rec) > most {
+			return fmt.Errorf("%w: %s:%d: %d fields, want %d to %d", ErrCSV, name, line, len(rec), least, most)
+		}
+		if err := f(rec); err != nil {
+			return fmt.Errorf("%w: %s:%d: %w", ErrCSV, name, line, err)
+		}
+	}
+}
+
+// ReadPages reads pages, one a line: id, model, parameters, weight, min, max; the last three may be empty or missing (1, 0, no bound). Models and their parameters,
+// separated by spaces or semicolons, in the unit of time that the interval of length span has:
+//
+//	poisson    rate
+//	pareto     a b                tail (b/(b+t))^a
+//	weibull    l a                tail e^(-l t^a)
+//	quasi      u:k u:k ... [k0=p] instants with probabilities; p: probability of a stale copy at the beginning, 0
+//	empirical  gap gap ...        times between updates
+//
+// name is used in errors.
+func ReadPages(r io.Reader, name string, span float64) (ids []string, pages []Page, err error) {
+	err = rows(r, name, "id", 3, 6, func(f []string) error {
+		m, err := ParseModel(f[1], f[2], span)
+		if err != nil {
+			return err
+		}
+		p := Page{Model: m, Weight: 1}
+		if len(f) > 3 && f[3] != "" {
+			if p.Weight, err = number("weight", f[3]); err != nil {
+				return err
+			}
+			if !(p.Weight >= 0) {
+				return fmt.Errorf("weight %g is below 0", p.Weight)
+			}
+		}
+		if len(f) > 4 && f[4] != "" {
+			n, err := strconv.ParseInt(f[4], 10, 32)
+			if err != nil || n < 0 || n > MaxCrawls {
+				return fmt.Errorf("min %q is not a whole number from 0 to %d", f[4], MaxCrawls)
+			}
+			p.Min = int32(n)
+		}
+		if len(f) > 5 && f[5] != "" {
+			n, err := strconv.ParseInt(f[5], 10, 32)
+			if err != nil || n < 0 || n > MaxCrawls {
+				return fmt.Errorf("max %q is not a whole number from 0 to %d", f[5], MaxCrawls)
+			}
+			if p.Max = int32(n); n == 0 {
+				p.Max = Never
+			}
+		}
+		if int(p.Min) > p.limit() {
+			return fmt.Errorf("min %s is more than max %s", f[4], f[5])
+		}
+		ids, pages = append(ids, strings.Clone(f[0])), append(pages, p)
+		return nil
+	})
+	return ids, pages, err
+}
+
+func number(what, s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%s %q is not a finite number", what, s)
+	}
+	return v, nil
+}
+
+// ParseModel reads a model as ReadPages does.
+func ParseModel(kind, params string, span float64) (Model, error) {
+	words := strings.FieldsFunc(params, func(r rune) bool { return r == ' ' || r == ';' || r == '\t' || r == '|' })
+	if strings.EqualFold(kind, "quasi") || strings.EqualFold(kind, "quasi-deterministic") {
+		return parseQuasi(words, span)
+	}
+	v := make([]float64, len(words))
+	for i, w := range words {
+		if _, after, ok := strings.Cut(w, "="); ok {
+			w = after
+		}
+		x, err := number("parameter", w)
+		if err != nil {
+			return Model{}, err
+		}
+		v[i] = x
+	}
+	want := func(n int) error {
+		if len(v) != n {
+			return fmt.Errorf("%s takes %d parameters, not %d", kind, n, len(v))
+		}
+		return nil
+	}
+	switch strings.ToLower(kind) {
+	case "poisson", "exponential":
+		if err := want(1); err != nil {
+			return Model{}, err
+		}
+		return Poisson(v[0])
+	case "pareto":
+		if err := want(2); err != nil {
+			return Model{}, err
+		}
+		return Pareto(v[0], v[1])
+	case "weibull":
+		if err := want(2); err != nil {
+			return Model{}, err
+		}
+		return Weibull(v[0], v[1])
+	case "empirical":
+		return NewEmpirical(v)
+	}
+	return Model{}, fmt.Errorf("unknown model %q: want poisson, pareto, weibull, quasi or empirical", kind)
+}
+
+func parseQuasi(words []string, span float64) (Model, error) {
+	var u, k []float64
+	k0 := 0.
+	for _, w := range words {
+		if after, ok := strings.CutPrefix(w, "k0="); ok {
+			x, err := number("k0", after)
+			if err != nil {
+				return Model{}, err
+			}
+			k0 = x
+			continue
+		}
+		at, prob, ok := strings.Cut(w, ":")
+		if !ok {
+			prob = "1"
+		}
+		x, err := number("instant", at)
+		if err != nil {
+			return Model{}, err
+		}
+		p, err := number("probability", prob)
+		if err != nil {
+			return Model{}, err
+		}
+		u, k = append(u, x), append(k, p)
+	}
+	return NewQuasi(span, u, k, k0)
+}
+
+// ReadTasks reads crawls to be scheduled, one a line: id, ideal time, kind. Kinds release, quasi and quasi-deterministic must not begin early; any other known
+// model, ordinary and stochastic may.
+func ReadTasks(r io.Reader, name string) (ids []string, ideal []float64, release []bool, err error) {
+	err = rows(r, name, "id", 2, 3, func(f []string) error {
+		t, err := number("ideal time", f[1])
+		if err != nil {
+			return err
+		}
+		if t < 0 {
+			return fmt.Errorf("ideal time %g is below 0", t)
+		}
+		rel := false
+		if len(f) > 2 {
+			switch strings.ToLower(f[2]) {
+			case "release", "quasi", "quasi-deterministic":
+				rel = true
+			case "", "ordinary", "stochastic", "poisson", "exponential", "pareto", "weibull", "empirical":
+			default:
+				return fmt.Errorf("unknown kind %q: want stochastic or quasi", f[2])
+			}
+		}
+		ids, ideal, release = append(ids, strings.Clone(f[0])), append(ideal, t), append(release, rel)
+		return nil
+	})
+	return ids, ideal, release, err
+}
+
+// MaxResultPages and MaxPositions bound click curves.
+const (
+	MaxResultPages = 1000
+	MaxPositions   = 1000
+)
+
+// ReadClicks reads a click curve, one place a line: result page and position, both from 1, and how often it is clicked on.
+func ReadClicks(r io.Reader, name string) (Clicks, error) {
+	var c Clicks
+	err := rows(r, name, "page", 3, 3, func(f []string) error {
+		k, j, v, err := place(f[0], f[1], f[2])
+		if err != nil {
+			return err
+		}
+		for len(c) < k {
+			c = append(c, nil)
+		}
+		for len(c[k-1]) < j {
+			c[k-1] = append(c[k-1], 0)
+		}
+		c[k-1][j-1] = v
+		return nil
+	})
+	return c, err
+}
+
+func place(page, position, value string) (k, j int, v float64, err error) {
+	k, e1 := strconv.Atoi(page)
+	j, e2 := strconv.Atoi(position)
+	if e1 != nil || e2 != nil || k < 1 || j < 1 || k > MaxResultPages || j > MaxPositions {
+		return 0, 0, 0, fmt.Errorf("result page %q, position %q: want whole numbers from 1 to %d", page, position, MaxPositions)
+	}
+	if v, err = number("frequency", value); err == nil && v < 0 {
+		err = fmt.Errorf("frequency %g is below 0", v)
+	}
+	return k, j, v, err
+}
+
+// ReadPositions reads how often pages are returned where, one place a line: id, result page, position, probability, and optionally d, the probability that a stale
+// copy answers wrongly (1). It gives the embarrassment weight of every id.
+func ReadPositions(r io.Reader, name string, c Clicks) (map[string]float64, error) {
+	w := map[string]float64{}
+	err := rows(r, name, "id", 4, 5, func(f []string) error {
+		k, j, b, err := place(f[1], f[2], f[3])
+		if err != nil {
+			return err
+		}
+		d := 1.
+		if len(f) > 4 && f[4] != "" {
+			if d, err = number("d", f[4]); err != nil {
+				return err
+			}
+			if !(d >= 0 && d <= 1) {
+				return fmt.Errorf("d %g is no probability", d)
+			}
+		}
+		if k <= len(c) && j <= len(c[k-1]) {
+			w[strings.Clone(f[0])] += d * c[k-1][j-1] * b
+		}
+		return nil
+	})
+	return w, err
+}
+
+// ReadBars reads restrictions, one a line: task id, crawler (from 0; empty or any: all), from, to. task resolves an id.
+func ReadBars(r io.Reader, name string, task func(id string) (int, bool)) ([]Bar, error) {
+	var bars []Bar
+	err := rows(r, name, "id", 4, 4, func(f []string) error {
+		b := Bar{Crawler: -1}
+		var ok bool
+		if b.Task, ok = task(f[0]); !ok {
+			return fmt.Errorf("no task %q", f[0])
+		}
+		if f[1] != "" && !strings.EqualFold(f[1], "any") {
+			k, err := strconv.Atoi(f[1])
+			if err != nil || k < 0 {
+				return fmt.Errorf("crawler %q is neither a number from 0 nor any", f[1])
+			}
+			b.Crawler = k
+		}
+		var err error
+		if b.From, err = number("from", f[2]); err != nil {
+			return err
+		}
+		if b.To, err = number("to", f[3]); err != nil {
+			return err
+		}
+		bars = append(bars, b)
+		return nil
+	})
+	return bars, err
+}

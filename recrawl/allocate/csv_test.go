@@ -1,0 +1,58 @@
+package allocate
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestReadPages(t *testing.T) {
+	ids, pages, err := ReadPages(strings.NewReader("id,model,parameters,weight,min,max\na, poisson, 2.5\nb,pareto,a=1.5;b=.2,3,1,4\nc,quasi,.25:1 .5:.5 k0=.1,,,\nd,empirical,1 2 3,0,,0\n"), "x.csv", 1)
+	if err != nil || len(pages) != 4 || ids[1] != "b" || pages[1].Min != 1 || pages[1].Max != 4 || pages[3].Max != Never || pages[2].Model.Kind() != QuasiKind {
+		t.Fatalf("%v %+v %v", ids, pages, err)
+	}
+	for text, want := range map[string]string{
+		"a,poisson,x":            "x.csv:1: parameter",
+		"a,poisson,1\nb,what,1":  "x.csv:2: unknown model",
+		"a,pareto,.9 1":          "no stationary",
+		"a,poisson,1,1,3,2":      "x.csv:1: min 3 is more than max 2",
+		"a,poisson,1,NaN":        "weight",
+		"a,poisson":              "x.csv:1: 2 fields",
+		"a,\"poisson,1\nb,c\n\"": "x.csv",
+	} {
+		if _, _, err := ReadPages(strings.NewReader(text), "x.csv", 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestReadTasksAndClicks(t *testing.T) {
+	_, ideal, release, err := ReadTasks(strings.NewReader("a,.5,quasi\nb,.25,stochastic\nc,1\n"), "t.csv")
+	if err != nil || len(ideal) != 3 || !release[0] || release[1] || ideal[1] != .25 {
+		t.Fatalf("%v %v %v", ideal, release, err)
+	}
+	if _, _, _, err = ReadTasks(strings.NewReader("a,.5\nb,-1\n"), "t.csv"); err == nil || !strings.Contains(err.Error(), "t.csv:2") {
+		t.Error(err)
+	}
+	c, err := ReadClicks(strings.NewReader("page,position,frequency\n1,1,.5\n1,2,.2\n2,1,.1\n"), "c.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := ReadPositions(strings.NewReader("p,1,2,.5,.4\np,2,1,1\nq,1,1,1\n"), "b.csv", c)
+	if err != nil || math.Abs(w["p"]-(.4*.2*.5+.1)) > 1e-12 || w["q"] != .5 {
+		t.Fatalf("%v %v", w, err)
+	}
+}
+
+func FuzzReadPages(f *testing.F) {
+	f.Add("a,poisson,1\nb,quasi,.1:.2")
+	f.Fuzz(func(t *testing.T, s string) {
+		_, pages, err := ReadPages(strings.NewReader(s), "f", 1)
+		if err != nil {
+			return
+		}
+		if _, err := Solve(Problem{Pages: pages, Span: 1, R: 100, Cores: 1}); err != nil && !strings.Contains(err.Error(), "allocate: ") {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,28 @@
+package cycle
+
+import "math"
+
+// The span of the scale: bucket 0 changes every FastestTicks or oftener, the last bucket every SlowestTicks or less often, in the caller's unit of time
+// (minutes in the manager: the paper's 15 minutes and a year).
+const (
+	FastestTicks = 15
+	SlowestTicks = 525_600
+	lastBucket   = MaxBuckets - 1
+)
+
+// BucketOf is the one byte in which a channel carries its change rate: rates are in geometric steps of about 4%, the fastest first.
+func BucketOf(rate float64) uint8 {
+	if !(rate > 0) {
+		return lastBucket
+	}
+	q := math.Log(1/(rate*FastestTicks)) / math.Log(float64(SlowestTicks)/FastestTicks)
+	return uint8(min(max(math.Round(q*lastBucket), 0), lastBucket))
+}
+
+// RateOf is a bucket's change rate per tick.
+func RateOf(bucket uint8) float64 {
+	return math.Pow(float64(SlowestTicks)/FastestTicks, -float64(bucket)/lastBucket) / FastestTicks
+}
+
+// Change is the share of a bucket that changes in a period of that many ticks.
+func Change(bucket uint8, period float64) float64 { return -math.Expm1(-RateOf(bucket) * period) }

@@ -1,0 +1,179 @@
+package recrawl
+
+import (
+	"math"
+
+	"shoal/recrawl/allocate"
+)
+
+const (
+	// MaxHistories bounds the slots whose visits strategy optimal remembers, 136 bytes each; channels beyond follow the Poisson model of their estimate.
+	MaxHistories = 1 << 20
+	visitsKept   = 64
+	fitEvery     = 16 // visits between two choices of a model
+	fitLeast     = 12
+	fitMargin    = 4. // by which another model's AIC must be better than Poisson's
+)
+
+// visitLog is a channel's last visits: gaps in 1/256 of an octave, the lowest bit says whether it had changed.
+type visitLog struct {
+	v     [visitsKept]uint16
+	last  Tick
+	n     uint8
+	fresh uint8 // visits since the last fit
+}
+
+// histories are the visits of many slots and the models chosen from them. It is owned by the loop.
+type histories struct {
+	logs   []visitLog
+	chosen map[Slot]allocate.Model
+	day    float64
+}
+
+func (h *histories) add(now Tick, s Slot, gap float64, changed bool, day float64) {
+	if s >= MaxHistories || !(gap > 0) {
+		return
+	}
+	h.day = day
+	for len(h.logs) <= int(s) {
+		h.logs = append(h.logs, visitLog{})
+	}
+	l := &h.logs[s]
+	code := uint16(min(max(math.Round(256*math.Log2(gap)), 0), 1<<15-1)) << 1
+	if changed {
+		code |= 1
+	}
+	if l.n == visitsKept {
+		copy(l.v[:], l.v[1:])
+		l.n--
+	}
+	l.v[l.n], l.last = code, now
+	l.n++
+	if l.fresh++; l.fresh >= fitEvery && l.n >= fitLeast {
+		l.fresh = 0
+		h.choose(s)
+	}
+}
+
+func (h *histories) history(s Slot) (allocate.History, bool) {
+	if int(s) >= len(h.logs) || h.logs[s].n < fitLeast {
+		return allocate.History{}, false
+	}
+	l := &h.logs[s]
+	out := allocate.History{Start: float64(l.last)}
+	for _, code := range l.v[:l.n] {
+		v := allocate.Visit{Gap: math.Exp2(float64(code>>1) / 256), Changed: code&1 == 1}
+		out.Start -= v.Gap
+		out.Visits = append(out.Visits, v)
+	}
+	return out, true
+}
+
+func (h *histories) fit(s Slot) (c allocate.Choice, other bool) {
+	hist, ok := h.history(s)
+	if !ok {
+		return c, false
+	}
+	c, err := allocate.Fit(hist, h.day)
+	if err != nil {
+		return allocate.Choice{}, false
+	}
+	poisson := math.Inf(1)
+	for _, k := range c.Candidates {
+		if k.Model.Kind() == allocate.PoissonKind {
+			poisson = k.AIC
+		}
+	}
+	return c, len(c.Candidates) > 1 && c.Model.Kind() != allocate.PoissonKind && c.Candidates[0].AIC < poisson-fitMargin
+}
+
+// suspicious is a quick look whether a history may not be a Poisson process's, so that few are fitted in vain: whether findings follow their
+// predecessors (bursts, or regular gaps), or certain times of the planning interval.
+func suspicious(v allocate.History, day float64) bool {
+	total, changes := 0., 0.
+	for _, x := range v.Visits {
+		total += x.Gap
+		if x.Changed {
+			changes++
+		}
+	}
+	rate := changes / total
+	for range 4 { // towards the likelihood's rate: expected findings as many as found ones
+		expect := 0.
+		for _, x := range v.Visits {
+			expect += -math.Expm1(-rate * x.Gap)
+		}
+		rate *= changes / max(expect, 1e-9)
+	}
+	const bins = 6
+	var off, spread [bins]float64
+	serial, noise, before, beforeVar := 0., 0., 0., 0.
+	t := v.Start
+	for _, x := range v.Visits {
+		t += x.Gap
+		p := -math.Expm1(-rate * x.Gap)
+		r, q := -p, p*(1-p)
+		if x.Changed {
+			r = 1 - p
+		}
+		serial += r * before
+		noise += q * beforeVar
+		before, beforeVar = r, q
+		b := (int(math.Mod(t, day)/day*bins)%bins + bins) % bins
+		off[b] += r
+		spread[b] += q
+	}
+	chi := 0.
+	for b := range off {
+		if spread[b] > 0 {
+			chi += off[b] * off[b] / spread[b]
+		}
+	}
+	return serial*serial > suspectSerial*noise || chi > suspectPhase
+}
+
+// Bounds of suspicious: about one Poisson history in ten passes each.
+const (
+	suspectSerial = 2.7
+	suspectPhase  = 9.2
+)
+
+func (h *histories) choose(s Slot) {
+	if v, ok := h.history(s); !ok || !suspicious(v, h.day) {
+		delete(h.chosen, s)
+		return
+	}
+	c, other := h.fit(s)
+	if !other {
+		delete(h.chosen, s)
+		return
+	}
+	if h.chosen == nil {
+		h.chosen = map[Slot]allocate.Model{}
+	}
+	h.chosen[s] = c.Model
+}
+
+func (h *histories) explain(s Slot) string {
+	c, _ := h.fit(s)
+	if _, other := h.chosen[s]; c.Reason != "" && !other && c.Model.Kind() != allocate.PoissonKind {
+		return "Poisson, since no other model is clearly likelier (" + c.Reason + ")"
+	}
+	return c.Reason
+}
+
+func (h *histories) forget(s Slot) {
+	if int(s) < len(h.logs) {
+		h.logs[s] = visitLog{}
+		delete(h.chosen, s)
+	}
+}
+
+// models copies the choices, for a planner off the loop.
+func (h *histories) models() map[Slot]allocate.Model {
+	m := make(map[Slot]allocate.Model, len(h.chosen))
+	for s, k := range h.chosen {
+		m[s] = k
+	}
+	return m
+}

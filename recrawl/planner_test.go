@@ -1,0 +1,210 @@
+package recrawl
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"shoal/recrawl/allocate"
+)
+
+// swarmRun runs a strategy over channels of known rates on so many threads, each task taking its channel's service, and returns the mean freshness of a channel
+// after the first third, by the channels' rates.
+func swarmRun(t *testing.T, strategy Strategy, taus []float64, service []float64, threads, ticks int) (freshness float64) {
+	t.Helper()
+	s := NewScheduler(1, strategy, Options{Groups: 3, Prior: Prior(100, 1), MaxOut: 1})
+	rng := rand.New(rand.NewPCG(5, 5))
+	last := make([]Tick, len(taus))
+	fresh := make([]float64, len(taus))
+	for _, tau := range taus {
+		s.Add(Facts{Est: Exactly(tau), Flags: Known, Submitted: 1})
+	}
+	ends := map[Tick][]Slot{}
+	begin, busy := Tick(ticks/3), 0
+	credit := func(i Slot, now Tick) {
+		from := max(last[i], begin)
+		if last[i] > 0 && now > from {
+			r := 1 / taus[i]
+			fresh[i] += (math.Exp(-r*float64(from-last[i])) - math.Exp(-r*float64(now-last[i]))) / r
+		}
+	}
+	var waiting []Slot
+	for now := Tick(2); now < Tick(ticks); now++ {
+		for _, i := range ends[now] {
+			busy--
+			credit(i, now)
+			last[i] = now
+			s.Observe(now, i, Event{Kind: Updated, Wait: -1, Service: float32(service[i])})
+		}
+		delete(ends, now)
+		if p, ok := strategy.(Planner); ok && p.PlanDue(now) {
+			adopt, err := p.Plan(context.Background(), now, s.Snapshot())
+			if err != nil {
+				t.Fatal(err)
+			}
+			adopt()
+			s.Rerank()
+		}
+		s.Next(now, Load{Room: max(threads-busy-len(waiting), 0), Out: busy + len(waiting)}, func(at Slot) (Tick, bool) {
+			waiting = append(waiting, at)
+			return 0, true
+		})
+		for len(waiting) > 0 && busy < threads {
+			i := waiting[0]
+			waiting = waiting[1:]
+			busy++
+			s.Observe(now, i, Event{Kind: Accepted, Wait: 0})
+			end := now + max(Tick(math.Round(service[i]*(.5+rng.Float64()))), 1)
+			ends[end] = append(ends[end], i)
+		}
+	}
+	for i := range fresh {
+		credit(Slot(i), Tick(ticks))
+		freshness += fresh[i] / float64(Tick(ticks)-begin) / float64(len(taus))
+	}
+	return freshness
+}
+
+func mixedChannels() (taus, service []float64) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	for range 400 {
+		taus = append(taus, 40*math.Pow(20, rng.Float64()))
+		service = append(service, 2+8*rng.ExpFloat64())
+	}
+	return taus, service
+}
+
+// What the strategies are for: more freshness from the same swarm than equal or proportional shares, and a promise that is kept.
+func TestOptimalBeatsUniformAndProportional(t *testing.T) {
+	taus, service := mixedChannels()
+	for _, threads := range []int{12, 40} {
+		got := map[string]float64{}
+		var predicted float64
+		names := []string{"optimal", "uniform", "proportional"}
+		if threads == 12 {
+			names = append(names, "cycle")
+		}
+		for _, name := range names {
+			st := must(t, name, Params{PlanEvery: map[string]float64{"optimal": 500, "cycle": 100}[name]})
+			got[name] = swarmRun(t, st, taus, service, threads, 8_000)
+			if o, ok := st.(*optimal); ok {
+				predicted = o.Predicted()
+			}
+		}
+		t.Logf("%d threads: %v, predicted %.3f", threads, got, predicted)
+		if got["optimal"] < got["uniform"] || got["optimal"] < got["proportional"] {
+			t.Errorf("%d threads: %v", threads, got)
+		}
+		if threads == 12 && got["cycle"] < .8*got["uniform"] {
+			t.Errorf("%d threads: cycle %.3f", threads, got["cycle"])
+		}
+		if math.Abs(predicted/got["optimal"]-1) > .05 {
+			t.Errorf("%d threads: predicted %.3f, got %.3f", threads, predicted, got["optimal"])
+		}
+	}
+}
+
+// A channel that is updated at the same times every day gets them as due times, and the page says why.
+func TestOptimalLearnsInstants(t *testing.T) {
+	st := must(t, "optimal", Params{}).(*optimal)
+	s := NewScheduler(1, st, Options{Groups: 1, Prior: Prior(600, .5)})
+	at := s.Add(Facts{Submitted: 1})
+	for range 30 {
+		s.Add(Facts{Submitted: 1})
+	}
+	now, last := Tick(2), Tick(1)
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 200 {
+		now += Tick(60 + rng.IntN(240))
+		changed := false
+		for _, hour := range []Tick{7*60 + 30, 10*60 + 30} {
+			if (now-hour)/1440 != (last-hour)/1440 || (now-hour >= 0) != (last-hour >= 0) {
+				changed = true
+			}
+		}
+		for i := range Slot(31) {
+			s.Observe(now, i, Event{Kind: Updated, Changed: changed && i == at, Service: 5})
+		}
+		last = now
+	}
+	why := st.Explain(at, &Facts{})
+	if !strings.Contains(why, "quasi") {
+		t.Fatalf("explained as %q", why)
+	}
+	if !st.PlanDue(now + 1440) {
+		t.Fatal("no plan is due")
+	}
+	adopt, err := st.Plan(context.Background(), now, s.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopt()
+	f := s.Facts(at)
+	_, fixed := st.interval(at, &f)
+	due := st.due(at, &f, 1, fixed)
+	phase := int(due) % 1440
+	if !fixed || phase < 6*60 || phase > 12*60+30 {
+		t.Errorf("fixed %v, due at minute %d of the day", fixed, phase)
+	}
+	if got := st.Explain(7, &f); !strings.Contains(got, "Poisson") {
+		t.Errorf("a channel that never changed is explained as %q", got)
+	}
+}
+
+func TestPlanOfNothing(t *testing.T) {
+	for _, name := range []string{"optimal", "cycle"} {
+		st := must(t, name, Params{PlanEvery: 10})
+		s := NewScheduler(1, st, Options{Groups: 2, Prior: Prior(100, 1)})
+		p := st.(Planner)
+		for now := Tick(2); now < 60; now++ {
+			if p.PlanDue(now) {
+				adopt, err := p.Plan(context.Background(), now, s.Snapshot())
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				adopt()
+			}
+			s.Next(now, Load{Room: -1}, yes)
+		}
+		if st.Restore(st.AppendState(nil)) != nil {
+			t.Errorf("%s: its own state is refused", name)
+		}
+	}
+}
+
+// The planned number of crawls fits the budget, and a larger budget never promises less.
+func TestPlanSpendsItsBudget(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	facts := make([]Facts, 500)
+	for i := range facts {
+		facts[i] = Facts{Est: Exactly(30 * math.Pow(100, rng.Float64())), Flags: Known, Weight: rng.Float32() + .1, Service: ToHalf(1 + 20*rng.Float32()), Submitted: 1, Updated: 2}
+	}
+	costs := price{p: Params{CostBase: 2}}
+	last := 0.
+	for _, spend := range []float64{1, 5, 20, 80} {
+		p, err := planOptimal(context.Background(), 100, facts, map[Slot]allocate.Model{}, costs.cost, spend, 1440, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := 0.
+		for i := range facts {
+			used += costs.cost(&facts[i]) / math.Abs(float64(p.interval[i]))
+		}
+		if used > 1.001*spend || used < .97*spend {
+			t.Errorf("spends %.4g of %g", used, spend)
+		}
+		if p.Summary.Freshness < last {
+			t.Errorf("spending %g promises %g, less gave %g", spend, p.Summary.Freshness, last)
+		}
+		last = p.Summary.Freshness
+		for s := range facts {
+			for k, d := range p.due[p.first[s]:p.first[s+1]] {
+				if d <= 100 || d > 100+1440+1 || k > 0 && d < p.due[int(p.first[s])+k-1] {
+					t.Fatalf("slot %d: due times %v", s, p.due[p.first[s]:p.first[s+1]])
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package recrawl
+
+import (
+	"math"
+)
+
+// price is an index policy, for a capacity that nobody knows: every channel has a value of being crawled now, which grows with its age;
+// the swarm has a price phi; what is worth more than the price is crawled; results move the price. It needs no count of crawlers.
+//
+// With the index of this file, the value is the marginal gain of time-average freshness over the cost of a task, which is the Whittle
+// index of the problem (Azar et al., "Tractable near-optimal policies for crawling", PNAS 2018, give the optimal rates it leads to). The
+// strategies uniform, proportional and lambda are the same machine with another index.
+type price struct {
+	name  string
+	p     Params
+	index index
+
+	phi    float64
+	window float64 // W: tasks that may be out
+	mean   float64 // service of all channels, ticks: for those that have none of their own
+	dear   float64 // mean service over weight
+	life   float64
+
+	swept   float64 // phi when all were last ranked
+	sweptAt Tick
+	g       *Groups
+	steep   bool    // no task has waited too long yet
+	bound   bool    // the window held tasks back since the last change of it
+	at      Tick    // of the last tick that was settled
+	tuned   Tick    // when the window was last changed
+	waits   float64 // sum of waits since
+	n       float64 // and their number
+	last    float64 // value of the last task taken in this tick
+	taken   int
+	filled  bool
+	offered bool
+}
+
+// index is the value of crawling a channel whose copy has age a, without its cost, and the age at which it has a value.
+type index interface {
+	value(f *Facts, age float64) float64
+	age(f *Facts, value float64) float64
+}
+
+// The constants of price, in ticks (minutes in the manager).
+const (
+	windowStart  = 2000   // tasks out at first
+	tuneEvery    = 10     // ticks between two changes of the window
+	takeAbove    = .9     // share of phi that a value must reach
+	lookAbove    = .8     // share at which the calendar looks again, since phi may fall meanwhile
+	sweepBelow   = .7     // all are ranked again when phi has fallen to this share of what it was then
+	sweepPerTick = 50_000 // slots ranked again in a tick, on average
+	negligible   = 1e-9   // a price below this is none
+	oldest       = 8      // change intervals after which a channel is taken whatever it is worth, if none is out
+)
+
+func newPrice(name string, p Params, ix index) *price {
+	p.CostBase = or(p.CostBase, 2)
+	p.CostKnee = or(p.CostKnee, 1.5)
+	return &price{name: name, p: p, index: ix, window: windowStart, steep: true}
+}
+
+func (v *price) Name() string              { return v.name }
+func (v *price) Start(now Tick, g *Groups) { v.at, v.tuned, v.g = now, now, g }
+func (v *price) Intervals() []float64      { return nil }
+
+// cost is what a task of the channel costs: its ticks of a thread, over the chance that the peer lives to its end. It levels off for
+// channels that are dear for their weight: without that, the last minute of thread time always buys more freshness at a small site, and
+// the large ones starve. A channel that costs CostKnee means counts half of what it costs.
+func (v *price) cost(f *Facts) float64 {
+	if v.p.NoCost {
+		return 1
+	}
+	s := float64(f.Service.Float())
+	if s == 0 {
+		s = v.mean
+	}
+	c := s + v.p.CostBase
+	if knee := v.p.CostKnee * v.dear * float64(f.Weighed()); knee > 0 {
+		c /= 1 + c/knee
+	}
+	if v.life > 0 && !v.p.NoSurvival {
+		c *= math.Exp(s / v.life)
+	}
+	return c
+}
+
+func (v *price) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
+	cost := v.cost(f)
+	var worth, age float64
+	if f.Updated > 0 {
+		age = float64(now - f.Updated)
+		worth = v.index.value(f, age)
+	} else {
+		worth = v.index.value(f, 1e9)
+	}
+	if f.Signalled > 0 {
+		worth += float64(f.Weighed()) * float64(now-f.Signalled)
+	}
+	if f.Out > 0 {
+		worth = .1*worth + .9*v.index.value(f, float64(now-f.Submitted))
+	}
+	value := worth / cost
+	if value >= takeAbove*v.phi {
+		return float32(value), now
+	}
+	limit := oldest / f.Est.Rate()
+	if f.Out == 0 && f.Updated > 0 && age >= limit {
+		return float32(v.phi), now
+	}
+	from, want := f.Updated, takeAbove*v.phi*cost
+	if value < lookAbove*v.phi {
+		want = lookAbove * v.phi * cost
+	}
+	if f.Out > 0 {
+		from = f.Submitted
+	}
+	var again Tick
+	if from > 0 {
+		again = from + wholeTicks(min(v.index.age(f, want), limit))
+	} else {
+		again = now + wholeTicks(limit/oldest)
+	}
+	return float32(value), max(again, now+1)
+}
+
+func (v *price) Observe(_ Tick, _ Slot, f *Facts, e Event) {
+	switch e.Kind {
+	case Accepted:
+		v.wait(e.Wait)
+		v.offered = true
+	case Refused:
+		v.wait(float32(2 * v.target()))
+		v.offered = true
+	case Updated:
+		if !v.offered { // nobody tells waits at once
+			v.wait(e.Wait)
+		}
+		if s := float64(e.Service); s > 0 {
+			d := s / float64(f.Weighed())
+			if v.mean == 0 {
+				v.mean, v.dear = s, d
+			}
+			v.mean += .001 * (s - v.mean)
+			v.dear += .001 * (d - v.dear)
+		}
+	}
+}
+
+func (v *price) wait(w float32) {
+	if w >= 0 {
+		v.waits += float64(w)
+		v.n++
+	}
+}
+
+func (v *price) Quota(now Tick, l Load) Quota {
+	v.life = float64(l.Life)
+	if now > v.at {
+		v.settle(now)
+	}
+	if now-v.tuned >= tuneEvery {
+		v.tune(now)
+	}
+	room := max(int(v.window)-l.Out, 0)
+	v.bound = v.bound || v.binds(room, l)
+	q := Quota{Max: room, Floor: float32(takeAbove * v.phi), Drift: true}
+	if now-v.sweptAt >= v.sweepGap() && (v.phi < sweepBelow*v.swept || v.swept == 0 && v.phi > 0) {
+		q.Rerank = true
+		v.swept, v.sweptAt = v.phi, now
+	}
+	v.swept = max(v.swept, v.phi)
+	return q
+}
+
+// binds tells whether it is the window, and not the caller, that holds tasks back.
+func (v *price) binds(room int, l Load) bool {
+	used := float64(l.Out) / v.window
+	if l.Room < 0 {
+		return used >= .9
+	}
+	return used >= .5 && room < l.Room
+}
+
+// sweepGap is how many ticks lie between two rankings of all: many where channels are many. A slot that waits too long meanwhile is late by
+// a sixth of its interval, since values grow with the square of age at first.
+func (v *price) sweepGap() Tick {
+	n := 0
+	for i := range v.g.K() {
+		n += v.g.Count(i)
+	}
+	return Tick(n / sweepPerTick)
+}
+
+// settle moves the price by what was taken since the last tick.
+func (v *price) settle(now Tick) {
+	if v.filled {
+		v.phi = .8*v.phi + .2*v.last
+	} else {
+		v.phi *= math.Pow(.98, float64(min(now-v.at, 100)))
+		if v.phi < negligible {
+			v.phi = 0
+		}
+	}
+	v.at, v.filled, v.taken = now, false, 0
+}
+
+// target is how long tasks should wait on average: long enough that no thread idles. Where peers say when they will start, and refuse what
+// they cannot, waiting costs nothing but the age of the decision; where they cancel without a word, it costs tasks.
+func (v *price) target() float64 {
+	switch {
+	case v.p.TargetWait > 0:
+		return v.p.TargetWait
+	case v.offered:
+		return 100
+	}
+	return 60
+}
+
+// tune moves the window by how long tasks waited. Until they first wait too long it grows quickly, where waits are told at once: nobody knows
+// how large the swarm is.
+func (v *price) tune(now Tick) {
+	v.tuned = now
+	if v.n == 0 {
+		return
+	}
+	switch m := v.waits / v.n; {
+	case m > 2*v.target():
+		v.window *= .97
+		v.steep = false
+	case m > v.target():
+		v.window *= .99
+		v.steep = false
+	case !v.bound: // the window held nothing back
+	case v.steep && v.offered:
+		v.window *= 1.2
+	default:
+		v.window *= 1.01
+	}
+	v.bound = false
+	v.window = min(max(v.window, 10), 1e7)
+	v.waits, v.n = 0, 0
+}
+
+func (v *price) Taken(_ Tick, n int, last float32, short bool) {
+	if n > 0 {
+		v.last = float64(last)
+		v.taken += n
+	}
+	v.filled = v.filled || short && v.taken > 0
+}
+
+func (v *price) AppendState(b []byte) []byte {
+	return appendFloats(b, []float64{v.phi, v.window, v.mean, v.dear, v.swept})
+}
+
+func (v *price) Restore(b []byte) error {
+	_, err := v.restoreWith(b, 0)
+	return err
+}
+
+// restoreWith also reads so many numbers, none below 0, that a strategy built on price keeps behind its state.
+func (v *price) restoreWith(b []byte, extra int) (more []float64, err error) {
+	r := reader{b: b}
+	f := r.floats()
+	if extra > 0 {
+		more = r.floats()
+	}
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	if len(f) != 5 || f[0] < 0 || f[1] < 1 || f[2] < 0 || f[3] < 0 || f[4] < 0 || len(more) != extra {
+		return nil, ErrState
+	}
+	for _, x := range more {
+		if x < 0 {
+			return nil, ErrState
+		}
+	}
+	v.phi, v.window, v.mean, v.dear, v.swept = f[0], f[1], f[2], f[3], f[4]
+	return more, nil
+}

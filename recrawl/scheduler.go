@@ -1,0 +1,439 @@
+package recrawl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Options of a Scheduler that hold for every strategy.
+type Options struct {
+	Cap      float64   // a channel is recrawled at most so many times its change rate; 0: no upper limit
+	MinTicks Tick      // and never more often than this; 0: 1
+	MaxOut   int       // tasks that a channel may have out at once; 0: any number (up to 255 are counted)
+	Groups   int       // priority groups; ignored if Initial is set
+	Initial  []float64 // change intervals that define the groups, in ticks, fastest first; nil: groups are learnt
+	Relearn  Tick      // ticks between two looks at the groups' borders; 0: never again
+	Prior    Estimate  // of a channel that comes without facts
+
+	// Pending tells how many pages of a channel that was never crawled are known already. Where a strategy takes all such channels before
+	// any other, those with more go first: larger sites first (Baeza-Yates, Castillo, Marín, Rodríguez, WWW 2005). nil: in any order.
+	Pending func(Slot) int
+}
+
+// DefaultOptions are those of the manager, whose tick is a minute: at most one task out, twice the change rate, ten minutes.
+func DefaultOptions() Options {
+	return Options{Cap: 2, MinTicks: 10, MaxOut: 1, Groups: 5, Relearn: 1440, Prior: Prior(1440, .5)}
+}
+
+// ErrOptions says that Options cannot be used.
+var ErrOptions = errors.New("recrawl: bad options")
+
+// Validate names the first bad field.
+func (o Options) Validate() error {
+	switch {
+	case !(o.Cap >= 0) || math.IsInf(o.Cap, 0):
+		return fmt.Errorf("%w: cap %v: want 0 (none) or a positive factor of the change rate", ErrOptions, o.Cap)
+	case o.MinTicks < 0:
+		return fmt.Errorf("%w: minimum interval %d ticks is negative", ErrOptions, o.MinTicks)
+	case o.MaxOut < 0 || o.MaxOut > 255:
+		return fmt.Errorf("%w: %d tasks out: want 0 (any number) to 255", ErrOptions, o.MaxOut)
+	case o.Initial == nil && (o.Groups < 1 || o.Groups > MaxGroups), len(o.Initial) > MaxGroups, o.Initial != nil && len(o.Initial) == 0:
+		return fmt.Errorf("%w: want 1 to %d groups", ErrOptions, MaxGroups)
+	case o.Relearn < 0:
+		return fmt.Errorf("%w: %d ticks between two looks at the groups is negative", ErrOptions, o.Relearn)
+	case !o.Prior.valid():
+		return fmt.Errorf("%w: the prior must have a positive strength and interval", ErrOptions)
+	}
+	for i, v := range o.Initial {
+		if !(v > 0) || math.IsInf(v, 0) || i > 0 && v <= o.Initial[i-1] {
+			return fmt.Errorf("%w: initial intervals %v: want positive and growing ones", ErrOptions, o.Initial)
+		}
+	}
+	return nil
+}
+
+const (
+	sweepCells   = 1 << 17 // slots ranked again in one call of Next when a strategy asks for all
+	refreshReady = 1 << 12 // ready slots whose values are refreshed in one call of Next
+)
+
+// Scheduler holds the facts and the calendar. It is owned by one goroutine.
+type Scheduler struct {
+	opt       Options
+	strategy  Strategy
+	groups    *Groups
+	cells     table
+	wheel     calendar
+	ready     ready
+	free      uint32
+	live      int
+	sweep     int // next cell to rank again; -1: none
+	relearnt  Tick
+	refreshed Tick
+	now       Tick
+	minTicks  Tick
+}
+
+// NewScheduler makes an empty scheduler. opt must be valid.
+func NewScheduler(now Tick, strategy Strategy, opt Options) *Scheduler {
+	s := &Scheduler{opt: opt, strategy: strategy, groups: newGroups(opt.Groups, opt.Initial), free: none, now: now, relearnt: now,
+		minTicks: max(1, opt.MinTicks)}
+	s.wheel = newCalendar(&s.cells)
+	s.wheel.at = now - 1
+	strategy.Start(now, s.groups)
+	return s // whose first sweep ranks what was added before the groups were complete
+}
+
+// Len is the number of slots in use.
+func (s *Scheduler) Len() int { return s.live }
+
+// Ready is the number of slots that are wanted now and wait for room.
+func (s *Scheduler) Ready() int { return len(s.ready.heap) }
+
+// Strategy is the one in force.
+func (s *Scheduler) Strategy() Strategy { return s.strategy }
+
+// Groups are the priority groups.
+func (s *Scheduler) Groups() *Groups { return s.groups }
+
+// Intervals are the present recrawl intervals by group, fastest first.
+func (s *Scheduler) Intervals() []Tick {
+	v := s.strategy.Intervals()
+	t := make([]Tick, len(v))
+	for i, x := range v {
+		t[i] = wholeTicks(x)
+	}
+	return t
+}
+
+// Facts are a copy of a slot's facts.
+func (s *Scheduler) Facts(at Slot) Facts { return s.cells.at(at).Facts }
+
+// Snapshot copies all facts, indexed by slot, for a Planner. Slots that are not in use are zero.
+func (s *Scheduler) Snapshot() []Facts {
+	all := make([]Facts, s.cells.n)
+	for i := range all {
+		if c := s.cells.at(Slot(i)); c.Flags&gone == 0 {
+			all[i] = c.Facts
+		}
+	}
+	return all
+}
+
+// Add takes a channel in. Facts without an estimate get the prior.
+func (s *Scheduler) Add(f Facts) Slot {
+	var at Slot
+	if s.free != none {
+		at = Slot(s.free)
+		s.free = s.cells.at(at).next
+	} else {
+		at = s.cells.grow()
+	}
+	c := s.cells.at(at)
+	f.Flags &= Known | Pinned | Paused
+	if !f.Est.valid() {
+		f.Est = s.opt.Prior
+		f.Flags &^= Known
+	}
+	c.Facts = f
+	s.live++
+	s.join(at, c)
+	s.place(at, c)
+	return at
+}
+
+// join puts a slot into its group and tells the strategy.
+func (s *Scheduler) join(at Slot, c *cell) {
+	i := c.Est.Interval()
+	if c.Flags&Pinned == 0 || int(c.Group) >= s.groups.K() {
+		now := -1
+		if c.Updated > 0 && int(c.Group) < s.groups.K() { // it had a group before a restart
+			now = int(c.Group)
+		}
+		c.Group = uint8(s.groups.of(i, now))
+	}
+	s.groups.add(int(c.Group), i)
+	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Added})
+}
+
+// Remove gives the slot back.
+func (s *Scheduler) Remove(at Slot) {
+	c := s.cells.at(at)
+	if c.Flags&gone != 0 {
+		return
+	}
+	s.unplace(at, c)
+	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Removed})
+	s.groups.remove(int(c.Group), c.Est.Interval())
+	c.Facts = Facts{Flags: gone}
+	c.next = s.free
+	s.free = uint32(at)
+	s.live--
+}
+
+// Edit changes what an operator may change: weight, pause, a fixed group or rate, tasks out after a restart. The rest is put back.
+func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
+	c := s.cells.at(at)
+	if c.Flags&gone != 0 {
+		return
+	}
+	s.unplace(at, c)
+	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Removed})
+	s.groups.remove(int(c.Group), c.Est.Interval())
+	f := c.Facts
+	change(&f)
+	c.Weight, c.Out, c.Group = f.Weight, f.Out, f.Group
+	c.Flags = f.Flags & (Known | Pinned | Paused)
+	if f.Est.valid() {
+		c.Est = f.Est
+	}
+	s.join(at, c)
+	s.place(at, c)
+}
+
+// SetStrategy goes on with another strategy and the same facts.
+func (s *Scheduler) SetStrategy(now Tick, strategy Strategy) {
+	s.now = max(s.now, now)
+	s.strategy = strategy
+	strategy.Start(s.now, s.groups)
+	for i := range s.cells.n {
+		c := s.cells.at(Slot(i))
+		if c.Flags&gone == 0 {
+			c.Epoch, c.Subs, c.Succ, c.Anchor = 0, 0, 0, 0
+			strategy.Observe(s.now, Slot(i), &c.Facts, Event{Kind: Added})
+		}
+	}
+	s.Rerank()
+}
+
+// SetLimits changes cap and minimum interval while running.
+func (s *Scheduler) SetLimits(capRate float64, minTicks Tick) error {
+	opt := s.opt
+	opt.Cap, opt.MinTicks = capRate, minTicks
+	if err := opt.Validate(); err != nil {
+		return err
+	}
+	s.opt, s.minTicks = opt, max(1, minTicks)
+	s.Rerank()
+	return nil
+}
+
+// Rerank has all slots ranked again, in the next calls of Next.
+func (s *Scheduler) Rerank() { s.sweep = 0 }
+
+// Observe takes in what became of a task, or a signal.
+func (s *Scheduler) Observe(now Tick, at Slot, e Event) {
+	s.now = max(s.now, now)
+	c := s.cells.at(at)
+	if c.Flags&gone != 0 {
+		return
+	}
+	s.strategy.Observe(now, at, &c.Facts, e)
+	switch e.Kind {
+	case Updated:
+		s.updated(now, at, c, e)
+		c.Out -= min(c.Out, 1)
+	case Refused, Failed:
+		c.Out -= min(c.Out, 1)
+	case Signalled:
+		if c.Signalled == 0 {
+			c.Signalled = now
+		}
+	default:
+		return
+	}
+	if c.Flags&inReady == 0 {
+		s.place(at, c)
+	}
+}
+
+func (s *Scheduler) updated(now Tick, at Slot, c *cell, e Event) {
+	if e.Service > 0 {
+		learnt := e.Service
+		if old := c.Service.Float(); old > 0 {
+			learnt = old + .3*(e.Service-old)
+		}
+		c.Service = ToHalf(learnt)
+	}
+	before := c.Updated
+	c.Updated, c.Signalled = now, 0
+	old := c.Est.Interval()
+	if before > 0 && c.Flags&Known == 0 {
+		c.Est.Visit(float64(now-before), e.Changed)
+	}
+	interval := c.Est.Interval()
+	s.groups.remove(int(c.Group), old)
+	if to := s.groups.of(interval, int(c.Group)); c.Flags&Pinned == 0 && to != int(c.Group) {
+		s.strategy.Observe(now, at, &c.Facts, Event{Kind: Moved, From: c.Group})
+		c.Group = uint8(to)
+		if c.Epoch != adaptiveEpoch {
+			c.Subs, c.Succ, c.Anchor, c.Epoch = 0, 0, 0, 0 // its counters begin anew
+		}
+	}
+	s.groups.add(int(c.Group), interval)
+}
+
+// Next takes the slots that are due, best first, and returns how many. admit is called for each: it makes the task, or says when to ask
+// again. Facts must not be kept by it; it must not call the scheduler.
+func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok bool)) int {
+	s.now = max(s.now, now)
+	if s.opt.Relearn > 0 && now-s.relearnt >= s.opt.Relearn {
+		s.relearnt = now
+		s.groups.relearn()
+	}
+	q := s.strategy.Quota(now, load)
+	if q.Rerank {
+		s.Rerank()
+	}
+	if s.sweep >= 0 {
+		s.sweepSome()
+	}
+	s.wheel.advance(now, s.come)
+	if q.Drift && now > s.refreshed {
+		s.refreshed = now
+		s.refresh()
+	}
+	room := load.Room
+	if q.Max >= 0 && (room < 0 || q.Max < room) {
+		room = q.Max
+	}
+	taken, last := 0, float32(0)
+	for len(s.ready.heap) > 0 && s.ready.heap[0].value >= q.Floor && taken != room {
+		top := s.ready.heap[0]
+		s.ready.removeAt(0)
+		c := s.cells.at(top.slot)
+		c.Flags &^= inReady
+		again, ok := admit(top.slot)
+		if !ok {
+			s.wheel.add(top.slot, c, max(again, now+1))
+			continue
+		}
+		taken, last = taken+1, top.value
+		s.strategy.Observe(now, top.slot, &c.Facts, Event{Kind: Submitted})
+		c.Submitted = now
+		if c.Out < 255 {
+			c.Out++
+		}
+		s.place(top.slot, c)
+	}
+	short := taken == room && len(s.ready.heap) > 0 && s.ready.heap[0].value >= q.Floor
+	s.strategy.Taken(now, taken, last, short)
+	return taken
+}
+
+// come is called for a slot that the calendar gives out.
+func (s *Scheduler) come(at Slot, c *cell) { s.place(at, c) }
+
+// rank is the strategy's word within the limits that hold for all.
+func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
+	earliest := s.now
+	if c.Submitted != 0 {
+		earliest = c.Submitted + s.minTicks
+		if s.opt.Cap > 0 {
+			earliest = max(earliest, c.Submitted+wholeTicks(c.Est.Interval()/s.opt.Cap))
+		}
+	}
+	value, again = s.strategy.Rank(s.now, at, &c.Facts)
+	if c.Submitted == 0 && value == math.MaxFloat32 && s.opt.Pending != nil {
+		n := float64(max(s.opt.Pending(at), 0))
+		value = float32(math.MaxFloat32 * (.5 + .5*n/(n+pendingHalf)))
+	}
+	return value, max(again, earliest)
+}
+
+// pendingHalf only has to keep the values of ordinary numbers of pending pages apart.
+const pendingHalf = 1000
+
+// Found says that Options.Pending has changed for a slot.
+func (s *Scheduler) Found(at Slot) {
+	if c := s.cells.at(at); c.Submitted == 0 && c.Flags&inReady != 0 {
+		s.unplace(at, c)
+		s.place(at, c)
+	}
+}
+
+// place puts a slot that is not ready where it belongs: calendar, ready or nowhere.
+func (s *Scheduler) place(at Slot, c *cell) {
+	if c.Flags&(Paused|gone) != 0 || s.opt.MaxOut > 0 && int(c.Out) >= s.opt.MaxOut {
+		if c.Flags&inWheel != 0 {
+			s.wheel.remove(c)
+		}
+		return
+	}
+	value, again := s.rank(at, c)
+	if c.Flags&inWheel != 0 {
+		if again == c.due {
+			return
+		}
+		s.wheel.remove(c)
+	}
+	if again <= s.wheel.at { // due within the time that the calendar has passed
+		c.Flags |= inReady
+		s.ready.push(at, value)
+		return
+	}
+	s.wheel.add(at, c, again)
+}
+
+func (s *Scheduler) unplace(at Slot, c *cell) {
+	if c.Flags&inWheel != 0 {
+		s.wheel.remove(c)
+	}
+	if c.Flags&inReady != 0 {
+		s.ready.remove(at)
+		c.Flags &^= inReady
+	}
+}
+
+// sweepSome ranks a part of all slots again.
+func (s *Scheduler) sweepSome() {
+	end := min(s.sweep+sweepCells, s.cells.n)
+	for i := s.sweep; i < end; i++ {
+		c := s.cells.at(Slot(i))
+		if c.Flags&inReady == 0 {
+			s.place(Slot(i), c)
+		}
+	}
+	s.sweep = end
+	if end == s.cells.n {
+		s.sweep = -1
+		for i := len(s.ready.heap) - 1; i >= 0; i-- {
+			s.again(i)
+		}
+	}
+}
+
+// refresh brings the values of some ready slots up to date, all of them when they are few.
+func (s *Scheduler) refresh() {
+	n := min(len(s.ready.heap), refreshReady)
+	for range n {
+		if s.ready.cursor <= 0 {
+			s.ready.cursor = len(s.ready.heap)
+		}
+		s.ready.cursor--
+		if s.ready.cursor < len(s.ready.heap) {
+			s.again(s.ready.cursor)
+		}
+	}
+}
+
+// again ranks ready slot i again.
+func (s *Scheduler) again(i int) {
+	at := s.ready.heap[i].slot
+	c := s.cells.at(at)
+	value, again := s.rank(at, c)
+	if again > s.now {
+		s.ready.removeAt(i)
+		c.Flags &^= inReady
+		s.wheel.add(at, c, again)
+		return
+	}
+	s.ready.heap[i].value = value
+	s.ready.fix(i)
+}
+
+// wholeTicks rounds up, forgiving the last digits of a float32.
+func wholeTicks(t float64) Tick {
+	return Tick(min(max(math.Ceil(t*(1-1e-5)), 1), float64(Far/4)))
+}

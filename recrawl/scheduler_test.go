@@ -1,0 +1,350 @@
+package recrawl
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+)
+
+func TestStatePerSlotIs64Bytes(t *testing.T) {
+	if n := unsafe.Sizeof(cell{}) + unsafe.Sizeof(readyItem{}); n > 64 {
+		t.Fatalf("a slot costs %d bytes", n)
+	}
+}
+
+func must(t testing.TB, name string, p Params) Strategy {
+	t.Helper()
+	s, err := New(name, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func yes(Slot) (Tick, bool) { return 0, true }
+
+// TestFixedAgainstScan compares the calendar with a scan of all slots at every tick.
+func TestFixedAgainstScan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		opt := Options{Initial: []float64{3, 7, 40, 90_000}, Prior: Prior(10, 1), Cap: rapid.SampledFrom([]float64{0, .5, 2}).Draw(t, "cap"),
+			MaxOut: rapid.IntRange(0, 2).Draw(t, "out"), MinTicks: Tick(rapid.IntRange(0, 9).Draw(t, "min"))}
+		strategy, err := New("fixed", Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := Tick(rapid.IntRange(1, 100_000).Draw(t, "start"))
+		s := NewScheduler(now, strategy, opt)
+		type model struct {
+			interval, gap Tick
+			last          Tick
+			out           int
+			paused        bool
+		}
+		slots := map[Slot]*model{}
+		var order []Slot
+		add := func() {
+			i := opt.Initial[rapid.IntRange(0, 3).Draw(t, "group")]
+			m := &model{interval: Tick(i), gap: max(1, opt.MinTicks)}
+			if opt.Cap > 0 {
+				m.gap = max(m.gap, wholeTicks(i/opt.Cap))
+			}
+			at := s.Add(Facts{Est: Exactly(i), Flags: Known})
+			if slots[at] != nil {
+				t.Fatalf("slot %d given twice", at)
+			}
+			slots[at] = m
+			order = append(order, at)
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "slots") {
+			add()
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now += Tick(rapid.SampledFrom([]int{1, 1, 1, 2, 30, 70_000, 200_000}).Draw(t, "sleep"))
+			want := map[Slot]bool{}
+			for at, m := range slots {
+				due := m.last == 0 || now >= m.last+max(m.interval, m.gap)
+				if due && !m.paused && (opt.MaxOut == 0 || m.out < opt.MaxOut) {
+					want[at] = true
+				}
+			}
+			n := s.Next(now, Load{Room: -1}, func(at Slot) (Tick, bool) {
+				if !want[at] {
+					t.Fatalf("tick %d: slot %d taken, which is not due: %+v", now, at, *slots[at])
+				}
+				delete(want, at)
+				slots[at].last = now
+				slots[at].out++
+				return 0, true
+			})
+			if len(want) > 0 {
+				t.Fatalf("tick %d: %d taken, not %v", now, n, want)
+			}
+			at := rapid.SampledFrom(order).Draw(t, "slot")
+			m := slots[at]
+			if m == nil {
+				continue
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				add()
+			case 1:
+				s.Remove(at)
+				delete(slots, at)
+			case 2:
+				m.paused = !m.paused
+				s.Edit(at, func(f *Facts) { f.Flags ^= Paused })
+			case 3:
+				if m.out > 0 {
+					m.out--
+					s.Observe(now, at, Event{Kind: Updated, Changed: true})
+				}
+			case 4:
+				if m.out > 0 {
+					m.out--
+					s.Observe(now, at, Event{Kind: Refused})
+				}
+			}
+			if s.Len() != len(slots) {
+				t.Fatalf("%d slots, want %d", s.Len(), len(slots))
+			}
+		}
+	})
+}
+
+func TestRoomTakesTheLongestDueFirst(t *testing.T) {
+	s := NewScheduler(1, must(t, "fixed", Params{}), Options{Initial: []float64{10}, Prior: Prior(10, 1)})
+	for i := range 10 {
+		s.Add(Facts{Est: Exactly(10), Flags: Known, Submitted: Tick(1 + (i*7)%10)})
+	}
+	var got []Tick
+	for range 5 {
+		s.Next(30, Load{Room: 2}, func(at Slot) (Tick, bool) {
+			got = append(got, s.Facts(at).Submitted)
+			return 0, true
+		})
+	}
+	if want := "[1 2 3 4 5 6 7 8 9 10]"; fmt.Sprint(got) != want {
+		t.Errorf("order %v, want %s", got, want)
+	}
+	if s.Ready() != 0 {
+		t.Errorf("%d left", s.Ready())
+	}
+}
+
+func TestAdmitPutsOff(t *testing.T) {
+	s := NewScheduler(1, must(t, "fixed", Params{}), DefaultOptions())
+	s.Add(Facts{})
+	if n := s.Next(1, Load{Room: -1}, func(Slot) (Tick, bool) { return 50, false }); n != 0 {
+		t.Fatalf("%d taken", n)
+	}
+	for now := Tick(2); now < 50; now++ {
+		if n := s.Next(now, Load{Room: -1}, yes); n != 0 {
+			t.Fatalf("taken at %d", now)
+		}
+	}
+	if n := s.Next(50, Load{Room: -1}, yes); n != 1 {
+		t.Fatal("not taken at 50")
+	}
+}
+
+// TestGoesOnAfterRestart runs one scheduler through and another with a restart in the middle; they must decide alike. Rates and
+// groups are given: where they are learnt, a restart takes all due times from the newest means, which a running scheduler does by and by.
+func TestGoesOnAfterRestart(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			run := func(restart bool) string {
+				opt := Options{Initial: []float64{30, 80, 160}, MaxOut: 1, MinTicks: 2, Cap: 2, Prior: Prior(100, .5)}
+				s := NewScheduler(1, must(t, name, Params{}), opt)
+				rng := rand.New(rand.NewPCG(1, 1))
+				const n = 60
+				for i := range n {
+					s.Add(Facts{Weight: float32(1 + i%3), Est: Exactly(float64(20 + 3*i)), Flags: Known})
+				}
+				var log strings.Builder
+				busy := map[Slot]Tick{}
+				for now := Tick(1); now <= 4000; now++ {
+					if restart && now == 2000 {
+						state := s.AppendState(nil)
+						facts := make([][]byte, n)
+						for i := range n {
+							f := s.Facts(Slot(i))
+							facts[i] = f.AppendState(nil)
+						}
+						var err error
+						if s, err = RestoreScheduler(now, must(t, name, Params{}), opt, state); err != nil {
+							t.Fatal(err)
+						}
+						for i := range n {
+							var f Facts
+							if err := f.Restore(facts[i]); err != nil {
+								t.Fatal(err)
+							}
+							if busy[Slot(i)] > 0 {
+								f.Out = 1
+							}
+							s.Add(f)
+						}
+					}
+					for at := range Slot(n) {
+						if end := busy[at]; end > 0 && end <= now {
+							delete(busy, at)
+							if rng.IntN(4) == 0 {
+								s.Observe(now, at, Event{Kind: Failed})
+							} else {
+								s.Observe(now, at, Event{Kind: Updated, Changed: rng.IntN(int(2+at)) < 3, Wait: 2, Service: 5})
+							}
+						}
+					}
+					s.Next(now, Load{Room: 5 - len(busy), Out: len(busy)}, func(at Slot) (Tick, bool) {
+						busy[at] = now + 7
+						fmt.Fprintf(&log, "%d:%d ", now, at)
+						return 0, true
+					})
+				}
+				return log.String()
+			}
+			a, b := run(false), run(true)
+			if _, ok := must(t, name, Params{}).(interface{ tune(Tick) }); ok { // which waits for room in an order that a restart forgets
+				if n, m := strings.Count(a, " "), strings.Count(b, " "); m < n*94/100 || m > n*106/100 {
+					t.Errorf("%d tasks with a restart, %d without", m, n)
+				}
+				return
+			}
+			if a != b {
+				i := 0
+				for i < min(len(a), len(b)) && a[i] == b[i] {
+					i++
+				}
+				t.Errorf("after the restart other decisions from %.60q on, want %.60q", b[i:], a[i:])
+			}
+		})
+	}
+}
+
+func TestSwitchKeepsFacts(t *testing.T) {
+	s := NewScheduler(1, must(t, "fixed", Params{}), Options{Groups: 2, MaxOut: 1, Prior: Prior(100, .5)})
+	at := s.Add(Facts{})
+	for now := Tick(1); now < 300; now += 20 {
+		s.Next(now, Load{Room: -1}, yes)
+		s.Observe(now+10, at, Event{Kind: Updated, Changed: true})
+	}
+	before := s.Facts(at)
+	for _, name := range Names() {
+		s.SetStrategy(300, must(t, name, Params{}))
+		after := s.Facts(at)
+		if after.Est != before.Est || after.Updated != before.Updated || after.Submitted != before.Submitted || after.Group != before.Group {
+			t.Errorf("%s: facts %+v, want %+v", name, after, before)
+		}
+	}
+}
+
+func TestErrorsNameTheFault(t *testing.T) {
+	_, err := New("quick", Params{})
+	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "fixed") || !strings.Contains(err.Error(), "quick") {
+		t.Errorf("unknown strategy: %v", err)
+	}
+	for _, p := range []Params{{Delta: -.1}, {Delta: 1}, {Sigma: .5}, {Mu: -2}, {IIR: "median"}} {
+		if _, err := New("iir", p); !errors.Is(err, ErrParams) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	good := DefaultOptions()
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for i, change := range []func(*Options){func(o *Options) { o.Cap = -1 }, func(o *Options) { o.MinTicks = -1 }, func(o *Options) { o.MaxOut = 256 },
+		func(o *Options) { o.Groups = 0 }, func(o *Options) { o.Initial = []float64{5, 3} }, func(o *Options) { o.Prior = Estimate{} }} {
+		o := good
+		change(&o)
+		if err := o.Validate(); !errors.Is(err, ErrOptions) {
+			t.Errorf("bad options %d: %v", i, err)
+		}
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	facts := Facts{Est: Prior(10, 1)}
+	f.Add(facts.AppendState(nil))
+	for _, name := range Names() {
+		s := NewScheduler(1, must(f, name, Params{}), DefaultOptions())
+		f.Add(s.AppendState(nil))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var facts Facts
+		_ = facts.Restore(b)
+		for _, name := range Names() {
+			s, err := RestoreScheduler(1, must(t, name, Params{}), DefaultOptions(), b)
+			if err == nil {
+				s.Add(facts)
+				s.Next(1, Load{Room: -1}, yes)
+			}
+		}
+	})
+}
+
+// BenchmarkDecision is learn + next due: one update observed and one slot taken, among 10 million.
+func BenchmarkDecision(b *testing.B) {
+	for _, name := range Names() {
+		for _, n := range []int{1_000_000, 10_000_000} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				const begin = 2_000_000
+				s := NewScheduler(begin, must(b, name, Params{}), DefaultOptions())
+				rng := rand.New(rand.NewPCG(1, 1))
+				for range n {
+					iv := 60 * (1 << rng.IntN(5)) * max(1, n/1_000_000)
+					s.Add(Facts{Est: Prior(float64(iv), 5), Submitted: Tick(begin - rng.IntN(iv)), Updated: begin - 1})
+				}
+				now := Tick(begin)
+				var out []Slot
+				b.ReportAllocs()
+				for done, warm := 0, 300; done < b.N; warm-- {
+					if warm == 0 { // the first calls rank what was added
+						b.ResetTimer()
+						done = 0
+					}
+					for _, at := range out {
+						s.Observe(now, at, Event{Kind: Updated, Changed: at&1 == 0, Wait: 3, Service: 20})
+					}
+					done += len(out)
+					out = out[:0]
+					now++
+					s.Next(now, Load{Room: 20_000, Life: 1500}, func(at Slot) (Tick, bool) {
+						out = append(out, at)
+						return 0, true
+					})
+				}
+			})
+		}
+	}
+}
+
+// Channels never crawled come before all others, those of which most is known first, also when that changes while they wait.
+func TestLargerSitesFirst(t *testing.T) {
+	for _, name := range []string{"fixed", "iir", "icr"} {
+		pending := map[Slot]int{}
+		opt := DefaultOptions()
+		opt.MinTicks, opt.Pending = 1, func(at Slot) int { return pending[at] }
+		s := NewScheduler(1, must(t, name, Params{}), opt)
+		old := s.Add(Facts{Submitted: 1, Updated: 1, Est: Exactly(1), Flags: Known})
+		var fresh []Slot
+		for i := range 4 {
+			at := s.Add(Facts{})
+			pending[at] = []int{3, 900, 0, 901}[i]
+			s.Found(at)
+			fresh = append(fresh, at)
+		}
+		s.Next(100, Load{Room: 0}, yes)
+		pending[fresh[2]] = 5000
+		s.Found(fresh[2])
+		var got []Slot
+		s.Next(100, Load{Room: -1}, func(at Slot) (Tick, bool) { got = append(got, at); return 0, true })
+		if want := []Slot{fresh[2], fresh[3], fresh[1], fresh[0], old}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: taken in the order %v, want %v", name, got, want)
+		}
+	}
+}
