@@ -35,15 +35,15 @@ import (
 
 type upCmd struct {
 	URLs     []string      `arg:"" optional:"" name:"url" help:"Sites to crawl instead of the pond: a whole host, or one directory of it."`
-	Peers    int           `help:"Peers to run; default 8 in the pond, 1 with URLs." placeholder:"N"`
+	Peers    *int          `help:"Peers to run; default 8 in the pond, 1 with URLs." placeholder:"N"`
 	For      time.Duration `help:"End after this time, as 60s or 2h." placeholder:"TIME"`
 	Data     string        `help:"Data folder. Starting again with it goes on from there." default:"${data}" type:"path" placeholder:"DIR"`
 	Strategy string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	JSON     bool          `name:"json" help:"Print one JSON object as the last line."`
 	Contact  string        `help:"Your contact URL, which Web hosts find in the User-Agent. Needed to crawl the Web." placeholder:"URL"`
 	Seed     uint64        `help:"Seed of the pond; default 1. The same seed is the same Web." placeholder:"N"`
-	Hosts    int           `help:"Hosts of the pond; default 200." placeholder:"N"`
-	Pages    int           `help:"Pages of the pond, on all hosts together; default 20,000." placeholder:"N"`
+	Hosts    *int          `help:"Hosts of the pond; default 200." placeholder:"N"`
+	Pages    *int          `help:"Pages of the pond, on all hosts together; default 20,000." placeholder:"N"`
 	Page     string        `help:"Address of the manager's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
 	Verbose  bool          `short:"v" help:"Log what happens to standard error."`
 }
@@ -52,14 +52,14 @@ type upCmd struct {
 const maxPeers = 500
 
 func (c *upCmd) validate() error {
-	if c.Peers == 0 {
-		c.Peers = 8
-		if len(c.URLs) > 0 {
-			c.Peers = 1
-		}
+	if n := c.peers(); n < 1 || n > maxPeers {
+		return fmt.Errorf("--peers %d: want 1 to %d", n, maxPeers)
 	}
-	if c.Peers < 1 || c.Peers > maxPeers {
-		return fmt.Errorf("--peers %d: want 1 to %d", c.Peers, maxPeers)
+	if c.Hosts != nil && *c.Hosts < 1 {
+		return fmt.Errorf("--hosts %d: want 1 or more", *c.Hosts)
+	}
+	if c.Pages != nil && *c.Pages < 1 {
+		return fmt.Errorf("--pages %d: want 1 or more", *c.Pages)
 	}
 	if c.For < 0 {
 		return fmt.Errorf("--for %v: want a time to run, such as 60s", c.For)
@@ -67,10 +67,21 @@ func (c *upCmd) validate() error {
 	if err := checkStrategy(c.Strategy); err != nil {
 		return err
 	}
-	if len(c.URLs) > 0 && (c.Seed != 0 || c.Hosts != 0 || c.Pages != 0) {
+	if len(c.URLs) > 0 && (c.Seed != 0 || c.Hosts != nil || c.Pages != nil) {
 		return errors.New("--seed, --hosts and --pages describe the pond, but URLs are to be crawled: leave one or the other away")
 	}
 	return checkContact(c.Contact, len(c.URLs) > 0)
+}
+
+// peers is how many run: as asked, or as fits what is crawled.
+func (c *upCmd) peers() int {
+	switch {
+	case c.Peers != nil:
+		return *c.Peers
+	case len(c.URLs) > 0:
+		return 1
+	}
+	return 8
 }
 
 // checkContact refuses a crawl of the Web that gives hosts nobody to turn to.
@@ -111,7 +122,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if c.For > 0 {
 		cfg.manager.Until = began.Add(c.For)
 	}
-	w := &swimmers{n: c.Peers, dir: filepath.Join(data, "peers"), log: log}
+	w := &swimmers{n: c.peers(), dir: filepath.Join(data, "peers"), log: log}
 	var near nearness
 	if len(c.URLs) == 0 {
 		if w.pond, err = c.openPond(data); err != nil {
@@ -128,7 +139,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		if c.For > 0 { // first tasks are to end while there is time to see it
 			cfg.manager.FirstBudget = min(cfg.manager.FirstBudget, max(int(c.For/firstShare/pondFetch), 1))
 		}
-		cfg.manager.MinPeers, cfg.manager.MinPeersWait = c.Peers, 4*time.Second
+		cfg.manager.MinPeers, cfg.manager.MinPeersWait = c.peers(), 4*time.Second
 		cfg.manager.OnPlaced = near.placed(w)
 		channels = pondChannels(w.pond.World())
 	}
@@ -168,7 +179,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 
 	sum := summarise(st.manager.Overview())
 	sum.FirstPageS = first()
-	sum.Peers = c.Peers
+	sum.Peers = c.peers()
 	near.fill(&sum)
 	if w.pond != nil {
 		sum.MaxInFlight = w.pond.Stats().MaxInFlight
@@ -344,15 +355,20 @@ func (c *upCmd) openPond(data string) (*pond.Server, error) {
 		if err := json.Unmarshal(b, &cfg); err != nil {
 			return nil, fmt.Errorf("%s is damaged: %w; move it away to begin a new pond", path, err)
 		}
-		if c.Seed != 0 && c.Seed != cfg.Seed || c.Hosts != 0 && c.Hosts != cfg.Hosts || c.Pages != 0 && c.Pages != cfg.Pages {
+		if c.Seed != 0 && c.Seed != cfg.Seed || c.Hosts != nil && *c.Hosts != cfg.Hosts || c.Pages != nil && *c.Pages != cfg.Pages {
 			return nil, fmt.Errorf("the pond in %s has seed %d, %d hosts and %d pages: name another folder with --data, or leave --seed, --hosts and --pages away",
 				data, cfg.Seed, cfg.Hosts, cfg.Pages)
 		}
 		cfg.Addr = ""
 	case errors.Is(err, fs.ErrNotExist):
 		cfg.Seed = cmp.Or(c.Seed, 1)
-		cfg.Hosts = cmp.Or(c.Hosts, cfg.Hosts)
-		cfg.Pages = cmp.Or(c.Pages, max(cfg.Pages*cfg.Hosts/pond.Default().Hosts, 1))
+		if c.Hosts != nil {
+			cfg.Hosts = *c.Hosts
+		}
+		cfg.Pages = max(cfg.Pages*cfg.Hosts/pond.Default().Hosts, 1)
+		if c.Pages != nil {
+			cfg.Pages = *c.Pages
+		}
 		cfg.MaxHost = max(cfg.MaxHost, (cfg.Pages+max(cfg.Hosts, 1)-1)/max(cfg.Hosts, 1))
 	default:
 		return nil, fmt.Errorf("the data folder cannot be read: %w; name another with --data", err)

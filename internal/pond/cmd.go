@@ -35,6 +35,9 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 		_, err := fmt.Fprintln(out, strings.Join(ModeNames(), "\n"))
 		return err
 	}
+	if c.Hosts < 1 || c.Pages < 1 {
+		return fmt.Errorf("pond: --hosts %d, --pages %d: want 1 or more of each", c.Hosts, c.Pages)
+	}
 	cfg := Config{Seed: c.Seed, Hosts: c.Hosts, Pages: c.Pages, MaxHost: c.MaxHost, Links: c.Links, Bytes: c.Bytes, Static: c.Static,
 		Plain: c.Plain, Start: c.Start, BadShare: c.BadShare, Bad: map[string]Mode{}}
 	for h, m := range c.Bad {
