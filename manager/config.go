@@ -56,7 +56,8 @@ type Config struct {
 	Params   recrawl.Params
 	// KeptStrategy has the strategy that an operator chose while the manager ran come before Strategy.
 	KeptStrategy bool
-	// NewShare is the share of room that channels never crawled get while others wait too, in [0, 1). Zero: the strategy's order alone.
+	// NewShare is the share of room that channels never crawled get while others wait too, in [0, 1). Zero: what an operator set while the manager ran, if
+	// KeptStrategy, else what the strategy says.
 	NewShare float64
 	// Discover says what becomes of the URLs of other sites that crawls find. Default listed.
 	Discover Discover

@@ -57,8 +57,12 @@ func (d *Desk) Running() bool { return d.m != nil }
 // onLoop runs f where the loop's state may be touched.
 func (m *Manager) onLoop(ctx context.Context, f func(now time.Time)) error {
 	if !m.running.Load() {
-		f(m.cfg.Now())
-		return nil
+		m.before.Lock()
+		defer m.before.Unlock()
+		if !m.running.Load() { // nor has it begun meanwhile: it waits for the lock
+			f(m.cfg.Now())
+			return nil
+		}
 	}
 	return m.do(ctx, f)
 }

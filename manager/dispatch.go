@@ -31,22 +31,19 @@ const (
 	minLatest = 2 * time.Second // a shorter wait limit would be over before an offer is answered
 )
 
-// dispatch hands out what is due: first what came back, then what the strategy wants, as far as the swarm has room.
+// dispatch hands out what is due, as far as the swarm has room: first what was asked for now or came back, then what the strategy wants, new and old mixed by the
+// share in force (see Sequencers).
 func (m *Manager) dispatch(now time.Time) {
 	if now.Before(m.holdUntil) || m.stopped || m.notices[noticeStore] != "" || m.notices[noticeDisk] != "" || !m.swarmReady(now) {
 		return
 	}
 	room := m.room()
 	batch := m.retake(now, room)
-	load := recrawl.Load{Room: room - len(batch), Out: len(m.flights)}
+	m.taken.now += int64(len(batch))
+	load := recrawl.Load{Room: room - len(batch), Out: len(m.flights), New: m.choice.NewShare}
 	tick := m.clock.At(now)
 	if load.Room >= 0 {
-		m.sequence.begin(load.Room)
 		m.sched.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) {
-			isNew := m.sched.Facts(s).Updated == 0
-			if !m.sequence.may(isNew) {
-				return tick + 1, false
-			}
 			if again, ok := m.admit(now, s); !ok {
 				return max(m.clock.At(again), tick+1), false
 			}
@@ -58,11 +55,14 @@ func (m *Manager) dispatch(now time.Time) {
 			m.flights[s] = f
 			m.carried(f, string(m.near.pick))
 			m.submitted++
-			m.sequence.took(isNew)
+			if m.sched.Facts(s).Updated == 0 {
+				m.taken.fresh++
+			} else {
+				m.taken.old++
+			}
 			batch = append(batch, j)
 			return 0, true
 		})
-		m.sequence.end(load.Room)
 	}
 	m.near.looked(tick)
 	m.due = m.sched.Ready() + len(m.near.asked)

@@ -68,7 +68,9 @@ func (m *Manager) Run(ctx context.Context) error {
 
 	beat := time.NewTicker(m.beat())
 	defer beat.Stop()
+	m.before.Lock()
 	m.running.Store(true)
+	m.before.Unlock()
 	for {
 		notify := m.cfg.Archive.Notify()
 		more, err := m.feedback(ctx)

@@ -25,6 +25,7 @@ type Manager struct {
 	inbox   chan func(now time.Time)
 	shown   atomic.Pointer[web.Overview]
 	running atomic.Bool
+	before  sync.Mutex      // held by who works in the loop's stead until it runs
 	life    context.Context // of Run; the loop sets it before anything uses it
 	wg      sync.WaitGroup  // of measurements and plans
 
@@ -65,7 +66,7 @@ type Manager struct {
 	fresh                                float64
 	errors                               map[string]int64
 	choice                               StrategyChoice
-	sequence                             sequence
+	taken                                taken
 	admitting                            bool // beside the loop
 	discovered                           int  // channels that discovery has added, ever
 	admitAt, diskAt                      time.Time
@@ -87,7 +88,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	choice := StrategyChoice{cfg.Strategy, cfg.Params}
+	choice := StrategyChoice{cfg.Strategy, cfg.Params, cfg.NewShare}
 	if cfg.KeptStrategy {
 		kept, ok, err := keptChoice(ctx, cfg.Store)
 		if err != nil {
@@ -95,6 +96,9 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		}
 		if ok {
 			choice = kept
+			if cfg.NewShare > 0 {
+				choice.NewShare = cfg.NewShare
+			}
 		}
 	}
 	strategy, err := recrawl.New(choice.Name, choice.Params)
@@ -103,7 +107,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	now := cfg.Now()
 	m := &Manager{
-		choice: choice, sequence: sequence{share: cfg.NewShare}, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst), hostOf: map[string]uint32{},
+		choice: choice, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst), hostOf: map[string]uint32{},
 		flights: map[recrawl.Slot]*flight{}, dirty: map[recrawl.Slot]struct{}{}, dirtyHosts: map[uint32]struct{}{},
 		records: map[uint32]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
 		near: newNear(), events: map[channel.ID][]web.Event{}, notices: map[string]string{},
@@ -316,11 +320,7 @@ func (m *Manager) AddChannels(ctx context.Context, chs []channel.Channel) (ids [
 			m.linked(id, len(c.Seeds)+len(c.Inter))
 		}
 	}
-	if !m.running.Load() {
-		take(m.cfg.Now())
-		return ids, refused, failed
-	}
-	if err := m.do(ctx, take); err != nil {
+	if err := m.onLoop(ctx, take); err != nil {
 		return ids, refused, err
 	}
 	return ids, refused, failed

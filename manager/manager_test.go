@@ -31,7 +31,8 @@ type swarm struct {
 	vanish  bool // takes tasks, claims them and is never heard of again
 	placed  map[channel.ID]int
 	running map[string]int // by host
-	overlap int            // hosts that two tasks ran on at once
+	crawls  sync.WaitGroup
+	overlap int // hosts that two tasks ran on at once
 }
 
 func (s *swarm) Coord() coords.Coord { return coords.Coord{Err: 1} }
@@ -58,7 +59,7 @@ func (s *swarm) Place(_ context.Context, signed channel.Signed, h channel.Header
 		s.overlap++
 	}
 	vanish := s.vanish
-	go s.crawl(signed, h, vanish)
+	s.crawls.Go(func() { s.crawl(signed, h, vanish) })
 	return overlay.Placed{Peer: "peer", Start: time.Now(), Hops: 2, RTT: 5 * time.Millisecond, RandomRTT: 50 * time.Millisecond}, nil
 }
 
@@ -141,16 +142,19 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm)) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{dir: dir, keys: keys, swarm: s, m: m, db: db, a: a}
-	var wg sync.WaitGroup
-	wg.Add(2)
+	var runs, stores sync.WaitGroup
 	start := make(chan struct{})
-	go func() { defer wg.Done(); <-start; _ = m.Run(ctx) }()
-	go func() { defer wg.Done(); _ = a.Run(ctx) }()
+	actx, stopArchive := context.WithCancel(t.Context())
+	runs.Go(func() { <-start; _ = m.Run(ctx) })
+	stores.Go(func() { _ = a.Run(actx) })
 	var once sync.Once
 	b.stop = func() {
 		once.Do(func() {
 			cancel()
-			wg.Wait()
+			runs.Wait()
+			s.crawls.Wait() // they work with the archive
+			stopArchive()
+			stores.Wait()
 			if err := errors.Join(a.Close(), db.Close()); err != nil {
 				t.Error(err)
 			}

@@ -1,58 +1,46 @@
 package manager
 
-// sequence divides room between channels that were never crawled and those that were, as the ratios of old and new in section 3 of
-// Edwards, McCurley, Tomlin, "An Adaptive Model for Optimizing Performance of an Incremental Web Crawler" (WWW 2001). What an operator
-// wants crawled now, and what is handed out again, comes before both. Within each the strategy's order holds. Owned by the loop.
-type sequence struct {
-	share              float64 // of room that new channels get while both wait; 0: the strategy's order alone
-	noNew, noOld       bool    // there were too few of them last time: the others get their room
-	newLeft, oldLeft   int
-	newTaken, oldTaken int
-	passed             int // put off in this dispatch
+import "fmt"
+
+// Sequencers are the queues that tasks come from, as in section 3 of Edwards, McCurley, Tomlin, "An Adaptive Model for Optimizing
+// Performance of an Incremental Web Crawler" (WWW 2001): what is wanted now before everything else, then by a probabilistic choice channels never
+// crawled or those that were, each in the strategy's order, one channel of a host at a time. The scheduler holds the last two, so that an operator's
+// share holds among ten million as among ten.
+type Sequencers struct {
+	// Given is the operator's share of new channels while old ones wait too; 0: the strategy's word.
+	Given float64 `json:"given"`
+	// By says who decides: operator, strategy, or order if the strategy has no share either and its order holds alone.
+	By string `json:"by"`
+	// Ratio is the share in force; 0 with order.
+	Ratio float64 `json:"ratio"`
+
+	NowWaits int   `json:"now_waits"` // asked for now, or to be handed out again
+	NewWaits int   `json:"new_waits"` // due and never crawled
+	OldWaits int   `json:"old_waits"`
+	NowTaken int64 `json:"now_taken"` // since the manager started
+	NewTaken int64 `json:"new_taken"`
+	OldTaken int64 `json:"old_taken"`
 }
 
-const passMost = 4096 // put off in one dispatch; then it is better to use the room than to look on
+// taken counts what dispatch took from each sequencer. Owned by the loop.
+type taken struct{ now, fresh, old int64 }
 
-// begin divides the room of one dispatch.
-func (q *sequence) begin(room int) {
-	q.newTaken, q.oldTaken, q.passed = 0, 0, 0
-	q.newLeft, q.oldLeft = room, room
-	if q.share <= 0 || room <= 0 {
-		return
+func (m *Manager) sequencers() Sequencers {
+	q := Sequencers{Given: m.choice.NewShare, By: "order", NowWaits: len(m.again), NewWaits: m.sched.ReadyNew(), NowTaken: m.taken.now, NewTaken: m.taken.fresh, OldTaken: m.taken.old}
+	q.OldWaits = m.sched.Ready() - q.NewWaits
+	if share, ok := m.sched.Share(q.Given); ok {
+		q.Ratio, q.By = share, "strategy"
+		if q.Given > 0 {
+			q.By = "operator"
+		}
 	}
-	mine := min(max(int(q.share*float64(room)+.5), 1), room)
-	if !q.noOld {
-		q.newLeft = mine
-	}
-	if !q.noNew {
-		q.oldLeft = max(room-mine, min(room, 1))
-	}
+	return q
 }
 
-// may tells whether a channel's part has room left.
-func (q *sequence) may(isNew bool) bool {
-	if isNew && q.newLeft > 0 || !isNew && q.oldLeft > 0 || q.passed >= passMost {
-		return true
+// checkShare refuses what is no share.
+func checkShare(v float64) error {
+	if !(v >= 0 && v < 1) {
+		return fmt.Errorf("%w: new channels get %v of the room: want at least 0 (as the strategy says) and less than 1", ErrAsk, v)
 	}
-	q.passed++
-	return false
-}
-
-// took counts one.
-func (q *sequence) took(isNew bool) {
-	if isNew {
-		q.newLeft--
-		q.newTaken++
-		return
-	}
-	q.oldLeft--
-	q.oldTaken++
-}
-
-// end notes which part did not use its room.
-func (q *sequence) end(room int) {
-	if q.share <= 0 || room <= 0 {
-		return
-	}
-	q.noNew, q.noOld = q.newTaken == 0, q.oldTaken == 0
+	return nil
 }

@@ -1,42 +1,81 @@
-package manager
+package manager_test
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"testing"
 
-func TestSequenceShares(t *testing.T) {
-	run := func(q *sequence, room, fresh, old int) (n, o int) {
-		q.begin(room)
-		for range fresh {
-			if n+o < room && q.may(true) {
-				q.took(true)
-				n++
-			}
+	"shoal/manager"
+	"shoal/recrawl"
+)
+
+// The share of new channels is set while running, shown, and kept over a restart; both kinds go on.
+func TestShareWhileRunning(t *testing.T) {
+	dir := t.TempDir()
+	kept := func(c *manager.Config, s *swarm) { c.KeptStrategy, c.Strategy, s.holds = true, "price", 3 }
+	b := open(t, dir, kept)
+	info := func() manager.StrategyInfo {
+		t.Helper()
+		i, err := b.m.Strategy(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-		for range old {
-			if n+o < room && q.may(false) {
-				q.took(false)
-				o++
-			}
-		}
-		q.end(room)
-		return n, o
+		return i
 	}
-	for _, x := range []struct {
-		share            float64
-		room, fresh, old int
-		wantNew, wantOld int // of the second round, when it is known who waits
-	}{
-		{0, 10, 20, 20, 10, 0}, // the strategy's order: here new ones first
-		{.3, 10, 20, 20, 3, 7},
-		{.3, 10, 0, 20, 0, 10},
-		{.3, 10, 20, 0, 10, 0},
-		{.01, 10, 20, 20, 1, 9},
-		{.5, 0, 20, 20, 0, 0},
-	} {
-		q := &sequence{share: x.share}
-		run(q, x.room, x.fresh, x.old)
-		n, o := run(q, x.room, x.fresh, x.old)
-		if n != x.wantNew || o != x.wantOld {
-			t.Errorf("share %g, room %d, %d new and %d old wait: took %d and %d, want %d and %d", x.share, x.room, x.fresh, x.old, n, o, x.wantNew, x.wantOld)
-		}
+	if q := info().Sequencers; q.By != "order" || q.Ratio != 0 {
+		t.Errorf("before anything was set: %+v", q)
 	}
+	var hosts []string
+	for i := range 30 {
+		hosts = append(hosts, fmt.Sprintf("https://h%d.example", i))
+	}
+	b.add(t, hosts[:10]...)
+	until(t, "old channels", func() bool { return b.m.Overview().Never == 0 })
+	c := info().StrategyChoice
+	c.NewShare = .25
+	if err := b.m.UseStrategy(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	b.add(t, hosts[10:]...)
+	before := info().Sequencers
+	if before.By != "operator" || before.Ratio != .25 || before.Given != .25 {
+		t.Errorf("after an operator set a quarter: %+v", before)
+	}
+	until(t, "new channels, and old ones meanwhile or after", func() bool {
+		return b.m.Overview().Never == 0 && info().Sequencers.OldTaken > before.OldTaken
+	})
+	if q := info().Sequencers; q.NewTaken < 30 {
+		t.Errorf("30 channels were new: %+v", q)
+	}
+	if err := b.m.SetStrategy(t.Context(), "icr"); err != nil {
+		t.Fatal(err)
+	}
+	c.NewShare = 1
+	if err := b.m.UseStrategy(t.Context(), c); !errors.Is(err, manager.ErrAsk) {
+		t.Errorf("a share of 1: %v", err)
+	}
+	b.stop()
+	b = open(t, dir, kept)
+	if i := info(); i.Name != "icr" || i.NewShare != .25 || i.Sequencers.By != "operator" {
+		t.Errorf("after a restart: %+v", i)
+	}
+}
+
+// Strategy cycle decides by itself once it has planned.
+func TestShareByCycle(t *testing.T) {
+	b := open(t, t.TempDir(), func(c *manager.Config, _ *swarm) {
+		c.Strategy = "cycle"
+		c.Params.PlanEvery, c.Params.Periods = 5, 3
+		c.Options.Prior = recrawl.Prior(100, .5)
+	})
+	var hosts []string
+	for i := range 20 {
+		hosts = append(hosts, fmt.Sprintf("https://h%d.example", i))
+	}
+	b.add(t, hosts...)
+	until(t, "a ratio of the strategy's", func() bool {
+		i, err := b.m.Strategy(t.Context())
+		return err == nil && i.Sequencers.By == "strategy"
+	})
+	until(t, "updates", func() bool { return b.m.Overview().Never == 0 })
 }

@@ -21,6 +21,8 @@ const stateChoice = "manager/strategy"
 type StrategyChoice struct {
 	Name   string         `json:"name"`
 	Params recrawl.Params `json:"params"`
+	// NewShare is the share of room that channels never crawled get while others wait too, in [0, 1). Zero: what the strategy says.
+	NewShare float64 `json:"new_share"`
 }
 
 // StrategyInfo is what an operator sees of the strategy in force.
@@ -30,12 +32,14 @@ type StrategyInfo struct {
 	Intervals  []time.Duration `json:"intervals_ns"`
 	GroupSizes []int           `json:"group_sizes"`
 	Tick       time.Duration   `json:"tick_ns"`
+	Sequencers Sequencers      `json:"sequencers"`
 }
 
 // Outlook is what a strategy would do in the time ahead.
 type Outlook struct {
 	Strategy  string          `json:"strategy"`
 	Tasks     int             `json:"tasks"`          // in the time ahead
+	New       int             `json:"tasks_of_new"`   // of channels never crawled
 	ByGroup   []int           `json:"tasks_by_group"` // fastest first
 	Freshness float64         `json:"freshness"`      // expected share of fresh channels at the end
 	Intervals []time.Duration `json:"intervals_ns"`
@@ -68,6 +72,7 @@ func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
 	out := StrategyInfo{Names: recrawl.Names(), Tick: m.cfg.Tick}
 	err := m.onLoop(ctx, func(time.Time) {
 		out.StrategyChoice = m.choice
+		out.Sequencers = m.sequencers()
 		out.Intervals = m.intervals()
 		g := m.sched.Groups()
 		for i := range g.K() {
@@ -79,6 +84,9 @@ func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
 
 // UseStrategy goes on with another strategy, or other parameters, and the same facts. The choice is kept over a restart.
 func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
+	if err := checkShare(c.NewShare); err != nil {
+		return err
+	}
 	strategy, err := recrawl.New(c.Name, c.Params)
 	if err != nil {
 		return err
@@ -91,15 +99,23 @@ func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
 		return fmt.Errorf("keep the choice of strategy: %w", err)
 	}
 	return m.onLoop(ctx, func(now time.Time) {
+		same := m.choice.Name == c.Name && m.choice.Params == c.Params
 		m.choice = c
+		if same { // only the share of new channels: what was learnt and planned stays
+			return
+		}
 		m.sched.SetStrategy(m.clock.At(now), strategy)
 		m.savedAt, m.strategyAt = time.Time{}, time.Time{}
 	})
 }
 
-// SetStrategy goes on with another strategy and its own parameters.
+// SetStrategy goes on with another strategy and its own parameters, and the same share of new channels.
 func (m *Manager) SetStrategy(ctx context.Context, name string) error {
-	return m.UseStrategy(ctx, StrategyChoice{Name: name})
+	c := StrategyChoice{Name: name}
+	if err := m.onLoop(ctx, func(time.Time) { c.NewShare = m.choice.NewShare }); err != nil {
+		return err
+	}
+	return m.UseStrategy(ctx, c)
 }
 
 const (
@@ -109,6 +125,9 @@ const (
 
 // TryStrategy tells what a strategy would do in the next 60 ticks, beside the one in force, on a copy of what was learnt: nothing changes.
 func (m *Manager) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, error) {
+	if err := checkShare(c.NewShare); err != nil {
+		return Trial{}, err
+	}
 	then, err := recrawl.New(c.Name, c.Params)
 	if err != nil {
 		return Trial{}, err
@@ -123,10 +142,10 @@ func (m *Manager) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, err
 		return Trial{}, err
 	}
 	out := Trial{Ahead: trialTicks * m.cfg.Tick, Channels: len(t.facts), Of: t.of, Capacity: t.capacity}
-	if out.Now, err = t.run(ctx, cur, m.cfg); err != nil {
+	if out.Now, err = t.run(ctx, cur, t.choice.NewShare, m.cfg); err != nil {
 		return Trial{}, err
 	}
-	out.Then, err = t.run(ctx, then, m.cfg)
+	out.Then, err = t.run(ctx, then, c.NewShare, m.cfg)
 	return out, err
 }
 
@@ -162,7 +181,7 @@ func (m *Manager) sample(now time.Time) trial {
 
 // run lets a strategy hand tasks out for some ticks. A task ends in the tick in which it began; a channel is found changed if that was
 // more likely than not.
-func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, cfg Config) (Outlook, error) {
+func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, newShare float64, cfg Config) (Outlook, error) {
 	out := Outlook{Strategy: strategy.Name()}
 	sched, err := recrawl.RestoreScheduler(t.at, strategy, cfg.Options, t.state)
 	if err != nil {
@@ -192,7 +211,7 @@ func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, cfg Config) 
 		}
 		owed += t.capacity * share
 		due = due[:0]
-		sched.Next(now, recrawl.Load{Room: int(owed)}, func(s recrawl.Slot) (recrawl.Tick, bool) {
+		sched.Next(now, recrawl.Load{Room: int(owed), New: newShare}, func(s recrawl.Slot) (recrawl.Tick, bool) {
 			due = append(due, s)
 			return 0, true
 		})
@@ -200,6 +219,9 @@ func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, cfg Config) 
 		for _, s := range due {
 			f := sched.Facts(s)
 			out.Tasks++
+			if f.Updated == 0 {
+				out.New++
+			}
 			if int(f.Group) < len(out.ByGroup) {
 				out.ByGroup[f.Group]++
 			}
@@ -219,7 +241,7 @@ func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, cfg Config) 
 		out.Intervals = append(out.Intervals, time.Duration(iv)*cfg.Tick)
 	}
 	if share > 0 && share < 1 { // of all channels
-		out.Tasks = int(float64(out.Tasks) / share)
+		out.Tasks, out.New = int(float64(out.Tasks)/share), int(float64(out.New)/share)
 		for i := range out.ByGroup {
 			out.ByGroup[i] = int(float64(out.ByGroup[i]) / share)
 		}

@@ -1,5 +1,7 @@
 package recrawl
 
+import "slices"
+
 // cell is a slot's whole state: 56 bytes.
 type cell struct {
 	Facts
@@ -90,9 +92,11 @@ func (w *calendar) advance(now Tick, f func(Slot, *cell)) {
 }
 
 // ready is a heap of slots by value, highest first; equal values by slot, so that the order is one.
+// It is a sequence.Sequencer of what is worth at least its floor.
 type ready struct {
 	heap   []readyItem
 	cursor int // next to refresh
+	floor  float32
 }
 
 type readyItem struct {
@@ -103,6 +107,57 @@ type readyItem struct {
 func (a readyItem) before(b readyItem) bool {
 	return a.value > b.value || a.value == b.value && a.slot < b.slot
 }
+
+// Backlog implements sequence.Sequencer.
+func (r *ready) Backlog() int { return len(r.heap) }
+
+// Next implements sequence.Sequencer.
+func (r *ready) Next() (top readyItem, ok bool) {
+	if !r.waits() {
+		return top, false
+	}
+	top = r.heap[0]
+	r.removeAt(0)
+	return top, true
+}
+
+// Load implements sequence.Sequencer.
+func (r *ready) Load(v readyItem) bool {
+	r.push(v.slot, v.value)
+	return true
+}
+
+// Flush implements sequence.Sequencer.
+func (r *ready) Flush() []readyItem {
+	all := r.heap
+	slices.SortFunc(all, func(a, b readyItem) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	r.heap = nil
+	return all
+}
+
+// waits tells whether anything is worth the floor.
+func (r *ready) waits() bool { return len(r.heap) > 0 && r.heap[0].value >= r.floor }
+
+// ordered takes from two queues whichever has the better entry: the strategy's order alone.
+type ordered struct{ a, b *ready }
+
+func (o ordered) Backlog() int { return o.a.Backlog() + o.b.Backlog() }
+
+func (o ordered) Next() (readyItem, bool) {
+	if o.b.waits() && (!o.a.waits() || o.b.heap[0].before(o.a.heap[0])) {
+		return o.b.Next()
+	}
+	return o.a.Next()
+}
+
+func (o ordered) Load(v readyItem) bool { return o.a.Load(v) }
+
+func (o ordered) Flush() []readyItem { return append(o.a.Flush(), o.b.Flush()...) }
 
 func (r *ready) push(s Slot, value float32) {
 	r.heap = append(r.heap, readyItem{value, s})

@@ -20,6 +20,7 @@ type cyclic struct {
 	asked   cycleAsked
 	added   int64
 	spent   float64 // cost of the tasks submitted for slow channels since the last plan
+	fast    int64   // tasks submitted for the others
 	ticks   int     // calls of Taken since, and those that wanted more than there was room for
 	short   int
 	plan    *cyclePlan
@@ -32,6 +33,7 @@ type cyclic struct {
 type cycleAsked struct {
 	since Tick
 	added int64
+	fast  int64
 	spent float64
 	busy  bool // the swarm could not take all that was due
 	mean  float64
@@ -50,6 +52,7 @@ type cyclePlan struct {
 	capacity float64             // a tick
 	arrive   float64             // a tick
 	Old, New int                 // channels in this period
+	Fast     float64             // tasks of channels that change faster than it, expected
 	Gap      float64             // of the cycle's plan to its bound
 }
 
@@ -90,6 +93,8 @@ func (c *cyclic) Observe(now Tick, s Slot, f *Facts, e Event) {
 	case Submitted:
 		if c.planned = c.slow(f); c.planned {
 			c.spent += c.cost(f)
+		} else {
+			c.fast++
 		}
 	}
 }
@@ -152,7 +157,7 @@ func (c *cyclic) PlanDue(now Tick) bool {
 	if now-c.asked.since < wait && c.restored == nil {
 		return false
 	}
-	c.asked.added, c.asked.spent, c.asked.mean, c.asked.dear, c.asked.life = c.added, c.spent, c.mean, c.dear, c.life
+	c.asked.added, c.asked.fast, c.asked.spent, c.asked.mean, c.asked.dear, c.asked.life = c.added, c.fast, c.spent, c.mean, c.dear, c.life
 	c.asked.busy = c.short*5 > c.ticks
 	return true
 }
@@ -160,7 +165,7 @@ func (c *cyclic) PlanDue(now Tick) bool {
 func (c *cyclic) Plan(ctx context.Context, now Tick, facts []Facts) (adopt func(), err error) {
 	elapsed := max(float64(now-c.asked.since), 1)
 	next := &cyclePlan{from: now, to: now + wholeTicks(c.p.PlanEvery), due: make([]Tick, len(facts)), capacity: c.asked.spent / elapsed,
-		arrive: float64(c.asked.added) / elapsed}
+		arrive: float64(c.asked.added) / elapsed, Fast: float64(c.asked.fast) / elapsed * c.p.PlanEvery}
 	costs := price{p: c.p, mean: c.asked.mean, dear: c.asked.dear, life: c.asked.life}
 	if c.plan != nil {
 		// What the swarm took is its capacity if it was offered more than that; if not, it may have more.
@@ -205,7 +210,7 @@ func (c *cyclic) Plan(ctx context.Context, now Tick, facts []Facts) (adopt func(
 	return func() {
 		c.plan, c.restored = next, nil
 		c.asked = cycleAsked{since: now}
-		c.added, c.spent, c.ticks, c.short = 0, 0, 0, 0
+		c.added, c.fast, c.spent, c.ticks, c.short = 0, 0, 0, 0, 0
 	}, nil
 }
 
@@ -323,10 +328,10 @@ func (p *cyclePlan) spread(facts []Facts, c *cyclic) {
 	p.New = lay(fresh, p.fresh[p.period])
 }
 
-// Ratio is the share of channels never crawled among those of the period in force: what the sequencers mix new and old by.
-func (c *cyclic) Ratio() float64 {
+// Ratio implements Mixer: the share of channels never crawled among what the period in force wants, the fast channels that price serves counted as in the last one.
+func (c *cyclic) Ratio() (share float64, ok bool) {
 	if c.plan == nil || c.plan.Old+c.plan.New == 0 {
-		return 0
+		return 0, false
 	}
-	return float64(c.plan.New) / float64(c.plan.Old+c.plan.New)
+	return float64(c.plan.New) / (float64(c.plan.Old+c.plan.New) + c.plan.Fast), true
 }

@@ -243,7 +243,7 @@ func (v *price) tune(now Tick) {
 }
 
 func (v *price) Taken(_ Tick, n int, last float32, short bool) {
-	if n > 0 {
+	if n > 0 && last > 0 {
 		v.last = float64(last)
 		v.taken += n
 	}

@@ -60,6 +60,7 @@ const (
 	gone                     // removed, free for another channel
 	inWheel
 	inReady
+	inNew // with inReady: among those never crawled
 )
 
 // Facts is what a strategy may know of a channel. It has 44 bytes; with the calendar's links (12) and a place among the ready (8) a channel
@@ -121,6 +122,9 @@ type Load struct {
 	Room int     // tasks that may be submitted now; < 0: any number
 	Out  int     // tasks out now
 	Life float32 // mean life of a peer over the share of peers that vanish, in ticks; 0: unknown
+	// New is the share of what is taken that goes to channels never crawled while others wait too; 0: what the strategy says if it is a Mixer,
+	// else its order alone.
+	New float64
 }
 
 // Quota is a strategy's answer to a Load.
@@ -143,7 +147,8 @@ type Strategy interface {
 	Rank(now Tick, s Slot, f *Facts) (value float32, again Tick)
 	// Quota is asked once at the start of each Next.
 	Quota(now Tick, l Load) Quota
-	// Taken tells how many were taken, the value of the last one, and whether more were wanted than allowed.
+	// Taken tells how many were taken, the value of the last one, and whether more were wanted than allowed. Where new and old are mixed by a share, it is the value of
+	// the last old one, 0 if there was none: what the share has let in says nothing of what room is worth.
 	Taken(now Tick, n int, last float32, short bool)
 	// Intervals are the present recrawl intervals by group, fastest first, for display.
 	Intervals() []float64
@@ -157,6 +162,11 @@ type Strategy interface {
 type Planner interface {
 	PlanDue(now Tick) bool
 	Plan(ctx context.Context, now Tick, facts []Facts) (adopt func(), err error)
+}
+
+// Mixer is a strategy that says by which share channels never crawled go before others while both wait; false: its order alone.
+type Mixer interface {
+	Ratio() (share float64, ok bool)
 }
 
 // Explainer is a strategy that can say how a channel changes, as far as it has understood, and why it thinks so.

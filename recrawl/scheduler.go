@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+
+	"shoal/recrawl/sequence"
 )
 
 // Options of a Scheduler that hold for every strategy.
@@ -65,7 +68,8 @@ type Scheduler struct {
 	groups    *Groups
 	cells     table
 	wheel     calendar
-	ready     ready
+	ready     [2]ready // known channels; those never crawled
+	mix       sequence.Mix[readyItem]
 	free      uint32
 	live      int
 	sweep     int // next cell to rank again; -1: none
@@ -81,6 +85,7 @@ func NewScheduler(now Tick, strategy Strategy, opt Options) *Scheduler {
 		minTicks: max(1, opt.MinTicks)}
 	s.wheel = newCalendar(&s.cells)
 	s.wheel.at = now - 1
+	s.mix = sequence.Mix[readyItem]{Old: &s.ready[0], New: &s.ready[1], Rand: rand.New(rand.NewPCG(1, 1))} // the same calls, the same decisions
 	strategy.Start(now, s.groups)
 	return s // whose first sweep ranks what was added before the groups were complete
 }
@@ -89,7 +94,22 @@ func NewScheduler(now Tick, strategy Strategy, opt Options) *Scheduler {
 func (s *Scheduler) Len() int { return s.live }
 
 // Ready is the number of slots that are wanted now and wait for room.
-func (s *Scheduler) Ready() int { return len(s.ready.heap) }
+func (s *Scheduler) Ready() int { return s.mix.Backlog() }
+
+// ReadyNew is how many of them were never crawled.
+func (s *Scheduler) ReadyNew() int { return s.ready[1].Backlog() }
+
+// Share is the share of what is taken that goes to channels never crawled while others wait too: the caller's, if not 0, else what the strategy says; false: the
+// strategy's order alone decides.
+func (s *Scheduler) Share(given float64) (share float64, ok bool) {
+	if given > 0 {
+		return min(given, 1), true
+	}
+	if m, ok := s.strategy.(Mixer); ok {
+		return m.Ratio()
+	}
+	return 0, false
+}
 
 // Strategy is the one in force.
 func (s *Scheduler) Strategy() Strategy { return s.strategy }
@@ -298,18 +318,32 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 	if q.Max >= 0 && (room < 0 || q.Max < room) {
 		room = q.Max
 	}
+	s.ready[0].floor, s.ready[1].floor = q.Floor, q.Floor
+	var line sequence.Sequencer[readyItem] = ordered{&s.ready[0], &s.ready[1]}
+	share, mixed := s.Share(load.New)
+	if mixed {
+		s.mix.Ratio = func() float64 { return share }
+		line = &s.mix
+	}
 	taken, last := 0, float32(0)
-	for len(s.ready.heap) > 0 && s.ready.heap[0].value >= q.Floor && taken != room {
-		top := s.ready.heap[0]
-		s.ready.removeAt(0)
+	for taken != room {
+		top, ok := line.Next()
+		if !ok {
+			break
+		}
 		c := s.cells.at(top.slot)
-		c.Flags &^= inReady
+		isNew := c.Flags&inNew != 0
+		c.Flags &^= inReady | inNew
 		again, ok := admit(top.slot)
 		if !ok {
 			s.wheel.add(top.slot, c, max(again, now+1))
+			s.mix.Again(isNew)
 			continue
 		}
-		taken, last = taken+1, top.value
+		taken++
+		if !mixed || !isNew {
+			last = top.value
+		}
 		s.strategy.Observe(now, top.slot, &c.Facts, Event{Kind: Submitted})
 		c.Submitted = now
 		if c.Out < 255 {
@@ -317,7 +351,7 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		}
 		s.place(top.slot, c)
 	}
-	short := taken == room && len(s.ready.heap) > 0 && s.ready.heap[0].value >= q.Floor
+	short := taken == room && (s.ready[0].waits() || s.ready[1].waits())
 	s.strategy.Taken(now, taken, last, short)
 	return taken
 }
@@ -370,10 +404,21 @@ func (s *Scheduler) place(at Slot, c *cell) {
 	}
 	if again <= s.wheel.at { // due within the time that the calendar has passed
 		c.Flags |= inReady
-		s.ready.push(at, value)
+		if c.Updated == 0 {
+			c.Flags |= inNew
+		}
+		s.readyOf(c).push(at, value)
 		return
 	}
 	s.wheel.add(at, c, again)
+}
+
+// readyOf is the queue that a ready slot is in.
+func (s *Scheduler) readyOf(c *cell) *ready {
+	if c.Flags&inNew != 0 {
+		return &s.ready[1]
+	}
+	return &s.ready[0]
 }
 
 func (s *Scheduler) unplace(at Slot, c *cell) {
@@ -381,8 +426,8 @@ func (s *Scheduler) unplace(at Slot, c *cell) {
 		s.wheel.remove(c)
 	}
 	if c.Flags&inReady != 0 {
-		s.ready.remove(at)
-		c.Flags &^= inReady
+		s.readyOf(c).remove(at)
+		c.Flags &^= inReady | inNew
 	}
 }
 
@@ -398,39 +443,43 @@ func (s *Scheduler) sweepSome() {
 	s.sweep = end
 	if end == s.cells.n {
 		s.sweep = -1
-		for i := len(s.ready.heap) - 1; i >= 0; i-- {
-			s.again(i)
+		for k := range s.ready {
+			for i := len(s.ready[k].heap) - 1; i >= 0; i-- {
+				s.again(&s.ready[k], i)
+			}
 		}
 	}
 }
 
 // refresh brings the values of some ready slots up to date, all of them when they are few.
 func (s *Scheduler) refresh() {
-	n := min(len(s.ready.heap), refreshReady)
-	for range n {
-		if s.ready.cursor <= 0 {
-			s.ready.cursor = len(s.ready.heap)
-		}
-		s.ready.cursor--
-		if s.ready.cursor < len(s.ready.heap) {
-			s.again(s.ready.cursor)
+	for k := range s.ready {
+		r := &s.ready[k]
+		for range min(len(r.heap), refreshReady/len(s.ready)) {
+			if r.cursor <= 0 {
+				r.cursor = len(r.heap)
+			}
+			r.cursor--
+			if r.cursor < len(r.heap) {
+				s.again(r, r.cursor)
+			}
 		}
 	}
 }
 
 // again ranks ready slot i again.
-func (s *Scheduler) again(i int) {
-	at := s.ready.heap[i].slot
+func (s *Scheduler) again(r *ready, i int) {
+	at := r.heap[i].slot
 	c := s.cells.at(at)
 	value, again := s.rank(at, c)
 	if again > s.now {
-		s.ready.removeAt(i)
-		c.Flags &^= inReady
+		r.removeAt(i)
+		c.Flags &^= inReady | inNew
 		s.wheel.add(at, c, again)
 		return
 	}
-	s.ready.heap[i].value = value
-	s.ready.fix(i)
+	r.heap[i].value = value
+	r.fix(i)
 }
 
 // wholeTicks rounds up, forgiving the last digits of a float32.

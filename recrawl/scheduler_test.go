@@ -3,6 +3,7 @@ package recrawl
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -348,3 +349,66 @@ func TestLargerSitesFirst(t *testing.T) {
 		}
 	}
 }
+
+// Channels never crawled outbid all others under price; a share given, or the strategy's, divides the room all the same, whatever politeness puts off.
+func TestShareOfNew(t *testing.T) {
+	type counts struct{ fresh, old int }
+	run := func(strategy Strategy, given float64, fresh, old int, refuse func(Slot) bool) (c counts) {
+		s := NewScheduler(1, strategy, Options{Groups: 2, Prior: Prior(100, 1), MaxOut: 1})
+		for i := range fresh + old {
+			f := Facts{Est: Exactly(100), Flags: Known}
+			if i >= fresh {
+				f.Submitted, f.Updated = 1, 2
+			}
+			s.Add(f)
+		}
+		for now := Tick(5000); now < 5040; now++ {
+			s.Next(now, Load{Room: 50, New: given}, func(at Slot) (Tick, bool) {
+				if refuse != nil && refuse(at) {
+					return now + 1000, false
+				}
+				if int(at) < fresh {
+					c.fresh++
+				} else {
+					c.old++
+				}
+				return 0, true
+			})
+		}
+		return c
+	}
+	fixed := func() Strategy { return must(t, "price", Params{}) }
+	for _, x := range []struct {
+		name     string
+		strategy Strategy
+		given    float64
+		fresh    int
+		old      int
+		refuse   func(Slot) bool
+		want     float64 // share of new
+	}{
+		{"the order", fixed(), 0, 20_000, 20_000, nil, 1},
+		{"given", fixed(), .3, 20_000, 20_000, nil, .3},
+		{"little", fixed(), .05, 20_000, 20_000, nil, .05},
+		{"half of the new ones are put off", fixed(), .3, 20_000, 20_000, func(s Slot) bool { return s < 20_000 && s%2 == 0 }, .3},
+		{"no new ones", fixed(), .3, 0, 20_000, nil, 0},
+		{"no old ones", fixed(), .3, 20_000, 0, nil, 1},
+		{"the strategy's", mixing{fixed(), .2, true}, 0, 20_000, 20_000, nil, .2},
+		{"given, whatever the strategy says", mixing{fixed(), .2, true}, .6, 20_000, 20_000, nil, .6},
+		{"the strategy has none", mixing{fixed(), 0, false}, 0, 20_000, 20_000, nil, 1},
+	} {
+		c := run(x.strategy, x.given, x.fresh, x.old, x.refuse)
+		if got := float64(c.fresh) / float64(c.fresh+c.old); c.fresh+c.old != 2000 || math.Abs(got-x.want) > .035 {
+			t.Errorf("%s: %d new and %d old taken, want a share of %g in 2000", x.name, c.fresh, c.old, x.want)
+		}
+	}
+}
+
+// mixing is a strategy with a ratio of its own.
+type mixing struct {
+	Strategy
+	share float64
+	ok    bool
+}
+
+func (m mixing) Ratio() (float64, bool) { return m.share, m.ok }

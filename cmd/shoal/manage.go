@@ -23,7 +23,7 @@ type managerCmd struct {
 	Strategy     string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	Discover     string        `help:"What becomes of other sites' URLs that crawls find: off, listed (noted), host (further hosts of listed sites), any." enum:"off,listed,host,any" default:"listed" placeholder:"WHAT"`
 	DiscoverMost int           `help:"Channels that discovery adds at most, ever." default:"10000" placeholder:"N"`
-	NewShare     float64       `help:"Share of room that channels never crawled get while others wait too, below 1; 0: the strategy's order alone." default:"0" placeholder:"SHARE"`
+	NewShare     float64       `help:"Share of room that channels never crawled get while others wait too, below 1; 0: what was last set while running, else as the strategy says." default:"0" placeholder:"SHARE"`
 	PageHost     []string      `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME"`
 	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
 	Contact      string        `help:"Your contact URL, which Web hosts find in the User-Agent." placeholder:"URL"`

@@ -230,18 +230,43 @@ func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 		}
 		fmt.Fprintf(out, "group %d    %d channels %s\n", g, n, every)
 	}
+	showSequencers(out, i.Sequencers)
 	_, err := fmt.Fprintf(out, "choose from %s\n", strings.Join(i.Names, ", "))
 	return err
 }
 
-// strategyArgs name a strategy and its parameters.
-type strategyArgs struct {
-	Name   string   `arg:"" help:"Strategy: ${strategies}."`
-	Params []string `arg:"" optional:"" name:"param" help:"Parameters, as delta=.4 or targetwait=60."`
+// showSequencers tells where tasks come from: what waits, what was taken, and by whose share new and old are mixed.
+func showSequencers(out io.Writer, q manager.Sequencers) {
+	mix := "in the strategy's order, none before the other for being new"
+	if q.By != "order" {
+		who := map[string]string{"operator": "as an operator set it", "strategy": "as the strategy says"}[q.By]
+		mix = fmt.Sprintf("%.4g%% new while both wait, %s", 100*q.Ratio, who)
+	}
+	fmt.Fprintf(out, "at once    %d wait, %d taken since the start\n", q.NowWaits, q.NowTaken)
+	fmt.Fprintf(out, "new        %d wait, %d taken\n", q.NewWaits, q.NewTaken)
+	fmt.Fprintf(out, "old        %d wait, %d taken\n", q.OldWaits, q.OldTaken)
+	fmt.Fprintf(out, "mixed      %s\n", mix)
 }
 
-func (c *strategyArgs) choice() (manager.StrategyChoice, error) {
-	out := manager.StrategyChoice{Name: c.Name}
+// strategyArgs name a strategy and its parameters.
+type strategyArgs struct {
+	Name     string   `arg:"" optional:"" help:"Strategy: ${strategies}. By default the one in force."`
+	Params   []string `arg:"" optional:"" name:"param" help:"Parameters, as delta=.4 or targetwait=60."`
+	NewShare *float64 `help:"Share of room that channels never crawled get while others wait too, below 1; 0: as the strategy says. By default it stays as it is." placeholder:"SHARE"`
+}
+
+// strategyAsk is a manager.StrategyChoice whose parts may be left out.
+type strategyAsk struct {
+	Name     string         `json:"name"`
+	Params   recrawl.Params `json:"params"`
+	NewShare *float64       `json:"new_share,omitempty"`
+}
+
+func (c *strategyArgs) choice() (strategyAsk, error) {
+	out := strategyAsk{Name: c.Name, NewShare: c.NewShare}
+	if c.Name == "" && c.NewShare == nil {
+		return out, errors.New("name a strategy, or give --new-share")
+	}
 	m := map[string]json.RawMessage{}
 	for _, p := range c.Params {
 		name, v, ok := strings.Cut(p, "=")
@@ -313,6 +338,7 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintf(w, "in the next %s\t%s (now)\t%s\n", t.Ahead, t.Now.Strategy, t.Then.Strategy)
 		fmt.Fprintf(w, "tasks\t%d\t%d\n", t.Now.Tasks, t.Then.Tasks)
+		fmt.Fprintf(w, "  of channels never crawled\t%d\t%d\n", t.Now.New, t.Then.New)
 		for g := range max(len(t.Now.ByGroup), len(t.Then.ByGroup)) {
 			fmt.Fprintf(w, "  of group %d\t%s\t%s\n", g, at(t.Now.ByGroup, g), at(t.Then.ByGroup, g))
 		}

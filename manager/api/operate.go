@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"shoal/manager"
+	"shoal/recrawl"
 )
 
 // Hosts is a part of the Web hosts that anything is known of.
@@ -120,8 +121,8 @@ func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (s *server) setStrategy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	var ask manager.StrategyChoice
-	if err := body(r, &ask); err != nil {
+	ask, err := s.choice(r)
+	if err != nil {
 		return nil, err
 	}
 	if err := s.cfg.Live.UseStrategy(r.Context(), ask); err != nil {
@@ -131,11 +132,30 @@ func (s *server) setStrategy(_ http.ResponseWriter, r *http.Request) (any, error
 }
 
 func (s *server) tryStrategy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	var ask manager.StrategyChoice
-	if err := body(r, &ask); err != nil {
+	ask, err := s.choice(r)
+	if err != nil {
 		return nil, err
 	}
 	return s.cfg.Live.TryStrategy(r.Context(), ask)
+}
+
+// choice reads a strategy; what is left out stays as it is: the share of new channels, or without a name all but that share.
+func (s *server) choice(r *http.Request) (manager.StrategyChoice, error) {
+	now, err := s.cfg.Live.Strategy(r.Context())
+	if err != nil {
+		return manager.StrategyChoice{}, err
+	}
+	ask := manager.StrategyChoice{NewShare: now.NewShare}
+	if err := body(r, &ask); err != nil {
+		return ask, err
+	}
+	if ask.Name == "" {
+		if ask.Params != (recrawl.Params{}) {
+			return ask, fmt.Errorf("%w: parameters without the name of their strategy", errAsk)
+		}
+		ask.Name, ask.Params = now.Name, now.Params
+	}
+	return ask, nil
 }
 
 func (s *server) check(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -87,6 +87,8 @@ type Mix[T any] struct {
 	Ratio    func() float64
 	IsNew    func(T) bool
 	Rand     *rand.Rand
+
+	keep, keepNew bool // the next one comes from the side that the last one came from, without a draw
 }
 
 // Backlog implements Sequencer.
@@ -94,8 +96,13 @@ func (m *Mix[T]) Backlog() int { return m.New.Backlog() + m.Old.Backlog() }
 
 // Next implements Sequencer.
 func (m *Mix[T]) Next() (T, bool) {
+	isNew := m.keepNew
+	if !m.keep {
+		isNew = m.Rand.Float64() < m.Ratio()
+	}
+	m.keep = false
 	first, then := m.Old, m.New
-	if m.Rand.Float64() < m.Ratio() {
+	if isNew {
 		first, then = then, first
 	}
 	if v, ok := first.Next(); ok {
@@ -103,6 +110,9 @@ func (m *Mix[T]) Next() (T, bool) {
 	}
 	return then.Next()
 }
+
+// Again says that the entry last taken came to nothing: the next one is drawn for in its stead, from its side, so that shares hold of what was of use.
+func (m *Mix[T]) Again(isNew bool) { m.keep, m.keepNew = true, isNew }
 
 // Load implements Sequencer.
 func (m *Mix[T]) Load(v T) bool {

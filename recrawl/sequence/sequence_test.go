@@ -93,3 +93,32 @@ func TestRoundRobin(t *testing.T) {
 		t.Fatalf("%v, want %v", got, want)
 	}
 }
+
+// What is put back does not count against its side's share.
+func TestMixAgain(t *testing.T) {
+	fresh, old := NewQueue[int](1<<20), NewQueue[int](1<<20)
+	for i := range 100_000 {
+		fresh.Load(i)
+		old.Load(-i - 1)
+	}
+	mix := &Mix[int]{New: fresh, Old: old, Ratio: func() float64 { return .5 }, Rand: rand.New(rand.NewPCG(3, 3))}
+	var n [2]int
+	for n[0]+n[1] < 10_000 {
+		v, ok := mix.Next()
+		if !ok {
+			t.Fatal("empty")
+		}
+		if v >= 0 && v%4 != 0 { // three of four new ones cannot be used
+			mix.Again(true)
+			continue
+		}
+		if v >= 0 {
+			n[0]++
+		} else {
+			n[1]++
+		}
+	}
+	if n[0] < 4700 || n[0] > 5300 {
+		t.Errorf("%d new and %d old, want halves", n[0], n[1])
+	}
+}
