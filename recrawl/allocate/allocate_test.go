@@ -70,10 +70,11 @@ func TestStalenessAgainstQuadrature(t *testing.T) {
 		{must(Pareto(2, .7)), func(t float64) float64 { return math.Pow(.7/(.7+t), 2) }},
 		{must(Pareto(3.7, .7)), func(t float64) float64 { return math.Pow(.7/(.7+t), 3.7) }},
 		{must(Weibull(1.3, .6)), func(t float64) float64 { return math.Exp(-1.3 * math.Pow(t, .6)) }},
+		{must(Weibull(.8, 5)), func(t float64) float64 { return math.Exp(-.8 * math.Pow(t, 5)) }},
 		{must(Weibull(.8, 2.2)), func(t float64) float64 { return math.Exp(-.8 * math.Pow(t, 2.2)) }},
 	}
 	for _, c := range cases {
-		for _, seg := range []float64{1e-4, .01, .3, 1, 5, 40} {
+		for _, seg := range []float64{1e-5, 1e-4, 1e-3, .01, .3, 1, 5, 40} {
 			// 1 - F = (rate/seg) * integral over s in 0..seg of (seg-s)*tail(s) ... by parts of the double integral.
 			f := func(v float64) float64 { s := seg * v * v; return (seg - s) * c.tail(s) * 2 * seg * v }
 			rate := c.m.Rate(1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,7 +14,8 @@ import (
 // ErrCSV says that a file of pages, tasks or clicks cannot be read; the text names file and line.
 var ErrCSV = errors.New("allocate: bad line")
 
-// rows calls f with the trimmed fields of every line but blank ones, comments (#) and a header, which is a first line whose first field is head.
+// rows calls f with the trimmed fields of every line but blank ones, comments (#) and a header, which is a first line whose first field is head, or whose second
+// field is the name of a column.
 func rows(r io.Reader, name, head string, least, most int, f func(field []string) error) error {
 	c := csv.NewReader(r)
 	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment, c.ReuseRecord = -1, true, '#', true
@@ -34,7 +36,10 @@ func rows(r io.Reader, name, head string, least, most int, f func(field []string
 		for i := range rec {
 			rec[i] = strings.TrimSpace(rec[i])
 		}
-		if first && strings.EqualFold(rec[0], head) {
+		if first {
+			rec[0] = strings.Trim(strings.TrimPrefix(rec[0], "\ufeff"), "\" ") // a spreadsheet's mark
+		}
+		if first && (strings.EqualFold(rec[0], head) || len(rec) > 1 && slices.Contains(columns, strings.ToLower(rec[1]))) {
 			first = false
 			continue
 		}
@@ -48,16 +53,19 @@ func rows(r io.Reader, name, head string, least, most int, f func(field []string
 	}
 }
 
+// columns are names of second columns.
+var columns = []string{"model", "ideal", "ideal time", "ideal_time", "time", "position", "crawler", "page"}
+
 // ReadPages reads pages, one a line: id, model, parameters, weight, min, max; the last three may be empty or missing (1, 0, no bound). Models and their parameters,
 // separated by spaces or semicolons, in the unit of time that the interval of length span has:
 //
 //	poisson    rate
 //	pareto     a b                tail (b/(b+t))^a
 //	weibull    l a                tail e^(-l t^a)
-//	quasi      u:k u:k ... [k0=p] instants with probabilities; p: probability of a stale copy at the beginning, 0
+//	quasi      u:k u:k ... [k0=p] instants with probabilities, in any order; p: probability of a stale copy at the beginning, 0
 //	empirical  gap gap ...        times between updates
 //
-// name is used in errors.
+// Parameters may be named, as a=1.5 b=.2, and then come in any order. An id may come again: every line is a page of its own. name is used in errors.
 func ReadPages(r io.Reader, name string, span float64) (ids []string, pages []Page, err error) {
 	err = rows(r, name, "id", 3, 6, func(f []string) error {
 		m, err := ParseModel(f[1], f[2], span)
@@ -106,49 +114,74 @@ func number(what, s string) (float64, error) {
 	return v, nil
 }
 
+// parameters of the models, in order, with the names that they may be given by.
+var parameters = map[string][][]string{
+	"poisson": {{"rate", "l", "lambda"}},
+	"pareto":  {{"a", "alpha", "shape"}, {"b", "beta", "scale"}},
+	"weibull": {{"l", "lambda", "rate"}, {"a", "alpha", "shape"}},
+}
+
 // ParseModel reads a model as ReadPages does.
 func ParseModel(kind, params string, span float64) (Model, error) {
-	words := strings.FieldsFunc(params, func(r rune) bool { return r == ' ' || r == ';' || r == '\t' || r == '|' })
-	if strings.EqualFold(kind, "quasi") || strings.EqualFold(kind, "quasi-deterministic") {
+	words := strings.FieldsFunc(params, func(r rune) bool { return strings.ContainsRune(" ;,|\t", r) })
+	name := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(kind))
+	switch name {
+	case "quasi", "quasideterministic":
 		return parseQuasi(words, span)
-	}
-	v := make([]float64, len(words))
-	for i, w := range words {
-		if _, after, ok := strings.Cut(w, "="); ok {
-			w = after
-		}
-		x, err := number("parameter", w)
-		if err != nil {
-			return Model{}, err
-		}
-		v[i] = x
-	}
-	want := func(n int) error {
-		if len(v) != n {
-			return fmt.Errorf("%s takes %d parameters, not %d", kind, n, len(v))
-		}
-		return nil
-	}
-	switch strings.ToLower(kind) {
-	case "poisson", "exponential":
-		if err := want(1); err != nil {
-			return Model{}, err
-		}
-		return Poisson(v[0])
-	case "pareto":
-		if err := want(2); err != nil {
-			return Model{}, err
-		}
-		return Pareto(v[0], v[1])
-	case "weibull":
-		if err := want(2); err != nil {
-			return Model{}, err
-		}
-		return Weibull(v[0], v[1])
+	case "exponential", "exp":
+		name = "poisson"
 	case "empirical":
+		v := make([]float64, len(words))
+		for i, w := range words {
+			var err error
+			if v[i], err = number("time between updates", w); err != nil {
+				return Model{}, err
+			}
+		}
 		return NewEmpirical(v)
 	}
-	return Model{}, fmt.Errorf("unknown model %q: want poisson, pareto, weibull, quasi or empirical", kind)
+	names, known := parameters[name]
+	if !known {
+		return Model{}, fmt.Errorf("unknown model %q: want poisson, pareto, weibull, quasi or empirical", kind)
+	}
+	v, err := inOrder(kind, words, names)
+	if err != nil {
+		return Model{}, err
+	}
+	switch name {
+	case "pareto":
+		return Pareto(v[0], v[1])
+	case "weibull":
+		return Weibull(v[0], v[1])
+	}
+	return Poisson(v[0])
+}
+
+// inOrder reads parameters that are all named, or none.
+func inOrder(kind string, words []string, names [][]string) ([]float64, error) {
+	if len(words) != len(names) {
+		return nil, fmt.Errorf("%s takes %d parameters, not %d", kind, len(names), len(words))
+	}
+	v, given := make([]float64, len(names)), make([]bool, len(names))
+	for i, w := range words {
+		at, value := i, w
+		if name, after, ok := strings.Cut(w, "="); ok {
+			value = after
+			at = slices.IndexFunc(names, func(known []string) bool { return slices.Contains(known, strings.ToLower(strings.TrimSpace(name))) })
+			if at < 0 {
+				return nil, fmt.Errorf("%s has no parameter %q", kind, name)
+			}
+		}
+		if given[at] {
+			return nil, fmt.Errorf("%s: parameter %s comes twice", kind, names[at][0])
+		}
+		x, err := number("parameter", value)
+		if err != nil {
+			return nil, err
+		}
+		v[at], given[at] = x, true
+	}
+	return v, nil
 }
 
 func parseQuasi(words []string, span float64) (Model, error) {
@@ -175,30 +208,41 @@ func parseQuasi(words []string, span float64) (Model, error) {
 		if err != nil {
 			return Model{}, err
 		}
-		u, k = append(u, x), append(k, p)
+		if !(p >= 0 && p <= 1) {
+			return Model{}, fmt.Errorf("probability %g at instant %g lies outside 0..1", p, x)
+		}
+		i, found := slices.BinarySearch(u, x)
+		if found { // two chances at once: either will do
+			k[i] = 1 - (1-k[i])*(1-p)
+			continue
+		}
+		if len(u) == MaxInstants {
+			return Model{}, fmt.Errorf("more than %d update instants", MaxInstants)
+		}
+		u, k = slices.Insert(u, i, x), slices.Insert(k, i, p)
 	}
 	return NewQuasi(span, u, k, k0)
 }
 
-// ReadTasks reads crawls to be scheduled, one a line: id, ideal time, kind. Kinds release, quasi and quasi-deterministic must not begin early; any other known
-// model, ordinary and stochastic may.
-func ReadTasks(r io.Reader, name string) (ids []string, ideal []float64, release []bool, err error) {
+// ReadTasks reads crawls to be scheduled in an interval of length span, one a line: id, ideal time, kind. Kinds release, quasi and quasi-deterministic must not
+// begin early; any other known model, ordinary and stochastic may. An id may come again: a page's crawls all have its own.
+func ReadTasks(r io.Reader, name string, span float64) (ids []string, ideal []float64, release []bool, err error) {
 	err = rows(r, name, "id", 2, 3, func(f []string) error {
 		t, err := number("ideal time", f[1])
 		if err != nil {
 			return err
 		}
-		if t < 0 {
-			return fmt.Errorf("ideal time %g is below 0", t)
+		if !(t >= 0 && t <= span) {
+			return fmt.Errorf("ideal time %g lies outside the interval 0..%g", t, span)
 		}
 		rel := false
 		if len(f) > 2 {
-			switch strings.ToLower(f[2]) {
-			case "release", "quasi", "quasi-deterministic":
+			switch strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(f[2])) {
+			case "release", "quasi", "quasideterministic":
 				rel = true
-			case "", "ordinary", "stochastic", "poisson", "exponential", "pareto", "weibull", "empirical":
+			case "", "ordinary", "stochastic", "poisson", "exponential", "exp", "pareto", "weibull", "empirical":
 			default:
-				return fmt.Errorf("unknown kind %q: want stochastic or quasi", f[2])
+				return fmt.Errorf("unknown kind %q: want stochastic (a crawl that may begin early) or quasi (one that must not)", f[2])
 			}
 		}
 		ids, ideal, release = append(ids, strings.Clone(f[0])), append(ideal, t), append(release, rel)
@@ -271,13 +315,13 @@ func ReadPositions(r io.Reader, name string, c Clicks) (map[string]float64, erro
 	return w, err
 }
 
-// ReadBars reads restrictions, one a line: task id, crawler (from 0; empty or any: all), from, to. task resolves an id.
-func ReadBars(r io.Reader, name string, task func(id string) (int, bool)) ([]Bar, error) {
+// ReadBars reads restrictions, one a line: task id, crawler (from 0; empty or any: all), from, to. tasks resolves an id; the restriction holds for all that have it.
+func ReadBars(r io.Reader, name string, tasks func(id string) []int) ([]Bar, error) {
 	var bars []Bar
 	err := rows(r, name, "id", 4, 4, func(f []string) error {
 		b := Bar{Crawler: -1}
-		var ok bool
-		if b.Task, ok = task(f[0]); !ok {
+		of := tasks(f[0])
+		if len(of) == 0 {
 			return fmt.Errorf("no task %q", f[0])
 		}
 		if f[1] != "" && !strings.EqualFold(f[1], "any") {
@@ -294,7 +338,12 @@ func ReadBars(r io.Reader, name string, task func(id string) (int, bool)) ([]Bar
 		if b.To, err = number("to", f[3]); err != nil {
 			return err
 		}
-		bars = append(bars, b)
+		if !(b.From < b.To) {
+			return fmt.Errorf("the time from %g to %g is empty", b.From, b.To)
+		}
+		for _, b.Task = range of {
+			bars = append(bars, b)
+		}
 		return nil
 	})
 	return bars, err

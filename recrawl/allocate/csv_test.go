@@ -26,13 +26,49 @@ func TestReadPages(t *testing.T) {
 	}
 }
 
+// The same page, written in several ways.
+func TestSpellings(t *testing.T) {
+	for _, same := range [][]string{
+		{"a,weibull,1.5 .7", "a,Weibull,a=.7 l=1.5", "a,weibull,\"lambda=1.5,shape=.7\"", "\ufeffid,model,parameters\r\na,weibull,1.5|.7\r\n", "page,model,p\na,weibull,1.5;.7"},
+		{"a,quasi,.2:.5 .6:1", "a,quasi-deterministic,.6 .2:.5", "a,Quasi_Deterministic,.2:.5 .6:.4 .6:1"},
+		{"a,poisson,3", "a,exponential,rate=3", "\ufeffa,exp,l=3"},
+	} {
+		want := math.NaN()
+		for _, text := range same {
+			_, pages, err := ReadPages(strings.NewReader(text), "x", 1)
+			if err != nil || len(pages) != 1 {
+				t.Fatalf("%q: %v", text, err)
+			}
+			got := pages[0].Model.Staleness(1, 1)
+			if math.IsNaN(want) {
+				want = got
+			}
+			if math.Abs(got-want) > 1e-15 {
+				t.Errorf("%q: staleness %g, as %q %g", text, got, same[0], want)
+			}
+		}
+	}
+	for text, want := range map[string]string{"a,pareto,a=2 a=3": "twice", "a,pareto,c=2 b=1": "no parameter", "a,quasi,.5:2": "0..1", "a,quasi,7:1": "instant"} {
+		if _, _, err := ReadPages(strings.NewReader(text), "x", 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestReadTasksAndClicks(t *testing.T) {
-	_, ideal, release, err := ReadTasks(strings.NewReader("a,.5,quasi\nb,.25,stochastic\nc,1\n"), "t.csv")
+	_, ideal, release, err := ReadTasks(strings.NewReader("a,.5,quasi\nb,.25,stochastic\nc,1\n"), "t.csv", 1)
 	if err != nil || len(ideal) != 3 || !release[0] || release[1] || ideal[1] != .25 {
 		t.Fatalf("%v %v %v", ideal, release, err)
 	}
-	if _, _, _, err = ReadTasks(strings.NewReader("a,.5\nb,-1\n"), "t.csv"); err == nil || !strings.Contains(err.Error(), "t.csv:2") {
+	if _, _, _, err = ReadTasks(strings.NewReader("a,.5\nb,-1\n"), "t.csv", 1); err == nil || !strings.Contains(err.Error(), "t.csv:2") {
 		t.Error(err)
+	}
+	if _, _, _, err = ReadTasks(strings.NewReader("a,.5\n\n# far\nb,3\n"), "t.csv", 2); err == nil || !strings.Contains(err.Error(), "t.csv:4") {
+		t.Error(err)
+	}
+	bars, err := ReadBars(strings.NewReader("id,crawler,from,to\na,any,0,.5\n"), "b.csv", func(id string) []int { return map[string][]int{"a": {0, 2}}[id] })
+	if err != nil || len(bars) != 2 || bars[1].Task != 2 || bars[1].Crawler != -1 {
+		t.Errorf("a restriction on an id that two tasks have: %v %v", bars, err)
 	}
 	c, err := ReadClicks(strings.NewReader("page,position,frequency\n1,1,.5\n1,2,.2\n2,1,.1\n"), "c.csv")
 	if err != nil {

@@ -201,8 +201,8 @@ func stalePareto(a, r float64) float64 {
 
 func (m *Model) staleWeibull(t float64) float64 {
 	y := m.b * math.Pow(t, m.a)
-	if y < 1e-14 {
-		return y // below any weight that matters; the exact factor is that of the mean
+	if y < 1e-14 { // the tail is still 1: staleness grows as t over twice the mean
+		return clamp01(t * m.Rate(1) / 2)
 	}
 	if math.IsInf(y, 1) || y > 700 {
 		return clamp01(1 - math.Exp(m.c-math.Log(t)))

@@ -102,7 +102,7 @@ func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err er
 	if c.Tasks != "" {
 		p.Span = c.Span
 		err = open(c.Tasks, func(r io.Reader) (err error) {
-			ids, p.Ideal, p.Release, err = allocate.ReadTasks(r, c.Tasks)
+			ids, p.Ideal, p.Release, err = allocate.ReadTasks(r, c.Tasks, c.Span)
 			return err
 		})
 		if err != nil {
@@ -140,18 +140,19 @@ func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err er
 }
 
 func (c *Timetable) readBars(ids []string) (bars []allocate.Bar, err error) {
-	index := map[string]int{}
+	index := map[string][]int{}
 	for i, id := range ids {
-		index[id] = i
+		index[id] = append(index[id], i)
 	}
 	err = open(c.Bars, func(r io.Reader) error {
-		bars, err = allocate.ReadBars(r, c.Bars, func(id string) (int, bool) {
-			if ids == nil {
-				n, err := strconv.Atoi(id)
-				return n, err == nil
+		bars, err = allocate.ReadBars(r, c.Bars, func(id string) []int {
+			if ids != nil {
+				return index[id]
 			}
-			n, ok := index[id]
-			return n, ok
+			if n, err := strconv.Atoi(id); err == nil {
+				return []int{n}
+			}
+			return nil
 		})
 		return err
 	})
