@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: help build test race lint fuzz bench check cross vet fmt generate size churn bench-crawl
+.PHONY: help build test race lint fuzz bench check cross vet fmt generate size churn crash bench-crawl
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -59,3 +59,7 @@ bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian pa
 
 churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (11 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 20m -v -run 'TestChurn$$' ./cmd/shoal
+
+CRASHES ?= 200
+crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 minutes)
+	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/e2e
