@@ -419,3 +419,13 @@ func FuzzStep(f *testing.F) {
 		}
 	})
 }
+
+func TestWiden(t *testing.T) {
+	var sizes []int
+	for n := Widen(0); n > 0; n = Widen(n) {
+		sizes = append(sizes, n)
+	}
+	if !slices.Equal(sizes, []int{firstOffers, widestOffers}) {
+		t.Errorf("a search widens by %v", sizes)
+	}
+}

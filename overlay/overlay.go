@@ -64,6 +64,18 @@ const (
 	widestOffers = 32
 )
 
+// Widen is how a search for a peer that takes a task goes on after so many of the nearest candidates were looked at and none took it: the
+// number to look at in all, 8 at first, then 32; 0: the task is refused. Of each such set it goes to the one with the earliest expected finish.
+func Widen(looked int) int {
+	switch {
+	case looked < firstOffers:
+		return firstOffers
+	case looked < widestOffers:
+		return widestOffers
+	}
+	return 0
+}
+
 // Msg is one message. The concrete types are all below.
 type Msg interface{ msg() }
 

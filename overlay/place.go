@@ -43,7 +43,7 @@ func (n *Node) Place(now time.Time, req uint64, t Task, r coords.HostRecord) []S
 		n.events = append(n.events, Event{Req: req, Err: ErrBusy})
 		return nil
 	}
-	p := &placing{req: req, task: t, anycast: r.Anycast, seen: measured(r), asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}, limit: firstOffers}
+	p := &placing{req: req, task: t, anycast: r.Anycast, seen: measured(r), asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}, limit: Widen(0)}
 	moved := r.Moved(func(vantage string) (coords.Coord, bool) {
 		if i := n.table.find(ID(vantage)); i >= 0 {
 			return n.table.entries[i].rec.Coord, true
@@ -242,8 +242,8 @@ func (n *Node) offer(now time.Time, p *placing) []Send {
 		return nil
 	}
 	best, ok := n.next(p)
-	if !ok && p.limit < widestOffers {
-		p.limit = widestOffers
+	if wider := Widen(p.limit); !ok && wider > 0 {
+		p.limit = wider
 		p.add(n, n.table.near(p.at, MaxNear), 1)
 		best, ok = n.next(p)
 	}
