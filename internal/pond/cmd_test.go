@@ -25,13 +25,13 @@ func TestCmd(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &st); err != nil || st.Requests != 0 {
 		t.Errorf("%v: %s", err, out.String())
 	}
-	for _, bad := range []Cmd{{Listen: "nowhere:x", Hosts: 1, Pages: 1}, {Hosts: 9, Pages: 3}, {Bad: map[string]string{"x": "429"}},
-		{Bad: map[string]string{"3": "juggling"}}} {
+	for _, bad := range []Cmd{{Listen: "nowhere:x", Hosts: 1, Pages: 1}, {Hosts: 9, Pages: 3}, {Pages: 3}, {Hosts: 3},
+		{Hosts: 5, Pages: 10, Bad: map[string]string{"x": "429"}}, {Hosts: 5, Pages: 10, Bad: map[string]string{"3": "juggling"}}} {
 		if err := bad.Run(context.Background(), &out, &errw); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
 	}
-	if err := (&Cmd{Bad: map[string]string{"3": "juggling"}}).Run(context.Background(), &out, &errw); !errors.Is(err, ErrMode) {
+	if err := (&Cmd{Hosts: 5, Pages: 10, Bad: map[string]string{"3": "juggling"}}).Run(context.Background(), &out, &errw); !errors.Is(err, ErrMode) {
 		t.Error(err)
 	}
 }
