@@ -68,14 +68,13 @@ func (a *Agent) run(ctx context.Context, j *job) {
 	} else {
 		log.Info("task finished", "outcome", int(report.Outcome), "reason", report.Reason, "pages", report.Pages)
 	}
-	a.stats.task(report, err)
 	a.mu.Lock()
 	delete(a.running, j.key)
 	a.mu.Unlock()
-	if ctx.Err() != nil && report.Outcome == 0 { // killed, as it were: its file stays for the next run
-		return
+	if ctx.Err() == nil || report.Outcome != 0 { // else killed, as it were: its file stays for the next run
+		a.tasks.done(a.wire.Now(), j.key, report.Pages)
 	}
-	a.tasks.done(a.wire.Now(), j.key, report.Pages)
+	a.stats.task(report, err) // last: what is counted is over in every respect
 }
 
 func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err error) {
@@ -229,9 +228,15 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 	}
 }
 
+// archive is what a sender needs of an uplink.Client.
+type archive interface {
+	Put(ctx context.Context, c channel.Chunk) (uplink.Reply, error)
+	Renew(ctx context.Context, task channel.Signed) (uplink.Reply, error)
+}
+
 // sender puts the chunks of one task on the archive's chain.
 type sender struct {
-	up     *uplink.Client
+	up     archive
 	header channel.Header
 	hold   *hold
 	seq    uint64

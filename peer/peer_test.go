@@ -23,7 +23,6 @@ import (
 	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/overlay/p2p"
-	"shoal/peer/crawl"
 	"shoal/peer/limit"
 	"shoal/peer/queue"
 )
@@ -33,7 +32,6 @@ type store struct {
 	mu       sync.Mutex
 	terms    lease.Terms
 	channels map[channel.ID]*stored
-	away     bool
 }
 
 type stored struct {
@@ -61,9 +59,6 @@ func (s *store) Claim(_ context.Context, peer string, task channel.Signed) (upli
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away {
-		return uplink.Claimed{}, uplink.ErrLater
-	}
 	c := s.at(h.Channel)
 	step := c.fence.Claim(time.Now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms)
 	out := uplink.Claimed{Reply: step.Reply}
@@ -95,9 +90,6 @@ func (s *store) Put(_ context.Context, peer string, c channel.Chunk) (uplink.Rep
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away {
-		return uplink.Reply{}, uplink.ErrLater
-	}
 	ch := s.at(c.Channel)
 	fc := lease.Chunk{Gen: c.Gen, Seq: c.Seq, Prev: c.Prev, Hash: c.Hash(), Final: b.Report != nil}
 	fresh := ch.fence.Check(lease.PeerOf(peer), fc) == uplink.Granted
@@ -201,7 +193,7 @@ func open(t *testing.T, cfg pond.Config) *swarm {
 
 func quick(id string) overlay.Config {
 	c := overlay.Default(overlay.ID(id))
-	c.Every, c.Timeout = 2*time.Second, 2*time.Second
+	c.Every, c.Timeout = 2*time.Second, 20*time.Second // a machine may be busy; a slow answer is no test of this package
 	return c
 }
 
@@ -214,7 +206,7 @@ func (s *swarm) agent(dir string, change func(*Config)) (a *Agent, leave func() 
 	}
 	cfg := Config{
 		Dir: dir, Join: s.join, Account: "ada", Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Dial: (&limit.Guard{Pond: to}).DialContext,
-		MinGap: time.Millisecond, Version: "test", Log: slog.New(slog.DiscardHandler),
+		MinGap: time.Millisecond, Grace: time.Minute, Version: "test", Log: slog.New(slog.DiscardHandler),
 	}
 	if os.Getenv("SHOAL_TEST_LOG") != "" {
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -247,7 +239,7 @@ func (s *swarm) agent(dir string, change func(*Config)) (a *Agent, leave func() 
 
 func (s *swarm) until(what string, f func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if f() {
 			return
 		}
@@ -316,7 +308,7 @@ func TestAgentCrawls(t *testing.T) {
 	if st := a.Status(); st.Members == 0 || st.Network == "" || len(st.Running) != 0 || st.Mode != "open" {
 		t.Errorf("status %+v", st)
 	}
-	files, _ := os.ReadDir(filepath.Join(a.cfg.Dir, "tasks"))
+	files, _ := os.ReadDir(filepath.Join(a.cfg.Dir, "tasks")) // what is counted is over
 	if len(files) > 0 {
 		t.Errorf("%d files of tasks that are over", len(files))
 	}
@@ -328,7 +320,11 @@ func TestAgentCrawls(t *testing.T) {
 // TestAgentLeaves sees what runs released with all that was fetched, and what waits handed over; nothing is fetched twice.
 func TestAgentLeaves(t *testing.T) {
 	s := open(t, plain(60))
-	a, leave := s.agent(t.TempDir(), func(c *Config) { c.Threads, c.Queue, c.MinGap = 1, 2, 20*time.Millisecond })
+	v := newValve(12)
+	a, leave := s.agent(t.TempDir(), func(c *Config) {
+		c.Threads, c.Queue = 1, 2
+		v.on(c)
+	})
 	first, second := s.place(0), s.place(1)
 	s.until("some pages", func() bool { return a.Status().Counters.Pages >= 10 })
 	b, _ := s.agent(t.TempDir(), nil)
@@ -362,15 +358,16 @@ func TestAgentLeaves(t *testing.T) {
 func TestAgentRestarts(t *testing.T) {
 	s := open(t, plain(60))
 	dir := t.TempDir()
-	slow := func(c *Config) {
-		c.MinGap, c.Checkpoint, c.Grace = 20*time.Millisecond, 50*time.Millisecond, time.Nanosecond
-	}
-	_, pull := s.agent(dir, slow)
+	v := newValve(12)
+	_, pull := s.agent(dir, func(c *Config) {
+		c.Checkpoint, c.Grace = 50*time.Millisecond, time.Nanosecond
+		v.on(c)
+	})
 	id := s.place(0)
-	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 1 }))
+	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 0 }))
 	pull()
 	if s.look(id, reported)() {
-		t.Fatal("the crawl was over too soon for this test")
+		t.Fatal("a report though the host has not answered")
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "tasks", "*.claimed")); len(files) != 1 {
 		t.Fatalf("files of claimed tasks: %v", files)
@@ -390,45 +387,14 @@ func TestAgentRestarts(t *testing.T) {
 	}
 }
 
-// TestAgentStopsWithoutLease sees no request after two thirds of a term in which the archive was away, and the crawl go on afterwards.
-func TestAgentStopsWithoutLease(t *testing.T) {
-	s := open(t, plain(60))
-	s.store.terms.Term = 900 * time.Millisecond
-	var mu sync.Mutex
-	var visits []time.Time
-	_, _ = s.agent(t.TempDir(), func(c *Config) {
-		c.MinGap = 10 * time.Millisecond
-		c.OnVisit = func(_ string, v crawl.Visit) {
-			mu.Lock()
-			visits = append(visits, v.At)
-			mu.Unlock()
-		}
-	})
-	id := s.place(0)
-	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 0 }))
-	s.store.mu.Lock()
-	s.store.away = true
-	gone := time.Now()
-	s.store.mu.Unlock()
-	time.Sleep(1300 * time.Millisecond) // the lease ends meanwhile; this waits for time to pass, not for an event
-	s.store.mu.Lock()
-	s.store.away = false
-	back := time.Now()
-	s.store.mu.Unlock()
-	mu.Lock()
-	for _, at := range visits {
-		if at.After(gone.Add(2*s.store.terms.Term/3).Add(50*time.Millisecond)) && at.Before(back) {
-			t.Errorf("a request %v after the archive was last heard of", at.Sub(gone))
-		}
-	}
-	mu.Unlock()
-	s.until("the report", s.look(id, reported))
-}
-
 // TestAgentIsFenced drops a task that was handed to another one.
 func TestAgentIsFenced(t *testing.T) {
 	s := open(t, plain(60))
-	a, _ := s.agent(t.TempDir(), func(c *Config) { c.MinGap, c.Checkpoint = 20*time.Millisecond, 30*time.Millisecond })
+	v := newValve(12)
+	a, _ := s.agent(t.TempDir(), func(c *Config) {
+		c.Checkpoint = 30 * time.Millisecond
+		v.on(c)
+	})
 	id := s.place(0)
 	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 0 }))
 	s.store.mu.Lock()
@@ -439,6 +405,7 @@ func TestAgentIsFenced(t *testing.T) {
 		t.Errorf("the other's claim: %v", st.Reply.Status)
 	}
 	s.store.mu.Unlock()
+	v.open()
 	s.until("the task is dropped", func() bool { st := a.Status(); return st.Counters.Lost == 1 && len(st.Running) == 0 })
 	if s.look(id, reported)() {
 		t.Error("a fenced peer's report counts")
@@ -447,13 +414,15 @@ func TestAgentIsFenced(t *testing.T) {
 
 func TestAgentPauses(t *testing.T) {
 	s := open(t, plain(40))
-	a, _ := s.agent(t.TempDir(), func(c *Config) { c.MinGap = 10 * time.Millisecond })
+	v := newValve(5)
+	a, _ := s.agent(t.TempDir(), v.on)
 	id := s.place(0)
-	s.until("some pages", func() bool { return a.Status().Counters.Pages > 3 })
+	s.until("the host answers no more", func() bool { return v.blocked() && s.pond.Stats().Requests == 6 })
 	a.SetMode(queue.Paused, time.Time{})
-	time.Sleep(30 * time.Millisecond) // what is in flight comes in
 	n := s.pond.Stats().Requests
-	time.Sleep(200 * time.Millisecond)
+	v.open()
+	s.until("the answer that was under way", func() bool { return a.Status().Counters.Pages >= 5 })
+	time.Sleep(200 * time.Millisecond) // time for requests that must not come
 	if m := s.pond.Stats().Requests; m != n {
 		t.Errorf("%d requests while paused", m-n)
 	}

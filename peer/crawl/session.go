@@ -237,6 +237,9 @@ func (s *session) next() (item, bool, error) {
 	}
 }
 
+// stopPatience is how long a crawl that is told to stop waits for the response that is under way.
+const stopPatience = 2 * time.Second
+
 // await waits for the response, and puts a checkpoint meanwhile when it is time or somebody asks.
 func (s *session) await(ctx context.Context) (response, error) {
 	select { // the common case, without a timer
@@ -246,10 +249,17 @@ func (s *session) await(ctx context.Context) (response, error) {
 	}
 	timer := time.NewTimer(s.spool.due())
 	defer timer.Stop()
+	stop := s.cfg.Stop
+	var enough <-chan time.Time
 	for {
 		select {
 		case r := <-s.fetch.results:
 			return s.taken(ctx, r)
+		case <-stop:
+			stop, enough = nil, time.After(stopPatience)
+			continue
+		case <-enough:
+			return response{}, errStop
 		case <-timer.C:
 			timer.Reset(time.Hour)
 		case <-s.cfg.Flush:

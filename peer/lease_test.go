@@ -1,0 +1,109 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/wire"
+	"shoal/internal/wire/uplink"
+)
+
+// leaser is an archive that renews for a term, or is away.
+type leaser struct {
+	term  time.Duration
+	away  atomic.Bool
+	fence atomic.Bool
+}
+
+func (l *leaser) answer(st uplink.Status) (uplink.Reply, error) {
+	switch {
+	case l.away.Load():
+		return uplink.Reply{}, wire.Busy
+	case l.fence.Load():
+		return uplink.Reply{Status: uplink.Fenced}, nil
+	}
+	return uplink.Reply{Status: st, Left: l.term}, nil
+}
+
+func (l *leaser) Put(context.Context, channel.Chunk) (uplink.Reply, error) {
+	return l.answer(uplink.Stored)
+}
+
+func (l *leaser) Renew(context.Context, channel.Signed) (uplink.Reply, error) {
+	return l.answer(uplink.Granted)
+}
+
+// leased is a running job with a lease of l.
+func leased(t *testing.T, l *leaser) (a *Agent, j *job, s *sender) {
+	t.Helper()
+	cfg := Default()
+	cfg.Dir = t.TempDir()
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &sender{up: l, hold: newHold(), log: slog.New(slog.DiscardHandler)}
+	s.hold.acked(time.Now(), l.term)
+	return a, &job{stop: make(chan struct{})}, s
+}
+
+// TestNoRequestWithoutLease sees the last request before two thirds of a term in which the archive was away, and requests again when it
+// has renewed.
+func TestNoRequestWithoutLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const term = 15 * time.Minute
+		l := &leaser{term: term}
+		l.away.Store(true)
+		a, j, s := leased(t, l)
+		start := time.Now()
+		time.AfterFunc(time.Hour, func() { l.away.Store(false) })
+		last, n := start, 0
+		for ; time.Since(start) < time.Hour+5*time.Minute; time.Sleep(time.Second) {
+			if err := a.before(t.Context(), j, s); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(last); d > 2*time.Second && (last.Sub(start) < 2*term/3-2*time.Second || time.Since(start) < time.Hour) {
+				t.Errorf("no request between %v and %v", last.Sub(start), time.Since(start))
+			}
+			if d := time.Since(start); d >= 2*term/3 && d < time.Hour {
+				t.Fatalf("a request %v after the archive was last heard of, of a term of %v", d, term)
+			}
+			last = time.Now()
+			n++
+		}
+		if n < 600 || time.Since(last) > 2*time.Second {
+			t.Errorf("%d requests, the last %v ago", n, time.Since(last))
+		}
+	})
+}
+
+// TestFencedLeaseEnds sees the wait for a lease end when the archive says that the task is another peer's, or when told to stop.
+func TestFencedLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &leaser{term: 15 * time.Minute}
+		l.away.Store(true)
+		a, j, s := leased(t, l)
+		time.Sleep(10 * time.Minute)
+		time.AfterFunc(time.Hour, func() { l.fence.Store(true); l.away.Store(false) })
+		if err := a.before(t.Context(), j, s); !errors.Is(err, errLost) {
+			t.Errorf("fenced: %v", err)
+		}
+		if err := s.Put(t.Context(), channel.ChunkBody{}); !errors.Is(err, errLost) {
+			t.Errorf("put: %v", err)
+		}
+		l.away.Store(true)
+		l.fence.Store(false)
+		a, j, s = leased(t, l)
+		time.Sleep(10 * time.Minute)
+		time.AfterFunc(time.Minute, func() { close(j.stop) })
+		if err := a.before(t.Context(), j, s); err == nil || errors.Is(err, errLost) {
+			t.Errorf("told to stop: %v", err)
+		}
+	})
+}
