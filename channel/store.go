@@ -1,6 +1,8 @@
 package channel
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"time"
 )
@@ -18,16 +20,27 @@ var (
 // that lost the partition is refused.
 type Epoch uint64
 
-// Hot is what a manager keeps in memory of every channel, read when it starts.
+// Hot is what a manager reads of every channel when it starts.
 type Hot struct {
 	ID     ID
-	Host   string // as Scope.Host; equal hosts share one string
+	Host   HostKey // of Scope.Host
 	State  State
 	Weight float32 // of the Settings
 	Group  int     // of the Settings
+	Links  int     // known of it beside the stored copy: its seeds until its first crawl, what others' crawls found since its last; at most MaxLinks
 	Gen    Gen     // highest one issued
 	Lease  []byte  // the lease's record; nil: never handed out
 	Facts  []byte  // the scheduler's record, Learnt.EstimatorBlob; nil: none yet
+}
+
+// HostKey stands for a Web host where ten million names would be too much: 64 bits of the SHA-256 of Scope.Host, so that nobody can make a
+// name that stands for another's. Never zero.
+type HostKey uint64
+
+// KeyOf is the key of a host.
+func KeyOf(host string) HostKey {
+	sum := sha256.Sum256([]byte(host))
+	return HostKey(max(binary.BigEndian.Uint64(sum[:]), 1))
 }
 
 // Issue is one handing-out, made durable before its offer leaves.
@@ -114,6 +127,7 @@ const (
 	MaxAdvance        = 12_000    // writes of one Advance
 	MaxIssues         = 4096      // handings-out of one write
 	MaxAdd            = 1000      // channels of one Add; an import takes any number
+	MaxLinks          = 1<<15 - 1 // counted in Hot.Links
 	MaxLease          = 256       // bytes of a lease's record; up to 48 are read fastest when a manager starts
 	MaxInterBytes     = 64 << 10  // bytes of a channel's pending inter-site URLs
 	MaxCandidates     = 1_000_000 // candidates kept; beyond, new ones are dropped

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/manager/lease"
 	"shoal/manager/web"
 	"shoal/recrawl"
 )
@@ -85,7 +84,7 @@ func (m *Manager) adopt(ctx context.Context, first, last channel.ID) error {
 		var failed error
 		err := m.onLoop(ctx, func(now time.Time) {
 			for _, h := range batch {
-				if _, known := m.slot(h.ID); !known {
+				if _, known := m.places.of(h.ID); !known {
 					failed = errors.Join(failed, m.add(now, h))
 				}
 			}
@@ -94,7 +93,7 @@ func (m *Manager) adopt(ctx context.Context, first, last channel.ID) error {
 		return errors.Join(err, failed)
 	}
 	err := m.cfg.Store.Scan(ctx, first, last, func(h channel.Hot) error {
-		h.Lease, h.Facts = slices.Clone(h.Lease), slices.Clone(h.Facts)
+		h.Lease, h.Facts = slices.Clone(h.Lease), slices.Clone(h.Facts) // theirs only for now
 		if batch = append(batch, h); len(batch) < adoptBatch {
 			return nil
 		}
@@ -190,7 +189,10 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 	var after channel.Channel
 	err := d.store.Update(ctx, d.epoch, id, func(ch *channel.Channel) {
 		old := *ch
-		if refused = change(ch); refused != nil {
+		if refused = change(ch); refused == nil && ch.Scope.Host != old.Scope.Host {
+			refused = fmt.Errorf("%w: a channel stays with its host: remove channel %d and add one of %s", ErrAsk, id, ch.Scope.Host)
+		}
+		if refused != nil {
 			*ch = old
 		}
 		after = *ch
@@ -198,14 +200,16 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 	if err = errors.Join(refused, err); err != nil || d.m == nil {
 		return after, err
 	}
-	return after, d.m.onLoop(ctx, func(now time.Time) {
-		s, ok := d.m.slot(id)
+	var failed error
+	err = d.m.onLoop(ctx, func(now time.Time) {
+		s, ok := d.m.places.of(id)
 		if !ok {
 			return
 		}
 		if after.State == channel.Active {
-			d.m.places[s].issue.Unmark()
+			failed = d.m.unmark(s)
 		}
+		delete(d.m.states, s) // overtaken
 		d.m.sched.Edit(s, func(f *recrawl.Facts) {
 			f.Weight = after.Settings.Weight
 			f.Flags &^= recrawl.Paused | recrawl.Pinned
@@ -216,8 +220,9 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 				f.Group, f.Flags = uint8(after.Settings.Group-1), f.Flags|recrawl.Pinned
 			}
 		})
-		d.m.event(s, now, d.m.places[s].issue.Gen, "edited", "", "by an operator")
+		d.m.event(s, now, d.m.gen(s), "edited", "", "by an operator")
 	})
+	return after, errors.Join(err, failed)
 }
 
 // Pause stops handing a channel out, or goes on with it.
@@ -249,42 +254,38 @@ func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
 	if d.m == nil {
 		return d.store.Remove(ctx, d.epoch, id)
 	}
-	if _, err := d.store.Channel(ctx, id); err != nil {
+	ch, err := d.store.Channel(ctx, id)
+	if err != nil {
 		return err
 	}
-	if err := d.m.onLoop(ctx, func(now time.Time) { d.m.forget(now, id) }); err != nil {
-		return err
+	var failed error
+	if err := d.m.onLoop(ctx, func(now time.Time) { failed = d.m.forget(now, id, ch.Scope.Host) }); err != nil || failed != nil {
+		return errors.Join(err, failed)
 	}
 	return d.store.Remove(ctx, d.epoch, id)
 }
 
 // forget takes a channel out of all that the loop holds.
-func (m *Manager) forget(now time.Time, id channel.ID) {
-	s, ok := m.slot(id)
+func (m *Manager) forget(now time.Time, id channel.ID, name string) error {
+	s, ok := m.places.of(id)
 	if !ok {
-		return
+		return nil
 	}
-	p := m.places[s]
-	if h := &m.hosts[p.host]; h.out == id || p.issue.Out() {
-		h.out = 0
+	if i := m.issues[s]; i != nil && i.Out() {
+		h := m.host(m.places.host(s))
 		until := now.Add(m.cfg.Terms.Term)
-		if at := p.issue.Deadline(); at.After(until) {
+		if at := i.Deadline(); at.After(until) {
 			until = at
 		}
-		if p.issue.Phase != lease.Idle && until.After(h.next) {
-			h.next = until
-			m.hostRecord(p.host).NextVisit = until
-		}
-	}
-	if h := &m.hosts[p.host]; h.first == id {
-		h.first = 0
-		for i := range m.places {
-			if q := &m.places[i]; q.host == p.host && q.id != id && q.id != 0 {
-				h.first = q.id
-				break
+		if until.After(h.next) {
+			r, err := m.hostRecord(name)
+			if err != nil {
+				return err
 			}
+			h.next, r.NextVisit = until, until
 		}
 	}
+	m.freeHost(s)
 	if f, out := m.flights[s]; out {
 		m.carried(f, "")
 		delete(m.flights, s)
@@ -292,17 +293,19 @@ func (m *Manager) forget(now time.Time, id channel.ID) {
 	if m.pending != nil {
 		delete(m.pending.slots, s)
 		delete(m.pending.crawled, s)
+		delete(m.pending.read, s)
 	}
 	delete(m.near.asked, s)
 	delete(m.dirty, s)
 	delete(m.states, s)
-	delete(m.events, id)
+	delete(m.issues, s)
+	m.events.drop(id)
 	if m.sched.Facts(s).Updated > 0 {
 		m.visited--
 	}
 	m.sched.Remove(s)
-	m.places[s] = place{}
-	m.slots[id] = noSlot
+	m.places.drop(s)
+	return nil
 }
 
 // HostRow is what an operator sees of a Web host.
@@ -363,9 +366,8 @@ func (d *Desk) Block(ctx context.Context, host, why string) error {
 			continue
 		}
 		if err := d.m.onLoop(ctx, func(time.Time) {
-			i := d.m.host(name)
-			d.m.hosts[i].blocked = why
-			if r, ok := d.m.records[i]; ok {
+			d.m.host(channel.KeyOf(name)).blocked = why
+			if r, ok := d.m.records[channel.KeyOf(name)]; ok {
 				r.Blocked = why
 			}
 			if why == "" {

@@ -71,20 +71,12 @@ func (m *Manager) admitFound(now time.Time) {
 		return
 	}
 	m.admitting, m.admitAt = true, now.Add(m.cfg.Tick)
-	sites := map[string]bool{}
-	if m.cfg.Discover == DiscoverHost {
-		for i := range m.hosts {
-			if m.hosts[i].first != 0 {
-				sites[siteOf(m.hosts[i].name)] = true
-			}
-		}
-	}
 	m.wg.Add(1)
 	go func() {
 		defer m.wg.Done()
 		ctx, cancel := context.WithTimeout(m.life, admitTimeout)
 		defer cancel()
-		added, err := m.admitHosts(ctx, now, n, sites)
+		added, err := m.admitHosts(ctx, now, n)
 		m.post(m.life, func(time.Time) {
 			m.admitting = false
 			m.discovered += added
@@ -97,7 +89,12 @@ func (m *Manager) admitFound(now time.Time) {
 }
 
 // admitHosts makes channels of candidates. It runs beside the loop.
-func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int, sites map[string]bool) (int, error) {
+func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int) (int, error) {
+	if m.cfg.Discover == DiscoverHost {
+		if err := m.sites.read(ctx, m.cfg.Store); err != nil {
+			return 0, err
+		}
+	}
 	found, err := m.cfg.Store.Candidates(ctx, admitLook)
 	if err != nil {
 		return 0, err
@@ -108,7 +105,7 @@ func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int, sites ma
 		if len(chs) == n {
 			break
 		}
-		if len(c.Seeds) == 0 || m.cfg.Discover == DiscoverHost && !sites[siteOf(c.Host)] {
+		if len(c.Seeds) == 0 || m.cfg.Discover == DiscoverHost && !m.sites.of[siteKey(c.Host)] {
 			continue
 		}
 		h, err := m.cfg.Store.Host(ctx, c.Host)
@@ -135,6 +132,32 @@ func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int, sites ma
 	}
 	return done.Added, m.cfg.Store.DropCandidates(ctx, m.epoch, hosts)
 }
+
+// sites are those that have channels, read from the database as far as needed. One that was listed stays so until the manager is started
+// again. Only admitHosts touches them, and it runs once at a time.
+type sites struct {
+	of   map[channel.HostKey]bool
+	upTo channel.ID
+}
+
+// read takes in the channels that came since the last time.
+func (s *sites) read(ctx context.Context, st Store) error {
+	if s.of == nil {
+		s.of = map[channel.HostKey]bool{}
+	}
+	for {
+		chs, err := st.List(ctx, s.upTo, listBatch)
+		if err != nil || len(chs) == 0 {
+			return err
+		}
+		for i := range chs {
+			s.of[siteKey(chs[i].Scope.Host)] = true
+			s.upTo = chs[i].ID
+		}
+	}
+}
+
+func siteKey(origin string) channel.HostKey { return channel.KeyOf(siteOf(origin)) }
 
 // siteOf is the registered domain that a host belongs to.
 func siteOf(origin string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ type job struct {
 	issue  lease.Issue // to be durable before the offer leaves
 	issued time.Time
 	latest time.Time
-	host   channel.Host // as the loop knows it
+	host   *channel.Host // its record, where it is not written yet; nil: read it
 }
 
 const (
@@ -124,7 +125,7 @@ func (m *Manager) retake(now time.Time, room int) []job {
 // admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; and near the end
 // of a manager with a deadline nothing that would outlive it.
 func (m *Manager) admit(now time.Time, s recrawl.Slot) (again time.Time, ok bool) {
-	h := &m.hosts[m.places[s].host]
+	h := m.hostNow(m.places.host(s))
 	switch {
 	case h.blocked != "":
 		return now.Add(blockedAgain), false
@@ -148,7 +149,7 @@ func (m *Manager) expect(s recrawl.Slot) time.Duration {
 	d := time.Duration(m.cfg.FirstBudget) * max(m.perPage, m.cfg.Gap+firstPage)
 	if service := m.sched.Facts(s).Service.Float(); service > 0 {
 		d = time.Duration(float64(service) * float64(m.cfg.Tick))
-		if m.places[s].grows {
+		if m.places.grows(s) {
 			d *= budgetGrowth
 		}
 	}
@@ -163,18 +164,27 @@ const (
 // issue takes the next generation of a channel and its host.
 func (m *Manager) issue(now time.Time, s recrawl.Slot) (job, error) {
 	latest := now.Add(m.waitLimit(s))
-	p := &m.places[s]
-	host, err := m.readHost(p.host)
+	i, err := m.issueOf(s)
+	if err != nil {
+		m.log.Error("not handed out", "err", err)
+		m.countError("store")
+		return job{}, err
+	}
+	i.Unmark() // the scheduler asks for it, so an operator has made it active again
+	gen, err := i.Next(now, latest, m.cfg.Terms)
 	if err != nil {
 		return job{}, err
 	}
-	gen, err := p.issue.Next(now, latest, m.cfg.Terms)
-	if err != nil {
-		return job{}, err
+	j := job{slot: s, id: m.places.id(s), gen: gen, issue: *i, issued: now, latest: latest}
+	key := m.places.host(s)
+	if r, ok := m.records[key]; ok {
+		h := *r
+		h.Record.Samples, h.Record.Best = slices.Clone(r.Record.Samples), slices.Clone(r.Record.Best)
+		j.host = &h
 	}
-	m.hosts[p.host].out = p.id
+	m.host(key).out = j.id
 	delete(m.dirty, s)
-	return job{slot: s, id: p.id, gen: gen, issue: p.issue, issued: now, latest: latest, host: host}, nil
+	return j, nil
 }
 
 // waitLimit is how long a task may wait for its start: its group's interval, within bounds.
@@ -307,7 +317,7 @@ func (m *Manager) handOut(ctx context.Context, j job) {
 // unsent handles a handing-out that never left: as good as refused, but no sign of overload. Called on the loop.
 func (m *Manager) unsent(now time.Time, j job) {
 	f, ok := m.flights[j.slot]
-	if !ok || !m.isOf(j) || m.places[j.slot].issue.Refused(j.gen) == 0 {
+	if !ok || !m.isOf(j) || m.issues[j.slot].Refused(j.gen) == 0 {
 		return
 	}
 	m.dirty[j.slot] = struct{}{}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"shoal/channel"
@@ -36,35 +35,65 @@ func (m *Manager) feedback(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	now := m.cfg.Now()
-	m.pending = newEffects(m.cursor, next, now)
+	effects := newEffects(m.cursor, next, now)
+	if err := m.readFor(ctx, entries, effects); err != nil {
+		return false, err
+	}
+	m.pending = effects
 	for _, e := range entries {
-		m.takeIn(ctx, now, e)
+		m.takeIn(now, e)
 	}
 	m.cursor = next
 	return true, m.commit(ctx)
 }
 
+// readFor reads all that a stretch of the feed needs of the database, so that nothing of it is taken in while that cannot be read.
+func (m *Manager) readFor(ctx context.Context, entries []archive.Entry, into *effects) error {
+	for i := range entries {
+		e := &entries[i]
+		s, ok := m.places.of(e.Channel)
+		if !ok {
+			continue // removed meanwhile
+		}
+		if _, err := m.issueOf(s); err != nil {
+			return err
+		}
+		if e.Report == nil || into.read[s] != nil {
+			continue
+		}
+		ch, err := m.cfg.Store.Channel(ctx, e.Channel)
+		if err != nil {
+			return fmt.Errorf("read channel %d: %w", e.Channel, err)
+		}
+		into.read[s] = &ch
+		if _, err := m.hostRecord(ch.Scope.Host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // takeIn applies one entry to what the loop holds, and notes what must become durable.
-func (m *Manager) takeIn(ctx context.Context, now time.Time, e archive.Entry) {
-	s, ok := m.slot(e.Channel)
+func (m *Manager) takeIn(now time.Time, e archive.Entry) {
+	s, ok := m.places.of(e.Channel)
 	if !ok {
 		return // removed meanwhile
 	}
-	p := &m.places[s]
-	effect := p.issue.Apply(now, e.Event, m.cfg.Terms)
+	issue := m.issues[s]
+	effect := issue.Apply(now, e.Event, m.cfg.Terms)
 	if effect&lease.Persist != 0 {
 		if _, ok := m.pending.slots[s]; !ok {
 			m.pending.slots[s] = nil
 		}
 	}
 	f := m.flights[s]
-	if f == nil && p.issue.Out() { // the archive knew of it, this manager did not
+	if f == nil && issue.Out() { // the archive knew of it, this manager did not
 		f = &flight{issued: now}
 		m.flights[s] = f
-		m.hosts[p.host].out = p.id
+		m.host(m.places.host(s)).out = e.Channel
 		m.sched.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
 	}
-	if f != nil && p.issue.Out() && f.again {
+	if f != nil && issue.Out() && f.again {
 		f.again = false // a claim after all
 	}
 	switch e.Event.Kind {
@@ -72,14 +101,14 @@ func (m *Manager) takeIn(ctx context.Context, now time.Time, e archive.Entry) {
 		if f != nil {
 			f.started = e.When
 			m.carried(f, e.Peer)
-			m.hosts[p.host].out = p.id
+			m.host(m.places.host(s)).out = e.Channel
 		}
 		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	case lease.Lapsed, lease.Released:
 		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	}
 	if effect&lease.Apply != 0 && e.Report != nil {
-		m.learn(ctx, now, s, f, e)
+		m.learn(now, s, f, e)
 		return
 	}
 	if f != nil && effect != 0 {
@@ -88,18 +117,13 @@ func (m *Manager) takeIn(ctx context.Context, now time.Time, e archive.Entry) {
 }
 
 // learn takes in a report that counts.
-func (m *Manager) learn(ctx context.Context, now time.Time, s recrawl.Slot, f *flight, e archive.Entry) {
-	r, p := e.Report, &m.places[s]
-	l, err := m.learnt(ctx, s)
-	if err != nil {
-		m.log.Error("channel not read", "channel", p.id, "err", err)
-		m.countError("store")
-		l = &channel.Learnt{}
-	}
+func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entry) {
+	r, issue := e.Report, m.issues[s]
+	l, host := &m.pending.read[s].Learnt, m.pending.read[s].Scope.Host
 	m.pending.slots[s] = l
 	m.count(r)
 	changed := r.New+r.Changed+r.Gone > 0
-	l.Gen, l.Out, l.Tries = p.issue.Gen, p.issue.Out(), 0
+	l.Gen, l.Out, l.Tries = issue.Gen, issue.Out(), 0
 	l.LastOutcome, l.LastError = r.Outcome, r.Reason
 	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
 	switch r.Outcome {
@@ -119,16 +143,18 @@ func (m *Manager) learn(ctx context.Context, now time.Time, s recrawl.Slot, f *f
 		if changed {
 			l.Changed, l.Changes = now, l.Changes+1
 		}
-		if p.grows = r.Truncated && r.Left > 0; p.grows {
+		m.places.setLinks(s, 0)
+		grows := r.Truncated && r.Left > 0
+		if m.places.setGrows(s, grows); grows {
 			l.Budget = min(max(l.Budget, m.cfg.FirstBudget)*budgetGrowth, m.cfg.MaxBudget)
 		}
 		if took := r.Ended.Sub(r.Started); took > 0 && r.Pages >= pacePages {
 			m.perPage += (took/time.Duration(r.Pages) - m.perPage) / 8
 		}
 	case channel.HostBlocked:
-		m.blockHost(now, p.host, r.Reason)
+		m.blockHost(now, host, r.Reason)
 	}
-	m.learnHost(s, e)
+	m.learnHost(host, e)
 	m.discover(s, r.Inter)
 	m.event(s, now, e.Event.Gen, outcomeWord(r.Outcome), e.Peer, reportNote(r))
 	m.sched.Observe(m.clock.At(now), s, ev)
@@ -136,7 +162,7 @@ func (m *Manager) learn(ctx context.Context, now time.Time, s recrawl.Slot, f *f
 	if f == nil {
 		return
 	}
-	if p.issue.Out() { // a younger generation is still out unclaimed
+	if issue.Out() { // a younger generation is still out unclaimed
 		m.arm(s, f)
 		return
 	}
@@ -150,9 +176,9 @@ func (m *Manager) ticks(d time.Duration) float32 {
 }
 
 // learnHost keeps what a report tells of the host: where it is, how often it may be visited.
-func (m *Manager) learnHost(s recrawl.Slot, e archive.Entry) {
-	i := m.places[s].host
-	h := m.hostRecord(i)
+func (m *Manager) learnHost(name string, e archive.Entry) {
+	key := channel.KeyOf(name)
+	h := m.records[key]
 	if e.Report.Gap > 0 {
 		h.CrawlDelay = e.Report.Gap
 	}
@@ -160,11 +186,11 @@ func (m *Manager) learnHost(s recrawl.Slot, e archive.Entry) {
 	if next.After(h.NextVisit) {
 		h.NextVisit = next
 	}
-	m.hosts[i].next = h.NextVisit
+	m.host(key).next = h.NextVisit
 	if e.Report.RTT > 0 {
 		for _, p := range m.cfg.Swarm.Peers() {
 			if string(p.ID) == e.Peer {
-				m.near.learn(i)
+				m.near.learn(key)
 				h.Record.Add(coords.Sample{Vantage: e.Peer, At: p.Coord, RTT: e.Report.RTT, When: e.Report.Ended.Unix()})
 				break
 			}
@@ -172,15 +198,14 @@ func (m *Manager) learnHost(s recrawl.Slot, e archive.Entry) {
 	}
 }
 
-func (m *Manager) blockHost(now time.Time, i uint32, why string) {
+func (m *Manager) blockHost(now time.Time, name, why string) {
 	if why == "" {
 		why = "it answers crawlers with refusals"
 	}
-	h := m.hostRecord(i)
-	h.Blocked = why
-	m.hosts[i].blocked = why
+	m.records[channel.KeyOf(name)].Blocked = why
+	m.host(channel.KeyOf(name)).blocked = why
 	m.countError("host blocked")
-	m.log.Warn("host blocked", "host", m.hosts[i].name, "why", why, "at", now)
+	m.log.Warn("host blocked", "host", name, "why", why, "at", now)
 }
 
 // discover routes inter-site URLs to the channels that hold them; what no channel holds is kept as a candidate.
@@ -188,23 +213,29 @@ func (m *Manager) discover(from recrawl.Slot, urls []string) {
 	if m.cfg.Discover == DiscoverOff {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
 	for _, u := range urls {
-		origin := channel.Origin(u)
-		i, known := m.hostOf[origin]
-		if !known {
+		id, more := m.places.first(channel.KeyOf(channel.Origin(u)))
+		if id == 0 {
 			if len(m.pending.found) < maxFound {
-				m.pending.found = append(m.pending.found, channel.Found{URL: u, From: m.places[from].id})
+				m.pending.found = append(m.pending.found, channel.Found{URL: u, From: m.places.id(from)})
 			}
 			continue
 		}
-		m.linkTo(i, u)
+		if more { // the one whose directory it lies in, if any
+			var err error
+			if id, err = m.cfg.Store.Lookup(ctx, u); err != nil {
+				continue
+			}
+		}
+		m.linkTo(id, u)
 	}
 }
 
-// linkTo gives a URL to the first channel of its host that has no such seed yet; the database bounds and deduplicates what is kept.
-func (m *Manager) linkTo(host uint32, u string) {
-	id := m.hosts[host].first
-	if id == 0 || len(m.pending.inter[id]) >= channel.MaxInter {
+// linkTo gives a URL to a channel; the database bounds and deduplicates what is kept.
+func (m *Manager) linkTo(id channel.ID, u string) {
+	if len(m.pending.inter[id]) >= channel.MaxInter {
 		return
 	}
 	m.pending.inter[id] = append(m.pending.inter[id], u)
@@ -213,9 +244,8 @@ func (m *Manager) linkTo(host uint32, u string) {
 
 // linked counts what is known of a channel that may never have been crawled: larger sites go first.
 func (m *Manager) linked(id channel.ID, n int) {
-	if s, ok := m.slot(id); ok && n > 0 {
-		p := &m.places[s]
-		p.links = uint16(min(int(p.links)+n, math.MaxUint16))
+	if s, ok := m.places.of(id); ok && n > 0 {
+		m.places.setLinks(s, m.places.links(s)+n)
 		m.sched.Found(s)
 	}
 }

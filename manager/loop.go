@@ -11,31 +11,13 @@ import (
 	"shoal/recrawl"
 )
 
-// flight is a channel that is not idle: a task of it is out, or it waits before it is handed out again. Owned by the loop.
+// flight is a channel that is not idle: a task of it is out, or it waits before it is handed out again. Its issue is held. Owned by the loop.
 type flight struct {
 	again   bool // the same task is to be handed out again once the issue is idle
 	due     time.Time
 	issued  time.Time
 	started time.Time // claimed
 	peer    string
-}
-
-// place is what the loop knows of a channel beside its facts. Owned by the loop.
-type place struct {
-	issue lease.Issue
-	id    channel.ID
-	host  uint32
-	grows bool   // its last crawl was ended by its page budget
-	links uint16 // inter-site URLs found since the start while it was never crawled: larger sites go first
-}
-
-// hostState is what the loop knows of a Web host. Owned by the loop.
-type hostState struct {
-	name    string
-	out     channel.ID // the channel whose task may send requests to it; zero: none
-	next    time.Time  // no task may start before
-	blocked string
-	first   channel.ID // the host's first channel, which gets what other sites' pages link to
 }
 
 // timer wakes a flight up. A flight may have stale ones; they do nothing.
@@ -169,7 +151,7 @@ func (m *Manager) wake(now time.Time) {
 		if !ok {
 			continue
 		}
-		m.follow(now, s, f, m.places[s].issue.Tick(now, m.cfg.Terms))
+		m.follow(now, s, f, m.issues[s].Tick(now, m.cfg.Terms))
 	}
 }
 
@@ -179,20 +161,20 @@ func (m *Manager) follow(now time.Time, s recrawl.Slot, f *flight, e lease.Effec
 		m.dirty[s] = struct{}{}
 	}
 	if e&lease.GaveUp != 0 {
-		m.giveUp(now, s, m.places[s].issue.Reason())
+		m.giveUp(now, s, m.issues[s].Reason())
 		return
 	}
-	if !m.places[s].issue.Out() {
+	if !m.issues[s].Out() {
 		m.freeHost(s)
 		m.carried(f, "")
 	}
 	if e&lease.HandOut != 0 {
 		if !f.again { // else it is only that a pause is over
 			m.lapsed++
-			m.event(s, now, m.places[s].issue.Gen, "came to nothing", "", "to be handed out again")
+			m.event(s, now, m.issues[s].Gen, "came to nothing", "", "to be handed out again")
 			m.sched.Observe(m.clock.At(now), s, recrawl.Event{Kind: recrawl.Lapsed})
 		}
-		m.retry(s, f, m.places[s].issue.Deadline())
+		m.retry(s, f, m.issues[s].Deadline())
 	}
 	m.arm(s, f)
 }
@@ -209,7 +191,7 @@ func (m *Manager) retry(s recrawl.Slot, f *flight, from time.Time) {
 
 // arm sets the timer of a flight.
 func (m *Manager) arm(s recrawl.Slot, f *flight) {
-	if at := m.places[s].issue.Deadline(); !at.IsZero() {
+	if at := m.issues[s].Deadline(); !at.IsZero() {
 		heap.Push(&m.timers, timer{at, s})
 	}
 }
@@ -237,26 +219,19 @@ func (m *Manager) carried(f *flight, peer string) {
 	f.peer = peer
 }
 
-func (m *Manager) freeHost(s recrawl.Slot) {
-	p := m.places[s]
-	if h := &m.hosts[p.host]; h.out == p.id {
-		h.out = 0
-	}
-}
-
 // giveUp marks a channel that was handed out too often, and says why.
 func (m *Manager) giveUp(now time.Time, s recrawl.Slot, reason string) {
 	m.sched.Observe(m.clock.At(now), s, recrawl.Event{Kind: recrawl.Failed})
 	m.sched.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
 	m.countError("given up")
-	m.event(s, now, m.places[s].issue.Gen, "given up", "", reason)
+	m.event(s, now, m.issues[s].Gen, "given up", "", reason)
 	m.setState(s, channel.Marked, reason)
 	m.land(s)
 }
 
 // isOf tells whether a channel still has the generation that a job was for.
 func (m *Manager) isOf(j job) bool {
-	return m.places[j.slot].id == j.id && m.places[j.slot].issue.Gen == j.gen
+	return m.places.used(j.slot) && m.places.id(j.slot) == j.id && m.gen(j.slot) == j.gen
 }
 
 // placed takes the answer of the overlay. Called on the loop.
@@ -268,7 +243,7 @@ func (m *Manager) placed(now time.Time, j job, p overlay.Placed) {
 		return
 	}
 	m.carried(f, string(p.Peer))
-	m.follow(now, j.slot, f, m.places[j.slot].issue.Placed(j.gen))
+	m.follow(now, j.slot, f, m.issues[j.slot].Placed(j.gen))
 	wait := float32(p.Start.Sub(now).Seconds() / m.cfg.Tick.Seconds())
 	m.sched.Observe(m.clock.At(now), j.slot, recrawl.Event{Kind: recrawl.Accepted, Wait: max(wait, 0)})
 	m.event(j.slot, now, j.gen, "accepted", string(p.Peer), "starts "+p.Start.Format(time.TimeOnly))
@@ -282,7 +257,7 @@ func (m *Manager) refusedTask(now time.Time, j job, why string) {
 	if !ok || !m.isOf(j) {
 		return
 	}
-	if m.places[j.slot].issue.Refused(j.gen) == 0 {
+	if m.issues[j.slot].Refused(j.gen) == 0 {
 		return // the claim came first: somebody has it after all
 	}
 	m.event(j.slot, now, j.gen, "refused", "", why)
@@ -305,7 +280,7 @@ func (m *Manager) unsure(now time.Time, j job, err error) {
 		return
 	}
 	m.event(j.slot, now, j.gen, "placing broke off", "", err.Error())
-	m.follow(now, j.slot, f, m.places[j.slot].issue.Placed(j.gen))
+	m.follow(now, j.slot, f, m.issues[j.slot].Placed(j.gen))
 }
 
 // outran handles a deposit that the archive refused: it knows higher generations. Called on the loop.
@@ -314,7 +289,7 @@ func (m *Manager) outran(now time.Time, j job, highest channel.Gen) {
 	if !ok || !m.isOf(j) {
 		return
 	}
-	if m.places[j.slot].issue.Outran(j.gen, highest) == 0 {
+	if m.issues[j.slot].Outran(j.gen, highest) == 0 {
 		return
 	}
 	m.event(j.slot, now, j.gen, "outrun", "", "the archive knows higher generations; this manager's data is older")

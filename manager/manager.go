@@ -31,10 +31,9 @@ type Manager struct {
 
 	clock  recrawl.Clock
 	sched  *recrawl.Scheduler
-	places []place // by slot
-	slots  []uint32
-	hosts  []hostState
-	hostOf map[string]uint32
+	places *places                        // by slot
+	hosts  map[channel.HostKey]*hostState // those with which something is up
+	issues map[recrawl.Slot]*lease.Issue  // see issueOf
 
 	flights map[recrawl.Slot]*flight
 	again   []recrawl.Slot
@@ -44,11 +43,11 @@ type Manager struct {
 	epoch      channel.Epoch
 	cursor     string
 	pending    *effects
-	dirty      map[recrawl.Slot]struct{} // issues and facts to be written, not in a hurry
-	dirtyHosts map[uint32]struct{}
-	records    map[uint32]*channel.Host // hosts read since the last write
+	dirty      map[recrawl.Slot]struct{}         // issues and facts to be written, not in a hurry
+	records    map[channel.HostKey]*channel.Host // hosts to be written
 	states     map[recrawl.Slot]stateWrite
 	savedAt    time.Time
+	tidied     time.Time
 	strategyAt time.Time
 
 	near       near
@@ -58,6 +57,7 @@ type Manager struct {
 	stopped    bool
 	ready      bool // enough peers are known to begin
 	planning   bool // a plan is being made
+	adding     int  // links of the channel that is being added
 
 	since, published, sampled            time.Time
 	submitted, accepted, refused, lapsed int64
@@ -72,7 +72,8 @@ type Manager struct {
 	admitAt, diskAt                      time.Time
 	history                              []web.Point
 	rates                                rates
-	events                               map[channel.ID][]web.Event
+	events                               events
+	sites                                sites
 	notices                              map[string]string
 	rttN                                 int64
 	hopsSum, rttChosen, rttRandom        float64
@@ -107,16 +108,17 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	now := cfg.Now()
 	m := &Manager{
-		choice: choice, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst), hostOf: map[string]uint32{},
-		flights: map[recrawl.Slot]*flight{}, dirty: map[recrawl.Slot]struct{}{}, dirtyHosts: map[uint32]struct{}{},
-		records: map[uint32]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
-		near: newNear(), events: map[channel.ID][]web.Event{}, notices: map[string]string{},
+		choice: choice, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst),
+		places: newPlaces(), hosts: map[channel.HostKey]*hostState{}, issues: map[recrawl.Slot]*lease.Issue{},
+		flights: map[recrawl.Slot]*flight{}, dirty: map[recrawl.Slot]struct{}{},
+		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
+		near: newNear(), events: newEvents(), notices: map[string]string{},
 	}
 	if err := m.restore(ctx, now, strategy); err != nil {
 		return nil, err
 	}
-	if len(m.places) >= manyChannels {
-		debug.FreeOSMemory() // what growing tables have left behind is as much as they hold
+	if m.places.n >= manyChannels {
+		debug.FreeOSMemory() // what growing tables have left behind
 	}
 	m.sampleHistory(now)
 	o := m.overview(now)
@@ -169,8 +171,9 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 		return err
 	}
 	if err := st.ScanHosts(ctx, func(h channel.Host) error {
-		i := m.host(h.Name)
-		m.hosts[i].next, m.hosts[i].blocked = h.NextVisit, h.Blocked
+		if h.Blocked != "" || h.NextVisit.After(now) {
+			*m.host(channel.KeyOf(h.Name)) = hostState{next: h.NextVisit, blocked: h.Blocked}
+		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("read hosts: %w", err)
@@ -184,10 +187,10 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 // scheduler goes on with what groups and strategy had learnt, if it was this strategy that had learnt it.
 func (m *Manager) scheduler(ctx context.Context, now time.Time, strategy recrawl.Strategy) (*recrawl.Scheduler, error) {
 	m.cfg.Options.Pending = func(s recrawl.Slot) int {
-		if int(s) >= len(m.places) { // it is being added
-			return 0
+		if !m.places.used(s) { // it is being added
+			return m.adding
 		}
-		return int(m.places[s].links)
+		return m.places.links(s)
 	}
 	b, err := m.cfg.Store.State(ctx, stateStrategy)
 	if err != nil {
@@ -209,15 +212,10 @@ func (m *Manager) add(now time.Time, r channel.Hot) error {
 	if r.State == channel.Removed {
 		return nil
 	}
-	var p place
 	var f recrawl.Facts
-	if len(r.Lease) > 0 {
-		issue, err := lease.ParseIssue(r.Lease)
-		if err != nil {
-			return fmt.Errorf("channel %d: %w", r.ID, err)
-		}
-		issue.Restore()
-		p.issue = issue
+	issue, err := parseIssue(r.Lease)
+	if err != nil {
+		return fmt.Errorf("channel %d: %w", r.ID, err)
 	}
 	if len(r.Facts) > 0 {
 		if err := f.Restore(r.Facts); err != nil {
@@ -233,59 +231,29 @@ func (m *Manager) add(now time.Time, r channel.Hot) error {
 	if r.State != channel.Active {
 		f.Flags |= recrawl.Paused
 	}
-	p.id, p.host = r.ID, m.host(r.Host)
-	if h := &m.hosts[p.host]; h.first == 0 {
-		h.first = r.ID
-	}
-	if p.issue.Out() {
+	if issue.Out() || issue.Phase == lease.Pausing {
 		f.Out = 1
 	}
 	if f.Updated > 0 {
 		m.visited++
 	}
+	m.adding = r.Links
 	s := m.sched.Add(f)
-	for int(s) >= len(m.places) {
-		m.places = append(m.places, place{})
+	m.places.put(s, r.ID, r.Host)
+	m.places.setLinks(s, r.Links)
+	if !issue.Out() && issue.Phase != lease.Pausing {
+		return nil
 	}
-	m.places[s] = p
-	for uint64(len(m.slots)) <= uint64(r.ID) {
-		m.slots = append(m.slots, noSlot)
+	m.issues[s] = &issue
+	fl := &flight{issued: now}
+	m.flights[s] = fl
+	if issue.Out() {
+		m.host(r.Host).out = r.ID
+	} else {
+		m.retry(s, fl, issue.Deadline())
 	}
-	m.slots[r.ID] = uint32(s)
-	switch {
-	case p.issue.Out():
-		fl := &flight{issued: now}
-		m.flights[s] = fl
-		m.hosts[p.host].out = p.id
-		m.arm(s, fl)
-	case p.issue.Phase == lease.Pausing:
-		fl := &flight{issued: now}
-		m.flights[s] = fl
-		m.retry(s, fl, p.issue.Deadline())
-		m.arm(s, fl)
-	}
+	m.arm(s, fl)
 	return nil
-}
-
-const noSlot = ^uint32(0)
-
-// slot is where a channel is; false: the manager does not have it.
-func (m *Manager) slot(id channel.ID) (recrawl.Slot, bool) {
-	if uint64(id) >= uint64(len(m.slots)) || m.slots[id] == noSlot {
-		return 0, false
-	}
-	return recrawl.Slot(m.slots[id]), true
-}
-
-// host is the index of a host, which it gets with its first channel.
-func (m *Manager) host(name string) uint32 {
-	if i, ok := m.hostOf[name]; ok {
-		return i
-	}
-	i := uint32(len(m.hosts))
-	m.hosts = append(m.hosts, hostState{name: name})
-	m.hostOf[name] = i
-	return i
 }
 
 // AddChannels takes new channels in, and says which were refused because their scope is taken. It works before Run and while it runs.
@@ -313,11 +281,10 @@ func (m *Manager) AddChannels(ctx context.Context, chs []channel.Channel) (ids [
 				continue
 			}
 			c := &chs[i]
-			h := channel.Hot{ID: id, Host: c.Scope.Host, State: channel.Active, Weight: c.Settings.Weight, Group: c.Settings.Group}
+			h := channel.Hot{ID: id, Host: channel.KeyOf(c.Scope.Host), State: channel.Active, Weight: c.Settings.Weight, Group: c.Settings.Group, Links: len(c.Seeds)}
 			if err := m.add(now, h); err != nil {
 				failed = errors.Join(failed, err)
 			}
-			m.linked(id, len(c.Seeds)+len(c.Inter))
 		}
 	}
 	if err := m.onLoop(ctx, take); err != nil {
@@ -345,7 +312,7 @@ func (m *Manager) Settle(atMost time.Duration) {
 // leased counts the channels whose leases run.
 func (m *Manager) leased() (n int) {
 	for s := range m.flights {
-		if m.places[s].issue.Phase == lease.Leased {
+		if m.issues[s].Phase == lease.Leased {
 			n++
 		}
 	}
@@ -356,16 +323,21 @@ func (m *Manager) leased() (n int) {
 func (m *Manager) CrawlNow(ctx context.Context, id channel.ID) error {
 	var answer error
 	err := m.do(ctx, func(now time.Time) {
-		s, ok := m.slot(id)
-		switch {
-		case !ok:
+		s, ok := m.places.of(id)
+		if !ok {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return
-		case m.places[s].issue.Out():
+		}
+		i, err := m.issueOf(s)
+		switch {
+		case err != nil:
+			answer = err
+			return
+		case i.Out():
 			answer = fmt.Errorf("channel %d is being crawled already", id)
 			return
 		}
-		if m.places[s].issue.Unmark()&lease.Persist != 0 {
+		if i.Unmark()&lease.Persist != 0 {
 			m.setState(s, channel.Active, "")
 			m.sched.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
 		}
@@ -377,7 +349,7 @@ func (m *Manager) CrawlNow(ctx context.Context, id channel.ID) error {
 			m.submitted++
 		}
 		m.retry(s, f, now)
-		m.event(s, now, m.places[s].issue.Gen, "crawl now", "", "asked for by an operator")
+		m.event(s, now, i.Gen, "crawl now", "", "asked for by an operator")
 	})
 	return errors.Join(err, answer)
 }
@@ -386,9 +358,12 @@ func (m *Manager) CrawlNow(ctx context.Context, id channel.ID) error {
 func (m *Manager) Pause(ctx context.Context, id channel.ID, paused bool) error {
 	var answer error
 	err := m.do(ctx, func(now time.Time) {
-		s, ok := m.slot(id)
+		s, ok := m.places.of(id)
 		if !ok {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
+			return
+		}
+		if answer = m.unmark(s); answer != nil {
 			return
 		}
 		state, word := channel.Active, "resumed"
@@ -401,11 +376,19 @@ func (m *Manager) Pause(ctx context.Context, id channel.ID, paused bool) error {
 				f.Flags |= recrawl.Paused
 			}
 		})
-		m.places[s].issue.Unmark()
 		m.setState(s, state, "")
-		m.event(s, now, m.places[s].issue.Gen, word, "", "by an operator")
+		m.event(s, now, m.gen(s), word, "", "by an operator")
 	})
 	return errors.Join(err, answer)
+}
+
+// unmark gives a channel that was given up another chance.
+func (m *Manager) unmark(s recrawl.Slot) error {
+	i, err := m.issueOf(s)
+	if err == nil && i.Unmark()&lease.Persist != 0 {
+		m.dirty[s] = struct{}{}
+	}
+	return err
 }
 
 // Strategies are the names that SetStrategy takes.

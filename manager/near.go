@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"shoal/channel"
 	"shoal/coords"
 	"shoal/overlay"
 	"shoal/recrawl"
@@ -13,19 +14,20 @@ import (
 // rather than go at once to a far one that happens to have room; that one is left to the tasks near it. Only a peer that still has room
 // after every waiting task was looked at takes what is far from it, so that none stands idle while there is work. Owned by the loop.
 type near struct {
-	hosts map[uint32]placeOfHost // fitted where a host is; dropped when it grows too large
+	hosts map[channel.HostKey]placeOfHost // fitted where a host is; dropped when it grows too large
 	asked map[recrawl.Slot]time.Time
-	held  map[overlay.ID]int  // tasks that each peer has, or that are on their way to it
-	spare map[overlay.ID]bool // had room left after the last look at all that was due
-	looks recrawl.Tick        // of that
-	pick  overlay.ID          // the peer for which mayGo said yes; empty: any
-	tried map[uint32]bool     // hosts that were, or are being, measured
-	ahead int                 // measurements under way
+	held  map[overlay.ID]int       // tasks that each peer has, or that are on their way to it
+	spare map[overlay.ID]bool      // had room left after the last look at all that was due
+	looks recrawl.Tick             // of that
+	pick  overlay.ID               // the peer for which mayGo said yes; empty: any
+	tried map[channel.HostKey]bool // hosts that were, or are being, measured
+	ahead int                      // measurements under way
 	peers []overlay.PeerRecord
 	at    time.Time // when peers was read
 }
 
 type placeOfHost struct {
+	name     string
 	at       coords.Coord
 	known    bool // else there is nothing to wait for
 	measured map[string]time.Duration
@@ -47,7 +49,7 @@ const (
 )
 
 func newNear() near {
-	return near{hosts: map[uint32]placeOfHost{}, asked: map[recrawl.Slot]time.Time{}, held: map[overlay.ID]int{}, spare: map[overlay.ID]bool{}, tried: map[uint32]bool{}}
+	return near{hosts: map[channel.HostKey]placeOfHost{}, asked: map[recrawl.Slot]time.Time{}, held: map[overlay.ID]int{}, spare: map[overlay.ID]bool{}, tried: map[channel.HostKey]bool{}}
 }
 
 // hold counts a task with its peer; drop counts it out.
@@ -60,7 +62,7 @@ func (n *near) drop(p overlay.ID) {
 }
 
 // learn forgets where a host was thought to be: something new is known of it.
-func (n *near) learn(host uint32) { delete(n.hosts, host) }
+func (n *near) learn(host channel.HostKey) { delete(n.hosts, host) }
 
 // mayGo tells whether a task should be placed now: a peer near its host has room, or it has waited long enough.
 func (m *Manager) mayGo(now time.Time, s recrawl.Slot) bool {
@@ -68,9 +70,10 @@ func (m *Manager) mayGo(now time.Time, s recrawl.Slot) bool {
 	if now.Sub(n.at) > m.cfg.Tick/4 {
 		n.peers, n.at = crawlers(m.cfg.Swarm.Peers()), now
 	}
-	host := m.places[s].host
-	if m.cfg.Vantages > 0 && len(n.peers) > 0 && !m.placeOf(now, host).measuredOnce && m.measureSoon(host) {
-		return false
+	if m.cfg.Vantages > 0 && len(n.peers) > 0 {
+		if h := m.placeOf(now, s); !h.measuredOnce && m.measureSoon(h.name) {
+			return false
+		}
 	}
 	since, asked := n.asked[s]
 	if !asked {
@@ -82,7 +85,7 @@ func (m *Manager) mayGo(now time.Time, s recrawl.Slot) bool {
 		share *= 2
 	}
 	n.pick = ""
-	if len(n.peers) <= nearLeast || m.nearFree(now, host, share) {
+	if len(n.peers) <= nearLeast || m.nearFree(now, s, share) {
 		delete(n.asked, s)
 		return true
 	}
@@ -110,8 +113,11 @@ func (n *near) free(p *overlay.PeerRecord) bool { return n.held[p.ID] < holds(p)
 func holds(p *overlay.PeerRecord) int { return int(p.Load.Threads) + int(p.Load.Slots)/5 }
 
 // measureSoon has a host measured that never was, once; its first task waits for that. It tells whether that is under way.
-func (m *Manager) measureSoon(host uint32) bool {
-	n := &m.near
+func (m *Manager) measureSoon(name string) bool {
+	n, host := &m.near, channel.KeyOf(name)
+	if name == "" { // the database does not tell
+		return false
+	}
 	if busy, tried := n.tried[host]; tried {
 		return busy
 	}
@@ -123,7 +129,6 @@ func (m *Manager) measureSoon(host uint32) bool {
 		clear(n.tried)
 	}
 	n.tried[host] = true
-	name := m.hosts[host].name
 	m.wg.Add(1)
 	go func() {
 		defer m.wg.Done()
@@ -132,7 +137,11 @@ func (m *Manager) measureSoon(host uint32) bool {
 			n.ahead--
 			n.tried[host] = false
 			n.learn(host)
-			h := m.hostRecord(host)
+			h, err := m.hostRecord(name)
+			if err != nil {
+				m.log.Error("measurements of a host not kept", "err", err)
+				return
+			}
 			for _, s := range samples {
 				h.Record.Add(s)
 			}
@@ -142,8 +151,8 @@ func (m *Manager) measureSoon(host uint32) bool {
 }
 
 // nearFree tells whether one of the nearest peers, as many as this share of all, has room for a task.
-func (m *Manager) nearFree(now time.Time, host uint32, share float64) bool {
-	h := m.placeOf(now, host)
+func (m *Manager) nearFree(now time.Time, s recrawl.Slot, share float64) bool {
+	h := m.placeOf(now, s)
 	if !h.known {
 		return true
 	}
@@ -182,17 +191,21 @@ func (m *Manager) nearFree(now time.Time, host uint32, share float64) bool {
 	return false
 }
 
-// placeOf fits where a host is, from what the database knows.
-func (m *Manager) placeOf(now time.Time, host uint32) placeOfHost {
-	n := &m.near
+// placeOf fits where the host of a channel is, from what the database knows.
+func (m *Manager) placeOf(now time.Time, s recrawl.Slot) placeOfHost {
+	n, host := &m.near, m.places.host(s)
 	if h, ok := n.hosts[host]; ok && now.Sub(h.fitted) < refit {
 		return h
 	}
 	if len(n.hosts) >= maxPlaces {
 		clear(n.hosts)
 	}
-	h := placeOfHost{fitted: now}
-	if rec, err := m.readHost(host); err == nil && !rec.Record.Anycast && len(rec.Record.Samples) > 0 {
+	name, err := m.name(s)
+	if err != nil {
+		return placeOfHost{}
+	}
+	h := placeOfHost{name: name, fitted: now}
+	if rec, err := m.readHost(name); err == nil && !rec.Record.Anycast && len(rec.Record.Samples) > 0 {
 		at := make(map[string]coords.Coord, len(n.peers))
 		for _, p := range n.peers {
 			at[string(p.ID)] = p.Coord

@@ -20,11 +20,12 @@ type effects struct {
 	inter    map[channel.ID][]string
 	found    []channel.Found // inter-site URLs that no channel has
 	counts   map[string]int64
+	read     map[recrawl.Slot]*channel.Channel // as the database has those that report
 }
 
 func newEffects(from, to string, at time.Time) *effects {
 	return &effects{from: from, to: to, at: at, slots: map[recrawl.Slot]*channel.Learnt{}, crawled: map[recrawl.Slot]time.Time{},
-		inter: map[channel.ID][]string{}, counts: map[string]int64{}}
+		inter: map[channel.ID][]string{}, counts: map[string]int64{}, read: map[recrawl.Slot]*channel.Channel{}}
 }
 
 // feedName names the archive's feed in the database.
@@ -56,10 +57,8 @@ func (m *Manager) commit(ctx context.Context) error {
 	for id, urls := range e.inter {
 		out.Edits = append(out.Edits, channel.Edit{ID: id, Inter: urls})
 	}
-	for i := range m.dirtyHosts {
-		if h, ok := m.records[i]; ok {
-			out.Hosts = append(out.Hosts, *h)
-		}
+	for _, h := range m.records {
+		out.Hosts = append(out.Hosts, *h)
 	}
 	slices.SortFunc(out.Edits, func(a, b channel.Edit) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(out.Hosts, func(a, b channel.Host) int { return cmp.Compare(a.Name, b.Name) })
@@ -70,16 +69,18 @@ func (m *Manager) commit(ctx context.Context) error {
 		delete(m.dirty, s)
 		delete(m.states, s)
 	}
-	clear(m.dirtyHosts)
 	clear(m.records)
 	m.pending = nil
 	return nil
 }
 
-// edit is a channel's issue and facts as they are now.
+// edit is a channel's issue, where it is held, and its facts, as they are now.
 func (m *Manager) edit(s recrawl.Slot) channel.Edit {
-	p, f := &m.places[s], m.sched.Facts(s)
-	w := channel.Edit{ID: p.id, Gen: p.issue.Gen, Lease: p.issue.Append(nil), Facts: f.AppendState(nil)}
+	f := m.sched.Facts(s)
+	w := channel.Edit{ID: m.places.id(s), Facts: f.AppendState(nil)}
+	if i, ok := m.issues[s]; ok {
+		w.Gen, w.Lease = i.Gen, i.Append(nil)
+	}
 	if st, ok := m.states[s]; ok {
 		w.State, w.Reason = st.state, st.reason
 	}
@@ -105,9 +106,10 @@ func (m *Manager) keepState(now time.Time, final bool) {
 		return
 	}
 	m.savedAt = now
+	defer m.tidy(now)
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	for m.pending == nil && len(m.dirty)+len(m.dirtyHosts) > 0 {
+	for m.pending == nil && len(m.dirty)+len(m.records) > 0 {
 		e := newEffects("", "", now)
 		for s := range m.dirty {
 			if len(e.slots) == saveMost {
@@ -131,44 +133,7 @@ func (m *Manager) keepState(now time.Time, final bool) {
 	if err := m.cfg.Store.PutState(ctx, m.epoch, stateStrategy, m.sched.AppendState(nil)); err != nil {
 		m.setNotice(noticeStore, "Nothing new is taken in: "+err.Error())
 		m.log.Error("strategy's state not kept", "err", err)
-	} else if m.pending == nil && len(m.dirty)+len(m.dirtyHosts) == 0 {
+	} else if m.pending == nil && len(m.dirty)+len(m.records) == 0 {
 		m.setNotice(noticeStore, "")
 	}
-}
-
-// learnt reads what a channel's reports have taught so far, or takes it from the pending effects.
-func (m *Manager) learnt(ctx context.Context, s recrawl.Slot) (*channel.Learnt, error) {
-	if l := m.pending.slots[s]; l != nil {
-		return l, nil
-	}
-	ch, err := m.cfg.Store.Channel(ctx, m.places[s].id)
-	if err != nil {
-		return nil, err
-	}
-	return &ch.Learnt, nil
-}
-
-// hostRecord is a host's stored record, to be changed and written with the next commit.
-func (m *Manager) hostRecord(i uint32) *channel.Host {
-	m.dirtyHosts[i] = struct{}{}
-	if h, ok := m.records[i]; ok {
-		return h
-	}
-	h, err := m.readHost(i)
-	if err != nil {
-		m.log.Error("host not read", "host", m.hosts[i].name, "err", err)
-		h = channel.Host{Name: m.hosts[i].name, NextVisit: m.hosts[i].next, Blocked: m.hosts[i].blocked}
-	}
-	m.records[i] = &h
-	return &h
-}
-
-// readHost reads a host's record, with what is not written yet.
-func (m *Manager) readHost(i uint32) (channel.Host, error) {
-	if h, ok := m.records[i]; ok {
-		return *h, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
-	defer cancel()
-	return m.cfg.Store.Host(ctx, m.hosts[i].name)
 }

@@ -1,4 +1,4 @@
-package manager_test
+package manager
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 
 	"shoal/channel"
 	"shoal/coords"
-	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/overlay"
 )
 
 // many is a database of n channels that nobody has written, every host with so many of them.
 type many struct {
-	manager.Store
+	Store
 	n, perHost int
+	facts      func(i int) []byte // nil: never crawled
 }
 
 func (s many) Take(context.Context) (channel.Epoch, error)                   { return 1, nil }
@@ -29,30 +29,35 @@ func (s many) PutState(context.Context, channel.Epoch, string, []byte) error { r
 func (s many) Cursor(context.Context, string) (string, error)                { return "", nil }
 func (s many) ScanHosts(context.Context, func(channel.Host) error) error     { return nil }
 func (s many) Scan(_ context.Context, _, _ channel.ID, f func(channel.Hot) error) error {
-	host := ""
+	var host channel.HostKey
 	for i := range s.n {
 		if i%s.perHost == 0 {
-			host = fmt.Sprintf("https://www.host-%08d.example", i/s.perHost)
+			host = channel.KeyOf(fmt.Sprintf("https://www.host-%08d.example", i/s.perHost))
 		}
-		if err := f(channel.Hot{ID: channel.ID(i + 1), Host: host, State: channel.Active}); err != nil {
+		h := channel.Hot{ID: channel.ID(i + 1), Host: host, State: channel.Active, Links: 1}
+		if s.facts != nil {
+			h.Facts = s.facts(i)
+		}
+		if err := f(h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-type stillArchive struct{ manager.Archive }
+func (s many) Lease(context.Context, channel.ID) ([]byte, error) { return nil, nil }
+
+type stillArchive struct{ Archive }
 
 func (stillArchive) Stats() archive.Stats { return archive.Stats{} }
 
-type noSwarm struct{ manager.Swarm }
+type noSwarm struct{ Swarm }
 
 func (noSwarm) Peers() []overlay.PeerRecord { return nil }
 func (noSwarm) Coord() coords.Coord         { return coords.Coord{Err: 1} }
 
-// BenchmarkChannels builds a manager of a million channels, or of as many as SHOAL_CHANNELS says, and tells its anonymous memory. The
-// database is not part of it.
-func BenchmarkChannels(b *testing.B) {
+// benchChannels is how many channels the benchmarks have: a million, or as many as SHOAL_CHANNELS says.
+func benchChannels(b *testing.B) int {
 	n := 1_000_000
 	if s := os.Getenv("SHOAL_CHANNELS"); s != "" {
 		var err error
@@ -60,21 +65,29 @@ func BenchmarkChannels(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	return n
+}
+
+// BenchmarkChannels builds a manager of many channels, and tells its anonymous memory, then and at its peak. The database is not part of it.
+func BenchmarkChannels(b *testing.B) {
+	n := benchChannels(b)
 	for _, perHost := range []int{1, 10} {
 		b.Run(fmt.Sprintf("n=%d/perHost=%d", n, perHost), func(b *testing.B) {
 			for b.Loop() {
-				cfg := manager.Default()
+				cfg := Default()
 				cfg.Store, cfg.Archive, cfg.Swarm = many{n: n, perHost: perHost}, stillArchive{}, noSwarm{}
 				cfg.Sign = func(channel.Header) (channel.Signed, error) { return channel.Signed{}, nil }
 				runtime.GC()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				began := time.Now()
-				m, err := manager.New(context.Background(), cfg)
+				peak := watch()
+				m, err := New(context.Background(), cfg)
 				if err != nil {
 					b.Fatal(err)
 				}
 				b.ReportMetric(time.Since(began).Seconds(), "s/start")
+				b.ReportMetric(peak()/(1<<20), "MiB-peak")
 				runtime.GC()
 				runtime.ReadMemStats(&after)
 				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(n), "B/channel")
@@ -83,6 +96,24 @@ func BenchmarkChannels(b *testing.B) {
 			}
 		})
 	}
+}
+
+// watch looks at the anonymous memory until the function that it returns is called, which tells the most that was seen.
+func watch() func() float64 {
+	stop, most := make(chan struct{}), make(chan float64)
+	go func() {
+		peak := anonymous()
+		for {
+			select {
+			case <-stop:
+				most <- max(peak, anonymous())
+				return
+			case <-time.After(20 * time.Millisecond):
+				peak = max(peak, anonymous())
+			}
+		}
+	}()
+	return func() float64 { close(stop); return <-most }
 }
 
 // anonymous is the process's anonymous memory in bytes; 0 where the system does not tell.

@@ -40,9 +40,15 @@ type ChannelStore interface {
 	List(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error)
 	// Search reads up to n channels whose host's name (without scheme) begins with prefix; next is what to pass as after for more.
 	Search(ctx context.Context, prefix, after string, n int) (chs []channel.Channel, next string, err error)
+	// Matching finds the channels whose host's name, with its scheme, holds a text: n of them from the from-th on, in an order that stays,
+	// and how many there are.
+	Matching(ctx context.Context, text string, from, n int) (ids []channel.ID, total int, err error)
 	// Lookup finds the channel of the most specific directory that a canonical URL falls into.
 	Lookup(ctx context.Context, canonicalURL string) (channel.ID, error)
-	// Scan reads the hot part of the channels with ids from first to last (0: all the rest), in their order.
+	// Lease reads the lease's record of a channel; nil: it was never handed out, or is not there.
+	Lease(ctx context.Context, id channel.ID) ([]byte, error)
+	// Scan reads the hot part of the channels with ids from first to last (0: all the rest), in their order. Lease and Facts are valid
+	// during the call only.
 	Scan(ctx context.Context, first, last channel.ID, f func(channel.Hot) error) error
 }
 

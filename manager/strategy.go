@@ -162,9 +162,9 @@ type trial struct {
 // sample copies every n-th channel. Called on the loop.
 func (m *Manager) sample(now time.Time) trial {
 	t := trial{choice: m.choice, of: m.sched.Len(), state: m.sched.AppendState(nil), at: m.clock.At(now)}
-	step := max((len(m.places)+trialMost-1)/trialMost, 1)
-	for s := 0; s < len(m.places); s += step {
-		if m.places[s].id != 0 {
+	step := max((m.places.n+trialMost-1)/trialMost, 1)
+	for s := 0; s < m.places.n; s += step {
+		if m.places.used(recrawl.Slot(s)) {
 			t.facts = append(t.facts, m.sched.Facts(recrawl.Slot(s)))
 		}
 	}

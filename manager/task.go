@@ -24,6 +24,14 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 	if err != nil {
 		return task{}, fmt.Errorf("read channel %d: %w", j.id, err)
 	}
+	host := j.host
+	if host == nil {
+		h, err := m.cfg.Store.Host(ctx, ch.Scope.Host)
+		if err != nil {
+			return task{}, fmt.Errorf("read host %s: %w", ch.Scope.Host, err)
+		}
+		host = &h
+	}
 	known, err := m.cfg.Archive.Known(ctx, j.id)
 	if err != nil {
 		return task{}, fmt.Errorf("what the archive knows of channel %d: %w", j.id, err)
@@ -35,7 +43,7 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 	body := channel.Body{
 		Scope: ch.Scope, Seeds: ch.Seeds, Inter: ch.Inter, Settings: ch.Settings,
 		Digests: known.Digests, KnownInter: known.Inter, Validators: known.Validators, Importance: known.Importance,
-		Record: j.host.Record, Contact: m.cfg.Contact,
+		Record: host.Record, Contact: m.cfg.Contact,
 	}
 	raw := body.Marshal()
 	for len(raw) > channel.MaxBody && len(body.Digests)+len(body.Validators)+len(body.KnownInter) > 0 {
@@ -51,14 +59,14 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 	}
 	h := channel.Header{
 		Network: m.cfg.Network, Channel: j.id, Gen: j.gen, Host: ch.Scope.Host, Pages: pages, Budget: budget,
-		Issued: j.issued, Latest: j.latest, Gap: max(m.cfg.Gap, j.host.CrawlDelay), Archive: m.cfg.ArchiveID,
+		Issued: j.issued, Latest: j.latest, Gap: max(m.cfg.Gap, host.CrawlDelay), Archive: m.cfg.ArchiveID,
 		BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
 	}
 	signed, err := m.cfg.Sign(h)
 	if err != nil {
 		return task{}, fmt.Errorf("sign task of channel %d: %w", j.id, err)
 	}
-	return task{header: h, signed: signed, body: raw, record: j.host.Record}, nil
+	return task{header: h, signed: signed, body: raw, record: host.Record}, nil
 }
 
 const measureTimeout = 10 * time.Second

@@ -1,7 +1,7 @@
 package manager
 
 import (
-	"cmp"
+	"container/list"
 	"context"
 	"fmt"
 	"maps"
@@ -121,7 +121,7 @@ func (m *Manager) sampleHistory(now time.Time) {
 
 // freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age).
 func (m *Manager) freshness(now time.Time) float64 {
-	n := len(m.places)
+	n := m.places.n
 	if n == 0 {
 		return 0
 	}
@@ -129,7 +129,7 @@ func (m *Manager) freshness(now time.Time) float64 {
 	sum, seen := 0.0, 0
 	tick := m.clock.At(now)
 	for s := 0; s < n; s += step {
-		if m.places[s].id == 0 {
+		if !m.places.used(recrawl.Slot(s)) {
 			continue
 		}
 		f := m.sched.Facts(recrawl.Slot(s))
@@ -188,54 +188,59 @@ func (m *Manager) Peers() []web.Peer {
 func (m *Manager) Channels(query string, from, n int) (rows []web.Row, total int) {
 	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
 	defer cancel()
-	var slots []recrawl.Slot
-	err := m.do(ctx, func(time.Time) {
-		for s := range m.places {
-			if p := &m.places[s]; p.id != 0 && strings.Contains(m.hosts[p.host].name, query) {
-				if total >= from && len(slots) < n {
-					slots = append(slots, recrawl.Slot(s))
+	var ids []channel.ID
+	var err error
+	if query != "" {
+		ids, total, err = m.cfg.Store.Matching(ctx, query, from, n)
+	} else {
+		err = m.do(ctx, func(time.Time) {
+			total = m.sched.Len()
+			for s, seen := recrawl.Slot(0), 0; int(s) < m.places.n && len(ids) < n; s++ {
+				if !m.places.used(s) {
+					continue
 				}
-				total++
+				if seen++; seen > from {
+					ids = append(ids, m.places.id(s))
+				}
 			}
-		}
-	})
+		})
+	}
 	if err != nil {
 		return nil, 0
 	}
-	for _, s := range slots {
-		if r, _, ok := m.row(ctx, s); ok {
+	for _, id := range ids {
+		if r, _, ok := m.row(ctx, id); ok {
 			rows = append(rows, r)
 		}
 	}
 	return rows, total
 }
 
-const viewTimeout = 5 * time.Second
+const viewTimeout = 20 * time.Second // names of millions of hosts are looked through
 
 // Channel shows one channel and what happened to it since this manager started.
 func (m *Manager) Channel(id channel.ID) (web.Row, []web.Event, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
 	defer cancel()
-	var at recrawl.Slot
-	var ok bool
-	if err := m.do(ctx, func(time.Time) { at, ok = m.slot(id) }); err != nil || !ok {
-		return web.Row{}, nil, false
-	}
-	return m.row(ctx, at)
+	return m.row(ctx, id)
 }
 
 // row reads one channel: what the loop holds, and the database for the rest.
-func (m *Manager) row(ctx context.Context, s recrawl.Slot) (web.Row, []web.Event, bool) {
+func (m *Manager) row(ctx context.Context, id channel.ID) (web.Row, []web.Event, bool) {
 	var r web.Row
 	var events []web.Event
 	ok := false
-	err := m.do(ctx, func(now time.Time) {
-		if int(s) >= len(m.places) || m.places[s].id == 0 {
+	ch, err := m.cfg.Store.Channel(ctx, id)
+	if err != nil {
+		return r, nil, false
+	}
+	err = m.do(ctx, func(now time.Time) {
+		var s recrawl.Slot
+		if s, ok = m.places.of(id); !ok {
 			return
 		}
-		ok = true
-		p, f := m.places[s], m.sched.Facts(s)
-		r = web.Row{ID: p.id, Host: m.hosts[p.host].name, Group: int(f.Group), Updated: m.clock.Time(f.Updated), Out: p.issue.Out(), State: "active"}
+		f := m.sched.Facts(s)
+		r = web.Row{ID: id, Host: ch.Scope.Host, Group: int(f.Group), Updated: m.clock.Time(f.Updated), Out: m.isOut(s), State: "active"}
 		if f.Updated > 0 {
 			r.Every = time.Duration(f.Est.Interval() * float64(m.cfg.Tick))
 		}
@@ -247,14 +252,19 @@ func (m *Manager) row(ctx context.Context, s recrawl.Slot) (web.Row, []web.Event
 				r.Due = time.Time{}
 			}
 		}
-		if reason := p.issue.Reason(); reason != "" {
-			r.State, r.Reason = "given up", reason
-		} else if b := m.hosts[p.host].blocked; b != "" {
-			r.State, r.Reason = "blocked", b
-		} else if f.Flags&recrawl.Paused != 0 {
-			r.State = "paused"
+		state, reason := ch.State, ch.Reason
+		if st, ok := m.states[s]; ok { // not written yet
+			state, reason = st.state, st.reason
 		}
-		events = slices.Clone(m.events[p.id])
+		switch b := m.hostNow(m.places.host(s)).blocked; {
+		case state == channel.Marked:
+			r.State, r.Reason = "given up", reason
+		case b != "":
+			r.State, r.Reason = "blocked", b
+		case f.Flags&recrawl.Paused != 0:
+			r.State, r.Reason = "paused", reason
+		}
+		events = m.events.of(id)
 		if e, ok := m.sched.Strategy().(recrawl.Explainer); ok {
 			r.Model = e.Explain(s, &f)
 		}
@@ -262,18 +272,11 @@ func (m *Manager) row(ctx context.Context, s recrawl.Slot) (web.Row, []web.Event
 	if err != nil || !ok {
 		return r, nil, false
 	}
-	ch, err := m.cfg.Store.Channel(ctx, r.ID)
-	if err != nil {
-		return r, nil, false
-	}
 	r.Scope = scopeWords(ch.Scope)
 	l := ch.Learnt
 	r.Pages, r.Visits, r.Changes, r.Error = l.Pages, l.Visits, l.Changes, l.LastError
 	if l.LastOutcome != 0 {
 		r.Last = outcomeWord(l.LastOutcome)
-	}
-	if ch.State == channel.Paused && r.Reason == "" {
-		r.State, r.Reason = "paused", ch.Reason
 	}
 	slices.Reverse(events)
 	return r, events, true
@@ -292,18 +295,49 @@ func scopeWords(s channel.Scope) string {
 
 // event notes what happened to a channel. Called on the loop.
 func (m *Manager) event(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, note string) {
-	id := m.places[s].id
-	list := m.events[id]
-	list = append(list, web.Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
-	if len(list) > eventsKept {
-		list = slices.Delete(list, 0, len(list)-eventsKept)
+	m.events.add(m.places.id(s), web.Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
+}
+
+// events are what happened of late to the channels touched last.
+type events struct {
+	by  map[channel.ID]*list.Element
+	lru *list.List // of *told, the one touched last in front
+}
+
+type told struct {
+	id   channel.ID
+	what []web.Event
+}
+
+func newEvents() events { return events{map[channel.ID]*list.Element{}, list.New()} }
+
+func (e *events) add(id channel.ID, ev web.Event) {
+	at, ok := e.by[id]
+	if !ok {
+		at = e.lru.PushFront(&told{id: id})
+		e.by[id] = at
+		if e.lru.Len() > eventsInAll {
+			e.drop(e.lru.Back().Value.(*told).id)
+		}
 	}
-	m.events[id] = list
-	if len(m.events) > eventsInAll {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(m.events)), func(a, b channel.ID) int {
-			la, lb := m.events[a], m.events[b]
-			return cmp.Or(la[len(la)-1].At.Compare(lb[len(lb)-1].At), cmp.Compare(a, b))
-		})
-		delete(m.events, oldest)
+	e.lru.MoveToFront(at)
+	t := at.Value.(*told)
+	if t.what = append(t.what, ev); len(t.what) > eventsKept {
+		t.what = slices.Delete(t.what, 0, len(t.what)-eventsKept)
+	}
+}
+
+// of are a channel's events, in their order.
+func (e *events) of(id channel.ID) []web.Event {
+	if at, ok := e.by[id]; ok {
+		return slices.Clone(at.Value.(*told).what)
+	}
+	return nil
+}
+
+func (e *events) drop(id channel.ID) {
+	if at, ok := e.by[id]; ok {
+		e.lru.Remove(at)
+		delete(e.by, id)
 	}
 }

@@ -193,10 +193,14 @@ func edit(t *tx, at time.Time, e *channel.Edit) error {
 	if len(f.blob) > channel.MaxEstimator || f.state > channel.Removed {
 		return fmt.Errorf("%w: scheduler's record of %d bytes, state %d", channel.ErrMalformed, len(f.blob), f.state)
 	}
-	if err := t.putIfNew(idKey(keyFacts, e.ID), f.encode()); err != nil {
+	added, pending, err := editInter(t, at, e)
+	if err != nil {
 		return err
 	}
-	return editInter(t, at, e)
+	if f.links = min(f.links+added, channel.MaxLinks); !e.Crawled.IsZero() {
+		f.links = pending
+	}
+	return t.putIfNew(idKey(keyFacts, e.ID), f.encode())
 }
 
 func editLease(t *tx, e *channel.Edit) error {
@@ -232,19 +236,19 @@ func editLearnt(t *tx, e *channel.Edit) error {
 	return t.putIfNew(key, encodeLearnt(&l, reason))
 }
 
-// editInter drops what was crawled and adds what was found, once each.
-func editInter(t *tx, at time.Time, e *channel.Edit) error {
+// editInter drops what was crawled and adds what was found, once each; it tells how many it added, and how many there are.
+func editInter(t *tx, at time.Time, e *channel.Edit) (added, pending int, err error) {
 	if e.Crawled.IsZero() && len(e.Inter) == 0 {
-		return nil
+		return 0, 0, nil
 	}
 	key := idKey(keyInter, e.ID)
 	raw, err := t.get(key)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	urls, err := parseInter(raw)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	if !e.Crawled.IsZero() {
 		urls = slices.DeleteFunc(urls, func(u interURL) bool { return !u.found.After(e.Crawled) })
@@ -263,15 +267,16 @@ func editInter(t *tx, at time.Time, e *channel.Edit) error {
 		if len(u) <= channel.MaxURL && !have[u] {
 			have[u] = true
 			urls = append(urls, interURL{at, u})
+			added++
 		}
 	}
 	if len(urls) == 0 {
 		if raw != nil {
 			t.del(key)
 		}
-		return nil
+		return 0, 0, nil
 	}
-	return t.putIfNew(key, encodeInter(urls))
+	return added, len(urls), t.putIfNew(key, encodeInter(urls))
 }
 
 const interOverhead = 9 // bytes of a pending URL's time and length, at most

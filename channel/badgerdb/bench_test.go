@@ -88,7 +88,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 	type kept struct {
 		id   channel.ID
-		host string
+		host channel.HostKey
 		blob []byte
 	}
 	var heap uint64
@@ -102,7 +102,7 @@ func BenchmarkStart(b *testing.B) {
 		db := open(b, dir)
 		all := make([]kept, 0, n)
 		if err := db.Scan(b.Context(), 0, 0, func(h channel.Hot) error {
-			all = append(all, kept{h.ID, h.Host, h.Facts})
+			all = append(all, kept{h.ID, h.Host, append([]byte(nil), h.Facts...)})
 			return nil
 		}); err != nil || len(all) != n {
 			b.Fatal(len(all), err)

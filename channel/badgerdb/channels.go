@@ -70,7 +70,7 @@ func prepareNew(ch *channel.Channel) (newChannel, error) {
 	if state > channel.Removed || len(ch.Learnt.EstimatorBlob) > channel.MaxEstimator {
 		return newChannel{}, fmt.Errorf("%w: state %d, scheduler's record of %d bytes", channel.ErrMalformed, state, len(ch.Learnt.EstimatorBlob))
 	}
-	f := facts{state, ch.Settings.Weight, ch.Settings.Group, ch.Learnt.EstimatorBlob}
+	f := facts{state, ch.Settings.Weight, ch.Settings.Group, channel.KeyOf(ch.Scope.Host), min(len(ch.Seeds), channel.MaxLinks), ch.Learnt.EstimatorBlob}
 	n := newChannel{scope: &ch.Scope, facts: f.encode()}
 	if ch.Reason != "" {
 		n.learnt = encodeLearnt(&channel.Learnt{}, cut(ch.Reason))
@@ -249,9 +249,22 @@ func (db *DB) Update(ctx context.Context, e Epoch, id channel.ID, change func(*c
 		if old.Reason != ch.Reason {
 			t.put(idKey(keyLearnt, id), encodeLearnt(&old.Learnt, cut(ch.Reason)))
 		}
-		f := facts{ch.State, ch.Settings.Weight, ch.Settings.Group, old.Learnt.EstimatorBlob}
+		f, err := t.facts(id)
+		if err != nil {
+			return err
+		}
+		f.state, f.weight, f.group, f.host = ch.State, ch.Settings.Weight, ch.Settings.Group, channel.KeyOf(ch.Scope.Host)
 		return t.putIfNew(idKey(keyFacts, id), f.encode())
 	})
+}
+
+// facts are those of a channel that is there.
+func (t *tx) facts(id channel.ID) (facts, error) {
+	raw, err := t.get(idKey(keyFacts, id))
+	if err != nil {
+		return facts{}, err
+	}
+	return parseFacts(raw)
 }
 
 // moveScope brings the index from one scope of a channel to another.

@@ -136,12 +136,16 @@ type facts struct {
 	state  channel.State
 	weight float32
 	group  int
+	host   channel.HostKey // zero in what older programs wrote
+	links  int
 	blob   []byte
 }
 
 const (
 	factWeight = 1 << iota // flags
 	factGroup
+	factHost
+	factLinks
 )
 
 func (f *facts) encode() []byte {
@@ -152,12 +156,24 @@ func (f *facts) encode() []byte {
 	if f.group != 0 {
 		flags |= factGroup
 	}
+	if f.host != 0 {
+		flags |= factHost
+	}
+	if f.links != 0 {
+		flags |= factLinks
+	}
 	b := append(make([]byte, 0, inlineValue), v1, byte(f.state), flags)
 	if f.weight != 0 {
 		b = binary.BigEndian.AppendUint32(b, math.Float32bits(f.weight))
 	}
 	if f.group != 0 {
 		b = append(b, byte(f.group))
+	}
+	if f.host != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(f.host))
+	}
+	if f.links != 0 {
+		b = binary.BigEndian.AppendUint16(b, uint16(f.links))
 	}
 	return append(b, f.blob...)
 }
@@ -179,6 +195,12 @@ func parseFactsIn(raw []byte) (facts, error) {
 	}
 	if flags&factGroup != 0 {
 		f.group = int(r.byte())
+	}
+	if flags&factHost != 0 {
+		f.host = channel.HostKey(binary.BigEndian.Uint64(r.take(8)))
+	}
+	if flags&factLinks != 0 {
+		f.links = int(binary.BigEndian.Uint16(r.take(2)))
 	}
 	f.blob = r.rest()
 	return f, r.end("facts")

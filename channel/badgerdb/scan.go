@@ -1,33 +1,28 @@
 package badgerdb
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"shoal/channel"
 )
 
-// Scan reads the hot part of the channels with ids from first to last, in their order; last 0: all the rest. The slices and pointers
-// that f gets are its own; f's error ends the scan.
+// Scan reads the hot part of the channels with ids from first to last, in their order; last 0: all the rest. The slices that f gets are
+// valid during the call only; f's error ends the scan.
 func (db *DB) Scan(ctx context.Context, first, last channel.ID, f func(channel.Hot) error) error {
 	f = shielded(f)
 	if last == 0 {
 		last--
 	}
 	return db.view(func(b *badger.Txn, staged ranges) error {
-		hosts, err := hostsOf(ctx, b, first, last)
-		if err != nil {
-			return err
-		}
 		it := b.NewIterator(keysOnly([]byte{keyFacts}))
 		defer it.Close()
 		leases := b.NewIterator(keysOnly([]byte{keyLease}))
 		defer leases.Close()
 		leases.Seek(idKey(keyLease, first))
-		var arena []byte
 		n := 0
 		for it.Seek(idKey(keyFacts, first)); it.Valid(); it.Next() {
 			id := keyID(it.Item().Key())
@@ -41,19 +36,23 @@ func (db *DB) Scan(ctx context.Context, first, last channel.ID, f func(channel.H
 				continue
 			}
 			h := channel.Hot{ID: id}
-			if h.Host, err = hosts.name(b, id); err != nil {
-				return err
-			}
-			if err := it.Item().Value(func(v []byte) error { return readFacts(v, &h, &arena) }); err != nil {
+			if err := it.Item().Value(func(v []byte) error { return readFacts(v, &h) }); err != nil {
 				return fmt.Errorf("channel %d: %w", id, err)
 			}
 			for leases.Valid() && keyID(leases.Item().Key()) < id {
 				leases.Next()
 			}
 			if leases.Valid() && keyID(leases.Item().Key()) == id {
-				if err := leases.Item().Value(func(v []byte) error { return readLease(v, &h, &arena) }); err != nil {
+				if err := leases.Item().Value(func(v []byte) error { return readLease(v, &h) }); err != nil {
 					return fmt.Errorf("channel %d: %w", id, err)
 				}
+			}
+			if h.Host == 0 { // written by an older program
+				ch, err := load(func(k []byte) ([]byte, error) { return read(b, k) }, id)
+				if err != nil {
+					return err
+				}
+				h.Host = channel.KeyOf(ch.Scope.Host)
 			}
 			if err := f(h); err != nil {
 				return err
@@ -63,98 +62,95 @@ func (db *DB) Scan(ctx context.Context, first, last channel.ID, f func(channel.H
 	})
 }
 
-func readFacts(v []byte, h *channel.Hot, arena *[]byte) error {
+func readFacts(v []byte, h *channel.Hot) error {
 	rec, err := parseFactsIn(v)
 	if err != nil {
 		return err
 	}
-	h.State, h.Weight, h.Group, h.Facts = rec.state, rec.weight, rec.group, keep(rec.blob, arena)
+	h.State, h.Weight, h.Group, h.Host, h.Links, h.Facts = rec.state, rec.weight, rec.group, rec.host, rec.links, rec.blob
 	return nil
 }
 
-func readLease(v []byte, h *channel.Hot, arena *[]byte) error {
+func readLease(v []byte, h *channel.Hot) error {
 	rec, err := parseLeaseIn(v)
 	if err != nil {
 		return err
 	}
-	h.Gen, h.Lease = rec.gen, keep(rec.blob, arena)
+	h.Gen, h.Lease = rec.gen, rec.blob
 	return nil
 }
 
-// keep copies a small record into a large piece of memory, of which many share one.
-func keep(b []byte, arena *[]byte) []byte {
-	const piece = 64 << 10
-	if len(b) == 0 {
+// Lease reads the lease's record of a channel; nil: it was never handed out.
+func (db *DB) Lease(_ context.Context, id channel.ID) (lease []byte, err error) {
+	err = db.view(func(b *badger.Txn, staged ranges) error {
+		if staged.has(id) {
+			return nil
+		}
+		raw, err := read(b, idKey(keyLease, id))
+		if err != nil {
+			return err
+		}
+		rec, err := parseLease(raw)
+		lease = rec.blob
+		return err
+	})
+	return lease, err
+}
+
+// Matching finds the channels whose host's name, with its scheme, holds a text: n of them from the from-th on, and how many there are.
+// Those of one directory or a whole host come first, those of several directories after them, both in the order of names.
+func (db *DB) Matching(ctx context.Context, text string, from, n int) (ids []channel.ID, total int, err error) {
+	err = db.view(func(b *badger.Txn, staged ranges) error {
+		for _, kind := range []byte{keyPlace, keySet} {
+			if err := eachMatching(ctx, b, kind, text, func(id channel.ID) {
+				if staged.has(id) {
+					return
+				}
+				if total >= from && len(ids) < n {
+					ids = append(ids, id)
+				}
+				total++
+			}); err != nil {
+				return err
+			}
+		}
 		return nil
-	}
-	if len(b) > piece/4 {
-		return slices.Clone(b)
-	}
-	if cap(*arena)-len(*arena) < len(b) {
-		*arena = make([]byte, 0, piece)
-	}
-	start := len(*arena)
-	*arena = append(*arena, b...)
-	return (*arena)[start:len(*arena):len(*arena)]
+	})
+	return ids, total, err
 }
 
-// hostNames knows the hosts of channels by id: of all, from one pass over the index, where reading them one by one would be too slow.
-type hostNames struct {
-	names []string
-	of    []uint32 // by id - first; index+1 into names
-	first channel.ID
-}
-
-// oneByOne is the number of channels from which a pass over the index is quicker.
-const oneByOne = 2000
-
-func hostsOf(ctx context.Context, b *badger.Txn, first, last channel.ID) (*hostNames, error) {
-	h := &hostNames{first: max(first, 1)}
-	next, err := (&tx{base: b}).nextID()
-	if err != nil || next <= uint64(h.first) {
-		return h, err
-	}
-	last = min(last, channel.ID(next-1))
-	if last < h.first || last-h.first < oneByOne {
-		return h, nil
-	}
-	h.of = make([]uint32, last-h.first+1)
-	it := b.NewIterator(keysOnly([]byte{keyPlace}))
+func eachMatching(ctx context.Context, b *badger.Txn, kind byte, text string, f func(channel.ID)) error {
+	it := b.NewIterator(keysOnly([]byte{kind}))
 	defer it.Close()
-	var prefix []byte
-	n := 0
+	var prefix []byte // of the host that was looked at last
+	matches, seen, want := false, 0, []byte(text)
 	for it.Rewind(); it.Valid(); it.Next() {
-		if n++; n%65536 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+		if seen++; seen%65536 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		key := it.Item().Key()
+		if len(prefix) == 0 || !bytes.HasPrefix(key, prefix) {
+			origin, rest, ok := parseHostKey(key)
+			if !ok {
+				return damaged("place", key)
+			}
+			prefix = append(prefix[:0], key[:len(key)-len(rest)]...)
+			matches = bytes.Contains([]byte(origin), want)
+		}
+		if !matches || kind == keyPlace && !isPlaceOne(key[len(prefix):]) {
+			continue
 		}
 		id, err := placeID(it.Item())
 		if err != nil {
-			return nil, err
+			return err
 		}
-		key := it.Item().Key()
-		if len(prefix) == 0 || !hasHost(key, prefix) {
-			origin, rest, ok := parseHostKey(key)
-			if !ok {
-				return nil, damaged("place", key)
-			}
-			prefix = append(prefix[:0], key[:len(key)-len(rest)]...)
-			h.names = append(h.names, origin)
-		}
-		if id >= h.first && id <= last {
-			h.of[id-h.first] = uint32(len(h.names))
-		}
+		f(id)
 	}
-	return h, nil
+	return nil
 }
 
-func hasHost(key, prefix []byte) bool {
-	return len(key) >= len(prefix) && string(key[:len(prefix)]) == string(prefix)
-}
-
-func (h *hostNames) name(b *badger.Txn, id channel.ID) (string, error) {
-	if i := uint64(id - h.first); i < uint64(len(h.of)) && h.of[i] != 0 {
-		return h.names[h.of[i]-1], nil
-	}
-	ch, err := load(func(k []byte) ([]byte, error) { return read(b, k) }, id)
-	return ch.Scope.Host, err
+// isPlaceOne tells whether what follows the host in the key of a place is of a channel with one directory; a directory has neither byte.
+func isPlaceOne(rest []byte) bool {
+	i := bytes.IndexFunc(rest, func(r rune) bool { return r <= placeSet })
+	return i >= 0 && rest[i] == placeOne
 }

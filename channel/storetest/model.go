@@ -170,7 +170,7 @@ func (m *model) compare(rt *rapid.T, f *fixture) {
 	var hot []channel.ID
 	f.must(f.Scan(f.ctx, 0, 0, func(h channel.Hot) error {
 		c := m.chs[h.ID]
-		if h.Host != c.Scope.Host || h.State != c.State || h.Gen != c.Learnt.Gen || string(h.Facts) != string(c.Learnt.EstimatorBlob) {
+		if h.Host != channel.KeyOf(c.Scope.Host) || h.Links != len(c.Seeds)+len(c.Inter) || h.State != c.State || h.Gen != c.Learnt.Gen || string(h.Facts) != string(c.Learnt.EstimatorBlob) {
 			return fmt.Errorf("scanned %+v, want %+v", h, c)
 		}
 		hot = append(hot, h.ID)
@@ -186,6 +186,18 @@ func (m *model) compare(rt *rapid.T, f *fixture) {
 	f.same("scan", len(hot), len(listed))
 	found, _, err := f.Search(f.ctx, "a.test", "", 100)
 	f.must(err)
+	ids, total, err := f.Matching(f.ctx, "s://a", 0, 100)
+	f.must(err)
+	var https []channel.ID
+	for _, c := range found {
+		if c.Scope.Host == "https://a.test" {
+			https = append(https, c.ID)
+		}
+	}
+	f.same("matching", total, len(https))
+	slices.Sort(ids)
+	slices.Sort(https)
+	f.same("matching", ids, https)
 	slices.SortFunc(found, func(a, b channel.Channel) int { return cmp.Compare(a.ID, b.ID) })
 	listed = slices.DeleteFunc(listed, func(c channel.Channel) bool { return c.Scope.Host == "https://b.test" })
 	if len(found)+len(listed) > 0 {

@@ -26,7 +26,9 @@ type Store interface {
 	Channel(ctx context.Context, id channel.ID) (channel.Channel, error)
 	List(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error)
 	Search(ctx context.Context, prefix, after string, n int) ([]channel.Channel, string, error)
+	Matching(ctx context.Context, text string, from, n int) ([]channel.ID, int, error)
 	Lookup(ctx context.Context, canonicalURL string) (channel.ID, error)
+	Lease(ctx context.Context, id channel.ID) ([]byte, error)
 	Scan(ctx context.Context, first, last channel.ID, f func(channel.Hot) error) error
 	Host(ctx context.Context, name string) (channel.Host, error)
 	UpdateHost(ctx context.Context, e channel.Epoch, name string, change func(*channel.Host)) error
@@ -397,7 +399,7 @@ func testScan(t *testing.T, open Open) {
 					i++
 				}
 				want := channel.Hot{
-					ID: ids[i], Host: fmt.Sprintf("https://h%d.test", i%700), State: channel.Active, Weight: float32(i % 500 % 2), Group: i % 500 % 3,
+					ID: ids[i], Host: channel.KeyOf(fmt.Sprintf("https://h%d.test", i%700)), Links: 1, State: channel.Active, Weight: float32(i % 500 % 2), Group: i % 500 % 3,
 				}
 				if i%500%5 == 0 {
 					want.Facts = []byte(fmt.Sprint("facts", i))

@@ -32,6 +32,14 @@ func testIssue(t *testing.T, open Open) {
 	}
 	f.same("learnt", f.get(ids[0]).Learnt, channel.Learnt{Gen: 4, Submitted: now})
 	f.same("learnt", f.get(ids[1]).Learnt, channel.Learnt{Gen: 2, Submitted: now.Add(time.Hour)})
+	for i, want := range [][]byte{{1, 2}, {4}} {
+		got, err := f.Lease(f.ctx, ids[i])
+		f.must(err)
+		f.same("lease", got, want)
+	}
+	got, err := f.Lease(f.ctx, 99)
+	f.must(err)
+	f.same("lease of no channel", len(got), 0)
 	_, err = f.Issue(f.ctx, f.e, []channel.Issue{issue(ids[0], 5, make([]byte, channel.MaxLease+1), now), issue(ids[1], 3, nil, now)})
 	f.want(err, channel.ErrTooLarge)
 	f.same("nothing of a bad batch", f.get(ids[1]).Learnt.Gen, channel.Gen(2))
@@ -178,6 +186,13 @@ func testApplyMany(t *testing.T, open Open) {
 	}
 }
 
+// links is Hot.Links of a channel.
+func (f *fixture) links(id channel.ID) (n int) {
+	f.Helper()
+	f.must(f.Scan(f.ctx, id, id, func(h channel.Hot) error { n = h.Links; return nil }))
+	return n
+}
+
 func testInter(t *testing.T, open Open) {
 	f := begin(t, open)
 	id := f.add(whole("https://a.test"))[0]
@@ -191,9 +206,13 @@ func testInter(t *testing.T, open Open) {
 	apply(now, channel.Edit{Inter: []string{"https://a.test/1", "https://a.test/2", "https://a.test/1"}})
 	apply(now.Add(time.Minute), channel.Edit{Inter: []string{"https://a.test/2", "https://a.test/3"}})
 	f.same("pending", f.get(id).Inter, []string{"https://a.test/1", "https://a.test/2", "https://a.test/3"})
+	f.same("links", f.links(id), 1+3)
 	apply(now.Add(time.Hour), channel.Edit{Crawled: now.Add(time.Second), Inter: []string{"https://a.test/4"}})
 	f.reopen(open)
 	f.same("pending", f.get(id).Inter, []string{"https://a.test/3", "https://a.test/4"})
+	f.same("links", f.links(id), 2)
+	f.reopen(open)
+	f.same("links", f.links(id), 2)
 	apply(now, channel.Edit{Crawled: now.Add(time.Hour)})
 	f.same("pending", len(f.get(id).Inter), 0)
 	var many []string
