@@ -25,6 +25,8 @@ type Archive interface {
 	Feed(ctx context.Context, cursor string, n int) (entries []archive.Entry, next string, err error)
 	// Notify returns a channel that is closed when the feed grows.
 	Notify() <-chan struct{}
+	// Ack says that what lies before the cursor was taken in, durably: it may be forgotten.
+	Ack(ctx context.Context, cursor string) error
 	// Stats is for people.
 	Stats() archive.Stats
 }

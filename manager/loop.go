@@ -47,6 +47,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer m.wg.Wait()
 	done := m.startPlacers(ctx)
 	defer func() { cancel(); <-done }()
+	m.wg.Go(func() { m.keepAcked(ctx) })
 
 	beat := time.NewTicker(m.beat())
 	defer beat.Stop()

@@ -271,6 +271,26 @@ func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
 	}
 }
 
+// The archive is told how far its feed was taken in, so that it may forget that, and what it forgets is what the manager has.
+func TestFeedIsForgottenWhenTakenIn(t *testing.T) {
+	b := open(t, t.TempDir(), nil)
+	b.add(t, "https://a.example", "https://b.example")
+	until(t, "updates", func() bool { return b.m.Overview().Updates >= 4 })
+	entries, _, err := b.a.Feed(t.Context(), "", 1)
+	if err != nil || len(entries) == 0 {
+		t.Fatalf("nothing in the feed: %v", err)
+	}
+	until(t, "the first entry of the feed is forgotten", func() bool {
+		if _, err := b.a.Retain(t.Context(), archive.Retention{Feed: time.Nanosecond}); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := b.a.Feed(t.Context(), entries[0].Cursor, 1)
+		return errors.Is(err, archive.ErrTrimmed)
+	})
+	n := b.m.Overview().Updates
+	until(t, "further updates", func() bool { return b.m.Overview().Updates > n+2 })
+}
+
 func TestPauseAndStrategy(t *testing.T) {
 	b := open(t, t.TempDir(), nil)
 	ids := b.add(t, "https://a.example")

@@ -12,6 +12,7 @@ import (
 
 	"shoal/internal/pond"
 	"shoal/manager"
+	"shoal/manager/archive"
 	"shoal/recrawl"
 )
 
@@ -24,6 +25,9 @@ type managerCmd struct {
 	Discover     string        `help:"What becomes of other sites' URLs that crawls find: off, listed (noted), host (further hosts of listed sites), any." enum:"off,listed,host,any" default:"listed" placeholder:"WHAT"`
 	DiscoverMost int           `help:"Channels that discovery adds at most, ever." default:"10000" placeholder:"N"`
 	NewShare     float64       `help:"Share of room that channels never crawled get while others wait too, below 1; 0: what was last set while running, else as the strategy says." default:"0" placeholder:"SHARE"`
+	KeepCaptures int           `help:"Versions of a page to keep, the newest ones; 0: all." default:"0" placeholder:"N"`
+	KeepAge      time.Duration `help:"Forget versions older than this, but the last one of a page; 0: none." default:"0" placeholder:"DURATION"`
+	KeepFeed     time.Duration `help:"Forget changes of the feed older than this; an indexer that was away for longer must export anew; 0: none." default:"2160h" placeholder:"DURATION"`
 	PageHost     []string      `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME"`
 	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
 	Contact      string        `help:"Your contact URL, which Web hosts find in the User-Agent." placeholder:"URL"`
@@ -58,6 +62,10 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 	cfg.names, cfg.manager.NewShare = c.PageHost, c.NewShare
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact, cfg.manager.Discover, cfg.manager.DiscoverMost = c.Contact, manager.Discover(c.Discover), c.DiscoverMost
+	cfg.keep = archive.Retention{Captures: c.KeepCaptures, Age: c.KeepAge, Feed: c.KeepFeed}
+	if err := cfg.keep.Validate(); err != nil {
+		return fmt.Errorf("--keep-captures, --keep-age, --keep-feed: %w", err)
+	}
 	if c.Pond != "" {
 		world, err := pond.Connect(ctx, c.Pond)
 		if err != nil {

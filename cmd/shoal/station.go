@@ -40,6 +40,7 @@ type stationConfig struct {
 	dialer   tcp.DialerForAddr
 	closed   bool // members need an invite
 	manager  manager.Config
+	keep     archive.Retention
 	log      *slog.Logger
 }
 
@@ -101,7 +102,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	mc := cfg.manager
 	mc.Store, mc.Archive, mc.Swarm, mc.Sign = st.db, st.archive, st.swarm, st.keys.Authority.SignHeader
 	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
-	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, roomOn(cfg.data)
+	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
 	if st.manager, err = manager.New(ctx, mc); err != nil {
 		return nil, err
 	}
@@ -164,7 +165,7 @@ func bareAddrs(full []string) []string {
 func (st *station) openArchive(ctx context.Context) (err error) {
 	st.archive, err = archive.Open(ctx, archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
-		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now,
+		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep,
 		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
 			return st.node.Verifier().VerifyTask(now, s)
 		},
@@ -178,6 +179,14 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	}
 	uplink.Serve(st.node, st.archive)
 	return nil
+}
+
+// room is why nothing new should be handed out, as far as the data folder and the archive in it know.
+func (st *station) room() error {
+	if why := st.archive.Trouble(); why != "" {
+		return errors.New(why)
+	}
+	return roomOn(st.cfg.data)()
 }
 
 func (st *station) openSwarm(ctx context.Context) (err error) {

@@ -58,6 +58,11 @@ type Config struct {
 	// FS holds the WARC files; nil: the operating system's.
 	FS warc.FS
 
+	// Keep says what is kept, and KeepEvery how often the rest is forgotten, and files that then hold little of use are compacted.
+	// KeepEvery 0: DefaultKeepEvery; a zero Keep forgets nothing.
+	Keep      Retention
+	KeepEvery time.Duration
+
 	// RankEvery is how often PageRank is computed, for historical orderings; 0: DefaultRankEvery; negative: never.
 	RankEvery time.Duration
 }
@@ -127,6 +132,9 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 	if err := cfg.Terms.Validate(); err != nil {
 		return nil, err
 	}
+	if err := cfg.Keep.Validate(); err != nil {
+		return nil, err
+	}
 	if cfg.Dir == "" || cfg.Verify == nil {
 		return nil, errors.New("archive: Config needs Dir and Verify")
 	}
@@ -141,6 +149,9 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 	}
 	if cfg.RankEvery == 0 {
 		cfg.RankEvery = DefaultRankEvery
+	}
+	if cfg.KeepEvery == 0 {
+		cfg.KeepEvery = DefaultKeepEvery
 	}
 	if cfg.InFlight <= 0 {
 		cfg.InFlight = DefaultInFlight
@@ -197,6 +208,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { a.keepRanking(ctx) })
 	behind.Go(func() { a.keepExtracting(ctx) })
+	behind.Go(func() { a.keepForgetting(ctx) })
 	defer behind.Wait()
 	tidy := time.NewTicker(10 * time.Minute)
 	defer tidy.Stop()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -20,7 +21,46 @@ const upkeepBatch = 2000
 type Retention struct {
 	Captures int           // of one URL, the newest ones; the last one is always kept
 	Age      time.Duration // of captures; the last one of a URL is always kept
-	Feed     time.Duration // of the feeds' entries; what the manager has not acknowledged is always kept
+	Feed     time.Duration // of the feeds' entries; what manager and text extraction have not seen is always kept
+}
+
+// Defaults of retention on a timer.
+const (
+	DefaultKeepEvery = time.Hour
+	keepShare        = .5 // files of which less is still needed are rewritten
+)
+
+// Validate says what is wrong with r.
+func (r Retention) Validate() error {
+	if r.Captures < 0 || r.Age < 0 || r.Feed < 0 {
+		return fmt.Errorf("archive: retention of %d captures, %v, and %v of the feed: want none negative", r.Captures, r.Age, r.Feed)
+	}
+	return nil
+}
+
+// keepForgetting forgets what Config.Keep does not keep, from time to time.
+func (a *Archive) keepForgetting(ctx context.Context) {
+	if a.cfg.Keep == (Retention{}) {
+		return
+	}
+	t := time.NewTicker(a.cfg.KeepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		out, err := a.Retain(ctx, a.cfg.Keep)
+		if err == nil && out.Captures > 0 {
+			_, err = a.Compact(ctx, keepShare)
+		}
+		if err != nil && ctx.Err() == nil {
+			a.log.Error("retention failed, will try again", "err", err)
+		} else if out != (Retained{}) {
+			a.log.Info("retention", "captures", out.Captures, "entries", out.Entries)
+		}
+	}
 }
 
 // Retained tells what retention removed. The bytes come free when files are compacted.
@@ -99,9 +139,16 @@ func (a *Archive) trim(ctx context.Context, kind byte, before time.Time) (int, e
 	e := eraser{a: a}
 	var upTo pb.Progress
 	err := a.db.View(func(txn *badger.Txn) error {
-		var acked pb.Progress
-		if _, err := get(txn, keyAcked, &acked); err != nil {
+		var seen pb.Progress // by who must see all of it
+		who := keyAcked
+		if kind == keyChanges {
+			who = keyOfWorker(textWorker)
+		}
+		if _, err := get(txn, who, &seen); err != nil {
 			return err
+		}
+		if kind == keyChanges && a.cfg.NoText {
+			seen.Seq = math.MaxUint64
 		}
 		if _, err := get(txn, keyOfTrim(kind), &upTo); err != nil {
 			return err
@@ -113,7 +160,7 @@ func (a *Archive) trim(ctx context.Context, kind byte, before time.Time) (int, e
 				return false, err
 			}
 			seq := binary.BigEndian.Uint64(key[1:])
-			if !fromMicros(m.WhenUs).Before(before) || kind == keyFeed && seq > acked.Seq {
+			if !fromMicros(m.WhenUs).Before(before) || seq > seen.Seq {
 				return false, nil
 			}
 			upTo.Seq = seq

@@ -130,7 +130,19 @@ func TestRetainAgeAndFeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := a.Retain(ctx, Retention{Age: 150 * time.Minute, Feed: 150 * time.Minute})
+	rule := Retention{Age: 150 * time.Minute, Feed: 150 * time.Minute}
+	if _, err := a.Retain(ctx, Retention{Feed: rule.Feed}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := a.Changes(ctx, first, 10); err != nil {
+		t.Errorf("changes whose text was never extracted are forgotten: %v", err)
+	}
+	for {
+		if n, err := a.ExtractText(ctx); err != nil || n == 0 {
+			break
+		}
+	}
+	got, err := a.Retain(ctx, rule)
 	if err != nil || got.Captures != 4*8 {
 		t.Errorf("retain: %+v, %v", got, err)
 	}
@@ -151,6 +163,47 @@ func TestRetainAgeAndFeed(t *testing.T) {
 	}
 	if e, _, err := a.Feed(ctx, entries[9].Cursor, MaxFeed); err != nil || len(e) != len(entries)-10 {
 		t.Errorf("%d entries after the acknowledged ones, want %d, %v", len(e), len(entries)-10, err)
+	}
+}
+
+// TestKeep forgets by itself what its rule does not keep, and gives the room back.
+func TestKeep(t *testing.T) {
+	dir := t.TempDir()
+	a, cl := aged(t, dir)
+	before := dirSize(t, a)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig(dir)
+	cfg.Clock, cfg.Keep, cfg.KeepEvery = cl.Now, Retention{Captures: 1}, time.Millisecond
+	a = open(t, cfg)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	size := func() (n int64) {
+		files, err := os.ReadDir(filepath.Join(dir, "warc"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if info, err := f.Info(); err == nil { // it may be gone meanwhile
+				n += info.Size()
+			}
+		}
+		return n
+	}
+	for end := time.Now().Add(time.Minute); size() > before/2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes of %d are left", size(), before)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	clean(t, a)
+	if _, err := Open(t.Context(), Config{Dir: t.TempDir(), Verify: testVerify, Keep: Retention{Age: -1}}); err == nil {
+		t.Error("a negative age is taken")
 	}
 }
 

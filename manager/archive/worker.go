@@ -25,6 +25,8 @@ const (
 // textWorker names the progress of text extraction.
 const textWorker = "text"
 
+func keyOfWorker(name string) []byte { return append([]byte{keyWorker}, name...) }
+
 // keepExtracting extracts the main text of what the page feed tells, as far behind as it must be.
 func (a *Archive) keepExtracting(ctx context.Context) {
 	if a.cfg.NoText {
@@ -54,11 +56,14 @@ func (a *Archive) keepExtracting(ctx context.Context) {
 // ExtractText does one step of text extraction and tells how many changes it saw. Run calls it; one at a time.
 func (a *Archive) ExtractText(ctx context.Context) (int, error) {
 	var done pb.Progress
-	key := append([]byte{keyWorker}, textWorker...)
+	key := keyOfWorker(textWorker)
 	if err := a.db.View(func(txn *badger.Txn) error { _, err := get(txn, key, &done); return err }); err != nil {
 		return 0, err
 	}
 	changes, next, err := a.Changes(ctx, a.cursor(keyChanges, done.Seq), textBatch)
+	if errors.Is(err, ErrTrimmed) { // while no text was extracted, retention did not wait for it
+		changes, next, err = a.Changes(ctx, "", textBatch)
+	}
 	if err != nil || len(changes) == 0 {
 		if err == nil {
 			a.stats.textedTo(done.Events, time.Time{})

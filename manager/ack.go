@@ -1,0 +1,35 @@
+package manager
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	ackTicks = 20
+	ackEvery = time.Minute // at most
+)
+
+// keepAcked tells the archive now and then up to where its feed was taken in, by the cursor that lies in the database: it may forget what is
+// before, by the rule that it was given.
+func (m *Manager) keepAcked(ctx context.Context) {
+	t := time.NewTicker(min(ackTicks*m.cfg.Tick, ackEvery))
+	defer t.Stop()
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		cursor, err := m.cfg.Store.Cursor(ctx, feedName)
+		if err == nil && cursor != "" && cursor != last {
+			if err = m.cfg.Archive.Ack(ctx, cursor); err == nil {
+				last = cursor
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			m.log.Warn("the archive was not told what it may forget; will try again", "err", err)
+		}
+	}
+}
