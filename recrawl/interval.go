@@ -3,6 +3,7 @@ package recrawl
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // interval is fixed, iir and icr: each group has one recrawl interval, and a slot is due that long after its last submission.
@@ -11,6 +12,9 @@ import (
 // ripeUpdates updates since the last reassignment. The paper's pseudocode is read so: counters start anew for every group; T -= delta*T
 // where it writes ":-="; nothing bounds group 0. Both ratchet upwards unless delta is large: T <- (T/s)(1-delta)^e, s the success,
 // e the share of reassignments that encourage, is stationary only when e*ln(1-delta) = ln s.
+//
+// A new interval holds from a channel's next submission on. If it held at once, all channels of a group that it makes overdue would be
+// submitted in the same minute, and in step ever after.
 type interval struct {
 	name string
 	p    Params
@@ -19,6 +23,7 @@ type interval struct {
 	epoch uint16
 	since Tick
 	t     []float64 // intervals; empty: the groups' initial ones
+	past  []regime  // before them, latest first
 	last  []float64 // success at the last reassignment
 	n     []tally
 	base  Tick
@@ -32,7 +37,16 @@ type tally struct {
 	ripe     int     // those with more than ripeUpdates
 }
 
-const ripeUpdates = 5
+// regime is the intervals that held from a tick on.
+type regime struct {
+	since Tick
+	t     []float64
+}
+
+const (
+	ripeUpdates = 5
+	regimesKept = 8 // a channel that was submitted before the oldest of them goes by the oldest
+)
 
 func (v *interval) Name() string { return v.name }
 
@@ -40,7 +54,7 @@ func (v *interval) Start(now Tick, g *Groups) {
 	v.g, v.base = g, now
 	v.n = make([]tally, g.K())
 	if len(v.t) > 0 && len(v.t) != g.K() || v.last == nil || len(v.last) != g.K() { // not restored
-		v.epoch, v.since, v.t = 1, now, nil
+		v.epoch, v.since, v.t, v.past = 1, now, nil, nil
 		v.last = make([]float64, g.K())
 	}
 }
@@ -60,11 +74,28 @@ func (v *interval) of(group int) float64 {
 	return v.g.Interval(group)
 }
 
+// promised is the interval that held for a group when a channel of it was submitted.
+func (v *interval) promised(group int, submitted Tick) float64 {
+	t := v.t
+	if submitted < v.since {
+		for _, r := range v.past {
+			t = r.t
+			if submitted >= r.since {
+				break
+			}
+		}
+	}
+	if group < len(t) {
+		return t[group]
+	}
+	return v.g.Interval(group)
+}
+
 func (v *interval) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
 	if f.Submitted == 0 {
 		return math.MaxFloat32, now
 	}
-	due := f.Submitted + wholeTicks(v.of(int(f.Group)))
+	due := f.Submitted + wholeTicks(v.promised(int(f.Group), f.Submitted))
 	return -float32(due - v.base), due
 }
 
@@ -79,7 +110,6 @@ func (v *interval) Quota(now Tick, _ Load) Quota {
 	}
 	if n := v.g.Count(first); n > 0 && now > v.since && v.n[first].ripe*2 >= n {
 		v.reassign(now)
-		q.Rerank = true
 	}
 	return q
 }
@@ -176,6 +206,8 @@ func (v *interval) reassign(now Tick) {
 		v.last[i] = success
 	}
 	v.checkPriorities(t)
+	v.past = slices.Insert(v.past, 0, regime{v.since, v.t})
+	v.past = v.past[:min(len(v.past), regimesKept)]
 	v.t, v.since = t, now
 	v.epoch++
 	if v.epoch == adaptiveEpoch {
@@ -227,21 +259,37 @@ func (v *interval) checkPriorities(t []float64) {
 func (v *interval) AppendState(b []byte) []byte {
 	b = appendInts(b, int64(v.epoch), int64(v.since))
 	b = appendFloats(b, v.t)
-	return appendFloats(b, v.last)
+	b = appendFloats(b, v.last)
+	b = appendInts(b, int64(len(v.past)))
+	for _, r := range v.past {
+		b = appendInts(b, int64(r.since))
+		b = appendFloats(b, r.t)
+	}
+	return b
 }
 
 func (v *interval) Restore(b []byte) error {
 	r := reader{b: b}
 	epoch, since := r.int(), r.int()
 	t, last := r.floats(), r.floats()
+	all := [][]float64{t}
+	var past []regime
+	if len(r.b) > 0 { // states from before intervals were held over end here
+		for n := r.int(); n > 0 && len(past) < regimesKept; n-- {
+			past = append(past, regime{Tick(r.int()), r.floats()})
+			all = append(all, past[len(past)-1].t)
+		}
+	}
 	if err := r.end(); err != nil {
 		return err
 	}
-	for _, x := range t {
-		if !(x > 0) {
-			return fmt.Errorf("%w: an interval of %v", ErrState, x)
+	for _, t := range all {
+		for _, x := range t {
+			if !(x > 0) {
+				return fmt.Errorf("%w: an interval of %v", ErrState, x)
+			}
 		}
 	}
-	v.epoch, v.since, v.t, v.last = uint16(epoch), Tick(since), t, last
+	v.epoch, v.since, v.t, v.last, v.past = uint16(epoch), Tick(since), t, last, past
 	return nil
 }

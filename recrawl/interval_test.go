@@ -138,3 +138,37 @@ func TestChannelNearABorderStays(t *testing.T) {
 		}
 	}
 }
+
+// TestNewIntervalsHoldFromTheNextSubmission: shorter intervals make no channel due that was not, so that a group does not fall into step; and a
+// restart does not change that.
+func TestNewIntervalsHoldFromTheNextSubmission(t *testing.T) {
+	_, _, v := drive(t, "iir", Params{Delta: .25}, 0)
+	before := v.since - 5
+	f := &Facts{Group: 1, Submitted: before}
+	check := func(v *interval, what string) {
+		t.Helper()
+		if _, due := v.Rank(v.since, 0, f); due != before+40 {
+			t.Errorf("%s: submitted before the reassignment, due after %d ticks, want the 40 of then", what, due-before)
+		}
+		now := &Facts{Group: 1, Submitted: v.since}
+		if _, due := v.Rank(v.since, 0, now); due != v.since+wholeTicks(v.t[1]) {
+			t.Errorf("%s: submitted since, due after %d ticks, want %v", what, due-v.since, v.t[1])
+		}
+	}
+	check(v, "running")
+	restored := must(t, "iir", Params{Delta: .25}).(*interval)
+	if err := restored.Restore(v.AppendState(nil)); err != nil {
+		t.Fatal(err)
+	}
+	restored.Start(v.since+1, v.g)
+	check(restored, "restarted")
+	for i := range 3 * regimesKept {
+		for g := range v.n {
+			v.n[g] = tally{sub: 10, suc: int64(10 - g - i%2)}
+		}
+		v.reassign(v.since + 1)
+	}
+	if len(v.past) != regimesKept {
+		t.Errorf("%d past regimes are kept, want %d", len(v.past), regimesKept)
+	}
+}
