@@ -130,6 +130,7 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) error {
 		if s == 0 {
 			worlds = append(worlds, w)
 		}
+		limit := w.bound(cfg.with(names[0], c.Mode))
 		for _, n := range names {
 			bar.name(fmt.Sprintf("%s %s seed %d", c.Case, n, cfg.Seed))
 			begun := time.Now()
@@ -138,6 +139,7 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) error {
 				return err
 			}
 			row.Seconds = math.Round(time.Since(begun).Seconds()*1000) / 1000
+			row.QBound, row.QwBound, row.FreshnessBound = limit.q, limit.qw, limit.fresh
 			rows = append(rows, row)
 			bar.next()
 		}

@@ -41,6 +41,11 @@ type Row struct {
 	Seconds           float64   `json:"seconds"`
 	Predicted         float64   `json:"predicted_freshness,omitempty"` // of a channel, by the strategy's plans after the first quarter
 
+	// What no schedule can exceed under this cap and number out; set by Command.Run.
+	QBound         float64 `json:"q_bound,omitempty"`
+	QwBound        float64 `json:"qw_bound,omitempty"`
+	FreshnessBound float64 `json:"freshness_bound,omitempty"`
+
 	Series []Sample `json:"-"`
 	w      *world
 }

@@ -41,11 +41,13 @@ type paperPeer struct {
 }
 
 const (
-	endWheel   = 1 << 13
-	softQueue  = 5
-	lossNotice = 30 // minutes after which the manager takes a lost task for lost, where tasks out are limited
-	dead       = math.MaxUint16
-	nothing    = int32(-1)
+	endWheel  = 1 << 13
+	softQueue = 5
+	// forwardNear is how many crawlers a task may be forwarded to. The paper does not say; with 40 its counts, intervals and quality come out.
+	forwardNear = 40
+	lossNotice  = 30 // minutes after which the manager takes a lost task for lost, where tasks out are limited
+	dead        = math.MaxUint16
+	nothing     = int32(-1)
 )
 
 func newPaper(r *run) *paper {
@@ -83,14 +85,17 @@ func (p *paper) add(task paperTask) int32 {
 }
 
 // place gives a task to the nearest crawler; if that one's queue is full, to the nearest with a free thread, else to the least loaded
-// of the near ones.
+// of the forwardNear nearest that are there.
 func (p *paper) place(minute int, t int32) {
 	channel := p.tasks[t].channel
-	best := nothing
+	best, seen := nothing, 0
 	for _, c := range p.r.w.nearOf(channel) {
 		load := p.loads[c]
 		if load == dead {
 			continue
+		}
+		if seen++; seen > forwardNear {
+			break
 		}
 		if best == nothing {
 			best = c

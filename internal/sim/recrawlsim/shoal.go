@@ -75,8 +75,6 @@ const (
 	checkpoint   = 10 // minutes between two chunks of a running task
 	retryEvery   = 10 // minutes until an unfinished task that nobody took is offered again
 	retryMost    = 24
-	firstPeers   = 8 // offers before widening
-	widestPeers  = 32
 	politeGap    = 200 * time.Millisecond
 	assumedPage  = 800 * time.Millisecond // of a new peer, until it has learnt
 	minuteLength = float64(time.Minute)
@@ -164,18 +162,21 @@ func (s *shoal) offer(minute int, ch, but int32) (wait float32, ok bool) {
 	now := at(float64(minute))
 	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
 	best, bestFinish, bestStart := nothing, time.Duration(math.MaxInt64), now
-	seen := 0
+	looked, limit := 0, overlay.Widen(0)
 	for _, p := range s.r.w.nearOf(ch) {
 		if !s.r.alive[p] || p == but {
 			continue
 		}
+		if looked == limit {
+			if limit = overlay.Widen(looked); best != nothing || limit == 0 {
+				break
+			}
+		}
+		looked++
 		if start, takes := s.queues[p].Quote(now, t.latest); takes {
 			if f := start.Sub(now) + overlay.Service(header, s.r.w.rtt(ch, p)); f < bestFinish {
 				best, bestFinish, bestStart = p, f, start
 			}
-		}
-		if seen++; seen == widestPeers || seen == firstPeers && best != nothing {
-			break
 		}
 	}
 	if best == nothing {

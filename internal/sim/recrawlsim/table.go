@@ -91,6 +91,10 @@ func writeTables(out io.Writer, name, mode string, names []string, rows []Row) e
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	r := byStrategy(rows, names[0])
+	fmt.Fprintf(out, "No schedule can exceed Qw %s, Q %s, freshness %s: threads never idle, hosts at no distance, nothing lost, the cap and the number out kept.\n",
+		over(r, func(r Row) float64 { return r.QwBound }).text(2), over(r, func(r Row) float64 { return r.QBound }).text(3),
+		over(r, func(r Row) float64 { return r.FreshnessBound }).text(3))
 	return writeBeyond(out, t, names, rows)
 }
 

@@ -1,0 +1,128 @@
+package recrawlsim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// bounds are what no schedule can exceed in a world under a cap and a number of tasks out: all threads that are expected to be there always
+// busy, at no distance from their hosts; no task lost, cancelled or refused; a channel's next task submitted the moment that its last has
+// ended, and run by the fastest of its near crawlers without waiting. Each bound is met by another schedule.
+type bounds struct{ qw, q, fresh float64 }
+
+// bound solves the three problems: Qw and Q are linear in the channels' rates, so that the dearest updates are left out; freshness is concave,
+// so that the marginal gain for a page is the same for all channels below their limits.
+func (w *world) bound(c Config) bounds {
+	most, pages := w.mostOften(c), w.pagesPerMinute()
+	b := bounds{fresh: w.freshest(most, pages)}
+	b.qw = w.fill(most, pages, func(ch int) float64 { return float64(rankWeight(int(w.group[ch]), len(w.groups))) })
+	b.q = w.fill(most, pages, func(int) float64 { return 1 })
+	return b
+}
+
+// pagesPerMinute is what the crawlers expected to be there download when no thread idles.
+func (w *world) pagesPerMinute() float64 {
+	n := threads
+	if w.scale != nil {
+		n = w.scale.Threads
+	}
+	var rate float64
+	for _, v := range w.perPage {
+		rate += 60 / float64(v) * float64(n)
+	}
+	there := w.churn.Life / (w.churn.Life + w.churn.Gap)
+	if w.outage[1] > 0 { // three of four stay away
+		there *= 1 - .75*float64(min(w.outage[1], w.steps)-min(w.outage[0], w.steps))/float64(w.steps)
+	}
+	return rate * there
+}
+
+// mostOften is each channel's greatest number of updates a minute: once a minute, the cap, and the tasks out one after the other.
+func (w *world) mostOften(c Config) []float64 {
+	out := c.Out
+	if c.Mode == "shoal" {
+		out = 1
+	}
+	most := make([]float64, len(w.group))
+	for ch := range most {
+		most[ch] = 1
+		if c.Cap > 0 {
+			most[ch] = min(most[ch], c.Cap/w.tau[ch])
+		}
+		if out > 0 {
+			fastest := math.Inf(1)
+			for _, p := range w.nearOf(int32(ch)) {
+				fastest = min(fastest, w.minutesPerPage(int32(ch), p))
+			}
+			most[ch] = min(most[ch], float64(out)/(fastest*float64(w.pages[ch])))
+		}
+	}
+	return most
+}
+
+// fill gives the pages to the updates that are worth most a page, and returns the mean update quality.
+func (w *world) fill(most []float64, pages float64, weight func(int) float64) float64 {
+	order := make([]int, len(most))
+	for i := range order {
+		order[i] = i
+	}
+	worth := func(ch int) float64 { return weight(ch) * w.tau[ch] }
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(worth(b)*float64(w.pages[a]), worth(a)*float64(w.pages[b])), cmp.Compare(a, b))
+	})
+	var q float64
+	for _, ch := range order {
+		r := min(most[ch], pages/float64(w.pages[ch]))
+		pages -= r * float64(w.pages[ch])
+		q += r * worth(ch)
+	}
+	return q / float64(len(most))
+}
+
+// freshest is the greatest mean freshness: the price of a page is found by bisection, each channel's interval likewise.
+func (w *world) freshest(most []float64, pages float64) float64 {
+	fresh := func(price float64) (f, used float64) {
+		for ch, r := range most {
+			tau, n := w.tau[ch], float64(w.pages[ch])
+			x := longest(price * n / tau)
+			r = min(r, 1/(x*tau))
+			if x = 1 / (r * tau); r > 0 && !math.IsInf(x, 0) {
+				f += -math.Expm1(-x) / x
+				used += r * n
+			}
+		}
+		return f / float64(len(most)), used
+	}
+	if f, used := fresh(0); used <= pages {
+		return f
+	}
+	lo, hi := 0., slices.Max(w.tau) // a page costs more than any crawl gains
+	for range 45 {
+		if mid := (lo + hi) / 2; second(fresh(mid)) > pages {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	f, _ := fresh(hi)
+	return f
+}
+
+func second(_, b float64) float64 { return b }
+
+// longest is the interval, in change intervals, at which a crawl gains y change intervals of freshness: 1-e^(-x)(1+x) = y; infinite from 1 on.
+func longest(y float64) float64 {
+	if y >= 1 {
+		return math.Inf(1)
+	}
+	lo, hi := 0., 64.
+	for range 40 {
+		if x := (lo + hi) / 2; 1-math.Exp(-x)*(1+x) < y {
+			lo = x
+		} else {
+			hi = x
+		}
+	}
+	return hi
+}
