@@ -8,28 +8,34 @@ import (
 
 	"shoal/channel"
 	"shoal/coords"
+	"shoal/internal/wire"
 	"shoal/peer/crawl"
 	"shoal/peer/queue"
 )
 
 // Status is what an agent tells of itself.
 type Status struct {
-	Peer     string       `json:"peer"`
-	Network  string       `json:"network"`
-	Account  string       `json:"account,omitempty"`
-	Version  string       `json:"version"`
-	Addrs    []string     `json:"addrs,omitempty"`
-	Since    time.Time    `json:"since"`
-	Mode     string       `json:"mode"`
-	Until    time.Time    `json:"until,omitzero"` // end of a timed pause
-	Hold     string       `json:"hold,omitempty"` // why it is paused beside its user's wish
-	Threads  int          `json:"threads"`
-	Queue    int          `json:"queue"`
-	Running  []TaskStatus `json:"running"`
-	Waiting  []TaskStatus `json:"waiting"`
-	Members  int          `json:"members"` // known in the overlay
-	Coord    coords.Coord `json:"coord"`
-	Counters Counters     `json:"counters"`
+	Peer    string       `json:"peer"`
+	Network string       `json:"network"`
+	Account string       `json:"account,omitempty"`
+	Version string       `json:"version"`
+	Addrs   []string     `json:"addrs,omitempty"`
+	Since   time.Time    `json:"since"`
+	Mode    string       `json:"mode"`
+	Until   time.Time    `json:"until,omitzero"` // end of a timed pause
+	Hold    string       `json:"hold,omitempty"` // why it is paused beside its user's wish
+	Threads int          `json:"threads"`
+	Queue   int          `json:"queue"`
+	Running []TaskStatus `json:"running"`
+	Waiting []TaskStatus `json:"waiting"`
+	Members int          `json:"members"` // known in the overlay
+	Coord   coords.Coord `json:"coord"`
+	Rings   []int        `json:"rings,omitempty"` // members known, by ring: below 2 ms, 4 ms, ... of round-trip time
+	Reach   wire.Reach   `json:"reach"`
+	// Over the last minutes: messages of the overlay sent, packets both ways.
+	MessagesMin float64  `json:"messages_per_minute"`
+	PacketsMin  float64  `json:"packets_per_minute"`
+	Counters    Counters `json:"counters"`
 	// What streams between members have carried, in bytes.
 	Received int64            `json:"received_bytes"`
 	Sent     int64            `json:"sent_bytes"`
@@ -154,10 +160,12 @@ func (a *Agent) Status() Status {
 	if node != nil {
 		s.Peer, s.Network, s.Addrs, s.Account = node.ID().String(), node.Network().String(), node.Addrs(), node.Kept().Account
 		s.Received, s.Sent = node.Traffic()
+		s.Reach, s.Refused = node.Reach(), node.Refused()
 	}
 	if runner != nil {
 		st := runner.Status()
-		s.Members, s.Coord, s.Messages, s.Refused = len(st.Known), st.Coord, st.Counts, st.Refused
+		s.Members, s.Coord, s.Messages, s.Rings = len(st.Known), st.Coord, st.Counts, st.Rings
+		s.MessagesMin, s.PacketsMin = st.Rates.Messages, st.Rates.Packets
 	}
 	return s
 }

@@ -211,6 +211,7 @@ func (c *statusCmd) Run(ctx context.Context, s streams, top *cli) error {
 		mode += "; " + st.Hold
 	}
 	fmt.Fprintf(s.out, "peer      %s\nnetwork   %s\nsince     %s\nmode      %s\nmembers   %d known\n", st.Peer, st.Network, st.Since.Local().Format(time.DateTime), mode, st.Members)
+	printOverlay(s.out, &st.Status)
 	n := st.Counters
 	fmt.Fprintf(s.out, "fetched   %d pages, %d of them unchanged; %d tasks brought up to date, %d failed\n", n.Pages, n.Unchanged, n.Updated, n.Failed)
 	fmt.Fprintf(s.out, "traffic   %.1f MiB received, %.1f MiB sent; today %.1f MiB\n", mib(st.Received), mib(st.Sent), mib(st.Today))
@@ -224,6 +225,31 @@ func (c *statusCmd) Run(ctx context.Context, s streams, top *cli) error {
 		fmt.Fprintf(s.out, "  %s  about %d pages\n", t.Host, t.Pages)
 	}
 	return nil
+}
+
+// printOverlay tells where the peer is among the others and how they reach it.
+func printOverlay(w io.Writer, st *peer.Status) {
+	c := st.Coord
+	var at []string
+	for _, v := range c.Vec {
+		at = append(at, strconv.FormatFloat(v, 'f', 1, 64))
+	}
+	fmt.Fprintf(w, "place     %s ms, height %.1f ms, error %.2f\n", strings.Join(at, " "), c.Height, c.Err)
+	var rings []string
+	for i, n := range st.Rings {
+		if n > 0 {
+			rings = append(rings, fmt.Sprintf("%d below %d ms", n, 2<<i))
+		}
+	}
+	if len(rings) > 0 {
+		fmt.Fprintf(w, "rings     %s\n", strings.Join(rings, ", "))
+	}
+	way := "directly"
+	if len(st.Reach.Relays) > 0 {
+		way = "through its home"
+	}
+	fmt.Fprintf(w, "reached   %s; NAT: %s; %d connections direct, %d by relay\n", way, st.Reach.NAT, st.Reach.Direct, st.Reach.Relayed)
+	fmt.Fprintf(w, "messages  %.1f a minute, %.0f packets a minute\n", st.MessagesMin, st.PacketsMin)
 }
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }

@@ -181,6 +181,7 @@ func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, err
 			cfg.Listen = p.set.config().Listen
 		}
 		guard.Pond, dialer = world.HTTPDialer(port), world.NodeDialer(port)
+		cfg.QUIC = false // only what is dialled by TCP has the pond's latency
 		if p.set.MinGapMs == defaults().MinGapMs {
 			cfg.MinGap = pondGap
 		}

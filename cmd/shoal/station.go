@@ -125,7 +125,7 @@ func (st *station) openWire(ctx context.Context) (err error) {
 	}
 	st.node, err = wire.New(ctx, wire.Config{
 		Key: st.keys.Node, Network: st.keys.Network, Role: member.Manager, Listen: st.cfg.listen, Announce: st.cfg.announce,
-		Dialer: st.cfg.dialer, Version: version.String(), Log: st.cfg.log,
+		QUIC: st.cfg.dialer == nil, Dialer: st.cfg.dialer, Version: version.String(), Log: st.cfg.log,
 	})
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (st *station) openSwarm(ctx context.Context) (err error) {
 
 // joinString is what a volunteer needs.
 func (st *station) joinString() string {
-	return member.JoinString{Network: st.keys.Network, Addrs: st.node.Addrs()}.String()
+	return st.node.JoinString("").String()
 }
 
 // run runs everything until ctx ends, and returns after all of it has ended.
@@ -311,7 +311,7 @@ func (st *station) invite(now time.Time, uses uint32) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return member.JoinString{Network: st.keys.Network, Addrs: st.node.Addrs(), Invite: text}.String(), nil
+	return st.node.JoinString(text).String(), nil
 }
 
 const inviteLife = 7 * 24 * time.Hour

@@ -6,12 +6,17 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/sec"
+	"github.com/libp2p/go-libp2p/core/transport"
 	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
 	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
@@ -34,102 +39,30 @@ import (
 // build puts the host together from its parts. The library's own constructor would link transports that are never used (WebRTC,
 // WebTransport) and leave no place for the gate.
 func (n *Node) build(key crypto.PrivKey, announce []ma.Multiaddr) (err error) {
-	var undo []func() error
 	defer func() {
 		if err != nil {
-			for i := len(undo) - 1; i >= 0; i-- {
-				_ = undo[i]() // the first error is what is told
-			}
+			n.undoAll()
 			err = fmt.Errorf("wire: %w", err)
 		}
 	}()
-	store, err := pstoremem.NewPeerstore()
-	if err != nil {
-		return err
-	}
-	undo = append(undo, store.Close)
-	if err := store.AddPrivKey(n.id, key); err != nil {
-		return err
-	}
-	if err := store.AddPubKey(n.id, key.GetPublic()); err != nil {
-		return err
-	}
 	resources, err := n.cfg.Limits.manager()
 	if err != nil {
 		return err
 	}
-	undo = append(undo, resources.Close)
-	conns, err := connmgr.NewConnManager(n.cfg.Limits.LowConns, n.cfg.Limits.Conns, connmgr.WithGracePeriod(20*time.Second))
+	n.undo = append(n.undo, resources.Close)
+	conns, err := connmgr.NewConnManager(n.cfg.Limits.LowConns, n.cfg.Limits.Held, connmgr.WithGracePeriod(20*time.Second))
 	if err != nil {
 		return err
 	}
-	undo = append(undo, conns.Close)
+	n.undo = append(n.undo, conns.Close)
 	bus := eventbus.NewBus()
-	sw, err := swarm.NewSwarm(n.id, store, bus, swarm.WithResourceManager(resources), swarm.WithMetrics(n.traffic),
-		swarm.WithDialTimeout(10*time.Second), swarm.WithUDPBlackHoleSuccessCounter(nil), swarm.WithIPv6BlackHoleSuccessCounter(nil))
+	sw, err := n.swarm(key, bus, resources, swarm.WithMetrics(n.traffic), swarm.WithDialRanker(n.rank))
 	if err != nil {
 		return err
 	}
-	undo = append(undo, sw.Close)
-
-	mux := *yamux.DefaultTransport
-	mux.MaxStreamWindowSize = maxWindow
-	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: &mux}}
-	secure, err := noise.New(noise.ID, key, muxers)
+	up, err := n.transports(sw, key, resources)
 	if err != nil {
 		return err
-	}
-	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, resources, nil)
-	if err != nil {
-		return err
-	}
-	// With port reuse two programs could listen on one port and each get half of the connections.
-	tcpOpts := []tcp.Option{tcp.DisableReuseport()}
-	if n.cfg.Dialer != nil {
-		tcpOpts = append(tcpOpts, tcp.WithDialerForAddr(n.cfg.Dialer))
-	}
-	tcpT, err := tcp.NewTCPTransport(up, resources, nil, tcpOpts...)
-	if err != nil {
-		return err
-	}
-	if err := sw.AddTransport(tcpT); err != nil {
-		return err
-	}
-	if n.cfg.QUIC {
-		var reset quicgo.StatelessResetKey
-		var token quicgo.TokenGeneratorKey
-		for purpose, out := range map[string][]byte{"shoal quic reset": reset[:], "shoal quic token": token[:]} {
-			b, err := hkdf.Key(sha256.New, n.cfg.Key[:], nil, purpose, len(out))
-			if err != nil {
-				return err
-			}
-			copy(out, b)
-		}
-		cm, err := quicreuse.NewConnManager(reset, token, quicreuse.VerifySourceAddress(resources.VerifySourceAddress),
-			quicreuse.ConnContext(func(ctx context.Context, from *quicgo.ClientInfo) (context.Context, error) {
-				addr, err := quicreuse.ToQuicMultiaddr(from.RemoteAddr, quicgo.Version1)
-				if err != nil {
-					return ctx, err
-				}
-				scope, err := resources.OpenConnection(network.DirInbound, false, addr)
-				if err != nil {
-					return ctx, err
-				}
-				context.AfterFunc(ctx, scope.Done)
-				return network.WithConnManagementScope(ctx, scope), nil
-			}))
-		if err != nil {
-			return err
-		}
-		undo = append(undo, cm.Close)
-		n.quic = cm
-		quicT, err := quic.NewTransport(key, cm, nil, nil, resources)
-		if err != nil {
-			return err
-		}
-		if err := sw.AddTransport(quicT); err != nil {
-			return err
-		}
 	}
 
 	g := newGate(sw, n.cfg.Gate)
@@ -137,10 +70,11 @@ func (n *Node) build(key crypto.PrivKey, announce []ma.Multiaddr) (err error) {
 	g.ready = n.valid
 	g.left = func(m Member) {
 		if m.Role != member.Peer {
+			n.leftServer(m.Peer)
 			poke(n.lost)
 		}
 	}
-	h, err := basichost.NewHost(g, &basichost.HostOpts{
+	opts := &basichost.HostOpts{
 		EventBus:        bus,
 		ConnManager:     conns,
 		UserAgent:       "shoal/" + n.version(),
@@ -148,12 +82,142 @@ func (n *Node) build(key crypto.PrivKey, announce []ma.Multiaddr) (err error) {
 		AddrsFactory: func(own []ma.Multiaddr) []ma.Multiaddr {
 			return append(own[:len(own):len(own)], announce...)
 		},
-	})
+	}
+	if err := n.prepareReach(g, bus, resources, opts); err != nil {
+		return err
+	}
+	h, err := basichost.NewHost(g, opts)
 	if err != nil {
 		return err
 	}
-	n.gate, n.host = g, h
+	n.gate, n.host, n.upgrader = g, h, up
 	return nil
+}
+
+// undoAll gives back what building took, last first.
+func (n *Node) undoAll() {
+	for i := len(n.undo) - 1; i >= 0; i-- {
+		_ = n.undo[i]() // the first error is what is told
+	}
+	n.undo = nil
+}
+
+// swarm makes one with an empty peerstore.
+func (n *Node) swarm(key crypto.PrivKey, bus event.Bus, resources network.ResourceManager, opts ...swarm.Option) (*swarm.Swarm, error) {
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	store, err := pstoremem.NewPeerstore()
+	if err != nil {
+		return nil, err
+	}
+	n.undo = append(n.undo, store.Close)
+	if err := store.AddPrivKey(id, key); err != nil {
+		return nil, err
+	}
+	if err := store.AddPubKey(id, key.GetPublic()); err != nil {
+		return nil, err
+	}
+	sw, err := swarm.NewSwarm(id, store, bus, append(opts, swarm.WithResourceManager(resources), swarm.WithDialTimeout(10*time.Second),
+		swarm.WithUDPBlackHoleSuccessCounter(nil), swarm.WithIPv6BlackHoleSuccessCounter(nil))...)
+	if err != nil {
+		return nil, err
+	}
+	n.undo = append(n.undo, sw.Close)
+	return sw, nil
+}
+
+// transports gives a swarm TCP and, if asked, QUIC. QUIC's sockets close with the node.
+func (n *Node) transports(sw *swarm.Swarm, key crypto.PrivKey, resources network.ResourceManager) (transport.Upgrader, error) {
+	mux := *yamux.DefaultTransport
+	mux.MaxStreamWindowSize = maxWindow
+	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: &mux}}
+	secure, err := noise.New(noise.ID, key, muxers)
+	if err != nil {
+		return nil, err
+	}
+	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, resources, nil)
+	if err != nil {
+		return nil, err
+	}
+	// With port reuse two programs could listen on one port and each get half of the connections.
+	opts := []tcp.Option{tcp.DisableReuseport()}
+	if n.cfg.Dialer != nil {
+		opts = append(opts, tcp.WithDialerForAddr(n.cfg.Dialer))
+	}
+	tcpT, err := tcp.NewTCPTransport(countedUpgrader{up, n.packets}, resources, nil, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := sw.AddTransport(tcpT); err != nil {
+		return nil, err
+	}
+	if !n.cfg.QUIC {
+		return up, nil
+	}
+	cm, err := n.quicSockets(key, resources)
+	if err != nil {
+		return nil, err
+	}
+	n.quic = append(n.quic, cm)
+	quicT, err := quic.NewTransport(key, cm, nil, nil, resources)
+	if err != nil {
+		return nil, err
+	}
+	return up, sw.AddTransport(quicT)
+}
+
+func (n *Node) quicSockets(key crypto.PrivKey, resources network.ResourceManager) (*quicreuse.ConnManager, error) {
+	seed, err := key.Raw()
+	if err != nil {
+		return nil, err
+	}
+	var reset quicgo.StatelessResetKey
+	var token quicgo.TokenGeneratorKey
+	for purpose, out := range map[string][]byte{"shoal quic reset": reset[:], "shoal quic token": token[:]} {
+		b, err := hkdf.Key(sha256.New, seed, nil, purpose, len(out))
+		if err != nil {
+			return nil, err
+		}
+		copy(out, b)
+	}
+	return quicreuse.NewConnManager(reset, token, quicreuse.VerifySourceAddress(resources.VerifySourceAddress),
+		quicreuse.OverrideListenUDP(func(network string, laddr *net.UDPAddr) (net.PacketConn, error) {
+			return listenUDP(network, laddr, n.packets)
+		}),
+		quicreuse.ConnContext(func(ctx context.Context, from *quicgo.ClientInfo) (context.Context, error) {
+			addr, err := quicreuse.ToQuicMultiaddr(from.RemoteAddr, quicgo.Version1)
+			if err != nil {
+				return ctx, err
+			}
+			scope, err := resources.OpenConnection(network.DirInbound, false, addr)
+			if err != nil {
+				return ctx, err
+			}
+			context.AfterFunc(ctx, scope.Done)
+			return network.WithConnManagementScope(ctx, scope), nil
+		}))
+}
+
+// rank has servers dialled by TCP first, since what goes to an archive is paced there, and others as the library does.
+func (n *Node) rank(addrs []ma.Multiaddr) []network.AddrDelay {
+	known := n.servers.Load()
+	if known == nil || !slices.ContainsFunc(addrs, func(a ma.Multiaddr) bool { return (*known)[string(a.Bytes())] }) {
+		return swarm.DefaultDialRanker(addrs)
+	}
+	out := swarm.DefaultDialRanker(slices.DeleteFunc(slices.Clone(addrs), isQUIC))
+	for _, a := range addrs {
+		if isQUIC(a) {
+			out = append(out, network.AddrDelay{Addr: a, Delay: 3 * time.Second})
+		}
+	}
+	return out
+}
+
+func isQUIC(a ma.Multiaddr) bool {
+	_, err := a.ValueForProtocol(ma.P_QUIC_V1)
+	return err == nil
 }
 
 func (n *Node) version() string {

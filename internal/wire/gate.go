@@ -38,6 +38,7 @@ type gate struct {
 	links   map[network.Conn]*link
 	watch   []network.Notifiee
 	held    map[peer.ID]int // peers to which join or renew talk by themselves
+	waiting map[peer.ID]int // peers that are awaited through a punched hole, and greet first
 	handler network.StreamHandler
 	closed  bool
 	wg      sync.WaitGroup // greetings
@@ -51,6 +52,7 @@ type link struct {
 	sealed   []byte  // its certificate
 	gone     bool
 	greeting bool // an inbound /shoal/member/1 runs
+	greeted  bool // the other side greets first: it dialled, or both did and it is its turn
 	parked   int
 	order    sync.Mutex // Connected is told before Disconnected
 	told     bool       // guarded by order
@@ -65,7 +67,7 @@ func refuseStream(s network.Stream) { _ = s.ResetWithError(network.StreamGated) 
 func expel(c network.Conn) { _ = c.CloseWithError(network.ConnGated) }
 
 func newGate(s *swarm.Swarm, timeout time.Duration) *gate {
-	g := &gate{Swarm: s, timeout: timeout, links: map[network.Conn]*link{}, held: map[peer.ID]int{}}
+	g := &gate{Swarm: s, timeout: timeout, links: map[network.Conn]*link{}, held: map[peer.ID]int{}, waiting: map[peer.ID]int{}}
 	s.SetStreamHandler(g.stream)
 	s.Notify((*gateEvents)(g))
 	return g
@@ -107,6 +109,9 @@ func (g *gate) watchers() []network.Notifiee {
 func (g *gate) DialPeer(ctx context.Context, p peer.ID) (network.Conn, error) {
 	if !g.ready() {
 		return nil, &Status{Code: NotMember, Text: "wire: not a member of the network yet; join it first"}
+	}
+	if both, first, _ := network.GetSimultaneousConnect(ctx); both && !first {
+		defer g.countIn(g.waiting, p)()
 	}
 	c, err := g.Swarm.DialPeer(ctx, p)
 	if err != nil {
@@ -183,7 +188,7 @@ func (g *gate) stream(s network.Stream) {
 			return
 		}
 		h(s)
-	case c.Stat().Direction == network.DirInbound && !l.greeting:
+	case l.greeted && !l.greeting:
 		l.greeting = true
 		g.mu.Unlock()
 		g.answer(s)
@@ -271,15 +276,18 @@ func (g *gate) count() (members, waiting int) {
 }
 
 // hold keeps new connections to p from greeting by themselves, until release.
-func (g *gate) hold(p peer.ID) (release func()) {
+func (g *gate) hold(p peer.ID) (release func()) { return g.countIn(g.held, p) }
+
+// countIn counts a peer in, until release.
+func (g *gate) countIn(in map[peer.ID]int, p peer.ID) (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held[p]++
+	in[p]++
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.held[p]--; g.held[p] == 0 {
-			delete(g.held, p)
+		if in[p]--; in[p] == 0 {
+			delete(in, p)
 		}
 	}
 }
@@ -325,7 +333,9 @@ func (e *gateEvents) Connected(_ network.Network, c network.Conn) {
 		}
 	})
 	g.links[c] = l
-	greet := c.Stat().Direction == network.DirOutbound && g.held[c.RemotePeer()] == 0
+	// Of a hole punched from both sides both ends are outbound.
+	l.greeted = c.Stat().Direction == network.DirInbound || g.waiting[c.RemotePeer()] > 0 && !c.Stat().Limited
+	greet := !l.greeted && g.held[c.RemotePeer()] == 0
 	g.mu.Unlock()
 	if greet && g.ready() {
 		g.spawn(func() { g.greet(c) })

@@ -67,7 +67,7 @@ type reply struct {
 
 // ask sends a Hello and reads the Welcome. A refusal is a *Status.
 func (n *Node) ask(ctx context.Context, c network.Conn, h *wirepb.Hello) (*reply, error) {
-	s, err := c.NewStream(ctx)
+	s, err := c.NewStream(network.WithAllowLimitedConn(ctx, "greeting"))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
@@ -156,6 +156,10 @@ func (n *Node) answer(s network.Stream) {
 	if err != nil {
 		n.rejected("other_protocol")
 		_ = s.ResetWithError(network.StreamProtocolNegotiationFailed)
+		return
+	}
+	if p != ProtoMember {
+		n.dialBack(s)
 		return
 	}
 	if err := s.SetProtocol(p); err != nil {

@@ -250,6 +250,8 @@ func (n *Node) take(sealed []byte) (changed bool, err error) {
 
 // rememberServers keeps the addresses of a document's servers for good, and no longer those of the document before.
 func (n *Node) rememberServers(old, now member.Document) {
+	known := map[string]bool{}
+	defer n.servers.Store(&known)
 	for _, step := range []struct {
 		d   member.Document
 		ttl time.Duration
@@ -259,8 +261,12 @@ func (n *Node) rememberServers(old, now member.Document) {
 		l.addServers(step.d.Archives)
 		l.addServers(step.d.Relays)
 		for _, s := range l {
-			if s.ID != n.id {
-				n.host.Peerstore().SetAddrs(s.ID, s.Addrs, step.ttl)
+			if s.ID == n.id {
+				continue
+			}
+			n.host.Peerstore().SetAddrs(s.ID, s.Addrs, step.ttl)
+			for _, a := range s.Addrs {
+				known[string(a.Bytes())] = true
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +23,11 @@ type numbers struct {
 	served        *prometheus.CounterVec // by protocol and code
 	servedSeconds *prometheus.HistogramVec
 	called        *prometheus.CounterVec
+	why           *tally
 	traffic       *traffic
+	packets       *packets
+	rides         *atomic.Int64 // requests that came through the home
+	punched       *atomic.Int64 // direct connections that began at a relay
 }
 
 func newNumbers(r prometheus.Registerer, n *Node) (numbers, error) {
@@ -35,7 +41,8 @@ func newNumbers(r prometheus.Registerer, n *Node) (numbers, error) {
 			Help: "Time from a request's first byte asked for to its answer's last byte sent.", Buckets: []float64{.001, .01, .1, 1, 10, 100}}, []string{"proto"}),
 		called: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shoal_wire_called_total",
 			Help: "Requests asked of others, by protocol and code."}, []string{"proto", "code"}),
-		traffic: &traffic{},
+		why:     &tally{n: map[string]int64{}},
+		traffic: &traffic{}, packets: &packets{}, rides: &atomic.Int64{}, punched: &atomic.Int64{},
 	}
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
@@ -48,6 +55,10 @@ func newNumbers(r prometheus.Registerer, n *Node) (numbers, error) {
 		gauge("shoal_wire_waiting", "Connections that are not members' yet.", func() float64 { _, waiting := n.gate.count(); return float64(waiting) }),
 		counter("shoal_wire_sent_bytes_total", "Bytes sent on streams.", &m.traffic.out),
 		counter("shoal_wire_received_bytes_total", "Bytes received on streams.", &m.traffic.in),
+		counter("shoal_wire_sent_packets_total", "QUIC packets and TCP writes sent.", &m.packets.out),
+		counter("shoal_wire_received_packets_total", "QUIC packets and TCP reads received.", &m.packets.in),
+		counter("shoal_wire_rides_total", "Requests of others that came through a server.", m.rides),
+		counter("shoal_wire_punched_total", "Direct connections that began at a relay.", m.punched),
 	} {
 		if err := r.Register(c); err != nil {
 			return numbers{}, fmt.Errorf("wire: metrics: %w; each node needs a registry of its own", err)
@@ -56,7 +67,28 @@ func newNumbers(r prometheus.Registerer, n *Node) (numbers, error) {
 	return m, nil
 }
 
-func (m *numbers) rejected(reason string) { m.refused.WithLabelValues(reason).Inc() }
+func (m *numbers) rejected(reason string) {
+	m.refused.WithLabelValues(reason).Inc()
+	m.why.mu.Lock()
+	defer m.why.mu.Unlock()
+	m.why.n[reason]++
+}
+
+// tally is the refusals once more, for a status.
+type tally struct {
+	mu sync.Mutex
+	n  map[string]int64
+}
+
+// Refuse counts a refusal of what runs on the node. Reasons are the program's own words, never the other side's.
+func (n *Node) Refuse(reason string) { n.rejected(reason) }
+
+// Refused are the connections, streams and messages refused since the node started, by reason.
+func (n *Node) Refused() map[string]int64 {
+	n.why.mu.Lock()
+	defer n.why.mu.Unlock()
+	return maps.Clone(n.why.n)
+}
 
 // rejectedErr counts a refusal of ours by its reason.
 func (m *numbers) rejectedErr(err error) {
@@ -70,6 +102,10 @@ func (m *numbers) rejectedErr(err error) {
 
 // Traffic is what streams have carried since the node started.
 func (n *Node) Traffic() (received, sent int64) { return n.traffic.in.Load(), n.traffic.out.Load() }
+
+// Packets are how many were received and sent since the node started. QUIC's are packets; of TCP each read and write of a socket counts
+// as one, keep-alives and acknowledgements of the system do not.
+func (n *Node) Packets() (received, sent int64) { return n.packets.in.Load(), n.packets.out.Load() }
 
 // traffic counts bytes. libp2p's own counter keeps meters for each peer and a goroutine for the process.
 type traffic struct{ in, out atomic.Int64 }

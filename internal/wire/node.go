@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/transport"
 	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
+	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/multiformats/go-multistream"
@@ -42,7 +45,11 @@ type Node struct {
 	offset   atomic.Int64  // nanoseconds that the manager's clock is ahead of ours
 	renew    chan struct{} // asks Run to renew now
 	lost     chan struct{} // a server's connection is gone
-	quic     io.Closer     // nil without QUIC
+	quic     []io.Closer   // sockets
+	undo     []func() error
+	upgrader transport.Upgrader
+	nat      natParts
+	servers  atomic.Pointer[map[string]bool] // their addresses, as bytes
 	numbers
 
 	ctx    context.Context // ends with Close
@@ -50,6 +57,8 @@ type Node struct {
 
 	mu      sync.Mutex // guards all below
 	kept    Kept
+	reach   reach
+	ridden  map[protocol.ID]ridden
 	calls   map[callKey]int
 	running int
 	closing bool
@@ -95,10 +104,14 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Metrics = prometheus.NewRegistry()
 	}
 	n := &Node{cfg: cfg, network: cfg.Network, log: cfg.Log, verifier: member.NewVerifier(cfg.Network), kept: cfg.Kept,
-		lobby: multistream.NewMultistreamMuxer[protocol.ID](), renew: make(chan struct{}, 1), lost: make(chan struct{}, 1), calls: map[callKey]int{}}
+		lobby: multistream.NewMultistreamMuxer[protocol.ID](), renew: make(chan struct{}, 1), lost: make(chan struct{}, 1), calls: map[callKey]int{},
+		ridden: map[protocol.ID]ridden{}, reach: reach{ports: map[peer.ID]netip.AddrPort{}}}
 	n.idle = sync.NewCond(&n.mu)
 	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	n.lobby.AddHandler(ProtoMember, func(protocol.ID, io.ReadWriteCloser) error { return nil })
+	if cfg.Role == member.Peer { // who asks servers to dial him is dialled by strangers
+		n.lobby.AddHandler(autonatv2.DialBackProtocol, func(protocol.ID, io.ReadWriteCloser) error { return nil })
+	}
 	if err := n.start(ctx); err != nil {
 		n.cancel()
 		return nil, err
@@ -135,13 +148,18 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.rememberServers(member.Document{}, d)
 	}
 	n.host.SetStreamHandler(ProtoMember, n.serveMember)
+	n.serveRides()
+	n.host.Start()
+	if err := n.startReach(); err != nil {
+		n.Close()
+		return fmt.Errorf("wire: %w", err)
+	}
 	for _, a := range listen {
 		if err := n.listen(a); err != nil {
 			n.Close()
 			return err
 		}
 	}
-	n.host.Start()
 	return ctx.Err()
 }
 
@@ -160,11 +178,30 @@ func listenAddrs(in []string) ([]ma.Multiaddr, error) {
 	return out, nil
 }
 
-// listen opens the TCP port and, if asked, the UDP port of the same number.
+// listen opens the TCP port and, if asked, the UDP port of the same number. Where any port will do, it is one that is free for both.
 func (n *Node) listen(a ma.Multiaddr) error {
-	before := len(n.gate.ListenAddresses())
+	port, err := a.ValueForProtocol(ma.P_TCP)
+	for tries := 1; ; tries++ {
+		before := n.gate.ListenAddresses()
+		lerr := n.listenOnce(a)
+		if lerr == nil || err != nil || port != "0" || tries == anyPortTries || !errors.Is(lerr, syscall.EADDRINUSE) {
+			return lerr
+		}
+		for _, l := range n.gate.ListenAddresses() {
+			if !ma.Contains(before, l) {
+				n.gate.ListenClose(l)
+			}
+		}
+	}
+}
+
+// anyPortTries bounds the search for a port that is free for TCP and UDP.
+const anyPortTries = 8
+
+func (n *Node) listenOnce(a ma.Multiaddr) error {
+	before := n.gate.ListenAddresses()
 	if err := n.gate.Listen(a); err != nil {
-		if _, v6 := a.ValueForProtocol(ma.P_IP6); v6 == nil && before > 0 && !errors.Is(err, syscall.EADDRINUSE) {
+		if _, v6 := a.ValueForProtocol(ma.P_IP6); v6 == nil && slices.ContainsFunc(before, manet.IsThinWaist) && !errors.Is(err, syscall.EADDRINUSE) {
 			n.log.Warn("no IPv6 here", "listen", a, "err", err)
 			return nil
 		}
@@ -173,9 +210,9 @@ func (n *Node) listen(a ma.Multiaddr) error {
 	if !n.cfg.QUIC {
 		return nil
 	}
-	for _, l := range n.gate.ListenAddresses()[before:] {
+	for _, l := range n.gate.ListenAddresses() {
 		port, err := l.ValueForProtocol(ma.P_TCP)
-		if err != nil {
+		if err != nil || ma.Contains(before, l) {
 			continue
 		}
 		ip, _ := ma.SplitFirst(l)
@@ -206,10 +243,12 @@ func (n *Node) Close() error {
 	n.cancel()
 	if first && n.host != nil {
 		n.gate.stop()
+		n.stopReach()
 		n.host.Close()
-		if n.quic != nil {
-			n.quic.Close()
+		for _, c := range n.quic {
+			c.Close()
 		}
+		n.undoAll()
 		n.gate.wg.Wait()
 	}
 	n.mu.Lock()

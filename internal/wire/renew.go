@@ -134,6 +134,9 @@ func (n *Node) goHome(ctx context.Context) error {
 			for _, other := range list[i+1:] {
 				n.host.ConnManager().Unprotect(other.ID, "home")
 			}
+			if err := n.reserve(ctx, s.ID); err != nil {
+				n.log.Debug("cannot be met", "err", err) // it is tried again at the next look
+			}
 			return nil
 		}
 	}

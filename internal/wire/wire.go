@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -67,11 +68,14 @@ type Config struct {
 	Clock   func() time.Time      // nil: time.Now
 	Log     *slog.Logger          // nil: silent
 	Metrics prometheus.Registerer // of the node's metrics, which no two nodes share; nil: a registry of its own
+
+	autonat []autonatv2.AutoNATOption // for tests
 }
 
 // Limits bound what the others can make a node hold.
 type Limits struct {
-	Conns       int     // connections; from there on the least useful are closed down to LowConns
+	Conns       int     // connections, however short-lived
+	Held        int     // connections; from there on the least useful are closed down to LowConns, once they are 20 s old
 	LowConns    int     // connections that are kept for as long as they live
 	PerAddr     int     // connections from one IPv4 address or IPv6 /56
 	RatePerAddr float64 // new connections a second from there, after a burst of PerAddr
@@ -84,9 +88,9 @@ type Limits struct {
 func DefaultLimits(r member.Role) Limits {
 	switch r {
 	case member.Manager, member.Archive, member.Relay:
-		return Limits{Conns: 12_000, LowConns: 10_000, PerAddr: 4096, RatePerAddr: 50, Streams: 20_000, Memory: 512 << 20, Calls: 32}
+		return Limits{Conns: 12_000, Held: 12_000, LowConns: 10_000, PerAddr: 4096, RatePerAddr: 50, Streams: 20_000, Memory: 512 << 20, Calls: 32}
 	default:
-		return Limits{Conns: 96, LowConns: 48, PerAddr: 16, RatePerAddr: 0.5, Streams: 768, Memory: 48 << 20, Calls: 16}
+		return Limits{Conns: 96, Held: 8, LowConns: 6, PerAddr: 16, RatePerAddr: 0.5, Streams: 768, Memory: 48 << 20, Calls: 16}
 	}
 }
 
@@ -97,7 +101,7 @@ func (l Limits) or(d Limits) Limits {
 		}
 		return a
 	}
-	l.Conns, l.LowConns, l.PerAddr = pick(l.Conns, d.Conns), pick(l.LowConns, d.LowConns), pick(l.PerAddr, d.PerAddr)
+	l.Conns, l.Held, l.LowConns, l.PerAddr = pick(l.Conns, d.Conns), pick(l.Held, d.Held), pick(l.LowConns, d.LowConns), pick(l.PerAddr, d.PerAddr)
 	l.Streams, l.Calls = pick(l.Streams, d.Streams), pick(l.Calls, d.Calls)
 	if l.RatePerAddr == 0 {
 		l.RatePerAddr = d.RatePerAddr
@@ -117,11 +121,11 @@ func (c Config) Validate() error {
 		return errors.New("wire: no network")
 	}
 	l := c.Limits
-	if l.Conns < 0 || l.LowConns < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.Calls < 0 || c.Gate < 0 {
+	if l.Conns < 0 || l.Held < 0 || l.LowConns < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.Calls < 0 || c.Gate < 0 {
 		return fmt.Errorf("wire: negative limit in %+v", l)
 	}
-	if d := l.or(DefaultLimits(c.Role)); d.LowConns > d.Conns {
-		return fmt.Errorf("wire: %d connections are to be kept, of at most %d", d.LowConns, d.Conns)
+	if d := l.or(DefaultLimits(c.Role)); d.LowConns > d.Held || d.Held > d.Conns {
+		return fmt.Errorf("wire: %d connections are to be kept, of %d held, of at most %d", d.LowConns, d.Held, d.Conns)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
+	"github.com/libp2p/go-libp2p/core/connmgr"
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
@@ -99,7 +101,7 @@ func (r *Runner) bootstrap(ctx context.Context) {
 			mode = dht.ModeServer
 		}
 		var err error
-		d, err = dht.New(r.cfg.Wire.Host(), dht.ProtocolPrefix(protocol.ID("/shoal/"+r.cfg.Wire.Network().String())), dht.Mode(mode),
+		d, err = dht.New(unkept{r.cfg.Wire.Host()}, dht.ProtocolPrefix(protocol.ID("/shoal/"+r.cfg.Wire.Network().String())), dht.Mode(mode),
 			dht.DisableAutoRefresh(), dht.DisableValues(), dht.DisableProviders(), dht.BootstrapPeersFunc(r.servers))
 		if err != nil {
 			r.log.Error("kad-dht not started", "err", err)
@@ -134,6 +136,12 @@ func (r *Runner) bootstrap(ctx context.Context) {
 		}
 	}
 }
+
+// unkept is a host whose connections kad-dht does not protect: it would hold some tens of them, a peer holds eight.
+type unkept struct{ host.Host }
+
+// ConnManager is one that does nothing.
+func (unkept) ConnManager() connmgr.ConnManager { return connmgr.NullConnMgr{} }
 
 // lookAround asks kad-dht for members and greets them. It finds peers, not nearness.
 func (r *Runner) lookAround(ctx context.Context, d *dht.IpfsDHT) {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,13 +66,15 @@ type Runner struct {
 	ctx    context.Context // ends with Run
 	cancel context.CancelFunc
 	pings  atomic.Uint64
+	near   nearer
+	rates  rates
+	sent   atomic.Int64 // messages; an answer is one too
 
 	// Owned by the loop.
 	node    *overlay.Node
 	sealer  *sealer
 	waiting map[uint64]chan overlay.Event
 	nextReq uint64
-	refused map[string]int64
 	greeted map[overlay.ID]time.Time
 
 	shown atomic.Pointer[Status]
@@ -85,6 +88,7 @@ type Status struct {
 	Rings   []int
 	Counts  map[string]int64
 	Refused map[string]int64
+	Rates   Rates
 }
 
 // New makes a runner and serves its protocols; Run runs it.
@@ -110,11 +114,12 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{cfg: cfg, log: cfg.Log, id: id, inbox: make(chan func(time.Time), maxInbox), flight: make(chan struct{}, maxFlights),
-		probes: make(chan struct{}, maxProbes), node: node, waiting: map[uint64]chan overlay.Event{}, refused: map[string]int64{},
-		greeted: map[overlay.ID]time.Time{},
-		sealer:  &sealer{key: cfg.Wire.Host().Peerstore().PrivKey(cfg.Wire.ID()), network: cfg.Wire.Network(), checked: map[overlay.ID]overlay.PeerRecord{}}}
+		probes: make(chan struct{}, maxProbes), node: node, waiting: map[uint64]chan overlay.Event{},
+		greeted: map[overlay.ID]time.Time{}, near: nearer{tried: map[peer.ID]time.Time{}},
+		sealer: &sealer{key: cfg.Wire.Host().Peerstore().PrivKey(cfg.Wire.ID()), network: cfg.Wire.Network(), checked: map[overlay.ID]overlay.PeerRecord{}}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.show()
+	r.rate()
 	r.serve()
 	ping.NewPingService(cfg.Wire.Host())
 	return r, nil
@@ -125,6 +130,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer r.wg.Wait()
 	defer r.cancel()
 	defer context.AfterFunc(ctx, r.cancel)()
+	told := r.cfg.Wire.Now()
 	r.node.SetAddrs(bare(r.cfg.Wire.Addrs()))
 	r.meetKept()
 	r.wg.Add(1)
@@ -142,6 +148,10 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		now := r.cfg.Wire.Now()
+		if now.Sub(told).Abs() > addrsEvery {
+			told = now
+			r.node.SetAddrs(bare(r.cfg.Wire.Addrs()))
+		}
 		if !now.Before(r.node.Deadline()) {
 			r.send(r.node.Tick(now))
 		}
@@ -151,6 +161,7 @@ func (r *Runner) Run(ctx context.Context) error {
 				w <- e
 			}
 		}
+		r.rate()
 		timer.Reset(max(r.node.Deadline().Sub(r.cfg.Wire.Now()), 0))
 		r.show()
 	}
@@ -159,18 +170,24 @@ func (r *Runner) Run(ctx context.Context) error {
 // show publishes what others may read.
 func (r *Runner) show() {
 	rings := r.node.Rings()
-	s := &Status{Coord: r.node.Coord(), Known: r.node.Known(), Rings: rings[:], Counts: map[string]int64{}, Refused: map[string]int64{}}
+	s := &Status{Coord: r.node.Coord(), Known: r.node.Known(), Rings: rings[:], Counts: map[string]int64{}}
 	for k, v := range r.node.Counts() {
 		s.Counts[k] = v
-	}
-	for k, v := range r.refused {
-		s.Refused[k] = v
 	}
 	r.shown.Store(s)
 }
 
 // Status of a moment ago.
-func (r *Runner) Status() Status { return *r.shown.Load() }
+func (r *Runner) Status() Status {
+	s := *r.shown.Load()
+	s.Rates, s.Refused = r.rate(), map[string]int64{}
+	for why, n := range r.cfg.Wire.Refused() {
+		if own, ok := strings.CutPrefix(why, refusedPrefix); ok {
+			s.Refused[own] = n
+		}
+	}
+	return s
+}
 
 // Coord is where this member is.
 func (r *Runner) Coord() coords.Coord { return r.shown.Load().Coord }
@@ -323,12 +340,14 @@ func (r *Runner) sample(ctx context.Context, id peer.ID, at coords.Coord) {
 
 const pingCount = 3
 
+// addrsEvery is how often the own addresses are looked at, which change with the router's.
+const addrsEvery = 2 * time.Second
+
 // verify checks a task for this network.
 func (r *Runner) verify(now time.Time, s channel.Signed) (channel.Header, error) {
 	h, err := r.cfg.Wire.Verifier().VerifyTask(now, s)
 	if err != nil {
-		why := "task " + member.Reason(err)
-		r.post(r.ctx, func(time.Time) { r.refused[why]++ })
+		r.count("task_" + member.Reason(err))
 	}
 	return h, err
 }

@@ -84,7 +84,10 @@ func start(t *testing.T, n *wire.Node, cfg Config, b *bin) *site {
 	return s
 }
 
-func open(t *testing.T, peers, room int) *network {
+func open(t *testing.T, peers, room int) *network { return openWith(t, peers, room, nil) }
+
+// openWith leaves the peers that are mute without an address to listen at.
+func openWith(t *testing.T, peers, room int, mute func(i int) bool) *network {
 	t.Helper()
 	ctx := t.Context()
 	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
@@ -114,12 +117,19 @@ func open(t *testing.T, peers, room int) *network {
 	for i := range peers {
 		var seed [32]byte
 		seed[0], seed[1] = byte(i+1), 7
-		pn, err := wire.New(ctx, wire.Config{Key: seed, Network: keys.Network, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+		listen := []string{"/ip4/127.0.0.1/tcp/0"}
+		if mute != nil && mute(i) {
+			listen = nil
+		}
+		pn, err := wire.New(ctx, wire.Config{Key: seed, Network: keys.Network, Listen: listen})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := pn.Join(ctx, member.JoinString{Network: keys.Network, Addrs: mn.Addrs()}, fmt.Sprint("account", i)); err != nil {
 			t.Fatal(err)
+		}
+		if listen == nil { // it is its home that others find it at
+			run(t, pn)
 		}
 		b := &bin{room: room}
 		probe := func(context.Context, string) (time.Duration, error) {
@@ -128,6 +138,18 @@ func open(t *testing.T, peers, room int) *network {
 		n.peers = append(n.peers, start(t, pn, Config{Queue: b, DHT: true, Probe: probe, Dir: t.TempDir()}, b))
 	}
 	return n
+}
+
+func run(t *testing.T, n *wire.Node) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func (n *network) until(what string, f func() bool) {
@@ -255,4 +277,43 @@ func TestHandoff(t *testing.T) {
 	if k := n.peers[0].runner.Handoff(t.Context(), []overlay.Task{{Signed: s, Header: h}, {Signed: s2, Header: h2}}); k != 2 {
 		t.Errorf("%d of 2 tasks were taken over", k)
 	}
+}
+
+// Peers that nobody can dial, as behind a router, are members like others: they know and are known, and tasks and requests of peers ride
+// the connection that each keeps to its home.
+func TestHiddenPeersAreFullMembers(t *testing.T) {
+	n := openWith(t, 4, 3, func(i int) bool { return i < 3 })
+	n.until("the manager knows all peers", func() bool { return n.takers() == 4 })
+	for i, p := range n.peers {
+		n.until(fmt.Sprintf("peer %d knows all others", i), func() bool { return len(p.runner.Peers()) == 4 })
+	}
+	for i := range 12 {
+		s, h := n.task(channel.ID(i+1), time.Minute)
+		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err != nil {
+			t.Fatalf("task %d: %v", i+1, err)
+		}
+	}
+	for i, p := range n.peers {
+		if len(p.bin.tasks) != 3 {
+			t.Errorf("peer %d has %d tasks, of which there were 12 for 4", i, len(p.bin.tasks))
+		}
+		p.bin.mu.Lock()
+		p.bin.tasks, p.bin.room = nil, 0
+		if i == 1 {
+			p.bin.room = 1
+		}
+		p.bin.mu.Unlock()
+	}
+	// From one of them to another, neither of which can be dialled.
+	n.until("a task goes from one to another", func() bool {
+		s, h := n.task(99, time.Minute)
+		return n.peers[0].runner.Handoff(t.Context(), []overlay.Task{{Signed: s, Header: h}}) == 1
+	})
+	if r := n.peers[1].node.Reach(); r.Rides == 0 || len(r.Relays) != 1 {
+		t.Errorf("%+v", r)
+	}
+	n.until("messages and packets are counted", func() bool {
+		r := n.peers[1].runner.Status().Rates
+		return r.Messages > 0 && r.Packets > 0
+	})
 }

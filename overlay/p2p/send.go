@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
-	ma "github.com/multiformats/go-multiaddr"
 	"google.golang.org/protobuf/proto"
 
 	"shoal/channel"
@@ -29,7 +27,7 @@ func (r *Runner) send(out []overlay.Send) {
 		case r.flight <- struct{}{}:
 		default: // as if it were lost: the node goes on with others
 			r.node.Failed(r.cfg.Wire.Now(), req, true)
-			r.refused["too many requests under way"]++
+			r.count("too_many_requests")
 			continue
 		}
 		m := s.Msg
@@ -108,11 +106,6 @@ func (r *Runner) timeTo(to overlay.ID) {
 
 // exchange makes one request; the returned function reads the answer on the loop, which owns what checks records.
 func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m overlay.Msg) (func(time.Time, uint64) (overlay.Msg, error), error) {
-	id, err := r.reach(ctx, to, addrs)
-	if err != nil {
-		return nil, err
-	}
-	w := r.cfg.Wire
 	switch m := m.(type) {
 	case overlay.Gossip:
 		raw, err := encodeGossip(m)
@@ -120,7 +113,7 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 			return nil, err
 		}
 		var a pb.Gossip
-		if err := call(ctx, w, id, protoGossip, raw, &a); err != nil {
+		if err := r.ask(ctx, to, addrs, protoGossip, raw, &a); err != nil {
 			return nil, err
 		}
 		return func(_ time.Time, req uint64) (overlay.Msg, error) {
@@ -133,7 +126,7 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 			return nil, err
 		}
 		var a pb.Near
-		if err := call(ctx, w, id, protoNear, raw, &a); err != nil {
+		if err := r.ask(ctx, to, addrs, protoNear, raw, &a); err != nil {
 			return nil, err
 		}
 		return func(_ time.Time, req uint64) (overlay.Msg, error) {
@@ -145,7 +138,7 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 			return nil, err
 		}
 		var a pb.Answer
-		if err := call(ctx, w, id, protoOffer, raw, &a); err != nil {
+		if err := r.ask(ctx, to, addrs, protoOffer, raw, &a); err != nil {
 			return nil, err
 		}
 		return func(_ time.Time, req uint64) (overlay.Msg, error) {
@@ -155,40 +148,10 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 	return nil, fmt.Errorf("%w: %T is no request", errMessage, m)
 }
 
-func call(ctx context.Context, w *wire.Node, to peer.ID, on protocol.ID, req []byte, answer proto.Message) error {
-	raw, err := w.Call(ctx, to, on, req, maxMessage)
-	if err != nil {
-		return err
-	}
-	if err := proto.Unmarshal(raw, answer); err != nil {
-		return fmt.Errorf("%w: answer to %s: %w", errMessage, on, err)
-	}
-	return nil
-}
-
-// reach makes sure that there is a connection to a member.
-func (r *Runner) reach(ctx context.Context, to overlay.ID, addrs []string) (peer.ID, error) {
-	id, err := peer.Decode(string(to))
-	if err != nil {
-		return "", fmt.Errorf("%w: peer id %q: %w", errNotDialled, to, err)
-	}
-	if _, ok := r.cfg.Wire.Member(id); ok {
-		return id, nil
-	}
-	if err := r.cfg.Wire.Connect(ctx, id, addrs...); err != nil {
-		return "", fmt.Errorf("%w: %w", errNotDialled, err)
-	}
-	return id, nil
-}
-
 // handoff offers tasks that were not claimed to one peer.
 func (r *Runner) handoff(ctx context.Context, p overlay.PeerRecord, tasks []overlay.Task) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Overlay.Timeout)
 	defer cancel()
-	id, err := r.reach(ctx, p.ID, p.Addrs)
-	if err != nil {
-		return nil, err
-	}
 	m := &pb.Handoff{}
 	for _, t := range tasks {
 		m.Tasks = append(m.Tasks, t.Signed.Marshal())
@@ -198,7 +161,7 @@ func (r *Runner) handoff(ctx context.Context, p overlay.PeerRecord, tasks []over
 		return nil, err
 	}
 	var a pb.HandoffAnswer
-	if err := call(ctx, r.cfg.Wire, id, protoHandoff, raw, &a); err != nil {
+	if err := r.ask(ctx, p.ID, p.Addrs, protoHandoff, raw, &a); err != nil {
 		return nil, err
 	}
 	return a.Taken, nil
@@ -208,16 +171,12 @@ func (r *Runner) handoff(ctx context.Context, p overlay.PeerRecord, tasks []over
 func (r *Runner) probe(ctx context.Context, p overlay.PeerRecord, host string) (coords.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	id, err := r.reach(ctx, p.ID, p.Addrs)
-	if err != nil {
-		return coords.Sample{}, err
-	}
 	raw, err := proto.Marshal(&pb.Probe{Host: host})
 	if err != nil {
 		return coords.Sample{}, err
 	}
 	var a pb.Probed
-	if err := call(ctx, r.cfg.Wire, id, protoProbe, raw, &a); err != nil {
+	if err := r.ask(ctx, p.ID, p.Addrs, protoProbe, raw, &a); err != nil {
 		return coords.Sample{}, err
 	}
 	if a.RttUs == 0 || time.Duration(a.RttUs)*time.Microsecond > 10*time.Second {
@@ -243,19 +202,4 @@ func (r *Runner) probe(ctx context.Context, p overlay.PeerRecord, host string) (
 	case <-ctx.Done():
 		return coords.Sample{}, ctx.Err()
 	}
-}
-
-// bare are addresses without the identity at their end, as records carry them.
-func bare(full []string) []string {
-	var out []string
-	for _, s := range full {
-		a, err := ma.NewMultiaddr(s)
-		if err != nil {
-			continue
-		}
-		if t, _ := peer.SplitAddr(a); t != nil && len(out) < overlay.MaxAddrs {
-			out = append(out, t.String())
-		}
-	}
-	return out
 }

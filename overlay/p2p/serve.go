@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -31,12 +32,12 @@ const (
 // serve registers what others may ask.
 func (r *Runner) serve() {
 	w := r.cfg.Wire
-	w.Handle(protoGossip, maxMessage, serveTimeout, r.onGossip)
-	w.Handle(protoNear, maxMessage, serveTimeout, r.onNear)
-	w.Handle(protoProbe, 4<<10, probeTimeout, r.onProbe)
+	w.HandleRidden(protoGossip, maxMessage, serveTimeout, r.onGossip)
+	w.HandleRidden(protoNear, maxMessage, serveTimeout, r.onNear)
+	w.HandleRidden(protoProbe, 4<<10, probeTimeout, r.onProbe)
 	if r.cfg.Queue != nil {
-		w.Handle(protoOffer, 4<<10, serveTimeout, r.onOffer)
-		w.Handle(protoHandoff, maxHandoff, serveTimeout, r.onHandoff)
+		w.HandleRidden(protoOffer, 4<<10, serveTimeout, r.onOffer)
+		w.HandleRidden(protoHandoff, maxHandoff, serveTimeout, r.onHandoff)
 	}
 }
 
@@ -72,19 +73,37 @@ func (r *Runner) step(ctx context.Context, from wire.Member, m func(now time.Tim
 	}
 	select {
 	case res := <-done:
+		if res.err == nil {
+			r.sent.Add(1)
+		}
 		return res.msg, res.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// refuse counts a refusal. Called on the loop.
+// refuse counts a refusal by its reason.
 func (r *Runner) refuse(err error) {
 	why := member.Reason(err)
 	if why == "other" {
 		why = "malformed"
 	}
-	r.refused[why]++
+	r.count(why)
+}
+
+// count counts among the node's refusals.
+func (r *Runner) count(why string) { r.cfg.Wire.Refuse(refusedPrefix + why) }
+
+// refusedPrefix stands before the reasons of this package among the node's.
+const refusedPrefix = "overlay_"
+
+// malformed refuses a request that cannot be read, and counts it.
+func (r *Runner) malformed(what string, err error) error {
+	r.count("malformed")
+	if err == nil {
+		err = errMessage
+	}
+	return wire.Errorf(wire.Malformed, "%s: %v", what, err)
 }
 
 func isAnswer(m overlay.Msg) bool {
@@ -122,7 +141,7 @@ func (r *Runner) sign(m overlay.Msg) overlay.Msg {
 func (r *Runner) onGossip(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 	var m pb.Gossip
 	if err := proto.Unmarshal(req, &m); err != nil {
-		return nil, wire.Errorf(wire.Malformed, "gossip: %v", err)
+		return nil, r.malformed("gossip", err)
 	}
 	answer, err := r.step(ctx, from, func(time.Time) (overlay.Msg, error) {
 		self, err := r.sealer.open(m.Self)
@@ -144,7 +163,7 @@ func encodeGossip(g overlay.Gossip) ([]byte, error) {
 func (r *Runner) onNear(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 	var m pb.FindNear
 	if err := proto.Unmarshal(req, &m); err != nil {
-		return nil, wire.Errorf(wire.Malformed, "lookup: %v", err)
+		return nil, r.malformed("lookup", err)
 	}
 	answer, err := r.step(ctx, from, func(time.Time) (overlay.Msg, error) {
 		at, err := channel.ParseCoordPB(m.At)
@@ -159,7 +178,7 @@ func (r *Runner) onNear(ctx context.Context, from wire.Member, req []byte) ([]by
 func (r *Runner) onOffer(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 	var m pb.Offer
 	if err := proto.Unmarshal(req, &m); err != nil {
-		return nil, wire.Errorf(wire.Malformed, "offer: %v", err)
+		return nil, r.malformed("offer", err)
 	}
 	t, err := r.task(m.Signed)
 	if err != nil {
@@ -179,6 +198,7 @@ func (r *Runner) onOffer(ctx context.Context, from wire.Member, req []byte) ([]b
 func (r *Runner) task(raw []byte) (overlay.Task, error) {
 	s, err := channel.ParseSigned(raw)
 	if err != nil {
+		r.count("task_malformed")
 		return overlay.Task{}, err
 	}
 	h, err := r.verify(r.cfg.Wire.Now(), s)
@@ -188,7 +208,7 @@ func (r *Runner) task(raw []byte) (overlay.Task, error) {
 func (r *Runner) onHandoff(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 	var m pb.Handoff
 	if err := proto.Unmarshal(req, &m); err != nil || len(m.Tasks) > overlay.MaxHandoff {
-		return nil, wire.Errorf(wire.Malformed, "handoff of %d tasks: %v", len(m.Tasks), err)
+		return nil, r.malformed(fmt.Sprintf("handoff of %d tasks", len(m.Tasks)), err)
 	}
 	taken := make([]bool, len(m.Tasks))
 	var good []overlay.Task
@@ -215,7 +235,7 @@ func (r *Runner) onProbe(ctx context.Context, from wire.Member, req []byte) ([]b
 	}
 	var m pb.Probe
 	if err := proto.Unmarshal(req, &m); err != nil || len(m.Host) > channel.MaxURL {
-		return nil, wire.Errorf(wire.Malformed, "probe: %v", err)
+		return nil, r.malformed("probe", err)
 	}
 	select {
 	case r.probes <- struct{}{}:

@@ -295,6 +295,83 @@ func (x *Kept) GetDocument() []byte {
 	return nil
 }
 
+// Ride asks a server to pass a request on to a member that keeps a connection to it, or passes it on.
+type Ride struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"` // asked of the server: to whom; passed on: from whom
+	Protocol      string                 `protobuf:"bytes,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Request       []byte                 `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
+	Account       string                 `protobuf:"bytes,4,opt,name=account,proto3" json:"account,omitempty"` // passed on: of whom it is from, as its certificate says
+	Role          uint32                 `protobuf:"varint,5,opt,name=role,proto3" json:"role,omitempty"`      // likewise
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ride) Reset() {
+	*x = Ride{}
+	mi := &file_wire_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ride) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ride) ProtoMessage() {}
+
+func (x *Ride) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ride.ProtoReflect.Descriptor instead.
+func (*Ride) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Ride) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *Ride) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *Ride) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *Ride) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Ride) GetRole() uint32 {
+	if x != nil {
+		return x.Role
+	}
+	return 0
+}
+
 var File_wire_proto protoreflect.FileDescriptor
 
 const file_wire_proto_rawDesc = "" +
@@ -324,7 +401,13 @@ const file_wire_proto_rawDesc = "" +
 	"\x04join\x18\x02 \x01(\tR\x04join\x12\x18\n" +
 	"\aaccount\x18\x03 \x01(\tR\aaccount\x12 \n" +
 	"\vcertificate\x18\x04 \x01(\fR\vcertificate\x12\x1a\n" +
-	"\bdocument\x18\x05 \x01(\fR\bdocumentB\x1cZ\x1ashoal/internal/wire/wirepbb\x06proto3"
+	"\bdocument\x18\x05 \x01(\fR\bdocument\"~\n" +
+	"\x04Ride\x12\x12\n" +
+	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x1a\n" +
+	"\bprotocol\x18\x02 \x01(\tR\bprotocol\x12\x18\n" +
+	"\arequest\x18\x03 \x01(\fR\arequest\x12\x18\n" +
+	"\aaccount\x18\x04 \x01(\tR\aaccount\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\rR\x04roleB\x1cZ\x1ashoal/internal/wire/wirepbb\x06proto3"
 
 var (
 	file_wire_proto_rawDescOnce sync.Once
@@ -338,11 +421,12 @@ func file_wire_proto_rawDescGZIP() []byte {
 	return file_wire_proto_rawDescData
 }
 
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_wire_proto_goTypes = []any{
 	(*Hello)(nil),   // 0: shoal.wire.Hello
 	(*Welcome)(nil), // 1: shoal.wire.Welcome
 	(*Kept)(nil),    // 2: shoal.wire.Kept
+	(*Ride)(nil),    // 3: shoal.wire.Ride
 }
 var file_wire_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -363,7 +447,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

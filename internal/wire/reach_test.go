@@ -1,0 +1,238 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
+	ma "github.com/multiformats/go-multiaddr"
+	"google.golang.org/protobuf/proto"
+
+	"shoal/internal/member"
+	"shoal/internal/wire/wirepb"
+)
+
+const rider protocol.ID = "/shoal/test/rider/1"
+
+// mute is a member that listens nowhere, as behind a router.
+func (w *testNet) mute(cfg Config) *Node {
+	cfg.Listen = []string{}
+	return w.member(cfg)
+}
+
+func TestRide(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a, b := w.member(Config{}), w.mute(Config{})
+	b.HandleRidden(rider, 1000, 5*time.Second, func(_ context.Context, from Member, req []byte) ([]byte, error) {
+		switch string(req) {
+		case "busy":
+			return nil, &Status{Code: Busy, Reason: "full", Text: "come back later"}
+		case "broken":
+			return nil, errors.New("secret")
+		}
+		return append([]byte(from.Peer.String()+" "+from.Account+" "+from.Role.String()+" "), req...), nil
+	})
+	b.Handle(echo, 100, time.Second, func(context.Context, Member, []byte) ([]byte, error) { return nil, nil })
+	resp, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), rider, []byte("hello"), 1000)
+	if want := a.ID().String() + " ada peer hello"; err != nil || string(resp) != want {
+		t.Fatalf("%q, %v; want %q", resp, err, want)
+	}
+	if b.Reach().Rides != 1 {
+		t.Error("the ride is not counted")
+	}
+	var s *Status
+	if _, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), rider, []byte("busy"), 100); !errors.As(err, &s) || s.Code != Busy || s.Reason != "full" {
+		t.Errorf("its refusal arrives as %v", err)
+	}
+	if _, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), rider, []byte("broken"), 100); !errors.Is(err, Internal) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("its failure arrives as %v", err)
+	}
+	if _, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), rider, make([]byte, 1001), 100); !errors.Is(err, TooLarge) {
+		t.Errorf("too much for the protocol: %v", err)
+	}
+	if _, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), rider, make([]byte, maxRide), 100); !errors.Is(err, TooLarge) {
+		t.Errorf("too much for any ride: %v", err)
+	}
+	if _, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), echo, nil, 100); !errors.Is(err, NotFound) {
+		t.Errorf("a protocol that does not ride: %v", err)
+	}
+	b.Close()
+	eventually(t, "b is gone", func() bool { return !w.manager.Direct(b.ID()) })
+	if _, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), rider, nil, 100); !errors.Is(err, NotFound) {
+		t.Errorf("to somebody who is not there: %v", err)
+	}
+}
+
+// A peer cannot speak in another's name, and nobody is asked to pass anything on but servers.
+func TestRidesOfPeersAreRefused(t *testing.T) {
+	_, a, b := pair(t, Config{})
+	b.HandleRidden(rider, 1000, time.Second, func(context.Context, Member, []byte) ([]byte, error) {
+		t.Error("a request in another's name was answered")
+		return nil, nil
+	})
+	other, err := PeerID(newKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := proto.Marshal(&wirepb.Ride{Peer: other.String(), Protocol: string(rider), Role: uint32(member.Manager)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Call(t.Context(), b.ID(), ProtoPassed, forged, 100); !errors.Is(err, Refused) {
+		t.Errorf("passed on by a peer: %v", err)
+	}
+	if b.numbers.count("role") != 1 {
+		t.Error("not counted")
+	}
+	if _, err := a.Call(t.Context(), b.ID(), ProtoRide, forged, 100); !errors.Is(err, NotFound) {
+		t.Errorf("a peer was asked to pass on: %v", err)
+	}
+}
+
+// A server whose member does not answer in time says so, and nobody takes it for a refusal.
+func TestLostRideIsNoRefusal(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a, b := w.member(Config{}), w.mute(Config{})
+	b.HandleRidden(rider, 10, time.Second, func(ctx context.Context, _ Member, _ []byte) ([]byte, error) {
+		w.manager.gate.ClosePeer(b.ID())
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	_, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), rider, nil, 10)
+	var s *Status
+	if errors.As(err, &s) || !errors.Is(err, ErrUnreachable) {
+		t.Errorf("lost on the way: %v", err)
+	}
+}
+
+// Servers dial peers back as strangers, through the gate.
+func TestDialBack(t *testing.T) {
+	w := newNet(t, openPolicy)
+	for _, quic := range []bool{false, true} {
+		n := w.member(Config{QUIC: quic, autonat: []autonatv2.AutoNATOption{autonatv2.AllowPrivateAddrs}})
+		m := w.node(Config{Role: member.Manager, QUIC: quic, autonat: []autonatv2.AutoNATOption{autonatv2.AllowPrivateAddrs}})
+		if err := m.SetIssuer(w.issuer, w.manager.verifier.SealedDocument()); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Connect(t.Context(), m.ID(), m.Addrs()...); err != nil {
+			t.Fatal(err)
+		}
+		var addr ma.Multiaddr
+		for _, a := range n.host.Addrs() {
+			if isQUIC(a) == quic {
+				addr = a
+			}
+		}
+		var got autonatv2.Result
+		eventually(t, "the server has dialled", func() bool {
+			var err error
+			got, err = n.nat.autonat.GetReachability(t.Context(), []autonatv2.Request{{Addr: addr, SendDialData: true}})
+			return err == nil && !got.AllAddrsRefused // as the first manager does, who dials nobody at private addresses
+		})
+		if got.Reachability != network.ReachabilityPublic {
+			t.Errorf("%s: %+v", addr, got)
+		}
+	}
+	if n := w.member(Config{}); n.numbers.count("other_protocol") != 0 {
+		t.Error("counted as a stranger's")
+	}
+}
+
+// What a stranger may send to a peer that waits for a dial-back is one number.
+func TestDialBackOfStrangers(t *testing.T) {
+	w := newNet(t, openPolicy)
+	n := w.member(Config{})
+	c := w.raw(w.node(Config{}), n)
+	for _, b := range [][]byte{nil, {9, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}, bytes.Repeat([]byte{0xff}, 4096)} {
+		s, err := c.NewStream(t.Context())
+		if err != nil {
+			return // closed, which is as good
+		}
+		if h, err := handlerOf(n.host.Mux(), autonatv2.DialBackProtocol); err != nil || h == nil {
+			t.Fatal(err)
+		}
+		s.Write(b)
+		s.Close()
+	}
+	eventually(t, "the gate has not admitted it", func() bool { _, is := n.Member(c.LocalPeer()); return !is })
+}
+
+// A member that nobody can dial is met at its home: the connection through the relay is a member's like any other.
+func TestRelay(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a, b := w.member(Config{}), w.mute(Config{})
+	if err := a.reserve(t.Context(), w.manager.ID()); err != nil || a.Relays() != nil {
+		t.Fatalf("reserved without need: %v, %v", a.Relays(), err)
+	}
+	if err := b.reserve(t.Context(), w.manager.ID()); err != nil {
+		t.Fatal(err)
+	}
+	relays := b.Relays()
+	if len(relays) != 1 || RelayOf(relays[0]) != w.manager.ID() {
+		t.Fatalf("met at %v", relays)
+	}
+	eventually(t, "others are told", func() bool { return strings.Contains(strings.Join(b.Addrs(), " "), "p2p-circuit") })
+	info := peer.AddrInfo{ID: b.ID(), Addrs: []ma.Multiaddr{ma.StringCast(relays[0])}}
+	if err := a.host.Connect(network.WithAllowLimitedConn(t.Context(), "test"), info); err != nil {
+		t.Fatal(err)
+	}
+	if m, is := b.Member(a.ID()); !is || m.Account != "ada" || b.Direct(a.ID()) {
+		t.Errorf("%+v, %v; direct: %v", m, is, b.Direct(a.ID()))
+	}
+	if r := a.Reach(); r.Relayed != 1 || r.Direct != 1 {
+		t.Errorf("%+v", r)
+	}
+	w.manager.gate.ClosePeer(b.ID())
+	eventually(t, "the reservation ends with the connection", func() bool { return b.Relays() == nil })
+}
+
+func TestRelayOf(t *testing.T) {
+	id, err := PeerID(newKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[string]peer.ID{
+		"/p2p/" + id.String() + "/p2p-circuit":                     id,
+		"/ip4/192.0.2.1/tcp/1/p2p/" + id.String() + "/p2p-circuit": id,
+		"/ip4/192.0.2.1/tcp/1/p2p/" + id.String():                  "",
+		"/ip4/192.0.2.1/tcp/1":                                     "", "/p2p-circuit": "", "": "", "x": "",
+	} {
+		if got := RelayOf(addr); got != want {
+			t.Errorf("%s: %s", addr, got)
+		}
+	}
+}
+
+func FuzzRide(f *testing.F) {
+	b, err := proto.Marshal(&wirepb.Ride{Peer: "12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf", Protocol: string(rider), Request: []byte("x"), Role: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte{10, 3, 'x', 'y', 'z'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, id, err := readRide(b)
+		if err != nil {
+			return
+		}
+		if id.Validate() != nil || len(m.Protocol) > maxProtocol {
+			t.Fatalf("%v of %q", m, id)
+		}
+	})
+}
+
+func FuzzRelayOf(f *testing.F) {
+	f.Add("/p2p/12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf/p2p-circuit")
+	f.Fuzz(func(t *testing.T, s string) {
+		if id := RelayOf(s); id != "" && id.Validate() != nil {
+			t.Fatal(id)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"google.golang.org/protobuf/proto"
+
+	"shoal/internal/member"
+	"shoal/internal/wire/wirepb"
+)
+
+// A member that nobody can dial keeps a connection to its home, and requests of others ride it: they ask the home, which passes them on
+// and brings the answer back. The home is trusted to say who asks, as it is trusted with the tasks' bodies; what is worth forging is
+// signed by whom it is of.
+
+// Protocols of rides.
+const (
+	ProtoRide   protocol.ID = "/shoal/ride/1"   // asked of a server
+	ProtoPassed protocol.ID = "/shoal/passed/1" // asked by a server, for another member
+)
+
+const (
+	maxRide     = 192 << 10 // bytes of a request or an answer that rides, with its envelope
+	rideTimeout = 10 * time.Second
+)
+
+// lostReason is the word for a ride of which nobody knows whether it arrived.
+const lostReason = "lost"
+
+// ridden is a handler that requests reach by a ride too.
+type ridden struct {
+	maxIn  int
+	handle Handler
+}
+
+// HandleRidden is Handle for a protocol whose requests may also come through the node's home.
+func (n *Node) HandleRidden(p protocol.ID, maxIn int, timeout time.Duration, handle Handler) {
+	n.mu.Lock()
+	n.ridden[p] = ridden{maxIn, handle}
+	n.mu.Unlock()
+	n.Handle(p, maxIn, timeout, handle)
+}
+
+// Ride asks a member through a server that it keeps a connection to. Errors are those of Call: a *Status means that the request was not
+// taken, or refused; ErrUnreachable that nobody knows.
+func (n *Node) Ride(ctx context.Context, via, to peer.ID, p protocol.ID, req []byte, maxOut int) ([]byte, error) {
+	b, err := proto.Marshal(&wirepb.Ride{Peer: to.String(), Protocol: string(p), Request: req})
+	if err != nil {
+		return nil, fmt.Errorf("wire: ride: %w", err)
+	}
+	if len(b) > maxRide {
+		return nil, &Status{Code: TooLarge, Text: fmt.Sprintf("a request of %d bytes cannot ride", len(b))}
+	}
+	resp, err := n.Call(ctx, via, ProtoRide, b, min(maxOut, maxRide))
+	var s *Status
+	if errors.As(err, &s) && s.Reason == lostReason {
+		return nil, fmt.Errorf("%w: ride to %s: %s", ErrUnreachable, to, s.Text)
+	}
+	return resp, err
+}
+
+// serveRides lets a server pass requests on, and every other member take them.
+func (n *Node) serveRides() {
+	if n.cfg.Role != member.Peer {
+		n.Handle(ProtoRide, maxRide, rideTimeout, n.passOn)
+	}
+	n.Handle(ProtoPassed, maxRide, rideTimeout, n.takePassed)
+}
+
+// passOn brings a member's request to one that is connected here. Nobody is dialled for it.
+func (n *Node) passOn(ctx context.Context, from Member, req []byte) ([]byte, error) {
+	m, to, err := readRide(req)
+	if err != nil {
+		n.rejected("malformed")
+		return nil, err
+	}
+	if to == n.id || to == from.Peer || !n.Direct(to) {
+		return nil, &Status{Code: NotFound, Reason: "not_here", Text: "that member keeps no connection to this one"}
+	}
+	b, err := proto.Marshal(&wirepb.Ride{Peer: from.Peer.String(), Protocol: m.Protocol, Request: m.Request, Account: from.Account, Role: uint32(from.Role)})
+	if err != nil {
+		return nil, err
+	}
+	resp, err := n.Call(network.WithNoDial(ctx, "ride"), to, ProtoPassed, b, maxRide)
+	if err != nil && !isStatus(err) {
+		return nil, &Status{Code: Busy, Reason: lostReason, Text: "that member did not answer"}
+	}
+	return resp, err
+}
+
+// takePassed answers a request that a server passed on.
+func (n *Node) takePassed(ctx context.Context, from Member, req []byte) ([]byte, error) {
+	if from.Role == member.Peer {
+		n.rejected("role")
+		return nil, &Status{Code: Refused, Reason: "role", Text: "requests of others are taken from servers only"}
+	}
+	m, asker, err := readRide(req)
+	if err == nil && (asker == n.id || len(m.Account) > member.MaxAccount || m.Role > uint32(member.Relay) || m.Role == 0) {
+		err = &Status{Code: Malformed, Reason: "malformed", Text: "wire: a ride of nobody"}
+	}
+	if err != nil {
+		n.rejected("malformed")
+		return nil, err
+	}
+	n.mu.Lock()
+	r, known := n.ridden[protocol.ID(m.Protocol)]
+	n.mu.Unlock()
+	switch {
+	case !known:
+		return nil, &Status{Code: NotFound, Text: "it does not take that protocol by a ride"}
+	case len(m.Request) > r.maxIn:
+		return nil, &Status{Code: TooLarge, Text: fmt.Sprintf("%d bytes, at most %d", len(m.Request), r.maxIn)}
+	}
+	key := callKey{asker, protocol.ID(m.Protocol)}
+	if !n.begin(key) {
+		return nil, &Status{Code: Busy, Text: fmt.Sprintf("more than %d requests at a time", n.cfg.Limits.Calls)}
+	}
+	defer n.end(key)
+	n.rides.Add(1)
+	return r.handle(ctx, Member{Peer: asker, Account: m.Account, Role: member.Role(m.Role), NotAfter: from.NotAfter}, m.Request)
+}
+
+func readRide(b []byte) (*wirepb.Ride, peer.ID, error) {
+	var m wirepb.Ride
+	if err := proto.Unmarshal(b, &m); err != nil {
+		return nil, "", &Status{Code: Malformed, Reason: "malformed", Text: "wire: ride: " + err.Error()}
+	}
+	if len(m.Peer) > member.MaxPeer || len(m.Protocol) > maxProtocol {
+		return nil, "", &Status{Code: Malformed, Reason: "malformed", Text: "wire: ride: a name is too long"}
+	}
+	id, err := peer.Decode(m.Peer)
+	if err != nil {
+		return nil, "", &Status{Code: Malformed, Reason: "malformed", Text: "wire: ride: " + err.Error()}
+	}
+	return &m, id, nil
+}
+
+// maxProtocol bounds a protocol's name.
+const maxProtocol = 128

@@ -1,0 +1,167 @@
+package p2p
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+	"google.golang.org/protobuf/proto"
+
+	"shoal/internal/wire"
+	"shoal/overlay"
+)
+
+// The way to a member: a connection that there is; else, where its record names a relay, a ride over the connection that it keeps there;
+// else one of its addresses. While requests ride, a direct way is looked for beside, since only over one round trips can be timed.
+
+const (
+	nearerEvery   = 10 * time.Minute // between two tries to come to a direct way to one member
+	nearerTimeout = 3 * time.Second  // for its addresses; a hole takes what wire.Punch does
+	maxNearer     = 2                // tries at a time
+)
+
+// nearer remembers to whom a direct way was looked for.
+type nearer struct {
+	mu    sync.Mutex
+	tried map[peer.ID]time.Time
+	now   int
+}
+
+// ask makes one request of a member, and reads the answer.
+func (r *Runner) ask(ctx context.Context, to overlay.ID, addrs []string, on protocol.ID, req []byte, answer proto.Message) error {
+	r.sent.Add(1)
+	raw, err := r.call(ctx, to, addrs, on, req)
+	if err != nil {
+		return err
+	}
+	if err := proto.Unmarshal(raw, answer); err != nil {
+		return fmt.Errorf("%w: answer to %s: %w", errMessage, on, err)
+	}
+	return nil
+}
+
+func (r *Runner) call(ctx context.Context, to overlay.ID, addrs []string, on protocol.ID, req []byte) ([]byte, error) {
+	w := r.cfg.Wire
+	id, err := peer.Decode(string(to))
+	if err != nil {
+		return nil, fmt.Errorf("%w: peer id %q: %w", errNotDialled, to, err)
+	}
+	if w.Direct(id) {
+		return w.Call(ctx, id, on, req, maxMessage)
+	}
+	direct, relays := split(addrs)
+	for _, via := range relays {
+		if via == w.ID() || !w.Direct(via) && w.Connect(ctx, via) != nil {
+			continue
+		}
+		raw, err := w.Ride(ctx, via, id, on, req, maxMessage)
+		if errors.Is(err, wire.NotFound) {
+			continue // it is not there, or not any more
+		}
+		if err == nil {
+			r.comeNearer(id, via, direct)
+		}
+		return raw, err
+	}
+	if err := w.Connect(ctx, id, direct...); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotDialled, err)
+	}
+	return w.Call(ctx, id, on, req, maxMessage)
+}
+
+// split parts addresses into those to dial and the relays of the others.
+func split(addrs []string) (direct []string, relays []peer.ID) {
+	for _, a := range addrs {
+		if via := wire.RelayOf(a); via != "" {
+			relays = append(relays, via)
+		} else {
+			direct = append(direct, a)
+		}
+	}
+	return direct, relays
+}
+
+// comeNearer looks for a direct way to a member, beside the loop, unless that was tried lately. Who places tasks has no use for one.
+func (r *Runner) comeNearer(id, via peer.ID, direct []string) {
+	if r.cfg.Places {
+		return
+	}
+	now := time.Now()
+	r.near.mu.Lock()
+	defer r.near.mu.Unlock()
+	if r.near.now >= maxNearer || now.Sub(r.near.tried[id]) < nearerEvery {
+		return
+	}
+	if len(r.near.tried) >= maxChecked {
+		clear(r.near.tried)
+	}
+	r.near.tried[id] = now
+	r.near.now++
+	r.wg.Add(1)
+	go func() {
+		defer r.wg.Done()
+		err := r.direct(id, via, direct)
+		r.log.Debug("looked for a direct way", "peer", id, "err", err)
+		r.near.mu.Lock()
+		r.near.now--
+		r.near.mu.Unlock()
+	}()
+}
+
+func (r *Runner) direct(id, via peer.ID, addrs []string) error {
+	if len(addrs) > 0 { // of the same local network, perhaps
+		ctx, cancel := context.WithTimeout(r.ctx, nearerTimeout)
+		defer cancel()
+		if r.cfg.Wire.Connect(ctx, id, addrs...) == nil {
+			return nil
+		}
+	}
+	return r.cfg.Wire.Punch(r.ctx, id, via)
+}
+
+// bare are addresses without the identity at their end, as records carry them: where the member can be met first, then those that most
+// others can reach, and those of its own machine only where it has no other.
+func bare(full []string) []string {
+	type ranked struct {
+		addr string
+		rank int
+	}
+	var all []ranked
+	for _, s := range full {
+		a, err := ma.NewMultiaddr(s)
+		if err != nil {
+			continue
+		}
+		t, _ := peer.SplitAddr(a)
+		if t == nil {
+			continue
+		}
+		k := 2
+		switch {
+		case wire.RelayOf(t.String()) != "":
+			k = 0
+		case manet.IsPublicAddr(t):
+			k = 1
+		case manet.IsIPLoopback(t):
+			k = 3
+		}
+		all = append(all, ranked{t.String(), k})
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
+	var out []string
+	for _, a := range all {
+		if a.rank == 3 && len(out) > 0 && all[0].rank != 3 || len(out) == overlay.MaxAddrs {
+			break
+		}
+		out = append(out, a.addr)
+	}
+	return out
+}
