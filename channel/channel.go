@@ -91,6 +91,7 @@ type Learnt struct {
 	LastError     string
 	Out           bool   // a task is out
 	EstimatorBlob []byte // the scheduler's record of the channel
+	History       []byte // its last visits, in the scheduler's form
 }
 
 // Host is what holds for all channels of one Web host.
@@ -133,6 +134,7 @@ const (
 	MaxText         = 512       // bytes of a reason, an error or a name; longer ones are cut when encoded
 	MaxValidator    = 256       // bytes of an ETag or Last-Modified
 	MaxErrorKinds   = 64        // kinds of error of a report; further kinds are counted as "other" when encoded
+	MaxHistory      = 128       // bytes of a channel's last visits
 	MaxEstimator    = 256       // bytes of an estimator's state; up to 48 are read fastest when a manager starts
 	MaxChannel      = 8 << 20   // bytes of an encoded channel
 	MaxHost         = 64 << 10  // bytes of an encoded host

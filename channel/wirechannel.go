@@ -93,7 +93,7 @@ func (l *Learnt) pb() *pb.Learnt {
 		Gen: uint64(l.Gen), Tries: int64(l.Tries), SubmittedUs: micros(l.Submitted), UpdatedUs: micros(l.Updated),
 		ChangedUs: micros(l.Changed), Visits: int64(l.Visits), Changes: int64(l.Changes), Pages: int64(l.Pages), Budget: int64(l.Budget),
 		ServiceUs: l.Service.Microseconds(), LastOutcome: uint32(l.LastOutcome), LastError: text(l.LastError), Out: l.Out,
-		Estimator: l.EstimatorBlob,
+		Estimator: l.EstimatorBlob, History: l.History,
 	}
 }
 
@@ -105,7 +105,7 @@ func (c *checker) learnt(m *pb.Learnt) Learnt {
 		Pages: c.count("pages", m.GetPages(), maxInt), Budget: c.count("budget", m.GetBudget(), maxInt),
 		Service: c.duration("service", m.GetServiceUs()), LastOutcome: Outcome(c.enum("outcome", m.GetLastOutcome(), uint32(Refused))),
 		LastError: c.text("error", m.GetLastError(), MaxText), Out: m.GetOut(),
-		EstimatorBlob: c.bytes("estimator", m.GetEstimator(), MaxEstimator),
+		EstimatorBlob: c.bytes("estimator", m.GetEstimator(), MaxEstimator), History: c.bytes("history", m.GetHistory(), MaxHistory),
 	}
 }
 

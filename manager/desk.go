@@ -180,7 +180,12 @@ func (d *Desk) Row(ctx context.Context, id channel.ID) (web.Row, []web.Event, er
 	if err != nil {
 		return web.Row{}, nil, err
 	}
-	return stoppedRow(&ch), nil, nil
+	r := stoppedRow(&ch)
+	var f recrawl.Facts
+	if len(ch.Learnt.EstimatorBlob) > 0 && f.Restore(ch.Learnt.EstimatorBlob) == nil { // a damaged record is for who starts the manager
+		r.Model = recrawl.DescribeModel(ch.Learnt.History, &f, recrawl.PlanDay)
+	}
+	return r, nil, nil
 }
 
 // Edit changes scope, seeds, settings and state of a channel; an error of change leaves it as it was.

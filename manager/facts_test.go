@@ -4,31 +4,62 @@ import (
 	"testing"
 	"time"
 
-	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/manager"
 	"shoal/recrawl"
 )
 
-func TestReadFacts(t *testing.T) {
+// A plan's basis is had from a running manager as from a stopped one's database, channels' histories with it.
+func TestPlanBasis(t *testing.T) {
 	b := open(t, t.TempDir(), nil)
 	b.add(t, "https://a.example", "https://b.example")
-	until(t, "updates", func() bool { return b.m.Overview().Updates >= 2 })
+	look := func(d *manager.Desk) manager.PlanBasis {
+		t.Helper()
+		basis, err := d.PlanBasis(t.Context(), time.Minute)
+		if err != nil || basis.Now < 1 || !(basis.Cap > 0) {
+			t.Errorf("%+v, %v", basis, err)
+		}
+		seen := 0
+		err = d.PlanChannels(t.Context(), func(c manager.PlanChannel) error {
+			seen++
+			var f recrawl.Facts
+			if err := f.Restore(c.Facts); err != nil || c.Name == "" || !(f.Est.Rate() > 0) {
+				t.Errorf("%+v, %+v, %v", c, f, err)
+			}
+			if f.Updated > 0 && len(c.History) == 0 {
+				t.Errorf("%s was visited and has no history", c.Name)
+			}
+			return nil
+		})
+		if err != nil || seen != 2 {
+			t.Errorf("%d channels, %v", seen, err)
+		}
+		return basis
+	}
+	until(t, "histories of both", func() bool {
+		n := 0
+		err := b.m.Desk().PlanChannels(t.Context(), func(c manager.PlanChannel) error {
+			if len(c.History) > 0 {
+				n++
+			}
+			return nil
+		})
+		return err == nil && n == 2
+	})
+	if got := look(b.m.Desk()); got.Step != 20*time.Millisecond {
+		t.Errorf("a running manager's tick: %v", got.Step)
+	}
 	b.stop()
-	seen := 0
 	db, err := badgerdb.Open(t.Context(), badgerdb.Default(b.dir+"/db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = manager.ReadFacts(t.Context(), db, time.Minute, time.Now(), func(tick recrawl.Tick, ch channel.Channel, f recrawl.Facts) error {
-		seen++
-		if tick < 1 || ch.Scope.Host == "" || !(f.Est.Rate() > 0) {
-			t.Errorf("tick %d, %+v, %+v", tick, ch.Scope, f)
-		}
-		return nil
-	})
-	if err != nil || seen != 2 {
-		t.Errorf("%d channels, %v", seen, err)
+	d, err := manager.OpenDesk(t.Context(), db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := look(d); got.Step != time.Minute {
+		t.Errorf("a stopped manager's tick: %v", got.Step)
 	}
 }

@@ -143,6 +143,9 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 		if changed {
 			l.Changed, l.Changes = now, l.Changes+1
 		}
+		if last := m.sched.Facts(s).Updated; last > 0 {
+			l.History = recrawl.AppendVisit(l.History, float64(m.clock.At(now)-last), changed)
+		}
 		m.places.setLinks(s, 0)
 		grows := r.Truncated && r.Left > 0
 		if m.places.setGrows(s, grows); grows {

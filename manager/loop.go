@@ -54,6 +54,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.before.Lock()
 	m.running.Store(true)
 	m.before.Unlock()
+	m.recall()
 	for {
 		notify := m.cfg.Archive.Notify()
 		more, err := m.feedback(ctx)

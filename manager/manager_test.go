@@ -183,7 +183,7 @@ func (b *bench) add(t *testing.T, hosts ...string) []channel.ID {
 // until waits for a condition, and fails the test where it does not come.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if f() {
 			return
 		}

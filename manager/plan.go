@@ -1,8 +1,11 @@
 package manager
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	"shoal/channel"
 	"shoal/recrawl"
 )
 
@@ -31,4 +34,63 @@ func (m *Manager) plan(now time.Time) {
 			}
 		})
 	})
+}
+
+const recallBatch = 500 // channels whose histories are given to the strategy at a time
+
+// recall gives a strategy that learns from channels' visits what the database keeps of them, beside the loop: after a start, and when it is taken up.
+func (m *Manager) recall() {
+	strategy := m.sched.Strategy()
+	r, ok := strategy.(recrawl.Recaller)
+	if !ok {
+		return
+	}
+	m.wg.Go(func() {
+		if err := m.recallAll(m.life, strategy, r); err != nil && m.life.Err() == nil {
+			m.log.Warn("channels' histories are not all read; the strategy learns them anew", "err", err)
+		}
+	})
+}
+
+func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy, r recrawl.Recaller) error {
+	type memory struct {
+		id      channel.ID
+		history []byte
+		facts   recrawl.Facts
+		chosen  recrawl.Chosen
+	}
+	for after := channel.ID(0); ctx.Err() == nil; {
+		chs, err := m.cfg.Store.List(ctx, after, recallBatch)
+		if err != nil || len(chs) == 0 {
+			return err
+		}
+		var batch []memory
+		for i := range chs {
+			after = chs[i].ID
+			l := &chs[i].Learnt
+			if len(l.History) == 0 || len(l.EstimatorBlob) == 0 {
+				continue
+			}
+			it := memory{id: after, history: l.History}
+			if err := it.facts.Restore(l.EstimatorBlob); err != nil {
+				return fmt.Errorf("channel %d: %w", after, err)
+			}
+			it.chosen = recrawl.ChooseFast(it.history, &it.facts, r.Day())
+			batch = append(batch, it)
+		}
+		stale := false
+		if err := m.do(ctx, func(time.Time) {
+			if stale = m.sched.Strategy() != strategy; stale {
+				return
+			}
+			for i := range batch {
+				if s, ok := m.places.of(batch[i].id); ok {
+					r.Recall(s, &batch[i].facts, batch[i].history, batch[i].chosen)
+				}
+			}
+		}); err != nil || stale {
+			return err
+		}
+	}
+	return ctx.Err()
 }

@@ -1,10 +1,15 @@
 package manager_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"shoal/channel"
+	"shoal/channel/badgerdb"
 	"shoal/manager"
+	"shoal/recrawl"
 )
 
 // A strategy that plans gets its plans, beside the loop, and channels are crawled by them.
@@ -27,4 +32,38 @@ func TestPlans(t *testing.T) {
 			until(t, "the strategy shows", func() bool { return b.m.Overview().Strategy == "fixed" })
 		})
 	}
+}
+
+// What a channel's visits have taught outlives a restart: the model is not chosen anew from nothing.
+func TestHistoriesOutliveARestart(t *testing.T) {
+	dir := t.TempDir()
+	optimal := func(c *manager.Config, _ *swarm) { c.Strategy, c.Params.PlanEvery = "optimal", 1440 }
+	b := open(t, dir, optimal)
+	ids := b.add(t, "https://a.example")
+	until(t, "a visit", func() bool { r, _, _ := b.m.Channel(ids[0]); return r.Visits > 0 })
+	b.stop()
+	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch, err := db.Channel(t.Context(), ids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range 40 {
+		ch.Learnt.History = recrawl.AppendVisit(ch.Learnt.History, 300, k%3 == 0)
+	}
+	e, err := db.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Apply(t.Context(), e, channel.Advance{At: time.Now(), Edits: []channel.Edit{{ID: ids[0], Gen: ch.Learnt.Gen, Learnt: &ch.Learnt}}})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, dir, optimal)
+	until(t, "a model by the stored history", func() bool {
+		r, _, _ := b.m.Channel(ids[0])
+		return r.Model != "" && !strings.Contains(r.Model, "too few visits")
+	})
 }

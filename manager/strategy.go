@@ -33,6 +33,15 @@ type StrategyInfo struct {
 	GroupSizes []int           `json:"group_sizes"`
 	Tick       time.Duration   `json:"tick_ns"`
 	Sequencers Sequencers      `json:"sequencers"`
+	// Plan is what a strategy that plans has planned; nil: it does not, or not yet.
+	Plan *PlanInfo `json:"plan,omitempty"`
+}
+
+// PlanInfo is a plan in force, with its times.
+type PlanInfo struct {
+	recrawl.PlanReport
+	MadeAt time.Time `json:"made_at"`
+	NextAt time.Time `json:"next_at"`
 }
 
 // Outlook is what a strategy would do in the time ahead.
@@ -73,6 +82,11 @@ func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
 	err := m.onLoop(ctx, func(time.Time) {
 		out.StrategyChoice = m.choice
 		out.Sequencers = m.sequencers()
+		if r, ok := m.sched.Strategy().(recrawl.Reporter); ok {
+			if p, ok := r.Report(); ok {
+				out.Plan = &PlanInfo{p, m.clock.Time(p.At), m.clock.Time(p.Next)}
+			}
+		}
 		out.Intervals = m.intervals()
 		g := m.sched.Groups()
 		for i := range g.K() {
@@ -106,6 +120,9 @@ func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
 		}
 		m.sched.SetStrategy(m.clock.At(now), strategy)
 		m.savedAt, m.strategyAt = time.Time{}, time.Time{}
+		if m.running.Load() {
+			m.recall()
+		}
 	})
 }
 

@@ -222,7 +222,39 @@ const viewTimeout = 20 * time.Second // names of millions of hosts are looked th
 func (m *Manager) Channel(id channel.ID) (web.Row, []web.Event, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
 	defer cancel()
-	return m.row(ctx, id)
+	r, events, ok := m.row(ctx, id)
+	if ok && r.Model == "" { // the strategy in force does not ask
+		r.Model = m.describe(ctx, id)
+	}
+	return r, events, ok
+}
+
+// describe says which update model a channel's stored history speaks for.
+func (m *Manager) describe(ctx context.Context, id channel.ID) string {
+	ch, err := m.cfg.Store.Channel(ctx, id)
+	if err != nil {
+		return ""
+	}
+	var f recrawl.Facts
+	var day float64
+	known := false
+	if err := m.do(ctx, func(time.Time) {
+		var s recrawl.Slot
+		if s, known = m.places.of(id); known {
+			f, day = m.sched.Facts(s), m.modelDay()
+		}
+	}); err != nil || !known {
+		return ""
+	}
+	return recrawl.DescribeModel(ch.Learnt.History, &f, day)
+}
+
+// modelDay is the time after which a channel's changes may repeat themselves, in ticks, as strategy optimal takes it. Called on the loop.
+func (m *Manager) modelDay() float64 {
+	if m.choice.Params.PlanEvery > 0 {
+		return m.choice.Params.PlanEvery
+	}
+	return recrawl.PlanDay
 }
 
 // row reads one channel: what the loop holds, and the database for the rest.

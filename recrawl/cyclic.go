@@ -3,6 +3,8 @@ package recrawl
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -52,7 +54,9 @@ type cyclePlan struct {
 	capacity float64             // a tick
 	arrive   float64             // a tick
 	Old, New int                 // channels in this period
+	channels int                 // that the model holds
 	Fast     float64             // tasks of channels that change faster than it, expected
+	strategy int                 // the paper's, that the cycle follows
 	Gap      float64             // of the cycle's plan to its bound
 }
 
@@ -64,7 +68,7 @@ const (
 )
 
 func newCyclic(p Params) *cyclic {
-	p.PlanEvery = or(p.PlanEvery, 1440)
+	p.PlanEvery = or(p.PlanEvery, PlanDay)
 	if p.Periods == 0 {
 		p.Periods = 14
 	}
@@ -80,16 +84,9 @@ func (c *cyclic) Observe(now Tick, s Slot, f *Facts, e Event) {
 	c.price.Observe(now, s, f, e)
 	switch e.Kind {
 	case Added:
-		f.Bucket = cycle.BucketOf(f.Est.Rate())
 		if f.Updated == 0 {
 			c.added++
 		}
-	case Updated:
-		est := f.Est
-		if f.Updated > 0 && f.Flags&Known == 0 {
-			est.Visit(float64(now-f.Updated), e.Changed)
-		}
-		f.Bucket = cycle.BucketOf(est.Rate())
 	case Submitted:
 		if c.planned = c.slow(f); c.planned {
 			c.spent += c.cost(f)
@@ -176,7 +173,7 @@ func (c *cyclic) Plan(ctx context.Context, now Tick, facts []Facts) (adopt func(
 		}
 		next.arrive = .9*c.plan.arrive + .1*next.arrive
 		next.period, next.cycles = c.plan.period+1, c.plan.cycles
-		next.share, next.fresh, next.Gap = c.plan.share, c.plan.fresh, c.plan.Gap
+		next.share, next.fresh, next.Gap, next.strategy = c.plan.share, c.plan.fresh, c.plan.Gap, c.plan.strategy
 	} else {
 		next.arrive = 0 // the first ones were all there were
 		next.capacity = 0
@@ -187,6 +184,7 @@ func (c *cyclic) Plan(ctx context.Context, now Tick, facts []Facts) (adopt func(
 	all := 0.
 	for i := range facts {
 		if plannable(&facts[i]) && c.slow(&facts[i]) {
+			next.channels++
 			all += costs.cost(&facts[i])
 		}
 	}
@@ -243,13 +241,14 @@ func (p *cyclePlan) solve(now Tick, facts []Facts, c *cyclic, costs *price) erro
 	if fresh > 0 {
 		m.NewCost[0] = freshCost / fresh
 	}
-	w := cycle.Strategy2(c.periods)
+	var w []float64
 	switch often := rates * c.p.PlanEvery * float64(c.periods); {
 	case p.cycles < firstCycles:
+		p.strategy, w = 2, cycle.Strategy2(c.periods)
 	case often > known: // the mean channel changes within a cycle, so that its end says little of the rest
-		w = cycle.Strategy1(c.periods)
+		p.strategy, w = 1, cycle.Strategy1(c.periods)
 	default:
-		w = cycle.Strategy3(c.periods, lastWeight)
+		p.strategy, w = 3, cycle.Strategy3(c.periods, lastWeight)
 	}
 	m.NewWeight = w
 	var of []uint8
@@ -334,4 +333,33 @@ func (c *cyclic) Ratio() (share float64, ok bool) {
 		return 0, false
 	}
 	return float64(c.plan.New) / (float64(c.plan.Old+c.plan.New) + c.plan.Fast), true
+}
+
+// Report implements Reporter.
+func (c *cyclic) Report() (PlanReport, bool) {
+	p := c.plan
+	if p == nil {
+		return PlanReport{}, false
+	}
+	r := PlanReport{At: p.from, Next: p.to, Channels: p.channels, Capacity: p.capacity, Strategy: p.strategy, Cycle: p.cycles + 1, Period: p.period + 1, Periods: c.periods, Old: p.Old, New: p.New, Gap: p.Gap}
+	r.Ratio, _ = c.Ratio()
+	for _, b := range slices.Sorted(maps.Keys(p.share)) {
+		r.Buckets, r.Shares = append(r.Buckets, int(b)), append(r.Shares, p.share[b][p.period])
+	}
+	return r, true
+}
+
+// Explain implements Explainer: the channel's bucket, and what the period in force does with it.
+func (c *cyclic) Explain(s Slot, f *Facts) string {
+	if !c.slow(f) {
+		return fmt.Sprintf("one change in %.4g ticks by estimate: oftener than once a period, so that price serves it", f.Est.Interval())
+	}
+	why := fmt.Sprintf("bucket %d: one change in %.4g ticks", f.Bucket, 1/cycle.RateOf(f.Bucket))
+	switch {
+	case c.plan == nil:
+		return why + "; no cycle is planned yet"
+	case int(s) < len(c.plan.due) && c.plan.due[s] > 0:
+		return why + fmt.Sprintf("; due in this period, at tick %d", c.plan.due[s])
+	}
+	return why + "; not due in this period"
 }

@@ -1,7 +1,10 @@
 package recrawl
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math"
+	"slices"
 
 	"shoal/recrawl/allocate"
 )
@@ -15,7 +18,90 @@ const (
 	fitMargin    = 4. // by which another model's AIC must be better than Poisson's
 )
 
-// visitLog is a channel's last visits: gaps in 1/256 of an octave, the lowest bit says whether it had changed.
+// A visit is stored in 16 bits: the gap since the one before in 1/256 of an octave of ticks, the lowest bit says whether the channel had changed.
+func codeVisit(gap float64, changed bool) uint16 {
+	code := uint16(min(max(math.Round(256*math.Log2(gap)), 0), 1<<14-1)) << 1
+	if changed {
+		code |= 1
+	}
+	return code
+}
+
+func visitOf(code uint16) allocate.Visit {
+	return allocate.Visit{Gap: math.Exp2(float64(code>>1) / 256), Changed: code&1 == 1}
+}
+
+// AppendVisit adds a visit, gap ticks after the one before, to a channel's stored history, which keeps the last 64: 128 bytes.
+func AppendVisit(history []byte, gap float64, changed bool) []byte {
+	if !(gap > 0) || math.IsInf(gap, 0) {
+		return history
+	}
+	if over := len(history) + 2 - 2*visitsKept; over > 0 {
+		history = history[over:]
+	}
+	return binary.LittleEndian.AppendUint16(slices.Clone(history), codeVisit(gap, changed))
+}
+
+// visitsOf reads a stored history whose last visit was at tick last.
+func visitsOf(history []byte, last Tick) (h allocate.History, ok bool) {
+	n := len(history) / 2
+	if n < fitLeast {
+		return h, false
+	}
+	h.Start = float64(last)
+	for i := range n {
+		v := visitOf(binary.LittleEndian.Uint16(history[2*i:]))
+		h.Start -= v.Gap
+		h.Visits = append(h.Visits, v)
+	}
+	return h, true
+}
+
+// Chosen is the update model that a channel's history speaks for.
+type Chosen struct {
+	Model  allocate.Model
+	Other  bool   // Model is not Poisson's: it is clearly likelier
+	Reason string // for people; empty: too few visits to tell
+}
+
+// Choose says which update model a stored history speaks for; day is the length of what may repeat itself, in ticks.
+func Choose(history []byte, f *Facts, day float64) Chosen {
+	h, ok := visitsOf(history, f.Updated)
+	if !ok {
+		return Chosen{}
+	}
+	c, other, ok := fitHistory(h, day)
+	if !ok {
+		return Chosen{}
+	}
+	out := Chosen{Model: c.Model, Other: other, Reason: c.Reason}
+	if !other && c.Model.Kind() != allocate.PoissonKind {
+		out.Reason = notClearly(c.Reason)
+	}
+	return out
+}
+
+// ChooseFast is Choose without a reason for those that look like a Poisson process at a first glance, which are not fitted.
+func ChooseFast(history []byte, f *Facts, day float64) Chosen {
+	if h, ok := visitsOf(history, f.Updated); !ok || !suspicious(h, day) {
+		return Chosen{}
+	}
+	return Choose(history, f, day)
+}
+
+func notClearly(reason string) string {
+	return "Poisson, since no other model is clearly likelier (" + reason + ")"
+}
+
+// DescribeModel is Choose in words, whatever strategy is in force.
+func DescribeModel(history []byte, f *Facts, day float64) string {
+	if c := Choose(history, f, day); c.Reason != "" {
+		return c.Reason
+	}
+	return fmt.Sprintf("Poisson: one change in %.4g ticks by estimate; too few visits to tell more", f.Est.Interval())
+}
+
+// visitLog is a channel's last visits.
 type visitLog struct {
 	v     [visitsKept]uint16
 	last  Tick
@@ -39,15 +125,11 @@ func (h *histories) add(now Tick, s Slot, gap float64, changed bool, day float64
 		h.logs = append(h.logs, visitLog{})
 	}
 	l := &h.logs[s]
-	code := uint16(min(max(math.Round(256*math.Log2(gap)), 0), 1<<15-1)) << 1
-	if changed {
-		code |= 1
-	}
 	if l.n == visitsKept {
 		copy(l.v[:], l.v[1:])
 		l.n--
 	}
-	l.v[l.n], l.last = code, now
+	l.v[l.n], l.last = codeVisit(gap, changed), now
 	l.n++
 	if l.fresh++; l.fresh >= fitEvery && l.n >= fitLeast {
 		l.fresh = 0
@@ -62,7 +144,7 @@ func (h *histories) history(s Slot) (allocate.History, bool) {
 	l := &h.logs[s]
 	out := allocate.History{Start: float64(l.last)}
 	for _, code := range l.v[:l.n] {
-		v := allocate.Visit{Gap: math.Exp2(float64(code>>1) / 256), Changed: code&1 == 1}
+		v := visitOf(code)
 		out.Start -= v.Gap
 		out.Visits = append(out.Visits, v)
 	}
@@ -74,9 +156,15 @@ func (h *histories) fit(s Slot) (c allocate.Choice, other bool) {
 	if !ok {
 		return c, false
 	}
-	c, err := allocate.Fit(hist, h.day)
+	c, other, _ = fitHistory(hist, h.day)
+	return c, other
+}
+
+// fitHistory chooses a model; other says that it is not Poisson's, and clearly likelier.
+func fitHistory(hist allocate.History, day float64) (c allocate.Choice, other, ok bool) {
+	c, err := allocate.Fit(hist, day)
 	if err != nil {
-		return allocate.Choice{}, false
+		return allocate.Choice{}, false, false
 	}
 	poisson := math.Inf(1)
 	for _, k := range c.Candidates {
@@ -84,7 +172,7 @@ func (h *histories) fit(s Slot) (c allocate.Choice, other bool) {
 			poisson = k.AIC
 		}
 	}
-	return c, len(c.Candidates) > 1 && c.Model.Kind() != allocate.PoissonKind && c.Candidates[0].AIC < poisson-fitMargin
+	return c, len(c.Candidates) > 1 && c.Model.Kind() != allocate.PoissonKind && c.Candidates[0].AIC < poisson-fitMargin, true
 }
 
 // suspicious is a quick look whether a history may not be a Poisson process's, so that few are fitted in vain: whether findings follow their
@@ -157,9 +245,34 @@ func (h *histories) choose(s Slot) {
 func (h *histories) explain(s Slot) string {
 	c, _ := h.fit(s)
 	if _, other := h.chosen[s]; c.Reason != "" && !other && c.Model.Kind() != allocate.PoissonKind {
-		return "Poisson, since no other model is clearly likelier (" + c.Reason + ")"
+		return notClearly(c.Reason)
 	}
 	return c.Reason
+}
+
+// recall takes a stored history in, unless as much was seen since.
+func (h *histories) recall(s Slot, f *Facts, history []byte, c Chosen) {
+	n := min(len(history)/2, visitsKept)
+	if s >= MaxHistories || n == 0 {
+		return
+	}
+	for len(h.logs) <= int(s) {
+		h.logs = append(h.logs, visitLog{})
+	}
+	l := &h.logs[s]
+	if int(l.n) >= n {
+		return
+	}
+	*l = visitLog{last: f.Updated, n: uint8(n)}
+	for i := range n {
+		l.v[i] = binary.LittleEndian.Uint16(history[len(history)-2*n+2*i:])
+	}
+	if c.Other {
+		if h.chosen == nil {
+			h.chosen = map[Slot]allocate.Model{}
+		}
+		h.chosen[s] = c.Model
+	}
 }
 
 func (h *histories) forget(s Slot) {

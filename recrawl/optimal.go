@@ -32,6 +32,38 @@ type optimal struct {
 	keptN   int
 
 	restored float64 // capacity of the last plan before a restart; 0: none
+	limits   limits
+}
+
+// limits hold for all strategies; the plan keeps them too, so that it does not promise what the scheduler will not do.
+type limits struct {
+	cap   float64 // of the change rate; 0: none
+	least Tick    // interval
+}
+
+// most is how many crawls in a span of that many ticks the limits allow a channel; the interval that goes with it may be longer than planned.
+func (l limits) most(rate, span float64) (crawls int32, interval float64) {
+	interval = max(float64(l.least), 1)
+	if l.cap > 0 {
+		interval = max(interval, 1/(l.cap*rate))
+	}
+	n := math.Floor(span/interval*(1+1e-9)) - 1 // x crawls are at intervals of span/(x+1)
+	if n < 1 {
+		return allocate.Never, interval
+	}
+	return int32(min(n, allocate.MaxCrawls)), interval
+}
+
+// Limits implements Limited.
+func (o *optimal) Limits(capRate float64, minTicks Tick) { o.limits = limits{capRate, minTicks} }
+
+// Day implements Recaller.
+func (o *optimal) Day() float64 { return o.p.PlanEvery }
+
+// Recall implements Recaller.
+func (o *optimal) Recall(s Slot, f *Facts, history []byte, c Chosen) {
+	o.logs.day = o.p.PlanEvery
+	o.logs.recall(s, f, history, c)
 }
 
 // keptGaps is how many gaps tell how well intervals are kept.
@@ -49,6 +81,17 @@ type measured struct {
 
 	restored float64
 	models   map[Slot]allocate.Model
+	limits   limits
+}
+
+// planInput is what a plan needs beside the facts.
+type planInput struct {
+	models map[Slot]allocate.Model // of channels that are not Poisson's
+	cost   func(*Facts) float64
+	spend  float64 // what the swarm has to spend a tick
+	every  Tick
+	kept   []float64 // how intervals were kept
+	limits limits
 }
 
 // optimalPlan is what a plan gives: the interval of every slot and its times until the next plan.
@@ -70,6 +113,8 @@ type PlanSummary struct {
 	Plain     float64 // the same, every channel counting alike
 	Price     float64 // gain in weighted freshness of the last crawl that was given out
 	Cost      float64 // mean ticks that the timetable moves a crawl
+	AtCap     int     // channels that get all that the cap allows
+	Models    map[string]int
 }
 
 const (
@@ -78,7 +123,7 @@ const (
 )
 
 func newOptimal(p Params) *optimal {
-	p.PlanEvery = or(p.PlanEvery, 1440)
+	p.PlanEvery = or(p.PlanEvery, PlanDay)
 	return &optimal{price: newPrice("optimal", p, ageIndex{})}
 }
 
@@ -202,7 +247,7 @@ func (o *optimal) PlanDue(now Tick) bool {
 	for _, g := range o.kept[:min(o.keptN, keptGaps)] {
 		o.asked.kept = append(o.asked.kept, float64(g))
 	}
-	o.asked.models = o.logs.models()
+	o.asked.models, o.asked.limits = o.logs.models(), o.limits
 	return true
 }
 
@@ -216,7 +261,7 @@ func (o *optimal) Plan(ctx context.Context, now Tick, facts []Facts) (adopt func
 		capacity = o.asked.restored
 	}
 	costs := price{p: o.p, mean: o.asked.mean, dear: o.asked.dear, life: o.asked.life}
-	p, err := planOptimal(ctx, now, facts, o.asked.models, costs.cost, capacity, wholeTicks(o.p.PlanEvery), o.asked.kept)
+	p, err := planOptimal(ctx, now, facts, planInput{o.asked.models, costs.cost, capacity, wholeTicks(o.p.PlanEvery), o.asked.kept, o.asked.limits})
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +280,16 @@ func (o *optimal) Summary() (PlanSummary, bool) {
 	return o.plan.Summary, true
 }
 
+// Report implements Reporter.
+func (o *optimal) Report() (PlanReport, bool) {
+	if o.plan == nil {
+		return PlanReport{}, false
+	}
+	m := &o.plan.Summary
+	return PlanReport{At: m.At, Next: o.asked.since + wholeTicks(o.p.PlanEvery), Channels: m.Channels, Capacity: m.Spend, Updates: m.Capacity, Freshness: m.Freshness, Plain: m.Plain,
+		Price: m.Price, Moves: m.Cost, AtCap: m.AtCap, Models: m.Models}, true
+}
+
 // Explain says which update model a channel was given, and why, and at what interval the plan has it crawled.
 func (o *optimal) Explain(s Slot, f *Facts) string {
 	why := o.logs.explain(s)
@@ -247,8 +302,9 @@ func (o *optimal) Explain(s Slot, f *Facts) string {
 	return why
 }
 
-// planOptimal is the plan itself. spend is what the swarm has to spend a tick.
-func planOptimal(ctx context.Context, now Tick, facts []Facts, models map[Slot]allocate.Model, cost func(*Facts) float64, spend float64, every Tick, kept []float64) (*optimalPlan, error) {
+// planOptimal is the plan itself.
+func planOptimal(ctx context.Context, now Tick, facts []Facts, in planInput) (*optimalPlan, error) {
+	cost, spend, every := in.cost, in.spend, in.every
 	n, dear := 0, 0.
 	for i := range facts {
 		if plannable(&facts[i]) {
@@ -257,7 +313,7 @@ func planOptimal(ctx context.Context, now Tick, facts []Facts, models map[Slot]a
 		}
 	}
 	plan := &optimalPlan{at: now, interval: make([]float32, len(facts)), first: make([]uint32, len(facts)+1)}
-	plan.Summary = PlanSummary{At: now, Spend: spend, Channels: n}
+	plan.Summary = PlanSummary{At: now, Spend: spend, Channels: n, Models: map[string]int{}}
 	if n == 0 || !(spend > 0) {
 		return plan, nil
 	}
@@ -275,7 +331,7 @@ func planOptimal(ctx context.Context, now Tick, facts []Facts, models map[Slot]a
 		if err != nil {
 			return nil, fmt.Errorf("plan slot %d: %w", i, err)
 		}
-		if own, ok := models[Slot(i)]; ok {
+		if own, ok := in.models[Slot(i)]; ok {
 			if own.Kind() != allocate.QuasiKind {
 				m = own
 			} else if week, err := own.Repeat(float64(every), float64(now%every), planSpan); err == nil && periodic {
@@ -286,7 +342,8 @@ func planOptimal(ctx context.Context, now Tick, facts []Facts, models map[Slot]a
 		if m.Kind() != allocate.QuasiKind {
 			budget -= c
 		}
-		pages, slots, costs = append(pages, allocate.Page{Model: m, Weight: float64(f.Weighed()) / c}), append(slots, Slot(i)), append(costs, c)
+		most, _ := in.limits.most(f.Est.Rate(), span)
+		pages, slots, costs = append(pages, allocate.Page{Model: m, Weight: float64(f.Weighed()) / c, Max: most}), append(slots, Slot(i)), append(costs, c)
 	}
 	res, err := spendOn(ctx, pages, costs, span, max(budget, 0))
 	if err != nil {
@@ -295,19 +352,24 @@ func planOptimal(ctx context.Context, now Tick, facts []Facts, models map[Slot]a
 	weight, fresh, plain, crawls := 0., 0., 0., 0.
 	for k := range pages {
 		w := float64(facts[slots[k]].Weighed())
-		iv := span / float64(res.X[k]+1)
+		_, least := in.limits.most(facts[slots[k]].Est.Rate(), span)
+		iv := max(span/float64(res.X[k]+1), least)
+		if res.X[k] == max(pages[k].Max, 0) {
+			plan.Summary.AtCap++
+		}
 		var a float64
 		if pages[k].Model.Kind() == allocate.QuasiKind {
 			iv = -span / float64(max(res.X[k], 1))
 			a = pages[k].Model.Staleness(int(res.X[k]), span)
 		} else {
-			a = stretched(pages[k].Model, iv, kept)
+			a = stretched(pages[k].Model, iv, in.kept)
 		}
 		weight += w
 		fresh += w * (1 - a)
 		plain += 1 - a
 		crawls += 1 / math.Abs(iv)
 		plan.interval[slots[k]] = float32(iv)
+		plan.Summary.Models[pages[k].Model.Kind().String()]++
 	}
 	plan.Summary.Capacity = crawls
 	plan.Summary.Freshness = fresh / weight
@@ -323,7 +385,15 @@ func spendOn(ctx context.Context, pages []allocate.Page, costs []float64, span, 
 	for _, c := range costs {
 		cheapest = min(cheapest, c)
 	}
-	lo, hi := int64(0), int64(min(budget/cheapest, 1e15))
+	most := 0. // a channel at its limit takes no more
+	for i := range pages {
+		if m := pages[i].Max; m == 0 {
+			most = math.Inf(1)
+		} else {
+			most += float64(max(m, 0))
+		}
+	}
+	lo, hi := int64(0), int64(min(budget/cheapest, most, 1e15))
 	total := 0.
 	for _, c := range costs {
 		total += c

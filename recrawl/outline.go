@@ -2,8 +2,11 @@ package recrawl
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"sort"
+
+	"shoal/recrawl/allocate"
 )
 
 // Outline is what strategy optimal would plan for facts and a capacity, for an operator who wants to know before it happens.
@@ -12,13 +15,24 @@ type Outline struct {
 	Interval []float64 // planned ticks between crawls, by slot; 0: not planned
 	Due      []Tick    // crawls of the coming planning interval, in order
 	Slots    []Slot    // whose they are
-	Uniform  float64   // the weighted freshness that equal intervals for all would give for the same spending
+	Uniform  float64   // the weighted freshness that equal intervals for all, within the same limits, would give for the same spending
 }
 
-// NewOutline plans. spend is the capacity in busy threads; every is the planning interval.
-func NewOutline(ctx context.Context, now Tick, facts []Facts, spend float64, every Tick) (Outline, error) {
+// Ahead is what an Outline is made for.
+type Ahead struct {
+	Spend  float64                 // capacity, in busy threads
+	Every  Tick                    // the planning interval
+	Models map[Slot]allocate.Model // chosen from channels' histories; others are Poisson's
+	Cap    float64                 // at most so many times the change rate; 0: no limit
+	Least  Tick                    // and at least so many ticks apart
+}
+
+// NewOutline plans.
+func NewOutline(ctx context.Context, now Tick, facts []Facts, a Ahead) (Outline, error) {
+	spend := a.Spend
 	costs := price{p: Params{CostBase: 2, CostKnee: 0}, mean: meanService(facts)}
-	p, err := planOptimal(ctx, now, facts, nil, costs.cost, spend, every, nil)
+	in := planInput{models: a.Models, cost: costs.cost, spend: spend, every: a.Every, limits: limits{a.Cap, a.Least}}
+	p, err := planOptimal(ctx, now, facts, in)
 	if err != nil {
 		return Outline{}, err
 	}
@@ -41,24 +55,47 @@ func NewOutline(ctx context.Context, now Tick, facts []Facts, spend float64, eve
 		each := total / spend
 		for s := range facts {
 			if f := &facts[s]; plannable(f) {
-				x := each * f.Est.Rate()
-				o.Uniform += float64(f.Weighed()) * -math.Expm1(-x) / x / weight
+				m, ok := a.Models[Slot(s)]
+				if !ok || m.Kind() == allocate.QuasiKind { // whose instants equal intervals do not meet
+					if m, err = allocate.Poisson(f.Est.Rate()); err != nil {
+						return Outline{}, err
+					}
+				}
+				_, least := in.limits.most(f.Est.Rate(), 1)
+				o.Uniform += float64(f.Weighed()) * (1 - m.Staleness(0, max(each, least))) / weight
 			}
 		}
 	}
 	return o, nil
 }
 
-// Spent is the capacity that updates of the last ticks show: busy threads, at least.
-func Spent(now Tick, facts []Facts, last Tick) float64 {
+// Spent is the capacity that the updates of the last ticks show: busy threads, at least. histories, by slot, tell of updates before a channel's last; nil: nothing.
+func Spent(now Tick, facts []Facts, histories [][]byte, last Tick) float64 {
 	costs := price{p: Params{CostBase: 2}, mean: meanService(facts)}
 	sum := 0.
 	for i := range facts {
-		if f := &facts[i]; f.Updated > 0 && now-f.Updated < last {
-			sum += costs.cost(f)
+		var history []byte
+		if i < len(histories) {
+			history = histories[i]
 		}
+		sum += float64(visitsSince(history, &facts[i], now-last)) * costs.cost(&facts[i])
 	}
 	return sum / float64(last)
+}
+
+// visitsSince counts a channel's updates after a tick.
+func visitsSince(history []byte, f *Facts, since Tick) int {
+	if f.Updated == 0 || f.Updated <= since {
+		return 0
+	}
+	n, at := 1, float64(f.Updated)
+	for k := len(history)/2 - 1; k >= 0; k-- {
+		if at -= visitOf(binary.LittleEndian.Uint16(history[2*k:])).Gap; at <= float64(since) {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 func meanService(facts []Facts) float64 {

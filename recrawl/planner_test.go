@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"shoal/recrawl/allocate"
+	"shoal/recrawl/cycle"
 )
 
 // swarmRun runs a strategy over channels of known rates on so many threads, each task taking its channel's service, and returns the mean freshness of a channel
@@ -184,7 +184,7 @@ func TestPlanSpendsItsBudget(t *testing.T) {
 	costs := price{p: Params{CostBase: 2}}
 	last := 0.
 	for _, spend := range []float64{1, 5, 20, 80} {
-		p, err := planOptimal(context.Background(), 100, facts, map[Slot]allocate.Model{}, costs.cost, spend, 1440, nil)
+		p, err := planOptimal(context.Background(), 100, facts, planInput{cost: costs.cost, spend: spend, every: 1440})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,5 +206,99 @@ func TestPlanSpendsItsBudget(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What is visited as a Poisson process would have it ends near its own bucket; the byte is kept under any strategy, and over a restart.
+func TestBucketByteFollowsTheRecord(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	s := NewScheduler(1, must(t, "icr", Params{}), Options{Groups: 2, Prior: Prior(1440, .5)})
+	for _, want := range []uint8{40, 90, 140} {
+		at := s.Add(Facts{})
+		rate := cycle.RateOf(want)
+		now := Tick(1)
+		for range 600 {
+			gap := Tick(1 + rng.IntN(int(1.6/rate)+1))
+			now += gap
+			changed := rng.Float64() < -math.Expm1(-rate*float64(gap))
+			before := s.Facts(at)
+			s.Observe(now, at, Event{Kind: Updated, Changed: changed})
+			after := s.Facts(at)
+			if before.Updated > 0 && changed && after.Bucket > before.Bucket+1 {
+				t.Fatalf("a change moves a channel from bucket %d to the slower %d", before.Bucket, after.Bucket)
+			}
+		}
+		f := s.Facts(at)
+		if d := int(f.Bucket) - int(want); d < -9 || d > 9 { // 64 changes are remembered: 12%, three buckets, is one standard deviation
+			t.Errorf("bucket %d after 600 visits, want about %d", f.Bucket, want)
+		}
+		var back Facts
+		if err := back.Restore(f.AppendState(nil)); err != nil || back.Bucket != f.Bucket {
+			t.Errorf("restored as bucket %d of %d: %v", back.Bucket, f.Bucket, err)
+		}
+	}
+}
+
+// The plan keeps the limits: no channel is planned oftener than cap times its rate, and what is left of the capacity goes to the others.
+func TestPlanKeepsTheCap(t *testing.T) {
+	facts := make([]Facts, 300)
+	for i := range facts {
+		facts[i] = Facts{Est: Exactly(100 + 40*float64(i)), Flags: Known, Service: ToHalf(2), Submitted: 1, Updated: 2}
+	}
+	costs := price{p: Params{CostBase: 2}}
+	for _, spend := range []float64{.5, 2, 1000} {
+		p, err := planOptimal(context.Background(), 100, facts, planInput{cost: costs.cost, spend: spend, every: 1440, limits: limits{2, 10}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, iv := range p.interval {
+			if least := facts[i].Est.Interval() / 2; float64(iv) < least*(1-1e-6) {
+				t.Fatalf("spend %g: slot %d every %g ticks, not oftener than %g", spend, i, iv, least)
+			}
+		}
+		if spend == 1000 && p.Summary.AtCap != len(facts) {
+			t.Errorf("with room for all %d of %d get all that the cap allows", p.Summary.AtCap, len(facts))
+		}
+	}
+}
+
+// A history that was stored gives the model back after a restart, and says the same.
+func TestRecall(t *testing.T) {
+	var history []byte
+	rng := rand.New(rand.NewPCG(7, 7))
+	now, last := Tick(2), Tick(1)
+	for range 200 {
+		now += Tick(60 + rng.IntN(240))
+		changed := false
+		for _, hour := range []Tick{7*60 + 30, 10*60 + 30} {
+			changed = changed || (now-hour)/1440 != (last-hour)/1440 || (now-hour >= 0) != (last-hour >= 0)
+		}
+		history = AppendVisit(history, float64(now-last), changed)
+		last = now
+	}
+	if len(history) != 128 {
+		t.Fatalf("%d bytes of history", len(history))
+	}
+	f := Facts{Est: Exactly(500), Updated: now}
+	c := ChooseFast(history, &f, 1440)
+	if !c.Other || !strings.Contains(c.Reason, "quasi") {
+		t.Fatalf("chosen: %+v", c)
+	}
+	st := must(t, "optimal", Params{}).(*optimal)
+	NewScheduler(1, st, Options{Groups: 1, Prior: Prior(600, .5)})
+	st.Recall(3, &f, history, c)
+	if got := st.Explain(3, &f); !strings.Contains(got, "quasi") {
+		t.Errorf("explained as %q", got)
+	}
+	if got := DescribeModel(nil, &f, 1440); !strings.Contains(got, "too few") {
+		t.Errorf("without a history: %q", got)
+	}
+	for _, gap := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if len(AppendVisit(nil, gap, true)) != 0 {
+			t.Errorf("a gap of %g is kept", gap)
+		}
+	}
+	if n := len(AppendVisit(nil, 1e300, true)); n != 2 {
+		t.Errorf("a huge gap takes %d bytes", n)
 	}
 }

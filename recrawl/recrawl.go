@@ -77,7 +77,7 @@ type Facts struct {
 	Subs      uint8    // tasks submitted since, saturating
 	Succ      uint8    // updates since, saturating
 	Group     uint8    // priority group, 0 is the fastest
-	Bucket    uint8    // change-rate bucket of the cycle model
+	Bucket    uint8    // change-rate bucket of the cycle model, kept at every report whatever the strategy
 	Out       uint8    // tasks out
 	Flags     uint8
 }
@@ -167,6 +167,49 @@ type Planner interface {
 // Mixer is a strategy that says by which share channels never crawled go before others while both wait; false: its order alone.
 type Mixer interface {
 	Ratio() (share float64, ok bool)
+}
+
+// Recaller is a strategy that learns more from a channel's visits than its facts tell. Before a Recall, ChooseFast(history, facts, Day()) may be computed off the loop.
+type Recaller interface {
+	Day() float64
+	Recall(s Slot, f *Facts, history []byte, c Chosen)
+}
+
+// Limited is a strategy that plans within the limits that hold for all: cap times the change rate (0: no limit), and a minimum interval.
+type Limited interface {
+	Limits(capRate float64, minTicks Tick)
+}
+
+// Reporter is a strategy that can say what it has planned; false: nothing yet.
+type Reporter interface {
+	Report() (PlanReport, bool)
+}
+
+// PlanReport is what an operator sees of a plan in force. Fields that a strategy does not have are zero.
+type PlanReport struct {
+	At       Tick    `json:"at"`
+	Next     Tick    `json:"next"` // when the next one is due
+	Channels int     `json:"channels"`
+	Capacity float64 `json:"capacity"` // busy threads that updates have shown
+	// of optimal
+	Updates   float64        `json:"updates,omitempty"`   // a tick
+	Freshness float64        `json:"freshness,omitempty"` // expected, by weight
+	Plain     float64        `json:"plain,omitempty"`     // expected, all channels alike
+	Price     float64        `json:"price,omitempty"`     // weighted freshness for the last crawl bought
+	Moves     float64        `json:"moves,omitempty"`     // mean ticks that the timetable moves a crawl
+	AtCap     int            `json:"at_cap,omitempty"`    // channels that get all that the cap allows
+	Models    map[string]int `json:"models,omitempty"`    // channels by the model chosen for them
+	// of cycle
+	Strategy int       `json:"strategy,omitempty"` // the paper's 1, 2 or 3
+	Cycle    int       `json:"cycle,omitempty"`    // from 1
+	Period   int       `json:"period,omitempty"`   // of the cycle, from 1
+	Periods  int       `json:"periods,omitempty"`
+	Old      int       `json:"old,omitempty"` // known channels to be crawled in this period
+	New      int       `json:"new,omitempty"` // channels never crawled
+	Ratio    float64   `json:"ratio,omitempty"`
+	Gap      float64   `json:"gap,omitempty"`     // of the cycle's plan to its bound
+	Buckets  []int     `json:"buckets,omitempty"` // buckets in use
+	Shares   []float64 `json:"shares,omitempty"`  // of each, in this period
 }
 
 // Explainer is a strategy that can say how a channel changes, as far as it has understood, and why it thinks so.

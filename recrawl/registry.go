@@ -30,6 +30,9 @@ type Params struct {
 	Rule string // adaptive: "nutch" or "stormcrawler"; default nutch
 }
 
+// PlanDay is Params.PlanEvery by default: a day of minutes.
+const PlanDay = 1440
+
 // The errors of New and Params.Validate.
 var (
 	ErrUnknown = errors.New("recrawl: unknown strategy")

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"shoal/recrawl/cycle"
 	"shoal/recrawl/sequence"
 )
 
@@ -86,8 +87,15 @@ func NewScheduler(now Tick, strategy Strategy, opt Options) *Scheduler {
 	s.wheel = newCalendar(&s.cells)
 	s.wheel.at = now - 1
 	s.mix = sequence.Mix[readyItem]{Old: &s.ready[0], New: &s.ready[1], Rand: rand.New(rand.NewPCG(1, 1))} // the same calls, the same decisions
-	strategy.Start(now, s.groups)
+	s.start(strategy)
 	return s // whose first sweep ranks what was added before the groups were complete
+}
+
+func (s *Scheduler) start(strategy Strategy) {
+	strategy.Start(s.now, s.groups)
+	if l, ok := strategy.(Limited); ok {
+		l.Limits(s.opt.Cap, s.minTicks)
+	}
 }
 
 // Len is the number of slots in use.
@@ -156,6 +164,10 @@ func (s *Scheduler) Add(f Facts) Slot {
 		f.Est = s.opt.Prior
 		f.Flags &^= Known
 	}
+	if f.Updated == 0 {
+		f.Bucket = cycle.BucketOf(f.Est.Rate())
+	}
+	f.Bucket = cycle.Update(f.Bucket, f.Est.Rate()) // of a record without one
 	c.Facts = f
 	s.live++
 	s.join(at, c)
@@ -207,6 +219,7 @@ func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 	c.Flags = f.Flags & (Known | Pinned | Paused)
 	if f.Est.valid() {
 		c.Est = f.Est
+		c.Bucket = cycle.Update(c.Bucket, c.Est.Rate())
 	}
 	s.join(at, c)
 	s.place(at, c)
@@ -216,7 +229,7 @@ func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 func (s *Scheduler) SetStrategy(now Tick, strategy Strategy) {
 	s.now = max(s.now, now)
 	s.strategy = strategy
-	strategy.Start(s.now, s.groups)
+	s.start(strategy)
 	for i := range s.cells.n {
 		c := s.cells.at(Slot(i))
 		if c.Flags&gone == 0 {
@@ -235,6 +248,9 @@ func (s *Scheduler) SetLimits(capRate float64, minTicks Tick) error {
 		return err
 	}
 	s.opt, s.minTicks = opt, max(1, minTicks)
+	if l, ok := s.strategy.(Limited); ok {
+		l.Limits(s.opt.Cap, s.minTicks)
+	}
 	s.Rerank()
 	return nil
 }
@@ -282,6 +298,7 @@ func (s *Scheduler) updated(now Tick, at Slot, c *cell, e Event) {
 	if before > 0 && c.Flags&Known == 0 {
 		c.Est.Visit(float64(now-before), e.Changed)
 	}
+	c.Bucket = cycle.Update(c.Bucket, c.Est.Rate())
 	interval := c.Est.Interval()
 	s.groups.remove(int(c.Group), old)
 	if to := s.groups.of(interval, int(c.Group)); c.Flags&Pinned == 0 && to != int(c.Group) {

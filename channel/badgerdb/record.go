@@ -252,7 +252,8 @@ func encodeLearnt(l *channel.Learnt, reason string) []byte {
 	b = appendTime(b, l.Updated)
 	b = appendTime(b, l.Changed)
 	b = appendText(b, l.LastError)
-	return appendText(b, reason)
+	b = appendText(b, reason)
+	return append(b, l.History...)
 }
 
 func count(n int) uint64 { return uint64(max(n, 0)) }
@@ -270,6 +271,9 @@ func parseLearnt(raw []byte) (l channel.Learnt, reason string, err error) {
 	l.Updated, l.Changed = r.time(), r.time()
 	l.LastError = r.text()
 	reason = r.text()
+	if h := r.rest(); len(h) > 0 { // what was written before there were histories has none
+		l.History = slices.Clone(h)
+	}
 	return l, reason, r.end("learnt")
 }
 

@@ -406,6 +406,7 @@ type Learnt struct {
 	LastError     string                 `protobuf:"bytes,12,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	Out           bool                   `protobuf:"varint,13,opt,name=out,proto3" json:"out,omitempty"`
 	Estimator     []byte                 `protobuf:"bytes,14,opt,name=estimator,proto3" json:"estimator,omitempty"`
+	History       []byte                 `protobuf:"bytes,15,opt,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +535,13 @@ func (x *Learnt) GetOut() bool {
 func (x *Learnt) GetEstimator() []byte {
 	if x != nil {
 		return x.Estimator
+	}
+	return nil
+}
+
+func (x *Learnt) GetHistory() []byte {
+	if x != nil {
+		return x.History
 	}
 	return nil
 }
@@ -1800,7 +1808,7 @@ const file_channel_proto_rawDesc = "" +
 	"page_bytes\x18\x03 \x01(\x03R\tpageBytes\x12\x16\n" +
 	"\x06weight\x18\x04 \x01(\x02R\x06weight\x12\x1b\n" +
 	"\ttext_only\x18\x05 \x01(\bR\btextOnly\x12\x14\n" +
-	"\x05group\x18\x06 \x01(\x03R\x05group\"\x82\x03\n" +
+	"\x05group\x18\x06 \x01(\x03R\x05group\"\x9c\x03\n" +
 	"\x06Learnt\x12\x10\n" +
 	"\x03gen\x18\x01 \x01(\x04R\x03gen\x12\x14\n" +
 	"\x05tries\x18\x02 \x01(\x03R\x05tries\x12!\n" +
@@ -1820,7 +1828,8 @@ const file_channel_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\f \x01(\tR\tlastError\x12\x10\n" +
 	"\x03out\x18\r \x01(\bR\x03out\x12\x1c\n" +
-	"\testimator\x18\x0e \x01(\fR\testimator\"\x9e\x02\n" +
+	"\testimator\x18\x0e \x01(\fR\testimator\x12\x18\n" +
+	"\ahistory\x18\x0f \x01(\fR\ahistory\"\x9e\x02\n" +
 	"\aChannel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
 	"\x05scope\x18\x02 \x01(\v2\x14.shoal.channel.ScopeR\x05scope\x12\x14\n" +

@@ -82,7 +82,7 @@ func testApply(t *testing.T, open Open) {
 	f.must(err)
 	learnt := channel.Learnt{
 		Gen: 99, Tries: 1, Submitted: now.Add(time.Hour), Updated: now.Add(time.Minute), Changed: now.Add(time.Second), Visits: 5, Changes: 2,
-		Pages: 10, Budget: 64, Service: time.Minute, LastOutcome: channel.Updated, LastError: "none", Out: true, EstimatorBlob: []byte{5},
+		Pages: 10, Budget: 64, Service: time.Minute, LastOutcome: channel.Updated, LastError: "none", Out: true, EstimatorBlob: []byte{5}, History: []byte{7, 8, 9, 10},
 	}
 	a := channel.Advance{
 		Feed: "archive", To: "c1", At: now, Counters: map[string]int64{"pages": 10, "errors": 1},

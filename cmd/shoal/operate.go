@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -231,6 +233,9 @@ func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 		fmt.Fprintf(out, "group %d    %d channels %s\n", g, n, every)
 	}
 	showSequencers(out, i.Sequencers)
+	if i.Plan != nil {
+		showPlan(out, i.Plan)
+	}
 	_, err := fmt.Fprintf(out, "choose from %s\n", strings.Join(i.Names, ", "))
 	return err
 }
@@ -246,6 +251,26 @@ func showSequencers(out io.Writer, q manager.Sequencers) {
 	fmt.Fprintf(out, "new        %d wait, %d taken\n", q.NewWaits, q.NewTaken)
 	fmt.Fprintf(out, "old        %d wait, %d taken\n", q.OldWaits, q.OldTaken)
 	fmt.Fprintf(out, "mixed      %s\n", mix)
+}
+
+// showPlan tells what a strategy has planned, and from what.
+func showPlan(out io.Writer, p *manager.PlanInfo) {
+	fmt.Fprintf(out, "plan       made %s for %d channels, the next one %s; capacity measured: %.4g busy threads\n", when(p.MadeAt), p.Channels, when(p.NextAt), p.Capacity)
+	if p.Periods == 0 { // optimal
+		fmt.Fprintf(out, "expects    freshness %.4f by weight, %.4f a channel, from %.4g updates a tick; %d channels get all that the cap allows\n", p.Freshness, p.Plain, p.Updates, p.AtCap)
+		fmt.Fprintf(out, "timetable  moves a crawl by %.3g ticks on average\n", p.Moves)
+		var models []string
+		for _, k := range slices.Sorted(maps.Keys(p.Models)) {
+			models = append(models, fmt.Sprintf("%d %s", p.Models[k], k))
+		}
+		fmt.Fprintf(out, "models     %s\n", strings.Join(models, ", "))
+		return
+	}
+	fmt.Fprintf(out, "cycle      %d, by the paper's Strategy %d, period %d of %d, gap to the bound %.2f%%\n", p.Cycle, p.Strategy, p.Period, p.Periods, 100*p.Gap)
+	fmt.Fprintf(out, "period     %d known channels and %d new ones: %.4g%% new\n", p.Old, p.New, 100*p.Ratio)
+	for k, b := range p.Buckets {
+		fmt.Fprintf(out, "bucket %-3d %.3g%% of its channels in this period\n", b, 100*p.Shares[k])
+	}
 }
 
 // strategyArgs name a strategy and its parameters.

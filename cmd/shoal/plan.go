@@ -2,25 +2,25 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
-	"shoal/channel"
-	"shoal/channel/badgerdb"
-	"shoal/internal/member"
 	"shoal/internal/plan"
 	"shoal/manager"
-	"shoal/recrawl"
+	"shoal/manager/api"
 	"shoal/recrawl/allocate"
 )
 
 type planCmd struct {
 	plan.Command
-	Data     string        `help:"The manager's data folder. The manager must not be running: its database has one user at a time." default:"${data}" type:"path" placeholder:"DIR"`
-	Tick     time.Duration `help:"The manager's tick." default:"1m"`
+	target
+	Tick     time.Duration `help:"The tick of a stopped manager; a running one tells its own." default:"1m"`
 	Pages    string        `help:"Plan for the pages of a CSV instead: id, model, parameters, weight, min, max." placeholder:"FILE" type:"existingfile"`
 	Span     float64       `help:"With --pages: length of the scheduling interval." default:"1"`
 	Crawlers int           `help:"With --pages: crawlers of the timetable." default:"1"`
@@ -39,42 +39,44 @@ func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 		return c.Command.Run(ctx, &plan.File{IDs: ids, Pages: pages, Span: c.Span, Crawlers: c.Crawlers}, s.out, s.err)
 	}
-	src, err := c.channels(ctx)
+	var src *plan.Channels
+	err = c.with(ctx, false, func(a *api.Client) (err error) {
+		src, err = c.channels(ctx, a)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	return c.Command.Run(ctx, src, s.out, s.err)
 }
 
-// channels reads the database of a manager that is not running.
-func (c *planCmd) channels(ctx context.Context) (src *plan.Channels, err error) {
-	dir := filepath.Join(c.Data, "channels")
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no channel database in %s: name the manager's data folder with --data, or plan for a file with --pages", c.Data)
-	}
-	keys, err := member.LoadOrCreate(filepath.Join(c.Data, "keys"), time.Now())
+// channels asks the manager, running or stopped, for all channels with what is known of how they change.
+func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, error) {
+	r, err := a.Open(ctx, http.MethodGet, "/plan/channels", url.Values{"tick": {c.Tick.String()}}, nil)
 	if err != nil {
 		return nil, err
 	}
-	cfg := badgerdb.Default(dir)
-	cfg.Network = keys.Network
-	db, err := badgerdb.Open(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open the channel database (is the manager still running?): %w", err)
+	defer r.Body.Close()
+	d := json.NewDecoder(r.Body)
+	var basis manager.PlanBasis
+	if err := d.Decode(&basis); err != nil {
+		return nil, fmt.Errorf("read what to plan for: %w", err)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	src = &plan.Channels{}
-	if c.Tick != time.Minute {
-		src.Time = "ticks of " + c.Tick.String()
+	src := &plan.Channels{Now: basis.Now, Every: basis.Every, Cap: basis.Cap, Least: basis.MinTicks, Measured: basis.Capacity}
+	if basis.Step != time.Minute {
+		src.Time = "ticks of " + basis.Step.String()
 	}
-	err = manager.ReadFacts(ctx, db, c.Tick, time.Now(), func(tick recrawl.Tick, ch channel.Channel, f recrawl.Facts) error {
-		id := ch.Scope.Host
-		if len(ch.Scope.Dirs) > 0 {
-			id += ch.Scope.Dirs[0]
+	for {
+		var ch manager.PlanChannel
+		if err := d.Decode(&ch); errors.Is(err, io.EOF) {
+			return src, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the channels to plan for: %w", err)
 		}
-		src.Now = tick
-		src.All = append(src.All, plan.Channel{ID: id, Pages: ch.Learnt.Pages, Facts: f})
-		return nil
-	})
-	return src, err
+		it := plan.Channel{ID: ch.Name, Pages: ch.Pages, History: ch.History}
+		if err := it.Facts.Restore(ch.Facts); err != nil {
+			return nil, fmt.Errorf("channel %d: %w", ch.ID, err)
+		}
+		src.All = append(src.All, it)
+	}
 }

@@ -10,12 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
-
-	"shoal/internal/figure"
 )
 
 // ErrFlags says that flags cannot be used.
@@ -25,6 +26,7 @@ var ErrFlags = errors.New("plan: unusable flags")
 type Command struct {
 	Capacity  float64 `help:"Capacity to plan with: busy threads, or with --pages crawls in the interval. Default: what the database shows of the last day; with --pages one crawl a page." placeholder:"X"`
 	Freshness float64 `help:"Also say what this freshness, from 0 to 1, would need." placeholder:"F"`
+	Threads   int     `help:"Threads of a crawler, to tell how many of them a freshness needs." default:"5" placeholder:"N"`
 	Rows      int     `help:"Lines of the timetable to print." default:"10"`
 	Schedule  string  `help:"Write the whole timetable as CSV." placeholder:"FILE" type:"path"`
 	JSON      bool    `name:"json" help:"Print one JSON object and nothing else."`
@@ -51,22 +53,29 @@ type Entry struct {
 
 // Report is the answer.
 type Report struct {
-	Unit     string  `json:"unit"` // of capacity
-	Time     string  `json:"time_unit"`
-	Channels int     `json:"channels"`
-	Now      Point   `json:"now"`
-	Points   []Point `json:"points"`
-	Needed   *Point  `json:"needed,omitempty"`
-	Advice   string  `json:"advice,omitempty"`
-	Moved    float64 `json:"timetable_moves"` // mean distance of a crawl from its ideal time
-	Entries  []Entry `json:"timetable"`
+	Unit     string         `json:"unit"` // of capacity
+	Time     string         `json:"time_unit"`
+	Interval string         `json:"interval"` // of crawls and changes
+	Channels int            `json:"channels"`
+	Models   map[string]int `json:"models"` // channels by update model: a clearly likelier one than Poisson's by their own histories
+	Now      Point          `json:"now"`
+	Points   []Point        `json:"points"`
+	Needed   *Point         `json:"needed,omitempty"`
+	Advice   string         `json:"advice,omitempty"`
+	Moved    float64        `json:"timetable_moves"` // mean distance of a crawl from its ideal time
+	Entries  []Entry        `json:"timetable"`
 }
 
 // Source is where channels come from.
 type Source interface {
 	Unit() (capacity, time string)
+	Interval() string // in which crawls are counted
 	Len() int
 	Default() float64 // capacity when none is given
+	// Models says how many channels follow which update model.
+	Models() map[string]int
+	// Frequencies are every channel's changes and its planned crawls, both in a day or in the file's interval.
+	Frequencies(ctx context.Context, capacity float64) (changes, crawls []float64, err error)
 	Buys(ctx context.Context, capacity float64) (Point, error)
 	Timetable(ctx context.Context, capacity float64) (entries []Entry, moved float64, err error)
 }
@@ -88,8 +97,9 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 	if !(c.Capacity > 0) {
 		return fmt.Errorf("%w: nothing was crawled in the last day, so there is no capacity to plan with; give --capacity", ErrFlags)
 	}
-	r := Report{Channels: src.Len()}
+	r := Report{Channels: src.Len(), Models: src.Models()}
 	r.Unit, r.Time = src.Unit()
+	r.Interval = src.Interval()
 	var err error
 	for _, f := range factors {
 		p, err := src.Buys(ctx, f*c.Capacity)
@@ -102,7 +112,7 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 		r.Points = append(r.Points, p)
 	}
 	if c.Freshness > 0 {
-		if r.Needed, r.Advice, err = need(ctx, src, c.Freshness, r.Now); err != nil {
+		if r.Needed, r.Advice, err = c.need(ctx, src, r.Now); err != nil {
 			return err
 		}
 	}
@@ -119,7 +129,11 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 	}
 	r.Entries = entries[:min(len(entries), max(c.Rows, 0))]
 	if c.Plot != "" {
-		if err := draw(c.Plot, r); err != nil {
+		changes, crawls, err := src.Frequencies(ctx, c.Capacity)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(draw(c.Plot, r), drawFrequencies(c.Plot, r, changes, crawls), drawTimetable(c.Plot, r, entries)); err != nil {
 			return err
 		}
 	}
@@ -132,18 +146,18 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 }
 
 // need finds the capacity for a freshness, by doubling and halving.
-func need(ctx context.Context, src Source, goal float64, from Point) (*Point, string, error) {
+func (c *Command) need(ctx context.Context, src Source, from Point) (*Point, string, error) {
+	goal := c.Freshness
 	lo, hi := 0., from
 	for k := 0; hi.Freshness < goal; k++ {
-		if k == 30 {
-			return nil, fmt.Sprintf("a freshness of %g cannot be had with any capacity tried (up to %.4g)", goal, hi.Capacity), nil
-		}
-		lo = hi.Capacity
 		p, err := src.Buys(ctx, 2*hi.Capacity)
 		if err != nil {
 			return nil, "", err
 		}
-		hi = p
+		if k == 60 || p.Crawls <= hi.Crawls*(1+1e-9) && p.Freshness <= hi.Freshness+1e-9 {
+			return nil, fmt.Sprintf("a freshness of %g cannot be had: however many crawlers there are, it stays below %.4f, since channels are crawled as often as they may be", goal, p.Freshness+5e-5), nil
+		}
+		lo, hi = hi.Capacity, p
 	}
 	for range 40 {
 		if hi.Capacity-lo < .002*hi.Capacity {
@@ -160,11 +174,19 @@ func need(ctx context.Context, src Source, goal float64, from Point) (*Point, st
 		}
 	}
 	unit, _ := src.Unit()
-	advice := fmt.Sprintf("a freshness of %g needs %.4g %s: %.2f times what there is", goal, hi.Capacity, unit, hi.Capacity/from.Capacity)
-	return &hi, advice, nil
+	advice := fmt.Sprintf("a freshness of %g needs %.4g %s", goal, hi.Capacity, unit)
+	if hi.Pages > 0 {
+		advice += fmt.Sprintf(" (%.0f crawlers of %d threads), %.0f pages in %s", math.Ceil(hi.Capacity/float64(max(c.Threads, 1))), max(c.Threads, 1), hi.Pages, src.Interval())
+	}
+	return &hi, advice + fmt.Sprintf(": %.2f times what there is", hi.Capacity/from.Capacity), nil
 }
 
 func text(out io.Writer, r Report, crawls int) error {
+	var models []string
+	for _, k := range slices.Sorted(maps.Keys(r.Models)) {
+		models = append(models, fmt.Sprintf("%d %s", r.Models[k], k))
+	}
+	fmt.Fprintf(out, "Update models: %s.\n", strings.Join(models, ", "))
 	fmt.Fprintf(out, "%d channels. What a capacity buys (now: %.4g %s):\n\n", r.Channels, r.Now.Capacity, r.Unit)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "%s\tcrawls\tpages\tfreshness\tuniform\tproportional\t\n", r.Unit)
@@ -209,30 +231,4 @@ func write(name string, entries []Entry) (err error) {
 	}
 	w.Flush()
 	return w.Error()
-}
-
-func draw(dir string, r Report) error {
-	f := figure.New("What a capacity buys", r.Unit, "freshness, by weight")
-	f.Y.Min, f.Y.Max = 0, 1
-	f.Legend.Top = false
-	var x, opt, uni, prop []float64
-	for _, p := range r.Points {
-		x, opt, uni = append(x, p.Capacity), append(opt, p.Freshness), append(uni, p.Uniform)
-		if p.Proportional > 0 {
-			prop = append(prop, p.Proportional)
-		}
-	}
-	if err := f.Marked("optimal", x, opt); err != nil {
-		return err
-	}
-	if err := f.Marked("uniform", x, uni); err != nil {
-		return err
-	}
-	if len(prop) == len(x) {
-		if err := f.Marked("proportional", x, prop); err != nil {
-			return err
-		}
-	}
-	_, err := f.Save(dir, "plan-capacity")
-	return err
 }

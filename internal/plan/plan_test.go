@@ -43,7 +43,7 @@ func report(t *testing.T, c Command, src Source) Report {
 
 func TestChannels(t *testing.T) {
 	dir := t.TempDir()
-	r := report(t, Command{Freshness: .8, Rows: 5, Plot: dir, Schedule: filepath.Join(dir, "s.csv")}, channels(300))
+	r := report(t, Command{Freshness: .8, Rows: 5, Threads: 5, Plot: dir, Schedule: filepath.Join(dir, "s.csv")}, channels(300))
 	for i := 1; i < len(r.Points); i++ {
 		if r.Points[i].Freshness < r.Points[i-1].Freshness-1e-6 || r.Points[i].Pages <= r.Points[i-1].Pages {
 			t.Errorf("%+v buys no more than %+v", r.Points[i], r.Points[i-1])
@@ -57,7 +57,10 @@ func TestChannels(t *testing.T) {
 	if r.Needed == nil || math.Abs(r.Needed.Freshness-.8) > .01 || len(r.Entries) != 5 {
 		t.Errorf("needed %+v, %d entries", r.Needed, len(r.Entries))
 	}
-	for _, f := range []string{"plan-capacity.svg", "plan-capacity.png", "s.csv"} {
+	if r.Models["poisson"] != 300 || !strings.Contains(r.Advice, "crawlers of 5 threads") {
+		t.Errorf("models %v, advice %q", r.Models, r.Advice)
+	}
+	for _, f := range []string{"plan-capacity.svg", "plan-capacity.png", "plan-frequencies.png", "plan-timetable.svg", "s.csv"} {
 		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
 			t.Error(err)
 		}
@@ -98,5 +101,40 @@ func TestRefusals(t *testing.T) {
 	idle.Now = 100_000
 	if err := (&Command{}).Run(context.Background(), idle, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--capacity") {
 		t.Errorf("no capacity: %v", err)
+	}
+}
+
+// Channels are planned by the models that their histories speak for, within the cap; a freshness that the cap forbids is said to be out of reach.
+func TestHistoriesAndCap(t *testing.T) {
+	c := channels(40)
+	c.Cap, c.Least = 2, 10
+	free := report(t, Command{Freshness: .5, Threads: 5}, channels(40))
+	rng := rand.New(rand.NewPCG(2, 2))
+	last, now := recrawl.Tick(1), recrawl.Tick(2)
+	var history []byte
+	for range 200 { // updated at half past seven and half past ten
+		now += recrawl.Tick(60 + rng.IntN(240))
+		history = recrawl.AppendVisit(history, float64(now-last), (now-450)/1440 != (last-450)/1440 || (now-630)/1440 != (last-630)/1440)
+		last = now
+	}
+	c.Now = now + 10
+	for i := range c.All {
+		c.All[i].Facts.Updated, c.All[i].Facts.Submitted = now, now-5
+	}
+	c.All[3].History = history
+	r := report(t, Command{Freshness: .9, Threads: 5}, c)
+	if r.Models["quasi"] != 1 || r.Models["poisson"] != 39 {
+		t.Errorf("models %v", r.Models)
+	}
+	if r.Needed != nil || !strings.Contains(r.Advice, "cannot be had") {
+		t.Errorf("at most two crawls a change cannot give .9: %+v, %s", r.Needed, r.Advice)
+	}
+	if free.Needed == nil {
+		t.Errorf("without a cap .5 can be had: %s", free.Advice)
+	}
+	for _, p := range r.Points {
+		if p.Freshness < p.Uniform-.02 {
+			t.Errorf("optimal is below uniform: %+v", p)
+		}
 	}
 }

@@ -13,30 +13,72 @@ import (
 
 // Channel is a channel of the database.
 type Channel struct {
-	ID    string
-	Pages int // of its stored copy
-	Facts recrawl.Facts
+	ID      string
+	Pages   int // of its stored copy
+	Facts   recrawl.Facts
+	History []byte // its last visits, which choose its update model; empty: Poisson's
 }
 
 // Channels plans for channels of a database, in ticks: minutes, in the manager.
 type Channels struct {
-	Now  recrawl.Tick
-	All  []Channel
-	Time string // unit of a tick, for display; empty: minutes
+	Now   recrawl.Tick
+	All   []Channel
+	Every recrawl.Tick // planning interval of strategy optimal; 0: a day of minutes
+	Cap   float64      // a channel is recrawled at most so many times its change rate; 0: no limit
+	Least recrawl.Tick // and no oftener than this
+	Time  string       // unit of a tick, for display; empty: minutes
 
-	facts []recrawl.Facts
+	Measured float64 // capacity that a running strategy has measured; 0: what the channels' updates show
+
+	facts  []recrawl.Facts
+	models map[recrawl.Slot]allocate.Model
 }
 
-// day is the planning interval of strategy optimal in the manager.
-const day recrawl.Tick = 1440
+func (c *Channels) every() recrawl.Tick { return cmp.Or(c.Every, recrawl.PlanDay) }
 
 func (c *Channels) list() []recrawl.Facts {
 	if c.facts == nil {
+		c.models = map[recrawl.Slot]allocate.Model{}
 		for i := range c.All {
-			c.facts = append(c.facts, c.All[i].Facts)
+			it := &c.All[i]
+			c.facts = append(c.facts, it.Facts)
+			if m := recrawl.ChooseFast(it.History, &it.Facts, float64(c.every())); m.Other {
+				c.models[recrawl.Slot(i)] = m.Model
+			}
 		}
 	}
 	return c.facts
+}
+
+func (c *Channels) ahead(capacity float64) recrawl.Ahead {
+	return recrawl.Ahead{Spend: capacity, Every: c.every(), Models: c.models, Cap: c.Cap, Least: c.Least}
+}
+
+// Models implements Source.
+func (c *Channels) Models() map[string]int {
+	n := map[string]int{}
+	c.list()
+	for _, m := range c.models {
+		n[m.Kind().String()]++
+	}
+	if rest := len(c.All) - len(c.models); rest > 0 {
+		n[allocate.PoissonKind.String()] += rest
+	}
+	return n
+}
+
+// Frequencies implements Source.
+func (c *Channels) Frequencies(ctx context.Context, capacity float64) (changes, crawls []float64, err error) {
+	o, err := c.outline(ctx, capacity)
+	if err != nil {
+		return nil, nil, err
+	}
+	for s, iv := range o.Interval {
+		if iv > 0 {
+			changes, crawls = append(changes, c.facts[s].Est.Rate()*float64(c.every())), append(crawls, float64(c.every())/iv)
+		}
+	}
+	return changes, crawls, nil
 }
 
 // Unit implements Source.
@@ -44,22 +86,44 @@ func (c *Channels) Unit() (capacity, time string) {
 	return "busy threads", cmp.Or(c.Time, "minutes")
 }
 
+// Interval implements Source.
+func (c *Channels) Interval() string {
+	if c.Time == "" && c.every() == recrawl.PlanDay {
+		return "a day"
+	}
+	return fmt.Sprintf("%d %s", c.every(), cmp.Or(c.Time, "minutes"))
+}
+
 // Len implements Source.
 func (c *Channels) Len() int { return len(c.All) }
 
 // Default implements Source.
-func (c *Channels) Default() float64 { return recrawl.Spent(c.Now, c.list(), day) }
+func (c *Channels) Default() float64 {
+	if c.Measured > 0 {
+		return c.Measured
+	}
+	histories := make([][]byte, len(c.All))
+	for i := range c.All {
+		histories[i] = c.All[i].History
+	}
+	return recrawl.Spent(c.Now, c.list(), histories, min(c.every(), max(c.Now, 1)))
+}
+
+func (c *Channels) outline(ctx context.Context, capacity float64) (recrawl.Outline, error) {
+	facts := c.list()
+	return recrawl.NewOutline(ctx, c.Now, facts, c.ahead(capacity))
+}
 
 // Buys implements Source.
 func (c *Channels) Buys(ctx context.Context, capacity float64) (Point, error) {
-	o, err := recrawl.NewOutline(ctx, c.Now, c.list(), capacity, day)
+	o, err := c.outline(ctx, capacity)
 	if err != nil {
 		return Point{}, err
 	}
-	p := Point{Capacity: capacity, Crawls: o.Capacity * float64(day), Freshness: o.Freshness, Uniform: o.Uniform}
+	p := Point{Capacity: capacity, Crawls: o.Capacity * float64(c.every()), Freshness: o.Freshness, Uniform: o.Uniform}
 	for s, iv := range o.Interval {
 		if iv > 0 {
-			p.Pages += float64(c.All[s].Pages) / iv * float64(day)
+			p.Pages += float64(c.All[s].Pages) / iv * float64(c.every())
 		}
 	}
 	return p, nil
@@ -67,7 +131,7 @@ func (c *Channels) Buys(ctx context.Context, capacity float64) (Point, error) {
 
 // Timetable implements Source. The swarm counts as one crawler.
 func (c *Channels) Timetable(ctx context.Context, capacity float64) (entries []Entry, moved float64, err error) {
-	o, err := recrawl.NewOutline(ctx, c.Now, c.list(), capacity, day)
+	o, err := c.outline(ctx, capacity)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -88,11 +152,35 @@ type File struct {
 // Unit implements Source.
 func (f *File) Unit() (capacity, time string) { return "crawls", "units of time" }
 
+// Interval implements Source.
+func (f *File) Interval() string { return "the interval" }
+
 // Len implements Source.
 func (f *File) Len() int { return len(f.Pages) }
 
 // Default implements Source.
 func (f *File) Default() float64 { return float64(len(f.Pages)) }
+
+// Models implements Source.
+func (f *File) Models() map[string]int {
+	n := map[string]int{}
+	for i := range f.Pages {
+		n[f.Pages[i].Model.Kind().String()]++
+	}
+	return n
+}
+
+// Frequencies implements Source.
+func (f *File) Frequencies(_ context.Context, capacity float64) (changes, crawls []float64, err error) {
+	res, err := allocate.Solve(allocate.Problem{Pages: f.Pages, Span: f.Span, R: int64(math.Round(capacity))})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, x := range res.X {
+		changes, crawls = append(changes, f.Pages[i].Model.Rate(f.Span)*f.Span), append(crawls, float64(x))
+	}
+	return changes, crawls, nil
+}
 
 // Buys implements Source.
 func (f *File) Buys(_ context.Context, capacity float64) (Point, error) {

@@ -54,6 +54,7 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/strategy", what: "The recrawl strategy in force.", out: manager.StrategyInfo{}, live: true, serve: s.strategy},
 		{method: "PUT", path: "/strategy", what: "Go on with another strategy, or other parameters; kept over a restart.", in: manager.StrategyChoice{}, out: manager.StrategyInfo{}, live: true, serve: s.setStrategy},
 		{method: "POST", path: "/strategy/try", what: "What another strategy would change, computed on a copy.", in: manager.StrategyChoice{}, out: manager.Trial{}, live: true, serve: s.tryStrategy},
+		{method: "GET", path: "/plan/channels", what: "What a plan starts from: a JSON object for the whole, then one a line for every channel that is crawled.", params: []param{{"tick", "a stopped manager's tick, as 1m", "string"}}, media: "application/x-ndjson", serve: s.plan},
 		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", serve: s.check},
 		{method: "GET", path: "/openapi.json", what: "This document.", media: "application/json", serve: s.openapi},
 		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}}, media: "application/x-ndjson"},

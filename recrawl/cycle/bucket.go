@@ -15,8 +15,28 @@ func BucketOf(rate float64) uint8 {
 	if !(rate > 0) {
 		return lastBucket
 	}
-	q := math.Log(1/(rate*FastestTicks)) / math.Log(float64(SlowestTicks)/FastestTicks)
-	return uint8(min(max(math.Round(q*lastBucket), 0), lastBucket))
+	return uint8(min(max(math.Round(place(rate)), 0), lastBucket))
+}
+
+// Update is the byte after a report, for the rate that the channel's record of changed and unchanged visits speaks for by then. A channel keeps its bucket until the
+// rate is clearly past the bucket's edge, so that one at an edge does not change with every report and its neighbours' means with it.
+func Update(bucket uint8, rate float64) uint8 {
+	if !(rate > 0) {
+		return lastBucket
+	}
+	q := place(rate)
+	if math.Abs(q-float64(bucket)) <= stay {
+		return bucket
+	}
+	return uint8(min(max(math.Round(q), 0), lastBucket))
+}
+
+// stay is how far from a bucket's middle, in buckets, a channel stays in it; its edge is at .5.
+const stay = .75
+
+// place is where a rate lies on the scale of buckets.
+func place(rate float64) float64 {
+	return lastBucket * math.Log(1/(rate*FastestTicks)) / math.Log(float64(SlowestTicks)/FastestTicks)
 }
 
 // RateOf is a bucket's change rate per tick.

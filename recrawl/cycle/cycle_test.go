@@ -272,6 +272,37 @@ func TestBucketByte(t *testing.T) {
 	}
 }
 
+// The byte follows the rate within a bucket, and does not flip at an edge.
+func TestBucketUpdate(t *testing.T) {
+	for b := range MaxBuckets {
+		for _, to := range []int{0, 5, b, 200, 255} {
+			if got := Update(uint8(b), RateOf(uint8(to))); got != uint8(to) {
+				t.Errorf("from bucket %d with the rate of %d: %d", b, to, got)
+			}
+		}
+	}
+	step := math.Log(RateOf(0)/RateOf(255)) / 255
+	edge := RateOf(100) * math.Exp(-step/2) // between 100 and 101
+	b, moves := uint8(100), 0
+	for k := range 100 {
+		rate := edge * math.Exp(.2*step*math.Cos(float64(k)))
+		if next := Update(b, rate); next != b {
+			b, moves = next, moves+1
+		}
+	}
+	if moves > 0 {
+		t.Errorf("%d moves of a channel at an edge", moves)
+	}
+	for _, rate := range []float64{0, math.NaN(), -1, math.SmallestNonzeroFloat64} {
+		if Update(7, rate) != 255 {
+			t.Errorf("rate %g: bucket %d", rate, Update(7, rate))
+		}
+	}
+	if Update(7, math.Inf(1)) != 0 || Update(200, 1e9) != 0 {
+		t.Error("what changes all the time is not in bucket 0")
+	}
+}
+
 func FuzzSolve(f *testing.F) {
 	f.Add(uint64(1), 1., 1., 1., 1.)
 	f.Add(uint64(2), 1e18, 1e-9, 0., 1e18)

@@ -1,0 +1,35 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"shoal/manager"
+)
+
+// plan answers with what a plan starts from: one line for the whole, then one for every channel that is crawled.
+func (s *server) plan(w http.ResponseWriter, r *http.Request) (any, error) {
+	step := time.Minute
+	if t := r.FormValue("tick"); t != "" {
+		var err error
+		if step, err = time.ParseDuration(t); err != nil {
+			return nil, fmt.Errorf("%w: tick: %w", errAsk, err)
+		}
+	}
+	basis, err := s.cfg.Desk.PlanBasis(r.Context(), step)
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	e := json.NewEncoder(w)
+	if err = e.Encode(basis); err == nil {
+		err = s.cfg.Desk.PlanChannels(r.Context(), func(c manager.PlanChannel) error { return e.Encode(c) })
+	}
+	if err != nil {
+		s.cfg.Log.Warn("basis of a plan broke off", "err", err)
+		panic(http.ErrAbortHandler) // whoever reads must see that it is not whole
+	}
+	return streamed{}, nil
+}
