@@ -44,8 +44,8 @@ type cli struct {
 	Get     archivecmd.Get     `cmd:"" help:"Print a stored page."`
 	Export  archivecmd.Export  `cmd:"" help:"Write what changed since a cursor: WARC, JSON lines or text."`
 	Feed    feedCmd            `cmd:"" help:"Follow the change feed."`
-	Archive archivecmd.Archive `cmd:"" help:"Verify, compact or repair the archive."`
-	Backup  archivecmd.Backup  `cmd:"" help:"Copy a stopped manager's data to a new folder."`
+	Archive archivecmd.Archive `cmd:"" help:"Verify, compact or repair the archive; say what it holds."`
+	Backup  archivecmd.Backup  `cmd:"" help:"Copy a manager's data, be it running or stopped, to a new folder."`
 	Restore archivecmd.Restore `cmd:"" help:"Make a data folder from a backup."`
 
 	Key     keyCmd     `cmd:"" help:"Show or back up the keys of a network."`

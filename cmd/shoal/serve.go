@@ -29,7 +29,7 @@ import (
 func (st *station) handler() (http.Handler, error) {
 	a, err := api.Handler(api.Config{
 		Desk: st.manager.Desk(), Live: st.manager, Members: st.members, Archive: st.archive.Handler(), Orders: order.Names(),
-		Check: st.check, Log: st.cfg.log,
+		Check: st.check, Backup: st.backup, Log: st.cfg.log,
 	})
 	if err != nil {
 		return nil, err

@@ -43,6 +43,7 @@ type Config struct {
 	Live    Live                                        // nil: the manager is stopped
 	Members Members                                     // nil: likewise
 	Check   func(ctx context.Context) []manager.Finding // nil: nothing is checked
+	Backup  func(ctx context.Context, dir string) error // nil: the manager is stopped
 	Archive http.Handler                                // served below /api/v1/archive; nil: not
 	Orders  []string                                    // page orderings that channels may name
 	Log     *slog.Logger

@@ -9,6 +9,7 @@ import (
 
 	"shoal/channel/listing"
 	"shoal/manager"
+	"shoal/manager/archive"
 	"shoal/manager/web"
 )
 
@@ -56,11 +57,15 @@ func (s *server) routes() []route {
 		{method: "POST", path: "/strategy/try", what: "What another strategy would change, computed on a copy.", in: manager.StrategyChoice{}, out: manager.Trial{}, live: true, serve: s.tryStrategy},
 		{method: "GET", path: "/plan/channels", what: "What a plan starts from: a JSON object for the whole, then one a line for every channel that is crawled.", params: []param{{"tick", "a stopped manager's tick, as 1m", "string"}}, media: "application/x-ndjson", serve: s.plan},
 		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", serve: s.check},
+		{method: "POST", path: "/backup", what: "Write everything into a new folder on the manager's machine, the network's keys included.", in: Backup{}, live: true, serve: s.backup},
 		{method: "GET", path: "/openapi.json", what: "This document.", media: "application/json", serve: s.openapi},
 		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}}, media: "application/x-ndjson"},
 		{method: "GET", path: "/archive/page", what: "A stored page.", params: []param{{"url", "its URL", "string"}, {"at", "as it was then", "string"}}, media: "application/octet-stream"},
 		{method: "GET", path: "/archive/export", what: "What changed since a cursor.", params: []param{{"since", "cursor", "string"}, {"format", "warc, json or text", "string"}, {"limit", "at most so many", "integer"}}, media: "application/octet-stream"},
 		{method: "GET", path: "/archive/cdx", what: "The index as CDXJ.", params: []param{{"url", "URL", "string"}, {"prefix", "1: all that begin with it", "integer"}, {"limit", "at most so many", "integer"}}, media: "text/x-cdxj"},
+		{method: "GET", path: "/archive/stats", what: "What the archive holds.", out: archive.Stats{}},
+		{method: "POST", path: "/archive/verify", what: "Read every record, check digests and index; a JSON object a line, the last one with what was found.", media: "application/x-ndjson"},
+		{method: "POST", path: "/archive/compact", what: "Forget old versions and give their bytes back.", params: []param{{"captures", "versions of a page to keep", "integer"}, {"age", "forget older ones, as 8760h", "string"}, {"feed", "forget older changes of the feed", "string"}, {"share", "rewrite files of which less is needed", "number"}}, out: archive.Tidied{}},
 	}
 }
 

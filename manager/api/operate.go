@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 
 	"shoal/manager"
 	"shoal/recrawl"
@@ -164,6 +165,22 @@ func (s *server) check(_ http.ResponseWriter, r *http.Request) (any, error) {
 		found = append(found, s.cfg.Check(r.Context())...)
 	}
 	return map[string]any{"findings": found}, nil
+}
+
+// Backup names a new folder on the manager's machine.
+type Backup struct {
+	Dir string `json:"dir"`
+}
+
+func (s *server) backup(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var ask Backup
+	if err := body(r, &ask); err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(ask.Dir) {
+		return nil, fmt.Errorf("%w: %q is no absolute path of a folder", errAsk, ask.Dir)
+	}
+	return nil, s.cfg.Backup(r.Context(), filepath.Clean(ask.Dir))
 }
 
 func (s *server) openapi(w http.ResponseWriter, _ *http.Request) (any, error) {

@@ -83,7 +83,7 @@ var (
 	ErrFenced   = errors.New("archive: generation is behind the fence")
 	ErrBadTask  = fmt.Errorf("archive: bad task: %w", uplink.ErrBad)
 	ErrBadChunk = fmt.Errorf("archive: bad chunk: %w", uplink.ErrBad)
-	ErrCursor   = errors.New("archive: cursor is not of this archive")
+	ErrCursor   = errors.New("archive: cursor is damaged, or of another archive than this")
 	ErrTrimmed  = errors.New("archive: the feed keeps nothing as old as this cursor")
 	ErrSchema   = errors.New("archive: data is of another version")
 	ErrState    = errors.New("archive: database cannot be opened")

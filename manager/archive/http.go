@@ -27,6 +27,9 @@ const CursorHeader = "Shoal-Cursor"
 //	GET /page?url=&at=                                   a page as it was, with its own Content-Type
 //	GET /export?since=&format=warc|json|text&limit=      an export; the next cursor is in the trailer Shoal-Cursor
 //	GET /cdx?url=&prefix=1&limit=                        the CDX index as CDXJ lines
+//	GET /stats                                           what it holds, as JSON
+//	POST /verify                                         reads everything; Checking lines as it goes on, the last one with Verified
+//	POST /compact?captures=&age=&feed=&share=            forgets, then rewrites files; a Tidied as JSON
 //
 // A cursor lasts as long as the feed keeps entries (Retention.Feed); a client that commits the cursor together with what it did sees
 // every change exactly once.
@@ -36,6 +39,9 @@ func (a *Archive) Handler() http.Handler {
 	m.HandleFunc("GET /page", a.servePage)
 	m.HandleFunc("GET /export", a.serveExport)
 	m.HandleFunc("GET /cdx", a.serveCDX)
+	m.HandleFunc("GET /stats", a.serveStats)
+	m.HandleFunc("POST /verify", a.serveVerify)
+	m.HandleFunc("POST /compact", a.serveCompact)
 	return m
 }
 

@@ -66,8 +66,8 @@ func (s *Source) manager() string {
 	return defaultManager
 }
 
-// apiPath is where the manager serves archive.Handler.
-const apiPath = "/api/v1/archive"
+// apiPath is where the manager serves its interface; archive.Handler is at archive below it.
+const apiPath = "/api/v1"
 
 // errNoData is returned where there is no archive.
 var errNoData = errors.New("there is no archive")
@@ -92,8 +92,11 @@ func refuseTasks(time.Time, channel.Signed) (channel.Header, error) {
 	return channel.Header{}, errors.New("archivecmd: takes no tasks")
 }
 
-// do works on a stopped archive; if it is in use, ask is called instead. A nil ask says that it must be stopped.
+// do works on a stopped archive; if it is in use, or a manager is named, ask is called instead. A nil ask says that it must be stopped.
 func (s *Source) do(ctx context.Context, local func(*archive.Archive) error, ask func() error) (err error) {
+	if _, serr := os.Stat(filepath.Join(s.dir(), "state")); serr != nil && s.Manager != "" && ask != nil {
+		return ask() // one elsewhere
+	}
 	a, err := s.open(ctx)
 	if errors.Is(err, archive.ErrLocked) && ask != nil {
 		return ask()
@@ -108,10 +111,18 @@ func (s *Source) do(ctx context.Context, local func(*archive.Archive) error, ask
 	return local(a)
 }
 
-// get asks the running manager. The caller closes the body.
+// get asks the running manager's archive. The caller closes the body.
 func (s *Source) get(ctx context.Context, path string, q url.Values) (*http.Response, error) {
-	u := strings.TrimSuffix(s.manager(), "/") + apiPath + path + "?" + q.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	return s.ask(ctx, http.MethodGet, apiPath+"/archive"+path+"?"+q.Encode(), nil)
+}
+
+// post has it do something.
+func (s *Source) post(ctx context.Context, path string, q url.Values) (*http.Response, error) {
+	return s.ask(ctx, http.MethodPost, apiPath+"/archive"+path+"?"+q.Encode(), nil)
+}
+
+func (s *Source) ask(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.manager(), "/")+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("--manager %s: %w", s.Manager, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -204,7 +205,16 @@ func TestRunning(t *testing.T) {
 		}
 	}()
 	m := http.NewServeMux()
-	m.Handle(apiPath+"/", http.StripPrefix(apiPath, a.Handler()))
+	at := apiPath + "/archive"
+	m.Handle(at+"/", http.StripPrefix(at, a.Handler()))
+	asked := ""
+	m.HandleFunc("POST "+apiPath+"/backup", func(_ http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = string(b)
+	})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer sesame" {
 			http.Error(w, "token", http.StatusUnauthorized)
@@ -236,8 +246,20 @@ func TestRunning(t *testing.T) {
 	if out, _, err := shoal(t, data, "archive", "cdx", "--manager", s.URL, "--limit", "2"); err != nil || strings.Count(out, "\n") != 2 {
 		t.Errorf("cdx: %q %v", out, err)
 	}
-	if _, _, err := shoal(t, data, "archive", "verify"); err == nil || !strings.Contains(err.Error(), "stop the manager first") {
-		t.Errorf("verify of a running archive: %v", err)
+	if out, _, err := shoal(t, data, "archive", "verify", "--manager", s.URL); err != nil || !strings.Contains(out, " 0 problems") {
+		t.Errorf("verify of a running archive: %q %v", out, err)
+	}
+	if out, _, err := shoal(t, data, "archive", "compact", "--captures", "1", "--share", "1", "--manager", s.URL); err != nil || !strings.Contains(out, "1 files rewritten") {
+		t.Errorf("compact of a running archive: %q %v", out, err)
+	}
+	if out, _, err := shoal(t, data, "archive", "stats", "--manager", s.URL); err != nil || !strings.Contains(out, "files       1") {
+		t.Errorf("stats of a running archive: %q %v", out, err)
+	}
+	if _, _, err := shoal(t, data, "archive", "repair"); err == nil || !strings.Contains(err.Error(), "stop the manager first") {
+		t.Errorf("repair of a running archive: %v", err)
+	}
+	if _, _, err := shoal(t, data, "backup", "/somewhere/new", "--manager", s.URL); err != nil || asked != `{"dir":"/somewhere/new"}` {
+		t.Errorf("backup of a running manager: asked for %s, %v", asked, err)
 	}
 	if _, _, err := shoal(t, data, "get", site, "--manager", "http://127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("no manager there: %v", err)

@@ -1,14 +1,18 @@
 package archivecmd
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +21,7 @@ import (
 	"shoal/manager/archive"
 )
 
-// Archive is `shoal archive`: upkeep of a stopped archive.
+// Archive is `shoal archive`: upkeep, by a running manager where one works on the data; repair wants it stopped.
 type Archive struct {
 	Verify  Verify  `cmd:"" help:"Read every record, check digests and index. Changes nothing."`
 	Compact Compact `cmd:"" help:"Forget old versions and give their bytes back."`
@@ -37,24 +41,51 @@ var errDamaged = errors.New("the archive is damaged: `shoal archive repair` forg
 // Run names every problem, one a line.
 func (c *Verify) Run(ctx context.Context, to IO) error {
 	return c.do(ctx, func(a *archive.Archive) error {
-		bar := progress(to.Err, "verifying")
-		v, err := a.Verify(ctx, bar)
+		v, err := a.Verify(ctx, progress(to.Err, "verifying"))
 		if err != nil {
 			return err
 		}
-		for _, p := range v.Problems {
-			if _, err := fmt.Fprintln(to.Out, p); err != nil {
-				return err
-			}
+		return tellVerified(to, v)
+	}, func() error { return c.remote(ctx, to) })
+}
+
+// remote has the running manager verify, and shows how far it is.
+func (c *Verify) remote(ctx context.Context, to IO) error {
+	r, err := c.post(ctx, "/verify", nil)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	bar := progress(to.Err, "verifying")
+	for d := json.NewDecoder(r.Body); ; {
+		var line archive.Checking
+		if err := d.Decode(&line); err != nil {
+			return fmt.Errorf("the manager's answer broke off: %w", err)
 		}
-		if _, err := fmt.Fprintf(to.Out, "%d files, %d bytes, %d records, %d captures, %d problems\n", v.Files, v.Bytes, v.Records, v.Captures, v.Found); err != nil {
+		switch {
+		case line.Error != "":
+			return errors.New(line.Error)
+		case line.Verified != nil:
+			return tellVerified(to, *line.Verified)
+		case bar != nil:
+			bar(line.Done, line.All)
+		}
+	}
+}
+
+func tellVerified(to IO, v archive.Verified) error {
+	for _, p := range v.Problems {
+		if _, err := fmt.Fprintln(to.Out, p); err != nil {
 			return err
 		}
-		if v.Found > 0 {
-			return errDamaged
-		}
-		return nil
-	}, nil)
+	}
+	if _, err := fmt.Fprintf(to.Out, "%d files, %d bytes, %d records, %d captures, %d problems\n", v.Files, v.Bytes, v.Records, v.Captures, v.Found); err != nil {
+		return err
+	}
+	if v.Found > 0 {
+		return errDamaged
+	}
+	return nil
 }
 
 // progress shows a bar on a terminal, nothing elsewhere.
@@ -91,17 +122,30 @@ func (c *Compact) Run(ctx context.Context, to IO) error {
 		return errors.New("--captures, --age and --feed cannot be negative, and --share is between 0 and 1")
 	}
 	return c.do(ctx, func(a *archive.Archive) error {
-		r, err := a.Retain(ctx, archive.Retention{Captures: c.Captures, Age: c.Age, Feed: c.Feed})
+		done, err := a.Tidy(ctx, archive.Retention{Captures: c.Captures, Age: c.Age, Feed: c.Feed}, c.Share)
 		if err != nil {
 			return err
 		}
-		n, err := a.Compact(ctx, c.Share)
+		return tellTidied(to, done)
+	}, func() error {
+		q := url.Values{"captures": {fmt.Sprint(c.Captures)}, "age": {c.Age.String()}, "feed": {c.Feed.String()}, "share": {fmt.Sprint(c.Share)}}
+		r, err := c.post(ctx, "/compact", q)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(to.Out, "%d versions and %d changes forgotten, %d files rewritten, %d bytes free\n", r.Captures, r.Entries, n.Files, n.Freed)
-		return err
-	}, nil)
+		defer r.Body.Close()
+		var done archive.Tidied
+		if err := json.NewDecoder(r.Body).Decode(&done); err != nil {
+			return fmt.Errorf("the manager's answer broke off: %w", err)
+		}
+		return tellTidied(to, done)
+	})
+}
+
+func tellTidied(to IO, t archive.Tidied) error {
+	_, err := fmt.Fprintf(to.Out, "%d versions and %d changes forgotten, %d files rewritten, %d bytes free\n",
+		t.Retained.Captures, t.Retained.Entries, t.Compacted.Files, t.Compacted.Freed)
+	return err
 }
 
 // Repair is `shoal archive repair`.
@@ -179,41 +223,72 @@ type Stats struct {
 
 // Run prints one figure a line.
 func (c *Stats) Run(ctx context.Context, to IO) error {
-	return c.do(ctx, func(a *archive.Archive) error {
-		s := a.Stats()
+	tell := func(s archive.Stats) error {
 		_, err := fmt.Fprintf(to.Out, "pages       %d\nunchanged   %d\nbytes       %d\nchunks      %d\nfiles       %d\nchanges     %d\n", s.Pages, s.Unchanged, s.Bytes, s.Chunks, s.Files, s.Events)
 		return err
-	}, nil)
+	}
+	return c.do(ctx, func(a *archive.Archive) error { return tell(a.Stats()) }, func() error {
+		r, err := c.get(ctx, "/stats", nil)
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		var s archive.Stats
+		if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+			return fmt.Errorf("the manager's answer broke off: %w", err)
+		}
+		return tell(s)
+	})
 }
 
-// Backup is `shoal backup`: everything in a stopped manager's data folder.
+// Backup is `shoal backup`: everything in a manager's data folder, be it stopped or running.
 type Backup struct {
 	Source `embed:""`
 	To     string `arg:"" help:"New folder for the backup. It will hold the network's keys: keep it secret." type:"path"`
 }
 
-// Run backs up the archive through its own backup and copies everything else as it is.
+// Run backs up the archive through its own backup and copies everything else as it is. A running manager does it itself.
 func (c *Backup) Run(ctx context.Context, to IO) error {
-	return c.do(ctx, func(a *archive.Archive) error {
-		if _, err := os.Stat(c.To); err == nil {
-			return fmt.Errorf("%s exists already: a backup wants a new folder", c.To)
-		}
-		part := c.To + ".part"
-		if err := os.RemoveAll(part); err != nil {
-			return err
-		}
-		if err := a.Backup(ctx, filepath.Join(part, "archive")); err != nil {
-			return err
-		}
-		if err := copyTree(ctx, c.Data, part, "archive"); err != nil {
-			return fmt.Errorf("backup: %w", err)
-		}
-		if err := os.Rename(part, c.To); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(to.Out, "backup in %s\n", c.To)
+	err := c.do(ctx, func(a *archive.Archive) error {
+		return Whole(c.To, func(part string) error {
+			if err := a.Backup(ctx, filepath.Join(part, "archive")); err != nil {
+				return err
+			}
+			return CopyTree(ctx, c.Data, part, "archive")
+		})
+	}, func() error { return c.remote(ctx) })
+	if err != nil {
 		return err
-	}, nil)
+	}
+	_, err = fmt.Fprintf(to.Out, "backup in %s\n", c.To)
+	return err
+}
+
+func (c *Backup) remote(ctx context.Context) error {
+	body, err := json.Marshal(map[string]string{"dir": c.To})
+	if err != nil {
+		return err
+	}
+	r, err := c.ask(ctx, http.MethodPost, apiPath+"/backup", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return r.Body.Close()
+}
+
+// Whole makes a folder by way of another one beside it, so that there is all of it or nothing. It must not exist.
+func Whole(dir string, make func(part string) error) error {
+	if _, err := os.Stat(dir); err == nil {
+		return fmt.Errorf("%s exists already: a backup wants a new folder", dir)
+	}
+	part := dir + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	if err := make(part); err != nil {
+		return fmt.Errorf("backup: %w", errors.Join(err, os.RemoveAll(part)))
+	}
+	return os.Rename(part, dir)
 }
 
 // Restore is `shoal restore`: a data folder from a backup.
@@ -230,16 +305,19 @@ func (c *Restore) Run(ctx context.Context, to IO) error {
 	if err := archive.Restore(ctx, filepath.Join(c.From, "archive"), filepath.Join(c.Data, "archive")); err != nil {
 		return err
 	}
-	if err := copyTree(ctx, c.From, c.Data, "archive"); err != nil {
+	if err := CopyTree(ctx, c.From, c.Data, "archive"); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	_, err := fmt.Fprintf(to.Out, "restored to %s; what was issued after the backup is passed over when the manager starts\n", c.Data)
 	return err
 }
 
-// copyTree copies files with their permissions, all but one folder and locks.
-func copyTree(ctx context.Context, from, to, but string) error {
+// CopyTree copies files with their permissions, all but some names at the top and locks. What goes away meanwhile is left out.
+func CopyTree(ctx context.Context, from, to string, but ...string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path != from {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -248,14 +326,19 @@ func copyTree(ctx context.Context, from, to, but string) error {
 			return errors.Join(err, ctx.Err())
 		}
 		switch {
-		case rel == but && d.IsDir():
+		case slices.Contains(but, rel) && d.IsDir():
 			return fs.SkipDir
+		case slices.Contains(but, rel):
+			return nil
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(to, rel), 0o700)
 		case !d.Type().IsRegular(), strings.EqualFold(d.Name(), "LOCK"):
 			return nil
 		}
-		return copyFile(path, filepath.Join(to, rel))
+		if err := copyFile(path, filepath.Join(to, rel)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
 	})
 }
 

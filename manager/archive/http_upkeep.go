@@ -1,0 +1,106 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Checking is one line of what POST /verify answers.
+type Checking struct {
+	Done     int64     `json:"done"` // bytes
+	All      int64     `json:"all"`
+	Verified *Verified `json:"verified,omitempty"` // on the last line
+	Error    string    `json:"error,omitempty"`    // on the last line, instead
+}
+
+// Tidied is what POST /compact answers.
+type Tidied struct {
+	Retained  Retained  `json:"retained"`
+	Compacted Compacted `json:"compacted"`
+}
+
+const checkingEvery = time.Second // lines of a verification
+
+func (a *Archive) serveStats(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(a.Stats()) // the client may be gone
+}
+
+// serveVerify verifies beside everything else. It ends when the client goes.
+func (a *Archive) serveVerify(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Cache-Control", "no-store")
+	enc, out := json.NewEncoder(w), http.NewResponseController(w)
+	var told time.Time
+	say := func(c Checking) {
+		if enc.Encode(c) == nil {
+			_ = out.Flush() // a client that is gone ends the request's context
+		}
+	}
+	var last Checking
+	v, err := a.Verify(r.Context(), func(done, all int64) {
+		last = Checking{Done: done, All: all}
+		if now := time.Now(); now.Sub(told) >= checkingEvery {
+			told = now
+			say(last)
+		}
+	})
+	if last.Verified = &v; err != nil {
+		last.Verified, last.Error = nil, err.Error()
+	}
+	say(last)
+}
+
+func (a *Archive) serveCompact(w http.ResponseWriter, r *http.Request) {
+	keep, share, err := tidying(r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	done, err := a.Tidy(r.Context(), keep, share)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(done) // the client may be gone
+}
+
+// Tidy forgets what keep does not keep, then rewrites the files of which less than share is still needed.
+func (a *Archive) Tidy(ctx context.Context, keep Retention, share float64) (out Tidied, err error) {
+	if out.Retained, err = a.Retain(ctx, keep); err == nil {
+		out.Compacted, err = a.Compact(ctx, share)
+	}
+	return out, err
+}
+
+// DefaultShare is of how much use a file must be not to be rewritten when an operator asks.
+const DefaultShare = .7
+
+// tidying reads the parameters of POST /compact.
+func tidying(r *http.Request) (keep Retention, share float64, err error) {
+	q, share := r.URL.Query(), DefaultShare
+	read := func(name string, into func(string) error) {
+		if s := q.Get(name); s != "" {
+			if e := into(s); e != nil {
+				err = errors.Join(err, fmt.Errorf("%w: %s=%.20q: %w", errParam, name, s, e))
+			}
+		}
+	}
+	read("captures", func(s string) (err error) { keep.Captures, err = strconv.Atoi(s); return err })
+	read("age", func(s string) (err error) { keep.Age, err = time.ParseDuration(s); return err })
+	read("feed", func(s string) (err error) { keep.Feed, err = time.ParseDuration(s); return err })
+	read("share", func(s string) (err error) { share, err = strconv.ParseFloat(s, 64); return err })
+	if bad := keep.Validate(); bad != nil {
+		err = errors.Join(err, fmt.Errorf("%w: %w", errParam, bad))
+	}
+	if !(share >= 0 && share <= 1) {
+		err = errors.Join(err, fmt.Errorf("%w: share=%v, want 0 to 1", errParam, share))
+	}
+	return keep, share, err
+}
