@@ -76,6 +76,9 @@ type Scheduler struct {
 	sweep     int // next cell to rank again; -1: none
 	relearnt  Tick
 	refreshed Tick
+	reordered Tick
+	found     []uint64 // bits of slots of which something was found
+	anyFound  bool
 	now       Tick
 	minTicks  Tick
 }
@@ -326,6 +329,10 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 	if s.sweep >= 0 {
 		s.sweepSome()
 	}
+	if s.anyFound && (now > s.reordered || s.Ready() <= refreshReady) {
+		s.reordered = now
+		s.reorder()
+	}
 	s.wheel.advance(now, s.come)
 	if q.Drift && now > s.refreshed {
 		s.refreshed = now
@@ -396,12 +403,34 @@ func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 // pendingHalf only has to keep the values of ordinary numbers of pending pages apart.
 const pendingHalf = 1000
 
-// Found says that Options.Pending has changed for a slot.
+// Found says that Options.Pending has changed for a slot. Among many it moves at the next tick, together with others.
 func (s *Scheduler) Found(at Slot) {
-	if c := s.cells.at(at); c.Submitted == 0 && c.Flags&inReady != 0 {
-		s.unplace(at, c)
-		s.place(at, c)
+	if c := s.cells.at(at); c.Submitted != 0 || c.Flags&inReady == 0 {
+		return
 	}
+	for int(at>>6) >= len(s.found) {
+		s.found = append(s.found, make([]uint64, s.cells.n>>6+1-len(s.found))...)
+	}
+	s.found[at>>6] |= 1 << (at & 63)
+	s.anyFound = true
+}
+
+// reorder ranks those again of which something was found: one pass over the ready, as nobody knows where they stand.
+func (s *Scheduler) reorder() {
+	for k := range s.ready {
+		r := &s.ready[k]
+		for i := 0; i < len(r.heap); {
+			at := r.heap[i].slot
+			if int(at>>6) >= len(s.found) || s.found[at>>6]&(1<<(at&63)) == 0 {
+				i++
+				continue
+			}
+			s.found[at>>6] &^= 1 << (at & 63) // and what has come to i is looked at too
+			s.again(r, i)
+		}
+	}
+	clear(s.found)
+	s.anyFound = false
 }
 
 // place puts a slot that is not ready where it belongs: calendar, ready or nowhere.

@@ -412,3 +412,50 @@ type mixing struct {
 }
 
 func (m mixing) Ratio() (float64, bool) { return m.share, m.ok }
+
+// Among many ready slots those of which something was found go up at the next tick, in their order.
+func TestFoundAmongMany(t *testing.T) {
+	const n = 3 * refreshReady
+	pending := map[Slot]int{}
+	opt := DefaultOptions()
+	opt.MinTicks, opt.Pending = 1, func(at Slot) int { return pending[at] }
+	s := NewScheduler(1, must(t, "fixed", Params{}), opt)
+	for range n {
+		s.Add(Facts{})
+	}
+	s.Next(100, Load{Room: 1}, yes) // slot 0
+	for tick := Tick(101); tick < 104; tick++ {
+		var want []Slot
+		for i := range 40 {
+			at := Slot(n - 1 - i*int(tick))
+			if pending[at] == 0 {
+				want = append(want, at)
+			}
+			pending[at] = 100_000 * int(tick) / (i + 1)
+			s.Found(at)
+		}
+		var got []Slot
+		s.Next(tick, Load{Room: len(want)}, func(at Slot) (Tick, bool) { got = append(got, at); return 0, true })
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("tick %d: taken in the order %v, want %v", tick, got, want)
+		}
+	}
+}
+
+func BenchmarkFound(b *testing.B) {
+	s := NewScheduler(1, must(b, "fixed", Params{}), DefaultOptions())
+	const n = 1 << 20
+	for range n {
+		s.Add(Facts{})
+	}
+	s.Next(2, Load{Room: 0}, nil)
+	b.ResetTimer()
+	tick := Tick(3)
+	for i := range b.N {
+		s.Found(Slot(i * 7919 % n))
+		if i%1000 == 999 {
+			s.Next(tick, Load{Room: 0}, nil)
+			tick++
+		}
+	}
+}
