@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -114,7 +115,12 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
 		near: newNear(), events: newEvents(), notices: map[string]string{},
 	}
-	if err := m.restore(ctx, now, strategy); err != nil {
+	before := debug.SetGCPercent(tightGC)
+	err = m.restore(ctx, now, strategy)
+	if m.places.n < tightChannels || before < tightGC || os.Getenv("GOGC") != "" {
+		debug.SetGCPercent(before)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if m.places.n >= manyChannels {
@@ -394,8 +400,14 @@ func (m *Manager) unmark(s recrawl.Slot) error {
 // Strategies are the names that SetStrategy takes.
 func (m *Manager) Strategies() []string { return recrawl.Names() }
 
-// manyChannels is from how many on the manager gives memory back after its start.
-const manyChannels = 100_000
+const (
+	// manyChannels is from how many on the manager gives memory back after its start.
+	manyChannels = 100_000
+	// While it starts, and with so many channels always, garbage may be tightGC percent of what lives, unless GOGC says otherwise: the
+	// collector's usual 100 would double tables in which it has nothing to look for, as they hold no pointers.
+	tightChannels = 1_000_000
+	tightGC       = 25
+)
 
 // Keys of notices because of which nothing is handed out.
 const (
