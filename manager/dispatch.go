@@ -23,7 +23,8 @@ type job struct {
 	issue  lease.Issue // to be durable before the offer leaves
 	issued time.Time
 	latest time.Time
-	host   *channel.Host // its record, where it is not written yet; nil: read it
+	host   *channel.Host    // its record, where it is not written yet; nil: read it
+	ch     *channel.Channel // if it was read just now; nil: read it
 }
 
 const (
@@ -65,6 +66,7 @@ func (m *Manager) dispatch(now time.Time) {
 			return 0, true
 		})
 	}
+	m.read = nil
 	m.near.looked(tick)
 	m.due = m.sched.Ready() + len(m.near.asked)
 	for _, j := range batch {
@@ -176,6 +178,10 @@ func (m *Manager) issue(now time.Time, s recrawl.Slot) (job, error) {
 		return job{}, err
 	}
 	j := job{slot: s, id: m.places.id(s), gen: gen, issue: *i, issued: now, latest: latest}
+	if m.read != nil && m.read.ID == j.id {
+		j.ch = m.read
+	}
+	m.read = nil
 	key := m.places.host(s)
 	if r, ok := m.records[key]; ok {
 		h := *r

@@ -126,6 +126,7 @@ func (m *Manager) name(s recrawl.Slot) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read channel %d: %w", m.places.id(s), err)
 	}
+	m.read = &ch
 	return ch.Scope.Host, nil
 }
 

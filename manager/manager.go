@@ -56,9 +56,10 @@ type Manager struct {
 	holdUntil  time.Time
 	pushedBack time.Duration
 	stopped    bool
-	ready      bool // enough peers are known to begin
-	planning   bool // a plan is being made
-	adding     int  // links of the channel that is being added
+	ready      bool             // enough peers are known to begin
+	planning   bool             // a plan is being made
+	adding     int              // links of the channel that is being added
+	read       *channel.Channel // for its host's name, in this dispatch
 
 	since, published, sampled            time.Time
 	submitted, accepted, refused, lapsed int64

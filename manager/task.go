@@ -20,9 +20,13 @@ type task struct {
 
 // build makes a task of what the database and the archive know of a channel. It runs beside the loop.
 func (m *Manager) build(ctx context.Context, j job) (task, error) {
-	ch, err := m.cfg.Store.Channel(ctx, j.id)
-	if err != nil {
-		return task{}, fmt.Errorf("read channel %d: %w", j.id, err)
+	ch := j.ch
+	if ch == nil {
+		got, err := m.cfg.Store.Channel(ctx, j.id)
+		if err != nil {
+			return task{}, fmt.Errorf("read channel %d: %w", j.id, err)
+		}
+		ch = &got
 	}
 	host := j.host
 	if host == nil {
