@@ -269,10 +269,13 @@ func (n *Node) next(p *placing) (PeerRecord, bool) {
 	}
 	var candidates []PeerRecord
 	for _, r := range p.found {
-		if r.Load.Threads > 0 && !p.tried[r.ID] && len(candidates) < p.limit {
+		if r.Load.Threads > 0 && !p.tried[r.ID] {
 			candidates = append(candidates, r)
 		}
 	}
+	// The nearest as they measured themselves: a young coordinate may put the nearest of all behind the others.
+	slices.SortStableFunc(candidates, func(a, b PeerRecord) int { return cmp.Compare(p.rtt(a), p.rtt(b)) })
+	candidates = candidates[:min(len(candidates), p.limit)]
 	if len(candidates) == 0 {
 		return PeerRecord{}, false
 	}
