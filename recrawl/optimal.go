@@ -16,7 +16,7 @@ import (
 // Frequencies are computed over a longer span of T ticks, in which a channel crawled x times at even distances is crawled every T/(x+1): so the crawls to
 // give out are capacity*T less one for every channel, and no channel waits longer than T.
 //
-// What the plan promises allows for how unevenly the swarm has kept its intervals so far.
+// What the plan promises allows for how unevenly the swarm has kept its intervals so far, and for how much more or less visits have found than the estimates led to expect.
 //
 // Between plans the machine of price goes on: a task's value is 1 when it is due and grows with its lateness in units of its interval, so that a swarm that
 // turns out smaller than planned stretches all intervals alike, and one that turns out larger shortens them; the window keeps waits at their target.
@@ -30,6 +30,8 @@ type optimal struct {
 	logs    histories
 	kept    [keptGaps]float32 // gaps between updates over the interval planned, the latest
 	keptN   int
+	found   [keptVisits]float32 // of the latest visits, changes expected by the estimate of then; below 0 where none was found
+	foundN  int
 
 	restored float64 // capacity of the last plan before a restart; 0: none
 	limits   limits
@@ -66,8 +68,11 @@ func (o *optimal) Recall(s Slot, f *Facts, history []byte, c Chosen) {
 	o.logs.recall(s, f, history, c)
 }
 
-// keptGaps is how many gaps tell how well intervals are kept.
-const keptGaps = 512
+// How many gaps tell how well intervals are kept, and how many visits how good the estimates were.
+const (
+	keptGaps   = 512
+	keptVisits = 4096
+)
 
 // measured is what a plan starts from, taken on the loop.
 type measured struct {
@@ -78,6 +83,7 @@ type measured struct {
 	dear    float64
 	life    float64
 	kept    []float64
+	bias    float64
 
 	restored float64
 	models   map[Slot]allocate.Model
@@ -91,6 +97,7 @@ type planInput struct {
 	spend  float64 // what the swarm has to spend a tick
 	every  Tick
 	kept   []float64 // how intervals were kept
+	bias   float64   // how much faster than estimated channels change; 0: not known, as estimated
 	limits limits
 }
 
@@ -146,6 +153,12 @@ func (o *optimal) Observe(now Tick, s Slot, f *Facts, e Event) {
 			}
 		}
 		if f.Updated > 0 && f.Flags&Known == 0 {
+			x := float32(f.Est.Rate() * float64(now-f.Updated))
+			if !e.Changed {
+				x = -x
+			}
+			o.found[o.foundN%keptVisits] = x
+			o.foundN++
 			o.logs.add(now, s, float64(now-f.Updated), e.Changed, o.p.PlanEvery)
 		}
 	case Removed:
@@ -247,6 +260,7 @@ func (o *optimal) PlanDue(now Tick) bool {
 	for _, g := range o.kept[:min(o.keptN, keptGaps)] {
 		o.asked.kept = append(o.asked.kept, float64(g))
 	}
+	o.asked.bias = rateBias(o.found[:min(o.foundN, keptVisits)])
 	o.asked.models, o.asked.limits = o.logs.models(), o.limits
 	return true
 }
@@ -261,7 +275,7 @@ func (o *optimal) Plan(ctx context.Context, now Tick, facts []Facts) (adopt func
 		capacity = o.asked.restored
 	}
 	costs := price{p: o.p, mean: o.asked.mean, dear: o.asked.dear, life: o.asked.life}
-	p, err := planOptimal(ctx, now, facts, planInput{o.asked.models, costs.cost, capacity, wholeTicks(o.p.PlanEvery), o.asked.kept, o.asked.limits})
+	p, err := planOptimal(ctx, now, facts, planInput{o.asked.models, costs.cost, capacity, wholeTicks(o.p.PlanEvery), o.asked.kept, o.asked.bias, o.asked.limits})
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +376,11 @@ func planOptimal(ctx context.Context, now Tick, facts []Facts, in planInput) (*o
 			iv = -span / float64(max(res.X[k], 1))
 			a = pages[k].Model.Staleness(int(res.X[k]), span)
 		} else {
-			a = stretched(pages[k].Model, iv, in.kept)
+			t := iv
+			if in.bias > 0 && facts[slots[k]].Flags&Known == 0 {
+				t *= in.bias
+			}
+			a = stretched(pages[k].Model, t, in.kept)
 		}
 		weight += w
 		fresh += w * (1 - a)
@@ -443,6 +461,38 @@ func stretched(m allocate.Model, iv float64, kept []float64) float64 {
 	}
 	return stale / sum
 }
+
+// rateBias is the factor on all estimated rates by which the changes that visits were to find add up to those that they found: a prior slower than most channels, or visits so
+// far apart that nearly all find a change, leave estimates too low together, and a plan that believed them would promise too much. With few visits it is drawn to 1.
+func rateBias(found []float32) float64 {
+	n, changed := 0., 0.
+	for _, x := range found {
+		n++
+		if x > 0 {
+			changed++
+		}
+	}
+	if changed == 0 || changed == n {
+		return 1
+	}
+	lo, hi := math.Log(1./8), math.Log(8.)
+	for range 40 {
+		mid := (lo + hi) / 2
+		k, sum := math.Exp(mid), 0.
+		for _, x := range found {
+			sum -= math.Expm1(-k * math.Abs(float64(x)))
+		}
+		if sum < changed {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return math.Exp((lo + hi) / 2 * n / (n + biasDoubt))
+}
+
+// biasDoubt is how many visits without a bias those that were made are weighed against.
+const biasDoubt = 50
 
 func plannable(f *Facts) bool { return f.Est.valid() && f.Flags&(Paused|gone) == 0 }
 

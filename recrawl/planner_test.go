@@ -302,3 +302,25 @@ func TestRecall(t *testing.T) {
 		t.Errorf("a huge gap takes %d bytes", n)
 	}
 }
+
+func TestRateBias(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, want := range []float64{.7, 1, 1.4} {
+		var found []float32
+		for range 4000 {
+			x := 2 * rng.Float64() // expected by an estimate that is off by the same factor everywhere
+			if rng.Float64() > -math.Expm1(-want*x) {
+				x = -x
+			}
+			found = append(found, float32(x))
+		}
+		if got := rateBias(found); math.Abs(got/want-1) > .08 {
+			t.Errorf("bias %.3f, want %.1f", got, want)
+		}
+	}
+	for _, found := range [][]float32{nil, {1}, {-1, -2}, {3, 4}, {0}} {
+		if got := rateBias(found); got != 1 {
+			t.Errorf("%v: bias %g of nearly nothing", found, got)
+		}
+	}
+}

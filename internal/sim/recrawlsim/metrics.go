@@ -39,7 +39,8 @@ type Row struct {
 	PagesWasted       float64   `json:"pages_wasted"`
 	PagesUseful       float64   `json:"pages_useful"`
 	Seconds           float64   `json:"seconds"`
-	Predicted         float64   `json:"predicted_freshness,omitempty"` // of a channel, by the strategy's plans after the first quarter
+	FreshnessSettled  float64   `json:"freshness_settled"`             // of a channel, after the first quarter
+	Predicted         float64   `json:"predicted_freshness,omitempty"` // the same, by the strategy's plans in that time
 
 	// What no schedule can exceed under this cap and number out; set by Command.Run.
 	QBound         float64 `json:"q_bound,omitempty"`
@@ -85,6 +86,7 @@ type metrics struct {
 	updates     []int32
 	last        []int32   // minute of a channel's last update; -1: none
 	fresh       []float64 // minutes that its copy was fresh, in expectation
+	early       []float64 // fresh in the first quarter
 	ageMax      []float32
 	pages       float64 // downloaded
 	wasted      float64
@@ -143,6 +145,22 @@ func (m *metrics) age(minute int, channel int32) (changed float64) {
 	m.fresh[channel] += tau * changed
 	m.ageMax[channel] = max(m.ageMax[channel], float32(dt/tau))
 	return changed
+}
+
+// settle notes how fresh channels were until now, the end of the first quarter.
+func (m *metrics) settle(minute int) {
+	m.early = make([]float64, len(m.fresh))
+	for c, last := range m.last {
+		m.early[c] = m.fresh[c]
+		switch {
+		case last < 0:
+		case m.w.replays != nil:
+			fresh, _ := m.w.replays[c].fresh(float64(last), float64(minute))
+			m.early[c] += fresh
+		default:
+			m.early[c] += m.w.tau[c] * -math.Expm1(-float64(minute-int(last))/m.w.tau[c])
+		}
+	}
 }
 
 func (m *metrics) downloaded(_ int, pages float32) { m.pages += float64(pages) }
@@ -216,6 +234,7 @@ func (m *metrics) row(r *run) Row {
 		row.Q += q
 		row.Qw += q * weight
 		row.Freshness += fresh
+		row.FreshnessSettled += (m.fresh[c] - m.early[c]) / (steps - float64(w.steps/4))
 		row.FreshnessW += fresh * weight
 		row.FreshnessPages += fresh * p
 		row.QQuartile[quartile] += q
@@ -226,6 +245,7 @@ func (m *metrics) row(r *run) Row {
 		row.AgeMaxTau = max(row.AgeMaxTau, float64(m.ageMax[c]))
 	}
 	n := float64(len(w.group))
+	row.FreshnessSettled /= n
 	row.Q, row.Qw, row.Freshness, row.FreshnessW, row.FreshnessPages = row.Q/n, row.Qw/n, row.Freshness/n, row.FreshnessW/weights, row.FreshnessPages/pages
 	for i := range 4 {
 		row.QQuartile[i] = ratio(row.QQuartile[i], inQuartile[i])

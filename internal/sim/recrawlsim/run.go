@@ -72,6 +72,9 @@ func Run(ctx context.Context, cfg Config, w *world, progress func(minute int)) (
 				progress(minute)
 			}
 		}
+		if minute == w.steps/4 {
+			r.m.settle(minute)
+		}
 		if r.step(minute); r.planErr != nil {
 			return Row{}, r.planErr
 		}

@@ -256,3 +256,18 @@ func TestCommandRefusesNonsense(t *testing.T) {
 		t.Errorf("negative load: %v", err)
 	}
 }
+
+// What strategy optimal's plans promise is kept, also where the rates had to be learnt: visits tell how good the estimates were.
+func TestPredictionHolds(t *testing.T) {
+	for _, rates := range []string{"known", "learnt"} {
+		cfg := Config{Case: "rec", Rates: rates, Seed: 1, Weights: "equal", Cap: 2, Out: 1, Mode: "shoal", Strategy: "optimal", Steps: 40_000, Channels: 320, Crawlers: 28}
+		row, err := Run(t.Context(), cfg, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: predicted %.4f, found %.4f", rates, row.Predicted, row.FreshnessSettled)
+		if off := row.Predicted/row.FreshnessSettled - 1; off < -.05 || off > .05 {
+			t.Errorf("%s rates: predicted %.4f, found %.4f", rates, row.Predicted, row.FreshnessSettled)
+		}
+	}
+}
