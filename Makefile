@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: help build test race lint fuzz bench check cross vet fmt generate size churn crash bench-crawl
+.PHONY: help build test race lint fuzz bench check cross vet fmt generate size churn sites crash bench-crawl
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ check: fmt vet lint cross size test ## what CI runs on every change
 
 bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian package; colly is fetched)
 	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl
+
+sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers (needs root, iproute2, nftables; 2 minutes)
+	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'TestSites$$' ./internal/e2e
 
 churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (11 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 20m -v -run 'TestChurn$$' ./cmd/shoal

@@ -65,7 +65,13 @@ func start(t *testing.T, program string, args ...string) *process {
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	p := &process{t: t, name: program, cmd: exec.Command(filepath.Join(bin, program), args...), done: make(chan struct{})}
+	return launch(t, program, exec.Command(filepath.Join(bin, program), args...))
+}
+
+// launch runs a command, which may be one that runs the program elsewhere.
+func launch(t *testing.T, program string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, name: program, cmd: cmd, done: make(chan struct{})}
 	home := t.TempDir() // nobody's own configuration
 	p.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_STATE_HOME="+home)
 	p.cmd.Stdout = &p.out
@@ -168,6 +174,7 @@ func (p *process) end() {
 type page struct {
 	t           *testing.T
 	base, token string
+	client      *http.Client
 }
 
 // pageOf finds it by the address that the process printed: http://HOST/?token=TOKEN.
@@ -177,7 +184,7 @@ func pageOf(p *process, mark string) page {
 	if !ok {
 		p.t.Fatalf("no address of the page: %s", p.said())
 	}
-	return page{p.t, base, token}
+	return page{p.t, base, token, http.DefaultClient}
 }
 
 func (g page) get(path string, v any) error {
@@ -188,7 +195,7 @@ func (g page) get(path string, v any) error {
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+g.token)
-	res, err := http.DefaultClient.Do(req)
+	res, err := g.client.Do(req)
 	if err != nil {
 		return err
 	}

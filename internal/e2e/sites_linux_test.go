@@ -1,0 +1,331 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/internal/netlab"
+	"shoal/internal/wire"
+)
+
+// place is a site with Web servers of its own, and the peers near to them.
+type place struct {
+	name  string
+	where *netlab.Host   // where its Web servers are
+	peers []*netlab.Host // one for each peer
+	near  []netip.Addr   // addresses under which its peers are seen by its own servers
+	ports []int          // of its servers, a host of the Web each
+}
+
+// lab is the manager, the places and what their Web servers saw.
+type lab struct {
+	t      *testing.T
+	net    *netlab.Lab
+	mgr    *process
+	page   page
+	client *http.Client
+
+	mu   sync.Mutex
+	seen map[string][]netip.Addr // who fetched the first page of a host, by its origin
+}
+
+// TestSites is a network over three sites 20, 80 and 200 ms apart and two homes behind address translation, with one packet in two
+// hundred lost between them. Tasks land near their hosts, at home too, and go on when a site was cut off for a while.
+func TestSites(t *testing.T) {
+	peers, hosts := 3, 8
+	if os.Getenv("SHOAL_SITES") == "1" {
+		peers, hosts = 6, 40
+	}
+	n, err := netlab.New()
+	if errors.Is(err, netlab.ErrNotPermitted) {
+		t.Skipf("%v: tasks over real distances are not looked at; mandatory where it is permitted", err)
+	}
+	if err != nil {
+		if os.Getenv("SHOAL_TEST_STRICT") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Cleanup(n.Close)
+	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}}
+	boss := l.site("m", "11.0.9.1/24")
+	var places []*place
+	for i, name := range []string{"a", "b", "c"} {
+		p := &place{name: name, where: l.site(name, fmt.Sprintf("11.0.%d.1/24", i+1))}
+		for range peers {
+			p.peers = append(p.peers, p.where)
+		}
+		p.near = []netip.Addr{p.where.Addr}
+		places = append(places, p)
+	}
+	for i, name := range []string{"d", "e"} {
+		router := l.site(name, fmt.Sprintf("11.0.%d.1/24", i+4))
+		home, err := n.Home(router, name+"1", fmt.Sprintf("192.168.%d.2/24", i+4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		places = append(places, &place{name: name + ", behind address translation", where: router, peers: []*netlab.Host{home}, near: []netip.Addr{home.Addr}})
+	}
+	const loss = .005
+	apart := func(i, j int, rtt time.Duration) { n.Distance(places[i].where, places[j].where, rtt, loss) }
+	apart(0, 1, 20*time.Millisecond)
+	apart(0, 2, 80*time.Millisecond)
+	apart(1, 2, 200*time.Millisecond)
+	for i := range places {
+		n.Distance(places[i].where, boss, 30*time.Millisecond, loss)
+		for j := 3; j < 5; j++ {
+			if i != j {
+				apart(i, j, 120*time.Millisecond)
+			}
+		}
+	}
+	var origins []string
+	for i, p := range places {
+		k := hosts
+		if i > 2 {
+			k = 2
+		}
+		for h := range k {
+			p.ports = append(p.ports, 8000+h)
+			origins = append(origins, l.serve(p, 8000+h))
+		}
+	}
+	l.start(boss, origins)
+	dirs := l.join(places)
+	l.mgr.until("knows all peers", func() bool { return l.page.overview().Peers == len(dirs) })
+
+	ids := l.channels()
+	for _, o := range origins {
+		l.crawl(ids[o])
+	}
+	l.mgr.until("has every host crawled", func() bool { return l.updated(origins, 1) })
+	l.landed(places)
+
+	// While b is cut off its tasks come to nothing; joined again, it takes them as before.
+	b := places[1]
+	n.Cut(b.where, true)
+	for _, port := range b.ports {
+		l.crawl(ids[origin(b, port)])
+	}
+	l.crawl(ids[origin(places[0], places[0].ports[0])])
+	l.mgr.until("goes on without the others", func() bool { return l.updated([]string{origin(places[0], places[0].ports[0])}, 2) })
+	for _, port := range b.ports {
+		if l.updated([]string{origin(b, port)}, 2) {
+			t.Error("a site that was cut off brought something")
+		}
+	}
+	n.Cut(b.where, false)
+	asked := time.Now()
+	l.mgr.until("takes the others back", func() bool {
+		if time.Since(asked) > 5*time.Second { // what others were given meanwhile came to nothing
+			asked = time.Now()
+			for _, port := range b.ports {
+				l.crawl(ids[origin(b, port)])
+			}
+		}
+		for _, port := range b.ports {
+			if l.updated([]string{origin(b, port)}, 2) {
+				return true
+			}
+		}
+		return false
+	})
+	l.status(places, dirs)
+}
+
+func (l *lab) site(name, prefix string) *netlab.Host {
+	l.t.Helper()
+	h, err := l.net.Site(name, prefix)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return h
+}
+
+func origin(p *place, port int) string { return fmt.Sprintf("http://%s:%d", p.where.Addr, port) }
+
+// serve opens a Web host of one page that notes who comes.
+func (l *lab) serve(p *place, port int) string {
+	l.t.Helper()
+	at := origin(p, port)
+	ln, err := p.where.Listen("tcp", fmt.Sprintf("%s:%d", p.where.Addr, port))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
+		if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+			l.mu.Lock()
+			l.seen[at] = append(l.seen[at], from.Addr())
+			l.mu.Unlock()
+		}
+		fmt.Fprintf(w, "<html><title>%s</title>a page of %s</html>", at, at)
+	})}
+	done := make(chan struct{})
+	go func() { defer close(done); s.Serve(ln) }()
+	l.t.Cleanup(func() { s.Close(); <-done })
+	return at
+}
+
+// in runs a program on a host of the lab.
+func (l *lab) in(h *netlab.Host, program string, args ...string) *process {
+	return launch(l.t, program, h.Command(bin+"/"+program, args...))
+}
+
+func (l *lab) start(boss *netlab.Host, origins []string) {
+	args := []string{"manager", "--data", l.t.TempDir(), "--listen", "/ip4/11.0.9.1/tcp/7785", "--page", "127.0.0.1:7780", "--contact", "http://contact.test/"}
+	for _, o := range origins {
+		args = append(args, "--add", o+"/")
+	}
+	l.client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: boss.DialContext, DisableKeepAlives: true}}
+	l.mgr = l.in(boss, "shoal", args...)
+	l.page = pageOf(l.mgr, "Page ")
+	l.page.client = l.client
+}
+
+// join starts the peers; they share one join string and nothing else. It returns their folders.
+func (l *lab) join(places []*place) map[string]*netlab.Host {
+	join := l.mgr.word("shoal-peer join ")
+	dirs := map[string]*netlab.Host{}
+	port := 7800
+	for _, p := range places {
+		for _, h := range p.peers {
+			port++
+			dir := l.t.TempDir()
+			dirs[dir] = h
+			j := l.in(h, "shoal-peer", "join", join, "--data", dir)
+			<-j.done
+			if j.cmd.ProcessState.ExitCode() != 0 {
+				l.t.Fatalf("join: %s", j.said())
+			}
+			l.in(h, "shoal-peer", "run", "--data", dir, "--port", fmt.Sprint(port), "--no-low-priority", "--log-level", "warn")
+		}
+	}
+	return dirs
+}
+
+// channels are the ids of the manager's channels by their host.
+func (l *lab) channels() map[string]uint64 {
+	rows, err := l.page.rows()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ids := map[string]uint64{}
+	for _, r := range rows {
+		ids["http://"+strings.TrimPrefix(r.Host, "http://")] = uint64(r.ID)
+	}
+	return ids
+}
+
+func (l *lab) crawl(id uint64) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/api/v1/channels/%d/crawl-now", l.page.base, id), nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+l.page.token)
+	res, err := l.client.Do(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		l.t.Fatalf("crawl channel %d now: %s", id, res.Status)
+	}
+}
+
+// updated tells whether all of these hosts were brought up to date so many times.
+func (l *lab) updated(origins []string, times int) bool {
+	rows, err := l.page.rows()
+	if err != nil {
+		return false
+	}
+	visits := map[string]int{}
+	for _, r := range rows {
+		visits["http://"+strings.TrimPrefix(r.Host, "http://")] = r.Visits
+	}
+	for _, o := range origins {
+		if visits[o] < times {
+			return false
+		}
+	}
+	return true
+}
+
+// landed wants 95 of a hundred tasks to have gone to a peer of the host's own place, and those of homes all.
+func (l *lab) landed(places []*place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	near, all := 0, 0
+	for i, p := range places {
+		here := 0
+		for _, port := range p.ports {
+			who := l.seen[origin(p, port)]
+			is := false
+			for _, a := range p.near {
+				is = is || len(who) > 0 && who[0] == a
+			}
+			if is {
+				here++
+			} else {
+				l.t.Logf("%s was crawled from %v", origin(p, port), who)
+			}
+		}
+		l.t.Logf("%s: %d of %d tasks landed near", p.name, here, len(p.ports))
+		if i > 2 && here == 0 {
+			l.t.Errorf("%s: no task was taken there", p.name)
+		}
+		near, all = near+here, all+len(p.ports)
+	}
+	if float64(near) < .95*float64(all) {
+		l.t.Errorf("%d of %d tasks landed near", near, all)
+	}
+}
+
+// status looks at what the peers behind address translation say of themselves.
+func (l *lab) status(places []*place, dirs map[string]*netlab.Host) {
+	hidden := map[*netlab.Host]bool{}
+	for _, p := range places[3:] {
+		hidden[p.peers[0]] = true
+	}
+	type status struct {
+		Reach    wire.Reach
+		Counters struct {
+			Updated int `json:"tasks_updated"`
+		}
+	}
+	for dir, h := range dirs {
+		var st status
+		l.mgr.until(fmt.Sprintf("has a peer at %s that knows how it is reached", h.Addr), func() bool {
+			ask := l.in(h, "shoal-peer", "status", "--json", "--data", dir)
+			<-ask.done
+			st = status{}
+			if json.Unmarshal(bytes.TrimSpace(ask.out.Bytes()), &st) != nil {
+				return false
+			}
+			translated := strings.HasPrefix(st.Reach.NAT, wire.NATPlain)
+			return translated == hidden[h] && (len(st.Reach.Relays) > 0) == hidden[h]
+		})
+		if hidden[h] {
+			l.t.Logf("behind address translation: %+v, %d tasks done", st.Reach, st.Counters.Updated)
+			if st.Counters.Updated == 0 {
+				l.t.Error("a peer behind address translation has done no task")
+			}
+		}
+	}
+}
