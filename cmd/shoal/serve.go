@@ -38,7 +38,7 @@ func (st *station) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.Handler(web.Config{Source: st.manager, Operator: st.manager, Token: st.token, OpenView: st.cfg.openView, Hosts: st.cfg.names,
+	return web.Handler(web.Config{Source: st.manager, Operator: operator{st.manager, st.manager.Desk()}, Token: st.token, OpenView: st.cfg.openView, Hosts: st.cfg.names,
 		API: a, Probes: probes, Debug: profiles(), Log: st.cfg.log})
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	chartW, chartH                 = 640.0, 200.0
-	chartL, chartR, chartT, chartB = 46.0, 8.0, 10.0, 22.0
+	chartW, chartH                 = 420.0, 170.0
+	chartL, chartR, chartT, chartB = 40.0, 8.0, 10.0, 22.0
 	swarmSize, swarmEdge           = 360.0, 24.0
 )
 
@@ -63,10 +63,10 @@ func chart(kind string, history []Point) template.HTML {
 		fmt.Fprintf(&b, `<line class="grid" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/><text class="tick" x="%g" y="%.1f" text-anchor="end">%s</text>`,
 			chartL, chartW-chartR, y(v), y(v), chartL-6, y(v)+4, number(v))
 	}
-	for i := 0; i <= 4; i++ {
-		t := t0.Add(time.Duration(float64(t1.Sub(t0)) * float64(i) / 4))
+	for i := 0; i <= 3; i++ {
+		t := t0.Add(time.Duration(float64(t1.Sub(t0)) * float64(i) / 3))
 		anchor := "middle"
-		if i == 4 {
+		if i == 3 {
 			anchor = "end"
 		} else if i == 0 {
 			anchor = "start"

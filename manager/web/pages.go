@@ -27,14 +27,10 @@ func (s *server) page(name string) http.HandlerFunc {
 }
 
 func (s *server) data(name string, r *http.Request) (map[string]any, int) {
-	o := s.cfg.Source.Overview()
-	d := map[string]any{"O": o, "Page": name, "MayOperate": s.mayOperate(r) && s.cfg.Operator != nil, "Self": r.URL.RequestURI()}
+	d := s.frame(r, name, "Overview")
+	o := d["O"].(Overview)
 	switch name {
 	case "overview":
-		d["Title"] = "Overview"
-		if s.cfg.Operator != nil {
-			d["Strategies"] = s.cfg.Operator.Strategies()
-		}
 		d["Errors"] = sortedErrors(o.Errors)
 	case "channels":
 		from, n := paging(r)
@@ -45,11 +41,13 @@ func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 	case "channel":
 		id, err := pathID(r)
 		if err != nil {
-			return map[string]any{"O": o, "Title": "No such channel", "Page": name}, http.StatusNotFound
+			d["Title"] = "No such channel"
+			return d, http.StatusNotFound
 		}
 		row, events, ok := s.cfg.Source.Channel(id)
 		if !ok {
-			return map[string]any{"O": o, "Title": "No such channel", "Page": name}, http.StatusNotFound
+			d["Title"] = "No such channel"
+			return d, http.StatusNotFound
 		}
 		d["Title"], d["Row"], d["Events"] = row.Host, row, events
 	case "peers":
@@ -106,6 +104,18 @@ var funcs = template.FuncMap{
 	"pct":   func(f float64) string { return fmt.Sprintf("%.0f%%", 100*f) },
 	"f1":    func(f float64) string { return fmt.Sprintf("%.1f", f) },
 	"add":   func(a, b int) int { return a + b },
+	"at": func(v []int, i int) string {
+		if i < len(v) {
+			return count(v[i])
+		}
+		return ""
+	},
+	"every": func(v []time.Duration, i int) string {
+		if i < len(v) && v[i] > 0 {
+			return span(v[i])
+		}
+		return ""
+	},
 	"short": func(s string) string {
 		if len(s) > 12 {
 			return s[:4] + "…" + s[len(s)-6:]

@@ -4,7 +4,6 @@
 package web
 
 import (
-	"context"
 	"crypto/subtle"
 	"embed"
 	"errors"
@@ -124,14 +123,6 @@ type Source interface {
 	Peers() []Peer
 }
 
-// Operator is what the pages may ask for.
-type Operator interface {
-	CrawlNow(ctx context.Context, id channel.ID) error
-	Pause(ctx context.Context, id channel.ID, paused bool) error
-	SetStrategy(ctx context.Context, name string) error
-	Strategies() []string
-}
-
 // Config of the pages.
 type Config struct {
 	Source   Source
@@ -172,11 +163,12 @@ func Handler(cfg Config) (http.Handler, error) {
 	mux.HandleFunc("GET /channel/{id}", s.view(s.page("channel")))
 	mux.HandleFunc("GET /peers", s.view(s.page("peers")))
 	s.mount(mux)
-	mux.HandleFunc("POST /channel/{id}/crawl-now", s.operate(s.crawlNow))
-	mux.HandleFunc("POST /channel/{id}/pause", s.operate(s.pause))
-	mux.HandleFunc("POST /strategy", s.operate(s.strategy))
+	if cfg.Operator != nil {
+		s.routes(mux)
+	}
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.loginPost)
+	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("GET /style.css", s.static("style.css", "text/css; charset=utf-8"))
 	mux.HandleFunc("GET /live.js", s.static("live.js", "text/javascript; charset=utf-8"))
 	return s.guard(mux), nil
@@ -283,31 +275,6 @@ func (s *server) view(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (s *server) operate(next func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.mayOperate(r) {
-			if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
-				http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
-				return
-			}
-			http.Redirect(w, r, "/login", http.StatusSeeOther)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-		if err := next(w, r); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		back := r.Header.Get("Referer")
-		if u, err := url.Parse(back); err == nil && u.Path != "" {
-			back = u.Path
-		} else {
-			back = "/"
-		}
-		http.Redirect(w, r, back, http.StatusSeeOther)
-	}
-}
-
 func (s *server) setCookie(w http.ResponseWriter) {
 	http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.cfg.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: 30 * 24 * 3600})
 }
@@ -327,32 +294,17 @@ func (s *server) loginPost(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-func (s *server) crawlNow(_ http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
-	if err != nil {
-		return err
-	}
-	return s.cfg.Operator.CrawlNow(r.Context(), id)
-}
-
-func (s *server) pause(_ http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
-	if err != nil {
-		return err
-	}
-	return s.cfg.Operator.Pause(r.Context(), id, r.PostFormValue("paused") != "false")
-}
-
-func (s *server) strategy(_ http.ResponseWriter, r *http.Request) error {
-	return s.cfg.Operator.SetStrategy(r.Context(), r.FormValue("name"))
-}
-
 func pathID(r *http.Request) (channel.ID, error) {
 	n, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
 	if err != nil || n == 0 {
 		return 0, fmt.Errorf("%q is no channel's number; the list of channels shows them", r.PathValue("id"))
 	}
 	return channel.ID(n), nil
+}
+
+func (s *server) logout(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
 func (s *server) static(name, kind string) http.HandlerFunc {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,9 @@ type fake struct {
 	crawled  channel.ID
 	paused   map[channel.ID]bool
 	strategy string
+	blocked  map[string]string
+	split    []string
+	added    []string
 }
 
 func (f *fake) Overview() Overview {
@@ -69,9 +74,51 @@ func (f *fake) SetStrategy(_ context.Context, name string) error {
 }
 func (f *fake) Strategies() []string { return []string{"fixed", "icr"} }
 
+func (f *fake) Add(_ context.Context, urls []string) (int, int, error) {
+	if urls[0] == "nonsense://" {
+		return 0, 0, errors.New("manager: that is no URL")
+	}
+	f.added = urls
+	return len(urls), 0, nil
+}
+
+func (f *fake) Proposals(context.Context, channel.ID) ([]Dir, int, error) {
+	return []Dir{{"/news/", 120}, {"/<i>/", 30}}, 200, nil
+}
+
+func (f *fake) Split(_ context.Context, _ channel.ID, dirs []string) error {
+	f.split = dirs
+	return nil
+}
+
+func (f *fake) Hosts(_ context.Context, q string, blocked bool, n int) ([]Host, error) {
+	hosts := []Host{{Name: "https://a.example", CrawlDelay: 3 * time.Second}}
+	for _, name := range slices.Sorted(maps.Keys(f.blocked)) {
+		hosts = append(hosts, Host{Name: name, Blocked: f.blocked[name]})
+	}
+	return slices.DeleteFunc(hosts, func(h Host) bool { return !strings.Contains(h.Name, q) || blocked && h.Blocked == "" }), nil
+}
+
+func (f *fake) Block(_ context.Context, host, why string) error {
+	if why == "" {
+		delete(f.blocked, host)
+	} else {
+		f.blocked[host] = why
+	}
+	return nil
+}
+
+func (f *fake) Preview(_ context.Context, name string) (Trial, error) {
+	if name == "nonsense" {
+		return Trial{}, errors.New("recrawl: no such strategy: want fixed or icr")
+	}
+	return Trial{Ahead: time.Hour, Channels: 12, Of: 34, Now: Outlook{Strategy: "icr", Tasks: 77, ByGroup: []int{70, 7}, Intervals: []time.Duration{time.Second, time.Minute}},
+		Then: Outlook{Strategy: name, Tasks: 55, ByGroup: []int{55}, Freshness: .5}}, nil
+}
+
 func start(t *testing.T, open bool) (*fake, *httptest.Server) {
 	t.Helper()
-	f := &fake{paused: map[channel.ID]bool{}}
+	f := &fake{paused: map[channel.ID]bool{}, blocked: map[string]string{}}
 	h, err := Handler(Config{Source: f, Operator: f, Token: "s3cret", OpenView: open, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -109,6 +156,7 @@ func TestPages(t *testing.T) {
 	_, s := start(t, true)
 	for path, want := range map[string]string{
 		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/peers": "12D3…ghijkl",
+		"/hosts": "https://a.example", "/strategy": "Show what it would change", "/strategy?try=fixed": "55", "/channel/1/split": "/&lt;i&gt;/",
 		"/style.css": "--sea", "/live.js": "fragment", "/login": "operator.token", "/?fragment=1": "Updates a minute",
 	} {
 		code, body := ask(t, "GET", s.URL+path, nil)
@@ -164,12 +212,88 @@ func TestOperatingNeedsToken(t *testing.T) {
 	if !f.paused[1] {
 		t.Error("not paused")
 	}
-	code, body := ask(t, "POST", s.URL+"/strategy?name=nonsense", token)
-	if code != http.StatusBadRequest || !strings.Contains(body, "want fixed or icr") {
-		t.Errorf("an unknown strategy: %d %q", code, body)
-	}
-	if code, body := ask(t, "POST", s.URL+"/channel/x/pause", token); code != 400 || !strings.Contains(body, "no channel's number") {
+	if code, body := ask(t, "POST", s.URL+"/channel/x/pause", token); code != 400 || !strings.Contains(body, "no channel&#39;s number") {
 		t.Errorf("a channel number that is none: %d %q", code, body)
+	}
+}
+
+// TestDeeds posts what the pages' forms do, without a token and with one.
+func TestDeeds(t *testing.T) {
+	f, s := start(t, true)
+	send := func(path string, form url.Values, with func(*http.Request)) (int, string, string) {
+		r, err := http.NewRequest("POST", s.URL+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Referer", s.URL+"/hosts?q=x")
+		if with != nil {
+			with(r)
+		}
+		client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, resp.Header.Get("Location"), string(b)
+	}
+	for _, x := range []struct {
+		path string
+		form url.Values
+		to   string // with a token
+		done func() bool
+	}{
+		{"/hosts/block", url.Values{"host": {"b.example"}}, "/hosts?done=block", func() bool { return f.blocked["b.example"] == "by an operator" }},
+		{"/hosts/block", url.Values{"host": {"c.example"}, "why": {" asked to "}}, "/hosts?done=block", func() bool { return f.blocked["c.example"] == "asked to" }},
+		{"/hosts/unblock", url.Values{"host": {"c.example"}}, "/hosts?done=unblock", func() bool { return len(f.blocked) == 1 }},
+		{"/channel/1/split", url.Values{"dir": {"/news/"}, "more": {"/shop/ /x/"}}, "/channel/1?done=split", func() bool { return slices.Equal(f.split, []string{"/news/", "/shop/", "/x/"}) }},
+		{"/channels", url.Values{"urls": {"https://d.example/\r\nhttps://e.example/"}}, "/channels?done=add", func() bool { return len(f.added) == 2 }},
+		{"/strategy", url.Values{"name": {"fixed"}}, "/strategy?done=strategy", func() bool { return f.strategy == "fixed" }},
+		{"/channel/1/pause", url.Values{"paused": {"false"}}, "/channel/1?done=pause", func() bool { p, ok := f.paused[1]; return ok && !p }},
+	} {
+		if code, to, _ := send(x.path, x.form, nil); code != http.StatusSeeOther || to != "/login" {
+			t.Errorf("%s without a token: %d, to %s", x.path, code, to)
+		}
+		if x.path == "/strategy" && f.strategy != "" || x.path == "/channels" && f.added != nil {
+			t.Errorf("%s was done without a token", x.path)
+		}
+		if code, to, body := send(x.path, x.form, token); code != http.StatusSeeOther || to != x.to || !x.done() {
+			t.Errorf("%s with a token: %d, to %s, done: %v\n%s", x.path, code, to, x.done(), body)
+		}
+	}
+	for path, form := range map[string]url.Values{"/strategy": {"name": {"nonsense"}}, "/channels": {"urls": {"nonsense://"}}, "/channel/1/split": {}} {
+		code, _, body := send(path, form, token)
+		if code != http.StatusBadRequest || !strings.Contains(body, "That was not done") || !strings.Contains(body, `href="/hosts"`) || strings.Contains(body, "manager: ") {
+			t.Errorf("%s with %v: %d\n%s", path, form, code, body)
+		}
+	}
+	if code, body := ask(t, "GET", s.URL+"/strategy?try=nonsense", token); code != http.StatusBadRequest || !strings.Contains(body, "want fixed or icr") {
+		t.Errorf("a preview of nothing: %d", code)
+	}
+	if _, body := ask(t, "GET", s.URL+"/hosts?done=block&blocked=1", token); !strings.Contains(body, "Nothing more is crawled there") || strings.Contains(body, "https://a.example") {
+		t.Error("the hosts after a block do not say so, or show others")
+	}
+	if _, body := ask(t, "GET", s.URL+"/hosts?done=%3Cb%3E", token); strings.Contains(body, "said") {
+		t.Error("a link puts words on the page")
+	}
+}
+
+// Whoever only looks sees no form that changes anything.
+func TestLookingShowsNoDeeds(t *testing.T) {
+	_, s := start(t, true)
+	for _, path := range []string{"/", "/channels", "/channel/1", "/channel/1/split", "/hosts", "/peers", "/strategy?try=fixed"} {
+		if _, body := ask(t, "GET", s.URL+path, nil); strings.Contains(body, `method="post" action="/c`) && path != "/channel/1/split" || strings.Contains(body, `<button>Make`) || strings.Contains(body, `action="/hosts/`) ||
+			strings.Contains(body, "from now on") || !strings.Contains(body, "Log in") {
+			t.Errorf("%s shows deeds to whoever may only look:\n%s", path, body)
+		}
+	}
+	if _, body := ask(t, "GET", s.URL+"/", token); !strings.Contains(body, "Log out") {
+		t.Error("an operator cannot log out")
 	}
 }
 

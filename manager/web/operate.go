@@ -1,0 +1,239 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"shoal/channel"
+)
+
+// Operator is what the pages may ask for.
+type Operator interface {
+	CrawlNow(ctx context.Context, id channel.ID) error
+	Pause(ctx context.Context, id channel.ID, paused bool) error
+	// Add makes channels of URLs, all or none, and says how many there were already.
+	Add(ctx context.Context, urls []string) (added, known int, err error)
+	// Proposals are directories of a channel that are large enough to be channels of their own; Split makes them that.
+	Proposals(ctx context.Context, id channel.ID) (dirs []Dir, pages int, err error)
+	Split(ctx context.Context, id channel.ID, dirs []string) error
+	Hosts(ctx context.Context, query string, blocked bool, n int) ([]Host, error)
+	// Block has nothing crawled on a host any more; an empty reason lifts it.
+	Block(ctx context.Context, host, why string) error
+	Strategies() []string
+	SetStrategy(ctx context.Context, name string) error
+	// Preview says what another strategy would change, on a copy.
+	Preview(ctx context.Context, name string) (Trial, error)
+}
+
+// Dir is a directory with the pages that are stored of it.
+type Dir struct {
+	Dir   string
+	Pages int
+}
+
+// Host is a Web host.
+type Host struct {
+	Name       string
+	Blocked    string // why; empty: it is not
+	NextVisit  time.Time
+	CrawlDelay time.Duration
+}
+
+// Outlook is what a strategy would do in the time ahead.
+type Outlook struct {
+	Strategy  string
+	Tasks     int
+	New       int // of channels never crawled
+	ByGroup   []int
+	Freshness float64 // at the end
+	Intervals []time.Duration
+}
+
+// Trial compares the strategy in force with another one.
+type Trial struct {
+	Ahead        time.Duration
+	Channels, Of int     // looked at
+	Capacity     float64 // tasks a tick
+	Now, Then    Outlook
+}
+
+// routes are what needs an operator.
+func (s *server) routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /strategy", s.view(s.strategyPage))
+	mux.HandleFunc("GET /hosts", s.view(s.hostsPage))
+	mux.HandleFunc("GET /channel/{id}/split", s.view(s.splitPage))
+	mux.HandleFunc("POST /channel/{id}/crawl-now", s.operate("crawl", s.crawlNow))
+	mux.HandleFunc("POST /channel/{id}/pause", s.operate("pause", s.pause))
+	mux.HandleFunc("POST /channel/{id}/split", s.operate("split", s.split))
+	mux.HandleFunc("POST /channels", s.operate("add", s.add))
+	mux.HandleFunc("POST /hosts/block", s.operate("block", s.block))
+	mux.HandleFunc("POST /hosts/unblock", s.operate("unblock", s.unblock))
+	mux.HandleFunc("POST /strategy", s.operate("strategy", s.strategy))
+}
+
+// said is what the page after a deed says of it, by the word in its address: nobody's link can put other words on the page.
+var said = map[string]string{
+	"crawl": "It will be crawled as soon as there is room.", "pause": "Done: it shows below.", "split": "The directories are channels of their own now.",
+	"add": "The sites are channels now, if they were not before.", "block": "Nothing more is crawled there. What is out runs to its end.",
+	"unblock": "It may be crawled again.", "strategy": "The strategy is in force, and kept over a restart.",
+}
+
+// operate does what the token's holder asks, and goes back to where it was asked, or says what is wrong.
+func (s *server) operate(word string, next func(http.ResponseWriter, *http.Request) (at string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.mayOperate(r) {
+			if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
+				http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+				return
+			}
+			http.Redirect(w, r, "/login", http.StatusSeeOther)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		at, err := next(w, r)
+		if err != nil {
+			s.refused(w, r, err)
+			return
+		}
+		http.Redirect(w, r, at+"?done="+word, http.StatusSeeOther)
+	}
+}
+
+const maxForm = 256 << 10 // bytes
+
+// refused says on a page what was wrong.
+func (s *server) refused(w http.ResponseWriter, r *http.Request, err error) {
+	back := "/"
+	if u, uerr := url.Parse(r.Header.Get("Referer")); uerr == nil && strings.HasPrefix(u.Path, "/") && !strings.HasPrefix(u.Path, "//") {
+		back = u.Path
+	}
+	d := s.frame(r, "", "That was not done")
+	d["Why"], d["Back"] = plainly(err), back
+	w.WriteHeader(http.StatusBadRequest)
+	s.render(w, "refused", d)
+}
+
+// plainly is an error without the names of packages in front.
+func plainly(err error) string {
+	text := err.Error()
+	for _, room := range []string{"manager: ", "channel: ", "recrawl: ", "badgerdb: "} {
+		text = strings.ReplaceAll(text, room, "")
+	}
+	return text
+}
+
+func channelPage(id channel.ID) string { return fmt.Sprintf("/channel/%d", id) }
+
+func (s *server) crawlNow(_ http.ResponseWriter, r *http.Request) (string, error) {
+	id, err := pathID(r)
+	if err != nil {
+		return "", err
+	}
+	return channelPage(id), s.cfg.Operator.CrawlNow(r.Context(), id)
+}
+
+func (s *server) pause(_ http.ResponseWriter, r *http.Request) (string, error) {
+	id, err := pathID(r)
+	if err != nil {
+		return "", err
+	}
+	return channelPage(id), s.cfg.Operator.Pause(r.Context(), id, r.PostFormValue("paused") != "false")
+}
+
+func (s *server) add(_ http.ResponseWriter, r *http.Request) (string, error) {
+	urls := strings.Fields(r.PostFormValue("urls"))
+	if len(urls) == 0 {
+		return "", fmt.Errorf("no URL was given: write https://example.org/ for a host, https://example.org/news/ for one directory")
+	}
+	_, _, err := s.cfg.Operator.Add(r.Context(), urls)
+	return "/channels", err
+}
+
+func (s *server) split(_ http.ResponseWriter, r *http.Request) (string, error) {
+	id, err := pathID(r)
+	if err != nil {
+		return "", err
+	}
+	if err := r.ParseForm(); err != nil {
+		return "", err
+	}
+	dirs := slices.Concat(r.PostForm["dir"], strings.Fields(r.PostFormValue("more")))
+	if len(dirs) == 0 {
+		return "", fmt.Errorf("no directory was chosen")
+	}
+	return channelPage(id), s.cfg.Operator.Split(r.Context(), id, dirs)
+}
+
+func (s *server) block(_ http.ResponseWriter, r *http.Request) (string, error) {
+	why := strings.TrimSpace(r.PostFormValue("why"))
+	if why == "" {
+		why = "by an operator"
+	}
+	return "/hosts", s.cfg.Operator.Block(r.Context(), r.PostFormValue("host"), why)
+}
+
+func (s *server) unblock(_ http.ResponseWriter, r *http.Request) (string, error) {
+	return "/hosts", s.cfg.Operator.Block(r.Context(), r.PostFormValue("host"), "")
+}
+
+func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (string, error) {
+	return "/strategy", s.cfg.Operator.SetStrategy(r.Context(), r.PostFormValue("name"))
+}
+
+// frame is what every page has.
+func (s *server) frame(r *http.Request, page, title string) map[string]any {
+	return map[string]any{"O": s.cfg.Source.Overview(), "Page": page, "Title": title, "MayOperate": s.mayOperate(r) && s.cfg.Operator != nil,
+		"Operated": s.cfg.Operator != nil, "Self": r.URL.RequestURI(), "Said": said[r.URL.Query().Get("done")]}
+}
+
+// strategyPage shows the strategy in force; ?try=NAME previews another one.
+func (s *server) strategyPage(w http.ResponseWriter, r *http.Request) {
+	d := s.frame(r, "strategy", "Strategy")
+	d["Strategies"] = s.cfg.Operator.Strategies()
+	if name := r.URL.Query().Get("try"); name != "" {
+		t, err := s.cfg.Operator.Preview(r.Context(), name)
+		if err != nil {
+			d["Wrong"] = plainly(err)
+			w.WriteHeader(http.StatusBadRequest)
+		} else {
+			d["Trial"], d["Tried"] = t, name
+		}
+	}
+	s.render(w, "strategy", d)
+}
+
+const hostRows = 200
+
+func (s *server) hostsPage(w http.ResponseWriter, r *http.Request) {
+	d := s.frame(r, "hosts", "Hosts")
+	q, blocked := r.URL.Query().Get("q"), r.URL.Query().Get("blocked") == "1"
+	hosts, err := s.cfg.Operator.Hosts(r.Context(), q, blocked, hostRows+1)
+	if err != nil {
+		d["Wrong"] = plainly(err)
+	}
+	d["Q"], d["Blocked"], d["Hosts"], d["More"] = q, blocked, hosts[:min(len(hosts), hostRows)], len(hosts) > hostRows
+	s.render(w, "hosts", d)
+}
+
+func (s *server) splitPage(w http.ResponseWriter, r *http.Request) {
+	d := s.frame(r, "channel", "Split a channel")
+	id, err := pathID(r)
+	if err == nil {
+		if row, _, ok := s.cfg.Source.Channel(id); ok {
+			d["Row"] = row
+			d["Dirs"], d["Pages"], err = s.cfg.Operator.Proposals(r.Context(), id)
+		}
+	}
+	if err != nil {
+		d["Wrong"] = plainly(err)
+	}
+	if d["Row"] == nil {
+		w.WriteHeader(http.StatusNotFound)
+	}
+	s.render(w, "split", d)
+}
