@@ -45,6 +45,7 @@ type index interface {
 // The constants of price, in ticks (minutes in the manager).
 const (
 	windowStart  = 2000   // tasks out at first
+	lenience     = 4      // a fifth of what a dear channel costs counts: 1/(1+lenience)
 	tuneEvery    = 10     // ticks between two changes of the window
 	takeAbove    = .9     // share of phi that a value must reach
 	lookAbove    = .8     // share at which the calendar looks again, since phi may fall meanwhile
@@ -56,7 +57,7 @@ const (
 
 func newPrice(name string, p Params, ix index) *price {
 	p.CostBase = or(p.CostBase, 2)
-	p.CostKnee = or(p.CostKnee, 1.5)
+	p.CostKnee = or(p.CostKnee, 1.6)
 	return &price{name: name, p: p, index: ix, window: windowStart, steep: true}
 }
 
@@ -64,9 +65,9 @@ func (v *price) Name() string              { return v.name }
 func (v *price) Start(now Tick, g *Groups) { v.at, v.tuned, v.g = now, now, g }
 func (v *price) Intervals() []float64      { return nil }
 
-// cost is what a task of the channel costs: its ticks of a thread, over the chance that the peer lives to its end. It levels off for
-// channels that are dear for their weight: without that, the last minute of thread time always buys more freshness at a small site, and
-// the large ones starve. A channel that costs CostKnee means counts half of what it costs.
+// cost is what a task of the channel costs: its ticks of a thread, over the chance that the peer lives to its end. Of channels that are dear for
+// their weight only a fifth counts: without that, the last minute of thread time always buys more freshness at a small site, and the large
+// ones starve. The step from the whole to a fifth is at CostKnee means; among the large ones costs tell as much as among the small.
 func (v *price) cost(f *Facts) float64 {
 	if v.p.NoCost {
 		return 1
@@ -77,7 +78,10 @@ func (v *price) cost(f *Facts) float64 {
 	}
 	c := s + v.p.CostBase
 	if knee := v.p.CostKnee * v.dear * float64(f.Weighed()); knee > 0 {
-		c /= 1 + c/knee
+		y := c / knee
+		y *= y
+		y *= y
+		c /= 1 + lenience*y/(1+y)
 	}
 	if v.life > 0 && !v.p.NoSurvival {
 		c *= math.Exp(s / v.life)

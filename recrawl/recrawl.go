@@ -6,8 +6,8 @@
 // the admit function given to Scheduler.Next, placing and leases in the manager.
 //
 // Invariants: a slot is in the calendar, or ready, or parked (paused, removed, or as many tasks out as allowed), never in two of
-// them; no slot is taken before its earliest tick, which follows from the cap on its recrawl rate and the minimum interval; the same calls
-// give the same decisions; at most 64 bytes of state a slot.
+// them; no slot is taken before its earliest tick, which follows from the cap on its recrawl rate and the minimum interval (after a
+// refusal a quarter of it: nobody crawled the channel); the same calls give the same decisions; at most 64 bytes of state a slot.
 //
 // Strategies fixed, iir and icr follow Xu, Zhang, Zhang, Fang, "Scale-Adaptable Recrawl Strategies for DHT-Based Distributed Web
 // Crawling System" (NPC 2010); change rates are estimated from irregular visits as in Cho and Garcia-Molina, "Estimating
@@ -60,7 +60,8 @@ const (
 	gone                     // removed, free for another channel
 	inWheel
 	inReady
-	inNew // with inReady: among those never crawled
+	inNew  // with inReady: among those never crawled
+	Denied // its last task was refused: nobody crawled it then
 )
 
 // Facts is what a strategy may know of a channel. It has 44 bytes; with the calendar's links (12) and a place among the ready (8) a channel

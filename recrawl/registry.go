@@ -20,7 +20,7 @@ type Params struct {
 
 	TargetWait float64 // price and its kin: mean ticks that a task should wait for its start; default 100 where peers tell it beforehand, else 60
 	CostBase   float64 // price: ticks added to a task's own; default 2
-	CostKnee   float64 // price: how dear for its weight, in means, a channel is when half its cost counts; default 1.5
+	CostKnee   float64 // price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, a fifth; default 1.6
 	NoCost     bool    // price: what a task costs does not matter, for comparison
 	NoSurvival bool    // price: nor how likely its peer lives to its end, for comparison
 

@@ -162,7 +162,7 @@ func (s *Scheduler) Add(f Facts) Slot {
 		at = s.cells.grow()
 	}
 	c := s.cells.at(at)
-	f.Flags &= Known | Pinned | Paused
+	f.Flags &= Known | Pinned | Paused | Denied
 	if !f.Est.valid() {
 		f.Est = s.opt.Prior
 		f.Flags &^= Known
@@ -219,7 +219,7 @@ func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 	f := c.Facts
 	change(&f)
 	c.Weight, c.Out, c.Group = f.Weight, f.Out, f.Group
-	c.Flags = f.Flags & (Known | Pinned | Paused)
+	c.Flags = f.Flags & (Known | Pinned | Paused | Denied)
 	if f.Est.valid() {
 		c.Est = f.Est
 		c.Bucket = cycle.Update(c.Bucket, c.Est.Rate())
@@ -273,7 +273,10 @@ func (s *Scheduler) Observe(now Tick, at Slot, e Event) {
 	case Updated:
 		s.updated(now, at, c, e)
 		c.Out -= min(c.Out, 1)
-	case Refused, Failed:
+	case Refused:
+		c.Flags |= Denied
+		c.Out -= min(c.Out, 1)
+	case Failed:
 		c.Out -= min(c.Out, 1)
 	case Signalled:
 		if c.Signalled == 0 {
@@ -370,6 +373,7 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		}
 		s.strategy.Observe(now, top.slot, &c.Facts, Event{Kind: Submitted})
 		c.Submitted = now
+		c.Flags &^= Denied
 		if c.Out < 255 {
 			c.Out++
 		}
@@ -387,10 +391,14 @@ func (s *Scheduler) come(at Slot, c *cell) { s.place(at, c) }
 func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 	earliest := s.now
 	if c.Submitted != 0 {
-		earliest = c.Submitted + s.minTicks
+		least := float64(s.minTicks)
 		if s.opt.Cap > 0 {
-			earliest = max(earliest, c.Submitted+wholeTicks(c.Est.Interval()/s.opt.Cap))
+			least = max(least, c.Est.Interval()/s.opt.Cap)
 		}
+		if c.Flags&Denied != 0 {
+			least *= retryShare
+		}
+		earliest = c.Submitted + wholeTicks(least)
 	}
 	value, again = s.strategy.Rank(s.now, at, &c.Facts)
 	if c.Submitted == 0 && value == math.MaxFloat32 && s.opt.Pending != nil {
@@ -399,6 +407,10 @@ func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 	}
 	return value, max(again, earliest)
 }
+
+// retryShare is the part of its least interval after which a channel whose task was refused may be asked for again. Nobody crawled it, so that
+// the cap does not hold it back; but the peers near it are still as busy a minute later.
+const retryShare = .25
 
 // pendingHalf only has to keep the values of ordinary numbers of pending pages apart.
 const pendingHalf = 1000

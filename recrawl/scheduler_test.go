@@ -45,6 +45,8 @@ func TestFixedAgainstScan(t *testing.T) {
 			last          Tick
 			out           int
 			paused        bool
+			least         float64 // of which gap is the whole ticks
+			denied        bool
 		}
 		slots := map[Slot]*model{}
 		var order []Slot
@@ -53,6 +55,10 @@ func TestFixedAgainstScan(t *testing.T) {
 			m := &model{interval: Tick(i), gap: max(1, opt.MinTicks)}
 			if opt.Cap > 0 {
 				m.gap = max(m.gap, wholeTicks(i/opt.Cap))
+			}
+			m.least = float64(max(1, opt.MinTicks))
+			if opt.Cap > 0 {
+				m.least = max(m.least, i/opt.Cap)
 			}
 			at := s.Add(Facts{Est: Exactly(i), Flags: Known})
 			if slots[at] != nil {
@@ -68,7 +74,11 @@ func TestFixedAgainstScan(t *testing.T) {
 			now += Tick(rapid.SampledFrom([]int{1, 1, 1, 2, 30, 70_000, 200_000}).Draw(t, "sleep"))
 			want := map[Slot]bool{}
 			for at, m := range slots {
-				due := m.last == 0 || now >= m.last+max(m.interval, m.gap)
+				gap := m.gap
+				if m.denied {
+					gap = wholeTicks(m.least / 4)
+				}
+				due := m.last == 0 || now >= m.last+max(m.interval, gap)
 				if due && !m.paused && (opt.MaxOut == 0 || m.out < opt.MaxOut) {
 					want[at] = true
 				}
@@ -78,7 +88,7 @@ func TestFixedAgainstScan(t *testing.T) {
 					t.Fatalf("tick %d: slot %d taken, which is not due: %+v", now, at, *slots[at])
 				}
 				delete(want, at)
-				slots[at].last = now
+				slots[at].last, slots[at].denied = now, false
 				slots[at].out++
 				return 0, true
 			})
@@ -107,6 +117,7 @@ func TestFixedAgainstScan(t *testing.T) {
 			case 4:
 				if m.out > 0 {
 					m.out--
+					m.denied = true
 					s.Observe(now, at, Event{Kind: Refused})
 				}
 			}
@@ -456,6 +467,43 @@ func BenchmarkFound(b *testing.B) {
 		if i%1000 == 999 {
 			s.Next(tick, Load{Room: 0}, nil)
 			tick++
+		}
+	}
+}
+
+// TestRefusedIsAskedForSooner: a refused task was no crawl, so that the cap lets the channel go a quarter of its least interval later, also after a
+// restart; one that failed had its crawl.
+func TestRefusedIsAskedForSooner(t *testing.T) {
+	for _, tc := range []struct {
+		kind Kind
+		want Tick
+	}{{Refused, 13}, {Failed, 50}, {Updated, 50}} {
+		for _, restart := range []bool{false, true} {
+			opt := Options{Initial: []float64{100}, Prior: Prior(100, 1), Cap: 2, MaxOut: 1}
+			s := NewScheduler(1, must(t, "uniform", Params{}), opt)
+			at := s.Add(Facts{Est: Exactly(100), Flags: Known})
+			if n := s.Next(1, Load{Room: 1}, yes); n != 1 {
+				t.Fatalf("%d taken", n)
+			}
+			s.Observe(2, at, Event{Kind: tc.kind})
+			if restart {
+				f := s.Facts(at)
+				var back Facts
+				if err := back.Restore(f.AppendState(nil)); err != nil {
+					t.Fatal(err)
+				}
+				s = NewScheduler(2, must(t, "uniform", Params{}), opt)
+				s.Add(back)
+			}
+			now := Tick(2)
+			for s.Next(now, Load{Room: 1}, yes) == 0 {
+				if now++; now > 1000 {
+					t.Fatal("never asked for again")
+				}
+			}
+			if got := now - 1; got != tc.want {
+				t.Errorf("event %d, restart %v: asked for again after %d ticks, want %d", tc.kind, restart, got, tc.want)
+			}
 		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 
 // AppendState appends what a slot must keep over a restart. Tasks out are the manager's to know.
 func (f *Facts) AppendState(b []byte) []byte {
-	b = append(b, factsVersion, f.Group, f.Bucket, f.Flags&(Known|Pinned|Paused), f.Subs, f.Succ, f.Est.changes, f.Est.prior)
+	b = append(b, factsVersion, f.Group, f.Bucket, f.Flags&(Known|Pinned|Paused|Denied), f.Subs, f.Succ, f.Est.changes, f.Est.prior)
 	for _, v := range []uint16{f.Epoch, f.Anchor, uint16(f.Service), f.Est.variance} {
 		b = binary.LittleEndian.AppendUint16(b, v)
 	}
@@ -38,7 +38,7 @@ func (f *Facts) Restore(b []byte) error {
 	if len(b) != factsBytes || b[0] != factsVersion {
 		return fmt.Errorf("%w: facts of %d bytes", ErrState, len(b))
 	}
-	*f = Facts{Group: b[1], Bucket: b[2], Flags: b[3] & (Known | Pinned | Paused), Subs: b[4], Succ: b[5]}
+	*f = Facts{Group: b[1], Bucket: b[2], Flags: b[3] & (Known | Pinned | Paused | Denied), Subs: b[4], Succ: b[5]}
 	f.Est.changes, f.Est.prior = b[6], b[7]
 	var service uint16
 	for i, v := range []*uint16{&f.Epoch, &f.Anchor, &service, &f.Est.variance} {

@@ -36,7 +36,7 @@ type World struct {
 	JSON     bool    `name:"json" help:"Print one JSON array, a row for each run."`
 	Plot     string  `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG."`
 
-	CostKnee   float64 `default:"0" help:"price: how dear for its weight, in means, a channel is when half its cost counts; 0: default."`
+	CostKnee   float64 `default:"0" help:"price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, a fifth; 0: default."`
 	CostBase   float64 `default:"0" help:"price: minutes added to a task's cost; 0: default."`
 	TargetWait float64 `default:"0" help:"price and kin: minutes that a task should wait on average; 0: default."`
 	NoCost     bool    `help:"price: ignore what a task costs (ablation)."`
