@@ -90,6 +90,11 @@ func (v *price) cost(f *Facts) float64 {
 }
 
 func (v *price) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
+	if f.Out > 0 { // no second one before the first should have ended
+		if end := f.Submitted + wholeTicks(v.target()+float64(f.Service.Float())); now < end {
+			return 0, end
+		}
+	}
 	cost := v.cost(f)
 	var worth, age float64
 	if f.Updated > 0 {
@@ -134,8 +139,10 @@ func (v *price) Observe(_ Tick, _ Slot, f *Facts, e Event) {
 		v.wait(e.Wait)
 		v.offered = true
 	case Refused:
-		v.wait(float32(2 * v.target()))
 		v.offered = true
+		if f.Flags&Denied == 0 { // again and again says that the peers near it are busy, not that all are
+			v.wait(float32(2 * v.target()))
+		}
 	case Updated:
 		if !v.offered { // nobody tells waits at once
 			v.wait(e.Wait)
@@ -236,7 +243,7 @@ func (v *price) tune(now Tick) {
 		v.window *= .99
 		v.steep = false
 	case !v.bound: // the window held nothing back
-	case v.steep && v.offered:
+	case v.steep:
 		v.window *= 1.2
 	default:
 		v.window *= 1.01

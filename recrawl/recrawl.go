@@ -61,7 +61,7 @@ const (
 	inWheel
 	inReady
 	inNew  // with inReady: among those never crawled
-	Denied // its last task was refused: nobody crawled it then
+	Denied // its last task that came to anything was refused: nobody crawled it then
 )
 
 // Facts is what a strategy may know of a channel. It has 44 bytes; with the calendar's links (12) and a place among the ready (8) a channel

@@ -59,7 +59,9 @@ func (o Options) Validate() error {
 
 const (
 	sweepCells   = 1 << 17 // slots ranked again in one call of Next when a strategy asks for all
-	refreshReady = 1 << 12 // ready slots whose values are refreshed in one call of Next
+	refreshReady = 1 << 12 // ready slots whose values are refreshed in one tick, at most
+	refreshShare = 4       // one in so many of them, if they are more than refreshFew: values change little in a few ticks
+	refreshFew   = 64
 )
 
 // Scheduler holds the facts and the calendar. It is owned by one goroutine.
@@ -270,13 +272,18 @@ func (s *Scheduler) Observe(now Tick, at Slot, e Event) {
 	}
 	s.strategy.Observe(now, at, &c.Facts, e)
 	switch e.Kind {
+	case Accepted:
+		c.Flags &^= Denied
+		return
 	case Updated:
 		s.updated(now, at, c, e)
+		c.Flags &^= Denied
 		c.Out -= min(c.Out, 1)
 	case Refused:
 		c.Flags |= Denied
 		c.Out -= min(c.Out, 1)
 	case Failed:
+		c.Flags &^= Denied
 		c.Out -= min(c.Out, 1)
 	case Signalled:
 		if c.Signalled == 0 {
@@ -373,7 +380,6 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		}
 		s.strategy.Observe(now, top.slot, &c.Facts, Event{Kind: Submitted})
 		c.Submitted = now
-		c.Flags &^= Denied
 		if c.Out < 255 {
 			c.Out++
 		}
@@ -395,7 +401,7 @@ func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 		if s.opt.Cap > 0 {
 			least = max(least, c.Est.Interval()/s.opt.Cap)
 		}
-		if c.Flags&Denied != 0 {
+		if c.Flags&Denied != 0 && c.Out == 0 {
 			least *= retryShare
 		}
 		earliest = c.Submitted + wholeTicks(least)
@@ -509,11 +515,12 @@ func (s *Scheduler) sweepSome() {
 	}
 }
 
-// refresh brings the values of some ready slots up to date, all of them when they are few.
+// refresh brings the values of some ready slots up to date, in turn; of all of them when they are few.
 func (s *Scheduler) refresh() {
 	for k := range s.ready {
 		r := &s.ready[k]
-		for range min(len(r.heap), refreshReady/len(s.ready)) {
+		n := len(r.heap)
+		for range min(n, max(n/refreshShare, refreshFew), refreshReady/len(s.ready)) {
 			if r.cursor <= 0 {
 				r.cursor = len(r.heap)
 			}

@@ -75,7 +75,7 @@ func TestFixedAgainstScan(t *testing.T) {
 			want := map[Slot]bool{}
 			for at, m := range slots {
 				gap := m.gap
-				if m.denied {
+				if m.denied && m.out == 0 {
 					gap = wholeTicks(m.least / 4)
 				}
 				due := m.last == 0 || now >= m.last+max(m.interval, gap)
@@ -88,7 +88,7 @@ func TestFixedAgainstScan(t *testing.T) {
 					t.Fatalf("tick %d: slot %d taken, which is not due: %+v", now, at, *slots[at])
 				}
 				delete(want, at)
-				slots[at].last, slots[at].denied = now, false
+				slots[at].last = now
 				slots[at].out++
 				return 0, true
 			})
@@ -112,6 +112,7 @@ func TestFixedAgainstScan(t *testing.T) {
 			case 3:
 				if m.out > 0 {
 					m.out--
+					m.denied = false
 					s.Observe(now, at, Event{Kind: Updated, Changed: true})
 				}
 			case 4:

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -36,8 +37,8 @@ const (
 	churnThreads = 1
 	churnQueue   = 5
 	churnPages   = 36
-	churnWarm    = 60 // seconds before counting begins
-	churnSpan    = 240
+	churnWarm    = 60  // seconds before counting begins
+	churnSpan    = 240 // counted; SHOAL_CHURN=N with N > 1: so many
 )
 
 var churnOf = sim.Churn{Life: 60, LifeSpread: 12, Gap: 36, GapSpread: 12, Polite: 1. / 3}
@@ -80,7 +81,11 @@ func TestChurnPeer(t *testing.T) {
 // predict updates a minute within 20%.
 func TestChurn(t *testing.T) {
 	if os.Getenv(churnEnv) == "" {
-		t.Skip("takes seven minutes: set " + churnEnv + "=1, or make churn")
+		t.Skip("takes eleven minutes: set " + churnEnv + "=1, or make churn")
+	}
+	span := churnSpan
+	if n, err := strconv.Atoi(os.Getenv(churnEnv)); err == nil && n > 1 {
+		span = n
 	}
 	for _, c := range []struct {
 		name  string
@@ -88,16 +93,16 @@ func TestChurn(t *testing.T) {
 		check func(first, last time.Duration) bool
 		want  string
 	}{
-		{"twice the capacity", 180, func(first, last time.Duration) bool { return last > first*5/4 }, "rise"},
-		{"half of the capacity", 45, func(first, last time.Duration) bool { return last < first*9/10 }, "fall"},
+		{"twice the capacity", 360, func(first, last time.Duration) bool { return last > first*5/4 }, "rise"},
+		{"half of the capacity", 90, func(first, last time.Duration) bool { return last < first*9/10 }, "fall"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			seen := churn(t, c.hosts)
+			seen := churn(t, c.hosts, span)
 			if !c.check(seen.first, seen.last) {
-				t.Errorf("interval of the middle group went from %v to %v; it should %s", seen.first, seen.last, c.want)
+				t.Errorf("interval of the middle group, which changes once in %v, is %v; it should %s", seen.first, seen.last, c.want)
 			}
-			predicted := predictChurn(t, seen)
-			t.Logf("updates a minute: %.1f, simulated %.1f; a task took %.2f s; intervals %v to %v", seen.updates, predicted, seen.service, seen.first, seen.last)
+			predicted := predictChurn(t, seen, span)
+			t.Logf("updates a minute: %.1f, simulated %.1f; a task took %.2f s; middle interval %v, changes once in %v", seen.updates, predicted, seen.service, seen.last, seen.first)
 			if r := seen.updates / predicted; r < .8 || r > 1.2 {
 				t.Errorf("%.1f updates a minute, the simulator says %.1f", seen.updates, predicted)
 			}
@@ -112,7 +117,7 @@ type churned struct {
 	first, last time.Duration
 }
 
-func churn(t *testing.T, hosts int) churned {
+func churn(t *testing.T, hosts, span int) churned {
 	dir := t.TempDir()
 	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: hosts, Pages: hosts * churnPages, MaxHost: churnPages, Bytes: 2000, Plain: true, Start: time.Now()})
 	if err != nil {
@@ -167,10 +172,10 @@ func churn(t *testing.T, hosts int) churned {
 	}
 	wait(ctx, churnWarm*time.Second)
 	before := st.manager.Overview()
-	wait(ctx, churnSpan*time.Second)
+	wait(ctx, time.Duration(span)*time.Second)
 	after := st.manager.Overview()
-	seen.updates = float64(after.Updates-before.Updates) / churnSpan * 60
-	seen.first, seen.last = 40*time.Second, middle(after)
+	seen.updates = float64(after.Updates-before.Updates) / float64(span) * 60
+	seen.first, seen.last = time.Duration(cfg.manager.Options.Initial[2])*time.Second, middle(after)
 	var services []float64
 	if err := st.db.Scan(ctx, 0, 0, func(h channel.Hot) error {
 		var f recrawl.Facts
@@ -240,24 +245,26 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // predictChurn asks the simulator for updates a minute in the same time after the start.
-func predictChurn(t *testing.T, seen churned) float64 {
-	tau := []float64{10, 20, 40, 80, 160}
+func predictChurn(t *testing.T, seen churned, span int) float64 {
+	var cfg manager.Config
+	pondSettings(&cfg)
 	var groups []int
 	var taus []float64
 	for i, n := range seen.groups {
 		if n > 0 {
-			groups, taus = append(groups, n), append(taus, tau[i])
+			groups, taus = append(groups, n), append(taus, cfg.Options.Initial[i])
 		}
 	}
 	run := func(steps int) float64 {
-		c := recrawlsim.Config{Case: "rec", Strategy: "icr", Rates: "known", Mode: "shoal", Weights: "equal", Seed: 1, Steps: steps, Cap: 2, Crawlers: churnPeers, Churn: churnOf,
+		c := recrawlsim.Config{Case: "rec", Strategy: "icr", Rates: "learnt", Mode: "shoal", Weights: "equal", Seed: 1, Steps: steps, Cap: 2, Crawlers: churnPeers, Churn: churnOf,
 			Scale: &recrawlsim.Scale{Tau: taus, Groups: groups, Threads: churnThreads, Queue: churnQueue, Gap: pondGap.Seconds(), Page: seen.service/churnPages - pondGap.Seconds(),
-				Pages: churnPages, Start: 0, Term: 9, Backoff: 2, Checkpoint: 1, Room: true, WaitLimitMin: 2}}
+				Pages: churnPages, Start: 0, Term: 9, Backoff: 2, Checkpoint: 1, Room: true, WaitLimitMin: 2,
+				Prior: cfg.Options.Prior, MinTicks: int(cfg.Options.MinTicks)}}
 		row, err := recrawlsim.Run(t.Context(), c, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return float64(row.Updates)
 	}
-	return (run(churnWarm+churnSpan) - run(churnWarm)) / churnSpan * 60
+	return (run(churnWarm+span) - run(churnWarm)) / float64(span) * 60
 }

@@ -38,6 +38,7 @@ type paperPeer struct {
 	running    [threads]int32
 	n          int8
 	head, tail int32 // queue
+	mixed      bool  // some task in it may wait for less long than one before it
 }
 
 const (
@@ -132,14 +133,19 @@ func (p *paper) take(minute int, t, c int32) {
 	task.next = nothing
 	task.enqueued = float32(minute - int(task.submitted))
 	if peer.head == nothing {
-		peer.head = t
+		peer.head, peer.mixed = t, false
 	} else {
-		p.tasks[peer.tail].next = t
+		last := &p.tasks[peer.tail]
+		last.next = t
+		peer.mixed = peer.mixed || task.until() < last.until()
 	}
 	peer.tail = t
 	p.queue++
-	p.first[c] = min(p.first[c], int32(minute)+int32(task.left)+1)
+	p.first[c] = min(p.first[c], task.until())
 }
+
+// until is the minute at which a waiting task has waited too long.
+func (t *paperTask) until() int32 { return t.submitted + int32(t.enqueued) + int32(t.left) + 1 }
 
 func (p *paper) start(minute int, at float64, t, c int32) {
 	task, peer := &p.tasks[t], &p.peers[c]
@@ -228,8 +234,11 @@ func (p *paper) fill(minute int, at float64, c int32) {
 		}
 		p.start(minute, max(at, since), t, c)
 	}
-	if peer.head == nothing {
+	switch {
+	case peer.head == nothing:
 		peer.tail, p.first[c] = nothing, math.MaxInt32
+	case !peer.mixed:
+		p.first[c] = p.tasks[peer.head].until()
 	}
 }
 
@@ -237,11 +246,11 @@ func (p *paper) fill(minute int, at float64, c int32) {
 func (p *paper) cancel(minute int, c int32) {
 	peer := &p.peers[c]
 	earliest := int32(math.MaxInt32)
-	last := nothing
+	last, mixed := nothing, false
 	for t := peer.head; t != nothing; {
 		task := &p.tasks[t]
 		next := task.next
-		until := task.submitted + int32(task.enqueued) + int32(task.left) + 1
+		until := task.until()
 		if int(until) <= minute {
 			if last == nothing {
 				peer.head = next
@@ -252,12 +261,16 @@ func (p *paper) cancel(minute int, c int32) {
 			p.loads[c]--
 			p.drop(minute, t)
 		} else {
+			mixed = mixed || last != nothing && until < p.tasks[last].until()
 			earliest = min(earliest, until)
-			last = t
+			if last = t; !peer.mixed { // nor has any after it
+				p.first[c] = earliest
+				return
+			}
 		}
 		t = next
 	}
-	peer.tail = last
+	peer.tail, peer.mixed = last, mixed
 	p.first[c] = earliest
 }
 

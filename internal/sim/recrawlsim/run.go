@@ -99,6 +99,10 @@ func newRun(cfg Config, w *world) (*run, error) {
 	if cfg.Mode == "shoal" {
 		opt.MaxOut = 1
 	}
+	unknown := cfg.Scale != nil && cfg.Scale.Prior != recrawl.Estimate{}
+	if unknown {
+		opt.Initial, opt.Relearn, opt.Prior, opt.MinTicks = w.groupTau, 0, cfg.Scale.Prior, recrawl.Tick(cfg.Scale.MinTicks)
+	}
 	r.s = recrawl.NewScheduler(begin, strategy, opt)
 	r.limits = strategy.Intervals() != nil
 	r.intervals = make([]float32, len(w.groups))
@@ -107,7 +111,10 @@ func newRun(cfg Config, w *world) (*run, error) {
 	for i := range w.group {
 		tau := w.tau[i]
 		f := recrawl.Facts{Weight: r.weight(i), Submitted: begin - recrawl.Tick(tau*phase.Float64())}
-		if cfg.Rates == "known" {
+		switch {
+		case unknown:
+			f.Submitted, f.Group, f.Flags = 0, w.group[i], recrawl.Pinned
+		case cfg.Rates == "known":
 			f.Est, f.Group, f.Flags = recrawl.Exactly(tau), w.group[i], recrawl.Known|recrawl.Pinned
 		}
 		r.s.Add(f) // slots count up from 0: they are the channels' numbers
@@ -186,7 +193,7 @@ func (r *run) step(minute int) {
 		limit := float32(waitLimit)
 		if r.limits {
 			g := r.w.group[c]
-			if r.cfg.Rates == "learnt" {
+			if r.cfg.Rates == "learnt" && r.w.scale == nil {
 				g = r.s.Facts(recrawl.Slot(c)).Group
 			}
 			limit = r.intervals[g]
