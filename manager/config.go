@@ -56,6 +56,8 @@ type Config struct {
 	// Strategy and its parameters; the names are recrawl.Names(). Default fixed.
 	Strategy string
 	Params   recrawl.Params
+	// PlanEvery is the planning interval in ticks of strategies whose Params name none. Zero: theirs, a day of minutes.
+	PlanEvery float64
 	// KeptStrategy has the strategy that an operator chose while the manager ran come before Strategy.
 	KeptStrategy bool
 	// NewShare is the share of room that channels never crawled get while others wait too, in [0, 1). Zero: what an operator set while the manager ran, if
@@ -118,6 +120,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: store, archive, swarm and signer are all needed", ErrConfig)
 	case c.Tick <= 0:
 		return fmt.Errorf("%w: a tick of %v, must be positive", ErrConfig, c.Tick)
+	case c.PlanEvery < 0:
+		return fmt.Errorf("%w: %v ticks between plans, must not be negative", ErrConfig, c.PlanEvery)
 	case c.Gap < 0:
 		return fmt.Errorf("%w: a gap of %v is negative", ErrConfig, c.Gap)
 	case c.FirstBudget < 1 || c.MaxBudget < c.FirstBudget:

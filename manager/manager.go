@@ -104,7 +104,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 			}
 		}
 	}
-	strategy, err := recrawl.New(choice.Name, choice.Params)
+	strategy, err := choice.strategy(&cfg)
 	if err != nil {
 		return nil, err
 	}

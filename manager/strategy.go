@@ -25,6 +25,15 @@ type StrategyChoice struct {
 	NewShare float64 `json:"new_share"`
 }
 
+// strategy makes it; what it leaves open the configuration may say.
+func (c StrategyChoice) strategy(cfg *Config) (recrawl.Strategy, error) {
+	p := c.Params
+	if p.PlanEvery == 0 {
+		p.PlanEvery = cfg.PlanEvery
+	}
+	return recrawl.New(c.Name, p)
+}
+
 // StrategyInfo is what an operator sees of the strategy in force.
 type StrategyInfo struct {
 	StrategyChoice
@@ -101,7 +110,7 @@ func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
 	if err := checkShare(c.NewShare); err != nil {
 		return err
 	}
-	strategy, err := recrawl.New(c.Name, c.Params)
+	strategy, err := c.strategy(&m.cfg)
 	if err != nil {
 		return err
 	}
@@ -145,7 +154,7 @@ func (m *Manager) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, err
 	if err := checkShare(c.NewShare); err != nil {
 		return Trial{}, err
 	}
-	then, err := recrawl.New(c.Name, c.Params)
+	then, err := c.strategy(&m.cfg)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -154,7 +163,7 @@ func (m *Manager) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, err
 	if err != nil {
 		return Trial{}, err
 	}
-	cur, err := recrawl.New(t.choice.Name, t.choice.Params)
+	cur, err := t.choice.strategy(&m.cfg)
 	if err != nil {
 		return Trial{}, err
 	}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"fmt"
@@ -251,10 +252,7 @@ func (m *Manager) describe(ctx context.Context, id channel.ID) string {
 
 // modelDay is the time after which a channel's changes may repeat themselves, in ticks, as strategy optimal takes it. Called on the loop.
 func (m *Manager) modelDay() float64 {
-	if m.choice.Params.PlanEvery > 0 {
-		return m.choice.Params.PlanEvery
-	}
-	return recrawl.PlanDay
+	return cmp.Or(m.choice.Params.PlanEvery, m.cfg.PlanEvery, recrawl.PlanDay)
 }
 
 // row reads one channel: what the loop holds, and the database for the rest.

@@ -336,6 +336,7 @@ func pondSettings(c *manager.Config) {
 	c.Options.MinTicks, c.Options.Relearn = 2, 0
 	c.Options.Initial = []float64{20, 40, 80, 160, 320} // the pond's hosts change that often
 	c.Options.Prior = recrawl.Prior(30, .5)
+	c.PlanEvery = 40
 	c.Terms.Term, c.Terms.Backoff, c.Terms.MaxBackoff, c.Terms.Slack = 20*time.Second, 2*time.Second, 20*time.Second, 2*time.Second
 }
 

@@ -193,7 +193,7 @@ func (f *File) Buys(_ context.Context, capacity float64) (Point, error) {
 	for i := range f.Pages {
 		weight += f.Pages[i].Weight
 	}
-	p := Point{Capacity: capacity, Crawls: float64(r - res.Idle), Freshness: 1}
+	p := Point{Capacity: float64(r), Crawls: float64(r - res.Idle), Freshness: 1}
 	if weight > 0 {
 		p.Freshness = 1 - res.Objective/weight
 		p.Uniform = 1 - allocate.Objective(f.Pages, f.Span, allocate.Uniform(f.Pages, r, false))/weight
