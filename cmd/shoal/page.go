@@ -48,6 +48,11 @@ func (o operator) Block(ctx context.Context, host, why string) error {
 	return o.desk.Block(ctx, host, why)
 }
 
+func (o operator) InForce(ctx context.Context) (string, error) {
+	i, err := o.Strategy(ctx)
+	return i.Name, err
+}
+
 func (o operator) Preview(ctx context.Context, name string) (web.Trial, error) {
 	t, err := o.TryStrategy(ctx, manager.StrategyChoice{Name: name})
 	look := func(l manager.Outlook) web.Outlook {

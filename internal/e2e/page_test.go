@@ -1,45 +1,250 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/websocket"
 )
 
-// TestPage looks at the manager's page with a real browser.
-func TestPage(t *testing.T) {
-	browser, err := exec.LookPath("chromium")
+// browser is a headless Chromium with one tab, driven over the DevTools protocol.
+type browser struct {
+	t  *testing.T
+	ws *websocket.Conn
+	n  int
+
+	session string // of the tab
+}
+
+// openBrowser starts one, or skips the test where there is none.
+func openBrowser(t *testing.T) *browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("SHOAL_TEST_STRICT") == "1" {
 			t.Fatal("no chromium here, and SHOAL_TEST_STRICT=1 wants it: apt-get install chromium")
 		}
 		t.Skip("no chromium here: the page is not looked at (apt-get install chromium)")
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	dir, err := os.MkdirTemp("", "shoal-browser-*") // it may still be written to when the test has ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-allow-origins=*", "--remote-debugging-port=0", "--user-data-dir="+dir, "about:blank")
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		cmd.Wait() // it was killed
+		os.RemoveAll(dir)
+	})
+	at := make(chan string, 1)
+	go func() {
+		for s := bufio.NewScanner(said); s.Scan(); {
+			if _, url, ok := strings.Cut(s.Text(), "DevTools listening on "); ok {
+				at <- url
+				io.Copy(io.Discard, said)
+				return
+			}
+		}
+		close(at)
+	}()
+	b := &browser{t: t}
+	select {
+	case url := <-at:
+		b.connect(url)
+	case <-time.After(patience):
+		t.Fatal("the browser does not start")
+	}
+	return b
+}
+
+// connect speaks to the first tab.
+func (b *browser) connect(url string) {
+	b.t.Helper()
+	if url == "" {
+		b.t.Fatal("the browser ended at its start")
+	}
+	var err error
+	if b.ws, err = websocket.Dial(url, "", "http://localhost/"); err != nil {
+		b.t.Fatal(err)
+	}
+	b.ws.MaxPayloadBytes = 64 << 20
+	var made struct{ TargetID string }
+	b.call("", "Target.createTarget", map[string]any{"url": "about:blank"}, &made)
+	var tab struct{ SessionID string }
+	b.call("", "Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &tab)
+	b.session = tab.SessionID
+}
+
+// call asks the browser for something and waits for its answer.
+func (b *browser) call(session, method string, params map[string]any, out any) {
+	b.t.Helper()
+	b.n++
+	msg := map[string]any{"id": b.n, "method": method, "params": params}
+	if session != "" {
+		msg["sessionId"] = session
+	}
+	if err := b.ws.SetDeadline(time.Now().Add(patience)); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := websocket.JSON.Send(b.ws, msg); err != nil {
+		b.t.Fatal(err)
+	}
+	for {
+		var r struct {
+			ID     int
+			Result json.RawMessage
+			Error  *struct{ Message string }
+		}
+		if err := websocket.JSON.Receive(b.ws, &r); err != nil {
+			b.t.Fatalf("%s: %v", method, err)
+		}
+		if r.ID != b.n {
+			continue // an event
+		}
+		if r.Error != nil {
+			b.t.Fatalf("%s: %s", method, r.Error.Message)
+		}
+		if out != nil {
+			if err := json.Unmarshal(r.Result, out); err != nil {
+				b.t.Fatalf("%s: %v", method, err)
+			}
+		}
+		return
+	}
+}
+
+// eval runs a script in the page; what throws is an empty answer, as while a page is being loaded.
+func (b *browser) eval(script string) string {
+	b.t.Helper()
+	var r struct {
+		Result struct{ Value any }
+	}
+	b.call(b.session, "Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true}, &r)
+	if r.Result.Value == nil {
+		return ""
+	}
+	return fmt.Sprint(r.Result.Value)
+}
+
+// until polls for what a script says to be true.
+func (b *browser) until(what, script string) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); b.eval(script) != "true"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("the page never %s; at %s it shows\n%.3000s", what, b.eval("location.href"), b.eval("document.body.innerText"))
+		}
+	}
+}
+
+// open goes to a page and waits until it shows something.
+func (b *browser) open(url, shows string) {
+	b.t.Helper()
+	b.call(b.session, "Page.navigate", map[string]any{"url": url}, nil)
+	b.shows(shows)
+}
+
+func (b *browser) shows(text string) {
+	b.t.Helper()
+	b.until("shows "+text, fmt.Sprintf("document.readyState === 'complete' && document.body.innerText.includes(%q)", text))
+}
+
+// TestPage uses the manager's page as an operator does, with a real browser: logged out, logged in, with mouse and keys, on a phone's
+// screen, in the dark.
+func TestPage(t *testing.T) {
+	b := openBrowser(t)
 	p := start(t, "shoal", "up", "--peers", "2", "--hosts", "5", "--pages", "20", "--data", t.TempDir(), "--page", "127.0.0.1:0")
 	g := pageOf(p, "page ")
 	p.until("has an update", func() bool { return g.overview().Updates > 0 })
-	for path, want := range map[string][]string{
-		"/":         {"Updates a minute", "Priority groups", "<svg", "icr"},
-		"/channels": {"site-0000.pond.test", "site-0004.pond.test"},
-		"/peers":    {"2 peers in coordinate space"},
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir="+t.TempDir(),
-			"--virtual-time-budget=2000", "--dump-dom", g.base+path)
-		cmd.WaitDelay = 5 * time.Second
-		dom, err := cmd.Output()
-		cancel()
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+
+	b.open(g.base+"/", "Updates a minute")
+	b.until("draws its plots", "document.querySelectorAll('#live svg[role=img] polyline').length >= 6")
+	b.open(g.base+"/strategy", "Recrawl strategy: icr")
+	b.shows("Log in")
+
+	// A token that does not fit, and the one that does.
+	login := func(token string) {
+		b.open(g.base+"/login", "Log in as operator")
+		b.eval(fmt.Sprintf("document.querySelector('input[name=token]').value = %q; document.querySelector('main form').submit(); true", token))
+	}
+	login("nonsense")
+	b.shows("That token does not fit this manager.")
+	login(g.token)
+	b.shows("Log out")
+
+	click := func(button string) {
+		t.Helper()
+		b.until("has the button "+button, fmt.Sprintf("(() => { const x = [...document.querySelectorAll('main button, main a.button')].find(x => x.textContent.trim() === %q); if (x) x.click(); return !!x })()", button))
+	}
+	b.open(g.base+"/channels", "site-0004.pond.test")
+	b.open(g.base+"/channels?q=0003", "1 to 1 of 1")
+	b.open(g.base+"/channel/1", "What happened")
+	click("Pause")
+	b.shows("Resume")
+	click("Resume")
+	b.shows("Done: it shows below.")
+	click("Split…")
+	b.shows("Make them channels")
+	b.eval("document.querySelector('input[name=more]').value = '/d/'; true")
+	click("Make them channels")
+	b.shows("The directories are channels of their own now.")
+	b.open(g.base+"/channels", "/d/")
+	b.eval("document.querySelector('textarea[name=urls]').value = 'ftp://nothing.example/'; true")
+	click("Add")
+	b.shows("That was not done")
+	b.open(g.base+"/strategy", "Show what it would change")
+	b.eval("document.querySelector('select[name=try]').value = 'price'; true")
+	click("Show what it would change")
+	b.shows("Nothing was changed.")
+	click("Use price from now on")
+	b.shows("The strategy is in force")
+	b.until("names the strategy in force", "document.body.innerText.includes('Recrawl strategy: price')")
+	b.open(g.base+"/hosts?q=site-0002", "site-0002.pond.test")
+	click("Block")
+	b.shows("Nothing more is crawled there.")
+	b.open(g.base+"/hosts?blocked=1", "blocked: by an operator")
+	click("Crawl again")
+	b.shows("It may be crawled again.")
+	b.open(g.base+"/peers", "2 peers")
+
+	// With keys alone: the first one goes to what skips the head of the page, and what has the focus can be seen.
+	b.call(b.session, "Page.bringToFront", nil, nil)
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		b.call(b.session, "Input.dispatchKeyEvent", map[string]any{"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}, nil)
+	}
+	b.until("has the focus on the link that skips its head", "document.activeElement.className === 'skip' && document.activeElement.getBoundingClientRect().left >= 0")
+
+	// In the dark, and on the screen of a phone, where nothing but tables is wider than it.
+	b.call(b.session, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
+	b.until("is dark in the dark", "getComputedStyle(document.body).backgroundColor === 'rgb(17, 22, 28)'")
+	b.call(b.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true}, nil)
+	for path, shows := range map[string]string{"/": "Errors by kind", "/channels": "Add sites", "/channel/1": "Crawl now", "/channel/1/split": "Further directories",
+		"/hosts": "Block a host", "/peers": "coordinate space", "/strategy?try=icr": "The next", "/login": "operator.token"} {
+		b.open(g.base+path, shows)
+		if wide := b.eval("document.documentElement.scrollWidth"); wide != "360" {
+			t.Errorf("%s is %s pixels wide on a screen of 360", path, wide)
 		}
-		for _, w := range want {
-			if !strings.Contains(string(dom), w) {
-				t.Errorf("%s does not show %q:\n%.3000s", path, w, dom)
-			}
+		if bad := b.eval("[...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter(x => !x.labels.length).map(x => x.name).join()"); bad != "" {
+			t.Errorf("%s has controls without a label: %s", path, bad)
 		}
 	}
+	b.eval("document.querySelector('form.who').submit(); true")
+	b.shows("Log in as operator")
 	p.end()
 }

@@ -25,6 +25,7 @@ type Operator interface {
 	// Block has nothing crawled on a host any more; an empty reason lifts it.
 	Block(ctx context.Context, host, why string) error
 	Strategies() []string
+	InForce(ctx context.Context) (strategy string, err error)
 	SetStrategy(ctx context.Context, name string) error
 	// Preview says what another strategy would change, on a copy.
 	Preview(ctx context.Context, name string) (Trial, error)
@@ -195,6 +196,11 @@ func (s *server) frame(r *http.Request, page, title string) map[string]any {
 func (s *server) strategyPage(w http.ResponseWriter, r *http.Request) {
 	d := s.frame(r, "strategy", "Strategy")
 	d["Strategies"] = s.cfg.Operator.Strategies()
+	in, err := s.cfg.Operator.InForce(r.Context()) // the overview is a moment old
+	if err != nil {
+		d["Wrong"] = plainly(err)
+	}
+	d["InForce"] = in
 	if name := r.URL.Query().Get("try"); name != "" {
 		t, err := s.cfg.Operator.Preview(r.Context(), name)
 		if err != nil {

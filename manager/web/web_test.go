@@ -72,7 +72,8 @@ func (f *fake) SetStrategy(_ context.Context, name string) error {
 	f.strategy = name
 	return nil
 }
-func (f *fake) Strategies() []string { return []string{"fixed", "icr"} }
+func (f *fake) InForce(context.Context) (string, error) { return "icr", nil }
+func (f *fake) Strategies() []string                    { return []string{"fixed", "icr"} }
 
 func (f *fake) Add(_ context.Context, urls []string) (int, int, error) {
 	if urls[0] == "nonsense://" {
@@ -311,6 +312,14 @@ func TestForeignPagesAreRefused(t *testing.T) {
 
 func TestLogin(t *testing.T) {
 	_, s := start(t, false)
+	resp, err := http.Get(s.URL + "/login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if got := resp.Header.Get("Referrer-Policy"); got == "no-referrer" || got == "" {
+		t.Errorf("Referrer-Policy %q: browsers then say that our own forms come from nowhere", got)
+	}
 	if code, _ := ask(t, "GET", s.URL+"/", nil); code != http.StatusSeeOther {
 		t.Errorf("a stranger sees the overview: %d", code)
 	}
