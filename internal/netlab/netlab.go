@@ -20,9 +20,9 @@ import (
 )
 
 var (
-	// ErrNotPermitted: this system does not let us make namespaces or TUN devices.
+	// ErrNotPermitted means that this system does not let us make namespaces or TUN devices.
 	ErrNotPermitted = errors.New("netlab: not permitted here")
-	// ErrNoTools: a program is missing.
+	// ErrNoTools means that a program is missing.
 	ErrNoTools = errors.New("netlab: a program is missing")
 )
 

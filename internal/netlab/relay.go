@@ -47,7 +47,7 @@ func (l *Lab) between(a, b *Host) *link {
 		l.wg.Go(func() {
 			for p := range k.queue {
 				time.Sleep(time.Until(p.due))
-				b.tun.Write(p.b) // what the other end does not take is lost, as on any link
+				_, _ = b.tun.Write(p.b) // what the other end does not take is lost, as on any link
 			}
 		})
 	}

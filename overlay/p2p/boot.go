@@ -40,18 +40,27 @@ func (r *Runner) meetKept() {
 	if r.cfg.Dir == "" {
 		return
 	}
-	b, err := os.ReadFile(filepath.Join(r.cfg.Dir, keptFile))
-	if err != nil || len(b) > maxKeptFile {
-		return
-	}
-	var kept []keptMember
-	if err := json.Unmarshal(b, &kept); err != nil {
-		r.log.Warn("addresses of an earlier run cannot be read", "err", err)
-		return
-	}
-	for _, k := range kept[:min(len(kept), maxKept)] {
+	for _, k := range readKept(r.cfg.Dir) {
 		r.greet(overlay.ID(k.ID), k.Addrs)
 	}
+}
+
+// readKept reads the file of an earlier run. One that cannot be read is as good as none: there are other ways to the members.
+func readKept(dir string) []keptMember {
+	b, err := os.ReadFile(filepath.Join(dir, keptFile))
+	if err != nil || len(b) > maxKeptFile {
+		return nil
+	}
+	var kept, good []keptMember
+	if json.Unmarshal(b, &kept) != nil {
+		return nil
+	}
+	for _, k := range kept[:min(len(kept), maxKept)] {
+		if len(k.ID) <= member.MaxPeer && len(k.Addrs) <= overlay.MaxAddrs {
+			good = append(good, k)
+		}
+	}
+	return good
 }
 
 // keep writes the addresses of known members down. Called on the loop at its end.

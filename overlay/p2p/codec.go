@@ -22,11 +22,30 @@ const (
 	maxHandoff = overlay.MaxHandoff * (channel.MaxHeader + 16)
 )
 
-// Why a record or a message from outside is refused.
+// Why a record or a message from outside is refused, beside the reasons of package member.
 var (
-	errRecord  = errors.New("p2p: record refused")
-	errMessage = errors.New("p2p: message refused")
+	errRecord   = errors.New("p2p: record refused")
+	errMessage  = errors.New("p2p: message refused")
+	errCoord    = errors.New("p2p: impossible coordinate")
+	errReplayed = errors.New("p2p: a record of long before the newest one")
 )
+
+// replayed is how much older than the newest that was seen of its peer a peer's own record may be: messages overtake each other.
+const replayed = 5 * time.Minute
+
+// reason is the word by which a refusal is counted.
+func reason(err error) string {
+	why := member.Reason(err)
+	switch {
+	case errors.Is(err, errCoord):
+		why = "coordinate"
+	case errors.Is(err, errReplayed):
+		why = "replayed"
+	case why == "other":
+		why = "malformed"
+	}
+	return why
+}
 
 // recordDomain keeps a record's signature from passing for anything else that the key signs.
 const recordDomain = "shoal record 1\x00"
@@ -59,15 +78,18 @@ func (s *sealer) seal(r *overlay.PeerRecord) error {
 
 // open checks a sealed record and reads it. One that was checked before costs nothing.
 func (s *sealer) open(m *pb.Sealed) (overlay.PeerRecord, error) {
-	if m == nil || len(m.Record) > maxRecord {
-		return overlay.PeerRecord{}, fmt.Errorf("%w: missing or too large", errRecord)
+	if m == nil || len(m.Sig) == 0 {
+		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, member.ErrUnsigned)
+	}
+	if len(m.Record) > maxRecord {
+		return overlay.PeerRecord{}, fmt.Errorf("%w: %w: %d bytes", errRecord, member.ErrTooLarge, len(m.Record))
 	}
 	var p pb.Record
 	if err := proto.Unmarshal(m.Record, &p); err != nil {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, err)
 	}
 	if [32]byte(fill(p.Network)) != s.network {
-		return overlay.PeerRecord{}, fmt.Errorf("%w: of another network", errRecord)
+		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, member.ErrOtherNetwork)
 	}
 	if known, ok := s.checked[overlay.ID(p.Id)]; ok && known.Seq == p.Seq {
 		var k pb.Sealed
@@ -84,11 +106,11 @@ func (s *sealer) open(m *pb.Sealed) (overlay.PeerRecord, error) {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: key: %w", errRecord, err)
 	}
 	if good, err := key.Verify(append([]byte(recordDomain), m.Record...), m.Sig); err != nil || !good {
-		return overlay.PeerRecord{}, fmt.Errorf("%w: bad signature", errRecord)
+		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, member.ErrAltered)
 	}
 	at, err := channel.ParseCoordPB(p.Coord)
 	if err != nil {
-		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, err)
+		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errCoord, err)
 	}
 	r := overlay.PeerRecord{ID: overlay.ID(p.Id), Seq: p.Seq, Coord: at, Addrs: p.Addrs, Issued: time.UnixMilli(p.IssuedMs),
 		Load: overlay.Load{Threads: small(p.Threads), Slots: small(p.Slots), Running: small(p.Running), Queued: small(p.Queued),
@@ -133,6 +155,23 @@ func unsealed(r overlay.PeerRecord) *pb.Sealed {
 		return nil
 	}
 	return &m
+}
+
+// openOwn reads the record that a peer sends of itself at now.
+func (s *sealer) openOwn(now time.Time, m *pb.Sealed, from overlay.ID) (overlay.PeerRecord, error) {
+	known, ok := s.checked[from]
+	r, err := s.open(m)
+	switch {
+	case err != nil:
+		return r, err
+	case r.ID != from:
+		return r, fmt.Errorf("%w: %w: of another peer", errRecord, member.ErrAltered)
+	case r.Issued.After(now.Add(member.Skew)):
+		return r, fmt.Errorf("%w: %w: made at %s, it is %s", errRecord, member.ErrNotYet, r.Issued.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case ok && r.Seq < known.Seq && known.Issued.Sub(r.Issued) > replayed:
+		return r, errReplayed
+	}
+	return r, nil
 }
 
 // openAll reads records, leaving out and counting what is refused.

@@ -49,17 +49,17 @@ type site struct {
 }
 
 type network struct {
-	t     *testing.T
+	t     testing.TB
 	keys  *member.Keys
 	boss  *site
 	peers []*site
 }
 
-func start(t *testing.T, n *wire.Node, cfg Config, b *bin) *site {
+func start(t testing.TB, n *wire.Node, cfg Config, every time.Duration, b *bin) *site {
 	t.Helper()
 	cfg.Wire = n
 	cfg.Overlay = overlay.Default(overlay.ID(n.ID().String()))
-	cfg.Overlay.Every, cfg.Overlay.Timeout = 2*time.Second, 20*time.Second // a busy machine is slow, which is no loss
+	cfg.Overlay.Every, cfg.Overlay.Timeout = every, 20*time.Second // a busy machine is slow, which is no loss
 	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -84,10 +84,10 @@ func start(t *testing.T, n *wire.Node, cfg Config, b *bin) *site {
 	return s
 }
 
-func open(t *testing.T, peers, room int) *network { return openWith(t, peers, room, nil) }
+func open(t testing.TB, peers, room int) *network { return openWith(t, peers, room, 2*time.Second, nil) }
 
 // openWith leaves the peers that are mute without an address to listen at.
-func openWith(t *testing.T, peers, room int, mute func(i int) bool) *network {
+func openWith(t testing.TB, peers, room int, every time.Duration, mute func(i int) bool) *network {
 	t.Helper()
 	ctx := t.Context()
 	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
@@ -113,7 +113,7 @@ func openWith(t *testing.T, peers, room int, mute func(i int) bool) *network {
 		t.Fatal(err)
 	}
 	n := &network{t: t, keys: keys}
-	n.boss = start(t, mn, Config{Places: true, DHT: true}, nil)
+	n.boss = start(t, mn, Config{Places: true, DHT: true}, every, nil)
 	for i := range peers {
 		var seed [32]byte
 		seed[0], seed[1] = byte(i+1), 7
@@ -135,12 +135,12 @@ func openWith(t *testing.T, peers, room int, mute func(i int) bool) *network {
 		probe := func(context.Context, string) (time.Duration, error) {
 			return time.Duration(i+1) * time.Millisecond, nil
 		}
-		n.peers = append(n.peers, start(t, pn, Config{Queue: b, DHT: true, Probe: probe, Dir: t.TempDir()}, b))
+		n.peers = append(n.peers, start(t, pn, Config{Queue: b, DHT: true, Probe: probe, Dir: t.TempDir()}, every, b))
 	}
 	return n
 }
 
-func run(t *testing.T, n *wire.Node) {
+func run(t testing.TB, n *wire.Node) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
@@ -282,7 +282,7 @@ func TestHandoff(t *testing.T) {
 // Peers that nobody can dial, as behind a router, are members like others: they know and are known, and tasks and requests of peers ride
 // the connection that each keeps to its home.
 func TestHiddenPeersAreFullMembers(t *testing.T) {
-	n := openWith(t, 4, 3, func(i int) bool { return i < 3 })
+	n := openWith(t, 4, 3, 2*time.Second, func(i int) bool { return i < 3 })
 	n.until("the manager knows all peers", func() bool { return n.takers() == 4 })
 	for i, p := range n.peers {
 		n.until(fmt.Sprintf("peer %d knows all others", i), func() bool { return len(p.runner.Peers()) == 4 })

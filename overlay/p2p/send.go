@@ -116,8 +116,8 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 		if err := r.ask(ctx, to, addrs, protoGossip, raw, &a); err != nil {
 			return nil, err
 		}
-		return func(_ time.Time, req uint64) (overlay.Msg, error) {
-			self, err := r.sealer.open(a.Self)
+		return func(now time.Time, req uint64) (overlay.Msg, error) {
+			self, err := r.sealer.openOwn(now, a.Self, to)
 			return overlay.Gossip{Req: req, Answer: true, Self: self, Records: r.sealer.openAll(a.Records, overlay.MaxGossip, r.refuse)}, err
 		}, nil
 	case overlay.FindNear:

@@ -83,13 +83,7 @@ func (r *Runner) step(ctx context.Context, from wire.Member, m func(now time.Tim
 }
 
 // refuse counts a refusal by its reason.
-func (r *Runner) refuse(err error) {
-	why := member.Reason(err)
-	if why == "other" {
-		why = "malformed"
-	}
-	r.count(why)
-}
+func (r *Runner) refuse(err error) { r.count(reason(err)) }
 
 // count counts among the node's refusals.
 func (r *Runner) count(why string) { r.cfg.Wire.Refuse(refusedPrefix + why) }
@@ -143,8 +137,8 @@ func (r *Runner) onGossip(ctx context.Context, from wire.Member, req []byte) ([]
 	if err := proto.Unmarshal(req, &m); err != nil {
 		return nil, r.malformed("gossip", err)
 	}
-	answer, err := r.step(ctx, from, func(time.Time) (overlay.Msg, error) {
-		self, err := r.sealer.open(m.Self)
+	answer, err := r.step(ctx, from, func(now time.Time) (overlay.Msg, error) {
+		self, err := r.sealer.openOwn(now, m.Self, overlay.ID(from.Peer.String()))
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +161,10 @@ func (r *Runner) onNear(ctx context.Context, from wire.Member, req []byte) ([]by
 	}
 	answer, err := r.step(ctx, from, func(time.Time) (overlay.Msg, error) {
 		at, err := channel.ParseCoordPB(m.At)
-		return overlay.FindNear{At: at, N: int(m.N)}, err
+		if err != nil {
+			err = fmt.Errorf("%w: %w", errCoord, err)
+		}
+		return overlay.FindNear{At: at, N: int(min(m.N, overlay.MaxNear+1))}, err
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,224 @@
+package p2p
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/internal/member"
+	"shoal/internal/wire"
+	"shoal/overlay"
+	pb "shoal/overlay/p2p/overlaypb"
+)
+
+// stamp is an identity that seals records for tests.
+type stamp struct {
+	id overlay.ID
+	sealer
+}
+
+func newStamp(t testing.TB, n byte, network member.NetworkID) *stamp {
+	t.Helper()
+	key, err := crypto.UnmarshalEd25519PrivateKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stamp{overlay.ID(id.String()), sealer{key: key, network: network, checked: map[overlay.ID]overlay.PeerRecord{}}}
+}
+
+func (s *stamp) record(t testing.TB, change func(*overlay.PeerRecord)) *pb.Sealed {
+	t.Helper()
+	r := overlay.PeerRecord{ID: s.id, Seq: 1, Issued: time.Now(), Coord: coords.Coord{Err: 1}, Load: overlay.Load{Threads: 1}, Addrs: []string{"/ip4/192.0.2.1/tcp/1"}}
+	if change != nil {
+		change(&r)
+	}
+	if err := s.seal(&r); err != nil {
+		t.Fatal(err)
+	}
+	return unsealed(r)
+}
+
+// Every kind of bad record is refused under its own word.
+func TestBadRecords(t *testing.T) {
+	network := member.NetworkID{1}
+	a, other := newStamp(t, 1, network), newStamp(t, 2, network)
+	foreign := newStamp(t, 1, member.NetworkID{2})
+	reader := &sealer{network: network, checked: map[overlay.ID]overlay.PeerRecord{}}
+	now := time.Now()
+	if _, err := reader.openOwn(now, a.record(t, func(r *overlay.PeerRecord) { r.Seq = 1000 }), a.id); err != nil {
+		t.Fatal(err)
+	}
+	altered := a.record(t, nil)
+	altered.Record = append([]byte(nil), altered.Record...)
+	altered.Record[len(altered.Record)-1] ^= 1
+	for what, bad := range map[string]struct {
+		m    *pb.Sealed
+		want string
+	}{
+		"nothing":        {nil, "unsigned"},
+		"unsigned":       {&pb.Sealed{Record: a.record(t, nil).Record}, "unsigned"},
+		"altered":        {altered, "altered"},
+		"of another":     {other.record(t, nil), "altered"},
+		"other network":  {foreign.record(t, nil), "other_network"},
+		"too large":      {&pb.Sealed{Record: make([]byte, maxRecord+1), Sig: []byte{1}}, "too_large"},
+		"no record":      {&pb.Sealed{Record: []byte{0xff}, Sig: []byte{1}}, "malformed"},
+		"not a number":   {a.record(t, func(r *overlay.PeerRecord) { r.Coord.Vec[3] = math.NaN() }), "coordinate"},
+		"infinite":       {a.record(t, func(r *overlay.PeerRecord) { r.Coord.Height = math.Inf(1) }), "coordinate"},
+		"certain":        {a.record(t, func(r *overlay.PeerRecord) { r.Coord.Err = -1 }), "coordinate"},
+		"many addresses": {a.record(t, func(r *overlay.PeerRecord) { r.Addrs = make([]string, overlay.MaxAddrs+1) }), "malformed"},
+		"of tomorrow":    {a.record(t, func(r *overlay.PeerRecord) { r.Issued, r.Seq = now.Add(24*time.Hour), 2000 }), "not_yet"},
+		"replayed":       {a.record(t, func(r *overlay.PeerRecord) { r.Issued = now.Add(-time.Hour) }), "replayed"},
+	} {
+		if _, err := reader.openOwn(now, bad.m, a.id); err == nil || reason(err) != bad.want {
+			t.Errorf("%s: %v, want it counted as %s", what, err, bad.want)
+		}
+	}
+	if len(reader.checked) > 3 {
+		t.Errorf("%d records are kept", len(reader.checked))
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	network := member.NetworkID{1}
+	a := newStamp(f, 1, network)
+	good, err := proto.Marshal(a.record(f, nil))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte{10, 0, 18, 1, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pb.Sealed
+		if proto.Unmarshal(b, &m) != nil {
+			return
+		}
+		s := &sealer{network: network, checked: map[overlay.ID]overlay.PeerRecord{}}
+		r, err := s.open(&m)
+		if err != nil {
+			if len(s.checked) > 0 {
+				t.Fatalf("kept what it refused: %v", err)
+			}
+			return
+		}
+		if r.ID != a.id || r.Check() != nil {
+			t.Fatalf("forged: %+v", r)
+		}
+	})
+}
+
+// FuzzRequests has a running node asked anything, by every protocol: it answers or refuses, and lives.
+func FuzzRequests(f *testing.F) {
+	n, r := lonely(f)
+	a := newStamp(f, 1, n.Network())
+	add := func(k byte, m proto.Message) {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(append([]byte{k}, b...))
+	}
+	nan := coords.Coord{Err: 1}
+	nan.Vec[0] = math.NaN()
+	add(0, &pb.Gossip{Self: a.record(f, nil), Records: []*pb.Sealed{a.record(f, nil)}})
+	add(1, &pb.FindNear{At: channel.CoordPB(coords.Coord{Err: 1}), N: 8})
+	add(1, &pb.FindNear{At: channel.CoordPB(nan), N: 1 << 31})
+	add(2, &pb.Offer{Signed: []byte{10, 1, 1}})
+	add(3, &pb.Handoff{Tasks: make([][]byte, overlay.MaxHandoff+1)})
+	add(4, &pb.Probe{Host: "http://a.example"})
+	id, err := peer.Decode(string(a.id))
+	if err != nil {
+		f.Fatal(err)
+	}
+	from := wire.Member{Peer: id, Role: member.Manager}
+	handlers := []wire.Handler{r.onGossip, r.onNear, r.onOffer, r.onHandoff, r.onProbe}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 || len(b) > maxMessage {
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		out, err := handlers[int(b[0])%len(handlers)](ctx, from, b[1:])
+		if ctx.Err() != nil {
+			t.Fatalf("no answer: %v", err)
+		}
+		if err == nil && len(out) > maxMessage {
+			t.Fatalf("an answer of %d bytes", len(out))
+		}
+		if k := len(r.Peers()); k > 1 {
+			t.Fatalf("%d members known, of one that there is", k)
+		}
+	})
+}
+
+// lonely is a member that runs alone, with a queue.
+func lonely(t testing.TB) (*wire.Node, *Runner) {
+	t.Helper()
+	root := member.NewRoot([32]byte{1})
+	n, err := wire.New(t.Context(), wire.Config{Key: [32]byte{9}, Network: root.ID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{Wire: n, Queue: &bin{room: 1}, Probe: func(context.Context, string) (time.Duration, error) { return time.Millisecond, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		n.Close()
+	})
+	return n, r
+}
+
+// FuzzMembersFile reads the file of an earlier run, whatever is in it.
+func FuzzMembersFile(f *testing.F) {
+	good, err := json.Marshal([]keptMember{{ID: "12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf", Addrs: []string{"/ip4/192.0.2.1/tcp/1"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`[{"id":"x","addrs":["","/","/p2p-circuit"]}]`))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := os.WriteFile(filepath.Join(dir, keptFile), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range readKept(dir) {
+			if len(k.Addrs) > overlay.MaxAddrs || len(k.ID) > member.MaxPeer {
+				t.Fatalf("%+v", k)
+			}
+		}
+	})
+}
+
+func FuzzWay(f *testing.F) {
+	f.Add("/p2p/12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf/p2p-circuit")
+	f.Add("/ip4/127.0.0.1/tcp/1/p2p/12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf")
+	f.Fuzz(func(t *testing.T, s string) {
+		direct, relays := split([]string{s})
+		if len(direct)+len(relays) != 1 || len(bare([]string{s, s, s})) > overlay.MaxAddrs {
+			t.Fatal(direct, relays)
+		}
+	})
+}
