@@ -37,7 +37,7 @@ type Fence struct {
 	Peer     Peer        // first claimer of Gen
 	Seq      uint64      // chunks in the chain
 	Head     [32]byte    // hash of the last one; zero: none
-	until    int64       // running: end of the lease
+	until    int64       // running: end of the lease; revoked: when its holder has stopped for certain
 	hold     hold
 	progress bool // a chunk was stored under Gen
 }
@@ -68,9 +68,9 @@ func (f *Fence) Claim(now time.Time, p Peer, gen channel.Gen, latest time.Time, 
 		return f.reply(Granted, now)
 	case gen == 0, gen > f.Offered:
 		return f.reply(Unclaimed, now)
-	case f.hold == running && nanos(now) < f.until:
+	case nanos(now) < f.until: // of an older one that runs, or that was revoked without its holder's knowing
 		r := f.reply(Held, now)
-		r.Reply.Highest = f.Gen
+		r.Reply.Highest, r.Reply.Left = f.Gen, time.Duration(f.until-nanos(now))
 		return r
 	case now.After(latest):
 		return Step{Reply: Reply{Status: Late, Seq: f.Seq, Head: f.Head}}
@@ -195,7 +195,12 @@ func (f *Fence) Restart(now time.Time, t Terms) {
 }
 
 // Deadline is when Tick has work; zero: never.
-func (f *Fence) Deadline() time.Time { return moment(f.until) }
+func (f *Fence) Deadline() time.Time {
+	if f.hold != running {
+		return time.Time{}
+	}
+	return moment(f.until)
+}
 
 // Running tells whether a lease runs, as of the last Tick.
 func (f *Fence) Running() bool { return f.hold == running }
@@ -213,10 +218,11 @@ func (f *Fence) fenced() Step {
 	return Step{Reply: Reply{Status: Fenced, Highest: max(f.Gen, f.Offered), Seq: f.Seq, Head: f.Head}}
 }
 
-// Revoke ends, by the operator's word, whatever runs or is offered: nothing of a generation so far is stored any more.
+// Revoke ends, by the operator's word, whatever runs or is offered: nothing of a generation so far is stored any more. A holder that has not
+// heard of it may still send requests for two thirds of its lease, so no other claim is granted before that ends.
 func (f *Fence) Revoke() Step {
 	f.Gen = max(f.Gen, f.Offered) + 1
 	f.Offered, f.Peer = f.Gen, 0
-	f.hold, f.until, f.progress = released, 0, false
+	f.hold, f.progress = released, false
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen}}
 }

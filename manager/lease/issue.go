@@ -151,6 +151,9 @@ func (i *Issue) Apply(now time.Time, e Event, t Terms) Effect {
 		i.Phase, i.Live = Leased, e.Gen
 		return Persist
 	case Lapsed, Released:
+		if e.Kind == Released && e.Gen > i.Live && i.Phase != Idle {
+			return i.revoked(now, e.Gen, t)
+		}
 		if i.Phase != Leased || e.Gen != i.Live {
 			return 0
 		}
@@ -178,6 +181,21 @@ func (i *Issue) Apply(now time.Time, e Event, t Terms) Effect {
 		return Persist | Apply | HandOut
 	}
 	return 0
+}
+
+// revoked follows the release of a generation that was never claimed: the operator had the archive call back all up to there.
+func (i *Issue) revoked(now time.Time, gen channel.Gen, t Terms) Effect {
+	switch {
+	case i.Phase == Marked, i.Phase == Pausing:
+		return Persist // only the generation has changed
+	case gen < i.Gen: // the youngest was issued since
+		i.Phase, i.Live = Awaited, 0
+		return Persist
+	}
+	i.last = Released
+	i.rest(Pausing, nanos(now.Add(t.backoff(1))))
+	i.Tries -= min(i.Tries, 1)
+	return Persist | HandOut
 }
 
 // younger tells whether a generation above the one that just ended is still out, unclaimed.

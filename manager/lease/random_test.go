@@ -172,6 +172,11 @@ func TestRandomInterleavings(t *testing.T) {
 					drop(rapid.IntRange(0, len(net)-1).Draw(t, "message"))
 				}
 			},
+			"operator revokes": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "revoke") == 0 {
+					w.archived(w.fence.Revoke())
+				}
+			},
 			"archive restarts": func(t *rapid.T) { w.crashArchive() },
 			"manager crashes":  func(t *rapid.T) { w.crashManager() },
 			"backup":           func(t *rapid.T) { w.backUp() },

@@ -114,6 +114,10 @@ func (w *world) do(t *testing.T, f []string) string {
 		}
 		w.crashArchive()
 		return fmt.Sprintf("archive: lease of gen %d until %v", w.fence.Gen, w.fence.Deadline().Sub(epoch))
+	case "revoke": // by the operator
+		s := w.fence.Revoke()
+		w.archived(s)
+		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
 	case "backup":
 		w.backUp()
 	case "restore":

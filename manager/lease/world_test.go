@@ -124,6 +124,7 @@ func (w *world) deliver(again int) string {
 	for w.cursor = max(0, w.cursor-again); w.cursor < len(w.feed); {
 		e := w.feed[w.cursor]
 		w.cursor++
+		revoked := e.Gen > w.issue.Live // nobody claimed it
 		eff := w.issue.Apply(w.now, e, w.terms)
 		w.issueDisk, w.cursorDisk = w.issue, w.cursor // cursor and effects in one transaction
 		w.save(eff)
@@ -131,7 +132,7 @@ func (w *world) deliver(again int) string {
 			w.applied[e.Gen]++
 			w.tries = 0
 		}
-		if e.Kind == Released && e.Progress && eff&HandOut != 0 {
+		if e.Kind == Released && (e.Progress || revoked) && eff&HandOut != 0 {
 			w.tries--
 		}
 		out = append(out, fmt.Sprintf("%v %d%s", e.Kind, e.Gen, eff))
@@ -269,6 +270,9 @@ func (w *world) check(t fail) {
 	}
 	for _, name := range holders {
 		f := &w.fence
+		if f.hold == released && f.Peer == 0 && f.until > w.now.UnixNano() { // revoked, and not heard of it
+			continue
+		}
 		if f.hold != running || f.until <= w.now.UnixNano() || f.Peer != PeerOf(name) || f.Gen != w.peers[name].gen {
 			t.Fatalf("%s may send requests without a lease: fence at %d, %s until %v", name, f.Gen, holdNames[f.hold], f.Deadline().Sub(epoch))
 		}
