@@ -297,16 +297,13 @@ func AllOrNothing(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
 				}
 			}
 		}
-		switch {
-		case len(bad) == 1:
-			_, why, _ := strings.Cut(bad[0], ": ")
-			yield(channel.Line{N: first, Err: fmt.Errorf("%s", why)})
-		case len(bad) > 1:
-			n := len(bad) + more
-			if more > 0 {
-				bad = append(bad, fmt.Sprintf("and %d more bad lines", more))
-			}
-			yield(channel.Line{N: first, Err: fmt.Errorf("the first of %d bad lines:\n%s", n, strings.Join(bad, "\n"))})
+		if len(bad) == 0 {
+			return
 		}
+		_, bad[0], _ = strings.Cut(bad[0], ": ") // whoever reports Err names its line
+		if more > 0 {
+			bad = append(bad, fmt.Sprintf("and %d more bad lines", more))
+		}
+		yield(channel.Line{N: first, Err: errors.New(strings.Join(bad, "\n"))})
 	}
 }

@@ -81,10 +81,10 @@ func TestAllOrNothingNamesBadLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := collect(AllOrNothing(lines))
-	if len(all) != 2 || all[0].Err != nil || all[1].Err == nil {
+	if len(all) != 2 || all[0].Err != nil || all[1].Err == nil || all[1].N != 2 {
 		t.Fatalf("got %d lines, want one good and one error", len(all))
 	}
-	for _, want := range []string{"line 2:", "line 40:", "and 30 more"} {
+	for _, want := range []string{"channel: not a Web URL", "line 4:", "line 40:", "and 30 more"} {
 		if !strings.Contains(all[1].Err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, all[1].Err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // packages are the names that our errors begin with.
-var packages = regexp.MustCompile(`(^|[\s(])(?:archive|archivecmd|badgerdb|channel|coords|crawl|lease|limit|manager|member|overlay|p2p|peer|pond|queue|recrawl|uplink|wire|warc): `)
+var packages = regexp.MustCompile(`(^|[:;] |\()(?:archive|archivecmd|badgerdb|channel|coords|crawl|lease|limit|listing|manager|member|overlay|p2p|peer|pond|queue|recrawl|uplink|wire|warc): `)
 
 // wordings replace what the command line's parser says.
 var wordings = []struct {

@@ -14,6 +14,8 @@ func TestError(t *testing.T) {
 		errors.New("badgerdb: data folder is in use: stop that one"):                                      "data folder is in use: stop that one",
 		fmt.Errorf("the pond cannot be made: %w", errors.New("pond: bad config: 3 hosts")):                "the pond cannot be made: bad config: 3 hosts",
 		errors.Join(errors.New("wire: a"), errors.New("archive: pond: b")):                                "a; b",
+		errors.New("channel: no such channel: 99"):                                                        "no such channel: 99",
+		errors.New("line 2: listing: bad line: no url"):                                                   "line 2: bad line: no url",
 		errors.New("all dials failed\n  * [/ip4/1.2.3.4] refused"):                                        "all dials failed; [/ip4/1.2.3.4] refused",
 		errors.New(`"x" cannot be crawled: channel: not a Web URL: "x": Error: no host. Url: 'x'; write`): `"x" cannot be crawled: not a Web URL: "x": no host.; write`,
 	} {
