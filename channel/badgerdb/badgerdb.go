@@ -58,13 +58,15 @@ type Config struct {
 	MinFree int64
 	// GCEvery is how often the value log is searched for space to give back. Default 5 minutes; zero: never.
 	GCEvery time.Duration
+	// ScrubEvery is how often all tables are read to find bytes that the disk has lost. Default an hour; zero: only when it is opened.
+	ScrubEvery time.Duration
 	// Log takes what Badger has to say, and failures of the background work. Nil: nothing is logged.
 	Log *slog.Logger
 }
 
 // Default gives the configuration for a folder.
 func Default(dir string) Config {
-	return Config{Dir: dir, MinFree: 128 << 20, GCEvery: 5 * time.Minute}
+	return Config{Dir: dir, MinFree: 128 << 20, GCEvery: 5 * time.Minute, ScrubEvery: time.Hour}
 }
 
 // Validate names the first bad field.
@@ -72,8 +74,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Dir == "":
 		return errors.New("badgerdb: no folder given")
-	case c.MinFree < 0 || c.GCEvery < 0:
-		return fmt.Errorf("badgerdb: negative MinFree %d or GCEvery %v", c.MinFree, c.GCEvery)
+	case c.MinFree < 0 || c.GCEvery < 0 || c.ScrubEvery < 0:
+		return fmt.Errorf("badgerdb: negative MinFree %d, GCEvery %v or ScrubEvery %v", c.MinFree, c.GCEvery, c.ScrubEvery)
 	}
 	return nil
 }
@@ -99,6 +101,7 @@ type DB struct {
 
 	broken   error                  // owned by the committer
 	unsynced *atomic.Pointer[error] // a sync that failed inside Badger, which only logs it
+	damaged  atomic.Pointer[error]  // what Scrub found
 
 	fail func(stage string) error // for tests: fails a commit or a sync
 }
@@ -115,11 +118,16 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}
-	if err := checkTables(cfg.Dir); err != nil {
+	unsynced := new(atomic.Pointer[error])
+	opt := badgerOptions(cfg.Dir, badgerLog{log, unsynced})
+	tables, err := listedTables(opt)
+	if err == nil {
+		err = checkTables(tables)
+	}
+	if err != nil {
 		return nil, explain(cfg.Dir, err)
 	}
-	unsynced := new(atomic.Pointer[error])
-	b, err := openBadger(badgerOptions(cfg.Dir, badgerLog{log, unsynced}))
+	b, err := openBadger(opt)
 	if err != nil {
 		return nil, explain(cfg.Dir, err)
 	}
@@ -142,13 +150,8 @@ func (db *DB) start(ctx context.Context) error {
 	if err := db.dropStaged(ctx, nil); err != nil { // of an import that was cut short
 		return errors.Join(fmt.Errorf("undo an import that was cut short: %w", err), db.halt())
 	}
-	if db.cfg.GCEvery > 0 {
-		db.done.Add(1)
-		go func() {
-			defer db.done.Done()
-			db.collect()
-		}()
-	}
+	db.every(db.cfg.GCEvery, "value log not cleaned", db.GC)
+	db.every(db.cfg.ScrubEvery, "channel database is not written to any more", db.Scrub)
 	return nil
 }
 
@@ -193,6 +196,7 @@ func badgerOptions(dir string, log badger.Logger) badger.Options {
 		WithBaseTableSize(1 << 20).
 		WithDetectConflicts(false). // there is one writer
 		WithValueThreshold(inlineValue).WithValueLogFileSize(64 << 20).
+		WithVerifyValueChecksum(true).
 		WithSyncWrites(true).     // what garbage collection moves too, before it deletes the original
 		WithMetricsEnabled(false) // Badger's are global
 	o.TableSizeMultiplier = 1
@@ -230,14 +234,18 @@ func prepare(dir string) error {
 // explain says what happened to a folder, and what to do.
 func explain(dir string, err error) error {
 	msg := err.Error()
+	var system syscall.Errno
+	fromSystem := errors.As(err, &system)
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%w: %s: make room (%w)", ErrDiskFull, dir, err)
 	case strings.Contains(msg, "acquire directory lock"), strings.Contains(msg, "Another process is using"), strings.Contains(msg, "Cannot open pid lock file"):
 		return fmt.Errorf("%w: %s is open in another process: stop that one, or choose another data folder with --data", ErrLocked, dir)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %s can be read only: make its disk writable, or choose another folder (%w)", ErrUnreadable, dir, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: no permission to read and write %s: give the folder to the user that runs this, or choose another (%w)", ErrUnreadable, dir, err)
-	case errors.Is(err, ErrDamaged), strings.Contains(msg, "anifest"), strings.Contains(msg, "MANIFEST"), strings.Contains(msg, "checksum"), strings.Contains(msg, "table"):
+	case errors.Is(err, ErrDamaged), !fromSystem && (strings.Contains(msg, "anifest") || strings.Contains(msg, "MANIFEST") || strings.Contains(msg, "checksum") || strings.Contains(msg, "table")):
 		return fmt.Errorf("%w: %s: restore the folder from a backup, or move it away and import the channels again (%w)", ErrDamaged, dir, err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnreadable, dir, err)
@@ -266,20 +274,25 @@ func (l badgerLog) Warningf(format string, args ...any) {
 func (l badgerLog) Infof(string, ...any)  {}
 func (l badgerLog) Debugf(string, ...any) {}
 
-// collect gives back the space of values that were replaced.
-func (db *DB) collect() {
-	t := time.NewTicker(db.cfg.GCEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-db.stop:
-			return
-		case <-t.C:
-		}
-		if err := db.GC(); err != nil {
-			db.log.Error("value log not cleaned", "dir", db.cfg.Dir, "err", err)
-		}
+// every does something again and again until the database is closed; zero: never.
+func (db *DB) every(pause time.Duration, failed string, f func() error) {
+	if pause <= 0 {
+		return
 	}
+	db.done.Go(func() {
+		t := time.NewTicker(pause)
+		defer t.Stop()
+		for {
+			select {
+			case <-db.stop:
+				return
+			case <-t.C:
+			}
+			if err := f(); err != nil {
+				db.log.Error(failed, "dir", db.cfg.Dir, "err", err)
+			}
+		}
+	})
 }
 
 // discardRatio is the share of a value log file that must be dead for it to be written anew.

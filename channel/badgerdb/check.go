@@ -5,120 +5,182 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/fb"
 	"github.com/dgraph-io/badger/v4/pb"
+	"github.com/dgraph-io/badger/v4/table"
 	"google.golang.org/protobuf/proto"
 )
 
-// checkTables looks at what Badger reads of each table when it opens: it does so in goroutines of its own, where bytes that are not what
-// they were end the program. A table ends in: index, length of the index, checksum of the index, length of that; a block in its
-// checksum and the length of that. Lengths are 4 bytes, big-endian.
-func checkTables(dir string) error {
-	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+// listedTables are the files of the tables that the manifest names; another one is what a crash left half written, and goes.
+func listedTables(o badger.Options) ([]string, error) {
+	f, err := os.Open(filepath.Join(o.Dir, badger.ManifestFilename))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, name := range tables {
-		if err := checkTable(name); err != nil {
-			return fmt.Errorf("%w: table %s: %w", ErrDamaged, filepath.Base(name), err)
-		}
+	defer f.Close() // nothing was written
+	m, _, err := badger.ReplayManifestFile(f, o.ExternalMagicVersion, o)
+	if err != nil {
+		return nil, nil // Badger will say so, or mend it
 	}
-	return nil
+	var names []string
+	for id := range m.Tables {
+		names = append(names, tableFile(o.Dir, id))
+	}
+	return names, nil
+}
+
+func tableFile(dir string, id uint64) string { return filepath.Join(dir, table.IDToFilename(id)) }
+
+// checkTables looks at every byte of some tables. Badger opens tables in goroutines of its own, where an index that is not what it was ends
+// the program; and a block that is not what it was holds nothing for it: what lay there is not found, and the next compaction drops it.
+func checkTables(names []string) error {
+	var next, failed atomic.Int64
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(names)) {
+		wg.Go(func() {
+			var raw []byte
+			for {
+				i := int(next.Add(1) - 1)
+				if i >= len(names) || failed.Load() > 0 {
+					return
+				}
+				if raw, errs[i] = readInto(raw[:0], names[i]); errs[i] == nil {
+					errs[i] = checkTable(raw)
+				}
+				switch {
+				case errors.Is(errs[i], fs.ErrNotExist): // compacted meanwhile
+					errs[i] = nil
+				case errs[i] != nil:
+					failed.Add(1)
+					errs[i] = fmt.Errorf("%w: table %s: %w", ErrDamaged, filepath.Base(names[i]), errs[i])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func readInto(buf []byte, name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return buf, err
+	}
+	defer f.Close() // nothing was written
+	info, err := f.Stat()
+	if err != nil {
+		return buf, err
+	}
+	if n := int(info.Size()); cap(buf) < n {
+		buf = make([]byte, n)
+	} else {
+		buf = buf[:n]
+	}
+	_, err = f.ReadAt(buf, 0)
+	return buf, err
 }
 
 var errTable = errors.New("its bytes are not what was written")
 
-func checkTable(name string) (err error) {
+// checkTable reads a table, which ends in: index, length of the index, checksum of the index, length of that; a block in its checksum and
+// the length of that. Lengths are 4 bytes, big-endian.
+func checkTable(raw []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // an index with the right sum and nonsense in it
 			err = fmt.Errorf("%w: %v", errTable, p)
 		}
 	}()
-	f, err := os.Open(name)
+	sum, rest, err := checksumBefore(raw)
 	if err != nil {
 		return err
 	}
-	defer f.Close() // nothing was written
-	info, err := f.Stat()
+	index, _, err := sizedBefore(rest)
 	if err != nil {
 		return err
 	}
-	sum, end, err := checksumBefore(f, info.Size())
-	if err != nil {
-		return err
-	}
-	n, err := lengthBefore(f, end)
-	if err != nil {
-		return err
-	}
-	index, err := summed(f, end-4-n, n, sum)
-	if err != nil {
+	if err := matches(index, sum); err != nil {
 		return err
 	}
 	t := fb.GetRootAsTableIndex(index, 0)
-	var block fb.BlockOffset
-	if t.OffsetsLength() == 0 || !t.Offsets(&block, t.OffsetsLength()-1) {
+	if t.OffsetsLength() == 0 {
 		return errTable
 	}
-	start, stop := int64(block.Offset()), int64(block.Offset())+int64(block.Len())
-	sum, end, err = checksumBefore(f, stop)
-	if err != nil {
-		return err
+	for i := range t.OffsetsLength() {
+		var at fb.BlockOffset
+		if !t.Offsets(&at, i) || uint64(at.Offset())+uint64(at.Len()) > uint64(len(raw)) {
+			return errTable
+		}
+		sum, body, err := checksumBefore(raw[at.Offset() : at.Offset()+at.Len()])
+		if err != nil {
+			return err
+		}
+		if err := matches(body, sum); err != nil {
+			return err
+		}
 	}
-	_, err = summed(f, start, end-start, sum)
-	return err
+	return nil
 }
 
-// checksumBefore reads the checksum that ends at end, and where it begins.
-func checksumBefore(f io.ReaderAt, end int64) (*pb.Checksum, int64, error) {
-	n, err := lengthBefore(f, end)
-	if err != nil || n > 64 {
-		return nil, 0, errors.Join(errTable, err)
+// sizedBefore is what ends where its length begins, and what lies before it.
+func sizedBefore(raw []byte) (last, rest []byte, err error) {
+	if len(raw) < 4 {
+		return nil, nil, errTable
 	}
-	raw := make([]byte, n)
-	if _, err := f.ReadAt(raw, end-4-n); err != nil {
-		return nil, 0, err
+	end := len(raw) - 4
+	n := int64(binary.BigEndian.Uint32(raw[end:]))
+	if n > int64(end) {
+		return nil, nil, errTable
+	}
+	return raw[end-int(n) : end], raw[:end-int(n)], nil
+}
+
+// checksumBefore is the checksum at the end of raw, and what it is of.
+func checksumBefore(raw []byte) (*pb.Checksum, []byte, error) {
+	last, rest, err := sizedBefore(raw)
+	if err != nil || len(last) > 64 {
+		return nil, nil, errTable
 	}
 	sum := new(pb.Checksum)
-	return sum, end - 4 - n, proto.Unmarshal(raw, sum)
+	return sum, rest, proto.Unmarshal(last, sum)
 }
 
-// lengthBefore reads the length of what lies before it and ends at end-4.
-func lengthBefore(f io.ReaderAt, end int64) (int64, error) {
-	var raw [4]byte
-	if end < 4 {
-		return 0, errTable
-	}
-	if _, err := f.ReadAt(raw[:], end-4); err != nil {
-		return 0, err
-	}
-	n := int64(binary.BigEndian.Uint32(raw[:]))
-	if n > end-4 {
-		return 0, errTable
-	}
-	return n, nil
-}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// summed reads n bytes that must have a checksum.
-func summed(f io.ReaderAt, start, n int64, want *pb.Checksum) ([]byte, error) {
-	if start < 0 || n < 0 || n > 64<<20 {
-		return nil, errTable
-	}
-	raw := make([]byte, n)
-	if _, err := f.ReadAt(raw, start); err != nil {
-		return nil, err
-	}
+func matches(raw []byte, want *pb.Checksum) error {
 	got := xxhash.Sum64(raw)
 	if want.Algo == pb.Checksum_CRC32C {
-		got = uint64(crc32.Checksum(raw, crc32.MakeTable(crc32.Castagnoli)))
+		got = uint64(crc32.Checksum(raw, castagnoli))
 	}
 	if got != want.Sum {
-		return nil, errTable
+		return errTable
 	}
-	return raw, nil
+	return nil
+}
+
+// Scrub looks at every byte of the tables in use. If one is not what was written, nothing more is written, as that would drop what is lost
+// there for good. It runs by itself every Config.ScrubEvery.
+func (db *DB) Scrub() error {
+	var names []string
+	for _, t := range db.b.Tables() {
+		names = append(names, tableFile(db.cfg.Dir, t.ID))
+	}
+	err := checkTables(names)
+	if err != nil {
+		err = explain(db.cfg.Dir, err)
+		db.damaged.Store(&err)
+	}
+	return err
 }

@@ -149,6 +149,9 @@ func (db *DB) ready() error {
 	if db.broken != nil {
 		return db.broken
 	}
+	if err := db.damaged.Load(); err != nil {
+		return *err
+	}
 	if db.cfg.MinFree == 0 {
 		return nil
 	}

@@ -3,10 +3,12 @@ package badgerdb
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"shoal/channel"
@@ -89,6 +91,19 @@ func TestOtherNetwork(t *testing.T) {
 	}
 	cfg.Network = [32]byte{2}
 	refused(t, cfg, ErrOtherNetwork, "network 01", "choose another")
+}
+
+// What the system refuses is not taken for damage, whatever the names in its words.
+func TestExplain(t *testing.T) {
+	for errno, want := range map[syscall.Errno]error{syscall.EROFS: ErrUnreadable, syscall.EACCES: ErrUnreadable, syscall.EIO: ErrUnreadable, syscall.ENOSPC: ErrDiskFull} {
+		err := explain("d", &fs.PathError{Op: "open", Path: "d/.writable", Err: errno})
+		if !errors.Is(err, want) || errors.Is(err, ErrDamaged) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+	if err := explain("d", errors.New("checksum mismatch in table 000001")); !errors.Is(err, ErrDamaged) {
+		t.Error(err)
+	}
 }
 
 // Whatever happens to its files, a folder opens or is refused with a word on what to do: it never panics.
@@ -201,4 +216,74 @@ func TestCallersPanic(t *testing.T) {
 	}()
 	err = db.Scan(t.Context(), 0, 0, func(channel.Hot) error { panic("mine") })
 	t.Fatal(err)
+}
+
+// One byte that the disk has lost is found, when the folder is opened and while it is open; then nothing more is written, what is left can
+// be read, and once the byte is back all goes on.
+func TestLostByte(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	e, err := db.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 1000
+	var chs []channel.Channel
+	for i := range n {
+		chs = append(chs, host(i))
+	}
+	if _, _, err := db.Add(t.Context(), e, chs); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, dir)
+	if err := db.Scrub(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = db.Take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatal(tables, err)
+	}
+	flip := func() {
+		t.Helper()
+		f, err := os.OpenFile(tables[0], os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var b [1]byte
+		const at = 4000 // of the first block
+		if _, err := f.ReadAt(b[:], at); err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 1
+		if _, err := f.WriteAt(b[:], at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip()
+	if err := db.Scrub(); !errors.Is(err, ErrDamaged) {
+		t.Errorf("scrubbed: %v", err)
+	}
+	if _, _, err := db.Add(t.Context(), e, []channel.Channel{host(n)}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "backup") {
+		t.Errorf("written to a damaged database: %v", err)
+	}
+	if _, err := db.Channel(t.Context(), n); err != nil {
+		t.Errorf("what is left cannot be read: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, Default(dir), ErrDamaged, "table", "backup")
+	flip()
+	db = open(t, dir)
+	seen := 0
+	if err := db.Scan(t.Context(), 0, 0, func(channel.Hot) error { seen++; return nil }); err != nil || seen != n {
+		t.Errorf("%d channels after the byte came back, %v", seen, err)
+	}
 }
