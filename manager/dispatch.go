@@ -36,7 +36,7 @@ const (
 // dispatch hands out what is due, as far as the swarm has room: first what was asked for now or came back, then what the strategy wants, new and old mixed by the
 // share in force (see Sequencers).
 func (m *Manager) dispatch(now time.Time) {
-	if now.Before(m.holdUntil) || m.stopped || m.notices[noticeStore] != "" || m.notices[noticeDisk] != "" || !m.swarmReady(now) {
+	if now.Before(m.holdUntil) || m.stopped || m.notices[noticeStore] != "" || m.notices[noticeDisk] != "" || m.notices[noticeFeed] != "" || !m.swarmReady(now) {
 		return
 	}
 	room := m.room()

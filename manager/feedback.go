@@ -62,6 +62,9 @@ func (m *Manager) readFor(ctx context.Context, entries []archive.Entry, into *ef
 			continue
 		}
 		ch, err := m.cfg.Store.Channel(ctx, e.Channel)
+		if errors.Is(err, channel.ErrUnknown) {
+			return fmt.Errorf("channel %d has gone from the database, which must be damaged: stop the manager, and restore its folder from a backup", e.Channel)
+		}
 		if err != nil {
 			return fmt.Errorf("read channel %d: %w", e.Channel, err)
 		}
