@@ -38,6 +38,7 @@ type Config struct {
 	MinGap     time.Duration // wait between two requests to a host at least; 0: 1 s
 	Checkpoint time.Duration // longest time that a fetched page stays here only; 0: 10 minutes; a third of the lease term where that is less
 	Grace      time.Duration // time to hand over when told to leave; 0: 10 s
+	Disk       int64         // bytes that all crawls together may keep in Dir until the archive has them; 0: 320 MiB each
 	Unpaced    bool          // no politeness waits: for measuring against one's own pond
 
 	Dial    limit.DialFunc                   // how hosts are dialled; nil: a limit.Guard, public addresses only
@@ -65,12 +66,16 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%w: no data folder", ErrConfig)
 	case c.MinGap < 0 || c.Checkpoint < 0 || c.Grace < 0:
 		return fmt.Errorf("%w: a time is negative", ErrConfig)
+	case c.Disk < 0:
+		return fmt.Errorf("%w: %d bytes of disk", ErrConfig, c.Disk)
 	}
 	if err := c.queue().Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return nil
 }
+
+func (c *Config) threads() int { return max(c.queue().Threads, 1) }
 
 func (c *Config) queue() queue.Config {
 	q := queue.Default()

@@ -71,7 +71,7 @@ func (a *Agent) run(ctx context.Context, j *job) {
 	a.mu.Lock()
 	delete(a.running, j.key)
 	a.mu.Unlock()
-	if ctx.Err() == nil || report.Outcome != 0 { // else killed, as it were: its file stays for the next run
+	if ctx.Err() == nil || err == nil { // else killed, as it were: its files stay for the next run
 		a.tasks.done(a.wire.Now(), j.key, report.Pages)
 	}
 	a.stats.task(report, err) // last: what is counted is over in every respect
@@ -108,7 +108,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	end := func(o channel.Outcome, why string) (channel.Report, error) {
 		now := time.Now()
 		r := channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: a.ID(), Outcome: o, Reason: why, Started: j.began, Ended: now}
-		return r, s.Put(ctx, channel.ChunkBody{Report: &r})
+		return r, s.Put(ctx, (&channel.ChunkBody{Report: &r}).Marshal(), true)
 	}
 	if sha256.Sum256(claimed.Body) != h.BodySHA256 {
 		return end(channel.Failed, "the task's body does not match its signed header")
@@ -145,7 +145,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	resume := claimed.Resume
 	claimed.Body, claimed.Resume = nil, channel.Resume{} // the crawl lets go of them when it can: they may be large
 	report, err := crawl.Run(ctx, crawl.Config{
-		Header: h, Body: body, Resume: resume, Dial: a.cfg.Dial, Sink: s, Spool: a.spool(), UserAgent: agent, Peer: a.ID(),
+		Header: h, Body: body, Resume: resume, Dial: a.cfg.Dial, Sink: s, Spool: a.spool(), Disk: a.cfg.Disk / int64(a.cfg.threads()), UserAgent: agent, Peer: a.ID(),
 		MinGap: a.cfg.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
 		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
 		OnVisit: func(v crawl.Visit) {
@@ -249,14 +249,14 @@ type sender struct {
 func (s *sender) BytesUp() int64 { return s.sent.Load() }
 
 // Put implements crawl.Sink.
-func (s *sender) Put(ctx context.Context, b channel.ChunkBody) error {
-	body, err := channel.CompressChunk(b)
+func (s *sender) Put(ctx context.Context, raw []byte, last bool) error {
+	body, err := channel.CompressBody(raw)
 	if err != nil {
 		return err
 	}
 	c := channel.Chunk{Channel: s.header.Channel, Gen: s.header.Gen, Seq: s.seq + 1, Prev: s.head, Body: body}
 	hash := c.Hash()
-	if b.Report != nil {
+	if last {
 		s.hold.stop() // the crawl is over: nothing is fetched any more, whatever is answered
 	}
 	first := time.Now()

@@ -85,9 +85,6 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer unlock()
-	if err := crawl.RemoveSpills(spool); err != nil {
-		return fmt.Errorf("peer: old spool: %w", err)
-	}
 	// What outlives ctx, for leaving politely.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -104,6 +101,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	a.wire, a.runner = node, runner
 	a.mu.Unlock()
 	a.tasks.reload(node.Now())
+	if err := crawl.RemoveSpills(spool, a.tasks.headers()...); err != nil {
+		return fmt.Errorf("peer: old spool: %w", err)
+	}
 	close(a.ready)
 
 	var wg sync.WaitGroup
@@ -199,7 +199,7 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 	defer jobs.Wait()
 	work, stopWork := context.WithCancel(life) // ends when the time for leaving has passed
 	defer stopWork()
-	leaving := ctx.Done()
+	told, leaving := ctx.Done(), false
 	var over <-chan time.Time
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -238,8 +238,8 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 		}
 		timer.Reset(wait)
 		select {
-		case <-leaving:
-			leaving = nil
+		case <-told:
+			told, leaving = nil, true
 			a.tasks.setMode(queue.Drain, time.Time{})
 			over = time.After(a.cfg.grace())
 		case <-over:
@@ -250,7 +250,7 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 		case <-a.tasks.wake:
 		case <-timer.C:
 		}
-		if leaving == nil && a.tasks.empty() {
+		if leaving && a.tasks.empty() {
 			done := make(chan struct{})
 			go func() { jobs.Wait(); close(done) }()
 			select {

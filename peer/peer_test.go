@@ -32,6 +32,7 @@ type store struct {
 	mu       sync.Mutex
 	terms    lease.Terms
 	channels map[channel.ID]*stored
+	away     bool
 }
 
 type stored struct {
@@ -90,6 +91,9 @@ func (s *store) Put(_ context.Context, peer string, c channel.Chunk) (uplink.Rep
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away {
+		return uplink.Reply{}, uplink.ErrLater
+	}
 	ch := s.at(c.Channel)
 	fc := lease.Chunk{Gen: c.Gen, Seq: c.Seq, Prev: c.Prev, Hash: c.Hash(), Final: b.Report != nil}
 	fresh := ch.fence.Check(lease.PeerOf(peer), fc) == uplink.Granted
@@ -279,6 +283,25 @@ func (s *swarm) look(id channel.ID, f func(c *stored) bool) func() bool {
 		return f(s.store.at(id))
 	}
 }
+
+func (s *swarm) setAway(away bool) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.away = away
+}
+
+// takers counts the agents that the manager knows.
+func (s *swarm) takers() (n int) {
+	for _, r := range s.run.Peers() {
+		if r.Load.Threads > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// header is that of a channel's last task.
+func (s *swarm) header(id channel.ID) channel.Header { return channel.Header{Channel: id, Gen: s.gen} }
 
 func reported(c *stored) bool { return len(c.reports) > 0 }
 

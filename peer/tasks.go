@@ -146,6 +146,14 @@ func (t *tasks) empty() bool {
 	return t.q.Running()+t.q.Waiting() == 0
 }
 
+// headers are those of all tasks here.
+func (t *tasks) headers() (out []channel.Header) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.q.Each(func(it queue.Item[task], _ time.Time) { out = append(out, it.Value.Header) })
+	return out
+}
+
 func (t *tasks) setMode(m queue.Mode, until time.Time) {
 	t.mu.Lock()
 	t.asked, t.until = m, until

@@ -15,6 +15,7 @@ type valve struct {
 	left    int
 	waiting int
 	opened  chan struct{}
+	next    *valve // that answers have to pass once this one is open; nil: none
 }
 
 func newValve(answers int) *valve { return &valve{left: answers, opened: make(chan struct{})} }
@@ -64,6 +65,14 @@ func (c *valved) Read(b []byte) (int, error) {
 }
 
 func (v *valve) pass(closed <-chan struct{}) error {
+	select {
+	case <-v.opened:
+		if v.next != nil {
+			return v.next.pass(closed)
+		}
+		return nil
+	default:
+	}
 	v.mu.Lock()
 	v.left--
 	hold := v.left < 0
@@ -81,6 +90,9 @@ func (v *valve) pass(closed <-chan struct{}) error {
 	}()
 	select {
 	case <-v.opened:
+		if v.next != nil {
+			return v.next.pass(closed)
+		}
 		return nil
 	case <-closed:
 		return net.ErrClosed

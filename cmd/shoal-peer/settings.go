@@ -38,6 +38,7 @@ type settings struct {
 	MinGapMs      int `koanf:"min_gap_ms"`
 	CheckpointMin int `koanf:"checkpoint_min"`
 	GraceS        int `koanf:"grace_s"`
+	DiskMiB       int `koanf:"disk_mib"`
 
 	limit.Settings `koanf:",squash"`
 
@@ -49,7 +50,7 @@ type settings struct {
 
 func defaults() settings {
 	return settings{
-		Data: stateFolder(), Port: wire.DefaultPort, QUIC: true, DHT: true, Threads: 5, Queue: 5, MinGapMs: 1000, CheckpointMin: 10, GraceS: 10,
+		Data: stateFolder(), Port: wire.DefaultPort, QUIC: true, DHT: true, Threads: 5, Queue: 5, MinGapMs: 1000, CheckpointMin: 10, GraceS: 10, DiskMiB: 1600,
 		Settings: limit.DefaultSettings(), LowPriority: true, LogLevel: "info",
 	}
 }
@@ -68,6 +69,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("%w: min_gap_ms %d; a crawler waits at least 200 ms", errSettings, s.MinGapMs)
 	case s.CheckpointMin < 1 || s.GraceS < 0:
 		return fmt.Errorf("%w: checkpoint_min %d, grace_s %d; want at least 1 and 0", errSettings, s.CheckpointMin, s.GraceS)
+	case s.DiskMiB < 1:
+		return fmt.Errorf("%w: disk_mib %d; want at least 1", errSettings, s.DiskMiB)
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel):
 		return fmt.Errorf("%w: log_level %q; want debug, info, warn or error", errSettings, s.LogLevel)
 	}
@@ -89,6 +92,7 @@ type flagged struct {
 	MinGapMs      *int     `help:"Wait between two requests to a host at least, milliseconds." placeholder:"N"`
 	CheckpointMin *int     `help:"Longest time that a fetched page stays here only, minutes." placeholder:"N"`
 	GraceS        *int     `help:"Time to hand over when told to end, seconds." placeholder:"N"`
+	DiskMiB       *int     `name:"disk-mib" help:"Most that fetched pages and lists of URLs take on disk, MiB." placeholder:"N"`
 	DownKiBPerS   *int     `name:"down-kib-per-s" help:"Most that is received, KiB a second; 0: no limit." placeholder:"N"`
 	UpKiBPerS     *int     `name:"up-kib-per-s" help:"Most that is sent, KiB a second; 0: no limit." placeholder:"N"`
 	DayMiB        *int     `name:"day-mib" help:"Most that is received and sent in a day, MiB; 0: no limit." placeholder:"N"`
@@ -101,7 +105,7 @@ type flagged struct {
 }
 
 // flagKeys name the settings of flags whose name is not that of the field in lower case.
-var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DownKiBPerS": "down_kib_per_s",
+var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DiskMiB": "disk_mib", "DownKiBPerS": "down_kib_per_s",
 	"UpKiBPerS": "up_kib_per_s", "DayMiB": "day_mib", "MonthMiB": "month_mib", "DSCP": "dscp_le", "LowPriority": "low_priority", "PolicyURL": "policy_url",
 	"LogLevel": "log_level"}
 
@@ -245,7 +249,7 @@ func parse(value string, t reflect.Type) (any, error) {
 // config is the agent's part of the settings.
 func (s *settings) config() peer.Config {
 	c := peer.Config{
-		Dir: s.Data, Account: s.Account, Announce: s.Announce, QUIC: s.QUIC, DHT: s.DHT, Threads: s.Threads, Queue: s.Queue,
+		Dir: s.Data, Account: s.Account, Announce: s.Announce, QUIC: s.QUIC, DHT: s.DHT, Threads: s.Threads, Queue: s.Queue, Disk: int64(s.DiskMiB) << 20,
 		MinGap: time.Duration(s.MinGapMs) * time.Millisecond, Checkpoint: time.Duration(s.CheckpointMin) * time.Minute,
 		Grace: max(time.Duration(s.GraceS)*time.Second, time.Millisecond),
 	}

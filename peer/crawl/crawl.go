@@ -35,6 +35,7 @@ const (
 	MaxFailures    = 5                // failures to reach the host in a row
 	MaxTries       = 3                // requests of one URL
 	MaxSpill       = 256 << 20        // bytes of the to-do list on disk
+	MaxSpool       = 64 << 20         // bytes of pages on disk; a crawl whose archive is slow waits then
 	MaxPages       = 4_000_000        // pages of one crawl
 
 	maxInterBytes = channel.MaxReport * 3 / 4 // of inter-site URLs in a report
@@ -46,8 +47,9 @@ var ErrConfig = errors.New("crawl: bad task")
 
 // Sink takes what was fetched.
 type Sink interface {
-	// Put returns when b is durable. An error ends the crawl: whoever resumes it begins at the last chunk that was put.
-	Put(ctx context.Context, b channel.ChunkBody) error
+	// Put returns when body, an encoded channel.ChunkBody, is durable; last: it holds the report. An error ends the crawl: whoever
+	// resumes it begins at the last chunk that was put. body is the sink's until it returns.
+	Put(ctx context.Context, body []byte, last bool) error
 }
 
 // Visit tells of one response, for logs and counters.
@@ -71,7 +73,8 @@ type Config struct {
 
 	Dial      func(ctx context.Context, network, addr string) (net.Conn, error) // limit.Guard's; it resolves names
 	Sink      Sink
-	Spool     string // existing folder for the to-do list's spill file
+	Spool     string // existing folder for files of pages and of the to-do list
+	Disk      int64  // bytes there at most, a fifth of them for pages; 0: MaxSpool and MaxSpill
 	UserAgent string // its first word, up to a "/", is the product token for robots.txt
 	Peer      string // for the report
 
@@ -121,6 +124,21 @@ func (c *Config) budget() int {
 	return n
 }
 
+// spoolBytes and spillBytes divide what the crawl may have on disk.
+func (c *Config) spoolBytes() int64 {
+	if c.Disk <= 0 {
+		return MaxSpool
+	}
+	return min(max(c.Disk/5, 2*ChunkBytes), MaxSpool)
+}
+
+func (c *Config) spillBytes() int64 {
+	if c.Disk <= 0 {
+		return MaxSpill
+	}
+	return min(max(c.Disk-c.spoolBytes(), 0), MaxSpill)
+}
+
 func (c *Config) pageBytes() int {
 	if n := c.Body.Settings.PageBytes; n > 0 {
 		return min(n, channel.MaxPage)
@@ -142,8 +160,9 @@ func (c *Config) dynamicDepth() int {
 }
 
 // Run crawls. The report is in the last chunk too, but for a crawl that was stopped, which has none: it is not over. An error means that
-// the crawl could not go on here (ctx done, Sink refused, disk full) and that what was put last is where to resume.
-func Run(ctx context.Context, cfg Config) (channel.Report, error) {
+// the crawl could not go on here (ctx done, Sink refused, disk full) and that what was put last is where to resume; when ctx is done,
+// what was not put stays in Spool, and a Run of the same task in that folder puts it first.
+func Run(ctx context.Context, cfg Config) (report channel.Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return channel.Report{}, err
 	}
@@ -151,6 +170,7 @@ func Run(ctx context.Context, cfg Config) (channel.Report, error) {
 	if err != nil {
 		return channel.Report{}, err
 	}
+	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.fetch = newFetcher(ctx, &cfg)
@@ -158,7 +178,7 @@ func Run(ctx context.Context, cfg Config) (channel.Report, error) {
 	defer func() {
 		cancel()
 		s.fetch.close()
-		s.spool.close()
+		s.spool.close(err != nil && outer.Err() != nil)
 		s.todo.close()
 	}()
 	return s.run(ctx)

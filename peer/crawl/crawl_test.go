@@ -24,7 +24,7 @@ type sink struct {
 	fail   int // puts until one fails; 0: none does
 }
 
-func (s *sink) Put(_ context.Context, b channel.ChunkBody) error {
+func (s *sink) Put(_ context.Context, body []byte, last bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail > 0 {
@@ -32,8 +32,12 @@ func (s *sink) Put(_ context.Context, b channel.ChunkBody) error {
 			return errors.New("archive is gone")
 		}
 	}
-	if _, err := channel.ParseChunkBody(b.Marshal()); err != nil {
+	b, err := channel.ParseChunkBody(body)
+	if err != nil {
 		return err
+	}
+	if last != (b.Report != nil) {
+		return errors.New("the last chunk is the one with the report")
 	}
 	s.chunks = append(s.chunks, b)
 	return nil

@@ -82,8 +82,8 @@ type upload struct {
 	seq  uint64
 }
 
-func (u *upload) Put(_ context.Context, b channel.ChunkBody) error {
-	body, err := channel.CompressChunk(b)
+func (u *upload) Put(_ context.Context, raw []byte, _ bool) error {
+	body, err := channel.CompressBody(raw)
 	if err != nil {
 		return err
 	}

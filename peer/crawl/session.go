@@ -56,7 +56,7 @@ func newSession(cfg *Config) (*session, error) {
 		},
 	}
 	if cfg.Body.Settings.Order == "" || cfg.Body.Settings.Order == "breadth-first" {
-		s.todo = newFIFO(cfg.Spool)
+		s.todo = newFIFO(cfg.Spool, cfg.spillBytes())
 	} else if s.todo, err = newOrdered(cfg); err != nil {
 		return nil, err
 	}
@@ -92,9 +92,13 @@ func (s *session) seed(ctx context.Context) error {
 	for _, h := range s.cfg.Resume.Done {
 		s.seen.add(h)
 	}
-	s.resumed = len(s.cfg.Resume.Done) > 0
-	fresh := len(s.cfg.Resume.Done) == 0 && len(s.cfg.Resume.Frontier) == 0
-	for _, f := range s.cfg.Resume.Frontier {
+	left, err := s.unspool()
+	if err != nil {
+		return err
+	}
+	s.resumed = s.seen.n > 0
+	fresh := !s.resumed && len(s.cfg.Resume.Frontier)+len(left) == 0
+	for _, f := range append(s.cfg.Resume.Frontier, left...) {
 		if err := s.admit(f.URL, f.Depth, 0, false); err != nil {
 			return err
 		}
@@ -121,6 +125,21 @@ func (s *session) seed(ctx context.Context) error {
 		s.report.Robots = robotsDisallowed
 	}
 	return nil
+}
+
+// unspool takes up what an earlier run of this task fetched and did not put, and gives what that found to fetch.
+func (s *session) unspool() (left []channel.Frontier, err error) {
+	err = s.spool.load(s.seen.has, func(b *channel.ChunkBody) {
+		for i := range b.Pages {
+			p := &b.Pages[i]
+			if s.seen.add(urlHash(p.URL)) {
+				s.budget--
+				s.tally(p)
+			}
+		}
+		left = append(left, b.Frontier...)
+	})
+	return left, err
 }
 
 // admit puts a canonical URL on the to-do list if it is new, in scope, allowed, and not a trap. Record says whether the checkpoint is to
@@ -158,7 +177,7 @@ func (s *session) admit(u string, depth, hops int, record bool) error {
 		return err
 	}
 	if record {
-		s.spool.found(it)
+		return s.spool.found(it)
 	}
 	return nil
 }
@@ -188,7 +207,7 @@ func (s *session) crawl(ctx context.Context) (channel.Outcome, string, error) {
 				return outcome, why, err
 			}
 			if s.spool.full() {
-				if err := s.spool.checkpoint(nil); err != nil {
+				if err := s.spool.checkpoint(); err != nil {
 					return 0, "", err
 				}
 			}
@@ -255,16 +274,28 @@ func (s *session) await(ctx context.Context) (response, error) {
 		select {
 		case r := <-s.fetch.results:
 			return s.taken(ctx, r)
+		case err := <-s.spool.result:
+			if err := s.spool.stored(err); err != nil {
+				return response{}, err
+			}
+			continue
 		case <-stop:
 			stop, enough = nil, time.After(stopPatience)
 			continue
 		case <-enough:
 			return response{}, errStop
 		case <-timer.C:
+			if err := s.spool.flush(); err != nil {
+				return response{}, err
+			}
+			if d := s.spool.due(); d > 0 {
+				timer.Reset(d)
+				continue
+			}
 			timer.Reset(time.Hour)
 		case <-s.cfg.Flush:
 		}
-		if err := s.spool.checkpoint(nil); err != nil {
+		if err := s.spool.checkpoint(); err != nil {
 			return response{}, err
 		}
 	}
@@ -308,10 +339,7 @@ func (s *session) finish(outcome channel.Outcome, why string) error {
 	if outcome != channel.Stopped {
 		last = r
 	}
-	if err := s.spool.checkpoint(last); err != nil {
-		return err
-	}
-	return s.spool.wait()
+	return s.spool.finish(last)
 }
 
 func (s *session) count(kind string) {

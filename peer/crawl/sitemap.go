@@ -71,11 +71,6 @@ func (s *session) readSitemaps(ctx context.Context) error {
 		if err := s.admit(e.url, 1, 0, true); err != nil {
 			return err
 		}
-		if s.spool.full() {
-			if err := s.spool.checkpoint(nil); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // item is one URL to fetch.
@@ -35,6 +34,7 @@ var errSpillFull = errors.New("crawl: to-do list is full")
 // in a file, or in two: one that is read while the other is written.
 type fifo struct {
 	dir        string
+	most       int64  // bytes of a file
 	head, tail []item // head is taken from at headAt; tail is written behind the files when it is full
 	headAt     int
 	reading    *spillFile // nil: none
@@ -52,7 +52,7 @@ type spillFile struct {
 	items int
 }
 
-func newFIFO(dir string) *fifo { return &fifo{dir: dir} }
+func newFIFO(dir string, most int64) *fifo { return &fifo{dir: dir, most: most} }
 
 func (q *fifo) len() int { return len(q.head) - q.headAt + len(q.tail) + q.onDisk }
 
@@ -87,7 +87,7 @@ func (q *fifo) spill() error {
 		q.writing = &spillFile{f: f, w: bufio.NewWriterSize(f, 16<<10)}
 	}
 	s := q.writing
-	if s.bytes >= MaxSpill {
+	if s.bytes >= q.most {
 		return errSpillFull
 	}
 	var num [3 * binary.MaxVarintLen64]byte
@@ -182,13 +182,4 @@ func (q *fifo) close() {
 		}
 	}
 	q.reading, q.writing = nil, nil
-}
-
-// RemoveSpills clears what an earlier process may have left in a spool folder.
-func RemoveSpills(dir string) error {
-	old, err := filepath.Glob(filepath.Join(dir, "todo-*"))
-	for _, name := range old {
-		err = errors.Join(err, os.Remove(name))
-	}
-	return err
 }

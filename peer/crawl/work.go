@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 
@@ -67,7 +66,9 @@ func (s *session) work(r *response) (end channel.Outcome, why string, err error)
 	}
 	s.tally(&p)
 	s.visited(r, p.Change, kind)
-	s.spool.page(p)
+	if err := s.spool.page(&p); err != nil {
+		return 0, "", err
+	}
 	s.todo.done(r.it, s.hashes, duplicate)
 	s.hashes = s.hashes[:0]
 	return 0, "", nil
@@ -171,8 +172,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		s.count("noindex")
 		p.Error = "noindex"
 	case p.Change != channel.Unchanged:
-		p.Body = bytes.Clone(body)
-		p.Links = append([]string(nil), links...)
+		p.Body, p.Links = body, links // in use until the page is spooled
 	}
 	return duplicate, nil
 }

@@ -202,7 +202,11 @@ func (t *trial) crawl(ctx context.Context, s *site, cfg crawl.Config, port int) 
 type sink func(channel.ChunkBody)
 
 // Put keeps what the next visit needs; the pages are not wanted here.
-func (s sink) Put(ctx context.Context, b channel.ChunkBody) error {
+func (s sink) Put(ctx context.Context, body []byte, _ bool) error {
+	b, err := channel.ParseChunkBody(body)
+	if err != nil {
+		return err
+	}
 	s(b)
 	return ctx.Err()
 }

@@ -1,0 +1,153 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/peer/crawl"
+	"shoal/peer/limit"
+)
+
+// TestMain is an agent of its own where a test wants a process to kill.
+func TestMain(m *testing.M) {
+	dir := os.Getenv("SHOAL_TEST_AGENT")
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	to, err := limit.ToPond(netip.MustParseAddrPort(os.Getenv("SHOAL_TEST_POND")))
+	if err != nil {
+		panic(err)
+	}
+	cfg := Config{Dir: dir, Join: os.Getenv("SHOAL_TEST_JOIN"), Account: "ada", Listen: []string{"/ip4/127.0.0.1/tcp/0"},
+		Dial: (&limit.Guard{Pond: to}).DialContext, MinGap: time.Millisecond, Checkpoint: 30 * time.Millisecond, Version: "test", Log: slog.New(slog.DiscardHandler)}
+	first, then := newValve(8), newValve(4)
+	first.next = then
+	first.on(&cfg)
+	go func() { // the parent says when the next answers may come
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		if strings.TrimSpace(line) == "more" {
+			first.open()
+		}
+	}()
+	fmt.Fprintln(os.Stderr, Run(context.Background(), cfg))
+	os.Exit(1)
+}
+
+// TestAgentIsKilled kills an agent's process in mid-crawl, when some pages are archived and some are on its disk only. Nothing that is
+// archived is fetched again, by the same agent or by another; what is on disk is not either, by the same.
+func TestAgentIsKilled(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		here bool
+	}{{"and goes on", true}, {"and another goes on", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			s := open(t, plain(40))
+			dir := t.TempDir()
+			child := exec.Command(os.Args[0])
+			child.Env = append(os.Environ(), "SHOAL_TEST_AGENT="+dir, "SHOAL_TEST_JOIN="+s.join, "SHOAL_TEST_POND="+s.pond.Addr().String())
+			child.Stderr = os.Stderr
+			in, err := child.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := child.Start(); err != nil {
+				t.Fatal(err)
+			}
+			kill := sync.OnceFunc(func() { child.Process.Kill(); child.Wait() })
+			defer kill()
+			s.until("the agent is known to the manager", func() bool { return s.takers() == 1 })
+			id := s.place(0)
+			s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.pages) == 7 })) // robots.txt is the eighth answer
+			s.setAway(true)
+			if _, err := fmt.Fprintln(in, "more"); err != nil {
+				t.Fatal(err)
+			}
+			s.until("pages that wait on disk", func() bool { return spooled(t, dir, s.header(id)) == 4 })
+			kill()
+			s.store.mu.Lock()
+			archived := maps.Clone(s.store.at(id).pages)
+			s.store.mu.Unlock()
+			s.setAway(false)
+
+			if !test.here {
+				dir = t.TempDir()
+				s.store.mu.Lock()
+				s.store.at(id).fence.Tick(time.Now().Add(2 * s.store.terms.Term)) // its lease has lapsed
+				s.store.mu.Unlock()
+			}
+			var mu sync.Mutex
+			fetched := map[string]int{}
+			s.agent(dir, func(c *Config) {
+				c.OnVisit = func(_ string, v crawl.Visit) {
+					if strings.HasSuffix(v.URL, "/robots.txt") {
+						return
+					}
+					mu.Lock()
+					fetched[v.URL]++
+					mu.Unlock()
+				}
+			})
+			if !test.here {
+				s.place(0)
+			}
+			s.until("the report", s.look(id, reported))
+			want := s.world.Hosts()[0].Pages
+			mu.Lock()
+			defer mu.Unlock()
+			s.store.mu.Lock()
+			defer s.store.mu.Unlock()
+			c := s.store.at(id)
+			for url, n := range c.pages {
+				if n != 1 {
+					t.Errorf("%s stored %d times", url, n)
+				}
+				if archived[url]+fetched[url] > 1 {
+					t.Errorf("%s was fetched again, %d times", url, fetched[url])
+				}
+			}
+			again := want - len(archived)
+			if test.here {
+				again -= 4
+			}
+			if len(c.pages) != want || len(fetched) != again {
+				t.Errorf("%d pages of %d, %d fetched after the kill; want %d", len(c.pages), want, len(fetched), again)
+			}
+			if r := c.reports[0]; r.Outcome != channel.Updated || r.Pages != want {
+				t.Errorf("report %+v", r)
+			}
+			s.until("its files are gone", func() bool {
+				files, _ := filepath.Glob(filepath.Join(dir, "spool", "*"))
+				return len(files) == 0
+			})
+		})
+	}
+}
+
+// spooled counts the pages that a task has on disk.
+func spooled(t *testing.T, dir string, h channel.Header) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(crawl.SpoolOf(filepath.Join(dir, "spool"), h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // it went meanwhile
+		}
+		n += strings.Count(string(b), "HTTP/1.1 200 OK")
+	}
+	return n
+}
