@@ -324,3 +324,65 @@ func TestRateBias(t *testing.T) {
 		}
 	}
 }
+
+// Every cycle is planned anew from what was measured: by the paper's Strategy 2 in the first two, then by 3, or by 1 where the mean channel changes within a cycle. Channels
+// that come later are new in the cycle that follows, and the ratio says so.
+func TestCycleFollowsThePaper(t *testing.T) {
+	for _, x := range []struct {
+		tau  float64
+		then int
+	}{{4000, 3}, {30, 1}} {
+		st := must(t, "cycle", Params{PlanEvery: 20, Periods: 3}).(*cyclic)
+		s := NewScheduler(1, st, Options{Groups: 2, Prior: Prior(x.tau, 1), MaxOut: 1})
+		for range 60 {
+			s.Add(Facts{Est: Exactly(x.tau), Flags: Known, Service: ToHalf(2)})
+		}
+		strategies := map[int]int{} // by cycle
+		sawNew, capacities := false, map[float64]bool{}
+		ends := map[Tick][]Slot{}
+		for now := Tick(2); now < 20*3*4+40; now++ {
+			if now == 70 {
+				for range 30 {
+					s.Add(Facts{Est: Exactly(x.tau), Flags: Known})
+				}
+			}
+			for _, at := range ends[now] {
+				s.Observe(now, at, Event{Kind: Updated, Wait: 0, Service: 2})
+			}
+			if st.PlanDue(now) {
+				adopt, err := st.Plan(context.Background(), now, s.Snapshot())
+				if err != nil {
+					t.Fatal(err)
+				}
+				adopt()
+				s.Rerank()
+			}
+			s.Next(now, Load{Room: 3}, func(at Slot) (Tick, bool) {
+				ends[now+3] = append(ends[now+3], at)
+				return 0, true
+			})
+			r, ok := st.Report()
+			if !ok {
+				continue
+			}
+			strategies[r.Cycle] = r.Strategy
+			capacities[r.Capacity] = true
+			if ratio, ok := st.Ratio(); ok != (r.Old+r.New > 0) || ratio != r.Ratio {
+				t.Fatalf("ratio %g, %v, but the report says %+v", ratio, ok, r)
+			}
+			sawNew = sawNew || r.Cycle > 1 && r.New > 0 && r.Ratio > 0
+			if r.Period < 1 || r.Period > 3 || len(r.Shares) != len(r.Buckets) || r.Gap < 0 {
+				t.Fatalf("%+v", r)
+			}
+		}
+		if strategies[1] != 2 || strategies[2] != 2 || strategies[3] != x.then || strategies[4] != x.then {
+			t.Errorf("change interval %g: strategies by cycle %v, want 2, 2, then %d", x.tau, strategies, x.then)
+		}
+		if len(capacities) < 3 {
+			t.Errorf("capacities %v: not measured", capacities)
+		}
+		if x.then == 3 && !sawNew {
+			t.Error("channels that came in the second cycle were never new in a plan")
+		}
+	}
+}

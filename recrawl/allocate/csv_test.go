@@ -92,3 +92,22 @@ func FuzzReadPages(f *testing.F) {
 		}
 	})
 }
+
+func FuzzReadTasks(f *testing.F) {
+	f.Add("a,.5,quasi\nb,1", 1.)
+	f.Add("id,ideal,kind\n\xef\xbb\xbf,NaN", math.Inf(1))
+	f.Fuzz(func(t *testing.T, s string, span float64) {
+		ids, ideal, release, err := ReadTasks(strings.NewReader(s), "f", span)
+		if err != nil {
+			return
+		}
+		if len(ids) != len(ideal) || len(ids) != len(release) {
+			t.Fatalf("%d ids, %d times, %d marks", len(ids), len(ideal), len(release))
+		}
+		for _, v := range ideal {
+			if !(v >= 0 && v <= span) {
+				t.Fatalf("ideal time %g in 0..%g", v, span)
+			}
+		}
+	})
+}

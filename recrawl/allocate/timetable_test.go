@@ -307,3 +307,47 @@ func BenchmarkTimetable(b *testing.B) {
 		}
 	})
 }
+
+// Whatever times, slots and marks come in: an error that names what is wrong, or a schedule that is one, at the least cost.
+func FuzzTimetable(f *testing.F) {
+	f.Add(uint64(1), 3, 1., .5, math.NaN())
+	f.Add(uint64(2), 0, 1., 0., 1.)
+	f.Add(uint64(3), 5, math.Inf(1), 1e300, -1.)
+	f.Add(uint64(4), 6, 1e-300, 1e-300, 0.)
+	f.Add(uint64(5), 6, 1e308, 1e308, 1e307)
+	f.Fuzz(func(t *testing.T, seed uint64, n int, span, a, b float64) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		p := TimetableProblem{Span: span}
+		for range rng.IntN(4) {
+			p.Slots = append(p.Slots, rng.IntN(5)-rng.IntN(20)/19)
+		}
+		for i := range min(max(n, 0), 12) {
+			v := []float64{a, b, span * rng.Float64(), 0, span}[rng.IntN(5)]
+			p.Ideal, p.Release = append(p.Ideal, v), append(p.Release, i%3 == 0)
+		}
+		if len(p.Ideal) > 0 && rng.IntN(2) == 0 {
+			p.Barred = append(p.Barred, Bar{rng.IntN(len(p.Ideal)), rng.IntN(3) - 1, a, b})
+		}
+		s, err := Timetable(p)
+		if err != nil {
+			if !errors.Is(err, ErrProblem) && !errors.Is(err, ErrInfeasible) {
+				t.Fatal(err)
+			}
+			return
+		}
+		seen := map[[2]int]bool{}
+		for i, ideal := range p.Ideal {
+			c, l, at := s.At(i)
+			if seen[[2]int{c, l}] || l < 0 || l >= p.Slots[c] || p.Release[i] && at < ideal {
+				t.Fatalf("task %d: crawler %d, slot %d at %g: %+v", i, c, l, at, p)
+			}
+			seen[[2]int{c, l}] = true
+		}
+		if span < 1e-6 || span > 1e6 { // the slow twin counts in absolute steps
+			return
+		}
+		if want, ok := minCostFlow(p); !ok || math.Abs(want-s.Cost) > 1e-9*(1+span) {
+			t.Fatalf("cost %g, min-cost flow %g %v: %+v", s.Cost, want, ok, p)
+		}
+	})
+}
