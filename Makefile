@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: help build test race lint fuzz bench check cross vet fmt generate size churn sites crash bench-crawl
+.PHONY: help build test race lint fuzz bench check cross vet fmt generate size churn sites crash bench-crawl wire
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -66,3 +66,6 @@ churn: ## the real manager with 40 peers that come and go, against the simulator
 CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 minutes)
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/e2e
+
+wire: ## a rate limit at the kernel's packet counters for a minute (root; Linux namespaces)
+	SHOAL_WIRE_S=60 $(GO) test -count=1 -v -run TestRateOnTheWire ./peer/limit

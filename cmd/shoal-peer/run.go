@@ -223,20 +223,8 @@ func (d meteredDialer) DialContext(ctx context.Context, network, addr string) (n
 // socket sets what holds for every socket that is dialled.
 func (p *program) socket(network, addr string, c syscall.RawConn) error {
 	f := p.limits.At(time.Now())
-	if f.DSCPLE {
-		if err := limit.MarkLE(network, addr, c); err != nil {
-			p.log.Debug("socket not marked", "err", err)
-		}
-	}
-	if kib := f.DownKiBPerS.Value; kib > 0 {
-		return limit.SmallWindow(c, min(max(kib<<10/windowPart, 4<<10), 256<<10))
-	}
-	return nil
+	return f.Socket(network, addr, c)
 }
-
-// windowPart of a second is what a sender may have under way when the rate is limited: what the kernel takes in before it is read is
-// beyond our pacing.
-const windowPart = 24
 
 // refuse keeps away from what this volunteer, or the admin, does not want fetched.
 func (p *program) refuse(host string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -164,6 +165,23 @@ func (l *Limits) Denies(domain string) error {
 		if d := InDomains(domain, l.policies[i].policy.DenyDomains); d != "" {
 			return fmt.Errorf("%w: %s is denied by the policy from %s", ErrForbidden, d, l.policies[i].name)
 		}
+	}
+	return nil
+}
+
+// windowPart of a second is what a sender may have under way when the rate is limited: what the kernel takes in before it is read is
+// beyond our pacing.
+const windowPart = 24
+
+// Socket sets on a socket what the limits want before it connects: the mark, and a small window where the rate is limited.
+func (f *Force) Socket(network, addr string, c syscall.RawConn) error {
+	if f.DSCPLE {
+		if err := MarkLE(network, addr, c); err != nil {
+			return err
+		}
+	}
+	if kib := f.DownKiBPerS.Value; kib > 0 {
+		return SmallWindow(c, min(max(kib<<10/windowPart, 4<<10), 256<<10))
 	}
 	return nil
 }
