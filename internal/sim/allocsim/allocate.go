@@ -29,7 +29,7 @@ type Allocate struct {
 	Mean       float64 `help:"Mean updates of a page in the scheduling interval." default:"1.5"`
 	Shape      float64 `help:"Pareto shape a, above 1." default:"1.5"`
 	Embarrass  bool    `help:"Embarrassment weights instead of weight 1."`
-	Pages      string  `help:"Read the pages from a CSV instead: id, model, parameters, weight, min, max." placeholder:"FILE" type:"path"`
+	Pages      string  `help:"Read the pages from a CSV instead: id, model, parameters, weight, min, max. Models: poisson RATE, pareto A B, weibull L A, quasi U:K.., empirical GAP.." placeholder:"FILE" type:"path"`
 	Clicks     string  `help:"With --positions: the click curve as CSV: result page, position, frequency." placeholder:"FILE" type:"path"`
 	Positions  string  `help:"Embarrassment weights of --pages as CSV: id, result page, position, probability, d." placeholder:"FILE" type:"path"`
 	Span       float64 `help:"Length of the scheduling interval, with --pages." default:"1"`
