@@ -60,6 +60,9 @@ bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian pa
 sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers (needs root, iproute2, nftables; 2 minutes)
 	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'TestSites$$' ./internal/e2e
 
+bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone
+	$(GO) test -count=3 -run '^$$' -bench 'BenchmarkIngest|BenchmarkPackOnly' -benchtime 128000x ./manager/archive
+
 churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (11 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 20m -v -run 'TestChurn$$' ./cmd/shoal
 

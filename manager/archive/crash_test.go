@@ -270,6 +270,13 @@ func (f *faultFile) Sync() error {
 	return f.File.Sync()
 }
 
+// synced counts the syncs so far.
+func (f *faultFS) synced() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return -f.syncs
+}
+
 // forget drops what was not synced, as a power failure does.
 func (f *faultFS) forget(t *testing.T) {
 	t.Helper()
