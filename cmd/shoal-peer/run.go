@@ -330,6 +330,13 @@ func (p *program) machine(m *limit.Machine) string {
 			return "on a metered link (your settings, on_metered)"
 		}
 	}
+	if s.InUse == "pause" {
+		if on, err := limit.InUse(); err != nil {
+			p.unknown("somebody at the computer", err)
+		} else if on {
+			return "somebody uses the computer (your settings, in_use)"
+		}
+	}
 	if s.BusyPercent > 0 {
 		if busy, err := m.Busy(); err != nil {
 			p.unknown("busy machine", err)

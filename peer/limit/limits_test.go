@@ -236,7 +236,7 @@ func TestMeterCloses(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	for name, f := range map[string]func() (bool, error){"battery": OnBattery, "metered": OnMetered} {
+	for name, f := range map[string]func() (bool, error){"battery": OnBattery, "metered": OnMetered, "in use": InUse} {
 		if on, err := f(); err != nil && (on || !errors.Is(err, ErrUnknown)) {
 			t.Errorf("%s: %v, %v", name, on, err)
 		}

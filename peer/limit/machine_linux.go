@@ -45,17 +45,42 @@ func readTicks() (t ticks, err error) {
 
 // OnMetered tells whether the network is paid by volume, as NetworkManager sees it.
 func OnMetered() (bool, error) {
+	v, err := property("org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager.Metered")
+	if err != nil {
+		return false, fmt.Errorf("%w: metered link: %w", ErrUnknown, err)
+	}
+	n, ok := v.(uint32)
+	if !ok || n == 0 {
+		return false, fmt.Errorf("%w: metered link: NetworkManager does not know", ErrUnknown)
+	}
+	return n == 1 || n == 3, nil // yes, guessed yes
+}
+
+// InUse tells whether somebody sits at this computer, as systemd-logind sees it: there are sessions, and not all of them are idle.
+func InUse() (bool, error) {
+	v, err := property("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager.IdleHint")
+	if err != nil {
+		return false, fmt.Errorf("%w: somebody at the computer: %w", ErrUnknown, err)
+	}
+	idle, ok := v.(bool)
+	if !ok {
+		return false, fmt.Errorf("%w: somebody at the computer: systemd-logind says %v", ErrUnknown, v)
+	}
+	return !idle, nil
+}
+
+// property asks a service of the system.
+func property(service string, path dbus.ObjectPath, name string) (any, error) {
 	bus, err := dbus.ConnectSystemBus()
 	if err != nil {
-		return false, fmt.Errorf("%w: metered link: %w", ErrUnknown, err)
+		return nil, err
 	}
 	defer bus.Close()
-	v, err := bus.Object("org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager").GetProperty("org.freedesktop.NetworkManager.Metered")
+	v, err := bus.Object(service, path).GetProperty(name)
 	if err != nil {
-		return false, fmt.Errorf("%w: metered link: %w", ErrUnknown, err)
+		return nil, err
 	}
-	n, _ := v.Value().(uint32)
-	return n == 1 || n == 3, nil // yes, guessed yes
+	return v.Value(), nil
 }
 
 // LowPriority puts all threads of this process last in line for processors and disks.

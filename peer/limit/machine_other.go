@@ -14,6 +14,11 @@ func readTicks() (ticks, error) { return ticks{}, fmt.Errorf("%w: load of the pr
 // OnMetered cannot tell here.
 func OnMetered() (bool, error) { return false, fmt.Errorf("%w: metered link", ErrUnknown) }
 
+// InUse cannot tell here.
+func InUse() (bool, error) {
+	return false, fmt.Errorf("%w: somebody at the computer", ErrUnknown)
+}
+
 // LowPriority puts this process last in line: macOS has a background mode for processors, disks and network.
 func LowPriority() error {
 	which, value := unix.PRIO_PROCESS, 19

@@ -25,12 +25,13 @@ type Settings struct {
 
 	OnBattery   string `koanf:"on_battery" toml:"on_battery"`     // "pause" or "run"
 	OnMetered   string `koanf:"on_metered" toml:"on_metered"`     // "pause" or "run", on a link that is paid by volume
+	InUse       string `koanf:"in_use" toml:"in_use"`             // "pause" or "run", while somebody sits at the computer
 	BusyPercent int    `koanf:"busy_percent" toml:"busy_percent"` // pause while other programs use more than this of the processors; 0: never
 }
 
 // DefaultSettings are careful with a laptop and otherwise unlimited.
 func DefaultSettings() Settings {
-	return Settings{DSCPLE: true, OnBattery: "pause", OnMetered: "pause"}
+	return Settings{DSCPLE: true, OnBattery: "pause", OnMetered: "pause", InUse: "run"}
 }
 
 // Window is a part of the week with limits of its own, beside those that always hold.
@@ -101,7 +102,7 @@ func (s *Settings) Validate() error {
 	if s.BusyPercent < 0 || s.BusyPercent > 100 {
 		return fmt.Errorf("%w: busy_percent is %d; want 0 to 100", ErrSettings, s.BusyPercent)
 	}
-	for name, v := range map[string]string{"on_battery": s.OnBattery, "on_metered": s.OnMetered} {
+	for name, v := range map[string]string{"on_battery": s.OnBattery, "on_metered": s.OnMetered, "in_use": s.InUse} {
 		if v != "" && v != "pause" && v != "run" {
 			return fmt.Errorf("%w: %s is %q; want pause or run", ErrSettings, name, v)
 		}
