@@ -67,7 +67,7 @@ churn: ## the real manager with 40 peers that come and go, against the simulator
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 20m -v -run 'TestChurn$$' ./cmd/shoal
 
 CRASHES ?= 200
-crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 minutes)
+crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/e2e
 
 wire: ## a rate limit at the kernel's packet counters for a minute (root; Linux namespaces)
