@@ -82,10 +82,11 @@ func (w *world) fill(most []float64, pages float64, weight func(int) float64) fl
 
 // freshest is the greatest mean freshness: the price of a page is found by bisection, each channel's interval likewise.
 func (w *world) freshest(most []float64, pages float64) float64 {
+	gain := newGains()
 	fresh := func(price float64) (f, used float64) {
 		for ch, r := range most {
 			tau, n := w.tau[ch], float64(w.pages[ch])
-			x := longest(price * n / tau)
+			x := gain.longest(price * n / tau)
 			r = min(r, 1/(x*tau))
 			if x = 1 / (r * tau); r > 0 && !math.IsInf(x, 0) {
 				f += -math.Expm1(-x) / x
@@ -111,18 +112,31 @@ func (w *world) freshest(most []float64, pages float64) float64 {
 
 func second(_, b float64) float64 { return b }
 
-// longest is the interval, in change intervals, at which a crawl gains y change intervals of freshness: 1-e^(-x)(1+x) = y; infinite from 1 on.
-func longest(y float64) float64 {
-	if y >= 1 {
+// gains is 1-e^(-x)(1+x) at steps of longestStep: what a crawl gains after x change intervals, in change intervals.
+type gains []float64
+
+const (
+	longestStep = 1. / 512
+	longestMost = 40 // change intervals, after which it is 1 to the last digit
+)
+
+func newGains() gains {
+	g := make(gains, longestMost/longestStep)
+	for i := range g {
+		x := float64(i) * longestStep
+		g[i] = 1 - math.Exp(-x)*(1+x)
+	}
+	return g
+}
+
+// longest is the interval, in change intervals, at which a crawl gains y; infinite if none gains that much.
+func (g gains) longest(y float64) float64 {
+	i, _ := slices.BinarySearch(g, y)
+	switch i {
+	case 0:
+		return 0
+	case len(g):
 		return math.Inf(1)
 	}
-	lo, hi := 0., 64.
-	for range 40 {
-		if x := (lo + hi) / 2; 1-math.Exp(-x)*(1+x) < y {
-			lo = x
-		} else {
-			hi = x
-		}
-	}
-	return hi
+	return (float64(i-1) + (y-g[i-1])/(g[i]-g[i-1])) * longestStep
 }

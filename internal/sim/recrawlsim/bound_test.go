@@ -1,0 +1,45 @@
+package recrawlsim
+
+import (
+	"math"
+	"testing"
+)
+
+// TestNothingExceedsTheBounds: neither under a cap and with one out, nor without.
+func TestNothingExceedsTheBounds(t *testing.T) {
+	for _, capRate := range []float64{0, 2} {
+		for _, mode := range []string{"paper", "shoal"} {
+			for _, name := range []string{"fixed", "icr", "price"} {
+				c := small(name, mode)
+				c.Cap, c.Out = capRate, 1
+				w := newWorld(c)
+				b, r := w.bound(c), mustRun(t, c)
+				const border = 1.02 // a run begins with a task under way
+				if !(r.Qw <= border*b.qw && r.Q <= border*b.q && r.Freshness <= border*b.fresh) {
+					t.Errorf("cap %v, mode %s, %s: Qw %.2f, Q %.3f, freshness %.3f beyond the bounds %+v", capRate, mode, name, r.Qw, r.Q, r.Freshness, b)
+				}
+			}
+		}
+	}
+}
+
+// TestBoundsByHand: two channels of the same interval, the larger of twice the pages, and pages for one and a half of the smaller a change interval.
+func TestBoundsByHand(t *testing.T) {
+	w := &world{experiment: experiment{groups: []int{2}}, group: []uint8{0, 0}, tau: []float64{100, 100}, pages: []float32{1000, 2000}}
+	most := []float64{1. / 100, 1. / 100}
+	if q := w.fill(most, 20, func(int) float64 { return 1 }); math.Abs(q-.75) > 1e-9 { // all of the smaller, half of the larger
+		t.Errorf("Q %v, want .75", q)
+	}
+	if f, want := w.freshest(most, 1e9), 1-math.Exp(-1); math.Abs(f-want) > 1e-3 { // crawled once a change interval
+		t.Errorf("freshness %v, want %v", f, want)
+	}
+	f := w.freshest(most, 20)
+	best := 0.
+	for x := .01; x < 1; x += .001 { // the smaller one's rate, by trying
+		y := min((2-x)/2, 1) // the larger one's, from the pages that are left
+		best = max(best, (x*-math.Expm1(-1/x)+y*-math.Expm1(-1/y))/2)
+	}
+	if math.Abs(f-best) > 1e-3 {
+		t.Errorf("freshness %v, want %v", f, best)
+	}
+}
