@@ -21,7 +21,7 @@ type History struct {
 }
 
 // ErrChanges says that a file of change histories cannot be used; the text names file and line.
-var ErrChanges = errors.New("sim recrawl: bad file of changes")
+var ErrChanges = errors.New("sim: bad file of changes")
 
 const (
 	minChanges   = 8       // of a page that is replayed

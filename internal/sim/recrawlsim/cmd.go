@@ -54,7 +54,7 @@ type Command struct {
 }
 
 // ErrFlags says that the flags do not fit together.
-var ErrFlags = errors.New("sim recrawl: bad flags")
+var ErrFlags = errors.New("sim: bad flags")
 
 // MaxSeeds bounds --seeds.
 const MaxSeeds = 1000

@@ -20,7 +20,7 @@ import (
 )
 
 // ErrConfig says that a Config cannot be run.
-var ErrConfig = errors.New("sim recrawl: bad configuration")
+var ErrConfig = errors.New("sim: bad configuration")
 
 // Config is one run.
 type Config struct {
