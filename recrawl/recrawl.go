@@ -7,7 +7,7 @@
 //
 // Invariants: a slot is in the calendar, or ready, or parked (paused, removed, or as many tasks out as allowed), never in two of
 // them; no slot is taken before its earliest tick, which follows from the cap on its recrawl rate and the minimum interval (after a
-// refusal a quarter of it: nobody crawled the channel); the same calls give the same decisions; at most 64 bytes of state a slot.
+// refusal an eighth of its change interval: nobody crawled the channel); the same calls give the same decisions; at most 64 bytes of state a slot.
 //
 // Strategies fixed, iir and icr follow Xu, Zhang, Zhang, Fang, "Scale-Adaptable Recrawl Strategies for DHT-Based Distributed Web
 // Crawling System" (NPC 2010); change rates are estimated from irregular visits as in Cho and Garcia-Molina, "Estimating

@@ -402,7 +402,7 @@ func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 			least = max(least, c.Est.Interval()/s.opt.Cap)
 		}
 		if c.Flags&Denied != 0 && c.Out == 0 {
-			least *= retryShare
+			least = c.Est.Interval() * retryShare
 		}
 		earliest = c.Submitted + wholeTicks(least)
 	}
@@ -414,9 +414,9 @@ func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 	return value, max(again, earliest)
 }
 
-// retryShare is the part of its least interval after which a channel whose task was refused may be asked for again. Nobody crawled it, so that
-// the cap does not hold it back; but the peers near it are still as busy a minute later.
-const retryShare = .25
+// retryShare is the part of its change interval after which a channel whose task was refused may be asked for again. Nobody crawled it, so that
+// neither cap nor minimum interval holds it back; but the peers near it are still as busy a minute later.
+const retryShare = 1. / 8
 
 // pendingHalf only has to keep the values of ordinary numbers of pending pages apart.
 const pendingHalf = 1000

@@ -45,7 +45,6 @@ func TestFixedAgainstScan(t *testing.T) {
 			last          Tick
 			out           int
 			paused        bool
-			least         float64 // of which gap is the whole ticks
 			denied        bool
 		}
 		slots := map[Slot]*model{}
@@ -55,10 +54,6 @@ func TestFixedAgainstScan(t *testing.T) {
 			m := &model{interval: Tick(i), gap: max(1, opt.MinTicks)}
 			if opt.Cap > 0 {
 				m.gap = max(m.gap, wholeTicks(i/opt.Cap))
-			}
-			m.least = float64(max(1, opt.MinTicks))
-			if opt.Cap > 0 {
-				m.least = max(m.least, i/opt.Cap)
 			}
 			at := s.Add(Facts{Est: Exactly(i), Flags: Known})
 			if slots[at] != nil {
@@ -76,7 +71,7 @@ func TestFixedAgainstScan(t *testing.T) {
 			for at, m := range slots {
 				gap := m.gap
 				if m.denied && m.out == 0 {
-					gap = wholeTicks(m.least / 4)
+					gap = wholeTicks(float64(m.interval) / 8)
 				}
 				due := m.last == 0 || now >= m.last+max(m.interval, gap)
 				if due && !m.paused && (opt.MaxOut == 0 || m.out < opt.MaxOut) {
@@ -472,7 +467,7 @@ func BenchmarkFound(b *testing.B) {
 	}
 }
 
-// TestRefusedIsAskedForSooner: a refused task was no crawl, so that the cap lets the channel go a quarter of its least interval later, also after a
+// TestRefusedIsAskedForSooner: a refused task was no crawl, so that the channel may go an eighth of its change interval later, also after a
 // restart; one that failed had its crawl.
 func TestRefusedIsAskedForSooner(t *testing.T) {
 	for _, tc := range []struct {

@@ -33,6 +33,7 @@ type shoal struct {
 
 	gap        time.Duration
 	checkpoint float64
+	holds      int     // tasks of a peer, running and waiting
 	startup    float64 // minutes that a task costs beside its pages
 	items      []queue.Item[struct{}]
 }
@@ -96,6 +97,7 @@ func newShoal(r *run) *shoal {
 		s.gap, s.checkpoint, s.startup = minutes(c.Gap), c.Checkpoint, c.Start
 		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = minutes(c.Term), minutes(c.Backoff), minutes(10*c.Backoff)
 	}
+	s.holds = cfg.Threads + cfg.Queue
 	for i := range s.queues {
 		s.queues[i] = queue.New[struct{}](cfg)
 		s.drops[i] = math.MaxInt32
@@ -173,6 +175,9 @@ func (s *shoal) offer(minute int, ch, but int32) (wait float32, ok bool) {
 			}
 		}
 		looked++
+		if s.load(p) >= s.holds { // it would say so, after a long sum
+			continue
+		}
 		if start, takes := s.queues[p].Quote(now, t.latest); takes {
 			if f := start.Sub(now) + overlay.Service(header, s.r.w.rtt(ch, p)); f < bestFinish {
 				best, bestFinish, bestStart = p, f, start
