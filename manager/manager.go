@@ -288,7 +288,7 @@ func (m *Manager) AddChannels(ctx context.Context, chs []channel.Channel) (ids [
 				continue
 			}
 			c := &chs[i]
-			h := channel.Hot{ID: id, Host: channel.KeyOf(c.Scope.Host), State: channel.Active, Weight: c.Settings.Weight, Group: c.Settings.Group, Links: len(c.Seeds)}
+			h := channel.Hot{ID: id, Host: channel.KeyOf(c.Scope.Host), State: max(c.State, channel.Active), Weight: c.Settings.Weight, Group: c.Settings.Group, Links: len(c.Seeds)}
 			if err := m.add(now, h); err != nil {
 				failed = errors.Join(failed, err)
 			}

@@ -32,7 +32,8 @@ type swarm struct {
 	placed  map[channel.ID]int
 	running map[string]int // by host
 	crawls  sync.WaitGroup
-	overlap int // hosts that two tasks ran on at once
+	overlap int      // hosts that two tasks ran on at once
+	inter   []string // other sites' URLs that every crawl finds; set before anything runs
 }
 
 func (s *swarm) Coord() coords.Coord { return coords.Coord{Err: 1} }
@@ -90,7 +91,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	page := channel.Page{URL: body.Seeds[0], Status: 200, Change: channel.New, Fetched: now, Header: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte(fmt.Sprint("page of gen ", h.Gen))}
 	page.Digest = channel.ContentDigest(page.Body)
 	raw, err := channel.CompressChunk(channel.ChunkBody{Pages: []channel.Page{page}, Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: "peer",
-		Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: 1, Changed: 1, BytesDown: 100, Errors: map[string]int{"timeout": 1}}})
+		Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: 1, Changed: 1, BytesDown: 100, Errors: map[string]int{"timeout": 1}, Inter: s.inter}})
 	if err != nil {
 		s.t.Error(err)
 		return

@@ -1,0 +1,117 @@
+package manager_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager"
+)
+
+// What becomes of other sites' URLs, by the operator's choice. New channels come only when all others are served and peers idle, never
+// more than the limit, and none of a host that is blocked.
+func TestDiscover(t *testing.T) {
+	found := []string{"https://news.a.example/x", "https://news.a.example/y", "https://b.test/1", "https://c.test/1", "https://d.test/1", "https://blocked.test/"}
+	for _, c := range []struct {
+		mode       manager.Discover
+		most       int
+		discovered int
+		candidates int // left
+	}{
+		{manager.DiscoverOff, 10, 0, 0},
+		{manager.DiscoverListed, 10, 0, 5},
+		{manager.DiscoverHost, 10, 1, 4},
+		{manager.DiscoverAny, 2, 2, -1},
+		{manager.DiscoverAny, 10, 4, -1},
+	} {
+		t.Run(fmt.Sprint(string(c.mode), " ", c.most), func(t *testing.T) {
+			b := open(t, t.TempDir(), func(cfg *manager.Config, s *swarm) {
+				cfg.Discover, cfg.DiscoverMost = c.mode, c.most
+				s.inter = found
+			})
+			if err := b.m.Desk().Block(t.Context(), "https://blocked.test", "asked to"); err != nil {
+				t.Fatal(err)
+			}
+			b.add(t, "https://a.example")
+			until(t, "channels", func() bool { return b.m.Overview().Discovered >= c.discovered && b.m.Overview().Updates > 0 })
+			looks(t, b) // and no more come
+			if o := b.m.Overview(); o.Discovered != c.discovered || o.Channels != 1+c.discovered {
+				t.Errorf("%d discovered, %d channels, want %d and the one added", o.Discovered, o.Channels, c.discovered)
+			}
+			list, err := b.m.Desk().Candidates(t.Context(), 10)
+			if err != nil || c.candidates >= 0 && list.Total != c.candidates {
+				t.Errorf("%d candidates, %v; want %d", list.Total, err, c.candidates)
+			}
+			rows, total, err := b.m.Desk().Rows(t.Context(), "test", 0, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range rows {
+				if r.Host == "https://blocked.test" {
+					t.Error("a blocked host has got a channel")
+				}
+			}
+			if want := c.discovered - 1; c.mode == manager.DiscoverAny && total < want { // all but news.a.example, perhaps
+				t.Errorf("%d channels of other sites, want %d", total, want)
+			}
+		})
+	}
+}
+
+// While peers have no room, nothing is admitted; once they have, it is, though it was found before a restart.
+func TestNothingIsDiscoveredWithoutRoom(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, func(cfg *manager.Config, s *swarm) { s.inter = []string{"https://b.test/1"} })
+	b.add(t, "https://a.example")
+	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })
+	b.stop()
+	b = open(t, dir, func(cfg *manager.Config, s *swarm) { cfg.Discover, s.holds = manager.DiscoverAny, 0 })
+	looks(t, b)
+	if o := b.m.Overview(); o.Discovered > 0 || o.Channels != 1 {
+		t.Errorf("%d channels discovered by peers without room", o.Discovered)
+	}
+	b.stop()
+	b = open(t, dir, func(cfg *manager.Config, s *swarm) { cfg.Discover = manager.DiscoverAny })
+	until(t, "the host that was found", func() bool { return b.m.Overview().Channels == 2 })
+}
+
+// looks waits for some more looks at what was found.
+func looks(t *testing.T, b *bench) {
+	t.Helper()
+	from := b.m.Overview().Now
+	until(t, "ticks", func() bool { return b.m.Overview().Now.Sub(from) > 20*20*time.Millisecond })
+}
+
+// What is known of a channel before its first crawl is kept over a restart; a URL goes to the channel whose directory it lies in.
+func TestLinksSurviveARestart(t *testing.T) {
+	dir := t.TempDir()
+	inter := []string{"https://w.example/d1/a", "https://w.example/d1/b", "https://w.example/d1/c", "https://w.example/elsewhere/"}
+	b := open(t, dir, func(_ *manager.Config, s *swarm) { s.inter = inter })
+	chs := []channel.Channel{}
+	for _, d := range []string{"/d0/", "/d1/"} {
+		chs = append(chs, channel.Channel{State: channel.Paused, Seeds: []string{"https://w.example" + d},
+			Scope: channel.Scope{Kind: channel.Directory, Host: "https://w.example", Dirs: []string{d}}})
+	}
+	ids, _, err := b.m.AddChannels(t.Context(), chs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.add(t, "https://a.example")
+	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })
+	ch, err := b.m.Desk().Channel(t.Context(), ids[1])
+	if err != nil || !slices.Equal(ch.Inter, inter[:3]) {
+		t.Errorf("pending: %q, %v", ch.Inter, err)
+	}
+	b.stop()
+	b = open(t, dir, nil)
+	for i, want := range []int{1, 4} {
+		if got, err := b.m.Links(t.Context(), ids[i]); err != nil || got != want {
+			t.Errorf("channel %d: %d links after a restart, want %d (%v)", ids[i], got, want, err)
+		}
+	}
+	if r, _, _ := b.m.Channel(ids[0]); r.State != "paused" || r.Visits > 0 {
+		t.Errorf("a channel that was added paused is %s, %d visits", r.State, r.Visits)
+	}
+}

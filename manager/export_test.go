@@ -1,0 +1,18 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	"shoal/channel"
+)
+
+// Links is how many pages of a channel are known beside its copy.
+func (m *Manager) Links(ctx context.Context, id channel.ID) (n int, err error) {
+	err = m.onLoop(ctx, func(time.Time) {
+		if s, ok := m.places.of(id); ok {
+			n = m.places.links(s)
+		}
+	})
+	return n, err
+}
