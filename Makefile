@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: help build test race lint fuzz bench check cross vet fmt generate size churn sites crash bench-crawl wire
+.PHONY: help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,11 @@ generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
 	$(GO) generate ./...
 
 check: fmt vet lint cross size test ## what CI runs on every change
+
+bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, start, decisions, placed tasks
+	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Channels|Start|Placed' -benchtime 1x -timeout 60m ./manager
+	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench Decisions -benchtime 1000000x -timeout 60m ./manager
+	SHOAL_BENCH_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Import|Start' -benchtime 1x -timeout 60m ./channel/badgerdb
 
 bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian package; colly is fetched)
 	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl

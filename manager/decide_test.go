@@ -39,7 +39,8 @@ func crawled(b *testing.B, n int, strategy string) *Manager {
 // is observed, which ranks it anew. Without database, signing and placing. The baseline does the same with a map and a heap of due times.
 func BenchmarkDecisions(b *testing.B) {
 	n := benchChannels(b)
-	rate := func(b *testing.B, done int) {
+	rate := func(b *testing.B, done int, cpu float64) {
+		b.ReportMetric((cpuSeconds()-cpu)*1e9/float64(done), "cpu-ns/decision")
 		b.ReportMetric(float64(done)/b.Elapsed().Seconds(), "decisions/s")
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/decision")
 	}
@@ -50,7 +51,7 @@ func BenchmarkDecisions(b *testing.B) {
 			m.sched.Next(start, recrawl.Load{Room: 0}, nil) // ranks all once
 			b.ReportAllocs()
 			b.ResetTimer()
-			done, tick := 0, start
+			done, tick, cpu := 0, start, cpuSeconds()
 			batch := make([]recrawl.Slot, 0, maxBatch)
 			for done < b.N {
 				now := m.clock.Time(tick)
@@ -74,7 +75,7 @@ func BenchmarkDecisions(b *testing.B) {
 				m.tidied = time.Time{}
 				m.tidy(now)
 			}
-			rate(b, done)
+			rate(b, done, cpu)
 		})
 	}
 	b.Run(fmt.Sprintf("n=%d/baseline", n), func(b *testing.B) {
@@ -91,6 +92,7 @@ func BenchmarkDecisions(b *testing.B) {
 		busy := map[string]bool{}
 		b.ReportAllocs()
 		b.ResetTimer()
+		cpu := cpuSeconds()
 		for range b.N {
 			c := due[0]
 			if !busy[c.host] {
@@ -100,7 +102,7 @@ func BenchmarkDecisions(b *testing.B) {
 			all[c.id].due += c.every
 			heap.Fix(&due, 0)
 		}
-		rate(b, b.N)
+		rate(b, b.N, cpu)
 	})
 }
 

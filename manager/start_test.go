@@ -18,7 +18,7 @@ func BenchmarkStart(b *testing.B) {
 	dir := b.TempDir()
 	fill(b, dir, n)
 	for b.Loop() {
-		peak, began := watch(), time.Now()
+		peak, began, cpu := watch(), time.Now(), cpuSeconds()
 		db, err := badgerdb.Open(b.Context(), badgerdb.Default(dir))
 		if err != nil {
 			b.Fatal(err)
@@ -32,6 +32,7 @@ func BenchmarkStart(b *testing.B) {
 			b.Fatal(err, m.sched.Len(), m.visited)
 		}
 		b.ReportMetric(time.Since(began).Seconds(), "s/start")
+		b.ReportMetric(cpuSeconds()-cpu, "cpu-s/start")
 		b.ReportMetric(opened.Seconds(), "s/open")
 		b.ReportMetric(peak()/(1<<20), "MiB-peak")
 		b.StopTimer()
