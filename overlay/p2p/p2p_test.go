@@ -84,7 +84,9 @@ func start(t testing.TB, n *wire.Node, cfg Config, every time.Duration, b *bin) 
 	return s
 }
 
-func open(t testing.TB, peers, room int) *network { return openWith(t, peers, room, 2*time.Second, nil) }
+func open(t testing.TB, peers, room int) *network {
+	return openWith(t, peers, room, 10*time.Second, nil)
+}
 
 // openWith leaves the peers that are mute without an address to listen at.
 func openWith(t testing.TB, peers, room int, every time.Duration, mute func(i int) bool) *network {
@@ -282,7 +284,7 @@ func TestHandoff(t *testing.T) {
 // Peers that nobody can dial, as behind a router, are members like others: they know and are known, and tasks and requests of peers ride
 // the connection that each keeps to its home.
 func TestHiddenPeersAreFullMembers(t *testing.T) {
-	n := openWith(t, 4, 3, 2*time.Second, func(i int) bool { return i < 3 })
+	n := openWith(t, 4, 3, 10*time.Second, func(i int) bool { return i < 3 })
 	n.until("the manager knows all peers", func() bool { return n.takers() == 4 })
 	for i, p := range n.peers {
 		n.until(fmt.Sprintf("peer %d knows all others", i), func() bool { return len(p.runner.Peers()) == 4 })

@@ -1,0 +1,358 @@
+// Package overlaytest is the contract of the overlay: what holds whatever carries its messages. Each transport has a test that hands it
+// to Run: virtual time and the simulator's event queue, and libp2p over loopback. It asserts outcomes, never timing.
+//
+// Of the overlay's invariants it holds those that a transport could break: that disagreement about who is near costs locality and never
+// correctness; that nothing is taken that is forged, late or of another network; that what is taken never falls as more is offered; that
+// nothing is without a bound, and bad input is refused, counted, and kills nobody. Chains of chunks and generations are the archive's and
+// manager/lease's; that moving all coordinates changes nothing is tested on the pure node.
+package overlaytest
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/internal/member"
+	"shoal/overlay"
+)
+
+// Manager is the index of the member that places tasks; peers count from 0.
+const Manager = -1
+
+// Swarm is a manager and some peers, met over a transport.
+type Swarm interface {
+	// Now is the swarm's time.
+	Now() time.Time
+	// Until lets time pass until something holds, and fails the test if it never does.
+	Until(what string, holds func() bool)
+	// Known are the members that one knows.
+	Known(who int) []overlay.PeerRecord
+	// Place has the manager place a task, and waits for what it comes to.
+	Place(t overlay.Task, r coords.HostRecord) (overlay.Placed, error)
+	// Handoff has a peer give tasks away, and says how many were taken.
+	Handoff(from int, tasks []overlay.Task) int
+	// Deliver brings a message of one peer to another, as it is but for what the transport signs; an error: it was refused on the way.
+	Deliver(from, to int, m overlay.Msg) error
+	// Refused is how many messages, records and tasks a peer has refused.
+	Refused(who int) int64
+	// Vanish ends a peer without a word.
+	Vanish(who int)
+}
+
+// Setup is what a transport opens a swarm of.
+type Setup struct {
+	Network  member.NetworkID
+	Verifier *member.Verifier // knows the authority that signs the suite's tasks
+	Queues   []*Queue         // one for each peer
+}
+
+// Queue takes up to Room tasks.
+type Queue struct {
+	mu   sync.Mutex
+	room int
+	have []channel.ID
+}
+
+// Quote implements overlay.Queue.
+func (q *Queue) Quote(now time.Time, _ channel.Header) (time.Time, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return now, len(q.have) < q.room
+}
+
+// Take implements overlay.Queue.
+func (q *Queue) Take(_ time.Time, _ channel.Signed, h channel.Header) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.have = append(q.have, h.Channel)
+	return nil
+}
+
+// Load implements overlay.Queue.
+func (q *Queue) Load(time.Time) overlay.Load {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return overlay.Load{Threads: uint8(max(q.room, 1)), Running: uint8(min(len(q.have), math.MaxUint8))}
+}
+
+func (q *Queue) tasks() []channel.ID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return append([]channel.ID(nil), q.have...)
+}
+
+// world is a network's authority and its swarm.
+type world struct {
+	t     *testing.T
+	root  member.Root
+	auth  *member.Authority
+	setup Setup
+	Swarm
+}
+
+// Run runs the contract. open makes a swarm that ends with the test.
+func Run(t *testing.T, open func(t *testing.T, s Setup) Swarm) {
+	for name, f := range map[string]func(*world){
+		"each task is in one queue":             oneQueue,
+		"wrong places cost locality only":       wrongPlaces,
+		"a full swarm refuses for certain":      full,
+		"what is taken never falls with load":   load,
+		"peers that vanish are passed over":     vanish,
+		"nothing forged, late or foreign taken": forged,
+		"tasks are handed over once":            handover,
+		"bad messages are refused and counted":  bad,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{t: t}
+			now := time.Now()
+			w.root = member.NewRoot([32]byte{7})
+			w.auth = authority(t, w.root, now)
+			v := member.NewVerifier(w.root.ID())
+			w.setup = Setup{Network: w.root.ID(), Verifier: v}
+			for range peers {
+				w.setup.Queues = append(w.setup.Queues, &Queue{room: room})
+			}
+			w.Swarm = open(t, w.setup)
+			w.Until("the manager knows all peers", func() bool { return w.takers(Manager) == peers })
+			f(w)
+			for i := range peers {
+				if k := len(w.Known(i)); k > overlay.MaxTable {
+					t.Errorf("peer %d knows %d members, at most %d", i, k, overlay.MaxTable)
+				}
+			}
+		})
+	}
+}
+
+const peers, room = 4, 3
+
+func authority(t *testing.T, root member.Root, now time.Time) *member.Authority {
+	t.Helper()
+	seed := [32]byte{8}
+	sealed, err := root.Delegate(member.Delegation{Key: [32]byte(ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)), Roles: member.AllRoles,
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour), Serial: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := member.NewAuthority(seed, root.ID(), sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (w *world) takers(who int) (n int) {
+	for _, p := range w.Known(who) {
+		if p.Load.Threads > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) task(id channel.ID, change func(*channel.Header)) overlay.Task {
+	w.t.Helper()
+	now := w.Now()
+	h := channel.Header{Network: w.root.ID(), Channel: id, Gen: 1, Host: fmt.Sprintf("http://h%d.example", id), Pages: 3, Gap: time.Millisecond,
+		Issued: now, Latest: now.Add(10 * time.Minute), Archive: "archive", BodyBytes: 1}
+	if change != nil {
+		change(&h)
+	}
+	s, err := w.auth.SignHeader(h)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return overlay.Task{Signed: s, Header: h}
+}
+
+// held counts in how many queues each task is.
+func (w *world) held() map[channel.ID]int {
+	n := map[channel.ID]int{}
+	for _, q := range w.setup.Queues {
+		for _, id := range q.tasks() {
+			n[id]++
+		}
+	}
+	return n
+}
+
+// once wants each of these tasks in one queue, and no others anywhere.
+func (w *world) once(ids ...channel.ID) {
+	w.t.Helper()
+	n := w.held()
+	for _, id := range ids {
+		if n[id] != 1 {
+			w.t.Errorf("task %d is in %d queues", id, n[id])
+		}
+		delete(n, id)
+	}
+	for id, k := range n {
+		w.t.Errorf("task %d is in %d queues, and should be in none", id, k)
+	}
+}
+
+func oneQueue(w *world) {
+	var ids []channel.ID
+	for i := range peers * room {
+		id := channel.ID(i + 1)
+		if _, err := w.Place(w.task(id, nil), coords.HostRecord{}); err != nil {
+			w.t.Fatalf("task %d: %v", id, err)
+		}
+		ids = append(ids, id)
+	}
+	w.once(ids...)
+}
+
+// wrongPlaces places by records that are nonsense: hosts everywhere at once, vantage points that are nobody.
+func wrongPlaces(w *world) {
+	var ids []channel.ID
+	for i := range peers * room {
+		id := channel.ID(i + 1)
+		r := coords.HostRecord{Best: []string{"nobody", "no one"}}
+		for k := range coords.MaxSamples {
+			c := coords.Coord{Err: 1, Height: float64(k)}
+			c.Vec[k%coords.Dims] = float64((k*37+i*101)%900) - 450
+			r.Add(coords.Sample{Vantage: fmt.Sprint("v", k), At: c, RTT: time.Duration(1+(k*53)%400) * time.Millisecond, When: w.Now().Unix()})
+		}
+		if _, err := w.Place(w.task(id, nil), r); err != nil {
+			w.t.Fatalf("task %d: %v", id, err)
+		}
+		ids = append(ids, id)
+	}
+	w.once(ids...)
+}
+
+func full(w *world) {
+	oneQueue(w)
+	if _, err := w.Place(w.task(999, nil), coords.HostRecord{}); !errors.Is(err, overlay.ErrRefused) {
+		w.t.Errorf("a full swarm answers %v", err)
+	}
+	if w.held()[999] != 0 {
+		w.t.Error("a refused task is in a queue")
+	}
+}
+
+// load offers from a third of what the swarm holds to three times that.
+func load(w *world) {
+	last, id := 0, channel.ID(0)
+	for _, offered := range []int{peers * room / 3, peers * room, 3 * peers * room} {
+		for _, q := range w.setup.Queues {
+			q.mu.Lock()
+			q.have = nil
+			q.mu.Unlock()
+		}
+		for range offered {
+			id++
+			if _, err := w.Place(w.task(id, nil), coords.HostRecord{}); err != nil && !errors.Is(err, overlay.ErrRefused) {
+				w.t.Fatalf("task %d: %v", id, err)
+			}
+		}
+		taken := len(w.held())
+		if want := min(offered, peers*room); taken < last || taken != want {
+			w.t.Errorf("of %d tasks %d were taken, of which %d fit; with less load it was %d", offered, taken, want, last)
+		}
+		last = taken
+	}
+}
+
+func vanish(w *world) {
+	w.Vanish(0)
+	w.Vanish(1)
+	var ids []channel.ID
+	for i := range (peers - 2) * room {
+		id := channel.ID(i + 1)
+		if _, err := w.Place(w.task(id, nil), coords.HostRecord{}); err != nil {
+			w.t.Errorf("task %d: %v", id, err)
+			continue
+		}
+		ids = append(ids, id)
+	}
+	w.once(ids...)
+}
+
+func forged(w *world) {
+	altered := w.task(1, nil)
+	altered.Signed.Raw = append([]byte(nil), altered.Signed.Raw...)
+	altered.Signed.Raw[len(altered.Signed.Raw)-1] ^= 1
+	unsigned := w.task(2, nil)
+	unsigned.Signed.Sig = nil
+	late := w.task(3, func(h *channel.Header) { h.Issued, h.Latest = w.Now().Add(-2*time.Hour), w.Now().Add(-time.Hour) })
+	stranger := member.NewRoot([32]byte{99})
+	mine, auth := w.root, w.auth
+	w.root, w.auth = stranger, authority(w.t, stranger, time.Now())
+	foreign := w.task(4, nil)
+	w.root, w.auth = mine, auth
+	for what, t := range map[string]overlay.Task{"altered": altered, "unsigned": unsigned, "late": late, "foreign": foreign} {
+		if _, err := w.Place(t, coords.HostRecord{}); err == nil {
+			w.t.Errorf("placed a task that is %s", what)
+		}
+		if k := w.Handoff(0, []overlay.Task{t}); k > 0 {
+			w.t.Errorf("handed over a task that is %s", what)
+		}
+		before := w.Refused(1)
+		_ = w.Deliver(0, 1, overlay.Offer{Signed: t.Signed, Header: t.Header}) // that it is not taken is what counts
+		w.Until("counted: "+what, func() bool { return w.Refused(1) > before })
+	}
+	w.once()
+}
+
+func handover(w *world) {
+	w.Until("a peer knows others", func() bool { return w.takers(0) >= 3 })
+	tasks := []overlay.Task{w.task(1, nil), w.task(2, nil), w.task(3, nil)}
+	if k := w.Handoff(0, tasks); k != len(tasks) {
+		w.t.Errorf("%d of %d tasks were taken over", k, len(tasks))
+	}
+	w.once(1, 2, 3)
+	if len(w.setup.Queues[0].tasks()) > 0 {
+		w.t.Error("who gave them away has them")
+	}
+}
+
+// bad sends what no honest member sends.
+func bad(w *world) {
+	nan := coords.Coord{Err: 1}
+	nan.Vec[2] = math.NaN()
+	far := coords.Coord{Err: 1}
+	far.Vec[0] = math.Inf(-1)
+	self := func(c coords.Coord, change func(*overlay.PeerRecord)) overlay.PeerRecord {
+		var r overlay.PeerRecord
+		for _, k := range w.Known(Manager) {
+			if k.Load.Threads > 0 {
+				r = k
+			}
+		}
+		r.Coord, r.Seq = c, r.Seq+100
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	ok := coords.Coord{Err: 1}
+	for what, m := range map[string]overlay.Msg{
+		"a coordinate that is no number":     overlay.Gossip{Self: self(nan, nil)},
+		"an infinite coordinate":             overlay.Gossip{Self: self(far, nil)},
+		"a record of somebody else":          overlay.Gossip{Self: self(ok, func(r *overlay.PeerRecord) { r.ID = "somebody else" })},
+		"a record with too many addresses":   overlay.Gossip{Self: self(ok, func(r *overlay.PeerRecord) { r.Addrs = make([]string, overlay.MaxAddrs+1) })},
+		"a lookup toward no place":           overlay.FindNear{At: nan, N: 8},
+		"a lookup for nobody":                overlay.FindNear{At: ok, N: 0},
+		"a lookup for more than there may":   overlay.FindNear{At: ok, N: overlay.MaxNear + 1},
+		"a handoff of too many tasks":        overlay.Handoff{Tasks: make([]overlay.Task, overlay.MaxHandoff+1)},
+		"a task without a header or a name":  overlay.Offer{},
+		"a handoff of tasks that are nobody": overlay.Handoff{Tasks: make([]overlay.Task, 2)},
+	} {
+		before := w.Refused(1)
+		_ = w.Deliver(0, 1, m)
+		w.Until("counted: "+what, func() bool { return w.Refused(1) > before })
+	}
+	w.once()
+	w.Until("after all that a good question is answered", func() bool { return w.Deliver(0, 1, overlay.FindNear{At: ok, N: 8}) == nil })
+	if _, err := w.Place(w.task(1, nil), coords.HostRecord{}); err != nil {
+		w.t.Error(err)
+	}
+}
