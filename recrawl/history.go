@@ -16,6 +16,8 @@ const (
 	fitEvery     = 16 // visits between two choices of a model
 	fitLeast     = 12
 	fitMargin    = 4. // by which another model's AIC must be better than Poisson's
+
+	instantMargin = 12. // the same, of the quasi-deterministic model
 )
 
 // A visit is stored in 16 bits: the gap since the one before in 1/256 of an octave of ticks, the lowest bit says whether the channel had changed.
@@ -172,7 +174,11 @@ func fitHistory(hist allocate.History, day float64) (c allocate.Choice, other, o
 			poisson = k.AIC
 		}
 	}
-	return c, len(c.Candidates) > 1 && c.Model.Kind() != allocate.PoissonKind && c.Candidates[0].AIC < poisson-fitMargin, true
+	margin := fitMargin
+	if c.Model.Kind() == allocate.QuasiKind { // chosen among many instants, and dear if wrong: such a channel is crawled at them only
+		margin = instantMargin
+	}
+	return c, len(c.Candidates) > 1 && c.Model.Kind() != allocate.PoissonKind && c.Candidates[0].AIC < poisson-margin, true
 }
 
 // suspicious is a quick look whether a history may not be a Poisson process's, so that few are fitted in vain: whether findings follow their
