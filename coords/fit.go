@@ -38,7 +38,7 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 				at.Vec[i] += u * rtt
 			}
 		}
-		if cost := descend(&at, &anchor, ridge, samples); cost < bestCost {
+		if cost := descend(&at, &anchor, ridge, samples, fitRounds); cost < bestCost {
 			best, bestCost = at, cost
 		}
 	}
@@ -55,11 +55,11 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// descend moves at downhill and returns the cost there. Ridge is the weight of the pull toward anchor.
-func descend(at, anchor *Coord, ridge float64, samples []Sample) float64 {
+// descend moves at downhill by some steps and returns the cost there. Ridge is the weight of the pull toward anchor.
+func descend(at, anchor *Coord, ridge float64, samples []Sample, rounds int) float64 {
 	lambda := 0.01
 	cost := fitCost(at, anchor, ridge, samples)
-	for range fitRounds {
+	for range rounds {
 		var a [fitDims][fitDims]float64 // J'WJ
 		var b [fitDims]float64          // -J'Wr
 		for i := range samples {

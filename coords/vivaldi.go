@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/serf/coordinate"
@@ -71,6 +72,8 @@ type Node struct {
 	recent [window]string // peers of the last samples, a ring
 	next   int
 	counts map[string]int // of the peers in recent
+	kept   []Sample       // the last ones, one of each peer, oldest first
+	apart  bool           // the library does not know where the node is
 	used   int            // samples used since the start or the last reheating
 }
 
@@ -127,13 +130,21 @@ func (n *Node) Update(peer string, at Coord, rtt time.Duration) (Coord, error) {
 	residual := math.Abs(Distance(&n.now, &at)-ms) / (ms + fitFloor)
 	at.Err = max(at.Err, n.cfg.ErrFloor)
 	n.remember(peer)
-	if !n.gate.admit(residual, n.cfg.GateMADs, n.cfg.GateAfter) {
+	if !n.gate.admit(residual, n.cfg.GateMADs, n.cfg.GateAfter) && n.Settled() { // before, the node may be what is wrong
 		return n.now, fmt.Errorf("sample from %s of %v: %w", peer, rtt, ErrResidual)
+	}
+	if c, ok := n.refine(&Sample{Vantage: peer, At: at, RTT: rtt}); ok {
+		n.accept(c)
+		return n.now, nil
 	}
 	if separation(&n.now, &at) < tooClose {
 		for i, u := range direction(n.rng) { // else the library would use its global random source
 			at.Vec[i] += u * 2 * tooClose
 		}
+	}
+	if n.apart { // many peers were known, and are no more
+		n.apart = false
+		n.set(n.now)
 	}
 	moved, err := n.client.Update(peer, toSerf(&at), rtt)
 	if err != nil {
@@ -144,7 +155,10 @@ func (n *Node) Update(peer string, at Coord, rtt time.Duration) (Coord, error) {
 }
 
 // Forget drops what is kept of a peer that is gone.
-func (n *Node) Forget(peer string) { n.client.ForgetNode(peer) }
+func (n *Node) Forget(peer string) {
+	n.client.ForgetNode(peer)
+	n.kept = slices.DeleteFunc(n.kept, func(s Sample) bool { return s.Vantage == peer })
+}
 
 const tooClose = 0.002 // ms; the library thinks points nearer than 0.001 ms the same
 
@@ -177,31 +191,31 @@ func (n *Node) accept(c Coord) {
 	if n.Settled() {
 		limit = n.cfg.SettledPull
 	}
-	kept := c
+	out := c
 	move := 0.0
 	for i := range c.Vec {
 		move += (c.Vec[i] - n.now.Vec[i]) * (c.Vec[i] - n.now.Vec[i])
 	}
 	if move = math.Sqrt(move); move > limit {
-		for i := range kept.Vec {
-			kept.Vec[i] = n.now.Vec[i] + (c.Vec[i]-n.now.Vec[i])*limit/move
+		for i := range out.Vec {
+			out.Vec[i] = n.now.Vec[i] + (c.Vec[i]-n.now.Vec[i])*limit/move
 		}
 	}
-	kept.Height = min(max(c.Height, n.now.Height-limit), n.now.Height+limit)
-	kept.clamp()
+	out.Height = min(max(c.Height, n.now.Height-limit), n.now.Height+limit)
+	out.clamp()
 	n.used++
 	switch {
-	case n.Settled() && kept.Err > reheatErr:
+	case n.Settled() && out.Err > reheatErr:
 		n.used = 0
 		n.lib.VivaldiCC = n.cfg.YoungGain
 	case n.Settled():
 		n.lib.VivaldiCC = n.cfg.SettledGain
 	}
-	if kept == c {
-		n.now = c
+	if len(n.kept) < refineFrom {
+		n.set(out)
 		return
 	}
-	n.set(kept)
+	n.now, n.apart = out, true
 }
 
 func (n *Node) set(c Coord) {

@@ -1,0 +1,93 @@
+package coords
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// The parameters of refining.
+const (
+	kept        = 64   // peers whose last sample is kept
+	refineFrom  = 16   // of them from which on a node solves for its place
+	youngStay   = 2e-6 // weight of staying where it is in directions about which the samples say little
+	settledStay = 1e-3 // the same of a settled node
+	settledStep = 0.05 // of the way to the solution that a settled node goes, so that all do not drift together
+	errGain     = 0.05 // how fast a node's confidence follows its residuals
+)
+
+// refine solves for the node's place from the last samples of many peers, by one damped Gauss-Newton step after each sample, as fit does
+// for a host. Vivaldi's springs follow one sample at a time and weigh a far peer's noise of 20 ms as much as a near peer's error of 20 ms: two peers
+// of one building end up 5 to 20 ms apart. Relative residuals over many samples at once put them within 1 ms; one liar's sample among them
+// counts little, since its residual is large.
+func (n *Node) refine(sample *Sample) (Coord, bool) {
+	n.keep(sample)
+	if len(n.kept) < refineFrom {
+		return Coord{}, false
+	}
+	at := n.now
+	at.Adjust = 0
+	anchor := at
+	anchor.Height = 0
+	rtt := milliseconds(sample.RTT)
+	residual := math.Abs(Distance(&at, &sample.At)-rtt) / (rtt + fitFloor)
+	stay := youngStay
+	if n.Settled() {
+		stay = settledStay
+	}
+	descend(&at, &anchor, stay, n.kept, 1)
+	if n.Settled() {
+		for k := range at.Vec {
+			at.Vec[k] = n.now.Vec[k] + settledStep*(at.Vec[k]-n.now.Vec[k])
+		}
+		at.Height = n.now.Height + settledStep*(at.Height-n.now.Height)
+	}
+	at.Err = n.now.Err + errGain*(min(residual, MaxErr)-n.now.Err)
+	return at, true
+}
+
+// keep stores a peer's last sample, with the shortest time of those that are still about true.
+func (n *Node) keep(s *Sample) {
+	if i := slices.IndexFunc(n.kept, func(k Sample) bool { return k.Vantage == s.Vantage }); i >= 0 {
+		if old := n.kept[i].RTT; old < s.RTT && s.RTT-old < s.RTT/4+sameTime {
+			s.RTT = old
+		}
+		n.kept = slices.Delete(n.kept, i, i+1)
+	} else if len(n.kept) == kept {
+		n.kept = slices.Delete(n.kept, 0, 1)
+	}
+	n.kept = append(n.kept, *s)
+}
+
+// sameTime is by how much a longer time may be queueing; beyond it and a quarter the path has changed.
+const sameTime = 5 * time.Millisecond
+
+// Misfit tells how badly a place at explains the samples of a host, whatever the host's height: the sum of the squared relative residuals, each bounded.
+// Of peers whose places are known, the one with the least misfit is the one to which the world looks as it does to the host.
+func (r *HostRecord) Misfit(at Coord) float64 {
+	at.Height, at.Adjust = 0, 0
+	var dist [MaxSamples]float64
+	sum, weight := 0.0, 0.0
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		dist[i] = raw(&at, &s.At) + s.At.Adjust
+		rtt := milliseconds(s.RTT)
+		w := 1 / ((rtt + matchFloor) * (rtt + matchFloor))
+		weight += w
+		sum += w * (rtt - dist[i])
+	}
+	if weight == 0 {
+		return 0
+	}
+	height := max(0, sum/weight)
+	cost := 0.0
+	for i := range r.Samples {
+		rtt := milliseconds(r.Samples[i].RTT)
+		q := (rtt - dist[i] - height) / (rtt + matchFloor)
+		cost += q * q / (1 + q*q/(fitScale*fitScale))
+	}
+	return cost
+}
+
+// matchFloor is fitFloor for Misfit.
+const matchFloor = 3.0
