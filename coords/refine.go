@@ -67,9 +67,10 @@ const sameTime = 5 * time.Millisecond
 func (r *HostRecord) Misfit(at Coord) float64 {
 	at.Height, at.Adjust = 0, 0
 	var dist [MaxSamples]float64
+	samples := r.Samples[:min(len(r.Samples), MaxSamples)]
 	sum, weight := 0.0, 0.0
-	for i := range r.Samples {
-		s := &r.Samples[i]
+	for i := range samples {
+		s := &samples[i]
 		dist[i] = raw(&at, &s.At) + s.At.Adjust
 		rtt := milliseconds(s.RTT)
 		w := 1 / ((rtt + matchFloor) * (rtt + matchFloor))
@@ -81,8 +82,8 @@ func (r *HostRecord) Misfit(at Coord) float64 {
 	}
 	height := max(0, sum/weight)
 	cost := 0.0
-	for i := range r.Samples {
-		rtt := milliseconds(r.Samples[i].RTT)
+	for i := range samples {
+		rtt := milliseconds(samples[i].RTT)
 		q := (rtt - dist[i] - height) / (rtt + matchFloor)
 		cost += q * q / (1 + q*q/(fitScale*fitScale))
 	}

@@ -35,6 +35,8 @@ type request struct {
 	until time.Time
 	place uint64 // the placing that it belongs to; 0: gossip
 	offer bool
+	probe bool // of a host
+	aside bool // a question of a lookup that does not wait for its answer
 }
 
 // youngest bounds how many gossips a node makes in haste while its coordinate has not settled.
@@ -50,10 +52,11 @@ func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand)
 	}
 	n := &Node{cfg: cfg, rng: rng, vivaldi: v, coord: v.Coord(), queue: queue, pending: map[uint64]*request{}, places: map[uint64]*placing{},
 		gossip: now, counts: map[string]int64{}, seq: uint64(now.UnixMilli())}
-	n.table = table{own: &n.coord, expiry: cfg.Expiry}
+	all := 0
 	if cfg.Places {
-		n.table.all = MaxKnown
+		all = MaxKnown
 	}
+	n.table = newTable(&n.coord, cfg.Expiry, all)
 	return n, nil
 }
 
@@ -85,7 +88,7 @@ func (n *Node) Known() []PeerRecord {
 // Rings counts the entries of the table by ring.
 func (n *Node) Rings() (counts [rings]int) {
 	for _, e := range n.table.entries {
-		counts[ringOf(coords.Predict(n.coord, e.rec.Coord))]++
+		counts[ringAt(n.table.away(&e))]++
 	}
 	return counts
 }
@@ -113,6 +116,9 @@ func (n *Node) Meet(now time.Time, r PeerRecord) error {
 
 // Sample takes a measured round-trip time to a member that was at a coordinate.
 func (n *Node) Sample(from ID, at coords.Coord, rtt time.Duration) {
+	if rtt > 0 && rtt <= coords.MaxRTT {
+		n.table.measured(from, rtt)
+	}
 	c, err := n.vivaldi.Update(string(from), at, rtt)
 	if err != nil {
 		n.counts["sample refused"]++
@@ -134,6 +140,8 @@ func (n *Node) Step(now time.Time, from ID, m Msg) []Send {
 		return n.onOffer(now, from, m)
 	case Answer:
 		return n.onAnswer(now, from, m)
+	case Probed:
+		return n.onProbed(now, from, m)
 	case Handoff:
 		return n.onHandoff(now, from, m)
 	case HandoffAnswer:
@@ -237,11 +245,15 @@ func (n *Node) take(from ID, req uint64) *request {
 
 // tell gossips with one entry of the table.
 func (n *Node) tell(now time.Time) []Send {
-	some := n.table.some(1, n.rng)
-	if len(some) == 0 {
+	to, ok := n.table.neighbour(n.rng)
+	if n.rng.IntN(2) == 0 { // coordinates need both: short ways to tell neighbours apart, long ones to place the neighbourhood
+		for _, r := range n.table.some(1, n.rng) {
+			to = r
+		}
+	}
+	if !ok {
 		return nil
 	}
-	to := some[0]
 	n.counts["gossip"]++
 	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg {
 		return Gossip{Req: req, Self: n.Self(now), Records: n.news(to)}

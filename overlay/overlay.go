@@ -111,6 +111,17 @@ type (
 		Accept bool
 		Start  time.Time
 	}
+	// ProbeHost asks a peer to measure the round-trip time to a Web host. Its runner answers it, since a node cannot measure.
+	ProbeHost struct {
+		Req  uint64
+		Host string
+	}
+	// Probed answers it; RTT is 0 where the host could not be reached.
+	Probed struct {
+		Req uint64
+		RTT time.Duration
+		At  coords.Coord // of the peer, then
+	}
 	// Handoff gives away tasks that a leaving peer took and did not claim.
 	Handoff struct {
 		Req   uint64
@@ -134,6 +145,8 @@ func (FindNear) msg()      {}
 func (Near) msg()          {}
 func (Offer) msg()         {}
 func (Answer) msg()        {}
+func (ProbeHost) msg()     {}
+func (Probed) msg()        {}
 func (Handoff) msg()       {}
 func (HandoffAnswer) msg() {}
 
@@ -158,17 +171,19 @@ type Queue interface {
 type Placed struct {
 	Peer      ID
 	Start     time.Time
-	Hops      int           // messages, one after the other, that led to the nearest peer found
-	Queries   int           // nodes asked in it
-	Offers    int           // offers made
-	RTT       time.Duration // predicted, from the chosen peer to the host
-	RandomRTT time.Duration // predicted, from a peer chosen at random
+	Hops      int             // messages, one after the other, that led to the nearest peer found
+	Queries   int             // nodes asked in it
+	Offers    int             // offers made
+	RTT       time.Duration   // from the chosen peer to the host: measured, else predicted
+	RandomRTT time.Duration   // predicted, from a peer chosen at random
+	Samples   []coords.Sample // what was measured of the host on the way
 }
 
 // Event is what a placing came to.
 type Event struct {
 	Req    uint64
 	Placed Placed
+	Goal   coords.Coord // that was looked for
 	Found  []PeerRecord // the nearest that were found, nearest first
 	Err    error        // nil, or wraps ErrRefused, ErrUnsure or ErrNobody
 }
@@ -201,11 +216,13 @@ type Config struct {
 	Timeout time.Duration
 	// Alpha is how many nodes are asked at a time in a lookup, Beam how many of the nearest it goes on from. Defaults 3 and 8.
 	Alpha, Beam int
+	// Probes is how many of the best candidates of a task measure their way to its host before it is offered. Default 5; 0: none, prediction decides.
+	Probes int
 }
 
 // Default gives the product's settings.
 func Default(id ID) Config {
-	return Config{ID: id, Every: time.Minute, Young: 12, Expiry: 4 * time.Hour, Timeout: 5 * time.Second, Alpha: 3, Beam: 8}
+	return Config{ID: id, Every: time.Minute, Young: 12, Expiry: 4 * time.Hour, Timeout: 5 * time.Second, Alpha: 3, Beam: 8, Probes: 5}
 }
 
 // Validate names the first bad field.
@@ -217,6 +234,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("overlay: gossip every %v, young %d, expiry %v, time-out %v: want positive ones", c.Every, c.Young, c.Expiry, c.Timeout)
 	case c.Alpha < 1 || c.Beam < c.Alpha || c.Beam > MaxNear:
 		return fmt.Errorf("overlay: alpha %d, beam %d: want 1 <= alpha <= beam <= %d", c.Alpha, c.Beam, MaxNear)
+	case c.Probes < 0 || c.Probes > MaxNear:
+		return fmt.Errorf("overlay: %d probes: want 0 to %d", c.Probes, MaxNear)
 	case len(c.Addrs) > MaxAddrs:
 		return fmt.Errorf("overlay: %d addresses, at most %d", len(c.Addrs), MaxAddrs)
 	}

@@ -21,12 +21,22 @@ type placing struct {
 	seen    map[ID]time.Duration // measured round-trip times to the host, by peer
 
 	// Lookup.
-	only  bool         // no task: who was found is the outcome
-	found []PeerRecord // nearest first
-	asked map[ID]bool
-	depth map[ID]int // answers that led to a peer, and the question to it
-	busy  int        // questions under way
-	done  bool
+	only   bool         // no task: who was found is the outcome
+	found  []PeerRecord // nearest first
+	asked  map[ID]bool
+	depth  map[ID]int // answers that led to a peer, and the question to it
+	busy   int        // questions under way
+	done   bool
+	heard  bool         // anybody
+	second []PeerRecord // a start at random beside the nearest: those around them may be all of one mind
+
+	// Measuring.
+	record  coords.HostRecord
+	probing int         // questions under way
+	silent  map[ID]bool // asked to measure, and not heard of since
+	probed  bool        // asked for
+	answers int
+	samples []coords.Sample
 
 	// Offers.
 	offers  int
@@ -43,14 +53,18 @@ func (n *Node) Place(now time.Time, req uint64, t Task, r coords.HostRecord) []S
 		n.events = append(n.events, Event{Req: req, Err: ErrBusy})
 		return nil
 	}
-	p := &placing{req: req, task: t, anycast: r.Anycast, seen: measured(r), asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}, limit: Widen(0)}
-	moved := r.Moved(func(vantage string) (coords.Coord, bool) {
+	if !r.Valid() {
+		n.counts["refused: malformed host record"]++
+		r = coords.HostRecord{}
+	}
+	p := &placing{req: req, task: t, anycast: r.Anycast, seen: measured(r), asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}, silent: map[ID]bool{}, limit: Widen(0)}
+	p.record = r.Moved(func(vantage string) (coords.Coord, bool) {
 		if i := n.table.find(ID(vantage)); i >= 0 {
 			return n.table.entries[i].rec.Coord, true
 		}
 		return coords.Coord{}, false
 	})
-	p.at, p.known = moved.Fit(n.rng)
+	p.at, p.known = target(&p.record, n.rng)
 	if !p.known {
 		p.at = n.coord
 	}
@@ -62,6 +76,7 @@ func (n *Node) Place(now time.Time, req uint64, t Task, r coords.HostRecord) []S
 			p.add(n, []PeerRecord{n.table.entries[i].rec}, 1)
 		}
 	}
+	p.second = n.table.some(1, n.rng)
 	if some := n.takers(); len(some) > 0 {
 		p.random = p.rtt(some[n.rng.IntN(len(some))])
 	}
@@ -78,38 +93,58 @@ func (n *Node) Lookup(now time.Time, req uint64, at coords.Coord) []Send {
 	n.counts["lookup"]++
 	n.places[req] = p
 	p.add(n, n.table.near(p.at, n.cfg.Beam), 1)
+	p.second = n.table.some(1, n.rng)
 	return n.search(now, p)
 }
 
-// NearVantages chooses up to n of the known peers to time a host next: the nearest to where its record puts it that have not timed it
-// yet, and to the nearest that has; random ones where the record says nothing.
+// target is where a lookup for a host goes: to the peer that measured it from very near, or to where its samples put it. Few samples in nine unknowns leave
+// 10 ms of doubt, so a peer that is nearer than that is the better guess.
+func target(r *coords.HostRecord, rng *rand.Rand) (coords.Coord, bool) {
+	if best := shortest(r); best != nil && best.RTT <= veryNear {
+		at := best.At
+		at.Height = max(0, float64(best.RTT)/float64(time.Millisecond)-at.Height)
+		at.Adjust, at.Err = 0, max(at.Err, coords.MinErr)
+		return at, true
+	}
+	return r.Fit(rng)
+}
+
+const veryNear = 10 * time.Millisecond
+
+// shortest is the sample with the shortest time.
+func shortest(r *coords.HostRecord) *coords.Sample {
+	var best *coords.Sample
+	for i := range r.Samples {
+		if best == nil || r.Samples[i].RTT < best.RTT {
+			best = &r.Samples[i]
+		}
+	}
+	return best
+}
+
+// NearVantages chooses up to n of the known peers to time a host next: those to which the world looks most as it does to the host, by the samples so far;
+// random ones where there are none.
 func NearVantages(r *coords.HostRecord, known []PeerRecord, n int, rng *rand.Rand) []PeerRecord {
-	at, ok := r.Fit(rng)
 	var fresh []PeerRecord
 	for _, p := range known {
 		if p.Load.Threads > 0 && !slices.ContainsFunc(r.Samples, func(s coords.Sample) bool { return s.Vantage == string(p.ID) }) {
 			fresh = append(fresh, p)
 		}
 	}
-	if ok {
-		// Half of them near to where the record puts the host, half near to the peer that is nearest so far: coordinates err most
-		// over short ways, and who is near to a near peer is near.
-		near := nearest(at, fresh, (n+1)/2)
-		best := r.Samples[0]
-		for _, s := range r.Samples {
-			if s.RTT < best.RTT {
-				best = s
-			}
-		}
-		for _, p := range nearest(best.At, fresh, n) {
-			if len(near) < n && !slices.ContainsFunc(near, func(o PeerRecord) bool { return o.ID == p.ID }) {
-				near = append(near, p)
-			}
-		}
-		return near
+	if len(r.Samples) > 0 {
+		return alike(r, fresh, n)
 	}
 	rng.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] })
 	return fresh[:min(n, len(fresh))]
+}
+
+// alike are the n peers with the least misfit, best first.
+func alike(r *coords.HostRecord, peers []PeerRecord, n int) []PeerRecord {
+	best := make([]ranked, 0, min(n, len(peers))+1)
+	for i := range peers {
+		best = rank(best, n, ranked{r.Misfit(peers[i].Coord), &peers[i]})
+	}
+	return records(best)
 }
 
 // measured are the shortest round-trip times that peers have measured to a host.
@@ -154,6 +189,9 @@ func (p *placing) add(n *Node, recs []PeerRecord, depth int) {
 	p.found = nearest(p.at, p.found, MaxNear)
 }
 
+// enough is how many of the nearest that were found must have been asked before a lookup ends.
+const enough = 4
+
 // maxDepths bounds what a placing remembers of who led to whom.
 const maxDepths = 1024
 
@@ -171,23 +209,93 @@ func (p *placing) hops() int {
 func (n *Node) search(now time.Time, p *placing) []Send {
 	var out []Send
 	if !p.done {
-		for _, r := range p.found[:min(len(p.found), n.cfg.Beam)] {
+		for i, r := range p.found[:min(len(p.found), n.cfg.Beam)] {
+			if i >= enough {
+				break // the nearest have been asked, and know nobody nearer
+			}
 			if p.busy >= n.cfg.Alpha || len(p.asked) >= maxAsked {
 				break
 			}
 			if p.asked[r.ID] {
 				continue
 			}
-			p.asked[r.ID] = true
-			p.busy++
-			out = append(out, n.ask(now, r, p.req, false, func(req uint64) Msg { return FindNear{Req: req, At: p.at, N: n.cfg.Beam} }))
+			out = append(out, n.query(now, p, r))
 		}
-		if p.busy > 0 {
+		for _, r := range p.second {
+			if !p.asked[r.ID] && r.ID != n.cfg.ID {
+				s := n.query(now, p, r)
+				p.busy-- // nobody waits for it
+				n.pending[n.req].aside = true
+				out = append(out, s)
+			}
+		}
+		p.second = nil
+		if p.busy > 1 || len(out) > 0 || p.busy > 0 && !p.heard {
 			return out
 		}
-		p.done = true
+		p.done = true // who is silent still is left behind
 	}
-	return append(out, n.offer(now, p)...)
+	return append(out, n.probe(now, p)...)
+}
+
+func (n *Node) query(now time.Time, p *placing, r PeerRecord) Send {
+	p.asked[r.ID] = true
+	p.busy++
+	return n.ask(now, r, p.req, false, func(req uint64) Msg { return FindNear{Req: req, At: p.at, N: n.cfg.Beam} })
+}
+
+// probe has the best candidates measure their way to the host before the task is offered: where the host is known to a few milliseconds only, that tells
+// them apart.
+func (n *Node) probe(now time.Time, p *placing) []Send {
+	var out []Send
+	if !p.probed && !p.only && p.known && !p.anycast && p.task.Header.Host != "" {
+		p.probed = true
+		var fresh []PeerRecord
+		for _, r := range p.found {
+			if _, seen := p.seen[r.ID]; !seen && r.Load.Threads > 0 {
+				fresh = append(fresh, r)
+			}
+		}
+		for _, r := range alike(&p.record, fresh, n.cfg.Probes) {
+			p.probing++
+			p.silent[r.ID] = true
+			out = append(out, n.ask(now, r, p.req, false, func(req uint64) Msg { return ProbeHost{Req: req, Host: p.task.Header.Host} }))
+			n.pending[n.req].probe = true
+		}
+	}
+	// Whoever answers first is near to the host, since the others still measure: a few answers are enough.
+	if p.probing > 0 && p.answers < enoughProbes {
+		return out
+	}
+	p.probing = 0
+	return n.offer(now, p)
+}
+
+const enoughProbes = 3
+
+func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
+	r := n.take(from, m.Req)
+	if r == nil {
+		return nil
+	}
+	n.table.answered(now, from)
+	p, ok := n.places[r.place]
+	if !ok {
+		return nil
+	}
+	late := p.probing == 0
+	delete(p.silent, from)
+	s := coords.Sample{Vantage: string(from), At: m.At, RTT: m.RTT, When: now.Unix()}
+	if m.RTT > 0 && p.record.Add(s) {
+		p.seen[from] = m.RTT
+		p.samples = append(p.samples, s)
+	}
+	if late {
+		return nil
+	}
+	p.probing--
+	p.answers++
+	return n.probe(now, p)
 }
 
 func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
@@ -203,7 +311,9 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 	if !ok {
 		return nil
 	}
-	p.busy--
+	if !r.aside {
+		p.busy--
+	}
 	var good []PeerRecord
 	for _, rec := range m.Records {
 		if err := rec.Check(); err != nil {
@@ -216,15 +326,28 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 		}
 	}
 	p.add(n, good, p.depth[from]+1)
+	if p.heard = true; p.done {
+		return nil
+	}
 	return n.search(now, p)
 }
 
 // unanswered goes on with a placing after a question or an offer was lost.
 func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 	p.found = slices.DeleteFunc(p.found, func(f PeerRecord) bool { return f.ID == r.to })
-	if !p.done {
+	switch {
+	case r.aside || p.done && !r.probe && !r.offer:
+		return nil
+	case !p.done:
 		p.busy--
 		return n.search(now, p)
+	}
+	if r.probe {
+		if p.probing == 0 { // late: an offer is under way
+			return nil
+		}
+		p.probing--
+		return n.probe(now, p)
 	}
 	if r.offer {
 		// It may have been taken. Offering on can only make two peers hold the task, of which the second to claim drops it: that costs
@@ -238,7 +361,7 @@ func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 func (n *Node) offer(now time.Time, p *placing) []Send {
 	if p.only {
 		delete(n.places, p.req)
-		n.events = append(n.events, Event{Req: p.req, Found: p.found, Placed: Placed{Hops: p.hops(), Queries: len(p.asked)}})
+		n.events = append(n.events, Event{Req: p.req, Goal: p.at, Found: p.found, Placed: Placed{Hops: p.hops(), Queries: len(p.asked)}})
 		return nil
 	}
 	best, ok := n.next(p)
@@ -269,7 +392,7 @@ func (n *Node) next(p *placing) (PeerRecord, bool) {
 	}
 	var candidates []PeerRecord
 	for _, r := range p.found {
-		if r.Load.Threads > 0 && !p.tried[r.ID] {
+		if r.Load.Threads > 0 && !p.tried[r.ID] && (!p.silent[r.ID] || p.limit > firstOffers) {
 			candidates = append(candidates, r)
 		}
 	}
@@ -344,8 +467,8 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 }
 
 func (n *Node) end(p *placing, placed Placed, err error) []Send {
-	placed.Hops, placed.Queries, placed.Offers = p.hops(), len(p.asked), p.offers
-	n.events = append(n.events, Event{Req: p.req, Placed: placed, Found: p.found, Err: err})
+	placed.Hops, placed.Queries, placed.Offers, placed.Samples = p.hops(), len(p.asked), p.offers, p.samples
+	n.events = append(n.events, Event{Req: p.req, Placed: placed, Goal: p.at, Found: p.found, Err: err})
 	delete(n.places, p.req)
 	return nil
 }

@@ -1,10 +1,11 @@
 package overlay
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"shoal/coords"
@@ -14,6 +15,8 @@ import (
 type entry struct {
 	rec      PeerRecord
 	failures int
+	rtt      time.Duration // measured to it, the shortest; 0: not yet
+	prefix   string        // of its first address; empty: none that tells
 }
 
 // table holds the peers that a node knows: the nearest ones, and in each ring of round-trip times some at random.
@@ -22,32 +25,49 @@ type table struct {
 	expiry  time.Duration
 	all     int // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
 	entries []entry
-	gone    []tombstone // of peers that failed, oldest first
+	index   map[ID]int // of entries
+	ms      []float64  // scratch of trim
+	gone    []ID       // peers that failed, oldest first, with what they last said
+	graves  map[ID]uint64
 }
 
-// tombstone keeps a peer that failed from coming back by hearsay: only a record that it made since counts.
-type tombstone struct {
-	id  ID
-	seq uint64
-}
-
-// maxGone bounds the tombstones, maxAhead how far a record may be dated in the future, since clocks differ.
+// A peer that failed does not come back by hearsay: only a record that it made since counts. maxGone bounds how many of them are remembered, maxAhead how far a record may be dated in the future, since clocks differ.
 const (
 	maxGone  = 256
 	maxAhead = 5 * time.Minute
 )
 
 // ringOf is the ring of a predicted round-trip time: log2 of milliseconds.
-func ringOf(rtt time.Duration) int {
-	ms := float64(rtt) / float64(time.Millisecond)
+func ringOf(rtt time.Duration) int { return ringAt(float64(rtt) / float64(time.Millisecond)) }
+
+func ringAt(ms float64) int {
 	if ms < 2 {
 		return 0
 	}
-	return min(int(math.Log2(ms)), rings-1)
+	return min(math.Ilogb(ms), rings-1)
+}
+
+func newTable(own *coords.Coord, expiry time.Duration, all int) table {
+	return table{own: own, expiry: expiry, all: all, index: map[ID]int{}, graves: map[ID]uint64{}}
 }
 
 func (t *table) find(id ID) int {
-	return slices.IndexFunc(t.entries, func(e entry) bool { return e.rec.ID == id })
+	if i, ok := t.index[id]; ok {
+		return i
+	}
+	return -1
+}
+
+// remove takes an entry out; the last one takes its place.
+func (t *table) remove(i int) {
+	last := len(t.entries) - 1
+	delete(t.index, t.entries[i].rec.ID)
+	if i != last {
+		t.entries[i] = t.entries[last]
+		t.index[t.entries[i].rec.ID] = i
+	}
+	t.entries[last] = entry{}
+	t.entries = t.entries[:last]
 }
 
 // hear takes a record in; an older one than what is there counts as nothing heard.
@@ -56,56 +76,178 @@ func (t *table) hear(now time.Time, r PeerRecord, rng *rand.Rand) {
 	if t.expired(now, &r) || r.Issued.After(now.Add(maxAhead)) {
 		return
 	}
-	if i := slices.IndexFunc(t.gone, func(g tombstone) bool { return g.id == r.ID }); i >= 0 {
-		if r.Seq <= t.gone[i].seq {
+	if i := t.find(r.ID); i >= 0 {
+		e := &t.entries[i]
+		if r.Seq < e.rec.Seq {
 			return
 		}
-		t.gone = slices.Delete(t.gone, i, i+1)
-	}
-	if i := t.find(r.ID); i >= 0 {
-		if r.Seq >= t.entries[i].rec.Seq {
-			newer := r.Seq > t.entries[i].rec.Seq
-			t.entries[i].rec = r
-			if newer {
-				t.entries[i].failures = 0
+		if r.Seq > e.rec.Seq {
+			e.failures = 0
+			if !slices.Equal(r.Addrs, e.rec.Addrs) {
+				e.prefix = prefixOf(r.Addrs)
 			}
 		}
+		e.rec = r
 		return
 	}
-	t.entries = append(t.entries, entry{rec: r})
+	if seq, ok := t.graves[r.ID]; ok {
+		if r.Seq <= seq {
+			return
+		}
+		delete(t.graves, r.ID)
+		t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
+	}
+	t.index[r.ID] = len(t.entries)
+	t.entries = append(t.entries, entry{rec: r, prefix: prefixOf(r.Addrs)})
 	t.trim(rng)
 }
 
-// trim keeps the nearest and, in each ring, a random choice of the others.
+// measured notes how far a peer really is.
+func (t *table) measured(id ID, rtt time.Duration) {
+	if i := t.find(id); i >= 0 && (t.entries[i].rtt == 0 || rtt < t.entries[i].rtt) {
+		t.entries[i].rtt = rtt
+	}
+}
+
+// away is how far an entry is in milliseconds: as measured, else as predicted.
+func (t *table) away(e *entry) float64 {
+	if e.rtt > 0 {
+		return float64(e.rtt) / float64(time.Millisecond)
+	}
+	return coords.Distance(t.own, &e.rec.Coord)
+}
+
+// trim keeps the nearest and, in each ring, a random choice of the others. There is one too many at most: it goes from the fullest ring, and
+// where one address prefix has more than its share of that ring, from that prefix.
 func (t *table) trim(rng *rand.Rand) {
-	limit := max(t.all, MaxTable)
-	if len(t.entries) <= limit {
+	if len(t.entries) <= max(t.all, MaxTable) {
 		return
 	}
-	order := make([]int, len(t.entries))
-	for i := range order {
-		order[i] = i
+	if t.all > MaxTable { // a manager's sample of all: rings would only tell where the manager is
+		t.remove(rng.IntN(len(t.entries)))
+		return
 	}
-	rtt := make([]time.Duration, len(t.entries))
+	t.ms = t.ms[:0]
 	for i := range t.entries {
-		rtt[i] = coords.Predict(*t.own, t.entries[i].rec.Coord)
+		t.ms = append(t.ms, t.away(&t.entries[i]))
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(rtt[a], rtt[b]), cmp.Compare(t.entries[a].rec.ID, t.entries[b].rec.ID))
-	})
-	var ring [rings][]int
-	for _, i := range order[min(nearestKept, len(order)):] {
-		ring[ringOf(rtt[i])] = append(ring[ringOf(rtt[i])], i)
+	near := t.nearestOwn()
+	var count [rings]int
+	for i := range t.entries {
+		if !near[i] {
+			count[ringAt(t.ms[i])]++
+		}
 	}
-	// One too many: it goes from the fullest ring, at random.
 	fullest := 0
-	for k := range ring {
-		if len(ring[k]) > len(ring[fullest]) {
+	for k := range count {
+		if count[k] > count[fullest] {
 			fullest = k
 		}
 	}
-	victim := ring[fullest][rng.IntN(len(ring[fullest]))]
-	t.entries = slices.Delete(t.entries, victim, victim+1)
+	in := func(i int) bool { return !near[i] && ringAt(t.ms[i]) == fullest }
+	if crowd := t.crowd(in); crowd != "" {
+		all := in
+		in = func(i int) bool { return all(i) && t.entries[i].prefix == crowd }
+		count[fullest] = 0
+		for i := range t.entries {
+			if in(i) {
+				count[fullest]++
+			}
+		}
+	}
+	victim := rng.IntN(count[fullest])
+	for i := range t.entries {
+		if in(i) {
+			if victim == 0 {
+				t.remove(i)
+				return
+			}
+			victim--
+		}
+	}
+}
+
+// nearestOwn marks the nearest entries, of one prefix only nearShare. It reads ms.
+func (t *table) nearestOwn() (near [MaxTable + 1]bool) {
+	var order [MaxTable + 1]int
+	n := 0
+	for i := range t.entries {
+		j := n
+		for ; j > 0 && t.ms[order[j-1]] > t.ms[i]; j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = i
+		n++
+	}
+	kept := 0
+	for k, i := range order[:n] {
+		if kept == nearestKept {
+			break
+		}
+		same := 0
+		if p := t.entries[i].prefix; p != "" {
+			for _, j := range order[:k] {
+				if near[j] && t.entries[j].prefix == p {
+					same++
+				}
+			}
+		}
+		if same < nearShare {
+			near[i] = true
+			kept++
+		}
+	}
+	return near
+}
+
+// crowd is the prefix that has the most of some entries, if that is more than its share; else empty.
+func (t *table) crowd(in func(int) bool) string {
+	worst, most := "", ringShare
+	for i := range t.entries {
+		p := t.entries[i].prefix
+		if p == "" || p == worst || !in(i) {
+			continue
+		}
+		n := 0
+		for j := range t.entries {
+			if t.entries[j].prefix == p && in(j) {
+				n++
+			}
+		}
+		if n > most {
+			worst, most = p, n
+		}
+	}
+	return worst
+}
+
+// Whoever runs many members from one place has at most so many of the nearest entries for certain, and of a full ring.
+const (
+	nearShare = 4
+	ringShare = 2
+)
+
+// prefixOf is the network of the first public address among a record's: the first three bytes of an IPv4 address, the first three groups of an
+// IPv6 one. Addresses that are not public tell nothing.
+func prefixOf(addrs []string) string {
+	for _, a := range addrs {
+		parts := strings.SplitN(a, "/", 4)
+		if len(parts) < 3 || parts[1] != "ip4" && parts[1] != "ip6" {
+			continue
+		}
+		ip, err := netip.ParseAddr(parts[2])
+		if err != nil || !ip.IsGlobalUnicast() || ip.IsPrivate() {
+			continue
+		}
+		bits := 24
+		if ip.Is6() {
+			bits = 48
+		}
+		if p, err := ip.Prefix(bits); err == nil {
+			return p.String()
+		}
+	}
+	return ""
 }
 
 // fail notes that a peer did not answer; the second time in a row it leaves. It tells whether it left.
@@ -119,10 +261,11 @@ func (t *table) fail(id ID) bool {
 		return false
 	}
 	if len(t.gone) >= maxGone {
-		t.gone = slices.Delete(t.gone, 0, len(t.gone)-maxGone+1)
+		delete(t.graves, t.gone[0])
+		t.gone = slices.Delete(t.gone, 0, 1)
 	}
-	t.gone = append(t.gone, tombstone{id, t.entries[i].rec.Seq})
-	t.entries = slices.Delete(t.entries, i, i+1)
+	t.gone, t.graves[id] = append(t.gone, id), t.entries[i].rec.Seq
+	t.remove(i)
 	return true
 }
 
@@ -144,52 +287,97 @@ func (t *table) answered(now time.Time, id ID) {
 
 // expire drops what was not heard of for too long.
 func (t *table) expire(now time.Time) {
-	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return t.expired(now, &e.rec) })
+	for i := 0; i < len(t.entries); {
+		if t.expired(now, &t.entries[i].rec) {
+			t.remove(i)
+		} else {
+			i++
+		}
+	}
 }
 
-// near gives the n entries nearest to a coordinate, nearest first.
+// near gives the n entries nearest to a coordinate by prediction, nearest first.
 func (t *table) near(at coords.Coord, n int) []PeerRecord {
-	type ranked struct {
-		rtt float64
-		rec *PeerRecord
-	}
-	all := make([]ranked, len(t.entries))
+	best := make([]ranked, 0, min(n, len(t.entries))+1)
 	for i := range t.entries {
-		all[i] = ranked{coords.Distance(&at, &t.entries[i].rec.Coord), &t.entries[i].rec}
+		best = rank(best, n, ranked{coords.Distance(&at, &t.entries[i].rec.Coord), &t.entries[i].rec})
 	}
-	slices.SortFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.rtt, b.rtt), cmp.Compare(a.rec.ID, b.rec.ID)) })
-	out := make([]PeerRecord, min(n, len(all)))
-	for i := range out {
-		out[i] = *all[i].rec
+	return records(best)
+}
+
+// ranked is a record at a distance.
+type ranked struct {
+	ms  float64
+	rec *PeerRecord
+}
+
+// rank puts a record among the n best, which are sorted; of two at one distance the id decides.
+func rank(best []ranked, n int, r ranked) []ranked {
+	after := func(o ranked) bool { return o.ms > r.ms || o.ms == r.ms && o.rec.ID > r.rec.ID }
+	if len(best) == n {
+		if n == 0 || !after(best[n-1]) {
+			return best
+		}
+		best = best[:n-1]
+	}
+	best = append(best, r)
+	for j := len(best) - 1; j > 0 && after(best[j-1]); j-- {
+		best[j], best[j-1] = best[j-1], best[j]
+	}
+	return best
+}
+
+func records(best []ranked) []PeerRecord {
+	out := make([]PeerRecord, len(best))
+	for i := range best {
+		out[i] = *best[i].rec
 	}
 	return out
 }
 
 // nearest sorts records by predicted round-trip time to a coordinate and keeps the first n.
 func nearest(at coords.Coord, recs []PeerRecord, n int) []PeerRecord {
-	type ranked struct {
-		rtt float64
-		i   int
-	}
-	all := make([]ranked, len(recs))
+	best := make([]ranked, 0, min(n, len(recs))+1)
 	for i := range recs {
-		all[i] = ranked{coords.Distance(&at, &recs[i].Coord), i}
+		best = rank(best, n, ranked{coords.Distance(&at, &recs[i].Coord), &recs[i]})
 	}
-	slices.SortFunc(all, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.rtt, b.rtt), cmp.Compare(recs[a.i].ID, recs[b.i].ID))
-	})
-	out := make([]PeerRecord, 0, min(n, len(all)))
-	for _, r := range all[:min(n, len(all))] {
-		out = append(out, recs[r.i])
+	return records(best)
+}
+
+// some gives up to n entries at random, none twice.
+func (t *table) some(n int, rng *rand.Rand) []PeerRecord {
+	out := make([]PeerRecord, 0, min(n, len(t.entries)))
+	if 3*n >= len(t.entries) {
+		for _, i := range rng.Perm(len(t.entries))[:min(n, len(t.entries))] {
+			out = append(out, t.entries[i].rec)
+		}
+		return out
+	}
+	var taken [MaxNear]int
+	for len(out) < min(n, MaxNear) {
+		i := rng.IntN(len(t.entries))
+		if !slices.Contains(taken[:len(out)], i) {
+			taken[len(out)] = i
+			out = append(out, t.entries[i].rec)
+		}
 	}
 	return out
 }
 
-// some gives up to n entries at random.
-func (t *table) some(n int, rng *rand.Rand) []PeerRecord {
-	var out []PeerRecord
-	for _, i := range rng.Perm(len(t.entries))[:min(n, len(t.entries))] {
-		out = append(out, t.entries[i].rec)
+// neighbour is one of the nearest entries, one that was not measured yet if there is any.
+func (t *table) neighbour(rng *rand.Rand) (PeerRecord, bool) {
+	best := make([]ranked, 0, nearestKept+1)
+	for i := range t.entries {
+		best = rank(best, nearestKept, ranked{t.away(&t.entries[i]), &t.entries[i].rec})
 	}
-	return out
+	if len(best) == 0 {
+		return PeerRecord{}, false
+	}
+	for range 2 {
+		r := best[rng.IntN(len(best))].rec
+		if i := t.find(r.ID); t.entries[i].rtt == 0 {
+			return *r, true
+		}
+	}
+	return *best[rng.IntN(len(best))].rec, true
 }

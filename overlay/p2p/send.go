@@ -51,6 +51,8 @@ func requestOf(m overlay.Msg) (uint64, bool) {
 		return m.Req, true
 	case overlay.Offer:
 		return m.Req, true
+	case overlay.ProbeHost:
+		return m.Req, true
 	case overlay.Handoff:
 		return m.Req, true
 	}
@@ -131,6 +133,19 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 		}
 		return func(_ time.Time, req uint64) (overlay.Msg, error) {
 			return overlay.Near{Req: req, Records: r.sealer.openAll(a.Records, overlay.MaxNear, r.refuse)}, nil
+		}, nil
+	case overlay.ProbeHost:
+		raw, err := proto.Marshal(&pb.Probe{Host: m.Host})
+		if err != nil {
+			return nil, err
+		}
+		var a pb.Probed
+		if err := call(ctx, w, id, protoProbe, raw, &a); err != nil {
+			return nil, err
+		}
+		return func(_ time.Time, req uint64) (overlay.Msg, error) {
+			self, err := r.sealer.open(a.Self)
+			return overlay.Probed{Req: req, RTT: time.Duration(min(a.RttUs, uint64(coords.MaxRTT/time.Microsecond))) * time.Microsecond, At: self.Coord}, err
 		}, nil
 	case overlay.Offer:
 		raw, err := proto.Marshal(&pb.Offer{Signed: m.Signed.Marshal()})

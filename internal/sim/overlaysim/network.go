@@ -3,6 +3,8 @@ package overlaysim
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"time"
 
 	"shoal/channel"
@@ -39,6 +41,7 @@ type letter struct {
 type network struct {
 	ground  *ground
 	rng     *rand.Rand
+	tasks   *rand.Rand // draws hosts and placers, the same ones whatever the overlay does
 	churn   *sim.Churn // nil: nobody comes or goes
 	now     int64      // ns since epoch
 	queue   sim.Queue[letter]
@@ -57,7 +60,7 @@ func (idle) Take(time.Time, channel.Signed, channel.Header) error    { return ni
 func (idle) Load(time.Time) overlay.Load                             { return overlay.Load{Threads: 1, Slots: 1} }
 
 func newNetwork(g *ground, peers int, churn *sim.Churn, liars float64, seed uint64) (*network, error) {
-	n := &network{ground: g, rng: sim.Rand(seed, "network"), churn: churn, members: make([]member, peers+1), index: map[overlay.ID]int{},
+	n := &network{ground: g, rng: sim.Rand(seed, "network"), tasks: sim.Rand(seed, "tasks"), churn: churn, members: make([]member, peers+1), index: map[overlay.ID]int{},
 		offerAt: map[int32]int64{}, done: map[int]overlay.Event{}}
 	for i := range n.members {
 		m := &n.members[i]
@@ -158,6 +161,12 @@ func (n *network) step(until int64) bool {
 			}
 		case overlay.Offer:
 			n.offerAt[l.from] = at
+		case overlay.ProbeHost: // three connects, one after the other
+			ms := n.ground.rtt(int(l.to), placeOf(g.Host))
+			took := int64(3 * ms * 1e6)
+			n.queue.Push(at+took+n.oneWay(int(l.to), int(l.from)), letter{from: l.to, to: l.from, life: int32(n.members[l.from].life),
+				msg: overlay.Probed{Req: g.Req, RTT: time.Duration(ms * 1e6), At: m.node.Coord()}})
+			return true
 		}
 		n.send(int(l.to), m.node.Step(n.time(), n.members[l.from].id, l.msg))
 	}
@@ -198,6 +207,14 @@ func (n *network) await(i int) (overlay.Event, bool) {
 	}
 }
 
+// hostOf names the Web host at a place, as placeOf reads it.
+func hostOf(place int) string { return "http://h" + strconv.Itoa(place) }
+
+func placeOf(host string) int {
+	i, _ := strconv.Atoi(strings.TrimPrefix(host, "http://h"))
+	return i
+}
+
 // someone is a random member that is up.
 func (n *network) someone() int {
 	for {
@@ -229,7 +246,7 @@ func (n *network) survey(place int, known []overlay.PeerRecord) coords.HostRecor
 	for round := range 1 + overlay.NearRounds {
 		count := overlay.NearProbes
 		if round == 0 {
-			count = 12
+			count = 16
 		}
 		before := least
 		for _, p := range overlay.NearVantages(&r, known, count, n.rng) {
