@@ -35,6 +35,7 @@ type request struct {
 	until time.Time
 	place uint64 // the placing that it belongs to; 0: gossip
 	offer bool
+	find  bool // a question of a lookup
 	probe bool // of a host
 	aside bool // a question of a lookup that does not wait for its answer
 }
@@ -144,8 +145,10 @@ func (n *Node) Step(now time.Time, from ID, m Msg) []Send {
 		return n.onProbed(now, from, m)
 	case Handoff:
 		return n.onHandoff(now, from, m)
-	case HandoffAnswer:
-		n.take(from, m.Req)
+	case HandoffAnswer: // which a node never waits for: its runner asks
+		if r := n.take(from, m.Req); r != nil {
+			return n.lost(now, r)
+		}
 		return nil
 	}
 	return n.refuse(fmt.Sprintf("unknown message %T", m))
@@ -294,7 +297,11 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 		n.table.hear(now, r, n.rng)
 	}
 	if m.Answer {
-		if n.take(from, m.Req) != nil {
+		r := n.take(from, m.Req)
+		if r != nil && r.place != 0 { // the answer to another question
+			return n.lost(now, r)
+		}
+		if r != nil {
 			n.table.answered(now, from)
 		}
 		return nil

@@ -389,7 +389,7 @@ func FuzzStep(f *testing.F) {
 			h := channel.Header{Pages: int(b) - 5, Latest: now.Add(time.Duration(y))}
 			r := n.req + req%3
 			var m Msg
-			switch b % 8 {
+			switch b % 9 {
 			case 0:
 				m = Gossip{Req: r, Answer: b > 128, Self: rec, Records: recs}
 			case 1:
@@ -402,6 +402,10 @@ func FuzzStep(f *testing.F) {
 				m = Answer{Req: r, Accept: b > 99, Start: now.Add(time.Duration(x))}
 			case 5:
 				m = Handoff{Req: r, Tasks: make([]Task, b)}
+			case 7:
+				m = ProbeHost{Req: r, Host: string(script)}
+			case 8:
+				m = Probed{Req: r, RTT: time.Duration(x), At: rec.Coord}
 			case 6:
 				m = HandoffAnswer{Req: r, Taken: make([]bool, b)}
 			}
@@ -428,4 +432,66 @@ func TestWiden(t *testing.T) {
 	if !slices.Equal(sizes, []int{firstOffers, widestOffers}) {
 		t.Errorf("a search widens by %v", sizes)
 	}
+}
+
+// TestAnswersToOtherQuestionsEndNothing holds that a placing comes to an end whatever kind of answer its questions get.
+func TestAnswersToOtherQuestionsEndNothing(t *testing.T) {
+	wrong := map[string]func(req uint64) Msg{
+		"near":    func(req uint64) Msg { return Near{Req: req} },
+		"probed":  func(req uint64) Msg { return Probed{Req: req, RTT: time.Millisecond} },
+		"answer":  func(req uint64) Msg { return Answer{Req: req} },
+		"gossip":  func(req uint64) Msg { return Gossip{Req: req, Answer: true} },
+		"handoff": func(req uint64) Msg { return HandoffAnswer{Req: req} },
+	}
+	for name, answer := range wrong {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(4, 4))
+			v, err := coords.NewNode(coords.Default(), rng)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := New(epoch, Default("self"), v, nil, rng)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var record coords.HostRecord
+			for i := range 12 {
+				r := PeerRecord{ID: ID(fmt.Sprint(i)), Seq: 1, Issued: epoch, Coord: plane(rng), Load: Load{Threads: 1}}
+				if err := n.Meet(epoch, r); err != nil {
+					t.Fatal(err)
+				}
+				record.Add(coords.Sample{Vantage: "x" + fmt.Sprint(i), At: plane(rng), RTT: 30 * time.Millisecond})
+			}
+			task := Task{Header: channel.Header{Host: "http://s", Pages: 1, Latest: epoch.Add(time.Hour)}}
+			out := n.Place(epoch, 1, task, record)
+			for range 200 {
+				if len(out) == 0 {
+					break
+				}
+				s := out[0]
+				out = out[1:]
+				m := answer(reqOf(s.Msg))
+				if g, ok := m.(Gossip); ok {
+					g.Self = PeerRecord{ID: s.To, Seq: 2, Issued: epoch, Coord: coords.Coord{Err: .5}, Load: Load{Threads: 1}}
+					m = g
+				}
+				out = append(out, n.Step(epoch, s.To, m)...)
+			}
+			if e := n.Events(); len(e) != 1 || e[0].Err == nil || len(n.places) > 0 {
+				t.Errorf("events %+v, %d placings left", e, len(n.places))
+			}
+		})
+	}
+}
+
+func reqOf(m Msg) uint64 {
+	switch m := m.(type) {
+	case FindNear:
+		return m.Req
+	case ProbeHost:
+		return m.Req
+	case Offer:
+		return m.Req
+	}
+	return 0
 }

@@ -241,7 +241,9 @@ func (n *Node) search(now time.Time, p *placing) []Send {
 func (n *Node) query(now time.Time, p *placing, r PeerRecord) Send {
 	p.asked[r.ID] = true
 	p.busy++
-	return n.ask(now, r, p.req, false, func(req uint64) Msg { return FindNear{Req: req, At: p.at, N: n.cfg.Beam} })
+	s := n.ask(now, r, p.req, false, func(req uint64) Msg { return FindNear{Req: req, At: p.at, N: n.cfg.Beam} })
+	n.pending[n.req].find = true
+	return s
 }
 
 // probe has the best candidates measure their way to the host before the task is offered: where the host is known to a few milliseconds only, that tells
@@ -278,13 +280,18 @@ func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
 	if r == nil {
 		return nil
 	}
+	if !r.probe {
+		return n.lost(now, r)
+	}
 	n.table.answered(now, from)
 	p, ok := n.places[r.place]
 	if !ok {
 		return nil
 	}
 	late := p.probing == 0
-	delete(p.silent, from)
+	if m.RTT > 0 { // else the host cannot be reached from there
+		delete(p.silent, from)
+	}
 	s := coords.Sample{Vantage: string(from), At: m.At, RTT: m.RTT, When: now.Unix()}
 	if m.RTT > 0 && p.record.Add(s) {
 		p.seen[from] = m.RTT
@@ -305,6 +312,9 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 	r := n.take(from, m.Req)
 	if r == nil {
 		return nil
+	}
+	if !r.find { // the answer to another question
+		return n.lost(now, r)
 	}
 	n.table.answered(now, from)
 	p, ok := n.places[r.place]
@@ -336,9 +346,9 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 	p.found = slices.DeleteFunc(p.found, func(f PeerRecord) bool { return f.ID == r.to })
 	switch {
-	case r.aside || p.done && !r.probe && !r.offer:
+	case r.aside || p.done && r.find:
 		return nil
-	case !p.done:
+	case r.find:
 		p.busy--
 		return n.search(now, p)
 	}
@@ -436,6 +446,9 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 	r := n.take(from, m.Req)
 	if r == nil {
 		return nil
+	}
+	if !r.offer {
+		return n.lost(now, r)
 	}
 	n.table.answered(now, from)
 	p, ok := n.places[r.place]

@@ -140,7 +140,11 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 			return nil, err
 		}
 		var a pb.Probed
-		if err := call(ctx, w, id, protoProbe, raw, &a); err != nil {
+		err = r.ask(ctx, to, addrs, protoProbe, raw, &a)
+		if s := (*wire.Status)(nil); errors.As(err, &s) { // an answer: from there the host cannot be reached
+			return func(_ time.Time, req uint64) (overlay.Msg, error) { return overlay.Probed{Req: req}, nil }, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 		return func(_ time.Time, req uint64) (overlay.Msg, error) {
