@@ -312,7 +312,10 @@ func (m *Manager) handOut(ctx context.Context, j job) {
 		if m.cfg.OnPlaced != nil {
 			m.cfg.OnPlaced(t.header.Host, p)
 		}
-		tell(func(now time.Time) { m.placed(now, j, p) })
+		tell(func(now time.Time) {
+			m.placed(now, j, p)
+			m.measured(t.header.Host, p.Samples)
+		})
 	case errors.Is(err, overlay.ErrRefused):
 		tell(func(now time.Time) { m.refusedTask(now, j, err.Error()) })
 	default:

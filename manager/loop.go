@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/coords"
 	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/recrawl"
@@ -250,6 +251,23 @@ func (m *Manager) placed(now time.Time, j job, p overlay.Placed) {
 	m.sched.Observe(m.clock.At(now), j.slot, recrawl.Event{Kind: recrawl.Accepted, Wait: max(wait, 0)})
 	m.event(j.slot, now, j.gen, "accepted", string(p.Peer), "starts "+p.Start.Format(time.TimeOnly))
 	m.rtt(p)
+}
+
+// measured keeps with a host what candidates for its task measured: the next task's choice is better for it.
+// Called on the loop.
+func (m *Manager) measured(name string, samples []coords.Sample) {
+	if len(samples) == 0 {
+		return
+	}
+	h, err := m.hostRecord(name)
+	if err != nil {
+		m.log.Debug("host not read", "host", name, "err", err)
+		return
+	}
+	m.near.learn(channel.KeyOf(name))
+	for _, s := range samples {
+		h.Record.Add(s)
+	}
 }
 
 // refusedTask takes the overlay's word that no peer could start the task in time. Called on the loop.
