@@ -101,9 +101,9 @@ func TestSettledDrift(t *testing.T) {
 }
 
 func TestLiars(t *testing.T) {
-	honest := newSwarm(t, 200, 3)
+	honest := newSwarm(t, 120, 3)
 	honest.run(300)
-	clean := honest.medianError(20)
+	clean := honest.medianError(12)
 	lies := map[string]func(rng *rand.Rand, i int) Coord{
 		"random and sure": func(rng *rand.Rand, _ int) Coord {
 			c := Coord{Err: MinErr}
@@ -119,16 +119,16 @@ func TestLiars(t *testing.T) {
 	}
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
-			s := newSwarm(t, 200, 3)
+			s := newSwarm(t, 120, 3)
 			rng := rand.New(rand.NewPCG(9, 9))
 			s.lie = func(i int) (Coord, bool) {
-				if i >= 20 {
+				if i >= 12 {
 					return Coord{}, false
 				}
 				return lie(rng, i), true
 			}
-			s.run(400)
-			if e := s.medianError(20); e > 1.15*clean {
+			s.run(300)
+			if e := s.medianError(12); e > 1.15*clean {
 				t.Errorf("honest nodes' median error %.4f with a tenth lying, %.4f without", e, clean)
 			}
 		})
