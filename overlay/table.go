@@ -37,9 +37,7 @@ const (
 	maxAhead = 5 * time.Minute
 )
 
-// ringOf is the ring of a predicted round-trip time: log2 of milliseconds.
-func ringOf(rtt time.Duration) int { return ringAt(float64(rtt) / float64(time.Millisecond)) }
-
+// ringAt is the ring of a predicted round-trip time: log2 of milliseconds.
 func ringAt(ms float64) int {
 	if ms < 2 {
 		return 0
