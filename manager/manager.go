@@ -306,7 +306,13 @@ func (m *Manager) Settle(atMost time.Duration) {
 	defer cancel()
 	for ctx.Err() == nil {
 		quiet := false
-		if err := m.do(ctx, func(time.Time) { m.stopped = true; quiet = m.pending == nil && m.leased() == 0 }); err != nil || quiet {
+		err := m.do(ctx, func(now time.Time) {
+			m.stopped = true
+			quiet = m.pending == nil && m.leased() == 0
+			m.published = time.Time{} // who looks after the end sees the last of it
+			m.publish(now)
+		})
+		if err != nil || quiet {
 			return
 		}
 		select {

@@ -32,6 +32,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+
+	"shoal/internal/tables"
 )
 
 // What Open and writes fail with, beside the errors of package channel.
@@ -120,12 +122,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	unsynced := new(atomic.Pointer[error])
 	opt := badgerOptions(cfg.Dir, badgerLog{log, unsynced})
-	tables, err := listedTables(opt)
-	if err == nil {
-		err = checkTables(tables)
-	}
-	if err != nil {
-		return nil, explain(cfg.Dir, err)
+	if err := tables.Check(opt); err != nil {
+		return nil, explain(cfg.Dir, damage(err))
 	}
 	b, err := openBadger(opt)
 	if err != nil {
@@ -249,6 +247,25 @@ func explain(dir string, err error) error {
 		return fmt.Errorf("%w: %s: restore the folder from a backup, or move it away and import the channels again (%w)", ErrDamaged, dir, err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnreadable, dir, err)
+}
+
+// damage tells bytes that are not what was written from files that cannot be read.
+func damage(err error) error {
+	if errors.Is(err, tables.ErrChanged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// Scrub looks at every byte of the tables in use. If one is not what was written, nothing more is written, as that would drop what is lost
+// there for good. It runs by itself every Config.ScrubEvery.
+func (db *DB) Scrub() error {
+	err := tables.CheckOpen(db.b)
+	if err != nil {
+		err = explain(db.cfg.Dir, damage(err))
+		db.damaged.Store(&err)
+	}
+	return err
 }
 
 // badgerLog passes on what matters: Badger's info is about every table it writes.

@@ -180,7 +180,7 @@ func sum(m map[string]int) (n int) {
 // TestUp runs a whole network, twice with one data folder: the second run goes on from the first.
 func TestUp(t *testing.T) {
 	data := t.TempDir()
-	first := upUntil(t, data, 30)
+	first := upUntil(t, data, 15)
 	before := visits(t, data)
 	kinds, urls := records(t, filepath.Join(data, "up-pond"))
 	if len(before) != 60 || int64(sum(before)) != first.Updates {
@@ -190,7 +190,7 @@ func TestUp(t *testing.T) {
 		t.Errorf("records %v of %d pages, the run reported %d in %d files", kinds, len(urls), first.PagesArchived, first.WARCFiles)
 	}
 
-	second := upUntil(t, data, 5)
+	second := upUntil(t, data, 1)
 	after := visits(t, data)
 	if len(after) != 60 {
 		t.Errorf("%d channels after the second run, want the 60 of the first", len(after))

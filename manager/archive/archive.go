@@ -28,9 +28,11 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
 	"golang.org/x/sync/semaphore"
 
 	"shoal/channel"
+	"shoal/internal/tables"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
 	"shoal/manager/archive/warc"
@@ -212,6 +214,8 @@ func (a *Archive) Run(ctx context.Context) error {
 	defer behind.Wait()
 	tidy := time.NewTicker(10 * time.Minute)
 	defer tidy.Stop()
+	scrub := time.NewTicker(scrubEvery)
+	defer scrub.Stop()
 	for {
 		wait := time.Minute
 		if at, ok := a.timers.first(); ok {
@@ -225,6 +229,10 @@ func (a *Archive) Run(ctx context.Context) error {
 		case <-a.timers.changed():
 		case <-tidy.C:
 			for a.db.RunValueLogGC(0.5) == nil && ctx.Err() == nil {
+			}
+		case <-scrub.C:
+			if err := a.Scrub(); err != nil {
+				a.log.Error("no new work is taken", "err", err)
 			}
 		case <-t.C:
 		}
@@ -258,15 +266,39 @@ func openDB(dir string) (*badger.DB, error) {
 	o.ValueThreshold = valueThreshold
 	o.ValueLogFileSize = 64 << 20
 	o.MetricsEnabled = false
-	db, err := badger.Open(o)
+	o.ChecksumVerificationMode, o.VerifyValueChecksum = options.OnBlockRead, true
+	err := tables.Check(o)
+	var db *badger.DB
+	if err == nil {
+		db, err = badger.Open(o)
+	}
 	if err != nil && isLocked(err) {
 		return nil, fmt.Errorf("%w: stop it first: %w", ErrLocked, err)
 	}
 	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOSPC) {
-		return nil, fmt.Errorf("%w: %w: the pages are in the WARC files; shoal archive repair --rebuild makes a new one from them", ErrState, err)
+		return nil, fmt.Errorf("%w: %w: %s", ErrState, err, rebuildHint)
 	}
 	return db, err
 }
+
+// scrubEvery is how often the state's tables are looked at: they are read from disk, as a backup would.
+const scrubEvery = 6 * time.Hour
+
+// Scrub looks at every byte of the state's tables. If one is not what was written, nothing more is taken in, as storing would drop what is
+// lost there for good. It runs by itself beside Run.
+func (a *Archive) Scrub() error {
+	err := tables.CheckOpen(a.db)
+	if !errors.Is(err, tables.ErrChanged) {
+		return err // nil, or a disk that cannot be read just now
+	}
+	err = fmt.Errorf("%w: database: %w: stop the archive; %s", ErrStorage, err, rebuildHint)
+	a.group.mu.Lock()
+	a.group.failed = err
+	a.group.mu.Unlock()
+	return err
+}
+
+const rebuildHint = "the pages are in the WARC files; shoal archive repair --rebuild makes a new one from them"
 
 // writable says what to do about a folder that cannot be written.
 func writable(err error) error {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/tables"
+	"shoal/internal/wire/uplink"
 )
 
 // aged makes an archive in which two pages of two hosts change with each of ten hourly crawls, one never does and one is a copy.
@@ -410,4 +412,61 @@ func TestRebuild(t *testing.T) {
 		t.Errorf("known: %+v, %v", k, err)
 	}
 	clean(t, a)
+}
+
+// TestScrub turns one bit of a table: the open archive takes nothing more and says why, and a new start is refused, until the bit is back.
+func TestScrub(t *testing.T) {
+	ctx := context.Background()
+	a, _ := aged(t, t.TempDir())
+	if err := a.Close(); err != nil { // what was in memory is a table now
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(a.path("state", "*.sst"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("tables %v, %v", names, err)
+	}
+	flip := func() {
+		raw, err := os.ReadFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw[100] ^= 1
+		f, err := os.OpenFile(names[0], os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(raw[100:101], 100); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := a.cfg
+	b, err := Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Scrub(); err != nil || b.Trouble() != "" {
+		t.Errorf("a sound archive: %v, %q", err, b.Trouble())
+	}
+	flip()
+	if err := b.Scrub(); !errors.Is(err, tables.ErrChanged) || !errors.Is(err, uplink.ErrLater) {
+		t.Errorf("scrubbed: %v", err)
+	}
+	if s := b.Trouble(); !strings.Contains(s, "repair --rebuild") || !strings.Contains(s, "table") {
+		t.Errorf("trouble %q", s)
+	}
+	task, body := task(9, 90, cfg.Clock().Add(time.Hour))
+	if err := b.Deposit(ctx, task, body); !errors.Is(err, uplink.ErrLater) {
+		t.Errorf("taken in with a damaged table: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(ctx, cfg); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "repair --rebuild") {
+		t.Errorf("opened with a damaged table: %v", err)
+	}
+	flip()
+	clean(t, open(t, cfg))
 }

@@ -1,4 +1,9 @@
-package badgerdb
+// Package tables looks at every byte of a Badger database's tables, for the channel database and the archive's state alike. Badger opens
+// tables in goroutines of its own, where an index that is not what it was ends the program; and a block that is not what it was holds nothing
+// for it: what lay there is not found, and the next compaction drops it.
+//
+// It is not for the write-ahead log and the value log: Badger checks those itself, and cuts what a crash left half written.
+package tables
 
 import (
 	"encoding/binary"
@@ -20,32 +25,43 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// listedTables are the files of the tables that the manifest names; another one is what a crash left half written, and goes.
-func listedTables(o badger.Options) ([]string, error) {
+// ErrChanged says that a table does not hold what was written.
+var ErrChanged = errors.New("its bytes are not what was written")
+
+// Check looks at the tables of a folder before it is opened: those that the manifest names; another one is what a crash left half written,
+// and goes.
+func Check(o badger.Options) error {
 	f, err := os.Open(filepath.Join(o.Dir, badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close() // nothing was written
 	m, _, err := badger.ReplayManifestFile(f, o.ExternalMagicVersion, o)
 	if err != nil {
-		return nil, nil // Badger will say so, or mend it
+		return nil // Badger will say so, or mend it
 	}
 	var names []string
 	for id := range m.Tables {
 		names = append(names, tableFile(o.Dir, id))
 	}
-	return names, nil
+	return check(names)
+}
+
+// CheckOpen looks at the tables in use of an open database.
+func CheckOpen(db *badger.DB) error {
+	var names []string
+	for _, t := range db.Tables() {
+		names = append(names, tableFile(db.Opts().Dir, t.ID))
+	}
+	return check(names)
 }
 
 func tableFile(dir string, id uint64) string { return filepath.Join(dir, table.IDToFilename(id)) }
 
-// checkTables looks at every byte of some tables. Badger opens tables in goroutines of its own, where an index that is not what it was ends
-// the program; and a block that is not what it was holds nothing for it: what lay there is not found, and the next compaction drops it.
-func checkTables(names []string) error {
+func check(names []string) error {
 	var next, failed atomic.Int64
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
@@ -65,7 +81,7 @@ func checkTables(names []string) error {
 					errs[i] = nil
 				case errs[i] != nil:
 					failed.Add(1)
-					errs[i] = fmt.Errorf("%w: table %s: %w", ErrDamaged, filepath.Base(names[i]), errs[i])
+					errs[i] = fmt.Errorf("table %s: %w", filepath.Base(names[i]), errs[i])
 				}
 			}
 		})
@@ -93,14 +109,12 @@ func readInto(buf []byte, name string) ([]byte, error) {
 	return buf, err
 }
 
-var errTable = errors.New("its bytes are not what was written")
-
 // checkTable reads a table, which ends in: index, length of the index, checksum of the index, length of that; a block in its checksum and
 // the length of that. Lengths are 4 bytes, big-endian.
 func checkTable(raw []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // an index with the right sum and nonsense in it
-			err = fmt.Errorf("%w: %v", errTable, p)
+			err = fmt.Errorf("%w: %v", ErrChanged, p)
 		}
 	}()
 	sum, rest, err := checksumBefore(raw)
@@ -116,12 +130,12 @@ func checkTable(raw []byte) (err error) {
 	}
 	t := fb.GetRootAsTableIndex(index, 0)
 	if t.OffsetsLength() == 0 {
-		return errTable
+		return ErrChanged
 	}
 	for i := range t.OffsetsLength() {
 		var at fb.BlockOffset
 		if !t.Offsets(&at, i) || uint64(at.Offset())+uint64(at.Len()) > uint64(len(raw)) {
-			return errTable
+			return ErrChanged
 		}
 		sum, body, err := checksumBefore(raw[at.Offset() : at.Offset()+at.Len()])
 		if err != nil {
@@ -137,12 +151,12 @@ func checkTable(raw []byte) (err error) {
 // sizedBefore is what ends where its length begins, and what lies before it.
 func sizedBefore(raw []byte) (last, rest []byte, err error) {
 	if len(raw) < 4 {
-		return nil, nil, errTable
+		return nil, nil, ErrChanged
 	}
 	end := len(raw) - 4
 	n := int64(binary.BigEndian.Uint32(raw[end:]))
 	if n > int64(end) {
-		return nil, nil, errTable
+		return nil, nil, ErrChanged
 	}
 	return raw[end-int(n) : end], raw[:end-int(n)], nil
 }
@@ -151,7 +165,7 @@ func sizedBefore(raw []byte) (last, rest []byte, err error) {
 func checksumBefore(raw []byte) (*pb.Checksum, []byte, error) {
 	last, rest, err := sizedBefore(raw)
 	if err != nil || len(last) > 64 {
-		return nil, nil, errTable
+		return nil, nil, ErrChanged
 	}
 	sum := new(pb.Checksum)
 	return sum, rest, proto.Unmarshal(last, sum)
@@ -165,22 +179,7 @@ func matches(raw []byte, want *pb.Checksum) error {
 		got = uint64(crc32.Checksum(raw, castagnoli))
 	}
 	if got != want.Sum {
-		return errTable
+		return ErrChanged
 	}
 	return nil
-}
-
-// Scrub looks at every byte of the tables in use. If one is not what was written, nothing more is written, as that would drop what is lost
-// there for good. It runs by itself every Config.ScrubEvery.
-func (db *DB) Scrub() error {
-	var names []string
-	for _, t := range db.b.Tables() {
-		names = append(names, tableFile(db.cfg.Dir, t.ID))
-	}
-	err := checkTables(names)
-	if err != nil {
-		err = explain(db.cfg.Dir, err)
-		db.damaged.Store(&err)
-	}
-	return err
 }
