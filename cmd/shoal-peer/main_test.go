@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -225,5 +228,20 @@ func TestCompletion(t *testing.T) {
 	}
 	if out := v.ok("version"); !strings.HasPrefix(out, "shoal-peer ") {
 		t.Error(out)
+	}
+}
+
+// TestTakenPort starts beside something that listens where a peer does by default, as a manager on the same machine.
+func TestTakenPort(t *testing.T) {
+	if l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(wire.DefaultPort))); err == nil { // else it is taken already
+		defer l.Close()
+	}
+	p := program{set: defaults(), log: slog.New(slog.DiscardHandler)}
+	if err := p.findPort(); err != nil || p.set.Port == wire.DefaultPort || p.set.Port == 0 {
+		t.Errorf("port %d, %v", p.set.Port, err)
+	}
+	p.set.Port = 1 // named: it stays
+	if err := p.findPort(); err != nil || p.set.Port != 1 {
+		t.Errorf("port %d, %v", p.set.Port, err)
 	}
 }

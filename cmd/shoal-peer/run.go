@@ -162,6 +162,9 @@ func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer)
 
 // config makes the agent's configuration, with every socket under the limits.
 func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, error) {
+	if err := p.findPort(); err != nil {
+		return peer.Config{}, err
+	}
 	cfg := p.set.config()
 	cfg.Version, cfg.Log, cfg.OnVisit, cfg.Refuse = version.String(), p.log, p.journal.Visit, p.refuse
 	guard := &limit.Guard{Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr}
@@ -189,6 +192,25 @@ func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, err
 	cfg.Dial = guard.DialContext
 	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return meteredDialer{dialer, p.meter}, nil }
 	return cfg, nil
+}
+
+// findPort takes another port where the default one is taken: a manager or a second peer may run on this machine.
+func (p *program) findPort() error {
+	if p.set.Port != wire.DefaultPort {
+		return nil
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(p.set.Listen, strconv.Itoa(p.set.Port)))
+	if err == nil {
+		return l.Close()
+	}
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return nil // it will be said where it matters
+	}
+	if p.set.Port, err = freePort(); err == nil {
+		p.log.Warn("the default port is taken on this machine, perhaps by a manager: another one is used; --port names one that stays",
+			"default", wire.DefaultPort, "port", p.set.Port)
+	}
+	return err
 }
 
 // pondGap is the politeness wait in a synthetic Web.
