@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -31,25 +30,66 @@ func (g *ground) rtt(a, b int) float64 {
 	return max(g.matrix[g.site[a]][g.site[b]]+g.access[a]+g.access[b], .3)
 }
 
-// newGround spreads places over the sites of a latency file, or over made-up ones.
-func newGround(path string, places int, rng *rand.Rand) (*ground, error) {
+// How peers and Web hosts share the base nodes of a latency file.
+const (
+	Apart  = "apart"  // peers are replicas of some base nodes, hosts of all others, as in the recrawl paper
+	Shared = "shared" // both are replicas of all base nodes
+)
+
+// peerSites is how many base nodes the recrawl paper makes its crawlers of: 140, of which 1,400 and 2,800 are replicas; hosts have the others.
+const peerSites = 140
+
+// sites deals base nodes to peers and to hosts, at random.
+func sites(count int, places string, rng *rand.Rand) (peers, hosts []int) {
+	order := rng.Perm(count)
+	if places == Shared {
+		return order, order
+	}
+	n := min(peerSites, count/2)
+	return order[:n], order[n:]
+}
+
+// deal gives n places their sites, as many to each as to any other, in random order.
+func deal(sites []int, n int, rng *rand.Rand) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = sites[i%len(sites)]
+	}
+	rng.Shuffle(n, func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// newGround spreads peers, then hosts over the base nodes of a latency file, or over made-up places. A replica lies 10% to 50% of the way to its base
+// node's nearest neighbour away from it, as in the recrawl paper.
+func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, error) {
 	if path == "" {
-		return &ground{points: sim.Synthetic(places, rng)}, nil
+		return &ground{points: sim.Synthetic(peers+hosts, rng)}, nil
 	}
 	if !strings.Contains(path, ".csv") {
 		base, err := sim.LoadEmbedding(path)
 		if err != nil {
 			return nil, err
 		}
-		all := sim.Replicate(base, base, (places+len(base)-1)/len(base), rng)
-		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		return &ground{points: all[:places]}, nil
+		g := &ground{}
+		ours, theirs := sites(len(base), places, rng)
+		for _, side := range []struct {
+			sites []int
+			n     int
+		}{{ours, peers}, {theirs, hosts}} {
+			var around []sim.Point
+			for _, at := range side.sites {
+				around = append(around, base[at])
+			}
+			all := sim.Replicate(around, base, (side.n+len(around)-1)/len(around), rng)
+			rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			g.points = append(g.points, all[:side.n]...)
+		}
+		return g, nil
 	}
 	m, err := loadMatrix(path)
 	if err != nil {
 		return nil, err
 	}
-	g := &ground{matrix: m, site: make([]int, places), access: make([]float64, places)}
 	near := make([]float64, len(m))
 	for i := range m {
 		near[i] = math.Inf(1)
@@ -59,15 +99,11 @@ func newGround(path string, places int, rng *rand.Rand) (*ground, error) {
 			}
 		}
 	}
-	order := rng.Perm(len(m))
-	for i := range places { // replicas lie 10% to 50% of the way to the site's nearest neighbour
-		g.site[i] = order[i%len(m)]
-		g.access[i] = near[g.site[i]] * (.1 + .4*rng.Float64())
-	}
-	perm := rng.Perm(places)
-	site, access := slices.Clone(g.site), slices.Clone(g.access)
-	for i, p := range perm {
-		g.site[i], g.access[i] = site[p], access[p]
+	g := &ground{matrix: m}
+	ours, theirs := sites(len(m), places, rng)
+	g.site = append(deal(ours, peers, rng), deal(theirs, hosts, rng)...)
+	for _, at := range g.site {
+		g.access = append(g.access, near[at]*(.1+.4*rng.Float64()))
 	}
 	return g, nil
 }

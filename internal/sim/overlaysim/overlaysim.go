@@ -27,6 +27,7 @@ type Command struct {
 	Hosts   int           `default:"16000" help:"Web hosts."`
 	Tasks   int           `default:"500" help:"Tasks that are placed, each for a host drawn at random."`
 	Latency string        `type:"path" placeholder:"FILE" help:"Latencies: a matrix in ms (.csv, .csv.gz) or an embedding (lines 'id x y', one way). Default: made up from the seed."`
+	Places  string        `enum:"apart,shared" default:"apart" help:"Whether peers and hosts are replicas of different base nodes of the latency file, as in the recrawl paper, or of the same: ${enum}."`
 	Overlay string        `enum:"all,rings,greedy,full,can,random,nearest" default:"all" help:"Which overlay to measure: ${enum}."`
 	Churn   string        `enum:"none,paper,x17" default:"none" help:"How peers come and go: ${enum}."`
 	Liars   float64       `default:"0" help:"Share of peers that lie about their coordinate."`
@@ -51,6 +52,7 @@ type Row struct {
 	Overlay   string  `json:"overlay"`
 	Peers     int     `json:"peers"`
 	Hosts     int     `json:"hosts"`
+	Places    string  `json:"places"` // of peers and hosts; made-up ones are all apart
 	Churn     string  `json:"churn"`
 	Seed      uint64  `json:"seed"`
 	Hops      float64 `json:"hops_mean"`
@@ -142,7 +144,7 @@ func quantile(v []float64, q float64) float64 {
 
 func (c *Command) measure(ctx context.Context, seed uint64) ([]Row, error) {
 	begun := time.Now()
-	g, err := newGround(c.Latency, c.Peers+1+c.Hosts, sim.Rand(seed, "ground"))
+	g, err := newGround(c.Latency, c.Places, c.Peers+1, c.Hosts, sim.Rand(seed, "ground"))
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +166,7 @@ func (c *Command) measure(ctx context.Context, seed uint64) ([]Row, error) {
 			return nil, ctx.Err()
 		}
 	}
-	base := Row{Peers: c.Peers, Hosts: c.Hosts, Churn: c.Churn, Seed: seed, CoordErr: n.coordErr()}
+	base := Row{Peers: c.Peers, Hosts: c.Hosts, Places: c.Places, Churn: c.Churn, Seed: seed, CoordErr: n.coordErr()}
 	tables := 0
 	for i := 1; i < len(n.members); i++ {
 		k := len(n.members[i].node.Known())
