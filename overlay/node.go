@@ -110,7 +110,8 @@ func (n *Node) Meet(now time.Time, r PeerRecord) error {
 		return err
 	}
 	if r.ID != n.cfg.ID {
-		n.table.hear(now, r, n.rng)
+		n.table.hear(now, r)
+		n.table.trim(n.rng)
 	}
 	return nil
 }
@@ -265,15 +266,25 @@ func (n *Node) tell(now time.Time) []Send {
 
 // news are the records told to one member: the nearest to it and some at random.
 func (n *Node) news(to PeerRecord) []PeerRecord {
-	recs := n.table.near(to.Coord, MaxGossip/2+1)
-	recs = append(recs, n.table.some(MaxGossip, n.rng)...)
 	out := make([]PeerRecord, 0, MaxGossip)
-	seen := map[ID]bool{to.ID: true}
-	for _, r := range recs {
-		if len(out) < MaxGossip && !seen[r.ID] {
-			seen[r.ID] = true
-			out = append(out, r)
+	add := func(r *PeerRecord) {
+		for i := range out {
+			if out[i].ID == r.ID {
+				return
+			}
 		}
+		if len(out) < MaxGossip && r.ID != to.ID {
+			out = append(out, *r)
+		}
+	}
+	for _, r := range n.table.nearest(to.Coord, MaxGossip/2+1) {
+		add(r.rec)
+	}
+	for _, i := range n.rng.Perm(len(n.table.entries)) {
+		if len(out) == MaxGossip {
+			break
+		}
+		add(&n.table.entries[i].rec)
 	}
 	return out
 }
@@ -285,7 +296,7 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 	if err := m.Self.Check(); err != nil {
 		return n.refuse("malformed record")
 	}
-	n.table.hear(now, m.Self, n.rng)
+	n.table.hear(now, m.Self)
 	for _, r := range m.Records {
 		if r.ID == n.cfg.ID {
 			continue
@@ -294,8 +305,9 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 			n.counts["refused: malformed record"]++
 			continue
 		}
-		n.table.hear(now, r, n.rng)
+		n.table.hear(now, r)
 	}
+	n.table.trim(n.rng)
 	if m.Answer {
 		r := n.take(from, m.Req)
 		if r != nil && r.place != 0 { // the answer to another question

@@ -331,10 +331,11 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 			continue
 		}
 		if rec.ID != n.cfg.ID {
-			n.table.hear(now, rec, n.rng)
+			n.table.hear(now, rec)
 			good = append(good, rec)
 		}
 	}
+	n.table.trim(n.rng)
 	p.add(n, good, p.depth[from]+1)
 	if p.heard = true; p.done {
 		return nil

@@ -1,7 +1,7 @@
 package overlay
 
 import (
-	"math"
+	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -42,7 +42,7 @@ func ringAt(ms float64) int {
 	if ms < 2 {
 		return 0
 	}
-	return min(math.Ilogb(ms), rings-1)
+	return min(bits.Len64(uint64(ms))-1, rings-1)
 }
 
 func newTable(own *coords.Coord, expiry time.Duration, all int) table {
@@ -68,8 +68,9 @@ func (t *table) remove(i int) {
 	t.entries = t.entries[:last]
 }
 
-// hear takes a record in; an older one than what is there counts as nothing heard.
-func (t *table) hear(now time.Time, r PeerRecord, rng *rand.Rand) {
+// hear takes a record in; an older one than what is there counts as nothing heard. Whoever calls it calls trim when a message's records are in: to choose
+// who stays is most of what a message costs.
+func (t *table) hear(now time.Time, r PeerRecord) {
 	r.Seen = now
 	if t.expired(now, &r) || r.Issued.After(now.Add(maxAhead)) {
 		return
@@ -97,7 +98,6 @@ func (t *table) hear(now time.Time, r PeerRecord, rng *rand.Rand) {
 	}
 	t.index[r.ID] = len(t.entries)
 	t.entries = append(t.entries, entry{rec: r, prefix: prefixOf(r.Addrs)})
-	t.trim(rng)
 }
 
 // measured notes how far a peer really is.
@@ -115,14 +115,16 @@ func (t *table) away(e *entry) float64 {
 	return coords.Distance(t.own, &e.rec.Coord)
 }
 
-// trim keeps the nearest and, in each ring, a random choice of the others. There is one too many at most: it goes from the fullest ring, and
-// where one address prefix has more than its share of that ring, from that prefix.
+// trim keeps the nearest and, in each ring, a random choice of the others. Whoever is too much goes from the fullest ring, and where one address
+// prefix has more than its share of that ring, from that prefix.
 func (t *table) trim(rng *rand.Rand) {
-	if len(t.entries) <= max(t.all, MaxTable) {
+	if t.all > MaxTable { // a manager's sample of all: rings would only tell where the manager is
+		for len(t.entries) > t.all {
+			t.remove(rng.IntN(len(t.entries)))
+		}
 		return
 	}
-	if t.all > MaxTable { // a manager's sample of all: rings would only tell where the manager is
-		t.remove(rng.IntN(len(t.entries)))
+	if len(t.entries) <= MaxTable {
 		return
 	}
 	t.ms = t.ms[:0]
@@ -130,44 +132,60 @@ func (t *table) trim(rng *rand.Rand) {
 		t.ms = append(t.ms, t.away(&t.entries[i]))
 	}
 	near := t.nearestOwn()
+	ring := func(i int) int { // -1: one of the nearest, which stay
+		if near[i] {
+			return -1
+		}
+		return ringAt(t.ms[i])
+	}
 	var count [rings]int
 	for i := range t.entries {
-		if !near[i] {
-			count[ringAt(t.ms[i])]++
+		if k := ring(i); k >= 0 {
+			count[k]++
 		}
 	}
-	fullest := 0
-	for k := range count {
-		if count[k] > count[fullest] {
-			fullest = k
-		}
-	}
-	in := func(i int) bool { return !near[i] && ringAt(t.ms[i]) == fullest }
-	if crowd := t.crowd(in); crowd != "" {
-		all := in
-		in = func(i int) bool { return all(i) && t.entries[i].prefix == crowd }
-		count[fullest] = 0
-		for i := range t.entries {
-			if in(i) {
-				count[fullest]++
+	for len(t.entries) > MaxTable {
+		fullest := 0
+		for k := range count {
+			if count[k] > count[fullest] {
+				fullest = k
 			}
 		}
-	}
-	victim := rng.IntN(count[fullest])
-	for i := range t.entries {
-		if in(i) {
-			if victim == 0 {
-				t.remove(i)
-				return
-			}
-			victim--
-		}
+		i := t.victim(func(i int) bool { return ring(i) == fullest }, count[fullest], rng)
+		last := len(t.entries) - 1
+		t.ms[i], near[i] = t.ms[last], near[last]
+		t.remove(i)
+		count[fullest]--
 	}
 }
 
+// victim is one of the count entries that are in, at random; of the prefix that crowds them, if there is one.
+func (t *table) victim(in func(int) bool, count int, rng *rand.Rand) int {
+	if crowd := t.crowd(in); crowd != "" {
+		all := in
+		in = func(i int) bool { return all(i) && t.entries[i].prefix == crowd }
+		count = 0
+		for i := range t.entries {
+			if in(i) {
+				count++
+			}
+		}
+	}
+	left := rng.IntN(count)
+	for i := range t.entries {
+		if in(i) {
+			if left == 0 {
+				return i
+			}
+			left--
+		}
+	}
+	return len(t.entries) - 1 // count is right, so this is never reached
+}
+
 // nearestOwn marks the nearest entries, of one prefix only nearShare. It reads ms.
-func (t *table) nearestOwn() (near [MaxTable + 1]bool) {
-	var order [MaxTable + 1]int
+func (t *table) nearestOwn() (near [MaxTable + MaxNear]bool) {
+	var order [MaxTable + MaxNear]int
 	n := 0
 	for i := range t.entries {
 		j := n
@@ -295,12 +313,15 @@ func (t *table) expire(now time.Time) {
 }
 
 // near gives the n entries nearest to a coordinate by prediction, nearest first.
-func (t *table) near(at coords.Coord, n int) []PeerRecord {
+func (t *table) near(at coords.Coord, n int) []PeerRecord { return records(t.nearest(at, n)) }
+
+// nearest is near without the copies: what it points to holds until the table changes.
+func (t *table) nearest(at coords.Coord, n int) []ranked {
 	best := make([]ranked, 0, min(n, len(t.entries))+1)
 	for i := range t.entries {
 		best = rank(best, n, ranked{coords.Distance(&at, &t.entries[i].rec.Coord), &t.entries[i].rec})
 	}
-	return records(best)
+	return best
 }
 
 // ranked is a record at a distance.
