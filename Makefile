@@ -23,8 +23,9 @@ test: ## all tests (under 5 minutes on 2 cores)
 race: ## all tests under the race detector
 	$(GO) test -race -timeout 25m ./...
 
-vet: ## go vet
+vet: ## go vet; of what volunteers run also for Windows and macOS, tests included
 	$(GO) vet ./...
+	@set -e; for os in windows darwin; do echo "vet $$os"; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./peer/... ./cmd/shoal-peer; done
 
 fmt: ## fail where gofmt would change something
 	@out=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi

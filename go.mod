@@ -9,7 +9,6 @@ require (
 	github.com/bits-and-blooms/bloom/v3 v3.7.1
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/dgraph-io/badger/v4 v4.9.6
-	github.com/distatus/battery v0.11.0
 	github.com/godbus/dbus/v5 v5.2.4
 	github.com/hashicorp/serf v0.11.0
 	github.com/internetarchive/gowarc v0.8.101
@@ -180,7 +179,6 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 	gonum.org/v1/gonum v0.17.0
-	howett.net/plist v1.0.0 // indirect
 	lukechampine.com/blake3 v1.4.1 // indirect
 )
 

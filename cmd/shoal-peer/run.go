@@ -100,7 +100,7 @@ func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer)
 	}
 	if p.set.LowPriority {
 		if err := limit.LowPriority(); err != nil {
-			p.log.Warn("runs at ordinary priority", "err", err)
+			p.log.Warn("runs at a higher priority than it should", "err", err)
 		}
 	}
 	if p.usage, err = limit.OpenUsage(filepath.Join(p.set.Data, "usage.json"), time.Now); err != nil {

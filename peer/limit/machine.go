@@ -2,30 +2,14 @@ package limit
 
 import (
 	"errors"
-	"fmt"
-
-	"github.com/distatus/battery"
+	"time"
 )
 
 // ErrUnknown says that this system does not tell; nothing is paused because of it.
 var ErrUnknown = errors.New("limit: cannot tell on this system")
 
-// OnBattery tells whether this computer runs on its battery. A computer without one does not.
-func OnBattery() (bool, error) {
-	all, err := battery.GetAll()
-	if len(all) == 0 {
-		if err != nil && !errors.Is(err, battery.ErrNotFound) {
-			return false, fmt.Errorf("%w: battery: %w", ErrUnknown, err)
-		}
-		return false, nil
-	}
-	for _, b := range all {
-		if b != nil && b.State.Raw == battery.Discharging {
-			return true, nil
-		}
-	}
-	return false, nil
-}
+// inUseFor is how long after the last key or movement somebody is taken to sit at the computer, where the system tells that time only.
+const inUseFor = 5 * time.Minute
 
 // Machine watches what else the computer does. Owned by who calls Busy.
 type Machine struct{ last ticks }
@@ -33,18 +17,17 @@ type Machine struct{ last ticks }
 // ticks are processor times since the start of the system, in any unit.
 type ticks struct{ total, busy, own float64 }
 
-// Busy is how much of the processors other programs have used since the last call, in percent; the first call tells nothing.
-func (m *Machine) Busy() (percent int, err error) {
-	now, err := readTicks()
-	if err != nil {
-		return 0, err
-	}
+// Busy is how much of the processors other programs have used since the last call, in percent; the first call may tell nothing.
+func (m *Machine) Busy() (percent int, err error) { return m.busy() }
+
+// since compares two readings.
+func (m *Machine) since(now ticks) int {
 	last := m.last
 	m.last = now
 	total := now.total - last.total
 	if last.total == 0 || total <= 0 {
-		return 0, nil
+		return 0
 	}
 	others := (now.busy - last.busy) - (now.own - last.own)
-	return int(100 * min(max(others/total, 0), 1)), nil
+	return int(100 * min(max(others/total, 0), 1))
 }

@@ -2,7 +2,9 @@ package limit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +15,45 @@ import (
 )
 
 const ticksPerSecond = 100 // USER_HZ on all of Go's Linux platforms
+
+// OnBattery tells whether this computer runs on its battery. A computer without one does not.
+func OnBattery() (bool, error) { return onBattery("/sys/class/power_supply") }
+
+// onBattery looks at the supplies of a folder as the kernel lists them: with one of the mains that is plugged in, nothing runs on a
+// battery; those of mice and headsets (scope Device) say nothing about the computer.
+func onBattery(dir string) (bool, error) {
+	supplies, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("%w: battery: %w", ErrUnknown, err)
+	}
+	discharging := false
+	for _, s := range supplies {
+		read := func(name string) string {
+			b, err := os.ReadFile(filepath.Join(dir, s.Name(), name))
+			if err != nil {
+				return ""
+			}
+			return strings.TrimSpace(string(b))
+		}
+		switch read("type") {
+		case "Mains", "USB", "Wireless":
+			if n := read("online"); n != "" && n != "0" {
+				return false, nil
+			}
+		case "Battery":
+			discharging = discharging || read("scope") != "Device" && read("status") == "Discharging"
+		}
+	}
+	return discharging, nil
+}
+
+func (m *Machine) busy() (int, error) {
+	now, err := readTicks()
+	if err != nil {
+		return 0, err
+	}
+	return m.since(now), nil
+}
 
 func readTicks() (t ticks, err error) {
 	b, err := os.ReadFile("/proc/stat")

@@ -15,21 +15,21 @@ import (
 // ReadPolicy reads the policy of this machine; nil: there is none. The file must belong to root and be writable by nobody else, else it
 // is not the admin's word, and an error says so.
 func ReadPolicy(path string) (*Policy, error) {
-	st, err := os.Stat(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy: %w", err)
 	}
-	if err := ownedByRoot(st); err != nil {
-		return nil, fmt.Errorf("limit: policy %s: %w", path, err)
-	}
-	f, err := os.Open(path)
+	defer f.Close()
+	st, err := f.Stat() // of what is read, whatever the name means by now
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy: %w", err)
 	}
-	defer f.Close()
+	if err := ownedByRoot(path, st); err != nil {
+		return nil, fmt.Errorf("limit: policy %s: %w", path, err)
+	}
 	return decode(f, path)
 }
 

@@ -5,6 +5,8 @@ package limit
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -14,12 +16,19 @@ import (
 // PolicyFile is where this system's admin keeps the policy.
 const PolicyFile = "/etc/shoal/policy.toml"
 
-var errOwner = errors.New("limit: must belong to root and be writable by root only")
+var errOwner = errors.New("must belong to root and be writable by root only, and its folder too")
 
-func ownedByRoot(st fs.FileInfo) error {
-	s, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || s.Uid != 0 || st.Mode().Perm()&0o022 != 0 {
-		return errOwner
+// ownedByRoot tells whether only root can have written a file and that nobody else can put another in its place.
+func ownedByRoot(path string, st fs.FileInfo) error {
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	for _, of := range []fs.FileInfo{st, dir} {
+		s, ok := of.Sys().(*syscall.Stat_t)
+		if !ok || s.Uid != 0 || of.Mode().Perm()&0o022 != 0 {
+			return errOwner
+		}
 	}
 	return nil
 }

@@ -1,8 +1,11 @@
 package limit
 
 import (
+	"errors"
 	"io/fs"
+	"path/filepath"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 )
@@ -10,8 +13,54 @@ import (
 // PolicyFile is where this system's admin keeps the policy.
 const PolicyFile = `C:\ProgramData\Shoal\policy.toml`
 
-// ownedByRoot trusts the folder: only administrators may write to C:\ProgramData\Shoal as the installer makes it.
-func ownedByRoot(fs.FileInfo) error { return nil }
+var errOwner = errors.New("must belong to the administrators and be writable by them only, and its folder too")
+
+// ownedByRoot tells whether only administrators can have written a file: it and its folder belong to them, and nobody else may write
+// to it. Everybody may make folders in C:\ProgramData, so the folder's name proves nothing.
+func ownedByRoot(path string, _ fs.FileInfo) error {
+	for _, p := range []string{path, filepath.Dir(path)} {
+		sd, err := windows.GetNamedSecurityInfo(p, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+		if err != nil {
+			return err
+		}
+		owner, _, err := sd.Owner()
+		if err != nil {
+			return err
+		}
+		if !isAdmin(owner) {
+			return errOwner
+		}
+		if p != path {
+			break
+		}
+		acl, _, err := sd.DACL()
+		if err != nil {
+			return err
+		}
+		if acl == nil { // no list: everybody may do everything
+			return errOwner
+		}
+		for i := range uint32(acl.AceCount) {
+			var ace *windows.ACCESS_ALLOWED_ACE
+			if err := windows.GetAce(acl, i, &ace); err != nil {
+				return err
+			}
+			const writing = windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.DELETE | windows.WRITE_DAC | windows.WRITE_OWNER |
+				windows.GENERIC_WRITE | windows.GENERIC_ALL
+			sid := (*windows.SID)(unsafe.Pointer(&ace.SidStart))
+			if ace.Header.AceType == windows.ACCESS_ALLOWED_ACE_TYPE && ace.Mask&writing != 0 && !isAdmin(sid) {
+				return errOwner
+			}
+		}
+	}
+	return nil
+}
+
+// isAdmin knows the administrators, the system, and the installer of Windows itself.
+func isAdmin(sid *windows.SID) bool {
+	return sid.IsWellKnown(windows.WinBuiltinAdministratorsSid) || sid.IsWellKnown(windows.WinLocalSystemSid) ||
+		sid.String() == "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
+}
 
 // MarkLE does nothing: Windows ignores what programs ask for.
 func MarkLE(string, string, syscall.RawConn) error { return nil }

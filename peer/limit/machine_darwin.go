@@ -1,0 +1,72 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ask runs one of the system's own programs.
+func ask(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = []string{"LC_ALL=C"}
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrUnknown, name, err)
+	}
+	return string(out), nil
+}
+
+// OnBattery tells whether this computer runs on its battery. A computer without one does not.
+func OnBattery() (bool, error) {
+	out, err := ask("/usr/bin/pmset", "-g", "batt")
+	if err != nil {
+		return false, err
+	}
+	return drawsFromBattery(out)
+}
+
+// OnMetered knows the line of an iPhone only: what else is metered, macOS tells programs built with its own frameworks.
+func OnMetered() (bool, error) {
+	out, err := ask("/sbin/route", "-n", "get", "default")
+	if err != nil {
+		return false, err
+	}
+	if throughPhone(out) {
+		return true, nil
+	}
+	return false, fmt.Errorf("%w: metered link, but for an iPhone's", ErrUnknown)
+}
+
+// InUse tells whether somebody has touched this computer within the last minutes.
+func InUse() (bool, error) {
+	out, err := ask("/usr/sbin/ioreg", "-r", "-d", "1", "-c", "IOHIDSystem")
+	if err != nil {
+		return false, err
+	}
+	idle, err := idleTime(out)
+	return err == nil && idle < inUseFor, err
+}
+
+func (m *Machine) busy() (int, error) {
+	out, err := ask("/bin/ps", "-A", "-o", "pid=,%cpu=")
+	if err != nil {
+		return 0, err
+	}
+	return othersUse(out, os.Getpid(), runtime.NumCPU())
+}
+
+// LowPriority puts this process into the background mode, last in line for processors, disks and network.
+func LowPriority() error {
+	if err := unix.Setpriority(unix.PRIO_DARWIN_PROCESS, 0, unix.PRIO_DARWIN_BG); err != nil {
+		return fmt.Errorf("limit: background mode: %w", err)
+	}
+	return nil
+}
