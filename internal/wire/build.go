@@ -75,10 +75,11 @@ func (n *Node) build(key crypto.PrivKey, announce []ma.Multiaddr) (err error) {
 		}
 	}
 	opts := &basichost.HostOpts{
-		EventBus:        bus,
-		ConnManager:     conns,
-		UserAgent:       "shoal/" + n.version(),
-		ProtocolVersion: "shoal/1",
+		EventBus:           bus,
+		ConnManager:        conns,
+		UserAgent:          "shoal/" + n.version(),
+		ProtocolVersion:    "shoal/1",
+		NegotiationTimeout: n.cfg.Patience,
 		AddrsFactory: func(own []ma.Multiaddr) []ma.Multiaddr {
 			return append(own[:len(own):len(own)], announce...)
 		},
@@ -119,7 +120,7 @@ func (n *Node) swarm(key crypto.PrivKey, bus event.Bus, resources network.Resour
 	if err := store.AddPubKey(id, key.GetPublic()); err != nil {
 		return nil, err
 	}
-	sw, err := swarm.NewSwarm(id, store, bus, append(opts, swarm.WithResourceManager(resources), swarm.WithDialTimeout(10*time.Second),
+	sw, err := swarm.NewSwarm(id, store, bus, append(opts, swarm.WithResourceManager(resources), swarm.WithDialTimeout(n.cfg.Patience), swarm.WithDialTimeoutLocal(n.cfg.Patience/2),
 		swarm.WithUDPBlackHoleSuccessCounter(nil), swarm.WithIPv6BlackHoleSuccessCounter(nil))...)
 	if err != nil {
 		return nil, err
@@ -132,17 +133,18 @@ func (n *Node) swarm(key crypto.PrivKey, bus event.Bus, resources network.Resour
 func (n *Node) transports(sw *swarm.Swarm, key crypto.PrivKey, resources network.ResourceManager) (transport.Upgrader, error) {
 	mux := *yamux.DefaultTransport
 	mux.MaxStreamWindowSize = maxWindow
+	mux.ConnectionWriteTimeout = n.cfg.Patience
 	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: &mux}}
 	secure, err := noise.New(noise.ID, key, muxers)
 	if err != nil {
 		return nil, err
 	}
-	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, resources, nil)
+	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, resources, nil, upgrader.WithAcceptTimeout(n.cfg.Patience*3/2))
 	if err != nil {
 		return nil, err
 	}
 	// With port reuse two programs could listen on one port and each get half of the connections.
-	opts := []tcp.Option{tcp.DisableReuseport()}
+	opts := []tcp.Option{tcp.DisableReuseport(), tcp.WithConnectionTimeout(n.cfg.Patience / 2)}
 	if n.cfg.Dialer != nil {
 		opts = append(opts, tcp.WithDialerForAddr(n.cfg.Dialer))
 	}

@@ -26,7 +26,7 @@ const (
 
 // greet shows our certificate on a connection and takes the other's.
 func (n *Node) greet(c network.Conn) {
-	ctx, cancel := context.WithTimeout(n.ctx, helloTimeout)
+	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.Patience)
 	defer cancel()
 	w, err := n.ask(ctx, c, &wirepb.Hello{Want: wantKnown, Certificate: n.certificate()})
 	if err == nil {
@@ -77,7 +77,7 @@ func (n *Node) ask(ctx context.Context, c network.Conn, h *wirepb.Hello) (*reply
 	if err := s.SetProtocol(ProtoMember); err != nil {
 		return nil, err
 	}
-	if err := s.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+	if err := s.SetDeadline(time.Now().Add(n.cfg.Patience)); err != nil {
 		return nil, err
 	}
 	h.Version, h.Network = Protocol, n.network[:]
@@ -148,7 +148,7 @@ func refusal(err error) *Status {
 
 // answer negotiates a stream of a connection that is no member's: it gets the gate's protocol or nothing.
 func (n *Node) answer(s network.Stream) {
-	if err := s.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+	if err := s.SetDeadline(time.Now().Add(n.cfg.Patience)); err != nil {
 		reset(s)
 		return
 	}
@@ -184,7 +184,7 @@ func (n *Node) serveMember(s network.Stream) {
 	}
 	defer n.end(key)
 	defer s.Close()
-	if err := s.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+	if err := s.SetDeadline(time.Now().Add(n.cfg.Patience)); err != nil {
 		reset(s)
 		return
 	}

@@ -91,8 +91,11 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Role = member.Peer
 	}
 	cfg.Limits = cfg.Limits.or(DefaultLimits(cfg.Role))
+	if cfg.Patience == 0 {
+		cfg.Patience = 10 * time.Second
+	}
 	if cfg.Gate == 0 {
-		cfg.Gate = 10 * time.Second
+		cfg.Gate = cfg.Patience
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now

@@ -50,10 +50,9 @@ const (
 )
 
 const (
-	reserveTimeout = 10 * time.Second
-	reserveAgain   = 20 * time.Minute // before a reservation ends
-	maxObservers   = 64
-	punchTimeout   = 12 * time.Second
+	reserveAgain = 20 * time.Minute // before a reservation ends
+	maxObservers = 64
+	punchTimeout = 12 * time.Second
 )
 
 // reach is what a node has learnt of it. Guarded by Node.mu.
@@ -234,7 +233,7 @@ func (n *Node) reserve(ctx context.Context, home peer.ID) error {
 	if at == home && time.Until(until) > reserveAgain {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Patience)
 	defer cancel()
 	r, err := circuit.Reserve(ctx, n.host, peer.AddrInfo{ID: home})
 	if err != nil {

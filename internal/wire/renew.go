@@ -143,7 +143,7 @@ func (n *Node) goHome(ctx context.Context) error {
 	err := errors.New("wire: the network names neither an archive nor a manager")
 	for _, s := range list {
 		n.gate.Backoff().Clear(s.ID)
-		dial, cancel := context.WithTimeout(ctx, 2*helloTimeout)
+		dial, cancel := context.WithTimeout(ctx, 2*n.cfg.Patience)
 		_, err = n.gate.DialPeer(dial, s.ID)
 		cancel()
 		if err == nil || ctx.Err() != nil {

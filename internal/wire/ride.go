@@ -25,10 +25,7 @@ const (
 	ProtoPassed protocol.ID = "/shoal/passed/1" // asked by a server, for another member
 )
 
-const (
-	maxRide     = 192 << 10 // bytes of a request or an answer that rides, with its envelope
-	rideTimeout = 10 * time.Second
-)
+const maxRide = 192 << 10 // bytes of a request or an answer that rides, with its envelope
 
 // lostReason is the word for a ride of which nobody knows whether it arrived.
 const lostReason = "lost"
@@ -68,9 +65,9 @@ func (n *Node) Ride(ctx context.Context, via, to peer.ID, p protocol.ID, req []b
 // serveRides lets a server pass requests on, and every other member take them.
 func (n *Node) serveRides() {
 	if n.cfg.Role != member.Peer {
-		n.Handle(ProtoRide, maxRide, rideTimeout, n.passOn)
+		n.Handle(ProtoRide, maxRide, n.cfg.Patience, n.passOn)
 	}
-	n.Handle(ProtoPassed, maxRide, rideTimeout, n.takePassed)
+	n.Handle(ProtoPassed, maxRide, n.cfg.Patience, n.takePassed)
 }
 
 // passOn brings a member's request to one that is connected here. Nobody is dialled for it.

@@ -42,10 +42,9 @@ const (
 	maxParked    = 8                          // streams of a connection that wait for its membership
 	maxText      = 512                        // bytes of an error's text
 	smallFrame   = 4 << 10                    // bytes up to which no memory is reserved
-	helloTimeout = 10 * time.Second
-	callTimeout  = 30 * time.Second // of a call whose context has no deadline
-	maxWindow    = 4 << 20          // bytes in flight on a stream
-	maxJoinAddrs = 4                // addresses in a join string
+	callTimeout  = 30 * time.Second           // of a call whose context has no deadline
+	maxWindow    = 4 << 20                    // bytes in flight on a stream
+	maxJoinAddrs = 4                          // addresses in a join string
 )
 
 // Config is what a node is made of. Zero values are usable where a field says so.
@@ -62,12 +61,13 @@ type Config struct {
 	Announce []string          // multiaddrs told to others beside those listened on, for port forwarding
 	Dialer   tcp.DialerForAddr // the only TCP dialler if set; for injected latency. nil: the system's
 
-	Limits  Limits                // zero fields: of the role
-	Gate    time.Duration         // after which a connection that is not a member's closes; 0: 10 s
-	Version string                // of the program, for the user agent; "": dev
-	Clock   func() time.Time      // nil: time.Now
-	Log     *slog.Logger          // nil: silent
-	Metrics prometheus.Registerer // of the node's metrics, which no two nodes share; nil: a registry of its own
+	Limits   Limits                // zero fields: of the role
+	Gate     time.Duration         // after which a connection that is not a member's closes; 0: as Patience
+	Patience time.Duration         // for a dial, a greeting, a write, a ride; more where the machine is slow; 0: 10 s
+	Version  string                // of the program, for the user agent; "": dev
+	Clock    func() time.Time      // nil: time.Now
+	Log      *slog.Logger          // nil: silent
+	Metrics  prometheus.Registerer // of the node's metrics, which no two nodes share; nil: a registry of its own
 
 	autonat []autonatv2.AutoNATOption // for tests
 }
@@ -121,7 +121,7 @@ func (c Config) Validate() error {
 		return errors.New("wire: no network")
 	}
 	l := c.Limits
-	if l.Conns < 0 || l.Held < 0 || l.LowConns < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.Calls < 0 || c.Gate < 0 {
+	if l.Conns < 0 || l.Held < 0 || l.LowConns < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.Calls < 0 || c.Gate < 0 || c.Patience < 0 {
 		return fmt.Errorf("wire: negative limit in %+v", l)
 	}
 	if d := l.or(DefaultLimits(c.Role)); d.LowConns > d.Held || d.Held > d.Conns {

@@ -3,6 +3,7 @@ package p2p
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -50,11 +51,33 @@ func reason(err error) string {
 // recordDomain keeps a record's signature from passing for anything else that the key signs.
 const recordDomain = "shoal record 1\x00"
 
-// sealer signs the node's own record and checks those of others.
+// sealer signs the node's own record and checks those of others. It is safe for concurrent use: signatures are checked beside the loop,
+// which would else keep offers waiting.
 type sealer struct {
 	key     crypto.PrivKey
 	network member.NetworkID
-	checked map[overlay.ID]overlay.PeerRecord // newest verified one by id; owned by the loop
+
+	mu      sync.Mutex
+	checked map[overlay.ID]overlay.PeerRecord // newest verified one by id
+}
+
+// known is the newest verified record of a peer.
+func (s *sealer) known(id overlay.ID) (overlay.PeerRecord, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.checked[id]
+	return r, ok
+}
+
+func (s *sealer) remember(r overlay.PeerRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.checked) >= maxChecked {
+		clear(s.checked)
+	}
+	if old, ok := s.checked[r.ID]; !ok || r.Seq > old.Seq {
+		s.checked[r.ID] = r
+	}
 }
 
 // maxChecked bounds the cache of verified records.
@@ -91,7 +114,7 @@ func (s *sealer) open(m *pb.Sealed) (overlay.PeerRecord, error) {
 	if [32]byte(fill(p.Network)) != s.network {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, member.ErrOtherNetwork)
 	}
-	if known, ok := s.checked[overlay.ID(p.Id)]; ok && known.Seq == p.Seq {
+	if known, ok := s.known(overlay.ID(p.Id)); ok && known.Seq == p.Seq {
 		var k pb.Sealed
 		if proto.Unmarshal(known.Sealed, &k) == nil && string(k.Record) == string(m.Record) {
 			return known, nil
@@ -121,12 +144,7 @@ func (s *sealer) open(m *pb.Sealed) (overlay.PeerRecord, error) {
 	if r.Sealed, err = proto.Marshal(m); err != nil {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, err)
 	}
-	if len(s.checked) >= maxChecked {
-		clear(s.checked)
-	}
-	if old, ok := s.checked[r.ID]; !ok || r.Seq > old.Seq {
-		s.checked[r.ID] = r
-	}
+	s.remember(r)
 	return r, nil
 }
 
@@ -159,7 +177,7 @@ func unsealed(r overlay.PeerRecord) *pb.Sealed {
 
 // openOwn reads the record that a peer sends of itself at now.
 func (s *sealer) openOwn(now time.Time, m *pb.Sealed, from overlay.ID) (overlay.PeerRecord, error) {
-	known, ok := s.checked[from]
+	known, ok := s.known(from)
 	r, err := s.open(m)
 	switch {
 	case err != nil:

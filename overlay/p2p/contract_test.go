@@ -42,7 +42,7 @@ func openSwarm(t *testing.T, s overlaytest.Setup) *loopback {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mn, err := wire.New(t.Context(), wire.Config{Key: [32]byte{1, 2, 3}, Network: s.Network, Role: member.Manager, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+	mn, err := wire.New(t.Context(), wire.Config{Key: [32]byte{1, 2, 3}, Network: s.Network, Role: member.Manager, Patience: patience, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func openSwarm(t *testing.T, s overlaytest.Setup) *loopback {
 	l := &loopback{network: &network{t: t}}
 	l.boss = start(t, mn, Config{Places: true}, swarmEvery, nil)
 	for i, q := range s.Queues {
-		pn, err := wire.New(t.Context(), wire.Config{Key: [32]byte{byte(i + 1), 5}, Network: s.Network, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+		pn, err := wire.New(t.Context(), wire.Config{Key: [32]byte{byte(i + 1), 5}, Network: s.Network, Patience: patience, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func (l *loopback) Refused(who int) (n int64) {
 // Deliver speaks the protocols by hand, as somebody would who has written his own peer.
 func (l *loopback) Deliver(from, to int, m overlay.Msg) error {
 	a, b := l.peers[from], l.peers[to]
-	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	id, err := peer.Decode(string(b.runner.id))
 	if err != nil {

@@ -41,6 +41,9 @@ func (b *bin) Load(time.Time) overlay.Load {
 	return overlay.Load{Threads: uint8(max(b.room, 1)), Running: uint8(len(b.tasks))}
 }
 
+// patience is for machines that are busy with something else: slowness is no loss.
+const patience = 2 * time.Minute
+
 type site struct {
 	node   *wire.Node
 	runner *Runner
@@ -59,7 +62,7 @@ func start(t testing.TB, n *wire.Node, cfg Config, every time.Duration, b *bin) 
 	t.Helper()
 	cfg.Wire = n
 	cfg.Overlay = overlay.Default(overlay.ID(n.ID().String()))
-	cfg.Overlay.Every, cfg.Overlay.Timeout = every, 20*time.Second // a busy machine is slow, which is no loss
+	cfg.Overlay.Every, cfg.Overlay.Timeout = every, patience
 	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +103,7 @@ func openWith(t testing.TB, peers, room int, every time.Duration, mute func(i in
 	if err != nil {
 		t.Fatal(err)
 	}
-	mn, err := wire.New(ctx, wire.Config{Key: keys.Node, Network: keys.Network, Role: member.Manager, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+	mn, err := wire.New(ctx, wire.Config{Key: keys.Node, Network: keys.Network, Role: member.Manager, Patience: patience, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +126,7 @@ func openWith(t testing.TB, peers, room int, every time.Duration, mute func(i in
 		if mute != nil && mute(i) {
 			listen = nil
 		}
-		pn, err := wire.New(ctx, wire.Config{Key: seed, Network: keys.Network, Listen: listen})
+		pn, err := wire.New(ctx, wire.Config{Key: seed, Network: keys.Network, Patience: patience, Listen: listen})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +159,7 @@ func run(t testing.TB, n *wire.Node) {
 
 func (n *network) until(what string, f func() bool) {
 	n.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if f() {
 			return
 		}
@@ -188,7 +191,7 @@ func TestTasksArePlaced(t *testing.T) {
 	n := open(t, 6, 2)
 	n.until("the manager knows all peers", func() bool { return n.takers() == 6 })
 	for i := range 12 {
-		s, h := n.task(channel.ID(i+1), time.Minute)
+		s, h := n.task(channel.ID(i+1), time.Hour)
 		p, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{})
 		if err != nil {
 			t.Fatalf("task %d: %v", i+1, err)
@@ -202,16 +205,48 @@ func TestTasksArePlaced(t *testing.T) {
 			t.Errorf("peer %d has %d tasks, of which there were 12 for 6", i, len(p.bin.tasks))
 		}
 	}
-	s, h := n.task(99, time.Minute)
+	s, h := n.task(99, time.Hour)
 	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); !errors.Is(err, overlay.ErrRefused) {
 		t.Errorf("a full swarm answers %v", err)
+	}
+}
+
+// A member that is too slow to hear an offer while its asker waits has not taken it, and says so; one that has begun says what it came to.
+func TestOfferThatNobodyWaitsForIsNotTaken(t *testing.T) {
+	n := open(t, 1, 5)
+	p := n.peers[0]
+	from := wire.Member{Peer: n.boss.node.ID(), Role: member.Manager}
+	stall := func() (release func()) {
+		held, go1 := make(chan struct{}), make(chan struct{})
+		p.runner.post(t.Context(), func(time.Time) { close(held); <-go1 })
+		<-held
+		return func() { close(go1) }
+	}
+	s, h := n.task(1, time.Hour)
+	release := stall()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := p.runner.step(ctx, from, overlay.Offer{Signed: s, Header: h}); !errors.Is(err, wire.Busy) || !neverSent(err) {
+		t.Errorf("a stalled member answers %v", err)
+	}
+	release()
+	stall()() // the offer's turn has passed
+	if len(p.bin.tasks) != 0 {
+		t.Error("an offer was taken that nobody waited for")
+	}
+	answer, err := p.runner.step(t.Context(), from, overlay.Offer{Signed: s, Header: h})
+	if a, ok := answer.(overlay.Answer); err != nil || !ok || !a.Accept || len(p.bin.tasks) != 1 {
+		t.Errorf("an idle member answers %v, %v", answer, err)
+	}
+	if p.runner.Status().Refused["overloaded"] != 1 {
+		t.Errorf("counted: %v", p.runner.Status().Refused)
 	}
 }
 
 func TestForgedAndLateTasksAreRefusedAndCounted(t *testing.T) {
 	n := open(t, 2, 5)
 	n.until("the manager knows all peers", func() bool { return n.takers() == 2 })
-	s, h := n.task(1, time.Minute)
+	s, h := n.task(1, time.Hour)
 	s.Raw = append([]byte(nil), s.Raw...)
 	s.Raw[len(s.Raw)-1] ^= 1
 	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err == nil {
@@ -246,7 +281,7 @@ func TestVanishedPeerIsForgottenAndOthersServe(t *testing.T) {
 	n.peers[0].stop()
 	placed := 0
 	for i := range 6 {
-		s, h := n.task(channel.ID(i+1), time.Minute)
+		s, h := n.task(channel.ID(i+1), time.Hour)
 		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err != nil {
 			t.Errorf("task %d: %v", i+1, err)
 			continue
@@ -274,8 +309,8 @@ func TestProbeAndCoordinates(t *testing.T) {
 func TestHandoff(t *testing.T) {
 	n := open(t, 3, 3)
 	n.until("peers know each other", func() bool { return len(n.peers[0].runner.Peers()) >= 3 })
-	s, h := n.task(1, time.Minute)
-	s2, h2 := n.task(2, time.Minute)
+	s, h := n.task(1, time.Hour)
+	s2, h2 := n.task(2, time.Hour)
 	if k := n.peers[0].runner.Handoff(t.Context(), []overlay.Task{{Signed: s, Header: h}, {Signed: s2, Header: h2}}); k != 2 {
 		t.Errorf("%d of 2 tasks were taken over", k)
 	}
@@ -290,7 +325,7 @@ func TestHiddenPeersAreFullMembers(t *testing.T) {
 		n.until(fmt.Sprintf("peer %d knows all others", i), func() bool { return len(p.runner.Peers()) == 4 })
 	}
 	for i := range 12 {
-		s, h := n.task(channel.ID(i+1), time.Minute)
+		s, h := n.task(channel.ID(i+1), time.Hour)
 		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err != nil {
 			t.Fatalf("task %d: %v", i+1, err)
 		}
@@ -308,7 +343,7 @@ func TestHiddenPeersAreFullMembers(t *testing.T) {
 	}
 	// From one of them to another, neither of which can be dialled.
 	n.until("a task goes from one to another", func() bool {
-		s, h := n.task(99, time.Minute)
+		s, h := n.task(99, time.Hour)
 		return n.peers[0].runner.Handoff(t.Context(), []overlay.Task{{Signed: s, Header: h}}) == 1
 	})
 	if r := n.peers[1].node.Reach(); r.Rides == 0 || len(r.Relays) != 1 {

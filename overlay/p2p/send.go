@@ -30,14 +30,10 @@ func (r *Runner) send(out []overlay.Send) {
 			r.count("too_many_requests")
 			continue
 		}
-		m := s.Msg
-		if g, ok := m.(overlay.Gossip); ok {
-			m = r.sign(g)
-		}
 		r.wg.Add(1)
 		go func() {
 			defer r.wg.Done()
-			r.carry(s.To, s.Addrs, req, m)
+			r.carry(s.To, s.Addrs, req, r.sign(s.Msg))
 			<-r.flight
 		}()
 	}
@@ -63,19 +59,16 @@ func requestOf(m overlay.Msg) (uint64, bool) {
 func (r *Runner) carry(to overlay.ID, addrs []string, req uint64, m overlay.Msg) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Overlay.Timeout)
 	defer cancel()
-	answer, err := r.exchange(ctx, to, addrs, m)
-	r.post(r.ctx, func(now time.Time) {
-		err := err // the loop's own: this goroutine still reads it below
-		if err == nil {
-			var msg overlay.Msg
-			if msg, err = answer(now, req); err == nil {
-				r.send(r.node.Step(now, to, msg))
-				return
-			}
-			r.refuse(err)
-		}
+	answer, err := r.exchange(ctx, to, addrs, req, m)
+	if err != nil {
 		r.log.Debug("no answer", "peer", to, "err", err)
-		r.send(r.node.Failed(now, req, neverSent(err)))
+	}
+	r.post(r.ctx, func(now time.Time) {
+		if err == nil {
+			r.send(r.node.Step(now, to, answer))
+		} else {
+			r.send(r.node.Failed(now, req, neverSent(err)))
+		}
 	})
 	if err == nil {
 		if g, ok := m.(overlay.Gossip); ok && !g.Answer {
@@ -84,10 +77,10 @@ func (r *Runner) carry(to overlay.ID, addrs []string, req uint64, m overlay.Msg)
 	}
 }
 
-// neverSent tells an error that means for certain that the other side took nothing.
+// neverSent tells an error that means for certain that the other side took nothing: it said so, in words that it chooses itself.
 func neverSent(err error) bool {
 	var s *wire.Status
-	return errors.As(err, &s) || errors.Is(err, errNotDialled)
+	return errors.As(err, &s) && s.Code != wire.Internal || errors.Is(err, errNotDialled)
 }
 
 var errNotDialled = errors.New("p2p: not reached")
@@ -106,8 +99,8 @@ func (r *Runner) timeTo(to overlay.ID) {
 	}
 }
 
-// exchange makes one request; the returned function reads the answer on the loop, which owns what checks records.
-func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m overlay.Msg) (func(time.Time, uint64) (overlay.Msg, error), error) {
+// exchange makes one request and reads its answer.
+func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, req uint64, m overlay.Msg) (overlay.Msg, error) {
 	switch m := m.(type) {
 	case overlay.Gossip:
 		raw, err := encodeGossip(m)
@@ -118,10 +111,12 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 		if err := r.ask(ctx, to, addrs, protoGossip, raw, &a); err != nil {
 			return nil, err
 		}
-		return func(now time.Time, req uint64) (overlay.Msg, error) {
-			self, err := r.sealer.openOwn(now, a.Self, to)
-			return overlay.Gossip{Req: req, Answer: true, Self: self, Records: r.sealer.openAll(a.Records, overlay.MaxGossip, r.refuse)}, err
-		}, nil
+		self, err := r.sealer.openOwn(r.cfg.Wire.Now(), a.Self, to)
+		if err != nil {
+			r.refuse(err)
+			return nil, err
+		}
+		return overlay.Gossip{Req: req, Answer: true, Self: self, Records: r.sealer.openAll(a.Records, overlay.MaxGossip, r.refuse)}, nil
 	case overlay.FindNear:
 		raw, err := proto.Marshal(&pb.FindNear{At: channel.CoordPB(m.At), N: uint32(m.N)})
 		if err != nil {
@@ -131,26 +126,9 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 		if err := r.ask(ctx, to, addrs, protoNear, raw, &a); err != nil {
 			return nil, err
 		}
-		return func(_ time.Time, req uint64) (overlay.Msg, error) {
-			return overlay.Near{Req: req, Records: r.sealer.openAll(a.Records, overlay.MaxNear, r.refuse)}, nil
-		}, nil
+		return overlay.Near{Req: req, Records: r.sealer.openAll(a.Records, overlay.MaxNear, r.refuse)}, nil
 	case overlay.ProbeHost:
-		raw, err := proto.Marshal(&pb.Probe{Host: m.Host})
-		if err != nil {
-			return nil, err
-		}
-		var a pb.Probed
-		err = r.ask(ctx, to, addrs, protoProbe, raw, &a)
-		if s := (*wire.Status)(nil); errors.As(err, &s) { // an answer: from there the host cannot be reached
-			return func(_ time.Time, req uint64) (overlay.Msg, error) { return overlay.Probed{Req: req}, nil }, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		return func(_ time.Time, req uint64) (overlay.Msg, error) {
-			self, err := r.sealer.open(a.Self)
-			return overlay.Probed{Req: req, RTT: time.Duration(min(a.RttUs, uint64(coords.MaxRTT/time.Microsecond))) * time.Microsecond, At: self.Coord}, err
-		}, nil
+		return r.askProbe(ctx, to, addrs, req, m)
 	case overlay.Offer:
 		raw, err := proto.Marshal(&pb.Offer{Signed: m.Signed.Marshal()})
 		if err != nil {
@@ -160,11 +138,30 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, m 
 		if err := r.ask(ctx, to, addrs, protoOffer, raw, &a); err != nil {
 			return nil, err
 		}
-		return func(_ time.Time, req uint64) (overlay.Msg, error) {
-			return overlay.Answer{Req: req, Accept: a.Accept, Start: time.UnixMilli(a.StartMs)}, nil
-		}, nil
+		return overlay.Answer{Req: req, Accept: a.Accept, Start: time.UnixMilli(a.StartMs)}, nil
 	}
 	return nil, fmt.Errorf("%w: %T is no request", errMessage, m)
+}
+
+func (r *Runner) askProbe(ctx context.Context, to overlay.ID, addrs []string, req uint64, m overlay.ProbeHost) (overlay.Msg, error) {
+	raw, err := proto.Marshal(&pb.Probe{Host: m.Host})
+	if err != nil {
+		return nil, err
+	}
+	var a pb.Probed
+	err = r.ask(ctx, to, addrs, protoProbe, raw, &a)
+	if s := (*wire.Status)(nil); errors.As(err, &s) { // an answer: from there the host cannot be reached
+		return overlay.Probed{Req: req}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	self, err := r.sealer.open(a.Self)
+	if err != nil {
+		r.refuse(err)
+		return nil, err
+	}
+	return overlay.Probed{Req: req, RTT: time.Duration(min(a.RttUs, uint64(coords.MaxRTT/time.Microsecond))) * time.Microsecond, At: self.Coord}, nil
 }
 
 // handoff offers tasks that were not claimed to one peer.
@@ -201,24 +198,9 @@ func (r *Runner) probe(ctx context.Context, p overlay.PeerRecord, host string) (
 	if a.RttUs == 0 || time.Duration(a.RttUs)*time.Microsecond > 10*time.Second {
 		return coords.Sample{}, fmt.Errorf("%w: a round trip of %d us", errMessage, a.RttUs)
 	}
-	type read struct {
-		rec overlay.PeerRecord
-		err error
+	rec, err := r.sealer.open(a.Self)
+	if err != nil {
+		return coords.Sample{}, err
 	}
-	done := make(chan read, 1)
-	if !r.post(ctx, func(time.Time) {
-		rec, err := r.sealer.open(a.Self)
-		done <- read{rec, err}
-	}) {
-		return coords.Sample{}, ctx.Err()
-	}
-	select {
-	case got := <-done:
-		if got.err != nil {
-			return coords.Sample{}, got.err
-		}
-		return coords.Sample{Vantage: string(p.ID), At: got.rec.Coord, RTT: time.Duration(a.RttUs) * time.Microsecond, When: r.cfg.Wire.Now().Unix()}, nil
-	case <-ctx.Done():
-		return coords.Sample{}, ctx.Err()
-	}
+	return coords.Sample{Vantage: string(p.ID), At: rec.Coord, RTT: time.Duration(a.RttUs) * time.Microsecond, When: r.cfg.Wire.Now().Unix()}, nil
 }

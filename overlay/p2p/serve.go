@@ -3,6 +3,7 @@ package p2p
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -24,14 +25,12 @@ const (
 	protoProbe   protocol.ID = "/shoal/probe/1"
 )
 
-const (
-	serveTimeout = 10 * time.Second
-	probeTimeout = 8 * time.Second
-)
+const probeTimeout = 8 * time.Second
 
 // serve registers what others may ask.
 func (r *Runner) serve() {
 	w := r.cfg.Wire
+	serveTimeout := 2 * r.cfg.Overlay.Timeout
 	w.HandleRidden(protoGossip, maxMessage, serveTimeout, r.onGossip)
 	w.HandleRidden(protoNear, maxMessage, serveTimeout, r.onNear)
 	w.HandleRidden(protoProbe, 4<<10, probeTimeout, r.onProbe)
@@ -41,45 +40,50 @@ func (r *Runner) serve() {
 	}
 }
 
-// step has the loop take a request in, and returns the node's answer to it; what else the node wants to say is sent.
-func (r *Runner) step(ctx context.Context, from wire.Member, m func(now time.Time) (overlay.Msg, error)) (overlay.Msg, error) {
-	type result struct {
-		msg overlay.Msg
-		err error
-	}
-	done := make(chan result, 1)
+// step has the loop take a request in, and returns the node's answer to it; what else the node wants to say is sent. A request that the
+// loop does not get to while its asker still waits is not taken in at all, and its asker is told: an offer is never taken unheard, and a
+// member that has too much to do does not spend its time on the dead.
+func (r *Runner) step(ctx context.Context, from wire.Member, m overlay.Msg) (overlay.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Overlay.Timeout*3/4)
+	defer cancel()
+	done := make(chan overlay.Msg, 1)
 	id := overlay.ID(from.Peer.String())
+	var begun atomic.Bool // or given up
 	ok := r.post(ctx, func(now time.Time) {
-		msg, err := m(now)
-		if err != nil {
-			r.refuse(err)
-			done <- result{nil, wire.Errorf(wire.Malformed, "%v", err)}
+		if !begun.CompareAndSwap(false, true) {
 			return
 		}
-		out := r.node.Step(now, id, msg)
+		out := r.node.Step(now, id, m)
 		for i, s := range out {
 			if s.To == id && isAnswer(s.Msg) {
-				answer := r.sign(s.Msg)
 				r.send(append(out[:i:i], out[i+1:]...))
-				done <- result{answer, nil}
+				done <- s.Msg
 				return
 			}
 		}
 		r.send(out)
-		done <- result{nil, wire.Errorf(wire.Refused, "the request makes no sense here")}
+		done <- nil
 	})
-	if !ok {
-		return nil, wire.Errorf(wire.Busy, "shutting down")
-	}
-	select {
-	case res := <-done:
-		if res.err == nil {
-			r.sent.Add(1)
+	if ok {
+		select {
+		case answer := <-done:
+			return r.answer(answer)
+		case <-ctx.Done():
 		}
-		return res.msg, res.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		if !begun.CompareAndSwap(false, true) {
+			return r.answer(<-done) // it is being taken in
+		}
 	}
+	r.count("overloaded")
+	return nil, wire.Errorf(wire.Busy, "too much to do")
+}
+
+func (r *Runner) answer(m overlay.Msg) (overlay.Msg, error) {
+	if m == nil {
+		return nil, wire.Errorf(wire.Refused, "the request makes no sense here")
+	}
+	r.sent.Add(1)
+	return r.sign(m), nil
 }
 
 // refuse counts a refusal by its reason.
@@ -110,7 +114,7 @@ func isAnswer(m overlay.Msg) bool {
 	return false
 }
 
-// sign seals the node's own record where a message carries it. Called on the loop.
+// sign seals the node's own record where a message carries it. It runs beside the loop: signing takes time.
 func (r *Runner) sign(m overlay.Msg) overlay.Msg {
 	switch m := m.(type) {
 	case overlay.Gossip:
@@ -137,13 +141,12 @@ func (r *Runner) onGossip(ctx context.Context, from wire.Member, req []byte) ([]
 	if err := proto.Unmarshal(req, &m); err != nil {
 		return nil, r.malformed("gossip", err)
 	}
-	answer, err := r.step(ctx, from, func(now time.Time) (overlay.Msg, error) {
-		self, err := r.sealer.openOwn(now, m.Self, overlay.ID(from.Peer.String()))
-		if err != nil {
-			return nil, err
-		}
-		return overlay.Gossip{Self: self, Records: r.sealer.openAll(m.Records, overlay.MaxGossip, r.refuse)}, nil
-	})
+	self, err := r.sealer.openOwn(r.cfg.Wire.Now(), m.Self, overlay.ID(from.Peer.String()))
+	if err != nil {
+		r.refuse(err)
+		return nil, wire.Errorf(wire.Malformed, "%v", err)
+	}
+	answer, err := r.step(ctx, from, overlay.Gossip{Self: self, Records: r.sealer.openAll(m.Records, overlay.MaxGossip, r.refuse)})
 	if err != nil {
 		return nil, err
 	}
@@ -159,13 +162,13 @@ func (r *Runner) onNear(ctx context.Context, from wire.Member, req []byte) ([]by
 	if err := proto.Unmarshal(req, &m); err != nil {
 		return nil, r.malformed("lookup", err)
 	}
-	answer, err := r.step(ctx, from, func(time.Time) (overlay.Msg, error) {
-		at, err := channel.ParseCoordPB(m.At)
-		if err != nil {
-			err = fmt.Errorf("%w: %w", errCoord, err)
-		}
-		return overlay.FindNear{At: at, N: int(min(m.N, overlay.MaxNear+1))}, err
-	})
+	at, err := channel.ParseCoordPB(m.At)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errCoord, err)
+		r.refuse(err)
+		return nil, wire.Errorf(wire.Malformed, "%v", err)
+	}
+	answer, err := r.step(ctx, from, overlay.FindNear{At: at, N: int(min(m.N, overlay.MaxNear+1))})
 	if err != nil {
 		return nil, err
 	}
@@ -181,9 +184,7 @@ func (r *Runner) onOffer(ctx context.Context, from wire.Member, req []byte) ([]b
 	if err != nil {
 		return nil, wire.Errorf(wire.Refused, "%v", err)
 	}
-	answer, err := r.step(ctx, from, func(time.Time) (overlay.Msg, error) {
-		return overlay.Offer{Signed: t.Signed, Header: t.Header}, nil
-	})
+	answer, err := r.step(ctx, from, overlay.Offer{Signed: t.Signed, Header: t.Header})
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +216,7 @@ func (r *Runner) onHandoff(ctx context.Context, from wire.Member, req []byte) ([
 			good, at = append(good, t), append(at, i)
 		}
 	}
-	answer, err := r.step(ctx, from, func(time.Time) (overlay.Msg, error) { return overlay.Handoff{Tasks: good}, nil })
+	answer, err := r.step(ctx, from, overlay.Handoff{Tasks: good})
 	if err != nil {
 		return nil, err
 	}
@@ -244,19 +245,16 @@ func (r *Runner) onProbe(ctx context.Context, from wire.Member, req []byte) ([]b
 	if err != nil {
 		return nil, wire.Errorf(wire.NotFound, "%s cannot be reached from here", m.Host)
 	}
-	done := make(chan *pb.Sealed, 1)
-	if !r.post(ctx, func(now time.Time) {
-		self := r.node.Self(now)
-		if err := r.sealer.seal(&self); err != nil {
-			r.log.Error("own record not signed", "err", err)
-		}
-		done <- unsealed(self)
-	}) {
+	done := make(chan overlay.PeerRecord, 1)
+	if !r.post(ctx, func(now time.Time) { done <- r.node.Self(now) }) {
 		return nil, ctx.Err()
 	}
 	select {
 	case self := <-done:
-		return proto.Marshal(&pb.Probed{RttUs: uint64(rtt.Microseconds()), Self: self})
+		if err := r.sealer.seal(&self); err != nil {
+			r.log.Error("own record not signed", "err", err)
+		}
+		return proto.Marshal(&pb.Probed{RttUs: uint64(rtt.Microseconds()), Self: unsealed(self)})
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
