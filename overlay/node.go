@@ -179,15 +179,28 @@ func (n *Node) Tick(now time.Time) []Send {
 		n.table.expire(now)
 		out = append(out, n.tell(now)...)
 		n.begun++
-		every := n.cfg.Every
-		if n.begun < 2*n.cfg.Young || !n.vivaldi.Settled() && n.begun < youngest {
-			every /= time.Duration(n.cfg.Young)
-		}
+		every := n.cfg.Every / time.Duration(n.haste())
 		// Spread, so that swarms that start together do not speak together.
 		n.gossip = now.Add(every/2 + time.Duration(n.rng.Int64N(int64(every))))
 	}
 	return out
 }
+
+// haste is how many times as often as at rest the node gossips now: while its table and its coordinate are young, and the more the more
+// members it knows. Where there are few, there is little to learn, and soon nothing.
+func (n *Node) haste() int {
+	known := len(n.table.entries)
+	if n.begun < n.cfg.Young/2 {
+		return n.cfg.Young // to find out who is there
+	}
+	if n.begun < 2*n.cfg.Young || !n.vivaldi.Settled() && n.begun < min(youngest, samplesEach*known) {
+		return min(max(known/2, 1), n.cfg.Young)
+	}
+	return 1
+}
+
+// samplesEach is how many gossips for each known member are made in haste at most.
+const samplesEach = 8
 
 // Deadline is when Tick has work.
 func (n *Node) Deadline() time.Time {

@@ -23,6 +23,7 @@ const (
 	maxKept     = 64 // members whose addresses are kept
 	bootFirst   = 200 * time.Millisecond
 	bootMost    = 5 * time.Minute
+	bootNobody  = 10 * time.Second
 	dhtEvery    = 10 * time.Minute
 	dhtTimeout  = 20 * time.Second
 	fewMembers  = 4 // below so many known members it is looked for more
@@ -140,8 +141,9 @@ func (r *Runner) bootstrap(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		if wait = min(2*wait, bootMost); len(r.Peers()) < fewMembers {
-			wait = min(wait, 10*time.Second)
+		// Few members may be all that there are: they are asked ever more rarely. Nobody is never all.
+		if wait = min(2*wait, bootMost); len(r.Peers()) == 0 {
+			wait = min(wait, bootNobody)
 		}
 	}
 }
