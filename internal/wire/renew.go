@@ -40,6 +40,17 @@ func (n *Node) Run(ctx context.Context) error {
 	return nil
 }
 
+// Woken makes connections and membership anew after a time in which the computer slept: the other ends of its connections may have gone,
+// and timers stood still. It returns when all are closed.
+func (n *Node) Woken() {
+	var wg sync.WaitGroup
+	for _, c := range n.gate.Conns() {
+		wg.Go(func() { c.Close() })
+	}
+	wg.Wait()
+	n.renewSoon()
+}
+
 func (n *Node) keepRenewed(ctx context.Context) {
 	var retry time.Duration // 0: the last renewal went well
 	var last time.Time
