@@ -97,7 +97,7 @@ func kindOf(err error) string {
 // unreachable tells whether an error says that the host cannot be reached at all, and the next page would fare no better.
 func unreachable(kind string) bool {
 	switch kind {
-	case "refused", "reset", "unreachable", "timeout", "hang-up", "dns", "dns-not-found", "dns-timeout", "forbidden-address":
+	case "refused", "reset", "unreachable", "timeout", "hang-up", "dns", "dns-not-found", "dns-timeout", "forbidden-address", "no-lease":
 		return true
 	}
 	return strings.HasPrefix(kind, "tls")
