@@ -83,7 +83,7 @@ func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err e
 	if err != nil {
 		return report, err
 	}
-	holder := newHold()
+	holder := newHold(a.clock)
 	claimed, err := a.claim(ctx, up, j, holder)
 	if err != nil {
 		return report, err
@@ -145,7 +145,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	resume := claimed.Resume
 	claimed.Body, claimed.Resume = nil, channel.Resume{} // the crawl lets go of them when it can: they may be large
 	report, err := crawl.Run(ctx, crawl.Config{
-		Header: h, Body: body, Resume: resume, Dial: a.cfg.Dial, Sink: s, Spool: a.spool(), Disk: a.cfg.Disk / int64(a.cfg.threads()), UserAgent: agent, Peer: a.ID(),
+		Header: h, Body: body, Resume: resume, Dial: s.hold.dial(a.cfg.Dial), Sink: s, Spool: a.spool(), Disk: a.cfg.Disk / int64(a.cfg.threads()), UserAgent: agent, Peer: a.ID(),
 		MinGap: a.cfg.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
 		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
 		OnVisit: func(v crawl.Visit) {
@@ -169,7 +169,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold) (uplink.Claimed, error) {
 	h := j.task.Header
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
-		sent := time.Now()
+		sent := hold.clock()
 		c, err := up.Claim(ctx, j.task.Signed)
 		switch {
 		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused)):
@@ -201,7 +201,7 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		paused, until := a.tasks.paused()
-		if !paused && s.hold.may(time.Now()) {
+		if !paused && s.hold.may() {
 			return nil
 		}
 		if s.hold.stopped() {
@@ -214,7 +214,7 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 			}
 		} else if err := s.renew(ctx, j.task.Signed); err != nil {
 			return err
-		} else if s.hold.may(time.Now()) {
+		} else if s.hold.may() {
 			continue
 		}
 		select {
@@ -261,7 +261,7 @@ func (s *sender) Put(ctx context.Context, raw []byte, last bool) error {
 	}
 	first := time.Now()
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
-		sent := time.Now()
+		sent := s.hold.clock()
 		r, err := s.up.Put(ctx, c)
 		switch {
 		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused) || errors.Is(err, wire.TooLarge)):
@@ -290,7 +290,7 @@ func (s *sender) Put(ctx context.Context, raw []byte, last bool) error {
 
 // renew asks what is left of the lease. Only an answer that ends it is an error.
 func (s *sender) renew(ctx context.Context, task channel.Signed) error {
-	sent := time.Now()
+	sent := s.hold.clock()
 	r, err := s.up.Renew(ctx, task)
 	switch {
 	case err != nil:
@@ -301,48 +301,4 @@ func (s *sender) renew(ctx context.Context, task channel.Signed) error {
 	}
 	s.hold.stop()
 	return fmt.Errorf("renew: the archive answers %v: %w", r.Status, errLost)
-}
-
-// hold is a lease's Holder for several goroutines, with word of changes.
-type hold struct {
-	mu      sync.Mutex
-	h       uplink.Holder
-	ended   bool
-	changed chan struct{}
-}
-
-func newHold() *hold { return &hold{changed: make(chan struct{})} }
-
-func (h *hold) acked(sent time.Time, left time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.h.Acked(sent, left)
-	close(h.changed)
-	h.changed = make(chan struct{})
-}
-
-func (h *hold) may(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.h.May(now)
-}
-
-// stop ends the right to fetch.
-func (h *hold) stop() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.h.Stop()
-	h.ended = true
-}
-
-func (h *hold) stopped() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended
-}
-
-func (h *hold) news() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.changed
 }

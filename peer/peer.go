@@ -37,6 +37,7 @@ type Agent struct {
 	log   *slog.Logger
 	tasks *tasks
 	stats counters
+	clock func() moment
 	since time.Time
 	ready chan struct{}
 
@@ -58,7 +59,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = (&limit.Guard{}).DialContext
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, since: time.Now(), ready: make(chan struct{}), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
+	a := &Agent{cfg: cfg, log: cfg.Log, clock: present, since: time.Now(), ready: make(chan struct{}), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
 	a.tasks = newTasks(cfg.queue(), filepath.Join(cfg.Dir, "tasks"), cfg.Refuse, cfg.Log)
 	return a, nil
 }
@@ -117,6 +118,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 			}
 		}()
 	}
+	wg.Go(func() { waking(life, a.clock, a.woke) })
 	a.log.Info("peer runs", "peer", node.ID(), "network", node.Network(), "addrs", node.Addrs())
 	err = a.loop(ctx, life, failed)
 	end()

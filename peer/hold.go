@@ -1,0 +1,154 @@
+package peer
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"shoal/internal/wire/uplink"
+	"shoal/peer/limit"
+)
+
+// hold is a lease's Holder for several goroutines, with word of changes. It is judged by two clocks: the process's, and the one of the
+// system that goes on while the computer sleeps, whatever becomes of the time of day meanwhile.
+type hold struct {
+	clock func() moment
+
+	mu      sync.Mutex
+	h, boot uplink.Holder
+	ended   bool
+	changed chan struct{}
+}
+
+func newHold(clock func() moment) *hold { return &hold{clock: clock, changed: make(chan struct{})} }
+
+func (h *hold) acked(sent moment, left time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.h.Acked(sent.at, left)
+	h.boot.Acked(sent.sinceBoot(), left)
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// may tells whether a request may begin now.
+func (h *hold) may() bool {
+	now := h.clock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.h.May(now.at) && h.boot.May(now.sinceBoot())
+}
+
+// stop ends the right to fetch.
+func (h *hold) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.h.Stop()
+	h.boot.Stop()
+	h.ended = true
+}
+
+func (h *hold) stopped() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended
+}
+
+func (h *hold) news() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changed
+}
+
+// errNoLease is what becomes of a request whose lease has run down between its turn and its sending.
+var errNoLease error = noLease{}
+
+type noLease struct{}
+
+func (noLease) Error() string     { return "peer: the lease has run down" }
+func (noLease) ErrorKind() string { return "no-lease" }
+
+// dial makes connections that send nothing without a lease: a computer may fall asleep while one is being made, and wake up hours later
+// in the middle of it.
+func (h *hold) dial(dial limit.DialFunc) limit.DialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if !h.may() {
+			return nil, errNoLease
+		}
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &leasedConn{c, h}, nil
+	}
+}
+
+type leasedConn struct {
+	net.Conn
+	hold *hold
+}
+
+// ConnectTime passes on how long the handshake took.
+func (c *leasedConn) ConnectTime() time.Duration {
+	if t, ok := c.Conn.(interface{ ConnectTime() time.Duration }); ok {
+		return t.ConnectTime()
+	}
+	return 0
+}
+
+func (c *leasedConn) Write(b []byte) (int, error) {
+	if !c.hold.may() {
+		return 0, errNoLease
+	}
+	return c.Conn.Write(b)
+}
+
+// moment is a reading of all clocks of a computer.
+type moment struct {
+	at   time.Time     // with the monotonic reading, which may stand still while the computer sleeps
+	boot time.Duration // since the system's start, sleep included; 0 where the system does not tell
+}
+
+// present reads the clocks.
+func present() moment { return moment{time.Now(), sinceBoot()} }
+
+// sinceBoot is the time since the system's start as one that a Holder takes.
+func (m moment) sinceBoot() time.Time { return time.Unix(0, 0).Add(m.boot) }
+
+// passed is how much time lies between two readings, by the clock that says the most.
+func passed(from, to moment) time.Duration {
+	return max(to.at.Sub(from.at), to.at.Round(0).Sub(from.at.Round(0)), to.boot-from.boot)
+}
+
+// How a sleep is noticed.
+const (
+	wakeCheck = 5 * time.Second
+	wakeAfter = time.Minute // what passes beyond wakeCheck; less is a busy computer
+)
+
+// waking calls woke after each time in which the computer slept, or the process was stopped, until ctx ends.
+func waking(ctx context.Context, clock func() moment, woke func(slept time.Duration)) {
+	tick := time.NewTicker(wakeCheck)
+	defer tick.Stop()
+	for last := clock(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := clock()
+		if d := passed(last, now) - wakeCheck; d >= wakeAfter {
+			woke(d)
+		}
+		last = now
+	}
+}
+
+// woke remakes what a sleep has broken: connections whose other ends have long given up, and a membership that may have run out. Leases
+// need nothing: they are judged by the time that has passed.
+func (a *Agent) woke(slept time.Duration) {
+	a.log.Info("the computer slept; connections are made anew", "for", slept.Round(time.Second))
+	a.wire.Woken()
+	a.tasks.poke()
+}

@@ -1,0 +1,148 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// clock is a computer's that may sleep: what passes then is seen by the clock since the start only, or by the time of day too.
+type clock struct{ boot, wall atomic.Int64 }
+
+func (c *clock) now() moment {
+	at := time.Now()
+	if w := time.Duration(c.wall.Load()); w != 0 {
+		at = at.Round(0).Add(w) // no monotonic reading helps
+	}
+	return moment{at, time.Hour + time.Duration(c.boot.Load()+time.Now().UnixNano())}
+}
+
+func (c *clock) sleep(d time.Duration) { c.boot.Add(int64(d)) }
+
+// TestSleepEndsLease sees no right to fetch after a sleep of more than two thirds of the term, though the process's own clocks stood still,
+// and though the time of day was set back meanwhile.
+func TestSleepEndsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const term = 30 * time.Minute
+		for _, back := range []time.Duration{0, -time.Hour} {
+			c := &clock{}
+			h := newHold(c.now)
+			h.acked(h.clock(), term)
+			c.sleep(term/3 - time.Second)
+			if !h.may() {
+				t.Error("a third of the term has passed, and nothing may be fetched")
+			}
+			c.wall.Store(int64(back))
+			c.sleep(term / 3)
+			time.Sleep(2 * time.Second)
+			if h.may() {
+				t.Errorf("two thirds of the term have passed, the clock was set by %v: fetching goes on", back)
+			}
+			before := h.clock()
+			c.sleep(term)
+			h.acked(before, term) // the answer to a question from before the sleep
+			if h.may() {
+				t.Error("an answer as old as the lease gives it")
+			}
+			h.acked(h.clock(), term)
+			if !h.may() {
+				t.Error("renewed, and nothing may be fetched")
+			}
+		}
+	})
+}
+
+// TestNoRequestAfterSleep falls asleep while a connection is made, and while one is used.
+func TestNoRequestAfterSleep(t *testing.T) {
+	c := &clock{}
+	h := newHold(c.now)
+	h.acked(h.clock(), time.Minute)
+	sleepy, sent := false, make(chan bool, 1)
+	dial := h.dial(func(context.Context, string, string) (net.Conn, error) {
+		if sleepy {
+			c.sleep(time.Hour)
+		}
+		here, there := net.Pipe()
+		go func() {
+			n, _ := there.Read(make([]byte, 1))
+			sent <- n > 0
+			there.Close()
+		}()
+		return here, nil
+	})
+	for _, sleepy = range []bool{false, true} {
+		conn, err := dial(t.Context(), "tcp", "host.test:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = conn.Write([]byte{1})
+		conn.Close()
+		if sent := <-sent; sent == sleepy || sleepy && !errors.Is(err, errNoLease) {
+			t.Errorf("slept: %v; sent: %v, %v", sleepy, sent, err)
+		}
+	}
+	if _, err := dial(t.Context(), "tcp", "host.test:80"); !errors.Is(err, errNoLease) {
+		t.Errorf("dialled without a lease: %v", err)
+	}
+}
+
+func TestWaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clock{}
+		ctx, cancel := context.WithCancel(t.Context())
+		woken := make(chan time.Duration, 10)
+		done := make(chan struct{})
+		go func() { defer close(done); waking(ctx, c.now, func(d time.Duration) { woken <- d }) }()
+		time.Sleep(10 * time.Minute)
+		c.sleep(wakeAfter - time.Second)
+		time.Sleep(time.Minute)
+		if len(woken) > 0 {
+			t.Fatalf("woken without a sleep: %v", <-woken)
+		}
+		c.sleep(8 * time.Hour)
+		time.Sleep(2 * wakeCheck)
+		c.wall.Store(int64(3 * time.Hour)) // a system that tells the time of day only
+		time.Sleep(2 * wakeCheck)
+		cancel()
+		<-done
+		if len(woken) != 2 {
+			t.Fatalf("woken %d times", len(woken))
+		}
+		if first, second := <-woken, <-woken; first != 8*time.Hour || second != 3*time.Hour {
+			t.Errorf("slept %v and %v", first, second)
+		}
+	})
+}
+
+// TestWokenAgent sees an agent make its connections anew after a sleep, and go on taking and crawling.
+func TestWokenAgent(t *testing.T) {
+	s := open(t, plain(20))
+	v := newValve(5)
+	a, _ := s.agent(t.TempDir(), v.on)
+	first := s.place(0)
+	s.until("the crawl is in its middle", v.blocked)
+	old := map[network.Conn]bool{}
+	for _, c := range a.wire.Host().Network().Conns() {
+		old[c] = true
+	}
+	if len(old) == 0 {
+		t.Fatal("no connection")
+	}
+	a.woke(time.Hour)
+	for c := range old {
+		if !c.IsClosed() {
+			t.Error("an old connection is still used")
+		}
+	}
+	v.open()
+	s.until("the report", s.look(first, reported))
+	s.until("a new connection", func() bool { return len(a.wire.Host().Network().Conns()) > 0 })
+	second := s.place(1)
+	s.until("the second report", s.look(second, reported))
+}
