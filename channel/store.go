@@ -120,6 +120,7 @@ type Imported struct {
 	First, Last ID        // the channels added are among these; others may be too
 	Duplicates  int       // lines whose scope a channel has already, or an earlier line
 	Refused     []Refusal // the first MaxRefusals of them
+	Blocked     int       // of those added, on blocked hosts; counted by a running manager
 }
 
 // Limits of a channel database.

@@ -27,14 +27,6 @@ type Desk struct {
 	files Takedown // nil: no archive at hand
 }
 
-// Takedown is what a purge needs of the archive.
-type Takedown interface {
-	// Purge removes everything that begins with a URL, and says so in the feed.
-	Purge(ctx context.Context, rawURL string) (pages int, err error)
-	// Revoke ends all tasks of a channel: nothing that their peers still send is stored.
-	Revoke(ctx context.Context, id channel.ID) error
-}
-
 // OpenDesk works on the database of a stopped manager. files may be nil: then nothing can be purged.
 func OpenDesk(ctx context.Context, store Store, files Takedown) (*Desk, error) {
 	e, err := store.Take(ctx)
@@ -70,36 +62,45 @@ const adoptBatch = 2000 // channels that the loop takes in between two looks at 
 
 // Import adds any number of channels, all or none.
 func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (channel.Imported, error) {
-	out, err := d.store.Import(ctx, d.epoch, lines)
-	if err != nil || d.m == nil || out.Added == 0 {
+	var ports originSet
+	out, err := d.store.Import(ctx, d.epoch, ports.of(lines))
+	if err != nil || out.Added == 0 {
 		return out, err
 	}
-	return out, d.m.adopt(ctx, out.First, out.Last)
+	if err := d.inheritBlocks(ctx, ports); err != nil || d.m == nil {
+		return out, err
+	}
+	out.Blocked, err = d.m.adopt(ctx, out.First, out.Last)
+	return out, err
 }
 
-// adopt takes channels of the database in that the loop does not have yet.
-func (m *Manager) adopt(ctx context.Context, first, last channel.ID) error {
+// adopt takes channels of the database in that the loop does not have yet, and tells how many are on blocked hosts.
+func (m *Manager) adopt(ctx context.Context, first, last channel.ID) (blocked int, err error) {
 	batch := make([]channel.Hot, 0, adoptBatch)
 	flush := func() error {
 		var failed error
 		err := m.onLoop(ctx, func(now time.Time) {
 			for _, h := range batch {
-				if _, known := m.places.of(h.ID); !known {
-					failed = errors.Join(failed, m.add(now, h))
+				if _, known := m.places.of(h.ID); known {
+					continue
+				}
+				failed = errors.Join(failed, m.add(now, h))
+				if state := m.hosts[h.Host]; state != nil && state.blocked != "" {
+					blocked++
 				}
 			}
 		})
 		batch = batch[:0]
 		return errors.Join(err, failed)
 	}
-	err := m.cfg.Store.Scan(ctx, first, last, func(h channel.Hot) error {
+	err = m.cfg.Store.Scan(ctx, first, last, func(h channel.Hot) error {
 		h.Lease, h.Facts = slices.Clone(h.Lease), slices.Clone(h.Facts) // theirs only for now
 		if batch = append(batch, h); len(batch) < adoptBatch {
 			return nil
 		}
 		return flush()
 	})
-	return errors.Join(err, flush())
+	return blocked, errors.Join(err, flush())
 }
 
 // Channel reads one channel.
@@ -311,162 +312,4 @@ func (m *Manager) forget(now time.Time, id channel.ID, name string) error {
 	m.sched.Remove(s)
 	m.places.drop(s)
 	return nil
-}
-
-// HostRow is what an operator sees of a Web host.
-type HostRow struct {
-	Name       string        `json:"name"`
-	Blocked    string        `json:"blocked,omitempty"` // why
-	NextVisit  time.Time     `json:"next_visit"`
-	CrawlDelay time.Duration `json:"crawl_delay_ns"`
-}
-
-// Hosts lists hosts of which anything is known and whose name holds the query; blocked ones only, if asked.
-func (d *Desk) Hosts(ctx context.Context, query string, blocked bool, n int) ([]HostRow, error) {
-	rows := []HostRow{}
-	err := d.store.ScanHosts(ctx, func(h channel.Host) error {
-		if len(rows) < n && strings.Contains(h.Name, query) && (!blocked || h.Blocked != "") {
-			rows = append(rows, HostRow{h.Name, h.Blocked, h.NextVisit, h.CrawlDelay})
-		}
-		return nil
-	})
-	return rows, err
-}
-
-// ErrHost is returned for what is not the name of a Web host.
-var ErrHost = errors.New("manager: no Web host")
-
-// hostNames are the names under which a host may be known, of what an operator writes: example.org means http and https.
-func hostNames(raw string) ([]string, error) {
-	raw = strings.TrimSpace(raw)
-	tries := []string{raw}
-	if !strings.Contains(raw, "://") {
-		tries = []string{"https://" + raw, "http://" + raw}
-	}
-	var names []string
-	for _, t := range tries {
-		u, err := channel.Canonical(t)
-		if err != nil || raw == "" {
-			return nil, fmt.Errorf("%w: %q: write example.org or https://example.org", ErrHost, raw)
-		}
-		names = append(names, channel.Origin(u))
-	}
-	return names, nil
-}
-
-// Block has nothing crawled on a host any more, whatever its channels; an empty reason lifts it. What is out runs to its end.
-func (d *Desk) Block(ctx context.Context, host, why string) error {
-	names, err := hostNames(host)
-	if err != nil {
-		return err
-	}
-	if len(why) > channel.MaxText {
-		why = strings.ToValidUTF8(why[:channel.MaxText], "")
-	}
-	for _, name := range names {
-		if err := d.store.UpdateHost(ctx, d.epoch, name, func(h *channel.Host) { h.Blocked = why }); err != nil {
-			return err
-		}
-		if d.m == nil {
-			continue
-		}
-		if err := d.m.onLoop(ctx, func(time.Time) {
-			d.m.host(channel.KeyOf(name)).blocked = why
-			if r, ok := d.m.records[channel.KeyOf(name)]; ok {
-				r.Blocked = why
-			}
-			if why == "" {
-				d.m.sched.Rerank() // those that were put off come up again
-			}
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Purged tells what a takedown has removed.
-type Purged struct {
-	Host     string `json:"host"`
-	Channels int    `json:"channels"`
-	Pages    int    `json:"pages"`
-	Links    int    `json:"links"` // of the host among what other sites' crawls found
-}
-
-// Purge takes a host down: it is blocked, its channels are removed, what peers have of it comes to nothing at their next word with the
-// archive, its pages leave the archive, and the feed says that they are gone.
-func (d *Desk) Purge(ctx context.Context, host, why string) (Purged, error) {
-	out := Purged{Host: host}
-	names, err := hostNames(host)
-	if err != nil {
-		return out, err
-	}
-	if d.files == nil {
-		return out, fmt.Errorf("purge %s: no archive at hand: %w", host, ErrStopped)
-	}
-	if why == "" {
-		why = "taken down"
-	}
-	if err := d.Block(ctx, host, why); err != nil {
-		return out, err
-	}
-	for _, name := range names {
-		ids, err := d.channelsOf(ctx, name)
-		if err != nil {
-			return out, err
-		}
-		for _, id := range ids {
-			if err := d.files.Revoke(ctx, id); err != nil {
-				return out, fmt.Errorf("call back the task of channel %d: %w", id, err)
-			}
-			if err := d.Remove(ctx, id); err != nil {
-				return out, err
-			}
-			out.Channels++
-		}
-		pages, err := d.files.Purge(ctx, name+"/")
-		out.Pages += pages
-		if err != nil {
-			return out, err
-		}
-		n, err := d.dropLinks(ctx, name)
-		out.Links += n
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-func (d *Desk) channelsOf(ctx context.Context, host string) (ids []channel.ID, err error) {
-	_, name, _ := strings.Cut(host, "://")
-	after := ""
-	for {
-		chs, next, err := d.store.Search(ctx, name, after, listBatch)
-		if err != nil {
-			return nil, err
-		}
-		for i := range chs {
-			if chs[i].Scope.Host == host {
-				ids = append(ids, chs[i].ID)
-			}
-		}
-		if next == "" || len(chs) == 0 {
-			return ids, nil
-		}
-		after = next
-	}
-}
-
-// dropLinks forgets a host that crawls have found.
-func (d *Desk) dropLinks(ctx context.Context, host string) (int, error) {
-	before, err := d.store.CountCandidates(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := d.store.DropCandidates(ctx, d.epoch, []string{host}); err != nil {
-		return 0, err
-	}
-	after, err := d.store.CountCandidates(ctx)
-	return max(before-after, 0), err
 }

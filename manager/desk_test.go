@@ -53,7 +53,7 @@ func TestDeskWhileRunning(t *testing.T) {
 	if err := d.Block(t.Context(), "c.example", "asked to"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Block(t.Context(), "not a host/", "x"); !errors.Is(err, manager.ErrHost) {
+	if err := d.Block(t.Context(), "not a host/", "x"); !errors.Is(err, channel.ErrHost) {
 		t.Errorf("a host that is none: %v", err)
 	}
 	third := in.First + 2

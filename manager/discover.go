@@ -108,12 +108,12 @@ func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int) (int, er
 		if len(c.Seeds) == 0 || m.cfg.Discover == DiscoverHost && !m.sites.of[siteKey(c.Host)] {
 			continue
 		}
-		h, err := m.cfg.Store.Host(ctx, c.Host)
+		why, err := whyBlocked(ctx, m.cfg.Store, c.Host)
 		if err != nil {
 			return 0, err
 		}
 		hosts = append(hosts, c.Host)
-		if h.Blocked != "" {
+		if why != "" {
 			continue
 		}
 		chs = append(chs, channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: c.Host}, Seeds: c.Seeds, Added: now, State: channel.Active})

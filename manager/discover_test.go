@@ -21,8 +21,8 @@ func TestDiscover(t *testing.T) {
 		candidates int // left
 	}{
 		{manager.DiscoverOff, 10, 0, 0},
-		{manager.DiscoverListed, 10, 0, 5},
-		{manager.DiscoverHost, 10, 1, 4},
+		{manager.DiscoverListed, 10, 0, 4}, // none of a blocked host
+		{manager.DiscoverHost, 10, 1, 3},
 		{manager.DiscoverAny, 2, 2, -1},
 		{manager.DiscoverAny, 10, 4, -1},
 	} {

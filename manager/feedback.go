@@ -224,7 +224,7 @@ func (m *Manager) discover(from recrawl.Slot, urls []string) {
 	for _, u := range urls {
 		id, more := m.places.first(channel.KeyOf(channel.Origin(u)))
 		if id == 0 {
-			if len(m.pending.found) < maxFound {
+			if len(m.pending.found) < maxFound && !m.isBlocked(channel.Origin(u)) {
 				m.pending.found = append(m.pending.found, channel.Found{URL: u, From: m.places.id(from)})
 			}
 			continue

@@ -111,6 +111,9 @@ func importList(ctx context.Context, a *api.Client, s streams, r io.Reader, f li
 		fmt.Fprintf(s.out, ", left out %d that are there already", out.Duplicates)
 	}
 	fmt.Fprintln(s.out)
+	if out.Blocked > 0 {
+		fmt.Fprintf(s.err, "%d of them are on blocked hosts and wait until those are unblocked: shoal host list --blocked\n", out.Blocked)
+	}
 	for i, d := range out.Refused {
 		if i == 20 {
 			fmt.Fprintf(s.err, "and %d more\n", out.Duplicates-20)

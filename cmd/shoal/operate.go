@@ -59,7 +59,7 @@ func (c *hostListCmd) Run(ctx context.Context, s streams) error {
 
 type hostBlockCmd struct {
 	target
-	Host string `arg:"" help:"The host: example.org, or https://example.org for that one only."`
+	Host string `arg:"" help:"The host: example.org, with all its ports; example.org:8080 or https://example.org for that one only."`
 	Why  string `help:"Why; shown with its channels." default:"by an operator" placeholder:"TEXT"`
 }
 
@@ -90,7 +90,7 @@ func (c *hostUnblockCmd) Run(ctx context.Context, s streams) error {
 
 type hostPurgeCmd struct {
 	target
-	Host string `arg:"" help:"The host."`
+	Host string `arg:"" help:"The host: example.org, with all its ports; example.org:8080 or https://example.org for that one only."`
 	Why  string `help:"Why; kept with the block." default:"taken down" placeholder:"TEXT"`
 	Yes  bool   `help:"Do it. Its pages cannot be had back."`
 }
@@ -104,7 +104,8 @@ func (c *hostPurgeCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodPost, "/hosts/purge", nil, api.HostAsk{Host: c.Host, Why: c.Why}, &out); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(s.out, "%s is taken down: %d channels, %d pages, %d notes of links. The bytes leave the disk with shoal archive compact.\n", c.Host, out.Channels, out.Pages, out.Links)
+		_, err := fmt.Fprintf(s.out, "%s is taken down: %d channels, %d pages, %d notes of links\n", c.Host, out.Channels, out.Pages, out.Links)
+		fmt.Fprintln(s.err, "Its bytes leave the WARC files with the next compaction: a running manager begins it now, without one it is shoal archive compact.")
 		return err
 	})
 }

@@ -150,7 +150,7 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	case errors.As(err, &big):
 		code = http.StatusRequestEntityTooLarge
 	case errors.Is(err, errAsk), errors.Is(err, listing.ErrLine), errors.Is(err, listing.ErrFormat), errors.Is(err, channel.ErrScope),
-		errors.Is(err, channel.ErrURL), errors.Is(err, manager.ErrHost), errors.Is(err, manager.ErrAsk), errors.Is(err, recrawl.ErrUnknown), errors.Is(err, recrawl.ErrParams):
+		errors.Is(err, channel.ErrURL), errors.Is(err, channel.ErrHost), errors.Is(err, manager.ErrAsk), errors.Is(err, recrawl.ErrUnknown), errors.Is(err, recrawl.ErrParams):
 		code = http.StatusBadRequest
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -22,8 +22,8 @@ import (
 // noFiles stands in for an archive.
 type noFiles struct{ purged, revoked int }
 
-func (n *noFiles) Purge(context.Context, string) (int, error) { n.purged++; return 3, nil }
-func (n *noFiles) Revoke(context.Context, channel.ID) error   { n.revoked++; return nil }
+func (n *noFiles) Purge(context.Context, channel.Hosts) (int, error) { n.purged++; return 3, nil }
+func (n *noFiles) Forget(context.Context, channel.ID) error          { n.revoked++; return nil }
 
 func start(t *testing.T) (*Client, *noFiles) {
 	t.Helper()
@@ -107,7 +107,7 @@ func TestChannelsOfAStoppedManager(t *testing.T) {
 	}
 	var p manager.Purged
 	do(t, c, "POST", "/hosts/purge", HostAsk{Host: "a.example"}, &p)
-	if p.Channels != 3 || files.purged != 2 || files.revoked != 3 {
+	if p.Channels != 3 || files.purged != 1 || files.revoked != 3 {
 		t.Errorf("purged: %+v, %+v", p, files)
 	}
 	var hosts Hosts

@@ -39,7 +39,8 @@ func (s *server) channels(_ http.ResponseWriter, r *http.Request) (any, error) {
 type Imported struct {
 	Added      int     `json:"added"`
 	Duplicates int     `json:"duplicates"`
-	Refused    []Taken `json:"refused"` // the first of the duplicates
+	Blocked    int     `json:"blocked,omitempty"` // of those added, on blocked hosts
+	Refused    []Taken `json:"refused"`           // the first of the duplicates
 }
 
 // Taken is a line whose scope a channel has already.
@@ -79,7 +80,7 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 		}
 		return nil, err
 	}
-	out := Imported{Added: done.Added, Duplicates: done.Duplicates, Refused: []Taken{}}
+	out := Imported{Added: done.Added, Duplicates: done.Duplicates, Blocked: done.Blocked, Refused: []Taken{}}
 	for _, d := range done.Refused {
 		out.Refused = append(out.Refused, Taken{d.N, d.ID})
 	}

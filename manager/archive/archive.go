@@ -123,7 +123,11 @@ type Archive struct {
 	group  group
 	bell   bell
 	space  room
-	upkeep sync.Mutex // one of verify, retain, compact, purge and backup at a time
+	upkeep sync.Mutex    // one of verify, retain, compact, purge and backup at a time
+	purged chan struct{} // something was taken down
+
+	building sync.RWMutex // read-held while a chunk is made and stored; see Compact
+	texting  sync.Mutex   // held by a step of text extraction, and by what it must not overlap
 }
 
 // Open opens or makes the archive in cfg.Dir. Every lease that ran gets a full term.
@@ -174,7 +178,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Archive{cfg: cfg, log: cfg.Log, pack: pack, room: semaphore.NewWeighted(cfg.InFlight), cores: semaphore.NewWeighted(int64(2 * runtime.GOMAXPROCS(0)))}
+	a := &Archive{cfg: cfg, log: cfg.Log, pack: pack, purged: make(chan struct{}, 1), room: semaphore.NewWeighted(cfg.InFlight), cores: semaphore.NewWeighted(int64(2 * runtime.GOMAXPROCS(0)))}
 	a.bell.ring()
 	for _, dir := range []string{cfg.Dir, a.path("warc"), a.path("state")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {

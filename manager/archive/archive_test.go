@@ -48,7 +48,10 @@ func open(t testing.TB, cfg Config) *Archive {
 
 // task makes a signed task of a channel whose host is site-N.example.
 func task(id channel.ID, gen channel.Gen, latest time.Time) (channel.Signed, []byte) {
-	host := fmt.Sprintf("http://site-%d.example", id)
+	return taskOf(id, gen, fmt.Sprintf("http://site-%d.example", id), latest)
+}
+
+func taskOf(id channel.ID, gen channel.Gen, host string, latest time.Time) (channel.Signed, []byte) {
 	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: host}, Seeds: []string{host + "/"}, Contact: "https://example.org/"}
 	raw := body.Marshal()
 	h := channel.Header{

@@ -25,26 +25,32 @@ type Compacted struct {
 }
 
 // Compact rewrites the finished files of which less than share of the bytes is still referred to: what is goes to the file that is being
-// written, what is not goes. A share of 1 rewrites every file that holds anything dead.
+// written, what is not goes. A share of 1 rewrites every file that holds anything dead; so is any that holds what was taken down.
+//
+// Chunks come in meanwhile. What they store is in younger files, as the one being written is finished first. But a page that is what it was
+// once would be found by its digest in a record that nothing refers to any more: such digests are forgotten, chunks that may have read them
+// are waited for, and what those refer to is kept.
 func (a *Archive) Compact(ctx context.Context, share float64) (out Compacted, err error) {
 	a.upkeep.Lock()
 	defer a.upkeep.Unlock()
+	todo, err := a.sparse(ctx, share)
+	if err != nil || len(todo) == 0 {
+		return out, err
+	}
+	if err := a.dropContents(ctx, todo); err != nil {
+		return out, fmt.Errorf("compact: %w", err)
+	}
+	a.building.Lock()
+	a.building.Unlock() //nolint:staticcheck // whoever was building is done
 	live, err := a.live(ctx)
 	if err != nil {
 		return out, fmt.Errorf("compact: %w", err)
 	}
-	files, err := a.finished(ctx)
-	if err != nil {
-		return out, fmt.Errorf("compact: %w", err)
-	}
-	for _, n := range slices.Sorted(maps.Keys(files)) {
-		f := files[n]
+	for _, n := range slices.Sorted(maps.Keys(todo)) {
+		f := todo[n].file
 		pairs, kept, err := a.pairs(f, live[n])
 		if err != nil {
 			return out, fmt.Errorf("compact %s: %w", f.Name, err)
-		}
-		if float64(kept) >= share*float64(f.Length) || kept >= int64(f.Length)-int64(pairs.info) {
-			continue
 		}
 		if err := a.rewrite(ctx, n, f, pairs.live); err != nil {
 			return out, fmt.Errorf("compact %s: %w", f.Name, err)
@@ -54,6 +60,74 @@ func (a *Archive) Compact(ctx context.Context, share float64) (out Compacted, er
 		out.Freed += int64(f.Length) - kept
 	}
 	return out, nil
+}
+
+// sparseFile is one to be rewritten.
+type sparseFile struct {
+	file *pb.File
+	live map[uint64]bool // offsets of the records that something refers to
+}
+
+// sparse finds the files that are to be rewritten.
+func (a *Archive) sparse(ctx context.Context, share float64) (map[uint32]sparseFile, error) {
+	files, err := a.finished(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compact: %w", err)
+	}
+	purged, err := a.purgedFiles(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compact: %w", err)
+	}
+	live, err := a.live(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compact: %w", err)
+	}
+	out := map[uint32]sparseFile{}
+	for _, n := range slices.Sorted(maps.Keys(files)) {
+		f := files[n]
+		pairs, kept, err := a.pairs(f, live[n])
+		if err != nil {
+			return nil, fmt.Errorf("compact %s: %w", f.Name, err)
+		}
+		dead := kept < int64(f.Length)-int64(pairs.info)
+		if !dead && purged[n] {
+			if err := a.commit(&job{changes: func(uint32, uint64) ([]kv, error) { return []kv{{keyOfPurged(n), nil}}, nil }}); err != nil {
+				return nil, fmt.Errorf("compact %s: %w", f.Name, err)
+			}
+		}
+		if dead && (purged[n] || float64(kept) < share*float64(f.Length)) {
+			out[n] = sparseFile{f, live[n]}
+		}
+	}
+	return out, nil
+}
+
+// dropContents forgets the digests whose records are about to go.
+func (a *Archive) dropContents(ctx context.Context, todo map[uint32]sparseFile) error {
+	e := eraser{a: a}
+	err := a.db.View(func(txn *badger.Txn) error {
+		c := new(pb.Content)
+		return scan(txn, []byte{keyContent}, nil, true, func(key []byte, item *badger.Item) (bool, error) {
+			c.Reset()
+			if err := item.Value(func(b []byte) error { return decode(b, c) }); err != nil {
+				return false, err
+			}
+			at, err := a.where(txn, c.At)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return false, err
+			}
+			if err == nil {
+				if f, ok := todo[at.File]; !ok || f.live[at.Offset] {
+					return true, ctx.Err()
+				}
+			}
+			return true, firstOf(e.erase(bytes.Clone(key)), ctx.Err())
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return e.flush()
 }
 
 // live finds the records that something refers to: by file, their offsets.
@@ -194,7 +268,7 @@ func (a *Archive) rewrite(ctx context.Context, n uint32, f *pb.File, keep []pair
 			return ctx.Err() // what has moved is there twice, until the next time
 		}
 	}
-	forget := &job{changes: func(uint32, uint64) ([]kv, error) { return []kv{{keyOfFile(n), nil}}, nil }}
+	forget := &job{changes: func(uint32, uint64) ([]kv, error) { return []kv{{keyOfFile(n), nil}, {keyOfPurged(n), nil}}, nil }}
 	if err := a.commit(forget); err != nil {
 		return err
 	}

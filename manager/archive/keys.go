@@ -32,6 +32,7 @@ import (
 //	t SHA256(16)              Text: its main text
 //	q NAME                    Progress: of a worker behind the page feed
 //	z FILE(4) OFFSET(8)       Location: where a record went when its file was compacted
+//	u FILE(4)                 empty: a takedown removed records of this file
 //	x SURT 0 TIME(8) SCHEME   Capture: one visit, the CDX index
 //	f SEQ(8)                  Entry: the manager's feed
 //	g SEQ(8)                  Entry: the page feed
@@ -52,6 +53,7 @@ const (
 	keyText    = 't'
 	keyWorker  = 'q'
 	keyMoved   = 'z'
+	keyPurged  = 'u'
 	keyCapture = 'x'
 	keyFeed    = 'f'
 	keyChanges = 'g'
@@ -68,6 +70,10 @@ func key2(kind byte, a, b uint64) []byte {
 
 func keyOfFile(n uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{keyFile}, n)
+}
+
+func keyOfPurged(n uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{keyPurged}, n)
 }
 
 func keyOfText(sha []byte) []byte {
@@ -127,6 +133,11 @@ func SURT(canonical string) string {
 	b.WriteByte(')')
 	b.WriteString(path)
 	return b.String()
+}
+
+// surtOfName is how the SURTs of a host's URLs begin, without its port, whatever that is. Others' do too: as of org,example2.
+func surtOfName(name string) string {
+	return strings.TrimSuffix(SURT("http://"+name+"/"), ")/")
 }
 
 // urlOfCapture makes the URL of a capture from its key.

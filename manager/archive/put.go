@@ -47,6 +47,8 @@ func (a *Archive) Put(ctx context.Context, peer string, c channel.Chunk) (lease.
 	defer a.hosts.unlock(host, h, false)
 	now := a.cfg.Clock()
 	n := s.v
+	a.building.RLock()
+	defer a.building.RUnlock()
 	b := builder{a: a, id: c.Channel, slot: &n, seed: link.Hash, now: now}
 	if err := b.build(c, body, peer); err != nil {
 		return lease.Reply{}, err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
 )
 
@@ -38,17 +37,19 @@ func (r Retention) Validate() error {
 	return nil
 }
 
-// keepForgetting forgets what Config.Keep does not keep, from time to time.
+// keepForgetting forgets what Config.Keep does not keep, from time to time, and after a takedown gives its bytes back at once.
 func (a *Archive) keepForgetting(ctx context.Context) {
-	if a.cfg.Keep == (Retention{}) {
-		return
-	}
 	t := time.NewTicker(a.cfg.KeepEvery)
 	defer t.Stop()
 	for {
+		if err := a.compactPurged(ctx); err != nil && ctx.Err() == nil {
+			a.log.Error("what was taken down is still in WARC files, will try again", "err", err)
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-a.purged:
+			continue
 		case <-t.C:
 		}
 		out, err := a.Retain(ctx, a.cfg.Keep)
@@ -206,94 +207,4 @@ func (e *eraser) flush() error {
 		}
 	}
 	return nil
-}
-
-// Purge takes down everything that begins with a URL: captures, states of pages, texts and the pages' entries in the feed, for which one
-// gone entry each is told. The records leave the files when they are compacted, which the caller does next (Compact with a share of 1).
-func (a *Archive) Purge(ctx context.Context, rawURL string) (pages int, err error) {
-	url, err := channel.Canonical(rawURL)
-	if err != nil {
-		return 0, err
-	}
-	a.upkeep.Lock()
-	defer a.upkeep.Unlock()
-	gone := map[string][]byte{} // digest by URL
-	e := eraser{a: a}
-	err = a.db.View(func(txn *badger.Txn) error {
-		prefix := append([]byte{keyCapture}, SURT(url)...)
-		err := scan(txn, prefix, nil, true, func(key []byte, item *badger.Item) (bool, error) {
-			m := new(pb.Capture)
-			if err := item.Value(func(b []byte) error { return decode(b, m) }); err != nil {
-				return false, err
-			}
-			u := urlOfCapture(key)
-			gone[u] = m.Sha256
-			if len(m.Sha256) >= 16 && !m.Revisit {
-				e.pending = append(e.pending, kv{keyOfContent([32]byte(padded(m.Sha256))), nil}, kv{keyOfText(m.Sha256), nil})
-			}
-			return true, e.erase(bytes.Clone(key))
-		})
-		if err != nil {
-			return err
-		}
-		for u := range gone {
-			h := channel.URLHash(u)
-			item, err := txn.Get(key1(keyOwner, h))
-			if err != nil {
-				continue // never a page of its own
-			}
-			err = item.Value(func(v []byte) error {
-				owner := binary.BigEndian.Uint64(padded(v))
-				for _, k := range [][]byte{key2(keyPage, owner, h), key2(keyHistory, owner, h), key2(keyLinks, owner, h), key2(keyRank, owner, h), key1(keyOwner, h)} {
-					e.pending = append(e.pending, kv{k, nil})
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return a.purgeFeed(ctx, txn, gone, &e)
-	})
-	if err == nil {
-		err = e.flush()
-	}
-	if err != nil {
-		return 0, fmt.Errorf("purge %s: %w", url, err)
-	}
-	return len(gone), a.tellGone(gone)
-}
-
-// purgeFeed deletes what the page feed says of these URLs.
-func (a *Archive) purgeFeed(ctx context.Context, txn *badger.Txn, gone map[string][]byte, e *eraser) error {
-	m := new(pb.Entry)
-	return scan(txn, []byte{keyChanges}, nil, true, func(key []byte, item *badger.Item) (bool, error) {
-		m.Reset()
-		if err := item.Value(func(b []byte) error { return decode(b, m) }); err != nil {
-			return false, err
-		}
-		if _, ok := gone[m.Page.GetUrl()]; ok {
-			e.pending = append(e.pending, kv{bytes.Clone(key), nil})
-		}
-		return true, ctx.Err()
-	})
-}
-
-// tellGone tells indexers that pages were taken down.
-func (a *Archive) tellGone(gone map[string][]byte) error {
-	now := micros(a.cfg.Clock())
-	j := &job{}
-	for _, u := range sorted(gone) {
-		j.entries = append(j.entries, &pb.Entry{WhenUs: now, Page: &pb.PageEvent{Url: u, Event: uint32(Gone), FetchedUs: now}})
-		if len(j.entries) == upkeepBatch {
-			if err := a.commit(j); err != nil {
-				return err
-			}
-			j = &job{}
-		}
-	}
-	if len(j.entries) == 0 {
-		return nil
-	}
-	return a.commit(j)
 }

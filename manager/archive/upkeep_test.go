@@ -213,12 +213,19 @@ func TestKeep(t *testing.T) {
 func TestPurge(t *testing.T) {
 	ctx := context.Background()
 	a, _ := aged(t, t.TempDir())
-	n, err := a.Purge(ctx, "http://site-1.example/")
+	hosts, err := channel.ParseHosts("site-1.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := a.Purge(ctx, hosts)
 	if err != nil || n != 2 {
 		t.Fatalf("purge: %d, %v", n, err)
 	}
-	if _, err := a.Compact(ctx, 1); err != nil {
-		t.Fatal(err)
+	if c, err := a.Compact(ctx, 0); err != nil || c.Files == 0 { // whatever share is still needed
+		t.Fatalf("compacted %+v, %v", c, err)
+	}
+	if c, err := a.Compact(ctx, 0); err != nil || c.Files != 0 {
+		t.Fatalf("compacted again %+v, %v", c, err)
 	}
 	clean(t, a)
 	if _, err := a.Get(ctx, "http://site-1.example/x", time.Time{}); !errors.Is(err, ErrNotFound) {

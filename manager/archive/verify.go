@@ -41,6 +41,7 @@ type Verified struct {
 	Problems []Problem
 
 	whole map[uint32]map[uint64]bool // records that can be read, by file
+	upTo  map[uint32]uint64          // of these files, the lengths that were read
 	short map[uint32]int64           // files that end, or cannot be read, from there on
 }
 
@@ -59,7 +60,7 @@ func (a *Archive) Verify(ctx context.Context, progress func(done, all int64)) (V
 }
 
 func (a *Archive) verify(ctx context.Context, progress func(done, all int64)) (Verified, error) {
-	v := Verified{whole: map[uint32]map[uint64]bool{}, short: map[uint32]int64{}}
+	v := Verified{whole: map[uint32]map[uint64]bool{}, short: map[uint32]int64{}, upTo: map[uint32]uint64{}}
 	files, err := a.files(ctx)
 	if err != nil {
 		return v, fmt.Errorf("verify: %w", err)
@@ -96,7 +97,7 @@ func (a *Archive) files(ctx context.Context) (map[uint32]*pb.File, error) {
 }
 
 func (a *Archive) verifyFile(ctx context.Context, n uint32, f *pb.File, v *Verified) error {
-	v.whole[n] = map[uint64]bool{}
+	v.whole[n], v.upTo[n] = map[uint64]bool{}, f.Length
 	in, err := a.cfg.FS.Open(a.path("warc", f.Name), false)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrPermission) {
 		v.add(f.Name, 0, "cannot be opened: %v", err)
@@ -210,11 +211,18 @@ func (a *Archive) lost(txn *badger.Txn, m *pb.Capture, v *Verified) string {
 		if err != nil {
 			return err.Error()
 		}
-		if !v.whole[now.File][now.Offset] {
+		if !v.whole[now.File][now.Offset] && !writtenSince(txn, now, v) {
 			return fmt.Sprintf("no whole record in %s at %d", a.stats.fileName(now.File), now.Offset)
 		}
 	}
 	return ""
+}
+
+// writtenSince tells whether a record came after its file was read.
+func writtenSince(txn *badger.Txn, at *pb.Location, v *Verified) bool {
+	var f pb.File
+	ok, err := get(txn, keyOfFile(at.File), &f)
+	return err == nil && ok && at.Offset >= v.upTo[at.File] && at.Offset+uint64(at.Length) <= f.Length
 }
 
 // Repaired tells what a repair did.

@@ -55,6 +55,8 @@ func (a *Archive) keepExtracting(ctx context.Context) {
 
 // ExtractText does one step of text extraction and tells how many changes it saw. Run calls it; one at a time.
 func (a *Archive) ExtractText(ctx context.Context) (int, error) {
+	a.texting.Lock()
+	defer a.texting.Unlock()
 	var done pb.Progress
 	key := keyOfWorker(textWorker)
 	if err := a.db.View(func(txn *badger.Txn) error { _, err := get(txn, key, &done); return err }); err != nil {

@@ -1,0 +1,106 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive/warc"
+)
+
+// flips are pages that become what they were before: their contents are found by digest, also in records that nothing refers to any more.
+func (r *runner) flip(n int) channel.ChunkBody {
+	var b channel.ChunkBody
+	for i := range 4 {
+		b.Pages = append(b.Pages, r.page(fmt.Sprint("/", i), version(r.id+channel.ID(i), channel.Gen(n%3)), channel.Changed))
+	}
+	return b
+}
+
+// TestUpkeepBesideChunks forgets, compacts and verifies without a break while chunks come in: nothing that was acknowledged is lost, and
+// nothing is called damaged that is not.
+func TestUpkeepBesideChunks(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Roll = 256 << 10
+	a := open(t, cfg)
+	ctx := context.Background()
+	var peers sync.WaitGroup
+	stop := make(chan struct{})
+	for id := channel.ID(1); id <= 2; id++ {
+		r, _ := start(t, a, fmt.Sprint("peer ", id), id, 1)
+		peers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+					r.put(r.flip(n))
+				}
+			}
+		})
+	}
+	rewritten := 0
+	for range 6 {
+		until := a.Stats().Chunks + 6 // so that there is something to forget
+		for a.Stats().Chunks < until && !t.Failed() {
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := a.Retain(ctx, Retention{Captures: 1}); err != nil {
+			t.Error(err)
+		}
+		c, err := a.Compact(ctx, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		rewritten += c.Files
+		clean(t, a)
+	}
+	close(stop)
+	peers.Wait()
+	clean(t, a)
+	if rewritten < 3 {
+		t.Errorf("%d files were rewritten", rewritten)
+	}
+}
+
+// amidFS calls back when a file that is there is opened: compaction has begun to read it.
+type amidFS struct {
+	warc.FS
+	opened func()
+}
+
+func (f *amidFS) Open(name string, write bool) (warc.File, error) {
+	if f.opened != nil && !write {
+		do := f.opened
+		f.opened = nil
+		do()
+	}
+	return f.FS.Open(name, write)
+}
+
+// TestCompactKeepsWhatComesBack has a page become what it once was while the record of that is being compacted away.
+func TestCompactKeepsWhatComesBack(t *testing.T) {
+	fsys := &amidFS{FS: warc.OS{}}
+	cfg := testConfig(t.TempDir())
+	cfg.FS = fsys
+	a := open(t, cfg)
+	r, _ := start(t, a, "p", 1, 1)
+	for n := range 3 {
+		r.put(r.flip(n))
+	}
+	if _, err := a.Retain(t.Context(), Retention{Captures: 1}); err != nil {
+		t.Fatal(err)
+	}
+	fsys.opened = func() { r.put(r.flip(0)) }
+	if c, err := a.Compact(t.Context(), 1); err != nil || c.Files != 1 {
+		t.Fatalf("compacted %+v, %v", c, err)
+	}
+	clean(t, a)
+	got, err := a.Get(t.Context(), r.url("/0"), r.a.cfg.Clock())
+	if err != nil || string(got.Body) != version(1, 0) {
+		t.Errorf("the page that came back: %.20q, %v", got.Body, err)
+	}
+}
