@@ -64,8 +64,43 @@ func TestShinglesPiecewise(t *testing.T) {
 	}
 }
 
+// TestShinglerWords compares with words that are cut octet by octet.
+func TestShinglerWords(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const letters = "abzAZ019`{/:@[ \x00\x10\x19\x80\xff\n-_"
+	for range 20_000 {
+		text := make([]byte, rng.IntN(40))
+		for i := range text {
+			text[i] = letters[rng.IntN(len(letters))]
+			if rng.IntN(2) == 0 {
+				text[i] = byte('a' + rng.IntN(26))
+			}
+		}
+		var whole, cut Shingler
+		whole.Add(text)
+		words := 0
+		for from := 0; from < len(text); {
+			to := from
+			for to < len(text) && (text[to] >= 0x80 || text[to] >= '0' && text[to] <= '9' || text[to]|0x20 >= 'a' && text[to]|0x20 <= 'z') {
+				to++
+			}
+			if to > from {
+				cut.Add(text[from:to])
+				words++
+			}
+			from = to + 1
+		}
+		if whole != cut || whole.words != words {
+			t.Fatalf("%q: %d words, want %d", text, whole.words, words)
+		}
+	}
+}
+
 func BenchmarkShingles(b *testing.B) {
-	text := []byte(strings.Repeat("the quick brown fox jumps over some lazy dogs ", 170))
+	var text []byte // words whose lengths no branch predictor learns
+	for rng := rand.New(rand.NewPCG(1, 2)); len(text) < 8000; {
+		text = append(append(text, strings.Repeat("word", 3)[:1+rng.IntN(11)]...), ' ')
+	}
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -20,7 +20,7 @@ func TestNear(t *testing.T) {
 	reports := map[channel.Gen]string{}
 	for gen := channel.Gen(1); gen <= 12; gen++ {
 		r, _ := start(t, a, "p", 1, gen)
-		words[int(gen)*20] = fmt.Sprint("edit", gen)
+		words[int(gen)*20], words[int(gen)*20+9] = fmt.Sprint("edit", gen), fmt.Sprint("again", gen)
 		doc := strings.Join(words, " ")
 		var s channel.Shingler
 		s.Add([]byte(doc))
