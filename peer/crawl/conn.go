@@ -11,7 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+
+	"shoal/channel"
 )
 
 // Errors of a connection.
@@ -31,6 +34,7 @@ type line struct {
 	h2     *http.ClientConn // nil: HTTP/1
 	unhook func() bool
 	used   time.Time // end of the last exchange; zero: none yet
+	sent   time.Time // the last request
 
 	head  []byte // header of the response that is read
 	whole bool   // head has its end
@@ -50,7 +54,11 @@ func (c counted) Read(b []byte) (int, error) {
 }
 
 // connect dials an origin.
-func (f *fetcher) connect(u *url.URL) (*line, error) {
+func (f *fetcher) connect(origin string) (*line, error) {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(f.ctx, RequestTimeout)
 	defer cancel()
 	port := u.Port()
@@ -72,7 +80,7 @@ func (f *fetcher) connect(u *url.URL) (*line, error) {
 	if best := f.rtt.Load(); best == 0 || int64(rtt) < best {
 		f.rtt.Store(int64(max(rtt, time.Microsecond)))
 	}
-	l := &line{Conn: counted{c, f}, f: f, origin: u.Scheme + "://" + u.Host}
+	l := &line{Conn: counted{c, f}, f: f, origin: origin}
 	if u.Scheme == "https" {
 		// With HTTP/2 offered, as any browser does.
 		t := tls.Client(l.Conn, &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}})
@@ -171,14 +179,23 @@ func (l *line) alive() bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// ask sends a request and reads the header of its response. first is when its first byte came.
-func (l *line) ask(req *http.Request, buf []byte) (resp *http.Response, first time.Time, err error) {
+// send sends a request.
+func (l *line) send(request []byte) error {
 	if err := l.SetDeadline(time.Now().Add(RequestTimeout)); err != nil {
-		return nil, first, err
+		return err
 	}
 	l.head, l.whole, l.quota = l.head[:0], false, MaxHeader+l.br.Size()
-	if _, err := l.Conn.Write(buf); err != nil {
-		return nil, first, err
+	l.sent = time.Now()
+	_, err := l.Conn.Write(request)
+	return err
+}
+
+// answer reads the header of the response to what was sent. first is when its first byte came.
+func (l *line) answer() (resp *http.Response, first time.Time, err error) {
+	if time.Since(l.sent) > idleCheck { // time that went into other work is not the host's
+		if err := l.SetDeadline(time.Now().Add(RequestTimeout)); err != nil {
+			return nil, first, err
+		}
 	}
 	if _, err := l.br.Peek(1); err != nil {
 		if err == io.EOF {
@@ -188,7 +205,7 @@ func (l *line) ask(req *http.Request, buf []byte) (resp *http.Response, first ti
 	}
 	first = time.Now()
 	for range maxInterim {
-		if resp, err = http.ReadResponse(l.br, req); err != nil {
+		if resp, err = http.ReadResponse(l.br, nil); err != nil {
 			return nil, first, err
 		}
 		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
@@ -198,12 +215,13 @@ func (l *line) ask(req *http.Request, buf []byte) (resp *http.Response, first ti
 	return nil, first, fmt.Errorf("crawl: malformed: more than %d interim responses", maxInterim)
 }
 
-// appendRequest writes a GET as it goes over HTTP/1.1.
-func appendRequest(b []byte, u *url.URL, fields http.Header) []byte {
+// appendRequest writes a GET of a canonical URL as it goes over HTTP/1.1. Its path goes as it is: it is encoded as browsers do.
+func appendRequest(b []byte, u string, fields http.Header) []byte {
+	origin := channel.Origin(u)
 	b = append(b, "GET "...)
-	b = append(b, u.RequestURI()...)
+	b = append(b, u[len(origin):]...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
-	b = append(b, u.Host...)
+	b = append(b, origin[strings.Index(origin, "://")+len("://"):]...)
 	b = append(b, "\r\n"...)
 	for _, name := range requestFields {
 		for _, v := range fields[name] {
@@ -211,6 +229,14 @@ func appendRequest(b []byte, u *url.URL, fields http.Header) []byte {
 		}
 	}
 	return append(b, "\r\n"...)
+}
+
+// request is the same for HTTP/2.
+func request(ctx context.Context, u string, fields http.Header) *http.Request {
+	scheme, rest, _ := strings.Cut(u, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	req := &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: scheme, Host: host, Opaque: "//" + rest}, Host: host, Header: fields}
+	return req.WithContext(ctx)
 }
 
 // requestFields are the fields of a request, in their order.

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"shoal/channel"
@@ -175,8 +176,13 @@ func Run(ctx context.Context, cfg Config) (report channel.Report, err error) {
 	defer cancel()
 	s.fetch = newFetcher(ctx, &cfg)
 	s.spool = newSpool(ctx, &cfg)
+	quit := make(chan struct{})
+	var keeper sync.WaitGroup
+	keeper.Go(func() { s.keep(quit) })
 	defer func() {
 		cancel()
+		close(quit)
+		keeper.Wait()
 		s.fetch.close()
 		s.spool.close(err != nil && outer.Err() != nil)
 		s.todo.close()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +22,7 @@ type response struct {
 	status    int
 	header    http.Header
 	raw       []byte // header as received, or as near as can be had
-	body      []byte // decoded; valid until the request after the next
+	body      []byte // decoded; valid until the next response, as raw is
 	truncated bool
 	err       error
 	at        time.Time     // when it was sent
@@ -31,32 +30,31 @@ type response struct {
 	stopped   bool          // Before refused: nothing was sent
 }
 
-// fetcher sends one request at a time over one connection, at the pace that host and network may expect. A single goroutine owns it
-// between start and result.
+// fetcher sends one request at a time over one connection, at the pace that host and network may expect: begin, then end. In between,
+// while the host is at work, its owner may do something else. The session owns it but for cancel.
 type fetcher struct {
 	ctx     context.Context
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	cfg     *Config
 	line    *line // nil: none is open
 	request []byte
 	fields  http.Header
 	decoder decoder
-	bufs    [2][]byte // of the body that is being read and of the one that is being worked on
-	turn    int
+	buf     []byte // of the body that was read last
+	raw     []byte // of its header
 	pace    pace
 	rtt     atomic.Int64 // of the shortest TCP handshake, ns; 0: there was none
 	read    atomic.Int64 // bytes that sockets brought
+	now     response     // of the request that has begun
+	asks    http.Header  // its fields
 
-	requests chan item
-	results  chan response
-	done     chan struct{}
 	validate map[uint64]*channel.Validator
 	// conditional: the archive sent the to-do list along.
 	conditional bool
 }
 
 func newFetcher(ctx context.Context, cfg *Config) *fetcher {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	f := &fetcher{
 		ctx: ctx, cancel: cancel, cfg: cfg,
 		fields: http.Header{
@@ -64,31 +62,17 @@ func newFetcher(ctx context.Context, cfg *Config) *fetcher {
 			"Accept": {"text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.5"},
 		},
 		pace:     pace{off: cfg.Unpaced, gap: max(cfg.gap(), min(cfg.Header.Gap, MaxGap))},
-		requests: make(chan item), results: make(chan response, 1), done: make(chan struct{}),
 		validate: make(map[uint64]*channel.Validator, len(cfg.Body.Validators)), conditional: len(cfg.Resume.Frontier) > 0,
 	}
 	for i := range cfg.Body.Validators {
 		v := &cfg.Body.Validators[i]
 		f.validate[v.URL] = v
 	}
-	go f.loop()
 	return f
 }
 
-// start begins a request. Its response must be taken from results before the next start; the last one need not be.
-func (f *fetcher) start(it item) { f.requests <- it }
-
-func (f *fetcher) loop() {
-	defer close(f.done)
-	for it := range f.requests {
-		f.results <- f.get(it, f.conditions(it), f.cfg.pageBytes())
-	}
-}
-
 func (f *fetcher) close() {
-	f.cancel()
-	close(f.requests)
-	<-f.done
+	f.cancel(nil)
 	f.hangUp()
 	f.decoder.close()
 }
@@ -118,11 +102,23 @@ func (f *fetcher) conditions(it item) http.Header {
 }
 
 // get waits for its turn and fetches one URL. It follows no redirect.
-func (f *fetcher) get(it item, fields http.Header, limit int) (r response) {
-	r.it = it
+func (f *fetcher) get(it item, fields http.Header, limit int) response {
+	f.begin(it, fields)
+	return f.end(limit)
+}
+
+// overlaps tells whether a request may be sent now, without a wait, for its response to be read later.
+func (f *fetcher) overlaps() bool {
+	return f.line != nil && f.line.h2 == nil && (f.pace.off || time.Until(f.pace.next) <= 0)
+}
+
+// begin waits for its turn and sends the request for one URL. What goes wrong is in what end gives, which is to be called next.
+func (f *fetcher) begin(it item, fields http.Header) {
+	f.now, f.asks = response{it: it}, fields
+	r := &f.now
 	// The line is looked at within the wait, so that the gap stays exact.
 	err := f.pace.wait(f.ctx, f.cfg.Stop, aliveCheck)
-	if err == nil && f.line != nil && !f.line.alive() {
+	if origin := channel.Origin(it.url); err == nil && f.line != nil && (f.line.origin != origin || !f.line.alive()) {
 		f.hangUp()
 	}
 	if err == nil {
@@ -130,44 +126,69 @@ func (f *fetcher) get(it item, fields http.Header, limit int) (r response) {
 	}
 	if err != nil {
 		r.err, r.stopped = err, true
-		return r
+		return
 	}
-	if f.cfg.Before != nil {
-		if err := f.cfg.Before(f.ctx); err != nil {
-			r.err, r.stopped = err, true
-			return r
+	r.at = time.Now()
+	if !f.ready(r) {
+		return
+	}
+	r.at = time.Now()
+	if f.line.h2 == nil {
+		f.request = appendRequest(f.request[:0], it.url, fields)
+		r.err = f.line.send(f.request)
+	}
+}
+
+// ready has a line and leave to use it. Leave is asked before the host is dialled, and again for the moment in which the request is sent:
+// a dial may take half a minute.
+func (f *fetcher) ready(r *response) bool {
+	for {
+		if f.cfg.Before != nil {
+			asked := time.Now()
+			if err := f.cfg.Before(f.ctx); err != nil {
+				r.err, r.stopped = err, true
+				return false
+			}
+			if f.line != nil && time.Since(asked) >= idleCheck && !f.line.alive() {
+				f.hangUp()
+			}
+		}
+		if f.line != nil {
+			return true
+		}
+		if f.line, r.err = f.connect(channel.Origin(r.it.url)); r.err != nil {
+			f.line = nil
+			r.rtt = time.Since(r.at)
+			return false
+		}
+		if f.cfg.Before == nil {
+			return true
 		}
 	}
-	f.exchange(&r, fields, limit)
+}
+
+// end gives the response to what was begun. Its body is valid until the end after.
+func (f *fetcher) end(limit int) (r response) {
+	r, f.now = f.now, response{}
+	if r.stopped {
+		return r
+	}
+	if r.err == nil {
+		f.exchange(&r, limit)
+	} else if f.line != nil {
+		f.hangUp()
+	}
 	f.pace.ended(time.Now(), r.rtt, retryAfter(&r))
 	return r
 }
 
-func (f *fetcher) exchange(r *response, fields http.Header, limit int) {
-	u, err := url.Parse(r.it.url)
-	if err != nil {
-		r.err = err
-		return
-	}
-	if f.line != nil && f.line.origin != u.Scheme+"://"+u.Host {
-		f.hangUp()
-	}
-	r.at = time.Now()
-	if f.line == nil {
-		if f.line, r.err = f.connect(u); r.err != nil {
-			f.line = nil
-			r.rtt = time.Since(r.at)
-			return
-		}
-		r.at = time.Now()
-	}
+func (f *fetcher) exchange(r *response, limit int) {
 	ctx, cancel := f.ctx, context.CancelFunc(func() {})
 	if f.line.h2 != nil {
 		ctx, cancel = context.WithTimeout(f.ctx, RequestTimeout)
 	}
 	defer cancel()
-	req := (&http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: fields}).WithContext(ctx)
-	resp, err := f.send(r, req)
+	resp, err := f.answer(ctx, r)
 	if err != nil {
 		r.err = err
 		f.hangUp()
@@ -185,16 +206,15 @@ func (f *fetcher) exchange(r *response, fields http.Header, limit int) {
 	}
 }
 
-// send sends a request on the line and reads the header of its response.
-func (f *fetcher) send(r *response, req *http.Request) (resp *http.Response, err error) {
+// answer reads the header of the response to what was sent; over HTTP/2 it sends, too.
+func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response, err error) {
 	l := f.line
 	var first time.Time
 	if l.h2 != nil {
-		resp, err = l.h2.RoundTrip(req)
+		resp, err = l.h2.RoundTrip(request(ctx, r.it.url, f.asks))
 		first = time.Now()
 	} else {
-		f.request = appendRequest(f.request[:0], req.URL, req.Header)
-		resp, first, err = l.ask(req, f.request)
+		resp, first, err = l.answer()
 	}
 	if first.IsZero() {
 		first = time.Now()
@@ -205,7 +225,8 @@ func (f *fetcher) send(r *response, req *http.Request) (resp *http.Response, err
 	}
 	r.status, r.header = resp.StatusCode, resp.Header
 	if l.h2 == nil && l.whole {
-		r.raw = bytes.Clone(l.head)
+		f.raw = append(f.raw[:0], l.head...)
+		r.raw = f.raw
 	} else {
 		r.raw = rebuild(resp)
 	}
@@ -221,13 +242,11 @@ func (f *fetcher) take(r *response, resp *http.Response, limit int) (whole bool)
 		r.err = errType
 		return resp.ContentLength >= 0 && resp.ContentLength <= maxSkip && f.skip(resp)
 	}
-	f.turn ^= 1
-	buf := f.bufs[f.turn]
-	if cap(buf) > 512<<10 { // a big page does not keep its memory
-		buf = nil
+	if cap(f.buf) > 512<<10 { // a big page does not keep its memory
+		f.buf = nil
 	}
-	r.body, r.truncated, r.err = f.decoder.body(resp, buf[:0], limit)
-	f.bufs[f.turn] = r.body
+	r.body, r.truncated, r.err = f.decoder.body(resp, f.buf[:0], limit)
+	f.buf = r.body
 	return r.err == nil && !r.truncated && f.skip(resp)
 }
 

@@ -230,3 +230,36 @@ func TestCheckpointInTime(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaveWhenSent has leave run out while the host is dialled, which takes long: no request begins without it.
+func TestLeaveWhenSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		leave := func() bool { return time.Since(start)%time.Minute < 30*time.Second }
+		closing := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Connection", "close") // each request has its own dial
+			tree(30, 3).ServeHTTP(rw, r)
+		})
+		w, r := paced(t, closing, func(c *Config) {
+			dial := c.Dial
+			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				time.Sleep(25 * time.Second)
+				return dial(ctx, network, addr)
+			}
+			c.Before = func(context.Context) error {
+				for !leave() {
+					time.Sleep(time.Second)
+				}
+				return nil
+			}
+		})
+		if r.Pages != 30 || len(w.begun) != 31 {
+			t.Fatalf("%d requests, %+v", len(w.begun), r)
+		}
+		for i, at := range w.begun {
+			if d := at.Sub(start) % time.Minute; d >= 30*time.Second {
+				t.Errorf("request %d begins %v after leave ran out", i, d-30*time.Second)
+			}
+		}
+	})
+}

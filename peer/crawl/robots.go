@@ -39,11 +39,8 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 	at := s.cfg.Body.Scope.Host + "/robots.txt"
 	for hop := 0; ; hop++ {
 		r := s.fetch.get(item{url: at, hash: urlHash(at)}, s.fetch.fields, robots.MaxBytes)
-		if r.stopped {
-			return 0, "", errStopped(ctx)
-		}
-		if ctx.Err() != nil {
-			return 0, "", ctx.Err()
+		if err := s.ended(ctx, &r); err != nil {
+			return 0, "", err
 		}
 		s.visited(&r, 0, kindOf(r.err))
 		switch {
@@ -89,13 +86,6 @@ func (s *session) setRobots(r *robots.Rules, verdict string) {
 // allowed asks robots.txt for a URL of the host.
 func (s *session) allowed(u string) bool {
 	return s.robots.Allowed(u[len(channel.Origin(u)):])
-}
-
-func errStopped(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return errStop
 }
 
 // location resolves a redirect's target.

@@ -77,7 +77,7 @@ func (s *session) run(ctx context.Context) (channel.Report, error) {
 	if errors.Is(err, errStop) {
 		outcome, why, err = channel.Stopped, "told to stop", nil
 	}
-	s.fetch.cancel() // a request that is still under way has no reader any more
+	s.fetch.cancel(nil) // a request that is still under way has no reader any more
 	if err == nil {
 		err = s.finish(outcome, why)
 	}
@@ -177,31 +177,28 @@ func (s *session) admit(u string, depth, hops int, record bool) error {
 		return err
 	}
 	if record {
-		return s.spool.found(it)
+		return s.spool.add(it)
 	}
 	return nil
 }
 
-// crawl fetches until there is nothing left or something ends it. While one response is worked on the next request is on its way.
+// crawl fetches until there is nothing left or something ends it. Where the pace lets us, the next request is on its way while a response
+// is worked on.
 func (s *session) crawl(ctx context.Context) (channel.Outcome, string, error) {
 	if s.report.Robots == robotsDisallowed {
 		return channel.Failed, "robots.txt forbids every seed", nil
 	}
-	var got response // zero: none
-	have, flying := false, false
+	var got response
+	have := false
 	for {
-		if !flying {
-			it, ok, err := s.next()
-			if err != nil {
+		begun, stale := false, time.Since(s.robotsRead) > robotsLife
+		if have && !stale && s.fetch.overlaps() && !s.spool.crowded() {
+			var err error
+			if begun, err = s.begin(); err != nil {
 				return 0, "", err
-			}
-			if ok {
-				s.fetch.start(it)
-				flying = true
 			}
 		}
 		if have {
-			have = false
 			outcome, why, err := s.work(&got)
 			if outcome != 0 || err != nil {
 				return outcome, why, err
@@ -211,24 +208,47 @@ func (s *session) crawl(ctx context.Context) (channel.Outcome, string, error) {
 					return 0, "", err
 				}
 			}
-			if !flying {
-				continue // the page may have led somewhere
-			}
 		}
-		if !flying {
-			return s.over()
-		}
-		var err error
-		if got, err = s.await(ctx); err != nil {
-			return 0, "", err
-		}
-		have, flying = true, false
-		if s.robotsRead.Add(robotsLife).Before(time.Now()) {
+		if stale {
 			if outcome, why, err := s.readRobots(ctx); outcome != 0 || err != nil {
 				return outcome, why, err
 			}
 		}
+		if !begun {
+			if ok, err := s.begin(); err != nil {
+				return 0, "", err
+			} else if !ok {
+				return s.over()
+			}
+		}
+		got, have = s.fetch.end(s.cfg.pageBytes()), true
+		if err := s.ended(ctx, &got); err != nil {
+			return 0, "", err
+		}
 	}
+}
+
+// begin sends the next request, if there is one.
+func (s *session) begin() (bool, error) {
+	it, ok, err := s.next()
+	if ok {
+		s.fetch.begin(it, s.fetch.conditions(it))
+	}
+	return ok, err
+}
+
+// ended tells whether something ends the crawl besides what a response says.
+func (s *session) ended(ctx context.Context, r *response) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.spool.failed(); err != nil {
+		return err
+	}
+	if r.stopped || s.fetch.ctx.Err() != nil {
+		return errStop
+	}
+	return nil
 }
 
 // next gives the URL to fetch.
@@ -259,56 +279,34 @@ func (s *session) next() (item, bool, error) {
 // stopPatience is how long a crawl that is told to stop waits for the response that is under way.
 const stopPatience = 2 * time.Second
 
-// await waits for the response, and puts a checkpoint meanwhile when it is time or somebody asks.
-func (s *session) await(ctx context.Context) (response, error) {
-	select { // the common case, without a timer
-	case r := <-s.fetch.results:
-		return s.taken(ctx, r)
-	default:
-	}
-	timer := time.NewTimer(s.spool.due())
+// keep puts checkpoints in time and hears when the crawl is told to stop, while the session waits for the host. It ends with quit.
+func (s *session) keep(quit <-chan struct{}) {
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	stop := s.cfg.Stop
 	var enough <-chan time.Time
 	for {
 		select {
-		case r := <-s.fetch.results:
-			return s.taken(ctx, r)
-		case err := <-s.spool.result:
-			if err := s.spool.stored(err); err != nil {
-				return response{}, err
-			}
-			continue
+		case <-quit:
+			return
 		case <-stop:
 			stop, enough = nil, time.After(stopPatience)
 			continue
 		case <-enough:
-			return response{}, errStop
-		case <-timer.C:
-			if err := s.spool.flush(); err != nil {
-				return response{}, err
-			}
-			if d := s.spool.due(); d > 0 {
-				timer.Reset(d)
-				continue
-			}
-			timer.Reset(time.Hour)
+			s.fetch.cancel(errStop)
+			continue
 		case <-s.cfg.Flush:
+			if s.spool.checkpoint() != nil {
+				s.fetch.cancel(errStop) // the session asks the spool why
+			}
+		case <-s.spool.news:
+		case <-s.spool.broken:
+			s.fetch.cancel(errStop)
+			return
+		case <-timer.C:
 		}
-		if err := s.spool.checkpoint(); err != nil {
-			return response{}, err
-		}
+		timer.Reset(s.spool.tend())
 	}
-}
-
-func (s *session) taken(ctx context.Context, r response) (response, error) {
-	if err := ctx.Err(); err != nil {
-		return r, err
-	}
-	if r.stopped {
-		return r, errStop
-	}
-	return r, s.spool.poll()
 }
 
 // over says how a crawl ended that came to its end.

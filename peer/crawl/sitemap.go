@@ -46,10 +46,7 @@ func (s *session) readSitemaps(ctx context.Context) error {
 		}
 		asked[u] = true
 		r := s.fetch.get(item{url: u, hash: urlHash(u)}, s.fetch.fields, maxSitemap)
-		if r.stopped {
-			return errStopped(ctx)
-		}
-		if err := ctx.Err(); err != nil {
+		if err := s.ended(ctx, &r); err != nil {
 			return err
 		}
 		s.visited(&r, 0, kindOf(r.err))

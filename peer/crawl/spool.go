@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"shoal/channel"
@@ -11,30 +12,35 @@ import (
 const (
 	chunkPages    = 4000
 	chunkLinks    = 200_000
-	chunkFrontier = channel.MaxFrontierPart - 2*newsMost
-	newsMost      = 1000 // URLs found that wait for the next record
+	chunkFrontier = channel.MaxFrontierPart - 2*foundMost
+	foundMost     = 1000 // URLs found that wait for the next record
 )
 
 // spool keeps what was fetched in files until the archive has it: each part of it is one checkpoint. A crawl that is killed finds it
 // when it runs again in the same folder. One part is put at a time while the crawl goes on; when the archive is slow they wait on disk,
 // up to a bound, and then the crawl waits.
 //
-// The session owns it but for the goroutine of the put that is under way.
+// Session, keeper and the goroutine of the put that is under way share it: mu guards what follows it.
 type spool struct {
-	ctx   context.Context
-	sink  Sink
-	every time.Duration
-	most  int64 // bytes on disk
-	parts parts
+	ctx    context.Context
+	sink   Sink
+	every  time.Duration
+	most   int64         // bytes on disk
+	news   chan struct{} // there is something to tend to
+	broken chan struct{} // closed: err is set
 
+	mu      sync.Mutex
+	turn    sync.Cond // a put has ended
+	parts   parts
 	open    *part   // that pages go to; nil: there is none
 	closed  []*part // to be put, oldest first
-	news    []channel.Frontier
+	found   []channel.Frontier
 	bytes   int64 // of all parts
 	record  []byte
-	held    int  // parts that wait for the report
-	putting bool // the first of closed
-	result  chan error
+	held    int   // parts that wait for the report
+	putting bool  // the first of closed
+	tended  bool  // the keeper knows that there is an open part
+	err     error // of a put
 }
 
 func newSpool(ctx context.Context, cfg *Config) *spool {
@@ -42,24 +48,31 @@ func newSpool(ctx context.Context, cfg *Config) *spool {
 	if every <= 0 {
 		every = Checkpoint
 	}
-	return &spool{ctx: ctx, sink: cfg.Sink, every: every, most: cfg.spoolBytes(), parts: partsOf(cfg.Spool, cfg.Header), result: make(chan error, 1)}
+	s := &spool{ctx: ctx, sink: cfg.Sink, every: every, most: cfg.spoolBytes(), parts: partsOf(cfg.Spool, cfg.Header),
+		news: make(chan struct{}, 1), broken: make(chan struct{})}
+	s.turn.L = &s.mu
+	return s
 }
 
 // page takes a page. It keeps nothing of p.
 func (s *spool) page(p *channel.Page) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.write(channel.ChunkBody{Pages: []channel.Page{*p}}, len(p.Links))
 }
 
-// found takes a URL that has come onto the to-do list. It goes to disk with the page that is worked on.
-func (s *spool) found(it item) error {
-	s.news = append(s.news, channel.Frontier{URL: it.url, Depth: it.depth})
-	if len(s.news) < newsMost {
+// add takes a URL that has come onto the to-do list. It goes to disk with the page that is worked on.
+func (s *spool) add(it item) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found = append(s.found, channel.Frontier{URL: it.url, Depth: it.depth})
+	if len(s.found) < foundMost {
 		return nil
 	}
-	if err := s.write(channel.ChunkBody{}, 0); err != nil || !s.full() {
+	if err := s.write(channel.ChunkBody{}, 0); err != nil || !s.isFull() {
 		return err
 	}
-	return s.checkpoint()
+	return s.cutAndPut()
 }
 
 func (s *spool) write(b channel.ChunkBody, links int) (err error) {
@@ -68,67 +81,98 @@ func (s *spool) write(b channel.ChunkBody, links int) (err error) {
 			return err
 		}
 	}
-	b.Frontier = s.news
+	b.Frontier = s.found
 	s.record = b.Append(s.record[:0])
 	n, err := s.open.add(s.record)
 	if err != nil {
 		return err
 	}
 	s.open.pages += len(b.Pages)
-	s.open.found += len(s.news)
+	s.open.found += len(s.found)
 	s.open.links += links
 	s.bytes += n
-	clear(s.news)
-	s.news = s.news[:0]
+	clear(s.found)
+	s.found = s.found[:0]
 	if cap(s.record) > 512<<10 { // a big page does not keep its memory
 		s.record = nil
+	}
+	if !s.tended {
+		s.tended = true
+		select {
+		case s.news <- struct{}{}:
+		default: // the last was not heard yet
+		}
 	}
 	return nil
 }
 
 // full tells whether it is time for a checkpoint.
 func (s *spool) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isFull()
+}
+
+func (s *spool) isFull() bool {
 	p := s.open
 	return p != nil && (p.bytes >= ChunkBytes || p.pages >= chunkPages || p.links >= chunkLinks || p.found >= chunkFrontier || p.pages > 0 && time.Since(p.since) >= s.every)
 }
 
-// due is when a checkpoint, or a flush, is needed though nothing more comes; a long time if there is nothing to put.
-func (s *spool) due() time.Duration {
-	if s.open == nil {
-		return time.Hour
-	}
-	d := max(s.every-time.Since(s.open.since), 0)
-	if s.open.w.Buffered() > 0 {
-		d = min(d, flushEvery)
-	}
-	return d
+// crowded tells whether a checkpoint would have to wait for others.
+func (s *spool) crowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes > s.most
 }
 
-// flush brings to disk what is still in memory.
-func (s *spool) flush() error {
-	if s.open == nil {
-		return nil
+// tend flushes and puts what is due, though nothing more comes, and tells when to come again.
+func (s *spool) tend() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.open != nil && s.err == nil {
+		due := s.every - time.Since(s.open.since)
+		switch {
+		case due <= 0:
+			if s.cutAndPut() != nil {
+				return time.Hour // the session hears of it
+			}
+			continue
+		case s.open.w.Buffered() == 0:
+			return due
+		}
+		if flush := flushEvery - time.Since(s.open.flushed); flush > 0 {
+			return min(due, flush)
+		}
+		if err := s.open.flush(time.Now()); err != nil {
+			s.fail(err)
+		}
 	}
-	return s.open.flush(time.Now())
+	s.tended = false
+	return time.Hour
 }
 
 // checkpoint begins to put what is there. It waits only when too much waits already.
 func (s *spool) checkpoint() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cutAndPut()
+}
+
+func (s *spool) cutAndPut() error {
 	if err := s.cut(); err != nil {
+		s.fail(err)
 		return err
 	}
 	s.put(nil)
 	for s.bytes > s.most && s.putting {
-		if err := s.stored(<-s.result); err != nil {
-			return err
-		}
+		s.turn.Wait()
 	}
-	return nil
+	return s.err
 }
 
 // cut ends the open part.
 func (s *spool) cut() error {
-	if len(s.news) > 0 {
+	if len(s.found) > 0 {
 		if err := s.write(channel.ChunkBody{}, 0); err != nil {
 			return err
 		}
@@ -144,6 +188,8 @@ func (s *spool) cut() error {
 
 // finish puts all that is left, with the report in the last chunk if there is one.
 func (s *spool) finish(report *channel.Report) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if report != nil {
 		s.held = 1
 	}
@@ -151,20 +197,20 @@ func (s *spool) finish(report *channel.Report) error {
 		return err
 	}
 	for s.put(nil); s.putting; {
-		if err := s.stored(<-s.result); err != nil {
-			return err
-		}
+		s.turn.Wait()
 	}
-	if report == nil {
-		return nil
+	if report == nil || s.err != nil {
+		return s.err
 	}
-	s.put(report)
-	return s.stored(<-s.result)
+	for s.put(report); s.putting; {
+		s.turn.Wait()
+	}
+	return s.err
 }
 
 // put begins to put the oldest part if none is under way, and with it the report if there is one.
 func (s *spool) put(report *channel.Report) {
-	if s.putting || len(s.closed) <= s.held && report == nil {
+	if s.putting || s.err != nil || len(s.closed) <= s.held && report == nil {
 		return
 	}
 	var p *part
@@ -173,58 +219,68 @@ func (s *spool) put(report *channel.Report) {
 	}
 	s.putting = true
 	go func() {
-		buf, _ := raws.Get().(*[]byte)
-		defer raws.Put(buf)
-		var err error
-		*buf = (*buf)[:0]
-		if p != nil {
-			*buf, err = p.read(*buf)
-		}
-		if err == nil {
-			if report != nil {
-				*buf = (&channel.ChunkBody{Report: report}).Append(*buf)
-			}
-			err = s.sink.Put(s.ctx, *buf, report != nil)
-		}
-		s.result <- err
+		err := s.send(p, report)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stored(p, err)
+		s.turn.Broadcast()
 	}()
 }
 
+// send gives a part to the sink. It takes no lock: a closed part does not change.
+func (s *spool) send(p *part, report *channel.Report) (err error) {
+	buf, _ := raws.Get().(*[]byte)
+	defer raws.Put(buf)
+	*buf = (*buf)[:0]
+	if p != nil {
+		if *buf, err = p.read(*buf); err != nil {
+			return err
+		}
+	}
+	if report != nil {
+		*buf = (&channel.ChunkBody{Report: report}).Append(*buf)
+	}
+	return s.sink.Put(s.ctx, *buf, report != nil)
+}
+
 // stored takes the outcome of a put, and begins the next.
-func (s *spool) stored(err error) error {
+func (s *spool) stored(p *part, err error) {
 	s.putting = false
 	if err != nil {
-		return err
+		s.fail(err)
+		return
 	}
-	if len(s.closed) > 0 {
-		s.bytes -= s.closed[0].bytes
-		s.closed[0].remove()
+	if p != nil {
+		s.bytes -= p.bytes
+		p.remove()
 		s.closed[0] = nil
 		s.closed = s.closed[1:]
 	}
 	s.put(nil)
-	return nil
 }
 
-// poll tells of a put that has failed, without waiting.
-func (s *spool) poll() error {
-	if !s.putting {
-		return nil
+func (s *spool) fail(err error) {
+	if s.err == nil {
+		s.err = err
+		close(s.broken)
 	}
-	select {
-	case err := <-s.result:
-		return s.stored(err)
-	default:
-		return nil
-	}
+}
+
+// failed tells of a put that has failed, without waiting.
+func (s *spool) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 // close waits for a put that is under way; what became of it, the crawl's end has told. Files remain only if they are to be kept, for
 // the same task when it runs again.
 func (s *spool) close(keep bool) {
-	if s.putting {
-		<-s.result
-		s.putting = false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = len(s.closed) + 1 // nothing more is put
+	for s.putting {
+		s.turn.Wait()
 	}
 	if s.open != nil {
 		_ = s.open.close() // what cannot be written now is fetched again
@@ -236,6 +292,8 @@ func (s *spool) close(keep bool) {
 
 // load gives what an earlier run of this task left, record by record, and queues it. What the archive has already goes.
 func (s *spool) load(done func(url uint64) bool, each func(b *channel.ChunkBody)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.parts.removeOthers()
 	old, err := s.parts.list()
 	if err != nil {

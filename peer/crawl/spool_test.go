@@ -15,8 +15,14 @@ import (
 
 // hang is a host of so many pages, each of which links to all, that answers no more after some.
 type hang struct {
-	pages, answers int
-	asked          atomic.Int64
+	pages          int
+	answers, asked atomic.Int64
+}
+
+func newHang(pages, answers int) *hang {
+	h := &hang{pages: pages}
+	h.answers.Store(int64(answers))
+	return h
 }
 
 func (h *hang) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -24,7 +30,7 @@ func (h *hang) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if h.answers > 0 && int(h.asked.Add(1)) > h.answers {
+	if n := h.answers.Load(); n > 0 && h.asked.Add(1) > n {
 		<-r.Context().Done()
 		return
 	}
@@ -39,7 +45,7 @@ func interrupted(t *testing.T, cfg Config, h *hang) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg.OnVisit = func(v Visit) {
-		if v.Pages == h.answers {
+		if int64(v.Pages) == h.answers.Load() {
 			cancel()
 		}
 	}
@@ -59,7 +65,7 @@ func spoolFiles(t *testing.T, cfg Config) []string {
 
 func TestSpoolGoesOn(t *testing.T) {
 	noLeaks(t)
-	h := &hang{pages: 30, answers: 10}
+	h := newHang(30, 10)
 	cfg, s := task(t, h)
 	interrupted(t, cfg, h)
 	if len(s.chunks) != 0 || len(spoolFiles(t, cfg)) != 1 {
@@ -74,7 +80,7 @@ func TestSpoolGoesOn(t *testing.T) {
 	if err := os.WriteFile(name, b[:len(b)-3], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.answers = 0
+	h.answers.Store(0)
 	fetched := 0
 	cfg.OnVisit = func(v Visit) { fetched++ }
 	r := run(t, cfg)
@@ -95,7 +101,7 @@ func TestSpoolGoesOn(t *testing.T) {
 
 // TestStaleSpoolStaysOut: what the archive has, what another generation left, and what is no spool at all never get in.
 func TestStaleSpoolStaysOut(t *testing.T) {
-	h := &hang{pages: 30, answers: 10}
+	h := newHang(30, 10)
 	cfg, s := task(t, h)
 	interrupted(t, cfg, h)
 	name := spoolFiles(t, cfg)[0]
@@ -103,7 +109,7 @@ func TestStaleSpoolStaysOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.answers = 0
+	h.answers.Store(0)
 	t.Run("archived", func(t *testing.T) { // the archive had stored it, and the answer was lost
 		again := cfg
 		raw, err := (&part{path: name, bytes: records(left, func([]byte) {})}).read(nil)
