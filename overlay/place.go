@@ -28,11 +28,13 @@ type placing struct {
 	busy   int        // questions under way
 	done   bool
 	heard  bool         // anybody
-	second []PeerRecord // a start at random beside the nearest: those around them may be all of one mind
+	second []PeerRecord // further starts, for which nobody waits: the host's best vantages, and one at random, since those around the nearest may be all of one mind
+	timed  []PeerRecord // who measured the host, however far predicted to be
 
 	// Measuring.
 	record  coords.HostRecord
 	probing int         // questions under way
+	probes  int         // asked to measure
 	silent  map[ID]bool // asked to measure, and not heard of since
 	probed  bool        // asked for
 	answers int
@@ -71,16 +73,26 @@ func (n *Node) Place(now time.Time, req uint64, t Task, r coords.HostRecord) []S
 	n.counts["lookup"]++
 	n.places[req] = p
 	p.add(n, n.table.near(p.at, n.cfg.Beam), 1)
-	for _, v := range r.Best { // whoever measured it from near is a good start, and a good end
-		if i := n.table.find(ID(v)); i >= 0 {
-			p.add(n, []PeerRecord{n.table.entries[i].rec}, 1)
-		}
-	}
-	p.second = n.table.some(1, n.rng)
+	p.second = append(n.vantages(p, &r), n.table.some(1, n.rng)...)
 	if some := n.takers(); len(some) > 0 {
 		p.random = p.rtt(some[n.rng.IntN(len(some))])
 	}
 	return n.search(now, p)
+}
+
+// vantages takes a host's best vantages into the beam: whoever measured it from near is a good start, and a good end. Those that the table does not hold are
+// returned, a few of them: their ids are known, and mostly a way to them. They become candidates when they tell of themselves.
+func (n *Node) vantages(p *placing, r *coords.HostRecord) []PeerRecord {
+	var strangers []PeerRecord
+	for _, v := range r.Best {
+		if i := n.table.find(ID(v)); i >= 0 {
+			p.add(n, []PeerRecord{n.table.entries[i].rec}, 1)
+		} else if len(strangers) < maxStrangers && ID(v) != n.cfg.ID {
+			strangers = append(strangers, PeerRecord{ID: ID(v)})
+			p.depth[ID(v)] = 1
+		}
+	}
+	return strangers
 }
 
 // Lookup finds the peers nearest to a coordinate. Who they are is an Event with the same req.
@@ -122,31 +134,6 @@ func shortest(r *coords.HostRecord) *coords.Sample {
 	return best
 }
 
-// NearVantages chooses up to n of the known peers to time a host next: those to which the world looks most as it does to the host, by the samples so far;
-// random ones where there are none.
-func NearVantages(r *coords.HostRecord, known []PeerRecord, n int, rng *rand.Rand) []PeerRecord {
-	var fresh []PeerRecord
-	for _, p := range known {
-		if p.Load.Threads > 0 && !slices.ContainsFunc(r.Samples, func(s coords.Sample) bool { return s.Vantage == string(p.ID) }) {
-			fresh = append(fresh, p)
-		}
-	}
-	if len(r.Samples) > 0 {
-		return alike(r, fresh, n)
-	}
-	rng.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] })
-	return fresh[:min(n, len(fresh))]
-}
-
-// alike are the n peers with the least misfit, best first.
-func alike(r *coords.HostRecord, peers []PeerRecord, n int) []PeerRecord {
-	best := make([]ranked, 0, min(n, len(peers))+1)
-	for i := range peers {
-		best = rank(best, n, ranked{r.Misfit(peers[i].Coord), &peers[i]})
-	}
-	return records(best)
-}
-
 // measured are the shortest round-trip times that peers have measured to a host.
 func measured(r coords.HostRecord) map[ID]time.Duration {
 	m := make(map[ID]time.Duration, len(r.Samples))
@@ -175,6 +162,9 @@ func (p *placing) add(n *Node, recs []PeerRecord, depth int) {
 		if r.ID == n.cfg.ID {
 			continue
 		}
+		if _, ok := p.seen[r.ID]; ok {
+			p.remember(r)
+		}
 		if i := slices.IndexFunc(p.found, func(f PeerRecord) bool { return f.ID == r.ID }); i >= 0 {
 			if r.Seq > p.found[i].Seq {
 				p.found[i] = r
@@ -189,8 +179,24 @@ func (p *placing) add(n *Node, recs []PeerRecord, depth int) {
 	p.found = nearest(p.at, p.found, MaxNear)
 }
 
+// remember keeps a peer that measured the host a candidate. There are no more of them than samples.
+func (p *placing) remember(r PeerRecord) {
+	if i := slices.IndexFunc(p.timed, func(f PeerRecord) bool { return f.ID == r.ID }); i < 0 {
+		p.timed = append(p.timed, r)
+	} else if r.Seq > p.timed[i].Seq {
+		p.timed[i] = r
+	}
+}
+
 // enough is how many of the nearest that were found must have been asked before a lookup ends.
 const enough = 4
+
+// maxStrangers is how many vantages of a host that this node does not know are asked at the start of a lookup, earlyProbes how many of Config.Probes are
+// sent before the lookup has ended.
+const (
+	maxStrangers = 3
+	earlyProbes  = 3
+)
 
 // maxDepths bounds what a placing remembers of who led to whom.
 const maxDepths = 1024
@@ -209,17 +215,21 @@ func (p *placing) hops() int {
 func (n *Node) search(now time.Time, p *placing) []Send {
 	var out []Send
 	if !p.done {
+		most := max(n.cfg.Alpha-max(len(p.second)-1, 0), 1) // vantages of the host are asked too, which are nearer to it than those here
 		for i, r := range p.found[:min(len(p.found), n.cfg.Beam)] {
 			if i >= enough {
 				break // the nearest have been asked, and know nobody nearer
 			}
-			if p.busy >= n.cfg.Alpha || len(p.asked) >= maxAsked {
+			if p.busy >= most || len(p.asked) >= maxAsked {
 				break
 			}
 			if p.asked[r.ID] {
 				continue
 			}
 			out = append(out, n.query(now, p, r))
+			if _, timed := p.seen[r.ID]; p.heard && !timed && r.Load.Threads > 0 && p.probes < min(earlyProbes, n.cfg.Probes) && p.measures() {
+				out = append(out, n.time(now, p, r)) // at once, since it is as near as any found so far: that saves waiting in the end
+			}
 		}
 		for _, r := range p.second {
 			if !p.asked[r.ID] && r.ID != n.cfg.ID {
@@ -250,19 +260,20 @@ func (n *Node) query(now time.Time, p *placing, r PeerRecord) Send {
 // them apart.
 func (n *Node) probe(now time.Time, p *placing) []Send {
 	var out []Send
-	if !p.probed && !p.only && p.known && !p.anycast && p.task.Header.Host != "" {
+	if !p.probed && p.measures() {
 		p.probed = true
-		var fresh []PeerRecord
-		for _, r := range p.found {
-			if _, seen := p.seen[r.ID]; !seen && r.Load.Threads > 0 {
-				fresh = append(fresh, r)
+		var takers []PeerRecord
+		for _, r := range p.all() {
+			if r.Load.Threads > 0 {
+				takers = append(takers, r)
 			}
 		}
-		for _, r := range alike(&p.record, fresh, n.cfg.Probes) {
-			p.probing++
-			p.silent[r.ID] = true
-			out = append(out, n.ask(now, r, p.req, false, func(req uint64) Msg { return ProbeHost{Req: req, Host: p.task.Header.Host} }))
-			n.pending[n.req].probe = true
+		skip := func(id ID) bool {
+			_, seen := p.seen[id]
+			return seen || p.silent[id]
+		}
+		for _, r := range likely(&p.record, takers, skip, max(n.cfg.Probes-p.probes, 0), n.rng) {
+			out = append(out, n.time(now, p, r))
 		}
 	}
 	// Whoever answers first is near to the host, since the others still measure: a few answers are enough.
@@ -274,6 +285,21 @@ func (n *Node) probe(now time.Time, p *placing) []Send {
 }
 
 const enoughProbes = 3
+
+// time has a peer measure its way to the host.
+func (n *Node) time(now time.Time, p *placing, r PeerRecord) Send {
+	p.probing++
+	p.probes++
+	p.silent[r.ID] = true
+	s := n.ask(now, r, p.req, false, func(req uint64) Msg { return ProbeHost{Req: req, Host: p.task.Header.Host} })
+	n.pending[n.req].probe = true
+	return s
+}
+
+// measures says whether candidates measure their way to the host of a placing.
+func (p *placing) measures() bool {
+	return !p.only && p.known && !p.anycast && p.task.Header.Host != ""
+}
 
 func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
 	r := n.take(from, m.Req)
@@ -302,6 +328,9 @@ func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
 	}
 	p.probing--
 	p.answers++
+	if !p.done { // the lookup goes on
+		return nil
+	}
 	return n.probe(now, p)
 }
 
@@ -346,6 +375,7 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 // unanswered goes on with a placing after a question or an offer was lost.
 func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 	p.found = slices.DeleteFunc(p.found, func(f PeerRecord) bool { return f.ID == r.to })
+	p.timed = slices.DeleteFunc(p.timed, func(f PeerRecord) bool { return f.ID == r.to })
 	switch {
 	case r.aside || p.done && r.find:
 		return nil
@@ -357,7 +387,9 @@ func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 		if p.probing == 0 { // late: an offer is under way
 			return nil
 		}
-		p.probing--
+		if p.probing--; !p.done {
+			return nil
+		}
 		return n.probe(now, p)
 	}
 	if r.offer {
@@ -396,13 +428,14 @@ func (n *Node) offer(now time.Time, p *placing) []Send {
 	return []Send{n.ask(now, best, p.req, true, func(req uint64) Msg { return Offer{Req: req, Signed: p.task.Signed, Header: p.task.Header} })}
 }
 
-// next is the candidate with the earliest expected finish: start + pages * (wait + 2 RTT).
+// next is the candidate with the earliest expected finish: start + pages * (wait + 2 RTT). Of those that are about as good it is one at random, so that
+// nobody can make sure of a host's tasks by being a little nearer to it than all others, and neighbours share them.
 func (n *Node) next(p *placing) (PeerRecord, bool) {
 	if p.offers >= p.limit {
 		return PeerRecord{}, false
 	}
 	var candidates []PeerRecord
-	for _, r := range p.found {
+	for _, r := range p.all() {
 		if r.Load.Threads > 0 && !p.tried[r.ID] && (!p.silent[r.ID] || p.limit > firstOffers) {
 			candidates = append(candidates, r)
 		}
@@ -413,9 +446,28 @@ func (n *Node) next(p *placing) (PeerRecord, bool) {
 	if len(candidates) == 0 {
 		return PeerRecord{}, false
 	}
-	return slices.MinFunc(candidates, func(a, b PeerRecord) int {
-		return cmp.Or(cmp.Compare(p.finish(a), p.finish(b)), cmp.Compare(a.ID, b.ID))
-	}), true
+	best := slices.MinFunc(candidates, func(a, b PeerRecord) int { return cmp.Compare(p.finish(a), p.finish(b)) })
+	latest, furthest := p.finish(best)+p.finish(best)/alikePart, p.rtt(best)+p.rtt(best)/alikePart+alikeRTT
+	candidates = slices.DeleteFunc(candidates, func(r PeerRecord) bool { return p.finish(r) > latest || p.rtt(r) > furthest })
+	return candidates[n.rng.IntN(len(candidates))], true
+}
+
+// Candidates are about as good as the best one if they finish later by no more than this part of it all, and are farther by no more than this part and
+// this time: less than what a round-trip time varies by.
+const (
+	alikePart = 20
+	alikeRTT  = 500 * time.Microsecond
+)
+
+// all are those who were found, by prediction or since they measured the host.
+func (p *placing) all() []PeerRecord {
+	out := slices.Clone(p.found)
+	for _, r := range p.timed {
+		if !slices.ContainsFunc(p.found, func(f PeerRecord) bool { return f.ID == r.ID }) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // finish is when a peer would probably have crawled the task, from now on.
@@ -472,7 +524,7 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 		n.table.entries[i].rec.Load.Backlog = min(max(m.Start.Sub(now), 0)+Service(p.task.Header, 0)/time.Duration(max(n.table.entries[i].rec.Load.Threads, 1)), MaxBacklog)
 	}
 	out := Placed{Peer: from, Start: m.Start, RandomRTT: p.random}
-	for _, f := range p.found {
+	for _, f := range p.all() {
 		if f.ID == from {
 			out.RTT = p.rtt(f)
 		}
@@ -486,11 +538,3 @@ func (n *Node) end(p *placing, placed Placed, err error) []Send {
 	delete(n.places, p.req)
 	return nil
 }
-
-// Measuring a host of which little is known: after some random peers, up to NearRounds times NearProbes near ones, as long as the
-// shortest time found falls below NearGain of what it was.
-const (
-	NearRounds = 4
-	NearProbes = 4
-	NearGain   = .9
-)
