@@ -23,12 +23,13 @@ type status struct {
 	Today    int64       `json:"today_bytes"`
 	Month    int64       `json:"month_bytes"`
 	Marking  string      `json:"marking,omitempty"` // why DSCP marks do not work here
+	Notes    []string    `json:"notes,omitempty"`   // policies that cannot be read, what this system does not tell
 }
 
 // Status implements peer.Controls.
 func (p *program) Status() any {
 	now := time.Now()
-	s := status{Status: p.agent.Status(), Limits: p.limits.At(now), Marking: limit.MarksLE()}
+	s := status{Status: p.agent.Status(), Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list()}
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = p.usage.Used(now)
 	return s
@@ -176,8 +177,17 @@ func printLimits(w io.Writer, st *status) {
 		}
 	}
 	fmt.Fprintf(w, "  %-9s %s\n", "marking", mark)
+	if st.Limits.ProxyAt != "" {
+		fmt.Fprintf(w, "  %-9s %s  (%s)\n", "proxy", st.Limits.ProxyAt, st.Limits.ProxySource)
+	}
+	if st.Limits.Paused != "" {
+		fmt.Fprintf(w, "  %-9s %s\n", "paused", st.Limits.Paused)
+	}
 	if st.Limits.Contact != "" {
 		fmt.Fprintf(w, "  %-9s %s\n", "admin", st.Limits.Contact)
+	}
+	for _, n := range st.Notes {
+		fmt.Fprintf(w, "  note      %s\n", n)
 	}
 }
 

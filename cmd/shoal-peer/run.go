@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -81,7 +80,8 @@ type program struct {
 	meter   *limit.Meter
 	usage   *limit.Usage
 	journal *peer.Journal
-	cannot  []string // what this system does not tell
+	notes   notes
+	proxy   proxies
 	left    chan struct{}
 	once    sync.Once
 }
@@ -112,7 +112,8 @@ func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer)
 	defer p.journal.Close()
 	p.limits = limit.New(p.set.Settings, from, p.usage)
 	p.meter = limit.NewMeter(p.usage)
-	p.policies(ctx)
+	admin := &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}}
+	admin.read(ctx, time.Now())
 	cfg, err := p.config(ctx, pondAddr)
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer)
 			cancel()
 		}
 	}()
-	go func() { defer wg.Done(); p.govern(aside) }()
+	go func() { defer wg.Done(); p.govern(aside, admin) }()
 	go func() {
 		select {
 		case <-p.left:
@@ -167,9 +168,13 @@ func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, err
 	}
 	cfg := p.set.config()
 	cfg.Version, cfg.Log, cfg.OnVisit, cfg.Refuse = version.String(), p.log, p.journal.Visit, p.refuse
-	guard := &limit.Guard{Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr}
 	nodes := &net.Dialer{Control: p.socket}
-	dialer := tcp.ContextDialer(nodes)
+	p.proxy.dial = nodes.DialContext
+	guard := &limit.Guard{Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
+	dialer := tcp.ContextDialer(proxiedDialer{nodes, p})
+	if p.via() != nil {
+		cfg.QUIC = false // it knows no proxies
+	}
 	if pondAddr != "" {
 		world, err := pond.Connect(ctx, pondAddr)
 		if err != nil {
@@ -229,19 +234,6 @@ func freePort() (int, error) {
 	return strconv.Atoi(text)
 }
 
-type meteredDialer struct {
-	tcp.ContextDialer
-	meter *limit.Meter
-}
-
-func (d meteredDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := d.ContextDialer.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return d.meter.Wrap(c), nil
-}
-
 // socket sets what holds for every socket that is dialled.
 func (p *program) socket(network, addr string, c syscall.RawConn) error {
 	f := p.limits.At(time.Now())
@@ -262,120 +254,4 @@ func (p *program) refuse(host string) error {
 		return fmt.Errorf("this volunteer does not fetch %s", d)
 	}
 	return p.limits.Denies(name)
-}
-
-// policies reads the admin's policies. One that cannot be read stops all fetching: a limit must not vanish with a typing error.
-func (p *program) policies(ctx context.Context) {
-	pol, err := limit.ReadPolicy(limit.PolicyFile)
-	p.policy(limit.PolicyFile, pol, err)
-	if url := p.set.PolicyURL; url != "" {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-		defer cancel()
-		pol, err := limit.FetchPolicy(ctx, http.DefaultClient, url)
-		p.policy(url, pol, err)
-	}
-}
-
-func (p *program) policy(name string, pol *limit.Policy, err error) {
-	switch {
-	case err == nil:
-		p.limits.SetPolicy(name, pol)
-	case errors.Is(err, limit.ErrSettings):
-		p.log.Error("a policy makes no sense; nothing is fetched until it is mended", "policy", name, "err", err)
-		p.limits.SetPolicy(name, &limit.Policy{Off: true})
-	default:
-		p.log.Warn("a policy cannot be read; what it said last goes on to hold", "policy", name, "err", err)
-	}
-}
-
-// How often the limits are looked at.
-const (
-	governEvery  = time.Second
-	machineEvery = 10 * time.Second
-	policyEvery  = 15 * time.Minute
-	usageEvery   = time.Minute
-)
-
-// govern keeps the limits in force up to date.
-func (p *program) govern(ctx context.Context) {
-	tick := time.NewTicker(governEvery)
-	defer tick.Stop()
-	var machine, policy, usage time.Time
-	var because string
-	var m limit.Machine
-	for {
-		now := time.Now()
-		if now.Sub(policy) >= policyEvery && !policy.IsZero() {
-			p.policies(ctx)
-			policy = now
-		} else if policy.IsZero() {
-			policy = now
-		}
-		if now.Sub(machine) >= machineEvery {
-			because, machine = p.machine(&m), now
-		}
-		if now.Sub(usage) >= usageEvery {
-			usage = now
-			if err := p.usage.Save(); err != nil {
-				p.log.Warn("usage not kept", "err", err)
-			}
-		}
-		f := p.limits.At(now)
-		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
-		why := f.Paused
-		if why == "" {
-			why = because
-		}
-		p.agent.Hold(why)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// machine tells why the computer is not to be used now; empty: it may be.
-func (p *program) machine(m *limit.Machine) string {
-	s := p.limits.Settings()
-	if s.OnBattery != "run" {
-		if on, err := limit.OnBattery(); err != nil {
-			p.unknown("battery", err)
-		} else if on {
-			return "on battery (your settings, on_battery)"
-		}
-	}
-	if s.OnMetered != "run" {
-		if on, err := limit.OnMetered(); err != nil {
-			p.unknown("metered link", err)
-		} else if on {
-			return "on a metered link (your settings, on_metered)"
-		}
-	}
-	if s.InUse == "pause" {
-		if on, err := limit.InUse(); err != nil {
-			p.unknown("somebody at the computer", err)
-		} else if on {
-			return "somebody uses the computer (your settings, in_use)"
-		}
-	}
-	if s.BusyPercent > 0 {
-		if busy, err := m.Busy(); err != nil {
-			p.unknown("busy machine", err)
-		} else if busy > s.BusyPercent {
-			return fmt.Sprintf("other programs use %d%% of the processors (your settings, busy_percent)", busy)
-		}
-	}
-	return ""
-}
-
-// unknown notes once what this system does not tell.
-func (p *program) unknown(what string, err error) {
-	for _, c := range p.cannot {
-		if c == what {
-			return
-		}
-	}
-	p.cannot = append(p.cannot, what)
-	p.log.Info("cannot tell here, and does not pause for it", "what", what, "err", err)
 }

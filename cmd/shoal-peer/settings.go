@@ -74,6 +74,11 @@ func (s *settings) validate() error {
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel):
 		return fmt.Errorf("%w: log_level %q; want debug, info, warn or error", errSettings, s.LogLevel)
 	}
+	if s.PolicyURL != "" {
+		if err := limit.CheckPolicyURL(s.PolicyURL); err != nil {
+			return err
+		}
+	}
 	return s.Settings.Validate()
 }
 

@@ -32,6 +32,9 @@ type Force struct {
 	DSCPLE      bool   `json:"dscp_le"`
 	DSCPSource  string `json:"dscp_source,omitempty"`
 	Contact     string `json:"contact,omitempty"` // of the admin
+	Proxy       string `json:"-"`                 // that everything goes through; it may hold a password
+	ProxyAt     string `json:"proxy,omitempty"`   // the same without
+	ProxySource string `json:"proxy_source,omitempty"`
 }
 
 // Limits combines sources. It is safe for concurrent use.
@@ -117,10 +120,16 @@ func (l *Limits) At(now time.Time) Force {
 			f.DSCPLE, f.DSCPSource = true, source
 		}
 		if p.Off {
-			f.pause("turned off", source)
+			f.pause(cmp.Or(p.Why, "turned off"), source)
 		}
 		if p.Contact != "" {
 			f.Contact = p.Contact
+		}
+		if p.Proxy != "" && f.Proxy == "" { // the first by the names of where they come from
+			f.Proxy, f.ProxySource = p.Proxy, source
+			if u, err := parseProxy(p.Proxy); err == nil {
+				f.ProxyAt = u.Redacted()
+			}
 		}
 	}
 	if l.usage != nil {

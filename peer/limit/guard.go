@@ -55,6 +55,8 @@ type Guard struct {
 	// Allow adds a check of one's own: a policy's denied networks, a volunteer's list. nil: all public addresses.
 	Allow func(host string, addr netip.Addr) error
 	Wrap  func(net.Conn) net.Conn // accounts for a connection's bytes; nil: nothing
+	// Via is asked before each dial for an admin's proxy; nil, or a nil answer: none. An address is checked before it is told to a proxy.
+	Via func() *Proxy
 }
 
 // ToPond dials one loopback address whatever the name: the allowance for a synthetic Web.
@@ -245,6 +247,14 @@ func (g *Guard) race(ctx context.Context, host string, targets []netip.AddrPort)
 }
 
 func (g *Guard) dial(ctx context.Context, host string, at netip.AddrPort) (net.Conn, error) {
+	if g.Via != nil {
+		if p := g.Via(); p != nil {
+			if err := g.check(host, at); err != nil {
+				return nil, err
+			}
+			return p.DialContext(ctx, "tcp", at.String())
+		}
+	}
 	d := net.Dialer{Timeout: dialTimeout, Control: func(network, address string, c syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
 		if err != nil {

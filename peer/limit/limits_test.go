@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // a test's machine may have none
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) // a Wednesday
@@ -76,6 +77,45 @@ func TestWindows(t *testing.T) {
 		l := New(Settings{Windows: []Window{c.w}}, "yours", nil)
 		if got := l.At(at).Paused != ""; got != c.inside {
 			t.Errorf("%+v at %s: %v, want %v", c.w, c.at, got, c.inside)
+		}
+	}
+}
+
+// TestWindowsInSummerTime looks at windows on the days on which an hour is missing, or comes twice: what the clock on the wall says counts.
+func TestWindowsInSummerTime(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	night := Window{Days: "sun", From: "02:00", To: "03:30", Pause: true}
+	over := Window{Days: "sat", From: "22:00", To: "02:30", Pause: true}
+	for _, c := range []struct {
+		w      Window
+		utc    string
+		inside bool
+	}{
+		{night, "2026-03-29T00:59:59Z", false}, // 01:59:59; then 03:00
+		{night, "2026-03-29T01:00:00Z", true},
+		{night, "2026-03-29T01:29:59Z", true},
+		{night, "2026-03-29T01:30:00Z", false},
+		{night, "2026-10-24T23:59:59Z", false}, // 01:59:59
+		{night, "2026-10-25T00:30:00Z", true},  // 02:30 for the first time
+		{night, "2026-10-25T01:30:00Z", true},  // and for the second
+		{night, "2026-10-25T02:29:59Z", true},
+		{night, "2026-10-25T02:30:00Z", false},
+		{over, "2026-03-29T00:59:59Z", true},
+		{over, "2026-03-29T01:00:00Z", false}, // 03:00: the end has been skipped
+		{over, "2026-10-25T00:29:59Z", true},  // 02:29:59
+		{over, "2026-10-25T00:30:00Z", false},
+		{over, "2026-10-25T01:00:00Z", true}, // 02:00 again
+	} {
+		at, err := time.Parse(time.RFC3339, c.utc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = at.In(berlin)
+		if got := New(Settings{Windows: []Window{c.w}}, "yours", nil).At(at).Paused != ""; got != c.inside {
+			t.Errorf("%+v at %v: %v, want %v", c.w, at, got, c.inside)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,11 @@ type Policy struct {
 	DSCPLE       bool     `toml:"dscp_le"` // true: users cannot turn the mark off
 	DenyNetworks []string `toml:"deny_networks"`
 	DenyDomains  []string `toml:"deny_domains"`
-	Contact      string   `toml:"contact"` // whom users may ask, shown to them
+	Contact      string   `toml:"contact"`    // whom users may ask, shown to them
+	Proxy        string   `toml:"proxy"`      // "http://proxy.example:3128": all connections to public addresses go through it
+	PolicyURL    string   `toml:"policy_url"` // a further policy; only looked at in the machine's own file
+
+	Why string `toml:"-"` // of Off, where the admin has not said it
 }
 
 // MaxPolicy is how many bytes a policy may have.
@@ -88,8 +93,26 @@ func (p *Policy) Validate() error {
 			return fmt.Errorf("%w: deny_networks: %w", ErrSettings, err)
 		}
 	}
+	if p.Proxy != "" {
+		if _, err := parseProxy(p.Proxy); err != nil {
+			return err
+		}
+	}
+	if p.PolicyURL != "" {
+		if err := CheckPolicyURL(p.PolicyURL); err != nil {
+			return err
+		}
+	}
 	s := Settings{DownKiBPerS: p.DownKiBPerS, UpKiBPerS: p.UpKiBPerS, DayMiB: p.DayMiB, MonthMiB: p.MonthMiB, Windows: p.Windows}
 	return s.Validate()
+}
+
+// CheckPolicyURL says what is wrong with where a policy is to be fetched.
+func CheckPolicyURL(at string) error {
+	if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return fmt.Errorf("%w: policy_url %q; want https://host/path", ErrSettings, at)
+	}
+	return nil
 }
 
 // Validate says what is wrong with s.

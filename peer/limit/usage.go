@@ -42,6 +42,7 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 			u.u = used{}
 		}
 	}
+	u.u.InDay, u.u.InMon = max(u.u.InDay, 0), max(u.u.InMon, 0)
 	if u.u.Begins < 1 || u.u.Begins > 28 {
 		u.u.Begins = 1 + rand.IntN(28)
 	}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+
+	"shoal/peer/limit"
+)
+
+// How often the limits are looked at.
+const (
+	governEvery  = time.Second
+	machineEvery = 10 * time.Second
+	supplyEvery  = 30 * time.Second // battery and link
+	policyEvery  = time.Minute
+	fetchEvery   = 15 * time.Minute // a policy from elsewhere; every minute while it cannot be had
+	policyWait   = 20 * time.Second
+	usageEvery   = time.Minute
+)
+
+// notes are what a user should know beside the limits: a policy that cannot be read, what this system does not tell.
+type notes struct {
+	mu sync.Mutex
+	m  map[string]string // by what they are about
+}
+
+// set notes something and tells whether it is new; the empty text takes it away.
+func (n *notes) set(about, text string) (news bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.m[about] == text {
+		return false
+	}
+	if n.m == nil {
+		n.m = map[string]string{}
+	}
+	n.m[about] = text
+	if text == "" {
+		delete(n.m, about)
+	}
+	return true
+}
+
+func (n *notes) list() (out []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for about, text := range n.m {
+		out = append(out, about+": "+text)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// policies reads the admin's policies: the machine's own at each call, those from elsewhere when it is time. Nothing is fetched while one
+// of the machine's own cannot be read, or while one from elsewhere has never been had: a limit must not vanish with a typing error, nor
+// with a restart.
+type policies struct {
+	p       *program
+	file    string
+	fetched map[string]time.Time // when one from elsewhere was had last, by its URL
+	own     string               // URL that the machine's own policy names
+}
+
+func (s *policies) read(ctx context.Context, now time.Time) {
+	pol, err := limit.ReadPolicy(s.file)
+	s.set(s.file, pol, err, false)
+	if err == nil {
+		s.own = ""
+		if pol != nil {
+			s.own = pol.PolicyURL
+		}
+	}
+	for url := range s.fetched {
+		if url != s.own && url != s.p.set.PolicyURL {
+			delete(s.fetched, url)
+			s.set(url, nil, nil, false)
+		}
+	}
+	for _, url := range []string{s.own, s.p.set.PolicyURL} {
+		at, known := s.fetched[url]
+		if url == "" || known && now.Sub(at) < fetchEvery {
+			continue
+		}
+		pol, err := s.fetch(ctx, url)
+		if ctx.Err() != nil {
+			return
+		}
+		s.set(url, pol, err, !at.IsZero())
+		if err == nil {
+			at = now
+		}
+		s.fetched[url] = at
+		if err != nil && !at.IsZero() { // once more in a minute
+			s.fetched[url] = now.Add(policyEvery - fetchEvery)
+		}
+	}
+}
+
+// fetch goes around whatever proxy a user has set in the environment: his own could answer in the admin's place.
+func (s *policies) fetch(ctx context.Context, url string) (*limit.Policy, error) {
+	ctx, cancel := context.WithTimeout(ctx, policyWait)
+	defer cancel()
+	t := &http.Transport{DisableKeepAlives: true, DialContext: s.p.direct}
+	defer t.CloseIdleConnections()
+	return limit.FetchPolicy(ctx, &http.Client{Transport: t}, url)
+}
+
+func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
+	p, about := s.p, "policy "+name
+	if err == nil {
+		p.limits.SetPolicy(name, pol)
+		if p.notes.set(about, "") {
+			p.log.Info("the policy can be read again", "policy", name)
+		}
+		return
+	}
+	if holds && !errors.Is(err, limit.ErrSettings) {
+		if p.notes.set(about, "cannot be had; what it said last goes on to hold") {
+			p.log.Warn("a policy cannot be had; what it said last goes on to hold", "policy", name, "err", err)
+		}
+		return
+	}
+	p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: "a policy cannot be read"})
+	if p.notes.set(about, "nothing is fetched until it can be read: "+err.Error()) {
+		p.log.Error("a policy cannot be read; nothing is fetched until it is", "policy", name, "err", err)
+	}
+}
+
+// proxies are the proxy in force, made once.
+type proxies struct {
+	dial limit.DialFunc
+	mu   sync.Mutex
+	at   string
+	now  *limit.Proxy
+}
+
+// via is the admin's proxy; nil: there is none.
+func (p *program) via() *limit.Proxy {
+	at := p.limits.At(time.Now()).Proxy
+	p.proxy.mu.Lock()
+	defer p.proxy.mu.Unlock()
+	if at != p.proxy.at {
+		p.proxy.at, p.proxy.now = at, nil
+		if at != "" {
+			p.proxy.now, _ = limit.NewProxy(at, p.proxy.dial) // it was looked at with its policy
+		}
+	}
+	return p.proxy.now
+}
+
+// direct dials what is asked for, under the limits.
+func (p *program) direct(ctx context.Context, network, addr string) (net.Conn, error) {
+	return (&net.Dialer{Control: p.socket}).DialContext(ctx, network, addr)
+}
+
+// proxiedDialer reaches members through the admin's proxy, but for those on this computer and its own networks.
+type proxiedDialer struct {
+	*net.Dialer
+	p *program
+}
+
+func (d proxiedDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	if via := d.p.via(); via != nil {
+		if at, err := netip.ParseAddrPort(addr); err == nil && !at.Addr().IsPrivate() && !at.Addr().IsLoopback() && !at.Addr().IsLinkLocalUnicast() {
+			return via.DialContext(ctx, network, addr)
+		}
+	}
+	return d.Dialer.DialContext(ctx, network, addr)
+}
+
+type meteredDialer struct {
+	tcp.ContextDialer
+	meter *limit.Meter
+}
+
+func (d meteredDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := d.ContextDialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return d.meter.Wrap(c), nil
+}
+
+// govern keeps the limits in force up to date.
+func (p *program) govern(ctx context.Context, admin *policies) {
+	tick := time.NewTicker(governEvery)
+	defer tick.Stop()
+	policy, usage := time.Now(), time.Now()
+	var machine, supply time.Time
+	var busy, fed string
+	var m limit.Machine
+	for {
+		now := time.Now()
+		if now.Sub(policy) >= policyEvery {
+			policy = now
+			admin.read(ctx, now)
+		}
+		if now.Sub(supply) >= supplyEvery {
+			fed, supply = p.supply(), now
+		}
+		if now.Sub(machine) >= machineEvery {
+			busy, machine = p.machine(&m), now
+		}
+		if now.Sub(usage) >= usageEvery {
+			usage = now
+			p.keepUsage()
+		}
+		f := p.limits.At(now)
+		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
+		why := f.Paused
+		if why == "" {
+			why = fed
+		}
+		if why == "" {
+			why = busy
+		}
+		p.agent.Hold(why)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *program) keepUsage() {
+	switch err := p.usage.Save(); {
+	case err != nil && p.notes.set("budgets", "what was used is not kept over a restart: "+err.Error()):
+		p.log.Warn("usage not kept", "err", err)
+	case err == nil:
+		p.notes.set("budgets", "")
+	}
+}
+
+// supply tells why power or line are not to be used now; empty: they may be.
+func (p *program) supply() string {
+	s := p.limits.Settings()
+	if s.OnBattery != "run" {
+		if on, err := limit.OnBattery(); p.tells("battery", err) && on {
+			return "on battery (your settings, on_battery)"
+		}
+	}
+	if s.OnMetered != "run" {
+		if on, err := limit.OnMetered(); p.tells("metered link", err) && on {
+			return "on a metered link (your settings, on_metered)"
+		}
+	}
+	return ""
+}
+
+// machine tells why the computer is not to be used now; empty: it may be.
+func (p *program) machine(m *limit.Machine) string {
+	s := p.limits.Settings()
+	if s.InUse == "pause" {
+		if on, err := limit.InUse(); p.tells("somebody at the computer", err) && on {
+			return "somebody uses the computer (your settings, in_use)"
+		}
+	}
+	if s.BusyPercent > 0 {
+		if busy, err := m.Busy(); p.tells("busy processors", err) && busy > s.BusyPercent {
+			return fmt.Sprintf("other programs use %d%% of the processors (your settings, busy_percent)", busy)
+		}
+	}
+	return ""
+}
+
+// tells notes what this system does not tell; nothing is paused for that.
+func (p *program) tells(what string, err error) bool {
+	if err == nil {
+		p.notes.set(what, "")
+		return true
+	}
+	if p.notes.set(what, "this system does not tell, and nothing is paused for it") {
+		p.log.Info("cannot tell here, and does not pause for it", "what", what, "err", err)
+	}
+	return false
+}

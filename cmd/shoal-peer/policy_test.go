@@ -1,0 +1,206 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/peer/limit"
+)
+
+// admin serves a policy.
+type admin struct {
+	mu     sync.Mutex
+	status int
+	text   string
+}
+
+func (a *admin) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w.WriteHeader(a.status)
+	io.WriteString(w, a.text)
+}
+
+func (a *admin) say(status int, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status, a.text = status, text
+}
+
+// limited is a program with some settings, before it runs.
+func limited(t *testing.T, set settings) *program {
+	t.Helper()
+	u, err := limit.OpenUsage(filepath.Join(t.TempDir(), "usage.json"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &program{set: set, log: slog.New(slog.DiscardHandler), usage: u, limits: limit.New(set.Settings, "your settings", u), meter: limit.NewMeter(u)}
+}
+
+// TestPolicyFromElsewhere holds what a URL says: nothing is fetched before it was had once, and what it said last holds while it is away.
+func TestPolicyFromElsewhere(t *testing.T) {
+	a := &admin{status: http.StatusServiceUnavailable}
+	srv := httptest.NewServer(a)
+	defer srv.Close()
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // nobody's: it must not be asked
+	set := defaults()
+	set.PolicyURL = srv.URL
+	p := limited(t, set)
+	s := &policies{p: p, file: filepath.Join(t.TempDir(), "none.toml"), fetched: map[string]time.Time{}}
+	now := time.Now()
+	look := func(after time.Duration) limit.Force {
+		now = now.Add(after)
+		s.read(t.Context(), now)
+		return p.limits.At(now)
+	}
+	if f := look(0); !strings.Contains(f.Paused, "cannot be read") || !strings.Contains(f.Paused, srv.URL) || len(p.notes.list()) != 1 {
+		t.Errorf("never had: %q, %q", f.Paused, p.notes.list())
+	}
+	a.say(http.StatusOK, "down_kib_per_s = 90\n")
+	if f := look(policyEvery); f.Paused != "" || f.DownKiBPerS.Value != 90 || len(p.notes.list()) != 0 {
+		t.Errorf("had: %+v, %q", f, p.notes.list())
+	}
+	a.say(http.StatusBadGateway, "")
+	if f := look(policyEvery); f.DownKiBPerS.Value != 90 || len(p.notes.list()) != 0 {
+		t.Errorf("asked again too early: %q", p.notes.list())
+	}
+	if f := look(fetchEvery); f.Paused != "" || f.DownKiBPerS.Value != 90 || len(p.notes.list()) != 1 {
+		t.Errorf("away: %+v, %q", f, p.notes.list())
+	}
+	a.say(http.StatusOK, "down_kib_per_s = 60\n")
+	if f := look(policyEvery); f.DownKiBPerS.Value != 60 || len(p.notes.list()) != 0 {
+		t.Errorf("back: %+v, %q", f, p.notes.list())
+	}
+	a.say(http.StatusOK, "down_kib = 60\n")
+	if f := look(fetchEvery); f.Paused == "" {
+		t.Error("a policy that makes no sense holds nobody")
+	}
+	a.say(http.StatusNotFound, "")
+	if f := look(policyEvery); f.Paused != "" || f.DownKiBPerS.Value != 0 {
+		t.Errorf("taken away: %+v", f)
+	}
+}
+
+// TestMachinesPolicy reads the file of the machine: one that a user could have written, or that makes no sense, stops all fetching until
+// it is mended. It may name a further policy, which no user can take away.
+func TestMachinesPolicy(t *testing.T) {
+	a := &admin{status: http.StatusOK, text: "up_kib_per_s = 30\n"}
+	srv := httptest.NewServer(a)
+	defer srv.Close()
+	p := limited(t, defaults())
+	file := filepath.Join(t.TempDir(), "policy.toml")
+	s := &policies{p: p, file: file, fetched: map[string]time.Time{}}
+	now := time.Now()
+	look := func(text string, mode os.FileMode) limit.Force {
+		t.Helper()
+		if text == "" {
+			os.Remove(file)
+		} else {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(file, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now = now.Add(policyEvery)
+		s.read(t.Context(), now)
+		return p.limits.At(now)
+	}
+	if f := look("down_kib_per_s = 5\n", 0o666); !strings.Contains(f.Paused, file) || !strings.Contains(strings.Join(p.notes.list(), ""), "must belong to") {
+		t.Errorf("anybody's: %q, %q", f.Paused, p.notes.list())
+	}
+	if f := look("", 0); f.Paused != "" || len(p.notes.list()) != 0 {
+		t.Errorf("none: %+v, %q", f, p.notes.list())
+	}
+	if os.Getuid() != 0 {
+		return // the rest is root's to set
+	}
+	if f := look("down_kib_per_s = 80\npolicy_url = \""+srv.URL+"\"\n", 0o644); f.Paused != "" || f.DownKiBPerS.Value != 80 || f.UpKiBPerS.Value != 30 ||
+		f.UpKiBPerS.Source != "policy from "+srv.URL {
+		t.Errorf("two policies: %+v", f)
+	}
+	if f := look("proxy = \"ftp://x\"\n", 0o644); f.Paused == "" || f.UpKiBPerS.Value != 30 {
+		t.Errorf("nonsense: %+v", f)
+	}
+	if f := look("proxy = \"http://u:secret@proxy.test:3128\"\n", 0o644); f.Paused != "" || f.UpKiBPerS.Value != 0 || f.ProxyAt != "http://u:xxxxx@proxy.test:3128" || p.via() == nil {
+		t.Errorf("a proxy: %+v", f)
+	}
+	if f := look("", 0); f.Proxy != "" || p.via() != nil {
+		t.Errorf("no proxy any more: %+v", f)
+	}
+}
+
+// TestNobodyLoosens tries each way that a user has to get more than the policy allows.
+func TestNobodyLoosens(t *testing.T) {
+	v := newVolunteer(t)
+	conf := filepath.Join(v.dir, "peer.toml")
+	if err := os.WriteFile(conf, []byte("down_kib_per_s = 9000\nup_kib_per_s = 0\nday_mib = 0\nmonth_mib = 90000\ndscp_le = false\npolicy_url = \"\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	policy := limit.Policy{DownKiBPerS: 200, UpKiBPerS: 50, DayMiB: 1, MonthMiB: 10, DSCPLE: true, DenyDomains: []string{"secret.test"},
+		DenyNetworks: []string{"203.0.114.0/24"}, Proxy: "http://proxy.test:3128"}
+	for name, from := range map[string]struct {
+		file  string
+		env   []string
+		flags map[string]any
+	}{
+		"file":        {file: conf},
+		"environment": {env: []string{"SHOAL_PEER_DOWN_KIB_PER_S=9000", "SHOAL_PEER_UP_KIB_PER_S=0", "SHOAL_PEER_DAY_MIB=0", "SHOAL_PEER_DSCP_LE=false", "SHOAL_PEER_DENY="}},
+		"flags":       {flags: map[string]any{"down_kib_per_s": 9000, "up_kib_per_s": 0, "month_mib": 0, "dscp_le": false, "deny": []string{}}},
+	} {
+		set, err := load(from.file, from.env, from.flags)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		t.Setenv("HTTP_PROXY", "")
+		p := limited(t, set)
+		p.limits.SetPolicy("file", &policy)
+		tight := func(when string) {
+			t.Helper()
+			f := p.limits.At(time.Now())
+			if f.DownKiBPerS.Value != 200 || f.UpKiBPerS.Value != 50 || f.DayMiB.Value != 1 || f.MonthMiB.Value != 10 || !f.DSCPLE || f.Proxy == "" {
+				t.Errorf("%s, %s: %+v", name, when, f)
+			}
+			if p.refuse("https://www.secret.test") == nil || p.limits.DeniesAddr("x", netip.MustParseAddr("203.0.114.9")) == nil {
+				t.Errorf("%s, %s: what is denied may be fetched", name, when)
+			}
+		}
+		tight("at the start")
+		for _, args := range []map[string]string{{"down": "0", "up": "0"}, {"down": "100000"}, {"up": "100000"}} {
+			if err := p.Do("limit", args); err != nil {
+				t.Fatal(err)
+			}
+			tight("after shoal-peer limit")
+		}
+		for _, args := range []map[string]string{{"down": "-1"}, {"up": "many"}} {
+			if err := p.Do("limit", args); !errors.Is(err, errSettings) {
+				t.Errorf("%v: %v", args, err)
+			}
+			tight("after nonsense")
+		}
+	}
+	// What was used stays used, and is never less than nothing.
+	state := filepath.Join(v.dir, "usage.json")
+	today := time.Now().Format(time.DateOnly)
+	if err := os.WriteFile(state, []byte(`{"month_begins":1,"day":"`+today+`","day_bytes":-9000000000,"month":"`+time.Now().Format("2006-01")+`","month_bytes":-9000000000}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := limit.OpenUsage(state, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if day, month := u.Used(time.Now()); day < 0 || month < 0 {
+		t.Errorf("less than nothing was used: %d, %d", day, month)
+	}
+}

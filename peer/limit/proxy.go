@@ -1,0 +1,153 @@
+package limit
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// ErrProxy is returned for what an admin's proxy refuses; the wrapping error says its answer.
+var ErrProxy error = proxyError{}
+
+type proxyError struct{}
+
+func (proxyError) Error() string { return "limit: the network's proxy does not connect" }
+
+// ErrorKind names it in a crawl's report.
+func (proxyError) ErrorKind() string { return "proxy" }
+
+// Proxy connects through an HTTP proxy by CONNECT (RFC 9110, section 9.3.6), to addresses only: names are resolved and checked here, so
+// that a proxy's other view of them opens no way inside.
+type Proxy struct {
+	url  *url.URL
+	dial DialFunc    // reaches the proxy itself
+	tls  *tls.Config // nil: the system's roots
+}
+
+// NewProxy uses the proxy at "http://host:port" or "https://host:port", with a name and password before the host where it wants them.
+func NewProxy(at string, dial DialFunc) (*Proxy, error) {
+	u, err := parseProxy(at)
+	if err != nil {
+		return nil, err
+	}
+	return &Proxy{url: u, dial: dial}, nil
+}
+
+func parseProxy(at string) (*url.URL, error) {
+	u, err := url.Parse(at)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: proxy: %w", ErrSettings, err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "":
+		return nil, fmt.Errorf("%w: proxy %q; want http://host:port or https://host:port", ErrSettings, u.Redacted())
+	}
+	return u, nil
+}
+
+// DialContext connects to an address behind the proxy.
+func (p *Proxy) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q is no address", ErrProxy, addr)
+	}
+	port := p.url.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[p.url.Scheme]
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := p.dial(ctx, "tcp", net.JoinHostPort(p.url.Hostname(), port))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrProxy, p.url.Host, err)
+	}
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	out, err := p.connect(ctx, c, to)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return out, nil
+}
+
+func (p *Proxy) connect(ctx context.Context, c net.Conn, to netip.AddrPort) (net.Conn, error) {
+	if p.url.Scheme == "https" {
+		cfg := &tls.Config{}
+		if p.tls != nil {
+			cfg = p.tls.Clone()
+		}
+		cfg.ServerName, cfg.NextProtos = p.url.Hostname(), []string{"http/1.1"}
+		t := tls.Client(c, cfg)
+		if err := t.HandshakeContext(ctx); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrProxy, p.url.Host, err)
+		}
+		c = t
+	}
+	auth := ""
+	if u := p.url.User; u != nil {
+		password, _ := u.Password()
+		auth = "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)) + "\r\n"
+	}
+	start := time.Now()
+	if _, err := fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", to, to, auth); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrProxy, p.url.Host, err)
+	}
+	header := &limited{Conn: c, left: maxProxyHeader}
+	r := bufio.NewReaderSize(header, 4096)
+	resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrProxy, p.url.Host, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%w to %v: %s answers %q", ErrProxy, to, p.url.Host, resp.Status)
+	}
+	header.left = -1
+	return &proxied{Conn: c, r: r, to: net.TCPAddrFromAddrPort(to), took: time.Since(start)}, nil
+}
+
+// maxProxyHeader bounds what a proxy says before the connection is through.
+const maxProxyHeader = 16 << 10
+
+// limited reads so many bytes, or without a bound where left is negative.
+type limited struct {
+	net.Conn
+	left int
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	if l.left == 0 {
+		return 0, errors.New("too long an answer")
+	}
+	if l.left > 0 {
+		b = b[:min(len(b), l.left)]
+	}
+	n, err := l.Conn.Read(b)
+	if l.left > 0 {
+		l.left -= n
+	}
+	return n, err
+}
+
+// proxied is a connection through a proxy. The other side may have spoken first, right behind the proxy's answer.
+type proxied struct {
+	net.Conn
+	r    *bufio.Reader
+	to   net.Addr
+	took time.Duration
+}
+
+func (c *proxied) Read(b []byte) (int, error) { return c.r.Read(b) }
+func (c *proxied) RemoteAddr() net.Addr       { return c.to }
+
+// ConnectTime is what the proxy took to connect: about the round-trip time to it and on to the host.
+func (c *proxied) ConnectTime() time.Duration { return c.took }
