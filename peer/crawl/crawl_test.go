@@ -361,6 +361,7 @@ func TestRobotsAnswers(t *testing.T) {
 		asked := 0
 		cfg, _ := task(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/robots.txt" {
+				w.Header().Set("Content-Type", "application/octet-stream") // as some servers call it
 				w.WriteHeader(c.status)
 				fmt.Fprint(w, c.body)
 				return

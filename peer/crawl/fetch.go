@@ -238,7 +238,7 @@ func (f *fetcher) take(r *response, resp *http.Response, limit int) (whole bool)
 	if !hasBody(r.status) {
 		return f.skip(resp)
 	}
-	if t := resp.Header.Get("Content-Type"); !wanted(t) && !strings.HasSuffix(r.it.url, ".xml.gz") { // sitemaps come as application/gzip
+	if t := resp.Header.Get("Content-Type"); !r.it.any && !wanted(t) {
 		r.err = errType
 		return resp.ContentLength >= 0 && resp.ContentLength <= maxSkip && f.skip(resp)
 	}

@@ -5,6 +5,7 @@ import (
 	"html"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tdewolff/parse/v2"
@@ -22,8 +23,7 @@ type page struct {
 	text      []byte // visible text, if it was asked for
 	canonical string
 	refresh   string // where <meta http-equiv=refresh> leads
-	nofollow  bool
-	noindex   bool
+	wish      wish
 	skipped   int // links with rel=nofollow
 
 	scratch []byte // the document as the lexer wants it: it writes into what it reads
@@ -56,7 +56,7 @@ func isHTML(contentType string, body []byte) bool {
 // read goes once through a document: links, fingerprint of the text, what its author asks of robots, and the text itself if wanted.
 func (p *page) read(url string, body []byte, contentType, product string, withText bool) {
 	p.links, p.text, p.canonical, p.refresh = p.links[:0], p.text[:0], "", ""
-	p.nofollow, p.noindex, p.skipped, p.shingle, p.bytes = false, false, 0, 0, 0
+	p.wish, p.skipped, p.shingle, p.bytes = wish{}, 0, 0, 0
 	if p.found == nil {
 		p.found = map[string]struct{}{}
 	}
@@ -159,8 +159,7 @@ func (p *page) close(base, product string) {
 		}
 	case "meta":
 		if n := strings.ToLower(string(t.metaName)); n == "robots" || n == product {
-			noindex, nofollow := directives(string(t.content))
-			p.noindex, p.nofollow = p.noindex || noindex, p.nofollow || nofollow
+			p.wish = p.wish.and(directives(string(t.content), time.Now()))
 		}
 		if strings.EqualFold(string(t.httpEquiv), "refresh") {
 			if _, to, ok := strings.Cut(string(t.content), "="); ok {
@@ -208,36 +207,6 @@ func hasWord(list []byte, word string) bool {
 		}
 	}
 	return false
-}
-
-// directives reads the value of a robots <meta> or X-Robots-Tag.
-func directives(value string) (noindex, nofollow bool) {
-	for d := range strings.SplitSeq(value, ",") {
-		switch strings.ToLower(strings.TrimSpace(d)) {
-		case "noindex", "noarchive", "nostore":
-			noindex = true
-		case "nofollow":
-			nofollow = true
-		case "none":
-			noindex, nofollow = true, true
-		}
-	}
-	return noindex, nofollow
-}
-
-// robotsTag reads X-Robots-Tag fields: "noindex" is for all, "shoal: noindex" for us, "other: noindex" for somebody else.
-func robotsTag(fields []string, product string) (noindex, nofollow bool) {
-	for _, f := range fields {
-		if name, rest, ok := strings.Cut(f, ":"); ok && !strings.ContainsAny(name, ", ") && !strings.EqualFold(name, "unavailable_after") {
-			if !strings.EqualFold(strings.TrimSpace(name), product) {
-				continue
-			}
-			f = rest
-		}
-		i, n := directives(f)
-		noindex, nofollow = noindex || i, nofollow || n
-	}
-	return noindex, nofollow
 }
 
 // appendText appends a run of text with its spaces closed up.

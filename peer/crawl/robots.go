@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -38,7 +37,7 @@ func product(userAgent string) string {
 func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why string, err error) {
 	at := s.cfg.Body.Scope.Host + "/robots.txt"
 	for hop := 0; ; hop++ {
-		r := s.fetch.get(item{url: at, hash: urlHash(at)}, s.fetch.fields, robots.MaxBytes)
+		r := s.fetch.get(item{url: at, hash: urlHash(at), any: true}, s.fetch.fields, robots.MaxBytes+1)
 		if err := s.ended(ctx, &r); err != nil {
 			return 0, "", err
 		}
@@ -66,7 +65,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 		case r.status >= 400:
 			s.setRobots(&robots.Rules{}, robotsNone)
 			return 0, "", nil
-		case r.err != nil && !errors.Is(r.err, errType): // broken on the way: what came may lack the rule that counts
+		case r.err != nil: // broken on the way: what came may lack the rule that counts
 			s.report.Robots = robotsUnreachable
 			s.count(kindOf(r.err))
 			return channel.Failed, fmt.Sprintf("robots.txt broke off: %v", r.err), nil

@@ -45,7 +45,7 @@ func (s *session) readSitemaps(ctx context.Context) error {
 			continue
 		}
 		asked[u] = true
-		r := s.fetch.get(item{url: u, hash: urlHash(u)}, s.fetch.fields, maxSitemap)
+		r := s.fetch.get(item{url: u, hash: urlHash(u), any: true}, s.fetch.fields, maxSitemap)
 		if err := s.ended(ctx, &r); err != nil {
 			return err
 		}

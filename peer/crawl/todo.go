@@ -14,8 +14,9 @@ type item struct {
 	url   string
 	hash  uint64
 	depth int
-	hops  int // redirects that led here
-	tries int // requests so far
+	hops  int  // redirects that led here
+	tries int  // requests so far
+	any   bool // whatever its content type
 }
 
 // todo is the to-do list. Owned by the session.

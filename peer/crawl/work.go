@@ -135,13 +135,13 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 	p.Digest = channel.ContentDigest(r.body)
 	p.Change = s.known.change(r.it.hash, p.Digest)
 	contentType := r.header.Get("Content-Type")
-	noindex, nofollow := robotsTag(r.header.Values("X-Robots-Tag"), s.product)
+	asks := wishOf(r.header, s.product)
 	body := r.body
 	var links []string
 	if isHTML(contentType, r.body) {
 		textOnly := s.cfg.Body.Settings.TextOnly
 		s.page.read(r.it.url, r.body, contentType, s.product, textOnly)
-		noindex, nofollow = noindex || s.page.noindex, nofollow || s.page.nofollow
+		asks = asks.and(s.page.wish)
 		p.Shingle = s.page.shingle
 		links = s.page.links
 		var worn bool
@@ -158,7 +158,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 	} else if isFeed(contentType, r.body) {
 		links = feedLinks(r.body, r.it.url)
 	}
-	if nofollow {
+	if asks.nofollow {
 		s.report.Errors["skipped-nofollow"] += len(links)
 		links = nil
 	}
@@ -168,9 +168,9 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		}
 	}
 	switch {
-	case noindex:
-		s.count("noindex")
-		p.Error = "noindex"
+	case asks.unstored != "":
+		s.count(asks.unstored)
+		p.Error = asks.unstored
 	case p.Change != channel.Unchanged:
 		p.Body, p.Links = body, links // in use until the page is spooled
 	}

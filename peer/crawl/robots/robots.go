@@ -17,7 +17,7 @@ import (
 
 // Limits of a file.
 const (
-	MaxBytes    = 500 << 10        // what lies beyond does not count (RFC 9309, section 2.5)
+	MaxBytes    = 500 << 10        // what lies beyond does not count (RFC 9309, section 2.5); give Parse one more, so that it can tell
 	MaxSitemaps = 100              // sitemaps named
 	MaxDelay    = 30 * time.Second // a longer Crawl-delay is kept as this
 )
@@ -42,7 +42,7 @@ var DisallowAll = &Rules{all: true}
 
 // Parse reads a file for a product token, as "Shoal". No input is an error: what is not understood is passed over.
 func Parse(body []byte, token string) *Rules {
-	body = body[:min(len(body), MaxBytes)]
+	body = cut(body)
 	token = strings.ToLower(token)
 	ours, others := &Rules{}, &Rules{} // of token, of "*"
 	var cleaned []byte
@@ -110,9 +110,25 @@ func Parse(body []byte, token string) *Rules {
 	return r
 }
 
-// lines cuts a file at CR, LF or both.
+// cut takes off what lies beyond the limit, with a line that goes across it: half a rule is another rule.
+func cut(body []byte) []byte {
+	if len(body) <= MaxBytes {
+		return body
+	}
+	if c := body[MaxBytes]; c == '\r' || c == '\n' {
+		return body[:MaxBytes]
+	}
+	return body[:bytes.LastIndexAny(body[:MaxBytes], "\r\n")+1]
+}
+
+// lines cuts a file at CR, LF or both. A byte order mark before it, or the beginning of one, is no part of it.
 func lines(body []byte) func(yield func([]byte) bool) {
-	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	for _, c := range []byte("\xef\xbb\xbf") {
+		if len(body) == 0 || body[0] != c {
+			break
+		}
+		body = body[1:]
+	}
 	return func(yield func([]byte) bool) {
 		for len(body) > 0 {
 			i := bytes.IndexAny(body, "\r\n")
@@ -132,8 +148,12 @@ func lines(body []byte) func(yield func([]byte) bool) {
 func split(line []byte) (key, value string, ok bool) {
 	line, _, _ = bytes.Cut(line, []byte("#"))
 	k, v, ok := bytes.Cut(line, []byte(":"))
-	if !ok {
-		return "", "", false
+	if !ok { // a forgotten colon: two words and no more
+		words := bytes.Fields(line)
+		if len(words) != 2 {
+			return "", "", false
+		}
+		k, v = words[0], words[1]
 	}
 	key = strings.ToLower(string(bytes.TrimSpace(k)))
 	switch key {

@@ -50,6 +50,20 @@ var vectors = []struct{ name, file, verdicts string }{
 	{"CR alone", "User-agent: *\rDisallow: /a\r\rDisallow: /b", "-/a -/b"},
 	{"CRLF", "User-agent: *\r\nDisallow: /a\r\n", "-/a"},
 	{"byte order mark", "\xef\xbb\xbfUser-agent: *\nDisallow: /a", "-/a"},
+	{"the beginning of a byte order mark", "\xef\xbbUser-agent: *\nDisallow: /a", "-/a"},
+	{"a broken byte order mark spoils its line", "\xef\x11\xbfUser-agent: *\nDisallow: /a", "+/a"},
+	{"forgotten colons", "user-agent shoal\ndisallow /a\ndisallow /b c", "-/a +/b"},
+	{"CR, LF and CRLF mixed", "User-agent: *\rDisallow: /a\nDisallow: /b\r\nDisallow: /c\r\r\nDisallow: /d", "-/a -/b -/c -/d +/e"},
+	{"unknown lines do not part a list of tokens", "User-agent: x\nfoo: /foo/bar\nUser-agent: shoal\nDisallow: /a", "-/a"},
+	{"a rule begins a group anew", "User-agent: x\nDisallow: /a\nUser-agent: shoal\nDisallow: /b", "+/a -/b"},
+	{"a token up to its first space", "User-agent: Shoal Images\nDisallow: /a", "-/a"},
+	{"a URL within a query", "User-agent: *\nDisallow: /\nAllow: /a/b?q=t&z=http://h.test?t&p", "+/a/b?q=t&z=http://h.test?t&p -/a/b"},
+	{"the longer Allow", "User-agent: *\nAllow: /x/page.\nDisallow: /*.html", "+/x/page.html -/x/y.html"},
+	{"a comment within a path", "User-agent: *\nDisallow: /a/quz#qux", "-/a/quz -/a/quzz +/a/qu"},
+	{"a dollar after a star", "User-agent: *\nDisallow: /a*$", "-/a -/ab +/b"},
+	{"stars in a row", "User-agent: *\nDisallow: /a***b", "-/ab -/axb +/a"},
+	{"half an escape", "User-agent: *\nDisallow: /a%2", "-/a%252 -/a%2"},
+	{"no octet is lost beyond UTF-8", "User-agent: *\nDisallow: /\xff", "-/%FF +/%FE"},
 	{"misspelt", "useragent: *\nDisalow: /a\ndissallow: /b", "-/a -/b"},
 	{"rubbish between", "User-agent: *\n<html>\nNoindex: /a\nDisallow\nDisallow: /b\n\x00\xff: /c", "+/a -/b +/c"},
 	{"a rule that no path can match", "User-agent: *\nDisallow: a", "+/a +/"},
@@ -124,6 +138,25 @@ func TestCutAt500KiB(t *testing.T) {
 	r := Parse([]byte(file), "shoal")
 	if r.Allowed("/a") || !r.Allowed("/b") {
 		t.Error("what lies beyond 500 KiB counts")
+	}
+}
+
+// TestCutRule: a rule that goes across the limit is no rule, one that ends there is.
+func TestCutRule(t *testing.T) {
+	head := "User-agent: *\nDisallow: /\n#"
+	for _, c := range []struct {
+		last string
+		over int // octets of it beyond the limit
+		want bool
+	}{{"Allow: /ab", 0, true}, {"Allow: /ab", 1, false}, {"Allow: /ab", 5, false}} {
+		pad := MaxBytes - len(head) - 1 - len(c.last) + c.over
+		file := head + strings.Repeat("x", pad) + "\n" + c.last
+		for _, end := range []string{"", "\n", "\r\nAllow: /c\n"} {
+			r := Parse([]byte(file+end), "shoal")
+			if r.Allowed("/ab") != c.want || r.Allowed("/a") || r.Allowed("/c") && c.over == 0 {
+				t.Errorf("%q with %d octets beyond, %q after it: %v, want %v", c.last, c.over, end, r.Allowed("/ab"), c.want)
+			}
+		}
 	}
 }
 

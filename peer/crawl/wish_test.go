@@ -1,0 +1,101 @@
+package crawl
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+func TestRobotsTag(t *testing.T) {
+	now := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		fields   []string
+		unstored string
+		nofollow bool
+	}{
+		{nil, "", false},
+		{[]string{"noindex"}, "noindex", false},
+		{[]string{"NoFollow , NOINDEX"}, "noindex", true},
+		{[]string{"none"}, "noindex", true},
+		{[]string{"noarchive"}, "noarchive", false},
+		{[]string{"noarchive", "noindex"}, "noarchive", false},
+		{[]string{"index, follow, all"}, "", false},
+		{[]string{"shoal: noindex"}, "noindex", false},
+		{[]string{"Shoal:noindex"}, "noindex", false},
+		{[]string{"otherbot: noindex, nofollow"}, "", false},
+		{[]string{"otherbot: noindex", "nofollow"}, "", true},
+		{[]string{"otherbot: noindex, shoal: nofollow, noarchive"}, "noarchive", true},
+		{[]string{"shoal: nofollow, otherbot: noindex, none"}, "", true},
+		{[]string{"noindex, otherbot: nofollow"}, "noindex", false},
+		{[]string{"max-snippet:20, noindex"}, "noindex", false},
+		{[]string{"max-image-preview: large"}, "", false},
+		{[]string{"otherbot: max-snippet: 5, nofollow"}, "", false},
+		{[]string{"unavailable_after: 25 Jun 2010 15:00:00 PST"}, "expired", false},
+		{[]string{"unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT, nofollow"}, "expired", true},
+		{[]string{"unavailable_after: 2010-06-25"}, "expired", false},
+		{[]string{"unavailable_after: 25-Jun-2030 15:00:00 EST"}, "", false},
+		{[]string{"shoal: unavailable_after: 2010-06-25T15:00:00Z"}, "expired", false},
+		{[]string{"otherbot: unavailable_after: 2010-06-25"}, "", false},
+		{[]string{"unavailable_after: never"}, "", false},
+		{[]string{"", ",", ":", "shoal:", "noindexed"}, "", false},
+	} {
+		if w := robotsTag(c.fields, "shoal", now); w.unstored != c.unstored || w.nofollow != c.nofollow {
+			t.Errorf("%q: %+v, want %q, %v", c.fields, w, c.unstored, c.nofollow)
+		}
+	}
+}
+
+func FuzzRobotsTag(f *testing.F) {
+	f.Add("noindex, shoal: none", "unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		now := time.Unix(1_700_000_000, 0)
+		one, two := robotsTag([]string{a}, "shoal", now), robotsTag([]string{b}, "shoal", now)
+		if both := robotsTag([]string{a, b}, "shoal", now); both != one.and(two) {
+			t.Errorf("%q, %q: %+v, apart %+v", a, b, both, one.and(two))
+		}
+	})
+}
+
+// TestWishes sees in a crawl what each wish does: what is kept of the page, whether its links are followed, and what the report counts.
+func TestWishes(t *testing.T) {
+	pages := []struct {
+		header, head   string
+		kept, followed bool
+		counted        string
+	}{
+		{"", "", true, true, ""},
+		{"", `<meta name="robots" content="noindex">`, false, true, "noindex"},
+		{"", `<META NAME="ROBOTS" CONTENT="NoFollow">`, true, false, "skipped-nofollow"},
+		{"", `<meta name=shoal content=none>`, false, false, "noindex"},
+		{"", `<meta name="otherbot" content="none">`, true, true, ""},
+		{"", `<meta content="noarchive, follow" name="robots">`, false, true, "noarchive"},
+		{"", `<meta name="robots" content="unavailable_after: 2001-01-01">`, false, true, "expired"},
+		{"noindex", "", false, true, "noindex"},
+		{"otherbot: none", "", true, true, ""},
+		{"shoal: nofollow", "", true, false, "skipped-nofollow"},
+	}
+	for i, p := range pages {
+		cfg, s := task(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/":
+				if p.header != "" {
+					rw.Header().Set("X-Robots-Tag", p.header)
+				}
+				hypertext(fmt.Sprintf(`<html><head>%s<title>t</title></head><a href="/next">n</a>`, p.head))(rw, r)
+			case "/next":
+				hypertext("next")(rw, r)
+			default:
+				http.NotFound(rw, r)
+			}
+		}))
+		r := run(t, cfg)
+		first := s.pages()[0]
+		if kept := len(first.Body) > 0; kept != p.kept || (r.Pages == 2) != p.followed || p.counted != "" && r.Errors[p.counted] != 1 || p.counted == "" && len(r.Errors) > 0 {
+			t.Errorf("page %d: kept %v, %d pages, %v; want %+v", i, kept, r.Pages, r.Errors, p)
+		}
+		if !p.kept && (first.Error != p.counted || len(first.Links) > 0) {
+			t.Errorf("page %d: error %q, links %v", i, first.Error, first.Links)
+		}
+	}
+}
