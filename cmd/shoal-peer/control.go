@@ -338,23 +338,3 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 	_, err = fmt.Fprintf(s.out, "This computer has left. Its folder %s may be deleted.\n", set.Data)
 	return err
 }
-
-type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
-}
-
-const commands = "join run status pause resume finish drain limit log leave completion version"
-
-func (c *completionCmd) Run(s streams) error {
-	var text string
-	switch c.Shell {
-	case "bash":
-		text = "# source <(shoal-peer completion bash)\ncomplete -W \"" + commands + "\" shoal-peer\n"
-	case "zsh":
-		text = "#compdef shoal-peer\n# source <(shoal-peer completion zsh)\n_shoal_peer() { compadd -- " + commands + " }\ncompdef _shoal_peer shoal-peer\n"
-	case "fish":
-		text = "# shoal-peer completion fish | source\ncomplete -c shoal-peer -f -n __fish_use_subcommand -a \"" + commands + "\"\n"
-	}
-	_, err := fmt.Fprint(s.out, text)
-	return err
-}

@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 
+	"shoal/internal/plain"
 	"shoal/peer/limit"
 )
 
@@ -130,7 +132,7 @@ func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 		return
 	}
 	p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: "a policy cannot be read"})
-	if p.notes.set(about, "nothing is fetched until it can be read: "+err.Error()) {
+	if p.notes.set(about, "nothing is fetched until it can be read: "+strings.TrimPrefix(plain.Error(err), about+": ")) {
 		p.log.Error("a policy cannot be read; nothing is fetched until it is", "policy", name, "err", err)
 	}
 }

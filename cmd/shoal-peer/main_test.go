@@ -219,18 +219,6 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-func TestCompletion(t *testing.T) {
-	v := newVolunteer(t)
-	for _, shell := range []string{"bash", "zsh", "fish"} {
-		if out := v.ok("completion", shell); !strings.Contains(out, "pause") {
-			t.Error(out)
-		}
-	}
-	if out := v.ok("version"); !strings.HasPrefix(out, "shoal-peer ") {
-		t.Error(out)
-	}
-}
-
 // TestTakenPort starts beside something that listens where a peer does by default, as a manager on the same machine.
 func TestTakenPort(t *testing.T) {
 	if l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(wire.DefaultPort))); err == nil { // else it is taken already
