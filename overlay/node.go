@@ -27,6 +27,7 @@ type Node struct {
 	begun   int       // gossips so far
 	events  []Event
 	counts  map[string]int64
+	doubts  map[ID]doubt // of peers that took tasks and did nothing with them
 }
 
 // request is a message that awaits its answer.
@@ -52,7 +53,7 @@ func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand)
 		return nil, err
 	}
 	n := &Node{cfg: cfg, rng: rng, vivaldi: v, coord: v.Coord(), queue: queue, pending: map[uint64]*request{}, places: map[uint64]*placing{},
-		gossip: now, counts: map[string]int64{}, seq: uint64(now.UnixMilli())}
+		gossip: now, counts: map[string]int64{}, doubts: map[ID]doubt{}, seq: uint64(now.UnixMilli())}
 	all := 0
 	if cfg.Places {
 		all = MaxKnown
@@ -85,6 +86,9 @@ func (n *Node) Known() []PeerRecord {
 	}
 	return out
 }
+
+// Size is how many members the table holds.
+func (n *Node) Size() int { return len(n.table.entries) }
 
 // Rings counts the entries of the table by ring.
 func (n *Node) Rings() (counts [rings]int) {

@@ -407,11 +407,11 @@ func (n *Node) offer(now time.Time, p *placing) []Send {
 		n.events = append(n.events, Event{Req: p.req, Goal: p.at, Found: p.found, Placed: Placed{Hops: p.hops(), Queries: len(p.asked)}})
 		return nil
 	}
-	best, ok := n.next(p)
+	best, ok := n.next(now, p)
 	if wider := Widen(p.limit); !ok && wider > 0 {
 		p.limit = wider
 		p.add(n, n.table.near(p.at, MaxNear), 1)
-		best, ok = n.next(p)
+		best, ok = n.next(now, p)
 	}
 	if !ok && p.unsure { // nobody has said yes, but somebody may have it
 		return n.end(p, Placed{}, ErrUnsure)
@@ -429,16 +429,24 @@ func (n *Node) offer(now time.Time, p *placing) []Send {
 }
 
 // next is the candidate with the earliest expected finish: start + pages * (wait + 2 RTT). Of those that are about as good it is one at random, so that
-// nobody can make sure of a host's tasks by being a little nearer to it than all others, and neighbours share them.
-func (n *Node) next(p *placing) (PeerRecord, bool) {
+// nobody can make sure of a host's tasks by being a little nearer to it than all others, and neighbours share them. Peers that swallowed tasks count only
+// where there is nobody else.
+func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	if p.offers >= p.limit {
 		return PeerRecord{}, false
 	}
-	var candidates []PeerRecord
+	var candidates, doubted []PeerRecord
 	for _, r := range p.all() {
-		if r.Load.Threads > 0 && !p.tried[r.ID] && (!p.silent[r.ID] || p.limit > firstOffers) {
+		switch {
+		case r.Load.Threads == 0 || p.tried[r.ID] || p.silent[r.ID] && p.limit <= firstOffers:
+		case n.doubted(now, r.ID):
+			doubted = append(doubted, r)
+		default:
 			candidates = append(candidates, r)
 		}
+	}
+	if len(candidates) == 0 && p.limit > firstOffers {
+		candidates = doubted
 	}
 	// The nearest as they measured themselves: a young coordinate may put the nearest of all behind the others.
 	slices.SortStableFunc(candidates, func(a, b PeerRecord) int { return cmp.Compare(p.rtt(a), p.rtt(b)) })

@@ -17,6 +17,7 @@ type entry struct {
 	failures int
 	rtt      time.Duration // measured to it, the shortest; 0: not yet
 	prefix   string        // of its first address; empty: none that tells
+	claimed  time.Time     // when it last claimed a task of this node's
 }
 
 // table holds the peers that a node knows: the nearest ones, and in each ring of round-trip times some at random.

@@ -1,0 +1,58 @@
+package overlay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A peer that swallowed a task is passed over while there are others, is offered tasks where there are none, and is forgiven.
+func TestDoubt(t *testing.T) {
+	now := time.Now()
+	n := Node{doubts: map[ID]doubt{}, counts: map[string]int64{}}
+	place := func(ids ...ID) ID {
+		p := &placing{limit: widestOffers, tried: map[ID]bool{}, silent: map[ID]bool{}}
+		for _, id := range ids {
+			p.found = append(p.found, PeerRecord{ID: id, Load: Load{Threads: 1}})
+		}
+		r, _ := n.next(now, p)
+		return r.ID
+	}
+	if got := place("a", "b"); got != "a" {
+		t.Fatalf("%q is chosen, of equals want the first", got)
+	}
+	n.Doubt(now, "a", now)
+	if got := place("a", "b"); got != "b" {
+		t.Errorf("%q is chosen, which swallows", got)
+	}
+	if got := place("a"); got != "a" {
+		t.Errorf("%q is chosen, want the only one", got)
+	}
+	now = now.Add(doubtFirst)
+	if got := place("a", "b"); got != "a" {
+		t.Errorf("%q is chosen after the doubt has passed", got)
+	}
+	n.Doubt(now, "a", now)
+	now = now.Add(doubtFirst)
+	if got := place("a", "b"); got != "b" {
+		t.Errorf("%q is chosen: the second time counts double", got)
+	}
+	n.table.index, n.table.entries = map[ID]int{"a": 0}, []entry{{rec: PeerRecord{ID: "a"}}}
+	n.Trust(now, "a")
+	n.Doubt(now, "a", now.Add(-time.Second)) // of a task that it took before
+	if got := place("a", "b"); got != "a" {
+		t.Errorf("%q is chosen, a claimed a task", got)
+	}
+	for range 300 {
+		n.Doubt(now, "worst", now)
+	}
+	if d := n.doubts["worst"].until.Sub(now); d != doubtMost {
+		t.Errorf("doubted for %v, at most %v", d, doubtMost)
+	}
+	for i := range 2 * maxDoubts {
+		n.Doubt(now, ID(fmt.Sprint(i)), now)
+	}
+	if len(n.doubts) > maxDoubts || !n.doubted(now, "worst") {
+		t.Errorf("%d doubts kept, the longest: %v", len(n.doubts), n.doubted(now, "worst"))
+	}
+}
