@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -9,17 +10,17 @@ import (
 // A peer that swallowed a task is passed over while there are others, is offered tasks where there are none, and is forgiven.
 func TestDoubt(t *testing.T) {
 	now := time.Now()
-	n := Node{doubts: map[ID]doubt{}, counts: map[string]int64{}}
+	n := Node{rng: rand.New(rand.NewPCG(1, 1)), doubts: map[ID]doubt{}, counts: map[string]int64{}}
 	place := func(ids ...ID) ID {
 		p := &placing{limit: widestOffers, tried: map[ID]bool{}, silent: map[ID]bool{}}
-		for _, id := range ids {
-			p.found = append(p.found, PeerRecord{ID: id, Load: Load{Threads: 1}})
+		for i, id := range ids {
+			p.found = append(p.found, PeerRecord{ID: id, Load: Load{Threads: 1, Backlog: time.Duration(i) * time.Minute}})
 		}
 		r, _ := n.next(now, p)
 		return r.ID
 	}
 	if got := place("a", "b"); got != "a" {
-		t.Fatalf("%q is chosen, of equals want the first", got)
+		t.Fatalf("%q is chosen, want the one that is idle", got)
 	}
 	n.Doubt(now, "a", now)
 	if got := place("a", "b"); got != "b" {

@@ -111,8 +111,8 @@ const (
 	MaxSteps    = 10_000_000
 	MaxChannels = 20_000_000
 	MaxCrawlers = 1_000_000
-	meanPages   = 8738
-	maxPages    = 60_000
+	meanPages   = sim.MeanPages
+	maxPages    = sim.MaxPages
 )
 
 // Validate names the first bad field.

@@ -43,7 +43,7 @@ type paperPeer struct {
 
 const (
 	endWheel  = 1 << 13
-	softQueue = 5
+	softQueue = sim.SoftQueue
 	// forwardNear is how many crawlers a task may be forwarded to. The paper does not say; with 40 its counts, intervals and quality come out.
 	forwardNear = 40
 	lossNotice  = 30 // minutes after which the manager takes a lost task for lost, where tasks out are limited

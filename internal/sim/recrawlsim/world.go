@@ -29,10 +29,9 @@ type world struct {
 const (
 	nearCount = 128 // near crawlers that a task may go to
 	manyHosts = 200_000
-	pageBits  = 16 * 1024 * 8
 	pageKiB   = 16
-	pageWait  = .2 // seconds
-	threads   = 5
+	pageWait  = sim.PageWait
+	threads   = sim.Threads
 )
 
 func newWorld(c Config) *world {
@@ -52,14 +51,7 @@ func newWorld(c Config) *world {
 	rng := sim.Rand(c.Seed, "bandwidth")
 	w.perPage = make([]float32, w.experiment.crawlers)
 	for i := range w.perPage {
-		bandwidth := 1e6
-		switch u := rng.Float64(); {
-		case u < .25:
-			bandwidth = .5e6
-		case u >= .75:
-			bandwidth = 2e6
-		}
-		w.perPage[i] = float32(pageWait + pageBits/(bandwidth/threads))
+		w.perPage[i] = float32(sim.PageTime(rng))
 		if w.scale != nil {
 			w.perPage[i] = float32((w.scale.Gap + w.scale.Page) * 60)
 		}
@@ -133,7 +125,7 @@ func (w *world) channels(mean float64) {
 	w.tau, w.pages, w.quartile = make([]float64, n), make([]float32, n), make([]uint8, n)
 	for i := range w.group {
 		w.tau[i] = w.groupTau[w.group[i]]
-		w.pages[i] = float32(min(max(math.Round(mean*math.Exp(rng.NormFloat64()-.5)), 1), maxPages))
+		w.pages[i] = float32(sim.Pages(mean, rng))
 		if w.scale != nil {
 			w.pages[i] = float32(w.scale.Pages)
 		}
