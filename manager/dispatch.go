@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/plain"
 	"shoal/manager/archive"
 	"shoal/manager/lease"
 	"shoal/overlay"
@@ -252,7 +253,7 @@ func (m *Manager) commitIssues(ctx context.Context, out chan<- job) {
 		if err != nil {
 			m.log.Error("generations not durable, nothing is handed out", "err", err)
 			m.post(ctx, func(now time.Time) {
-				m.setNotice(noticeStore, "Nothing new is handed out: "+err.Error())
+				m.setNotice(noticeStore, "Nothing new is handed out: "+plain.Error(err))
 				m.holdUntil = now.Add(storeRetry)
 				for _, j := range batch {
 					m.placing--
@@ -300,7 +301,7 @@ func (m *Manager) handOut(ctx context.Context, j job) {
 	case err != nil:
 		m.log.Warn("task not deposited", "channel", j.id, "gen", j.gen, "err", err)
 		tell(func(now time.Time) {
-			m.setNotice("archive", "The archive takes no new tasks: "+err.Error())
+			m.setNotice("archive", "The archive takes no new tasks: "+plain.Error(err))
 			m.countError("archive")
 			m.unsent(now, j)
 		})

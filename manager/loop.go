@@ -7,6 +7,7 @@ import (
 
 	"shoal/channel"
 	"shoal/coords"
+	"shoal/internal/plain"
 	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/recrawl"
@@ -63,7 +64,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				break
 			}
-			m.setNotice(noticeFeed, "What peers have crawled cannot be taken in: "+err.Error())
+			m.setNotice(noticeFeed, "What peers have crawled cannot be taken in: "+plain.Error(err))
 			m.log.Error("feedback", "err", err)
 		} else {
 			m.setNotice(noticeFeed, "")
@@ -108,7 +109,7 @@ func (m *Manager) lookAtDisk(now time.Time) {
 		if m.notices[noticeDisk] == "" {
 			m.log.Error("nothing new is handed out", "err", err)
 		}
-		m.setNotice(noticeDisk, "Nothing new is handed out: "+err.Error())
+		m.setNotice(noticeDisk, "Nothing new is handed out: "+plain.Error(err))
 		return
 	}
 	m.setNotice(noticeDisk, "")

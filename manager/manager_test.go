@@ -29,6 +29,7 @@ type swarm struct {
 	holds   int // threads and slots
 	refuse  bool
 	vanish  bool // takes tasks, claims them and is never heard of again
+	ignore  bool // takes tasks and never claims them
 	placed  map[channel.ID]int
 	running map[string]int // by host
 	crawls  sync.WaitGroup
@@ -62,6 +63,10 @@ func (s *swarm) Place(_ context.Context, signed channel.Signed, h channel.Header
 		s.overlap++
 	}
 	vanish := s.vanish
+	if s.ignore {
+		s.running[h.Host]--
+		return overlay.Placed{Peer: "peer", Start: time.Now(), RTT: 5 * time.Millisecond, RandomRTT: 50 * time.Millisecond}, nil
+	}
 	s.crawls.Go(func() { s.crawl(signed, h, vanish) })
 	return overlay.Placed{Peer: "peer", Start: time.Now(), Hops: 2, RTT: 5 * time.Millisecond, RandomRTT: 50 * time.Millisecond}, nil
 }
@@ -276,6 +281,61 @@ func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
 	if r, _, _ := b.m.Channel(ids[0]); r.State != "active" {
 		t.Errorf("after an update it is %s (%s)", r.State, r.Reason)
 	}
+}
+
+// A task that a peer took and never claimed is handed out again when its latest start has passed, by a manager that was started anew meanwhile
+// too, and not before: the peer might still begin.
+func TestUnclaimedTasksAreHandedOutAgain(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, func(c *manager.Config, s *swarm) { s.ignore = true })
+	ids := b.add(t, "https://a.example")
+	until(t, "the task is placed", func() bool { return b.m.Overview().Accepted == 1 })
+	b.stop()
+	was := leaseOf(t, dir, ids[0])
+	if !was.Out() || was.Gen != 1 || was.Deadline().IsZero() {
+		t.Fatalf("after the stop it is %v, generation %d, until %v", was.Phase, was.Gen, was.Deadline())
+	}
+	b = open(t, dir, nil)
+	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })
+	b.stop()
+	changes, _, err := reopened(t, dir).Feed(t.Context(), "", archive.MaxFeed)
+	if err != nil || len(changes) == 0 {
+		t.Fatalf("feed: %v", err)
+	}
+	if e := changes[0]; e.Event.Kind != lease.Claimed || e.Gen != 2 || e.When.Before(was.Deadline()) {
+		t.Errorf("first %v of generation %d at %v; the first generation might have been claimed until %v", e.Event.Kind, e.Gen, e.When, was.Deadline())
+	}
+}
+
+// leaseOf is what a stopped manager's database has of a channel's lease.
+func leaseOf(t *testing.T, dir string, id channel.ID) lease.Issue {
+	t.Helper()
+	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := db.Lease(t.Context(), id)
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	i, err := lease.ParseIssue(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// reopened is a stopped manager's archive.
+func reopened(t *testing.T, dir string) *archive.Archive {
+	t.Helper()
+	a, err := archive.Open(t.Context(), archive.Config{Dir: dir + "/archive", Verify: func(time.Time, channel.Signed) (channel.Header, error) {
+		return channel.Header{}, errors.New("takes no tasks")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return a
 }
 
 // The archive is told how far its feed was taken in, so that it may forget that, and what it forgets is what the manager has.

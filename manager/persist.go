@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/plain"
 	"shoal/recrawl"
 )
 
@@ -119,7 +120,7 @@ func (m *Manager) keepState(now time.Time, final bool) {
 		}
 		m.pending = e
 		if err := m.commit(ctx); err != nil {
-			m.setNotice(noticeStore, "Nothing new is taken in: "+err.Error())
+			m.setNotice(noticeStore, "Nothing new is taken in: "+plain.Error(err))
 			m.log.Error("state not kept", "err", err)
 			break
 		}
@@ -131,7 +132,7 @@ func (m *Manager) keepState(now time.Time, final bool) {
 	}
 	m.strategyAt = now
 	if err := m.cfg.Store.PutState(ctx, m.epoch, stateStrategy, m.sched.AppendState(nil)); err != nil {
-		m.setNotice(noticeStore, "Nothing new is taken in: "+err.Error())
+		m.setNotice(noticeStore, "Nothing new is taken in: "+plain.Error(err))
 		m.log.Error("strategy's state not kept", "err", err)
 	} else if m.pending == nil && len(m.dirty)+len(m.records) == 0 {
 		m.setNotice(noticeStore, "")

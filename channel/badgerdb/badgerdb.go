@@ -102,6 +102,7 @@ type DB struct {
 	staged   ranges // ids of channels being imported: stored, not yet there
 
 	broken   error                  // owned by the committer
+	stuck    atomic.Bool            // the same, for others
 	unsynced *atomic.Pointer[error] // a sync that failed inside Badger, which only logs it
 	damaged  atomic.Pointer[error]  // what Scrub found
 
@@ -177,11 +178,18 @@ func (db *DB) Close() error {
 	if free, ok := freeBytes(db.cfg.Dir); ok && free < closeRoom {
 		return fmt.Errorf("%w: %s has %d MiB left; nothing is lost, but make room before the next start", ErrDiskFull, db.cfg.Dir, free>>20)
 	}
+	// Badger would try for ever to write its tables.
+	if err := prepare(db.cfg.Dir); err != nil {
+		return fmt.Errorf("%w; nothing is lost", err)
+	}
 	if err := db.b.Close(); err != nil {
 		return fmt.Errorf("close channel database in %s: %w", db.cfg.Dir, err)
 	}
 	return nil
 }
+
+// Broken tells whether a write has failed: until the database is opened again, nothing more is written.
+func (db *DB) Broken() bool { return db.stuck.Load() }
 
 const closeRoom = 32 << 20 // two memory tables and what comes with them
 

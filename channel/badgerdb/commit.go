@@ -175,6 +175,7 @@ func (db *DB) commit(t *tx) error {
 	err := db.commitOnce(t)
 	if err != nil {
 		db.broken = fmt.Errorf("%w: open the database again to go on (%w)", ErrBroken, err)
+		db.stuck.Store(true)
 		return db.broken
 	}
 	run(t.then)

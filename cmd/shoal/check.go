@@ -36,7 +36,7 @@ func roomOn(data string) func() error {
 		}
 		probe := filepath.Join(data, ".writable")
 		if err := os.WriteFile(probe, nil, 0o600); err != nil {
-			return fmt.Errorf("the data folder cannot be written: %w; once it can, it goes on by itself", err)
+			return fmt.Errorf("the data folder cannot be written: %w; once it can, it goes on by itself, or ends if a write had failed, for a service to start it again", err)
 		}
 		return os.Remove(probe)
 	}

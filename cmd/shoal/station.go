@@ -218,6 +218,9 @@ func (st *station) run(ctx context.Context) error {
 	part("overlay", st.swarm.Run)
 	part("manager", st.manager.Run)
 	part("document", st.renewDocument)
+	part("data", func(ctx context.Context) error {
+		return watchWrites(ctx, func() bool { return st.db.Broken() || st.archive.Broken() }, roomOn(st.cfg.data))
+	})
 	if st.page != nil {
 		part("page", st.servePage)
 	}
@@ -227,6 +230,28 @@ func (st *station) run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+const writesEvery = 5 * time.Second
+
+// errReopen ends a manager that can go on when it is started again, which a service does by itself.
+var errReopen = errors.New("a write had failed, and the data folder can be written again: start again to go on; nothing is lost")
+
+// watchWrites ends the manager when a write has failed and the folder can be written again: until the databases are opened anew nobody
+// knows what the disk has. While it cannot be written, what is there is served.
+func watchWrites(ctx context.Context, broken func() bool, room func() error) error {
+	t := time.NewTicker(writesEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			if broken() && room() == nil {
+				return errReopen
+			}
+		}
+	}
 }
 
 const documentEvery = member.CertificateLife / 2

@@ -32,6 +32,7 @@ import (
 //   - every page of every chunk that was acknowledged is there, byte for byte, and the change feed tells of it exactly once;
 //   - every channel has as many updates as the archive's feed has reports up to the cursor that lies beside them, and each generation
 //     has reported at most once;
+//   - every task that was claimed is one that the manager waits for, and every one that was offered has a time at which it is looked for again;
 //   - every record of every WARC file can be read, and what is read of a running manager is never half a page;
 //   - what the operator's interface has acknowledged is there.
 //
@@ -43,7 +44,8 @@ const (
 	crashPeers   = 3
 	crashThreads = 48
 	crashLease   = 4 * time.Second
-	crashLate    = patience // beyond the lease, on a machine with much else to do
+	crashWait    = 5 * time.Minute // no task waits longer for its start, or for being handed out again: two minutes is the longest interval
+	crashLate    = patience        // beyond the lease, on a machine with much else to do
 )
 
 func TestCrash(t *testing.T) {
@@ -324,6 +326,7 @@ func (c *crash) countUpdates(a *archive.Archive, db *badgerdb.DB) {
 		for _, ch := range chs {
 			after = ch.ID
 			found[ch.Scope.Host] = true
+			c.held(db, ch.ID)
 			if ch.Learnt.Visits != c.updates[ch.ID] {
 				c.t.Errorf("channel %d has %d updates, the feed has %d reports of it", ch.ID, ch.Learnt.Visits, c.updates[ch.ID])
 			}
@@ -334,6 +337,33 @@ func (c *crash) countUpdates(a *archive.Archive, db *badgerdb.DB) {
 	for host := range c.added {
 		if !found[host] {
 			c.t.Errorf("channel %s was acknowledged and is gone", host)
+		}
+	}
+}
+
+// held wants the manager's books of a channel to agree with what the archive has told, up to the cursor: a task that runs by the one runs by
+// the other, so its lease will end it; and one that is offered, or waits to be, has a time at which it is handed out again.
+func (c *crash) held(db *badgerdb.DB, id channel.ID) {
+	raw, err := db.Lease(c.t.Context(), id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if len(raw) == 0 {
+		return // never handed out
+	}
+	i, err := lease.ParseIssue(raw)
+	if err != nil {
+		c.t.Fatalf("lease of channel %d: %v", id, err)
+	}
+	claim, claimed := c.claims[id]
+	switch {
+	case i.Phase == lease.Leased && (!claimed || claim.gen != i.Live):
+		c.t.Errorf("channel %d: generation %d is leased, and nobody has claimed it (%d)", id, i.Live, claim.gen)
+	case i.Phase != lease.Leased && claimed:
+		c.t.Errorf("channel %d: generation %d was claimed, the manager has it as %v: nobody waits for its end", id, claim.gen, i.Phase)
+	case i.Phase == lease.Placing || i.Phase == lease.Awaited || i.Phase == lease.Pausing:
+		if at := i.Deadline(); at.IsZero() || at.After(time.Now().Add(crashWait)) {
+			c.t.Errorf("channel %d: generation %d is %v until %v: nobody would look for it", id, i.Gen, i.Phase, at)
 		}
 	}
 }

@@ -206,7 +206,25 @@ func (a *Archive) Close() error {
 	if free, ferr := a.cfg.FS.Free(a.cfg.Dir); ferr == nil && a.cfg.MinFree >= 0 && free < closeRoom {
 		return errors.Join(err, fmt.Errorf("%w: %s has %d MiB left; nothing is lost, but make room before the next start", ErrFull, a.cfg.Dir, free>>20))
 	}
+	// Badger would try for ever to write its tables.
+	if probe := probe(a.cfg.Dir); probe != nil {
+		return errors.Join(err, fmt.Errorf("close archive: %w; nothing is lost", probe))
+	}
 	return errors.Join(err, a.db.Close())
+}
+
+// probe finds out whether a folder can be written.
+func probe(dir string) error {
+	name := filepath.Join(dir, ".writable")
+	return firstOf(os.WriteFile(name, nil, 0o600), os.Remove(name))
+}
+
+// Broken tells whether a write of the state has failed: until the archive is opened again, nothing more is stored. A state that was found
+// damaged is not meant: opening it again does not help.
+func (a *Archive) Broken() bool {
+	a.group.mu.Lock()
+	defer a.group.mu.Unlock()
+	return a.group.failed != nil && !errors.Is(a.group.failed, tables.ErrChanged)
 }
 
 // Run ends leases that make no progress, and tidies the database, until ctx ends.

@@ -52,7 +52,7 @@ func (a *Archive) checkRoom(grows bool) error {
 		need /= 4
 	}
 	if r.full(need) {
-		return fmt.Errorf("%w: %d bytes are free in %s, %d are needed: make room, or run shoal archive compact", ErrFull, r.free, a.cfg.Dir, need)
+		return fmt.Errorf("%w: %d MiB are free in %s, %d MiB are needed: make room, or run shoal archive compact", ErrFull, r.free>>20, a.cfg.Dir, need>>20)
 	}
 	return nil
 }

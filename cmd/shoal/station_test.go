@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A manager whose write failed serves what it has while its folder cannot be written, and ends when it can be, to be started again.
+func TestEndsWhenTheDiskIsMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var broken, mended atomic.Bool
+		ended := make(chan error, 1)
+		go func() {
+			ended <- watchWrites(ctx, func() bool { return broken.Load() }, func() error {
+				if !mended.Load() {
+					return errors.New("read-only file system")
+				}
+				return nil
+			})
+		}()
+		runs := func(what string) {
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			select {
+			case err := <-ended:
+				t.Fatalf("%s: ended: %v", what, err)
+			default:
+			}
+		}
+		runs("nothing is wrong")
+		broken.Store(true)
+		runs("while the folder cannot be written")
+		mended.Store(true)
+		time.Sleep(2 * writesEvery)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, errReopen) {
+				t.Errorf("ended with %v", err)
+			}
+		default:
+			t.Error("goes on with a database that nothing can be written to")
+		}
+		cancel()
+	})
+}
