@@ -6,11 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tdewolff/parse/v2"
 	lexer "github.com/tdewolff/parse/v2/html"
-	"golang.org/x/net/html/charset"
 
 	"shoal/channel"
 )
@@ -27,9 +25,13 @@ type page struct {
 	skipped   int // links with rel=nofollow
 
 	scratch []byte // the document as the lexer wants it: it writes into what it reads
-	found   map[string]struct{}
+	found   map[uint64]struct{}
 	bytes   int // of links
 	tag     tag
+	query   *query         // how queries of links are encoded; nil: in UTF-8
+	refs    map[string]ref // what references of earlier pages led to
+	origin  string         // that those of refs are of which begin with "/"
+	rooted  bool           // the page's base is of origin
 }
 
 // tag collects the attributes of the tag that is being read.
@@ -58,10 +60,12 @@ func (p *page) read(url string, body []byte, contentType, product string, withTe
 	p.links, p.text, p.canonical, p.refresh = p.links[:0], p.text[:0], "", ""
 	p.wish, p.skipped, p.shingle, p.bytes = wish{}, 0, 0, 0
 	if p.found == nil {
-		p.found = map[string]struct{}{}
+		p.found = map[uint64]struct{}{}
 	}
 	clear(p.found)
-	p.scratch = append(append(p.scratch[:0], utf8Of(body, contentType)...), 0) // the lexer wants a NUL within the capacity
+	p.settle(url)
+	body, p.query = utf8Of(body, contentType)
+	p.scratch = append(append(p.scratch[:0], body...), 0) // the lexer wants a NUL within the capacity
 	l := lexer.NewLexer(parse.NewInputBytes(p.scratch[:len(p.scratch)-1]))
 	var shingles channel.Shingler
 	base, hidden := url, ""
@@ -98,6 +102,7 @@ func (p *page) read(url string, body []byte, contentType, product string, withTe
 			if p.tag.name == "base" && !based && p.tag.href != nil {
 				if b, err := channel.Resolve(url, reference(p.tag.href)); err == nil {
 					base, based = b, true
+					p.settle(base)
 				}
 			} else {
 				p.close(base, product)
@@ -150,7 +155,7 @@ func (p *page) close(base, product string) {
 			return
 		}
 		if hasWord(t.rel, "canonical") {
-			if u, err := channel.Resolve(base, reference(t.href)); err == nil {
+			if u, err := channel.Resolve(base, p.query.encode(reference(t.href))); err == nil {
 				p.canonical = u
 				p.add(u)
 			}
@@ -176,17 +181,66 @@ func (p *page) link(base string, href []byte) {
 	if len(p.links) >= channel.MaxPageLinks || p.bytes >= maxLinkBytes || len(href) > 3*channel.MaxURL {
 		return
 	}
-	if u, err := channel.Resolve(base, reference(href)); err == nil {
-		p.add(u)
+	if r := p.resolve(base, href); r.url != "" {
+		p.take(r)
 	}
+}
+
+// ref is what a reference leads to.
+type ref struct {
+	url  string // canonical, without session; "": nowhere
+	hash uint64
+}
+
+// maxRefs bounds the references of earlier pages that are remembered, and maxRef the bytes of one.
+const (
+	maxRefs = 8192
+	maxRef  = 200
+)
+
+// resolve gives what a reference leads to. Most references of a page were on the pages before, so those whose meaning is the same
+// all over the host are remembered.
+func (p *page) resolve(base string, href []byte) ref {
+	rooted := len(href) > 1 && href[0] == '/' && href[1] != '/' && href[1] != '\\' && p.rooted
+	same := (rooted || bytes.HasPrefix(href, []byte("http://")) || bytes.HasPrefix(href, []byte("https://"))) && len(href) <= maxRef && p.query == nil
+	if same {
+		if r, ok := p.refs[string(href)]; ok {
+			return r
+		}
+	}
+	var r ref
+	if u, err := channel.Resolve(base, p.query.encode(reference(href))); err == nil {
+		u = withoutSession(u)
+		r = ref{u, urlHash(u)}
+	}
+	if same {
+		if p.refs == nil || len(p.refs) >= maxRefs {
+			p.refs = make(map[string]ref)
+		}
+		p.refs[string(href)] = r
+	}
+	return r
+}
+
+// settle notes the origin that rooted references are of.
+func (p *page) settle(base string) {
+	origin := channel.Origin(base)
+	if p.refs == nil {
+		p.origin = origin
+	}
+	p.rooted = origin == p.origin
 }
 
 func (p *page) add(u string) {
 	u = withoutSession(u)
-	if _, ok := p.found[u]; !ok && len(p.links) < channel.MaxPageLinks && p.bytes+len(u) <= maxLinkBytes {
-		p.bytes += len(u)
-		p.found[u] = struct{}{}
-		p.links = append(p.links, u)
+	p.take(ref{u, urlHash(u)})
+}
+
+func (p *page) take(r ref) {
+	if _, ok := p.found[r.hash]; !ok && len(p.links) < channel.MaxPageLinks && p.bytes+len(r.url) <= maxLinkBytes {
+		p.bytes += len(r.url)
+		p.found[r.hash] = struct{}{}
+		p.links = append(p.links, r.url)
 	}
 }
 
@@ -221,31 +275,4 @@ func appendText(to, raw []byte) []byte {
 		to = append(to, w...)
 	}
 	return to
-}
-
-// utf8Of gives a document in UTF-8. What says nothing of its encoding and is valid UTF-8 is taken for it.
-func utf8Of(body []byte, contentType string) []byte {
-	head := body[:min(len(body), 1024)]
-	declared := strings.Contains(strings.ToLower(contentType), "charset=")
-	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) || declared && strings.Contains(strings.ToLower(contentType), "utf-8") {
-		return body
-	}
-	if !declared && !bytes.HasPrefix(body, []byte("\xff\xfe")) && !bytes.HasPrefix(body, []byte("\xfe\xff")) {
-		i := bytes.Index(bytes.ToLower(head), []byte("charset="))
-		if i < 0 && utf8.Valid(body) {
-			return body
-		}
-		if i >= 0 && bytes.HasPrefix(bytes.TrimLeft(bytes.ToLower(head[i+len("charset="):]), `"' `), []byte("utf-8")) {
-			return body
-		}
-	}
-	enc, name, _ := charset.DetermineEncoding(head, contentType)
-	if name == "utf-8" {
-		return body
-	}
-	out, err := enc.NewDecoder().Bytes(body)
-	if err != nil {
-		return body
-	}
-	return out
 }

@@ -21,6 +21,13 @@ var (
 
 // kindOf sorts an error for the report. An error may name its own kind.
 func kindOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return errorKind(err)
+}
+
+func errorKind(err error) string {
 	var named interface{ ErrorKind() string }
 	var dns *net.DNSError
 	var authority x509.UnknownAuthorityError
@@ -31,8 +38,6 @@ func kindOf(err error) string {
 	var alert tls.AlertError
 	var opErr *net.OpError
 	switch {
-	case err == nil:
-		return ""
 	case errors.As(err, &named):
 		return named.ErrorKind()
 	case errors.Is(err, errBomb):

@@ -148,7 +148,11 @@ func (s *session) admit(u string, depth, hops int, record bool) error {
 	if !s.scope.Contains(u) {
 		return nil
 	}
-	h := urlHash(u)
+	return s.enlist(u, urlHash(u), depth, hops, record)
+}
+
+// enlist is admit for what is known to be in scope.
+func (s *session) enlist(u string, h uint64, depth, hops int, record bool) error {
 	if s.seen.has(h) {
 		return nil
 	}

@@ -26,13 +26,12 @@ var withValue = map[string]bool{"unavailable_after": true, "max-snippet": true, 
 
 // directives reads a list of directives. What is not known is passed over.
 func directives(list string, now time.Time) (w wish) {
-	low := strings.ToLower(list)
-	if i := strings.Index(low, "unavailable_after"); i >= 0 { // its date may have commas
+	if i := indexFold([]byte(list), "unavailable_after"); i >= 0 { // its date may have commas
 		if after(strings.TrimLeft(list[i+len("unavailable_after"):], ": \t"), now) {
 			w.unstored = "expired"
 		}
 	}
-	for d := range strings.FieldsFuncSeq(low, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
+	for d := range strings.FieldsFuncSeq(strings.ToLower(list), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
 		switch d {
 		case "noindex", "none":
 			w.unstored = "noindex"

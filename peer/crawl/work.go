@@ -186,6 +186,7 @@ func (s *session) follow(u string, depth, hops int) error {
 		}
 		return nil
 	}
-	s.hashes = append(s.hashes, urlHash(u))
-	return s.admit(u, depth, hops, true)
+	h := urlHash(u)
+	s.hashes = append(s.hashes, h)
+	return s.enlist(u, h, depth, hops, true)
 }
