@@ -166,6 +166,9 @@ func NewClient(dir string) (*Client, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoAgent
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("peer: the peer in %s is another user's; only that user may ask it: %w", dir, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("peer: control API: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,8 @@ import (
 // Bounds of the journal.
 const (
 	JournalDays  = 30
-	JournalBytes = 64 << 20 // of all days together; the oldest go first
+	JournalBytes = 64 << 20 // of all files together; the oldest go first
+	journalFile  = 8 << 20  // of one file; a busy day has several
 	flushEvery   = 2 * time.Second
 	maxLogLines  = 10_000
 )
@@ -36,7 +38,7 @@ type Entry struct {
 	TookMs int64     `json:"took_ms"`
 }
 
-// Journal is the record of every URL fetched, one file a day, for the volunteer to read. It is safe for concurrent use.
+// Journal is the record of every URL fetched, a file or several for each day, for the volunteer to read. It is safe for concurrent use.
 type Journal struct {
 	dir     string
 	network string
@@ -68,7 +70,8 @@ func (j *Journal) Visit(_ string, v crawl.Visit) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.err = j.write(v.At.UTC().Format(time.DateOnly), append(b, '\n')); j.err != nil {
-		return // the disk may be full: crawling goes on, Err tells
+		j.drop() // the disk may be full: crawling goes on, Flush tells
+		return
 	}
 	if j.timer == nil {
 		j.timer = time.AfterFunc(flushEvery, func() { j.Flush() })
@@ -82,16 +85,38 @@ func (j *Journal) write(day string, line []byte) error {
 		}
 	}
 	j.size += int64(len(line))
-	_, err := j.w.Write(line)
+	if _, err := j.w.Write(line); err != nil || j.size < journalFile {
+		return err
+	}
+	return j.next()
+}
+
+// next puts a full file aside, under a name that comes before its day's last one.
+func (j *Journal) next() error {
+	err := j.w.Flush()
+	j.drop()
+	for n := 1; err == nil && n < 1000; n++ {
+		aside := filepath.Join(j.dir, fmt.Sprintf("%s-%03d.jsonl", j.day, n))
+		if _, missing := os.Stat(aside); errors.Is(missing, fs.ErrNotExist) {
+			return os.Rename(filepath.Join(j.dir, j.day+".jsonl"), aside)
+		}
+	}
 	return err
+}
+
+// drop gives a file up that cannot be written to, with what is in memory for it: the next line opens it anew.
+func (j *Journal) drop() {
+	if j.f != nil {
+		j.f.Close()
+		j.f = nil
+	}
 }
 
 // turn begins a day's file and drops what is too old or too much.
 func (j *Journal) turn(day string) error {
 	if j.f != nil {
 		j.w.Flush()
-		j.f.Close()
-		j.f = nil
+		j.drop()
 	}
 	files, err := j.files()
 	if err != nil {
@@ -105,20 +130,27 @@ func (j *Journal) turn(day string) error {
 			continue
 		}
 		total += st.Size()
-		if total > JournalBytes*3/4 || filepath.Base(name) < oldest {
+		if total > JournalBytes-journalFile || filepath.Base(name) < oldest {
 			os.Remove(name)
 		}
 	}
-	f, err := os.OpenFile(filepath.Join(j.dir, day+".jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(j.dir, day+".jsonl"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("peer: journal: %w", err)
 	}
 	j.f, j.w, j.day, j.size = f, bufio.NewWriterSize(f, 16<<10), day, 0
+	if st, err := f.Stat(); err == nil && st.Size() > 0 {
+		j.size = st.Size()
+		last := []byte{0}
+		if _, err := f.ReadAt(last, st.Size()-1); err == nil && last[0] != '\n' { // a killed process or a full disk cut the last line short
+			return j.w.WriteByte('\n')
+		}
+	}
 	return nil
 }
 
 func (j *Journal) files() ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(j.dir, "????-??-??.jsonl"))
+	files, err := filepath.Glob(filepath.Join(j.dir, "????-??-??*.jsonl"))
 	slices.Sort(files)
 	return files, err
 }
@@ -132,11 +164,20 @@ func (j *Journal) Flush() error {
 		return j.err
 	}
 	err := j.w.Flush()
-	if j.size > JournalBytes/4 { // one busy day must not fill the disk: only its end is kept
-		err = errors.Join(err, j.f.Truncate(0))
-		j.size = 0
+	if err != nil {
+		j.err = fmt.Errorf("peer: journal: %w", err)
+		j.drop()
+		return j.err
 	}
-	return err
+	j.err = nil
+	return nil
+}
+
+// Err is why lines cannot be written now; nil: they can.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
 }
 
 // Close ends it.
@@ -153,9 +194,7 @@ func (j *Journal) Close() error {
 
 // Log writes the newest n lines that contain match.
 func (j *Journal) Log(w io.Writer, n int, match string) error {
-	if err := j.Flush(); err != nil {
-		return err
-	}
+	_ = j.Flush() // what is on disk can be read all the same
 	files, err := j.files()
 	if err != nil {
 		return err
@@ -163,7 +202,13 @@ func (j *Journal) Log(w io.Writer, n int, match string) error {
 	n = min(n, maxLogLines)
 	var found [][]byte
 	for _, name := range slices.Backward(files) {
+		if len(found) >= n {
+			break
+		}
 		b, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // put aside meanwhile, and read under its new name or gone with the oldest
+		}
 		if err != nil {
 			return err
 		}
@@ -172,7 +217,7 @@ func (j *Journal) Log(w io.Writer, n int, match string) error {
 			if len(found) >= n {
 				break
 			}
-			if len(line) > 0 && (match == "" || strings.Contains(string(line), match)) {
+			if json.Valid(line) && (match == "" || strings.Contains(string(line), match)) { // else cut short
 				found = append(found, line)
 			}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ const (
 	governEvery  = time.Second
 	machineEvery = 10 * time.Second
 	supplyEvery  = 30 * time.Second // battery and link
+	diskEvery    = 5 * time.Second
 	policyEvery  = time.Minute
 	fetchEvery   = 15 * time.Minute // a policy from elsewhere; every minute while it cannot be had
 	policyWait   = 20 * time.Second
@@ -197,8 +199,8 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 	tick := time.NewTicker(governEvery)
 	defer tick.Stop()
 	policy, usage := time.Now(), time.Now()
-	var machine, supply time.Time
-	var busy, fed string
+	var machine, supply, disk time.Time
+	var busy, fed, full string
 	var m limit.Machine
 	for {
 		now := time.Now()
@@ -209,6 +211,9 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		if now.Sub(supply) >= supplyEvery {
 			fed, supply = p.supply(), now
 		}
+		if now.Sub(disk) >= diskEvery {
+			full, disk = p.disk(), now
+		}
 		if now.Sub(machine) >= machineEvery {
 			busy, machine = p.machine(&m), now
 		}
@@ -218,14 +223,7 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		}
 		f := p.limits.At(now)
 		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
-		why := f.Paused
-		if why == "" {
-			why = fed
-		}
-		if why == "" {
-			why = busy
-		}
-		p.agent.Hold(why)
+		p.agent.Hold(cmp.Or(f.Paused, full, fed, busy))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -241,6 +239,20 @@ func (p *program) keepUsage() {
 	case err == nil:
 		p.notes.set("budgets", "")
 	}
+}
+
+// disk tells why nothing more is to be put on it; empty: it may be. It notes what could not be written.
+func (p *program) disk() string {
+	if err := p.journal.Err(); err != nil {
+		p.notes.set("record of fetches", "lines are missing: "+plain.Error(err))
+	} else {
+		p.notes.set("record of fetches", "")
+	}
+	free, err := limit.FreeDisk(p.set.Data)
+	if p.set.MinFreeMiB > 0 && p.tells("room on the disk", err) && free < int64(p.set.MinFreeMiB)<<20 {
+		return fmt.Sprintf("only %d MiB are free on the disk of %s (your settings, min_free_mib %d)", free>>20, p.set.Data, p.set.MinFreeMiB)
+	}
+	return ""
 }
 
 // supply tells why power or line are not to be used now; empty: they may be.

@@ -158,6 +158,9 @@ func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer)
 		err = errors.Join(err, bad)
 	default:
 	}
+	if errors.Is(err, peer.ErrLocked) {
+		return err // the other one counts
+	}
 	return errors.Join(err, p.usage.Save())
 }
 

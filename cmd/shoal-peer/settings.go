@@ -39,6 +39,7 @@ type settings struct {
 	CheckpointMin int `koanf:"checkpoint_min"`
 	GraceS        int `koanf:"grace_s"`
 	DiskMiB       int `koanf:"disk_mib"`
+	MinFreeMiB    int `koanf:"min_free_mib"`
 
 	limit.Settings `koanf:",squash"`
 
@@ -50,7 +51,7 @@ type settings struct {
 
 func defaults() settings {
 	return settings{
-		Data: stateFolder(), Port: wire.DefaultPort, QUIC: true, DHT: true, Threads: 5, Queue: 5, MinGapMs: 1000, CheckpointMin: 10, GraceS: 10, DiskMiB: 1600,
+		Data: stateFolder(), Port: wire.DefaultPort, QUIC: true, DHT: true, Threads: 5, Queue: 5, MinGapMs: 1000, CheckpointMin: 10, GraceS: 10, DiskMiB: 1600, MinFreeMiB: 500,
 		Settings: limit.DefaultSettings(), LowPriority: true, LogLevel: "info",
 	}
 }
@@ -71,6 +72,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("%w: checkpoint_min %d, grace_s %d; want at least 1 and 0", errSettings, s.CheckpointMin, s.GraceS)
 	case s.DiskMiB < 1:
 		return fmt.Errorf("%w: disk_mib %d; want at least 1", errSettings, s.DiskMiB)
+	case s.MinFreeMiB < 0:
+		return fmt.Errorf("%w: min_free_mib %d; 0 is no limit", errSettings, s.MinFreeMiB)
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel):
 		return fmt.Errorf("%w: log_level %q; want debug, info, warn or error", errSettings, s.LogLevel)
 	}
@@ -98,6 +101,7 @@ type flagged struct {
 	CheckpointMin *int     `help:"Longest time that a fetched page stays here only, minutes." placeholder:"N"`
 	GraceS        *int     `help:"Time to hand over when told to end, seconds." placeholder:"N"`
 	DiskMiB       *int     `name:"disk-mib" help:"Most that fetched pages and lists of URLs take on disk, MiB." placeholder:"N"`
+	MinFreeMiB    *int     `name:"min-free-mib" help:"Fetch nothing while less than this is free on the disk, MiB; 0: whatever is free." placeholder:"N"`
 	DownKiBPerS   *int     `name:"down-kib-per-s" help:"Most that is received, KiB a second; 0: no limit." placeholder:"N"`
 	UpKiBPerS     *int     `name:"up-kib-per-s" help:"Most that is sent, KiB a second; 0: no limit." placeholder:"N"`
 	DayMiB        *int     `name:"day-mib" help:"Most that is received and sent in a day, MiB; 0: no limit." placeholder:"N"`
@@ -110,7 +114,7 @@ type flagged struct {
 }
 
 // flagKeys name the settings of flags whose name is not that of the field in lower case.
-var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DiskMiB": "disk_mib", "DownKiBPerS": "down_kib_per_s",
+var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DiskMiB": "disk_mib", "MinFreeMiB": "min_free_mib", "DownKiBPerS": "down_kib_per_s",
 	"UpKiBPerS": "up_kib_per_s", "DayMiB": "day_mib", "MonthMiB": "month_mib", "DSCP": "dscp_le", "LowPriority": "low_priority", "PolicyURL": "policy_url",
 	"LogLevel": "log_level"}
 

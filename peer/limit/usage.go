@@ -90,6 +90,7 @@ func (u *Usage) Save() error {
 	}
 	tmp := u.path + ".new"
 	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		os.Remove(tmp)
 		return fmt.Errorf("limit: usage: %w", err)
 	}
 	if err := os.Rename(tmp, u.path); err != nil {

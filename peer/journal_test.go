@@ -1,0 +1,120 @@
+package peer
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/peer/crawl"
+)
+
+func lines(t *testing.T, j *Journal, n int, match string) []string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := j.Log(&b, n, match); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+func visit(n int, at time.Time) crawl.Visit {
+	return crawl.Visit{URL: fmt.Sprintf("http://a.test/%06d", n), At: at, Status: 200, Bytes: n}
+}
+
+// TestJournalOutlivesKills goes on behind a line that a killed process or a full disk cut short, and shows all that are whole.
+func TestJournalOutlivesKills(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now().UTC()
+	j, err := OpenJournal(dir, "net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Visit("", visit(1, now))
+	j.Visit("", visit(2, now))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, now.Format(time.DateOnly)+".jsonl")
+	st, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, st.Size()-10); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = OpenJournal(dir, "net"); err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	j.Visit("", visit(3, now))
+	if got := lines(t, j, 10, ""); len(got) != 2 || !strings.Contains(got[0], "/000001") || !strings.Contains(got[1], "/000003") {
+		t.Errorf("%q", got)
+	}
+	// A folder that takes nothing for a while.
+	j.drop()
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	j.Visit("", visit(4, now))
+	if j.Err() == nil {
+		t.Error("nothing was written, and nothing said")
+	}
+	if err := os.Rename(dir+"-away", dir); err != nil {
+		t.Fatal(err)
+	}
+	j.Visit("", visit(5, now))
+	if got := lines(t, j, 10, ""); j.Err() != nil || len(got) != 3 || !strings.Contains(got[2], "/000005") {
+		t.Errorf("%v, %q", j.Err(), got)
+	}
+}
+
+// TestJournalKeepsItsSize writes more than may be kept within one day, and what is older than 30 days.
+func TestJournalKeepsItsSize(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now().UTC()
+	old := filepath.Join(dir, now.AddDate(0, 0, -JournalDays-1).Format(time.DateOnly)+".jsonl")
+	if err := os.WriteFile(old, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, err := OpenJournal(dir, "net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	v := visit(0, now)
+	v.URL = "http://a.test/" + strings.Repeat("x", 64<<10)
+	const n = JournalBytes/(64<<10) + 200
+	for i := range n {
+		v.Bytes = i
+		j.Visit("", v)
+	}
+	j.Visit("", visit(7, now))
+	if got := lines(t, j, 2, ""); len(got) != 2 || !strings.Contains(got[1], "/000007") || !strings.Contains(got[0], fmt.Sprintf(`"bytes":%d,`, n-1)) {
+		t.Errorf("%d lines at the end", len(got))
+	}
+	total, files := int64(0), 0
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		st, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		total, files = total+st.Size(), files+1
+	}
+	if total > JournalBytes || total < JournalBytes*3/4 || files < 4 {
+		t.Errorf("%d bytes in %d files", total, files)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("what is too old is kept")
+	}
+}
