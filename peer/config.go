@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
@@ -31,7 +33,11 @@ type Config struct {
 	Announce []string          // multiaddrs told to others beside those, for port forwarding
 	QUIC     bool              // listen and dial QUIC too
 	Dialer   tcp.DialerForAddr // for injected latency; nil: the system's
-	DHT      bool              // kad-dht helps to find members
+	// Every socket between members: its options, and who accounts for what it carries; as in wire.Config. nil: nothing.
+	Socket func(network, address string, c syscall.RawConn) error
+	Wrap   func(net.Conn) net.Conn
+	Count  func(received, sent int)
+	DHT    bool // kad-dht helps to find members
 
 	Threads    int           // channels crawled at the same time; 0: 5
 	Queue      int           // tasks that wait; 0: 5; negative: none

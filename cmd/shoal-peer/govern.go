@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
-
 	"shoal/internal/plain"
 	"shoal/peer/limit"
 )
@@ -181,18 +179,6 @@ func (d proxiedDialer) DialContext(ctx context.Context, network, addr string) (n
 	return d.Dialer.DialContext(ctx, network, addr)
 }
 
-type meteredDialer struct {
-	tcp.ContextDialer
-	meter *limit.Meter
-}
-
-func (d meteredDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := d.ContextDialer.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return d.meter.Wrap(c), nil
-}
 
 // govern keeps the limits in force up to date.
 func (p *program) govern(ctx context.Context, admin *policies) {

@@ -41,6 +41,11 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	cfg := set.config()
 	cfg.Join, cfg.Listen, cfg.Version = c.JoinString, nil, version.String()
+	p := &program{limits: limit.New(set.Settings, "your settings", nil)}
+	if pol, err := limit.ReadPolicy(limit.PolicyFile); err == nil {
+		p.limits.SetPolicy(limit.PolicyFile, pol)
+	}
+	cfg.Socket = p.socket
 	id, network, err := peer.Join(ctx, cfg)
 	if err != nil {
 		return err
@@ -171,10 +176,11 @@ func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, err
 	}
 	cfg := p.set.config()
 	cfg.Version, cfg.Log, cfg.OnVisit, cfg.Refuse = version.String(), p.log, p.journal.Visit, p.refuse
-	nodes := &net.Dialer{Control: p.socket}
+	cfg.Socket, cfg.Wrap, cfg.Count = p.socket, p.meter.Wrap, p.meter.Count
+	nodes := &net.Dialer{Control: p.socket, KeepAlive: -1} // the members' protocol has its own
 	p.proxy.dial = nodes.DialContext
 	guard := &limit.Guard{Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
-	dialer := tcp.ContextDialer(proxiedDialer{nodes, p})
+	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return proxiedDialer{nodes, p}, nil }
 	if p.via() != nil {
 		cfg.QUIC = false // it knows no proxies
 	}
@@ -191,14 +197,15 @@ func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, err
 			p.set.Port = port
 			cfg.Listen = p.set.config().Listen
 		}
-		guard.Pond, dialer = world.HTTPDialer(port), world.NodeDialer(port)
+		guard.Pond = world.HTTPDialer(port)
+		nodes := world.NodeDialer(port)
+		cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return nodes, nil }
 		cfg.QUIC = false // only what is dialled by TCP has the pond's latency
 		if p.set.MinGapMs == defaults().MinGapMs {
 			cfg.MinGap = pondGap
 		}
 	}
 	cfg.Dial = guard.DialContext
-	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return meteredDialer{dialer, p.meter}, nil }
 	return cfg, nil
 }
 
@@ -237,7 +244,7 @@ func freePort() (int, error) {
 	return strconv.Atoi(text)
 }
 
-// socket sets what holds for every socket that is dialled.
+// socket sets what holds for every socket.
 func (p *program) socket(network, addr string, c syscall.RawConn) error {
 	f := p.limits.At(time.Now())
 	return f.Socket(network, addr, c)

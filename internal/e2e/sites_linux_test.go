@@ -35,9 +35,62 @@ type lab struct {
 	page   page
 	client *http.Client
 
-	mu   sync.Mutex
-	seen map[string][]netip.Addr // who fetched the first page of a host, by its origin
+	mu    sync.Mutex
+	seen  map[string][]netip.Addr // who fetched the first page of a host, by its origin
+	marks map[marking]int         // packets that left the peers
 }
+
+// marking is what a router sees of a packet.
+type marking struct {
+	version, protocol byte
+	le                bool // DSCP LE (RFC 8622)
+}
+
+func (m marking) String() string {
+	return fmt.Sprintf("IPv%d %s", m.version, map[byte]string{6: "TCP", 17: "UDP"}[m.protocol])
+}
+
+// look notes how a packet that leaves a site is marked, unless it is a Web server's.
+func (l *lab) look(b []byte) {
+	m := marking{version: b[0] >> 4}
+	head, class := 40, b[0]<<4|b[1]>>4
+	if m.protocol = b[6]; m.version == 4 {
+		m.protocol, head, class = b[9], int(b[0]&15)*4, b[1]
+	}
+	if len(b) < head+4 || m.protocol != 6 && m.protocol != 17 {
+		return
+	}
+	if port := int(b[head])<<8 | int(b[head+1]); port >= webPort && port < webPort+100 {
+		return
+	}
+	if m.protocol == 6 && len(b) > head+13 && b[head+13]&4 != 0 {
+		return // a reset: the system's own answer where a connection is no more
+	}
+	m.le = class>>2 == 1
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.marks[m]++
+}
+
+// marked wants every packet of every peer to be marked, of either version of IP, over TCP and QUIC.
+func (l *lab) marked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for m, packets := range l.marks {
+		l.t.Logf("%s: %d packets, DSCP LE: %v", m, packets, m.le)
+		if !m.le {
+			l.t.Errorf("%s: %d packets without DSCP LE", m, packets)
+		}
+	}
+	for _, m := range []marking{{4, 6, true}, {4, 17, true}, {6, 17, true}} { // IPv6 is spoken by QUIC, which is dialled first
+		if l.marks[m] == 0 {
+			l.t.Errorf("%s: no packets", m)
+		}
+	}
+}
+
+// webPort is the first port of a place's Web servers.
+const webPort = 8000
 
 // TestSites is a network over three sites 20, 80 and 200 ms apart and two homes behind address translation, with one packet in two
 // hundred lost between them. Tasks land near their hosts, at home too, and go on when a site was cut off for a while.
@@ -57,11 +110,14 @@ func TestSites(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Cleanup(n.Close)
-	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}}
+	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}, marks: map[marking]int{}}
 	boss := l.site("m", "11.0.9.1/24")
 	var places []*place
 	for i, name := range []string{"a", "b", "c"} {
 		p := &place{name: name, where: l.site(name, fmt.Sprintf("11.0.%d.1/24", i+1))}
+		if err := p.where.Also(fmt.Sprintf("2600:%d::1/64", i+1)); err != nil {
+			t.Fatal(err)
+		}
 		for range peers {
 			p.peers = append(p.peers, p.where)
 		}
@@ -89,6 +145,11 @@ func TestSites(t *testing.T) {
 			}
 		}
 	}
+	n.Tap(func(from *netlab.Host, packet []byte) {
+		if from != boss {
+			l.look(packet)
+		}
+	})
 	var origins []string
 	for i, p := range places {
 		k := hosts
@@ -96,8 +157,8 @@ func TestSites(t *testing.T) {
 			k = 2
 		}
 		for h := range k {
-			p.ports = append(p.ports, 8000+h)
-			origins = append(origins, l.serve(p, 8000+h))
+			p.ports = append(p.ports, webPort+h)
+			origins = append(origins, l.serve(p, webPort+h))
 		}
 	}
 	l.start(boss, origins)
@@ -141,6 +202,7 @@ func TestSites(t *testing.T) {
 		return false
 	})
 	l.status(places, dirs)
+	l.marked()
 }
 
 func (l *lab) site(name, prefix string) *netlab.Host {

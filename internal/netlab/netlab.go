@@ -33,6 +33,7 @@ type Lab struct {
 	sites  []*Host
 	spaces []string
 	links  map[[2]*Host]*link
+	tap    func(from *Host, packet []byte)
 	wg     sync.WaitGroup
 }
 
@@ -42,7 +43,8 @@ type Host struct {
 	lab  *Lab
 	name string
 	net  netip.Prefix
-	tun  *os.File // nil: a home
+	net6 netip.Prefix // invalid: none
+	tun  *os.File     // nil: a home
 }
 
 // New makes an empty lab, or says why there can be none.
@@ -134,6 +136,33 @@ func (l *Lab) Site(name, prefix string) (*Host, error) {
 	l.wg.Go(func() { l.relay(h) })
 	return h, nil
 }
+
+// Also gives a site an IPv6 address, which has its prefix for itself too.
+func (h *Host) Also(prefix string) error {
+	p, err := netip.ParsePrefix(prefix)
+	if err != nil || !p.Addr().Is6() || h.tun == nil {
+		return fmt.Errorf("netlab: IPv6 of a site: %q: %w", prefix, err)
+	}
+	for _, args := range [][]string{{"-6", "addr", "add", prefix, "dev", "wan", "nodad"}, {"-6", "route", "add", "default", "dev", "wan"}} {
+		if err := h.ip(args...); err != nil {
+			return err
+		}
+	}
+	h.lab.mu.Lock()
+	defer h.lab.mu.Unlock()
+	h.net6 = p.Masked()
+	return nil
+}
+
+// Tap shows f every packet that leaves a site, one at a time for each site. The packet is f's only until it returns.
+func (l *Lab) Tap(f func(from *Host, packet []byte)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tap = f
+}
+
+// Do runs f on a thread in the host's network: what f opens itself, on no other goroutine, is the host's.
+func (h *Host) Do(f func() error) error { return h.do(f) }
 
 // Home makes a host behind a site, which translates its address: nobody gets in who was not spoken to first.
 func (l *Lab) Home(router *Host, name, prefix string) (*Host, error) {

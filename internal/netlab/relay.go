@@ -88,20 +88,35 @@ func (l *Lab) relay(from *Host) {
 		if err != nil {
 			return
 		}
-		if n < 20 || buf[0]>>4 != 4 {
+		var at netip.Addr
+		switch {
+		case n >= 20 && buf[0]>>4 == 4:
+			at = netip.AddrFrom4([4]byte(buf[16:20]))
+		case n >= 40 && buf[0]>>4 == 6:
+			at = netip.AddrFrom16([16]byte(buf[24:40]))
+		default:
 			continue
 		}
-		if to := l.siteOf(netip.AddrFrom4([4]byte(buf[16:20]))); to != nil && to != from {
+		if tap := l.tapped(); tap != nil {
+			tap(from, buf[:n])
+		}
+		if to := l.siteOf(at); to != nil && to != from {
 			l.between(from, to).send(buf[:n])
 		}
 	}
+}
+
+func (l *Lab) tapped() func(*Host, []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tap
 }
 
 func (l *Lab) siteOf(a netip.Addr) *Host {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range l.sites {
-		if h.net.Contains(a) {
+		if h.net.Contains(a) || h.net6.IsValid() && h.net6.Contains(a) {
 			return h
 		}
 	}

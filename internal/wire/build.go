@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -133,7 +132,7 @@ func (n *Node) swarm(key crypto.PrivKey, bus event.Bus, resources network.Resour
 func (n *Node) transports(sw *swarm.Swarm, key crypto.PrivKey, resources network.ResourceManager) (transport.Upgrader, error) {
 	mux := *yamux.DefaultTransport
 	mux.MaxStreamWindowSize = maxWindow
-	mux.ConnectionWriteTimeout = n.cfg.Patience
+	mux.ConnectionWriteTimeout, mux.KeepAliveInterval, mux.MeasureRTTInterval = n.cfg.Patience, keepAlive, rttEvery
 	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: &mux}}
 	secure, err := noise.New(noise.ID, key, muxers)
 	if err != nil {
@@ -144,15 +143,11 @@ func (n *Node) transports(sw *swarm.Swarm, key crypto.PrivKey, resources network
 		return nil, err
 	}
 	// With port reuse two programs could listen on one port and each get half of the connections.
-	opts := []tcp.Option{tcp.DisableReuseport(), tcp.WithConnectionTimeout(n.cfg.Patience / 2)}
-	if n.cfg.Dialer != nil {
-		opts = append(opts, tcp.WithDialerForAddr(n.cfg.Dialer))
-	}
-	tcpT, err := tcp.NewTCPTransport(countedUpgrader{up, n.packets}, resources, nil, opts...)
+	tcpT, err := tcp.NewTCPTransport(up, resources, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(n.cfg.Patience/2), tcp.WithDialerForAddr(n.dialer))
 	if err != nil {
 		return nil, err
 	}
-	if err := sw.AddTransport(tcpT); err != nil {
+	if err := sw.AddTransport(sockets{tcpT, n, up}); err != nil {
 		return nil, err
 	}
 	if !n.cfg.QUIC {
@@ -185,9 +180,7 @@ func (n *Node) quicSockets(key crypto.PrivKey, resources network.ResourceManager
 		copy(out, b)
 	}
 	return quicreuse.NewConnManager(reset, token, quicreuse.VerifySourceAddress(resources.VerifySourceAddress),
-		quicreuse.OverrideListenUDP(func(network string, laddr *net.UDPAddr) (net.PacketConn, error) {
-			return listenUDP(network, laddr, n.packets)
-		}),
+		quicreuse.OverrideListenUDP(n.listenUDP),
 		quicreuse.ConnContext(func(ctx context.Context, from *quicgo.ClientInfo) (context.Context, error) {
 			addr, err := quicreuse.ToQuicMultiaddr(from.RemoteAddr, quicgo.Version1)
 			if err != nil {

@@ -1,49 +1,18 @@
 package wire
 
 import (
-	"context"
 	"net"
 	"sync/atomic"
 
-	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/transport"
-	manet "github.com/multiformats/go-multiaddr/net"
 	"golang.org/x/net/ipv4"
 )
 
 // packets counts what a volunteer's router sees of a node.
 type packets struct{ in, out atomic.Int64 }
 
-// countedUpgrader counts what passes TCP sockets, before it is secured.
-type countedUpgrader struct {
-	transport.Upgrader
-	packets *packets
-}
-
-func (u countedUpgrader) Upgrade(ctx context.Context, t transport.Transport, c manet.Conn, dir network.Direction, p peer.ID, scope network.ConnManagementScope) (transport.CapableConn, error) {
-	return u.Upgrader.Upgrade(ctx, t, countedConn{c, u.packets}, dir, p, scope)
-}
-
-func (u countedUpgrader) UpgradeGatedMaListener(t transport.Transport, l transport.GatedMaListener) transport.Listener {
-	return u.Upgrader.UpgradeGatedMaListener(t, countedListener{l, u.packets})
-}
-
-type countedListener struct {
-	transport.GatedMaListener
-	packets *packets
-}
-
-func (l countedListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
-	c, scope, err := l.GatedMaListener.Accept()
-	if err != nil {
-		return nil, nil, err
-	}
-	return countedConn{c, l.packets}, scope, nil
-}
-
+// countedConn counts what passes a TCP socket.
 type countedConn struct {
-	manet.Conn
+	net.Conn
 	packets *packets
 }
 
@@ -63,16 +32,22 @@ func (c countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// maxSegment is about what QUIC sends in a packet; one write may hold several that the system takes apart.
-const maxSegment = 1280
+// What QUIC's packets are made of: about what it sends in one (one write may hold several that the system takes apart), and what IPv4 and
+// UDP put before it.
+const (
+	maxSegment = 1280
+	udpHeaders = 28
+)
 
-// listenUDP opens a socket for QUIC that counts.
-func listenUDP(network string, laddr *net.UDPAddr, p *packets) (net.PacketConn, error) {
-	c, err := net.ListenUDP(network, laddr)
+// listenUDP opens a socket for QUIC that counts, and is marked as the others.
+func (n *Node) listenUDP(network string, laddr *net.UDPAddr) (net.PacketConn, error) {
+	lc := net.ListenConfig{Control: n.cfg.Socket}
+	p, err := lc.ListenPacket(n.ctx, network, laddr.String())
 	if err != nil {
 		return nil, err
 	}
-	return &countedUDP{UDPConn: c, batch: ipv4.NewPacketConn(c), packets: p}, nil
+	c := p.(*net.UDPConn)
+	return &countedUDP{UDPConn: c, batch: ipv4.NewPacketConn(c), packets: n.packets, count: n.cfg.Count, mark: markOf(c)}, nil
 }
 
 // countedUDP is a socket as quic-go likes it best: it reads by ReadBatch and writes by WriteMsgUDP where it finds them.
@@ -80,26 +55,51 @@ type countedUDP struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn
 	packets *packets
+	count   func(received, sent int) // nil: nobody wants to know
+	mark    byte                     // of the socket: the upper six bits of the traffic class
+}
+
+func (c *countedUDP) received(packets, bytes int) {
+	c.packets.in.Add(int64(packets))
+	if c.count != nil {
+		c.count(bytes+packets*udpHeaders, 0)
+	}
+}
+
+func (c *countedUDP) sent(bytes int) {
+	k := max(1, (bytes+maxSegment-1)/maxSegment)
+	c.packets.out.Add(int64(k))
+	if c.count != nil {
+		c.count(0, bytes+k*udpHeaders)
+	}
 }
 
 func (c *countedUDP) ReadBatch(ms []ipv4.Message, flags int) (int, error) {
 	n, err := c.batch.ReadBatch(ms, flags)
 	if n > 0 {
-		c.packets.in.Add(int64(n))
+		bytes := 0
+		for i := range ms[:n] {
+			bytes += ms[i].N
+		}
+		c.received(n, bytes)
 	}
 	return n, err
 }
 
 func (c *countedUDP) ReadMsgUDP(b, oob []byte) (n, oobn, flags int, addr *net.UDPAddr, err error) {
 	if n, oobn, flags, addr, err = c.UDPConn.ReadMsgUDP(b, oob); err == nil {
-		c.packets.in.Add(1)
+		c.received(1, n)
 	}
 	return n, oobn, flags, addr, err
 }
 
+// WriteMsgUDP keeps the socket's mark in packets for which quic-go sets the congestion bits, which are of the same octet.
 func (c *countedUDP) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
+	if c.mark != 0 {
+		keepMark(oob, c.mark)
+	}
 	if n, oobn, err = c.UDPConn.WriteMsgUDP(b, oob, addr); err == nil {
-		c.packets.out.Add(int64((n + maxSegment - 1) / maxSegment))
+		c.sent(n)
 	}
 	return n, oobn, err
 }
@@ -107,7 +107,7 @@ func (c *countedUDP) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int,
 func (c *countedUDP) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, a, err := c.UDPConn.ReadFrom(b)
 	if err == nil {
-		c.packets.in.Add(1)
+		c.received(1, n)
 	}
 	return n, a, err
 }
@@ -115,7 +115,7 @@ func (c *countedUDP) ReadFrom(b []byte) (int, net.Addr, error) {
 func (c *countedUDP) WriteTo(b []byte, a net.Addr) (int, error) {
 	n, err := c.UDPConn.WriteTo(b, a)
 	if err == nil {
-		c.packets.out.Add(1)
+		c.sent(n)
 	}
 	return n, err
 }

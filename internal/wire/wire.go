@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -60,6 +62,10 @@ type Config struct {
 	QUIC     bool              // listen and dial QUIC too, on the UDP ports of the same numbers
 	Announce []string          // multiaddrs told to others beside those listened on, for port forwarding
 	Dialer   tcp.DialerForAddr // the only TCP dialler if set; for injected latency. nil: the system's
+
+	Socket func(network, address string, c syscall.RawConn) error // sets options of each socket before it is used, QUIC's too; nil: none
+	Wrap   func(net.Conn) net.Conn                                // accounts for and paces each TCP connection, dialled or accepted; nil: nothing
+	Count  func(received, sent int)                               // is told the bytes of QUIC's packets, which are not paced; nil: nothing
 
 	Limits   Limits                // zero fields: of the role
 	Gate     time.Duration         // after which a connection that is not a member's closes; 0: as Patience

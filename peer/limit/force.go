@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -182,14 +183,14 @@ func (l *Limits) Denies(domain string) error {
 // beyond our pacing.
 const windowPart = 24
 
-// Socket sets on a socket what the limits want before it connects: the mark, and a small window where the rate is limited.
+// Socket sets on a socket what the limits want before it connects or listens: the mark, and for TCP a small window where the rate is limited.
 func (f *Force) Socket(network, addr string, c syscall.RawConn) error {
 	if f.DSCPLE {
 		if err := MarkLE(network, addr, c); err != nil {
 			return err
 		}
 	}
-	if kib := f.DownKiBPerS.Value; kib > 0 {
+	if kib := f.DownKiBPerS.Value; kib > 0 && !strings.HasPrefix(network, "udp") {
 		return SmallWindow(c, min(max(kib<<10/windowPart, 4<<10), 256<<10))
 	}
 	return nil

@@ -49,6 +49,13 @@ func (m *Meter) SetRates(down, up int) {
 // Totals are the bytes received and sent so far, packet headers included.
 func (m *Meter) Totals() (received, sent int64) { return m.received.Load(), m.sent.Load() }
 
+// Count counts bytes that are not paced: those of QUIC, whose packets nobody waits for.
+func (m *Meter) Count(received, sent int) {
+	m.received.Add(int64(received))
+	m.sent.Add(int64(sent))
+	m.usage.add(received + sent)
+}
+
 // cost is what n bytes of payload take on the network.
 func cost(n int) int { return n + (n+segment-1)/segment*overhead }
 

@@ -9,9 +9,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"shoal/internal/netlab"
 )
@@ -137,6 +140,79 @@ func TestRateOnTheWire(t *testing.T) {
 	if least < .5 {
 		t.Errorf("only %.4f of the limit: hardly anything was downloaded", least)
 	}
+}
+
+// TestMarkOnTheWire looks at both ends of a TCP connection where a router would: each packet is marked, the first answer of the one that
+// was dialled too, over IPv4 and IPv6.
+func TestMarkOnTheWire(t *testing.T) {
+	lab, err := netlab.New()
+	if err != nil {
+		if os.Getenv("SHOAL_TEST_STRICT") == "1" && !errors.Is(err, netlab.ErrNotPermitted) {
+			t.Fatal(err)
+		}
+		t.Skipf("%v: marks are not looked at on the wire; mandatory where it is permitted", err)
+	}
+	t.Cleanup(lab.Close)
+	site := func(name string, k int) *netlab.Host {
+		h, err := lab.Site(name, fmt.Sprintf("11.0.%d.1/24", k))
+		if err == nil {
+			err = h.Also(fmt.Sprintf("2600:%d::1/64", k))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	a, b := site("a", 1), site("b", 2)
+	var seen [2][2]atomic.Int64 // IPv4 or IPv6; unmarked or marked
+	lab.Tap(func(_ *netlab.Host, p []byte) {
+		switch {
+		case p[0]>>4 == 4 && p[9] == unix.IPPROTO_TCP:
+			seen[0][b2i(p[1]>>2 == 1)].Add(1)
+		case p[0]>>4 == 6 && p[6] == unix.IPPROTO_TCP:
+			seen[1][b2i((p[0]<<4|p[1]>>4)>>2 == 1)].Add(1)
+		}
+	})
+	for family, addr := range []string{"11.0.1.1:80", "[2600:1::1]:80"} {
+		var l net.Listener
+		lc := net.ListenConfig{Control: MarkLE}
+		lc.SetMultipathTCP(false)
+		if err := a.Do(func() (err error) { l, err = lc.Listen(t.Context(), "tcp", addr); return err }); err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		var c net.Conn
+		if err := b.Do(func() (err error) {
+			c, err = (&net.Dialer{Control: MarkLE}).DialContext(t.Context(), "tcp", addr)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		s, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, end := range [][2]net.Conn{{c, s}, {s, c}} {
+			if _, err := end[0].Write(make([]byte, 10_000)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(end[1], make([]byte, 10_000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if bad, good := seen[family][0].Load(), seen[family][1].Load(); bad > 0 || good < 6 {
+			t.Errorf("%s: %d packets are marked, %d are not", addr, good, bad)
+		}
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // count is what an interface has received at some time between two.
