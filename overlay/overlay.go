@@ -44,6 +44,9 @@ type PeerRecord struct {
 	Issued time.Time
 	Sealed []byte
 	Seen   time.Time // when this node last heard of it; not sent
+
+	// Account is that of its certificate, where its runner has seen that; not sent, since a peer's own word on it is worth nothing.
+	Account string
 }
 
 // Limits of messages and tables.

@@ -87,6 +87,9 @@ func (t *table) hear(now time.Time, r PeerRecord) {
 				e.prefix = prefixOf(r.Addrs)
 			}
 		}
+		if r.Account == "" { // hearsay
+			r.Account = e.rec.Account
+		}
 		e.rec = r
 		return
 	}
@@ -116,8 +119,8 @@ func (t *table) away(e *entry) float64 {
 	return coords.Distance(t.own, &e.rec.Coord)
 }
 
-// trim keeps the nearest and, in each ring, a random choice of the others. Whoever is too much goes from the fullest ring, and where one address
-// prefix has more than its share of that ring, from that prefix.
+// trim keeps the nearest and, in each ring, a random choice of the others. Whoever is too much goes from where one address prefix or account has most of
+// a ring, beyond its share; else from the fullest ring.
 func (t *table) trim(rng *rand.Rand) {
 	if t.all > MaxTable { // a manager's sample of all: rings would only tell where the manager is
 		for len(t.entries) > t.all {
@@ -133,58 +136,46 @@ func (t *table) trim(rng *rand.Rand) {
 		t.ms = append(t.ms, t.away(&t.entries[i]))
 	}
 	near := t.nearestOwn()
-	ring := func(i int) int { // -1: one of the nearest, which stay
-		if near[i] {
-			return -1
-		}
-		return ringAt(t.ms[i])
-	}
+	var ring [MaxTable + MaxNear]int // of each entry; -1: one of the nearest, which stay
 	var count [rings]int
 	for i := range t.entries {
-		if k := ring(i); k >= 0 {
-			count[k]++
+		if ring[i] = -1; !near[i] {
+			ring[i] = ringAt(t.ms[i])
+			count[ring[i]]++
 		}
 	}
 	for len(t.entries) > MaxTable {
-		fullest := 0
-		for k := range count {
-			if count[k] > count[fullest] {
-				fullest = k
+		k, g, n := t.crowd(&ring)
+		if n == 0 {
+			for i := range count {
+				if count[i] > count[k] {
+					k = i
+				}
 			}
+			n = count[k]
 		}
-		i := t.victim(func(i int) bool { return ring(i) == fullest }, count[fullest], rng)
+		i := t.pick(rng.IntN(n), func(i int) bool { return ring[i] == k && (g == group{} || t.entries[i].of(g.kind) == g.name) })
 		last := len(t.entries) - 1
-		t.ms[i], near[i] = t.ms[last], near[last]
+		t.ms[i], ring[i] = t.ms[last], ring[last]
 		t.remove(i)
-		count[fullest]--
+		count[k]--
 	}
 }
 
-// victim is one of the count entries that are in, at random; of the prefix that crowds them, if there is one.
-func (t *table) victim(in func(int) bool, count int, rng *rand.Rand) int {
-	if crowd := t.crowd(in); crowd != "" {
-		all := in
-		in = func(i int) bool { return all(i) && t.entries[i].prefix == crowd }
-		count = 0
-		for i := range t.entries {
-			if in(i) {
-				count++
-			}
-		}
-	}
-	left := rng.IntN(count)
+// pick is the k-th of the entries that are in.
+func (t *table) pick(k int, in func(int) bool) int {
 	for i := range t.entries {
 		if in(i) {
-			if left == 0 {
+			if k == 0 {
 				return i
 			}
-			left--
+			k--
 		}
 	}
-	return len(t.entries) - 1 // count is right, so this is never reached
+	return len(t.entries) - 1 // there are more than k, so this is never reached
 }
 
-// nearestOwn marks the nearest entries, of one prefix only nearShare. It reads ms.
+// nearestOwn marks the nearest entries, of one prefix or account only nearShare as long as there are others. It reads ms.
 func (t *table) nearestOwn() (near [MaxTable + MaxNear]bool) {
 	var order [MaxTable + MaxNear]int
 	n := 0
@@ -197,48 +188,83 @@ func (t *table) nearestOwn() (near [MaxTable + MaxNear]bool) {
 		n++
 	}
 	kept := 0
-	for k, i := range order[:n] {
-		if kept == nearestKept {
-			break
-		}
-		same := 0
-		if p := t.entries[i].prefix; p != "" {
-			for _, j := range order[:k] {
-				if near[j] && t.entries[j].prefix == p {
-					same++
-				}
+	for _, bounded := range []bool{true, false} {
+		for k, i := range order[:n] {
+			if kept == nearestKept {
+				return near
 			}
-		}
-		if same < nearShare {
-			near[i] = true
-			kept++
+			if !near[i] && !(bounded && t.full(order[:k], &near, i)) {
+				near[i] = true
+				kept++
+			}
 		}
 	}
 	return near
 }
 
-// crowd is the prefix that has the most of some entries, if that is more than its share; else empty.
-func (t *table) crowd(in func(int) bool) string {
-	worst, most := "", ringShare
-	for i := range t.entries {
-		p := t.entries[i].prefix
-		if p == "" || p == worst || !in(i) {
+// full says whether the prefix or account of entry i has its share of the near ones among some entries.
+func (t *table) full(some []int, near *[MaxTable + MaxNear]bool, i int) bool {
+	for kind := range kinds {
+		name := t.entries[i].of(kind)
+		if name == "" {
 			continue
 		}
-		n := 0
-		for j := range t.entries {
-			if t.entries[j].prefix == p && in(j) {
-				n++
+		same := 0
+		for _, j := range some {
+			if near[j] && t.entries[j].of(kind) == name {
+				same++
 			}
 		}
-		if n > most {
-			worst, most = p, n
+		if same >= nearShare {
+			return true
 		}
 	}
-	return worst
+	return false
 }
 
-// Whoever runs many members from one place has at most so many of the nearest entries for certain, and of a full ring.
+// group is who may be one and the same behind many members: of kind 0 an address prefix, of kind 1 an account.
+type group struct {
+	kind int
+	name string
+}
+
+const kinds = 2
+
+// of is the name of an entry's group of a kind; empty: unknown.
+func (e *entry) of(kind int) string {
+	if kind == 0 {
+		return e.prefix
+	}
+	return e.rec.Account
+}
+
+// crowd is the group that has the most of a ring, if that is more than its share, with the ring and how many it has; else none.
+func (t *table) crowd(ring *[MaxTable + MaxNear]int) (k int, worst group, most int) {
+	most = ringShare
+	for kind := range kinds {
+		for i := range t.entries {
+			name := t.entries[i].of(kind)
+			if name == "" || ring[i] < 0 {
+				continue
+			}
+			n := 0
+			for j := range t.entries {
+				if ring[j] == ring[i] && t.entries[j].of(kind) == name {
+					n++
+				}
+			}
+			if n > most {
+				k, worst, most = ring[i], group{kind, name}, n
+			}
+		}
+	}
+	if worst == (group{}) {
+		most = 0
+	}
+	return k, worst, most
+}
+
+// Whoever runs many members from one place or account has at most so many of the nearest entries for certain, and of a full ring, as long as there are others.
 const (
 	nearShare = 4
 	ringShare = 2

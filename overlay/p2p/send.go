@@ -116,6 +116,10 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, re
 			r.refuse(err)
 			return nil, err
 		}
+		if id, err := peer.Decode(string(to)); err == nil {
+			m, _ := r.cfg.Wire.Member(id)
+			self.Account = m.Account
+		}
 		return overlay.Gossip{Req: req, Answer: true, Self: self, Records: r.sealer.openAll(a.Records, overlay.MaxGossip, r.refuse)}, nil
 	case overlay.FindNear:
 		raw, err := proto.Marshal(&pb.FindNear{At: channel.CoordPB(m.At), N: uint32(m.N)})

@@ -146,6 +146,7 @@ func (r *Runner) onGossip(ctx context.Context, from wire.Member, req []byte) ([]
 		r.refuse(err)
 		return nil, wire.Errorf(wire.Malformed, "%v", err)
 	}
+	self.Account = from.Account
 	answer, err := r.step(ctx, from, overlay.Gossip{Self: self, Records: r.sealer.openAll(m.Records, overlay.MaxGossip, r.refuse)})
 	if err != nil {
 		return nil, err
