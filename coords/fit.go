@@ -65,7 +65,7 @@ func descend(at, anchor *Coord, ridge float64, samples []Sample, rounds int) flo
 		for i := range samples {
 			s := &samples[i]
 			rtt := milliseconds(s.RTT)
-			dist := separation(at, &s.At)
+			dist := Apart(at, &s.At)
 			var row [fitDims]float64
 			if dist > 1e-9 {
 				for k := range at.Vec {

@@ -32,13 +32,16 @@ func Predict(a, b Coord) time.Duration {
 	return time.Duration(Distance(&a, &b) * float64(time.Millisecond))
 }
 
-func raw(a, b *Coord) float64 {
+func raw(a, b *Coord) float64 { return Apart(a, b) + a.Height + b.Height }
+
+// Apart is the distance between two places in milliseconds, their access links left aside.
+func Apart(a, b *Coord) float64 {
 	sum := 0.0
 	for i := range a.Vec {
 		d := a.Vec[i] - b.Vec[i]
 		sum += d * d
 	}
-	return math.Sqrt(sum) + a.Height + b.Height
+	return math.Sqrt(sum)
 }
 
 // Valid says whether c is within the bounds that are believed. NaN and infinities are not.

@@ -48,7 +48,7 @@ func TestFitBearsALiar(t *testing.T) {
 	}
 	r.Add(Sample{Vantage: "liar", At: Coord{Vec: [Dims]float64{-900}, Err: MinErr}, RTT: time.Millisecond})
 	got, _ := r.Fit(rng)
-	if d := separation(&got, &host); d > 25 {
+	if d := Apart(&got, &host); d > 25 {
 		t.Errorf("one liar among 17 moved the host %.1f ms", d)
 	}
 }
@@ -62,8 +62,8 @@ func TestFitOfFewSamples(t *testing.T) {
 	at := Coord{Vec: [Dims]float64{50, 20}, Height: 2, Err: 0.2}
 	r.Add(Sample{Vantage: "one", At: at, RTT: 10 * time.Millisecond})
 	got, ok := r.Fit(rng)
-	if !ok || separation(&got, &at) > 12 {
-		t.Errorf("one sample of 10 ms puts the host %.1f ms away (%v)", separation(&got, &at), ok)
+	if !ok || Apart(&got, &at) > 12 {
+		t.Errorf("one sample of 10 ms puts the host %.1f ms away (%v)", Apart(&got, &at), ok)
 	}
 }
 

@@ -137,7 +137,7 @@ func (n *Node) Update(peer string, at Coord, rtt time.Duration) (Coord, error) {
 		n.accept(c)
 		return n.now, nil
 	}
-	if separation(&n.now, &at) < tooClose {
+	if Apart(&n.now, &at) < tooClose {
 		for i, u := range direction(n.rng) { // else the library would use its global random source
 			at.Vec[i] += u * 2 * tooClose
 		}
@@ -222,10 +222,6 @@ func (n *Node) set(c Coord) {
 	if n.client.SetCoordinate(toSerf(&c)) == nil { // fails only for NaN, which c has been cleared of
 		n.now = c
 	}
-}
-
-func separation(a, b *Coord) float64 {
-	return raw(a, b) - a.Height - b.Height
 }
 
 // direction is a random unit vector.

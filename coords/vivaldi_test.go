@@ -92,7 +92,7 @@ func TestSettledDrift(t *testing.T) {
 	var drift []float64
 	for i, n := range s.nodes {
 		now := n.Coord()
-		drift = append(drift, separation(&before[i], &now))
+		drift = append(drift, Apart(&before[i], &now))
 	}
 	slices.Sort(drift)
 	if m := drift[len(drift)/2]; m > 4 {
@@ -179,7 +179,7 @@ func TestOneSamplePullsLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := separation(&before, &after); d > Default().YoungPull+1e-6 {
+	if d := Apart(&before, &after); d > Default().YoungPull+1e-6 {
 		t.Errorf("one sample moved the node %.1f ms", d)
 	}
 }

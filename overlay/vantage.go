@@ -4,22 +4,25 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"shoal/coords"
 )
 
-// Measuring a host of which little is known: after some random peers, up to NearRounds times NearProbes near ones, as long as the
-// shortest time found falls below NearGain of what it was.
+// Measuring a host of which little is known: after some random peers, up to NearRounds times NearProbes near ones, until one is as near as NearEnough.
+// A round that finds nobody nearer says little: the next one looks elsewhere.
 const (
 	NearRounds = 4
 	NearProbes = 4
-	NearGain   = .9
+	NearEnough = 2 * time.Millisecond
 )
 
 // The parameters of choosing who measures.
 const (
 	guesses   = 64 // places that a host may be at, at most
 	sharpness = 12 // how much likelier a place is whose misfit is less by one
+	ruledOut  = .3 // who is nearer to a vantage than this part of what it is too far is too far too
+	asunder   = .2 // those who measure at a time are this part of the shortest time from one another
 )
 
 // NearVantages chooses up to n of the known peers to time a host next: those that are probably nearest to it by the samples so far; random ones where there
@@ -45,7 +48,8 @@ func NearVantages(r *coords.HostRecord, known []PeerRecord, n int, rng *rand.Ran
 // likely chooses n of some peers to time a host, none that is skipped. Each peer's own place is a guess where the host may be, the likelier the less it contradicts
 // the samples (HostRecord.Misfit). The first one chosen is nearest to the best guess; for each other one a guess is drawn by its likelihood, and whoever is nearest
 // to that is chosen (Thompson, "On the likelihood that one unknown probability exceeds another", Biometrika 1933). To choose the best four instead asks
-// four peers of one building mostly, and where the samples mislead, of the wrong one.
+// four peers of one building mostly, and where the samples mislead, of the wrong one. Nor is anybody chosen who is beside a vantage that has
+// proved far from the host (by the triangle inequality, which the Internet keeps but roughly), or beside another one chosen.
 func likely(r *coords.HostRecord, peers []PeerRecord, skip func(ID) bool, n int, rng *rand.Rand) []PeerRecord {
 	best := make([]ranked, 0, guesses+1)
 	for i := range peers {
@@ -66,6 +70,18 @@ func likely(r *coords.HostRecord, peers []PeerRecord, skip func(ID) bool, n int,
 			fresh = append(fresh, &peers[i])
 		}
 	}
+	least := math.Inf(1)
+	for i := range r.Samples {
+		least = min(least, milliseconds(r.Samples[i].RTT))
+	}
+	fresh = without(fresh, n, func(p *PeerRecord) bool {
+		for i := range r.Samples {
+			if s := &r.Samples[i]; coords.Apart(&p.Coord, &s.At) < ruledOut*(milliseconds(s.RTT)-least) {
+				return true
+			}
+		}
+		return false
+	})
 	var out []PeerRecord
 	for k := 0; k < n && len(fresh) > 0; k++ {
 		guess := best[0].rec.Coord
@@ -78,11 +94,28 @@ func likely(r *coords.HostRecord, peers []PeerRecord, skip func(ID) bool, n int,
 		}
 		guess.Height, guess.Adjust = 0, 0
 		i := nearestTo(&guess, fresh)
-		out = append(out, *fresh[i])
-		fresh = slices.Delete(fresh, i, i+1)
+		chosen := fresh[i]
+		out = append(out, *chosen)
+		fresh = without(slices.Delete(fresh, i, i+1), n-k-1, func(p *PeerRecord) bool { return coords.Apart(&p.Coord, &chosen.Coord) < asunder*least })
 	}
 	return out
 }
+
+// without are the peers of which bad is not true, if these are at least n; else all.
+func without(peers []*PeerRecord, n int, bad func(*PeerRecord) bool) []*PeerRecord {
+	good := make([]*PeerRecord, 0, len(peers))
+	for _, p := range peers {
+		if !bad(p) {
+			good = append(good, p)
+		}
+	}
+	if len(good) < n {
+		return peers
+	}
+	return good
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // nearestTo is the index of the peer that is nearest to a place; of two at one distance the id decides.
 func nearestTo(at *coords.Coord, peers []*PeerRecord) int {

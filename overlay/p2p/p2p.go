@@ -256,8 +256,8 @@ func (r *Runner) Handoff(ctx context.Context, tasks []overlay.Task) int {
 	return taken
 }
 
-// Probe has peers measure the round-trip time to a Web host: n random ones, then in rounds the ones that seem nearest to it, as long
-// as that finds nearer ones.
+// Probe has peers measure the round-trip time to a Web host: n random ones, then in rounds the ones that are probably nearest
+// to it, until one is very near.
 func (r *Runner) Probe(ctx context.Context, host string, n int) ([]coords.Sample, error) {
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	var record coords.HostRecord
@@ -271,7 +271,6 @@ func (r *Runner) Probe(ctx context.Context, host string, n int) ([]coords.Sample
 		if round == 0 && len(vantages) == 0 {
 			return nil, fmt.Errorf("%w: no peer is known that could measure", overlay.ErrRefused)
 		}
-		before := least
 		for _, s := range r.probeAll(ctx, vantages, host) {
 			if !record.Add(s) {
 				continue
@@ -281,7 +280,7 @@ func (r *Runner) Probe(ctx context.Context, host string, n int) ([]coords.Sample
 				least = s.RTT
 			}
 		}
-		if len(samples) == 0 || len(vantages) == 0 || round > 1 && float64(least) > overlay.NearGain*float64(before) {
+		if len(samples) == 0 || len(vantages) == 0 || least <= overlay.NearEnough {
 			break
 		}
 	}

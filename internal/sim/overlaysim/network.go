@@ -392,7 +392,7 @@ func (n *network) records() []overlay.PeerRecord {
 	return out
 }
 
-// survey measures a host as the product does: from random peers, then in rounds from near ones while these get nearer.
+// survey measures a host as the product does: from random peers, then in rounds from those that are probably near.
 func (n *network) survey(place int, known []overlay.PeerRecord) coords.HostRecord {
 	var r coords.HostRecord
 	least := 0.
@@ -401,7 +401,6 @@ func (n *network) survey(place int, known []overlay.PeerRecord) coords.HostRecor
 		if round == 0 {
 			count = 16
 		}
-		before := least
 		for _, p := range overlay.NearVantages(&r, known, count, n.rng) {
 			ms := n.ground.rtt(n.who(p.ID), place)
 			r.Add(coords.Sample{Vantage: string(p.ID), At: p.Coord, RTT: time.Duration(ms * 1e6), When: n.time().Unix()})
@@ -409,7 +408,7 @@ func (n *network) survey(place int, known []overlay.PeerRecord) coords.HostRecor
 				least = ms
 			}
 		}
-		if round > 1 && least > overlay.NearGain*before {
+		if time.Duration(least*1e6) <= overlay.NearEnough {
 			break
 		}
 	}
