@@ -23,13 +23,17 @@ type shoal struct {
 	terms  lease.Terms
 	queues []*queue.Queue[struct{}]
 	drops  []int32 // earliest minute at which a waiting task of each peer is dropped
-	tasks  []shoalTask
-	runs   []shoalRun
-	free   int32
-	ends   [endWheel]int32
-	queued int
-	timers sim.Queue[shoalTimer]
-	acts   []queue.Action[struct{}]
+	loads  []uint8 // running and waiting tasks of each peer; away: it is not there
+	// soonest is what a peer's queue quoted last, before which it cannot start another task: a quote only ever gets later until a task comes,
+	// starts or ends there, when it is 0 again. It spares most sums, and changes no result.
+	soonest []time.Duration
+	tasks   []shoalTask
+	runs    []shoalRun
+	free    int32
+	ends    [endWheel]int32
+	queued  int
+	timers  sim.Queue[shoalTimer]
+	acts    []queue.Action[struct{}]
 
 	gap        time.Duration
 	checkpoint float64
@@ -76,6 +80,7 @@ const (
 	checkpoint   = 10 // minutes between two chunks of a running task
 	retryEvery   = 10 // minutes until an unfinished task that nobody took is offered again
 	retryMost    = 24
+	away         = math.MaxUint8
 	politeGap    = 200 * time.Millisecond
 	assumedPage  = 800 * time.Millisecond // of a new peer, until it has learnt
 	minuteLength = float64(time.Minute)
@@ -87,8 +92,8 @@ func at(minute float64) time.Time { return epoch.Add(time.Duration(minute * minu
 
 func newShoal(r *run) *shoal {
 	n := r.w.experiment.crawlers
-	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n), tasks: make([]shoalTask, len(r.w.group)),
-		free: nothing}
+	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n), loads: make([]uint8, n),
+		soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), free: nothing}
 	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
 	s.gap, s.checkpoint = politeGap, checkpoint
 	if c := r.w.scale; c != nil {
@@ -100,7 +105,7 @@ func newShoal(r *run) *shoal {
 	s.holds = cfg.Threads + cfg.Queue
 	for i := range s.queues {
 		s.queues[i] = queue.New[struct{}](cfg)
-		s.drops[i] = math.MaxInt32
+		s.drops[i], s.loads[i] = math.MaxInt32, away
 	}
 	for i := range s.ends {
 		s.ends[i] = nothing
@@ -113,9 +118,20 @@ func newShoal(r *run) *shoal {
 
 func (s *shoal) waiting() int { return s.queued }
 
-func (s *shoal) load(peer int32) int { return s.queues[peer].Running() + s.queues[peer].Waiting() }
+func (s *shoal) load(peer int32) int {
+	if s.loads[peer] == away {
+		return 0
+	}
+	return int(s.loads[peer])
+}
 
-func (s *shoal) join(int, int32) {}
+func (s *shoal) join(_ int, peer int32) { s.noted(peer) }
+
+// noted takes down what a peer that is there holds now.
+func (s *shoal) noted(peer int32) {
+	s.loads[peer] = uint8(min(s.queues[peer].Running()+s.queues[peer].Waiting(), away-1))
+	s.soonest[peer] = 0
+}
 
 func (s *shoal) submit(minute int, ch int32, limit float32) {
 	t := &s.tasks[ch]
@@ -165,8 +181,9 @@ func (s *shoal) offer(minute int, ch, but int32) (wait float32, ok bool) {
 	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
 	best, bestFinish, bestStart := nothing, time.Duration(math.MaxInt64), now
 	looked, limit := 0, overlay.Widen(0)
+	nowAt, latest := now.Sub(epoch), t.latest.Sub(epoch)
 	for _, p := range s.r.w.nearOf(ch) {
-		if !s.r.alive[p] || p == but {
+		if s.loads[p] == away || p == but {
 			continue
 		}
 		if looked == limit {
@@ -175,11 +192,20 @@ func (s *shoal) offer(minute int, ch, but int32) (wait float32, ok bool) {
 			}
 		}
 		looked++
-		if s.load(p) >= s.holds { // it would say so, after a long sum
+		if int(s.loads[p]) >= s.holds || s.soonest[p] > latest { // it would say so, after a long sum
 			continue
 		}
-		if start, takes := s.queues[p].Quote(now, t.latest); takes {
-			if f := start.Sub(now) + overlay.Service(header, s.r.w.rtt(ch, p)); f < bestFinish {
+		service := overlay.Service(header, s.r.w.rtt(ch, p))
+		if service >= bestFinish { // and so are all that are farther
+			break
+		}
+		if s.soonest[p]-nowAt+service >= bestFinish {
+			continue
+		}
+		start, takes := s.queues[p].Quote(now, t.latest)
+		s.soonest[p] = start.Sub(epoch)
+		if takes {
+			if f := s.soonest[p] - nowAt + service; f < bestFinish {
 				best, bestFinish, bestStart = p, f, start
 			}
 		}
@@ -211,6 +237,7 @@ func (s *shoal) tick(minute int, now time.Time, peer int32) {
 			s.await(ch, timerIssue, s.tasks[ch].issue.Deadline())
 		}
 	}
+	s.noted(peer)
 	s.drops[peer] = math.MaxInt32
 	if d := q.Deadline(); !d.IsZero() {
 		s.drops[peer] = int32(math.Ceil(d.Sub(epoch).Minutes()))
@@ -313,7 +340,7 @@ func (s *shoal) leave(minute int, peer int32, polite bool) {
 	s.items = q.Handover(s.items)
 	items := append([]queue.Item[struct{}](nil), s.items...)
 	s.queued -= len(items) - running
-	s.drops[peer] = math.MaxInt32
+	s.drops[peer], s.loads[peer] = math.MaxInt32, away
 	for _, it := range items[:running] {
 		q.Done(now, it.Key, 0)
 		s.cut(minute, int32(it.Key), polite)
