@@ -4,8 +4,7 @@ import "math"
 
 // adaptive gives every channel an interval of its own that each visit changes by a factor, as the schedulers of two well-known
 // crawlers do: Nutch's AdaptiveFetchSchedule (x0.8 when changed, x1.2 when not) and StormCrawler's adaptive scheduler (half way to the
-// smallest when changed, x1.5 when not). It learns no rates and knows no capacity. A channel's interval is kept in Facts.Anchor, which
-// no other strategy in force uses.
+// smallest when changed, x1.5 when not). It learns no rates and knows no capacity. A channel's interval is kept in Facts.Anchor.
 type adaptive struct {
 	storm bool
 	base  Tick
@@ -30,8 +29,11 @@ func (v *adaptive) Restore(b []byte) error {
 
 func (v *adaptive) Quota(Tick, Load) Quota { return Quota{Max: -1, Floor: -math.MaxFloat32} }
 
-// adaptiveEpoch marks an Anchor that holds an interval.
-const adaptiveEpoch = math.MaxUint16
+// The epochs that mark an Anchor as a strategy's own, a Half. No reassignment has one so high.
+const (
+	waitEpoch     = math.MaxUint16 - 1 // price: how long the channel's tasks wait
+	adaptiveEpoch = math.MaxUint16     // adaptive: the channel's interval
+)
 
 func (v *adaptive) interval(f *Facts) float64 {
 	if f.Epoch != adaptiveEpoch {

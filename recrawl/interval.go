@@ -210,7 +210,7 @@ func (v *interval) reassign(now Tick) {
 	v.past = v.past[:min(len(v.past), regimesKept)]
 	v.t, v.since = t, now
 	v.epoch++
-	if v.epoch == adaptiveEpoch {
+	if v.epoch == waitEpoch {
 		v.epoch = 1
 	}
 	clear(v.n)

@@ -18,6 +18,7 @@ type price struct {
 	phi    float64
 	window float64 // W: tasks that may be out
 	mean   float64 // service of all channels, ticks: for those that have none of their own
+	usual  float64 // wait of all tasks, ticks; 0: not known
 	dear   float64 // mean service over weight
 	life   float64
 
@@ -44,30 +45,34 @@ type index interface {
 
 // The constants of price, in ticks (minutes in the manager).
 const (
-	windowStart  = 2000   // tasks out at first
-	lenience     = 4      // a fifth of what a dear channel costs counts: 1/(1+lenience)
+	windowLeast  = 2000   // tasks out at first: half of the channels, but at least so many
+	windowMost   = 10_000 // and at most so many
 	tuneEvery    = 10     // ticks between two changes of the window
 	takeAbove    = .9     // share of phi that a value must reach
 	lookAbove    = .8     // share at which the calendar looks again, since phi may fall meanwhile
 	sweepBelow   = .7     // all are ranked again when phi has fallen to this share of what it was then
 	sweepPerTick = 50_000 // slots ranked again in a tick, on average
 	negligible   = 1e-9   // a price below this is none
-	oldest       = 8      // change intervals after which a channel is taken whatever it is worth, if none is out
+	oldest       = 16     // change intervals after which a channel is taken whatever it is worth, if none is out
+	learnWait    = .3     // share of a task's wait in what is known of its channel's
 )
 
 func newPrice(name string, p Params, ix index) *price {
-	p.CostBase = or(p.CostBase, 2)
-	p.CostKnee = or(p.CostKnee, 1.6)
-	return &price{name: name, p: p, index: ix, window: windowStart, steep: true}
+	share := 1. / 5
+	if name == "price" {
+		share = 1. / 7
+	}
+	p.CostBase, p.CostKnee, p.CostShare = or(p.CostBase, 2), or(p.CostKnee, 1.6), or(p.CostShare, share)
+	return &price{name: name, p: p, index: ix, steep: true}
 }
 
 func (v *price) Name() string              { return v.name }
 func (v *price) Start(now Tick, g *Groups) { v.at, v.tuned, v.g = now, now, g }
 func (v *price) Intervals() []float64      { return nil }
 
-// cost is what a task of the channel costs: its ticks of a thread, over the chance that the peer lives to its end. Of channels that are dear for
-// their weight only a fifth counts: without that, the last minute of thread time always buys more freshness at a small site, and the large
-// ones starve. The step from the whole to a fifth is at CostKnee means; among the large ones costs tell as much as among the small.
+// cost is what an update of the channel costs: the ticks of a thread that are spent until a task lives to its end. Of channels that are dear for
+// their weight only CostShare counts: without that, the last minute of thread time always buys more freshness at a small site, and the large
+// ones starve. The step from the whole to that is at CostKnee means; among the large ones costs tell as much as among the small.
 func (v *price) cost(f *Facts) float64 {
 	if v.p.NoCost {
 		return 1
@@ -81,12 +86,39 @@ func (v *price) cost(f *Facts) float64 {
 		y := c / knee
 		y *= y
 		y *= y
-		c /= 1 + lenience*y/(1+y)
+		c /= 1 + (1/v.p.CostShare-1)*y/(1+y)
 	}
-	if v.life > 0 && !v.p.NoSurvival {
-		c *= math.Exp(s / v.life)
+	if x := s / v.life; v.life > 0 && x > 0 && !v.p.NoSurvival {
+		c *= math.Expm1(x) / x // what dies, dies half way on average
 	}
 	return c
+}
+
+// corner is how dear a thread is near the channel, by how long its tasks wait against others'. One price for all would have some peers idle
+// while tasks wait for others, as nobody chooses where the hosts are.
+func (v *price) corner(f *Facts) float64 {
+	if f.Epoch != waitEpoch || v.usual <= 0 || v.p.NoCost || v.p.NoCorners {
+		return 1
+	}
+	some := v.target() / 4 // waits as short as this are alike
+	x := (float64(Half(f.Anchor).Float()) + some) / (v.usual + some)
+	return x * math.Sqrt(x)
+}
+
+// waited learns how long a channel's task waited for its start.
+func (v *price) waited(f *Facts, w float32) {
+	if w < 0 {
+		return
+	}
+	if f.Epoch == waitEpoch {
+		old := Half(f.Anchor).Float()
+		w = old + learnWait*(w-old)
+	}
+	f.Epoch, f.Anchor = waitEpoch, uint16(ToHalf(w))
+	if v.usual == 0 {
+		v.usual = float64(w)
+	}
+	v.usual += .001 * (float64(w) - v.usual)
 }
 
 func (v *price) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
@@ -95,7 +127,7 @@ func (v *price) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
 			return 0, end
 		}
 	}
-	cost := v.cost(f)
+	cost := v.cost(f) * v.corner(f)
 	var worth, age float64
 	if f.Updated > 0 {
 		age = float64(now - f.Updated)
@@ -137,15 +169,18 @@ func (v *price) Observe(_ Tick, _ Slot, f *Facts, e Event) {
 	switch e.Kind {
 	case Accepted:
 		v.wait(e.Wait)
+		v.waited(f, e.Wait)
 		v.offered = true
 	case Refused:
 		v.offered = true
+		v.waited(f, float32(2*v.target()))
 		if f.Flags&Denied == 0 { // again and again says that the peers near it are busy, not that all are
 			v.wait(float32(2 * v.target()))
 		}
 	case Updated:
 		if !v.offered { // nobody tells waits at once
 			v.wait(e.Wait)
+			v.waited(f, e.Wait)
 		}
 		if s := float64(e.Service); s > 0 {
 			d := s / float64(f.Weighed())
@@ -167,6 +202,9 @@ func (v *price) wait(w float32) {
 
 func (v *price) Quota(now Tick, l Load) Quota {
 	v.life = float64(l.Life)
+	if v.window == 0 {
+		v.window = min(max(float64(v.channels())/2, windowLeast), windowMost)
+	}
 	if now > v.at {
 		v.settle(now)
 	}
@@ -196,11 +234,15 @@ func (v *price) binds(room int, l Load) bool {
 // sweepGap is how many ticks lie between two rankings of all: many where channels are many. A slot that waits too long meanwhile is late by
 // a sixth of its interval, since values grow with the square of age at first.
 func (v *price) sweepGap() Tick {
+	return Tick(v.channels() / sweepPerTick)
+}
+
+func (v *price) channels() int {
 	n := 0
 	for i := range v.g.K() {
 		n += v.g.Count(i)
 	}
-	return Tick(n / sweepPerTick)
+	return n
 }
 
 // settle moves the price by what was taken since the last tick.
@@ -262,7 +304,7 @@ func (v *price) Taken(_ Tick, n int, last float32, short bool) {
 }
 
 func (v *price) AppendState(b []byte) []byte {
-	return appendFloats(b, []float64{v.phi, v.window, v.mean, v.dear, v.swept})
+	return appendFloats(b, []float64{v.phi, v.window, v.mean, v.dear, v.swept, v.usual})
 }
 
 func (v *price) Restore(b []byte) error {
@@ -280,14 +322,17 @@ func (v *price) restoreWith(b []byte, extra int) (more []float64, err error) {
 	if err := r.end(); err != nil {
 		return nil, err
 	}
-	if len(f) != 5 || f[0] < 0 || f[1] < 1 || f[2] < 0 || f[3] < 0 || f[4] < 0 || len(more) != extra {
+	if len(f) == 5 { // from before waits were told apart
+		f = append(f, 0)
+	}
+	if len(f) != 6 || f[1] != 0 && f[1] < 1 || len(more) != extra {
 		return nil, ErrState
 	}
-	for _, x := range more {
+	for _, x := range append(f, more...) {
 		if x < 0 {
 			return nil, ErrState
 		}
 	}
-	v.phi, v.window, v.mean, v.dear, v.swept = f[0], f[1], f[2], f[3], f[4]
+	v.phi, v.window, v.mean, v.dear, v.swept, v.usual = f[0], f[1], f[2], f[3], f[4], f[5]
 	return more, nil
 }

@@ -7,7 +7,7 @@
 //
 // Invariants: a slot is in the calendar, or ready, or parked (paused, removed, or as many tasks out as allowed), never in two of
 // them; no slot is taken before its earliest tick, which follows from the cap on its recrawl rate and the minimum interval (after a
-// refusal an eighth of its change interval: nobody crawled the channel); the same calls give the same decisions; at most 64 bytes of state a slot.
+// refusal or a loss an eighth of its change interval: nobody crawled the channel); the same calls give the same decisions; at most 64 bytes of state a slot.
 //
 // Strategies fixed, iir and icr follow Xu, Zhang, Zhang, Fang, "Scale-Adaptable Recrawl Strategies for DHT-Based Distributed Web
 // Crawling System" (NPC 2010); change rates are estimated from irregular visits as in Cho and Garcia-Molina, "Estimating
@@ -61,7 +61,7 @@ const (
 	inWheel
 	inReady
 	inNew  // with inReady: among those never crawled
-	Denied // its last task that came to anything was refused: nobody crawled it then
+	Denied // its last task that came to anything was refused or lost: nobody crawled it then
 )
 
 // Facts is what a strategy may know of a channel. It has 44 bytes; with the calendar's links (12) and a place among the ready (8) a channel
@@ -73,8 +73,8 @@ type Facts struct {
 	Est       Estimate // change rate per tick
 	Weight    float32  // importance; 0 counts as 1
 	Service   Half     // learnt ticks that a task runs; 0: unknown
-	Anchor    uint16   // ticks between the last update before the reassignment Epoch and that reassignment, saturating
-	Epoch     uint16   // reassignment that Subs, Succ and Anchor belong to
+	Anchor    uint16   // ticks between the last update before the reassignment Epoch and that reassignment, saturating; or a strategy's own
+	Epoch     uint16   // reassignment that Subs, Succ and Anchor belong to; or whose Anchor is
 	Subs      uint8    // tasks submitted since, saturating
 	Succ      uint8    // updates since, saturating
 	Group     uint8    // priority group, 0 is the fastest
@@ -105,6 +105,7 @@ const (
 	Refused                   // * no peer could start it in time; the task is over
 	Updated                   // * the stored copy is up to date; the task is over
 	Failed                    // * the task is over without an update
+	Lost                      // * the task is over, as nobody was heard of for too long; never where leases hand it out again
 	Lapsed                    // * a lease ended without progress; the same task is handed out again
 	Signalled                 // * a sitemap, feed or lastmod says that the channel changed
 )

@@ -20,9 +20,11 @@ type Params struct {
 
 	TargetWait float64 // price and its kin: mean ticks that a task should wait for its start; default 100 where peers tell it beforehand, else 60
 	CostBase   float64 // price: ticks added to a task's own; default 2
-	CostKnee   float64 // price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, a fifth; default 1.6
+	CostKnee   float64 // price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, CostShare; default 1.6
+	CostShare  float64 // price: the share of what a dear channel costs that counts; default 1/7, in optimal and cycle 1/5
 	NoCost     bool    // price: what a task costs does not matter, for comparison
 	NoSurvival bool    // price: nor how likely its peer lives to its end, for comparison
+	NoCorners  bool    // price: nor how long the tasks of a channel wait, for comparison
 
 	PlanEvery float64 // optimal: ticks between two plans; cycle: ticks of a period; default 1440
 	Periods   int     // cycle: periods of a cycle; default 14
@@ -97,6 +99,8 @@ func (p Params) Validate() error {
 		return fmt.Errorf("%w: target wait %v ticks", ErrParams, p.TargetWait)
 	case !(p.CostBase >= 0) || math.IsInf(p.CostBase, 0):
 		return fmt.Errorf("%w: cost base %v ticks", ErrParams, p.CostBase)
+	case !(p.CostShare >= 0 && p.CostShare <= 1):
+		return fmt.Errorf("%w: cost share %v: want at most 1", ErrParams, p.CostShare)
 	case !(p.CostKnee >= 0) || math.IsInf(p.CostKnee, 0):
 		return fmt.Errorf("%w: cost knee %v means", ErrParams, p.CostKnee)
 	}

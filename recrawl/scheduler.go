@@ -279,7 +279,7 @@ func (s *Scheduler) Observe(now Tick, at Slot, e Event) {
 		s.updated(now, at, c, e)
 		c.Flags &^= Denied
 		c.Out -= min(c.Out, 1)
-	case Refused:
+	case Refused, Lost:
 		c.Flags |= Denied
 		c.Out -= min(c.Out, 1)
 	case Failed:
@@ -317,7 +317,7 @@ func (s *Scheduler) updated(now Tick, at Slot, c *cell, e Event) {
 	if to := s.groups.of(interval, int(c.Group)); c.Flags&Pinned == 0 && to != int(c.Group) {
 		s.strategy.Observe(now, at, &c.Facts, Event{Kind: Moved, From: c.Group})
 		c.Group = uint8(to)
-		if c.Epoch != adaptiveEpoch {
+		if c.Epoch < waitEpoch {
 			c.Subs, c.Succ, c.Anchor, c.Epoch = 0, 0, 0, 0 // its counters begin anew
 		}
 	}
@@ -414,8 +414,8 @@ func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 	return value, max(again, earliest)
 }
 
-// retryShare is the part of its change interval after which a channel whose task was refused may be asked for again. Nobody crawled it, so that
-// neither cap nor minimum interval holds it back; but the peers near it are still as busy a minute later.
+// retryShare is the part of its change interval after which a channel whose task was refused or lost may be asked for again. Nobody crawled it, so
+// that neither cap nor minimum interval holds it back; but the peers near it are still as busy a minute later.
 const retryShare = 1. / 8
 
 // pendingHalf only has to keep the values of ordinary numbers of pending pages apart.

@@ -36,11 +36,13 @@ type World struct {
 	JSON     bool    `name:"json" help:"Print one JSON array, a row for each run."`
 	Plot     string  `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG."`
 
-	CostKnee   float64 `default:"0" help:"price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, a fifth; 0: default."`
+	CostKnee   float64 `default:"0" help:"price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, --cost-share of it; 0: default."`
+	CostShare  float64 `default:"0" help:"price: the share of what a dear channel costs that counts; 0: default."`
 	CostBase   float64 `default:"0" help:"price: minutes added to a task's cost; 0: default."`
 	TargetWait float64 `default:"0" help:"price and kin: minutes that a task should wait on average; 0: default."`
 	NoCost     bool    `help:"price: ignore what a task costs (ablation)."`
 	NoSurvival bool    `help:"price: ignore that peers vanish (ablation)."`
+	NoCorners  bool    `help:"price: ignore that some channels' tasks wait longer than others' (ablation)."`
 	PlanEvery  float64 `default:"0" help:"optimal: minutes between plans; cycle: minutes of a period. 0: 1440 and 60."`
 	Rule       string  `enum:"nutch,stormcrawler" default:"nutch" help:"Rule of strategy adaptive."`
 }
@@ -61,8 +63,8 @@ const MaxSeeds = 1000
 
 func (w World) config() (Config, error) {
 	c := Config{Case: w.Case, Rates: w.Rates, Seed: w.Seed, Weights: w.Weights, Cap: w.Cap, Out: w.Out, Steps: w.Steps, Channels: w.Channels, Crawlers: w.Crawlers,
-		Params: recrawl.Params{Delta: w.Delta, IIR: w.IIR, CostKnee: w.CostKnee, CostBase: w.CostBase, TargetWait: w.TargetWait,
-			NoCost: w.NoCost, NoSurvival: w.NoSurvival, Rule: w.Rule, PlanEvery: w.PlanEvery}}
+		Params: recrawl.Params{Delta: w.Delta, IIR: w.IIR, CostKnee: w.CostKnee, CostShare: w.CostShare, CostBase: w.CostBase, TargetWait: w.TargetWait,
+			NoCost: w.NoCost, NoSurvival: w.NoSurvival, NoCorners: w.NoCorners, Rule: w.Rule, PlanEvery: w.PlanEvery}}
 	var err error
 	if w.Latency != "" {
 		if c.Points, err = sim.LoadEmbedding(w.Latency); err != nil {

@@ -191,7 +191,7 @@ func (p *paper) step(minute int) {
 			return
 		}
 		_, channel := p.lost.Pop()
-		p.r.over(minute, channel, recrawl.Failed)
+		p.r.over(minute, channel, recrawl.Lost)
 	}
 }
 
