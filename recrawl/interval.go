@@ -15,6 +15,9 @@ import (
 //
 // A new interval holds from a channel's next submission on. If it held at once, all channels of a group that it makes overdue would be
 // submitted in the same minute, and in step ever after.
+//
+// The paper's crawlers refuse nothing. A channel whose task was refused is due again after refusedShare of its interval: else it would miss a whole
+// one, though nobody crawled it, whereas the paper's tasks wait in a queue.
 type interval struct {
 	name string
 	p    Params
@@ -27,6 +30,7 @@ type interval struct {
 	last  []float64 // success at the last reassignment
 	n     []tally
 	base  Tick
+	told  bool // peers refuse what they cannot start
 }
 
 // tally is a group's record since the last reassignment.
@@ -44,8 +48,9 @@ type regime struct {
 }
 
 const (
-	ripeUpdates = 5
-	regimesKept = 8 // a channel that was submitted before the oldest of them goes by the oldest
+	ripeUpdates  = 5
+	refusedShare = 1. / 2
+	regimesKept  = 8 // a channel that was submitted before the oldest of them goes by the oldest
 )
 
 func (v *interval) Name() string { return v.name }
@@ -95,7 +100,11 @@ func (v *interval) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
 	if f.Submitted == 0 {
 		return math.MaxFloat32, now
 	}
-	due := f.Submitted + wholeTicks(v.promised(int(f.Group), f.Submitted))
+	t := v.promised(int(f.Group), f.Submitted)
+	if v.told && f.Flags&Denied != 0 && f.Out == 0 {
+		t *= refusedShare
+	}
+	due := f.Submitted + wholeTicks(t)
 	return -float32(due - v.base), due
 }
 
@@ -117,6 +126,9 @@ func (v *interval) Quota(now Tick, _ Load) Quota {
 func (v *interval) Taken(Tick, int, float32, bool) {}
 
 func (v *interval) Observe(now Tick, _ Slot, f *Facts, e Event) {
+	if e.Kind == Refused {
+		v.told = true
+	}
 	if v.name == "fixed" {
 		return
 	}

@@ -172,3 +172,24 @@ func TestNewIntervalsHoldFromTheNextSubmission(t *testing.T) {
 		t.Errorf("%d past regimes are kept, want %d", len(v.past), regimesKept)
 	}
 }
+
+// A refused task costs its channel half of an interval, not a whole one; a lost one, where nobody refuses, does not come sooner.
+func TestRefusedIsDueSooner(t *testing.T) {
+	for kind, want := range map[Kind]Tick{Refused: 51, Lost: 101, Failed: 101} {
+		s := NewScheduler(1, must(t, "fixed", Params{}), Options{Initial: []float64{100}, MaxOut: 1, Prior: Prior(100, 1)})
+		at := s.Add(Facts{})
+		all := Load{Room: -1}
+		admit := func(Slot) (Tick, bool) { return 0, true }
+		if n := s.Next(1, all, admit); n != 1 {
+			t.Fatalf("%d taken", n)
+		}
+		s.Observe(2, at, Event{Kind: kind})
+		now := Tick(3)
+		for s.Next(now, all, admit) == 0 && now < 300 {
+			now++
+		}
+		if now != want {
+			t.Errorf("kind %d: again at tick %d, want %d", kind, now, want)
+		}
+	}
+}

@@ -69,11 +69,11 @@ func TestFixedAgainstScan(t *testing.T) {
 			now += Tick(rapid.SampledFrom([]int{1, 1, 1, 2, 30, 70_000, 200_000}).Draw(t, "sleep"))
 			want := map[Slot]bool{}
 			for at, m := range slots {
-				gap := m.gap
+				gap, interval := m.gap, m.interval
 				if m.denied && m.out == 0 {
-					gap = wholeTicks(float64(m.interval) / 8)
+					gap, interval = wholeTicks(float64(m.interval)/8), wholeTicks(float64(m.interval)/2)
 				}
-				due := m.last == 0 || now >= m.last+max(m.interval, gap)
+				due := m.last == 0 || now >= m.last+max(interval, gap)
 				if due && !m.paused && (opt.MaxOut == 0 || m.out < opt.MaxOut) {
 					want[at] = true
 				}
