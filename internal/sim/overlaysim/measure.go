@@ -20,6 +20,7 @@ type tally struct {
 	hops, queries          int
 	recall1, recall8, done int
 	placed, empty          int
+	truly                  []float64 // from the true nearest, where that is not the round's
 	tables                 float64
 	tableMost              int
 	messages               bool // it lives by the gossip that was counted
@@ -31,6 +32,9 @@ func (t *tally) row(base Row) Row {
 		n := float64(t.done)
 		base.Hops, base.Queries, base.Success = float64(t.hops)/n, float64(t.queries)/n, float64(t.placed)/n
 		base.Recall1, base.Recall8, base.Empty = float64(t.recall1)/n, float64(t.recall8)/n, t.empty
+	}
+	if t.truly != nil {
+		base.Nearest50, base.Nearest90 = quantile(t.truly, .5), quantile(t.truly, .9)
 	}
 	base.TableMean, base.TableMax = t.tables, t.tableMost
 	if !t.messages {
@@ -112,6 +116,15 @@ func (c *Command) measure(ctx context.Context, seed uint64) ([]Row, error) {
 		}
 		r.task()
 	}
+	for k := range c.Repeat * len(r.visits) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if k%10 == 9 {
+			n.run(30 * time.Second)
+		}
+		r.again(&r.visits[k%len(r.visits)])
+	}
 	base.Messages = n.perMinute(gossips, since)
 	base.Nearest50, base.Nearest90, base.Random50 = quantile(r.nearest.rtt, .5), quantile(r.nearest.rtt, .9), quantile(r.random.rtt, .5)
 	if c.Plot != "" {
@@ -122,7 +135,7 @@ func (c *Command) measure(ctx context.Context, seed uint64) ([]Row, error) {
 	base.Seconds = seconds(begun)
 	var rows []Row
 	for _, t := range r.all {
-		if c.wants(t.name) || len(t.name) > 3 && t.name[:3] == "can" && c.wants("can") {
+		if c.wants(t.name) || t == r.repeated && c.wants("rings") || len(t.name) > 3 && t.name[:3] == "can" && c.wants("can") {
 			rows = append(rows, t.row(base))
 		}
 	}
@@ -184,6 +197,8 @@ type round struct {
 	all                                  []*tally
 	cans                                 []*can
 	canTally                             []*tally
+	visits                               []visit
+	repeated                             *tally // nil: no task comes again
 }
 
 func newRound(c *Command, n *network) *round {
@@ -199,6 +214,10 @@ func newRound(c *Command, n *network) *round {
 	} {
 		*t.at = &t.like
 		r.all = append(r.all, *t.at)
+	}
+	if c.Repeat > 0 {
+		r.repeated = &tally{name: "again", tables: mean, tableMost: most, messages: true}
+		r.all = append(r.all, r.repeated)
 	}
 	if !c.wants("can") {
 		return r
@@ -276,18 +295,12 @@ func (r *round) task() {
 		return
 	}
 	from := n.someone(n.rng)
-	best := math.Inf(1)
-	for i := 1; i < len(n.members); i++ {
-		if n.members[i].up && i != from {
-			best = min(best, n.ground.rtt(i, place))
-		}
-	}
-	r.nearest.land(best, 1, 0)
+	r.nearest.land(n.nearest(place, from), 1, 0)
 	r.random.land(n.ground.rtt(n.someone(n.rng), place), 1, 1)
 	slices.SortFunc(known, func(a, b overlay.PeerRecord) int {
 		return int(math.Copysign(1, coords.Distance(&a.Coord, &at)-coords.Distance(&b.Coord, &at)))
 	})
-	known = slices.DeleteFunc(known, func(p overlay.PeerRecord) bool { return p.ID == n.members[from].id })
+	known = n.but(from, known)
 	r.full.land(n.ground.rtt(r.best(record, known[:min(8, len(known))]), place), 1, 1)
 	r.forward(from, place, at)
 	for k, c := range r.cans {
@@ -296,7 +309,52 @@ func (r *round) task() {
 			r.canTally[k].land(n.ground.rtt(path[len(path)-1], place), n.pathStretch(path, lost), len(path)-1)
 		}
 	}
-	r.place(from, place, record, at, known)
+	if e, ok := r.place(r.rings, from, place, record, known); ok && r.repeated != nil {
+		v := visit{place, record}
+		r.learn(&v, e)
+		r.visits = append(r.visits, v)
+	}
+}
+
+// but are all of some peers but one.
+func (n *network) but(from int, known []overlay.PeerRecord) []overlay.PeerRecord {
+	return slices.DeleteFunc(known, func(p overlay.PeerRecord) bool { return p.ID == n.members[from].id })
+}
+
+// nearest is the shortest round-trip time to a place from any member that is up but one.
+func (n *network) nearest(place, from int) float64 {
+	best := math.Inf(1)
+	for _, i := range n.ups() {
+		if i != from {
+			best = min(best, n.ground.rtt(i, place))
+		}
+	}
+	return best
+}
+
+// visit is a Web host that a task was placed for, with what was learnt of it.
+type visit struct {
+	place  int
+	record coords.HostRecord
+}
+
+// learn keeps what candidates measured while a task was placed, and what the crawl itself did.
+func (r *round) learn(v *visit, e overlay.Event) {
+	for _, s := range e.Placed.Samples {
+		v.record.Add(s)
+	}
+	n, who := r.n, r.n.who(e.Placed.Peer)
+	v.record.Add(coords.Sample{Vantage: string(e.Placed.Peer), At: n.members[who].node.Coord(), RTT: time.Duration(n.ground.rtt(who, v.place) * 1e6), When: n.time().Unix()})
+}
+
+// again places another task for a host that is known.
+func (r *round) again(v *visit) {
+	n := r.n
+	from := n.someone(n.rng)
+	r.repeated.truly = append(r.repeated.truly, n.nearest(v.place, from))
+	if e, ok := r.place(r.repeated, from, v.place, v.record, n.but(from, n.records())); ok {
+		r.learn(v, e)
+	}
 }
 
 // tie is the difference in predicted round-trip time, in ms, below which two peers are equally near: latencies are measured in whole milliseconds and
@@ -362,20 +420,20 @@ func (n *network) pathStretch(path []int, lost int) float64 {
 	return sum / n.ground.rtt(path[0], last)
 }
 
-// place lets a member place the task by the product's overlay. near are all others by predicted time to the host.
-func (r *round) place(from, place int, record coords.HostRecord, at coords.Coord, near []overlay.PeerRecord) {
-	n, t := r.n, r.rings
+// place lets a member place the task by the product's overlay. others are all that could be found; false: it was not placed.
+func (r *round) place(t *tally, from, place int, record coords.HostRecord, others []overlay.PeerRecord) (e overlay.Event, ok bool) {
+	n := r.n
 	start, life := n.now, n.members[from].life
-	e, ok := n.placeOne(from, uint64(t.done+1), place, record)
+	e, ok = n.placeOne(from, uint64(t.done+1), place, record)
 	if !n.members[from].up || n.members[from].life != life {
-		return // whoever placed it is gone
+		return e, false // whoever placed it is gone
 	}
 	t.done++
 	t.hops += e.Placed.Hops
 	t.queries += e.Placed.Queries
 	if !ok || len(e.Found) == 0 {
 		t.empty++
-		return
+		return e, false
 	}
 	goal := e.Goal
 	now := func(p *overlay.PeerRecord) float64 {
@@ -383,8 +441,8 @@ func (r *round) place(from, place int, record coords.HostRecord, at coords.Coord
 		return coords.Distance(&c, &goal)
 	}
 	best := math.Inf(1)
-	for i := range near {
-		best = min(best, now(&near[i]))
+	for i := range others {
+		best = min(best, now(&others[i]))
 	}
 	for k := range e.Found[:min(8, len(e.Found))] {
 		if n.members[n.who(e.Found[k].ID)].up && now(&e.Found[k]) <= best+tie {
@@ -396,7 +454,7 @@ func (r *round) place(from, place int, record coords.HostRecord, at coords.Coord
 		}
 	}
 	if e.Err != nil {
-		return
+		return e, false
 	}
 	chosen := n.who(e.Placed.Peer)
 	t.rtt = append(t.rtt, n.ground.rtt(chosen, place))
@@ -404,20 +462,21 @@ func (r *round) place(from, place int, record coords.HostRecord, at coords.Coord
 	// Who swallows the task does not claim it. It is handed out again, as often as a manager does.
 	for tries := 1; n.members[chosen].swallows; tries++ {
 		if tries == lease.DefaultHandouts {
-			return
+			return e, false
 		}
 		n.run(claimWait)
 		if !n.members[from].up || n.members[from].life != life {
 			t.done-- // it would be another manager's now
-			return
+			return e, false
 		}
 		n.members[from].node.Doubt(n.time(), e.Placed.Peer, n.time().Add(-claimWait))
 		if e, ok = n.placeOne(from, uint64(t.done+1), place, record); !ok || e.Err != nil {
-			return
+			return e, false
 		}
 		chosen = n.who(e.Placed.Peer)
 	}
 	t.placed++
+	return e, true
 }
 
 // claimWait is after how long a task counts as swallowed where nobody is busy.

@@ -25,6 +25,7 @@ type Command struct {
 	Peers      int           `default:"1400" help:"Peers."`
 	Hosts      int           `default:"16000" help:"Web hosts."`
 	Tasks      int           `default:"500" help:"Tasks that are placed, each for a host drawn at random; with --load as many as come."`
+	Repeat     int           `default:"0" help:"Place every task again so many times, with what was learnt of its host by then: a row of its own, 'again'."`
 	Latency    string        `type:"path" placeholder:"FILE" help:"Latencies: a matrix in ms (.csv, .csv.gz) or an embedding (lines 'id x y', one way). Default: made up from the seed."`
 	Places     string        `enum:"apart,shared" default:"apart" help:"Whether peers and hosts are replicas of different base nodes of the latency file, as in the recrawl paper, or of the same: ${enum}."`
 	Overlay    string        `enum:"all,rings,greedy,full,can,random,nearest" default:"all" help:"Which overlay to measure: ${enum}."`
@@ -110,7 +111,7 @@ func (c *Command) check() error {
 	}
 	under := c.Load > 0 || c.Sweep
 	for _, err := range []error{
-		number("peers", c.Peers, 20, MaxPeers), number("hosts", c.Hosts, 1, MaxHosts), number("tasks", c.Tasks, 1, 1_000_000), number("seeds", c.Seeds, 1, MaxSeeds),
+		number("peers", c.Peers, 20, MaxPeers), number("hosts", c.Hosts, 1, MaxHosts), number("tasks", c.Tasks, 1, 1_000_000), number("seeds", c.Seeds, 1, MaxSeeds), number("repeat", c.Repeat, 0, 100),
 		share("liars", c.Liars), share("swallowers", c.Swallowers),
 	} {
 		if err != nil {
@@ -130,6 +131,8 @@ func (c *Command) check() error {
 		return fmt.Errorf("%w: --for %v: want 1h to %v", ErrFlags, c.For, MaxFor)
 	case under && !(c.Pages >= 1 && c.Pages <= sim.MaxPages):
 		return fmt.Errorf("%w: --pages %v: want 1 to %d", ErrFlags, c.Pages, sim.MaxPages)
+	case under && c.Repeat > 0:
+		return fmt.Errorf("%w: --repeat is for single tasks; under load they come again by themselves", ErrFlags)
 	case !under && (c.Steal || c.Blind):
 		return fmt.Errorf("%w: --steal and --blind are about queues, which are empty without --load or --sweep", ErrFlags)
 	case under && !slices.Contains([]string{"all", "rings"}, c.Overlay):

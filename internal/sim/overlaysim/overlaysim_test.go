@@ -135,6 +135,20 @@ func TestPeersAndHostsApart(t *testing.T) {
 	}
 }
 
+// A host's next tasks land no farther from it than its first: what was learnt of it is kept.
+func TestTasksThatComeAgain(t *testing.T) {
+	c := small()
+	c.Overlay, c.Repeat = "rings", 2
+	m := rows(t, c)
+	if len(m) != 2 {
+		t.Fatalf("%d rows, want rings and again", len(m))
+	}
+	first, again := m["rings"], m["again"]
+	if far, near := first.RTT50/first.Nearest50, again.RTT50/again.Nearest50; near > 1.05*far || again.RTT90 > 1.05*first.RTT90 || again.Success < 1 || again.Empty > 0 {
+		t.Errorf("%.2f times as far as the nearest, %.1f ms at p90; then %.2f, %.1f, success %v", far, first.RTT90, near, again.RTT90, again.Success)
+	}
+}
+
 func TestBadFlags(t *testing.T) {
 	for want, change := range map[string]func(*Command){
 		"--peers 3":        func(c *Command) { c.Peers = 3 },
@@ -144,6 +158,8 @@ func TestBadFlags(t *testing.T) {
 		"--swallowers -1":  func(c *Command) { c.Swallowers = -1 },
 		"--swallowers NaN": func(c *Command) { c.Swallowers = math.NaN() },
 		"--seeds 0":        func(c *Command) { c.Seeds = 0 },
+		"--repeat -1":      func(c *Command) { c.Repeat = -1 },
+		"--repeat is":      func(c *Command) { c.Overlay, c.Load, c.For, c.Pages, c.Repeat = "rings", 1, 2*time.Hour, 100, 1 },
 		"--settle 0s":      func(c *Command) { c.Settle = 0 },
 		"--drift 0":        func(c *Command) { c.Lie, c.Drift = "drift", 0 },
 		"--load -1":        func(c *Command) { c.Load = -1 },
