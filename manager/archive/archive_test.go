@@ -182,7 +182,7 @@ func TestCircle(t *testing.T) {
 	}
 
 	r, c = start(t, a, "bob", 7, 2)
-	if c.Resume.Seq != 2 || len(c.Resume.Done)+len(c.Resume.Frontier) != 0 {
+	if c.Resume.Seq != 2 || len(c.Resume.Done) != 0 || len(c.Resume.Frontier) != 3 { // what is stored comes along
 		t.Errorf("a new crawl resumes %+v", c.Resume)
 	}
 	same := r.page("/", "home "+long, channel.Unchanged)
@@ -361,8 +361,24 @@ func TestResume(t *testing.T) {
 	}
 	r2.put(channel.ChunkBody{Pages: []channel.Page{r.page("/c", long, channel.New)}})
 	r2.put(channel.ChunkBody{Report: r2.report(channel.Updated)})
-	if _, c = start(t, a, "bob", 1, 3); len(c.Resume.Done)+len(c.Resume.Frontier) != 0 {
-		t.Errorf("after an update: %+v", c.Resume)
+	// After an update there is nothing to go on from; what is stored comes along, since it can be asked for with validators.
+	stored := f("/", "/a", "/c")
+	for i := range stored {
+		stored[i].Depth = 0
+	}
+	r3, c := start(t, a, "bob", 1, 3)
+	if got, want := fmt.Sprint(c.Resume.Frontier), fmt.Sprint(stored); got != want || len(c.Resume.Done) != 0 {
+		t.Errorf("after an update: %+v, want %s", c.Resume, want)
+	}
+	var plain []channel.Page // of which half have validators no more
+	for _, path := range []string{"/", "/a", "/e", "/f"} {
+		p := r3.page(path, long, channel.New)
+		p.Header = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+		plain = append(plain, p)
+	}
+	r3.put(channel.ChunkBody{Pages: plain, Report: r3.report(channel.Updated)})
+	if _, c = start(t, a, "bob", 1, 4); len(c.Resume.Done)+len(c.Resume.Frontier) != 0 {
+		t.Errorf("without validators: %+v", c.Resume)
 	}
 }
 

@@ -275,7 +275,7 @@ func (a *Archive) expire(id channel.ID, now time.Time) error {
 	return nil
 }
 
-// resume gathers from where a crawl goes on: what its chunks added to the to-do list, without what they fetched.
+// resume gathers from where a crawl goes on: what its chunks added to the to-do list and what is stored, without what they fetched.
 func (a *Archive) resume(id channel.ID, from uint64, r lease.Reply) (channel.Resume, error) {
 	out := channel.Resume{Seq: r.Seq, Head: r.Head}
 	err := a.db.View(func(txn *badger.Txn) error {
@@ -303,6 +303,11 @@ func (a *Archive) resume(id channel.ID, from uint64, r lease.Reply) (channel.Res
 		if err != nil {
 			return err
 		}
+		stored, err := standing(txn, id)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, stored...)
 		room := channel.MaxResume - 10*len(out.Done) - 1024
 		for _, f := range parts {
 			u := channel.URLHash(f.URL)

@@ -219,26 +219,51 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestConditional asks with validators only where a 304 hides nothing: all that is known to be stored is on the list.
 func TestConditional(t *testing.T) {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("If-None-Match") == `"v1"` {
-			w.WriteHeader(http.StatusNotModified)
-			return
+	for _, c := range []struct {
+		name  string
+		known []string // to have been stored
+		list  []string // that the archive sends along
+		asked bool
+	}{
+		{"all", []string{"/", "/a", "/b"}, []string{"/", "/a", "/b"}, true},
+		{"a seed need not be on it", []string{"/", "/a", "/b"}, []string{"/a", "/b"}, true},
+		{"none", []string{"/", "/a", "/b"}, nil, false},
+		{"not /b", []string{"/", "/a", "/b"}, []string{"/", "/a"}, false},
+	} {
+		mux := http.NewServeMux()
+		asked := 0
+		page := func(path, body string) {
+			mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("If-None-Match") == `"v1"` {
+					asked++
+					w.WriteHeader(http.StatusNotModified)
+					return
+				}
+				hypertext(body)(w, r)
+			})
 		}
-		hypertext(`<a href="/a">a</a>`)(w, r)
-	})
-	mux.Handle("/a", hypertext("a"))
-	cfg, s := task(t, mux)
-	cfg.Body.Validators = []channel.Validator{{URL: channel.URLHash("http://site.test/"), ETag: `"v1"`}}
-	cfg.Body.Digests = []channel.PageDigest{{URL: channel.URLHash("http://site.test/"), Content: 1}}
-	if r := run(t, cfg); r.Pages != 2 || r.Changed != 1 {
-		t.Errorf("without a to-do list of the archive's a 304 would hide what the page links to: %+v", r)
-	}
-	cfg.Resume.Frontier = []channel.Frontier{{URL: "http://site.test/"}, {URL: "http://site.test/a", Depth: 1}}
-	s.chunks = nil
-	if r := run(t, cfg); r.Pages != 2 || r.Unchanged != 1 || s.pages()[0].Status != 304 {
-		t.Errorf("with it: %+v", r)
+		page("/{$}", `<a href="/a">a</a>`)
+		page("/a", `<a href="/b">b</a>`)
+		page("/b", "b")
+		cfg, s := task(t, mux)
+		for _, path := range c.known {
+			h := channel.URLHash("http://site.test" + path)
+			cfg.Body.Validators = append(cfg.Body.Validators, channel.Validator{URL: h, ETag: `"v1"`})
+			cfg.Body.Digests = append(cfg.Body.Digests, channel.PageDigest{URL: h, Content: 1})
+		}
+		for i, path := range c.list {
+			cfg.Resume.Frontier = append(cfg.Resume.Frontier, channel.Frontier{URL: "http://site.test" + path, Depth: i})
+		}
+		r := run(t, cfg)
+		want := 0
+		if c.asked {
+			want = 3
+		}
+		if r.Pages != 3 || asked != want || r.Unchanged != want || r.Changed != 3-want || s.pages()[0].Depth != 0 {
+			t.Errorf("%s: asked %d with validators, %+v", c.name, asked, r)
+		}
 	}
 }
 

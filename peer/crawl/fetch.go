@@ -49,7 +49,7 @@ type fetcher struct {
 	asks    http.Header  // its fields
 
 	validate map[uint64]*channel.Validator
-	// conditional: the archive sent the to-do list along.
+	// conditional: no page is to be found by the links of another that may be unchanged.
 	conditional bool
 }
 
@@ -62,7 +62,7 @@ func newFetcher(ctx context.Context, cfg *Config) *fetcher {
 			"Accept": {"text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.5"},
 		},
 		pace:     pace{off: cfg.Unpaced, gap: max(cfg.gap(), min(cfg.Header.Gap, MaxGap))},
-		validate: make(map[uint64]*channel.Validator, len(cfg.Body.Validators)), conditional: len(cfg.Resume.Frontier) > 0,
+		validate: make(map[uint64]*channel.Validator, len(cfg.Body.Validators)),
 	}
 	for i := range cfg.Body.Validators {
 		v := &cfg.Body.Validators[i]
@@ -85,7 +85,7 @@ func (f *fetcher) hangUp() {
 }
 
 // conditions gives the fields of a request for it. Links are not known of a page that answers 304, so validators are used only where the
-// archive sent the to-do list along.
+// archive sent all that it has along.
 func (f *fetcher) conditions(it item) http.Header {
 	v := f.validate[it.hash]
 	if v == nil || !f.conditional {

@@ -87,7 +87,7 @@ func (s *session) run(ctx context.Context) (channel.Report, error) {
 	return s.report, nil
 }
 
-// seed fills the to-do list: what an interrupted crawl left, the seeds, and URLs that crawls of other channels found.
+// seed fills the to-do list: the seeds, what an interrupted crawl left and what is stored, and URLs that crawls of other channels found.
 func (s *session) seed(ctx context.Context) error {
 	for _, h := range s.cfg.Resume.Done {
 		s.seen.add(h)
@@ -97,34 +97,66 @@ func (s *session) seed(ctx context.Context) error {
 		return err
 	}
 	s.resumed = s.seen.n > 0
-	fresh := !s.resumed && len(s.cfg.Resume.Frontier)+len(left) == 0
-	for _, f := range append(s.cfg.Resume.Frontier, left...) {
+	left = append(s.cfg.Resume.Frontier, left...)
+	s.cfg.Resume = channel.Resume{} // it may hold a million URLs
+	s.fetch.conditional = s.meets(left)
+	if err := s.admitAll(s.cfg.Body.Seeds); err != nil {
+		return err
+	}
+	for _, f := range left {
 		if err := s.admit(f.URL, f.Depth, 0, false); err != nil {
 			return err
 		}
 	}
-	s.cfg.Resume = channel.Resume{} // it may hold a million URLs
-	for _, list := range [][]string{s.cfg.Body.Seeds, s.cfg.Body.Inter} {
-		for _, u := range list {
-			c, err := channel.Canonical(u)
-			if err != nil {
-				s.count("bad-seed")
-				continue
-			}
-			if err := s.admit(c, 0, 0, true); err != nil {
-				return err
-			}
-		}
+	if err := s.admitAll(s.cfg.Body.Inter); err != nil {
+		return err
 	}
-	if fresh && s.report.Errors["skipped-robots"] == 0 {
+	if !s.resumed && s.report.Errors["skipped-robots"] == 0 {
 		if err := s.readSitemaps(ctx); err != nil {
 			return err
 		}
 	}
-	if fresh && s.todo.len() == 0 && s.report.Errors["skipped-robots"] > 0 {
+	if !s.resumed && s.todo.len() == 0 && s.report.Errors["skipped-robots"] > 0 {
 		s.report.Robots = robotsDisallowed
 	}
 	return nil
+}
+
+func (s *session) admitAll(urls []string) error {
+	for _, u := range urls {
+		c, err := channel.Canonical(u)
+		if err != nil {
+			s.count("bad-seed")
+			continue
+		}
+		if err := s.admit(c, 0, 0, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meets tells whether all pages that the archive is known to have are fetched already or in a list. If they are, an answer of 304, which
+// hides what a page links to, hides nothing: what an unchanged page links to was there before.
+func (s *session) meets(list []channel.Frontier) bool {
+	if len(list) == 0 || len(s.cfg.Body.Validators) == 0 {
+		return false
+	}
+	listed := newSeen(len(list))
+	for _, f := range list {
+		listed.add(urlHash(f.URL))
+	}
+	for _, u := range s.cfg.Body.Seeds {
+		if c, err := channel.Canonical(u); err == nil {
+			listed.add(urlHash(c))
+		}
+	}
+	for _, p := range s.known.pairs {
+		if !listed.has(p.URL) && !s.seen.has(p.URL) {
+			return false
+		}
+	}
+	return true
 }
 
 // unspool takes up what an earlier run of this task fetched and did not put, and gives what that found to fetch.
