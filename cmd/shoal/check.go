@@ -15,9 +15,11 @@ import (
 
 	"shoal/channel/badgerdb"
 	"shoal/internal/member"
+	"shoal/internal/plain"
 	"shoal/internal/wire"
 	"shoal/manager"
 	"shoal/manager/api"
+	"shoal/manager/archive"
 )
 
 const (
@@ -98,14 +100,39 @@ func (c *checkCmd) findings(ctx context.Context) ([]manager.Finding, error) {
 		return merge(found, more), nil
 	}
 	if err != nil {
-		return append(found, manager.Finding{Level: manager.Error, What: "The channel database cannot be opened: " + err.Error(), Mend: "Mend the folder or its disk, or restore a backup with shoal restore."}), nil
+		return append(found, manager.Finding{Level: manager.Error, What: "The channel database cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, or restore a backup with shoal restore."}), nil
 	}
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	found = append(found, manager.Finding{Level: manager.OK, What: "the channel database opens"},
+	found = append(found, manager.Finding{Level: manager.OK, What: "the channel database opens"}, checkArchive(ctx, data),
 		manager.Finding{Level: manager.Warning, What: "The manager is stopped: nothing is crawled.", Mend: "Start it with shoal manager --data " + data})
 	return append(found, checkPorts()...), nil
+}
+
+// checkArchive looks at a stopped manager's archive.
+func checkArchive(ctx context.Context, data string) manager.Finding {
+	dir := filepath.Join(data, "archive")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return manager.Finding{Level: manager.Warning, What: "There is no archive in " + dir + " yet.", Mend: "The manager makes one when it starts."}
+	}
+	a, err := archive.Open(ctx, archive.Config{Dir: dir, Verify: noTasks})
+	if err != nil {
+		return manager.Finding{Level: manager.Error, What: "The archive cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, restore a backup, or see shoal archive repair --help."}
+	}
+	missing := a.Missing()
+	if err := a.Close(); err != nil {
+		return manager.Finding{Level: manager.Error, What: "The archive cannot be closed: " + plain.Error(err)}
+	}
+	if missing > 0 {
+		return filesMissing(missing)
+	}
+	return manager.Finding{Level: manager.OK, What: "the archive opens"}
+}
+
+func filesMissing(n int) manager.Finding {
+	return manager.Finding{Level: manager.Error, What: fmt.Sprintf("%d of the archive's WARC files are missing or too short.", n),
+		Mend: "Bring them back; or shoal archive verify names what is lost, and shoal archive repair forgets it, for the next crawls to fetch."}
 }
 
 // merge leaves out what the running manager has found too.
@@ -133,6 +160,9 @@ func (c *checkCmd) ask(ctx context.Context) ([]manager.Finding, error) {
 // check is what a running station finds.
 func (st *station) check(ctx context.Context) []manager.Finding {
 	found := append(checkData(st.cfg.data, time.Now()), st.manager.Check(ctx)...)
+	if n := st.archive.Missing(); n > 0 {
+		found = append(found, filesMissing(n))
+	}
 	reachable := false
 	for _, a := range st.node.Addrs() {
 		reachable = reachable || !strings.Contains(a, "/127.0.0.1/") && !strings.Contains(a, "/ip6/::1/")

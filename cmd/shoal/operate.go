@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -220,11 +221,11 @@ func (c *strategyShowCmd) Run(ctx context.Context, s streams) error {
 func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 	fmt.Fprintf(out, "strategy   %s\n", i.Name)
 	if i.Params != (recrawl.Params{}) {
-		b, err := json.Marshal(i.Params)
+		text, err := paramsText(i.Params)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "parameters %s\n", b)
+		fmt.Fprintf(out, "parameters %s\n", text)
 	}
 	for g, n := range i.GroupSizes {
 		every := ""
@@ -239,6 +240,25 @@ func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 	}
 	_, err := fmt.Fprintf(out, "choose from %s\n", strings.Join(i.Names, ", "))
 	return err
+}
+
+// paramsText are the parameters that were set, as an operator writes them.
+func paramsText(p recrawl.Params) (string, error) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(b, &all); err != nil {
+		return "", err
+	}
+	var set []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if v := all[name]; v != 0.0 && v != "" && v != false {
+			set = append(set, fmt.Sprintf("%s=%v", strings.ToLower(name), v))
+		}
+	}
+	return strings.Join(set, " "), nil
 }
 
 // showSequencers tells where tasks come from: what waits, what was taken, and by whose share new and old are mixed.
@@ -318,9 +338,22 @@ func (c *strategyArgs) choice() (strategyAsk, error) {
 	d := json.NewDecoder(strings.NewReader(string(b)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&out.Params); err != nil {
+		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			return out, fmt.Errorf("no parameter %s: want one of %s", name, strings.Join(paramNames(), ", "))
+		}
 		return out, fmt.Errorf("parameters: %w", err)
 	}
 	return out, nil
+}
+
+// paramNames are what may be set.
+func paramNames() []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[recrawl.Params]()) {
+		names = append(names, strings.ToLower(f.Name))
+	}
+	slices.Sort(names)
+	return names
 }
 
 type strategySetCmd struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"shoal/channel"
 	"shoal/channel/badgerdb"
@@ -15,7 +16,6 @@ import (
 	"shoal/manager/api"
 	"shoal/manager/archive"
 	"shoal/peer/crawl/order"
-	"time"
 )
 
 // target is the manager that a command is about: a running one, or the data of a stopped one.
@@ -60,21 +60,35 @@ func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error)
 	if live {
 		return fmt.Errorf("the manager of %s is stopped: %w; start it with `shoal manager`", data, errNoManager)
 	}
+	var takedown manager.Takedown
+	var pages http.Handler
 	files, err := archive.Open(ctx, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks})
+	if err == nil {
+		defer func() { err = errors.Join(err, files.Close()) }()
+		takedown, pages = files, files.Handler()
+	} else { // channels can be worked on without it
+		broken := err
+		takedown = noArchive{broken}
+		pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, broken.Error(), http.StatusServiceUnavailable)
+		})
+	}
+	desk, err := manager.OpenDesk(ctx, db, takedown)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, files.Close()) }()
-	desk, err := manager.OpenDesk(ctx, db, files)
-	if err != nil {
-		return err
-	}
-	h, err := api.Handler(api.Config{Desk: desk, Orders: order.Names(), Archive: files.Handler()})
+	h, err := api.Handler(api.Config{Desk: desk, Orders: order.Names(), Archive: pages})
 	if err != nil {
 		return err
 	}
 	return f(api.Local(h))
 }
+
+// noArchive stands where an archive cannot be opened.
+type noArchive struct{ err error }
+
+func (n noArchive) Purge(context.Context, channel.Hosts) (int, error) { return 0, n.err }
+func (n noArchive) Forget(context.Context, channel.ID) error          { return n.err }
 
 // noTasks stands where a running archive checks tasks.
 func noTasks(time.Time, channel.Signed) (channel.Header, error) {

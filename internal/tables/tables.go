@@ -1,8 +1,9 @@
-// Package tables looks at every byte of a Badger database's tables, for the channel database and the archive's state alike. Badger opens
+// Package tables looks at every byte of a Badger database's tables and of the logs that are read when it is opened, for the channel database
+// and the archive's state alike. Badger opens
 // tables in goroutines of its own, where an index that is not what it was ends the program; and a block that is not what it was holds nothing
 // for it: what lay there is not found, and the next compaction drops it.
 //
-// It is not for the write-ahead log and the value log: Badger checks those itself, and cuts what a crash left half written.
+// It is not for the older files of the value log: Badger checks what it reads of those.
 package tables
 
 import (
@@ -25,12 +26,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrChanged says that a table does not hold what was written.
+// ErrChanged says that a table or log does not hold what was written.
 var ErrChanged = errors.New("its bytes are not what was written")
 
-// Check looks at the tables of a folder before it is opened: those that the manifest names; another one is what a crash left half written,
-// and goes.
+// Check looks at a folder before it is opened: at its logs, and at the tables that the manifest names; another table is what a crash left half
+// written, and goes.
 func Check(o badger.Options) error {
+	if err := checkLogs(o.Dir); err != nil {
+		return err
+	}
 	f, err := os.Open(filepath.Join(o.Dir, badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -108,14 +108,15 @@ func (e *FencedError) Is(target error) bool { return target == ErrFenced }
 
 // Archive is an open archive. All methods are safe for concurrent use.
 type Archive struct {
-	cfg   Config
-	log   *slog.Logger
-	db    *badger.DB
-	pack  *warc.Compressor
-	room  *semaphore.Weighted // of decompressed chunks
-	cores *semaphore.Weighted // chunks that are unpacked and packed at a time
-	id    [8]byte
-	stats counters
+	cfg     Config
+	log     *slog.Logger
+	missing int
+	db      *badger.DB
+	pack    *warc.Compressor
+	room    *semaphore.Weighted // of decompressed chunks
+	cores   *semaphore.Weighted // chunks that are unpacked and packed at a time
+	id      [8]byte
+	stats   counters
 
 	slots  keyed[channel.ID, slot]
 	hosts  keyed[string, struct{}] // pages of one host are decided one chunk at a time
@@ -226,6 +227,9 @@ func (a *Archive) Broken() bool {
 	defer a.group.mu.Unlock()
 	return a.group.failed != nil && !errors.Is(a.group.failed, tables.ErrChanged)
 }
+
+// Missing is how many WARC files were missing, or shorter than what was stored in them, when the archive was opened.
+func (a *Archive) Missing() int { return a.missing }
 
 // Run ends leases that make no progress, and tidies the database, until ctx ends.
 func (a *Archive) Run(ctx context.Context) error {

@@ -88,6 +88,7 @@ func (a *Archive) rank(ctx context.Context) (r Ranked, err error) {
 // writeRanks stores the ranks that have changed, and forgets those of pages that are no more.
 func (a *Archive) writeRanks(ctx context.Context, g *importance.Graph) (written int, err error) {
 	wb := a.db.NewWriteBatch()
+	wb.SetMaxPendingTxns(1) // see package tables
 	defer wb.Cancel()
 	err = a.db.View(func(txn *badger.Txn) error {
 		err := scan(txn, []byte{keyLinks}, nil, false, func(key []byte, _ *badger.Item) (bool, error) {

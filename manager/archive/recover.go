@@ -100,6 +100,7 @@ func (a *Archive) recoverFiles(files map[string]*pb.File) error {
 		if errors.Is(err, warc.ErrShort) {
 			// What is left can still be read; verify names what is missing. Nothing is appended to it.
 			a.log.Error("a WARC file has lost bytes that were durable: run shoal archive verify", "file", f.Name, "err", err)
+			a.missing++
 			continue
 		}
 		if err != nil {
@@ -115,6 +116,7 @@ func (a *Archive) recoverFiles(files map[string]*pb.File) error {
 		g.file = pb.File{Name: f.Name, Length: f.Length, Records: f.Records, CreatedUs: f.CreatedUs}
 	}
 	if seen < len(files) {
+		a.missing += len(files) - seen
 		a.log.Error("WARC files are missing: run shoal archive verify", "missing", len(files)-seen)
 	}
 	return nil

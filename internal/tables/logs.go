@@ -1,0 +1,192 @@
+package tables
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// What Badger writes before its tables: a write-ahead log for each memory table, and the value log. When it opens a folder it reads the
+// write-ahead logs and the last file of the value log up to the first entry that is not whole, and forgets the rest: right for what a crash
+// left half written, which was never acknowledged, and a silent loss where a disk has changed bytes in the middle.
+//
+// The two are told apart by what follows. A writer waits for each commit, so at most inFlight commits can be under way when the power
+// goes; if whole entries of younger commits than that stand behind what cannot be read, that was durable once.
+const (
+	inFlight  = 3       // the one writer's, and one of work behind it; one to spare
+	logHeader = 20      // bytes at a log's beginning
+	maxKey    = 1 << 16 // as Badger has it
+	maxRest   = 1 << 30 // of a log, read into memory where it is damaged
+)
+
+// checkLogs looks at the logs of a folder before it is opened.
+func checkLogs(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil {
+		return err
+	}
+	values, err := filepath.Glob(filepath.Join(dir, "*.vlog")) // sorted
+	if err != nil {
+		return err
+	}
+	if n := len(values); n > 0 {
+		names = append(names, values[n-1])
+	}
+	for _, name := range names {
+		if err := checkLog(name); err != nil {
+			return fmt.Errorf("log %s: %w", filepath.Base(name), err)
+		}
+	}
+	return nil
+}
+
+func checkLog(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // nothing was written
+	r := bufio.NewReaderSize(f, 1<<20)
+	if _, err := r.Discard(logHeader); err != nil {
+		return nil //nolint:nilerr // too short to hold anything
+	}
+	last, at := uint64(0), int64(logHeader)
+	var e entry
+	for e.read(r) {
+		last, at = max(last, e.version), at+e.size
+	}
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	rest, err := readFilled(f)
+	if err != nil {
+		return err
+	}
+	if younger(rest, last) {
+		return fmt.Errorf("%w at %d, and whole entries follow", ErrChanged, at)
+	}
+	return nil
+}
+
+// readFilled reads what is left of a file but for the zeros at its end: Badger makes files as long as they may ever be.
+func readFilled(r io.Reader) ([]byte, error) {
+	var out []byte
+	zeros := 0
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := r.Read(buf)
+		for part := buf[:n]; len(part) > 0 && len(out) < maxRest; part = nil {
+			filled := len(bytes.TrimRight(part, "\x00"))
+			if filled == 0 {
+				zeros += n
+				break
+			}
+			out = append(append(out, make([]byte, zeros)...), part[:filled]...)
+			zeros = n - filled
+		}
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// younger tells whether raw has whole entries of commits that were begun after all that can have been under way after last.
+func younger(raw []byte, last uint64) bool {
+	var e entry
+	for at := 0; at < len(raw); {
+		if !e.parse(raw[at:]) {
+			at++
+			continue
+		}
+		if last == 0 {
+			last = e.version
+		}
+		if e.version > last+inFlight {
+			return true
+		}
+		at += int(e.size)
+	}
+	return false
+}
+
+// entry is one entry of a log: flags (2 bytes), lengths of key and value, expiry (each a varint), key, value, checksum of all that. A key
+// ends with its commit's number, as what it lacks to the highest one.
+type entry struct {
+	version uint64
+	size    int64
+	raw     []byte
+}
+
+// read reads the next entry; false: there is none that is whole.
+func (e *entry) read(r *bufio.Reader) bool {
+	head, _ := r.Peek(2 + 3*binary.MaxVarintLen64) // shorter at the end
+	n, key, value := sizes(head)
+	if n == 0 {
+		return false
+	}
+	size := n + key + value + crc32.Size
+	if cap(e.raw) < size {
+		if value > math.MaxInt32/2 {
+			return false
+		}
+		e.raw = make([]byte, size)
+	}
+	e.raw = e.raw[:size]
+	if _, err := io.ReadFull(r, e.raw); err != nil {
+		return false
+	}
+	return e.whole(e.raw, n, key)
+}
+
+// parse reads the entry that raw begins with, if one does.
+func (e *entry) parse(raw []byte) bool {
+	n, key, value := sizes(raw)
+	if n == 0 || n+key+value+crc32.Size > len(raw) || commitOf(raw[n:n+key]) > 1<<48 {
+		return false
+	}
+	return e.whole(raw[:n+key+value+crc32.Size], n, key)
+}
+
+func (e *entry) whole(raw []byte, head, key int) bool {
+	end := len(raw) - crc32.Size
+	if crc32.Checksum(raw[:end], castagnoli) != binary.BigEndian.Uint32(raw[end:]) {
+		return false
+	}
+	e.version, e.size = commitOf(raw[head:head+key]), int64(len(raw))
+	return true
+}
+
+// commitOf is the number in a key.
+func commitOf(key []byte) uint64 {
+	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-8:])
+}
+
+// sizes reads the beginning of an entry: how long that is, and how long key and value are; 0: it is none.
+func sizes(raw []byte) (head, key, value int) {
+	if len(raw) < 5 {
+		return 0, 0, 0
+	}
+	at := 2
+	var v [3]uint64
+	for i := range v {
+		n := 0
+		if v[i], n = binary.Uvarint(raw[at:]); n <= 0 {
+			return 0, 0, 0
+		}
+		at += n
+	}
+	if v[0] < 8 || v[0] > maxKey || v[1] > 1<<30 {
+		return 0, 0, 0
+	}
+	return at, int(v[0]), int(v[1])
+}

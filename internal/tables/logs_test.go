@@ -1,0 +1,122 @@
+package tables
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+func options(dir string) badger.Options {
+	o := badger.DefaultOptions(dir).WithLogger(nil).WithSyncWrites(true).WithMemTableSize(1 << 20).WithValueThreshold(64).WithValueLogFileSize(1 << 20)
+	o.MetricsEnabled = false
+	return o
+}
+
+// killed is a folder as a killed process leaves it after some commits, of three keys each, one of them with its value in the value log.
+func killed(t *testing.T, commits int) string {
+	t.Helper()
+	from, to := t.TempDir(), t.TempDir()
+	db, err := badger.Open(options(from))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() // of the copy it is that the test is about
+	for n := range commits {
+		err := db.Update(func(txn *badger.Txn) error {
+			return errors.Join(txn.Set(fmt.Appendf(nil, "a%04d", n), []byte("small")), txn.Set(fmt.Appendf(nil, "b%04d", n), bytes.Repeat([]byte("large"), 100)),
+				txn.Set(fmt.Appendf(nil, "c%04d", n), []byte("small too")))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(from, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if filepath.Base(name) == "LOCK" {
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(name)), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// TestLogs changes logs in the middle, which must be found, and at the end, as a crash may leave them.
+func TestLogs(t *testing.T) {
+	const commits = 40
+	dir := killed(t, commits)
+	for _, pattern := range []string{"*.mem", "*.vlog"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(names) != 1 {
+			t.Fatal(names, err)
+		}
+		whole, err := os.ReadFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := len(bytes.TrimRight(whole, "\x00"))
+		flip := func(b []byte) {
+			for i := range b {
+				b[i] ^= 0x5a
+			}
+		}
+		zero := func(b []byte) { clear(b) }
+		for _, c := range []struct {
+			what     string
+			from, to int
+			change   func([]byte)
+			damaged  bool
+		}{
+			{"nothing", 0, 0, flip, false},
+			{"a byte in the middle", end / 2, end/2 + 1, flip, true},
+			{"its first entry", logHeader, logHeader + 10, flip, true},
+			{"zeros in the middle", end / 3, end/3 + 512, zero, true},
+			{"the last byte", end - 1, end, flip, false},
+			{"the last commit", end - (end-logHeader)/commits, end, zero, false},
+			{"the beginning of the last commit", end - (end-logHeader)/commits, end - (end-logHeader)/commits/2, zero, false},
+			{"all of it", logHeader, end, zero, false},
+		} {
+			b := bytes.Clone(whole)
+			c.change(b[c.from:c.to])
+			if err := os.WriteFile(names[0], b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := Check(options(dir)); errors.Is(err, ErrChanged) != c.damaged || err != nil && !c.damaged {
+				t.Errorf("%s of %s changed: %v", c.what, pattern, err)
+			}
+		}
+		if err := os.Truncate(names[0], int64(end-3)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(options(dir)); err != nil {
+			t.Errorf("%s cut: %v", pattern, err)
+		}
+		if err := os.WriteFile(names[0], whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func FuzzEntry(f *testing.F) {
+	f.Add([]byte("\x00\x00\x08\x00\x00\xff\xff\xff\xff\xff\xff\xff\xfe\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var e entry
+		if e.parse(raw) && (e.size < 5 || e.size > int64(len(raw))) {
+			t.Errorf("an entry of %d bytes in %d", e.size, len(raw))
+		}
+		younger(raw, 1)
+	})
+}
