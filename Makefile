@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire
+.PHONY: help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -76,5 +76,10 @@ CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/e2e
 
-wire: ## a rate limit at the kernel's packet counters for a minute (root; Linux namespaces)
+wire: ## a rate limit at the kernel's packet counters for a minute: of downloads, and of a whole peer over TCP and QUIC (root; Linux namespaces; 4 minutes)
 	SHOAL_WIRE_S=60 $(GO) test -count=1 -v -run TestRateOnTheWire ./peer/limit
+	SHOAL_WIRE_S=60 $(GO) test -count=1 -timeout 15m -v -run TestLimitOnTheWire ./internal/e2e
+
+FOOTPRINT ?= 10
+footprint: ## what a peer takes: memory, processor, messages and packets at rest, and memory of five channels, one of a million pages; FOOTPRINT minutes each (default 10)
+	SHOAL_FOOTPRINT=$(FOOTPRINT) $(GO) test -count=1 -timeout 3h -v -run 'TestFootprint$$' ./internal/e2e

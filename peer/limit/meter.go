@@ -49,12 +49,35 @@ func (m *Meter) SetRates(down, up int) {
 // Totals are the bytes received and sent so far, packet headers included.
 func (m *Meter) Totals() (received, sent int64) { return m.received.Load(), m.sent.Load() }
 
-// Count counts bytes that are not paced: those of QUIC, whose packets nobody waits for.
+// Count counts bytes of QUIC, whose packets are all in what it is told. Sent ones wait for their turn here, after which the next may go;
+// for received ones nobody waits, they have come: what is read by TCP does.
 func (m *Meter) Count(received, sent int) {
 	m.received.Add(int64(received))
 	m.sent.Add(int64(sent))
 	m.usage.add(received + sent)
+	owe(m.down, received)
+	if d := owe(m.up, sent); d > 0 {
+		time.Sleep(min(d, maxOwed))
+	}
 }
+
+// maxOwed bounds the wait of one write of QUIC, which nothing interrupts.
+const maxOwed = 5 * time.Second
+
+// owe takes bytes out of a bucket, below nothing if need be, and tells how long it is in debt.
+func owe(l *rate.Limiter, n int) (wait time.Duration) {
+	for n > 0 && l.Limit() != rate.Inf {
+		part := min(n, l.Burst())
+		if d := l.ReserveN(time.Now(), part).Delay(); d < math.MaxInt64 {
+			wait = d
+		}
+		n -= part
+	}
+	return wait
+}
+
+// acks is what acknowledges n bytes of payload: a packet without any for each two that were full.
+func acks(n int) int { return (n + 2*segment - 1) / (2 * segment) * overhead }
 
 // cost is what n bytes of payload take on the network.
 func cost(n int) int { return n + (n+segment-1)/segment*overhead }
@@ -87,9 +110,11 @@ func (c *metered) Read(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		k := cost(n)
+		k, back := cost(n), acks(n)
 		c.m.received.Add(int64(k))
-		c.m.usage.add(k)
+		c.m.sent.Add(int64(back))
+		c.m.usage.add(k + back)
+		owe(c.m.up, back)
 		if c.pay(c.m.down, k) != nil && err == nil { // closed meanwhile; the next read says so too
 			return n, nil
 		}
@@ -110,8 +135,11 @@ func (c *metered) Write(b []byte) (n int, err error) {
 		}
 		w, err := c.Conn.Write(part)
 		n += w
+		back := acks(w)
 		c.m.sent.Add(int64(k))
-		c.m.usage.add(k)
+		c.m.received.Add(int64(back))
+		c.m.usage.add(k + back)
+		owe(c.m.down, back)
 		if err != nil || n == len(b) {
 			return n, err
 		}
