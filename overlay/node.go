@@ -114,7 +114,7 @@ func (n *Node) Meet(now time.Time, r PeerRecord) error {
 		return err
 	}
 	if r.ID != n.cfg.ID {
-		n.table.hear(now, r)
+		n.table.hear(now, &r)
 		n.table.trim(n.rng)
 	}
 	return nil
@@ -297,11 +297,12 @@ func (n *Node) news(to PeerRecord) []PeerRecord {
 	for _, r := range n.table.nearest(to.Coord, MaxGossip/2+1) {
 		add(r.rec)
 	}
-	for _, i := range n.rng.Perm(len(n.table.entries)) {
+	// Some may be drawn twice, or be among the nearest: that is made up for by drawing more, and whoever knows few tells few.
+	for range min(3*MaxGossip, 2*len(n.table.entries)) {
 		if len(out) == MaxGossip {
 			break
 		}
-		add(&n.table.entries[i].rec)
+		add(&n.table.entries[n.rng.IntN(len(n.table.entries))].rec)
 	}
 	return out
 }
@@ -313,8 +314,9 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 	if err := m.Self.Check(); err != nil {
 		return n.refuse("malformed record")
 	}
-	n.table.hear(now, m.Self)
-	for _, r := range m.Records {
+	n.table.hear(now, &m.Self)
+	for i := range m.Records {
+		r := &m.Records[i]
 		if r.ID == n.cfg.ID {
 			continue
 		}

@@ -360,7 +360,7 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 			continue
 		}
 		if rec.ID != n.cfg.ID {
-			n.table.hear(now, rec)
+			n.table.hear(now, &rec)
 			good = append(good, rec)
 		}
 	}

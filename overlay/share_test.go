@@ -17,7 +17,7 @@ func crowded(mark func(p *PeerRecord, i int)) (t table) {
 	t = newTable(&own, time.Hour, 0)
 	hear := func(p PeerRecord) {
 		p.Seq, p.Issued, p.Coord.Err, p.Coord.Height = 1, now, .1, .1
-		t.hear(now, p)
+		t.hear(now, &p)
 		t.trim(rng)
 	}
 	const all = 400
@@ -71,7 +71,7 @@ func TestOneAccountForAll(t *testing.T) {
 	for _, i := range rng.Perm(300) {
 		p := PeerRecord{ID: ID(fmt.Sprint("p", i)), Seq: 1, Issued: now, Account: "ada", Coord: coords.Coord{Err: .1}}
 		p.Coord.Vec[0] = float64(i + 1)
-		tab.hear(now, p)
+		tab.hear(now, &p)
 		tab.trim(rng)
 	}
 	for i := range nearestKept {
@@ -87,9 +87,9 @@ func TestHearsayKeepsTheAccount(t *testing.T) {
 	own := coords.Coord{Err: .1}
 	tab := newTable(&own, time.Hour, 0)
 	p := PeerRecord{ID: "p", Seq: 1, Issued: now, Account: "ada", Coord: coords.Coord{Err: .1}}
-	tab.hear(now, p)
+	tab.hear(now, &p)
 	p.Seq, p.Account = 2, ""
-	tab.hear(now, p)
+	tab.hear(now, &p)
 	if e := tab.entries[0]; e.rec.Account != "ada" || e.rec.Seq != 2 {
 		t.Errorf("%+v", e.rec)
 	}

@@ -71,9 +71,8 @@ func (t *table) remove(i int) {
 
 // hear takes a record in; an older one than what is there counts as nothing heard. Whoever calls it calls trim when a message's records are in: to choose
 // who stays is most of what a message costs.
-func (t *table) hear(now time.Time, r PeerRecord) {
-	r.Seen = now
-	if t.expired(now, &r) || r.Issued.After(now.Add(maxAhead)) {
+func (t *table) hear(now time.Time, r *PeerRecord) {
+	if age := now.Sub(r.Issued); age < -maxAhead || age > t.expiry && !r.Issued.IsZero() {
 		return
 	}
 	if i := t.find(r.ID); i >= 0 {
@@ -87,10 +86,11 @@ func (t *table) hear(now time.Time, r PeerRecord) {
 				e.prefix = prefixOf(r.Addrs)
 			}
 		}
-		if r.Account == "" { // hearsay
-			r.Account = e.rec.Account
+		account := e.rec.Account
+		e.rec = *r
+		if e.rec.Seen = now; r.Account == "" { // hearsay
+			e.rec.Account = account
 		}
-		e.rec = r
 		return
 	}
 	if seq, ok := t.graves[r.ID]; ok {
@@ -101,7 +101,8 @@ func (t *table) hear(now time.Time, r PeerRecord) {
 		t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
 	}
 	t.index[r.ID] = len(t.entries)
-	t.entries = append(t.entries, entry{rec: r, prefix: prefixOf(r.Addrs)})
+	t.entries = append(t.entries, entry{rec: *r, prefix: prefixOf(r.Addrs)})
+	t.entries[len(t.entries)-1].rec.Seen = now
 }
 
 // measured notes how far a peer really is.

@@ -134,17 +134,22 @@ const peers, room = 4, 3
 
 func authority(t *testing.T, root member.Root, now time.Time) *member.Authority {
 	t.Helper()
-	seed := [32]byte{8}
-	sealed, err := root.Delegate(member.Delegation{Key: [32]byte(ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)), Roles: member.AllRoles,
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour), Serial: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := member.NewAuthority(seed, root.ID(), sealed)
+	a, err := newAuthority(root, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// newAuthority may sign tasks for a day.
+func newAuthority(root member.Root, now time.Time) (*member.Authority, error) {
+	seed := [32]byte{8}
+	sealed, err := root.Delegate(member.Delegation{Key: [32]byte(ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)), Roles: member.AllRoles,
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour), Serial: 1})
+	if err != nil {
+		return nil, err
+	}
+	return member.NewAuthority(seed, root.ID(), sealed)
 }
 
 func (w *world) takers(who int) (n int) {
