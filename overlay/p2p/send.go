@@ -57,7 +57,8 @@ func requestOf(m overlay.Msg) (uint64, bool) {
 
 // carry sends one request and hands its answer to the node. It runs beside the loop.
 func (r *Runner) carry(to overlay.ID, addrs []string, req uint64, m overlay.Msg) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Overlay.Timeout)
+	// Sooner than the node gives up by itself: that nobody could be connected to says that the task is with nobody, a time-out does not.
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Overlay.Timeout*9/10)
 	defer cancel()
 	answer, err := r.exchange(ctx, to, addrs, req, m)
 	if err != nil {
