@@ -41,6 +41,9 @@ type Swarm interface {
 	Peers() []overlay.PeerRecord
 	// Coord is where the manager itself is.
 	Coord() coords.Coord
+	// Claimed and Swallowed tell what became of a task that a peer took: it was claimed; or never, since so long. They are hints, and do not wait.
+	Claimed(peer overlay.ID)
+	Swallowed(peer overlay.ID, took time.Time)
 }
 
 // Config of a Manager.

@@ -10,6 +10,7 @@ import (
 	"shoal/coords"
 	"shoal/manager/archive"
 	"shoal/manager/lease"
+	"shoal/overlay"
 	"shoal/recrawl"
 )
 
@@ -104,8 +105,10 @@ func (m *Manager) takeIn(now time.Time, e archive.Entry) {
 		if f != nil {
 			f.started = e.When
 			m.carried(f, e.Peer)
+			f.took = false
 			m.host(m.places.host(s)).out = e.Channel
 		}
+		m.cfg.Swarm.Claimed(overlay.ID(e.Peer))
 		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	case lease.Lapsed, lease.Released:
 		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")

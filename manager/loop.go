@@ -20,6 +20,7 @@ type flight struct {
 	issued  time.Time
 	started time.Time // claimed
 	peer    string
+	took    bool // the peer said so, and has not claimed it
 }
 
 // timer wakes a flight up. A flight may have stale ones; they do nothing.
@@ -155,7 +156,12 @@ func (m *Manager) wake(now time.Time) {
 		if !ok {
 			continue
 		}
-		m.follow(now, s, f, m.issues[s].Tick(now, m.cfg.Terms))
+		swallowed, peer, issued := f.took && m.issues[s].Phase == lease.Awaited, f.peer, f.issued
+		e := m.issues[s].Tick(now, m.cfg.Terms)
+		if swallowed && e != 0 {
+			m.cfg.Swarm.Swallowed(overlay.ID(peer), issued)
+		}
+		m.follow(now, s, f, e)
 	}
 }
 
@@ -220,7 +226,7 @@ func (m *Manager) carried(f *flight, peer string) {
 	if peer != "" {
 		m.near.hold(overlay.ID(peer))
 	}
-	f.peer = peer
+	f.peer, f.took = peer, false
 }
 
 // giveUp marks a channel that was handed out too often, and says why.
@@ -247,6 +253,7 @@ func (m *Manager) placed(now time.Time, j job, p overlay.Placed) {
 		return
 	}
 	m.carried(f, string(p.Peer))
+	f.took = true
 	m.follow(now, j.slot, f, m.issues[j.slot].Placed(j.gen))
 	wait := float32(p.Start.Sub(now).Seconds() / m.cfg.Tick.Seconds())
 	m.sched.Observe(m.clock.At(now), j.slot, recrawl.Event{Kind: recrawl.Accepted, Wait: max(wait, 0)})

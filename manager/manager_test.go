@@ -33,13 +33,33 @@ type swarm struct {
 	placed  map[channel.ID]int
 	running map[string]int // by host
 	crawls  sync.WaitGroup
-	overlap int      // hosts that two tasks ran on at once
-	inter   []string // other sites' URLs that every crawl finds; set before anything runs
+	overlap int // hosts that two tasks ran on at once
+
+	claimed, swallowed int      // what the manager said of tasks that were taken
+	inter              []string // other sites' URLs that every crawl finds; set before anything runs
 	// amid is called between the claim and the chunk of every crawl, and tells whether the chunk must be refused; set before anything runs.
 	amid func(channel.Header) (refused bool)
 }
 
 func (s *swarm) Coord() coords.Coord { return coords.Coord{Err: 1} }
+
+func (s *swarm) Claimed(overlay.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claimed++
+}
+
+func (s *swarm) Swallowed(overlay.ID, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.swallowed++
+}
+
+func (s *swarm) told() (claimed, swallowed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claimed, s.swallowed
+}
 
 func (s *swarm) Peers() []overlay.PeerRecord {
 	return []overlay.PeerRecord{{ID: "peer", Load: overlay.Load{Threads: uint8(s.holds)}}}
@@ -305,6 +325,21 @@ func TestUnclaimedTasksAreHandedOutAgain(t *testing.T) {
 	if e := changes[0]; e.Event.Kind != lease.Claimed || e.Gen != 2 || e.When.Before(was.Deadline()) {
 		t.Errorf("first %v of generation %d at %v; the first generation might have been claimed until %v", e.Event.Kind, e.Gen, e.When, was.Deadline())
 	}
+}
+
+// The overlay is told of tasks that were taken and never claimed, and of claims.
+func TestTheOverlayIsToldOfSwallowers(t *testing.T) {
+	var s *swarm
+	b := open(t, t.TempDir(), func(_ *manager.Config, w *swarm) { s, w.ignore = w, true })
+	b.add(t, "https://a.example")
+	until(t, "a task was swallowed", func() bool { _, swallowed := s.told(); return swallowed > 0 })
+	if claimed, _ := s.told(); claimed > 0 {
+		t.Errorf("%d claims of tasks that nobody claimed", claimed)
+	}
+	s.mu.Lock()
+	s.ignore = false
+	s.mu.Unlock()
+	until(t, "a claim", func() bool { claimed, _ := s.told(); return claimed > 0 })
 }
 
 // leaseOf is what a stopped manager's database has of a channel's lease.

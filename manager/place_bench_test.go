@@ -40,8 +40,10 @@ func newTakers(n int, most int64) *takers {
 	return t
 }
 
-func (t *takers) Peers() []overlay.PeerRecord { return append([]overlay.PeerRecord(nil), t.peers...) }
-func (t *takers) Coord() coords.Coord         { return coords.Coord{Err: 1} }
+func (t *takers) Peers() []overlay.PeerRecord   { return append([]overlay.PeerRecord(nil), t.peers...) }
+func (*takers) Claimed(overlay.ID)              {}
+func (*takers) Swallowed(overlay.ID, time.Time) {}
+func (t *takers) Coord() coords.Coord           { return coords.Coord{Err: 1} }
 func (t *takers) Probe(context.Context, string, int) ([]coords.Sample, error) {
 	return nil, nil
 }

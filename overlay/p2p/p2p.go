@@ -226,6 +226,23 @@ func (r *Runner) Place(ctx context.Context, s channel.Signed, h channel.Header, 
 	}
 }
 
+// Claimed and Swallowed tell what became of a task that a peer took. They do not wait: where the loop is busy it does without.
+func (r *Runner) Claimed(peer overlay.ID) {
+	r.hint(func(now time.Time) { r.node.Trust(now, peer) })
+}
+
+// Swallowed says that a peer took a task then and never claimed it.
+func (r *Runner) Swallowed(peer overlay.ID, took time.Time) {
+	r.hint(func(now time.Time) { r.node.Doubt(now, peer, took) })
+}
+
+func (r *Runner) hint(f func(now time.Time)) {
+	select {
+	case r.inbox <- f:
+	default:
+	}
+}
+
 // Handoff gives tasks that were not claimed to other peers, and says how many were taken.
 func (r *Runner) Handoff(ctx context.Context, tasks []overlay.Task) int {
 	taken := 0
