@@ -179,7 +179,6 @@ func (d proxiedDialer) DialContext(ctx context.Context, network, addr string) (n
 	return d.Dialer.DialContext(ctx, network, addr)
 }
 
-
 // govern keeps the limits in force up to date.
 func (p *program) govern(ctx context.Context, admin *policies) {
 	tick := time.NewTicker(governEvery)

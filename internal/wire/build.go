@@ -143,11 +143,11 @@ func (n *Node) transports(sw *swarm.Swarm, key crypto.PrivKey, resources network
 		return nil, err
 	}
 	// With port reuse two programs could listen on one port and each get half of the connections.
-	tcpT, err := tcp.NewTCPTransport(up, resources, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(n.cfg.Patience/2), tcp.WithDialerForAddr(n.dialer))
+	tcpT, err := tcp.NewTCPTransport(up, resources, nil, tcp.DisableReuseport())
 	if err != nil {
 		return nil, err
 	}
-	if err := sw.AddTransport(sockets{tcpT, n, up}); err != nil {
+	if err := sw.AddTransport(sockets{tcpT, n, up, resources}); err != nil {
 		return nil, err
 	}
 	if !n.cfg.QUIC {

@@ -349,8 +349,15 @@ func (n *Node) Direct(p peer.ID) bool {
 	return false
 }
 
-// Connect connects to a peer and waits until both are members to each other. Addresses may end in its identity or not.
+// relayed reports whether a relay carries all that there is to a peer. No request goes that way, and the host would wait for another one.
+func (n *Node) relayed(p peer.ID) bool {
+	conns := n.gate.ConnsToPeer(p)
+	return len(conns) > 0 && !slices.ContainsFunc(conns, func(c network.Conn) bool { return !c.Stat().Limited })
+}
+
+// Connect connects to a peer, not through a relay, and waits until both are members to each other. Addresses may end in its identity or not.
 func (n *Node) Connect(ctx context.Context, p peer.ID, addrs ...string) error {
+	ctx = network.WithForceDirectDial(ctx, "requests")
 	info := peer.AddrInfo{ID: p}
 	for _, s := range addrs {
 		a, err := ma.NewMultiaddr(s)
@@ -365,7 +372,7 @@ func (n *Node) Connect(ctx context.Context, p peer.ID, addrs ...string) error {
 		return n.dialError(p, err)
 	}
 	for _, c := range n.gate.ConnsToPeer(p) {
-		if n.gate.await(ctx, c) == nil {
+		if !c.Stat().Limited && n.gate.await(ctx, c) == nil {
 			return nil
 		}
 	}

@@ -189,6 +189,13 @@ func TestRelay(t *testing.T) {
 	if r := a.Reach(); r.Relayed != 1 || r.Direct != 1 {
 		t.Errorf("%+v", r)
 	}
+	// No request goes that way: it fails now, and does not wait for a direct way until its time is up.
+	if _, err := a.Call(t.Context(), b.ID(), "/echo", nil, 10); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("a call over the relay: %v", err)
+	}
+	if err := a.Connect(t.Context(), b.ID()); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("connected by a relay: %v", err)
+	}
 	w.manager.gate.ClosePeer(b.ID())
 	eventually(t, "the reservation ends with the connection", func() bool { return b.Relays() == nil })
 }

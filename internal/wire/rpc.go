@@ -205,6 +205,9 @@ func callError(err error) error {
 
 // OpenStream opens a stream to a member, with the context's deadline on it.
 func (n *Node) OpenStream(ctx context.Context, to peer.ID, proto protocol.ID) (network.Stream, error) {
+	if n.relayed(to) {
+		return nil, fmt.Errorf("%w: %s: only a relay leads there", ErrUnreachable, to)
+	}
 	s, err := n.host.NewStream(ctx, to, proto)
 	if err != nil {
 		var st *Status

@@ -5,6 +5,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/transport"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
@@ -14,22 +16,71 @@ import (
 // Every socket of a node is opened here, so that whatever a limit wants holds for all: those that it dials, those that it accepts, from
 // the first answer to a stranger's first packet on, and QUIC's. The system's keep-alives are off: the multiplexer has its own.
 
-// sockets is libp2p's TCP, listening on sockets of ours.
+// sockets is libp2p's TCP on sockets of ours.
 type sockets struct {
 	*tcp.TcpTransport
-	node *Node
-	up   transport.Upgrader
+	node      *Node
+	up        transport.Upgrader
+	resources network.ResourceManager
+}
+
+// Dial connects to a peer.
+func (s sockets) Dial(ctx context.Context, raddr ma.Multiaddr, p peer.ID) (transport.CapableConn, error) {
+	return s.DialWithUpdates(ctx, raddr, p, nil)
+}
+
+// DialWithUpdates is Dial that tells when the address has answered.
+func (s sockets) DialWithUpdates(ctx context.Context, raddr ma.Multiaddr, p peer.ID, updates chan<- transport.DialUpdate) (transport.CapableConn, error) {
+	scope, err := s.resources.OpenConnection(network.DirOutbound, true, raddr)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.open(ctx, raddr, p, scope)
+	if err != nil {
+		scope.Done()
+		return nil, err
+	}
+	select {
+	case updates <- transport.DialUpdate{Kind: transport.UpdateKindHandshakeProgressed, Addr: raddr}:
+	default: // it only makes other addresses wait
+	}
+	dir := network.DirOutbound
+	if both, first, _ := network.GetSimultaneousConnect(ctx); both && !first {
+		dir = network.DirInbound
+	}
+	return s.up.Upgrade(ctx, s, c, dir, p, scope)
+}
+
+func (s sockets) open(ctx context.Context, raddr ma.Multiaddr, p peer.ID, scope network.ConnManagementScope) (manet.Conn, error) {
+	if err := scope.SetPeer(p); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.node.cfg.Patience/2)
+	defer cancel()
+	family, addr, err := manet.DialArgs(raddr)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.node.dialer(raddr)
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.DialContext(ctx, family, addr)
+	if err != nil {
+		return nil, err
+	}
+	return manet.WrapNetConn(s.node.opened(c))
 }
 
 // Listen opens a port. Accepted connections inherit the listening socket's options where the system does so, and get them again where not.
 func (s sockets) Listen(laddr ma.Multiaddr) (transport.Listener, error) {
-	network, addr, err := manet.DialArgs(laddr)
+	family, addr, err := manet.DialArgs(laddr)
 	if err != nil {
 		return nil, err
 	}
 	lc := net.ListenConfig{Control: s.node.cfg.Socket, KeepAlive: -1}
 	lc.SetMultipathTCP(false) // its sockets do not take every option
-	l, err := lc.Listen(s.node.ctx, network, addr)
+	l, err := lc.Listen(s.node.ctx, family, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -62,28 +113,14 @@ func (l listener) Accept() (net.Conn, error) {
 // dialer opens TCP connections for libp2p.
 func (n *Node) dialer(raddr ma.Multiaddr) (tcp.ContextDialer, error) {
 	if n.cfg.Dialer != nil {
-		d, err := n.cfg.Dialer(raddr)
-		return dialer{d, n}, err
+		return n.cfg.Dialer(raddr)
 	}
 	d := &net.Dialer{Control: n.cfg.Socket, KeepAlive: -1}
 	d.SetMultipathTCP(false)
-	return dialer{d, n}, nil
+	return d, nil
 }
 
-type dialer struct {
-	tcp.ContextDialer
-	node *Node
-}
-
-func (d dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := d.ContextDialer.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return d.node.opened(c), nil
-}
-
-// opened is a TCP connection as libp2p gets it: counted, accounted for, and without the methods by which it would turn keep-alives on.
+// opened is a TCP connection as libp2p gets it: counted and accounted for.
 func (n *Node) opened(c net.Conn) net.Conn {
 	if l, ok := c.(interface{ SetLinger(int) error }); ok {
 		_ = l.SetLinger(0) // so that the same two ports can meet again at once
@@ -92,10 +129,8 @@ func (n *Node) opened(c net.Conn) net.Conn {
 	if n.cfg.Wrap != nil {
 		c = n.cfg.Wrap(c)
 	}
-	return plainConn{c}
+	return c
 }
-
-type plainConn struct{ net.Conn }
 
 func familyOf(a net.Addr) string {
 	if t, ok := a.(*net.TCPAddr); ok && t.IP.To4() == nil {
