@@ -20,7 +20,8 @@ type page struct {
 	same      uint64 // equal for pages of the same text; zero: none
 	text      []byte // visible text, if it was asked for
 	canonical string
-	refresh   string // where <meta http-equiv=refresh> leads
+	feeds     []string // of links: what it names as its RSS or Atom
+	refresh   string   // where <meta http-equiv=refresh> leads
 	wish      wish
 	skipped   int // links with rel=nofollow
 
@@ -38,6 +39,7 @@ type page struct {
 type tag struct {
 	name                                    string
 	href, rel, httpEquiv, metaName, content []byte
+	kind                                    []byte // type
 }
 
 // shortText is how many words a text has for which the fingerprint says nothing: all of them must be the same.
@@ -57,7 +59,7 @@ func isHTML(contentType string, body []byte) bool {
 
 // read goes once through a document: links, fingerprint of the text, what its author asks of robots, and the text itself if wanted.
 func (p *page) read(url string, body []byte, contentType, product string, withText bool) {
-	p.links, p.text, p.canonical, p.refresh = p.links[:0], p.text[:0], "", ""
+	p.links, p.text, p.feeds, p.canonical, p.refresh = p.links[:0], p.text[:0], p.feeds[:0], "", ""
 	p.wish, p.skipped, p.shingle, p.bytes = wish{}, 0, 0, 0
 	if p.found == nil {
 		p.found = map[uint64]struct{}{}
@@ -129,6 +131,8 @@ func (p *page) attribute(key, val []byte) {
 		}
 	case "rel":
 		p.tag.rel = val
+	case "type":
+		p.tag.kind = val
 	case "http-equiv":
 		p.tag.httpEquiv = val
 	case "name":
@@ -160,6 +164,9 @@ func (p *page) close(base, product string) {
 				p.add(u)
 			}
 		} else if hasWord(t.rel, "next") || hasWord(t.rel, "prev") || hasWord(t.rel, "alternate") && !hasWord(t.rel, "stylesheet") {
+			if r := p.resolve(base, t.href); r.url != "" && (indexFold(t.kind, "rss+xml") >= 0 || indexFold(t.kind, "atom+xml") >= 0) && len(p.feeds) < maxFeeds {
+				p.feeds = append(p.feeds, r.url)
+			}
 			p.link(base, t.href)
 		}
 	case "meta":

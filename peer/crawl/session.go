@@ -21,6 +21,8 @@ type session struct {
 	spool   *spool
 	todo    todo
 	again   []item // to be tried once more, before the to-do list
+	soon    []item // to be fetched before the to-do list, if that is first seen, first fetched
+	feeds   int    // that were fetched for their signals
 	seen    *seenSet
 	known   known
 	inter   *seenSet // known and found inter-site URLs
@@ -28,6 +30,8 @@ type session struct {
 	refused refusals
 	page    page
 	hashes  []uint64 // links of the page that is worked on
+
+	signalled map[uint64]bool // said to be new or changed, and not fetched yet
 
 	robots     *robots.Rules
 	robotsRead time.Time
@@ -49,7 +53,7 @@ func newSession(cfg *Config) (*session, error) {
 	s := &session{
 		cfg: cfg, product: product(cfg.UserAgent), scope: scope,
 		seen: newSeen(min(expect, MaxPages)), known: newKnown(cfg.Body.Digests), inter: newSeen(len(cfg.Body.KnownInter)),
-		traps: newTraps(), robots: &robots.Rules{}, budget: cfg.budget() - len(cfg.Resume.Done),
+		traps: newTraps(), signalled: map[uint64]bool{}, robots: &robots.Rules{}, budget: cfg.budget() - len(cfg.Resume.Done),
 		report: channel.Report{
 			Channel: cfg.Header.Channel, Gen: cfg.Header.Gen, Peer: cfg.Peer, Started: time.Now(), Errors: map[string]int{},
 			Pages: len(cfg.Resume.Done),
@@ -103,7 +107,27 @@ func (s *session) seed(ctx context.Context) error {
 	if err := s.admitAll(s.cfg.Body.Seeds); err != nil {
 		return err
 	}
+	var found []listed
+	if !s.resumed && s.report.Errors["skipped-robots"] == 0 {
+		if found, err = s.readSitemaps(ctx); err != nil {
+			return err
+		}
+	}
+	last := map[uint64]bool{}
+	for i := range found {
+		switch found[i].says {
+		case fresh:
+			if err := s.told(&found[i], 1); err != nil {
+				return err
+			}
+		case stale:
+			last[urlHash(found[i].url)] = true
+		}
+	}
 	for _, f := range left {
+		if len(last) > 0 && last[urlHash(f.URL)] {
+			continue // it comes with the rest of found
+		}
 		if err := s.admit(f.URL, f.Depth, 0, false); err != nil {
 			return err
 		}
@@ -111,12 +135,13 @@ func (s *session) seed(ctx context.Context) error {
 	if err := s.admitAll(s.cfg.Body.Inter); err != nil {
 		return err
 	}
-	if !s.resumed && s.report.Errors["skipped-robots"] == 0 {
-		if err := s.readSitemaps(ctx); err != nil {
+	for i := range found {
+		if err := s.told(&found[i], 1); err != nil {
 			return err
 		}
 	}
-	if !s.resumed && s.todo.len() == 0 && s.report.Errors["skipped-robots"] > 0 {
+	s.hashes = s.hashes[:0]
+	if !s.resumed && s.left() == 0 && s.report.Errors["skipped-robots"] > 0 {
 		s.report.Robots = robotsDisallowed
 	}
 	return nil
@@ -180,12 +205,13 @@ func (s *session) admit(u string, depth, hops int, record bool) error {
 	if !s.scope.Contains(u) {
 		return nil
 	}
-	return s.enlist(u, urlHash(u), depth, hops, record)
+	return s.enlist(item{url: u, hash: urlHash(u), depth: depth, hops: hops}, record, false)
 }
 
-// enlist is admit for what is known to be in scope.
-func (s *session) enlist(u string, h uint64, depth, hops int, record bool) error {
-	if s.seen.has(h) {
+// enlist is admit for what is known to be in scope. Soon says whether it is to be fetched before what is on the list.
+func (s *session) enlist(it item, record, soon bool) error {
+	u, depth := it.url, it.depth
+	if s.seen.has(it.hash) {
 		return nil
 	}
 	if depth > s.cfg.depth() {
@@ -195,7 +221,7 @@ func (s *session) enlist(u string, h uint64, depth, hops int, record bool) error
 	if depth > s.cfg.dynamicDepth() && order.Dynamic(u) {
 		return nil // not seen: a shorter way may lead to it
 	}
-	s.seen.add(h)
+	s.seen.add(it.hash)
 	if !s.allowed(u) {
 		s.count("skipped-robots")
 		return nil
@@ -204,8 +230,9 @@ func (s *session) enlist(u string, h uint64, depth, hops int, record bool) error
 		s.count("skipped-trap")
 		return nil
 	}
-	it := item{url: u, hash: h, depth: depth, hops: hops}
-	if err := s.todo.add(it); errors.Is(err, errSpillFull) {
+	if _, first := s.todo.(*fifo); soon && first && len(s.soon) < maxSoon {
+		s.soon = append(s.soon, it)
+	} else if err := s.todo.add(it); errors.Is(err, errSpillFull) {
 		s.count("skipped-full")
 		s.report.Truncated = true
 		return nil
@@ -268,7 +295,11 @@ func (s *session) crawl(ctx context.Context) (channel.Outcome, string, error) {
 func (s *session) begin() (bool, error) {
 	it, ok, err := s.next()
 	if ok {
-		s.fetch.begin(it, s.fetch.conditions(it))
+		fields := s.fetch.fields
+		if !s.signalled[it.hash] {
+			fields = s.fetch.conditions(it)
+		}
+		s.fetch.begin(it, fields)
 	}
 	return ok, err
 }
@@ -298,7 +329,7 @@ func (s *session) next() (item, bool, error) {
 		return item{}, false, nil
 	}
 	for {
-		it, ok, err := s.todo.next()
+		it, ok, err := s.pop()
 		if !ok || err != nil {
 			return item{}, false, err
 		}
@@ -311,6 +342,18 @@ func (s *session) next() (item, bool, error) {
 		return it, true, nil
 	}
 }
+
+func (s *session) pop() (item, bool, error) {
+	if len(s.soon) > 0 {
+		it := s.soon[0]
+		s.soon = slices.Delete(s.soon, 0, 1)
+		return it, true, nil
+	}
+	return s.todo.next()
+}
+
+// left is how many URLs are known and not fetched.
+func (s *session) left() int { return s.todo.len() + len(s.soon) + len(s.again) }
 
 // stopPatience is how long a crawl that is told to stop waits for the response that is under way.
 const stopPatience = 2 * time.Second
@@ -347,7 +390,7 @@ func (s *session) keep(quit <-chan struct{}) {
 
 // over says how a crawl ended that came to its end.
 func (s *session) over() (channel.Outcome, string, error) {
-	s.report.Left = s.todo.len()
+	s.report.Left = s.left()
 	s.report.Truncated = s.report.Truncated || s.report.Left > 0
 	if s.good == 0 && !s.resumed {
 		if s.refused.refused > 0 {
@@ -362,7 +405,7 @@ func (s *session) over() (channel.Outcome, string, error) {
 func (s *session) finish(outcome channel.Outcome, why string) error {
 	r := &s.report
 	r.Outcome, r.Reason, r.Ended = outcome, why, time.Now()
-	r.Left = s.todo.len() + len(s.again)
+	r.Left = s.left()
 	r.BytesDown = s.fetch.read.Load()
 	r.RTT = time.Duration(s.fetch.rtt.Load())
 	r.Gap = s.fetch.pace.gap
@@ -388,5 +431,5 @@ func (s *session) visited(r *response, change channel.Change, kind string) {
 		return
 	}
 	s.cfg.OnVisit(Visit{URL: r.it.url, At: r.at, Took: r.rtt, Status: r.status, Kind: kind, Bytes: len(r.body), Change: change,
-		Pages: s.report.Pages, Left: s.todo.len() + len(s.again)})
+		Pages: s.report.Pages, Left: s.left()})
 }

@@ -2,13 +2,13 @@ package crawl
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"html"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"shoal/channel"
 )
@@ -23,12 +23,14 @@ const (
 // listed is one entry of a sitemap or a feed.
 type listed struct {
 	url     string
-	changed time.Time // lastmod, pubDate or updated; zero: not said
+	changed moment // lastmod, pubDate or updated
+	says    news
 }
 
-// readSitemaps takes the sitemaps that robots.txt names as seeds, those changed last first. Only what is in the channel's own host is
+// readSitemaps gives what the sitemaps list that robots.txt names: first what they say is new or has changed since it was stored, then those
+// changed last, and at the end what has not changed since. Only what is in the channel's own host is
 // asked for: a robots.txt must not send peers elsewhere.
-func (s *session) readSitemaps(ctx context.Context) error {
+func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) {
 	var queue []string
 	for _, ref := range s.robots.Sitemaps {
 		if u, err := channel.Resolve(s.cfg.Body.Scope.Host+"/robots.txt", ref); err == nil {
@@ -37,7 +39,6 @@ func (s *session) readSitemaps(ctx context.Context) error {
 	}
 	room := min(maxSitemapURLs, max(4*s.budget, 1000))
 	asked := map[string]bool{}
-	var found []listed
 	for len(queue) > 0 && len(asked) < maxSitemaps && len(found) < room {
 		u := queue[0]
 		queue = queue[1:]
@@ -47,7 +48,7 @@ func (s *session) readSitemaps(ctx context.Context) error {
 		asked[u] = true
 		r := s.fetch.get(item{url: u, hash: urlHash(u), any: true}, s.fetch.fields, maxSitemap)
 		if err := s.ended(ctx, &r); err != nil {
-			return err
+			return nil, err
 		}
 		s.visited(&r, 0, kindOf(r.err))
 		if r.err != nil || r.status != 200 {
@@ -58,18 +59,18 @@ func (s *session) readSitemaps(ctx context.Context) error {
 		for _, e := range entries {
 			if index {
 				queue = append(queue, e.url)
-			} else {
+			} else if s.scope.Contains(e.url) {
 				found = append(found, e)
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b listed) int { return b.changed.Compare(a.changed) })
-	for _, e := range found {
-		if err := s.admit(e.url, 1, 0, true); err != nil {
-			return err
-		}
+	for i := range found {
+		found[i].says = s.says(&found[i])
 	}
-	return nil
+	slices.SortStableFunc(found, func(a, b listed) int {
+		return cmp.Or(cmp.Compare(a.says, b.says), b.changed.from.Compare(a.changed.from))
+	})
+	return found, nil
 }
 
 // unzipped takes gzip off a file that is served as one, beside any content encoding.
@@ -108,7 +109,7 @@ func parseSitemap(b []byte, base string, room int) (entries []listed, index bool
 			next = rest[:i]
 		}
 		if mod, _, ok := element(next, "lastmod"); ok {
-			e.changed = moment(mod)
+			e.changed = momentOf(mod)
 		}
 		b = rest
 		u, err := channel.Resolve(base, text(loc))
@@ -130,35 +131,64 @@ func isFeed(contentType string, b []byte) bool {
 	return bytes.Contains(head, []byte("<rss")) || bytes.Contains(head, []byte("<feed")) || bytes.Contains(head, []byte("<rdf:RDF"))
 }
 
-// feedLinks are the pages that a feed names.
-func feedLinks(b []byte, base string) (links []string) {
+// feedEntries are the pages that a feed names, each with the moment of its entry.
+func feedEntries(b []byte, base string) (entries []listed) {
 	seen := map[string]bool{}
-	add := func(ref string) {
-		if u, err := channel.Resolve(base, ref); err == nil && !seen[u] && len(links) < channel.MaxPageLinks {
-			seen[u] = true
-			links = append(links, u)
+	for len(b) > 0 {
+		part := b // up to the next entry
+		if i := nextEntry(b[1:]); i >= 0 {
+			part = b[:i+1]
+		}
+		b = b[len(part):]
+		var at moment
+		for _, name := range []string{"updated", "pubDate", "published", "dc:date"} {
+			if when, _, ok := element(part, name); ok {
+				at = momentOf(when)
+				break
+			}
+		}
+		for ref := range feedLinks(part) {
+			if u, err := channel.Resolve(base, ref); err == nil && !seen[u] && len(entries) < channel.MaxPageLinks {
+				seen[u] = true
+				entries = append(entries, listed{url: u, changed: at})
+			}
 		}
 	}
-	for {
-		i := bytes.Index(b, []byte("<link"))
-		if i < 0 {
-			return links
-		}
-		b = b[i+len("<link"):]
-		end := bytes.IndexByte(b, '>')
-		if end < 0 {
-			return links
-		}
-		tag := b[:end]
-		if j := bytes.Index(tag, []byte("href=")); j >= 0 && j+len("href=") < len(tag) { // Atom
-			v := tag[j+len("href="):]
-			if n := bytes.IndexByte(v[1:], v[0]); n >= 0 && (v[0] == '"' || v[0] == '\'') {
-				add(text(v[1 : 1+n]))
+	return entries
+}
+
+func nextEntry(b []byte) int {
+	item, entry := bytes.Index(b, []byte("<item")), bytes.Index(b, []byte("<entry"))
+	if item < 0 || entry >= 0 && entry < item {
+		return entry
+	}
+	return item
+}
+
+// feedLinks gives the references of <link> elements, of RSS and of Atom.
+func feedLinks(b []byte) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for {
+			i := bytes.Index(b, []byte("<link"))
+			if i < 0 {
+				return
 			}
-			continue
-		}
-		if n := bytes.Index(b[end+1:], []byte("</link")); n >= 0 && n < 3*channel.MaxURL { // RSS
-			add(text(b[end+1 : end+1+n]))
+			b = b[i+len("<link"):]
+			end := bytes.IndexByte(b, '>')
+			if end < 0 {
+				return
+			}
+			tag := b[:end]
+			if j := bytes.Index(tag, []byte("href=")); j >= 0 && j+len("href=") < len(tag) { // Atom
+				v := tag[j+len("href="):]
+				if n := bytes.IndexByte(v[1:], v[0]); n >= 0 && (v[0] == '"' || v[0] == '\'') && !yield(text(v[1:1+n])) {
+					return
+				}
+				continue
+			}
+			if n := bytes.Index(b[end+1:], []byte("</link")); n >= 0 && n < 3*channel.MaxURL && !yield(text(b[end+1:end+1+n])) { // RSS
+				return
+			}
 		}
 	}
 }
@@ -196,15 +226,4 @@ func text(b []byte) string {
 		return html.UnescapeString(string(b))
 	}
 	return string(b)
-}
-
-// moment reads a W3C date, as sitemaps have it.
-func moment(b []byte) time.Time {
-	v := text(b)
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly, "2006-01", "2006"} {
-		if t, err := time.Parse(layout, v); err == nil {
-			return t
-		}
-	}
-	return time.Time{}
 }

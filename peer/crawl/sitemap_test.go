@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"shoal/channel"
 )
@@ -51,13 +52,22 @@ func TestSitemaps(t *testing.T) {
 }
 
 func TestFeeds(t *testing.T) {
-	rss := `<?xml version="1.0"?><rss><channel><link>http://site.test/</link><item><link>http://site.test/a?x=1&amp;y=2</link></item><item><link><![CDATA[/b]]></link></item></channel></rss>`
-	atom := `<feed xmlns="a"><link rel="self" href="/feed"/><entry><link href='/c'/></entry></feed>`
-	if got := feedLinks([]byte(rss), "http://site.test/rss"); !slices.Equal(got, []string{"http://site.test/", "http://site.test/a?x=1&y=2", "http://site.test/b"}) {
-		t.Errorf("%q", got)
-	}
-	if got := feedLinks([]byte(atom), "http://site.test/feed"); !slices.Equal(got, []string{"http://site.test/feed", "http://site.test/c"}) {
-		t.Errorf("%q", got)
+	rss := `<?xml version="1.0"?><rss><channel><link>http://site.test/</link><item><link>http://site.test/a?x=1&amp;y=2</link><pubDate>Mon, 06 May 2024 09:08:09 +0200</pubDate></item><item><link><![CDATA[/b]]></link></item></channel></rss>`
+	atom := `<feed xmlns="a"><link rel="self" href="/feed"/><updated>2020-01-01T00:00:00Z</updated><entry><updated>2024-05-06T07:08:09Z</updated><link href='/c'/></entry></feed>`
+	day, year := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		body, base string
+		want       []listed
+	}{
+		{rss, "http://site.test/rss", []listed{{url: "http://site.test/"}, {url: "http://site.test/a?x=1&y=2", changed: moment{day, day}}, {url: "http://site.test/b"}}},
+		{atom, "http://site.test/feed", []listed{{url: "http://site.test/feed", changed: moment{year, year}}, {url: "http://site.test/c", changed: moment{day, day}}}},
+	} {
+		got := feedEntries([]byte(c.body), c.base)
+		if !slices.EqualFunc(got, c.want, func(a, b listed) bool {
+			return a.url == b.url && a.changed.from.Equal(b.changed.from) && a.changed.to.Equal(b.changed.to)
+		}) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
 	}
 	if !isFeed("application/rss+xml", []byte(rss)) || !isFeed("application/xml", []byte(atom)) || isFeed("text/html", []byte(rss)) || isFeed("text/xml", []byte("<urlset>")) {
 		t.Error("isFeed")
@@ -78,7 +88,7 @@ func FuzzSitemap(f *testing.F) {
 		if len(entries) > 100 {
 			t.Error("too many")
 		}
-		feedLinks(b, "http://site.test/feed")
+		feedEntries(b, "http://site.test/feed")
 		unzipped(b)
 	})
 }
@@ -100,4 +110,71 @@ func FuzzPage(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSignals: what a sitemap calls new or changed is fetched first and whole, what it calls unchanged last; a feed that a page names is
+// fetched next, and with it what it calls new. The report counts how often that was right.
+func TestSignals(t *testing.T) {
+	for _, budget := range []int{0, 6} {
+		var order, conditional []string
+		mux := http.NewServeMux()
+		mux.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "Sitemap: /s.xml\n") })
+		mux.HandleFunc("/s.xml", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `<urlset><url><loc>/stale</loc><lastmod>2024-05-01</lastmod></url><url><loc>/day</loc><lastmod>2024-05-06</lastmod></url>
+				<url><loc>/changed</loc><lastmod>2024-05-07</lastmod></url><url><loc>/new</loc></url></urlset>`)
+		})
+		mux.HandleFunc("/feed", func(w http.ResponseWriter, _ *http.Request) {
+			order = append(order, "/feed")
+			w.Header().Set("Content-Type", "application/rss+xml")
+			fmt.Fprint(w, `<rss><item><link>/story</link></item><item><link>/plain</link></item></rss>`)
+		})
+		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+			order = append(order, r.URL.Path)
+			if r.Header.Get("If-Modified-Since") != "" {
+				conditional = append(conditional, r.URL.Path)
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			hypertext(`page `+r.URL.Path+` <link rel="alternate" type="application/rss+xml" href="/feed"><a href="/plain">p</a>`)(w, r)
+		})
+		cfg, _ := task(t, mux)
+		cfg.Header.Budget = budget
+		for _, path := range []string{"/", "/stale", "/day", "/changed", "/plain"} {
+			h := channel.URLHash("http://site.test" + path)
+			cfg.Body.Digests = append(cfg.Body.Digests, channel.PageDigest{URL: h, Content: 1})
+			if path != "/" {
+				cfg.Body.Validators = append(cfg.Body.Validators, channel.Validator{URL: h, LastModified: "Mon, 06 May 2024 12:00:00 GMT"})
+			}
+			cfg.Resume.Frontier = append(cfg.Resume.Frontier, channel.Frontier{URL: "http://site.test" + path})
+		}
+		r := run(t, cfg)
+		for _, pair := range [][2]string{{"/changed", "/"}, {"/new", "/"}, {"/feed", "/day"}, {"/story", "/plain"}, {"/plain", "/stale"}} {
+			first, second := slices.Index(order, pair[0]), slices.Index(order, pair[1])
+			if first < 0 && pair[0] != "/plain" || second >= 0 && first > second {
+				t.Errorf("fetched %q: %s is to come before %s", order, pair[0], pair[1])
+			}
+		}
+		if slices.Contains(order, "/stale") != (budget == 0) {
+			t.Errorf("fetched %q with a budget of %d", order, budget)
+		}
+		if slices.Contains(conditional, "/changed") || budget == 0 && !slices.Equal(conditional, []string{"/day", "/plain", "/stale"}) {
+			t.Errorf("asked with validators for %q", conditional)
+		}
+		if r.Errors["signalled"] != 3 || r.Errors["signal-right"] != 3 {
+			t.Errorf("%v", r.Errors)
+		}
+	}
+}
+
+func TestMoments(t *testing.T) {
+	for text, want := range map[string]string{
+		"2024-05-06": "2024-05-06T00:00:00Z 24h0m0s", "2024-05-06T07:08+02:00": "2024-05-06T05:08:00Z 1m0s", "2024": "2024-01-01T00:00:00Z 8784h0m0s",
+		" 2024-05-06T07:08:09.5Z ": "2024-05-06T07:08:09Z 0s", "Mon, 6 May 2024 07:08:09 GMT": "2024-05-06T07:08:09Z 0s",
+		"06 May 2024 07:08:09 +0100": "2024-05-06T06:08:09Z 0s", "soon": "0001-01-01T00:00:00Z 0s", "": "0001-01-01T00:00:00Z 0s",
+	} {
+		m := momentOf([]byte(text))
+		if got := m.from.UTC().Format(time.RFC3339) + " " + m.to.Sub(m.from).String(); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
 }

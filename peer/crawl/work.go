@@ -65,6 +65,7 @@ func (s *session) work(r *response) (end channel.Outcome, why string, err error)
 		return 0, "", err
 	}
 	s.tally(&p)
+	s.proved(&p, r.it.hash)
 	s.visited(r, p.Change, kind)
 	if err := s.spool.page(&p); err != nil {
 		return 0, "", err
@@ -137,13 +138,14 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 	contentType := r.header.Get("Content-Type")
 	asks := wishOf(r.header, s.product)
 	body := r.body
-	var links []string
+	var links, feeds []string
+	var entries []listed
 	if isHTML(contentType, r.body) {
 		textOnly := s.cfg.Body.Settings.TextOnly
 		s.page.read(r.it.url, r.body, contentType, s.product, textOnly)
 		asks = asks.and(s.page.wish)
 		p.Shingle = s.page.shingle
-		links = s.page.links
+		links, feeds = s.page.links, s.page.feeds
 		var worn bool
 		if duplicate, worn = s.traps.worn(s.page.same); worn {
 			s.count("skipped-trap")
@@ -156,13 +158,28 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 			body = s.page.text
 		}
 	} else if isFeed(contentType, r.body) {
-		links = feedLinks(r.body, r.it.url)
+		for _, e := range feedEntries(r.body, r.it.url) {
+			e.says = s.says(&e)
+			links, entries = append(links, e.url), append(entries, e)
+		}
 	}
 	if asks.nofollow {
 		s.report.Errors["skipped-nofollow"] += len(links)
-		links = nil
+		links, feeds, entries = nil, nil, nil
 	}
-	for _, u := range links {
+	if err := s.feed(feeds, r.it.depth+1); err != nil {
+		return duplicate, err
+	}
+	for i := range entries {
+		if err := s.told(&entries[i], r.it.depth+1); err != nil {
+			return duplicate, err
+		}
+	}
+	followed := links
+	if len(entries) > 0 {
+		followed = nil // they are the same
+	}
+	for _, u := range followed {
 		if err := s.follow(u, r.it.depth+1, 0); err != nil {
 			return duplicate, err
 		}
@@ -188,5 +205,5 @@ func (s *session) follow(u string, depth, hops int) error {
 	}
 	h := urlHash(u)
 	s.hashes = append(s.hashes, h)
-	return s.enlist(u, h, depth, hops, true)
+	return s.enlist(item{url: u, hash: h, depth: depth, hops: hops}, true, false)
 }
