@@ -1,8 +1,10 @@
 package recrawlsim
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +14,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
 
 	"shoal/internal/sim"
 )
@@ -32,6 +36,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	p.Legend.Top = true
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	p.Legend.ThumbnailWidth = vg.Points(28)
+	p.Legend.XOffs, p.Legend.YOffs = -vg.Points(6), -vg.Points(2)
 	p.Y.Min = 0
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{230}, color.Gray{230}
@@ -55,12 +60,34 @@ func addLine(p *plot.Plot, i int, name string, points plotter.XYs) error {
 // save writes a figure as SVG and PNG. room is the share of the y axis that the legend gets above the curves.
 func save(p *plot.Plot, dir, name string, room float64) error {
 	p.Y.Max += room * (p.Y.Max - p.Y.Min)
-	for _, ext := range []string{".svg", ".png"} {
-		if err := p.Save(14*vg.Centimeter, 9*vg.Centimeter, filepath.Join(dir, name+ext)); err != nil {
-			return fmt.Errorf("write figure %s: %w", name+ext, err)
+	const w, h = 14 * vg.Centimeter, 9 * vg.Centimeter
+	image := vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(plotDPI))
+	drawing := vgsvg.New(w, h)
+	for _, f := range []struct {
+		ext string
+		on  vg.CanvasSizer
+		to  io.WriterTo
+	}{{".svg", drawing, drawing}, {".png", image, vgimg.PngCanvas{Canvas: image}}} {
+		p.Draw(draw.Crop(draw.New(f.on), plotMargin, -2*plotMargin, plotMargin, -plotMargin)) // else the last number and the legend touch the edge
+		if err := write(filepath.Join(dir, name+f.ext), f.to); err != nil {
+			return fmt.Errorf("write figure %s: %w", name+f.ext, err)
 		}
 	}
 	return nil
+}
+
+const (
+	plotDPI    = 200
+	plotMargin = 4 // points
+)
+
+func write(path string, from io.WriterTo) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = from.WriteTo(f)
+	return errors.Join(err, f.Close())
 }
 
 // plotRecrawl draws figures 3 to 5 of the paper and freshness over time.
