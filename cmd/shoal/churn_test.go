@@ -39,6 +39,9 @@ const (
 	churnPages   = 36
 	churnWarm    = 60  // seconds before counting begins
 	churnSpan    = 240 // counted; SHOAL_CHURN=N with N > 1: so many
+	// churnPast is how long the hosts have changed when the test begins. Half of the pages change by processes with a memory, which are at rest
+	// at first: the simulator's Poisson changes would be as frequent from the first minute.
+	churnPast = 6 * time.Hour
 )
 
 var churnOf = sim.Churn{Life: 60, LifeSpread: 12, Gap: 36, GapSpread: 12, Polite: 1. / 3}
@@ -119,7 +122,7 @@ type churned struct {
 
 func churn(t *testing.T, hosts, span int) churned {
 	dir := t.TempDir()
-	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: hosts, Pages: hosts * churnPages, MaxHost: churnPages, Bytes: 2000, Plain: true, Start: time.Now()})
+	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: hosts, Pages: hosts * churnPages, MaxHost: churnPages, Bytes: 2000, Plain: true, Start: time.Now().Add(-churnPast)})
 	if err != nil {
 		t.Fatal(err)
 	}
