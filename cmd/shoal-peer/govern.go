@@ -13,7 +13,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+
 	"shoal/internal/plain"
+	"shoal/peer"
 	"shoal/peer/limit"
 )
 
@@ -70,6 +74,10 @@ type policies struct {
 	file    string
 	fetched map[string]time.Time // when one from elsewhere was had last, by its URL
 	own     string               // URL that the machine's own policy names
+}
+
+func newPolicies(p *program) *policies {
+	return &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}}
 }
 
 func (s *policies) read(ctx context.Context, now time.Time) {
@@ -143,6 +151,17 @@ type proxies struct {
 	mu   sync.Mutex
 	at   string
 	now  *limit.Proxy
+}
+
+// members sets how members are reached: by sockets under the limits, and through the admin's proxy.
+func (p *program) members(cfg *peer.Config) {
+	nodes := &net.Dialer{Control: p.socket, KeepAlive: -1} // the members' protocol has its own
+	p.proxy.dial = nodes.DialContext
+	cfg.Socket = p.socket
+	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return proxiedDialer{nodes, p}, nil }
+	if p.via() != nil {
+		cfg.QUIC = false // it knows no proxies
+	}
 }
 
 // via is the admin's proxy; nil: there is none.

@@ -41,11 +41,9 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	cfg := set.config()
 	cfg.Join, cfg.Listen, cfg.Version = c.JoinString, nil, version.String()
-	p := &program{limits: limit.New(set.Settings, "your settings", nil)}
-	if pol, err := limit.ReadPolicy(limit.PolicyFile); err == nil {
-		p.limits.SetPolicy(limit.PolicyFile, pol)
-	}
-	cfg.Socket = p.socket
+	p := &program{set: set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil)}
+	newPolicies(p).read(ctx, time.Now())
+	p.members(&cfg)
 	id, network, err := peer.Join(ctx, cfg)
 	if err != nil {
 		return err
@@ -117,7 +115,7 @@ func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer)
 	defer p.journal.Close()
 	p.limits = limit.New(p.set.Settings, from, p.usage)
 	p.meter = limit.NewMeter(p.usage)
-	admin := &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}}
+	admin := newPolicies(p)
 	admin.read(ctx, time.Now())
 	cfg, err := p.config(ctx, pondAddr)
 	if err != nil {
@@ -176,14 +174,9 @@ func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, err
 	}
 	cfg := p.set.config()
 	cfg.Version, cfg.Log, cfg.OnVisit, cfg.Refuse = version.String(), p.log, p.journal.Visit, p.refuse
-	cfg.Socket, cfg.Wrap, cfg.Count = p.socket, p.meter.Wrap, p.meter.Count
-	nodes := &net.Dialer{Control: p.socket, KeepAlive: -1} // the members' protocol has its own
-	p.proxy.dial = nodes.DialContext
+	cfg.Wrap, cfg.Count = p.meter.Wrap, p.meter.Count
+	p.members(&cfg)
 	guard := &limit.Guard{Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
-	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return proxiedDialer{nodes, p}, nil }
-	if p.via() != nil {
-		cfg.QUIC = false // it knows no proxies
-	}
 	if pondAddr != "" {
 		world, err := pond.Connect(ctx, pondAddr)
 		if err != nil {
