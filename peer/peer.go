@@ -33,13 +33,14 @@ import (
 
 // Agent is one peer. New makes it, Run runs it once.
 type Agent struct {
-	cfg   Config
-	log   *slog.Logger
-	tasks *tasks
-	stats counters
-	clock func() moment
-	since time.Time
-	ready chan struct{}
+	cfg    Config
+	log    *slog.Logger
+	tasks  *tasks
+	stats  counters
+	robots *crawl.Robots
+	clock  func() moment
+	since  time.Time
+	ready  chan struct{}
 
 	mu      sync.Mutex
 	wire    *wire.Node  // nil before Run
@@ -59,7 +60,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = (&limit.Guard{}).DialContext
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, clock: present, since: time.Now(), ready: make(chan struct{}), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
+	a := &Agent{cfg: cfg, log: cfg.Log, clock: present, robots: crawl.NewRobots(), since: time.Now(), ready: make(chan struct{}), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
 	a.tasks = newTasks(cfg.queue(), filepath.Join(cfg.Dir, "tasks"), cfg.Refuse, cfg.Log)
 	return a, nil
 }

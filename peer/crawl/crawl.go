@@ -79,6 +79,7 @@ type Config struct {
 	UserAgent string // its first word, up to a "/", is the product token for robots.txt
 	Peer      string // for the report
 
+	Robots     *Robots                         // what earlier crawls read of robots.txt; nil: it is read for each
 	MinGap     time.Duration                   // wait between requests at least; 0: DefaultMinGap
 	Unpaced    bool                            // no waits at all: for measuring against one's own pond
 	Checkpoint time.Duration                   // 0: the constant

@@ -263,3 +263,37 @@ func TestLeaveWhenSent(t *testing.T) {
 		}
 	})
 }
+
+// TestRobotsKept: a crawl uses what another read of robots.txt within a day, its Crawl-delay too, and reads it again after that; what a
+// host could not say is not kept.
+func TestRobotsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept, pages := NewRobots(), tree(5, 3)
+		for i, c := range []struct {
+			after  time.Duration
+			status int
+			read   int
+			pages  int
+		}{{0, 500, 1, 0}, {0, 200, 1, 5}, {time.Hour, 200, 0, 5}, {22 * time.Hour, 200, 0, 5}, {time.Hour, 200, 1, 5}, {25 * time.Hour, 404, 1, 5}, {time.Hour, 500, 0, 5}} {
+			time.Sleep(c.after)
+			read := 0
+			w, r := paced(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/robots.txt" {
+					read++
+					rw.WriteHeader(c.status)
+					fmt.Fprint(rw, "User-agent: *\nCrawl-delay: 3\n")
+					return
+				}
+				pages.ServeHTTP(rw, r)
+			}), func(cfg *Config) { cfg.Robots = kept })
+			if read != c.read || r.Pages != c.pages {
+				t.Errorf("crawl %d: robots.txt read %d times, want %d; %+v", i, read, c.read, r)
+			}
+			for _, g := range w.gaps {
+				if i < 5 && g < 3*time.Second {
+					t.Errorf("crawl %d: a gap of %v", i, g)
+				}
+			}
+		}
+	})
+}

@@ -50,7 +50,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 		case r.status >= 300 && r.status < 400:
 			to, err := channel.Resolve(at, r.header.Get("Location"))
 			if err != nil || hop >= maxRobotsHops { // as if there were none
-				s.setRobots(&robots.Rules{}, robotsNone)
+				s.setRobots(&robots.Rules{}, robotsNone, 0)
 				return 0, "", nil
 			}
 			at = to
@@ -63,21 +63,37 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 			s.count(fmt.Sprintf("robots-%d", r.status))
 			return channel.Failed, fmt.Sprintf("robots.txt was answered with status %d, which forbids the host for now", r.status), nil
 		case r.status >= 400:
-			s.setRobots(&robots.Rules{}, robotsNone)
+			s.setRobots(&robots.Rules{}, robotsNone, 0)
 			return 0, "", nil
 		case r.err != nil: // broken on the way: what came may lack the rule that counts
 			s.report.Robots = robotsUnreachable
 			s.count(kindOf(r.err))
 			return channel.Failed, fmt.Sprintf("robots.txt broke off: %v", r.err), nil
 		default:
-			s.setRobots(robots.Parse(r.body, s.product), robotsAllowed)
+			s.setRobots(robots.Parse(r.body, s.product), robotsAllowed, len(r.body))
 			return 0, "", nil
 		}
 	}
 }
 
-func (s *session) setRobots(r *robots.Rules, verdict string) {
-	s.robots, s.report.Robots, s.robotsRead = r, verdict, time.Now()
+// recallRobots takes what an earlier crawl has read, if that is not too old.
+func (s *session) recallRobots() bool {
+	k, ok := s.cfg.Robots.get(s.cfg.Body.Scope.Host, s.product, time.Now())
+	if ok {
+		s.useRobots(k)
+	}
+	return ok
+}
+
+func (s *session) setRobots(r *robots.Rules, verdict string, bytes int) {
+	k := said{r, verdict, s.product, time.Now()}
+	s.cfg.Robots.put(s.cfg.Body.Scope.Host, k, bytes)
+	s.useRobots(k)
+}
+
+func (s *session) useRobots(k said) {
+	r := k.rules
+	s.robots, s.report.Robots, s.robotsRead = r, k.verdict, k.at
 	s.fetch.pace.more(r.CrawlDelay)
 	s.report.Gap = s.fetch.pace.gap
 }

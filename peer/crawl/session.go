@@ -72,7 +72,12 @@ func newSession(cfg *Config) (*session, error) {
 
 // run crawls from robots.txt to the report.
 func (s *session) run(ctx context.Context) (channel.Report, error) {
-	outcome, why, err := s.readRobots(ctx)
+	var outcome channel.Outcome
+	var why string
+	var err error
+	if !s.recallRobots() {
+		outcome, why, err = s.readRobots(ctx)
+	}
 	if err == nil && outcome == 0 {
 		if err = s.seed(ctx); err == nil {
 			outcome, why, err = s.crawl(ctx)

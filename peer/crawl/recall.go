@@ -1,0 +1,61 @@
+package crawl
+
+import (
+	"sync"
+	"time"
+
+	"shoal/peer/crawl/robots"
+)
+
+// Robots keeps what hosts' robots.txt said from one crawl to the next, for as long as RFC 9309 has it (section 2.4). It is safe for
+// concurrent use. Only answers that were had are kept: a host that could not say is asked again.
+type Robots struct {
+	mu   sync.Mutex
+	kept map[string]said // by origin
+}
+
+type said struct {
+	rules   *robots.Rules
+	verdict string
+	product string
+	at      time.Time
+}
+
+// Bounds of Robots.
+const (
+	maxRobots      = 1000     // origins
+	maxRobotsBytes = 16 << 10 // of a file whose rules are kept
+)
+
+// NewRobots makes one that knows nothing.
+func NewRobots() *Robots { return &Robots{kept: map[string]said{}} }
+
+func (c *Robots) get(origin, product string, now time.Time) (said, bool) {
+	if c == nil {
+		return said{}, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.kept[origin]
+	return s, ok && s.product == product && now.Sub(s.at) < robotsLife
+}
+
+func (c *Robots) put(origin string, s said, bytes int) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.kept, origin)
+	if bytes > maxRobotsBytes {
+		return
+	}
+	if len(c.kept) >= maxRobots { // any that is no longer of use, or just any
+		for o, old := range c.kept {
+			if delete(c.kept, o); s.at.Sub(old.at) < robotsLife {
+				break
+			}
+		}
+	}
+	c.kept[origin] = s
+}
