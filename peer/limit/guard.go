@@ -70,6 +70,9 @@ func ToPond(at netip.AddrPort) (DialFunc, error) {
 	}, nil
 }
 
+// wireServer answers about a machine in Microsoft's cloud, to that machine. Its address is in no registry of special ones.
+var wireServer = netip.AddrFrom4([4]byte{168, 63, 129, 16})
+
 var guardian = ssrf.New(ssrf.WithAnyPort()) // holds no state that changes
 
 // public checks an address by the registries of special-purpose addresses. A mapped IPv4 address counts as what it maps to.
@@ -78,6 +81,9 @@ func public(ap netip.AddrPort) error {
 	addr := ap.Addr().WithZone("")
 	if addr.Is4() || addr.Is4In6() {
 		network, addr = "tcp4", addr.Unmap()
+	}
+	if addr == wireServer {
+		return fmt.Errorf("%w: %v: a cloud's metadata", ErrForbidden, addr)
 	}
 	if err := guardian.Safe(network, netip.AddrPortFrom(addr, ap.Port()).String(), nil); err != nil {
 		return fmt.Errorf("%w: %v: %w", ErrForbidden, ap.Addr(), err)
