@@ -53,6 +53,7 @@ type swarm struct {
 	waits                              []float64 // minutes from submission to the first start
 	tally                              tally
 	nearest, random                    []float64
+	opened                             func() // is called when the work begins
 }
 
 // task is a channel's lease, and what is left of it.
@@ -186,6 +187,9 @@ func (c *Command) work(ctx context.Context, s *swarm, seed uint64) ([]Row, error
 	base := c.base(n, seed)
 	s.tally.tables, s.tally.tableMost = n.tables()
 	s.next(s.meanGap())
+	if s.opened != nil {
+		s.opened()
+	}
 	settle := c.For / 3
 	if err := n.live(ctx, settle); err != nil {
 		return nil, err
