@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -42,7 +44,8 @@ type option struct {
 }
 
 // choices are the values of flags that take one of a few.
-var choices = map[string][]string{"log-level": {"debug", "info", "warn", "error"}}
+var choices = map[string][]string{"log-level": {"debug", "info", "warn", "error"},
+	"on-battery": {"pause", "run"}, "on-metered": {"pause", "run"}, "in-use": {"pause", "run"}}
 
 func commandsOf(root *kong.Node) (out []command) {
 	for _, n := range root.Children {
@@ -68,7 +71,7 @@ func commandsOf(root *kong.Node) (out []command) {
 }
 
 func bash(w io.Writer, list []command) {
-	var names, files, cases []string
+	var names, files, values, cases []string
 	seen := map[string]bool{}
 	for _, c := range list {
 		names = append(names, c.name)
@@ -82,6 +85,9 @@ func bash(w io.Writer, list []command) {
 		}
 		cases = append(cases, fmt.Sprintf("    %s) words=%q ;;\n", c.name, strings.Join(words, " ")))
 	}
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		values = append(values, fmt.Sprintf("  --%s) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", name, strings.Join(choices[name], " ")))
+	}
 	fmt.Fprintf(w, `# source <(shoal-peer completion bash)
 _shoal_peer() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd= words= i
@@ -93,15 +99,14 @@ _shoal_peer() {
   done
   case $prev in
   %s) compopt -o filenames 2>/dev/null; local IFS=$'\n'; COMPREPLY=($(compgen -f -- "$cur")); return ;;
-  --log-level) COMPREPLY=($(compgen -W "%s" -- "$cur")); return ;;
-  esac
+%s  esac
   case $cmd in
     "") words=%q ;;
 %s  esac
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }
 complete -F _shoal_peer shoal-peer
-`, strings.Join(names, "|"), strings.Join(files, "|"), strings.Join(choices["log-level"], " "), strings.Join(names, " ")+" --help --config", strings.Join(cases, ""))
+`, strings.Join(names, "|"), strings.Join(files, "|"), strings.Join(values, ""), strings.Join(names, " ")+" --help --config", strings.Join(cases, ""))
 }
 
 // quoted is a text in single quotes of zsh; what they close on goes.

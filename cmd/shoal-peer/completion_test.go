@@ -21,6 +21,7 @@ func TestCompletion(t *testing.T) {
 		"shoal-peer run --down":           {"--down-kib-per-s"},
 		"shoal-peer run --no-l":           {"--no-low-priority"},
 		"shoal-peer run --log-level w":    {"warn"},
+		"shoal-peer run --on-battery ":    {"pause", "run"},
 		"shoal-peer completion f":         {"fish"},
 		"shoal-peer status --j":           {"--json"},
 		"shoal-peer log --m":              {"--match"},
@@ -54,7 +55,7 @@ func TestCompletion(t *testing.T) {
 		for line, want := range lines {
 			var cmd *exec.Cmd
 			if shell == "bash" {
-				cmd = exec.Command(path, "--norc", "-c", `source "$1"; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _shoal_peer; printf '%s\n' "${COMPREPLY[@]}"`, "bash", file, line)
+				cmd = exec.Command(path, "--norc", "-c", `source "$1"; COMP_WORDS=($2); [[ $2 == *" " ]] && COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _shoal_peer; printf '%s\n' "${COMPREPLY[@]}"`, "bash", file, line)
 			} else {
 				cmd = exec.Command(path, "--no-config", "-c", `source $argv[1]; complete -C $argv[2]`, file, line)
 			}

@@ -169,6 +169,10 @@ func TestBadCommandLines(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("down_kib = 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	types := filepath.Join(v.dir, "types.toml")
+	if err := os.WriteFile(types, []byte("threads = \"two\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		env  string
@@ -182,7 +186,14 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"run", "--config", conf}, "", 1, `did you mean "down_kib_per_s"?`},
 		{[]string{"run", "--config", conf + ".none"}, "", 1, "no such file"},
 		{[]string{"run"}, "SHOAL_PEER_THREAD=3", 1, `did you mean "threads"?`},
-		{[]string{"run"}, "SHOAL_PEER_THREADS=many", 1, "THREADS"},
+		{[]string{"run"}, "SHOAL_PEER_THREADS=many", 1, `THREADS: want a whole number, not "many"`},
+		{[]string{"run"}, "SHOAL_PEER_QUIC=perhaps", 1, `QUIC: want true or false, not "perhaps"`},
+		{[]string{"run", "--control", "0.0.0.0:7781"}, "", 1, "loopback"},
+		{[]string{"run", "--control", "7781"}, "", 1, "loopback"},
+		{[]string{"run", "--on-battery", "sleep"}, "", 1, "want pause or run"},
+		{[]string{"run", "--min-free-mib", "-1"}, "", 1, "min_free_mib"},
+		{[]string{"run", "--policy-url", "gopher://x"}, "", 1, "https://host/path"},
+		{[]string{"run", "--config", types}, "", 1, `threads is "two"; want a whole number`},
 		{[]string{"join", "nonsense"}, "", 1, "malformed"},
 		{[]string{"completion", "tcsh"}, "", 2, "bash"},
 	} {

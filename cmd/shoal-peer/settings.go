@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -68,6 +70,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("%w: %d threads, queue %d; want at least 1 and 0", errSettings, s.Threads, s.Queue)
 	case s.MinGapMs < 200:
 		return fmt.Errorf("%w: min_gap_ms %d; a crawler waits at least 200 ms", errSettings, s.MinGapMs)
+	case s.Control != "" && !loopback(s.Control):
+		return fmt.Errorf("%w: control %q; want a loopback address with a port, as %s: it must not be reached from elsewhere", errSettings, s.Control, peer.DefaultControl)
 	case s.CheckpointMin < 1 || s.GraceS < 0:
 		return fmt.Errorf("%w: checkpoint_min %d, grace_s %d; want at least 1 and 0", errSettings, s.CheckpointMin, s.GraceS)
 	case s.DiskMiB < 1:
@@ -83,6 +87,15 @@ func (s *settings) validate() error {
 		}
 	}
 	return s.Settings.Validate()
+}
+
+func loopback(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "" {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // flagged are the same settings as flags, of which only those given count.
@@ -106,6 +119,10 @@ type flagged struct {
 	UpKiBPerS     *int     `name:"up-kib-per-s" help:"Most that is sent, KiB a second; 0: no limit." placeholder:"N"`
 	DayMiB        *int     `name:"day-mib" help:"Most that is received and sent in a day, MiB; 0: no limit." placeholder:"N"`
 	MonthMiB      *int     `name:"month-mib" help:"Most that is received and sent in a month, MiB; 0: no limit." placeholder:"N"`
+	OnBattery     *string  `help:"On battery: pause or run." placeholder:"WHAT"`
+	OnMetered     *string  `help:"On a link that is paid by volume: pause or run." placeholder:"WHAT"`
+	InUse         *string  `help:"While somebody sits at the computer: pause or run." placeholder:"WHAT"`
+	BusyPercent   *int     `help:"Pause while other programs use more of the processors, percent; 0: never." placeholder:"N"`
 	DSCP          *bool    `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
 	LowPriority   *bool    `help:"Run at the lowest CPU and disk priority." negatable:""`
 	Deny          []string `help:"Domains that this computer does not fetch." placeholder:"DOMAIN"`
@@ -116,7 +133,7 @@ type flagged struct {
 // flagKeys name the settings of flags whose name is not that of the field in lower case.
 var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DiskMiB": "disk_mib", "MinFreeMiB": "min_free_mib", "DownKiBPerS": "down_kib_per_s",
 	"UpKiBPerS": "up_kib_per_s", "DayMiB": "day_mib", "MonthMiB": "month_mib", "DSCP": "dscp_le", "LowPriority": "low_priority", "PolicyURL": "policy_url",
-	"LogLevel": "log_level"}
+	"LogLevel": "log_level", "OnBattery": "on_battery", "OnMetered": "on_metered", "InUse": "in_use", "BusyPercent": "busy_percent"}
 
 func (f *flagged) values() map[string]any {
 	out := map[string]any{}
@@ -197,14 +214,33 @@ func load(file string, env []string, flags map[string]any) (settings, error) {
 
 func add(k *koanf.Koanf, m map[string]any, known map[string]reflect.Type, source string) error {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if _, ok := known[key]; !ok {
+		kind, ok := known[key]
+		if !ok {
 			return fmt.Errorf("%w: %s: %q is no setting of ours%s", errSettings, source, key, nearest(key, known))
+		}
+		if want := wants(kind, reflect.TypeOf(m[key])); want != "" {
+			return fmt.Errorf("%w: %s: %s is %#v; want %s", errSettings, source, key, m[key], want)
 		}
 	}
 	if err := k.Load(layer(m), nil); err != nil {
 		return fmt.Errorf("configuration: %s: %w", source, err)
 	}
 	return nil
+}
+
+// wants says what a setting of one type wants, given another; empty: it fits.
+func wants(kind, given reflect.Type) string {
+	switch {
+	case given == nil || kind.Kind() == reflect.Int && given.Kind() != reflect.Int && given.Kind() != reflect.Int64:
+		return "a whole number"
+	case kind.Kind() == reflect.Bool && given.Kind() != reflect.Bool:
+		return "true or false"
+	case kind.Kind() == reflect.String && given.Kind() != reflect.String:
+		return "a text in quotes"
+	case kind.Kind() == reflect.Slice && given.Kind() != reflect.Slice:
+		return "a list"
+	}
+	return ""
 }
 
 func keysOf(t reflect.Type) map[string]reflect.Type {
@@ -244,9 +280,15 @@ func parse(value string, t reflect.Type) (any, error) {
 	case reflect.String:
 		return value, nil
 	case reflect.Bool:
-		return strconv.ParseBool(value)
+		if v, err := strconv.ParseBool(value); err == nil {
+			return v, nil
+		}
+		return nil, fmt.Errorf("want true or false, not %q", value)
 	case reflect.Int:
-		return strconv.Atoi(value)
+		if v, err := strconv.Atoi(value); err == nil {
+			return v, nil
+		}
+		return nil, fmt.Errorf("want a whole number, not %q", value)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.String {
 			return strings.Split(value, ","), nil
