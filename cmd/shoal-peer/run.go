@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,6 +63,9 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if err != nil {
 		return err
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memory)
+	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(set.LogLevel)); err != nil {
 		return err
@@ -73,6 +77,10 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	return p.run(ctx, c.Pond, from, s.out)
 }
+
+// memory is what the garbage collector keeps the process to as long as it can, by working more often: twice what large crawls need would be
+// taken else. The program's file is not in it.
+const memory = 72 << 20
 
 // program is a running peer: the agent, its limits, its journal and its control API.
 type program struct {
