@@ -69,8 +69,8 @@ sites: ## three sites 20, 80 and 200 ms apart and two homes behind address trans
 bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone
 	$(GO) test -count=3 -run '^$$' -bench 'BenchmarkIngest|BenchmarkPackOnly' -benchtime 128000x ./manager/archive
 
-churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (11 minutes)
-	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 20m -v -run 'TestChurn$$' ./cmd/shoal
+churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (21 minutes)
+	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 35m -v -run 'TestChurn$$' ./cmd/shoal
 
 CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
