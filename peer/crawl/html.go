@@ -25,14 +25,15 @@ type page struct {
 	wish      wish
 	skipped   int // links with rel=nofollow
 
-	scratch []byte // the document as the lexer wants it: it writes into what it reads
-	found   map[uint64]struct{}
-	bytes   int // of links
-	tag     tag
-	query   *query         // how queries of links are encoded; nil: in UTF-8
-	refs    map[string]ref // what references of earlier pages led to
-	origin  string         // that those of refs are of which begin with "/"
-	rooted  bool           // the page's base is of origin
+	scratch  []byte // the document as the lexer wants it: it writes into what it reads
+	found    map[uint64]struct{}
+	bytes    int // of links
+	tag      tag
+	query    *query         // how queries of links are encoded; nil: in UTF-8
+	refs     map[string]ref // what references of earlier pages led to
+	refBytes int
+	origin   string // that those of refs are of which begin with "/"
+	rooted   bool   // the page's base is of origin
 }
 
 // tag collects the attributes of the tag that is being read.
@@ -199,10 +200,11 @@ type ref struct {
 	hash uint64
 }
 
-// maxRefs bounds the references of earlier pages that are remembered, and maxRef the bytes of one.
+// maxRefs bounds the bytes of the references of earlier pages that are remembered, and maxRef those of one.
 const (
-	maxRefs = 8192
+	maxRefs = 1 << 20
 	maxRef  = 200
+	refCost = 80 // of an entry, beside its texts
 )
 
 // resolve gives what a reference leads to. Most references of a page were on the pages before, so those whose meaning is the same
@@ -221,10 +223,11 @@ func (p *page) resolve(base string, href []byte) ref {
 		r = ref{u, urlHash(u)}
 	}
 	if same {
-		if p.refs == nil || len(p.refs) >= maxRefs {
-			p.refs = make(map[string]ref)
+		if p.refs == nil || p.refBytes >= maxRefs {
+			p.refs, p.refBytes = make(map[string]ref), 0
 		}
 		p.refs[string(href)] = r
+		p.refBytes += len(href) + len(r.url) + refCost
 	}
 	return r
 }
