@@ -94,7 +94,7 @@ func (p *page) read(url string, body []byte, contentType, product string, withTe
 				}
 			}
 		case lexer.StartTagToken:
-			p.tag = tag{name: string(l.Text())}
+			p.tag = tag{name: tagNames[string(l.Text())]}
 			switch p.tag.name {
 			case "script", "style", "template":
 				hidden = p.tag.name
@@ -121,8 +121,21 @@ func (p *page) read(url string, body []byte, contentType, product string, withTe
 	}
 }
 
+// tagNames are the elements that are looked at.
+var tagNames = map[string]string{"a": "a", "area": "area", "base": "base", "frame": "frame", "iframe": "iframe", "link": "link", "meta": "meta",
+	"script": "script", "style": "style", "template": "template"}
+
 func (p *page) attribute(key, val []byte) {
-	val = bytes.TrimSpace(bytes.Trim(val, `"'`))
+	if p.tag.name == "" {
+		return // a tag that is not looked at
+	}
+	for len(val) > 0 && (val[0] == '"' || val[0] == '\'') {
+		val = val[1:]
+	}
+	for n := len(val); n > 0 && (val[n-1] == '"' || val[n-1] == '\''); n-- {
+		val = val[:n-1]
+	}
+	val = bytes.TrimSpace(val)
 	switch string(key) {
 	case "href":
 		p.tag.href = val
