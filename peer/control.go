@@ -255,16 +255,17 @@ func (a *Agent) now() time.Time {
 	return a.wire.Now()
 }
 
-// Forget makes a folder a member of no network any more. Its identity stays.
+// Forget makes a folder a member of no network any more, and forgets other members' addresses. Its identity and its record of fetches stay.
 func Forget(dir string) error {
 	unlock, err := lock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	err = os.Remove(filepath.Join(dir, "membership"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	for _, name := range []string{"membership", "members.json"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return err
+	return nil
 }

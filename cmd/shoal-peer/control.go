@@ -335,6 +335,6 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "This computer has left. Its folder %s may be deleted.\n", set.Data)
+	_, err = fmt.Fprintf(s.out, "This computer has left. What is left of it, its key and the record of what it fetched, is in %s, which may be deleted.\n", set.Data)
 	return err
 }

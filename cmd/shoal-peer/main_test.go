@@ -152,6 +152,18 @@ func TestVolunteer(t *testing.T) {
 	if text := v.ok("leave"); !strings.Contains(text, "has left") {
 		t.Error(text)
 	}
+	left, err := os.ReadDir(filepath.Join(v.dir, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range left {
+		if n := f.Name(); n == "membership" || n == "members.json" || n == "control.json" {
+			t.Errorf("%s is left behind", n)
+		}
+		if inside, _ := os.ReadDir(filepath.Join(v.dir, "data", f.Name())); f.Name() != "log" && len(inside) > 0 {
+			t.Errorf("%s holds %d files", f.Name(), len(inside))
+		}
+	}
 	if c := <-code; c != 0 {
 		t.Errorf("run ended with %d: %s", c, out.String())
 	}
