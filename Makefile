@@ -83,3 +83,6 @@ wire: ## a rate limit at the kernel's packet counters for a minute: of downloads
 FOOTPRINT ?= 10
 footprint: ## what a peer takes: memory, processor, messages and packets at rest, and memory of five channels, one of a million pages; FOOTPRINT minutes each (default 10)
 	SHOAL_FOOTPRINT=$(FOOTPRINT) $(GO) test -count=1 -timeout 3h -v -run 'TestFootprint$$' ./internal/e2e
+
+idle: ## what a peer at rest with eight connections costs: messages, and packets at the kernel's counters (root; Linux namespaces; 6 minutes)
+	SHOAL_IDLE=300 $(GO) test -count=1 -timeout 20m -v -run TestIdle ./overlay/p2p

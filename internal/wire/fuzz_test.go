@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"testing"
 	"time"
 
@@ -56,6 +57,38 @@ func FuzzKept(f *testing.F) {
 		}
 		if _, err := ParseKept(again); err != nil {
 			t.Fatalf("%v, after writing it again", err)
+		}
+	})
+}
+
+// FuzzWelcome has a node that wants to join answered anything. It takes no certificate and no document that its network's key has not signed.
+func FuzzWelcome(f *testing.F) {
+	kept, _ := fuzzCertificate(f)
+	add := func(w *wirepb.Welcome) {
+		b, err := proto.Marshal(w)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	add(&wirepb.Welcome{Certificate: kept.Certificate, Issued: kept.Certificate, Document: kept.Document, NowMs: 1})
+	add(&wirepb.Welcome{Code: 4, Reason: "invite", Text: "no"})
+	add(&wirepb.Welcome{Code: 1 << 31, NowMs: -1 << 62})
+	w := newNet(f, member.Policy{})
+	n := w.node(Config{})
+	c := w.raw(n, w.manager)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := readWelcome(b, time.Now(), time.Now())
+		if err != nil {
+			var s *Status
+			if errors.As(err, &s) && (len(s.Reason) > 32 || len(s.Text) > maxText) {
+				t.Fatalf("%d bytes of a reason", len(s.Reason)+len(s.Text))
+			}
+			return
+		}
+		n.learn(r.Document)
+		if err := n.accept(c, r, func(*Kept) {}); err == nil || n.Joined() || n.documentIssued() != 0 || n.gate.memberOf(c) != nil {
+			t.Fatalf("accepted: %v", r.Welcome)
 		}
 	})
 }

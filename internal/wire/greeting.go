@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"time"
 
@@ -97,12 +98,20 @@ func (n *Node) ask(ctx context.Context, c network.Conn, h *wirepb.Hello) (*reply
 	if err != nil {
 		return nil, fmt.Errorf("%w: show certificate: %w", ErrUnreachable, err)
 	}
+	s.Close()
+	return readWelcome(b, sent, n.clock())
+}
+
+// readWelcome reads the answer to a Hello. A refusal is a *Status.
+func readWelcome(b []byte, sent, now time.Time) (*reply, error) {
 	var w wirepb.Welcome
 	if err := proto.Unmarshal(b, &w); err != nil {
-		return nil, &Status{Code: Malformed, Text: "wire: its answer to our certificate cannot be read: " + err.Error()}
+		return nil, &Status{Code: Malformed, Text: clip("wire: its answer to our certificate cannot be read: "+err.Error(), maxText)}
 	}
-	s.Close()
-	r := &reply{Welcome: &w, took: n.clock().Sub(sent)}
+	if w.Code > math.MaxUint8 { // else it would pass for a smaller one
+		return nil, &Status{Code: Malformed, Text: fmt.Sprintf("wire: its answer to our certificate has the code %d", w.Code)}
+	}
+	r := &reply{Welcome: &w, took: now.Sub(sent)}
 	r.ahead = time.UnixMilli(w.NowMs).Sub(sent.Add(r.took / 2))
 	if Code(w.Code) != ok {
 		return nil, &Status{Code: Code(w.Code), Reason: clip(w.Reason, 32), Text: clip(w.Text, maxText)}

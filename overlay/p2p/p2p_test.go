@@ -60,9 +60,14 @@ type network struct {
 
 func start(t testing.TB, n *wire.Node, cfg Config, every time.Duration, b *bin) *site {
 	t.Helper()
-	cfg.Wire = n
 	cfg.Overlay = overlay.Default(overlay.ID(n.ID().String()))
 	cfg.Overlay.Every, cfg.Overlay.Timeout = every, patience
+	return startAs(t, n, cfg, b)
+}
+
+func startAs(t testing.TB, n *wire.Node, cfg Config, b *bin) *site {
+	t.Helper()
+	cfg.Wire = n
 	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -95,29 +100,15 @@ func open(t testing.TB, peers, room int) *network {
 func openWith(t testing.TB, peers, room int, every time.Duration, mute func(i int) bool) *network {
 	t.Helper()
 	ctx := t.Context()
-	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	issuer, err := member.NewIssuer(keys.Authority, member.Policy{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mn, err := wire.New(ctx, wire.Config{Key: keys.Node, Network: keys.Network, Role: member.Manager, Patience: patience, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed, serial := keys.Delegations(time.Now())
-	doc, err := keys.Authority.SignDocument(member.Document{Network: keys.Network, Delegations: sealed, MinSerial: serial,
-		Managers:    []member.Server{{Peer: mn.ID().String(), Addrs: bare(mn.Addrs())}},
-		MinProtocol: 1, Issued: time.Now(), NotAfter: time.Now().Add(time.Hour), Lease: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mn.SetIssuer(issuer, doc); err != nil {
-		t.Fatal(err)
-	}
-	n := &network{t: t, keys: keys}
+	n := openNet(t, func(c wire.Config) *wire.Node {
+		c.Patience, c.Listen = patience, []string{"/ip4/127.0.0.1/tcp/0"}
+		mn, err := wire.New(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mn
+	})
+	mn := n.boss.node
 	n.boss = start(t, mn, Config{Places: true, DHT: true}, every, nil)
 	for i := range peers {
 		var seed [32]byte
@@ -126,11 +117,11 @@ func openWith(t testing.TB, peers, room int, every time.Duration, mute func(i in
 		if mute != nil && mute(i) {
 			listen = nil
 		}
-		pn, err := wire.New(ctx, wire.Config{Key: seed, Network: keys.Network, Patience: patience, Listen: listen})
+		pn, err := wire.New(ctx, wire.Config{Key: seed, Network: n.keys.Network, Patience: patience, Listen: listen})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := pn.Join(ctx, member.JoinString{Network: keys.Network, Addrs: mn.Addrs()}, fmt.Sprint("account", i)); err != nil {
+		if err := pn.Join(ctx, member.JoinString{Network: n.keys.Network, Addrs: mn.Addrs()}, fmt.Sprint("account", i)); err != nil {
 			t.Fatal(err)
 		}
 		if listen == nil { // it is its home that others find it at
@@ -143,6 +134,31 @@ func openWith(t testing.TB, peers, room int, every time.Duration, mute func(i in
 		n.peers = append(n.peers, start(t, pn, Config{Queue: b, DHT: true, Probe: probe, Dir: t.TempDir()}, every, b))
 	}
 	return n
+}
+
+// openNet makes a network of a manager, which does not run yet.
+func openNet(t testing.TB, listen func(wire.Config) *wire.Node) *network {
+	t.Helper()
+	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, err := member.NewIssuer(keys.Authority, member.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mn := listen(wire.Config{Key: keys.Node, Network: keys.Network, Role: member.Manager})
+	sealed, serial := keys.Delegations(time.Now())
+	doc, err := keys.Authority.SignDocument(member.Document{Network: keys.Network, Delegations: sealed, MinSerial: serial,
+		Managers:    []member.Server{{Peer: mn.ID().String(), Addrs: bare(mn.Addrs())}},
+		MinProtocol: 1, Issued: time.Now(), NotAfter: time.Now().Add(time.Hour), Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mn.SetIssuer(issuer, doc); err != nil {
+		t.Fatal(err)
+	}
+	return &network{t: t, keys: keys, boss: &site{node: mn}}
 }
 
 func run(t testing.TB, n *wire.Node) {
