@@ -12,7 +12,7 @@ const (
 	refineFrom  = 16   // of them from which on a node solves for its place
 	youngStay   = 2e-6 // weight of staying where it is in directions about which the samples say little
 	settledStay = 1e-3 // the same of a settled node
-	settledStep = 0.05 // of the way to the solution that a settled node goes, so that all do not drift together
+	settledStep = 0.02 // of the way to the solution that a settled node goes, so that all do not drift together, and what others know of it stays true
 	errGain     = 0.05 // how fast a node's confidence follows its residuals
 )
 

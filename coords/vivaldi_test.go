@@ -95,8 +95,8 @@ func TestSettledDrift(t *testing.T) {
 		drift = append(drift, Apart(&before[i], &now))
 	}
 	slices.Sort(drift)
-	if m := drift[len(drift)/2]; m > 4 {
-		t.Fatalf("median drift %.2f ms in 60 samples, want at most 4", m)
+	if m := drift[len(drift)/2]; m > 2 {
+		t.Fatalf("median drift %.2f ms in 60 samples, want at most 2", m)
 	}
 }
 
