@@ -86,3 +86,6 @@ footprint: ## what a peer takes: memory, processor, messages and packets at rest
 
 idle: ## what a peer at rest with eight connections costs: messages, and packets at the kernel's counters (root; Linux namespaces; 6 minutes)
 	SHOAL_IDLE=300 $(GO) test -count=1 -timeout 20m -v -run TestIdle ./overlay/p2p
+
+join: ## how long 200 members behind one address take to join a manager with its default limits and quotas (root; Linux namespaces)
+	SHOAL_MANY=1 $(GO) test -count=1 -v -run TestManyBehindOneAddress ./internal/wire
