@@ -17,8 +17,8 @@ import (
 
 // Archive is what the manager needs of an archive, in its own process or elsewhere.
 type Archive interface {
-	// Known is what a task carries of the stored copy: digests, validators, known inter-site URLs.
-	Known(ctx context.Context, id channel.ID) (archive.Known, error)
+	// Known is what a task carries of the stored copy: digests, validators, known inter-site URLs, pages not visited since.
+	Known(ctx context.Context, id channel.ID, since time.Time) (archive.Known, error)
 	// Deposit leaves a task's body where its claim will fetch it. An *archive.FencedError says which generations are used up.
 	Deposit(ctx context.Context, s channel.Signed, body []byte) error
 	// Feed reads at most n entries behind the cursor; none at once when there are none.

@@ -27,9 +27,10 @@ type DirCount struct {
 	Pages int    `json:"pages"`
 }
 
+// What is proposed.
 const (
-	splitLeast = 20        // pages that make a directory worth a channel of its own
-	splitShare = .02       // and at least this share of the channel's
+	SplitLeast = 20        // pages that make a directory worth a channel of its own
+	SplitShare = .02       // and at least this share of the channel's
 	splitMost  = 48        // directories proposed at a time; each takes an exclude pattern
 	splitLines = 2_000_000 // captures looked at
 )
@@ -71,7 +72,7 @@ func (d *Desk) Proposals(ctx context.Context, id channel.ID) ([]DirCount, int, e
 	}
 	var out []DirCount
 	for dir, n := range counts {
-		if n >= splitLeast && float64(n) >= splitShare*float64(all) {
+		if n >= SplitLeast && float64(n) >= SplitShare*float64(all) {
 			out = append(out, DirCount{dir, n})
 		}
 	}
@@ -153,14 +154,39 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 	}
 	var ids []channel.ID
 	for i := range parts {
-		if got, err := d.store.Lookup(ctx, parts[i].Scope.Host+parts[i].Scope.Dirs[0]); err == nil {
-			ids = append(ids, got)
+		got, err := d.store.Lookup(ctx, parts[i].Scope.Host+parts[i].Scope.Dirs[0])
+		if err != nil {
+			continue
+		}
+		ids = append(ids, got)
+		if err := d.hand(ctx, id, got, &parts[i].Scope); err != nil {
+			return ids, dirs, err
 		}
 	}
 	if done.Duplicates > 0 && len(ids) == 0 {
 		return nil, nil, fmt.Errorf("%w: all of these directories have channels already", ErrAsk)
 	}
 	return ids, dirs, nil
+}
+
+// Mover is what a split would like of the archive.
+type Mover interface {
+	// Move makes pages of one channel another's, which knows them then.
+	Move(ctx context.Context, from, to channel.ID, scope *channel.Matcher) (pages int, err error)
+}
+
+// hand makes the pages of a scope another channel's. Without an archive they are fetched anew.
+func (d *Desk) hand(ctx context.Context, from, to channel.ID, scope *channel.Scope) error {
+	a, ok := d.files.(Mover)
+	if !ok || from == to {
+		return nil
+	}
+	m, err := scope.Compile()
+	if err != nil {
+		return err
+	}
+	_, err = a.Move(ctx, from, to, m)
+	return err
 }
 
 func asLines(chs []channel.Channel) iter.Seq[channel.Line] {
@@ -197,7 +223,7 @@ func partition(ch *channel.Channel, dirs []string) (rest channel.Channel, parts 
 			rest.Scope.Dirs = slices.Delete(rest.Scope.Dirs, i, i+1)
 			continue
 		}
-		rest.Scope.Exclude = append(rest.Scope.Exclude, "^"+regexp.QuoteMeta(s.Host+dir))
+		rest.Scope.Exclude = append(rest.Scope.Exclude, "^"+regexp.QuoteMeta(s.Host+strings.TrimSuffix(dir, "/"))+"([/?]|$)") // "/a" is of "/a/"
 	}
 	switch {
 	case len(rest.Scope.Exclude) > channel.MaxFilters:

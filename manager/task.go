@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -36,7 +37,7 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 		}
 		host = &h
 	}
-	known, err := m.cfg.Archive.Known(ctx, j.id)
+	known, err := m.cfg.Archive.Known(ctx, j.id, lastBegan(&ch.Learnt, j.issued))
 	if err != nil {
 		return task{}, fmt.Errorf("what the archive knows of channel %d: %w", j.id, err)
 	}
@@ -44,8 +45,12 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 	if budget == 0 {
 		budget = max(ch.Learnt.Budget, m.cfg.FirstBudget)
 	}
+	inter, err := missedToo(ch, known.Missed, budget)
+	if err != nil {
+		return task{}, fmt.Errorf("scope of channel %d: %w", j.id, err)
+	}
 	body := channel.Body{
-		Scope: ch.Scope, Seeds: ch.Seeds, Inter: ch.Inter, Settings: ch.Settings,
+		Scope: ch.Scope, Seeds: ch.Seeds, Inter: inter, Settings: ch.Settings,
 		Digests: known.Digests, KnownInter: known.Inter, Validators: known.Validators, Importance: known.Importance,
 		Record: host.Record, Contact: m.cfg.Contact,
 	}
@@ -71,6 +76,43 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 		return task{}, fmt.Errorf("sign task of channel %d: %w", j.id, err)
 	}
 	return task{header: h, signed: signed, body: raw, record: host.Record}, nil
+}
+
+// lastBegan is when a channel's last crawl began; of one that never was crawled, now.
+func lastBegan(l *channel.Learnt, now time.Time) time.Time {
+	if l.Visits == 0 {
+		return now
+	}
+	return l.Updated.Add(-l.Service)
+}
+
+// Of what a task may fetch at most this share, or missedLeast, is given to pages that the last crawl did not come across.
+const (
+	missedShare = 8
+	missedLeast = 16
+)
+
+// missedToo adds pages that the last crawl did not come across to the URLs that other sites' crawls found.
+func missedToo(ch *channel.Channel, missed []string, budget int) ([]string, error) {
+	if len(missed) == 0 {
+		return ch.Inter, nil
+	}
+	scope, err := ch.Scope.Compile()
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(ch.Inter)
+	room := min(max(budget/missedShare, missedLeast), channel.MaxInter-len(out))
+	for _, u := range missed {
+		if room <= 0 {
+			break
+		}
+		if scope.Contains(u) && !slices.Contains(ch.Inter, u) {
+			out = append(out, u)
+			room--
+		}
+	}
+	return out, nil
 }
 
 const measureTimeout = 10 * time.Second

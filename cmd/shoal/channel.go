@@ -18,6 +18,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/listing"
+	"shoal/manager"
 	"shoal/manager/api"
 )
 
@@ -484,6 +485,10 @@ func (c *channelSplitCmd) Run(ctx context.Context, s streams) error {
 				return err
 			}
 			fmt.Fprintf(s.out, "channel %d: %d pages stored\n", id, p.All)
+			if len(p.Dirs) == 0 {
+				_, err := fmt.Fprintf(s.out, "no directory of it is large enough for a channel of its own: at least %d pages, and %.0f%% of the channel's\n", manager.SplitLeast, 100*manager.SplitShare)
+				return err
+			}
 			for _, d := range p.Dirs {
 				fmt.Fprintf(s.out, "%8d  %s\n", d.Pages, d.Dir)
 			}

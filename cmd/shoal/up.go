@@ -158,6 +158,8 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		ctx, cancel = context.WithDeadline(ctx, began.Add(c.For))
 		defer cancel()
 	}
+	ctx, over := context.WithCancel(ctx) // whatever it was that ended it
+	defer over()
 	first := watchFirst(ctx, st, began)
 	lctx, stopLive := context.WithCancel(ctx)
 	shown := make(chan struct{})
@@ -174,6 +176,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		defer func() { drain(); <-done }()
 	}
 	err = runAll(ctx, st, w)
+	over()
 	stopLive()
 	<-shown
 

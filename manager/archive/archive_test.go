@@ -176,7 +176,7 @@ func TestCircle(t *testing.T) {
 	if got, want := changesOf(t, a), "created /; created /copy; created /a"; got != want {
 		t.Errorf("changes %q, want %q", got, want)
 	}
-	k, err := a.Known(ctx, 7)
+	k, err := a.Known(ctx, 7, time.Time{})
 	if err != nil || k.Pages != 3 || len(k.Digests) != 3 || len(k.Validators) != 3 || len(k.Inter) != 1 {
 		t.Errorf("known: %+v, %v", k, err)
 	}
@@ -191,7 +191,7 @@ func TestCircle(t *testing.T) {
 	lie.Body = nil
 	r.put(channel.ChunkBody{Pages: []channel.Page{same, lie, r.page("/a", "b "+long, channel.Changed)}})
 	r.put(channel.ChunkBody{Report: r.report(channel.Updated)})
-	if k, err = a.Known(ctx, 7); err != nil || k.Pages != 3 || len(k.Digests) != 2 {
+	if k, err = a.Known(ctx, 7, time.Time{}); err != nil || k.Pages != 3 || len(k.Digests) != 2 {
 		t.Errorf("known after a false unchanged: %+v, %v", k, err)
 	}
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -23,11 +24,19 @@ type Known struct {
 	Inter      []uint64
 	Validators []channel.Validator
 	Importance []channel.Importance
+	Missed     []string // URLs of stored pages that were not visited since, those first that wait longest
 }
 
+// Limits of Known.Missed.
+const (
+	maxMissed      = 1000
+	maxMissedBytes = 64 << 10
+)
+
 // Known gathers what the next task of a channel should know, within the limits of a task's body; where not all pages fit, those that
-// change most often come first.
-func (a *Archive) Known(ctx context.Context, id channel.ID) (Known, error) {
+// change most often come first. since is when its last crawl began: pages that it did not come across, as nothing of the channel links to
+// them any more, or only other sites ever did, would not be looked at again, nor found to be gone.
+func (a *Archive) Known(ctx context.Context, id channel.ID, since time.Time) (Known, error) {
 	type page struct {
 		url, digest    uint64
 		rate           float32 // changes a visit
@@ -36,6 +45,7 @@ func (a *Archive) Known(ctx context.Context, id channel.ID) (Known, error) {
 	}
 	var pages []page
 	var k Known
+	missed := missed{before: micros(since)}
 	err := a.db.View(func(txn *badger.Txn) error {
 		m := new(pb.Page)
 		err := scan(txn, key1(keyPage, uint64(id)), nil, true, func(key []byte, item *badger.Item) (bool, error) {
@@ -45,6 +55,7 @@ func (a *Archive) Known(ctx context.Context, id channel.ID) (Known, error) {
 			}
 			if !m.Gone {
 				k.Pages++
+				missed.look(m)
 			}
 			if m.Gone || m.Digest == 0 {
 				return true, ctx.Err()
@@ -70,6 +81,7 @@ func (a *Archive) Known(ctx context.Context, id channel.ID) (Known, error) {
 	if err != nil {
 		return Known{}, fmt.Errorf("known pages of channel %d: %w", id, err)
 	}
+	k.Missed = missed.urls()
 	slices.SortFunc(pages, func(x, y page) int {
 		return cmp.Or(-cmp.Compare(x.rate, y.rate), cmp.Compare(x.url, y.url))
 	})
@@ -88,4 +100,39 @@ func (a *Archive) Known(ctx context.Context, id channel.ID) (Known, error) {
 		}
 	}
 	return k, nil
+}
+
+// missed collects the pages that were visited longest ago, before some time.
+type missed struct {
+	before int64
+	pages  []visited
+}
+
+type visited struct {
+	at  int64
+	url string
+}
+
+func byVisit(x, y visited) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.url, y.url)) }
+
+func (m *missed) look(p *pb.Page) {
+	if p.FetchedUs >= m.before {
+		return
+	}
+	if m.pages = append(m.pages, visited{p.FetchedUs, p.Url}); len(m.pages) >= 2*maxMissed {
+		slices.SortFunc(m.pages, byVisit)
+		m.pages = m.pages[:maxMissed]
+	}
+}
+
+func (m *missed) urls() (out []string) {
+	slices.SortFunc(m.pages, byVisit)
+	room := maxMissedBytes
+	for _, p := range m.pages[:min(len(m.pages), maxMissed)] {
+		if room -= len(p.url) + 4; room < 0 {
+			break
+		}
+		out = append(out, p.url)
+	}
+	return out
 }

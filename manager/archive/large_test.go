@@ -44,7 +44,7 @@ func TestLargestChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = open(t, a.cfg)
-	if k, err := a.Known(ctx, 1); err != nil || k.Pages != MaxPages || len(k.Digests) != MaxPages {
+	if k, err := a.Known(ctx, 1, time.Time{}); err != nil || k.Pages != MaxPages || len(k.Digests) != MaxPages {
 		t.Errorf("known: %d pages, %d digests, %v", k.Pages, len(k.Digests), err)
 	}
 	if c := a.slots.lock(1); c.v.fence.Running() {

@@ -13,7 +13,7 @@ import (
 // importanceOf is what the next task of a channel would carry.
 func importanceOf(t *testing.T, a *Archive, id channel.ID) map[uint64]float32 {
 	t.Helper()
-	k, err := a.Known(context.Background(), id)
+	k, err := a.Known(context.Background(), id, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,7 @@ func TestPurge(t *testing.T) {
 	if changes := changesOf(t, a); !strings.HasSuffix(changes, "gone /same; gone /x") || sc != 1+2*11 {
 		t.Errorf("changes %s, %d records", changes, sc)
 	}
-	if k, err := a.Known(ctx, 1); err != nil || k.Pages != 0 {
+	if k, err := a.Known(ctx, 1, time.Time{}); err != nil || k.Pages != 0 {
 		t.Errorf("known: %+v, %v", k, err)
 	}
 }
@@ -415,7 +415,7 @@ func TestRebuild(t *testing.T) {
 	if got, want := changesOf(t, a), "created /same; created /x; created /same; created /x; changed /x"; got != want {
 		t.Errorf("changes %q, want %q", got, want)
 	}
-	if k, err := a.Known(ctx, 1); err != nil || k.Pages != 2 || len(k.Digests) != 2 {
+	if k, err := a.Known(ctx, 1, time.Time{}); err != nil || k.Pages != 2 || len(k.Digests) != 2 {
 		t.Errorf("known: %+v, %v", k, err)
 	}
 	clean(t, a)
