@@ -1,15 +1,9 @@
 package limit
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 // ErrUnknown says that this system does not tell; nothing is paused because of it.
 var ErrUnknown = errors.New("limit: cannot tell on this system")
-
-// inUseFor is how long after the last key or movement somebody is taken to sit at the computer, where the system tells that time only.
-const inUseFor = 5 * time.Minute
 
 // Machine watches what else the computer does. Owned by who calls Busy.
 type Machine struct{ last ticks }

@@ -52,7 +52,7 @@ func InUse() (bool, error) {
 		return false, err
 	}
 	idle, err := idleTime(out)
-	return err == nil && idle < inUseFor, err
+	return err == nil && touched(idle), err
 }
 
 func (m *Machine) busy() (int, error) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What the commands of macOS print, read apart from running them, so that it is tested everywhere.
+// What the systems tell, read apart from asking them, so that it is tested everywhere: mostly what commands of macOS print.
 
 // drawsFromBattery reads `pmset -g batt`: "Now drawing from 'Battery Power'".
 func drawsFromBattery(out string) (bool, error) {
@@ -31,6 +31,12 @@ func idleTime(out string) (time.Duration, error) {
 	}
 	return 0, fmt.Errorf("%w: somebody at the computer: ioreg names no HIDIdleTime", ErrUnknown)
 }
+
+// inUseFor is how long after the last key or movement somebody is taken to sit at the computer, where the system tells that time only.
+const inUseFor = 5 * time.Minute
+
+// touched tells whether somebody sits at a computer that nobody has touched for a time.
+func touched(idle time.Duration) bool { return idle < inUseFor }
 
 // iPhones give this network to who shares their line, and their own end this address.
 var hotspot = netip.MustParseAddr("172.20.10.1")

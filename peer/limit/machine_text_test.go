@@ -26,6 +26,9 @@ func TestMacOSTexts(t *testing.T) {
 	if d, err := idleTime(hid); d != 1234567890*time.Nanosecond || err != nil {
 		t.Error(d, err)
 	}
+	if !touched(inUseFor-1) || touched(inUseFor) {
+		t.Error("touched")
+	}
 	for _, out := range []string{"", "\"HIDIdleTime\" = soon\n", "\"HIDIdleTime\" = -5\n"} {
 		if _, err := idleTime(out); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%q: %v", out, err)

@@ -106,7 +106,7 @@ func InUse() (bool, error) {
 		return false, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
 	}
 	now, _, _ := getTickCount.Call()
-	return time.Duration(uint32(now)-last.tick)*time.Millisecond < inUseFor, nil
+	return touched(time.Duration(uint32(now)-last.tick) * time.Millisecond), nil
 }
 
 func (m *Machine) busy() (int, error) {

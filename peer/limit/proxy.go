@@ -68,7 +68,7 @@ func (p *Proxy) DialContext(ctx context.Context, _, addr string) (net.Conn, erro
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrProxy, p.url.Host, err)
 	}
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	out, err := p.connect(ctx, c, to)
 	if !stop() && err == nil {
 		err = ctx.Err()
