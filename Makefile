@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
+.PHONY: overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -68,6 +68,13 @@ sites: ## three sites 20, 80 and 200 ms apart and two homes behind address trans
 
 bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone
 	$(GO) test -count=3 -run '^$$' -bench 'BenchmarkIngest|BenchmarkPackOnly' -benchtime 128000x ./manager/archive
+
+overlay-hour: ## 10,000 nodes of the overlay for a simulated hour, on one core: seconds and memory (needs /usr/bin/time)
+	$(GO) build -o $(BIN)/sim-shoal ./cmd/shoal
+	GOMAXPROCS=1 /usr/bin/time -v $(BIN)/sim-shoal sim overlay --overlay rings --peers 10000 --settle 60m --tasks 100
+
+overlay-scale: ## the overlay at 100 to 30,000 peers: what grows, as a table and in bin/figures (an hour or so)
+	$(GO) run ./cmd/shoal sim overlay --scale --overlay rings --hosts 2000 --settle 20m --tasks 100 --plot $(BIN)/figures
 
 churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (21 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 35m -v -run 'TestChurn$$' ./cmd/shoal
