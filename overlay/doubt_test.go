@@ -13,6 +13,9 @@ func TestDoubt(t *testing.T) {
 	n := Node{rng: rand.New(rand.NewPCG(1, 1)), doubts: map[ID]doubt{}, counts: map[string]int64{}}
 	place := func(ids ...ID) ID {
 		p := &placing{limit: widestOffers, tried: map[ID]bool{}, silent: map[ID]bool{}}
+		if len(ids) > 1 {
+			p.limit = firstOffers
+		}
 		for i, id := range ids {
 			p.found = append(p.found, PeerRecord{ID: id, Load: Load{Threads: 1, Backlog: time.Duration(i) * time.Minute}})
 		}

@@ -439,6 +439,7 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	for _, r := range p.all() {
 		switch {
 		case r.Load.Threads == 0 || p.tried[r.ID] || p.silent[r.ID] && p.limit <= firstOffers:
+		case p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
 		case n.doubted(now, r.ID):
 			doubted = append(doubted, r)
 		default:
