@@ -78,7 +78,8 @@ func (f *fire) submit(place int, pages float64, at *coords.Coord) {
 
 // place brings a task to a peer.
 func (f *fire) place(t *fireTask, first bool) {
-	who, path, lost := none, []int(nil), 0
+	var who, lost int
+	var path []int
 	if f.can != nil {
 		from := f.s.n.someone(f.s.n.rng)
 		if _, in := f.can.zone[from]; !in {
