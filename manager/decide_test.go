@@ -13,7 +13,7 @@ import (
 )
 
 // crawled is a manager of n channels, each a host of its own, that were crawled before: their change intervals are a week on average.
-func crawled(b *testing.B, n int, strategy string) *Manager {
+func crawled(b testing.TB, n int, strategy string) *Manager {
 	rng := rand.New(rand.NewPCG(3, 4))
 	cfg := Default()
 	cfg.Strategy, cfg.MinPeersWait = strategy, 0

@@ -47,7 +47,12 @@ func (m *Manager) dispatch(now time.Time) {
 	tick := m.clock.At(now)
 	if load.Room >= 0 {
 		m.sched.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) {
-			if again, ok := m.admit(now, s); !ok {
+			again, ok := m.admit(now, s)
+			switch {
+			case ok:
+			case again.IsZero():
+				return recrawl.Enough, false
+			default:
 				return max(m.clock.At(again), tick+1), false
 			}
 			j, err := m.issue(now, s)
@@ -126,7 +131,7 @@ func (m *Manager) retake(now time.Time, room int) []job {
 }
 
 // admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; and near the end
-// of a manager with a deadline nothing that would outlive it.
+// of a manager with a deadline nothing that would outlive it. If not ok, a zero time means that enough was looked at for now.
 func (m *Manager) admit(now time.Time, s recrawl.Slot) (again time.Time, ok bool) {
 	h := m.hostNow(m.places.host(s))
 	switch {
@@ -138,6 +143,8 @@ func (m *Manager) admit(now time.Time, s recrawl.Slot) (again time.Time, ok bool
 		return h.next, false
 	case !m.cfg.Until.IsZero() && now.Add(m.expect(s)).After(m.cfg.Until):
 		return m.cfg.Until.Add(time.Hour), false
+	case !m.mayLook(now, s):
+		return time.Time{}, false
 	case !m.mayGo(now, s):
 		return now.Add(m.cfg.Tick), false
 	}

@@ -24,6 +24,9 @@ type near struct {
 	ahead int                      // measurements under way
 	peers []overlay.PeerRecord
 	at    time.Time // when peers was read
+
+	reads  float64 // that may be made of the database now
+	readAt time.Time
 }
 
 type placeOfHost struct {
@@ -46,6 +49,8 @@ const (
 	maxAhead     = 256             // hosts measured at a time
 	maxPlaces    = 1 << 16         // hosts whose place is kept
 	refit        = 5 * time.Minute // coordinates drift
+	readsASecond = 4096            // of hosts and channels whose place is not known; far more than can be placed
+	maxAsked     = 1 << 16         // tasks whose wait is counted
 )
 
 func newNear() near {
@@ -64,12 +69,30 @@ func (n *near) drop(p overlay.ID) {
 // learn forgets where a host was thought to be: something new is known of it.
 func (n *near) learn(host channel.HostKey) { delete(n.hosts, host) }
 
-// mayGo tells whether a task should be placed now: a peer near its host has room, or it has waited long enough.
-func (m *Manager) mayGo(now time.Time, s recrawl.Slot) bool {
+// mayLook tells whether where a channel's host is may be found out now: with a million channels due and all near peers full, the loop would else
+// do nothing but read about hosts.
+func (m *Manager) mayLook(now time.Time, s recrawl.Slot) bool {
 	n := &m.near
 	if now.Sub(n.at) > m.cfg.Tick/4 {
 		n.peers, n.at = crawlers(m.cfg.Swarm.Peers()), now
 	}
+	if len(n.peers) <= nearLeast && m.cfg.Vantages == 0 || len(n.peers) == 0 {
+		return true // nothing will be read
+	}
+	if h, ok := n.hosts[m.places.host(s)]; ok && now.Sub(h.fitted) < refit {
+		return true
+	}
+	n.reads, n.readAt = min(max(n.reads+readsASecond*now.Sub(n.readAt).Seconds(), 0), readsASecond), now
+	if n.reads < 1 {
+		return false
+	}
+	n.reads--
+	return true
+}
+
+// mayGo tells whether a task should be placed now: a peer near its host has room, or it has waited long enough.
+func (m *Manager) mayGo(now time.Time, s recrawl.Slot) bool {
+	n := &m.near
 	if m.cfg.Vantages > 0 && len(n.peers) > 0 {
 		if h := m.placeOf(now, s); !h.measuredOnce && m.measureSoon(h.name) {
 			return false
@@ -89,7 +112,9 @@ func (m *Manager) mayGo(now time.Time, s recrawl.Slot) bool {
 		delete(n.asked, s)
 		return true
 	}
-	n.asked[s] = since
+	if asked || len(n.asked) < maxAsked {
+		n.asked[s] = since
+	}
 	return false
 }
 

@@ -324,8 +324,11 @@ func (s *Scheduler) updated(now Tick, at Slot, c *cell, e Event) {
 	s.groups.add(int(c.Group), interval)
 }
 
+// Enough is what admit says instead of when to ask again: the slot stays in line, and so do those behind it, until Next is called again.
+const Enough Tick = math.MinInt32
+
 // Next takes the slots that are due, best first, and returns how many. admit is called for each: it makes the task, or says when to ask
-// again. Facts must not be kept by it; it must not call the scheduler.
+// again, Enough if Next should end. Facts must not be kept by it; it must not call the scheduler.
 func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok bool)) int {
 	s.now = max(s.now, now)
 	if s.opt.Relearn > 0 && now-s.relearnt >= s.opt.Relearn {
@@ -369,6 +372,11 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		isNew := c.Flags&inNew != 0
 		c.Flags &^= inReady | inNew
 		again, ok := admit(top.slot)
+		if !ok && again == Enough {
+			s.place(top.slot, c)
+			s.mix.Again(isNew)
+			break
+		}
 		if !ok {
 			s.wheel.add(top.slot, c, max(again, now+1))
 			s.mix.Again(isNew)

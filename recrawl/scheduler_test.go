@@ -160,6 +160,28 @@ func TestAdmitPutsOff(t *testing.T) {
 	}
 }
 
+// When admit has had enough, nobody loses the place in line.
+func TestEnoughEndsNext(t *testing.T) {
+	s := NewScheduler(1, must(t, "fixed", Params{}), DefaultOptions())
+	const n = 10
+	for range n {
+		s.Add(Facts{})
+	}
+	asked := 0
+	if got := s.Next(1, Load{Room: -1}, func(Slot) (Tick, bool) {
+		if asked++; asked > 3 {
+			return Enough, false
+		}
+		return 0, true
+	}); got != 3 || asked != 4 {
+		t.Fatalf("%d taken, %d asked, want 3 and 4", got, asked)
+	}
+	seen := map[Slot]bool{}
+	if got := s.Next(1, Load{Room: -1}, func(at Slot) (Tick, bool) { seen[at] = true; return 0, true }); got != n-3 || len(seen) != n-3 {
+		t.Fatalf("then %d taken, %v", got, seen)
+	}
+}
+
 // TestGoesOnAfterRestart runs one scheduler through and another with a restart in the middle; they must decide alike. Rates and
 // groups are given: where they are learnt, a restart takes all due times from the newest means, which a running scheduler does by and by.
 func TestGoesOnAfterRestart(t *testing.T) {
