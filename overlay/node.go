@@ -198,13 +198,13 @@ func (n *Node) haste() int {
 		return n.cfg.Young // to find out who is there
 	}
 	if n.begun < 2*n.cfg.Young || !n.vivaldi.Settled() && n.begun < min(youngest, samplesEach*known) {
-		return min(max(known/2, 1), n.cfg.Young)
+		return min(max(known, 1), n.cfg.Young)
 	}
 	return 1
 }
 
 // samplesEach is how many gossips for each known member are made in haste at most.
-const samplesEach = 8
+const samplesEach = 5
 
 // Deadline is when Tick has work.
 func (n *Node) Deadline() time.Time {
