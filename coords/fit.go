@@ -55,35 +55,15 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// descend moves at downhill by some steps and returns the cost there. Ridge is the weight of the pull toward anchor.
+// descend moves at downhill by some steps and returns the cost there. Ridge is the weight of the pull toward anchor. A distance is computed once for
+// each place that is tried: its cost and the step from it need the same ones.
 func descend(at, anchor *Coord, ridge float64, samples []Sample, rounds int) float64 {
 	lambda := 0.01
-	cost := fitCost(at, anchor, ridge, samples)
+	var room, spare [kept]float64
+	dist, next := room[:0], spare[:0]
+	cost, dist := fitCost(at, anchor, ridge, samples, dist)
 	for range rounds {
-		var a [fitDims][fitDims]float64 // J'WJ
-		var b [fitDims]float64          // -J'Wr
-		for i := range samples {
-			s := &samples[i]
-			rtt := milliseconds(s.RTT)
-			dist := Apart(at, &s.At)
-			var row [fitDims]float64
-			if dist > 1e-9 {
-				for k := range at.Vec {
-					row[k] = (at.Vec[k] - s.At.Vec[k]) / dist
-				}
-			}
-			row[Dims] = 1
-			scale := 1 / (rtt + fitFloor)
-			r := (raw(at, &s.At) + s.At.Adjust - rtt) * scale
-			trust := 1 / (1 + r*r/(fitScale*fitScale))
-			w := scale * scale * trust * trust
-			for k := range row {
-				for l := range row[:k+1] {
-					a[k][l] += w * row[k] * row[l]
-				}
-				b[k] -= w * row[k] * r / scale
-			}
-		}
+		a, b := normal(at, samples, dist)
 		for k := range at.Vec {
 			a[k][k] += ridge
 			b[k] -= ridge * (at.Vec[k] - anchor.Vec[k])
@@ -101,9 +81,11 @@ func descend(at, anchor *Coord, ridge float64, samples []Sample, rounds int) flo
 				trial.Vec[k] += step[k]
 			}
 			trial.Height = max(0, trial.Height+step[Dims])
-			if c := fitCost(&trial, anchor, ridge, samples); c < cost {
+			var c float64
+			if c, next = fitCost(&trial, anchor, ridge, samples, next); c < cost {
 				improved = cost-c > 1e-6*cost
 				*at, cost = trial, c
+				dist, next = next, dist
 				lambda = max(lambda/4, 1e-6)
 				break
 			}
@@ -116,18 +98,50 @@ func descend(at, anchor *Coord, ridge float64, samples []Sample, rounds int) flo
 	return cost
 }
 
-func fitCost(at, anchor *Coord, ridge float64, samples []Sample) float64 {
-	cost := 0.0
+// normal is the lower half of J'WJ, and -J'Wr, at a place that lies dist from the samples.
+func normal(at *Coord, samples []Sample, dist []float64) (a [fitDims][fitDims]float64, b [fitDims]float64) {
 	for i := range samples {
-		rtt := milliseconds(samples[i].RTT)
-		r := (raw(at, &samples[i].At) + samples[i].At.Adjust - rtt) / (rtt + fitFloor)
+		s := &samples[i]
+		rtt := milliseconds(s.RTT)
+		var row [fitDims]float64
+		if dist[i] > 1e-9 {
+			for k := range at.Vec {
+				row[k] = (at.Vec[k] - s.At.Vec[k]) / dist[i]
+			}
+		}
+		row[Dims] = 1
+		scale := 1 / (rtt + fitFloor)
+		r := (dist[i] + at.Height + s.At.Height + s.At.Adjust - rtt) * scale
+		trust := 1 / (1 + r*r/(fitScale*fitScale))
+		w := scale * scale * trust * trust
+		for k := range row {
+			wk := w * row[k]
+			ak := &a[k]
+			for l := 0; l <= k; l++ {
+				ak[l] += wk * row[l]
+			}
+			b[k] -= wk * r / scale
+		}
+	}
+	return a, b
+}
+
+// fitCost is what descend minimises. The distances to the samples replace what is in dist.
+func fitCost(at, anchor *Coord, ridge float64, samples []Sample, dist []float64) (float64, []float64) {
+	cost := 0.0
+	dist = dist[:0]
+	for i := range samples {
+		s := &samples[i]
+		rtt, d := milliseconds(s.RTT), Apart(at, &s.At)
+		dist = append(dist, d)
+		r := (d + at.Height + s.At.Height + s.At.Adjust - rtt) / (rtt + fitFloor)
 		cost += r * r / (1 + r*r/(fitScale*fitScale))
 	}
 	stray := at.Height * at.Height
 	for k := range at.Vec {
 		stray += (at.Vec[k] - anchor.Vec[k]) * (at.Vec[k] - anchor.Vec[k])
 	}
-	return cost + stray*ridge
+	return cost + stray*ridge, dist
 }
 
 // solve finds x with (A + lambda diag(A)) x = b by Cholesky's method; only the lower half of A is read.

@@ -12,28 +12,49 @@ const gateSlack = 0.25
 // has really moved, the median follows and the gate opens again, while a minority of liars cannot move it.
 type gate struct {
 	residuals [gateWindow]float64 // a ring
+	sorted    [gateWindow]float64 // the same ones by size
 	seen      int
 }
 
 func (g *gate) admit(residual, mads float64, after int) bool {
 	ok := true
+	n := min(g.seen, gateWindow)
 	if g.seen >= after {
-		var sorted [gateWindow]float64
-		n := copy(sorted[:], g.residuals[:min(g.seen, gateWindow)])
-		slices.Sort(sorted[:n])
-		median := sorted[n/2]
-		for i := range sorted[:n] {
-			if sorted[i] -= median; sorted[i] < 0 {
-				sorted[i] = -sorted[i]
-			}
-		}
-		slices.Sort(sorted[:n])
-		ok = residual <= median+mads*sorted[n/2]+gateSlack
+		sorted := g.sorted[:n]
+		ok = residual <= sorted[n/2]+mads*deviation(sorted)+gateSlack
 	}
-	g.residuals[g.seen%gateWindow] = residual
+	at := g.seen % gateWindow
+	if n == gateWindow {
+		i, _ := slices.BinarySearch(g.sorted[:n], g.residuals[at])
+		copy(g.sorted[i:], g.sorted[i+1:n])
+		n--
+	}
+	g.residuals[at] = residual
+	i, _ := slices.BinarySearch(g.sorted[:n], residual)
+	copy(g.sorted[i+1:n+1], g.sorted[i:n])
+	g.sorted[i] = residual
 	g.seen++
 	if g.seen >= 2*gateWindow { // keeps the index small, and says that the ring is full
 		g.seen -= gateWindow
 	}
 	return ok
+}
+
+// deviation is the median absolute deviation from the median. The deviations grow from the middle to both ends, so that the k-th one is found by stepping
+// outward k times.
+func deviation(sorted []float64) float64 {
+	n := len(sorted)
+	median := sorted[n/2]
+	lo, hi := n/2-1, n/2 // the next ones
+	last := 0.0
+	for range n/2 + 1 {
+		if hi < n && (lo < 0 || sorted[hi]-median <= median-sorted[lo]) {
+			last = sorted[hi] - median
+			hi++
+		} else {
+			last = median - sorted[lo]
+			lo--
+		}
+	}
+	return last
 }
