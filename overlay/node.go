@@ -3,6 +3,7 @@ package overlay
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -131,6 +132,7 @@ func (n *Node) Sample(from ID, at coords.Coord, rtt time.Duration) {
 		return
 	}
 	n.coord = c
+	n.table.moved++
 }
 
 // Step takes a message and answers with what is to be sent.
@@ -284,13 +286,10 @@ func (n *Node) tell(now time.Time) []Send {
 // news are the records told to one member: the nearest to it and some at random.
 func (n *Node) news(to PeerRecord) []PeerRecord {
 	out := make([]PeerRecord, 0, MaxGossip)
+	var told [MaxGossip]*PeerRecord // of the table, which has nobody twice
 	add := func(r *PeerRecord) {
-		for i := range out {
-			if out[i].ID == r.ID {
-				return
-			}
-		}
-		if len(out) < MaxGossip && r.ID != to.ID {
+		if len(out) < MaxGossip && !slices.Contains(told[:len(out)], r) && r.ID != to.ID {
+			told[len(out)] = r
 			out = append(out, *r)
 		}
 	}

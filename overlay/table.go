@@ -13,21 +13,26 @@ import (
 
 // entry is one peer of the table.
 type entry struct {
+	rtt      time.Duration // measured to it, the shortest; 0: not yet
+	ms       float64       // predicted to it when the table's owner had moved so many times; 0: not yet
+	moved    uint64
 	rec      PeerRecord
 	failures int
-	rtt      time.Duration // measured to it, the shortest; 0: not yet
-	prefix   string        // of its first address; empty: none that tells
-	claimed  time.Time     // when it last claimed a task of this node's
+	prefix   string    // of its first address; empty: none that tells
+	claimed  time.Time // when it last claimed a task of this node's
 }
 
 // table holds the peers that a node knows: the nearest ones, and in each ring of round-trip times some at random.
 type table struct {
 	own     *coords.Coord
+	moved   uint64 // counts the changes of own, from 1 on
 	expiry  time.Duration
-	all     int // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
+	oldest  time.Time // no record is older
+	all     int       // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
 	entries []entry
 	index   map[ID]int // of entries
 	ms      []float64  // scratch of trim
+	best    []ranked   // scratch of neighbour
 	gone    []ID       // peers that failed, oldest first, with what they last said
 	graves  map[ID]uint64
 }
@@ -47,7 +52,7 @@ func ringAt(ms float64) int {
 }
 
 func newTable(own *coords.Coord, expiry time.Duration, all int) table {
-	return table{own: own, expiry: expiry, all: all, index: map[ID]int{}, graves: map[ID]uint64{}}
+	return table{own: own, moved: 1, expiry: expiry, all: all, index: map[ID]int{}, graves: map[ID]uint64{}}
 }
 
 func (t *table) find(id ID) int {
@@ -87,10 +92,11 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 			}
 		}
 		account := e.rec.Account
-		e.rec = *r
+		e.rec, e.moved = *r, 0
 		if e.rec.Seen = now; r.Account == "" { // hearsay
 			e.rec.Account = account
 		}
+		t.ages(&e.rec)
 		return
 	}
 	if seq, ok := t.graves[r.ID]; ok {
@@ -102,7 +108,9 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 	}
 	t.index[r.ID] = len(t.entries)
 	t.entries = append(t.entries, entry{rec: *r, prefix: prefixOf(r.Addrs)})
-	t.entries[len(t.entries)-1].rec.Seen = now
+	e := &t.entries[len(t.entries)-1]
+	e.rec.Seen = now
+	t.ages(&e.rec)
 }
 
 // measured notes how far a peer really is.
@@ -117,7 +125,10 @@ func (t *table) away(e *entry) float64 {
 	if e.rtt > 0 {
 		return float64(e.rtt) / float64(time.Millisecond)
 	}
-	return coords.Distance(t.own, &e.rec.Coord)
+	if e.moved != t.moved {
+		e.ms, e.moved = coords.Distance(t.own, &e.rec.Coord), t.moved
+	}
+	return e.ms
 }
 
 // trim keeps the nearest and, in each ring, a random choice of the others. Whoever is too much goes from where one address prefix or account has most of
@@ -133,10 +144,13 @@ func (t *table) trim(rng *rand.Rand) {
 		return
 	}
 	t.ms = t.ms[:0]
+	grouped := false
 	for i := range t.entries {
-		t.ms = append(t.ms, t.away(&t.entries[i]))
+		e := &t.entries[i]
+		t.ms = append(t.ms, t.away(e))
+		grouped = grouped || e.prefix != "" || e.rec.Account != ""
 	}
-	near := t.nearestOwn()
+	near := t.nearestOwn(grouped)
 	var ring [MaxTable + MaxNear]int // of each entry; -1: one of the nearest, which stay
 	var count [rings]int
 	for i := range t.entries {
@@ -146,7 +160,11 @@ func (t *table) trim(rng *rand.Rand) {
 		}
 	}
 	for len(t.entries) > MaxTable {
-		k, g, n := t.crowd(&ring)
+		var k, n int
+		var g group
+		if grouped {
+			k, g, n = t.crowd(&ring)
+		}
 		if n == 0 {
 			for i := range count {
 				if count[i] > count[k] {
@@ -176,12 +194,22 @@ func (t *table) pick(k int, in func(int) bool) int {
 	return len(t.entries) - 1 // there are more than k, so this is never reached
 }
 
-// nearestOwn marks the nearest entries, of one prefix or account only nearShare as long as there are others. It reads ms.
-func (t *table) nearestOwn() (near [MaxTable + MaxNear]bool) {
+// nearestOwn marks the nearest entries, of one prefix or account only nearShare as long as there are others. It reads ms. Where no prefix or account is known,
+// only the nearest need to be in order.
+func (t *table) nearestOwn(grouped bool) (near [MaxTable + MaxNear]bool) {
 	var order [MaxTable + MaxNear]int
-	n := 0
+	n, most := 0, len(t.entries)
+	if !grouped {
+		most = nearestKept
+	}
 	for i := range t.entries {
 		j := n
+		if n == most {
+			if j--; t.ms[order[j]] <= t.ms[i] {
+				continue
+			}
+			n--
+		}
 		for ; j > 0 && t.ms[order[j-1]] > t.ms[i]; j-- {
 			order[j] = order[j-1]
 		}
@@ -313,13 +341,19 @@ func (t *table) fail(id ID) bool {
 	return true
 }
 
-// expired tells a record that says nothing any more. It counts from when its peer made it, since hearsay keeps no peer alive.
-func (t *table) expired(now time.Time, r *PeerRecord) bool {
-	since := r.Issued
-	if since.IsZero() { // an address of which nothing was heard yet
-		since = r.Seen
+// since is from when a record counts: when its peer made it, since hearsay keeps no peer alive.
+func (r *PeerRecord) since() time.Time {
+	if r.Issued.IsZero() { // an address of which nothing was heard yet
+		return r.Seen
 	}
-	return now.Sub(since) > t.expiry
+	return r.Issued
+}
+
+// ages notes that a record is there that may be the oldest one.
+func (t *table) ages(r *PeerRecord) {
+	if at := r.since(); at.Before(t.oldest) {
+		t.oldest = at
+	}
 }
 
 func (t *table) answered(now time.Time, id ID) {
@@ -329,12 +363,17 @@ func (t *table) answered(now time.Time, id ID) {
 	}
 }
 
-// expire drops what was not heard of for too long.
+// expire drops records that say nothing any more.
 func (t *table) expire(now time.Time) {
+	if now.Sub(t.oldest) <= t.expiry {
+		return
+	}
+	t.oldest = now
 	for i := 0; i < len(t.entries); {
-		if t.expired(now, &t.entries[i].rec) {
+		if r := &t.entries[i].rec; now.Sub(r.since()) > t.expiry {
 			t.remove(i)
 		} else {
+			t.ages(r)
 			i++
 		}
 	}
@@ -360,19 +399,29 @@ type ranked struct {
 
 // rank puts a record among the n best, which are sorted; of two at one distance the id decides.
 func rank(best []ranked, n int, r ranked) []ranked {
-	after := func(o ranked) bool { return o.ms > r.ms || o.ms == r.ms && o.rec.ID > r.rec.ID }
-	if len(best) == n {
-		if n == 0 || !after(best[n-1]) {
+	if len(best) == n && (n == 0 || best[n-1].ms < r.ms) { // mostly
+		return best
+	}
+	return insert(best, n, r)
+}
+
+func insert(best []ranked, n int, r ranked) []ranked {
+	j := len(best)
+	if j == n {
+		if j--; !r.before(&best[j]) {
 			return best
 		}
-		best = best[:n-1]
+	} else {
+		best = append(best, r)
 	}
-	best = append(best, r)
-	for j := len(best) - 1; j > 0 && after(best[j-1]); j-- {
-		best[j], best[j-1] = best[j-1], best[j]
+	for ; j > 0 && r.before(&best[j-1]); j-- {
+		best[j] = best[j-1]
 	}
+	best[j] = r
 	return best
 }
+
+func (r *ranked) before(o *ranked) bool { return r.ms < o.ms || r.ms == o.ms && r.rec.ID < o.rec.ID }
 
 func records(best []ranked) []PeerRecord {
 	out := make([]PeerRecord, len(best))
@@ -413,11 +462,11 @@ func (t *table) some(n int, rng *rand.Rand) []PeerRecord {
 
 // neighbour is one of the nearest entries, one that was not measured yet if there is any.
 func (t *table) neighbour(rng *rand.Rand) (PeerRecord, bool) {
-	best := make([]ranked, 0, nearestKept+1)
+	best := t.best[:0]
 	for i := range t.entries {
 		best = rank(best, nearestKept, ranked{t.away(&t.entries[i]), &t.entries[i].rec})
 	}
-	if len(best) == 0 {
+	if t.best = best; len(best) == 0 {
 		return PeerRecord{}, false
 	}
 	for range 2 {
