@@ -41,7 +41,8 @@ func TestDoubt(t *testing.T) {
 	if got := place("a", "b"); got != "b" {
 		t.Errorf("%q is chosen: the second time counts double", got)
 	}
-	n.table.index, n.table.entries = map[ID]int{"a": 0}, []entry{{rec: PeerRecord{ID: "a"}}}
+	n.table.entries = []entry{{rec: PeerRecord{ID: "a"}}}
+	n.table.index.add(n.table.entries)
 	n.Trust(now, "a")
 	n.Doubt(now, "a", now.Add(-time.Second)) // of a task that it took before
 	if got := place("a", "b"); got != "a" {

@@ -30,10 +30,10 @@ type table struct {
 	oldest  time.Time // no record is older
 	all     int       // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
 	entries []entry
-	index   map[ID]int // of entries
-	ms      []float64  // scratch of trim
-	best    []ranked   // scratch of neighbour
-	gone    []ID       // peers that failed, oldest first, with what they last said
+	index   index
+	ms      []float64 // scratch of trim
+	best    []ranked  // scratch of neighbour
+	gone    []ID      // peers that failed, oldest first, with what they last said
 	graves  map[ID]uint64
 }
 
@@ -52,23 +52,18 @@ func ringAt(ms float64) int {
 }
 
 func newTable(own *coords.Coord, expiry time.Duration, all int) table {
-	return table{own: own, moved: 1, expiry: expiry, all: all, index: map[ID]int{}, graves: map[ID]uint64{}}
+	return table{own: own, moved: 1, expiry: expiry, all: all, graves: map[ID]uint64{}}
 }
 
-func (t *table) find(id ID) int {
-	if i, ok := t.index[id]; ok {
-		return i
-	}
-	return -1
-}
+func (t *table) find(id ID) int { return t.index.find(t.entries, id) }
 
 // remove takes an entry out; the last one takes its place.
 func (t *table) remove(i int) {
 	last := len(t.entries) - 1
-	delete(t.index, t.entries[i].rec.ID)
+	t.index.drop(t.entries, i)
 	if i != last {
+		t.index.move(t.entries, last, i)
 		t.entries[i] = t.entries[last]
-		t.index[t.entries[i].rec.ID] = i
 	}
 	t.entries[last] = entry{}
 	t.entries = t.entries[:last]
@@ -106,10 +101,10 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 		delete(t.graves, r.ID)
 		t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
 	}
-	t.index[r.ID] = len(t.entries)
 	t.entries = append(t.entries, entry{rec: *r, prefix: prefixOf(r.Addrs)})
 	e := &t.entries[len(t.entries)-1]
 	e.rec.Seen = now
+	t.index.add(t.entries)
 	t.ages(&e.rec)
 }
 

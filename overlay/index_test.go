@@ -1,0 +1,39 @@
+package overlay
+
+import (
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestIndexAgreesWithAMap adds and removes entries as a table does and compares every look-up with a map.
+func TestIndexAgreesWithAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var tab table
+		want := map[ID]int{}
+		for range rapid.IntRange(0, 300).Draw(t, "steps") {
+			id := ID(strconv.Itoa(rapid.IntRange(0, 90).Draw(t, "id")))
+			if i, ok := want[id]; !ok {
+				want[id] = len(tab.entries)
+				tab.entries = append(tab.entries, entry{rec: PeerRecord{ID: id}})
+				tab.index.add(tab.entries)
+			} else {
+				last := len(tab.entries) - 1
+				want[tab.entries[last].rec.ID] = i
+				delete(want, id)
+				tab.remove(i)
+			}
+			for k := range 91 {
+				id := ID(strconv.Itoa(k))
+				i, ok := want[id]
+				if !ok {
+					i = -1
+				}
+				if got := tab.find(id); got != i {
+					t.Fatalf("%s is at %d, want %d", id, got, i)
+				}
+			}
+		}
+	})
+}
