@@ -41,8 +41,7 @@ func TestDoubt(t *testing.T) {
 	if got := place("a", "b"); got != "b" {
 		t.Errorf("%q is chosen: the second time counts double", got)
 	}
-	n.table.entries = []entry{{rec: PeerRecord{ID: "a"}}}
-	n.table.index.add(n.table.entries)
+	n.table.hear(now, &PeerRecord{ID: "a"})
 	n.Trust(now, "a")
 	n.Doubt(now, "a", now.Add(-time.Second)) // of a task that it took before
 	if got := place("a", "b"); got != "a" {

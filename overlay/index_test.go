@@ -3,21 +3,23 @@ package overlay
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"shoal/coords"
 )
 
 // TestIndexAgreesWithAMap adds and removes entries as a table does and compares every look-up with a map.
 func TestIndexAgreesWithAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var tab table
+		tab := newTable(&coords.Coord{}, time.Hour, 0)
 		want := map[ID]int{}
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
 			id := ID(strconv.Itoa(rapid.IntRange(0, 90).Draw(t, "id")))
 			if i, ok := want[id]; !ok {
 				want[id] = len(tab.entries)
-				tab.entries = append(tab.entries, entry{rec: PeerRecord{ID: id}})
-				tab.index.add(tab.entries)
+				tab.hear(time.Time{}, &PeerRecord{ID: id})
 			} else {
 				last := len(tab.entries) - 1
 				want[tab.entries[last].rec.ID] = i

@@ -93,8 +93,8 @@ func (n *Node) Size() int { return len(n.table.entries) }
 
 // Rings counts the entries of the table by ring.
 func (n *Node) Rings() (counts [rings]int) {
-	for _, e := range n.table.entries {
-		counts[ringAt(n.table.away(&e))]++
+	for _, ms := range n.table.away() {
+		counts[ringAt(ms)]++
 	}
 	return counts
 }
@@ -132,7 +132,7 @@ func (n *Node) Sample(from ID, at coords.Coord, rtt time.Duration) {
 		return
 	}
 	n.coord = c
-	n.table.moved++
+	n.table.moved = true
 }
 
 // Step takes a message and answers with what is to be sent.

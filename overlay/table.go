@@ -13,25 +13,30 @@ import (
 
 // entry is one peer of the table.
 type entry struct {
-	rtt      time.Duration // measured to it, the shortest; 0: not yet
-	ms       float64       // predicted to it when the table's owner had moved so many times; 0: not yet
-	moved    uint64
 	rec      PeerRecord
 	failures int
 	prefix   string    // of its first address; empty: none that tells
 	claimed  time.Time // when it last claimed a task of this node's
 }
 
+// spot is where an entry is. Spots lie beside one another, since they are gone through with every message.
+type spot struct {
+	at  coords.Coord  // as in its record
+	rtt time.Duration // measured to it, the shortest; 0: not yet
+}
+
 // table holds the peers that a node knows: the nearest ones, and in each ring of round-trip times some at random.
 type table struct {
 	own     *coords.Coord
-	moved   uint64 // counts the changes of own, from 1 on
+	moved   bool // own has changed since ms was computed
 	expiry  time.Duration
 	oldest  time.Time // no record is older
+	grouped bool      // some prefix or account was heard of
 	all     int       // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
 	entries []entry
 	index   index
-	ms      []float64 // scratch of trim
+	spots   []spot    // of each entry
+	ms      []float64 // of each entry, how far it is; negative: to be computed
 	best    []ranked  // scratch of neighbour
 	gone    []ID      // peers that failed, oldest first, with what they last said
 	graves  map[ID]uint64
@@ -52,7 +57,9 @@ func ringAt(ms float64) int {
 }
 
 func newTable(own *coords.Coord, expiry time.Duration, all int) table {
-	return table{own: own, moved: 1, expiry: expiry, all: all, graves: map[ID]uint64{}}
+	const full = MaxTable + MaxGossip + 1 // and what a message brings
+	return table{own: own, expiry: expiry, all: all, graves: map[ID]uint64{},
+		entries: make([]entry, 0, full), spots: make([]spot, 0, full), ms: make([]float64, 0, full)}
 }
 
 func (t *table) find(id ID) int { return t.index.find(t.entries, id) }
@@ -63,10 +70,10 @@ func (t *table) remove(i int) {
 	t.index.drop(t.entries, i)
 	if i != last {
 		t.index.move(t.entries, last, i)
-		t.entries[i] = t.entries[last]
+		t.entries[i], t.spots[i], t.ms[i] = t.entries[last], t.spots[last], t.ms[last]
 	}
 	t.entries[last] = entry{}
-	t.entries = t.entries[:last]
+	t.entries, t.spots, t.ms = t.entries[:last], t.spots[:last], t.ms[:last]
 }
 
 // hear takes a record in; an older one than what is there counts as nothing heard. Whoever calls it calls trim when a message's records are in: to choose
@@ -87,11 +94,14 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 			}
 		}
 		account := e.rec.Account
-		e.rec, e.moved = *r, 0
+		e.rec, t.spots[i].at = *r, r.Coord
+		if t.spots[i].rtt == 0 {
+			t.ms[i] = -1
+		}
 		if e.rec.Seen = now; r.Account == "" { // hearsay
 			e.rec.Account = account
 		}
-		t.ages(&e.rec)
+		t.noted(e)
 		return
 	}
 	if seq, ok := t.graves[r.ID]; ok {
@@ -102,28 +112,29 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 		t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
 	}
 	t.entries = append(t.entries, entry{rec: *r, prefix: prefixOf(r.Addrs)})
+	t.spots, t.ms = append(t.spots, spot{at: r.Coord}), append(t.ms, -1)
 	e := &t.entries[len(t.entries)-1]
 	e.rec.Seen = now
 	t.index.add(t.entries)
-	t.ages(&e.rec)
+	t.noted(e)
 }
 
 // measured notes how far a peer really is.
 func (t *table) measured(id ID, rtt time.Duration) {
-	if i := t.find(id); i >= 0 && (t.entries[i].rtt == 0 || rtt < t.entries[i].rtt) {
-		t.entries[i].rtt = rtt
+	if i := t.find(id); i >= 0 && (t.spots[i].rtt == 0 || rtt < t.spots[i].rtt) {
+		t.spots[i].rtt, t.ms[i] = rtt, milliseconds(rtt)
 	}
 }
 
-// away is how far an entry is in milliseconds: as measured, else as predicted.
-func (t *table) away(e *entry) float64 {
-	if e.rtt > 0 {
-		return float64(e.rtt) / float64(time.Millisecond)
+// away is how far each entry is in milliseconds: as measured, else as predicted.
+func (t *table) away() []float64 {
+	for i := range t.spots {
+		if s := &t.spots[i]; s.rtt == 0 && (t.moved || t.ms[i] < 0) {
+			t.ms[i] = coords.Distance(t.own, &s.at)
+		}
 	}
-	if e.moved != t.moved {
-		e.ms, e.moved = coords.Distance(t.own, &e.rec.Coord), t.moved
-	}
-	return e.ms
+	t.moved = false
+	return t.ms
 }
 
 // trim keeps the nearest and, in each ring, a random choice of the others. Whoever is too much goes from where one address prefix or account has most of
@@ -138,14 +149,8 @@ func (t *table) trim(rng *rand.Rand) {
 	if len(t.entries) <= MaxTable {
 		return
 	}
-	t.ms = t.ms[:0]
-	grouped := false
-	for i := range t.entries {
-		e := &t.entries[i]
-		t.ms = append(t.ms, t.away(e))
-		grouped = grouped || e.prefix != "" || e.rec.Account != ""
-	}
-	near := t.nearestOwn(grouped)
+	t.away()
+	near := t.nearestOwn()
 	var ring [MaxTable + MaxNear]int // of each entry; -1: one of the nearest, which stay
 	var count [rings]int
 	for i := range t.entries {
@@ -157,7 +162,7 @@ func (t *table) trim(rng *rand.Rand) {
 	for len(t.entries) > MaxTable {
 		var k, n int
 		var g group
-		if grouped {
+		if t.grouped {
 			k, g, n = t.crowd(&ring)
 		}
 		if n == 0 {
@@ -170,7 +175,7 @@ func (t *table) trim(rng *rand.Rand) {
 		}
 		i := t.pick(rng.IntN(n), func(i int) bool { return ring[i] == k && (g == group{} || t.entries[i].of(g.kind) == g.name) })
 		last := len(t.entries) - 1
-		t.ms[i], ring[i] = t.ms[last], ring[last]
+		ring[i] = ring[last]
 		t.remove(i)
 		count[k]--
 	}
@@ -191,10 +196,10 @@ func (t *table) pick(k int, in func(int) bool) int {
 
 // nearestOwn marks the nearest entries, of one prefix or account only nearShare as long as there are others. It reads ms. Where no prefix or account is known,
 // only the nearest need to be in order.
-func (t *table) nearestOwn(grouped bool) (near [MaxTable + MaxNear]bool) {
+func (t *table) nearestOwn() (near [MaxTable + MaxNear]bool) {
 	var order [MaxTable + MaxNear]int
 	n, most := 0, len(t.entries)
-	if !grouped {
+	if !t.grouped {
 		most = nearestKept
 	}
 	for i := range t.entries {
@@ -344,6 +349,12 @@ func (r *PeerRecord) since() time.Time {
 	return r.Issued
 }
 
+// noted takes note of what an entry's record says.
+func (t *table) noted(e *entry) {
+	t.grouped = t.grouped || e.prefix != "" || e.rec.Account != ""
+	t.ages(&e.rec)
+}
+
 // ages notes that a record is there that may be the oldest one.
 func (t *table) ages(r *PeerRecord) {
 	if at := r.since(); at.Before(t.oldest) {
@@ -381,7 +392,7 @@ func (t *table) near(at coords.Coord, n int) []PeerRecord { return records(t.nea
 func (t *table) nearest(at coords.Coord, n int) []ranked {
 	best := make([]ranked, 0, min(n, len(t.entries))+1)
 	for i := range t.entries {
-		best = rank(best, n, ranked{coords.Distance(&at, &t.entries[i].rec.Coord), &t.entries[i].rec})
+		best = rank(best, n, ranked{coords.Distance(&at, &t.spots[i].at), &t.entries[i].rec})
 	}
 	return best
 }
@@ -458,15 +469,15 @@ func (t *table) some(n int, rng *rand.Rand) []PeerRecord {
 // neighbour is one of the nearest entries, one that was not measured yet if there is any.
 func (t *table) neighbour(rng *rand.Rand) (PeerRecord, bool) {
 	best := t.best[:0]
-	for i := range t.entries {
-		best = rank(best, nearestKept, ranked{t.away(&t.entries[i]), &t.entries[i].rec})
+	for i, ms := range t.away() {
+		best = rank(best, nearestKept, ranked{ms, &t.entries[i].rec})
 	}
 	if t.best = best; len(best) == 0 {
 		return PeerRecord{}, false
 	}
 	for range 2 {
 		r := best[rng.IntN(len(best))].rec
-		if i := t.find(r.ID); t.entries[i].rtt == 0 {
+		if i := t.find(r.ID); t.spots[i].rtt == 0 {
 			return *r, true
 		}
 	}
