@@ -342,11 +342,11 @@ func (t *table) fail(id ID) bool {
 }
 
 // since is from when a record counts: when its peer made it, since hearsay keeps no peer alive.
-func (r *PeerRecord) since() time.Time {
-	if r.Issued.IsZero() { // an address of which nothing was heard yet
-		return r.Seen
+func (p *PeerRecord) since() time.Time {
+	if p.Issued.IsZero() { // an address of which nothing was heard yet
+		return p.Seen
 	}
-	return r.Issued
+	return p.Issued
 }
 
 // noted takes note of what an entry's record says.
