@@ -20,9 +20,13 @@ const maxProgram = 10_000
 
 // ScopeOf is what an operator means who gives only a URL: the whole host if its path is "/", else the directory that the path names,
 // or, where its last part looks like a file ("index.html"), the directory which that is in. The URL itself is the seed.
+// A word without a dot is no host's name unless a scheme stands before it.
 func ScopeOf(rawURL string) (s Scope, seed string, err error) {
 	raw := strings.TrimSpace(rawURL)
 	if !strings.Contains(raw, "@") && !strings.Contains(raw, "://") {
+		if host, _, _ := strings.Cut(raw, "/"); host != "" && !strings.ContainsAny(host, ".:。．｡ ") {
+			return Scope{}, "", fmt.Errorf("%w: %q: write https://%s if that is a host's name", ErrURL, short(raw), short(host))
+		}
 		raw = "https://" + raw
 	}
 	seed, err = Canonical(raw)

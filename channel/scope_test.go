@@ -14,6 +14,8 @@ func TestScopeOf(t *testing.T) {
 		{"https://example.org", "https://example.org/", "https://example.org", ""},
 		{"http://example.org/?q", "http://example.org/?q", "http://example.org", ""},
 		{"example.org", "https://example.org/", "https://example.org", ""},
+		{"intranet:8080", "https://intranet:8080/", "https://intranet:8080", ""},
+		{"http://intranet/", "http://intranet/", "http://intranet", ""},
 		{"example.org:8080/a/", "https://example.org:8080/a/", "https://example.org:8080", "/a/"},
 		{"https://Example.org/Docs", "https://example.org/Docs", "https://example.org", "/Docs/"},
 		{"https://example.org/docs/index.html#x", "https://example.org/docs/index.html", "https://example.org", "/docs/"},
@@ -34,7 +36,7 @@ func TestScopeOf(t *testing.T) {
 			t.Errorf("ScopeOf(%q) = %+v, which does not contain its seed (%v)", c.url, s, err)
 		}
 	}
-	for _, bad := range []string{"", "ftp://example.org/", "https://", "mailto:x@example.org", "a b"} {
+	for _, bad := range []string{"", "ftp://example.org/", "https://", "mailto:x@example.org", "a b", "nonsense", "nonsense/a.html"} {
 		if s, _, err := ScopeOf(bad); !errors.Is(err, ErrURL) {
 			t.Errorf("ScopeOf(%q) = %+v, %v; want ErrURL", bad, s, err)
 		}

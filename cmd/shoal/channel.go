@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -165,14 +166,22 @@ type progress struct {
 	all, n      int64
 	w           io.Writer
 	began, last time.Time
+
+	mu    sync.Mutex // with a running manager another goroutine reads, perhaps still when the answer has come
+	ended bool
 }
 
 const progressEvery = 100 * time.Millisecond
 
 func (p *progress) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
+	if err != nil {
+		defer p.end() // what is said next begins on a line of its own
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.n += int64(n)
-	if now := time.Now(); now.Sub(p.last) >= progressEvery {
+	if now := time.Now(); now.Sub(p.last) >= progressEvery && !p.ended {
 		p.last = now
 		p.show(now)
 	}
@@ -188,13 +197,19 @@ func (p *progress) show(now time.Time) {
 	share := min(float64(p.n)/float64(p.all), 1)
 	bar := strings.Repeat("=", int(share*width)) + strings.Repeat(" ", width-int(share*width))
 	left := ""
-	if share > .02 {
+	if share > .02 && share < 1 {
 		left = (time.Duration(float64(now.Sub(p.began)) * (1 - share) / share)).Round(time.Second).String() + " left"
 	}
 	fmt.Fprintf(p.w, "\r[%s] %3.0f%% %-12s", bar, 100*share, left)
 }
 
 func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	p.ended = true
 	p.show(time.Now())
 	fmt.Fprintln(p.w)
 }

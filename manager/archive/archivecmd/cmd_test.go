@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +190,9 @@ func TestCommands(t *testing.T) {
 	}
 	if out, _, err := shoal(t, fresh, "get", site); err != nil || !strings.HasSuffix(out, "second") {
 		t.Errorf("get after restore: %q, %v", out, err)
+	}
+	if st, err := os.Stat(fresh); err != nil || st.Mode().Perm() != 0o700 && runtime.GOOS != "windows" {
+		t.Errorf("folder after restore: %v, %v", st, err)
 	}
 	if st, err := os.Stat(filepath.Join(fresh, "keys", "root.key")); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("key after restore: %v, %v", st, err)

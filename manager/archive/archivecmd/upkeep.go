@@ -285,6 +285,9 @@ func Whole(dir string, make func(part string) error) error {
 	if err := os.RemoveAll(part); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(part, 0o700); err != nil { // keys will be in it
+		return err
+	}
 	if err := make(part); err != nil {
 		return fmt.Errorf("backup: %w", errors.Join(err, os.RemoveAll(part)))
 	}
@@ -301,6 +304,9 @@ type Restore struct {
 func (c *Restore) Run(ctx context.Context, to IO) error {
 	if names, err := os.ReadDir(c.Data); err == nil && len(names) > 0 {
 		return fmt.Errorf("%s is not empty: name a new data folder with --data", c.Data)
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil { // keys will be in it
+		return err
 	}
 	if err := archive.Restore(ctx, filepath.Join(c.From, "archive"), filepath.Join(c.Data, "archive")); err != nil {
 		return err
