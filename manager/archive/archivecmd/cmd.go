@@ -104,11 +104,33 @@ func (s *Source) do(ctx context.Context, local func(*archive.Archive) error, ask
 	if errors.Is(err, archive.ErrLocked) {
 		return fmt.Errorf("the archive in %s is in use: stop the manager first", s.Data)
 	}
+	if err != nil && ask != nil && s.runs(ctx) {
+		return ask() // what is being written to may look damaged from outside
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	return local(a)
+}
+
+// runs tells whether the manager that the data folder names answers.
+func (s *Source) runs(ctx context.Context) bool {
+	b, err := os.ReadFile(filepath.Join(s.Data, "manager.url"))
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSpace(string(b))+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	return r.Body.Close() == nil
 }
 
 // get asks the running manager's archive. The caller closes the body.

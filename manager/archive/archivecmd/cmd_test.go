@@ -265,6 +265,19 @@ func TestRunning(t *testing.T) {
 	if _, _, err := shoal(t, data, "backup", "/somewhere/new", "--manager", s.URL); err != nil || asked != `{"dir":"/somewhere/new"}` {
 		t.Errorf("backup of a running manager: asked for %s, %v", asked, err)
 	}
+	// A database that looks damaged from outside is none of this command's business while its manager runs.
+	torn := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(torn, "archive", "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"archive/state/MANIFEST": "nonsense", "manager.url": s.URL, "operator.token": "sesame"} {
+		if err := os.WriteFile(filepath.Join(torn, filepath.FromSlash(name)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, _, err := shoal(t, torn, "get", site); err != nil || !strings.HasSuffix(out, "second") {
+		t.Errorf("get beside a manager whose database looks damaged: %q, %v", out, err)
+	}
 	if _, _, err := shoal(t, data, "get", site, "--manager", "http://127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("no manager there: %v", err)
 	}
