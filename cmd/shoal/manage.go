@@ -17,13 +17,12 @@ import (
 )
 
 type managerCmd struct {
-	Data         string        `help:"Data folder." default:"${data}" type:"path" placeholder:"DIR"`
-	Listen       []string      `help:"Addresses to listen on for peers." default:"/ip4/0.0.0.0/tcp/${port}" placeholder:"MULTIADDR"`
-	Announce     []string      `help:"Addresses under which peers reach this machine from outside, beside those found." placeholder:"MULTIADDR"`
-	Page         string        `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
-	Strategy     string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
-	Discover     string        `help:"What becomes of other sites' URLs that crawls find: off, listed (noted), host (further hosts of listed sites), any." enum:"off,listed,host,any" default:"listed" placeholder:"WHAT"`
-	DiscoverMost int           `help:"Channels that discovery adds at most, ever." default:"10000" placeholder:"N"`
+	Data     string   `help:"Data folder." default:"${data}" type:"path" placeholder:"DIR"`
+	Listen   []string `help:"Addresses to listen on for peers." default:"/ip4/0.0.0.0/tcp/${port}" placeholder:"MULTIADDR"`
+	Announce []string `help:"Addresses under which peers reach this machine from outside, beside those found." placeholder:"MULTIADDR"`
+	Page     string   `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
+	Strategy string   `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
+	discovery
 	NewShare     float64       `help:"Share of room that channels never crawled get while others wait too, below 1; 0: what was last set while running, else as the strategy says." default:"0" placeholder:"SHARE"`
 	KeepCaptures int           `help:"Versions of a page to keep, the newest ones; 0: all." default:"0" placeholder:"N"`
 	KeepAge      time.Duration `help:"Forget versions older than this, but the last one of a page; 0: none." default:"0" placeholder:"DURATION"`
@@ -61,7 +60,8 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 	cfg := stationConfig{data: c.Data, listen: c.Listen, announce: c.Announce, page: c.Page, closed: c.Closed, log: log, manager: manager.Default()}
 	cfg.names, cfg.manager.NewShare = c.PageHost, c.NewShare
 	useStrategy(&cfg.manager, c.Strategy)
-	cfg.manager.Contact, cfg.manager.Discover, cfg.manager.DiscoverMost = c.Contact, manager.Discover(c.Discover), c.DiscoverMost
+	cfg.manager.Contact = c.Contact
+	c.discovery.use(&cfg.manager)
 	cfg.keep = archive.Retention{Captures: c.KeepCaptures, Age: c.KeepAge, Feed: c.KeepFeed}
 	if err := cfg.keep.Validate(); err != nil {
 		return fmt.Errorf("--keep-captures, --keep-age, --keep-feed: %w", err)

@@ -44,8 +44,9 @@ type upCmd struct {
 	Seed     uint64        `help:"Seed of the pond; default 1. The same seed is the same Web." placeholder:"N"`
 	Hosts    *int          `help:"Hosts of the pond; default 200." placeholder:"N"`
 	Pages    *int          `help:"Pages of the pond, on all hosts together; default 20,000." placeholder:"N"`
-	Page     string        `help:"Address of the manager's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
-	Verbose  bool          `short:"v" help:"Log what happens to standard error."`
+	discovery
+	Page    string `help:"Address of the manager's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
+	Verbose bool   `short:"v" help:"Log what happens to standard error."`
 }
 
 // maxPeers bounds the peers of one process.
@@ -119,6 +120,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	cfg := stationConfig{data: data, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
+	c.discovery.use(&cfg.manager)
 	if c.For > 0 {
 		cfg.manager.Until = began.Add(c.For)
 	}
