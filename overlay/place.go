@@ -435,11 +435,14 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	if p.offers >= p.limit {
 		return PeerRecord{}, false
 	}
+	all := slices.DeleteFunc(p.all(), func(r PeerRecord) bool { return r.Load.Threads == 0 })
+	// The nearest as they measured themselves: a young coordinate may put the nearest of all behind the others.
+	slices.SortStableFunc(all, func(a, b PeerRecord) int { return cmp.Compare(p.rtt(a), p.rtt(b)) })
 	var candidates, doubted []PeerRecord
-	for _, r := range p.all() {
+	for i, r := range all {
 		switch {
-		case r.Load.Threads == 0 || p.tried[r.ID] || p.silent[r.ID] && p.limit <= firstOffers:
-		case p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
+		case p.tried[r.ID] || p.silent[r.ID] && p.limit <= firstOffers:
+		case i >= firstOffers && p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
 		case n.doubted(now, r.ID):
 			doubted = append(doubted, r)
 		default:
@@ -449,8 +452,6 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	if len(candidates) == 0 && p.limit > firstOffers {
 		candidates = doubted
 	}
-	// The nearest as they measured themselves: a young coordinate may put the nearest of all behind the others.
-	slices.SortStableFunc(candidates, func(a, b PeerRecord) int { return cmp.Compare(p.rtt(a), p.rtt(b)) })
 	candidates = candidates[:min(len(candidates), p.limit)]
 	if len(candidates) == 0 {
 		return PeerRecord{}, false

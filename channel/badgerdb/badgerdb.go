@@ -245,7 +245,7 @@ func explain(dir string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%w: %s: make room (%w)", ErrDiskFull, dir, err)
-	case strings.Contains(msg, "acquire directory lock"), strings.Contains(msg, "Another process is using"), strings.Contains(msg, "Cannot open pid lock file"):
+	case errors.Is(err, tables.ErrInUse), strings.Contains(msg, "acquire directory lock"), strings.Contains(msg, "Another process is using"), strings.Contains(msg, "Cannot open pid lock file"):
 		return fmt.Errorf("%w: %s is open in another process: stop that one, or choose another data folder with --data", ErrLocked, dir)
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %s can be read only: make its disk writable, or choose another folder (%w)", ErrUnreadable, dir, err)

@@ -29,9 +29,23 @@ import (
 // ErrChanged says that a table or log does not hold what was written.
 var ErrChanged = errors.New("its bytes are not what was written")
 
+// ErrInUse says that another process has the folder open: what it is writing just now looks damaged from outside.
+var ErrInUse = errors.New("another process has it open")
+
 // Check looks at a folder before it is opened: at its logs, and at the tables that the manifest names; another table is what a crash left half
 // written, and goes.
 func Check(o badger.Options) error {
+	if inUse(o.Dir) {
+		return ErrInUse
+	}
+	err := look(o)
+	if errors.Is(err, ErrChanged) && inUse(o.Dir) { // since then
+		return ErrInUse
+	}
+	return err
+}
+
+func look(o badger.Options) error {
 	if err := checkLogs(o.Dir); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"google.golang.org/protobuf/proto"
 
+	"shoal/internal/tables"
 	pb "shoal/manager/archive/archivepb"
 )
 
@@ -240,7 +241,7 @@ func fromMicros(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// isLocked tells whether Badger could not lock its folder.
+// isLocked tells whether another process has Badger's folder.
 func isLocked(err error) bool {
-	return strings.Contains(err.Error(), "Cannot acquire directory lock")
+	return errors.Is(err, tables.ErrInUse) || strings.Contains(err.Error(), "Cannot acquire directory lock")
 }
