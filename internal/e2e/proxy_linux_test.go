@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -43,15 +44,30 @@ func TestOffice(t *testing.T) {
 	policy := o.serve(t)
 
 	var mu sync.Mutex
-	around := map[netip.Addr]int{} // packets that did not go to the office's gate
+	type flow struct {
+		protocol byte
+		theirs   netip.AddrPort
+		ours     uint16
+	}
+	invited := map[flow]bool{}         // begun from outside; no office lets that in, but this network has no walls
+	around := map[netip.AddrPort]int{} // packets that did not go to the office's gate
 	n.Tap(func(from *netlab.Host, b []byte) {
-		if from != home || b[0]>>4 != 4 {
+		head := int(b[0]&15) * 4
+		if b[0]>>4 != 4 || len(b) < head+4 {
 			return
 		}
-		if to := netip.AddrFrom4([4]byte(b[16:20])); to != gate.Addr {
-			mu.Lock()
-			around[to]++
-			mu.Unlock()
+		source, target := netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
+		fromPort, toPort := binary.BigEndian.Uint16(b[head:]), binary.BigEndian.Uint16(b[head+2:])
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case from != home && target == home.Addr:
+			f := flow{b[9], netip.AddrPortFrom(source, fromPort), toPort}
+			if around[f.theirs] == 0 {
+				invited[f] = true
+			}
+		case from == home && target != gate.Addr && !invited[flow{b[9], netip.AddrPortFrom(target, toPort), fromPort}]:
+			around[netip.AddrPortFrom(target, toPort)]++
 		}
 	})
 	dir := t.TempDir()
