@@ -114,6 +114,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := w.manager.Call(t.Context(), n.ID(), echo, []byte("x"), 100); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "a call is counted after its answer", func() bool { return value(n.served.WithLabelValues(string(echo), "ok")) == 1 })
 	families, err := n.Metrics().Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ func (n *Node) Handle(proto protocol.ID, maxIn int, timeout time.Duration, handl
 	n.HandleStream(proto, func(ctx context.Context, from Member, s network.Stream) {
 		start := time.Now()
 		code := n.serve(ctx, from, s, proto, maxIn, start.Add(timeout), handle)
-		n.served.WithLabelValues(string(proto), code).Inc()
 		n.servedSeconds.WithLabelValues(string(proto)).Observe(time.Since(start).Seconds())
+		n.served.WithLabelValues(string(proto), code).Inc()
 	})
 }
 

@@ -111,7 +111,7 @@ type Archive struct {
 	cfg     Config
 	log     *slog.Logger
 	missing int
-	db      *badger.DB
+	db      *state
 	pack    *warc.Compressor
 	room    *semaphore.Weighted // of decompressed chunks
 	cores   *semaphore.Weighted // chunks that are unpacked and packed at a time
@@ -254,8 +254,7 @@ func (a *Archive) Run(ctx context.Context) error {
 			return nil
 		case <-a.timers.changed():
 		case <-tidy.C:
-			for a.db.RunValueLogGC(0.5) == nil && ctx.Err() == nil {
-			}
+			a.db.tidy(ctx)
 		case <-scrub.C:
 			if err := a.Scrub(); err != nil {
 				a.log.Error("no new work is taken", "err", err)
@@ -275,7 +274,7 @@ func (a *Archive) Run(ctx context.Context) error {
 }
 
 // openDB opens the state. The settings keep it small in memory: see docs/decisions on the archive's storage.
-func openDB(dir string) (*badger.DB, error) {
+func openDB(dir string) (*state, error) {
 	o := badger.DefaultOptions(dir)
 	o.Logger = nil
 	o.SyncWrites = true // what was acknowledged survives power loss
@@ -304,7 +303,10 @@ func openDB(dir string) (*badger.DB, error) {
 	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOSPC) {
 		return nil, fmt.Errorf("%w: %w: %s", ErrState, err, rebuildHint)
 	}
-	return db, err
+	if err != nil {
+		return nil, err
+	}
+	return &state{DB: db}, nil
 }
 
 // scrubEvery is how often the state's tables are looked at: they are read from disk, as a backup would.
@@ -313,7 +315,7 @@ const scrubEvery = 6 * time.Hour
 // Scrub looks at every byte of the state's tables. If one is not what was written, nothing more is taken in, as storing would drop what is
 // lost there for good. It runs by itself beside Run.
 func (a *Archive) Scrub() error {
-	err := tables.CheckOpen(a.db)
+	err := a.db.check()
 	if !errors.Is(err, tables.ErrChanged) {
 		return err // nil, or a disk that cannot be read just now
 	}

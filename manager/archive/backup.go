@@ -122,7 +122,7 @@ func Restore(ctx context.Context, backup, dir string) error {
 	return errors.Join(restoreState(db, filepath.Join(backup, backupState)), db.Close(), warc.OS{}.SyncDir(filepath.Join(dir, "warc")))
 }
 
-func restoreState(db *badger.DB, name string) error {
+func restoreState(db *state, name string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("restore: %w: %w", ErrNotBackup, err)

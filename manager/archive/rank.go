@@ -81,7 +81,10 @@ func (a *Archive) rank(ctx context.Context) (r Ranked, err error) {
 	}
 	r.Pages, r.Links = g.Pages(), g.Links()
 	r.Sweeps = g.Rank(order.Options{Tolerance: rankTolerance})
-	r.Written, err = a.writeRanks(ctx, g)
+	err = a.db.use(func() (err error) {
+		r.Written, err = a.writeRanks(ctx, g)
+		return err
+	})
 	return r, err
 }
 

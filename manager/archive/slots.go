@@ -81,7 +81,7 @@ type slot struct {
 }
 
 // load reads the slot unless it is there already.
-func (s *slot) load(db *badger.DB, id channel.ID) error {
+func (s *slot) load(db *state, id channel.ID) error {
 	if s.loaded {
 		return nil
 	}
