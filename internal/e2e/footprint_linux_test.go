@@ -125,7 +125,7 @@ func TestFootprint(t *testing.T) {
 	})
 	t.Run("five channels", func(t *testing.T) {
 		// 1,000,000 pages on the largest, a thousand links on each page: all are known after a fraction of them was fetched.
-		w, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: 5, Pages: 1_600_000, MaxHost: 1_000_000, Links: 1000, Bytes: 4000, Plain: true, Static: true})
+		w, err := pond.NewWorld(pond.Config{Seed: 1, Sizes: []int{1_000_000, 300_000, 200_000, 70_000, 30_000}, Links: 1000, Bytes: 4000, Plain: true, Static: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ type Cmd struct {
 	Hosts    int               `help:"Virtual hosts." default:"200"`
 	Pages    int               `help:"Pages of all hosts together." default:"20000"`
 	MaxHost  int               `help:"Pages of the largest host; 0: 2,000, or more where the pages need it." placeholder:"N"`
+	Sizes    []int             `help:"Pages of each host in turn, instead of --hosts, --pages and --max-host." placeholder:"N"`
 	Links    int               `help:"Links of an ordinary page." default:"20"`
 	Bytes    int               `help:"Mean bytes of a page." default:"8000"`
 	Static   bool              `help:"Nothing ever changes."`
@@ -38,7 +39,7 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 	if c.Hosts < 1 || c.Pages < 1 {
 		return fmt.Errorf("pond: --hosts %d, --pages %d: want 1 or more of each", c.Hosts, c.Pages)
 	}
-	cfg := Config{Seed: c.Seed, Hosts: c.Hosts, Pages: c.Pages, MaxHost: c.MaxHost, Links: c.Links, Bytes: c.Bytes, Static: c.Static,
+	cfg := Config{Seed: c.Seed, Hosts: c.Hosts, Pages: c.Pages, MaxHost: c.MaxHost, Sizes: c.Sizes, Links: c.Links, Bytes: c.Bytes, Static: c.Static,
 		Plain: c.Plain, Start: c.Start, BadShare: c.BadShare, Bad: map[string]Mode{}}
 	for h, m := range c.Bad {
 		if !strings.HasSuffix(h, Suffix) {

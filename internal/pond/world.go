@@ -48,6 +48,7 @@ type Config struct {
 	Hosts    int             `json:"hosts"`               // virtual hosts; 0: 200
 	Pages    int             `json:"pages"`               // pages of all hosts together, "/" included, robots.txt and disallowed pages not; 0: 20,000
 	MaxHost  int             `json:"max_host"`            // pages of the largest host; 0: 2,000
+	Sizes    []int           `json:"sizes,omitempty"`     // pages of each host in turn, and so Hosts, Pages and MaxHost; none: a power law
 	Links    int             `json:"links"`               // links of an ordinary page; 0: 20
 	Bytes    int             `json:"bytes"`               // mean size of a page; 0: 8,000
 	Clusters int             `json:"clusters"`            // places around which hosts and nodes gather; 0: 6
@@ -70,6 +71,12 @@ func (c Config) withDefaults() Config {
 	fill := func(v *int, d int) {
 		if *v == 0 {
 			*v = d
+		}
+	}
+	if n := len(c.Sizes); n > 0 {
+		c.Hosts, c.Pages, c.MaxHost = n, 0, slices.Max(c.Sizes)
+		for _, s := range c.Sizes {
+			c.Pages += min(max(s, 0), MaxPages)
 		}
 	}
 	fill(&c.Hosts, d.Hosts)
@@ -100,6 +107,11 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: clusters %d: must be 1 to 1,000", ErrConfig, c.Clusters)
 	case !(c.BadShare >= 0 && c.BadShare <= 1):
 		return fmt.Errorf("%w: share of bad hosts %v: must be 0 to 1", ErrConfig, c.BadShare)
+	}
+	for i, n := range c.Sizes {
+		if n < 1 || n > MaxPages {
+			return fmt.Errorf("%w: host %d of %d pages: must be 1 to %d", ErrConfig, i, n, MaxPages)
+		}
 	}
 	for h, m := range c.Bad {
 		if !m.Known() {
@@ -150,8 +162,11 @@ func NewWorld(cfg Config) (*World, error) {
 	cfg = cfg.withDefaults()
 	w := &World{cfg: cfg, byName: make(map[string]int, cfg.Hosts), bad: map[int]Mode{}}
 	w.placeClusters()
-	sizes := hostSizes(cfg)
-	shuffle(sizes, w.hash(saltSize))
+	sizes := cfg.Sizes
+	if len(sizes) == 0 {
+		sizes = hostSizes(cfg)
+		shuffle(sizes, w.hash(saltSize))
+	}
 	class := hostClasses(cfg.Hosts)
 	shuffle(class, w.hash(saltClass))
 	w.hosts = make([]Host, cfg.Hosts)

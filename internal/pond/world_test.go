@@ -48,6 +48,17 @@ func TestSizesAddUp(t *testing.T) {
 	})
 }
 
+func TestGivenSizes(t *testing.T) {
+	w := world(t, Config{Seed: 1, Hosts: 7, Pages: 3, Sizes: []int{1, 400, 20}})
+	var got []int
+	for _, h := range w.Hosts() {
+		got = append(got, h.Pages)
+	}
+	if c := w.Config(); !reflect.DeepEqual(got, []int{1, 400, 20}) || c.Hosts != 3 || c.Pages != 421 || c.MaxHost != 400 {
+		t.Errorf("hosts of %d pages, %+v", got, c)
+	}
+}
+
 func TestDefaultWorldIsAPowerLaw(t *testing.T) {
 	w := world(t, Config{Seed: 1})
 	small, most := 0, 0
@@ -256,7 +267,7 @@ func TestNearnessMeansSomething(t *testing.T) {
 func TestBadConfigs(t *testing.T) {
 	for _, c := range []Config{{Hosts: -1}, {Hosts: 10, Pages: 5}, {Hosts: 2, Pages: 100, MaxHost: 10}, {BadShare: 2}, {BadShare: math.NaN()},
 		{Bytes: 1}, {Clusters: -3}, {Links: 1}, {Bad: map[string]Mode{"site-0001.pond.test": "singing"}}, {Bad: map[string]Mode{"example.org": Silent}},
-		{Addr: "nowhere"}} {
+		{Addr: "nowhere"}, {Sizes: []int{3, 0}}, {Sizes: []int{MaxPages + 1}}} {
 		if _, err := NewWorld(c); err == nil {
 			t.Errorf("%+v was taken", c)
 		}
