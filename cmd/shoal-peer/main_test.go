@@ -202,6 +202,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"run"}, "SHOAL_PEER_QUIC=perhaps", 1, `QUIC: want true or false, not "perhaps"`},
 		{[]string{"run", "--control", "0.0.0.0:7781"}, "", 1, "loopback"},
 		{[]string{"run", "--control", "7781"}, "", 1, "loopback"},
+		{[]string{"run", "--unpaced"}, "", 1, "--pond"},
 		{[]string{"run", "--on-battery", "sleep"}, "", 1, "want pause or run"},
 		{[]string{"run", "--min-free-mib", "-1"}, "", 1, "min_free_mib"},
 		{[]string{"run", "--policy-url", "gopher://x"}, "", 1, "https://host/path"},

@@ -54,7 +54,8 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 }
 
 type runCmd struct {
-	Pond string `help:"Crawl the synthetic Web served at this loopback address." placeholder:"ADDR"`
+	Pond    string `help:"Crawl the synthetic Web served at this loopback address." placeholder:"ADDR"`
+	Unpaced bool   `help:"With --pond: no waits between requests and no distances, to measure how fast a crawl can be."`
 	flagged
 }
 
@@ -62,6 +63,9 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 	set, err := load(top.Config, s.env, c.values())
 	if err != nil {
 		return err
+	}
+	if c.Unpaced && c.Pond == "" {
+		return fmt.Errorf("%w: --unpaced goes with --pond only: Web hosts are given time", errSettings)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memory)
@@ -75,7 +79,7 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if f := top.Config; f != "" {
 		from += " in " + f
 	}
-	return p.run(ctx, c.Pond, from, s.out)
+	return p.run(ctx, c.Pond, c.Unpaced, from, s.out)
 }
 
 // memory is what the garbage collector keeps the process to as long as it can, by working more often: twice what large crawls need would be
@@ -97,7 +101,7 @@ type program struct {
 	once    sync.Once
 }
 
-func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer) error {
+func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, from string, out io.Writer) error {
 	if err := os.MkdirAll(p.set.Data, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w; name another one with --data", err)
 	}
@@ -125,7 +129,7 @@ func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer)
 	p.meter = limit.NewMeter(p.usage)
 	admin := newPolicies(p)
 	admin.read(ctx, time.Now())
-	cfg, err := p.config(ctx, pondAddr)
+	cfg, err := p.config(ctx, pondAddr, unpaced)
 	if err != nil {
 		return err
 	}
@@ -176,7 +180,7 @@ func (p *program) run(ctx context.Context, pondAddr, from string, out io.Writer)
 }
 
 // config makes the agent's configuration, with every socket under the limits.
-func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, error) {
+func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (peer.Config, error) {
 	if err := p.findPort(); err != nil {
 		return peer.Config{}, err
 	}
@@ -204,6 +208,12 @@ func (p *program) config(ctx context.Context, pondAddr string) (peer.Config, err
 		cfg.QUIC = false // only what is dialled by TCP has the pond's latency
 		if p.set.MinGapMs == defaults().MinGapMs {
 			cfg.MinGap = pondGap
+		}
+		if unpaced {
+			cfg.Unpaced = true
+			if guard.Pond, err = limit.ToPond(world.ServedAt()); err != nil {
+				return cfg, err
+			}
 		}
 	}
 	cfg.Dial = guard.DialContext
