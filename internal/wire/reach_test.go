@@ -183,6 +183,7 @@ func TestRelay(t *testing.T) {
 	if err := a.host.Connect(network.WithAllowLimitedConn(t.Context(), "test"), info); err != nil {
 		t.Fatal(err)
 	}
+	knows(t, b, a)
 	if m, is := b.Member(a.ID()); !is || m.Account != "ada" || b.Direct(a.ID()) {
 		t.Errorf("%+v, %v; direct: %v", m, is, b.Direct(a.ID()))
 	}

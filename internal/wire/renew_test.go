@@ -148,9 +148,10 @@ func TestDocumentIsPassedOn(t *testing.T) {
 	issued := func(n *Node) time.Time { d, _ := n.Document(); return d.Issued }
 	eventually(t, "b hears of it", func() bool { return issued(b).Equal(issued(w.manager)) })
 	eventually(t, "a hears of it from b", func() bool { return issued(a).Equal(issued(b)) })
-	if kept, err := member.ReadDocument(a.Kept().Document); err != nil || !kept.Issued.Equal(issued(a)) {
-		t.Errorf("a keeps the document of %s, %v", kept.Issued, err)
-	}
+	eventually(t, "a keeps it", func() bool {
+		kept, err := member.ReadDocument(a.Kept().Document)
+		return err == nil && kept.Issued.Equal(issued(a))
+	})
 }
 
 func TestHomeIsKept(t *testing.T) {
