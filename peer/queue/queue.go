@@ -125,6 +125,10 @@ type Queue[T any] struct {
 	// Learnt service time: decayed sums over finished tasks, begun with the configured one as if weigh pages had shown it.
 	cost  float64 // ns beside the politeness wait
 	pages float64
+
+	// A wait's sum holds until a running task outruns its estimate: so long the threads are free when they were said to be.
+	free time.Time // when a task that comes has a thread
+	sure time.Time // before this, free holds; zero: the queue has changed since
 }
 
 const (
@@ -135,7 +139,7 @@ const (
 
 // New makes an empty, open queue. cfg must be valid.
 func New[T any](cfg Config) *Queue[T] {
-	return &Queue[T]{cfg: cfg, cost: prior * float64(cfg.Service), pages: prior}
+	return &Queue[T]{cfg: cfg, running: make([]run[T], 0, cfg.Threads), cost: prior * float64(cfg.Service), pages: prior}
 }
 
 // Service is the learnt cost of a page beside its politeness wait.
@@ -193,11 +197,16 @@ func (q *Queue[T]) wait(now time.Time) time.Duration {
 	if len(q.running)+len(q.waiting) < q.cfg.Threads {
 		return 0
 	}
+	if now.Before(q.sure) {
+		return q.free.Sub(now)
+	}
 	var free [MaxThreads]time.Duration
 	threads := max(q.cfg.Threads, len(q.running)) // more run than allowed right after the limit was lowered
 	service := q.Service()
+	soonest := time.Duration(far)
 	for i := range q.running {
 		free[i] = q.left(now, &q.running[i], service)
+		soonest = min(soonest, q.ends(now, &q.running[i], service))
 	}
 	// Threads above the limit never take another task: they are the ones that end last.
 	for surplus := threads - q.cfg.Threads; surplus > 0; surplus-- {
@@ -214,7 +223,11 @@ func (q *Queue[T]) wait(now time.Time) time.Duration {
 		j := first(free[:threads])
 		free[j] += time.Duration(q.waiting[i].Pages+1) * (q.waiting[i].Gap + service)
 	}
-	return free[first(free[:threads])]
+	d := free[first(free[:threads])]
+	if soonest > 0 && len(q.running) >= q.cfg.Threads { // else it holds for this moment only
+		q.free, q.sure = now.Add(d), now.Add(soonest)
+	}
+	return d
 }
 
 const far = 24 * 365 * time.Hour
@@ -229,9 +242,14 @@ func first(free []time.Duration) int {
 	return j
 }
 
+// ends is how long a running task has by its estimate.
+func (q *Queue[T]) ends(now time.Time, r *run[T], service time.Duration) time.Duration {
+	return r.Seen.Sub(now) + time.Duration(r.Item.Pages+1)*(r.Item.Gap+service)
+}
+
 // left estimates what remains of a running task. One that has outrun its estimate is given an eighth of its age more: nobody knows.
 func (q *Queue[T]) left(now time.Time, r *run[T], service time.Duration) time.Duration {
-	d := r.Seen.Sub(now) + time.Duration(r.Item.Pages+1)*(r.Item.Gap+service)
+	d := q.ends(now, r, service)
 	if d <= 0 {
 		d = max(now.Sub(r.Started)/8, time.Second)
 	}
@@ -249,6 +267,7 @@ func (q *Queue[T]) Take(now time.Time, it Item[T]) error {
 	if err := q.refusal(now.Add(q.wait(now)), it.Latest); err != nil {
 		return err
 	}
+	q.sure = time.Time{}
 	q.waiting = append(q.waiting, it)
 	return nil
 }
@@ -261,6 +280,7 @@ func (q *Queue[T]) Force(it Item[T]) error {
 	case len(q.running)+len(q.waiting) >= q.cfg.Threads+q.cfg.Queue:
 		return ErrFull
 	}
+	q.sure = time.Time{}
 	q.waiting = append(q.waiting, it)
 	return nil
 }
@@ -285,6 +305,7 @@ func (q *Queue[T]) Progress(now time.Time, key uint64, left int) {
 	for i := range q.running {
 		if r := &q.running[i]; r.Item.Key == key {
 			r.Item.Pages, r.Seen = max(left, 0), now
+			q.sure = time.Time{}
 			return
 		}
 	}
@@ -306,6 +327,7 @@ func (q *Queue[T]) Done(now time.Time, key uint64, pages int) (it Item[T], ok bo
 			q.cost = q.cost*decay + cost*n
 			q.pages = q.pages*decay + n
 		}
+		q.sure = time.Time{}
 		last := len(q.running) - 1
 		copy(q.running[i:], q.running[i+1:])
 		q.running[last] = run[T]{}
@@ -317,6 +339,7 @@ func (q *Queue[T]) Done(now time.Time, key uint64, pages int) (it Item[T], ok bo
 
 // Handover takes out all that waits and appends it to to: what has not been claimed may be run by anybody.
 func (q *Queue[T]) Handover(to []Item[T]) []Item[T] {
+	q.sure = time.Time{}
 	to = append(to, q.waiting...)
 	clear(q.waiting)
 	q.waiting = q.waiting[:0]
@@ -336,6 +359,7 @@ func (q *Queue[T]) Remove(key uint64) (it Item[T], ok bool) {
 }
 
 func (q *Queue[T]) cut(i int) {
+	q.sure = time.Time{}
 	last := len(q.waiting) - 1
 	copy(q.waiting[i:], q.waiting[i+1:])
 	q.waiting[last] = Item[T]{}
@@ -360,7 +384,7 @@ func (q *Queue[T]) SetLimits(threads, queue int) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	q.cfg = cfg
+	q.cfg, q.sure = cfg, time.Time{}
 	return nil
 }
 
@@ -370,6 +394,7 @@ func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
 		q.SetMode(Open, time.Time{})
 	}
 	if q.mode == Finish || q.mode == Drain {
+		q.sure = time.Time{}
 		for i := range q.waiting {
 			acts = append(acts, Action[T]{HandOver, q.waiting[i]})
 		}

@@ -125,6 +125,11 @@ func TestProperties(t *testing.T) {
 				q.SetMode(m, now.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "s"))*time.Second))
 				tick()
 			},
+			"limits": func(t *rapid.T) {
+				if err := q.SetLimits(rapid.IntRange(0, 6).Draw(t, "threads"), cfg.Queue); err != nil {
+					t.Fatal(err)
+				}
+			},
 			"handover": func(t *rapid.T) {
 				for _, it := range q.Handover(nil) {
 					leave(it.Key)
@@ -132,6 +137,11 @@ func TestProperties(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
+				anew := *q
+				anew.sure = time.Time{}
+				if got, want := q.Backlog(now), anew.Backlog(now); got != want {
+					t.Fatalf("backlog %v, summed up anew %v", got, want)
+				}
 				inside := 0
 				for k, n := range taken {
 					inside += n - left[k]
