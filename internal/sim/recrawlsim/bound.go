@@ -45,6 +45,7 @@ func (w *world) mostOften(c Config) []float64 {
 		out = 1
 	}
 	most := make([]float64, len(w.group))
+	var near []int32
 	for ch := range most {
 		most[ch] = 1
 		if c.Cap > 0 {
@@ -52,7 +53,8 @@ func (w *world) mostOften(c Config) []float64 {
 		}
 		if out > 0 {
 			fastest := math.Inf(1)
-			for _, p := range w.nearOf(int32(ch)) {
+			near = w.near.list(int32(ch), near[:0])
+			for _, p := range near {
 				fastest = min(fastest, w.minutesPerPage(int32(ch), p))
 			}
 			most[ch] = min(most[ch], float64(out)/(fastest*float64(w.pages[ch])))

@@ -83,12 +83,9 @@ type metrics struct {
 	refused     int64
 	migrations  int64
 	lapsed      int64
-	updates     []int32
-	last        []int32   // minute of a channel's last update; -1: none
-	fresh       []float64 // minutes that its copy was fresh, in expectation
+	of          []record
 	early       []float64 // fresh in the first quarter
-	ageMax      []float32
-	pages       float64 // downloaded
+	pages       float64   // downloaded
 	wasted      float64
 	queued      float64 // sum over minutes of waiting tasks
 	queuedEach  float64 // of waiting tasks a crawler that is there
@@ -102,12 +99,20 @@ type metrics struct {
 	updatesThen int64
 }
 
+// record is what became of one channel. All of it lies together, since every update needs it.
+type record struct {
+	tau     float64
+	fresh   float64 // minutes that its copy was fresh, in expectation
+	last    int32   // minute of its last update; -1: none
+	updates int32
+	ageMax  float32
+}
+
 func newMetrics(w *world) *metrics {
 	n := len(w.group)
-	m := &metrics{w: w, submittedBy: make([]int64, len(w.groups)), updates: make([]int32, n), last: make([]int32, n), fresh: make([]float64, n),
-		ageMax: make([]float32, n), intervals: make([]float64, len(w.groups))}
-	for i := range m.last {
-		m.last[i] = -1
+	m := &metrics{w: w, submittedBy: make([]int64, len(w.groups)), of: make([]record, n), intervals: make([]float64, len(w.groups))}
+	for i, tau := range w.tau {
+		m.of[i].tau, m.of[i].last = tau, -1
 	}
 	return m
 }
@@ -115,50 +120,50 @@ func newMetrics(w *world) *metrics {
 // update notes that a channel's copy is up to date and tells whether it had changed. Changes come by Poisson
 // processes or are replayed.
 func (m *metrics) update(minute int, channel int32, rng *rand.Rand) (changed bool) {
-	m.updates[channel]++
+	of := &m.of[channel]
+	of.updates++
 	m.updatesAll++
 	p := m.age(minute, channel)
 	changed = p == 1 || p > 0 && rng.Float64() < p
-	m.last[channel] = int32(minute)
+	of.last = int32(minute)
 	return changed
 }
 
 // age adds the time since the last update to the record and returns the probability that the channel changed in it.
 func (m *metrics) age(minute int, channel int32) (changed float64) {
-	tau := m.w.tau[channel]
-	from := m.last[channel]
-	if from < 0 { // never fresh so far
-		m.ageMax[channel] = max(m.ageMax[channel], float32(float64(minute)/tau))
+	of := &m.of[channel]
+	if of.last < 0 { // never fresh so far
+		of.ageMax = max(of.ageMax, float32(float64(minute)/of.tau))
 		return 1
 	}
-	dt := float64(minute - int(from))
+	x := float64(minute-int(of.last)) / of.tau
+	of.ageMax = max(of.ageMax, float32(x))
 	if m.w.replays != nil {
-		fresh, other := m.w.replays[channel].fresh(float64(from), float64(minute))
-		m.fresh[channel] += fresh
+		fresh, other := m.w.replays[channel].fresh(float64(of.last), float64(minute))
+		of.fresh += fresh
 		if other {
 			changed = 1
 		}
-		m.ageMax[channel] = max(m.ageMax[channel], float32(dt/tau))
 		return changed
 	}
-	changed = -math.Expm1(-dt / tau)
-	m.fresh[channel] += tau * changed
-	m.ageMax[channel] = max(m.ageMax[channel], float32(dt/tau))
+	changed = -math.Expm1(-x)
+	of.fresh += of.tau * changed
 	return changed
 }
 
 // settle notes how fresh channels were until now, the end of the first quarter.
 func (m *metrics) settle(minute int) {
-	m.early = make([]float64, len(m.fresh))
-	for c, last := range m.last {
-		m.early[c] = m.fresh[c]
+	m.early = make([]float64, len(m.of))
+	for c := range m.of {
+		of := &m.of[c]
+		m.early[c] = of.fresh
 		switch {
-		case last < 0:
+		case of.last < 0:
 		case m.w.replays != nil:
-			fresh, _ := m.w.replays[c].fresh(float64(last), float64(minute))
+			fresh, _ := m.w.replays[c].fresh(float64(of.last), float64(minute))
 			m.early[c] += fresh
 		default:
-			m.early[c] += m.w.tau[c] * -math.Expm1(-float64(minute-int(last))/m.w.tau[c])
+			m.early[c] += of.tau * -math.Expm1(-float64(minute-int(of.last))/of.tau)
 		}
 	}
 }
@@ -189,12 +194,12 @@ func (m *metrics) minute(minute int, r *run) {
 	m.sample.PagesPerMin = (m.pages - m.sampled) / sampleSteps
 	m.sample.Updates = float64(m.updatesAll-m.updatesThen) / sampleSteps
 	m.sampled, m.updatesThen = m.pages, m.updatesAll
-	for c, last := range m.last {
-		if last >= 0 {
-			m.sample.Freshness += math.Exp(-float64(minute-int(last)) / m.w.tau[c])
+	for c := range m.of {
+		if of := &m.of[c]; of.last >= 0 {
+			m.sample.Freshness += math.Exp(-float64(minute-int(of.last)) / of.tau)
 		}
 	}
-	m.sample.Freshness /= float64(len(m.last))
+	m.sample.Freshness /= float64(len(m.of))
 	m.series = append(m.series, m.sample)
 	m.sample = Sample{}
 }
@@ -225,16 +230,17 @@ func (m *metrics) row(r *run) Row {
 	var inQuartile [4]float64
 	for c := range w.group {
 		m.age(w.steps, int32(c))
-		row.Updates += int64(m.updates[c])
+		of := &m.of[c]
+		row.Updates += int64(of.updates)
 		weight := float64(rankWeight(int(w.group[c]), len(w.groups)))
-		q := float64(m.updates[c]) / steps * w.tau[c]
-		fresh := m.fresh[c] / steps
+		q := float64(of.updates) / steps * w.tau[c]
+		fresh := of.fresh / steps
 		p := float64(w.pages[c])
 		quartile := w.quartile[c]
 		row.Q += q
 		row.Qw += q * weight
 		row.Freshness += fresh
-		row.FreshnessSettled += (m.fresh[c] - m.early[c]) / (steps - float64(w.steps/4))
+		row.FreshnessSettled += (of.fresh - m.early[c]) / (steps - float64(w.steps/4))
 		row.FreshnessW += fresh * weight
 		row.FreshnessPages += fresh * p
 		row.QQuartile[quartile] += q
@@ -242,7 +248,7 @@ func (m *metrics) row(r *run) Row {
 		inQuartile[quartile]++
 		weights += weight
 		pages += p
-		row.AgeMaxTau = max(row.AgeMaxTau, float64(m.ageMax[c]))
+		row.AgeMaxTau = max(row.AgeMaxTau, float64(of.ageMax))
 	}
 	n := float64(len(w.group))
 	row.FreshnessSettled /= n

@@ -26,6 +26,7 @@ type paperTask struct {
 	channel   int32
 	crawler   int32 // -1: lost or moved on
 	next      int32 // in the crawler's queue, in a bucket of ends, or among the free
+	until     int32 // minute at which it has waited too long, where it waits
 	pages     float32
 	left      float32 // minutes that it may still wait
 	enqueued  float32 // minute since submitted
@@ -89,27 +90,7 @@ func (p *paper) add(task paperTask) int32 {
 // of the forwardNear nearest that are there.
 func (p *paper) place(minute int, t int32) {
 	channel := p.tasks[t].channel
-	best, seen := nothing, 0
-	for _, c := range p.r.w.nearOf(channel) {
-		load := p.loads[c]
-		if load == dead {
-			continue
-		}
-		if seen++; seen > forwardNear {
-			break
-		}
-		if best == nothing {
-			best = c
-			if load < threads+softQueue {
-				break
-			}
-		} else if load < p.loads[best] {
-			best = c
-			if load < threads {
-				break
-			}
-		}
-	}
+	best := p.r.w.near.forward(channel, p.loads)
 	if best == nothing { // all near ones are away
 		for _, c := range p.r.w.index.Find(p.r.w.hosts[channel], 1, func(i int32) bool { return p.loads[i] != dead }, nil) {
 			best = c
@@ -122,6 +103,44 @@ func (p *paper) place(minute int, t int32) {
 	p.take(minute, t, best)
 }
 
+// forward is place's choice among the near crawlers of a channel; nothing: all are away.
+func (n *nearby) forward(channel int32, loads []uint16) int32 {
+	if n.narrow != nil {
+		return forward(of(n.narrow, n.each, channel), loads)
+	}
+	return forward(of(n.wide, n.each, channel), loads)
+}
+
+// forward runs for every task, and looks at 40 crawlers where all are busy: it has few branches that depend on who is there.
+func forward[C uint16 | int32](near []C, loads []uint16) int32 {
+	i := 0
+	for i < len(near) && loads[near[i]] == dead {
+		i++
+	}
+	if i == len(near) {
+		return nothing
+	}
+	best := near[i]
+	least := loads[best]
+	if least < threads+softQueue {
+		return int32(best)
+	}
+	seen := uint32(1)
+	for _, c := range near[i+1:] {
+		load := loads[c]
+		seen += (uint32(load^dead) + math.MaxUint16) >> 16 // 1 if it is there
+		if seen > forwardNear {
+			break
+		}
+		if load < least { // not so where it is dead
+			if best, least = c, load; load < threads {
+				break
+			}
+		}
+	}
+	return int32(best)
+}
+
 func (p *paper) take(minute int, t, c int32) {
 	task, peer := &p.tasks[t], &p.peers[c]
 	task.crawler = c
@@ -132,20 +151,18 @@ func (p *paper) take(minute int, t, c int32) {
 	}
 	task.next = nothing
 	task.enqueued = float32(minute - int(task.submitted))
+	task.until = task.submitted + int32(task.enqueued) + int32(task.left) + 1
 	if peer.head == nothing {
 		peer.head, peer.mixed = t, false
 	} else {
 		last := &p.tasks[peer.tail]
 		last.next = t
-		peer.mixed = peer.mixed || task.until() < last.until()
+		peer.mixed = peer.mixed || task.until < last.until
 	}
 	peer.tail = t
 	p.queue++
-	p.first[c] = min(p.first[c], task.until())
+	p.first[c] = min(p.first[c], task.until)
 }
-
-// until is the minute at which a waiting task has waited too long.
-func (t *paperTask) until() int32 { return t.submitted + int32(t.enqueued) + int32(t.left) + 1 }
 
 func (p *paper) start(minute int, at float64, t, c int32) {
 	task, peer := &p.tasks[t], &p.peers[c]
@@ -238,7 +255,7 @@ func (p *paper) fill(minute int, at float64, c int32) {
 	case peer.head == nothing:
 		peer.tail, p.first[c] = nothing, math.MaxInt32
 	case !peer.mixed:
-		p.first[c] = p.tasks[peer.head].until()
+		p.first[c] = p.tasks[peer.head].until
 	}
 }
 
@@ -250,7 +267,7 @@ func (p *paper) cancel(minute int, c int32) {
 	for t := peer.head; t != nothing; {
 		task := &p.tasks[t]
 		next := task.next
-		until := task.until()
+		until := task.until
 		if int(until) <= minute {
 			if last == nothing {
 				peer.head = next
@@ -261,7 +278,7 @@ func (p *paper) cancel(minute int, c int32) {
 			p.loads[c]--
 			p.drop(minute, t)
 		} else {
-			mixed = mixed || last != nothing && until < p.tasks[last].until()
+			mixed = mixed || last != nothing && until < p.tasks[last].until
 			earliest = min(earliest, until)
 			if last = t; !peer.mixed { // nor has any after it
 				p.first[c] = earliest

@@ -24,8 +24,8 @@ type shoal struct {
 	queues []*queue.Queue[struct{}]
 	drops  []int32 // earliest minute at which a waiting task of each peer is dropped
 	loads  []uint8 // running and waiting tasks of each peer; away: it is not there
-	// soonest is what a peer's queue quoted last, before which it cannot start another task: a quote only ever gets later until a task comes,
-	// starts or ends there, when it is 0 again. It spares most sums, and changes no result.
+	// soonest is what a peer's queue quoted last, before which it cannot start another task: a quote only ever gets later until a task ends
+	// or is given up there, when it is 0 again. It spares most sums, and changes no result.
 	soonest []time.Duration
 	tasks   []shoalTask
 	runs    []shoalRun
@@ -151,7 +151,7 @@ func (s *shoal) hand(minute int, ch int32) {
 		return
 	}
 	t.fence.Deposit(gen)
-	wait, ok := s.offer(minute, ch, nothing)
+	wait, ok := s.offer(minute, ch)
 	switch {
 	case ok:
 		t.issue.Placed(gen)
@@ -175,40 +175,16 @@ func (s *shoal) hand(minute int, ch int32) {
 }
 
 // offer gives the task to the near peer with the earliest expected finish of those that would take it.
-func (s *shoal) offer(minute int, ch, but int32) (wait float32, ok bool) {
+func (s *shoal) offer(minute int, ch int32) (wait float32, ok bool) {
 	t := &s.tasks[ch]
 	now := at(float64(minute))
 	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
-	best, bestFinish, bestStart := nothing, time.Duration(math.MaxInt64), now
-	looked, limit := 0, overlay.Widen(0)
-	nowAt, latest := now.Sub(epoch), t.latest.Sub(epoch)
-	for _, p := range s.r.w.nearOf(ch) {
-		if s.loads[p] == away || p == but {
-			continue
-		}
-		if looked == limit {
-			if limit = overlay.Widen(looked); best != nothing || limit == 0 {
-				break
-			}
-		}
-		looked++
-		if int(s.loads[p]) >= s.holds || s.soonest[p] > latest { // it would say so, after a long sum
-			continue
-		}
-		service := overlay.Service(header, s.r.w.rtt(ch, p))
-		if service >= bestFinish { // and so are all that are farther
-			break
-		}
-		if s.soonest[p]-nowAt+service >= bestFinish {
-			continue
-		}
-		start, takes := s.queues[p].Quote(now, t.latest)
-		s.soonest[p] = start.Sub(epoch)
-		if takes {
-			if f := s.soonest[p] - nowAt + service; f < bestFinish {
-				best, bestFinish, bestStart = p, f, start
-			}
-		}
+	var best int32
+	var start time.Time
+	if near := &s.r.w.near; near.narrow != nil {
+		best, start = earliest(s, of(near.narrow, near.each, ch), ch, header, now, t.latest)
+	} else {
+		best, start = earliest(s, of(near.wide, near.each, ch), ch, header, now, t.latest)
 	}
 	if best == nothing {
 		return 0, false
@@ -218,12 +194,47 @@ func (s *shoal) offer(minute int, ch, but int32) (wait float32, ok bool) {
 		return 0, false
 	}
 	s.queued++
-	s.tick(minute, now, best)
-	return float32(bestStart.Sub(now).Minutes()), true
+	if !s.tick(minute, now, best) {
+		s.soonest[best] = start.Sub(epoch) // the next one starts no sooner
+	}
+	return float32(start.Sub(now).Minutes()), true
 }
 
-// tick does what a peer's queue asks for.
-func (s *shoal) tick(minute int, now time.Time, peer int32) {
+// earliest is the near peer that would end the task first, of those that would take it, and when it would start; nothing: none.
+func earliest[C uint16 | int32](s *shoal, near []C, ch int32, header channel.Header, now, last time.Time) (best int32, start time.Time) {
+	best, bestFinish, looked, limit := nothing, time.Duration(math.MaxInt64), 0, overlay.Widen(0)
+	nowAt, latest := now.Sub(epoch), last.Sub(epoch)
+	for _, p := range near {
+		if looked == limit {
+			if limit = overlay.Widen(looked); best != nothing || limit == 0 {
+				break
+			}
+		}
+		load := s.loads[p]
+		looked += int((uint32(load^away) + math.MaxUint8) >> 8) // 1 if it is there
+		if int(load) >= s.holds || s.soonest[p] > latest {      // it is away, or would refuse after a long sum
+			continue
+		}
+		service := overlay.Service(header, s.r.w.rtt(ch, int32(p)))
+		if service >= bestFinish { // and so are all that are farther
+			break
+		}
+		if s.soonest[p]-nowAt+service >= bestFinish {
+			continue
+		}
+		from, takes := s.queues[p].Quote(now, last)
+		s.soonest[p] = from.Sub(epoch)
+		if takes {
+			if f := s.soonest[p] - nowAt + service; f < bestFinish {
+				best, bestFinish, start = int32(p), f, from
+			}
+		}
+	}
+	return best, start
+}
+
+// tick does what a peer's queue asks for, and tells whether a task was given up.
+func (s *shoal) tick(minute int, now time.Time, peer int32) (dropped bool) {
 	q := s.queues[peer]
 	s.acts = q.Tick(now, s.acts[:0])
 	for _, a := range s.acts {
@@ -231,8 +242,9 @@ func (s *shoal) tick(minute int, now time.Time, peer int32) {
 		switch a.Kind {
 		case queue.Start:
 			s.queued--
-			s.start(minute, now, ch, peer)
+			dropped = !s.start(minute, now, ch, peer) || dropped
 		case queue.Drop:
+			dropped = true
 			s.queued--
 			s.await(ch, timerIssue, s.tasks[ch].issue.Deadline())
 		}
@@ -242,9 +254,11 @@ func (s *shoal) tick(minute int, now time.Time, peer int32) {
 	if d := q.Deadline(); !d.IsZero() {
 		s.drops[peer] = int32(math.Ceil(d.Sub(epoch).Minutes()))
 	}
+	return dropped
 }
 
-func (s *shoal) start(minute int, now time.Time, ch, peer int32) {
+// start claims the task, which may come too late, and runs it.
+func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
 	t := &s.tasks[ch]
 	gen := t.issue.Gen
 	step := t.fence.Claim(now, lease.Peer(peer+1), gen, t.latest, s.terms)
@@ -252,7 +266,7 @@ func (s *shoal) start(minute int, now time.Time, ch, peer int32) {
 	if step.Reply.Status != lease.Granted {
 		s.queues[peer].Done(now, uint64(ch), 0)
 		s.await(ch, timerIssue, t.issue.Deadline())
-		return
+		return false
 	}
 	i := s.free
 	if i == nothing {
@@ -265,6 +279,7 @@ func (s *shoal) start(minute int, now time.Time, ch, peer int32) {
 	s.runs[i] = shoalRun{channel: ch, peer: peer, pages: t.left, started: started, end: started + s.startup + float64(t.left)*s.r.w.minutesPerPage(ch, peer)}
 	t.run = i
 	s.bucket(minute, i)
+	return true
 }
 
 func (s *shoal) bucket(minute int, i int32) {
@@ -349,7 +364,7 @@ func (s *shoal) leave(minute int, peer int32, polite bool) {
 		ch := int32(it.Key)
 		if polite {
 			s.r.m.migrations++
-			if _, ok := s.offer(minute, ch, peer); ok {
+			if _, ok := s.offer(minute, ch); ok {
 				continue
 			}
 		}

@@ -15,7 +15,7 @@ type world struct {
 	hosts    []sim.Point
 	crawlers []sim.Point
 	index    *sim.Nearest // over crawlers
-	near     []int32      // nearCount nearest crawlers of each host, nearest first
+	near     nearby       // nearCount nearest crawlers of each host
 	perPage  []float32    // of each crawler: seconds of wait and transfer for a page, latency apart
 	group    []uint8
 	tau      []float64 // change interval of each channel, minutes
@@ -87,17 +87,49 @@ func (w *world) places(points []sim.Point) {
 	w.hosts = spread(host, total)
 	w.crawlers = spread(crawler, w.experiment.crawlers)
 	w.index = sim.NewNearest(w.crawlers)
-	k := w.nearest()
-	w.near = make([]int32, 0, k*total)
+	w.near = nearby{each: w.nearest()}
+	if len(w.crawlers) <= math.MaxUint16 {
+		w.near.narrow = make([]uint16, 0, w.near.each*total)
+	} else {
+		w.near.wide = make([]int32, 0, w.near.each*total)
+	}
+	var found []int32
 	for _, h := range w.hosts {
-		w.near = w.index.Find(h, k, nil, w.near)
+		found = w.index.Find(h, w.near.each, nil, found[:0])
+		w.near.add(found)
 	}
 }
 
-// nearOf are the crawlers nearest to a channel's host.
-func (w *world) nearOf(channel int32) []int32 {
-	k := w.nearest()
-	return w.near[int(channel)*k : (int(channel)+1)*k]
+// nearby lists the near crawlers of each host, nearest first, each of them as long. Every task reads a list from memory, so that it is kept short.
+type nearby struct {
+	each   int
+	narrow []uint16 // where crawlers' numbers fit
+	wide   []int32  // else
+}
+
+func (n *nearby) add(list []int32) {
+	if n.narrow == nil {
+		n.wide = append(n.wide, list...)
+		return
+	}
+	for _, c := range list {
+		n.narrow = append(n.narrow, uint16(c))
+	}
+}
+
+// list appends the near crawlers of a channel's host.
+func (n *nearby) list(channel int32, to []int32) []int32 {
+	if n.narrow == nil {
+		return append(to, of(n.wide, n.each, channel)...)
+	}
+	for _, c := range of(n.narrow, n.each, channel) {
+		to = append(to, int32(c))
+	}
+	return to
+}
+
+func of[C uint16 | int32](all []C, each int, channel int32) []C {
+	return all[int(channel)*each:][:each]
 }
 
 // nearest is how many near crawlers are kept for a host: fewer where there are very many hosts.
