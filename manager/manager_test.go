@@ -29,9 +29,10 @@ type swarm struct {
 	holds   int // threads and slots
 	refuse  bool
 	vanish  bool // takes tasks, claims them and is never heard of again
+	brief   bool // leases so short that they may end amid a crawl; set before anything runs
 	ignore  bool // takes tasks and never claims them
 	placed  map[channel.ID]int
-	running map[string]int // by host
+	running map[string]int // by host; a task does not any more when it sends its last chunk
 	crawls  sync.WaitGroup
 	overlap int // hosts that two tasks ran on at once
 
@@ -92,15 +93,19 @@ func (s *swarm) Place(_ context.Context, signed channel.Signed, h channel.Header
 }
 
 func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
-	defer func() {
+	over := sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.running[h.Host]--
-	}()
+	})
+	defer over()
 	ctx := context.Background()
 	c, err := s.archive.Claim(ctx, "peer", signed)
 	if errors.Is(err, archive.ErrClosed) {
 		return // the test is over
+	}
+	if err == nil && c.Status == lease.Late {
+		return // the machine is busy; it is handed out again
 	}
 	if err != nil || c.Status != lease.Granted {
 		s.t.Errorf("claim of channel %d, generation %d: %v, %v", h.Channel, h.Gen, c.Status, err)
@@ -127,7 +132,11 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 		s.t.Error(err)
 		return
 	}
+	over()
 	r, err := s.archive.Put(ctx, "peer", channel.Chunk{Channel: h.Channel, Gen: h.Gen, Seq: c.Seq + 1, Prev: c.Head, Body: raw})
+	if s.brief && err == nil && r.Status == lease.Fenced {
+		return
+	}
 	if err != nil || r.Status != want {
 		s.t.Errorf("chunk of channel %d, generation %d: %v, %v", h.Channel, h.Gen, r.Status, err)
 	}
@@ -158,17 +167,18 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm)) *bench {
 	cfg := manager.Default()
 	cfg.Tick = 20 * time.Millisecond
 	cfg.Options.MinTicks, cfg.Options.Prior = 2, recrawl.Prior(20, .5)
-	cfg.Terms = lease.Terms{Term: 300 * time.Millisecond, Slack: 20 * time.Millisecond, Backoff: 20 * time.Millisecond, MaxBackoff: 50 * time.Millisecond, Handouts: 3}
+	cfg.Terms = lease.Terms{Term: time.Minute, Slack: 20 * time.Millisecond, Backoff: 20 * time.Millisecond, MaxBackoff: 50 * time.Millisecond, Handouts: 3}
+	s := &swarm{t: t, rng: rand.New(rand.NewPCG(1, 2)), holds: 20, placed: map[channel.ID]int{}, running: map[string]int{}}
+	if edit != nil {
+		edit(&cfg, s)
+	}
 	v := member.NewVerifier(keys.Network)
 	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: v.VerifyTask})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &swarm{t: t, archive: a, rng: rand.New(rand.NewPCG(1, 2)), holds: 20, placed: map[channel.ID]int{}, running: map[string]int{}}
+	s.archive = a
 	cfg.Store, cfg.Archive, cfg.Swarm, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, s, keys.Authority.SignHeader, keys.Network, "archive"
-	if edit != nil {
-		edit(&cfg, s)
-	}
 	m, err := manager.New(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +295,7 @@ func TestRefusalsPushBackAndLoseNothing(t *testing.T) {
 }
 
 func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
-	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { s.vanish = true })
+	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { c.Terms.Term, s.brief, s.vanish = 300*time.Millisecond, true, true })
 	ids := b.add(t, "https://a.example")
 	until(t, "the channel is given up", func() bool { r, _, ok := b.m.Channel(ids[0]); return ok && r.State == "given up" })
 	b.swarm.mu.Lock()
@@ -307,23 +317,29 @@ func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
 // too, and not before: the peer might still begin.
 func TestUnclaimedTasksAreHandedOutAgain(t *testing.T) {
 	dir := t.TempDir()
-	b := open(t, dir, func(c *manager.Config, s *swarm) { s.ignore = true })
+	b := open(t, dir, func(c *manager.Config, s *swarm) { c.Terms.Handouts, s.ignore = 100, true })
 	ids := b.add(t, "https://a.example")
-	until(t, "the task is placed", func() bool { return b.m.Overview().Accepted == 1 })
+	until(t, "the task is placed", func() bool { return b.m.Overview().Accepted >= 1 })
 	b.stop()
 	was := leaseOf(t, dir, ids[0])
-	if !was.Out() || was.Gen != 1 || was.Deadline().IsZero() {
+	for tries := 1; !was.Out() && tries < 10; tries++ { // stopped between two generations: on a busy machine the first may be over
+		b = open(t, dir, func(c *manager.Config, s *swarm) { c.Terms.Handouts, s.ignore = 100, true })
+		until(t, "the task is placed", func() bool { return b.m.Overview().Accepted >= 1 })
+		b.stop()
+		was = leaseOf(t, dir, ids[0])
+	}
+	if !was.Out() || was.Deadline().IsZero() {
 		t.Fatalf("after the stop it is %v, generation %d, until %v", was.Phase, was.Gen, was.Deadline())
 	}
-	b = open(t, dir, nil)
+	b = open(t, dir, func(c *manager.Config, _ *swarm) { c.Terms.Handouts = 100 })
 	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })
 	b.stop()
 	changes, _, err := reopened(t, dir).Feed(t.Context(), "", archive.MaxFeed)
 	if err != nil || len(changes) == 0 {
 		t.Fatalf("feed: %v", err)
 	}
-	if e := changes[0]; e.Event.Kind != lease.Claimed || e.Gen != 2 || e.When.Before(was.Deadline()) {
-		t.Errorf("first %v of generation %d at %v; the first generation might have been claimed until %v", e.Event.Kind, e.Gen, e.When, was.Deadline())
+	if e := changes[0]; e.Event.Kind != lease.Claimed || e.Gen <= was.Gen || e.When.Before(was.Deadline()) {
+		t.Errorf("first %v of generation %d at %v; generation %d might have been claimed until %v", e.Event.Kind, e.Gen, e.When, was.Gen, was.Deadline())
 	}
 }
 

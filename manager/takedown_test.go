@@ -22,7 +22,6 @@ func TestTakedown(t *testing.T) {
 	begun, purged := make(chan string, 100), make(chan struct{})
 	done := false // a second crawl of the host has begun: its first one is stored
 	b := open(t, dir, func(cfg *manager.Config, s *swarm) {
-		cfg.Terms.Term = time.Minute // a crawl may wait for the test
 		s.inter = []string{"https://z.example:9443/found", "https://other.example/found"}
 		first := map[string]bool{}
 		s.amid = func(h channel.Header) bool {
