@@ -9,11 +9,13 @@
 package p2p
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -243,11 +245,13 @@ func (r *Runner) hint(f func(now time.Time)) {
 	}
 }
 
-// Handoff gives tasks that were not claimed to other peers, and says how many were taken.
-func (r *Runner) Handoff(ctx context.Context, tasks []overlay.Task) int {
-	taken := 0
-	known := r.Peers()
-	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
+// Handoff gives tasks that were not claimed to other peers, the nearest first, since what is near this one is near the tasks' hosts, and
+// returns those that nobody took.
+func (r *Runner) Handoff(ctx context.Context, tasks []overlay.Task) (rest []overlay.Task) {
+	known, here := r.Peers(), r.Coord()
+	slices.SortFunc(known, func(a, b overlay.PeerRecord) int {
+		return cmp.Compare(coords.Distance(&here, &a.Coord), coords.Distance(&here, &b.Coord))
+	})
 	for _, p := range known {
 		if len(tasks) == 0 || ctx.Err() != nil {
 			break
@@ -260,17 +264,15 @@ func (r *Runner) Handoff(ctx context.Context, tasks []overlay.Task) int {
 		if err != nil {
 			continue
 		}
-		var rest []overlay.Task
+		var left []overlay.Task
 		for i, t := range part {
-			if i < len(got) && got[i] {
-				taken++
-			} else {
-				rest = append(rest, t)
+			if i >= len(got) || !got[i] {
+				left = append(left, t)
 			}
 		}
-		tasks = append(rest, tasks[len(part):]...)
+		tasks = append(left, tasks[len(part):]...)
 	}
-	return taken
+	return tasks
 }
 
 // Probe has peers measure the round-trip time to a Web host: n random ones, then in rounds the ones that are probably nearest

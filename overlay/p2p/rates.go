@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,8 +14,8 @@ type Rates struct {
 }
 
 const (
-	rateEvery = 15 * time.Second
-	rateKept  = 20 // of them: five minutes
+	rateEvery = 15 * time.Second // between two readings at least; at rest more
+	rateOver  = 5 * time.Minute
 )
 
 // rates keeps what the counters stood at.
@@ -32,16 +33,22 @@ type reading struct {
 func (r *Runner) rate() Rates {
 	in, out := r.cfg.Wire.Packets()
 	now := reading{time.Now(), r.sent.Load(), in + out}
-	r.rates.mu.Lock()
-	defer r.rates.mu.Unlock()
-	k := &r.rates.kept
-	if n := len(*k); n == 0 || now.at.Sub((*k)[n-1].at) >= rateEvery {
-		*k = append(*k, now)
-		if len(*k) > rateKept {
-			*k = append([]reading(nil), (*k)[1:]...)
-		}
+	return r.rates.since(now)
+}
+
+// since compares a reading with the youngest that is as old as rateOver, or the oldest.
+func (r *rates) since(now reading) Rates {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.kept); n == 0 || now.at.Sub(r.kept[n-1].at) >= rateEvery {
+		r.kept = append(r.kept, now)
 	}
-	first := (*k)[0]
+	old := 0
+	for old+1 < len(r.kept) && now.at.Sub(r.kept[old+1].at) >= rateOver {
+		old++
+	}
+	r.kept = slices.Delete(r.kept, 0, old)
+	first := r.kept[0]
 	over := now.at.Sub(first.at)
 	if over < time.Second {
 		return Rates{}
