@@ -40,6 +40,16 @@ func (h *hold) may() bool {
 	return h.h.May(now.at) && h.boot.May(now.sinceBoot())
 }
 
+// endsBefore tells whether the right to fetch ends before a moment of another clock that now shows now; zero: nobody knows when that is,
+// and the question is whether it has ended.
+func (h *hold) endsBefore(until, now time.Time) bool {
+	at := h.clock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	left := min(h.h.Left(at.at), h.boot.Left(at.sinceBoot()))
+	return left <= 0 || !until.IsZero() && until.Sub(now) >= left
+}
+
 // stop ends the right to fetch.
 func (h *hold) stop() {
 	h.mu.Lock()

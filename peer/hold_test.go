@@ -58,6 +58,30 @@ func TestSleepEndsLease(t *testing.T) {
 	})
 }
 
+// TestHoldEndsBefore is whether a pause outlasts what may be fetched under a lease.
+func TestHoldEndsBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &clock{}
+		h := newHold(c.now)
+		h.acked(h.clock(), 30*time.Minute)
+		other := time.Now().Add(-time.Hour) // the archive's clock
+		for _, p := range []struct {
+			after, pause time.Duration // none: nobody knows its end
+			ends         bool
+		}{{0, 0, false}, {0, 19 * time.Minute, false}, {0, 21 * time.Minute, true}, {15 * time.Minute, 4 * time.Minute, false}, {0, 6 * time.Minute, true}, {0, 0, false}, {6 * time.Minute, 0, true}} {
+			c.sleep(p.after)
+			other = other.Add(p.after)
+			var until time.Time
+			if p.pause > 0 {
+				until = other.Add(p.pause)
+			}
+			if got := h.endsBefore(until, other); got != p.ends {
+				t.Errorf("%v more gone, a pause of %v: %v", p.after, p.pause, got)
+			}
+		}
+	})
+}
+
 // TestNoRequestAfterSleep falls asleep while a connection is made, and while one is used.
 func TestNoRequestAfterSleep(t *testing.T) {
 	c := &clock{}

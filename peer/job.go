@@ -207,6 +207,10 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 		if s.hold.stopped() {
 			return errLost
 		}
+		if paused && s.hold.endsBefore(until, a.wire.Now()) { // while there is a third of the term to send what was fetched
+			a.log.Info("a pause lasts longer than the lease: the task goes back", "host", j.task.Header.Host)
+			j.once.Do(func() { close(j.stop) })
+		}
 		if paused {
 			wait = time.Second
 			if !until.IsZero() {

@@ -265,17 +265,49 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 	}
 }
 
-// handOver finds other peers for tasks that were taken and not claimed.
+// handOver finds other peers for tasks that were taken and not claimed. Those that nobody takes go back to the manager, which would wait
+// for their latest start else.
 func (a *Agent) handOver(ctx context.Context, give []task) {
 	list := make([]overlay.Task, len(give))
 	for i, t := range give {
 		list[i] = overlay.Task{Signed: t.Signed, Header: t.Header}
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.grace()/2)
+	outer := ctx
+	ctx, cancel := context.WithTimeout(outer, a.cfg.grace()/2)
+	rest := a.runner.Handoff(ctx, list)
+	cancel()
+	n := len(list) - len(rest)
+	back := 0
+	ctx, cancel = context.WithTimeout(outer, a.cfg.grace()/2)
 	defer cancel()
-	n := a.runner.Handoff(ctx, list)
-	a.stats.add(func(c *Counters) { c.HandedOver += n })
-	a.log.Info("tasks handed over", "tasks", len(list), "taken", n)
+	for _, t := range rest {
+		if err := a.giveBack(ctx, t); err != nil {
+			a.log.Debug("task not given back", "host", t.Header.Host, "err", err)
+			continue
+		}
+		back++
+	}
+	a.stats.add(func(c *Counters) { c.HandedOver += n; c.GivenBack += back })
+	a.log.Info("tasks handed over", "tasks", len(list), "taken", n, "given back to the manager", back)
+}
+
+// giveBack claims a task and releases it at once: whoever waits for its claim need not wait any longer.
+func (a *Agent) giveBack(ctx context.Context, t overlay.Task) error {
+	up, err := a.uplink(t.Header.Archive)
+	if err != nil {
+		return err
+	}
+	c, err := up.Claim(ctx, t.Signed)
+	if err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	if c.Status != uplink.Granted {
+		return fmt.Errorf("claim: the archive answers %v", c.Status)
+	}
+	if _, err := up.Release(ctx, t.Header.Channel, t.Header.Gen); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
 }
 
 // SetMode pauses, finishes, drains or opens the queue; a pause may have an end. Crawls that run pause too.

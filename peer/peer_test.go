@@ -453,6 +453,33 @@ func TestAgentPauses(t *testing.T) {
 	s.until("the report", s.look(id, reported))
 }
 
+// TestLongPause sees a pause that lasts beyond the lease end what runs, with all that was fetched, and give back what waits.
+func TestLongPause(t *testing.T) {
+	s := open(t, plain(60))
+	v := newValve(12)
+	a, _ := s.agent(t.TempDir(), func(c *Config) {
+		c.Threads, c.Queue = 1, 2
+		v.on(c)
+	})
+	first, second := s.place(0), s.place(1)
+	s.until("some pages", func() bool { return a.Status().Counters.Pages >= 10 && len(a.Status().Waiting) == 1 })
+	a.SetMode(queue.Paused, a.wire.Now().Add(10*time.Hour))
+	v.open()
+	s.until("both are gone", func() bool { return a.tasks.empty() && a.Status().Counters.GivenBack == 1 })
+	if !s.look(first, func(c *stored) bool { return c.released == 1 && len(c.pages) >= 5 && len(c.reports) == 0 })() {
+		t.Error("what ran was not released with its pages")
+	}
+	if !s.look(second, func(c *stored) bool { return c.released == 1 && len(c.pages) == 0 })() {
+		t.Error("what waited was not given back")
+	}
+	if st := a.Status(); st.Counters.Stopped != 1 || st.Counters.Dropped != 0 {
+		t.Errorf("%+v", st.Counters)
+	}
+	a.SetMode(queue.Open, time.Time{})
+	s.place(0)
+	s.until("the report of the first", s.look(first, reported))
+}
+
 func TestAgentRefuses(t *testing.T) {
 	s := open(t, plain(20))
 	no := errors.New("this volunteer does not fetch that host")

@@ -75,7 +75,7 @@ type Mode uint8
 // The modes. Running tasks are only touched by Drain.
 const (
 	Open   Mode = iota // takes and starts
-	Paused             // takes nothing, starts nothing; what waits is dropped when its time has come
+	Paused             // takes nothing, starts nothing; what cannot wait for the end is handed over
 	Finish             // takes nothing, hands over what waits, lets run what runs
 	Drain              // takes nothing, hands over what waits, stops what runs
 )
@@ -119,6 +119,7 @@ type Queue[T any] struct {
 	cfg     Config
 	mode    Mode
 	until   time.Time // end of a timed pause; zero: until told
+	paused  time.Time // when Tick first saw the pause; zero: not yet
 	running []run[T]
 	waiting []Item[T] // in the order of starting
 
@@ -368,6 +369,9 @@ func (q *Queue[T]) cut(i int) {
 
 // SetMode changes the mode; a pause may have an end (zero: none). Call Tick afterwards.
 func (q *Queue[T]) SetMode(m Mode, until time.Time) {
+	if m != Paused {
+		q.paused = time.Time{}
+	}
 	q.mode, q.until = m, time.Time{}
 	if m == Paused {
 		q.until = until
@@ -393,6 +397,9 @@ func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
 	if q.mode == Paused && !q.until.IsZero() && !now.Before(q.until) {
 		q.SetMode(Open, time.Time{})
 	}
+	if q.mode == Paused && q.paused.IsZero() {
+		q.paused = now
+	}
 	if q.mode == Finish || q.mode == Drain {
 		q.sure = time.Time{}
 		for i := range q.waiting {
@@ -414,6 +421,11 @@ func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
 			q.cut(i)
 			continue
 		}
+		if g := q.given(&q.waiting[i]); !g.IsZero() && !now.Before(g) {
+			acts = append(acts, Action[T]{HandOver, q.waiting[i]})
+			q.cut(i)
+			continue
+		}
 		i++
 	}
 	for q.mode == Open && len(q.waiting) > 0 && len(q.running) < q.cfg.Threads {
@@ -423,6 +435,20 @@ func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
 		acts = append(acts, Action[T]{Start, it})
 	}
 	return acts
+}
+
+// given is when a waiting task is handed over in a pause: at once if that is known to last beyond its latest start, and when half of the
+// time to it is gone if nobody knows, so that another peer has the rest. Zero: it waits.
+func (q *Queue[T]) given(it *Item[T]) time.Time {
+	switch {
+	case q.mode != Paused || it.Latest.IsZero() || q.paused.IsZero():
+		return time.Time{}
+	case q.until.IsZero():
+		return q.paused.Add(it.Latest.Sub(q.paused) / 2)
+	case q.until.After(it.Latest):
+		return q.paused
+	}
+	return time.Time{}
 }
 
 // Deadline is when Tick has something to do by itself; zero: not before something else happens.
@@ -440,6 +466,7 @@ func (q *Queue[T]) Deadline() time.Time {
 		if l := q.waiting[i].Latest; !l.IsZero() {
 			earlier(l.Add(1)) // a start at the latest time itself is in time
 		}
+		earlier(q.given(&q.waiting[i]))
 	}
 	if q.cfg.MaxRun > 0 {
 		for i := range q.running {
