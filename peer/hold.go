@@ -99,7 +99,7 @@ type leasedConn struct {
 	hold *hold
 }
 
-// ConnectTime passes on how long the handshake took.
+// ConnectTime passes on how long the handshake took; 0: the connection does not know.
 func (c *leasedConn) ConnectTime() time.Duration {
 	if t, ok := c.Conn.(interface{ ConnectTime() time.Duration }); ok {
 		return t.ConnectTime()

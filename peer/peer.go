@@ -338,7 +338,7 @@ func (a *Agent) probe(ctx context.Context, host string) (time.Duration, error) {
 			return 0, err
 		}
 		rtt := time.Since(start)
-		if t, ok := c.(interface{ ConnectTime() time.Duration }); ok {
+		if t, ok := c.(interface{ ConnectTime() time.Duration }); ok && t.ConnectTime() > 0 { // 0: what it wraps does not know
 			rtt = t.ConnectTime()
 		}
 		c.Close()

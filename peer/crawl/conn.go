@@ -74,7 +74,7 @@ func (f *fetcher) connect(origin string) (*line, error) {
 		return nil, err
 	}
 	rtt := time.Since(start)
-	if t, ok := c.(interface{ ConnectTime() time.Duration }); ok {
+	if t, ok := c.(interface{ ConnectTime() time.Duration }); ok && t.ConnectTime() > 0 { // 0: what it wraps does not know
 		rtt = t.ConnectTime()
 	}
 	if best := f.rtt.Load(); best == 0 || int64(rtt) < best {

@@ -116,8 +116,12 @@ func (g *Guard) DialContext(ctx context.Context, network, addr string) (net.Conn
 		if g.Pond == nil {
 			return nil, fmt.Errorf("%w: %s belongs to a synthetic Web, and none is set up", ErrForbidden, host)
 		}
+		start := time.Now()
 		c, err := g.Pond(ctx, network, addr)
-		return g.wrap(c), err
+		if err != nil {
+			return nil, err
+		}
+		return g.wrap(timed{c, time.Since(start)}), nil
 	}
 	port, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil {

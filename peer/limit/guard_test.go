@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -104,6 +105,9 @@ func TestPond(t *testing.T) {
 		c, err := g.DialContext(t.Context(), "tcp", name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if d, ok := c.(interface{ ConnectTime() time.Duration }); !ok || d.ConnectTime() <= 0 {
+			t.Errorf("%s: nobody knows how long the handshake took", name)
 		}
 		c.Close()
 	}

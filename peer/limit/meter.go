@@ -95,7 +95,7 @@ type metered struct {
 	cancel context.CancelFunc
 }
 
-// ConnectTime passes on how long the handshake took.
+// ConnectTime passes on how long the handshake took; 0: the connection does not know.
 func (c *metered) ConnectTime() time.Duration {
 	if t, ok := c.Conn.(interface{ ConnectTime() time.Duration }); ok {
 		return t.ConnectTime()
