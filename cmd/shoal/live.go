@@ -104,6 +104,7 @@ type summary struct {
 	HopsMean       float64          `json:"hops_mean"`
 	RTTChosenMS    float64          `json:"rtt_chosen_ms"`
 	RTTRandomMS    float64          `json:"rtt_random_ms"`
+	RTTNearestMS   *float64         `json:"rtt_nearest_ms,omitempty"` // from the nearest of all peers; in the pond only, where that is known
 	Strategy       string           `json:"strategy"`
 	IntervalsS     []float64        `json:"intervals_s"`
 	Errors         map[string]int64 `json:"errors"`

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -136,6 +137,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 			return err
 		}
 		cfg.listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
+		w.pond.World().Settle(port, 0)
 		cfg.dialer = pondDialer(w.pond.World(), port)
 		pondSettings(&cfg.manager)
 		if c.For > 0 { // first tasks are to end while there is time to see it
@@ -189,6 +191,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if w.pond != nil {
 		sum.MaxInFlight = w.pond.Stats().MaxInFlight
 	}
+	near.tell(s.err)
 	fmt.Fprintf(s.err, "Stopped. The data is in %s; start again to go on from there.\n", data)
 	if c.JSON {
 		err = errors.Join(err, json.NewEncoder(s.out).Encode(sum))
@@ -310,6 +313,7 @@ func (w *swimmers) config(i int, join string) (peer.Config, error) {
 		return cfg, nil
 	}
 	world := w.pond.World()
+	world.Settle(port, i+1) // after the manager: what was measured in an earlier run stays true
 	guard := &limit.Guard{Pond: world.HTTPDialer(port)}
 	cfg.Dial, cfg.Dialer, cfg.MinGap = guard.DialContext, pondDialer(world, port), pondGap
 	return cfg, nil
@@ -474,11 +478,11 @@ func watchFirst(ctx context.Context, st *station, began time.Time) func() float6
 	return func() float64 { return <-at }
 }
 
-// nearness compares where tasks landed with where a random peer would have been, by the pond's true round-trip times.
+// nearness compares where tasks landed with where a random peer and the nearest of all would have been, by the pond's true round-trip times.
 type nearness struct {
-	mu             sync.Mutex
-	chosen, random time.Duration
-	n              int64
+	mu                      sync.Mutex
+	chosen, random, nearest time.Duration
+	n                       int64
 }
 
 func (n *nearness) placed(w *swimmers) func(string, overlay.Placed) {
@@ -491,14 +495,16 @@ func (n *nearness) placed(w *swimmers) func(string, overlay.Placed) {
 		if !ok || !known {
 			return
 		}
-		var all time.Duration
+		all, nearest := time.Duration(0), pond.MaxRTT
 		for _, q := range w.ports {
-			all += world.HostRTT(q, i)
+			d := world.HostRTT(q, i)
+			all, nearest = all+d, min(nearest, d)
 		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.chosen += world.HostRTT(port, i)
 		n.random += all / time.Duration(len(w.ports))
+		n.nearest += nearest
 		n.n++
 	}
 }
@@ -509,8 +515,23 @@ func (n *nearness) fill(s *summary) {
 	if n.n == 0 {
 		return
 	}
-	s.RTTChosenMS = round1(float64(n.chosen) / float64(n.n) / float64(time.Millisecond))
-	s.RTTRandomMS = round1(float64(n.random) / float64(n.n) / float64(time.Millisecond))
+	nearest := round1(n.mean(n.nearest))
+	s.RTTChosenMS, s.RTTRandomMS, s.RTTNearestMS = round1(n.mean(n.chosen)), round1(n.mean(n.random)), &nearest
+}
+
+// mean is that of all tasks, in milliseconds.
+func (n *nearness) mean(sum time.Duration) float64 {
+	return float64(sum) / float64(n.n) / float64(time.Millisecond)
+}
+
+// tell says it in a line; nothing where no task was placed.
+func (n *nearness) tell(w io.Writer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.n > 0 {
+		fmt.Fprintf(w, "Round trip from a task's peer to its host: %.0f ms on average; from the nearest of all peers it would be %.0f, from one at random %.0f.\n",
+			n.mean(n.chosen), n.mean(n.nearest), n.mean(n.random))
+	}
 }
 
 func round1(f float64) float64 {

@@ -92,7 +92,7 @@ func upUntil(t *testing.T, data string, updates int) summary {
 		t.Fatalf("the last line is no JSON object: %v\n%s\n%s", err, out, said)
 	}
 	for _, f := range []string{"peers", "channels", "tasks_submitted", "tasks_refused", "updates", "pages_fetched", "pages_archived", "pages_unchanged", "bytes_down",
-		"warc_files", "lookups", "hops_mean", "rtt_chosen_ms", "rtt_random_ms", "strategy", "intervals_s", "errors"} {
+		"warc_files", "lookups", "hops_mean", "rtt_chosen_ms", "rtt_random_ms", "rtt_nearest_ms", "strategy", "intervals_s", "errors"} {
 		if _, ok := fields[f]; !ok {
 			t.Errorf("no field %q in %s", f, last)
 		}

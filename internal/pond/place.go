@@ -6,7 +6,8 @@ import (
 )
 
 // Latency: hosts and nodes lie around a few places of a plane; the distance is a round-trip time, and everyone has an access link.
-// A node is known by the TCP port on which it listens, so that who dials knows both ends from an address alone.
+// A node is known by the TCP port on which it listens, so that who dials knows both ends from an address alone; where it is depends on that port
+// unless Settle says which node it is.
 
 type point struct{ x, y, h float64 } // milliseconds
 
@@ -45,7 +46,11 @@ func (w *World) placeClusters() {
 
 func (w *World) placeAt(key uint64) point {
 	s := stream{key}
-	c := w.clusters[s.intn(len(w.clusters))]
+	return s.around(w.clusters[s.intn(len(w.clusters))])
+}
+
+// around is somewhere about a place.
+func (s *stream) around(c point) point {
 	r := spread * math.Sqrt(-2*math.Log(1-s.unit()))
 	sin, cos := math.Sincos(2 * math.Pi * s.unit())
 	return point{c.x + r*cos, c.y + r*sin, minHigh + (maxHigh-minHigh)*s.unit()}
@@ -53,7 +58,26 @@ func (w *World) placeAt(key uint64) point {
 
 func (w *World) hostPos(i int) point { return w.placeAt(w.hash(saltPlace, uint64(i), 1)) }
 
-func (w *World) nodePos(port int) point { return w.placeAt(w.hash(saltNode, uint64(port))) }
+// nodePos is where the node is that listens on a port: where it has settled, else wherever the port puts it.
+func (w *World) nodePos(port int) point {
+	w.mu.RLock()
+	at, ok := w.settled[port]
+	w.mu.RUnlock()
+	if ok {
+		return at
+	}
+	return w.placeAt(w.hash(saltNode, uint64(port)))
+}
+
+// Settle says that the node that listens on a port is the n-th, so that it is at the same place in every run whatever its port. Nodes go to the pond's
+// places in turn: none has two of them before each has one.
+func (w *World) Settle(port, n int) {
+	s := stream{w.hash(saltNode, uint64(n), 1)}
+	at := s.around(w.clusters[n%len(w.clusters)])
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settled[port] = at
+}
 
 func rtt(a, b point) time.Duration {
 	ms := math.Hypot(a.x-b.x, a.y-b.y) + a.h + b.h

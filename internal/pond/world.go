@@ -151,7 +151,8 @@ type World struct {
 	clusters []point
 	addr     atomic.Pointer[netip.AddrPort]
 	mu       sync.RWMutex
-	bad      map[int]Mode // guarded by mu
+	bad      map[int]Mode  // guarded by mu
+	settled  map[int]point // nodes by port, guarded by mu
 }
 
 // NewWorld builds the World of a Config.
@@ -160,7 +161,7 @@ func NewWorld(cfg Config) (*World, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	w := &World{cfg: cfg, byName: make(map[string]int, cfg.Hosts), bad: map[int]Mode{}}
+	w := &World{cfg: cfg, byName: make(map[string]int, cfg.Hosts), bad: map[int]Mode{}, settled: map[int]point{}}
 	w.placeClusters()
 	sizes := cfg.Sizes
 	if len(sizes) == 0 {

@@ -259,6 +259,24 @@ func TestNearnessMeansSomething(t *testing.T) {
 	if near > .4*all {
 		t.Errorf("the nearest of eight is %.0f%% of a random one", 100*near/all)
 	}
+	other := world(t, Config{Seed: 11})
+	for n := range 6 { // on other ports in another run
+		w.Settle(41000+n, n)
+		other.Settle(42000+n, n)
+	}
+	for i := range w.Hosts() {
+		best := MaxRTT
+		for n := range 6 {
+			d := w.HostRTT(41000+n, i)
+			if d != other.HostRTT(42000+n, i) {
+				t.Fatalf("node %d is %v from host %d, and %v in another run", n, d, i, other.HostRTT(42000+n, i))
+			}
+			best = min(best, d)
+		}
+		if best > 50*time.Millisecond {
+			t.Errorf("no node at the place of host %d: %v", i, best)
+		}
+	}
 	if w.NodeRTT(5, 6) != w.NodeRTT(6, 5) {
 		t.Error("a way back differs from the way there")
 	}
