@@ -78,7 +78,7 @@ type Settings struct {
 // Learnt is what reports have taught about a channel.
 type Learnt struct {
 	Gen           Gen // last handing-out issued
-	Tries         int // handings-out since the last report
+	Failed        int // crawls in a row that failed; 0: the last one did not
 	Submitted     time.Time
 	Updated       time.Time
 	Changed       time.Time

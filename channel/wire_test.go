@@ -80,7 +80,7 @@ func sampleChannel() Channel {
 		ID: 7, Scope: sampleScope(), Seeds: []string{"https://example.org:8443/a/"}, Inter: []string{"https://example.org:8443/a/x"},
 		Added: when, State: Marked, Reason: "blocked", Settings: sampleSettings(),
 		Learnt: Learnt{
-			Gen: 9, Tries: 1, Submitted: when, Updated: when, Changed: when, Visits: 5, Changes: 2, Pages: 10, Budget: 20,
+			Gen: 9, Failed: 1, Submitted: when, Updated: when, Changed: when, Visits: 5, Changes: 2, Pages: 10, Budget: 20,
 			Service: time.Minute, LastOutcome: Failed, LastError: "dns", Out: true, EstimatorBlob: []byte{1, 2, 3}, History: []byte{4, 5},
 		},
 	}

@@ -90,16 +90,16 @@ func (c *checker) settings(m *pb.Settings) Settings {
 
 func (l *Learnt) pb() *pb.Learnt {
 	return &pb.Learnt{
-		Gen: uint64(l.Gen), Tries: int64(l.Tries), SubmittedUs: micros(l.Submitted), UpdatedUs: micros(l.Updated),
+		Gen: uint64(l.Gen), SubmittedUs: micros(l.Submitted), UpdatedUs: micros(l.Updated),
 		ChangedUs: micros(l.Changed), Visits: int64(l.Visits), Changes: int64(l.Changes), Pages: int64(l.Pages), Budget: int64(l.Budget),
 		ServiceUs: l.Service.Microseconds(), LastOutcome: uint32(l.LastOutcome), LastError: text(l.LastError), Out: l.Out,
-		Estimator: l.EstimatorBlob, History: l.History,
+		Estimator: l.EstimatorBlob, History: l.History, Failed: int64(l.Failed),
 	}
 }
 
 func (c *checker) learnt(m *pb.Learnt) Learnt {
 	return Learnt{
-		Gen: Gen(m.GetGen()), Tries: c.count("tries", m.GetTries(), maxInt), Submitted: c.time("submitted", m.GetSubmittedUs()),
+		Gen: Gen(m.GetGen()), Failed: c.count("failed", m.GetFailed(), maxInt), Submitted: c.time("submitted", m.GetSubmittedUs()),
 		Updated: c.time("updated", m.GetUpdatedUs()), Changed: c.time("changed", m.GetChangedUs()),
 		Visits: c.count("visits", m.GetVisits(), maxInt), Changes: c.count("changes", m.GetChanges(), maxInt),
 		Pages: c.count("pages", m.GetPages(), maxInt), Budget: c.count("budget", m.GetBudget(), maxInt),

@@ -238,14 +238,14 @@ func parseLeaseIn(raw []byte) (leaseRecord, error) {
 	return l, r.end("lease")
 }
 
-// encodeLearnt leaves out what has its own record: Gen, Submitted and EstimatorBlob.
+// encodeLearnt leaves out what has its own record: Gen, Submitted and EstimatorBlob. Where Failed is now there was a number that was always zero.
 func encodeLearnt(l *channel.Learnt, reason string) []byte {
 	out := uint64(0)
 	if l.Out {
 		out = 1
 	}
 	b := append(make([]byte, 0, inlineValue), v1)
-	for _, n := range []uint64{out, count(l.Tries), count(l.Visits), count(l.Changes), count(l.Pages), count(l.Budget),
+	for _, n := range []uint64{out, count(l.Failed), count(l.Visits), count(l.Changes), count(l.Pages), count(l.Budget),
 		uint64(max(l.Service, 0).Milliseconds()), uint64(l.LastOutcome)} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -265,7 +265,7 @@ func parseLearnt(raw []byte) (l channel.Learnt, reason string, err error) {
 	r := reader{b: raw}
 	r.version()
 	l.Out = r.uint() == 1
-	l.Tries, l.Visits, l.Changes, l.Pages, l.Budget = r.int(), r.int(), r.int(), r.int(), r.int()
+	l.Failed, l.Visits, l.Changes, l.Pages, l.Budget = r.int(), r.int(), r.int(), r.int(), r.int()
 	l.Service = time.Duration(r.uint()) * time.Millisecond
 	l.LastOutcome = channel.Outcome(r.uint())
 	l.Updated, l.Changed = r.time(), r.time()

@@ -393,7 +393,6 @@ func (x *Settings) GetGroup() int64 {
 type Learnt struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Gen           uint64                 `protobuf:"varint,1,opt,name=gen,proto3" json:"gen,omitempty"`
-	Tries         int64                  `protobuf:"varint,2,opt,name=tries,proto3" json:"tries,omitempty"`
 	SubmittedUs   int64                  `protobuf:"varint,3,opt,name=submitted_us,json=submittedUs,proto3" json:"submitted_us,omitempty"`
 	UpdatedUs     int64                  `protobuf:"varint,4,opt,name=updated_us,json=updatedUs,proto3" json:"updated_us,omitempty"`
 	ChangedUs     int64                  `protobuf:"varint,5,opt,name=changed_us,json=changedUs,proto3" json:"changed_us,omitempty"`
@@ -407,6 +406,7 @@ type Learnt struct {
 	Out           bool                   `protobuf:"varint,13,opt,name=out,proto3" json:"out,omitempty"`
 	Estimator     []byte                 `protobuf:"bytes,14,opt,name=estimator,proto3" json:"estimator,omitempty"`
 	History       []byte                 `protobuf:"bytes,15,opt,name=history,proto3" json:"history,omitempty"`
+	Failed        int64                  `protobuf:"varint,16,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,13 +444,6 @@ func (*Learnt) Descriptor() ([]byte, []int) {
 func (x *Learnt) GetGen() uint64 {
 	if x != nil {
 		return x.Gen
-	}
-	return 0
-}
-
-func (x *Learnt) GetTries() int64 {
-	if x != nil {
-		return x.Tries
 	}
 	return 0
 }
@@ -544,6 +537,13 @@ func (x *Learnt) GetHistory() []byte {
 		return x.History
 	}
 	return nil
+}
+
+func (x *Learnt) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
 }
 
 type Channel struct {
@@ -1808,10 +1808,9 @@ const file_channel_proto_rawDesc = "" +
 	"page_bytes\x18\x03 \x01(\x03R\tpageBytes\x12\x16\n" +
 	"\x06weight\x18\x04 \x01(\x02R\x06weight\x12\x1b\n" +
 	"\ttext_only\x18\x05 \x01(\bR\btextOnly\x12\x14\n" +
-	"\x05group\x18\x06 \x01(\x03R\x05group\"\x9c\x03\n" +
+	"\x05group\x18\x06 \x01(\x03R\x05group\"\xab\x03\n" +
 	"\x06Learnt\x12\x10\n" +
-	"\x03gen\x18\x01 \x01(\x04R\x03gen\x12\x14\n" +
-	"\x05tries\x18\x02 \x01(\x03R\x05tries\x12!\n" +
+	"\x03gen\x18\x01 \x01(\x04R\x03gen\x12!\n" +
 	"\fsubmitted_us\x18\x03 \x01(\x03R\vsubmittedUs\x12\x1d\n" +
 	"\n" +
 	"updated_us\x18\x04 \x01(\x03R\tupdatedUs\x12\x1d\n" +
@@ -1829,7 +1828,8 @@ const file_channel_proto_rawDesc = "" +
 	"last_error\x18\f \x01(\tR\tlastError\x12\x10\n" +
 	"\x03out\x18\r \x01(\bR\x03out\x12\x1c\n" +
 	"\testimator\x18\x0e \x01(\fR\testimator\x12\x18\n" +
-	"\ahistory\x18\x0f \x01(\fR\ahistory\"\x9e\x02\n" +
+	"\ahistory\x18\x0f \x01(\fR\ahistory\x12\x16\n" +
+	"\x06failed\x18\x10 \x01(\x03R\x06failedJ\x04\b\x02\x10\x03R\x05tries\"\x9e\x02\n" +
 	"\aChannel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
 	"\x05scope\x18\x02 \x01(\v2\x14.shoal.channel.ScopeR\x05scope\x12\x14\n" +

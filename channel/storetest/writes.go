@@ -81,7 +81,7 @@ func testApply(t *testing.T, open Open) {
 	_, err := f.Issue(f.ctx, f.e, []channel.Issue{issue(ids[0], 4, []byte{1}, now)})
 	f.must(err)
 	learnt := channel.Learnt{
-		Gen: 99, Tries: 1, Submitted: now.Add(time.Hour), Updated: now.Add(time.Minute), Changed: now.Add(time.Second), Visits: 5, Changes: 2,
+		Gen: 99, Failed: 1, Submitted: now.Add(time.Hour), Updated: now.Add(time.Minute), Changed: now.Add(time.Second), Visits: 5, Changes: 2,
 		Pages: 10, Budget: 64, Service: time.Minute, LastOutcome: channel.Updated, LastError: "none", Out: true, EstimatorBlob: []byte{5}, History: []byte{7, 8, 9, 10},
 	}
 	a := channel.Advance{
