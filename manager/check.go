@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"shoal/internal/plain"
 )
 
 // Finding is one thing that was checked.
@@ -53,7 +55,7 @@ func (m *Manager) Check(ctx context.Context) []Finding {
 	case a.Failures > 0:
 		out = append(out, Finding{Error, fmt.Sprintf("The archive failed to write %d times since its start.", a.Failures), "Look at the disk and into the log; then shoal archive verify."})
 	case a.TextDelay > lagWarn:
-		out = append(out, Finding{Warning, fmt.Sprintf("Text extraction is %s behind (%d pages).", a.TextDelay.Round(time.Second), a.TextLag), "It catches up by itself when less is crawled; a faster processor helps."})
+		out = append(out, Finding{Warning, fmt.Sprintf("Text extraction is %s behind (%d pages).", plain.Span(a.TextDelay), a.TextLag), "It catches up by itself when less is crawled; a faster processor helps."})
 	default:
 		out = append(out, Finding{OK, fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), ""})
 	}

@@ -74,6 +74,8 @@ type Config struct {
 	// Tick is the length of a scheduler tick. Default one minute; a second in the pond.
 	Tick  time.Duration
 	Terms lease.Terms
+	// Failing is about channels whose crawls fail.
+	Failing Failing
 
 	// Gap is the politeness wait that a task asks for at least. Default 1 s.
 	Gap time.Duration
@@ -109,6 +111,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Strategy: "fixed", Discover: DiscoverListed, DiscoverMost: 10_000, Options: recrawl.DefaultOptions(), Tick: time.Minute, Terms: lease.Default(), Gap: time.Second,
+		Failing:     Failing{Pause: 15 * time.Minute, MaxPause: 24 * time.Hour, Limit: 12},
 		FirstBudget: 64, MaxBudget: 25_000, Placers: 32, Vantages: 8, MinPeers: 1, MinPeersWait: 30 * time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -135,6 +138,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: new channels get %v of the room: want at least 0 and less than 1", ErrConfig, c.NewShare)
 	case c.Now == nil || c.Log == nil:
 		return fmt.Errorf("%w: clock and log are needed", ErrConfig)
+	}
+	if err := c.Failing.validate(); err != nil {
+		return err
 	}
 	if err := c.Discover.validate(); err != nil {
 		return err

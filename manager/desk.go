@@ -150,7 +150,7 @@ func (d *Desk) Rows(ctx context.Context, query string, from, n int) (rows []web.
 func stoppedRow(ch *channel.Channel) web.Row {
 	l := &ch.Learnt
 	r := web.Row{ID: ch.ID, Host: ch.Scope.Host, Scope: scopeWords(ch.Scope), State: stateWord(ch.State), Reason: ch.Reason,
-		Pages: l.Pages, Visits: l.Visits, Changes: l.Changes, Updated: l.Updated, Out: l.Out, Error: l.LastError}
+		Pages: l.Pages, Visits: l.Visits, Changes: l.Changes, Updated: l.Updated, Out: l.Out, Error: l.LastError, Failed: l.Failed}
 	if l.LastOutcome != 0 {
 		r.Last = outcomeWord(l.LastOutcome)
 	}
@@ -216,6 +216,7 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 			failed = d.m.unmark(s)
 		}
 		delete(d.m.states, s) // overtaken
+		delete(d.m.failing, s)
 		d.m.sched.Edit(s, func(f *recrawl.Facts) {
 			f.Weight = after.Settings.Weight
 			f.Flags &^= recrawl.Paused | recrawl.Pinned
@@ -302,6 +303,7 @@ func (m *Manager) forget(now time.Time, id channel.ID, name string) error {
 		delete(m.pending.read, s)
 	}
 	delete(m.near.asked, s)
+	delete(m.failing, s)
 	delete(m.dirty, s)
 	delete(m.states, s)
 	delete(m.issues, s)

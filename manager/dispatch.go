@@ -137,6 +137,8 @@ func (m *Manager) admit(now time.Time, s recrawl.Slot) (again time.Time, ok bool
 	switch {
 	case h.blocked != "":
 		return now.Add(blockedAgain), false
+	case now.Before(m.failing[s]):
+		return m.failing[s], false
 	case h.out != 0:
 		return now.Add(m.cfg.Tick), false
 	case now.Before(h.next):

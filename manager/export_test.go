@@ -16,3 +16,6 @@ func (m *Manager) Links(ctx context.Context, id channel.ID) (n int, err error) {
 	})
 	return n, err
 }
+
+// PauseAfter is the wait after n failed crawls in a row.
+func PauseAfter(f Failing, n int) time.Duration { return f.pause(n) }

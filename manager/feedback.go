@@ -129,12 +129,13 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 	m.pending.slots[s] = l
 	m.count(r)
 	changed := r.New+r.Changed+r.Gone > 0
-	l.Gen, l.Out, l.Tries = issue.Gen, issue.Out(), 0
+	l.Gen, l.Out = issue.Gen, issue.Out()
 	l.LastOutcome, l.LastError = r.Outcome, r.Reason
 	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
 	switch r.Outcome {
 	case channel.Updated:
 		m.updates++
+		l.Failed = 0
 		if l.Visits == 0 {
 			m.visited++
 		}
@@ -162,11 +163,16 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 		}
 	case channel.HostBlocked:
 		m.blockHost(now, host, r.Reason)
+	case channel.Failed, channel.Refused:
+		l.Failed, l.LastError = l.Failed+1, whatFailed(r)
 	}
 	m.learnHost(host, e)
 	m.discover(s, r.Inter)
 	m.event(s, now, e.Event.Gen, outcomeWord(r.Outcome), e.Peer, reportNote(r))
 	m.sched.Observe(m.clock.At(now), s, ev)
+	if delete(m.failing, s); r.Outcome == channel.Failed || r.Outcome == channel.Refused {
+		m.failed(now, s, l)
+	}
 	m.pushedBack, m.holdUntil = 0, time.Time{}
 	if f == nil {
 		return
@@ -280,6 +286,9 @@ func outcomeWord(o channel.Outcome) string {
 }
 
 func reportNote(r *channel.Report) string {
+	if r.Pages == 0 && r.Outcome != channel.Updated {
+		return whatFailed(r)
+	}
 	note := fmt.Sprintf("%d pages: %d new, %d changed, %d unchanged, %d gone", r.Pages, r.New, r.Changed, r.Unchanged+r.NearUnchanged, r.Gone)
 	if r.Truncated {
 		note += fmt.Sprintf("; %d URLs left by the page budget", r.Left)

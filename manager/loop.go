@@ -232,10 +232,7 @@ func (m *Manager) carried(f *flight, peer string) {
 // giveUp marks a channel that was handed out too often, and says why.
 func (m *Manager) giveUp(now time.Time, s recrawl.Slot, reason string) {
 	m.sched.Observe(m.clock.At(now), s, recrawl.Event{Kind: recrawl.Failed})
-	m.sched.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
-	m.countError("given up")
-	m.event(s, now, m.issues[s].Gen, "given up", "", reason)
-	m.setState(s, channel.Marked, reason)
+	m.mark(now, s, reason)
 	m.land(s)
 }
 

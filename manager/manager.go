@@ -37,6 +37,7 @@ type Manager struct {
 	issues map[recrawl.Slot]*lease.Issue  // see issueOf
 
 	flights map[recrawl.Slot]*flight
+	failing map[recrawl.Slot]time.Time // until when channels wait whose last crawl failed; forgotten at a restart
 	again   []recrawl.Slot
 	timers  timers
 	placing int
@@ -112,7 +113,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		choice: choice, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst),
 		places: newPlaces(), hosts: map[channel.HostKey]*hostState{}, issues: map[recrawl.Slot]*lease.Issue{},
-		flights: map[recrawl.Slot]*flight{}, dirty: map[recrawl.Slot]struct{}{},
+		flights: map[recrawl.Slot]*flight{}, failing: map[recrawl.Slot]time.Time{}, dirty: map[recrawl.Slot]struct{}{},
 		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
 		near: newNear(), events: newEvents(), notices: map[string]string{},
 	}
@@ -332,25 +333,34 @@ func (m *Manager) leased() (n int) {
 	return n
 }
 
-// CrawlNow has a channel crawled as soon as there is room, whatever the strategy says.
+// CrawlNow has a channel crawled as soon as there is room, whatever the strategy says. One that was given up is active again; one that is paused
+// stays so.
 func (m *Manager) CrawlNow(ctx context.Context, id channel.ID) error {
+	ch, err := m.cfg.Store.Channel(ctx, id)
+	if err != nil {
+		return err
+	}
 	var answer error
-	err := m.do(ctx, func(now time.Time) {
+	err = m.do(ctx, func(now time.Time) {
 		s, ok := m.places.of(id)
 		if !ok {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return
 		}
 		i, err := m.issueOf(s)
+		why := m.hostNow(m.places.host(s)).blocked
 		switch {
 		case err != nil:
 			answer = err
 			return
 		case i.Out():
-			answer = fmt.Errorf("channel %d is being crawled already", id)
+			answer = fmt.Errorf("%w: channel %d is being crawled already", ErrAsk, id)
+			return
+		case why != "":
+			answer = fmt.Errorf("%w: the host of channel %d is blocked (%s): unblock it first, with shoal host unblock %s", ErrAsk, id, why, ch.Scope.Host)
 			return
 		}
-		if i.Unmark()&lease.Persist != 0 {
+		if i.Unmark()&lease.Persist != 0 || m.stateOf(s, &ch) == channel.Marked {
 			m.setState(s, channel.Active, "")
 			m.sched.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
 		}
@@ -361,10 +371,19 @@ func (m *Manager) CrawlNow(ctx context.Context, id channel.ID) error {
 			m.sched.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
 			m.submitted++
 		}
+		delete(m.failing, s)
 		m.retry(s, f, now)
 		m.event(s, now, i.Gen, "crawl now", "", "asked for by an operator")
 	})
 	return errors.Join(err, answer)
+}
+
+// stateOf is the state of a channel that was read from the database, where what is not written yet comes before what is.
+func (m *Manager) stateOf(s recrawl.Slot, ch *channel.Channel) channel.State {
+	if st, ok := m.states[s]; ok {
+		return st.state
+	}
+	return ch.State
 }
 
 // Pause stops handing a channel out, or goes on with it. What is out runs to its end.
@@ -389,6 +408,7 @@ func (m *Manager) Pause(ctx context.Context, id channel.ID, paused bool) error {
 				f.Flags |= recrawl.Paused
 			}
 		})
+		delete(m.failing, s)
 		m.setState(s, state, "")
 		m.event(s, now, m.gen(s), word, "", "by an operator")
 	})

@@ -31,6 +31,7 @@ type swarm struct {
 	vanish  bool // takes tasks, claims them and is never heard of again
 	brief   bool // leases so short that they may end amid a crawl; set before anything runs
 	ignore  bool // takes tasks and never claims them
+	fail    string // host of which every crawl reports that it failed
 	placed  map[channel.ID]int
 	running map[string]int // by host; a task does not any more when it sends its last chunk
 	crawls  sync.WaitGroup
@@ -126,8 +127,16 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	now := time.Now()
 	page := channel.Page{URL: body.Seeds[0], Status: 200, Change: channel.New, Fetched: now, Header: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte(fmt.Sprint("page of gen ", h.Gen))}
 	page.Digest = channel.ContentDigest(page.Body)
-	raw, err := channel.CompressChunk(channel.ChunkBody{Pages: []channel.Page{page}, Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: "peer",
-		Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: 1, Changed: 1, BytesDown: 100, Errors: map[string]int{"timeout": 1}, Inter: s.inter}})
+	chunk := channel.ChunkBody{Pages: []channel.Page{page}, Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: "peer",
+		Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: 1, Changed: 1, BytesDown: 100, Errors: map[string]int{"timeout": 1}, Inter: s.inter}}
+	s.mu.Lock()
+	if s.fail == h.Host {
+		r := chunk.Report
+		chunk.Pages, r.Pages, r.Changed, r.Outcome, r.Reason = nil, 0, 0, channel.Failed, "nothing could be fetched"
+		r.Errors = map[string]int{"timeout": 3, "dns": 1, "skipped-robots": 7}
+	}
+	s.mu.Unlock()
+	raw, err := channel.CompressChunk(chunk)
 	if err != nil {
 		s.t.Error(err)
 		return

@@ -278,13 +278,16 @@ func (m *Manager) row(ctx context.Context, id channel.ID) (web.Row, []web.Event,
 			if iv := m.sched.Intervals(); int(f.Group) < len(iv) {
 				r.Due = m.clock.Time(f.Submitted + iv[f.Group])
 			}
-			if r.Due.Before(now) {
-				r.Due = time.Time{}
-			}
 		}
-		state, reason := ch.State, ch.Reason
-		if st, ok := m.states[s]; ok { // not written yet
-			state, reason = st.state, st.reason
+		if at, ok := m.failing[s]; ok && at.After(r.Due) {
+			r.Due = at
+		}
+		if r.Due.Before(now) {
+			r.Due = time.Time{}
+		}
+		state, reason := m.stateOf(s, &ch), ch.Reason
+		if st, ok := m.states[s]; ok {
+			reason = st.reason
 		}
 		switch b := m.hostNow(m.places.host(s)).blocked; {
 		case state == channel.Marked:
@@ -304,7 +307,10 @@ func (m *Manager) row(ctx context.Context, id channel.ID) (web.Row, []web.Event,
 	}
 	r.Scope = scopeWords(ch.Scope)
 	l := ch.Learnt
-	r.Pages, r.Visits, r.Changes, r.Error = l.Pages, l.Visits, l.Changes, l.LastError
+	r.Pages, r.Visits, r.Changes, r.Error, r.Failed = l.Pages, l.Visits, l.Changes, l.LastError, l.Failed
+	if r.Failed > 0 && r.State == "active" && m.cfg.Failing.Limit > 0 {
+		r.Left = m.cfg.Failing.Limit - r.Failed%m.cfg.Failing.Limit
+	}
 	if l.LastOutcome != 0 {
 		r.Last = outcomeWord(l.LastOutcome)
 	}

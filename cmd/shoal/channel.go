@@ -19,8 +19,10 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/listing"
+	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/api"
+	"shoal/manager/web"
 )
 
 type channelCmd struct {
@@ -242,11 +244,7 @@ func (c *channelListCmd) Run(ctx context.Context, s streams) error {
 			if r.Reason != "" {
 				state += ": " + r.Reason
 			}
-			last := r.Last
-			if r.Error != "" {
-				last += ": " + r.Error
-			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.ID, strings.TrimSpace(r.Host+" "+r.Scope), state, r.Pages, r.Visits, when(r.Updated), last)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.ID, strings.TrimSpace(r.Host+" "+r.Scope), state, r.Pages, r.Visits, when(r.Updated), lastResult(r))
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -381,19 +379,41 @@ func showChannel(out io.Writer, d api.Detail) error {
 	line("pages stored", r.Pages)
 	line("updates", fmt.Sprintf("%d, of which %d found changes", r.Visits, r.Changes))
 	line("updated", when(r.Updated))
+	switch {
+	case r.State != "active":
+	case r.Out:
+		line("next", "out now")
+	case !r.Due.IsZero():
+		line("next", when(r.Due))
+	}
 	if r.Every > 0 {
-		line("changes every", r.Every.Round(time.Second))
+		line("changes every", plain.Span(r.Every))
 	}
 	if r.Model != "" {
 		line("update model", r.Model)
 	}
 	if r.Last != "" {
-		line("last result", strings.TrimSuffix(r.Last+": "+r.Error, ": "))
+		line("last result", lastResult(r))
+	}
+	if r.Left > 0 {
+		line("given up", fmt.Sprintf("after %d more failed crawls in a row", r.Left))
 	}
 	for _, e := range d.Events {
 		fmt.Fprintf(w, "%s\tgeneration %d %s %s\n", e.At.Local().Format(time.DateTime), e.Gen, e.What, e.Note)
 	}
 	return w.Flush()
+}
+
+// lastResult says how the last task ended, and how often in a row.
+func lastResult(r web.Row) string {
+	s := r.Last
+	if r.Failed > 1 {
+		s += fmt.Sprintf(" %d times in a row", r.Failed)
+	}
+	if r.Error != "" && r.Error != r.Reason {
+		s += ": " + r.Error
+	}
+	return s
 }
 
 type channelEditCmd struct {

@@ -172,7 +172,7 @@ func (st *station) check(ctx context.Context) []manager.Finding {
 			Mend: fmt.Sprintf("Start it with --listen /ip4/0.0.0.0/tcp/%d, and --announce with the address that is seen from outside.", wire.DefaultPort)})
 	}
 	if off := time.Until(st.node.Now()); off > maxOff || off < -maxOff {
-		found = append(found, manager.Finding{Level: manager.Error, What: fmt.Sprintf("The clock is %s off the network's.", off.Round(time.Second)), Mend: "Set the clock; run NTP."})
+		found = append(found, manager.Finding{Level: manager.Error, What: fmt.Sprintf("The clock is %s off the network's.", plain.Span(off.Abs())), Mend: "Set the clock; run NTP."})
 	}
 	return found
 }
@@ -197,7 +197,7 @@ func checkData(data string, now time.Time) []manager.Finding {
 	}
 	checkKeys(data, now, add)
 	if newest, at := newestFile(data); newest.After(now.Add(maxOff)) {
-		add(manager.Error, fmt.Sprintf("The clock was %s ahead of now when %s was written, or is behind.", newest.Sub(now).Round(time.Second), at), "Set the clock; run NTP.")
+		add(manager.Error, fmt.Sprintf("The clock was %s ahead of now when %s was written, or is behind.", plain.Span(newest.Sub(now)), at), "Set the clock; run NTP.")
 	}
 	return out
 }
@@ -214,7 +214,7 @@ func checkKeys(data string, now time.Time, add func(level, what, mend string)) {
 		return
 	}
 	if left := k.Authority.Delegation().NotAfter.Sub(now); left < 14*24*time.Hour {
-		add(manager.Error, fmt.Sprintf("The working key ends in %s.", left.Round(time.Hour)), "shoal key rotate")
+		add(manager.Error, fmt.Sprintf("The working key ends in %s.", plain.Span(left)), "shoal key rotate")
 	}
 	if _, err := os.Stat(filepath.Join(data, backupStamp)); errors.Is(err, fs.ErrNotExist) {
 		add(manager.Warning, "The network's keys were never backed up: with this disk the network is lost.", "shoal key backup --out FILE, and keep FILE elsewhere.")

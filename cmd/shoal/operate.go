@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"shoal/internal/member"
+	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/archive"
@@ -52,10 +53,18 @@ func (c *hostListCmd) Run(ctx context.Context, s streams) error {
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "HOST\tNEXT VISIT FROM\tCRAWL DELAY\tBLOCKED")
 		for _, h := range out.Hosts {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, when(h.NextVisit), h.CrawlDelay, h.Blocked)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, nextVisit(h.NextVisit), plain.Span(h.CrawlDelay), h.Blocked)
 		}
 		return w.Flush()
 	})
+}
+
+// nextVisit is when a host may be visited.
+func nextVisit(t time.Time) string {
+	if !t.After(time.Now()) {
+		return "now"
+	}
+	return when(t)
 }
 
 type hostBlockCmd struct {
@@ -230,7 +239,7 @@ func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 	for g, n := range i.GroupSizes {
 		every := ""
 		if g < len(i.Intervals) {
-			every = "every " + i.Intervals[g].String()
+			every = "every " + plain.Span(i.Intervals[g])
 		}
 		fmt.Fprintf(out, "group %d    %d channels %s\n", g, n, every)
 	}
@@ -395,7 +404,7 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintf(w, "in the next %s\t%s (now)\t%s\n", t.Ahead, t.Now.Strategy, t.Then.Strategy)
+		fmt.Fprintf(w, "in the next %s\t%s (now)\t%s\n", plain.Span(t.Ahead), t.Now.Strategy, t.Then.Strategy)
 		fmt.Fprintf(w, "tasks\t%d\t%d\n", t.Now.Tasks, t.Then.Tasks)
 		fmt.Fprintf(w, "  of channels never crawled\t%d\t%d\n", t.Now.New, t.Then.New)
 		for g := range max(len(t.Now.ByGroup), len(t.Then.ByGroup)) {

@@ -346,6 +346,7 @@ func pondSettings(c *manager.Config) {
 	c.Options.Initial = []float64{20, 40, 80, 160, 320} // the pond's hosts change that often
 	c.Options.Prior = recrawl.Prior(30, .5)
 	c.PlanEvery = 40
+	c.Failing = manager.Failing{Pause: 5 * time.Second, MaxPause: 40 * time.Second, Limit: 8}
 	c.Terms.Term, c.Terms.Backoff, c.Terms.MaxBackoff, c.Terms.Slack = 20*time.Second, 2*time.Second, 20*time.Second, 2*time.Second
 }
 

@@ -27,7 +27,7 @@ var rules = []rule{
 	{"peer/...", []string{"peer/...", "overlay", "overlay/p2p", "channel", "coords", "internal/member", "internal/wire", "internal/wire/uplink", "internal/version", "internal/pond", "manager/lease"}, false, "the agent must not contain the manager: volunteers run it"},
 	{"manager/lease", []string{"channel"}, true, "fencing is proved under every interleaving, which only a pure machine allows"},
 	{"manager/archive/...", []string{"manager/archive/...", "manager/lease", "channel", "coords", "internal/tables", "internal/wire", "internal/wire/uplink", "internal/member", "internal/version", "peer/crawl/order"}, false, "any number of archives run without a manager beside them"},
-	{"manager/web", []string{"channel"}, false, "pages show what they are handed"},
+	{"manager/web", []string{"channel", "internal/plain"}, false, "pages show what they are handed, and word times as the command line does"},
 	{"manager/api", []string{"channel", "channel/listing", "manager", "manager/archive", "manager/web", "recrawl"}, false, "the interface decides nothing, and works before a running manager and a stopped one's database alike"},
 	{"manager", []string{"channel", "coords", "recrawl/...", "overlay", "overlay/p2p", "manager/archive", "manager/lease", "manager/web", "internal/member", "internal/wire", "internal/plain", "internal/version"}, false, "the manager sees the archive and the database through its own interfaces, also in one process"},
 	{"internal/member/...", []string{"channel", "internal/member/..."}, true, "trust is decided by bytes and a clock that is handed in"},

@@ -1,5 +1,6 @@
-// Package plain words errors for people at a terminal: without the package names that help developers, on one line, and with what a
-// flag wants instead of what a parser expected. It is for the programs' last line before they end, not for logs, and it decides nothing.
+// Package plain words errors and times for people: errors at a terminal without the package names that help developers, on one line, and
+// with what a flag wants instead of what a parser expected, for the programs' last line before they end; times as one would say them, on
+// pages and at terminals. It is not for logs, and it decides nothing.
 package plain
 
 import (

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"shoal/internal/plain"
 )
 
 const (
@@ -57,7 +59,7 @@ func chart(kind string, history []Point) template.HTML {
 	var b strings.Builder
 	last := lines[0][len(lines[0])-1]
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s: now %s, at most %s in the last %s">`,
-		chartW, chartH, html.EscapeString(s.title), number(last), number(top), span(t1.Sub(t0)))
+		chartW, chartH, html.EscapeString(s.title), number(last), number(top), plain.Span(t1.Sub(t0).Round(time.Second)))
 	for i, n := 0, niceSteps(top); i <= n; i++ {
 		v := top * float64(i) / float64(n)
 		fmt.Fprintf(&b, `<line class="grid" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/><text class="tick" x="%g" y="%.1f" text-anchor="end">%s</text>`,

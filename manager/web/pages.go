@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"shoal/internal/plain"
 )
 
 // page renders one page; `?fragment=1` renders its live part alone, for live.js.
@@ -89,16 +91,11 @@ func sortedErrors(m map[string]int64) []errorCount {
 }
 
 var funcs = template.FuncMap{
-	"ago": func(now, t time.Time) string {
-		if t.IsZero() {
-			return "never"
-		}
-		if t.After(now) {
-			return "in " + span(t.Sub(now))
-		}
-		return span(now.Sub(t)) + " ago"
-	},
-	"span":  span,
+	"ago":   plain.Ago,
+	"in":    plain.In,
+	"span":  plain.Span,
+	"rtt":   rtt,
+	"list":  func(v ...any) []any { return v },
 	"count": count,
 	"size":  size,
 	"pct":   func(f float64) string { return fmt.Sprintf("%.0f%%", 100*f) },
@@ -112,7 +109,7 @@ var funcs = template.FuncMap{
 	},
 	"every": func(v []time.Duration, i int) string {
 		if i < len(v) && v[i] > 0 {
-			return span(v[i])
+			return plain.Span(v[i])
 		}
 		return ""
 	},
@@ -127,22 +124,15 @@ var funcs = template.FuncMap{
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }
 
-func span(d time.Duration) string {
+// rtt words a round-trip time.
+func rtt(d time.Duration) string {
 	switch {
 	case d <= 0:
-		return "0 s"
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%.1f h", d.Hours())
+		return ""
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 	}
-	return fmt.Sprintf("%.1f days", d.Hours()/24)
+	return fmt.Sprintf("%d ms", d.Round(time.Millisecond)/time.Millisecond)
 }
 
 func count(n any) string {

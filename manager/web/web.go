@@ -91,7 +91,12 @@ type Row struct {
 	Out     bool
 	Last    string
 	Error   string
+	Failed  int // crawls in a row that failed
+	Left    int // failed ones more, and it is given up; 0: it is not, or not going to be
 }
+
+// Rests tells whether an operator has to resume it before it is crawled again.
+func (r Row) Rests() bool { return r.State == "paused" || r.State == "given up" }
 
 // Peer is one member of the swarm as the manager knows it.
 type Peer struct {

@@ -1,0 +1,99 @@
+package manager_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager"
+)
+
+// TestGivenUpAfterFailedCrawls lets every crawl of one channel fail, and looks at what an operator is shown until it is given up and after.
+func TestGivenUpAfterFailedCrawls(t *testing.T) {
+	var s *swarm
+	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
+		s = sw
+		s.fail = "https://dead.example"
+		c.Failing = manager.Failing{Pause: 10 * time.Millisecond, MaxPause: 40 * time.Millisecond, Limit: 3}
+	})
+	ids := b.add(t, "https://dead.example", "https://well.example")
+	dead := func() (state, reason string, failed, left int) {
+		r, _, ok := b.m.Channel(ids[0])
+		if !ok {
+			t.Fatal("the channel is gone")
+		}
+		return r.State, r.Reason, r.Failed, r.Left
+	}
+	givenUp := func() bool { state, _, _, _ := dead(); return state == "given up" }
+	until(t, "give it up", givenUp)
+	if _, why, failed, left := dead(); failed != 3 || left != 0 || why != "3 crawls in a row failed, the last one: nothing could be fetched (timeout 3 times, dns)" {
+		t.Errorf("given up after %d, %d left: %s", failed, left, why)
+	}
+	tasks := func() int { s.mu.Lock(); defer s.mu.Unlock(); return s.placed[ids[0]] }
+	n := tasks()
+	updates := b.m.Overview().Updates
+	until(t, "updates of the other one", func() bool { return b.m.Overview().Updates >= updates+3 })
+	if tasks() != n {
+		t.Error("it is handed out although it was given up")
+	}
+	if r, _, _ := b.m.Channel(ids[1]); r.Failed != 0 || r.State != "active" {
+		t.Errorf("the other one: %+v", r)
+	}
+	if err := b.m.Desk().Pause(t.Context(), ids[0], false); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "give it up again", givenUp)
+	if _, _, failed, _ := dead(); failed != 6 {
+		t.Errorf("given up again after %d, want as many tries again", failed)
+	}
+	ch, err := b.db.Channel(t.Context(), ids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "be kept", func() bool {
+		ch, err = b.db.Channel(t.Context(), ids[0])
+		return err == nil && ch.State == channel.Marked && ch.Learnt.Failed == 6
+	})
+	if !strings.HasPrefix(ch.Reason, "6 crawls in a row failed") {
+		t.Errorf("the database has %q", ch.Reason)
+	}
+
+	s.mu.Lock()
+	s.fail = ""
+	s.mu.Unlock()
+	if err := b.m.CrawlNow(t.Context(), ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "be active again", func() bool { state, _, failed, _ := dead(); return state == "active" && failed == 0 })
+}
+
+func TestPauses(t *testing.T) {
+	f := manager.Default().Failing
+	total := time.Duration(0)
+	for n := 1; n < f.Limit; n++ {
+		p := manager.PauseAfter(f, n)
+		if p < f.Pause || p > f.MaxPause {
+			t.Errorf("a pause of %v after %d", p, n)
+		}
+		total += p
+	}
+	if total < 5*24*time.Hour {
+		t.Errorf("a host that is away for %v is given up, want five days", total)
+	}
+	if p := manager.PauseAfter(manager.Failing{}, 7); p != 0 {
+		t.Errorf("without pauses it waits %v", p)
+	}
+}
+
+func TestCrawlNowOfABlockedHost(t *testing.T) {
+	b := open(t, t.TempDir(), nil)
+	ids := b.add(t, "https://a.example")
+	if err := b.m.Desk().Block(t.Context(), "a.example", "asked to"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nothing out", func() bool { r, _, _ := b.m.Channel(ids[0]); return !r.Out })
+	if err := b.m.CrawlNow(t.Context(), ids[0]); err == nil || !strings.Contains(err.Error(), "asked to") || !strings.Contains(err.Error(), "unblock") {
+		t.Errorf("crawl now of a blocked host: %v", err)
+	}
+}
