@@ -410,7 +410,7 @@ func lastResult(r web.Row) string {
 	if r.Failed > 1 {
 		s += fmt.Sprintf(" %d times in a row", r.Failed)
 	}
-	if r.Error != "" && r.Error != r.Reason {
+	if r.Error != "" && r.State != "given up" && r.Error != r.Reason { // else the reason says it
 		s += ": " + r.Error
 	}
 	return s
