@@ -28,9 +28,9 @@ type swarm struct {
 	rng     *rand.Rand
 	holds   int // threads and slots
 	refuse  bool
-	vanish  bool // takes tasks, claims them and is never heard of again
-	brief   bool // leases so short that they may end amid a crawl; set before anything runs
-	ignore  bool // takes tasks and never claims them
+	vanish  bool   // takes tasks, claims them and is never heard of again
+	brief   bool   // leases so short that they may end amid a crawl; set before anything runs
+	ignore  bool   // takes tasks and never claims them
 	fail    string // host of which every crawl reports that it failed
 	placed  map[channel.ID]int
 	running map[string]int // by host; a task does not any more when it sends its last chunk
