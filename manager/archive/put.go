@@ -151,12 +151,14 @@ func (b *builder) build(c channel.Chunk, body channel.ChunkBody, peer string) er
 				b.a.stats.foreign.Add(1)
 				continue
 			}
+			b.slot.soFar.add(p)
 			if err := b.page(p); err != nil {
 				return err
 			}
 		}
 		if r := body.Report; r != nil {
 			r.Peer = peer
+			b.slot.soFar.complete(r)
 			n := min(int(b.slot.near), r.Changed) // the peer has no fingerprints to compare with
 			r.Changed, r.NearUnchanged = r.Changed-n, r.NearUnchanged+n
 			b.slot.near = 0
@@ -203,7 +205,7 @@ func (b *builder) report(c channel.Chunk, r *channel.Report) error {
 	if r.Outcome == channel.Stopped || r.Outcome == channel.Refused {
 		return nil
 	}
-	b.slot.crawl = c.Seq + 1
+	b.slot.crawl, b.slot.soFar = c.Seq+1, soFar{}
 	return scan(b.txn, key1(keyResume, id), nil, false, func(key []byte, _ *badger.Item) (bool, error) {
 		if binary.BigEndian.Uint64(key[9:]) <= c.Seq {
 			b.gone = append(b.gone, kv{append([]byte(nil), key...), nil})

@@ -76,6 +76,7 @@ type slot struct {
 	inter  uint64
 	near   uint64           // pages of this crawl that were told as changed and hardly are
 	crawl  uint64           // sequence number from which resume states count
+	soFar  soFar
 	timed  bool             // the timers know of its deadline
 	scope  *channel.Matcher // of the claimed task, compiled when the first chunk comes
 }
@@ -96,6 +97,7 @@ func (s *slot) load(db *state, id channel.ID) error {
 				return err
 			}
 			s.peer, s.host, s.latest, s.inter, s.crawl, s.near = m.Peer, m.Host, fromMicros(m.LatestUs), m.Inter, m.Crawl, m.Near
+			s.soFar.parse(m.SoFar)
 		}
 		s.loaded = true
 		return nil
@@ -104,7 +106,7 @@ func (s *slot) load(db *state, id channel.ID) error {
 
 // value is what is stored of the slot.
 func (s *slot) value() ([]byte, error) {
-	return encode(&pb.Channel{Fence: s.fence.Append(nil), Peer: s.peer, Host: s.host, LatestUs: micros(s.latest), Inter: s.inter, Crawl: s.crawl, Near: s.near})
+	return encode(&pb.Channel{Fence: s.fence.Append(nil), Peer: s.peer, Host: s.host, LatestUs: micros(s.latest), Inter: s.inter, Crawl: s.crawl, Near: s.near, SoFar: s.soFar.pb()})
 }
 
 // timers is when leases end. Entries are not removed but found stale when their time comes.

@@ -179,6 +179,7 @@ func (a *Archive) Claim(ctx context.Context, peer string, signed channel.Signed)
 	j := &job{grows: true}
 	if step.Persist {
 		n.peer, n.host, n.latest, n.scope = peer, h.Host, h.Latest, nil
+		n.soFar.claimed(now)
 		old, err := a.older(h.Channel, h.Gen)
 		if err != nil {
 			return uplink.Claimed{}, err

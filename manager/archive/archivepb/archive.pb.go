@@ -34,6 +34,7 @@ type Channel struct {
 	Inter         uint64                 `protobuf:"varint,5,opt,name=inter,proto3" json:"inter,omitempty"`                       // inter-site URLs known
 	Near          uint64                 `protobuf:"varint,7,opt,name=near,proto3" json:"near,omitempty"`                         // pages of this crawl that were told as changed and hardly are
 	Crawl         uint64                 `protobuf:"varint,6,opt,name=crawl,proto3" json:"crawl,omitempty"`                       // sequence number of the first chunk of the crawl that runs, or of the next one
+	SoFar         *SoFar                 `protobuf:"bytes,8,opt,name=so_far,json=soFar,proto3" json:"so_far,omitempty"`           // what the crawl that runs has brought, whoever ran it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -117,6 +118,106 @@ func (x *Channel) GetCrawl() uint64 {
 	return 0
 }
 
+func (x *Channel) GetSoFar() *SoFar {
+	if x != nil {
+		return x.SoFar
+	}
+	return nil
+}
+
+// SoFar is what the chunks of a crawl have brought.
+type SoFar struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BegunUs       int64                  `protobuf:"varint,1,opt,name=begun_us,json=begunUs,proto3" json:"begun_us,omitempty"` // when it was claimed first
+	Pages         uint64                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`                    // with an answer of the host
+	New           uint64                 `protobuf:"varint,3,opt,name=new,proto3" json:"new,omitempty"`
+	Changed       uint64                 `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	NearUnchanged uint64                 `protobuf:"varint,5,opt,name=near_unchanged,json=nearUnchanged,proto3" json:"near_unchanged,omitempty"`
+	Unchanged     uint64                 `protobuf:"varint,6,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Gone          uint64                 `protobuf:"varint,7,opt,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SoFar) Reset() {
+	*x = SoFar{}
+	mi := &file_archive_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SoFar) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SoFar) ProtoMessage() {}
+
+func (x *SoFar) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SoFar.ProtoReflect.Descriptor instead.
+func (*SoFar) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SoFar) GetBegunUs() int64 {
+	if x != nil {
+		return x.BegunUs
+	}
+	return 0
+}
+
+func (x *SoFar) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *SoFar) GetNew() uint64 {
+	if x != nil {
+		return x.New
+	}
+	return 0
+}
+
+func (x *SoFar) GetChanged() uint64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *SoFar) GetNearUnchanged() uint64 {
+	if x != nil {
+		return x.NearUnchanged
+	}
+	return 0
+}
+
+func (x *SoFar) GetUnchanged() uint64 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return 0
+}
+
+func (x *SoFar) GetGone() uint64 {
+	if x != nil {
+		return x.Gone
+	}
+	return 0
+}
+
 // Deposit is a task that may be claimed.
 type Deposit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -128,7 +229,7 @@ type Deposit struct {
 
 func (x *Deposit) Reset() {
 	*x = Deposit{}
-	mi := &file_archive_proto_msgTypes[1]
+	mi := &file_archive_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -140,7 +241,7 @@ func (x *Deposit) String() string {
 func (*Deposit) ProtoMessage() {}
 
 func (x *Deposit) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[1]
+	mi := &file_archive_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -153,7 +254,7 @@ func (x *Deposit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deposit.ProtoReflect.Descriptor instead.
 func (*Deposit) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{1}
+	return file_archive_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Deposit) GetSigned() []byte {
@@ -182,7 +283,7 @@ type Location struct {
 
 func (x *Location) Reset() {
 	*x = Location{}
-	mi := &file_archive_proto_msgTypes[2]
+	mi := &file_archive_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -194,7 +295,7 @@ func (x *Location) String() string {
 func (*Location) ProtoMessage() {}
 
 func (x *Location) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[2]
+	mi := &file_archive_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -207,7 +308,7 @@ func (x *Location) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Location.ProtoReflect.Descriptor instead.
 func (*Location) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{2}
+	return file_archive_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Location) GetFile() uint32 {
@@ -244,7 +345,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_archive_proto_msgTypes[3]
+	mi := &file_archive_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -256,7 +357,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[3]
+	mi := &file_archive_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -269,7 +370,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{3}
+	return file_archive_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Content) GetAt() *Location {
@@ -311,7 +412,7 @@ type Visit struct {
 
 func (x *Visit) Reset() {
 	*x = Visit{}
-	mi := &file_archive_proto_msgTypes[4]
+	mi := &file_archive_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -323,7 +424,7 @@ func (x *Visit) String() string {
 func (*Visit) ProtoMessage() {}
 
 func (x *Visit) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[4]
+	mi := &file_archive_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -336,7 +437,7 @@ func (x *Visit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Visit.ProtoReflect.Descriptor instead.
 func (*Visit) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{4}
+	return file_archive_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Visit) GetFetchedUs() int64 {
@@ -363,7 +464,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_archive_proto_msgTypes[5]
+	mi := &file_archive_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +476,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[5]
+	mi := &file_archive_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +489,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{5}
+	return file_archive_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *History) GetVisits() []*Visit {
@@ -426,7 +527,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_archive_proto_msgTypes[6]
+	mi := &file_archive_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +539,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[6]
+	mi := &file_archive_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +552,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{6}
+	return file_archive_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Page) GetUrl() string {
@@ -602,7 +703,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_archive_proto_msgTypes[7]
+	mi := &file_archive_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +715,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[7]
+	mi := &file_archive_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +728,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{7}
+	return file_archive_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Capture) GetAt() *Location {
@@ -690,7 +791,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_archive_proto_msgTypes[8]
+	mi := &file_archive_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +803,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[8]
+	mi := &file_archive_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +816,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{8}
+	return file_archive_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Entry) GetKind() uint32 {
@@ -799,7 +900,7 @@ type PageEvent struct {
 
 func (x *PageEvent) Reset() {
 	*x = PageEvent{}
-	mi := &file_archive_proto_msgTypes[9]
+	mi := &file_archive_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +912,7 @@ func (x *PageEvent) String() string {
 func (*PageEvent) ProtoMessage() {}
 
 func (x *PageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[9]
+	mi := &file_archive_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +925,7 @@ func (x *PageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageEvent.ProtoReflect.Descriptor instead.
 func (*PageEvent) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{9}
+	return file_archive_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PageEvent) GetUrl() string {
@@ -909,7 +1010,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_archive_proto_msgTypes[10]
+	mi := &file_archive_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1022,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[10]
+	mi := &file_archive_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1035,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{10}
+	return file_archive_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *State) GetId() []byte {
@@ -1021,7 +1122,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_archive_proto_msgTypes[11]
+	mi := &file_archive_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1134,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[11]
+	mi := &file_archive_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1147,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{11}
+	return file_archive_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *File) GetName() string {
@@ -1097,7 +1198,7 @@ type Text struct {
 
 func (x *Text) Reset() {
 	*x = Text{}
-	mi := &file_archive_proto_msgTypes[12]
+	mi := &file_archive_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1210,7 @@ func (x *Text) String() string {
 func (*Text) ProtoMessage() {}
 
 func (x *Text) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[12]
+	mi := &file_archive_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1223,7 @@ func (x *Text) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Text.ProtoReflect.Descriptor instead.
 func (*Text) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{12}
+	return file_archive_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Text) GetTitle() string {
@@ -1164,7 +1265,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_archive_proto_msgTypes[13]
+	mi := &file_archive_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1277,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[13]
+	mi := &file_archive_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1290,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{13}
+	return file_archive_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Progress) GetSeq() uint64 {
@@ -1210,7 +1311,7 @@ var File_archive_proto protoreflect.FileDescriptor
 
 const file_archive_proto_rawDesc = "" +
 	"\n" +
-	"\rarchive.proto\x12\rshoal.archive\"\xa4\x01\n" +
+	"\rarchive.proto\x12\rshoal.archive\"\xd1\x01\n" +
 	"\aChannel\x12\x14\n" +
 	"\x05fence\x18\x01 \x01(\fR\x05fence\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x12\n" +
@@ -1218,7 +1319,16 @@ const file_archive_proto_rawDesc = "" +
 	"\tlatest_us\x18\x04 \x01(\x03R\blatestUs\x12\x14\n" +
 	"\x05inter\x18\x05 \x01(\x04R\x05inter\x12\x12\n" +
 	"\x04near\x18\a \x01(\x04R\x04near\x12\x14\n" +
-	"\x05crawl\x18\x06 \x01(\x04R\x05crawl\"5\n" +
+	"\x05crawl\x18\x06 \x01(\x04R\x05crawl\x12+\n" +
+	"\x06so_far\x18\b \x01(\v2\x14.shoal.archive.SoFarR\x05soFar\"\xbd\x01\n" +
+	"\x05SoFar\x12\x19\n" +
+	"\bbegun_us\x18\x01 \x01(\x03R\abegunUs\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x10\n" +
+	"\x03new\x18\x03 \x01(\x04R\x03new\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\x04R\achanged\x12%\n" +
+	"\x0enear_unchanged\x18\x05 \x01(\x04R\rnearUnchanged\x12\x1c\n" +
+	"\tunchanged\x18\x06 \x01(\x04R\tunchanged\x12\x12\n" +
+	"\x04gone\x18\a \x01(\x04R\x04gone\"5\n" +
 	"\aDeposit\x12\x16\n" +
 	"\x06signed\x18\x01 \x01(\fR\x06signed\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\"N\n" +
@@ -1330,37 +1440,39 @@ func file_archive_proto_rawDescGZIP() []byte {
 	return file_archive_proto_rawDescData
 }
 
-var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_archive_proto_goTypes = []any{
 	(*Channel)(nil),   // 0: shoal.archive.Channel
-	(*Deposit)(nil),   // 1: shoal.archive.Deposit
-	(*Location)(nil),  // 2: shoal.archive.Location
-	(*Content)(nil),   // 3: shoal.archive.Content
-	(*Visit)(nil),     // 4: shoal.archive.Visit
-	(*History)(nil),   // 5: shoal.archive.History
-	(*Page)(nil),      // 6: shoal.archive.Page
-	(*Capture)(nil),   // 7: shoal.archive.Capture
-	(*Entry)(nil),     // 8: shoal.archive.Entry
-	(*PageEvent)(nil), // 9: shoal.archive.PageEvent
-	(*State)(nil),     // 10: shoal.archive.State
-	(*File)(nil),      // 11: shoal.archive.File
-	(*Text)(nil),      // 12: shoal.archive.Text
-	(*Progress)(nil),  // 13: shoal.archive.Progress
+	(*SoFar)(nil),     // 1: shoal.archive.SoFar
+	(*Deposit)(nil),   // 2: shoal.archive.Deposit
+	(*Location)(nil),  // 3: shoal.archive.Location
+	(*Content)(nil),   // 4: shoal.archive.Content
+	(*Visit)(nil),     // 5: shoal.archive.Visit
+	(*History)(nil),   // 6: shoal.archive.History
+	(*Page)(nil),      // 7: shoal.archive.Page
+	(*Capture)(nil),   // 8: shoal.archive.Capture
+	(*Entry)(nil),     // 9: shoal.archive.Entry
+	(*PageEvent)(nil), // 10: shoal.archive.PageEvent
+	(*State)(nil),     // 11: shoal.archive.State
+	(*File)(nil),      // 12: shoal.archive.File
+	(*Text)(nil),      // 13: shoal.archive.Text
+	(*Progress)(nil),  // 14: shoal.archive.Progress
 }
 var file_archive_proto_depIdxs = []int32{
-	2, // 0: shoal.archive.Content.at:type_name -> shoal.archive.Location
-	4, // 1: shoal.archive.History.visits:type_name -> shoal.archive.Visit
-	3, // 2: shoal.archive.Page.content:type_name -> shoal.archive.Content
-	2, // 3: shoal.archive.Capture.at:type_name -> shoal.archive.Location
-	2, // 4: shoal.archive.Capture.original:type_name -> shoal.archive.Location
-	9, // 5: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
-	2, // 6: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
-	2, // 7: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	1,  // 0: shoal.archive.Channel.so_far:type_name -> shoal.archive.SoFar
+	3,  // 1: shoal.archive.Content.at:type_name -> shoal.archive.Location
+	5,  // 2: shoal.archive.History.visits:type_name -> shoal.archive.Visit
+	4,  // 3: shoal.archive.Page.content:type_name -> shoal.archive.Content
+	3,  // 4: shoal.archive.Capture.at:type_name -> shoal.archive.Location
+	3,  // 5: shoal.archive.Capture.original:type_name -> shoal.archive.Location
+	10, // 6: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
+	3,  // 7: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
+	3,  // 8: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_archive_proto_init() }
@@ -1374,7 +1486,7 @@ func file_archive_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archive_proto_rawDesc), len(file_archive_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
