@@ -24,6 +24,11 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 	if len(samples) == 0 {
 		return Coord{}, false
 	}
+	var room [MaxSamples]point
+	points := room[:0]
+	for i := range samples {
+		points = append(points, pointOf(&samples[i]))
+	}
 	near := slices.Clone(samples)
 	slices.SortFunc(near, func(a, b Sample) int { return compareSamples(&a, &b) })
 	best, bestCost := Coord{}, math.Inf(1)
@@ -38,7 +43,7 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 				at.Vec[i] += u * rtt
 			}
 		}
-		if cost := descend(&at, &anchor, ridge, samples, fitRounds); cost < bestCost {
+		if cost := descend(&at, &anchor, ridge, points, fitRounds); cost < bestCost {
 			best, bestCost = at, cost
 		}
 	}
@@ -55,15 +60,36 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
+// point is what a sample says, made ready for descend.
+type point struct {
+	vec   [Dims]float64
+	rest  float64 // of the measured time, when the vantage's own height and adjustment are taken off
+	scale float64 // 1 over the measured time, so that residuals are relative
+}
+
+func pointOf(s *Sample) point {
+	rtt := milliseconds(s.RTT)
+	return point{s.At.Vec, rtt - s.At.Height - s.At.Adjust, 1 / (rtt + fitFloor)}
+}
+
+func (p *point) apart(at *Coord) float64 {
+	sum := 0.0
+	for k := range at.Vec {
+		d := at.Vec[k] - p.vec[k]
+		sum += d * d
+	}
+	return math.Sqrt(sum)
+}
+
 // descend moves at downhill by some steps and returns the cost there. Ridge is the weight of the pull toward anchor. A distance is computed once for
 // each place that is tried: its cost and the step from it need the same ones.
-func descend(at, anchor *Coord, ridge float64, samples []Sample, rounds int) float64 {
+func descend(at, anchor *Coord, ridge float64, points []point, rounds int) float64 {
 	lambda := 0.01
 	var room, spare [kept]float64
 	dist, next := room[:0], spare[:0]
-	cost, dist := fitCost(at, anchor, ridge, samples, dist)
+	cost, dist := fitCost(at, anchor, ridge, points, dist)
 	for range rounds {
-		a, b := normal(at, samples, dist)
+		a, b := normal(at, points, dist)
 		for k := range at.Vec {
 			a[k][k] += ridge
 			b[k] -= ridge * (at.Vec[k] - anchor.Vec[k])
@@ -82,7 +108,7 @@ func descend(at, anchor *Coord, ridge float64, samples []Sample, rounds int) flo
 			}
 			trial.Height = max(0, trial.Height+step[Dims])
 			var c float64
-			if c, next = fitCost(&trial, anchor, ridge, samples, next); c < cost {
+			if c, next = fitCost(&trial, anchor, ridge, points, next); c < cost {
 				improved = cost-c > 1e-6*cost
 				*at, cost = trial, c
 				dist, next = next, dist
@@ -98,44 +124,45 @@ func descend(at, anchor *Coord, ridge float64, samples []Sample, rounds int) flo
 	return cost
 }
 
-// normal is the lower half of J'WJ, and -J'Wr, at a place that lies dist from the samples.
-func normal(at *Coord, samples []Sample, dist []float64) (a [fitDims][fitDims]float64, b [fitDims]float64) {
-	for i := range samples {
-		s := &samples[i]
-		rtt := milliseconds(s.RTT)
+// normal is the lower half of J'WJ, and -J'Wr, at a place that lies dist from the points.
+func normal(at *Coord, points []point, dist []float64) (a [fitDims][fitDims]float64, b [fitDims]float64) {
+	for i := range points {
+		p := &points[i]
 		var row [fitDims]float64
 		if dist[i] > 1e-9 {
+			over := 1 / dist[i]
 			for k := range at.Vec {
-				row[k] = (at.Vec[k] - s.At.Vec[k]) / dist[i]
+				row[k] = (at.Vec[k] - p.vec[k]) * over
 			}
 		}
 		row[Dims] = 1
-		scale := 1 / (rtt + fitFloor)
-		r := (dist[i] + at.Height + s.At.Height + s.At.Adjust - rtt) * scale
-		trust := 1 / (1 + r*r/(fitScale*fitScale))
-		w := scale * scale * trust * trust
+		miss := dist[i] + at.Height - p.rest
+		r := miss * p.scale
+		trust := p.scale / (1 + r*r/(fitScale*fitScale))
+		w := trust * trust
 		for k := range row {
 			wk := w * row[k]
 			ak := &a[k]
 			for l := 0; l <= k; l++ {
 				ak[l] += wk * row[l]
 			}
-			b[k] -= wk * r / scale
+			b[k] -= wk * miss
 		}
 	}
 	return a, b
 }
 
-// fitCost is what descend minimises. The distances to the samples replace what is in dist.
-func fitCost(at, anchor *Coord, ridge float64, samples []Sample, dist []float64) (float64, []float64) {
+// fitCost is what descend minimises. The distances to the points replace what is in dist.
+func fitCost(at, anchor *Coord, ridge float64, points []point, dist []float64) (float64, []float64) {
 	cost := 0.0
 	dist = dist[:0]
-	for i := range samples {
-		s := &samples[i]
-		rtt, d := milliseconds(s.RTT), Apart(at, &s.At)
+	for i := range points {
+		p := &points[i]
+		d := p.apart(at)
 		dist = append(dist, d)
-		r := (d + at.Height + s.At.Height + s.At.Adjust - rtt) / (rtt + fitFloor)
-		cost += r * r / (1 + r*r/(fitScale*fitScale))
+		r := (d + at.Height - p.rest) * p.scale
+		q := r * r
+		cost += q / (1 + q/(fitScale*fitScale))
 	}
 	stray := at.Height * at.Height
 	for k := range at.Vec {

@@ -35,7 +35,7 @@ func (n *Node) refine(sample *Sample) (Coord, bool) {
 	if n.Settled() {
 		stay = settledStay
 	}
-	descend(&at, &anchor, stay, n.kept, 1)
+	descend(&at, &anchor, stay, n.points, 1)
 	if n.Settled() {
 		for k := range at.Vec {
 			at.Vec[k] = n.now.Vec[k] + settledStep*(at.Vec[k]-n.now.Vec[k])
@@ -46,17 +46,38 @@ func (n *Node) refine(sample *Sample) (Coord, bool) {
 	return at, true
 }
 
-// keep stores a peer's last sample, with the shortest time of those that are still about true.
+// memory is whose a kept sample is.
+type memory struct {
+	peer string
+	rtt  time.Duration
+	turn uint64 // the higher the later
+}
+
+// keep stores a peer's last sample, with the shortest time of those that are still about true. Of too many the oldest goes.
 func (n *Node) keep(s *Sample) {
-	if i := slices.IndexFunc(n.kept, func(k Sample) bool { return k.Vantage == s.Vantage }); i >= 0 {
-		if old := n.kept[i].RTT; old < s.RTT && s.RTT-old < s.RTT/4+sameTime {
+	i := n.keptOf(s.Vantage)
+	switch {
+	case i >= 0:
+		if old := n.kept[i].rtt; old < s.RTT && s.RTT-old < s.RTT/4+sameTime {
 			s.RTT = old
 		}
-		n.kept = slices.Delete(n.kept, i, i+1)
-	} else if len(n.kept) == kept {
-		n.kept = slices.Delete(n.kept, 0, 1)
+	case len(n.kept) < kept:
+		i = len(n.kept)
+		n.kept, n.points = append(n.kept, memory{}), append(n.points, point{})
+	default:
+		i = 0
+		for k := range n.kept {
+			if n.kept[k].turn < n.kept[i].turn {
+				i = k
+			}
+		}
 	}
-	n.kept = append(n.kept, *s)
+	n.turn++
+	n.kept[i], n.points[i] = memory{s.Vantage, s.RTT, n.turn}, pointOf(s)
+}
+
+func (n *Node) keptOf(peer string) int {
+	return slices.IndexFunc(n.kept, func(m memory) bool { return m.peer == peer })
 }
 
 // sameTime is by how much a longer time may be queueing; beyond it and a quarter the path has changed.

@@ -23,7 +23,7 @@ var (
 type Config struct {
 	YoungGain   float64 // Vivaldi's c_c until the node has converged; 0.25
 	SettledGain float64 // c_c after that; 0.05, within the 0.02 to 0.1 that keeps drift near 1 ms per 60 samples
-	Settle      int     // samples until the node counts as converged; 200
+	Settle      int     // samples until the node counts as converged; 120
 	YoungPull   float64 // longest move by one sample before convergence, ms; 20
 	SettledPull float64 // and after it; 4
 	GateMADs    float64 // a residual above median + GateMADs deviations of the recent ones is refused; 5
@@ -34,7 +34,7 @@ type Config struct {
 
 // Default is the configuration of the product.
 func Default() Config {
-	return Config{YoungGain: 0.25, SettledGain: 0.05, Settle: 200, YoungPull: 20, SettledPull: 4, GateMADs: 5, GateAfter: 6, ErrFloor: 0.1, Spread: 5}
+	return Config{YoungGain: 0.25, SettledGain: 0.05, Settle: 120, YoungPull: 20, SettledPull: 4, GateMADs: 5, GateAfter: 6, ErrFloor: 0.1, Spread: 5}
 }
 
 // Validate tells what is wrong with a configuration, and changes nothing.
@@ -72,7 +72,9 @@ type Node struct {
 	recent [window]string // peers of the last samples, a ring
 	next   int
 	counts map[string]int // of the peers in recent
-	kept   []Sample       // the last ones, one of each peer, oldest first
+	kept   []memory       // the last ones, one of each peer
+	points []point        // what each says
+	turn   uint64         // samples kept so far
 	apart  bool           // the library does not know where the node is
 	used   int            // samples used since the start or the last reheating
 }
@@ -157,7 +159,9 @@ func (n *Node) Update(peer string, at Coord, rtt time.Duration) (Coord, error) {
 // Forget drops what is kept of a peer that is gone.
 func (n *Node) Forget(peer string) {
 	n.client.ForgetNode(peer)
-	n.kept = slices.DeleteFunc(n.kept, func(s Sample) bool { return s.Vantage == peer })
+	if i := n.keptOf(peer); i >= 0 {
+		n.kept, n.points = slices.Delete(n.kept, i, i+1), slices.Delete(n.points, i, i+1)
+	}
 }
 
 const tooClose = 0.002 // ms; the library thinks points nearer than 0.001 ms the same

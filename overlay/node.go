@@ -83,7 +83,7 @@ func (n *Node) SetAddrs(addrs []string) { n.cfg.Addrs = addrs[:min(len(addrs), M
 func (n *Node) Known() []PeerRecord {
 	out := make([]PeerRecord, len(n.table.entries))
 	for i, e := range n.table.entries {
-		out[i] = e.rec
+		out[i] = e.record()
 	}
 	return out
 }
@@ -131,8 +131,10 @@ func (n *Node) Sample(from ID, at coords.Coord, rtt time.Duration) {
 		n.counts["sample refused"]++
 		return
 	}
+	if c.Vec != n.coord.Vec || c.Height != n.coord.Height || c.Adjust != n.coord.Adjust {
+		n.table.moved = true
+	}
 	n.coord = c
-	n.table.moved = true
 }
 
 // Step takes a message and answers with what is to be sent.
@@ -268,40 +270,50 @@ func (n *Node) take(from ID, req uint64) *request {
 
 // tell gossips with one entry of the table.
 func (n *Node) tell(now time.Time) []Send {
-	to, ok := n.table.neighbour(n.rng)
+	var to *PeerRecord
 	if n.rng.IntN(2) == 0 { // coordinates need both: short ways to tell neighbours apart, long ones to place the neighbourhood
-		for _, r := range n.table.some(1, n.rng) {
-			to = r
-		}
+		to = n.table.anyone(n.rng)
+	} else {
+		to = n.table.neighbour(n.rng)
 	}
-	if !ok {
+	if to == nil {
 		return nil
 	}
 	n.counts["gossip"]++
-	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg {
-		return Gossip{Req: req, Self: n.Self(now), Records: n.news(to)}
+	most := MaxGossip
+	if n.begun >= 2*n.cfg.Young && n.begun%4 != 0 && n.haste() > 1 { // it knows who is there, and wants to know where it is itself
+		most = briefGossip
+	}
+	return []Send{n.ask(now, *to, 0, false, func(req uint64) Msg {
+		return Gossip{Req: req, Self: n.Self(now), Records: n.news(to, most)}
 	})}
 }
 
-// news are the records told to one member: the nearest to it and some at random.
-func (n *Node) news(to PeerRecord) []PeerRecord {
-	out := make([]PeerRecord, 0, MaxGossip)
-	var told [MaxGossip]*PeerRecord // of the table, which has nobody twice
+// briefGossip is how many records a gossip carries that is made for its round-trip time. It is answered by as many.
+const briefGossip = 3
+
+// news are up to so many records told to one member: the nearest to it and some at random.
+func (n *Node) news(to *PeerRecord, most int) []*PeerRecord {
+	out := make([]*PeerRecord, 0, most) // of the table, which has nobody twice
+	var itself *PeerRecord
+	if i := n.table.find(to.ID); i >= 0 {
+		itself = n.table.entries[i].rec
+	}
 	add := func(r *PeerRecord) {
-		if len(out) < MaxGossip && !slices.Contains(told[:len(out)], r) && r.ID != to.ID {
-			told[len(out)] = r
-			out = append(out, *r)
+		if len(out) < most && r != itself && !slices.Contains(out, r) {
+			out = append(out, r)
 		}
 	}
-	for _, r := range n.table.nearest(to.Coord, MaxGossip/2+1) {
+	for _, r := range n.table.nearest(to.Coord, most/2+1) {
 		add(r.rec)
 	}
 	// Some may be drawn twice, or be among the nearest: that is made up for by drawing more, and whoever knows few tells few.
-	for range min(3*MaxGossip, 2*len(n.table.entries)) {
-		if len(out) == MaxGossip {
+	for range min(3*most, 2*len(n.table.entries)) {
+		if len(out) == most {
 			break
 		}
-		add(&n.table.entries[n.rng.IntN(len(n.table.entries))].rec)
+		i, j := n.rng.IntN(len(n.table.entries)), n.rng.IntN(len(n.table.entries))
+		add(n.table.entries[i+j-n.table.older(i, j)].rec) // the younger one
 	}
 	return out
 }
@@ -313,9 +325,9 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 	if err := m.Self.Check(); err != nil {
 		return n.refuse("malformed record")
 	}
-	n.table.hear(now, &m.Self)
-	for i := range m.Records {
-		r := &m.Records[i]
+	self := m.Self
+	n.table.hear(now, &self)
+	for _, r := range m.Records {
 		if r.ID == n.cfg.ID {
 			continue
 		}
@@ -336,7 +348,11 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 		}
 		return nil
 	}
-	return []Send{{To: from, Addrs: m.Self.Addrs, Msg: Gossip{Req: m.Req, Answer: true, Self: n.Self(now), Records: n.news(m.Self)}}}
+	most := MaxGossip
+	if told := len(m.Records); told > 0 && told <= briefGossip {
+		most = briefGossip
+	}
+	return []Send{{To: from, Addrs: m.Self.Addrs, Msg: Gossip{Req: m.Req, Answer: true, Self: n.Self(now), Records: n.news(&self, most)}}}
 }
 
 // onFindNear answers with its own record too, which is fresher than what others tell of it.
@@ -345,13 +361,14 @@ func (n *Node) onFindNear(now time.Time, from ID, m FindNear) []Send {
 		return n.refuse("malformed lookup")
 	}
 	n.counts["find near"]++
-	var recs []PeerRecord
-	for _, r := range n.table.near(m.At, m.N+1) {
-		if r.ID != from && len(recs) < m.N {
-			recs = append(recs, r)
+	var recs []*PeerRecord
+	for _, r := range n.table.nearest(m.At, m.N+1) {
+		if r.rec.ID != from && len(recs) < m.N {
+			recs = append(recs, r.rec)
 		}
 	}
-	recs = append(recs[:min(len(recs), MaxNear-1)], n.Self(now))
+	self := n.Self(now)
+	recs = append(recs[:min(len(recs), MaxNear-1)], &self)
 	return []Send{{To: from, Msg: Near{Req: m.Req, Records: recs}}}
 }
 
@@ -396,5 +413,5 @@ func (n *Node) Greet(now time.Time, id ID, addrs []string) []Send {
 		return nil
 	}
 	to := PeerRecord{ID: id, Addrs: addrs, Coord: n.coord}
-	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg { return Gossip{Req: req, Self: n.Self(now), Records: n.news(to)} })}
+	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg { return Gossip{Req: req, Self: n.Self(now), Records: n.news(&to, MaxGossip)} })}
 }

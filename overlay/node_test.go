@@ -382,9 +382,11 @@ func FuzzStep(f *testing.F) {
 			rec := PeerRecord{ID: pick(b >> 3), Seq: uint64(i), Issued: now.Add(time.Duration(y)), Coord: coords.Coord{Err: .5, Height: y}}
 			rec.Coord.Vec[b%8] = x
 			rec.Load = Load{Threads: b, Backlog: time.Duration(x * 1e9)}
-			recs := slices.Repeat([]PeerRecord{rec}, int(b)%40)
+			recs := make([]*PeerRecord, int(b)%40)
 			for k := range recs {
-				recs[k].ID += ID(fmt.Sprint(k*i, b))
+				r := rec
+				r.ID += ID(fmt.Sprint(k*i, b))
+				recs[k] = &r
 			}
 			h := channel.Header{Pages: int(b) - 5, Latest: now.Add(time.Duration(y))}
 			r := n.req + req%3

@@ -89,7 +89,7 @@ type (
 		Req     uint64
 		Answer  bool
 		Self    PeerRecord
-		Records []PeerRecord
+		Records []*PeerRecord // nobody changes them, since many may keep them
 	}
 	// FindNear asks for the N known peers nearest to At.
 	FindNear struct {
@@ -100,7 +100,7 @@ type (
 	// Near answers it.
 	Near struct {
 		Req     uint64
-		Records []PeerRecord
+		Records []*PeerRecord
 	}
 	// Offer asks a peer to take a task.
 	Offer struct {

@@ -26,6 +26,7 @@ type placing struct {
 	asked  map[ID]bool
 	depth  map[ID]int // answers that led to a peer, and the question to it
 	busy   int        // questions under way
+	open   []uint64   // all questions, answered or not
 	done   bool
 	heard  bool         // anybody
 	second []PeerRecord // further starts, for which nobody waits: the host's best vantages, and one at random, since those around the nearest may be all of one mind
@@ -86,7 +87,7 @@ func (n *Node) vantages(p *placing, r *coords.HostRecord) []PeerRecord {
 	var strangers []PeerRecord
 	for _, v := range r.Best {
 		if i := n.table.find(ID(v)); i >= 0 {
-			p.add(n, []PeerRecord{n.table.entries[i].rec}, 1)
+			p.add(n, []PeerRecord{*n.table.entries[i].rec}, 1)
 		} else if len(strangers) < maxStrangers && ID(v) != n.cfg.ID {
 			strangers = append(strangers, PeerRecord{ID: ID(v)})
 			p.depth[ID(v)] = 1
@@ -150,7 +151,7 @@ func (n *Node) takers() []PeerRecord {
 	var out []PeerRecord
 	for _, e := range n.table.entries {
 		if e.rec.Load.Threads > 0 {
-			out = append(out, e.rec)
+			out = append(out, *e.rec)
 		}
 	}
 	return out
@@ -253,7 +254,53 @@ func (n *Node) query(now time.Time, p *placing, r PeerRecord) Send {
 	p.busy++
 	s := n.ask(now, r, p.req, false, func(req uint64) Msg { return FindNear{Req: req, At: p.at, N: n.cfg.Beam} })
 	n.pending[n.req].find = true
+	p.open = append(p.open, n.req)
 	return s
+}
+
+// overdue says who was asked in a lookup and should have answered by now, were it where its record says: a record from when its peer was young can put it
+// hundreds of milliseconds from where it is. Nobody waits for such; so it must not pass for the nearest either.
+func (n *Node) overdue(now time.Time, p *placing) map[ID]bool {
+	var out map[ID]bool
+	for _, req := range p.open {
+		r := n.pending[req]
+		if r == nil {
+			continue
+		}
+		for i := range p.found {
+			f := &p.found[i]
+			if f.ID == r.to && now.Sub(r.until.Add(-n.cfg.Timeout)) > coords.Predict(n.coord, f.Coord)*overduePart/100+overdueTime {
+				if out == nil {
+					out = map[ID]bool{}
+				}
+				out[f.ID] = true
+			}
+		}
+	}
+	return out
+}
+
+// An answer is overdue after so much more than the predicted round trip: relative error, queues, and the other's own work included.
+const (
+	overduePart = 150 // per cent
+	overdueTime = 20 * time.Millisecond
+)
+
+// behind are those found, who is overdue behind the others.
+func (n *Node) behind(now time.Time, p *placing) []PeerRecord {
+	late := n.overdue(now, p)
+	if len(late) == 0 {
+		return p.found
+	}
+	out := make([]PeerRecord, 0, len(p.found))
+	for _, last := range []bool{false, true} {
+		for _, f := range p.found {
+			if late[f.ID] == last {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
 }
 
 // probe has the best candidates measure their way to the host before the task is offered: where the host is known to a few milliseconds only, that tells
@@ -268,9 +315,10 @@ func (n *Node) probe(now time.Time, p *placing) []Send {
 				takers = append(takers, r)
 			}
 		}
+		late := n.overdue(now, p)
 		skip := func(id ID) bool {
 			_, seen := p.seen[id]
-			return seen || p.silent[id]
+			return seen || p.silent[id] || late[id]
 		}
 		for _, r := range likely(&p.record, takers, skip, max(n.cfg.Probes-p.probes, 0), n.rng) {
 			out = append(out, n.time(now, p, r))
@@ -360,8 +408,8 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 			continue
 		}
 		if rec.ID != n.cfg.ID {
-			n.table.hear(now, &rec)
-			good = append(good, rec)
+			n.table.hear(now, rec)
+			good = append(good, *rec)
 		}
 	}
 	n.table.trim(n.rng)
@@ -404,7 +452,7 @@ func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 func (n *Node) offer(now time.Time, p *placing) []Send {
 	if p.only {
 		delete(n.places, p.req)
-		n.events = append(n.events, Event{Req: p.req, Goal: p.at, Found: p.found, Placed: Placed{Hops: p.hops(), Queries: len(p.asked)}})
+		n.events = append(n.events, Event{Req: p.req, Goal: p.at, Found: n.behind(now, p), Placed: Placed{Hops: p.hops(), Queries: len(p.asked)}})
 		return nil
 	}
 	best, ok := n.next(now, p)
@@ -414,14 +462,14 @@ func (n *Node) offer(now time.Time, p *placing) []Send {
 		best, ok = n.next(now, p)
 	}
 	if !ok && p.unsure { // nobody has said yes, but somebody may have it
-		return n.end(p, Placed{}, ErrUnsure)
+		return n.end(now, p, Placed{}, ErrUnsure)
 	}
 	if !ok {
 		why := fmt.Errorf("%w: %d peers could not start it in time", ErrRefused, p.offers)
 		if p.offers == 0 {
 			why = fmt.Errorf("%w: no peer is known that takes tasks", ErrRefused)
 		}
-		return n.end(p, Placed{}, why)
+		return n.end(now, p, Placed{}, why)
 	}
 	p.tried[best.ID] = true
 	p.offers++
@@ -439,9 +487,10 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	// The nearest as they measured themselves: a young coordinate may put the nearest of all behind the others.
 	slices.SortStableFunc(all, func(a, b PeerRecord) int { return cmp.Compare(p.rtt(a), p.rtt(b)) })
 	var candidates, doubted []PeerRecord
+	late := n.overdue(now, p)
 	for i, r := range all {
 		switch {
-		case p.tried[r.ID] || p.silent[r.ID] && p.limit <= firstOffers:
+		case p.tried[r.ID] || (p.silent[r.ID] || late[r.ID]) && p.limit <= firstOffers:
 		case i >= firstOffers && p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
 		case n.doubted(now, r.ID):
 			doubted = append(doubted, r)
@@ -522,7 +571,7 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 	if !m.Accept {
 		if m.Start.After(now) && m.Start.Before(now.Add(MaxBacklog)) {
 			if i >= 0 {
-				n.table.entries[i].rec.Load.Backlog = m.Start.Sub(now)
+				n.table.entries[i].busy(m.Start.Sub(now))
 			}
 			if p.soonest.IsZero() || m.Start.Before(p.soonest) {
 				p.soonest = m.Start
@@ -531,7 +580,8 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 		return n.offer(now, p)
 	}
 	if i >= 0 { // until it gossips again: what it took lengthens its queue
-		n.table.entries[i].rec.Load.Backlog = min(max(m.Start.Sub(now), 0)+Service(p.task.Header, 0)/time.Duration(max(n.table.entries[i].rec.Load.Threads, 1)), MaxBacklog)
+		e := &n.table.entries[i]
+		e.busy(min(max(m.Start.Sub(now), 0)+Service(p.task.Header, 0)/time.Duration(max(e.rec.Load.Threads, 1)), MaxBacklog))
 	}
 	out := Placed{Peer: from, Start: m.Start, RandomRTT: p.random}
 	for _, f := range p.all() {
@@ -539,12 +589,12 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 			out.RTT = p.rtt(f)
 		}
 	}
-	return n.end(p, out, nil)
+	return n.end(now, p, out, nil)
 }
 
-func (n *Node) end(p *placing, placed Placed, err error) []Send {
+func (n *Node) end(now time.Time, p *placing, placed Placed, err error) []Send {
 	placed.Hops, placed.Queries, placed.Offers, placed.Samples = p.hops(), len(p.asked), p.offers, p.samples
-	n.events = append(n.events, Event{Req: p.req, Placed: placed, Goal: p.at, Found: p.found, Err: err})
+	n.events = append(n.events, Event{Req: p.req, Placed: placed, Goal: p.at, Found: n.behind(now, p), Err: err})
 	delete(n.places, p.req)
 	return nil
 }

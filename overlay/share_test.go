@@ -45,7 +45,7 @@ func TestOneGroupHasItsShare(t *testing.T) {
 		tab := crowded(mark)
 		crowd := 0
 		for i := range tab.entries {
-			if tab.entries[i].prefix != "" || tab.entries[i].rec.Account != "" {
+			if tab.entries[i].prefix != "" || tab.entries[i].account != "" {
 				crowd++
 			}
 		}
@@ -88,9 +88,10 @@ func TestHearsayKeepsTheAccount(t *testing.T) {
 	tab := newTable(&own, time.Hour, 0)
 	p := PeerRecord{ID: "p", Seq: 1, Issued: now, Account: "ada", Coord: coords.Coord{Err: .1}}
 	tab.hear(now, &p)
-	p.Seq, p.Account = 2, ""
-	tab.hear(now, &p)
-	if e := tab.entries[0]; e.rec.Account != "ada" || e.rec.Seq != 2 {
+	hearsay := p
+	hearsay.Seq, hearsay.Account = 2, ""
+	tab.hear(now, &hearsay)
+	if e := tab.entries[0]; e.account != "ada" || e.rec.Seq != 2 {
 		t.Errorf("%+v", e.rec)
 	}
 }

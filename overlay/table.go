@@ -13,8 +13,11 @@ import (
 
 // entry is one peer of the table.
 type entry struct {
-	rec      PeerRecord
-	failures int
+	rec      *PeerRecord // shared with messages and, in a simulation, with other nodes: never changed
+	hash     uint32      // of its id
+	failures uint8
+	seen     time.Time // when this node last heard of it
+	account  string    // of its certificate; empty: that was not seen
 	prefix   string    // of its first address; empty: none that tells
 	claimed  time.Time // when it last claimed a task of this node's
 }
@@ -37,7 +40,7 @@ type table struct {
 	index   index
 	spots   []spot    // of each entry
 	ms      []float64 // of each entry, how far it is; negative: to be computed
-	best    []ranked  // scratch of neighbour
+	best    []ranked  // scratch of neighbour and nearest
 	gone    []ID      // peers that failed, oldest first, with what they last said
 	graves  map[ID]uint64
 }
@@ -62,7 +65,7 @@ func newTable(own *coords.Coord, expiry time.Duration, all int) table {
 		entries: make([]entry, 0, full), spots: make([]spot, 0, full), ms: make([]float64, 0, full)}
 }
 
-func (t *table) find(id ID) int { return t.index.find(t.entries, id) }
+func (t *table) find(id ID) int { return t.index.find(t.entries, id, hashOf(id)) }
 
 // remove takes an entry out; the last one takes its place.
 func (t *table) remove(i int) {
@@ -76,14 +79,19 @@ func (t *table) remove(i int) {
 	t.entries, t.spots, t.ms = t.entries[:last], t.spots[:last], t.ms[:last]
 }
 
-// hear takes a record in; an older one than what is there counts as nothing heard. Whoever calls it calls trim when a message's records are in: to choose
+// hear takes a record in, and keeps it; an older one than what is there counts as nothing heard. Whoever calls it calls trim when a message's records are in: to choose
 // who stays is most of what a message costs.
 func (t *table) hear(now time.Time, r *PeerRecord) {
 	if age := now.Sub(r.Issued); age < -maxAhead || age > t.expiry && !r.Issued.IsZero() {
 		return
 	}
-	if i := t.find(r.ID); i >= 0 {
+	hash := hashOf(r.ID)
+	if i := t.index.find(t.entries, r.ID, hash); i >= 0 {
 		e := &t.entries[i]
+		if e.rec == r {
+			e.seen = now
+			return
+		}
 		if r.Seq < e.rec.Seq {
 			return
 		}
@@ -93,13 +101,12 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 				e.prefix = prefixOf(r.Addrs)
 			}
 		}
-		account := e.rec.Account
-		e.rec, t.spots[i].at = *r, r.Coord
-		if t.spots[i].rtt == 0 {
+		if t.spots[i].rtt == 0 && r.Coord != t.spots[i].at {
 			t.ms[i] = -1
 		}
-		if e.rec.Seen = now; r.Account == "" { // hearsay
-			e.rec.Account = account
+		e.rec, e.seen, t.spots[i].at = r, now, r.Coord
+		if r.Account != "" { // else it is hearsay
+			e.account = r.Account
 		}
 		t.noted(e)
 		return
@@ -111,12 +118,10 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 		delete(t.graves, r.ID)
 		t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
 	}
-	t.entries = append(t.entries, entry{rec: *r, prefix: prefixOf(r.Addrs)})
+	t.entries = append(t.entries, entry{rec: r, hash: hash, seen: now, account: r.Account, prefix: prefixOf(r.Addrs)})
 	t.spots, t.ms = append(t.spots, spot{at: r.Coord}), append(t.ms, -1)
-	e := &t.entries[len(t.entries)-1]
-	e.rec.Seen = now
 	t.index.add(t.entries)
-	t.noted(e)
+	t.noted(&t.entries[len(t.entries)-1])
 }
 
 // measured notes how far a peer really is.
@@ -173,7 +178,8 @@ func (t *table) trim(rng *rand.Rand) {
 			}
 			n = count[k]
 		}
-		i := t.pick(rng.IntN(n), func(i int) bool { return ring[i] == k && (g == group{} || t.entries[i].of(g.kind) == g.name) })
+		in := func(i int) bool { return ring[i] == k && (g == group{} || t.entries[i].of(g.kind) == g.name) }
+		i := t.older(t.pick(rng.IntN(n), in), t.pick(rng.IntN(n), in))
 		last := len(t.entries) - 1
 		ring[i] = ring[last]
 		t.remove(i)
@@ -264,7 +270,7 @@ func (e *entry) of(kind int) string {
 	if kind == 0 {
 		return e.prefix
 	}
-	return e.rec.Account
+	return e.account
 }
 
 // crowd is the group that has the most of a ring, if that is more than its share, with the ring and how many it has; else none.
@@ -341,23 +347,37 @@ func (t *table) fail(id ID) bool {
 	return true
 }
 
-// since is from when a record counts: when its peer made it, since hearsay keeps no peer alive.
-func (p *PeerRecord) since() time.Time {
-	if p.Issued.IsZero() { // an address of which nothing was heard yet
-		return p.Seen
+// since is from when an entry's record counts: when its peer made it, since hearsay keeps no peer alive.
+func (e *entry) since() time.Time {
+	if e.rec.Issued.IsZero() { // an address of which nothing was heard yet
+		return e.seen
 	}
-	return p.Issued
+	return e.rec.Issued
+}
+
+// record is a copy of an entry's record, with what this node knows beside.
+func (e *entry) record() PeerRecord {
+	r := *e.rec
+	r.Seen, r.Account = e.seen, e.account
+	return r
+}
+
+// busy notes until when a peer's threads are busy, of which it tells with its next record.
+func (e *entry) busy(backlog time.Duration) {
+	r := *e.rec
+	r.Load.Backlog = backlog
+	e.rec = &r
 }
 
 // noted takes note of what an entry's record says.
 func (t *table) noted(e *entry) {
-	t.grouped = t.grouped || e.prefix != "" || e.rec.Account != ""
-	t.ages(&e.rec)
+	t.grouped = t.grouped || e.prefix != "" || e.account != ""
+	t.ages(e)
 }
 
-// ages notes that a record is there that may be the oldest one.
-func (t *table) ages(r *PeerRecord) {
-	if at := r.since(); at.Before(t.oldest) {
+// ages notes that an entry is there whose record may be the oldest one.
+func (t *table) ages(e *entry) {
+	if at := e.since(); at.Before(t.oldest) {
 		t.oldest = at
 	}
 }
@@ -365,7 +385,7 @@ func (t *table) ages(r *PeerRecord) {
 func (t *table) answered(now time.Time, id ID) {
 	if i := t.find(id); i >= 0 {
 		t.entries[i].failures = 0
-		t.entries[i].rec.Seen = now
+		t.entries[i].seen = now
 	}
 }
 
@@ -376,10 +396,10 @@ func (t *table) expire(now time.Time) {
 	}
 	t.oldest = now
 	for i := 0; i < len(t.entries); {
-		if r := &t.entries[i].rec; now.Sub(r.since()) > t.expiry {
+		if e := &t.entries[i]; now.Sub(e.since()) > t.expiry {
 			t.remove(i)
 		} else {
-			t.ages(r)
+			t.ages(e)
 			i++
 		}
 	}
@@ -388,12 +408,15 @@ func (t *table) expire(now time.Time) {
 // near gives the n entries nearest to a coordinate by prediction, nearest first.
 func (t *table) near(at coords.Coord, n int) []PeerRecord { return records(t.nearest(at, n)) }
 
-// nearest is near without the copies: what it points to holds until the table changes.
+// nearest is near without the copies. It holds until it is called again.
 func (t *table) nearest(at coords.Coord, n int) []ranked {
-	best := make([]ranked, 0, min(n, len(t.entries))+1)
+	best := t.best[:0]
 	for i := range t.entries {
-		best = rank(best, n, ranked{coords.Distance(&at, &t.spots[i].at), &t.entries[i].rec})
+		if ms := coords.Distance(&at, &t.spots[i].at); len(best) < n || ms <= best[n-1].ms {
+			best = rank(best, n, ranked{ms, t.entries[i].rec})
+		}
 	}
+	t.best = best
 	return best
 }
 
@@ -451,7 +474,7 @@ func (t *table) some(n int, rng *rand.Rand) []PeerRecord {
 	out := make([]PeerRecord, 0, min(n, len(t.entries)))
 	if 3*n >= len(t.entries) {
 		for _, i := range rng.Perm(len(t.entries))[:min(n, len(t.entries))] {
-			out = append(out, t.entries[i].rec)
+			out = append(out, t.entries[i].record())
 		}
 		return out
 	}
@@ -460,26 +483,43 @@ func (t *table) some(n int, rng *rand.Rand) []PeerRecord {
 		i := rng.IntN(len(t.entries))
 		if !slices.Contains(taken[:len(out)], i) {
 			taken[len(out)] = i
-			out = append(out, t.entries[i].rec)
+			out = append(out, t.entries[i].record())
 		}
 	}
 	return out
 }
 
-// neighbour is one of the nearest entries, one that was not measured yet if there is any.
-func (t *table) neighbour(rng *rand.Rand) (PeerRecord, bool) {
+// anyone is an entry drawn at random, of two the one of which was heard less lately; nil: there is none.
+func (t *table) anyone(rng *rand.Rand) *PeerRecord {
+	if len(t.entries) == 0 {
+		return nil
+	}
+	return t.entries[t.older(rng.IntN(len(t.entries)), rng.IntN(len(t.entries)))].rec
+}
+
+// older is the one of two entries whose record is older. A record of an hour ago tells where a peer thought it was when it was young, or that a peer is there
+// which has gone; to draw two and take the older one refreshes such, or drops them, long before chance would.
+func (t *table) older(i, j int) int {
+	if t.entries[j].since().Before(t.entries[i].since()) {
+		return j
+	}
+	return i
+}
+
+// neighbour is one of the nearest entries, one that was not measured yet if there is any; nil: there is none.
+func (t *table) neighbour(rng *rand.Rand) *PeerRecord {
 	best := t.best[:0]
 	for i, ms := range t.away() {
-		best = rank(best, nearestKept, ranked{ms, &t.entries[i].rec})
+		best = rank(best, nearestKept, ranked{ms, t.entries[i].rec})
 	}
 	if t.best = best; len(best) == 0 {
-		return PeerRecord{}, false
+		return nil
 	}
 	for range 2 {
 		r := best[rng.IntN(len(best))].rec
 		if i := t.find(r.ID); t.spots[i].rtt == 0 {
-			return *r, true
+			return r
 		}
 	}
-	return *best[rng.IntN(len(best))].rec, true
+	return best[rng.IntN(len(best))].rec
 }

@@ -155,7 +155,7 @@ func TestVantagesNotKnownAreAsked(t *testing.T) {
 					self.Coord = p.Coord
 				}
 			}
-			out = append(out, n.Step(now, s.To, Near{Req: m.Req, Records: []PeerRecord{self}})...)
+			out = append(out, n.Step(now, s.To, Near{Req: m.Req, Records: []*PeerRecord{&self}})...)
 		case ProbeHost:
 			out = append(out, n.Step(now, s.To, Probed{Req: m.Req, RTT: 50 * time.Millisecond, At: far[0].Coord})...)
 		case Offer:
@@ -211,12 +211,12 @@ func TestProbesAreSentEarlyAndBounded(t *testing.T) {
 }
 
 // nearer are peers that are the nearer to a place the more were asked before.
-func nearer(at coords.Coord, asked int, now time.Time) (out []PeerRecord) {
+func nearer(at coords.Coord, asked int, now time.Time) (out []*PeerRecord) {
 	for i := range 4 {
 		p := PeerRecord{ID: ID(fmt.Sprintf("n%d-%d", asked, i)), Seq: 1, Issued: now, Coord: at, Load: Load{Threads: 1}}
 		p.Coord.Height = 0
 		p.Coord.Vec[0] += 1 / float64(asked+i+1)
-		out = append(out, p)
+		out = append(out, &p)
 	}
 	return out
 }
@@ -257,6 +257,46 @@ func TestChoiceAmongTheAlike(t *testing.T) {
 	for i, p := range known[:4] {
 		if chosen[p.ID] == 0 {
 			t.Errorf("peer %d was never chosen", i)
+		}
+	}
+}
+
+// Whoever was asked and does not answer in the time that its record promises is not where its record says: it is neither offered the task nor told as the nearest.
+func TestOverdueIsNotNearest(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	rng := rand.New(rand.NewPCG(9, 9))
+	known := town(0, 40, 0, rng)
+	stale := known[0] // says that it is at the host itself
+	host := coords.Coord{Err: .1}
+	host.Vec[0] = 40
+	known[0].Coord = host
+	stale.Coord = host
+	for _, slow := range []time.Duration{time.Millisecond, 300 * time.Millisecond} { // until the last of the others answers
+		n := knowing(t, now, 3, known)
+		out := n.Lookup(now, 1, host)
+		at := now
+		for len(out) > 0 {
+			s := out[0]
+			out = out[1:]
+			find, is := s.Msg.(FindNear)
+			if !is || s.To == stale.ID {
+				continue
+			}
+			at = at.Add(slow)
+			i := slices.IndexFunc(known, func(p PeerRecord) bool { return p.ID == s.To })
+			self := known[i]
+			self.Seq, self.Issued = 2, at
+			out = append(out, n.Step(at, s.To, Near{Req: find.Req, Records: []*PeerRecord{&self}})...)
+		}
+		events := n.Events()
+		if len(events) != 1 {
+			t.Fatalf("%d events", len(events))
+		}
+		if first := events[0].Found[0].ID == stale.ID; first != (slow == time.Millisecond) {
+			t.Errorf("others answered every %v: the silent one is the nearest: %v", slow, first)
+		}
+		if !slices.ContainsFunc(events[0].Found, func(p PeerRecord) bool { return p.ID == stale.ID }) {
+			t.Error("the silent one is not found at all")
 		}
 	}
 }

@@ -157,10 +157,10 @@ func fill(b []byte) []byte {
 func small(v uint32) uint8 { return uint8(min(v, 255)) }
 
 // sealed gives the wire form of records that this node was told, leaving out what nobody signed.
-func sealed(recs []overlay.PeerRecord) []*pb.Sealed {
+func sealed(recs []*overlay.PeerRecord) []*pb.Sealed {
 	var out []*pb.Sealed
 	for _, r := range recs {
-		if m := unsealed(r); m != nil {
+		if m := unsealed(*r); m != nil {
 			out = append(out, m)
 		}
 	}
@@ -193,15 +193,15 @@ func (s *sealer) openOwn(now time.Time, m *pb.Sealed, from overlay.ID) (overlay.
 }
 
 // openAll reads records, leaving out and counting what is refused.
-func (s *sealer) openAll(in []*pb.Sealed, most int, refused func(error)) []overlay.PeerRecord {
-	var out []overlay.PeerRecord
+func (s *sealer) openAll(in []*pb.Sealed, most int, refused func(error)) []*overlay.PeerRecord {
+	var out []*overlay.PeerRecord
 	for _, m := range in[:min(len(in), most)] {
 		r, err := s.open(m)
 		if err != nil {
 			refused(err)
 			continue
 		}
-		out = append(out, r)
+		out = append(out, &r)
 	}
 	return out
 }

@@ -127,7 +127,7 @@ func (r *Runner) sign(m overlay.Msg) overlay.Msg {
 			if m.Records[i].ID != r.id {
 				continue
 			}
-			if err := r.sealer.seal(&m.Records[i]); err != nil {
+			if err := r.sealer.seal(m.Records[i]); err != nil {
 				r.log.Error("own record not signed", "err", err)
 			}
 		}

@@ -153,8 +153,8 @@ func TestInvariantsAreLookedAt(t *testing.T) {
 		}
 	}
 	w.broken = nil
-	w.measure(overlay.Gossip{Records: make([]overlay.PeerRecord, overlay.MaxGossip+1)})
-	w.measure(overlay.Near{Records: make([]overlay.PeerRecord, overlay.MaxNear+1)})
+	w.measure(overlay.Gossip{Records: make([]*overlay.PeerRecord, overlay.MaxGossip+1)})
+	w.measure(overlay.Near{Records: make([]*overlay.PeerRecord, overlay.MaxNear+1)})
 	if len(w.broken) != 2 {
 		t.Errorf("oversized messages: found %q", w.broken)
 	}

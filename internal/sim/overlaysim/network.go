@@ -177,7 +177,9 @@ func (n *network) send(from int, out []overlay.Send) {
 				s.Msg = g
 			default:
 				if a, is := s.Msg.(overlay.Near); is && len(a.Records) > 0 { // the last one is its own
-					a.Records[len(a.Records)-1].Coord = n.lie(from)
+					own := *a.Records[len(a.Records)-1]
+					own.Coord = n.lie(from)
+					a.Records[len(a.Records)-1] = &own
 				}
 			}
 		}
