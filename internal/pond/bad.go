@@ -57,12 +57,24 @@ const (
 	RobotsGarbage     Mode = "robots-garbage"      // robots.txt is an HTML page
 	RobotsDisallowAll Mode = "robots-disallow-all" // nothing may be fetched
 	SitemapInside     Mode = "sitemap-inside"      // robots.txt names sitemaps at private addresses and other hosts
+	EndlessChunks     Mode = "endless-chunks"      // chunks of a byte or of nothing but an extension, without end
+	HugeTrailers      Mode = "huge-trailers"       // 16 MiB of fields after the last chunk
+	SlowHeaders       Mode = "slow-headers"        // header fields come a byte at a time
+	Interim           Mode = "interim"             // interim responses without end
+	TwoLengths        Mode = "two-lengths"         // Content-Length twice, and chunked too
+	NestedBomb        Mode = "nested-bomb"         // brotli of 128 MiB of gzip that holds nothing
+	CookieWall        Mode = "cookie-wall"         // redirects to the same page until a cookie comes back
+	WrongCharset      Mode = "wrong-charset"       // names encodings that it is not in, or that there are not
+	RobotsDrip        Mode = "robots-drip"         // robots.txt comes a byte at a time
+	RobotsRules       Mode = "robots-rules"        // robots.txt of 499 KiB of rules with wildcards, and 20,000 links on each page
+	SitemapBomb       Mode = "sitemap-bomb"        // a sitemap that is a bomb, and an index of itself
 )
 
 var modes = []Mode{SlowLoris, Silent, HangUp, CutOff, CloseAlways, EndlessRedirects, RedirectLoop, PrivateRedirects, ShortBody, LongBody,
 	BrokenChunks, MalformedHeaders, HugeHeaders, HugeBody, GzipBomb, BrotliBomb, ZstdBomb, BrokenGzip, Gzip, Brotli, Zstd, ManyLinks,
 	InvalidUTF8, Calendar, Sessions, Deep, Always200, Volatile, TooMany, Unavailable, BusyAtFirst, Forbidden, Challenge, ChangingRobots,
-	RobotsError, RobotsForbidden, RobotsTooMany, RobotsHuge, RobotsRedirects, RobotsGarbage, RobotsDisallowAll, SitemapInside}
+	RobotsError, RobotsForbidden, RobotsTooMany, RobotsHuge, RobotsRedirects, RobotsGarbage, RobotsDisallowAll, SitemapInside, EndlessChunks,
+	HugeTrailers, SlowHeaders, Interim, TwoLengths, NestedBomb, CookieWall, WrongCharset, RobotsDrip, RobotsRules, SitemapBomb}
 
 // Modes lists all modes.
 func Modes() []Mode { return slices.Clone(modes) }
@@ -91,6 +103,10 @@ var privateTargets = [...]string{"http://127.0.0.1:22/", "http://[::1]/", "http:
 // misbehave answers a request as the mode wants, or returns false where the mode serves it well.
 func (s *Server) misbehave(m Mode, rw http.ResponseWriter, r *http.Request, host int) bool {
 	if r.URL.Path == "/robots.txt" {
+		if m == RobotsDrip {
+			s.drip(rw, r)
+			return true
+		}
 		return s.badRobots(m, rw, host)
 	}
 	switch m {
@@ -141,7 +157,9 @@ func (s *Server) misbehave(m Mode, rw http.ResponseWriter, r *http.Request, host
 		return s.encoded(m, rw, r, host)
 	case Calendar, Sessions, Deep, Always200, Volatile, ManyLinks, InvalidUTF8:
 		return s.trap(m, rw, r, host)
-	case ChangingRobots, RobotsError, RobotsForbidden, RobotsTooMany, RobotsHuge, RobotsRedirects, RobotsGarbage, RobotsDisallowAll, SitemapInside:
+	case CookieWall, WrongCharset, SitemapBomb, RobotsRules:
+		return s.odd(m, rw, r)
+	case ChangingRobots, RobotsError, RobotsForbidden, RobotsTooMany, RobotsHuge, RobotsRedirects, RobotsGarbage, RobotsDisallowAll, SitemapInside, RobotsDrip:
 		return false // only their robots.txt is bad
 	default:
 		s.rawly(m, rw, r, host)
@@ -184,6 +202,14 @@ func (s *Server) badRobots(m Mode, rw http.ResponseWriter, host int) bool {
 			b = append(b, "# nothing to see here, nothing at all, but there is very much of it\n"...)
 		}
 		send(rw, kind, append(b, "Disallow: /\n"...))
+	case RobotsRules:
+		b := []byte("User-agent: *\n")
+		for i := 0; len(b) < 499<<10; i++ {
+			b = fmt.Appendf(b, "Disallow: *%d$\n", ManyLinksCount+i)
+		}
+		send(rw, kind, b)
+	case SitemapBomb:
+		send(rw, kind, []byte("Sitemap: /bomb.xml.gz\nSitemap: /index.xml\n"))
 	case SitemapInside:
 		send(rw, kind, []byte("User-agent: *\nDisallow:\nSitemap: http://127.0.0.1:22/sitemap.xml\nSitemap: http://169.254.169.254/latest\n"+
 			"Sitemap: http://localhost/sitemap.xml\nSitemap: file:///etc/passwd\nSitemap: /sitemap.xml\n"))

@@ -45,6 +45,30 @@ func raw(t *testing.T, s *Server, path string, limit int) string {
 	return out.String()
 }
 
+// until reads what comes over the wire for one request until all the parts have come.
+func until(s *Server, path string, parts ...string) func(*testing.T) {
+	return func(t *testing.T) {
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(time.Minute))
+		io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: site-0000.pond.test\r\n\r\n")
+		var out bytes.Buffer
+		buf := make([]byte, 64<<10)
+		for _, p := range parts {
+			for !strings.Contains(out.String(), p) {
+				n, err := c.Read(buf)
+				out.Write(buf[:n])
+				if err != nil {
+					t.Fatalf("the wire lacks %q: %v, %.300q", p, err, out.String())
+				}
+			}
+		}
+	}
+}
+
 func TestMisbehaviours(t *testing.T) {
 	s, c := serve(t, Config{Seed: 1, Hosts: 1, Pages: 50, Plain: true, Static: true})
 	const host = "http://site-0000.pond.test"
@@ -118,6 +142,24 @@ func TestMisbehaviours(t *testing.T) {
 			if b := raw(t, s, "/", 1<<20); b != "" {
 				t.Errorf("%q", b)
 			}
+		},
+		EndlessChunks: until(s, "/", "Transfer-Encoding: chunked", "1;noise=zzz"),
+		HugeTrailers:  until(s, "/", "\r\n0\r\nX-Filler-0: zzz", "X-Filler-1000: "),
+		SlowHeaders:   until(s, "/", "200 OK\r\nContent-Type: text/html\r\n", "X"),
+		Interim:       until(s, "/", "103 Early Hints", "\r\n\r\nHTTP/1.1 103 Early Hints"),
+		TwoLengths:    until(s, "/", "Content-Length: 5", "Content-Length: 8", "chunked", "\r\n0\r\n\r\n"),
+		RobotsDrip:    until(s, "/robots.txt", "200 OK", "\r\n\r\n", "x"),
+		CookieWall:    status("/item-7.html", 302, "Set-Cookie", "seen=xxx"),
+		WrongCharset:  status("/x", 200, "Content-Type", "iso-2022-kr"),
+		NestedBomb:    decoded(int64(NestedBytes>>20*(1<<20/len(encode(Gzip, nil))*len(encode(Gzip, nil)))), "gzip, br", br),
+		RobotsRules: func(t *testing.T) {
+			body("/robots.txt", "Disallow: *1000000$\n", "Disallow: *1020000$\n")(t)
+			body("/", `"/many-0"`, `"/many-19999"`)(t)
+		},
+		SitemapBomb: func(t *testing.T) {
+			body("/robots.txt", "Sitemap: /bomb.xml.gz")(t)
+			body("/index.xml?3", "/index.xml?999")(t)
+			status("/bomb.xml.gz", 200, "Content-Type", "gzip")(t)
 		},
 		HangUp:            func(t *testing.T) { wire("<closed>")(t) },
 		CutOff:            wire("Content-Length: 5", "a link", "<closed>"),

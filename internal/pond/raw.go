@@ -36,7 +36,7 @@ func (s *Server) rawly(m Mode, rw http.ResponseWriter, r *http.Request, host int
 			}
 		}
 		return
-	case GzipBomb, BrotliBomb, ZstdBomb:
+	case GzipBomb, BrotliBomb, ZstdBomb, NestedBomb:
 		coding, body := s.bombs.get(m)
 		rw.Header().Set("Content-Encoding", coding)
 		send(rw, "text/html", body)
@@ -66,6 +66,8 @@ func (s *Server) rawly(m Mode, rw http.ResponseWriter, r *http.Request, host int
 		fmt.Fprintf(buf, "%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nnot-a-number\r\nrest\r\n", ok, len(body), body)
 	case MalformedHeaders:
 		fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nthis line is no header\r\n: no name\r\nBad\x00Name: \x01\x02\r\nContent-Length: -7\r\n\r\n%s", body)
+	case EndlessChunks, HugeTrailers, SlowHeaders, Interim, TwoLengths:
+		s.endless(m, conn, buf, ok, body)
 	case HugeHeaders:
 		fmt.Fprint(buf, ok)
 		for i := range 1 << 10 {
@@ -128,7 +130,7 @@ func (k *kept) WriteHeader(code int) { k.code = code }
 
 func (k *kept) Write(p []byte) (int, error) { return k.body.Write(p) }
 
-var codings = map[Mode]string{Gzip: "gzip", Brotli: "br", Zstd: "zstd", GzipBomb: "gzip", BrotliBomb: "br", ZstdBomb: "zstd"}
+var codings = map[Mode]string{Gzip: "gzip", Brotli: "br", Zstd: "zstd", GzipBomb: "gzip", BrotliBomb: "br", ZstdBomb: "zstd", NestedBomb: "gzip, br"}
 
 func encode(m Mode, body []byte) []byte {
 	var out bytes.Buffer
@@ -152,8 +154,11 @@ func encode(m Mode, body []byte) []byte {
 	return out.Bytes()
 }
 
-// BombBytes is what a bomb decompresses to.
-const BombBytes = 256 << 20
+// BombBytes is what a bomb decompresses to, NestedBytes what the outer layer of a nested one does.
+const (
+	BombBytes   = 256 << 20
+	NestedBytes = 128 << 20
+)
 
 // bombs are made when first asked for.
 type bombs struct {
@@ -168,11 +173,15 @@ func (b *bombs) get(m Mode) (coding string, body []byte) {
 		b.made = map[Mode][]byte{}
 	}
 	if b.made[m] == nil {
-		if m == BrotliBomb {
+		if m == BrotliBomb || m == NestedBomb {
 			var out bytes.Buffer
 			zw := brotli.NewWriterLevel(&out, 1)
-			block := make([]byte, 1<<20)
-			for range BombBytes / len(block) {
+			block, all := make([]byte, 1<<20), BombBytes
+			if m == NestedBomb {
+				nothing := encode(Gzip, nil)
+				block, all = bytes.Repeat(nothing, len(block)/len(nothing)), NestedBytes
+			}
+			for range all / len(block) {
 				_, _ = zw.Write(block)
 			}
 			zw.Close()
