@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 
@@ -22,6 +23,8 @@ const (
 	maxEncodings = 3       // layers of content encoding that are taken off
 	bombRatio    = 100     // a body cut at its limit that grew by more is a bomb, not a long page
 	zstdWindow   = 8 << 20 // RFC 9659: the most that a client need support
+
+	encodingSlack = 64 << 10 // bytes that an encoded body may have beyond the most of what it says
 )
 
 // decoder reads bodies. Its readers are kept from one to the next. Owned by the fetcher.
@@ -33,12 +36,16 @@ type decoder struct {
 
 // counter counts what comes off the wire.
 type counter struct {
-	r   io.Reader
-	n   int64
-	err error // of the connection
+	r    io.Reader
+	n    int64
+	most int64 // an encoded body of more is none: it says less than it takes
+	err  error // of the connection
 }
 
 func (c *counter) Read(b []byte) (int, error) {
+	if c.n > c.most {
+		return 0, errBomb
+	}
 	n, err := c.r.Read(b)
 	c.n += int64(n)
 	if err != nil && err != io.EOF {
@@ -49,8 +56,8 @@ func (c *counter) Read(b []byte) (int, error) {
 
 // body appends the decoded body to buf, at most limit bytes of it.
 func (d *decoder) body(resp *http.Response, buf []byte, limit int) (out []byte, truncated bool, err error) {
-	wire := &counter{r: resp.Body}
-	r, encoded, err := d.reader(wire, resp.Header.Values("Content-Encoding"))
+	wire := &counter{r: resp.Body, most: math.MaxInt64}
+	r, encoded, err := d.reader(wire, resp.Header.Values("Content-Encoding"), int64(limit)+encodingSlack)
 	if err != nil {
 		return buf, false, wire.blame(err)
 	}
@@ -68,7 +75,7 @@ func (d *decoder) body(resp *http.Response, buf []byte, limit int) (out []byte, 
 
 // blame tells an error of the connection from one of the encoding.
 func (c *counter) blame(err error) error {
-	if c.err != nil || errors.Is(err, errEncoding) {
+	if c.err != nil || errors.Is(err, errEncoding) || errors.Is(err, errBomb) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errEncoding, err)
@@ -93,8 +100,10 @@ func readAll(r io.Reader, buf []byte, limit int) (out []byte, truncated bool, er
 	}
 }
 
-// reader takes off the content encodings, the last applied first.
-func (d *decoder) reader(r io.Reader, fields []string) (io.Reader, bool, error) {
+// reader takes off the content encodings, the last applied first. What lies between two of them, or before the first, is bounded too: a
+// few bytes may decompress to what decompresses to nothing, for hours.
+func (d *decoder) reader(wire *counter, fields []string, most int64) (io.Reader, bool, error) {
+	var r io.Reader = wire
 	var names []string
 	for _, f := range fields {
 		for name := range strings.SplitSeq(f, ",") {
@@ -106,10 +115,16 @@ func (d *decoder) reader(r io.Reader, fields []string) (io.Reader, bool, error) 
 	if len(names) > maxEncodings {
 		return nil, true, fmt.Errorf("%w: %d layers", errEncoding, len(names))
 	}
+	if len(names) > 0 {
+		wire.most = most
+	}
 	for i := len(names) - 1; i >= 0; i-- {
 		var err error
 		if r, err = d.layer(r, names[i], len(names) == 1); err != nil {
 			return nil, true, err
+		}
+		if i > 0 {
+			r = &counter{r: r, most: most}
 		}
 	}
 	return r, len(names) > 0, nil

@@ -95,11 +95,13 @@ func TestBadWeb(t *testing.T) {
 		pond.RobotsTooMany: {channel.HostBlocked, []string{"robots-429"}, 0}, pond.RobotsDisallowAll: {channel.Failed, []string{"skipped-robots"}, 0},
 		pond.BusyAtFirst: {channel.Updated, []string{"http-429"}, 0},
 		pond.RobotsHuge:  all, pond.RobotsRedirects: all, pond.RobotsGarbage: all, pond.CloseAlways: all, pond.Gzip: all, pond.Brotli: all, pond.Zstd: all,
-		pond.SitemapInside: all, pond.Volatile: all, pond.ChangingRobots: all,
+		pond.SitemapInside: all, pond.Volatile: all, pond.ChangingRobots: all, pond.SitemapBomb: all,
+		pond.HugeTrailers: {0, nil, 5}, pond.Interim: {0, []string{"malformed"}, 5}, pond.TwoLengths: {0, nil, 5}, pond.NestedBomb: {0, []string{"bomb"}, 5},
+		pond.CookieWall: {0, nil, 20}, pond.WrongCharset: {0, nil, 50}, pond.RobotsRules: {0, []string{"skipped-rules"}, 10}, pond.EndlessChunks: {0, nil, 5},
 	}
 	for _, mode := range pond.Modes() {
-		if mode == pond.SlowLoris || mode == pond.Silent {
-			continue // TestSilentHost and TestSlowLoris have them in no time
+		if slices.Contains([]pond.Mode{pond.SlowLoris, pond.Silent, pond.SlowHeaders, pond.RobotsDrip}, mode) {
+			continue // TestSilentHost and TestDrippingHost have their like in no time
 		}
 		t.Run(string(mode), func(t *testing.T) {
 			noLeaks(t)
@@ -109,6 +111,9 @@ func TestBadWeb(t *testing.T) {
 			}
 			cfg, s := pondTask(t, w, g, 0)
 			cfg.Header.Budget = 3000
+			if mode == pond.RobotsRules {
+				cfg.Header.Budget = 2
+			}
 			if mode == pond.ManyLinks {
 				cfg.Header.Budget = 10
 			}

@@ -94,6 +94,7 @@ func (s *session) setRobots(r *robots.Rules, verdict string, bytes int) {
 func (s *session) useRobots(k said) {
 	r := k.rules
 	s.robots, s.report.Robots, s.robotsRead = r, k.verdict, k.at
+	s.ruleCost = r.Cost()
 	s.fetch.pace.more(r.CrawlDelay)
 	s.report.Gap = s.fetch.pace.gap
 }

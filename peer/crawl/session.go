@@ -38,7 +38,10 @@ type session struct {
 
 	report     channel.Report
 	budget     int // pages that may still be fetched
+	ruleCost   int // of robots
+	asked      int // of robots, for links of the page that is worked on: verdicts by their cost
 	failures   int // in a row
+	broken     int // responses in a row that are server errors, or never came to their end
 	good       int // pages that are as the host wants them seen, gone ones included
 	interBytes int
 	resumed    bool // pages of this crawl are stored already
@@ -248,6 +251,20 @@ func (s *session) enlist(it item, record, soon bool) error {
 		return s.spool.add(it)
 	}
 	return nil
+}
+
+// maxAsked bounds the time that robots.txt takes for the links of one page, a few seconds where each rule that it is asked for is as slow as
+// can be: 500 KiB hold 50,000 rules, a page a hundred thousand links.
+const maxAsked = 20_000_000
+
+// tooDear counts a link of the page that is worked on, and tells whether those before it took all the time that robots.txt may take.
+func (s *session) tooDear() bool {
+	if s.asked += s.ruleCost; s.asked <= maxAsked {
+		return false
+	}
+	s.count("skipped-rules")
+	s.report.Truncated = true
+	return true
 }
 
 // crawl fetches until there is nothing left or something ends it. Where the pace lets us, the next request is on its way while a response

@@ -134,51 +134,64 @@ func isFeed(contentType string, b []byte) bool {
 // feedEntries are the pages that a feed names, each with the moment of its entry.
 func feedEntries(b []byte, base string) (entries []listed) {
 	seen := map[string]bool{}
-	for len(b) > 0 {
-		part := b // up to the next entry
-		if i := nextEntry(b[1:]); i >= 0 {
-			part = b[:i+1]
-		}
-		b = b[len(part):]
-		var at moment
+	var next entryStarts
+	for all, at := b, 0; at < len(all); {
+		end := next.after(all, at+1) // of this entry
+		part := all[at:end]
+		at = end
+		var changed moment
 		for _, name := range []string{"updated", "pubDate", "published", "dc:date"} {
 			if when, _, ok := element(part, name); ok {
-				at = momentOf(when)
+				changed = momentOf(when)
 				break
 			}
 		}
 		for ref := range feedLinks(part) {
 			if u, err := channel.Resolve(base, ref); err == nil && !seen[u] && len(entries) < channel.MaxPageLinks {
 				seen[u] = true
-				entries = append(entries, listed{url: u, changed: at})
+				entries = append(entries, listed{url: u, changed: changed})
 			}
 		}
 	}
 	return entries
 }
 
-func nextEntry(b []byte) int {
-	item, entry := bytes.Index(b, []byte("<item")), bytes.Index(b, []byte("<entry"))
-	if item < 0 || entry >= 0 && entry < item {
-		return entry
+// entryStarts remembers where the next entry of each form is, so that a feed of one form is not searched to its end for the other at each.
+type entryStarts struct {
+	item, entry int // 0: not looked for yet
+}
+
+// after is where the first entry at or behind from begins, or the end.
+func (n *entryStarts) after(b []byte, from int) int {
+	find := func(at *int, what string) {
+		if *at >= from {
+			return
+		}
+		*at = len(b)
+		if i := bytes.Index(b[from:], []byte(what)); i >= 0 {
+			*at = from + i
+		}
 	}
-	return item
+	find(&n.item, "<item")
+	find(&n.entry, "<entry")
+	return min(n.item, n.entry)
 }
 
 // feedLinks gives the references of <link> elements, of RSS and of Atom.
 func feedLinks(b []byte) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
-		for {
-			i := bytes.Index(b, []byte("<link"))
+		closes := 0 // where the next </link is, at or behind what is looked at
+		for at := 0; ; {
+			i := bytes.Index(b[at:], []byte("<link"))
 			if i < 0 {
 				return
 			}
-			b = b[i+len("<link"):]
-			end := bytes.IndexByte(b, '>')
+			at += i + len("<link")
+			end := bytes.IndexByte(b[at:], '>')
 			if end < 0 {
 				return
 			}
-			tag := b[:end]
+			tag := b[at : at+end]
 			if j := bytes.Index(tag, []byte("href=")); j >= 0 && j+len("href=") < len(tag) { // Atom
 				v := tag[j+len("href="):]
 				if n := bytes.IndexByte(v[1:], v[0]); n >= 0 && (v[0] == '"' || v[0] == '\'') && !yield(text(v[1:1+n])) {
@@ -186,7 +199,14 @@ func feedLinks(b []byte) func(yield func(string) bool) {
 				}
 				continue
 			}
-			if n := bytes.Index(b[end+1:], []byte("</link")); n >= 0 && n < 3*channel.MaxURL && !yield(text(b[end+1:end+1+n])) { // RSS
+			start := at + end + 1
+			if closes < start {
+				closes = len(b)
+				if n := bytes.Index(b[start:], []byte("</link")); n >= 0 {
+					closes = start + n
+				}
+			}
+			if closes < len(b) && closes-start < 3*channel.MaxURL && !yield(text(b[start:closes])) { // RSS
 				return
 			}
 		}

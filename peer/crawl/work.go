@@ -32,6 +32,15 @@ func (s *session) work(r *response) (end channel.Outcome, why string, err error)
 		s.visited(r, channel.Errored, kind)
 		return channel.Failed, fmt.Sprintf("%d failures in a row, the last: %v", s.failures, r.err), nil
 	}
+	if r.status >= 500 || r.err != nil && kind == "timeout" {
+		s.broken++
+	} else {
+		s.broken = 0
+	}
+	if s.broken >= MaxBroken {
+		s.visited(r, channel.Errored, kind)
+		return channel.Failed, fmt.Sprintf("%d responses in a row were server errors or never ended, the last: %s", s.broken, kind), nil
+	}
 	if s.retry(r, kind) {
 		s.visited(r, channel.Errored, kind)
 		return 0, "", nil
@@ -136,6 +145,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 	p.Digest = channel.ContentDigest(r.body)
 	p.Change = s.known.change(r.it.hash, p.Digest)
 	contentType := r.header.Get("Content-Type")
+	s.asked = 0
 	asks := wishOf(r.header, s.product)
 	body := r.body
 	var links, feeds []string
@@ -171,6 +181,9 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		return duplicate, err
 	}
 	for i := range entries {
+		if s.tooDear() {
+			break
+		}
 		if err := s.told(&entries[i], r.it.depth+1); err != nil {
 			return duplicate, err
 		}
@@ -180,6 +193,9 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		followed = nil // they are the same
 	}
 	for _, u := range followed {
+		if s.tooDear() {
+			break
+		}
 		if err := s.follow(u, r.it.depth+1, 0); err != nil {
 			return duplicate, err
 		}
