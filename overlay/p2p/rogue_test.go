@@ -56,7 +56,7 @@ func newOutsider(t *testing.T) *outsider {
 	must(store.AddPrivKey(id, key))
 	must(store.AddPubKey(id, key.GetPublic()))
 	bus := eventbus.NewBus()
-	sw, err := swarm.NewSwarm(id, store, bus)
+	sw, err := swarm.NewSwarm(id, store, bus, swarm.WithDialTimeout(patience), swarm.WithDialTimeoutLocal(patience)) // a busy machine takes its time
 	must(err)
 	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
 	secure, err := noise.New(noise.ID, key, muxers)
