@@ -83,7 +83,7 @@ func newVolunteer(t *testing.T) *volunteer {
 func (v *volunteer) do(args ...string) (code int, out string) {
 	v.t.Helper()
 	var b buffer
-	ctx, cancel := context.WithTimeout(v.t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(v.t.Context(), 2*time.Minute)
 	defer cancel()
 	code = run(ctx, args, streams{&b, &b, v.env})
 	return code, b.String()
@@ -111,7 +111,7 @@ func TestVolunteer(t *testing.T) {
 			"--control", "127.0.0.1:0"}, streams{&out, &out, v.env})
 	}()
 	var st status
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		c, text := v.do("status", "--json")
 		if c == 0 {
 			if err := json.Unmarshal([]byte(text), &st); err != nil {

@@ -444,7 +444,7 @@ func (c *crash) recrawled() {
 	c.mu.Lock()
 	c.calm = true
 	c.mu.Unlock()
-	c.manager.until("crawls again what was claimed when it was killed", func() bool {
+	c.manager.within(crashWait, "crawls again what was claimed when it was killed", func() bool {
 		time.Sleep(time.Second / 10) // not to be a load
 		rows, err := c.page.rows()
 		missing := 0
