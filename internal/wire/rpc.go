@@ -156,15 +156,17 @@ func (n *Node) call(ctx context.Context, to peer.ID, proto protocol.ID, req []by
 	defer reset(s) // after a clean end it does nothing
 	stop := context.AfterFunc(ctx, func() { reset(s) })
 	defer stop()
-	if err := writeFrame(s, nil, req); err != nil {
-		return nil, callError(err)
-	}
-	if err := s.CloseWrite(); err != nil {
-		return nil, callError(err)
+	// Whoever has answered reads no more, and over QUIC says so: what is still to be written fails then, and the answer is there.
+	unsent := writeFrame(s, nil, req)
+	if unsent == nil {
+		_ = s.CloseWrite()
 	}
 	r := bufio.NewReaderSize(s, 512)
 	code, err := r.ReadByte()
 	if err != nil {
+		if unsent != nil {
+			err = unsent
+		}
 		return nil, callError(err)
 	}
 	limit := maxOut

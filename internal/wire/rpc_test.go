@@ -147,6 +147,46 @@ func TestSlowHandler(t *testing.T) {
 	}
 }
 
+// An answer that comes before the request is all sent is one.
+func TestAnswerBeforeTheEnd(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a, b := w.member(Config{QUIC: true}), w.member(Config{QUIC: true})
+	const proto protocol.ID = "/shoal/test/early/1"
+	b.HandleStream(proto, func(_ context.Context, _ Member, s network.Stream) {
+		if err := writeFrame(s, []byte{byte(Busy)}, []byte("full\n")); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	for _, quic := range []bool{true, false} {
+		var at []string
+		for _, addr := range b.Addrs() {
+			if strings.Contains(addr, "quic") == quic {
+				at = append(at, addr)
+			}
+		}
+		a.Host().Peerstore().ClearAddrs(b.ID())
+		if err := a.Connect(t.Context(), b.ID(), at...); err != nil {
+			t.Fatal(err)
+		}
+		sizes := []int{0}
+		if quic { // TCP's streams say nothing: there the sender waits for room until its time is up
+			sizes = append(sizes, 1<<20)
+		}
+		for _, size := range sizes {
+			for range 20 {
+				if _, err := a.Call(t.Context(), b.ID(), proto, make([]byte, size), 100); !errors.Is(err, Busy) {
+					t.Fatalf("QUIC %v: a request of %d bytes: %v", quic, size, err)
+				}
+			}
+		}
+		if err := a.Host().Network().ClosePeer(b.ID()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the connection is gone at both ends", func() bool { return !a.Direct(b.ID()) && !b.Direct(a.ID()) })
+	}
+}
+
 func TestHalfAnswer(t *testing.T) {
 	_, a, b := pair(t, Config{})
 	const proto protocol.ID = "/shoal/test/half/1"
