@@ -55,10 +55,8 @@ func main() {
 	if os.Getenv("GOLOG_LOG_LEVEL") == "" { // libp2p's own log is for those who ask for it
 		gologshim.SetDefaultHandler(slog.DiscardHandler)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr, os.Environ()})
-	stop()
-	os.Exit(code)
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // to the last: a second one changes no exit status
+	os.Exit(run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr, os.Environ()}))
 }
 
 // run is the program without its process: exit status 0 for success, 1 for a failure, 2 for a command line that says nothing we know.

@@ -152,6 +152,9 @@ func TestVolunteer(t *testing.T) {
 	if text := v.ok("leave"); !strings.Contains(text, "has left") {
 		t.Error(text)
 	}
+	if c := <-code; c != 0 {
+		t.Errorf("run ended with %d: %s", c, out.String())
+	}
 	left, err := os.ReadDir(filepath.Join(v.dir, "data"))
 	if err != nil {
 		t.Fatal(err)
@@ -163,9 +166,6 @@ func TestVolunteer(t *testing.T) {
 		if inside, _ := os.ReadDir(filepath.Join(v.dir, "data", f.Name())); f.Name() != "log" && len(inside) > 0 {
 			t.Errorf("%s holds %d files", f.Name(), len(inside))
 		}
-	}
-	if c := <-code; c != 0 {
-		t.Errorf("run ended with %d: %s", c, out.String())
 	}
 	if c, text := v.do("status"); c != 1 || !strings.Contains(text, "no peer runs") {
 		t.Errorf("status after leaving: %d %s", c, text)
