@@ -126,7 +126,7 @@ func TestSites(t *testing.T) {
 	}
 	for i, name := range []string{"d", "e"} {
 		router := l.site(name, fmt.Sprintf("11.0.%d.1/24", i+4))
-		home, err := n.Home(router, name+"1", fmt.Sprintf("192.168.%d.2/24", i+4))
+		home, err := n.Home(router, name+"1", fmt.Sprintf("192.168.%d.2/24", i+4), netlab.SamePort)
 		if err != nil {
 			t.Fatal(err)
 		}

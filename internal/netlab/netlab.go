@@ -164,8 +164,18 @@ func (l *Lab) Tap(f func(from *Host, packet []byte)) {
 // Do runs f on a thread in the host's network: what f opens itself, on no other goroutine, is the host's.
 func (h *Host) Do(f func() error) error { return h.do(f) }
 
-// Home makes a host behind a site, which translates its address: nobody gets in who was not spoken to first.
-func (l *Lab) Home(router *Host, name, prefix string) (*Host, error) {
+// Translation is how a home's router chooses the port under which a home is seen.
+type Translation string
+
+// The translations, as nftables calls them.
+const (
+	SamePort  Translation = "masquerade"              // the home's own while that is free: the same for whoever it speaks to
+	OtherPort Translation = "masquerade fully-random" // another for whoever it speaks to
+)
+
+// Home makes a host behind a site, which translates its address: nobody gets in who was not spoken to first. What comes over UDP unasked is dropped without a
+// word, as routers at homes do; the site's own programs can be called over TCP only.
+func (l *Lab) Home(router *Host, name, prefix string, how Translation) (*Host, error) {
 	p, err := netip.ParsePrefix(prefix)
 	if err != nil {
 		return nil, fmt.Errorf("netlab: home: %w", err)
@@ -193,7 +203,8 @@ func (l *Lab) Home(router *Host, name, prefix string) (*Host, error) {
 	if err := run("ip", "netns", "exec", router.name, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"); err != nil {
 		return nil, err
 	}
-	return h, router.nft("add table ip home", "add chain ip home out { type nat hook postrouting priority 100 ; }", `add rule ip home out oifname "wan" masquerade`)
+	return h, router.nft("add table ip home", "add chain ip home out { type nat hook postrouting priority 100 ; }", `add rule ip home out oifname "wan" `+string(how),
+		"add chain ip home in { type filter hook input priority 0 ; }", `add rule ip home in iifname "wan" meta l4proto udp ct state new drop`)
 }
 
 // Command is a program to run on the host.

@@ -32,7 +32,7 @@ func TestLab(t *testing.T) {
 	}
 	a, b, router := site("a", "11.0.1.1/24"), site("b", "11.0.2.1/24"), site("r", "11.0.3.1/24")
 	l.Distance(a, b, 60*time.Millisecond, 0)
-	home, err := l.Home(router, "h", "192.168.7.2/24")
+	home, err := l.Home(router, "h", "192.168.7.2/24", SamePort)
 	if err != nil {
 		t.Fatal(err)
 	}

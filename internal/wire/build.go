@@ -162,6 +162,9 @@ func (n *Node) transports(sw *swarm.Swarm, key crypto.PrivKey, resources network
 	if err != nil {
 		return nil, err
 	}
+	if n.udp == nil { // of the node itself, not of the stranger that it dials as
+		n.udp = quicT
+	}
 	return up, sw.AddTransport(quicT)
 }
 

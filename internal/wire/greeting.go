@@ -167,7 +167,12 @@ func (n *Node) answer(s network.Stream) {
 		_ = s.ResetWithError(network.StreamProtocolNegotiationFailed)
 		return
 	}
-	if p != ProtoMember {
+	switch p {
+	case ProtoMember:
+	case ProtoSeen:
+		n.tellSeen(s)
+		return
+	default:
 		n.dialBack(s)
 		return
 	}

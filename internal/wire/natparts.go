@@ -47,7 +47,7 @@ func (n *Node) prepareReach(net network.Network, bus event.Bus, resources networ
 	if n.nat.observed, err = observedaddrs.NewManager(bus, net); err != nil {
 		return err
 	}
-	opts.AutoNATv2, opts.ObservedAddrsManager, opts.EnableHolePunching = n.nat.autonat, n.nat.observed, true
+	opts.AutoNATv2, opts.ObservedAddrsManager, opts.EnableHolePunching = n.nat.autonat, outsides{n.nat.observed, n}, true
 	return nil
 }
 

@@ -49,6 +49,7 @@ type Node struct {
 	undo     []func() error
 	upgrader transport.Upgrader
 	nat      natParts
+	udp      transport.Transport             // QUIC, through which holes are punched; nil: none
 	servers  atomic.Pointer[map[string]bool] // their addresses, as bytes
 	numbers
 
@@ -112,7 +113,9 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 	n.idle = sync.NewCond(&n.mu)
 	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	n.lobby.AddHandler(ProtoMember, func(protocol.ID, io.ReadWriteCloser) error { return nil })
-	if cfg.Role == member.Peer { // who asks servers to dial him is dialled by strangers
+	if cfg.Role != member.Peer {
+		n.lobby.AddHandler(ProtoSeen, func(protocol.ID, io.ReadWriteCloser) error { return nil })
+	} else { // who asks servers to dial him is dialled by strangers
 		n.lobby.AddHandler(autonatv2.DialBackProtocol, func(protocol.ID, io.ReadWriteCloser) error { return nil })
 	}
 	if err := n.start(ctx); err != nil {
@@ -152,6 +155,9 @@ func (n *Node) start(ctx context.Context) (err error) {
 	}
 	n.host.SetStreamHandler(ProtoMember, n.serveMember)
 	n.serveRides()
+	if n.cfg.Role == member.Peer {
+		n.HandleRidden(ProtoMeet, 0, n.cfg.Patience, n.meet)
+	}
 	n.host.Start()
 	if err := n.startReach(); err != nil {
 		n.Close()

@@ -63,6 +63,9 @@ type reach struct {
 	home   peer.ID // where the reservation is; empty: none
 	until  time.Time
 	tell   event.Emitter // of EvtAutoRelayAddrsUpdated
+
+	outside   ma.Multiaddr // where a server saw the node over UDP
+	outsideAt time.Time
 }
 
 // Reach says how the node is reached now.
@@ -273,6 +276,7 @@ func (n *Node) Relays() []string {
 func (n *Node) Punch(ctx context.Context, p, relay peer.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, punchTimeout)
 	defer cancel()
+	n.askToMeet(ctx, p, relay)
 	info := peer.AddrInfo{ID: p, Addrs: []ma.Multiaddr{circuitAddr(relay)}}
 	if err := n.host.Connect(network.WithAllowLimitedConn(ctx, "hole punching"), info); err != nil {
 		return n.dialError(p, err)

@@ -201,6 +201,47 @@ func TestRelay(t *testing.T) {
 	eventually(t, "the reservation ends with the connection", func() bool { return b.Relays() == nil })
 }
 
+// A server tells anybody where it sees him over UDP: at the port on which he listens, through which others will come.
+func TestSeen(t *testing.T) {
+	w := newNet(t, openPolicy)
+	n, m := w.member(Config{QUIC: true}), w.node(Config{Role: member.Manager, QUIC: true})
+	if err := m.SetIssuer(w.issuer, w.manager.verifier.SealedDocument()); err != nil {
+		t.Fatal(err)
+	}
+	udp := func(n *Node) ma.Multiaddr {
+		for _, a := range n.host.Addrs() {
+			if isQUIC(a) {
+				return a
+			}
+		}
+		t.Fatal("it does not listen over QUIC")
+		return nil
+	}
+	at, err := n.seenFrom(t.Context(), udp(m), m.ID())
+	if err != nil || !at.Equal(udp(n)) {
+		t.Errorf("seen at %s, %v; listens at %s", at, err, udp(n))
+	}
+	if _, is := m.Member(n.ID()); is {
+		t.Error("who asked has become a member by it")
+	}
+	other := w.member(Config{QUIC: true})
+	if at, err := n.seenFrom(t.Context(), udp(other), other.ID()); err == nil {
+		t.Errorf("a peer tells %s", at)
+	}
+	if _, err := n.meet(t.Context(), Member{}, nil); !errors.Is(err, NotFound) {
+		t.Errorf("asked to meet, and not hidden: %v", err)
+	}
+	// One that was seen lately punches with that address, and tells nobody else of it.
+	n.noteOutside(m.ID(), ma.StringCast("/ip4/1.2.3.4/udp/5/quic-v1"))
+	o := outsides{n.nat.observed, n}
+	if got := o.Addrs(1); len(got) != 1 || got[0].String() != "/ip4/1.2.3.4/udp/5/quic-v1" {
+		t.Errorf("punches at %v", got)
+	}
+	if got := o.Addrs(2); len(got) != 0 {
+		t.Errorf("tells %v", got)
+	}
+}
+
 func TestRelayOf(t *testing.T) {
 	id, err := PeerID(newKey())
 	if err != nil {

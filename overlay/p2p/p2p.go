@@ -117,7 +117,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{cfg: cfg, log: cfg.Log, id: id, inbox: make(chan func(time.Time), maxInbox), flight: make(chan struct{}, maxFlights),
 		probes: make(chan struct{}, maxProbes), node: node, waiting: map[uint64]chan overlay.Event{},
-		greeted: map[overlay.ID]time.Time{}, near: nearer{tried: map[peer.ID]time.Time{}},
+		greeted: map[overlay.ID]time.Time{}, near: nearer{tried: map[peer.ID]tried{}},
 		sealer: &sealer{key: cfg.Wire.Host().Peerstore().PrivKey(cfg.Wire.ID()), network: cfg.Wire.Network(), checked: map[overlay.ID]overlay.PeerRecord{}}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.show()

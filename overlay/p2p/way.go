@@ -24,6 +24,7 @@ import (
 
 const (
 	nearerEvery   = 10 * time.Minute // between two tries to come to a direct way to one member
+	nearerAgain   = 30 * time.Second // between the first two: a hole may fail for want of luck
 	nearerTimeout = 3 * time.Second  // for its addresses; a hole takes what wire.Punch does
 	maxNearer     = 2                // tries at a time
 )
@@ -31,8 +32,13 @@ const (
 // nearer remembers to whom a direct way was looked for.
 type nearer struct {
 	mu    sync.Mutex
-	tried map[peer.ID]time.Time
+	tried map[peer.ID]tried
 	now   int
+}
+
+type tried struct {
+	at    time.Time
+	again bool // not for the first time
 }
 
 // ask makes one request of a member, and reads the answer.
@@ -97,13 +103,18 @@ func (r *Runner) comeNearer(id, via peer.ID, direct []string) {
 	now := time.Now()
 	r.near.mu.Lock()
 	defer r.near.mu.Unlock()
-	if r.near.now >= maxNearer || now.Sub(r.near.tried[id]) < nearerEvery {
+	last, known := r.near.tried[id]
+	wait := nearerAgain
+	if last.again {
+		wait = nearerEvery
+	}
+	if r.near.now >= maxNearer || known && now.Sub(last.at) < wait {
 		return
 	}
 	if len(r.near.tried) >= maxChecked {
 		clear(r.near.tried)
 	}
-	r.near.tried[id] = now
+	r.near.tried[id] = tried{now, known}
 	r.near.now++
 	r.wg.Add(1)
 	go func() {

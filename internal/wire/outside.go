@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/host/observedaddrs"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+	"github.com/multiformats/go-multistream"
+)
+
+// Who punches a hole tells the other side where it is seen over UDP. A home is spoken to over TCP, and between two homes nobody sees the other, so that
+// nobody has told. Both therefore ask a server just before, from the socket through which the hole will go: a router that keeps the port gives the other
+// side the same one a moment later.
+
+// ProtoSeen is asked of a server by anybody, on a connection of its own: it answers where it sees that one come from.
+const ProtoSeen protocol.ID = "/shoal/seen/1"
+
+// ProtoMeet asks a hidden member, by a ride, to find out where it is seen; its answer says that it has.
+const ProtoMeet protocol.ID = "/shoal/meet/1"
+
+const (
+	outsideFor   = 30 * time.Second // that an answer counts: routers forget a silent port after that at the earliest
+	outsideAgain = outsideFor / 3   // younger than that it is not asked for again
+	maxSeen      = 128              // bytes of an address
+)
+
+// tellSeen answers a stranger with its own address.
+func (n *Node) tellSeen(s network.Stream) {
+	defer s.Close()
+	if writeFrame(s, nil, s.Conn().RemoteMultiaddr().Bytes()) != nil {
+		reset(s)
+	}
+}
+
+// lookOutside asks a server where it sees this node over UDP, unless that is known.
+func (n *Node) lookOutside(ctx context.Context, server peer.ID) error {
+	n.mu.Lock()
+	fresh := time.Since(n.reach.outsideAt) < outsideAgain
+	n.mu.Unlock()
+	if fresh || n.udp == nil || !n.hidden() {
+		return nil
+	}
+	err := errors.New("it listens nowhere over QUIC")
+	for _, a := range n.host.Peerstore().Addrs(server) {
+		if _, other := a.ValueForProtocol(ma.P_IP4); other != nil || !isQUIC(a) || manet.IsIPLoopback(a) {
+			continue // IPv6 is not translated
+		}
+		var at ma.Multiaddr
+		if at, err = n.seenFrom(ctx, a, server); err == nil {
+			n.noteOutside(server, at)
+			return nil
+		}
+	}
+	return fmt.Errorf("wire: where %s sees this node: %w", server, err)
+}
+
+func (n *Node) noteOutside(server peer.ID, at ma.Multiaddr) {
+	port, err := manet.ToNetAddr(manetUDP(at))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reach.outside, n.reach.outsideAt = at, time.Now()
+	if err != nil {
+		return
+	}
+	if p, err := netip.ParseAddrPort(port.String()); err == nil {
+		n.reach.ports[server] = p
+	}
+}
+
+// seenFrom asks over a connection of its own, which libp2p does not learn of: it has one to the server already.
+func (n *Node) seenFrom(ctx context.Context, addr ma.Multiaddr, server peer.ID) (ma.Multiaddr, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Patience/2)
+	defer cancel()
+	c, err := n.udp.Dial(ctx, addr, server)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	s, err := c.OpenStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.SetDeadline(time.Now().Add(n.cfg.Patience / 2)); err != nil {
+		return nil, err
+	}
+	if err := multistream.SelectProtoOrFail(ProtoSeen, s); err != nil {
+		return nil, err
+	}
+	b, err := readFrame(bufio.NewReaderSize(s, maxSeen), maxSeen, func(int) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	at, err := ma.NewMultiaddrBytes(b)
+	if err != nil {
+		return nil, err
+	}
+	if !isQUIC(at) {
+		return nil, fmt.Errorf("it sees %s", at)
+	}
+	return at, nil
+}
+
+// meet finds out where this node is seen, before somebody comes through a hole.
+func (n *Node) meet(ctx context.Context, _ Member, _ []byte) ([]byte, error) {
+	n.mu.Lock()
+	home := n.reach.home
+	n.mu.Unlock()
+	if home == "" {
+		return nil, &Status{Code: NotFound, Reason: "not_hidden", Text: "this member can be dialled"}
+	}
+	if err := n.lookOutside(ctx, home); err != nil {
+		return nil, &Status{Code: NotFound, Reason: "not_seen", Text: "this member does not know where it is seen"}
+	}
+	return nil, nil
+}
+
+// askToMeet has both sides find out where they are seen. What it cannot find out punching does without.
+func (n *Node) askToMeet(ctx context.Context, p, relay peer.ID) {
+	done := make(chan error, 1)
+	go func() { done <- n.lookOutside(ctx, relay) }()
+	_, err := n.Ride(ctx, relay, p, ProtoMeet, nil, 16)
+	n.log.Debug("before a hole is punched", "peer", p, "own_side", <-done, "other_side", err)
+}
+
+// outsides are the addresses at which others see the node, with what a server has told of late.
+type outsides struct {
+	*observedaddrs.Manager
+	node *Node
+}
+
+// Addrs is for hole punching where one observer is enough.
+func (o outsides) Addrs(observers int) []ma.Multiaddr {
+	out := o.Manager.Addrs(observers)
+	o.node.mu.Lock()
+	defer o.node.mu.Unlock()
+	if r := &o.node.reach; observers == 1 && r.outside != nil && time.Since(r.outsideAt) < outsideFor && !slices.ContainsFunc(out, r.outside.Equal) {
+		out = append(out, r.outside)
+	}
+	return out
+}
