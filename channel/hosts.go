@@ -24,6 +24,9 @@ func ParseHosts(raw string) (Hosts, error) {
 	if !strings.Contains(raw, "://") {
 		tries = []string{"https://" + raw, "http://" + raw}
 	}
+	if raw != "" && strings.Trim(raw, "0123456789") == "" {
+		return Hosts{}, fmt.Errorf("%w: %q is a number: write the host's name, as example.org", ErrHost, raw)
+	}
 	var h Hosts
 	for _, t := range tries {
 		u, err := Canonical(t)

@@ -52,6 +52,14 @@ func (d *Desk) Block(ctx context.Context, host, why string) error {
 	if err != nil {
 		return err
 	}
+	if why == "" {
+		if known, err = d.blocked(ctx, known); err != nil {
+			return err
+		}
+		if len(known) == 0 {
+			return fmt.Errorf("%w: %s is not blocked; shoal host list --blocked names what is", ErrAsk, host)
+		}
+	}
 	for _, name := range known {
 		if err := d.block(ctx, name, why); err != nil {
 			return err
@@ -79,6 +87,20 @@ func (d *Desk) known(ctx context.Context, hosts channel.Hosts) ([]string, error)
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(all)), nil
+}
+
+// blocked are those of some origins that are blocked.
+func (d *Desk) blocked(ctx context.Context, origins []string) (out []string, err error) {
+	for _, o := range origins {
+		h, err := d.store.Host(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if h.Blocked != "" {
+			out = append(out, o)
+		}
+	}
+	return out, nil
 }
 
 func (d *Desk) block(ctx context.Context, origin, why string) error {

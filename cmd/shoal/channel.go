@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,8 +57,11 @@ type settings struct {
 }
 
 // fields are the settings that were given, as the API takes them.
-func (s *settings) fields() map[string]any {
+func (s *settings) fields() (map[string]any, error) {
 	m := map[string]any{}
+	if w := s.Weight; w != nil && (math.IsNaN(float64(*w)) || math.IsInf(float64(*w), 0)) {
+		return nil, fmt.Errorf("--weight %v: want a number, 0 (as all) or more", *w)
+	}
 	put := func(name string, given bool, v any) {
 		if given {
 			m[name] = v
@@ -72,7 +77,31 @@ func (s *settings) fields() map[string]any {
 	put("text_only", s.TextOnly != nil, s.TextOnly)
 	put("group", s.Group != nil, s.Group)
 	put("seeds", s.Seed != nil, s.Seed)
-	return m
+	return m, nil
+}
+
+var (
+	errNoSite = errors.New("an empty word is no site: write https://example.org/ for a host, https://example.org/news/ for one directory")
+	lineOf    = regexp.MustCompile(`^nothing was imported: line (\d+): `)
+)
+
+// ofSite words an error of a list that was made of arguments: there are no lines.
+func ofSite(err error, sites []string) error {
+	text := strings.Replace(err.Error(), "listing: bad line: ", "", 1)
+	if m := lineOf.FindStringSubmatch(text); m != nil {
+		if n, aerr := strconv.Atoi(m[1]); aerr == nil && n >= 1 && n <= len(sites) {
+			text = fmt.Sprintf("nothing was added: %s: %s", sites[n-1], text[len(m[0]):])
+		}
+	}
+	return errors.New(text)
+}
+
+// atLeast refuses a number that is too small.
+func atLeast(flag string, n, least int) error {
+	if n < least {
+		return fmt.Errorf("%s %d: want %d or more", flag, n, least)
+	}
+	return nil
 }
 
 type channelAddCmd struct {
@@ -84,7 +113,13 @@ type channelAddCmd struct {
 func (c *channelAddCmd) Run(ctx context.Context, s streams) error {
 	var list bytes.Buffer
 	for _, u := range c.URLs {
-		m := c.fields()
+		m, err := c.fields()
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(u) == "" {
+			return errNoSite
+		}
 		m["url"] = u
 		b, err := json.Marshal(m)
 		if err != nil {
@@ -108,6 +143,9 @@ func importList(ctx context.Context, a *api.Client, s streams, r io.Reader, f li
 	}
 	var out api.Imported
 	if err := a.Do(ctx, http.MethodPost, "/channels/import", q, r, &out); err != nil {
+		if named != nil {
+			err = ofSite(err, named)
+		}
 		return err
 	}
 	fmt.Fprintf(s.out, "added %d channels", out.Added)
@@ -140,6 +178,9 @@ type channelImportCmd struct {
 
 func (c *channelImportCmd) Run(ctx context.Context, s streams) error {
 	in, size, name := io.Reader(os.Stdin), int64(0), ""
+	if c.File == "" {
+		return errors.New("name the file of the list, or - for standard input")
+	}
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
@@ -149,6 +190,9 @@ func (c *channelImportCmd) Run(ctx context.Context, s streams) error {
 		info, err := f.Stat()
 		if err != nil {
 			return fmt.Errorf("read the list: %w", err)
+		}
+		if info.IsDir() {
+			return fmt.Errorf("%s is a folder: name the file of the list, or - for standard input", c.File)
 		}
 		in, size, name = f, info.Size(), filepath.Base(c.File)
 	}
@@ -225,6 +269,9 @@ type channelListCmd struct {
 }
 
 func (c *channelListCmd) Run(ctx context.Context, s streams) error {
+	if err := errors.Join(atLeast("--from", c.From, 0), atLeast("-n", c.N, 1)); err != nil {
+		return err
+	}
 	q := url.Values{"q": {c.Query}, "from": {strconv.Itoa(c.From)}, "n": {strconv.Itoa(c.N)}}
 	return c.with(ctx, false, func(a *api.Client) error {
 		if c.JSON {
@@ -249,8 +296,15 @@ func (c *channelListCmd) Run(ctx context.Context, s streams) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		if more := rows.Total - rows.From - len(rows.Channels); more > 0 {
+		switch more := rows.Total - rows.From - len(rows.Channels); {
+		case more > 0:
 			fmt.Fprintf(s.err, "%d more: --from %d\n", more, rows.From+len(rows.Channels))
+		case rows.Total == 0 && c.Query != "":
+			fmt.Fprintf(s.err, "No channel's host has %q in its name.\n", c.Query)
+		case rows.Total == 0:
+			fmt.Fprintln(s.err, "There are no channels yet: shoal channel add https://example.org/")
+		case len(rows.Channels) == 0:
+			fmt.Fprintf(s.err, "There are only %d.\n", rows.Total)
 		}
 		return nil
 	})
@@ -289,7 +343,13 @@ func findChannel(ctx context.Context, a *api.Client, name string) (channel.ID, e
 	if n, err := strconv.ParseUint(name, 10, 64); err == nil && n > 0 {
 		return channel.ID(n), nil
 	}
-	full := name
+	if n, err := strconv.ParseInt(name, 10, 64); err == nil && n <= 0 {
+		return 0, fmt.Errorf("%s is no channel's number: they begin with 1, and shoal channel list shows them", name)
+	}
+	full := strings.TrimSpace(name)
+	if full == "" {
+		return 0, errors.New("an empty word is no channel: name it by its number, as shoal channel list shows it, or by its host")
+	}
 	if !strings.Contains(full, "://") {
 		full = "https://" + full
 	}
@@ -423,7 +483,10 @@ type channelEditCmd struct {
 }
 
 func (c *channelEditCmd) Run(ctx context.Context, s streams) error {
-	m := c.fields()
+	m, err := c.fields()
+	if err != nil {
+		return err
+	}
 	if len(m) == 0 {
 		return errors.New("nothing to change: name a setting, as in --weight 2; shoal channel edit --help lists them")
 	}
@@ -431,7 +494,7 @@ func (c *channelEditCmd) Run(ctx context.Context, s streams) error {
 		return c.each(ctx, a, func(id channel.ID) error {
 			var after listing.Record
 			if err := a.Do(ctx, http.MethodPatch, fmt.Sprintf("/channels/%d", id), nil, m, &after); err != nil {
-				return err
+				return fmt.Errorf("channel %d was not changed: %w", id, ofSite(err, nil))
 			}
 			_, err := fmt.Fprintf(s.out, "channel %d changed\n", id)
 			return err
@@ -546,6 +609,9 @@ type channelFoundCmd struct {
 }
 
 func (c *channelFoundCmd) Run(ctx context.Context, s streams) error {
+	if err := atLeast("-n", c.N, 1); err != nil {
+		return err
+	}
 	return c.with(ctx, false, func(a *api.Client) error {
 		var out struct {
 			Candidates []channel.Candidate `json:"candidates"`

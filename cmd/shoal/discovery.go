@@ -8,6 +8,8 @@ type discovery struct {
 	DiscoverMost int    `help:"Channels that discovery adds at most, ever." default:"10000" placeholder:"N"`
 }
 
+func (d discovery) validate() error { return atLeast("--discover-most", d.DiscoverMost, 0) }
+
 func (d discovery) use(c *manager.Config) {
 	c.Discover, c.DiscoverMost = manager.Discover(d.Discover), d.DiscoverMost
 }

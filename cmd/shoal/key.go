@@ -25,8 +25,12 @@ type keyDir struct {
 func (k keyDir) keys() string { return filepath.Join(k.Data, "keys") }
 
 // open opens keys that exist; it makes none.
-func (k keyDir) open() (*member.Keys, error) {
+func (k *keyDir) open() (*member.Keys, error) {
 	if _, err := os.Stat(k.keys()); errors.Is(err, os.ErrNotExist) {
+		if at, derr := dataOf(k.Data); derr == nil && at != k.Data { // of shoal up
+			k.Data = at
+			return k.open()
+		}
 		return nil, fmt.Errorf("there is no network in %s: name the manager's data folder with --data, or start one with `shoal manager`", k.Data)
 	}
 	return member.LoadOrCreate(k.keys(), time.Now())

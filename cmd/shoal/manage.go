@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -41,7 +42,10 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := checkContact(c.Contact, c.Pond == ""); err != nil {
 		return err
 	}
-	if err := checkStrategy(c.Strategy); err != nil {
+	if c.Data == "" {
+		return errNoData
+	}
+	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), checkNames(c.PageHost)); err != nil {
 		return err
 	}
 	channels, err := channelsOf(c.Add)
@@ -126,6 +130,16 @@ func tcpPort(listen []string) int {
 		}
 	}
 	return 0
+}
+
+// checkNames refuses what no browser sends as the name of a host.
+func checkNames(names []string) error {
+	for _, n := range names {
+		if u, err := url.Parse("http://" + n + "/"); err != nil || n == "" || u.Hostname() != n {
+			return fmt.Errorf("--page-host %q: want a host's name without scheme and port, as shoal.example.org", n)
+		}
+	}
+	return nil
 }
 
 // checkStrategy refuses a name that there is not; none is well.

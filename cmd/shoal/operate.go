@@ -41,6 +41,9 @@ type hostListCmd struct {
 }
 
 func (c *hostListCmd) Run(ctx context.Context, s streams) error {
+	if err := atLeast("-n", c.N, 1); err != nil {
+		return err
+	}
 	q := url.Values{"q": {c.Query}, "n": {fmt.Sprint(c.N)}}
 	if c.Blocked {
 		q.Set("blocked", "1")
@@ -55,7 +58,15 @@ func (c *hostListCmd) Run(ctx context.Context, s streams) error {
 		for _, h := range out.Hosts {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, nextVisit(h.NextVisit), plain.Span(h.CrawlDelay), h.Blocked)
 		}
-		return w.Flush()
+		if err := w.Flush(); err != nil || len(out.Hosts) > 0 {
+			return err
+		}
+		what := "crawled or blocked"
+		if c.Blocked {
+			what = "blocked"
+		}
+		_, err := fmt.Fprintf(s.err, "No host like that was %s yet.\n", what)
+		return err
 	})
 }
 
@@ -115,6 +126,9 @@ func (c *hostPurgeCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		_, err := fmt.Fprintf(s.out, "%s is taken down: %d channels, %d pages, %d notes of links\n", c.Host, out.Channels, out.Pages, out.Links)
+		if out.Pages == 0 {
+			return err
+		}
 		fmt.Fprintln(s.err, "Its bytes leave the WARC files with the next compaction: a running manager begins it now, without one it is shoal archive compact.")
 		return err
 	})
@@ -165,6 +179,9 @@ type peerInviteCmd struct {
 }
 
 func (c *peerInviteCmd) Run(ctx context.Context, s streams) error {
+	if c.Uses < 1 || c.Uses > api.MaxUses {
+		return fmt.Errorf("--uses %d: want 1 to %d", c.Uses, api.MaxUses)
+	}
 	return c.with(ctx, true, func(a *api.Client) error {
 		var out api.Invited
 		if err := a.Do(ctx, http.MethodPost, "/peers/invite", nil, api.Invite{Uses: c.Uses}, &out); err != nil {
@@ -198,7 +215,19 @@ func ban(ctx context.Context, t *target, s streams, peer string, banned bool, do
 		if err := a.Do(ctx, http.MethodPost, "/peers/ban", nil, api.Ban{Peer: peer, Banned: banned}, nil); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(s.out, peer, done)
+		if _, err := fmt.Fprintln(s.out, peer, done); err != nil || !banned {
+			return err
+		}
+		var peers []web.Peer
+		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
+			return err
+		}
+		for _, p := range peers {
+			if p.ID == peer || p.Account == peer {
+				return nil
+			}
+		}
+		_, err := fmt.Fprintf(s.err, "No member of that name is known now. If it is misspelt: shoal peer unban %s\n", peer)
 		return err
 	})
 }
@@ -350,6 +379,10 @@ func (c *strategyArgs) choice() (strategyAsk, error) {
 		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 			return out, fmt.Errorf("no parameter %s: want one of %s", name, strings.Join(paramNames(), ", "))
 		}
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return out, fmt.Errorf("parameter %s: want a %s", strings.ToLower(kind.Field), map[bool]string{true: "number", false: kind.Type.Kind().String()}[kind.Type.Kind() == reflect.Float64])
+		}
 		return out, fmt.Errorf("parameters: %w", err)
 	}
 	return out, nil
@@ -437,6 +470,9 @@ type feedCmd struct {
 
 // Run prints changes as JSON lines. The cursor is kept after what was printed: an indexer that is interrupted sees some again, never too few.
 func (c *feedCmd) Run(ctx context.Context, s streams) error {
+	if err := atLeast("--limit", c.Limit, 1); err != nil {
+		return err
+	}
 	cursor := c.Since
 	if c.Cursor != "" {
 		b, err := os.ReadFile(c.Cursor)

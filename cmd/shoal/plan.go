@@ -52,6 +52,9 @@ func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
 
 // channels asks the manager, running or stopped, for all channels with what is known of how they change.
 func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, error) {
+	if c.Tick <= 0 {
+		return nil, fmt.Errorf("--tick: a tick of %v, want a positive time", c.Tick)
+	}
 	r, err := a.Open(ctx, http.MethodGet, "/plan/channels", url.Values{"tick": {c.Tick.String()}}, nil)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
@@ -38,8 +39,14 @@ func (st *station) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.Handler(web.Config{Source: st.manager, Operator: operator{st.manager, st.manager.Desk()}, Token: st.token, OpenView: st.cfg.openView, Hosts: st.cfg.names,
+	return web.Handler(web.Config{Source: st.manager, Operator: operator{st.manager, st.manager.Desk()}, Token: st.token, OpenView: st.cfg.openView && loopback(st.page.Addr()), Hosts: st.cfg.names,
 		API: a, Probes: probes, Debug: profiles(), Log: st.cfg.log})
+}
+
+// loopback tells whether only this machine reaches an address.
+func loopback(a net.Addr) bool {
+	t, ok := a.(*net.TCPAddr)
+	return ok && t.IP.IsLoopback()
 }
 
 // probes are metrics and health.

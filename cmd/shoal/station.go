@@ -36,7 +36,7 @@ type stationConfig struct {
 	announce []string
 	page     string   // address of the operator's page; empty: none
 	names    []string // host names, beside addresses, under which the page is reached
-	openView bool     // looking at the page needs no token
+	openView bool     // looking at the page needs no token, if only this machine reaches it
 	dialer   tcp.DialerForAddr
 	closed   bool // members need an invite
 	manager  manager.Config

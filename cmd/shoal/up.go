@@ -53,6 +53,8 @@ type upCmd struct {
 // maxPeers bounds the peers of one process.
 const maxPeers = 500
 
+var errNoData = errors.New("--data: name a folder; an empty word is none")
+
 func (c *upCmd) validate() error {
 	if n := c.peers(); n < 1 || n > maxPeers {
 		return fmt.Errorf("--peers %d: want 1 to %d", n, maxPeers)
@@ -66,7 +68,10 @@ func (c *upCmd) validate() error {
 	if c.For < 0 {
 		return fmt.Errorf("--for %v: want a time to run, such as 60s", c.For)
 	}
-	if err := checkStrategy(c.Strategy); err != nil {
+	if c.Data == "" {
+		return errNoData
+	}
+	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate()); err != nil {
 		return err
 	}
 	if len(c.URLs) > 0 && (c.Seed != 0 || c.Hosts != nil || c.Pages != nil) {

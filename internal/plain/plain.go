@@ -12,7 +12,7 @@ import (
 )
 
 // packages are the names that our errors begin with.
-var packages = regexp.MustCompile(`(^|[:;] |\()(?:archive|archivecmd|badgerdb|channel|coords|crawl|lease|limit|listing|manager|member|overlay|p2p|peer|pond|queue|recrawl|uplink|wire|warc): `)
+var packages = regexp.MustCompile(`(^|[:;] |\()(?:api|archive|archivecmd|badgerdb|channel|coords|crawl|lease|limit|listing|manager|member|overlay|p2p|peer|plan|pond|queue|recrawl|uplink|wire|warc): `)
 
 // wordings replace what the command line's parser says.
 var wordings = []struct {
@@ -24,6 +24,8 @@ var wordings = []struct {
 	{regexp.MustCompile(`expected (?:an? )?(?:valid )?(?:\d+ bit )?float(?: value)? but got "?([^";]*)"?.*`), `want a number, not "$1"`},
 	{regexp.MustCompile(`expected duration(?: value)? but got "?([^";:]*)"?.*`), `want a time with its unit, such as 60s or 2h, not "$1"`},
 	{regexp.MustCompile(`expected \w+ value but got "EOL".*`), `a value is missing behind it`},
+	{regexp.MustCompile(`: The input is missing a scheme, because it does not begin with an ASCII alpha[^;:]*`), `: write https:// or http:// before it`},
+	{regexp.MustCompile(`: The input has a special scheme, but does not contain a host\.?`), `: it names no host`},
 	{regexp.MustCompile(`: Error: `), `: `},
 	{regexp.MustCompile(` Url: '[^']*'`), ``},
 }

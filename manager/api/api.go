@@ -95,7 +95,7 @@ const (
 )
 
 // errAsk is a request that cannot be understood.
-var errAsk = errors.New("api: bad request")
+var errAsk = errors.New("api: not understood")
 
 // handler answers a request; a nil answer is "done".
 type handler func(w http.ResponseWriter, r *http.Request) (answer any, err error)
@@ -190,7 +190,7 @@ func number(r *http.Request, name string, otherwise, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%w: %s=%.20q is no number", errAsk, name, text)
+		return 0, fmt.Errorf("%w: %s=%.20q is no whole number from 0 on", errAsk, name, text)
 	}
 	return min(n, most), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,8 +55,12 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 	f := listing.Format(r.URL.Query().Get("format"))
 	if f == "" {
 		head, err := in.Peek(1024)
-		if len(head) == 0 {
-			return nil, fmt.Errorf("%w: an empty list: %w", errAsk, err)
+		switch {
+		case len(head) > 0:
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("%w: the list is empty", errAsk)
+		default:
+			return nil, fmt.Errorf("%w: the list cannot be read: %w", errAsk, err)
 		}
 		f = listing.Detect(r.URL.Query().Get("name"), head)
 	}

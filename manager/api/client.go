@@ -30,6 +30,9 @@ var ErrAnswer = errors.New("refused")
 // ErrAway is returned when nobody answers.
 var ErrAway = errors.New("the manager does not answer")
 
+// ErrToken is returned when the token does not fit, or none was shown.
+var ErrToken = errors.New("the operator's token does not fit this manager: give --token or SHOAL_TOKEN, or --data with the folder that has its operator.token")
+
 // Open asks, with in as JSON body unless it is nil or an io.Reader. The caller closes the answer's body.
 func (c *Client) Open(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
 	var send io.Reader
@@ -66,6 +69,9 @@ func (c *Client) Open(ctx context.Context, method, path string, query url.Values
 	}
 	if r.StatusCode != http.StatusOK {
 		defer r.Body.Close()
+		if r.StatusCode == http.StatusUnauthorized {
+			return nil, fmt.Errorf("%s: %w", c.Base, ErrToken)
+		}
 		return nil, refusal(r)
 	}
 	return r, nil

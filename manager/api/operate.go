@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 
 	"shoal/manager"
 	"shoal/recrawl"
@@ -73,6 +74,9 @@ func (s *server) peers(http.ResponseWriter, *http.Request) (any, error) {
 	return s.cfg.Live.Peers(), nil
 }
 
+// MaxUses bounds the peers of one invite.
+const MaxUses = 100_000
+
 // Invite asks for a join string.
 type Invite struct {
 	Uses uint32 `json:"uses"`
@@ -89,8 +93,8 @@ func (s *server) invite(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	if ask.Uses < 1 || ask.Uses > 100_000 {
-		return nil, fmt.Errorf("%w: an invite for %d peers: want 1 to 100000", errAsk, ask.Uses)
+	if ask.Uses < 1 || ask.Uses > MaxUses {
+		return nil, fmt.Errorf("%w: an invite for %d peers: want 1 to %d", errAsk, ask.Uses, MaxUses)
 	}
 	join, err := s.cfg.Members.Invite(ask.Uses)
 	return Invited{join, ask.Uses}, err
@@ -109,6 +113,9 @@ func (s *server) ban(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	if ask.Peer == "" {
 		return nil, fmt.Errorf("%w: no peer or account is named", errAsk)
+	}
+	if !ask.Banned && !slices.Contains(s.cfg.Members.Banned(), ask.Peer) {
+		return nil, fmt.Errorf("%w: %s is not banned; shoal peer list names who is", errAsk, ask.Peer)
 	}
 	return nil, s.cfg.Members.Ban(ask.Peer, ask.Banned)
 }

@@ -76,7 +76,7 @@ type slot struct {
 	inter  uint64
 	near   uint64           // pages of this crawl that were told as changed and hardly are
 	crawl  uint64           // sequence number from which resume states count
-	soFar  soFar
+	soFar  soFar            // what the crawl that runs has brought
 	timed  bool             // the timers know of its deadline
 	scope  *channel.Matcher // of the claimed task, compiled when the first chunk comes
 }

@@ -88,8 +88,8 @@ var said = map[string]string{
 func (s *server) operate(word string, next func(http.ResponseWriter, *http.Request) (at string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.mayOperate(r) {
-			if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
-				http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+			if _, any := shown(r); any || strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
+				unauthorized(w, r)
 				return
 			}
 			http.Redirect(w, r, "/login", http.StatusSeeOther)

@@ -133,7 +133,7 @@ type Config struct {
 	Source   Source
 	Operator Operator
 	Token    string // whoever shows it may operate
-	OpenView bool   // looking needs no token (one person's machine)
+	OpenView bool   // looking needs no token (one person's machine); one that does not fit is refused all the same
 	Hosts    []string
 	API      http.Handler // served below /api/v1/: reading as the pages are, changing with the token; nil: none
 	Probes   http.Handler // served at /metrics, /healthz and /readyz to anybody; nil: none
@@ -188,7 +188,7 @@ func (s *server) mount(mux *http.ServeMux) {
 				return
 			}
 			if !s.mayOperate(r) {
-				http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+				unauthorized(w, r)
 				return
 			}
 			s.cfg.API.ServeHTTP(w, r)
@@ -202,7 +202,7 @@ func (s *server) mount(mux *http.ServeMux) {
 	if s.cfg.Debug != nil {
 		mux.HandleFunc("/debug/", func(w http.ResponseWriter, r *http.Request) {
 			if !s.mayOperate(r) {
-				http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+				unauthorized(w, r)
 				return
 			}
 			s.cfg.Debug.ServeHTTP(w, r)
@@ -250,34 +250,69 @@ func (s *server) knownHost(hostport string) bool {
 
 const cookie = "shoal_token"
 
+// fits tells whether a token is the operator's.
+func (s *server) fits(token string) bool {
+	return s.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.cfg.Token)) == 1
+}
+
+// shown is the token that a program shows in so many words, if any. A browser's cookie is not one: it may be left from another manager.
+func shown(r *http.Request) (token string, any bool) {
+	return strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+}
+
 func (s *server) mayOperate(r *http.Request) bool {
-	given := ""
-	if c, err := r.Cookie(cookie); err == nil {
-		given = c.Value
+	if t, any := shown(r); any {
+		return s.fits(t)
 	}
-	if h, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		given = h
+	c, err := r.Cookie(cookie)
+	return err == nil && s.fits(c.Value)
+}
+
+// mayView tells who may look: whoever may operate; where that is open, anybody but who shows a token that does not fit, and so takes this
+// for another manager.
+func (s *server) mayView(r *http.Request) bool {
+	_, any := shown(r)
+	return s.mayOperate(r) || s.cfg.OpenView && !any
+}
+
+const (
+	needsToken = "This needs the operator's token: send it as Authorization: Bearer TOKEN. It is in operator.token of the manager's data folder."
+	wrongToken = "That token does not fit this manager. Its own is in operator.token of its data folder."
+)
+
+// unauthorized refuses a program.
+func unauthorized(w http.ResponseWriter, r *http.Request) {
+	why := needsToken
+	if _, any := shown(r); any {
+		why = wrongToken
 	}
-	return s.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(s.cfg.Token)) == 1
+	http.Error(w, why, http.StatusUnauthorized)
 }
 
 func (s *server) view(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if t := r.URL.Query().Get("token"); t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(s.cfg.Token)) == 1 {
+		t := r.URL.Query().Get("token")
+		_, any := shown(r)
+		switch {
+		case t != "" && s.fits(t):
 			s.setCookie(w)
 			http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
-			return
-		}
-		if s.cfg.OpenView || s.mayOperate(r) {
+		case t != "":
+			s.loginAgain(w)
+		case s.mayView(r):
 			next(w, r)
-			return
+		case any || strings.HasPrefix(r.URL.Path, "/api/"):
+			unauthorized(w, r)
+		default:
+			http.Redirect(w, r, "/login", http.StatusSeeOther)
 		}
-		if strings.HasPrefix(r.URL.Path, "/api/") {
-			http.Error(w, "This needs the operator's token: send it as Authorization: Bearer TOKEN.", http.StatusUnauthorized)
-			return
-		}
-		http.Redirect(w, r, "/login", http.StatusSeeOther)
 	}
+}
+
+// loginAgain asks for the token anew.
+func (s *server) loginAgain(w http.ResponseWriter) {
+	w.WriteHeader(http.StatusUnauthorized)
+	s.render(w, "login", map[string]any{"Title": "Log in", "Wrong": true})
 }
 
 func (s *server) setCookie(w http.ResponseWriter) {
@@ -290,9 +325,8 @@ func (s *server) login(w http.ResponseWriter, _ *http.Request) {
 
 func (s *server) loginPost(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
-	if subtle.ConstantTimeCompare([]byte(strings.TrimSpace(r.PostFormValue("token"))), []byte(s.cfg.Token)) != 1 || s.cfg.Token == "" {
-		w.WriteHeader(http.StatusUnauthorized)
-		s.render(w, "login", map[string]any{"Title": "Log in", "Wrong": true})
+	if !s.fits(strings.TrimSpace(r.PostFormValue("token"))) {
+		s.loginAgain(w)
 		return
 	}
 	s.setCookie(w)

@@ -218,6 +218,47 @@ func TestOperatingNeedsToken(t *testing.T) {
 	}
 }
 
+// A token that does not fit is refused, also where looking needs none: who shows it takes this for another manager. A browser's cookie may be left
+// from one; it just opens nothing.
+func TestTokenThatDoesNotFit(t *testing.T) {
+	wrong := func(r *http.Request) { r.Header.Set("Authorization", "Bearer other") }
+	stale := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie, Value: "other"}) }
+	for _, open := range []bool{true, false} {
+		note := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		h, err := Handler(Config{Source: &fake{}, Token: "s3cret", OpenView: open, API: note, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		for _, path := range []string{"/", "/api/v1/channels"} {
+			for _, method := range []string{"GET", "POST"} {
+				if method == "POST" && path == "/" {
+					continue
+				}
+				if code, body := ask(t, method, s.URL+path, wrong); code != 401 || !strings.Contains(body, "does not fit") {
+					t.Errorf("open %v: %s %s with a wrong token: %d %q", open, method, path, code, body)
+				}
+			}
+			if code, _ := ask(t, "GET", s.URL+path, token); code != 200 {
+				t.Errorf("open %v: GET %s with the token: %d", open, path, code)
+			}
+		}
+		if code, body := ask(t, "GET", s.URL+"/?token=other", nil); code != 401 || !strings.Contains(body, "does not fit") {
+			t.Errorf("open %v: a link with a wrong token: %d %q", open, code, body)
+		}
+		want := map[bool]int{true: 200, false: http.StatusSeeOther}[open]
+		for name, with := range map[string]func(*http.Request){"no token": nil, "a stale cookie": stale} {
+			if code, body := ask(t, "GET", s.URL+"/", with); code != want || strings.Contains(body, "Log out") {
+				t.Errorf("open %v: GET / with %s: %d, want %d", open, name, code, want)
+			}
+		}
+		if code, body := ask(t, "POST", s.URL+"/api/v1/channels/1/pause", nil); code != 401 || !strings.Contains(body, "needs the operator's token") {
+			t.Errorf("open %v: changing without a token: %d %q", open, code, body)
+		}
+	}
+}
+
 // TestDeeds posts what the pages' forms do, without a token and with one.
 func TestDeeds(t *testing.T) {
 	f, s := start(t, true)

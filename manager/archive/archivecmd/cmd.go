@@ -6,6 +6,7 @@ package archivecmd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -174,6 +175,12 @@ func (s *Source) ask(ctx context.Context, method, path string, body io.Reader) (
 			return nil, fmt.Errorf("%w: %s", archive.ErrNotFound, strings.TrimSpace(string(why)))
 		}
 	}
+	var said struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(why, &said) == nil && said.Error != "" {
+		return nil, fmt.Errorf("the manager at %s says: %s", s.manager(), said.Error)
+	}
 	return nil, errors.Join(fmt.Errorf("the manager at %s says: %s: %s", s.manager(), r.Status, strings.TrimSpace(string(why))), err)
 }
 
@@ -253,6 +260,9 @@ type Export struct {
 
 // Run writes the export; the cursor for the next one goes to Err, and to the cursor file when everything is written.
 func (c *Export) Run(ctx context.Context, to IO) (err error) {
+	if c.Limit < 0 {
+		return fmt.Errorf("--limit %d: want 0 (no limit) or more", c.Limit)
+	}
 	since := c.Since
 	if c.Cursor != "" {
 		b, err := os.ReadFile(c.Cursor)
