@@ -212,16 +212,16 @@ const samplesEach = 5
 
 // Deadline is when Tick has work.
 func (n *Node) Deadline() time.Time {
-	at := n.gossip
-	for _, req := range n.order {
-		if r, ok := n.pending[req]; ok {
-			if r.until.Before(at) {
-				at = r.until
+	for len(n.order) > 0 {
+		if r, ok := n.pending[n.order[0]]; ok {
+			if r.until.Before(n.gossip) {
+				return r.until
 			}
 			break
 		}
+		n.order = n.order[1:] // it was answered
 	}
-	return at
+	return n.gossip
 }
 
 // Failed says that a request could not be delivered, so that nothing needs to wait for its time-out. sure: it never reached its receiver.

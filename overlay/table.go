@@ -24,8 +24,9 @@ type entry struct {
 
 // spot is where an entry is. Spots lie beside one another, since they are gone through with every message.
 type spot struct {
-	at  coords.Coord  // as in its record
-	rtt time.Duration // measured to it, the shortest; 0: not yet
+	at    coords.Coord  // as in its record
+	rtt   time.Duration // measured to it, the shortest; 0: not yet
+	since int64         // from when its record counts, ns
 }
 
 // table holds the peers that a node knows: the nearest ones, and in each ring of round-trip times some at random.
@@ -88,7 +89,7 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 	hash := hashOf(r.ID)
 	if i := t.index.find(t.entries, r.ID, hash); i >= 0 {
 		e := &t.entries[i]
-		if e.rec == r {
+		if e.rec == r && !r.Issued.IsZero() {
 			e.seen = now
 			return
 		}
@@ -108,7 +109,7 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 		if r.Account != "" { // else it is hearsay
 			e.account = r.Account
 		}
-		t.noted(e)
+		t.noted(i)
 		return
 	}
 	if seq, ok := t.graves[r.ID]; ok {
@@ -121,7 +122,7 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 	t.entries = append(t.entries, entry{rec: r, hash: hash, seen: now, account: r.Account, prefix: prefixOf(r.Addrs)})
 	t.spots, t.ms = append(t.spots, spot{at: r.Coord}), append(t.ms, -1)
 	t.index.add(t.entries)
-	t.noted(&t.entries[len(t.entries)-1])
+	t.noted(len(t.entries) - 1)
 }
 
 // measured notes how far a peer really is.
@@ -178,7 +179,7 @@ func (t *table) trim(rng *rand.Rand) {
 			}
 			n = count[k]
 		}
-		in := func(i int) bool { return ring[i] == k && (g == group{} || t.entries[i].of(g.kind) == g.name) }
+		in := func(i int) bool { return ring[i] == k && (g.name == "" || t.entries[i].of(g.kind) == g.name) }
 		i := t.older(t.pick(rng.IntN(n), in), t.pick(rng.IntN(n), in))
 		last := len(t.entries) - 1
 		ring[i] = ring[last]
@@ -370,8 +371,10 @@ func (e *entry) busy(backlog time.Duration) {
 }
 
 // noted takes note of what an entry's record says.
-func (t *table) noted(e *entry) {
+func (t *table) noted(i int) {
+	e := &t.entries[i]
 	t.grouped = t.grouped || e.prefix != "" || e.account != ""
+	t.spots[i].since = e.since().UnixNano()
 	t.ages(e)
 }
 
@@ -384,8 +387,9 @@ func (t *table) ages(e *entry) {
 
 func (t *table) answered(now time.Time, id ID) {
 	if i := t.find(id); i >= 0 {
-		t.entries[i].failures = 0
-		t.entries[i].seen = now
+		e := &t.entries[i]
+		e.failures, e.seen = 0, now
+		t.spots[i].since = e.since().UnixNano()
 	}
 }
 
@@ -500,7 +504,7 @@ func (t *table) anyone(rng *rand.Rand) *PeerRecord {
 // older is the one of two entries whose record is older. A record of an hour ago tells where a peer thought it was when it was young, or that a peer is there
 // which has gone; to draw two and take the older one refreshes such, or drops them, long before chance would.
 func (t *table) older(i, j int) int {
-	if t.entries[j].since().Before(t.entries[i].since()) {
+	if t.spots[j].since < t.spots[i].since {
 		return j
 	}
 	return i
@@ -510,7 +514,9 @@ func (t *table) older(i, j int) int {
 func (t *table) neighbour(rng *rand.Rand) *PeerRecord {
 	best := t.best[:0]
 	for i, ms := range t.away() {
-		best = rank(best, nearestKept, ranked{ms, t.entries[i].rec})
+		if len(best) < nearestKept || ms <= best[nearestKept-1].ms {
+			best = rank(best, nearestKept, ranked{ms, t.entries[i].rec})
+		}
 	}
 	if t.best = best; len(best) == 0 {
 		return nil

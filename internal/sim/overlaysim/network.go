@@ -281,7 +281,11 @@ func (n *network) step(until int64) bool {
 	case l.msg == nil:
 		if at == m.tick {
 			m.tick = -1
-			n.send(int(l.to), m.node.Tick(n.time()))
+			var out []overlay.Send
+			if !m.node.Deadline().After(n.time()) { // else what it waited for has come
+				out = m.node.Tick(n.time())
+			}
+			n.send(int(l.to), out)
 		}
 	default:
 		switch g := l.msg.(type) {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -141,6 +142,9 @@ func (c *Command) check() error {
 	return nil
 }
 
+// lazily is how much the heap may grow between two collections, in per cent of what is live.
+const lazily = 300
+
 // Loads of a sweep, and sizes of a scaling run.
 var (
 	sweepLoads = []float64{.3, .6, 1, 1.6, 2.5, 4}
@@ -152,6 +156,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(lazily)) // messages are short-lived, tables are not worth going through for them so often
 	loads, sizes := []float64{c.Load}, []int{c.Peers}
 	if c.Sweep {
 		loads = sweepLoads
