@@ -75,8 +75,8 @@ func (n *Node) Place(now time.Time, req uint64, t Task, r coords.HostRecord) []S
 	n.places[req] = p
 	p.add(n, n.table.near(p.at, n.cfg.Beam), 1)
 	p.second = append(n.vantages(p, &r), n.table.some(1, n.rng)...)
-	if some := n.takers(); len(some) > 0 {
-		p.random = p.rtt(some[n.rng.IntN(len(some))])
+	if r := n.someTaker(); r != nil {
+		p.random = p.rtt(*r)
 	}
 	return n.search(now, p)
 }
@@ -146,15 +146,28 @@ func measured(r coords.HostRecord) map[ID]time.Duration {
 	return m
 }
 
-// takers are the known members that take tasks.
-func (n *Node) takers() []PeerRecord {
-	var out []PeerRecord
-	for _, e := range n.table.entries {
-		if e.rec.Load.Threads > 0 {
-			out = append(out, *e.rec)
+// someTaker is one at random of the known members that take tasks; nil: there is none.
+func (n *Node) someTaker() *PeerRecord {
+	count := 0
+	for i := range n.table.entries {
+		if n.table.entries[i].rec.Load.Threads > 0 {
+			count++
 		}
 	}
-	return out
+	if count == 0 {
+		return nil
+	}
+	k := n.rng.IntN(count)
+	for i := range n.table.entries {
+		if n.table.entries[i].rec.Load.Threads == 0 {
+			continue
+		}
+		if k == 0 {
+			return n.table.entries[i].rec
+		}
+		k--
+	}
+	return nil
 }
 
 // add takes records into the beam.
