@@ -64,7 +64,7 @@ var shownUpdates = regexp.MustCompile(`updates (\d+)`)
 // upUntil runs a small network until it shows so many updates, ends it as ctrl-C does, and reads the object that it ends with.
 func upUntil(t *testing.T, data string, updates int) summary {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var o, e buffer
 	code := make(chan int, 1)

@@ -90,7 +90,7 @@ func TestGuardAllow(t *testing.T) {
 }
 
 func TestPond(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent()) // of other tests
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
