@@ -48,7 +48,7 @@ func (m *Manager) Check(ctx context.Context) []Finding {
 	case o.Peers == 0:
 		out = append(out, Finding{Warning, "No peer has joined: nothing is crawled.", "Give volunteers the join string: shoal peer invite"})
 	default:
-		out = append(out, Finding{OK, fmt.Sprintf("%d channels, %d peers, %d tasks out", o.Channels, o.Peers, o.Out), ""})
+		out = append(out, Finding{OK, fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), ""})
 	}
 	a := m.cfg.Archive.Stats()
 	switch {

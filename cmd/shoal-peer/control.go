@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"shoal/internal/plain"
 	"shoal/peer"
 	"shoal/peer/limit"
 )
@@ -258,7 +259,7 @@ func printOverlay(w io.Writer, st *peer.Status) {
 	if len(st.Reach.Relays) > 0 {
 		way = "through its home"
 	}
-	fmt.Fprintf(w, "reached   %s; NAT: %s; %d connections direct, %d by relay\n", way, st.Reach.NAT, st.Reach.Direct, st.Reach.Relayed)
+	fmt.Fprintf(w, "reached   %s; NAT: %s; %s direct, %d by relay\n", way, st.Reach.NAT, plain.Count(st.Reach.Direct, "connection"), st.Reach.Relayed)
 	fmt.Fprintf(w, "messages  %.1f a minute, %.0f packets a minute\n", st.MessagesMin, st.PacketsMin)
 }
 

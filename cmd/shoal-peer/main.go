@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -70,6 +71,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.WithHyphenPrefixedParameters(true),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.ValueFormatter(plain.Defaults(shown(reflect.ValueOf(defaults())))),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s, &c),
 	)

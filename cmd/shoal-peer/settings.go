@@ -257,6 +257,21 @@ func keysOf(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
+// shown are the values of settings by the names of their flags, as help shows them.
+func shown(v reflect.Value) map[string]string {
+	out := map[string]string{}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		switch key := strings.ReplaceAll(f.Tag.Get("koanf"), "_", "-"); {
+		case f.Anonymous:
+			maps.Copy(out, shown(v.Field(i)))
+		case key != "" && f.Type.Kind() != reflect.Slice && f.Type.Kind() != reflect.Bool: // a flag of a switch says what it turns off
+			out[key] = fmt.Sprint(v.Field(i).Interface())
+		}
+	}
+	return out
+}
+
 // nearest suggests the known key that shares the most of its beginning.
 func nearest(key string, known map[string]reflect.Type) string {
 	best, n := "", 2

@@ -148,7 +148,7 @@ func importList(ctx context.Context, a *api.Client, s streams, r io.Reader, f li
 		}
 		return err
 	}
-	fmt.Fprintf(s.out, "added %d channels", out.Added)
+	fmt.Fprintf(s.out, "added %s", plain.Count(out.Added, "channel"))
 	if out.Duplicates > 0 {
 		fmt.Fprintf(s.out, ", left out %d that are there already", out.Duplicates)
 	}

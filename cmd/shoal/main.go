@@ -81,6 +81,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.WithHyphenPrefixedParameters(true),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.ValueFormatter(plain.Defaults(nil)),
 		kong.Vars{"data": dataFolder(), "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", ")},
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),

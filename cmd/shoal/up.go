@@ -24,6 +24,7 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/member"
+	"shoal/internal/plain"
 	"shoal/internal/pond"
 	"shoal/internal/version"
 	"shoal/internal/wire"
@@ -210,7 +211,7 @@ func (c *upCmd) greet(s streams, st *station, w *swimmers) {
 		cfg := w.pond.World().Config()
 		what = fmt.Sprintf("the pond, a synthetic Web of %d hosts and %d pages on loopback", cfg.Hosts, cfg.Pages)
 	}
-	fmt.Fprintf(s.err, "Shoal crawls %s with %d peers.\n", what, w.n)
+	fmt.Fprintf(s.err, "Shoal crawls %s with %s.\n", what, plain.Count(w.n, "peer"))
 	if st.page != nil {
 		fmt.Fprintf(s.err, "  page      http://%s/?token=%s\n", st.page.Addr(), st.token)
 	}

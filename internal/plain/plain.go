@@ -5,6 +5,7 @@ package plain
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -54,4 +55,12 @@ func Usage(program string, err error) (text, help string) {
 		help += " " + p.Context.Selected().FullPath()[len(program)+1:]
 	}
 	return Error(err), help + " --help"
+}
+
+// Count is so many of something, in words that an s makes more than one.
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }

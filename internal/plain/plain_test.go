@@ -3,6 +3,7 @@ package plain
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,5 +56,35 @@ func TestUsage(t *testing.T) {
 		if text != x.want || help != "shoal up --help" {
 			t.Errorf("%s: %q, want %q; try %q", x.flag, text, x.want, help)
 		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	var c struct {
+		Page  string `help:"Address of the page." default:"127.0.0.1:7780" placeholder:"ADDR"`
+		Seed  int    `help:"A seed." default:"7"`
+		Keep  int    `help:"Versions to keep; 0: all." default:"0" placeholder:"N"`
+		Order string `help:"Ordering. By default the last one." default:"x" placeholder:"NAME"`
+		Port  *int   `help:"Port." placeholder:"N"`
+		Data  string `help:"Folder."`
+	}
+	var out strings.Builder
+	k, err := kong.New(&c, kong.Name("shoal"), kong.Exit(func(int) {}), kong.Writers(&out, &out), kong.ValueFormatter(Defaults(map[string]string{"port": "7785", "keep": "0"})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Parse([]string{"--help"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Address of the page; default 127.0.0.1:7780.\n", "--seed=7 ", "A seed.\n", "0: all.\n", "By default the last one.\n", "Port; default 7785.\n", "Folder.\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	if got := Count(0, "peer") + ", " + Count(1, "peer") + ", " + Count(2, "peer"); got != "0 peers, 1 peer, 2 peers" {
+		t.Error(got)
 	}
 }
