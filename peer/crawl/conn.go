@@ -39,6 +39,7 @@ type line struct {
 	head  []byte // header of the response that is read
 	whole bool   // head has its end
 	quota int    // bytes that may still come before the end of the header; negative: it has come
+	broke error  // what ended the reading, but for its end
 }
 
 // counted counts what a socket brings.
@@ -129,6 +130,9 @@ func (l *line) Read(b []byte) (int, error) {
 		return 0, errHeader
 	}
 	n, err := l.Conn.Read(b)
+	if err != nil && err != io.EOF {
+		l.broke = err
+	}
 	if l.quota > 0 {
 		l.quota = max(l.quota-n, 0)
 	}
@@ -206,6 +210,9 @@ func (l *line) answer() (resp *http.Response, first time.Time, err error) {
 	first = time.Now()
 	for range maxInterim {
 		if resp, err = http.ReadResponse(l.br, nil); err != nil {
+			if l.broke != nil { // a field that was cut is no malformed one
+				err = l.broke
+			}
 			return nil, first, err
 		}
 		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {

@@ -34,7 +34,7 @@ const (
 	Checkpoint     = 10 * time.Minute // longest time that a fetched page stays here only
 	ChunkBytes     = 1 << 20          // of pages in a checkpoint
 	MaxFailures    = 5                // failures to reach the host in a row
-	MaxBroken      = 20               // server errors, and bodies without end, in a row
+	MaxBroken      = 20               // server errors, and responses that are none or have no end, in a row
 	MaxTries       = 3                // requests of one URL
 	MaxSpill       = 256 << 20        // bytes of the to-do list on disk
 	MaxSpool       = 64 << 20         // bytes of pages on disk; a crawl whose archive is slow waits then

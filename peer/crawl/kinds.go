@@ -84,8 +84,8 @@ func errorKind(err error) string {
 		return "broken-chunks"
 	case strings.Contains(text, "response headers exceeded"), strings.Contains(text, "header list"):
 		return "header-too-large"
-	case strings.Contains(text, "malformed"), strings.Contains(text, "invalid header"), strings.Contains(text, "bad Content-Length"),
-		strings.Contains(text, "unsupported transfer encoding"):
+	case strings.Contains(text, "malformed"), strings.Contains(text, "invalid header"), strings.Contains(text, "Content-Length"),
+		strings.Contains(text, "long trailer"), strings.Contains(text, "unsupported transfer encoding"):
 		return "malformed"
 	case strings.Contains(text, "tls:"):
 		return "tls"

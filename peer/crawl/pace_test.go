@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -203,6 +204,37 @@ func TestSilentHost(t *testing.T) {
 		}
 		if d := time.Since(start); d > (MaxFailures+1)*(RequestTimeout+MaxGap) {
 			t.Errorf("took %v", d)
+		}
+	})
+}
+
+// TestDrippingHost is one whose header fields come a byte at a time.
+func TestDrippingHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		_, r := paced(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" || r.URL.Path == "/robots.txt" {
+				tree(50, 49).ServeHTTP(rw, r)
+				return
+			}
+			c, _, err := http.NewResponseController(rw).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n")
+			for ; err == nil; time.Sleep(time.Second) {
+				_, err = io.WriteString(c, "X")
+			}
+		}), func(*Config) {})
+		took := time.Since(start)
+		time.Sleep(2 * time.Second) // so that the last handler hears that nobody reads
+		if r.Outcome != channel.Failed || r.Errors["timeout"] != MaxFailures {
+			t.Errorf("%+v", r)
+		}
+		if took > (MaxFailures+1)*(RequestTimeout+MaxGap) {
+			t.Errorf("took %v", took)
 		}
 	})
 }

@@ -96,8 +96,8 @@ func TestBadWeb(t *testing.T) {
 		pond.BusyAtFirst: {channel.Updated, []string{"http-429"}, 0},
 		pond.RobotsHuge:  all, pond.RobotsRedirects: all, pond.RobotsGarbage: all, pond.CloseAlways: all, pond.Gzip: all, pond.Brotli: all, pond.Zstd: all,
 		pond.SitemapInside: all, pond.Volatile: all, pond.ChangingRobots: all, pond.SitemapBomb: all,
-		pond.HugeTrailers: {0, nil, 5}, pond.Interim: {0, []string{"malformed"}, 5}, pond.TwoLengths: {0, nil, 5}, pond.NestedBomb: {0, []string{"bomb"}, 5},
-		pond.CookieWall: {0, nil, 20}, pond.WrongCharset: {0, nil, 50}, pond.RobotsRules: {0, []string{"skipped-rules"}, 10}, pond.EndlessChunks: {0, nil, 5},
+		pond.HugeTrailers: {0, []string{"malformed"}, 5}, pond.Interim: {0, []string{"malformed"}, 5}, pond.TwoLengths: {0, []string{"malformed"}, 5}, pond.NestedBomb: {0, []string{"bomb"}, 5},
+		pond.CookieWall: {0, nil, 20}, pond.WrongCharset: {0, nil, 50}, pond.RobotsRules: {0, []string{"skipped-rules"}, 10}, pond.EndlessChunks: {0, []string{"broken-chunks"}, 5},
 	}
 	for _, mode := range pond.Modes() {
 		if slices.Contains([]pond.Mode{pond.SlowLoris, pond.Silent, pond.SlowHeaders, pond.RobotsDrip}, mode) {

@@ -32,7 +32,7 @@ func (s *session) work(r *response) (end channel.Outcome, why string, err error)
 		s.visited(r, channel.Errored, kind)
 		return channel.Failed, fmt.Sprintf("%d failures in a row, the last: %v", s.failures, r.err), nil
 	}
-	if r.status >= 500 || r.err != nil && kind == "timeout" {
+	if r.status == 0 || r.status >= 500 || kind == "timeout" {
 		s.broken++
 	} else {
 		s.broken = 0
