@@ -268,15 +268,20 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 // handOver finds other peers for tasks that were taken and not claimed. Those that nobody takes go back to the manager, which would wait
 // for their latest start else.
 func (a *Agent) handOver(ctx context.Context, give []task) {
-	list := make([]overlay.Task, len(give))
-	for i, t := range give {
-		list[i] = overlay.Task{Signed: t.Signed, Header: t.Header}
+	var list, claimed []overlay.Task // those that were claimed before a restart are nobody else's
+	for _, t := range give {
+		if o := (overlay.Task{Signed: t.Signed, Header: t.Header}); t.Claimed {
+			claimed = append(claimed, o)
+		} else {
+			list = append(list, o)
+		}
 	}
 	outer := ctx
 	ctx, cancel := context.WithTimeout(outer, a.cfg.grace()/2)
 	rest := a.runner.Handoff(ctx, list)
 	cancel()
 	n := len(list) - len(rest)
+	rest = append(rest, claimed...)
 	back := 0
 	ctx, cancel = context.WithTimeout(outer, a.cfg.grace()/2)
 	defer cancel()
@@ -288,7 +293,7 @@ func (a *Agent) handOver(ctx context.Context, give []task) {
 		back++
 	}
 	a.stats.add(func(c *Counters) { c.HandedOver += n; c.GivenBack += back })
-	a.log.Info("tasks handed over", "tasks", len(list), "taken", n, "given back to the manager", back)
+	a.log.Info("tasks handed over", "tasks", len(give), "taken", n, "given back to the manager", back)
 }
 
 // giveBack claims a task and releases it at once: whoever waits for its claim need not wait any longer.

@@ -155,7 +155,7 @@ type proxies struct {
 
 // members sets how members are reached: by sockets under the limits, and through the admin's proxy.
 func (p *program) members(cfg *peer.Config) {
-	nodes := &net.Dialer{Control: p.socket, KeepAlive: -1} // the members' protocol has its own
+	nodes := &net.Dialer{Control: p.socket, Resolver: p.meter.Resolver(p.socket), KeepAlive: -1} // the members' protocol has its own
 	p.proxy.dial = nodes.DialContext
 	cfg.Socket = p.socket
 	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return proxiedDialer{nodes, p}, nil }
@@ -180,7 +180,11 @@ func (p *program) via() *limit.Proxy {
 
 // direct dials what is asked for, under the limits.
 func (p *program) direct(ctx context.Context, network, addr string) (net.Conn, error) {
-	return (&net.Dialer{Control: p.socket}).DialContext(ctx, network, addr)
+	c, err := (&net.Dialer{Control: p.socket, Resolver: p.meter.Resolver(p.socket)}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return p.meter.Wrap(c), nil
 }
 
 // proxiedDialer reaches members through the admin's proxy, but for those on this computer and its own networks.

@@ -142,7 +142,7 @@ func TestVolunteer(t *testing.T) {
 	}
 	v.ok("drain")
 	v.ok("resume")
-	if text := v.ok("limit", "--down", "100"); !strings.Contains(text, "100 KiB/s  (shoal-peer limit)") || !strings.Contains(text, "500 KiB/s  (your settings)") {
+	if text := v.ok("limit", "--down", "100"); !strings.Contains(text, "100 KiB/s  (shoal-peer limit)") || !strings.Contains(text, "500 KiB/s  (your settings, --up-kib-per-s)") {
 		t.Error(text)
 	}
 	if c, text := v.do("pause", "soon"); c == 0 || !strings.Contains(text, "soon") {
@@ -234,6 +234,14 @@ func TestLayers(t *testing.T) {
 	}
 	if s.Threads != 2 || s.Queue != 4 || s.DayMiB != 50 || s.MinGapMs != 1000 || len(s.Deny) != 2 || len(s.Windows) != 1 || !s.Windows[0].Pause || s.OnBattery != "pause" {
 		t.Errorf("%+v", s)
+	}
+	l := limit.New(s.Settings, "your settings", nil)
+	l.SetSources(s.from)
+	l.SetSession(7, -1)
+	f := l.At(time.Now())
+	if f.DayMiB.Source != "your settings, --day-mib" || f.DSCPSource != "your settings" || f.DownKiBPerS.Source != "shoal-peer limit" || s.from["queue"] != "your settings, SHOAL_PEER_QUEUE in the environment" ||
+		s.from["threads"] != "your settings in "+conf {
+		t.Errorf("%+v %v", f, s.from)
 	}
 	if err := os.WriteFile(conf, []byte("[[windows]]\ndays = \"caturday\"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	cfg := set.config()
 	cfg.Join, cfg.Listen, cfg.Version = c.JoinString, nil, version.String()
-	p := &program{set: set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil)}
+	p := &program{set: set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil), meter: limit.NewMeter(nil)}
 	newPolicies(p).read(ctx, time.Now())
 	p.members(&cfg)
 	id, network, err := peer.Join(ctx, cfg)
@@ -75,11 +75,7 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return err
 	}
 	p := &program{set: set, log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})), left: make(chan struct{})}
-	from := "your settings"
-	if f := top.Config; f != "" {
-		from += " in " + f
-	}
-	return p.run(ctx, c.Pond, c.Unpaced, from, s.out)
+	return p.run(ctx, c.Pond, c.Unpaced, s.out)
 }
 
 // memory is what the garbage collector keeps the process to as long as it can, by working more often: twice what large crawls need would be
@@ -101,7 +97,7 @@ type program struct {
 	once    sync.Once
 }
 
-func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, from string, out io.Writer) error {
+func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io.Writer) error {
 	if err := os.MkdirAll(p.set.Data, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w; name another one with --data", err)
 	}
@@ -125,7 +121,8 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, from s
 		return err
 	}
 	defer p.journal.Close()
-	p.limits = limit.New(p.set.Settings, from, p.usage)
+	p.limits = limit.New(p.set.Settings, "your settings", p.usage)
+	p.limits.SetSources(p.set.from)
 	p.meter = limit.NewMeter(p.usage)
 	admin := newPolicies(p)
 	admin.read(ctx, time.Now())
@@ -188,7 +185,7 @@ func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (pe
 	cfg.Version, cfg.Log, cfg.OnVisit, cfg.Refuse = version.String(), p.log, p.journal.Visit, p.refuse
 	cfg.Wrap, cfg.Count = p.meter.Wrap, p.meter.Count
 	p.members(&cfg)
-	guard := &limit.Guard{Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
+	guard := &limit.Guard{Resolver: p.meter.Resolver(p.socket), Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
 	if pondAddr != "" {
 		world, err := pond.Connect(ctx, pondAddr)
 		if err != nil {

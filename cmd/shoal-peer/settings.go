@@ -49,6 +49,8 @@ type settings struct {
 	Deny        []string `koanf:"deny"`
 	PolicyURL   string   `koanf:"policy_url"`
 	LogLevel    string   `koanf:"log_level"`
+
+	from map[string]string // where settings that are not the default come from, by their names
 }
 
 func defaults() settings {
@@ -164,6 +166,7 @@ func (l layer) Read() (map[string]any, error) { return l, nil }
 // load puts defaults, file, environment and flags on top of each other. Unknown keys are errors.
 func load(file string, env []string, flags map[string]any) (settings, error) {
 	s := defaults()
+	s.from = map[string]string{}
 	known := keysOf(reflect.TypeOf(s))
 	k := koanf.New("\x00") // keys hold no separator: none is nested but windows, which is a list
 	named := file != ""
@@ -183,6 +186,9 @@ func load(file string, env []string, flags map[string]any) (settings, error) {
 		if err := add(k, m, known, file); err != nil {
 			return s, err
 		}
+		for key := range m {
+			s.from[key] = "your settings in " + file
+		}
 	}
 	m := map[string]any{}
 	for _, e := range env {
@@ -199,12 +205,16 @@ func load(file string, env []string, flags map[string]any) (settings, error) {
 		if m[name], err = parse(value, kind); err != nil {
 			return s, fmt.Errorf("%w: %s: %w", errSettings, key, err)
 		}
+		s.from[name] = "your settings, " + key + " in the environment"
 	}
 	if err := add(k, m, known, "environment"); err != nil {
 		return s, err
 	}
 	if err := add(k, flags, known, "flags"); err != nil {
 		return s, err
+	}
+	for key := range flags {
+		s.from[key] = "your settings, --" + strings.ReplaceAll(key, "_", "-")
 	}
 	if err := k.UnmarshalWithConf("", &s, koanf.UnmarshalConf{Tag: "koanf"}); err != nil {
 		return s, fmt.Errorf("%w: %w", errSettings, err)

@@ -43,6 +43,7 @@ type Limits struct {
 	mu       sync.Mutex
 	user     Settings
 	userFrom string
+	from     map[string]string // of single settings, by their names
 	policies []named
 	session  Settings // until the process ends
 	usage    *Usage
@@ -56,6 +57,13 @@ type named struct {
 // New makes limits from a volunteer's settings, which source names: "your settings in /home/ada/.config/shoal/peer.toml".
 func New(s Settings, source string, u *Usage) *Limits {
 	return &Limits{user: s, userFrom: source, usage: u}
+}
+
+// SetSources names where single settings come from, by their names in a configuration file, where that is not the source of all.
+func (l *Limits) SetSources(from map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.from = from
 }
 
 // SetPolicy sets an admin's policy by the name of where it came from; nil takes it away.
@@ -94,8 +102,8 @@ func (l *Limits) At(now time.Time) Force {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var f Force
-	u, source := &l.user, l.userFrom
-	down, up := source, source
+	u, source := &l.user, func(name string) string { return cmp.Or(l.from[name], l.userFrom) }
+	down, up := source("down_kib_per_s"), source("up_kib_per_s")
 	if l.session.DownKiBPerS != 0 {
 		down = "shoal-peer limit"
 	}
@@ -104,12 +112,12 @@ func (l *Limits) At(now time.Time) Force {
 	}
 	f.DownKiBPerS.tighten(u.DownKiBPerS, down)
 	f.UpKiBPerS.tighten(u.UpKiBPerS, up)
-	f.DayMiB.tighten(u.DayMiB, source)
-	f.MonthMiB.tighten(u.MonthMiB, source)
+	f.DayMiB.tighten(u.DayMiB, source("day_mib"))
+	f.MonthMiB.tighten(u.MonthMiB, source("month_mib"))
 	if u.DSCPLE {
-		f.DSCPLE, f.DSCPSource = true, source
+		f.DSCPLE, f.DSCPSource = true, source("dscp_le")
 	}
-	f.windows(now, u.Windows, source)
+	f.windows(now, u.Windows, source("windows"))
 	for i := range l.policies {
 		p, source := &l.policies[i].policy, "policy from "+l.policies[i].name
 		f.DownKiBPerS.tighten(p.DownKiBPerS, source)
