@@ -91,13 +91,17 @@ func (m *Manager) swarmReady(now time.Time) bool {
 }
 
 // room is how many tasks may be submitted now: what the peers' threads and a fifth of their queues hold, beside what is out. Full queues
-// would leave no choice of where a task goes.
+// would leave no choice of where a task goes. What a peer had that is there no more takes no room of the others, though it stays out until
+// its lease lapses or its latest start has passed.
 func (m *Manager) room() int {
 	room := m.cfg.MaxOut
 	if room == 0 {
+		here := 0
 		for _, p := range m.cfg.Swarm.Peers() {
 			room += holds(&p)
+			here += m.near.held[p.ID]
 		}
+		room += m.near.carried - here
 	}
 	return max(min(room-m.out(), jobQueue-m.placing, maxBatch), 0)
 }

@@ -14,16 +14,17 @@ import (
 // rather than go at once to a far one that happens to have room; that one is left to the tasks near it. Only a peer that still has room
 // after every waiting task was looked at takes what is far from it, so that none stands idle while there is work. Owned by the loop.
 type near struct {
-	hosts map[channel.HostKey]placeOfHost // fitted where a host is; dropped when it grows too large
-	asked map[recrawl.Slot]time.Time
-	held  map[overlay.ID]int       // tasks that each peer has, or that are on their way to it
-	spare map[overlay.ID]bool      // had room left after the last look at all that was due
-	looks recrawl.Tick             // of that
-	pick  overlay.ID               // the peer for which mayGo said yes; empty: any
-	tried map[channel.HostKey]bool // hosts that were, or are being, measured
-	ahead int                      // measurements under way
-	peers []overlay.PeerRecord
-	at    time.Time // when peers was read
+	hosts   map[channel.HostKey]placeOfHost // fitted where a host is; dropped when it grows too large
+	asked   map[recrawl.Slot]time.Time
+	held    map[overlay.ID]int       // tasks that each peer has, or that are on their way to it
+	carried int                      // their number
+	spare   map[overlay.ID]bool      // had room left after the last look at all that was due
+	looks   recrawl.Tick             // of that
+	pick    overlay.ID               // the peer for which mayGo said yes; empty: any
+	tried   map[channel.HostKey]bool // hosts that were, or are being, measured
+	ahead   int                      // measurements under way
+	peers   []overlay.PeerRecord
+	at      time.Time // when peers was read
 
 	reads  float64 // that may be made of the database now
 	readAt time.Time
@@ -58,9 +59,13 @@ func newNear() near {
 }
 
 // hold counts a task with its peer; drop counts it out.
-func (n *near) hold(p overlay.ID) { n.held[p]++ }
+func (n *near) hold(p overlay.ID) {
+	n.held[p]++
+	n.carried++
+}
 
 func (n *near) drop(p overlay.ID) {
+	n.carried--
 	if n.held[p]--; n.held[p] <= 0 {
 		delete(n.held, p)
 	}
