@@ -182,7 +182,11 @@ func (r *run) step(minute int) {
 	}
 	r.plan(minute)
 	if c := r.w.scale; c != nil && c.Room {
-		r.room = max(len(r.alive)*(c.Threads+c.Queue/5)-r.out, 0) // it knows the absent ones too
+		r.room = r.aliveN * (c.Threads + c.Queue/5)
+		for i := range r.alive {
+			r.room -= r.swarm.load(int32(i)) // what a peer has that is away takes no room of the others
+		}
+		r.room = max(r.room, 0)
 	}
 	r.due = r.due[:0]
 	r.s.Next(begin+recrawl.Tick(minute), recrawl.Load{Room: r.room, Out: r.out, Life: r.life}, func(at recrawl.Slot) (recrawl.Tick, bool) {
