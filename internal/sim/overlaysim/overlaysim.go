@@ -143,7 +143,7 @@ func (c *Command) check() error {
 }
 
 // lazily is how much the heap may grow between two collections, in per cent of what is live.
-const lazily = 300
+const lazily = 200
 
 // Loads of a sweep, and sizes of a scaling run.
 var (
