@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"shoal/internal/tables"
 )
 
 // loadWrites is how many batches of a copy are under way at a time.
@@ -32,8 +33,8 @@ func (db *DB) CopyTo(ctx context.Context, dir string) (err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	unsynced := new(atomic.Pointer[error])
-	to, err := badger.Open(badgerOptions(dir, badgerLog{db.log, unsynced}))
+	said := &tables.Log{To: db.log}
+	to, err := badger.Open(badgerOptions(dir, said))
 	if err != nil {
 		return err
 	}
@@ -49,8 +50,9 @@ func (db *DB) CopyTo(ctx context.Context, dir string) (err error) {
 	err = to.Load(r, loadWrites)
 	r.CloseWithError(err) // so that the other end stops too
 	<-sent
-	if err = errors.Join(err, to.Close()); err == nil && unsynced.Load() != nil {
-		err = *unsynced.Load()
+	err = errors.Join(err, to.Close(), said.Unsynced())
+	if err == nil {
+		err = db.scrub(ctx, 0) // what cannot be read is not in the copy
 	}
 	return err
 }

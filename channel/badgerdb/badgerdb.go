@@ -58,17 +58,18 @@ type Config struct {
 	// MinFree is how many bytes must be free on the disk for a write to be tried, since Badger cannot survive a full one. Default 128
 	// MiB; zero: no check.
 	MinFree int64
-	// GCEvery is how often the value log is searched for space to give back. Default 5 minutes; zero: never.
-	GCEvery time.Duration
-	// ScrubEvery is how often all tables are read to find bytes that the disk has lost. Default an hour; zero: only when it is opened.
+	// ScrubEvery is how often all of it is read to find bytes that the disk has lost, and the value log then searched for space to give
+	// back. Default 5 minutes from the end of one look to the beginning of the next; zero: never.
 	ScrubEvery time.Duration
+	// ScrubRate is how many bytes a second are read then. Default 8 MiB; zero: as many as can be.
+	ScrubRate int64
 	// Log takes what Badger has to say, and failures of the background work. Nil: nothing is logged.
 	Log *slog.Logger
 }
 
 // Default gives the configuration for a folder.
 func Default(dir string) Config {
-	return Config{Dir: dir, MinFree: 128 << 20, GCEvery: 5 * time.Minute, ScrubEvery: time.Hour}
+	return Config{Dir: dir, MinFree: 128 << 20, ScrubEvery: 5 * time.Minute, ScrubRate: 8 << 20}
 }
 
 // Validate names the first bad field.
@@ -76,8 +77,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Dir == "":
 		return errors.New("badgerdb: no folder given")
-	case c.MinFree < 0 || c.GCEvery < 0 || c.ScrubEvery < 0:
-		return fmt.Errorf("badgerdb: negative MinFree %d, GCEvery %v or ScrubEvery %v", c.MinFree, c.GCEvery, c.ScrubEvery)
+	case c.MinFree < 0 || c.ScrubEvery < 0 || c.ScrubRate < 0:
+		return fmt.Errorf("badgerdb: negative MinFree %d, ScrubEvery %v or ScrubRate %d", c.MinFree, c.ScrubEvery, c.ScrubRate)
 	}
 	return nil
 }
@@ -101,10 +102,11 @@ type DB struct {
 	stagedMu sync.RWMutex
 	staged   ranges // ids of channels being imported: stored, not yet there
 
-	broken   error                  // owned by the committer
-	stuck    atomic.Bool            // the same, for others
-	unsynced *atomic.Pointer[error] // a sync that failed inside Badger, which only logs it
-	damaged  atomic.Pointer[error]  // what Scrub found
+	broken  error                 // owned by the committer
+	stuck   atomic.Bool           // the same, for others
+	said    *tables.Log           // by Badger
+	damaged atomic.Pointer[error] // what Scrub or a compaction found
+	guard   *tables.Guarded
 
 	fail func(stage string) error // for tests: fails a commit or a sync
 }
@@ -121,20 +123,28 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}
-	unsynced := new(atomic.Pointer[error])
-	opt := badgerOptions(cfg.Dir, badgerLog{log, unsynced})
+	said := &tables.Log{To: log}
+	opt := badgerOptions(cfg.Dir, said)
 	if err := tables.Check(opt); err != nil {
 		return nil, explain(cfg.Dir, damage(err))
 	}
-	b, err := openBadger(opt)
-	if err != nil {
+	db := &DB{cfg: cfg, log: log, said: said, ops: make(chan *op, maxGroup), stop: make(chan struct{})}
+	db.guard = tables.Guard(opt, func(err error) { _ = db.note(err) })
+	var err error
+	if db.b, err = openBadger(opt); err != nil {
+		db.guard.End()
 		return nil, explain(cfg.Dir, err)
 	}
-	db := &DB{cfg: cfg, b: b, log: log, unsynced: unsynced, ops: make(chan *op, maxGroup), stop: make(chan struct{})}
 	if err := db.start(ctx); err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, errors.Join(err, db.closeBadger())
 	}
 	return db, nil
+}
+
+func (db *DB) closeBadger() error {
+	db.guard.Release()
+	defer db.guard.End()
+	return db.b.Close()
 }
 
 func (db *DB) start(ctx context.Context) error {
@@ -149,8 +159,9 @@ func (db *DB) start(ctx context.Context) error {
 	if err := db.dropStaged(ctx, nil); err != nil { // of an import that was cut short
 		return errors.Join(fmt.Errorf("undo an import that was cut short: %w", err), db.halt())
 	}
-	db.every(db.cfg.GCEvery, "value log not cleaned", db.GC)
-	db.every(db.cfg.ScrubEvery, "channel database is not written to any more", db.Scrub)
+	if db.cfg.ScrubEvery > 0 {
+		db.done.Go(db.keepLooking)
+	}
 	return nil
 }
 
@@ -164,15 +175,34 @@ func (db *DB) halt() error {
 		return ErrClosed
 	}
 	close(db.stop)
-	db.done.Wait()
-	db.readers.Wait()
-	return nil
+	idle := make(chan struct{})
+	go func() {
+		db.done.Wait()
+		db.readers.Wait()
+		close(idle)
+	}()
+	if db.Damaged() == nil {
+		<-idle
+		return nil
+	}
+	// A commit that was under way when the damage was found may wait for a compaction that cannot be.
+	db.guard.Release()
+	select {
+	case <-idle:
+		return nil
+	case <-time.After(stuckAfter):
+		return fmt.Errorf("%w: left as after a crash", db.Damaged())
+	}
 }
+
+const stuckAfter = 10 * time.Second
 
 // Close ends what runs and closes the folder. Writes that were accepted are finished.
 func (db *DB) Close() error {
-	if db.halt() != nil {
+	if err := db.halt(); errors.Is(err, ErrClosed) {
 		return nil
+	} else if err != nil {
+		return err
 	}
 	// Closing writes through mapped memory, where a full disk ends the process. All that counts is in the write-ahead log, as after a crash.
 	if free, ok := freeBytes(db.cfg.Dir); ok && free < closeRoom {
@@ -182,7 +212,7 @@ func (db *DB) Close() error {
 	if err := prepare(db.cfg.Dir); err != nil {
 		return fmt.Errorf("%w; nothing is lost", err)
 	}
-	if err := db.b.Close(); err != nil {
+	if err := db.closeBadger(); err != nil {
 		return fmt.Errorf("close channel database in %s: %w", db.cfg.Dir, err)
 	}
 	return nil
@@ -263,84 +293,6 @@ func damage(err error) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
-}
-
-// Scrub looks at every byte of the tables in use. If one is not what was written, nothing more is written, as that would drop what is lost
-// there for good. It runs by itself every Config.ScrubEvery.
-func (db *DB) Scrub() error {
-	err := tables.CheckOpen(db.b)
-	if err != nil {
-		err = explain(db.cfg.Dir, damage(err))
-		db.damaged.Store(&err)
-	}
-	return err
-}
-
-// badgerLog passes on what matters: Badger's info is about every table it writes.
-type badgerLog struct {
-	log      *slog.Logger
-	unsynced *atomic.Pointer[error]
-}
-
-// Errorf also catches the one error that Badger (value.go, valueLog.write) neither returns nor acts upon, and on which durability hangs.
-func (l badgerLog) Errorf(format string, args ...any) {
-	msg := strings.TrimSpace(fmt.Sprintf(format, args...))
-	l.log.Error("badger: " + msg)
-	if strings.Contains(format, "curlf sync") {
-		err := errors.New(msg)
-		l.unsynced.Store(&err)
-	}
-}
-
-func (l badgerLog) Warningf(format string, args ...any) {
-	l.log.Warn("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (l badgerLog) Infof(string, ...any)  {}
-func (l badgerLog) Debugf(string, ...any) {}
-
-// every does something again and again until the database is closed; zero: never.
-func (db *DB) every(pause time.Duration, failed string, f func() error) {
-	if pause <= 0 {
-		return
-	}
-	db.done.Go(func() {
-		t := time.NewTicker(pause)
-		defer t.Stop()
-		for {
-			select {
-			case <-db.stop:
-				return
-			case <-t.C:
-			}
-			if err := f(); err != nil {
-				db.log.Error(failed, "dir", db.cfg.Dir, "err", err)
-			}
-		}
-	})
-}
-
-// discardRatio is the share of a value log file that must be dead for it to be written anew.
-const discardRatio = .5
-
-// GC cleans the value log until there is nothing worth it. It runs by itself every Config.GCEvery.
-func (db *DB) GC() error {
-	for {
-		select {
-		case <-db.stop:
-			return nil
-		default:
-		}
-		if free, ok := freeBytes(db.cfg.Dir); ok && free < db.cfg.MinFree {
-			return fmt.Errorf("%w: %s has %d MiB left", ErrDiskFull, db.cfg.Dir, free>>20)
-		}
-		switch err := db.b.RunValueLogGC(discardRatio); {
-		case errors.Is(err, badger.ErrNoRewrite), errors.Is(err, badger.ErrRejected):
-			return nil
-		case err != nil:
-			return fmt.Errorf("clean value log: %w", err)
-		}
-	}
 }
 
 // Meta keys.

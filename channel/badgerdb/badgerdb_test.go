@@ -11,7 +11,7 @@ import (
 func open(t testing.TB, dir string) *DB {
 	t.Helper()
 	cfg := Default(dir)
-	cfg.GCEvery = 0
+	cfg.ScrubEvery = 0
 	db, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

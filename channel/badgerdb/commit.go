@@ -149,8 +149,8 @@ func (db *DB) ready() error {
 	if db.broken != nil {
 		return db.broken
 	}
-	if err := db.damaged.Load(); err != nil {
-		return *err
+	if err := db.Damaged(); err != nil {
+		return err
 	}
 	if db.cfg.MinFree == 0 {
 		return nil
@@ -205,8 +205,8 @@ func (db *DB) commitOnce(t *tx) error {
 	if err := db.failed("sync"); err != nil {
 		return err
 	}
-	if err := db.unsynced.Load(); err != nil {
-		return fmt.Errorf("sync: %w", *err)
+	if err := db.said.Unsynced(); err != nil {
+		return fmt.Errorf("sync: %w", err)
 	}
 	return nil
 }

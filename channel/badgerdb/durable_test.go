@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -298,7 +297,7 @@ func TestUnsynced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	badgerLog{slog.New(slog.DiscardHandler), db.unsynced}.Errorf("Error while curlf sync: %v\n", errors.New("no such device"))
+	db.said.Errorf("Error while curlf sync: %v\n", errors.New("no such device"))
 	if _, _, err := db.Add(t.Context(), e, []channel.Channel{host(0)}); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "no such device") {
 		t.Fatal(err)
 	}

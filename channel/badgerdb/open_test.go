@@ -239,7 +239,7 @@ func TestLostByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	db = open(t, dir)
-	if err := db.Scrub(); err != nil {
+	if err := db.Scrub(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if e, err = db.Take(t.Context()); err != nil {
@@ -267,11 +267,14 @@ func TestLostByte(t *testing.T) {
 		}
 	}
 	flip()
-	if err := db.Scrub(); !errors.Is(err, ErrDamaged) {
+	if err := db.Scrub(t.Context()); !errors.Is(err, ErrDamaged) {
 		t.Errorf("scrubbed: %v", err)
 	}
 	if _, _, err := db.Add(t.Context(), e, []channel.Channel{host(n)}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "backup") {
 		t.Errorf("written to a damaged database: %v", err)
+	}
+	if err := db.CopyTo(t.Context(), filepath.Join(t.TempDir(), "copy")); !errors.Is(err, ErrDamaged) || !errors.Is(db.Damaged(), ErrDamaged) {
+		t.Errorf("copied: %v; damaged: %v", err, db.Damaged())
 	}
 	if _, err := db.Channel(t.Context(), n); err != nil {
 		t.Errorf("what is left cannot be read: %v", err)

@@ -54,7 +54,13 @@ func (st *station) probes() (http.Handler, error) {
 	reg := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "shoal_build_info", Help: "1, labelled with the version.", ConstLabels: prometheus.Labels{"version": version.String()}})
 	build.Set(1)
-	for _, c := range []prometheus.Collector{st.manager.Collector(), st.archive.Collector(), build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+	damaged := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "shoal_manager_database_damaged", Help: "1 when bytes of the channel database are not what was written."}, func() float64 {
+		if st.db.Damaged() != nil {
+			return 1
+		}
+		return 0
+	})
+	for _, c := range []prometheus.Collector{st.manager.Collector(), st.archive.Collector(), build, damaged, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}

@@ -165,7 +165,7 @@ func bareAddrs(full []string) []string {
 func (st *station) openArchive(ctx context.Context) (err error) {
 	st.archive, err = archive.Open(ctx, archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
-		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep,
+		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Beside: st.lookAtChannels,
 		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
 			return st.node.Verifier().VerifyTask(now, s)
 		},
@@ -181,8 +181,20 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	return nil
 }
 
-// room is why nothing new should be handed out, as far as the data folder and the archive in it know.
+// lookAtChannels is what `shoal archive verify` asks of the channel database.
+func (st *station) lookAtChannels(ctx context.Context) ([]archive.Problem, error) {
+	err := st.db.Scrub(ctx)
+	if errors.Is(err, badgerdb.ErrDamaged) {
+		return []archive.Problem{{File: "channels", What: err.Error()}}, nil
+	}
+	return nil, err
+}
+
+// room is why nothing new should be handed out, as far as the data folder and the databases in it know.
 func (st *station) room() error {
+	if err := st.db.Damaged(); err != nil {
+		return err
+	}
 	if why := st.archive.Trouble(); why != "" {
 		return errors.New(why)
 	}

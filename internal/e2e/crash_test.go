@@ -444,16 +444,23 @@ func (c *crash) recrawled() {
 	c.mu.Lock()
 	c.calm = true
 	c.mu.Unlock()
+	var missing []string
+	defer func() {
+		if c.t.Failed() {
+			c.t.Log(strings.Join(missing, "\n"))
+		}
+	}()
 	c.manager.within(crashWait, "crawls again what was claimed when it was killed", func() bool {
 		time.Sleep(time.Second / 10) // not to be a load
 		rows, err := c.page.rows()
-		missing := 0
+		missing = missing[:0]
 		for _, r := range rows {
 			if r.Visits < c.open[r.ID] {
-				missing++
+				missing = append(missing, fmt.Sprintf("channel %d: %d updates of %d, %s %s, out %v, last %s %s, due in %v", r.ID, r.Visits, c.open[r.ID], r.State, r.Reason, r.Out, r.Last,
+					r.Error, time.Until(r.Due).Round(time.Second)))
 			}
 		}
-		return err == nil && len(rows) > 0 && missing == 0
+		return err == nil && len(rows) > 0 && len(missing) == 0
 	})
 }
 

@@ -1,9 +1,12 @@
-// Package tables looks at every byte of a Badger database's tables and of the logs that are read when it is opened, for the channel database
-// and the archive's state alike. Badger opens
-// tables in goroutines of its own, where an index that is not what it was ends the program; and a block that is not what it was holds nothing
-// for it: what lay there is not found, and the next compaction drops it.
+// Package tables looks at every byte of a Badger database, for the channel database and the archive's state alike. Badger opens tables in
+// goroutines of its own, where an index that is not what it was ends the program; and a block that is not what it was holds nothing for it:
+// what lay there is not found, and the next compaction drops it. What follows an entry of the value log that is not what it was goes the same
+// way when that file is cleaned.
 //
-// It is not for the older files of the value log: Badger checks what it reads of those.
+// So there are three looks: Check, before a folder is opened, at tables and the logs that are read then; CheckOpen, now and then while it is
+// open, at tables and value log; and Guard, at what a compaction has read, before it is given up.
+//
+// It is not for what a file system has in memory: a byte that the disk has lost is found once it is read from there.
 package tables
 
 import (
@@ -64,15 +67,6 @@ func look(o badger.Options) error {
 	var names []string
 	for id := range m.Tables {
 		names = append(names, tableFile(o.Dir, id))
-	}
-	return check(names)
-}
-
-// CheckOpen looks at the tables in use of an open database.
-func CheckOpen(db *badger.DB) error {
-	var names []string
-	for _, t := range db.Tables() {
-		names = append(names, tableFile(db.Opts().Dir, t.ID))
 	}
 	return check(names)
 }

@@ -24,15 +24,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/options"
 	"golang.org/x/sync/semaphore"
 
 	"shoal/channel"
-	"shoal/internal/tables"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
 	"shoal/manager/archive/warc"
@@ -64,6 +62,9 @@ type Config struct {
 	// KeepEvery 0: DefaultKeepEvery; a zero Keep forgets nothing.
 	Keep      Retention
 	KeepEvery time.Duration
+
+	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
+	Beside func(context.Context) ([]Problem, error)
 
 	// RankEvery is how often PageRank is computed, for historical orderings; 0: DefaultRankEvery; negative: never.
 	RankEvery time.Duration
@@ -112,6 +113,7 @@ type Archive struct {
 	log     *slog.Logger
 	missing int
 	db      *state
+	damaged atomic.Pointer[error] // what was found to be changed in it
 	pack    *warc.Compressor
 	room    *semaphore.Weighted // of decompressed chunks
 	cores   *semaphore.Weighted // chunks that are unpacked and packed at a time
@@ -186,7 +188,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 			return nil, fmt.Errorf("open archive: %w", writable(err))
 		}
 	}
-	if a.db, err = openDB(a.path("state")); err != nil {
+	if a.db, err = openDB(a.path("state"), a.foundDamage); err != nil {
 		return nil, fmt.Errorf("open archive in %s: %w", cfg.Dir, writable(err))
 	}
 	if err := a.recover(ctx); err != nil {
@@ -202,6 +204,9 @@ const closeRoom = 128 << 20 // memory tables and what comes with them
 
 // Close closes the archive after the calls that are under way.
 func (a *Archive) Close() error {
+	if damaged := a.damaged.Load(); damaged != nil {
+		return a.closeDamaged(*damaged)
+	}
 	err := a.group.close()
 	// Closing writes through mapped memory, where a full disk ends the process. All that counts is in the write-ahead log, as after a crash.
 	if free, ferr := a.cfg.FS.Free(a.cfg.Dir); ferr == nil && a.cfg.MinFree >= 0 && free < closeRoom {
@@ -225,7 +230,7 @@ func probe(dir string) error {
 func (a *Archive) Broken() bool {
 	a.group.mu.Lock()
 	defer a.group.mu.Unlock()
-	return a.group.failed != nil && !errors.Is(a.group.failed, tables.ErrChanged)
+	return a.group.failed != nil && a.damaged.Load() == nil
 }
 
 // Missing is how many WARC files were missing, or shorter than what was stored in them, when the archive was opened.
@@ -237,11 +242,8 @@ func (a *Archive) Run(ctx context.Context) error {
 	behind.Go(func() { a.keepRanking(ctx) })
 	behind.Go(func() { a.keepExtracting(ctx) })
 	behind.Go(func() { a.keepForgetting(ctx) })
+	behind.Go(func() { a.keepScrubbing(ctx) })
 	defer behind.Wait()
-	tidy := time.NewTicker(10 * time.Minute)
-	defer tidy.Stop()
-	scrub := time.NewTicker(scrubEvery)
-	defer scrub.Stop()
 	for {
 		wait := time.Minute
 		if at, ok := a.timers.first(); ok {
@@ -253,12 +255,6 @@ func (a *Archive) Run(ctx context.Context) error {
 			t.Stop()
 			return nil
 		case <-a.timers.changed():
-		case <-tidy.C:
-			a.db.tidy(ctx)
-		case <-scrub.C:
-			if err := a.Scrub(); err != nil {
-				a.log.Error("no new work is taken", "err", err)
-			}
 		case <-t.C:
 		}
 		t.Stop()
@@ -272,61 +268,6 @@ func (a *Archive) Run(ctx context.Context) error {
 		}
 	}
 }
-
-// openDB opens the state. The settings keep it small in memory: see docs/decisions on the archive's storage.
-func openDB(dir string) (*state, error) {
-	o := badger.DefaultOptions(dir)
-	o.Logger = nil
-	o.SyncWrites = true // what was acknowledged survives power loss
-	o.DetectConflicts = false
-	o.MemTableSize = 16 << 20
-	o.NumMemtables = 2
-	o.NumLevelZeroTables = 4
-	o.NumLevelZeroTablesStall = 8
-	o.NumCompactors = 2
-	o.BlockCacheSize = 0
-	o.Compression = 0
-	o.BaseTableSize = 4 << 20
-	o.TableSizeMultiplier = 1
-	o.ValueThreshold = valueThreshold
-	o.ValueLogFileSize = 64 << 20
-	o.MetricsEnabled = false
-	o.ChecksumVerificationMode, o.VerifyValueChecksum = options.OnBlockRead, true
-	err := tables.Check(o)
-	var db *badger.DB
-	if err == nil {
-		db, err = badger.Open(o)
-	}
-	if err != nil && isLocked(err) {
-		return nil, fmt.Errorf("%w: stop it first: %w", ErrLocked, err)
-	}
-	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.ENOSPC) {
-		return nil, fmt.Errorf("%w: %w: %s", ErrState, err, rebuildHint)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &state{DB: db}, nil
-}
-
-// scrubEvery is how often the state's tables are looked at: they are read from disk, as a backup would.
-const scrubEvery = 6 * time.Hour
-
-// Scrub looks at every byte of the state's tables. If one is not what was written, nothing more is taken in, as storing would drop what is
-// lost there for good. It runs by itself beside Run.
-func (a *Archive) Scrub() error {
-	err := a.db.check()
-	if !errors.Is(err, tables.ErrChanged) {
-		return err // nil, or a disk that cannot be read just now
-	}
-	err = fmt.Errorf("%w: database: %w: stop the archive; %s", ErrStorage, err, rebuildHint)
-	a.group.mu.Lock()
-	a.group.failed = err
-	a.group.mu.Unlock()
-	return err
-}
-
-const rebuildHint = "the pages are in the WARC files; shoal archive repair --rebuild makes a new one from them"
 
 // writable says what to do about a folder that cannot be written.
 func writable(err error) error {

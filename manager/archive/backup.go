@@ -80,6 +80,9 @@ func (a *Archive) Backup(ctx context.Context, dir string) (err error) {
 	if err == nil {
 		err = errors.Join(warc.OS{}.SyncDir(filepath.Join(dir, backupWARC)), warc.OS{}.SyncDir(dir))
 	}
+	if err == nil {
+		err = a.Scrub(ctx) // what cannot be read is not in the copy
+	}
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
@@ -115,7 +118,7 @@ func Restore(ctx context.Context, backup, dir string) error {
 			return fmt.Errorf("restore: %w", err)
 		}
 	}
-	db, err := openDB(filepath.Join(dir, "state"))
+	db, err := openDB(filepath.Join(dir, "state"), nil)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}

@@ -156,7 +156,7 @@ func (a *Archive) write(batch []*job) (failed error) {
 		if txn == nil {
 			return
 		}
-		if err := a.seal(txn); err != nil {
+		if err := errors.Join(a.seal(txn), a.db.log.Unsynced()); err != nil {
 			failed = fmt.Errorf("%w: database: %w; stop and start again", ErrStorage, err)
 		}
 		for _, j := range open {

@@ -51,7 +51,7 @@ func TestCloseInUse(t *testing.T) {
 	}
 	use(func(int) error { _, _, err := a.Feed(context.Background(), "", MaxFeed); return err })
 	use(func(int) error { _, err := a.Rank(context.Background()); return err })
-	use(func(int) error { return a.Scrub() })
+	use(func(int) error { return a.Scrub(t.Context()) })
 	begun.Wait()
 	time.Sleep(20 * time.Millisecond) // so that all are somewhere in the middle
 	if err := a.Close(); err != nil {

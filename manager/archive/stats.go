@@ -35,6 +35,7 @@ type Stats struct {
 	Foreign    uint64        // pages outside their channel's scope, dropped
 	Mismatched uint64        // pages said to be unchanged that are not stored, or whose digest is another
 	Failures   uint64        // writes that failed
+	Damaged    float64       // 1 when bytes of the database are not what was written
 	Events     uint64        // changes of pages told in the feed, ever
 	TextLag    uint64        // of which text extraction has still to see
 	TextDelay  time.Duration // since the first of these
@@ -45,6 +46,9 @@ func (a *Archive) Stats() Stats {
 	s := Stats{
 		Rejected: a.stats.rejected.Load(), Foreign: a.stats.foreign.Load(), Mismatched: a.stats.mismatched.Load(),
 		Failures: a.stats.failures.Load(), Leases: a.slots.pins(),
+	}
+	if a.damaged.Load() != nil {
+		s.Damaged = 1
 	}
 	a.stats.mu.Lock()
 	defer a.stats.mu.Unlock()

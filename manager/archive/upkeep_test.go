@@ -454,12 +454,19 @@ func TestScrub(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Scrub(); err != nil || b.Trouble() != "" {
+	if err := b.Scrub(ctx); err != nil || b.Trouble() != "" {
 		t.Errorf("a sound archive: %v, %q", err, b.Trouble())
 	}
 	flip()
-	if err := b.Scrub(); !errors.Is(err, tables.ErrChanged) || !errors.Is(err, uplink.ErrLater) {
+	if err := b.Scrub(ctx); !errors.Is(err, tables.ErrChanged) || !errors.Is(err, uplink.ErrLater) {
 		t.Errorf("scrubbed: %v", err)
+	}
+	b.cfg.Beside = func(context.Context) ([]Problem, error) { return []Problem{{File: "beside"}}, nil }
+	if v, err := b.Verify(ctx, nil); err != nil || v.Found != 2 || v.Problems[0].File != "state" || !strings.Contains(v.Problems[0].What, "table") || v.Problems[1].File != "beside" {
+		t.Errorf("verified: %+v, %v", v.Problems, err)
+	}
+	if err := b.Backup(ctx, filepath.Join(t.TempDir(), "backup")); !errors.Is(err, tables.ErrChanged) {
+		t.Errorf("backed up: %v", err)
 	}
 	if s := b.Trouble(); !strings.Contains(s, "repair --rebuild") || !strings.Contains(s, "table") {
 		t.Errorf("trouble %q", s)

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 	"google.golang.org/protobuf/proto"
@@ -22,11 +23,16 @@ import (
 // Problem is one thing that is wrong.
 type Problem struct {
 	File   string
-	Offset int64
+	Offset int64 // zero: no place in it, or its beginning
 	What   string
 }
 
-func (p Problem) String() string { return fmt.Sprintf("%s at %d: %s", p.File, p.Offset, p.What) }
+func (p Problem) String() string {
+	if p.Offset == 0 {
+		return p.File + ": " + p.What
+	}
+	return fmt.Sprintf("%s at %d: %s", p.File, p.Offset, p.What)
+}
 
 // MaxProblems bounds those that are named.
 const MaxProblems = 1000
@@ -51,12 +57,37 @@ func (v *Verified) add(file string, off int64, format string, args ...any) {
 	}
 }
 
-// Verify reads every record of every file, checks lengths, checksums and digests, and that the index points at records. It changes
-// nothing. progress, if not nil, is told the bytes done and all.
+// Verify reads every record of every file, checks lengths, checksums and digests, and that the index points at records; and every byte of the
+// database, and of what Config.Beside names. It changes nothing. progress, if not nil, is told the bytes done and all.
 func (a *Archive) Verify(ctx context.Context, progress func(done, all int64)) (Verified, error) {
 	a.upkeep.Lock()
 	defer a.upkeep.Unlock()
-	return a.verify(ctx, progress)
+	v, err := a.verify(ctx, progress)
+	if err != nil {
+		return v, err
+	}
+	return v, a.verifyState(ctx, &v)
+}
+
+// verifyState looks at the databases.
+func (a *Archive) verifyState(ctx context.Context, v *Verified) error {
+	switch err := a.Scrub(ctx); {
+	case err != nil && a.damaged.Load() == nil:
+		return fmt.Errorf("verify the database: %w", err)
+	case err != nil:
+		v.add("state", 0, "%s", strings.TrimPrefix(err.Error(), ErrStorage.Error()+": "))
+	}
+	if a.cfg.Beside == nil {
+		return nil
+	}
+	more, err := a.cfg.Beside(ctx)
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	for _, p := range more {
+		v.add(p.File, p.Offset, "%s", p.What)
+	}
+	return nil
 }
 
 func (a *Archive) verify(ctx context.Context, progress func(done, all int64)) (Verified, error) {

@@ -17,7 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"shoal/channel"
+	"shoal/internal/tables"
 	"shoal/manager/archive"
 )
 
@@ -85,7 +88,19 @@ func (s *Source) open(ctx context.Context) (*archive.Archive, error) {
 }
 
 func (s *Source) config() archive.Config {
-	return archive.Config{Dir: s.dir(), Verify: refuseTasks}
+	return archive.Config{Dir: s.dir(), Verify: refuseTasks, Beside: s.channels}
+}
+
+// channels looks at the channel database of a stopped manager, where there is one.
+func (s *Source) channels(ctx context.Context) ([]archive.Problem, error) {
+	err := tables.CheckFolder(ctx, badger.DefaultOptions(filepath.Join(s.Data, "channels")))
+	switch {
+	case errors.Is(err, tables.ErrInUse): // by whoever works on it: that one looks at it
+		return nil, nil
+	case errors.Is(err, tables.ErrChanged):
+		return []archive.Problem{{File: "channels", What: err.Error() + ": restore a backup, bring that file back as it was, or move the folder away and import the channels again"}}, nil
+	}
+	return nil, err
 }
 
 // refuseTasks stands where a running archive checks tasks: these commands take none.

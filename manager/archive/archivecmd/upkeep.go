@@ -23,7 +23,7 @@ import (
 
 // Archive is `shoal archive`: upkeep, by a running manager where one works on the data; repair wants it stopped.
 type Archive struct {
-	Verify  Verify  `cmd:"" help:"Read every record, check digests and index. Changes nothing."`
+	Verify  Verify  `cmd:"" help:"Read every record and both databases, check digests and index. Changes nothing."`
 	Compact Compact `cmd:"" help:"Forget old versions and give their bytes back."`
 	Repair  Repair  `cmd:"" help:"Make the index say only what the files hold; with --rebuild, make it anew from the files."`
 	Cdx     CDX     `cmd:"" help:"Print the index as CDXJ."`
@@ -36,7 +36,7 @@ type Verify struct {
 }
 
 // errDamaged makes verify end with a failure when there is something to mend.
-var errDamaged = errors.New("the archive is damaged: `shoal archive repair` forgets what cannot be read, and the next crawls fetch it again")
+var errDamaged = errors.New("something is damaged: where its line does not say what to do, `shoal archive repair` forgets what cannot be read of the archive, and the next crawls fetch it again")
 
 // Run names every problem, one a line.
 func (c *Verify) Run(ctx context.Context, to IO) error {
