@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
+.PHONY: power overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,10 @@ churn: ## the real manager with 40 peers that come and go, against the simulator
 CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/e2e
+
+POWER ?= 100
+power: ## cuts the power of a disk under each of both databases and the WARC files, at POWER moments (default 100), tables and manifests included (root; FUSE, loop devices)
+	SHOAL_POWER=$(POWER) $(GO) test -count=1 -timeout 60m -v -run 'TestCut|TestPowerCut' ./internal/disklab ./channel/badgerdb ./manager/archive
 
 wire: ## a rate limit at the kernel's packet counters for a minute: of downloads, and of a whole peer over TCP and QUIC (root; Linux namespaces; 4 minutes)
 	SHOAL_WIRE_S=60 $(GO) test -count=1 -v -run TestRateOnTheWire ./peer/limit

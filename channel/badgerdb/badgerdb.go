@@ -16,6 +16,7 @@
 package badgerdb
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -65,6 +66,8 @@ type Config struct {
 	ScrubRate int64
 	// Log takes what Badger has to say, and failures of the background work. Nil: nothing is logged.
 	Log *slog.Logger
+
+	memTable int64 // for tests: bytes of one of the memory tables; 0: 8 MiB
 }
 
 // Default gives the configuration for a folder.
@@ -125,6 +128,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	said := &tables.Log{To: log}
 	opt := badgerOptions(cfg.Dir, said)
+	opt.MemTableSize = cmp.Or(cfg.memTable, opt.MemTableSize)
 	if err := tables.Check(opt); err != nil {
 		return nil, explain(cfg.Dir, damage(err))
 	}

@@ -42,7 +42,11 @@ func host(i int) channel.Channel {
 // child writes for as long as it lives, and tells what was acknowledged.
 func child(what, dir string) error {
 	ctx := context.Background()
-	db, err := Open(ctx, Default(dir))
+	cfg := Default(dir)
+	if what == "small" {
+		cfg.memTable = 256 << 10
+	}
+	db, err := Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -165,24 +169,30 @@ func TestKilled(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		db := open(t, sub)
-		for id, want := range gens {
-			ch, err := db.Channel(t.Context(), id)
-			if err != nil || ch.Learnt.Gen < want {
-				t.Fatalf("round %d: channel %d has generation %d, %v; %d was acknowledged", round, id, ch.Learnt.Gen, err, want)
-			}
+		t.Logf("round %d: %d lines", round, lines)
+		acknowledged(t, db, gens, applied)
+	}
+}
+
+// acknowledged wants what the child has told.
+func acknowledged(t *testing.T, db *DB, gens map[channel.ID]channel.Gen, applied int) {
+	t.Helper()
+	for id, want := range gens {
+		ch, err := db.Channel(t.Context(), id)
+		if err != nil || ch.Learnt.Gen < want {
+			t.Fatalf("channel %d has generation %d, %v; %d was acknowledged", id, ch.Learnt.Gen, err, want)
 		}
-		at, err := db.Cursor(t.Context(), "f")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sums, err := db.Counters(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, _ := strconv.Atoi(at); n < applied || sums["n"] != int64(n) {
-			t.Fatalf("round %d: cursor %q with %d effects; %d were acknowledged", round, at, sums["n"], applied)
-		}
-		t.Logf("round %d: %d lines, %d applied", round, lines, applied)
+	}
+	at, err := db.Cursor(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := db.Counters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := strconv.Atoi(at); n < applied || sums["n"] != int64(n) {
+		t.Fatalf("cursor %q with %d effects; %d were acknowledged", at, sums["n"], applied)
 	}
 }
 

@@ -39,6 +39,7 @@ var rules = []rule{
 	{"internal/figure", nil, false, "a leaf: figures know nothing of what they show"},
 	{"internal/plan", []string{"internal/figure", "recrawl/..."}, false, "a plan reads channels that it is handed, so that a CSV and a database are planned alike"},
 	{"internal/tables", nil, false, "a leaf: both databases ask it"},
+	{"internal/disklab", nil, false, "disks for tests know nothing of who writes to them"},
 	{"internal/netlab", nil, false, "networks for tests know nothing of who runs in them"},
 	{"internal/deptest", nil, false, "a leaf"},
 	{"internal/sim/...", []string{"internal/sim/...", "internal/figure", "channel", "coords", "overlay", "recrawl/...", "peer/queue", "peer/crawl/order", "manager/lease"}, false, "a simulation that re-implements the product, or drags its sockets along, proves nothing"},

@@ -68,6 +68,8 @@ type Config struct {
 
 	// RankEvery is how often PageRank is computed, for historical orderings; 0: DefaultRankEvery; negative: never.
 	RankEvery time.Duration
+
+	memTable int64 // for tests: bytes of one of the database's memory tables; 0: 16 MiB
 }
 
 // Defaults and limits.
@@ -188,7 +190,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 			return nil, fmt.Errorf("open archive: %w", writable(err))
 		}
 	}
-	if a.db, err = openDB(a.path("state"), a.foundDamage); err != nil {
+	if a.db, err = openDB(a.path("state"), cfg.memTable, a.foundDamage); err != nil {
 		return nil, fmt.Errorf("open archive in %s: %w", cfg.Dir, writable(err))
 	}
 	if err := a.recover(ctx); err != nil {

@@ -118,7 +118,7 @@ func Restore(ctx context.Context, backup, dir string) error {
 			return fmt.Errorf("restore: %w", err)
 		}
 	}
-	db, err := openDB(filepath.Join(dir, "state"), nil)
+	db, err := openDB(filepath.Join(dir, "state"), 0, nil)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}

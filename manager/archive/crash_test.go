@@ -24,6 +24,9 @@ import (
 // crashDir is set in the child process of TestSIGKILL.
 const crashDir = "SHOAL_TEST_ARCHIVE_CRASH_DIR"
 
+// crashSmall makes its database write tables and compact them soon.
+const crashSmall = "SHOAL_TEST_ARCHIVE_SMALL"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		crashChild(dir)
@@ -46,7 +49,11 @@ func crashPage(id channel.ID, seq uint64, n int) string {
 
 // crashChild puts chunks from eight peers until it is killed, and prints each as soon as it was acknowledged.
 func crashChild(dir string) {
-	a, err := Open(context.Background(), testConfig(dir))
+	cfg := testConfig(dir)
+	if os.Getenv(crashSmall) != "" {
+		cfg.memTable = 1 << 20
+	}
+	a, err := Open(context.Background(), cfg)
 	if err != nil {
 		fmt.Println("error", err)
 		return

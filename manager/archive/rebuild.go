@@ -42,7 +42,7 @@ func Rebuild(ctx context.Context, cfg Config) (out Rebuilt, err error) {
 		return out, fmt.Errorf("rebuild: %w", err)
 	}
 	slices.Sort(names)
-	db, err := openDB(state, nil)
+	db, err := openDB(state, 0, nil)
 	if err != nil {
 		return out, fmt.Errorf("rebuild: %w", err)
 	}

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,13 +75,13 @@ func (s *state) Close() error {
 
 // openDB opens the state. The settings keep it small in memory: see docs/decisions on the archive's storage. found is told when bytes have
 // changed that a compaction would drop; nil: it is not looked at.
-func openDB(dir string, found func(error)) (*state, error) {
+func openDB(dir string, memTable int64, found func(error)) (*state, error) {
 	s := &state{log: new(tables.Log)}
 	o := badger.DefaultOptions(dir)
 	o.Logger = s.log
 	o.SyncWrites = true // what was acknowledged survives power loss
 	o.DetectConflicts = false
-	o.MemTableSize = 16 << 20
+	o.MemTableSize = cmp.Or(memTable, 16<<20)
 	o.NumMemtables = 2
 	o.NumLevelZeroTables = 4
 	o.NumLevelZeroTablesStall = 8
