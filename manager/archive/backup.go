@@ -68,7 +68,7 @@ func (a *Archive) Backup(ctx context.Context, dir string) (err error) {
 	m := manifest{Version: 1, When: a.cfg.Clock().UTC(), Files: map[string]int64{}}
 	for _, n := range slices.Sorted(maps.Keys(files)) {
 		f := files[n]
-		if err := copyFile(ctx, a.path("warc", f.Name), filepath.Join(dir, backupWARC, f.Name), int64(f.Length), f.Sealed); err != nil {
+		if err := copyFile(ctx, a.cfg.FS, a.path("warc", f.Name), filepath.Join(dir, backupWARC, f.Name), int64(f.Length), f.Sealed); err != nil {
 			return fmt.Errorf("backup: %w", err)
 		}
 		m.Files[f.Name] = int64(f.Length)
@@ -114,7 +114,7 @@ func Restore(ctx context.Context, backup, dir string) error {
 		if name != filepath.Base(name) {
 			return fmt.Errorf("restore from %s: %w: file %q", backup, ErrNotBackup, name)
 		}
-		if err := copyFile(ctx, filepath.Join(backup, backupWARC, name), filepath.Join(dir, "warc", name), m.Files[name], false); err != nil {
+		if err := copyFile(ctx, warc.OS{}, filepath.Join(backup, backupWARC, name), filepath.Join(dir, "warc", name), m.Files[name], false); err != nil {
 			return fmt.Errorf("restore: %w", err)
 		}
 	}
@@ -167,24 +167,26 @@ func writeSynced(name string, write func(io.Writer) error) (err error) {
 	return f.Sync()
 }
 
-// copyFile copies the first n bytes of a file, or links it if it will not change and is not longer.
-func copyFile(ctx context.Context, from, to string, n int64, link bool) error {
-	if link {
+// copyFile copies the first n bytes of a file of fsys to the operating system's, or links it if it is there too, will not change and is not
+// longer.
+func copyFile(ctx context.Context, fsys warc.FS, from, to string, n int64, link bool) error {
+	if _, same := fsys.(warc.OS); same && link {
 		if st, err := os.Stat(from); err == nil && st.Size() == n && os.Link(from, to) == nil {
 			return nil
 		}
 	}
-	in, err := os.Open(from)
+	in, err := fsys.Open(from, false)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
+	r := io.NewSectionReader(in, 0, n)
 	return writeSynced(to, func(w io.Writer) error {
 		for left := n; left > 0; {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			c, err := io.CopyN(w, in, min(left, 16<<20))
+			c, err := io.CopyN(w, r, min(left, 16<<20))
 			if left -= c; err != nil {
 				return fmt.Errorf("copy %s: %d bytes short: %w", from, left, err)
 			}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,17 +37,20 @@ func Rebuild(ctx context.Context, cfg Config) (out Rebuilt, err error) {
 	if err := os.Rename(state, out.Old); err != nil {
 		return out, fmt.Errorf("rebuild: %w", err)
 	}
-	names, err := filepath.Glob(filepath.Join(cfg.Dir, "warc", "*.warc.gz"))
+	if cfg.FS == nil {
+		cfg.FS = warc.OS{}
+	}
+	sizes, err := cfg.FS.List(filepath.Join(cfg.Dir, "warc"))
 	if err != nil {
 		return out, fmt.Errorf("rebuild: %w", err)
 	}
-	slices.Sort(names)
+	maps.DeleteFunc(sizes, func(name string, _ int64) bool { return !strings.HasSuffix(name, ".warc.gz") })
 	db, err := openDB(state, 0, nil)
 	if err != nil {
 		return out, fmt.Errorf("rebuild: %w", err)
 	}
-	b := rebuilder{out: &out, wb: db.NewWriteBatch(), pages: map[string]*pb.Page{}, content: map[string]*pb.Content{}}
-	err = b.rebuild(ctx, names)
+	b := rebuilder{out: &out, fs: cfg.FS, dir: filepath.Join(cfg.Dir, "warc"), wb: db.NewWriteBatch(), pages: map[string]*pb.Page{}, content: map[string]*pb.Content{}}
+	err = b.rebuild(ctx, sorted(sizes))
 	b.wb.Cancel()
 	if err = errors.Join(err, db.Close()); err != nil {
 		return out, fmt.Errorf("rebuild: %w", err)
@@ -62,6 +65,8 @@ func Rebuild(ctx context.Context, cfg Config) (out Rebuilt, err error) {
 
 // rebuilder reads files in order. It holds the state of every page in memory: about 500 bytes each.
 type rebuilder struct {
+	fs      warc.FS
+	dir     string
 	out     *Rebuilt
 	wb      *badger.WriteBatch
 	pages   map[string]*pb.Page
@@ -98,7 +103,7 @@ func (b *rebuilder) rebuild(ctx context.Context, names []string) error {
 
 // fileNumber reads the number at the end of a file's name; 0: there is none.
 func fileNumber(name string) uint32 {
-	s := strings.TrimSuffix(filepath.Base(name), ".warc.gz")
+	s := strings.TrimSuffix(name, ".warc.gz")
 	n, err := strconv.ParseUint(s[strings.LastIndexByte(s, '-')+1:], 10, 32)
 	if err != nil {
 		return 0
@@ -106,18 +111,28 @@ func fileNumber(name string) uint32 {
 	return uint32(n)
 }
 
+// fileTime reads the time in a file's name; zero: there is none.
+func fileTime(name string) time.Time {
+	parts := strings.Split(name, "-")
+	t, err := time.Parse("20060102150405", parts[max(len(parts)-2, 0)])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
 func (b *rebuilder) file(ctx context.Context, name string, n uint32) error {
-	in, err := os.Open(name)
+	in, err := b.fs.Open(filepath.Join(b.dir, name), false)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	st, err := in.Stat()
+	size, err := in.Size()
 	if err != nil {
 		return err
 	}
-	f := &pb.File{Name: filepath.Base(name), Sealed: true, CreatedUs: st.ModTime().UnixMicro()}
-	from, size := int64(0), st.Size()
+	f := &pb.File{Name: name, Sealed: true, CreatedUs: micros(fileTime(name))}
+	from := int64(0)
 	for from < size {
 		s := warc.NewScanner(io.NewSectionReader(in, from, size-from))
 		var last *warc.Read

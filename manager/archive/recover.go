@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/dgraph-io/badger/v4"
@@ -71,29 +70,25 @@ func (a *Archive) firstSeq() uint64 { return uint64(max(a.cfg.Clock().Unix(), 1)
 // recoverFiles cuts torn tails off and opens the file that is being written.
 func (a *Archive) recoverFiles(files map[string]*pb.File) error {
 	g := &a.group
-	names, err := os.ReadDir(a.path("warc"))
+	sizes, err := a.cfg.FS.List(a.path("warc"))
 	if err != nil {
 		return err
 	}
 	seen := 0
-	for _, e := range names {
-		if !strings.HasSuffix(e.Name(), ".warc.gz") {
+	for _, name := range sorted(sizes) {
+		if !strings.HasSuffix(name, ".warc.gz") {
 			continue
 		}
-		f := files[e.Name()]
+		f := files[name]
 		if f == nil {
-			if err := a.cfg.FS.Remove(a.path("warc", e.Name())); err != nil {
+			if err := a.cfg.FS.Remove(a.path("warc", name)); err != nil {
 				return fmt.Errorf("remove a file that was never committed: %w", err)
 			}
 			continue
 		}
 		seen++
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
 		last := f.Name == a.stats.fileName(g.state.File) && !f.Sealed
-		if info.Size() == int64(f.Length) && !last {
+		if sizes[name] == int64(f.Length) && !last {
 			continue
 		}
 		out, err := warc.Resume(a.cfg.FS, a.path("warc", f.Name), int64(f.Length))

@@ -9,11 +9,16 @@ import (
 	"path/filepath"
 )
 
-// FS is the file system as Files uses it; tests put one there that fails or forgets.
+// FS is where the archive's WARC files are; package warctest tells by tests what each method must do. Names are paths below a folder that is
+// there. One goroutine writes a file; any number read it, through an Open of their own. Methods may be called by several goroutines.
 type FS interface {
-	// Open opens a file for reading and writing; create makes it, and it must not exist.
+	// Open opens a file for reading and writing: fs.ErrNotExist where there is none. With create it makes an empty one: fs.ErrExist where
+	// there is one.
 	Open(name string, create bool) (File, error)
+	// Remove removes a file: fs.ErrNotExist where there is none. It need not go while somebody has it open.
 	Remove(name string) error
+	// List gives the names of the files in a folder, without its path, and their sizes.
+	List(dir string) (map[string]int64, error)
 	// Free is how many bytes may still be written in a folder.
 	Free(dir string) (int64, error)
 	// SyncDir makes creations and removals in a folder durable.
@@ -22,10 +27,12 @@ type FS interface {
 
 // File is an open file.
 type File interface {
-	io.ReaderAt
-	io.WriterAt
+	io.ReaderAt // whole, or an error: io.EOF at the end
+	io.WriterAt // at the end or before it; what was written is read at once, through every Open
 	Size() (int64, error)
+	// Truncate cuts the file off.
 	Truncate(size int64) error
+	// Sync makes all that was written durable. After it failed, nobody knows what is; the file is cut, and closed.
 	Sync() error
 	Close() error
 }
@@ -54,6 +61,26 @@ func (OS) Open(name string, create bool) (File, error) {
 		return nil, err
 	}
 	return osFile{f}, nil
+}
+
+// List gives the names and sizes of the files in a folder.
+func (OS) List(dir string) (map[string]int64, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]int64, len(entries))
+	for _, e := range entries {
+		info, err := e.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case err != nil:
+			return nil, err
+		case info.Mode().IsRegular():
+			out[e.Name()] = info.Size()
+		}
+	}
+	return out, nil
 }
 
 // Remove removes a file.
