@@ -33,6 +33,7 @@ type price struct {
 	n       float64 // and their number
 	last    float64 // value of the last task taken in this tick
 	taken   int
+	idle    Tick // ticks in which less than half of the window was out and nothing was taken
 	filled  bool
 	offered bool
 }
@@ -54,6 +55,7 @@ const (
 	sweepPerTick = 50_000 // slots ranked again in a tick, on average
 	negligible   = 1e-9   // a price below this is none
 	oldest       = 16     // change intervals after which a channel is taken whatever it is worth, if none is out
+	stalled      = 10     // ticks with room and nothing taken after which the price falls fast: what tasks cost was not known when it was found
 	learnWait    = .3     // share of a task's wait in what is known of its channel's
 )
 
@@ -211,6 +213,9 @@ func (v *price) Quota(now Tick, l Load) Quota {
 	if now-v.tuned >= tuneEvery {
 		v.tune(now)
 	}
+	if float64(l.Out) >= v.window/2 {
+		v.idle = 0
+	}
 	room := max(int(v.window)-l.Out, 0)
 	v.bound = v.bound || v.binds(room, l)
 	q := Quota{Max: room, Floor: float32(takeAbove * v.phi), Drift: true}
@@ -247,10 +252,17 @@ func (v *price) channels() int {
 
 // settle moves the price by what was taken since the last tick.
 func (v *price) settle(now Tick) {
+	if v.idle += now - v.at; v.taken > 0 {
+		v.idle = 0
+	}
 	if v.filled {
 		v.phi = .8*v.phi + .2*v.last
 	} else {
-		v.phi *= math.Pow(.98, float64(min(now-v.at, 100)))
+		fall := .98
+		if v.idle >= stalled {
+			fall = .8
+		}
+		v.phi *= math.Pow(fall, float64(min(now-v.at, 100)))
 		if v.phi < negligible {
 			v.phi = 0
 		}

@@ -65,3 +65,31 @@ func TestLostIsAskedForAgainSooner(t *testing.T) {
 		}
 	}
 }
+
+// A price that was found before anybody knew what tasks cost falls fast once nothing has been worth it for ten ticks; where room is used, or
+// something is taken, it falls as slowly as ever.
+func TestPriceFallsFastWhereAllStandsStill(t *testing.T) {
+	after := func(ticks Tick, out, taken int) float64 {
+		v := newPrice("price", Params{}, freshIndex{})
+		v.Start(1, newGroups(5, nil))
+		v.phi = 1000
+		for now := Tick(1); now <= ticks; now++ {
+			v.Quota(now, Load{Room: -1, Out: out})
+			v.Taken(now, taken, 1, false)
+		}
+		return v.phi
+	}
+	slow := after(60, windowLeast, 0)
+	if slow < 250 {
+		t.Errorf("with all of the window out the price fell to %v in an hour", slow)
+	}
+	if got := after(60, 0, 1); got != slow {
+		t.Errorf("with something taken the price fell to %v, want %v", got, slow)
+	}
+	if got := after(10, 0, 0); got < 800 {
+		t.Errorf("after ten ticks without a task the price is %v", got)
+	}
+	if got := after(60, 0, 0); got > 1 {
+		t.Errorf("after an hour without a task the price is %v", got)
+	}
+}
