@@ -66,8 +66,10 @@ bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian pa
 sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers (needs root, iproute2, nftables; 2 minutes)
 	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'TestSites$$' ./internal/e2e
 
-bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone
+bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone; its files read by two readers that are not ours (needs npm)
 	$(GO) test -count=3 -run '^$$' -bench 'BenchmarkIngest|BenchmarkPackOnly' -benchtime 128000x ./manager/archive
+	dir=$$(mktemp -d) && (cd $$dir && npm install --silent --no-fund --no-audit warcio@2.4.11 >/dev/null) && \
+	  SHOAL_WARCIO=$$dir SHOAL_TEST_STRICT=1 $(GO) test -count=1 -v -run 'TestGowarc|TestWarcio' ./manager/archive; s=$$?; rm -r $$dir; exit $$s
 
 overlay-hour: ## 10,000 nodes of the overlay for a simulated hour, on one core: seconds and memory (needs /usr/bin/time)
 	$(GO) build -o $(BIN)/sim-shoal ./cmd/shoal

@@ -51,7 +51,7 @@ type Open func(t testing.TB, name string) Store
 // Run runs the suite.
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, Open){
-		"Add": testAdd, "AddRefuses": testAddRefuses, "Update": testUpdate, "Remove": testRemove, "List": testList, "Search": testSearch,
+		"Add": testAdd, "AddRefuses": testAddRefuses, "AddMost": testAddMost, "Update": testUpdate, "Remove": testRemove, "List": testList, "Search": testSearch, "Matching": testMatching,
 		"Lookup": testLookup, "Scan": testScan, "Issue": testIssue, "IssueTogether": testIssueTogether, "Apply": testApply,
 		"ApplyOnce": testApplyOnce, "ApplyMany": testApplyMany, "Inter": testInter, "Hosts": testHosts, "Candidates": testCandidates,
 		"Epoch": testEpoch, "State": testState, "Import": testImport, "ImportRefuses": testImportRefuses, "ImportBeside": testImportBeside,
@@ -220,6 +220,21 @@ func testAddRefuses(t *testing.T, open Open) {
 	f.same("what is there", f.count(), 4)
 }
 
+// testAddMost wants too many at a time refused as a whole.
+func testAddMost(t *testing.T, open Open) {
+	f := begin(t, open)
+	var chs []channel.Channel
+	for i := range channel.MaxAdd + 1 {
+		chs = append(chs, whole(fmt.Sprintf("https://h%d.test", i)))
+	}
+	if _, _, err := f.Add(f.ctx, f.e, chs); err == nil {
+		t.Error("more than channel.MaxAdd were taken")
+	}
+	f.same("channels", f.count(), 0)
+	f.add(chs[1:]...)
+	f.same("channels", f.count(), channel.MaxAdd)
+}
+
 func (f *fixture) count() int {
 	f.Helper()
 	n := 0
@@ -342,6 +357,42 @@ func testSearch(t *testing.T, open Open) {
 	f.same("none", len(search("x", 3)), 0)
 	if _, _, err := f.Search(f.ctx, "a", "no position!", 3); err == nil {
 		t.Fatal("any string is taken for a position")
+	}
+}
+
+// testMatching finds by any part of a host's name, a few at a time.
+func testMatching(t *testing.T, open Open) {
+	f := begin(t, open)
+	var chs []channel.Channel
+	for i := range 7 {
+		chs = append(chs, whole(fmt.Sprintf("https://www%d.one.test", i)), whole(fmt.Sprintf("http://two%d.test:8080", i)))
+	}
+	ids := f.add(chs...)
+	matching := func(text string, from, n int) ([]channel.ID, int) {
+		t.Helper()
+		got, total, err := f.Matching(f.ctx, text, from, n)
+		f.must(err)
+		return got, total
+	}
+	for text, want := range map[string]int{"": 14, "one": 7, "www3.o": 1, "https://w": 7, "://": 14, ":8080": 7, "two": 7, "three": 0} {
+		all, total := matching(text, 0, 100)
+		f.same("channels matching "+text, []int{len(all), total}, []int{want, want})
+		var parts []channel.ID
+		for from := 0; from < want+2; from += 2 {
+			part, total := matching(text, from, 2)
+			f.same("total", total, want)
+			parts = append(parts, part...)
+		}
+		f.same("in parts, matching "+text, len(parts), want)
+		for i := range parts {
+			f.same("in the same order", parts[i], all[i])
+		}
+	}
+	f.must(f.Remove(f.ctx, f.e, ids[0]))
+	got, total := matching("one", 0, 100)
+	f.same("after one was removed", []int{len(got), total}, []int{6, 6})
+	if slices.Contains(got, ids[0]) {
+		t.Error("a removed channel is found")
 	}
 }
 
