@@ -130,7 +130,7 @@ func (l *line) Read(b []byte) (int, error) {
 		return 0, errHeader
 	}
 	n, err := l.Conn.Read(b)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		l.broke = err
 	}
 	if l.quota > 0 {
