@@ -90,9 +90,7 @@ func TestHomes(t *testing.T) {
 			t.Error("nothing went from home to home")
 		}
 	}
-	if reach(a).Punched+reach(b).Punched == 0 {
-		t.Error("a and b have come to a direct way otherwise than through a hole")
-	}
+	l.mgr.until("hears that the direct way is through a hole", func() bool { return reach(a).Punched+reach(b).Punched > 0 })
 
 	ids := l.channels()
 	for _, o := range origins {

@@ -41,7 +41,7 @@ func FuzzExtract(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind string, b []byte) {
 		begin := time.Now()
 		got, err := Extract("http://example.org/", kind, b)
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > time.Minute { // of a second on a quiet machine
 			t.Errorf("%d bytes took %v", len(b), d)
 		}
 		if err == nil && (len(got.Body) > MaxOut || strings.ToValidUTF8(got.Body, "") != got.Body) {

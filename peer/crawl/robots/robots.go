@@ -27,7 +27,6 @@ type Rules struct {
 	CrawlDelay time.Duration
 	Sitemaps   []string // as written, absolute or not
 	rules      []rule   // longest pattern first
-	all        bool
 }
 
 type rule struct {
@@ -36,9 +35,6 @@ type rule struct {
 	anchored bool     // ended with "$"
 	allow    bool
 }
-
-// DisallowAll forbids every URL: what a server error means.
-var DisallowAll = &Rules{all: true}
 
 // Parse reads a file for a product token, as "Shoal". No input is an error: what is not understood is passed over.
 func Parse(body []byte, token string) *Rules {
@@ -196,9 +192,6 @@ func compile(value string, allow bool) rule {
 
 // Allowed tells whether a path with its query ("/a?b") may be fetched.
 func (r *Rules) Allowed(path string) bool {
-	if r.all {
-		return path == "/robots.txt"
-	}
 	if len(r.rules) == 0 || path == "/robots.txt" {
 		return true
 	}

@@ -160,12 +160,6 @@ func TestCutRule(t *testing.T) {
 	}
 }
 
-func TestDisallowAll(t *testing.T) {
-	if DisallowAll.Allowed("/") || !DisallowAll.Allowed("/robots.txt") {
-		t.Error("DisallowAll")
-	}
-}
-
 // TestManyStars would not end with a matcher that tries every way to place them.
 func TestManyStars(t *testing.T) {
 	r := Parse([]byte("User-agent: *\nDisallow: /"+strings.Repeat("a*", 1000)+"b$"), "shoal")
