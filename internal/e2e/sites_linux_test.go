@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"os"
@@ -306,8 +307,8 @@ func (l *lab) crawl(id uint64) {
 		l.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		l.t.Fatalf("crawl channel %d now: %s", id, res.Status)
+	if b, _ := io.ReadAll(res.Body); res.StatusCode >= 300 && !strings.Contains(string(b), "being crawled already") {
+		l.t.Fatalf("crawl channel %d now: %s %s", id, res.Status, b)
 	}
 }
 
