@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"shoal/channel"
@@ -61,17 +62,59 @@ func (m *Manager) onLoop(ctx context.Context, f func(now time.Time)) error {
 const adoptBatch = 2000 // channels that the loop takes in between two looks at the calendar
 
 // Import adds any number of channels, all or none.
-func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (channel.Imported, error) {
+func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (out channel.Imported, err error) {
 	var ports originSet
-	out, err := d.store.Import(ctx, d.epoch, ports.of(lines))
+	if d.m != nil {
+		d.m.imports.under.Add(1)
+		defer d.m.imports.under.Add(-1)
+		var own atomic.Int64
+		lines = d.m.imports.count(lines, &own)
+		defer func() {
+			if err != nil {
+				d.m.imports.read.Add(-own.Load())
+			}
+		}()
+	}
+	out, err = d.store.Import(ctx, d.epoch, ports.of(lines))
 	if err != nil || out.Added == 0 {
 		return out, err
 	}
 	if err := d.inheritBlocks(ctx, ports); err != nil || d.m == nil {
 		return out, err
 	}
+	d.m.imports.written.Add(int64(out.Added))
 	out.Blocked, err = d.m.adopt(ctx, out.First, out.Last)
 	return out, err
+}
+
+// imports counts what imports that are under way have done, for people to see.
+type imports struct{ under, read, written, taken atomic.Int64 }
+
+// count counts lines as they are read.
+func (i *imports) count(lines iter.Seq[channel.Line], own *atomic.Int64) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		for l := range lines {
+			i.read.Add(1)
+			own.Add(1)
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// words say how far the imports are; empty: there is none. When the last one has ended the counts begin anew. Called on the loop.
+func (i *imports) words() string {
+	if i.under.Load() == 0 {
+		i.read.Store(0)
+		i.written.Store(0)
+		i.taken.Store(0)
+		return ""
+	}
+	if n := i.written.Load(); n > 0 {
+		return fmt.Sprintf("An import is under way: %d channels are written, %d of them taken in.", n, i.taken.Load())
+	}
+	return fmt.Sprintf("An import is under way: %d lines read. All of them are added, or none.", i.read.Load())
 }
 
 // adopt takes channels of the database in that the loop does not have yet, and tells how many are on blocked hosts.
@@ -85,6 +128,7 @@ func (m *Manager) adopt(ctx context.Context, first, last channel.ID) (blocked in
 					continue
 				}
 				failed = errors.Join(failed, m.add(now, h))
+				m.imports.taken.Add(1)
 				if state := m.hosts[h.Host]; state != nil && state.blocked != "" {
 					blocked++
 				}

@@ -26,6 +26,7 @@ type Manager struct {
 	inbox   chan func(now time.Time)
 	shown   atomic.Pointer[web.Overview]
 	running atomic.Bool
+	imports imports         // counted by whoever imports
 	before  sync.Mutex      // held by who works in the loop's stead until it runs
 	life    context.Context // of Run; the loop sets it before anything uses it
 	wg      sync.WaitGroup  // of measurements and plans

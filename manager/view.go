@@ -64,7 +64,7 @@ func (m *Manager) overview(now time.Time) web.Overview {
 		Pages: m.pages, Unchanged: m.unchanged, Archived: int64(a.Pages), BytesDown: m.bytesDown, WARCFiles: a.Files,
 		UpdatesMin: up, PagesMin: pg, Freshness: m.fresh, Intervals: m.intervals(), GroupSizes: sizes,
 		Errors: maps.Clone(m.errors), History: slices.Clone(m.history), Data: m.cfg.Data, Notices: slices.Sorted(maps.Values(m.notices)),
-		Discovered: m.discovered, ArchiveLag: a.TextDelay,
+		Import: m.imports.words(), Discovered: m.discovered, ArchiveLag: a.TextDelay,
 	}
 	for _, key := range []string{noticeStore, noticeFeed, noticeDisk} {
 		if n := m.notices[key]; n != "" {

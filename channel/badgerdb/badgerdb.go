@@ -47,7 +47,9 @@ var (
 	ErrDiskFull     = errors.New("badgerdb: disk is nearly full")
 	ErrBroken       = errors.New("badgerdb: an earlier write failed")
 	ErrClosed       = errors.New("badgerdb: closed")
-	ErrTooLarge     = errors.New("badgerdb: too much for one write")
+	// ErrImporting is returned for an import that has a scope of another one which is not whole yet: it may come to nothing.
+	ErrImporting = errors.New("badgerdb: another import that is under way, or is being undone, has this site too: try again when it has ended")
+	ErrTooLarge  = errors.New("badgerdb: too much for one write")
 )
 
 // Config of a database.

@@ -27,6 +27,9 @@ func (db *DB) Import(ctx context.Context, e Epoch, lines iter.Seq[channel.Line])
 		err = db.write(ctx, e, func(t *tx) error { return db.unstage(t, mine) })
 	}
 	if err != nil {
+		if len(mine) == 0 {
+			return channel.Imported{}, err // nothing was staged: what is, is another import's
+		}
 		// The note stays if this fails too: then it is undone when the database is opened again.
 		if undo := db.dropStaged(context.WithoutCancel(ctx), mine); undo != nil {
 			err = errors.Join(err, fmt.Errorf("undo: %w", undo))
@@ -101,6 +104,9 @@ func (db *DB) stage(ctx context.Context, e Epoch, batch []newLine, out *channel.
 			taken, err := batch[i].insert(t, channel.ID(next))
 			if err != nil {
 				return fmt.Errorf("line %d: %w", batch[i].n, err)
+			}
+			if taken != 0 && !r.has(taken) && !mine.has(taken) && db.stagedNow().has(taken) {
+				return fmt.Errorf("line %d: %w", batch[i].n, ErrImporting)
 			}
 			if taken != 0 {
 				refused = append(refused, channel.Refusal{N: batch[i].n, ID: taken, Err: duplicate(batch[i].scope, taken)})

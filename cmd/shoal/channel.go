@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -201,9 +202,31 @@ func (c *channelImportCmd) Run(ctx context.Context, s streams) error {
 		defer p.end()
 		in = p
 	}
-	return c.with(ctx, false, func(a *api.Client) error {
-		return importList(ctx, a, s, in, listing.Format(c.Format), name, nil)
+	whole := &toEnd{r: in}
+	err := c.with(ctx, false, func(a *api.Client) error {
+		return importList(ctx, a, s, whole, listing.Format(c.Format), name, nil)
 	})
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case whole.ended.Load():
+		return errors.New("aborted when the list was read and its channels were being written: shoal channel list says whether they are there; all are, or none")
+	}
+	return errors.New("aborted: nothing was imported")
+}
+
+// toEnd notes whether all was read.
+type toEnd struct {
+	r     io.Reader
+	ended atomic.Bool
+}
+
+func (t *toEnd) Read(b []byte) (int, error) {
+	n, err := t.r.Read(b)
+	if errors.Is(err, io.EOF) {
+		t.ended.Store(true)
+	}
+	return n, err
 }
 
 // progress shows how much was read.

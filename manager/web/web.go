@@ -53,6 +53,7 @@ type Overview struct {
 	Data        string
 	Notices     []string // what an operator should know: disk full, no contact
 	Blocking    []string // of the Notices, those because of which nothing is handed out
+	Import      string   // how far an import is that is under way; empty: none is
 	Discovered  int      // channels that discovery has added
 	ArchiveLag  time.Duration
 	HopsMean    float64
