@@ -153,20 +153,24 @@ func (n *Node) call(ctx context.Context, to peer.ID, proto protocol.ID, req []by
 	if err != nil {
 		return nil, err
 	}
-	defer reset(s) // after a clean end it does nothing
+	// Whoever has answered reads no more: what is still to be written fails then over QUIC, and waits for room over TCP, while the answer is there.
+	sent := make(chan error, 1)
+	go func() {
+		err := writeFrame(s, nil, req)
+		if err == nil {
+			_ = s.CloseWrite()
+		}
+		sent <- err
+	}()
+	defer func() {
+		reset(s) // after a clean end it does nothing
+		<-sent   // the request is the caller's
+	}()
 	stop := context.AfterFunc(ctx, func() { reset(s) })
 	defer stop()
-	// Whoever has answered reads no more, and over QUIC says so: what is still to be written fails then, and the answer is there.
-	unsent := writeFrame(s, nil, req)
-	if unsent == nil {
-		_ = s.CloseWrite()
-	}
 	r := bufio.NewReaderSize(s, 512)
 	code, err := r.ReadByte()
 	if err != nil {
-		if unsent != nil {
-			err = unsent
-		}
 		return nil, callError(err)
 	}
 	limit := maxOut
@@ -180,7 +184,12 @@ func (n *Node) call(ctx context.Context, to peer.ID, proto protocol.ID, req []by
 		}
 		return nil, callError(err)
 	}
-	s.Close()
+	select {
+	case err := <-sent:
+		sent <- err
+		s.Close()
+	default:
+	}
 	if Code(code) == ok {
 		return b, nil
 	}
