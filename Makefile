@@ -3,7 +3,7 @@
 GO       ?= go
 BIN      := bin
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS  := -s -w -X shoal/internal/version.stamp=$(VERSION)
+LDFLAGS  := -s -w -funcalign=16 -X shoal/internal/version.stamp=$(VERSION)
 TARGETS  := linux/amd64 linux/arm64 windows/amd64 darwin/arm64
 LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
