@@ -64,7 +64,7 @@ func TestReportOfAResumedCrawl(t *testing.T) {
 	told("1 pages: 0 new, 1 changed, 0 near, 0 unchanged, 0 gone", clk.now)
 
 	// One that brought nothing is not the beginning of what comes later.
-	r, _ = start(t, a, "alice", 1, 4)
+	start(t, a, "alice", 1, 4)
 	if _, err := a.Release(t.Context(), "alice", 1, 4); err != nil {
 		t.Fatal(err)
 	}
