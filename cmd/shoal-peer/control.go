@@ -245,7 +245,7 @@ func printOverlay(w io.Writer, st *peer.Status) {
 	for _, v := range c.Vec {
 		at = append(at, strconv.FormatFloat(v, 'f', 1, 64))
 	}
-	fmt.Fprintf(w, "place     %s ms, height %.1f ms, error %.2f\n", strings.Join(at, " "), c.Height, c.Err)
+	fmt.Fprintf(w, "place     %s ms, height %.1f ms; a predicted time is wrong by about %.0f%% (error %.2f)\n", strings.Join(at, " "), c.Height, 100*c.Err, c.Err)
 	var rings []string
 	for i, n := range st.Rings {
 		if n > 0 {
