@@ -255,17 +255,43 @@ func (a *Agent) now() time.Time {
 	return a.wire.Now()
 }
 
-// Forget makes a folder a member of no network any more, and forgets other members' addresses. Its identity and its record of fetches stay.
-func Forget(dir string) error {
+// Undelivered is what an archive has not taken.
+type Undelivered struct {
+	Tasks int   // claimed, and neither reported nor released
+	Bytes int64 // of pages
+}
+
+// Forget makes a folder a member of no network any more, and forgets other members' addresses and what was not delivered, which it tells.
+// Its identity and its record of fetches stay.
+func Forget(dir string) (lost Undelivered, err error) {
 	unlock, err := lock(filepath.Join(dir, "lock"))
 	if err != nil {
-		return err
+		return lost, err
 	}
 	defer unlock()
-	for _, name := range []string{"membership", "members.json"} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+	for _, pattern := range []string{"membership", "members.json", "tasks/*", "spool/*"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return lost, err
+		}
+		for _, name := range names {
+			st, err := os.Stat(name)
+			if err == nil {
+				err = os.Remove(name)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return lost, err
+			}
+			switch {
+			case strings.HasSuffix(name, claimedSuffix):
+				lost.Tasks++
+			case strings.HasPrefix(filepath.Base(name), "pages-"):
+				lost.Bytes += st.Size()
+			}
 		}
 	}
-	return nil
+	return lost, nil
 }

@@ -23,11 +23,14 @@ const (
 	retryFirst = time.Second
 	retryMost  = time.Minute
 	claimSlack = 30 * time.Second // how long after its latest start a claim is still tried: the archive's clock decides
-	putOutage  = 30 * time.Minute // an archive that is away for longer loses the chunk; the lease has lapsed by then
+	outage     = 24 * time.Hour   // an archive that is away for longer loses what was fetched: it has become old
 )
 
 // errLost ends a crawl whose task is not ours any more.
 var errLost = errors.New("peer: the task is another peer's now")
+
+// errUnasked ends a task that is told to stop before its archive has answered its claim: it may be started yet, after a restart.
+var errUnasked = errors.New("peer: told to stop before the archive answered")
 
 // job is one running task.
 type job struct {
@@ -36,6 +39,7 @@ type job struct {
 	began time.Time
 	stop  chan struct{} // closed: end at the next checkpoint
 	once  sync.Once
+	away  atomic.Bool // the archive did not answer when it was last asked
 
 	mu    sync.Mutex
 	visit crawl.Visit // the last
@@ -63,7 +67,10 @@ func (a *Agent) stop(key uint64) {
 func (a *Agent) run(ctx context.Context, j *job) {
 	log := a.log.With("host", j.task.Header.Host, "channel", uint64(j.task.Header.Channel), "gen", uint64(j.task.Header.Gen))
 	report, err := a.crawl(ctx, j)
-	if err != nil {
+	kept := err != nil && (ctx.Err() != nil || errors.Is(err, errUnasked)) // killed, as it were: its files stay for the next run
+	if kept {
+		log.Info("task stays for the next start", "why", err)
+	} else if err != nil {
 		log.Info("task not finished", "err", err)
 	} else {
 		log.Info("task finished", "outcome", int(report.Outcome), "reason", report.Reason, "pages", report.Pages)
@@ -71,10 +78,14 @@ func (a *Agent) run(ctx context.Context, j *job) {
 	a.mu.Lock()
 	delete(a.running, j.key)
 	a.mu.Unlock()
-	if ctx.Err() == nil || err == nil { // else killed, as it were: its files stay for the next run
-		a.tasks.done(a.wire.Now(), j.key, report.Pages)
+	if !kept {
+		crawl.RemoveSpool(a.spool(), j.task.Header) // of a claim that was refused
+		a.tasks.forget(j.key)
 	}
-	a.stats.task(report, err) // last: what is counted is over in every respect
+	a.tasks.done(a.wire.Now(), j.key, report.Pages)
+	if !kept {
+		a.stats.task(report, err) // last: what is counted is over in every respect
+	}
 }
 
 func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err error) {
@@ -89,17 +100,35 @@ func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err e
 		return report, err
 	}
 	a.tasks.claimed(j.key)
-	s := &sender{up: up, header: h, hold: holder, seq: claimed.Seq, head: claimed.Head, log: a.log}
+	s := &sender{up: up, header: h, hold: holder, seq: claimed.Seq, head: claimed.Head, away: &j.away, log: a.log}
 	if report, err = a.work(ctx, j, s, &claimed); err != nil {
 		return report, err
 	}
 	if report.Outcome == channel.Stopped {
 		holder.stop()
-		if _, err := up.Release(ctx, h.Channel, h.Gen); err != nil {
-			return report, fmt.Errorf("release: %w", err)
-		}
+		return report, a.release(ctx, up, j)
 	}
 	return report, nil
+}
+
+// release gives a task back when all that was fetched for it is stored. It tries until the archive answers.
+func (a *Agent) release(ctx context.Context, up *uplink.Client, j *job) error {
+	h, first := j.task.Header, time.Now()
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		_, err := up.Release(ctx, h.Channel, h.Gen)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused) || time.Since(first) > outage {
+			return fmt.Errorf("release: %w", err)
+		}
+		j.away.Store(true)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // work crawls what a claim has brought.
@@ -165,9 +194,13 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	return report, err
 }
 
-// claim binds the task to this peer. It tries until the archive answers or there is no time left to start.
+// claim binds the task to this peer. It tries until the archive answers or there is no time left to start. A task that was claimed before
+// a restart is not over when it is told to stop: the archive may lack what was fetched for it.
 func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold) (uplink.Claimed, error) {
-	h := j.task.Header
+	h, first, stop := j.task.Header, time.Now(), j.stop
+	if j.task.Claimed {
+		stop = nil
+	}
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		sent := hold.clock()
 		c, err := up.Claim(ctx, j.task.Signed)
@@ -175,8 +208,10 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused)):
 			return c, fmt.Errorf("claim: %w", err)
 		case err != nil:
+			j.away.Store(true)
 			a.log.Debug("claim not answered", "host", h.Host, "err", err)
 		case c.Status == uplink.Granted:
+			j.away.Store(false)
 			hold.acked(sent, c.Left)
 			return c, nil
 		case c.Status == uplink.Held:
@@ -187,10 +222,13 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 		if !j.task.Claimed && up.Time(time.Now()).After(h.Latest.Add(claimSlack)) {
 			return c, fmt.Errorf("claim: not granted before the latest start, %v", h.Latest)
 		}
+		if time.Since(first) > outage {
+			return c, fmt.Errorf("claim: the archive has been away for %v", outage)
+		}
 		select {
 		case <-time.After(wait):
-		case <-j.stop:
-			return c, errors.New("claim: told to stop")
+		case <-stop:
+			return c, errUnasked
 		case <-ctx.Done():
 			return c, ctx.Err()
 		}
@@ -246,6 +284,7 @@ type sender struct {
 	seq    uint64
 	head   [32]byte
 	sent   atomic.Int64
+	away   *atomic.Bool
 	log    interface{ Debug(string, ...any) }
 }
 
@@ -271,8 +310,10 @@ func (s *sender) Put(ctx context.Context, raw []byte, last bool) error {
 		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused) || errors.Is(err, wire.TooLarge)):
 			return fmt.Errorf("chunk %d: %w", c.Seq, err)
 		case err != nil:
+			s.away.Store(true)
 			s.log.Debug("chunk not acknowledged", "host", s.header.Host, "err", err)
 		case r.Status == uplink.Stored, r.Status == uplink.Behind && r.Seq == c.Seq && bytes.Equal(r.Head[:], hash[:]):
+			s.away.Store(false)
 			s.seq, s.head = c.Seq, hash
 			s.sent.Add(int64(len(body)))
 			s.hold.acked(sent, r.Left)
@@ -281,8 +322,8 @@ func (s *sender) Put(ctx context.Context, raw []byte, last bool) error {
 			s.hold.stop()
 			return fmt.Errorf("chunk %d: the archive answers %v: %w", c.Seq, r.Status, errLost)
 		}
-		if time.Since(first) > putOutage {
-			return fmt.Errorf("chunk %d: the archive has been away for %v: %w", c.Seq, putOutage, err)
+		if time.Since(first) > outage {
+			return fmt.Errorf("chunk %d: the archive has been away for %v: %w", c.Seq, outage, err)
 		}
 		select {
 		case <-time.After(wait):
@@ -298,8 +339,10 @@ func (s *sender) renew(ctx context.Context, task channel.Signed) error {
 	r, err := s.up.Renew(ctx, task)
 	switch {
 	case err != nil:
+		s.away.Store(true)
 		return ctx.Err() // the archive is away: wait
 	case r.Status == uplink.Granted:
+		s.away.Store(false)
 		s.hold.acked(sent, r.Left)
 		return nil
 	}

@@ -6,7 +6,8 @@
 //
 // Invariants: nothing is fetched for a task that was not claimed, nor when two thirds of what was left of its lease at the last
 // acknowledgement have passed; a chunk is put only on the head that the archive acknowledged; a task that was accepted is started in
-// time, handed over, or dropped, and its file goes with it.
+// time, handed over, or dropped, and its file goes with it; a task that was claimed, and what was fetched for it, stays on disk over any
+// stop until the archive has answered its report or release, refused it, or been away for a day.
 package peer
 
 import (
@@ -17,6 +18,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -204,6 +206,14 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 	defer stopWork()
 	told, leaving := ctx.Done(), false
 	var over <-chan time.Time
+	start := func(it queue.Item[task]) {
+		j := a.newJob(it)
+		jobs.Add(1)
+		go func() {
+			defer jobs.Done()
+			a.run(work, j)
+		}()
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -213,19 +223,19 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 		for _, act := range acts {
 			switch act.Kind {
 			case queue.Start:
-				j := a.newJob(act.Item)
-				jobs.Add(1)
-				go func() {
-					defer jobs.Done()
-					a.run(work, j)
-				}()
+				start(act.Item)
 			case queue.Stop:
 				a.stop(act.Item.Key)
 			case queue.Drop:
 				a.stats.add(func(c *Counters) { c.Dropped++ })
 				a.log.Info("task came too late to be started", "host", act.Item.Value.Header.Host, "gen", act.Item.Value.Header.Gen)
 			case queue.HandOver:
-				give = append(give, act.Item.Value)
+				if act.Item.Value.Claimed { // nobody else's: what was fetched for it is sent, then it is released
+					start(act.Item)
+					a.stop(act.Item.Key)
+				} else {
+					give = append(give, act.Item.Value)
+				}
 			}
 		}
 		if len(give) > 0 {
@@ -246,7 +256,7 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 			a.tasks.setMode(queue.Drain, time.Time{})
 			over = time.After(a.cfg.grace())
 		case <-over:
-			a.log.Warn("the time for leaving has passed; leases of what still runs will lapse")
+			a.log.Warn("the time for leaving has passed; tasks that are not over stay for the next start", "tasks", a.tasks.onDisk())
 			return nil
 		case err := <-failed:
 			return err
@@ -259,6 +269,7 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 			select {
 			case <-done:
 			case <-over:
+				a.log.Warn("the time for leaving has passed; tasks that are not over stay for the next start", "tasks", a.tasks.onDisk())
 			}
 			return nil
 		}
@@ -266,23 +277,22 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 }
 
 // handOver finds other peers for tasks that were taken and not claimed. Those that nobody takes go back to the manager, which would wait
-// for their latest start else.
+// for their latest start else; where it does not answer, they stay on disk for a start in time.
 func (a *Agent) handOver(ctx context.Context, give []task) {
-	var list, claimed []overlay.Task // those that were claimed before a restart are nobody else's
+	var list []overlay.Task
 	for _, t := range give {
-		if o := (overlay.Task{Signed: t.Signed, Header: t.Header}); t.Claimed {
-			claimed = append(claimed, o)
-		} else {
-			list = append(list, o)
-		}
+		list = append(list, overlay.Task{Signed: t.Signed, Header: t.Header})
 	}
 	outer := ctx
 	ctx, cancel := context.WithTimeout(outer, a.cfg.grace()/2)
 	rest := a.runner.Handoff(ctx, list)
 	cancel()
-	n := len(list) - len(rest)
-	rest = append(rest, claimed...)
-	back := 0
+	n, back := len(list)-len(rest), 0
+	for _, t := range list {
+		if key := keyOf(t.Header); !slices.ContainsFunc(rest, func(r overlay.Task) bool { return keyOf(r.Header) == key }) {
+			a.tasks.given(key)
+		}
+	}
 	ctx, cancel = context.WithTimeout(outer, a.cfg.grace()/2)
 	defer cancel()
 	for _, t := range rest {
@@ -290,6 +300,7 @@ func (a *Agent) handOver(ctx context.Context, give []task) {
 			a.log.Debug("task not given back", "host", t.Header.Host, "err", err)
 			continue
 		}
+		a.tasks.given(keyOf(t.Header))
 		back++
 	}
 	a.stats.add(func(c *Counters) { c.HandedOver += n; c.GivenBack += back })

@@ -60,6 +60,9 @@ func (s *store) Claim(_ context.Context, peer string, task channel.Signed) (upli
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away {
+		return uplink.Claimed{}, uplink.ErrLater
+	}
 	c := s.at(h.Channel)
 	step := c.fence.Claim(time.Now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms)
 	out := uplink.Claimed{Reply: step.Reply}
@@ -118,6 +121,9 @@ func (s *store) Renew(_ context.Context, peer string, task channel.Signed) (upli
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away {
+		return uplink.Reply{}, uplink.ErrLater
+	}
 	c := s.at(h.Channel)
 	c.fence.Tick(time.Now())
 	return c.fence.Renew(time.Now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms).Reply, nil
@@ -126,6 +132,9 @@ func (s *store) Renew(_ context.Context, peer string, task channel.Signed) (upli
 func (s *store) Release(_ context.Context, peer string, id channel.ID, gen channel.Gen) (uplink.Reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away {
+		return uplink.Reply{}, uplink.ErrLater
+	}
 	c := s.at(id)
 	c.released++
 	return c.fence.Release(lease.PeerOf(peer), gen).Reply, nil

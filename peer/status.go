@@ -48,11 +48,12 @@ type TaskStatus struct {
 	Host    string    `json:"host"`
 	Channel uint64    `json:"channel"`
 	Gen     uint64    `json:"gen"`
-	Pages   int       `json:"pages"`           // fetched; of a waiting task those expected
-	Left    int       `json:"left"`            // URLs known and not fetched
-	URL     string    `json:"url,omitempty"`   // fetched last
-	Since   time.Time `json:"since,omitzero"`  // started
-	Latest  time.Time `json:"latest,omitzero"` // of a waiting task: latest start
+	Pages   int       `json:"pages"`                  // fetched; of a waiting task those expected
+	Left    int       `json:"left"`                   // URLs known and not fetched
+	URL     string    `json:"url,omitempty"`          // fetched last
+	Since   time.Time `json:"since,omitzero"`         // started
+	Latest  time.Time `json:"latest,omitzero"`        // of a waiting task: latest start
+	Away    bool      `json:"archive_away,omitempty"` // its archive did not answer when it was last asked
 }
 
 // Counters count since the start of the agent.
@@ -140,7 +141,7 @@ func (a *Agent) Status() Status {
 		v := j.visit
 		j.mu.Unlock()
 		h := j.task.Header
-		s.Running = append(s.Running, TaskStatus{Host: h.Host, Channel: uint64(h.Channel), Gen: uint64(h.Gen), Pages: v.Pages, Left: v.Left, URL: v.URL, Since: j.began})
+		s.Running = append(s.Running, TaskStatus{Host: h.Host, Channel: uint64(h.Channel), Gen: uint64(h.Gen), Pages: v.Pages, Left: v.Left, URL: v.URL, Since: j.began, Away: j.away.Load()})
 	}
 	a.tasks.mu.Lock()
 	m, until := a.tasks.q.Mode()

@@ -39,6 +39,7 @@ type tasks struct {
 	until time.Time  // end of the user's pause
 	hold  string     // why the queue is paused whatever the user wants; empty: it is not
 
+	kept     []queue.Item[task] // of an earlier run, that wait for room in the queue
 	cfg      queue.Config
 	accepted int
 	refused  int
@@ -131,19 +132,45 @@ func (t *tasks) poke() {
 func (t *tasks) tick(now time.Time) ([]queue.Action[task], time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.admit(now)
 	acts := t.q.Tick(now, nil)
 	for _, a := range acts {
-		if a.Kind == queue.Drop || a.Kind == queue.HandOver {
+		if a.Kind == queue.Drop {
 			t.forget(a.Item.Key)
 		}
 	}
+	if len(acts) > 0 && len(t.kept) > 0 {
+		t.poke() // there may be room now
+	}
 	return acts, t.q.Deadline()
+}
+
+// admit gives what an earlier run left the room that the queue has.
+func (t *tasks) admit(now time.Time) {
+	for len(t.kept) > 0 {
+		it := t.kept[0]
+		if !it.Latest.IsZero() && now.After(it.Latest) {
+			t.forget(it.Key)
+		} else if errors.Is(t.q.Force(it), queue.ErrFull) {
+			return
+		}
+		t.kept = t.kept[1:]
+	}
 }
 
 func (t *tasks) empty() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.q.Running()+t.q.Waiting() == 0
+	return t.q.Running()+t.q.Waiting()+len(t.kept) == 0
+}
+
+// onDisk counts the tasks that a start would find.
+func (t *tasks) onDisk() int {
+	files, err := os.ReadDir(t.dir)
+	if err != nil {
+		t.log.Warn("tasks on disk cannot be counted", "err", err)
+	}
+	return len(files)
 }
 
 // headers are those of all tasks here.
@@ -151,6 +178,9 @@ func (t *tasks) headers() (out []channel.Header) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.q.Each(func(it queue.Item[task], _ time.Time) { out = append(out, it.Value.Header) })
+	for _, it := range t.kept {
+		out = append(out, it.Value.Header)
+	}
 	return out
 }
 
@@ -212,19 +242,29 @@ func (t *tasks) progress(now time.Time, key uint64, left int) {
 	t.q.Progress(now, key, left)
 }
 
-// done frees a task's thread and its file.
+// done frees a task's thread. Its file goes with forget.
 func (t *tasks) done(now time.Time, key uint64, pages int) {
 	t.mu.Lock()
 	t.q.Done(now, key, pages)
 	t.mu.Unlock()
-	t.forget(key)
 	t.poke()
 }
+
+// given forgets a task that another peer or the manager has now, unless it has come back meanwhile.
+func (t *tasks) given(key uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.q.Has(key) {
+		t.forget(key)
+	}
+}
+
+const claimedSuffix = ".claimed"
 
 func (t *tasks) file(key uint64, claimed bool) string {
 	name := fmt.Sprintf("%016x", key)
 	if claimed {
-		name += ".claimed"
+		name += claimedSuffix
 	}
 	return filepath.Join(t.dir, name)
 }
@@ -244,7 +284,8 @@ func (t *tasks) forget(key uint64) {
 	}
 }
 
-// reload takes up what an earlier run left: claimed tasks go on, others if there is still time for them. The archive has the last word.
+// reload takes up what an earlier run left, as the queue has room: claimed tasks go on, others if there is still time for them. The archive
+// has the last word.
 func (t *tasks) reload(now time.Time) {
 	files, err := os.ReadDir(t.dir)
 	if err != nil {
@@ -253,7 +294,7 @@ func (t *tasks) reload(now time.Time) {
 	}
 	for _, f := range files {
 		path := filepath.Join(t.dir, f.Name())
-		base, claimed := strings.CutSuffix(f.Name(), ".claimed")
+		base, claimed := strings.CutSuffix(f.Name(), claimedSuffix)
 		if _, err := hex.DecodeString(base); err != nil {
 			continue
 		}
@@ -266,8 +307,9 @@ func (t *tasks) reload(now time.Time) {
 					if claimed {
 						it.Latest = time.Time{}
 					}
+					keep = true
 					t.mu.Lock()
-					keep = t.q.Force(it) == nil
+					t.kept = append(t.kept, it)
 					t.mu.Unlock()
 				}
 			}
@@ -276,5 +318,8 @@ func (t *tasks) reload(now time.Time) {
 			os.Remove(path)
 		}
 	}
+	t.mu.Lock()
+	t.admit(now)
+	t.mu.Unlock()
 	t.poke()
 }

@@ -117,13 +117,42 @@ func (c *resumeCmd) Run(ctx context.Context, s streams, top *cli) error {
 type finishCmd struct{ remote }
 
 func (c *finishCmd) Run(ctx context.Context, s streams, top *cli) error {
-	return c.do(ctx, s, top, "finish", nil, "Takes nothing new; what runs comes to its end.")
+	if err := c.do(ctx, s, top, "finish", nil, "Takes nothing new; what runs comes to its end."); err != nil {
+		return err
+	}
+	return c.undelivered(ctx, s, top)
 }
 
 type drainCmd struct{ remote }
 
 func (c *drainCmd) Run(ctx context.Context, s streams, top *cli) error {
-	return c.do(ctx, s, top, "drain", nil, "Gives everything back, then stays idle.")
+	if err := c.do(ctx, s, top, "drain", nil, "Gives everything back, then stays idle."); err != nil {
+		return err
+	}
+	return c.undelivered(ctx, s, top)
+}
+
+// undelivered tells of tasks that cannot come to their end now.
+func (r *remote) undelivered(ctx context.Context, s streams, top *cli) error {
+	c, _, err := client(s, top, r.Data)
+	if err != nil {
+		return err
+	}
+	var st status
+	if err := c.Status(ctx, &st); err != nil {
+		return err
+	}
+	n := 0
+	for _, t := range st.Running {
+		if t.Away {
+			n++
+		}
+	}
+	if n > 0 {
+		_, err = fmt.Fprintf(s.out, "Not delivered yet, since the archive does not answer: %s. What was fetched is sent when it does, or after the next start.\n",
+			plain.Count(n, "task"))
+	}
+	return err
 }
 
 type limitCmd struct {
@@ -229,7 +258,11 @@ func (c *statusCmd) Run(ctx context.Context, s streams, top *cli) error {
 	printLimits(s.out, &st)
 	fmt.Fprintf(s.out, "running   %d of %d\n", len(st.Running), st.Threads)
 	for _, t := range st.Running {
-		fmt.Fprintf(s.out, "  %s  %d pages, %d to go  %s\n", t.Host, t.Pages, t.Left, t.URL)
+		url := t.URL
+		if t.Away {
+			url = "its archive does not answer"
+		}
+		fmt.Fprintf(s.out, "  %s  %d pages, %d to go  %s\n", t.Host, t.Pages, t.Left, url)
 	}
 	fmt.Fprintf(s.out, "waiting   %d of %d\n", len(st.Waiting), st.Queue)
 	for _, t := range st.Waiting {
@@ -322,8 +355,9 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 		}
 	}
 	wait := time.Duration(set.GraceS)*time.Second + 20*time.Second
+	var lost peer.Undelivered
 	for end := time.Now().Add(wait); ; {
-		err = peer.Forget(set.Data)
+		lost, err = peer.Forget(set.Data)
 		if err == nil || !errors.Is(err, peer.ErrLocked) || time.Now().After(end) {
 			break
 		}
@@ -335,6 +369,10 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	if err != nil {
 		return err
+	}
+	if lost.Tasks > 0 {
+		fmt.Fprintf(s.out, "Not delivered, since the archive did not answer: %s, %.1f MiB of pages. Others will crawl that again.\n",
+			plain.Count(lost.Tasks, "task"), mib(lost.Bytes))
 	}
 	_, err = fmt.Fprintf(s.out, "This computer has left. What is left of it, its key and the record of what it fetched, is in %s, which may be deleted.\n", set.Data)
 	return err

@@ -197,6 +197,12 @@ func records(b []byte, f func(record []byte)) (valid int64) {
 	return valid
 }
 
+// RemoveSpool clears what a task left in a spool folder.
+func RemoveSpool(dir string, h channel.Header) {
+	p := partsOf(dir, h)
+	p.remove()
+}
+
 // RemoveSpills clears what an earlier process may have left in a spool folder, but for the pages of tasks that go on.
 func RemoveSpills(dir string, goOn ...channel.Header) error {
 	old, err := filepath.Glob(filepath.Join(dir, "todo-*"))

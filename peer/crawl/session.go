@@ -77,12 +77,12 @@ func newSession(cfg *Config) (*session, error) {
 func (s *session) run(ctx context.Context) (channel.Report, error) {
 	var outcome channel.Outcome
 	var why string
-	var err error
-	if !s.recallRobots() {
+	left, err := s.resume() // first: whatever ends this run, what an earlier one fetched is put
+	if err == nil && !s.recallRobots() {
 		outcome, why, err = s.readRobots(ctx)
 	}
 	if err == nil && outcome == 0 {
-		if err = s.seed(ctx); err == nil {
+		if err = s.seed(ctx, left); err == nil {
 			outcome, why, err = s.crawl(ctx)
 		}
 	}
@@ -99,18 +99,22 @@ func (s *session) run(ctx context.Context) (channel.Report, error) {
 	return s.report, nil
 }
 
-// seed fills the to-do list: the seeds, what an interrupted crawl left and what is stored, and URLs that crawls of other channels found.
-func (s *session) seed(ctx context.Context) error {
+// resume notes what is stored and what an earlier run left, and gives what these found to fetch.
+func (s *session) resume() (left []channel.Frontier, err error) {
 	for _, h := range s.cfg.Resume.Done {
 		s.seen.add(h)
 	}
-	left, err := s.unspool()
-	if err != nil {
-		return err
+	if left, err = s.unspool(); err != nil {
+		return nil, err
 	}
 	s.resumed = s.seen.n > 0
 	left = append(s.cfg.Resume.Frontier, left...)
 	s.cfg.Resume = channel.Resume{} // it may hold a million URLs
+	return left, nil
+}
+
+// seed fills the to-do list: the seeds, what an interrupted crawl left, and URLs that crawls of other channels found.
+func (s *session) seed(ctx context.Context, left []channel.Frontier) (err error) {
 	s.fetch.conditional = s.meets(left)
 	if err := s.admitAll(s.cfg.Body.Seeds); err != nil {
 		return err
