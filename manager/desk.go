@@ -299,21 +299,49 @@ func (d *Desk) CrawlNow(ctx context.Context, id channel.ID) error {
 	return d.m.CrawlNow(ctx, id)
 }
 
-// Remove forgets a channel. What is out of it comes to nothing; pages stay in the archive. Its host is left alone until the task that is
-// out, if any, must have ended.
+// Remove forgets a channel. What is out of it is called back, and comes to nothing; pages stay in the archive. Its host is left alone until the
+// task that is out, if any, must have ended.
 func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
-	if d.m == nil {
-		return d.store.Remove(ctx, d.epoch, id)
-	}
 	ch, err := d.store.Channel(ctx, id)
 	if err != nil {
 		return err
 	}
-	var failed error
-	if err := d.m.onLoop(ctx, func(now time.Time) { failed = d.m.forget(now, id, ch.Scope.Host) }); err != nil || failed != nil {
-		return errors.Join(err, failed)
+	if d.m != nil {
+		var failed error
+		if err := d.m.onLoop(ctx, func(now time.Time) { failed = d.m.forget(now, id, ch.Scope.Host) }); err != nil || failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	if err := d.recall(ctx, id); err != nil {
+		return err
 	}
 	return d.store.Remove(ctx, d.epoch, id)
+}
+
+// standOff leaves a channel's host alone until a task that is out, and is called back, must have ended. Called on the loop.
+func (m *Manager) standOff(now time.Time, id channel.ID, name string) error {
+	s, ok := m.places.of(id)
+	if !ok {
+		return nil
+	}
+	i := m.issues[s]
+	if i == nil || !i.Out() {
+		return nil
+	}
+	h := m.host(m.places.host(s))
+	until := now.Add(m.cfg.Terms.Term)
+	if at := i.Deadline(); at.After(until) {
+		until = at
+	}
+	if !until.After(h.next) {
+		return nil
+	}
+	r, err := m.hostRecord(name)
+	if err != nil {
+		return err
+	}
+	h.next, r.NextVisit = until, until
+	return nil
 }
 
 // forget takes a channel out of all that the loop holds.
@@ -322,19 +350,8 @@ func (m *Manager) forget(now time.Time, id channel.ID, name string) error {
 	if !ok {
 		return nil
 	}
-	if i := m.issues[s]; i != nil && i.Out() {
-		h := m.host(m.places.host(s))
-		until := now.Add(m.cfg.Terms.Term)
-		if at := i.Deadline(); at.After(until) {
-			until = at
-		}
-		if until.After(h.next) {
-			r, err := m.hostRecord(name)
-			if err != nil {
-				return err
-			}
-			h.next, r.NextVisit = until, until
-		}
+	if err := m.standOff(now, id, name); err != nil {
+		return err
 	}
 	m.freeHost(s)
 	if f, out := m.flights[s]; out {

@@ -29,7 +29,7 @@ func imported(t *testing.T, d *manager.Desk, urls ...string) channel.Imported {
 // What an operator changes at a running manager holds at once, and after a restart.
 func TestDeskWhileRunning(t *testing.T) {
 	dir := t.TempDir()
-	b := open(t, dir, nil)
+	b := open(t, dir, func(_ *manager.Config, s *swarm) { s.recalls = true })
 	d := b.m.Desk()
 	in := imported(t, d, "https://a.example/", "https://b.example/", "https://c.example/")
 	if in.Added != 3 {

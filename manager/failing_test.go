@@ -87,7 +87,7 @@ func TestPauses(t *testing.T) {
 }
 
 func TestCrawlNowOfABlockedHost(t *testing.T) {
-	b := open(t, t.TempDir(), nil)
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.recalls = true })
 	ids := b.add(t, "https://a.example")
 	if err := b.m.Desk().Block(t.Context(), "a.example", "asked to"); err != nil {
 		t.Fatal(err)

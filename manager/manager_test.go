@@ -30,6 +30,7 @@ type swarm struct {
 	refuse  bool
 	vanish  bool   // takes tasks, claims them and is never heard of again
 	brief   bool   // leases so short that they may end amid a crawl; set before anything runs
+	recalls bool   // tasks may be called back at any moment; set before anything runs
 	ignore  bool   // takes tasks and never claims them
 	fail    string // host of which every crawl reports that it failed
 	placed  map[channel.ID]int
@@ -108,6 +109,9 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	if err == nil && c.Status == lease.Late {
 		return // the machine is busy; it is handed out again
 	}
+	if s.recalls && err == nil && c.Status == lease.Fenced {
+		return
+	}
 	if err != nil || c.Status != lease.Granted {
 		s.t.Errorf("claim of channel %d, generation %d: %v, %v", h.Channel, h.Gen, c.Status, err)
 		return
@@ -143,7 +147,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	}
 	over()
 	r, err := s.archive.Put(ctx, "peer", channel.Chunk{Channel: h.Channel, Gen: h.Gen, Seq: c.Seq + 1, Prev: c.Head, Body: raw})
-	if s.brief && err == nil && r.Status == lease.Fenced {
+	if (s.brief || s.recalls) && err == nil && r.Status == lease.Fenced {
 		return
 	}
 	if err != nil || r.Status != want {

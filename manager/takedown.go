@@ -13,11 +13,13 @@ import (
 	"shoal/channel"
 )
 
-// Takedown is what a purge needs of the archive.
+// Takedown is what a purge needs of the archive, and whoever else calls tasks back.
 type Takedown interface {
+	// Recall ends all tasks of a channel: nothing that their peers still send is stored.
+	Recall(ctx context.Context, id channel.ID) error
 	// Purge removes all pages of Web hosts, and says so in the feed.
 	Purge(ctx context.Context, hosts channel.Hosts) (pages int, err error)
-	// Forget ends all tasks of a channel: nothing that their peers still send is stored.
+	// Forget does so too, and drops what the next one would go on from.
 	Forget(ctx context.Context, id channel.ID) error
 }
 
@@ -41,8 +43,8 @@ func (d *Desk) Hosts(ctx context.Context, query string, blocked bool, n int) ([]
 	return rows, err
 }
 
-// Block has nothing crawled on hosts any more, whatever their channels; an empty reason lifts it. What is out runs to its end. A host that is
-// named without port is blocked on all ports, on those too that channels come to have later.
+// Block has nothing crawled on hosts any more, whatever their channels; an empty reason lifts it. What is out is called back: its peers are
+// refused at their next word with the archive. A host that is named without port is blocked on all ports, on those too that channels come to have later.
 func (d *Desk) Block(ctx context.Context, host, why string) error {
 	hosts, err := channel.ParseHosts(host)
 	if err != nil {
@@ -64,6 +66,43 @@ func (d *Desk) Block(ctx context.Context, host, why string) error {
 		if err := d.block(ctx, name, why); err != nil {
 			return err
 		}
+	}
+	if why == "" {
+		return nil
+	}
+	names := map[channel.ID]string{}
+	if err := d.channelsOf(ctx, hosts, func(ch *channel.Channel) { names[ch.ID] = ch.Scope.Host }); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		if d.m != nil {
+			var failed error
+			if err := d.m.onLoop(ctx, func(now time.Time) { failed = d.m.standOff(now, id, names[id]) }); err != nil || failed != nil {
+				return errors.Join(err, failed)
+			}
+		}
+		if err := d.recall(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recall calls the task of a channel back, if one may be out.
+func (d *Desk) recall(ctx context.Context, id channel.ID) error {
+	if d.files == nil {
+		return nil
+	}
+	raw, err := d.store.Lease(ctx, id) // durable before anything is offered
+	if err != nil {
+		return fmt.Errorf("read the lease of channel %d: %w", id, err)
+	}
+	i, err := parseIssue(raw)
+	if err == nil && i.Out() {
+		err = d.files.Recall(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("call back the task of channel %d: %w", id, err)
 	}
 	return nil
 }

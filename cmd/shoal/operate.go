@@ -89,7 +89,7 @@ func (c *hostBlockCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodPost, "/hosts/block", nil, api.HostAsk{Host: c.Host, Why: c.Why}, nil); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(s.out, "%s is not crawled any more; what is out runs to its end\n", c.Host)
+		_, err := fmt.Fprintf(s.out, "%s is not crawled any more; peers that are at it are stopped at their next word with the archive\n", c.Host)
 		return err
 	})
 }

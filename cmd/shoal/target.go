@@ -88,6 +88,7 @@ func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error)
 type noArchive struct{ err error }
 
 func (n noArchive) Purge(context.Context, channel.Hosts) (int, error) { return 0, n.err }
+func (n noArchive) Recall(context.Context, channel.ID) error          { return nil } // else nothing could be removed or blocked meanwhile
 func (n noArchive) Forget(context.Context, channel.ID) error          { return n.err }
 
 // noTasks stands where a running archive checks tasks.

@@ -20,9 +20,10 @@ import (
 )
 
 // noFiles stands in for an archive.
-type noFiles struct{ purged, revoked int }
+type noFiles struct{ purged, revoked, recalled int }
 
 func (n *noFiles) Purge(context.Context, channel.Hosts) (int, error) { n.purged++; return 3, nil }
+func (n *noFiles) Recall(context.Context, channel.ID) error          { n.recalled++; return nil }
 func (n *noFiles) Forget(context.Context, channel.ID) error          { n.revoked++; return nil }
 
 func start(t *testing.T) (*Client, *noFiles) {

@@ -185,6 +185,22 @@ func (a *Archive) purgedFiles(ctx context.Context) (map[uint32]bool, error) {
 	})
 }
 
+// Recall ends all tasks of a channel, claimed or not: what its peers still send is refused, as that of an older generation is. What they stored
+// stays, and the next one goes on from it.
+func (a *Archive) Recall(ctx context.Context, id channel.ID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := a.lock(id)
+	if err != nil {
+		return err
+	}
+	defer a.unlock(id, s)
+	n := s.v
+	step := n.fence.Revoke()
+	return a.take(id, &s.v, n, step, &job{})
+}
+
 // Forget ends all tasks of a channel, claimed or not, and drops what is kept of it beside its fence: what its peers still send is refused, as
 // that of an older generation is, and nobody goes on from it.
 func (a *Archive) Forget(ctx context.Context, id channel.ID) error {

@@ -80,7 +80,7 @@ func (s *server) routes(mux *http.ServeMux) {
 // said is what the page after a deed says of it, by the word in its address: nobody's link can put other words on the page.
 var said = map[string]string{
 	"crawl": "It will be crawled as soon as there is room.", "pause": "Done: it shows below.", "split": "The directories are channels of their own now.",
-	"add": "The sites are channels now, if they were not before.", "block": "Nothing more is crawled there. What is out runs to its end.",
+	"add": "The sites are channels now, if they were not before.", "block": "Nothing more is crawled there. Peers that are at it are told to stop.",
 	"unblock": "It may be crawled again.", "strategy": "The strategy is in force, and kept over a restart.",
 }
 
