@@ -345,18 +345,21 @@ type ids struct {
 	Channels []string `arg:"" name:"channel" help:"Channels by number, as shown by list, or by host."`
 }
 
-// each finds the channels and calls f for each.
+// each finds the channels and calls f for each. One that is refused does not keep the rest from it; a manager that does not answer does.
 func (i *ids) each(ctx context.Context, a *api.Client, f func(channel.ID) error) error {
+	var all error
 	for _, name := range i.Channels {
 		id, err := findChannel(ctx, a, name)
-		if err != nil {
-			return err
+		if err == nil {
+			err = f(id)
 		}
-		if err := f(id); err != nil {
-			return err
+		all = errors.Join(all, err)
+		var unanswered *url.Error
+		if ctx.Err() != nil || errors.As(err, &unanswered) {
+			break
 		}
 	}
-	return nil
+	return all
 }
 
 // errWhich is returned where a name says nothing, or too much.

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"shoal/internal/pond"
@@ -17,21 +19,42 @@ import (
 	"shoal/recrawl"
 )
 
+// words are a flag's values, with commas between them or from several times; an empty one is refused, which Kong would leave out.
+type words []string
+
+// Decode implements kong.MapperValue.
+func (w *words) Decode(c *kong.DecodeContext) error {
+	var v string
+	if err := c.Scan.PopValueInto("value", &v); err != nil {
+		return err
+	}
+	for _, one := range kong.SplitEscaped(v, ',') {
+		if one = strings.TrimSpace(one); one == "" {
+			return errors.New("an empty word in its list")
+		}
+		*w = append(*w, one)
+	}
+	if v == "" {
+		return errors.New("an empty word: leave the flag out where it has none")
+	}
+	return nil
+}
+
 type managerCmd struct {
-	Data     string   `help:"Data folder." default:"${data}" type:"path" placeholder:"DIR"`
-	Listen   []string `help:"Addresses to listen on for peers." default:"/ip4/0.0.0.0/tcp/${port}" placeholder:"MULTIADDR"`
-	Announce []string `help:"Addresses under which peers reach this machine from outside, beside those found." placeholder:"MULTIADDR"`
-	Page     string   `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
-	Strategy string   `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
+	Data     string `help:"Data folder." default:"${data}" type:"path" placeholder:"DIR"`
+	Listen   words  `help:"Addresses to listen on for peers." default:"/ip4/0.0.0.0/tcp/${port}" placeholder:"MULTIADDR,..."`
+	Announce words  `help:"Addresses under which peers reach this machine from outside, beside those found." placeholder:"MULTIADDR,..."`
+	Page     string `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
+	Strategy string `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	discovery
 	NewShare     float64       `help:"Share of room that channels never crawled get while others wait too, below 1; 0: what was last set while running, else as the strategy says." default:"0" placeholder:"SHARE"`
 	KeepCaptures int           `help:"Versions of a page to keep, the newest ones; 0: all." default:"0" placeholder:"N"`
 	KeepAge      time.Duration `help:"Forget versions older than this, but the last one of a page; 0: none." default:"0" placeholder:"DURATION"`
 	KeepFeed     time.Duration `help:"Forget changes of the feed older than this; an indexer that was away for longer must export anew; 0: none." default:"2160h" placeholder:"DURATION"`
-	PageHost     []string      `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME"`
+	PageHost     words         `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME,..."`
 	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
 	Contact      string        `help:"Your contact URL, which Web hosts find in the User-Agent." placeholder:"URL"`
-	Add          []string      `help:"Sites to add as channels." placeholder:"URL"`
+	Add          words         `help:"Sites to add as channels." placeholder:"URL,..."`
 	Lease        time.Duration `help:"A peer that has shown no progress for so long loses its task to another; default 30m, 20s in the pond." placeholder:"TIME"`
 	Closed       bool          `help:"Members need an invite."`
 	Pond         string        `help:"Crawl the synthetic Web served at this loopback address (see shoal pond) instead of the Web." placeholder:"ADDR"`

@@ -24,7 +24,7 @@ var ErrFlags = errors.New("plan: unusable flags")
 
 // Command holds the flags that both sources share.
 type Command struct {
-	Capacity  float64 `help:"Capacity to plan with: busy threads, or with --pages crawls in the interval. Default: what the database shows of the last day; with --pages one crawl a page." placeholder:"X"`
+	Capacity  float64 `help:"Capacity to plan with: busy threads, or with --pages crawls in the interval. Default: what the database shows of the last day, or of the one before the newest update; with --pages one crawl a page." placeholder:"X"`
 	Freshness float64 `help:"Also say what this freshness, from 0 to 1, would need." placeholder:"F"`
 	Threads   int     `help:"Threads of a crawler, to tell how many of them a freshness needs." default:"5" placeholder:"N"`
 	Rows      int     `help:"Lines of the timetable to print." default:"10"`
@@ -95,7 +95,7 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 		c.Capacity = src.Default()
 	}
 	if !(c.Capacity > 0) {
-		return fmt.Errorf("%w: nothing was crawled in the last day, so there is no capacity to plan with; give --capacity", ErrFlags)
+		return fmt.Errorf("%w: nothing was crawled yet, so there is no capacity to plan with; give --capacity, or ask again after the first updates", ErrFlags)
 	}
 	r := Report{Channels: src.Len(), Models: src.Models()}
 	r.Unit, r.Time = src.Unit()

@@ -67,6 +67,21 @@ func TestChannels(t *testing.T) {
 	}
 }
 
+// A database that has rested for days is planned for by what was crawled before.
+func TestRested(t *testing.T) {
+	late, rested := channels(30), channels(30)
+	for _, c := range []*Channels{late, rested} {
+		c.Now = 0
+		for i := range c.All {
+			c.Now = max(c.Now, c.All[i].Facts.Updated)
+		}
+	}
+	rested.Now += 10 * recrawl.PlanDay
+	if got, want := rested.Default(), late.Default(); got != want || !(got > 0) {
+		t.Errorf("after ten days at rest the capacity is %g, want %g", got, want)
+	}
+}
+
 func TestFile(t *testing.T) {
 	ids, pages, err := allocate.ReadPages(strings.NewReader("a,poisson,3\nb,pareto,1.5 .2\nc,quasi,.25:1 .5:.9\nd,poisson,.1\n"), "p", 1)
 	if err != nil {
@@ -98,7 +113,9 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("no channels: %v", err)
 	}
 	idle := channels(3)
-	idle.Now = 100_000
+	for i := range idle.All {
+		idle.All[i].Facts.Updated = 0
+	}
 	if err := (&Command{}).Run(context.Background(), idle, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--capacity") {
 		t.Errorf("no capacity: %v", err)
 	}

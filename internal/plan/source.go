@@ -106,7 +106,15 @@ func (c *Channels) Default() float64 {
 	for i := range c.All {
 		histories[i] = c.All[i].History
 	}
-	return recrawl.Spent(c.Now, c.list(), histories, min(c.every(), max(c.Now, 1)))
+	spent := recrawl.Spent(c.Now, c.list(), histories, min(c.every(), max(c.Now, 1)))
+	if spent > 0 {
+		return spent
+	}
+	newest := recrawl.Tick(0) // nothing of late: the manager was stopped, or had nothing to do
+	for i := range c.All {
+		newest = max(newest, c.All[i].Facts.Updated)
+	}
+	return recrawl.Spent(newest, c.list(), histories, min(c.every(), max(newest, 1)))
 }
 
 func (c *Channels) outline(ctx context.Context, capacity float64) (recrawl.Outline, error) {

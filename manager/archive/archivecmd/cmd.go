@@ -249,11 +249,23 @@ func (c *Get) hint(err error) error {
 	if !errors.Is(err, archive.ErrNotFound) {
 		return err
 	}
-	if c.At != "" {
-		return fmt.Errorf("%s was not stored by %s: leave --at out for the last visit (%w)", c.URL, c.At, err)
+	if !strings.HasSuffix(err.Error(), archive.ErrNotFound.Error()) {
+		return fmt.Errorf("%s: %w", c.URL, err) // it should be there
 	}
-	return fmt.Errorf("%s is not stored: http and https, and with or without www, are different pages (%w)", c.URL, err)
+	if c.At != "" {
+		return &absent{fmt.Sprintf("%s was not stored by %s: leave --at out for the last visit", c.URL, c.At), err}
+	}
+	return &absent{c.URL + " is not stored: http and https, and with or without www, are different pages", err}
 }
+
+// absent says in its own words that a page is not found.
+type absent struct {
+	text string
+	err  error
+}
+
+func (e *absent) Error() string { return e.text }
+func (e *absent) Unwrap() error { return e.err }
 
 func orNone(s string) string {
 	if s == "" {
