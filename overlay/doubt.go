@@ -17,9 +17,14 @@ const (
 	maxDoubts  = 1024
 )
 
-// Doubt says that a peer took a task of this node's at some time and never claimed it. One that has claimed another since is only busier than it thought.
+// Doubt says that a peer took a task of this node's at some time and never claimed it. One that has claimed another since is only busier than it thought;
+// one that has been away since lost it with all else that it had, and is as good as any when it is back.
 func (n *Node) Doubt(now time.Time, id ID, took time.Time) {
 	if i := n.table.find(id); i >= 0 && n.table.entries[i].claimed.After(took) {
+		return
+	}
+	if n.table.wasAway(id, took) {
+		n.counts["not doubted: was away"]++
 		return
 	}
 	d, known := n.doubts[id]

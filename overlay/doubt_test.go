@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"shoal/coords"
 )
 
 // A peer that swallowed a task is passed over while there are others, is offered tasks where there are none, and is forgiven.
@@ -58,5 +60,36 @@ func TestDoubt(t *testing.T) {
 	}
 	if len(n.doubts) > maxDoubts || !n.doubted(now, "worst") {
 		t.Errorf("%d doubts kept, the longest: %v", len(n.doubts), n.doubted(now, "worst"))
+	}
+}
+
+// A peer that vanished with a task, and is away or has come back since, did not swallow it. What it takes and does not claim from then on counts.
+func TestNoDoubtOfWhoWasAway(t *testing.T) {
+	now := time.Now()
+	n := Node{doubts: map[ID]doubt{}, counts: map[string]int64{}, table: newTable(&coords.Coord{}, time.Hour, 0)}
+	n.table.hear(now, &PeerRecord{ID: "a", Seq: 1})
+	took := now
+	now = now.Add(time.Minute)
+	for range maxFailures {
+		n.table.fail("a")
+	}
+	n.Doubt(now, "a", took)
+	if n.doubted(now, "a") {
+		t.Error("doubted while it is away")
+	}
+	now = now.Add(time.Minute)
+	n.table.hear(now, &PeerRecord{ID: "a", Seq: 1})
+	if n.table.find("a") >= 0 {
+		t.Fatal("back by hearsay")
+	}
+	n.table.hear(now, &PeerRecord{ID: "a", Seq: 2})
+	n.Doubt(now, "a", took)
+	if n.doubted(now, "a") {
+		t.Error("doubted for a task that it took before it was away")
+	}
+	took = now.Add(time.Second)
+	n.Doubt(now.Add(time.Minute), "a", took)
+	if !n.doubted(now.Add(time.Minute), "a") {
+		t.Error("not doubted, though it took a task since it is back, and never claimed it")
 	}
 }

@@ -20,6 +20,7 @@ type entry struct {
 	account  string    // of its certificate; empty: that was not seen
 	prefix   string    // of its first address; empty: none that tells
 	claimed  time.Time // when it last claimed a task of this node's
+	back     time.Time // when it was heard of again after it had failed; zero: it has not
 }
 
 // spot is where an entry is. Spots lie beside one another, since they are gone through with every message.
@@ -112,14 +113,16 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 		t.noted(i)
 		return
 	}
+	var back time.Time
 	if seq, ok := t.graves[r.ID]; ok {
 		if r.Seq <= seq {
 			return
 		}
+		back = now
 		delete(t.graves, r.ID)
 		t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
 	}
-	t.entries = append(t.entries, entry{rec: r, hash: hash, seen: now, account: r.Account, prefix: prefixOf(r.Addrs)})
+	t.entries = append(t.entries, entry{rec: r, hash: hash, seen: now, account: r.Account, prefix: prefixOf(r.Addrs), back: back})
 	t.spots, t.ms = append(t.spots, spot{at: r.Coord}), append(t.ms, -1)
 	t.index.add(t.entries)
 	t.noted(len(t.entries) - 1)
@@ -346,6 +349,15 @@ func (t *table) fail(id ID) bool {
 	t.gone, t.graves[id] = append(t.gone, id), t.entries[i].rec.Seq
 	t.remove(i)
 	return true
+}
+
+// wasAway tells whether a peer has failed since some time: it is not there, or it has come back.
+func (t *table) wasAway(id ID, from time.Time) bool {
+	if _, ok := t.graves[id]; ok {
+		return true
+	}
+	i := t.find(id)
+	return i >= 0 && t.entries[i].back.After(from)
 }
 
 // since is from when an entry's record counts: when its peer made it, since hearsay keeps no peer alive.
