@@ -9,8 +9,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"shoal/channel"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
+	"shoal/peer/crawl"
 )
 
 // ID is the agent's peer id; empty before Run.
@@ -24,6 +26,12 @@ func (a *Agent) ID() string {
 }
 
 func (a *Agent) spool() string { return filepath.Join(a.cfg.Dir, "spool") }
+
+// spooled tells whether an earlier run of a task left pages to send.
+func (a *Agent) spooled(h channel.Header) bool {
+	files, err := filepath.Glob(crawl.SpoolOf(a.spool(), h))
+	return err != nil || len(files) > 0
+}
 
 // uplink is the way to an archive, by its peer id.
 func (a *Agent) uplink(archive string) (*uplink.Client, error) {

@@ -32,6 +32,9 @@ var errLost = errors.New("peer: the task is another peer's now")
 // errUnasked ends a task that is told to stop before its archive has answered its claim: it may be started yet, after a restart.
 var errUnasked = errors.New("peer: told to stop before the archive answered")
 
+// errLapsed ends a task whose lease lapsed while the agent was away. The manager hands it out anew, perhaps to this very peer.
+var errLapsed = errors.New("peer: the lease has lapsed, and nothing was left to send")
+
 // job is one running task.
 type job struct {
 	key   uint64
@@ -100,6 +103,9 @@ func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err e
 		return report, err
 	}
 	a.tasks.claimed(j.key)
+	if claimed.Left <= 0 && !a.spooled(h) { // only a chunk revives the lease, and without the lease there will be none
+		return report, errLapsed
+	}
 	s := &sender{up: up, header: h, hold: holder, seq: claimed.Seq, head: claimed.Head, away: &j.away, log: a.log}
 	if report, err = a.work(ctx, j, s, &claimed); err != nil {
 		return report, err

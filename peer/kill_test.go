@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -57,17 +58,7 @@ func TestAgentIsKilled(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t, plain(40))
 			dir := t.TempDir()
-			child := exec.Command(os.Args[0])
-			child.Env = append(os.Environ(), "SHOAL_TEST_AGENT="+dir, "SHOAL_TEST_JOIN="+s.join, "SHOAL_TEST_POND="+s.pond.Addr().String())
-			child.Stderr = os.Stderr
-			in, err := child.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := child.Start(); err != nil {
-				t.Fatal(err)
-			}
-			kill := sync.OnceFunc(func() { child.Process.Kill(); child.Wait() })
+			in, kill := s.child(dir)
 			defer kill()
 			s.until("the agent is known to the manager", func() bool { return s.takers() == 1 })
 			id := s.place(0)
@@ -135,6 +126,61 @@ func TestAgentIsKilled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// child is an agent in a process of its own, to be killed. What is written to it lets it go on.
+func (s *swarm) child(dir string) (in io.Writer, kill func()) {
+	s.t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "SHOAL_TEST_AGENT="+dir, "SHOAL_TEST_JOIN="+s.join, "SHOAL_TEST_POND="+s.pond.Addr().String())
+	child.Stderr = os.Stderr
+	in, err := child.StdinPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	return in, sync.OnceFunc(func() { child.Process.Kill(); child.Wait() })
+}
+
+// TestLapsedWhileAway kills an agent's process whose pages are all archived, and has it come back after its lease: it has nothing to send that would
+// revive the lease, so it must not wait with a thread until somebody else claims the task. The manager hands it out anew, and here the same one takes it.
+func TestLapsedWhileAway(t *testing.T) {
+	s := open(t, plain(40))
+	dir := t.TempDir()
+	_, kill := s.child(dir)
+	defer kill()
+	s.until("the agent is known to the manager", func() bool { return s.takers() == 1 })
+	id := s.place(0)
+	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.pages) == 7 }))
+	kill()
+	spool, err := filepath.Glob(crawl.SpoolOf(filepath.Join(dir, "spool"), s.header(id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range spool {
+		if err := os.Remove(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.store.mu.Lock()
+	s.store.at(id).fence.Tick(time.Now().Add(2 * s.store.terms.Term))
+	s.store.mu.Unlock()
+	tasks := func() int {
+		files, err := os.ReadDir(filepath.Join(dir, "tasks"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(files)
+	}
+	if n := tasks(); n != 1 {
+		t.Fatalf("%d tasks left by the killed agent, want one", n)
+	}
+	s.agent(dir, func(*Config) {})
+	s.until("the task is dropped", func() bool { return tasks() == 0 })
+	s.place(0)
+	s.until("the report", s.look(id, reported))
 }
 
 // spooled counts the pages that a task has on disk whole: the end of one may still be in the process's memory.
