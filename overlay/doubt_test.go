@@ -88,6 +88,14 @@ func TestNoDoubtOfWhoWasAway(t *testing.T) {
 		t.Error("doubted for a task that it took before it was away")
 	}
 	took = now.Add(time.Second)
+	now = now.Add(time.Minute)
+	n.table.fail("a") // too short for the table to drop it
+	n.table.hear(now, &PeerRecord{ID: "a", Seq: 3})
+	n.Doubt(now, "a", took)
+	if n.doubted(now, "a") {
+		t.Error("doubted for a task that it took before it was briefly away")
+	}
+	took = now.Add(time.Second)
 	n.Doubt(now.Add(time.Minute), "a", took)
 	if !n.doubted(now.Add(time.Minute), "a") {
 		t.Error("not doubted, though it took a task since it is back, and never claimed it")

@@ -20,7 +20,7 @@ type entry struct {
 	account  string    // of its certificate; empty: that was not seen
 	prefix   string    // of its first address; empty: none that tells
 	claimed  time.Time // when it last claimed a task of this node's
-	back     time.Time // when it was heard of again after it had failed; zero: it has not
+	back     time.Time // when it made a record after it had left a request unanswered; zero: it has not
 }
 
 // spot is where an entry is. Spots lie beside one another, since they are gone through with every message.
@@ -98,6 +98,9 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 			return
 		}
 		if r.Seq > e.rec.Seq {
+			if e.failures > 0 {
+				e.back = now
+			}
 			e.failures = 0
 			if !slices.Equal(r.Addrs, e.rec.Addrs) {
 				e.prefix = prefixOf(r.Addrs)
@@ -351,7 +354,7 @@ func (t *table) fail(id ID) bool {
 	return true
 }
 
-// wasAway tells whether a peer has failed since some time: it is not there, or it has come back.
+// wasAway tells whether a peer may have been away since some time: it is now, or it has come back since a request was left unanswered.
 func (t *table) wasAway(id ID, from time.Time) bool {
 	if _, ok := t.graves[id]; ok {
 		return true
