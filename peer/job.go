@@ -20,10 +20,11 @@ import (
 
 // Waits of a job.
 const (
-	retryFirst = time.Second
-	retryMost  = time.Minute
-	claimSlack = 30 * time.Second // how long after its latest start a claim is still tried: the archive's clock decides
-	outage     = 24 * time.Hour   // an archive that is away for longer loses what was fetched: it has become old
+	retryFirst  = time.Second
+	retryMost   = time.Minute
+	claimSlack  = 30 * time.Second // how long after its latest start a claim is still tried: the archive's clock decides
+	lapsedLooks = 4                // answers that the lease has lapsed, seconds apart, after which the task is given up
+	outage      = 24 * time.Hour   // an archive that is away for longer loses what was fetched: it has become old
 )
 
 // errLost ends a crawl whose task is not ours any more.
@@ -243,6 +244,7 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 
 // before is asked before each request: it waits while the agent is paused or the lease has run down.
 func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
+	lapsed := 0
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		paused, until := a.tasks.paused()
 		if !paused && s.hold.may() {
@@ -260,10 +262,14 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 			if !until.IsZero() {
 				wait = min(max(until.Sub(a.wire.Now()), time.Millisecond), time.Second)
 			}
-		} else if err := s.renew(ctx, j.task.Signed); err != nil {
+		} else if over, err := s.renew(ctx, j.task.Signed); err != nil {
 			return err
 		} else if s.hold.may() {
 			continue
+		} else if over {
+			if lapsed++; lapsed == lapsedLooks { // nothing was sent that would revive it
+				return errLapsed
+			}
 		}
 		select {
 		case <-time.After(wait):
@@ -339,19 +345,19 @@ func (s *sender) Put(ctx context.Context, raw []byte, last bool) error {
 	}
 }
 
-// renew asks what is left of the lease. Only an answer that ends it is an error.
-func (s *sender) renew(ctx context.Context, task channel.Signed) error {
+// renew asks what is left of the lease, and tells whether it has lapsed: only a chunk revives it then. Only an answer that ends it is an error.
+func (s *sender) renew(ctx context.Context, task channel.Signed) (lapsed bool, err error) {
 	sent := s.hold.clock()
 	r, err := s.up.Renew(ctx, task)
 	switch {
 	case err != nil:
 		s.away.Store(true)
-		return ctx.Err() // the archive is away: wait
+		return false, ctx.Err() // the archive is away: wait
 	case r.Status == uplink.Granted:
 		s.away.Store(false)
 		s.hold.acked(sent, r.Left)
-		return nil
+		return r.Left <= 0, nil
 	}
 	s.hold.stop()
-	return fmt.Errorf("renew: the archive answers %v: %w", r.Status, errLost)
+	return false, fmt.Errorf("renew: the archive answers %v: %w", r.Status, errLost)
 }

@@ -19,6 +19,7 @@ type leaser struct {
 	term  time.Duration
 	away  atomic.Bool
 	fence atomic.Bool
+	over  atomic.Bool // the lease has lapsed, and nobody else has claimed
 }
 
 func (l *leaser) answer(st uplink.Status) (uplink.Reply, error) {
@@ -27,6 +28,8 @@ func (l *leaser) answer(st uplink.Status) (uplink.Reply, error) {
 		return uplink.Reply{}, wire.Busy
 	case l.fence.Load():
 		return uplink.Reply{Status: uplink.Fenced}, nil
+	case l.over.Load():
+		return uplink.Reply{Status: st}, nil
 	}
 	return uplink.Reply{Status: st, Left: l.term}, nil
 }
@@ -101,6 +104,26 @@ func TestFencedLeaseEnds(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { close(j.stop) })
 		if err := a.before(t.Context(), j, s); err == nil || errors.Is(err, errLost) {
 			t.Errorf("told to stop: %v", err)
+		}
+	})
+}
+
+// TestLapsedLeaseEnds sees the wait for a lease that has lapsed end soon where nothing is sent that would revive it, and go on where something is.
+func TestLapsedLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &leaser{term: 15 * time.Minute}
+		l.over.Store(true)
+		a, j, s := leased(t, l)
+		time.Sleep(10 * time.Minute)
+		start := time.Now()
+		if err := a.before(t.Context(), j, s); !errors.Is(err, errLapsed) || time.Since(start) > time.Minute {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		a, j, s = leased(t, l)
+		time.Sleep(10 * time.Minute)
+		time.AfterFunc(2*time.Second, func() { s.hold.acked(present(), l.term) }) // a chunk is stored
+		if err := a.before(t.Context(), j, s); err != nil {
+			t.Errorf("revived: %v", err)
 		}
 	})
 }
