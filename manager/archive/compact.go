@@ -25,7 +25,8 @@ type Compacted struct {
 }
 
 // Compact rewrites the finished files of which less than share of the bytes is still referred to: what is goes to the file that is being
-// written, what is not goes. A share of 1 rewrites every file that holds anything dead; so is any that holds what was taken down.
+// written, what is not goes. A share of 1 rewrites every file that holds anything dead; so is any that holds what was taken down, or
+// is damaged where nothing refers to it any more: a repair was before.
 //
 // Chunks come in meanwhile. What they store is in younger files, as the one being written is finished first. But a page that is what it was
 // once would be found by its digest in a record that nothing refers to any more: such digests are forgotten, chunks that may have read them
@@ -95,7 +96,7 @@ func (a *Archive) sparse(ctx context.Context, share float64) (map[uint32]sparseF
 				return nil, fmt.Errorf("compact %s: %w", f.Name, err)
 			}
 		}
-		if dead && (purged[n] || float64(kept) < share*float64(f.Length)) {
+		if dead && (purged[n] || pairs.torn || float64(kept) < share*float64(f.Length)) {
 			out[n] = sparseFile{f, live[n]}
 		}
 	}
@@ -198,18 +199,18 @@ type pair struct {
 
 type pairing struct {
 	live []pair
-	info int // bytes of the warcinfo
+	info int  // bytes of the warcinfo
+	torn bool // it holds something that is no record
 }
 
-// pairs reads a file and finds what is kept of it.
+// pairs reads a file and finds what is kept of it. What is damaged there and not needed is as good as dead.
 func (a *Archive) pairs(f *pb.File, live map[uint64]bool) (out pairing, kept int64, err error) {
 	in, err := a.cfg.FS.Open(a.path("warc", f.Name), false)
 	if err != nil {
 		return out, 0, err
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	s := warc.NewScanner(io.NewSectionReader(in, 0, int64(f.Length)))
-	var last *pair // that may have metadata
+	var last *pair                    // that may have metadata
 	lastID := ""
 	end := func(off int64) { // the record before ends here
 		if last != nil {
@@ -219,11 +220,10 @@ func (a *Archive) pairs(f *pb.File, live map[uint64]bool) (out pairing, kept int
 			}
 		}
 	}
-	for s.Scan() {
-		r, off := s.Record(), s.Offset()
+	one := func(r *warc.Read, off int64) {
 		if kind := r.Field("WARC-Type"); kind == warc.Metadata && last != nil && r.Field("WARC-Refers-To") == lastID {
 			last.first = uint32(off) - uint32(last.off)
-			continue
+			return
 		}
 		end(off)
 		last = nil
@@ -235,11 +235,32 @@ func (a *Archive) pairs(f *pb.File, live map[uint64]bool) (out pairing, kept int
 			last, lastID = &out.live[len(out.live)-1], r.Field("WARC-Record-ID")
 		}
 	}
-	end(s.Offset())
+	for from := int64(0); ; {
+		s := warc.NewScanner(io.NewSectionReader(in, from, int64(f.Length)-from))
+		for s.Scan() {
+			one(s.Record(), from+s.Offset())
+		}
+		at := from + s.Offset()
+		end(at)
+		last = nil
+		if s.Err() == nil {
+			break
+		}
+		out.torn = true
+		if from, err = nextMember(in, at+1, int64(f.Length)); err != nil {
+			return out, 0, err
+		}
+		if from < 0 {
+			break
+		}
+	}
+	if len(out.live) < len(live) {
+		return out, 0, fmt.Errorf("%w: %d records that pages need cannot be read: shoal archive repair first", warc.ErrMalformed, len(live)-len(out.live))
+	}
 	for _, p := range out.live {
 		kept += int64(p.both)
 	}
-	return out, kept, s.Err()
+	return out, kept, nil
 }
 
 // rewrite moves what is kept of a file, then removes it. Where each record went is noted in the same transaction in which it is there;

@@ -14,6 +14,7 @@ import (
 	"shoal/channel"
 	"shoal/internal/tables"
 	"shoal/internal/wire/uplink"
+	"shoal/manager/archive/warc"
 )
 
 // aged makes an archive in which two pages of two hosts change with each of ten hourly crawls, one never does and one is a copy.
@@ -286,6 +287,9 @@ func TestRepair(t *testing.T) {
 			if err != nil || v.Found == 0 {
 				t.Fatalf("verify of a damaged archive: %+v, %v", v.Problems, err)
 			}
+			if _, err := a.Compact(ctx, .5); name == "bytes in the middle" && !errors.Is(err, warc.ErrMalformed) {
+				t.Errorf("compaction of what is damaged and needed: %v", err)
+			}
 			got, err := a.Repair(ctx)
 			if err != nil || got.Captures == 0 {
 				t.Fatalf("repair: %+v, %v", got, err)
@@ -304,6 +308,13 @@ func TestRepair(t *testing.T) {
 					t.Fatal(err)
 				}
 				a = open(t, a.cfg)
+			}
+			if _, err := a.Compact(ctx, .01); err != nil {
+				t.Errorf("compaction after the repair: %v", err)
+			}
+			v, err = a.Verify(ctx, nil)
+			if err != nil || v.Captures != whole.Captures-got.Captures || v.Found != 0 {
+				t.Errorf("after repair and compaction %d captures of %d, %d forgotten, %+v, %v", v.Captures, whole.Captures, got.Captures, v.Problems, err)
 			}
 			r, _ := start(t, a, "p", 1, 11)
 			r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/same", "same "+long, channel.Changed)}, Report: r.report(channel.Updated)})
