@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -171,10 +172,14 @@ func churn(t *testing.T, hosts, span int) churned {
 	if err := addNew(ctx, st.manager, chs); err != nil {
 		t.Fatal(err)
 	}
+	ports, err := lowPorts(churnPeers)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range churnPeers {
 		rng := sim.Rand(1, fmt.Sprintf("peer %d", i))
 		run(fmt.Sprintf("peer %d", i), func(ctx context.Context) error {
-			return churnLife(ctx, rng, filepath.Join(dir, fmt.Sprint(i)), st.joinString(), server.World().Config())
+			return churnLife(ctx, rng, filepath.Join(dir, fmt.Sprint(i)), st.joinString(), ports[i], server.World().Config())
 		})
 	}
 	wait(ctx, churnWarm*time.Second)
@@ -211,13 +216,25 @@ func middle(o web.Overview) time.Duration {
 	return o.Intervals[2]
 }
 
-// churnLife is one peer's comings and goings.
-func churnLife(ctx context.Context, rng *rand.Rand, dir, join string, world pond.Config) error {
-	for ctx.Err() == nil {
-		port, err := freePort()
-		if err != nil {
-			return err
+// lowPorts are free ports below those that systems give to connections, so that a peer that comes back finds its own free.
+func lowPorts(n int) (ports []int, err error) {
+	for range 100 * n {
+		if len(ports) == n {
+			return ports, nil
 		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // all are held until the last is found: none is given twice
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return nil, fmt.Errorf("fewer than %d of the ports 10000 to 29999 are free", n)
+}
+
+// churnLife is one peer's comings and goings. It comes back to the same port, since its place in the pond hangs on that: the simulator's peers do not move either.
+func churnLife(ctx context.Context, rng *rand.Rand, dir, join string, port int, world pond.Config) error {
+	for ctx.Err() == nil {
 		text, err := json.Marshal(churnPeer{Dir: dir, Join: join, World: world, Port: port})
 		if err != nil {
 			return err
