@@ -118,16 +118,13 @@ func TestFootprint(t *testing.T) {
 			s := ask(t, dirs[i])
 			t.Logf("%.1f MB resident, %.1f its own, %.1f at most; %.2f%% of a core; %d connections; %.1f messages and %.0f packets a minute; load %s",
 				u.resident, u.own, u.most, core, s.Reach.Direct, s.Messages, s.Packets, load())
-			if u.resident > 60 || core > .3 || s.Messages > 4 {
-				t.Error("over 60 MB, 0.3% of a core or 4 messages a minute")
+			if u.resident > 60 || core > .3 || s.Messages > 3 {
+				t.Error("over 60 MB, 0.3% of a core or 3 messages a minute")
 			}
 			messages += s.Messages / float64(len(peers))
 		}
 		// Who is gossiped with is left to chance: one has more, another less, for five minutes.
 		t.Logf("%.2f messages a minute on average", messages)
-		if messages > 3 {
-			t.Error("over 3 messages a minute")
-		}
 	})
 	t.Run("five channels", func(t *testing.T) {
 		// 1,000,000 pages on the largest, a thousand links on each page: all are known after a fraction of them was fetched.
