@@ -157,6 +157,14 @@ func (q *Queue[T]) Running() int { return len(q.running) }
 // Waiting counts the tasks that have not been started.
 func (q *Queue[T]) Waiting() int { return len(q.waiting) }
 
+// Next is the key of the task that will be started next.
+func (q *Queue[T]) Next() (key uint64, ok bool) {
+	if len(q.waiting) == 0 {
+		return 0, false
+	}
+	return q.waiting[0].Key, true
+}
+
 // Each calls f for every task, running ones first, waiting ones in their order.
 func (q *Queue[T]) Each(f func(it Item[T], started time.Time)) {
 	for i := range q.running {

@@ -142,6 +142,9 @@ func TestProperties(t *testing.T) {
 				if got, want := q.Backlog(now), anew.Backlog(now); got != want {
 					t.Fatalf("backlog %v, summed up anew %v", got, want)
 				}
+				if key, ok := q.Next(); ok != (len(order) > 0) || ok && key != order[0] {
+					t.Fatalf("next is %d, %v; waiting in this order: %v", key, ok, order)
+				}
 				inside := 0
 				for k, n := range taken {
 					inside += n - left[k]

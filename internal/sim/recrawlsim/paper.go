@@ -14,7 +14,7 @@ type paper struct {
 	r     *run
 	tasks []paperTask
 	free  int32
-	ends  [endWheel]int32 // running tasks by the minute in which they end
+	ends  ends
 	peers []paperPeer
 	loads []uint16 // running and waiting tasks of each crawler; dead: none
 	first []int32  // earliest minute at which a waiting task of each crawler may have to be cancelled
@@ -25,7 +25,7 @@ type paper struct {
 type paperTask struct {
 	channel   int32
 	crawler   int32 // -1: lost or moved on
-	next      int32 // in the crawler's queue, in a bucket of ends, or among the free
+	next      int32 // in the crawler's queue, or among the free
 	until     int32 // minute at which it has waited too long, where it waits
 	pages     float32
 	left      float32 // minutes that it may still wait
@@ -43,7 +43,6 @@ type paperPeer struct {
 }
 
 const (
-	endWheel  = 1 << 13
 	softQueue = sim.SoftQueue
 	// forwardNear is how many crawlers a task may be forwarded to. The paper does not say; with 40 its counts, intervals and quality come out.
 	forwardNear = 40
@@ -55,9 +54,6 @@ const (
 func newPaper(r *run) *paper {
 	n := r.w.experiment.crawlers
 	p := &paper{r: r, free: nothing, peers: make([]paperPeer, n), loads: make([]uint16, n), first: make([]int32, n)}
-	for i := range p.ends {
-		p.ends[i] = nothing
-	}
 	for i := range p.peers {
 		p.peers[i].head, p.peers[i].tail, p.loads[i], p.first[i] = nothing, nothing, dead, math.MaxInt32
 	}
@@ -73,6 +69,14 @@ func (p *paper) join(_ int, crawler int32) { p.loads[crawler] = 0 }
 func (p *paper) submit(minute int, channel int32, limit float32) {
 	p.r.m.accepted++
 	p.place(minute, p.add(paperTask{channel: channel, pages: p.r.w.pages[channel], left: limit, submitted: int32(minute)}))
+}
+
+func (p *paper) touch(channels []int32) {
+	n := 0
+	for _, ch := range channels {
+		n += int(p.r.w.pages[ch]) + int(p.r.w.hosts[ch].X) + p.r.w.near.touch(ch)
+	}
+	p.r.touched += n
 }
 
 func (p *paper) add(task paperTask) int32 {
@@ -175,19 +179,14 @@ func (p *paper) start(minute int, at float64, t, c int32) {
 
 // await has step look at the task when it ends, in the next minute at the earliest.
 func (p *paper) await(minute int, t int32) {
-	h := &p.ends[max(int(math.Ceil(p.tasks[t].end)), minute+1)&(endWheel-1)]
-	p.tasks[t].next = *h
-	*h = t
+	p.ends.add(minute, p.tasks[t].end, t)
 }
 
 func (p *paper) step(minute int) {
-	h := &p.ends[minute&(endWheel-1)]
-	at := *h
-	*h = nothing
-	for at != nothing {
-		t := at
+	all := p.ends.take(minute)
+	p.touchTasks(all)
+	for _, t := range all {
 		task := &p.tasks[t]
-		at = task.next
 		switch {
 		case task.crawler == nothing:
 			p.release(t)
@@ -210,6 +209,18 @@ func (p *paper) step(minute int) {
 		_, channel := p.lost.Pop()
 		p.r.over(minute, channel, recrawl.Lost)
 	}
+}
+
+func (p *paper) touchTasks(all []int32) {
+	n := 0
+	for _, t := range all {
+		task := &p.tasks[t]
+		n += int(p.r.m.of[task.channel].last) + int(p.r.s.Facts(recrawl.Slot(task.channel)).Out)
+		if task.crawler != nothing {
+			n += int(p.peers[task.crawler].n)
+		}
+	}
+	p.r.touched += n
 }
 
 func (p *paper) complete(minute int, t int32) {

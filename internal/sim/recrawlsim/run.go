@@ -17,6 +17,8 @@ type swarm interface {
 	leave(minute int, crawler int32, polite bool)
 	// step ends what ends in this minute.
 	step(minute int)
+	// touch reads what submit will need of so many channels.
+	touch(channels []int32)
 	// submit takes a task for a channel that may wait limit minutes.
 	submit(minute int, channel int32, limit float32)
 	// waiting counts tasks in queues; load is running and waiting tasks of a crawler.
@@ -43,6 +45,7 @@ type run struct {
 	out       int
 	room      int
 	life      float32
+	touched   int // sum of what was read ahead, so that it is read
 	planErr   error
 	predicted float64 // sum over plans
 	plans     int
@@ -193,6 +196,7 @@ func (r *run) step(minute int) {
 		r.due = append(r.due, int32(at))
 		return 0, true
 	})
+	r.swarm.touch(r.due)
 	for _, c := range r.due {
 		limit := float32(waitLimit)
 		if r.limits {

@@ -30,7 +30,7 @@ type shoal struct {
 	tasks   []shoalTask
 	runs    []shoalRun
 	free    int32
-	ends    [endWheel]int32
+	ends    ends
 	queued  int
 	timers  sim.Queue[shoalTimer]
 	acts    []queue.Action[struct{}]
@@ -84,6 +84,7 @@ const (
 	politeGap    = 200 * time.Millisecond
 	assumedPage  = 800 * time.Millisecond // of a new peer, until it has learnt
 	minuteLength = float64(time.Minute)
+	nobody       = math.MaxUint64 // key of no task
 )
 
 var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -106,9 +107,6 @@ func newShoal(r *run) *shoal {
 	for i := range s.queues {
 		s.queues[i] = queue.New[struct{}](cfg)
 		s.drops[i], s.loads[i] = math.MaxInt32, away
-	}
-	for i := range s.ends {
-		s.ends[i] = nothing
 	}
 	for i := range s.tasks {
 		s.tasks[i].run = nothing
@@ -282,17 +280,12 @@ func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
 	return true
 }
 
-func (s *shoal) bucket(minute int, i int32) {
-	h := &s.ends[max(int(math.Ceil(s.runs[i].end)), minute+1)&(endWheel-1)]
-	s.runs[i].next = *h
-	*h = i
-}
+func (s *shoal) bucket(minute int, i int32) { s.ends.add(minute, s.runs[i].end, i) }
 
 func (s *shoal) step(minute int) {
-	h := &s.ends[minute&(endWheel-1)]
-	i := *h
-	*h = nothing
-	for i != nothing {
+	all := s.ends.take(minute)
+	s.touchRuns(all)
+	for _, i := range all {
 		run := s.runs[i]
 		switch {
 		case run.peer == nothing:
@@ -303,7 +296,6 @@ func (s *shoal) step(minute int) {
 			s.runs[i].next, s.free = s.free, i
 			s.complete(minute, run)
 		}
-		i = run.next
 	}
 	for p, m := range s.drops {
 		if int(m) <= minute {
@@ -318,6 +310,44 @@ func (s *shoal) step(minute int) {
 		_, t := s.timers.Pop()
 		s.ring(minute, t)
 	}
+}
+
+// touchRuns and touch read, in one go, what the tasks of a minute will need one after the other: a processor waits for many lines of memory as
+// long as for one. They change nothing.
+func (s *shoal) touchRuns(all []int32) {
+	n := 0
+	for _, i := range all {
+		run := &s.runs[i]
+		t := &s.tasks[run.channel]
+		n += int(t.issue.Gen) + int(t.fence.Gen) + int(t.run) + int(s.r.m.of[run.channel].last) + int(s.r.w.pages[run.channel]) +
+			int(s.r.s.Facts(recrawl.Slot(run.channel)).Out)
+		if run.peer != nothing {
+			n += s.queues[run.peer].Waiting()
+		}
+	}
+	for _, i := range all {
+		if run := &s.runs[i]; run.peer != nothing {
+			if key, ok := s.queues[run.peer].Next(); ok {
+				t := &s.tasks[key]
+				n += int(t.issue.Gen) + int(t.fence.Gen) + int(t.run) + int(s.r.w.hosts[key].X)
+			}
+		}
+	}
+	for _, i := range all {
+		if run := &s.runs[i]; run.peer != nothing && s.queues[run.peer].Has(nobody) {
+			n++
+		}
+	}
+	s.r.touched += n
+}
+
+func (s *shoal) touch(channels []int32) {
+	n := 0
+	for _, ch := range channels {
+		t := &s.tasks[ch]
+		n += int(t.issue.Gen) + int(t.fence.Gen) + int(t.run) + int(s.r.w.pages[ch]) + int(s.r.w.hosts[ch].X) + s.r.w.near.touch(ch)
+	}
+	s.r.touched += n
 }
 
 func (s *shoal) complete(minute int, run shoalRun) {
