@@ -23,6 +23,8 @@ type Node struct {
 
 	pending map[uint64]*request // requests that await an answer
 	order   []uint64            // of pending, oldest first
+	waits   []wait              // ends of patience, soonest first
+	pace    pace
 	places  map[uint64]*placing
 	gossip  time.Time // next one
 	begun   int       // gossips so far
@@ -37,9 +39,11 @@ type request struct {
 	until time.Time
 	place uint64 // the placing that it belongs to; 0: gossip
 	offer bool
-	find  bool // a question of a lookup
-	probe bool // of a host
-	aside bool // a question of a lookup that does not wait for its answer
+	find  bool          // a question of a lookup
+	probe bool          // of a host
+	aside bool          // a question of a lookup that does not wait for its answer
+	late  bool          // nobody waits for it any more
+	wants time.Duration // predicted, until it is answered; of questions and measurements only
 }
 
 // youngest bounds how many gossips a node makes in haste while its coordinate has not settled.
@@ -54,7 +58,7 @@ func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand)
 		return nil, err
 	}
 	n := &Node{cfg: cfg, rng: rng, vivaldi: v, coord: v.Coord(), queue: queue, pending: map[uint64]*request{}, places: map[uint64]*placing{},
-		gossip: now, counts: map[string]int64{}, doubts: map[ID]doubt{}, seq: uint64(now.UnixMilli())}
+		gossip: now, counts: map[string]int64{}, doubts: map[ID]doubt{}, pace: newPace(), seq: uint64(now.UnixMilli())}
 	all := 0
 	if cfg.Places {
 		all = MaxKnown
@@ -155,7 +159,7 @@ func (n *Node) Step(now time.Time, from ID, m Msg) []Send {
 	case Handoff:
 		return n.onHandoff(now, from, m)
 	case HandoffAnswer: // which a node never waits for: its runner asks
-		if r := n.take(from, m.Req); r != nil {
+		if r := n.take(now, from, m.Req); r != nil {
 			return n.lost(now, r)
 		}
 		return nil
@@ -183,6 +187,7 @@ func (n *Node) Tick(now time.Time) []Send {
 			out = append(out, n.lost(now, r)...)
 		}
 	}
+	out = append(out, n.impatient(now)...)
 	if !now.Before(n.gossip) {
 		n.table.expire(now)
 		out = append(out, n.tell(now)...)
@@ -212,16 +217,20 @@ const samplesEach = 5
 
 // Deadline is when Tick has work.
 func (n *Node) Deadline() time.Time {
+	next := n.gossip
 	for len(n.order) > 0 {
 		if r, ok := n.pending[n.order[0]]; ok {
-			if r.until.Before(n.gossip) {
-				return r.until
+			if r.until.Before(next) {
+				next = r.until
 			}
 			break
 		}
 		n.order = n.order[1:] // it was answered
 	}
-	return n.gossip
+	if at, ok := n.nextWait(); ok && at.Before(next) {
+		next = at
+	}
+	return next
 }
 
 // Failed says that a request could not be delivered, so that nothing needs to wait for its time-out. sure: it never reached its receiver.
@@ -258,13 +267,14 @@ func (n *Node) ask(now time.Time, to PeerRecord, place uint64, offer bool, m fun
 }
 
 // take ends a request that is answered; nil: it is not from who was asked, or too late.
-func (n *Node) take(from ID, req uint64) *request {
+func (n *Node) take(now time.Time, from ID, req uint64) *request {
 	r, ok := n.pending[req]
 	if !ok || r.to != from {
 		n.counts["refused: answer to nothing"]++
 		return nil
 	}
 	delete(n.pending, req)
+	n.pace.learn(r, now.Sub(r.until.Add(-n.cfg.Timeout)))
 	return r
 }
 
@@ -339,7 +349,7 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 	}
 	n.table.trim(n.rng)
 	if m.Answer {
-		r := n.take(from, m.Req)
+		r := n.take(now, from, m.Req)
 		if r != nil && r.place != 0 { // the answer to another question
 			return n.lost(now, r)
 		}

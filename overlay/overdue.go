@@ -1,49 +1,153 @@
 package overlay
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"shoal/coords"
 )
 
-// overdue says who was asked in a lookup and should have answered by now, were it where its record says: a record from when its peer was young can put it
-// hundreds of milliseconds from where it is. Nobody waits for such; so it must not pass for the nearest either.
-func (n *Node) overdue(now time.Time, p *placing) map[ID]bool {
-	var out map[ID]bool
-	for _, req := range p.open {
-		r := n.pending[req]
-		if r == nil {
-			continue
-		}
-		for i := range p.found {
-			f := &p.found[i]
-			if f.ID == r.to && now.Sub(r.until.Add(-n.cfg.Timeout)) > coords.Predict(n.coord, f.Coord)*overduePart/100+overdueTime {
-				if out == nil {
-					out = map[ID]bool{}
-				}
-				out[f.ID] = true
-			}
-		}
-	}
-	return out
-}
+// A question of a lookup, or a candidate asked to measure a host, is waited for only about as long as its answer should take, were the peer where its record says:
+// a record can be of a peer that is no more, or from when its peer was young, hundreds of milliseconds from where it is. Then the next one is asked at once, and the
+// late one is neither asked to measure nor offered the task before the others. If its answer comes yet, it counts. Nothing of that holds for an offer, which
+// nobody makes twice before it is answered or lost.
 
-// An answer is overdue after so much more than the predicted round trip: relative error, queues, and the other's own work included.
+// pace is how long answers take compared with what was predicted, by the mean and the mean deviation of that ratio, as TCP's retransmission time-out (Jacobson,
+// "Congestion avoidance and control", SIGCOMM 1988; RFC 6298). Where every question costs a dial first, it learns to wait for that.
+type pace struct{ mean, dev float64 }
+
+// The parameters of waiting.
 const (
-	overduePart = 150 // per cent
-	overdueTime = 20 * time.Millisecond
+	paceLeast = 1.5                   // a wait is at least so many times what was predicted
+	paceMost  = 16                    // and at most
+	paceDevs  = 4                     // deviations above the mean
+	atOnce    = 15 * time.Millisecond // is added to what is predicted: queues, and the other's own work
 )
 
-// behind are those found, whoever is overdue after the others.
-func (n *Node) behind(now time.Time, p *placing) []PeerRecord {
-	late := n.overdue(now, p)
-	if len(late) == 0 {
+func newPace() pace { return pace{mean: 1, dev: (paceLeast - 1) / paceDevs} }
+
+// learn takes note of an answer.
+func (p *pace) learn(r *request, took time.Duration) {
+	if !r.find || r.wants <= 0 {
+		return
+	}
+	ratio := min(float64(took)/float64(r.wants), paceMost)
+	off := ratio - p.mean
+	p.mean += off / 8
+	p.dev += (max(off, -off) - p.dev) / 4
+}
+
+// patience is how long to wait for what should take some time.
+func (p *pace) patience(wants time.Duration) time.Duration {
+	return time.Duration(float64(wants) * min(max(p.mean+paceDevs*p.dev, paceLeast), paceMost))
+}
+
+// wait is when the patience with a request ends.
+type wait struct {
+	at  time.Time
+	req uint64
+}
+
+// expect says how long the answer to the last request should take.
+func (n *Node) expect(now time.Time, takes time.Duration) {
+	r := n.pending[n.req]
+	r.wants = takes + atOnce
+	w := wait{now.Add(n.pace.patience(r.wants)), n.req}
+	if !w.at.Before(r.until) {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(n.waits, w, func(a, b wait) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.req, b.req)) })
+	n.waits = slices.Insert(n.waits, i, w)
+}
+
+// nextWait is when the patience with somebody ends next.
+func (n *Node) nextWait() (time.Time, bool) {
+	for len(n.waits) > 0 {
+		if _, ok := n.pending[n.waits[0].req]; ok {
+			return n.waits[0].at, true
+		}
+		n.waits = slices.Delete(n.waits, 0, 1) // it was answered
+	}
+	return time.Time{}, false
+}
+
+// impatient goes on without those whose answers are overdue.
+func (n *Node) impatient(now time.Time) (out []Send) {
+	for {
+		at, ok := n.nextWait()
+		if !ok || now.Before(at) {
+			return out
+		}
+		r := n.pending[n.waits[0].req]
+		n.waits = slices.Delete(n.waits, 0, 1)
+		if p, ok := n.places[r.place]; ok {
+			n.counts["late"]++
+			if r.late = true; r.find {
+				p.late[r.to] = true
+			}
+			out = append(out, n.without(now, p, r)...)
+		}
+	}
+}
+
+// without goes on with a placing as if somebody had not been asked.
+func (n *Node) without(now time.Time, p *placing, r *request) []Send {
+	switch {
+	case r.find && !r.aside:
+		p.busy--
+		p.behind++
+		if !p.done {
+			return n.search(now, p)
+		}
+	case r.probe && p.probing > 0: // else an offer is under way
+		p.probing--
+		p.answers++ // that it is farther than the nearest so far, or gone
+		if p.done {
+			return n.probe(now, p)
+		}
+	}
+	return nil
+}
+
+// ended counts a question of the lookup out.
+func (p *placing) ended(r *request) {
+	switch {
+	case r.aside:
+	case r.late:
+		p.behind--
+	default:
+		p.busy--
+	}
+}
+
+// answered notes that somebody is there, however late.
+func (p *placing) answered(from ID) {
+	delete(p.late, from)
+	p.spoke[from] = true
+}
+
+// measuring is how long a candidate needs to measure the host that is worth being waited for: three connections to it, and its name may have to be looked up. Who
+// needs longer than it would from where the nearest known so far is, is farther than that.
+func (p *placing) measuring(r *PeerRecord) time.Duration {
+	way := coords.Predict(r.Coord, p.at)
+	if best := shortest(&p.record); best != nil {
+		way = min(way, best.RTT)
+	}
+	return 3*way + naming
+}
+
+const naming = 50 * time.Millisecond
+
+// ranked are those found, whoever is late after the others.
+func (p *placing) ranked() []PeerRecord {
+	if len(p.late) == 0 {
 		return p.found
 	}
 	out := make([]PeerRecord, 0, len(p.found))
 	for _, last := range []bool{false, true} {
 		for _, f := range p.found {
-			if late[f.ID] == last {
+			if p.late[f.ID] == last {
 				out = append(out, f)
 			}
 		}

@@ -24,9 +24,11 @@ type placing struct {
 	only   bool         // no task: who was found is the outcome
 	found  []PeerRecord // nearest first
 	asked  map[ID]bool
-	depth  map[ID]int // answers that led to a peer, and the question to it
-	busy   int        // questions under way
-	open   []uint64   // all questions, answered or not
+	depth  map[ID]int  // answers that led to a peer, and the question to it
+	busy   int         // questions that are waited for
+	behind int         // questions under way that are not waited for any more
+	late   map[ID]bool // who did not answer in the time that was to be expected, and has not since
+	spoke  map[ID]bool // who did answer
 	done   bool
 	heard  bool         // anybody
 	second []PeerRecord // further starts, for which nobody waits: the host's best vantages, and one at random, since those around the nearest may be all of one mind
@@ -60,7 +62,7 @@ func (n *Node) Place(now time.Time, req uint64, t Task, r coords.HostRecord) []S
 		n.counts["refused: malformed host record"]++
 		r = coords.HostRecord{}
 	}
-	p := &placing{req: req, task: t, anycast: r.Anycast, seen: measured(r), asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}, silent: map[ID]bool{}, limit: Widen(0)}
+	p := &placing{req: req, task: t, anycast: r.Anycast, seen: measured(r), asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}, silent: map[ID]bool{}, late: map[ID]bool{}, spoke: map[ID]bool{}, limit: Widen(0)}
 	p.record = r.Moved(func(vantage string) (coords.Coord, bool) {
 		if i := n.table.find(ID(vantage)); i >= 0 {
 			return n.table.entries[i].rec.Coord, true
@@ -102,7 +104,7 @@ func (n *Node) Lookup(now time.Time, req uint64, at coords.Coord) []Send {
 		n.events = append(n.events, Event{Req: req, Err: ErrBusy})
 		return nil
 	}
-	p := &placing{req: req, only: true, at: at, known: true, asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}}
+	p := &placing{req: req, only: true, at: at, known: true, asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}, late: map[ID]bool{}, spoke: map[ID]bool{}}
 	n.counts["lookup"]++
 	n.places[req] = p
 	p.add(n, n.table.near(p.at, n.cfg.Beam), 1)
@@ -230,8 +232,12 @@ func (n *Node) search(now time.Time, p *placing) []Send {
 	var out []Send
 	if !p.done {
 		most := max(n.cfg.Alpha-max(len(p.second)-1, 0), 1) // vantages of the host are asked too, which are nearer to it than those here
-		for i, r := range p.found[:min(len(p.found), n.cfg.Beam)] {
-			if i >= enough {
+		nearest := 0
+		for _, r := range p.found {
+			if p.late[r.ID] {
+				continue
+			}
+			if nearest++; nearest > enough {
 				break // the nearest have been asked, and know nobody nearer
 			}
 			if p.busy >= most || len(p.asked) >= maxAsked {
@@ -254,7 +260,7 @@ func (n *Node) search(now time.Time, p *placing) []Send {
 			}
 		}
 		p.second = nil
-		if p.busy > 1 || len(out) > 0 || p.busy > 0 && !p.heard {
+		if p.busy > 1 || len(out) > 0 || p.busy+p.behind > 0 && !p.heard {
 			return out
 		}
 		p.done = true // who is silent still is left behind
@@ -267,7 +273,9 @@ func (n *Node) query(now time.Time, p *placing, r PeerRecord) Send {
 	p.busy++
 	s := n.ask(now, r, p.req, false, func(req uint64) Msg { return FindNear{Req: req, At: p.at, N: n.cfg.Beam} })
 	n.pending[n.req].find = true
-	p.open = append(p.open, n.req)
+	if r.Coord.Valid() { // else only its id is known
+		n.expect(now, coords.Predict(n.coord, r.Coord))
+	}
 	return s
 }
 
@@ -283,10 +291,9 @@ func (n *Node) probe(now time.Time, p *placing) []Send {
 				takers = append(takers, r)
 			}
 		}
-		late := n.overdue(now, p)
 		skip := func(id ID) bool {
 			_, seen := p.seen[id]
-			return seen || p.silent[id] || late[id]
+			return seen || p.silent[id] || p.asked[id] && !p.spoke[id]
 		}
 		for _, r := range likely(&p.record, takers, skip, max(n.cfg.Probes-p.probes, 0), n.rng) {
 			out = append(out, n.time(now, p, r))
@@ -309,6 +316,7 @@ func (n *Node) time(now time.Time, p *placing, r PeerRecord) Send {
 	p.silent[r.ID] = true
 	s := n.ask(now, r, p.req, false, func(req uint64) Msg { return ProbeHost{Req: req, Host: p.task.Header.Host} })
 	n.pending[n.req].probe = true
+	n.expect(now, coords.Predict(n.coord, r.Coord)+p.measuring(&r))
 	return s
 }
 
@@ -318,7 +326,7 @@ func (p *placing) measures() bool {
 }
 
 func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
-	r := n.take(from, m.Req)
+	r := n.take(now, from, m.Req)
 	if r == nil {
 		return nil
 	}
@@ -330,7 +338,7 @@ func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
 	if !ok {
 		return nil
 	}
-	late := p.probing == 0
+	p.answered(from)
 	if m.RTT > 0 { // else the host cannot be reached from there
 		delete(p.silent, from)
 	}
@@ -339,11 +347,13 @@ func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
 		p.seen[from] = m.RTT
 		p.samples = append(p.samples, s)
 	}
-	if late {
+	if p.probing == 0 { // an offer is under way
 		return nil
 	}
-	p.probing--
-	p.answers++
+	if !r.late {
+		p.probing--
+		p.answers++
+	}
 	if !p.done { // the lookup goes on
 		return nil
 	}
@@ -354,7 +364,7 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 	if len(m.Records) > MaxNear {
 		return n.refuse("too many records")
 	}
-	r := n.take(from, m.Req)
+	r := n.take(now, from, m.Req)
 	if r == nil {
 		return nil
 	}
@@ -366,9 +376,8 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 	if !ok {
 		return nil
 	}
-	if !r.aside {
-		p.busy--
-	}
+	p.answered(from)
+	p.ended(r)
 	var good []PeerRecord
 	for _, rec := range m.Records {
 		if err := rec.Check(); err != nil {
@@ -393,14 +402,14 @@ func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 	p.found = slices.DeleteFunc(p.found, func(f PeerRecord) bool { return f.ID == r.to })
 	p.timed = slices.DeleteFunc(p.timed, func(f PeerRecord) bool { return f.ID == r.to })
 	switch {
-	case r.aside || p.done && r.find:
-		return nil
 	case r.find:
-		p.busy--
+		if p.ended(r); p.done || r.aside {
+			return nil
+		}
 		return n.search(now, p)
 	}
 	if r.probe {
-		if p.probing == 0 { // late: an offer is under way
+		if p.probing == 0 || r.late { // an offer is under way, or it was not waited for
 			return nil
 		}
 		if p.probing--; !p.done {
@@ -420,7 +429,7 @@ func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 func (n *Node) offer(now time.Time, p *placing) []Send {
 	if p.only {
 		delete(n.places, p.req)
-		n.events = append(n.events, Event{Req: p.req, Goal: p.at, Found: n.behind(now, p), Placed: Placed{Hops: p.hops(), Queries: len(p.asked)}})
+		n.events = append(n.events, Event{Req: p.req, Goal: p.at, Found: p.ranked(), Placed: Placed{Hops: p.hops(), Queries: len(p.asked)}})
 		return nil
 	}
 	best, ok := n.next(now, p)
@@ -455,10 +464,9 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	// The nearest as they measured themselves: a young coordinate may put the nearest of all behind the others.
 	slices.SortStableFunc(all, func(a, b PeerRecord) int { return cmp.Compare(p.rtt(a), p.rtt(b)) })
 	var candidates, doubted []PeerRecord
-	late := n.overdue(now, p)
 	for i, r := range all {
 		switch {
-		case p.tried[r.ID] || (p.silent[r.ID] || late[r.ID]) && p.limit <= firstOffers:
+		case p.tried[r.ID] || (p.silent[r.ID] || p.late[r.ID]) && p.limit <= firstOffers:
 		case i >= firstOffers && p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
 		case n.doubted(now, r.ID):
 			doubted = append(doubted, r)
@@ -523,7 +531,7 @@ func Service(h channel.Header, rtt time.Duration) time.Duration {
 }
 
 func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
-	r := n.take(from, m.Req)
+	r := n.take(now, from, m.Req)
 	if r == nil {
 		return nil
 	}
@@ -562,7 +570,7 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 
 func (n *Node) end(now time.Time, p *placing, placed Placed, err error) []Send {
 	placed.Hops, placed.Queries, placed.Offers, placed.Samples = p.hops(), len(p.asked), p.offers, p.samples
-	n.events = append(n.events, Event{Req: p.req, Placed: placed, Goal: p.at, Found: n.behind(now, p), Err: err})
+	n.events = append(n.events, Event{Req: p.req, Placed: placed, Goal: p.at, Found: p.ranked(), Err: err})
 	delete(n.places, p.req)
 	return nil
 }

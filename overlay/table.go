@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"net/netip"
@@ -27,7 +28,7 @@ type entry struct {
 type spot struct {
 	at    coords.Coord  // as in its record
 	rtt   time.Duration // measured to it, the shortest; 0: not yet
-	since int64         // from when its record counts, ns
+	since int64         // from when its record counts, ns; silent: it left the last request unanswered
 }
 
 // table holds the peers that a node knows: the nearest ones, and in each ring of round-trip times some at random.
@@ -342,6 +343,7 @@ func (t *table) fail(id ID) bool {
 		return false
 	}
 	t.entries[i].failures++
+	t.spots[i].since = silent
 	if t.entries[i].failures < maxFailures {
 		return false
 	}
@@ -389,9 +391,14 @@ func (e *entry) busy(backlog time.Duration) {
 func (t *table) noted(i int) {
 	e := &t.entries[i]
 	t.grouped = t.grouped || e.prefix != "" || e.account != ""
-	t.spots[i].since = e.since().UnixNano()
+	if e.failures == 0 {
+		t.spots[i].since = e.since().UnixNano()
+	}
 	t.ages(e)
 }
+
+// silent stands for a time before all others, so that who is silent is asked again soon, and stays or goes.
+const silent = math.MinInt64
 
 // ages notes that an entry is there whose record may be the oldest one.
 func (t *table) ages(e *entry) {
@@ -424,13 +431,24 @@ func (t *table) expire(now time.Time) {
 	}
 }
 
-// near gives the n entries nearest to a coordinate by prediction, nearest first.
-func (t *table) near(at coords.Coord, n int) []PeerRecord { return records(t.nearest(at, n)) }
+// near gives the n entries nearest to a coordinate by prediction, nearest first; those that were silent only where there are too few.
+func (t *table) near(at coords.Coord, n int) []PeerRecord {
+	out := records(t.nearest(at, n))
+	for i := 0; i < len(t.entries) && len(out) < n; i++ {
+		if t.spots[i].since == silent {
+			out = append(out, *t.entries[i].rec)
+		}
+	}
+	return out
+}
 
-// nearest is near without the copies. It holds until it is called again.
+// nearest are the same without the copies and the silent, of whom nobody is told. It holds until it is called again.
 func (t *table) nearest(at coords.Coord, n int) []ranked {
 	best := t.best[:0]
 	for i := range t.entries {
+		if t.spots[i].since == silent {
+			continue
+		}
 		if ms := coords.Distance(&at, &t.spots[i].at); len(best) < n || ms <= best[n-1].ms {
 			best = rank(best, n, ranked{ms, t.entries[i].rec})
 		}
