@@ -37,6 +37,8 @@ type calendar struct {
 	cells *table
 	heads []uint32
 	at    Tick // all that was due up to here has been seen
+
+	touched Tick // sum of what was read ahead, so that it is read
 }
 
 func newCalendar(cells *table) calendar {
@@ -82,6 +84,9 @@ func (w *calendar) advance(now Tick, f func(Slot, *cell)) {
 		for at != none {
 			c := w.cells.at(Slot(at))
 			next := c.next
+			if next != none {
+				w.touched += w.cells.at(Slot(next)).due // which comes from memory while this one is ranked
+			}
 			if c.due <= now {
 				w.remove(c)
 				f(Slot(at), c)

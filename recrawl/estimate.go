@@ -81,8 +81,9 @@ func (e *Estimate) change(lnT float64) {
 }
 
 const (
-	minRate = 1e-9 // changes per tick that an estimate is kept within
-	maxRate = 10.
+	minRate  = 1e-9 // changes per tick that an estimate is kept within
+	maxRate  = 10.
+	lastStep = .01 // of Newton's method, relative
 )
 
 // solve finds the rate by Newton's method in ln r, where the two sides differ monotonically.
@@ -105,10 +106,11 @@ func (e *Estimate) solve() {
 		}
 		step := (a + n*h - b*r) / (n*c + b*r)
 		step = min(max(step, -1), 1)
-		r = min(max(r*math.Exp(step), lo), hi)
-		if math.Abs(step) < 1e-4 {
+		if math.Abs(step) < lastStep { // the next one would be its square
+			r = min(max(r*(1+step*(1+step/2)), lo), hi)
 			break
 		}
+		r = min(max(r*math.Exp(step), lo), hi)
 	}
 	e.rate = float32(r)
 }

@@ -35,7 +35,7 @@ func (freshIndex) age(f *Facts, value float64) float64 {
 		e := math.Exp(-x)
 		step := (1 - e*(1+x) - y) / (x * e)
 		x = max(x-step, x/4)
-		if math.Abs(step) < 1e-4*x {
+		if math.Abs(step) < lastStep*x {
 			break
 		}
 	}

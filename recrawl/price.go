@@ -84,14 +84,14 @@ func (v *price) cost(f *Facts) float64 {
 		s = v.mean
 	}
 	c := s + v.p.CostBase
+	if x := s / v.life; v.life > 0 && x > 0 && !v.p.NoSurvival {
+		c *= math.Expm1(x) / x // what dies, dies half way on average
+	}
 	if knee := v.p.CostKnee * v.dear * float64(f.Weighed()); knee > 0 {
 		y := c / knee
 		y *= y
 		y *= y
 		c /= 1 + (1/v.p.CostShare-1)*y/(1+y)
-	}
-	if x := s / v.life; v.life > 0 && x > 0 && !v.p.NoSurvival {
-		c *= math.Expm1(x) / x // what dies, dies half way on average
 	}
 	return c
 }
@@ -131,10 +131,12 @@ func (v *price) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
 	}
 	cost := v.cost(f) * v.corner(f)
 	var worth, age float64
-	if f.Updated > 0 {
+	switch {
+	case f.Updated == now: // worth nothing yet
+	case f.Updated > 0:
 		age = float64(now - f.Updated)
 		worth = v.index.value(f, age)
-	} else {
+	default:
 		worth = v.index.value(f, 1e9)
 	}
 	if f.Signalled > 0 {

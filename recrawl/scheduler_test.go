@@ -317,42 +317,6 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// BenchmarkDecision is learn + next due: one update observed and one slot taken, among 10 million.
-func BenchmarkDecision(b *testing.B) {
-	for _, name := range Names() {
-		for _, n := range []int{1_000_000, 10_000_000} {
-			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
-				const begin = 2_000_000
-				s := NewScheduler(begin, must(b, name, Params{}), DefaultOptions())
-				rng := rand.New(rand.NewPCG(1, 1))
-				for range n {
-					iv := 60 * (1 << rng.IntN(5)) * max(1, n/1_000_000)
-					s.Add(Facts{Est: Prior(float64(iv), 5), Submitted: Tick(begin - rng.IntN(iv)), Updated: begin - 1})
-				}
-				now := Tick(begin)
-				var out []Slot
-				b.ReportAllocs()
-				for done, warm := 0, 300; done < b.N; warm-- {
-					if warm == 0 { // the first calls rank what was added
-						b.ResetTimer()
-						done = 0
-					}
-					for _, at := range out {
-						s.Observe(now, at, Event{Kind: Updated, Changed: at&1 == 0, Wait: 3, Service: 20})
-					}
-					done += len(out)
-					out = out[:0]
-					now++
-					s.Next(now, Load{Room: 20_000, Life: 1500}, func(at Slot) (Tick, bool) {
-						out = append(out, at)
-						return 0, true
-					})
-				}
-			})
-		}
-	}
-}
-
 // Channels never crawled come before all others, those of which most is known first, also when that changes while they wait.
 func TestLargerSitesFirst(t *testing.T) {
 	for _, name := range []string{"fixed", "iir", "icr"} {
