@@ -20,6 +20,7 @@ type Row struct {
 	Accepted          int64     `json:"accepted"`
 	Refused           int64     `json:"refused"`
 	Updates           int64     `json:"updates"`
+	Open              int64     `json:"open"` // accepted, and neither updated nor given up when the run ended
 	Q                 float64   `json:"q"`
 	Qw                float64   `json:"qw"`
 	QQuartile         []float64 `json:"q_quartile"`
@@ -51,8 +52,11 @@ type Row struct {
 	w      *world
 }
 
-// SuccessAccepted is updates over accepted tasks; SuccessSubmitted is updates over submitted ones.
+// SuccessAccepted is updates over accepted tasks.
 func (r Row) SuccessAccepted() float64 { return ratio(float64(r.Updates), float64(r.Accepted)) }
+
+// SuccessEnded is updates over accepted tasks that have ended.
+func (r Row) SuccessEnded() float64 { return ratio(float64(r.Updates), float64(r.Accepted-r.Open)) }
 
 // SuccessSubmitted is updates over submitted tasks.
 func (r Row) SuccessSubmitted() float64 { return ratio(float64(r.Updates), float64(r.Submitted)) }
@@ -223,7 +227,7 @@ func (m *metrics) variation(r *run) {
 func (m *metrics) row(r *run) Row {
 	w := m.w
 	steps := float64(w.steps)
-	row := Row{Case: r.cfg.Case, Strategy: r.cfg.Strategy, Rates: r.cfg.Rates, Mode: r.cfg.Mode, Weights: r.cfg.Weights, Cap: r.cfg.Cap, Out: r.cfg.Out,
+	row := Row{Open: int64(r.swarm.open()), Case: r.cfg.Case, Strategy: r.cfg.Strategy, Rates: r.cfg.Rates, Mode: r.cfg.Mode, Weights: r.cfg.Weights, Cap: r.cfg.Cap, Out: r.cfg.Out,
 		Seed: r.cfg.Seed, Steps: w.steps, Submitted: m.submitted, Accepted: m.accepted, Refused: m.refused, Migrations: m.migrations, Lapsed: m.lapsed,
 		SubmittedGroup: m.submittedBy, QQuartile: make([]float64, 4), FreshnessQuartile: make([]float64, 4), Series: m.series, w: w}
 	var weights, pages float64

@@ -62,6 +62,15 @@ func newPaper(r *run) *paper {
 
 func (p *paper) waiting() int { return p.queue }
 
+func (p *paper) open() (n int) {
+	for _, load := range p.loads {
+		if load != dead {
+			n += int(load)
+		}
+	}
+	return n
+}
+
 func (p *paper) load(crawler int32) int { return int(p.loads[crawler]) }
 
 func (p *paper) join(_ int, crawler int32) { p.loads[crawler] = 0 }

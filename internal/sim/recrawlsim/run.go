@@ -24,6 +24,8 @@ type swarm interface {
 	// waiting counts tasks in queues; load is running and waiting tasks of a crawler.
 	waiting() int
 	load(crawler int32) int
+	// open counts the tasks that may still come to something.
+	open() int
 }
 
 // run is one strategy on one world.

@@ -116,6 +116,8 @@ func newShoal(r *run) *shoal {
 
 func (s *shoal) waiting() int { return s.queued }
 
+func (s *shoal) open() int { return s.r.out }
+
 func (s *shoal) load(peer int32) int {
 	if s.loads[peer] == away {
 		return 0

@@ -137,12 +137,12 @@ func writeBeyond(out io.Writer, t *tabwriter.Writer, names []string, rows []Row)
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nSuccess: updates over accepted and over submitted tasks. Useful: pages of updates over pages downloaded. Queue: tasks waiting at a crawler.")
-	return column([]string{"updates M", "accepted", "submitted", "refused", "lapsed", "migrated", "queue", "load CV", "pages/min", "KiB/s", "useful", "seconds"}, func(r []Row) []string {
+	fmt.Fprintln(out, "\nSuccess: updates over accepted tasks, over accepted ones that have ended, and over submitted ones. Useful: pages of updates over pages downloaded. Queue: tasks waiting at a crawler.")
+	return column([]string{"updates M", "accepted", "ended", "submitted", "refused", "lapsed", "migrated", "queue", "load CV", "pages/min", "KiB/s", "useful", "seconds"}, func(r []Row) []string {
 		million := func(of func(Row) int64) string {
 			return over(r, func(r Row) float64 { return float64(of(r)) / 1e6 }).text(3)
 		}
-		return []string{million(func(r Row) int64 { return r.Updates }), over(r, Row.SuccessAccepted).text(3), over(r, Row.SuccessSubmitted).text(3),
+		return []string{million(func(r Row) int64 { return r.Updates }), over(r, Row.SuccessAccepted).text(3), over(r, Row.SuccessEnded).text(3), over(r, Row.SuccessSubmitted).text(3),
 			million(func(r Row) int64 { return r.Refused }), million(func(r Row) int64 { return r.Lapsed }), million(func(r Row) int64 { return r.Migrations }),
 			over(r, func(r Row) float64 { return r.QueueMean }).text(2), over(r, func(r Row) float64 { return r.LoadCV }).text(2),
 			over(r, func(r Row) float64 { return r.PagesPerMin }).text(0), over(r, func(r Row) float64 { return r.KiBPerS }).text(0),
