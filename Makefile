@@ -78,8 +78,8 @@ overlay-hour: ## 10,000 nodes of the overlay for a simulated hour, on one core: 
 overlay-scale: ## the overlay at 100 to 30,000 peers: what grows, as a table and in bin/figures (an hour or so)
 	$(GO) run ./cmd/shoal sim overlay --scale --overlay rings --hosts 2000 --settle 20m --tasks 100 --plot $(BIN)/figures
 
-churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (21 minutes)
-	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 35m -v -run 'TestChurn$$' ./cmd/shoal
+churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (31 minutes)
+	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 45m -v -run 'TestChurn$$' ./cmd/shoal
 
 CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
