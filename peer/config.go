@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,6 +49,7 @@ type Config struct {
 	Unpaced    bool          // no politeness waits: for measuring against one's own pond
 
 	Dial    limit.DialFunc                   // how hosts are dialled; nil: a limit.Guard, public addresses only
+	Roots   *x509.CertPool                   // who vouches for hosts; nil: the system's
 	Overlay overlay.Config                   // zero: overlay.Default
 	Refuse  func(host string) error          // a volunteer's own rules: why a host ("https://example.org") is not crawled here; nil: all are
 	OnVisit func(host string, v crawl.Visit) // called after each response, from several goroutines; nil: nothing

@@ -182,7 +182,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	claimed.Body, claimed.Resume = nil, channel.Resume{} // the crawl lets go of them when it can: they may be large
 	report, err := crawl.Run(ctx, crawl.Config{
 		Header: h, Body: body, Resume: resume, Dial: s.hold.dial(a.cfg.Dial), Sink: s, Spool: a.spool(), Disk: a.cfg.Disk / int64(a.cfg.threads()), UserAgent: agent, Peer: a.ID(),
-		Robots: a.robots, MinGap: a.cfg.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
+		Roots: a.cfg.Roots, Robots: a.robots, MinGap: a.cfg.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
 		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
 		OnVisit: func(v crawl.Visit) {
 			j.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -54,6 +55,7 @@ func (versionCmd) Run(s streams) error {
 
 func main() {
 	if os.Getenv("GOLOG_LOG_LEVEL") == "" { // libp2p's own log is for those who ask for it
+		log.SetOutput(io.Discard) // net/http's, which a host could fill
 		gologshim.SetDefaultHandler(slog.DiscardHandler)
 	}
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // to the last: a second one changes no exit status

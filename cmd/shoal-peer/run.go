@@ -199,6 +199,9 @@ func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (pe
 			p.set.Port = port
 			cfg.Listen = p.set.config().Listen
 		}
+		if cfg.Roots, err = world.Roots(); err != nil {
+			return cfg, err
+		}
 		guard.Pond = world.HTTPDialer(port)
 		nodes := world.NodeDialer(port)
 		cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return nodes, nil }

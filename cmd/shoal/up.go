@@ -320,6 +320,9 @@ func (w *swimmers) config(i int, join string) (peer.Config, error) {
 	}
 	world := w.pond.World()
 	world.Settle(port, i+1) // after the manager: what was measured in an earlier run stays true
+	if cfg.Roots, err = world.Roots(); err != nil {
+		return cfg, err
+	}
 	guard := &limit.Guard{Pond: world.HTTPDialer(port)}
 	cfg.Dial, cfg.Dialer, cfg.MinGap = guard.DialContext, pondDialer(world, port), pondGap
 	return cfg, nil
@@ -415,8 +418,8 @@ func (c *upCmd) openPond(data string) (*pond.Server, error) {
 // pondChannels has a channel for every host of the pond.
 func pondChannels(w *pond.World) []channel.Channel {
 	var chs []channel.Channel
-	for i, h := range w.Hosts() {
-		chs = append(chs, channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: "http://" + h.Name}, Seeds: []string{w.URL(i, 0)}})
+	for i := range w.Hosts() {
+		chs = append(chs, channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: w.Origin(i)}, Seeds: []string{w.URL(i, 0)}})
 	}
 	return chs
 }
@@ -495,7 +498,7 @@ type nearness struct {
 func (n *nearness) placed(w *swimmers) func(string, overlay.Placed) {
 	return func(host string, p overlay.Placed) {
 		world := w.pond.World()
-		i, ok := world.Host(strings.TrimPrefix(host, "http://"))
+		i, ok := world.Host(strings.TrimPrefix(strings.TrimPrefix(host, "https://"), "http://"))
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		port, known := w.ports[string(p.Peer)]

@@ -68,13 +68,65 @@ const (
 	RobotsDrip        Mode = "robots-drip"         // robots.txt comes a byte at a time
 	RobotsRules       Mode = "robots-rules"        // robots.txt of 499 KiB of rules with wildcards, and 20,000 links on each page
 	SitemapBomb       Mode = "sitemap-bomb"        // a sitemap that is a bomb, and an index of itself
+
+	// Of TLS. These hosts are good but for their https, which http leads to.
+	TLSExpired    Mode = "tls-expired"     // a certificate of long ago
+	TLSNotYet     Mode = "tls-not-yet"     // one of the far future
+	TLSWrongName  Mode = "tls-wrong-name"  // one for another name
+	TLSUnknownCA  Mode = "tls-unknown-ca"  // one of an authority that nobody knows
+	TLSSelfSigned Mode = "tls-self-signed" // one that vouches for itself
+	TLSMalformed  Mode = "tls-malformed"   // half of one
+	TLSChain      Mode = "tls-chain"       // 1,500 of them
+	TLSWeakKey    Mode = "tls-weak-key"    // one with an RSA key of 512 bits
+	TLSHugeKey    Mode = "tls-huge-key"    // one with an RSA key of 16,384 bits
+	TLSClientCert Mode = "tls-client-cert" // wants a certificate of the client
+	TLSStaple     Mode = "tls-staple"      // good, but for a stapled answer on its revocation that is nonsense
+	TLSOld        Mode = "tls-old"         // TLS 1.0
+	TLSWeakCipher Mode = "tls-weak-cipher" // RC4, which nobody offers
+	TLSProtocol   Mode = "tls-protocol"    // chooses a protocol that nobody offered (ALPN)
+	TLSGarbage    Mode = "tls-garbage"     // answers with what is no TLS
+	TLSAlert      Mode = "tls-alert"       // refuses every handshake
+	TLSWarnings   Mode = "tls-warnings"    // warnings without end
+	TLSStall      Mode = "tls-stall"       // never answers the handshake
+	TLSDrip       Mode = "tls-drip"        // answers a byte at a time
+	TLSCut        Mode = "tls-cut"         // closes the connection within its answer
+	Renegotiate   Mode = "tls-renegotiate" // wants a new handshake instead of answering a request
+
+	// Of HTTP/2, over good TLS.
+	HTTP2          Mode = "h2"              // good pages over HTTP/2
+	H2Reset        Mode = "h2-reset"        // resets the stream of each request
+	H2ResetFlood   Mode = "h2-reset-flood"  // resets without end, of streams that nobody opened too
+	H2GoAway       Mode = "h2-goaway"       // GOAWAY instead of an answer
+	H2NoStreams    Mode = "h2-no-streams"   // allows no stream, and no window
+	H2Settings     Mode = "h2-settings"     // SETTINGS without end
+	H2Pings        Mode = "h2-pings"        // PING without end
+	H2Continuation Mode = "h2-continuation" // a header without end
+	H2Headers      Mode = "h2-headers"      // 1 MiB of header fields
+	H2HeaderBomb   Mode = "h2-header-bomb"  // 400 MB of header fields in 100 kB
+	H2Trailers     Mode = "h2-trailers"     // trailers without end
+	H2Interim      Mode = "h2-interim"      // interim responses without end
+	H2LongData     Mode = "h2-long-data"    // more comes than content-length promises
+	H2ShortData    Mode = "h2-short-data"   // content-length promises more than comes
+	H2Overrun      Mode = "h2-overrun"      // DATA without end, whatever the window
+	H2Empty        Mode = "h2-empty"        // DATA of nothing, or of padding, without end
+	H2Drip         Mode = "h2-drip"         // a byte at a time
+	H2Push         Mode = "h2-push"         // pushes what nobody wants
+	H2HugeFrame    Mode = "h2-huge-frame"   // a frame of 16 MiB
+	H2Unknown      Mode = "h2-unknown"      // frames of no known type, without end
+	H2Cut          Mode = "h2-cut"          // closes the connection within a body
+	H2Silent       Mode = "h2-silent"       // never answers
+	H2HTTP1        Mode = "h2-http1"        // agrees on HTTP/2 and speaks HTTP/1.1
 )
 
 var modes = []Mode{SlowLoris, Silent, HangUp, CutOff, CloseAlways, EndlessRedirects, RedirectLoop, PrivateRedirects, ShortBody, LongBody,
 	BrokenChunks, MalformedHeaders, HugeHeaders, HugeBody, GzipBomb, BrotliBomb, ZstdBomb, BrokenGzip, Gzip, Brotli, Zstd, ManyLinks,
 	InvalidUTF8, Calendar, Sessions, Deep, Always200, Volatile, TooMany, Unavailable, BusyAtFirst, Forbidden, Challenge, ChangingRobots,
 	RobotsError, RobotsForbidden, RobotsTooMany, RobotsHuge, RobotsRedirects, RobotsGarbage, RobotsDisallowAll, SitemapInside, EndlessChunks,
-	HugeTrailers, SlowHeaders, Interim, TwoLengths, NestedBomb, CookieWall, WrongCharset, RobotsDrip, RobotsRules, SitemapBomb}
+	HugeTrailers, SlowHeaders, Interim, TwoLengths, NestedBomb, CookieWall, WrongCharset, RobotsDrip, RobotsRules, SitemapBomb,
+	TLSExpired, TLSNotYet, TLSWrongName, TLSUnknownCA, TLSSelfSigned, TLSMalformed, TLSChain, TLSWeakKey, TLSHugeKey, TLSClientCert, TLSStaple,
+	TLSOld, TLSWeakCipher, TLSProtocol, TLSGarbage, TLSAlert, TLSWarnings, TLSStall, TLSDrip, TLSCut, Renegotiate,
+	HTTP2, H2Reset, H2ResetFlood, H2GoAway, H2NoStreams, H2Settings, H2Pings, H2Continuation, H2Headers, H2HeaderBomb, H2Trailers, H2Interim,
+	H2LongData, H2ShortData, H2Overrun, H2Empty, H2Drip, H2Push, H2HugeFrame, H2Unknown, H2Cut, H2Silent, H2HTTP1}
 
 // Modes lists all modes.
 func Modes() []Mode { return slices.Clone(modes) }
@@ -91,6 +143,14 @@ func ModeNames() []string {
 // Known tells whether there is such a mode.
 func (m Mode) Known() bool { return slices.Contains(modes, m) }
 
+// Secure tells the modes of TLS and HTTP/2, whose hosts are reached by https.
+func (m Mode) Secure() bool {
+	return strings.HasPrefix(string(m), "tls-") || strings.HasPrefix(string(m), "h2")
+}
+
+// http2 tells the modes that speak HTTP/2 by hand.
+func (m Mode) http2() bool { return strings.HasPrefix(string(m), "h2-") }
+
 // ManyLinksCount is how many links a page of ManyLinks has.
 const ManyLinksCount = 1_000_000
 
@@ -102,6 +162,12 @@ var privateTargets = [...]string{"http://127.0.0.1:22/", "http://[::1]/", "http:
 
 // misbehave answers a request as the mode wants, or returns false where the mode serves it well.
 func (s *Server) misbehave(m Mode, rw http.ResponseWriter, r *http.Request, host int) bool {
+	if m.Secure() {
+		if r.TLS == nil {
+			http.Redirect(rw, r, "https://"+s.w.hosts[host].Name+r.URL.RequestURI(), http.StatusMovedPermanently)
+		}
+		return r.TLS == nil
+	}
 	if r.URL.Path == "/robots.txt" {
 		if m == RobotsDrip {
 			s.drip(rw, r)

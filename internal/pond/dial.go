@@ -75,8 +75,8 @@ func (w *World) HTTPDialer(selfPort int) func(ctx context.Context, network, addr
 			return "", 0, fmt.Errorf("%w: %q", ErrNoHost, name)
 		}
 		served := w.ServedAt()
-		if port != "80" || !served.IsValid() {
-			return "", 0, fmt.Errorf("%w: %q: only port 80 of a pond that is served can be dialled", ErrNotPond, addr)
+		if port != "80" && port != "443" || !served.IsValid() {
+			return "", 0, fmt.Errorf("%w: %q: only ports 80 and 443 of a pond that is served can be dialled", ErrNotPond, addr)
 		}
 		return served.String(), w.HostRTT(selfPort, i), nil
 	}}

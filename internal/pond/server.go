@@ -3,6 +3,7 @@ package pond
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +60,7 @@ type hostState struct {
 	robots   int       // times that robots.txt was asked for
 }
 
-// Server serves a World on one TCP port; virtual hosts by the Host header. It can also be used as an HTTP proxy, which makes the pond's
+// Server serves a World on one TCP port, http and https; virtual hosts by the Host header and the name that TLS is asked for. It can also be used as an HTTP proxy, which makes the pond's
 // names known to any other crawler.
 type Server struct {
 	w     *World
@@ -110,17 +111,19 @@ func (s *Server) Run(ctx context.Context) error {
 	hs := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Minute,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx }}
+	f := newFront(s)
 	var serving sync.WaitGroup
-	var err error
-	serving.Go(func() { err = hs.Serve(s.ln) })
+	var err, lost error
+	serving.Go(func() { lost = f.run() })
+	serving.Go(func() { err = hs.Serve(f) })
 	stop := context.AfterFunc(ctx, func() { hs.Close() })
 	defer stop()
 	serving.Wait()
 	hs.Close()
-	if errors.Is(err, http.ErrServerClosed) {
+	if ctx.Err() != nil && (errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed)) {
 		return nil
 	}
-	return fmt.Errorf("pond: serve: %w", err)
+	return fmt.Errorf("pond: serve: %w", errors.Join(err, lost))
 }
 
 // Stats so far.
@@ -310,6 +313,14 @@ func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (s *Server) serveMeta(rw http.ResponseWriter, r *http.Request) {
 	var v any
 	switch r.URL.Path {
+	case "/_pond/ca":
+		der, err := s.w.Authority()
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		send(rw, "application/x-pem-file", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+		return
 	case "/_pond/world":
 		v = s.w.Config()
 	case "/_pond/stats":

@@ -278,8 +278,14 @@ func (w *World) Mode(host int) Mode {
 }
 
 // URL of a page.
-func (w *World) URL(host, page int) string {
-	return "http://" + w.hosts[host].Name + w.Path(host, page)
+func (w *World) URL(host, page int) string { return w.Origin(host) + w.Path(host, page) }
+
+// Origin of a host: by https where its misbehaviour is one of TLS or HTTP/2.
+func (w *World) Origin(host int) string {
+	if w.Mode(host).Secure() {
+		return "https://" + w.hosts[host].Name
+	}
+	return "http://" + w.hosts[host].Name
 }
 
 // hostSizes are the quantiles of a power law between 1 and MaxHost whose exponent makes the sum right.

@@ -32,6 +32,7 @@ type line struct {
 	origin string
 	br     *bufio.Reader
 	h2     *http.ClientConn // nil: HTTP/1
+	frames *framed          // of h2
 	unhook func() bool
 	used   time.Time // end of the last exchange; zero: none yet
 	sent   time.Time // the last request
@@ -91,7 +92,8 @@ func (f *fetcher) connect(origin string) (*line, error) {
 		}
 		l.Conn = t
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
-			if l.h2, err = http2Over(ctx, t, u.Host); err != nil {
+			l.frames = &framed{Conn: t}
+			if l.h2, err = http2Over(ctx, l.frames, u.Host); err != nil {
 				t.Close()
 				return nil, err
 			}
@@ -102,24 +104,12 @@ func (f *fetcher) connect(origin string) (*line, error) {
 	return l, nil
 }
 
-// http2Over speaks HTTP/2 on a connection that has agreed to.
-func http2Over(ctx context.Context, c *tls.Conn, host string) (*http.ClientConn, error) {
-	t := &http.Transport{
-		DisableCompression: true, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: MaxHeader,
-		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return c, nil },
-	}
-	if _, _, err := net.SplitHostPort(host); err != nil {
-		host += ":443"
-	}
-	return t.NewClientConn(ctx, "https", host)
-}
-
 func (l *line) hangUp() {
 	l.unhook()
+	l.Conn.Close() // first: a write that is blocked may hold what h2 needs to close
 	if l.h2 != nil {
 		l.h2.Close()
 	}
-	l.Conn.Close()
 }
 
 var headEnd = []byte("\r\n\r\n")

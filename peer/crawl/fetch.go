@@ -183,19 +183,20 @@ func (f *fetcher) end(limit int) (r response) {
 }
 
 func (f *fetcher) exchange(r *response, limit int) {
-	ctx, cancel := f.ctx, context.CancelFunc(func() {})
-	if f.line.h2 != nil {
-		ctx, cancel = context.WithTimeout(f.ctx, RequestTimeout)
-	}
-	defer cancel()
+	ctx, done := f.line.bound(f.ctx, limit)
+	defer done()
 	resp, err := f.answer(ctx, r)
 	if err != nil {
 		r.err = err
 		f.hangUp()
 		return
 	}
-	if whole := f.take(r, resp, limit); !whole || resp.Close {
-		if f.line.h2 != nil {
+	whole := f.take(r, resp, limit)
+	if r.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // whatever that broke
+		r.err = ctx.Err()
+	}
+	if !whole || resp.Close {
+		if f.line.h2 != nil && ctx.Err() == nil {
 			resp.Body.Close() // ends the stream only
 		} else {
 			f.hangUp()

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Errors of a response that net/http lets through.
@@ -57,10 +59,16 @@ func errorKind(err error) string {
 		}
 		return "dns"
 	case errors.As(err, &authority):
+		if c := authority.Cert; c != nil && bytes.Equal(c.RawIssuer, c.RawSubject) && !c.IsCA {
+			return "tls-self-signed"
+		}
 		return "tls-unknown-authority"
 	case errors.As(err, &name):
 		return "tls-wrong-name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		if invalid.Cert != nil && time.Now().Before(invalid.Cert.NotBefore) {
+			return "tls-not-yet-valid"
+		}
 		return "tls-expired"
 	case errors.As(err, &invalid), errors.As(err, &verify):
 		return "tls-certificate"
@@ -78,7 +86,13 @@ func errorKind(err error) string {
 		return "unreachable"
 	}
 	text := err.Error()
-	switch { // net/http has no values for these
+	switch { // net/http and crypto/tls have no values for these
+	case strings.Contains(text, "remote error: tls:"):
+		return "tls-alert"
+	case strings.Contains(text, "tls: server selected unsupported protocol version"):
+		return "tls-version"
+	case strings.Contains(text, "tls: "):
+		return "tls"
 	case strings.Contains(text, "chunked encoding"), strings.Contains(text, "chunk length"), strings.Contains(text, "chunk header"),
 		strings.Contains(text, "chunked line"):
 		return "broken-chunks"
@@ -87,8 +101,12 @@ func errorKind(err error) string {
 	case strings.Contains(text, "malformed"), strings.Contains(text, "invalid header"), strings.Contains(text, "Content-Length"),
 		strings.Contains(text, "long trailer"), strings.Contains(text, "unsupported transfer encoding"):
 		return "malformed"
-	case strings.Contains(text, "tls:"):
-		return "tls"
+	case strings.Contains(text, "GOAWAY"):
+		return "h2-goaway"
+	case strings.Contains(text, "stream error:") && strings.Contains(text, "received from peer"):
+		return "h2-reset"
+	case strings.Contains(text, "stream error:"), strings.Contains(text, "connection error:"), strings.Contains(text, "http2: "):
+		return "h2-protocol"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "cut-off"
 	case errors.Is(err, io.EOF), strings.Contains(text, "server closed"):
@@ -102,7 +120,7 @@ func errorKind(err error) string {
 // unreachable tells whether an error says that the host cannot be reached at all, and the next page would fare no better.
 func unreachable(kind string) bool {
 	switch kind {
-	case "refused", "reset", "unreachable", "timeout", "hang-up", "dns", "dns-not-found", "dns-timeout", "forbidden-address", "no-lease":
+	case "refused", "reset", "unreachable", "timeout", "hang-up", "dns", "dns-not-found", "dns-timeout", "forbidden-address", "no-lease", "h2-goaway", "h2-flood":
 		return true
 	}
 	return strings.HasPrefix(kind, "tls")

@@ -2,11 +2,14 @@ package crawl
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -328,4 +331,53 @@ func TestRobotsKept(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStalledHandshake has hosts that do not come to the end of a handshake, or allow no stream of HTTP/2 afterwards.
+func TestStalledHandshake(t *testing.T) {
+	srv := httptest.NewTLSServer(http.NotFoundHandler())
+	certificate, trusted := srv.TLS.Certificates[0], srv.Certificate()
+	srv.Close()
+	for name, host := range map[string]func(c net.Conn){
+		"silent":   func(net.Conn) {},
+		"dripping": func(c net.Conn) { drip(c, []byte{22, 3, 3, 0, 1, 0}) },
+		"settings": func(c net.Conn) {
+			t := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
+			t.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0}) // no stream at a time
+			go io.Copy(io.Discard, t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				var ends []net.Conn
+				cfg, _ := taskOf(t, "https://example.com", func(context.Context, string, string) (net.Conn, error) {
+					a, b := net.Pipe()
+					ends = append(ends, b)
+					go func() {
+						host(b)
+						io.Copy(io.Discard, b)
+					}()
+					return a, nil
+				})
+				cfg.Roots = x509.NewCertPool()
+				cfg.Roots.AddCert(trusted)
+				r, err := Run(t.Context(), cfg)
+				if err != nil || r.Outcome != channel.Failed || r.Errors["timeout"] != 1 || time.Since(start) > RequestTimeout+5*time.Second {
+					t.Errorf("%v, outcome %d, %v after %v", err, r.Outcome, r.Errors, time.Since(start))
+				}
+				for _, c := range ends {
+					c.Close()
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// drip says the same again and again until nobody listens.
+func drip(c net.Conn, b []byte) {
+	for _, err := c.Write(b); err == nil; _, err = c.Write(b) {
+		time.Sleep(time.Second)
+	}
 }

@@ -35,12 +35,16 @@ func serve(t testing.TB, cfg pond.Config) (*pond.World, *pond.Server, *limit.Gua
 }
 
 func pondTask(t testing.TB, w *pond.World, g *limit.Guard, host int) (Config, *sink) {
-	origin := "http://" + w.Hosts()[host].Name
+	origin := w.Origin(host)
+	roots, err := w.Roots()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &sink{}
 	return Config{
 		Header: channel.Header{Channel: 1, Gen: 1, Host: origin, Pages: w.Hosts()[host].Pages},
 		Body:   channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}, Seeds: []string{origin + "/"}},
-		Dial:   g.DialContext, Sink: s, Spool: t.TempDir(), UserAgent: "Shoal/test (+http://contact.test/)", Unpaced: true,
+		Dial:   g.DialContext, Sink: s, Spool: t.TempDir(), UserAgent: "Shoal/test (+http://contact.test/)", Unpaced: true, Roots: roots,
 	}, s
 }
 
@@ -81,6 +85,7 @@ func TestBadWeb(t *testing.T) {
 		pages   int             // at most; 0: all that the host has
 	}
 	all := want{outcome: channel.Updated}
+	tls := func(kinds ...string) want { return want{outcome: channel.Failed, kinds: kinds} }
 	wants := map[pond.Mode]want{
 		pond.EndlessRedirects: {0, []string{"redirects"}, 20}, pond.RedirectLoop: {0, nil, 5}, pond.PrivateRedirects: {0, nil, 40},
 		pond.HangUp: {channel.Failed, []string{"hang-up", "reset"}, 5}, pond.CutOff: {0, []string{"cut-off", "reset"}, 0},
@@ -98,10 +103,21 @@ func TestBadWeb(t *testing.T) {
 		pond.SitemapInside: all, pond.Volatile: all, pond.ChangingRobots: all, pond.SitemapBomb: all,
 		pond.HugeTrailers: {0, []string{"malformed"}, 5}, pond.Interim: {0, []string{"malformed"}, 5}, pond.TwoLengths: {0, []string{"malformed"}, 5}, pond.NestedBomb: {0, []string{"bomb"}, 5},
 		pond.CookieWall: {0, nil, 20}, pond.WrongCharset: {0, nil, 50}, pond.RobotsRules: {0, []string{"skipped-rules"}, 10}, pond.EndlessChunks: {0, []string{"broken-chunks"}, 5},
+		pond.TLSExpired: tls("tls-expired"), pond.TLSNotYet: tls("tls-not-yet-valid"), pond.TLSWrongName: tls("tls-wrong-name"), pond.TLSUnknownCA: tls("tls-unknown-authority"),
+		pond.TLSSelfSigned: tls("tls-self-signed"), pond.TLSMalformed: tls("tls"), pond.TLSChain: tls("tls"), pond.TLSWeakKey: tls("tls"), pond.TLSHugeKey: tls("tls"),
+		pond.TLSClientCert: tls("tls-alert", "reset"), pond.TLSOld: tls("tls-version"), pond.TLSWeakCipher: tls("tls"), pond.TLSProtocol: tls("tls"), pond.TLSGarbage: tls("tls-not-tls"),
+		pond.TLSAlert: tls("tls-alert"), pond.TLSWarnings: tls("tls"), pond.TLSCut: tls("cut-off"), pond.Renegotiate: tls("tls"), pond.TLSStaple: all, pond.HTTP2: all,
+		pond.H2Reset: {0, []string{"h2-reset"}, 1}, pond.H2ResetFlood: {0, []string{"h2-reset"}, 1}, pond.H2GoAway: {0, []string{"h2-goaway"}, 1}, pond.H2Settings: {0, []string{"h2-flood"}, 1},
+		pond.H2Pings: {0, []string{"h2-flood"}, 1}, pond.H2Continuation: {0, []string{"h2-protocol", "h2-flood"}, 1}, pond.H2Headers: {0, []string{"h2-protocol", "header-too-large"}, 1},
+		pond.H2HeaderBomb: {0, []string{"h2-protocol", "header-too-large"}, 1}, pond.H2Trailers: {0, []string{"h2-protocol", "h2-flood"}, 5}, pond.H2Interim: {0, []string{"header-too-large", "h2-flood", "h2-protocol"}, 1},
+		pond.H2LongData: {0, []string{"malformed"}, 5}, pond.H2ShortData: {0, []string{"cut-off"}, 5}, pond.H2Overrun: {0, nil, 5}, pond.H2Empty: {0, []string{"h2-flood"}, 5},
+		pond.H2Push: {0, []string{"h2-protocol"}, 5}, pond.H2HugeFrame: {0, []string{"h2-protocol"}, 5}, pond.H2Unknown: {0, []string{"h2-flood"}, 5}, pond.H2Cut: {0, []string{"cut-off", "reset"}, 5},
+		pond.H2HTTP1: {channel.Failed, []string{"h2-protocol"}, 0},
 	}
 	for _, mode := range pond.Modes() {
-		if slices.Contains([]pond.Mode{pond.SlowLoris, pond.Silent, pond.SlowHeaders, pond.RobotsDrip}, mode) {
-			continue // TestSilentHost and TestDrippingHost have their like in no time
+		if slices.Contains([]pond.Mode{pond.SlowLoris, pond.Silent, pond.SlowHeaders, pond.RobotsDrip, pond.TLSStall, pond.TLSDrip, pond.H2Drip,
+			pond.H2NoStreams, pond.H2Silent}, mode) {
+			continue // TestSilentHost, TestDrippingHost and TestStalledHandshake have their like in no time
 		}
 		t.Run(string(mode), func(t *testing.T) {
 			noLeaks(t)
