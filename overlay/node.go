@@ -27,6 +27,7 @@ type Node struct {
 	pace    pace
 	places  map[uint64]*placing
 	gossip  time.Time // next one
+	told    time.Time // last one
 	begun   int       // gossips so far
 	events  []Event
 	counts  map[string]int64
@@ -192,11 +193,33 @@ func (n *Node) Tick(now time.Time) []Send {
 		n.table.expire(now)
 		out = append(out, n.tell(now)...)
 		n.begun++
+		n.told = now
 		every := n.cfg.Every / time.Duration(n.haste())
+		if n.turns() {
+			every /= 2
+		}
 		// Spread, so that swarms that start together do not speak together.
 		n.gossip = now.Add(every/2 + time.Duration(n.rng.Int64N(int64(every))))
 	}
 	return out
+}
+
+// turns says whether the node at rest speaks the less often the more often it is asked: chance, and where it is, have some asked twice as often
+// as others, and none is to cost its volunteer more than the others cost theirs. What it would have learnt it hears from whoever asks. It then speaks, or
+// answers, twice in Every, and of its own accord once in longestSilence of them at least, since only that measures round-trip times.
+func (n *Node) turns() bool { return !n.cfg.Places && n.haste() == 1 }
+
+const longestSilence = 4
+
+// putOff puts the node's next gossip off, since it has just answered one.
+func (n *Node) putOff() {
+	if !n.turns() || n.told.IsZero() {
+		return
+	}
+	n.gossip = n.gossip.Add(n.cfg.Every / 2)
+	if last := n.told.Add(longestSilence * n.cfg.Every); n.gossip.After(last) {
+		n.gossip = last
+	}
 }
 
 // haste is how many times as often as at rest the node gossips now: while its table and its coordinate are young, and the more the more
@@ -358,6 +381,8 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 		}
 		return nil
 	}
+	n.counts["gossip answered"]++
+	n.putOff()
 	most := MaxGossip
 	if told := len(m.Records); told > 0 && told <= briefGossip {
 		most = briefGossip
@@ -422,6 +447,7 @@ func (n *Node) Greet(now time.Time, id ID, addrs []string) []Send {
 	if id == n.cfg.ID {
 		return nil
 	}
+	n.counts["greeting"]++
 	to := PeerRecord{ID: id, Addrs: addrs, Coord: n.coord}
 	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg { return Gossip{Req: req, Self: n.Self(now), Records: n.news(&to, MaxGossip)} })}
 }

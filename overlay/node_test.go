@@ -63,6 +63,7 @@ type world struct {
 	loss  float64
 	log   func(string)
 	done  map[ID][]Event
+	sent  map[ID]int // messages, while it is there
 }
 
 func plane(rng *rand.Rand) coords.Coord {
@@ -107,6 +108,9 @@ func (w *world) rtt(a, b ID) time.Duration { return coords.Predict(w.hosts[a].at
 func (w *world) send(from ID, out []Send) {
 	h := w.hosts[from]
 	for _, s := range out {
+		if w.sent != nil {
+			w.sent[from]++
+		}
 		if to := w.hosts[s.To]; to != nil && !to.cut && !h.cut && w.rng.Float64() >= w.loss {
 			w.queue.Push(w.now.Add(w.rtt(from, s.To)/2).UnixNano(), letter{from, s.To, s.Msg, w.now})
 		}

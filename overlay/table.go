@@ -554,11 +554,13 @@ func (t *table) neighbour(rng *rand.Rand) *PeerRecord {
 	if t.best = best; len(best) == 0 {
 		return nil
 	}
-	for range 2 {
-		r := best[rng.IntN(len(best))].rec
-		if i := t.find(r.ID); t.spots[i].rtt == 0 {
-			return r
-		}
+	i, j := t.find(best[rng.IntN(len(best))].rec.ID), t.find(best[rng.IntN(len(best))].rec.ID)
+	switch {
+	case t.spots[i].rtt == 0:
+	case t.spots[j].rtt == 0:
+		i = j
+	default:
+		i = t.older(i, j)
 	}
-	return best[rng.IntN(len(best))].rec
+	return t.entries[i].rec
 }
