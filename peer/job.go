@@ -184,6 +184,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 		Header: h, Body: body, Resume: resume, Dial: s.hold.dial(a.cfg.Dial), Sink: s, Spool: a.spool(), Disk: a.cfg.Disk / int64(a.cfg.threads()), UserAgent: agent, Peer: a.ID(),
 		Roots: a.cfg.Roots, Robots: a.robots, MinGap: a.cfg.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
 		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
+		OnDisk: a.diskFails,
 		OnVisit: func(v crawl.Visit) {
 			j.mu.Lock()
 			j.visit = v
@@ -309,11 +310,16 @@ func (s *sender) Put(ctx context.Context, raw []byte, last bool) error {
 	if err != nil {
 		return err
 	}
-	c := channel.Chunk{Channel: s.header.Channel, Gen: s.header.Gen, Seq: s.seq + 1, Prev: s.head, Body: body}
-	hash := c.Hash()
 	if last {
 		s.hold.stop() // the crawl is over: nothing is fetched any more, whatever is answered
 	}
+	return s.put(ctx, body)
+}
+
+// put puts the next chunk. It tries until the archive answers, or has been away for too long.
+func (s *sender) put(ctx context.Context, body []byte) error {
+	c := channel.Chunk{Channel: s.header.Channel, Gen: s.header.Gen, Seq: s.seq + 1, Prev: s.head, Body: body}
+	hash := c.Hash()
 	first := time.Now()
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		sent := s.hold.clock()

@@ -44,6 +44,8 @@ type Agent struct {
 	since  time.Time
 	ready  chan struct{}
 
+	badDisk chan error // what a crawl's disk failed with; one at a time
+
 	mu      sync.Mutex
 	wire    *wire.Node  // nil before Run
 	runner  *p2p.Runner // nil before Run
@@ -62,7 +64,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Dial == nil {
 		cfg.Dial = (&limit.Guard{}).DialContext
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, clock: present, robots: crawl.NewRobots(), since: time.Now(), ready: make(chan struct{}), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
+	a := &Agent{cfg: cfg, log: cfg.Log, clock: present, robots: crawl.NewRobots(), since: time.Now(), ready: make(chan struct{}), badDisk: make(chan error, 1), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
 	a.tasks = newTasks(cfg.queue(), filepath.Join(cfg.Dir, "tasks"), cfg.Refuse, cfg.Log)
 	return a, nil
 }
@@ -122,6 +124,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		}()
 	}
 	wg.Go(func() { waking(life, a.clock, a.woke) })
+	wg.Go(func() { a.tendDisk(life) })
 	a.log.Info("peer runs", "peer", node.ID(), "network", node.Network(), "addrs", node.Addrs())
 	err = a.loop(ctx, life, failed)
 	end()

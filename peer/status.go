@@ -146,7 +146,7 @@ func (a *Agent) Status() Status {
 	a.tasks.mu.Lock()
 	m, until := a.tasks.q.Mode()
 	s.Mode, s.Until, s.Threads, s.Queue = m.String(), until, a.tasks.cfg.Threads, a.tasks.cfg.Queue
-	s.Hold = a.tasks.hold
+	s.Hold = a.tasks.hold()
 	accepted, refused := a.tasks.accepted, a.tasks.refused
 	a.tasks.q.Each(func(it queue.Item[task], started time.Time) {
 		if h := it.Value.Header; started.IsZero() {

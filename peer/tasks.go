@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ type tasks struct {
 	q     *queue.Queue[task]
 	asked queue.Mode // what the user wants
 	until time.Time  // end of the user's pause
-	hold  string     // why the queue is paused whatever the user wants; empty: it is not
+	holds [2]string  // why the queue is paused whatever the user wants: as its owner says, as the disk does; empty: it is not
 
 	kept     []queue.Item[task] // of an earlier run, that wait for room in the queue
 	cfg      queue.Config
@@ -192,10 +193,14 @@ func (t *tasks) setMode(m queue.Mode, until time.Time) {
 	t.poke()
 }
 
-func (t *tasks) setHold(why string) {
+func (t *tasks) setHold(why string)   { t.setHolds(0, why) }
+func (t *tasks) setBroken(why string) { t.setHolds(1, why) }
+
+func (t *tasks) setHolds(which int, why string) {
 	t.mu.Lock()
-	changed := (why == "") != (t.hold == "")
-	t.hold = why
+	before := t.hold()
+	t.holds[which] = why
+	changed := (before == "") != (t.hold() == "")
 	if changed {
 		if m, _ := t.q.Mode(); t.asked == queue.Paused && m == queue.Open { // the user's timed pause is over
 			t.asked = queue.Open
@@ -208,9 +213,12 @@ func (t *tasks) setHold(why string) {
 	}
 }
 
+// hold is why the queue is paused whatever the user wants.
+func (t *tasks) hold() string { return cmp.Or(t.holds[0], t.holds[1]) }
+
 // apply sets the queue's mode: a hold pauses it, unless its user wants to be rid of its tasks.
 func (t *tasks) apply() {
-	if t.hold != "" && (t.asked == queue.Open || t.asked == queue.Paused) {
+	if t.hold() != "" && (t.asked == queue.Open || t.asked == queue.Paused) {
 		t.q.SetMode(queue.Paused, time.Time{})
 		return
 	}
@@ -222,7 +230,7 @@ func (t *tasks) paused() (bool, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m, until := t.q.Mode()
-	return m == queue.Paused || t.hold != "" && m != queue.Drain, until
+	return m == queue.Paused || t.hold() != "" && m != queue.Drain, until
 }
 
 func (t *tasks) setLimits(threads, waiting int) error {

@@ -89,6 +89,9 @@ type Config struct {
 	Flush      <-chan struct{}                 // a value: put a checkpoint now; nil: never
 	Before     func(ctx context.Context) error // called before each request, may block; an error ends the crawl as Stopped; nil: nothing
 	OnVisit    func(Visit)                     // called after each response; nil: nothing
+	OnDisk     func(error)                     // told that Spool takes no more, must not block; the crawl goes on without it; nil: nothing
+
+	files files // nil: the system's
 }
 
 // Validate says what is wrong with c.
@@ -107,6 +110,13 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return nil
+}
+
+func (c *Config) disk() files {
+	if c.files == nil {
+		return disk{}
+	}
+	return c.files
 }
 
 func (c *Config) gap() time.Duration {
@@ -163,8 +173,11 @@ func (c *Config) dynamicDepth() int {
 }
 
 // Run crawls. The report is in the last chunk too, but for a crawl that was stopped, which has none: it is not over. An error means that
-// the crawl could not go on here (ctx done, Sink refused, disk full) and that what was put last is where to resume; when ctx is done,
+// the crawl could not go on here (ctx done, Sink refused) and that what was put last is where to resume; when ctx is done,
 // what was not put stays in Spool, and a Run of the same task in that folder puts it first.
+//
+// Where the disk takes no pages they are kept in memory, each put before the next is fetched; where it loses some, or the list of URLs, the crawl
+// ends as Stopped, with all put that there is: whoever resumes it finds the list in what was put.
 func Run(ctx context.Context, cfg Config) (report channel.Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return channel.Report{}, err

@@ -21,7 +21,7 @@ func TestMillionPages(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	seen, todo, traps := newSeen(0), newFIFO(t.TempDir(), MaxSpill), newTraps()
+	seen, todo, traps := newSeen(0), newFIFO(disk{}, t.TempDir(), MaxSpill), newTraps()
 	defer todo.close()
 	digests := make([]channel.PageDigest, channel.MaxDigests)
 	for i := range digests {

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,12 +17,51 @@ import (
 )
 
 // A part is a file: magic, then records of length, CRC-32C and an encoded channel.ChunkBody. What a crash has cut off at its end, and all
-// after a record that is damaged, does not count: it is fetched again.
+// after a record that is damaged, does not count: it is fetched again. What the disk does not take stays in memory until it is put.
 const (
 	partMagic  = "shoal spool 1\n"
 	recordHead = 8
 	flushEvery = 100 * time.Millisecond // pages that come faster are written together
+	flushMost  = 32 << 10               // bytes that wait for that
 )
+
+// errDisk is what the disk does not do: take what a crawl writes, or give it back.
+var errDisk = errors.New("crawl: the disk")
+
+// files are where a crawl keeps what it has no room for in memory.
+type files interface {
+	create(path string) (io.WriteCloser, error)
+	spill(dir string) (spillDisk, error) // a file without a name that others see
+}
+
+type spillDisk interface {
+	io.ReadWriteSeeker
+	io.Closer
+}
+
+// disk is the system's.
+type disk struct{}
+
+func (disk) create(path string) (io.WriteCloser, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+}
+
+func (disk) spill(dir string) (spillDisk, error) {
+	f, err := os.CreateTemp(dir, "todo-*")
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(f.Name()) // where the system lets an open file go, it goes with us; elsewhere close removes it
+	return spilled{f}, nil
+}
+
+type spilled struct{ *os.File }
+
+func (s spilled) Close() error {
+	err := s.File.Close()
+	os.Remove(s.Name())
+	return err
+}
 
 // raws are the buffers of puts.
 var raws = sync.Pool{New: func() any { return new([]byte) }}
@@ -32,13 +70,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // parts are the files of one task: pages-<channel>-<generation>-<number>. The generation in the name keeps an older crawl's out.
 type parts struct {
+	files              files
 	dir, channel, name string
 	next               int
 }
 
 func partsOf(dir string, h channel.Header) parts {
 	of := fmt.Sprintf("pages-%016x-", uint64(h.Channel))
-	return parts{dir: dir, channel: of, name: fmt.Sprintf("%s%016x-", of, uint64(h.Gen))}
+	return parts{files: disk{}, dir: dir, channel: of, name: fmt.Sprintf("%s%016x-", of, uint64(h.Gen))}
 }
 
 // SpoolOf names the files of a task in a spool folder, as a pattern for filepath.Glob.
@@ -49,25 +88,24 @@ func SpoolOf(dir string, h channel.Header) string {
 
 type part struct {
 	path    string
-	f       *os.File
-	w       *bufio.Writer
-	since   time.Time // of its first record
+	f       io.WriteCloser // nil: it is closed, or could not be made
+	written int64          // bytes of the file that count; -1: all
+	buf     []byte         // records that are not in it
+	err     error          // of the file, which takes no more then
+	since   time.Time      // of its first record
 	flushed time.Time
 
 	bytes               int64
 	pages, found, links int
 }
 
-func (p *parts) create() (*part, error) {
-	path := filepath.Join(p.dir, fmt.Sprintf("%s%08d", p.name, p.next))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("crawl: spool: %w", err)
-	}
+func (p *parts) create() *part {
+	out := &part{path: filepath.Join(p.dir, fmt.Sprintf("%s%08d", p.name, p.next)), since: time.Now()}
 	p.next++
-	out := &part{path: path, f: f, w: bufio.NewWriterSize(f, 32<<10), since: time.Now()}
-	_, err = out.w.WriteString(partMagic)
-	return out, err
+	if out.f, out.err = p.files.create(out.path); out.err != nil {
+		out.f = nil
+	}
+	return out
 }
 
 // list gives the parts that an earlier run of the task left, oldest first.
@@ -84,7 +122,7 @@ func (p *parts) list() ([]*part, error) {
 			continue
 		}
 		p.next = max(p.next, n+1)
-		out = append(out, &part{path: name})
+		out = append(out, &part{path: name, written: -1})
 	}
 	return out, nil
 }
@@ -106,56 +144,74 @@ func (p *parts) removeOthers() {
 	}
 }
 
-// add writes a record, and tells how many bytes that takes.
-func (p *part) add(record []byte) (int64, error) {
-	var head [recordHead]byte
-	binary.BigEndian.PutUint32(head[:4], uint32(len(record)))
-	binary.BigEndian.PutUint32(head[4:], crc32.Checksum(record, castagnoli))
-	if _, err := p.w.Write(head[:]); err != nil {
-		return 0, fmt.Errorf("crawl: spool: %w", err)
-	}
-	if _, err := p.w.Write(record); err != nil {
-		return 0, fmt.Errorf("crawl: spool: %w", err)
-	}
-	if now := time.Now(); now.Sub(p.flushed) >= flushEvery {
-		if err := p.flush(now); err != nil {
-			return 0, err
-		}
+// add takes a record, and tells how many bytes that takes.
+func (p *part) add(record []byte) int64 {
+	p.buf = binary.BigEndian.AppendUint32(p.buf, uint32(len(record)))
+	p.buf = binary.BigEndian.AppendUint32(p.buf, crc32.Checksum(record, castagnoli))
+	p.buf = append(p.buf, record...)
+	if now := time.Now(); len(p.buf) >= flushMost || now.Sub(p.flushed) >= flushEvery {
+		p.flush(now)
 	}
 	n := int64(recordHead + len(record))
 	p.bytes += n
-	return n, nil
+	return n
 }
 
-func (p *part) flush(now time.Time) error {
+// flush writes what is in memory. What the file has got of it when that fails does not count.
+func (p *part) flush(now time.Time) {
 	p.flushed = now
-	if err := p.w.Flush(); err != nil {
-		return fmt.Errorf("crawl: spool: %w", err)
+	if p.err != nil || len(p.buf) == 0 {
+		return
 	}
-	return nil
+	if p.written == 0 {
+		if _, p.err = io.WriteString(p.f, partMagic); p.err != nil {
+			return
+		}
+		p.written = int64(len(partMagic))
+	}
+	if _, p.err = p.f.Write(p.buf); p.err != nil {
+		return
+	}
+	p.written += int64(len(p.buf))
+	p.buf = p.buf[:0]
+	if cap(p.buf) > 512<<10 { // a big page does not keep its memory
+		p.buf = nil
+	}
 }
 
-func (p *part) close() error {
-	err := p.w.Flush()
-	p.w = nil
-	if err = errors.Join(err, p.f.Close()); err != nil {
-		return fmt.Errorf("crawl: spool: %w", err)
+func (p *part) close() {
+	p.flush(time.Now())
+	if len(p.buf) == 0 {
+		p.buf = nil
 	}
-	return nil
+	if p.f == nil {
+		return
+	}
+	if err := p.f.Close(); err != nil && p.err == nil { // some systems say only now that they did not write
+		p.err = err
+	}
+	p.f = nil
 }
 
 func (p *part) remove() { os.Remove(p.path) }
 
 // read reads the records into buf, one after another.
 func (p *part) read(buf []byte) ([]byte, error) {
-	buf, err := p.load(buf)
-	if err != nil {
-		return buf, err
+	valid, out := int64(0), buf[:0]
+	take := func(record []byte) { out = append(out, record...) } // never beyond what is read: heads go
+	if p.written != 0 {
+		var err error
+		if buf, err = p.load(buf); err != nil {
+			return buf, err
+		}
+		if p.written > 0 {
+			buf = buf[:min(p.written, int64(len(buf)))]
+		}
+		out = buf[:0]
+		valid = records(buf, take)
 	}
-	out := buf[:0] // never beyond what is read: heads go
-	valid := records(buf, func(record []byte) { out = append(out, record...) })
-	if valid != p.bytes {
-		return buf, fmt.Errorf("crawl: spool: %s is damaged", filepath.Base(p.path))
+	if valid += recordsOf(p.buf, take); valid != p.bytes {
+		return buf, fmt.Errorf("%w gave back pages that wait to be sent otherwise than it got them: %s is damaged", errDisk, filepath.Base(p.path))
 	}
 	return out, nil
 }
@@ -164,16 +220,16 @@ func (p *part) read(buf []byte) ([]byte, error) {
 func (p *part) load(buf []byte) ([]byte, error) {
 	f, err := os.Open(p.path)
 	if err != nil {
-		return buf, fmt.Errorf("crawl: spool: %w", err)
+		return buf, fmt.Errorf("%w does not give back pages that wait to be sent: %w", errDisk, err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return buf, fmt.Errorf("crawl: spool: %w", err)
+		return buf, fmt.Errorf("%w does not give back pages that wait to be sent: %w", errDisk, err)
 	}
 	buf = slices.Grow(buf[:0], int(st.Size()))[:st.Size()]
 	if _, err := io.ReadFull(f, buf); err != nil {
-		return buf, fmt.Errorf("crawl: spool: %w", err)
+		return buf, fmt.Errorf("%w does not give back pages that wait to be sent: %w", errDisk, err)
 	}
 	return buf, nil
 }
@@ -183,7 +239,11 @@ func records(b []byte, f func(record []byte)) (valid int64) {
 	if len(b) < len(partMagic) || string(b[:len(partMagic)]) != partMagic {
 		return 0
 	}
-	b = b[len(partMagic):]
+	return recordsOf(b[len(partMagic):], f)
+}
+
+// recordsOf is records without the magic.
+func recordsOf(b []byte, f func(record []byte)) (valid int64) {
 	for len(b) >= recordHead {
 		n, sum := int(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:])
 		b = b[recordHead:]

@@ -63,7 +63,7 @@ func newSession(cfg *Config) (*session, error) {
 		},
 	}
 	if cfg.Body.Settings.Order == "" || cfg.Body.Settings.Order == "breadth-first" {
-		s.todo = newFIFO(cfg.Spool, cfg.spillBytes())
+		s.todo = newFIFO(cfg.disk(), cfg.Spool, cfg.spillBytes())
 	} else if s.todo, err = newOrdered(cfg); err != nil {
 		return nil, err
 	}
@@ -88,6 +88,10 @@ func (s *session) run(ctx context.Context) (channel.Report, error) {
 	}
 	if errors.Is(err, errStop) {
 		outcome, why, err = channel.Stopped, "told to stop", nil
+	}
+	if errors.Is(err, errDisk) {
+		s.spool.trouble(err)
+		outcome, why, err = channel.Stopped, err.Error(), nil
 	}
 	s.fetch.cancel(nil) // a request that is still under way has no reader any more
 	if err == nil {
@@ -442,7 +446,12 @@ func (s *session) finish(outcome channel.Outcome, why string) error {
 	if outcome != channel.Stopped {
 		last = r
 	}
-	return s.spool.finish(last)
+	err := s.spool.finish(last)
+	if errors.Is(err, errDisk) { // what it lost is fetched again by whoever goes on
+		r.Outcome, r.Reason = channel.Stopped, err.Error()
+		err = s.spool.finish(nil)
+	}
+	return err
 }
 
 func (s *session) count(kind string) {

@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,7 @@ const (
 
 // spool keeps what was fetched in files until the archive has it: each part of it is one checkpoint. A crawl that is killed finds it
 // when it runs again in the same folder. One part is put at a time while the crawl goes on; when the archive is slow they wait on disk,
-// up to a bound, and then the crawl waits.
+// up to a bound, and then the crawl waits. What the disk does not take waits in memory, and the crawl with it.
 //
 // Session, keeper and the goroutine of the put that is under way share it: mu guards what follows it.
 type spool struct {
@@ -28,6 +30,7 @@ type spool struct {
 	most   int64         // bytes on disk
 	news   chan struct{} // there is something to tend to
 	broken chan struct{} // closed: err is set
+	onDisk func(error)
 
 	mu      sync.Mutex
 	turn    sync.Cond // a put has ended
@@ -41,6 +44,7 @@ type spool struct {
 	putting bool  // the first of closed
 	tended  bool  // the keeper knows that there is an open part
 	err     error // of a put
+	lost    error // of the disk: some of what was fetched is gone
 }
 
 func newSpool(ctx context.Context, cfg *Config) *spool {
@@ -51,6 +55,10 @@ func newSpool(ctx context.Context, cfg *Config) *spool {
 	s := &spool{ctx: ctx, sink: cfg.Sink, every: every, most: cfg.spoolBytes(), parts: partsOf(cfg.Spool, cfg.Header),
 		news: make(chan struct{}, 1), broken: make(chan struct{})}
 	s.turn.L = &s.mu
+	s.parts.files = cfg.disk()
+	if s.onDisk = cfg.OnDisk; s.onDisk == nil {
+		s.onDisk = func(error) {}
+	}
 	return s
 }
 
@@ -58,7 +66,8 @@ func newSpool(ctx context.Context, cfg *Config) *spool {
 func (s *spool) page(p *channel.Page) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.write(channel.ChunkBody{Pages: []channel.Page{*p}}, len(p.Links))
+	s.write(channel.ChunkBody{Pages: []channel.Page{*p}}, len(p.Links))
+	return s.err
 }
 
 // add takes a URL that has come onto the to-do list. It goes to disk with the page that is worked on.
@@ -69,23 +78,22 @@ func (s *spool) add(it item) error {
 	if len(s.found) < foundMost {
 		return nil
 	}
-	if err := s.write(channel.ChunkBody{}, 0); err != nil || !s.isFull() {
-		return err
+	s.write(channel.ChunkBody{}, 0)
+	if !s.isFull() {
+		return s.err
 	}
 	return s.cutAndPut()
 }
 
-func (s *spool) write(b channel.ChunkBody, links int) (err error) {
+func (s *spool) write(b channel.ChunkBody, links int) {
 	if s.open == nil {
-		if s.open, err = s.parts.create(); err != nil {
-			return err
-		}
+		s.open = s.parts.create()
 	}
 	b.Frontier = s.found
 	s.record = b.Append(s.record[:0])
-	n, err := s.open.add(s.record)
-	if err != nil {
-		return err
+	n := s.open.add(s.record)
+	if s.open.err != nil {
+		s.onDisk(s.open.err)
 	}
 	s.open.pages += len(b.Pages)
 	s.open.found += len(s.found)
@@ -103,7 +111,13 @@ func (s *spool) write(b channel.ChunkBody, links int) (err error) {
 		default: // the last was not heard yet
 		}
 	}
-	return nil
+}
+
+// trouble tells of the disk.
+func (s *spool) trouble(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onDisk(err)
 }
 
 // full tells whether it is time for a checkpoint.
@@ -115,7 +129,7 @@ func (s *spool) full() bool {
 
 func (s *spool) isFull() bool {
 	p := s.open
-	return p != nil && (p.bytes >= ChunkBytes || p.pages >= chunkPages || p.links >= chunkLinks || p.found >= chunkFrontier || p.pages > 0 && time.Since(p.since) >= s.every)
+	return p != nil && (p.err != nil || p.bytes >= ChunkBytes || p.pages >= chunkPages || p.links >= chunkLinks || p.found >= chunkFrontier || p.pages > 0 && time.Since(p.since) >= s.every)
 }
 
 // crowded tells whether a checkpoint would have to wait for others.
@@ -132,19 +146,19 @@ func (s *spool) tend() time.Duration {
 	for s.open != nil && s.err == nil {
 		due := s.every - time.Since(s.open.since)
 		switch {
-		case due <= 0:
+		case due <= 0, s.open.err != nil:
 			if s.cutAndPut() != nil {
 				return time.Hour // the session hears of it
 			}
 			continue
-		case s.open.w.Buffered() == 0:
+		case len(s.open.buf) == 0:
 			return due
 		}
 		if flush := flushEvery - time.Since(s.open.flushed); flush > 0 {
 			return min(due, flush)
 		}
-		if err := s.open.flush(time.Now()); err != nil {
-			s.fail(err)
+		if s.open.flush(time.Now()); s.open.err != nil {
+			s.onDisk(s.open.err)
 		}
 	}
 	s.tended = false
@@ -159,51 +173,54 @@ func (s *spool) checkpoint() error {
 }
 
 func (s *spool) cutAndPut() error {
-	if err := s.cut(); err != nil {
-		s.fail(err)
-		return err
-	}
+	s.cut()
 	s.put(nil)
-	for s.bytes > s.most && s.putting {
+	for (s.bytes > s.most || s.inMemory()) && s.putting {
 		s.turn.Wait()
 	}
 	return s.err
 }
 
-// cut ends the open part.
-func (s *spool) cut() error {
-	if len(s.found) > 0 {
-		if err := s.write(channel.ChunkBody{}, 0); err != nil {
-			return err
-		}
-	}
-	if s.open == nil {
-		return nil
-	}
-	p := s.open
-	s.open = nil
-	s.closed = append(s.closed, p)
-	return p.close()
+// inMemory tells whether a part waits there.
+func (s *spool) inMemory() bool {
+	return slices.ContainsFunc(s.closed, func(p *part) bool { return len(p.buf) > 0 })
 }
 
-// finish puts all that is left, with the report in the last chunk if there is one.
+// cut ends the open part.
+func (s *spool) cut() {
+	if len(s.found) > 0 {
+		s.write(channel.ChunkBody{}, 0)
+	}
+	p := s.open
+	if p == nil {
+		return
+	}
+	s.open = nil
+	s.closed = append(s.closed, p)
+	if p.close(); p.err != nil {
+		s.onDisk(p.err)
+	}
+}
+
+// finish puts all that is left, with the report in the last chunk if there is one: it is not, and the error is errDisk, where some of what was
+// fetched is lost.
 func (s *spool) finish(report *channel.Report) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if report != nil {
+	if s.held = 0; report != nil {
 		s.held = 1
 	}
-	if err := s.cut(); err != nil {
-		return err
-	}
+	s.cut()
 	for s.put(nil); s.putting; {
 		s.turn.Wait()
 	}
-	if report == nil || s.err != nil {
-		return s.err
+	if report != nil && s.err == nil && s.lost == nil {
+		for s.put(report); s.putting; {
+			s.turn.Wait()
+		}
 	}
-	for s.put(report); s.putting; {
-		s.turn.Wait()
+	if s.err == nil && report != nil {
+		return s.lost
 	}
 	return s.err
 }
@@ -246,7 +263,10 @@ func (s *spool) send(p *part, report *channel.Report) (err error) {
 // stored takes the outcome of a put, and begins the next.
 func (s *spool) stored(p *part, err error) {
 	s.putting = false
-	if err != nil {
+	if errors.Is(err, errDisk) { // the part is gone, the others need not be
+		s.lost = err
+		s.onDisk(err)
+	} else if err != nil {
 		s.fail(err)
 		return
 	}
@@ -266,11 +286,14 @@ func (s *spool) fail(err error) {
 	}
 }
 
-// failed tells of a put that has failed, without waiting.
+// failed tells of a put that has failed, or a part that is lost, without waiting.
 func (s *spool) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.err
+	if s.err != nil {
+		return s.err
+	}
+	return s.lost
 }
 
 // close waits for a put that is under way; what became of it, the crawl's end has told. Files remain only if they are to be kept, for
@@ -283,7 +306,7 @@ func (s *spool) close(keep bool) {
 		s.turn.Wait()
 	}
 	if s.open != nil {
-		_ = s.open.close() // what cannot be written now is fetched again
+		s.open.close() // what cannot be written now is fetched again
 	}
 	if !keep {
 		s.parts.remove()
@@ -303,8 +326,10 @@ func (s *spool) load(done func(url uint64) bool, each func(b *channel.ChunkBody)
 	for _, p := range old {
 		archived := false
 		var list []channel.ChunkBody
-		if buf, err = p.load(buf); err != nil {
-			return err
+		if buf, err = p.load(buf); err != nil { // it is fetched again
+			s.onDisk(err)
+			p.remove()
+			continue
 		}
 		p.bytes = records(buf, func(record []byte) {
 			b, err := channel.ParseChunkBody(record)

@@ -112,7 +112,7 @@ func TestStaleSpoolStaysOut(t *testing.T) {
 	h.answers.Store(0)
 	t.Run("archived", func(t *testing.T) { // the archive had stored it, and the answer was lost
 		again := cfg
-		raw, err := (&part{path: name, bytes: records(left, func([]byte) {})}).read(nil)
+		raw, err := (&part{path: name, written: -1, bytes: records(left, func([]byte) {})}).read(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
 
 // item is one URL to fetch.
@@ -34,6 +33,7 @@ var errSpillFull = errors.New("crawl: to-do list is full")
 // fifo is the paper's queue: first seen, first fetched. Up to inMemory items are in memory; what lies between its head and its tail is
 // in a file, or in two: one that is read while the other is written.
 type fifo struct {
+	files      files
 	dir        string
 	most       int64  // bytes of a file
 	head, tail []item // head is taken from at headAt; tail is written behind the files when it is full
@@ -46,14 +46,14 @@ type fifo struct {
 const inMemory = 1000
 
 type spillFile struct {
-	f     *os.File
+	f     spillDisk
 	w     *bufio.Writer
 	r     *bufio.Reader
 	bytes int64
 	items int
 }
 
-func newFIFO(dir string, most int64) *fifo { return &fifo{dir: dir, most: most} }
+func newFIFO(fs files, dir string, most int64) *fifo { return &fifo{files: fs, dir: dir, most: most} }
 
 func (q *fifo) len() int { return len(q.head) - q.headAt + len(q.tail) + q.onDisk }
 
@@ -80,11 +80,10 @@ func (q *fifo) add(it item) error {
 // spill writes the tail behind all that is on disk.
 func (q *fifo) spill() error {
 	if q.writing == nil {
-		f, err := os.CreateTemp(q.dir, "todo-*")
+		f, err := q.files.spill(q.dir)
 		if err != nil {
-			return fmt.Errorf("crawl: spill file: %w", err)
+			return spillError(err)
 		}
-		os.Remove(f.Name()) // where the system lets an open file go, it goes with us; elsewhere close removes it
 		q.writing = &spillFile{f: f, w: bufio.NewWriterSize(f, 16<<10)}
 	}
 	s := q.writing
@@ -130,10 +129,10 @@ func (q *fifo) refill() error {
 	if q.reading == nil {
 		s := q.writing
 		if err := s.w.Flush(); err != nil {
-			return fmt.Errorf("crawl: spill file: %w", err)
+			return spillError(err)
 		}
 		if _, err := s.f.Seek(0, io.SeekStart); err != nil {
-			return fmt.Errorf("crawl: spill file: %w", err)
+			return spillError(err)
 		}
 		s.r = bufio.NewReaderSize(s.f, 16<<10)
 		q.reading, q.writing = s, nil
@@ -142,7 +141,7 @@ func (q *fifo) refill() error {
 	for len(q.head) < inMemory/2 && s.items > 0 {
 		it, err := s.read()
 		if err != nil {
-			return fmt.Errorf("crawl: spill file: %w", err)
+			return spillError(err)
 		}
 		q.head = append(q.head, it)
 		s.items--
@@ -171,9 +170,10 @@ func (s *spillFile) read() (it item, err error) {
 	return it, nil
 }
 
-func (s *spillFile) close() {
-	s.f.Close()
-	os.Remove(s.f.Name())
+func (s *spillFile) close() { s.f.Close() }
+
+func spillError(err error) error {
+	return fmt.Errorf("%w does not keep the list of URLs: %w", errDisk, err)
 }
 
 func (q *fifo) close() {

@@ -1,0 +1,43 @@
+package peer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDiskFails: an agent whose disk takes nothing tells so and is paused until it does again; what was fetched meanwhile is stored, and the crawl
+// goes on.
+func TestDiskFails(t *testing.T) {
+	s := open(t, plain(40))
+	dir, v, seen := t.TempDir(), newValve(1), &fetched{n: map[string]int{}}
+	a, _ := s.agent(dir, func(c *Config) { v.on(c); seen.on(c) })
+	id := s.place(0)
+	s.until("robots.txt was read", v.blocked)
+	spool := filepath.Join(dir, "spool")
+	if err := os.RemoveAll(spool); err != nil {
+		t.Fatal(err)
+	}
+	v.open()
+	s.until("the agent tells of its disk", func() bool {
+		st := a.Status()
+		return strings.Contains(st.Hold, "the disk fails") && st.Mode == "paused"
+	})
+	s.until("a page is stored", s.look(id, func(c *stored) bool { return len(c.pages) > 0 }))
+	if err := os.Mkdir(spool, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.until("a report", s.look(id, reported))
+	s.until("the pause is over", func() bool { st := a.Status(); return st.Hold == "" && st.Mode == "open" })
+	for u, n := range seen.all() {
+		if n != 1 {
+			t.Errorf("%s fetched %d times", u, n)
+		}
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	if c := s.store.at(id); len(c.pages) != s.world.Hosts()[0].Pages || c.released != 0 || c.reports[0].Pages != len(c.pages) {
+		t.Errorf("%d pages stored, released %d times, report %+v", len(c.pages), c.released, c.reports[0])
+	}
+}
