@@ -204,19 +204,23 @@ func (n *Node) Tick(now time.Time) []Send {
 	return out
 }
 
-// turns says whether the node at rest speaks the less often the more often it is asked: chance, and where it is, have some asked twice as often
-// as others, and none is to cost its volunteer more than the others cost theirs. What it would have learnt it hears from whoever asks. It then speaks, or
-// answers, twice in Every, and of its own accord once in longestSilence of them at least, since only that measures round-trip times.
+// turns says whether the node, at rest, speaks the less often the more often it is asked. Chance, and where it is, have some asked twice as often as
+// others, and none is to cost its volunteer much more than the others cost theirs. What it would have learnt it hears from whoever asks; only round-trip
+// times are measured by who speaks of its own accord, which it does once in longestSilence of Every at least.
 func (n *Node) turns() bool { return !n.cfg.Places && n.haste() == 1 }
 
-const longestSilence = 4
+// An answer puts the next gossip off by spokenPart of Every, where half of it lies between two: so that chance leaves few with much more than two messages in Every.
+const (
+	longestSilence = 8
+	spokenPart     = 60 // per cent
+)
 
-// putOff puts the node's next gossip off, since it has just answered one.
-func (n *Node) putOff() {
+// spoke puts the node's next gossip off, since it has just said the same to somebody.
+func (n *Node) spoke() {
 	if !n.turns() || n.told.IsZero() {
 		return
 	}
-	n.gossip = n.gossip.Add(n.cfg.Every / 2)
+	n.gossip = n.gossip.Add(n.cfg.Every * spokenPart / 100)
 	if last := n.told.Add(longestSilence * n.cfg.Every); n.gossip.After(last) {
 		n.gossip = last
 	}
@@ -382,7 +386,7 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 		return nil
 	}
 	n.counts["gossip answered"]++
-	n.putOff()
+	n.spoke()
 	most := MaxGossip
 	if told := len(m.Records); told > 0 && told <= briefGossip {
 		most = briefGossip
@@ -448,6 +452,7 @@ func (n *Node) Greet(now time.Time, id ID, addrs []string) []Send {
 		return nil
 	}
 	n.counts["greeting"]++
+	n.spoke()
 	to := PeerRecord{ID: id, Addrs: addrs, Coord: n.coord}
 	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg { return Gossip{Req: req, Self: n.Self(now), Records: n.news(&to, MaxGossip)} })}
 }

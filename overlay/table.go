@@ -526,12 +526,19 @@ func (t *table) some(n int, rng *rand.Rand) []PeerRecord {
 	return out
 }
 
-// anyone is an entry drawn at random, of two the one of which was heard less lately; nil: there is none.
+// draws are how many entries are drawn, of which the one is taken that made its record first: it was asked less lately than the others.
+const draws = 3
+
+// anyone is an entry drawn at random; nil: there is none.
 func (t *table) anyone(rng *rand.Rand) *PeerRecord {
 	if len(t.entries) == 0 {
 		return nil
 	}
-	return t.entries[t.older(rng.IntN(len(t.entries)), rng.IntN(len(t.entries)))].rec
+	i := rng.IntN(len(t.entries))
+	for range draws - 1 {
+		i = t.older(i, rng.IntN(len(t.entries)))
+	}
+	return t.entries[i].rec
 }
 
 // older is the one of two entries whose record is older. A record of an hour ago tells where a peer thought it was when it was young, or that a peer is there
@@ -543,7 +550,7 @@ func (t *table) older(i, j int) int {
 	return i
 }
 
-// neighbour is one of the nearest entries, one that was not measured yet if there is any; nil: there is none.
+// neighbour is one of the nearest entries, drawn in the same way, or one that was not measured yet; nil: there is none.
 func (t *table) neighbour(rng *rand.Rand) *PeerRecord {
 	best := t.best[:0]
 	for i, ms := range t.away() {
@@ -554,13 +561,14 @@ func (t *table) neighbour(rng *rand.Rand) *PeerRecord {
 	if t.best = best; len(best) == 0 {
 		return nil
 	}
-	i, j := t.find(best[rng.IntN(len(best))].rec.ID), t.find(best[rng.IntN(len(best))].rec.ID)
-	switch {
-	case t.spots[i].rtt == 0:
-	case t.spots[j].rtt == 0:
-		i = j
-	default:
-		i = t.older(i, j)
+	pick := func() int { return t.find(best[rng.IntN(len(best))].rec.ID) }
+	i := pick()
+	for k := 1; k < draws && t.spots[i].rtt != 0; k++ {
+		if j := pick(); t.spots[j].rtt == 0 {
+			i = j
+		} else {
+			i = t.older(i, j)
+		}
 	}
 	return t.entries[i].rec
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
@@ -154,7 +155,7 @@ type unkept struct{ host.Host }
 // ConnManager is one that does nothing.
 func (unkept) ConnManager() connmgr.ConnManager { return connmgr.NullConnMgr{} }
 
-// lookAround asks kad-dht for members and greets them. It finds peers, not nearness.
+// lookAround asks kad-dht for members and greets those that are not known. It finds peers, not nearness.
 func (r *Runner) lookAround(ctx context.Context, d *dht.IpfsDHT) {
 	ctx, cancel := context.WithTimeout(ctx, dhtTimeout)
 	defer cancel()
@@ -166,7 +167,11 @@ func (r *Runner) lookAround(ctx context.Context, d *dht.IpfsDHT) {
 		r.log.Debug("kad-dht found nobody", "err", err)
 		return
 	}
+	known := r.Peers()
 	for _, id := range found {
+		if slices.ContainsFunc(known, func(p overlay.PeerRecord) bool { return p.ID == overlay.ID(id.String()) }) {
+			continue
+		}
 		var addrs []string
 		for _, a := range r.cfg.Wire.Host().Peerstore().Addrs(id) {
 			addrs = append(addrs, a.String())
