@@ -38,7 +38,8 @@ type Config struct {
 	Socket func(network, address string, c syscall.RawConn) error
 	Wrap   func(net.Conn) net.Conn
 	Count  func(received, sent int)
-	DHT    bool // kad-dht helps to find members
+	Names  *net.Resolver // for members' names; nil: the system's
+	DHT    bool          // kad-dht helps to find members
 
 	Threads    int           // channels crawled at the same time; 0: 5
 	Queue      int           // tasks that wait; 0: 5; negative: none

@@ -162,7 +162,7 @@ func (a *Agent) connect(ctx, life context.Context) (*wire.Node, error) {
 	}
 	node, err := wire.New(life, wire.Config{
 		Key: seed, Network: j.Network, Role: member.Peer, Kept: kept, Keep: wire.SaveTo(a.cfg.Dir), Listen: a.cfg.Listen, QUIC: a.cfg.QUIC,
-		Announce: a.cfg.Announce, Dialer: a.cfg.Dialer, Socket: a.cfg.Socket, Wrap: a.cfg.Wrap, Count: a.cfg.Count, Version: "shoal-peer/" + a.cfg.Version, Log: a.log, Metrics: a.cfg.Metrics,
+		Announce: a.cfg.Announce, Dialer: a.cfg.Dialer, Socket: a.cfg.Socket, Wrap: a.cfg.Wrap, Count: a.cfg.Count, Names: a.cfg.Names, Version: "shoal-peer/" + a.cfg.Version, Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -155,7 +155,8 @@ type proxies struct {
 
 // members sets how members are reached: by sockets under the limits, and through the admin's proxy.
 func (p *program) members(cfg *peer.Config) {
-	nodes := &net.Dialer{Control: p.socket, Resolver: p.meter.Resolver(p.socket), KeepAlive: -1} // the members' protocol has its own
+	cfg.Names = p.meter.Resolver(p.socket)
+	nodes := &net.Dialer{Control: p.socket, Resolver: cfg.Names, KeepAlive: -1} // the members' protocol has its own
 	p.proxy.dial = nodes.DialContext
 	cfg.Socket = p.socket
 	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return proxiedDialer{nodes, p}, nil }

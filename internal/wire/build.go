@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -30,6 +32,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/libp2p/go-libp2p/x/rate"
 	ma "github.com/multiformats/go-multiaddr"
+	madns "github.com/multiformats/go-multiaddr-dns"
 	quicgo "github.com/quic-go/quic-go"
 
 	"shoal/internal/member"
@@ -54,8 +57,13 @@ func (n *Node) build(key crypto.PrivKey, announce []ma.Multiaddr) (err error) {
 		return err
 	}
 	n.undo = append(n.undo, conns.Close)
+	names, err := madns.NewResolver(madns.WithDefaultResolver(cmp.Or(n.cfg.Names, net.DefaultResolver)))
+	if err != nil {
+		return err
+	}
 	bus := eventbus.NewBus()
-	sw, err := n.swarm(key, bus, resources, swarm.WithMetrics(n.traffic), swarm.WithDialRanker(n.rank))
+	sw, err := n.swarm(key, bus, resources, swarm.WithMetrics(n.traffic), swarm.WithDialRanker(n.rank),
+		swarm.WithMultiaddrResolver(swarm.ResolverFromMaDNS{Resolver: names}))
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,7 @@ type Config struct {
 	Socket func(network, address string, c syscall.RawConn) error // sets options of each socket before it is used, QUIC's too; nil: none
 	Wrap   func(net.Conn) net.Conn                                // accounts for and paces each TCP connection, dialled or accepted; nil: nothing
 	Count  func(received, sent int)                               // is told the bytes of QUIC's packets, which are not paced; nil: nothing
+	Names  *net.Resolver                                          // for addresses with names; nil: the system's
 
 	Limits   Limits                // zero fields: of the role
 	Gate     time.Duration         // after which a connection that is not a member's closes; 0: as Patience
