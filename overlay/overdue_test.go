@@ -87,7 +87,7 @@ func (a *asking) run() Event {
 
 func ask(t *testing.T, known []PeerRecord, after func(PeerRecord, Msg) time.Duration) *asking {
 	a := &asking{t: t, now: time.Unix(1_700_000_000, 0), known: known, after: after, asked: map[ID]int{}, offer: map[ID]int{}}
-	a.n = knowing(t, a.now, 3, known)
+	a.n = knowing(t, a.now, 2, known)
 	return a
 }
 
