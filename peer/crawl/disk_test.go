@@ -144,7 +144,7 @@ func TestDiskLoses(t *testing.T) {
 		case "/robots.txt":
 			http.NotFound(w, r)
 		case "/":
-			for i := range 4 * inMemory {
+			for i := range 2 * inMemory {
 				fmt.Fprintf(w, `<a href="/%d">x</a>`, i)
 			}
 		default:
@@ -178,7 +178,7 @@ func TestDiskLoses(t *testing.T) {
 		{"list", many, 4*inMemory + 1, func(cfg *Config, s *slowSink) {
 			close(s.open)
 			d := &small{}
-			d.room.Store(30_000)
+			d.room.Store(5000)
 			cfg.files = d
 		}},
 	} {
