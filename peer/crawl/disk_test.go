@@ -175,7 +175,7 @@ func TestDiskLoses(t *testing.T) {
 				close(s.open)
 			}
 		}},
-		{"list", many, 4*inMemory + 1, func(cfg *Config, s *slowSink) {
+		{"list", many, 2*inMemory + 1, func(cfg *Config, s *slowSink) {
 			close(s.open)
 			d := &small{}
 			d.room.Store(5000)
