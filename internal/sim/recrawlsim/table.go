@@ -95,7 +95,11 @@ func writeTables(out io.Writer, name, mode string, names []string, rows []Row) e
 	fmt.Fprintf(out, "No schedule can exceed Qw %s, Q %s, freshness %s: threads never idle, hosts at no distance, nothing lost, the cap and the number out kept.\n",
 		over(r, func(r Row) float64 { return r.QwBound }).text(2), over(r, func(r Row) float64 { return r.QBound }).text(3),
 		over(r, func(r Row) float64 { return r.FreshnessBound }).text(3))
-	return writeBeyond(out, t, names, rows)
+	if err := writeBeyond(out, t, names, rows); err != nil {
+		return err
+	}
+	writeRatios(out, rows)
+	return nil
 }
 
 func capText(v float64) string {
@@ -148,4 +152,56 @@ func writeBeyond(out io.Writer, t *tabwriter.Writer, names []string, rows []Row)
 			over(r, func(r Row) float64 { return r.PagesPerMin }).text(0), over(r, func(r Row) float64 { return r.KiBPerS }).text(0),
 			over(r, func(r Row) float64 { return r.PagesUseful }).text(3), over(r, func(r Row) float64 { return r.Seconds }).text(1)}
 	})
+}
+
+// rivals are what price is measured against.
+var rivals = []string{"fixed", "iir", "icr"}
+
+// writeRatios prints price over the best of its rivals, chosen anew for each seed and figure, where it runs beside them.
+func writeRatios(out io.Writer, rows []Row) {
+	price := byStrategy(rows, "price")
+	var others [][]Row
+	var who []string
+	for _, n := range rivals {
+		if r := byStrategy(rows, n); len(r) == len(price) && len(r) > 0 {
+			others, who = append(others, r), append(who, n)
+		}
+	}
+	if len(price) == 0 || len(others) == 0 {
+		return
+	}
+	best := func(of func(Row) float64) string {
+		return over(price, func(p Row) float64 {
+			most := 0.
+			for _, r := range others {
+				for _, other := range r {
+					if other.Seed == p.Seed {
+						most = max(most, of(other))
+					}
+				}
+			}
+			return ratio(of(p), most)
+		}).text(3)
+	}
+	fmt.Fprintf(out, "\nprice over the best of %s in each seed: Qw %s, Q %s, freshness %s, by pages %s\n", strings.Join(who, ", "),
+		best(func(r Row) float64 { return r.Qw }), best(func(r Row) float64 { return r.Q }), best(func(r Row) float64 { return r.Freshness }),
+		best(func(r Row) float64 { return r.FreshnessPages }))
+	if who[0] != "fixed" {
+		return
+	}
+	fmt.Fprintf(out, "its quartiles of channel size over those of fixed, mean of the seeds: freshness %s, Q %s\n",
+		quartileRatios(price, others[0], func(r Row) []float64 { return r.FreshnessQuartile }),
+		quartileRatios(price, others[0], func(r Row) []float64 { return r.QQuartile }))
+}
+
+func quartileRatios(rows, base []Row, of func(Row) []float64) string {
+	var s []string
+	for q := range 4 {
+		sum := 0.
+		for i := range rows {
+			sum += ratio(of(rows[i])[q], of(base[i])[q]) / float64(len(rows))
+		}
+		s = append(s, fmt.Sprintf("%.3f", sum))
+	}
+	return strings.Join(s, " ")
 }
