@@ -1,6 +1,7 @@
 package recrawlsim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"image/color"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -38,10 +40,31 @@ func newPlot(title, x, y string) *plot.Plot {
 	p.Legend.ThumbnailWidth = vg.Points(28)
 	p.Legend.XOffs, p.Legend.YOffs = -vg.Points(6), -vg.Points(2)
 	p.Y.Min = 0
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(roundTicks), plot.TickerFunc(roundTicks)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{230}, color.Gray{230}
 	p.Add(grid)
 	return p
+}
+
+// roundTicks are four to ten ticks at round numbers, with as few digits as they have.
+func roundTicks(lo, hi float64) []plot.Tick {
+	if !(hi > lo) {
+		return plot.DefaultTicks{}.Ticks(lo, hi)
+	}
+	step := math.Pow(10, math.Floor(math.Log10(hi-lo)))
+	for _, part := range []float64{1, .5, .2} {
+		if (hi-lo)/(step*part) >= 4 {
+			step *= part
+			break
+		}
+	}
+	var ticks []plot.Tick
+	for i := math.Ceil(lo/step-1e-9) + 0; i*step <= hi+1e-9*step; i++ {
+		v := i * step
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', max(0, int(math.Ceil(-math.Log10(step)-1e-9))), 64)})
+	}
+	return ticks
 }
 
 func addLine(p *plot.Plot, i int, name string, points plotter.XYs) error {
@@ -67,13 +90,25 @@ func save(p *plot.Plot, dir, name string, room float64) error {
 		ext string
 		on  vg.CanvasSizer
 		to  io.WriterTo
-	}{{".svg", drawing, drawing}, {".png", image, vgimg.PngCanvas{Canvas: image}}} {
+	}{{".svg", drawing, fonts{drawing}}, {".png", image, vgimg.PngCanvas{Canvas: image}}} {
 		p.Draw(draw.Crop(draw.New(f.on), plotMargin, -2*plotMargin, plotMargin, -plotMargin)) // else the last number and the legend touch the edge
 		if err := write(filepath.Join(dir, name+f.ext), f.to); err != nil {
 			return fmt.Errorf("write figure %s: %w", name+f.ext, err)
 		}
 	}
 	return nil
+}
+
+// fonts names fonts of the same widths after the one that a drawing was set in, which few machines have.
+type fonts struct{ from io.WriterTo }
+
+func (f fonts) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	if _, err := f.from.WriteTo(&b); err != nil {
+		return 0, err
+	}
+	n, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Serif;"), []byte("font-family:'Liberation Serif','Times New Roman',Times,serif;")))
+	return int64(n), err
 }
 
 const (
@@ -109,12 +144,13 @@ func plotRecrawl(dir, name string, w *world, rows []Row) error {
 		file, title, y string
 		of             func(Sample) float64
 	}{
-		{no + "-queued", "Queued tasks", "tasks waiting at all crawlers (thousand)", func(s Sample) float64 { return s.Queued / 1e3 }},
+		{no + "-queued", "Queued tasks", "waiting tasks (thousand)", func(s Sample) float64 { return s.Queued / 1e3 }},
 		{no + "-throughput", "Throughput", "pages downloaded a minute (thousand)", func(s Sample) float64 { return s.PagesPerMin / 1e3 }},
-		{"freshness", "Freshness", "share of channels whose copy is up to date", func(s Sample) float64 { return s.Freshness }},
+		{"freshness", "Freshness", "share of copies up to date", func(s Sample) float64 { return s.Freshness }},
 		{"updates", "Updates", "updates a minute", func(s Sample) float64 { return s.Updates }},
 	} {
 		p := newPlot(fmt.Sprintf("%s, case %s, mode %s", f.title, name, rows[0].Mode), "minute (thousand)", f.y)
+		p.X.Min, p.X.Max = 0, float64(rows[0].Steps)/1000
 		for i, r := range rows {
 			var points plotter.XYs
 			for _, s := range smooth(r.Series, 4) {
@@ -136,7 +172,7 @@ func plotRecrawl(dir, name string, w *world, rows []Row) error {
 
 // smooth takes means of n samples.
 func smooth(all []Sample, n int) []Sample {
-	if len(all) < 8*n {
+	if len(all) < 25*n {
 		return all
 	}
 	var out []Sample

@@ -164,7 +164,7 @@ func (s *Sweep) plot(modes, names []string, rows []SweepRow) error {
 		}{
 			{"goodput", "pages of updates a minute (thousand)", func(r SweepRow) float64 { return r.Good / 1000 }},
 			{"success", "updates / accepted", func(r SweepRow) float64 { return r.SuccessAccepted() }},
-			{"freshness", "share of channels whose copy is up to date", func(r SweepRow) float64 { return r.Freshness }},
+			{"freshness", "share of copies up to date", func(r SweepRow) float64 { return r.Freshness }},
 		} {
 			x := map[string]string{"load": "offered load", "crawlers": "log10 of crawlers", "life": "log10 of mean life, minutes", "channels": "log10 of channels"}[s.Vary]
 			p := newPlot(fmt.Sprintf("%s over %s, mode %s", f.file, s.Vary, mode), x, f.y)

@@ -24,3 +24,19 @@ func TestRatiosTakeTheBestOfEachSeed(t *testing.T) {
 		t.Errorf("ratios without price: %s", out.String())
 	}
 }
+
+func TestRoundTicks(t *testing.T) {
+	for _, tc := range []struct {
+		lo, hi float64
+		want   string
+	}{{0, 20, "0 5 10 15 20"}, {.5, 100, "10 20 30 40 50 60 70 80 90 100"}, {0, 7500, "0 1000 2000 3000 4000 5000 6000 7000"}, {0, .06, "0.00 0.01 0.02 0.03 0.04 0.05 0.06"},
+		{2, 4.8, "2.0 2.5 3.0 3.5 4.0 4.5"}} {
+		var got []string
+		for _, tick := range roundTicks(tc.lo, tc.hi) {
+			got = append(got, tick.Label)
+		}
+		if s := strings.Join(got, " "); s != tc.want {
+			t.Errorf("%v to %v: %s, want %s", tc.lo, tc.hi, s, tc.want)
+		}
+	}
+}
