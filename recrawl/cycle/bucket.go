@@ -36,8 +36,10 @@ const stay = .75
 
 // place is where a rate lies on the scale of buckets.
 func place(rate float64) float64 {
-	return lastBucket * math.Log(1/(rate*FastestTicks)) / math.Log(float64(SlowestTicks)/FastestTicks)
+	return lastBucket * math.Log(1/(rate*FastestTicks)) / logSpan
 }
+
+var logSpan = math.Log(float64(SlowestTicks) / FastestTicks)
 
 // RateOf is a bucket's change rate per tick.
 func RateOf(bucket uint8) float64 {
