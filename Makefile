@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: power overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
+.PHONY: power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -77,6 +77,10 @@ overlay-hour: ## 10,000 nodes of the overlay for a simulated hour, on one core: 
 
 overlay-scale: ## the overlay at 100 to 30,000 peers: what grows, as a table and in bin/figures (an hour or so)
 	$(GO) run ./cmd/shoal sim overlay --scale --overlay rings --hosts 2000 --settle 20m --tasks 100 --plot $(BIN)/figures
+
+reproduction: ## every table of docs/reproduction.md, in bin/reproduction, SEEDS each (5; one core, two to three hours); LATENCY and CHANGES name the real data
+	$(GO) build -o $(BIN)/sim-shoal ./cmd/shoal
+	sh internal/sim/reproduction.sh $(BIN)/sim-shoal $(BIN)/reproduction $(or $(SEEDS),5)
 
 churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (31 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 45m -v -run 'TestChurn$$' ./cmd/shoal
