@@ -34,7 +34,11 @@ const (
 )
 
 // ErrNoAgent is returned by a client when no agent runs in a folder.
-var ErrNoAgent = errors.New("peer: no peer runs in this folder; start one with `shoal-peer run`")
+var ErrNoAgent = errors.New("peer: no peer runs")
+
+func noAgent(dir, why string) error {
+	return fmt.Errorf("%w in %s%s; start one with `shoal-peer run`, or name another folder with --data", ErrNoAgent, dir, why)
+}
 
 // Controls is what the control API may do. An *Agent is one; a program that has more to offer wraps it.
 type Controls interface {
@@ -158,13 +162,16 @@ func (s *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Client talks to the agent of a folder.
-type Client struct{ at access }
+type Client struct {
+	dir string
+	at  access
+}
 
 // NewClient finds the agent of a folder.
 func NewClient(dir string) (*Client, error) {
 	b, err := os.ReadFile(accessFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNoAgent
+		return nil, noAgent(dir, "")
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("peer: the peer in %s is another user's; only that user may ask it: %w", dir, err)
@@ -172,7 +179,7 @@ func NewClient(dir string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peer: control API: %w", err)
 	}
-	c := &Client{}
+	c := &Client{dir: dir}
 	if err := json.Unmarshal(b, &c.at); err != nil {
 		return nil, fmt.Errorf("peer: control API: %s: %w", accessFile(dir), err)
 	}
@@ -187,7 +194,10 @@ func (c *Client) ask(ctx context.Context, method, path string, body io.Reader) (
 	req.Header.Set("Authorization", "Bearer "+c.at.Token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w (its last one cannot be reached: %w)", ErrNoAgent, err)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, noAgent(c.dir, fmt.Sprintf(" (its last one cannot be reached: %v)", err))
 	}
 	if resp.StatusCode >= 300 {
 		defer resp.Body.Close()
@@ -228,7 +238,7 @@ func (a *Agent) Do(order string, args map[string]string) error {
 		if v := args["for"]; v != "" {
 			d, err := time.ParseDuration(v)
 			if err != nil || d <= 0 {
-				return fmt.Errorf("%w: a pause of %q; say 30m or 2h", ErrConfig, v)
+				return fmt.Errorf("peer: a pause of %q; say 30m or 2h", v)
 			}
 			until = a.now().Add(d)
 		}

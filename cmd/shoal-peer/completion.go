@@ -146,7 +146,8 @@ func fish(w io.Writer, list []command) {
 	quote := func(s string) string {
 		return "'" + strings.NewReplacer("\\", "\\\\", "'", "\\'").Replace(s) + "'"
 	}
-	fmt.Fprint(w, "# shoal-peer completion fish | source\ncomplete -c shoal-peer -f\n")
+	fmt.Fprint(w, "# shoal-peer completion fish | source\ncomplete -c shoal-peer -f\n"+
+		"complete -c shoal-peer -n __fish_use_subcommand -l config -r -F -d 'Configuration file.'\n")
 	for _, c := range list {
 		fmt.Fprintf(w, "complete -c shoal-peer -n __fish_use_subcommand -a %s -d %s\n", c.name, quote(c.help))
 		on := quote("__fish_seen_subcommand_from " + c.name)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +21,7 @@ import (
 type status struct {
 	peer.Status
 	Limits   limit.Force `json:"limits"`
+	Denied   []limit.Ban `json:"denied,omitempty"`
 	Received int64       `json:"socket_received_bytes"` // by all sockets that this peer dialled, packet headers included
 	Sent     int64       `json:"socket_sent_bytes"`
 	Today    int64       `json:"today_bytes"`
@@ -31,6 +34,7 @@ type status struct {
 func (p *program) Status() any {
 	now := time.Now()
 	s := status{Status: p.agent.Status(), Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list()}
+	s.Denied = p.limits.Denied(p.set.Deny, cmp.Or(p.set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = p.usage.Used(now)
 	return s
@@ -186,6 +190,9 @@ func (c *limitCmd) Run(ctx context.Context, s streams, top *cli) error {
 	return nil
 }
 
+// maxDenied domains and networks are shown one by one.
+const maxDenied = 10
+
 func printLimits(w io.Writer, st *status) {
 	line := func(name string, c limit.Cap, unit string) {
 		if c.Value == 0 {
@@ -209,6 +216,13 @@ func printLimits(w io.Writer, st *status) {
 	fmt.Fprintf(w, "  %-9s %s\n", "marking", mark)
 	if st.Limits.ProxyAt != "" {
 		fmt.Fprintf(w, "  %-9s %s  (%s)\n", "proxy", st.Limits.ProxyAt, st.Limits.ProxySource)
+	}
+	for i, d := range st.Denied {
+		if i == maxDenied {
+			fmt.Fprintf(w, "  %-9s %d more; see --json of status\n", "denied", len(st.Denied)-i)
+			break
+		}
+		fmt.Fprintf(w, "  %-9s %s  (%s)\n", "denied", d.What, d.Source)
 	}
 	if st.Limits.Paused != "" {
 		fmt.Fprintf(w, "  %-9s %s\n", "paused", st.Limits.Paused)
@@ -306,6 +320,9 @@ type logCmd struct {
 }
 
 func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
+	if c.Lines < 1 {
+		return fmt.Errorf("%w: --lines %d; want 1 or more", errSettings, c.Lines)
+	}
 	_, set, err := client(s, top, c.Data)
 	if err != nil && !errors.Is(err, peer.ErrNoAgent) { // the record can be read without a running peer
 		return err
@@ -366,6 +383,9 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no folder %s: no peer was ever there; name another one with --data", set.Data)
 	}
 	if err != nil {
 		return err

@@ -107,7 +107,7 @@ func TestVolunteer(t *testing.T) {
 	code := make(chan int, 1)
 	var out buffer
 	go func() {
-		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--up-kib-per-s", "500", "--no-low-priority",
+		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--up-kib-per-s", "500", "--deny", "example.org", "--no-low-priority",
 			"--control", "127.0.0.1:0"}, streams{&out, &out, v.env})
 	}()
 	var st status
@@ -145,7 +145,10 @@ func TestVolunteer(t *testing.T) {
 	if text := v.ok("limit", "--down", "100"); !strings.Contains(text, "100 KiB/s  (shoal-peer limit)") || !strings.Contains(text, "500 KiB/s  (your settings, --up-kib-per-s)") {
 		t.Error(text)
 	}
-	if c, text := v.do("pause", "soon"); c == 0 || !strings.Contains(text, "soon") {
+	if text := v.ok("limit"); !strings.Contains(text, "denied    example.org  (your settings, --deny)") {
+		t.Error(text)
+	}
+	if c, text := v.do("pause", "soon"); c == 0 || !strings.Contains(text, `shoal-peer: a pause of "soon"; say 30m or 2h`) {
 		t.Errorf("pause soon: %d %s", c, text)
 	}
 	v.ok("log")
@@ -208,6 +211,13 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"run", "--policy-url", "gopher://x"}, "", 1, "https://host/path"},
 		{[]string{"run", "--config", types}, "", 1, `threads is "two"; want a whole number`},
 		{[]string{"join", "nonsense"}, "", 1, "malformed"},
+		{[]string{"join", "nonsense", "--threads", "3"}, "", 2, "--threads"},
+		{[]string{"run", "--listen", "localhost"}, "", 1, "want an IP address"},
+		{[]string{"run", "--pond", "192.0.2.7:80"}, "", 1, "loopback"},
+		{[]string{"run", "--pond", "nonsense"}, "", 1, "loopback"},
+		{[]string{"log", "-n", "0"}, "", 1, "want 1 or more"},
+		{[]string{"status"}, "", 1, "no peer runs in " + filepath.Join(v.dir, "data") + "; start one"},
+		{[]string{"leave", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer was ever there"},
 		{[]string{"completion", "tcsh"}, "", 2, "bash"},
 	} {
 		env := v.env

@@ -29,11 +29,20 @@ import (
 
 type joinCmd struct {
 	JoinString string `arg:"" name:"join-string" help:"What the search company gave you."`
-	flagged
+	joinFlags
+}
+
+// joinFlags are the settings that joining looks at.
+type joinFlags struct {
+	Data      *string `help:"Folder for identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
+	Account   *string `help:"Your name or your team's, under which the network counts what you give." placeholder:"NAME"`
+	QUIC      *bool   `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
+	DSCP      *bool   `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
+	PolicyURL *string `name:"policy-url" help:"Where your network's admin publishes a policy." placeholder:"URL"`
 }
 
 func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
-	set, err := load(top.Config, s.env, c.values())
+	set, err := load(top.Config, s.env, given(&c.joinFlags))
 	if err != nil {
 		return err
 	}
@@ -63,6 +72,9 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 	set, err := load(top.Config, s.env, c.values())
 	if err != nil {
 		return err
+	}
+	if c.Pond != "" && !loopback(c.Pond) {
+		return fmt.Errorf("%w: --pond %q; want the loopback address that `shoal pond` tells, as 127.0.0.1:7790", errSettings, c.Pond)
 	}
 	if c.Unpaced && c.Pond == "" {
 		return fmt.Errorf("%w: --unpaced goes with --pond only: Web hosts are given time", errSettings)

@@ -68,6 +68,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("%w: no data folder; name one with --data", errSettings)
 	case s.Port < 0 || s.Port > 65535:
 		return fmt.Errorf("%w: port %d; want 0 to 65535", errSettings, s.Port)
+	case s.Listen != "" && !isAddr(s.Listen):
+		return fmt.Errorf("%w: listen %q; want an IP address of this computer, as 192.0.2.7", errSettings, s.Listen)
 	case s.Threads < 1 || s.Queue < 0:
 		return fmt.Errorf("%w: %d threads, queue %d; want at least 1 and 0", errSettings, s.Threads, s.Queue)
 	case s.MinGapMs < 200:
@@ -89,6 +91,11 @@ func (s *settings) validate() error {
 		}
 	}
 	return s.Settings.Validate()
+}
+
+func isAddr(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
 }
 
 func loopback(addr string) bool {
@@ -137,9 +144,12 @@ var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "che
 	"UpKiBPerS": "up_kib_per_s", "DayMiB": "day_mib", "MonthMiB": "month_mib", "DSCP": "dscp_le", "LowPriority": "low_priority", "PolicyURL": "policy_url",
 	"LogLevel": "log_level", "OnBattery": "on_battery", "OnMetered": "on_metered", "InUse": "in_use", "BusyPercent": "busy_percent"}
 
-func (f *flagged) values() map[string]any {
+func (f *flagged) values() map[string]any { return given(f) }
+
+// given are the settings of flags that were given, by their names in the configuration file.
+func given(flags any) map[string]any {
 	out := map[string]any{}
-	v := reflect.ValueOf(f).Elem()
+	v := reflect.ValueOf(flags).Elem()
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
 		key := flagKeys[name]

@@ -57,20 +57,8 @@ func TestFeedOfBothForms(t *testing.T) {
 
 // TestBombs are bodies of which little comes out, or nothing, however long they are worked on.
 func TestBombs(t *testing.T) {
-	gz := func(b []byte) []byte {
-		var out bytes.Buffer
-		w := gzip.NewWriter(&out)
-		w.Write(b)
-		w.Close()
-		return out.Bytes()
-	}
-	br := func(b []byte) []byte {
-		var out bytes.Buffer
-		w := brotli.NewWriterLevel(&out, 5)
-		w.Write(b)
-		w.Close()
-		return out.Bytes()
-	}
+	gz := func(b []byte) []byte { return gzipped(string(b)) }
+	br := func(b []byte) []byte { return brotlied(string(b)) }
 	nothing := gz(nil)
 	empty := bytes.Repeat(nothing, 16<<20/len(nothing)) // members that hold nothing
 	for _, c := range []struct {
@@ -95,6 +83,22 @@ func TestBombs(t *testing.T) {
 			t.Errorf("%s, %d bytes: %v after %d bytes, gives %d", c.coding, len(c.body), err, read.n, len(out))
 		}
 	}
+}
+
+func gzipped(s string) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	io.WriteString(w, s)
+	w.Close()
+	return out.Bytes()
+}
+
+func brotlied(s string) []byte {
+	var out bytes.Buffer
+	w := brotli.NewWriterLevel(&out, 5)
+	io.WriteString(w, s)
+	w.Close()
+	return out.Bytes()
 }
 
 type counting struct {

@@ -38,6 +38,12 @@ type Force struct {
 	ProxySource string `json:"proxy_source,omitempty"`
 }
 
+// Ban is a domain, or a network, that is not fetched, and who said so.
+type Ban struct {
+	What   string `json:"what"`
+	Source string `json:"source"`
+}
+
 // Limits combines sources. It is safe for concurrent use.
 type Limits struct {
 	mu       sync.Mutex
@@ -173,6 +179,22 @@ func (f *Force) pause(why, source string) {
 	if f.Paused == "" {
 		f.Paused = why + " (" + source + ")"
 	}
+}
+
+// Denied lists what is not fetched: the volunteer's own domains, which source names, then what policies deny.
+func (l *Limits) Denied(own []string, source string) (out []Ban) {
+	for _, d := range own {
+		out = append(out, Ban{d, source})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.policies {
+		p := &l.policies[i]
+		for _, d := range append(slices.Clone(p.policy.DenyDomains), p.policy.DenyNetworks...) {
+			out = append(out, Ban{d, "policy from " + p.name})
+		}
+	}
+	return out
 }
 
 // Denies tells why a policy forbids a domain; nil: none does.

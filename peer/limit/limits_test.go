@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -295,5 +296,18 @@ func TestMachine(t *testing.T) {
 		if n, err := m.Busy(); err == nil && (n < 0 || n > 100) || err != nil && !errors.Is(err, ErrUnknown) {
 			t.Error(n, err)
 		}
+	}
+}
+
+func TestDeniedAndMisspelt(t *testing.T) {
+	l := New(DefaultSettings(), "your settings", nil)
+	l.SetPolicy("/etc/x", &Policy{DenyDomains: []string{"a.test"}, DenyNetworks: []string{"198.51.100.0/24"}})
+	want := []Ban{{"own.test", "me"}, {"a.test", "policy from /etc/x"}, {"198.51.100.0/24", "policy from /etc/x"}}
+	if got := l.Denied([]string{"own.test"}, "me"); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	_, err := ParsePolicy([]byte("off = false\ndown_kib = 3\n[[windows]]\nday = \"mon\"\n"))
+	if err == nil || !strings.HasSuffix(err.Error(), `no such entry: "down_kib" in line 2, "windows.day" in line 4`) {
+		t.Error(err)
 	}
 }

@@ -79,7 +79,12 @@ func ParsePolicy(b []byte) (Policy, error) {
 	if err := d.Decode(&p); err != nil {
 		var strict *toml.StrictMissingError
 		if errors.As(err, &strict) {
-			return p, fmt.Errorf("%w: policy: %s", ErrSettings, strict.String())
+			var names []string
+			for i := range strict.Errors {
+				line, _ := strict.Errors[i].Position()
+				names = append(names, fmt.Sprintf("%q in line %d", strings.Join(strict.Errors[i].Key(), "."), line))
+			}
+			return p, fmt.Errorf("%w: policy: no such entry: %s", ErrSettings, strings.Join(names, ", "))
 		}
 		return p, fmt.Errorf("%w: policy: %w", ErrSettings, err)
 	}

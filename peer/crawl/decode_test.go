@@ -1,0 +1,73 @@
+package crawl
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/zlib"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"shoal/channel"
+)
+
+// FuzzDecode takes bodies through what a page goes through: content encodings, charset, links. A decoder that has read something else
+// before says the same as a new one, and nothing is longer than it may be.
+func FuzzDecode(f *testing.F) {
+	const text = "<!DOCTYPE html><meta charset=shift_jis><title>\x83e\x83X\x83g</title><a href=\"/a?q=\x83e\">x</a><base href=/b/><a href=c>y</a>"
+	pack := func(open func(io.Writer) io.WriteCloser) []byte {
+		var b bytes.Buffer
+		w := open(&b)
+		io.WriteString(w, text)
+		w.Close()
+		return b.Bytes()
+	}
+	raw := pack(func(w io.Writer) io.WriteCloser { z, _ := flate.NewWriter(w, 9); return z })
+	f.Add("", "text/html", []byte(text))
+	f.Add("gzip", "text/html; charset=utf-8", gzipped(text))
+	f.Add("x-gzip, GZIP", "text/html", gzipped(string(gzipped(text))))
+	f.Add("br", "text/html; charset=windows-1251", brotlied(text))
+	f.Add("zstd", "application/xhtml+xml; charset=utf-16", pack(func(w io.Writer) io.WriteCloser { z, _ := zstd.NewWriter(w); return z }))
+	f.Add("deflate", "text/html; charset=iso-2022-jp", pack(func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }))
+	f.Add("deflate", "text/html; charset=gb18030", raw)
+	f.Add("gzip, br", "text/html", brotlied(string(gzipped(text))))
+	f.Add("gzip", "text/html; charset=x-user-defined", append(gzipped(text), "and more"...))
+	var used decoder
+	defer used.close()
+	var p page
+	f.Fuzz(func(t *testing.T, coding, contentType string, body []byte) {
+		const limit = 64 << 10
+		if strings.ContainsAny(coding+contentType, "\r\n\x00") {
+			return // no header
+		}
+		read := func(d *decoder) ([]byte, bool, error) {
+			return d.body(&http.Response{Header: http.Header{"Content-Encoding": {coding}}, Body: io.NopCloser(bytes.NewReader(body))}, nil, limit)
+		}
+		var once decoder
+		defer once.close()
+		want, cut, wantErr := read(&once)
+		got, gotCut, err := read(&used)
+		if !bytes.Equal(got, want) || cut != gotCut || kindOf(err) != kindOf(wantErr) {
+			t.Errorf("a used decoder: %d bytes, %v, %v; a new one: %d, %v, %v", len(got), gotCut, err, len(want), cut, wantErr)
+		}
+		if len(got) > limit {
+			t.Errorf("%d bytes", len(got))
+		}
+		if k := kindOf(err); err != nil && k != "encoding" && k != "bomb" {
+			t.Errorf("%s: %v", k, err)
+		}
+		before := bytes.Clone(got)
+		p.read("http://site.test/d/", got, contentType, "shoal", true)
+		if !bytes.Equal(got, before) {
+			t.Error("reading changed the body")
+		}
+		for _, u := range p.links {
+			if c, err := channel.Canonical(u); c != u {
+				t.Errorf("link %q is not canonical: %q, %v", u, c, err)
+			}
+		}
+	})
+}
