@@ -16,8 +16,13 @@ const (
 	overhead = 52 // IPv4 and TCP headers with time stamps
 )
 
-// burst is the bucket of a rate: small, so that a limit holds over short times too, and no smaller than a read.
-const burst = 16 << 10
+// The bucket of a rate holds what it lets through in burstTime, a fiftieth of the 10 s over which a limit holds: what a busy machine did not come
+// to read or write meanwhile is made up for. What is read or written at a time is smaller: connections take turns.
+const (
+	burstTime  = 200 * time.Millisecond
+	leastBurst = 32 << 10
+	turn       = 8 << 10
+)
 
 // Meter paces and counts what connections carry. One meter is shared by all of an agent's. It is safe for concurrent use.
 type Meter struct {
@@ -28,7 +33,7 @@ type Meter struct {
 
 // NewMeter makes a meter without limits. usage may be nil.
 func NewMeter(u *Usage) *Meter {
-	return &Meter{down: rate.NewLimiter(rate.Inf, 2*burst), up: rate.NewLimiter(rate.Inf, 2*burst), usage: u}
+	return &Meter{down: rate.NewLimiter(rate.Inf, leastBurst), up: rate.NewLimiter(rate.Inf, leastBurst), usage: u}
 }
 
 // SetRates sets the limits in KiB a second; 0: none.
@@ -39,6 +44,7 @@ func (m *Meter) SetRates(down, up int) {
 			r = rate.Limit(kib) * 1024
 		}
 		if l.Limit() != r {
+			l.SetBurst(max(leastBurst, int(int64(kib)<<10*int64(burstTime)/int64(time.Second))))
 			l.SetLimit(r)
 		}
 	}
@@ -105,8 +111,8 @@ func (c *metered) ConnectTime() time.Duration {
 
 // Read waits after what has come: the bytes are here, the next ones wait in the network, where TCP slows the sender down.
 func (c *metered) Read(b []byte) (int, error) {
-	if c.m.down.Limit() != rate.Inf && len(b) > burst/2 {
-		b = b[:burst/2]
+	if c.m.down.Limit() != rate.Inf {
+		b = b[:min(len(b), turn)]
 	}
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -126,8 +132,8 @@ func (c *metered) Read(b []byte) (int, error) {
 func (c *metered) Write(b []byte) (n int, err error) {
 	for {
 		part := b[n:]
-		if c.m.up.Limit() != rate.Inf && len(part) > burst/2 {
-			part = part[:burst/2]
+		if c.m.up.Limit() != rate.Inf {
+			part = part[:min(len(part), turn)]
 		}
 		k := cost(len(part))
 		if err := c.pay(c.m.up, k); err != nil {
