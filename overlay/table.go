@@ -73,9 +73,9 @@ func (t *table) find(id ID) int { return t.index.find(t.entries, id, hashOf(id))
 // remove takes an entry out; the last one takes its place.
 func (t *table) remove(i int) {
 	last := len(t.entries) - 1
-	t.index.drop(t.entries, i)
+	t.index.drop(t.entries[i].hash, i)
 	if i != last {
-		t.index.move(t.entries, last, i)
+		t.index.move(t.entries[last].hash, last, i)
 		t.entries[i], t.spots[i], t.ms[i] = t.entries[last], t.spots[last], t.ms[last]
 	}
 	t.entries[last] = entry{}
@@ -128,7 +128,7 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 	}
 	t.entries = append(t.entries, entry{rec: r, hash: hash, seen: now, account: r.Account, prefix: prefixOf(r.Addrs), back: back})
 	t.spots, t.ms = append(t.spots, spot{at: r.Coord}), append(t.ms, -1)
-	t.index.add(t.entries)
+	t.index.add(hash, len(t.entries))
 	t.noted(len(t.entries) - 1)
 }
 
@@ -166,6 +166,8 @@ func (t *table) trim(rng *rand.Rand) {
 	near := t.nearestOwn()
 	var ring [MaxTable + MaxNear]int // of each entry; -1: one of the nearest, which stay
 	var count [rings]int
+	var room [MaxTable + MaxNear]int
+	in := room[:0] // the entries of which one goes
 	for i := range t.entries {
 		if ring[i] = -1; !near[i] {
 			ring[i] = ringAt(t.ms[i])
@@ -186,8 +188,13 @@ func (t *table) trim(rng *rand.Rand) {
 			}
 			n = count[k]
 		}
-		in := func(i int) bool { return ring[i] == k && (g.name == "" || t.entries[i].of(g.kind) == g.name) }
-		i := t.older(t.pick(rng.IntN(n), in), t.pick(rng.IntN(n), in))
+		in = in[:0]
+		for i := range t.entries {
+			if ring[i] == k && (g.name == "" || t.entries[i].of(g.kind) == g.name) {
+				in = append(in, i)
+			}
+		}
+		i := t.older(in[rng.IntN(n)], in[rng.IntN(n)])
 		last := len(t.entries) - 1
 		ring[i] = ring[last]
 		t.remove(i)
@@ -195,40 +202,34 @@ func (t *table) trim(rng *rand.Rand) {
 	}
 }
 
-// pick is the k-th of the entries that are in.
-func (t *table) pick(k int, in func(int) bool) int {
-	for i := range t.entries {
-		if in(i) {
-			if k == 0 {
-				return i
-			}
-			k--
-		}
-	}
-	return len(t.entries) - 1 // there are more than k, so this is never reached
-}
-
 // nearestOwn marks the nearest entries, of one prefix or account only nearShare as long as there are others. It reads ms. Where no prefix or account is known,
 // only the nearest need to be in order.
 func (t *table) nearestOwn() (near [MaxTable + MaxNear]bool) {
 	var order [MaxTable + MaxNear]int
+	var far [MaxTable + MaxNear]float64 // of each in order
 	n, most := 0, len(t.entries)
 	if !t.grouped {
 		most = nearestKept
 	}
-	for i := range t.entries {
+	for i, ms := range t.ms {
 		j := n
 		if n == most {
-			if j--; t.ms[order[j]] <= t.ms[i] {
+			if j--; far[j] <= ms {
 				continue
 			}
 			n--
 		}
-		for ; j > 0 && t.ms[order[j-1]] > t.ms[i]; j-- {
-			order[j] = order[j-1]
+		for ; j > 0 && far[j-1] > ms; j-- {
+			order[j], far[j] = order[j-1], far[j-1]
 		}
-		order[j] = i
+		order[j], far[j] = i, ms
 		n++
+	}
+	if !t.grouped {
+		for _, i := range order[:n] {
+			near[i] = true
+		}
+		return near
 	}
 	kept := 0
 	for _, bounded := range []bool{true, false} {
