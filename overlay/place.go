@@ -468,6 +468,7 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 		switch {
 		case p.tried[r.ID] || (p.silent[r.ID] || p.late[r.ID]) && p.limit <= firstOffers:
 		case i >= firstOffers && p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
+		case p.tooFar(now, &r, p.rtt(all[0])):
 		case n.doubted(now, r.ID):
 			doubted = append(doubted, r)
 		default:
@@ -486,6 +487,21 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	candidates = slices.DeleteFunc(candidates, func(r PeerRecord) bool { return p.finish(r) > latest || p.rtt(r) > furthest })
 	return candidates[n.rng.IntN(len(candidates))], true
 }
+
+// tooFar says whether a peer whose threads are busy is too far to wait for, where the nearest is at a distance: the longer its queue, measured by how long the
+// task may wait, the nearer it must be. A place in a full queue is worth more to a task nearer to that peer, which will come, since it would not be
+// full else; and each page of this one would keep a thread for two longer round trips. A peer with a free thread takes from anywhere.
+func (p *placing) tooFar(now time.Time, r *PeerRecord, nearest time.Duration) bool {
+	backlog, limit := r.Load.Backlog, p.task.Header.Latest.Sub(now)
+	if backlog <= 0 || limit <= 0 {
+		return false
+	}
+	room := 1 - min(float64(backlog)/float64(limit), 1)
+	return p.rtt(*r)-nearest > time.Duration(room*float64(fartherMost))
+}
+
+// fartherMost is how much farther than the nearest a peer may be that is about to have a thread. Half of it and twice as much gave less goodput under overload.
+const fartherMost = 50 * time.Millisecond
 
 // Candidates are about as good as the best one if they finish later by no more than this part of it all, and are farther by no more than this part and
 // this time: less than what a round-trip time varies by.

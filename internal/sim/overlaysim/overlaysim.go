@@ -145,6 +145,9 @@ func (c *Command) check() error {
 // lazily is how much the heap may grow between two collections, in per cent of what is live.
 const lazily = 200
 
+// roomy is from where on the heap is collected more often than that, in bytes: tables of 30,000 peers are some 3 GiB.
+const roomy = 6 << 30
+
 // Loads of a sweep, and sizes of a scaling run.
 var (
 	sweepLoads = []float64{.3, .6, 1, 1.6, 2.5, 4}
@@ -156,6 +159,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(roomy))
 	defer debug.SetGCPercent(debug.SetGCPercent(lazily)) // messages are short-lived, tables are not worth going through for them so often
 	loads, sizes := []float64{c.Load}, []int{c.Peers}
 	if c.Sweep {
