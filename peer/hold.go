@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shoal/internal/wire/uplink"
@@ -50,6 +51,14 @@ func (h *hold) endsBefore(until, now time.Time) bool {
 	return left <= 0 || !until.IsZero() && until.Sub(now) >= left
 }
 
+// lapses is for how long the lease goes on, of which the last third is for what is under way.
+func (h *hold) lapses() time.Duration {
+	at := h.clock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return min(h.h.Lapses(at.at), h.boot.Lapses(at.sinceBoot()))
+}
+
 // stop ends the right to fetch.
 func (h *hold) stop() {
 	h.mu.Lock()
@@ -90,13 +99,60 @@ func (h *hold) dial(dial limit.DialFunc) limit.DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return &leasedConn{c, h}, nil
+		return &leasedConn{Conn: c, hold: h}, nil
 	}
 }
 
+// leasedConn is cut when the lease lapses: a host that is slow to answer would have a request of ours under way beside one of the task's
+// next holder.
 type leasedConn struct {
 	net.Conn
 	hold *hold
+	cut  atomic.Bool
+
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu; nil: nothing was sent yet, or it is closed
+}
+
+func (c *leasedConn) watch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer == nil {
+		c.timer = time.AfterFunc(c.hold.lapses(), c.over)
+	}
+}
+
+// over looks again: the lease may have been renewed.
+func (c *leasedConn) over() {
+	if left := c.hold.lapses(); left > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.timer != nil {
+			c.timer.Reset(left)
+		}
+		return
+	}
+	c.cut.Store(true)
+	c.Conn.Close()
+}
+
+func (c *leasedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil && c.cut.Load() {
+		err = errNoLease
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *leasedConn) Close() error {
+	c.mu.Lock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.timer = nil
+	c.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // ConnectTime passes on how long the handshake took; 0: the connection does not know.
@@ -111,6 +167,7 @@ func (c *leasedConn) Write(b []byte) (int, error) {
 	if !c.hold.may() {
 		return 0, errNoLease
 	}
+	c.watch()
 	return c.Conn.Write(b)
 }
 

@@ -170,3 +170,48 @@ func TestWokenAgent(t *testing.T) {
 	second := s.place(1)
 	s.until("the second report", s.look(second, reported))
 }
+
+// TestLapseCutsRequest has a host that does not answer: its request is under way as long as the lease is renewed, and not a moment longer.
+func TestLapseCutsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const term = 20 * time.Second
+		h := newHold((&clock{}).now)
+		h.acked(h.clock(), term)
+		ours, host := net.Pipe()
+		defer host.Close()
+		c, err := h.dial(func(context.Context, string, string) (net.Conn, error) { return ours, nil })(t.Context(), "tcp", "site.test:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			b := make([]byte, 10)
+			host.Read(b)
+			time.Sleep(term / 2)
+			h.acked(h.clock(), term)
+		}()
+		start := time.Now()
+		c.Write([]byte("GET /"))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, errNoLease) || time.Since(start) < term || time.Since(start) > term*3/2 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		c.Close()
+		// One that is closed in time is cut by nobody.
+		h.acked(h.clock(), term)
+		again, _ := net.Pipe()
+		c, err = h.dial(func(context.Context, string, string) (net.Conn, error) { return &quiet{again}, nil })(t.Context(), "tcp", "site.test:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Write(nil)
+		c.Close()
+		time.Sleep(2 * term)
+		if lc := c.(*leasedConn); lc.cut.Load() || lc.timer != nil {
+			t.Error("cut after its end")
+		}
+	})
+}
+
+// quiet takes what is written.
+type quiet struct{ net.Conn }
+
+func (q *quiet) Write(b []byte) (int, error) { return len(b), nil }

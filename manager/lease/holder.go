@@ -40,6 +40,14 @@ func (h *Holder) Left(now time.Time) time.Duration {
 	return h.left - Elapsed(h.sent, now)
 }
 
+// Lapses is for how long from now on nobody else can have the task, so that requests may be under way; zero or less: somebody may.
+func (h *Holder) Lapses(now time.Time) time.Duration {
+	if h.left == 0 {
+		return 0
+	}
+	return h.left/2*3 - Elapsed(h.sent, now)
+}
+
 // May tells whether the peer may begin a request at now.
 func (h *Holder) May(now time.Time) bool { return h.Left(now) > 0 }
 
