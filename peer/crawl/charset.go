@@ -15,10 +15,11 @@ func utf8Of(body []byte, contentType string) ([]byte, *query) {
 	head := body[:min(len(body), 1024)]
 	contentType = strings.ToLower(contentType)
 	declared := strings.Contains(contentType, "charset=")
-	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) || declared && strings.Contains(contentType, "utf-8") {
+	wide := bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff")) // says more than the header
+	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) || declared && !wide && strings.Contains(contentType, "utf-8") {
 		return body, nil
 	}
-	if !declared && !bytes.HasPrefix(body, []byte("\xff\xfe")) && !bytes.HasPrefix(body, []byte("\xfe\xff")) {
+	if !declared && !wide {
 		i := indexFold(head, "charset=")
 		if i < 0 && utf8.Valid(body) {
 			return body, nil

@@ -136,23 +136,31 @@ func (p *page) attribute(key, val []byte) {
 		val = val[:n-1]
 	}
 	val = bytes.TrimSpace(val)
+	if val == nil {
+		val = []byte{}
+	}
+	to := &p.tag.href
 	switch string(key) {
 	case "href":
-		p.tag.href = val
 	case "src":
-		if p.tag.name == "frame" || p.tag.name == "iframe" {
-			p.tag.href = val
+		if p.tag.name != "frame" && p.tag.name != "iframe" {
+			return
 		}
 	case "rel":
-		p.tag.rel = val
+		to = &p.tag.rel
 	case "type":
-		p.tag.kind = val
+		to = &p.tag.kind
 	case "http-equiv":
-		p.tag.httpEquiv = val
+		to = &p.tag.httpEquiv
 	case "name":
-		p.tag.metaName = val
+		to = &p.tag.metaName
 	case "content":
-		p.tag.content = val
+		to = &p.tag.content
+	default:
+		return
+	}
+	if *to == nil { // of two of one name the first counts
+		*to = val
 	}
 }
 
@@ -188,8 +196,8 @@ func (p *page) close(base, product string) {
 			p.wish = p.wish.and(directives(string(t.content), time.Now()))
 		}
 		if strings.EqualFold(string(t.httpEquiv), "refresh") {
-			if _, to, ok := strings.Cut(string(t.content), "="); ok {
-				if u, err := channel.Resolve(base, reference([]byte(strings.Trim(to, ` "'`)))); err == nil {
+			if to := refreshTarget(reference(t.content)); to != "" {
+				if u, err := channel.Resolve(base, p.query.encode(to)); err == nil {
 					p.refresh = u
 					p.add(u)
 				}
@@ -267,21 +275,17 @@ func (p *page) take(r ref) {
 	}
 }
 
-func reference(b []byte) string {
-	if bytes.IndexByte(b, '&') >= 0 {
-		return html.UnescapeString(string(b))
-	}
-	return string(b)
-}
-
-// hasWord finds a word in a list by spaces, in any case.
+// hasWord finds a word in a list by white space, in any case.
 func hasWord(list []byte, word string) bool {
 	for len(list) > 0 {
-		var w []byte
-		w, list, _ = bytes.Cut(list, []byte(" "))
-		if len(w) == len(word) && strings.EqualFold(string(w), word) {
+		n := bytes.IndexAny(list, " \t\n\f\r")
+		if n < 0 {
+			n = len(list)
+		}
+		if n == len(word) && strings.EqualFold(string(list[:n]), word) {
 			return true
 		}
+		list = list[min(n+1, len(list)):]
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"shoal/channel"
@@ -34,20 +35,35 @@ var momentForms = []struct {
 	layout string
 	lasts  time.Duration
 }{
-	{time.RFC3339, 0}, {"2006-01-02T15:04Z07:00", time.Minute}, {time.DateOnly, 24 * time.Hour}, {"2006-01", 31 * 24 * time.Hour}, {"2006", 366 * 24 * time.Hour},
-	{"Mon, 2 Jan 2006 15:04:05 MST", 0}, {"Mon, 2 Jan 2006 15:04:05 -0700", 0}, {"2 Jan 2006 15:04:05 MST", 0}, {"2 Jan 2006 15:04:05 -0700", 0},
+	{time.RFC3339, 0}, {"2006-01-02T15:04Z07:00", time.Minute}, {"2006-01-02T15:04:05Z0700", 0}, {time.DateOnly, 24 * time.Hour}, {"2006-01", 31 * 24 * time.Hour},
+	{"2006", 366 * 24 * time.Hour}, {"Mon, 2 Jan 2006 15:04:05 MST", 0}, {"Mon, 2 Jan 2006 15:04:05 -0700", 0}, {"2 Jan 2006 15:04:05 MST", 0},
+	{"2 Jan 2006 15:04:05 -0700", 0}, {"Mon, 2 Jan 06 15:04:05 MST", 0}, {"Mon, 2 Jan 06 15:04:05 -0700", 0}, {"2006-01-02T15:04:05", 0}, {time.DateTime, 0},
 }
 
-// momentOf reads a W3C date, as sitemaps and Atom have it, or one of RFC 822, as RSS has it.
+// anywhere is how far local times are from each other at most.
+const anywhere = 14 * time.Hour
+
+// momentOf reads a W3C date, as sitemaps and Atom have it, or one of RFC 822, as RSS has it. A time of an unknown zone may be anywhere's.
 func momentOf(b []byte) moment {
 	v := text(b)
 	if len(v) > 64 {
 		return moment{}
 	}
+	if strings.HasSuffix(v, " UT") {
+		v += "C"
+	}
 	for _, f := range momentForms {
-		if t, err := time.Parse(f.layout, v); err == nil {
-			return moment{t, t.Add(f.lasts)}
+		t, err := time.Parse(f.layout, v)
+		if err != nil {
+			continue
 		}
+		m := moment{t, t.Add(f.lasts)}
+		zone, offset := t.Zone()
+		known := strings.Contains(f.layout, "07") || zone == "GMT" || strings.Contains(f.layout, "MST") && zone == "UTC" || f.lasts >= 24*time.Hour
+		if !known && offset == 0 {
+			m = moment{t.Add(-anywhere), m.to.Add(anywhere)}
+		}
+		return m
 	}
 	return moment{}
 }

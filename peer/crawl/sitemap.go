@@ -90,7 +90,7 @@ func unzipped(b []byte) []byte {
 func parseSitemap(b []byte, base string, room int) (entries []listed, index bool) {
 	index = bytes.Contains(b[:min(len(b), 4096)], []byte("<sitemapindex"))
 	if !bytes.Contains(b, []byte("<")) {
-		for line := range bytes.Lines(b) {
+		for line := range bytes.Lines(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))) {
 			if u, err := channel.Canonical(string(bytes.TrimSpace(line))); err == nil && len(entries) < room {
 				entries = append(entries, listed{url: u})
 			}
@@ -103,12 +103,7 @@ func parseSitemap(b []byte, base string, room int) (entries []listed, index bool
 			return entries, index
 		}
 		e := listed{}
-		// lastmod stands in the same <url>, before or after <loc>; it is looked for up to the next <loc>.
-		next := rest
-		if i := bytes.Index(rest, []byte("<loc")); i >= 0 {
-			next = rest[:i]
-		}
-		if mod, _, ok := element(next, "lastmod"); ok {
+		if mod, _, ok := element(around(b, rest, index), "lastmod"); ok {
 			e.changed = momentOf(mod)
 		}
 		b = rest
@@ -120,6 +115,25 @@ func parseSitemap(b []byte, base string, room int) (entries []listed, index bool
 		entries = append(entries, e)
 	}
 	return entries, index
+}
+
+// around is what belongs to the entry of the first <loc> in b, after which rest comes: lastmod may stand before it or after it.
+func around(b, rest []byte, index bool) []byte {
+	opens, closes := []byte("<url"), []byte("</url")
+	if index {
+		opens, closes = []byte("<sitemap"), []byte("</sitemap")
+	}
+	from := bytes.LastIndex(b[:len(b)-len(rest)], opens)
+	if from < 0 {
+		from = len(b) - len(rest)
+	}
+	end := len(b)
+	for _, of := range [...][]byte{[]byte("<loc"), closes} { // the nearer first: what is searched stays short
+		if i := bytes.Index(rest[:end-(len(b)-len(rest))], of); i >= 0 {
+			end = len(b) - len(rest) + i
+		}
+	}
+	return b[from:end]
 }
 
 // isFeed tells RSS and Atom.

@@ -31,7 +31,7 @@ func directives(list string, now time.Time) (w wish) {
 			w.unstored = "expired"
 		}
 	}
-	for d := range strings.FieldsFuncSeq(strings.ToLower(list), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
+	for d := range strings.FieldsFuncSeq(strings.ToLower(list), func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
 		switch d {
 		case "noindex", "none":
 			w.unstored = "noindex"
@@ -49,7 +49,7 @@ func directives(list string, now time.Time) (w wish) {
 
 // dates are the forms in which unavailable_after is met.
 var dates = []string{time.RFC1123, time.RFC1123Z, time.RFC850, time.RFC822, time.RFC822Z, time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05",
-	time.DateOnly, "02 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 MST", "02-Jan-2006 15:04:05 MST", "2-Jan-2006 15:04:05 MST", "2 Jan 2006", "Jan 2, 2006"}
+	time.DateOnly, "02 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 MST", "02-Jan-2006 15:04:05 MST", "2-Jan-2006 15:04:05 MST", "2 Jan 2006", "Jan 2, 2006", "Jan 2 2006"}
 
 // after tells whether a moment, with which text begins, has passed. What is no date has not.
 func after(text string, now time.Time) bool {
