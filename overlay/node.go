@@ -45,6 +45,8 @@ type request struct {
 	aside bool          // a question of a lookup that does not wait for its answer
 	late  bool          // nobody waits for it any more
 	wants time.Duration // predicted, until it is answered; of questions and measurements only
+	sent  time.Time     // when it went out; zero: at once
+	round bool          // it does not go straight to its receiver, or not yet
 }
 
 // youngest bounds how many gossips a node makes in haste while its coordinate has not settled.
@@ -301,7 +303,7 @@ func (n *Node) take(now time.Time, from ID, req uint64) *request {
 		return nil
 	}
 	delete(n.pending, req)
-	n.pace.learn(r, now.Sub(r.until.Add(-n.cfg.Timeout)))
+	n.pace.learn(r, now.Sub(r.began(n.cfg.Timeout)))
 	return r
 }
 

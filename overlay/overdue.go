@@ -14,7 +14,7 @@ import (
 // nobody makes twice before it is answered or lost.
 
 // pace is how long answers take compared with what was predicted, by the mean and the mean deviation of that ratio, as TCP's retransmission time-out (Jacobson,
-// "Congestion avoidance and control", SIGCOMM 1988; RFC 6298). Where every question costs a dial first, it learns to wait for that.
+// "Congestion avoidance and control", SIGCOMM 1988; RFC 6298). What a dial takes is no part of it where the runner tells of that (Around, Straight).
 type pace struct{ mean, dev float64 }
 
 // The parameters of waiting.
@@ -29,7 +29,7 @@ func newPace() pace { return pace{mean: 1, dev: (paceLeast - 1) / paceDevs} }
 
 // learn takes note of an answer.
 func (p *pace) learn(r *request, took time.Duration) {
-	if !r.find || r.wants <= 0 {
+	if !r.find || r.wants <= 0 || r.round {
 		return
 	}
 	ratio := min(float64(took)/float64(r.wants), paceMost)
@@ -53,7 +53,11 @@ type wait struct {
 func (n *Node) expect(now time.Time, takes time.Duration) {
 	r := n.pending[n.req]
 	r.wants = takes + atOnce
-	w := wait{now.Add(n.pace.patience(r.wants)), n.req}
+	n.waitFor(wait{now.Add(n.pace.patience(r.wants)), n.req}, r)
+}
+
+// waitFor takes note of a wait that ends before the request does.
+func (n *Node) waitFor(w wait, r *request) {
 	if !w.at.Before(r.until) {
 		return
 	}
