@@ -29,7 +29,7 @@ const (
 func (n *Node) greet(c network.Conn) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.Patience)
 	defer cancel()
-	w, err := n.ask(ctx, c, &wirepb.Hello{Want: wantKnown, Certificate: n.certificate()})
+	w, err := n.ask(ctx, c, &wirepb.Hello{Want: wantKnown, Certificate: n.Certificate()})
 	if err == nil {
 		// The document first: the other's certificate may be of a key that outdates the one that we know.
 		n.learn(w.Document)
@@ -256,7 +256,7 @@ func (n *Node) welcome(c network.Conn, h *wirepb.Hello) (w *wirepb.Welcome, admi
 			return refuse(s)
 		}
 	}
-	own := n.certificate()
+	own := n.Certificate()
 	if own == nil {
 		return refuse(&Status{Code: NotMember, Reason: "not_joined", Text: "this peer has not joined the network itself yet"})
 	}

@@ -35,8 +35,8 @@ func (n *Node) adoptKept() error {
 	return nil
 }
 
-// certificate is our own, sealed; nil: none.
-func (n *Node) certificate() []byte {
+// Certificate is our own, sealed; nil: none.
+func (n *Node) Certificate() []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.kept.Certificate
@@ -44,12 +44,12 @@ func (n *Node) certificate() []byte {
 
 // valid reports whether there is a certificate that others should accept now.
 func (n *Node) valid() bool {
-	_, err := n.verifier.VerifyCertificate(n.Now(), n.certificate())
+	_, err := n.verifier.VerifyCertificate(n.Now(), n.Certificate())
 	return err == nil
 }
 
 // Joined reports whether the node holds a certificate, be it valid or in need of renewal.
-func (n *Node) Joined() bool { return n.certificate() != nil }
+func (n *Node) Joined() bool { return n.Certificate() != nil }
 
 // Kept is what the node would like to find again after a restart.
 func (n *Node) Kept() Kept {
@@ -146,7 +146,7 @@ func (n *Node) Renew(ctx context.Context) error {
 	if i := n.issuer.Load(); i != nil {
 		return n.appoint(i)
 	}
-	held := n.certificate()
+	held := n.Certificate()
 	if held == nil {
 		return ErrNotJoined
 	}
@@ -338,7 +338,7 @@ func (n *Node) Learn(sealed []byte) error {
 	if err != nil || !changed {
 		return err
 	}
-	if cert := n.certificate(); cert != nil {
+	if cert := n.Certificate(); cert != nil {
 		if err := n.install(cert, func(*Kept) {}); err != nil {
 			return err
 		}

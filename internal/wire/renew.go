@@ -179,7 +179,7 @@ func (n *Node) homes() servers {
 
 // untilRenewal is how long the certificate is to live on, spread so that a network's members do not all come at once.
 func (n *Node) untilRenewal() time.Duration {
-	c, err := member.ReadCertificate(n.certificate())
+	c, err := member.ReadCertificate(n.Certificate())
 	if err != nil {
 		return notJoinedIn
 	}
@@ -189,6 +189,6 @@ func (n *Node) untilRenewal() time.Duration {
 
 // notAfter is the end of the certificate that the node holds; zero: none.
 func (n *Node) notAfter() time.Time {
-	c, _ := member.ReadCertificate(n.certificate())
+	c, _ := member.ReadCertificate(n.Certificate())
 	return c.NotAfter
 }

@@ -486,5 +486,5 @@ func TestPeerIDOfKey(t *testing.T) {
 }
 
 func hello(n *Node) *wirepb.Hello {
-	return &wirepb.Hello{Want: wantKnown, Certificate: n.certificate()}
+	return &wirepb.Hello{Want: wantKnown, Certificate: n.Certificate()}
 }

@@ -1,10 +1,11 @@
 // Package overlaytest is the contract of the overlay: what holds whatever carries its messages. Each transport has a test that hands it
 // to Run: virtual time and the simulator's event queue, and libp2p over loopback. It asserts outcomes, never timing.
 //
-// Of the overlay's invariants it holds those that a transport could break: that disagreement about who is near costs locality and never
-// correctness; that nothing is taken that is forged, late or of another network; that what is taken never falls as more is offered; that
-// nothing is without a bound, and bad input is refused, counted, and kills nobody. Chains of chunks and generations are the archive's and
-// manager/lease's; that moving all coordinates changes nothing is tested on the pure node.
+// Of the overlay's invariants it holds those that its messages could break: that disagreement about who is near costs locality and never
+// correctness; that nothing is taken that is forged, late, of another network, or of a key that may not; that what is taken never falls as
+// more is offered; that nothing is without a bound, and bad input is refused, counted, and kills nobody; that moving or turning all places
+// changes no order. The other two are no message of the overlay's: a channel's unbroken chain of chunks and generations that only grow, at
+// most eight handings-out of a task, are kept by manager/lease (its scenarios), manager/archive and manager, whatever the overlay does.
 package overlaytest
 
 import (
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -39,10 +41,22 @@ type Swarm interface {
 	Handoff(from int, tasks []overlay.Task) int
 	// Deliver brings a message of one peer to another, as it is but for what the transport signs; an error: it was refused on the way.
 	Deliver(from, to int, m overlay.Msg) error
+	// Introduce has a peer tell another of members that do not run, as they said themselves.
+	Introduce(from, to int, ghosts []Ghost) error
+	// Near has a peer ask another for those that it knows nearest to a place, and says which of the ghosts they are.
+	Near(from, to int, at coords.Coord) (ghosts []int, err error)
 	// Refused is how many messages, records and tasks a peer has refused.
 	Refused(who int) int64
 	// Vanish ends a peer without a word.
 	Vanish(who int)
+}
+
+// Ghost is a member that is nowhere: its number, when it spoke, where it said that it is, and the account of its certificate.
+type Ghost struct {
+	N       int
+	Seq     uint64
+	At      coords.Coord
+	Account string
 }
 
 // Setup is what a transport opens a swarm of.
@@ -107,6 +121,8 @@ func Run(t *testing.T, open func(t *testing.T, s Setup) Swarm) {
 		"nothing forged, late or foreign taken": forged,
 		"tasks are handed over once":            handover,
 		"bad messages are refused and counted":  bad,
+		"moved and turned places, same order":   moved,
+		"one account has its share of a table":  share,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t}
@@ -293,7 +309,13 @@ func forged(w *world) {
 	w.root, w.auth = stranger, authority(w.t, stranger, time.Now())
 	foreign := w.task(4, nil)
 	w.root, w.auth = mine, auth
-	for what, t := range map[string]overlay.Task{"altered": altered, "unsigned": unsigned, "late": late, "foreign": foreign} {
+	w.auth = mustDelegate(w, member.Delegation{Roles: member.SignCertificates | member.SignDocuments, NotBefore: w.Now().Add(-time.Hour), NotAfter: w.Now().Add(time.Hour)})
+	role := w.task(5, nil)
+	w.auth = mustDelegate(w, member.Delegation{Roles: member.AllRoles, NotBefore: w.Now().Add(-3 * time.Hour), NotAfter: w.Now().Add(-time.Hour)})
+	ended := w.task(6, nil)
+	w.auth = auth
+	for what, t := range map[string]overlay.Task{"altered": altered, "unsigned": unsigned, "late": late, "foreign": foreign,
+		"of a key that may not": role, "of a key whose time is over": ended} {
 		if _, err := w.Place(t, coords.HostRecord{}); err == nil {
 			w.t.Errorf("placed a task that is %s", what)
 		}
@@ -305,6 +327,94 @@ func forged(w *world) {
 		w.Until("counted: "+what, func() bool { return w.Refused(1) > before })
 	}
 	w.once()
+}
+
+// mustDelegate is a working key with a delegation of its own.
+func mustDelegate(w *world, d member.Delegation) *member.Authority {
+	w.t.Helper()
+	seed := [32]byte{9, byte(d.Roles)}
+	d.Key, d.Serial = [32]byte(ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)), 1
+	sealed, err := w.root.Delegate(d)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a, err := member.NewAuthority(seed, w.root.ID(), sealed)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// moved has a peer know the same members twice, the second time all of them moved and turned, and asks it for those nearest to a place and to that place moved and turned.
+func moved(w *world) {
+	const ghosts = 12
+	there := func(c coords.Coord) coords.Coord { // whole numbers, so that no distance differs by rounding
+		m := c
+		for k := range coords.Dims {
+			m.Vec[k] = 100 + float64(k)
+			if from := (k + 3) % coords.Dims; k%2 == 0 {
+				m.Vec[k] -= c.Vec[from]
+			} else {
+				m.Vec[k] += c.Vec[from]
+			}
+		}
+		return m
+	}
+	here := func(c coords.Coord) coords.Coord { return c }
+	at := coords.Coord{Err: 1}
+	at.Vec[0], at.Vec[5] = 3, -2
+	seq := uint64(w.Now().UnixMilli())
+	order := func(place func(coords.Coord) coords.Coord) (got []int) {
+		w.Until("a peer knows those that do not run", func() bool { // they are dropped again, since they do not answer
+			seq++
+			var all []Ghost
+			for i := range ghosts {
+				c := coords.Coord{Err: 1, Height: 1}
+				for k := range coords.Dims {
+					c.Vec[k] = float64((i*i*7+k*k*5+i*k)%23 - 11)
+				}
+				all = append(all, Ghost{N: i, Seq: seq, At: place(c)})
+			}
+			if err := w.Introduce(0, 1, all); err != nil {
+				w.t.Fatal(err)
+			}
+			var err error
+			got, err = w.Near(0, 1, place(at))
+			return err == nil && len(got) == ghosts
+		})
+		return got
+	}
+	if first, second := order(here), order(there); !slices.Equal(first, second) {
+		w.t.Errorf("nearest first: %v; moved and turned: %v", first, second)
+	}
+}
+
+// share tells a peer of many members of one account that crowd around it, and of some others all over.
+func share(w *world) {
+	const crowd, others, most = 120, 60, 4 + 2*9 // of the nearest, of each ring
+	var all []Ghost
+	seq := uint64(w.Now().UnixMilli()) + 1<<20 // the crowd's, and nobody else's; the others have the next
+	for i := range crowd + others {
+		g := Ghost{N: i, Seq: seq, At: coords.Coord{Err: .1, Height: .1}, Account: fmt.Sprint("account", i)}
+		if i%3 > 0 {
+			g.Account = "mallory"
+			g.At.Vec[0] = 1 + float64(i%40)
+		} else {
+			g.Seq++
+			g.At.Vec[0], g.At.Vec[1] = float64(i*37%240-120), float64(i*53%240-120)
+		}
+		all = append(all, g)
+	}
+	for part := range slices.Chunk(all, overlay.MaxGossip) {
+		if err := w.Introduce(0, 1, part); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.Until("a peer has heard of them", func() bool { return len(w.Known(1)) > peers+1 })
+	known := w.Known(1)
+	if n := len(slices.DeleteFunc(known, func(p overlay.PeerRecord) bool { return p.Seq != seq })); n > most {
+		w.t.Errorf("%d entries of a table are of one account, want at most %d", n, most)
+	}
 }
 
 func handover(w *world) {

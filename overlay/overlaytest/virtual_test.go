@@ -211,6 +211,29 @@ func (v *virtual) Deliver(from, to int, m overlay.Msg) error {
 	return nil
 }
 
+func (v *virtual) Introduce(from, to int, ghosts []Ghost) error {
+	g := overlay.Gossip{Self: v.nodes[from+1].Self(v.Now())}
+	for _, h := range ghosts {
+		g.Records = append(g.Records, &overlay.PeerRecord{ID: overlay.ID(fmt.Sprint("ghost", h.N)), Seq: h.Seq, Coord: h.At, Issued: v.Now(), Account: h.Account})
+	}
+	return v.Deliver(from, to, g)
+}
+
+func (v *virtual) Near(from, to int, at coords.Coord) (ghosts []int, err error) {
+	for _, s := range v.nodes[to+1].Step(v.Now(), overlay.ID(fmt.Sprint("p", from+1)), overlay.FindNear{Req: 1, At: at, N: overlay.MaxNear}) {
+		if m, ok := s.Msg.(overlay.Near); ok {
+			for _, r := range m.Records {
+				var n int
+				if _, err := fmt.Sscanf(string(r.ID), "ghost%d", &n); err == nil {
+					ghosts = append(ghosts, n)
+				}
+			}
+			return ghosts, nil
+		}
+	}
+	return nil, errors.New("no answer")
+}
+
 func (v *virtual) Refused(who int) (n int64) {
 	n = v.nodes[who+1].refused
 	for what, k := range v.nodes[who+1].Counts() {

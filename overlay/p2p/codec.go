@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -19,7 +20,9 @@ import (
 // Limits of what is read from others.
 const (
 	maxRecord  = 2 << 10
-	maxMessage = 40 << 10 // a Near of 32 records
+	maxSealed  = maxRecord + member.MaxPass + 128
+	maxGossip  = (1 + overlay.MaxGossip) * maxSealed
+	maxMessage = overlay.MaxNear * maxSealed
 	maxHandoff = overlay.MaxHandoff * (channel.MaxHeader + 16)
 )
 
@@ -29,6 +32,7 @@ var (
 	errMessage  = errors.New("p2p: message refused")
 	errCoord    = errors.New("p2p: impossible coordinate")
 	errReplayed = errors.New("p2p: a record of long before the newest one")
+	errPass     = errors.New("p2p: a record of nobody who is known to be a member")
 )
 
 // replayed is how much older than the newest that was seen of its peer a peer's own record may be: messages overtake each other.
@@ -42,6 +46,8 @@ func reason(err error) string {
 		why = "coordinate"
 	case errors.Is(err, errReplayed):
 		why = "replayed"
+	case errors.Is(err, errPass):
+		why = "pass_" + why
 	case why == "other":
 		why = "malformed"
 	}
@@ -54,29 +60,38 @@ const recordDomain = "shoal record 1\x00"
 // sealer signs the node's own record and checks those of others. It is safe for concurrent use: signatures are checked beside the loop,
 // which would else keep offers waiting.
 type sealer struct {
-	key     crypto.PrivKey
-	network member.NetworkID
+	key         crypto.PrivKey
+	network     member.NetworkID
+	certificate func() []byte    // of the node's own; nil: there is none
+	verifier    *member.Verifier // of others' passes
 
 	mu      sync.Mutex
-	checked map[overlay.ID]overlay.PeerRecord // newest verified one by id
+	checked map[overlay.ID]checked // newest verified one by id
+}
+
+// checked is a record whose signature was checked, as it came, and the pass that came with it; zero: none.
+type checked struct {
+	rec  overlay.PeerRecord
+	raw  []byte
+	pass []byte
+	says member.Pass
 }
 
 // known is the newest verified record of a peer.
-func (s *sealer) known(id overlay.ID) (overlay.PeerRecord, bool) {
+func (s *sealer) known(id overlay.ID) checked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := s.checked[id]
-	return r, ok
+	return s.checked[id]
 }
 
-func (s *sealer) remember(r overlay.PeerRecord) {
+func (s *sealer) remember(c checked) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.checked) >= maxChecked {
 		clear(s.checked)
 	}
-	if old, ok := s.checked[r.ID]; !ok || r.Seq > old.Seq {
-		s.checked[r.ID] = r
+	if old, ok := s.checked[c.rec.ID]; !ok || c.rec.Seq >= old.rec.Seq {
+		s.checked[c.rec.ID] = c
 	}
 }
 
@@ -95,12 +110,20 @@ func (s *sealer) seal(r *overlay.PeerRecord) error {
 	if err != nil {
 		return fmt.Errorf("p2p: sign record: %w", err)
 	}
-	r.Sealed, err = proto.Marshal(&pb.Sealed{Record: raw, Sig: sig})
+	out := &pb.Sealed{Record: raw, Sig: sig}
+	if s.certificate != nil {
+		if cert := s.certificate(); cert != nil {
+			if out.Pass, err = member.PassOf(cert); err != nil {
+				return fmt.Errorf("p2p: record: %w", err)
+			}
+		}
+	}
+	r.Sealed, err = proto.Marshal(out)
 	return err
 }
 
-// open checks a sealed record and reads it. One that was checked before costs nothing.
-func (s *sealer) open(m *pb.Sealed) (overlay.PeerRecord, error) {
+// open checks a sealed record and reads it, with its peer's account if there is a pass. One that was checked before costs nothing.
+func (s *sealer) open(now time.Time, m *pb.Sealed) (overlay.PeerRecord, error) {
 	if m == nil || len(m.Sig) == 0 {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, member.ErrUnsigned)
 	}
@@ -114,12 +137,32 @@ func (s *sealer) open(m *pb.Sealed) (overlay.PeerRecord, error) {
 	if [32]byte(fill(p.Network)) != s.network {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, member.ErrOtherNetwork)
 	}
-	if known, ok := s.known(overlay.ID(p.Id)); ok && known.Seq == p.Seq {
-		var k pb.Sealed
-		if proto.Unmarshal(known.Sealed, &k) == nil && string(k.Record) == string(m.Record) {
-			return known, nil
+	known := s.known(overlay.ID(p.Id))
+	c := checked{rec: known.rec, raw: m.Record}
+	same := bytes.Equal(known.raw, m.Record)
+	if !same {
+		var err error
+		if c.rec, err = read(&p, m); err != nil {
+			return overlay.PeerRecord{}, err
 		}
 	}
+	if err := s.check(now, &c, &known, m.Pass); err != nil {
+		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errPass, err)
+	}
+	if same && bytes.Equal(known.pass, m.Pass) {
+		return known.rec, nil
+	}
+	var err error
+	if c.rec.Sealed, err = proto.Marshal(&pb.Sealed{Record: m.Record, Sig: m.Sig, Pass: m.Pass}); err != nil {
+		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, err)
+	}
+	c.rec.Account = c.says.Account
+	s.remember(c)
+	return c.rec, nil
+}
+
+// read checks a record's signature, and reads what it says.
+func read(p *pb.Record, m *pb.Sealed) (overlay.PeerRecord, error) {
 	id, err := peer.Decode(p.Id)
 	if err != nil {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: id: %w", errRecord, err)
@@ -138,14 +181,25 @@ func (s *sealer) open(m *pb.Sealed) (overlay.PeerRecord, error) {
 	r := overlay.PeerRecord{ID: overlay.ID(p.Id), Seq: p.Seq, Coord: at, Addrs: p.Addrs, Issued: time.UnixMilli(p.IssuedMs),
 		Load: overlay.Load{Threads: small(p.Threads), Slots: small(p.Slots), Running: small(p.Running), Queued: small(p.Queued),
 			Backlog: time.Duration(min(p.BacklogMs, uint64(overlay.MaxBacklog/time.Millisecond))) * time.Millisecond}}
-	if err := r.Check(); err != nil {
-		return overlay.PeerRecord{}, err
+	return r, r.Check()
+}
+
+// check takes the pass that came with a record, if there is one. Its signature is checked when it is another than the last.
+func (s *sealer) check(now time.Time, c, known *checked, pass []byte) (err error) {
+	switch {
+	case len(pass) == 0:
+		return nil
+	case s.verifier == nil:
+		return member.ErrDelegation
+	case bytes.Equal(pass, known.pass):
+		c.pass, c.says = known.pass, known.says
+		return s.verifier.StillGood(now, c.says)
 	}
-	if r.Sealed, err = proto.Marshal(m); err != nil {
-		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, err)
+	c.pass = pass
+	if c.says, err = s.verifier.VerifyPass(now, pass); err == nil && c.says.Peer != string(c.rec.ID) {
+		err = fmt.Errorf("%w: of another peer", member.ErrAltered)
 	}
-	s.remember(r)
-	return r, nil
+	return err
 }
 
 func fill(b []byte) []byte {
@@ -156,11 +210,11 @@ func fill(b []byte) []byte {
 
 func small(v uint32) uint8 { return uint8(min(v, 255)) }
 
-// sealed gives the wire form of records that this node was told, leaving out what nobody signed.
+// sealed gives the wire form of records that this node was told, leaving out those of which nobody could tell whether their peer is a member.
 func sealed(recs []*overlay.PeerRecord) []*pb.Sealed {
 	var out []*pb.Sealed
 	for _, r := range recs {
-		if m := unsealed(*r); m != nil {
+		if m := unsealed(*r); m != nil && len(m.Pass) > 0 {
 			out = append(out, m)
 		}
 	}
@@ -175,10 +229,10 @@ func unsealed(r overlay.PeerRecord) *pb.Sealed {
 	return &m
 }
 
-// openOwn reads the record that a peer sends of itself at now.
+// openOwn reads the record that a peer sends of itself at now. Its connection has shown that it is a member.
 func (s *sealer) openOwn(now time.Time, m *pb.Sealed, from overlay.ID) (overlay.PeerRecord, error) {
-	known, ok := s.known(from)
-	r, err := s.open(m)
+	known := s.known(from).rec
+	r, err := s.open(now, m)
 	switch {
 	case err != nil:
 		return r, err
@@ -186,17 +240,20 @@ func (s *sealer) openOwn(now time.Time, m *pb.Sealed, from overlay.ID) (overlay.
 		return r, fmt.Errorf("%w: %w: of another peer", errRecord, member.ErrAltered)
 	case r.Issued.After(now.Add(member.Skew)):
 		return r, fmt.Errorf("%w: %w: made at %s, it is %s", errRecord, member.ErrNotYet, r.Issued.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
-	case ok && r.Seq < known.Seq && known.Issued.Sub(r.Issued) > replayed:
+	case r.Seq < known.Seq && known.Issued.Sub(r.Issued) > replayed:
 		return r, errReplayed
 	}
 	return r, nil
 }
 
-// openAll reads records, leaving out and counting what is refused.
-func (s *sealer) openAll(in []*pb.Sealed, most int, refused func(error)) []*overlay.PeerRecord {
+// openAll reads records of third members, leaving out and counting what is refused.
+func (s *sealer) openAll(now time.Time, in []*pb.Sealed, most int, refused func(error)) []*overlay.PeerRecord {
 	var out []*overlay.PeerRecord
 	for _, m := range in[:min(len(in), most)] {
-		r, err := s.open(m)
+		r, err := s.open(now, m)
+		if err == nil && len(m.Pass) == 0 {
+			err = fmt.Errorf("%w: %w", errPass, member.ErrUnsigned)
+		}
 		if err != nil {
 			refused(err)
 			continue

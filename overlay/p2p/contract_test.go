@@ -29,6 +29,7 @@ const swarmEvery = 20 * time.Second
 // loopback is a swarm of libp2p hosts.
 type loopback struct {
 	*network
+	auth  *member.Authority
 	peers []*site
 }
 
@@ -55,7 +56,7 @@ func openSwarm(t *testing.T, s overlaytest.Setup) *loopback {
 	if err := mn.SetIssuer(issuer, doc); err != nil {
 		t.Fatal(err)
 	}
-	l := &loopback{network: &network{t: t}}
+	l := &loopback{network: &network{t: t}, auth: auth}
 	l.boss = start(t, mn, Config{Places: true}, swarmEvery, nil)
 	for i, q := range s.Queues {
 		pn, err := wire.New(t.Context(), wire.Config{Key: [32]byte{byte(i + 1), 5}, Network: s.Network, Patience: patience, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
@@ -137,7 +138,7 @@ func (l *loopback) Deliver(from, to int, m overlay.Msg) error {
 	var body proto.Message
 	switch m := m.(type) {
 	case overlay.Gossip:
-		s := sealer{key: a.runner.sealer.key, network: a.runner.sealer.network}
+		s := sealer{key: a.runner.sealer.key, network: a.runner.sealer.network, certificate: a.node.Certificate}
 		if m.Self.ID != "somebody else" {
 			m.Self.ID = a.runner.id
 		}
@@ -162,6 +163,52 @@ func (l *loopback) Deliver(from, to int, m overlay.Msg) error {
 	}
 	_, err = a.node.Call(ctx, id, on, raw, maxMessage)
 	return err
+}
+
+// ghost is a member that nobody runs.
+func (l *loopback) ghost(n int, account string) *stamp {
+	return newStamp(l.t, byte(50+n), l.boss.node.Network()).certified(l.t, l.auth, func(c *member.Certificate) { c.Account = account })
+}
+
+func (l *loopback) Introduce(from, to int, ghosts []overlaytest.Ghost) error {
+	a, b := l.peers[from].runner, l.peers[to].runner
+	g := overlay.Gossip{Self: overlay.PeerRecord{ID: a.id, Coord: coords.Coord{Err: 1}, Issued: time.Now()}}
+	for _, r := range b.Peers() { // older than what is known of it, so that it changes nothing
+		if r.ID == a.id {
+			g.Self.Seq = r.Seq - min(r.Seq, 1)
+		}
+	}
+	for _, h := range ghosts {
+		s := l.ghost(h.N, h.Account)
+		r := overlay.PeerRecord{ID: s.id, Seq: h.Seq, Coord: h.At, Issued: time.Now()}
+		if err := s.seal(&r); err != nil {
+			return err
+		}
+		g.Records = append(g.Records, &r)
+	}
+	return l.Deliver(from, to, g)
+}
+
+func (l *loopback) Near(from, to int, at coords.Coord) (ghosts []int, err error) {
+	a, b := l.peers[from], l.peers[to]
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	raw, err := proto.Marshal(&pb.FindNear{At: channel.CoordPB(at), N: overlay.MaxNear})
+	if err != nil {
+		return nil, err
+	}
+	var m pb.Near
+	if err := a.runner.ask(ctx, target{id: b.runner.id, addrs: b.node.Addrs()}, protoNear, raw, &m); err != nil {
+		return nil, err
+	}
+	for _, r := range a.runner.sealer.openAll(time.Now(), m.Records, overlay.MaxNear, func(err error) { l.t.Error(err) }) {
+		for n := range overlay.MaxGossip {
+			if l.ghost(n, "").id == r.ID {
+				ghosts = append(ghosts, n)
+			}
+		}
+	}
+	return ghosts, nil
 }
 
 func pubOf(seed [32]byte) [32]byte {

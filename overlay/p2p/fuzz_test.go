@@ -39,7 +39,7 @@ func newStamp(t testing.TB, n byte, network member.NetworkID) *stamp {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stamp{overlay.ID(id.String()), sealer{key: key, network: network, checked: map[overlay.ID]overlay.PeerRecord{}}}
+	return &stamp{overlay.ID(id.String()), sealer{key: key, network: network, checked: map[overlay.ID]checked{}}}
 }
 
 func (s *stamp) record(t testing.TB, change func(*overlay.PeerRecord)) *pb.Sealed {
@@ -59,7 +59,7 @@ func TestBadRecords(t *testing.T) {
 	network := member.NetworkID{1}
 	a, other := newStamp(t, 1, network), newStamp(t, 2, network)
 	foreign := newStamp(t, 1, member.NetworkID{2})
-	reader := &sealer{network: network, checked: map[overlay.ID]overlay.PeerRecord{}}
+	reader := &sealer{network: network, checked: map[overlay.ID]checked{}}
 	now := time.Now()
 	if _, err := reader.openOwn(now, a.record(t, func(r *overlay.PeerRecord) { r.Seq = 1000 }), a.id); err != nil {
 		t.Fatal(err)
@@ -108,8 +108,8 @@ func FuzzRecord(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		s := &sealer{network: network, checked: map[overlay.ID]overlay.PeerRecord{}}
-		r, err := s.open(&m)
+		s := &sealer{network: network, checked: map[overlay.ID]checked{}}
+		r, err := s.open(time.Now(), &m)
 		if err != nil {
 			if len(s.checked) > 0 {
 				t.Fatalf("kept what it refused: %v", err)

@@ -118,7 +118,8 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{cfg: cfg, log: cfg.Log, id: id, inbox: make(chan func(time.Time), maxInbox), flight: make(chan struct{}, maxFlights),
 		probes: make(chan struct{}, maxProbes), node: node, waiting: map[uint64]chan overlay.Event{},
 		greeted: map[overlay.ID]time.Time{}, near: nearer{tried: map[peer.ID]tried{}},
-		sealer: &sealer{key: cfg.Wire.Host().Peerstore().PrivKey(cfg.Wire.ID()), network: cfg.Wire.Network(), checked: map[overlay.ID]overlay.PeerRecord{}}}
+		sealer: &sealer{key: cfg.Wire.Host().Peerstore().PrivKey(cfg.Wire.ID()), network: cfg.Wire.Network(), certificate: cfg.Wire.Certificate,
+			verifier: cfg.Wire.Verifier(), checked: map[overlay.ID]checked{}}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.show()
 	r.rate()

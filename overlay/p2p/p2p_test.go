@@ -8,11 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"shoal/channel"
 	"shoal/coords"
 	"shoal/internal/member"
 	"shoal/internal/wire"
 	"shoal/overlay"
+	pb "shoal/overlay/p2p/overlaypb"
 )
 
 // bin is a queue that takes up to a number of tasks.
@@ -365,8 +368,39 @@ func TestHiddenPeersAreFullMembers(t *testing.T) {
 	if r := n.peers[1].node.Reach(); r.Rides == 0 || len(r.Relays) != 1 {
 		t.Errorf("%+v", r)
 	}
+	n.saysWhichWay(n.peers[0], n.peers[1], n.peers[3])
 	n.until("messages and packets are counted", func() bool {
 		r := n.peers[1].runner.Status().Rates
 		return r.Messages > 0 && r.Packets > 0
 	})
+}
+
+// saysWhichWay wants the node to hear of each request whether it goes out at once, has to wait for a connection, or rides.
+func (n *network) saysWhichWay(from, hidden, open *site) {
+	n.t.Helper()
+	ask := func(to *site) string {
+		t := target{id: to.runner.id}
+		for _, r := range from.runner.Peers() {
+			if r.ID == t.id {
+				t.addrs = r.Addrs
+			}
+		}
+		var way []bool
+		t.straight = func(is bool) { way = append(way, is) }
+		raw, err := proto.Marshal(&pb.FindNear{At: channel.CoordPB(coords.Coord{Err: 1}), N: 8})
+		if err == nil {
+			_, err = from.runner.call(n.t.Context(), t, protoNear, raw)
+		}
+		return fmt.Sprint(way, err)
+	}
+	if got := ask(hidden); got != "[false] <nil>" {
+		n.t.Errorf("a request that rides: %s", got)
+	}
+	n.until("a connection is made for a request", func() bool { // unless another request has made it
+		if err := from.node.Host().Network().ClosePeer(open.node.ID()); err != nil {
+			n.t.Fatal(err)
+		}
+		return ask(open) == "[false true] <nil>"
+	})
+	n.until("a request goes out at once", func() bool { return ask(open) == "[] <nil>" })
 }

@@ -240,6 +240,7 @@ func TestOutsider(t *testing.T) {
 		{"unsigned", protoGossip, encode(t, &pb.Gossip{Self: &pb.Sealed{Record: forged.Record}}), 1, "unsigned"},
 		{"replayed", protoGossip, encode(t, &pb.Gossip{Self: old}), 1, "replayed"},
 		{"of another network", protoGossip, encode(t, &pb.Gossip{Self: o.record(net, func(r *pb.Record) { r.Network = make([]byte, 32) })}), 1, "other_network"},
+		{"hearsay without a pass", protoGossip, encode(t, &pb.Gossip{Self: o.record(net, nil), Records: []*pb.Sealed{o.record(net, nil)}}), 0, "pass_unsigned"},
 		{"a task that was altered", protoOffer, encode(t, &pb.Offer{Signed: s.Marshal()}), 4, "task_altered"},
 		{"too many tasks", protoHandoff, encode(t, &pb.Handoff{Tasks: make([][]byte, 65)}), 1, "malformed"},
 		{"a manager's question", protoProbe, encode(t, &pb.Probe{Host: "http://a.example"}), 4, ""},

@@ -60,7 +60,16 @@ func (r *Runner) carry(to overlay.ID, addrs []string, req uint64, m overlay.Msg)
 	// Sooner than the node gives up by itself: that nobody could be connected to says that the task is with nobody, a time-out does not.
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Overlay.Timeout*9/10)
 	defer cancel()
-	answer, err := r.exchange(ctx, to, addrs, req, m)
+	way := target{to, addrs, func(straight bool) {
+		r.post(r.ctx, func(now time.Time) {
+			if straight {
+				r.node.Straight(now, req)
+			} else {
+				r.node.Around(now, req)
+			}
+		})
+	}}
+	answer, err := r.exchange(ctx, way, req, m)
 	if err != nil {
 		r.log.Debug("no answer", "peer", to, "err", err)
 	}
@@ -101,7 +110,7 @@ func (r *Runner) timeTo(to overlay.ID) {
 }
 
 // exchange makes one request and reads its answer.
-func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, req uint64, m overlay.Msg) (overlay.Msg, error) {
+func (r *Runner) exchange(ctx context.Context, to target, req uint64, m overlay.Msg) (overlay.Msg, error) {
 	switch m := m.(type) {
 	case overlay.Gossip:
 		raw, err := encodeGossip(m)
@@ -109,38 +118,38 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, re
 			return nil, err
 		}
 		var a pb.Gossip
-		if err := r.ask(ctx, to, addrs, protoGossip, raw, &a); err != nil {
+		if err := r.ask(ctx, to, protoGossip, raw, &a); err != nil {
 			return nil, err
 		}
-		self, err := r.sealer.openOwn(r.cfg.Wire.Now(), a.Self, to)
+		self, err := r.sealer.openOwn(r.cfg.Wire.Now(), a.Self, to.id)
 		if err != nil {
 			r.refuse(err)
 			return nil, err
 		}
-		if id, err := peer.Decode(string(to)); err == nil {
+		if id, err := peer.Decode(string(to.id)); err == nil {
 			m, _ := r.cfg.Wire.Member(id)
 			self.Account = m.Account
 		}
-		return overlay.Gossip{Req: req, Answer: true, Self: self, Records: r.sealer.openAll(a.Records, overlay.MaxGossip, r.refuse)}, nil
+		return overlay.Gossip{Req: req, Answer: true, Self: self, Records: r.sealer.openAll(r.cfg.Wire.Now(), a.Records, overlay.MaxGossip, r.refuse)}, nil
 	case overlay.FindNear:
 		raw, err := proto.Marshal(&pb.FindNear{At: channel.CoordPB(m.At), N: uint32(m.N)})
 		if err != nil {
 			return nil, err
 		}
 		var a pb.Near
-		if err := r.ask(ctx, to, addrs, protoNear, raw, &a); err != nil {
+		if err := r.ask(ctx, to, protoNear, raw, &a); err != nil {
 			return nil, err
 		}
-		return overlay.Near{Req: req, Records: r.sealer.openAll(a.Records, overlay.MaxNear, r.refuse)}, nil
+		return overlay.Near{Req: req, Records: r.sealer.openAll(r.cfg.Wire.Now(), a.Records, overlay.MaxNear, r.refuse)}, nil
 	case overlay.ProbeHost:
-		return r.askProbe(ctx, to, addrs, req, m)
+		return r.askProbe(ctx, to, req, m)
 	case overlay.Offer:
 		raw, err := proto.Marshal(&pb.Offer{Signed: m.Signed.Marshal()})
 		if err != nil {
 			return nil, err
 		}
 		var a pb.Answer
-		if err := r.ask(ctx, to, addrs, protoOffer, raw, &a); err != nil {
+		if err := r.ask(ctx, to, protoOffer, raw, &a); err != nil {
 			return nil, err
 		}
 		return overlay.Answer{Req: req, Accept: a.Accept, Start: time.UnixMilli(a.StartMs)}, nil
@@ -148,20 +157,20 @@ func (r *Runner) exchange(ctx context.Context, to overlay.ID, addrs []string, re
 	return nil, fmt.Errorf("%w: %T is no request", errMessage, m)
 }
 
-func (r *Runner) askProbe(ctx context.Context, to overlay.ID, addrs []string, req uint64, m overlay.ProbeHost) (overlay.Msg, error) {
+func (r *Runner) askProbe(ctx context.Context, to target, req uint64, m overlay.ProbeHost) (overlay.Msg, error) {
 	raw, err := proto.Marshal(&pb.Probe{Host: m.Host})
 	if err != nil {
 		return nil, err
 	}
 	var a pb.Probed
-	err = r.ask(ctx, to, addrs, protoProbe, raw, &a)
+	err = r.ask(ctx, to, protoProbe, raw, &a)
 	if s := (*wire.Status)(nil); errors.As(err, &s) { // an answer: from there the host cannot be reached
 		return overlay.Probed{Req: req}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	self, err := r.sealer.open(a.Self)
+	self, err := r.sealer.openOwn(r.cfg.Wire.Now(), a.Self, to.id)
 	if err != nil {
 		r.refuse(err)
 		return nil, err
@@ -182,7 +191,7 @@ func (r *Runner) handoff(ctx context.Context, p overlay.PeerRecord, tasks []over
 		return nil, err
 	}
 	var a pb.HandoffAnswer
-	if err := r.ask(ctx, p.ID, p.Addrs, protoHandoff, raw, &a); err != nil {
+	if err := r.ask(ctx, target{id: p.ID, addrs: p.Addrs}, protoHandoff, raw, &a); err != nil {
 		return nil, err
 	}
 	return a.Taken, nil
@@ -197,14 +206,15 @@ func (r *Runner) probe(ctx context.Context, p overlay.PeerRecord, host string) (
 		return coords.Sample{}, err
 	}
 	var a pb.Probed
-	if err := r.ask(ctx, p.ID, p.Addrs, protoProbe, raw, &a); err != nil {
+	if err := r.ask(ctx, target{id: p.ID, addrs: p.Addrs}, protoProbe, raw, &a); err != nil {
 		return coords.Sample{}, err
 	}
 	if a.RttUs == 0 || time.Duration(a.RttUs)*time.Microsecond > 10*time.Second {
 		return coords.Sample{}, fmt.Errorf("%w: a round trip of %d us", errMessage, a.RttUs)
 	}
-	rec, err := r.sealer.open(a.Self)
+	rec, err := r.sealer.openOwn(r.cfg.Wire.Now(), a.Self, p.ID)
 	if err != nil {
+		r.refuse(err)
 		return coords.Sample{}, err
 	}
 	return coords.Sample{Vantage: string(p.ID), At: rec.Coord, RTT: time.Duration(a.RttUs) * time.Microsecond, When: r.cfg.Wire.Now().Unix()}, nil

@@ -31,8 +31,8 @@ const probeTimeout = 8 * time.Second
 func (r *Runner) serve() {
 	w := r.cfg.Wire
 	serveTimeout := 2 * r.cfg.Overlay.Timeout
-	w.HandleRidden(protoGossip, maxMessage, serveTimeout, r.onGossip)
-	w.HandleRidden(protoNear, maxMessage, serveTimeout, r.onNear)
+	w.HandleRidden(protoGossip, maxGossip, serveTimeout, r.onGossip)
+	w.HandleRidden(protoNear, 4<<10, serveTimeout, r.onNear)
 	w.HandleRidden(protoProbe, 4<<10, probeTimeout, r.onProbe)
 	if r.cfg.Queue != nil {
 		w.HandleRidden(protoOffer, 4<<10, serveTimeout, r.onOffer)
@@ -147,7 +147,7 @@ func (r *Runner) onGossip(ctx context.Context, from wire.Member, req []byte) ([]
 		return nil, wire.Errorf(wire.Malformed, "%v", err)
 	}
 	self.Account = from.Account
-	answer, err := r.step(ctx, from, overlay.Gossip{Self: self, Records: r.sealer.openAll(m.Records, overlay.MaxGossip, r.refuse)})
+	answer, err := r.step(ctx, from, overlay.Gossip{Self: self, Records: r.sealer.openAll(r.cfg.Wire.Now(), m.Records, overlay.MaxGossip, r.refuse)})
 	if err != nil {
 		return nil, err
 	}

@@ -41,10 +41,23 @@ type tried struct {
 	again bool // not for the first time
 }
 
+// target is whom a request is for.
+type target struct {
+	id       overlay.ID
+	addrs    []string
+	straight func(bool) // told false when a connection has to be made first, or another's is ridden, and true when the request goes out after all; nil: nobody cares
+}
+
+func (t target) tell(straight bool) {
+	if t.straight != nil {
+		t.straight(straight)
+	}
+}
+
 // ask makes one request of a member, and reads the answer.
-func (r *Runner) ask(ctx context.Context, to overlay.ID, addrs []string, on protocol.ID, req []byte, answer proto.Message) error {
+func (r *Runner) ask(ctx context.Context, to target, on protocol.ID, req []byte, answer proto.Message) error {
 	r.sent.Add(1)
-	raw, err := r.call(ctx, to, addrs, on, req)
+	raw, err := r.call(ctx, to, on, req)
 	if err != nil {
 		return err
 	}
@@ -54,16 +67,17 @@ func (r *Runner) ask(ctx context.Context, to overlay.ID, addrs []string, on prot
 	return nil
 }
 
-func (r *Runner) call(ctx context.Context, to overlay.ID, addrs []string, on protocol.ID, req []byte) ([]byte, error) {
+func (r *Runner) call(ctx context.Context, to target, on protocol.ID, req []byte) ([]byte, error) {
 	w := r.cfg.Wire
-	id, err := peer.Decode(string(to))
+	id, err := peer.Decode(string(to.id))
 	if err != nil {
-		return nil, fmt.Errorf("%w: peer id %q: %w", errNotDialled, to, err)
+		return nil, fmt.Errorf("%w: peer id %q: %w", errNotDialled, to.id, err)
 	}
 	if w.Direct(id) {
 		return w.Call(ctx, id, on, req, maxMessage)
 	}
-	direct, relays := split(addrs)
+	to.tell(false)
+	direct, relays := split(to.addrs)
 	for _, via := range relays {
 		if via == w.ID() || !w.Direct(via) && w.Connect(ctx, via) != nil {
 			continue
@@ -80,6 +94,7 @@ func (r *Runner) call(ctx context.Context, to overlay.ID, addrs []string, on pro
 	if err := w.Connect(ctx, id, direct...); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotDialled, err)
 	}
+	to.tell(true)
 	return w.Call(ctx, id, on, req, maxMessage)
 }
 

@@ -255,6 +255,67 @@ func (x *Certificate) GetNotAfterMs() int64 {
 	return 0
 }
 
+// Pass is a sealed Certificate without its delegation, of which only the serial is told: the document has it.
+type Pass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Raw           []byte                 `protobuf:"bytes,1,opt,name=raw,proto3" json:"raw,omitempty"`
+	Sig           []byte                 `protobuf:"bytes,2,opt,name=sig,proto3" json:"sig,omitempty"`
+	Serial        uint64                 `protobuf:"varint,3,opt,name=serial,proto3" json:"serial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pass) Reset() {
+	*x = Pass{}
+	mi := &file_member_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pass) ProtoMessage() {}
+
+func (x *Pass) ProtoReflect() protoreflect.Message {
+	mi := &file_member_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pass.ProtoReflect.Descriptor instead.
+func (*Pass) Descriptor() ([]byte, []int) {
+	return file_member_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Pass) GetRaw() []byte {
+	if x != nil {
+		return x.Raw
+	}
+	return nil
+}
+
+func (x *Pass) GetSig() []byte {
+	if x != nil {
+		return x.Sig
+	}
+	return nil
+}
+
+func (x *Pass) GetSerial() uint64 {
+	if x != nil {
+		return x.Serial
+	}
+	return 0
+}
+
 type Server struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`
@@ -265,7 +326,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_member_proto_msgTypes[3]
+	mi := &file_member_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -277,7 +338,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_member_proto_msgTypes[3]
+	mi := &file_member_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -290,7 +351,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_member_proto_rawDescGZIP(), []int{3}
+	return file_member_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Server) GetPeer() string {
@@ -328,7 +389,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_member_proto_msgTypes[4]
+	mi := &file_member_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -340,7 +401,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_member_proto_msgTypes[4]
+	mi := &file_member_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -353,7 +414,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_member_proto_rawDescGZIP(), []int{4}
+	return file_member_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Document) GetNetwork() []byte {
@@ -458,7 +519,7 @@ type Join struct {
 
 func (x *Join) Reset() {
 	*x = Join{}
-	mi := &file_member_proto_msgTypes[5]
+	mi := &file_member_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +531,7 @@ func (x *Join) String() string {
 func (*Join) ProtoMessage() {}
 
 func (x *Join) ProtoReflect() protoreflect.Message {
-	mi := &file_member_proto_msgTypes[5]
+	mi := &file_member_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +544,7 @@ func (x *Join) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Join.ProtoReflect.Descriptor instead.
 func (*Join) Descriptor() ([]byte, []int) {
-	return file_member_proto_rawDescGZIP(), []int{5}
+	return file_member_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Join) GetNetwork() []byte {
@@ -518,7 +579,7 @@ type Ledger struct {
 
 func (x *Ledger) Reset() {
 	*x = Ledger{}
-	mi := &file_member_proto_msgTypes[6]
+	mi := &file_member_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +591,7 @@ func (x *Ledger) String() string {
 func (*Ledger) ProtoMessage() {}
 
 func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_member_proto_msgTypes[6]
+	mi := &file_member_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +604,7 @@ func (x *Ledger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
 func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_member_proto_rawDescGZIP(), []int{6}
+	return file_member_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Ledger) GetVersion() uint32 {
@@ -571,7 +632,7 @@ type Ledger_Invite struct {
 
 func (x *Ledger_Invite) Reset() {
 	*x = Ledger_Invite{}
-	mi := &file_member_proto_msgTypes[7]
+	mi := &file_member_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +644,7 @@ func (x *Ledger_Invite) String() string {
 func (*Ledger_Invite) ProtoMessage() {}
 
 func (x *Ledger_Invite) ProtoReflect() protoreflect.Message {
-	mi := &file_member_proto_msgTypes[7]
+	mi := &file_member_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +657,7 @@ func (x *Ledger_Invite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger_Invite.ProtoReflect.Descriptor instead.
 func (*Ledger_Invite) Descriptor() ([]byte, []int) {
-	return file_member_proto_rawDescGZIP(), []int{6, 0}
+	return file_member_proto_rawDescGZIP(), []int{7, 0}
 }
 
 func (x *Ledger_Invite) GetId() []byte {
@@ -647,7 +708,11 @@ const file_member_proto_rawDesc = "" +
 	"\x04role\x18\x04 \x01(\rR\x04role\x12\"\n" +
 	"\rnot_before_ms\x18\x05 \x01(\x03R\vnotBeforeMs\x12 \n" +
 	"\fnot_after_ms\x18\x06 \x01(\x03R\n" +
-	"notAfterMs\"2\n" +
+	"notAfterMs\"B\n" +
+	"\x04Pass\x12\x10\n" +
+	"\x03raw\x18\x01 \x01(\fR\x03raw\x12\x10\n" +
+	"\x03sig\x18\x02 \x01(\fR\x03sig\x12\x16\n" +
+	"\x06serial\x18\x03 \x01(\x04R\x06serial\"2\n" +
 	"\x06Server\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"\xc6\x03\n" +
@@ -693,22 +758,23 @@ func file_member_proto_rawDescGZIP() []byte {
 	return file_member_proto_rawDescData
 }
 
-var file_member_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_member_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_member_proto_goTypes = []any{
 	(*Sealed)(nil),        // 0: shoal.member.Sealed
 	(*Delegation)(nil),    // 1: shoal.member.Delegation
 	(*Certificate)(nil),   // 2: shoal.member.Certificate
-	(*Server)(nil),        // 3: shoal.member.Server
-	(*Document)(nil),      // 4: shoal.member.Document
-	(*Join)(nil),          // 5: shoal.member.Join
-	(*Ledger)(nil),        // 6: shoal.member.Ledger
-	(*Ledger_Invite)(nil), // 7: shoal.member.Ledger.Invite
+	(*Pass)(nil),          // 3: shoal.member.Pass
+	(*Server)(nil),        // 4: shoal.member.Server
+	(*Document)(nil),      // 5: shoal.member.Document
+	(*Join)(nil),          // 6: shoal.member.Join
+	(*Ledger)(nil),        // 7: shoal.member.Ledger
+	(*Ledger_Invite)(nil), // 8: shoal.member.Ledger.Invite
 }
 var file_member_proto_depIdxs = []int32{
-	3, // 0: shoal.member.Document.managers:type_name -> shoal.member.Server
-	3, // 1: shoal.member.Document.archives:type_name -> shoal.member.Server
-	3, // 2: shoal.member.Document.relays:type_name -> shoal.member.Server
-	7, // 3: shoal.member.Ledger.invites:type_name -> shoal.member.Ledger.Invite
+	4, // 0: shoal.member.Document.managers:type_name -> shoal.member.Server
+	4, // 1: shoal.member.Document.archives:type_name -> shoal.member.Server
+	4, // 2: shoal.member.Document.relays:type_name -> shoal.member.Server
+	8, // 3: shoal.member.Ledger.invites:type_name -> shoal.member.Ledger.Invite
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
@@ -727,7 +793,7 @@ func file_member_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_member_proto_rawDesc), len(file_member_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

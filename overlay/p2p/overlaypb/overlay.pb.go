@@ -152,6 +152,7 @@ type Sealed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Record        []byte                 `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
 	Sig           []byte                 `protobuf:"bytes,2,opt,name=sig,proto3" json:"sig,omitempty"`
+	Pass          []byte                 `protobuf:"bytes,3,opt,name=pass,proto3" json:"pass,omitempty"` // member.Pass of that peer; what a peer tells of itself may lack it, since its connection has shown the certificate
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -196,6 +197,13 @@ func (x *Sealed) GetRecord() []byte {
 func (x *Sealed) GetSig() []byte {
 	if x != nil {
 		return x.Sig
+	}
+	return nil
+}
+
+func (x *Sealed) GetPass() []byte {
+	if x != nil {
+		return x.Pass
 	}
 	return nil
 }
@@ -654,10 +662,11 @@ const file_overlay_proto_rawDesc = "" +
 	"backlog_ms\x18\t \x01(\x04R\tbacklogMs\x12\x14\n" +
 	"\x05addrs\x18\n" +
 	" \x03(\tR\x05addrs\x12\x1b\n" +
-	"\tissued_ms\x18\v \x01(\x03R\bissuedMs\"2\n" +
+	"\tissued_ms\x18\v \x01(\x03R\bissuedMs\"F\n" +
 	"\x06Sealed\x12\x16\n" +
 	"\x06record\x18\x01 \x01(\fR\x06record\x12\x10\n" +
-	"\x03sig\x18\x02 \x01(\fR\x03sig\"d\n" +
+	"\x03sig\x18\x02 \x01(\fR\x03sig\x12\x12\n" +
+	"\x04pass\x18\x03 \x01(\fR\x04pass\"d\n" +
 	"\x06Gossip\x12)\n" +
 	"\x04self\x18\x01 \x01(\v2\x15.shoal.overlay.SealedR\x04self\x12/\n" +
 	"\arecords\x18\x02 \x03(\v2\x15.shoal.overlay.SealedR\arecords\">\n" +
