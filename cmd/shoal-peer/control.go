@@ -295,7 +295,11 @@ func printOverlay(w io.Writer, st *peer.Status) {
 	fmt.Fprintf(w, "place     %s ms, height %.1f ms; a predicted time is wrong by about %.0f%% (error %.2f)\n", strings.Join(at, " "), c.Height, 100*c.Err, c.Err)
 	var rings []string
 	for i, n := range st.Rings {
-		if n > 0 {
+		switch {
+		case n == 0:
+		case i == len(st.Rings)-1:
+			rings = append(rings, fmt.Sprintf("%d from %d ms on", n, 1<<i))
+		default:
 			rings = append(rings, fmt.Sprintf("%d below %d ms", n, 2<<i))
 		}
 	}
