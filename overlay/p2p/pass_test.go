@@ -8,8 +8,10 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"shoal/channel"
 	"shoal/coords"
 	"shoal/internal/member"
+	"shoal/internal/wire"
 	"shoal/overlay"
 	pb "shoal/overlay/p2p/overlaypb"
 )
@@ -146,6 +148,56 @@ func TestAccountsOfThirdMembers(t *testing.T) {
 	for i, p := range n.peers {
 		if got := account(p.runner.id, n.boss); got != fmt.Sprint("account", i) {
 			t.Errorf("peer %d is of the account %q", i, got)
+		}
+	}
+}
+
+// Members whose clocks are wrong by almost all that is tolerated, either way, are members like others: their records and passes are good, and they
+// take tasks.
+func TestWrongClocks(t *testing.T) {
+	n := openNet(t, func(c wire.Config) *wire.Node {
+		c.Patience, c.Listen = patience, []string{"/ip4/127.0.0.1/tcp/0"}
+		mn, err := wire.New(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mn
+	})
+	n.boss = start(t, n.boss.node, Config{Places: true}, 10*time.Second, nil)
+	const wrong = member.Skew - 30*time.Second
+	for i, ahead := range []time.Duration{wrong, -wrong, 0} {
+		pn, err := wire.New(t.Context(), wire.Config{Key: [32]byte{byte(i + 1), 9}, Network: n.keys.Network, Patience: patience, Listen: []string{"/ip4/127.0.0.1/tcp/0"},
+			Clock: func() time.Time { return time.Now().Add(ahead) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pn.Join(t.Context(), member.JoinString{Network: n.keys.Network, Addrs: n.boss.node.Addrs()}, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		b := &bin{room: 2}
+		n.peers = append(n.peers, start(t, pn, Config{Queue: b}, 10*time.Second, b))
+	}
+	n.until("the manager knows all peers", func() bool { return n.takers() == 3 })
+	for i, p := range n.peers {
+		n.until(fmt.Sprintf("peer %d knows all others, and their account", i), func() bool {
+			same := 0
+			for _, r := range p.runner.Peers() {
+				if r.Account == "ada" {
+					same++
+				}
+			}
+			return same == 2
+		})
+	}
+	for i := range 6 {
+		s, h := n.task(channel.ID(i+1), 10*time.Minute)
+		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err != nil {
+			t.Fatalf("task %d: %v", i+1, err)
+		}
+	}
+	for i, p := range n.peers {
+		if refused := p.runner.Status().Refused; len(p.bin.tasks) != 2 || len(refused) > 0 {
+			t.Errorf("peer %d has %d tasks, of which there were 6 for 3, and refused %v", i, len(p.bin.tasks), refused)
 		}
 	}
 }
