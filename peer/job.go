@@ -43,14 +43,16 @@ type job struct {
 	began time.Time
 	stop  chan struct{} // closed: end at the next checkpoint
 	once  sync.Once
-	away  atomic.Bool // the archive did not answer when it was last asked
+	away  atomic.Bool   // the archive did not answer when it was last asked
+	done  chan struct{} // closed: nothing of it runs any more
 
 	mu    sync.Mutex
 	visit crawl.Visit // the last
+	quit  func()      // ends it at once; nil: it has not begun
 }
 
 func (a *Agent) newJob(it queue.Item[task]) *job {
-	j := &job{key: it.Key, task: it.Value, began: time.Now(), stop: make(chan struct{})}
+	j := &job{key: it.Key, task: it.Value, began: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
 	a.mu.Lock()
 	a.running[j.key] = j
 	a.mu.Unlock()
@@ -70,7 +72,16 @@ func (a *Agent) stop(key uint64) {
 // run claims and crawls one task. ctx ends when there is no time left even for leaving.
 func (a *Agent) run(ctx context.Context, j *job) {
 	log := a.log.With("host", j.task.Header.Host, "channel", uint64(j.task.Header.Channel), "gen", uint64(j.task.Header.Gen))
-	report, err := a.crawl(ctx, j)
+	defer close(j.done)
+	own, quit := context.WithCancel(ctx)
+	defer quit()
+	j.mu.Lock()
+	j.quit = quit
+	j.mu.Unlock()
+	report, err := a.crawl(own, j)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		err = errLost
+	}
 	kept := err != nil && (ctx.Err() != nil || errors.Is(err, errUnasked)) // killed, as it were: its files stay for the next run
 	if kept {
 		log.Info("task stays for the next start", "why", err)
@@ -104,6 +115,9 @@ func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err e
 		return report, err
 	}
 	a.tasks.claimed(j.key)
+	if err := a.overtake(ctx, j); err != nil {
+		return report, err
+	}
 	if claimed.Left <= 0 && !a.spooled(h) { // only a chunk revives the lease, and without the lease there will be none
 		return report, errLapsed
 	}
@@ -116,6 +130,34 @@ func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err e
 		return report, a.release(ctx, up, j)
 	}
 	return report, nil
+}
+
+// overtake ends an earlier task of the same channel whose lease has lapsed, and which does not know it yet: both would use the same host and
+// the same folder.
+func (a *Agent) overtake(ctx context.Context, j *job) error {
+	var old []*job
+	a.mu.Lock()
+	for _, o := range a.running {
+		if o != j && o.task.Header.Channel == j.task.Header.Channel && o.task.Header.Gen < j.task.Header.Gen {
+			old = append(old, o)
+		}
+	}
+	a.mu.Unlock()
+	for _, o := range old {
+		o.mu.Lock()
+		quit := o.quit
+		o.mu.Unlock()
+		if quit == nil {
+			continue
+		}
+		quit()
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // release gives a task back when all that was fetched for it is stored. It tries until the archive answers.

@@ -137,3 +137,36 @@ func TestFencedPut(t *testing.T) {
 		t.Errorf("put: %v", err)
 	}
 }
+
+// TestOvertaken ends the crawl of an earlier generation before that of a later one begins, and no other.
+func TestOvertaken(t *testing.T) {
+	a, j, _ := leased(t, &leaser{term: time.Minute})
+	j.task.Header = channel.Header{Channel: 7, Gen: 3}
+	running := func(key uint64, id channel.ID, gen channel.Gen) (*job, context.Context) {
+		ctx, quit := context.WithCancel(t.Context())
+		o := &job{key: key, quit: quit, done: make(chan struct{})}
+		o.task.Header = channel.Header{Channel: id, Gen: gen}
+		a.running[key] = o
+		go func() {
+			<-ctx.Done()
+			close(o.done)
+		}()
+		return o, ctx
+	}
+	a.running[1] = j
+	old, _ := running(2, 7, 2)
+	_, later := running(3, 7, 4)
+	_, other := running(4, 8, 1)
+	a.running[5] = &job{key: 5, done: make(chan struct{})} // not begun
+	if err := a.overtake(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-old.done:
+	default:
+		t.Error("the earlier one goes on")
+	}
+	if later.Err() != nil || other.Err() != nil {
+		t.Error("another one was ended")
+	}
+}
