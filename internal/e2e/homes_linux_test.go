@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,6 +113,52 @@ func TestHomes(t *testing.T) {
 		t.Errorf("a home whose router changes ports: %+v", r)
 	}
 	t.Logf("%d and %d packets went from home to home", went(a, b), went(b, a))
+	for _, p := range places {
+		l.tells(p, at[p.peers[0]])
+	}
+	l.leaves(a, []*place{b, c})
+}
+
+// tells looks at what a peer's owner is told of its place and its connections.
+func (l *lab) tells(p *place, dir string) {
+	l.t.Helper()
+	ask := l.in(p.peers[0], "shoal-peer", "status", "--data", dir)
+	<-ask.done
+	told := ask.out.String()
+	for _, line := range []string{"place ", "rings ", "reached ", "messages "} {
+		if _, rest, ok := strings.Cut(told, "\n"+line); ok {
+			text, _, _ := strings.Cut(rest, "\n")
+			l.t.Logf("%s: %s%s", p.name, line, text)
+		} else {
+			l.t.Errorf("%s: the status tells nothing of %s:\n%s", p.name, line, told)
+		}
+	}
+}
+
+// leaves has a home's peer leave politely in the middle of a crawl beside it: another home's goes on where it was.
+func (l *lab) leaves(p *place, others []*place) {
+	l.t.Helper()
+	large := &library{pages: 10}
+	large.serve(l.t, p.where, fmt.Sprintf("%s:%d", p.where.Addr, webPort+1))
+	l.add(large.origin)
+	l.crawl(l.channels()[large.origin])
+	l.mgr.within(3*time.Minute, "has a crawl beside the home", func() bool { return len(large.fetched()) >= 3 })
+	leaver, first := p, large.fetched()[0].by
+	for _, o := range others { // a busy machine's distances mislead
+		if first == o.where.Addr {
+			leaver = o
+		}
+	}
+	l.runs[leaver.peers[0]].end()
+	if len(large.fetched()) == large.pages {
+		l.t.Fatal("the crawl was over before its peer left")
+	}
+	l.mgr.within(3*time.Minute, "has another home go on", func() bool { return l.updated([]string{large.origin}, 1) })
+	by := large.once(l)
+	l.t.Logf("crawled from %v", by)
+	if len(by) != 2 {
+		l.t.Errorf("crawled from %v, want two homes", by)
+	}
 }
 
 // visitors counts the places whose peers have visited some host.

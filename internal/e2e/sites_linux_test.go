@@ -37,8 +37,9 @@ type lab struct {
 	client *http.Client
 
 	mu    sync.Mutex
-	seen  map[string][]netip.Addr // who fetched the first page of a host, by its origin
-	marks map[marking]int         // packets that left the peers
+	runs  map[*netlab.Host]*process // the peer of a home
+	seen  map[string][]netip.Addr   // who fetched the first page of a host, by its origin
+	marks map[marking]int           // packets that left the peers
 }
 
 // marking is what a router sees of a packet.
@@ -263,6 +264,7 @@ func (l *lab) start(boss *netlab.Host, origins []string) {
 func (l *lab) join(places []*place) map[string]*netlab.Host {
 	join := l.mgr.word("shoal-peer join ")
 	dirs := map[string]*netlab.Host{}
+	l.runs = map[*netlab.Host]*process{}
 	port := 7800
 	for _, p := range places {
 		for _, h := range p.peers {
@@ -274,7 +276,7 @@ func (l *lab) join(places []*place) map[string]*netlab.Host {
 			if j.cmd.ProcessState.ExitCode() != 0 {
 				l.t.Fatalf("join: %s", j.said())
 			}
-			l.in(h, "shoal-peer", "run", "--data", dir, "--port", fmt.Sprint(port), "--no-low-priority", "--log-level", "warn")
+			l.runs[h] = l.in(h, "shoal-peer", "run", "--data", dir, "--port", fmt.Sprint(port), "--no-low-priority", "--log-level", "warn")
 		}
 	}
 	return dirs
@@ -295,9 +297,20 @@ func (l *lab) channels() map[string]uint64 {
 
 func (l *lab) crawl(id uint64) {
 	l.t.Helper()
+	l.post(fmt.Sprintf("/api/v1/channels/%d/crawl-now", id), "")
+}
+
+// add adds a channel while the manager runs.
+func (l *lab) add(origin string) {
+	l.t.Helper()
+	l.post("/api/v1/channels/import?format=list", origin+"/\n")
+}
+
+func (l *lab) post(path, body string) {
+	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/api/v1/channels/%d/crawl-now", l.page.base, id), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.page.base+path, strings.NewReader(body))
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -308,7 +321,7 @@ func (l *lab) crawl(id uint64) {
 	}
 	defer res.Body.Close()
 	if b, _ := io.ReadAll(res.Body); res.StatusCode >= 300 && !strings.Contains(string(b), "being crawled already") {
-		l.t.Fatalf("crawl channel %d now: %s %s", id, res.Status, b)
+		l.t.Fatalf("%s: %s %s", path, res.Status, b)
 	}
 }
 
