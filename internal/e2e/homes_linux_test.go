@@ -80,7 +80,7 @@ func TestHomes(t *testing.T) {
 	}
 	a, b, c := places[0], places[1], places[2]
 	for _, pair := range [][2]*place{{a, b}, {b, a}} {
-		l.mgr.until("sees a hole punched", func() bool {
+		l.mgr.within(4*time.Minute, "sees a hole punched", func() bool { // which needs luck, and is tried again
 			r := reach(pair[0])
 			if r.Direct < 2 { // the manager is one
 				return false

@@ -23,8 +23,8 @@ import (
 // else one of its addresses. While requests ride, a direct way is looked for beside, since only over one round trips can be timed.
 
 const (
-	nearerEvery   = 10 * time.Minute // between two tries to come to a direct way to one member
-	nearerAgain   = 30 * time.Second // between the first two: a hole may fail for want of luck
+	nearerEvery   = 10 * time.Minute // between two tries to come to a direct way to one member, at most
+	nearerAgain   = 30 * time.Second // between the first two, and twice as long each time: a hole may fail for want of luck
 	nearerTimeout = 3 * time.Second  // for its addresses; a hole takes what wire.Punch does
 	maxNearer     = 2                // tries at a time
 )
@@ -37,8 +37,8 @@ type nearer struct {
 }
 
 type tried struct {
-	at    time.Time
-	again bool // not for the first time
+	at   time.Time
+	wait time.Duration // until the next
 }
 
 // target is whom a request is for.
@@ -118,18 +118,14 @@ func (r *Runner) comeNearer(id, via peer.ID, direct []string) {
 	now := time.Now()
 	r.near.mu.Lock()
 	defer r.near.mu.Unlock()
-	last, known := r.near.tried[id]
-	wait := nearerAgain
-	if last.again {
-		wait = nearerEvery
-	}
-	if r.near.now >= maxNearer || known && now.Sub(last.at) < wait {
+	last := r.near.tried[id]
+	if r.near.now >= maxNearer || now.Sub(last.at) < last.wait {
 		return
 	}
 	if len(r.near.tried) >= maxChecked {
 		clear(r.near.tried)
 	}
-	r.near.tried[id] = tried{now, known}
+	r.near.tried[id] = tried{now, min(max(2*last.wait, nearerAgain), nearerEvery)}
 	r.near.now++
 	r.wg.Add(1)
 	go func() {
