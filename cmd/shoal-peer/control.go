@@ -15,6 +15,7 @@ import (
 	"shoal/internal/plain"
 	"shoal/peer"
 	"shoal/peer/limit"
+	"shoal/peer/queue"
 )
 
 // status is what the control API tells.
@@ -224,8 +225,15 @@ func printLimits(w io.Writer, st *status) {
 		}
 		fmt.Fprintf(w, "  %-9s %s  (%s)\n", "denied", d.What, d.Source)
 	}
-	if st.Limits.Paused != "" {
-		fmt.Fprintf(w, "  %-9s %s\n", "paused", st.Limits.Paused)
+	paused := cmp.Or(st.Limits.Paused, st.Hold)
+	if paused == "" && st.Mode == queue.Paused.String() {
+		paused = "until shoal-peer resume  (shoal-peer pause)"
+		if !st.Until.IsZero() {
+			paused = "until " + st.Until.Local().Format(time.DateTime) + "  (shoal-peer pause)"
+		}
+	}
+	if paused != "" {
+		fmt.Fprintf(w, "  %-9s %s\n", "paused", paused)
 	}
 	if st.Limits.Contact != "" {
 		fmt.Fprintf(w, "  %-9s %s\n", "admin", st.Limits.Contact)
