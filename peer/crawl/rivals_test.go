@@ -134,7 +134,7 @@ func clocked(t *testing.T, cmd *exec.Cmd) (lap, string) {
 	out, err := cmd.Output()
 	l := lap{wall: time.Since(start), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		l.peakKiB = u.Maxrss
+		l.peakKiB = int64(u.Maxrss)
 	}
 	if err != nil && cmd.ProcessState.ExitCode() != 8 { // 8: wget met a 404, as robots.txt is
 		t.Fatalf("%s: %v\n%s", cmd.Path, err, errs.String())
