@@ -54,7 +54,9 @@ func left(t *testing.T, dir string) []string {
 // fetched stays with it until the archive is back: then it is stored, fetched by nobody again, and the tasks are released; what has become
 // another's meanwhile is dropped.
 func TestArchiveAwayOverStops(t *testing.T) {
-	s := open(t, plain(40))
+	world := plain(40)
+	world.Sizes = []int{40, 40, 40} // none ends with what the valve lets through, however the crawls share it
+	s := open(t, world)
 	dir, seen := t.TempDir(), &fetched{n: map[string]int{}}
 	stops := func(threads, waiting int, change func(*Config)) (*Agent, func() error) {
 		return s.agent(dir, func(c *Config) {
@@ -74,7 +76,7 @@ func TestArchiveAwayOverStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, files := seen.all(), left(t, dir)
-	if len(files) != 3 || len(first) != 27 { // of 30 answers three are robots.txt
+	if len(files) != 3 || len(first) < 27 || len(first) > 29 { // of 30 answers up to three are robots.txt
 		t.Fatalf("%d tasks and %d pages after the first stop", len(files), len(first))
 	}
 	on := 0
