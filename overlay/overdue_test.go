@@ -85,9 +85,9 @@ func (a *asking) run() Event {
 	return Event{}
 }
 
-func ask(t *testing.T, known []PeerRecord, after func(PeerRecord, Msg) time.Duration) *asking {
+func ask(t *testing.T, seed uint64, known []PeerRecord, after func(PeerRecord, Msg) time.Duration) *asking {
 	a := &asking{t: t, now: time.Unix(1_700_000_000, 0), known: known, after: after, asked: map[ID]int{}, offer: map[ID]int{}}
-	a.n = knowing(t, a.now, 2, known)
+	a.n = knowing(t, a.now, seed, known)
 	return a
 }
 
@@ -109,7 +109,7 @@ func TestOverdueIsNotNearest(t *testing.T) {
 		{"it is late", time.Second, 45 * time.Millisecond, false, 300 * time.Millisecond},
 		{"it is gone", 0, 45 * time.Millisecond, false, 300 * time.Millisecond},
 	} {
-		a := ask(t, known, func(p PeerRecord, _ Msg) time.Duration {
+		a := ask(t, 1, known, func(p PeerRecord, _ Msg) time.Duration {
 			if p.ID == stale.ID {
 				return c.stale
 			}
@@ -138,9 +138,10 @@ func TestNobodyWaitsForTheGone(t *testing.T) {
 	for _, p := range known[:5] {
 		gone[p.ID] = true
 	}
-	for _, silent := range []bool{false, true} { // whether the first offer is not answered
+	for run := range uint64(16) {
+		silent := run%2 == 1 // the first offer is not answered
 		first := ID("")
-		a := ask(t, known, func(p PeerRecord, m Msg) time.Duration {
+		a := ask(t, run/2, known, func(p PeerRecord, m Msg) time.Duration {
 			if _, is := m.(Offer); is && first == "" {
 				if first = p.ID; silent {
 					return 0
@@ -164,7 +165,7 @@ func TestNobodyWaitsForTheGone(t *testing.T) {
 		a.send(a.n.Place(a.now, 1, task, r))
 		e := a.run()
 		if e.Err != nil || !silent && gone[first] {
-			t.Fatalf("silent %v: placed with %q, first offered to %q, which is gone, or to nobody: %v", silent, e.Placed.Peer, first, e.Err)
+			t.Fatalf("run %d: placed with %q, first offered to %q, which is gone, or to nobody: %v", run, e.Placed.Peer, first, e.Err)
 		}
 		took := a.now.Sub(begun)
 		if most := time.Second; !silent && (took > most || len(a.offer) != 1) {

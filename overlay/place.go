@@ -466,7 +466,7 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	var candidates, doubted []PeerRecord
 	for i, r := range all {
 		switch {
-		case p.tried[r.ID] || (p.silent[r.ID] || p.late[r.ID]) && p.limit <= firstOffers:
+		case p.tried[r.ID] || (p.silent[r.ID] || p.asked[r.ID] && !p.spoke[r.ID]) && p.limit <= firstOffers:
 		case i >= firstOffers && p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
 		case p.tooFar(now, &r, p.rtt(all[0])):
 		case n.doubted(now, r.ID):

@@ -69,7 +69,7 @@ func (w *World) identity(host int, m Mode) (*tls.Config, error) {
 		NotBefore: validFrom, NotAfter: validTo, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	c := tls.Certificate{PrivateKey: own}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	var public crypto.PublicKey = own.Public()
+	public := own.Public()
 	signer := w.key(by)
 	switch m {
 	case TLSExpired:
