@@ -103,6 +103,8 @@ func errorKind(err error) string {
 		return "malformed"
 	case strings.Contains(text, "GOAWAY"):
 		return "h2-goaway"
+	case strings.Contains(text, "http2: client conn could not be established"): // it ended before its first request, and what for is lost
+		return "hang-up"
 	case strings.Contains(text, "stream error:") && strings.Contains(text, "received from peer"):
 		return "h2-reset"
 	case strings.Contains(text, "stream error:"), strings.Contains(text, "connection error:"), strings.Contains(text, "http2: "):

@@ -339,12 +339,19 @@ func TestStalledHandshake(t *testing.T) {
 	certificate, trusted := srv.TLS.Certificates[0], srv.Certificate()
 	srv.Close()
 	for name, host := range map[string]func(c net.Conn){
-		"silent":   func(net.Conn) {},
-		"dripping": func(c net.Conn) { drip(c, []byte{22, 3, 3, 0, 1, 0}) },
+		"silent": func(c net.Conn) { io.Copy(io.Discard, c) },
+		"dripping": func(c net.Conn) {
+			drip(c, []byte{22, 3, 3, 0, 1, 0})
+			io.Copy(io.Discard, c)
+		},
 		"settings": func(c net.Conn) {
-			t := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
-			t.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0}) // no stream at a time
-			go io.Copy(io.Discard, t)
+			tc := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
+			if err := tc.Handshake(); err != nil {
+				t.Error(err)
+				return
+			}
+			go tc.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0}) // no stream at a time; a pipe takes it when it is read
+			io.Copy(io.Discard, tc)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -354,10 +361,7 @@ func TestStalledHandshake(t *testing.T) {
 				cfg, _ := taskOf(t, "https://example.com", func(context.Context, string, string) (net.Conn, error) {
 					a, b := net.Pipe()
 					ends = append(ends, b)
-					go func() {
-						host(b)
-						io.Copy(io.Discard, b)
-					}()
+					go host(b)
 					return a, nil
 				})
 				cfg.Roots = x509.NewCertPool()

@@ -105,14 +105,14 @@ func TestBadWeb(t *testing.T) {
 		pond.CookieWall: {0, nil, 20}, pond.WrongCharset: {0, nil, 50}, pond.RobotsRules: {0, []string{"skipped-rules"}, 10}, pond.EndlessChunks: {0, []string{"broken-chunks"}, 5},
 		pond.TLSExpired: tls("tls-expired"), pond.TLSNotYet: tls("tls-not-yet-valid"), pond.TLSWrongName: tls("tls-wrong-name"), pond.TLSUnknownCA: tls("tls-unknown-authority"),
 		pond.TLSSelfSigned: tls("tls-self-signed"), pond.TLSMalformed: tls("tls"), pond.TLSChain: tls("tls"), pond.TLSWeakKey: tls("tls"), pond.TLSHugeKey: tls("tls"),
-		pond.TLSClientCert: tls("tls-alert", "reset"), pond.TLSOld: tls("tls-version"), pond.TLSWeakCipher: tls("tls"), pond.TLSProtocol: tls("tls"), pond.TLSGarbage: tls("tls-not-tls"),
+		pond.TLSClientCert: tls("tls-alert", "reset", "hang-up"), pond.TLSOld: tls("tls-version"), pond.TLSWeakCipher: tls("tls"), pond.TLSProtocol: tls("tls"), pond.TLSGarbage: tls("tls-not-tls"),
 		pond.TLSAlert: tls("tls-alert"), pond.TLSWarnings: tls("tls"), pond.TLSCut: tls("cut-off"), pond.Renegotiate: tls("tls"), pond.TLSStaple: all, pond.HTTP2: all,
 		pond.H2Reset: {0, []string{"h2-reset"}, 1}, pond.H2ResetFlood: {0, []string{"h2-reset"}, 1}, pond.H2GoAway: {0, []string{"h2-goaway"}, 1}, pond.H2Settings: {0, []string{"h2-flood"}, 1},
 		pond.H2Pings: {0, []string{"h2-flood"}, 1}, pond.H2Continuation: {0, []string{"h2-protocol", "h2-flood"}, 1}, pond.H2Headers: {0, []string{"h2-protocol", "header-too-large"}, 1},
 		pond.H2HeaderBomb: {0, []string{"h2-protocol", "header-too-large"}, 1}, pond.H2Trailers: {0, []string{"h2-protocol", "h2-flood"}, 5}, pond.H2Interim: {0, []string{"header-too-large", "h2-flood", "h2-protocol"}, 1},
 		pond.H2LongData: {0, []string{"malformed"}, 5}, pond.H2ShortData: {0, []string{"cut-off"}, 5}, pond.H2Overrun: {0, nil, 5}, pond.H2Empty: {0, []string{"h2-flood"}, 5},
 		pond.H2Push: {0, []string{"h2-protocol"}, 5}, pond.H2HugeFrame: {0, []string{"h2-protocol"}, 5}, pond.H2Unknown: {0, []string{"h2-flood"}, 5}, pond.H2Cut: {0, []string{"cut-off", "reset"}, 5},
-		pond.H2HTTP1: {channel.Failed, []string{"h2-protocol"}, 0},
+		pond.H2HTTP1: {channel.Failed, []string{"h2-protocol", "hang-up"}, 0}, // whether the connection is over before the first request is sent
 	}
 	for _, mode := range pond.Modes() {
 		if slices.Contains([]pond.Mode{pond.SlowLoris, pond.Silent, pond.SlowHeaders, pond.RobotsDrip, pond.TLSStall, pond.TLSDrip, pond.H2Drip,
