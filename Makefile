@@ -63,8 +63,8 @@ bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, 
 bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian package; colly is fetched)
 	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl
 
-sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers (needs root, iproute2, nftables; 2 minutes)
-	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'TestSites$$' ./internal/e2e
+sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers; a hole punched between homes (needs root, iproute2, nftables; 3 minutes)
+	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'Test(Sites|Homes)$$' ./internal/e2e
 
 bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone; its files read by two readers that are not ours (needs npm)
 	$(GO) test -count=3 -run '^$$' -bench 'BenchmarkIngest|BenchmarkPackOnly' -benchtime 128000x ./manager/archive
