@@ -63,7 +63,7 @@ bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, 
 bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian package; colly is fetched)
 	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl
 
-sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers; a hole punched between homes (needs root, iproute2, nftables; 3 minutes)
+sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers; a hole punched between homes (needs root, iproute2, nftables; some minutes)
 	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'Test(Sites|Homes)$$' ./internal/e2e
 
 bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone; its files read by two readers that are not ours (needs npm)
