@@ -17,7 +17,8 @@ import (
 // time or none does and the task is refused; leases, fences and handings-out are manager/lease; a channel goes on from its last
 // checkpoint. Peers, loads and positions are known without gossip.
 //
-// A running peer stores a chunk every checkpoint minutes; only the last one before it vanishes is played, since the others change nothing.
+// A running peer stores a chunk when it has one full, or after checkpoint minutes; only the last one before it vanishes is played, since the
+// others change nothing.
 type shoal struct {
 	r      *run
 	terms  lease.Terms
@@ -36,7 +37,8 @@ type shoal struct {
 	acts    []queue.Action[struct{}]
 
 	gap        time.Duration
-	checkpoint float64
+	checkpoint float64 // longest time between two chunks, minutes
+	chunk      float64 // pages that fill one
 	holds      int     // tasks of a peer, running and waiting
 	startup    float64 // minutes that a task costs beside its pages
 	items      []queue.Item[struct{}]
@@ -77,8 +79,9 @@ const (
 )
 
 const (
-	checkpoint   = 10 // minutes between two chunks of a running task
-	retryEvery   = 10 // minutes until an unfinished task that nobody took is offered again
+	checkpoint   = 10                // longest time, minutes, between two chunks of a running task, as in peer/crawl
+	chunkPages   = 1 << 10 / pageKiB // that fill one: a peer sends a MiB at a time
+	retryEvery   = 10                // minutes until an unfinished task that nobody took is offered again
 	retryMost    = 24
 	away         = math.MaxUint8
 	politeGap    = 200 * time.Millisecond
@@ -96,11 +99,11 @@ func newShoal(r *run) *shoal {
 	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n), loads: make([]uint8, n),
 		soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), free: nothing}
 	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
-	s.gap, s.checkpoint = politeGap, checkpoint
+	s.gap, s.checkpoint, s.chunk = politeGap, checkpoint, chunkPages
 	if c := r.w.scale; c != nil {
 		minutes := func(v float64) time.Duration { return time.Duration(v * minuteLength) }
 		cfg = queue.Config{Threads: c.Threads, Queue: c.Queue, Service: minutes(c.Page)}
-		s.gap, s.checkpoint, s.startup = minutes(c.Gap), c.Checkpoint, c.Start
+		s.gap, s.checkpoint, s.chunk, s.startup = minutes(c.Gap), c.Checkpoint, math.Inf(1), c.Start
 		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = minutes(c.Term), minutes(c.Backoff), minutes(10*c.Backoff)
 	}
 	s.holds = cfg.Threads + cfg.Queue
@@ -411,11 +414,12 @@ func (s *shoal) cut(minute int, ch int32, polite bool) {
 	was := *run
 	run.peer, t.run = nothing, nothing
 	ran := min(max(float64(minute)-was.started, 0), was.end-was.started) // its end may be in this very minute
+	perPage := (was.end - was.started) / float64(was.pages)
 	stored := ran
 	if !polite {
-		stored = math.Floor(ran/s.checkpoint) * s.checkpoint
+		every := min(s.checkpoint, s.chunk*perPage)
+		stored = math.Floor(ran/every) * every
 	}
-	perPage := (was.end - was.started) / float64(was.pages)
 	t.left = max(was.pages-float32(stored/perPage), 1)
 	s.r.m.downloaded(minute, float32(ran/perPage))
 	s.r.m.wasted += (ran - stored) / perPage
