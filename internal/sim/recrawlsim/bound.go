@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// bounds are what no schedule can exceed in a world under a cap and a number of tasks out: all threads that are expected to be there always
+// bounds are what no schedule can exceed in a world under a cap and a number of tasks out: all threads of the crawlers that are there always
 // busy, at no distance from their hosts; no task lost, cancelled or refused; a channel's next task submitted the moment that its last has
 // ended, and run by the fastest of its near crawlers without waiting. Each bound is met by another schedule.
 type bounds struct{ qw, q, fresh float64 }
@@ -21,24 +21,28 @@ func (w *world) bound(c Config) bounds {
 	return b
 }
 
-// pagesPerMinute is what the crawlers expected to be there download when no thread idles.
+// pagesPerMinute is what the crawlers that are there download when no thread idles.
 func (w *world) pagesPerMinute() float64 {
 	n := threads
 	if w.scale != nil {
 		n = w.scale.Threads
 	}
-	var rate float64
-	for _, v := range w.perPage {
-		rate += 60 / float64(v) * float64(n)
+	rate := make([]float64, len(w.perPage))
+	for i, v := range w.perPage {
+		rate[i] = 60 / float64(v) * float64(n)
 	}
-	there := w.churn.Life / (w.churn.Life + w.churn.Gap)
-	if w.outage[1] > 0 { // three of four stay away
-		there *= 1 - .75*float64(min(w.outage[1], w.steps)-min(w.outage[0], w.steps))/float64(w.steps)
+	var now, sum float64
+	here := newPresence(w)
+	here.begin(w, func(c int32) { now += rate[c] })
+	for minute := range w.steps {
+		here.step(minute, w, func(c int32) { now += rate[c] }, func(c int32, _ bool) { now -= rate[c] })
+		sum += now
 	}
-	return rate * there
+	return sum / float64(max(w.steps, 1))
 }
 
-// mostOften is each channel's greatest number of updates a minute: once a minute, the cap, and the tasks out one after the other.
+// mostOften is each channel's greatest number of updates a minute: once a minute; the cap, under which so many intervals have room for one task more; and
+// the tasks out one after the other.
 func (w *world) mostOften(c Config) []float64 {
 	out := c.Out
 	if c.Mode == "shoal" {
@@ -49,7 +53,7 @@ func (w *world) mostOften(c Config) []float64 {
 	for ch := range most {
 		most[ch] = 1
 		if c.Cap > 0 {
-			most[ch] = min(most[ch], c.Cap/w.tau[ch])
+			most[ch] = min(most[ch], c.Cap/w.tau[ch]+1/float64(w.steps))
 		}
 		if out > 0 {
 			fastest := math.Inf(1)

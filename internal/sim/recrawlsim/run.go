@@ -37,10 +37,7 @@ type run struct {
 	m     *metrics
 	rng   *rand.Rand // changes
 
-	alive     []bool
-	aliveN    int
-	churn     sim.Queue[int32]
-	churnRng  *rand.Rand
+	presence
 	intervals []float32
 	due       []int32
 	limits    bool // waiting limits are the groups' intervals
@@ -96,7 +93,7 @@ func newRun(cfg Config, w *world) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, w: w, rng: sim.Rand(cfg.Seed, "changes"), churnRng: sim.Rand(cfg.Seed, "churn"), alive: make([]bool, w.experiment.crawlers)}
+	r := &run{cfg: cfg, w: w, rng: sim.Rand(cfg.Seed, "changes"), presence: newPresence(w)}
 	opt := recrawl.Options{Cap: cfg.Cap, MaxOut: cfg.Out, Groups: len(w.groups), Relearn: 1440, Prior: recrawl.DefaultOptions().Prior}
 	if cfg.Rates == "known" {
 		opt.Initial = w.groupTau
@@ -133,9 +130,7 @@ func newRun(cfg Config, w *world) (*run, error) {
 	} else {
 		r.swarm = newPaper(r)
 	}
-	for i := range r.alive {
-		r.arrive(0, int32(i))
-	}
+	r.begin(w, func(c int32) { r.swarm.join(0, c) })
 	return r, nil
 }
 
@@ -152,35 +147,9 @@ func (r *run) weight(channel int) float32 {
 // rankWeight is the paper's weight of a group: 16, 8, 4, 2, 1, fastest first.
 func rankWeight(group, groups int) float32 { return float32(int(1) << (groups - 1 - group)) }
 
-func (r *run) arrive(minute int, crawler int32) {
-	r.alive[crawler] = true
-	r.aliveN++
-	r.churn.Push(int64(float64(minute)+r.w.churn.Lives(r.churnRng)), crawler)
-	r.swarm.join(minute, crawler)
-}
-
 // step is one minute: who comes and goes, what ends, what is submitted.
 func (r *run) step(minute int) {
-	for {
-		at, ok := r.churn.Next()
-		if !ok || at > int64(minute) {
-			break
-		}
-		_, c := r.churn.Pop()
-		if !r.alive[c] {
-			if out := r.w.outage; minute >= out[0] && minute < out[1] && c%4 != 0 {
-				r.churn.Push(int64(out[1]), c)
-				continue
-			}
-			r.arrive(minute, c)
-			continue
-		}
-		r.alive[c] = false
-		r.aliveN--
-		polite := r.w.churn.Leaves(r.churnRng)
-		r.churn.Push(int64(float64(minute)+r.w.churn.Stays(r.churnRng)), c)
-		r.swarm.leave(minute, c, polite)
-	}
+	r.presence.step(minute, r.w, func(c int32) { r.swarm.join(minute, c) }, func(c int32, polite bool) { r.swarm.leave(minute, c, polite) })
 	r.swarm.step(minute)
 	for i, t := range r.s.Strategy().Intervals() {
 		r.intervals[i] = float32(t)
