@@ -96,13 +96,13 @@ func (p Params) Validate() error {
 	case p.Rule != "" && p.Rule != "nutch" && p.Rule != "stormcrawler":
 		return fmt.Errorf("%w: adaptive rule %q: want nutch or stormcrawler", ErrParams, p.Rule)
 	case !(p.TargetWait >= 0) || math.IsInf(p.TargetWait, 0):
-		return fmt.Errorf("%w: target wait %v ticks", ErrParams, p.TargetWait)
+		return fmt.Errorf("%w: target wait %v ticks: want at least 0", ErrParams, p.TargetWait)
 	case !(p.CostBase >= 0) || math.IsInf(p.CostBase, 0):
-		return fmt.Errorf("%w: cost base %v ticks", ErrParams, p.CostBase)
+		return fmt.Errorf("%w: cost base %v ticks: want at least 0", ErrParams, p.CostBase)
 	case !(p.CostShare >= 0 && p.CostShare <= 1):
-		return fmt.Errorf("%w: cost share %v: want at most 1", ErrParams, p.CostShare)
+		return fmt.Errorf("%w: cost share %v: want 0 to 1", ErrParams, p.CostShare)
 	case !(p.CostKnee >= 0) || math.IsInf(p.CostKnee, 0):
-		return fmt.Errorf("%w: cost knee %v means", ErrParams, p.CostKnee)
+		return fmt.Errorf("%w: cost knee %v means: want at least 0", ErrParams, p.CostKnee)
 	}
 	return nil
 }

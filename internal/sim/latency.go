@@ -38,7 +38,8 @@ func LoadEmbedding(path string) ([]Point, error) {
 func ReadEmbedding(r io.Reader, name string) ([]Point, error) {
 	var points []Point
 	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		fields := strings.Fields(lines.Text())
 		if len(fields) == 0 {
 			continue
@@ -60,7 +61,7 @@ func ReadEmbedding(r io.Reader, name string) ([]Point, error) {
 		points = append(points, Point{v[0], v[1]})
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrLatency, name, err)
+		return nil, fmt.Errorf("%w: %s:%d: %w", ErrLatency, name, n, err)
 	}
 	if len(points) < 20 {
 		return nil, fmt.Errorf("%w: %s: %d points, want at least 20", ErrLatency, name, len(points))

@@ -56,7 +56,8 @@ func ReadHistories(r io.Reader, name string) ([]History, error) {
 	byPath := map[string][]change{}
 	lines := bufio.NewScanner(io.LimitReader(r, 1<<30))
 	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		if n == 1 && strings.HasPrefix(lines.Text(), "author_epoch") {
 			continue
 		}
@@ -80,7 +81,7 @@ func ReadHistories(r io.Reader, name string) ([]History, error) {
 		byPath[fields[3]] = append(byPath[fields[3]], change{at, fields[4]})
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrChanges, name, err)
+		return nil, fmt.Errorf("%w: %s:%d: %w", ErrChanges, name, n, err)
 	}
 	var out []History
 	paths := make([]string, 0, len(byPath))

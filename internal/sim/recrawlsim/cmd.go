@@ -94,9 +94,15 @@ func (c Config) with(strategy, mode string) Config {
 // cyclePeriod is the cycle model's period here: channels that change faster than a period are served by price, and with the product's days that would be all.
 const cyclePeriod = 60
 
-func strategies(name string) []string {
+func strategies(name string) ([]string, error) {
 	if name != "all" {
-		return strings.Split(name, ",")
+		names := strings.Split(name, ",")
+		for i, n := range names {
+			if slices.Contains(names[:i], n) {
+				return nil, fmt.Errorf("%w: --strategy: %s is named twice", ErrFlags, n)
+			}
+		}
+		return names, nil
 	}
 	all := []string{"fixed", "iir", "icr", "price"}
 	for _, n := range recrawl.Names() {
@@ -104,7 +110,7 @@ func strategies(name string) []string {
 			all = append(all, n)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // Run runs the experiment and prints its tables to out; progress goes to errw if that is a terminal.
@@ -116,9 +122,17 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) error {
 	if err != nil {
 		return err
 	}
-	names := strategies(c.Strategy)
+	names, err := strategies(c.Strategy)
+	if err != nil {
+		return err
+	}
 	for _, n := range names {
 		if err := base.with(n, c.Mode).Validate(); err != nil {
+			return err
+		}
+	}
+	if c.Plot != "" {
+		if err := canPlot(c.Plot, base.scaled().steps); err != nil {
 			return err
 		}
 	}

@@ -127,7 +127,7 @@ func (c Config) Validate() error {
 		if v >= lo && v <= hi {
 			return nil
 		}
-		return fmt.Errorf("%w: %s %v: want %v to %v", ErrConfig, what, v, lo, hi)
+		return fmt.Errorf("%w: %s %v: want %v to %s", ErrConfig, what, v, lo, thousands(hi))
 	}
 	if err := errors.Join(
 		one("case", c.Case, Cases()...), one("rates", c.Rates, "known", "learnt"), one("mode", c.Mode, "paper", "shoal"),

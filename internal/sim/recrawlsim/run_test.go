@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"shoal/internal/sim"
+	"shoal/recrawl"
 )
 
 func small(strategy, mode string) Config {
@@ -34,7 +35,7 @@ func mustRun(t testing.TB, c Config) Row {
 // TestSameSeedSameResult: to the last digit, for every strategy in both modes; and another seed gives another result.
 func TestSameSeedSameResult(t *testing.T) {
 	for _, mode := range []string{"paper", "shoal"} {
-		for _, name := range strategies("all") {
+		for _, name := range recrawl.Names() {
 			for _, rates := range []string{"known", "learnt"} {
 				c := small(name, mode)
 				c.Rates = rates
@@ -136,7 +137,7 @@ func TestAllAtPeaceGivesOne(t *testing.T) {
 
 func TestCapAndOutHold(t *testing.T) {
 	for _, mode := range []string{"paper", "shoal"} {
-		for _, name := range strategies("all") {
+		for _, name := range recrawl.Names() {
 			c := small(name, mode)
 			c.Cap, c.Crawlers, c.Pages = 1, 300, 500
 			row := mustRun(t, c)
@@ -237,13 +238,53 @@ func TestCommandPrintsTables(t *testing.T) {
 	}
 }
 
+// Figures are drawn of whichever strategies run, few or many.
+func TestFiguresOfAnyStrategies(t *testing.T) {
+	for _, names := range []string{"uniform", "adaptive,lambda,optimal,proportional,uniform"} {
+		dir := t.TempDir()
+		if _, err := command(t, "recrawl", "--case", "rec", "--strategy", names, "--steps", "600", "--channels", "300", "--crawlers", "40", "--plot", dir); err != nil {
+			t.Fatalf("%s: %v", names, err)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "rec-paper-freshness.svg"))
+		for _, n := range strings.Split(names, ",") {
+			if err != nil || !bytes.Contains(b, []byte(">"+n+"<")) {
+				t.Errorf("%s: no curve of %s: %v", names, n, err)
+			}
+		}
+	}
+	dir := t.TempDir()
+	if _, err := command(t, "sweep", "--vary", "crawlers", "--values", "40,20", "--strategy", "fixed,icr", "--mode", "paper", "--steps", "100", "--channels", "200", "--plot", dir); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "sweep-crawlers-paper-success.svg")); err != nil || !bytes.Contains(b, []byte(">20<")) {
+		t.Errorf("a sweep's axis names no number of crawlers: %v", err)
+	}
+}
+
+// What would keep figures from being drawn is told before anything has run: 10,000,000 minutes would take hours.
+func TestFiguresAreRefusedAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command(t, "recrawl", "--steps", "10000000", "--plot", file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a file as folder: %v", err)
+	}
+	if _, err := command(t, "sweep", "--steps", "10000000", "--plot", file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a file as folder of a sweep: %v", err)
+	}
+	if _, err := command(t, "recrawl", "--steps", "400", "--plot", t.TempDir()); !errors.Is(err, ErrFlags) {
+		t.Errorf("400 minutes: %v", err)
+	}
+}
+
 func TestCommandRefusesNonsense(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.txt")
 	if err := os.WriteFile(bad, []byte("0 1 2\n1 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"--case", "rex"}, {"--mode", "both"}, {"--seeds", "0"}, {"--steps", "-1"}, {"--strategy", "quick"},
+	for _, args := range [][]string{{"--case", "rex"}, {"--mode", "both"}, {"--seeds", "0"}, {"--steps", "-1"}, {"--strategy", "quick"}, {"--strategy", "icr,icr"}, {"--strategy", "icr,"},
 		{"--latency", bad}, {"--changes", bad}, {"--delta", "2"}, {"--cap", "-1"}, {"--iir", "median"}} {
 		_, err := command(t, append([]string{"recrawl"}, args...)...)
 		if err == nil {
@@ -252,8 +293,13 @@ func TestCommandRefusesNonsense(t *testing.T) {
 			t.Errorf("%v: %v names no line", args, err)
 		}
 	}
-	if _, err := command(t, "sweep", "--values=-1"); !errors.Is(err, ErrFlags) {
-		t.Errorf("negative load: %v", err)
+	for _, args := range [][]string{{"--values=-1"}, {"--values=1,1"}, {"--vary=crawlers", "--values=.5"}, {"--vary=channels", "--values=1e9"}, {"--strategy=icr,icr"}} {
+		if _, err := command(t, append([]string{"sweep"}, args...)...); !errors.Is(err, ErrFlags) {
+			t.Errorf("sweep %v: %v", args, err)
+		}
+	}
+	if _, err := command(t, "sweep", "--mode=shoal", "--out=3"); !errors.Is(err, ErrConfig) {
+		t.Errorf("three tasks out in mode shoal: %v", err)
 	}
 }
 

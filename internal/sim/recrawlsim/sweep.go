@@ -1,14 +1,16 @@
 package recrawlsim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math"
-	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
 	"shoal/internal/sim"
@@ -65,26 +67,45 @@ func (s *Sweep) Run(ctx context.Context, out, errw io.Writer) error {
 	if s.Mode == "both" {
 		modes = []string{"paper", "shoal"}
 	}
-	names := strategies(s.Strategy)
-	bar := newBar(errw, len(values)*len(modes)*len(names))
-	var rows []SweepRow
-	for _, v := range values {
-		cfg, err := vary(base, s.Vary, v)
+	names, err := strategies(s.Strategy)
+	if err != nil {
+		return err
+	}
+	for i, v := range values { // a bad one is told before the first has run
+		if slices.Contains(values[:i], v) {
+			return fmt.Errorf("%w: --values: %v is there twice", ErrFlags, v)
+		}
+		cfg, err := vary(base, s.Vary, v, false)
 		if err != nil {
 			return err
 		}
-		for _, n := range names {
-			if err := cfg.with(n, modes[0]).Validate(); err != nil {
-				return err
+		for _, mode := range modes {
+			for _, n := range names {
+				if err := s.each(cfg, n, mode).Validate(); err != nil {
+					return err
+				}
 			}
+		}
+	}
+	if s.Plot != "" {
+		if err := canWrite(s.Plot); err != nil {
+			return err
+		}
+	}
+	bar := newBar(errw, len(values)*len(modes)*len(names))
+	var rows []SweepRow
+	for _, v := range values {
+		cfg, err := vary(base, s.Vary, v, true)
+		if err != nil {
+			return err
+		}
+		if err := s.each(cfg, names[0], modes[0]).Validate(); err != nil { // the load is known now
+			return err
 		}
 		w := newWorld(cfg)
 		for _, mode := range modes {
 			for _, n := range names {
-				c := cfg.with(n, mode)
-				if mode == "shoal" {
-					c.Out = 0
-				}
+				c := s.each(cfg, n, mode)
 				bar.name(fmt.Sprintf("%s %g, %s, %s", s.Vary, v, mode, n))
 				begun := time.Now()
 				row, err := Run(ctx, c, w, bar.part(w.steps))
@@ -121,14 +142,28 @@ func (s *Sweep) Run(ctx context.Context, out, errw io.Writer) error {
 	return t.Flush()
 }
 
-// vary puts a value into a Config.
-func vary(c Config, what string, v float64) (Config, error) {
-	if !(v > 0) || math.IsInf(v, 0) {
-		return c, fmt.Errorf("%w: %s %v: want a positive number", ErrFlags, what, v)
+// each is the Config of one run. Where both modes run, --out is for mode paper: in mode shoal a channel has one task out.
+func (s *Sweep) each(c Config, strategy, mode string) Config {
+	if mode == "shoal" && s.Mode == "both" {
+		c.Out = 0
+	}
+	return c.with(strategy, mode)
+}
+
+// vary puts a value into a Config; load only if it may make a world to see what that is.
+func vary(c Config, what string, v float64, world bool) (Config, error) {
+	whole := what == "crawlers" || what == "channels"
+	switch {
+	case !(v > 0) || math.IsInf(v, 0):
+		return c, fmt.Errorf("%w: --values: %s %v: want a positive number", ErrFlags, what, v)
+	case whole && (v != math.Trunc(v) || v > MaxChannels):
+		return c, fmt.Errorf("%w: --values: %v %s: want a whole number of at most %d", ErrFlags, v, what, MaxChannels)
 	}
 	switch what {
 	case "load":
-		c.Load = v / newWorld(c).asked()
+		if world {
+			c.Load = v / newWorld(c).asked()
+		}
 	case "crawlers":
 		c.Crawlers = int(v)
 	case "channels":
@@ -154,20 +189,20 @@ func (w *world) asked() float64 {
 }
 
 func (s *Sweep) plot(modes, names []string, rows []SweepRow) error {
-	if err := os.MkdirAll(s.World.Plot, 0o755); err != nil {
-		return fmt.Errorf("make folder for figures: %w", err)
-	}
+	x := map[string]string{"load": "offered load: work asked for over what crawlers can do", "crawlers": "crawlers", "life": "mean life of a crawler (minutes)", "channels": "channels"}[s.Vary]
 	for _, mode := range modes {
 		for _, f := range []struct {
-			file, y string
-			of      func(SweepRow) float64
+			file, title, y string
+			of             func(SweepRow) float64
 		}{
-			{"goodput", "pages of updates a minute (thousand)", func(r SweepRow) float64 { return r.Good / 1000 }},
-			{"success", "updates / accepted", func(r SweepRow) float64 { return r.SuccessAccepted() }},
-			{"freshness", "share of copies up to date", func(r SweepRow) float64 { return r.Freshness }},
+			{"goodput", "Goodput", "pages of updates a minute (thousand)", func(r SweepRow) float64 { return r.Good / 1000 }},
+			{"success", "Success", "updates / accepted tasks", func(r SweepRow) float64 { return r.SuccessAccepted() }},
+			{"freshness", "Freshness", "share of copies up to date", func(r SweepRow) float64 { return r.Freshness }},
 		} {
-			x := map[string]string{"load": "offered load", "crawlers": "log10 of crawlers", "life": "log10 of mean life, minutes", "channels": "log10 of channels"}[s.Vary]
-			p := newPlot(fmt.Sprintf("%s over %s, mode %s", f.file, s.Vary, mode), x, f.y)
+			p, legend := newPlot(fmt.Sprintf("%s, mode %s", f.title, mode), x, f.y), beside()
+			if s.Vary != "load" {
+				p.X.Tick.Marker = plot.TickerFunc(decades)
+			}
 			for i, n := range names {
 				var points plotter.XYs
 				for _, r := range rows {
@@ -179,11 +214,15 @@ func (s *Sweep) plot(modes, names []string, rows []SweepRow) error {
 						points = append(points, plotter.XY{X: v, Y: f.of(r)})
 					}
 				}
-				if err := addLine(p, i, n, points); err != nil {
+				slices.SortFunc(points, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
+				if err := addLine(p, legend, i, n, points, true); err != nil {
 					return err
 				}
 			}
-			if err := save(p, s.World.Plot, "sweep-"+s.Vary+"-"+mode+"-"+f.file, .3); err != nil {
+			if f.file == "success" {
+				p.Y.Max = 1
+			}
+			if err := save(p, legend, s.World.Plot, "sweep-"+s.Vary+"-"+mode+"-"+f.file, .02); err != nil {
 				return err
 			}
 		}

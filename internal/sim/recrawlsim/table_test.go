@@ -40,3 +40,20 @@ func TestRoundTicks(t *testing.T) {
 		}
 	}
 }
+
+func TestDecades(t *testing.T) {
+	for _, tc := range []struct {
+		lo, hi float64
+		want   string
+	}{{2.3, 4.31, "200 500 1,000 2,000 5,000 10,000 20,000"}, {3, 6, "1,000 10,000 100,000 1,000,000"}, {-1, 0, "0.1 0.2 0.5 1"}} {
+		var got []string
+		for _, tick := range decades(tc.lo, tc.hi) {
+			if tick.Label != "" {
+				got = append(got, tick.Label)
+			}
+		}
+		if s := strings.Join(got, " "); s != tc.want {
+			t.Errorf("%v to %v: %s, want %s", tc.lo, tc.hi, s, tc.want)
+		}
+	}
+}
