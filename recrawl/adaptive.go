@@ -61,7 +61,7 @@ func (v *adaptive) Observe(_ Tick, _ Slot, f *Facts, e Event) {
 	f.Anchor = uint16(ToHalf(float32(min(max(t, adaptiveMin), adaptiveMax))))
 }
 
-func (v *adaptive) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
+func (v *adaptive) Rank(now, _ Tick, _ Slot, f *Facts) (float32, Tick) {
 	if f.Submitted == 0 {
 		return math.MaxFloat32, now
 	}

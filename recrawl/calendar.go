@@ -1,12 +1,14 @@
 package recrawl
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
-// cell is a slot's whole state: 56 bytes.
+// cell is a slot's whole state: 48 bytes.
 type cell struct {
 	Facts
-	due        Tick   // in the calendar: when
-	prev, next uint32 // in the calendar: neighbours in its bucket; a free slot: next free
+	due Tick // in the calendar: when; a free slot: the next free one
 }
 
 const (
@@ -18,11 +20,19 @@ const (
 
 // table is a growing array of cells that never moves them.
 type table struct {
-	chunks []*[chunkCells]cell
-	n      int
+	chunks  []*[chunkCells]cell
+	n       int
+	touched Tick // sum of what was read ahead, so that it is read
 }
 
 func (t *table) at(s Slot) *cell { return &t.chunks[s>>chunkBits][s&(chunkCells-1)] }
+
+// touch reads both ends of a cell, which may lie across two lines of memory. A processor waits for many lines as long as for one: what is needed one after the
+// other is read ahead in one go.
+func (t *table) touch(s Slot) {
+	c := t.at(s)
+	t.touched += c.Submitted + c.due
+}
 
 func (t *table) grow() Slot {
 	if t.n>>chunkBits == len(t.chunks) {
@@ -32,66 +42,194 @@ func (t *table) grow() Slot {
 	return Slot(t.n - 1)
 }
 
-// calendar is a hashed wheel of intrusive lists: adding, removing and moving a slot cost O(1).
+// calendar is a hashed wheel. A bucket is a chain of blocks of slots, latest come first: to add a slot touches no other slot's cell, and a bucket tells
+// which cells will be needed long before they are, so that memory is waited for once for many of them. To take a slot out only marks its cell: its entry
+// is stale then, and skipped when its tick comes, or dropped when there are too many of them. All cost O(1) a slot.
 type calendar struct {
-	cells *table
-	heads []uint32
-	at    Tick // all that was due up to here has been seen
+	cells   *table
+	buckets []bucket
+	blocks  []*[chunkBlocks]block
+	used    uint32 // blocks made so far
+	free    uint32 // the first free one of them
+	at      Tick   // all that was due up to here has been seen
+	entries int    // in all buckets
+	live    int    // of them not stale
 
-	touched Tick // sum of what was read ahead, so that it is read
 }
+
+// bucket holds what is due at one tick of each turn.
+type bucket struct {
+	last uint32 // its newest block
+	n    uint32 // entries in that one; the others are full. No block: blockSlots
+}
+
+type block struct {
+	slots [blockSlots]Slot
+	older uint32 // the next block of its bucket; a free block: the next free one
+}
+
+const (
+	blockSlots  = 15 // a line of memory, with the link
+	blockBits   = 10
+	chunkBlocks = 1 << blockBits
+	readAhead   = 4 // blocks whose slots' cells are read in one go
+)
 
 func newCalendar(cells *table) calendar {
-	heads := make([]uint32, wheelSize)
-	for i := range heads {
-		heads[i] = none
+	w := calendar{cells: cells, buckets: make([]bucket, wheelSize), free: none}
+	for i := range w.buckets {
+		w.buckets[i] = bucket{none, blockSlots}
 	}
-	return calendar{cells: cells, heads: heads}
+	return w
 }
+
+func (w *calendar) bucket(due Tick) *bucket { return &w.buckets[int(due)&(wheelSize-1)] }
+
+func (w *calendar) block(i uint32) *block { return &w.blocks[i>>blockBits][i&(chunkBlocks-1)] }
 
 func (w *calendar) add(s Slot, c *cell, due Tick) {
-	due = max(due, w.at+1)
-	h := &w.heads[int(due)&(wheelSize-1)]
-	c.due, c.prev, c.next = due, none, *h
-	if *h != none {
-		w.cells.at(Slot(*h)).prev = uint32(s)
-	}
-	*h = uint32(s)
+	c.due = max(due, w.at+1)
 	c.Flags |= inWheel
+	w.live++
+	w.put(w.bucket(c.due), s)
 }
 
+// remove leaves the slot's entry behind.
 func (w *calendar) remove(c *cell) {
-	if c.prev == none {
-		w.heads[int(c.due)&(wheelSize-1)] = c.next
-	} else {
-		w.cells.at(Slot(c.prev)).next = c.next
-	}
-	if c.next != none {
-		w.cells.at(Slot(c.next)).prev = c.prev
-	}
 	c.Flags &^= inWheel
+	w.live--
+}
+
+// put makes a slot the latest of a bucket.
+func (w *calendar) put(b *bucket, s Slot) {
+	if b.n == blockSlots {
+		b.last, b.n = w.newBlock(b.last), 0
+	}
+	w.block(b.last).slots[b.n] = s
+	b.n++
+	w.entries++
+}
+
+func (w *calendar) newBlock(older uint32) uint32 {
+	i := w.free
+	if i == none {
+		if i = w.used; i>>blockBits == uint32(len(w.blocks)) {
+			w.blocks = append(w.blocks, new([chunkBlocks]block))
+		}
+		w.used++
+	} else {
+		w.free = w.block(i).older
+	}
+	w.block(i).older = older
+	return i
+}
+
+// line is some entries of a bucket, latest first.
+type line struct {
+	slots [readAhead * blockSlots]Slot
+	n     int
+}
+
+// take moves the latest entries of a bucket into l, reads their cells, and tells whether there were any.
+func (w *calendar) take(b *bucket, l *line) bool {
+	l.n = 0
+	for range readAhead {
+		if b.last == none {
+			break
+		}
+		of := w.block(b.last)
+		for k := int(b.n) - 1; k >= 0; k-- {
+			l.slots[l.n] = of.slots[k]
+			l.n++
+		}
+		was := b.last
+		b.last, b.n = of.older, blockSlots
+		of.older, w.free = w.free, was
+	}
+	for _, s := range l.slots[:l.n] {
+		w.cells.touch(s)
+	}
+	w.entries -= l.n
+	return l.n > 0
 }
 
 // advance takes out all that is due up to now and hands it to f, in an order that depends on the calls before only.
 func (w *calendar) advance(now Tick, f func(Slot, *cell)) {
+	if w.entries > w.live+w.live/2+wheelSize {
+		w.compact()
+	}
 	from := w.at + 1
 	if now-from >= wheelSize { // a long sleep: once round is enough
 		from = now - wheelSize + 1
 	}
 	w.at = max(w.at, now) // whatever f adds comes after now
 	for t := from; t <= now; t++ {
-		at := w.heads[int(t)&(wheelSize-1)]
-		for at != none {
-			c := w.cells.at(Slot(at))
-			next := c.next
-			if next != none {
-				w.touched += w.cells.at(Slot(next)).due // which comes from memory while this one is ranked
-			}
-			if c.due <= now {
+		b := w.bucket(t)
+		if b.last == none {
+			continue
+		}
+		all := *b
+		*b = bucket{none, blockSlots}
+		later := w.due(&all, t, now, f)
+		if len(later) > 0 { // goes below what f has added
+			added := w.all(b, t)
+			w.refill(b, later)
+			w.refill(b, added)
+		}
+	}
+}
+
+// due hands what is due of a bucket that was taken out to f, and returns the rest, latest first.
+func (w *calendar) due(all *bucket, t, now Tick, f func(Slot, *cell)) (later []Slot) {
+	var l line
+	for w.take(all, &l) {
+		for _, s := range l.slots[:l.n] {
+			c := w.cells.at(s)
+			switch {
+			case !c.waits(t):
+			case c.due > now:
+				c.Flags &^= inWheel
+				later = append(later, s)
+			default:
 				w.remove(c)
-				f(Slot(at), c)
+				f(s, c)
 			}
-			at = next
+		}
+	}
+	return later
+}
+
+// waits tells whether the cell's place is the bucket of tick t: an entry for it there is not stale.
+func (c *cell) waits(t Tick) bool { return c.Flags&inWheel != 0 && (c.due-t)&(wheelSize-1) == 0 }
+
+// all takes out what is in the bucket of tick t and not stale, latest first. A slot that left the bucket and came back has two entries: taken out, it is no longer
+// marked, and the older one is stale.
+func (w *calendar) all(b *bucket, t Tick) (slots []Slot) {
+	var l line
+	for w.take(b, &l) {
+		for _, s := range l.slots[:l.n] {
+			if c := w.cells.at(s); c.waits(t) {
+				c.Flags &^= inWheel
+				slots = append(slots, s)
+			}
+		}
+	}
+	return slots
+}
+
+// refill puts back what was taken out, and marks it.
+func (w *calendar) refill(b *bucket, slots []Slot) {
+	for _, s := range slices.Backward(slots) {
+		w.cells.at(s).Flags |= inWheel
+		w.put(b, s)
+	}
+}
+
+// compact drops all stale entries.
+func (w *calendar) compact() {
+	for t := range w.buckets {
+		if b := &w.buckets[t]; b.last != none {
+			w.refill(b, w.all(b, Tick(t)))
 		}
 	}
 }
@@ -104,13 +242,28 @@ type ready struct {
 	floor  float32
 }
 
-type readyItem struct {
-	value float32
-	slot  Slot
+// readyItem is a value and a slot in one number that is the smaller the earlier it comes.
+type readyItem uint64
+
+func newReadyItem(value float32, s Slot) readyItem {
+	if value == 0 {
+		value = 0 // not minus zero
+	}
+	bits := math.Float32bits(value)
+	if bits>>31 == 0 {
+		bits = ^bits &^ (1 << 31)
+	}
+	return readyItem(bits)<<32 | readyItem(s)
 }
 
-func (a readyItem) before(b readyItem) bool {
-	return a.value > b.value || a.value == b.value && a.slot < b.slot
+func (a readyItem) slot() Slot { return Slot(a) }
+
+func (a readyItem) value() float32 {
+	bits := uint32(a >> 32)
+	if bits>>31 == 0 {
+		bits = ^bits &^ (1 << 31)
+	}
+	return math.Float32frombits(bits)
 }
 
 // Backlog implements sequence.Sequencer.
@@ -128,25 +281,20 @@ func (r *ready) Next() (top readyItem, ok bool) {
 
 // Load implements sequence.Sequencer.
 func (r *ready) Load(v readyItem) bool {
-	r.push(v.slot, v.value)
+	r.push(v.slot(), v.value())
 	return true
 }
 
 // Flush implements sequence.Sequencer.
 func (r *ready) Flush() []readyItem {
 	all := r.heap
-	slices.SortFunc(all, func(a, b readyItem) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.Sort(all)
 	r.heap = nil
 	return all
 }
 
 // waits tells whether anything is worth the floor.
-func (r *ready) waits() bool { return len(r.heap) > 0 && r.heap[0].value >= r.floor }
+func (r *ready) waits() bool { return len(r.heap) > 0 && r.heap[0].value() >= r.floor }
 
 // ordered takes from two queues whichever has the better entry: the strategy's order alone.
 type ordered struct{ a, b *ready }
@@ -154,7 +302,7 @@ type ordered struct{ a, b *ready }
 func (o ordered) Backlog() int { return o.a.Backlog() + o.b.Backlog() }
 
 func (o ordered) Next() (readyItem, bool) {
-	if o.b.waits() && (!o.a.waits() || o.b.heap[0].before(o.a.heap[0])) {
+	if o.b.waits() && (!o.a.waits() || o.b.heap[0] < o.a.heap[0]) {
 		return o.b.Next()
 	}
 	return o.a.Next()
@@ -165,7 +313,7 @@ func (o ordered) Load(v readyItem) bool { return o.a.Load(v) }
 func (o ordered) Flush() []readyItem { return append(o.a.Flush(), o.b.Flush()...) }
 
 func (r *ready) push(s Slot, value float32) {
-	r.heap = append(r.heap, readyItem{value, s})
+	r.heap = append(r.heap, newReadyItem(value, s))
 	r.up(len(r.heap) - 1)
 }
 
@@ -180,7 +328,7 @@ func (r *ready) removeAt(i int) {
 
 func (r *ready) remove(s Slot) {
 	for i := range r.heap {
-		if r.heap[i].slot == s {
+		if r.heap[i].slot() == s {
 			r.removeAt(i)
 			return
 		}
@@ -197,7 +345,7 @@ func (r *ready) up(i int) {
 	h, item := r.heap, r.heap[i]
 	for i > 0 {
 		p := (i - 1) / 4
-		if !item.before(h[p]) {
+		if item >= h[p] {
 			break
 		}
 		h[i] = h[p]
@@ -210,21 +358,45 @@ func (r *ready) down(i int) (moved bool) {
 	h, item, from := r.heap, r.heap[i], i
 	for {
 		c := 4*i + 1
-		if c >= len(h) {
+		if c+4 > len(h) {
+			i = last(h, i, item)
 			break
 		}
-		best := c
-		for j := c + 1; j < min(c+4, len(h)); j++ {
-			if h[j].before(h[best]) {
-				best = j
-			}
-		}
-		if !h[best].before(item) {
+		of := h[c : c+4 : c+4] // without branches: which one is least is chance
+		least := min(min(of[0], of[1]), min(of[2], of[3]))
+		if item <= least {
 			break
 		}
-		h[i] = h[best]
-		i = best
+		h[i] = least
+		i = c
+		if of[1] == least {
+			i = c + 1
+		}
+		if of[2] == least {
+			i = c + 2
+		}
+		if of[3] == least {
+			i = c + 3
+		}
 	}
 	h[i] = item
 	return i != from
+}
+
+// last moves what is less than item up to i, if i has fewer than four children, and tells where item belongs now.
+func last(h []readyItem, i int, item readyItem) int {
+	c := 4*i + 1
+	if c >= len(h) {
+		return i
+	}
+	for j := c + 1; j < len(h); j++ {
+		if h[j] < h[c] {
+			c = j
+		}
+	}
+	if item <= h[c] {
+		return i
+	}
+	h[i] = h[c]
+	return c
 }

@@ -99,9 +99,9 @@ func (c *cyclic) Observe(now Tick, s Slot, f *Facts, e Event) {
 // slow says whether a channel belongs to the model.
 func (c *cyclic) slow(f *Facts) bool { return f.Est.Rate()*c.p.PlanEvery <= 1 }
 
-func (c *cyclic) Rank(now Tick, s Slot, f *Facts) (float32, Tick) {
+func (c *cyclic) Rank(now, least Tick, s Slot, f *Facts) (float32, Tick) {
 	if !c.slow(f) || c.plan == nil || int(s) >= len(c.plan.due) || now > c.plan.to+(c.plan.to-c.plan.from)/2 {
-		return c.price.Rank(now, s, f)
+		return c.price.Rank(now, least, s, f)
 	}
 	due := c.plan.due[s]
 	if f.Signalled > 0 && (due == 0 || f.Signalled < due) && f.Out == 0 {

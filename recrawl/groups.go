@@ -19,7 +19,7 @@ const (
 	// MaxGroups bounds the number of groups.
 	MaxGroups = 32
 	histBins  = 256
-	histScale = 8.0  // bins an octave
+	histScale = 8    // bins an octave
 	histShift = 16   // bins below an interval of one tick
 	stay      = 1.15 // a channel moves when its interval is past the border by this factor
 	mergeNear = 1.05 // centres closer than this leave a group empty
@@ -85,8 +85,33 @@ func histBin(interval float64) int {
 	if !(interval > 0) {
 		return 0
 	}
-	return min(max(int(math.Floor(math.Log2(interval)*histScale))+histShift, 0), histBins-1)
+	return min(max(octaveBin(interval)+histShift, 0), histBins-1)
 }
+
+// octaveBin is floor(log2(x)*histScale) without a logarithm, unless x is so close to a bin's edge that its last digit decides.
+func octaveBin(x float64) int {
+	const mantissa = 1<<52 - 1
+	bits := math.Float64bits(x)
+	octave, part := int(bits>>52)-1023, math.Float64frombits(bits&mantissa|1023<<52) // x = part*2^octave
+	i := 0
+	for _, e := range octaveEdges[1:histScale] {
+		if part >= e {
+			i++
+		}
+	}
+	if octave == -1023 || part <= octaveEdges[i]*(1+1e-12) || part >= octaveEdges[i+1]*(1-1e-12) {
+		return int(math.Floor(math.Log2(x) * histScale))
+	}
+	return octave*histScale + i
+}
+
+// octaveEdges divides the numbers from 1 to 2 into histScale bins.
+var octaveEdges = func() (e [histScale + 1]float64) {
+	for i := range e {
+		e[i] = math.Exp2(float64(i) / histScale)
+	}
+	return e
+}()
 
 func (g *Groups) add(group int, interval float64) {
 	g.count[group]++

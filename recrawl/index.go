@@ -15,7 +15,7 @@ func (freshIndex) value(f *Facts, age float64) float64 {
 	return float64(f.Weighed()) / f.Est.Rate() * g
 }
 
-func (freshIndex) age(f *Facts, value float64) float64 {
+func (freshIndex) age(f *Facts, value, least float64) float64 {
 	r := f.Est.Rate()
 	y := value * r / float64(f.Weighed())
 	if y >= 1 {
@@ -23,6 +23,10 @@ func (freshIndex) age(f *Facts, value float64) float64 {
 	}
 	if y <= 0 {
 		return 0
+	}
+	// g(x) is the integral of t*e^(-t), so at least that of t*(1-t+t^2/2-t^3/6). Under a cap this mostly spares what follows.
+	if x := least * r; x > 0 && y < surely*x*x*(1./2-x*(1./3-x*(1./8-x*(1./30)))) {
+		return least
 	}
 	// g(x) = y: x^2/2 near 0, 1-x*e^(-x) far out; Newton from between.
 	x := math.Sqrt(2 * y)
@@ -42,17 +46,20 @@ func (freshIndex) age(f *Facts, value float64) float64 {
 	return x / r
 }
 
+// surely leaves room for what Newton's method leaves open.
+const surely = .99
+
 // ageIndex crawls all channels at the same interval.
 type ageIndex struct{}
 
-func (ageIndex) value(_ *Facts, age float64) float64 { return age }
-func (ageIndex) age(_ *Facts, value float64) float64 { return value }
+func (ageIndex) value(_ *Facts, age float64) float64    { return age }
+func (ageIndex) age(_ *Facts, value, _ float64) float64 { return value }
 
 // ratioIndex crawls each channel at an interval proportional to its change interval.
 type ratioIndex struct{}
 
-func (ratioIndex) value(f *Facts, age float64) float64 { return age * f.Est.Rate() }
-func (ratioIndex) age(f *Facts, value float64) float64 { return value / f.Est.Rate() }
+func (ratioIndex) value(f *Facts, age float64) float64    { return age * f.Est.Rate() }
+func (ratioIndex) age(f *Facts, value, _ float64) float64 { return value / f.Est.Rate() }
 
 // lambdaIndex crawls at LambdaCrawl's rate r = (-d+sqrt(d^2+4*m*d/lambda))/2 (Kolobov et al., "Staying up to Date with Online Content
 // Changes Using Reinforcement Learning for Scheduling", NeurIPS 2019), d the change rate, m the weight, the multiplier lambda tracked by
@@ -64,7 +71,7 @@ func (lambdaIndex) value(f *Facts, age float64) float64 {
 	return float64(f.Weighed()) * d * age * age / (1 + d*age)
 }
 
-func (lambdaIndex) age(f *Facts, value float64) float64 {
+func (lambdaIndex) age(f *Facts, value, _ float64) float64 {
 	d, m := f.Est.Rate(), float64(f.Weighed())
 	return (value*d + math.Sqrt(value*value*d*d+4*m*d*value)) / (2 * m * d)
 }

@@ -96,7 +96,7 @@ func (v *interval) promised(group int, submitted Tick) float64 {
 	return v.g.Interval(group)
 }
 
-func (v *interval) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
+func (v *interval) Rank(now, _ Tick, _ Slot, f *Facts) (float32, Tick) {
 	if f.Submitted == 0 {
 		return math.MaxFloat32, now
 	}

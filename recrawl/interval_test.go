@@ -147,11 +147,11 @@ func TestNewIntervalsHoldFromTheNextSubmission(t *testing.T) {
 	f := &Facts{Group: 1, Submitted: before}
 	check := func(v *interval, what string) {
 		t.Helper()
-		if _, due := v.Rank(v.since, 0, f); due != before+40 {
+		if _, due := v.Rank(v.since, 0, 0, f); due != before+40 {
 			t.Errorf("%s: submitted before the reassignment, due after %d ticks, want the 40 of then", what, due-before)
 		}
 		now := &Facts{Group: 1, Submitted: v.since}
-		if _, due := v.Rank(v.since, 0, now); due != v.since+wholeTicks(v.t[1]) {
+		if _, due := v.Rank(v.since, 0, 0, now); due != v.since+wholeTicks(v.t[1]) {
 			t.Errorf("%s: submitted since, due after %d ticks, want %v", what, due-v.since, v.t[1])
 		}
 	}

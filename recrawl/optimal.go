@@ -203,7 +203,7 @@ func (o *optimal) due(s Slot, f *Facts, interval float64, fixed bool) Tick {
 	return soon
 }
 
-func (o *optimal) Rank(now Tick, s Slot, f *Facts) (float32, Tick) {
+func (o *optimal) Rank(now, _ Tick, s Slot, f *Facts) (float32, Tick) {
 	interval, fixed := o.interval(s, f)
 	due := o.due(s, f, interval, fixed)
 	if f.Signalled > 0 && f.Out == 0 {

@@ -38,10 +38,10 @@ type price struct {
 	offered bool
 }
 
-// index is the value of crawling a channel whose copy has age a, without its cost, and the age at which it has a value.
+// index is the value of crawling a channel whose copy has age a, without its cost, and the age at which it has a value; if that is not more than least, any such age.
 type index interface {
 	value(f *Facts, age float64) float64
-	age(f *Facts, value float64) float64
+	age(f *Facts, value, least float64) float64
 }
 
 // The constants of price, in ticks (minutes in the manager).
@@ -123,7 +123,7 @@ func (v *price) waited(f *Facts, w float32) {
 	v.usual += .001 * (float64(w) - v.usual)
 }
 
-func (v *price) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
+func (v *price) Rank(now, least Tick, _ Slot, f *Facts) (float32, Tick) {
 	if f.Out > 0 { // no second one before the first should have ended
 		if end := f.Submitted + wholeTicks(v.target()+float64(f.Service.Float())); now < end {
 			return 0, end
@@ -162,7 +162,7 @@ func (v *price) Rank(now Tick, _ Slot, f *Facts) (float32, Tick) {
 	}
 	var again Tick
 	if from > 0 {
-		again = from + wholeTicks(min(v.index.age(f, want), limit))
+		again = from + wholeTicks(min(v.index.age(f, want, float64(least-from)), limit))
 	} else {
 		again = now + wholeTicks(limit/oldest)
 	}

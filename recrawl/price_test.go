@@ -13,8 +13,8 @@ func TestPriceOfACrowdedCorner(t *testing.T) {
 			s.Observe(10, crowded, Event{Kind: Accepted, Wait: 100})
 		}
 		a, b := s.Facts(quiet), s.Facts(crowded)
-		worthA, _ := v.Rank(50, quiet, &a)
-		worthB, _ := v.Rank(50, crowded, &b)
+		worthA, _ := v.Rank(50, 0, quiet, &a)
+		worthB, _ := v.Rank(50, 0, crowded, &b)
 		if ignored != (worthA == worthB) || worthA < worthB {
 			t.Errorf("ignored %v: worth %v where nobody waits, %v where all do", ignored, worthA, worthB)
 		}

@@ -64,8 +64,8 @@ const (
 	Denied // its last task that came to anything was refused or lost: nobody crawled it then
 )
 
-// Facts is what a strategy may know of a channel. It has 44 bytes; with the calendar's links (12) and a place among the ready (8) a channel
-// costs 64.
+// Facts is what a strategy may know of a channel. It has 44 bytes; with the tick when it is due (4), entries in the calendar (4 to 7) and a place among the
+// ready (8) a channel costs less than 64.
 type Facts struct {
 	Submitted Tick     // last task taken
 	Updated   Tick     // last update
@@ -145,8 +145,9 @@ type Strategy interface {
 	Start(now Tick, g *Groups)
 	// Observe tells an event, before it is written into f.
 	Observe(now Tick, s Slot, f *Facts, e Event)
-	// Rank says when the slot should be looked at again; if that is now or past, it is ready with this value.
-	Rank(now Tick, s Slot, f *Facts) (value float32, again Tick)
+	// Rank says when the slot should be looked at again; if that is now or past, it is ready with this value. It will not be before least, so that any tick up to there
+	// is as good as another.
+	Rank(now, least Tick, s Slot, f *Facts) (value float32, again Tick)
 	// Quota is asked once at the start of each Next.
 	Quota(now Tick, l Load) Quota
 	// Taken tells how many were taken, the value of the last one, and whether more were wanted than allowed. Where new and old are mixed by a share, it is the value of

@@ -62,6 +62,8 @@ const (
 	refreshReady = 1 << 12 // ready slots whose values are refreshed in one tick, at most
 	refreshShare = 4       // one in so many of them, if they are more than refreshFew: values change little in a few ticks
 	refreshFew   = 64
+	readNext     = 16 // slots taken between two looks ahead
+	readFirst    = 85 // at so many: four levels of the heap
 )
 
 // Scheduler holds the facts and the calendar. It is owned by one goroutine.
@@ -159,7 +161,7 @@ func (s *Scheduler) Add(f Facts) Slot {
 	var at Slot
 	if s.free != none {
 		at = Slot(s.free)
-		s.free = s.cells.at(at).next
+		s.free = uint32(s.cells.at(at).due)
 	} else {
 		at = s.cells.grow()
 	}
@@ -204,7 +206,7 @@ func (s *Scheduler) Remove(at Slot) {
 	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Removed})
 	s.groups.remove(int(c.Group), c.Est.Interval())
 	c.Facts = Facts{Flags: gone}
-	c.next = s.free
+	c.due = Tick(s.free)
 	s.free = uint32(at)
 	s.live--
 }
@@ -363,39 +365,53 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		line = &s.mix
 	}
 	taken, last := 0, float32(0)
-	for taken != room {
+	for looked := 0; taken != room; looked++ {
+		if looked%readNext == 0 {
+			s.touchNext()
+		}
 		top, ok := line.Next()
 		if !ok {
 			break
 		}
-		c := s.cells.at(top.slot)
+		at := top.slot()
+		c := s.cells.at(at)
 		isNew := c.Flags&inNew != 0
 		c.Flags &^= inReady | inNew
-		again, ok := admit(top.slot)
+		again, ok := admit(at)
 		if !ok && again == Enough {
-			s.place(top.slot, c)
+			s.place(at, c)
 			s.mix.Again(isNew)
 			break
 		}
 		if !ok {
-			s.wheel.add(top.slot, c, max(again, now+1))
+			s.wheel.add(at, c, max(again, now+1))
 			s.mix.Again(isNew)
 			continue
 		}
 		taken++
 		if !mixed || !isNew {
-			last = top.value
+			last = top.value()
 		}
-		s.strategy.Observe(now, top.slot, &c.Facts, Event{Kind: Submitted})
+		s.strategy.Observe(now, at, &c.Facts, Event{Kind: Submitted})
 		c.Submitted = now
 		if c.Out < 255 {
 			c.Out++
 		}
-		s.place(top.slot, c)
+		s.place(at, c)
 	}
 	short := taken == room && (s.ready[0].waits() || s.ready[1].waits())
 	s.strategy.Taken(now, taken, last, short)
 	return taken
+}
+
+// touchNext reads the cells of those that are likely to be taken next.
+func (s *Scheduler) touchNext() {
+	for k := range s.ready {
+		r := &s.ready[k]
+		for _, item := range r.heap[:min(readFirst, len(r.heap))] {
+			s.cells.touch(item.slot())
+		}
+	}
 }
 
 // come is called for a slot that the calendar gives out.
@@ -414,7 +430,7 @@ func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 		}
 		earliest = c.Submitted + wholeTicks(least)
 	}
-	value, again = s.strategy.Rank(s.now, at, &c.Facts)
+	value, again = s.strategy.Rank(s.now, earliest, at, &c.Facts)
 	if c.Submitted == 0 && value == math.MaxFloat32 && s.opt.Pending != nil {
 		n := float64(max(s.opt.Pending(at), 0))
 		value = float32(math.MaxFloat32 * (.5 + .5*n/(n+pendingHalf)))
@@ -446,7 +462,7 @@ func (s *Scheduler) reorder() {
 	for k := range s.ready {
 		r := &s.ready[k]
 		for i := 0; i < len(r.heap); {
-			at := r.heap[i].slot
+			at := r.heap[i].slot()
 			if int(at>>6) >= len(s.found) || s.found[at>>6]&(1<<(at&63)) == 0 {
 				i++
 				continue
@@ -528,9 +544,14 @@ func (s *Scheduler) refresh() {
 	for k := range s.ready {
 		r := &s.ready[k]
 		n := len(r.heap)
-		for range min(n, max(n/refreshShare, refreshFew), refreshReady/len(s.ready)) {
+		for i := range min(n, max(n/refreshShare, refreshFew), refreshReady/len(s.ready)) {
 			if r.cursor <= 0 {
 				r.cursor = len(r.heap)
+			}
+			if i%readNext == 0 {
+				for _, item := range r.heap[max(min(r.cursor, len(r.heap))-readNext, 0):min(r.cursor, len(r.heap))] {
+					s.cells.touch(item.slot())
+				}
 			}
 			r.cursor--
 			if r.cursor < len(r.heap) {
@@ -542,7 +563,7 @@ func (s *Scheduler) refresh() {
 
 // again ranks ready slot i again.
 func (s *Scheduler) again(r *ready, i int) {
-	at := r.heap[i].slot
+	at := r.heap[i].slot()
 	c := s.cells.at(at)
 	value, again := s.rank(at, c)
 	if again > s.now {
@@ -551,7 +572,7 @@ func (s *Scheduler) again(r *ready, i int) {
 		s.wheel.add(at, c, again)
 		return
 	}
-	r.heap[i].value = value
+	r.heap[i] = newReadyItem(value, at)
 	r.fix(i)
 }
 

@@ -13,8 +13,9 @@ import (
 )
 
 func TestStatePerSlotIs64Bytes(t *testing.T) {
-	if n := unsafe.Sizeof(cell{}) + unsafe.Sizeof(readyItem{}); n > 64 {
-		t.Fatalf("a slot costs %d bytes", n)
+	entry := float64(unsafe.Sizeof(block{})) / blockSlots
+	if n := float64(unsafe.Sizeof(cell{})+unsafe.Sizeof(readyItem(0))) + 1.5*entry; n > 64 { // a third of the entries may be stale
+		t.Fatalf("a slot costs %v bytes", n)
 	}
 }
 

@@ -24,6 +24,9 @@ func Update(bucket uint8, rate float64) uint8 {
 	if !(rate > 0) {
 		return lastBucket
 	}
+	if in := &within[bucket]; in[0] < rate && rate < in[1] {
+		return bucket
+	}
 	q := place(rate)
 	if math.Abs(q-float64(bucket)) <= stay {
 		return bucket
@@ -38,6 +41,16 @@ const stay = .75
 func place(rate float64) float64 {
 	return lastBucket * math.Log(1/(rate*FastestTicks)) / logSpan
 }
+
+// within holds the rates between which a channel surely stays in each bucket, which needs no logarithm.
+var within = func() (w [MaxBuckets][2]float64) {
+	for b := range w {
+		for i, edge := range []float64{stay - 1e-6, 1e-6 - stay} {
+			w[b][i] = math.Exp(-(float64(b)+edge)*logSpan/lastBucket) / FastestTicks
+		}
+	}
+	return w
+}()
 
 var logSpan = math.Log(float64(SlowestTicks) / FastestTicks)
 

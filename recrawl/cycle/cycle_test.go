@@ -329,3 +329,21 @@ func BenchmarkSolve(b *testing.B) {
 		}
 	}
 }
+
+// TestBucketUpdateAgainstLogarithm: no rate is held to be within a bucket that is not.
+func TestBucketUpdateAgainstLogarithm(t *testing.T) {
+	for b := range MaxBuckets {
+		for _, edge := range []float64{stay, 0, -stay} {
+			for _, off := range []float64{-1e-3, -2e-6, -1e-6, -1e-9, 0, 1e-9, 1e-6, 2e-6, 1e-3} {
+				rate := math.Exp(-(float64(b)+edge+off)*logSpan/lastBucket) / FastestTicks
+				want := uint8(b)
+				if q := place(rate); math.Abs(q-float64(b)) > stay {
+					want = BucketOf(rate)
+				}
+				if got := Update(uint8(b), rate); got != want {
+					t.Fatalf("bucket %d at %v goes to %d, want %d", b, rate, got, want)
+				}
+			}
+		}
+	}
+}
