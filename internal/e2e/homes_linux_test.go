@@ -88,7 +88,7 @@ func TestHomes(t *testing.T) {
 	}
 	// Which of them asks the others is chance; what the third and another ask of each other has to ride.
 	l.mgr.until("has homes that are reached by rides", func() bool { return reach(a).Rides+reach(b).Rides+reach(c).Rides > 0 })
-	l.hole(func() bool {
+	l.mgr.within(3*time.Minute, "sees a hole punched", func() bool {
 		ra, rb := reach(a), reach(b)
 		if ra.Direct < 2 || rb.Direct < 2 || ra.Punched+rb.Punched == 0 { // the manager is one
 			return false
@@ -125,22 +125,6 @@ func TestHomes(t *testing.T) {
 		l.tells(p, at[p.peers[0]])
 	}
 	l.leaves(a, []*place{b, c})
-}
-
-// hole waits for a hole to be punched. Two dials have to pass each other between the routers, within half a round trip: on a machine that is busy with
-// something else they may fail every time, so that only make sites insists.
-func (l *lab) hole(is func() bool) {
-	l.t.Helper()
-	if os.Getenv("SHOAL_SITES") == "1" {
-		l.mgr.within(5*time.Minute, "sees a hole punched", is)
-		return
-	}
-	for end := time.Now().Add(40 * time.Second); !is(); time.Sleep(200 * time.Millisecond) { // two tries of either
-		if time.Now().After(end) {
-			l.t.Log("no hole was punched; the requests ride on")
-			return
-		}
-	}
 }
 
 // tells looks at what a peer's owner is told of its place and its connections.

@@ -16,6 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	circuit "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
 	relay "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
@@ -27,8 +28,9 @@ type natParts struct {
 	bus      event.Bus
 	observed *observedaddrs.Manager // peers
 	autonat  *autonatv2.AutoNAT
-	relay    *relay.Relay // servers
-	dials    bool         // servers: autonat runs
+	holes    *holepunch.Service // peers, once they know where they are seen; guarded by Node.mu
+	relay    *relay.Relay       // servers
+	dials    bool               // servers: autonat runs
 }
 
 // prepareReach makes what the host is built with.
@@ -47,7 +49,7 @@ func (n *Node) prepareReach(net network.Network, bus event.Bus, resources networ
 	if n.nat.observed, err = observedaddrs.NewManager(bus, net); err != nil {
 		return err
 	}
-	opts.AutoNATv2, opts.ObservedAddrsManager, opts.EnableHolePunching = n.nat.autonat, outsides{n.nat.observed, n}, true
+	opts.AutoNATv2, opts.ObservedAddrsManager = n.nat.autonat, n.nat.observed
 	return nil
 }
 
@@ -122,6 +124,12 @@ const (
 func (n *Node) stopReach() {
 	if n.nat.relay != nil {
 		n.nat.relay.Close()
+	}
+	n.mu.Lock()
+	holes := n.nat.holes // none comes any more, for the node is closing
+	n.mu.Unlock()
+	if holes != nil {
+		holes.Close()
 	}
 	if n.nat.observed != nil {
 		n.nat.observed.Close()

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/libp2p/go-libp2p/p2p/host/observedaddrs"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/multiformats/go-multistream"
@@ -118,33 +116,8 @@ func (n *Node) meet(ctx context.Context, _ Member, _ []byte) ([]byte, error) {
 	if home == "" {
 		return nil, &Status{Code: NotFound, Reason: "not_hidden", Text: "this member can be dialled"}
 	}
-	if err := n.lookOutside(ctx, home); err != nil {
+	if n.prepare(ctx, home) != nil {
 		return nil, &Status{Code: NotFound, Reason: "not_seen", Text: "this member does not know where it is seen"}
 	}
 	return nil, nil
-}
-
-// askToMeet has both sides find out where they are seen. What it cannot find out punching does without.
-func (n *Node) askToMeet(ctx context.Context, p, relay peer.ID) {
-	done := make(chan error, 1)
-	go func() { done <- n.lookOutside(ctx, relay) }()
-	_, err := n.Ride(ctx, relay, p, ProtoMeet, nil, 16)
-	n.log.Debug("before a hole is punched", "peer", p, "own_side", <-done, "other_side", err)
-}
-
-// outsides are the addresses at which others see the node, with what a server has told of late.
-type outsides struct {
-	*observedaddrs.Manager
-	node *Node
-}
-
-// Addrs is for hole punching where one observer is enough.
-func (o outsides) Addrs(observers int) []ma.Multiaddr {
-	out := o.Manager.Addrs(observers)
-	o.node.mu.Lock()
-	defer o.node.mu.Unlock()
-	if r := &o.node.reach; observers == 1 && r.outside != nil && time.Since(r.outsideAt) < outsideFor && !slices.ContainsFunc(out, r.outside.Equal) {
-		out = append(out, r.outside)
-	}
-	return out
 }

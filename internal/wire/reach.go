@@ -52,7 +52,6 @@ const (
 const (
 	reserveAgain = 20 * time.Minute // before a reservation ends
 	maxObservers = 64
-	punchTimeout = 12 * time.Second
 )
 
 // reach is what a node has learnt of it. Guarded by Node.mu.
@@ -269,36 +268,6 @@ func (n *Node) Relays() []string {
 		return nil
 	}
 	return []string{circuitAddr(n.reach.home).String()}
-}
-
-// Punch meets a member at a relay and waits for a direct connection: one of the two dials the other, or both at the same time, through
-// their routers (DCUtR). The relayed connection is closed either way.
-func (n *Node) Punch(ctx context.Context, p, relay peer.ID) error {
-	ctx, cancel := context.WithTimeout(ctx, punchTimeout)
-	defer cancel()
-	n.askToMeet(ctx, p, relay)
-	info := peer.AddrInfo{ID: p, Addrs: []ma.Multiaddr{circuitAddr(relay)}}
-	if err := n.host.Connect(network.WithAllowLimitedConn(ctx, "hole punching"), info); err != nil {
-		return n.dialError(p, err)
-	}
-	defer func() {
-		for _, c := range n.gate.ConnsToPeer(p) {
-			if c.Stat().Limited {
-				c.Close() // how it ends tells nothing
-			}
-		}
-	}()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !n.Direct(p) {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: no direct way to %s", ErrUnreachable, p)
-		case <-tick.C:
-		}
-	}
-	n.punched.Add(1)
-	return nil
 }
 
 // dialBack hands an AutoNAT server's stream, which comes on a connection of nobody's, to the part of the host that waits for it. It

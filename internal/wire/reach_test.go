@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	ma "github.com/multiformats/go-multiaddr"
 	"google.golang.org/protobuf/proto"
 
@@ -231,14 +233,23 @@ func TestSeen(t *testing.T) {
 	if _, err := n.meet(t.Context(), Member{}, nil); !errors.Is(err, NotFound) {
 		t.Errorf("asked to meet, and not hidden: %v", err)
 	}
-	// One that was seen lately punches with that address, and tells nobody else of it.
+	// One that was seen lately punches with that address, is ready for who comes through a hole as soon as it says that it is, and tells nobody of the address.
+	punches := func() bool { return slices.Contains(n.host.Mux().Protocols(), holepunch.Protocol) }
+	if err := n.prepare(t.Context(), m.ID()); err == nil || punches() {
+		t.Errorf("nobody has seen it, and it is ready to punch: %v", err)
+	}
 	n.noteOutside(m.ID(), ma.StringCast("/ip4/1.2.3.4/udp/5/quic-v1"))
-	o := outsides{n.nat.observed, n}
-	if got := o.Addrs(1); len(got) != 1 || got[0].String() != "/ip4/1.2.3.4/udp/5/quic-v1" {
+	if got := n.punchAddrs(); len(got) != 1 || got[0].String() != "/ip4/1.2.3.4/udp/5/quic-v1" {
 		t.Errorf("punches at %v", got)
 	}
-	if got := o.Addrs(2); len(got) != 0 {
+	if err := n.prepare(t.Context(), m.ID()); err != nil || !punches() {
+		t.Errorf("not ready to punch: %v", err)
+	}
+	if got := n.Addrs(); slices.ContainsFunc(got, func(a string) bool { return strings.Contains(a, "1.2.3.4") }) {
 		t.Errorf("tells %v", got)
+	}
+	if n.Close(); n.prepare(t.Context(), m.ID()) == nil {
+		t.Error("ready after its end")
 	}
 }
 
