@@ -40,6 +40,7 @@ var rules = []rule{
 	{"internal/plan", []string{"internal/figure", "recrawl/..."}, false, "a plan reads channels that it is handed, so that a CSV and a database are planned alike"},
 	{"internal/tables", nil, false, "a leaf: both databases ask it"},
 	{"internal/disklab", nil, false, "disks for tests know nothing of who writes to them"},
+	{"internal/rogue", []string{"channel/channelpb", "internal/wire/wirepb", "overlay/p2p/overlaypb"}, false, "a program of somebody else's knows the message definitions alone"},
 	{"internal/netlab", nil, false, "networks for tests know nothing of who runs in them"},
 	{"internal/deptest", nil, false, "a leaf"},
 	{"internal/sim/...", []string{"internal/sim/...", "internal/figure", "channel", "coords", "overlay", "recrawl/...", "peer/queue", "peer/crawl/order", "manager/lease"}, false, "a simulation that re-implements the product, or drags its sockets along, proves nothing"},

@@ -194,23 +194,32 @@ func pageOf(p *process, mark string) page {
 }
 
 func (g page) get(path string, v any) error {
+	b, err := g.read(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+// read asks for something as it comes.
+func (g page) read(path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.base+path, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+g.token)
 	res, err := g.client.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s %w", path, res.Status, err)
+		return nil, fmt.Errorf("%s: %s %w", path, res.Status, err)
 	}
-	return json.Unmarshal(b, v)
+	return b, nil
 }
 
 func (g page) overview() (o web.Overview) {
@@ -265,6 +274,25 @@ func captures(t *testing.T, data string) map[string]map[string]time.Time {
 		}
 	}
 	return out
+}
+
+// servePond serves a world until the test ends.
+func servePond(t *testing.T, w *pond.World) *pond.Server {
+	t.Helper()
+	s, err := pond.NewServer(w, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, drain := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		drain()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // TestKill kills a network in the middle of its work, and starts it again: nothing that was acknowledged is lost, and it goes on.
@@ -336,19 +364,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := pond.NewServer(w, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, drain := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		drain()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	s := servePond(t, w)
 	addr := s.Addr().String()
 	m := start(t, "shoal", "manager", "--data", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", addr, "--lease", "8s")
 	g := pageOf(m, "Page ")

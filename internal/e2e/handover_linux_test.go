@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -21,19 +20,7 @@ func TestOneRequestAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := pond.NewServer(w, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, drain := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		drain()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	s := servePond(t, w)
 	addr := s.Addr().String()
 	m := start(t, "shoal", "manager", "--data", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", addr, "--lease", "6s")
 	g := pageOf(m, "Page ")

@@ -47,7 +47,9 @@ func readFrame(r *bufio.Reader, limit int, reserve func(int) error) ([]byte, err
 		at := len(b)
 		more := min(int(n)-at, max(step, at))
 		b = append(b, make([]byte, more)...)
-		if _, err := io.ReadFull(r, b[at:]); err != nil {
+		if _, err := io.ReadFull(r, b[at:]); errors.Is(err, io.EOF) {
+			return nil, io.ErrUnexpectedEOF // its length has come
+		} else if err != nil {
 			return nil, err
 		}
 	}

@@ -21,7 +21,7 @@ type Member struct {
 	NotAfter time.Time // of its certificate
 }
 
-var errNotMember = &Status{Code: NotMember, Text: "wire: the connection is not a member's"}
+var errNotMember = &Status{Code: NotMember, Reason: "not_member", Text: "wire: the connection is not a member's"}
 
 // gate is the network as the host sees it: connections appear in it, and their streams pass, once both sides are members.
 type gate struct {

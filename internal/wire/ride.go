@@ -112,11 +112,12 @@ func (n *Node) takePassed(ctx context.Context, from Member, req []byte) ([]byte,
 	case !known:
 		return nil, &Status{Code: NotFound, Text: "it does not take that protocol by a ride"}
 	case len(m.Request) > r.maxIn:
+		n.rejected("too_large")
 		return nil, &Status{Code: TooLarge, Text: fmt.Sprintf("%d bytes, at most %d", len(m.Request), r.maxIn)}
 	}
 	key := callKey{asker, protocol.ID(m.Protocol)}
 	if !n.begin(key) {
-		return nil, &Status{Code: Busy, Text: fmt.Sprintf("more than %d requests at a time", n.cfg.Limits.Calls)}
+		return nil, n.tooMany()
 	}
 	defer n.end(key)
 	n.rides.Add(1)

@@ -40,7 +40,7 @@ func (n *Node) serve(ctx context.Context, from Member, s network.Stream, proto p
 	defer s.Close()
 	if err := s.SetDeadline(until); err != nil {
 		reset(s)
-		return "broken"
+		return broken
 	}
 	var resp []byte
 	var err error
@@ -53,18 +53,20 @@ func (n *Node) serve(ctx context.Context, from Member, s network.Stream, proto p
 			hctx, cancel := context.WithDeadline(ctx, until)
 			resp, err = handle(hctx, from, req)
 			cancel()
-		} else if errors.Is(err, errTooLarge) {
-			err = &Status{Code: TooLarge, Text: err.Error()}
-		} else if !isStatus(err) {
-			reset(s)
-			if isTimeout(err) {
-				n.rejected("slow")
-				return "slow"
+		} else {
+			why := unread(err)
+			if why != broken {
+				n.rejected(why)
 			}
-			return "broken"
+			if errors.Is(err, errTooLarge) {
+				err = &Status{Code: TooLarge, Text: err.Error()}
+			} else if !isStatus(err) {
+				reset(s)
+				return why
+			}
 		}
 	} else {
-		err = &Status{Code: Busy, Text: fmt.Sprintf("more than %d requests at a time", n.cfg.Limits.Calls)}
+		err = n.tooMany()
 	}
 	code := "ok"
 	if err == nil {
@@ -79,9 +81,34 @@ func (n *Node) serve(ctx context.Context, from Member, s network.Stream, proto p
 	}
 	if err != nil {
 		reset(s)
-		return "broken"
+		return broken
 	}
 	return code
+}
+
+// broken is a request that its connection or its asker took away.
+const broken = "broken"
+
+// unread is the word for why a frame could not be read.
+func unread(err error) string {
+	var cut *network.StreamError
+	switch {
+	case errors.Is(err, errTooLarge):
+		return "too_large"
+	case isStatus(err):
+		return "no_memory"
+	case isTimeout(err):
+		return "slow"
+	case errors.Is(err, io.EOF), errors.As(err, &cut), errors.Is(err, network.ErrReset):
+		return broken
+	}
+	return "malformed"
+}
+
+// tooMany refuses a peer that has as many requests under way as it may.
+func (n *Node) tooMany() error {
+	n.rejected("too_many_requests")
+	return &Status{Code: Busy, Text: fmt.Sprintf("more than %d requests at a time", n.cfg.Limits.Calls)}
 }
 
 func isStatus(err error) bool {
@@ -140,7 +167,7 @@ func (n *Node) Call(ctx context.Context, to peer.ID, proto protocol.ID, req []by
 		case errors.Is(err, ErrUnreachable):
 			code = "unreachable"
 		default:
-			code = "broken"
+			code = broken
 		}
 		err = fmt.Errorf("call %s of %s: %w", proto, to, err)
 	}

@@ -32,6 +32,7 @@ var (
 	errMessage  = errors.New("p2p: message refused")
 	errCoord    = errors.New("p2p: impossible coordinate")
 	errReplayed = errors.New("p2p: a record of long before the newest one")
+	errMany     = errors.New("p2p: more records than there may be")
 	errPass     = errors.New("p2p: a record of nobody who is known to be a member")
 )
 
@@ -46,6 +47,8 @@ func reason(err error) string {
 		why = "coordinate"
 	case errors.Is(err, errReplayed):
 		why = "replayed"
+	case errors.Is(err, errMany):
+		why = "too_many_records"
 	case errors.Is(err, errPass):
 		why = "pass_" + why
 	case why == "other":
@@ -249,7 +252,11 @@ func (s *sealer) openOwn(now time.Time, m *pb.Sealed, from overlay.ID) (overlay.
 // openAll reads records of third members, leaving out and counting what is refused.
 func (s *sealer) openAll(now time.Time, in []*pb.Sealed, most int, refused func(error)) []*overlay.PeerRecord {
 	var out []*overlay.PeerRecord
-	for _, m := range in[:min(len(in), most)] {
+	if len(in) > most {
+		refused(fmt.Errorf("%w: %d records, at most %d", errMany, len(in), most))
+		in = in[:most]
+	}
+	for _, m := range in {
 		r, err := s.open(now, m)
 		if err == nil && len(m.Pass) == 0 {
 			err = fmt.Errorf("%w: %w", errPass, member.ErrUnsigned)

@@ -230,6 +230,7 @@ func (r *Runner) onHandoff(ctx context.Context, from wire.Member, req []byte) ([
 // onProbe measures the round-trip time to a Web host for a manager, and for nobody else.
 func (r *Runner) onProbe(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 	if r.cfg.Probe == nil || from.Role != member.Manager {
+		r.count("role")
 		return nil, wire.Errorf(wire.Refused, "hosts are measured for managers only")
 	}
 	var m pb.Probe

@@ -62,6 +62,7 @@ func (r *Runner) ask(ctx context.Context, to target, on protocol.ID, req []byte,
 		return err
 	}
 	if err := proto.Unmarshal(raw, answer); err != nil {
+		r.count("malformed")
 		return fmt.Errorf("%w: answer to %s: %w", errMessage, on, err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/member"
 	"shoal/internal/wire"
 	pb "shoal/internal/wire/uplink/uplinkpb"
 )
@@ -21,11 +22,11 @@ func Serve(n *wire.Node, a Archive) {
 	n.Handle(ProtoClaim, maxSmall, bodyTimeout, func(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 		task, err := channel.ParseSigned(req)
 		if err != nil {
-			return nil, wire.Errorf(wire.Malformed, "%v", err)
+			return nil, bad(n, err)
 		}
 		c, err := a.Claim(ctx, from.Peer.String(), task)
 		if err != nil {
-			return nil, told(err)
+			return nil, told(n, err)
 		}
 		m := &pb.Claimed{Reply: replyPB(c.Reply, time.Now())}
 		if c.Status == Granted {
@@ -36,40 +37,53 @@ func Serve(n *wire.Node, a Archive) {
 	n.Handle(ProtoChunk, maxChunk, bodyTimeout, func(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 		c, err := channel.ParseChunk(req)
 		if err != nil {
-			return nil, wire.Errorf(wire.Malformed, "%v", err)
+			return nil, bad(n, err)
 		}
-		return answer(a.Put(ctx, from.Peer.String(), c))
+		r, err := a.Put(ctx, from.Peer.String(), c)
+		return answer(n, r, err)
 	})
 	n.Handle(ProtoRenew, maxSmall, smallTimeout, func(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 		task, err := channel.ParseSigned(req)
 		if err != nil {
-			return nil, wire.Errorf(wire.Malformed, "%v", err)
+			return nil, bad(n, err)
 		}
-		return answer(a.Renew(ctx, from.Peer.String(), task))
+		r, err := a.Renew(ctx, from.Peer.String(), task)
+		return answer(n, r, err)
 	})
 	n.Handle(ProtoRelease, maxSmall, smallTimeout, func(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 		var m pb.Release
 		if err := unmarshal(req, &m); err != nil {
-			return nil, wire.Errorf(wire.Malformed, "%v", err)
+			return nil, bad(n, err)
 		}
-		return answer(a.Release(ctx, from.Peer.String(), channel.ID(m.Channel), channel.Gen(m.Gen)))
+		r, err := a.Release(ctx, from.Peer.String(), channel.ID(m.Channel), channel.Gen(m.Gen))
+		return answer(n, r, err)
 	})
 }
 
-func answer(r Reply, err error) ([]byte, error) {
+func answer(n *wire.Node, r Reply, err error) ([]byte, error) {
 	if err != nil {
-		return nil, told(err)
+		return nil, told(n, err)
 	}
 	return marshal(replyPB(r, time.Now()))
 }
 
 // told makes an archive's error one that may be told to a peer.
-func told(err error) error {
+func told(n *wire.Node, err error) error {
 	switch {
 	case errors.Is(err, ErrBad):
-		return wire.Errorf(wire.Malformed, "%v", err)
+		return bad(n, err)
 	case errors.Is(err, ErrLater):
 		return wire.Errorf(wire.Busy, "the archive cannot take it now; try again in a minute")
 	}
 	return err
+}
+
+// bad refuses what cannot be read or is not what it says it is, and counts it by reason.
+func bad(n *wire.Node, err error) error {
+	why := member.Reason(err)
+	if why == "other" {
+		why = "malformed"
+	}
+	n.Refuse("archive_" + why)
+	return wire.Errorf(wire.Malformed, "%v", err)
 }

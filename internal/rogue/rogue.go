@@ -1,0 +1,185 @@
+// Package rogue is a libp2p program of somebody else's, for tests: written after docs/protocol.md and the message definitions, it joins, takes part and
+// misbehaves. None of the project's code that speaks is in it, so that what the two agree on is on that page.
+//
+// It is not for anything that honest members do by themselves.
+package rogue
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/sec"
+	blankhost "github.com/libp2p/go-libp2p/p2p/host/blank"
+	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
+	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/multiformats/go-multistream"
+	"google.golang.org/protobuf/proto"
+
+	"shoal/channel/channelpb"
+	"shoal/internal/wire/wirepb"
+	"shoal/overlay/p2p/overlaypb"
+)
+
+// Patience is how long it waits for anything: a busy machine takes its time.
+const Patience = 2 * time.Minute
+
+// Program is one that runs until its test ends.
+type Program struct {
+	Host host.Host
+	t    testing.TB
+	key  crypto.PrivKey
+}
+
+// New starts one with a key of its own.
+func New(t testing.TB) *Program {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, _, err := crypto.GenerateEd25519Key(nil)
+	must(err)
+	id, err := peer.IDFromPrivateKey(key)
+	must(err)
+	store, err := pstoremem.NewPeerstore()
+	must(err)
+	must(store.AddPrivKey(id, key))
+	must(store.AddPubKey(id, key.GetPublic()))
+	bus := eventbus.NewBus()
+	sw, err := swarm.NewSwarm(id, store, bus, swarm.WithDialTimeout(Patience), swarm.WithDialTimeoutLocal(Patience))
+	must(err)
+	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
+	secure, err := noise.New(noise.ID, key, muxers)
+	must(err)
+	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, &network.NullResourceManager{}, nil)
+	must(err)
+	tr, err := tcp.NewTCPTransport(up, nil, nil)
+	must(err)
+	must(sw.AddTransport(tr))
+	h := blankhost.NewBlankHost(sw, blankhost.WithEventBus(bus))
+	t.Cleanup(func() { h.Close() })
+	return &Program{h, t, key}
+}
+
+// Dial connects.
+func (p *Program) Dial(to peer.AddrInfo) {
+	p.t.Helper()
+	if err := p.Host.Connect(p.t.Context(), to); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Again connects anew.
+func (p *Program) Again(to peer.AddrInfo) {
+	p.t.Helper()
+	if err := p.Host.Network().ClosePeer(to.ID); err != nil {
+		p.t.Fatal(err)
+	}
+	p.Dial(to)
+}
+
+// Frame is bytes with their length before them.
+func Frame(b []byte) []byte { return append(binary.AppendUvarint(nil, uint64(len(b))), b...) }
+
+// Call sends a request as a frame and reads the answer and its code.
+func (p *Program) Call(to peer.ID, on protocol.ID, req []byte) (code byte, answer []byte, err error) {
+	return p.Send(Patience, to, on, Frame(req), true)
+}
+
+// Send sends bytes as they are, and reads a frame: with a code before it, but for the gate.
+func (p *Program) Send(wait time.Duration, to peer.ID, on protocol.ID, raw []byte, coded bool) (code byte, answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(p.t.Context(), wait)
+	defer cancel()
+	st, err := p.Host.Network().NewStream(ctx, to)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer st.Reset()
+	if err := st.SetDeadline(time.Now().Add(wait)); err != nil {
+		return 0, nil, err
+	}
+	if err := multistream.SelectProtoOrFail(on, st); err != nil {
+		return 0, nil, err
+	}
+	if _, err := st.Write(raw); err != nil {
+		return 0, nil, err
+	}
+	if err := st.CloseWrite(); err != nil {
+		return 0, nil, err
+	}
+	r := bufio.NewReader(st)
+	if coded {
+		if code, err = r.ReadByte(); err != nil {
+			return 0, nil, err
+		}
+	}
+	n, err := binary.ReadUvarint(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer = make([]byte, min(n, 1<<20))
+	_, err = io.ReadFull(r, answer)
+	return code, answer, err
+}
+
+// Encode is a message's bytes.
+func (p *Program) Encode(m proto.Message) []byte {
+	p.t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return b
+}
+
+// Hello greets at the gate, with the version and the time that it is unless others are given.
+func (p *Program) Hello(to peer.ID, h *wirepb.Hello) *wirepb.Welcome {
+	p.t.Helper()
+	if h.Version == 0 {
+		h.Version = 1
+	}
+	if h.NowMs == 0 {
+		h.NowMs = time.Now().UnixMilli()
+	}
+	_, b, err := p.Send(Patience, to, "/shoal/member/1", Frame(p.Encode(h)), false)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var w wirepb.Welcome
+	if err := proto.Unmarshal(b, &w); err != nil {
+		p.t.Fatal(err)
+	}
+	return &w
+}
+
+// Record signs a record of the program's own, for a network.
+func (p *Program) Record(network []byte, change func(*overlaypb.Record)) *overlaypb.Sealed {
+	p.t.Helper()
+	r := &overlaypb.Record{Network: network, Id: p.Host.ID().String(), Seq: uint64(time.Now().UnixNano()), IssuedMs: time.Now().UnixMilli(),
+		Coord: &channelpb.Coord{Vec: make([]float64, 8), Err: 1}}
+	if change != nil {
+		change(r)
+	}
+	raw := p.Encode(r)
+	sig, err := p.key.Sign(append([]byte("shoal record 1\x00"), raw...))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &overlaypb.Sealed{Record: raw, Sig: sig}
+}
