@@ -110,7 +110,7 @@ func (p *Program) Send(wait time.Duration, to peer.ID, on protocol.ID, raw []byt
 	if err != nil {
 		return 0, nil, err
 	}
-	defer st.Reset()
+	defer func() { _ = st.Reset() }() // after its end it does nothing
 	if err := st.SetDeadline(time.Now().Add(wait)); err != nil {
 		return 0, nil, err
 	}
