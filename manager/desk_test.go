@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,70 @@ func TestStrategyIsKeptAndTried(t *testing.T) {
 	b = open(t, dir, func(c *manager.Config, _ *swarm) { c.KeptStrategy = true })
 	if got, err := b.m.Strategy(t.Context()); err != nil || got.StrategyChoice != want || !slices.Contains(got.Names, "iir") {
 		t.Errorf("after a restart: %+v, %v", got, err)
+	}
+}
+
+// What a strategy had learnt is there when it is in force again, also where a restart put another one in its place; limits are kept over a restart.
+func TestStrategiesAndLimitsComeBack(t *testing.T) {
+	dir := t.TempDir()
+	with := func(name string) func(*manager.Config, *swarm) {
+		return func(c *manager.Config, _ *swarm) { c.Strategy = name }
+	}
+	b := open(t, dir, with("icr"))
+	info := func() manager.StrategyInfo {
+		t.Helper()
+		i, err := b.m.Strategy(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	left := func(name string) []byte {
+		t.Helper()
+		v, err := b.db.State(t.Context(), "recrawl/left/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	b.add(t, "https://a.example", "https://b.example", "https://c.example")
+	until(t, "updates", func() bool { return b.m.Overview().Updates >= 8 })
+	for _, bad := range []manager.Limits{{Cap: -1}, {Cap: math.NaN()}, {MinInterval: -1}, {MinInterval: 1 << 62}} {
+		if err := b.m.UseLimits(t.Context(), bad); !errors.Is(err, manager.ErrAsk) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	limits := manager.Limits{Cap: .5, MinInterval: time.Hour} // so that nothing moves from here on
+	if err := b.m.UseLimits(t.Context(), limits); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "tasks to end", func() bool { return b.m.Overview().Out == 0 })
+	before := info().Intervals
+	if err := b.m.UseStrategy(t.Context(), manager.StrategyChoice{Name: "price", Params: recrawl.Params{Delta: .3}}); !errors.Is(err, recrawl.ErrParams) {
+		t.Errorf("price with delta: %v", err)
+	}
+	for _, name := range []string{"price", "icr", "price"} {
+		if err := b.m.UseStrategy(t.Context(), manager.StrategyChoice{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+		if name == "icr" && !slices.Equal(info().Intervals, before) {
+			t.Errorf("icr comes back with %v, left with %v", info().Intervals, before)
+		}
+	}
+	if got := recrawl.StateOf(left("icr")); got != "icr" {
+		t.Errorf("icr left a state of %q", got)
+	}
+	b.stop()
+
+	b = open(t, dir, with("icr"))
+	if i := info(); i.Name != "icr" || i.Limits != limits || !slices.Equal(i.Intervals, before) {
+		t.Errorf("after a restart with icr: %+v, want intervals %v", i, before)
+	}
+	if got := recrawl.StateOf(left("price")); got != "price" {
+		t.Errorf("price left a state of %q over the restart", got)
+	}
+	if p, err := b.m.Desk().PlanBasis(t.Context(), 0); err != nil || p.Cap != limits.Cap || p.MinTicks != 180_000 {
+		t.Errorf("a plan's limits: %+v, %v", p, err)
 	}
 }
 

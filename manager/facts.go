@@ -33,9 +33,9 @@ func (d *Desk) PlanBasis(ctx context.Context, step time.Duration) (PlanBasis, er
 	def := recrawl.DefaultOptions()
 	b := PlanBasis{Step: step, Every: recrawl.PlanDay, Cap: def.Cap, MinTicks: def.MinTicks}
 	if d.m != nil {
-		b.Step, b.Cap, b.MinTicks = d.m.cfg.Tick, d.m.cfg.Options.Cap, d.m.cfg.Options.MinTicks
+		b.Step = d.m.cfg.Tick
 		return b, d.m.onLoop(ctx, func(now time.Time) {
-			b.Now = d.m.clock.At(now)
+			b.Now, b.Cap, b.MinTicks = d.m.clock.At(now), d.m.limits.Cap, d.m.limits.ticks(b.Step)
 			b.Every = recrawl.Tick(d.m.modelDay())
 			if r, ok := d.m.sched.Strategy().(recrawl.Reporter); ok {
 				if p, ok := r.Report(); ok {
@@ -47,6 +47,11 @@ func (d *Desk) PlanBasis(ctx context.Context, step time.Duration) (PlanBasis, er
 	if !(b.Step > 0) {
 		return b, fmt.Errorf("%w: a tick of %v, want a positive time", ErrAsk, b.Step)
 	}
+	limits, err := keptLimits(ctx, d.store, Limits{b.Cap, time.Duration(b.MinTicks) * b.Step})
+	if err != nil {
+		return b, err
+	}
+	b.Cap, b.MinTicks = limits.Cap, limits.ticks(b.Step)
 	clock, err := readClock(ctx, d.store, b.Step, d.now())
 	b.Now = clock.At(d.now())
 	return b, err

@@ -70,6 +70,7 @@ type Manager struct {
 	fresh                                float64
 	errors                               map[string]int64
 	choice                               StrategyChoice
+	limits                               Limits
 	taken                                taken
 	admitting                            bool // beside the loop
 	discovered                           int  // channels that discovery has added, ever
@@ -110,9 +111,17 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits, err := keptLimits(ctx, cfg.Store, cfg.limits())
+	if err != nil {
+		return nil, err
+	}
+	cfg.Options.Cap, cfg.Options.MinTicks = limits.Cap, limits.ticks(cfg.Tick)
+	if err := cfg.Options.Validate(); err != nil {
+		return nil, fmt.Errorf("the limits in the database: %w", err)
+	}
 	now := cfg.Now()
 	m := &Manager{
-		choice: choice, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst),
+		choice: choice, limits: limits, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst),
 		places: newPlaces(), hosts: map[channel.HostKey]*hostState{}, issues: map[recrawl.Slot]*lease.Issue{},
 		flights: map[recrawl.Slot]*flight{}, failing: map[recrawl.Slot]time.Time{}, dirty: map[recrawl.Slot]struct{}{},
 		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
@@ -207,6 +216,11 @@ func (m *Manager) scheduler(ctx context.Context, now time.Time, strategy recrawl
 	}
 	if b == nil {
 		return recrawl.NewScheduler(m.clock.At(now), strategy, m.cfg.Options), nil
+	}
+	if recrawl.StateOf(b) != strategy.Name() { // --strategy names another one than was in force
+		if strategy, err = m.recovered(ctx, m.choice, strategy, b); err != nil {
+			return nil, err
+		}
 	}
 	s, err := recrawl.RestoreScheduler(m.clock.At(now), strategy, m.cfg.Options, b)
 	if err != nil {

@@ -14,8 +14,77 @@ import (
 // ErrAsk is returned for an operator's wish that cannot be.
 var ErrAsk = errors.New("manager: cannot do that")
 
-// stateChoice names what the database keeps of the operator's choice.
-const stateChoice = "manager/strategy"
+// What the database keeps of the operator's choices; and of each strategy that was in force before, the scheduler's state of then.
+const (
+	stateChoice = "manager/strategy"
+	stateLimits = "manager/limits"
+	stateLeft   = "recrawl/left/" // and the strategy's name
+)
+
+// Limits hold for every strategy. What was refused or lost may be asked for again sooner, as nobody crawled it.
+type Limits struct {
+	Cap         float64       `json:"cap"`             // a channel is recrawled at most so many times its change rate; 0: no limit
+	MinInterval time.Duration `json:"min_interval_ns"` // and never sooner than this after its last task; at least a tick
+}
+
+const (
+	mostCap      = 1e6
+	mostInterval = 10 * 365 * 24 * time.Hour
+)
+
+func (l Limits) validate() error {
+	switch {
+	case !(l.Cap >= 0 && l.Cap <= mostCap):
+		return fmt.Errorf("%w: a channel is recrawled at most %v times its change rate: want 0 (no limit) to 1,000,000", ErrAsk, l.Cap)
+	case l.MinInterval < 0 || l.MinInterval > mostInterval:
+		return fmt.Errorf("%w: a minimum interval of %v: want 0 to ten years", ErrAsk, l.MinInterval)
+	}
+	return nil
+}
+
+// ticks is the minimum interval in whole ticks.
+func (l Limits) ticks(tick time.Duration) recrawl.Tick {
+	return recrawl.Tick((l.MinInterval + tick - 1) / tick)
+}
+
+// limits are those of the configuration.
+func (c *Config) limits() Limits {
+	return Limits{c.Options.Cap, time.Duration(c.Options.MinTicks) * c.Tick}
+}
+
+// keptLimits are those that an operator set, if any; else otherwise.
+func keptLimits(ctx context.Context, st Store, otherwise Limits) (Limits, error) {
+	b, err := st.State(ctx, stateLimits)
+	if err != nil || b == nil {
+		return otherwise, err
+	}
+	l := otherwise
+	if err := json.Unmarshal(b, &l); err != nil {
+		return l, fmt.Errorf("the limits in the database are damaged: %w", err)
+	}
+	return l, nil
+}
+
+// UseLimits changes what holds for every strategy. It is kept over a restart.
+func (m *Manager) UseLimits(ctx context.Context, l Limits) error {
+	if err := l.validate(); err != nil {
+		return err
+	}
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if err := m.cfg.Store.PutState(ctx, m.epoch, stateLimits, b); err != nil {
+		return fmt.Errorf("keep the limits: %w", err)
+	}
+	var bad error
+	err = m.onLoop(ctx, func(time.Time) {
+		if bad = m.sched.SetLimits(l.Cap, l.ticks(m.cfg.Tick)); bad == nil {
+			m.limits = l
+		}
+	})
+	return errors.Join(err, bad)
+}
 
 // StrategyChoice is a strategy with its parameters; zero ones mean its own defaults.
 type StrategyChoice struct {
@@ -34,9 +103,19 @@ func (c StrategyChoice) strategy(cfg *Config) (recrawl.Strategy, error) {
 	return recrawl.New(c.Name, p)
 }
 
+// fitting makes a strategy that an operator asks for, who is told of parameters that it would not look at.
+func (c StrategyChoice) fitting(cfg *Config) (recrawl.Strategy, error) {
+	strategy, err := c.strategy(cfg)
+	if err == nil {
+		err = c.Params.Fits(c.Name)
+	}
+	return strategy, err
+}
+
 // StrategyInfo is what an operator sees of the strategy in force.
 type StrategyInfo struct {
 	StrategyChoice
+	Limits     Limits          `json:"limits"`
 	Names      []string        `json:"names"` // to choose from
 	Intervals  []time.Duration `json:"intervals_ns"`
 	GroupSizes []int           `json:"group_sizes"`
@@ -89,7 +168,7 @@ func keptChoice(ctx context.Context, st Store) (c StrategyChoice, ok bool, err e
 func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
 	out := StrategyInfo{Names: recrawl.Names(), Tick: m.cfg.Tick}
 	err := m.onLoop(ctx, func(time.Time) {
-		out.StrategyChoice = m.choice
+		out.StrategyChoice, out.Limits = m.choice, m.limits
 		out.Sequencers = m.sequencers()
 		if r, ok := m.sched.Strategy().(recrawl.Reporter); ok {
 			if p, ok := r.Report(); ok {
@@ -105,13 +184,21 @@ func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
 	return out, err
 }
 
-// UseStrategy goes on with another strategy, or other parameters, and the same facts. The choice is kept over a restart.
+// UseStrategy goes on with another strategy, or other parameters, and the same facts; one that was in force before goes on with what it had learnt then. The
+// choice is kept over a restart.
 func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
 	if err := checkShare(c.NewShare); err != nil {
 		return err
 	}
-	strategy, err := c.strategy(&m.cfg)
+	strategy, err := c.fitting(&m.cfg)
 	if err != nil {
+		return err
+	}
+	var was []byte
+	if err := m.onLoop(ctx, func(time.Time) { was = m.sched.AppendState(nil) }); err != nil {
+		return err
+	}
+	if strategy, err = m.recovered(ctx, c, strategy, was); err != nil {
 		return err
 	}
 	b, err := json.Marshal(c)
@@ -135,6 +222,28 @@ func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
 	})
 }
 
+// recovered puts away what the strategy in force has learnt, and gives the next one what it knew when it was in force.
+func (m *Manager) recovered(ctx context.Context, c StrategyChoice, strategy recrawl.Strategy, was []byte) (recrawl.Strategy, error) {
+	left := was
+	if name := recrawl.StateOf(was); name != c.Name {
+		if err := m.cfg.Store.PutState(ctx, m.epoch, stateLeft+name, was); err != nil {
+			return nil, fmt.Errorf("keep what strategy %s has learnt: %w", name, err)
+		}
+		var err error
+		if left, err = m.cfg.Store.State(ctx, stateLeft+c.Name); err != nil {
+			return nil, fmt.Errorf("read what strategy %s had learnt: %w", c.Name, err)
+		}
+	}
+	if left == nil {
+		return strategy, nil
+	}
+	if err := recrawl.Recover(strategy, left); err != nil {
+		m.log.Warn("the strategy begins anew", "strategy", c.Name, "err", err)
+		return c.strategy(&m.cfg)
+	}
+	return strategy, nil
+}
+
 // SetStrategy goes on with another strategy and its own parameters, and the same share of new channels.
 func (m *Manager) SetStrategy(ctx context.Context, name string) error {
 	c := StrategyChoice{Name: name}
@@ -154,7 +263,7 @@ func (m *Manager) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, err
 	if err := checkShare(c.NewShare); err != nil {
 		return Trial{}, err
 	}
-	then, err := c.strategy(&m.cfg)
+	then, err := c.fitting(&m.cfg)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -181,13 +290,15 @@ type trial struct {
 	facts    []recrawl.Facts
 	of       int
 	state    []byte
+	opt      recrawl.Options
 	capacity float64 // tasks a tick, of all channels
 	at       recrawl.Tick
 }
 
 // sample copies every n-th channel. Called on the loop.
 func (m *Manager) sample(now time.Time) trial {
-	t := trial{choice: m.choice, of: m.sched.Len(), state: m.sched.AppendState(nil), at: m.clock.At(now)}
+	t := trial{opt: m.cfg.Options, choice: m.choice, of: m.sched.Len(), state: m.sched.AppendState(nil), at: m.clock.At(now)}
+	t.opt.Cap, t.opt.MinTicks = m.limits.Cap, m.limits.ticks(m.cfg.Tick)
 	step := max((m.places.n+trialMost-1)/trialMost, 1)
 	for s := 0; s < m.places.n; s += step {
 		if m.places.used(recrawl.Slot(s)) {
@@ -209,7 +320,7 @@ func (m *Manager) sample(now time.Time) trial {
 // more likely than not.
 func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, newShare float64, cfg Config) (Outlook, error) {
 	out := Outlook{Strategy: strategy.Name()}
-	sched, err := recrawl.RestoreScheduler(t.at, strategy, cfg.Options, t.state)
+	sched, err := recrawl.RestoreScheduler(t.at, strategy, t.opt, t.state)
 	if err != nil {
 		return out, err
 	}

@@ -64,6 +64,13 @@ func (v *interval) Start(now Tick, g *Groups) {
 	}
 }
 
+// Resume goes on with the intervals that were reached.
+func (v *interval) Resume(now Tick) {
+	if v.since != now {
+		v.begin(now)
+	}
+}
+
 func (v *interval) Intervals() []float64 {
 	t := make([]float64, v.g.K())
 	for i := range t {
@@ -218,9 +225,15 @@ func (v *interval) reassign(now Tick) {
 		v.last[i] = success
 	}
 	v.checkPriorities(t)
+	v.begin(now)
+	v.t = t
+}
+
+// begin has all counts start anew; channels that were submitted before go by the intervals of then.
+func (v *interval) begin(now Tick) {
 	v.past = slices.Insert(v.past, 0, regime{v.since, v.t})
 	v.past = v.past[:min(len(v.past), regimesKept)]
-	v.t, v.since = t, now
+	v.since = now
 	v.epoch++
 	if v.epoch == waitEpoch {
 		v.epoch = 1

@@ -318,7 +318,11 @@ func (v *price) Taken(_ Tick, n int, last float32, short bool) {
 }
 
 func (v *price) AppendState(b []byte) []byte {
-	return appendFloats(b, []float64{v.phi, v.window, v.mean, v.dear, v.swept, v.usual})
+	steep := 0.
+	if v.steep {
+		steep = 1
+	}
+	return appendFloats(b, []float64{v.phi, v.window, v.mean, v.dear, v.swept, v.usual, steep})
 }
 
 func (v *price) Restore(b []byte) error {
@@ -339,7 +343,10 @@ func (v *price) restoreWith(b []byte, extra int) (more []float64, err error) {
 	if len(f) == 5 { // from before waits were told apart
 		f = append(f, 0)
 	}
-	if len(f) != 6 || f[1] != 0 && f[1] < 1 || len(more) != extra {
+	if len(f) == 6 { // from before it was kept whether a task had waited too long
+		f = append(f, 1)
+	}
+	if len(f) != 7 || f[1] != 0 && f[1] < 1 || len(more) != extra {
 		return nil, ErrState
 	}
 	for _, x := range append(f, more...) {
@@ -348,5 +355,6 @@ func (v *price) restoreWith(b []byte, extra int) (more []float64, err error) {
 		}
 	}
 	v.phi, v.window, v.mean, v.dear, v.swept, v.usual = f[0], f[1], f[2], f[3], f[4], f[5]
+	v.steep = f[6] != 0
 	return more, nil
 }

@@ -178,6 +178,12 @@ type Recaller interface {
 	Recall(s Slot, f *Facts, history []byte, c Chosen)
 }
 
+// Resumer is a strategy that is told when it is in force again, with a state of its own, after another one was, or with other parameters: what it counts, it
+// counts anew from now on, since it did not see what happened meanwhile.
+type Resumer interface {
+	Resume(now Tick)
+}
+
 // Limited is a strategy that plans within the limits that hold for all: cap times the change rate (0: no limit), and a minimum interval.
 type Limited interface {
 	Limits(capRate float64, minTicks Tick)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -103,6 +104,31 @@ func (p Params) Validate() error {
 		return fmt.Errorf("%w: cost share %v: want 0 to 1", ErrParams, p.CostShare)
 	case !(p.CostKnee >= 0) || math.IsInf(p.CostKnee, 0):
 		return fmt.Errorf("%w: cost knee %v means: want at least 0", ErrParams, p.CostKnee)
+	}
+	return nil
+}
+
+// uses names the parameters that each strategy looks at.
+var uses = map[string][]string{
+	"fixed": {}, "iir": {"delta", "sigma", "mu", "iir"}, "icr": {"delta", "sigma", "mu"},
+	"price":   {"targetwait", "costbase", "costknee", "costshare", "nocost", "nosurvival", "nocorners"},
+	"uniform": {"targetwait"}, "proportional": {"targetwait"}, "lambda": {"targetwait"},
+	"optimal":  {"targetwait", "costbase", "costknee", "costshare", "nocost", "nosurvival", "nocorners", "planevery"},
+	"cycle":    {"targetwait", "costbase", "costknee", "costshare", "nocost", "nosurvival", "nocorners", "planevery", "periods"},
+	"adaptive": {"rule"},
+}
+
+// Fits refuses parameters that are set though the strategy does not look at them.
+func (p Params) Fits(name string) error {
+	for i, f := 0, reflect.ValueOf(p); i < f.NumField(); i++ {
+		field := strings.ToLower(f.Type().Field(i).Name)
+		if f.Field(i).IsZero() || slices.Contains(uses[name], field) {
+			continue
+		}
+		if len(uses[name]) == 0 {
+			return fmt.Errorf("%w: strategy %s has no parameters, %s neither", ErrParams, name, field)
+		}
+		return fmt.Errorf("%w: strategy %s has no parameter %s: want %s", ErrParams, name, field, strings.Join(uses[name], ", "))
 	}
 	return nil
 }

@@ -85,12 +85,13 @@ type Scheduler struct {
 	anyFound  bool
 	now       Tick
 	minTicks  Tick
+	foreign   bool // what the facts of slots count was counted for another strategy, or for one whose state is lost
 }
 
 // NewScheduler makes an empty scheduler. opt must be valid.
 func NewScheduler(now Tick, strategy Strategy, opt Options) *Scheduler {
 	s := &Scheduler{opt: opt, strategy: strategy, groups: newGroups(opt.Groups, opt.Initial), free: none, now: now, relearnt: now,
-		minTicks: max(1, opt.MinTicks)}
+		minTicks: max(1, opt.MinTicks), foreign: true}
 	s.wheel = newCalendar(&s.cells)
 	s.wheel.at = now - 1
 	s.mix = sequence.Mix[readyItem]{Old: &s.ready[0], New: &s.ready[1], Rand: rand.New(rand.NewPCG(1, 1))} // the same calls, the same decisions
@@ -175,6 +176,9 @@ func (s *Scheduler) Add(f Facts) Slot {
 		f.Bucket = cycle.BucketOf(f.Est.Rate())
 	}
 	f.Bucket = cycle.Update(f.Bucket, f.Est.Rate()) // of a record without one
+	if s.foreign {
+		f.forget()
+	}
 	c.Facts = f
 	s.live++
 	s.join(at, c)
@@ -232,7 +236,7 @@ func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 	s.place(at, c)
 }
 
-// SetStrategy goes on with another strategy and the same facts.
+// SetStrategy goes on with another strategy, new or with its state recovered, and the same facts.
 func (s *Scheduler) SetStrategy(now Tick, strategy Strategy) {
 	s.now = max(s.now, now)
 	s.strategy = strategy
@@ -240,9 +244,12 @@ func (s *Scheduler) SetStrategy(now Tick, strategy Strategy) {
 	for i := range s.cells.n {
 		c := s.cells.at(Slot(i))
 		if c.Flags&gone == 0 {
-			c.Epoch, c.Subs, c.Succ, c.Anchor = 0, 0, 0, 0
+			c.forget()
 			strategy.Observe(s.now, Slot(i), &c.Facts, Event{Kind: Added})
 		}
+	}
+	if r, ok := strategy.(Resumer); ok {
+		r.Resume(s.now)
 	}
 	s.Rerank()
 }

@@ -60,6 +60,35 @@ func (f *Facts) Restore(b []byte) error {
 	return nil
 }
 
+// forget drops what a strategy counted.
+func (f *Facts) forget() { f.Epoch, f.Subs, f.Succ, f.Anchor = 0, 0, 0, 0 }
+
+// StateOf is the name of the strategy that a scheduler's state is of; empty: it is none.
+func StateOf(state []byte) string {
+	if len(state) < 2 || state[0] != stateVersion || len(state) < 2+int(state[1]) {
+		return ""
+	}
+	return string(state[2 : 2+int(state[1])])
+}
+
+// Recover gives a new strategy what it had learnt when it was last in force, from a scheduler's state of then.
+func Recover(strategy Strategy, state []byte) error {
+	name := StateOf(state)
+	if name != strategy.Name() {
+		return fmt.Errorf("%w: of strategy %q, not %s", ErrState, name, strategy.Name())
+	}
+	r := reader{b: state[2+len(name):]}
+	r.int()
+	r.floats()
+	if r.err != nil {
+		return r.err
+	}
+	if err := strategy.Restore(r.b); err != nil {
+		return fmt.Errorf("restore strategy %s: %w", name, err)
+	}
+	return nil
+}
+
 // AppendState appends the state of strategy and groups; the facts of slots are kept by whoever keeps the channels.
 func (s *Scheduler) AppendState(b []byte) []byte {
 	b = append(b, stateVersion, byte(len(s.strategy.Name())))
@@ -70,13 +99,13 @@ func (s *Scheduler) AppendState(b []byte) []byte {
 }
 
 // RestoreScheduler makes a scheduler that goes on where AppendState was called, with the strategy given. If the state is another
-// strategy's, only the groups are taken over. Then Add the channels with their facts.
+// strategy's, only the groups are taken over, and what facts count begins anew. Then Add the channels with their facts.
 func RestoreScheduler(now Tick, strategy Strategy, opt Options, state []byte) (*Scheduler, error) {
-	if len(state) < 2 || state[0] != stateVersion || len(state) < 2+int(state[1]) {
+	name := StateOf(state)
+	if name == "" {
 		return nil, fmt.Errorf("%w: scheduler state of %d bytes", ErrState, len(state))
 	}
-	name := string(state[2 : 2+int(state[1])])
-	r := reader{b: state[2+int(state[1]):]}
+	r := reader{b: state[2+len(name):]}
 	relearnt := Tick(r.int())
 	bound := r.floats()
 	if r.err != nil {
@@ -93,6 +122,7 @@ func RestoreScheduler(now Tick, strategy Strategy, opt Options, state []byte) (*
 		}
 	}
 	s := NewScheduler(now, strategy, opt)
+	s.foreign = name != strategy.Name()
 	if s.groups.given == nil && len(bound) == len(s.groups.bound) {
 		s.groups.bound = bound
 		s.relearnt = min(relearnt, now)

@@ -8,11 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -258,6 +260,11 @@ func (c *strategyShowCmd) Run(ctx context.Context, s streams) error {
 
 func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 	fmt.Fprintf(out, "strategy   %s\n", i.Name)
+	most := "no upper limit"
+	if i.Limits.Cap > 0 {
+		most = fmt.Sprintf("at most %.4g times its change rate", i.Limits.Cap)
+	}
+	fmt.Fprintf(out, "limits     a channel is recrawled %s, never within %s\n", most, plain.Span(max(i.Limits.MinInterval, i.Tick)))
 	if i.Params != (recrawl.Params{}) {
 		text, err := paramsText(i.Params)
 		if err != nil {
@@ -344,13 +351,16 @@ type strategyAsk struct {
 	Name     string         `json:"name"`
 	Params   recrawl.Params `json:"params"`
 	NewShare *float64       `json:"new_share,omitempty"`
+	Limits   *limitsAsk     `json:"limits,omitempty"`
+}
+
+type limitsAsk struct {
+	Cap         *float64       `json:"cap,omitempty"`
+	MinInterval *time.Duration `json:"min_interval_ns,omitempty"`
 }
 
 func (c *strategyArgs) choice() (strategyAsk, error) {
 	out := strategyAsk{Name: c.Name, NewShare: c.NewShare}
-	if c.Name == "" && c.NewShare == nil {
-		return out, errors.New("name a strategy, or give --new-share")
-	}
 	m := map[string]json.RawMessage{}
 	for _, p := range c.Params {
 		name, v, ok := strings.Cut(p, "=")
@@ -367,6 +377,13 @@ func (c *strategyArgs) choice() (strategyAsk, error) {
 			}
 			v = string(b)
 		}
+		name = strings.ToLower(name)
+		if _, ok := m[name]; ok {
+			return out, fmt.Errorf("parameter %s is there twice", name)
+		}
+		if f, err := strconv.ParseFloat(v, 64); err == nil && f == 0 {
+			return out, fmt.Errorf("parameter %s: 0 would stand for its default; leave it out", name)
+		}
 		m[name] = json.RawMessage(v)
 	}
 	b, err := json.Marshal(m)
@@ -381,7 +398,8 @@ func (c *strategyArgs) choice() (strategyAsk, error) {
 		}
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return out, fmt.Errorf("parameter %s: want a %s", strings.ToLower(kind.Field), map[bool]string{true: "number", false: kind.Type.Kind().String()}[kind.Type.Kind() == reflect.Float64])
+			want := map[reflect.Kind]string{reflect.Float64: "a number", reflect.Int: "a whole number", reflect.Bool: "true or false", reflect.String: "a word"}[kind.Type.Kind()]
+			return out, fmt.Errorf("parameter %s: want %s", strings.ToLower(kind.Field), want)
 		}
 		return out, fmt.Errorf("parameters: %w", err)
 	}
@@ -401,12 +419,23 @@ func paramNames() []string {
 type strategySetCmd struct {
 	target
 	strategyArgs
+	Cap         *float64       `help:"A channel is recrawled at most so many times its change rate, whatever the strategy; 0: no limit; 2 unless it was set. By default it stays as it is." placeholder:"X"`
+	MinInterval *time.Duration `help:"And never sooner than this after its last task; 10m unless it was set (2s in the pond). By default it stays as it is." placeholder:"TIME"`
 }
 
 func (c *strategySetCmd) Run(ctx context.Context, s streams) error {
 	choice, err := c.choice()
 	if err != nil {
 		return err
+	}
+	if c.Cap != nil && (math.IsNaN(*c.Cap) || math.IsInf(*c.Cap, 0)) {
+		return fmt.Errorf("--cap: want 0 (no limit) or a factor of the change rate, not %v", *c.Cap)
+	}
+	if c.Cap != nil || c.MinInterval != nil {
+		choice.Limits = &limitsAsk{c.Cap, c.MinInterval}
+	}
+	if c.Name == "" && c.NewShare == nil && choice.Limits == nil {
+		return errors.New("name a strategy, or give --new-share, --cap or --min-interval")
 	}
 	return c.with(ctx, true, func(a *api.Client) error {
 		var i manager.StrategyInfo
@@ -427,6 +456,9 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 	choice, err := c.choice()
 	if err != nil {
 		return err
+	}
+	if c.Name == "" && c.NewShare == nil {
+		return errors.New("name a strategy, or give --new-share")
 	}
 	return c.with(ctx, true, func(a *api.Client) error {
 		if c.JSON {

@@ -27,6 +27,7 @@ type Live interface {
 	Peers() []web.Peer
 	Strategy(ctx context.Context) (manager.StrategyInfo, error)
 	UseStrategy(ctx context.Context, c manager.StrategyChoice) error
+	UseLimits(ctx context.Context, l manager.Limits) error
 	TryStrategy(ctx context.Context, c manager.StrategyChoice) (manager.Trial, error)
 }
 

@@ -53,7 +53,7 @@ func (s *server) routes() []route {
 		{method: "POST", path: "/peers/ban", what: "Refuse a peer or an account from now on, or no longer.", in: Ban{}, live: true, serve: s.ban},
 		{method: "GET", path: "/peers/banned", what: "Peers and accounts that are refused.", live: true, serve: s.banned},
 		{method: "GET", path: "/strategy", what: "The recrawl strategy in force.", out: manager.StrategyInfo{}, live: true, serve: s.strategy},
-		{method: "PUT", path: "/strategy", what: "Go on with another strategy, or other parameters; kept over a restart.", in: manager.StrategyChoice{}, out: manager.StrategyInfo{}, live: true, serve: s.setStrategy},
+		{method: "PUT", path: "/strategy", what: "Go on with another strategy, other parameters or other limits; kept over a restart.", in: StrategyAsk{}, out: manager.StrategyInfo{}, live: true, serve: s.setStrategy},
 		{method: "POST", path: "/strategy/try", what: "What another strategy would change, computed on a copy.", in: manager.StrategyChoice{}, out: manager.Trial{}, live: true, serve: s.tryStrategy},
 		{method: "GET", path: "/plan/channels", what: "What a plan starts from: a JSON object for the whole, then one a line for every channel that is crawled.", params: []param{{"tick", "a stopped manager's tick, as 1m", "string"}}, media: "application/x-ndjson", serve: s.plan},
 		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", serve: s.check},

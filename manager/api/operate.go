@@ -128,42 +128,63 @@ func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.cfg.Live.Strategy(r.Context())
 }
 
+// StrategyAsk is a strategy, and limits that hold for all. What is left out stays as it is.
+type StrategyAsk struct {
+	manager.StrategyChoice
+	Limits *manager.Limits `json:"limits,omitempty"`
+}
+
 func (s *server) setStrategy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	ask, err := s.choice(r)
+	ask, now, named, err := s.choice(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cfg.Live.UseStrategy(r.Context(), ask); err != nil {
-		return nil, err
+	if *ask.Limits != now.Limits {
+		if err := s.cfg.Live.UseLimits(r.Context(), *ask.Limits); err != nil {
+			return nil, err
+		}
+	}
+	if named || ask.StrategyChoice != now.StrategyChoice {
+		if err := s.cfg.Live.UseStrategy(r.Context(), ask.StrategyChoice); err != nil {
+			return nil, err
+		}
 	}
 	return s.cfg.Live.Strategy(r.Context())
 }
 
 func (s *server) tryStrategy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	ask, err := s.choice(r)
+	ask, now, _, err := s.choice(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.cfg.Live.TryStrategy(r.Context(), ask)
+	if *ask.Limits != now.Limits {
+		return nil, fmt.Errorf("%w: a strategy is tried within the limits in force", errAsk)
+	}
+	return s.cfg.Live.TryStrategy(r.Context(), ask.StrategyChoice)
 }
 
-// choice reads a strategy; what is left out stays as it is: the share of new channels, or without a name all but that share.
-func (s *server) choice(r *http.Request) (manager.StrategyChoice, error) {
-	now, err := s.cfg.Live.Strategy(r.Context())
+// choice reads a strategy; what is left out stays as it is: the share of new channels, the limits, or without a name all but those.
+func (s *server) choice(r *http.Request) (ask StrategyAsk, now manager.StrategyInfo, named bool, err error) {
+	now, err = s.cfg.Live.Strategy(r.Context())
 	if err != nil {
-		return manager.StrategyChoice{}, err
+		return ask, now, false, err
 	}
-	ask := manager.StrategyChoice{NewShare: now.NewShare}
+	limits := now.Limits
+	ask.NewShare, ask.Limits = now.NewShare, &limits
 	if err := body(r, &ask); err != nil {
-		return ask, err
+		return ask, now, false, err
+	}
+	if ask.Limits == nil {
+		ask.Limits = &limits
 	}
 	if ask.Name == "" {
 		if ask.Params != (recrawl.Params{}) {
-			return ask, fmt.Errorf("%w: parameters without the name of their strategy", errAsk)
+			return ask, now, false, fmt.Errorf("%w: parameters without the name of their strategy", errAsk)
 		}
 		ask.Name, ask.Params = now.Name, now.Params
+		return ask, now, false, nil
 	}
-	return ask, nil
+	return ask, now, true, nil
 }
 
 func (s *server) check(_ http.ResponseWriter, r *http.Request) (any, error) {
