@@ -138,7 +138,7 @@ func TestNobodyWaitsForTheGone(t *testing.T) {
 	for _, p := range known[:5] {
 		gone[p.ID] = true
 	}
-	for run := range uint64(16) {
+	for run := range uint64(100) {
 		silent := run%2 == 1 // the first offer is not answered
 		first := ID("")
 		a := ask(t, run/2, known, func(p PeerRecord, m Msg) time.Duration {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"shoal/channel"
 	"shoal/coords"
 )
 
@@ -242,8 +241,7 @@ func (n *Node) search(now time.Time, p *placing) []Send {
 			}
 			if p.busy >= most || len(p.asked) >= maxAsked {
 				break
-			}
-			if p.asked[r.ID] {
+			} else if p.asked[r.ID] {
 				continue
 			}
 			out = append(out, n.query(now, p, r))
@@ -462,13 +460,13 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	}
 	all := slices.DeleteFunc(p.all(), func(r PeerRecord) bool { return r.Load.Threads == 0 })
 	// The nearest as they measured themselves: a young coordinate may put the nearest of all behind the others.
-	slices.SortStableFunc(all, func(a, b PeerRecord) int { return cmp.Compare(p.rtt(a), p.rtt(b)) })
+	slices.SortStableFunc(all, func(a, b PeerRecord) int { return cmp.Compare(p.away(a), p.away(b)) })
 	var candidates, doubted []PeerRecord
 	for i, r := range all {
 		switch {
 		case p.tried[r.ID] || (p.silent[r.ID] || p.asked[r.ID] && !p.spoke[r.ID]) && p.limit <= firstOffers:
 		case i >= firstOffers && p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
-		case p.tooFar(now, &r, p.rtt(all[0])):
+		case p.tooFar(now, &r, p.away(all[0])):
 		case n.doubted(now, r.ID):
 			doubted = append(doubted, r)
 		default:
@@ -483,31 +481,23 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 		return PeerRecord{}, false
 	}
 	best := slices.MinFunc(candidates, func(a, b PeerRecord) int { return cmp.Compare(p.finish(a), p.finish(b)) })
-	latest, furthest := p.finish(best)+p.finish(best)/alikePart, p.rtt(best)+p.rtt(best)/alikePart+alikeRTT
-	candidates = slices.DeleteFunc(candidates, func(r PeerRecord) bool { return p.finish(r) > latest || p.rtt(r) > furthest })
+	latest, furthest := p.finish(best)+p.finish(best)/alikePart, p.away(best)+p.away(best)/alikePart+alikeRTT
+	candidates = slices.DeleteFunc(candidates, func(r PeerRecord) bool { return p.finish(r) > latest || p.away(r) > furthest })
+	there := slices.DeleteFunc(slices.Clone(candidates), func(r PeerRecord) bool {
+		_, measured := p.seen[r.ID]
+		return !measured && !p.spoke[r.ID]
+	})
+	if len(there) > 0 {
+		candidates = there // of the others it is not known whether they still are
+	}
 	return candidates[n.rng.IntN(len(candidates))], true
 }
-
-// tooFar says whether a peer whose threads are busy is too far to wait for, where the nearest is at a distance: the longer its queue, measured by how long the
-// task may wait, the nearer it must be. A place in a full queue is worth more to a task nearer to that peer, which will come, since it would not be
-// full else; and each page of this one would keep a thread for two longer round trips. A peer with a free thread takes from anywhere.
-func (p *placing) tooFar(now time.Time, r *PeerRecord, nearest time.Duration) bool {
-	backlog, limit := r.Load.Backlog, p.task.Header.Latest.Sub(now)
-	if backlog <= 0 || limit <= 0 {
-		return false
-	}
-	room := 1 - min(float64(backlog)/float64(limit), 1)
-	return p.rtt(*r)-nearest > time.Duration(room*float64(fartherMost))
-}
-
-// fartherMost is how much farther than the nearest a peer may be that is about to have a thread. Half of it and twice as much gave less goodput under overload.
-const fartherMost = 50 * time.Millisecond
 
 // Candidates are about as good as the best one if they finish later by no more than this part of it all, and are farther by no more than this part and
 // this time: less than what a round-trip time varies by.
 const (
-	alikePart = 20
-	alikeRTT  = 500 * time.Microsecond
+	alikePart = 50
+	alikeRTT  = 250 * time.Microsecond
 )
 
 // all are those who were found, by prediction or since they measured the host.
@@ -519,31 +509,6 @@ func (p *placing) all() []PeerRecord {
 		}
 	}
 	return out
-}
-
-// finish is when a peer would probably have crawled the task, from now on.
-func (p *placing) finish(r PeerRecord) time.Duration {
-	return r.Load.Backlog + Service(p.task.Header, p.rtt(r))
-}
-
-// rtt is the round-trip time between a peer and the host: as it measured it itself, else as predicted; the same for all where the host
-// is everywhere or nowhere.
-func (p *placing) rtt(r PeerRecord) time.Duration {
-	if p.anycast {
-		return 0
-	}
-	if d, ok := p.seen[r.ID]; ok {
-		return d
-	}
-	if !p.known {
-		return 0
-	}
-	return coords.Predict(r.Coord, p.at)
-}
-
-// Service is how long a task takes a peer at some round-trip time from its host, transfer left aside: pages * (wait + 2 RTT).
-func Service(h channel.Header, rtt time.Duration) time.Duration {
-	return time.Duration(max(h.Pages, 1)) * (h.Gap + 2*rtt)
 }
 
 func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
