@@ -12,16 +12,19 @@ import (
 // word; what a peer had that vanishes is lost; one that leaves politely passes its tasks on.
 //
 // "paper" does so on the paper's overlay, CAN: a task is routed to the owner of the zone that its host's coordinate lies in, and forwarded among
-// neighbours. "paper-near" is the same without an overlay, as recrawlsim has it: tasks come to the truly nearest peer, and may be forwarded to
-// the 40 nearest that are up, whose loads are known.
+// neighbours for as long as one is less loaded. "paper-once" reads the paper's sentence ("is forwarded to a less loaded crawler") to the letter: forwarded once, to the
+// least loaded neighbour, where it waits. "paper-near" is the same as the first without an overlay, as recrawlsim has it: tasks come to the truly nearest peer, and may be
+// forwarded to the 40 nearest that are up, whose loads are known.
 type fire struct {
 	s       *swarm
 	can     *can // nil: paper-near
+	once    bool
 	peers   []firePeer
 	fetched []float64
 	updates int
 	lost    int
 	good    float64
+	use     use
 	waits   []float64
 	tally   tally
 }
@@ -51,8 +54,8 @@ const (
 	fireNear = 40
 )
 
-func newFire(s *swarm, name string, c *can) *fire {
-	f := &fire{s: s, can: c, peers: make([]firePeer, len(s.n.members)), fetched: make([]float64, len(s.n.members)), tally: tally{name: name}}
+func newFire(s *swarm, name string, c *can, once bool) *fire {
+	f := &fire{s: s, can: c, once: once, peers: make([]firePeer, len(s.n.members)), fetched: make([]float64, len(s.n.members)), tally: tally{name: name}}
 	if c != nil {
 		f.tally.tables, f.tally.tableMost = c.state()
 	}
@@ -63,6 +66,7 @@ func newFire(s *swarm, name string, c *can) *fire {
 func (f *fire) row(base Row, minutes float64) Row {
 	row := f.tally.row(base)
 	row.Success, row.Goodput, row.Imbalance, row.Wait50 = share(f.updates, f.lost), f.good/minutes/1000, imbalance(f.fetched), quantile(f.waits, .5)
+	f.use.tell(&row, f.good, f.fetched)
 	return row
 }
 
@@ -81,9 +85,15 @@ func (f *fire) place(t *fireTask, first bool) {
 	var who, lost int
 	var path []int
 	if f.can != nil {
-		from := f.s.n.someone(f.s.n.rng)
-		if _, in := f.can.zone[from]; !in {
-			f.drop(t)
+		from, in := none, false
+		for range 100 { // whoever is new has no zone yet
+			from = f.s.n.someone(f.s.n.rng)
+			if _, in = f.can.zone[from]; in {
+				break
+			}
+		}
+		if !in {
+			f.drop(t, 0)
 			return
 		}
 		path, lost = f.can.route(from, t.key)
@@ -93,7 +103,7 @@ func (f *fire) place(t *fireTask, first bool) {
 		who = f.nearest(t)
 	}
 	if who == none {
-		f.drop(t)
+		f.drop(t, 0)
 		return
 	}
 	if t.counted && first {
@@ -122,7 +132,9 @@ func (f *fire) forward(path []int) []int {
 		if best == at {
 			return path
 		}
-		path = append(path, best)
+		if path = append(path, best); f.once {
+			return path
+		}
 	}
 }
 
@@ -167,7 +179,7 @@ func (f *fire) take(t *fireTask, who int) {
 	n, p := f.s.n, &f.peers[who]
 	t.peer, t.queued, t.gone = who, n.now, false
 	if f.s.n.members[who].swallows {
-		f.drop(t)
+		f.drop(t, 0)
 		return
 	}
 	if len(p.running) < threads {
@@ -178,7 +190,7 @@ func (f *fire) take(t *fireTask, who int) {
 	n.after(time.Duration(t.limit)+1, func() {
 		if k := slices.Index(f.peers[who].waiting, t); k >= 0 && t.queued+t.limit < n.now {
 			f.peers[who].waiting = slices.Delete(f.peers[who].waiting, k, k+1)
-			f.drop(t)
+			f.drop(t, 0)
 		}
 	})
 }
@@ -226,7 +238,7 @@ func (f *fire) leave(who int, polite bool) {
 			f.fetched[who] += done
 		}
 		if !polite {
-			f.drop(t)
+			f.drop(t, done)
 			continue
 		}
 		t.pages = max(t.pages-done, 1)
@@ -234,7 +246,7 @@ func (f *fire) leave(who int, polite bool) {
 	for _, t := range waiting {
 		t.limit -= now - t.queued
 		if !polite {
-			f.drop(t)
+			f.drop(t, 0)
 		}
 	}
 	if !polite {
@@ -247,8 +259,12 @@ func (f *fire) leave(who int, polite bool) {
 	})
 }
 
-func (f *fire) drop(*fireTask) {
+// drop loses a task, what was fetched of it before it was passed on, and what was fetched here.
+func (f *fire) drop(t *fireTask, here float64) {
 	if f.s.counted {
 		f.lost++
+		f.use.lost += t.all - t.pages + here
 	}
 }
+
+func (f *fire) runs(i int) int { return len(f.peers[i].running) }

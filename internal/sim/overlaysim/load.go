@@ -25,9 +25,8 @@ const (
 	assumed    = 800 * time.Millisecond // what a page costs beside it, until that is learnt
 	waitLimit  = 2 * time.Hour          // a task may wait so long
 	checkpoint = 10 * time.Minute       // between two chunks of a running task
-	retryEvery = 10 * time.Minute       // until an unfinished task that nobody took is offered again
-	retryMost  = 24
-	busyAgain  = time.Second // until a task is offered for which the manager had no room
+	retryEvery = 5 * time.Minute        // until an interrupted task that nobody took is offered again, as the manager does, until somebody takes it
+	busyAgain  = time.Second            // until a task is offered for which the manager had no room
 )
 
 // swarm is the product at work: one manager places the tasks that come by its overlay.Node, peers' queues accept what they can start in time, claims, leases and
@@ -50,6 +49,7 @@ type swarm struct {
 	updates, failed, stolen, moved     int
 	good                               float64   // pages of updates
 	fetched                            []float64 // pages, by member
+	use                                use
 	waits                              []float64 // minutes from submission to the first start
 	tally                              tally
 	nearest, random                    []float64
@@ -70,7 +70,6 @@ type task struct {
 	latest   time.Time
 	holder   int // who accepted last, as far as the manager knows; none
 	run      *run
-	retries  int
 	accepted bool
 	started  bool
 	counted  bool
@@ -116,7 +115,8 @@ func (c *Command) work(ctx context.Context, s *swarm, seed uint64) ([]Row, error
 	s.n = n
 	n.event = s.placed
 	n.left = append(n.left, s.leave)
-	s.fires = []*fire{newFire(s, "paper", newCANOf(fireDims, n)), newFire(s, "paper-near", nil)}
+	zones := newCANOf(fireDims, n)
+	s.fires = []*fire{newFire(s, "paper", zones, false), newFire(s, "paper-once", zones, true), newFire(s, "paper-near", nil, false)}
 	base := c.base(n, seed)
 	s.tally.tables, s.tally.tableMost = n.tables()
 	s.next(s.meanGap())
@@ -128,6 +128,7 @@ func (c *Command) work(ctx context.Context, s *swarm, seed uint64) ([]Row, error
 		return nil, err
 	}
 	s.counted = true
+	s.watch()
 	gossips, sent, since := n.gossips, n.sent, n.now
 	if err := n.live(ctx, c.For-settle); err != nil {
 		return nil, err
@@ -145,6 +146,7 @@ func (c *Command) work(ctx context.Context, s *swarm, seed uint64) ([]Row, error
 	row.Success, row.Goodput = share(s.updates, s.failed), s.good/minutes/1000
 	row.Refused, row.Unsure, row.Imbalance = float64(s.refused)/float64(max(s.offered, 1)), s.unsure, imbalance(s.fetched)
 	row.Wait50, row.Sent = quantile(s.waits, .5), float64(n.sent-sent)/float64(max(s.offered, 1))
+	s.use.tell(&row, s.good, s.fetched)
 	rows := []Row{row}
 	for _, f := range s.fires {
 		rows = append(rows, f.row(base, minutes))
@@ -282,8 +284,6 @@ func (s *swarm) placed(who int, e overlay.Event) bool {
 			if t.counted {
 				s.refused++
 			}
-		} else if t.retries++; t.retries > retryMost {
-			s.end(t, false)
 		} else {
 			s.n.after(retryEvery, func() { s.hand(t) })
 		}
@@ -383,6 +383,7 @@ func (s *swarm) end(t *task, updated bool) {
 		s.good += t.pages
 	default:
 		s.failed++
+		s.use.lost += t.pages - t.left
 	}
 }
 
@@ -475,6 +476,9 @@ func (s *swarm) cut(t *task, polite bool) {
 	}
 	t.left = max(r.pages-float64(stored)/r.perPage, 1)
 	s.fetch(r.peer, float64(ran)/r.perPage)
+	if s.counted {
+		s.use.lost += float64(ran-stored) / r.perPage
+	}
 	if stored > 0 {
 		t.put(epoch.Add(time.Duration(r.started+stored)), r, false)
 	}

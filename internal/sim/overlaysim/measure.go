@@ -66,10 +66,7 @@ func (c *Command) open(ctx context.Context, seed uint64, queueOf func(i int) ove
 	if err != nil {
 		return nil, err
 	}
-	who := crowd{peers: c.Peers, liars: c.Liars, swallowers: c.Swallowers, seed: seed, queueOf: queueOf}
-	if c.Lie == "drift" {
-		who.drift = c.Drift
-	}
+	who := crowd{peers: c.Peers, liars: c.Liars, lie: c.Lie, drift: c.Drift, swallowers: c.Swallowers, seed: seed, queueOf: queueOf}
 	if c.Churn != "none" {
 		paper := sim.PaperChurn()
 		if c.Churn == "x17" {

@@ -46,7 +46,8 @@ type network struct {
 	tasks   *rand.Rand // draws hosts and placers, the same ones whatever the overlay does
 	turns   *rand.Rand // draws lives
 	churn   *sim.Churn // nil: nobody comes or goes
-	drift   float64    // ms a minute that liars drift together; 0: they say that they are far off
+	how     string     // liars lie: Command.Lie
+	drift   float64    // ms a minute that they drift together
 	now     int64      // ns since epoch
 	queue   sim.Queue[letter]
 	members []member
@@ -79,6 +80,7 @@ type crowd struct {
 	peers      int
 	churn      *sim.Churn
 	liars      float64
+	lie        string
 	drift      float64
 	swallowers float64
 	seed       uint64
@@ -86,7 +88,7 @@ type crowd struct {
 }
 
 func newNetwork(g *ground, c crowd) (*network, error) {
-	n := &network{ground: g, rng: sim.Rand(c.seed, "network"), tasks: sim.Rand(c.seed, "tasks"), turns: sim.Rand(c.seed, "churn"), churn: c.churn, drift: c.drift,
+	n := &network{ground: g, rng: sim.Rand(c.seed, "network"), tasks: sim.Rand(c.seed, "tasks"), turns: sim.Rand(c.seed, "churn"), churn: c.churn, how: c.lie, drift: c.drift,
 		members: make([]member, c.peers+1), offerAt: map[int32]int64{}, done: map[int]overlay.Event{}, queueOf: c.queueOf}
 	bad := sim.Rand(c.seed, "bad")
 	for i := range n.members {
@@ -235,10 +237,15 @@ func (n *network) after(d time.Duration, do func()) { n.queue.Push(n.now+int64(d
 // driftFrom is when liars begin to drift: by then coordinates have settled.
 const driftFrom = 20 * time.Minute
 
-// lie is what a liar says that its coordinate is, and that it is sure of it: far off and another place each time; or where it is, and from there away, slowly
-// and all in one direction ("frog-boiling": Chan-Tin and others, "The Frog-Boiling Attack", SecureComm 2009).
+// lie is what a liar says that its coordinate is, and that it is sure of it: far off and another place each time; in the middle, where all nodes begin; there and
+// high above; or where it is, and from there away, slowly and all in one direction ("frog-boiling": Chan-Tin and others, "The Frog-Boiling Attack", SecureComm 2009).
 func (n *network) lie(who int) coords.Coord {
-	if n.drift > 0 {
+	switch n.how {
+	case "middle":
+		return coords.Coord{Err: coords.MinErr}
+	case "high":
+		return coords.Coord{Err: coords.MinErr, Height: 300 * n.rng.Float64()}
+	case "drift":
 		m := &n.members[who]
 		if n.now < int64(driftFrom) || m.claims.Err == 0 {
 			m.claims = m.node.Coord()

@@ -32,7 +32,7 @@ type Command struct {
 	Overlay    string        `enum:"all,rings,greedy,full,can,random,nearest" default:"all" help:"Which overlay to measure: ${enum}."`
 	Churn      string        `enum:"none,paper,x17" default:"none" help:"How peers come and go: ${enum}."`
 	Liars      float64       `default:"0" help:"Share of peers that lie about their coordinate."`
-	Lie        string        `enum:"far,drift" default:"far" help:"How they lie: far off, another place each time; or drift, from where they are and all in one direction, slowly: ${enum}."`
+	Lie        string        `enum:"far,middle,high,drift" default:"far" help:"How they lie: far off, another place each time; all in the middle of the swarm; there, behind an access line of up to 300 ms; or drift, from where they are and all in one direction, slowly: ${enum}."`
 	Drift      float64       `default:"1" help:"Milliseconds a minute that liars drift."`
 	Swallowers float64       `default:"0" help:"Share of peers that accept tasks and do nothing with them."`
 	Load       float64       `default:"0" help:"Work that is offered, over what the peers can do; 0: single tasks, no peer is busy."`
@@ -94,6 +94,9 @@ type Row struct {
 	Unsure    int     `json:"unsure,omitempty"`    // placings with an offer that was never answered and none that was accepted
 	Wait50    float64 `json:"wait_min_p50,omitempty"`
 	Sent      float64 `json:"manager_msgs_task,omitempty"` // messages that the manager sent a task
+	Busy      float64 `json:"busy,omitempty"`              // share of the time of the threads that are there
+	PageMS    float64 `json:"page_ms,omitempty"`           // thread time that a page took
+	Wasted    float64 `json:"wasted,omitempty"`            // share of the fetched pages that came into no update
 }
 
 // check names the first flag that cannot be.
@@ -203,14 +206,14 @@ func (c *Command) print(out io.Writer, rows []Row) error {
 	fmt.Fprint(w, "overlay\tpeers\tseed\thops\tqueries\tstretch\ttable\tmost\tmsgs/min\trtt p50\tp90\tnearest p50\tp90\trandom\trecall@1\t@8\tempty\tsuccess\t")
 	under := c.Load > 0 || c.Sweep
 	if under {
-		fmt.Fprint(w, "load\tgoodput\trefused\tunsure\timbalance\twait min\tmsgs/task\t")
+		fmt.Fprint(w, "load\tgoodput\trefused\tunsure\timbalance\twait min\tmsgs/task\tbusy\tpage ms\twasted\t")
 	}
 	fmt.Fprintln(w, "coord err\tseconds\t")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.3f\t%.3f\t%d\t%.3f\t", r.Overlay, r.Peers, r.Seed, r.Hops, r.Queries,
 			r.Stretch, r.TableMean, r.TableMax, r.Messages, r.RTT50, r.RTT90, r.Nearest50, r.Nearest90, r.Random50, r.Recall1, r.Recall8, r.Empty, r.Success)
 		if under {
-			fmt.Fprintf(w, "%.1f\t%.1f\t%.3f\t%d\t%.1f\t%.0f\t%.1f\t", r.Load, r.Goodput, r.Refused, r.Unsure, r.Imbalance, r.Wait50, r.Sent)
+			fmt.Fprintf(w, "%.1f\t%.1f\t%.3f\t%d\t%.1f\t%.0f\t%.1f\t%.3f\t%.0f\t%.3f\t", r.Load, r.Goodput, r.Refused, r.Unsure, r.Imbalance, r.Wait50, r.Sent, r.Busy, r.PageMS, r.Wasted)
 		}
 		fmt.Fprintf(w, "%.3f\t%.1f\t\n", r.CoordErr, r.Seconds)
 	}

@@ -189,6 +189,19 @@ func TestSwallowers(t *testing.T) {
 	}
 }
 
+// However a tenth lies, the others' coordinates are hardly worse, and no task is lost.
+func TestLies(t *testing.T) {
+	c := small()
+	c.Overlay, c.Peers, c.Tasks, c.Settle = "rings", 50, 5, 15*time.Minute
+	honest := rows(t, c)["rings"]
+	for _, how := range []string{"far", "middle", "high"} {
+		c.Liars, c.Lie = .1, how
+		if r := rows(t, c)["rings"]; r.CoordErr > 1.3*honest.CoordErr || r.Success < 1 {
+			t.Errorf("%s: error %.3f, without liars %.3f; success %v", how, r.CoordErr, honest.CoordErr, r.Success)
+		}
+	}
+}
+
 // Liars that drift go slowly, all one way, and stay within what is believed.
 func TestDriftIsSlow(t *testing.T) {
 	c := small()
@@ -257,6 +270,16 @@ func TestLoad(t *testing.T) {
 	if ours.Success < .98 || ours.Goodput < .9*paper.Goodput || paper.Success > .9 {
 		t.Errorf("rings: success %.3f, goodput %.2f; paper: %.3f, %.2f", ours.Success, ours.Goodput, paper.Success, paper.Goodput)
 	}
+	for _, r := range []Row{ours, paper, high["paper-once"], high["paper-near"]} {
+		// The threads' time is all there is: with what is under way at both edges left aside, goodput is what they fetched and did not waste.
+		there := r.Busy / r.PageMS * (1 - r.Wasted) * 60 * threads * 40 * .625
+		if r.Busy <= .8 || r.Busy > 1 || r.Wasted < 0 || r.Wasted > .3 || math.Abs(there/r.Goodput-1) > .25 {
+			t.Errorf("%s: %.3f of the threads' time is busy, a page takes %.0f ms, %.3f of the pages are for nothing: that would be a goodput of %.2f, not %.2f", r.Overlay, r.Busy, r.PageMS, r.Wasted, there, r.Goodput)
+		}
+	}
+	if ours.Wasted > paper.Wasted/2 {
+		t.Errorf("%.3f of our pages are for nothing, %.3f of the paper's", ours.Wasted, paper.Wasted)
+	}
 	if ours.Refused < .2 || low["rings"].Refused > .1 {
 		t.Errorf("refused %.3f at load .5, %.3f at 2", low["rings"].Refused, ours.Refused)
 	}
@@ -302,7 +325,7 @@ func TestTasksAreCounted(t *testing.T) {
 			if task.issue.Out() {
 				t.Errorf("task %d is over and out", task.id)
 			}
-		} else if task.issue.Phase == lease.Idle && task.retries == 0 && task.began == s.n.now {
+		} else if task.issue.Phase == lease.Idle && !task.accepted && task.began == s.n.now {
 			t.Errorf("task %d is nowhere", task.id)
 		}
 	}

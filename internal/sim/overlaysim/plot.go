@@ -5,7 +5,9 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strconv"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -143,7 +145,7 @@ func plotSwarm(dir string, c *Command, n *network, s *swarm) error {
 
 // scatter draws a swarm, its peers in the shades that of gives, with a name for each.
 func scatter(dir, name, title string, n *network, flat plane, up []int, hosts plotter.XYs, eye int, of func(i int) (int, string)) error {
-	f := figure.New(title, "first principal component of the coordinates (ms)", "second (ms)")
+	f := figure.New(title, "first principal component of the coordinates (ms)", "second principal component (ms)")
 	f.Legend.TextStyle.Font.Size = vg.Points(8)
 	f.Legend.ThumbnailWidth = vg.Points(10)
 	groups, names := make([]plotter.XYs, len(shades)), make([]string, len(shades))
@@ -185,7 +187,7 @@ func scatter(dir, name, title string, n *network, flat plane, up []int, hosts pl
 		points plotter.XYs
 		shape  draw.GlyphDrawer
 		c      color.Color
-	}{{"liars", liars, draw.CrossGlyph{}, liarRed}, {"swallowers", swallowers, draw.BoxGlyph{}, liarRed}, {"the one", one, draw.PyramidGlyph{}, black}} {
+	}{{"liars", liars, draw.CrossGlyph{}, liarRed}, {"swallowers", swallowers, draw.BoxGlyph{}, liarRed}, {"that one", one, draw.PyramidGlyph{}, black}} {
 		if err == nil {
 			err = add(g.name, g.points, g.shape, g.c, vg.Points(3.5))
 		}
@@ -193,9 +195,34 @@ func scatter(dir, name, title string, n *network, flat plane, up []int, hosts pl
 	if err != nil {
 		return err
 	}
-	f.X.Max += .22 * (f.X.Max - f.X.Min) // for the legend
+	f.X.Max += .3 * (f.X.Max - f.X.Min) // for the legend
+	// A millisecond is as long in both directions.
+	const wide = 1.65 // the figure's inside over its height
+	x, y := f.X.Max-f.X.Min, f.Y.Max-f.Y.Min
+	if more := wide*y - x; more > 0 {
+		f.X.Min, f.X.Max = f.X.Min-more/2, f.X.Max+more/2
+	} else {
+		f.Y.Min, f.Y.Max = f.Y.Min+more/wide/2, f.Y.Max-more/wide/2
+	}
+	for _, edge := range []*float64{&f.X.Min, &f.X.Max, &f.Y.Min, &f.Y.Max} {
+		*edge = math.Round(*edge) // else the ticks' labels have decimals
+	}
 	_, err = f.Save(dir, name)
 	return err
+}
+
+// logarithmic spreads an axis by the logarithm of its values, with a tick at each value that occurs.
+func logarithmic(axis *plot.Axis, at []float64) {
+	axis.Scale = plot.LogScale{}
+	ticks := plot.ConstantTicks{}
+	for _, v := range at {
+		label := strconv.FormatFloat(v, 'f', -1, 64)
+		if v >= 1000 {
+			label = fmt.Sprintf("%d,%03d", int(v)/1000, int(v)%1000)
+		}
+		ticks = append(ticks, plot.Tick{Value: v, Label: label})
+	}
+	axis.Tick.Marker = ticks
 }
 
 // plotRows draws what the rows of a sweep or a scaling run show.
@@ -239,6 +266,7 @@ func lines(dir, name, title, x, y string, rows []Row, at, of func(Row) float64) 
 			return err
 		}
 		top = max(top, slices.Max(ys))
+		logarithmic(&f.X, xs)
 	}
 	f.Y.Max = 1.25 * top
 	_, err := f.Save(dir, name)
@@ -266,25 +294,35 @@ func means(rows []Row, overlay string, at, of func(Row) float64) (xs, ys []float
 	return xs, ys
 }
 
-// plotScale draws state and cost of lookups over the size of the swarm, beside log2 n through the point of 1,000 peers' hops: what grows no faster is a
-// line no steeper.
+// plotScale draws what a lookup and a table cost over the size of the swarm, each as a multiple of what it is in the smallest one, beside log n: what grows no
+// faster is below that line.
 func plotScale(dir string, rows []Row) error {
-	peers := func(r Row) float64 { return math.Log10(float64(r.Peers)) }
-	f := figure.New("What grows with the swarm", "log10 of the number of peers", "a lookup: hops, queries; a table: entries / 8")
+	f := figure.New("What grows with the swarm", "peers", "multiple of the value with the fewest peers")
 	f.Y.Min = 0
+	top := 0.
 	for _, l := range []struct {
 		name string
 		of   func(Row) float64
 	}{
-		{"hops", func(r Row) float64 { return r.Hops }}, {"queries", func(r Row) float64 { return r.Queries }},
-		{"entries of a table / 8", func(r Row) float64 { return r.TableMean / 8 }}, {"log2 n", func(r Row) float64 { return math.Log2(float64(r.Peers)) }},
+		{"log n", func(r Row) float64 { return math.Log2(float64(r.Peers)) }}, {"hops of a lookup", func(r Row) float64 { return r.Hops }},
+		{"queries of a lookup", func(r Row) float64 { return r.Queries }}, {"entries of a table", func(r Row) float64 { return r.TableMean }},
+		{"messages of a peer a minute", func(r Row) float64 { return r.Messages }},
 	} {
-		xs, ys := means(rows, "rings", peers, l.of)
-		if err := f.Marked(l.name, xs, ys); err != nil {
+		xs, ys := means(rows, "rings", func(r Row) float64 { return float64(r.Peers) }, l.of)
+		first, last := ys[0], ys[len(ys)-1]
+		if first == 0 {
+			continue
+		}
+		for k := range ys {
+			ys[k] /= first
+		}
+		if err := f.Marked(fmt.Sprintf("%s: %.3g to %.3g", l.name, first, last), xs, ys); err != nil {
 			return err
 		}
+		top = max(top, slices.Max(ys))
+		logarithmic(&f.X, xs)
 	}
-	f.Y.Max = 20
+	f.Y.Max = 1.5 * top // for the legend
 	_, err := f.Save(dir, "scale")
 	return err
 }
@@ -313,6 +351,8 @@ func plotNearness(dir string, rows []Row) error {
 		f.Legend.Add([]string{"median", "ninth decile"}[k], bars)
 	}
 	f.NominalX(names...)
+	f.X.Min, f.X.Max = -.6, float64(len(names))-.4
+	f.Y.Min, f.Y.Max = 0, 1.15*slices.Max(most)
 	f.Legend.Left = true
 	f.Legend.XOffs = vg.Points(6)
 	_, err := f.Save(dir, "nearness")
