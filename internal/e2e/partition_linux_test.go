@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,17 +16,7 @@ import (
 // TestPartition cuts a site off in the middle of a crawl there: the crawl goes on, for its Web host is on the same side; the others' work goes on too; and once
 // the sites are joined again everything that was fetched arrives, nothing having been fetched twice.
 func TestPartition(t *testing.T) {
-	n, err := netlab.New()
-	if errors.Is(err, netlab.ErrNotPermitted) {
-		t.Skipf("%v: a crawl through a partition is not looked at; mandatory where it is permitted", err)
-	}
-	if err != nil {
-		if os.Getenv("SHOAL_TEST_STRICT") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(n.Close)
+	n := netlab.Open(t, "a crawl through a partition is")
 	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}, marks: map[marking]int{}}
 	boss := l.site("m", "11.0.9.1/24")
 	var places []*place

@@ -2,13 +2,11 @@ package e2e
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -19,17 +17,7 @@ import (
 // TestOffice is a real peer in a network whose admin's policy names a proxy: it reads the policy, and crawls and sends what it fetched
 // through the proxy alone.
 func TestOffice(t *testing.T) {
-	n, err := netlab.New()
-	if errors.Is(err, netlab.ErrNotPermitted) {
-		t.Skipf("%v: an office's network is not looked at; mandatory where it is permitted", err)
-	}
-	if err != nil {
-		if os.Getenv("SHOAL_TEST_STRICT") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(n.Close)
+	n := netlab.Open(t, "an office's network is")
 	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}}
 	boss, gate, home := l.site("m", "11.0.9.1/24"), l.site("g", "11.0.3.1/24"), l.site("p", "11.0.2.1/24")
 	web := &place{where: l.site("a", "11.0.1.1/24")}

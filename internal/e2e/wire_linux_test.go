@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -30,14 +29,7 @@ func TestLimitOnTheWire(t *testing.T) {
 
 func limitOnTheWire(t *testing.T, quic bool, last time.Duration) {
 	const kib = 200
-	n, err := netlab.New()
-	if errors.Is(err, netlab.ErrNotPermitted) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(n.Close)
+	n := netlab.Open(t, "the limit of a whole peer is")
 	l := &lab{t: t, net: n}
 	boss, web, home := l.site("m", "11.0.9.1/24"), l.site("a", "11.0.1.1/24"), l.site("p", "11.0.2.1/24")
 	n.Distance(home, web, 20*time.Millisecond, 0)

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -76,6 +77,22 @@ func New() (*Lab, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotPermitted, err)
 	}
 	return l, nil
+}
+
+// Open makes a lab that ends with the test. Where that is not permitted the test is skipped, with a line that says what is not looked at; so it is where a program is
+// missing, unless SHOAL_TEST_STRICT=1 makes that an error.
+func Open(t testing.TB, unseen string) *Lab {
+	t.Helper()
+	l, err := New()
+	switch {
+	case err == nil:
+		t.Cleanup(l.Close)
+	case errors.Is(err, ErrNotPermitted) || os.Getenv("SHOAL_TEST_STRICT") != "1":
+		t.Skipf("%v: %s not looked at; mandatory where it is permitted", err, unseen)
+	default:
+		t.Fatal(err)
+	}
+	return l
 }
 
 func run(name string, args ...string) error {

@@ -4,25 +4,13 @@ package netlab
 
 import (
 	"context"
-	"errors"
 	"net"
-	"os"
 	"testing"
 	"time"
 )
 
 func TestLab(t *testing.T) {
-	l, err := New()
-	if errors.Is(err, ErrNotPermitted) {
-		t.Skipf("%v: mandatory where it is permitted", err)
-	}
-	if err != nil {
-		if os.Getenv("SHOAL_TEST_STRICT") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	defer l.Close()
+	l := Open(t, "a lab is")
 	site := func(name, prefix string) *Host {
 		h, err := l.Site(name, prefix)
 		if err != nil {

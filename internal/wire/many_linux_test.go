@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -36,14 +35,7 @@ func TestManyBehindOneAddress(t *testing.T) {
 	if os.Getenv("SHOAL_MANY") == "1" {
 		members = 200
 	}
-	lab, err := netlab.New()
-	if err != nil {
-		if os.Getenv("SHOAL_TEST_STRICT") == "1" && !errors.Is(err, netlab.ErrNotPermitted) {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(lab.Close)
+	lab := netlab.Open(t, "a company behind one address is")
 	server, err := lab.Site("m", "11.0.1.1/24")
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -59,14 +58,7 @@ func TestRateOnTheWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 12 seconds of real time")
 	}
-	lab, err := netlab.New()
-	if err != nil {
-		if os.Getenv("SHOAL_TEST_STRICT") == "1" && !errors.Is(err, netlab.ErrNotPermitted) {
-			t.Fatal(err)
-		}
-		t.Skipf("%v: the limit is not looked at on the wire; mandatory where it is permitted", err)
-	}
-	t.Cleanup(lab.Close)
+	lab := netlab.Open(t, "the limit on the wire is")
 	server, err := lab.Site("s", "11.0.1.1/24")
 	if err != nil {
 		t.Fatal(err)
@@ -150,14 +142,7 @@ func TestRateOnTheWire(t *testing.T) {
 // TestMarkOnTheWire looks at both ends of a TCP connection where a router would: each packet is marked, the first answer of the one that
 // was dialled too, over IPv4 and IPv6.
 func TestMarkOnTheWire(t *testing.T) {
-	lab, err := netlab.New()
-	if err != nil {
-		if os.Getenv("SHOAL_TEST_STRICT") == "1" && !errors.Is(err, netlab.ErrNotPermitted) {
-			t.Fatal(err)
-		}
-		t.Skipf("%v: marks are not looked at on the wire; mandatory where it is permitted", err)
-	}
-	t.Cleanup(lab.Close)
+	lab := netlab.Open(t, "marks on the wire are")
 	site := func(name string, k int) *netlab.Host {
 		h, err := lab.Site(name, fmt.Sprintf("11.0.%d.1/24", k))
 		if err == nil {
