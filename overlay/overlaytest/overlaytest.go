@@ -45,6 +45,8 @@ type Swarm interface {
 	Introduce(from, to int, ghosts []Ghost) error
 	// Near has a peer ask another for those that it knows nearest to a place, and says which of the ghosts they are.
 	Near(from, to int, at coords.Coord) (ghosts []int, err error)
+	// Archive is the setup's ledger as a peer reaches it.
+	Archive(who int) Uplink
 	// Refused is how many messages, records and tasks a peer has refused.
 	Refused(who int) int64
 	// Vanish ends a peer without a word.
@@ -64,6 +66,7 @@ type Setup struct {
 	Network  member.NetworkID
 	Verifier *member.Verifier // knows the authority that signs the suite's tasks
 	Queues   []*Queue         // one for each peer
+	Ledger   *Ledger          // of the archive, which is where the manager is
 }
 
 // Queue takes up to Room tasks.
@@ -123,6 +126,8 @@ func Run(t *testing.T, open func(t *testing.T, s Setup) Swarm) {
 		"bad messages are refused and counted":  bad,
 		"moved and turned places, same order":   moved,
 		"one account has its share of a table":  share,
+		"a copy is one unbroken chain":          chain,
+		"handed out eight times at most":        handedOut,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t}
@@ -130,11 +135,12 @@ func Run(t *testing.T, open func(t *testing.T, s Setup) Swarm) {
 			w.root = member.NewRoot([32]byte{7})
 			w.auth = authority(t, w.root, now)
 			v := member.NewVerifier(w.root.ID())
-			w.setup = Setup{Network: w.root.ID(), Verifier: v}
+			w.setup = Setup{Network: w.root.ID(), Verifier: v, Ledger: &Ledger{}}
 			for range peers {
 				w.setup.Queues = append(w.setup.Queues, &Queue{room: room})
 			}
 			w.Swarm = open(t, w.setup)
+			w.setup.Ledger.Open(v, w.Now)
 			w.Until("the manager knows all peers", func() bool { return w.takers(Manager) == peers })
 			f(w)
 			for i := range peers {

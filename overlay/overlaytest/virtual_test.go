@@ -11,6 +11,7 @@ import (
 	"shoal/channel"
 	"shoal/coords"
 	"shoal/internal/sim"
+	"shoal/manager/lease"
 	"shoal/overlay"
 )
 
@@ -151,6 +152,22 @@ func (v *virtual) check(n *node, m overlay.Msg) (overlay.Msg, error) {
 		return m, nil
 	}
 	return m, nil
+}
+
+// line is a peer's to the archive, which is a call away.
+type line struct {
+	*Ledger
+	peer string
+}
+
+func (v *virtual) Archive(who int) Uplink { return line{v.setup.Ledger, fmt.Sprint("p", who+1)} }
+
+func (l line) Claim(task channel.Signed) (lease.Reply, error) { return l.Ledger.Claim(l.peer, task) }
+
+func (l line) Put(c channel.Chunk) (lease.Reply, error) { return l.Ledger.Put(l.peer, c) }
+
+func (l line) Release(id channel.ID, gen channel.Gen) (lease.Reply, error) {
+	return l.Ledger.Release(l.peer, id, gen)
 }
 
 func (v *virtual) Until(what string, holds func() bool) {

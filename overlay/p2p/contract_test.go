@@ -14,6 +14,8 @@ import (
 	"shoal/coords"
 	"shoal/internal/member"
 	"shoal/internal/wire"
+	"shoal/internal/wire/uplink"
+	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/overlay/overlaytest"
 	pb "shoal/overlay/p2p/overlaypb"
@@ -25,6 +27,47 @@ func TestContract(t *testing.T) {
 
 // swarmEvery is slow gossip, which leaves a busy machine to the tests; members greet each other by themselves.
 const swarmEvery = 20 * time.Second
+
+// shelf is the suite's ledger as an archive of the wire's.
+type shelf struct{ *overlaytest.Ledger }
+
+func (s shelf) Claim(_ context.Context, peer string, task channel.Signed) (uplink.Claimed, error) {
+	r, err := s.Ledger.Claim(peer, task)
+	return uplink.Claimed{Reply: r}, err
+}
+
+func (s shelf) Put(_ context.Context, peer string, c channel.Chunk) (uplink.Reply, error) {
+	return s.Ledger.Put(peer, c)
+}
+
+func (s shelf) Renew(context.Context, string, channel.Signed) (uplink.Reply, error) {
+	return uplink.Reply{}, uplink.ErrBad
+}
+
+func (s shelf) Release(_ context.Context, peer string, id channel.ID, gen channel.Gen) (uplink.Reply, error) {
+	return s.Ledger.Release(peer, id, gen)
+}
+
+// line is a peer's to the archive.
+type line struct {
+	*uplink.Client
+	ctx context.Context // of the test
+}
+
+func (l *loopback) Archive(who int) overlaytest.Uplink {
+	return line{uplink.NewClient(l.peers[who].node, l.boss.node.ID()), l.t.Context()}
+}
+
+func (l line) Claim(task channel.Signed) (lease.Reply, error) {
+	c, err := l.Client.Claim(l.ctx, task)
+	return c.Reply, err
+}
+
+func (l line) Put(c channel.Chunk) (lease.Reply, error) { return l.Client.Put(l.ctx, c) }
+
+func (l line) Release(id channel.ID, gen channel.Gen) (lease.Reply, error) {
+	return l.Client.Release(l.ctx, id, gen)
+}
 
 // loopback is a swarm of libp2p hosts.
 type loopback struct {
@@ -58,6 +101,7 @@ func openSwarm(t *testing.T, s overlaytest.Setup) *loopback {
 	}
 	l := &loopback{network: &network{t: t}, auth: auth}
 	l.boss = start(t, mn, Config{Places: true}, swarmEvery, nil)
+	uplink.Serve(mn, shelf{s.Ledger})
 	for i, q := range s.Queues {
 		pn, err := wire.New(t.Context(), wire.Config{Key: [32]byte{byte(i + 1), 5}, Network: s.Network, Patience: patience, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
 		if err != nil {

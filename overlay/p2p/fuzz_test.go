@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	"google.golang.org/protobuf/proto"
 
 	"shoal/channel"
@@ -219,6 +221,68 @@ func FuzzWay(f *testing.F) {
 		direct, relays := split([]string{s})
 		if len(direct)+len(relays) != 1 || len(bare([]string{s, s, s})) > overlay.MaxAddrs {
 			t.Fatal(direct, relays)
+		}
+	})
+}
+
+// FuzzAnswers has a running node read whatever a member answers, by every protocol: what it makes of it is within every bound.
+func FuzzAnswers(f *testing.F) {
+	net := open(f, 1, 1)
+	r, other := net.boss.runner, net.peers[0]
+	var answer []byte
+	for _, p := range []protocol.ID{protoGossip, protoNear, protoOffer, protoHandoff, protoProbe} {
+		other.node.Handle(p, maxMessage, patience, func(context.Context, wire.Member, []byte) ([]byte, error) { return answer, nil })
+	}
+	a := newStamp(f, 1, r.cfg.Wire.Network())
+	add := func(k byte, m proto.Message) {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(append([]byte{k}, b...))
+	}
+	add(0, &pb.Gossip{Self: a.record(f, nil), Records: []*pb.Sealed{a.record(f, nil), nil}})
+	add(1, &pb.Near{Records: make([]*pb.Sealed, overlay.MaxNear+1)})
+	add(2, &pb.Answer{Accept: true, StartMs: math.MinInt64})
+	add(3, &pb.HandoffAnswer{Taken: make([]bool, overlay.MaxHandoff+1)})
+	add(4, &pb.Probed{RttUs: math.MaxUint64, Self: a.record(f, nil)})
+	to := target{id: overlay.ID(other.node.ID().String()), addrs: bare(other.node.Addrs())}
+	peer := overlay.PeerRecord{ID: to.id, Addrs: to.addrs}
+	s, h := net.task(1, time.Hour)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 || len(b) > maxMessage {
+			return
+		}
+		answer = b[1:]
+		var err error
+		var got overlay.Msg
+		switch b[0] % 5 {
+		case 0:
+			got, err = r.exchange(t.Context(), to, 1, overlay.Gossip{})
+		case 1:
+			got, err = r.exchange(t.Context(), to, 1, overlay.FindNear{At: coords.Coord{Err: 1}, N: 8})
+		case 2:
+			got, err = r.exchange(t.Context(), to, 1, overlay.Offer{Signed: s, Header: h})
+		case 3:
+			_, err = r.handoff(t.Context(), peer, []overlay.Task{{Signed: s, Header: h}})
+		case 4:
+			var sample coords.Sample
+			if sample, err = r.probe(t.Context(), peer, "http://a.example"); err == nil && (sample.RTT <= 0 || sample.RTT > coords.MaxRTT) {
+				t.Fatalf("%+v", sample)
+			}
+		}
+		switch m := got.(type) {
+		case overlay.Gossip:
+			if m.Self.ID != to.id || m.Self.Check() != nil || len(m.Records) > overlay.MaxGossip {
+				t.Fatalf("%+v", m)
+			}
+		case overlay.Near:
+			if len(m.Records) > overlay.MaxNear {
+				t.Fatalf("%d records", len(m.Records))
+			}
+		}
+		if errors.Is(err, wire.ErrUnreachable) {
+			t.Fatal(err)
 		}
 	})
 }

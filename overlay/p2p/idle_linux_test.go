@@ -2,7 +2,6 @@ package p2p
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -27,14 +26,7 @@ func TestIdle(t *testing.T) {
 	if err != nil {
 		t.Skip("takes minutes of real time: make idle")
 	}
-	lab, err := netlab.New()
-	if err != nil {
-		if os.Getenv("SHOAL_TEST_STRICT") == "1" && !errors.Is(err, netlab.ErrNotPermitted) {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(lab.Close)
+	lab := netlab.Open(t, "a peer at rest is")
 	var hosts []*netlab.Host
 	for i := range 9 {
 		h, err := lab.Site(fmt.Sprint("s", i), fmt.Sprintf("11.0.%d.1/24", i+1))
@@ -88,7 +80,7 @@ func TestIdle(t *testing.T) {
 	time.Sleep(20 * time.Second) // what joining and connecting cost
 	hold()
 
-	counted := func() (messages, packets int64) {
+	counted := func() (messages, packets, bytes int64) {
 		out, err := hosts[1].Command("cat", "/proc/net/dev").Output()
 		if err != nil {
 			t.Fatal(err)
@@ -96,22 +88,22 @@ func TestIdle(t *testing.T) {
 		for line := range strings.Lines(string(out)) {
 			if name, rest, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "wan" {
 				f := strings.Fields(rest)
-				in, _ := strconv.ParseInt(f[1], 10, 64)
-				out, _ := strconv.ParseInt(f[9], 10, 64)
-				packets = in + out
+				number := func(i int) int64 { n, _ := strconv.ParseInt(f[i], 10, 64); return n }
+				bytes, packets = number(0)+number(8), number(1)+number(9)
 			}
 		}
-		return one.runner.sent.Load(), packets
+		return one.runner.sent.Load(), packets, bytes
 	}
-	m0, p0 := counted()
+	m0, p0, b0 := counted()
 	began, least, most := time.Now(), 9, 0
 	for time.Since(began) < time.Duration(seconds)*time.Second {
 		time.Sleep(time.Second)
 		least, most = min(least, one.node.Reach().Direct), max(most, one.node.Reach().Direct)
 	}
-	m1, p1 := counted()
+	m1, p1, b1 := counted()
 	minutes := time.Since(began).Minutes()
-	t.Logf("at rest, %d to %d connections: %.2f messages and %.0f packets a minute over %.1f minutes", least, most, float64(m1-m0)/minutes, float64(p1-p0)/minutes, minutes)
+	t.Logf("at rest, %d to %d connections: %.2f messages and %.0f packets of together %.1f kB a minute over %.1f minutes", least, most,
+		float64(m1-m0)/minutes, float64(p1-p0)/minutes, float64(b1-b0)/minutes/1e3, minutes)
 	if least != 8 || most != 8 {
 		t.Errorf("%d to %d connections were held", least, most)
 	}
