@@ -15,6 +15,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -62,11 +63,11 @@ func (c Config) Validate() error {
 
 // Item is one task as the queue sees it.
 type Item[T any] struct {
+	Value  T
 	Key    uint64        // unique among the tasks that are here
 	Pages  int           // pages expected; for a running task those still expected at its last Progress
 	Gap    time.Duration // politeness wait before each page
 	Latest time.Time     // latest start; zero: any time
-	Value  T
 }
 
 // Mode says what a queue does with new and waiting tasks.
@@ -108,31 +109,37 @@ type Action[T any] struct {
 }
 
 type run[T any] struct {
+	Seen    time.Duration // of the last Progress, of the queue's own reckoning; Item.Pages holds from then on
 	Item    Item[T]
 	Started time.Time
-	Seen    time.Time // of the last Progress; Item.Pages holds from then on
-	Stopped bool      // a Stop action went out
+	Stopped bool // a Stop action went out
 }
 
 // Queue is the state machine. Its owner calls it from one goroutine.
-type Queue[T any] struct {
-	cfg     Config
+type Queue[T any] struct { // what every quote needs comes first: two lines of memory
+	// A wait's sum holds until a running task outruns its estimate: so long the threads are free when they were said to be.
+	sure time.Duration // before this, soon and free hold; unsure: the queue has changed since
+	soon time.Duration // when a task that comes has a thread
+
+	begun   time.Time // the first time that mattered; Durations that are no spans count from then on
 	mode    Mode
-	until   time.Time // end of a timed pause; zero: until told
-	paused  time.Time // when Tick first saw the pause; zero: not yet
+	cfg     Config
 	running []run[T]
-	waiting []Item[T] // in the order of starting
+	waiting []Item[T]       // in the order of starting
+	free    []time.Duration // when each thread is free of all that runs and waits
 
 	// Learnt service time: decayed sums over finished tasks, begun with the configured one as if weigh pages had shown it.
 	cost  float64 // ns beside the politeness wait
 	pages float64
 
-	// A wait's sum holds until a running task outruns its estimate: so long the threads are free when they were said to be.
-	free time.Time // when a task that comes has a thread
-	sure time.Time // before this, free holds; zero: the queue has changed since
+	until  time.Time // end of a timed pause; zero: until told
+	paused time.Time // when Tick first saw the pause; zero: not yet
 }
 
+const unsure = time.Duration(math.MinInt64)
+
 const (
+	usual = 16  // waiting tasks that there is room for from the start
 	prior = 20  // pages that the configured service time counts for
 	decay = .95 // what earlier tasks keep of their weight with each new one
 	heavy = 500 // pages that one task counts for at most
@@ -140,7 +147,8 @@ const (
 
 // New makes an empty, open queue. cfg must be valid.
 func New[T any](cfg Config) *Queue[T] {
-	return &Queue[T]{cfg: cfg, running: make([]run[T], 0, cfg.Threads), cost: prior * float64(cfg.Service), pages: prior}
+	return &Queue[T]{cfg: cfg, running: make([]run[T], 0, cfg.Threads), waiting: make([]Item[T], 0, min(cfg.Queue, usual)), free: make([]time.Duration, 0, cfg.Threads), sure: unsure,
+		cost: prior * float64(cfg.Service), pages: prior}
 }
 
 // Service is the learnt cost of a page beside its politeness wait.
@@ -206,16 +214,21 @@ func (q *Queue[T]) wait(now time.Time) time.Duration {
 	if len(q.running)+len(q.waiting) < q.cfg.Threads {
 		return 0
 	}
-	if now.Before(q.sure) {
-		return q.free.Sub(now)
+	at := q.since(now)
+	if at < q.sure {
+		return q.soon - at
 	}
-	var free [MaxThreads]time.Duration
 	threads := max(q.cfg.Threads, len(q.running)) // more run than allowed right after the limit was lowered
 	service := q.Service()
-	soonest := time.Duration(far)
+	soonest := time.Duration(math.MaxInt64)
+	free := q.free[:0]
 	for i := range q.running {
-		free[i] = q.left(now, &q.running[i], service)
-		soonest = min(soonest, q.ends(now, &q.running[i], service))
+		ends := q.ends(&q.running[i], service)
+		free = append(free, q.left(now, at, &q.running[i], ends))
+		soonest = min(soonest, ends)
+	}
+	for len(free) < threads {
+		free = append(free, at)
 	}
 	// Threads above the limit never take another task: they are the ones that end last.
 	for surplus := threads - q.cfg.Threads; surplus > 0; surplus-- {
@@ -228,41 +241,53 @@ func (q *Queue[T]) wait(now time.Time) time.Duration {
 		threads--
 		free[last] = free[threads]
 	}
+	q.free = free[:threads]
 	for i := range q.waiting {
-		j := first(free[:threads])
-		free[j] += time.Duration(q.waiting[i].Pages+1) * (q.waiting[i].Gap + service)
+		q.book(&q.waiting[i], service)
 	}
-	d := free[first(free[:threads])]
-	if soonest > 0 && len(q.running) >= q.cfg.Threads { // else it holds for this moment only
-		q.free, q.sure = now.Add(d), now.Add(soonest)
+	q.soon, q.sure = q.free[first(q.free)], unsure
+	if soonest > at && len(q.running) >= q.cfg.Threads { // else it holds for this moment only
+		q.sure = soonest
 	}
-	return d
+	return q.soon - at
+}
+
+// since turns a time into what is quick to reckon with.
+func (q *Queue[T]) since(now time.Time) time.Duration {
+	if q.begun.IsZero() {
+		q.begun = now
+	}
+	return now.Sub(q.begun)
+}
+
+// book puts a waiting task on the thread that is free first.
+func (q *Queue[T]) book(it *Item[T], service time.Duration) {
+	q.free[first(q.free)] += time.Duration(it.Pages+1) * (it.Gap + service)
 }
 
 const far = 24 * 365 * time.Hour
 
 func first(free []time.Duration) int {
-	j := 0
-	for i := 1; i < len(free); i++ {
-		if free[i] < free[j] {
-			j = i
+	j, least := 0, free[0]
+	for i, d := range free {
+		if d < least {
+			j, least = i, d
 		}
 	}
 	return j
 }
 
-// ends is how long a running task has by its estimate.
-func (q *Queue[T]) ends(now time.Time, r *run[T], service time.Duration) time.Duration {
-	return r.Seen.Sub(now) + time.Duration(r.Item.Pages+1)*(r.Item.Gap+service)
+// ends is when a running task ends by its estimate.
+func (q *Queue[T]) ends(r *run[T], service time.Duration) time.Duration {
+	return r.Seen + time.Duration(r.Item.Pages+1)*(r.Item.Gap+service)
 }
 
-// left estimates what remains of a running task. One that has outrun its estimate is given an eighth of its age more: nobody knows.
-func (q *Queue[T]) left(now time.Time, r *run[T], service time.Duration) time.Duration {
-	d := q.ends(now, r, service)
-	if d <= 0 {
-		d = max(now.Sub(r.Started)/8, time.Second)
+// left estimates when a running task ends. One that has outrun its estimate is given an eighth of its age more: nobody knows.
+func (q *Queue[T]) left(now time.Time, at time.Duration, r *run[T], ends time.Duration) time.Duration {
+	if ends <= at {
+		return at + max(now.Sub(r.Started)/8, time.Second)
 	}
-	return d
+	return ends
 }
 
 // Backlog is the time until a task that comes now could start: the load that the overlay gossips.
@@ -276,8 +301,11 @@ func (q *Queue[T]) Take(now time.Time, it Item[T]) error {
 	if err := q.refusal(now.Add(q.wait(now)), it.Latest); err != nil {
 		return err
 	}
-	q.sure = time.Time{}
 	q.waiting = append(q.waiting, it)
+	if q.sure != unsure { // which wait has just seen to
+		q.book(&it, q.Service())
+		q.soon = q.free[first(q.free)]
+	}
 	return nil
 }
 
@@ -289,7 +317,7 @@ func (q *Queue[T]) Force(it Item[T]) error {
 	case len(q.running)+len(q.waiting) >= q.cfg.Threads+q.cfg.Queue:
 		return ErrFull
 	}
-	q.sure = time.Time{}
+	q.sure = unsure
 	q.waiting = append(q.waiting, it)
 	return nil
 }
@@ -313,8 +341,8 @@ func (q *Queue[T]) Has(key uint64) bool {
 func (q *Queue[T]) Progress(now time.Time, key uint64, left int) {
 	for i := range q.running {
 		if r := &q.running[i]; r.Item.Key == key {
-			r.Item.Pages, r.Seen = max(left, 0), now
-			q.sure = time.Time{}
+			r.Item.Pages, r.Seen = max(left, 0), q.since(now)
+			q.sure = unsure
 			return
 		}
 	}
@@ -336,7 +364,7 @@ func (q *Queue[T]) Done(now time.Time, key uint64, pages int) (it Item[T], ok bo
 			q.cost = q.cost*decay + cost*n
 			q.pages = q.pages*decay + n
 		}
-		q.sure = time.Time{}
+		q.sure = unsure
 		last := len(q.running) - 1
 		copy(q.running[i:], q.running[i+1:])
 		q.running[last] = run[T]{}
@@ -348,7 +376,7 @@ func (q *Queue[T]) Done(now time.Time, key uint64, pages int) (it Item[T], ok bo
 
 // Handover takes out all that waits and appends it to to: what has not been claimed may be run by anybody.
 func (q *Queue[T]) Handover(to []Item[T]) []Item[T] {
-	q.sure = time.Time{}
+	q.sure = unsure
 	to = append(to, q.waiting...)
 	clear(q.waiting)
 	q.waiting = q.waiting[:0]
@@ -368,7 +396,7 @@ func (q *Queue[T]) Remove(key uint64) (it Item[T], ok bool) {
 }
 
 func (q *Queue[T]) cut(i int) {
-	q.sure = time.Time{}
+	q.sure = unsure
 	last := len(q.waiting) - 1
 	copy(q.waiting[i:], q.waiting[i+1:])
 	q.waiting[last] = Item[T]{}
@@ -396,7 +424,7 @@ func (q *Queue[T]) SetLimits(threads, queue int) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	q.cfg, q.sure = cfg, time.Time{}
+	q.cfg, q.sure = cfg, unsure
 	return nil
 }
 
@@ -409,18 +437,20 @@ func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
 		q.paused = now
 	}
 	if q.mode == Finish || q.mode == Drain {
-		q.sure = time.Time{}
+		q.sure = unsure
 		for i := range q.waiting {
 			acts = append(acts, Action[T]{HandOver, q.waiting[i]})
 		}
 		clear(q.waiting)
 		q.waiting = q.waiting[:0]
 	}
-	for i := range q.running {
-		r := &q.running[i]
-		if !r.Stopped && (q.mode == Drain || q.cfg.MaxRun > 0 && now.Sub(r.Started) >= q.cfg.MaxRun) {
-			r.Stopped = true
-			acts = append(acts, Action[T]{Stop, r.Item})
+	if q.mode == Drain || q.cfg.MaxRun > 0 {
+		for i := range q.running {
+			r := &q.running[i]
+			if !r.Stopped && (q.mode == Drain || now.Sub(r.Started) >= q.cfg.MaxRun) {
+				r.Stopped = true
+				acts = append(acts, Action[T]{Stop, r.Item})
+			}
 		}
 	}
 	for i := 0; i < len(q.waiting); {
@@ -439,7 +469,7 @@ func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
 	for q.mode == Open && len(q.waiting) > 0 && len(q.running) < q.cfg.Threads {
 		it := q.waiting[0]
 		q.cut(0)
-		q.running = append(q.running, run[T]{Item: it, Started: now, Seen: now})
+		q.running = append(q.running, run[T]{Item: it, Started: now, Seen: q.since(now)})
 		acts = append(acts, Action[T]{Start, it})
 	}
 	return acts
@@ -461,25 +491,28 @@ func (q *Queue[T]) given(it *Item[T]) time.Time {
 
 // Deadline is when Tick has something to do by itself; zero: not before something else happens.
 func (q *Queue[T]) Deadline() time.Time {
-	var d time.Time
-	earlier := func(t time.Time) {
-		if !t.IsZero() && (d.IsZero() || t.Before(d)) {
-			d = t
+	var d, latest time.Time
+	earlier := func(d *time.Time, t time.Time) {
+		if !t.IsZero() && (d.IsZero() || t.Before(*d)) {
+			*d = t
 		}
 	}
 	if q.mode == Paused {
-		earlier(q.until)
+		earlier(&d, q.until)
 	}
 	for i := range q.waiting {
-		if l := q.waiting[i].Latest; !l.IsZero() {
-			earlier(l.Add(1)) // a start at the latest time itself is in time
+		earlier(&latest, q.waiting[i].Latest)
+		if q.mode == Paused {
+			earlier(&d, q.given(&q.waiting[i]))
 		}
-		earlier(q.given(&q.waiting[i]))
+	}
+	if !latest.IsZero() {
+		earlier(&d, latest.Add(1)) // a start at the latest time itself is in time
 	}
 	if q.cfg.MaxRun > 0 {
 		for i := range q.running {
 			if !q.running[i].Stopped {
-				earlier(q.running[i].Started.Add(q.cfg.MaxRun))
+				earlier(&d, q.running[i].Started.Add(q.cfg.MaxRun))
 			}
 		}
 	}

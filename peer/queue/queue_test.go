@@ -138,7 +138,8 @@ func TestProperties(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				anew := *q
-				anew.sure = time.Time{}
+				anew.free = nil
+				anew.sure = unsure
 				if got, want := q.Backlog(now), anew.Backlog(now); got != want {
 					t.Fatalf("backlog %v, summed up anew %v", got, want)
 				}
