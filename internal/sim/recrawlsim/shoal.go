@@ -24,9 +24,8 @@ type shoal struct {
 	terms  lease.Terms
 	queues []*queue.Queue[struct{}]
 	drops  []int32 // earliest minute at which a waiting task of each peer is dropped
-	loads  []uint8 // running and waiting tasks of each peer; away: it is not there
 	// soonest is what a peer's queue quoted last, before which it cannot start another task: a quote only ever gets later until a task ends
-	// or is given up there, when it is 0 again. It spares most sums, and changes no result.
+	// or is given up there, when it is 0 again. It spares most sums, and changes no result. A full queue starts nothing: full; away: it is not there.
 	soonest []time.Duration
 	tasks   []shoalTask
 	runs    []shoalRun
@@ -55,6 +54,7 @@ type shoalTask struct {
 	run      int32 // running now; nothing: not
 	retries  uint8
 	accepted bool
+	_        [8]byte // to three lines of memory
 }
 
 type shoalRun struct {
@@ -83,7 +83,8 @@ const (
 	chunkPages   = 1 << 10 / pageKiB // that fill one: a peer sends a MiB at a time
 	retryEvery   = 10                // minutes until an unfinished task that nobody took is offered again
 	retryMost    = 24
-	away         = math.MaxUint8
+	away         = time.Duration(math.MaxInt64)
+	full         = away - 1
 	politeGap    = 200 * time.Millisecond
 	assumedPage  = 800 * time.Millisecond // of a new peer, until it has learnt
 	minuteLength = float64(time.Minute)
@@ -92,11 +93,16 @@ const (
 
 var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// since is how long after epoch a time is. It is quicker than Time.Sub, which looks for overflows.
+func since(t time.Time) time.Duration { return time.Duration(t.UnixNano() - epochNanos) }
+
+var epochNanos = epoch.UnixNano()
+
 func at(minute float64) time.Time { return epoch.Add(time.Duration(minute * minuteLength)) }
 
 func newShoal(r *run) *shoal {
 	n := r.w.experiment.crawlers
-	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n), loads: make([]uint8, n),
+	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n),
 		soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), free: nothing}
 	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
 	s.gap, s.checkpoint, s.chunk = politeGap, checkpoint, chunkPages
@@ -109,7 +115,7 @@ func newShoal(r *run) *shoal {
 	s.holds = cfg.Threads + cfg.Queue
 	for i := range s.queues {
 		s.queues[i] = queue.New[struct{}](cfg)
-		s.drops[i], s.loads[i] = math.MaxInt32, away
+		s.drops[i], s.soonest[i] = math.MaxInt32, away
 	}
 	for i := range s.tasks {
 		s.tasks[i].run = nothing
@@ -122,18 +128,22 @@ func (s *shoal) waiting() int { return s.queued }
 func (s *shoal) open() int { return s.r.out }
 
 func (s *shoal) load(peer int32) int {
-	if s.loads[peer] == away {
+	if s.soonest[peer] == away {
 		return 0
 	}
-	return int(s.loads[peer])
+	return s.has(peer)
 }
 
 func (s *shoal) join(_ int, peer int32) { s.noted(peer) }
 
+// has counts the tasks of a peer.
+func (s *shoal) has(peer int32) int { return s.queues[peer].Running() + s.queues[peer].Waiting() }
+
 // noted takes down what a peer that is there holds now.
 func (s *shoal) noted(peer int32) {
-	s.loads[peer] = uint8(min(s.queues[peer].Running()+s.queues[peer].Waiting(), away-1))
-	s.soonest[peer] = 0
+	if s.soonest[peer] = 0; s.has(peer) >= s.holds {
+		s.soonest[peer] = full
+	}
 }
 
 func (s *shoal) submit(minute int, ch int32, limit float32) {
@@ -185,9 +195,9 @@ func (s *shoal) offer(minute int, ch int32) (wait float32, ok bool) {
 	var best int32
 	var start time.Time
 	if near := &s.r.w.near; near.narrow != nil {
-		best, start = earliest(s, of(near.narrow, near.each, ch), ch, header, now, t.latest)
+		best, start = earliest(s, of(near.narrow, near.each, ch), ch, &header, now, t.latest)
 	} else {
-		best, start = earliest(s, of(near.wide, near.each, ch), ch, header, now, t.latest)
+		best, start = earliest(s, of(near.wide, near.each, ch), ch, &header, now, t.latest)
 	}
 	if best == nothing {
 		return 0, false
@@ -197,39 +207,44 @@ func (s *shoal) offer(minute int, ch int32) (wait float32, ok bool) {
 		return 0, false
 	}
 	s.queued++
-	if !s.tick(minute, now, best) {
-		s.soonest[best] = start.Sub(epoch) // the next one starts no sooner
+	if !s.tick(minute, now, best) && s.soonest[best] != full {
+		s.soonest[best] = since(start) // the next one starts no sooner
 	}
 	return float32(start.Sub(now).Minutes()), true
 }
 
 // earliest is the near peer that would end the task first, of those that would take it, and when it would start; nothing: none.
-func earliest[C uint16 | int32](s *shoal, near []C, ch int32, header channel.Header, now, last time.Time) (best int32, start time.Time) {
+func earliest[C uint16 | int32](s *shoal, near []C, ch int32, header *channel.Header, now, last time.Time) (best int32, start time.Time) {
 	best, bestFinish, looked, limit := nothing, time.Duration(math.MaxInt64), 0, overlay.Widen(0)
-	nowAt, latest := now.Sub(epoch), last.Sub(epoch)
+	nowAt, latest := since(now), since(last)
+	soonest, host, crawlers := s.soonest, s.r.w.hosts[ch], s.r.w.crawlers
 	for _, p := range near {
 		if looked == limit {
 			if limit = overlay.Widen(looked); best != nothing || limit == 0 {
 				break
 			}
 		}
-		load := s.loads[p]
-		looked += int((uint32(load^away) + math.MaxUint8) >> 8) // 1 if it is there
-		if int(load) >= s.holds || s.soonest[p] > latest {      // it is away, or would refuse after a long sum
+		from := soonest[p]
+		if from > latest { // it is away, or would refuse, perhaps after a long sum
+			if from != away {
+				looked++
+			}
 			continue
 		}
-		service := overlay.Service(header, s.r.w.rtt(ch, int32(p)))
+		looked++
+		service := overlay.Service(*header, rtt(host, crawlers[p]))
 		if service >= bestFinish { // and so are all that are farther
 			break
 		}
-		if s.soonest[p]-nowAt+service >= bestFinish {
+		if from-nowAt+service >= bestFinish {
 			continue
 		}
-		from, takes := s.queues[p].Quote(now, last)
-		s.soonest[p] = from.Sub(epoch)
+		quote, takes := s.queues[p].Quote(now, last)
+		from = since(quote)
+		soonest[p] = from
 		if takes {
-			if f := s.soonest[p] - nowAt + service; f < bestFinish {
-				best, bestFinish, start = int32(p), f, from
+			if f := from - nowAt + service; f < bestFinish {
+				best, bestFinish, start = int32(p), f, quote
 			}
 		}
 	}
@@ -255,7 +270,7 @@ func (s *shoal) tick(minute int, now time.Time, peer int32) (dropped bool) {
 	s.noted(peer)
 	s.drops[peer] = math.MaxInt32
 	if d := q.Deadline(); !d.IsZero() {
-		s.drops[peer] = int32(math.Ceil(d.Sub(epoch).Minutes()))
+		s.drops[peer] = int32(math.Ceil(since(d).Minutes()))
 	}
 	return dropped
 }
@@ -278,7 +293,7 @@ func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
 	} else {
 		s.free = s.runs[i].next
 	}
-	started := now.Sub(epoch).Minutes()
+	started := since(now).Minutes()
 	s.runs[i] = shoalRun{channel: ch, peer: peer, pages: t.left, started: started, end: started + s.startup + float64(t.left)*s.r.w.minutesPerPage(ch, peer)}
 	t.run = i
 	s.bucket(minute, i)
@@ -324,7 +339,7 @@ func (s *shoal) touchRuns(all []int32) {
 	for _, i := range all {
 		run := &s.runs[i]
 		t := &s.tasks[run.channel]
-		n += int(t.issue.Gen) + int(t.fence.Gen) + int(t.run) + int(s.r.m.of[run.channel].last) + int(s.r.w.pages[run.channel]) +
+		n += t.touch() + int(s.r.m.of[run.channel].last) + int(s.r.w.pages[run.channel]) +
 			int(s.r.s.Facts(recrawl.Slot(run.channel)).Out)
 		if run.peer != nothing {
 			n += s.queues[run.peer].Waiting()
@@ -334,7 +349,7 @@ func (s *shoal) touchRuns(all []int32) {
 		if run := &s.runs[i]; run.peer != nothing {
 			if key, ok := s.queues[run.peer].Next(); ok {
 				t := &s.tasks[key]
-				n += int(t.issue.Gen) + int(t.fence.Gen) + int(t.run) + int(s.r.w.hosts[key].X)
+				n += t.touch() + int(s.r.w.hosts[key].X)
 			}
 		}
 	}
@@ -346,11 +361,14 @@ func (s *shoal) touchRuns(all []int32) {
 	s.r.touched += n
 }
 
+// touch reads all lines of a task.
+func (t *shoalTask) touch() int { return int(t.issue.Gen) + int(t.fence.Seq) + int(t.run) }
+
 func (s *shoal) touch(channels []int32) {
 	n := 0
 	for _, ch := range channels {
 		t := &s.tasks[ch]
-		n += int(t.issue.Gen) + int(t.fence.Gen) + int(t.run) + int(s.r.w.pages[ch]) + int(s.r.w.hosts[ch].X) + s.r.w.near.touch(ch)
+		n += t.touch() + int(s.r.w.pages[ch]) + int(s.r.w.hosts[ch].X) + s.r.w.near.touch(ch)
 	}
 	s.r.touched += n
 }
@@ -390,7 +408,7 @@ func (s *shoal) leave(minute int, peer int32, polite bool) {
 	s.items = q.Handover(s.items)
 	items := append([]queue.Item[struct{}](nil), s.items...)
 	s.queued -= len(items) - running
-	s.drops[peer], s.loads[peer] = math.MaxInt32, away
+	s.drops[peer], s.soonest[peer] = math.MaxInt32, away
 	for _, it := range items[:running] {
 		q.Done(now, it.Key, 0)
 		s.cut(minute, int32(it.Key), polite)
@@ -443,7 +461,7 @@ func (s *shoal) await(ch int32, kind uint8, when time.Time) {
 	if when.IsZero() {
 		return
 	}
-	s.timers.Push(int64(math.Ceil(when.Sub(epoch).Minutes())), shoalTimer{ch, s.tasks[ch].issue.Gen, kind})
+	s.timers.Push(int64(math.Ceil(since(when).Minutes())), shoalTimer{ch, s.tasks[ch].issue.Gen, kind})
 }
 
 func (s *shoal) ring(minute int, timer shoalTimer) {

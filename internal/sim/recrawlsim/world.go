@@ -190,9 +190,8 @@ func (w *world) minutesPerPage(channel, crawler int32) float64 {
 	return (float64(w.perPage[crawler]) + 2*math.Sqrt(dx*dx+dy*dy)/1000) / 60
 }
 
-// rtt is what the overlay predicts between a channel's host and a crawler.
-func (w *world) rtt(channel, crawler int32) time.Duration {
-	h, c := w.hosts[channel], w.crawlers[crawler]
-	dx, dy := h.X-c.X, h.Y-c.Y
+// rtt is what the overlay predicts between a host and a crawler.
+func rtt(host, crawler sim.Point) time.Duration {
+	dx, dy := host.X-crawler.X, host.Y-crawler.Y
 	return time.Duration(math.Sqrt(dx*dx+dy*dy) * float64(time.Millisecond))
 }
