@@ -276,6 +276,9 @@ func (st *station) renewDocument(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-t.C:
+			if err := st.keys.Refresh(now); err != nil {
+				st.cfg.log.Error("working key's delegation not renewed", "err", err)
+			}
 			if err := st.publish(now); err != nil {
 				st.cfg.log.Error("network document not renewed", "err", err)
 			}

@@ -3,6 +3,7 @@ package member
 import (
 	"crypto/ed25519"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"shoal/channel"
@@ -10,9 +11,14 @@ import (
 
 // Authority signs for a network with a delegated working key. It is safe for concurrent use; it never changes.
 type Authority struct {
-	key        ed25519.PrivateKey
-	delegation Delegation
-	sealed     []byte
+	key ed25519.PrivateKey
+	by  atomic.Pointer[delegated]
+}
+
+// delegated is a delegation and its sealed form.
+type delegated struct {
+	Delegation
+	sealed []byte
 }
 
 // NewAuthority binds a working key (32 bytes of seed) to the delegation that covers it.
@@ -21,7 +27,8 @@ func NewAuthority(seed [32]byte, network NetworkID, sealedDelegation []byte) (*A
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{key: ed25519.NewKeyFromSeed(seed[:]), delegation: d, sealed: sealedDelegation}
+	a := &Authority{key: ed25519.NewKeyFromSeed(seed[:])}
+	a.by.Store(&delegated{d, sealedDelegation})
 	if [32]byte(a.key.Public().(ed25519.PublicKey)) != d.Key {
 		return nil, fmt.Errorf("%w: it is for another working key", ErrDelegation)
 	}
@@ -29,13 +36,13 @@ func NewAuthority(seed [32]byte, network NetworkID, sealedDelegation []byte) (*A
 }
 
 // Network is the network that it signs for.
-func (a *Authority) Network() NetworkID { return a.delegation.Network }
+func (a *Authority) Network() NetworkID { return a.by.Load().Network }
 
 // Delegation is what it may sign, and how long.
-func (a *Authority) Delegation() Delegation { return a.delegation }
+func (a *Authority) Delegation() Delegation { return a.by.Load().Delegation }
 
 // Sealed is its delegation as others check it, for Document.Delegations.
-func (a *Authority) Sealed() []byte { return a.sealed }
+func (a *Authority) Sealed() []byte { return a.by.Load().sealed }
 
 // Certify signs a certificate for this network.
 func (a *Authority) Certify(c Certificate) ([]byte, error) {
@@ -43,7 +50,7 @@ func (a *Authority) Certify(c Certificate) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return seal(a.key, contextCertificate, c.marshal(), a.sealed, MaxCertificate)
+	return seal(a.key, contextCertificate, c.marshal(), a.Sealed(), MaxCertificate)
 }
 
 // SignDocument signs a document for this network.
@@ -52,14 +59,14 @@ func (a *Authority) SignDocument(d Document) ([]byte, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
 	}
-	return seal(a.key, contextDocument, d.marshal(), a.sealed, MaxDocument)
+	return seal(a.key, contextDocument, d.marshal(), a.Sealed(), MaxDocument)
 }
 
 // SignHeader signs a task for this network. It refuses a task that its receivers would refuse for its size.
 func (a *Authority) SignHeader(h channel.Header) (channel.Signed, error) {
 	h.Network = a.Network()
 	raw := h.Marshal()
-	s := channel.Signed{Raw: raw, Sig: sign(a.key, contextTask, raw), Delegation: a.sealed}
+	s := channel.Signed{Raw: raw, Sig: sign(a.key, contextTask, raw), Delegation: a.Sealed()}
 	if n := len(s.Raw) + len(s.Sig) + len(s.Delegation); n > maxTask {
 		return channel.Signed{}, fmt.Errorf("%w: task header of %d bytes for channel %d, at most %d", ErrTooLarge, n, h.Channel, maxTask)
 	}

@@ -90,7 +90,7 @@ func NewIssuer(a *Authority, p Policy) (*Issuer, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if a.delegation.Roles&SignCertificates == 0 {
+	if a.Delegation().Roles&SignCertificates == 0 {
 		return nil, fmt.Errorf("%w: the working key may not sign certificates", ErrRole)
 	}
 	if p.Account == (Rate{}) {

@@ -68,6 +68,23 @@ func LoadOrCreate(dir string, now time.Time) (*Keys, error) {
 	return k, nil
 }
 
+// Refresh is for a manager that runs for long: it renews a delegation in its last sixth, as a start would, for whoever signs with these keys already. A working key
+// that was rotated meanwhile waits for the next start.
+func (k *Keys) Refresh(now time.Time) error {
+	if k.Authority.Delegation().NotAfter.Sub(now) >= DelegationLife/6 {
+		return nil
+	}
+	disk, err := LoadOrCreate(k.Dir, now)
+	if err != nil {
+		return err
+	}
+	if disk.work == k.work && disk.Authority.Delegation().Serial > k.Authority.Delegation().Serial {
+		k.Previous = disk.Previous
+		k.Authority.by.Store(disk.Authority.by.Load())
+	}
+	return nil
+}
+
 // load reads what is there. Neither root nor working key: the folder is empty, or making a network in it was cut short.
 func load(dir string) (*Keys, error) {
 	k := &Keys{Dir: dir}
@@ -151,9 +168,9 @@ func (k *Keys) delegate(now time.Time, fresh, keepPrevious bool) error {
 	serial := uint64(max(now.Unix(), 1))
 	var previous []byte
 	if k.Authority != nil {
-		serial = max(serial, k.Authority.delegation.Serial+1)
+		serial = max(serial, k.Authority.Delegation().Serial+1)
 		if keepPrevious {
-			previous = k.Authority.sealed
+			previous = k.Authority.Sealed()
 		}
 	}
 	key := [32]byte(ed25519.NewKeyFromSeed(work[:]).Public().(ed25519.PublicKey))
@@ -195,10 +212,10 @@ func (k *Keys) Delegations(now time.Time) (sealed [][]byte, minSerial uint64) {
 	d := k.Authority.Delegation()
 	if k.Previous != nil && now.Before(d.NotBefore.Add(2*CertificateLife)) {
 		if p, err := openDelegation(k.Network, k.Previous); err == nil {
-			return [][]byte{k.Authority.sealed, k.Previous}, p.Serial
+			return [][]byte{k.Authority.Sealed(), k.Previous}, p.Serial
 		}
 	}
-	return [][]byte{k.Authority.sealed}, d.Serial
+	return [][]byte{k.Authority.Sealed()}, d.Serial
 }
 
 // Backup is all that is needed to continue the network on another disk, as text for paper or a password manager.

@@ -37,6 +37,48 @@ func TestKeyFolder(t *testing.T) {
 	}
 }
 
+// A manager that runs for longer than its delegation lasts renews that under way, for whoever holds its authority, and leaves a rotated key alone.
+func TestRefresh(t *testing.T) {
+	dir := t.TempDir()
+	k, err := LoadOrCreate(dir, t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, first := k.Authority, k.Authority.Delegation()
+	if err := k.Refresh(t0.Add(DelegationLife / 2)); err != nil || holder.Delegation() != first {
+		t.Errorf("in the middle of its life: %+v, %v", holder.Delegation(), err)
+	}
+	late := t0.Add(DelegationLife - time.Hour)
+	if err := k.Refresh(late); err != nil {
+		t.Fatal(err)
+	}
+	second := holder.Delegation()
+	if second.Key != first.Key || second.Serial <= first.Serial || !second.NotAfter.After(late.Add(DelegationLife/2)) {
+		t.Errorf("from %+v to %+v", first, second)
+	}
+	if list, minSerial := k.Delegations(late); len(list) != 2 || minSerial != first.Serial {
+		t.Errorf("%d delegations, lowest %d: what the first covers has still to end", len(list), minSerial)
+	}
+	sealed, err := holder.Certify(Certificate{Peer: "p", Account: "ada", Role: Peer, NotBefore: late, NotAfter: late.Add(CertificateLife)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewVerifier(k.Network).VerifyCertificate(late.Add(2*time.Hour), sealed); err != nil { // an hour after the end of the first
+		t.Errorf("signed under the second: %v", err)
+	}
+	later := late.Add(DelegationLife - time.Hour)
+	rotated, err := Rotate(dir, later, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Refresh(later); err != nil || holder.Delegation() != second {
+		t.Errorf("rotated meanwhile: %+v, %v", holder.Delegation(), err)
+	}
+	if again, err := LoadOrCreate(dir, later); err != nil || again.Authority.Delegation() != rotated.Authority.Delegation() {
+		t.Errorf("a rotated key was lost: %v", err)
+	}
+}
+
 func TestRotate(t *testing.T) {
 	dir := t.TempDir()
 	k, err := LoadOrCreate(dir, t0)

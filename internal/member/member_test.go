@@ -235,7 +235,7 @@ func must(b []byte, err error) []byte {
 }
 
 func reseal(a *Authority, context string, raw []byte) []byte {
-	return must(seal(a.key, context, raw, a.sealed, MaxDocument))
+	return must(seal(a.key, context, raw, a.Sealed(), MaxDocument))
 }
 
 func TestLearnDocument(t *testing.T) {
