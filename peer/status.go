@@ -35,6 +35,7 @@ type Status struct {
 	// Over the last minutes: messages of the overlay sent, packets both ways.
 	MessagesMin float64  `json:"messages_per_minute"`
 	PacketsMin  float64  `json:"packets_per_minute"`
+	RatesOver   float64  `json:"rates_over_s"` // seconds that the two are of
 	Counters    Counters `json:"counters"`
 	// What streams between members have carried, in bytes.
 	Received int64            `json:"received_bytes"`
@@ -167,7 +168,7 @@ func (a *Agent) Status() Status {
 	if runner != nil {
 		st := runner.Status()
 		s.Members, s.Coord, s.Messages, s.Rings = len(st.Known), st.Coord, st.Counts, st.Rings
-		s.MessagesMin, s.PacketsMin = st.Rates.Messages, st.Rates.Packets
+		s.MessagesMin, s.PacketsMin, s.RatesOver = st.Rates.Messages, st.Rates.Packets, st.Rates.Over.Seconds()
 	}
 	return s
 }

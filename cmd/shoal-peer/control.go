@@ -318,8 +318,16 @@ func printOverlay(w io.Writer, st *peer.Status) {
 	if len(st.Reach.Relays) > 0 {
 		way = "through its home"
 	}
-	fmt.Fprintf(w, "reached   %s; NAT: %s; %s direct, %d by relay\n", way, st.Reach.NAT, plain.Count(st.Reach.Direct, "connection"), st.Reach.Relayed)
-	fmt.Fprintf(w, "messages  %.1f a minute, %.0f packets a minute\n", st.MessagesMin, st.PacketsMin)
+	if st.Reach.Direct+st.Reach.Relayed == 0 {
+		fmt.Fprintf(w, "reached   by nobody: no member is connected; NAT when last seen: %s\n", st.Reach.NAT)
+	} else {
+		fmt.Fprintf(w, "reached   %s; NAT: %s; %s direct, %d by relay\n", way, st.Reach.NAT, plain.Count(st.Reach.Direct, "connection"), st.Reach.Relayed)
+	}
+	over := ""
+	if st.RatesOver < 60 {
+		over = fmt.Sprintf(", over its first %.0f s", st.RatesOver)
+	}
+	fmt.Fprintf(w, "messages  %.1f a minute, %.0f packets a minute%s\n", st.MessagesMin, st.PacketsMin, over)
 }
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
