@@ -54,6 +54,7 @@ func TestHomes(t *testing.T) {
 	}
 	l.start(boss, origins)
 	dirs := l.join(places)
+	began := time.Now()
 	l.mgr.until("knows all peers", func() bool { return l.page.overview().Peers == len(dirs) })
 	at := l.dirs
 	reach := func(p *place) (r wire.Reach) {
@@ -78,6 +79,7 @@ func TestHomes(t *testing.T) {
 		if ra.Direct < 2 || rb.Direct < 2 || ra.Punched+rb.Punched == 0 { // the manager is one
 			return false
 		}
+		t.Logf("a direct way between two homes was there %v after they had joined, at most", time.Since(began).Round(100*time.Millisecond))
 		t.Logf("a: %+v", ra)
 		t.Logf("b: %+v", rb)
 		for _, pair := range [][2]*place{{a, b}, {b, a}} {

@@ -38,6 +38,9 @@ import (
 	"shoal/internal/member"
 )
 
+// connGrace is for how long nobody closes a new connection: an exchange of the overlay is over by then.
+const connGrace = 8 * time.Second
+
 // build puts the host together from its parts. The library's own constructor would link transports that are never used (WebRTC,
 // WebTransport) and leave no place for the gate.
 func (n *Node) build(key crypto.PrivKey, announce []ma.Multiaddr) (err error) {
@@ -52,7 +55,7 @@ func (n *Node) build(key crypto.PrivKey, announce []ma.Multiaddr) (err error) {
 		return err
 	}
 	n.undo = append(n.undo, resources.Close)
-	conns, err := connmgr.NewConnManager(n.cfg.Limits.LowConns, n.cfg.Limits.Held, connmgr.WithGracePeriod(20*time.Second))
+	conns, err := connmgr.NewConnManager(n.cfg.Limits.LowConns, n.cfg.Limits.Held, connmgr.WithGracePeriod(connGrace), connmgr.WithSilencePeriod(connGrace/2))
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ type Config struct {
 // Limits bound what the others can make a node hold.
 type Limits struct {
 	Conns       int     // connections, however short-lived
-	Held        int     // connections; from there on the least useful are closed down to LowConns, once they are 20 s old
+	Held        int     // connections; from there on the least useful are closed down to LowConns, once they are older than any exchange takes
 	LowConns    int     // connections that are kept for as long as they live
 	PerAddr     int     // connections from one IPv4 address or IPv6 /56
 	RatePerAddr float64 // new connections a second from there, after a burst of PerAddr
