@@ -268,7 +268,7 @@ func lines(dir, name, title, x, y string, rows []Row, at, of func(Row) float64) 
 		top = max(top, slices.Max(ys))
 		logarithmic(&f.X, xs)
 	}
-	f.Y.Max = 1.25 * top
+	f.Y.Max = 1.5 * top // for the legend
 	_, err := f.Save(dir, name)
 	return err
 }
