@@ -167,11 +167,12 @@ func TestSites(t *testing.T) {
 		l.crawl(ids[o])
 	}
 	l.mgr.until("has every host crawled", func() bool { return l.updated(origins, 1) })
-	if near, astray := l.landed(places); !near && os.Getenv("SHOAL_SITES") == "1" {
+	sites, near, astray := l.landed(places)
+	if !sites || !near && os.Getenv("SHOAL_SITES") == "1" {
 		t.Errorf("%d tasks went astray", len(astray))
-	} else if !near { // a busy machine's distances mislead
+	} else if !near { // of a home that has been there for seconds it is not known yet that it is nearest to its two hosts
 		l.mgr.until("has tasks land near when they are handed out again", func() bool {
-			if near, astray = l.landed(places); near {
+			if _, near, astray = l.landed(places); near {
 				return true
 			}
 			for _, o := range astray {
@@ -377,13 +378,14 @@ func (l *lab) updatedSince(id uint64, at time.Time) bool {
 	return false
 }
 
-// landed tells whether 95 of a hundred hosts were crawled last by a peer of their own place, and one at least beside each home, and which were not.
-func (l *lab) landed(places []*place) (ok bool, astray []string) {
+// landed tells whether 95 of a hundred hosts were crawled last by a peer of their own place, and one at least beside each home, and which were not; and whether it is 90 of a
+// hundred of those at the three sites, which are few where not make sites asks.
+func (l *lab) landed(places []*place) (sites, all bool, astray []string) {
 	l.t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ok = true
-	near, all := 0, 0
+	all = true
+	near, tasks := 0, 0
 	for i, p := range places {
 		here := 0
 		for _, port := range p.ports {
@@ -402,11 +404,13 @@ func (l *lab) landed(places []*place) (ok bool, astray []string) {
 		l.t.Logf("%s: %d of %d tasks landed near", p.name, here, len(p.ports))
 		if i > 2 && here == 0 {
 			l.t.Logf("%s: no task was taken there", p.name)
-			ok = false
+			all = false
 		}
-		near, all = near+here, all+len(p.ports)
+		if near, tasks = near+here, tasks+len(p.ports); i == 2 {
+			sites = float64(near) >= .9*float64(tasks)
+		}
 	}
-	return ok && float64(near) >= .95*float64(all), astray
+	return sites, all && float64(near) >= .95*float64(tasks), astray
 }
 
 // status looks at what the peers behind address translation say of themselves.
