@@ -141,15 +141,69 @@ func normal(at *Coord, points []point, dist []float64) (a [fitDims][fitDims]floa
 		trust := p.scale / (1 + r*r/(fitScale*fitScale))
 		w := trust * trust
 		for k := range row {
-			wk := w * row[k]
-			ak := &a[k]
-			for l := 0; l <= k; l++ {
-				ak[l] += wk * row[l]
-			}
-			b[k] -= wk * miss
+			b[k] -= w * row[k] * miss
 		}
+		addOuter(&a, &row, w)
 	}
 	return a, b
+}
+
+// addOuter adds w u u' to the lower half of a. It is most of what a sample costs, and written out it takes half as long as in loops.
+func addOuter(a *[fitDims][fitDims]float64, u *[fitDims]float64, w float64) {
+	w0 := w * u[0]
+	w1 := w * u[1]
+	w2 := w * u[2]
+	w3 := w * u[3]
+	w4 := w * u[4]
+	w5 := w * u[5]
+	w6 := w * u[6]
+	w7 := w * u[7]
+	w8 := w * u[8]
+	a[0][0] += w0 * u[0]
+	a[1][0] += w1 * u[0]
+	a[1][1] += w1 * u[1]
+	a[2][0] += w2 * u[0]
+	a[2][1] += w2 * u[1]
+	a[2][2] += w2 * u[2]
+	a[3][0] += w3 * u[0]
+	a[3][1] += w3 * u[1]
+	a[3][2] += w3 * u[2]
+	a[3][3] += w3 * u[3]
+	a[4][0] += w4 * u[0]
+	a[4][1] += w4 * u[1]
+	a[4][2] += w4 * u[2]
+	a[4][3] += w4 * u[3]
+	a[4][4] += w4 * u[4]
+	a[5][0] += w5 * u[0]
+	a[5][1] += w5 * u[1]
+	a[5][2] += w5 * u[2]
+	a[5][3] += w5 * u[3]
+	a[5][4] += w5 * u[4]
+	a[5][5] += w5 * u[5]
+	a[6][0] += w6 * u[0]
+	a[6][1] += w6 * u[1]
+	a[6][2] += w6 * u[2]
+	a[6][3] += w6 * u[3]
+	a[6][4] += w6 * u[4]
+	a[6][5] += w6 * u[5]
+	a[6][6] += w6 * u[6]
+	a[7][0] += w7 * u[0]
+	a[7][1] += w7 * u[1]
+	a[7][2] += w7 * u[2]
+	a[7][3] += w7 * u[3]
+	a[7][4] += w7 * u[4]
+	a[7][5] += w7 * u[5]
+	a[7][6] += w7 * u[6]
+	a[7][7] += w7 * u[7]
+	a[8][0] += w8 * u[0]
+	a[8][1] += w8 * u[1]
+	a[8][2] += w8 * u[2]
+	a[8][3] += w8 * u[3]
+	a[8][4] += w8 * u[4]
+	a[8][5] += w8 * u[5]
+	a[8][6] += w8 * u[6]
+	a[8][7] += w8 * u[7]
+	a[8][8] += w8 * u[8]
 }
 
 // fitCost is what descend minimises. The distances to the points replace what is in dist.

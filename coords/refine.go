@@ -1,8 +1,8 @@
 package coords
 
 import (
+	"bytes"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -50,7 +50,6 @@ func (n *Node) refine(sample *Sample) (Coord, bool) {
 type memory struct {
 	peer string
 	rtt  time.Duration
-	turn uint64 // the higher the later
 }
 
 // keep stores a peer's last sample, with the shortest time of those that are still about true. Of too many the oldest goes.
@@ -64,20 +63,31 @@ func (n *Node) keep(s *Sample) {
 	case len(n.kept) < kept:
 		i = len(n.kept)
 		n.kept, n.points = append(n.kept, memory{}), append(n.points, point{})
+		n.tags, n.turns = append(n.tags, 0), append(n.turns, 0)
 	default:
 		i = 0
-		for k := range n.kept {
-			if n.kept[k].turn < n.kept[i].turn {
+		for k := range n.turns {
+			if n.turns[k] < n.turns[i] {
 				i = k
 			}
 		}
 	}
 	n.turn++
-	n.kept[i], n.points[i] = memory{s.Vantage, s.RTT, n.turn}, pointOf(s)
+	n.kept[i], n.points[i] = memory{s.Vantage, s.RTT}, pointOf(s)
+	n.tags[i], n.turns[i] = tagOf(s.Vantage), n.turn
 }
 
 func (n *Node) keptOf(peer string) int {
-	return slices.IndexFunc(n.kept, func(m memory) bool { return m.peer == peer })
+	tag := tagOf(peer)
+	for from := 0; ; from++ {
+		i := bytes.IndexByte(n.tags[from:], tag)
+		if i < 0 {
+			return -1
+		}
+		if from += i; n.kept[from].peer == peer {
+			return from
+		}
+	}
 }
 
 // sameTime is by how much a longer time may be queueing; beyond it and a quarter the path has changed.

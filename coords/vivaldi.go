@@ -69,14 +69,14 @@ type Node struct {
 	rng    *rand.Rand
 	now    Coord
 	gate   gate
-	recent [window]string // peers of the last samples, a ring
-	next   int
-	counts map[string]int // of the peers in recent
-	kept   []memory       // the last ones, one of each peer
-	points []point        // what each says
-	turn   uint64         // samples kept so far
-	apart  bool           // the library does not know where the node is
-	used   int            // samples used since the start or the last reheating
+	recent recent
+	kept   []memory // the last samples, one of each peer
+	tags   []byte   // of their peers
+	turns  []uint64 // when each was kept: the higher the later
+	points []point  // what each says
+	turn   uint64   // samples kept so far
+	apart  bool     // the library does not know where the node is
+	used   int      // samples used since the start or the last reheating
 }
 
 // NewNode starts at a point drawn from seed. The library cannot be seeded, and two nodes that start on one point would be driven
@@ -93,7 +93,7 @@ func NewNode(cfg Config, seed *rand.Rand) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("coords: start Vivaldi: %w", err)
 	}
-	n := &Node{cfg: cfg, lib: lib, client: client, rng: seed, counts: make(map[string]int)}
+	n := &Node{cfg: cfg, lib: lib, client: client, rng: seed}
 	start := Coord{Err: MaxErr, Height: lib.HeightMin * 1e3}
 	for i, u := range direction(seed) {
 		start.Vec[i] = u * cfg.Spread
@@ -125,13 +125,16 @@ func (n *Node) Update(peer string, at Coord, rtt time.Duration) (Coord, error) {
 	if rtt <= 0 || rtt > MaxRTT {
 		return n.now, fmt.Errorf("sample from %s of %v: %w", peer, rtt, ErrRTT)
 	}
-	if n.counts[peer] >= n.share(peer) {
+	slot := n.recent.find(peer)
+	if slot >= 0 && int(n.recent.counts[slot]) >= max(minShare, shareFactor*window/n.recent.distinct) {
 		return n.now, fmt.Errorf("sample from %s: %w", peer, ErrShare)
 	}
 	ms := float64(rtt) / float64(time.Millisecond)
 	residual := math.Abs(Distance(&n.now, &at)-ms) / (ms + fitFloor)
 	at.Err = max(at.Err, n.cfg.ErrFloor)
-	n.remember(peer)
+	if left := n.recent.add(peer, slot); left != "" {
+		n.client.ForgetNode(left)
+	}
 	if !n.gate.admit(residual, n.cfg.GateMADs, n.cfg.GateAfter) && n.Settled() { // before, the node may be what is wrong
 		return n.now, fmt.Errorf("sample from %s of %v: %w", peer, rtt, ErrResidual)
 	}
@@ -161,33 +164,11 @@ func (n *Node) Forget(peer string) {
 	n.client.ForgetNode(peer)
 	if i := n.keptOf(peer); i >= 0 {
 		n.kept, n.points = slices.Delete(n.kept, i, i+1), slices.Delete(n.points, i, i+1)
+		n.tags, n.turns = slices.Delete(n.tags, i, i+1), slices.Delete(n.turns, i, i+1)
 	}
 }
 
 const tooClose = 0.002 // ms; the library thinks points nearer than 0.001 ms the same
-
-// share is how many of the remembered samples may be peer's.
-func (n *Node) share(peer string) int {
-	distinct := len(n.counts)
-	if n.counts[peer] == 0 {
-		distinct++
-	}
-	return max(minShare, shareFactor*window/distinct)
-}
-
-func (n *Node) remember(peer string) {
-	if old := n.recent[n.next]; old != "" {
-		if n.counts[old]--; n.counts[old] == 0 {
-			delete(n.counts, old)
-			if old != peer {
-				n.client.ForgetNode(old)
-			}
-		}
-	}
-	n.recent[n.next] = peer
-	n.next = (n.next + 1) % window
-	n.counts[peer]++
-}
 
 // accept takes the library's new coordinate, but no further from the old one than one sample may pull.
 func (n *Node) accept(c Coord) {

@@ -1,0 +1,58 @@
+package coords
+
+import "bytes"
+
+// recent are the peers of the last samples. A peer has a slot as long as one of them is its.
+type recent struct {
+	ring     [window]uint8  // slots of the last samples, plus one; 0: none yet
+	next     int            // of ring
+	counts   [window]byte   // samples of each slot's peer; 0: the slot is free
+	tags     [window]byte   // of each slot's peer
+	names    [window]string // of each slot's peer
+	distinct int            // peers
+}
+
+// tagOf tells most names apart, so that a name is found by going through bytes that lie together.
+func tagOf(name string) byte {
+	tag := byte(0)
+	for i := max(0, len(name)-4); i < len(name); i++ {
+		tag = 31*tag + name[i]
+	}
+	return tag
+}
+
+// find is a peer's slot; -1: it has none.
+func (r *recent) find(peer string) int {
+	tag := tagOf(peer)
+	for from := 0; ; from++ {
+		i := bytes.IndexByte(r.tags[from:], tag)
+		if i < 0 {
+			return -1
+		}
+		if from += i; r.counts[from] > 0 && r.names[from] == peer {
+			return from
+		}
+	}
+}
+
+// add takes in a sample of a peer with a slot, or of one without. The oldest one goes; left is its peer, if that was its last: empty, if not.
+func (r *recent) add(peer string, slot int) (left string) {
+	if old := int(r.ring[r.next]) - 1; old >= 0 {
+		if r.counts[old]--; r.counts[old] == 0 {
+			r.distinct--
+			if old != slot {
+				left, r.names[old] = r.names[old], ""
+			}
+		}
+	}
+	if slot < 0 {
+		slot = bytes.IndexByte(r.counts[:], 0)
+		r.names[slot], r.tags[slot] = peer, tagOf(peer)
+	}
+	if r.counts[slot]++; r.counts[slot] == 1 {
+		r.distinct++
+	}
+	r.ring[r.next] = uint8(slot + 1)
+	r.next = (r.next + 1) % window
+	return left
+}
