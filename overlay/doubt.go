@@ -20,7 +20,7 @@ const (
 // Doubt says that a peer took a task of this node's at some time and never claimed it. One that has claimed another since is only busier than it thought;
 // one that has been away since lost it with all else that it had, and is as good as any when it is back.
 func (n *Node) Doubt(now time.Time, id ID, took time.Time) {
-	if i := n.table.find(id); i >= 0 && n.table.entries[i].claimed.After(took) {
+	if i := n.table.find(id); i >= 0 && n.table.entries[i].known().claimed.After(took) {
 		return
 	}
 	if n.table.wasAway(id, took) {
@@ -47,7 +47,7 @@ func (n *Node) Doubt(now time.Time, id ID, took time.Time) {
 func (n *Node) Trust(now time.Time, id ID) {
 	delete(n.doubts, id)
 	if i := n.table.find(id); i >= 0 {
-		n.table.entries[i].claimed = now
+		n.table.entries[i].note().claimed = now
 	}
 }
 

@@ -31,6 +31,8 @@ type Node struct {
 	begun   int       // gossips so far
 	events  []Event
 	counts  map[string]int64
+	gossips int64 // of counts, as are answers, the two that are counted all the time
+	answers int64
 	doubts  map[ID]doubt // of peers that took tasks and did nothing with them
 }
 
@@ -107,7 +109,15 @@ func (n *Node) Rings() (counts [rings]int) {
 }
 
 // Counts are messages and refusals by kind, since the start.
-func (n *Node) Counts() map[string]int64 { return n.counts }
+func (n *Node) Counts() map[string]int64 {
+	if n.gossips > 0 {
+		n.counts["gossip"] = n.gossips
+	}
+	if n.answers > 0 {
+		n.counts["gossip answered"] = n.answers
+	}
+	return n.counts
+}
 
 // Events are what placings came to since the last call.
 func (n *Node) Events() []Event {
@@ -318,7 +328,7 @@ func (n *Node) tell(now time.Time) []Send {
 	if to == nil {
 		return nil
 	}
-	n.counts["gossip"]++
+	n.gossips++
 	most := MaxGossip
 	if n.begun >= 2*n.cfg.Young && n.begun%4 != 0 && n.haste() > 1 { // it knows who is there, and wants to know where it is itself
 		most = briefGossip
@@ -343,8 +353,8 @@ func (n *Node) news(to *PeerRecord, most int) []*PeerRecord {
 			out = append(out, r)
 		}
 	}
-	for _, r := range n.table.nearest(to.Coord, most/2+1) {
-		add(r.rec)
+	for _, f := range n.table.nearest(&to.Coord, most/2+1) {
+		add(n.table.entries[f.i].rec)
 	}
 	// Some may be drawn twice, or be among the nearest: that is made up for by drawing more, and whoever knows few tells few.
 	for range min(3*most, 2*len(n.table.entries)) {
@@ -366,7 +376,11 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 	}
 	self := m.Self
 	n.table.hear(now, &self)
-	for _, r := range m.Records {
+	var hashes [MaxGossip]uint32
+	for i, r := range m.Records { // all at once, since each record is somewhere else: their ways from memory overlap
+		hashes[i] = hashOf(r.ID)
+	}
+	for i, r := range m.Records {
 		if r.ID == n.cfg.ID {
 			continue
 		}
@@ -374,7 +388,7 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 			n.counts["refused: malformed record"]++
 			continue
 		}
-		n.table.hear(now, r)
+		n.table.hearHashed(now, r, hashes[i])
 	}
 	n.table.trim(n.rng)
 	if m.Answer {
@@ -387,7 +401,7 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 		}
 		return nil
 	}
-	n.counts["gossip answered"]++
+	n.answers++
 	n.spoke()
 	most := MaxGossip
 	if told := len(m.Records); told > 0 && told <= briefGossip {
@@ -403,9 +417,9 @@ func (n *Node) onFindNear(now time.Time, from ID, m FindNear) []Send {
 	}
 	n.counts["find near"]++
 	var recs []*PeerRecord
-	for _, r := range n.table.nearest(m.At, m.N+1) {
-		if r.rec.ID != from && len(recs) < m.N {
-			recs = append(recs, r.rec)
+	for _, f := range n.table.nearest(&m.At, m.N+1) {
+		if r := n.table.entries[f.i].rec; r.ID != from && len(recs) < m.N {
+			recs = append(recs, r)
 		}
 	}
 	self := n.Self(now)

@@ -38,10 +38,10 @@ type Load struct {
 type PeerRecord struct {
 	ID     ID
 	Seq    uint64 // the higher one is the newer one
-	Coord  coords.Coord
-	Load   Load
-	Addrs  []string
 	Issued time.Time
+	Load   Load
+	Coord  coords.Coord
+	Addrs  []string
 	Sealed []byte
 	Seen   time.Time // when this node last heard of it; not sent
 

@@ -283,10 +283,11 @@ func (n *Node) probe(now time.Time, p *placing) []Send {
 	var out []Send
 	if !p.probed && p.measures() {
 		p.probed = true
-		var takers []PeerRecord
-		for _, r := range p.all() {
-			if r.Load.Threads > 0 {
-				takers = append(takers, r)
+		var takers []*PeerRecord
+		all := p.all()
+		for i := range all {
+			if all[i].Load.Threads > 0 {
+				takers = append(takers, &all[i])
 			}
 		}
 		skip := func(id ID) bool {

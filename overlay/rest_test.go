@@ -11,7 +11,7 @@ func TestRestIsShared(t *testing.T) {
 	w := grow(t, 3, 80, time.Hour)
 	before := map[ID]int64{}
 	for _, id := range w.ids {
-		before[id] = w.hosts[id].node.counts["gossip"]
+		before[id] = w.hosts[id].node.Counts()["gossip"]
 	}
 	w.sent = map[ID]int{}
 	w.run(minutes * time.Minute)
@@ -21,7 +21,7 @@ func TestRestIsShared(t *testing.T) {
 		if r := float64(w.sent[id]) / minutes; r > 2.4 {
 			t.Errorf("%s sent %.2f messages a minute", id, r)
 		}
-		if own := w.hosts[id].node.counts["gossip"] - before[id]; own < minutes/longestSilence-1 {
+		if own := w.hosts[id].node.Counts()["gossip"] - before[id]; own < minutes/longestSilence-1 {
 			t.Errorf("%s gossiped %d times in %d minutes", id, own, minutes)
 		}
 	}

@@ -45,7 +45,7 @@ func TestOneGroupHasItsShare(t *testing.T) {
 		tab := crowded(mark)
 		crowd := 0
 		for i := range tab.entries {
-			if tab.entries[i].prefix != "" || tab.entries[i].account != "" {
+			if tab.entries[i].of(0) != "" || tab.entries[i].of(1) != "" {
 				crowd++
 			}
 		}
@@ -91,7 +91,7 @@ func TestHearsayKeepsTheAccount(t *testing.T) {
 	hearsay := p
 	hearsay.Seq, hearsay.Account = 2, ""
 	tab.hear(now, &hearsay)
-	if e := tab.entries[0]; e.account != "ada" || e.rec.Seq != 2 {
+	if e := tab.entries[0]; e.known().account != "ada" || e.rec.Seq != 2 {
 		t.Errorf("%+v", e.rec)
 	}
 }

@@ -1,12 +1,11 @@
 package overlay
 
 import (
+	"bytes"
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"shoal/coords"
@@ -15,13 +14,33 @@ import (
 // entry is one peer of the table.
 type entry struct {
 	rec      *PeerRecord // shared with messages and, in a simulation, with other nodes: never changed
-	hash     uint32      // of its id
+	more     *more       // nil: nothing of it is known
+	seen     int64       // when this node last heard of it, ns
 	failures uint8
-	seen     time.Time // when this node last heard of it
-	account  string    // of its certificate; empty: that was not seen
-	prefix   string    // of its first address; empty: none that tells
-	claimed  time.Time // when it last claimed a task of this node's
-	back     time.Time // when it made a record after it had left a request unanswered; zero: it has not
+}
+
+// more is what is known of few peers.
+type more struct {
+	account string    // of its certificate; empty: that was not seen
+	prefix  string    // of its first address; empty: none that tells
+	claimed time.Time // when it last claimed a task of this node's
+	back    time.Time // when it made a record after it had left a request unanswered; zero: it has not
+}
+
+// known is what is known of a peer, to be read.
+func (e *entry) known() more {
+	if e.more == nil {
+		return more{}
+	}
+	return *e.more
+}
+
+// note is what is known of a peer, to be changed.
+func (e *entry) note() *more {
+	if e.more == nil {
+		e.more = &more{}
+	}
+	return e.more
 }
 
 // spot is where an entry is. Spots lie beside one another, since they are gone through with every message.
@@ -36,14 +55,17 @@ type table struct {
 	own     *coords.Coord
 	moved   bool // own has changed since ms was computed
 	expiry  time.Duration
-	oldest  time.Time // no record is older
-	grouped bool      // some prefix or account was heard of
-	all     int       // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
+	oldest  int64 // no record is older, ns
+	grouped bool  // some prefix or account was heard of
+	all     int   // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
 	entries []entry
-	index   index
+	hashes  []uint32  // of each entry's id
+	tags    []byte    // their last bytes: so few are gone through in no time, and an index would be a kilobyte or two
 	spots   []spot    // of each entry
 	ms      []float64 // of each entry, how far it is; negative: to be computed
-	best    []ranked  // scratch of neighbour and nearest
+	apart   []float64 // scratch of nearest
+	best    []far     // the same
+	reach   float64   // how far the last of the nearest was when they were chosen last
 	gone    []ID      // peers that failed, oldest first, with what they last said
 	graves  map[ID]uint64
 }
@@ -65,34 +87,59 @@ func ringAt(ms float64) int {
 func newTable(own *coords.Coord, expiry time.Duration, all int) table {
 	const full = MaxTable + MaxGossip + 1 // and what a message brings
 	return table{own: own, expiry: expiry, all: all, graves: map[ID]uint64{},
-		entries: make([]entry, 0, full), spots: make([]spot, 0, full), ms: make([]float64, 0, full)}
+		entries: make([]entry, 0, full), hashes: make([]uint32, 0, full), tags: make([]byte, 0, full),
+		spots: make([]spot, 0, full), ms: make([]float64, 0, full)}
 }
 
-func (t *table) find(id ID) int { return t.index.find(t.entries, id, hashOf(id)) }
+// hashOf is FNV-1a, its halves mixed.
+func hashOf(id ID) uint32 {
+	h := uint32(2166136261)
+	for i := range len(id) {
+		h = (h ^ uint32(id[i])) * 16777619
+	}
+	return h ^ h>>15
+}
+
+func (t *table) find(id ID) int { return t.findHashed(id, hashOf(id)) }
+
+// findHashed is the position of an id with its hash; -1: it is not there.
+func (t *table) findHashed(id ID, hash uint32) int {
+	for from := 0; ; from++ {
+		i := bytes.IndexByte(t.tags[from:], byte(hash))
+		if i < 0 {
+			return -1
+		}
+		if from += i; t.hashes[from] == hash && t.entries[from].rec.ID == id {
+			return from
+		}
+	}
+}
 
 // remove takes an entry out; the last one takes its place.
 func (t *table) remove(i int) {
 	last := len(t.entries) - 1
-	t.index.drop(t.entries[i].hash, i)
 	if i != last {
-		t.index.move(t.entries[last].hash, last, i)
-		t.entries[i], t.spots[i], t.ms[i] = t.entries[last], t.spots[last], t.ms[last]
+		t.entries[i], t.hashes[i], t.tags[i] = t.entries[last], t.hashes[last], t.tags[last]
+		t.spots[i], t.ms[i] = t.spots[last], t.ms[last]
 	}
 	t.entries[last] = entry{}
-	t.entries, t.spots, t.ms = t.entries[:last], t.spots[:last], t.ms[:last]
+	t.entries, t.hashes, t.tags = t.entries[:last], t.hashes[:last], t.tags[:last]
+	t.spots, t.ms = t.spots[:last], t.ms[:last]
 }
 
 // hear takes a record in, and keeps it; an older one than what is there counts as nothing heard. Whoever calls it calls trim when a message's records are in: to choose
 // who stays is most of what a message costs.
-func (t *table) hear(now time.Time, r *PeerRecord) {
+func (t *table) hear(now time.Time, r *PeerRecord) { t.hearHashed(now, r, hashOf(r.ID)) }
+
+// hearHashed is the same for a record whose id's hash is known.
+func (t *table) hearHashed(now time.Time, r *PeerRecord, hash uint32) {
 	if age := now.Sub(r.Issued); age < -maxAhead || age > t.expiry && !r.Issued.IsZero() {
 		return
 	}
-	hash := hashOf(r.ID)
-	if i := t.index.find(t.entries, r.ID, hash); i >= 0 {
+	if i := t.findHashed(r.ID, hash); i >= 0 {
 		e := &t.entries[i]
 		if e.rec == r && !r.Issued.IsZero() {
-			e.seen = now
+			e.seen = now.UnixNano()
 			return
 		}
 		if r.Seq < e.rec.Seq {
@@ -100,35 +147,43 @@ func (t *table) hear(now time.Time, r *PeerRecord) {
 		}
 		if r.Seq > e.rec.Seq {
 			if e.failures > 0 {
-				e.back = now
+				e.note().back = now
 			}
 			e.failures = 0
 			if !slices.Equal(r.Addrs, e.rec.Addrs) {
-				e.prefix = prefixOf(r.Addrs)
+				e.note().prefix = prefixOf(r.Addrs)
 			}
 		}
 		if t.spots[i].rtt == 0 && r.Coord != t.spots[i].at {
 			t.ms[i] = -1
 		}
-		e.rec, e.seen, t.spots[i].at = r, now, r.Coord
+		e.rec, e.seen, t.spots[i].at = r, now.UnixNano(), r.Coord
 		if r.Account != "" { // else it is hearsay
-			e.account = r.Account
+			e.note().account = r.Account
 		}
 		t.noted(i)
 		return
 	}
-	var back time.Time
-	if seq, ok := t.graves[r.ID]; ok {
-		if r.Seq <= seq {
-			return
-		}
-		back = now
-		delete(t.graves, r.ID)
-		t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
+	var about more
+	if r.Account != "" || len(r.Addrs) > 0 {
+		about.account, about.prefix = r.Account, prefixOf(r.Addrs)
 	}
-	t.entries = append(t.entries, entry{rec: r, hash: hash, seen: now, account: r.Account, prefix: prefixOf(r.Addrs), back: back})
+	if len(t.gone) > 0 {
+		if seq, ok := t.graves[r.ID]; ok {
+			if r.Seq <= seq {
+				return
+			}
+			about.back = now
+			delete(t.graves, r.ID)
+			t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
+		}
+	}
+	e := entry{rec: r, seen: now.UnixNano()}
+	if about != (more{}) {
+		*e.note() = about
+	}
+	t.entries, t.hashes, t.tags = append(t.entries, e), append(t.hashes, hash), append(t.tags, byte(hash))
 	t.spots, t.ms = append(t.spots, spot{at: r.Coord}), append(t.ms, -1)
-	t.index.add(hash, len(t.entries))
 	t.noted(len(t.entries) - 1)
 }
 
@@ -148,193 +203,6 @@ func (t *table) away() []float64 {
 	}
 	t.moved = false
 	return t.ms
-}
-
-// trim keeps the nearest and, in each ring, a random choice of the others. Whoever is too much goes from where one address prefix or account has most of
-// a ring, beyond its share; else from the fullest ring.
-func (t *table) trim(rng *rand.Rand) {
-	if t.all > MaxTable { // a manager's sample of all: rings would only tell where the manager is
-		for len(t.entries) > t.all {
-			t.remove(rng.IntN(len(t.entries)))
-		}
-		return
-	}
-	if len(t.entries) <= MaxTable {
-		return
-	}
-	t.away()
-	near := t.nearestOwn()
-	var ring [MaxTable + MaxNear]int // of each entry; -1: one of the nearest, which stay
-	var count [rings]int
-	var room [MaxTable + MaxNear]int
-	in := room[:0] // the entries of which one goes
-	for i := range t.entries {
-		if ring[i] = -1; !near[i] {
-			ring[i] = ringAt(t.ms[i])
-			count[ring[i]]++
-		}
-	}
-	for len(t.entries) > MaxTable {
-		var k, n int
-		var g group
-		if t.grouped {
-			k, g, n = t.crowd(&ring)
-		}
-		if n == 0 {
-			for i := range count {
-				if count[i] > count[k] {
-					k = i
-				}
-			}
-			n = count[k]
-		}
-		in = in[:0]
-		for i := range t.entries {
-			if ring[i] == k && (g.name == "" || t.entries[i].of(g.kind) == g.name) {
-				in = append(in, i)
-			}
-		}
-		i := t.older(in[rng.IntN(n)], in[rng.IntN(n)])
-		last := len(t.entries) - 1
-		ring[i] = ring[last]
-		t.remove(i)
-		count[k]--
-	}
-}
-
-// nearestOwn marks the nearest entries, of one prefix or account only nearShare as long as there are others. It reads ms. Where no prefix or account is known,
-// only the nearest need to be in order.
-func (t *table) nearestOwn() (near [MaxTable + MaxNear]bool) {
-	var order [MaxTable + MaxNear]int
-	var far [MaxTable + MaxNear]float64 // of each in order
-	n, most := 0, len(t.entries)
-	if !t.grouped {
-		most = nearestKept
-	}
-	for i, ms := range t.ms {
-		j := n
-		if n == most {
-			if j--; far[j] <= ms {
-				continue
-			}
-			n--
-		}
-		for ; j > 0 && far[j-1] > ms; j-- {
-			order[j], far[j] = order[j-1], far[j-1]
-		}
-		order[j], far[j] = i, ms
-		n++
-	}
-	if !t.grouped {
-		for _, i := range order[:n] {
-			near[i] = true
-		}
-		return near
-	}
-	kept := 0
-	for _, bounded := range []bool{true, false} {
-		for k, i := range order[:n] {
-			if kept == nearestKept {
-				return near
-			}
-			if !near[i] && !(bounded && t.full(order[:k], &near, i)) {
-				near[i] = true
-				kept++
-			}
-		}
-	}
-	return near
-}
-
-// full says whether the prefix or account of entry i has its share of the near ones among some entries.
-func (t *table) full(some []int, near *[MaxTable + MaxNear]bool, i int) bool {
-	for kind := range kinds {
-		name := t.entries[i].of(kind)
-		if name == "" {
-			continue
-		}
-		same := 0
-		for _, j := range some {
-			if near[j] && t.entries[j].of(kind) == name {
-				same++
-			}
-		}
-		if same >= nearShare {
-			return true
-		}
-	}
-	return false
-}
-
-// group is who may be one and the same behind many members: of kind 0 an address prefix, of kind 1 an account.
-type group struct {
-	kind int
-	name string
-}
-
-const kinds = 2
-
-// of is the name of an entry's group of a kind; empty: unknown.
-func (e *entry) of(kind int) string {
-	if kind == 0 {
-		return e.prefix
-	}
-	return e.account
-}
-
-// crowd is the group that has the most of a ring, if that is more than its share, with the ring and how many it has; else none.
-func (t *table) crowd(ring *[MaxTable + MaxNear]int) (k int, worst group, most int) {
-	most = ringShare
-	for kind := range kinds {
-		for i := range t.entries {
-			name := t.entries[i].of(kind)
-			if name == "" || ring[i] < 0 {
-				continue
-			}
-			n := 0
-			for j := range t.entries {
-				if ring[j] == ring[i] && t.entries[j].of(kind) == name {
-					n++
-				}
-			}
-			if n > most {
-				k, worst, most = ring[i], group{kind, name}, n
-			}
-		}
-	}
-	if worst == (group{}) {
-		most = 0
-	}
-	return k, worst, most
-}
-
-// Whoever runs many members from one place or account has at most so many of the nearest entries for certain, and of a full ring, as long as there are others.
-const (
-	nearShare = 4
-	ringShare = 2
-)
-
-// prefixOf is the network of the first public address among a record's: the first three bytes of an IPv4 address, the first three groups of an
-// IPv6 one. Addresses that are not public tell nothing.
-func prefixOf(addrs []string) string {
-	for _, a := range addrs {
-		parts := strings.SplitN(a, "/", 4)
-		if len(parts) < 3 || parts[1] != "ip4" && parts[1] != "ip6" {
-			continue
-		}
-		ip, err := netip.ParseAddr(parts[2])
-		if err != nil || !ip.IsGlobalUnicast() || ip.IsPrivate() {
-			continue
-		}
-		bits := 24
-		if ip.Is6() {
-			bits = 48
-		}
-		if p, err := ip.Prefix(bits); err == nil {
-			return p.String()
-		}
-	}
-	return ""
 }
 
 // fail notes that a peer did not answer; the second time in a row it leaves. It tells whether it left.
@@ -363,21 +231,21 @@ func (t *table) wasAway(id ID, from time.Time) bool {
 		return true
 	}
 	i := t.find(id)
-	return i >= 0 && t.entries[i].back.After(from)
+	return i >= 0 && t.entries[i].known().back.After(from)
 }
 
-// since is from when an entry's record counts: when its peer made it, since hearsay keeps no peer alive.
-func (e *entry) since() time.Time {
+// since is from when an entry's record counts, in ns: when its peer made it, since hearsay keeps no peer alive.
+func (e *entry) since() int64 {
 	if e.rec.Issued.IsZero() { // an address of which nothing was heard yet
 		return e.seen
 	}
-	return e.rec.Issued
+	return e.rec.Issued.UnixNano()
 }
 
 // record is a copy of an entry's record, with what this node knows beside.
 func (e *entry) record() PeerRecord {
 	r := *e.rec
-	r.Seen, r.Account = e.seen, e.account
+	r.Seen, r.Account = time.Unix(0, e.seen), e.known().account
 	return r
 }
 
@@ -391,9 +259,11 @@ func (e *entry) busy(backlog time.Duration) {
 // noted takes note of what an entry's record says.
 func (t *table) noted(i int) {
 	e := &t.entries[i]
-	t.grouped = t.grouped || e.prefix != "" || e.account != ""
+	if e.more != nil {
+		t.grouped = t.grouped || e.more.prefix != "" || e.more.account != ""
+	}
 	if e.failures == 0 {
-		t.spots[i].since = e.since().UnixNano()
+		t.spots[i].since = e.since()
 	}
 	t.ages(e)
 }
@@ -403,27 +273,25 @@ const silent = math.MinInt64
 
 // ages notes that an entry is there whose record may be the oldest one.
 func (t *table) ages(e *entry) {
-	if at := e.since(); at.Before(t.oldest) {
-		t.oldest = at
-	}
+	t.oldest = min(t.oldest, e.since())
 }
 
 func (t *table) answered(now time.Time, id ID) {
 	if i := t.find(id); i >= 0 {
 		e := &t.entries[i]
-		e.failures, e.seen = 0, now
-		t.spots[i].since = e.since().UnixNano()
+		e.failures, e.seen = 0, now.UnixNano()
+		t.spots[i].since = e.since()
 	}
 }
 
 // expire drops records that say nothing any more.
 func (t *table) expire(now time.Time) {
-	if now.Sub(t.oldest) <= t.expiry {
+	if now.UnixNano()-t.oldest <= int64(t.expiry) {
 		return
 	}
-	t.oldest = now
+	t.oldest = now.UnixNano()
 	for i := 0; i < len(t.entries); {
-		if e := &t.entries[i]; now.Sub(e.since()) > t.expiry {
+		if e := &t.entries[i]; now.UnixNano()-e.since() > int64(t.expiry) {
 			t.remove(i)
 		} else {
 			t.ages(e)
@@ -434,7 +302,10 @@ func (t *table) expire(now time.Time) {
 
 // near gives the n entries nearest to a coordinate by prediction, nearest first; those that were silent only where there are too few.
 func (t *table) near(at coords.Coord, n int) []PeerRecord {
-	out := records(t.nearest(at, n))
+	var out []PeerRecord
+	for _, f := range t.nearest(&at, n) {
+		out = append(out, *t.entries[f.i].rec)
+	}
 	for i := 0; i < len(t.entries) && len(out) < n; i++ {
 		if t.spots[i].since == silent {
 			out = append(out, *t.entries[i].rec)
@@ -443,19 +314,19 @@ func (t *table) near(at coords.Coord, n int) []PeerRecord {
 	return out
 }
 
-// nearest are the same without the copies and the silent, of whom nobody is told. It holds until it is called again.
-func (t *table) nearest(at coords.Coord, n int) []ranked {
-	best := t.best[:0]
-	for i := range t.entries {
+// nearest are the positions of the same, without the silent, of whom nobody is told. It holds until it is called again.
+func (t *table) nearest(at *coords.Coord, n int) []far {
+	t.apart = t.apart[:0]
+	for i := range t.spots {
+		t.apart = append(t.apart, coords.Distance(at, &t.spots[i].at))
+	}
+	for i := range t.spots {
 		if t.spots[i].since == silent {
-			continue
-		}
-		if ms := coords.Distance(&at, &t.spots[i].at); len(best) < n || ms <= best[n-1].ms {
-			best = rank(best, n, ranked{ms, t.entries[i].rec})
+			t.apart[i] = math.Inf(1)
 		}
 	}
-	t.best = best
-	return best
+	t.best = nearestOf(t.apart, t.best[:0], n, math.MaxFloat64)
+	return t.best
 }
 
 // ranked is a record at a distance.
@@ -553,16 +424,13 @@ func (t *table) older(i, j int) int {
 
 // neighbour is one of the nearest entries, drawn in the same way, or one that was not measured yet; nil: there is none.
 func (t *table) neighbour(rng *rand.Rand) *PeerRecord {
-	best := t.best[:0]
-	for i, ms := range t.away() {
-		if len(best) < nearestKept || ms <= best[nearestKept-1].ms {
-			best = rank(best, nearestKept, ranked{ms, t.entries[i].rec})
-		}
-	}
-	if t.best = best; len(best) == 0 {
+	var room [nearestKept]far
+	t.away()
+	best := t.closest(room[:0])
+	if len(best) == 0 {
 		return nil
 	}
-	pick := func() int { return t.find(best[rng.IntN(len(best))].rec.ID) }
+	pick := func() int { return best[rng.IntN(len(best))].i }
 	i := pick()
 	for k := 1; k < draws && t.spots[i].rtt != 0; k++ {
 		if j := pick(); t.spots[j].rtt == 0 {

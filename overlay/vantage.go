@@ -28,10 +28,10 @@ const (
 // NearVantages chooses up to n of the known peers to time a host next: those that are probably nearest to it by the samples so far; random ones where there
 // are none.
 func NearVantages(r *coords.HostRecord, known []PeerRecord, n int, rng *rand.Rand) []PeerRecord {
-	var takers []PeerRecord
-	for _, p := range known {
-		if p.Load.Threads > 0 {
-			takers = append(takers, p)
+	takers := make([]*PeerRecord, 0, len(known))
+	for i := range known {
+		if known[i].Load.Threads > 0 {
+			takers = append(takers, &known[i])
 		}
 	}
 	if len(r.Samples) > 0 {
@@ -42,7 +42,11 @@ func NearVantages(r *coords.HostRecord, known []PeerRecord, n int, rng *rand.Ran
 		return likely(r, takers, func(id ID) bool { return timed[id] }, n, rng)
 	}
 	rng.Shuffle(len(takers), func(i, j int) { takers[i], takers[j] = takers[j], takers[i] })
-	return takers[:min(n, len(takers))]
+	var out []PeerRecord
+	for _, p := range takers[:min(n, len(takers))] {
+		out = append(out, *p)
+	}
+	return out
 }
 
 // likely chooses n of some peers to time a host, none that is skipped. Each peer's own place is a guess where the host may be, the likelier the less it contradicts
@@ -50,10 +54,10 @@ func NearVantages(r *coords.HostRecord, known []PeerRecord, n int, rng *rand.Ran
 // to that is chosen (Thompson, "On the likelihood that one unknown probability exceeds another", Biometrika 1933). To choose the best four instead asks
 // four peers of one building mostly, and where the samples mislead, of the wrong one. Nor is anybody chosen who is beside a vantage that has
 // proved far from the host (by the triangle inequality, which the Internet keeps but roughly), or beside another one chosen.
-func likely(r *coords.HostRecord, peers []PeerRecord, skip func(ID) bool, n int, rng *rand.Rand) []PeerRecord {
+func likely(r *coords.HostRecord, peers []*PeerRecord, skip func(ID) bool, n int, rng *rand.Rand) []PeerRecord {
 	best := make([]ranked, 0, guesses+1)
-	for i := range peers {
-		best = rank(best, guesses, ranked{r.Misfit(peers[i].Coord), &peers[i]})
+	for _, p := range peers {
+		best = rank(best, guesses, ranked{r.Misfit(p.Coord), p})
 	}
 	if len(best) == 0 {
 		return nil
@@ -65,9 +69,9 @@ func likely(r *coords.HostRecord, peers []PeerRecord, skip func(ID) bool, n int,
 		sum += weight[i]
 	}
 	fresh := make([]*PeerRecord, 0, len(peers))
-	for i := range peers {
-		if !skip(peers[i].ID) {
-			fresh = append(fresh, &peers[i])
+	for _, p := range peers {
+		if !skip(p.ID) {
+			fresh = append(fresh, p)
 		}
 	}
 	least := math.Inf(1)

@@ -392,7 +392,7 @@ func (n *network) someone(rng *rand.Rand) int {
 
 // records are what a manager that knows everyone knows.
 func (n *network) records() []overlay.PeerRecord {
-	var out []overlay.PeerRecord
+	out := make([]overlay.PeerRecord, 0, len(n.members))
 	for i := range n.members {
 		if m := &n.members[i]; i != manager && m.up {
 			r := overlay.PeerRecord{ID: m.id, Coord: m.node.Coord(), Load: overlay.Load{Threads: 1}}

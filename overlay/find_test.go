@@ -10,8 +10,8 @@ import (
 	"shoal/coords"
 )
 
-// TestIndexAgreesWithAMap adds and removes entries as a table does and compares every look-up with a map.
-func TestIndexAgreesWithAMap(t *testing.T) {
+// TestFindAgreesWithAMap adds and removes entries as a table does and compares every look-up with a map.
+func TestFindAgreesWithAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := newTable(&coords.Coord{}, time.Hour, 0)
 		want := map[ID]int{}
