@@ -334,26 +334,22 @@ func (n *Node) tell(now time.Time) []Send {
 		most = briefGossip
 	}
 	return []Send{n.ask(now, *to, 0, false, func(req uint64) Msg {
-		return Gossip{Req: req, Self: n.Self(now), Records: n.news(to, most)}
+		return Gossip{Req: req, Self: n.Self(now), Records: n.news(&to.Coord, to, most)}
 	})}
 }
 
 // briefGossip is how many records a gossip carries that is made for its round-trip time. It is answered by as many.
 const briefGossip = 3
 
-// news are up to so many records told to one member: the nearest to it and some at random.
-func (n *Node) news(to *PeerRecord, most int) []*PeerRecord {
+// news are up to so many records told to a member that is at a place: the nearest to it and some at random. Its own in the table, if there is one, is itself.
+func (n *Node) news(at *coords.Coord, itself *PeerRecord, most int) []*PeerRecord {
 	out := make([]*PeerRecord, 0, most) // of the table, which has nobody twice
-	var itself *PeerRecord
-	if i := n.table.find(to.ID); i >= 0 {
-		itself = n.table.entries[i].rec
-	}
 	add := func(r *PeerRecord) {
 		if len(out) < most && r != itself && !slices.Contains(out, r) {
 			out = append(out, r)
 		}
 	}
-	for _, f := range n.table.nearest(&to.Coord, most/2+1) {
+	for _, f := range n.table.nearest(at, most/2+1) {
 		add(n.table.entries[f.i].rec)
 	}
 	// Some may be drawn twice, or be among the nearest: that is made up for by drawing more, and whoever knows few tells few.
@@ -407,7 +403,8 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 	if told := len(m.Records); told > 0 && told <= briefGossip {
 		most = briefGossip
 	}
-	return []Send{{To: from, Addrs: m.Self.Addrs, Msg: Gossip{Req: m.Req, Answer: true, Self: n.Self(now), Records: n.news(&self, most)}}}
+	records := n.news(&self.Coord, n.table.recordOf(from), most)
+	return []Send{{To: from, Addrs: m.Self.Addrs, Msg: Gossip{Req: m.Req, Answer: true, Self: n.Self(now), Records: records}}}
 }
 
 // onFindNear answers with its own record too, which is fresher than what others tell of it.
@@ -469,6 +466,6 @@ func (n *Node) Greet(now time.Time, id ID, addrs []string) []Send {
 	}
 	n.counts["greeting"]++
 	n.spoke()
-	to := PeerRecord{ID: id, Addrs: addrs, Coord: n.coord}
-	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg { return Gossip{Req: req, Self: n.Self(now), Records: n.news(&to, MaxGossip)} })}
+	to, itself := PeerRecord{ID: id, Addrs: addrs, Coord: n.coord}, n.table.recordOf(id)
+	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg { return Gossip{Req: req, Self: n.Self(now), Records: n.news(&to.Coord, itself, MaxGossip)} })}
 }

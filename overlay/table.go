@@ -13,6 +13,7 @@ import (
 
 // entry is one peer of the table.
 type entry struct {
+	id       ID          // of its record, which is somewhere else in memory
 	rec      *PeerRecord // shared with messages and, in a simulation, with other nodes: never changed
 	more     *more       // nil: nothing of it is known
 	seen     int64       // when this node last heard of it, ns
@@ -109,10 +110,18 @@ func (t *table) findHashed(id ID, hash uint32) int {
 		if i < 0 {
 			return -1
 		}
-		if from += i; t.hashes[from] == hash && t.entries[from].rec.ID == id {
+		if from += i; t.hashes[from] == hash && t.entries[from].id == id {
 			return from
 		}
 	}
+}
+
+// recordOf is the record of an id; nil: there is none.
+func (t *table) recordOf(id ID) *PeerRecord {
+	if i := t.find(id); i >= 0 {
+		return t.entries[i].rec
+	}
+	return nil
 }
 
 // remove takes an entry out; the last one takes its place.
@@ -178,7 +187,7 @@ func (t *table) hearHashed(now time.Time, r *PeerRecord, hash uint32) {
 			t.gone = slices.DeleteFunc(t.gone, func(id ID) bool { return id == r.ID })
 		}
 	}
-	e := entry{rec: r, seen: now.UnixNano()}
+	e := entry{id: r.ID, rec: r, seen: now.UnixNano()}
 	if about != (more{}) {
 		*e.note() = about
 	}

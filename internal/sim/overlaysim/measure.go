@@ -294,11 +294,8 @@ func (r *round) task() {
 	from := n.someone(n.rng)
 	r.nearest.land(n.nearest(place, from), 1, 0)
 	r.random.land(n.ground.rtt(n.someone(n.rng), place), 1, 1)
-	slices.SortFunc(known, func(a, b overlay.PeerRecord) int {
-		return int(math.Copysign(1, coords.Distance(&a.Coord, &at)-coords.Distance(&b.Coord, &at)))
-	})
 	known = n.but(from, known)
-	r.full.land(n.ground.rtt(r.best(record, known[:min(8, len(known))]), place), 1, 1)
+	r.full.land(n.ground.rtt(r.best(record, nearby(known, &at, 8)), place), 1, 1)
 	r.forward(from, place, at)
 	for k, c := range r.cans {
 		if _, in := c.zone[from]; in {
@@ -311,6 +308,24 @@ func (r *round) task() {
 		r.learn(&v, e)
 		r.visits = append(r.visits, v)
 	}
+}
+
+// nearby are the n of some peers that are predicted to be nearest to a place, nearest first.
+func nearby(known []overlay.PeerRecord, at *coords.Coord, n int) []overlay.PeerRecord {
+	var out []overlay.PeerRecord
+	var far []float64
+	for i := range known {
+		d := coords.Distance(&known[i].Coord, at)
+		j, _ := slices.BinarySearch(far, d)
+		if j == n {
+			continue
+		}
+		if len(out) == n {
+			out, far = out[:n-1], far[:n-1]
+		}
+		out, far = slices.Insert(out, j, known[i]), slices.Insert(far, j, d)
+	}
+	return out
 }
 
 // but are all of some peers but one.
