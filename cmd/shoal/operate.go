@@ -260,7 +260,7 @@ func (c *strategyShowCmd) Run(ctx context.Context, s streams) error {
 
 func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 	fmt.Fprintf(out, "strategy   %s\n", i.Name)
-	most := "no upper limit"
+	most := "at any multiple of its change rate"
 	if i.Limits.Cap > 0 {
 		most = fmt.Sprintf("at most %.4g times its change rate", i.Limits.Cap)
 	}
