@@ -211,16 +211,17 @@ func (n *Nearest) Find(p Point, k int, ok func(i int32) bool, out []int32) []int
 					}
 					q := n.points[i]
 					f := found{(p.X-q.X)*(p.X-q.X) + (p.Y-q.Y)*(p.Y-q.Y), i}
-					if len(best) == k && !best[k-1].farther(f) {
+					switch {
+					case len(best) < k:
+						best = append(best, f)
+					case !best[k-1].farther(f):
 						continue
 					}
-					best = append(best, f)
-					for j := len(best) - 1; j > 0 && best[j-1].farther(best[j]); j-- {
-						best[j], best[j-1] = best[j-1], best[j]
+					j := len(best) - 1
+					for ; j > 0 && best[j-1].farther(f); j-- {
+						best[j] = best[j-1]
 					}
-					if len(best) > k {
-						best = best[:k]
-					}
+					best[j] = f
 				}
 			}
 		}
