@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
@@ -105,12 +106,15 @@ type hostile struct {
 	certificate []byte
 }
 
-// known joins once and shows its certificate from then on; then it gossips as a member does.
+// known joins once, with a clock that is four minutes ahead, which is tolerated, and shows its certificate from then on; then it gossips as a member does.
 func (h *hostile) known(to peer.AddrInfo) {
 	h.t.Helper()
 	if h.certificate == nil {
 		h.Again(h.boss)
-		h.certificate = h.Hello(h.boss.ID, &wirepb.Hello{Want: 1, Network: h.network, Account: "mallory"}).Issued
+		w := h.Hello(h.boss.ID, &wirepb.Hello{Want: 1, Network: h.network, Account: "mallory", NowMs: time.Now().Add(4 * time.Minute).UnixMilli()})
+		if h.certificate = w.Issued; len(h.certificate) == 0 {
+			h.t.Fatalf("not let in: %v", w)
+		}
 	}
 	h.Again(to)
 	if w := h.Hello(to.ID, &wirepb.Hello{Network: h.network, Certificate: h.certificate}); w.Code != 0 {
