@@ -25,7 +25,7 @@ const (
 	assumed    = 800 * time.Millisecond // what a page costs beside it, until that is learnt
 	waitLimit  = 2 * time.Hour          // a task may wait so long
 	checkpoint = 10 * time.Minute       // between two chunks of a running task
-	retryEvery = 5 * time.Minute        // until an interrupted task that nobody took is offered again, as the manager does, until somebody takes it
+	retryEvery = 5 * time.Minute        // until an interrupted task that nobody took is offered again; that goes on until somebody takes it
 	busyAgain  = time.Second            // until a task is offered for which the manager had no room
 )
 
