@@ -467,5 +467,7 @@ func (n *Node) Greet(now time.Time, id ID, addrs []string) []Send {
 	n.counts["greeting"]++
 	n.spoke()
 	to, itself := PeerRecord{ID: id, Addrs: addrs, Coord: n.coord}, n.table.recordOf(id)
-	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg { return Gossip{Req: req, Self: n.Self(now), Records: n.news(&to.Coord, itself, MaxGossip)} })}
+	return []Send{n.ask(now, to, 0, false, func(req uint64) Msg {
+		return Gossip{Req: req, Self: n.Self(now), Records: n.news(&to.Coord, itself, MaxGossip)}
+	})}
 }
