@@ -237,8 +237,10 @@ func (d *Desk) Row(ctx context.Context, id channel.ID) (web.Row, []web.Event, er
 func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Channel) error) (channel.Channel, error) {
 	var refused error
 	var after channel.Channel
+	was := float32(1)
 	err := d.store.Update(ctx, d.epoch, id, func(ch *channel.Channel) {
 		old := *ch
+		was = importance(&old.Settings)
 		if refused = change(ch); refused == nil && ch.Scope.Host != old.Scope.Host {
 			refused = fmt.Errorf("%w: a channel stays with its host: remove channel %d and add one of %s", ErrAsk, id, ch.Scope.Host)
 		}
@@ -247,8 +249,11 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 		}
 		after = *ch
 	})
-	if err = errors.Join(refused, err); err != nil || d.m == nil {
+	if err = errors.Join(refused, err); err != nil {
 		return after, err
+	}
+	if d.m == nil {
+		return after, d.reweigh(ctx, &after, was)
 	}
 	var failed error
 	err = d.m.onLoop(ctx, func(now time.Time) {
@@ -262,7 +267,7 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 		delete(d.m.states, s) // overtaken
 		delete(d.m.failing, s)
 		d.m.sched.Edit(s, func(f *recrawl.Facts) {
-			f.Weight = after.Settings.Weight
+			f.Weight = f.Weighed() * importance(&after.Settings) / was
 			f.Flags &^= recrawl.Paused | recrawl.Pinned
 			if after.State != channel.Active {
 				f.Flags |= recrawl.Paused
@@ -308,7 +313,7 @@ func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
 	}
 	if d.m != nil {
 		var failed error
-		if err := d.m.onLoop(ctx, func(now time.Time) { failed = d.m.forget(now, id, ch.Scope.Host) }); err != nil || failed != nil {
+		if err := d.m.onLoop(ctx, func(now time.Time) { failed = d.m.forget(now, id, ch.Scope.Host); d.m.sizes.gone(&ch.Learnt) }); err != nil || failed != nil {
 			return errors.Join(err, failed)
 		}
 	}

@@ -152,12 +152,12 @@ func TestStrategiesAndLimitsComeBack(t *testing.T) {
 	}
 	b.add(t, "https://a.example", "https://b.example", "https://c.example")
 	until(t, "updates", func() bool { return b.m.Overview().Updates >= 8 })
-	for _, bad := range []manager.Limits{{Cap: -1}, {Cap: math.NaN()}, {MinInterval: -1}, {MinInterval: 1 << 62}} {
+	for _, bad := range []manager.Limits{{Cap: -1}, {Cap: math.NaN()}, {MinInterval: -1}, {MinInterval: 1 << 62}, {Weights: "heavy"}} {
 		if err := b.m.UseLimits(t.Context(), bad); !errors.Is(err, manager.ErrAsk) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	limits := manager.Limits{Cap: .5, MinInterval: time.Hour} // so that nothing moves from here on
+	limits := manager.Limits{Cap: .5, MinInterval: time.Hour, Weights: recrawl.RankWeights} // so that nothing moves from here on
 	if err := b.m.UseLimits(t.Context(), limits); err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func (d *Desk) PlanBasis(ctx context.Context, step time.Duration) (PlanBasis, er
 	if !(b.Step > 0) {
 		return b, fmt.Errorf("%w: a tick of %v, want a positive time", ErrAsk, b.Step)
 	}
-	limits, err := keptLimits(ctx, d.store, Limits{b.Cap, time.Duration(b.MinTicks) * b.Step})
+	limits, err := keptLimits(ctx, d.store, Limits{b.Cap, time.Duration(b.MinTicks) * b.Step, recrawl.PageWeights})
 	if err != nil {
 		return b, err
 	}

@@ -145,7 +145,9 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 			ev.Wait = m.ticks(r.Started.Sub(f.issued))
 		}
 		m.pending.crawled[s] = r.Started
+		m.sizes.crawled(l, r.Pages)
 		l.Updated, l.Visits, l.Pages = now, l.Visits+1, r.Pages
+		m.weigh(s, importance(&m.pending.read[s].Settings), r.Pages)
 		l.Service = r.Ended.Sub(r.Started)
 		if changed {
 			l.Changed, l.Changes = now, l.Changes+1

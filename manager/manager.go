@@ -71,6 +71,7 @@ type Manager struct {
 	errors                               map[string]int64
 	choice                               StrategyChoice
 	limits                               Limits
+	sizes                                sizes
 	taken                                taken
 	admitting                            bool // beside the loop
 	discovered                           int  // channels that discovery has added, ever
@@ -188,6 +189,9 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	if m.sched, err = m.scheduler(ctx, now, strategy); err != nil {
 		return err
 	}
+	if err := m.readSizes(ctx); err != nil {
+		return err
+	}
 	if err := st.ScanHosts(ctx, func(h channel.Host) error {
 		if h.Blocked != "" || h.NextVisit.After(now) {
 			*m.host(channel.KeyOf(h.Name)) = hostState{next: h.NextVisit, blocked: h.Blocked}
@@ -262,6 +266,9 @@ func (m *Manager) add(now time.Time, r channel.Hot) error {
 	}
 	m.adding = r.Links
 	s := m.sched.Add(f)
+	if len(r.Facts) == 0 && m.limits.Weights == recrawl.RankWeights {
+		m.weigh(s, f.Weighed(), 0)
+	}
 	m.places.put(s, r.ID, r.Host)
 	m.places.setLinks(s, r.Links)
 	if !issue.Out() && issue.Phase != lease.Pausing {

@@ -33,6 +33,7 @@ type swarm struct {
 	recalls bool   // tasks may be called back at any moment; set before anything runs
 	ignore  bool   // takes tasks and never claims them
 	fail    string // host of which every crawl reports that it failed
+	large   string // host of which every crawl reports nine pages
 	placed  map[channel.ID]int
 	running map[string]int // by host; a task does not any more when it sends its last chunk
 	crawls  sync.WaitGroup
@@ -134,6 +135,9 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	chunk := channel.ChunkBody{Pages: []channel.Page{page}, Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: "peer",
 		Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: 1, Changed: 1, BytesDown: 100, Errors: map[string]int{"timeout": 1}, Inter: s.inter}}
 	s.mu.Lock()
+	if s.large == h.Host {
+		chunk.Report.Pages, chunk.Report.Unchanged = 9, 8
+	}
 	if s.fail == h.Host {
 		r := chunk.Report
 		chunk.Pages, r.Pages, r.Changed, r.Outcome, r.Reason = nil, 0, 0, channel.Failed, "nothing could be fetched"

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,8 @@ const (
 type Limits struct {
 	Cap         float64       `json:"cap"`             // a channel is recrawled at most so many times its change rate; 0: no limit
 	MinInterval time.Duration `json:"min_interval_ns"` // and never sooner than this after its last task; at least a tick
+	// Weights say what a channel counts for the strategies that look at weights, times its own; "": by pages.
+	Weights recrawl.Weights `json:"weights"`
 }
 
 const (
@@ -39,6 +42,9 @@ func (l Limits) validate() error {
 	case l.MinInterval < 0 || l.MinInterval > mostInterval:
 		return fmt.Errorf("%w: a minimum interval of %v: want 0 to ten years", ErrAsk, l.MinInterval)
 	}
+	if err := l.Weights.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrAsk, err)
+	}
 	return nil
 }
 
@@ -49,7 +55,7 @@ func (l Limits) ticks(tick time.Duration) recrawl.Tick {
 
 // limits are those of the configuration.
 func (c *Config) limits() Limits {
-	return Limits{c.Options.Cap, time.Duration(c.Options.MinTicks) * c.Tick}
+	return Limits{c.Options.Cap, time.Duration(c.Options.MinTicks) * c.Tick, recrawl.PageWeights}
 }
 
 // keptLimits are those that an operator set, if any; else otherwise.
@@ -62,11 +68,12 @@ func keptLimits(ctx context.Context, st Store, otherwise Limits) (Limits, error)
 	if err := json.Unmarshal(b, &l); err != nil {
 		return l, fmt.Errorf("the limits in the database are damaged: %w", err)
 	}
-	return l, nil
+	return l, l.validate()
 }
 
 // UseLimits changes what holds for every strategy. It is kept over a restart.
 func (m *Manager) UseLimits(ctx context.Context, l Limits) error {
+	l.Weights = cmp.Or(l.Weights, recrawl.PageWeights)
 	if err := l.validate(); err != nil {
 		return err
 	}
@@ -78,11 +85,16 @@ func (m *Manager) UseLimits(ctx context.Context, l Limits) error {
 		return fmt.Errorf("keep the limits: %w", err)
 	}
 	var bad error
+	anew := false
 	err = m.onLoop(ctx, func(time.Time) {
 		if bad = m.sched.SetLimits(l.Cap, l.ticks(m.cfg.Tick)); bad == nil {
+			anew = m.limits.Weights != l.Weights
 			m.limits = l
 		}
 	})
+	if err == nil && anew {
+		err = m.weighAll(context.WithoutCancel(ctx))
+	}
 	return errors.Join(err, bad)
 }
 

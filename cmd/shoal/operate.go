@@ -265,6 +265,7 @@ func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 		most = fmt.Sprintf("at most %.4g times its change rate", i.Limits.Cap)
 	}
 	fmt.Fprintf(out, "limits     a channel is recrawled %s, never within %s\n", most, plain.Span(max(i.Limits.MinInterval, i.Tick)))
+	fmt.Fprintf(out, "weights    %s\n", i.Limits.Weights)
 	if i.Params != (recrawl.Params{}) {
 		text, err := paramsText(i.Params)
 		if err != nil {
@@ -357,6 +358,7 @@ type strategyAsk struct {
 type limitsAsk struct {
 	Cap         *float64       `json:"cap,omitempty"`
 	MinInterval *time.Duration `json:"min_interval_ns,omitempty"`
+	Weights     string         `json:"weights,omitempty"`
 }
 
 func (c *strategyArgs) choice() (strategyAsk, error) {
@@ -420,6 +422,7 @@ type strategySetCmd struct {
 	target
 	strategyArgs
 	Cap         *float64       `help:"A channel is recrawled at most so many times its change rate, whatever the strategy; 0: no limit; 2 unless it was set. By default it stays as it is." placeholder:"X"`
+	Weights     string         `enum:"pages,equal,rank," default:"" help:"What a channel counts for the strategies that look at weights (price, optimal, cycle, lambda), times its own --weight: by its pages, all equal, or by the rank of its group (16, 8, 4, 2, 1); pages unless it was set. By default it stays as it is." placeholder:"HOW"`
 	MinInterval *time.Duration `help:"And never sooner than this after its last task; 10m unless it was set (2s in the pond). By default it stays as it is." placeholder:"TIME"`
 }
 
@@ -431,11 +434,11 @@ func (c *strategySetCmd) Run(ctx context.Context, s streams) error {
 	if c.Cap != nil && (math.IsNaN(*c.Cap) || math.IsInf(*c.Cap, 0)) {
 		return fmt.Errorf("--cap: want 0 (no limit) or a factor of the change rate, not %v", *c.Cap)
 	}
-	if c.Cap != nil || c.MinInterval != nil {
-		choice.Limits = &limitsAsk{c.Cap, c.MinInterval}
+	if c.Cap != nil || c.MinInterval != nil || c.Weights != "" {
+		choice.Limits = &limitsAsk{c.Cap, c.MinInterval, c.Weights}
 	}
 	if c.Name == "" && c.NewShare == nil && choice.Limits == nil {
-		return errors.New("name a strategy, or give --new-share, --cap or --min-interval")
+		return errors.New("name a strategy, or give --new-share, --cap, --min-interval or --weights")
 	}
 	return c.with(ctx, true, func(a *api.Client) error {
 		var i manager.StrategyInfo

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"shoal/recrawl"
 )
 
 // bounds are what no schedule can exceed in a world under a cap and a number of tasks out: all threads of the crawlers that are there always
@@ -16,7 +18,7 @@ type bounds struct{ qw, q, fresh float64 }
 func (w *world) bound(c Config) bounds {
 	most, pages := w.mostOften(c), w.pagesPerMinute()
 	b := bounds{fresh: w.freshest(most, pages)}
-	b.qw = w.fill(most, pages, func(ch int) float64 { return float64(rankWeight(int(w.group[ch]), len(w.groups))) })
+	b.qw = w.fill(most, pages, func(ch int) float64 { return float64(recrawl.RankWeights.Of(0, 0, int(w.group[ch]), len(w.groups))) })
 	b.q = w.fill(most, pages, func(int) float64 { return 1 })
 	return b
 }

@@ -3,6 +3,8 @@ package recrawlsim
 import (
 	"math"
 	"math/rand/v2"
+
+	"shoal/recrawl"
 )
 
 // Row is the result of one run, as printed by --json. Arrays by group are fastest first, by quartile smallest channels first.
@@ -236,7 +238,7 @@ func (m *metrics) row(r *run) Row {
 		m.age(w.steps, int32(c))
 		of := &m.of[c]
 		row.Updates += int64(of.updates)
-		weight := float64(rankWeight(int(w.group[c]), len(w.groups)))
+		weight := float64(recrawl.RankWeights.Of(0, 0, int(w.group[c]), len(w.groups)))
 		q := float64(of.updates) / steps * w.tau[c]
 		fresh := of.fresh / steps
 		p := float64(w.pages[c])

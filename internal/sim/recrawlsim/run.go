@@ -135,17 +135,8 @@ func newRun(cfg Config, w *world) (*run, error) {
 }
 
 func (r *run) weight(channel int) float32 {
-	switch r.cfg.Weights {
-	case "rank":
-		return rankWeight(int(r.w.group[channel]), len(r.w.groups))
-	case "pages":
-		return r.w.pages[channel] / meanPages
-	}
-	return 1
+	return recrawl.Weights(r.cfg.Weights).Of(r.w.pages[channel], meanPages, int(r.w.group[channel]), len(r.w.groups))
 }
-
-// rankWeight is the paper's weight of a group: 16, 8, 4, 2, 1, fastest first.
-func rankWeight(group, groups int) float32 { return float32(int(1) << (groups - 1 - group)) }
 
 // step is one minute: who comes and goes, what ends, what is submitted.
 func (r *run) step(minute int) {

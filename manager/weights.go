@@ -1,0 +1,114 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	"shoal/recrawl"
+)
+
+// stateSizes names what the database keeps of channels' sizes.
+const stateSizes = "manager/sizes"
+
+// sizes are of all channels that were ever crawled, so that a size can be told in means. A crash undoes half a minute of it.
+type sizes struct {
+	Sites int `json:"sites"`
+	Pages int `json:"pages"` // of their stored copies
+}
+
+// crawled takes in a crawl's pages.
+func (z *sizes) crawled(l *channel.Learnt, pages int) {
+	if l.Visits == 0 {
+		z.Sites++
+	}
+	z.Pages += pages - l.Pages
+}
+
+// gone takes out a channel.
+func (z *sizes) gone(l *channel.Learnt) {
+	if l.Visits > 0 {
+		z.Sites, z.Pages = max(z.Sites-1, 0), max(z.Pages-l.Pages, 0)
+	}
+}
+
+// mean is 0 while nothing is known.
+func (z *sizes) mean() float32 {
+	return float32(max(z.Pages, 0)) / float32(max(z.Sites, 1))
+}
+
+func (m *Manager) readSizes(ctx context.Context) error {
+	b, err := m.cfg.Store.State(ctx, stateSizes)
+	if err != nil || b == nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &m.sizes); err != nil {
+		return fmt.Errorf("the sizes of channels in the database are damaged: %w", err)
+	}
+	return nil
+}
+
+// keepSizes writes them with the strategy's state.
+func (m *Manager) keepSizes(ctx context.Context) error {
+	b, err := json.Marshal(m.sizes)
+	if err != nil {
+		return err
+	}
+	return m.cfg.Store.PutState(ctx, m.epoch, stateSizes, b)
+}
+
+// importance is what an operator says of a channel; 1 if nothing.
+func importance(c *channel.Settings) float32 {
+	if c.Weight > 0 {
+		return c.Weight
+	}
+	return 1
+}
+
+// weigh gives a channel its weight by its own importance and the weights in force. Called on the loop.
+func (m *Manager) weigh(s recrawl.Slot, own float32, pages int) {
+	g := m.sched.Groups().K()
+	group := min(int(m.sched.Facts(s).Group), g-1)
+	m.sched.Weigh(s, own*m.limits.Weights.Of(float32(pages), m.sizes.mean(), group, g))
+}
+
+// weighAll does so for all channels, while the manager goes on.
+func (m *Manager) weighAll(ctx context.Context) error {
+	for after := channel.ID(0); ; {
+		chs, err := m.cfg.Store.List(ctx, after, listBatch)
+		if err != nil {
+			return fmt.Errorf("read channels: %w", err)
+		}
+		if len(chs) == 0 {
+			return nil
+		}
+		after = chs[len(chs)-1].ID
+		err = m.onLoop(ctx, func(time.Time) {
+			for i := range chs {
+				if s, ok := m.places.of(chs[i].ID); ok {
+					m.weigh(s, importance(&chs[i].Settings), chs[i].Learnt.Pages)
+				}
+			}
+		})
+		if err != nil {
+			return errors.Join(errors.New("not all channels are weighed anew; the rest will be after their next crawl"), err)
+		}
+	}
+}
+
+// reweigh changes a channel's importance in what a stopped manager's scheduler knows of it.
+func (d *Desk) reweigh(ctx context.Context, c *channel.Channel, was float32) error {
+	b, now := c.Learnt.EstimatorBlob, importance(&c.Settings)
+	if len(b) == 0 || now == was {
+		return nil
+	}
+	var f recrawl.Facts
+	if err := f.Restore(b); err != nil {
+		return fmt.Errorf("channel %d: %w", c.ID, err)
+	}
+	f.Weight = f.Weighed() * now / was
+	return d.store.Apply(ctx, d.epoch, channel.Advance{Edits: []channel.Edit{{ID: c.ID, Facts: f.AppendState(nil)}}})
+}
