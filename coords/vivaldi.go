@@ -23,7 +23,7 @@ var (
 type Config struct {
 	YoungGain   float64 // Vivaldi's c_c until the node has converged; 0.25
 	SettledGain float64 // c_c after that; 0.05, within the 0.02 to 0.1 that keeps drift near 1 ms per 60 samples
-	Settle      int     // samples until the node counts as converged; 120
+	Settle      int     // samples until the node counts as converged; 100
 	YoungPull   float64 // longest move by one sample before convergence, ms; 20
 	SettledPull float64 // and after it; 4
 	GateMADs    float64 // a residual above median + GateMADs deviations of the recent ones is refused; 5
@@ -34,7 +34,7 @@ type Config struct {
 
 // Default is the configuration of the product.
 func Default() Config {
-	return Config{YoungGain: 0.25, SettledGain: 0.05, Settle: 120, YoungPull: 20, SettledPull: 4, GateMADs: 5, GateAfter: 6, ErrFloor: 0.1, Spread: 5}
+	return Config{YoungGain: 0.25, SettledGain: 0.05, Settle: 100, YoungPull: 20, SettledPull: 4, GateMADs: 5, GateAfter: 6, ErrFloor: 0.1, Spread: 5}
 }
 
 // Validate tells what is wrong with a configuration, and changes nothing.

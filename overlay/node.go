@@ -330,7 +330,7 @@ func (n *Node) tell(now time.Time) []Send {
 	}
 	n.gossips++
 	most := MaxGossip
-	if n.begun >= 2*n.cfg.Young && n.begun%4 != 0 && n.haste() > 1 { // it knows who is there, and wants to know where it is itself
+	if n.begun >= 2*n.cfg.Young && n.haste() > 1 { // it knows who is there, and wants to know where it is itself
 		most = briefGossip
 	}
 	return []Send{n.ask(now, *to, 0, false, func(req uint64) Msg {
@@ -338,8 +338,8 @@ func (n *Node) tell(now time.Time) []Send {
 	})}
 }
 
-// briefGossip is how many records a gossip carries that is made for its round-trip time. It is answered by as many.
-const briefGossip = 3
+// briefGossip is how many records a gossip carries that is made for its round-trip time. It is answered by as many. More cost more, and leave coordinates no better.
+const briefGossip = 1
 
 // news are up to so many records told to a member that is at a place: the nearest to it and some at random. Its own in the table, if there is one, is itself.
 func (n *Node) news(at *coords.Coord, itself *PeerRecord, most int) []*PeerRecord {

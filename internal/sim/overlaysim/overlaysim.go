@@ -146,7 +146,7 @@ func (c *Command) check() error {
 }
 
 // lazily is how much the heap may grow between two collections, in per cent of what is live.
-const lazily = 200
+const lazily = 500
 
 // roomy is from where on the heap is collected more often than that, in bytes: tables of 30,000 peers are some 3 GiB.
 const roomy = 6 << 30
