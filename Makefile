@@ -82,7 +82,7 @@ reproduction: ## every table of docs/reproduction.md, in bin/reproduction, SEEDS
 	$(GO) build -o $(BIN)/sim-shoal ./cmd/shoal
 	sh internal/sim/reproduction.sh $(BIN)/sim-shoal $(BIN)/reproduction $(or $(SEEDS),5)
 
-churn: ## the real manager with 40 peers that come and go, against the simulator's prediction (31 minutes)
+churn: ## the real manager with 40 peers that come and go (the tests have six, briefly), against the simulator's prediction (31 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 45m -v -run 'TestChurn$$' ./cmd/shoal
 
 CRASHES ?= 200

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -29,8 +30,9 @@ import (
 	"shoal/recrawl"
 )
 
-// The churn test (make churn) is the experiment of `shoal sim recrawl` for real, sixty times faster and with 40 peers: a manager with archive,
-// peers in processes of their own that are killed or leave politely and come back, and a pond of hosts that are all alike.
+// The churn test is the experiment of `shoal sim recrawl` for real, sixty times faster and with 40 peers: a manager with archive,
+// peers in processes of their own that are killed or leave politely and come back, and a pond of hosts that are all alike. Its long form (make churn) sees
+// the intervals rise and fall, and the simulator predict the updates; its short one only that the crawl goes on and nothing is done twice.
 const (
 	churnEnv     = "SHOAL_CHURN"
 	churnPeerEnv = "SHOAL_CHURN_PEER"
@@ -46,6 +48,12 @@ const (
 )
 
 var churnOf = sim.Churn{Life: 60, LifeSpread: 12, Gap: 36, GapSpread: 12, Polite: 1. / 3}
+
+// swarming is who comes and goes, and what there is to crawl.
+type swarming struct {
+	peers, hosts, pages int // pages of each host
+	life                sim.Churn
+}
 
 type churnPeer struct {
 	Dir, Join string
@@ -121,9 +129,41 @@ type churned struct {
 	first, last time.Duration
 }
 
+// TestChurnBriefly has a few peers stay for some eight seconds each, at twice of what they can do.
+func TestChurnBriefly(t *testing.T) {
+	const updates, returns = 20, 4
+	c := startChurn(t, swarming{6, 54, 8, sim.Churn{Life: 8, LifeSpread: 1.6, Gap: 3, GapSpread: .6, Polite: 1. / 3}})
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		o := c.st.manager.Overview()
+		if o.Updates >= updates && c.returns.Load() >= returns {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d updates of %d tasks, %d times a peer came back: want %d and %d", o.Updates, o.Accepted, c.returns.Load(), updates, returns)
+		}
+	}
+	if s := c.server.Stats(); s.MaxInFlight > 1 {
+		t.Errorf("%d requests in flight at one host", s.MaxInFlight)
+	}
+}
+
 func churn(t *testing.T, hosts, span int) churned {
+	c := startChurn(t, swarming{churnPeers, hosts, churnPages, churnOf})
+	return c.count(t, span)
+}
+
+// churning is a manager that works while peers come and go, until the test ends.
+type churning struct {
+	server  *pond.Server
+	st      *station
+	initial []float64 // intervals at first
+	groups  []int
+	returns atomic.Int64 // peers that came back
+}
+
+func startChurn(t *testing.T, sw swarming) *churning {
 	dir := t.TempDir()
-	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: hosts, Pages: hosts * churnPages, MaxHost: churnPages, Bytes: 2000, Plain: true, Start: time.Now().Add(-churnPast)})
+	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: sw.hosts, Pages: sw.hosts * sw.pages, MaxHost: sw.pages, Bytes: 2000, Plain: true, Start: time.Now().Add(-churnPast)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +173,10 @@ func churn(t *testing.T, hosts, span int) churned {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
 	run := func(what string, f func(context.Context) error) {
 		wg.Add(1)
 		go func() {
@@ -152,7 +194,7 @@ func churn(t *testing.T, hosts, span int) churned {
 	cfg := stationConfig{data: filepath.Join(dir, "manager"), listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(world, port),
 		log: slog.New(slog.DiscardHandler), manager: manager.Default()}
 	pondSettings(&cfg.manager)
-	cfg.manager.Strategy, cfg.manager.MinPeers, cfg.manager.MinPeersWait = "icr", churnPeers/2, 10*time.Second
+	cfg.manager.Strategy, cfg.manager.MinPeers, cfg.manager.MinPeersWait = "icr", sw.peers/2, 10*time.Second
 	cfg.manager.Terms.Term = 9 * time.Second
 	st, err := openStation(ctx, cfg)
 	if err != nil {
@@ -160,30 +202,37 @@ func churn(t *testing.T, hosts, span int) churned {
 	}
 	run("station", st.run)
 	chs := pondChannels(world)
-	seen := churned{groups: make([]int, 5)}
+	c := &churning{server: server, st: st, initial: cfg.manager.Options.Initial, groups: make([]int, 5)}
 	for i, h := range world.Hosts() {
 		chs[i].Settings.Group = h.Class + 1
-		seen.groups[h.Class]++
+		c.groups[h.Class]++
 	}
 	if err := addNew(ctx, st.manager, chs); err != nil {
 		t.Fatal(err)
 	}
-	ports, err := lowPorts(churnPeers)
+	ports, err := lowPorts(sw.peers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range churnPeers {
+	for i := range sw.peers {
 		rng := sim.Rand(1, fmt.Sprintf("peer %d", i))
 		run(fmt.Sprintf("peer %d", i), func(ctx context.Context) error {
-			return churnLife(ctx, rng, filepath.Join(dir, fmt.Sprint(i)), st.joinString(), ports[i], server.World().Config())
+			return churnLife(ctx, rng, sw.life, filepath.Join(dir, fmt.Sprint(i)), st.joinString(), ports[i], server.World().Config(), func() { c.returns.Add(1) })
 		})
 	}
+	return c
+}
+
+// count waits until all is warm and counts for so many seconds.
+func (c *churning) count(t *testing.T, span int) churned {
+	ctx, st, server := t.Context(), c.st, c.server
+	seen := churned{groups: c.groups}
 	wait(ctx, churnWarm*time.Second)
 	before := st.manager.Overview()
 	wait(ctx, time.Duration(span)*time.Second)
 	after := st.manager.Overview()
 	seen.updates = float64(after.Updates-before.Updates) / float64(span) * 60
-	seen.first, seen.last = time.Duration(cfg.manager.Options.Initial[2])*time.Second, middle(after)
+	seen.first, seen.last = time.Duration(c.initial[2])*time.Second, middle(after)
 	var services []float64
 	if err := st.db.Scan(ctx, 0, 0, func(h channel.Hot) error {
 		var f recrawl.Facts
@@ -229,8 +278,8 @@ func lowPorts(n int) (ports []int, err error) {
 }
 
 // churnLife is one peer's comings and goings. It comes back to the same port, since its place in the pond hangs on that: the simulator's peers do not move either.
-func churnLife(ctx context.Context, rng *rand.Rand, dir, join string, port int, world pond.Config) error {
-	for ctx.Err() == nil {
+func churnLife(ctx context.Context, rng *rand.Rand, life sim.Churn, dir, join string, port int, world pond.Config, back func()) error {
+	for n := 0; ctx.Err() == nil; n++ {
 		text, err := json.Marshal(churnPeer{Dir: dir, Join: join, World: world, Port: port})
 		if err != nil {
 			return err
@@ -240,8 +289,11 @@ func churnLife(ctx context.Context, rng *rand.Rand, dir, join string, port int, 
 		if err := cmd.Start(); err != nil {
 			return err
 		}
-		wait(ctx, time.Duration(churnOf.Lives(rng)*float64(time.Second)))
-		if churnOf.Leaves(rng) && ctx.Err() == nil {
+		if n > 0 {
+			back()
+		}
+		wait(ctx, time.Duration(life.Lives(rng)*float64(time.Second)))
+		if life.Leaves(rng) && ctx.Err() == nil {
 			err = cmd.Process.Signal(syscall.SIGTERM)
 		} else {
 			err = cmd.Process.Kill()
@@ -250,7 +302,7 @@ func churnLife(ctx context.Context, rng *rand.Rand, dir, join string, port int, 
 		if err != nil {
 			return err
 		}
-		wait(ctx, time.Duration(churnOf.Stays(rng)*float64(time.Second)))
+		wait(ctx, time.Duration(life.Stays(rng)*float64(time.Second)))
 	}
 	return nil
 }
