@@ -64,7 +64,7 @@ bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian pa
 	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl
 
 sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers; a hole punched between homes (needs root, iproute2, nftables; some minutes)
-	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'Test(Sites|Homes)$$' ./internal/e2e
+	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'Test(Sites|Homes)$$' ./internal/lab/e2e
 
 bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone; its files read by two readers that are not ours (needs npm)
 	$(GO) test -count=3 -run '^$$' -bench 'BenchmarkIngest|BenchmarkPackOnly' -benchtime 128000x ./manager/archive
@@ -72,34 +72,34 @@ bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable
 	  SHOAL_WARCIO=$$dir SHOAL_TEST_STRICT=1 $(GO) test -count=1 -v -run 'TestGowarc|TestWarcio' ./manager/archive; s=$$?; rm -r $$dir; exit $$s
 
 overlay-hour: ## 10,000 nodes of the overlay for a simulated hour, on one core: seconds and memory (needs /usr/bin/time)
-	$(GO) build -o $(BIN)/sim-shoal ./cmd/shoal
-	GOMAXPROCS=1 /usr/bin/time -v $(BIN)/sim-shoal sim overlay --overlay rings --peers 10000 --settle 60m --tasks 100
+	$(GO) build -o $(BIN)/shoal-sim ./cmd/shoal-sim
+	GOMAXPROCS=1 /usr/bin/time -v $(BIN)/shoal-sim overlay --overlay rings --peers 10000 --settle 60m --tasks 100
 
 overlay-scale: ## the overlay at 100 to 30,000 peers: what grows, as a table and in bin/figures (an hour or so)
-	$(GO) run ./cmd/shoal sim overlay --scale --overlay rings --hosts 2000 --settle 20m --tasks 100 --plot $(BIN)/figures
+	$(GO) run ./cmd/shoal-sim overlay --scale --overlay rings --hosts 2000 --settle 20m --tasks 100 --plot $(BIN)/figures
 
 reproduction: ## every table of docs/reproduction.md, in bin/reproduction, SEEDS each (5; one core, two to three hours); LATENCY and CHANGES name the real data
-	$(GO) build -o $(BIN)/sim-shoal ./cmd/shoal
-	sh internal/sim/reproduction.sh $(BIN)/sim-shoal $(BIN)/reproduction $(or $(SEEDS),5)
+	$(GO) build -o $(BIN)/shoal-sim ./cmd/shoal-sim
+	sh cmd/shoal-sim/reproduction.sh $(BIN)/shoal-sim $(BIN)/reproduction $(or $(SEEDS),5)
 
 churn: ## the real manager with 40 peers that come and go (the tests have six, briefly), against the simulator's prediction (31 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 45m -v -run 'TestChurn$$' ./cmd/shoal
 
 CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
-	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/e2e
+	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/lab/e2e
 
 POWER ?= 100
 power: ## cuts the power of a disk under each of both databases and the WARC files, at POWER moments (default 100), tables and manifests included (root; FUSE, loop devices)
-	SHOAL_POWER=$(POWER) $(GO) test -count=1 -timeout 60m -v -run 'TestCut|TestPowerCut' ./internal/disklab ./channel/badgerdb ./manager/archive
+	SHOAL_POWER=$(POWER) $(GO) test -count=1 -timeout 60m -v -run 'TestCut|TestPowerCut' ./internal/lab/disklab ./channel/badgerdb ./manager/archive
 
 wire: ## a rate limit at the kernel's packet counters for a minute: of downloads, and of a whole peer over TCP and QUIC (root; Linux namespaces; 4 minutes)
 	SHOAL_WIRE_S=60 $(GO) test -count=1 -v -run TestRateOnTheWire ./peer/limit
-	SHOAL_WIRE_S=60 $(GO) test -count=1 -timeout 15m -v -run TestLimitOnTheWire ./internal/e2e
+	SHOAL_WIRE_S=60 $(GO) test -count=1 -timeout 15m -v -run TestLimitOnTheWire ./internal/lab/e2e
 
 FOOTPRINT ?= 10
 footprint: ## what a peer takes: memory, processor, messages and packets at rest, and memory of five channels, one of a million pages; FOOTPRINT minutes each (default 10)
-	SHOAL_FOOTPRINT=$(FOOTPRINT) $(GO) test -count=1 -timeout 3h -v -run 'TestFootprint$$' ./internal/e2e
+	SHOAL_FOOTPRINT=$(FOOTPRINT) $(GO) test -count=1 -timeout 3h -v -run 'TestFootprint$$' ./internal/lab/e2e
 
 idle: ## what a peer at rest with eight connections costs: messages, and packets at the kernel's counters (root; Linux namespaces; 6 minutes)
 	SHOAL_IDLE=300 $(GO) test -count=1 -timeout 20m -v -run TestIdle ./overlay/p2p

@@ -67,7 +67,7 @@ type Channel struct {
 
 // Settings are an operator's wishes for one channel. Zero values mean the network's defaults.
 type Settings struct {
-	Order     string  // page ordering of peer/crawl/order; "": breadth-first
+	Order     string  // page ordering of channel/order; "": breadth-first
 	Pages     int     // page budget of one task; 0: learnt, from a modest first visit on
 	PageBytes int     // largest page body fetched; 0: 2 MiB
 	Weight    float32 // importance among channels; 0: 1

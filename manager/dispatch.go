@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/internal/plain"
 	"shoal/manager/archive"
-	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/recrawl"
 )

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/manager/archive"
-	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/recrawl"
 )

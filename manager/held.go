@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/manager/lease"
+	"shoal/channel/lease"
 	"shoal/recrawl"
 )
 

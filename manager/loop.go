@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/internal/plain"
-	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/recrawl"
 )

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/manager/lease"
+	"shoal/channel/lease"
 	"shoal/manager/web"
 	"shoal/recrawl"
 )

@@ -11,11 +11,11 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/badgerdb"
+	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/internal/member"
 	"shoal/manager"
 	"shoal/manager/archive"
-	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/recrawl"
 )

@@ -8,7 +8,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/badgerdb"
-	"shoal/manager/lease"
+	"shoal/channel/lease"
 	"shoal/recrawl"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/internal/wire/uplink"
-	"shoal/manager/lease"
 	"shoal/peer/crawl"
 	"shoal/peer/queue"
 )

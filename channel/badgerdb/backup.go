@@ -9,7 +9,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 )
 
 // loadWrites is how many batches of a copy are under way at a time.

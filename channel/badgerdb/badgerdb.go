@@ -34,7 +34,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 )
 
 // What Open and writes fail with, beside the errors of package channel.

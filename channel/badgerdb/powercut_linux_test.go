@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/internal/disklab"
+	"shoal/internal/lab/disklab"
 )
 
 // TestPowerCut writes on a disk that remembers every write and flush until tables were compacted, then cuts its power at moments of the past:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 )
 
 // Scrub looks at every byte of the tables in use and of the finished files of the value log. If one is not what was written, nothing more is

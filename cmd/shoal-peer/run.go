@@ -20,7 +20,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"shoal/channel"
-	"shoal/internal/pond"
+	"shoal/internal/lab/pond"
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/peer"

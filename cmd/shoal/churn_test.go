@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/internal/pond"
+	"shoal/cmd/shoal-sim/recrawlsim"
+	"shoal/internal/lab/pond"
 	"shoal/internal/sim"
-	"shoal/internal/sim/recrawlsim"
 	"shoal/manager"
 	"shoal/manager/web"
 	"shoal/peer"
@@ -30,7 +30,7 @@ import (
 	"shoal/recrawl"
 )
 
-// The churn test is the experiment of `shoal sim recrawl` for real, sixty times faster and with 40 peers: a manager with archive,
+// The churn test is the experiment of `shoal-sim recrawl` for real, sixty times faster and with 40 peers: a manager with archive,
 // peers in processes of their own that are killed or leave politely and come back, and a pond of hosts that are all alike. Its long form (make churn) sees
 // the intervals rise and fall, and the simulator predict the updates; its short one only that the crawl goes on and nothing is done twice.
 const (

@@ -52,7 +52,7 @@ type cli struct {
 	Key     keyCmd     `cmd:"" help:"Show or back up the keys of a network."`
 	Pond    pondCmd    `cmd:"" help:"Run the synthetic Web alone, on loopback."`
 	Plan    planCmd    `cmd:"" help:"What a crawling capacity buys, what a freshness needs, and the timetable."`
-	Sim     simCmd     `cmd:"" help:"Experiments on the product's own packages, in simulated time."`
+	Sim     simCmd     `cmd:"" hidden:"" help:"Moved: the experiments are a program of their own, shoal-sim."`
 	Version versionCmd `cmd:"" help:"Say which build this is."`
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	ma "github.com/multiformats/go-multiaddr"
 
-	"shoal/internal/pond"
+	"shoal/internal/lab/pond"
 	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/recrawl"

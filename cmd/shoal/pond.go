@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"shoal/internal/pond"
+	"shoal/internal/lab/pond"
 )
 
 type pondCmd struct{ pond.Cmd }

@@ -19,11 +19,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"shoal/channel/order"
 	"shoal/internal/member"
 	"shoal/internal/version"
 	"shoal/manager/api"
 	"shoal/manager/web"
-	"shoal/peer/crawl/order"
 )
 
 // handler is all that the station serves over HTTP: pages, API, archive, metrics, health, profiles.

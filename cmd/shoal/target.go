@@ -12,10 +12,10 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/badgerdb"
+	"shoal/channel/order"
 	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/archive"
-	"shoal/peer/crawl/order"
 )
 
 // target is the manager that a command is about: a running one, or the data of a stopped one.

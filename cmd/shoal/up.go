@@ -23,9 +23,9 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"shoal/channel"
+	"shoal/internal/lab/pond"
 	"shoal/internal/member"
 	"shoal/internal/plain"
-	"shoal/internal/pond"
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/manager"

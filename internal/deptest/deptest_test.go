@@ -106,7 +106,7 @@ var impureCalls = map[string]string{
 }
 
 // parallel names the pure packages that may compute in parallel, where the result is the same to the last bit.
-var parallel = map[string]bool{"recrawl/allocate": true, "recrawl/cycle": true, "peer/crawl/order": true}
+var parallel = map[string]bool{"recrawl/allocate": true, "recrawl/cycle": true, "channel/order": true}
 
 // keyFiles names files of pure packages that are a runner's: they load what the pure part is handed.
 var keyFiles = map[string]bool{"internal/member/keyfile.go": true, "internal/member/keyfiles.go": true}

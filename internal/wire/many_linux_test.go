@@ -12,8 +12,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"shoal/internal/lab/netlab"
 	"shoal/internal/member"
-	"shoal/internal/netlab"
 )
 
 // office dials from one site of a lab, as a company's volunteers do through one router.

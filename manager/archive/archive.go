@@ -1,7 +1,7 @@
 // Package archive is the storage module: it hands out tasks' bodies against claims, takes the chunks of crawls, keeps the pages as WARC
 // files, and tells the manager and whoever indexes the pages what happened, through a feed that never forgets.
 //
-// It is the only judge of who may crawl a channel (manager/lease), and it is not for choosing what is crawled, nor for asking peers.
+// It is the only judge of who may crawl a channel (channel/lease), and it is not for choosing what is crawled, nor for asking peers.
 //
 // Invariants:
 //
@@ -31,10 +31,10 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
 	"shoal/manager/archive/warc"
-	"shoal/manager/lease"
 )
 
 // Config says where an archive keeps what it has, and by which rules.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/internal/wire/uplink"
 	"shoal/manager/archive/warc"
-	"shoal/manager/lease"
 )
 
 var errForged = errors.New("test: forged")

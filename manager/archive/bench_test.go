@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/manager/archive/warc"
-	"shoal/manager/lease"
 )
 
 // load is the chunks of one peer, built beforehand.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/internal/wire/uplink"
 	"shoal/manager/archive/warc"
-	"shoal/manager/lease"
 )
 
 // crashDir is set in the child process of TestSIGKILL.

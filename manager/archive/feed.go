@@ -10,8 +10,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	pb "shoal/manager/archive/archivepb"
-	"shoal/manager/lease"
 )
 
 // MaxFeed bounds the entries of one call.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/manager/lease"
+	"shoal/channel/lease"
 )
 
 // indexer follows the change feed as a search engine does: what it has done and its cursor are one commit; it is stopped in the middle of

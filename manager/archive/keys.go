@@ -11,7 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"google.golang.org/protobuf/proto"
 
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 	pb "shoal/manager/archive/archivepb"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 	"shoal/manager/archive/warc"
 	"shoal/manager/archive/warc/warctest"
 )

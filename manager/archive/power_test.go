@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/manager/lease"
+	"shoal/channel/lease"
 )
 
 // pageSize is in what pieces a system writes files that nobody has synced.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/internal/disklab"
+	"shoal/internal/lab/disklab"
 )
 
 // TestPowerCut stores chunks on a disk that remembers every write and flush, then cuts its power at moments of the past, most of them just

@@ -11,7 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"shoal/channel"
-	"shoal/manager/lease"
+	"shoal/channel/lease"
 )
 
 func hostsOf(t *testing.T, name string) channel.Hosts {

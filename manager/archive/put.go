@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	pb "shoal/manager/archive/archivepb"
-	"shoal/manager/lease"
 )
 
 // maxClear bounds the resume states that one report deletes; the next one goes on.

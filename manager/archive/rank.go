@@ -11,8 +11,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"shoal/channel"
+	"shoal/channel/order"
 	"shoal/manager/archive/importance"
-	"shoal/peer/crawl/order"
 )
 
 // Limits of the links that are kept for PageRank; the others are in the WARC files only.

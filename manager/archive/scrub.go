@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 )
 
 // How the state is looked at beside everything else: a look begins so long after the last one has ended, and reads so many bytes a second.

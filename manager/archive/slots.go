@@ -8,8 +8,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	pb "shoal/manager/archive/archivepb"
-	"shoal/manager/lease"
 )
 
 // keyed is a lock for each key, with a value that lives as long as somebody holds or waits for it, or as it is pinned.

@@ -13,7 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 )
 
 // state is the open database. Whoever still reads it while it is closed is waited for, and whoever comes later is told so: Badger ends the

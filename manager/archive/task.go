@@ -12,9 +12,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/internal/wire/uplink"
 	pb "shoal/manager/archive/archivepb"
-	"shoal/manager/lease"
 )
 
 // lock takes a channel, read from the database if it is not in memory.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 	"shoal/internal/wire/uplink"
 	"shoal/manager/archive/warc"
 )

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/internal/member"
-	"shoal/manager/lease"
 )
 
 // Uplink is what a peer says to its archive.

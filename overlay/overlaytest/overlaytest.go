@@ -5,7 +5,7 @@
 // correctness; that nothing is taken that is forged, late, of another network, or of a key that may not; that what is taken never falls as
 // more is offered; that nothing is without a bound, and bad input is refused, counted, and kills nobody; that moving or turning all places
 // changes no order. The other two are no message of the overlay's: a channel's unbroken chain of chunks and generations that only grow, at
-// most eight handings-out of a task, are kept by manager/lease (its scenarios), manager/archive and manager, whatever the overlay does.
+// most eight handings-out of a task, are kept by channel/lease (its scenarios), manager/archive and manager, whatever the overlay does.
 package overlaytest
 
 import (

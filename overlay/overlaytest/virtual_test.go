@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/internal/sim"
-	"shoal/manager/lease"
 	"shoal/overlay"
 )
 

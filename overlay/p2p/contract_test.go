@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/internal/member"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
-	"shoal/manager/lease"
 	"shoal/overlay"
 	"shoal/overlay/overlaytest"
 	pb "shoal/overlay/p2p/overlaypb"

@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"shoal/internal/lab/netlab"
 	"shoal/internal/member"
-	"shoal/internal/netlab"
 	"shoal/internal/wire"
 	"shoal/overlay"
 )

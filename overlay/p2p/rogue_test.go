@@ -10,7 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"google.golang.org/protobuf/proto"
 
-	"shoal/internal/rogue"
+	"shoal/internal/lab/rogue"
 	"shoal/internal/wire"
 	"shoal/internal/wire/wirepb"
 	pb "shoal/overlay/p2p/overlaypb"

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/peer/crawl/order"
+	"shoal/channel/order"
 )
 
 // Bounds of a crawl.

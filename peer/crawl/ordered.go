@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"shoal/channel"
-	"shoal/peer/crawl/order"
+	"shoal/channel/order"
 )
 
 // ordered is a to-do list in one of the orderings of package order, which knows pages as numbers. All its URLs are in memory; MaxOrdered

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"shoal/channel"
-	"shoal/internal/pond"
-	"shoal/peer/crawl/order"
+	"shoal/channel/order"
+	"shoal/internal/lab/pond"
 )
 
 // A crawl fetches in exactly the order in which a frontier that knows the host's graph would, whatever the ordering: what the simulator

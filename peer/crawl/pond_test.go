@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/internal/pond"
+	"shoal/internal/lab/pond"
 	"shoal/peer/limit"
 )
 

@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/internal/pond"
+	"shoal/internal/lab/pond"
 	"shoal/peer/limit"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/peer/crawl/order"
+	"shoal/channel/order"
 	"shoal/peer/crawl/robots"
 )
 

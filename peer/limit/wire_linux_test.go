@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"shoal/internal/netlab"
+	"shoal/internal/lab/netlab"
 )
 
 // TestMain is a downloader of its own where a test wants one in another network.

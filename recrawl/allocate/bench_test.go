@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"shoal/internal/sim/allocsim"
+	"shoal/cmd/shoal-sim/allocsim"
 	"shoal/recrawl/allocate"
 )
 

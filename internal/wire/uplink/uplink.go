@@ -1,7 +1,7 @@
 // Package uplink is what a peer says to its archive: claims, chunks, renewals and releases, on streams of package wire. It has both
 // ends: Client for the agent, Serve for the archive, so that the agent needs to know nothing of how an archive stores.
 //
-// It is not for deciding anything: the answers are those of manager/lease, whose words for peers it repeats here.
+// It is not for deciding anything: the answers are those of channel/lease, whose words for peers it repeats here.
 //
 // Invariants: an answer that is given was durable before; every call may be repeated; the lease left is counted from before the call.
 package uplink
@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	pb "shoal/internal/wire/uplink/uplinkpb"
-	"shoal/manager/lease"
 )
 
 // The protocols.

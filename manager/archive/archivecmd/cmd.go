@@ -20,7 +20,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"shoal/channel"
-	"shoal/internal/tables"
+	"shoal/channel/badgerdb/tables"
 	"shoal/manager/archive"
 )
 

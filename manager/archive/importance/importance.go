@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"slices"
 
-	"shoal/peer/crawl/order"
+	"shoal/channel/order"
 )
 
 // Limits of a graph.

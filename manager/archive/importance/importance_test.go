@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"shoal/peer/crawl/order"
+	"shoal/channel/order"
 )
 
 // fresh computes the ranks of a set of pages from nothing.

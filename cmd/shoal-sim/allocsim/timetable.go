@@ -1,0 +1,328 @@
+package allocsim
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"shoal/internal/figure"
+	"shoal/recrawl/allocate"
+)
+
+// Timetable is `shoal-sim timetable`.
+type Timetable struct {
+	Tasks    string  `help:"Read the crawls from a CSV instead: id, ideal, kind (stochastic or quasi)." placeholder:"FILE" type:"path"`
+	Count    int     `help:"Crawls to schedule." default:"10000000"`
+	Crawlers int     `help:"Crawlers with equally many slots." default:"10"`
+	Slots    string  `help:"Slots of every crawler, comma-separated, instead of --crawlers." placeholder:"N,N,.."`
+	Idle     float64 `help:"Slots beyond the crawls, as a share of the crawls." default:"0"`
+	Quasi    float64 `help:"Share of crawls that must not begin early." default:"0.2"`
+	Ideal    string  `help:"Generated ideal times: phases (pages crawled at even distances) or random (all independent)." default:"phases" enum:"phases,random"`
+	Span     float64 `help:"Length of the scheduling interval, with --tasks." default:"1"`
+	Bars     string  `help:"Restrictions as CSV: task id, crawler (from 0; any), from, to." placeholder:"FILE" type:"path"`
+	Schedule string  `help:"Write the schedule as CSV: id, crawler, slot, time." placeholder:"FILE" type:"path"`
+	Seed     uint64  `help:"Seed." default:"1"`
+	JSON     bool    `name:"json" help:"Print one array of rows and nothing else."`
+	Plot     string  `help:"Folder for figure 10, as SVG and PNG." placeholder:"DIR" type:"path"`
+}
+
+// TimetableRow is one schedule.
+type TimetableRow struct {
+	Tasks    int     `json:"tasks"`
+	Crawlers int     `json:"crawlers"`
+	Cost     float64 `json:"cost"`     // sum of |slot - ideal|, in units of the interval
+	Within20 float64 `json:"within20"` // share of crawls within 20 slots of their ideal time
+	Early    int     `json:"early"`    // crawls before their release
+	Seconds  float64 `json:"seconds"`
+	Slots    int     `json:"slots"`
+	Mean     float64 `json:"mean_slots"` // mean distance in slots of a crawler
+	Worst    float64 `json:"worst_slots"`
+	Exact    bool    `json:"exact"`
+	Bound    float64 `json:"bound"`
+	Twin     float64 `json:"twin_seconds_1000,omitempty"` // a general assignment solver on the first 1000 crawls
+	Ratio    float64 `json:"ratio_1000,omitempty"`        // its time over ours on the same
+}
+
+// Run does the experiment.
+func (c *Timetable) Run(ctx context.Context, out, errw io.Writer) error {
+	ids, p, err := c.problem()
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	fmt.Fprintf(errw, "%d crawls, %d crawlers\n", len(p.Ideal), len(p.Slots))
+	start := time.Now()
+	s, err := allocate.Timetable(p)
+	if err != nil {
+		return err
+	}
+	row, hist := c.measure(p, s)
+	row.Seconds = time.Since(start).Seconds() - row.Seconds
+	if c.Tasks == "" {
+		if row.Twin, row.Ratio, err = twin(p); err != nil {
+			return err
+		}
+	}
+	if c.Schedule != "" {
+		if err := writeSchedule(c.Schedule, ids, p, s); err != nil {
+			return err
+		}
+	}
+	if c.Plot != "" {
+		if err := hist.draw(c.Plot); err != nil {
+			return err
+		}
+	}
+	rows := []TimetableRow{row}
+	if c.JSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", " ")
+		return e.Encode(rows)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "tasks\tcrawlers\tslots\tcost\twithin 20\tearly\tmean slots\tworst\tseconds\tratio at 1000\t")
+	fmt.Fprintf(w, "%d\t%d\t%d\t%.9g\t%.6f\t%d\t%.3f\t%.1f\t%.3f\t%.0f\t\n", row.Tasks, row.Crawlers, row.Slots, row.Cost, row.Within20, row.Early, row.Mean, row.Worst, row.Seconds, row.Ratio)
+	return w.Flush()
+}
+
+func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err error) {
+	p.Span = 1
+	if c.Tasks != "" {
+		p.Span = c.Span
+		err = open(c.Tasks, func(r io.Reader) (err error) {
+			ids, p.Ideal, p.Release, err = allocate.ReadTasks(r, c.Tasks, c.Span)
+			return err
+		})
+		if err != nil {
+			return nil, p, err
+		}
+	} else {
+		if c.Count < 0 || c.Count > allocate.MaxTasks || !(c.Quasi >= 0 && c.Quasi <= 1) {
+			return nil, p, fmt.Errorf("%w: %d crawls, share %g of quasi-deterministic ones", ErrFlags, c.Count, c.Quasi)
+		}
+		if p.Ideal, p.Release, err = c.draw(); err != nil {
+			return nil, p, err
+		}
+	}
+	if c.Slots != "" {
+		for _, w := range strings.Split(c.Slots, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(w))
+			if err != nil || n < 0 {
+				return nil, p, fmt.Errorf("%w: slots %q: want whole numbers separated by commas", ErrFlags, c.Slots)
+			}
+			p.Slots = append(p.Slots, n)
+		}
+	} else {
+		if c.Crawlers < 1 || c.Crawlers > allocate.MaxCrawlers || !(c.Idle >= 0) {
+			return nil, p, fmt.Errorf("%w: %d crawlers, %g idle slots", ErrFlags, c.Crawlers, c.Idle)
+		}
+		each := int(math.Ceil(float64(len(p.Ideal)) * (1 + c.Idle) / float64(c.Crawlers)))
+		for range c.Crawlers {
+			p.Slots = append(p.Slots, each)
+		}
+	}
+	if c.Bars != "" {
+		p.Barred, err = c.readBars(ids)
+	}
+	return ids, p, err
+}
+
+func (c *Timetable) readBars(ids []string) (bars []allocate.Bar, err error) {
+	index := map[string][]int{}
+	for i, id := range ids {
+		index[id] = append(index[id], i)
+	}
+	err = open(c.Bars, func(r io.Reader) error {
+		bars, err = allocate.ReadBars(r, c.Bars, func(id string) []int {
+			if ids != nil {
+				return index[id]
+			}
+			if n, err := strconv.Atoi(id); err == nil {
+				return []int{n}
+			}
+			return nil
+		})
+		return err
+	})
+	return bars, err
+}
+
+// Crawls of a page in a generated day.
+const (
+	ordinaryCrawls = 10
+	quasiCrawls    = 24 // hourly
+)
+
+// draw makes the ideal times. With phases, pages are crawled at even distances: quasi-deterministic ones hourly at a time of their own, the others
+// ten times from where the day before left them, which was a full timetable, so that phases are evenly spread. With random, every time is independent of all others: then
+// crawls bunch by the square root of their number, and distances grow with it.
+func (c *Timetable) draw() (ideal []float64, release []bool, err error) {
+	rng := rand.New(rand.NewPCG(c.Seed, 10))
+	n := c.Count
+	ideal, release = make([]float64, 0, n), make([]bool, 0, n)
+	held := int(math.Round(c.Quasi * float64(n)))
+	// A crawl that must not begin early needs a slot after it: none are asked for in the last slots of the interval.
+	last := max(0, 1-200*math.Sqrt(float64(max(c.Crawlers, 1)))/max(float64(n), 1e4))
+	switch c.Ideal {
+	case "random":
+		for i := range n {
+			t := rng.Float64()
+			if i < held && t > last {
+				t -= 1 - last
+			}
+			ideal, release = append(ideal, t), append(release, i < held)
+		}
+	case "phases":
+		services := float64((held + quasiCrawls - 1) / quasiCrawls)
+		for i := 0; len(ideal) < held; i++ {
+			phase := (float64(i) + rng.Float64()) / services
+			for k := 0; k < quasiCrawls && len(ideal) < held; k++ {
+				t := (float64(k) + phase) / quasiCrawls
+				if t > last {
+					t -= 1 - last
+				}
+				ideal, release = append(ideal, t), append(release, true)
+			}
+		}
+		pages := float64((n - held + ordinaryCrawls - 1) / ordinaryCrawls)
+		for i := 0; len(ideal) < n; i++ {
+			phase := (float64(i) + rng.Float64()) / pages
+			for k := 0; k < ordinaryCrawls && len(ideal) < n; k++ {
+				ideal, release = append(ideal, min((float64(k)+phase)/ordinaryCrawls, 1)), append(release, false)
+			}
+		}
+	default:
+		return nil, nil, fmt.Errorf("%w: ideal times %q: want phases or random", ErrFlags, c.Ideal)
+	}
+	rng.Shuffle(n, func(i, j int) {
+		ideal[i], ideal[j] = ideal[j], ideal[i]
+		release[i], release[j] = release[j], release[i]
+	})
+	return ideal, release, nil
+}
+
+// spread is figure 10: crawls by distance from their ideal time, in slots.
+type spread struct {
+	lo        int
+	all, held []float64
+}
+
+func (c *Timetable) measure(p allocate.TimetableProblem, s *allocate.Schedule) (TimetableRow, *spread) {
+	began := time.Now()
+	row := TimetableRow{Tasks: len(p.Ideal), Crawlers: len(p.Slots), Cost: s.Cost, Exact: s.Exact, Bound: s.Bound}
+	h := &spread{lo: -40, all: make([]float64, 81), held: make([]float64, 81)}
+	for _, n := range p.Slots {
+		row.Slots += n
+	}
+	near := 0
+	for i, ideal := range p.Ideal {
+		k, _, t := s.At(i)
+		d := (t - ideal) / p.Span * float64(p.Slots[k])
+		a := math.Abs(d)
+		if a <= 20 {
+			near++
+		}
+		row.Mean += a
+		row.Worst = max(row.Worst, a)
+		held := p.Release != nil && p.Release[i]
+		if held && t < ideal {
+			row.Early++
+		}
+		if b := int(math.Round(d)) - h.lo; b >= 0 && b < len(h.all) {
+			h.all[b]++
+			if held {
+				h.held[b]++
+			}
+		}
+	}
+	if len(p.Ideal) > 0 {
+		row.Mean /= float64(len(p.Ideal))
+		row.Within20 = float64(near) / float64(len(p.Ideal))
+	}
+	row.Seconds = time.Since(began).Seconds() // of measuring; the caller takes it off
+	return row, h
+}
+
+func (h *spread) draw(dir string) error {
+	f := figure.New("Distance of crawls from their ideal time", "slots", "log10 number of crawls")
+	var x, all, held []float64
+	for b := range h.all {
+		x = append(x, float64(b+h.lo))
+		all = append(all, math.Log10(max(h.all[b], .5)))
+		held = append(held, math.Log10(max(h.held[b], .5)))
+	}
+	if err := f.Steps("all crawls", x, all); err != nil {
+		return err
+	}
+	if err := f.Steps("quasi-deterministic ones", x, held); err != nil {
+		return err
+	}
+	f.Y.Max += 1.5 // room for the legend
+	_, err := f.Save(dir, "timetable-figure-10")
+	return err
+}
+
+// twin times a general assignment solver and ours on the first thousand crawls.
+func twin(p allocate.TimetableProblem) (seconds, ratio float64, err error) {
+	n := min(len(p.Ideal), 1000) / 10 * 10
+	if n == 0 {
+		return 0, 0, nil
+	}
+	q := allocate.TimetableProblem{Ideal: p.Ideal[:n], Slots: make([]int, 10), Span: 1}
+	for k := range q.Slots {
+		q.Slots[k] = n / 10
+	}
+	start := time.Now()
+	got := allocate.Assign(n, n, func(i, j int) float64 { return math.Abs(float64(j/10)/float64(n/10) - q.Ideal[i]) })
+	seconds = time.Since(start).Seconds()
+	start = time.Now()
+	s, err := allocate.Timetable(q)
+	if err != nil {
+		return 0, 0, err
+	}
+	ours := time.Since(start).Seconds()
+	want := 0.
+	for i, j := range got {
+		want += math.Abs(float64(j/10)/float64(n/10) - q.Ideal[i])
+	}
+	if math.Abs(want-s.Cost) > 1e-6*(1+want) {
+		return 0, 0, fmt.Errorf("allocsim: the timetable costs %g, a general solver's %g", s.Cost, want)
+	}
+	return seconds, seconds / ours, nil
+}
+
+func writeSchedule(name string, ids []string, p allocate.TimetableProblem, s *allocate.Schedule) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("allocsim: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := csv.NewWriter(f)
+	if err := w.Write([]string{"id", "crawler", "slot", "time"}); err != nil {
+		return err
+	}
+	for i := range p.Ideal {
+		id := strconv.Itoa(i)
+		if ids != nil {
+			id = ids[i]
+		}
+		k, l, t := s.At(i)
+		if err := w.Write([]string{id, strconv.Itoa(k), strconv.Itoa(l), strconv.FormatFloat(t, 'g', 17, 64)}); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}

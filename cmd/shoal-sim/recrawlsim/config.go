@@ -1,0 +1,188 @@
+// Package recrawlsim is the experiment on recrawl strategies: section 4 of Xu, Zhang, Zhang, Fang, "Scale-Adaptable Recrawl Strategies
+// for DHT-Based Distributed Web Crawling System" (NPC 2010), over many simulated minutes, and sweeps beyond it.
+//
+// It runs the product's own recrawl.Scheduler and strategies. In mode shoal it also runs the product's peer/queue, channel/lease and the
+// overlay's order of placing; in mode paper it models the paper's fire-and-forget crawler, which is nowhere else. Placing knows the
+// truth about who is near and alive; gossip is the overlay's own simulation.
+//
+// Same Config, same Row to the last digit: each purpose has its own random source, churn and hosts do not depend on the strategy.
+package recrawlsim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"shoal/internal/sim"
+	"shoal/recrawl"
+)
+
+// ErrConfig says that a Config cannot be run.
+var ErrConfig = errors.New("sim: bad configuration")
+
+// Config is one run.
+type Config struct {
+	Case     string // of Cases
+	Strategy string // of recrawl.Names
+	Rates    string // known or learnt change rates
+	Mode     string // paper or shoal
+	Weights  string // equal, rank or pages: what a channel counts for the strategy
+	Seed     uint64
+	Steps    int     // minutes; 0: the case's own
+	Cap      float64 // upper limit of a channel's recrawl rate, times its change rate; 0: none
+	Out      int     // tasks that a channel may have out; 0: any number
+	Params   recrawl.Params
+	Points   []sim.Point // latency embedding; nil: synthetic, from Seed
+
+	Channels int       // 0: the case's own, kept in proportion by groups
+	Crawlers int       // 0: the case's own
+	Load     float64   // change rates are multiplied by it; 0: 1
+	Churn    sim.Churn // zero: the paper's
+	Pages    float64   // mean pages of a channel; 0: 8738
+	Changes  []History // real change histories to replay; nil: Poisson processes
+	Scale    *Scale    // a swarm of another kind, mode shoal only; nil: the paper's
+}
+
+// Scale describes a small and fast swarm, such as one on loopback, in steps that stand for any length of time.
+type Scale struct {
+	Tau          []float64 // change intervals by group, fastest first
+	Groups       []int     // channels by group
+	Threads      int       // of a peer
+	Queue        int
+	Gap          float64 // politeness wait before each page
+	Page         float64 // what a page costs beside it
+	Pages        int     // of every channel
+	Start        float64 // what a task costs beside its pages: claim, robots.txt, report
+	Term         float64 // of a lease
+	Backoff      float64 // after a handing-out that came to nothing
+	Checkpoint   float64 // between two chunks
+	Room         bool    // the manager hands out no more than threads and a fifth of the queues hold
+	WaitLimitMin float64 // a task may wait at least so long
+	// Prior is what a channel is taken for that nobody has crawled yet, as all are at first; groups are given, rates learnt. The zero Estimate: as Rates says.
+	Prior    recrawl.Estimate
+	MinTicks int // between two tasks of a channel
+}
+
+// experiment is what a case stands for.
+type experiment struct {
+	name     string
+	groups   []int     // channels by group, fastest first
+	tau      []float64 // change intervals by group, minutes
+	crawlers int
+	steps    int
+	outage   [2]int // minutes between which most crawlers stay away; 0, 0: never
+	copies   int    // crawlers at each crawler point
+}
+
+var (
+	recGroups = []int{543, 3954, 7149, 3816, 538}
+	rucGroups = []int{546, 3850, 7256, 3763, 585}
+)
+
+var experiments = []experiment{
+	{name: "rec", groups: recGroups, tau: []float64{60, 120, 240, 480, 960}, crawlers: 1400, steps: 100_000, copies: 10},
+	{name: "ruc", groups: rucGroups, tau: []float64{120, 240, 480, 960, 1920}, crawlers: 2800, steps: 100_000, copies: 20},
+	{name: "ruc-literal", groups: rucGroups, tau: []float64{60, 120, 240, 480, 960}, crawlers: 2800, steps: 100_000, copies: 20},
+	{name: "shock", groups: rucGroups, tau: []float64{120, 240, 480, 960, 1920}, crawlers: 2800, steps: 60_000, copies: 20, outage: [2]int{20_000, 40_000}},
+}
+
+// Cases are the names of the cases.
+func Cases() []string {
+	var names []string
+	for _, e := range experiments {
+		names = append(names, e.name)
+	}
+	return names
+}
+
+func findCase(name string) (experiment, bool) {
+	for _, e := range experiments {
+		if e.name == name {
+			return e, true
+		}
+	}
+	return experiment{}, false
+}
+
+// Limits of what a run may ask for.
+const (
+	MaxSteps    = 10_000_000
+	MaxChannels = 20_000_000
+	MaxCrawlers = 1_000_000
+	meanPages   = sim.MeanPages
+	maxPages    = sim.MaxPages
+)
+
+// Validate names the first bad field.
+func (c Config) Validate() error {
+	one := func(what, got string, want ...string) error {
+		if slices.Contains(want, got) {
+			return nil
+		}
+		return fmt.Errorf("%w: unknown %s %q: want one of %s", ErrConfig, what, got, strings.Join(want, ", "))
+	}
+	number := func(what string, v, lo, hi float64) error {
+		if v >= lo && v <= hi {
+			return nil
+		}
+		return fmt.Errorf("%w: %s %v: want %v to %s", ErrConfig, what, v, lo, thousands(hi))
+	}
+	if err := errors.Join(
+		one("case", c.Case, Cases()...), one("rates", c.Rates, "known", "learnt"), one("mode", c.Mode, "paper", "shoal"),
+		one("weights", c.Weights, "equal", "rank", "pages"), one("strategy", c.Strategy, recrawl.Names()...),
+		number("steps", float64(c.Steps), 0, MaxSteps), number("cap", c.Cap, 0, 1e6), number("out", float64(c.Out), 0, 255),
+		number("channels", float64(c.Channels), 0, MaxChannels), number("crawlers", float64(c.Crawlers), 0, MaxCrawlers),
+		number("load", c.Load, 0, 1000), number("pages", c.Pages, 0, maxPages), number("life", c.Churn.Life, 0, 1e9),
+		number("life spread", c.Churn.LifeSpread, 0, 1e9), number("gap", c.Churn.Gap, 0, 1e9), number("gap spread", c.Churn.GapSpread, 0, 1e9),
+		number("polite share", c.Churn.Polite, 0, 1),
+	); err != nil {
+		return err
+	}
+	if s := c.Scale; s != nil && (c.Mode != "shoal" || len(s.Tau) == 0 || len(s.Tau) != len(s.Groups) || s.Threads < 1 || s.Queue < 0 || !(s.Gap+s.Page > 0) ||
+		s.Pages < 1 || !(s.Term > 0) || !(s.Checkpoint > 0)) {
+		return fmt.Errorf("%w: scale %+v, mode %s", ErrConfig, *s, c.Mode)
+	}
+	if c.Mode == "shoal" && c.Out > 1 {
+		return fmt.Errorf("%w: out %d: in mode shoal a channel has at most one task out", ErrConfig, c.Out)
+	}
+	if math.IsNaN(c.Cap) {
+		return fmt.Errorf("%w: cap is no number", ErrConfig)
+	}
+	return c.Params.Validate()
+}
+
+// scaled is the case with the Config's own numbers of things put in.
+func (c Config) scaled() experiment {
+	e, _ := findCase(c.Case)
+	if c.Steps > 0 {
+		e.steps = c.Steps
+	}
+	e.tau = slices.Clone(e.tau)
+	if c.Scale != nil {
+		e.tau, e.groups = slices.Clone(c.Scale.Tau), c.Scale.Groups
+	}
+	if c.Load > 0 {
+		for i := range e.tau {
+			e.tau[i] /= c.Load
+		}
+	}
+	if c.Channels > 0 {
+		groups := make([]int, len(e.groups))
+		total, left := 0, c.Channels
+		for _, n := range e.groups {
+			total += n
+		}
+		for i, n := range e.groups {
+			groups[i] = int(int64(n) * int64(c.Channels) / int64(total))
+			left -= groups[i]
+		}
+		groups[len(groups)/2] += left
+		e.groups = groups
+	}
+	if c.Crawlers > 0 {
+		e.crawlers = c.Crawlers
+	}
+	return e
+}

@@ -1,0 +1,504 @@
+package recrawlsim
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/internal/sim"
+	"shoal/overlay"
+	"shoal/peer/queue"
+	"shoal/recrawl"
+)
+
+// shoal is the product's swarm: tasks are offered to near peers in the overlay's order, each peer's own queue accepts what it can start in
+// time or none does and the task is refused; leases, fences and handings-out are channel/lease; a channel goes on from its last
+// checkpoint. Peers, loads and positions are known without gossip.
+//
+// A running peer stores a chunk when it has one full, or after checkpoint minutes; only the last one before it vanishes is played, since the
+// others change nothing.
+type shoal struct {
+	r      *run
+	terms  lease.Terms
+	queues []*queue.Queue[struct{}]
+	drops  []int32 // earliest minute at which a waiting task of each peer is dropped
+	// soonest is what a peer's queue quoted last, before which it cannot start another task: a quote only ever gets later until a task ends
+	// or is given up there, when it is 0 again. It spares most sums, and changes no result. A full queue starts nothing: full; away: it is not there.
+	soonest []time.Duration
+	tasks   []shoalTask
+	runs    []shoalRun
+	free    int32
+	ends    ends
+	queued  int
+	timers  sim.Queue[shoalTimer]
+	acts    []queue.Action[struct{}]
+
+	gap        time.Duration
+	checkpoint float64 // longest time between two chunks, minutes
+	chunk      float64 // pages that fill one
+	holds      int     // tasks of a peer, running and waiting
+	startup    float64 // minutes that a task costs beside its pages
+	items      []queue.Item[struct{}]
+}
+
+// shoalTask is a channel's lease and what is left of its task.
+type shoalTask struct {
+	issue    lease.Issue
+	fence    lease.Fence
+	latest   time.Time
+	left     float32 // pages that are not durable yet
+	limit    float32
+	since    int32
+	run      int32 // running now; nothing: not
+	retries  uint8
+	accepted bool
+	_        [8]byte // to three lines of memory
+}
+
+type shoalRun struct {
+	channel int32
+	peer    int32 // nothing: cut short
+	next    int32
+	pages   float32
+	started float64
+	end     float64
+}
+
+type shoalTimer struct {
+	channel int32
+	gen     channel.Gen
+	kind    uint8
+}
+
+const (
+	timerIssue uint8 = iota // the manager's deadline of a generation
+	timerLapse              // the archive's
+	timerRetry              // the manager offers an unfinished task again
+)
+
+const (
+	checkpoint   = 10                // longest time, minutes, between two chunks of a running task, as in peer/crawl
+	chunkPages   = 1 << 10 / pageKiB // that fill one: a peer sends a MiB at a time
+	retryEvery   = 10                // minutes until an unfinished task that nobody took is offered again
+	retryMost    = 24
+	away         = time.Duration(math.MaxInt64)
+	full         = away - 1
+	politeGap    = 200 * time.Millisecond
+	assumedPage  = 800 * time.Millisecond // of a new peer, until it has learnt
+	minuteLength = float64(time.Minute)
+	nobody       = math.MaxUint64 // key of no task
+)
+
+var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// since is how long after epoch a time is. It is quicker than Time.Sub, which looks for overflows.
+func since(t time.Time) time.Duration { return time.Duration(t.UnixNano() - epochNanos) }
+
+var epochNanos = epoch.UnixNano()
+
+func at(minute float64) time.Time { return epoch.Add(time.Duration(minute * minuteLength)) }
+
+func newShoal(r *run) *shoal {
+	n := r.w.experiment.crawlers
+	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n),
+		soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), free: nothing}
+	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
+	s.gap, s.checkpoint, s.chunk = politeGap, checkpoint, chunkPages
+	if c := r.w.scale; c != nil {
+		minutes := func(v float64) time.Duration { return time.Duration(v * minuteLength) }
+		cfg = queue.Config{Threads: c.Threads, Queue: c.Queue, Service: minutes(c.Page)}
+		s.gap, s.checkpoint, s.chunk, s.startup = minutes(c.Gap), c.Checkpoint, math.Inf(1), c.Start
+		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = minutes(c.Term), minutes(c.Backoff), minutes(10*c.Backoff)
+	}
+	s.holds = cfg.Threads + cfg.Queue
+	for i := range s.queues {
+		s.queues[i] = queue.New[struct{}](cfg)
+		s.drops[i], s.soonest[i] = math.MaxInt32, away
+	}
+	for i := range s.tasks {
+		s.tasks[i].run = nothing
+	}
+	return s
+}
+
+func (s *shoal) waiting() int { return s.queued }
+
+func (s *shoal) open() int { return s.r.out }
+
+func (s *shoal) load(peer int32) int {
+	if s.soonest[peer] == away {
+		return 0
+	}
+	return s.has(peer)
+}
+
+func (s *shoal) join(_ int, peer int32) { s.noted(peer) }
+
+// has counts the tasks of a peer.
+func (s *shoal) has(peer int32) int { return s.queues[peer].Running() + s.queues[peer].Waiting() }
+
+// noted takes down what a peer that is there holds now.
+func (s *shoal) noted(peer int32) {
+	if s.soonest[peer] = 0; s.has(peer) >= s.holds {
+		s.soonest[peer] = full
+	}
+}
+
+func (s *shoal) submit(minute int, ch int32, limit float32) {
+	t := &s.tasks[ch]
+	t.left, t.limit, t.since = s.r.w.pages[ch], limit, int32(minute)
+	t.accepted, t.retries = false, 0
+	s.hand(minute, ch)
+}
+
+// hand issues the next generation and offers it.
+func (s *shoal) hand(minute int, ch int32) {
+	t := &s.tasks[ch]
+	now := at(float64(minute))
+	t.latest = now.Add(time.Duration(float64(t.limit) * minuteLength))
+	gen, err := t.issue.Next(now, t.latest, s.terms)
+	if err != nil { // pausing: the deadline comes
+		s.await(ch, timerIssue, t.issue.Deadline())
+		return
+	}
+	t.fence.Deposit(gen)
+	wait, ok := s.offer(minute, ch)
+	switch {
+	case ok:
+		t.issue.Placed(gen)
+		if !t.accepted {
+			t.accepted = true
+			s.r.m.accepted++
+			s.r.accepted(minute, ch, wait)
+		}
+	case !t.accepted:
+		t.issue.Refused(gen)
+		s.r.m.refused++
+		s.r.over(minute, ch, recrawl.Refused)
+	default:
+		t.issue.Refused(gen)
+		if t.retries++; t.retries > retryMost {
+			s.r.over(minute, ch, recrawl.Failed)
+			return
+		}
+		s.timers.Push(int64(minute+retryEvery), shoalTimer{ch, 0, timerRetry})
+	}
+}
+
+// offer gives the task to the near peer with the earliest expected finish of those that would take it.
+func (s *shoal) offer(minute int, ch int32) (wait float32, ok bool) {
+	t := &s.tasks[ch]
+	now := at(float64(minute))
+	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
+	var best int32
+	var start time.Time
+	if near := &s.r.w.near; near.narrow != nil {
+		best, start = earliest(s, of(near.narrow, near.each, ch), ch, &header, now, t.latest)
+	} else {
+		best, start = earliest(s, of(near.wide, near.each, ch), ch, &header, now, t.latest)
+	}
+	if best == nothing {
+		return 0, false
+	}
+	item := queue.Item[struct{}]{Key: uint64(ch), Pages: header.Pages, Gap: s.gap, Latest: t.latest}
+	if err := s.queues[best].Take(now, item); err != nil {
+		return 0, false
+	}
+	s.queued++
+	if !s.tick(minute, now, best) && s.soonest[best] != full {
+		s.soonest[best] = since(start) // the next one starts no sooner
+	}
+	return float32(start.Sub(now).Minutes()), true
+}
+
+// earliest is the near peer that would end the task first, of those that would take it, and when it would start; nothing: none.
+func earliest[C uint16 | int32](s *shoal, near []C, ch int32, header *channel.Header, now, last time.Time) (best int32, start time.Time) {
+	best, bestFinish, looked, limit := nothing, time.Duration(math.MaxInt64), 0, overlay.Widen(0)
+	nowAt, latest := since(now), since(last)
+	soonest, host, crawlers := s.soonest, s.r.w.hosts[ch], s.r.w.crawlers
+	for _, p := range near {
+		if looked == limit {
+			if limit = overlay.Widen(looked); best != nothing || limit == 0 {
+				break
+			}
+		}
+		from := soonest[p]
+		if from > latest { // it is away, or would refuse, perhaps after a long sum
+			if from != away {
+				looked++
+			}
+			continue
+		}
+		looked++
+		service := overlay.Service(*header, rtt(host, crawlers[p]))
+		if service >= bestFinish { // and so are all that are farther
+			break
+		}
+		if from-nowAt+service >= bestFinish {
+			continue
+		}
+		quote, takes := s.queues[p].Quote(now, last)
+		from = since(quote)
+		soonest[p] = from
+		if takes {
+			if f := from - nowAt + service; f < bestFinish {
+				best, bestFinish, start = int32(p), f, quote
+			}
+		}
+	}
+	return best, start
+}
+
+// tick does what a peer's queue asks for, and tells whether a task was given up.
+func (s *shoal) tick(minute int, now time.Time, peer int32) (dropped bool) {
+	q := s.queues[peer]
+	s.acts = q.Tick(now, s.acts[:0])
+	for _, a := range s.acts {
+		ch := int32(a.Item.Key)
+		switch a.Kind {
+		case queue.Start:
+			s.queued--
+			dropped = !s.start(minute, now, ch, peer) || dropped
+		case queue.Drop:
+			dropped = true
+			s.queued--
+			s.await(ch, timerIssue, s.tasks[ch].issue.Deadline())
+		}
+	}
+	s.noted(peer)
+	s.drops[peer] = math.MaxInt32
+	if d := q.Deadline(); !d.IsZero() {
+		s.drops[peer] = int32(math.Ceil(since(d).Minutes()))
+	}
+	return dropped
+}
+
+// start claims the task, which may come too late, and runs it.
+func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
+	t := &s.tasks[ch]
+	gen := t.issue.Gen
+	step := t.fence.Claim(now, lease.Peer(peer+1), gen, t.latest, s.terms)
+	t.issue.Apply(now, step.Event, s.terms)
+	if step.Reply.Status != lease.Granted {
+		s.queues[peer].Done(now, uint64(ch), 0)
+		s.await(ch, timerIssue, t.issue.Deadline())
+		return false
+	}
+	i := s.free
+	if i == nothing {
+		s.runs = append(s.runs, shoalRun{})
+		i = int32(len(s.runs) - 1)
+	} else {
+		s.free = s.runs[i].next
+	}
+	started := since(now).Minutes()
+	s.runs[i] = shoalRun{channel: ch, peer: peer, pages: t.left, started: started, end: started + s.startup + float64(t.left)*s.r.w.minutesPerPage(ch, peer)}
+	t.run = i
+	s.bucket(minute, i)
+	return true
+}
+
+func (s *shoal) bucket(minute int, i int32) { s.ends.add(minute, s.runs[i].end, i) }
+
+func (s *shoal) step(minute int) {
+	all := s.ends.take(minute)
+	s.touchRuns(all)
+	for _, i := range all {
+		run := s.runs[i]
+		switch {
+		case run.peer == nothing:
+			s.runs[i].next, s.free = s.free, i
+		case run.end > float64(minute):
+			s.bucket(minute, i)
+		default:
+			s.runs[i].next, s.free = s.free, i
+			s.complete(minute, run)
+		}
+	}
+	for p, m := range s.drops {
+		if int(m) <= minute {
+			s.tick(minute, at(float64(minute)), int32(p))
+		}
+	}
+	for {
+		due, ok := s.timers.Next()
+		if !ok || due > int64(minute) {
+			return
+		}
+		_, t := s.timers.Pop()
+		s.ring(minute, t)
+	}
+}
+
+// touchRuns and touch read, in one go, what the tasks of a minute will need one after the other: a processor waits for many lines of memory as
+// long as for one. They change nothing.
+func (s *shoal) touchRuns(all []int32) {
+	n := 0
+	for _, i := range all {
+		run := &s.runs[i]
+		t := &s.tasks[run.channel]
+		n += t.touch() + int(s.r.m.of[run.channel].last) + int(s.r.w.pages[run.channel]) +
+			int(s.r.s.Facts(recrawl.Slot(run.channel)).Out)
+		if run.peer != nothing {
+			n += s.queues[run.peer].Waiting()
+		}
+	}
+	for _, i := range all {
+		if run := &s.runs[i]; run.peer != nothing {
+			if key, ok := s.queues[run.peer].Next(); ok {
+				t := &s.tasks[key]
+				n += t.touch() + int(s.r.w.hosts[key].X)
+			}
+		}
+	}
+	for _, i := range all {
+		if run := &s.runs[i]; run.peer != nothing && s.queues[run.peer].Has(nobody) {
+			n++
+		}
+	}
+	s.r.touched += n
+}
+
+// touch reads all lines of a task.
+func (t *shoalTask) touch() int { return int(t.issue.Gen) + int(t.fence.Seq) + int(t.run) }
+
+func (s *shoal) touch(channels []int32) {
+	n := 0
+	for _, ch := range channels {
+		t := &s.tasks[ch]
+		n += t.touch() + int(s.r.w.pages[ch]) + int(s.r.w.hosts[ch].X) + s.r.w.near.touch(ch)
+	}
+	s.r.touched += n
+}
+
+func (s *shoal) complete(minute int, run shoalRun) {
+	t := &s.tasks[run.channel]
+	end := at(run.end)
+	t.run = nothing
+	step := s.put(end, run, true)
+	q := s.queues[run.peer]
+	q.Done(end, uint64(run.channel), int(math.Ceil(float64(run.pages))))
+	s.r.m.downloaded(minute, run.pages)
+	if t.issue.Apply(end, step.Event, s.terms)&lease.Apply != 0 {
+		t.left = 0
+		s.r.updated(minute, run.channel, float32(run.started)-float32(t.since), float32(run.end-run.started)*s.r.w.pages[run.channel]/max(run.pages, 1))
+	}
+	s.tick(minute, end, run.peer)
+}
+
+// put stores a chunk on the channel's head.
+func (s *shoal) put(now time.Time, run shoalRun, final bool) lease.Step {
+	f := &s.tasks[run.channel].fence
+	c := lease.Chunk{Gen: f.Gen, Seq: f.Seq + 1, Prev: f.Head, Final: final}
+	binary.LittleEndian.PutUint64(c.Hash[:], c.Seq)
+	return f.Put(now, lease.Peer(run.peer+1), c, s.terms)
+}
+
+func (s *shoal) leave(minute int, peer int32, polite bool) {
+	q, now := s.queues[peer], at(float64(minute))
+	s.items = s.items[:0]
+	q.Each(func(it queue.Item[struct{}], started time.Time) {
+		if !started.IsZero() {
+			s.items = append(s.items, it)
+		}
+	})
+	running := len(s.items)
+	s.items = q.Handover(s.items)
+	items := append([]queue.Item[struct{}](nil), s.items...)
+	s.queued -= len(items) - running
+	s.drops[peer], s.soonest[peer] = math.MaxInt32, away
+	for _, it := range items[:running] {
+		q.Done(now, it.Key, 0)
+		s.cut(minute, int32(it.Key), polite)
+	}
+	for _, it := range items[running:] {
+		ch := int32(it.Key)
+		if polite {
+			s.r.m.migrations++
+			if _, ok := s.offer(minute, ch); ok {
+				continue
+			}
+		}
+		s.await(ch, timerIssue, s.tasks[ch].issue.Deadline())
+	}
+}
+
+// cut ends a run whose peer leaves: politely, with a last chunk and a release; or without a word, and the lease lapses.
+func (s *shoal) cut(minute int, ch int32, polite bool) {
+	t := &s.tasks[ch]
+	run := &s.runs[t.run]
+	was := *run
+	run.peer, t.run = nothing, nothing
+	ran := min(max(float64(minute)-was.started, 0), was.end-was.started) // its end may be in this very minute
+	perPage := (was.end - was.started) / float64(was.pages)
+	stored := ran
+	if !polite {
+		every := min(s.checkpoint, s.chunk*perPage)
+		stored = math.Floor(ran/every) * every
+	}
+	t.left = max(was.pages-float32(stored/perPage), 1)
+	s.r.m.downloaded(minute, float32(ran/perPage))
+	s.r.m.wasted += (ran - stored) / perPage
+	now := at(float64(minute))
+	if stored > 0 {
+		s.put(at(was.started+stored), was, false)
+	}
+	if !polite {
+		s.await(ch, timerLapse, t.fence.Deadline())
+		return
+	}
+	s.r.m.migrations++
+	step := t.fence.Release(lease.Peer(was.peer+1), t.fence.Gen)
+	if t.issue.Apply(now, step.Event, s.terms)&lease.HandOut != 0 {
+		s.again(minute, ch)
+	}
+}
+
+// await sets a timer for a deadline of the channel's lease.
+func (s *shoal) await(ch int32, kind uint8, when time.Time) {
+	if when.IsZero() {
+		return
+	}
+	s.timers.Push(int64(math.Ceil(since(when).Minutes())), shoalTimer{ch, s.tasks[ch].issue.Gen, kind})
+}
+
+func (s *shoal) ring(minute int, timer shoalTimer) {
+	t, now := &s.tasks[timer.channel], at(float64(minute))
+	if timer.kind == timerRetry {
+		s.hand(minute, timer.channel)
+		return
+	}
+	if timer.gen != t.issue.Gen {
+		return
+	}
+	var effect lease.Effect
+	if timer.kind == timerLapse {
+		step := t.fence.Tick(now)
+		if step.Event.Kind == 0 {
+			return
+		}
+		s.r.m.lapsed++
+		s.r.lapsed(minute, timer.channel)
+		effect = t.issue.Apply(now, step.Event, s.terms)
+	} else {
+		effect = t.issue.Tick(now, s.terms)
+	}
+	switch {
+	case effect&lease.GaveUp != 0: // an operator looks at it
+		t.issue.Unmark()
+		s.r.over(minute, timer.channel, recrawl.Failed)
+	case effect&lease.HandOut != 0:
+		s.again(minute, timer.channel)
+	}
+}
+
+// again hands an unfinished task out anew, now or when its pause is over.
+func (s *shoal) again(minute int, ch int32) {
+	if t := &s.tasks[ch]; t.issue.Phase == lease.Pausing {
+		s.await(ch, timerIssue, t.issue.Deadline())
+		return
+	}
+	s.hand(minute, ch)
+}

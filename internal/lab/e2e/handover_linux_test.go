@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"shoal/internal/lab/pond"
+	"shoal/manager/api"
+)
+
+// TestOneRequestAHost has three channels on each of three hosts, and hands their tasks from peer to peer while they run: one peer sleeps until
+// another has its task, and wakes up then; one leaves politely in the middle of its task. The pond counts the requests in flight.
+func TestOneRequestAHost(t *testing.T) {
+	w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 3, Sizes: []int{70, 70, 70}, Pages: 210, MaxHost: 70, Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := servePond(t, w)
+	addr := s.Addr().String()
+	m := start(t, "shoal", "manager", "--data", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", addr, "--lease", "6s")
+	g := pageOf(m, "Page ")
+	join := m.word("shoal-peer join ")
+	m.until("has its channels", func() bool { rows, err := g.rows(); return err == nil && len(rows) == 3 })
+	for h := range 3 {
+		id := 0
+		rows, err := g.rows()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			if r.Host == "http://"+w.Hosts()[h].Name && r.Scope == "" {
+				id = int(r.ID)
+			}
+		}
+		if err := g.post(fmt.Sprintf("/api/v1/channels/%d/split", id), api.Split{Dirs: []string{w.Path(h, 1), w.Path(h, 2)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	peers := map[string]*process{} // by peer id
+	for range 4 {
+		dir := t.TempDir()
+		j := start(t, "shoal-peer", "join", join, "--data", dir)
+		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
+			t.Fatalf("join: %s", j.said())
+		}
+		p := start(t, "shoal-peer", "run", "--data", dir, "--pond", addr, "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-low-priority", "--log-level", "warn")
+		p.until("tells its id", func() bool {
+			ask := start(t, "shoal-peer", "status", "--json", "--data", dir)
+			<-ask.done
+			var st struct{ Peer string }
+			if json.Unmarshal(ask.out.Bytes(), &st) != nil || st.Peer == "" {
+				return false
+			}
+			peers[st.Peer] = p
+			return true
+		})
+	}
+
+	// holder waits for a channel that a peer has just claimed.
+	holder := func() (id int, peer string) {
+		m.within(3*time.Minute, "has a task in the middle of its crawl", func() bool {
+			for i := 1; i <= 9; i++ {
+				d, err := g.channel(i)
+				if err == nil && d.Row.Out && len(d.Events) > 0 && d.Events[0].What == "claimed" && peers[d.Events[0].Peer] != nil {
+					id, peer = i, d.Events[0].Peer
+					return true
+				}
+			}
+			return false
+		})
+		return id, peer
+	}
+	// goesOn tells whether, after a channel's task ended so, another peer has claimed it.
+	goesOn := func(id int, what, from string) bool {
+		d, err := g.channel(id)
+		if err != nil {
+			return false
+		}
+		other := false
+		for _, e := range d.Events { // the latest first
+			if e.What == "claimed" && e.Peer != from {
+				other = true
+			}
+			if e.What == what && e.Peer == from {
+				return other
+			}
+		}
+		return false
+	}
+
+	end := time.Now().Add(4 * time.Minute)
+	for slept := false; !slept; {
+		id, peer := holder()
+		p := peers[peer].cmd.Process
+		if err := p.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		for until := time.Now().Add(30 * time.Second); !slept && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+			slept = goesOn(id, "lapsed", peer) // it wakes up while the other one crawls
+		}
+		if err := p.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatal("no lease lapsed and was taken over, however often its holder fell asleep")
+		}
+	}
+	for left := false; !left && len(peers) > 2; {
+		id, peer := holder()
+		peers[peer].end()
+		delete(peers, peer)
+		for until := time.Now().Add(30 * time.Second); !left && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+			left = goesOn(id, "released", peer)
+		}
+		if !left {
+			t.Logf("channel %d was crawled to its end before its peer left", id)
+		}
+	}
+	m.within(4*time.Minute, "updates every channel", func() bool {
+		rows, err := g.rows()
+		if err != nil || len(rows) != 9 {
+			return false
+		}
+		for _, r := range rows {
+			if r.Visits == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	if st := s.Stats(); st.MaxInFlight != 1 {
+		t.Errorf("at most %d requests in flight to one host, want 1: %v", st.MaxInFlight, st.Violations)
+	}
+	for _, p := range peers {
+		p.end()
+	}
+	m.end()
+}
+
+// channel asks for one channel.
+func (g page) channel(id int) (d api.Detail, err error) {
+	err = g.get(fmt.Sprintf("/api/v1/channels/%d", id), &d)
+	return d, err
+}
+
+// post asks for something to be done.
+func (g page) post(path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, g.base+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+g.token)
+	res, err := g.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, res.Status)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/internal/lab/netlab"
+)
+
+// TestPartition cuts a site off in the middle of a crawl there: the crawl goes on, for its Web host is on the same side; the others' work goes on too; and once
+// the sites are joined again everything that was fetched arrives, nothing having been fetched twice.
+func TestPartition(t *testing.T) {
+	n := netlab.Open(t, "a crawl through a partition is")
+	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}, marks: map[marking]int{}}
+	boss := l.site("m", "11.0.9.1/24")
+	var places []*place
+	for i, name := range []string{"a", "b"} {
+		p := &place{name: name, where: l.site(name, fmt.Sprintf("11.0.%d.1/24", i+1))}
+		p.peers, p.near = []*netlab.Host{p.where}, []netip.Addr{p.where.Addr}
+		n.Distance(p.where, boss, 20*time.Millisecond, 0)
+		places = append(places, p)
+	}
+	a, b := places[0], places[1]
+	n.Distance(a.where, b.where, 80*time.Millisecond, 0)
+	small := l.serve(a, webPort)
+	large := &library{pages: 8, hold: 2}
+	large.serve(t, b.where, fmt.Sprintf("%s:%d", b.where.Addr, webPort))
+	l.start(boss, []string{small})
+	dirs := l.join(places)
+	l.mgr.until("knows all peers", func() bool { return l.page.overview().Peers == len(dirs) })
+	l.crawl(l.channels()[small])
+	l.mgr.until("has the small host crawled", func() bool { return l.updated([]string{small}, 1) })
+	l.add(large.origin)
+	ids := l.channels()
+	crawls := 1
+	for {
+		large.forget()
+		l.crawl(ids[large.origin])
+		l.mgr.until("has the large host's crawl begun", large.held)
+		if large.fetched()[0].by == b.where.Addr {
+			break
+		}
+		// A busy machine's distances mislead, so it was the other peer's.
+		large.open()
+		l.mgr.until("has it end", func() bool { return l.updated([]string{large.origin}, crawls) })
+		if crawls++; crawls > 10 {
+			t.Fatal("the large host's crawls all went to the other site")
+		}
+	}
+	n.Cut(b.where, true)
+	large.open()
+	cut := time.Now()
+	l.crawl(ids[small])
+	l.mgr.until("goes on without the others", func() bool { return l.updated([]string{small}, 2) })
+	l.mgr.until("has a crawl go on beyond the partition", func() bool { return len(large.fetched()) == large.pages })
+	if l.updated([]string{large.origin}, crawls) {
+		t.Error("a crawl beyond the partition was reported through it")
+	}
+	n.Cut(b.where, false)
+	joined := time.Now()
+	l.mgr.until("gets what was crawled meanwhile", func() bool { return l.updated([]string{large.origin}, crawls) })
+	t.Logf("parted for %v; reported %v after the sites were joined again", joined.Sub(cut).Round(10*time.Millisecond), time.Since(joined).Round(10*time.Millisecond))
+	o := l.page.overview()
+	l.mgr.until("has the pages of both hosts", func() bool { o = l.page.overview(); return o.Archived > int64(large.pages) })
+	if o.Lapsed != 0 {
+		t.Errorf("%d tasks lapsed", o.Lapsed)
+	}
+	if by := large.once(l); len(by) != 1 || by[0] != b.where.Addr {
+		t.Errorf("the large host was crawled from %v", by)
+	}
+}
+
+// library is a Web host of several pages that notes who fetches which. It holds a crawl in its middle, however slow the machine, until it is opened.
+type library struct {
+	pages  int
+	hold   int // pages that it gives while it is not open
+	origin string
+
+	mu   sync.Mutex
+	log  []loan
+	gate chan struct{} // closed: open
+	wait int           // requests that it holds
+}
+
+// loan is one fetch.
+type loan struct {
+	path string
+	by   netip.Addr
+	at   time.Time
+}
+
+func (s *library) serve(t *testing.T, on *netlab.Host, addr string) {
+	t.Helper()
+	s.origin = "http://" + addr
+	s.forget()
+	ln, err := on.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Server{ReadHeaderTimeout: time.Minute, Handler: s}
+	done := make(chan struct{})
+	go func() { defer close(done); web.Serve(ln) }()
+	t.Cleanup(func() { web.Close(); <-done })
+}
+
+func (s *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/" && !strings.HasPrefix(r.URL.Path, "/p") {
+		http.NotFound(w, r)
+		return
+	}
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // the server's own word
+	if !s.lend(r, from.Addr()) {
+		return
+	}
+	fmt.Fprintf(w, "<html><title>%s</title>", r.URL.Path)
+	for i := range s.pages - 1 {
+		fmt.Fprintf(w, "<a href=/p%d>page %d</a> ", i, i)
+	}
+}
+
+// lend notes a fetch, once it need not be held any more. It is none if who asked has gone meanwhile.
+func (s *library) lend(r *http.Request, by netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if gate := s.gate; len(s.log) >= s.hold {
+		s.wait++
+		s.mu.Unlock()
+		gone := false
+		select {
+		case <-gate:
+		case <-r.Context().Done():
+			gone = true
+		}
+		s.mu.Lock()
+		if s.wait--; gone {
+			return false
+		}
+	}
+	s.log = append(s.log, loan{r.URL.Path, by, time.Now()})
+	return true
+}
+
+// held tells whether a crawl has come to where it is held.
+func (s *library) held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wait > 0
+}
+
+// open lets the crawls go on.
+func (s *library) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.gate)
+}
+
+func (s *library) fetched() []loan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
+// forget begins anew.
+func (s *library) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log, s.gate = nil, make(chan struct{})
+}
+
+// once wants every page to have been fetched until the manager heard of the first crawl's end, and none twice. It returns by whom. The next crawl may have begun since.
+func (s *library) once(l *lab) (by []netip.Addr) {
+	l.t.Helper()
+	d, err := l.page.channel(int(l.channels()[s.origin]))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var end time.Time
+	for _, e := range d.Events { // the latest first
+		if e.What == "updated" && e.At.After(s.fetched()[0].at) {
+			end = e.At
+		}
+	}
+	times := map[string]int{}
+	for _, f := range s.fetched() {
+		if f.at.After(end) {
+			continue
+		}
+		times[f.path]++
+		if !slices.Contains(by, f.by) {
+			by = append(by, f.by)
+		}
+	}
+	if len(times) != s.pages {
+		l.t.Errorf("%d of %d pages were fetched until %v: %v", len(times), s.pages, end, s.fetched())
+	}
+	for path, k := range times {
+		if k != 1 {
+			l.t.Errorf("%s was fetched %d times: %v", path, k, s.fetched())
+		}
+	}
+	return by
+}

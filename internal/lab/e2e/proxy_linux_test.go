@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/internal/lab/netlab"
+)
+
+// TestOffice is a real peer in a network whose admin's policy names a proxy: it reads the policy, and crawls and sends what it fetched
+// through the proxy alone.
+func TestOffice(t *testing.T) {
+	n := netlab.Open(t, "an office's network is")
+	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}}
+	boss, gate, home := l.site("m", "11.0.9.1/24"), l.site("g", "11.0.3.1/24"), l.site("p", "11.0.2.1/24")
+	web := &place{where: l.site("a", "11.0.1.1/24")}
+	for i, a := range []*netlab.Host{boss, gate, home, web.where} {
+		for _, b := range []*netlab.Host{boss, gate, home, web.where}[i+1:] {
+			n.Distance(a, b, 10*time.Millisecond, 0)
+		}
+	}
+	site := l.serve(web, webPort)
+	l.start(boss, []string{site})
+	o := &office{host: gate}
+	policy := o.serve(t)
+
+	var mu sync.Mutex
+	type flow struct {
+		protocol byte
+		theirs   netip.AddrPort
+		ours     uint16
+	}
+	invited := map[flow]bool{}         // begun from outside; no office lets that in, but this network has no walls
+	around := map[netip.AddrPort]int{} // packets that did not go to the office's gate
+	n.Tap(func(from *netlab.Host, b []byte) {
+		head := int(b[0]&15) * 4
+		if b[0]>>4 != 4 || len(b) < head+4 {
+			return
+		}
+		source, target := netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
+		fromPort, toPort := binary.BigEndian.Uint16(b[head:]), binary.BigEndian.Uint16(b[head+2:])
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case from != home && target == home.Addr:
+			f := flow{b[9], netip.AddrPortFrom(source, fromPort), toPort}
+			if around[f.theirs] == 0 {
+				invited[f] = true
+			}
+		case from == home && target != gate.Addr && !invited[flow{b[9], netip.AddrPortFrom(target, toPort), fromPort}]:
+			around[netip.AddrPortFrom(target, toPort)]++
+		}
+	})
+	dir := t.TempDir()
+	j := l.in(home, "shoal-peer", "join", l.mgr.word("shoal-peer join "), "--data", dir, "--policy-url", policy)
+	if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
+		t.Fatalf("join: %s", j.said())
+	}
+	l.in(home, "shoal-peer", "run", "--data", dir, "--policy-url", policy, "--no-low-priority", "--log-level", "warn")
+	l.mgr.until("knows the peer", func() bool { return l.page.overview().Peers == 1 })
+	l.crawl(l.channels()[site])
+	l.mgr.until("has the site", func() bool { return l.updated([]string{site}, 1) })
+
+	mu.Lock()
+	defer mu.Unlock()
+	if len(around) > 0 {
+		t.Errorf("packets around the proxy: %v", around)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.asked["11.0.1.1:8000"] == 0 || o.asked["11.0.9.1:7785"] == 0 || len(o.asked) != 2 {
+		t.Errorf("the proxy was asked for %v", o.asked)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if who := l.seen[site]; len(who) == 0 || who[0] != gate.Addr {
+		t.Errorf("the site was visited from %v", who)
+	}
+}
+
+// office is a proxy, and where the policy is.
+type office struct {
+	host  *netlab.Host
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+func (o *office) serve(t *testing.T) (policy string) {
+	o.asked = map[string]int{}
+	at := fmt.Sprintf("%s:3128", o.host.Addr)
+	ln, err := o.host.Listen("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: o}
+	done := make(chan struct{})
+	go func() { defer close(done); s.Serve(ln) }()
+	t.Cleanup(func() { s.Close(); <-done })
+	return "http://" + at + "/policy.toml"
+}
+
+func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		fmt.Fprintf(w, "proxy = \"http://%s:3128\"\n", o.host.Addr)
+		return
+	}
+	o.mu.Lock()
+	o.asked[r.Host]++
+	o.mu.Unlock()
+	there, err := o.host.DialContext(r.Context(), "tcp", r.Host)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	defer there.Close()
+	here, rw, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer here.Close()
+	io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		io.Copy(there, rw)
+		there.(*net.TCPConn).CloseWrite()
+	}()
+	io.Copy(here, there)
+	here.(*net.TCPConn).CloseWrite()
+	<-done
+}
