@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/temoto/robotstxt"
 )
 
 // vectors holds every rule of RFC 9309 that decides a URL: a file, and URLs with "+" (may be fetched) or "-" before them.
@@ -88,27 +86,6 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestAgainstTemoto lists where the library differs from us on our own vectors, and why. A verdict that begins to agree, or to differ,
-// fails: then the list is to be read again.
-func TestAgainstTemoto(t *testing.T) {
-	known := map[string]bool{}
-	for _, group := range temotoDiffers {
-		for _, key := range group.keys {
-			known[key] = true
-		}
-	}
-	for _, v := range vectors {
-		data, err := robotstxt.FromString(v.file)
-		each(v.verdicts, func(path string, want bool) {
-			got := err == nil && data.TestAgent(path, "Shoal")
-			key := v.name + " " + path
-			if known[key] != (got != want) {
-				t.Errorf("%q: the library says %v (%v), we say %v", key, got, err, want)
-			}
-		})
-	}
-}
-
 func TestDelayAndSitemaps(t *testing.T) {
 	for _, c := range []struct {
 		file     string
@@ -124,11 +101,43 @@ func TestDelayAndSitemaps(t *testing.T) {
 		{"User-agent: *\nCrawl-delay: soon\nDisallow: /", 0, 0},
 		{"User-agent: *\nCrawl-delay: NaN", 0, 0},
 		{"User-agent: *\nCrawl-delay: 1e300", 0, 0},
+		{"User-agent: *\nCrawl-delay: 10s\nUser-agent: a\nCrawl-delay: 1 second", 10 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: 7 seconds # please\nSitemap http://h/s.xml\nSitemap:", 7 * time.Second, 1},
 		{strings.Repeat("Sitemap: http://h/s\n", 500), 0, MaxSitemaps},
 	} {
 		r := Parse([]byte(c.file), "shoal")
 		if r.CrawlDelay != c.delay || len(r.Sitemaps) != c.sitemaps {
 			t.Errorf("%q: delay %v, %d sitemaps; want %v, %d", c.file[:min(60, len(c.file))], r.CrawlDelay, len(r.Sitemaps), c.delay, c.sitemaps)
+		}
+	}
+}
+
+// TestBrokenLinesSpoilNothing: what one line says badly costs no other line its delay or its sitemap, and no group gets another's delay.
+func TestBrokenLinesSpoilNothing(t *testing.T) {
+	const sitemap = "\nSitemap: http://h/s.xml"
+	for _, c := range []struct {
+		name, file string
+		delay      time.Duration
+	}{
+		{"an agent of digits alone", "User-agent: 008\nDisallow: /\n\nUser-agent: *\nCrawl-delay: 10\nDisallow: /a" + sitemap, 10 * time.Second},
+		{"an agent of digits, and its delay", "User-agent: *\nDisallow: /a\n\nUser-agent: 008\nCrawl-delay: 10\nDisallow: /" + sitemap, 0},
+		{"an agent that begins with a digit", "User-agent: *\nCrawl-delay: 2\n\nUser-agent: 360Spider\nCrawl-delay: 20\nDisallow: /" + sitemap, 2 * time.Second},
+		{"an agent beyond ASCII", "User-agent: *\nCrawl-delay: 2\n\nUser-agent: паук\nCrawl-delay: 20" + sitemap, 2 * time.Second},
+		{"an empty agent", "User-agent:\nDisallow: /\nUser-agent: *\nCrawl-delay: 10" + sitemap, 10 * time.Second},
+		{"an empty agent, and its delay", "User-agent: *\nDisallow: /a\nUser-agent:\nCrawl-delay: 10" + sitemap, 0},
+		{"a rule before any group", "Disallow: /a\nUser-agent: *\nCrawl-delay: 10" + sitemap, 10 * time.Second},
+		{"a delay before any group", "Crawl-delay: 9\nUser-agent: *\nCrawl-delay: 10" + sitemap, 10 * time.Second},
+		{"a delay before any group, and none in it", "Crawl-delay: 9\nUser-agent: *\nDisallow: /a" + sitemap, 0},
+		{"an agent in a list with others", "User-agent: 008\nUser-agent: shoal\nCrawl-delay: 10\nDisallow: /a\nUser-agent: *\nCrawl-delay: 3" + sitemap, 10 * time.Second},
+		{"delays alone", "User-agent: a\nCrawl-delay: 10\nUser-agent: shoal\nCrawl-delay: 4\nUser-agent: *\nCrawl-delay: 20" + sitemap, 4 * time.Second},
+		{"a delay that is none", "User-agent: *\nCrawl-delay: 10\nUser-agent: a\nCrawl-delay: soon\nDisallow: /" + sitemap, 10 * time.Second},
+		{"a token that is the beginning of ours", "User-agent: sho\nCrawl-delay: 9\nDisallow: /a\nUser-agent: *\nCrawl-delay: 10" + sitemap, 10 * time.Second},
+		{"a pattern that no library compiles", "User-agent: *\nCrawl-delay: 10\nDisallow: /\xff*\xfe$(\n" + sitemap, 10 * time.Second},
+		{"a value without a key", ": /\nUser-agent: *\nCrawl-delay: 10\n:\n" + sitemap, 10 * time.Second},
+	} {
+		r := Parse([]byte(c.file), "Shoal")
+		if r.CrawlDelay != c.delay || len(r.Sitemaps) != 1 || r.Sitemaps[0] != "http://h/s.xml" {
+			t.Errorf("%s: delay %v, sitemaps %q; want %v and one", c.name, r.CrawlDelay, r.Sitemaps, c.delay)
 		}
 	}
 }
