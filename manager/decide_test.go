@@ -60,7 +60,7 @@ func BenchmarkDecisions(b *testing.B) {
 					if again, ok := m.admit(now, s); !ok {
 						return max(m.clock.At(again), tick+1), false
 					}
-					m.host(m.places.host(s)).out = m.places.id(s)
+					m.host(m.table.Host(s)).out = m.table.ID(s)
 					batch = append(batch, s)
 					return 0, true
 				})

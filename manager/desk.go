@@ -124,7 +124,7 @@ func (m *Manager) adopt(ctx context.Context, first, last channel.ID) (blocked in
 		var failed error
 		err := m.onLoop(ctx, func(now time.Time) {
 			for _, h := range batch {
-				if _, known := m.places.of(h.ID); known {
+				if _, known := m.table.Find(h.ID); known {
 					continue
 				}
 				failed = errors.Join(failed, m.add(now, h))
@@ -257,7 +257,7 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 	}
 	var failed error
 	err = d.m.onLoop(ctx, func(now time.Time) {
-		s, ok := d.m.places.of(id)
+		s, ok := d.m.table.Find(id)
 		if !ok {
 			return
 		}
@@ -325,7 +325,7 @@ func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
 
 // standOff leaves a channel's host alone until a task that is out, and is called back, must have ended. Called on the loop.
 func (m *Manager) standOff(now time.Time, id channel.ID, name string) error {
-	s, ok := m.places.of(id)
+	s, ok := m.table.Find(id)
 	if !ok {
 		return nil
 	}
@@ -333,7 +333,7 @@ func (m *Manager) standOff(now time.Time, id channel.ID, name string) error {
 	if i == nil || !i.Out() {
 		return nil
 	}
-	h := m.host(m.places.host(s))
+	h := m.host(m.table.Host(s))
 	until := now.Add(m.cfg.Terms.Term)
 	if at := i.Deadline(); at.After(until) {
 		until = at
@@ -351,7 +351,7 @@ func (m *Manager) standOff(now time.Time, id channel.ID, name string) error {
 
 // forget takes a channel out of all that the loop holds.
 func (m *Manager) forget(now time.Time, id channel.ID, name string) error {
-	s, ok := m.places.of(id)
+	s, ok := m.table.Find(id)
 	if !ok {
 		return nil
 	}
@@ -368,7 +368,7 @@ func (m *Manager) forget(now time.Time, id channel.ID, name string) error {
 		delete(m.pending.crawled, s)
 		delete(m.pending.read, s)
 	}
-	delete(m.near.asked, s)
+	delete(m.asked, s)
 	delete(m.failing, s)
 	delete(m.dirty, s)
 	delete(m.states, s)
@@ -378,6 +378,6 @@ func (m *Manager) forget(now time.Time, id channel.ID, name string) error {
 		m.visited--
 	}
 	m.sched.Remove(s)
-	m.places.drop(s)
+	m.table.Drop(s)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"shoal/channel/lease"
 	"shoal/internal/plain"
 	"shoal/manager/archive"
+	"shoal/manager/dispatch"
 	"shoal/overlay"
 	"shoal/recrawl"
 )
@@ -61,7 +62,7 @@ func (m *Manager) dispatch(now time.Time) {
 			}
 			f := &flight{issued: now}
 			m.flights[s] = f
-			m.carried(f, string(m.near.pick))
+			m.carried(f, string(m.pick))
 			m.submitted++
 			if m.sched.Facts(s).Updated == 0 {
 				m.taken.fresh++
@@ -73,8 +74,8 @@ func (m *Manager) dispatch(now time.Time) {
 		})
 	}
 	m.read = nil
-	m.near.looked(tick)
-	m.due = m.sched.Ready() + len(m.near.asked)
+	m.near.Looked(now)
+	m.due = m.sched.Ready() + len(m.asked)
 	for _, j := range batch {
 		m.arm(j.slot, m.flights[j.slot])
 		m.jobs <- j // room keeps it below the queue's length
@@ -85,7 +86,7 @@ func (m *Manager) dispatch(now time.Time) {
 // swarmReady holds the first tasks back until some peers are known, so that they do not all go to whoever came first; not for long.
 func (m *Manager) swarmReady(now time.Time) bool {
 	if !m.ready {
-		m.ready = len(crawlers(m.cfg.Swarm.Peers())) >= m.cfg.MinPeers || now.Sub(m.since) >= m.cfg.MinPeersWait
+		m.ready = m.near.Capacity(now).Peers >= m.cfg.MinPeers || now.Sub(m.since) >= m.cfg.MinPeersWait
 	}
 	return m.ready
 }
@@ -96,12 +97,8 @@ func (m *Manager) swarmReady(now time.Time) bool {
 func (m *Manager) room() int {
 	room := m.cfg.MaxOut
 	if room == 0 {
-		here := 0
-		for _, p := range m.cfg.Swarm.Peers() {
-			room += holds(&p)
-			here += m.near.held[p.ID]
-		}
-		room += m.near.carried - here
+		c := m.near.Capacity(m.cfg.Now())
+		room = c.Holds + m.carries - c.Held
 	}
 	return max(min(room-m.out(), jobQueue-m.placing, maxBatch), 0)
 }
@@ -122,7 +119,7 @@ func (m *Manager) retake(now time.Time, room int) []job {
 			if _, ok := m.admit(now, s); ok {
 				if j, err := m.issue(now, s); err == nil {
 					f.again, f.issued, f.started = false, now, time.Time{}
-					m.carried(f, string(m.near.pick))
+					m.carried(f, string(m.pick))
 					batch = append(batch, j)
 					continue
 				}
@@ -137,7 +134,7 @@ func (m *Manager) retake(now time.Time, room int) []job {
 // admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; and near the end
 // of a manager with a deadline nothing that would outlive it. If not ok, a zero time means that enough was looked at for now.
 func (m *Manager) admit(now time.Time, s recrawl.Slot) (again time.Time, ok bool) {
-	h := m.hostNow(m.places.host(s))
+	h := m.hostNow(m.table.Host(s))
 	switch {
 	case h.blocked != "":
 		return now.Add(blockedAgain), false
@@ -149,13 +146,43 @@ func (m *Manager) admit(now time.Time, s recrawl.Slot) (again time.Time, ok bool
 		return h.next, false
 	case !m.cfg.Until.IsZero() && now.Add(m.expect(s)).After(m.cfg.Until):
 		return m.cfg.Until.Add(time.Hour), false
-	case !m.mayLook(now, s):
-		return time.Time{}, false
-	case !m.mayGo(now, s):
-		return now.Add(m.cfg.Tick), false
 	}
-	return time.Time{}, true
+	switch m.mayGo(now, s) {
+	case dispatch.Go:
+		return time.Time{}, true
+	case dispatch.Enough:
+		return time.Time{}, false
+	}
+	return now.Add(m.cfg.Tick), false
 }
+
+// mayGo asks whether a task should be placed now: a peer near its host has room, or it has waited long enough. This is delay scheduling
+// (Zaharia and others, "Delay Scheduling", EuroSys 2010): a task waits while all peers near its host are full, rather than go at once to a
+// far one that happens to have room; that one is left to the tasks near it.
+func (m *Manager) mayGo(now time.Time, s recrawl.Slot) (v dispatch.Verdict) {
+	since, asked := m.asked[s]
+	if !asked {
+		since = now
+	}
+	// The longer it has waited, the farther it may go: a quarter of the peers, half of them, all.
+	share := dispatch.NearShare
+	for waited := now.Sub(since); waited >= patience*m.cfg.Tick && share < 1; waited -= patience * m.cfg.Tick {
+		share *= 2
+	}
+	m.pick, v = m.near.Room(now, dispatch.Ask{Slot: s, Host: m.table.Host(s), Share: share})
+	switch {
+	case v == dispatch.Go:
+		delete(m.asked, s)
+	case v == dispatch.Wait && (asked || len(m.asked) < maxAsked):
+		m.asked[s] = since
+	}
+	return v
+}
+
+const (
+	patience = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
+	maxAsked = 1 << 16 // tasks whose wait is counted
+)
 
 const blockedAgain = time.Hour // how often a blocked host is looked at again
 
@@ -165,7 +192,7 @@ func (m *Manager) expect(s recrawl.Slot) time.Duration {
 	d := time.Duration(m.cfg.FirstBudget) * max(m.perPage, m.cfg.Gap+firstPage)
 	if service := m.sched.Facts(s).Service.Float(); service > 0 {
 		d = time.Duration(float64(service) * float64(m.cfg.Tick))
-		if m.places.grows(s) {
+		if m.table.Grows(s) {
 			d *= budgetGrowth
 		}
 	}
@@ -191,12 +218,12 @@ func (m *Manager) issue(now time.Time, s recrawl.Slot) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	j := job{slot: s, id: m.places.id(s), gen: gen, issue: *i, issued: now, latest: latest}
+	j := job{slot: s, id: m.table.ID(s), gen: gen, issue: *i, issued: now, latest: latest}
 	if m.read != nil && m.read.ID == j.id {
 		j.ch = m.read
 	}
 	m.read = nil
-	key := m.places.host(s)
+	key := m.table.Host(s)
 	if r, ok := m.records[key]; ok {
 		h := *r
 		h.Record.Samples, h.Record.Best = slices.Clone(r.Record.Samples), slices.Clone(r.Record.Best)

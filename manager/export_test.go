@@ -10,8 +10,8 @@ import (
 // Links is how many pages of a channel are known beside its copy.
 func (m *Manager) Links(ctx context.Context, id channel.ID) (n int, err error) {
 	err = m.onLoop(ctx, func(time.Time) {
-		if s, ok := m.places.of(id); ok {
-			n = m.places.links(s)
+		if s, ok := m.table.Find(id); ok {
+			n = m.table.Links(s)
 		}
 	})
 	return n, err

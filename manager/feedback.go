@@ -52,7 +52,7 @@ func (m *Manager) feedback(ctx context.Context) (bool, error) {
 func (m *Manager) readFor(ctx context.Context, entries []archive.Entry, into *effects) error {
 	for i := range entries {
 		e := &entries[i]
-		s, ok := m.places.of(e.Channel)
+		s, ok := m.table.Find(e.Channel)
 		if !ok {
 			continue // removed meanwhile
 		}
@@ -79,7 +79,7 @@ func (m *Manager) readFor(ctx context.Context, entries []archive.Entry, into *ef
 
 // takeIn applies one entry to what the loop holds, and notes what must become durable.
 func (m *Manager) takeIn(now time.Time, e archive.Entry) {
-	s, ok := m.places.of(e.Channel)
+	s, ok := m.table.Find(e.Channel)
 	if !ok {
 		return // removed meanwhile
 	}
@@ -94,7 +94,7 @@ func (m *Manager) takeIn(now time.Time, e archive.Entry) {
 	if f == nil && issue.Out() { // the archive knew of it, this manager did not
 		f = &flight{issued: now}
 		m.flights[s] = f
-		m.host(m.places.host(s)).out = e.Channel
+		m.host(m.table.Host(s)).out = e.Channel
 		m.sched.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
 	}
 	if f != nil && issue.Out() && f.again {
@@ -106,7 +106,7 @@ func (m *Manager) takeIn(now time.Time, e archive.Entry) {
 			f.started = e.When
 			m.carried(f, e.Peer)
 			f.took = false
-			m.host(m.places.host(s)).out = e.Channel
+			m.host(m.table.Host(s)).out = e.Channel
 		}
 		m.cfg.Swarm.Claimed(overlay.ID(e.Peer))
 		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
@@ -155,9 +155,9 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 		if last := m.sched.Facts(s).Updated; last > 0 {
 			l.History = recrawl.AppendVisit(l.History, float64(m.clock.At(now)-last), changed)
 		}
-		m.places.setLinks(s, 0)
+		m.table.SetLinks(s, 0)
 		grows := r.Truncated && r.Left > 0
-		if m.places.setGrows(s, grows); grows {
+		if m.table.SetGrows(s, grows); grows {
 			l.Budget = min(max(l.Budget, m.cfg.FirstBudget)*budgetGrowth, m.cfg.MaxBudget)
 		}
 		if took := r.Ended.Sub(r.Started); took > 0 && r.Pages >= pacePages {
@@ -233,10 +233,10 @@ func (m *Manager) discover(from recrawl.Slot, urls []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
 	for _, u := range urls {
-		id, more := m.places.first(channel.KeyOf(channel.Origin(u)))
+		id, more := m.table.First(channel.KeyOf(channel.Origin(u)))
 		if id == 0 {
 			if len(m.pending.found) < maxFound && !m.isBlocked(channel.Origin(u)) {
-				m.pending.found = append(m.pending.found, channel.Found{URL: u, From: m.places.id(from)})
+				m.pending.found = append(m.pending.found, channel.Found{URL: u, From: m.table.ID(from)})
 			}
 			continue
 		}
@@ -261,8 +261,8 @@ func (m *Manager) linkTo(id channel.ID, u string) {
 
 // linked counts what is known of a channel that may never have been crawled: larger sites go first.
 func (m *Manager) linked(id channel.ID, n int) {
-	if s, ok := m.places.of(id); ok && n > 0 {
-		m.places.setLinks(s, m.places.links(s)+n)
+	if s, ok := m.table.Find(id); ok && n > 0 {
+		m.table.SetLinks(s, m.table.Links(s)+n)
 		m.sched.Found(s)
 	}
 }

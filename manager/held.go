@@ -38,7 +38,7 @@ func (m *Manager) hostNow(key channel.HostKey) hostState {
 }
 
 func (m *Manager) freeHost(s recrawl.Slot) {
-	if h, ok := m.hosts[m.places.host(s)]; ok && h.out == m.places.id(s) {
+	if h, ok := m.hosts[m.table.Host(s)]; ok && h.out == m.table.ID(s) {
 		h.out = 0
 	}
 }
@@ -50,7 +50,7 @@ func (m *Manager) issueOf(s recrawl.Slot) (*lease.Issue, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	id := m.places.id(s)
+	id := m.table.ID(s)
 	raw, err := m.cfg.Store.Lease(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read the lease of channel %d: %w", id, err)
@@ -117,14 +117,14 @@ func (m *Manager) tidy(now time.Time) {
 
 // name is the name of a channel's host.
 func (m *Manager) name(s recrawl.Slot) (string, error) {
-	if h, ok := m.near.hosts[m.places.host(s)]; ok && h.name != "" {
+	if h, ok := m.near.hosts[m.table.Host(s)]; ok && h.name != "" {
 		return h.name, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	ch, err := m.cfg.Store.Channel(ctx, m.places.id(s))
+	ch, err := m.cfg.Store.Channel(ctx, m.table.ID(s))
 	if err != nil {
-		return "", fmt.Errorf("read channel %d: %w", m.places.id(s), err)
+		return "", fmt.Errorf("read channel %d: %w", m.table.ID(s), err)
 	}
 	m.read = &ch
 	return ch.Scope.Host, nil

@@ -9,6 +9,7 @@ import (
 	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/internal/plain"
+	"shoal/manager/dispatch"
 	"shoal/overlay"
 	"shoal/recrawl"
 )
@@ -220,13 +221,22 @@ func (m *Manager) carried(f *flight, peer string) {
 	if f.peer == peer {
 		return
 	}
-	if f.peer != "" {
-		m.near.drop(overlay.ID(f.peer))
-	}
-	if peer != "" {
-		m.near.hold(overlay.ID(peer))
-	}
+	m.holds(f.peer, -1)
+	m.holds(peer, 1)
 	f.peer, f.took = peer, false
+}
+
+// holds counts a task in or out at a peer.
+func (m *Manager) holds(peer string, more int) {
+	if peer == "" {
+		return
+	}
+	p := dispatch.Peer(peer)
+	m.carries += more
+	if m.held[p] += more; m.held[p] == 0 {
+		delete(m.held, p)
+	}
+	m.near.Held(p, m.held[p])
 }
 
 // giveUp marks a channel that was handed out too often, and says why.
@@ -238,7 +248,7 @@ func (m *Manager) giveUp(now time.Time, s recrawl.Slot, reason string) {
 
 // isOf tells whether a channel still has the generation that a job was for.
 func (m *Manager) isOf(j job) bool {
-	return m.places.used(j.slot) && m.places.id(j.slot) == j.id && m.gen(j.slot) == j.gen
+	return m.table.Used(j.slot) && m.table.ID(j.slot) == j.id && m.gen(j.slot) == j.gen
 }
 
 // placed takes the answer of the overlay. Called on the loop.

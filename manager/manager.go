@@ -14,6 +14,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/lease"
+	"shoal/manager/dispatch"
 	"shoal/manager/web"
 	"shoal/recrawl"
 )
@@ -33,7 +34,7 @@ type Manager struct {
 
 	clock  recrawl.Clock
 	sched  *recrawl.Scheduler
-	places *places                        // by slot
+	table  *dispatch.Table
 	hosts  map[channel.HostKey]*hostState // those with which something is up
 	issues map[recrawl.Slot]*lease.Issue  // see issueOf
 
@@ -53,8 +54,12 @@ type Manager struct {
 	tidied     time.Time
 	strategyAt time.Time
 
-	near       near
-	perPage    time.Duration // of late, waits included
+	near       *near
+	asked      map[recrawl.Slot]time.Time // since when tasks wait for a near peer
+	held       map[dispatch.Peer]int      // tasks that each peer has, or that are on their way to it
+	carries    int                        // their number
+	pick       dispatch.Peer              // for which mayGo said yes; empty: any
+	perPage    time.Duration              // of late, waits included
 	holdUntil  time.Time
 	pushedBack time.Duration
 	stopped    bool
@@ -123,20 +128,21 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	now := cfg.Now()
 	m := &Manager{
 		choice: choice, limits: limits, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst),
-		places: newPlaces(), hosts: map[channel.HostKey]*hostState{}, issues: map[recrawl.Slot]*lease.Issue{},
+		table: dispatch.NewTable(), hosts: map[channel.HostKey]*hostState{}, issues: map[recrawl.Slot]*lease.Issue{},
 		flights: map[recrawl.Slot]*flight{}, failing: map[recrawl.Slot]time.Time{}, dirty: map[recrawl.Slot]struct{}{},
 		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
-		near: newNear(), events: newEvents(), notices: map[string]string{},
+		asked: map[recrawl.Slot]time.Time{}, held: map[dispatch.Peer]int{}, events: newEvents(), notices: map[string]string{},
 	}
+	m.near = newNear(m)
 	before := debug.SetGCPercent(tightGC)
 	err = m.restore(ctx, now, strategy)
-	if m.places.n < tightChannels || before < tightGC || os.Getenv("GOGC") != "" {
+	if m.table.Len() < tightChannels || before < tightGC || os.Getenv("GOGC") != "" {
 		debug.SetGCPercent(before)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if m.places.n >= manyChannels {
+	if m.table.Len() >= manyChannels {
 		debug.FreeOSMemory() // what growing tables have left behind
 	}
 	m.sampleHistory(now)
@@ -209,10 +215,10 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 // scheduler goes on with what groups and strategy had learnt, if it was this strategy that had learnt it.
 func (m *Manager) scheduler(ctx context.Context, now time.Time, strategy recrawl.Strategy) (*recrawl.Scheduler, error) {
 	m.cfg.Options.Pending = func(s recrawl.Slot) int {
-		if !m.places.used(s) { // it is being added
+		if !m.table.Used(s) { // it is being added
 			return m.adding
 		}
-		return m.places.links(s)
+		return m.table.Links(s)
 	}
 	b, err := m.cfg.Store.State(ctx, stateStrategy)
 	if err != nil {
@@ -269,8 +275,8 @@ func (m *Manager) add(now time.Time, r channel.Hot) error {
 	if len(r.Facts) == 0 && m.limits.Weights == recrawl.RankWeights {
 		m.weigh(s, f.Weighed(), 0)
 	}
-	m.places.put(s, r.ID, r.Host)
-	m.places.setLinks(s, r.Links)
+	m.table.Put(s, r.ID, r.Host)
+	m.table.SetLinks(s, r.Links)
 	if !issue.Out() && issue.Phase != lease.Pausing {
 		return nil
 	}
@@ -364,13 +370,13 @@ func (m *Manager) CrawlNow(ctx context.Context, id channel.ID) error {
 	}
 	var answer error
 	err = m.do(ctx, func(now time.Time) {
-		s, ok := m.places.of(id)
+		s, ok := m.table.Find(id)
 		if !ok {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return
 		}
 		i, err := m.issueOf(s)
-		why := m.hostNow(m.places.host(s)).blocked
+		why := m.hostNow(m.table.Host(s)).blocked
 		switch {
 		case err != nil:
 			answer = err
@@ -412,7 +418,7 @@ func (m *Manager) stateOf(s recrawl.Slot, ch *channel.Channel) channel.State {
 func (m *Manager) Pause(ctx context.Context, id channel.ID, paused bool) error {
 	var answer error
 	err := m.do(ctx, func(now time.Time) {
-		s, ok := m.places.of(id)
+		s, ok := m.table.Find(id)
 		if !ok {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return

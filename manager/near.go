@@ -6,25 +6,23 @@ import (
 
 	"shoal/channel"
 	"shoal/coords"
+	"shoal/manager/dispatch"
 	"shoal/overlay"
 	"shoal/recrawl"
 )
 
-// near is delay scheduling (Zaharia and others, "Delay Scheduling", EuroSys 2010): a task waits while all peers near its host are full,
-// rather than go at once to a far one that happens to have room; that one is left to the tasks near it. Only a peer that still has room
-// after every waiting task was looked at takes what is far from it, so that none stands idle while there is work. Owned by the loop.
+// near answers the dispatcher's question who near a host has room, from a list of all peers and from what the database knows of the host.
+// Owned by the loop.
 type near struct {
-	hosts   map[channel.HostKey]placeOfHost // fitted where a host is; dropped when it grows too large
-	asked   map[recrawl.Slot]time.Time
-	held    map[overlay.ID]int       // tasks that each peer has, or that are on their way to it
-	carried int                      // their number
-	spare   map[overlay.ID]bool      // had room left after the last look at all that was due
-	looks   recrawl.Tick             // of that
-	pick    overlay.ID               // the peer for which mayGo said yes; empty: any
-	tried   map[channel.HostKey]bool // hosts that were, or are being, measured
-	ahead   int                      // measurements under way
-	peers   []overlay.PeerRecord
-	at      time.Time // when peers was read
+	m     *Manager
+	hosts map[channel.HostKey]placeOfHost // fitted where a host is; dropped when it grows too large
+	held  map[dispatch.Peer]int           // tasks that each peer has, or that are on their way to it
+	spare map[overlay.ID]bool             // had room left after the last look at all that was due
+	looks recrawl.Tick                    // of that
+	tried map[channel.HostKey]bool        // hosts that were, or are being, measured
+	ahead int                             // measurements under way
+	peers []overlay.PeerRecord
+	at    time.Time // when peers was read
 
 	reads  float64 // that may be made of the database now
 	readAt time.Time
@@ -41,90 +39,44 @@ type placeOfHost struct {
 }
 
 const (
-	nearShare    = .25 // of the peers count as near a host
 	nearLeast    = 2   // peers, with which there is no choice worth waiting for
-	nearFactor   = 1.3 // as far as they are no farther than so many times the nearest, and nearSlack
+	nearFactor   = 1.3 // near are those that are no farther than so many times the nearest, and nearSlack
 	nearSlack    = 10 * time.Millisecond
-	patience     = 2               // ticks that a task waits for a near peer, and as many again for the nearer half
 	aheadPerPeer = 14              // measurements that a peer is asked for at a time
 	maxAhead     = 256             // hosts measured at a time
 	maxPlaces    = 1 << 16         // hosts whose place is kept
 	refit        = 5 * time.Minute // coordinates drift
 	readsASecond = 4096            // of hosts and channels whose place is not known; far more than can be placed
-	maxAsked     = 1 << 16         // tasks whose wait is counted
 )
 
-func newNear() near {
-	return near{hosts: map[channel.HostKey]placeOfHost{}, asked: map[recrawl.Slot]time.Time{}, held: map[overlay.ID]int{}, spare: map[overlay.ID]bool{}, tried: map[channel.HostKey]bool{}}
-}
-
-// hold counts a task with its peer; drop counts it out.
-func (n *near) hold(p overlay.ID) {
-	n.held[p]++
-	n.carried++
-}
-
-func (n *near) drop(p overlay.ID) {
-	n.carried--
-	if n.held[p]--; n.held[p] <= 0 {
-		delete(n.held, p)
-	}
+func newNear(m *Manager) *near {
+	return &near{m: m, hosts: map[channel.HostKey]placeOfHost{}, held: map[dispatch.Peer]int{}, spare: map[overlay.ID]bool{}, tried: map[channel.HostKey]bool{}}
 }
 
 // learn forgets where a host was thought to be: something new is known of it.
 func (n *near) learn(host channel.HostKey) { delete(n.hosts, host) }
 
-// mayLook tells whether where a channel's host is may be found out now: with a million channels due and all near peers full, the loop would else
-// do nothing but read about hosts.
-func (m *Manager) mayLook(now time.Time, s recrawl.Slot) bool {
-	n := &m.near
-	if now.Sub(n.at) > m.cfg.Tick/4 {
-		n.peers, n.at = crawlers(m.cfg.Swarm.Peers()), now
+// Held implements dispatch.Judge.
+func (n *near) Held(p dispatch.Peer, k int) {
+	if n.held[p] = k; k == 0 {
+		delete(n.held, p)
 	}
-	if len(n.peers) <= nearLeast && m.cfg.Vantages == 0 || len(n.peers) == 0 {
-		return true // nothing will be read
-	}
-	if h, ok := n.hosts[m.places.host(s)]; ok && now.Sub(h.fitted) < refit {
-		return true
-	}
-	n.reads, n.readAt = min(max(n.reads+readsASecond*now.Sub(n.readAt).Seconds(), 0), readsASecond), now
-	if n.reads < 1 {
-		return false
-	}
-	n.reads--
-	return true
 }
 
-// mayGo tells whether a task should be placed now: a peer near its host has room, or it has waited long enough.
-func (m *Manager) mayGo(now time.Time, s recrawl.Slot) bool {
-	n := &m.near
-	if m.cfg.Vantages > 0 && len(n.peers) > 0 {
-		if h := m.placeOf(now, s); !h.measuredOnce && m.measureSoon(h.name) {
-			return false
-		}
+// Capacity implements dispatch.Judge.
+func (n *near) Capacity(time.Time) dispatch.Capacity {
+	var c dispatch.Capacity
+	for _, p := range crawlers(n.m.cfg.Swarm.Peers()) {
+		c.Peers++
+		c.Holds += holds(&p)
+		c.Held += n.held[dispatch.Peer(p.ID)]
 	}
-	since, asked := n.asked[s]
-	if !asked {
-		since = now
-	}
-	// The longer it has waited, the farther it may go: a quarter of the peers, half of them, all.
-	share := nearShare
-	for waited := now.Sub(since); waited >= patience*m.cfg.Tick && share < 1; waited -= patience * m.cfg.Tick {
-		share *= 2
-	}
-	n.pick = ""
-	if len(n.peers) <= nearLeast || m.nearFree(now, s, share) {
-		delete(n.asked, s)
-		return true
-	}
-	if asked || len(n.asked) < maxAsked {
-		n.asked[s] = since
-	}
-	return false
+	return c
 }
 
-// looked notes, once a tick, which peers have room that nothing near them wanted.
-func (n *near) looked(tick recrawl.Tick) {
+// Looked implements dispatch.Judge. Once a tick it notes which peers have room that nothing near them wanted.
+func (n *near) Looked(now time.Time) {
+	tick := n.m.clock.At(now)
 	if tick == n.looks {
 		return
 	}
@@ -137,14 +89,53 @@ func (n *near) looked(tick recrawl.Tick) {
 	}
 }
 
+// Room implements dispatch.Judge.
+func (n *near) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
+	if !n.mayLook(now, a.Host) {
+		return "", dispatch.Enough
+	}
+	if n.m.cfg.Vantages > 0 && len(n.peers) > 0 {
+		if h := n.placeOf(now, a.Slot); !h.measuredOnce && n.measureSoon(h.name) {
+			return "", dispatch.Unknown
+		}
+	}
+	if len(n.peers) <= nearLeast {
+		return "", dispatch.Go
+	}
+	if p, ok := n.nearFree(now, a.Slot, a.Share); ok {
+		return dispatch.Peer(p), dispatch.Go
+	}
+	return "", dispatch.Wait
+}
+
+// mayLook tells whether where a host is may be found out now: with a million channels due and all near peers full, the loop would else
+// do nothing but read about hosts.
+func (n *near) mayLook(now time.Time, host channel.HostKey) bool {
+	if now.Sub(n.at) > n.m.cfg.Tick/4 {
+		n.peers, n.at = crawlers(n.m.cfg.Swarm.Peers()), now
+	}
+	if len(n.peers) <= nearLeast && n.m.cfg.Vantages == 0 || len(n.peers) == 0 {
+		return true // nothing will be read
+	}
+	if h, ok := n.hosts[host]; ok && now.Sub(h.fitted) < refit {
+		return true
+	}
+	n.reads, n.readAt = min(max(n.reads+readsASecond*now.Sub(n.readAt).Seconds(), 0), readsASecond), now
+	if n.reads < 1 {
+		return false
+	}
+	n.reads--
+	return true
+}
+
 // free tells whether a peer has room: its threads, and a fifth of its queue.
-func (n *near) free(p *overlay.PeerRecord) bool { return n.held[p.ID] < holds(p) }
+func (n *near) free(p *overlay.PeerRecord) bool { return n.held[dispatch.Peer(p.ID)] < holds(p) }
 
 func holds(p *overlay.PeerRecord) int { return int(p.Load.Threads) + int(p.Load.Slots)/5 }
 
 // measureSoon has a host measured that never was, once; its first task waits for that. It tells whether that is under way.
-func (m *Manager) measureSoon(name string) bool {
-	n, host := &m.near, channel.KeyOf(name)
+func (n *near) measureSoon(name string) bool {
+	m, host := n.m, channel.KeyOf(name)
 	if name == "" { // the database does not tell
 		return false
 	}
@@ -180,13 +171,12 @@ func (m *Manager) measureSoon(name string) bool {
 	return true
 }
 
-// nearFree tells whether one of the nearest peers, as many as this share of all, has room for a task.
-func (m *Manager) nearFree(now time.Time, s recrawl.Slot, share float64) bool {
-	h := m.placeOf(now, s)
+// nearFree is one of the nearest peers, as many as this share of all, that has room for a task; empty: any.
+func (n *near) nearFree(now time.Time, s recrawl.Slot, share float64) (overlay.ID, bool) {
+	h := n.placeOf(now, s)
 	if !h.known {
-		return true
+		return "", true
 	}
-	n := &m.near
 	// The k nearest, by insertion: k is mostly small.
 	k := max(int(share*float64(len(n.peers))), 1)
 	best := make([]time.Duration, 0, k)
@@ -212,18 +202,17 @@ func (m *Manager) nearFree(now time.Time, s recrawl.Slot, share float64) bool {
 		best[j], who[j] = d, p
 	}
 	for i, p := range who {
-		isNear := i == 0 || i < int(nearShare*float64(len(n.peers))) && float64(best[i]) <= nearFactor*float64(best[0])+float64(nearSlack)
-		if n.free(p) && (isNear || share > nearShare && n.spare[p.ID]) {
-			n.pick = p.ID
-			return true
+		isNear := i == 0 || i < int(dispatch.NearShare*float64(len(n.peers))) && float64(best[i]) <= nearFactor*float64(best[0])+float64(nearSlack)
+		if n.free(p) && (isNear || share > dispatch.NearShare && n.spare[p.ID]) {
+			return p.ID, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // placeOf fits where the host of a channel is, from what the database knows.
-func (m *Manager) placeOf(now time.Time, s recrawl.Slot) placeOfHost {
-	n, host := &m.near, m.places.host(s)
+func (n *near) placeOf(now time.Time, s recrawl.Slot) placeOfHost {
+	m, host := n.m, n.m.table.Host(s)
 	if h, ok := n.hosts[host]; ok && now.Sub(h.fitted) < refit {
 		return h
 	}

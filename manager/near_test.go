@@ -27,11 +27,11 @@ func TestLooksAreBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	looked := func() (yes int) {
 		for s := range recrawl.Slot(n) {
-			if !m.mayLook(now, s) {
+			if !m.near.mayLook(now, m.table.Host(s)) {
 				continue
 			}
 			yes++
-			m.near.hosts[m.places.host(s)] = placeOfHost{fitted: now}
+			m.near.hosts[m.table.Host(s)] = placeOfHost{fitted: now}
 		}
 		return yes
 	}
@@ -76,7 +76,7 @@ func TestRoomIsOfThoseThatAreThere(t *testing.T) {
 	for s := range m.flights {
 		m.land(s)
 	}
-	if got := m.room(); got != 4 || m.near.carried != 0 {
-		t.Errorf("room for %d tasks when all are over, %d carried", got, m.near.carried)
+	if got := m.room(); got != 4 || m.carries != 0 {
+		t.Errorf("room for %d tasks when all are over, %d carried", got, m.carries)
 	}
 }

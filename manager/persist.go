@@ -79,7 +79,7 @@ func (m *Manager) commit(ctx context.Context) error {
 // edit is a channel's issue, where it is held, and its facts, as they are now.
 func (m *Manager) edit(s recrawl.Slot) channel.Edit {
 	f := m.sched.Facts(s)
-	w := channel.Edit{ID: m.places.id(s), Facts: f.AppendState(nil)}
+	w := channel.Edit{ID: m.table.ID(s), Facts: f.AppendState(nil)}
 	if i, ok := m.issues[s]; ok {
 		w.Gen, w.Lease = i.Gen, i.Append(nil)
 	}

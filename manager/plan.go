@@ -84,7 +84,7 @@ func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy, r re
 				return
 			}
 			for i := range batch {
-				if s, ok := m.places.of(batch[i].id); ok {
+				if s, ok := m.table.Find(batch[i].id); ok {
 					r.Recall(s, &batch[i].facts, batch[i].history, batch[i].chosen)
 				}
 			}

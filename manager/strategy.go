@@ -311,9 +311,9 @@ type trial struct {
 func (m *Manager) sample(now time.Time) trial {
 	t := trial{opt: m.cfg.Options, choice: m.choice, of: m.sched.Len(), state: m.sched.AppendState(nil), at: m.clock.At(now)}
 	t.opt.Cap, t.opt.MinTicks = m.limits.Cap, m.limits.ticks(m.cfg.Tick)
-	step := max((m.places.n+trialMost-1)/trialMost, 1)
-	for s := 0; s < m.places.n; s += step {
-		if m.places.used(recrawl.Slot(s)) {
+	step := max((m.table.Len()+trialMost-1)/trialMost, 1)
+	for s := 0; s < m.table.Len(); s += step {
+		if m.table.Used(recrawl.Slot(s)) {
 			t.facts = append(t.facts, m.sched.Facts(recrawl.Slot(s)))
 		}
 	}

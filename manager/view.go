@@ -122,7 +122,7 @@ func (m *Manager) sampleHistory(now time.Time) {
 
 // freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age).
 func (m *Manager) freshness(now time.Time) float64 {
-	n := m.places.n
+	n := m.table.Len()
 	if n == 0 {
 		return 0
 	}
@@ -130,7 +130,7 @@ func (m *Manager) freshness(now time.Time) float64 {
 	sum, seen := 0.0, 0
 	tick := m.clock.At(now)
 	for s := 0; s < n; s += step {
-		if !m.places.used(recrawl.Slot(s)) {
+		if !m.table.Used(recrawl.Slot(s)) {
 			continue
 		}
 		f := m.sched.Facts(recrawl.Slot(s))
@@ -196,12 +196,12 @@ func (m *Manager) Channels(query string, from, n int) (rows []web.Row, total int
 	} else {
 		err = m.do(ctx, func(time.Time) {
 			total = m.sched.Len()
-			for s, seen := recrawl.Slot(0), 0; int(s) < m.places.n && len(ids) < n; s++ {
-				if !m.places.used(s) {
+			for s, seen := recrawl.Slot(0), 0; int(s) < m.table.Len() && len(ids) < n; s++ {
+				if !m.table.Used(s) {
 					continue
 				}
 				if seen++; seen > from {
-					ids = append(ids, m.places.id(s))
+					ids = append(ids, m.table.ID(s))
 				}
 			}
 		})
@@ -241,7 +241,7 @@ func (m *Manager) describe(ctx context.Context, id channel.ID) string {
 	known := false
 	if err := m.do(ctx, func(time.Time) {
 		var s recrawl.Slot
-		if s, known = m.places.of(id); known {
+		if s, known = m.table.Find(id); known {
 			f, day = m.sched.Facts(s), m.modelDay()
 		}
 	}); err != nil || !known {
@@ -266,7 +266,7 @@ func (m *Manager) row(ctx context.Context, id channel.ID) (web.Row, []web.Event,
 	}
 	err = m.do(ctx, func(now time.Time) {
 		var s recrawl.Slot
-		if s, ok = m.places.of(id); !ok {
+		if s, ok = m.table.Find(id); !ok {
 			return
 		}
 		f := m.sched.Facts(s)
@@ -289,7 +289,7 @@ func (m *Manager) row(ctx context.Context, id channel.ID) (web.Row, []web.Event,
 		if st, ok := m.states[s]; ok {
 			reason = st.reason
 		}
-		switch b := m.hostNow(m.places.host(s)).blocked; {
+		switch b := m.hostNow(m.table.Host(s)).blocked; {
 		case state == channel.Marked:
 			r.State, r.Reason = "given up", reason
 		case b != "":
@@ -331,7 +331,7 @@ func scopeWords(s channel.Scope) string {
 
 // event notes what happened to a channel. Called on the loop.
 func (m *Manager) event(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, note string) {
-	m.events.add(m.places.id(s), web.Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
+	m.events.add(m.table.ID(s), web.Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
 }
 
 // events are what happened of late to the channels touched last.

@@ -88,7 +88,7 @@ func (m *Manager) weighAll(ctx context.Context) error {
 		after = chs[len(chs)-1].ID
 		err = m.onLoop(ctx, func(time.Time) {
 			for i := range chs {
-				if s, ok := m.places.of(chs[i].ID); ok {
+				if s, ok := m.table.Find(chs[i].ID); ok {
 					m.weigh(s, importance(&chs[i].Settings), chs[i].Learnt.Pages)
 				}
 			}

@@ -1,4 +1,4 @@
-package manager
+package dispatch
 
 import "math/bits"
 

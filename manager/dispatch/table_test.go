@@ -1,4 +1,4 @@
-package manager
+package dispatch
 
 import (
 	"math/rand/v2"
@@ -8,10 +8,10 @@ import (
 	"shoal/recrawl"
 )
 
-// Places agree with maps, whatever comes and goes.
-func TestPlaces(t *testing.T) {
+// A Table agrees with maps, whatever comes and goes.
+func TestTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := newPlaces()
+	p := NewTable()
 	type known struct {
 		slot recrawl.Slot
 		host channel.HostKey
@@ -19,21 +19,21 @@ func TestPlaces(t *testing.T) {
 	byID, free := map[channel.ID]known{}, []recrawl.Slot{}
 	hosts := map[channel.HostKey]int{}
 	check := func(id channel.ID) {
-		s, ok := p.of(id)
-		if want, is := byID[id]; ok != is || ok && (s != want.slot || p.id(s) != id || p.host(s) != want.host) {
+		s, ok := p.Find(id)
+		if want, is := byID[id]; ok != is || ok && (s != want.slot || p.ID(s) != id || p.Host(s) != want.host) {
 			t.Fatalf("channel %d: slot %d, %v; want %+v, %v", id, s, ok, want, is)
 		}
 	}
 	next := channel.ID(1)
 	for step := range 20_000 {
 		if rng.IntN(5) < 3 || len(byID) == 0 {
-			s := recrawl.Slot(p.n)
+			s := recrawl.Slot(p.Len())
 			if len(free) > 0 {
 				s, free = free[len(free)-1], free[:len(free)-1]
 			}
 			host := channel.HostKey(1 + rng.IntN(4000)*rng.IntN(2)) // one host has half of all
-			p.put(s, next, host)
-			p.setLinks(s, int(next))
+			p.Put(s, next, host)
+			p.SetLinks(s, int(next))
 			byID[next] = known{s, host}
 			hosts[host]++
 			next++
@@ -43,7 +43,7 @@ func TestPlaces(t *testing.T) {
 				id = id%next + 1
 			}
 			k := byID[id]
-			p.drop(k.slot)
+			p.Drop(k.slot)
 			delete(byID, id)
 			hosts[k.host]--
 			free = append(free, k.slot)
@@ -51,18 +51,18 @@ func TestPlaces(t *testing.T) {
 		}
 		check(channel.ID(1 + rng.IntN(int(next))))
 		host := channel.HostKey(1 + rng.IntN(4000))
-		first, more := p.first(host)
+		first, more := p.First(host)
 		if (first != 0) != (hosts[host] > 0) || first != 0 && byID[first].host != host || !more && hosts[host] > 1 {
 			t.Fatalf("step %d: host %d has %d channels, first %d, more %v", step, host, hosts[host], first, more)
 		}
 	}
 	for id, k := range byID {
 		check(id)
-		if got := p.links(k.slot); got != min(int(id), noteLinks) || p.grows(k.slot) {
+		if got := p.Links(k.slot); got != min(int(id), noteLinks) || p.Grows(k.slot) {
 			t.Fatalf("channel %d: %d links", id, got)
 		}
-		p.setGrows(k.slot, true)
-		if p.links(k.slot) != min(int(id), noteLinks) || !p.grows(k.slot) {
+		p.SetGrows(k.slot, true)
+		if p.Links(k.slot) != min(int(id), noteLinks) || !p.Grows(k.slot) {
 			t.Fatalf("channel %d: a note changes another", id)
 		}
 	}
