@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
 FUZZTIME ?= 10s
 
-.PHONY: power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
+.PHONY: hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -88,6 +88,11 @@ churn: ## the real manager with 40 peers that come and go (the tests have six, b
 CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/lab/e2e
+
+ATTACKS ?= all
+hostile: ## attacks on a live network, each by one of five peers, then ten together by ten of fifty; what each cost, in bin/hostile.json (an hour; ATTACKS=a,b: some; Linux)
+	mkdir -p $(BIN)
+	SHOAL_ATTACKS=$(or $(SHOAL_ATTACKS),$(ATTACKS)) SHOAL_HOSTILE=$(abspath $(BIN))/hostile.json $(GO) test -count=1 -timeout 150m -v -run 'TestAttacks$$' ./internal/lab/e2e
 
 POWER ?= 100
 power: ## cuts the power of a disk under each of both databases and the WARC files, at POWER moments (default 100), tables and manifests included (root; FUSE, loop devices)

@@ -41,7 +41,7 @@ func withPrograms(m *testing.M) (code int, err error) {
 	}
 	defer os.RemoveAll(bin)
 	cmd := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/shoal", "./cmd/shoal-peer")
-	cmd.Dir = filepath.Join("..", "..")
+	cmd.Dir = filepath.Join("..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build the programs: %w\n%s", err, out)
 	}

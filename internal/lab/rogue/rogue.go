@@ -1,13 +1,18 @@
-// Package rogue is a libp2p program of somebody else's, for tests: written after docs/protocol.md and the message definitions, it joins, takes part and
-// misbehaves. None of the project's code that speaks is in it, so that what the two agree on is on that page.
+// Package rogue is a libp2p program of another make, for tests. It is written after docs/protocol.md and the message definitions, and shares none of
+// the project's code that speaks, so that what the two agree on is on that page.
 //
-// It is not for anything that honest members do by themselves.
+// A Program sends single messages that no honest member sends. A Volunteer joins a network, stays, and behaves as its Attack says: it lies about
+// distances, takes tasks and stalls, forges pages, floods. Attacks lists them all.
+//
+// The package is for tests on a network of one's own on loopback, and for nothing else.
 package rogue
 
 import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -26,6 +31,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/multiformats/go-multiaddr"
 	"github.com/multiformats/go-multistream"
 	"google.golang.org/protobuf/proto"
 
@@ -47,34 +53,62 @@ type Program struct {
 // New starts one with a key of its own.
 func New(t testing.TB) *Program {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+	h, key, err := open("")
+	if err != nil {
+		t.Fatal(err)
 	}
-	key, _, err := crypto.GenerateEd25519Key(nil)
-	must(err)
-	id, err := peer.IDFromPrivateKey(key)
-	must(err)
-	store, err := pstoremem.NewPeerstore()
-	must(err)
-	must(store.AddPrivKey(id, key))
-	must(store.AddPubKey(id, key.GetPublic()))
-	bus := eventbus.NewBus()
-	sw, err := swarm.NewSwarm(id, store, bus, swarm.WithDialTimeout(Patience), swarm.WithDialTimeoutLocal(Patience))
-	must(err)
-	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
-	secure, err := noise.New(noise.ID, key, muxers)
-	must(err)
-	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, &network.NullResourceManager{}, nil)
-	must(err)
-	tr, err := tcp.NewTCPTransport(up, nil, nil)
-	must(err)
-	must(sw.AddTransport(tr))
-	h := blankhost.NewBlankHost(sw, blankhost.WithEventBus(bus))
 	t.Cleanup(func() { h.Close() })
 	return &Program{h, t, key}
+}
+
+// open makes a libp2p host with a new key. It listens on listen; an empty address listens nowhere.
+func open(listen string) (host.Host, crypto.PrivKey, error) {
+	key, _, err := crypto.GenerateEd25519Key(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := pstoremem.NewPeerstore()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := errors.Join(store.AddPrivKey(id, key), store.AddPubKey(id, key.GetPublic())); err != nil {
+		return nil, nil, err
+	}
+	bus := eventbus.NewBus()
+	sw, err := swarm.NewSwarm(id, store, bus, swarm.WithDialTimeout(Patience), swarm.WithDialTimeoutLocal(Patience))
+	if err != nil {
+		return nil, nil, err
+	}
+	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
+	secure, err := noise.New(noise.ID, key, muxers)
+	if err != nil {
+		return nil, nil, err
+	}
+	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, &network.NullResourceManager{}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	tr, err := tcp.NewTCPTransport(up, nil, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := sw.AddTransport(tr); err != nil {
+		return nil, nil, err
+	}
+	if listen != "" {
+		at, err := multiaddr.NewMultiaddr(listen)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := sw.Listen(at); err != nil {
+			return nil, nil, err
+		}
+	}
+	return blankhost.NewBlankHost(sw, blankhost.WithEventBus(bus)), key, nil
 }
 
 // Dial connects.
@@ -106,13 +140,20 @@ func (p *Program) Call(to peer.ID, on protocol.ID, req []byte) (code byte, answe
 func (p *Program) Send(wait time.Duration, to peer.ID, on protocol.ID, raw []byte, coded bool) (code byte, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), wait)
 	defer cancel()
-	st, err := p.Host.Network().NewStream(ctx, to)
+	return exchange(ctx, p.Host, to, on, raw, coded)
+}
+
+// exchange sends bytes on a stream of their own and reads a frame, with a code before it if coded is set. ctx must have a deadline.
+func exchange(ctx context.Context, h host.Host, to peer.ID, on protocol.ID, raw []byte, coded bool) (code byte, answer []byte, err error) {
+	st, err := h.Network().NewStream(ctx, to)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = st.Reset() }() // after its end it does nothing
-	if err := st.SetDeadline(time.Now().Add(wait)); err != nil {
-		return 0, nil, err
+	if end, ok := ctx.Deadline(); ok {
+		if err := st.SetDeadline(end); err != nil {
+			return 0, nil, err
+		}
 	}
 	if err := multistream.SelectProtoOrFail(on, st); err != nil {
 		return 0, nil, err
@@ -129,13 +170,24 @@ func (p *Program) Send(wait time.Duration, to peer.ID, on protocol.ID, raw []byt
 			return 0, nil, err
 		}
 	}
+	answer, err = readFrame(r, maxAnswer)
+	return code, answer, err
+}
+
+// maxAnswer is more than any answer: a task's body and the state from which it goes on.
+const maxAnswer = 64 << 20
+
+func readFrame(r *bufio.Reader, limit uint64) ([]byte, error) {
 	n, err := binary.ReadUvarint(r)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	answer = make([]byte, min(n, 1<<20))
-	_, err = io.ReadFull(r, answer)
-	return code, answer, err
+	if n > limit {
+		return nil, fmt.Errorf("rogue: a frame of %d bytes", n)
+	}
+	b := make([]byte, n)
+	_, err = io.ReadFull(r, b)
+	return b, err
 }
 
 // Encode is a message's bytes.

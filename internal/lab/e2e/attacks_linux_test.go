@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/internal/lab/rogue"
+)
+
+// The environment of TestAttacks, which `make hostile` sets.
+const (
+	attacksEnv     = "SHOAL_ATTACKS"         // names of attacks with commas between them, or all
+	attacksFileEnv = "SHOAL_HOSTILE"         // where the rows go, as JSON
+	attackSpanEnv  = "SHOAL_HOSTILE_SECONDS" // length of each attack; default 45
+)
+
+// together is the name of the run of ten attacks at once, by ten of fifty peers.
+const together = "together"
+
+var tenAttacks = []string{"stall", "swallow", "steal", "spin", "memory", "frontier", "future", "block", "forge-digest", "gone"}
+
+// attackRow says what one attack cost.
+type attackRow struct {
+	Attack       string  `json:"attack"`
+	Share        float64 `json:"share"` // of the peers that attack
+	Peers        int     `json:"peers"`
+	UpdatesMin   float64 `json:"updates_per_min"` // that honest peers made under attack
+	UpdatesRatio float64 `json:"updates_ratio"`   // to those that they make alone
+	Attracted    float64 `json:"attracted"`       // tasks claimed by an attacker, to the mean of all peers; not of attacks that claim none
+	Ended        int64   `json:"attackers_updates"`
+	GivenUp      int     `json:"given_up"` // channels, after ban and purge
+	Frozen       int     `json:"frozen"`   // hosts that no task may visit for an hour, likewise
+	Blocked      int     `json:"blocked"`  // hosts, likewise
+	Forged       int     `json:"forged"`   // wrong pages that the archive showed when the attack ended
+	Confirmed    int     `json:"forged_confirmed"`
+	ForgedLeft   int     `json:"forged_left"` // wrong pages after ban and purge
+	AfterBan     int64   `json:"pages_after_ban"`
+	MemoryMB     float64 `json:"memory_mb"` // the manager's most
+	MemoryRatio  float64 `json:"memory_ratio"`
+	RecoveredS   float64 `json:"recovered_s"` // from the ban until the honest make 85% again; -1: not in the time given
+}
+
+// TestAttacks runs attacks on a live network, each alone with one attacker among five peers and then ten together with ten among fifty, and writes down
+// what each costs.
+func TestAttacks(t *testing.T) {
+	names := os.Getenv(attacksEnv)
+	if names == "" {
+		t.Skipf("takes minutes: set %s to all or to names of attacks, or run make hostile", attacksEnv)
+	}
+	span := 45 * time.Second
+	if s := os.Getenv(attackSpanEnv); s != "" {
+		d, err := time.ParseDuration(s + "s")
+		if err != nil {
+			t.Fatalf("%s=%s: %v", attackSpanEnv, s, err)
+		}
+		span = d
+	}
+	var alone []rogue.Attack
+	all := names == "all"
+	if all {
+		alone = rogue.Attacks()
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		if name == "all" {
+			continue
+		}
+		if name == together {
+			all = true
+			continue
+		}
+		alone = append(alone, attackNamed(t, name))
+	}
+	var rows []attackRow
+	add := func(r attackRow) {
+		rows = append(rows, r)
+		if path := os.Getenv(attacksFileEnv); path != "" {
+			b, err := json.MarshalIndent(rows, "", "  ")
+			if err == nil {
+				err = os.WriteFile(path, append(b, '\n'), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(alone) > 0 {
+		few := siege{honest: 4, attackers: 1, hosts: 60, span: span}
+		base := few.run(t, "alone", nil, attackRow{})
+		for _, a := range alone {
+			add(few.run(t, a.Name, []rogue.Attack{a}, base))
+		}
+	}
+	if all {
+		many := siege{honest: 40, attackers: 10, hosts: 300, span: 2 * span}
+		base := many.run(t, "forty alone", nil, attackRow{})
+		var ten []rogue.Attack
+		for _, name := range tenAttacks {
+			ten = append(ten, attackNamed(t, name))
+		}
+		add(many.run(t, together, ten, base))
+	}
+	for _, r := range rows {
+		t.Log(r.line())
+	}
+}
+
+func attackNamed(t *testing.T, name string) rogue.Attack {
+	t.Helper()
+	a, err := rogue.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (r *attackRow) line() string {
+	return fmt.Sprintf("%-16s updates x%.2f (%.0f a minute), attracted x%.1f, memory x%.2f (%.0f MB), given up %d, frozen %d, blocked %d, wrong pages %d, confirmed %d, left %d, after the ban %d, recovered after %.0f s",
+		r.Attack, r.UpdatesRatio, r.UpdatesMin, r.Attracted, r.MemoryRatio, r.MemoryMB, r.GivenUp, r.Frozen, r.Blocked, r.Forged, r.Confirmed, r.ForgedLeft, r.AfterBan, r.RecoveredS)
+}
+
+// siege is the size of a run.
+type siege struct {
+	honest, attackers, hosts int
+	span                     time.Duration
+}
+
+const (
+	siegeWarm     = 20 * time.Second // before attackers come
+	siegeConfirm  = 20 * time.Second // after they left, in which honest peers visit what they forged
+	banActs       = 2 * time.Second
+	recoverSpan   = 10 * time.Second
+	recoverLimit  = 90 * time.Second
+	recoveredFrom = .85
+)
+
+// run measures one attack; none is the baseline that the others are compared with.
+func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, base attackRow) (row attackRow) {
+	row = attackRow{Attack: name, Peers: s.honest + s.attackers, RecoveredS: -1}
+	t.Run(name, func(t *testing.T) {
+		f := openFortress(t, s)
+		f.pause(siegeWarm)
+		var crew []*rogue.Volunteer
+		var leave func()
+		if len(attacks) > 0 {
+			row.Share = float64(s.attackers) / float64(row.Peers)
+			crew, leave = f.invade(s.attackers, attacks)
+		}
+		f.pause(s.span / 3) // in which the attack takes hold
+		before, claimed := f.updates(crew), f.accepted()
+		watched := f.watchMemory()
+		f.pause(s.span)
+		minutes := s.span.Minutes()
+		row.UpdatesMin = float64(f.updates(crew)-before) / minutes
+		row.MemoryMB = watched()
+		if len(attacks) == 0 {
+			t.Logf("%.1f updates a minute, %.0f MB", row.UpdatesMin, row.MemoryMB)
+			return
+		}
+		row.UpdatesRatio, row.MemoryRatio = row.UpdatesMin/max(base.UpdatesMin, 1), row.MemoryMB/max(base.MemoryMB, 1)
+		if took := float64(f.accepted()-claimed) / float64(row.Peers); took > 0 {
+			most := 0.
+			for _, v := range crew {
+				most = math.Max(most, float64(v.Stats.Claimed.Load()))
+			}
+			row.Attracted = most / (took * (4. / 3)) // attackers are counted from the first moment
+		}
+		for _, v := range crew {
+			row.Ended += v.Stats.Updates.Load()
+		}
+		f.judge(&row, crew, leave, base)
+	})
+	return row
+}
+
+// judge ends an attack: attackers are banned, what they delivered is purged, and what is left is counted.
+func (f *fortress) judge(row *attackRow, crew []*rogue.Volunteer, leave func(), base attackRow) {
+	wrong := f.wrong()
+	row.Forged = len(wrong)
+	if row.Forged > 0 {
+		f.pause(siegeConfirm)
+		again := f.wrong()
+		for url := range wrong {
+			if again[url] {
+				row.Confirmed++
+			}
+		}
+	}
+	banned := time.Now()
+	for _, v := range crew {
+		f.shoal("peer", "ban", v.ID())
+	}
+	f.pause(banActs)
+	stored := int64(0)
+	for _, v := range crew {
+		stored -= v.Stats.Pages.Load()
+	}
+	f.pause(recoverSpan)
+	for _, v := range crew {
+		stored += v.Stats.Pages.Load()
+	}
+	row.AfterBan = stored
+	leave()
+	for _, v := range crew {
+		f.shoal("peer", "purge", "--yes", v.ID())
+	}
+	for end := time.Now().Add(recoverLimit); time.Now().Before(end); {
+		at, n := time.Now(), f.updates(crew)
+		f.pause(recoverSpan)
+		if float64(f.updates(crew)-n)/time.Since(at).Minutes() >= recoveredFrom*base.UpdatesMin {
+			row.RecoveredS = at.Sub(banned).Seconds()
+			break
+		}
+	}
+	row.ForgedLeft = len(f.wrong())
+	row.GivenUp, row.Frozen, row.Blocked = f.harm()
+}
