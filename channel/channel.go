@@ -1,9 +1,10 @@
-// Package channel holds the words that the manager, the archive and the peers share: what is crawled (Channel, Scope), on whom
-// (Host), one recrawl of it (Task: Header and Body), what comes back (Chunk, Page, Report) and their wire form, protobuf with size
-// limits. It is pure, and not for storing channels (channel/badgerdb) nor for deciding when to crawl them (recrawl).
+// Package channel defines the types that the manager, the archive and the peers share: what is crawled (Channel,
+// Scope), the Web host it lives on (Host), one recrawl (Header and Body of a task) and its results (Chunk, Page,
+// Report). It also defines their wire form, protobuf messages with size limits. The package is pure. It does not
+// store channels (see channel/badgerdb) and does not decide when to crawl them (see recrawl).
 //
-// The task's fields are those of section 2.1 of Xu, Zhang, Zhang, Fang, "Scale-Adaptable Recrawl Strategies for DHT-Based
-// Distributed Web Crawling System" (NPC 2010).
+// The fields of a task are those of section 2.1 of Xu, Zhang, Zhang, Fang, "Scale-Adaptable Recrawl Strategies for
+// DHT-Based Distributed Web Crawling System" (NPC 2010).
 package channel
 
 import (
@@ -12,10 +13,11 @@ import (
 	"shoal/coords"
 )
 
-// ID names a channel within one network. The manager assigns it; zero is no channel.
+// ID names a channel within one network. The manager assigns it. No channel has ID zero.
 type ID uint64
 
-// Gen is the number of a handing-out of a channel. It grows over tasks and attempts alike, and is the fence: (ID, Gen).
+// Gen numbers the handings-out of a channel. Every handing-out, also a repeated one, gets a higher number. The pair
+// (ID, Gen) is the fence.
 type Gen uint64
 
 // Kind is the kind of a channel's scope.
@@ -38,7 +40,7 @@ type Scope struct {
 	MaxDepth int      // links from a seed; 0: DefaultDepth
 }
 
-// DefaultDepth is the depth of a scope that names none.
+// DefaultDepth is the maximum depth of a scope that does not set one.
 const DefaultDepth = 15
 
 // State says whether a channel is crawled.
@@ -48,11 +50,11 @@ type State uint8
 const (
 	Active State = iota + 1
 	Paused       // by an operator
-	Marked       // given up after too many handings-out, or blocked by its host; Reason says why
+	Marked       // given up after too many failures, or blocked by its host; Reason says why
 	Removed
 )
 
-// Channel is what is recrawled as one unit, with its settings and what has been learnt of it.
+// Channel is the unit of recrawling, with its settings and what reports have taught about it.
 type Channel struct {
 	ID       ID
 	Scope    Scope
@@ -65,17 +67,17 @@ type Channel struct {
 	Learnt   Learnt
 }
 
-// Settings are an operator's wishes for one channel. Zero values mean the network's defaults.
+// Settings are an operator's settings for one channel. A zero value selects the network's default.
 type Settings struct {
 	Order     string  // page ordering of channel/order; "": breadth-first
-	Pages     int     // page budget of one task; 0: learnt, from a modest first visit on
+	Pages     int     // page budget of one task; 0: learnt, beginning with a modest first visit
 	PageBytes int     // largest page body fetched; 0: 2 MiB
 	Weight    float32 // importance among channels; 0: 1
 	TextOnly  bool    // spool main text instead of raw pages
 	Group     int     // fixed priority group + 1; 0: learnt
 }
 
-// Learnt is what reports have taught about a channel.
+// Learnt is what the manager learnt about a channel from reports.
 type Learnt struct {
 	Gen           Gen // last handing-out issued
 	Failed        int // crawls in a row that failed; 0: the last one did not
@@ -83,7 +85,7 @@ type Learnt struct {
 	Updated       time.Time
 	Changed       time.Time
 	Visits        int // updates so far
-	Changes       int // of which found changes
+	Changes       int // updates that found changes
 	Pages         int // pages of the stored copy
 	Budget        int // pages that the next task may fetch
 	Service       time.Duration
@@ -94,7 +96,7 @@ type Learnt struct {
 	History       []byte // its last visits, in the scheduler's form
 }
 
-// Host is what holds for all channels of one Web host.
+// Host is a Web host with the state that all its channels share.
 type Host struct {
 	Name       string    // as Scope.Host
 	NextVisit  time.Time // no task may start before
@@ -103,7 +105,7 @@ type Host struct {
 	Record     coords.HostRecord
 }
 
-// Limits of what is stored and sent. Every one is enforced where bytes come in.
+// Limits on what is stored and sent. The code that receives the bytes enforces each of them.
 const (
 	MaxURL          = 2048      // bytes of a URL
 	MaxSeeds        = 1000      // seeds of a task
@@ -133,9 +135,9 @@ const (
 	MaxPeerID       = 128       // bytes of a peer id
 	MaxText         = 512       // bytes of a reason, an error or a name; longer ones are cut when encoded
 	MaxValidator    = 256       // bytes of an ETag or Last-Modified
-	MaxErrorKinds   = 64        // kinds of error of a report; further kinds are counted as "other" when encoded
+	MaxErrorKinds   = 64        // kinds of error in a report; the encoder counts further kinds as "other"
 	MaxHistory      = 128       // bytes of a channel's last visits
-	MaxEstimator    = 256       // bytes of an estimator's state; up to 48 are read fastest when a manager starts
+	MaxEstimator    = 256       // bytes of an estimator's state; the manager reads up to 48 fastest when it starts
 	MaxChannel      = 8 << 20   // bytes of an encoded channel
 	MaxHost         = 64 << 10  // bytes of an encoded host
 )

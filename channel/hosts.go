@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Hosts are the Web hosts that an operator means by a name: example.org is http and https on every port, example.org:8080 both on that
-// port, https://example.org that one.
+// Hosts is the set of Web hosts that an operator means by a name: example.org is http and https on every port,
+// example.org:8080 is both on that port, and https://example.org is that origin alone.
 type Hosts struct {
 	name    string   // without scheme and port
 	origins []string // as Scope.Host; nil: every scheme and port of name
 }
 
-// ErrHost is returned for what is not the name of a Web host.
-var ErrHost = errors.New("channel: no Web host")
+// ErrHost is returned for text that does not name a Web host.
+var ErrHost = errors.New("channel: not a Web host")
 
-// ParseHosts reads what an operator writes.
+// ParseHosts parses a host name as an operator writes it.
 func ParseHosts(raw string) (Hosts, error) {
 	raw = strings.TrimSpace(raw)
 	tries := []string{raw}
@@ -25,7 +25,7 @@ func ParseHosts(raw string) (Hosts, error) {
 		tries = []string{"https://" + raw, "http://" + raw}
 	}
 	if raw != "" && strings.Trim(raw, "0123456789") == "" {
-		return Hosts{}, fmt.Errorf("%w: %q is a number: write the host's name, as example.org", ErrHost, raw)
+		return Hosts{}, fmt.Errorf("%w: %q is a number: write a host name such as example.org", ErrHost, raw)
 	}
 	var h Hosts
 	for _, t := range tries {
@@ -35,7 +35,7 @@ func ParseHosts(raw string) (Hosts, error) {
 		}
 		origin, path := split(u)
 		if path != "/" {
-			return Hosts{}, fmt.Errorf("%w: %q is a part of one: write %s for all of it", ErrHost, raw, strings.TrimSuffix(raw, path))
+			return Hosts{}, fmt.Errorf("%w: %q is only a part of a host: write %s for the whole host", ErrHost, raw, strings.TrimSuffix(raw, path))
 		}
 		h.origins = append(h.origins, origin)
 		if name, port := nameOf(origin); h.name == "" || port == "" {
@@ -57,7 +57,7 @@ func nameOf(origin string) (name, port string) {
 	return name, ""
 }
 
-// Has tells whether an origin, as in Scope.Host, is one of them.
+// Has reports whether h contains an origin, given as in Scope.Host.
 func (h Hosts) Has(origin string) bool {
 	if h.origins != nil {
 		return slices.Contains(h.origins, origin)
@@ -66,10 +66,11 @@ func (h Hosts) Has(origin string) bool {
 	return name == h.name
 }
 
-// Name is what they have in common, without scheme and port.
+// Name returns the name that all hosts of h share, without scheme and port.
 func (h Hosts) Name() string { return h.name }
 
-// Origins are those that an operator named, or http and https on their usual ports: others may be meant too.
+// Origins returns the origins that the operator named. If h covers every scheme and port, it returns http and https
+// on their usual ports; h then contains others as well.
 func (h Hosts) Origins() []string {
 	if h.origins != nil {
 		return h.origins
@@ -77,7 +78,7 @@ func (h Hosts) Origins() []string {
 	return []string{"https://" + h.name, "http://" + h.name}
 }
 
-// HostsOf are all that share an origin's name, and whether it has a port of its own.
+// HostsOf returns all hosts that share an origin's name, and reports whether the origin names a port.
 func HostsOf(origin string) (h Hosts, port bool) {
 	name, p := nameOf(origin)
 	return Hosts{name: name}, p != ""

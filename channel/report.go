@@ -19,7 +19,7 @@ const (
 type Chunk struct {
 	Channel ID
 	Gen     Gen
-	Seq     uint64   // 1 for the first chunk of a handing-out's crawl, counted on over resumes
+	Seq     uint64   // 1 for the first chunk of a crawl; a crawl that resumes counts on
 	Prev    [32]byte // hash of the predecessor; zero: none
 	Body    []byte   // zstd of an encoded ChunkBody
 }
@@ -48,20 +48,20 @@ type Page struct {
 	Truncated bool
 }
 
-// Change is how a page compares with the stored copy.
+// Change says how a page compares with the stored copy.
 type Change uint8
 
-// The changes of a page.
+// The values of Change.
 const (
 	New Change = iota + 1
 	Changed
-	NearUnchanged // differs, but its shingles hardly do
+	NearUnchanged // differs, but hardly by its shingles
 	Unchanged     // same digest, or 304
 	Gone          // 404 or 410 where there was a page
 	Errored
 )
 
-// Report is what a finished task tells.
+// Report is the summary of a finished task.
 type Report struct {
 	Channel       ID
 	Gen           Gen
@@ -78,11 +78,11 @@ type Report struct {
 	Gone          int
 	BytesDown     int64
 	BytesUp       int64
-	Truncated     bool // the page budget or depth ended it with URLs left
-	Left          int  // URLs left in the frontier then
+	Truncated     bool // the page budget or the depth ended the crawl with URLs left
+	Left          int  // URLs left in the frontier at the end
 	Inter         []string
 	Errors        map[string]int // by kind
 	RTT           time.Duration  // minimum TCP connect time to the host
-	Gap           time.Duration  // politeness wait that was kept
+	Gap           time.Duration  // politeness wait between requests
 	Robots        string         // "allowed", "none", "disallowed", "unreachable"
 }

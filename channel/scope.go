@@ -15,12 +15,14 @@ var ErrScope = errors.New("channel: bad scope")
 // maxDepth bounds Scope.MaxDepth.
 const maxDepth = 1000
 
-// maxProgram bounds the instructions of one compiled pattern, so that a short pattern full of repeats takes no peer's memory.
+// maxProgram bounds the instructions of one compiled pattern, so that a short pattern full of repeats cannot exhaust
+// a peer's memory.
 const maxProgram = 10_000
 
-// ScopeOf is what an operator means who gives only a URL: the whole host if its path is "/", else the directory that the path names,
-// or, where its last part looks like a file ("index.html"), the directory which that is in. The URL itself is the seed.
-// A word without a dot is no host's name unless a scheme stands before it.
+// ScopeOf derives a scope from a URL alone. If the URL's path is "/", the scope is the whole host. Otherwise it is
+// the directory that the path names, or the directory that holds it if the last part looks like a file
+// ("index.html"). The URL itself becomes the seed. ScopeOf takes a word without a dot for a host name only if a
+// scheme stands before it.
 func ScopeOf(rawURL string) (s Scope, seed string, err error) {
 	raw := strings.TrimSpace(rawURL)
 	if !strings.Contains(raw, "@") && !strings.Contains(raw, "://") {
@@ -50,19 +52,21 @@ func ScopeOf(rawURL string) (s Scope, seed string, err error) {
 	return s, seed, s.Validate()
 }
 
-// Key names a scope's reach: two channels of one network must not have the same. Filters and depth are not part of it.
+// Key returns a string that identifies the reach of s. Two channels of one network must not have the same key.
+// Filters and depth are not part of it.
 func (s *Scope) Key() string {
 	dirs := slices.Compact(slices.Sorted(slices.Values(s.Dirs)))
 	return s.Host + "\n" + strings.Join(dirs, "\n")
 }
 
-// Validate tells whether the scope is well formed, its host and directories in canonical form, its patterns RE2 and small.
+// Validate reports whether the scope is well formed: host and directories in canonical form, patterns small and valid
+// RE2.
 func (s *Scope) Validate() error {
 	_, err := s.Compile()
 	return err
 }
 
-// Compile makes the scope ready to match.
+// Compile validates the scope and returns a Matcher for it.
 func (s *Scope) Compile() (*Matcher, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -78,15 +82,15 @@ func (s *Scope) Compile() (*Matcher, error) {
 	return m, nil
 }
 
-// Matcher tells which URLs a scope contains. It may be used by several goroutines.
+// Matcher decides which URLs a scope contains. Several goroutines may use it at once.
 type Matcher struct {
 	host             string
 	dirs             []string // nil: the whole host
 	filters, exclude []*regexp.Regexp
 }
 
-// Contains tells whether a canonical URL is in the scope. A directory "/a/" contains what is below it, and "/a" itself, which servers
-// redirect to it.
+// Contains reports whether a canonical URL is in the scope. A directory "/a/" contains everything below it, and "/a"
+// itself, because servers redirect "/a" to "/a/".
 func (m *Matcher) Contains(canonicalURL string) bool {
 	rest, ok := strings.CutPrefix(canonicalURL, m.host)
 	if !ok || rest == "" || rest[0] != '/' {
@@ -117,7 +121,8 @@ func anyMatch(patterns []*regexp.Regexp, s string) bool {
 	return false
 }
 
-// check is Validate without compiling patterns, for what was validated before it was stored or signed.
+// check does what Validate does, except for compiling the patterns. It serves scopes that were validated before they
+// were stored or signed.
 func (s *Scope) check() error {
 	if !isOrigin(s.Host) {
 		return fmt.Errorf("%w: host %q is not of the form https://example.org", ErrScope, short(s.Host))
@@ -163,7 +168,7 @@ func (s *Scope) checkDirs() error {
 	return nil
 }
 
-// isOrigin tells whether s is scheme and authority in canonical form.
+// isOrigin reports whether s is scheme and authority in canonical form.
 func isOrigin(s string) bool {
 	if strings.HasSuffix(s, "/") {
 		return false
@@ -191,7 +196,7 @@ func compilePatterns(patterns []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
-// programSize estimates the instructions that a pattern compiles to, before compiling it. It stops counting beyond maxProgram.
+// programSize estimates how many instructions a pattern compiles to. It stops counting beyond maxProgram.
 func programSize(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {

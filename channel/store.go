@@ -16,8 +16,8 @@ var (
 	ErrGen        = errors.New("channel: generation is not above the last one issued")
 )
 
-// Epoch numbers the managers that have had a partition of the channels, one after the other. Every write carries it; that of a manager
-// that lost the partition is refused.
+// Epoch numbers the managers that owned a partition of the channels, one after the other. Every write carries the
+// epoch of its manager. The database refuses the writes of a manager that lost the partition.
 type Epoch uint64
 
 // Hot is what a manager reads of every channel when it starts.
@@ -27,17 +27,17 @@ type Hot struct {
 	State  State
 	Weight float32 // of the Settings
 	Group  int     // of the Settings
-	Links  int     // known of it beside the stored copy: its seeds until its first crawl, what others' crawls found since its last; at most MaxLinks
+	Links  int     // URLs known beside the stored copy, at most MaxLinks: the seeds until the first crawl, then what other crawls found since the last one
 	Gen    Gen     // highest one issued
 	Lease  []byte  // the lease's record; nil: never handed out
 	Facts  []byte  // the scheduler's record, Learnt.EstimatorBlob; nil: none yet
 }
 
-// HostKey stands for a Web host where ten million names would be too much: 64 bits of the SHA-256 of Scope.Host, so that nobody can make a
-// name that stands for another's. Never zero.
+// HostKey stands for a Web host where ten million names would take too much memory. It holds 64 bits of the SHA-256
+// of Scope.Host, so that a site cannot choose a name that collides with another's. It is never zero.
 type HostKey uint64
 
-// KeyOf is the key of a host.
+// KeyOf returns the key of a host.
 func KeyOf(host string) HostKey {
 	sum := sha256.Sum256([]byte(host))
 	return HostKey(max(binary.BigEndian.Uint64(sum[:]), 1))
@@ -51,47 +51,48 @@ type Issue struct {
 	At    time.Time // becomes Learnt.Submitted
 }
 
-// Refusal says which of several writes was not done, and why.
+// Refusal says which write of a batch was refused, and why.
 type Refusal struct {
 	N   int // place in the batch, or line number of an import
 	ID  ID  // ErrDuplicate: the channel that has this scope
 	Err error
 }
 
-// Edit is what a stretch of the feed changes in one channel. What is nil or zero stays as it was. A channel that was removed in the
-// meantime is skipped.
+// Edit is what a stretch of the feed changes in one channel. Fields that are nil or zero leave the stored value as it
+// is. The database skips an Edit whose channel was removed.
 type Edit struct {
 	ID     ID
 	Gen    Gen     // with Lease; never lowers what is stored
 	Lease  []byte  // the lease's record
 	Facts  []byte  // the scheduler's record; overrides Learnt.EstimatorBlob
-	Learnt *Learnt // but for Gen and Submitted, which follow Lease and Issue
+	Learnt *Learnt // Gen and Submitted are ignored: they follow Lease and Issue
 	State  State
 	Reason string // with State
-	// Inter are URLs into this channel that others' crawls found; beyond MaxInter pending ones, or MaxInterBytes, they are dropped.
+	// Inter lists URLs into this channel that other channels' crawls found. The database drops them beyond MaxInter
+	// or MaxInterBytes pending ones.
 	Inter []string
-	// Crawled says that a crawl has taken in the inter-site URLs found up to then.
+	// Crawled is the time up to which a crawl has taken in the inter-site URLs found.
 	Crawled time.Time
 }
 
-// Found is an inter-site URL that no channel holds.
+// Found is an inter-site URL outside every channel.
 type Found struct {
 	URL  string
 	From ID // the channel whose crawl found it
 }
 
-// Candidate is a Web host that crawls found and no channel covers.
+// Candidate is a Web host that crawls found and that no channel covers.
 type Candidate struct {
 	Host  string   // as Scope.Host
 	Links int      // how often it was found
 	Seeds []string // at most MaxCandidateSeeds of the URLs found
-	From  ID       // whose crawl found it first
+	From  ID       // the channel whose crawl found it first
 	First time.Time
 	Last  time.Time
 }
 
-// Advance is a stretch of an archive's feed, from one cursor to another, with all that follows from it. It is applied whole or not at
-// all, and only if the feed's stored cursor is From: so every entry counts exactly once.
+// Advance is a stretch of an archive's feed, from one cursor to another, with all its effects. The database applies
+// it whole or not at all, and only if the feed's stored cursor equals From. So every entry counts exactly once.
 type Advance struct {
 	Feed     string // the archive's name; empty: effects of no feed, with no cursors
 	From, To string // cursors; "": the beginning
@@ -102,7 +103,7 @@ type Advance struct {
 	Counters map[string]int64 // added to the stored ones
 }
 
-// Size is the number of database writes that an Advance may take; MaxAdvance bounds it.
+// Size returns the number of database writes that the Advance may need. MaxAdvance bounds it.
 func (a *Advance) Size() int {
 	return 5*len(a.Edits) + 2*len(a.Hosts) + len(a.Found) + len(a.Counters) + 2
 }
@@ -114,13 +115,13 @@ type Line struct {
 	Err     error // the source cannot be read further: nothing is imported
 }
 
-// Imported is what became of an import.
+// Imported is the result of an import.
 type Imported struct {
 	Added       int
-	First, Last ID        // the channels added are among these; others may be too
-	Duplicates  int       // lines whose scope a channel has already, or an earlier line
+	First, Last ID        // the range of the added channels; other channels may lie between
+	Duplicates  int       // lines whose scope an existing channel or an earlier line has
 	Refused     []Refusal // the first MaxRefusals of them
-	Blocked     int       // of those added, on blocked hosts; counted by a running manager
+	Blocked     int       // how many of Added are on blocked hosts; a running manager counts them
 }
 
 // Limits of a channel database.
@@ -129,11 +130,11 @@ const (
 	MaxIssues         = 4096      // handings-out of one write
 	MaxAdd            = 1000      // channels of one Add; an import takes any number
 	MaxLinks          = 1<<15 - 1 // counted in Hot.Links
-	MaxLease          = 256       // bytes of a lease's record; up to 48 are read fastest when a manager starts
+	MaxLease          = 256       // bytes of a lease's record; the manager reads up to 48 fastest when it starts
 	MaxInterBytes     = 64 << 10  // bytes of a channel's pending inter-site URLs
 	MaxCandidates     = 1_000_000 // candidates kept; beyond, new ones are dropped
 	MaxCandidateSeeds = 8         // URLs kept of a candidate
 	MaxStateBlob      = 64 << 20  // bytes of a strategy's state
 	MaxName           = 200       // bytes of the name of a feed, a counter or a state
-	MaxRefusals       = 1000      // duplicates of an import that are named one by one
+	MaxRefusals       = 1000      // refusals of an import that are reported one by one
 )

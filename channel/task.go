@@ -6,18 +6,18 @@ import (
 	"shoal/coords"
 )
 
-// Header is the part of a task that travels: what a peer needs to decide whether, when and under whose word it may run it.
-// It is signed by the manager as raw bytes; Signed carries these.
+// Header is the part of a task that travels. It holds what a peer needs to decide whether and when it may run the
+// task, and who ordered it. The manager signs the encoded header; Signed carries the signed bytes.
 type Header struct {
 	Network    [32]byte // the network's root public key
 	Channel    ID
 	Gen        Gen
 	Host       string // as Scope.Host
 	Pages      int    // expected number of pages
-	Budget     int    // pages that it may fetch at most; 0: as many as the scope holds
+	Budget     int    // pages that the task may fetch at most; 0: as many as the scope holds
 	Issued     time.Time
 	Latest     time.Time     // latest start
-	Gap        time.Duration // politeness wait that the manager knows of, at least
+	Gap        time.Duration // least politeness wait, as the manager knows it
 	Archive    string        // peer id of the archive that takes the claim
 	BodySHA256 [32]byte
 	BodyBytes  int
@@ -30,13 +30,13 @@ type Signed struct {
 	Delegation []byte // encoded, signed member.Delegation of that key to the root
 }
 
-// Body is the rest of a task; the archive hands it out with the claim. Its SHA-256 is in the header.
+// Body is the rest of a task. The archive hands it out with the claim. The header holds its SHA-256.
 type Body struct {
 	Scope      Scope
 	Seeds      []string
 	Inter      []string
 	Settings   Settings
-	Digests    []PageDigest // known pages, changed most often first where they do not all fit
+	Digests    []PageDigest // known pages; where not all fit, those that changed most often come first
 	KnownInter []uint64     // URLHash of known inter-site URLs
 	Validators []Validator
 	Importance []Importance // for historical orderings
@@ -50,7 +50,7 @@ type PageDigest struct {
 	Content uint64 // ContentDigest
 }
 
-// Validator makes an unchanged page cost a 304.
+// Validator lets the host answer an unchanged page with 304.
 type Validator struct {
 	URL          uint64
 	ETag         string
@@ -63,12 +63,13 @@ type Importance struct {
 	Rank float32
 }
 
-// Resume is the durable state from which another runner goes on: what the archive rebuilt from the chunks of a channel.
+// Resume is the durable state from which another peer continues a crawl. The archive rebuilds it from the chunks of a
+// channel.
 type Resume struct {
 	Seq      uint64
 	Head     [32]byte   // hash of the last stored chunk; zero: none
 	Frontier []Frontier // still to fetch, in order
-	Done     []uint64   // URLHash of pages that need not be fetched again in this crawl
+	Done     []uint64   // URLHash of pages that this crawl need not fetch again
 }
 
 // Frontier is one URL of the to-do list.

@@ -9,17 +9,19 @@ import (
 	whatwg "github.com/nlnwa/whatwg-url/url"
 )
 
-// ErrURL is returned for what is no http or https URL that we may fetch.
+// ErrURL is returned for text that is not an http or https URL that a peer may fetch.
 var ErrURL = errors.New("channel: not a Web URL")
 
-// maxRawURL bounds what the parser is given: percent-encoding makes a byte three, and some of the parser's steps are quadratic.
+// maxRawURL bounds the input of the parser. Percent-encoding turns one byte into three, and some of the parser's
+// steps take quadratic time.
 const maxRawURL = 3 * MaxURL
 
-// Canonical gives the one form in which a URL is stored, compared and hashed. It follows the WHATWG URL Standard
-// (https://url.spec.whatwg.org), and beyond it: only http and https; no fragment, no user name or password; no final dot after the
-// host, which consists of letters, digits, "-", "_" and "." or is an IP address; percent-encodings of unreserved characters are
-// decoded, the others in upper case, a lone "%" becomes "%25" (RFC 3986, 6.2.2); at most MaxURL bytes. The result is ASCII without
-// spaces or control characters, has a path, and is its own canonical form.
+// Canonical returns the one form in which a URL is stored, compared and hashed. It follows the WHATWG URL Standard
+// (https://url.spec.whatwg.org) and adds these rules: the scheme is http or https; there is no fragment, user name or
+// password; the host has no final dot and is an IP address or consists of letters, digits, "-", "_" and ".";
+// percent-encodings of unreserved characters are decoded, the others use upper case, and a lone "%" becomes "%25"
+// (RFC 3986, 6.2.2); the URL has at most MaxURL bytes. The result is ASCII without spaces or control characters, has
+// a path, and is its own canonical form.
 func Canonical(raw string) (string, error) {
 	if isCanonical(raw) {
 		return raw, nil
@@ -27,7 +29,7 @@ func Canonical(raw string) (string, error) {
 	return slowCanonical("", raw)
 }
 
-// Resolve gives the canonical form of a reference found on the page base, as links in a page are. The common forms take a fast path.
+// Resolve returns the canonical form of a reference found on the page base. Common forms take a fast path.
 func Resolve(base, ref string) (string, error) {
 	if u, ok := fastResolve(base, ref); ok {
 		return u, nil
@@ -35,13 +37,14 @@ func Resolve(base, ref string) (string, error) {
 	return slowCanonical(base, ref)
 }
 
-// URLHash names a canonical URL in digests and seen sets.
+// URLHash returns the hash that identifies a canonical URL in digests and seen sets.
 func URLHash(canonical string) uint64 { return xxhash.Sum64String(canonical) }
 
-// ContentDigest is the fingerprint of a page's content.
+// ContentDigest returns the fingerprint of a page's content.
 func ContentDigest(content []byte) uint64 { return xxhash.Sum64(content) }
 
-// Origin is scheme and authority of a canonical URL, as in Scope.Host: "https://example.org", "http://example.org:8080".
+// Origin returns scheme and authority of a canonical URL, as in Scope.Host: "https://example.org",
+// "http://example.org:8080".
 func Origin(canonical string) string {
 	_, path := split(canonical)
 	return canonical[:len(canonical)-len(path)]
@@ -108,10 +111,11 @@ func slowCanonical(base, ref string) (string, error) {
 	return b.String(), nil
 }
 
-// maxUserInfo bounds user name and password: the parser takes 50 ms for 6 kB of them, and they are dropped anyway.
+// maxUserInfo bounds user name and password. The parser takes 50 ms for 6 kB of them, and Canonical drops them
+// anyway.
 const maxUserInfo = 512
 
-// longUserInfo looks at where an authority may be: in what lies before the first slashes, and between them and the next.
+// longUserInfo looks wherever an authority may be: before the first slashes, and between them and the next.
 func longUserInfo(s string) bool {
 	isSlash := func(r rune) bool { return r == '/' || r == '\\' }
 	for range 2 {
@@ -132,7 +136,7 @@ func urlError(raw, why string) error {
 	return fmt.Errorf("%w: %q: %s", ErrURL, short(raw), why)
 }
 
-// canonicalHost checks what the parser lets through but no name server would know.
+// canonicalHost checks for names that the parser accepts but that cannot exist in the DNS.
 func canonicalHost(h string) (string, error) {
 	if strings.HasPrefix(h, "[") {
 		return h, nil
@@ -174,7 +178,7 @@ func writeEscapes(b *strings.Builder, s string) {
 	}
 }
 
-// isCanonical recognises most canonical URLs without parsing; false means "look closer".
+// isCanonical recognises most canonical URLs without parsing. If it returns false, the URL may still be canonical.
 func isCanonical(s string) bool {
 	if len(s) > MaxURL {
 		return false
@@ -192,7 +196,7 @@ func isCanonical(s string) bool {
 	return i > 0 && plainAuthority(rest[:i], defaultPort) && plainTail(rest[i:])
 }
 
-// plainAuthority accepts host names whose canonical form is certain: no IDN, no IP address.
+// plainAuthority accepts host names that are certainly canonical: no IDN, no IP address.
 func plainAuthority(a, defaultPort string) bool {
 	host, port, hasPort := strings.Cut(a, ":")
 	if hasPort {
@@ -226,14 +230,14 @@ func plainAuthority(a, defaultPort string) bool {
 			return false
 		}
 		if i == len(host) {
-			return isLower(host[start]) // a last label with a digit first may be a number, so an address
+			return isLower(host[start]) // a last label that begins with a digit may make the name an address
 		}
 		start = i + 1
 	}
 	return false
 }
 
-// plainTail accepts a path (beginning with "/") with or without query that is certainly canonical.
+// plainTail accepts a path that begins with "/", with or without a query, if it is certainly canonical.
 func plainTail(s string) bool {
 	query := false
 	for i := 0; i < len(s); i++ {
@@ -287,7 +291,7 @@ func fastResolve(base, ref string) (string, bool) {
 		u = origin + path + ref
 	default:
 		end := strings.IndexAny(ref, "/?:")
-		if ref[0] == '.' || end >= 0 && ref[end] == ':' || !plainTail(ref) { // dots, or a scheme
+		if ref[0] == '.' || end >= 0 && ref[end] == ':' || !plainTail(ref) { // a dot segment, or a scheme
 			return "", false
 		}
 		u = origin + path[:strings.LastIndexByte(path, '/')+1] + ref
@@ -310,7 +314,7 @@ func unhex(c byte) byte {
 	return c - 'A' + 10
 }
 
-// isUnreserved: RFC 3986, 2.3.
+// isUnreserved reports whether c is an unreserved character of RFC 3986, 2.3.
 func isUnreserved(c byte) bool {
 	return isLower(c) || 'A' <= c && c <= 'Z' || isDigit(c) || c == '-' || c == '.' || c == '_' || c == '~'
 }

@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Every Parse returns one of these, wrapped with what was wrong.
+// Every Parse function returns one of these errors, wrapped with details.
 var (
 	ErrTooLarge  = errors.New("channel: too large")
 	ErrMalformed = errors.New("channel: malformed")
 )
 
-// counts bounds how often a field may occur in one encoded message, wherever in it: it is checked before anything is decoded, since
-// two bytes on the wire may become hundreds in memory. Fields that are not listed are bounded by maxOther.
+// counts bounds how often a field may occur anywhere in one encoded message. The check comes before the decoding,
+// because two bytes on the wire may become hundreds in memory. maxOther bounds the fields that are not listed.
 var counts = map[protoreflect.FullName]int{
 	"shoal.channel.ChunkBody.pages":         MaxChunkPages,
 	"shoal.channel.ChunkBody.frontier":      MaxFrontierPart,
@@ -48,7 +48,7 @@ var counts = map[protoreflect.FullName]int{
 // maxOther covers the scalar fields of at most MaxChunkPages pages.
 const maxOther = MaxChunkPages
 
-// encode never fails: every string was made valid UTF-8 on the way in.
+// encode panics only on a bug: every string was made valid UTF-8 before.
 func encode(m proto.Message) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -57,7 +57,7 @@ func encode(m proto.Message) []byte {
 	return b
 }
 
-// decode fills m from b, of which at most limit bytes are accepted.
+// decode fills m from b. It refuses more than limit bytes.
 func decode(b []byte, limit int, m proto.Message) error {
 	name := m.ProtoReflect().Descriptor().Name()
 	if len(b) > limit {
@@ -120,7 +120,7 @@ func scan(b []byte, md protoreflect.MessageDescriptor, seen map[protoreflect.Ful
 func text(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) > MaxText {
-		s = strings.ToValidUTF8(s[:MaxText], "") // a character may have been cut in two
+		s = strings.ToValidUTF8(s[:MaxText], "") // the cut may have split a character
 	}
 	return s
 }
@@ -140,7 +140,7 @@ func texts(in []string) []string {
 	return in
 }
 
-// maxTime is the end of the year 9999, beyond which times have no text form.
+// maxTime is the end of the year 9999. Later times have no text form.
 const maxTime = 253402300799_999999
 
 // maxDuration is ten years.
@@ -160,7 +160,7 @@ func fromMicros(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// checker collects the first broken rule of a message that is being parsed.
+// checker records the first rule that a message breaks.
 type checker struct {
 	what string
 	err  error
@@ -188,7 +188,7 @@ func (c *checker) duration(field string, us int64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// count accepts 0 to limit; the limit is at most what an int holds on every platform.
+// count accepts 0 to limit. Callers choose a limit that fits an int on every platform.
 func (c *checker) count(field string, n int64, limit int64) int {
 	if n < 0 || n > limit {
 		c.fail(ErrMalformed, "%s is %d, not between 0 and %d", field, n, limit)
@@ -204,7 +204,7 @@ func (c *checker) text(field, s string, limit int) string {
 	return s
 }
 
-// id checks a name without spaces or control characters: a peer id, an ordering.
+// id checks a name without spaces or control characters, such as a peer id or an ordering.
 func (c *checker) id(field, s string, limit int) string {
 	c.text(field, s, limit)
 	for i := range len(s) {
@@ -226,7 +226,7 @@ func (c *checker) bytes(field string, b []byte, limit int) []byte {
 	return b
 }
 
-// array32 reads a hash; absent means zero.
+// array32 reads a hash. An absent one is zero.
 func (c *checker) array32(field string, b []byte) (out [32]byte) {
 	if len(b) != 0 && len(b) != len(out) {
 		c.fail(ErrMalformed, "%s of %d bytes, not 32", field, len(b))
@@ -242,7 +242,7 @@ func bytes32(a [32]byte) []byte {
 	return a[:]
 }
 
-// url checks the shape of a canonical URL: its scheme and its bytes. That it is canonical is for whoever acts on it to check.
+// url checks the scheme and the bytes of a URL. Code that acts on the URL checks that it is canonical.
 func (c *checker) url(field, s string) string {
 	if !strings.HasPrefix(s, "https://") && !strings.HasPrefix(s, "http://") {
 		c.fail(ErrMalformed, "%s %q is no URL", field, short(s))

@@ -129,7 +129,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Every field of every type must come back: a sample leaves none at zero, so that TestRoundTrip misses none that is added.
+// TestSamplesAreFull checks that no sample leaves a field at zero, so that TestRoundTrip covers every field, new ones
+// included.
 func TestSamplesAreFull(t *testing.T) {
 	cb, rs, rec := sampleChunkBody(), sampleResume(), sampleRecord()
 	b, ch := sampleBody(), sampleChannel()

@@ -7,7 +7,7 @@ import (
 	"shoal/coords"
 )
 
-// maxWeight bounds importances of channels and pages.
+// maxWeight bounds the importance of channels and pages.
 const maxWeight = 1e9
 
 // Marshal encodes the channel.
@@ -109,18 +109,19 @@ func (c *checker) learnt(m *pb.Learnt) Learnt {
 	}
 }
 
-// Bounds of a coordinate on the wire. They only keep nonsense out; package coords guards more closely what it learns from.
+// Bounds of a coordinate on the wire. They only keep nonsense out; package coords checks more closely what it learns
+// from.
 const (
 	maxCoordMS = 1e6        // milliseconds, every component
 	maxRTT     = 60_000_000 // microseconds
 )
 
-// CoordPB is the wire form of a coordinate, for the messages of other rooms too.
+// CoordPB returns the wire form of a coordinate. Other packages use it in their messages.
 func CoordPB(at coords.Coord) *pb.Coord {
 	return &pb.Coord{Vec: append([]float64(nil), at.Vec[:]...), Height: at.Height, Adjust: at.Adjust, Err: at.Err}
 }
 
-// ParseCoordPB checks a coordinate that came in. NaN, infinities and other dimensions are refused.
+// ParseCoordPB decodes and checks a coordinate. It refuses NaN, infinities and a wrong number of dimensions.
 func ParseCoordPB(m *pb.Coord) (coords.Coord, error) {
 	c := checker{what: "coordinate"}
 	at := c.coord(m)

@@ -15,7 +15,7 @@ import (
 	pb "shoal/channel/channelpb"
 )
 
-// Hash names the chunk in its successor's Prev. It covers all fields.
+// Hash returns the name of the chunk in its successor's Prev. It covers all fields.
 func (c *Chunk) Hash() [32]byte {
 	h := sha256.New()
 	b := append([]byte(nil), "shoal chunk 1\n"...)
@@ -56,9 +56,9 @@ func (b *ChunkBody) Marshal() []byte {
 	return b.Append(make([]byte, 0, n+64*len(b.Frontier)))
 }
 
-// Append encodes the chunk body behind to. One encoding after another is the encoding of a body with the pages and the to-do list of
-// both, so that a chunk can be gathered page by page. It is written by hand, since it is most of what a crawl encodes; a test holds it to
-// the generated code.
+// Append appends the encoded chunk body to a buffer. One encoding followed by another is the encoding of a body with
+// the pages and frontier entries of both, so that a crawl can gather a chunk page by page. Append is written by hand
+// because it is most of what a crawl encodes; a test compares it with the generated code.
 func (b *ChunkBody) Append(to []byte) []byte {
 	for i := range b.Pages {
 		to = b.Pages[i].append(to)
@@ -112,7 +112,7 @@ func (p *Page) append(to []byte) []byte {
 	return to
 }
 
-// Fields of the numbers 1 to 15, whose tags are one byte; zero values are left out.
+// The next functions append fields with numbers 1 to 15, whose tags are one byte. They leave zero values out.
 
 func sizeInt(_ protowire.Number, v int64) int {
 	if v == 0 {
@@ -233,7 +233,7 @@ func (c *checker) report(m *pb.Report) Report {
 	return r
 }
 
-// encoders and decoders only save memory: each holds buffers of up to a few MiB and no state between calls.
+// encoders and decoders save memory only: each holds buffers of up to a few MiB and no state between calls.
 var (
 	encoders = sync.Pool{New: func() any {
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10), zstd.WithLowerEncoderMem(true))
@@ -251,10 +251,10 @@ var (
 	}}
 )
 
-// CompressChunk gives Chunk.Body for a chunk body. It refuses what DecompressChunk at the other end would.
+// CompressChunk returns Chunk.Body for a chunk body. It refuses what DecompressChunk would refuse.
 func CompressChunk(b ChunkBody) ([]byte, error) { return CompressBody(b.Marshal()) }
 
-// CompressBody is CompressChunk for a chunk body that is encoded already.
+// CompressBody is like CompressChunk for a chunk body that is already encoded.
 func CompressBody(raw []byte) ([]byte, error) {
 	if len(raw) > MaxChunkBody {
 		return nil, fmt.Errorf("%w: chunk body of %d bytes, at most %d", ErrTooLarge, len(raw), MaxChunkBody)
@@ -271,10 +271,10 @@ func CompressBody(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// chunkOverhead is more than the encoded fields of a Chunk beside its body take.
+// chunkOverhead is an upper bound for the encoded size of a Chunk without its body.
 const chunkOverhead = 128
 
-// DecompressChunk decodes Chunk.Body. What would become more than MaxChunkBody bytes is refused before it does.
+// DecompressChunk decodes Chunk.Body. It stops with an error before the output exceeds MaxChunkBody bytes.
 func DecompressChunk(body []byte) (ChunkBody, error) {
 	if len(body) > MaxChunk {
 		return ChunkBody{}, fmt.Errorf("%w: chunk body of %d compressed bytes, at most %d", ErrTooLarge, len(body), MaxChunk)

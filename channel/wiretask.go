@@ -6,10 +6,10 @@ import (
 	pb "shoal/channel/channelpb"
 )
 
-// maxInt bounds numbers that are counts of pages or bytes: they fit an int on 32-bit platforms.
+// maxInt bounds counts of pages and bytes, so that they fit an int on 32-bit platforms.
 const maxInt = 1<<31 - 1
 
-// Marshal encodes the header. These are the bytes that are signed.
+// Marshal encodes the header. The manager signs these bytes.
 func (h *Header) Marshal() []byte {
 	return encode(&pb.Header{
 		Network: bytes32(h.Network), Channel: uint64(h.Channel), Gen: uint64(h.Gen), Host: ascii(h.Host),
@@ -18,7 +18,7 @@ func (h *Header) Marshal() []byte {
 	})
 }
 
-// ParseHeader decodes a header. It does not check who signed it.
+// ParseHeader decodes a header. It does not check the signature.
 func ParseHeader(b []byte) (Header, error) {
 	var m pb.Header
 	if err := decode(b, MaxHeader, &m); err != nil {
@@ -43,7 +43,7 @@ func (s *Signed) Marshal() []byte {
 	return encode(&pb.Signed{Raw: s.Raw, Sig: s.Sig, Delegation: s.Delegation})
 }
 
-// ParseSigned decodes a signed header. Neither signature nor header are looked at.
+// ParseSigned decodes a signed header. It checks neither the signature nor the header.
 func ParseSigned(b []byte) (Signed, error) {
 	var m pb.Signed
 	if err := decode(b, MaxHeader, &m); err != nil {
@@ -57,7 +57,7 @@ func ParseSigned(b []byte) (Signed, error) {
 	return s, c.err
 }
 
-// Marshal encodes the body. Header.BodySHA256 is over these bytes.
+// Marshal encodes the body. Header.BodySHA256 is the hash of these bytes.
 func (b *Body) Marshal() []byte {
 	m := &pb.Body{
 		Scope: b.Scope.pb(), Seeds: texts(b.Seeds), Inter: texts(b.Inter), Settings: b.Settings.pb(), KnownInter: b.KnownInter,

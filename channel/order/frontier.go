@@ -128,8 +128,9 @@ func (f *Frontier) drop(s Site) {
 	f.removeSite(s)
 }
 
-// Fetched tells what became of a page that Next handed out: the pages to which it links, each once; none where it could not be had.
-// The links of a near-duplicate of another page lead on, but do not make a site larger: it may be an artificial loop.
+// Fetched reports the links of a page that Next returned, each once; none if the fetch failed. A near-duplicate of
+// another page is followed like any page, but its links do not make the site larger, because the site may be an
+// artificial loop.
 func (f *Frontier) Fetched(p Page, links []Page, duplicate bool) {
 	if int(p) >= len(f.state) || f.state[p]&^ranked != out {
 		return
@@ -258,7 +259,7 @@ func (f *Frontier) Pending() []Page {
 // setState keeps the mark of the last PageRank.
 func (f *Frontier) setState(p Page, s state) { f.state[p] = f.state[p]&ranked | s }
 
-// knownGraph is what the batch orderings remember: the links of the fetched pages, all by order of finding.
+// knownGraph holds the links of the fetched pages in the order in which they were found. The batch orderings use it.
 type knownGraph struct {
 	from []uint32
 	ends []uint64

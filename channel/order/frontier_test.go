@@ -70,7 +70,7 @@ type twin struct {
 	parent  map[Page]Page
 	depth   map[Page]int
 	quiet   map[Page]bool
-	drawn   map[Page]float64 // what a random source gave
+	drawn   map[Page]float64 // values that a random source returned
 	taken   map[Page]bool
 	fetched []Page
 	links   map[Page][]Page
@@ -146,7 +146,7 @@ func (t *twin) priority(p Page) float64 {
 			if slices.Contains(t.links[q], p) {
 				x += part(q)
 			}
-			if q == p { // what comes after its own turn does not count
+			if q == p { // links found after its own turn do not count
 				break
 			}
 		}
@@ -217,7 +217,7 @@ func (t *twin) fresh(p Page) (x float64) {
 	return x
 }
 
-// check says what is wrong with handing out p now, to within eps of priority; None for nothing at all.
+// check returns why p must not be handed out now, to within eps of priority. For no page at all, p is None.
 func (t *twin) check(p Page, eps float64) error {
 	type choice struct {
 		size, rank float64
@@ -417,7 +417,7 @@ func FuzzFrontier(f *testing.F) {
 	})
 }
 
-// crawl runs an ordering over a whole graph, one page at a time, and tells how many pages it fetched.
+// crawl runs an ordering over a whole graph, one page at a time, and returns how many pages it fetched.
 func crawl(tb testing.TB, g Graph, sites []Site, rank []float64, name string) int {
 	f, err := New(Config{Order: name, Pages: g.Pages(), Rand: rand.New(rand.NewPCG(1, 1)), Batch: 1 << 30,
 		Site:   func(p Page) (Site, bool) { return sites[p], false },

@@ -2,10 +2,10 @@ package order
 
 import "slices"
 
-// Two kinds of binary heap: of the pages of a site, and of the sites that are ready. Written out, since a comparison and a swap here
-// have to move the entry in pos too, and they are what a crawl of millions of links spends its time in.
+// There are two kinds of binary heap: one of the pages of a site, one of the sites that are ready. Both are written
+// out by hand, because comparing and swapping also update pos, and a crawl of millions of links spends its time here.
 
-// pageBefore tells whether a page is fetched before another of its site.
+// pageBefore reports whether page a of a site is fetched before page b.
 func (f *Frontier) pageBefore(a, b Page) bool {
 	if f.key[a] != f.key[b] {
 		return f.key[a] > f.key[b]
@@ -86,7 +86,8 @@ func (f *Frontier) downPage(h []Page, i int) {
 	f.pos[p] = uint32(i)
 }
 
-// siteBefore tells whether a site is served before another: by pending pages where the ordering wants that, else by their first page.
+// siteBefore reports whether site a is served before site b: by pending pages if the ordering asks for it, else by
+// their first page.
 func (f *Frontier) siteBefore(a, b Site) bool {
 	sa, sb := &f.sites[a], &f.sites[b]
 	if f.larger && sa.counted != sb.counted {

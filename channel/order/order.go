@@ -75,7 +75,7 @@ func Live() []string {
 	return append(out, Historical)
 }
 
-// Known tells whether a crawl can use an ordering; the empty name is breadth-first.
+// Known returns an error if a crawl cannot use the named ordering. The empty name is breadth-first.
 func Known(name string) error {
 	if name == "" || slices.Contains(Live(), name) {
 		return nil
@@ -169,7 +169,8 @@ func (c *Config) rule() error {
 	return nil
 }
 
-// Dynamic tells by its URL whether a page is made on demand, as section 5.1 does: it has a query, or a known ending.
+// Dynamic reports whether a URL looks like a page made on demand, as in section 5.1: it has a query or a known
+// ending.
 func Dynamic(url string) bool {
 	if strings.IndexByte(url, '?') >= 0 {
 		return true

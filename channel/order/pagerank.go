@@ -49,12 +49,12 @@ type Options struct {
 	MaxSweeps int       // bound of the sweeps over the graph; 0: 1,000
 }
 
-// PageRank of every page, by eq. (1); the ranks add up to 1, and a page without links jumps from wherever it is. It tells how many
-// sweeps over the links it took.
+// PageRank computes the rank of every page by eq. (1). The ranks add up to 1, and a page without links jumps to a
+// random page. PageRank also returns the number of sweeps over the links.
 //
-// With uniform jumps PageRank is, up to its scale, the solution of x = 1 + (1-e) A x, where a page without links simply gives nothing
-// away (Del Corso, Gullí, Romani, "Fast PageRank computation via a sparse linear system", 2005). That is solved by Gauss-Seidel sweeps
-// over the pages that have links; the others are computed once, at the end.
+// With uniform jumps PageRank is, up to its scale, the solution of x = 1 + (1-e) A x, where a page without links
+// passes nothing on (Del Corso, Gullí, Romani, "Fast PageRank computation via a sparse linear system", 2005).
+// Gauss-Seidel sweeps over the pages that have links solve it; the others are computed once, at the end.
 func PageRank(g Graph, o Options) (rank []float64, sweeps int) {
 	n := g.Pages()
 	degree := make([]uint32, n)
@@ -135,8 +135,9 @@ func (in incoming) solve(degree []uint32, o Options) (rank []float64, sweeps int
 				break
 			}
 		}
-		// One step of Jacobi's method fills in every page, and its residual r bounds what is still wrong with the outcome:
-		// |x' - x*| <= follow/(1-follow) |r| in the sum norm; normalising at most doubles it, and a little is for rounding.
+		// One step of Jacobi's method fills in every page. Its residual r bounds the remaining error: |x' - x*| <=
+		// follow/(1-follow) |r| in the sum norm. Normalising at most doubles it; the small extra term is for
+		// rounding.
 		sum, residual := in.fill(rank, give, share)
 		sweeps++
 		if 2.1*follow/(1-follow)*residual <= o.Tolerance*sum || sweeps >= o.MaxSweeps {
@@ -164,7 +165,7 @@ func starts(start []float64, most float64) func(i int) float64 {
 	}
 }
 
-// sweep is one of Gauss and Seidel's. It tells how much x moved, and its sum.
+// sweep is one Gauss-Seidel sweep. It returns how much x moved, and its sum.
 func (in incoming) sweep(active []uint32, give, share []float64) (moved, total float64) {
 	for _, i := range active {
 		x := 1.
