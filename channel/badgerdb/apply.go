@@ -13,8 +13,8 @@ import (
 	"shoal/channel"
 )
 
-// Issue makes handings-out durable: when it returns, their offers may leave. Those of channels that are gone, or whose generation is not
-// above the last one, are refused; the others are done.
+// Issue makes handings-out durable. When it returns, their offers may leave. It refuses those whose channel is gone
+// or whose generation is not above the last one, and writes the others.
 func (db *DB) Issue(ctx context.Context, e Epoch, issues []channel.Issue) (refused []channel.Refusal, err error) {
 	if len(issues) > channel.MaxIssues {
 		return nil, fmt.Errorf("%w: %d handings-out, at most %d", ErrTooLarge, len(issues), channel.MaxIssues)
@@ -56,8 +56,9 @@ func (t *tx) lease(key []byte) (leaseRecord, error) {
 	return parseLease(raw)
 }
 
-// Apply takes in stretches of feeds, in their order, each whole or not at all: its cursor moves together with its effects. If one is
-// refused (ErrCursor: it was applied before, or one before it was not), so are those of its feed after it.
+// Apply takes in stretches of feeds in their order, each whole or not at all. The cursor of a feed moves together
+// with the effects. If Apply refuses a stretch with ErrCursor, because it was applied before or follows a missing
+// one, it also refuses the later stretches of that feed.
 func (db *DB) Apply(ctx context.Context, e Epoch, stretches ...channel.Advance) error {
 	for i := range stretches {
 		if err := checkAdvance(&stretches[i]); err != nil {
@@ -134,7 +135,7 @@ func advance(t *tx, a *channel.Advance) error {
 	return nil
 }
 
-// moveCursor moves a feed's cursor, if it is where the stretch begins.
+// moveCursor moves a feed's cursor if it stands where the stretch begins.
 func moveCursor(t *tx, a *channel.Advance) error {
 	key := nameKey(keyCursor, a.Feed)
 	raw, err := t.get(key)
@@ -236,7 +237,8 @@ func editLearnt(t *tx, e *channel.Edit) error {
 	return t.putIfNew(key, encodeLearnt(&l, reason))
 }
 
-// editInter drops what was crawled and adds what was found, once each; it tells how many it added, and how many there are.
+// editInter drops the URLs that were crawled and adds those that were found, each once. It returns how many it added
+// and how many there are now.
 func editInter(t *tx, at time.Time, e *channel.Edit) (added, pending int, err error) {
 	if e.Crawled.IsZero() && len(e.Inter) == 0 {
 		return 0, 0, nil
@@ -294,7 +296,7 @@ func found(t *tx, at time.Time, list []channel.Found) error {
 	for _, f := range list {
 		origin := channel.Origin(f.URL)
 		if origin == f.URL || len(f.URL) > channel.MaxURL || !strings.HasPrefix(origin, "http") {
-			return fmt.Errorf("%w: found %.80q, which is no canonical URL", channel.ErrMalformed, f.URL)
+			return fmt.Errorf("%w: found %.80q, which is not a canonical URL", channel.ErrMalformed, f.URL)
 		}
 		key := hostKey(keyCandidate, origin)
 		raw, err := t.get(key)
@@ -342,7 +344,7 @@ func parseCounter(raw []byte) (int64, error) {
 	return n, nil
 }
 
-// Cursor is how far a feed has been taken in; "": not at all.
+// Cursor returns the position up to which a feed was applied, "" if none of it was.
 func (db *DB) Cursor(_ context.Context, feed string) (cursor string, err error) {
 	err = db.view(func(b *badger.Txn, _ ranges) error {
 		raw, err := read(b, nameKey(keyCursor, feed))
@@ -355,7 +357,7 @@ func (db *DB) Cursor(_ context.Context, feed string) (cursor string, err error) 
 	return cursor, err
 }
 
-// Counters are the sums of all Advance.Counters.
+// Counters returns the sums of all Advance.Counters.
 func (db *DB) Counters(_ context.Context) (map[string]int64, error) {
 	sums := make(map[string]int64)
 	err := db.view(func(b *badger.Txn, _ ranges) error {
@@ -367,7 +369,7 @@ func (db *DB) Counters(_ context.Context) (map[string]int64, error) {
 	return sums, err
 }
 
-// each calls f for every record below a prefix, in the order of keys. They are valid during the call only.
+// each calls f for every record below a prefix, in key order. Key and value are valid during the call only.
 func each(b *badger.Txn, prefix []byte, f func(key, value []byte) error) error {
 	it := b.NewIterator(keysOnly(prefix))
 	defer it.Close()

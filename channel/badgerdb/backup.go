@@ -12,10 +12,10 @@ import (
 	"shoal/channel/badgerdb/tables"
 )
 
-// loadWrites is how many batches of a copy are under way at a time.
+// loadWrites is the number of batches of a copy in flight.
 const loadWrites = 16
 
-// CopyTo writes what is durable now as a database of its own into a new folder, beside everything else.
+// CopyTo copies everything durable into a database in a new folder, while the database stays in use.
 func (db *DB) CopyTo(ctx context.Context, dir string) (err error) {
 	defer func() {
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"shoal/channel"
 )
 
-// TestCopyTo copies a database while it is written to: the copy holds what was there when it began, and works.
+// TestCopyTo copies a database during writes. The copy must open, work, and hold what was there when it began.
 func TestCopyTo(t *testing.T) {
 	ctx := t.Context()
 	db, err := Open(ctx, Default(t.TempDir()))

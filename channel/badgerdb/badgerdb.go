@@ -1,18 +1,18 @@
-// Package badgerdb is the channel database of a single manager: Badger, in a folder. It keeps channels, Web hosts, the hosts that crawls
-// discovered, how far the archives' feeds have been taken in, and the strategy's state. It is not for pages (manager/archive), nor for
-// deciding anything; what it does is what channel/storetest asks of every channel database.
+// Package badgerdb is the channel database of a single manager: Badger, in a folder. It keeps channels, Web hosts,
+// the hosts that crawls discovered, the position in each archive's feed, and the strategy's state. Pages live
+// elsewhere (manager/archive), and all decisions are made elsewhere. channel/storetest specifies what it does.
 //
 // Invariants:
+//   - An acknowledged write survives kill -9 and power loss. Every commit is synced before its caller returns.
+//     Concurrent writers share a commit.
+//   - A write happens whole or not at all, an import of any size included.
+//   - After a failed commit or sync the database writes nothing more until it is opened again, because the state
+//     of the disk is unknown. Reading goes on.
+//   - Every stored value begins with a version byte. Open refuses a folder with a newer schema.
 //
-//   - What a write has acknowledged survives kill -9 and power loss: every commit is synced before the caller hears of it. Writers that
-//     come at the same time share one commit.
-//   - A write happens whole or not at all; an import of any size too.
-//   - After a commit or sync that failed nothing more is written until the database is opened again, since nobody can tell what the disk
-//     holds; reading goes on.
-//   - Every stored value begins with a version byte; a folder of a newer schema is refused.
-//
-// What is read of every channel when the manager starts is kept apart from what is read of one, and small enough to lie in the index
-// rather than in the value log. Times are kept to the millisecond.
+// The manager reads some fields of every channel when it starts, and the rest only of single channels. These few
+// fields have records of their own, small enough to lie in the index rather than in the value log. Times are kept to
+// the millisecond.
 package badgerdb
 
 import (
@@ -37,47 +37,49 @@ import (
 	"shoal/channel/badgerdb/tables"
 )
 
-// What Open and writes fail with, beside the errors of package channel.
+// Errors of Open and of writes, beside those of package channel.
 var (
 	ErrLocked       = errors.New("badgerdb: data folder is in use")
 	ErrUnreadable   = errors.New("badgerdb: data folder cannot be used")
 	ErrDamaged      = errors.New("badgerdb: channel database is damaged")
-	ErrNewer        = errors.New("badgerdb: channel database is of a newer version")
+	ErrNewer        = errors.New("badgerdb: channel database has a newer version")
 	ErrOtherNetwork = errors.New("badgerdb: channel database belongs to another network")
 	ErrDiskFull     = errors.New("badgerdb: disk is nearly full")
 	ErrBroken       = errors.New("badgerdb: an earlier write failed")
 	ErrClosed       = errors.New("badgerdb: closed")
-	// ErrImporting is returned for an import that has a scope of another one which is not whole yet: it may come to nothing.
-	ErrImporting = errors.New("badgerdb: another import that is under way, or is being undone, has this site too: try again when it has ended")
+	// ErrImporting is returned for an import that names a site of another unfinished import. That import may still
+	// fail.
+	ErrImporting = errors.New("badgerdb: another import, still running or being undone, names this site too: try again when it has ended")
 	ErrTooLarge  = errors.New("badgerdb: too much for one write")
 )
 
 // Config of a database.
 type Config struct {
-	// Dir is the folder, made if missing.
+	// Dir is the folder. Open creates it if it is missing.
 	Dir string
-	// Network is the network's root public key. A folder belongs to the network that first opened it. Zero: any.
+	// Network is the network's root public key. A folder belongs to the network that opened it first. Zero means any
+	// network.
 	Network [32]byte
-	// MinFree is how many bytes must be free on the disk for a write to be tried, since Badger cannot survive a full one. Default 128
-	// MiB; zero: no check.
+	// MinFree is the number of bytes that must be free on the disk before a write, because Badger does not survive a
+	// full disk. Default 128 MiB; zero: no check.
 	MinFree int64
-	// ScrubEvery is how often all of it is read to find bytes that the disk has lost, and the value log then searched for space to give
-	// back. Default 5 minutes from the end of one look to the beginning of the next; zero: never.
+	// ScrubEvery is the pause between two scrubs. A scrub reads the whole database to find bytes that the disk has
+	// lost, then searches the value log for space to free. Default 5 minutes; zero: never.
 	ScrubEvery time.Duration
-	// ScrubRate is how many bytes a second are read then. Default 8 MiB; zero: as many as can be.
+	// ScrubRate is the number of bytes that a scrub reads per second. Default 8 MiB; zero: as many as possible.
 	ScrubRate int64
-	// Log takes what Badger has to say, and failures of the background work. Nil: nothing is logged.
+	// Log receives Badger's messages and the failures of background work. Nil: nothing is logged.
 	Log *slog.Logger
 
 	memTable int64 // for tests: bytes of one of the memory tables; 0: 8 MiB
 }
 
-// Default gives the configuration for a folder.
+// Default returns the configuration for a folder.
 func Default(dir string) Config {
 	return Config{Dir: dir, MinFree: 128 << 20, ScrubEvery: 5 * time.Minute, ScrubRate: 8 << 20}
 }
 
-// Validate names the first bad field.
+// Validate reports the first bad field.
 func (c Config) Validate() error {
 	switch {
 	case c.Dir == "":
@@ -88,7 +90,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// DB is an open channel database. Its methods may be called by several goroutines.
+// DB is an open channel database. Several goroutines may call its methods.
 type DB struct {
 	cfg Config
 	b   *badger.DB
@@ -116,7 +118,7 @@ type DB struct {
 	fail func(stage string) error // for tests: fails a commit or a sync
 }
 
-// Open opens the database in cfg.Dir, or makes one.
+// Open opens the database in cfg.Dir, or creates it.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func (db *DB) start(ctx context.Context) error {
 	return nil
 }
 
-// halt stops the committer and what runs beside it.
+// halt stops the committer and the background work.
 func (db *DB) halt() error {
 	db.mu.Lock()
 	already := db.closed
@@ -191,7 +193,7 @@ func (db *DB) halt() error {
 		<-idle
 		return nil
 	}
-	// A commit that was under way when the damage was found may wait for a compaction that cannot be.
+	// A commit in flight when the damage was found may wait for a compaction that will not happen.
 	db.guard.Release()
 	select {
 	case <-idle:
@@ -203,18 +205,19 @@ func (db *DB) halt() error {
 
 const stuckAfter = 10 * time.Second
 
-// Close ends what runs and closes the folder. Writes that were accepted are finished.
+// Close finishes the accepted writes, stops the background work and closes the folder.
 func (db *DB) Close() error {
 	if err := db.halt(); errors.Is(err, ErrClosed) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	// Closing writes through mapped memory, where a full disk ends the process. All that counts is in the write-ahead log, as after a crash.
+	// Closing writes through mapped memory, and on a full disk that ends the process. Leave the folder as after a
+	// crash instead: everything that counts is in the write-ahead log.
 	if free, ok := freeBytes(db.cfg.Dir); ok && free < closeRoom {
 		return fmt.Errorf("%w: %s has %d MiB left; nothing is lost, but make room before the next start", ErrDiskFull, db.cfg.Dir, free>>20)
 	}
-	// Badger would try for ever to write its tables.
+	// Badger would retry writing its tables for ever.
 	if err := prepare(db.cfg.Dir); err != nil {
 		return fmt.Errorf("%w; nothing is lost", err)
 	}
@@ -224,12 +227,12 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// Broken tells whether a write has failed: until the database is opened again, nothing more is written.
+// Broken reports whether a write has failed. If so, nothing more is written until the database is opened again.
 func (db *DB) Broken() bool { return db.stuck.Load() }
 
 const closeRoom = 32 << 20 // two memory tables and what comes with them
 
-// badgerOptions keep memory small: about 53 MB heap for 3 million records, where the defaults peak at 1.4 GB.
+// badgerOptions keep memory small: about 53 MB of heap for 3 million records, where the defaults peak at 1.4 GB.
 func badgerOptions(dir string, log badger.Logger) badger.Options {
 	o := badger.DefaultOptions(dir).
 		WithLogger(log).
@@ -239,7 +242,7 @@ func badgerOptions(dir string, log badger.Logger) badger.Options {
 		WithDetectConflicts(false). // there is one writer
 		WithValueThreshold(inlineValue).WithValueLogFileSize(64 << 20).
 		WithVerifyValueChecksum(true).
-		WithSyncWrites(true).     // what garbage collection moves too, before it deletes the original
+		WithSyncWrites(true).     // also before garbage collection deletes the original of what it moved
 		WithMetricsEnabled(false) // Badger's are global
 	o.TableSizeMultiplier = 1
 	return o
@@ -258,7 +261,7 @@ func openBadger(o badger.Options) (b *badger.DB, err error) {
 	return badger.Open(o)
 }
 
-// prepare makes the folder and finds out what is wrong with it before Badger does, in words of its own.
+// prepare creates the folder and reports its problems in our own words before Badger does.
 func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return explain(dir, err)
@@ -273,7 +276,7 @@ func prepare(dir string) error {
 	return nil
 }
 
-// explain says what happened to a folder, and what to do.
+// explain turns an error about a folder into one that says what happened and what to do.
 func explain(dir string, err error) error {
 	msg := err.Error()
 	var system syscall.Errno
@@ -293,7 +296,7 @@ func explain(dir string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnreadable, dir, err)
 }
 
-// damage tells bytes that are not what was written from files that cannot be read.
+// damage tells changed bytes from unreadable files.
 func damage(err error) error {
 	if errors.Is(err, tables.ErrChanged) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -316,7 +319,7 @@ const schema = 1
 
 var migrations = [schema - 1]func(*tx) error{}
 
-// loadMeta reads, or lays down, what the database says of itself. It runs before the committer does.
+// loadMeta reads the database's own metadata, or writes it on the first start. It runs before the committer.
 func (db *DB) loadMeta() error {
 	t := newTx(db.b)
 	defer t.discard()
@@ -370,7 +373,7 @@ func (db *DB) checkNetwork(t *tx) error {
 	return nil
 }
 
-// Take takes the channels over: from now on only writes with this epoch are accepted.
+// Take takes the channels over. From now on the database accepts only writes with the returned epoch.
 func (db *DB) Take(ctx context.Context) (Epoch, error) {
 	var epoch uint64
 	err := db.submit(ctx, &op{run: func(t *tx) error {

@@ -12,7 +12,8 @@ import (
 	"shoal/channel"
 )
 
-// benchChannels is the size of the large benchmarks: SHOAL_BENCH_CHANNELS, else 20,000. The targets speak of 1,000,000.
+// benchChannels returns the size of the large benchmarks: SHOAL_BENCH_CHANNELS, else 20,000. The targets apply to
+// 1,000,000.
 func benchChannels(b *testing.B) int {
 	n, err := strconv.Atoi(os.Getenv("SHOAL_BENCH_CHANNELS"))
 	if err != nil || n < 1 {
@@ -34,7 +35,7 @@ func benchLines(n int) func(yield func(channel.Line) bool) {
 	}
 }
 
-// filled is a database of n channels that were all handed out and updated once.
+// filled returns a database of n channels that were all handed out and updated once.
 func filled(b *testing.B, n int) (*DB, Epoch, string) {
 	dir := b.TempDir()
 	db := open(b, dir)
@@ -121,7 +122,7 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(float64(heap)/float64(n), "heap-B/channel")
 }
 
-// Handings-out made durable: one at a time, by many callers, and in batches.
+// BenchmarkIssue makes handings-out durable: one at a time, from many callers, and in batches.
 func BenchmarkIssue(b *testing.B) {
 	db, e, _ := filled(b, benchChannels(b))
 	n := benchChannels(b)

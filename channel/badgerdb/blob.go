@@ -11,8 +11,8 @@ import (
 	"shoal/channel"
 )
 
-// A blob of any size is a head, which names a series and the number of parts, and the parts of that series. The head is written last, so
-// that a reader finds the old blob or the new one.
+// A blob of any size has a head, which names a series and its number of parts, and the parts of that series. The head
+// is written last, so that a reader finds either the old blob or the new one.
 const blobPart = 256 << 10
 
 type blobHead struct {
@@ -39,7 +39,7 @@ func parseBlobHead(raw []byte) (blobHead, error) {
 	return h, r.end("state")
 }
 
-// PutState stores the state of a strategy under a name, in place of what was there.
+// PutState stores the state of a strategy under a name and replaces the old state.
 func (db *DB) PutState(ctx context.Context, e Epoch, name string, state []byte) error {
 	if name == "" || len(name) > channel.MaxName || len(state) > channel.MaxStateBlob {
 		return fmt.Errorf("%w: state of %d bytes, its name of %d", ErrTooLarge, len(state), len(name))
@@ -77,7 +77,7 @@ func (db *DB) PutState(ctx context.Context, e Epoch, name string, state []byte) 
 	})
 }
 
-// State reads a strategy's state; nil: there is none of this name.
+// State returns a strategy's state, nil if none has this name.
 func (db *DB) State(_ context.Context, name string) (state []byte, err error) {
 	err = db.view(func(b *badger.Txn, _ ranges) error {
 		raw, err := read(b, nameKey(keyBlob, name))

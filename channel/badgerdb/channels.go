@@ -13,8 +13,8 @@ import (
 	"shoal/channel"
 )
 
-// Add adds channels and gives them their ids; what their ID, Learnt and Inter say is not looked at, but for Learnt.EstimatorBlob, the
-// scheduler's record. Those whose scope is taken are refused with ErrDuplicate, the others are added.
+// Add adds channels and assigns their ids. It ignores their ID, Learnt and Inter, except for Learnt.EstimatorBlob,
+// the scheduler's record. It refuses channels whose scope is taken with ErrDuplicate and adds the others.
 func (db *DB) Add(ctx context.Context, e Epoch, chs []channel.Channel) (ids []channel.ID, refused []channel.Refusal, err error) {
 	if len(chs) > channel.MaxAdd {
 		return nil, nil, fmt.Errorf("%w: %d channels, at most %d: import them", ErrTooLarge, len(chs), channel.MaxAdd)
@@ -56,7 +56,7 @@ func duplicate(s *channel.Scope, id channel.ID) error {
 	return fmt.Errorf("%w: %s is channel %d", channel.ErrDuplicate, strings.ReplaceAll(strings.TrimSpace(s.Key()), "\n", " "), id)
 }
 
-// newChannel is what of a new channel can be made ready before the committer gives it an id.
+// newChannel holds the parts of a new channel that are prepared before the committer assigns the id.
 type newChannel struct {
 	scope               *channel.Scope
 	facts, learnt, cold []byte // learnt is nil if there is nothing to store
@@ -80,7 +80,7 @@ func prepareNew(ch *channel.Channel) (newChannel, error) {
 	return n, err
 }
 
-// insert writes all records of a new channel, unless its scope is taken.
+// insert writes all records of a new channel unless its scope is taken.
 func (n *newChannel) insert(t *tx, id channel.ID) (taken channel.ID, err error) {
 	key := scopeKey(n.scope)
 	raw, err := t.get(key)
@@ -102,13 +102,13 @@ func (n *newChannel) insert(t *tx, id channel.ID) (taken channel.ID, err error) 
 	return 0, nil
 }
 
-// encodeCold is the channel without what its other records and their keys hold.
+// encodeCold encodes the channel without the fields that its other records and their keys hold.
 func encodeCold(ch *channel.Channel) ([]byte, error) {
 	c := *ch
 	c.ID, c.State, c.Reason, c.Learnt, c.Inter = 0, 0, "", channel.Learnt{}, nil
 	c.Added = c.Added.Truncate(time.Millisecond)
 	raw := c.Marshal()
-	if _, err := channel.ParseChannel(raw); err != nil { // never store what cannot be read again
+	if _, err := channel.ParseChannel(raw); err != nil { // never store a record that cannot be read back
 		return nil, err
 	}
 	return append([]byte{v1}, raw...), nil
@@ -122,10 +122,10 @@ func cut(s string) string {
 	return s
 }
 
-// getter reads one key, from the database alone or with what is being written.
+// getter reads one key, either from the database alone or including the running writes.
 type getter func(key []byte) ([]byte, error)
 
-// load puts a channel together from its records.
+// load assembles a channel from its records.
 func load(get getter, id channel.ID) (channel.Channel, error) {
 	var raws [5][]byte
 	for i, kind := range []byte{keyFacts, keyCold, keyLearnt, keyLease, keyInter} {
@@ -167,7 +167,7 @@ func load(get getter, id channel.ID) (channel.Channel, error) {
 	return ch, nil
 }
 
-// Channel reads one channel.
+// Channel returns one channel.
 func (db *DB) Channel(_ context.Context, id channel.ID) (ch channel.Channel, err error) {
 	err = db.view(func(b *badger.Txn, staged ranges) error {
 		if staged.has(id) {
@@ -179,7 +179,7 @@ func (db *DB) Channel(_ context.Context, id channel.ID) (ch channel.Channel, err
 	return ch, err
 }
 
-// view runs f on a snapshot, with the channels in it that nobody may see yet.
+// view runs f on a snapshot. staged are the channels in it that are not visible yet.
 func (db *DB) view(f func(b *badger.Txn, staged ranges) error) (err error) {
 	db.mu.RLock()
 	if db.closed {
@@ -201,10 +201,10 @@ func (db *DB) view(f func(b *badger.Txn, staged ranges) error) (err error) {
 	return db.b.View(func(b *badger.Txn) error { return f(b, db.stagedNow()) })
 }
 
-// callersPanic is a panic of a function that a caller handed in.
+// callersPanic is a panic in a function that a caller passed in.
 type callersPanic struct{ any }
 
-// shielded marks the panics of f as such.
+// shielded marks the panics of f as the caller's.
 func shielded[T any](f func(T) error) func(T) error {
 	return func(v T) error {
 		defer func() {
@@ -216,8 +216,8 @@ func shielded[T any](f func(T) error) func(T) error {
 	}
 }
 
-// Update changes a channel's scope, seeds, settings, state or reason: an operator's wish. What change does to ID, Added, Learnt and Inter
-// is not looked at.
+// Update changes a channel's scope, seeds, settings, state or reason, as an operator asks. It ignores changes to ID,
+// Added, Learnt and Inter.
 func (db *DB) Update(ctx context.Context, e Epoch, id channel.ID, change func(*channel.Channel)) error {
 	return db.write(ctx, e, func(t *tx) error {
 		if db.stagedNow().has(id) {
@@ -258,7 +258,7 @@ func (db *DB) Update(ctx context.Context, e Epoch, id channel.ID, change func(*c
 	})
 }
 
-// facts are those of a channel that is there.
+// facts reads the facts of an existing channel.
 func (t *tx) facts(id channel.ID) (facts, error) {
 	raw, err := t.get(idKey(keyFacts, id))
 	if err != nil {
@@ -267,7 +267,7 @@ func (t *tx) facts(id channel.ID) (facts, error) {
 	return parseFacts(raw)
 }
 
-// moveScope brings the index from one scope of a channel to another.
+// moveScope moves a channel's index entries from one scope to another.
 func moveScope(t *tx, id channel.ID, from, to *channel.Scope) error {
 	taken, err := t.get(scopeKey(to))
 	if err != nil {
@@ -296,7 +296,7 @@ func moveScope(t *tx, id channel.ID, from, to *channel.Scope) error {
 	return nil
 }
 
-// Remove forgets a channel. Its id is not used again.
+// Remove removes a channel. Its id is never used again.
 func (db *DB) Remove(ctx context.Context, e Epoch, id channel.ID) error {
 	return db.write(ctx, e, func(t *tx) error {
 		if db.stagedNow().has(id) {
@@ -320,7 +320,7 @@ func remove(t *tx, id channel.ID) error {
 	return nil
 }
 
-// List reads up to n channels with ids above after, in their order.
+// List returns up to n channels with ids above after, in order.
 func (db *DB) List(ctx context.Context, after channel.ID, n int) (chs []channel.Channel, err error) {
 	err = db.view(func(b *badger.Txn, staged ranges) error {
 		it := b.NewIterator(keysOnly([]byte{keyFacts}))
@@ -345,8 +345,8 @@ func keysOnly(prefix []byte) badger.IteratorOptions {
 	return badger.IteratorOptions{Prefix: prefix}
 }
 
-// Search reads up to n channels whose host's name begins with prefix (without scheme), in the order of names and directories. next is
-// what to pass as after for more; "": there are no more.
+// Search returns up to n channels whose host name begins with prefix (without scheme), ordered by name and directory.
+// To get more, the caller passes next as after; "" means that there are no more.
 func (db *DB) Search(ctx context.Context, prefix, after string, n int) (chs []channel.Channel, next string, err error) {
 	err = db.view(func(b *badger.Txn, staged ranges) error {
 		it := b.NewIterator(keysOnly(append([]byte{keyPlace}, prefix...)))
@@ -375,7 +375,7 @@ func (db *DB) Search(ctx context.Context, prefix, after string, n int) (chs []ch
 			if err != nil {
 				return err
 			}
-			// A channel of several directories has as many entries; it counts at the first.
+			// A channel of several directories has several entries. Count it at its first.
 			if key := it.Item().KeyCopy(nil); ch.Scope.Kind != channel.Directories || string(key) == string(firstPlace(&ch)) {
 				chs = append(chs, ch)
 				next = base64.RawURLEncoding.EncodeToString(key)
@@ -402,7 +402,7 @@ func placeID(item *badger.Item) (id channel.ID, err error) {
 	return id, verr
 }
 
-// Lookup finds the channel that a canonical URL falls into by its host and directory, the most specific one; filters are not looked at.
+// Lookup returns the most specific channel that holds a canonical URL by host and directory. It ignores filters.
 func (db *DB) Lookup(_ context.Context, canonicalURL string) (id channel.ID, err error) {
 	origin := channel.Origin(canonicalURL)
 	path, _, _ := strings.Cut(canonicalURL[len(origin):], "?")

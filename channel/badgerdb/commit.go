@@ -16,10 +16,10 @@ import (
 // Epoch is channel.Epoch.
 type Epoch = channel.Epoch
 
-// maxGroup is how many writes share a commit at most, and how many may wait for one.
+// maxGroup is the maximum number of writes that share a commit, and of writes that wait for one.
 const maxGroup = 1024
 
-// op is one write: run reads and writes through t, on the committer. It happens whole or not at all.
+// op is one write. The committer calls run, which reads and writes through t. The write happens whole or not at all.
 type op struct {
 	epoch *Epoch // nil: not checked
 	run   func(t *tx) error
@@ -32,8 +32,8 @@ func (db *DB) write(ctx context.Context, e Epoch, run func(t *tx) error) error {
 	return db.submit(ctx, &op{epoch: &e, run: run})
 }
 
-// submit hands an op to the committer and waits until it is durable, or refused. ctx ends only the wait for a place in the queue: what
-// is in it will be done.
+// submit passes an op to the committer and waits until it is durable or refused. ctx ends only the wait for a place
+// in the queue; a queued op is always done.
 func (db *DB) submit(ctx context.Context, o *op) error {
 	if err := db.enqueue(ctx, o); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (db *DB) commitLoop() {
 	}
 }
 
-// doGroup runs ops in order and commits them together, or in several commits if they are too much for one.
+// doGroup runs ops in order and commits them together, or in several commits if they are too large for one.
 func (db *DB) doGroup(group []*op) {
 	if err := db.ready(); err != nil {
 		for _, o := range group {
@@ -144,7 +144,7 @@ func (o *op) finish(err error) {
 	close(o.done)
 }
 
-// ready says whether anything may be written.
+// ready returns an error if nothing may be written.
 func (db *DB) ready() error {
 	if db.broken != nil {
 		return db.broken
@@ -162,7 +162,7 @@ func (db *DB) ready() error {
 	return nil
 }
 
-// commit makes what t has accepted durable. If it cannot, nothing more is written.
+// commit makes the accepted writes of t durable. If it fails, nothing more is written.
 func (db *DB) commit(t *tx) error {
 	switch {
 	case db.broken != nil:
@@ -218,7 +218,7 @@ func (db *DB) failed(stage string) error {
 	return db.fail(stage)
 }
 
-// tx collects writes: those of ops that were accepted into a group, and those of the op that is running. Reads see them.
+// tx collects the writes of the ops accepted into a group and those of the running op. Its reads see all of them.
 type tx struct {
 	base         *badger.Txn
 	group        map[string][]byte // nil value: deleted
@@ -235,7 +235,7 @@ func newTx(b *badger.DB) *tx {
 
 func (t *tx) discard() { t.base.Discard() }
 
-// get returns nil for what is not there. The result must not be changed.
+// get returns nil for a missing key. The caller must not change the result.
 func (t *tx) get(key []byte) ([]byte, error) {
 	if v, ok := t.own[string(key)]; ok {
 		return v, nil
@@ -264,7 +264,7 @@ func read(b *badger.Txn, key []byte) ([]byte, error) {
 	return v, nil
 }
 
-// put writes a value; it must not be changed afterwards.
+// put writes a value. The caller must not change it afterwards.
 func (t *tx) put(key, value []byte) { t.own[string(key)] = value }
 
 // putIfNew writes a value that differs from the stored one.
@@ -279,11 +279,11 @@ func (t *tx) putIfNew(key, value []byte) error {
 
 func (t *tx) del(key []byte) { t.own[string(key)] = nil }
 
-// beforehand runs f on the committer before the op is committed, after once it is durable.
+// beforehand runs f on the committer before the op is committed; after runs f once the op is durable.
 func (t *tx) beforehand(f func()) { t.ownBefore = append(t.ownBefore, f) }
 func (t *tx) after(f func())      { t.ownThen = append(t.ownThen, f) }
 
-// fits says whether group and own go into one Badger transaction.
+// fits reports whether the group and the running op fit into one Badger transaction.
 func (t *tx) fits(b *badger.DB) bool {
 	size := t.size
 	for k, v := range t.own {
@@ -292,7 +292,7 @@ func (t *tx) fits(b *badger.DB) bool {
 	return int64(len(t.group)+len(t.own)) < b.MaxBatchCount()-1 && size < b.MaxBatchSize()-256
 }
 
-// entrySize is what Badger's transaction limit counts, rounded up.
+// entrySize is the size that counts towards Badger's transaction limit, rounded up.
 func entrySize(k string, v []byte) int64 {
 	return int64(len(k) + min(len(v), inlineValue) + 32)
 }
@@ -316,7 +316,8 @@ func (t *tx) reject() {
 	t.ownBefore, t.ownThen = nil, nil
 }
 
-// renew begins another group with the op that was running, after the last group was committed: what the op read is now in the database.
+// renew begins a group with the running op after the last group was committed. What the op read is in the database
+// now.
 func (t *tx) renew(b *badger.DB) *tx {
 	n := newTx(b)
 	n.own, n.ownBefore, n.ownThen = maps.Clone(t.own), t.ownBefore, t.ownThen
@@ -344,7 +345,7 @@ func (t *tx) putMetaUint(name string, n uint64) {
 	t.put(metaKey(name), binary.BigEndian.AppendUint64([]byte{v1}, n))
 }
 
-// nextID is the id of the next channel.
+// nextID returns the id of the next channel.
 func (t *tx) nextID() (uint64, error) {
 	n, err := t.metaUint(metaNext)
 	return max(n, 1), err

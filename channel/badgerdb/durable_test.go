@@ -22,7 +22,7 @@ import (
 
 const childEnv = "BADGERDB_TEST_CHILD"
 
-// TestMain runs the child of a test instead of the tests when asked to.
+// TestMain runs a test's child process instead of the tests when asked to.
 func TestMain(m *testing.M) {
 	if what := os.Getenv(childEnv); what != "" {
 		if err := child(what, os.Args[len(os.Args)-1]); err != nil {
@@ -39,7 +39,7 @@ func host(i int) channel.Channel {
 	return channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}, Seeds: []string{origin + "/"}}
 }
 
-// child writes for as long as it lives, and tells what was acknowledged.
+// child writes until it is killed, and prints what was acknowledged.
 func child(what, dir string) error {
 	ctx := context.Background()
 	cfg := Default(dir)
@@ -142,7 +142,7 @@ func startChild(t *testing.T, what, dir string) (*exec.Cmd, *bufio.Scanner, io.C
 	return cmd, bufio.NewScanner(out), in
 }
 
-// What was acknowledged is there after kill -9, several times over.
+// TestKilled checks several times that acknowledged writes survive kill -9.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	for round, enough := range []int{1, 200, 3000} {
@@ -174,7 +174,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// acknowledged wants what the child has told.
+// acknowledged checks that the database holds everything that the child printed.
 func acknowledged(t *testing.T, db *DB, gens map[channel.ID]channel.Gen, applied int) {
 	t.Helper()
 	for id, want := range gens {
@@ -196,7 +196,7 @@ func acknowledged(t *testing.T, db *DB, gens map[channel.ID]channel.Gen, applied
 	}
 }
 
-// An import that is killed leaves nothing.
+// TestImportKilled checks that a killed import leaves nothing behind.
 func TestImportKilled(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -235,7 +235,7 @@ func TestImportKilled(t *testing.T) {
 	}
 }
 
-// records counts what is stored of channels.
+// records counts the stored records of channels.
 func (db *DB) records(t *testing.T) (n int) {
 	err := db.view(func(b *badger.Txn, _ ranges) error {
 		return each(b, nil, func(key, _ []byte) error {
@@ -251,7 +251,8 @@ func (db *DB) records(t *testing.T) (n int) {
 	return n
 }
 
-// A commit or a sync that fails is told to all whose writes it held, stops all further writing, and leaves what was there.
+// TestWriteFails checks that a failed commit or sync reaches every writer of the group, stops all further writing,
+// and leaves the stored data as it was.
 func TestWriteFails(t *testing.T) {
 	for _, stage := range []string{"commit", "sync"} {
 		for nth := 1; nth <= 4; nth++ {
@@ -300,7 +301,7 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// The one error of a sync that Badger does not return is caught in its log.
+// TestUnsynced checks that the one sync error that Badger does not return is caught in its log.
 func TestUnsynced(t *testing.T) {
 	db := open(t, t.TempDir())
 	e, err := db.Take(t.Context())
@@ -342,7 +343,7 @@ func TestTooLarge(t *testing.T) {
 	if !errors.Is(err, ErrTooLarge) {
 		t.Fatal(err)
 	}
-	// Many that fit one by one are spread over several commits.
+	// Ops that fit one by one are spread over several commits.
 	var ops []*op
 	for n := range 10 {
 		o := &op{done: make(chan struct{}), run: func(x *tx) error {

@@ -12,7 +12,7 @@ import (
 	"shoal/channel"
 )
 
-// Host reads what is known of a Web host, named as in Scope.Host; of one that is not known, the name only.
+// Host returns the stored state of a Web host, named as in Scope.Host. For an unknown host only Name is set.
 func (db *DB) Host(_ context.Context, name string) (h channel.Host, err error) {
 	err = db.view(func(b *badger.Txn, _ ranges) error {
 		h, err = loadHost(func(k []byte) ([]byte, error) { return read(b, k) }, name)
@@ -45,7 +45,7 @@ func loadHost(get getter, name string) (channel.Host, error) {
 	return h, nil
 }
 
-// UpdateHost changes what is known of a host: an operator's wish.
+// UpdateHost changes the stored state of a host, as an operator asks.
 func (db *DB) UpdateHost(ctx context.Context, e Epoch, name string, change func(*channel.Host)) error {
 	return db.write(ctx, e, func(t *tx) error {
 		h, err := loadHost(t.get, name)
@@ -66,7 +66,7 @@ func putHost(t *tx, h *channel.Host) error {
 	}
 	where := channel.Host{Name: h.Name, Record: h.Record}
 	raw := where.Marshal()
-	if _, err := channel.ParseHost(raw); err != nil { // never store what cannot be read again
+	if _, err := channel.ParseHost(raw); err != nil { // never store a record that cannot be read back
 		return fmt.Errorf("host %.80q: %w", h.Name, err)
 	}
 	if len(h.Record.Samples) == 0 && len(h.Record.Best) == 0 && !h.Record.Anycast {
@@ -76,7 +76,7 @@ func putHost(t *tx, h *channel.Host) error {
 	return t.putIfNew(hostKey(keyRecord, h.Name), append([]byte{v1}, raw...))
 }
 
-// ScanHosts reads what politeness needs of all hosts that anything is known of, in the order of their names: everything but Record.
+// ScanHosts reads everything but Record of all stored hosts, ordered by name. Politeness needs these fields.
 func (db *DB) ScanHosts(ctx context.Context, f func(channel.Host) error) error {
 	f = shielded(f)
 	return db.view(func(b *badger.Txn, _ ranges) error {
@@ -98,7 +98,7 @@ func (db *DB) ScanHosts(ctx context.Context, f func(channel.Host) error) error {
 	})
 }
 
-// Candidates reads the n hosts without a channel that were found most often, those first.
+// Candidates returns the n hosts without a channel that crawls found most often, in that order.
 func (db *DB) Candidates(ctx context.Context, n int) ([]channel.Candidate, error) {
 	var top topCandidates
 	seen := 0
@@ -126,12 +126,12 @@ func (db *DB) Candidates(ctx context.Context, n int) ([]channel.Candidate, error
 	return top, err
 }
 
-// compareCandidates orders by what is worth more.
+// compareCandidates orders the more valuable candidate first.
 func compareCandidates(a, b channel.Candidate) int {
 	return cmp.Or(cmp.Compare(a.Links, b.Links), cmp.Compare(b.Host, a.Host))
 }
 
-// topCandidates is a heap, the least one first.
+// topCandidates is a heap with the least candidate first.
 type topCandidates []channel.Candidate
 
 func (t topCandidates) Len() int           { return len(t) }
@@ -145,7 +145,7 @@ func (t *topCandidates) Pop() any {
 	return x
 }
 
-// CountCandidates is the number of hosts without a channel.
+// CountCandidates returns the number of hosts without a channel.
 func (db *DB) CountCandidates(_ context.Context) (n int, err error) {
 	err = db.view(func(b *badger.Txn, _ ranges) error {
 		u, err := (&tx{base: b}).metaUint(metaFound)
@@ -155,7 +155,7 @@ func (db *DB) CountCandidates(_ context.Context) (n int, err error) {
 	return n, err
 }
 
-// DropCandidates forgets hosts: they have got a channel, or are not wanted.
+// DropCandidates forgets hosts that have a channel by now or are not wanted.
 func (db *DB) DropCandidates(ctx context.Context, e Epoch, hosts []string) error {
 	if len(hosts) > channel.MaxAdd {
 		return fmt.Errorf("%w: %d candidates, at most %d", ErrTooLarge, len(hosts), channel.MaxAdd)

@@ -11,14 +11,14 @@ import (
 	"shoal/channel"
 )
 
-// importBatch is how many channels of an import are written at a time.
+// importBatch is the number of channels that an import writes at a time.
 const importBatch = 2000
 
-// Import adds any number of channels, all or, if a line has an Err or a bad scope, none. Lines whose scope is taken, by a channel or by
-// an earlier line, are counted and named, and left out. Other writes go on meanwhile.
+// Import adds any number of channels: all of them, or none if a line has an Err or a bad scope. It skips lines whose
+// scope a channel or an earlier line has, and counts and names them. Other writes go on meanwhile.
 //
-// The channels are written batch by batch, as staged: their ids are noted in the same commits, and nobody sees them until the last
-// commit drops that note. An import that was cut short is undone when the database is opened.
+// Import writes the channels in batches. The same commits note their ids as staged, which hides them. The last commit
+// drops the note and so makes them visible. If an import is cut short, the next Open undoes it.
 func (db *DB) Import(ctx context.Context, e Epoch, lines iter.Seq[channel.Line]) (channel.Imported, error) {
 	var out channel.Imported
 	var mine ranges
@@ -30,7 +30,7 @@ func (db *DB) Import(ctx context.Context, e Epoch, lines iter.Seq[channel.Line])
 		if len(mine) == 0 {
 			return channel.Imported{}, err // nothing was staged: what is, is another import's
 		}
-		// The note stays if this fails too: then it is undone when the database is opened again.
+		// If this fails too, the note stays and the next Open undoes the import.
 		if undo := db.dropStaged(context.WithoutCancel(ctx), mine); undo != nil {
 			err = errors.Join(err, fmt.Errorf("undo: %w", undo))
 		}
@@ -42,7 +42,7 @@ func (db *DB) Import(ctx context.Context, e Epoch, lines iter.Seq[channel.Line])
 	return out, nil
 }
 
-// newLine is a line made ready.
+// newLine is a prepared line.
 type newLine struct {
 	n int
 	newChannel
@@ -87,7 +87,7 @@ func (db *DB) stageAll(ctx context.Context, e Epoch, lines iter.Seq[channel.Line
 	return flush()
 }
 
-// stage writes one batch; a batch that is too much for one commit is halved.
+// stage writes one batch. It halves a batch that is too large for one commit.
 func (db *DB) stage(ctx context.Context, e Epoch, batch []newLine, out *channel.Imported, mine *ranges) error {
 	if len(batch) == 0 {
 		return nil
@@ -149,7 +149,7 @@ func (db *DB) stage(ctx context.Context, e Epoch, batch []newLine, out *channel.
 	return nil
 }
 
-// unstage lets everybody see the channels of some ranges.
+// unstage makes the channels of some ranges visible.
 func (db *DB) unstage(t *tx, mine ranges) error {
 	noted, err := notedRanges(t)
 	if err != nil {
@@ -165,7 +165,7 @@ func (db *DB) unstage(t *tx, mine ranges) error {
 	return nil
 }
 
-// dropStaged removes the channels of an import that failed; nil: of all imports.
+// dropStaged removes the channels of a failed import, or of all unfinished imports if mine is nil.
 func (db *DB) dropStaged(ctx context.Context, mine ranges) error {
 	if mine == nil {
 		mine = db.stagedNow()
@@ -224,7 +224,7 @@ func (db *DB) stagedNow() ranges {
 	return db.staged
 }
 
-// ranges are ids, in order and without gaps between neighbours that could be one. They are never changed in place.
+// ranges are id ranges in order; adjacent ranges are merged. They are never changed in place.
 type ranges []idRange
 
 type idRange struct{ first, last channel.ID }
@@ -257,7 +257,7 @@ func (r ranges) join(x idRange) ranges {
 	return append(slices.Clone(r), x)
 }
 
-// without takes out ids; every range of other lies within one of r, or outside all.
+// without takes out other. Every range of other lies within one range of r or outside all of them.
 func (r ranges) without(other ranges) ranges {
 	out := slices.Clone(r)
 	for _, o := range other {

@@ -8,8 +8,8 @@ import (
 	"shoal/channel"
 )
 
-// TestImportsSideBySide has an import begin and fail while another one is half done: it neither takes the other's channels for there, since
-// they may never be, nor undoes them.
+// TestImportsSideBySide starts an import that fails while another one is half done. The failing import must neither
+// count the other's channels as existing, because they may never be, nor undo them.
 func TestImportsSideBySide(t *testing.T) {
 	db, err := Open(t.Context(), Default(t.TempDir()))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"shoal/channel"
 )
 
-// refused opens a database that must not open, and checks what a user reads.
+// refused opens a database that must not open, and checks the message.
 func refused(t *testing.T, cfg Config, want error, words ...string) {
 	t.Helper()
 	db, err := Open(t.Context(), cfg)
@@ -93,7 +93,7 @@ func TestOtherNetwork(t *testing.T) {
 	refused(t, cfg, ErrOtherNetwork, "network 01", "choose another")
 }
 
-// What the system refuses is not taken for damage, whatever the names in its words.
+// TestExplain checks that an error of the system is not reported as damage, whatever names its text contains.
 func TestExplain(t *testing.T) {
 	for errno, want := range map[syscall.Errno]error{syscall.EROFS: ErrUnreadable, syscall.EACCES: ErrUnreadable, syscall.EIO: ErrUnreadable, syscall.ENOSPC: ErrDiskFull} {
 		err := explain("d", &fs.PathError{Op: "open", Path: "d/.writable", Err: errno})
@@ -106,7 +106,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Whatever happens to its files, a folder opens or is refused with a word on what to do: it never panics.
+// TestDamaged checks that a folder with damaged files opens or is refused with advice, and never panics.
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
@@ -171,7 +171,7 @@ func TestDamaged(t *testing.T) {
 				}
 				continue
 			}
-			_ = db.Scan(t.Context(), 0, 0, func(channel.Hot) error { return nil }) // an error or not: no panic
+			_ = db.Scan(t.Context(), 0, 0, func(channel.Hot) error { return nil }) // may fail, must not panic
 			_, _ = db.List(t.Context(), 0, 2000)
 			_ = db.Close()
 		}
@@ -218,8 +218,8 @@ func TestCallersPanic(t *testing.T) {
 	t.Fatal(err)
 }
 
-// One byte that the disk has lost is found, when the folder is opened and while it is open; then nothing more is written, what is left can
-// be read, and once the byte is back all goes on.
+// TestLostByte checks that a byte that the disk lost is found, both when the folder is opened and while it is open.
+// Nothing more is written then, the rest stays readable, and once the byte is back everything works again.
 func TestLostByte(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)

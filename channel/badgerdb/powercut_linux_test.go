@@ -13,8 +13,9 @@ import (
 	"shoal/internal/lab/disklab"
 )
 
-// TestPowerCut writes on a disk that remembers every write and flush until tables were compacted, then cuts its power at moments of the past:
-// what was acknowledged by then is there. Tables, manifest and logs are torn as far as Badger and the file system let them be.
+// TestPowerCut writes to a disk that remembers every write and flush until tables were compacted. It then cuts the
+// disk's power at moments of the past. What was acknowledged by that moment must be there. Tables, manifest and logs
+// are torn as far as Badger and the file system allow.
 func TestPowerCut(t *testing.T) {
 	cuts, err := strconv.Atoi(os.Getenv("SHOAL_POWER"))
 	if err != nil || cuts < 1 {

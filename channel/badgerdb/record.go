@@ -16,10 +16,10 @@ import (
 // v1 is the version byte that begins every stored value.
 const v1 = 1
 
-// The first byte of a key says what lies there. Ids are eight bytes, big-endian, so that keys are in their order.
+// The first byte of a key tells the kind of record. Ids are eight bytes, big-endian, so that keys sort by id.
 const (
 	keyMeta      = 'm' // name: see metaSchema and its neighbours
-	keyFacts     = 'f' // id: state and what the scheduler knows; exactly the channels that exist have one
+	keyFacts     = 'f' // id: state and the scheduler's facts; every existing channel has exactly one
 	keyLease     = 'l' // id: last handing-out
 	keyLearnt    = 't' // id: what reports taught
 	keyCold      = 'c' // id: scope, seeds, settings
@@ -44,8 +44,9 @@ func idKey(kind byte, id channel.ID) []byte {
 
 func keyID(key []byte) channel.ID { return channel.ID(binary.BigEndian.Uint64(key[1:])) }
 
-// Places: 'p' host 0 scheme directory 0 for the channel of a host (directory "/") or of a directory; 'p' host 0 scheme directory 1 id
-// for a channel of several. The scheme comes last of the host so that channels are found by the beginning of a host's name.
+// Places: 'p' host 0 scheme directory 0 for the channel of a host (directory "/") or of a directory; 'p' host 0
+// scheme directory 1 id for a channel of several directories. The scheme follows the host name, so that a search can
+// use the beginning of the name.
 const (
 	placeOne = 0
 	placeSet = 1
@@ -61,7 +62,7 @@ func hostKey(kind byte, origin string) []byte {
 	return append(k, 0, scheme)
 }
 
-// parseHostKey gives back the origin, and what follows it in the key.
+// parseHostKey returns the origin in a key and the bytes after it.
 func parseHostKey(key []byte) (origin string, rest []byte, ok bool) {
 	i := slices.Index(key, 0)
 	if i < 1 || i+1 >= len(key) {
@@ -88,7 +89,7 @@ func setKey(s *channel.Scope) []byte {
 	return append(hostKey(keySet, s.Host), sum[:16]...)
 }
 
-// scopeKey is the key that no two channels share.
+// scopeKey is the key that makes a scope unique.
 func scopeKey(s *channel.Scope) []byte {
 	switch s.Kind {
 	case channel.WholeHost:
@@ -99,7 +100,7 @@ func scopeKey(s *channel.Scope) []byte {
 	return setKey(s)
 }
 
-// setPlaces are the places of a channel of several directories, with their values; of another, none.
+// setPlaces returns the places of a channel of several directories with their values, nothing for another channel.
 func setPlaces(id channel.ID, s *channel.Scope) map[string][]byte {
 	if s.Kind != channel.Directories {
 		return nil
@@ -111,7 +112,7 @@ func setPlaces(id channel.ID, s *channel.Scope) map[string][]byte {
 	return keys
 }
 
-// scopeKeys are all index entries of a channel, with their values.
+// scopeKeys returns all index entries of a channel with their values.
 func scopeKeys(id channel.ID, s *channel.Scope) map[string][]byte {
 	keys := map[string][]byte{string(scopeKey(s)): idValue(id)}
 	maps.Copy(keys, setPlaces(id, s))
@@ -131,7 +132,7 @@ func damaged(what string, raw []byte) error {
 	return fmt.Errorf("%w: %s: %x", ErrDamaged, what, raw[:min(len(raw), 32)])
 }
 
-// facts is the hottest record, below inlineValue with the scheduler's 44 bytes.
+// facts is the hottest record. With the scheduler's 44 bytes it stays below inlineValue.
 type facts struct {
 	state  channel.State
 	weight float32
@@ -184,7 +185,7 @@ func parseFacts(raw []byte) (facts, error) {
 	return f, err
 }
 
-// parseFactsIn leaves the blob where it lies.
+// parseFactsIn does not copy the blob.
 func parseFactsIn(raw []byte) (facts, error) {
 	r := reader{b: raw}
 	r.version()
@@ -229,7 +230,7 @@ func parseLease(raw []byte) (leaseRecord, error) {
 	return l, err
 }
 
-// parseLeaseIn leaves the blob where it lies.
+// parseLeaseIn does not copy the blob.
 func parseLeaseIn(raw []byte) (leaseRecord, error) {
 	r := reader{b: raw}
 	r.version()
@@ -238,7 +239,8 @@ func parseLeaseIn(raw []byte) (leaseRecord, error) {
 	return l, r.end("lease")
 }
 
-// encodeLearnt leaves out what has its own record: Gen, Submitted and EstimatorBlob. Where Failed is now there was a number that was always zero.
+// encodeLearnt leaves out Gen, Submitted and EstimatorBlob, which have records of their own. The place of Failed held
+// a number that was always zero in earlier versions.
 func encodeLearnt(l *channel.Learnt, reason string) []byte {
 	out := uint64(0)
 	if l.Out {
@@ -305,7 +307,7 @@ func parseInter(raw []byte) ([]interURL, error) {
 	return urls, r.end("inter-site URLs")
 }
 
-// encodeHot is the part of a host that politeness needs, encodeRecord the rest.
+// encodeHot encodes the part of a host that politeness needs; encodeRecord encodes the rest.
 func encodeHot(h *channel.Host) []byte {
 	b := append(make([]byte, 0, inlineValue), v1)
 	b = appendTime(b, h.NextVisit)
@@ -347,7 +349,7 @@ func parseCandidate(host string, raw []byte) (channel.Candidate, error) {
 	return c, r.end("candidate")
 }
 
-// Times are milliseconds since 1970, zero: none.
+// Times are milliseconds since 1970. Zero means none.
 func appendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() || t.UnixMilli() < 0 {
 		return append(b, 0)
@@ -359,7 +361,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// reader reads what the functions above wrote. After something that cannot be, everything is zero and end reports it.
+// reader reads what the functions above wrote. After a malformed field it returns zeros, and end reports the error.
 type reader struct {
 	b   []byte
 	bad bool

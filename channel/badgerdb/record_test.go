@@ -11,7 +11,7 @@ import (
 	"shoal/channel"
 )
 
-// The records that are read of every channel stay in the index.
+// TestHotRecordsAreSmall checks that the records that are read of every channel stay in the index.
 func TestHotRecordsAreSmall(t *testing.T) {
 	now := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := facts{channel.Active, 2.5, 4, 1 << 60, channel.MaxLinks, make([]byte, 44)}
@@ -88,12 +88,12 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// Values that were replaced give their space back, and what is left can still be read.
+// TestGC checks that replaced values give their space back and that the rest stays readable.
 func TestGC(t *testing.T) {
 	dir := t.TempDir()
 	state := make([]byte, 4<<20)
 	db := open(t, dir)
-	for round := range 7 { // closing writes out what is in memory; compaction of that is what notices dead values
+	for round := range 7 { // closing writes out the memory table; compacting it finds the dead values
 		e, err := db.Take(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +127,7 @@ func TestGC(t *testing.T) {
 	}
 }
 
-// size sums the value log, the file that is being written excepted: it is mapped at twice its final size.
+// size sums the value log without the current file, which is mapped at twice its final size.
 func size(t *testing.T, dir string) (sum int64) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
 	if err != nil {
@@ -143,7 +143,7 @@ func size(t *testing.T, dir string) (sum int64) {
 	return sum
 }
 
-// Close ends every goroutine.
+// TestNothingIsLeft checks that Close ends every goroutine.
 func TestNothingIsLeft(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()
 	cfg := Default(t.TempDir())

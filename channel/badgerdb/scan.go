@@ -10,8 +10,8 @@ import (
 	"shoal/channel"
 )
 
-// Scan reads the hot part of the channels with ids from first to last, in their order; last 0: all the rest. The slices that f gets are
-// valid during the call only; f's error ends the scan.
+// Scan calls f with the hot part of the channels with ids from first to last, in order. If last is 0, it goes on to
+// the end. The slices passed to f are valid during the call only. An error of f ends the scan.
 func (db *DB) Scan(ctx context.Context, first, last channel.ID, f func(channel.Hot) error) error {
 	f = shielded(f)
 	if last == 0 {
@@ -80,7 +80,7 @@ func readLease(v []byte, h *channel.Hot) error {
 	return nil
 }
 
-// Lease reads the lease's record of a channel; nil: it was never handed out.
+// Lease returns the lease's record of a channel, nil if the channel was never handed out.
 func (db *DB) Lease(_ context.Context, id channel.ID) (lease []byte, err error) {
 	err = db.view(func(b *badger.Txn, staged ranges) error {
 		if staged.has(id) {
@@ -97,8 +97,9 @@ func (db *DB) Lease(_ context.Context, id channel.ID) (lease []byte, err error) 
 	return lease, err
 }
 
-// Matching finds the channels whose host's name, with its scheme, holds a text: n of them from the from-th on, and how many there are.
-// Those of one directory or a whole host come first, those of several directories after them, both in the order of names.
+// Matching returns the channels whose host name, scheme included, contains a text: n of them beginning with number
+// from, and the total. Channels of one directory or a whole host come first, then those of several directories, both
+// ordered by name.
 func (db *DB) Matching(ctx context.Context, text string, from, n int) (ids []channel.ID, total int, err error) {
 	err = db.view(func(b *badger.Txn, staged ranges) error {
 		for _, kind := range []byte{keyPlace, keySet} {
@@ -149,7 +150,8 @@ func eachMatching(ctx context.Context, b *badger.Txn, kind byte, text string, f 
 	return nil
 }
 
-// isPlaceOne tells whether what follows the host in the key of a place is of a channel with one directory; a directory has neither byte.
+// isPlaceOne reports whether the rest of a place's key belongs to a channel with one directory. A directory contains
+// neither marker byte.
 func isPlaceOne(rest []byte) bool {
 	i := bytes.IndexFunc(rest, func(r rune) bool { return r <= placeSet })
 	return i >= 0 && rest[i] == placeOne

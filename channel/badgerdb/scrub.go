@@ -11,8 +11,9 @@ import (
 	"shoal/channel/badgerdb/tables"
 )
 
-// Scrub looks at every byte of the tables in use and of the finished files of the value log. If one is not what was written, nothing more is
-// written, as that would drop what is lost there for good. It runs by itself every Config.ScrubEvery, more slowly.
+// Scrub reads every byte of the tables in use and of the finished files of the value log. If any has changed, the
+// database writes nothing more, because a write could drop the lost records for good. Scrub also runs by itself every
+// Config.ScrubEvery, at Config.ScrubRate.
 func (db *DB) Scrub(ctx context.Context) error {
 	db.mu.RLock()
 	if db.closed {
@@ -25,8 +26,8 @@ func (db *DB) Scrub(ctx context.Context) error {
 	return db.scrub(ctx, 0)
 }
 
-// Damaged says what of the database is not what was written, and what to do; nil: nothing that has been found. Until the database is opened
-// again nothing more is written.
+// Damaged returns the damage found so far and what to do about it, or nil. A damaged database writes nothing more
+// until it is opened again.
 func (db *DB) Damaged() error {
 	if err := db.damaged.Load(); err != nil {
 		return *err
@@ -38,7 +39,7 @@ func (db *DB) scrub(ctx context.Context, rate int64) error {
 	return db.note(tables.CheckOpen(ctx, db.b, rate))
 }
 
-// note keeps what a look at the tables has found; a disk that cannot be read just now is no such thing.
+// note keeps the damage that a scrub found. A read that failed for the moment is not damage.
 func (db *DB) note(err error) error {
 	if !errors.Is(err, tables.ErrChanged) {
 		return err
@@ -50,10 +51,10 @@ func (db *DB) note(err error) error {
 	return err
 }
 
-const firstLook = time.Minute // after it was opened, when all of it but older files of the value log was looked at
+const firstLook = time.Minute // after Open, which has checked everything but the older files of the value log
 
-// keepLooking scrubs, and cleans the value log of what was found whole, until the database is closed: cleaning a file drops what cannot be
-// read of it.
+// keepLooking scrubs until the database is closed. It cleans the value log only after a scrub without findings,
+// because cleaning a file drops its unreadable records.
 func (db *DB) keepLooking() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -83,10 +84,10 @@ func (db *DB) keepLooking() {
 	}
 }
 
-// discardRatio is the share of a value log file that must be dead for it to be written anew.
+// discardRatio is the share of a value log file that must be dead before it is rewritten.
 const discardRatio = .5
 
-// GC cleans the value log until there is nothing worth it. It runs by itself after each scrub.
+// GC cleans the value log until no file is worth it. It also runs after each scrub.
 func (db *DB) GC() error {
 	for {
 		select {

@@ -4,7 +4,7 @@ package badgerdb
 
 import "golang.org/x/sys/unix"
 
-// freeBytes is what the disk of a folder has left for us.
+// freeBytes returns the number of bytes that this process may still write to the folder's disk.
 func freeBytes(dir string) (int64, bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -2,7 +2,7 @@ package badgerdb
 
 import "golang.org/x/sys/windows"
 
-// freeBytes is what the disk of a folder has left for us.
+// freeBytes returns the number of bytes that this process may still write to the folder's disk.
 func freeBytes(dir string) (int64, bool) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

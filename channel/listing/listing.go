@@ -1,8 +1,8 @@
-// Package listing reads and writes lists of channels: CSV, JSON lines, plain lists of URLs, sitemaps and OPML. Reading gives one
-// channel.Line for each channel, with the number of the line that it stands on, so that what is wrong can be found. It is not for
-// storing channels, nor for fetching the lists.
+// Package listing reads and writes lists of channels: CSV, JSON lines, plain lists of URLs, sitemaps and OPML.
+// Reading returns one channel.Line for each channel, with its line number, so that users can find mistakes. The
+// package neither stores channels nor fetches lists.
 //
-// Invariants: every channel that is given has a valid scope; nothing longer than the named limits is held in memory.
+// Every returned channel has a valid scope. The named limits bound what is held in memory.
 package listing
 
 import (
@@ -19,7 +19,7 @@ import (
 	"shoal/channel"
 )
 
-// Format of a list.
+// Format is the format of a list.
 type Format string
 
 // The formats. Sitemaps can be read only.
@@ -27,11 +27,11 @@ const (
 	CSV     Format = "csv"     // a header line names the columns; only url is needed
 	JSON    Format = "jsonl"   // one object a line, with the fields of Record
 	List    Format = "list"    // one URL a line; # begins a comment
-	Sitemap Format = "sitemap" // one channel for each host that it names, with its URLs as seeds
+	Sitemap Format = "sitemap" // one channel for each host named, with its URLs as seeds
 	OPML    Format = "opml"    // one channel for each outline with an htmlUrl or xmlUrl
 )
 
-// Formats are all of them.
+// Formats returns all formats.
 func Formats() []Format { return []Format{CSV, JSON, List, Sitemap, OPML} }
 
 // Limits of what is read.
@@ -46,12 +46,12 @@ var (
 	ErrLine   = errors.New("listing: bad line")
 )
 
-// Record is one channel as lists and the API write it. Its zero fields mean the network's defaults.
+// Record is a channel as lists and the API write it. Zero fields select the network's defaults.
 type Record struct {
 	ID        channel.ID `json:"id,omitempty"`
-	URL       string     `json:"url"`             // the first seed; without host, the reach is what `shoal up URL` means by it
+	URL       string     `json:"url"`             // the first seed; without host it also sets the reach, as in `shoal up URL`
 	Host      string     `json:"host,omitempty"`  // https://example.org
-	Dirs      []string   `json:"dirs,omitempty"`  // with host: the directories; none: all of it
+	Dirs      []string   `json:"dirs,omitempty"`  // with host: the directories; none: the whole host
 	Seeds     []string   `json:"seeds,omitempty"` // further ones
 	Filters   []string   `json:"filters,omitempty"`
 	Exclude   []string   `json:"exclude,omitempty"`
@@ -66,14 +66,14 @@ type Record struct {
 	Reason    string     `json:"reason,omitempty"`
 }
 
-// Words for states.
+// The words for states.
 const (
 	Active  = "active"
 	Paused  = "paused"
 	GivenUp = "given up"
 )
 
-// Of writes a channel as a record.
+// Of returns the record of a channel.
 func Of(ch *channel.Channel) Record {
 	s := &ch.Settings
 	r := Record{
@@ -86,7 +86,7 @@ func Of(ch *channel.Channel) Record {
 	return r
 }
 
-// Word names a channel's state.
+// Word returns the word for a channel's state.
 func Word(s channel.State) string {
 	switch s {
 	case channel.Paused:
@@ -99,7 +99,7 @@ func Word(s channel.State) string {
 	return Active
 }
 
-// Channel makes a new channel of a record.
+// Channel returns a new channel made from the record.
 func (r *Record) Channel(now time.Time) (channel.Channel, error) {
 	ch := channel.Channel{State: channel.Active, Added: now}
 	if r.URL == "" && r.Host != "" {
@@ -146,7 +146,7 @@ func kindOf(dirs []string) channel.Kind {
 	return channel.Directories
 }
 
-// settle writes a record's settings into a channel.
+// settle copies the record's settings to a channel.
 func (r *Record) settle(ch *channel.Channel) error {
 	ch.Scope.Filters, ch.Scope.Exclude, ch.Scope.MaxDepth = r.Filters, r.Exclude, r.Depth
 	ch.Settings = channel.Settings{Order: r.Order, Pages: r.Pages, PageBytes: r.PageBytes, Weight: r.Weight, TextOnly: r.TextOnly, Group: r.Group}
@@ -162,7 +162,7 @@ func (r *Record) settle(ch *channel.Channel) error {
 	return nil
 }
 
-// Apply changes a stored channel to what a record says: all but its id and host.
+// Apply changes a stored channel to match the record, except for its id and host.
 func (r *Record) Apply(ch *channel.Channel) error {
 	if r.Host != "" && r.Host != ch.Scope.Host {
 		return fmt.Errorf("%w: a channel stays on its host, %s; add another one for %s", ErrLine, ch.Scope.Host, r.Host)
@@ -194,7 +194,7 @@ const (
 	maxGroup     = 64
 )
 
-// Check tells what is wrong with a channel's scope and settings.
+// Check reports what is wrong with a channel's scope and settings.
 func Check(ch *channel.Channel) error {
 	s := &ch.Settings
 	switch {
@@ -224,7 +224,7 @@ func Check(ch *channel.Channel) error {
 	return nil
 }
 
-// Detect guesses a list's format from its name and how it begins.
+// Detect guesses a list's format from its name and its first bytes.
 func Detect(name string, head []byte) Format {
 	switch ext := strings.ToLower(path.Ext(name)); ext {
 	case ".csv":
@@ -257,7 +257,7 @@ func columnsOf(header string) []string {
 	return out
 }
 
-// Read reads a list. A line that is no channel has an Err; reading goes on behind it where the format allows that.
+// Read reads a list. A bad line has an Err. If the format allows it, reading continues after that line.
 func Read(r io.Reader, f Format, now time.Time) (iter.Seq[channel.Line], error) {
 	switch f {
 	case CSV:
@@ -274,8 +274,8 @@ func Read(r io.Reader, f Format, now time.Time) (iter.Seq[channel.Line], error) 
 	return nil, fmt.Errorf("%w %q: want one of %v", ErrFormat, f, Formats())
 }
 
-// AllOrNothing passes lines on up to the first bad one. Then it reads the rest only to name the bad lines, up to MaxBad, and ends with one
-// line whose Err names them all.
+// AllOrNothing passes lines on up to the first bad one. From then on it only collects the bad lines, up to MaxBad,
+// and ends with one line whose Err names them all.
 func AllOrNothing(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
 	return func(yield func(channel.Line) bool) {
 		first, bad := 0, []string(nil)

@@ -22,7 +22,8 @@ func line(n int, r *Record, now time.Time) channel.Line {
 	return channel.Line{N: n, Channel: ch, Err: err}
 }
 
-// scanLines gives the lines that are not empty, with their numbers, and an error at the end if there was one.
+// scanLines yields the lines that are not empty, with their numbers. It returns the number of the last line and any
+// error.
 func scanLines(r io.Reader, f func(n int, s []byte) bool) (n int, err error) {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(make([]byte, 64<<10), MaxLine)
@@ -87,7 +88,7 @@ func readJSON(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 	}
 }
 
-// Decode reads one JSON object into v; a field that v does not have is an error, since it is most likely misspelt.
+// Decode decodes one JSON object into v. It refuses fields that v does not have, because they are probably misspelt.
 func Decode(b []byte, v any) error {
 	d := json.NewDecoder(strings.NewReader(string(b)))
 	d.DisallowUnknownFields()
@@ -100,7 +101,8 @@ func Decode(b []byte, v any) error {
 	return nil
 }
 
-// columns of a CSV file and how they are read and written. Lists stand one a line in their cell.
+// columns are the columns of a CSV file and how they are read and written. A cell holds a list with one item per
+// line.
 var columns = []struct {
 	name string
 	read func(*Record, string) error
@@ -239,7 +241,7 @@ func columnNames() string {
 	return strings.Join(names, ", ")
 }
 
-// readOPML reads outlines wherever they stand.
+// readOPML reads outlines at any depth.
 func readOPML(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 	return func(yield func(channel.Line) bool) {
 		d := xml.NewDecoder(io.LimitReader(r, maxXML))
@@ -291,7 +293,8 @@ func sameOrigin(a, b string) bool {
 
 const maxXML = 1 << 30 // bytes of a sitemap or an OPML file
 
-// readSitemap makes one channel of each host that a sitemap names, the whole host, with its first URLs as seeds.
+// readSitemap returns one channel for each host in a sitemap. It covers the whole host and has the first URLs as
+// seeds.
 func readSitemap(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 	return func(yield func(channel.Line) bool) {
 		type site struct {

@@ -19,7 +19,7 @@ type Writer struct {
 	json *json.Encoder
 }
 
-// NewWriter begins a list.
+// NewWriter returns a Writer that writes a list to w.
 func NewWriter(w io.Writer, f Format) (*Writer, error) {
 	out := &Writer{f: f, w: bufio.NewWriterSize(w, 64<<10)}
 	switch f {
@@ -43,7 +43,7 @@ func NewWriter(w io.Writer, f Format) (*Writer, error) {
 	return out, nil
 }
 
-// Write adds a channel.
+// Write writes a channel.
 func (w *Writer) Write(ch *channel.Channel) error {
 	r := Of(ch)
 	switch w.f {
@@ -77,7 +77,7 @@ func (w *Writer) Write(ch *channel.Channel) error {
 	return err
 }
 
-// Close writes what is left; it does not close the writer below.
+// Close writes the end of the list. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if w.csv != nil {
 		w.csv.Flush()

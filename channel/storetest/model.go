@@ -14,7 +14,7 @@ import (
 	"shoal/channel"
 )
 
-// model is a channel database as simple as can be: what the real one must agree with.
+// model is the simplest possible channel database. The real one must agree with it.
 type model struct {
 	next   channel.ID
 	chs    map[channel.ID]channel.Channel
@@ -38,7 +38,7 @@ var modelScopes = []channel.Channel{
 	dirs("https://a.test", "/y/", "/x/"), dirs("https://a.test", "/x/", "/z/"), whole("https://b.test"), dirs("https://b.test", "/x/y/"),
 }
 
-// testModel does random things to the database and to the model, and compares all that can be read.
+// testModel applies random operations to the database and to the model, and compares everything that can be read.
 func testModel(t *testing.T, open Open) {
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -218,7 +218,7 @@ func (m *model) compare(rt *rapid.T, f *fixture) {
 	}
 }
 
-// deepest tells whether any channel holds a path of a host.
+// deepest reports whether any channel holds a path of a host.
 func (m *model) deepest(host, path string) bool {
 	for _, c := range m.chs {
 		if mm, err := c.Scope.Compile(); err == nil && mm.Contains(host+path) {

@@ -1,5 +1,6 @@
-// Package storetest says what a channel database must do, as tests that every one of them runs (channel/badgerdb is the first). It is not
-// for what only one of them promises: surviving kill -9, a locked folder, speed.
+// Package storetest is the contract of a channel database: tests that every implementation runs. channel/badgerdb is
+// the first one. The package does not test what only one implementation promises, such as surviving kill -9, locking
+// a folder, or speed.
 package storetest
 
 import (
@@ -15,7 +16,7 @@ import (
 	"shoal/channel"
 )
 
-// Store is manager.Store, which cannot be named here: that package is larger than a test of a database should need.
+// Store is manager.Store. It is repeated here so that a database's tests need not import the manager.
 type Store interface {
 	Take(ctx context.Context) (channel.Epoch, error)
 	Add(ctx context.Context, e channel.Epoch, chs []channel.Channel) ([]channel.ID, []channel.Refusal, error)
@@ -44,7 +45,7 @@ type Store interface {
 	Close() error
 }
 
-// Open opens a database for a test and closes it at its end, unless it is closed by then. The same name within one test is the same
+// Open opens a database for a test and closes it at the test's end. The same name within one test is the same
 // database, opened again.
 type Open func(t testing.TB, name string) Store
 
@@ -61,7 +62,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// now is a time without more precision than databases keep.
+// now has no more precision than databases keep.
 var now = time.Date(2024, 5, 6, 7, 8, 9, 123e6, time.UTC)
 
 func whole(host string) channel.Channel {
@@ -79,7 +80,7 @@ func dirs(host string, dirs ...string) channel.Channel {
 	return c
 }
 
-// fixture is an open database that the test has taken.
+// fixture is an open database that the test has taken over.
 type fixture struct {
 	failer
 	Store
@@ -88,7 +89,7 @@ type fixture struct {
 	e   channel.Epoch
 }
 
-// failer is what a testing.TB and a rapid.T have in common.
+// failer is the common part of testing.TB and rapid.T.
 type failer interface {
 	Helper()
 	Fatal(args ...any)
@@ -119,7 +120,7 @@ func (f *fixture) reopen(open Open) {
 	f.take()
 }
 
-// add adds channels that must not be refused.
+// add adds channels, none of which may be refused.
 func (f *fixture) add(chs ...channel.Channel) []channel.ID {
 	f.Helper()
 	ids, refused, err := f.Add(f.ctx, f.e, chs)
@@ -220,7 +221,7 @@ func testAddRefuses(t *testing.T, open Open) {
 	f.same("what is there", f.count(), 4)
 }
 
-// testAddMost wants too many at a time refused as a whole.
+// testAddMost checks that a batch over the limit is refused as a whole.
 func testAddMost(t *testing.T, open Open) {
 	f := begin(t, open)
 	var chs []channel.Channel
@@ -360,7 +361,7 @@ func testSearch(t *testing.T, open Open) {
 	}
 }
 
-// testMatching finds by any part of a host's name, a few at a time.
+// testMatching searches by any part of a host's name, a few results at a time.
 func testMatching(t *testing.T, open Open) {
 	f := begin(t, open)
 	var chs []channel.Channel

@@ -151,7 +151,7 @@ func testApplyOnce(t *testing.T, open Open) {
 	check("4", 5)
 }
 
-// A stretch of the largest size that is allowed can be applied.
+// testApplyMany applies a stretch of the largest allowed size.
 func testApplyMany(t *testing.T, open Open) {
 	f := begin(t, open)
 	var chs []channel.Channel
@@ -186,7 +186,7 @@ func testApplyMany(t *testing.T, open Open) {
 	}
 }
 
-// links is Hot.Links of a channel.
+// links returns Hot.Links of a channel.
 func (f *fixture) links(id channel.ID) (n int) {
 	f.Helper()
 	f.must(f.Scan(f.ctx, id, id, func(h channel.Hot) error { n = h.Links; return nil }))
@@ -464,7 +464,7 @@ func testImportRefuses(t *testing.T, open Open) {
 	f.same("added", got.Added, 2)
 }
 
-// While an import runs, nothing of it is seen, and other writes go on.
+// testImportBeside checks that an unfinished import is invisible and that other writes go on.
 func testImportBeside(t *testing.T, open Open) {
 	f := begin(t, open)
 	const n = 6500

@@ -10,7 +10,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// BenchmarkCheckOpen looks at a quarter of a GB of tables, in the file system's memory: what a look costs beside reading the disk.
+// BenchmarkCheckOpen checks a quarter of a GB of tables that lie in the file system's cache: the cost of a check
+// beside reading the disk.
 func BenchmarkCheckOpen(b *testing.B) {
 	const values, size = 500_000, 500
 	o := badger.DefaultOptions(b.TempDir()).WithLogger(nil).WithValueThreshold(1 << 10).WithMemTableSize(16 << 20).WithBaseTableSize(4 << 20).WithCompression(0)

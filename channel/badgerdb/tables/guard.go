@@ -19,28 +19,28 @@ import (
 //go:linkname syncManifest github.com/dgraph-io/badger/v4.syncFunc
 var syncManifest func(*os.File) error
 
-// guards are those of all open databases, by folder. Badger's variable is one for all of them too.
+// guards holds the Guarded of all open databases, by folder, because Badger's variable is global too.
 var guards struct {
 	once sync.Once
 	mu   sync.Mutex
 	by   map[string]*Guarded
 }
 
-// Guarded is a folder whose compactions are looked at.
+// Guarded is a folder whose compactions are checked.
 type Guarded struct {
 	o        badger.Options
 	found    func(error)
 	release  func()
 	released chan struct{}
 
-	// Owned by whoever holds the manifest's lock.
+	// owned by the holder of the manifest's lock
 	tables map[uint64]badger.TableManifest // in use
 	size   int64                           // of the manifest
 }
 
-// Guard looks again at every table that a compaction has read, before Badger removes it: what a disk has changed there is not in the tables
-// that take its place. If there is such a thing, found is told, the manifest is what it was, and the compaction fails, then and whenever it is
-// tried again. Guard is called before a folder is opened.
+// Guard checks every table that a compaction has read before Badger removes it. If the disk changed bytes there, the
+// new tables lack them. Guard then calls found, restores the manifest, and makes the compaction fail, now and at each
+// retry. Call Guard before the folder is opened.
 func Guard(o badger.Options, found func(error)) *Guarded {
 	g := &Guarded{o: o, found: found, released: make(chan struct{})}
 	g.release = sync.OnceFunc(func() { close(g.released) })
@@ -61,10 +61,10 @@ func Guard(o badger.Options, found func(error)) *Guarded {
 	return g
 }
 
-// Release is called before the folder is closed: no compaction that fails waits any more.
+// Release lets failing compactions fail without waiting. Call it before the folder is closed.
 func (g *Guarded) Release() { g.release() }
 
-// End is called after the folder was closed, or could not be opened.
+// End removes the guard. Call it after the folder was closed or could not be opened.
 func (g *Guarded) End() {
 	g.release()
 	guards.mu.Lock()
@@ -98,11 +98,11 @@ func syncGuarded(f *os.File, sync func(*os.File) error) error {
 	return err
 }
 
-// again is after how long Badger may try a compaction again that will fail again. Meanwhile it holds the manifest's lock: a commit that is under
-// way may have to wait so long for room.
+// again is the pause before Badger may retry a compaction that will fail again. The retry holds the manifest's lock,
+// so a commit in flight may wait as long for room.
 const again = 10 * time.Second
 
-// look reads what the manifest says now, and looks at the tables that it names no more.
+// look reads the current manifest and checks the tables that it no longer names.
 func (g *Guarded) look(f *os.File) error {
 	r, err := os.Open(f.Name())
 	if err != nil {
@@ -126,8 +126,9 @@ func (g *Guarded) look(f *os.File) error {
 	return nil
 }
 
-// takeBack makes the manifest what it was before the last change. One that was written anew, which Badger does after thousands of changes, is
-// left: it names tables that Badger will remove, so that the folder is not opened again as if nothing were lost.
+// takeBack restores the manifest to its state before the last change. Badger rewrites the manifest after thousands of
+// changes; takeBack leaves a rewritten one. It then names tables that Badger will remove, so the next open fails
+// instead of losing data silently.
 func (g *Guarded) takeBack(f *os.File, sync func(*os.File) error) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() <= g.size {

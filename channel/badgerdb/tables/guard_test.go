@@ -14,7 +14,7 @@ import (
 	bopt "github.com/dgraph-io/badger/v4/options"
 )
 
-// small makes a database that compacts soon.
+// small returns options with which a database compacts soon.
 func small(dir string) badger.Options {
 	o := options(dir).WithSyncWrites(false).WithMemTableSize(64 << 10).WithNumMemtables(2).WithNumCompactors(2).WithNumLevelZeroTables(4).WithNumLevelZeroTablesStall(8).
 		WithBaseTableSize(64 << 10).WithDetectConflicts(false).WithBlockCacheSize(0).WithChecksumVerificationMode(bopt.OnBlockRead)
@@ -26,7 +26,7 @@ const perCommit = 50
 
 func keyOf(n, i int) []byte { return fmt.Appendf(nil, "%03d-%06d", i, n) } // of all commits in every table
 
-// fill commits until enough says so, and gives the number of the next commit.
+// fill commits until enough returns true, and returns the number of the next commit.
 func fill(t *testing.T, db *badger.DB, n int, enough func() bool) int {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !enough(); n++ {
@@ -75,7 +75,7 @@ func atLevel0(db *badger.DB) (n int) {
 	return n
 }
 
-// count counts the keys of the first n commits that are there.
+// count returns how many keys of the first n commits exist.
 func count(t *testing.T, db *badger.DB, n int) (found int) {
 	t.Helper()
 	err := db.View(func(txn *badger.Txn) error {
@@ -97,8 +97,8 @@ func count(t *testing.T, db *badger.DB, n int) (found int) {
 	return found
 }
 
-// TestGuard changes a byte of a table before it is compacted: the compaction does not happen, and when the byte is back everything is there.
-// Without the guard the table's other keys would be gone too.
+// TestGuard changes a byte of a table before it is compacted. The compaction must not happen, and once the byte is
+// back everything must be there. Without the guard the table's other keys would be gone too.
 func TestGuard(t *testing.T) {
 	dir := t.TempDir()
 	o := small(dir)
@@ -112,7 +112,7 @@ func TestGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Compactions that read what was written go on.
+	// Compactions of undamaged tables go on.
 	compacted := func() bool {
 		for _, t := range db.Tables() {
 			if t.Level > 0 {
@@ -128,7 +128,7 @@ func TestGuard(t *testing.T) {
 	if err := CheckOpen(t.Context(), db, 0); err != nil {
 		t.Fatal(err)
 	}
-	// Those of level 0 are all read by the next compaction.
+	// The next compaction reads all tables of level 0.
 	fresh := func() string {
 		for _, t := range db.Tables() {
 			if t.Level == 0 {
@@ -140,7 +140,7 @@ func TestGuard(t *testing.T) {
 	n = fill(t, db, n, func() bool { return fresh() != "" })
 	name := fresh()
 	flip(t, name, 500)
-	// No more than that: who writes on waits for a compaction that does not come.
+	// Write no more than that: further writes would wait for a compaction that does not come.
 	n = fill(t, db, n, func() bool { return len(found) > 0 || atLevel0(db) >= o.NumLevelZeroTables })
 	select {
 	case err := <-found:
@@ -182,7 +182,7 @@ func TestGuard(t *testing.T) {
 	fill(t, db, n, func() bool { _, err := os.Stat(name); return err != nil }) // compactions go on
 }
 
-// TestValues changes a byte in a file of the value log that is finished.
+// TestValues changes a byte in a finished file of the value log.
 func TestValues(t *testing.T) {
 	dir := t.TempDir()
 	o := small(dir).WithValueLogFileSize(1 << 20)
@@ -206,7 +206,7 @@ func TestValues(t *testing.T) {
 		}
 		flip(t, names[0], at)
 	}
-	// What is held back ends when it is no longer wanted.
+	// A waiting read ends with its context.
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- CheckOpen(ctx, db, 1) }()

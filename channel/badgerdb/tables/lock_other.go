@@ -2,5 +2,5 @@
 
 package tables
 
-// inUse cannot tell here: Badger says so when it is opened.
+// inUse cannot tell on this system. Badger reports a folder in use when it opens it.
 func inUse(string) bool { return false }

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inUse tells whether Badger's lock of a folder is held. A folder that cannot be opened is not in use; who opens it will say why.
+// inUse reports whether Badger's lock of a folder is held. It returns false for a folder that cannot be opened;
+// opening it will return the reason.
 func inUse(dir string) bool {
 	f, err := os.Open(dir)
 	if err != nil {

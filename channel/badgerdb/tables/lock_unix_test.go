@@ -11,7 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// What an open database is writing is nobody else's to judge.
+// TestInUse checks that a folder open in another process is not reported as damaged.
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
 	db, err := badger.Open(options(dir))
@@ -27,7 +27,7 @@ func TestInUse(t *testing.T) {
 	if err := Check(options(dir)); err != nil {
 		t.Errorf("closed: %v", err)
 	}
-	// The lock of the look itself does not stay.
+	// The check itself leaves no lock behind.
 	db, err = badger.Open(options(dir))
 	if err != nil {
 		t.Fatal(err)

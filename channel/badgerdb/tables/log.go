@@ -8,14 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// Log takes what Badger has to say, and passes on what matters: its info is about every table that it writes.
+// Log receives Badger's messages and passes the important ones on. Badger's info messages concern every table that it
+// writes.
 type Log struct {
 	To       *slog.Logger // nil: nobody
 	unsynced atomic.Pointer[error]
 }
 
-// Unsynced is the one error that Badger (value.go, valueLog.write) neither returns nor acts upon, and on which durability hangs; nil: there
-// was none. Whoever has committed asks for it.
+// Unsynced returns the one error that Badger (value.go, valueLog.write) neither returns nor acts upon, although
+// durability depends on it. Callers ask for it after each commit.
 func (l *Log) Unsynced() error {
 	if err := l.unsynced.Load(); err != nil {
 		return *err

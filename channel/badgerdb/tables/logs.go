@@ -13,12 +13,14 @@ import (
 	"path/filepath"
 )
 
-// What Badger writes before its tables: a write-ahead log for each memory table, and the value log. When it opens a folder it reads the
-// write-ahead logs and the last file of the value log up to the first entry that is not whole, and forgets the rest: right for what a crash
-// left half written, which was never acknowledged, and a silent loss where a disk has changed bytes in the middle.
+// Before its tables, Badger writes a write-ahead log for each memory table, and the value log. When it opens a
+// folder, it reads the write-ahead logs and the last file of the value log up to the first incomplete entry, and
+// drops the rest. That is right after a crash, because an incomplete entry was never acknowledged. It is a silent
+// loss if the disk changed bytes in the middle.
 //
-// The two are told apart by what follows. A writer waits for each commit, so at most inFlight commits can be under way when the power
-// goes; if whole entries of younger commits than that stand behind what cannot be read, that was durable once.
+// What follows the incomplete entry tells the two apart. A writer waits for each commit, so at most inFlight commits
+// can be in flight when the power goes. If complete entries of younger commits than that follow, the unreadable part
+// was durable once.
 const (
 	inFlight  = 3       // the one writer's, and one of work behind it; one to spare
 	logHeader = 20      // bytes at a log's beginning
@@ -26,7 +28,7 @@ const (
 	maxRest   = 1 << 30 // of a log, read into memory where it is damaged
 )
 
-// checkLogs looks at the logs of a folder before it is opened.
+// checkLogs checks the logs of a folder before it is opened.
 func checkLogs(dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.mem"))
 	if err != nil {
@@ -75,7 +77,7 @@ func checkLog(name string) error {
 	return nil
 }
 
-// readFilled reads what is left of a file but for the zeros at its end: Badger makes files as long as they may ever be.
+// readFilled reads the rest of a file without the zeros at its end. Badger allocates files at their maximum length.
 func readFilled(r io.Reader) ([]byte, error) {
 	var out []byte
 	zeros := 0
@@ -100,7 +102,8 @@ func readFilled(r io.Reader) ([]byte, error) {
 	}
 }
 
-// younger tells whether raw has whole entries of commits that were begun after all that can have been under way after last.
+// younger reports whether raw holds complete entries of commits that began after every commit that could be in flight
+// after last.
 func younger(raw []byte, last uint64) bool {
 	var e entry
 	for at := 0; at < len(raw); {
@@ -119,15 +122,15 @@ func younger(raw []byte, last uint64) bool {
 	return false
 }
 
-// entry is one entry of a log: flags (2 bytes), lengths of key and value, expiry (each a varint), key, value, checksum of all that. A key
-// ends with its commit's number, as what it lacks to the highest one.
+// entry is one entry of a log: flags (2 bytes); lengths of key and value, and expiry (each a varint); key; value;
+// checksum of all that. A key ends with its commit's number, stored as its difference from the highest number.
 type entry struct {
 	version uint64
 	size    int64
 	raw     []byte
 }
 
-// read reads the next entry; false: there is none that is whole.
+// read reads the next entry. It returns false if there is no complete one.
 func (e *entry) read(r *bufio.Reader) bool {
 	head, _ := r.Peek(2 + 3*binary.MaxVarintLen64) // shorter at the end
 	n, key, value := sizes(head)
@@ -148,7 +151,7 @@ func (e *entry) read(r *bufio.Reader) bool {
 	return e.whole(e.raw, n, key)
 }
 
-// parse reads the entry that raw begins with, if one does.
+// parse reads the entry at the start of raw, if there is one.
 func (e *entry) parse(raw []byte) bool {
 	n, key, value := sizes(raw)
 	if n == 0 || n+key+value+crc32.Size > len(raw) || commitOf(raw[n:n+key]) > 1<<48 {
@@ -166,12 +169,12 @@ func (e *entry) whole(raw []byte, head, key int) bool {
 	return true
 }
 
-// commitOf is the number in a key.
+// commitOf returns the commit's number in a key.
 func commitOf(key []byte) uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-8:])
 }
 
-// sizes reads the beginning of an entry: how long that is, and how long key and value are; 0: it is none.
+// sizes returns the lengths of an entry's head, key and value, or zeros if raw does not begin with an entry.
 func sizes(raw []byte) (head, key, value int) {
 	if len(raw) < 5 {
 		return 0, 0, 0

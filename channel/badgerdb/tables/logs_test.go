@@ -17,7 +17,8 @@ func options(dir string) badger.Options {
 	return o
 }
 
-// killed is a folder as a killed process leaves it after some commits, of three keys each, one of them with its value in the value log.
+// killed returns a folder as a killed process leaves it after some commits of three keys each, one of them with its
+// value in the value log.
 func killed(t *testing.T, commits int) string {
 	t.Helper()
 	from, to := t.TempDir(), t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// CheckOpen looks at an open database: at its tables in use, and at the finished files of its value log. It reads at most perSecond bytes a
-// second; zero: as fast as it goes. Nobody may close the database meanwhile.
+// CheckOpen checks an open database: its tables in use and the finished files of its value log. It reads at most
+// perSecond bytes a second; zero: no limit. The database must stay open until CheckOpen returns.
 func CheckOpen(ctx context.Context, db *badger.DB, perSecond int64) error {
 	p := pace{ctx: ctx, perSecond: perSecond, began: time.Now()}
 	dir := db.Opts().Dir
@@ -35,7 +35,7 @@ func CheckOpen(ctx context.Context, db *badger.DB, perSecond int64) error {
 	return p.values(dir)
 }
 
-// CheckFolder looks at all of a folder that nobody has open: at what Check looks at, and at the whole value log.
+// CheckFolder checks a whole folder that no process has open: all that Check checks, and the whole value log.
 func CheckFolder(ctx context.Context, o badger.Options) error {
 	if err := Check(o); err != nil {
 		return err
@@ -47,7 +47,7 @@ func inTables(db *badger.DB, id uint64) bool {
 	return slices.ContainsFunc(db.Tables(), func(t badger.TableInfo) bool { return t.ID == id })
 }
 
-// pace holds reading back.
+// pace limits the rate of reading.
 type pace struct {
 	ctx       context.Context // of one look
 	perSecond int64           // zero: unbounded
@@ -83,7 +83,7 @@ func (p *pace) table(buf []byte, name string) ([]byte, error) {
 	return buf, err
 }
 
-// values looks at the value log, but for its last file, which is being written.
+// values checks the value log without its last file, which is being written.
 func (p *pace) values(dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.vlog")) // sorted
 	if err != nil || len(names) == 0 {
@@ -102,7 +102,7 @@ func (p *pace) values(dir string) error {
 	return nil
 }
 
-// file looks at a finished file of the value log: it is entries from beginning to end.
+// file checks a finished file of the value log, which must consist of entries from beginning to end.
 func (p *pace) file(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *pace) file(name string) error {
 	return nil
 }
 
-// paced reads no faster than it may.
+// paced is a reader that keeps to a rate.
 type paced struct {
 	r io.Reader
 	p *pace

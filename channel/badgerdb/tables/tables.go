@@ -1,12 +1,14 @@
-// Package tables looks at every byte of a Badger database, for the channel database and the archive's state alike. Badger opens tables in
-// goroutines of its own, where an index that is not what it was ends the program; and a block that is not what it was holds nothing for it:
-// what lay there is not found, and the next compaction drops it. What follows an entry of the value log that is not what it was goes the same
-// way when that file is cleaned.
+// Package tables checks every byte of a Badger database, for the channel database and for the archive's state. Badger
+// itself opens tables in goroutines of its own, where a changed index ends the program. It treats a changed block as
+// empty: reads do not find its records, and the next compaction drops them. In the value log, everything after a
+// changed entry is lost in the same way when that file is cleaned.
 //
-// So there are three looks: Check, before a folder is opened, at tables and the logs that are read then; CheckOpen, now and then while it is
-// open, at tables and value log; and Guard, at what a compaction has read, before it is given up.
+// The package therefore checks at three times. Check runs before a folder is opened and checks the tables and the
+// logs that are read then. CheckOpen runs now and then while the folder is open and checks tables and value log.
+// Guard checks what a compaction has read before Badger removes it.
 //
-// It is not for what a file system has in memory: a byte that the disk has lost is found once it is read from there.
+// The checks cannot see through the file system's cache: they find a byte that the disk has lost once it is read from
+// the disk.
 package tables
 
 import (
@@ -29,14 +31,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrChanged says that a table or log does not hold what was written.
+// ErrChanged is returned when a table or log does not hold what was written.
 var ErrChanged = errors.New("its bytes are not what was written")
 
-// ErrInUse says that another process has the folder open: what it is writing just now looks damaged from outside.
+// ErrInUse is returned when another process has the folder open. Its unfinished writes look like damage from outside.
 var ErrInUse = errors.New("another process has it open")
 
-// Check looks at a folder before it is opened: at its logs, and at the tables that the manifest names; another table is what a crash left half
-// written, and goes.
+// Check checks a folder before it is opened: its logs, and the tables that the manifest names. It removes other
+// tables, which a crash left half written.
 func Check(o badger.Options) error {
 	if inUse(o.Dir) {
 		return ErrInUse
@@ -121,8 +123,8 @@ func readInto(buf []byte, name string) ([]byte, error) {
 	return buf, err
 }
 
-// checkTable reads a table, which ends in: index, length of the index, checksum of the index, length of that; a block in its checksum and
-// the length of that. Lengths are 4 bytes, big-endian.
+// checkTable checks a table. A table ends with the index, the length of the index, the checksum of the index and the
+// length of that. A block ends with its checksum and the length of that. Lengths are 4 bytes, big-endian.
 func checkTable(raw []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // an index with the right sum and nonsense in it
@@ -160,7 +162,7 @@ func checkTable(raw []byte) (err error) {
 	return nil
 }
 
-// sizedBefore is what ends where its length begins, and what lies before it.
+// sizedBefore returns the part that ends where its length begins, and everything before it.
 func sizedBefore(raw []byte) (last, rest []byte, err error) {
 	if len(raw) < 4 {
 		return nil, nil, ErrChanged
@@ -173,7 +175,7 @@ func sizedBefore(raw []byte) (last, rest []byte, err error) {
 	return raw[end-int(n) : end], raw[:end-int(n)], nil
 }
 
-// checksumBefore is the checksum at the end of raw, and what it is of.
+// checksumBefore returns the checksum at the end of raw and the bytes that it covers.
 func checksumBefore(raw []byte) (*pb.Checksum, []byte, error) {
 	last, rest, err := sizedBefore(raw)
 	if err != nil || len(last) > 64 {
