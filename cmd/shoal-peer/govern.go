@@ -284,7 +284,7 @@ func (p *program) supply() string {
 func (p *program) machine(m *limit.Machine) string {
 	s := p.limits.Settings()
 	if s.InUse == "pause" {
-		if on, err := limit.InUse(); p.tells("somebody at the computer", err) && on {
+		if on, err := limit.InUse(); p.tells("use of the computer", err) && on {
 			return "somebody uses the computer (your settings, in_use)"
 		}
 	}

@@ -4,7 +4,7 @@ package limit
 
 import "golang.org/x/sys/unix"
 
-// FreeDisk is the room that is left for us on a folder's disk, in bytes.
+// FreeDisk returns the number of bytes that this process may still write to the folder's disk.
 func FreeDisk(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -2,7 +2,7 @@ package limit
 
 import "golang.org/x/sys/windows"
 
-// FreeDisk is the room that is left for us on a folder's disk, in bytes.
+// FreeDisk returns the number of bytes that this process may still write to the folder's disk.
 func FreeDisk(dir string) (int64, error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

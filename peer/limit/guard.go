@@ -1,7 +1,8 @@
-// Package limit says how much of a volunteer's machine and network may be used, and who said so. Guard is the dial function of every
-// crawl: it reaches public Web servers and nothing else.
+// Package limit decides how much of a volunteer's machine and network Shoal may use, and remembers who said so. Guard
+// is the dial function of every crawl: it reaches public Web servers and nothing else.
 //
-// It is not for deciding what to crawl (peer/queue), nor when to fetch the next page of a host (peer/crawl).
+// The package does not decide what to crawl (see peer/queue), or when to fetch the next page of a host (see
+// peer/crawl).
 package limit
 
 import (
@@ -17,52 +18,56 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ErrForbidden is returned for an address that no peer may dial for a crawl; the wrapping error says why.
+// ErrForbidden is returned for an address that a crawl must not dial. The wrapping error says why.
 var ErrForbidden error = forbidden{}
 
 type forbidden struct{}
 
 func (forbidden) Error() string { return "limit: not a public Web server" }
 
-// ErrorKind names it in a crawl's report.
+// ErrorKind is the error's name in a crawl's report.
 func (forbidden) ErrorKind() string { return "forbidden-address" }
 
-// PondSuffix ends the names of a synthetic Web's hosts. No public name ends so: .test is reserved (RFC 6761).
+// PondSuffix ends the host names of a synthetic Web. Public names cannot end so: .test is reserved (RFC 6761).
 const PondSuffix = ".pond.test"
 
 // Bounds of one dial.
 const (
 	maxAddrs    = 8                      // addresses tried
-	stagger     = 250 * time.Millisecond // before the next address is tried beside the last (RFC 8305, section 5)
+	stagger     = 250 * time.Millisecond // pause before the next address is tried as well (RFC 8305, section 5)
 	dialTimeout = 15 * time.Second       // each address
 )
 
-// Resolver finds the addresses of a name; *net.Resolver is one.
+// Resolver looks up the addresses of a name. *net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// DialFunc is net.Dialer.DialContext, http.Transport.DialContext and the like.
+// DialFunc is the type of net.Dialer.DialContext and http.Transport.DialContext.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Guard dials public addresses only. Every address is checked when it is dialled, by the operating system's own view of it, so that
-// neither a redirect nor a name that changes its address leads elsewhere. Its fields are not changed after the first dial.
+// Guard dials public addresses only. It checks every address at the moment of dialling, as the operating system sees
+// it, so that neither a redirect nor a name that changes its address leads elsewhere. Its fields must not change
+// after the first dial.
 type Guard struct {
 	Resolver Resolver // nil: the system's
 	Pond     DialFunc // dials names under PondSuffix; nil: they are refused
-	// Control is called on each socket before it connects, after the check; nil: nothing. It sets options as DSCP.
+	// Control is called on each socket after the check and before it connects, to set options such as DSCP. It may be
+	// nil.
 	Control func(network, address string, c syscall.RawConn) error
-	// Allow adds a check of one's own: a policy's denied networks, a volunteer's list. nil: all public addresses.
+	// Allow adds a check, such as a policy's denied networks or a volunteer's list. Nil allows all public addresses.
 	Allow func(host string, addr netip.Addr) error
 	Wrap  func(net.Conn) net.Conn // accounts for a connection's bytes; nil: nothing
-	// Via is asked before each dial for an admin's proxy; nil, or a nil answer: none. An address is checked before it is told to a proxy.
+	// Via returns the admin's proxy for a dial, or nil for none. It may be nil. Guard checks an address before it
+	// passes it to a proxy.
 	Via func() *Proxy
 }
 
-// ToPond dials one loopback address whatever the name: the allowance for a synthetic Web.
+// ToPond returns a dial function that reaches one loopback address whatever the name. It lets crawls reach a
+// synthetic Web.
 func ToPond(at netip.AddrPort) (DialFunc, error) {
 	if !at.IsValid() || !at.Addr().Unmap().IsLoopback() {
-		return nil, fmt.Errorf("%w: a pond is on a loopback address, %v is none", ErrForbidden, at)
+		return nil, fmt.Errorf("%w: a pond is on a loopback address, not on %v", ErrForbidden, at)
 	}
 	var d net.Dialer
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -70,12 +75,14 @@ func ToPond(at netip.AddrPort) (DialFunc, error) {
 	}, nil
 }
 
-// wireServer answers about a machine in Microsoft's cloud, to that machine. Its address is in no registry of special ones.
+// wireServer is an address in Microsoft's cloud that tells a machine about itself. No registry of special addresses
+// lists it.
 var wireServer = netip.AddrFrom4([4]byte{168, 63, 129, 16})
 
 var guardian = ssrf.New(ssrf.WithAnyPort()) // holds no state that changes
 
-// public checks an address by the registries of special-purpose addresses. A mapped IPv4 address counts as what it maps to.
+// public checks an address against the registries of special-purpose addresses. A mapped IPv4 address counts as the
+// address that it maps to.
 func public(ap netip.AddrPort) error {
 	network := "tcp6"
 	addr := ap.Addr().WithZone("")
@@ -91,8 +98,8 @@ func public(ap netip.AddrPort) error {
 	return webPort(ap.Port())
 }
 
-// webPort refuses ports where no Web server is expected, but other services take lines of text for commands: those below 1024 except 80
-// and 443, and the rest of the Fetch standard's bad ports.
+// webPort refuses ports of services that may take lines of text for commands: those below 1024 except 80 and 443, and
+// the other bad ports of the Fetch standard.
 func webPort(p uint16) error {
 	switch p {
 	case 80, 443:
@@ -189,7 +196,7 @@ func (g *Guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addrs, nil
 }
 
-// alternate orders addresses by turns of family, IPv6 first (RFC 8305, section 4).
+// alternate orders addresses so that families take turns, IPv6 first (RFC 8305, section 4).
 func alternate(in []netip.AddrPort) []netip.AddrPort {
 	var six, four, out []netip.AddrPort
 	for _, a := range in {
@@ -215,7 +222,8 @@ type dialled struct {
 	err  error
 }
 
-// race tries the addresses one after the other, each a little after the last or as soon as that has failed; the first connection wins.
+// race tries the addresses one after the other. It starts each one a little after the last, or as soon as that one
+// has failed. The first connection wins.
 func (g *Guard) race(ctx context.Context, host string, targets []netip.AddrPort) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -286,7 +294,7 @@ func (g *Guard) dial(ctx context.Context, host string, at netip.AddrPort) (net.C
 	return timed{c, time.Since(start)}, nil
 }
 
-// timed is a connection that knows how long its handshake took: the round-trip time to the host.
+// timed is a connection that knows the duration of its handshake: the round-trip time to the host.
 type timed struct {
 	net.Conn
 	took time.Duration

@@ -25,7 +25,7 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 	return out, nil
 }
 
-// changing gives a public address once and a private one from then on: DNS rebinding.
+// changing resolves to a public address once and to a private one from then on: DNS rebinding.
 type changing struct{ asked int }
 
 func (c *changing) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {

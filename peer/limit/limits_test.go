@@ -28,7 +28,7 @@ func TestStrictestWins(t *testing.T) {
 	if f != want {
 		t.Errorf("got  %+v\nwant %+v", f, want)
 	}
-	// A user cannot loosen what the policy sets.
+	// A user cannot loosen a policy.
 	for _, kib := range []int{0, 1000} {
 		l.SetSession(kib, kib)
 		if f := l.At(noon); f.DownKiBPerS.Value != 200 || f.UpKiBPerS.Value == 0 || f.UpKiBPerS.Value > 400 {
@@ -83,7 +83,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestWindowsInSummerTime looks at windows on the days on which an hour is missing, or comes twice: what the clock on the wall says counts.
+// TestWindowsInSummerTime checks windows on the days on which an hour is missing or comes twice. The clock on the
+// wall counts.
 func TestWindowsInSummerTime(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -225,7 +226,8 @@ func TestPolicySources(t *testing.T) {
 	}
 }
 
-// TestMeter counts what comes in at a rate, as a router would: with packet headers, over the whole time and in each part of it.
+// TestMeter counts what arrives under a rate, as a router would: with packet headers, over the whole time and in each
+// part of it.
 func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, far := net.Pipe()

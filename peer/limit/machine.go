@@ -2,16 +2,17 @@ package limit
 
 import "errors"
 
-// ErrUnknown says that this system does not tell; nothing is paused because of it.
+// ErrUnknown is returned if the system does not provide the information. The peer does not pause because of it.
 var ErrUnknown = errors.New("limit: cannot tell on this system")
 
-// Machine watches what else the computer does. Owned by who calls Busy.
+// Machine watches the load of other programs. Only one goroutine may call Busy.
 type Machine struct{ last ticks }
 
 // ticks are processor times since the start of the system, in any unit.
 type ticks struct{ total, busy, own float64 }
 
-// Busy is how much of the processors other programs have used since the last call, in percent; the first call may tell nothing.
+// Busy returns the percentage of processor time that other programs used since the last call. The first call may
+// return 0.
 func (m *Machine) Busy() (percent int, err error) { return m.busy() }
 
 // since compares two readings.

@@ -24,7 +24,7 @@ func ask(name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// OnBattery tells whether this computer runs on its battery. A computer without one does not.
+// OnBattery reports whether this computer runs on its battery. A computer without a battery does not.
 func OnBattery() (bool, error) {
 	out, err := ask("/usr/bin/pmset", "-g", "batt")
 	if err != nil {
@@ -33,7 +33,8 @@ func OnBattery() (bool, error) {
 	return drawsFromBattery(out)
 }
 
-// OnMetered knows the line of an iPhone only: what else is metered, macOS tells programs built with its own frameworks.
+// OnMetered recognises only an iPhone's hotspot. macOS reports other metered links only to programs built with its
+// own frameworks.
 func OnMetered() (bool, error) {
 	out, err := ask("/sbin/route", "-n", "get", "default")
 	if err != nil {
@@ -45,7 +46,7 @@ func OnMetered() (bool, error) {
 	return false, fmt.Errorf("%w: metered link, but for an iPhone's", ErrUnknown)
 }
 
-// InUse tells whether somebody has touched this computer within the last minutes.
+// InUse reports whether a user has touched this computer within the last minutes.
 func InUse() (bool, error) {
 	out, err := ask("/usr/sbin/ioreg", "-r", "-d", "1", "-c", "IOHIDSystem")
 	if err != nil {
@@ -63,7 +64,7 @@ func (m *Machine) busy() (int, error) {
 	return othersUse(out, os.Getpid(), runtime.NumCPU())
 }
 
-// LowPriority puts this process into the background mode, last in line for processors, disks and network.
+// LowPriority puts this process into the background mode, with the lowest priority for processors, disks and network.
 func LowPriority() error {
 	if err := unix.Setpriority(unix.PRIO_DARWIN_PROCESS, 0, unix.PRIO_DARWIN_BG); err != nil {
 		return fmt.Errorf("limit: background mode: %w", err)

@@ -16,11 +16,11 @@ import (
 
 const ticksPerSecond = 100 // USER_HZ on all of Go's Linux platforms
 
-// OnBattery tells whether this computer runs on its battery. A computer without one does not.
+// OnBattery reports whether this computer runs on its battery. A computer without a battery does not.
 func OnBattery() (bool, error) { return onBattery("/sys/class/power_supply") }
 
-// onBattery looks at the supplies of a folder as the kernel lists them: with one of the mains that is plugged in, nothing runs on a
-// battery; those of mice and headsets (scope Device) say nothing about the computer.
+// onBattery reads the power supplies in a folder of the kernel's form. If a mains supply is plugged in, the computer
+// does not run on its battery. Supplies with scope Device belong to mice and headsets and do not count.
 func onBattery(dir string) (bool, error) {
 	supplies, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func readTicks() (t ticks, err error) {
 	return t, nil
 }
 
-// OnMetered tells whether the network is paid by volume, as NetworkManager sees it.
+// OnMetered reports whether NetworkManager considers the network paid by volume.
 func OnMetered() (bool, error) {
 	v, err := property("org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager.Metered")
 	if err != nil {
@@ -97,20 +97,21 @@ func OnMetered() (bool, error) {
 	return n == 1 || n == 3, nil // yes, guessed yes
 }
 
-// InUse tells whether somebody sits at this computer, as systemd-logind sees it: there are sessions, and not all of them are idle.
+// InUse reports whether a user sits at this computer according to systemd-logind: it has sessions, and not all are
+// idle.
 func InUse() (bool, error) {
 	v, err := property("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager.IdleHint")
 	if err != nil {
-		return false, fmt.Errorf("%w: somebody at the computer: %w", ErrUnknown, err)
+		return false, fmt.Errorf("%w: use of the computer: %w", ErrUnknown, err)
 	}
 	idle, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("%w: somebody at the computer: systemd-logind says %v", ErrUnknown, v)
+		return false, fmt.Errorf("%w: use of the computer: systemd-logind says %v", ErrUnknown, v)
 	}
 	return !idle, nil
 }
 
-// property asks a service of the system.
+// property reads a property of a system service.
 func property(service string, path dbus.ObjectPath, name string) (any, error) {
 	bus, err := dbus.ConnectSystemBus()
 	if err != nil {
@@ -124,7 +125,7 @@ func property(service string, path dbus.ObjectPath, name string) (any, error) {
 	return v.Value(), nil
 }
 
-// LowPriority puts all threads of this process last in line for processors and disks.
+// LowPriority gives all threads of this process the lowest priority for processors and disks.
 func LowPriority() error {
 	const idle, who = 3 << 13, 1 // ioprio_set(2): class idle, of a thread
 	threads, err := filepath.Glob("/proc/self/task/*")

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSystemServices asks a bus of the test's own, on which both services answer one thing after another.
+// TestSystemServices uses a bus of its own, on which both services give a series of answers.
 func TestSystemServices(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "bus")
 	ln, err := net.Listen("unix", at)
@@ -59,7 +59,7 @@ func TestSystemServices(t *testing.T) {
 	}
 }
 
-// bus is a D-Bus daemon that knows one answer.
+// bus is a D-Bus daemon that gives the answers in says.
 func bus(c net.Conn, says <-chan any) {
 	defer c.Close()
 	r := bufio.NewReader(c)
@@ -153,7 +153,7 @@ func with(m map[string]string, pairs ...string) map[string]string {
 	return m
 }
 
-// TestLowPriority looks at what the kernel says of a process that has asked for it.
+// TestLowPriority checks the kernel's view of a process that called LowPriority.
 func TestLowPriority(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=TestLowPriority$")
 	if os.Getenv("SHOAL_TEST_LOW") == "" {

@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnBattery cannot tell here.
+// OnBattery is not supported on this system.
 func OnBattery() (bool, error) { return false, fmt.Errorf("%w: battery", ErrUnknown) }
 
-// OnMetered cannot tell here.
+// OnMetered is not supported on this system.
 func OnMetered() (bool, error) { return false, fmt.Errorf("%w: metered link", ErrUnknown) }
 
-// InUse cannot tell here.
+// InUse is not supported on this system.
 func InUse() (bool, error) {
-	return false, fmt.Errorf("%w: somebody at the computer", ErrUnknown)
+	return false, fmt.Errorf("%w: use of the computer", ErrUnknown)
 }
 
 func (m *Machine) busy() (int, error) {
 	return 0, fmt.Errorf("%w: load of the processors", ErrUnknown)
 }
 
-// LowPriority puts this process last in line for processors.
+// LowPriority gives this process the lowest priority for processors.
 func LowPriority() error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
 		return fmt.Errorf("limit: nice: %w", err)

@@ -31,7 +31,7 @@ type powerStatus struct {
 	lifeTime, fullLifeTime          uint32
 }
 
-// OnBattery tells whether this computer runs on its battery. A computer without one does not.
+// OnBattery reports whether this computer runs on its battery. A computer without a battery does not.
 func OnBattery() (bool, error) {
 	var s powerStatus
 	if ok, _, err := getPowerStatus.Call(uintptr(unsafe.Pointer(&s))); ok == 0 {
@@ -47,7 +47,7 @@ func OnBattery() (bool, error) {
 	return false, nil
 }
 
-// OnMetered tells whether Windows counts the link as paid by volume.
+// OnMetered reports whether Windows considers the link paid by volume.
 func OnMetered() (metered bool, err error) {
 	defer func() {
 		if err != nil {
@@ -56,7 +56,7 @@ func OnMetered() (metered bool, err error) {
 	}()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const changedMode = windows.Errno(0x80010106) // this thread has another model already, which does too
+	const changedMode = windows.Errno(0x80010106) // the thread has another threading model already, which works too
 	if err := windows.CoInitializeEx(0, windows.COINIT_MULTITHREADED); err == nil || err == windows.Errno(windows.S_FALSE) {
 		defer windows.CoUninitialize()
 	} else if err != changedMode {
@@ -79,7 +79,7 @@ func OnMetered() (metered bool, err error) {
 	return meteredCost(cost)
 }
 
-// meteredCost reads an NLM_CONNECTION_COST.
+// meteredCost interprets an NLM_CONNECTION_COST.
 func meteredCost(cost uint32) (bool, error) {
 	const fixed, variable, over, roaming, kinds = 0x2, 0x4, 0x10000, 0x40000, 0x7
 	if cost&kinds == 0 {
@@ -88,9 +88,9 @@ func meteredCost(cost uint32) (bool, error) {
 	return cost&(fixed|variable|over|roaming) != 0, nil
 }
 
-// InUse tells whether somebody has touched this computer within the last minutes.
+// InUse reports whether a user has touched this computer within the last minutes.
 func InUse() (bool, error) {
-	const what = "somebody at the computer"
+	const what = "use of the computer"
 	var session uint32
 	if err := windows.ProcessIdToSessionId(uint32(os.Getpid()), &session); err != nil {
 		return false, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
@@ -124,8 +124,9 @@ func (m *Machine) busy() (int, error) {
 	return m.since(ticks{total: total, busy: total - n(idle), own: n(ownKernel) + n(ownUser)}), nil
 }
 
-// LowPriority puts this process last in line for processors and disks. It is not PROCESS_MODE_BACKGROUND_BEGIN, which does the same and
-// holds a process to 32 MiB of memory, whatever it needs beyond that being paged in and out.
+// LowPriority gives this process the lowest priority for processors and disks. It does not use
+// PROCESS_MODE_BACKGROUND_BEGIN, which also limits a process to 32 MiB of memory and pages everything beyond that in
+// and out.
 func LowPriority() error {
 	if err := windows.SetPriorityClass(windows.CurrentProcess(), windows.IDLE_PRIORITY_CLASS); err != nil {
 		return fmt.Errorf("limit: priority class: %w", err)

@@ -29,7 +29,7 @@ func TestLowPriority(t *testing.T) {
 	}
 }
 
-// TestAnybodysPolicy is not the administrators' word: its writer is an ordinary user, or lets others write.
+// TestAnybodysPolicy checks that a policy file is refused if an ordinary user wrote it or may write it.
 func TestAnybodysPolicy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.toml")
 	if err := os.WriteFile(path, []byte("off = true\n"), 0o600); err != nil {

@@ -16,27 +16,29 @@ const (
 	overhead = 52 // IPv4 and TCP headers with time stamps
 )
 
-// The bucket of a rate holds what it lets through in burstTime, a fiftieth of the 10 s over which a limit holds: what a busy machine did not come
-// to read or write meanwhile is made up for. What is read or written at a time is smaller: connections take turns.
+// The bucket of a rate holds what passes in burstTime, a fiftieth of the 10 s over which a limit holds. So a busy
+// machine makes up for what it could not read or write in time. Single reads and writes are smaller, so that
+// connections take turns.
 const (
 	burstTime  = 200 * time.Millisecond
 	leastBurst = 32 << 10
 	turn       = 8 << 10
 )
 
-// Meter paces and counts what connections carry. One meter is shared by all of an agent's. It is safe for concurrent use.
+// Meter paces and counts what connections carry. All connections of an agent share one meter. It is safe for
+// concurrent use.
 type Meter struct {
 	down, up       *rate.Limiter
 	received, sent atomic.Int64
 	usage          *Usage
 }
 
-// NewMeter makes a meter without limits. usage may be nil.
+// NewMeter returns a meter without limits. usage may be nil.
 func NewMeter(u *Usage) *Meter {
 	return &Meter{down: rate.NewLimiter(rate.Inf, leastBurst), up: rate.NewLimiter(rate.Inf, leastBurst), usage: u}
 }
 
-// SetRates sets the limits in KiB a second; 0: none.
+// SetRates sets the limits in KiB a second. Zero means no limit.
 func (m *Meter) SetRates(down, up int) {
 	set := func(l *rate.Limiter, kib int) {
 		r := rate.Inf
@@ -52,11 +54,11 @@ func (m *Meter) SetRates(down, up int) {
 	set(m.up, up)
 }
 
-// Totals are the bytes received and sent so far, packet headers included.
+// Totals returns the bytes received and sent so far, packet headers included.
 func (m *Meter) Totals() (received, sent int64) { return m.received.Load(), m.sent.Load() }
 
-// Count counts bytes of QUIC, whose packets are all in what it is told. Sent ones wait for their turn here, after which the next may go;
-// for received ones nobody waits, they have come: what is read by TCP does.
+// Count counts bytes of QUIC packets. For sent bytes it waits until the next packet may go. For received bytes it
+// does not wait, since they have arrived; reads over TCP pay for them.
 func (m *Meter) Count(received, sent int) {
 	m.received.Add(int64(received))
 	m.sent.Add(int64(sent))
@@ -67,10 +69,10 @@ func (m *Meter) Count(received, sent int) {
 	}
 }
 
-// maxOwed bounds the wait of one write of QUIC, which nothing interrupts.
+// maxOwed bounds the wait of one QUIC write, which cannot be interrupted.
 const maxOwed = 5 * time.Second
 
-// owe takes bytes out of a bucket, below nothing if need be, and tells how long it is in debt.
+// owe takes bytes out of a bucket, which may go below zero, and returns how long the bucket stays in debt.
 func owe(l *rate.Limiter, n int) (wait time.Duration) {
 	for n > 0 && l.Limit() != rate.Inf {
 		part := min(n, l.Burst())
@@ -82,13 +84,13 @@ func owe(l *rate.Limiter, n int) (wait time.Duration) {
 	return wait
 }
 
-// acks is what acknowledges n bytes of payload: a packet without any for each two that were full.
+// acks returns the size of the acknowledgements for n bytes of payload: one empty packet for every two full ones.
 func acks(n int) int { return (n + 2*segment - 1) / (2 * segment) * overhead }
 
-// cost is what n bytes of payload take on the network.
+// cost returns the bytes that n bytes of payload take on the network.
 func cost(n int) int { return n + (n+segment-1)/segment*overhead }
 
-// Wrap makes a connection count and keep the rates.
+// Wrap returns a connection that counts its bytes and keeps to the rates.
 func (m *Meter) Wrap(c net.Conn) net.Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &metered{Conn: c, m: m, ctx: ctx, cancel: cancel}
@@ -101,7 +103,7 @@ type metered struct {
 	cancel context.CancelFunc
 }
 
-// ConnectTime passes on how long the handshake took; 0: the connection does not know.
+// ConnectTime returns how long the handshake took, or 0 if the underlying connection does not know.
 func (c *metered) ConnectTime() time.Duration {
 	if t, ok := c.Conn.(interface{ ConnectTime() time.Duration }); ok {
 		return t.ConnectTime()
@@ -109,7 +111,7 @@ func (c *metered) ConnectTime() time.Duration {
 	return 0
 }
 
-// Read waits after what has come: the bytes are here, the next ones wait in the network, where TCP slows the sender down.
+// Read waits after it has read. The following bytes wait in the network, where TCP slows the sender down.
 func (c *metered) Read(b []byte) (int, error) {
 	if c.m.down.Limit() != rate.Inf {
 		b = b[:min(len(b), turn)]
@@ -121,7 +123,7 @@ func (c *metered) Read(b []byte) (int, error) {
 		c.m.sent.Add(int64(back))
 		c.m.usage.add(k + back)
 		owe(c.m.up, back)
-		if c.pay(c.m.down, k) != nil && err == nil { // closed meanwhile; the next read says so too
+		if c.pay(c.m.down, k) != nil && err == nil { // closed meanwhile; the next read reports it too
 			return n, nil
 		}
 	}

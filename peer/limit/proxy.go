@@ -14,25 +14,26 @@ import (
 	"time"
 )
 
-// ErrProxy is returned for what an admin's proxy refuses; the wrapping error says its answer.
+// ErrProxy is returned if an admin's proxy refuses to connect. The wrapping error holds its answer.
 var ErrProxy error = proxyError{}
 
 type proxyError struct{}
 
 func (proxyError) Error() string { return "limit: the network's proxy does not connect" }
 
-// ErrorKind names it in a crawl's report.
+// ErrorKind is the error's name in a crawl's report.
 func (proxyError) ErrorKind() string { return "proxy" }
 
-// Proxy connects through an HTTP proxy by CONNECT (RFC 9110, section 9.3.6), to addresses only: names are resolved and checked here, so
-// that a proxy's other view of them opens no way inside.
+// Proxy connects through an HTTP proxy by CONNECT (RFC 9110, section 9.3.6). It passes addresses only: the peer
+// resolves and checks names itself, so that the proxy's view of them opens no way into its network.
 type Proxy struct {
 	url  *url.URL
 	dial DialFunc    // reaches the proxy itself
 	tls  *tls.Config // nil: the system's roots
 }
 
-// NewProxy uses the proxy at "http://host:port" or "https://host:port", with a name and password before the host where it wants them.
+// NewProxy returns a Proxy for "http://host:port" or "https://host:port". A user name and password may stand before
+// the host.
 func NewProxy(at string, dial DialFunc) (*Proxy, error) {
 	u, err := parseProxy(at)
 	if err != nil {
@@ -56,7 +57,7 @@ func parseProxy(at string) (*url.URL, error) {
 func (p *Proxy) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q is no address", ErrProxy, addr)
+		return nil, fmt.Errorf("%w: %q is not an address", ErrProxy, addr)
 	}
 	port := p.url.Port()
 	if port == "" {
@@ -115,10 +116,10 @@ func (p *Proxy) connect(ctx context.Context, c net.Conn, to netip.AddrPort) (net
 	return &proxied{Conn: c, r: r, to: net.TCPAddrFromAddrPort(to), took: time.Since(start)}, nil
 }
 
-// maxProxyHeader bounds what a proxy says before the connection is through.
+// maxProxyHeader bounds a proxy's answer before the tunnel is open.
 const maxProxyHeader = 16 << 10
 
-// limited reads so many bytes, or without a bound where left is negative.
+// limited reads at most left bytes; a negative left is no limit.
 type limited struct {
 	net.Conn
 	left int
@@ -126,7 +127,7 @@ type limited struct {
 
 func (l *limited) Read(b []byte) (int, error) {
 	if l.left == 0 {
-		return 0, errors.New("too long an answer")
+		return 0, errors.New("answer too long")
 	}
 	if l.left > 0 {
 		b = b[:min(len(b), l.left)]
@@ -138,7 +139,7 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// proxied is a connection through a proxy. The other side may have spoken first, right behind the proxy's answer.
+// proxied is a connection through a proxy. The server's first bytes may follow the proxy's answer in the same packet.
 type proxied struct {
 	net.Conn
 	r    *bufio.Reader
@@ -149,5 +150,5 @@ type proxied struct {
 func (c *proxied) Read(b []byte) (int, error) { return c.r.Read(b) }
 func (c *proxied) RemoteAddr() net.Addr       { return c.to }
 
-// ConnectTime is what the proxy took to connect: about the round-trip time to it and on to the host.
+// ConnectTime returns how long the proxy took to connect: about the round-trip time to the proxy and on to the host.
 func (c *proxied) ConnectTime() time.Duration { return c.took }

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// office is a network's proxy: it connects to one server of its own, whatever it is asked for, and remembers what that was.
+// office is a proxy that connects to one server of its own whatever is asked for, and remembers the requests.
 type office struct {
 	answer string // instead of connecting; empty: it connects
 	mu     sync.Mutex
@@ -87,7 +87,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestProxyIsToldPublicAddresses sees no name and no address inside go to a proxy, which might reach it, whatever a name server says.
+// TestProxyIsToldPublicAddresses checks that a proxy gets neither names nor inside addresses, whatever a name server
+// answers.
 func TestProxyIsToldPublicAddresses(t *testing.T) {
 	o := &office{}
 	srv := httptest.NewServer(o)

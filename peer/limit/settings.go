@@ -12,7 +12,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// ErrSettings is returned for limits that make no sense.
+// ErrSettings is returned for invalid limits.
 var ErrSettings = errors.New("limit: bad limits")
 
 // Settings are the limits that a volunteer sets. Zero means no limit.
@@ -20,22 +20,22 @@ type Settings struct {
 	DownKiBPerS int      `koanf:"down_kib_per_s" toml:"down_kib_per_s"` // received, KiB a second, as the sockets carry them
 	UpKiBPerS   int      `koanf:"up_kib_per_s" toml:"up_kib_per_s"`
 	DayMiB      int      `koanf:"day_mib" toml:"day_mib"`     // received and sent in a day
-	MonthMiB    int      `koanf:"month_mib" toml:"month_mib"` // in a month, which begins on a day of this computer's own
+	MonthMiB    int      `koanf:"month_mib" toml:"month_mib"` // in a month, which begins on a day that this computer drew
 	Windows     []Window `koanf:"windows" toml:"windows"`     // other limits at certain hours of the week
 	DSCPLE      bool     `koanf:"dscp_le" toml:"dscp_le"`     // mark all traffic as lower effort (RFC 8622)
 
 	OnBattery   string `koanf:"on_battery" toml:"on_battery"`     // "pause" or "run"
 	OnMetered   string `koanf:"on_metered" toml:"on_metered"`     // "pause" or "run", on a link that is paid by volume
-	InUse       string `koanf:"in_use" toml:"in_use"`             // "pause" or "run", while somebody sits at the computer
+	InUse       string `koanf:"in_use" toml:"in_use"`             // "pause" or "run", while someone uses the computer
 	BusyPercent int    `koanf:"busy_percent" toml:"busy_percent"` // pause while other programs use more than this of the processors; 0: never
 }
 
-// DefaultSettings are careful with a laptop and otherwise unlimited.
+// DefaultSettings spare a laptop's battery and set no other limits.
 func DefaultSettings() Settings {
 	return Settings{DSCPLE: true, OnBattery: "pause", OnMetered: "pause", InUse: "run"}
 }
 
-// Window is a part of the week with limits of its own, beside those that always hold.
+// Window is a part of the week with limits of its own. The general limits hold too.
 type Window struct {
 	Days        string `koanf:"days" toml:"days"` // "mon-fri", "sat,sun"; empty: every day
 	From        string `koanf:"from" toml:"from"` // "22:00", local time
@@ -45,7 +45,7 @@ type Window struct {
 	Pause       bool   `koanf:"pause" toml:"pause"`
 }
 
-// Policy is what a network's admin sets for all peers on it. It only ever tightens.
+// Policy holds the limits that a network's admin sets for all its peers. It can only tighten the volunteers' limits.
 type Policy struct {
 	Off          bool     `toml:"off"` // nothing is fetched at all
 	DownKiBPerS  int      `toml:"down_kib_per_s"`
@@ -58,18 +58,18 @@ type Policy struct {
 	DenyDomains  []string `toml:"deny_domains"`
 	Contact      string   `toml:"contact"`    // whom users may ask, shown to them
 	Proxy        string   `toml:"proxy"`      // "http://proxy.example:3128": all connections to public addresses go through it
-	PolicyURL    string   `toml:"policy_url"` // a further policy; only looked at in the machine's own file
+	PolicyURL    string   `toml:"policy_url"` // a further policy; read from the machine's own file only
 
 	Why string `toml:"-"` // of Off, where the admin has not said it
 }
 
-// MaxPolicy is how many bytes a policy may have.
+// MaxPolicy is the maximum size of a policy in bytes.
 const MaxPolicy = 64 << 10
 
 // maxWindows bounds the windows of one source.
 const maxWindows = 64
 
-// ParsePolicy reads a policy. Unknown keys are errors: a misspelt limit must not be none.
+// ParsePolicy parses a policy. Unknown keys are errors, because ignoring a misspelt limit would lift it.
 func ParsePolicy(b []byte) (Policy, error) {
 	var p Policy
 	if len(b) > MaxPolicy {
@@ -91,7 +91,7 @@ func ParsePolicy(b []byte) (Policy, error) {
 	return p, p.Validate()
 }
 
-// Validate says what is wrong with p.
+// Validate reports what is wrong with p.
 func (p *Policy) Validate() error {
 	for _, n := range p.DenyNetworks {
 		if _, err := netip.ParsePrefix(n); err != nil {
@@ -112,7 +112,7 @@ func (p *Policy) Validate() error {
 	return s.Validate()
 }
 
-// CheckPolicyURL says what is wrong with where a policy is to be fetched.
+// CheckPolicyURL reports what is wrong with the URL of a policy.
 func CheckPolicyURL(at string) error {
 	if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return fmt.Errorf("%w: policy_url %q; want https://host/path", ErrSettings, at)
@@ -120,7 +120,7 @@ func CheckPolicyURL(at string) error {
 	return nil
 }
 
-// Validate says what is wrong with s.
+// Validate reports what is wrong with s.
 func (s *Settings) Validate() error {
 	for name, n := range map[string]int{"down_kib_per_s": s.DownKiBPerS, "up_kib_per_s": s.UpKiBPerS, "day_mib": s.DayMiB, "month_mib": s.MonthMiB} {
 		if n < 0 {
@@ -209,7 +209,7 @@ func clock(text string, empty int) (int, error) {
 	return hours*60 + minutes, nil
 }
 
-// at tells whether a moment of local time is in the span.
+// at reports whether a moment of local time is in the span.
 func (s *span) at(now time.Time) bool {
 	minute, d := now.Hour()*60+now.Minute(), int(now.Weekday())
 	if s.from < s.to {

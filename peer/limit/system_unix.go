@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PolicyFile is where this system's admin keeps the policy.
+// PolicyFile is the path of the admin's policy on this system.
 const PolicyFile = "/etc/shoal/policy.toml"
 
 var errOwner = errors.New("must belong to root and be writable by root only, and its folder too")
 
-// ownedByRoot tells whether only root can have written a file and that nobody else can put another in its place.
+// ownedByRoot checks that only root can have written a file or can put another in its place.
 func ownedByRoot(path string, st fs.FileInfo) error {
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
@@ -36,7 +36,8 @@ func ownedByRoot(path string, st fs.FileInfo) error {
 // lowerEffort is the type-of-service octet of DSCP LE, 000001 (RFC 8622).
 const lowerEffort = 1 << 2
 
-// MarkLE marks what a socket sends as lower effort; it is a Guard.Control. Where the system refuses, the traffic goes unmarked.
+// MarkLE marks a socket's packets as lower effort. It serves as Guard.Control. If the system refuses, the traffic
+// goes unmarked.
 func MarkLE(network, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
 		if strings.HasSuffix(network, "6") {
@@ -47,10 +48,10 @@ func MarkLE(network, _ string, c syscall.RawConn) error {
 	})
 }
 
-// SmallWindow keeps what a sender may have under way small, so that a rate holds from the first packet on.
+// SmallWindow limits how much a sender may have in flight, so that a rate holds from the first packet on.
 func SmallWindow(c syscall.RawConn, bytes int) error {
 	return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) })
 }
 
-// MarksLE says whether the mark works here; "" if it does.
+// MarksLE returns why the mark does not work on this system, or "" if it works.
 func MarksLE() string { return "" }

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// PolicyFile is where this system's admin keeps the policy.
+// PolicyFile is the path of the admin's policy on this system.
 const PolicyFile = `C:\ProgramData\Shoal\policy.toml`
 
 var errOwner = errors.New("must belong to the administrators and be writable by them only, and its folder too")
 
-// ownedByRoot tells whether only administrators can have written a file: it and its folder belong to them, and nobody else may write
-// to it. Everybody may make folders in C:\ProgramData, so the folder's name proves nothing.
+// ownedByRoot checks that only administrators own and can write a file and its folder. Every user may create folders
+// in C:\ProgramData, so the folder's name proves nothing.
 func ownedByRoot(path string, _ fs.FileInfo) error {
 	for _, p := range []string{path, filepath.Dir(path)} {
 		sd, err := windows.GetNamedSecurityInfo(p, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
@@ -56,23 +56,23 @@ func ownedByRoot(path string, _ fs.FileInfo) error {
 	return nil
 }
 
-// isAdmin knows the administrators, the system, and the installer of Windows itself.
+// isAdmin recognises the administrators, the system, and the Windows installer.
 func isAdmin(sid *windows.SID) bool {
 	return sid.IsWellKnown(windows.WinBuiltinAdministratorsSid) || sid.IsWellKnown(windows.WinLocalSystemSid) ||
 		sid.String() == "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
 }
 
-// MarkLE does nothing: Windows ignores what programs ask for.
+// MarkLE does nothing, because Windows ignores the mark of programs.
 func MarkLE(string, string, syscall.RawConn) error { return nil }
 
-// SmallWindow keeps what a sender may have under way small, so that a rate holds from the first packet on.
+// SmallWindow limits how much a sender may have in flight, so that a rate holds from the first packet on.
 func SmallWindow(c syscall.RawConn, bytes int) error {
 	return c.Control(func(fd uintptr) {
 		windows.SetsockoptInt(windows.Handle(fd), windows.SOL_SOCKET, windows.SO_RCVBUF, bytes)
 	})
 }
 
-// MarksLE says whether the mark works here; "" if it does.
+// MarksLE returns why the mark does not work on this system, or "" if it works.
 func MarksLE() string {
 	return "Windows ignores DSCP marks that programs set; set one by group policy (Policy-based QoS) for shoal-peer.exe"
 }

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Usage counts bytes by day and by month for the budgets, in a file so that a restart does not begin anew. The month begins on a day of
-// the month that is drawn once, so that not all volunteers' budgets begin on the same day. It is safe for concurrent use.
+// Usage counts bytes by day and by month for the budgets. It keeps them in a file, so that a restart does not begin
+// anew. Each computer draws the day on which its month begins, so that not all volunteers' budgets begin on the same
+// day. Usage is safe for concurrent use.
 type Usage struct {
 	path string
 	now  func() time.Time
@@ -29,7 +30,7 @@ type used struct {
 	InMon  int64  `json:"month_bytes"`
 }
 
-// OpenUsage reads the file, or begins one.
+// OpenUsage reads the file, or starts counting if it does not exist.
 func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	u := &Usage{path: path, now: now}
 	b, err := os.ReadFile(path)
@@ -38,7 +39,7 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	case err != nil:
 		return nil, fmt.Errorf("limit: usage: %w", err)
 	default:
-		if err := json.Unmarshal(b, &u.u); err != nil { // half written by a crash of the system: begin anew, on the safe side of nothing
+		if err := json.Unmarshal(b, &u.u); err != nil { // a system crash left it half written: start counting anew
 			u.u = used{}
 		}
 	}
@@ -49,7 +50,7 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	return u, u.Save()
 }
 
-// turn begins a new day or month.
+// turn starts a new day or month if it is time.
 func (u *Usage) turn(now time.Time) {
 	day := now.Format(time.DateOnly)
 	month := now.AddDate(0, 0, 1-u.u.Begins).Format("2006-01")
@@ -71,7 +72,7 @@ func (u *Usage) add(n int) {
 	u.mu.Unlock()
 }
 
-// Used tells the bytes of this day and of this month.
+// Used returns the bytes of this day and of this month.
 func (u *Usage) Used(now time.Time) (day, month int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"shoal/internal/lab/netlab"
 )
 
-// TestMain is a downloader of its own where a test wants one in another network.
+// TestMain runs a downloader instead of the tests if a test asks for it in another network.
 func TestMain(m *testing.M) {
 	addr := os.Getenv("SHOAL_TEST_DOWNLOAD")
 	if addr == "" {
@@ -51,9 +51,10 @@ func TestMain(m *testing.M) {
 	io.Copy(io.Discard, os.Stdin) // until the parent has ended
 }
 
-// TestRateOnTheWire looks at a limit of 200 KiB/s where a router would: at the packets that the kernel counts on an interface, headers and
-// all, of a process in a network of its own that downloads over five connections. Over no 10 s is the limit exceeded by more than 3%.
-// SHOAL_WIRE_S makes it last longer, and looks at what falls short too, which a busy machine may be to blame for.
+// TestRateOnTheWire measures a limit of 200 KiB/s where a router would: at the packets that the kernel counts on an
+// interface, headers included. A process in a network of its own downloads over five connections. In no 10 s may it
+// exceed the limit by more than 3%. SHOAL_WIRE_S makes the test longer, and makes it also check for a shortfall,
+// which a busy machine may cause.
 func TestRateOnTheWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 12 seconds of real time")
@@ -116,7 +117,7 @@ func TestRateOnTheWire(t *testing.T) {
 			if b.before.Sub(a.after) < window {
 				continue
 			}
-			// What the machine's delays leave open about the moment of counting counts for it.
+			// Uncertainty about the moment of counting, caused by the machine's delays, counts in the limit's favour.
 			bytes := float64(b.bytes-a.bytes) / (kib << 10)
 			most = max(most, bytes/b.after.Sub(a.before).Seconds())
 			least = min(least, bytes/b.before.Sub(a.after).Seconds())
@@ -139,8 +140,8 @@ func TestRateOnTheWire(t *testing.T) {
 	}
 }
 
-// TestMarkOnTheWire looks at both ends of a TCP connection where a router would: each packet is marked, the first answer of the one that
-// was dialled too, over IPv4 and IPv6.
+// TestMarkOnTheWire checks both ends of a TCP connection where a router would: each packet is marked, over IPv4 and
+// IPv6, also the first answer of the side that was dialled.
 func TestMarkOnTheWire(t *testing.T) {
 	lab := netlab.Open(t, "marks on the wire are")
 	site := func(name string, k int) *netlab.Host {
@@ -205,7 +206,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// count is what an interface has received at some time between two.
+// count is what an interface had received at some time between two.
 type count struct {
 	before, after time.Time
 	bytes         int64
@@ -229,7 +230,7 @@ func serve(ln net.Listener) {
 	}
 }
 
-// received sums what all interfaces but the loopback one have received.
+// received returns the sum of what all interfaces but the loopback one have received.
 func received(t *testing.T, dev string) (n int64) {
 	t.Helper()
 	for line := range strings.Lines(dev) {

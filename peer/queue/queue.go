@@ -1,15 +1,16 @@
-// Package queue is a volunteer's bounded queue and its threads as a state machine: it quotes when a task could start, takes only
-// what it can start in time by its own estimate, says what to start, and gives back what it cannot run.
+// Package queue implements a volunteer's bounded queue and its threads as a state machine. The queue says when a task
+// could start, takes only tasks that it expects to start in time, says which task to start, and gives back what it
+// cannot run.
 //
-// It is pure: now comes in, actions go out. It neither crawls nor talks to the overlay; the agent (peer) and the simulator run this
-// same code, each with a payload of its own (T). Nothing here looks into the payload.
+// The package is pure: times come in, actions go out. It neither crawls nor talks to the overlay. The agent (package
+// peer) and the simulator run this same code, each with a payload of its own (T), which the queue never looks at.
 //
-// Invariants: never more tasks running than Threads, nor more waiting than Queue; tasks start in the order in which they were
-// taken; a task is taken only if its estimated start is not after its latest start; every task that was taken leaves exactly once,
-// by Done, as a Drop or HandOver action, or through Handover.
+// Invariants: at most Threads tasks run and at most Queue tasks wait; tasks start in the order in which they were
+// taken; a task is taken only if its estimated start is not after its latest start; every task that was taken leaves
+// exactly once, by Done, as a Drop or HandOver action, or through Handover.
 //
-// The estimate is the paper's task time (section 4.1 of Xu, Zhang, Zhang, Fang, NPC 2010): pages times the politeness wait plus
-// what a page costs beside it, which is learnt.
+// The estimate is the paper's task time (section 4.1 of Xu, Zhang, Zhang, Fang, NPC 2010): pages times the politeness
+// wait plus the remaining cost of a page, which the queue learns.
 package queue
 
 import (
@@ -25,11 +26,11 @@ const (
 	MaxQueue   = 4096
 )
 
-// Reasons for which Take refuses.
+// Errors of Take.
 var (
 	ErrFull      = errors.New("queue: full")
 	ErrLate      = errors.New("queue: cannot start before the task's latest start")
-	ErrDuplicate = errors.New("queue: task is here already")
+	ErrDuplicate = errors.New("queue: task is already here")
 	ErrClosed    = errors.New("queue: takes no tasks now")
 )
 
@@ -37,7 +38,7 @@ var (
 type Config struct {
 	Threads int           // tasks that run at the same time; 0: nothing ever starts
 	Queue   int           // tasks that wait for a thread; 0: only what can start at once is taken
-	Service time.Duration // assumed cost of a page beside its politeness wait before anything was learnt
+	Service time.Duration // cost of a page beside its politeness wait, until the queue has learnt it
 	MaxRun  time.Duration // a task that runs longer is stopped; 0: no limit
 }
 
@@ -46,7 +47,7 @@ func Default() Config {
 	return Config{Threads: 5, Queue: 5, Service: 300 * time.Millisecond, MaxRun: 24 * time.Hour}
 }
 
-// Validate says what is wrong with c.
+// Validate reports what is wrong with c.
 func (c Config) Validate() error {
 	switch {
 	case c.Threads < 0 || c.Threads > MaxThreads:
@@ -65,15 +66,15 @@ func (c Config) Validate() error {
 type Item[T any] struct {
 	Value  T
 	Key    uint64        // unique among the tasks that are here
-	Pages  int           // pages expected; for a running task those still expected at its last Progress
+	Pages  int           // pages expected; for a running task the pages left at its last Progress
 	Gap    time.Duration // politeness wait before each page
 	Latest time.Time     // latest start; zero: any time
 }
 
-// Mode says what a queue does with new and waiting tasks.
+// Mode says how a queue treats new and waiting tasks.
 type Mode uint8
 
-// The modes. Running tasks are only touched by Drain.
+// The modes. Only Drain affects running tasks.
 const (
 	Open   Mode = iota // takes and starts
 	Paused             // takes nothing, starts nothing; what cannot wait for the end is handed over
@@ -93,7 +94,7 @@ type Kind uint8
 const (
 	Start    Kind = iota + 1 // run it, then call Done
 	Drop                     // its latest start has passed; it has left the queue
-	Stop                     // it runs too long, or the queue drains: end it at its next checkpoint, then call Done
+	Stop                     // the task runs too long, or the queue drains: stop it at its next checkpoint, then call Done
 	HandOver                 // find another peer for it; it has left the queue
 )
 
@@ -102,33 +103,35 @@ func (k Kind) String() string {
 	return [...]string{"none", "start", "drop", "stop", "hand over"}[k%5]
 }
 
-// Action is one thing for the caller to do.
+// Action is one step that the caller must do.
 type Action[T any] struct {
 	Kind Kind
 	Item Item[T]
 }
 
 type run[T any] struct {
-	Seen    time.Duration // of the last Progress, of the queue's own reckoning; Item.Pages holds from then on
+	Seen    time.Duration // time of the last Progress, in the queue's time; Item.Pages holds from then on
 	Item    Item[T]
 	Started time.Time
 	Stopped bool // a Stop action went out
 }
 
-// Queue is the state machine. Its owner calls it from one goroutine.
+// Queue is the state machine. Only one goroutine may call it.
 type Queue[T any] struct { // what every quote needs comes first: two lines of memory
-	// A wait's sum holds until a running task outruns its estimate: so long the threads are free when they were said to be.
-	sure time.Duration // before this, soon and free hold; unsure: the queue has changed since
+	// The sum of a wait stays valid until a running task outruns its estimate; until then the threads become free as
+	// predicted.
+	sure time.Duration // soon and free are valid before this time; unsure: the queue has changed since
 	soon time.Duration // when a task that comes has a thread
 
-	begun   time.Time // the first time that mattered; Durations that are no spans count from then on
+	begun   time.Time // the first time seen; times that are stored as Durations count from it
 	mode    Mode
 	cfg     Config
 	running []run[T]
 	waiting []Item[T]       // in the order of starting
 	free    []time.Duration // when each thread is free of all that runs and waits
 
-	// Learnt service time: decayed sums over finished tasks, begun with the configured one as if weigh pages had shown it.
+	// The learnt service time: decayed sums over finished tasks. They start as if weigh pages had shown the
+	// configured time.
 	cost  float64 // ns beside the politeness wait
 	pages float64
 
@@ -145,27 +148,27 @@ const (
 	heavy = 500 // pages that one task counts for at most
 )
 
-// New makes an empty, open queue. cfg must be valid.
+// New returns an empty, open queue. cfg must be valid.
 func New[T any](cfg Config) *Queue[T] {
 	return &Queue[T]{cfg: cfg, running: make([]run[T], 0, cfg.Threads), waiting: make([]Item[T], 0, min(cfg.Queue, usual)), free: make([]time.Duration, 0, cfg.Threads), sure: unsure,
 		cost: prior * float64(cfg.Service), pages: prior}
 }
 
-// Service is the learnt cost of a page beside its politeness wait.
+// Service returns the learnt cost of a page beside its politeness wait.
 func (q *Queue[T]) Service() time.Duration { return time.Duration(q.cost / q.pages) }
 
-// Estimate is how long a task of so many pages is expected to run.
+// Estimate returns how long a task of that many pages is expected to run.
 func (q *Queue[T]) Estimate(pages int, gap time.Duration) time.Duration {
 	return time.Duration(pages+1) * (gap + q.Service()) // one more for robots.txt
 }
 
-// Running and Waiting count tasks.
+// Running returns the number of running tasks.
 func (q *Queue[T]) Running() int { return len(q.running) }
 
-// Waiting counts the tasks that have not been started.
+// Waiting returns the number of tasks that have not started.
 func (q *Queue[T]) Waiting() int { return len(q.waiting) }
 
-// Next is the key of the task that will be started next.
+// Next returns the key of the task that will start next.
 func (q *Queue[T]) Next() (key uint64, ok bool) {
 	if len(q.waiting) == 0 {
 		return 0, false
@@ -173,7 +176,7 @@ func (q *Queue[T]) Next() (key uint64, ok bool) {
 	return q.waiting[0].Key, true
 }
 
-// Each calls f for every task, running ones first, waiting ones in their order.
+// Each calls f for every task: the running ones first, then the waiting ones in order.
 func (q *Queue[T]) Each(f func(it Item[T], started time.Time)) {
 	for i := range q.running {
 		f(q.running[i].Item, q.running[i].Started)
@@ -183,7 +186,7 @@ func (q *Queue[T]) Each(f func(it Item[T], started time.Time)) {
 	}
 }
 
-// Quote tells when a task could start, and whether it would be taken. It changes nothing and allocates nothing.
+// Quote returns when a task could start, and whether the queue would take it. It changes and allocates nothing.
 func (q *Queue[T]) Quote(now time.Time, latest time.Time) (start time.Time, ok bool) {
 	start = now.Add(q.wait(now))
 	if q.mode == Paused && q.until.After(start) {
@@ -205,8 +208,8 @@ func (q *Queue[T]) refusal(start, latest time.Time) error {
 	return nil
 }
 
-// wait estimates the time until a task that comes now has a thread: those before it in their order, each on the thread that is free
-// first.
+// wait estimates the time until a task that arrives now has a thread: each task before it, in order, takes the thread
+// that is free first.
 func (q *Queue[T]) wait(now time.Time) time.Duration {
 	if q.cfg.Threads == 0 {
 		return far
@@ -218,7 +221,7 @@ func (q *Queue[T]) wait(now time.Time) time.Duration {
 	if at < q.sure {
 		return q.soon - at
 	}
-	threads := max(q.cfg.Threads, len(q.running)) // more run than allowed right after the limit was lowered
+	threads := max(q.cfg.Threads, len(q.running)) // more may run than allowed right after the limit was lowered
 	service := q.Service()
 	soonest := time.Duration(math.MaxInt64)
 	free := q.free[:0]
@@ -230,7 +233,7 @@ func (q *Queue[T]) wait(now time.Time) time.Duration {
 	for len(free) < threads {
 		free = append(free, at)
 	}
-	// Threads above the limit never take another task: they are the ones that end last.
+	// Threads above the limit never take another task. They are the ones that end last.
 	for surplus := threads - q.cfg.Threads; surplus > 0; surplus-- {
 		last := 0
 		for i := 1; i < threads; i++ {
@@ -252,7 +255,7 @@ func (q *Queue[T]) wait(now time.Time) time.Duration {
 	return q.soon - at
 }
 
-// since turns a time into what is quick to reckon with.
+// since converts a time to a Duration, which is faster to compute with.
 func (q *Queue[T]) since(now time.Time) time.Duration {
 	if q.begun.IsZero() {
 		q.begun = now
@@ -277,12 +280,12 @@ func first(free []time.Duration) int {
 	return j
 }
 
-// ends is when a running task ends by its estimate.
+// ends returns when a running task ends by its estimate.
 func (q *Queue[T]) ends(r *run[T], service time.Duration) time.Duration {
 	return r.Seen + time.Duration(r.Item.Pages+1)*(r.Item.Gap+service)
 }
 
-// left estimates when a running task ends. One that has outrun its estimate is given an eighth of its age more: nobody knows.
+// left estimates when a running task ends. If the task has outrun its estimate, it gets an eighth of its age more.
 func (q *Queue[T]) left(now time.Time, at time.Duration, r *run[T], ends time.Duration) time.Duration {
 	if ends <= at {
 		return at + max(now.Sub(r.Started)/8, time.Second)
@@ -290,10 +293,10 @@ func (q *Queue[T]) left(now time.Time, at time.Duration, r *run[T], ends time.Du
 	return ends
 }
 
-// Backlog is the time until a task that comes now could start: the load that the overlay gossips.
+// Backlog returns the time until a task that arrives now could start. The overlay gossips it as the peer's load.
 func (q *Queue[T]) Backlog(now time.Time) time.Duration { return q.wait(now) }
 
-// Take accepts a task, or says why not. Call Tick afterwards: it may start at once.
+// Take accepts a task or returns why not. Call Tick afterwards, since the task may start at once.
 func (q *Queue[T]) Take(now time.Time, it Item[T]) error {
 	if q.Has(it.Key) {
 		return ErrDuplicate
@@ -309,7 +312,8 @@ func (q *Queue[T]) Take(now time.Time, it Item[T]) error {
 	return nil
 }
 
-// Force puts a task in whatever the estimate says, as far as there is room: for what resumes from a spool after a restart.
+// Force accepts a task whatever the estimate says, if there is room. It serves tasks that resume from a spool after a
+// restart.
 func (q *Queue[T]) Force(it Item[T]) error {
 	switch {
 	case q.Has(it.Key):
@@ -322,7 +326,7 @@ func (q *Queue[T]) Force(it Item[T]) error {
 	return nil
 }
 
-// Has tells whether a task is here, running or waiting.
+// Has reports whether a task is here, running or waiting.
 func (q *Queue[T]) Has(key uint64) bool {
 	for i := range q.running {
 		if q.running[i].Item.Key == key {
@@ -337,7 +341,7 @@ func (q *Queue[T]) Has(key uint64) bool {
 	return false
 }
 
-// Progress notes how many pages a running task still expects.
+// Progress sets the number of pages that a running task still expects.
 func (q *Queue[T]) Progress(now time.Time, key uint64, left int) {
 	for i := range q.running {
 		if r := &q.running[i]; r.Item.Key == key {
@@ -348,8 +352,8 @@ func (q *Queue[T]) Progress(now time.Time, key uint64, left int) {
 	}
 }
 
-// Done frees the thread of a task that has ended after fetching so many pages, and learns from it (from none: nothing). It returns
-// the task as it was started, with the pages that were still expected.
+// Done frees the thread of a task that ended after it fetched so many pages. The queue learns from the task unless it
+// fetched none. Done returns the task as it was started, with the pages that were still expected.
 func (q *Queue[T]) Done(now time.Time, key uint64, pages int) (it Item[T], ok bool) {
 	for i := range q.running {
 		r := &q.running[i]
@@ -374,7 +378,7 @@ func (q *Queue[T]) Done(now time.Time, key uint64, pages int) (it Item[T], ok bo
 	return it, false
 }
 
-// Handover takes out all that waits and appends it to to: what has not been claimed may be run by anybody.
+// Handover removes all waiting tasks and appends them to to. Any peer may run them, since they are not claimed.
 func (q *Queue[T]) Handover(to []Item[T]) []Item[T] {
 	q.sure = unsure
 	to = append(to, q.waiting...)
@@ -383,7 +387,7 @@ func (q *Queue[T]) Handover(to []Item[T]) []Item[T] {
 	return to
 }
 
-// Remove takes out one waiting task.
+// Remove removes one waiting task.
 func (q *Queue[T]) Remove(key uint64) (it Item[T], ok bool) {
 	for i := range q.waiting {
 		if q.waiting[i].Key == key {
@@ -403,7 +407,7 @@ func (q *Queue[T]) cut(i int) {
 	q.waiting = q.waiting[:last]
 }
 
-// SetMode changes the mode; a pause may have an end (zero: none). Call Tick afterwards.
+// SetMode changes the mode. A pause may have an end; zero means none. Call Tick afterwards.
 func (q *Queue[T]) SetMode(m Mode, until time.Time) {
 	if m != Paused {
 		q.paused = time.Time{}
@@ -414,10 +418,10 @@ func (q *Queue[T]) SetMode(m Mode, until time.Time) {
 	}
 }
 
-// Mode tells the mode, and the end of a timed pause.
+// Mode returns the mode and the end of a timed pause.
 func (q *Queue[T]) Mode() (Mode, time.Time) { return q.mode, q.until }
 
-// SetLimits changes threads and queue. What already runs or waits beyond them stays.
+// SetLimits changes the numbers of threads and places. Tasks beyond them stay.
 func (q *Queue[T]) SetLimits(threads, queue int) error {
 	cfg := q.cfg
 	cfg.Threads, cfg.Queue = threads, queue
@@ -428,7 +432,7 @@ func (q *Queue[T]) SetLimits(threads, queue int) error {
 	return nil
 }
 
-// Tick appends what is to be done now to acts and returns them.
+// Tick appends the actions that are due to acts and returns the result.
 func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
 	if q.mode == Paused && !q.until.IsZero() && !now.Before(q.until) {
 		q.SetMode(Open, time.Time{})
@@ -475,8 +479,9 @@ func (q *Queue[T]) Tick(now time.Time, acts []Action[T]) []Action[T] {
 	return acts
 }
 
-// given is when a waiting task is handed over in a pause: at once if that is known to last beyond its latest start, and when half of the
-// time to it is gone if nobody knows, so that another peer has the rest. Zero: it waits.
+// given returns when a waiting task is handed over in a pause. If the pause is known to last beyond the task's latest
+// start, that is now. If its end is unknown, it is when half of the remaining time is gone, so that another peer has
+// the other half. Zero: the task waits.
 func (q *Queue[T]) given(it *Item[T]) time.Time {
 	switch {
 	case q.mode != Paused || it.Latest.IsZero() || q.paused.IsZero():
@@ -489,7 +494,7 @@ func (q *Queue[T]) given(it *Item[T]) time.Time {
 	return time.Time{}
 }
 
-// Deadline is when Tick has something to do by itself; zero: not before something else happens.
+// Deadline returns when Tick next has something to do. Zero means not before another call.
 func (q *Queue[T]) Deadline() time.Time {
 	var d, latest time.Time
 	earlier := func(d *time.Time, t time.Time) {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestProperties drives a queue at random beside a ledger of who is where.
+// TestProperties drives a queue at random and compares it with a ledger of every task's state.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{
@@ -184,7 +184,7 @@ func BenchmarkQuote(b *testing.B) {
 	}
 }
 
-// BenchmarkLife is what the simulator does with one task: quote, take, start, deadline, done.
+// BenchmarkLife runs the simulator's calls for one task: quote, take, start, deadline, done.
 func BenchmarkLife(b *testing.B) {
 	q := New[int32](Default())
 	now := epoch

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected lines of testdata/*.txt")
 
-// A scenario is a text file: a line that begins in the first column is a command with key=value arguments, the indented lines under
-// it are what the queue answered. Times are since the start.
+// A scenario is a text file. A line that begins in the first column is a command with key=value arguments. The
+// indented lines under it are the queue's answers. Times count from the start.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

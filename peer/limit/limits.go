@@ -23,13 +23,13 @@ func (c *Cap) tighten(value int, source string) {
 	}
 }
 
-// Force is what holds at a moment: of each limit the strictest of all sources.
+// Force holds the limits in force at a moment: for each limit the strictest of all sources.
 type Force struct {
 	DownKiBPerS Cap    `json:"down_kib_per_s"`
 	UpKiBPerS   Cap    `json:"up_kib_per_s"`
 	DayMiB      Cap    `json:"day_mib"`
 	MonthMiB    Cap    `json:"month_mib"`
-	Paused      string `json:"paused,omitempty"` // why nothing is fetched now, and who says so; empty: it is
+	Paused      string `json:"paused,omitempty"` // why the peer fetches nothing now, and who said so; empty: it fetches
 	DSCPLE      bool   `json:"dscp_le"`
 	DSCPSource  string `json:"dscp_source,omitempty"`
 	Contact     string `json:"contact,omitempty"` // of the admin
@@ -38,7 +38,7 @@ type Force struct {
 	ProxySource string `json:"proxy_source,omitempty"`
 }
 
-// Ban is a domain, or a network, that is not fetched, and who said so.
+// Ban is a domain or network that the peer does not fetch, and who said so.
 type Ban struct {
 	What   string `json:"what"`
 	Source string `json:"source"`
@@ -60,19 +60,21 @@ type named struct {
 	policy Policy
 }
 
-// New makes limits from a volunteer's settings, which source names: "your settings in /home/ada/.config/shoal/peer.toml".
+// New returns limits from a volunteer's settings. source names them: "your settings in
+// /home/ada/.config/shoal/peer.toml".
 func New(s Settings, source string, u *Usage) *Limits {
 	return &Limits{user: s, userFrom: source, usage: u}
 }
 
-// SetSources names where single settings come from, by their names in a configuration file, where that is not the source of all.
+// SetSources names the sources of single settings, keyed by their names in a configuration file, where they differ
+// from the source of all.
 func (l *Limits) SetSources(from map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.from = from
 }
 
-// SetPolicy sets an admin's policy by the name of where it came from; nil takes it away.
+// SetPolicy sets an admin's policy under the name of its source. A nil policy removes it.
 func (l *Limits) SetPolicy(name string, p *Policy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +85,8 @@ func (l *Limits) SetPolicy(name string, p *Policy) {
 	}
 }
 
-// SetSession sets rates for as long as the process lives, in place of the volunteer's own; no policy is loosened by it. Negative: as
-// before.
+// SetSession sets rates for the life of the process, in place of the volunteer's own. It cannot loosen a policy. A
+// negative rate restores the volunteer's.
 func (l *Limits) SetSession(down, up int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,14 +98,14 @@ func (l *Limits) SetSession(down, up int) {
 	}
 }
 
-// Settings are the volunteer's own.
+// Settings returns the volunteer's own settings.
 func (l *Limits) Settings() Settings {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.user
 }
 
-// At tells what holds at a moment.
+// At returns the limits in force at a moment.
 func (l *Limits) At(now time.Time) Force {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +183,7 @@ func (f *Force) pause(why, source string) {
 	}
 }
 
-// Denied lists what is not fetched: the volunteer's own domains, which source names, then what policies deny.
+// Denied lists the volunteer's own denied domains, with source as their source, and then what policies deny.
 func (l *Limits) Denied(own []string, source string) (out []Ban) {
 	for _, d := range own {
 		out = append(out, Ban{d, source})
@@ -197,7 +199,7 @@ func (l *Limits) Denied(own []string, source string) (out []Ban) {
 	return out
 }
 
-// Denies tells why a policy forbids a domain; nil: none does.
+// Denies returns an error if a policy forbids a domain. The error says which.
 func (l *Limits) Denies(domain string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,11 +211,12 @@ func (l *Limits) Denies(domain string) error {
 	return nil
 }
 
-// windowPart of a second is what a sender may have under way when the rate is limited: what the kernel takes in before it is read is
-// beyond our pacing.
+// windowPart sets the TCP window of a limited connection to this part of a second's bytes. The kernel receives that
+// much before our pacing sees it.
 const windowPart = 24
 
-// Socket sets on a socket what the limits want before it connects or listens: the mark, and for TCP a small window where the rate is limited.
+// Socket prepares a socket before it connects or listens: it sets the mark that the limits ask for, and a small TCP
+// window if the rate is limited.
 func (f *Force) Socket(network, addr string, c syscall.RawConn) error {
 	if f.DSCPLE {
 		if err := MarkLE(network, addr, c); err != nil {

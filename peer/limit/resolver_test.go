@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// nameServer answers every question for an IPv4 address, by UDP.
+// nameServer answers every question for an IPv4 address over UDP.
 func nameServer(t *testing.T) (addr string, bytes *atomic.Int64) {
 	t.Helper()
 	p, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func nameServer(t *testing.T) (addr string, bytes *atomic.Int64) {
 	return p.LocalAddr().String(), bytes
 }
 
-// TestResolver asks a name server by sockets that are prepared and counted.
+// TestResolver checks that questions to a name server use prepared and counted sockets.
 func TestResolver(t *testing.T) {
 	at, bytes := nameServer(t)
 	m := NewMeter(nil)

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// ReadPolicy reads the policy of this machine; nil: there is none. The file must belong to root and be writable by nobody else, else it
-// is not the admin's word, and an error says so.
+// ReadPolicy reads the policy of this machine. It returns nil if there is none. It returns an error if anyone but
+// root may write the file, because the file is not the admin's word then.
 func ReadPolicy(path string) (*Policy, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,7 +33,7 @@ func ReadPolicy(path string) (*Policy, error) {
 	return decode(f, path)
 }
 
-// FetchPolicy gets a policy from a URL; nil: there is none (404).
+// FetchPolicy fetches a policy from a URL. It returns nil if there is none (404).
 func FetchPolicy(ctx context.Context, c *http.Client, url string) (*Policy, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -65,7 +65,8 @@ func decode(r io.Reader, from string) (*Policy, error) {
 	return &p, nil
 }
 
-// InDomains finds the entry of a list under which a host name falls: the domain itself and all below it. Empty: none.
+// InDomains returns the entry of a list that covers a host name, or "" if none does. An entry covers its domain and
+// everything below it.
 func InDomains(host string, list []string) string {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, d := range list {
@@ -77,7 +78,7 @@ func InDomains(host string, list []string) string {
 	return ""
 }
 
-// DeniesAddr is a Guard.Allow by the policies' networks.
+// DeniesAddr returns an error for an address in a network that a policy denies. It serves as Guard.Allow.
 func (l *Limits) DeniesAddr(_ string, a netip.Addr) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

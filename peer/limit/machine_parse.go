@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// What the systems tell, read apart from asking them, so that it is tested everywhere: mostly what commands of macOS print.
+// This file parses what the systems report, apart from the code that asks them, so that it is tested on every system.
+// Most of it is output of macOS commands.
 
 // drawsFromBattery reads `pmset -g batt`: "Now drawing from 'Battery Power'".
 func drawsFromBattery(out string) (bool, error) {
@@ -29,19 +30,20 @@ func idleTime(out string) (time.Duration, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("%w: somebody at the computer: ioreg names no HIDIdleTime", ErrUnknown)
+	return 0, fmt.Errorf("%w: use of the computer: ioreg names no HIDIdleTime", ErrUnknown)
 }
 
-// inUseFor is how long after the last key or movement somebody is taken to sit at the computer, where the system tells that time only.
+// inUseFor is how long a computer counts as in use after the last key or movement, on systems that report only that
+// time.
 const inUseFor = 5 * time.Minute
 
-// touched tells whether somebody sits at a computer that nobody has touched for a time.
+// touched reports whether a computer idle for that time counts as in use.
 func touched(idle time.Duration) bool { return idle < inUseFor }
 
-// iPhones give this network to who shares their line, and their own end this address.
+// An iPhone's hotspot gives devices addresses of this network; the iPhone's own is this one.
 var hotspot = netip.MustParseAddr("172.20.10.1")
 
-// throughPhone reads the way out from `route -n get default`.
+// throughPhone parses the default route from `route -n get default`.
 func throughPhone(out string) bool {
 	for line := range strings.Lines(out) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && name == "gateway" {
@@ -52,7 +54,8 @@ func throughPhone(out string) bool {
 	return false
 }
 
-// othersUse sums `ps -A -o pid=,%cpu=`: what processes but our own use of so many processors, in percent of all of them.
+// othersUse parses `ps -A -o pid=,%cpu=`. It returns the processor time of processes other than our own in percent of
+// all processors.
 func othersUse(out string, own, processors int) (int, error) {
 	sum, n := 0.0, 0
 	for line := range strings.Lines(out) {

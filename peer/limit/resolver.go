@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// ipUDP is what a question to a name server carries beside its bytes.
+// ipUDP is the size of the IP and UDP headers of a DNS query.
 const ipUDP = 28
 
-// Resolver asks name servers by sockets that control has prepared, and that count and keep the rates as all others. Where the system looks
-// names up for its programs (Windows, macOS) that is traffic of its own.
+// Resolver returns a resolver whose sockets control prepares, and which counts its traffic and keeps to the rates. On
+// Windows and macOS the system resolves names for its programs; that traffic is outside the meter.
 func (m *Meter) Resolver(control func(network, address string, c syscall.RawConn) error) *net.Resolver {
 	d := net.Dialer{Control: control}
 	return &net.Resolver{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -25,7 +25,7 @@ func (m *Meter) Resolver(control func(network, address string, c syscall.RawConn
 	}}
 }
 
-// meteredUDP is still a packet connection to whoever asks.
+// meteredUDP stays a packet connection for its users.
 type meteredUDP struct {
 	*net.UDPConn
 	m *Meter
