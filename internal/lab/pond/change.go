@@ -17,7 +17,7 @@ const (
 	Periodic         // a fixed gap
 )
 
-// Process of a page: "/" changes by Poisson; of the others a fifth never change.
+// Process returns the change process of a page. "/" is Poisson; a fifth of the other pages never change.
 func (w *World) Process(host, page int) Process {
 	if w.hosts[host].Interval == 0 {
 		return Never
@@ -36,7 +36,7 @@ func (w *World) Process(host, page int) Process {
 	return Periodic
 }
 
-// changeWeight is a page's part of its host's changes: the front pages have most of them.
+// changeWeight is a page's part of its host's changes. The front pages have most of them.
 func (w *World) changeWeight(host, page int) float64 {
 	if page > 0 && w.unit(saltKind, uint64(host), uint64(page)) < .2 {
 		return 0
@@ -44,8 +44,8 @@ func (w *World) changeWeight(host, page int) float64 {
 	return 1 / float64(page+4)
 }
 
-// Mean is the mean time between changes of a page; 0: it never changes. The rates of a host's pages add up to one change per
-// Host.Interval.
+// Mean returns the mean time between changes of a page; 0 if it never changes. The rates of a host's pages add up to
+// one change per Host.Interval.
 func (w *World) Mean(host, page int) time.Duration {
 	h := &w.hosts[host]
 	wt := w.changeWeight(host, page)
@@ -58,15 +58,16 @@ func (w *World) Mean(host, page int) time.Duration {
 // Version is one content of a page.
 type Version struct {
 	ID    uint64    // names the version; grows with time
-	Text  uint64    // what the content is made from: a page may return to its first content, which is 0
+	Text  uint64    // seed of the content; a page may return to its first content, which is 0
 	Since time.Time // the whole second from which it shows
 }
 
-// blockMeans is the length of a block of a change process, in mean gaps. A process is drawn block by block, each from its own hash,
-// so that any moment's version is found without walking from the start.
+// blockMeans is the length of a block of a change process, in mean gaps. Each block has a hash of its own, so that
+// the version at any moment is computed without walking there from the start.
 const blockMeans = 16
 
-// Version of a page at a moment. It changes at whole seconds only, so that Last-Modified tells versions apart.
+// Version returns a page's version at a moment. Versions change at whole seconds only, so that Last-Modified tells
+// them apart.
 func (w *World) Version(host, page int, at time.Time) Version {
 	base := Version{Since: w.cfg.Start}
 	mean := w.Mean(host, page).Seconds()
@@ -93,14 +94,15 @@ func (w *World) Version(host, page int, at time.Time) Version {
 	}
 	v := Version{ID: uint64(block)<<20 | uint64(k+1), Since: w.cfg.Start.Add(time.Duration(math.Ceil(when)) * time.Second)}
 	v.Text = v.ID
-	// A seventh of the changes return to the first content, never two running.
+	// A seventh of the changes return to the first content, but never twice in a row.
 	if k > 0 && mix(key^v.ID)%7 == 0 && mix(key^(v.ID-1))%7 != 0 {
 		v.Text = 0
 	}
 	return v
 }
 
-// lastEvent is the last change at or before t: the block it lies in, its number there, and its time; block is -1 when there is none.
+// lastEvent returns the last change at or before t: its block, its number in the block, and its time. If there is
+// none, block is -1.
 func lastEvent(p Process, key uint64, mean, t float64) (block, k int, when float64) {
 	span := blockMeans * mean
 	var buf [4 * blockMeans]float64
@@ -143,7 +145,8 @@ func blockEvents(ev []float64, p Process, key uint64, mean, span float64) []floa
 	return ev
 }
 
-// Changed tells whether a host shows anything new between two moments. It looks at every page, so it is for tests.
+// Changed reports whether a host shows anything new between two moments. It looks at every page, so use it only in
+// tests.
 func (w *World) Changed(host int, from, to time.Time) bool {
 	for p := range w.hosts[host].Pages {
 		if w.Version(host, p, from).Text != w.Version(host, p, to).Text {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Cmd is `shoal pond`: a pond by itself, for any crawler to try.
+// Cmd is `shoal pond`: a pond by itself, for any crawler.
 type Cmd struct {
 	Listen   string            `help:"Address to listen on." default:"127.0.0.1:7790" placeholder:"ADDR"`
 	Seed     uint64            `help:"Seed; the same seed is the same Web." default:"1"`

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// MaxQueued bounds the bytes that wait in one delayed connection; a writer waits beyond it.
+// MaxQueued bounds the bytes that wait in one delayed connection. Writers wait beyond it.
 const MaxQueued = 4 << 20
 
-// delayed is a connection on which the dialler's writes arrive one round-trip time late. Whoever asks, a question and its answer hold
-// exactly one message of the dialler, so a round trip costs one RTT in either direction, while bytes stream as fast as they did.
+// delayed is a connection on which the dialler's writes arrive one round-trip time late. A question and its answer
+// contain exactly one message of the dialler, so a round trip costs one RTT whichever side asks, and bytes stream at
+// full speed.
 //
 // Written bytes wait in a queue with the moment at which they are due. A goroutine runs only while something waits.
 type delayed struct {
@@ -68,10 +69,10 @@ func (d *delayed) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// late tells whether the write deadline has passed. mu is held.
+// late reports whether the write deadline has passed. mu is held.
 func (d *delayed) late() bool { return !d.deadline.IsZero() && !time.Now().Before(d.deadline) }
 
-// pump writes what is due until nothing waits.
+// pump writes what is due until the queue is empty.
 func (d *delayed) pump() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +109,7 @@ func (d *delayed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends reading and writing at once; what was written before still arrives when it is due, as it would on a real network.
+// Close ends reading and writing at once. Bytes written before still arrive when they are due, as on a real network.
 func (d *delayed) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +124,8 @@ func (d *delayed) Close() error {
 	if !d.pumping {
 		return d.Conn.Close()
 	}
-	// The pump closes it. Until then nobody may hang in a read, and a peer that does not read may not hold the pump.
+	// The pump closes the connection. Until then no read may hang, and a peer that does not read may not hold the
+	// pump.
 	now := time.Now()
 	_ = d.Conn.SetReadDeadline(now)
 	return d.Conn.SetWriteDeadline(now.Add(d.rtt + time.Second))
@@ -145,7 +147,7 @@ func (d *delayed) SetReadDeadline(t time.Time) error {
 	return d.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline bounds the wait for room in the queue; bytes once taken are on their way.
+// SetWriteDeadline bounds the wait for room in the queue. Bytes in the queue are already on their way.
 func (d *delayed) SetWriteDeadline(t time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,7 +166,7 @@ func (d *delayed) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// The rest is what go-libp2p asks of a TCP connection.
+// The remaining methods are those that go-libp2p expects of a TCP connection.
 
 type tuned interface {
 	SetKeepAlive(bool) error

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ServedAt is where the World is served; the zero AddrPort while nobody serves it.
+// ServedAt returns the address at which the World is served, or the zero AddrPort.
 func (w *World) ServedAt() netip.AddrPort {
 	if a := w.addr.Load(); a != nil {
 		return *a
@@ -17,7 +17,7 @@ func (w *World) ServedAt() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// Dialer dials with the pond's latency. It is what go-libp2p's tcp.WithDialerForAddr wants to be given for every address:
+// Dialer dials with the pond's latency. Pass one to go-libp2p's tcp.WithDialerForAddr:
 //
 //	tcp.WithDialerForAddr(func(ma.Multiaddr) (tcp.ContextDialer, error) { return world.NodeDialer(port), nil })
 type Dialer struct {
@@ -25,7 +25,7 @@ type Dialer struct {
 	net net.Dialer
 }
 
-// DialContext connects after one round-trip time, and delays what is said on the connection by one more each round trip.
+// DialContext connects after one round-trip time and delays each later round trip on the connection by another.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	to, rtt, err := d.to(addr)
 	if err != nil {
@@ -46,8 +46,8 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	}
 }
 
-// NodeDialer dials other nodes from the node that listens on selfPort. The port of the dialled address is taken for the one on which
-// the other listens.
+// NodeDialer returns a Dialer for connections from the node that listens on selfPort to other nodes. It takes the
+// port of a dialled address for the one on which the other node listens.
 func (w *World) NodeDialer(selfPort int) *Dialer {
 	return &Dialer{to: func(addr string) (string, time.Duration, error) {
 		_, port, err := net.SplitHostPort(addr)
@@ -62,8 +62,8 @@ func (w *World) NodeDialer(selfPort int) *Dialer {
 	}}
 }
 
-// HTTPDialer dials hosts of the pond from the node that listens on selfPort, as http.Transport.DialContext wants it. Any other
-// address is ErrNotPond.
+// HTTPDialer returns an http.Transport.DialContext for the node that listens on selfPort. It reaches hosts of the
+// pond only; other addresses return ErrNotPond.
 func (w *World) HTTPDialer(selfPort int) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := &Dialer{to: func(addr string) (string, time.Duration, error) {
 		name, port, err := net.SplitHostPort(addr)

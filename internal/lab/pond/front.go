@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// helloWait bounds how long a client may take to say its first byte, and to come to the end of a handshake.
+// helloWait bounds the time until a client's first byte, and the duration of a handshake.
 const helloWait = time.Minute
 
-// front is the listener of a Server's one port. It tells TLS from HTTP by the first byte; what is TLS and behaves goes on to the HTTP
-// server with its handshake done, what does not is dealt with here.
+// front is the listener on a Server's only port. It tells TLS from HTTP by the first byte. It finishes the handshakes
+// of hosts that behave and passes those connections to the HTTP server; it serves the other TLS connections itself.
 type front struct {
 	s      *Server
 	ready  chan net.Conn
@@ -27,7 +27,7 @@ func newFront(s *Server) *front {
 	return &front{s: s, ready: make(chan net.Conn), closed: make(chan struct{}), open: map[net.Conn]struct{}{}}
 }
 
-// run accepts until the listener is closed, and returns when nothing of it is left.
+// run accepts until the listener is closed. It returns when all its goroutines have ended.
 func (f *front) run() error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -49,7 +49,7 @@ func (f *front) run() error {
 	}
 }
 
-// greet hears the first byte of a connection.
+// greet reads the first byte of a connection.
 func (f *front) greet(c net.Conn) {
 	defer f.drop(c)
 	first := make([]byte, 1)
@@ -74,7 +74,7 @@ func (f *front) greet(c net.Conn) {
 	f.s.secure(p, f.hand)
 }
 
-// hand gives a connection to the HTTP server.
+// hand passes a connection to the HTTP server.
 func (f *front) hand(c net.Conn) {
 	select {
 	case f.ready <- c:
@@ -142,7 +142,7 @@ func (p *peeked) Read(b []byte) (int, error) {
 	return p.TCPConn.Read(b)
 }
 
-// secure speaks TLS as the host that the client names wants it.
+// secure speaks TLS as the named host's mode demands.
 func (s *Server) secure(c *peeked, hand func(net.Conn)) {
 	g := &gate{Conn: c}
 	var host int
@@ -164,7 +164,7 @@ func (s *Server) secure(c *peeked, hand func(net.Conn)) {
 		}
 		return conf, err
 	}})
-	_ = c.SetDeadline(time.Now().Add(helloWait)) // a connection that is closed says so below
+	_ = c.SetDeadline(time.Now().Add(helloWait)) // a closed connection shows below
 	err := t.Handshake()
 	if g.shut {
 		g.shut = false
@@ -188,10 +188,10 @@ func (s *Server) secure(c *peeked, hand func(net.Conn)) {
 	}
 }
 
-// errTaken ends a handshake that goes on without crypto/tls.
+// errTaken ends a handshake in crypto/tls, so that the pond can continue it by itself.
 var errTaken = errors.New("pond: the handshake is ours from here on")
 
-// gate is a connection that can be shut for what crypto/tls says, and keeps what was said first.
+// gate is a connection that can drop what crypto/tls writes, and keeps what it wrote first.
 type gate struct {
 	net.Conn
 	shut bool

@@ -30,7 +30,7 @@ func appendWords(b []byte, s *stream, n int) []byte {
 	return b
 }
 
-// size of a page in bytes: lognormal around Config.Bytes.
+// size returns the size of a page in bytes: lognormal around Config.Bytes.
 func (w *World) size(host, page int) int {
 	const sigma = .6
 	s := stream{w.hash(saltText, uint64(host), uint64(page), 1)}
@@ -87,7 +87,7 @@ func (w *World) AppendPage(b []byte, host, page int, v Version) []byte {
 	return append(b, "</footer>\n</body>\n</html>\n"...)
 }
 
-// appendLink writes a link, within the host as a path.
+// appendLink writes a link. A link within the host is a path.
 func (w *World) appendLink(b []byte, host int, t Target) []byte {
 	b = append(b, `<a href="`...)
 	if t.Host != host {
@@ -128,10 +128,10 @@ func (w *World) AppendRobots(b []byte, host int) []byte {
 	return b
 }
 
-// MaxSitemap bounds the URLs of a sitemap, as the protocol does; what lies beyond is not named.
+// MaxSitemap bounds the URLs of a sitemap, as the sitemap protocol does. Further pages are left out.
 const MaxSitemap = 50_000
 
-// AppendSitemap appends the sitemap of a host, with the moment of each page's last change.
+// AppendSitemap appends the sitemap of a host with the time of each page's last change.
 func (w *World) AppendSitemap(b []byte, host int, at time.Time) []byte {
 	b = append(b, `<?xml version="1.0" encoding="UTF-8"?>`+"\n"+`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`+"\n"...)
 	for p := range min(w.hosts[host].Pages, MaxSitemap) {

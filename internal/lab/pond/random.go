@@ -1,6 +1,7 @@
 package pond
 
-// Everything about a World is drawn by hashing what it is about, so that any part of it can be computed alone and in any order.
+// Every property of a World is a hash of what it belongs to, so that each part can be computed alone and in any
+// order.
 
 const (
 	saltSize uint64 = iota + 1
@@ -32,7 +33,7 @@ func (w *World) hash(keys ...uint64) uint64 {
 	return x
 }
 
-// unit is uniform in [0, 1).
+// unit returns a number uniform in [0, 1).
 func (w *World) unit(keys ...uint64) float64 { return toUnit(w.hash(keys...)) }
 
 func toUnit(x uint64) float64 { return float64(x>>11) / (1 << 53) }

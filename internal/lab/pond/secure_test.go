@@ -22,7 +22,7 @@ func secured(t *testing.T, m Mode) *Server {
 	return s
 }
 
-// shake comes to the end of a handshake, or not.
+// shake attempts a handshake.
 func shake(t *testing.T, s *Server, protocols ...string) (*tls.Conn, error) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr().String())
@@ -39,7 +39,7 @@ func shake(t *testing.T, s *Server, protocols ...string) (*tls.Conn, error) {
 	return tc, tc.Handshake()
 }
 
-// TestHandshakes has the client of crypto/tls refuse what is to be refused, for the reason that it has.
+// TestHandshakes checks that the client of crypto/tls refuses each bad handshake for the right reason.
 func TestHandshakes(t *testing.T) {
 	says := map[Mode]string{
 		TLSExpired: "has expired", TLSNotYet: "is before 2099", TLSWrongName: "elsewhere" + Suffix, TLSUnknownCA: "unknown authority",
@@ -67,7 +67,7 @@ func TestHandshakes(t *testing.T) {
 				}
 				defer c.Close()
 				hello := &keeps{}
-				_ = tls.Client(hello, &tls.Config{ServerName: "site-0000" + Suffix}).Handshake() // only to have its first words
+				_ = tls.Client(hello, &tls.Config{ServerName: "site-0000" + Suffix}).Handshake() // only to get its first bytes
 				c.Write(hello.b)
 				if m == TLSDrip {
 					c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -116,7 +116,7 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// keeps is a connection that nobody answers.
+// keeps is a connection without an answer.
 type keeps struct {
 	net.Conn
 	b []byte
@@ -126,7 +126,7 @@ func (k *keeps) Write(b []byte) (int, error) { k.b = append(k.b, b...); return l
 func (k *keeps) Read([]byte) (int, error)    { return 0, io.EOF }
 func (k *keeps) Close() error                { return nil }
 
-// frames are what came of a stream, by kind.
+// frames are the frames received on a stream, by kind.
 type frames struct {
 	n     [256]int
 	bytes int // of DATA
@@ -134,7 +134,7 @@ type frames struct {
 	err   error
 }
 
-// TestFrames sees what each misuse of HTTP/2 puts on the wire.
+// TestFrames checks what each misuse of HTTP/2 puts on the wire.
 func TestFrames(t *testing.T) {
 	const page = len(h2Page)
 	wants := map[Mode]func(f *frames) bool{
@@ -228,7 +228,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestSecureHosts are good over https, HTTP/1.1 and HTTP/2, and those of a mode of TLS lead there.
+// TestSecureHosts checks that hosts are good over https, HTTP/1.1 and HTTP/2, and that http leads there for modes of
+// TLS.
 func TestSecureHosts(t *testing.T) {
 	s := secured(t, HTTP2)
 	w := s.World()
@@ -271,7 +272,7 @@ func TestSecureHosts(t *testing.T) {
 	}
 }
 
-// TestFrontEnds sees a Server end with connections of every kind open.
+// TestFrontEnds checks that a Server ends while connections of every kind are open.
 func TestFrontEnds(t *testing.T) {
 	w, err := NewWorld(Config{Seed: 1, Hosts: 1, Pages: 1, Bad: map[string]Mode{"site-0000" + Suffix: H2Silent}})
 	if err != nil {

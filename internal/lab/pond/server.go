@@ -23,11 +23,11 @@ const (
 	MaxViolations = 1000                   // kept; more are counted
 	MaxDrip       = 10 * time.Minute       // longest that a slow response goes on
 	dripEvery     = 500 * time.Millisecond // between the bytes of a slow response
-	hangUpNews    = 200 * time.Millisecond // that a client has hung up on a bad host may be known so much later than its next request
+	hangUpNews    = 200 * time.Millisecond // how long the news that a client of a bad host hung up may follow its next request
 	maxWorld      = 64 << 20               // bytes of GET /_pond/world
 )
 
-// Violation is something that no polite crawler does.
+// Violation is an act that a polite crawler avoids.
 type Violation struct {
 	When time.Time `json:"when"`
 	Host string    `json:"host"`
@@ -36,7 +36,7 @@ type Violation struct {
 	From string    `json:"from"` // User-Agent
 }
 
-// Stats is what a Server has seen; GET /_pond/stats answers it.
+// Stats is what a Server has counted. GET /_pond/stats returns it.
 type Stats struct {
 	Requests    int64          `json:"requests"` // robots.txt and everything else
 	Pages       int64          `json:"pages"`    // 200 and 304 answers to pages of the World
@@ -50,7 +50,7 @@ type Stats struct {
 	Violations  []Violation    `json:"violations"`
 }
 
-// hostState is what the Server knows of one host.
+// hostState is the Server's state of one host.
 type hostState struct {
 	mu       sync.Mutex
 	requests int
@@ -60,8 +60,8 @@ type hostState struct {
 	robots   int       // times that robots.txt was asked for
 }
 
-// Server serves a World on one TCP port, http and https; virtual hosts by the Host header and the name that TLS is asked for. It can also be used as an HTTP proxy, which makes the pond's
-// names known to any other crawler.
+// Server serves a World on one TCP port over http and https. The Host header and the TLS server name select the host.
+// The Server also works as an HTTP proxy, so that any crawler can resolve the pond's names.
 type Server struct {
 	w     *World
 	ln    net.Listener
@@ -77,7 +77,8 @@ type Server struct {
 	bombs bombs
 }
 
-// NewServer listens; Run serves. An empty address is a free port on loopback. The World's time begins now unless its Config says when.
+// NewServer listens; Run serves. An empty address is a free loopback port. The World's time begins now unless its
+// Config sets it.
 func NewServer(w *World, addr string, log *slog.Logger) (*Server, error) {
 	if addr == "" {
 		addr = "127.0.0.1:0"
@@ -97,13 +98,13 @@ func NewServer(w *World, addr string, log *slog.Logger) (*Server, error) {
 	return &Server{w: w, ln: ln, log: log, hosts: make([]hostState, len(w.hosts))}, nil
 }
 
-// Addr is where the Server listens.
+// Addr returns the Server's address.
 func (s *Server) Addr() netip.AddrPort { return s.ln.Addr().(*net.TCPAddr).AddrPort() }
 
-// World that is served.
+// World returns the World that is served.
 func (s *Server) World() *World { return s.w }
 
-// Close stops listening, for a Server that never runs.
+// Close stops listening. Use it for a Server that never runs.
 func (s *Server) Close() error { return s.ln.Close() }
 
 // Run serves until ctx is done.
@@ -126,7 +127,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return fmt.Errorf("pond: serve: %w", errors.Join(err, lost))
 }
 
-// Stats so far.
+// Stats returns the counts so far.
 func (s *Server) Stats() Stats {
 	st := Stats{Requests: s.requests.Load(), Pages: s.pages.Load(), NotModified: s.notModified.Load(), NotFound: s.notFound.Load(),
 		Robots: s.robots.Load(), Bytes: s.bytes.Load(), Hosts: map[string]int{}}
@@ -176,7 +177,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	s.serveHost(cw, r, host)
 }
 
-// enter counts a request in and returns what counts it out. A client that hung up is out.
+// enter counts a request and returns the function that ends it. A client that hung up counts as gone.
 func (s *Server) enter(host int, r *http.Request) (leave func()) {
 	st := &s.hosts[host]
 	robots := r.URL.Path == "/robots.txt"
@@ -193,7 +194,7 @@ func (s *Server) enter(host int, r *http.Request) (leave func()) {
 	st.most = max(st.most, st.inFlight)
 	many := st.inFlight > 1
 	delay := s.w.hosts[host].CrawlDelay
-	// A tenth is left for clocks and the ways between.
+	// Allow a tenth for clocks and transmission.
 	early := !robots && delay > 0 && !st.last.IsZero() && now.Sub(st.last) < delay*9/10
 	st.mu.Unlock()
 	if many {
@@ -220,7 +221,7 @@ func (s *Server) enter(host int, r *http.Request) (leave func()) {
 	return func() { stop(); out() }
 }
 
-// serveHost is a host that behaves.
+// serveHost serves a host that behaves.
 func (s *Server) serveHost(rw http.ResponseWriter, r *http.Request, host int) {
 	h := &s.w.hosts[host]
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -271,7 +272,7 @@ func (s *Server) serveHost(rw http.ResponseWriter, r *http.Request, host int) {
 	buffers.Put(buf)
 }
 
-// buffers spare an allocation of a page each request.
+// buffers save one allocation of a page per request.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // unmodified follows RFC 9110, section 13.2.2: If-None-Match wins over If-Modified-Since.
@@ -306,10 +307,10 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap serves http.ResponseController.
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// serveMeta answers about the pond itself, on any host.
+// serveMeta answers questions about the pond itself, on any host.
 func (s *Server) serveMeta(rw http.ResponseWriter, r *http.Request) {
 	var v any
 	switch r.URL.Path {
@@ -339,7 +340,7 @@ func (s *Server) serveMeta(rw http.ResponseWriter, r *http.Request) {
 	send(rw, "application/json", append(b, '\n'))
 }
 
-// Connect rebuilds the World that another process serves at addr ("127.0.0.1:port").
+// Connect returns the World that another process serves at addr ("127.0.0.1:port").
 func Connect(ctx context.Context, addr string) (*World, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/_pond/world", nil)
 	if err != nil {

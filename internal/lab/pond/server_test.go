@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve runs a pond until the test ends, and gives a client at a node near the first host.
+// serve runs a pond until the test ends and returns a client at a node near the first host.
 func serve(t testing.TB, cfg Config) (*Server, *http.Client) {
 	t.Helper()
 	w, err := NewWorld(cfg)
@@ -113,7 +113,7 @@ func TestServesItsPages(t *testing.T) {
 }
 
 func TestPagesChange(t *testing.T) {
-	// The pond's time began so long ago that pages have changed.
+	// The pond's time began long enough ago for pages to have changed.
 	start := time.Now().Add(-100 * time.Hour)
 	s, c := serve(t, Config{Seed: 1, Hosts: 20, Pages: 200, Start: start})
 	w := s.World()
@@ -190,7 +190,8 @@ func TestDialerStaysInThePond(t *testing.T) {
 	}
 }
 
-// A round trip costs one RTT whoever begins, a connection one more; bytes stream.
+// TestLatency checks that a round trip costs one RTT whichever side begins, a connection one more, and that bytes
+// stream.
 func TestLatency(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -267,7 +268,8 @@ func ping(t *testing.T, a, b net.Conn) {
 	}
 }
 
-// Closing delivers what was written, frees readers at once, and deadlines hold while the queue is full.
+// TestDelayedClosesAndTimesOut checks that closing delivers what was written and frees readers at once, and that
+// deadlines hold while the queue is full.
 func TestDelayedClosesAndTimesOut(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

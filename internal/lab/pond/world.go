@@ -1,14 +1,14 @@
-// Package pond is a synthetic Web: many virtual hosts on one loopback port, with links, robots.txt, sitemaps, pages that change by
-// known processes, distances that mean something, and misbehaviour on demand. `shoal up` crawls it when it is given no URL, and every
-// test that needs a Web uses it.
+// Package pond is a synthetic Web: many virtual hosts on one loopback port, with links, robots.txt, sitemaps, pages
+// that change by known processes, realistic distances, and misbehaviour on demand. `shoal up` crawls it when it is
+// given no URL, and every test that needs a Web uses it.
 //
-// It is not for measuring how the real Web behaves, and no package of the product may depend on it; only commands and tests do.
+// The pond says nothing about how the real Web behaves. Only commands and tests may import this package.
 //
-// Invariants: a World is a pure function of its Config, so two processes with the same Config see the same Web; a page's content is
-// a pure function of (seed, page, version), and its version of (seed, page, whole seconds since Config.Start); nothing is stored per
-// page. The server never looks at the clock but to know which second it is.
+// Invariants: a World is a pure function of its Config, so two processes with the same Config see the same Web. A
+// page's content is a pure function of (seed, page, version), and its version of (seed, page, whole seconds since
+// Config.Start). Nothing is stored per page. The server reads the clock only to know the current second.
 //
-// Host sizes follow a power law; the shares of fast and slow hosts are those of Table 1 in Xu, Zhang, Zhang, Fang,
+// Host sizes follow a power law. The shares of fast and slow hosts are those of Table 1 in Xu, Zhang, Zhang, Fang,
 // "Scale-Adaptable Recrawl Strategies for DHT-Based Distributed Web Crawling System" (NPC 2010).
 package pond
 
@@ -42,30 +42,30 @@ var (
 	ErrMode    = errors.New("pond: unknown misbehaviour")
 )
 
-// Config describes a World wholly; its JSON form is what GET /_pond/world answers.
+// Config describes a World completely. GET /_pond/world returns its JSON form.
 type Config struct {
 	Seed     uint64          `json:"seed"`
 	Hosts    int             `json:"hosts"`               // virtual hosts; 0: 200
-	Pages    int             `json:"pages"`               // pages of all hosts together, "/" included, robots.txt and disallowed pages not; 0: 20,000
+	Pages    int             `json:"pages"`               // pages of all hosts together, with "/" and without robots.txt and disallowed pages; 0: 20,000
 	MaxHost  int             `json:"max_host"`            // pages of the largest host; 0: 2,000
-	Sizes    []int           `json:"sizes,omitempty"`     // pages of each host in turn, and so Hosts, Pages and MaxHost; none: a power law
+	Sizes    []int           `json:"sizes,omitempty"`     // pages of each host in turn, which override Hosts, Pages and MaxHost; none: a power law
 	Links    int             `json:"links"`               // links of an ordinary page; 0: 20
 	Bytes    int             `json:"bytes"`               // mean size of a page; 0: 8,000
 	Clusters int             `json:"clusters"`            // places around which hosts and nodes gather; 0: 6
 	Start    time.Time       `json:"start"`               // when the pond's time began, whole seconds; zero: now, by NewServer
 	Static   bool            `json:"static,omitempty"`    // nothing ever changes
-	Plain    bool            `json:"plain,omitempty"`     // no robots.txt, no crawl-delay, no sitemaps: every page is for the taking
+	Plain    bool            `json:"plain,omitempty"`     // no robots.txt, no crawl-delay, no sitemaps: every page is allowed
 	BadShare float64         `json:"bad_share,omitempty"` // share of hosts that misbehave, each in its own way; 0: none
 	Bad      map[string]Mode `json:"bad,omitempty"`       // misbehaviour by host name
 	Addr     string          `json:"addr,omitempty"`      // where it is served; set by NewServer
 }
 
-// Default is the pond of `shoal up`.
+// Default returns the Config of `shoal up`'s pond.
 func Default() Config {
 	return Config{Hosts: 200, Pages: 20_000, MaxHost: 2000, Links: 20, Bytes: 8000, Clusters: 6}
 }
 
-// withDefaults fills what is zero.
+// withDefaults replaces zero fields with their defaults.
 func (c Config) withDefaults() Config {
 	d := Default()
 	fill := func(v *int, d int) {
@@ -89,7 +89,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate says what is wrong with a Config whose zero fields mean their defaults.
+// Validate reports what is wrong with a Config. Zero fields mean their defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	switch {
@@ -121,13 +121,14 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Classes are the mean change intervals of hosts, fastest first: every so often something on a host of the class changes.
+// classes are the mean change intervals of hosts, fastest first: the mean time between changes anywhere on a host of
+// the class.
 var classes = [...]time.Duration{20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second}
 
 // classShare of hosts, fastest first.
 var classShare = [...]float64{543. / 16000, 3954. / 16000, 7149. / 16000, 3816. / 16000, 538. / 16000}
 
-// Host is what is fixed about one virtual host.
+// Host holds the fixed properties of one virtual host.
 type Host struct {
 	Name       string
 	Pages      int           // 0 is "/"; all can be reached by links from it
@@ -143,7 +144,7 @@ type Host struct {
 	pos        point
 }
 
-// World is a synthetic Web. It may be used by any number of goroutines.
+// World is a synthetic Web. Any number of goroutines may use it.
 type World struct {
 	cfg      Config
 	hosts    []Host
@@ -222,7 +223,7 @@ func (w *World) buildHost(i, size, class int) Host {
 	return h
 }
 
-// Config is what the World was built from, with defaults filled in and, once it is served, with its address.
+// Config returns the Config of the World with its defaults filled in and, once it is served, its address.
 func (w *World) Config() Config {
 	c := w.cfg
 	if a := w.addr.Load(); a != nil {
@@ -239,7 +240,7 @@ func (w *World) Config() Config {
 	return c
 }
 
-// Hosts lists the hosts. The slice is the World's own.
+// Hosts returns the hosts. The slice belongs to the World.
 func (w *World) Hosts() []Host { return w.hosts }
 
 // Host finds a host by name, with or without a port.
@@ -251,7 +252,7 @@ func (w *World) Host(name string) (int, bool) {
 	return i, ok
 }
 
-// Misbehave makes a host misbehave from now on; the empty Mode makes it good again.
+// Misbehave sets a host's mode from now on. The empty Mode makes it good again.
 func (w *World) Misbehave(host string, m Mode) error {
 	i, ok := w.Host(host)
 	if !ok {
@@ -270,17 +271,17 @@ func (w *World) Misbehave(host string, m Mode) error {
 	return nil
 }
 
-// Mode is how a host misbehaves now.
+// Mode returns a host's current mode.
 func (w *World) Mode(host int) Mode {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.bad[host]
 }
 
-// URL of a page.
+// URL returns the URL of a page.
 func (w *World) URL(host, page int) string { return w.Origin(host) + w.Path(host, page) }
 
-// Origin of a host: by https where its misbehaviour is one of TLS or HTTP/2.
+// Origin returns the origin of a host. It is https if the host's mode is one of TLS or HTTP/2.
 func (w *World) Origin(host int) string {
 	if w.Mode(host).Secure() {
 		return "https://" + w.hosts[host].Name
@@ -333,7 +334,7 @@ func hostSizes(cfg Config) []int {
 	return sizes
 }
 
-// hostClasses deals the classes out by their shares, each rounded so that the whole fits.
+// hostClasses assigns the classes by their shares, rounded so that the total fits.
 func hostClasses(n int) []int {
 	out := make([]int, 0, n)
 	cum := 0.0
@@ -349,7 +350,8 @@ func hostClasses(n int) []int {
 	return out
 }
 
-// Path of a page: the pages of a host form a tree of branching fan; a page with children is a directory.
+// Path returns the path of a page. The pages of a host form a tree with fan children per directory; a page with
+// children is a directory.
 func (w *World) Path(host, page int) string {
 	n := w.hosts[host].Pages
 	var buf [96]byte
@@ -387,7 +389,7 @@ func (w *World) appendPath(b []byte, host, page, n int) []byte {
 	return append(b, ".html"...)
 }
 
-// Lookup finds the page of a path with its query.
+// Lookup returns the page of a path and query.
 func (w *World) Lookup(host int, path string) (page int, ok bool) {
 	if path == "/" {
 		return 0, true
@@ -404,10 +406,11 @@ func (w *World) Lookup(host int, path string) (page int, ok bool) {
 	return page, true
 }
 
-// Target is a page that another links to.
+// Target is the page that a link leads to.
 type Target struct{ Host, Page int }
 
-// Links of a page: its children, its parent, "/", pages of its host, and now and then a page elsewhere. No doubles.
+// Links returns the links of a page, each once: its children, its parent, "/", pages of its host, and now and then a
+// page elsewhere.
 func (w *World) Links(host, page int) []Target {
 	h := &w.hosts[host]
 	out := make([]Target, 0, w.cfg.Links+fan)
@@ -440,7 +443,7 @@ func (w *World) Links(host, page int) []Target {
 	return out
 }
 
-// pageAt is the n-th page of the World.
+// pageAt returns the n-th page of the World.
 func (w *World) pageAt(n int) Target {
 	i, found := slices.BinarySearchFunc(w.hosts, n, func(h Host, n int) int { return h.first - n })
 	if !found {

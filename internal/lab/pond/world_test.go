@@ -73,7 +73,8 @@ func TestDefaultWorldIsAPowerLaw(t *testing.T) {
 	}
 }
 
-// Every page is reached from "/" by links within its host, and every path leads back to its page.
+// TestReachable checks that every page is reached from "/" by links within its host, and that every path leads back
+// to its page.
 func TestReachable(t *testing.T) {
 	w := world(t, Config{Seed: 7, Hosts: 30, Pages: 6000})
 	for i, h := range w.Hosts() {
@@ -112,7 +113,7 @@ func TestReachable(t *testing.T) {
 
 var href = regexp.MustCompile(`href="([^"]+)"`)
 
-// What the HTML links to is what Links says, besides the style sheet and /private/.
+// TestPageHasItsLinks checks that the HTML links to what Links returns, besides the style sheet and /private/.
 func TestPageHasItsLinks(t *testing.T) {
 	w := world(t, Config{Seed: 2, Hosts: 20, Pages: 500})
 	total := 0
@@ -145,7 +146,7 @@ func TestPageHasItsLinks(t *testing.T) {
 	}
 }
 
-// The same Config is the same Web, also after a journey through JSON.
+// TestDeterministic checks that the same Config is the same Web, also after a round trip through JSON.
 func TestDeterministic(t *testing.T) {
 	a := world(t, Config{Seed: 9, Hosts: 50, Pages: 2000, BadShare: .2})
 	j, err := json.Marshal(a.Config())
@@ -175,7 +176,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// Versions only go forward, show on whole seconds, and last as long as their process says.
+// TestVersions checks that versions only go forward, change on whole seconds, and last as long as their process says.
 func TestVersions(t *testing.T) {
 	w := world(t, Config{Seed: 5, Hosts: 40, Pages: 200, MaxHost: 20})
 	changes, expected := map[Process]float64{}, map[Process]float64{}
@@ -209,7 +210,7 @@ func TestVersions(t *testing.T) {
 			}
 		}
 	}
-	// Changes within one second show as one, so a few are missing; heavy tails vary most.
+	// Changes within one second count as one, so a few are missing; heavy tails vary most.
 	for proc, tolerance := range map[Process]float64{Poisson: .1, Pareto: .25, Periodic: .05} {
 		if r := changes[proc] / expected[proc]; math.Abs(r-1) > tolerance {
 			t.Errorf("process %d: %.0f changes, expected %.0f", proc, changes[proc], expected[proc])
@@ -220,7 +221,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A host as a whole changes once in its interval.
+// TestHostRates checks that a host as a whole changes once per interval.
 func TestHostRates(t *testing.T) {
 	w := world(t, Config{Seed: 5})
 	classes := map[int]int{}

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Latency: hosts and nodes lie around a few places of a plane; the distance is a round-trip time, and everyone has an access link.
-// A node is known by the TCP port on which it listens, so that who dials knows both ends from an address alone; where it is depends on that port
-// unless Settle says which node it is.
+// This file holds the latencies. Hosts and nodes lie around a few places of a plane, where distance is a round-trip
+// time, and each has an access link. A node's TCP port identifies it, so that a dialler knows both ends from an
+// address alone. The port decides the node's place too, unless Settle assigns it one.
 
 type point struct{ x, y, h float64 } // milliseconds
 
-// MinRTT and MaxRTT bound the round-trip time of any two places.
+// MinRTT and MaxRTT bound the round-trip time between any two places.
 const (
 	MinRTT = 2 * time.Millisecond
 	MaxRTT = 200 * time.Millisecond
@@ -24,7 +24,7 @@ const (
 	maxHigh = 3.
 )
 
-// placeClusters takes, for each place, the candidate that lies farthest from those before it.
+// placeClusters chooses for each place the candidate that lies farthest from the earlier places.
 func (w *World) placeClusters() {
 	s := stream{w.hash(saltPlace)}
 	for range w.cfg.Clusters {
@@ -49,7 +49,7 @@ func (w *World) placeAt(key uint64) point {
 	return s.around(w.clusters[s.intn(len(w.clusters))])
 }
 
-// around is somewhere about a place.
+// around returns a random point near c.
 func (s *stream) around(c point) point {
 	r := spread * math.Sqrt(-2*math.Log(1-s.unit()))
 	sin, cos := math.Sincos(2 * math.Pi * s.unit())
@@ -58,7 +58,8 @@ func (s *stream) around(c point) point {
 
 func (w *World) hostPos(i int) point { return w.placeAt(w.hash(saltPlace, uint64(i), 1)) }
 
-// nodePos is where the node is that listens on a port: where it has settled, else wherever the port puts it.
+// nodePos returns the place of the node that listens on a port: the one that Settle assigned, or one derived from the
+// port.
 func (w *World) nodePos(port int) point {
 	w.mu.RLock()
 	at, ok := w.settled[port]
@@ -69,8 +70,8 @@ func (w *World) nodePos(port int) point {
 	return w.placeAt(w.hash(saltNode, uint64(port)))
 }
 
-// Settle says that the node that listens on a port is the n-th, so that it is at the same place in every run whatever its port. Nodes go to the pond's
-// places in turn: none has two of them before each has one.
+// Settle makes the node that listens on a port the n-th node, so that it is at the same place in every run whatever
+// its port. The places take turns: none gets a second node before each has one.
 func (w *World) Settle(port, n int) {
 	s := stream{w.hash(saltNode, uint64(n), 1)}
 	at := s.around(w.clusters[n%len(w.clusters)])
@@ -84,12 +85,12 @@ func rtt(a, b point) time.Duration {
 	return min(max(time.Duration(ms*float64(time.Millisecond)), MinRTT), MaxRTT)
 }
 
-// HostRTT is the round-trip time between the node that listens on a port and a host.
+// HostRTT returns the round-trip time between a host and the node that listens on a port.
 func (w *World) HostRTT(nodePort, host int) time.Duration {
 	return rtt(w.nodePos(nodePort), w.hosts[host].pos)
 }
 
-// NodeRTT is the round-trip time between two nodes.
+// NodeRTT returns the round-trip time between two nodes.
 func (w *World) NodeRTT(portA, portB int) time.Duration {
 	if portA == portB {
 		return MinRTT

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// endless answers with responses whose end never comes, or comes twice.
+// endless answers with responses that never end, or end twice.
 func (s *Server) endless(m Mode, conn net.Conn, buf *bufio.ReadWriter, ok, body string) {
 	_ = conn.SetDeadline(time.Now().Add(MaxDrip))
 	switch m {
@@ -42,7 +42,7 @@ func (s *Server) endless(m Mode, conn net.Conn, buf *bufio.ReadWriter, ok, body 
 	}
 }
 
-// odd answers with pages that are well-formed and mean ill.
+// odd answers with pages that are well formed and hostile.
 func (s *Server) odd(m Mode, rw http.ResponseWriter, r *http.Request) bool {
 	switch m {
 	case CookieWall:

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Mode is a way in which a host misbehaves; the empty Mode is none.
+// Mode is a way in which a host misbehaves. The empty Mode is a host that behaves.
 type Mode string
 
-// The modes. Unless said otherwise robots.txt is served well.
+// The modes. Unless a comment says otherwise, robots.txt is served well.
 const (
 	SlowLoris         Mode = "slow-loris"          // bodies come a byte at a time
 	Silent            Mode = "silent"              // takes the request and never answers
@@ -42,7 +42,7 @@ const (
 	Sessions          Mode = "sessions"            // each response links to itself under a new session id
 	Deep              Mode = "deep"                // /a/a/a/a/..., for ever
 	Always200         Mode = "always-200"          // any URL is a page
-	Volatile          Mode = "volatile"            // good pages, but for a number that differs each time
+	Volatile          Mode = "volatile"            // good pages except for a number that differs each time
 	TooMany           Mode = "429"                 // 429 with Retry-After to all but robots.txt
 	Unavailable       Mode = "503"                 // 503 with Retry-After to all but robots.txt
 	BusyAtFirst       Mode = "busy-at-first"       // 429 with Retry-After: 1 to every fourth request
@@ -57,19 +57,19 @@ const (
 	RobotsGarbage     Mode = "robots-garbage"      // robots.txt is an HTML page
 	RobotsDisallowAll Mode = "robots-disallow-all" // nothing may be fetched
 	SitemapInside     Mode = "sitemap-inside"      // robots.txt names sitemaps at private addresses and other hosts
-	EndlessChunks     Mode = "endless-chunks"      // chunks of a byte or of nothing but an extension, without end
+	EndlessChunks     Mode = "endless-chunks"      // chunks of one byte, or of nothing but an extension, without end
 	HugeTrailers      Mode = "huge-trailers"       // 16 MiB of fields after the last chunk
 	SlowHeaders       Mode = "slow-headers"        // header fields come a byte at a time
 	Interim           Mode = "interim"             // interim responses without end
 	TwoLengths        Mode = "two-lengths"         // Content-Length twice, and chunked too
 	NestedBomb        Mode = "nested-bomb"         // brotli of 128 MiB of gzip that holds nothing
 	CookieWall        Mode = "cookie-wall"         // redirects to the same page until a cookie comes back
-	WrongCharset      Mode = "wrong-charset"       // names encodings that it is not in, or that there are not
+	WrongCharset      Mode = "wrong-charset"       // names wrong encodings and encodings that do not exist
 	RobotsDrip        Mode = "robots-drip"         // robots.txt comes a byte at a time
 	RobotsRules       Mode = "robots-rules"        // robots.txt of 499 KiB of rules with wildcards, and 20,000 links on each page
-	SitemapBomb       Mode = "sitemap-bomb"        // a sitemap that is a bomb, and an index of itself
+	SitemapBomb       Mode = "sitemap-bomb"        // a sitemap that is a decompression bomb, and an index that names itself
 
-	// Of TLS. These hosts are good but for their https, which http leads to.
+	// Modes of TLS. These hosts are good except for their https, to which http leads.
 	TLSExpired    Mode = "tls-expired"     // a certificate of long ago
 	TLSNotYet     Mode = "tls-not-yet"     // one of the far future
 	TLSWrongName  Mode = "tls-wrong-name"  // one for another name
@@ -80,7 +80,7 @@ const (
 	TLSWeakKey    Mode = "tls-weak-key"    // one with an RSA key of 512 bits
 	TLSHugeKey    Mode = "tls-huge-key"    // one with an RSA key of 16,384 bits
 	TLSClientCert Mode = "tls-client-cert" // wants a certificate of the client
-	TLSStaple     Mode = "tls-staple"      // good, but for a stapled answer on its revocation that is nonsense
+	TLSStaple     Mode = "tls-staple"      // good, but with a stapled revocation answer that is nonsense
 	TLSOld        Mode = "tls-old"         // TLS 1.0
 	TLSWeakCipher Mode = "tls-weak-cipher" // RC4, which nobody offers
 	TLSProtocol   Mode = "tls-protocol"    // chooses a protocol that nobody offered (ALPN)
@@ -92,10 +92,10 @@ const (
 	TLSCut        Mode = "tls-cut"         // closes the connection within its answer
 	Renegotiate   Mode = "tls-renegotiate" // wants a new handshake instead of answering a request
 
-	// Of HTTP/2, over good TLS.
+	// Modes of HTTP/2, over good TLS.
 	HTTP2          Mode = "h2"              // good pages over HTTP/2
 	H2Reset        Mode = "h2-reset"        // resets the stream of each request
-	H2ResetFlood   Mode = "h2-reset-flood"  // resets without end, of streams that nobody opened too
+	H2ResetFlood   Mode = "h2-reset-flood"  // resets without end, also of streams that were never opened
 	H2GoAway       Mode = "h2-goaway"       // GOAWAY instead of an answer
 	H2NoStreams    Mode = "h2-no-streams"   // allows no stream, and no window
 	H2Settings     Mode = "h2-settings"     // SETTINGS without end
@@ -128,10 +128,10 @@ var modes = []Mode{SlowLoris, Silent, HangUp, CutOff, CloseAlways, EndlessRedire
 	HTTP2, H2Reset, H2ResetFlood, H2GoAway, H2NoStreams, H2Settings, H2Pings, H2Continuation, H2Headers, H2HeaderBomb, H2Trailers, H2Interim,
 	H2LongData, H2ShortData, H2Overrun, H2Empty, H2Drip, H2Push, H2HugeFrame, H2Unknown, H2Cut, H2Silent, H2HTTP1}
 
-// Modes lists all modes.
+// Modes returns all modes.
 func Modes() []Mode { return slices.Clone(modes) }
 
-// ModeNames lists the names of all modes.
+// ModeNames returns the names of all modes.
 func ModeNames() []string {
 	var out []string
 	for _, m := range modes {
@@ -140,27 +140,27 @@ func ModeNames() []string {
 	return out
 }
 
-// Known tells whether there is such a mode.
+// Known reports whether the mode exists.
 func (m Mode) Known() bool { return slices.Contains(modes, m) }
 
-// Secure tells the modes of TLS and HTTP/2, whose hosts are reached by https.
+// Secure reports whether m is a mode of TLS or HTTP/2, whose hosts are reached by https.
 func (m Mode) Secure() bool {
 	return strings.HasPrefix(string(m), "tls-") || strings.HasPrefix(string(m), "h2")
 }
 
-// http2 tells the modes that speak HTTP/2 by hand.
+// http2 reports whether the host of m speaks HTTP/2 written by hand.
 func (m Mode) http2() bool { return strings.HasPrefix(string(m), "h2-") }
 
-// ManyLinksCount is how many links a page of ManyLinks has.
+// ManyLinksCount is the number of links on a page of ManyLinks.
 const ManyLinksCount = 1_000_000
 
-// privateTargets is where PrivateRedirects leads, by the number of the page.
+// privateTargets are the targets of PrivateRedirects, by page number.
 var privateTargets = [...]string{"http://127.0.0.1:22/", "http://[::1]/", "http://10.0.0.1/", "http://192.168.1.1/admin", "http://172.16.0.1/",
 	"http://169.254.169.254/latest/meta-data/", "http://[fd00:ec2::254]/", "http://[::ffff:127.0.0.1]/", "http://2130706433/",
 	"http://0177.0.0.1/", "http://0x7f.1/", "http://localhost/", "http://224.0.0.1/", "http://0.0.0.0/", "http://user:pw@127.0.0.1/",
 	"file:///etc/passwd", "ftp://127.0.0.1/"}
 
-// misbehave answers a request as the mode wants, or returns false where the mode serves it well.
+// misbehave answers a request as the mode demands. It returns false if the mode serves the request well.
 func (s *Server) misbehave(m Mode, rw http.ResponseWriter, r *http.Request, host int) bool {
 	if m.Secure() {
 		if r.TLS == nil {
@@ -285,7 +285,7 @@ func (s *Server) badRobots(m Mode, rw http.ResponseWriter, host int) bool {
 	return true
 }
 
-// trap answers with pages that lead nowhere, without end.
+// trap answers with an endless supply of pages that lead nowhere.
 func (s *Server) trap(m Mode, rw http.ResponseWriter, r *http.Request, host int) bool {
 	var b []byte
 	switch m {

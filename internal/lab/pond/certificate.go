@@ -17,25 +17,25 @@ import (
 	"time"
 )
 
-// What certificates are valid for. The dates are fixed, as all of a World is.
+// Validity of certificates. The dates are fixed, as is everything in a World.
 var (
 	validFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	validTo   = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// longChain is how many certificates TLSChain sends.
+// longChain is the number of certificates that TLSChain sends.
 const longChain = 1500
 
-// key is drawn from the World's seed.
+// key derives a key from the World's seed.
 func (w *World) key(of string) ed25519.PrivateKey {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, w.cfg.Seed), of...))
 	return ed25519.NewKeyFromSeed(sum[:])
 }
 
-// Authority is the certificate, in DER, of who vouches for the World's hosts.
+// Authority returns the DER certificate of the authority that signs the certificates of the World's hosts.
 func (w *World) Authority() ([]byte, error) { return w.authority("authority") }
 
-// Roots are for clients that are to trust the World's hosts.
+// Roots returns a pool for clients that should trust the World's hosts.
 func (w *World) Roots() (*x509.CertPool, error) {
 	der, err := w.Authority()
 	if err != nil {
@@ -61,7 +61,8 @@ func (w *World) authority(of string) ([]byte, error) {
 	return der, nil
 }
 
-// identity is what a host shows in a handshake: a certificate of the World's authority, unless its mode wants it otherwise.
+// identity returns the TLS configuration of a host: a certificate of the World's authority, unless the mode demands
+// another.
 func (w *World) identity(host int, m Mode) (*tls.Config, error) {
 	name, by := w.hosts[host].Name, "authority"
 	own := w.key(name)
@@ -129,7 +130,7 @@ func (w *World) identity(host int, m Mode) (*tls.Config, error) {
 	return conf, nil
 }
 
-// rsaKey has so many bits and belongs to nobody.
+// rsaKey returns a made-up public key of that many bits.
 func rsaKey(bits int) *rsa.PublicKey {
 	n := new(big.Int).Lsh(big.NewInt(1), uint(bits)-1)
 	return &rsa.PublicKey{N: n.Add(n, big.NewInt(12345)), E: 65537}

@@ -31,7 +31,7 @@ func record(kind byte, version uint16, body []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(body))), body...)
 }
 
-// serverHello chooses a version and a cipher suite, whatever was offered.
+// serverHello chooses a version and a cipher suite, whatever the client offered.
 func serverHello(version, suite uint16, extensions []byte) []byte {
 	b := binary.BigEndian.AppendUint16(nil, version)
 	b = append(b, make([]byte, 32)...) // random
@@ -44,7 +44,7 @@ func serverHello(version, suite uint16, extensions []byte) []byte {
 	return append([]byte{2, 0, byte(len(b) >> 8), byte(len(b))}, b...)
 }
 
-// handshake answers a client's first message in ways that crypto/tls would never do.
+// handshake answers a client's first message in ways in which crypto/tls never does.
 func (s *Server) handshake(m Mode, c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(MaxDrip)) // a connection that is closed says so below
 	send := func(b []byte) bool { _, err := c.Write(b); return err == nil }
@@ -74,7 +74,7 @@ func (s *Server) handshake(m Mode, c net.Conn) {
 	_, _ = io.Copy(io.Discard, c) // until the client has had enough
 }
 
-// handshake tells the modes that answer a client's first message themselves.
+// handshake reports whether m answers a client's first message itself.
 func (m Mode) handshake() bool {
 	switch m {
 	case TLSCut, TLSOld, TLSWeakCipher, TLSProtocol, TLSGarbage, TLSAlert, TLSWarnings, TLSDrip, TLSStall:
@@ -83,8 +83,8 @@ func (m Mode) handshake() bool {
 	return false
 }
 
-// renegotiate serves robots.txt, and answers each other request by asking for a new handshake, which crypto/tls never does: the record is
-// made here, by the keys that it tells.
+// renegotiate serves robots.txt and answers every other request with a request for a new handshake. crypto/tls never
+// sends one, so the pond makes the record itself with the keys that crypto/tls logs.
 func (s *Server) renegotiate(t *tls.Conn, g *gate, secrets *strings.Builder, host int) {
 	_ = t.SetDeadline(time.Now().Add(MaxDrip))
 	br := bufio.NewReader(t)
@@ -114,7 +114,7 @@ func (s *Server) renegotiate(t *tls.Conn, g *gate, secrets *strings.Builder, hos
 	}
 }
 
-// helloRequest is an encrypted HelloRequest, as the n-th record under TLS 1.2's keys for AES-128-GCM and SHA-256.
+// helloRequest returns an encrypted HelloRequest as the n-th record under TLS 1.2's keys for AES-128-GCM and SHA-256.
 func helloRequest(secrets string, said []byte, n uint64) ([]byte, error) {
 	var random, master []byte
 	if _, err := fmt.Sscanf(secrets, "CLIENT_RANDOM %x %x", &random, &master); err != nil {

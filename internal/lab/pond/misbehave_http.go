@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// rawly answers in ways that net/http would never send.
+// rawly answers in ways in which net/http never does.
 func (s *Server) rawly(m Mode, rw http.ResponseWriter, r *http.Request, host int) {
 	switch m {
 	case SlowLoris:
@@ -78,14 +78,14 @@ func (s *Server) rawly(m Mode, rw http.ResponseWriter, r *http.Request, host int
 	s.bytes.Add(int64(len(body)))
 	buf.Flush()
 	if m == LongBody {
-		// The client should see the surplus before the end of the connection.
+		// Let the client see the surplus before the connection ends.
 		if conn.SetReadDeadline(time.Now().Add(time.Second)) == nil {
 			_, _ = conn.Read(make([]byte, 1)) // whatever it says, this is the end
 		}
 	}
 }
 
-// drip sends a byte now and then until the client has had enough.
+// drip sends a byte now and then until the client gives up.
 func (s *Server) drip(rw http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(rw)
 	t := time.NewTicker(dripEvery)
@@ -103,7 +103,7 @@ func (s *Server) drip(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// encoded serves the host well, in a content coding.
+// encoded serves the host well in a content coding.
 func (s *Server) encoded(m Mode, rw http.ResponseWriter, r *http.Request, host int) bool {
 	kept := &kept{ResponseWriter: rw, code: http.StatusOK}
 	s.serveHost(kept, r, host)
@@ -154,13 +154,13 @@ func encode(m Mode, body []byte) []byte {
 	return out.Bytes()
 }
 
-// BombBytes is what a bomb decompresses to, NestedBytes what the outer layer of a nested one does.
+// BombBytes is the decompressed size of a bomb, NestedBytes that of the outer layer of a nested one.
 const (
 	BombBytes   = 256 << 20
 	NestedBytes = 128 << 20
 )
 
-// bombs are made when first asked for.
+// bombs are built on first use.
 type bombs struct {
 	mu   sync.Mutex
 	made map[Mode][]byte

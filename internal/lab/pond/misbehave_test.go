@@ -19,7 +19,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// raw is what comes over the wire for one request, up to limit bytes or until the server closes or rests for 300 ms.
+// raw returns what comes over the wire for one request, up to limit bytes or until the server closes the connection
+// or pauses for 300 ms.
 func raw(t *testing.T, s *Server, path string, limit int) string {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr().String())
@@ -45,7 +46,7 @@ func raw(t *testing.T, s *Server, path string, limit int) string {
 	return out.String()
 }
 
-// until reads what comes over the wire for one request until all the parts have come.
+// until reads the answer to one request until all the parts have come.
 func until(s *Server, path string, parts ...string) func(*testing.T) {
 	return func(t *testing.T) {
 		c, err := net.Dial("tcp", s.Addr().String())
@@ -273,7 +274,7 @@ func TestMisbehaviours(t *testing.T) {
 		as(m)
 		t.Run(string(m), test)
 	}
-	// CloseAlways is otherwise good, and the host is good again afterwards.
+	// CloseAlways is otherwise good, and the host is good again after the mode ends.
 	as(CloseAlways)
 	body("/", good)(t)
 	as("")
@@ -283,7 +284,7 @@ func TestMisbehaviours(t *testing.T) {
 	}
 }
 
-// Every page of a host that is good but for its coding or its connections can be fetched.
+// TestCodedHostsAreWhole fetches every page of hosts that are good except for their coding or their connections.
 func TestCodedHostsAreWhole(t *testing.T) {
 	s, c := serve(t, Config{Seed: 1, Hosts: 1, Pages: 20, Plain: true, Static: true, Bad: map[string]Mode{"site-0000.pond.test": Gzip}})
 	for p := range 20 {

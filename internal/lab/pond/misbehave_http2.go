@@ -34,7 +34,7 @@ const (
 	maxFrame = 16 << 10 // of what a client sends
 )
 
-// Header fields in HPACK (RFC 7541), by the static table and without Huffman's code.
+// Header fields in HPACK (RFC 7541), from the static table and without Huffman coding.
 var (
 	fieldsOK      = append([]byte{0x88}, literal(31, "text/html")...) // :status 200, content-type
 	fieldsMissing = []byte{0x8d}                                      // :status 404
@@ -42,7 +42,7 @@ var (
 	robotsPath    = [2][]byte{append([]byte{0x80 | 8}, 0x62, 0xc3, 0xc6, 0x74, 0xa1, 0x74, 0xf9, 0x4f), append([]byte{11}, "/robots.txt"...)} // with it, and without
 )
 
-// literal is a field whose name is in the static table, and which is not indexed.
+// literal returns a field that is not indexed and whose name is in the static table.
 func literal(name byte, value string) []byte {
 	b := []byte{name}
 	if name >= 15 {
@@ -53,7 +53,7 @@ func literal(name byte, value string) []byte {
 
 func length(n int) []byte { return literal(28, fmt.Sprint(n)) }
 
-// h2 is one connection of HTTP/2, spoken by hand.
+// h2 is an HTTP/2 connection written by hand.
 type h2 struct {
 	net.Conn
 	br *bufio.Reader
@@ -90,10 +90,10 @@ func (c *h2) read() (kind, flags byte, stream uint32, payload []byte, err error)
 	return head[3], head[4], binary.BigEndian.Uint32(head[5:]) &^ (1 << 31), payload, err
 }
 
-// misuse speaks HTTP/2 as the mode wants it. robots.txt is served well.
+// misuse speaks HTTP/2 as the mode demands. It serves robots.txt well.
 func (s *Server) misuse(m Mode, conn net.Conn, host int) {
 	c := &h2{conn, bufio.NewReader(conn), bufio.NewWriter(conn)}
-	_ = conn.SetDeadline(time.Now().Add(MaxDrip)) // a connection that is closed says so below
+	_ = conn.SetDeadline(time.Now().Add(MaxDrip)) // a closed connection shows below
 	hello := make([]byte, len(preface))
 	if _, err := io.ReadFull(c.br, hello); err != nil || string(hello) != preface {
 		return
@@ -106,7 +106,7 @@ func (s *Server) misuse(m Mode, conn net.Conn, host int) {
 		_, _ = io.Copy(io.Discard, c.br)
 		return
 	case H2NoStreams:
-		settings = []byte{0, 3, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0} // no streams at a time, and no window
+		settings = []byte{0, 3, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0} // allows no concurrent streams, and no window
 	}
 	_ = c.frame(frameSettings, 0, 0, settings)
 	leave := func() {}
@@ -145,8 +145,8 @@ func (s *Server) misuse(m Mode, conn net.Conn, host int) {
 
 const h2Page = "<!DOCTYPE html><title>h2</title><p>A page with <a href=\"/other\">a link</a>.</p>\n"
 
-// abuse answers the request of a stream. over: it is answered, as far as the server is concerned. What cannot be written shows at the next
-// flush.
+// abuse answers the request of a stream. It returns true if the server is done with the request. Failed writes show
+// at the next flush.
 func (s *Server) abuse(m Mode, c *h2, stream uint32) (over bool) {
 	full := bytes.Repeat([]byte(h2Page), maxFrame/len(h2Page))
 	s.bytes.Add(int64(len(h2Page)))
@@ -223,7 +223,7 @@ func (s *Server) abuse(m Mode, c *h2, stream uint32) (over bool) {
 	return true
 }
 
-// block sends a header block in as many frames as it takes.
+// block sends a header block in as many frames as it needs.
 func (c *h2) block(stream uint32, fields []byte, flags byte) {
 	_ = c.frame(frameHeaders, flags, stream, fieldsOK)
 	for len(fields) > 0 {
