@@ -6,8 +6,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Defaults has each help text of a flag say what holds where it is not given: its own default, or what else the program goes by, by the
-// flag's name. Nothing is said of zero, false and nothing, nor where the text or the flag's placeholder tells already.
+// Defaults makes the help text of each flag name the value used when the flag is absent: the flag's default, or
+// another source in others, keyed by the flag's name. It adds nothing for zero values, or if the text or the flag's
+// placeholder names the value already.
 func Defaults(others map[string]string) kong.HelpValueFormatter {
 	return func(v *kong.Value) string {
 		text := kong.DefaultHelpValueFormatter(v)

@@ -1,6 +1,6 @@
-// Package plain words errors and times for people: errors at a terminal without the package names that help developers, on one line, and
-// with what a flag wants instead of what a parser expected, for the programs' last line before they end; times as one would say them, on
-// pages and at terminals. It is not for logs, and it decides nothing.
+// Package plain words errors and times for people. It prints errors at a terminal on one line, without the package
+// names that help developers, and with a flag's expected value instead of a parser's. It prints times as people say
+// them, on pages and at terminals. It is not for logs.
 package plain
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// packages are the names that our errors begin with.
+// packages matches the package names that begin our errors.
 var packages = regexp.MustCompile(`(^|[:;] |\()(?:api|archive|archivecmd|badgerdb|channel|coords|crawl|lease|limit|listing|manager|member|overlay|p2p|peer|plan|pond|queue|recrawl|uplink|wire|warc): `)
 
-// wordings replace what the command line's parser says.
+// wordings replace messages of the command line's parser.
 var wordings = []struct {
 	from *regexp.Regexp
 	to   string
@@ -31,7 +31,7 @@ var wordings = []struct {
 	{regexp.MustCompile(` Url: '[^']*'`), ``},
 }
 
-// Error is the text of an error on one line.
+// Error returns the text of an error on one line.
 func Error(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' })
 	for i := range lines {
@@ -47,7 +47,7 @@ func Error(err error) string {
 	return s
 }
 
-// Usage is the text of an error of a command line, and the words that ask for help about it: "shoal up --help".
+// Usage returns the text of a command line error and the command that shows help about it: "shoal up --help".
 func Usage(program string, err error) (text, help string) {
 	help = program
 	var p *kong.ParseError
@@ -57,7 +57,7 @@ func Usage(program string, err error) (text, help string) {
 	return Error(err), help + " --help"
 }
 
-// Count is so many of something, in words that an s makes more than one.
+// Count returns a number and a noun, with an s unless the number is 1.
 func Count(n int, what string) string {
 	if n != 1 {
 		what += "s"

@@ -11,7 +11,7 @@ const (
 	year = 365 * day
 )
 
-// Span words a length of time as one would say it, with two units at most: "0.2 s", "3 min 20 s", "2 days 3 h", "3 years".
+// Span words a duration with two units at most: "0.2 s", "3 min 20 s", "2 days 3 h", "3 years".
 func Span(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -34,7 +34,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%d years", d.Round(year)/year)
 }
 
-// two words a multiple of less in units of more and less.
+// two words a duration as a multiple of more and a rest in less.
 func two(d, more time.Duration, name string, less time.Duration, names string) string {
 	n := d / more
 	if n == 1 && name == "days" {
@@ -47,13 +47,13 @@ func two(d, more time.Duration, name string, less time.Duration, names string) s
 	return s
 }
 
-// Ago words a moment as seen from now: "3 min 20 s ago", "in 2 h", "just now", "never" for none.
+// Ago words a moment as seen from now: "3 min 20 s ago", "in 2 h", "just now", or "never" for the zero time.
 func Ago(now, t time.Time) string {
 	d := now.Sub(t)
 	switch {
 	case t.IsZero():
 		return "never"
-	case d > -time.Second && d < time.Second: // clocks and what is read a moment later differ by as much
+	case d > -time.Second && d < time.Second: // clocks differ by as much, and so do two readings of one
 		return "just now"
 	case d < 0:
 		return "in " + Span((-d).Round(time.Second))
@@ -61,7 +61,7 @@ func Ago(now, t time.Time) string {
 	return Span(d.Round(time.Second)) + " ago"
 }
 
-// In words a moment to come as seen from now; what has come is "now".
+// In words a future moment as seen from now. A past moment is "now".
 func In(now, t time.Time) string {
 	if t.Sub(now) < time.Second {
 		return "now"

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// The crawlers and channels of the recrawl paper (Xu, Zhang, Zhang, Fang, NPC 2010, section 4). A page takes its wait, its transfer on a fifth of the
-// crawler's bandwidth, and two round trips.
+// The crawlers and channels of the recrawl paper (Xu, Zhang, Zhang, Fang, NPC 2010, section 4). A page takes its
+// wait, its transfer on a fifth of the crawler's bandwidth, and two round trips.
 const (
 	Threads   = 5  // of a crawler
 	SoftQueue = 5  // tasks that wait for one before it forwards
@@ -21,7 +21,7 @@ func Pages(mean float64, rng *rand.Rand) float64 {
 	return min(max(math.Round(mean*math.Exp(rng.NormFloat64()-.5)), 1), MaxPages)
 }
 
-// PageTime draws a crawler's bandwidth and tells what a page costs it in seconds, round trips apart.
+// PageTime draws a crawler's bandwidth and returns what a page costs it in seconds, without round trips.
 func PageTime(rng *rand.Rand) float64 {
 	bandwidth := 1e6
 	switch u := rng.Float64(); {

@@ -15,10 +15,10 @@ import (
 // Point is a position in a two-dimensional embedding of the Internet; distances are one-way latencies in milliseconds.
 type Point struct{ X, Y float64 }
 
-// To is the distance to q.
+// To returns the distance to q.
 func (p Point) To(q Point) float64 { return math.Hypot(p.X-q.X, p.Y-q.Y) }
 
-// ErrLatency says that a latency file cannot be used; the text names file and line.
+// ErrLatency is returned for a latency file that cannot be used. The text names file and line.
 var ErrLatency = errors.New("sim: bad latency file")
 
 // MaxPoints bounds the size of a latency file.
@@ -34,7 +34,7 @@ func LoadEmbedding(path string) ([]Point, error) {
 	return ReadEmbedding(f, path)
 }
 
-// ReadEmbedding reads lines "id x y"; name stands for the file in errors.
+// ReadEmbedding reads lines "id x y". Errors call the file name.
 func ReadEmbedding(r io.Reader, name string) ([]Point, error) {
 	var points []Point
 	lines := bufio.NewScanner(r)
@@ -69,8 +69,9 @@ func ReadEmbedding(r io.Reader, name string) ([]Point, error) {
 	return points, nil
 }
 
-// Synthetic makes an embedding of n points from rng: dense clusters (regions) of different sizes on two continents' worth of plane, with
-// some points far off, so that distances spread as they do in the King embedding (median about 150 ms, tenth percentile 33, ninetieth 340).
+// Synthetic returns an embedding of n points drawn from rng: dense clusters (regions) of different sizes on two
+// continents, and some points far off. Distances spread as in the King embedding (median about 150 ms, tenth
+// percentile 33, ninetieth 340).
 func Synthetic(n int, rng *rand.Rand) []Point {
 	type region struct {
 		at     Point
@@ -107,8 +108,9 @@ func Synthetic(n int, rng *rand.Rand) []Point {
 	return points
 }
 
-// Replicate makes copies replicas of each point, each displaced in a random direction by 10% to 50% of the distance to the point's nearest
-// neighbour among all, as the recrawl paper does. A point that shares its place with another counts the nearest other place.
+// Replicate returns that many replicas of each point. Each lies in a random direction at 10% to 50% of the distance
+// to the point's nearest neighbour among all, as in the recrawl paper. For points in the same place the nearest other
+// place counts.
 func Replicate(points, all []Point, copies int, rng *rand.Rand) []Point {
 	out := make([]Point, 0, len(points)*copies)
 	for _, p := range points {
@@ -129,7 +131,7 @@ func Replicate(points, all []Point, copies int, rng *rand.Rand) []Point {
 	return out
 }
 
-// Nearest finds, for a position, the nearest of many points quickly.
+// Nearest finds the nearest of many points to a position.
 type Nearest struct {
 	points []Point
 	cell   float64
@@ -140,7 +142,7 @@ type Nearest struct {
 	order  []int32
 }
 
-// NewNearest indexes points in a grid of about two a cell.
+// NewNearest indexes points in a grid with about two points per cell.
 func NewNearest(points []Point) *Nearest {
 	n := &Nearest{points: points, minX: math.Inf(1), minY: math.Inf(1)}
 	maxX, maxY := math.Inf(-1), math.Inf(-1)
@@ -181,13 +183,14 @@ type found struct {
 
 func (a found) farther(b found) bool { return a.d2 > b.d2 || a.d2 == b.d2 && a.i > b.i }
 
-// Find appends the k nearest to p that ok accepts (nil: all), nearest first, to out.
+// Find appends the k points nearest to p, nearest first, to out. It skips points that ok refuses; a nil ok accepts
+// all.
 func (n *Nearest) Find(p Point, k int, ok func(i int32) bool, out []int32) []int32 {
 	best := make([]found, 0, k+1) // sorted, nearest first
 	cx, cy := int(math.Floor((p.X-n.minX)/n.cell)), int(math.Floor((p.Y-n.minY)/n.cell))
 	cx, cy = min(max(cx, 0), n.nx-1), min(max(cy, 0), n.ny-1)
 	for ring := 0; ring <= max(n.nx, n.ny); ring++ {
-		if len(best) == k { // nothing in this ring is nearer than ring-1 cells, also from outside the grid, which is convex
+		if len(best) == k { // beyond ring-1 cells nothing is nearer; that also holds outside the grid, which is convex
 			if d := float64(ring-1) * n.cell; d > 0 && d*d > best[k-1].d2 {
 				break
 			}

@@ -1,15 +1,17 @@
-// Package sim is what experiments share: an event queue in virtual time, churn, and positions of hosts and peers, from a published
-// latency embedding or made from a seed. The experiments themselves are its subpackages; they run the product's own pure packages.
+// Package sim holds the common parts of experiments: an event queue in virtual time, churn, and positions of hosts
+// and peers, taken from a published latency embedding or drawn from a seed. The experiments themselves are in
+// cmd/shoal-sim. They run the product's own pure packages.
 //
-// It is not for tests of code that reads the clock (testing/synctest is). Same seed, same result to the last digit: nothing here
-// depends on map order, goroutines or time of day.
+// To test code that reads the clock, use testing/synctest instead. The same seed gives the same result to the last
+// digit: nothing here depends on map order, goroutines or time of day.
 package sim
 
 import (
 	"math/rand/v2"
 )
 
-// Rand is a random source of its own for one purpose of one run, so that what one purpose draws does not change what another sees.
+// Rand returns the random source of one purpose in one run. Draws for one purpose do not change what another one
+// sees.
 func Rand(seed uint64, purpose string) *rand.Rand {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(purpose) {
@@ -18,7 +20,7 @@ func Rand(seed uint64, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h))
 }
 
-// Queue hands out events by time; events of the same time in the order in which they were pushed.
+// Queue orders events by time. Events of the same time keep the order in which they were pushed.
 type Queue[T any] struct {
 	heap []event[T]
 	seq  uint64
@@ -32,7 +34,7 @@ type event[T any] struct {
 
 func (e *event[T]) before(o *event[T]) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// Len is the number of events to come.
+// Len returns the number of queued events.
 func (q *Queue[T]) Len() int { return len(q.heap) }
 
 // Push adds an event.
@@ -50,7 +52,7 @@ func (q *Queue[T]) Push(at int64, what T) {
 	}
 }
 
-// Next is the time of the first event; ok is false if there is none.
+// Next returns the time of the first event, or false if there is none.
 func (q *Queue[T]) Next() (at int64, ok bool) {
 	if len(q.heap) == 0 {
 		return 0, false
@@ -58,7 +60,7 @@ func (q *Queue[T]) Next() (at int64, ok bool) {
 	return q.heap[0].at, true
 }
 
-// Pop takes the first event out. The queue must not be empty.
+// Pop removes the first event and returns it. The queue must not be empty.
 func (q *Queue[T]) Pop() (at int64, what T) {
 	h := q.heap
 	at, what = h[0].at, h[0].what
@@ -85,23 +87,23 @@ func (q *Queue[T]) Pop() (at int64, what T) {
 	return at, what
 }
 
-// Churn is how peers come and go.
+// Churn describes how peers come and go.
 type Churn struct {
 	Life, LifeSpread float64 // mean and standard deviation of a peer's life, in the experiment's unit of time
 	Gap, GapSpread   float64 // of the time until it comes back
 	Polite           float64 // share of peers that leave with notice
 }
 
-// PaperChurn is that of the recrawl paper, in minutes.
+// PaperChurn is the churn of the recrawl paper, in minutes.
 func PaperChurn() Churn {
 	return Churn{Life: 1000, LifeSpread: 200, Gap: 600, GapSpread: 200, Polite: 1. / 3}
 }
 
-// Lives draws a life, at least 1.
+// Lives draws the length of a life, at least 1.
 func (c Churn) Lives(rng *rand.Rand) float64 { return max(1, c.Life+c.LifeSpread*rng.NormFloat64()) }
 
-// Stays draws how long it stays away, at least 1.
+// Stays draws the length of an absence, at least 1.
 func (c Churn) Stays(rng *rand.Rand) float64 { return max(1, c.Gap+c.GapSpread*rng.NormFloat64()) }
 
-// Leaves draws whether it leaves with notice.
+// Leaves draws whether a peer leaves with notice.
 func (c Churn) Leaves(rng *rand.Rand) (polite bool) { return rng.Float64() < c.Polite }

@@ -1,12 +1,13 @@
-// Package version says which build of Shoal is running. It is not for protocol versions; these are numbers on the wire.
+// Package version returns the version of the running build. Protocol versions are numbers on the wire and are not
+// part of it.
 package version
 
 import "runtime/debug"
 
-// stamp is set by the linker: -X shoal/internal/version.stamp=v1.2.3.
+// The linker sets stamp: -X shoal/internal/version.stamp=v1.2.3.
 var stamp string
 
-// String is the stamped version, else the module's or the commit's as the Go tool recorded it, else "devel".
+// String returns the stamped version, or the module's version or the commit as the Go tool recorded it, or "devel".
 func String() string {
 	if stamp != "" {
 		return stamp

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// piece is what a disk writes whole or not at all, as far as these tests go: a page of a file system.
+// piece is the unit that a disk writes whole or not at all in these tests: a page of a file system.
 const piece = 4 << 10
 
-// Disk is a disk that remembers all that was written to it.
+// Disk is a disk that remembers everything written to it.
 type Disk struct {
 	dir  string // of its own
 	loop string
@@ -35,7 +35,7 @@ type write struct {
 	flush bool
 }
 
-// New makes a disk of so many bytes in a folder of its own below dir, with an ext4 file system, mounted at Root.
+// New creates a disk of that many bytes in a folder of its own below dir, with an ext4 file system mounted at Root.
 func New(dir string, size int64) (*Disk, error) {
 	d := &Disk{dir: dir, image: make([]byte, size), done: make(chan error, 1)}
 	for _, sub := range []string{"fuse", "root"} {
@@ -65,10 +65,10 @@ func New(dir string, size int64) (*Disk, error) {
 
 func (d *Disk) path(name string) string { return filepath.Join(d.dir, name) }
 
-// Root is where its file system is.
+// Root returns the mount point of the file system.
 func (d *Disk) Root() string { return d.path("root") }
 
-// Close takes everything away again.
+// Close unmounts the disk and removes its files.
 func (d *Disk) Close() error {
 	var errs []error
 	if _, err := run("mountpoint", "-q", d.Root()); err == nil {
@@ -83,7 +83,7 @@ func (d *Disk) Close() error {
 	return errors.Join(append(errs, err, <-d.done)...)
 }
 
-// Now is how much has been written so far, as Cut takes it.
+// Now returns the number of writes and flushes so far: the current moment, as Cut takes it.
 func (d *Disk) Now() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,13 +110,14 @@ func (d *Disk) flush() {
 	d.log = append(d.log, write{flush: true})
 }
 
-// Left tells what a cut has left of what was not flushed.
+// Left describes how much of the unflushed writes a cut has left.
 type Left struct {
 	Pieces, Kept int
 }
 
-// Moment gives a moment between from, and the last flush, at which to cut: one of three is any, one just before some flush, one just before one of
-// the flushes that had most to write. It is from where there was no flush.
+// Moment returns a moment for a cut, between from and the last flush. A third of the moments are arbitrary, a third
+// lie just before some flush, and a third just before one of the flushes that had most to write. If there was no
+// flush, Moment returns from.
 func (d *Disk) Moment(rng *rand.Rand, from int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,8 +142,8 @@ func (d *Disk) Moment(rng *rand.Rand, from int) int {
 	return all[rng.IntN(1+len(all)/20)].at
 }
 
-// Cut calls f with the folder of what a power failure at a moment may have left of the disk. Of what was not flushed each piece is there with
-// the probability given.
+// Cut calls f with a folder that holds what a power failure at a moment may have left of the disk. Each piece of an
+// unflushed write is there with probability kept.
 func (d *Disk) Cut(rng *rand.Rand, moment int, kept float64, f func(root string)) (left Left, err error) {
 	d.mu.Lock()
 	image, log := make([]byte, len(d.image)), d.log[:moment]
@@ -167,7 +168,7 @@ func (d *Disk) Cut(rng *rand.Rand, moment int, kept float64, f func(root string)
 		return left, err
 	}
 	defer func() { err = errors.Join(err, os.Remove(name)) }()
-	if _, err := run("mount", "-o", "loop", name, root); err != nil { // which replays the journal
+	if _, err := run("mount", "-o", "loop", name, root); err != nil { // mounting replays the journal
 		return left, err
 	}
 	defer func() { // also when f ends a test
@@ -178,7 +179,7 @@ func (d *Disk) Cut(rng *rand.Rand, moment int, kept float64, f func(root string)
 	return left, nil
 }
 
-// sparse writes a file without its zeros.
+// sparse writes a file with holes for its zeros.
 func sparse(name string, b []byte) (err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

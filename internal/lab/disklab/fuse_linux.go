@@ -104,7 +104,7 @@ func (d *Disk) answer(op uint32, node uint64, in []byte) ([]byte, unix.Errno) {
 	return nil, unix.ENOSYS
 }
 
-// attributes are a struct fuse_attr.
+// attributes returns a struct fuse_attr.
 func (d *Disk) attributes(node uint64) []byte {
 	out := make([]byte, 88)
 	le.PutUint64(out, node)

@@ -1,10 +1,11 @@
-// Package netlab makes small networks of Linux network namespaces for tests with real processes: sites at given distances from each
-// other, with loss and partitions, and homes behind address translation. It is not part of any program.
+// Package netlab makes small networks of Linux network namespaces for tests with real processes: sites at given
+// distances from each other, with loss and partitions, and homes behind address translation. The package is not part
+// of any program.
 //
-// Between the sites packets pass through this process: each has a TUN device, and a relay moves what comes out of one into another after
-// half of the round-trip time of the two, since many kernels lack netem. Homes are joined to their router by a veth pair; the router
-// translates with nftables.
+// Packets between sites pass through this process, because many kernels lack netem. Each site has a TUN device, and a
+// relay moves packets from one device to another after half of the round-trip time between the two. A veth pair joins
+// a home to its router, which translates addresses with nftables.
 //
-// It wants root, /dev/net/tun, and the programs ip and nft. Invariants: nothing outside of the namespaces that it made is touched; all of
-// them are gone after Close.
+// It needs root, /dev/net/tun, and the programs ip and nft. It touches nothing outside the namespaces that it made,
+// and Close removes all of them.
 package netlab

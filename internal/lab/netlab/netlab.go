@@ -21,13 +21,13 @@ import (
 )
 
 var (
-	// ErrNotPermitted means that this system does not let us make namespaces or TUN devices.
+	// ErrNotPermitted means that this system does not permit namespaces or TUN devices.
 	ErrNotPermitted = errors.New("netlab: not permitted here")
 	// ErrNoTools means that a program is missing.
 	ErrNoTools = errors.New("netlab: a program is missing")
 )
 
-// Lab is a network of its own.
+// Lab is a separate network.
 type Lab struct {
 	prefix string
 	mu     sync.Mutex // guards all below, and the links
@@ -48,7 +48,7 @@ type Host struct {
 	tun  *os.File     // nil: a home
 }
 
-// New makes an empty lab, or says why there can be none.
+// New returns an empty lab, or an error that says why this system cannot have one.
 func New() (*Lab, error) {
 	for _, tool := range []string{"ip", "nft"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -79,8 +79,8 @@ func New() (*Lab, error) {
 	return l, nil
 }
 
-// Open makes a lab that ends with the test. Where that is not permitted the test is skipped, with a line that says what is not looked at; so it is where a program is
-// missing, unless SHOAL_TEST_STRICT=1 makes that an error.
+// Open returns a lab that ends with the test. If labs are not permitted, Open skips the test with a line that names
+// what goes untested. It does the same if a program is missing, unless SHOAL_TEST_STRICT=1 makes that an error.
 func Open(t testing.TB, unseen string) *Lab {
 	t.Helper()
 	l, err := New()
@@ -127,7 +127,7 @@ func (h *Host) nft(rules ...string) error {
 	return nil
 }
 
-// Site makes a host with an address among the sites, which has its prefix for itself.
+// Site makes a host with an address among the sites. The address has its prefix for itself.
 func (l *Lab) Site(name, prefix string) (*Host, error) {
 	p, err := netip.ParsePrefix(prefix)
 	if err != nil {
@@ -171,27 +171,28 @@ func (h *Host) Also(prefix string) error {
 	return nil
 }
 
-// Tap shows f every packet that leaves a site, one at a time for each site. The packet is f's only until it returns.
+// Tap calls f with every packet that leaves a site, one at a time for each site. f must not keep the packet.
 func (l *Lab) Tap(f func(from *Host, packet []byte)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tap = f
 }
 
-// Do runs f on a thread in the host's network: what f opens itself, on no other goroutine, is the host's.
+// Do runs f on a thread in the host's network. Sockets that f opens itself, on its own goroutine, belong to the host.
 func (h *Host) Do(f func() error) error { return h.do(f) }
 
-// Translation is how a home's router chooses the port under which a home is seen.
+// Translation is the way in which a router chooses the external port of a home.
 type Translation string
 
-// The translations, as nftables calls them.
+// The translations, named as in nftables.
 const (
-	SamePort  Translation = "masquerade"              // the home's own while that is free: the same for whoever it speaks to
+	SamePort  Translation = "masquerade"              // the home's own port while it is free: the same for every partner
 	OtherPort Translation = "masquerade fully-random" // another for whoever it speaks to
 )
 
-// Home makes a host behind a site, which translates its address: nobody gets in who was not spoken to first. What comes over UDP unasked is dropped without a
-// word, as routers at homes do; the site's own programs can be called over TCP only.
+// Home makes a host behind a site, which translates its address. Only partners that the home spoke to first can reach
+// it. The router silently drops unsolicited UDP packets, as home routers do; programs on the site itself can be
+// called over TCP only.
 func (l *Lab) Home(router *Host, name, prefix string, how Translation) (*Host, error) {
 	p, err := netip.ParsePrefix(prefix)
 	if err != nil {
@@ -224,7 +225,7 @@ func (l *Lab) Home(router *Host, name, prefix string, how Translation) (*Host, e
 		"add chain ip home in { type filter hook input priority 0 ; }", `add rule ip home in iifname "wan" meta l4proto udp ct state new drop`)
 }
 
-// Command is a program to run on the host.
+// Command returns a command that runs on the host.
 func (h *Host) Command(name string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", h.name, name}, args...)...)
 }
@@ -288,7 +289,7 @@ func (h *Host) open(dev string) (f *os.File, err error) {
 	return f, err
 }
 
-// Close ends the relay and removes every namespace. Processes in them are the caller's to end.
+// Close ends the relay and removes every namespace. The caller ends the processes in them.
 func (l *Lab) Close() {
 	l.mu.Lock()
 	sites, spaces := l.sites, l.spaces

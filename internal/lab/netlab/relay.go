@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// maxQueue bounds the packets on their way from one site to another; what comes beyond is lost.
+// maxQueue bounds the packets on their way from one site to another. Further packets are lost.
 const maxQueue = 4096
 
-// link is the way from one site to another.
+// link is the path from one site to another.
 type link struct {
 	mu    sync.Mutex
 	delay time.Duration // one way
@@ -36,7 +36,7 @@ func (k *link) close() {
 	}
 }
 
-// between is the link from a to b; a new one has no delay.
+// between returns the link from a to b. A new link has no delay.
 func (l *Lab) between(a, b *Host) *link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *Lab) Distance(a, b *Host, rtt time.Duration, loss float64) {
 	}
 }
 
-// Cut parts a site from all others, or joins it to them again.
+// Cut separates a site from all others, or joins it to them again.
 func (l *Lab) Cut(h *Host, cut bool) {
 	l.mu.Lock()
 	sites := append([]*Host(nil), l.sites...)
@@ -80,7 +80,7 @@ func (l *Lab) Cut(h *Host, cut bool) {
 	}
 }
 
-// relay moves what comes out of a site to where it is going, until the site's device closes.
+// relay forwards the packets of a site until the site's device closes.
 func (l *Lab) relay(from *Host) {
 	buf := make([]byte, 1<<16)
 	for {
