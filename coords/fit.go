@@ -11,15 +11,15 @@ import (
 const (
 	fitStarts = 3     // nearest vantage points from which it starts, twice each
 	fitRounds = 40    // Gauss-Newton steps from each, at most
-	fitFloor  = 5.0   // ms added to a round-trip time in the weights, so that none of 0.2 ms outweighs all others
+	fitFloor  = 5.0   // ms added to a round-trip time in the weights, so that a time of 0.2 ms does not outweigh all others
 	fitPull   = 0.002 // weight of staying at the nearest vantage point in directions about which the samples say nothing
-	fitScale  = 0.7   // relative residual beyond which a sample counts ever less: a liar's does not bend the fit
+	fitScale  = 0.7   // relative residual beyond which a sample counts ever less, so that a liar does not bend the fit
 	fitDims   = Dims + 1
 )
 
 // fit minimises the relative residuals of the samples over the place and height of the host, by damped Gauss-Newton steps
-// (Levenberg-Marquardt) with Geman-McClure weights. Relative residuals, because what is asked later is which peer is nearest, and for that
-// the short samples say most.
+// (Levenberg-Marquardt) with Geman-McClure weights. The residuals are relative because the later question is which peer is nearest, and
+// the short samples say most about that.
 func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 	if len(samples) == 0 {
 		return Coord{}, false
@@ -60,7 +60,7 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// point is what a sample says, made ready for descend.
+// point is a sample made ready for descend.
 type point struct {
 	vec   [Dims]float64
 	rest  float64 // of the measured time, when the vantage's own height and adjustment are taken off
@@ -81,8 +81,8 @@ func (p *point) apart(at *Coord) float64 {
 	return math.Sqrt(sum)
 }
 
-// descend moves at downhill by some steps and returns the cost there. Ridge is the weight of the pull toward anchor. A distance is computed once for
-// each place that is tried: its cost and the step from it need the same ones.
+// descend moves at downhill by some steps and returns the cost there. Ridge is the weight of the pull toward anchor. The cost of a place
+// and the step from it need the same distances, so each is computed once.
 func descend(at, anchor *Coord, ridge float64, points []point, rounds int) float64 {
 	lambda := 0.01
 	var room, spare [kept]float64
@@ -148,7 +148,7 @@ func normal(at *Coord, points []point, dist []float64) (a [fitDims][fitDims]floa
 	return a, b
 }
 
-// addOuter adds w u u' to the lower half of a. It is most of what a sample costs, and written out it takes half as long as in loops.
+// addOuter adds w u u' to the lower half of a. Most of a sample's cost is here; written out it takes half as long as in loops.
 func addOuter(a *[fitDims][fitDims]float64, u *[fitDims]float64, w float64) {
 	w0 := w * u[0]
 	w1 := w * u[1]

@@ -8,8 +8,8 @@ const gateWindow = 64
 // gateSlack is added to the gate's threshold, so that a very still network does not refuse ordinary jitter.
 const gateSlack = 0.25
 
-// gate refuses samples whose residual, relative to the measured time, stands out from the recent ones. Refused residuals are remembered too: when most of the world
-// has really moved, the median follows and the gate opens again, while a minority of liars cannot move it.
+// gate refuses samples whose residual, relative to the measured time, stands out from the recent ones. It remembers refused residuals
+// too: when most peers have really moved, the median follows and the gate opens again. A minority of liars cannot move the median.
 type gate struct {
 	residuals [gateWindow]float64 // a ring
 	sorted    [gateWindow]float64 // the same ones by size
@@ -40,12 +40,12 @@ func (g *gate) admit(residual, mads float64, after int) bool {
 	return ok
 }
 
-// deviation is the median absolute deviation from the median. The deviations grow from the middle to both ends, so that the k-th one is found by stepping
-// outward k times.
+// deviation is the median absolute deviation from the median. Deviations grow from the middle to both ends, so k steps outward find
+// the k-th smallest.
 func deviation(sorted []float64) float64 {
 	n := len(sorted)
 	median := sorted[n/2]
-	lo, hi := n/2-1, n/2 // the next ones
+	lo, hi := n/2-1, n/2 // the next to look at, on either side
 	last := 0.0
 	for range n/2 + 1 {
 		if hi < n && (lo < 0 || sorted[hi]-median <= median-sorted[lo]) {

@@ -2,9 +2,9 @@ package coords
 
 import "bytes"
 
-// recent are the peers of the last samples. A peer has a slot as long as one of them is its.
+// recent counts the samples of each peer among the last ones. A peer has a slot while it has a sample there.
 type recent struct {
-	ring     [window]uint8  // slots of the last samples, plus one; 0: none yet
+	ring     [window]uint8  // for each of the last samples its peer's slot plus one; 0: no sample yet
 	next     int            // of ring
 	counts   [window]byte   // samples of each slot's peer; 0: the slot is free
 	tags     [window]byte   // of each slot's peer
@@ -12,7 +12,7 @@ type recent struct {
 	distinct int            // peers
 }
 
-// tagOf tells most names apart, so that a name is found by going through bytes that lie together.
+// tagOf gives different bytes for most names, so that a search for a name runs over a few bytes in a row.
 func tagOf(name string) byte {
 	tag := byte(0)
 	for i := max(0, len(name)-4); i < len(name); i++ {
@@ -21,7 +21,7 @@ func tagOf(name string) byte {
 	return tag
 }
 
-// find is a peer's slot; -1: it has none.
+// find gives a peer's slot, or -1.
 func (r *recent) find(peer string) int {
 	tag := tagOf(peer)
 	for from := 0; ; from++ {
@@ -35,7 +35,8 @@ func (r *recent) find(peer string) int {
 	}
 }
 
-// add takes in a sample of a peer with a slot, or of one without. The oldest one goes; left is its peer, if that was its last: empty, if not.
+// add takes in a sample of a peer, which has the given slot or, with -1, none yet. The oldest sample goes. If it was its peer's last
+// one, left names that peer.
 func (r *recent) add(peer string, slot int) (left string) {
 	if old := int(r.ring[r.next]) - 1; old >= 0 {
 		if r.counts[old]--; r.counts[old] == 0 {

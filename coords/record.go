@@ -13,9 +13,9 @@ const (
 	anycastApart   = 60.0 // ms: ... though vantage points lie this far from one another
 )
 
-// Add keeps a sample. A vantage point has one sample: the shortest of those taken while it was about where it is now, for the
-// shortest round trip is the one with the least queueing. Of too many samples those go that say least: the oldest of the far half.
-// A sample out of range is refused.
+// Add keeps a sample, unless it is out of range. A vantage point has one sample: the shortest of those taken while it was about where it
+// is now, since the shortest round trip has the least queueing. When there are too many samples, the oldest of the far half goes: it
+// says least.
 func (r *HostRecord) Add(s Sample) bool {
 	if !s.At.Valid() || s.RTT <= 0 || s.RTT > MaxRTT || s.Vantage == "" {
 		return false
@@ -26,7 +26,7 @@ func (r *HostRecord) Add(s Sample) bool {
 			return false
 		}
 		if old.RTT < s.RTT && s.When-old.When < int64(sampleAge/time.Second) {
-			old.At, old.When = s.At, s.When // where it is now, but the shorter time
+			old.At, old.When = s.At, s.When // the new place, the shorter time
 		} else {
 			*old = s
 		}
@@ -79,8 +79,8 @@ func (r *HostRecord) summarise() {
 	r.Anycast = anycast(sorted)
 }
 
-// anycast says whether a host looks near from places that are far from one another: three quarters of the samples are short, and
-// among those some two vantage points are much further apart than a path through one place could explain.
+// anycast says whether a host looks near from places that are far from one another: three quarters of the samples are short, and two of
+// their vantage points are much further apart than a path through one place could explain.
 func anycast(sorted []Sample) bool {
 	if len(sorted) < anycastSamples {
 		return false
@@ -99,8 +99,8 @@ func anycast(sorted []Sample) bool {
 	return false
 }
 
-// Moved is the record with each vantage point where now says that it is at present. The whole swarm drifts together, so samples
-// whose vantage points are looked up again give a fresh coordinate however old they are.
+// Moved gives the record with each vantage point at its present place, as now tells it. The whole swarm drifts together, so even old
+// samples give a fresh coordinate once their vantage points are looked up again.
 func (r *HostRecord) Moved(now func(vantage string) (Coord, bool)) HostRecord {
 	out := HostRecord{Samples: slices.Clone(r.Samples), Best: slices.Clone(r.Best), Anycast: r.Anycast}
 	for i := range out.Samples {
@@ -124,5 +124,6 @@ func (r *HostRecord) Valid() bool {
 	return true
 }
 
-// Fit solves for the host's coordinate from its samples; false if there are none. Err tells how well they agree.
+// Fit solves for the host's coordinate from its samples; it returns false if there are none. The coordinate's Err tells how well the
+// samples agree.
 func (r *HostRecord) Fit(rng *rand.Rand) (Coord, bool) { return fit(r.Samples, rng) }

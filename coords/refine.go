@@ -9,20 +9,21 @@ import (
 // The parameters of refining.
 const (
 	kept        = 64   // peers whose last sample is kept
-	refineFrom  = 16   // of them from which on a node solves for its place
 	youngStay   = 2e-6 // weight of staying where it is in directions about which the samples say little
 	settledStay = 1e-3 // the same of a settled node
-	settledStep = 0.02 // of the way to the solution that a settled node goes, so that all do not drift together, and what others know of it stays true
+	settledStep = 0.02 // share of the way to the solution that a settled node goes: nodes must not drift together, and records of it stay true
 	errGain     = 0.05 // how fast a node's confidence follows its residuals
 )
 
-// refine solves for the node's place from the last samples of many peers, by one damped Gauss-Newton step after each sample, as fit does
-// for a host. Vivaldi's springs follow one sample at a time and weigh a far peer's noise of 20 ms as much as a near peer's error of 20 ms: two peers
-// of one building end up 5 to 20 ms apart. Relative residuals over many samples at once put them within 1 ms; one liar's sample among them
-// counts little, since its residual is large.
+// refine solves for the node's place from the last samples of many peers: one damped Gauss-Newton step after each sample, as fit does for
+// a host. It returns false while too few peers are known.
+//
+// Vivaldi's springs follow one sample at a time and weigh a far peer's noise of 20 ms as much as a near peer's error of 20 ms: two peers
+// of one building end up 5 to 20 ms apart. Relative residuals over many samples at once put them within 1 ms. A liar's sample counts
+// little among them, since its residual is large.
 func (n *Node) refine(sample *Sample) (Coord, bool) {
 	n.keep(sample)
-	if len(n.kept) < refineFrom {
+	if !n.solves() {
 		return Coord{}, false
 	}
 	at := n.now
@@ -46,13 +47,16 @@ func (n *Node) refine(sample *Sample) (Coord, bool) {
 	return at, true
 }
 
-// memory is whose a kept sample is.
+// solves says whether the node knows enough peers to solve for its place.
+func (n *Node) solves() bool { return n.cfg.SolveFrom > 0 && len(n.kept) >= n.cfg.SolveFrom }
+
+// memory says whose a kept sample is, and its round-trip time.
 type memory struct {
 	peer string
 	rtt  time.Duration
 }
 
-// keep stores a peer's last sample, with the shortest time of those that are still about true. Of too many the oldest goes.
+// keep stores a peer's last sample, with the shortest recent time that still holds. When there are too many, the oldest goes.
 func (n *Node) keep(s *Sample) {
 	i := n.keptOf(s.Vantage)
 	switch {
@@ -90,11 +94,11 @@ func (n *Node) keptOf(peer string) int {
 	}
 }
 
-// sameTime is by how much a longer time may be queueing; beyond it and a quarter the path has changed.
+// sameTime bounds what may be queueing: a time that is longer by this and a quarter means that the path has changed.
 const sameTime = 5 * time.Millisecond
 
-// Misfit tells how badly a place at explains the samples of a host, whatever the host's height: the sum of the squared relative residuals, each bounded.
-// Of peers whose places are known, the one with the least misfit is the one to which the world looks as it does to the host.
+// Misfit tells how badly the place at explains the samples of a host, whatever the host's height: the sum of the squared relative
+// residuals, each bounded. The peer with the least misfit sees the network most nearly as the host does.
 func (r *HostRecord) Misfit(at Coord) float64 {
 	at.Height, at.Adjust = 0, 0
 	var dist [MaxSamples]float64

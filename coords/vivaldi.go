@@ -30,11 +30,12 @@ type Config struct {
 	GateAfter   int     // residuals to have seen before the gate works; 6
 	ErrFloor    float64 // a neighbour's error counts as at least this, however sure it says it is; 0.1
 	Spread      float64 // radius of the seeded start, ms; 5
+	SolveFrom   int     // peers with a kept sample from which on the node solves for its place (see refine); 16. 0: never, Vivaldi alone
 }
 
 // Default is the configuration of the product.
 func Default() Config {
-	return Config{YoungGain: 0.25, SettledGain: 0.05, Settle: 100, YoungPull: 20, SettledPull: 4, GateMADs: 5, GateAfter: 6, ErrFloor: 0.1, Spread: 5}
+	return Config{YoungGain: 0.25, SettledGain: 0.05, Settle: 100, YoungPull: 20, SettledPull: 4, GateMADs: 5, GateAfter: 6, ErrFloor: 0.1, Spread: 5, SolveFrom: 16}
 }
 
 // Validate tells what is wrong with a configuration, and changes nothing.
@@ -46,41 +47,45 @@ func (c Config) Validate() error {
 		return fmt.Errorf("coords: pulls %v, %v and spread %v must be positive", c.YoungPull, c.SettledPull, c.Spread)
 	case !(c.GateMADs > 0) || c.GateAfter < 1 || c.Settle < 1:
 		return fmt.Errorf("coords: gate %v after %d and settle %d must be positive", c.GateMADs, c.GateAfter, c.Settle)
+	case c.SolveFrom < 0 || c.SolveFrom > kept:
+		return fmt.Errorf("coords: solving from %d peers must be 0 to %d", c.SolveFrom, kept)
 	}
 	return nil
 }
 
 const (
 	window      = 128 // samples whose peers are remembered
-	minShare    = 8   // samples that any one peer may have among them
-	shareFactor = 3   // or this multiple of an even share, where few peers are known
-	reheatErr   = 0.8 // a settled node that becomes this unsure moved to another network, and learns quickly again
+	minShare    = 8   // samples among them that one peer may always have
+	shareFactor = 3   // where few peers are known, a peer may have this multiple of an even share
+	reheatErr   = 0.8 // a settled node that becomes this unsure has moved to another network and learns quickly again
 )
 
-// Node is one peer's own Vivaldi coordinate. It is owned by one goroutine.
+// Node finds one peer's own coordinate from the round-trip times that the peer measures. It is owned by one goroutine.
 //
-// Vivaldi: Dabek, Cox, Kaashoek, Morris, "Vivaldi: A Decentralized Network Coordinate System" (SIGCOMM 2004). serf's client checks
-// only dimension and NaN, so one neighbour that claims a negative error or a huge adjustment would destroy every estimate; the
-// guards here are range checks, a residual gate, a bounded pull per sample and a bounded share of samples per peer.
+// Vivaldi places the node while it knows few peers (Dabek, Cox, Kaashoek, Morris, "Vivaldi: A Decentralized Network Coordinate
+// System", SIGCOMM 2004; serf's client). Once it knows Config.SolveFrom of them, refine solves for its place instead. serf's client
+// checks only dimension and NaN: one neighbour that claims a negative error or a huge adjustment would destroy every estimate. So
+// every sample passes guards first: range checks, a residual gate, a bounded pull per sample and a bounded share of samples per peer.
+// docs/decisions/0021-coordinates-are-solved-for.md has the figures.
 type Node struct {
 	cfg    Config
-	lib    *coordinate.Config // our own: the gain changes in place
+	lib    *coordinate.Config // the client's; the gain changes in place
 	client *coordinate.Client
 	rng    *rand.Rand
 	now    Coord
 	gate   gate
 	recent recent
-	kept   []memory // the last samples, one of each peer
-	tags   []byte   // of their peers
-	turns  []uint64 // when each was kept: the higher the later
-	points []point  // what each says
+	kept   []memory // the last sample of each peer
+	tags   []byte   // of the peers of kept
+	turns  []uint64 // when each of kept was stored; a higher turn is later
+	points []point  // kept, made ready for descend
 	turn   uint64   // samples kept so far
-	apart  bool     // the library does not know where the node is
+	apart  bool     // the node has moved without the library's client
 	used   int      // samples used since the start or the last reheating
 }
 
-// NewNode starts at a point drawn from seed. The library cannot be seeded, and two nodes that start on one point would be driven
-// apart by its global random source.
+// NewNode starts at a point drawn from seed. The library cannot be seeded: it would drive two nodes that start on one point apart by
+// its global random source.
 func NewNode(cfg Config, seed *rand.Rand) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -135,7 +140,7 @@ func (n *Node) Update(peer string, at Coord, rtt time.Duration) (Coord, error) {
 	if left := n.recent.add(peer, slot); left != "" {
 		n.client.ForgetNode(left)
 	}
-	if !n.gate.admit(residual, n.cfg.GateMADs, n.cfg.GateAfter) && n.Settled() { // before, the node may be what is wrong
+	if !n.gate.admit(residual, n.cfg.GateMADs, n.cfg.GateAfter) && n.Settled() { // a young node's own place may be what is wrong
 		return n.now, fmt.Errorf("sample from %s of %v: %w", peer, rtt, ErrResidual)
 	}
 	if c, ok := n.refine(&Sample{Vantage: peer, At: at, RTT: rtt}); ok {
@@ -147,7 +152,7 @@ func (n *Node) Update(peer string, at Coord, rtt time.Duration) (Coord, error) {
 			at.Vec[i] += u * 2 * tooClose
 		}
 	}
-	if n.apart { // many peers were known, and are no more
+	if n.apart { // the node knew enough peers to solve, and has forgotten some
 		n.apart = false
 		n.set(n.now)
 	}
@@ -170,7 +175,7 @@ func (n *Node) Forget(peer string) {
 
 const tooClose = 0.002 // ms; the library thinks points nearer than 0.001 ms the same
 
-// accept takes the library's new coordinate, but no further from the old one than one sample may pull.
+// accept moves to a new coordinate, but no further from the old one than one sample may pull.
 func (n *Node) accept(c Coord) {
 	limit := n.cfg.YoungPull
 	if n.Settled() {
@@ -196,7 +201,7 @@ func (n *Node) accept(c Coord) {
 	case n.Settled():
 		n.lib.VivaldiCC = n.cfg.SettledGain
 	}
-	if len(n.kept) < refineFrom {
+	if !n.solves() {
 		n.set(out)
 		return
 	}

@@ -66,7 +66,7 @@ func (c *Command) open(ctx context.Context, seed uint64, queueOf func(i int) ove
 	if err != nil {
 		return nil, err
 	}
-	who := crowd{peers: c.Peers, liars: c.Liars, lie: c.Lie, drift: c.Drift, swallowers: c.Swallowers, seed: seed, queueOf: queueOf}
+	who := crowd{peers: c.Peers, liars: c.Liars, lie: c.Lie, drift: c.Drift, swallowers: c.Swallowers, seed: seed, places: placesBy(c.Coordinates), queueOf: queueOf}
 	if c.Churn != "none" {
 		paper := sim.PaperChurn()
 		if c.Churn == "x17" {
@@ -79,6 +79,21 @@ func (c *Command) open(ctx context.Context, seed uint64, queueOf func(i int) ove
 		return nil, err
 	}
 	return n, n.live(ctx, c.Settle)
+}
+
+// placesBy configures coordinates as --coordinates names them.
+func placesBy(how string) coords.Config {
+	cfg := coords.Default()
+	switch how {
+	case "springs":
+		cfg.SolveFrom = 0
+	case "serf":
+		const never = 1e9
+		cfg.SolveFrom, cfg.SettledGain, cfg.YoungPull, cfg.SettledPull, cfg.GateMADs, cfg.ErrFloor = 0, cfg.YoungGain, never, never, never, coords.MinErr
+	case "solver":
+		cfg.SolveFrom = 1
+	}
+	return cfg
 }
 
 // live lets time pass.
@@ -154,7 +169,7 @@ func (n *network) perMinute(gossips, since int64) float64 {
 
 // base is what the rows of a run have in common.
 func (c *Command) base(n *network, seed uint64) Row {
-	return Row{Peers: c.Peers, Hosts: c.Hosts, Places: c.Places, Churn: c.Churn, Seed: seed, Load: c.Load, CoordErr: n.coordErr()}
+	return Row{Peers: c.Peers, Hosts: c.Hosts, Places: c.Places, Coordinates: c.Coordinates, Churn: c.Churn, Seed: seed, Load: c.Load, CoordErr: n.coordErr()}
 }
 
 // tables are the peers' tables' sizes, mean and most.

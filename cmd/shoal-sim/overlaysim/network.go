@@ -46,9 +46,10 @@ type network struct {
 	tasks   *rand.Rand // draws hosts and placers, the same ones whatever the overlay does
 	turns   *rand.Rand // draws lives
 	churn   *sim.Churn // nil: nobody comes or goes
-	how     string     // liars lie: Command.Lie
-	drift   float64    // ms a minute that they drift together
-	now     int64      // ns since epoch
+	places  coords.Config
+	how     string  // liars lie: Command.Lie
+	drift   float64 // ms a minute that they drift together
+	now     int64   // ns since epoch
 	queue   sim.Queue[letter]
 	members []member
 	gossips int64           // messages of gossip
@@ -84,11 +85,12 @@ type crowd struct {
 	drift      float64
 	swallowers float64
 	seed       uint64
+	places     coords.Config
 	queueOf    func(i int) overlay.Queue
 }
 
 func newNetwork(g *ground, c crowd) (*network, error) {
-	n := &network{ground: g, rng: sim.Rand(c.seed, "network"), tasks: sim.Rand(c.seed, "tasks"), turns: sim.Rand(c.seed, "churn"), churn: c.churn, how: c.lie, drift: c.drift,
+	n := &network{ground: g, rng: sim.Rand(c.seed, "network"), tasks: sim.Rand(c.seed, "tasks"), turns: sim.Rand(c.seed, "churn"), churn: c.churn, places: c.places, how: c.lie, drift: c.drift,
 		members: make([]member, c.peers+1), offerAt: map[int32]int64{}, done: map[int]overlay.Event{}, queueOf: c.queueOf}
 	bad := sim.Rand(c.seed, "bad")
 	for i := range n.members {
@@ -139,7 +141,7 @@ func (n *network) greet(i int) {
 func (n *network) fresh(i int) error {
 	m := &n.members[i]
 	rng := rand.New(rand.NewPCG(n.rng.Uint64(), n.rng.Uint64()))
-	v, err := coords.NewNode(coords.Default(), rng)
+	v, err := coords.NewNode(n.places, rng)
 	if err != nil {
 		return err
 	}

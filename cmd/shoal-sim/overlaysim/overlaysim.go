@@ -23,30 +23,31 @@ import (
 
 // Command is the experiment's flags.
 type Command struct {
-	Peers      int           `default:"1400" help:"Peers."`
-	Hosts      int           `default:"16000" help:"Web hosts."`
-	Tasks      int           `default:"500" help:"Tasks that are placed, each for a host drawn at random; with --load as many as come."`
-	Repeat     int           `default:"0" help:"Place every task again so many times, with what was learnt of its host by then: a row of its own, 'again'."`
-	Latency    string        `type:"path" placeholder:"FILE" help:"Latencies: a matrix in ms (.csv, .csv.gz) or an embedding (lines 'id x y', one way). Default: made up from the seed."`
-	Places     string        `enum:"apart,shared" default:"apart" help:"Whether peers and hosts are replicas of different base nodes of the latency file, as in the recrawl paper, or of the same: ${enum}."`
-	Overlay    string        `enum:"all,rings,greedy,full,can,random,nearest" default:"all" help:"Which overlay to measure: ${enum}."`
-	Churn      string        `enum:"none,paper,x17" default:"none" help:"How peers come and go: ${enum}."`
-	Liars      float64       `default:"0" help:"Share of peers that lie about their coordinate."`
-	Lie        string        `enum:"far,middle,high,drift" default:"far" help:"How they lie: far off, another place each time; all in the middle of the swarm; there, behind an access line of up to 300 ms; or drift, from where they are and all in one direction, slowly: ${enum}."`
-	Drift      float64       `default:"1" help:"Milliseconds a minute that liars drift."`
-	Swallowers float64       `default:"0" help:"Share of peers that accept tasks and do nothing with them."`
-	Load       float64       `default:"0" help:"Work that is offered, over what the peers can do; 0: single tasks, no peer is busy."`
-	Sweep      bool          `help:"Run offered loads .3 to 4, one after the other."`
-	Pages      float64       `default:"8738" help:"Mean pages of a task under load."`
-	For        time.Duration `default:"25h" help:"Simulated time under load; the first third is settling in."`
-	Steal      bool          `help:"Idle peers ask near ones for unclaimed tasks. The product does not: this is how it was decided."`
-	Blind      bool          `help:"Peers accept what they have room for, whenever it could start. The product's do not: this is what accepting by the latest start is compared with."`
-	Scale      bool          `help:"Run 100, 300, 1,000 and so on up to 30,000 peers, whatever --peers says; hosts as --hosts says."`
-	Settle     time.Duration `default:"45m" help:"Simulated time before the first task."`
-	Seed       uint64        `default:"1" help:"First seed."`
-	Seeds      int           `default:"1" help:"So many seeds, one after the other."`
-	JSON       bool          `name:"json" help:"Print one JSON array, a row for each overlay and seed."`
-	Plot       string        `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG: the swarm in coordinate space; the sweep; the growth with --scale."`
+	Peers       int           `default:"1400" help:"Peers."`
+	Hosts       int           `default:"16000" help:"Web hosts."`
+	Tasks       int           `default:"500" help:"Tasks that are placed, each for a host drawn at random; with --load as many as come."`
+	Repeat      int           `default:"0" help:"Place every task again so many times, with what was learnt of its host by then: a row of its own, 'again'."`
+	Latency     string        `type:"path" placeholder:"FILE" help:"Latencies: a matrix in ms (.csv, .csv.gz) or an embedding (lines 'id x y', one way). Default: made up from the seed."`
+	Places      string        `enum:"apart,shared" default:"apart" help:"Whether peers and hosts are replicas of different base nodes of the latency file, as in the recrawl paper, or of the same: ${enum}."`
+	Coordinates string        `enum:"product,springs,serf,solver" default:"product" help:"How peers find their coordinates. product: by serf's Vivaldi with guards, and once samples of 16 peers are there by solving from the last ones. springs: by serf's Vivaldi with guards, always. serf: by serf's Vivaldi as it comes. solver: by solving, from the first sample on. One of: ${enum}."`
+	Overlay     string        `enum:"all,rings,greedy,full,can,random,nearest" default:"all" help:"Which overlay to measure: ${enum}."`
+	Churn       string        `enum:"none,paper,x17" default:"none" help:"How peers come and go: ${enum}."`
+	Liars       float64       `default:"0" help:"Share of peers that lie about their coordinate."`
+	Lie         string        `enum:"far,middle,high,drift" default:"far" help:"How they lie: far off, another place each time; all in the middle of the swarm; there, behind an access line of up to 300 ms; or drift, from where they are and all in one direction, slowly: ${enum}."`
+	Drift       float64       `default:"1" help:"Milliseconds a minute that liars drift."`
+	Swallowers  float64       `default:"0" help:"Share of peers that accept tasks and do nothing with them."`
+	Load        float64       `default:"0" help:"Work that is offered, over what the peers can do; 0: single tasks, no peer is busy."`
+	Sweep       bool          `help:"Run offered loads .3 to 4, one after the other."`
+	Pages       float64       `default:"8738" help:"Mean pages of a task under load."`
+	For         time.Duration `default:"25h" help:"Simulated time under load; the first third is settling in."`
+	Steal       bool          `help:"Idle peers ask near ones for unclaimed tasks. The product does not: this is how it was decided."`
+	Blind       bool          `help:"Peers accept what they have room for, whenever it could start. The product's do not: this is what accepting by the latest start is compared with."`
+	Scale       bool          `help:"Run 100, 300, 1,000 and so on up to 30,000 peers, whatever --peers says; hosts as --hosts says."`
+	Settle      time.Duration `default:"45m" help:"Simulated time before the first task."`
+	Seed        uint64        `default:"1" help:"First seed."`
+	Seeds       int           `default:"1" help:"So many seeds, one after the other."`
+	JSON        bool          `name:"json" help:"Print one JSON array, a row for each overlay and seed."`
+	Plot        string        `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG: the swarm in coordinate space; the sweep; the growth with --scale."`
 }
 
 // Limits of the flags.
@@ -63,30 +64,31 @@ var ErrFlags = errors.New("sim overlay: bad flags")
 
 // Row is what was measured of one overlay with one seed. Times are milliseconds, except Seconds, which are the machine's own.
 type Row struct {
-	Overlay   string  `json:"overlay"`
-	Peers     int     `json:"peers"`
-	Hosts     int     `json:"hosts"`
-	Places    string  `json:"places"` // of peers and hosts; made-up ones are all apart
-	Churn     string  `json:"churn"`
-	Seed      uint64  `json:"seed"`
-	Hops      float64 `json:"hops_mean"`
-	Queries   float64 `json:"queries_mean"`
-	Stretch   float64 `json:"stretch_p50"` // start of lookup to the offer's arrival over the direct round trip; for forwarding, its path over the direct path
-	TableMean float64 `json:"table_mean"`
-	TableMax  int     `json:"table_max"`
-	Messages  float64 `json:"msgs_peer_min"` // gossip and answers
-	RTT50     float64 `json:"rtt_p50"`
-	RTT90     float64 `json:"rtt_p90"`
-	Nearest50 float64 `json:"rtt_nearest_p50"`
-	Nearest90 float64 `json:"rtt_nearest_p90"`
-	Random50  float64 `json:"rtt_random_p50"`
-	Recall1   float64 `json:"recall1"`
-	Recall8   float64 `json:"recall8"`
-	Empty     int     `json:"empty"`         // lookups that found nobody
-	Success   float64 `json:"success"`       // tasks that came to an honest peer; under load, of the accepted ones that have ended those that became updates
-	Goodput   float64 `json:"goodput"`       // thousand pages of updates a minute; 0: no load
-	CoordErr  float64 `json:"coord_err_p50"` // relative, among the honest
-	Seconds   float64 `json:"seconds"`
+	Overlay     string  `json:"overlay"`
+	Peers       int     `json:"peers"`
+	Hosts       int     `json:"hosts"`
+	Places      string  `json:"places"`      // of peers and hosts; made-up ones are all apart
+	Coordinates string  `json:"coordinates"` // how they are found: Command.Coordinates
+	Churn       string  `json:"churn"`
+	Seed        uint64  `json:"seed"`
+	Hops        float64 `json:"hops_mean"`
+	Queries     float64 `json:"queries_mean"`
+	Stretch     float64 `json:"stretch_p50"` // start of lookup to the offer's arrival over the direct round trip; for forwarding, its path over the direct path
+	TableMean   float64 `json:"table_mean"`
+	TableMax    int     `json:"table_max"`
+	Messages    float64 `json:"msgs_peer_min"` // gossip and answers
+	RTT50       float64 `json:"rtt_p50"`
+	RTT90       float64 `json:"rtt_p90"`
+	Nearest50   float64 `json:"rtt_nearest_p50"`
+	Nearest90   float64 `json:"rtt_nearest_p90"`
+	Random50    float64 `json:"rtt_random_p50"`
+	Recall1     float64 `json:"recall1"`
+	Recall8     float64 `json:"recall8"`
+	Empty       int     `json:"empty"`         // lookups that found nobody
+	Success     float64 `json:"success"`       // tasks that came to an honest peer; under load, of the accepted ones that have ended those that became updates
+	Goodput     float64 `json:"goodput"`       // thousand pages of updates a minute; 0: no load
+	CoordErr    float64 `json:"coord_err_p50"` // relative, among the honest
+	Seconds     float64 `json:"seconds"`
 
 	Load      float64 `json:"load,omitempty"`
 	Refused   float64 `json:"refused,omitempty"`   // share of the offered tasks

@@ -180,6 +180,23 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
+// Solving for coordinates beats following Vivaldi's springs, with guards and without, and Vivaldi alone does not stand liars.
+func TestCoordinates(t *testing.T) {
+	c := small()
+	c.Overlay, c.Tasks, c.Lie = "rings", 20, "far"
+	after := func(how string, liars float64) float64 {
+		c.Coordinates, c.Liars = how, liars
+		return rows(t, c)["rings"].CoordErr
+	}
+	product, solver, springs, serf := after("product", 0), after("solver", 0), after("springs", 0), after("serf", 0)
+	if product == solver || springs == serf || max(product, solver) > .9*min(springs, serf) {
+		t.Errorf("error %.3f, solving alone %.3f, springs %.3f, serf's Vivaldi as it comes %.3f", product, solver, springs, serf)
+	}
+	if lied := after("product", .1); lied > 1.3*product || after("serf", .1) < 2*lied {
+		t.Errorf("error %.3f with liars", lied)
+	}
+}
+
 // A fifth of the peers swallow what they take: handed out again, the tasks come to others.
 func TestSwallowers(t *testing.T) {
 	c := small()

@@ -168,7 +168,7 @@ func (p *player) swarm(peers, hosts string, seed uint64) {
 	}
 	count := at(peers)
 	p.hosts = at(hosts)
-	n, err := newNetwork(g, crowd{peers: count, seed: seed, queueOf: func(i int) overlay.Queue { return taker{p: p, who: i} }})
+	n, err := newNetwork(g, crowd{peers: count, seed: seed, places: placesBy("product"), queueOf: func(i int) overlay.Queue { return taker{p: p, who: i} }})
 	if err != nil {
 		p.t.Fatal(err)
 	}
