@@ -14,7 +14,7 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Run prints a script made of the commands and flags that there are.
+// Run prints a script made from the program's commands and flags.
 func (c *completionCmd) Run(s streams, k *kong.Kong) error {
 	var b strings.Builder
 	list := commandsOf(k.Model.Node)
@@ -43,7 +43,7 @@ type option struct {
 	words      []string // what the value may be
 }
 
-// choices are the values of flags that take one of a few.
+// choices are the values of flags that accept one of a few.
 var choices = map[string][]string{"log-level": {"debug", "info", "warn", "error"},
 	"on-battery": {"pause", "run"}, "on-metered": {"pause", "run"}, "in-use": {"pause", "run"}}
 
@@ -109,7 +109,7 @@ complete -F _shoal_peer shoal-peer
 `, strings.Join(names, "|"), strings.Join(files, "|"), strings.Join(values, ""), strings.Join(names, " ")+" --help --config", strings.Join(cases, ""))
 }
 
-// quoted is a text in single quotes of zsh; what they close on goes.
+// quoted escapes a text for use inside single quotes in a list of zsh's.
 func quoted(s string) string {
 	return strings.NewReplacer("'", "'\\''", "[", "(", "]", ")", ":", "\\:").Replace(s)
 }

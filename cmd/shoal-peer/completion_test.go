@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCompletion asks the shells that are here what they offer behind the beginnings of some command lines.
+// TestCompletion asks the installed shells what they offer after the beginnings of some command lines.
 func TestCompletion(t *testing.T) {
 	v := newVolunteer(t)
 	if out := v.ok("version"); !strings.HasPrefix(out, "shoal-peer ") {

@@ -18,7 +18,7 @@ import (
 	"shoal/peer/queue"
 )
 
-// status is what the control API tells.
+// status is the answer of the control API.
 type status struct {
 	peer.Status
 	Limits   limit.Force `json:"limits"`
@@ -28,7 +28,7 @@ type status struct {
 	Today    int64       `json:"today_bytes"`
 	Month    int64       `json:"month_bytes"`
 	Marking  string      `json:"marking,omitempty"` // why DSCP marks do not work here
-	Notes    []string    `json:"notes,omitempty"`   // policies that cannot be read, what this system does not tell
+	Notes    []string    `json:"notes,omitempty"`   // policies that cannot be read, and what this system does not report
 }
 
 // Status implements peer.Controls.
@@ -69,7 +69,7 @@ func (p *program) Do(order string, args map[string]string) error {
 // Log implements peer.Controls.
 func (p *program) Log(w io.Writer, n int, match string) error { return p.journal.Log(w, n, match) }
 
-// client finds the running peer of the settings' folder.
+// client returns a client of the peer that runs in the settings' folder.
 func client(s streams, top *cli, data string) (*peer.Client, settings, error) {
 	flags := map[string]any{}
 	if data != "" {
@@ -137,7 +137,7 @@ func (c *drainCmd) Run(ctx context.Context, s streams, top *cli) error {
 	return c.undelivered(ctx, s, top)
 }
 
-// undelivered tells of tasks that cannot come to their end now.
+// undelivered warns of tasks whose results cannot be delivered now.
 func (r *remote) undelivered(ctx context.Context, s streams, top *cli) error {
 	c, _, err := client(s, top, r.Data)
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *limitCmd) Run(ctx context.Context, s streams, top *cli) error {
 	return nil
 }
 
-// maxDenied domains and networks are shown one by one.
+// maxDenied is the number of denied domains and networks that are listed one by one.
 const maxDenied = 10
 
 func printLimits(w io.Writer, st *status) {
@@ -293,7 +293,7 @@ func (c *statusCmd) Run(ctx context.Context, s streams, top *cli) error {
 	return nil
 }
 
-// printOverlay tells where the peer is among the others and how they reach it.
+// printOverlay prints the peer's place in the network and how others reach it.
 func printOverlay(w io.Writer, st *peer.Status) {
 	c := st.Coord
 	var at []string
@@ -379,7 +379,7 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 
 type leaveCmd struct{ remote }
 
-// Run ends the running peer, which hands over what it has, and forgets the membership.
+// Run ends the running peer, which hands its tasks over, and deletes the membership.
 func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 	cl, set, err := client(s, top, c.Data)
 	switch {

@@ -8,7 +8,8 @@ import (
 	"shoal/peer"
 )
 
-// TestOverlayStatus is what a peer tells of its place and its connections: young, at home in the network, behind a router, cut off.
+// TestOverlayStatus checks the report of a peer's place and connections: young, settled in the network, behind a
+// router, cut off.
 func TestOverlayStatus(t *testing.T) {
 	known := peer.Status{Rings: []int{1, 0, 3, 0, 0, 0, 0, 0, 2}, MessagesMin: 1.94, PacketsMin: 104.4, RatesOver: 300}
 	known.Coord.Vec[0], known.Coord.Height, known.Coord.Err = -12.34, 1.5, .25

@@ -21,25 +21,26 @@ import (
 	"shoal/peer/limit"
 )
 
-// How often the limits are looked at.
+// Intervals at which the limits are checked.
 const (
 	governEvery  = time.Second
 	machineEvery = 10 * time.Second
 	supplyEvery  = 30 * time.Second // battery and link
 	diskEvery    = 5 * time.Second
 	policyEvery  = time.Minute
-	fetchEvery   = 15 * time.Minute // a policy from elsewhere; every minute while it cannot be had
+	fetchEvery   = 15 * time.Minute // a policy from a URL; every minute while it cannot be fetched
 	policyWait   = 20 * time.Second
 	usageEvery   = time.Minute
 )
 
-// notes are what a user should know beside the limits: a policy that cannot be read, what this system does not tell.
+// notes hold what a user should know beside the limits: a policy that cannot be read, information that this system
+// does not provide.
 type notes struct {
 	mu sync.Mutex
 	m  map[string]string // by what they are about
 }
 
-// set notes something and tells whether it is new; the empty text takes it away.
+// set sets a note and reports whether it is new. An empty text removes it.
 func (n *notes) set(about, text string) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,9 +67,9 @@ func (n *notes) list() (out []string) {
 	return out
 }
 
-// policies reads the admin's policies: the machine's own at each call, those from elsewhere when it is time. Nothing is fetched while one
-// of the machine's own cannot be read, or while one from elsewhere has never been had: a limit must not vanish with a typing error, nor
-// with a restart.
+// policies reads the admin's policies: the machine's own file at each call, and those from URLs when they are due.
+// The peer fetches nothing while the machine's own file cannot be read, or until a policy from a URL has been fetched
+// once, because a limit must not vanish with a typing error or a restart.
 type policies struct {
 	p       *program
 	file    string
@@ -115,7 +116,7 @@ func (s *policies) read(ctx context.Context, now time.Time) {
 	}
 }
 
-// fetch goes around whatever proxy a user has set in the environment: his own could answer in the admin's place.
+// fetch ignores any proxy in the user's environment, because such a proxy could answer in the admin's place.
 func (s *policies) fetch(ctx context.Context, url string) (*limit.Policy, error) {
 	ctx, cancel := context.WithTimeout(ctx, policyWait)
 	defer cancel()
@@ -145,7 +146,7 @@ func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 	}
 }
 
-// proxies are the proxy in force, made once.
+// proxies holds the proxy in force, built once.
 type proxies struct {
 	dial limit.DialFunc
 	mu   sync.Mutex
@@ -153,10 +154,10 @@ type proxies struct {
 	now  *limit.Proxy
 }
 
-// members sets how members are reached: by sockets under the limits, and through the admin's proxy.
+// members sets how the peer reaches members: with sockets under the limits, and through the admin's proxy.
 func (p *program) members(cfg *peer.Config) {
 	cfg.Names = p.meter.Resolver(p.socket)
-	nodes := &net.Dialer{Control: p.socket, Resolver: cfg.Names, KeepAlive: -1} // the members' protocol has its own
+	nodes := &net.Dialer{Control: p.socket, Resolver: cfg.Names, KeepAlive: -1} // the members' protocol has keep-alives of its own
 	p.proxy.dial = nodes.DialContext
 	cfg.Socket = p.socket
 	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return proxiedDialer{nodes, p}, nil }
@@ -165,7 +166,7 @@ func (p *program) members(cfg *peer.Config) {
 	}
 }
 
-// via is the admin's proxy; nil: there is none.
+// via returns the admin's proxy, or nil.
 func (p *program) via() *limit.Proxy {
 	at := p.limits.At(time.Now()).Proxy
 	p.proxy.mu.Lock()
@@ -179,7 +180,7 @@ func (p *program) via() *limit.Proxy {
 	return p.proxy.now
 }
 
-// direct dials what is asked for, under the limits.
+// direct dials without a proxy, under the limits.
 func (p *program) direct(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := (&net.Dialer{Control: p.socket, Resolver: p.meter.Resolver(p.socket)}).DialContext(ctx, network, addr)
 	if err != nil {
@@ -188,7 +189,7 @@ func (p *program) direct(ctx context.Context, network, addr string) (net.Conn, e
 	return p.meter.Wrap(c), nil
 }
 
-// proxiedDialer reaches members through the admin's proxy, but for those on this computer and its own networks.
+// proxiedDialer reaches members through the admin's proxy, except for members on this computer and its own networks.
 type proxiedDialer struct {
 	*net.Dialer
 	p *program
@@ -250,7 +251,7 @@ func (p *program) keepUsage() {
 	}
 }
 
-// disk tells why nothing more is to be put on it; empty: it may be. It notes what could not be written.
+// disk returns why nothing more may be written to the disk, or "". It notes writes that failed.
 func (p *program) disk() string {
 	if err := p.journal.Err(); err != nil {
 		p.notes.set("record of fetches", "lines are missing: "+plain.Error(err))
@@ -264,7 +265,7 @@ func (p *program) disk() string {
 	return ""
 }
 
-// supply tells why power or line are not to be used now; empty: they may be.
+// supply returns why power or link forbid work now, or "".
 func (p *program) supply() string {
 	s := p.limits.Settings()
 	if s.OnBattery != "run" {
@@ -280,7 +281,7 @@ func (p *program) supply() string {
 	return ""
 }
 
-// machine tells why the computer is not to be used now; empty: it may be.
+// machine returns why the computer must not be used now, or "".
 func (p *program) machine(m *limit.Machine) string {
 	s := p.limits.Settings()
 	if s.InUse == "pause" {
@@ -296,7 +297,7 @@ func (p *program) machine(m *limit.Machine) string {
 	return ""
 }
 
-// tells notes what this system does not tell; nothing is paused for that.
+// tells notes information that this system does not provide. The peer does not pause because of it.
 func (p *program) tells(what string, err error) bool {
 	if err == nil {
 		p.notes.set(what, "")

@@ -10,7 +10,7 @@ import (
 	"shoal/peer/limit"
 )
 
-// TestPausesAreNamed: whatever pauses a peer is among its limits, with who says so.
+// TestPausesAreNamed checks that whatever pauses a peer is listed among its limits, with its source.
 func TestPausesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		st   status

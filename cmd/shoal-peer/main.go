@@ -1,7 +1,7 @@
-// Command shoal-peer is what a volunteer runs: it joins a network and crawls for it, politely and unnoticed.
+// Command shoal-peer is the volunteer's program. It joins a network and crawls for it, politely and unnoticed.
 //
-// The commands turn a configuration file, SHOAL_PEER_* variables and flags into settings and call a Run; only this package exits the
-// process.
+// The commands turn a configuration file, SHOAL_PEER_* variables and flags into settings and call a Run method. Only
+// this package exits the process.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"shoal/internal/version"
 )
 
-// streams are what a command may read and write; tests hand in their own.
+// streams are the input and output of a command. Tests pass their own.
 type streams struct {
 	out, err io.Writer
 	env      []string
@@ -58,11 +58,12 @@ func main() {
 		log.SetOutput(io.Discard) // net/http's, which a host could fill
 		gologshim.SetDefaultHandler(slog.DiscardHandler)
 	}
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // to the last: a second one changes no exit status
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // held to the end, so that a second signal changes no exit status
 	os.Exit(run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr, os.Environ()}))
 }
 
-// run is the program without its process: exit status 0 for success, 1 for a failure, 2 for a command line that says nothing we know.
+// run is the program without its process. It returns the exit status: 0 for success, 1 for a failure, 2 for a command
+// line that it does not understand.
 func run(ctx context.Context, args []string, s streams) int {
 	var c cli
 	exited := -1

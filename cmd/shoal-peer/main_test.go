@@ -20,7 +20,7 @@ import (
 	"shoal/peer/limit"
 )
 
-// manager is a network with nobody in it but its manager.
+// manager starts a network that consists of its manager alone.
 func manager(t *testing.T) (join string) {
 	t.Helper()
 	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
@@ -261,9 +261,9 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestTakenPort starts beside something that listens where a peer does by default, as a manager on the same machine.
+// TestTakenPort starts a peer while its default port is in use, as by a manager on the same machine.
 func TestTakenPort(t *testing.T) {
-	if l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(wire.DefaultPort))); err == nil { // else it is taken already
+	if l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(wire.DefaultPort))); err == nil { // else it is in use already
 		defer l.Close()
 	}
 	p := program{set: defaults(), log: slog.New(slog.DiscardHandler)}

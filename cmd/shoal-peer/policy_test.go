@@ -37,7 +37,7 @@ func (a *admin) say(status int, text string) {
 	a.status, a.text = status, text
 }
 
-// limited is a program with some settings, before it runs.
+// limited returns a program with some settings before it runs.
 func limited(t *testing.T, set settings) *program {
 	t.Helper()
 	u, err := limit.OpenUsage(filepath.Join(t.TempDir(), "usage.json"), time.Now)
@@ -47,7 +47,8 @@ func limited(t *testing.T, set settings) *program {
 	return &program{set: set, log: slog.New(slog.DiscardHandler), usage: u, limits: limit.New(set.Settings, "your settings", u), meter: limit.NewMeter(u)}
 }
 
-// TestPolicyFromElsewhere holds what a URL says: nothing is fetched before it was had once, and what it said last holds while it is away.
+// TestPolicyFromElsewhere checks that a policy from a URL holds: the peer fetches nothing before it had the policy
+// once, and keeps to the last version while the URL does not answer.
 func TestPolicyFromElsewhere(t *testing.T) {
 	a := &admin{status: http.StatusServiceUnavailable}
 	srv := httptest.NewServer(a)
@@ -91,8 +92,8 @@ func TestPolicyFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestMachinesPolicy reads the file of the machine: one that a user could have written, or that makes no sense, stops all fetching until
-// it is mended. It may name a further policy, which no user can take away.
+// TestMachinesPolicy checks the machine's own policy file. If a user could have written it, or it is invalid, all
+// fetching stops until it is mended. The file may name a further policy, which no user can remove.
 func TestMachinesPolicy(t *testing.T) {
 	a := &admin{status: http.StatusOK, text: "up_kib_per_s = 30\n"}
 	srv := httptest.NewServer(a)
@@ -141,7 +142,7 @@ func TestMachinesPolicy(t *testing.T) {
 	}
 }
 
-// TestNobodyLoosens tries each way that a user has to get more than the policy allows.
+// TestNobodyLoosens tries every way in which a user could exceed the policy.
 func TestNobodyLoosens(t *testing.T) {
 	v := newVolunteer(t)
 	conf := filepath.Join(v.dir, "peer.toml")
@@ -190,7 +191,7 @@ func TestNobodyLoosens(t *testing.T) {
 			tight("after nonsense")
 		}
 	}
-	// What was used stays used, and is never less than nothing.
+	// Used bytes stay counted, and the count never goes below zero.
 	state := filepath.Join(v.dir, "usage.json")
 	today := time.Now().Format(time.DateOnly)
 	if err := os.WriteFile(state, []byte(`{"month_begins":1,"day":"`+today+`","day_bytes":-9000000000,"month":"`+time.Now().Format("2006-01")+`","month_bytes":-9000000000}`), 0o600); err != nil {

@@ -32,7 +32,7 @@ type joinCmd struct {
 	joinFlags
 }
 
-// joinFlags are the settings that joining looks at.
+// joinFlags are the settings that joining uses.
 type joinFlags struct {
 	Data      *string `help:"Folder for identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
 	Account   *string `help:"Your name or your team's, under which the network counts what you give." placeholder:"NAME"`
@@ -90,8 +90,8 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 	return p.run(ctx, c.Pond, c.Unpaced, s.out)
 }
 
-// memory is what the garbage collector keeps the process to as long as it can, by working more often: twice what large crawls need would be
-// taken else. The program's file is not in it.
+// memory is the soft limit of the garbage collector, which works more often to keep the process below it. Without it
+// large crawls would take twice the memory they need. The program's file is not included.
 const memory = 72 << 20
 
 // program is a running peer: the agent, its limits, its journal and its control API.
@@ -150,7 +150,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	failed := make(chan error, 1)
-	aside, end := context.WithCancel(context.WithoutCancel(ctx)) // status and limits hold while it leaves
+	aside, end := context.WithCancel(context.WithoutCancel(ctx)) // so that status and limits hold while the peer leaves
 	defer end()
 	wg.Add(2)
 	go func() {
@@ -188,7 +188,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	return errors.Join(err, p.usage.Save())
 }
 
-// config makes the agent's configuration, with every socket under the limits.
+// config returns the agent's configuration, with every socket under the limits.
 func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (peer.Config, error) {
 	if err := p.findPort(); err != nil {
 		return peer.Config{}, err
@@ -232,7 +232,7 @@ func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (pe
 	return cfg, nil
 }
 
-// findPort takes another port where the default one is taken: a manager or a second peer may run on this machine.
+// findPort chooses another port if the default one is in use: a manager or a second peer may run on this machine.
 func (p *program) findPort() error {
 	if p.set.Port != wire.DefaultPort {
 		return nil
@@ -267,13 +267,13 @@ func freePort() (int, error) {
 	return strconv.Atoi(text)
 }
 
-// socket sets what holds for every socket.
+// socket applies the limits to a socket.
 func (p *program) socket(network, addr string, c syscall.RawConn) error {
 	f := p.limits.At(time.Now())
 	return f.Socket(network, addr, c)
 }
 
-// refuse keeps away from what this volunteer, or the admin, does not want fetched.
+// refuse returns an error for a host that the volunteer or the admin has denied.
 func (p *program) refuse(host string) error {
 	c, err := channel.Canonical(host + "/")
 	if err != nil {

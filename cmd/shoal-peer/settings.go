@@ -24,7 +24,8 @@ import (
 	"shoal/peer/limit"
 )
 
-// settings are what a volunteer may set; the names are those of the configuration file, of SHOAL_PEER_* and, with dashes, of flags.
+// settings are a volunteer's settings. Their names are those of the configuration file, of SHOAL_PEER_* variables
+// and, with dashes, of flags.
 type settings struct {
 	Data     string   `koanf:"data"`
 	Account  string   `koanf:"account"`
@@ -50,7 +51,7 @@ type settings struct {
 	PolicyURL   string   `koanf:"policy_url"`
 	LogLevel    string   `koanf:"log_level"`
 
-	from map[string]string // where settings that are not the default come from, by their names
+	from map[string]string // the sources of settings that differ from their defaults, by name
 }
 
 func defaults() settings {
@@ -107,7 +108,7 @@ func loopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// flagged are the same settings as flags, of which only those given count.
+// flagged holds the same settings as flags. Only flags that were given count.
 type flagged struct {
 	Data          *string  `help:"Folder of identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
 	Account       *string  `help:"Your name or your team's, under which the network counts what you gave." placeholder:"NAME"`
@@ -139,14 +140,14 @@ type flagged struct {
 	LogLevel      *string  `help:"debug, info, warn or error." placeholder:"LEVEL"`
 }
 
-// flagKeys name the settings of flags whose name is not that of the field in lower case.
+// flagKeys are the names of settings whose flag is not the field's name in lower case.
 var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DiskMiB": "disk_mib", "MinFreeMiB": "min_free_mib", "DownKiBPerS": "down_kib_per_s",
 	"UpKiBPerS": "up_kib_per_s", "DayMiB": "day_mib", "MonthMiB": "month_mib", "DSCP": "dscp_le", "LowPriority": "low_priority", "PolicyURL": "policy_url",
 	"LogLevel": "log_level", "OnBattery": "on_battery", "OnMetered": "on_metered", "InUse": "in_use", "BusyPercent": "busy_percent"}
 
 func (f *flagged) values() map[string]any { return given(f) }
 
-// given are the settings of flags that were given, by their names in the configuration file.
+// given returns the settings whose flags were given, by their names in the configuration file.
 func given(flags any) map[string]any {
 	out := map[string]any{}
 	v := reflect.ValueOf(flags).Elem()
@@ -173,12 +174,12 @@ type layer map[string]any
 func (l layer) ReadBytes() ([]byte, error)    { return nil, errors.New("not bytes") }
 func (l layer) Read() (map[string]any, error) { return l, nil }
 
-// load puts defaults, file, environment and flags on top of each other. Unknown keys are errors.
+// load merges defaults, file, environment and flags, in this order. Unknown keys are errors.
 func load(file string, env []string, flags map[string]any) (settings, error) {
 	s := defaults()
 	s.from = map[string]string{}
 	known := keysOf(reflect.TypeOf(s))
-	k := koanf.New("\x00") // keys hold no separator: none is nested but windows, which is a list
+	k := koanf.New("\x00") // no key contains the separator: nothing is nested but windows, a list
 	named := file != ""
 	if !named {
 		file = configFile()
@@ -248,7 +249,7 @@ func add(k *koanf.Koanf, m map[string]any, known map[string]reflect.Type, source
 	return nil
 }
 
-// wants says what a setting of one type wants, given another; empty: it fits.
+// wants returns the type that a setting wants, or "" if the given one fits.
 func wants(kind, given reflect.Type) string {
 	switch {
 	case given == nil || kind.Kind() == reflect.Int && given.Kind() != reflect.Int && given.Kind() != reflect.Int64:
@@ -277,7 +278,7 @@ func keysOf(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-// shown are the values of settings by the names of their flags, as help shows them.
+// shown returns the values of settings as help shows them, by the names of their flags.
 func shown(v reflect.Value) map[string]string {
 	out := map[string]string{}
 	for i := range v.NumField() {
@@ -285,14 +286,14 @@ func shown(v reflect.Value) map[string]string {
 		switch key := strings.ReplaceAll(f.Tag.Get("koanf"), "_", "-"); {
 		case f.Anonymous:
 			maps.Copy(out, shown(v.Field(i)))
-		case key != "" && f.Type.Kind() != reflect.Slice && f.Type.Kind() != reflect.Bool: // a flag of a switch says what it turns off
+		case key != "" && f.Type.Kind() != reflect.Slice && f.Type.Kind() != reflect.Bool: // the flag of a switch says what it turns off
 			out[key] = fmt.Sprint(v.Field(i).Interface())
 		}
 	}
 	return out
 }
 
-// nearest suggests the known key that shares the most of its beginning.
+// nearest suggests the known key with the longest common prefix.
 func nearest(key string, known map[string]reflect.Type) string {
 	best, n := "", 2
 	for _, k := range slices.Sorted(maps.Keys(known)) {
@@ -358,7 +359,7 @@ func (s *settings) config() peer.Config {
 	return c
 }
 
-// configFile is where the platform keeps a program's configuration.
+// configFile returns the platform's path of the configuration file.
 func configFile() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -367,7 +368,7 @@ func configFile() string {
 	return filepath.Join(dir, "shoal", "peer.toml")
 }
 
-// stateFolder is where the platform keeps what a program makes.
+// stateFolder returns the platform's folder for what the program stores.
 func stateFolder() string {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		if dir, err := os.UserConfigDir(); err == nil {

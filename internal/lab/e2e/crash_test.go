@@ -26,31 +26,32 @@ import (
 	"shoal/manager/archive"
 )
 
-// The crash test (make crash) kills a whole manager, archive included, at random moments of its start and of its work, while peers claim,
-// send chunks and report, and an operator asks for crawls. After each kill it looks into what is left on the disk:
+// The crash test (make crash) kills a whole manager, archive included, at random moments of its start and of its
+// work, while peers claim, send chunks and report, and an operator asks for crawls. After each kill it checks the
+// disk:
 //
-//   - every page of every chunk that was acknowledged is there, byte for byte, and the change feed tells of it exactly once;
-//   - every channel has as many updates as the archive's feed has reports up to the cursor that lies beside them, and each generation
-//     has reported at most once;
-//   - every task that was claimed is one that the manager waits for, and every one that was offered has a time at which it is looked for again;
-//   - every record of every WARC file can be read, and what is read of a running manager is never half a page;
-//   - what the operator's interface has acknowledged is there.
+//   - every page of every acknowledged chunk is there, byte for byte, and exactly once in the change feed;
+//   - every channel has as many updates as the archive's feed has reports up to the stored cursor, and each
+//     generation has reported at most once;
+//   - the manager waits for every claimed task, and has a time at which it looks again for every offered one;
+//   - every record of every WARC file can be read, and a read from a running manager never returns half a page;
+//   - what the operator's interface acknowledged is there.
 //
-// Some tasks are dropped by their peers without a word: their leases must lapse in time, and at the end, when the manager is left alone,
-// somebody else must crawl what was claimed.
+// Peers drop some tasks without a word. The leases of these must lapse in time. At the end, when the manager is left
+// alone, other peers must crawl what was claimed.
 const (
 	crashesEnv   = "SHOAL_CRASHES"
 	crashHosts   = 300
 	crashPeers   = 3
 	crashThreads = 48
 	crashLease   = 4 * time.Second
-	crashWait    = 5 * time.Minute // no task waits longer for its start, or for being handed out again: two minutes is the longest interval
+	crashWait    = 5 * time.Minute // longest wait of a task for its start, or for the next handing-out; two minutes is the longest interval
 	crashLate    = patience        // beyond the lease, on a machine with much else to do
 )
 
 func TestCrash(t *testing.T) {
 	rounds := 6
-	if os.Getenv("CI") == "true" && !underRace { // the processes that are killed are no other ones there
+	if os.Getenv("CI") == "true" && !underRace { // the race detector's run kills no other processes than the plain one
 		rounds = 20
 	}
 	if s := os.Getenv(crashesEnv); s != "" {
@@ -105,7 +106,7 @@ type crash struct {
 	page     page
 	starts   []time.Time
 
-	// What the disk has told so far.
+	// What the disk has shown so far.
 	changes  string // cursor
 	feed     string // cursor
 	told     map[string]int
@@ -159,7 +160,8 @@ func (c *crash) servePond() {
 	c.listen, c.pageAddr = c.quietPort(), c.quietPort()
 }
 
-// quietPort is a free port below those that systems hand out by themselves, so that it is still free at the next start.
+// quietPort returns a free port below those that systems assign by themselves, so that it is still free at the next
+// start.
 func (c *crash) quietPort() string {
 	for range 1000 {
 		port := 20_000 + c.rng.IntN(12_000)
@@ -186,8 +188,8 @@ func (c *crash) start() {
 	}
 }
 
-// introduce leaves the peers' addresses where a manager that ends in peace leaves them: the load begins with the start, not when the peers
-// have come back by themselves.
+// introduce stores the peers' addresses where a manager that stops normally stores them, so that the load begins with
+// the start and not when the peers have come back by themselves.
 func (c *crash) introduce() {
 	c.t.Helper()
 	type member struct {
@@ -230,7 +232,7 @@ func (c *crash) moment() {
 	}
 }
 
-// look looks into what a killed manager has left.
+// look checks what a killed manager has left.
 func (c *crash) look(all bool) {
 	c.t.Helper()
 	a, err := archive.Open(c.t.Context(), archive.Config{Dir: filepath.Join(c.data, "archive"), NoText: true,
@@ -266,7 +268,7 @@ func (c *crash) look(all bool) {
 	}
 }
 
-// lookForPages wants every page that was acknowledged, byte for byte, and told exactly once.
+// lookForPages checks that every acknowledged page is there, byte for byte, and exactly once in the feed.
 func (c *crash) lookForPages(a *archive.Archive) {
 	for {
 		changes, next, err := a.Changes(c.t.Context(), c.changes, 1000)
@@ -297,7 +299,7 @@ func (c *crash) lookForPages(a *archive.Archive) {
 	clear(c.acked)
 }
 
-// countUpdates compares the archive's feed with what the manager has made of it, up to the cursor in the manager's database.
+// countUpdates compares the archive's feed with the manager's records, up to the cursor in the manager's database.
 func (c *crash) countUpdates(a *archive.Archive, db *badgerdb.DB) {
 	ctx := c.t.Context()
 	applied, err := db.Cursor(ctx, "archive")
@@ -341,8 +343,9 @@ func (c *crash) countUpdates(a *archive.Archive, db *badgerdb.DB) {
 	}
 }
 
-// held wants the manager's books of a channel to agree with what the archive has told, up to the cursor: a task that runs by the one runs by
-// the other, so its lease will end it; and one that is offered, or waits to be, has a time at which it is handed out again.
+// held checks that the manager's record of a channel agrees with the archive's feed up to the cursor. A task that
+// runs by one must run by the other, so that its lease will end it. A task that is offered, or waits to be, has a
+// time at which it is handed out again.
 func (c *crash) held(db *badgerdb.DB, id channel.ID) {
 	raw, err := db.Lease(c.t.Context(), id)
 	if err != nil {
@@ -368,8 +371,8 @@ func (c *crash) held(db *badgerdb.DB, id channel.ID) {
 	}
 }
 
-// openClaims notes what the channels whose leases run must have come to one day: by the whole of the feed, what the manager has not taken in
-// included.
+// openClaims notes the claims whose leases run, by the whole feed, including entries that the manager has not taken
+// in. Their channels must be crawled in the end.
 func (c *crash) openClaims(a *archive.Archive) {
 	entries, _, err := a.Feed(c.t.Context(), c.feed, archive.MaxFeed)
 	if err != nil {
@@ -417,7 +420,8 @@ func (c *crash) entry(e archive.Entry) {
 	delete(c.claims, e.Channel)
 }
 
-// late wants a lease to have ended within its term, from the last chunk, the claim or the last start, whichever was later.
+// late checks that a lease ended within its term, counted from the last chunk, the claim or the last start, whichever
+// was latest.
 func (c *crash) late(key lease1, held claim1, ended time.Time) {
 	since := held.at
 	c.mu.Lock()
@@ -437,8 +441,8 @@ func (c *crash) late(key lease1, held claim1, ended time.Time) {
 	}
 }
 
-// recrawled leaves the manager alone. What was claimed when it was killed for the last time, and perhaps dropped by its peer, must be
-// crawled by somebody.
+// recrawled leaves the manager alone. Some peer must crawl what was claimed at the last kill, even if the claiming
+// peer dropped it.
 func (c *crash) recrawled() {
 	c.t.Helper()
 	c.mu.Lock()
@@ -464,7 +468,7 @@ func (c *crash) recrawled() {
 	})
 }
 
-// ask asks the operator's interface and tells whether it was done.
+// ask sends a request to the operator's interface and reports whether it succeeded.
 func (c *crash) ask(path, body string) bool {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()
@@ -508,7 +512,7 @@ func (c *crash) operate(ctx context.Context) {
 	}
 }
 
-// readOne reads an acknowledged page of the running manager: all of it or nothing.
+// readOne reads an acknowledged page from the running manager: all of it or nothing.
 func (c *crash) readOne(ctx context.Context) {
 	c.mu.Lock()
 	url, want := "", ""
@@ -539,7 +543,7 @@ func (c *crash) readOne(ctx context.Context) {
 	}
 }
 
-// words is text that no compression makes small.
+// words returns text that does not compress.
 func words(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)

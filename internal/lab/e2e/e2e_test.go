@@ -48,7 +48,7 @@ func withPrograms(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// process is a program that runs, with what it has written to standard error, line by line.
+// process is a running program with the lines that it has written to standard error.
 type process struct {
 	t    *testing.T
 	name string
@@ -109,7 +109,7 @@ func (p *process) said() string {
 	return strings.Join(p.lines, "\n")
 }
 
-// word waits for a line with a mark, and returns the word behind the mark.
+// word waits for a line with a mark and returns the word after the mark.
 func (p *process) word(mark string) string {
 	p.t.Helper()
 	var found string
@@ -127,15 +127,16 @@ func (p *process) word(mark string) string {
 	return found
 }
 
-const patience = 90 * time.Second // for things that take a tenth of it on a quiet machine
+const patience = 90 * time.Second // for steps that take a tenth of it on a quiet machine
 
-// until polls for something that the process brings about.
+// until polls for an effect of the process.
 func (p *process) until(what string, is func() bool) {
 	p.t.Helper()
 	p.within(patience, what, is)
 }
 
-// within is until for what may take a while: a task that a peer took and lost is looked for again when its latest start has passed.
+// within is like until for effects that may take long, such as the next handing-out of a task that a peer took and
+// lost: it comes after the task's latest start.
 func (p *process) within(long time.Duration, what string, is func() bool) {
 	p.t.Helper()
 	for end := time.Now().Add(long); !is(); time.Sleep(20 * time.Millisecond) {
@@ -150,13 +151,13 @@ func (p *process) within(long time.Duration, what string, is func() bool) {
 	}
 }
 
-// kill is SIGKILL: no defer, no flush.
+// kill sends SIGKILL: no defer, no flush.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.done
 }
 
-// end asks politely, and wants success.
+// end asks the process to stop and expects success.
 func (p *process) end() {
 	p.t.Helper()
 	began := time.Now()
@@ -176,14 +177,14 @@ func (p *process) end() {
 	}
 }
 
-// page asks the operator's page of a running manager.
+// page is the operator's page of a running manager.
 type page struct {
 	t           *testing.T
 	base, token string
 	client      *http.Client
 }
 
-// pageOf finds it by the address that the process printed: http://HOST/?token=TOKEN.
+// pageOf finds the page by the address that the process printed: http://HOST/?token=TOKEN.
 func pageOf(p *process, mark string) page {
 	p.t.Helper()
 	base, token, ok := strings.Cut(p.word(mark), "/?token=")
@@ -201,7 +202,7 @@ func (g page) get(path string, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// read asks for something as it comes.
+// read returns the body of a page.
 func (g page) read(path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
@@ -235,7 +236,7 @@ func (g page) rows() ([]web.Row, error) {
 	return list.Channels, err
 }
 
-// captures are the pages that a stopped archive's index has for each host, by the time of their first capture.
+// captures returns the pages in a stopped archive's index for each host, with the time of their first capture.
 func captures(t *testing.T, data string) map[string]map[string]time.Time {
 	t.Helper()
 	a, err := archive.Open(t.Context(), archive.Config{Dir: filepath.Join(data, "archive"),
@@ -295,7 +296,8 @@ func servePond(t *testing.T, w *pond.World) *pond.Server {
 	return s
 }
 
-// TestKill kills a network in the middle of its work, and starts it again: nothing that was acknowledged is lost, and it goes on.
+// TestKill kills a network in the middle of its work and starts it again. Nothing acknowledged may be lost, and the
+// work must go on.
 func TestKill(t *testing.T) {
 	data := t.TempDir()
 	args := []string{"up", "--peers", "3", "--hosts", "60", "--pages", "600", "--data", data, "--page", "127.0.0.1:0"}
@@ -357,8 +359,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestProcesses runs a manager and four peers as processes of their own, kills one peer in the middle of a task, and wants every channel
-// updated.
+// TestProcesses runs a manager and four peers as separate processes, kills one peer in the middle of a task, and
+// expects an update of every channel.
 func TestProcesses(t *testing.T) {
 	w, err := pond.NewWorld(pond.Config{Seed: 3, Hosts: 16, Pages: 300, MaxHost: 30, Plain: true})
 	if err != nil {
@@ -389,7 +391,8 @@ func TestProcesses(t *testing.T) {
 		for i, p := range peers {
 			ask := start(t, "shoal-peer", "status", "--json", "--data", p.dir)
 			<-ask.done
-			// What waits in its queue would be missed only after its latest start, which is the channel's interval away.
+			// Tasks waiting in its queue are missed only after their latest start, which is the channel's interval
+			// away.
 			var st struct{ Running, Waiting []json.RawMessage }
 			if json.Unmarshal(ask.out.Bytes(), &st) == nil && len(st.Running) > 0 && len(st.Waiting) == 0 {
 				victim = i

@@ -13,7 +13,7 @@ import (
 	"shoal/internal/lab/pond"
 )
 
-// usage is what a process takes, as the kernel sees it.
+// usage is a process's use of resources, as the kernel sees it.
 type usage struct {
 	resident, own, most float64 // MB: all, without the program's file, the most ever
 	cpu                 time.Duration
@@ -51,7 +51,7 @@ func usageOf(t *testing.T, pid int) (u usage) {
 	return u
 }
 
-// told is what a peer tells of itself.
+// told is a peer's own status.
 type told struct {
 	Messages float64 `json:"messages_per_minute"`
 	Packets  float64 `json:"packets_per_minute"`
@@ -91,7 +91,8 @@ func volunteers(t *testing.T, n int, join string, more ...string) (dirs []string
 	return dirs, out
 }
 
-// TestFootprint (make footprint) is what a peer takes of its computer. SHOAL_FOOTPRINT says for how many minutes each part lasts.
+// TestFootprint (make footprint) measures a peer's use of its computer. SHOAL_FOOTPRINT sets the minutes of each
+// part.
 func TestFootprint(t *testing.T) {
 	minutes, err := strconv.Atoi(os.Getenv("SHOAL_FOOTPRINT"))
 	if err != nil {
@@ -102,7 +103,7 @@ func TestFootprint(t *testing.T) {
 		return strings.Join(strings.Fields(string(b))[:3], " ")
 	}
 	t.Run("idle", func(t *testing.T) {
-		// Nine peers, so that each holds a connection to the eight others where there is need of one, and to the manager.
+		// Nine peers, so that each holds connections to the eight others where needed, and to the manager.
 		m := start(t, "shoal", "manager", "--data", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--contact", "http://contact.test/")
 		dirs, peers := volunteers(t, 9, m.word("shoal-peer join "))
 		time.Sleep(time.Duration(minutes) * time.Minute)
@@ -123,11 +124,12 @@ func TestFootprint(t *testing.T) {
 			}
 			messages += s.Messages / float64(len(peers))
 		}
-		// Who is gossiped with is left to chance: one has more, another less, for five minutes.
+		// Chance decides which peers gossip more for five minutes.
 		t.Logf("%.2f messages a minute on average", messages)
 	})
 	t.Run("five channels", func(t *testing.T) {
-		// 1,000,000 pages on the largest, a thousand links on each page: all are known after a fraction of them was fetched.
+		// 1,000,000 pages on the largest, a thousand links on each page, so that a peer knows all pages after it
+		// fetched a fraction of them.
 		w, err := pond.NewWorld(pond.Config{Seed: 1, Sizes: []int{1_000_000, 300_000, 200_000, 70_000, 30_000}, Links: 1000, Bytes: 4000, Plain: true, Static: true})
 		if err != nil {
 			t.Fatal(err)

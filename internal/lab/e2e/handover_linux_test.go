@@ -13,8 +13,9 @@ import (
 	"shoal/manager/api"
 )
 
-// TestOneRequestAHost has three channels on each of three hosts, and hands their tasks from peer to peer while they run: one peer sleeps until
-// another has its task, and wakes up then; one leaves politely in the middle of its task. The pond counts the requests in flight.
+// TestOneRequestAHost has three channels on each of three hosts, and passes their tasks from peer to peer while they
+// run. One peer sleeps until another has its task, and then wakes up; one leaves politely in the middle of its task.
+// The pond counts the requests in flight.
 func TestOneRequestAHost(t *testing.T) {
 	w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 3, Sizes: []int{70, 70, 70}, Pages: 210, MaxHost: 70, Plain: true})
 	if err != nil {
@@ -76,7 +77,7 @@ func TestOneRequestAHost(t *testing.T) {
 		})
 		return id, peer
 	}
-	// goesOn tells whether, after a channel's task ended so, another peer has claimed it.
+	// goesOn reports whether another peer claimed the channel after its task ended so.
 	goesOn := func(id int, what, from string) bool {
 		d, err := g.channel(id)
 		if err != nil {
@@ -143,13 +144,13 @@ func TestOneRequestAHost(t *testing.T) {
 	m.end()
 }
 
-// channel asks for one channel.
+// channel returns the details of one channel.
 func (g page) channel(id int) (d api.Detail, err error) {
 	err = g.get(fmt.Sprintf("/api/v1/channels/%d", id), &d)
 	return d, err
 }
 
-// post asks for something to be done.
+// post sends a request to the API.
 func (g page) post(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"shoal/internal/wire"
 )
 
-// TestHomes is a network of three homes and a manager, and nothing else that could be dialled. Two of the routers keep a home's port, so that the two
-// open a direct way to each other; the third has another port for whoever is spoken to, so that no hole can be punched to it, and what is asked of it
-// rides through the manager. All three take tasks.
+// TestHomes runs a network of three homes and a manager without any other address that could be dialled. Two of the
+// routers keep a home's port, so that these homes open a direct connection to each other. The third router uses
+// another port for each partner, so no hole can be punched to its home, and requests to it travel through the
+// manager. All three homes must get tasks.
 func TestHomes(t *testing.T) {
 	n := netlab.Open(t, "homes behind routers are")
 	l := &lab{t: t, net: n, threads: 1, seen: map[string][]netip.Addr{}, marks: map[marking]int{}}
@@ -37,7 +38,7 @@ func TestHomes(t *testing.T) {
 		}
 		places, origins = append(places, p), append(origins, l.serve(p, webPort))
 	}
-	straight := map[[2]netip.Addr]int{} // packets that went from one router to another, Web servers' apart
+	straight := map[[2]netip.Addr]int{} // packets from one router to another, without those of Web servers
 	n.Tap(func(_ *netlab.Host, b []byte) {
 		head := int(b[0]&15) * 4
 		if b[0]>>4 != 4 || b[9] != 17 || len(b) < head+8 {
@@ -65,14 +66,14 @@ func TestHomes(t *testing.T) {
 		return st.Reach
 	}
 	a, b, c := places[0], places[1], places[2]
-	// Each knows that there is a router, and where it is met.
+	// Each peer knows that it is behind a router, and the router's address.
 	for _, p := range places {
 		l.mgr.within(3*time.Minute, "has a home that is met at a relay: "+p.name, func() bool {
 			r := reach(p)
 			return len(r.Relays) == 1 && strings.HasPrefix(r.NAT, wire.NATPlain)
 		})
 	}
-	// Which of them asks the others is chance; what the third and another ask of each other has to ride.
+	// Chance decides which home asks the others. Calls between the third and another must ride.
 	l.mgr.until("has homes that are reached by rides", func() bool { return reach(a).Rides+reach(b).Rides+reach(c).Rides > 0 })
 	l.mgr.within(3*time.Minute, "sees a hole punched", func() bool {
 		ra, rb := reach(a), reach(b)
@@ -114,7 +115,7 @@ func TestHomes(t *testing.T) {
 	l.leaves(places)
 }
 
-// tells looks at what a peer's owner is told of its place and its connections.
+// tells checks what the owner of a peer sees of its place and its connections.
 func (l *lab) tells(p *place, dir string) {
 	l.t.Helper()
 	ask := l.in(p.peers[0], "shoal-peer", "status", "--data", dir)
@@ -130,10 +131,10 @@ func (l *lab) tells(p *place, dir string) {
 	}
 }
 
-// duty is a task at a peer.
+// duty is a peer's task.
 type duty struct{ Channel, Gen uint64 }
 
-// duties are the tasks that a home's peer runs, and those that it has not begun.
+// duties returns the tasks that a home's peer runs, and those that wait.
 func (l *lab) duties(p *place) (running, waiting []duty) {
 	ask := l.in(p.peers[0], "shoal-peer", "status", "--json", "--data", l.dirs[p.peers[0]])
 	<-ask.done
@@ -142,8 +143,9 @@ func (l *lab) duties(p *place) (running, waiting []duty) {
 	return st.Running, st.Waiting
 }
 
-// leaves gives the homes, each with one thread, crawls that are held in their middle until one has a task waiting that it has not begun, and has that one's peer leave
-// politely: another home has the waiting task then, the same generation of it, and goes on with the crawl where it was.
+// leaves gives the homes, each with one thread, crawls that stop in the middle until one home has a waiting task.
+// That home's peer then leaves politely. Another home must get the waiting task with the same generation, and must
+// continue the crawl where it was.
 func (l *lab) leaves(homes []*place) {
 	l.t.Helper()
 	var all []*library

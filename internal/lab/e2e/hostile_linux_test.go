@@ -20,8 +20,9 @@ import (
 	"shoal/overlay/p2p/overlaypb"
 )
 
-// TestHostile has a member of another make send a manager and a peer everything that is not to be sent, once, and then many times over. Each kind is counted by its
-// reason where an operator and a volunteer look, neither program grows, and both go on with their work.
+// TestHostile makes a member of another make send every forbidden message to a manager and a peer, once and then many
+// times. Each kind must be counted by its reason where an operator and a volunteer look, neither program may grow,
+// and both must go on working.
 func TestHostile(t *testing.T) {
 	w, err := pond.NewWorld(pond.Config{Seed: 4, Hosts: 2, Pages: 12, Plain: true})
 	if err != nil {
@@ -106,7 +107,8 @@ type hostile struct {
 	certificate []byte
 }
 
-// known joins once, with a clock that is four minutes ahead, which is tolerated, and shows its certificate from then on; then it gossips as a member does.
+// known joins once, with a clock that is four minutes ahead, which is tolerated, and shows its certificate from then
+// on. Then it gossips as a member does.
 func (h *hostile) known(to peer.AddrInfo) {
 	h.t.Helper()
 	if h.certificate == nil {
@@ -125,7 +127,7 @@ func (h *hostile) known(to peer.AddrInfo) {
 	}
 }
 
-// gate greets as it should not.
+// gate sends wrong greetings.
 func (h *hostile) gate(g page, certificate []byte) {
 	h.t.Helper()
 	for _, bad := range h.Greetings(h.network, certificate) {
@@ -148,7 +150,7 @@ const (
 	growth = 8   // MB by which a program may grow of it; what is sent is three times as much
 )
 
-// flood sends everything many times over, from eight streams at a time.
+// flood sends everything many times, on eight streams at a time.
 func (h *hostile) flood(to peer.ID, times int, all []rogue.Misdeed) {
 	var wg sync.WaitGroup
 	for range 8 {
@@ -163,13 +165,13 @@ func (h *hostile) flood(to peer.ID, times int, all []rogue.Misdeed) {
 	wg.Wait()
 }
 
-// refusedBy is what a manager's metrics tell of its refusals.
+// refusedBy returns the refusals in a manager's metrics.
 func refusedBy(t *testing.T, g page) map[string]int64 {
 	t.Helper()
 	return metric(t, g, `shoal_wire_refused_total{reason="`)
 }
 
-// heap is what a manager needs of memory, in MB, without what its collector has still to see.
+// heap returns a manager's live heap in MB, without garbage.
 func heap(t *testing.T, g page) float64 {
 	t.Helper()
 	if _, err := g.read("/debug/pprof/heap?gc=1"); err != nil {
@@ -178,7 +180,7 @@ func heap(t *testing.T, g page) float64 {
 	return float64(metric(t, g, "go_memstats_heap_alloc_bytes")[""]) / 1e6
 }
 
-// metric reads what begins so of a manager's metrics, by what follows.
+// metric returns the values of a manager's metrics whose names begin so, keyed by the rest of the name.
 func metric(t *testing.T, g page, begins string) map[string]int64 {
 	t.Helper()
 	b, err := g.read("/metrics")

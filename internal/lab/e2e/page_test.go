@@ -24,7 +24,7 @@ type browser struct {
 	session string // of the tab
 }
 
-// openBrowser starts one, or skips the test where there is none.
+// openBrowser starts a browser, or skips the test if there is none.
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -35,7 +35,7 @@ func openBrowser(t *testing.T) *browser {
 		t.Skip("no chromium here: the page is not looked at (apt-get install chromium)")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	dir, err := os.MkdirTemp("", "shoal-browser-*") // it may still be written to when the test has ended
+	dir, err := os.MkdirTemp("", "shoal-browser-*") // the browser may still write to it when the test has ended
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func openBrowser(t *testing.T) *browser {
 	return b
 }
 
-// connect speaks to the first tab.
+// connect attaches to the first tab.
 func (b *browser) connect(url string) {
 	b.t.Helper()
 	if url == "" {
@@ -92,7 +92,7 @@ func (b *browser) connect(url string) {
 	b.session = tab.SessionID
 }
 
-// call asks the browser for something and waits for its answer.
+// call sends a command to the browser and waits for its answer.
 func (b *browser) call(session, method string, params map[string]any, out any) {
 	b.t.Helper()
 	b.n++
@@ -130,7 +130,7 @@ func (b *browser) call(session, method string, params map[string]any, out any) {
 	}
 }
 
-// eval runs a script in the page; what throws is an empty answer, as while a page is being loaded.
+// eval runs a script in the page. A script that throws, as while a page loads, returns "".
 func (b *browser) eval(script string) string {
 	b.t.Helper()
 	var r struct {
@@ -143,7 +143,7 @@ func (b *browser) eval(script string) string {
 	return fmt.Sprint(r.Result.Value)
 }
 
-// until polls for what a script says to be true.
+// until polls until a script returns true.
 func (b *browser) until(what, script string) {
 	b.t.Helper()
 	for end := time.Now().Add(patience); b.eval(script) != "true"; time.Sleep(50 * time.Millisecond) {
@@ -153,7 +153,7 @@ func (b *browser) until(what, script string) {
 	}
 }
 
-// open goes to a page and waits until it shows something.
+// open opens a page and waits until it shows a text.
 func (b *browser) open(url, shows string) {
 	b.t.Helper()
 	b.call(b.session, "Page.navigate", map[string]any{"url": url}, nil)
@@ -165,8 +165,8 @@ func (b *browser) shows(text string) {
 	b.until("shows "+text, fmt.Sprintf("document.readyState === 'complete' && document.body.innerText.includes(%q)", text))
 }
 
-// TestPage uses the manager's page as an operator does, with a real browser: logged out, logged in, with mouse and keys, on a phone's
-// screen, in the dark.
+// TestPage uses the manager's page as an operator does, with a real browser: logged out, logged in, with mouse and
+// keys, on a phone's screen, in the dark.
 func TestPage(t *testing.T) {
 	b := openBrowser(t)
 	p := start(t, "shoal", "up", "--peers", "2", "--hosts", "5", "--pages", "20", "--data", t.TempDir(), "--page", "127.0.0.1:0")
@@ -178,7 +178,7 @@ func TestPage(t *testing.T) {
 	b.open(g.base+"/strategy", "Recrawl strategy: icr")
 	b.shows("Log in")
 
-	// A token that does not fit, and the one that does.
+	// First a wrong token, then the right one.
 	login := func(token string) {
 		b.open(g.base+"/login", "Log in as operator")
 		b.eval(fmt.Sprintf("document.querySelector('input[name=token]').value = %q; document.querySelector('main form').submit(); true", token))
@@ -223,14 +223,15 @@ func TestPage(t *testing.T) {
 	b.shows("It may be crawled again.")
 	b.open(g.base+"/peers", "2 peers")
 
-	// With keys alone: the first one goes to what skips the head of the page, and what has the focus can be seen.
+	// With the keyboard alone: the first Tab reaches the link that skips the head of the page, and the focus is
+	// visible.
 	b.call(b.session, "Page.bringToFront", nil, nil)
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		b.call(b.session, "Input.dispatchKeyEvent", map[string]any{"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}, nil)
 	}
 	b.until("has the focus on the link that skips its head", "document.activeElement.className === 'skip' && document.activeElement.getBoundingClientRect().left >= 0")
 
-	// In the dark, and on the screen of a phone, where nothing but tables is wider than it.
+	// In the dark, and on a phone's screen, where only tables may be wider than the screen.
 	b.call(b.session, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
 	b.until("is dark in the dark", "getComputedStyle(document.body).backgroundColor === 'rgb(17, 22, 28)'")
 	b.call(b.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true}, nil)

@@ -13,8 +13,9 @@ import (
 	"shoal/internal/lab/netlab"
 )
 
-// TestPartition cuts a site off in the middle of a crawl there: the crawl goes on, for its Web host is on the same side; the others' work goes on too; and once
-// the sites are joined again everything that was fetched arrives, nothing having been fetched twice.
+// TestPartition cuts a site off in the middle of a crawl there. The crawl must go on, because its Web host is on the
+// same side, and so must the others' work. Once the sites are joined again, everything fetched must arrive, and
+// nothing may have been fetched twice.
 func TestPartition(t *testing.T) {
 	n := netlab.Open(t, "a crawl through a partition is")
 	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}, marks: map[marking]int{}}
@@ -46,7 +47,7 @@ func TestPartition(t *testing.T) {
 		if large.fetched()[0].by == b.where.Addr {
 			break
 		}
-		// A busy machine's distances mislead, so it was the other peer's.
+		// A busy machine's distances mislead, so the task went to the other peer.
 		large.open()
 		l.mgr.until("has it end", func() bool { return l.updated([]string{large.origin}, crawls) })
 		if crawls++; crawls > 10 {
@@ -76,7 +77,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// library is a Web host of several pages that notes who fetches which. It holds a crawl in its middle, however slow the machine, until it is opened.
+// library is a Web host of several pages that records who fetches them. It stops a crawl in the middle until it is
+// opened.
 type library struct {
 	pages  int
 	hold   int // pages that it gives while it is not open
@@ -124,7 +126,7 @@ func (s *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lend notes a fetch, once it need not be held any more. It is none if who asked has gone meanwhile.
+// lend records a fetch once it need not wait any more. It records nothing if the client has gone meanwhile.
 func (s *library) lend(r *http.Request, by netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,14 +148,14 @@ func (s *library) lend(r *http.Request, by netip.Addr) bool {
 	return true
 }
 
-// held tells whether a crawl has come to where it is held.
+// held reports whether a crawl has come to the point where it is stopped.
 func (s *library) held() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wait > 0
 }
 
-// open lets the crawls go on.
+// open lets the crawls continue.
 func (s *library) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,14 +168,15 @@ func (s *library) fetched() []loan {
 	return slices.Clone(s.log)
 }
 
-// forget begins anew.
+// forget starts a new record.
 func (s *library) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log, s.gate = nil, make(chan struct{})
 }
 
-// once wants every page to have been fetched until the manager heard of the first crawl's end, and none twice. It returns by whom. The next crawl may have begun since.
+// once checks that every page was fetched, and none twice, until the manager heard of the first crawl's end. It
+// returns the clients. The next crawl may have begun since.
 func (s *library) once(l *lab) (by []netip.Addr) {
 	l.t.Helper()
 	d, err := l.page.channel(int(l.channels()[s.origin]))

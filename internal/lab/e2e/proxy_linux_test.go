@@ -14,8 +14,8 @@ import (
 	"shoal/internal/lab/netlab"
 )
 
-// TestOffice is a real peer in a network whose admin's policy names a proxy: it reads the policy, and crawls and sends what it fetched
-// through the proxy alone.
+// TestOffice runs a real peer in a network whose admin's policy names a proxy. The peer must read the policy, and
+// must crawl and send through the proxy alone.
 func TestOffice(t *testing.T) {
 	n := netlab.Open(t, "an office's network is")
 	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}}
@@ -37,7 +37,7 @@ func TestOffice(t *testing.T) {
 		theirs   netip.AddrPort
 		ours     uint16
 	}
-	invited := map[flow]bool{}         // begun from outside; no office lets that in, but this network has no walls
+	invited := map[flow]bool{}         // opened from outside; a real office would block them, but this network has no firewall
 	around := map[netip.AddrPort]int{} // packets that did not go to the office's gate
 	n.Tap(func(from *netlab.Host, b []byte) {
 		head := int(b[0]&15) * 4
@@ -85,7 +85,7 @@ func TestOffice(t *testing.T) {
 	}
 }
 
-// office is a proxy, and where the policy is.
+// office is a proxy and the server of the policy.
 type office struct {
 	host  *netlab.Host
 	mu    sync.Mutex

@@ -19,7 +19,7 @@ import (
 	"shoal/internal/wire"
 )
 
-// place is a site with Web servers of its own, and the peers near to them.
+// place is a site with Web servers of its own and the peers near them.
 type place struct {
 	name  string
 	where *netlab.Host   // where its Web servers are
@@ -28,14 +28,14 @@ type place struct {
 	ports []int          // of its servers, a host of the Web each
 }
 
-// lab is the manager, the places and what their Web servers saw.
+// lab is the manager, the places, and the visits that their Web servers saw.
 type lab struct {
 	t      *testing.T
 	net    *netlab.Lab
 	mgr    *process
 	page   page
 	client *http.Client
-	// threads of each peer; 0: the program's own idea
+	// threads of each peer; 0: the program's default
 	threads int
 	dirs    map[*netlab.Host]string // of the peer of a home
 
@@ -55,7 +55,7 @@ func (m marking) String() string {
 	return fmt.Sprintf("IPv%d %s", m.version, map[byte]string{6: "TCP", 17: "UDP"}[m.protocol])
 }
 
-// look notes how a packet that leaves a site is marked, unless it is a Web server's.
+// look records the mark of a packet that leaves a site, unless a Web server sent it.
 func (l *lab) look(b []byte) {
 	m := marking{version: b[0] >> 4}
 	head, class := 40, b[0]<<4|b[1]>>4
@@ -77,9 +77,9 @@ func (l *lab) look(b []byte) {
 	l.marks[m]++
 }
 
-// marked wants every packet of every peer to be marked, of either version of IP, over TCP and QUIC.
+// marked checks that every packet of every peer is marked, over both versions of IP, TCP and QUIC.
 func (l *lab) marked() {
-	for _, m := range []marking{{4, 6, true}, {4, 17, true}, {6, 17, true}} { // IPv6 is spoken by QUIC, which is dialled first
+	for _, m := range []marking{{4, 6, true}, {4, 17, true}, {6, 17, true}} { // IPv6 is spoken by QUIC only, which is dialled first
 		l.mgr.until("has peers that speak "+m.String(), func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -99,8 +99,9 @@ func (l *lab) marked() {
 // webPort is the first port of a place's Web servers.
 const webPort = 8000
 
-// TestSites is a network over three sites 20, 80 and 200 ms apart and two homes behind address translation, with one packet in two
-// hundred lost between them. Tasks land near their hosts, at home too, and go on when a site was cut off for a while.
+// TestSites runs a network over three sites 20, 80 and 200 ms apart and two homes behind address translation, and
+// loses one packet in two hundred between them. Tasks must land near their hosts, also at the homes, and go on after
+// a site was cut off for a while.
 func TestSites(t *testing.T) {
 	peers, hosts := 3, 8
 	if os.Getenv("SHOAL_SITES") == "1" {
@@ -170,7 +171,7 @@ func TestSites(t *testing.T) {
 	sites, near, astray := l.landed(places)
 	if !sites || !near && os.Getenv("SHOAL_SITES") == "1" {
 		t.Errorf("%d tasks went astray", len(astray))
-	} else if !near { // of a home that has been there for seconds it is not known yet that it is nearest to its two hosts
+	} else if !near { // a home that joined seconds ago is not yet known to be the nearest to its two hosts
 		l.mgr.until("has tasks land near when they are handed out again", func() bool {
 			if _, near, astray = l.landed(places); near {
 				return true
@@ -183,7 +184,7 @@ func TestSites(t *testing.T) {
 		})
 	}
 
-	// While b is cut off its tasks come to nothing; joined again, it takes them as before.
+	// While b is cut off, its tasks fail. Joined again, it takes tasks as before.
 	b := places[1]
 	one := ids[origin(places[0], places[0].ports[0])]
 	l.mgr.until("has a task over", func() bool { d, err := l.page.channel(int(one)); return err == nil && !d.Row.Out })
@@ -203,7 +204,7 @@ func TestSites(t *testing.T) {
 	joined := time.Now()
 	asked := joined
 	l.mgr.until("takes the others back", func() bool {
-		if time.Since(asked) > 5*time.Second { // what others were given meanwhile came to nothing
+		if time.Since(asked) > 5*time.Second { // what others were given meanwhile failed
 			asked = time.Now()
 			for _, port := range b.ports {
 				l.crawl(ids[origin(b, port)])
@@ -231,7 +232,7 @@ func (l *lab) site(name, prefix string) *netlab.Host {
 
 func origin(p *place, port int) string { return fmt.Sprintf("http://%s:%d", p.where.Addr, port) }
 
-// serve opens a Web host of one page that notes who comes.
+// serve starts a Web host of one page that records its visitors.
 func (l *lab) serve(p *place, port int) string {
 	l.t.Helper()
 	at := origin(p, port)
@@ -273,7 +274,7 @@ func (l *lab) start(boss *netlab.Host, origins []string) {
 	l.page.client = l.client
 }
 
-// join starts the peers; they share one join string and nothing else. It returns their folders.
+// join starts the peers, which share one join string and nothing else. It returns their folders.
 func (l *lab) join(places []*place) map[string]*netlab.Host {
 	join := l.mgr.word("shoal-peer join ")
 	dirs := map[string]*netlab.Host{}
@@ -299,7 +300,7 @@ func (l *lab) join(places []*place) map[string]*netlab.Host {
 	return dirs
 }
 
-// channels are the ids of the manager's channels by their host.
+// channels returns the ids of the manager's channels by host.
 func (l *lab) channels() map[string]uint64 {
 	rows, err := l.page.rows()
 	if err != nil {
@@ -342,7 +343,7 @@ func (l *lab) post(path, body string) {
 	}
 }
 
-// updated tells whether all of these hosts were brought up to date so many times.
+// updated reports whether all of these hosts were brought up to date that many times.
 func (l *lab) updated(origins []string, times int) bool {
 	rows, err := l.page.rows()
 	if err != nil {
@@ -360,7 +361,8 @@ func (l *lab) updated(origins []string, times int) bool {
 	return true
 }
 
-// updatedSince tells whether a task brought a channel up to date that was claimed after some time. The schedule may have had it crawled before that.
+// updatedSince reports whether a task claimed after some time has brought a channel up to date. The schedule may have
+// crawled it before that.
 func (l *lab) updatedSince(id uint64, at time.Time) bool {
 	d, err := l.page.channel(int(id))
 	if err != nil {
@@ -378,8 +380,9 @@ func (l *lab) updatedSince(id uint64, at time.Time) bool {
 	return false
 }
 
-// landed tells whether 95 of a hundred hosts were crawled last by a peer of their own place, and one at least beside each home, and which were not; and whether it is 90 of a
-// hundred of those at the three sites, which are few where not make sites asks.
+// landed counts the hosts that a peer of their own place crawled last. all reports whether these are 95% of the
+// hosts, at least one beside each home included. sites reports whether they are 90% of the hosts at the three sites,
+// which are few outside `make sites`. astray names the other hosts.
 func (l *lab) landed(places []*place) (sites, all bool, astray []string) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -413,7 +416,7 @@ func (l *lab) landed(places []*place) (sites, all bool, astray []string) {
 	return sites, all && float64(near) >= .95*float64(tasks), astray
 }
 
-// status looks at what the peers behind address translation say of themselves.
+// status checks what the peers behind address translation report about themselves.
 func (l *lab) status(places []*place, dirs map[string]*netlab.Host) {
 	hidden := map[*netlab.Host]bool{}
 	for _, p := range places[3:] {

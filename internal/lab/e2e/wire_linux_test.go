@@ -14,9 +14,10 @@ import (
 	"shoal/internal/lab/netlab"
 )
 
-// TestLimitOnTheWire looks at a real peer's limit where a router would, at the packets that the kernel counts, with all that it does: it
-// crawls five hosts of large pages that do not compress, and sends them to an archive, over TCP or QUIC. Over no 10 s may it receive or
-// send more than 200 KiB/s and 3%. SHOAL_WIRE_S (make wire) says for how many seconds.
+// TestLimitOnTheWire measures a real peer's limit where a router would: at the packets that the kernel counts, with
+// everything that the peer does. The peer crawls five hosts of large incompressible pages and sends them to an
+// archive, over TCP or QUIC. In no 10 s may it receive or send more than 200 KiB/s plus 3%. SHOAL_WIRE_S (make wire)
+// sets the seconds.
 func TestLimitOnTheWire(t *testing.T) {
 	last, err := strconv.Atoi(os.Getenv("SHOAL_WIRE_S"))
 	if err != nil {
@@ -87,7 +88,7 @@ func limitOnTheWire(t *testing.T, quic bool, last time.Duration) {
 					continue
 				}
 				part := float64(b.bytes[dir]-a.bytes[dir]) / (kib << 10)
-				most = max(most, part/b.after.Sub(a.before).Seconds()) // what the machine's delays leave open about the moment counts for it
+				most = max(most, part/b.after.Sub(a.before).Seconds()) // uncertainty about the moment, caused by the machine's delays, counts in the limit's favour
 				least = min(least, part/b.before.Sub(a.after).Seconds())
 				windows++
 				break
@@ -100,7 +101,7 @@ func limitOnTheWire(t *testing.T, quic bool, last time.Duration) {
 	}
 }
 
-// heavy serves a Web host without end: pages of 150 kB of letters that hardly compress.
+// heavy serves an endless Web host: pages of 150 kB of letters that hardly compress.
 func (l *lab) heavy(where *netlab.Host, port int) string {
 	l.t.Helper()
 	addr := fmt.Sprintf("%s:%d", where.Addr, port)
