@@ -185,26 +185,26 @@ func TestPaceLearns(t *testing.T) {
 		t.Errorf("a new node waits %v, want half as much again as predicted", got)
 	}
 	for range 50 {
-		p.learn(&request{find: true, wants: wants}, 4*wants)
+		p.learn(&request{kind: finding, wants: wants}, 4*wants)
 	}
 	if got := p.patience(wants); got < 4*wants || got > 5*wants {
 		t.Errorf("where answers take four times as long it waits %v", got)
 	}
 	for range 50 {
-		p.learn(&request{find: true, wants: wants}, time.Hour)
+		p.learn(&request{kind: finding, wants: wants}, time.Hour)
 	}
 	if got := p.patience(wants); got > paceMost*wants {
 		t.Errorf("it waits %v", got)
 	}
 	for range 100 {
-		p.learn(&request{find: true, wants: wants}, wants)
+		p.learn(&request{kind: finding, wants: wants}, wants)
 	}
 	if got := p.patience(wants); got != 150*time.Millisecond {
 		t.Errorf("where answers come as predicted again it waits %v", got)
 	}
 	before := p
-	p.learn(&request{wants: wants}, time.Hour) // a measurement, which takes the host's time too
-	p.learn(&request{find: true}, time.Hour)   // somebody of whom only the id is known
+	p.learn(&request{wants: wants}, time.Hour)  // a measurement, which takes the host's time too
+	p.learn(&request{kind: finding}, time.Hour) // somebody of whom only the id is known
 	if p != before {
 		t.Error("it learnt from what says nothing")
 	}

@@ -1,13 +1,10 @@
 package overlay
 
 import (
-	"time"
-
 	"shoal/channel"
 	"shoal/coords"
+	"time"
 )
-
-// What a candidate for a task is worth: when it would have crawled it.
 
 // finish is when a peer would probably have crawled the task, from now on.
 func (p *placing) finish(r PeerRecord) time.Duration {

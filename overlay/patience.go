@@ -4,14 +4,52 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"shoal/coords"
 )
 
-// A question of a lookup, or a candidate asked to measure a host, is waited for only about as long as its answer should take, were the peer where its record says:
-// a record can be of a peer that is no more, or from when its peer was young, hundreds of milliseconds from where it is. Then the next one is asked at once, and the
-// late one is neither asked to measure nor offered the task before the others. If its answer comes yet, it counts. Nothing of that holds for an offer, which
-// nobody makes twice before it is answered or lost.
+// A node waits for an answer about as long as it should take, were the peer where its record says. A record can be of a peer that is gone, or
+// from when its peer was young, hundreds of milliseconds from where it is now. So when an answer is late, the next peer is asked at once, and
+// the late one is neither asked to measure nor offered the task before the others. If its answer comes after all, it counts. None of that
+// holds for offers: a node makes no second offer before the first is answered or lost.
+
+// aroundTrips is how many times as long a request may take that waits for a connection or goes over a relay. The way is longer then, by an
+// unknown time.
+const aroundTrips = 8
+
+// Around says that a request does not go straight to its receiver: it waits for a connection, or rides another's. Without a word, it has gone out at once.
+func (n *Node) Around(now time.Time, req uint64) {
+	if r, ok := n.pending[req]; ok {
+		r.round = true
+		n.expectAnew(now, req, r, aroundTrips*r.wants)
+	}
+}
+
+// Straight says that a request that waited for a connection goes out now: what came before tells nothing of where its receiver is.
+func (n *Node) Straight(now time.Time, req uint64) {
+	if r, ok := n.pending[req]; ok {
+		r.round, r.sent = false, now
+		n.expectAnew(now, req, r, r.wants)
+	}
+}
+
+// expectAnew lets the patience with a request begin again, unless it has ended.
+func (n *Node) expectAnew(now time.Time, req uint64, r *request, wants time.Duration) {
+	i := slices.IndexFunc(n.waits, func(w wait) bool { return w.req == req })
+	if i < 0 && (r.late || r.wants == 0) {
+		return
+	}
+	if i >= 0 {
+		n.waits = slices.Delete(n.waits, i, i+1)
+	}
+	n.waitFor(wait{now.Add(n.pace.patience(wants)), req}, r)
+}
+
+// began is from when the answer to a request is waited for.
+func (r *request) began(timeout time.Duration) time.Time {
+	if r.sent.IsZero() {
+		return r.until.Add(-timeout)
+	}
+	return r.sent
+}
 
 // pace is how long answers take compared with what was predicted, by the mean and the mean deviation of that ratio, as TCP's retransmission time-out (Jacobson,
 // "Congestion avoidance and control", SIGCOMM 1988; RFC 6298). What a dial takes is no part of it where the runner tells of that (Around, Straight).
@@ -29,7 +67,7 @@ func newPace() pace { return pace{mean: 1, dev: (paceLeast - 1) / paceDevs} }
 
 // learn takes note of an answer.
 func (p *pace) learn(r *request, took time.Duration) {
-	if !r.find || r.wants <= 0 || r.round {
+	if r.kind != finding && r.kind != glancing || r.wants <= 0 || r.round {
 		return
 	}
 	ratio := min(float64(took)/float64(r.wants), paceMost)
@@ -87,7 +125,7 @@ func (n *Node) impatient(now time.Time) (out []Send) {
 		n.waits = slices.Delete(n.waits, 0, 1)
 		if p, ok := n.places[r.place]; ok {
 			n.counts["late"]++
-			if r.late = true; r.find {
+			if r.late = true; r.kind == finding || r.kind == glancing {
 				p.late[r.to] = true
 			}
 			out = append(out, n.without(now, p, r)...)
@@ -98,13 +136,13 @@ func (n *Node) impatient(now time.Time) (out []Send) {
 // without goes on with a placing as if somebody had not been asked.
 func (n *Node) without(now time.Time, p *placing, r *request) []Send {
 	switch {
-	case r.find && !r.aside:
+	case r.kind == finding:
 		p.busy--
 		p.behind++
 		if !p.done {
 			return n.search(now, p)
 		}
-	case r.probe && p.probing > 0: // else an offer is under way
+	case r.kind == timing && p.probing > 0: // else an offer is under way
 		p.probing--
 		p.answers++ // that it is farther than the nearest so far, or gone
 		if p.done {
@@ -117,7 +155,7 @@ func (n *Node) without(now time.Time, p *placing, r *request) []Send {
 // ended counts a question of the lookup out.
 func (p *placing) ended(r *request) {
 	switch {
-	case r.aside:
+	case r.kind == glancing:
 	case r.late:
 		p.behind--
 	default:
@@ -129,32 +167,4 @@ func (p *placing) ended(r *request) {
 func (p *placing) answered(from ID) {
 	delete(p.late, from)
 	p.spoke[from] = true
-}
-
-// measuring is how long a candidate needs to measure the host that is worth being waited for: three connections to it, and its name may have to be looked up. Who
-// needs longer than it would from where the nearest known so far is, is farther than that.
-func (p *placing) measuring(r *PeerRecord) time.Duration {
-	way := coords.Predict(r.Coord, p.at)
-	if best := shortest(&p.record); best != nil {
-		way = min(way, best.RTT)
-	}
-	return 3*way + naming
-}
-
-const naming = 50 * time.Millisecond
-
-// ranked are those found, whoever is late after the others.
-func (p *placing) ranked() []PeerRecord {
-	if len(p.late) == 0 {
-		return p.found
-	}
-	out := make([]PeerRecord, 0, len(p.found))
-	for _, last := range []bool{false, true} {
-		for _, f := range p.found {
-			if p.late[f.ID] == last {
-				out = append(out, f)
-			}
-		}
-	}
-	return out
 }

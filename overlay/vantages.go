@@ -3,10 +3,9 @@ package overlay
 import (
 	"math"
 	"math/rand/v2"
+	"shoal/coords"
 	"slices"
 	"time"
-
-	"shoal/coords"
 )
 
 // Measuring a host of which little is known: after some random peers, up to NearRounds times NearProbes near ones, until one is as near as NearEnough.
