@@ -319,7 +319,7 @@ func readSitemap(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 				continue
 			}
 			if s.Name.Local == "sitemapindex" {
-				yield(channel.Line{N: n, Err: fmt.Errorf("%w: this is an index of sitemaps: fetch those that it names, and import them", ErrLine)})
+				yield(channel.Line{N: n, Err: fmt.Errorf("%w: this is an index of sitemaps: fetch the sitemaps that it names, and import them", ErrLine)})
 				return
 			}
 			if s.Name.Local != "loc" || s.Name.Space != "" && !strings.Contains(s.Name.Space, "sitemap") {

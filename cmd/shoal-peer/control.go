@@ -101,7 +101,7 @@ func (r *remote) do(ctx context.Context, s streams, top *cli, order string, args
 
 type pauseCmd struct {
 	remote
-	For string `arg:"" optional:"" name:"duration" help:"How long, as 30m or 2h; default: until resume."`
+	For string `arg:"" optional:"" name:"duration" help:"How long, such as 30m or 2h; default: until resume."`
 }
 
 func (c *pauseCmd) Run(ctx context.Context, s streams, top *cli) error {
@@ -154,7 +154,7 @@ func (r *remote) undelivered(ctx context.Context, s streams, top *cli) error {
 		}
 	}
 	if n > 0 {
-		_, err = fmt.Fprintf(s.out, "Not delivered yet, since the archive does not answer: %s. What was fetched is sent when it does, or after the next start.\n",
+		_, err = fmt.Fprintf(s.out, "Not delivered yet, since the archive does not answer: %s. The peer sends what it fetched when the archive answers, or after the next start.\n",
 			plain.Count(n, "task"))
 	}
 	return err
@@ -162,8 +162,8 @@ func (r *remote) undelivered(ctx context.Context, s streams, top *cli) error {
 
 type limitCmd struct {
 	remote
-	Down *int `help:"Most that is received, KiB a second; 0: no limit." placeholder:"N"`
-	Up   *int `help:"Most that is sent, KiB a second; 0: no limit." placeholder:"N"`
+	Down *int `help:"Download limit, KiB a second; 0: no limit." placeholder:"N"`
+	Up   *int `help:"Upload limit, KiB a second; 0: no limit." placeholder:"N"`
 }
 
 func (c *limitCmd) Run(ctx context.Context, s streams, top *cli) error {
@@ -319,7 +319,7 @@ func printOverlay(w io.Writer, st *peer.Status) {
 		way = "through its home"
 	}
 	if st.Reach.Direct+st.Reach.Relayed == 0 {
-		fmt.Fprintf(w, "reached   by nobody: no member is connected; NAT when last seen: %s\n", st.Reach.NAT)
+		fmt.Fprintf(w, "reached   by no member now: none is connected; NAT when last seen: %s\n", st.Reach.NAT)
 	} else {
 		fmt.Fprintf(w, "reached   %s; NAT: %s; %s direct, %d by relay\n", way, st.Reach.NAT, plain.Count(st.Reach.Direct, "connection"), st.Reach.Relayed)
 	}
@@ -334,8 +334,8 @@ func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
 type logCmd struct {
 	remote
-	Lines int    `short:"n" help:"How many of the newest." default:"50"`
-	Match string `help:"Only those that contain this." placeholder:"TEXT"`
+	Lines int    `short:"n" help:"Number of newest lines." default:"50"`
+	Match string `help:"Only lines that contain this text." placeholder:"TEXT"`
 	JSON  bool   `name:"json" help:"Print JSON lines."`
 }
 
@@ -405,15 +405,15 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no folder %s: no peer was ever there; name another one with --data", set.Data)
+		return fmt.Errorf("there is no folder %s: no peer ran there; name its folder with --data", set.Data)
 	}
 	if err != nil {
 		return err
 	}
 	if lost.Tasks > 0 {
-		fmt.Fprintf(s.out, "Not delivered, since the archive did not answer: %s, %.1f MiB of pages. Others will crawl that again.\n",
+		fmt.Fprintf(s.out, "Not delivered, since the archive did not answer: %s, %.1f MiB of pages. Other peers will crawl it again.\n",
 			plain.Count(lost.Tasks, "task"), mib(lost.Bytes))
 	}
-	_, err = fmt.Fprintf(s.out, "This computer has left. What is left of it, its key and the record of what it fetched, is in %s, which may be deleted.\n", set.Data)
+	_, err = fmt.Fprintf(s.out, "This computer has left the network. Its key and the record of what it fetched are still in %s; you may delete that folder.\n", set.Data)
 	return err
 }

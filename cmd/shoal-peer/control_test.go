@@ -25,7 +25,7 @@ func TestOverlayStatus(t *testing.T) {
 		"known": {known, []string{"place     -12.3 0.0 ", "height 1.5 ms; a predicted time is wrong by about 25% (error 0.25)", "rings     1 below 2 ms, 3 below 8 ms, 2 from 256 ms on\n",
 			"reached   directly; NAT: none; 8 connections direct, 0 by relay\n", "messages  1.9 a minute, 104 packets a minute\n"}},
 		"behind a router": {behind, []string{"reached   through its home; NAT: address translation, same port; 1 connection direct, 2 by relay\n"}},
-		"cut off":         {off, []string{"reached   by nobody: no member is connected; NAT when last seen: none\n"}},
+		"cut off":         {off, []string{"reached   by no member now: none is connected; NAT when last seen: none\n"}},
 		"young":           {young, []string{"104 packets a minute, over its first 4 s\n"}},
 	} {
 		var b strings.Builder

@@ -37,13 +37,13 @@ type cli struct {
 	Status     statusCmd     `cmd:"" help:"Show what the running peer does."`
 	Pause      pauseCmd      `cmd:"" help:"Fetch nothing, for a while or until resume."`
 	Resume     resumeCmd     `cmd:"" help:"Go on after pause, finish or drain."`
-	Finish     finishCmd     `cmd:"" help:"Take no new tasks; end those that run, hand over those that wait."`
+	Finish     finishCmd     `cmd:"" help:"Take no new tasks; finish the running ones, hand over the waiting ones."`
 	Drain      drainCmd      `cmd:"" help:"Give everything back to the network, and stay idle."`
 	Limit      limitCmd      `cmd:"" help:"Show the limits in force and who set them, or change them until the peer ends."`
 	Log        logCmd        `cmd:"" help:"Show what was fetched, when, and for whom."`
 	Leave      leaveCmd      `cmd:"" help:"Hand everything over and leave the network."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
-	Version    versionCmd    `cmd:"" help:"Say which build this is."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
 type versionCmd struct{}

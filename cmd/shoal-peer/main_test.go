@@ -217,7 +217,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"run", "--pond", "nonsense"}, "", 1, "loopback"},
 		{[]string{"log", "-n", "0"}, "", 1, "want 1 or more"},
 		{[]string{"status"}, "", 1, "no peer runs in " + filepath.Join(v.dir, "data") + "; start one"},
-		{[]string{"leave", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer was ever there"},
+		{[]string{"leave", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer ran there"},
 		{[]string{"completion", "tcsh"}, "", 2, "bash"},
 	} {
 		env := v.env

@@ -28,17 +28,17 @@ import (
 )
 
 type joinCmd struct {
-	JoinString string `arg:"" name:"join-string" help:"What the search company gave you."`
+	JoinString string `arg:"" name:"join-string" help:"The join string from the search company."`
 	joinFlags
 }
 
 // joinFlags are the settings that joining uses.
 type joinFlags struct {
 	Data      *string `help:"Folder for identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
-	Account   *string `help:"Your name or your team's, under which the network counts what you give." placeholder:"NAME"`
+	Account   *string `help:"Name of you or your team; the network counts contributions under it." placeholder:"NAME"`
 	QUIC      *bool   `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
 	DSCP      *bool   `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
-	PolicyURL *string `name:"policy-url" help:"Where your network's admin publishes a policy." placeholder:"URL"`
+	PolicyURL *string `name:"policy-url" help:"URL of your network admin's policy." placeholder:"URL"`
 }
 
 func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
@@ -47,7 +47,7 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return err
 	}
 	if c.JoinString == "" {
-		return errors.New("the join string is empty: it is what the search company gave you, and begins with shoal-join-")
+		return errors.New("the join string is empty: the search company gives it to you; it begins with shoal-join-")
 	}
 	cfg := set.config()
 	cfg.Join, cfg.Listen, cfg.Version = c.JoinString, nil, version.String()
@@ -64,7 +64,7 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 
 type runCmd struct {
 	Pond    string `help:"Crawl the synthetic Web served at this loopback address." placeholder:"ADDR"`
-	Unpaced bool   `help:"With --pond: no waits between requests and no distances, to measure how fast a crawl can be."`
+	Unpaced bool   `help:"With --pond: no waits and no latencies, to measure the speed of a crawl."`
 	flagged
 }
 
@@ -74,10 +74,10 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return err
 	}
 	if c.Pond != "" && !loopback(c.Pond) {
-		return fmt.Errorf("%w: --pond %q; want the loopback address that `shoal pond` tells, as 127.0.0.1:7790", errSettings, c.Pond)
+		return fmt.Errorf("%w: --pond %q; want the loopback address that `shoal pond` prints, such as 127.0.0.1:7790", errSettings, c.Pond)
 	}
 	if c.Unpaced && c.Pond == "" {
-		return fmt.Errorf("%w: --unpaced goes with --pond only: Web hosts are given time", errSettings)
+		return fmt.Errorf("%w: --unpaced needs --pond: real Web hosts are never crawled without waits", errSettings)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memory)
@@ -160,7 +160,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 		case <-aside.Done():
 			return
 		}
-		fmt.Fprintf(out, "shoal-peer %s runs; see what it does with: shoal-peer status\n", version.String())
+		fmt.Fprintf(out, "shoal-peer %s is running; to see what it does: shoal-peer status\n", version.String())
 		if err := peer.ServeControl(aside, p.set.Data, p.set.Control, p); err != nil {
 			failed <- err
 			cancel()
@@ -245,7 +245,7 @@ func (p *program) findPort() error {
 		return nil // it will be said where it matters
 	}
 	if p.set.Port, err = freePort(); err == nil {
-		p.log.Warn("the default port is taken on this machine, perhaps by a manager: another one is used; --port names one that stays",
+		p.log.Warn("another program, perhaps a manager, uses the default port: this peer takes another one; choose a fixed port with --port",
 			"default", wire.DefaultPort, "port", p.set.Port)
 	}
 	return err

@@ -70,13 +70,13 @@ func (s *settings) validate() error {
 	case s.Port < 0 || s.Port > 65535:
 		return fmt.Errorf("%w: port %d; want 0 to 65535", errSettings, s.Port)
 	case s.Listen != "" && !isAddr(s.Listen):
-		return fmt.Errorf("%w: listen %q; want an IP address of this computer, as 192.0.2.7", errSettings, s.Listen)
+		return fmt.Errorf("%w: listen %q; want an IP address of this computer, such as 192.0.2.7", errSettings, s.Listen)
 	case s.Threads < 1 || s.Queue < 0:
 		return fmt.Errorf("%w: %d threads, queue %d; want at least 1 and 0", errSettings, s.Threads, s.Queue)
 	case s.MinGapMs < 200:
 		return fmt.Errorf("%w: min_gap_ms %d; a crawler waits at least 200 ms", errSettings, s.MinGapMs)
 	case s.Control != "" && !loopback(s.Control):
-		return fmt.Errorf("%w: control %q; want a loopback address with a port, as %s: it must not be reached from elsewhere", errSettings, s.Control, peer.DefaultControl)
+		return fmt.Errorf("%w: control %q; want a loopback address with a port, such as %s: other computers must not reach it", errSettings, s.Control, peer.DefaultControl)
 	case s.CheckpointMin < 1 || s.GraceS < 0:
 		return fmt.Errorf("%w: checkpoint_min %d, grace_s %d; want at least 1 and 0", errSettings, s.CheckpointMin, s.GraceS)
 	case s.DiskMiB < 1:
@@ -111,32 +111,32 @@ func loopback(addr string) bool {
 // flagged holds the same settings as flags. Only flags that were given count.
 type flagged struct {
 	Data          *string  `help:"Folder of identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
-	Account       *string  `help:"Your name or your team's, under which the network counts what you gave." placeholder:"NAME"`
-	Port          *int     `help:"TCP and UDP port that other members reach this peer at; 0: any." placeholder:"N"`
-	Listen        *string  `help:"Address to listen at; default: all of this computer's." placeholder:"IP"`
-	Announce      []string `help:"Multiaddrs to tell others beside those, for port forwarding." placeholder:"ADDR"`
+	Account       *string  `help:"Name of you or your team; the network counts contributions under it." placeholder:"NAME"`
+	Port          *int     `help:"TCP and UDP port at which other members reach this peer; 0: any." placeholder:"N"`
+	Listen        *string  `help:"IP address to listen at; default: all addresses of this computer." placeholder:"IP"`
+	Announce      []string `help:"Further multiaddrs to announce, for port forwarding." placeholder:"ADDR"`
 	QUIC          *bool    `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
 	DHT           *bool    `name:"dht" help:"Find members by a distributed hash table too." negatable:""`
 	Control       *string  `help:"Loopback address of the control API." placeholder:"ADDR"`
 	Threads       *int     `help:"Channels crawled at the same time." placeholder:"N"`
-	Queue         *int     `help:"Tasks that wait." placeholder:"N"`
-	MinGapMs      *int     `help:"Wait between two requests to a host at least, milliseconds." placeholder:"N"`
-	CheckpointMin *int     `help:"Longest time that a fetched page stays here only, minutes." placeholder:"N"`
-	GraceS        *int     `help:"Time to hand over when told to end, seconds." placeholder:"N"`
-	DiskMiB       *int     `name:"disk-mib" help:"Most that fetched pages and lists of URLs take on disk, MiB." placeholder:"N"`
-	MinFreeMiB    *int     `name:"min-free-mib" help:"Fetch nothing while less than this is free on the disk, MiB; 0: whatever is free." placeholder:"N"`
-	DownKiBPerS   *int     `name:"down-kib-per-s" help:"Most that is received, KiB a second; 0: no limit." placeholder:"N"`
-	UpKiBPerS     *int     `name:"up-kib-per-s" help:"Most that is sent, KiB a second; 0: no limit." placeholder:"N"`
-	DayMiB        *int     `name:"day-mib" help:"Most that is received and sent in a day, MiB; 0: no limit." placeholder:"N"`
-	MonthMiB      *int     `name:"month-mib" help:"Most that is received and sent in a month, MiB; 0: no limit." placeholder:"N"`
+	Queue         *int     `help:"Tasks that may wait." placeholder:"N"`
+	MinGapMs      *int     `help:"Shortest wait between two requests to a host, milliseconds." placeholder:"N"`
+	CheckpointMin *int     `help:"Longest time before fetched pages are sent to the archive, minutes." placeholder:"N"`
+	GraceS        *int     `help:"Time for handing tasks over at the end, seconds." placeholder:"N"`
+	DiskMiB       *int     `name:"disk-mib" help:"Disk limit for fetched pages and lists of URLs, MiB." placeholder:"N"`
+	MinFreeMiB    *int     `name:"min-free-mib" help:"Fetch nothing while less than this is free on the disk, MiB; 0: no limit." placeholder:"N"`
+	DownKiBPerS   *int     `name:"down-kib-per-s" help:"Download limit, KiB a second; 0: no limit." placeholder:"N"`
+	UpKiBPerS     *int     `name:"up-kib-per-s" help:"Upload limit, KiB a second; 0: no limit." placeholder:"N"`
+	DayMiB        *int     `name:"day-mib" help:"Daily limit of received and sent bytes, MiB; 0: no limit." placeholder:"N"`
+	MonthMiB      *int     `name:"month-mib" help:"Monthly limit of received and sent bytes, MiB; 0: no limit." placeholder:"N"`
 	OnBattery     *string  `help:"On battery: pause or run." placeholder:"WHAT"`
-	OnMetered     *string  `help:"On a link that is paid by volume: pause or run." placeholder:"WHAT"`
-	InUse         *string  `help:"While somebody sits at the computer: pause or run." placeholder:"WHAT"`
+	OnMetered     *string  `help:"On a link paid by volume: pause or run." placeholder:"WHAT"`
+	InUse         *string  `help:"While someone uses the computer: pause or run." placeholder:"WHAT"`
 	BusyPercent   *int     `help:"Pause while other programs use more of the processors, percent; 0: never." placeholder:"N"`
 	DSCP          *bool    `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
 	LowPriority   *bool    `help:"Run at the lowest CPU and disk priority." negatable:""`
-	Deny          []string `help:"Domains that this computer does not fetch." placeholder:"DOMAIN"`
-	PolicyURL     *string  `name:"policy-url" help:"Where your network's admin publishes a policy." placeholder:"URL"`
+	Deny          []string `help:"Domains that this computer must not fetch." placeholder:"DOMAIN"`
+	PolicyURL     *string  `name:"policy-url" help:"URL of your network admin's policy." placeholder:"URL"`
 	LogLevel      *string  `help:"debug, info, warn or error." placeholder:"LEVEL"`
 }
 
@@ -211,7 +211,7 @@ func load(file string, env []string, flags map[string]any) (settings, error) {
 		name = strings.ToLower(name)
 		kind, ok := known[name]
 		if !ok {
-			return s, fmt.Errorf("%w: %s is no setting of ours%s", errSettings, key, nearest(name, known))
+			return s, fmt.Errorf("%w: %s is not a setting%s", errSettings, key, nearest(name, known))
 		}
 		if m[name], err = parse(value, kind); err != nil {
 			return s, fmt.Errorf("%w: %s: %w", errSettings, key, err)
@@ -237,7 +237,7 @@ func add(k *koanf.Koanf, m map[string]any, known map[string]reflect.Type, source
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		kind, ok := known[key]
 		if !ok {
-			return fmt.Errorf("%w: %s: %q is no setting of ours%s", errSettings, source, key, nearest(key, known))
+			return fmt.Errorf("%w: %s: %q is not a setting%s", errSettings, source, key, nearest(key, known))
 		}
 		if want := wants(kind, reflect.TypeOf(m[key])); want != "" {
 			return fmt.Errorf("%w: %s: %s is %#v; want %s", errSettings, source, key, m[key], want)
@@ -330,7 +330,7 @@ func parse(value string, t reflect.Type) (any, error) {
 			return strings.Split(value, ","), nil
 		}
 	}
-	return nil, errors.New("can only be set in the configuration file")
+	return nil, errors.New("set it in the configuration file")
 }
 
 // config is the agent's part of the settings.

@@ -53,7 +53,7 @@ type cli struct {
 	Pond    pondCmd    `cmd:"" help:"Run the synthetic Web alone, on loopback."`
 	Plan    planCmd    `cmd:"" help:"What a crawling capacity buys, what a freshness needs, and the timetable."`
 	Sim     simCmd     `cmd:"" hidden:"" help:"Moved: the experiments are a program of their own, shoal-sim."`
-	Version versionCmd `cmd:"" help:"Say which build this is."`
+	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
 type versionCmd struct{}

@@ -135,8 +135,8 @@ func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 		return
 	}
 	if holds && !errors.Is(err, limit.ErrSettings) {
-		if p.notes.set(about, "cannot be had; what it said last goes on to hold") {
-			p.log.Warn("a policy cannot be had; what it said last goes on to hold", "policy", name, "err", err)
+		if p.notes.set(about, "cannot be fetched; its last version stays in force") {
+			p.log.Warn("a policy cannot be fetched; its last version stays in force", "policy", name, "err", err)
 		}
 		return
 	}
@@ -286,7 +286,7 @@ func (p *program) machine(m *limit.Machine) string {
 	s := p.limits.Settings()
 	if s.InUse == "pause" {
 		if on, err := limit.InUse(); p.tells("use of the computer", err) && on {
-			return "somebody uses the computer (your settings, in_use)"
+			return "someone uses the computer (your settings, in_use)"
 		}
 	}
 	if s.BusyPercent > 0 {
@@ -303,8 +303,8 @@ func (p *program) tells(what string, err error) bool {
 		p.notes.set(what, "")
 		return true
 	}
-	if p.notes.set(what, "this system does not tell, and nothing is paused for it") {
-		p.log.Info("cannot tell here, and does not pause for it", "what", what, "err", err)
+	if p.notes.set(what, "this system does not tell; the peer does not pause because of it") {
+		p.log.Info("this system does not tell; the peer does not pause because of it", "what", what, "err", err)
 	}
 	return false
 }
