@@ -49,6 +49,7 @@ type Config struct {
 	Disk       int64         // bytes that all crawls together may keep in Dir until the archive has them; 0: 320 MiB each
 	Unpaced    bool          // no politeness waits: for measuring against one's own pond
 
+	Home    *limit.Home                      // told of addresses that no crawl may reach; nil: one that only the default Dial asks
 	Dial    limit.DialFunc                   // how hosts are dialled; nil: a limit.Guard, public addresses only
 	Roots   *x509.CertPool                   // who vouches for hosts; nil: the system's
 	Overlay overlay.Config                   // zero: overlay.Default

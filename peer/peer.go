@@ -61,8 +61,11 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Home == nil {
+		cfg.Home = &limit.Home{}
+	}
 	if cfg.Dial == nil {
-		cfg.Dial = (&limit.Guard{}).DialContext
+		cfg.Dial = (&limit.Guard{Home: cfg.Home}).DialContext
 	}
 	a := &Agent{cfg: cfg, log: cfg.Log, clock: present, robots: crawl.NewRobots(), since: time.Now(), ready: make(chan struct{}), badDisk: make(chan error, 1), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
 	a.tasks = newTasks(cfg.queue(), filepath.Join(cfg.Dir, "tasks"), cfg.Refuse, cfg.Log)
@@ -125,6 +128,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	wg.Go(func() { waking(life, a.clock, a.woke) })
 	wg.Go(func() { a.tendDisk(life) })
+	wg.Go(func() { a.guardHome(life, node, a.cfg.Home) })
 	a.log.Info("peer runs", "peer", node.ID(), "network", node.Network(), "addrs", node.Addrs())
 	err = a.loop(ctx, life, failed)
 	end()

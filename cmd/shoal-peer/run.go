@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -167,6 +168,9 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 		}
 	}()
 	go func() { defer wg.Done(); p.govern(aside, admin) }()
+	if pondAddr == "" {
+		wg.Go(func() { p.learnTranslators(aside, cfg.Home) })
+	}
 	go func() {
 		select {
 		case <-p.left:
@@ -197,7 +201,8 @@ func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (pe
 	cfg.Version, cfg.Log, cfg.OnVisit, cfg.Refuse = version.String(), p.log, p.journal.Visit, p.refuse
 	cfg.Wrap, cfg.Count = p.meter.Wrap, p.meter.Count
 	p.members(&cfg)
-	guard := &limit.Guard{Resolver: p.meter.Resolver(p.socket), Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
+	cfg.Home = &limit.Home{}
+	guard := &limit.Guard{Home: cfg.Home, Resolver: p.meter.Resolver(p.socket), Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
 	if pondAddr != "" {
 		world, err := pond.Connect(ctx, pondAddr)
 		if err != nil {
@@ -230,6 +235,16 @@ func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (pe
 	}
 	cfg.Dial = guard.DialContext
 	return cfg, nil
+}
+
+// learnTranslators asks the name servers whether the network translates IPv6 to IPv4: addresses of the home can be written so, too.
+func (p *program) learnTranslators(ctx context.Context, home *limit.Home) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	names := p.meter.Resolver(p.socket)
+	if err := home.LearnNAT64(func(host string) ([]netip.Addr, error) { return names.LookupNetIP(ctx, "ip6", host) }); err != nil {
+		p.log.Debug("the network translates no addresses, as far as its name servers say", "err", err)
+	}
 }
 
 // findPort chooses another port if the default one is in use: a manager or a second peer may run on this machine.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+
+	"shoal/channel"
 )
 
 // ErrForbidden is returned for an address that a crawl must not dial. The wrapping error says why.
@@ -51,6 +53,7 @@ type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 // after the first dial.
 type Guard struct {
 	Resolver Resolver // nil: the system's
+	Home     *Home    // addresses of the volunteer and of other members, which are refused; nil: none is known
 	Pond     DialFunc // dials names under PondSuffix; nil: they are refused
 	// Control is called on each socket after the check and before it connects, to set options such as DSCP. It may be
 	// nil.
@@ -98,17 +101,10 @@ func public(ap netip.AddrPort) error {
 	return webPort(ap.Port())
 }
 
-// webPort refuses ports of services that may take lines of text for commands: those below 1024 except 80 and 443, and
-// the other bad ports of the Fetch standard.
+// webPort refuses ports on which no public Web server is expected.
 func webPort(p uint16) error {
-	switch p {
-	case 80, 443:
-		return nil
-	case 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080:
-		return fmt.Errorf("%w: port %d", ErrForbidden, p)
-	}
-	if p < 1024 {
-		return fmt.Errorf("%w: port %d", ErrForbidden, p)
+	if !channel.WebPort(p) {
+		return fmt.Errorf("%w: port %d; peers fetch from ports 80, 443 and 8000 to 8999 only, less those of other services", ErrForbidden, p)
 	}
 	return nil
 }
@@ -171,6 +167,11 @@ func isPond(host string) bool {
 func (g *Guard) check(host string, at netip.AddrPort) error {
 	if err := public(at); err != nil {
 		return err
+	}
+	if g.Home != nil {
+		if err := g.Home.check(at.Addr()); err != nil {
+			return err
+		}
 	}
 	if g.Allow != nil {
 		return g.Allow(host, at.Addr())
