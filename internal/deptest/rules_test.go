@@ -25,7 +25,7 @@ var rules = []rule{
 	{"recrawl/...", []string{"recrawl/..."}, true, "strategies know facts by slot, no channels, so that the simulator and the manager run the same ones"},
 	{"peer/queue", []string{"channel"}, true, "the simulator runs it by the thousand"},
 	{"peer/crawl/...", []string{"channel", "channel/order", "coords", "peer/crawl/...", "peer/limit"}, false, "a crawl knows no libp2p: it is given a task, a dialler and a sink"},
-	{"peer/limit/...", []string{"peer/limit/..."}, false, "limits are decided by settings and policy alone"},
+	{"peer/limit/...", []string{"peer/limit/...", "channel"}, false, "limits are decided by settings and policy alone; of the channels only what a Web port is"},
 	{"peer/...", []string{"peer/...", "overlay", "overlay/p2p", "channel", "coords", "internal/member", "internal/wire", "internal/wire/uplink", "internal/version", "internal/lab/pond", "channel/lease"}, false, "the agent must not contain the manager: volunteers run it"},
 	{"manager/archive/...", []string{"manager/archive/...", "channel/lease", "channel", "coords", "channel/badgerdb/tables", "internal/wire", "internal/wire/uplink", "internal/member", "internal/version", "channel/order"}, false, "any number of archives run without a manager beside them"},
 	{"manager/dispatch", []string{"channel", "recrawl"}, true, "the manager and the simulators hand tasks out by the same machine; databases, the overlay and the archive are its host's"},
