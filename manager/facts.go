@@ -37,10 +37,8 @@ func (d *Desk) PlanBasis(ctx context.Context, step time.Duration) (PlanBasis, er
 		return b, d.m.onLoop(ctx, func(now time.Time) {
 			b.Now, b.Cap, b.MinTicks = d.m.clock.At(now), d.m.limits.Cap, d.m.limits.ticks(b.Step)
 			b.Every = recrawl.Tick(d.m.modelDay())
-			if r, ok := d.m.sched.Strategy().(recrawl.Reporter); ok {
-				if p, ok := r.Report(); ok {
-					b.Capacity = p.Capacity
-				}
+			if p := d.m.sched.Strategy().Report(); p != nil {
+				b.Capacity = p.Capacity
 			}
 		})
 	}

@@ -9,18 +9,21 @@ import (
 	"shoal/recrawl"
 )
 
-// plan lets a strategy that plans do so on a copy of the facts, beside the loop; its plan is taken up on the loop, unless the strategy was changed meanwhile.
+// plan lets the strategy plan on a copy of the facts, beside the loop, when its next plan is due. The loop takes the plan up, unless the
+// strategy was exchanged meanwhile.
 func (m *Manager) plan(now time.Time) {
+	if m.planning {
+		return
+	}
 	strategy := m.sched.Strategy()
-	p, ok := strategy.(recrawl.Planner)
-	tick := m.clock.At(now)
-	if !ok || m.planning || !p.PlanDue(tick) {
+	plan := strategy.Plan(m.clock.At(now))
+	if plan == nil {
 		return
 	}
 	m.planning = true
 	facts := m.sched.Snapshot()
 	m.wg.Go(func() {
-		adopt, err := p.Plan(m.life, tick, facts)
+		adopt, err := plan(m.life, facts)
 		_ = m.do(m.life, func(time.Time) { // fails only when the manager ends
 			m.planning = false
 			switch {
@@ -38,21 +41,21 @@ func (m *Manager) plan(now time.Time) {
 
 const recallBatch = 500 // channels whose histories are given to the strategy at a time
 
-// recall gives a strategy that learns from channels' visits what the database keeps of them, beside the loop: after a start, and when it is taken up.
+// recall gives the strategy the channels' histories of visits from the database, if it has a use for them. It does so beside the loop, after
+// a start and when the strategy is taken up.
 func (m *Manager) recall() {
 	strategy := m.sched.Strategy()
-	r, ok := strategy.(recrawl.Recaller)
-	if !ok {
+	if strategy.Day() == 0 {
 		return
 	}
 	m.wg.Go(func() {
-		if err := m.recallAll(m.life, strategy, r); err != nil && m.life.Err() == nil {
+		if err := m.recallAll(m.life, strategy); err != nil && m.life.Err() == nil {
 			m.log.Warn("channels' histories are not all read; the strategy learns them anew", "err", err)
 		}
 	})
 }
 
-func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy, r recrawl.Recaller) error {
+func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy) error {
 	type memory struct {
 		id      channel.ID
 		history []byte
@@ -75,7 +78,7 @@ func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy, r re
 			if err := it.facts.Restore(l.EstimatorBlob); err != nil {
 				return fmt.Errorf("channel %d: %w", after, err)
 			}
-			it.chosen = recrawl.ChooseFast(it.history, &it.facts, r.Day())
+			it.chosen = recrawl.ChooseFast(it.history, &it.facts, strategy.Day())
 			batch = append(batch, it)
 		}
 		stale := false
@@ -85,7 +88,7 @@ func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy, r re
 			}
 			for i := range batch {
 				if s, ok := m.table.Find(batch[i].id); ok {
-					r.Recall(s, &batch[i].facts, batch[i].history, batch[i].chosen)
+					strategy.Recall(s, &batch[i].facts, batch[i].history, batch[i].chosen)
 				}
 			}
 		}); err != nil || stale {

@@ -182,10 +182,8 @@ func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
 	err := m.onLoop(ctx, func(time.Time) {
 		out.StrategyChoice, out.Limits = m.choice, m.limits
 		out.Sequencers = m.sequencers()
-		if r, ok := m.sched.Strategy().(recrawl.Reporter); ok {
-			if p, ok := r.Report(); ok {
-				out.Plan = &PlanInfo{p, m.clock.Time(p.At), m.clock.Time(p.Next)}
-			}
+		if p := m.sched.Strategy().Report(); p != nil {
+			out.Plan = &PlanInfo{*p, m.clock.Time(p.At), m.clock.Time(p.Next)}
 		}
 		out.Intervals = m.intervals()
 		g := m.sched.Groups()
@@ -348,15 +346,13 @@ func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, newShare flo
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		if p, ok := strategy.(recrawl.Planner); ok && p.PlanDue(now) {
-			adopt, err := p.Plan(ctx, now, sched.Snapshot())
+		if plan := strategy.Plan(now); plan != nil {
+			adopt, err := plan(ctx, sched.Snapshot())
 			if err != nil {
 				return out, fmt.Errorf("plan: %w", err)
 			}
-			if adopt != nil {
-				adopt()
-				sched.Rerank()
-			}
+			adopt()
+			sched.Rerank()
 		}
 		owed += t.capacity * share
 		due = due[:0]

@@ -298,9 +298,7 @@ func (m *Manager) row(ctx context.Context, id channel.ID) (web.Row, []web.Event,
 			r.State, r.Reason = "paused", reason
 		}
 		events = m.events.of(id)
-		if e, ok := m.sched.Strategy().(recrawl.Explainer); ok {
-			r.Model = e.Explain(s, &f)
-		}
+		r.Model = m.sched.Strategy().Explain(s, &f)
 	})
 	if err != nil || !ok {
 		return r, nil, false

@@ -9,16 +9,18 @@ import (
 // interval is fixed, iir and icr: each group has one recrawl interval, and a slot is due that long after its last submission.
 //
 // iir and icr reassign the intervals from the record of updates when at least half of the channels of the fastest group have more than
-// ripeUpdates updates since the last reassignment. The paper's pseudocode is read so: counters start anew for every group; T -= delta*T
-// where it writes ":-="; nothing bounds group 0. Both ratchet upwards unless delta is large: T <- (T/s)(1-delta)^e, s the success,
-// e the share of reassignments that encourage, is stationary only when e*ln(1-delta) = ln s.
+// ripeUpdates updates since the last reassignment. Three places of the paper's pseudocode are open, and are read so: counters start anew
+// for every group; T -= delta*T where it writes ":-="; nothing bounds group 0. Both strategies ratchet upwards unless delta is large:
+// T <- (T/s)(1-delta)^e, with s the success and e the share of reassignments that encourage, is stationary only when
+// e*ln(1-delta) = ln s.
 //
 // A new interval holds from a channel's next submission on. If it held at once, all channels of a group that it makes overdue would be
-// submitted in the same minute, and in step ever after.
+// submitted in the same minute, and stay in step for ever.
 //
-// The paper's crawlers refuse nothing. A channel whose task was refused is due again after refusedShare of its interval: else it would miss a whole
-// one, though nobody crawled it, whereas the paper's tasks wait in a queue.
+// The paper's crawlers refuse nothing. Here a channel whose task was refused is due again after refusedShare of its interval: it would
+// otherwise miss a whole interval though nothing crawled it, whereas the paper's tasks wait in a queue.
 type interval struct {
+	Base
 	name string
 	p    Params
 	g    *Groups
@@ -37,8 +39,8 @@ type interval struct {
 type tally struct {
 	sub, suc int64
 	mean     float64 // sum of its channels' mean gaps between updates
-	channels int     // that mean has: those with an update
-	ripe     int     // those with more than ripeUpdates
+	channels int     // channels with an update: those that mean counts
+	ripe     int     // channels with more than ripeUpdates
 }
 
 // regime is the intervals that held from a tick on.
@@ -50,23 +52,20 @@ type regime struct {
 const (
 	ripeUpdates  = 5
 	refusedShare = 1. / 2
-	regimesKept  = 8 // a channel that was submitted before the oldest of them goes by the oldest
+	regimesKept  = 8 // the oldest one holds for all channels submitted before it too
 )
 
 func (v *interval) Name() string { return v.name }
 
-func (v *interval) Start(now Tick, g *Groups) {
-	v.g, v.base = g, now
-	v.n = make([]tally, g.K())
-	if len(v.t) > 0 && len(v.t) != g.K() || v.last == nil || len(v.last) != g.K() { // not restored
+// Start keeps the intervals that were reached before. What facts counted for them holds too, unless they were counted anew.
+func (v *interval) Start(now Tick, in Setting) {
+	v.g, v.base = in.Groups, now
+	v.n = make([]tally, v.g.K())
+	if len(v.t) > 0 && len(v.t) != v.g.K() || v.last == nil || len(v.last) != v.g.K() { // not restored
 		v.epoch, v.since, v.t, v.past = 1, now, nil, nil
-		v.last = make([]float64, g.K())
+		v.last = make([]float64, v.g.K())
 	}
-}
-
-// Resume goes on with the intervals that were reached.
-func (v *interval) Resume(now Tick) {
-	if v.since != now {
+	if in.Anew && v.since != now {
 		v.begin(now)
 	}
 }
@@ -86,7 +85,7 @@ func (v *interval) of(group int) float64 {
 	return v.g.Interval(group)
 }
 
-// promised is the interval that held for a group when a channel of it was submitted.
+// promised is the interval that held for a group when one of its channels was submitted.
 func (v *interval) promised(group int, submitted Tick) float64 {
 	t := v.t
 	if submitted < v.since {
@@ -130,8 +129,6 @@ func (v *interval) Quota(now Tick, _ Load) Quota {
 	return q
 }
 
-func (v *interval) Taken(Tick, int, float32, bool) {}
-
 func (v *interval) Observe(now Tick, _ Slot, f *Facts, e Event) {
 	if e.Kind == Refused {
 		v.told = true
@@ -168,7 +165,7 @@ func (v *interval) Observe(now Tick, _ Slot, f *Facts, e Event) {
 	}
 }
 
-// fresh starts a channel's counters anew if they belong to an earlier reassignment.
+// fresh clears a channel's counters if they belong to an earlier reassignment.
 func (v *interval) fresh(f *Facts) {
 	if f.Epoch == v.epoch {
 		return
@@ -229,7 +226,7 @@ func (v *interval) reassign(now Tick) {
 	v.t = t
 }
 
-// begin has all counts start anew; channels that were submitted before go by the intervals of then.
+// begin starts all counts anew. Channels that were submitted before keep the intervals of that time.
 func (v *interval) begin(now Tick) {
 	v.past = slices.Insert(v.past, 0, regime{v.since, v.t})
 	v.past = v.past[:min(len(v.past), regimesKept)]
@@ -241,8 +238,8 @@ func (v *interval) begin(now Tick) {
 	clear(v.n)
 }
 
-// byInterval: the new interval is the mean gap between updates in the group; pooled over its channels, dt*n/sum(hSuc), or the mean of the
-// channels' own means (channels without an update have none).
+// byInterval sets each interval to the mean gap between updates in the group: pooled over its channels, dt*n/sum(hSuc), or the mean of the
+// channels' own means, which channels without an update do not have.
 func (v *interval) byInterval(t []float64, dt float64) {
 	for i, n := range v.n {
 		switch {
@@ -255,7 +252,8 @@ func (v *interval) byInterval(t []float64, dt float64) {
 	}
 }
 
-// byCapacity: T0 = dt * sum(n_i/m_i) / sum(hSuc), equation (4); T_i = T0*m_i, m_i the ratio of initial intervals to the fastest.
+// byCapacity sets T0 = dt * sum(n_i/m_i) / sum(hSuc), equation (4), and T_i = T0*m_i, with m_i the ratio of the group's initial interval
+// to the fastest group's.
 func (v *interval) byCapacity(t []float64, dt float64) {
 	var wanted float64
 	var suc int64
@@ -299,7 +297,7 @@ func (v *interval) Restore(b []byte) error {
 	t, last := r.floats(), r.floats()
 	all := [][]float64{t}
 	var past []regime
-	if len(r.b) > 0 { // states from before intervals were held over end here
+	if len(r.b) > 0 { // older states end here, without past intervals
 		for n := r.int(); n > 0 && len(past) < regimesKept; n-- {
 			past = append(past, regime{Tick(r.int()), r.floats()})
 			all = append(all, past[len(past)-1].t)

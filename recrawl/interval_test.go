@@ -160,7 +160,7 @@ func TestNewIntervalsHoldFromTheNextSubmission(t *testing.T) {
 	if err := restored.Restore(v.AppendState(nil)); err != nil {
 		t.Fatal(err)
 	}
-	restored.Start(v.since+1, v.g)
+	restored.Start(v.since+1, Setting{Groups: v.g})
 	check(restored, "restarted")
 	for i := range 3 * regimesKept {
 		for g := range v.n {

@@ -30,8 +30,8 @@ type Ahead struct {
 // NewOutline plans.
 func NewOutline(ctx context.Context, now Tick, facts []Facts, a Ahead) (Outline, error) {
 	spend := a.Spend
-	costs := price{p: Params{CostBase: 2, CostKnee: 0}, mean: meanService(facts)}
-	in := planInput{models: a.Models, cost: costs.cost, spend: spend, every: a.Every, limits: limits{a.Cap, a.Least}}
+	prices := costs{p: Params{CostBase: 2}, mean: meanService(facts)}
+	in := planInput{models: a.Models, cost: prices.cost, spend: spend, every: a.Every, limits: Limits{a.Cap, max(a.Least, 1)}}
 	p, err := planOptimal(ctx, now, facts, in)
 	if err != nil {
 		return Outline{}, err
@@ -41,7 +41,7 @@ func NewOutline(ctx context.Context, now Tick, facts []Facts, a Ahead) (Outline,
 	for s, iv := range p.interval {
 		o.Interval[s] = math.Abs(float64(iv))
 		if plannable(&facts[s]) {
-			total += costs.cost(&facts[s])
+			total += prices.cost(&facts[s])
 			weight += float64(facts[s].Weighed())
 		}
 		if s+1 < len(p.first) && p.due != nil {
@@ -71,14 +71,14 @@ func NewOutline(ctx context.Context, now Tick, facts []Facts, a Ahead) (Outline,
 
 // Spent is the capacity that the updates of the last ticks show: busy threads, at least. histories, by slot, tell of updates before a channel's last; nil: nothing.
 func Spent(now Tick, facts []Facts, histories [][]byte, last Tick) float64 {
-	costs := price{p: Params{CostBase: 2}, mean: meanService(facts)}
+	prices := costs{p: Params{CostBase: 2}, mean: meanService(facts)}
 	sum := 0.
 	for i := range facts {
 		var history []byte
 		if i < len(histories) {
 			history = histories[i]
 		}
-		sum += float64(visitsSince(history, &facts[i], now-last)) * costs.cost(&facts[i])
+		sum += float64(visitsSince(history, &facts[i], now-last)) * prices.cost(&facts[i])
 	}
 	return sum / float64(last)
 }
@@ -96,20 +96,6 @@ func visitsSince(history []byte, f *Facts, since Tick) int {
 		n++
 	}
 	return n
-}
-
-func meanService(facts []Facts) float64 {
-	sum, n := 0., 0.
-	for i := range facts {
-		if s := float64(facts[i].Service.Float()); s > 0 {
-			sum += s
-			n++
-		}
-	}
-	if n == 0 {
-		return 10 // nothing was ever crawled: ten minutes, until there is better
-	}
-	return sum / n
 }
 
 // order sorts due times, and the slots with them.

@@ -39,8 +39,8 @@ func swarmRun(t *testing.T, strategy Strategy, taus []float64, service []float64
 			s.Observe(now, i, Event{Kind: Updated, Wait: -1, Service: float32(service[i])})
 		}
 		delete(ends, now)
-		if p, ok := strategy.(Planner); ok && p.PlanDue(now) {
-			adopt, err := p.Plan(context.Background(), now, s.Snapshot())
+		if plan := strategy.Plan(now); plan != nil {
+			adopt, err := plan(context.Background(), s.Snapshot())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,8 +89,8 @@ func TestOptimalBeatsUniformAndProportional(t *testing.T) {
 		for _, name := range names {
 			st := must(t, name, Params{PlanEvery: map[string]float64{"optimal": 500, "cycle": 100}[name]})
 			got[name] = swarmRun(t, st, taus, service, threads, 8_000)
-			if o, ok := st.(*optimal); ok {
-				predicted = o.Predicted()
+			if name == "optimal" {
+				predicted = st.Report().Plain
 			}
 		}
 		t.Logf("%d threads: %v, predicted %.3f", threads, got, predicted)
@@ -133,10 +133,11 @@ func TestOptimalLearnsInstants(t *testing.T) {
 	if !strings.Contains(why, "quasi") {
 		t.Fatalf("explained as %q", why)
 	}
-	if !st.PlanDue(now + 1440) {
+	plan := st.Plan(now + 1440)
+	if plan == nil {
 		t.Fatal("no plan is due")
 	}
-	adopt, err := st.Plan(context.Background(), now, s.Snapshot())
+	adopt, err := plan(context.Background(), s.Snapshot())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,10 +158,9 @@ func TestPlanOfNothing(t *testing.T) {
 	for _, name := range []string{"optimal", "cycle"} {
 		st := must(t, name, Params{PlanEvery: 10})
 		s := NewScheduler(1, st, Options{Groups: 2, Prior: Prior(100, 1)})
-		p := st.(Planner)
 		for now := Tick(2); now < 60; now++ {
-			if p.PlanDue(now) {
-				adopt, err := p.Plan(context.Background(), now, s.Snapshot())
+			if plan := st.Plan(now); plan != nil {
+				adopt, err := plan(context.Background(), s.Snapshot())
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -181,16 +181,16 @@ func TestPlanSpendsItsBudget(t *testing.T) {
 	for i := range facts {
 		facts[i] = Facts{Est: Exactly(30 * math.Pow(100, rng.Float64())), Flags: Known, Weight: rng.Float32() + .1, Service: ToHalf(1 + 20*rng.Float32()), Submitted: 1, Updated: 2}
 	}
-	costs := price{p: Params{CostBase: 2}}
+	prices := costs{p: Params{CostBase: 2}}
 	last := 0.
 	for _, spend := range []float64{1, 5, 20, 80} {
-		p, err := planOptimal(context.Background(), 100, facts, planInput{cost: costs.cost, spend: spend, every: 1440})
+		p, err := planOptimal(context.Background(), 100, facts, planInput{cost: prices.cost, spend: spend, every: 1440})
 		if err != nil {
 			t.Fatal(err)
 		}
 		used := 0.
 		for i := range facts {
-			used += costs.cost(&facts[i]) / math.Abs(float64(p.interval[i]))
+			used += prices.cost(&facts[i]) / math.Abs(float64(p.interval[i]))
 		}
 		if used > 1.001*spend || used < .97*spend {
 			t.Errorf("spends %.4g of %g", used, spend)
@@ -245,9 +245,9 @@ func TestPlanKeepsTheCap(t *testing.T) {
 	for i := range facts {
 		facts[i] = Facts{Est: Exactly(100 + 40*float64(i)), Flags: Known, Service: ToHalf(2), Submitted: 1, Updated: 2}
 	}
-	costs := price{p: Params{CostBase: 2}}
+	prices := costs{p: Params{CostBase: 2}}
 	for _, spend := range []float64{.5, 2, 1000} {
-		p, err := planOptimal(context.Background(), 100, facts, planInput{cost: costs.cost, spend: spend, every: 1440, limits: limits{2, 10}})
+		p, err := planOptimal(context.Background(), 100, facts, planInput{cost: prices.cost, spend: spend, every: 1440, limits: Limits{2, 10}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,8 +349,8 @@ func TestCycleFollowsThePaper(t *testing.T) {
 			for _, at := range ends[now] {
 				s.Observe(now, at, Event{Kind: Updated, Wait: 0, Service: 2})
 			}
-			if st.PlanDue(now) {
-				adopt, err := st.Plan(context.Background(), now, s.Snapshot())
+			if plan := st.Plan(now); plan != nil {
+				adopt, err := plan(context.Background(), s.Snapshot())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -361,13 +361,13 @@ func TestCycleFollowsThePaper(t *testing.T) {
 				ends[now+3] = append(ends[now+3], at)
 				return 0, true
 			})
-			r, ok := st.Report()
-			if !ok {
+			r := st.Report()
+			if r == nil {
 				continue
 			}
 			strategies[r.Cycle] = r.Strategy
 			capacities[r.Capacity] = true
-			if ratio, ok := st.Ratio(); ok != (r.Old+r.New > 0) || ratio != r.Ratio {
+			if ratio, ok := st.share(); ok != (r.Old+r.New > 0) || ratio != r.Ratio {
 				t.Fatalf("ratio %g, %v, but the report says %+v", ratio, ok, r)
 			}
 			sawNew = sawNew || r.Cycle > 1 && r.New > 0 && r.Ratio > 0

@@ -4,31 +4,30 @@ import (
 	"math"
 )
 
-// price is an index policy, for a capacity that nobody knows: every channel has a value of being crawled now, which grows with its age;
-// the swarm has a price phi; what is worth more than the price is crawled; results move the price. It needs no count of crawlers.
+// price is an index policy for a swarm of unknown capacity. Every channel has a value of being crawled now, which grows with its age. The
+// swarm has a price phi. A channel that is worth more than the price is crawled, and results move the price. The strategy needs no count of
+// crawlers.
 //
-// With the index of this file, the value is the marginal gain of time-average freshness over the cost of a task, which is the Whittle
-// index of the problem (Azar et al., "Tractable near-optimal policies for crawling", PNAS 2018, give the optimal rates it leads to). The
-// strategies uniform, proportional and lambda are the same machine with another index.
+// With freshIndex, the value is the marginal gain of time-average freshness over the cost of a task, which is the Whittle index of the
+// problem (Azar et al., "Tractable near-optimal policies for crawling", PNAS 2018, give the optimal rates it leads to). The strategies
+// uniform, proportional and lambda are the same machine with another index.
 type price struct {
+	Base
+	costs
 	name  string
-	p     Params
 	index index
 
 	phi    float64
 	window float64 // W: tasks that may be out
-	mean   float64 // service of all channels, ticks: for those that have none of their own
 	usual  float64 // wait of all tasks, ticks; 0: not known
-	dear   float64 // mean service over weight
-	life   float64
 
-	swept   float64 // phi when all were last ranked
+	swept   float64 // phi when all slots were last ranked
 	sweptAt Tick
 	g       *Groups
 	steep   bool    // no task has waited too long yet
-	bound   bool    // the window held tasks back since the last change of it
-	at      Tick    // of the last tick that was settled
-	tuned   Tick    // when the window was last changed
+	bound   bool    // the window held tasks back since it last changed
+	at      Tick    // the last tick that was settled
+	tuned   Tick    // when the window last changed
 	waits   float64 // sum of waits since
 	n       float64 // and their number
 	last    float64 // value of the last task taken in this tick
@@ -38,7 +37,8 @@ type price struct {
 	offered bool
 }
 
-// index is the value of crawling a channel whose copy has age a, without its cost, and the age at which it has a value; if that is not more than least, any such age.
+// index gives the value of crawling a channel whose copy has age a, without its cost. The other way round it gives the age at which the
+// channel has a value; if that age is not more than least, it may return any age up to least.
 type index interface {
 	value(f *Facts, age float64) float64
 	age(f *Facts, value, least float64) float64
@@ -51,12 +51,12 @@ const (
 	tuneEvery    = 10     // ticks between two changes of the window
 	takeAbove    = .9     // share of phi that a value must reach
 	lookAbove    = .8     // share at which the calendar looks again, since phi may fall meanwhile
-	sweepBelow   = .7     // all are ranked again when phi has fallen to this share of what it was then
+	sweepBelow   = .7     // all slots are ranked again when phi has fallen to this share of what it was then
 	sweepPerTick = 50_000 // slots ranked again in a tick, on average
 	negligible   = 1e-9   // a price below this is none
 	oldest       = 16     // change intervals after which a channel is taken whatever it is worth, if none is out
-	stalled      = 10     // ticks with room and nothing taken after which the price falls fast: what tasks cost was not known when it was found
-	learnWait    = .3     // share of a task's wait in what is known of its channel's
+	stalled      = 10     // ticks with room and nothing taken after which the price falls fast: it was found before costs were known
+	learnWait    = .3     // weight of a task's wait in what is learnt of its channel's waits
 )
 
 func newPrice(name string, p Params, ix index) *price {
@@ -65,39 +65,15 @@ func newPrice(name string, p Params, ix index) *price {
 		share = 1. / 7
 	}
 	p.CostBase, p.CostKnee, p.CostShare = or(p.CostBase, 2), or(p.CostKnee, 1.6), or(p.CostShare, share)
-	return &price{name: name, p: p, index: ix, steep: true}
+	return &price{costs: costs{p: p}, name: name, index: ix, steep: true}
 }
 
-func (v *price) Name() string              { return v.name }
-func (v *price) Start(now Tick, g *Groups) { v.at, v.tuned, v.g = now, now, g }
-func (v *price) Intervals() []float64      { return nil }
+func (v *price) Name() string { return v.name }
 
-// cost is what an update of the channel costs: the ticks of a thread that are spent until a task lives to its end. Of channels that are dear for
-// their weight only CostShare counts: without that, the last minute of thread time always buys more freshness at a small site, and the large
-// ones starve. The step from the whole to that is at CostKnee means; among the large ones costs tell as much as among the small.
-func (v *price) cost(f *Facts) float64 {
-	if v.p.NoCost {
-		return 1
-	}
-	s := float64(f.Service.Float())
-	if s == 0 {
-		s = v.mean
-	}
-	c := s + v.p.CostBase
-	if x := s / v.life; v.life > 0 && x > 0 && !v.p.NoSurvival {
-		c *= math.Expm1(x) / x // what dies, dies half way on average
-	}
-	if knee := v.p.CostKnee * v.dear * float64(f.Weighed()); knee > 0 {
-		y := c / knee
-		y *= y
-		y *= y
-		c /= 1 + (1/v.p.CostShare-1)*y/(1+y)
-	}
-	return c
-}
+func (v *price) Start(now Tick, in Setting) { v.at, v.tuned, v.g = now, now, in.Groups }
 
-// corner is how dear a thread is near the channel, by how long its tasks wait against others'. One price for all would have some peers idle
-// while tasks wait for others, as nobody chooses where the hosts are.
+// corner is how dear a thread is near the channel, by how long its tasks wait compared with others. With one price for all, some peers
+// would stand idle while tasks wait for other peers, since hosts are not spread as peers are.
 func (v *price) corner(f *Facts) float64 {
 	if f.Epoch != waitEpoch || v.usual <= 0 || v.p.NoCost || v.p.NoCorners {
 		return 1
@@ -178,21 +154,16 @@ func (v *price) Observe(_ Tick, _ Slot, f *Facts, e Event) {
 	case Refused:
 		v.offered = true
 		v.waited(f, float32(2*v.target()))
-		if f.Flags&Denied == 0 { // again and again says that the peers near it are busy, not that all are
+		if f.Flags&Denied == 0 { // a second refusal in a row says that the peers near it are busy, not that all are
 			v.wait(float32(2 * v.target()))
 		}
 	case Updated:
-		if !v.offered { // nobody tells waits at once
+		if !v.offered { // peers do not tell waits when they accept
 			v.wait(e.Wait)
 			v.waited(f, e.Wait)
 		}
 		if s := float64(e.Service); s > 0 {
-			d := s / float64(f.Weighed())
-			if v.mean == 0 {
-				v.mean, v.dear = s, d
-			}
-			v.mean += .001 * (s - v.mean)
-			v.dear += .001 * (d - v.dear)
+			v.served(f, s)
 		}
 	}
 }
@@ -229,7 +200,7 @@ func (v *price) Quota(now Tick, l Load) Quota {
 	return q
 }
 
-// binds tells whether it is the window, and not the caller, that holds tasks back.
+// binds reports whether the window, and not the caller, holds tasks back.
 func (v *price) binds(room int, l Load) bool {
 	used := float64(l.Out) / v.window
 	if l.Room < 0 {
@@ -238,8 +209,8 @@ func (v *price) binds(room int, l Load) bool {
 	return used >= .5 && room < l.Room
 }
 
-// sweepGap is how many ticks lie between two rankings of all: many where channels are many. A slot that waits too long meanwhile is late by
-// a sixth of its interval, since values grow with the square of age at first.
+// sweepGap is how many ticks lie between two rankings of all slots: the more channels, the more ticks. A slot that waits too long meanwhile
+// is late by a sixth of its interval, since values grow with the square of age at first.
 func (v *price) sweepGap() Tick {
 	return Tick(v.channels() / sweepPerTick)
 }
@@ -272,8 +243,8 @@ func (v *price) settle(now Tick) {
 	v.at, v.filled, v.taken = now, false, 0
 }
 
-// target is how long tasks should wait on average: long enough that no thread idles. Where peers say when they will start, and refuse what
-// they cannot, waiting costs nothing but the age of the decision; where they cancel without a word, it costs tasks.
+// target is how long tasks should wait on average: long enough that no thread idles. Where peers say when they will start, and refuse
+// what they cannot start, waiting costs only the age of the decision. Where they cancel without a word, it costs tasks.
 func (v *price) target() float64 {
 	switch {
 	case v.p.TargetWait > 0:
@@ -284,8 +255,8 @@ func (v *price) target() float64 {
 	return 60
 }
 
-// tune moves the window by how long tasks waited. Until they first wait too long it grows quickly, where waits are told at once: nobody knows
-// how large the swarm is.
+// tune moves the window by how long tasks waited. Until tasks first wait too long the window grows quickly, because the size of the swarm
+// is unknown.
 func (v *price) tune(now Tick) {
 	v.tuned = now
 	if v.n == 0 {
@@ -330,7 +301,7 @@ func (v *price) Restore(b []byte) error {
 	return err
 }
 
-// restoreWith also reads so many numbers, none below 0, that a strategy built on price keeps behind its state.
+// restoreWith also reads extra numbers, none below 0, which a strategy built on price keeps behind its own state.
 func (v *price) restoreWith(b []byte, extra int) (more []float64, err error) {
 	r := reader{b: b}
 	f := r.floats()
@@ -340,10 +311,10 @@ func (v *price) restoreWith(b []byte, extra int) (more []float64, err error) {
 	if err := r.end(); err != nil {
 		return nil, err
 	}
-	if len(f) == 5 { // from before waits were told apart
+	if len(f) == 5 { // an older state, without usual
 		f = append(f, 0)
 	}
-	if len(f) == 6 { // from before it was kept whether a task had waited too long
+	if len(f) == 6 { // an older state, without steep
 		f = append(f, 1)
 	}
 	if len(f) != 7 || f[1] != 0 && f[1] < 1 || len(more) != extra {

@@ -29,7 +29,7 @@ func TestPriceOfACrowdedCorner(t *testing.T) {
 func TestPriceStateKeepsWaits(t *testing.T) {
 	v := must(t, "price", Params{}).(*price)
 	f := Facts{Est: Prior(100, 1)}
-	v.Start(1, newGroups(1, nil))
+	v.Start(1, Setting{Groups: newGroups(1, nil)})
 	v.Observe(5, 0, &f, Event{Kind: Accepted, Wait: 40})
 	v.Quota(5, Load{})
 	b := v.AppendState(nil)
@@ -71,7 +71,7 @@ func TestLostIsAskedForAgainSooner(t *testing.T) {
 func TestPriceFallsFastWhereAllStandsStill(t *testing.T) {
 	after := func(ticks Tick, out, taken int) float64 {
 		v := newPrice("price", Params{}, freshIndex{})
-		v.Start(1, newGroups(5, nil))
+		v.Start(1, Setting{Groups: newGroups(5, nil)})
 		v.phi = 1000
 		for now := Tick(1); now <= ticks; now++ {
 			v.Quota(now, Load{Room: -1, Out: out})

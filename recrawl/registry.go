@@ -12,7 +12,35 @@ import (
 	"shoal/recrawl/cycle"
 )
 
-// Params of the strategies. A zero field means the strategy's own default.
+// strategies is the table of all strategies: how to make each, and which parameters it reads. A name's line here is all that New, the
+// operator's commands and the simulator need.
+var strategies = map[string]struct {
+	make  func(Params) Strategy
+	reads []string // fields of Params, in lower case
+}{
+	"fixed":        {func(p Params) Strategy { return newInterval("fixed", p, .36, 2) }, nil},
+	"iir":          {func(p Params) Strategy { return newInterval("iir", p, .36, 2) }, []string{"delta", "sigma", "mu", "iir"}},
+	"icr":          {func(p Params) Strategy { return newInterval("icr", p, .38, 3) }, []string{"delta", "sigma", "mu"}},
+	"price":        {func(p Params) Strategy { return newPrice("price", p, freshIndex{}) }, priceParams},
+	"uniform":      {costless("uniform", ageIndex{}), []string{"targetwait"}},
+	"proportional": {costless("proportional", ratioIndex{}), []string{"targetwait"}},
+	"lambda":       {costless("lambda", lambdaIndex{}), []string{"targetwait"}},
+	"optimal":      {func(p Params) Strategy { return newOptimal(p) }, slices.Concat(priceParams, []string{"planevery"})},
+	"cycle":        {func(p Params) Strategy { return newCyclic(p) }, slices.Concat(priceParams, []string{"planevery", "periods"})},
+	"adaptive":     {func(p Params) Strategy { return &adaptive{storm: p.Rule == "stormcrawler"} }, []string{"rule"}},
+}
+
+var priceParams = []string{"targetwait", "costbase", "costknee", "costshare", "nocost", "nosurvival", "nocorners"}
+
+// costless makes the machine of price with another index, for which all tasks cost the same.
+func costless(name string, ix index) func(Params) Strategy {
+	return func(p Params) Strategy {
+		p.NoCost = true
+		return newPrice(name, p, ix)
+	}
+}
+
+// Params are the parameters of all strategies. A zero field means the strategy's own default.
 type Params struct {
 	Delta float64 // iir, icr: encouragement, in [0, 1); default .36 (iir), .38 (icr)
 	Sigma float64 // iir, icr: smallest multiple between neighbouring groups where order was lost; default 1.5
@@ -23,9 +51,9 @@ type Params struct {
 	CostBase   float64 // price: ticks added to a task's own; default 2
 	CostKnee   float64 // price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, CostShare; default 1.6
 	CostShare  float64 // price: the share of what a dear channel costs that counts; default 1/7, in optimal and cycle 1/5
-	NoCost     bool    // price: what a task costs does not matter, for comparison
-	NoSurvival bool    // price: nor how likely its peer lives to its end, for comparison
-	NoCorners  bool    // price: nor how long the tasks of a channel wait, for comparison
+	NoCost     bool    // price: ignore what a task costs, for comparison
+	NoSurvival bool    // price: ignore how likely a task's peer lives to its end, for comparison
+	NoCorners  bool    // price: ignore how long the tasks of a channel wait, for comparison
 
 	PlanEvery float64 // optimal: ticks between two plans; cycle: ticks of a period; default 1440
 	Periods   int     // cycle: periods of a cycle; default 14
@@ -42,41 +70,19 @@ var (
 	ErrParams  = errors.New("recrawl: bad parameters")
 )
 
-var makers = map[string]func(Params) Strategy{
-	"fixed": func(p Params) Strategy { return newInterval("fixed", p, .36, 2) },
-	"iir":   func(p Params) Strategy { return newInterval("iir", p, .36, 2) },
-	"icr":   func(p Params) Strategy { return newInterval("icr", p, .38, 3) },
-	"price": func(p Params) Strategy { return newPrice("price", p, freshIndex{}) },
-	"uniform": func(p Params) Strategy {
-		p.NoCost = true
-		return newPrice("uniform", p, ageIndex{})
-	},
-	"proportional": func(p Params) Strategy {
-		p.NoCost = true
-		return newPrice("proportional", p, ratioIndex{})
-	},
-	"lambda": func(p Params) Strategy {
-		p.NoCost = true
-		return newPrice("lambda", p, lambdaIndex{})
-	},
-	"optimal":  func(p Params) Strategy { return newOptimal(p) },
-	"cycle":    func(p Params) Strategy { return newCyclic(p) },
-	"adaptive": func(p Params) Strategy { return &adaptive{storm: p.Rule == "stormcrawler"} },
-}
-
 // Names of all strategies, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(makers)) }
+func Names() []string { return slices.Sorted(maps.Keys(strategies)) }
 
 // New makes a strategy by name.
 func New(name string, p Params) (Strategy, error) {
-	mk, ok := makers[name]
+	strategy, ok := strategies[name]
 	if !ok {
 		return nil, fmt.Errorf("%w %q: want one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return mk(p), nil
+	return strategy.make(p), nil
 }
 
 // Validate names the first bad field.
@@ -108,27 +114,18 @@ func (p Params) Validate() error {
 	return nil
 }
 
-// uses names the parameters that each strategy looks at.
-var uses = map[string][]string{
-	"fixed": {}, "iir": {"delta", "sigma", "mu", "iir"}, "icr": {"delta", "sigma", "mu"},
-	"price":   {"targetwait", "costbase", "costknee", "costshare", "nocost", "nosurvival", "nocorners"},
-	"uniform": {"targetwait"}, "proportional": {"targetwait"}, "lambda": {"targetwait"},
-	"optimal":  {"targetwait", "costbase", "costknee", "costshare", "nocost", "nosurvival", "nocorners", "planevery"},
-	"cycle":    {"targetwait", "costbase", "costknee", "costshare", "nocost", "nosurvival", "nocorners", "planevery", "periods"},
-	"adaptive": {"rule"},
-}
-
-// Fits refuses parameters that are set though the strategy does not look at them.
+// Fits refuses parameters that are set though the strategy does not read them.
 func (p Params) Fits(name string) error {
+	reads := strategies[name].reads
 	for i, f := 0, reflect.ValueOf(p); i < f.NumField(); i++ {
 		field := strings.ToLower(f.Type().Field(i).Name)
-		if f.Field(i).IsZero() || slices.Contains(uses[name], field) {
+		if f.Field(i).IsZero() || slices.Contains(reads, field) {
 			continue
 		}
-		if len(uses[name]) == 0 {
+		if len(reads) == 0 {
 			return fmt.Errorf("%w: strategy %s has no parameters, %s neither", ErrParams, name, field)
 		}
-		return fmt.Errorf("%w: strategy %s has no parameter %s: want %s", ErrParams, name, field, strings.Join(uses[name], ", "))
+		return fmt.Errorf("%w: strategy %s has no parameter %s: want %s", ErrParams, name, field, strings.Join(reads, ", "))
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package recrawl
 
 import (
 	"errors"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -97,9 +99,12 @@ func TestParamsOfAnotherStrategyAreNamed(t *testing.T) {
 			t.Errorf("%s takes %+v: %v", name, p, err)
 		}
 	}
-	for _, name := range Names() {
-		if _, ok := uses[name]; !ok {
-			t.Errorf("nobody says what %s looks at", name)
+	fields := reflect.VisibleFields(reflect.TypeFor[Params]())
+	for name, strategy := range strategies {
+		for _, p := range strategy.reads {
+			if !slices.ContainsFunc(fields, func(f reflect.StructField) bool { return strings.ToLower(f.Name) == p }) {
+				t.Errorf("strategy %s reads parameter %s, which does not exist", name, p)
+			}
 		}
 	}
 }

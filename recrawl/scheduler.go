@@ -57,15 +57,6 @@ func (o Options) Validate() error {
 	return nil
 }
 
-const (
-	sweepCells   = 1 << 17 // slots ranked again in one call of Next when a strategy asks for all
-	refreshReady = 1 << 12 // ready slots whose values are refreshed in one tick, at most
-	refreshShare = 4       // one in so many of them, if they are more than refreshFew: values change little in a few ticks
-	refreshFew   = 64
-	readNext     = 16 // slots taken between two looks ahead
-	readFirst    = 85 // at so many: four levels of the heap
-)
-
 // Scheduler holds the facts and the calendar. It is owned by one goroutine.
 type Scheduler struct {
 	opt       Options
@@ -84,26 +75,24 @@ type Scheduler struct {
 	found     []uint64 // bits of slots of which something was found
 	anyFound  bool
 	now       Tick
-	minTicks  Tick
-	foreign   bool // what the facts of slots count was counted for another strategy, or for one whose state is lost
+	limits    Limits
+	quota     Quota // the strategy's last
+	foreign   bool  // facts hold what was counted for another strategy, or for one whose state is lost
 }
 
 // NewScheduler makes an empty scheduler. opt must be valid.
 func NewScheduler(now Tick, strategy Strategy, opt Options) *Scheduler {
 	s := &Scheduler{opt: opt, strategy: strategy, groups: newGroups(opt.Groups, opt.Initial), free: none, now: now, relearnt: now,
-		minTicks: max(1, opt.MinTicks), foreign: true}
+		limits: Limits{opt.Cap, max(1, opt.MinTicks)}, foreign: true}
 	s.wheel = newCalendar(&s.cells)
 	s.wheel.at = now - 1
 	s.mix = sequence.Mix[readyItem]{Old: &s.ready[0], New: &s.ready[1], Rand: rand.New(rand.NewPCG(1, 1))} // the same calls, the same decisions
-	s.start(strategy)
+	strategy.Start(now, s.setting(false))
 	return s // whose first sweep ranks what was added before the groups were complete
 }
 
-func (s *Scheduler) start(strategy Strategy) {
-	strategy.Start(s.now, s.groups)
-	if l, ok := strategy.(Limited); ok {
-		l.Limits(s.opt.Cap, s.minTicks)
-	}
+func (s *Scheduler) setting(anew bool) Setting {
+	return Setting{Groups: s.groups, Limits: &s.limits, Anew: anew}
 }
 
 // Len is the number of slots in use.
@@ -115,16 +104,13 @@ func (s *Scheduler) Ready() int { return s.mix.Backlog() }
 // ReadyNew is how many of them were never crawled.
 func (s *Scheduler) ReadyNew() int { return s.ready[1].Backlog() }
 
-// Share is the share of what is taken that goes to channels never crawled while others wait too: the caller's, if not 0, else what the strategy says; false: the
-// strategy's order alone decides.
+// Share is the share of what is taken that goes to channels never crawled while known ones wait too: the caller's, if not 0, else what the
+// strategy said last. ok is false if the order of values alone decides.
 func (s *Scheduler) Share(given float64) (share float64, ok bool) {
 	if given > 0 {
 		return min(given, 1), true
 	}
-	if m, ok := s.strategy.(Mixer); ok {
-		return m.Ratio()
-	}
-	return 0, false
+	return s.quota.New, s.quota.Mixed
 }
 
 // Strategy is the one in force.
@@ -239,17 +225,14 @@ func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 // SetStrategy goes on with another strategy, new or with its state recovered, and the same facts.
 func (s *Scheduler) SetStrategy(now Tick, strategy Strategy) {
 	s.now = max(s.now, now)
-	s.strategy = strategy
-	s.start(strategy)
+	s.strategy, s.quota = strategy, Quota{}
+	strategy.Start(s.now, s.setting(true))
 	for i := range s.cells.n {
 		c := s.cells.at(Slot(i))
 		if c.Flags&gone == 0 {
 			c.forget()
 			strategy.Observe(s.now, Slot(i), &c.Facts, Event{Kind: Added})
 		}
-	}
-	if r, ok := strategy.(Resumer); ok {
-		r.Resume(s.now)
 	}
 	s.Rerank()
 }
@@ -261,10 +244,7 @@ func (s *Scheduler) SetLimits(capRate float64, minTicks Tick) error {
 	if err := opt.Validate(); err != nil {
 		return err
 	}
-	s.opt, s.minTicks = opt, max(1, minTicks)
-	if l, ok := s.strategy.(Limited); ok {
-		l.Limits(s.opt.Cap, s.minTicks)
-	}
+	s.opt, s.limits = opt, Limits{capRate, max(1, minTicks)}
 	s.Rerank()
 	return nil
 }
@@ -331,259 +311,4 @@ func (s *Scheduler) updated(now Tick, at Slot, c *cell, e Event) {
 		}
 	}
 	s.groups.add(int(c.Group), interval)
-}
-
-// Enough is what admit says instead of when to ask again: the slot stays in line, and so do those behind it, until Next is called again.
-const Enough Tick = math.MinInt32
-
-// Next takes the slots that are due, best first, and returns how many. admit is called for each: it makes the task, or says when to ask
-// again, Enough if Next should end. Facts must not be kept by it; it must not call the scheduler.
-func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok bool)) int {
-	s.now = max(s.now, now)
-	if s.opt.Relearn > 0 && now-s.relearnt >= s.opt.Relearn {
-		s.relearnt = now
-		s.groups.relearn()
-	}
-	q := s.strategy.Quota(now, load)
-	if q.Rerank {
-		s.Rerank()
-	}
-	if s.sweep >= 0 {
-		s.sweepSome()
-	}
-	if s.anyFound && (now > s.reordered || s.Ready() <= refreshReady) {
-		s.reordered = now
-		s.reorder()
-	}
-	s.wheel.advance(now, s.come)
-	if q.Drift && now > s.refreshed {
-		s.refreshed = now
-		s.refresh()
-	}
-	room := load.Room
-	if q.Max >= 0 && (room < 0 || q.Max < room) {
-		room = q.Max
-	}
-	s.ready[0].floor, s.ready[1].floor = q.Floor, q.Floor
-	var line sequence.Sequencer[readyItem] = ordered{&s.ready[0], &s.ready[1]}
-	share, mixed := s.Share(load.New)
-	if mixed {
-		s.mix.Ratio = func() float64 { return share }
-		line = &s.mix
-	}
-	taken, last := 0, float32(0)
-	for looked := 0; taken != room; looked++ {
-		if looked%readNext == 0 {
-			s.touchNext()
-		}
-		top, ok := line.Next()
-		if !ok {
-			break
-		}
-		at := top.slot()
-		c := s.cells.at(at)
-		isNew := c.Flags&inNew != 0
-		c.Flags &^= inReady | inNew
-		again, ok := admit(at)
-		if !ok && again == Enough {
-			s.place(at, c)
-			s.mix.Again(isNew)
-			break
-		}
-		if !ok {
-			s.wheel.add(at, c, max(again, now+1))
-			s.mix.Again(isNew)
-			continue
-		}
-		taken++
-		if !mixed || !isNew {
-			last = top.value()
-		}
-		s.strategy.Observe(now, at, &c.Facts, Event{Kind: Submitted})
-		c.Submitted = now
-		if c.Out < 255 {
-			c.Out++
-		}
-		s.place(at, c)
-	}
-	short := taken == room && (s.ready[0].waits() || s.ready[1].waits())
-	s.strategy.Taken(now, taken, last, short)
-	return taken
-}
-
-// touchNext reads the cells of those that are likely to be taken next.
-func (s *Scheduler) touchNext() {
-	for k := range s.ready {
-		r := &s.ready[k]
-		for _, item := range r.heap[:min(readFirst, len(r.heap))] {
-			s.cells.touch(item.slot())
-		}
-	}
-}
-
-// come is called for a slot that the calendar gives out.
-func (s *Scheduler) come(at Slot, c *cell) { s.place(at, c) }
-
-// rank is the strategy's word within the limits that hold for all.
-func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
-	earliest := s.now
-	if c.Submitted != 0 {
-		least := float64(s.minTicks)
-		if s.opt.Cap > 0 {
-			least = max(least, c.Est.Interval()/s.opt.Cap)
-		}
-		if c.Flags&Denied != 0 && c.Out == 0 {
-			least = c.Est.Interval() * retryShare
-		}
-		earliest = c.Submitted + wholeTicks(least)
-	}
-	value, again = s.strategy.Rank(s.now, earliest, at, &c.Facts)
-	if c.Submitted == 0 && value == math.MaxFloat32 && s.opt.Pending != nil {
-		n := float64(max(s.opt.Pending(at), 0))
-		value = float32(math.MaxFloat32 * (.5 + .5*n/(n+pendingHalf)))
-	}
-	return value, max(again, earliest)
-}
-
-// retryShare is the part of its change interval after which a channel whose task was refused or lost may be asked for again. Nobody crawled it, so
-// that neither cap nor minimum interval holds it back; but the peers near it are still as busy a minute later.
-const retryShare = 1. / 8
-
-// pendingHalf only has to keep the values of ordinary numbers of pending pages apart.
-const pendingHalf = 1000
-
-// Found says that Options.Pending has changed for a slot. Among many it moves at the next tick, together with others.
-func (s *Scheduler) Found(at Slot) {
-	if c := s.cells.at(at); c.Submitted != 0 || c.Flags&inReady == 0 {
-		return
-	}
-	for int(at>>6) >= len(s.found) {
-		s.found = append(s.found, make([]uint64, s.cells.n>>6+1-len(s.found))...)
-	}
-	s.found[at>>6] |= 1 << (at & 63)
-	s.anyFound = true
-}
-
-// reorder ranks those again of which something was found: one pass over the ready, as nobody knows where they stand.
-func (s *Scheduler) reorder() {
-	for k := range s.ready {
-		r := &s.ready[k]
-		for i := 0; i < len(r.heap); {
-			at := r.heap[i].slot()
-			if int(at>>6) >= len(s.found) || s.found[at>>6]&(1<<(at&63)) == 0 {
-				i++
-				continue
-			}
-			s.found[at>>6] &^= 1 << (at & 63) // and what has come to i is looked at too
-			s.again(r, i)
-		}
-	}
-	clear(s.found)
-	s.anyFound = false
-}
-
-// place puts a slot that is not ready where it belongs: calendar, ready or nowhere.
-func (s *Scheduler) place(at Slot, c *cell) {
-	if c.Flags&(Paused|gone) != 0 || s.opt.MaxOut > 0 && int(c.Out) >= s.opt.MaxOut {
-		if c.Flags&inWheel != 0 {
-			s.wheel.remove(c)
-		}
-		return
-	}
-	value, again := s.rank(at, c)
-	if c.Flags&inWheel != 0 {
-		if again == c.due {
-			return
-		}
-		s.wheel.remove(c)
-	}
-	if again <= s.wheel.at { // due within the time that the calendar has passed
-		c.Flags |= inReady
-		if c.Updated == 0 {
-			c.Flags |= inNew
-		}
-		s.readyOf(c).push(at, value)
-		return
-	}
-	s.wheel.add(at, c, again)
-}
-
-// readyOf is the queue that a ready slot is in.
-func (s *Scheduler) readyOf(c *cell) *ready {
-	if c.Flags&inNew != 0 {
-		return &s.ready[1]
-	}
-	return &s.ready[0]
-}
-
-func (s *Scheduler) unplace(at Slot, c *cell) {
-	if c.Flags&inWheel != 0 {
-		s.wheel.remove(c)
-	}
-	if c.Flags&inReady != 0 {
-		s.readyOf(c).remove(at)
-		c.Flags &^= inReady | inNew
-	}
-}
-
-// sweepSome ranks a part of all slots again.
-func (s *Scheduler) sweepSome() {
-	end := min(s.sweep+sweepCells, s.cells.n)
-	for i := s.sweep; i < end; i++ {
-		c := s.cells.at(Slot(i))
-		if c.Flags&inReady == 0 {
-			s.place(Slot(i), c)
-		}
-	}
-	s.sweep = end
-	if end == s.cells.n {
-		s.sweep = -1
-		for k := range s.ready {
-			for i := len(s.ready[k].heap) - 1; i >= 0; i-- {
-				s.again(&s.ready[k], i)
-			}
-		}
-	}
-}
-
-// refresh brings the values of some ready slots up to date, in turn; of all of them when they are few.
-func (s *Scheduler) refresh() {
-	for k := range s.ready {
-		r := &s.ready[k]
-		n := len(r.heap)
-		for i := range min(n, max(n/refreshShare, refreshFew), refreshReady/len(s.ready)) {
-			if r.cursor <= 0 {
-				r.cursor = len(r.heap)
-			}
-			if i%readNext == 0 {
-				for _, item := range r.heap[max(min(r.cursor, len(r.heap))-readNext, 0):min(r.cursor, len(r.heap))] {
-					s.cells.touch(item.slot())
-				}
-			}
-			r.cursor--
-			if r.cursor < len(r.heap) {
-				s.again(r, r.cursor)
-			}
-		}
-	}
-}
-
-// again ranks ready slot i again.
-func (s *Scheduler) again(r *ready, i int) {
-	at := r.heap[i].slot()
-	c := s.cells.at(at)
-	value, again := s.rank(at, c)
-	if again > s.now {
-		r.removeAt(i)
-		c.Flags &^= inReady | inNew
-		s.wheel.add(at, c, again)
-		return
-	}
-	r.heap[i] = newReadyItem(value, at)
-	r.fix(i)
-}
-
-// wholeTicks rounds up, forgiving the last digits of a float32.
-func wholeTicks(t float64) Tick {
-	return Tick(min(max(math.Ceil(t*(1-1e-5)), 1), float64(Far/4)))
 }

@@ -405,7 +405,11 @@ type mixing struct {
 	ok    bool
 }
 
-func (m mixing) Ratio() (float64, bool) { return m.share, m.ok }
+func (m mixing) Quota(now Tick, l Load) Quota {
+	q := m.Strategy.Quota(now, l)
+	q.New, q.Mixed = m.share, m.ok
+	return q
+}
 
 // Among many ready slots those of which something was found go up at the next tick, in their order.
 func TestFoundAmongMany(t *testing.T) {

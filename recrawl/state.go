@@ -60,9 +60,6 @@ func (f *Facts) Restore(b []byte) error {
 	return nil
 }
 
-// forget drops what a strategy counted.
-func (f *Facts) forget() { f.Epoch, f.Subs, f.Succ, f.Anchor = 0, 0, 0, 0 }
-
 // StateOf is the name of the strategy that a scheduler's state is of; empty: it is none.
 func StateOf(state []byte) string {
 	if len(state) < 2 || state[0] != stateVersion || len(state) < 2+int(state[1]) {

@@ -182,19 +182,20 @@ func (r *run) step(minute int) {
 // plan has a strategy that plans do so, within the minute.
 func (r *run) plan(minute int) {
 	now := begin + recrawl.Tick(minute)
-	p, ok := r.s.Strategy().(recrawl.Planner)
-	if !ok || !p.PlanDue(now) {
+	strategy := r.s.Strategy()
+	plan := strategy.Plan(now)
+	if plan == nil {
 		return
 	}
-	adopt, err := p.Plan(context.Background(), now, r.s.Snapshot())
+	adopt, err := plan(context.Background(), r.s.Snapshot())
 	if err != nil {
 		r.planErr = err
 		return
 	}
 	adopt()
 	r.s.Rerank()
-	if f, ok := p.(interface{ Predicted() float64 }); ok && minute >= r.w.steps/4 { // the first quarter is settling in
-		r.predicted += f.Predicted()
+	if p := strategy.Report(); p.Plain > 0 && minute >= r.w.steps/4 { // the first quarter is settling in
+		r.predicted += p.Plain
 		r.plans++
 	}
 }
