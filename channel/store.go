@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"time"
 )
 
@@ -113,6 +114,17 @@ type Line struct {
 	N       int // line number, for reports
 	Channel Channel
 	Err     error // the source cannot be read further: nothing is imported
+}
+
+// Lines are channels as lines of an import, numbered from 1.
+func Lines(chs []Channel) iter.Seq[Line] {
+	return func(yield func(Line) bool) {
+		for i := range chs {
+			if !yield(Line{N: i + 1, Channel: chs[i]}) {
+				return
+			}
+		}
+	}
 }
 
 // Imported is the result of an import.

@@ -11,10 +11,11 @@ import (
 	"shoal/channel"
 	"shoal/channel/listing"
 	"shoal/manager"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
-func imported(t *testing.T, d *manager.Desk, urls ...string) channel.Imported {
+func imported(t *testing.T, d *desk.Desk, urls ...string) channel.Imported {
 	t.Helper()
 	lines, err := listing.Read(strings.NewReader(strings.Join(urls, "\n")), listing.List, time.Now())
 	if err != nil {
@@ -31,7 +32,7 @@ func imported(t *testing.T, d *manager.Desk, urls ...string) channel.Imported {
 func TestDeskWhileRunning(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir, func(_ *manager.Config, s *swarm) { s.recalls = true })
-	d := b.m.Desk()
+	d := b.d
 	in := imported(t, d, "https://a.example/", "https://b.example/", "https://c.example/")
 	if in.Added != 3 {
 		t.Fatalf("imported %+v", in)
@@ -45,7 +46,7 @@ func TestDeskWhileRunning(t *testing.T) {
 		t.Errorf("removed twice: %v", err)
 	}
 	next := imported(t, d, "https://d.example/") // takes the slot
-	until(t, "an update of the new one", func() bool { r, _, ok := b.m.Channel(next.First); return ok && r.Visits > 0 })
+	until(t, "an update of the new one", func() bool { r, _, ok := b.row(next.First); return ok && r.Visits > 0 })
 
 	second := in.First + 1
 	if _, err := d.Edit(t.Context(), second, func(ch *channel.Channel) error { ch.Settings.Weight, ch.Settings.Group = 3, 1; return nil }); err != nil {
@@ -59,19 +60,19 @@ func TestDeskWhileRunning(t *testing.T) {
 	}
 	third := in.First + 2
 	until(t, "the block to show", func() bool {
-		r, _, _ := b.m.Channel(third)
+		r, _, _ := b.row(third)
 		return r.State == "blocked" && r.Reason == "asked to" && !r.Out
 	})
-	r, _, _ := b.m.Channel(third)
+	r, _, _ := b.row(third)
 	visits := r.Visits
-	until(t, "others' updates", func() bool { r, _, _ := b.m.Channel(second); return r.Visits > visits+4 })
-	if r, _, _ := b.m.Channel(third); r.Visits > visits {
+	until(t, "others' updates", func() bool { r, _, _ := b.row(second); return r.Visits > visits+4 })
+	if r, _, _ := b.row(third); r.Visits > visits {
 		t.Errorf("a blocked host was visited %d times more", r.Visits-visits)
 	}
 	if err := d.Block(t.Context(), "c.example", ""); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "visits after the block was lifted", func() bool { r, _, _ := b.m.Channel(third); return r.Visits > visits })
+	until(t, "visits after the block was lifted", func() bool { r, _, _ := b.row(third); return r.Visits > visits })
 	p, err := d.Purge(t.Context(), "https://c.example", "")
 	if err != nil || p.Channels != 1 || p.Pages == 0 {
 		t.Errorf("purged %+v, %v", p, err)
@@ -90,11 +91,11 @@ func TestDeskWhileRunning(t *testing.T) {
 	if o := b.m.Overview(); o.Channels != 2 {
 		t.Errorf("after a restart there are %d channels, want 2", o.Channels)
 	}
-	ch, err := b.m.Desk().Channel(t.Context(), second)
+	ch, err := b.d.Channel(t.Context(), second)
 	if err != nil || ch.Settings.Weight != 3 {
 		t.Errorf("after a restart: %+v, %v", ch.Settings, err)
 	}
-	hosts, err := b.m.Desk().Hosts(t.Context(), "c.example", true, 10)
+	hosts, err := b.d.Hosts(t.Context(), "c.example", true, 10)
 	if err != nil || len(hosts) != 1 || hosts[0].Blocked != "taken down" {
 		t.Errorf("blocked hosts after a restart: %+v, %v", hosts, err)
 	}
@@ -186,7 +187,7 @@ func TestStrategiesAndLimitsComeBack(t *testing.T) {
 	if got := recrawl.StateOf(left("price")); got != "price" {
 		t.Errorf("price left a state of %q over the restart", got)
 	}
-	if p, err := b.m.Desk().PlanBasis(t.Context(), 0); err != nil || p.Cap != limits.Cap || p.MinTicks != 180_000 {
+	if p, err := b.d.PlanBasis(t.Context(), 0); err != nil || p.Cap != limits.Cap || p.MinTicks != 180_000 {
 		t.Errorf("a plan's limits: %+v, %v", p, err)
 	}
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,24 +41,6 @@ func (d Discover) validate() error {
 		return nil
 	}
 	return fmt.Errorf("%w: discover %q: want off, listed, host or any", ErrConfig, string(d))
-}
-
-// CandidateList is what crawls have found and no channel covers.
-type CandidateList struct {
-	Candidates []channel.Candidate `json:"candidates"`
-	Total      int                 `json:"total"`
-}
-
-// Candidates lists the n hosts without a channel that were found most often.
-func (d *Desk) Candidates(ctx context.Context, n int) (CandidateList, error) {
-	out := CandidateList{Candidates: []channel.Candidate{}}
-	got, err := d.store.Candidates(ctx, n)
-	if err != nil {
-		return out, err
-	}
-	out.Candidates = append(out.Candidates, got...)
-	out.Total, err = d.store.CountCandidates(ctx)
-	return out, err
 }
 
 // admitFound takes discovered hosts in when all channels are crawled as often as they need and peers idle. Called on the loop.
@@ -108,7 +91,7 @@ func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int) (int, er
 		if len(c.Seeds) == 0 || m.cfg.Discover == DiscoverHost && !m.sites.of[siteKey(c.Host)] {
 			continue
 		}
-		why, err := whyBlocked(ctx, m.cfg.Store, c.Host)
+		why, err := WhyBlocked(ctx, m.cfg.Store, c.Host)
 		if err != nil {
 			return 0, err
 		}
@@ -121,9 +104,14 @@ func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int) (int, er
 	if len(hosts) == 0 {
 		return 0, nil
 	}
-	done, err := m.Desk().Import(ctx, asLines(chs))
+	done, err := m.cfg.Store.Import(ctx, m.epoch, channel.Lines(chs))
 	if err != nil {
 		return 0, err
+	}
+	if done.Added > 0 {
+		if _, err := m.Adopt(ctx, done.First, done.Last, func() {}); err != nil {
+			return 0, err
+		}
 	}
 	m.log.Info("discovered hosts added", "channels", done.Added)
 	count := strconv.Itoa(m.discovered + done.Added)
@@ -132,6 +120,8 @@ func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int) (int, er
 	}
 	return done.Added, m.cfg.Store.DropCandidates(ctx, m.epoch, hosts)
 }
+
+const sitesBatch = 500 // channels read at a time
 
 // sites are those that have channels, read from the database as far as needed. One that was listed stays so until the manager is started
 // again. Only admitHosts touches them, and it runs once at a time.
@@ -146,7 +136,7 @@ func (s *sites) read(ctx context.Context, st Store) error {
 		s.of = map[channel.HostKey]bool{}
 	}
 	for {
-		chs, err := st.List(ctx, s.upTo, listBatch)
+		chs, err := st.List(ctx, s.upTo, sitesBatch)
 		if err != nil || len(chs) == 0 {
 			return err
 		}
@@ -167,4 +157,38 @@ func siteOf(origin string) string {
 		return site
 	}
 	return host
+}
+
+// WhyBlocked is why nothing of an origin is crawled: it is blocked, or its host is, whatever the port. Empty: it is not.
+func WhyBlocked(ctx context.Context, st Store, origin string) (why string, err error) {
+	h, err := st.Host(ctx, origin)
+	if err != nil {
+		return "", fmt.Errorf("read host %s: %w", origin, err)
+	}
+	hosts, port := channel.HostsOf(origin)
+	if h.Blocked != "" || !port {
+		return h.Blocked, nil
+	}
+	for _, usual := range hosts.Origins() { // both are, if the host is
+		if h, err = st.Host(ctx, usual); err != nil {
+			return "", fmt.Errorf("read host %s: %w", usual, err)
+		}
+		if h.Blocked == "" {
+			break
+		}
+	}
+	return h.Blocked, nil
+}
+
+// isBlocked tells the same of what the loop knows.
+func (m *Manager) isBlocked(origin string) bool {
+	blocked := func(origin string) bool {
+		h := m.hosts[channel.KeyOf(origin)]
+		return h != nil && h.blocked != ""
+	}
+	if blocked(origin) {
+		return true
+	}
+	hosts, port := channel.HostsOf(origin)
+	return port && !slices.ContainsFunc(hosts.Origins(), func(o string) bool { return !blocked(o) })
 }

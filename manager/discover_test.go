@@ -31,7 +31,7 @@ func TestDiscover(t *testing.T) {
 				cfg.Discover, cfg.DiscoverMost = c.mode, c.most
 				s.inter = found
 			})
-			if err := b.m.Desk().Block(t.Context(), "https://blocked.test", "asked to"); err != nil {
+			if err := b.d.Block(t.Context(), "https://blocked.test", "asked to"); err != nil {
 				t.Fatal(err)
 			}
 			b.add(t, "https://a.example")
@@ -40,11 +40,11 @@ func TestDiscover(t *testing.T) {
 			if o := b.m.Overview(); o.Discovered != c.discovered || o.Channels != 1+c.discovered {
 				t.Errorf("%d discovered, %d channels, want %d and the one added", o.Discovered, o.Channels, c.discovered)
 			}
-			list, err := b.m.Desk().Candidates(t.Context(), 10)
+			list, err := b.d.Candidates(t.Context(), 10)
 			if err != nil || c.candidates >= 0 && list.Total != c.candidates {
 				t.Errorf("%d candidates, %v; want %d", list.Total, err, c.candidates)
 			}
-			rows, total, err := b.m.Desk().Rows(t.Context(), "test", 0, 10)
+			rows, total, err := b.d.Rows(t.Context(), "test", 0, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestLinksSurviveARestart(t *testing.T) {
 	}
 	b.add(t, "https://a.example")
 	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })
-	ch, err := b.m.Desk().Channel(t.Context(), ids[1])
+	ch, err := b.d.Channel(t.Context(), ids[1])
 	if err != nil || !slices.Equal(ch.Inter, inter[:3]) {
 		t.Errorf("pending: %q, %v", ch.Inter, err)
 	}
@@ -111,7 +111,7 @@ func TestLinksSurviveARestart(t *testing.T) {
 			t.Errorf("channel %d: %d links after a restart, want %d (%v)", ids[i], got, want, err)
 		}
 	}
-	if r, _, _ := b.m.Channel(ids[0]); r.State != "paused" || r.Visits > 0 {
+	if r, _, _ := b.row(ids[0]); r.State != "paused" || r.Visits > 0 {
 		t.Errorf("a channel that was added paused is %s, %d visits", r.State, r.Visits)
 	}
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"shoal/channel"
@@ -19,3 +20,40 @@ func (m *Manager) Links(ctx context.Context, id channel.ID) (n int, err error) {
 
 // PauseAfter is the wait after n failed crawls in a row.
 func PauseAfter(f Failing, n int) time.Duration { return f.pause(n) }
+
+// AddChannels takes new channels in, and says which were refused because their scope is taken. It works before Run and while it runs.
+func (m *Manager) AddChannels(ctx context.Context, chs []channel.Channel) (ids []channel.ID, refused []channel.Refusal, err error) {
+	for i := range chs {
+		if err := chs[i].Scope.Validate(); err != nil {
+			return nil, nil, err
+		}
+	}
+	for from := 0; from < len(chs); from += channel.MaxAdd {
+		part := chs[from:min(from+channel.MaxAdd, len(chs))]
+		got, no, err := m.cfg.Store.Add(ctx, m.epoch, part)
+		if err != nil {
+			return ids, refused, err
+		}
+		for i := range no {
+			no[i].N += from
+		}
+		ids, refused = append(ids, got...), append(refused, no...)
+	}
+	var failed error
+	take := func(now time.Time) {
+		for i, id := range ids {
+			if id == 0 {
+				continue
+			}
+			c := &chs[i]
+			h := channel.Hot{ID: id, Host: channel.KeyOf(c.Scope.Host), State: max(c.State, channel.Active), Weight: c.Settings.Weight, Group: c.Settings.Group, Links: len(c.Seeds)}
+			if err := m.add(now, h); err != nil {
+				failed = errors.Join(failed, err)
+			}
+		}
+	}
+	if err := m.onLoop(ctx, take); err != nil {
+		return ids, refused, err
+	}
+	return ids, refused, failed
+}

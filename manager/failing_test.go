@@ -19,7 +19,7 @@ func TestGivenUpAfterFailedCrawls(t *testing.T) {
 	})
 	ids := b.add(t, "https://dead.example", "https://well.example")
 	dead := func() (state, reason string, failed, left int) {
-		r, _, ok := b.m.Channel(ids[0])
+		r, _, ok := b.row(ids[0])
 		if !ok {
 			t.Fatal("the channel is gone")
 		}
@@ -37,10 +37,10 @@ func TestGivenUpAfterFailedCrawls(t *testing.T) {
 	if tasks() != n {
 		t.Error("it is handed out although it was given up")
 	}
-	if r, _, _ := b.m.Channel(ids[1]); r.Failed != 0 || r.State != "active" {
+	if r, _, _ := b.row(ids[1]); r.Failed != 0 || r.State != "active" {
 		t.Errorf("the other one: %+v", r)
 	}
-	if err := b.m.Desk().Pause(t.Context(), ids[0], false); err != nil {
+	if err := b.d.Pause(t.Context(), ids[0], false); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "give it up again", givenUp)
@@ -89,10 +89,10 @@ func TestPauses(t *testing.T) {
 func TestCrawlNowOfABlockedHost(t *testing.T) {
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.recalls = true })
 	ids := b.add(t, "https://a.example")
-	if err := b.m.Desk().Block(t.Context(), "a.example", "asked to"); err != nil {
+	if err := b.d.Block(t.Context(), "a.example", "asked to"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "nothing out", func() bool { r, _, _ := b.m.Channel(ids[0]); return !r.Out })
+	until(t, "nothing out", func() bool { r, _, _ := b.row(ids[0]); return !r.Out })
 	if err := b.m.CrawlNow(t.Context(), ids[0]); err == nil || !strings.Contains(err.Error(), "asked to") || !strings.Contains(err.Error(), "unblock") {
 		t.Errorf("crawl now of a blocked host: %v", err)
 	}

@@ -147,7 +147,7 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 		m.pending.crawled[s] = r.Started
 		m.sizes.crawled(l, r.Pages)
 		l.Updated, l.Visits, l.Pages = now, l.Visits+1, r.Pages
-		m.weigh(s, importance(&m.pending.read[s].Settings), r.Pages)
+		m.weigh(s, Importance(&m.pending.read[s].Settings), r.Pages)
 		l.Service = r.Ended.Sub(r.Started)
 		if changed {
 			l.Changed, l.Changes = now, l.Changes+1
@@ -170,7 +170,7 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 	}
 	m.learnHost(host, e)
 	m.discover(s, r.Inter)
-	m.event(s, now, e.Event.Gen, outcomeWord(r.Outcome), e.Peer, reportNote(r))
+	m.event(s, now, e.Event.Gen, OutcomeWord(r.Outcome), e.Peer, reportNote(r))
 	m.sched.Observe(m.clock.At(now), s, ev)
 	if delete(m.failing, s); r.Outcome == channel.Failed || r.Outcome == channel.Refused {
 		m.failed(now, s, l)
@@ -269,7 +269,8 @@ func (m *Manager) linked(id channel.ID, n int) {
 
 const maxFound = 4096 // URLs of unknown hosts noted with one transaction
 
-func outcomeWord(o channel.Outcome) string {
+// OutcomeWord says how a task ended.
+func OutcomeWord(o channel.Outcome) string {
 	switch o {
 	case channel.Updated:
 		return "updated"

@@ -15,7 +15,6 @@ import (
 	"shoal/channel"
 	"shoal/channel/lease"
 	"shoal/manager/dispatch"
-	"shoal/manager/web"
 	"shoal/recrawl"
 )
 
@@ -25,9 +24,8 @@ type Manager struct {
 	log     *slog.Logger
 	jobs    chan job
 	inbox   chan func(now time.Time)
-	shown   atomic.Pointer[web.Overview]
+	shown   atomic.Pointer[Overview]
 	running atomic.Bool
-	imports imports         // counted by whoever imports
 	before  sync.Mutex      // held by who works in the loop's stead until it runs
 	life    context.Context // of Run; the loop sets it before anything uses it
 	wg      sync.WaitGroup  // of measurements and plans
@@ -81,7 +79,7 @@ type Manager struct {
 	admitting                            bool // beside the loop
 	discovered                           int  // channels that discovery has added, ever
 	admitAt, diskAt                      time.Time
-	history                              []web.Point
+	history                              []Point
 	rates                                rates
 	events                               events
 	sites                                sites
@@ -292,43 +290,6 @@ func (m *Manager) add(now time.Time, r channel.Hot) error {
 	return nil
 }
 
-// AddChannels takes new channels in, and says which were refused because their scope is taken. It works before Run and while it runs.
-func (m *Manager) AddChannels(ctx context.Context, chs []channel.Channel) (ids []channel.ID, refused []channel.Refusal, err error) {
-	for i := range chs {
-		if err := chs[i].Scope.Validate(); err != nil {
-			return nil, nil, err
-		}
-	}
-	for from := 0; from < len(chs); from += channel.MaxAdd {
-		part := chs[from:min(from+channel.MaxAdd, len(chs))]
-		got, no, err := m.cfg.Store.Add(ctx, m.epoch, part)
-		if err != nil {
-			return ids, refused, err
-		}
-		for i := range no {
-			no[i].N += from
-		}
-		ids, refused = append(ids, got...), append(refused, no...)
-	}
-	var failed error
-	take := func(now time.Time) {
-		for i, id := range ids {
-			if id == 0 {
-				continue
-			}
-			c := &chs[i]
-			h := channel.Hot{ID: id, Host: channel.KeyOf(c.Scope.Host), State: max(c.State, channel.Active), Weight: c.Settings.Weight, Group: c.Settings.Group, Links: len(c.Seeds)}
-			if err := m.add(now, h); err != nil {
-				failed = errors.Join(failed, err)
-			}
-		}
-	}
-	if err := m.onLoop(ctx, take); err != nil {
-		return ids, refused, err
-	}
-	return ids, refused, failed
-}
-
 // Settle waits until all that the archive has told is taken in, or the time is over.
 func (m *Manager) Settle(atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), atMost)
@@ -452,9 +413,6 @@ func (m *Manager) unmark(s recrawl.Slot) error {
 	return err
 }
 
-// Strategies are the names that SetStrategy takes.
-func (m *Manager) Strategies() []string { return recrawl.Names() }
-
 const (
 	// manyChannels is from how many on the manager gives memory back after its start.
 	manyChannels = 100_000
@@ -501,6 +459,6 @@ func (m *Manager) count(r *channel.Report) {
 	switch r.Outcome {
 	case channel.Updated:
 	default:
-		m.countError("task " + outcomeWord(r.Outcome))
+		m.countError("task " + OutcomeWord(r.Outcome))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"shoal/internal/member"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/desk"
 	"shoal/overlay"
 	"shoal/recrawl"
 )
@@ -165,6 +166,7 @@ type bench struct {
 	keys  *member.Keys
 	swarm *swarm
 	m     *manager.Manager
+	d     *desk.Desk
 	db    *badgerdb.DB
 	a     *archive.Archive
 	stop  func()
@@ -200,7 +202,11 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{dir: dir, keys: keys, swarm: s, m: m, db: db, a: a}
+	d, err := desk.Open(ctx, desk.Config{Store: db, Running: m, Archive: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{dir: dir, keys: keys, swarm: s, m: m, d: d, db: db, a: a}
 	var runs, stores sync.WaitGroup
 	start := make(chan struct{})
 	actx, stopArchive := context.WithCancel(t.Context())
@@ -222,6 +228,12 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm)) *bench {
 	t.Cleanup(b.stop)
 	close(start)
 	return b
+}
+
+// row is what the desk shows of a channel; false: there is none.
+func (b *bench) row(id channel.ID) (desk.Row, []desk.Event, bool) {
+	r, events, err := b.d.Row(context.Background(), id)
+	return r, events, err == nil
 }
 
 func (b *bench) add(t *testing.T, hosts ...string) []channel.ID {
@@ -263,7 +275,7 @@ func TestEveryChannelIsRecrawled(t *testing.T) {
 		t.Errorf("%d times two tasks ran on one host at once", b.swarm.overlap)
 	}
 	b.swarm.mu.Unlock()
-	row, events, ok := b.m.Channel(ids[3])
+	row, events, ok := b.row(ids[3])
 	if !ok || row.Visits == 0 || len(events) < 2 {
 		t.Errorf("channel %d: %+v, %d events", ids[3], row, len(events))
 	}
@@ -298,7 +310,7 @@ func TestGoesOnAfterARestart(t *testing.T) {
 	if o := b.m.Overview(); o.Channels != 2 || o.Never != 0 {
 		t.Errorf("after the restart: %d channels, %d never crawled", o.Channels, o.Never)
 	}
-	until(t, "another update", func() bool { r, _, _ := b.m.Channel(ids[0]); return r.Visits > before })
+	until(t, "another update", func() bool { r, _, _ := b.row(ids[0]); return r.Visits > before })
 }
 
 func TestRefusalsPushBackAndLoseNothing(t *testing.T) {
@@ -314,7 +326,7 @@ func TestRefusalsPushBackAndLoseNothing(t *testing.T) {
 func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
 	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { c.Terms.Term, s.brief, s.vanish = 300*time.Millisecond, true, true })
 	ids := b.add(t, "https://a.example")
-	until(t, "the channel is given up", func() bool { r, _, ok := b.m.Channel(ids[0]); return ok && r.State == "given up" })
+	until(t, "the channel is given up", func() bool { r, _, ok := b.row(ids[0]); return ok && r.State == "given up" })
 	b.swarm.mu.Lock()
 	if n := b.swarm.placed[ids[0]]; n != 3 {
 		t.Errorf("handed out %d times, wanted 3", n)
@@ -325,7 +337,7 @@ func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "an update after an operator asked", func() bool { return b.m.Overview().Updates > 0 })
-	if r, _, _ := b.m.Channel(ids[0]); r.State != "active" {
+	if r, _, _ := b.row(ids[0]); r.State != "active" {
 		t.Errorf("after an update it is %s (%s)", r.State, r.Reason)
 	}
 }
@@ -433,16 +445,16 @@ func TestPauseAndStrategy(t *testing.T) {
 	if err := b.m.Pause(t.Context(), ids[0], true); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the pause shows", func() bool { r, _, _ := b.m.Channel(ids[0]); return r.State == "paused" && !r.Out })
+	until(t, "the pause shows", func() bool { r, _, _ := b.row(ids[0]); return r.State == "paused" && !r.Out })
 	n := b.m.Overview().Submitted
-	if err := b.m.SetStrategy(t.Context(), "iir"); err != nil {
+	if _, err := b.d.SetStrategy(t.Context(), desk.StrategyAsk{Name: "iir"}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the strategy shows", func() bool { return b.m.Overview().Strategy == "iir" })
 	if now := b.m.Overview().Submitted; now != n {
 		t.Errorf("a paused channel was handed out: %d, then %d", n, now)
 	}
-	if err := b.m.SetStrategy(t.Context(), "nonsense"); err == nil {
+	if _, err := b.d.SetStrategy(t.Context(), desk.StrategyAsk{Name: "nonsense"}); err == nil {
 		t.Error("an unknown strategy is taken")
 	}
 	if err := b.m.CrawlNow(t.Context(), 999); !errors.Is(err, channel.ErrUnknown) {

@@ -2,41 +2,39 @@ package manager
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"shoal/manager/web"
 )
 
 // metric is one exported figure of the overview.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	of   func(*web.Overview) float64
+	of   func(*Overview) float64
 }
 
-func figure(kind prometheus.ValueType, name, help string, of func(*web.Overview) float64) metric {
+func figure(kind prometheus.ValueType, name, help string, of func(*Overview) float64) metric {
 	return metric{prometheus.NewDesc("shoal_manager_"+name, help, nil, nil), kind, of}
 }
 
 var figures = []metric{
-	figure(prometheus.GaugeValue, "channels", "Channels.", func(o *web.Overview) float64 { return float64(o.Channels) }),
-	figure(prometheus.GaugeValue, "channels_never_crawled", "Channels that were not crawled yet.", func(o *web.Overview) float64 { return float64(o.Never) }),
-	figure(prometheus.GaugeValue, "channels_discovered", "Channels that discovery has added.", func(o *web.Overview) float64 { return float64(o.Discovered) }),
-	figure(prometheus.GaugeValue, "channels_due", "Channels that are due and wait for room or politeness.", func(o *web.Overview) float64 { return float64(o.Due) }),
-	figure(prometheus.GaugeValue, "tasks_out", "Tasks that a peer has or may have.", func(o *web.Overview) float64 { return float64(o.Out) }),
-	figure(prometheus.CounterValue, "tasks_submitted_total", "Tasks that the strategy asked for.", func(o *web.Overview) float64 { return float64(o.Submitted) }),
-	figure(prometheus.CounterValue, "tasks_accepted_total", "Tasks that a peer accepted.", func(o *web.Overview) float64 { return float64(o.Accepted) }),
-	figure(prometheus.CounterValue, "tasks_refused_total", "Tasks that no peer could start in time.", func(o *web.Overview) float64 { return float64(o.Refused) }),
-	figure(prometheus.CounterValue, "tasks_lapsed_total", "Tasks that came to nothing and were handed out again.", func(o *web.Overview) float64 { return float64(o.Lapsed) }),
-	figure(prometheus.CounterValue, "updates_total", "Reports that brought a channel up to date.", func(o *web.Overview) float64 { return float64(o.Updates) }),
-	figure(prometheus.CounterValue, "pages_total", "Pages that reports told of.", func(o *web.Overview) float64 { return float64(o.Pages) }),
-	figure(prometheus.CounterValue, "pages_unchanged_total", "Pages of these that were unchanged.", func(o *web.Overview) float64 { return float64(o.Unchanged) }),
-	figure(prometheus.CounterValue, "crawled_bytes_total", "Bytes that peers have received from Web hosts.", func(o *web.Overview) float64 { return float64(o.BytesDown) }),
-	figure(prometheus.GaugeValue, "peers", "Peers that take tasks.", func(o *web.Overview) float64 { return float64(o.Peers) }),
-	figure(prometheus.GaugeValue, "fresh_share", "Expected share of channels whose copy is current.", func(o *web.Overview) float64 { return o.Freshness }),
-	figure(prometheus.GaugeValue, "lookup_hops_mean", "Mean hops of a lookup in the overlay.", func(o *web.Overview) float64 { return o.HopsMean }),
-	figure(prometheus.GaugeValue, "rtt_chosen_ms", "Mean predicted round-trip time from the chosen peer to its host.", func(o *web.Overview) float64 { return o.RTTChosenMS }),
-	figure(prometheus.GaugeValue, "rtt_random_ms", "The same from a random peer.", func(o *web.Overview) float64 { return o.RTTRandomMS }),
-	figure(prometheus.GaugeValue, "blocked", "1 while nothing is handed out because of disk, database or feed.", func(o *web.Overview) float64 {
+	figure(prometheus.GaugeValue, "channels", "Channels.", func(o *Overview) float64 { return float64(o.Channels) }),
+	figure(prometheus.GaugeValue, "channels_never_crawled", "Channels that were not crawled yet.", func(o *Overview) float64 { return float64(o.Never) }),
+	figure(prometheus.GaugeValue, "channels_discovered", "Channels that discovery has added.", func(o *Overview) float64 { return float64(o.Discovered) }),
+	figure(prometheus.GaugeValue, "channels_due", "Channels that are due and wait for room or politeness.", func(o *Overview) float64 { return float64(o.Due) }),
+	figure(prometheus.GaugeValue, "tasks_out", "Tasks that a peer has or may have.", func(o *Overview) float64 { return float64(o.Out) }),
+	figure(prometheus.CounterValue, "tasks_submitted_total", "Tasks that the strategy asked for.", func(o *Overview) float64 { return float64(o.Submitted) }),
+	figure(prometheus.CounterValue, "tasks_accepted_total", "Tasks that a peer accepted.", func(o *Overview) float64 { return float64(o.Accepted) }),
+	figure(prometheus.CounterValue, "tasks_refused_total", "Tasks that no peer could start in time.", func(o *Overview) float64 { return float64(o.Refused) }),
+	figure(prometheus.CounterValue, "tasks_lapsed_total", "Tasks that came to nothing and were handed out again.", func(o *Overview) float64 { return float64(o.Lapsed) }),
+	figure(prometheus.CounterValue, "updates_total", "Reports that brought a channel up to date.", func(o *Overview) float64 { return float64(o.Updates) }),
+	figure(prometheus.CounterValue, "pages_total", "Pages that reports told of.", func(o *Overview) float64 { return float64(o.Pages) }),
+	figure(prometheus.CounterValue, "pages_unchanged_total", "Pages of these that were unchanged.", func(o *Overview) float64 { return float64(o.Unchanged) }),
+	figure(prometheus.CounterValue, "crawled_bytes_total", "Bytes that peers have received from Web hosts.", func(o *Overview) float64 { return float64(o.BytesDown) }),
+	figure(prometheus.GaugeValue, "peers", "Peers that take tasks.", func(o *Overview) float64 { return float64(o.Peers) }),
+	figure(prometheus.GaugeValue, "fresh_share", "Expected share of channels whose copy is current.", func(o *Overview) float64 { return o.Freshness }),
+	figure(prometheus.GaugeValue, "lookup_hops_mean", "Mean hops of a lookup in the overlay.", func(o *Overview) float64 { return o.HopsMean }),
+	figure(prometheus.GaugeValue, "rtt_chosen_ms", "Mean predicted round-trip time from the chosen peer to its host.", func(o *Overview) float64 { return o.RTTChosenMS }),
+	figure(prometheus.GaugeValue, "rtt_random_ms", "The same from a random peer.", func(o *Overview) float64 { return o.RTTRandomMS }),
+	figure(prometheus.GaugeValue, "blocked", "1 while nothing is handed out because of disk, database or feed.", func(o *Overview) float64 {
 		if len(o.Blocking) > 0 {
 			return 1
 		}

@@ -9,6 +9,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/manager"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -22,11 +23,11 @@ func TestPlans(t *testing.T) {
 			ids := b.add(t, "https://a.example", "https://b.example")
 			until(t, "updates", func() bool { return b.m.Overview().Updates >= 4 })
 			if name == "optimal" {
-				until(t, "a plan", func() bool { r, _, _ := b.m.Channel(ids[0]); return strings.Contains(r.Model, "planned every") })
+				until(t, "a plan", func() bool { r, _, _ := b.row(ids[0]); return strings.Contains(r.Model, "planned every") })
 			}
 			n := b.m.Overview().Updates
 			until(t, "updates by plan", func() bool { return b.m.Overview().Updates > n+4 })
-			if err := b.m.SetStrategy(t.Context(), "fixed"); err != nil { // perhaps in the middle of a plan
+			if _, err := b.d.SetStrategy(t.Context(), desk.StrategyAsk{Name: "fixed"}); err != nil { // perhaps in the middle of a plan
 				t.Fatal(err)
 			}
 			until(t, "the strategy shows", func() bool { return b.m.Overview().Strategy == "fixed" })
@@ -40,7 +41,7 @@ func TestHistoriesOutliveARestart(t *testing.T) {
 	optimal := func(c *manager.Config, _ *swarm) { c.Strategy, c.Params.PlanEvery = "optimal", 1440 }
 	b := open(t, dir, optimal)
 	ids := b.add(t, "https://a.example")
-	until(t, "a visit", func() bool { r, _, _ := b.m.Channel(ids[0]); return r.Visits > 0 })
+	until(t, "a visit", func() bool { r, _, _ := b.row(ids[0]); return r.Visits > 0 })
 	b.stop()
 	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
 	if err != nil {
@@ -63,7 +64,7 @@ func TestHistoriesOutliveARestart(t *testing.T) {
 	}
 	b = open(t, dir, optimal)
 	until(t, "a model by the stored history", func() bool {
-		r, _, _ := b.m.Channel(ids[0])
+		r, _, _ := b.row(ids[0])
 		return r.Model != "" && !strings.Contains(r.Model, "too few visits")
 	})
 }

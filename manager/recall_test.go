@@ -32,7 +32,7 @@ func TestBlockAndRemoveCallBack(t *testing.T) {
 		}
 	})
 	t.Cleanup(release) // or its crawls would not end
-	d := b.m.Desk()
+	d := b.d
 	in := imported(t, d, "https://a.example/", "https://b.example/")
 	for range 2 {
 		select {
@@ -48,7 +48,7 @@ func TestBlockAndRemoveCallBack(t *testing.T) {
 	if err := d.Remove(t.Context(), in.Last); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the blocked channel to be out no more", func() bool { r, _, _ := b.m.Channel(in.First); return !r.Out })
+	until(t, "the blocked channel to be out no more", func() bool { r, _, _ := b.row(in.First); return !r.Out })
 	if err := d.Block(t.Context(), "a.example", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestBlockAndRemoveCallBack(t *testing.T) {
 	if b.swarm.overlap > 0 || b.swarm.placed[in.First] != 1 || b.swarm.placed[next.First] != 0 {
 		t.Errorf("placed %v, %d beside another; want each host crawled once and then left alone", b.swarm.placed, b.swarm.overlap)
 	}
-	if r, _, ok := b.m.Channel(in.First); !ok || r.Visits > 0 {
+	if r, _, ok := b.row(in.First); !ok || r.Visits > 0 {
 		t.Errorf("what was called back counts: %+v", r)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"shoal/manager"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -47,7 +48,7 @@ func TestShareWhileRunning(t *testing.T) {
 	if q := info().Sequencers; q.NewTaken < 30 {
 		t.Errorf("30 channels were new: %+v", q)
 	}
-	if err := b.m.SetStrategy(t.Context(), "icr"); err != nil {
+	if _, err := b.d.SetStrategy(t.Context(), desk.StrategyAsk{Name: "icr"}); err != nil {
 		t.Fatal(err)
 	}
 	c.NewShare = 1

@@ -127,41 +127,41 @@ func (c StrategyChoice) fitting(cfg *Config) (recrawl.Strategy, error) {
 // StrategyInfo is what an operator sees of the strategy in force.
 type StrategyInfo struct {
 	StrategyChoice
-	Limits     Limits          `json:"limits"`
-	Names      []string        `json:"names"` // to choose from
-	Intervals  []time.Duration `json:"intervals_ns"`
-	GroupSizes []int           `json:"group_sizes"`
-	Tick       time.Duration   `json:"tick_ns"`
-	Sequencers Sequencers      `json:"sequencers"`
+	Limits     Limits
+	Names      []string // to choose from
+	Intervals  []time.Duration
+	GroupSizes []int
+	Tick       time.Duration
+	Sequencers Sequencers
 	// Plan is what a strategy that plans has planned; nil: it does not, or not yet.
-	Plan *PlanInfo `json:"plan,omitempty"`
+	Plan *PlanInfo
 }
 
 // PlanInfo is a plan in force, with its times.
 type PlanInfo struct {
 	recrawl.PlanReport
-	MadeAt time.Time `json:"made_at"`
-	NextAt time.Time `json:"next_at"`
+	MadeAt time.Time
+	NextAt time.Time
 }
 
 // Outlook is what a strategy would do in the time ahead.
 type Outlook struct {
-	Strategy  string          `json:"strategy"`
-	Tasks     int             `json:"tasks"`          // in the time ahead
-	New       int             `json:"tasks_of_new"`   // of channels never crawled
-	ByGroup   []int           `json:"tasks_by_group"` // fastest first
-	Freshness float64         `json:"freshness"`      // expected share of fresh channels at the end
-	Intervals []time.Duration `json:"intervals_ns"`
+	Strategy  string
+	Tasks     int     // in the time ahead
+	New       int     // of channels never crawled
+	ByGroup   []int   // fastest first
+	Freshness float64 // expected share of fresh channels at the end
+	Intervals []time.Duration
 }
 
 // Trial compares the strategy in force with another one, on a copy of what was learnt.
 type Trial struct {
-	Ahead    time.Duration `json:"ahead_ns"`
-	Channels int           `json:"channels"` // looked at
-	Of       int           `json:"of"`
-	Capacity float64       `json:"tasks_a_tick"` // taken from what the swarm did last
-	Now      Outlook       `json:"now"`
-	Then     Outlook       `json:"then"`
+	Ahead    time.Duration
+	Channels int // looked at
+	Of       int
+	Capacity float64 // taken from what the swarm did last
+	Now      Outlook
+	Then     Outlook
 }
 
 // keptChoice is the strategy that an operator chose while a manager ran, if any.
@@ -252,15 +252,6 @@ func (m *Manager) recovered(ctx context.Context, c StrategyChoice, strategy recr
 		return c.strategy(&m.cfg)
 	}
 	return strategy, nil
-}
-
-// SetStrategy goes on with another strategy and its own parameters, and the same share of new channels.
-func (m *Manager) SetStrategy(ctx context.Context, name string) error {
-	c := StrategyChoice{Name: name}
-	if err := m.onLoop(ctx, func(time.Time) { c.NewShare = m.choice.NewShare }); err != nil {
-		return err
-	}
-	return m.UseStrategy(ctx, c)
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"shoal/channel"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/desk"
 )
 
 // A takedown reaches archive, feed, queue and peers, on all ports of the host, while its crawls run; and what comes later.
@@ -45,7 +46,7 @@ func TestTakedown(t *testing.T) {
 			close(purged) // or its crawls would not end
 		}
 	})
-	d := b.m.Desk()
+	d := b.d
 	imported(t, d, "https://z.example/", "http://z.example:8080/", "https://zz.example/", "https://z.example.org/")
 	seen := map[string]bool{}
 	for len(seen) < 2 { // both crawls are between claim and chunk
@@ -78,14 +79,14 @@ func TestTakedown(t *testing.T) {
 	if in.Added != 3 || in.Blocked != 2 {
 		t.Errorf("imported %+v", in)
 	}
-	until(t, "updates of others", func() bool { r, _, _ := b.m.Channel(in.Last); return r.Visits > 1 })
+	until(t, "updates of others", func() bool { r, _, _ := b.row(in.Last); return r.Visits > 1 })
 	for id := in.First; id < in.Last; id++ {
-		if r, _, ok := b.m.Channel(id); !ok || r.State != "blocked" || r.Reason != "court order" || r.Visits > 0 {
+		if r, _, ok := b.row(id); !ok || r.State != "blocked" || r.Reason != "court order" || r.Visits > 0 {
 			t.Errorf("a channel of it is %+v", r)
 		}
 	}
 	list, err := d.Candidates(t.Context(), 10)
-	if err != nil || slices.ContainsFunc(list.Candidates, func(c channel.Candidate) bool { return strings.Contains(c.Host, "z.example:") }) {
+	if err != nil || slices.ContainsFunc(list.Candidates, func(c desk.Candidate) bool { return strings.Contains(c.Host, "z.example:") }) {
 		t.Errorf("found after the takedown: %+v, %v", list, err)
 	}
 	b.swarm.mu.Lock()
@@ -113,7 +114,7 @@ func TestTakedown(t *testing.T) {
 	}
 	b.stop()
 	b = open(t, dir, nil)
-	until(t, "an update after the block was lifted", func() bool { r, _, _ := b.m.Channel(in.First); return r.Visits > 0 })
+	until(t, "an update after the block was lifted", func() bool { r, _, _ := b.row(in.First); return r.Visits > 0 })
 }
 
 // pageOf is why a page cannot be had.

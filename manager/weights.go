@@ -60,8 +60,8 @@ func (m *Manager) keepSizes(ctx context.Context) error {
 	return m.cfg.Store.PutState(ctx, m.epoch, stateSizes, b)
 }
 
-// importance is what an operator says of a channel; 1 if nothing.
-func importance(c *channel.Settings) float32 {
+// Importance is what an operator says of a channel; 1 if nothing.
+func Importance(c *channel.Settings) float32 {
 	if c.Weight > 0 {
 		return c.Weight
 	}
@@ -75,10 +75,12 @@ func (m *Manager) weigh(s recrawl.Slot, own float32, pages int) {
 	m.sched.Weigh(s, own*m.limits.Weights.Of(float32(pages), m.sizes.mean(), group, g))
 }
 
+const weighBatch = 500 // channels read at a time
+
 // weighAll does so for all channels, while the manager goes on.
 func (m *Manager) weighAll(ctx context.Context) error {
 	for after := channel.ID(0); ; {
-		chs, err := m.cfg.Store.List(ctx, after, listBatch)
+		chs, err := m.cfg.Store.List(ctx, after, weighBatch)
 		if err != nil {
 			return fmt.Errorf("read channels: %w", err)
 		}
@@ -89,7 +91,7 @@ func (m *Manager) weighAll(ctx context.Context) error {
 		err = m.onLoop(ctx, func(time.Time) {
 			for i := range chs {
 				if s, ok := m.table.Find(chs[i].ID); ok {
-					m.weigh(s, importance(&chs[i].Settings), chs[i].Learnt.Pages)
+					m.weigh(s, Importance(&chs[i].Settings), chs[i].Learnt.Pages)
 				}
 			}
 		})
@@ -97,18 +99,4 @@ func (m *Manager) weighAll(ctx context.Context) error {
 			return errors.Join(errors.New("not all channels are weighed anew; the rest will be after their next crawl"), err)
 		}
 	}
-}
-
-// reweigh changes a channel's importance in what a stopped manager's scheduler knows of it.
-func (d *Desk) reweigh(ctx context.Context, c *channel.Channel, was float32) error {
-	b, now := c.Learnt.EstimatorBlob, importance(&c.Settings)
-	if len(b) == 0 || now == was {
-		return nil
-	}
-	var f recrawl.Facts
-	if err := f.Restore(b); err != nil {
-		return fmt.Errorf("channel %d: %w", c.ID, err)
-	}
-	f.Weight = f.Weighed() * now / was
-	return d.store.Apply(ctx, d.epoch, channel.Advance{Edits: []channel.Edit{{ID: c.ID, Facts: f.AppendState(nil)}}})
 }

@@ -8,6 +8,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/manager"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -15,10 +16,10 @@ import (
 func TestWeights(t *testing.T) {
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.large = "https://large.example" })
 	ids := b.add(t, "https://large.example", "https://small.example")
-	look := func(d *manager.Desk) map[channel.ID]float32 {
+	look := func(d *desk.Desk) map[channel.ID]float32 {
 		t.Helper()
 		out := map[channel.ID]float32{}
-		if err := d.PlanChannels(t.Context(), func(c manager.PlanChannel) error {
+		if err := d.PlanChannels(t.Context(), func(c desk.PlanChannel) error {
 			var f recrawl.Facts
 			err := f.Restore(c.Facts)
 			out[c.ID] = f.Weighed()
@@ -30,7 +31,7 @@ func TestWeights(t *testing.T) {
 	}
 	weights := func(large, small float32) func() bool {
 		return func() bool {
-			return maps.Equal(look(b.m.Desk()), map[channel.ID]float32{ids[0]: large, ids[1]: small})
+			return maps.Equal(look(b.d), map[channel.ID]float32{ids[0]: large, ids[1]: small})
 		}
 	}
 	until(t, "sizes in means of both", weights(9./5, 1./5))
@@ -43,13 +44,13 @@ func TestWeights(t *testing.T) {
 	}
 	set(recrawl.EqualWeights)
 	until(t, "equal weights", weights(1, 1))
-	double := func(d *manager.Desk, id channel.ID) {
+	double := func(d *desk.Desk, id channel.ID) {
 		t.Helper()
 		if _, err := d.Edit(t.Context(), id, func(c *channel.Channel) error { c.Settings.Weight = max(c.Settings.Weight, 1) * 2; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	double(b.m.Desk(), ids[1])
+	double(b.d, ids[1])
 	until(t, "a small site that is important", weights(1, 2))
 	set("")
 	until(t, "pages again", weights(9./5, 2./5))
@@ -59,7 +60,7 @@ func TestWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := manager.OpenDesk(t.Context(), db, nil)
+	d, err := desk.Open(t.Context(), desk.Config{Store: db})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,8 @@ import (
 	"shoal/channel"
 	"shoal/channel/listing"
 	"shoal/internal/plain"
-	"shoal/manager"
 	"shoal/manager/api"
-	"shoal/manager/web"
+	"shoal/manager/desk"
 )
 
 type channelCmd struct {
@@ -319,7 +318,7 @@ func showChannel(out io.Writer, d api.Detail) error {
 		line("next", when(r.Due))
 	}
 	if r.Every > 0 {
-		line("changes every", plain.Span(r.Every))
+		line("changes every", plain.Span(r.Every.Duration()))
 	}
 	if r.Model != "" {
 		line("update model", r.Model)
@@ -337,7 +336,7 @@ func showChannel(out io.Writer, d api.Detail) error {
 }
 
 // lastResult says how the last task ended, and how often in a row.
-func lastResult(r web.Row) string {
+func lastResult(r desk.Row) string {
 	s := r.Last
 	if r.Failed > 1 {
 		s += fmt.Sprintf(" %d times in a row", r.Failed)
@@ -456,7 +455,7 @@ func (c *channelSplitCmd) Run(ctx context.Context, s streams) error {
 			}
 			fmt.Fprintf(s.out, "channel %d: %d pages stored\n", id, p.All)
 			if len(p.Dirs) == 0 {
-				_, err := fmt.Fprintf(s.out, "no directory of it is large enough for a channel of its own: at least %d pages, and %.0f%% of the channel's\n", manager.SplitLeast, 100*manager.SplitShare)
+				_, err := fmt.Fprintf(s.out, "no directory of it is large enough for a channel of its own: at least %d pages, and %.0f%% of the channel's\n", desk.SplitLeast, 100*desk.SplitShare)
 				return err
 			}
 			for _, d := range p.Dirs {
@@ -485,10 +484,7 @@ func (c *channelFoundCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	return c.with(ctx, false, func(a *api.Client) error {
-		var out struct {
-			Candidates []channel.Candidate `json:"candidates"`
-			Total      int                 `json:"total"`
-		}
+		var out desk.CandidateList
 		if err := a.Do(ctx, http.MethodGet, "/candidates", url.Values{"n": {strconv.Itoa(c.N)}}, nil, &out); err != nil {
 			return err
 		}

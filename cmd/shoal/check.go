@@ -17,9 +17,9 @@ import (
 	"shoal/internal/member"
 	"shoal/internal/plain"
 	"shoal/internal/wire"
-	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/archive"
+	"shoal/manager/desk"
 )
 
 const (
@@ -59,12 +59,12 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	}
 	bad := 0
 	for _, f := range found {
-		if f.Level == manager.Error {
+		if f.Level == desk.Error {
 			bad++
 		}
 	}
 	if c.JSON {
-		if err := json.NewEncoder(s.out).Encode(map[string]any{"findings": found}); err != nil {
+		if err := json.NewEncoder(s.out).Encode(api.Findings{Findings: found}); err != nil {
 			return err
 		}
 	} else {
@@ -82,7 +82,7 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-func (c *checkCmd) findings(ctx context.Context) ([]manager.Finding, error) {
+func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 	if c.Manager != "" {
 		return c.ask(ctx)
 	}
@@ -95,48 +95,48 @@ func (c *checkCmd) findings(ctx context.Context) ([]manager.Finding, error) {
 	if errors.Is(err, badgerdb.ErrLocked) {
 		more, err := c.ask(ctx)
 		if err != nil {
-			more = []manager.Finding{{Level: manager.Error, What: "The manager does not answer: " + err.Error(), Mend: "Look into its log; restart it if this lasts."}}
+			more = []desk.Finding{{Level: desk.Error, What: "The manager does not answer: " + err.Error(), Mend: "Look into its log; restart it if this lasts."}}
 		}
 		return merge(found, more), nil
 	}
 	if err != nil {
-		return append(found, manager.Finding{Level: manager.Error, What: "The channel database cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, or restore a backup with shoal restore."}), nil
+		return append(found, desk.Finding{Level: desk.Error, What: "The channel database cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, or restore a backup with shoal restore."}), nil
 	}
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	found = append(found, manager.Finding{Level: manager.OK, What: "the channel database opens"}, checkArchive(ctx, data),
-		manager.Finding{Level: manager.Warning, What: "The manager is stopped: nothing is crawled.", Mend: "Start it with shoal manager --data " + data})
+	found = append(found, desk.Finding{Level: desk.OK, What: "the channel database opens"}, checkArchive(ctx, data),
+		desk.Finding{Level: desk.Warning, What: "The manager is stopped: nothing is crawled.", Mend: "Start it with shoal manager --data " + data})
 	return append(found, checkPorts()...), nil
 }
 
 // checkArchive looks at a stopped manager's archive.
-func checkArchive(ctx context.Context, data string) manager.Finding {
+func checkArchive(ctx context.Context, data string) desk.Finding {
 	dir := filepath.Join(data, "archive")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return manager.Finding{Level: manager.Warning, What: "There is no archive in " + dir + " yet.", Mend: "The manager makes one when it starts."}
+		return desk.Finding{Level: desk.Warning, What: "There is no archive in " + dir + " yet.", Mend: "The manager makes one when it starts."}
 	}
 	a, err := archive.Open(ctx, archive.Config{Dir: dir, Verify: noTasks})
 	if err != nil {
-		return manager.Finding{Level: manager.Error, What: "The archive cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, restore a backup, or see shoal archive repair --help."}
+		return desk.Finding{Level: desk.Error, What: "The archive cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, restore a backup, or see shoal archive repair --help."}
 	}
 	missing := a.Missing()
 	if err := a.Close(); err != nil {
-		return manager.Finding{Level: manager.Error, What: "The archive cannot be closed: " + plain.Error(err)}
+		return desk.Finding{Level: desk.Error, What: "The archive cannot be closed: " + plain.Error(err)}
 	}
 	if missing > 0 {
 		return filesMissing(missing)
 	}
-	return manager.Finding{Level: manager.OK, What: "the archive opens"}
+	return desk.Finding{Level: desk.OK, What: "the archive opens"}
 }
 
-func filesMissing(n int) manager.Finding {
-	return manager.Finding{Level: manager.Error, What: fmt.Sprintf("%d of the archive's WARC files are missing or too short.", n),
+func filesMissing(n int) desk.Finding {
+	return desk.Finding{Level: desk.Error, What: fmt.Sprintf("%d of the archive's WARC files are missing or too short.", n),
 		Mend: "Bring them back; or shoal archive verify names what is lost, and shoal archive repair forgets it, for the next crawls to fetch."}
 }
 
 // merge leaves out what the running manager has found too.
-func merge(a, b []manager.Finding) []manager.Finding {
+func merge(a, b []desk.Finding) []desk.Finding {
 	seen := map[string]bool{}
 	for _, f := range a {
 		seen[f.What] = true
@@ -149,17 +149,15 @@ func merge(a, b []manager.Finding) []manager.Finding {
 	return a
 }
 
-func (c *checkCmd) ask(ctx context.Context) ([]manager.Finding, error) {
-	var out struct {
-		Findings []manager.Finding `json:"findings"`
-	}
+func (c *checkCmd) ask(ctx context.Context) ([]desk.Finding, error) {
+	var out api.Findings
 	err := c.with(ctx, true, func(a *api.Client) error { return a.Do(ctx, http.MethodGet, "/check", nil, nil, &out) })
 	return out.Findings, err
 }
 
-// check is what a running station finds.
-func (st *station) check(ctx context.Context) []manager.Finding {
-	found := append(checkData(st.cfg.data, time.Now()), st.manager.Check(ctx)...)
+// checks are what a running station finds outside of its manager.
+func (st *station) checks(context.Context) []desk.Finding {
+	found := checkData(st.cfg.data, time.Now())
 	if n := st.archive.Missing(); n > 0 {
 		found = append(found, filesMissing(n))
 	}
@@ -168,11 +166,11 @@ func (st *station) check(ctx context.Context) []manager.Finding {
 		reachable = reachable || !strings.Contains(a, "/127.0.0.1/") && !strings.Contains(a, "/ip6/::1/")
 	}
 	if !reachable {
-		found = append(found, manager.Finding{Level: manager.Warning, What: "Peers on other machines cannot reach this manager: it listens on loopback only.",
+		found = append(found, desk.Finding{Level: desk.Warning, What: "Peers on other machines cannot reach this manager: it listens on loopback only.",
 			Mend: fmt.Sprintf("Start it with --listen /ip4/0.0.0.0/tcp/%d, and --announce with the address that is seen from outside.", wire.DefaultPort)})
 	}
 	if off := time.Until(st.node.Now()); off > maxOff || off < -maxOff {
-		found = append(found, manager.Finding{Level: manager.Error, What: fmt.Sprintf("The clock is %s off the network's.", plain.Span(off.Abs())), Mend: "Set the clock; run NTP."})
+		found = append(found, desk.Finding{Level: desk.Error, What: fmt.Sprintf("The clock is %s off the network's.", plain.Span(off.Abs())), Mend: "Set the clock; run NTP."})
 	}
 	return found
 }
@@ -180,24 +178,24 @@ func (st *station) check(ctx context.Context) []manager.Finding {
 const maxOff = time.Minute
 
 // checkData looks at a data folder.
-func checkData(data string, now time.Time) []manager.Finding {
-	var out []manager.Finding
+func checkData(data string, now time.Time) []desk.Finding {
+	var out []desk.Finding
 	add := func(level, what, mend string) {
-		out = append(out, manager.Finding{Level: level, What: what, Mend: mend})
+		out = append(out, desk.Finding{Level: level, What: what, Mend: mend})
 	}
 	if err := roomOn(data)(); err != nil {
-		add(manager.Error, err.Error(), "")
+		add(desk.Error, err.Error(), "")
 	} else if free, ok := freeBytes(data); ok && free < littleRom {
-		add(manager.Warning, fmt.Sprintf("%.1f GB are left on the disk of %s.", float64(free)/1e9, data), "Make room, or let shoal archive compact forget old versions.")
+		add(desk.Warning, fmt.Sprintf("%.1f GB are left on the disk of %s.", float64(free)/1e9, data), "Make room, or let shoal archive compact forget old versions.")
 	} else {
-		add(manager.OK, fmt.Sprintf("data in %s, %.0f GB free", data, float64(free)/1e9), "")
+		add(desk.OK, fmt.Sprintf("data in %s, %.0f GB free", data, float64(free)/1e9), "")
 	}
 	if info, err := os.Stat(data); err == nil && info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
-		add(manager.Warning, fmt.Sprintf("Others on this machine may read %s.", data), "chmod 700 "+data)
+		add(desk.Warning, fmt.Sprintf("Others on this machine may read %s.", data), "chmod 700 "+data)
 	}
 	checkKeys(data, now, add)
 	if newest, at := newestFile(data); newest.After(now.Add(maxOff)) {
-		add(manager.Error, fmt.Sprintf("The clock was %s ahead of now when %s was written, or is behind.", plain.Span(newest.Sub(now)), at), "Set the clock; run NTP.")
+		add(desk.Error, fmt.Sprintf("The clock was %s ahead of now when %s was written, or is behind.", plain.Span(newest.Sub(now)), at), "Set the clock; run NTP.")
 	}
 	return out
 }
@@ -205,21 +203,21 @@ func checkData(data string, now time.Time) []manager.Finding {
 func checkKeys(data string, now time.Time, add func(level, what, mend string)) {
 	dir := filepath.Join(data, "keys")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		add(manager.Error, "There are no keys in "+dir+".", "Restore them with shoal key restore: without them the network cannot go on.")
+		add(desk.Error, "There are no keys in "+dir+".", "Restore them with shoal key restore: without them the network cannot go on.")
 		return
 	}
 	k, err := member.LoadOrCreate(dir, now)
 	if err != nil {
-		add(manager.Error, "The keys cannot be used: "+err.Error(), "Restore them with shoal key restore.")
+		add(desk.Error, "The keys cannot be used: "+err.Error(), "Restore them with shoal key restore.")
 		return
 	}
 	if left := k.Authority.Delegation().NotAfter.Sub(now); left < 14*24*time.Hour {
-		add(manager.Error, fmt.Sprintf("The working key ends in %s.", plain.Span(left)), "shoal key rotate")
+		add(desk.Error, fmt.Sprintf("The working key ends in %s.", plain.Span(left)), "shoal key rotate")
 	}
 	if _, err := os.Stat(filepath.Join(data, backupStamp)); errors.Is(err, fs.ErrNotExist) {
-		add(manager.Warning, "The network's keys were never backed up: with this disk the network is lost.", "shoal key backup --out FILE, and keep FILE elsewhere.")
+		add(desk.Warning, "The network's keys were never backed up: with this disk the network is lost.", "shoal key backup --out FILE, and keep FILE elsewhere.")
 	} else {
-		add(manager.OK, "keys are backed up", "")
+		add(desk.OK, "keys are backed up", "")
 	}
 }
 
@@ -241,15 +239,15 @@ func newestFile(dir string) (newest time.Time, name string) {
 }
 
 // checkPorts tries the ports that a manager would listen on.
-func checkPorts() (out []manager.Finding) {
+func checkPorts() (out []desk.Finding) {
 	for _, p := range []struct{ addr, flag string }{{fmt.Sprintf(":%d", wire.DefaultPort), "--listen"}, {"127.0.0.1:7780", "--page"}} {
 		l, err := net.Listen("tcp", p.addr)
 		if err != nil {
-			out = append(out, manager.Finding{Level: manager.Warning, What: fmt.Sprintf("Port %s is taken: %v.", p.addr, err), Mend: "Stop what listens there, or choose another one with " + p.flag + "."})
+			out = append(out, desk.Finding{Level: desk.Warning, What: fmt.Sprintf("Port %s is taken: %v.", p.addr, err), Mend: "Stop what listens there, or choose another one with " + p.flag + "."})
 			continue
 		}
 		if err := l.Close(); err == nil {
-			out = append(out, manager.Finding{Level: manager.OK, What: "port " + p.addr + " is free"})
+			out = append(out, desk.Finding{Level: desk.OK, What: "port " + p.addr + " is free"})
 		}
 	}
 	return out

@@ -24,7 +24,6 @@ import (
 	"shoal/internal/lab/pond"
 	"shoal/internal/sim"
 	"shoal/manager"
-	"shoal/manager/web"
 	"shoal/peer"
 	"shoal/peer/limit"
 	"shoal/recrawl"
@@ -192,7 +191,7 @@ func startChurn(t *testing.T, sw swarming) *churning {
 		t.Fatal(err)
 	}
 	cfg := stationConfig{data: filepath.Join(dir, "manager"), listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(world, port),
-		log: slog.New(slog.DiscardHandler), manager: manager.Default()}
+		log: slog.New(slog.DiscardHandler), manager: manager.Default(), reach: pondReach(world)}
 	pondSettings(&cfg.manager)
 	cfg.manager.Strategy, cfg.manager.MinPeers, cfg.manager.MinPeersWait = "icr", sw.peers/2, 10*time.Second
 	cfg.manager.Terms.Term = 9 * time.Second
@@ -207,7 +206,7 @@ func startChurn(t *testing.T, sw swarming) *churning {
 		chs[i].Settings.Group = h.Class + 1
 		c.groups[h.Class]++
 	}
-	if err := addNew(ctx, st.manager, chs); err != nil {
+	if _, err := st.desk.AddChannels(ctx, chs); err != nil {
 		t.Fatal(err)
 	}
 	ports, err := lowPorts(sw.peers)
@@ -254,7 +253,7 @@ func (c *churning) count(t *testing.T, span int) churned {
 }
 
 // middle is the interval of the middle group.
-func middle(o web.Overview) time.Duration {
+func middle(o manager.Overview) time.Duration {
 	if len(o.Intervals) < 3 {
 		return 0
 	}

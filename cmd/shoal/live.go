@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"shoal/internal/plain"
-	"shoal/manager/web"
+	"shoal/manager/desk"
 )
 
 const (
@@ -24,7 +24,7 @@ const maxTold = 50 // notices of one run
 var digits = regexp.MustCompile(`[0-9]+`)
 
 // live shows one line of what happens until ctx ends: rewritten in place on a terminal, a line now and then otherwise.
-func live(ctx context.Context, w io.Writer, overview func() web.Overview) {
+func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
 	tty := isTerminal(w)
 	every := lineEvery
 	if tty {
@@ -61,7 +61,7 @@ func live(ctx context.Context, w io.Writer, overview func() web.Overview) {
 	}
 }
 
-func liveLine(o web.Overview) string {
+func liveLine(o desk.Overview) string {
 	return fmt.Sprintf("%s  channels %d  out %d  updates %d (%.0f/min)  pages %d (%.0f/min)  refusals %d  peers %d  fresh %.0f%%",
 		clock(o.Now.Sub(o.Since)), o.Channels, o.Out, o.Updates, o.UpdatesMin, o.Pages, o.PagesMin, o.Refused, o.Peers, 100*o.Freshness)
 }
@@ -114,7 +114,7 @@ type summary struct {
 	Data           string           `json:"data"`
 }
 
-func summarise(o web.Overview) summary {
+func summarise(o desk.Overview) summary {
 	s := summary{
 		Peers: o.Peers, Channels: o.Channels, TasksSubmitted: o.Submitted, TasksAccepted: o.Accepted, TasksRefused: o.Refused,
 		TasksLapsed: o.Lapsed, TasksOut: o.Out, Updates: o.Updates, PagesFetched: o.Pages, PagesArchived: o.Archived,
@@ -123,7 +123,7 @@ func summarise(o web.Overview) summary {
 		FirstPageS: -1, Seconds: o.Now.Sub(o.Since).Seconds(), Data: o.Data,
 	}
 	for _, d := range o.Intervals {
-		s.IntervalsS = append(s.IntervalsS, d.Seconds())
+		s.IntervalsS = append(s.IntervalsS, d.Duration().Seconds())
 	}
 	if s.Errors == nil {
 		s.Errors = map[string]int64{}

@@ -16,6 +16,7 @@ import (
 	"shoal/internal/lab/pond"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -71,7 +72,11 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), checkNames(c.PageHost)); err != nil {
 		return err
 	}
-	channels, err := channelsOf(c.Add)
+	parse := publicSites
+	if c.Pond != "" {
+		parse = desk.ParseSites
+	}
+	channels, err := parse(c.Add)
 	if err != nil {
 		return err
 	}
@@ -99,6 +104,7 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 			return fmt.Errorf("--pond %s: %w; start one with shoal pond", c.Pond, err)
 		}
 		pondSettings(&cfg.manager)
+		cfg.reach = pondReach(world)
 		if port := tcpPort(c.Listen); port != 0 {
 			cfg.dialer = pondDialer(world, port)
 		}
@@ -115,7 +121,7 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	if err := addNew(ctx, st.manager, channels); err != nil {
+	if _, err := st.desk.AddChannels(ctx, channels); err != nil {
 		return err
 	}
 	join := st.joinString()
@@ -132,7 +138,7 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 	fmt.Fprintln(s.out, join)
 	lctx, stopLive := context.WithCancel(ctx)
 	shown := make(chan struct{})
-	go func() { defer close(shown); live(lctx, s.err, st.manager.Overview) }()
+	go func() { defer close(shown); live(lctx, s.err, st.desk.Overview) }()
 	err = st.run(ctx)
 	stopLive()
 	<-shown

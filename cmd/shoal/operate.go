@@ -24,7 +24,7 @@ import (
 	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/archive"
-	"shoal/manager/web"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -58,7 +58,7 @@ func (c *hostListCmd) Run(ctx context.Context, s streams) error {
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "HOST\tNEXT VISIT FROM\tCRAWL DELAY\tBLOCKED")
 		for _, h := range out.Hosts {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, nextVisit(h.NextVisit), plain.Span(h.CrawlDelay), h.Blocked)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, nextVisit(h.NextVisit), plain.Span(h.CrawlDelay.Duration()), h.Blocked)
 		}
 		if err := w.Flush(); err != nil || len(out.Hosts) > 0 {
 			return err
@@ -123,7 +123,7 @@ func (c *hostPurgeCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("this removes all channels and stored pages of %s for good: add --yes", c.Host)
 	}
 	return c.with(ctx, false, func(a *api.Client) error {
-		var out manager.Purged
+		var out desk.Purged
 		if err := a.Do(ctx, http.MethodPost, "/hosts/purge", nil, api.HostAsk{Host: c.Host, Why: c.Why}, &out); err != nil {
 			return err
 		}
@@ -153,18 +153,16 @@ func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 		if c.JSON {
 			return a.Do(ctx, http.MethodGet, "/peers", nil, nil, s.out)
 		}
-		var peers []web.Peer
+		var peers []desk.Peer
 		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
 			return err
 		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "PEER\tRUNNING\tQUEUED\tPREDICTED RTT\tHEARD OF")
 		for _, p := range peers {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", p.ID, p.Running, p.Queued, p.RTT.Round(time.Millisecond/10), when(p.Seen))
+			fmt.Fprintf(w, "%s\t%d\t%d\t%.1f ms\t%s\n", p.ID, p.Running, p.Queued, p.RTTMS, when(p.Seen))
 		}
-		var banned struct {
-			Banned []string `json:"banned"`
-		}
+		var banned api.Banned
 		if err := a.Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
 			return err
 		}
@@ -181,8 +179,8 @@ type peerInviteCmd struct {
 }
 
 func (c *peerInviteCmd) Run(ctx context.Context, s streams) error {
-	if c.Uses < 1 || c.Uses > api.MaxUses {
-		return fmt.Errorf("--uses %d: want 1 to %d", c.Uses, api.MaxUses)
+	if c.Uses < 1 || c.Uses > desk.MaxUses {
+		return fmt.Errorf("--uses %d: want 1 to %d", c.Uses, desk.MaxUses)
 	}
 	return c.with(ctx, true, func(a *api.Client) error {
 		var out api.Invited
@@ -220,12 +218,12 @@ func ban(ctx context.Context, t *target, s streams, peer string, banned bool, do
 		if _, err := fmt.Fprintln(s.out, peer, done); err != nil || !banned {
 			return err
 		}
-		var peers []web.Peer
+		var peers []desk.Peer
 		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
 			return err
 		}
 		for _, p := range peers {
-			if p.ID == peer || p.Account == peer {
+			if p.ID == peer {
 				return nil
 			}
 		}
@@ -250,7 +248,7 @@ func (c *strategyShowCmd) Run(ctx context.Context, s streams) error {
 		if c.JSON {
 			return a.Do(ctx, http.MethodGet, "/strategy", nil, nil, s.out)
 		}
-		var i manager.StrategyInfo
+		var i desk.Strategy
 		if err := a.Do(ctx, http.MethodGet, "/strategy", nil, nil, &i); err != nil {
 			return err
 		}
@@ -258,13 +256,13 @@ func (c *strategyShowCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-func showStrategy(out io.Writer, i manager.StrategyInfo) error {
+func showStrategy(out io.Writer, i desk.Strategy) error {
 	fmt.Fprintf(out, "strategy   %s\n", i.Name)
 	most := "at any multiple of its change rate"
 	if i.Limits.Cap > 0 {
 		most = fmt.Sprintf("at most %.4g times its change rate", i.Limits.Cap)
 	}
-	fmt.Fprintf(out, "limits     a channel is recrawled %s, never within %s\n", most, plain.Span(max(i.Limits.MinInterval, i.Tick)))
+	fmt.Fprintf(out, "limits     a channel is recrawled %s, never within %s\n", most, plain.Span(max(i.Limits.MinInterval, i.Tick).Duration()))
 	fmt.Fprintf(out, "weights    %s\n", i.Limits.Weights)
 	if i.Params != (recrawl.Params{}) {
 		text, err := paramsText(i.Params)
@@ -276,7 +274,7 @@ func showStrategy(out io.Writer, i manager.StrategyInfo) error {
 	for g, n := range i.GroupSizes {
 		every := ""
 		if g < len(i.Intervals) {
-			every = "every " + plain.Span(i.Intervals[g])
+			every = "every " + plain.Span(i.Intervals[g].Duration())
 		}
 		fmt.Fprintf(out, "group %d    %d channels %s\n", g, n, every)
 	}
@@ -321,7 +319,7 @@ func showSequencers(out io.Writer, q manager.Sequencers) {
 }
 
 // showPlan tells what a strategy has planned, and from what.
-func showPlan(out io.Writer, p *manager.PlanInfo) {
+func showPlan(out io.Writer, p *desk.Plan) {
 	fmt.Fprintf(out, "plan       made %s for %d channels, the next one %s; capacity measured: %.4g busy threads\n", when(p.MadeAt), p.Channels, when(p.NextAt), p.Capacity)
 	if p.Periods == 0 { // optimal
 		fmt.Fprintf(out, "expects    freshness %.4f by weight, %.4f a channel, from %.4g updates a tick; %d channels get all that the cap allows\n", p.Freshness, p.Plain, p.Updates, p.AtCap)
@@ -347,22 +345,8 @@ type strategyArgs struct {
 	NewShare *float64 `help:"Share of room that channels never crawled get while others wait too, below 1; 0: as the strategy says. By default it stays as it is." placeholder:"SHARE"`
 }
 
-// strategyAsk is a manager.StrategyChoice whose parts may be left out.
-type strategyAsk struct {
-	Name     string         `json:"name"`
-	Params   recrawl.Params `json:"params"`
-	NewShare *float64       `json:"new_share,omitempty"`
-	Limits   *limitsAsk     `json:"limits,omitempty"`
-}
-
-type limitsAsk struct {
-	Cap         *float64       `json:"cap,omitempty"`
-	MinInterval *time.Duration `json:"min_interval_ns,omitempty"`
-	Weights     string         `json:"weights,omitempty"`
-}
-
-func (c *strategyArgs) choice() (strategyAsk, error) {
-	out := strategyAsk{Name: c.Name, NewShare: c.NewShare}
+func (c *strategyArgs) choice() (desk.StrategyAsk, error) {
+	out := desk.StrategyAsk{Name: c.Name, NewShare: c.NewShare}
 	m := map[string]json.RawMessage{}
 	for _, p := range c.Params {
 		name, v, ok := strings.Cut(p, "=")
@@ -435,13 +419,17 @@ func (c *strategySetCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("--cap: want 0 (no limit) or a factor of the change rate, not %v", *c.Cap)
 	}
 	if c.Cap != nil || c.MinInterval != nil || c.Weights != "" {
-		choice.Limits = &limitsAsk{c.Cap, c.MinInterval, c.Weights}
+		choice.Limits = &desk.LimitsAsk{Cap: c.Cap, Weights: c.Weights}
+		if c.MinInterval != nil {
+			s := desk.Seconds(*c.MinInterval)
+			choice.Limits.MinInterval = &s
+		}
 	}
 	if c.Name == "" && c.NewShare == nil && choice.Limits == nil {
 		return errors.New("name a strategy, or give --new-share, --cap, --min-interval or --weights")
 	}
 	return c.with(ctx, true, func(a *api.Client) error {
-		var i manager.StrategyInfo
+		var i desk.Strategy
 		if err := a.Do(ctx, http.MethodPut, "/strategy", nil, choice, &i); err != nil {
 			return err
 		}
@@ -467,12 +455,12 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 		if c.JSON {
 			return a.Do(ctx, http.MethodPost, "/strategy/try", nil, choice, s.out)
 		}
-		var t manager.Trial
+		var t desk.Trial
 		if err := a.Do(ctx, http.MethodPost, "/strategy/try", nil, choice, &t); err != nil {
 			return err
 		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintf(w, "in the next %s\t%s (now)\t%s\n", plain.Span(t.Ahead), t.Now.Strategy, t.Then.Strategy)
+		fmt.Fprintf(w, "in the next %s\t%s (now)\t%s\n", plain.Span(t.Ahead.Duration()), t.Now.Strategy, t.Then.Strategy)
 		fmt.Fprintf(w, "tasks\t%d\t%d\n", t.Now.Tasks, t.Then.Tasks)
 		fmt.Fprintf(w, "  of channels never crawled\t%d\t%d\n", t.Now.New, t.Then.New)
 		for g := range max(len(t.Now.ByGroup), len(t.Then.ByGroup)) {

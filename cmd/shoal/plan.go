@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"shoal/internal/plan"
-	"shoal/manager"
 	"shoal/manager/api"
+	"shoal/manager/desk"
 	"shoal/recrawl/allocate"
 )
 
@@ -61,16 +61,16 @@ func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, 
 	}
 	defer r.Body.Close()
 	d := json.NewDecoder(r.Body)
-	var basis manager.PlanBasis
+	var basis desk.PlanBasis
 	if err := d.Decode(&basis); err != nil {
 		return nil, fmt.Errorf("read what to plan for: %w", err)
 	}
 	src := &plan.Channels{Now: basis.Now, Every: basis.Every, Cap: basis.Cap, Least: basis.MinTicks, Measured: basis.Capacity}
-	if basis.Step != time.Minute {
-		src.Time = "ticks of " + basis.Step.String()
+	if tick := basis.Tick.Duration(); tick != time.Minute {
+		src.Time = "ticks of " + tick.String()
 	}
 	for {
-		var ch manager.PlanChannel
+		var ch desk.PlanChannel
 		if err := d.Decode(&ch); errors.Is(err, io.EOF) {
 			return src, nil
 		} else if err != nil {

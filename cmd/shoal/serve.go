@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"shoal/channel/order"
 	"shoal/internal/member"
 	"shoal/internal/version"
 	"shoal/manager/api"
@@ -28,10 +27,7 @@ import (
 
 // handler is all that the station serves over HTTP: pages, API, archive, metrics, health, profiles.
 func (st *station) handler() (http.Handler, error) {
-	a, err := api.Handler(api.Config{
-		Desk: st.manager.Desk(), Live: st.manager, Members: st.members, Archive: st.archive.Handler(), Orders: order.Names(),
-		Check: st.check, Backup: st.backup, Log: st.cfg.log,
-	})
+	a, err := api.Handler(api.Config{Desk: st.desk, Archive: st.archive.Handler(), Log: st.cfg.log})
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +35,7 @@ func (st *station) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.Handler(web.Config{Source: st.manager, Operator: operator{st.manager, st.manager.Desk()}, Token: st.token, OpenView: st.cfg.openView && loopback(st.page.Addr()), Hosts: st.cfg.names,
+	return web.Handler(web.Config{Desk: st.desk, Token: st.token, OpenView: st.cfg.openView && loopback(st.page.Addr()), Hosts: st.cfg.names,
 		API: a, Probes: probes, Debug: profiles(), Log: st.cfg.log})
 }
 

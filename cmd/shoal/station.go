@@ -20,12 +20,14 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/badgerdb"
+	"shoal/channel/order"
 	"shoal/internal/member"
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/desk"
 	"shoal/overlay/p2p"
 )
 
@@ -40,6 +42,7 @@ type stationConfig struct {
 	dialer   tcp.DialerForAddr
 	closed   bool // members need an invite
 	manager  manager.Config
+	reach    func(origin string) error // see desk.Config
 	keep     archive.Retention
 	log      *slog.Logger
 }
@@ -57,6 +60,7 @@ type station struct {
 	page    net.Listener
 	token   string
 	members *members
+	desk    *desk.Desk
 	undo    []func() error
 }
 
@@ -107,6 +111,12 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	if st.members, err = st.openMembers(); err != nil {
+		return nil, err
+	}
+	if st.desk, err = desk.Open(ctx, desk.Config{
+		Store: st.db, Running: st.manager, Archive: st.archive, Members: st.members, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
+		Reach: cfg.reach, Now: st.node.Now,
+	}); err != nil {
 		return nil, err
 	}
 	if st.page != nil {

@@ -13,9 +13,9 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/channel/order"
-	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/archive"
+	"shoal/manager/desk"
 )
 
 // target is the manager that a command is about: a running one, or the data of a stopped one.
@@ -60,7 +60,7 @@ func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error)
 	if live {
 		return fmt.Errorf("the manager of %s is stopped: %w; start it with `shoal manager`", data, errNoManager)
 	}
-	var takedown manager.Takedown
+	var takedown desk.Archive
 	var pages http.Handler
 	files, err := archive.Open(ctx, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks})
 	if err == nil {
@@ -73,11 +73,11 @@ func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error)
 			http.Error(w, broken.Error(), http.StatusServiceUnavailable)
 		})
 	}
-	desk, err := manager.OpenDesk(ctx, db, takedown)
+	d, err := desk.Open(ctx, desk.Config{Store: db, Archive: takedown, Orders: order.Names()})
 	if err != nil {
 		return err
 	}
-	h, err := api.Handler(api.Config{Desk: desk, Orders: order.Names(), Archive: pages})
+	h, err := api.Handler(api.Config{Desk: d, Archive: pages})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -29,6 +28,7 @@ import (
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/manager"
+	"shoal/manager/desk"
 	"shoal/overlay"
 	"shoal/peer"
 	"shoal/peer/limit"
@@ -108,7 +108,7 @@ func checkContact(contact string, public bool) error {
 }
 
 func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
-	channels, err := channelsOf(c.URLs)
+	channels, err := publicSites(c.URLs)
 	if err != nil {
 		return err
 	}
@@ -146,6 +146,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		w.pond.World().Settle(port, 0)
 		cfg.dialer = pondDialer(w.pond.World(), port)
 		pondSettings(&cfg.manager)
+		cfg.reach = pondReach(w.pond.World())
 		if c.For > 0 { // first tasks are to end while there is time to see it
 			cfg.manager.FirstBudget = min(cfg.manager.FirstBudget, max(int(c.For/firstShare/pondFetch), 1))
 		}
@@ -158,7 +159,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	if err := addNew(ctx, st.manager, channels); err != nil {
+	if _, err := st.desk.AddChannels(ctx, channels); err != nil {
 		return err
 	}
 	c.greet(s, st, w)
@@ -173,7 +174,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	first := watchFirst(ctx, st, began)
 	lctx, stopLive := context.WithCancel(ctx)
 	shown := make(chan struct{})
-	go func() { defer close(shown); live(lctx, s.err, st.manager.Overview) }()
+	go func() { defer close(shown); live(lctx, s.err, st.desk.Overview) }()
 	if w.pond != nil {
 		pctx, drain := context.WithCancel(context.WithoutCancel(ctx))
 		done := make(chan struct{})
@@ -190,7 +191,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	stopLive()
 	<-shown
 
-	sum := summarise(st.manager.Overview())
+	sum := summarise(st.desk.Overview())
 	sum.FirstPageS = first()
 	sum.Peers = c.peers()
 	near.fill(&sum)
@@ -424,46 +425,24 @@ func pondChannels(w *pond.World) []channel.Channel {
 	return chs
 }
 
-// channelsOf makes a channel of each URL: the host, or the directory that it names.
-func channelsOf(urls []string) ([]channel.Channel, error) {
-	var chs []channel.Channel
-	for _, u := range urls {
-		if !strings.Contains(u, "://") {
-			u = "https://" + u
-		}
-		scope, seed, err := channel.ScopeOf(u)
-		if err != nil {
-			return nil, fmt.Errorf("%q cannot be crawled: %w; write a URL such as https://example.org/news/", u, err)
-		}
-		if err := publicHost(scope.Host); err != nil {
-			return nil, err
-		}
-		chs = append(chs, channel.Channel{Scope: scope, Seeds: []string{seed}})
-	}
-	return chs, nil
-}
-
-// publicHost refuses at once what every peer would refuse when it dials.
-func publicHost(origin string) error {
-	u, err := url.Parse(origin)
-	if err != nil {
-		return fmt.Errorf("%q cannot be crawled: %w", origin, err)
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if u.Hostname() != "localhost" && (err != nil || ip.IsGlobalUnicast() && !ip.IsPrivate()) {
-		return nil
-	}
-	return fmt.Errorf("%s is not on the public Web: peers fetch from public addresses only, so that nobody can use them to look into a private network. To try Shoal on this machine, run shoal up without a URL", origin)
-}
-
-// addNew adds the channels that are not there yet.
-func addNew(ctx context.Context, m *manager.Manager, chs []channel.Channel) error {
-	now := time.Now()
+// publicSites makes a channel of each URL, before anything is opened.
+func publicSites(urls []string) ([]channel.Channel, error) {
+	chs, err := desk.ParseSites(urls)
 	for i := range chs {
-		chs[i].Added, chs[i].State = now, channel.Active
+		err = errors.Join(err, desk.PublicHost(chs[i].Scope.Host))
 	}
-	_, _, err := m.AddChannels(ctx, chs)
-	return err
+	return chs, err
+}
+
+// pondReach refuses what is no host of a pond.
+func pondReach(w *pond.World) func(string) error {
+	return func(origin string) error {
+		_, host, _ := strings.Cut(origin, "://")
+		if _, ok := w.Host(host); ok {
+			return nil
+		}
+		return fmt.Errorf("%s is not a host of the pond, the synthetic Web that this manager crawls: to crawl the Web, run shoal up URL, or shoal manager without --pond", origin)
+	}
 }
 
 // watchFirst notes when the first page is in the archive.

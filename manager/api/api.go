@@ -16,37 +16,14 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/listing"
-	"shoal/manager"
-	"shoal/manager/web"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
-// Live is what only a running manager can tell and do.
-type Live interface {
-	Overview() web.Overview
-	Peers() []web.Peer
-	Strategy(ctx context.Context) (manager.StrategyInfo, error)
-	UseStrategy(ctx context.Context, c manager.StrategyChoice) error
-	UseLimits(ctx context.Context, l manager.Limits) error
-	TryStrategy(ctx context.Context, c manager.StrategyChoice) (manager.Trial, error)
-}
-
-// Members admits and refuses volunteers.
-type Members interface {
-	Invite(uses uint32) (string, error)
-	Ban(peer string, banned bool) error
-	Banned() []string
-}
-
 // Config of the interface.
 type Config struct {
-	Desk    *manager.Desk
-	Live    Live                                        // nil: the manager is stopped
-	Members Members                                     // nil: likewise
-	Check   func(ctx context.Context) []manager.Finding // nil: nothing is checked
-	Backup  func(ctx context.Context, dir string) error // nil: the manager is stopped
-	Archive http.Handler                                // served below /api/v1/archive; nil: not
-	Orders  []string                                    // page orderings that channels may name
+	Desk    *desk.Desk
+	Archive http.Handler // served below /api/v1/archive; nil: not
 	Log     *slog.Logger
 }
 
@@ -108,10 +85,6 @@ func (s *server) wrap(rt route) http.HandlerFunc {
 			limit = maxImport
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, limit)
-		if rt.live && s.cfg.Live == nil {
-			s.fail(w, fmt.Errorf("%w: start it with `shoal manager`, then ask again", manager.ErrStopped))
-			return
-		}
 		answer, err := rt.serve(w, r)
 		if err != nil {
 			s.fail(w, err)
@@ -146,12 +119,12 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 		code = http.StatusNotFound
 	case errors.Is(err, channel.ErrDuplicate):
 		code = http.StatusConflict
-	case errors.Is(err, manager.ErrStopped), errors.Is(err, channel.ErrStaleEpoch), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, desk.ErrStopped), errors.Is(err, channel.ErrStaleEpoch), errors.Is(err, context.DeadlineExceeded):
 		code = http.StatusServiceUnavailable
 	case errors.As(err, &big):
 		code = http.StatusRequestEntityTooLarge
 	case errors.Is(err, errAsk), errors.Is(err, listing.ErrLine), errors.Is(err, listing.ErrFormat), errors.Is(err, channel.ErrScope),
-		errors.Is(err, channel.ErrURL), errors.Is(err, channel.ErrHost), errors.Is(err, manager.ErrAsk), errors.Is(err, recrawl.ErrUnknown), errors.Is(err, recrawl.ErrParams):
+		errors.Is(err, channel.ErrURL), errors.Is(err, channel.ErrHost), errors.Is(err, desk.ErrAsk), errors.Is(err, recrawl.ErrUnknown), errors.Is(err, recrawl.ErrParams):
 		code = http.StatusBadRequest
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -15,8 +15,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/channel/listing"
-	"shoal/manager"
-	"shoal/manager/web"
+	"shoal/manager/desk"
 )
 
 // noFiles stands in for an archive.
@@ -40,11 +39,11 @@ func start(t *testing.T) (*Client, *noFiles) {
 		}
 	})
 	files := &noFiles{}
-	desk, err := manager.OpenDesk(t.Context(), db, files)
+	d, err := desk.Open(t.Context(), desk.Config{Store: db, Archive: files, Orders: []string{"bfs", "opic"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := Handler(Config{Desk: desk, Orders: []string{"bfs", "opic"}})
+	h, err := Handler(Config{Desk: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +105,7 @@ func TestChannelsOfAStoppedManager(t *testing.T) {
 	if err := c.Do(t.Context(), "POST", at+"/split", nil, Split{Dirs: []string{"/other/"}}, nil); err == nil {
 		t.Error("a directory outside of the channel was split off")
 	}
-	var p manager.Purged
+	var p desk.Purged
 	do(t, c, "POST", "/hosts/purge", HostAsk{Host: "a.example"}, &p)
 	if p.Channels != 3 || files.purged != 1 || files.revoked != 3 {
 		t.Errorf("purged: %+v, %+v", p, files)
@@ -161,12 +160,12 @@ func TestDocumentMatchesRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	desk, err := manager.OpenDesk(t.Context(), db, &noFiles{})
+	d, err := desk.Open(t.Context(), desk.Config{Store: db, Archive: &noFiles{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	archived := 0
-	h, err := Handler(Config{Desk: desk, Archive: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { archived++ })})
+	h, err := Handler(Config{Desk: d, Archive: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { archived++ })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,8 +199,8 @@ func TestDocumentMatchesRoutes(t *testing.T) {
 }
 
 func TestSchema(t *testing.T) {
-	b, err := json.Marshal(schema(reflect.TypeFor[web.Overview](), 0))
-	if err != nil || !strings.Contains(string(b), `"Channels":{"type":"integer"}`) || !strings.Contains(string(b), "date-time") {
+	b, err := json.Marshal(schema(reflect.TypeFor[desk.Overview](), 0))
+	if err != nil || !strings.Contains(string(b), `"channels":{"type":"integer"}`) || !strings.Contains(string(b), "date-time") {
 		t.Errorf("%s, %v", b, err)
 	}
 }

@@ -6,21 +6,19 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"shoal/channel"
 	"shoal/channel/listing"
-	"shoal/manager"
-	"shoal/manager/web"
+	"shoal/manager/desk"
 )
 
 // Rows is a part of the list of channels.
 type Rows struct {
-	Channels []web.Row `json:"channels"`
-	Total    int       `json:"total"`
-	From     int       `json:"from"`
+	Channels []desk.Row `json:"channels"`
+	Total    int        `json:"total"`
+	From     int        `json:"from"`
 }
 
 func (s *server) channels(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -30,9 +28,6 @@ func (s *server) channels(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	rows, total, err := s.cfg.Desk.Rows(r.Context(), r.URL.Query().Get("q"), from, n)
-	if rows == nil {
-		rows = []web.Row{}
-	}
 	return Rows{rows, total, from}, err
 }
 
@@ -68,17 +63,7 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	checked := func(yield func(channel.Line) bool) {
-		for l := range lines {
-			if l.Err == nil {
-				l.Err = s.checkOrder(l.Channel.Settings.Order)
-			}
-			if !yield(l) {
-				return
-			}
-		}
-	}
-	done, err := s.cfg.Desk.Import(r.Context(), listing.AllOrNothing(checked))
+	done, err := s.cfg.Desk.Import(r.Context(), lines)
 	if err != nil {
 		if strings.HasPrefix(err.Error(), "line ") { // of the list: the asker's to mend
 			err = badList{fmt.Errorf("nothing was imported: %w", err)}
@@ -96,13 +81,6 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 type badList struct{ error }
 
 func (b badList) Unwrap() []error { return []error{errAsk, b.error} }
-
-func (s *server) checkOrder(name string) error {
-	if name == "" || len(s.cfg.Orders) == 0 || slices.Contains(s.cfg.Orders, name) {
-		return nil
-	}
-	return fmt.Errorf("%w: no page ordering %q: want one of %s", listing.ErrLine, name, strings.Join(s.cfg.Orders, ", "))
-}
 
 var listTypes = map[listing.Format]string{
 	listing.CSV: "text/csv; charset=utf-8", listing.JSON: "application/x-ndjson", listing.List: "text/plain; charset=utf-8", listing.OPML: "text/x-opml; charset=utf-8",
@@ -135,9 +113,9 @@ func (s *server) exportList(w http.ResponseWriter, r *http.Request) (any, error)
 // Detail is one channel.
 type Detail struct {
 	Channel listing.Record `json:"channel"`
-	Row     web.Row        `json:"now"`
+	Row     desk.Row       `json:"now"`
 	Inter   []string       `json:"found_elsewhere,omitempty"` // URLs into it that other sites' crawls found
-	Events  []web.Event    `json:"events"`
+	Events  []desk.Event   `json:"events"`
 }
 
 func (s *server) channel(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -150,9 +128,6 @@ func (s *server) channel(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	row, events, err := s.cfg.Desk.Row(r.Context(), id)
-	if events == nil {
-		events = []web.Event{}
-	}
 	return Detail{listing.Of(&ch), row, ch.Inter, events}, err
 }
 
@@ -168,9 +143,6 @@ func (s *server) edit(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	rec := listing.Of(&ch)
 	if err := body(r, &rec); err != nil {
-		return nil, err
-	}
-	if err := s.checkOrder(rec.Order); err != nil {
 		return nil, err
 	}
 	if rec.ID != id {
@@ -208,8 +180,8 @@ func (s *server) pause(paused bool) handler {
 
 // Proposal is what a large channel could be split into.
 type Proposal struct {
-	Dirs []manager.DirCount `json:"dirs"`
-	All  int                `json:"pages"` // of the channel, that the archive knows
+	Dirs []desk.DirCount `json:"dirs"`
+	All  int             `json:"pages"` // of the channel, that the archive knows
 }
 
 func (s *server) proposeSplit(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -219,7 +191,7 @@ func (s *server) proposeSplit(_ http.ResponseWriter, r *http.Request) (any, erro
 	}
 	dirs, all, err := s.cfg.Desk.Proposals(r.Context(), id)
 	if dirs == nil {
-		dirs = []manager.DirCount{}
+		dirs = []desk.DirCount{}
 	}
 	return Proposal{dirs, all}, err
 }

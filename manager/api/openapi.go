@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"shoal/channel/listing"
-	"shoal/manager"
 	"shoal/manager/archive"
-	"shoal/manager/web"
+	"shoal/manager/desk"
 )
 
 // route is one operation: what is served and what the document says of it are the same entry.
@@ -20,7 +19,7 @@ type route struct {
 	params       []param
 	in, out      any    // JSON bodies; nil: none, and {"ok":true}
 	media        string // of a body or an answer that is not JSON
-	upload, live bool   // takes a list; needs a running manager
+	upload       bool   // takes a list
 	serve        handler
 }
 
@@ -31,7 +30,7 @@ func (s *server) routes() []route {
 	q := param{"q", "part of the host's name", "string"}
 	format := param{"format", "csv, jsonl, list, sitemap or opml", "string"}
 	return []route{
-		{method: "GET", path: "/overview", what: "The state of the whole system.", out: web.Overview{}, live: true, serve: s.overview},
+		{method: "GET", path: "/overview", what: "The state of the whole system.", out: desk.Overview{}, serve: s.overview},
 		{method: "GET", path: "/channels", what: "List channels.", params: []param{q, {"from", "skip so many", "integer"}, {"n", "at most so many, up to 1000", "integer"}}, out: Rows{}, serve: s.channels},
 		{method: "POST", path: "/channels/import", what: "Add channels: all of a list, or none if a line is bad; those that are there already are left out and named.", params: []param{format, {"name", "the file's name, to guess the format by", "string"}}, media: "application/octet-stream", out: Imported{}, upload: true, serve: s.importList},
 		{method: "GET", path: "/channels/export", what: "Write channels as a list.", params: []param{q, format}, media: "application/x-ndjson", serve: s.exportList},
@@ -46,18 +45,18 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/hosts", what: "Web hosts of which anything is known.", params: []param{q, {"blocked", "1: blocked ones only", "integer"}, {"n", "at most so many", "integer"}}, out: Hosts{}, serve: s.hosts},
 		{method: "POST", path: "/hosts/block", what: "Crawl nothing on a host any more.", in: HostAsk{}, serve: s.block},
 		{method: "POST", path: "/hosts/unblock", what: "Crawl it again.", in: HostAsk{}, serve: s.unblock},
-		{method: "POST", path: "/hosts/purge", what: "Take a host down: block it, remove its channels, call its tasks back, remove its pages, tell the feed.", in: HostAsk{}, out: manager.Purged{}, serve: s.purge},
-		{method: "GET", path: "/candidates", what: "Hosts without a channel that crawls found, those found most often first.", params: []param{{"n", "at most so many", "integer"}}, out: manager.CandidateList{}, serve: s.candidates},
-		{method: "GET", path: "/peers", what: "Members that the manager knows of.", out: []web.Peer{}, live: true, serve: s.peers},
-		{method: "POST", path: "/peers/invite", what: "Make a join string with an invite.", in: Invite{}, out: Invited{}, live: true, serve: s.invite},
-		{method: "POST", path: "/peers/ban", what: "Refuse a peer or an account from now on, or no longer.", in: Ban{}, live: true, serve: s.ban},
-		{method: "GET", path: "/peers/banned", what: "Peers and accounts that are refused.", live: true, serve: s.banned},
-		{method: "GET", path: "/strategy", what: "The recrawl strategy in force.", out: manager.StrategyInfo{}, live: true, serve: s.strategy},
-		{method: "PUT", path: "/strategy", what: "Go on with another strategy, other parameters or other limits; kept over a restart.", in: StrategyAsk{}, out: manager.StrategyInfo{}, live: true, serve: s.setStrategy},
-		{method: "POST", path: "/strategy/try", what: "What another strategy would change, computed on a copy.", in: manager.StrategyChoice{}, out: manager.Trial{}, live: true, serve: s.tryStrategy},
+		{method: "POST", path: "/hosts/purge", what: "Take a host down: block it, remove its channels, call its tasks back, remove its pages, tell the feed.", in: HostAsk{}, out: desk.Purged{}, serve: s.purge},
+		{method: "GET", path: "/candidates", what: "Hosts without a channel that crawls found, those found most often first.", params: []param{{"n", "at most so many", "integer"}}, out: desk.CandidateList{}, serve: s.candidates},
+		{method: "GET", path: "/peers", what: "Members that the manager knows of.", out: []desk.Peer{}, serve: s.peers},
+		{method: "POST", path: "/peers/invite", what: "Make a join string with an invite.", in: Invite{}, out: Invited{}, serve: s.invite},
+		{method: "POST", path: "/peers/ban", what: "Refuse a peer or an account from now on, or no longer.", in: Ban{}, serve: s.ban},
+		{method: "GET", path: "/peers/banned", what: "Peers and accounts that are refused.", out: Banned{}, serve: s.banned},
+		{method: "GET", path: "/strategy", what: "The recrawl strategy in force.", out: desk.Strategy{}, serve: s.strategy},
+		{method: "PUT", path: "/strategy", what: "Go on with another strategy, other parameters or other limits; kept over a restart.", in: desk.StrategyAsk{}, out: desk.Strategy{}, serve: s.setStrategy},
+		{method: "POST", path: "/strategy/try", what: "What another strategy would change, computed on a copy.", in: desk.StrategyAsk{}, out: desk.Trial{}, serve: s.tryStrategy},
 		{method: "GET", path: "/plan/channels", what: "What a plan starts from: a JSON object for the whole, then one a line for every channel that is crawled.", params: []param{{"tick", "a stopped manager's tick, as 1m", "string"}}, media: "application/x-ndjson", serve: s.plan},
-		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", serve: s.check},
-		{method: "POST", path: "/backup", what: "Write everything into a new folder on the manager's machine, the network's keys included.", in: Backup{}, live: true, serve: s.backup},
+		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", out: Findings{}, serve: s.check},
+		{method: "POST", path: "/backup", what: "Write everything into a new folder on the manager's machine, the network's keys included.", in: Backup{}, serve: s.backup},
 		{method: "GET", path: "/openapi.json", what: "This document.", media: "application/json", serve: s.openapi},
 		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}}, media: "application/x-ndjson"},
 		{method: "GET", path: "/archive/page", what: "A stored page.", params: []param{{"url", "its URL", "string"}, {"at", "as it was then", "string"}}, media: "application/octet-stream"},
@@ -138,8 +137,8 @@ func schema(t reflect.Type, depth int) object {
 		return object{}
 	case t == reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
-	case t == reflect.TypeFor[time.Duration]():
-		return object{"type": "integer", "description": "nanoseconds"}
+	case t == reflect.TypeFor[desk.Seconds]():
+		return object{"type": "number", "description": "seconds"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -1,18 +1,14 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
-	"path/filepath"
-	"slices"
 
-	"shoal/manager"
-	"shoal/recrawl"
+	"shoal/manager/desk"
 )
 
 // Hosts is a part of the Web hosts that anything is known of.
 type Hosts struct {
-	Hosts []manager.HostRow `json:"hosts"`
+	Hosts []desk.Host `json:"hosts"`
 }
 
 func (s *server) hosts(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -67,15 +63,12 @@ func (s *server) candidates(_ http.ResponseWriter, r *http.Request) (any, error)
 }
 
 func (s *server) overview(http.ResponseWriter, *http.Request) (any, error) {
-	return s.cfg.Live.Overview(), nil
+	return s.cfg.Desk.Overview(), s.cfg.Desk.Live()
 }
 
 func (s *server) peers(http.ResponseWriter, *http.Request) (any, error) {
-	return s.cfg.Live.Peers(), nil
+	return s.cfg.Desk.Peers()
 }
-
-// MaxUses bounds the peers of one invite.
-const MaxUses = 100_000
 
 // Invite asks for a join string.
 type Invite struct {
@@ -93,10 +86,7 @@ func (s *server) invite(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	if ask.Uses < 1 || ask.Uses > MaxUses {
-		return nil, fmt.Errorf("%w: an invite for %d peers: want 1 to %d", errAsk, ask.Uses, MaxUses)
-	}
-	join, err := s.cfg.Members.Invite(ask.Uses)
+	join, err := s.cfg.Desk.Invite(ask.Uses)
 	return Invited{join, ask.Uses}, err
 }
 
@@ -111,88 +101,46 @@ func (s *server) ban(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	if ask.Peer == "" {
-		return nil, fmt.Errorf("%w: no peer or account is named", errAsk)
-	}
-	if !ask.Banned && !slices.Contains(s.cfg.Members.Banned(), ask.Peer) {
-		return nil, fmt.Errorf("%w: %s is not banned; shoal peer list names who is", errAsk, ask.Peer)
-	}
-	return nil, s.cfg.Members.Ban(ask.Peer, ask.Banned)
+	return nil, s.cfg.Desk.Ban(ask.Peer, ask.Banned)
 }
 
 func (s *server) banned(http.ResponseWriter, *http.Request) (any, error) {
-	return map[string][]string{"banned": s.cfg.Members.Banned()}, nil
+	names, err := s.cfg.Desk.Banned()
+	return Banned{names}, err
+}
+
+// Banned names peers and accounts.
+type Banned struct {
+	Banned []string `json:"banned"`
 }
 
 func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.cfg.Live.Strategy(r.Context())
-}
-
-// StrategyAsk is a strategy, and limits that hold for all. What is left out stays as it is.
-type StrategyAsk struct {
-	manager.StrategyChoice
-	Limits *manager.Limits `json:"limits,omitempty"`
+	return s.cfg.Desk.Strategy(r.Context())
 }
 
 func (s *server) setStrategy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	ask, now, named, err := s.choice(r)
-	if err != nil {
+	var ask desk.StrategyAsk
+	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	if *ask.Limits != now.Limits {
-		if err := s.cfg.Live.UseLimits(r.Context(), *ask.Limits); err != nil {
-			return nil, err
-		}
-	}
-	if named || ask.StrategyChoice != now.StrategyChoice {
-		if err := s.cfg.Live.UseStrategy(r.Context(), ask.StrategyChoice); err != nil {
-			return nil, err
-		}
-	}
-	return s.cfg.Live.Strategy(r.Context())
+	return s.cfg.Desk.SetStrategy(r.Context(), ask)
 }
 
 func (s *server) tryStrategy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	ask, now, _, err := s.choice(r)
-	if err != nil {
+	var ask desk.StrategyAsk
+	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	if *ask.Limits != now.Limits {
-		return nil, fmt.Errorf("%w: a strategy is tried within the limits in force", errAsk)
-	}
-	return s.cfg.Live.TryStrategy(r.Context(), ask.StrategyChoice)
+	return s.cfg.Desk.TryStrategy(r.Context(), ask)
 }
 
-// choice reads a strategy; what is left out stays as it is: the share of new channels, the limits, or without a name all but those.
-func (s *server) choice(r *http.Request) (ask StrategyAsk, now manager.StrategyInfo, named bool, err error) {
-	now, err = s.cfg.Live.Strategy(r.Context())
-	if err != nil {
-		return ask, now, false, err
-	}
-	limits := now.Limits
-	ask.NewShare, ask.Limits = now.NewShare, &limits
-	if err := body(r, &ask); err != nil {
-		return ask, now, false, err
-	}
-	if ask.Limits == nil {
-		ask.Limits = &limits
-	}
-	if ask.Name == "" {
-		if ask.Params != (recrawl.Params{}) {
-			return ask, now, false, fmt.Errorf("%w: parameters without the name of their strategy", errAsk)
-		}
-		ask.Name, ask.Params = now.Name, now.Params
-		return ask, now, false, nil
-	}
-	return ask, now, true, nil
+// Findings are what was checked.
+type Findings struct {
+	Findings []desk.Finding `json:"findings"`
 }
 
 func (s *server) check(_ http.ResponseWriter, r *http.Request) (any, error) {
-	found := []manager.Finding{}
-	if s.cfg.Check != nil {
-		found = append(found, s.cfg.Check(r.Context())...)
-	}
-	return map[string]any{"findings": found}, nil
+	return Findings{append([]desk.Finding{}, s.cfg.Desk.Check(r.Context())...)}, nil
 }
 
 // Backup names a new folder on the manager's machine.
@@ -205,10 +153,7 @@ func (s *server) backup(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	if !filepath.IsAbs(ask.Dir) {
-		return nil, fmt.Errorf("%w: %q is no absolute path of a folder", errAsk, ask.Dir)
-	}
-	return nil, s.cfg.Backup(r.Context(), filepath.Clean(ask.Dir))
+	return nil, s.cfg.Desk.Backup(r.Context(), ask.Dir)
 }
 
 func (s *server) openapi(w http.ResponseWriter, _ *http.Request) (any, error) {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"shoal/manager"
+	"shoal/manager/desk"
 )
 
 // plan answers with what a plan starts from: one line for the whole, then one for every channel that is crawled.
@@ -25,7 +25,7 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) (any, error) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	e := json.NewEncoder(w)
 	if err = e.Encode(basis); err == nil {
-		err = s.cfg.Desk.PlanChannels(r.Context(), func(c manager.PlanChannel) error { return e.Encode(c) })
+		err = s.cfg.Desk.PlanChannels(r.Context(), func(c desk.PlanChannel) error { return e.Encode(c) })
 	}
 	if err != nil {
 		s.cfg.Log.Warn("basis of a plan broke off", "err", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shoal/internal/plain"
+	"shoal/manager/desk"
 )
 
 const (
@@ -21,24 +22,24 @@ const (
 var series = map[string]struct {
 	title string
 	names []string
-	value func(Point) []float64
+	value func(desk.Point) []float64
 }{
-	"updates":   {"Updates a minute", []string{"updates"}, func(p Point) []float64 { return []float64{p.UpdatesMin} }},
-	"pages":     {"Pages a minute", []string{"pages"}, func(p Point) []float64 { return []float64{p.PagesMin} }},
-	"out":       {"Tasks out", []string{"out"}, func(p Point) []float64 { return []float64{float64(p.Out)} }},
-	"refused":   {"Refusals a minute", []string{"refusals"}, func(p Point) []float64 { return []float64{p.RefusedMin} }},
-	"freshness": {"Fresh channels, estimated, %", []string{"fresh"}, func(p Point) []float64 { return []float64{100 * p.Freshness} }},
-	"intervals": {"Recrawl interval by group, seconds", nil, func(p Point) []float64 {
+	"updates":   {"Updates a minute", []string{"updates"}, func(p desk.Point) []float64 { return []float64{p.UpdatesMin} }},
+	"pages":     {"Pages a minute", []string{"pages"}, func(p desk.Point) []float64 { return []float64{p.PagesMin} }},
+	"out":       {"Tasks out", []string{"out"}, func(p desk.Point) []float64 { return []float64{float64(p.Out)} }},
+	"refused":   {"Refusals a minute", []string{"refusals"}, func(p desk.Point) []float64 { return []float64{p.RefusedMin} }},
+	"freshness": {"Fresh channels, estimated, %", []string{"fresh"}, func(p desk.Point) []float64 { return []float64{100 * p.Freshness} }},
+	"intervals": {"Recrawl interval by group, seconds", nil, func(p desk.Point) []float64 {
 		v := make([]float64, len(p.Intervals))
 		for i, d := range p.Intervals {
-			v[i] = d.Seconds()
+			v[i] = d.Duration().Seconds()
 		}
 		return v
 	}},
 }
 
 // chart draws one series of the history as SVG with axes and, for screen readers, a sentence.
-func chart(kind string, history []Point) template.HTML {
+func chart(kind string, history []desk.Point) template.HTML {
 	s, ok := series[kind]
 	if !ok || len(history) < 2 {
 		return template.HTML(`<p class="quiet">The plot begins after two samples.</p>`) //nolint:gosec // a constant
@@ -87,7 +88,7 @@ func chart(kind string, history []Point) template.HTML {
 }
 
 // lineValues turns samples into lines; a sample with fewer values than the widest repeats nothing and counts as zero.
-func lineValues(history []Point, value func(Point) []float64) [][]float64 {
+func lineValues(history []desk.Point, value func(desk.Point) []float64) [][]float64 {
 	width := 1
 	for _, p := range history {
 		width = max(width, len(value(p)))
@@ -119,7 +120,7 @@ func number(v float64) string {
 }
 
 // swarm draws the peers in the plane of their coordinates' first two dimensions.
-func swarm(peers []Peer) template.HTML {
+func swarm(peers []desk.Peer) template.HTML {
 	if len(peers) == 0 {
 		return template.HTML(`<p class="quiet">No peer has joined yet.</p>`) //nolint:gosec // a constant
 	}

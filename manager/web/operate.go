@@ -1,67 +1,15 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"shoal/channel"
+	"shoal/manager/desk"
 )
-
-// Operator is what the pages may ask for.
-type Operator interface {
-	CrawlNow(ctx context.Context, id channel.ID) error
-	Pause(ctx context.Context, id channel.ID, paused bool) error
-	// Add makes channels of URLs, all or none, and says how many there were already.
-	Add(ctx context.Context, urls []string) (added, known int, err error)
-	// Proposals are directories of a channel that are large enough to be channels of their own; Split makes them that.
-	Proposals(ctx context.Context, id channel.ID) (dirs []Dir, pages int, err error)
-	Split(ctx context.Context, id channel.ID, dirs []string) error
-	Hosts(ctx context.Context, query string, blocked bool, n int) ([]Host, error)
-	// Block has nothing crawled on a host any more; an empty reason lifts it.
-	Block(ctx context.Context, host, why string) error
-	Strategies() []string
-	InForce(ctx context.Context) (strategy string, err error)
-	SetStrategy(ctx context.Context, name string) error
-	// Preview says what another strategy would change, on a copy.
-	Preview(ctx context.Context, name string) (Trial, error)
-}
-
-// Dir is a directory with the pages that are stored of it.
-type Dir struct {
-	Dir   string
-	Pages int
-}
-
-// Host is a Web host.
-type Host struct {
-	Name       string
-	Blocked    string // why; empty: it is not
-	NextVisit  time.Time
-	CrawlDelay time.Duration
-}
-
-// Outlook is what a strategy would do in the time ahead.
-type Outlook struct {
-	Strategy  string
-	Tasks     int
-	New       int // of channels never crawled
-	ByGroup   []int
-	Freshness float64 // at the end
-	Intervals []time.Duration
-}
-
-// Trial compares the strategy in force with another one.
-type Trial struct {
-	Ahead        time.Duration
-	Channels, Of int     // looked at
-	Capacity     float64 // tasks a tick
-	Now, Then    Outlook
-}
 
 // routes are what needs an operator.
 func (s *server) routes(mux *http.ServeMux) {
@@ -135,7 +83,7 @@ func (s *server) crawlNow(_ http.ResponseWriter, r *http.Request) (string, error
 	if err != nil {
 		return "", err
 	}
-	return channelPage(id), s.cfg.Operator.CrawlNow(r.Context(), id)
+	return channelPage(id), s.cfg.Desk.CrawlNow(r.Context(), id)
 }
 
 func (s *server) pause(_ http.ResponseWriter, r *http.Request) (string, error) {
@@ -143,7 +91,7 @@ func (s *server) pause(_ http.ResponseWriter, r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return channelPage(id), s.cfg.Operator.Pause(r.Context(), id, r.PostFormValue("paused") != "false")
+	return channelPage(id), s.cfg.Desk.Pause(r.Context(), id, r.PostFormValue("paused") != "false")
 }
 
 func (s *server) add(_ http.ResponseWriter, r *http.Request) (string, error) {
@@ -151,7 +99,7 @@ func (s *server) add(_ http.ResponseWriter, r *http.Request) (string, error) {
 	if len(urls) == 0 {
 		return "", fmt.Errorf("no URL was given: write https://example.org/ for a host, https://example.org/news/ for one directory")
 	}
-	_, _, err := s.cfg.Operator.Add(r.Context(), urls)
+	_, err := s.cfg.Desk.Add(r.Context(), urls)
 	return "/channels", err
 }
 
@@ -167,7 +115,8 @@ func (s *server) split(_ http.ResponseWriter, r *http.Request) (string, error) {
 	if len(dirs) == 0 {
 		return "", fmt.Errorf("no directory was chosen")
 	}
-	return channelPage(id), s.cfg.Operator.Split(r.Context(), id, dirs)
+	_, _, err = s.cfg.Desk.Split(r.Context(), id, dirs)
+	return channelPage(id), err
 }
 
 func (s *server) block(_ http.ResponseWriter, r *http.Request) (string, error) {
@@ -175,34 +124,34 @@ func (s *server) block(_ http.ResponseWriter, r *http.Request) (string, error) {
 	if why == "" {
 		why = "by an operator"
 	}
-	return "/hosts", s.cfg.Operator.Block(r.Context(), r.PostFormValue("host"), why)
+	return "/hosts", s.cfg.Desk.Block(r.Context(), r.PostFormValue("host"), why)
 }
 
 func (s *server) unblock(_ http.ResponseWriter, r *http.Request) (string, error) {
-	return "/hosts", s.cfg.Operator.Block(r.Context(), r.PostFormValue("host"), "")
+	return "/hosts", s.cfg.Desk.Block(r.Context(), r.PostFormValue("host"), "")
 }
 
 func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (string, error) {
-	return "/strategy", s.cfg.Operator.SetStrategy(r.Context(), r.PostFormValue("name"))
+	_, err := s.cfg.Desk.SetStrategy(r.Context(), desk.StrategyAsk{Name: r.PostFormValue("name")})
+	return "/strategy", err
 }
 
 // frame is what every page has.
 func (s *server) frame(r *http.Request, page, title string) map[string]any {
-	return map[string]any{"O": s.cfg.Source.Overview(), "Page": page, "Title": title, "MayOperate": s.mayOperate(r) && s.cfg.Operator != nil,
-		"Operated": s.cfg.Operator != nil, "Self": r.URL.RequestURI(), "Said": said[r.URL.Query().Get("done")]}
+	return map[string]any{"O": s.cfg.Desk.Overview(), "Page": page, "Title": title, "MayOperate": s.mayOperate(r),
+		"Self": r.URL.RequestURI(), "Said": said[r.URL.Query().Get("done")]}
 }
 
 // strategyPage shows the strategy in force; ?try=NAME previews another one.
 func (s *server) strategyPage(w http.ResponseWriter, r *http.Request) {
 	d := s.frame(r, "strategy", "Strategy")
-	d["Strategies"] = s.cfg.Operator.Strategies()
-	in, err := s.cfg.Operator.InForce(r.Context()) // the overview is a moment old
+	in, err := s.cfg.Desk.Strategy(r.Context()) // the overview is a moment old
 	if err != nil {
 		d["Wrong"] = plainly(err)
 	}
-	d["InForce"] = in
+	d["Strategies"], d["InForce"] = in.Names, in.Name
 	if name := r.URL.Query().Get("try"); name != "" {
-		t, err := s.cfg.Operator.Preview(r.Context(), name)
+		t, err := s.cfg.Desk.TryStrategy(r.Context(), desk.StrategyAsk{Name: name})
 		if err != nil {
 			d["Wrong"] = plainly(err)
 			w.WriteHeader(http.StatusBadRequest)
@@ -218,7 +167,7 @@ const hostRows = 200
 func (s *server) hostsPage(w http.ResponseWriter, r *http.Request) {
 	d := s.frame(r, "hosts", "Hosts")
 	q, blocked := r.URL.Query().Get("q"), r.URL.Query().Get("blocked") == "1"
-	hosts, err := s.cfg.Operator.Hosts(r.Context(), q, blocked, hostRows+1)
+	hosts, err := s.cfg.Desk.Hosts(r.Context(), q, blocked, hostRows+1)
 	if err != nil {
 		d["Wrong"] = plainly(err)
 	}
@@ -230,9 +179,10 @@ func (s *server) splitPage(w http.ResponseWriter, r *http.Request) {
 	d := s.frame(r, "channel", "Split a channel")
 	id, err := pathID(r)
 	if err == nil {
-		if row, _, ok := s.cfg.Source.Channel(id); ok {
+		var row desk.Row
+		if row, _, err = s.cfg.Desk.Row(r.Context(), id); err == nil {
 			d["Row"] = row
-			d["Dirs"], d["Pages"], err = s.cfg.Operator.Proposals(r.Context(), id)
+			d["Dirs"], d["Pages"], err = s.cfg.Desk.Proposals(r.Context(), id)
 		}
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shoal/internal/plain"
+	"shoal/manager/desk"
 )
 
 // page renders one page; `?fragment=1` renders its live part alone, for live.js.
@@ -30,14 +31,17 @@ func (s *server) page(name string) http.HandlerFunc {
 
 func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 	d := s.frame(r, name, "Overview")
-	o := d["O"].(Overview)
+	o := d["O"].(desk.Overview)
 	switch name {
 	case "overview":
 		d["Errors"] = sortedErrors(o.Errors)
 	case "channels":
 		from, n := paging(r)
 		q := r.URL.Query().Get("q")
-		rows, total := s.cfg.Source.Channels(q, from, n)
+		rows, total, err := s.cfg.Desk.Rows(r.Context(), q, from, n)
+		if err != nil {
+			d["Wrong"] = plainly(err)
+		}
 		d["Title"], d["Rows"], d["Total"], d["From"], d["To"], d["Q"] = "Channels", rows, total, from, from+len(rows), q
 		d["Prev"], d["Next"] = max(from-n, 0), from+n
 	case "channel":
@@ -46,14 +50,18 @@ func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 			d["Title"] = "No such channel"
 			return d, http.StatusNotFound
 		}
-		row, events, ok := s.cfg.Source.Channel(id)
-		if !ok {
+		row, events, err := s.cfg.Desk.Row(r.Context(), id)
+		if err != nil {
 			d["Title"] = "No such channel"
 			return d, http.StatusNotFound
 		}
 		d["Title"], d["Row"], d["Events"] = row.Host, row, events
 	case "peers":
-		d["Title"], d["Peers"] = "Peers", s.cfg.Source.Peers()
+		peers, err := s.cfg.Desk.Peers()
+		if err != nil {
+			d["Wrong"] = plainly(err)
+		}
+		d["Title"], d["Peers"] = "Peers", peers
 	}
 	return d, http.StatusOK
 }
@@ -93,7 +101,7 @@ func sortedErrors(m map[string]int64) []errorCount {
 var funcs = template.FuncMap{
 	"ago":   plain.Ago,
 	"in":    plain.In,
-	"span":  plain.Span,
+	"span":  span,
 	"rtt":   rtt,
 	"list":  func(v ...any) []any { return v },
 	"count": count,
@@ -107,9 +115,9 @@ var funcs = template.FuncMap{
 		}
 		return ""
 	},
-	"every": func(v []time.Duration, i int) string {
+	"every": func(v []desk.Seconds, i int) string {
 		if i < len(v) && v[i] > 0 {
-			return plain.Span(v[i])
+			return span(v[i])
 		}
 		return ""
 	},
@@ -124,15 +132,24 @@ var funcs = template.FuncMap{
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }
 
-// rtt words a round-trip time.
-func rtt(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return ""
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+// span words a length of time.
+func span(d any) string {
+	if s, ok := d.(desk.Seconds); ok {
+		return plain.Span(s.Duration())
 	}
-	return fmt.Sprintf("%d ms", d.Round(time.Millisecond)/time.Millisecond)
+	v, _ := d.(time.Duration)
+	return plain.Span(v)
+}
+
+// rtt words a round-trip time.
+func rtt(ms float64) string {
+	switch {
+	case ms <= 0:
+		return ""
+	case ms < 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return fmt.Sprintf("%.0f ms", ms)
 }
 
 func count(n any) string {

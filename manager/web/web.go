@@ -1,9 +1,10 @@
 // Package web shows an operator what the manager does: server-rendered pages with SVG plots and a little plain JavaScript that
-// refreshes them, no build step. It decides nothing: it is handed a Source to read from and an Operator to pass wishes to. It is not
+// refreshes them, no build step. It decides nothing: it shows what a Desk tells it and passes wishes on to it. It is not
 // for the volunteer's page, which belongs to the agent.
 package web
 
 import (
+	"context"
 	"crypto/subtle"
 	"embed"
 	"errors"
@@ -15,124 +16,32 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"shoal/channel"
+	"shoal/manager/desk"
 )
 
-// Overview is the state of the whole system at one moment.
-type Overview struct {
-	Network     string
-	Version     string
-	Strategy    string
-	Since       time.Time
-	Now         time.Time
-	Unit        time.Duration // a scheduler tick
-	Channels    int
-	Never       int // channels not crawled yet
-	Out         int // tasks out
-	Due         int // channels due that wait for room or politeness
-	Peers       int
-	Submitted   int64
-	Accepted    int64
-	Refused     int64
-	Updates     int64
-	Lapsed      int64
-	Pages       int64
-	Unchanged   int64
-	Archived    int64
-	BytesDown   int64
-	WARCFiles   int
-	UpdatesMin  float64
-	PagesMin    float64
-	Freshness   float64 // expected share of fresh channels, from learnt change rates
-	Intervals   []time.Duration
-	GroupSizes  []int
-	Errors      map[string]int64
-	History     []Point
-	Data        string
-	Notices     []string // what an operator should know: disk full, no contact
-	Blocking    []string // of the Notices, those because of which nothing is handed out
-	Import      string   // how far an import is that is under way; empty: none is
-	Discovered  int      // channels that discovery has added
-	ArchiveLag  time.Duration
-	HopsMean    float64
-	RTTChosenMS float64
-	RTTRandomMS float64
-	Lookups     int64
-}
-
-// Point is one sample of the history.
-type Point struct {
-	At         time.Time
-	UpdatesMin float64
-	PagesMin   float64
-	RefusedMin float64
-	Out        int
-	Peers      int
-	Freshness  float64
-	Intervals  []time.Duration
-}
-
-// Row is one channel in a list.
-type Row struct {
-	ID      channel.ID
-	Host    string
-	Scope   string
-	State   string
-	Reason  string
-	Group   int
-	Every   time.Duration // learnt mean time between changes
-	Model   string        // how it changes, as a strategy that asks for more than a rate has chosen, and why; empty: none does
-	Pages   int
-	Visits  int
-	Changes int
-	Updated time.Time
-	Due     time.Time
-	Out     bool
-	Last    string
-	Error   string
-	Failed  int // crawls in a row that failed
-	Left    int // failed ones more, and it is given up; 0: it is not, or not going to be
-}
-
-// Rests tells whether an operator has to resume it before it is crawled again.
-func (r Row) Rests() bool { return r.State == "paused" || r.State == "given up" }
-
-// Peer is one member of the swarm as the manager knows it.
-type Peer struct {
-	ID      string
-	Account string
-	Coord   [2]float64
-	Err     float64
-	Running int
-	Queued  int
-	Free    int
-	Seen    time.Time
-	RTT     time.Duration
-}
-
-// Event is one thing that happened to a channel.
-type Event struct {
-	At   time.Time
-	Gen  channel.Gen
-	What string
-	Peer string
-	Note string
-}
-
-// Source is what the pages read.
-type Source interface {
-	Overview() Overview
-	Channels(query string, from, n int) (rows []Row, total int)
-	Channel(id channel.ID) (Row, []Event, bool)
-	Peers() []Peer
+// Desk is what the pages read and ask for. *desk.Desk is one.
+type Desk interface {
+	Overview() desk.Overview
+	Peers() ([]desk.Peer, error)
+	Rows(ctx context.Context, query string, from, n int) (rows []desk.Row, total int, err error)
+	Row(ctx context.Context, id channel.ID) (desk.Row, []desk.Event, error)
+	CrawlNow(ctx context.Context, id channel.ID) error
+	Pause(ctx context.Context, id channel.ID, paused bool) error
+	Add(ctx context.Context, urls []string) (channel.Imported, error)
+	Proposals(ctx context.Context, id channel.ID) (dirs []desk.DirCount, pages int, err error)
+	Split(ctx context.Context, id channel.ID, dirs []string) ([]channel.ID, []string, error)
+	Hosts(ctx context.Context, query string, blocked bool, n int) ([]desk.Host, error)
+	Block(ctx context.Context, host, why string) error
+	Strategy(ctx context.Context) (desk.Strategy, error)
+	SetStrategy(ctx context.Context, ask desk.StrategyAsk) (desk.Strategy, error)
+	TryStrategy(ctx context.Context, ask desk.StrategyAsk) (desk.Trial, error)
 }
 
 // Config of the pages.
 type Config struct {
-	Source   Source
-	Operator Operator
+	Desk     Desk
 	Token    string // whoever shows it may operate
 	OpenView bool   // looking needs no token (one person's machine); one that does not fit is refused all the same
 	Hosts    []string
@@ -150,13 +59,13 @@ type server struct {
 	pages *template.Template
 }
 
-// ErrNoSource is returned by Handler for a Config without a Source.
-var ErrNoSource = errors.New("web: a page needs a source to read from")
+// ErrNoDesk is returned by Handler for a Config without a Desk.
+var ErrNoDesk = errors.New("web: the pages need a desk")
 
 // Handler serves the operator's pages and their JSON.
 func Handler(cfg Config) (http.Handler, error) {
-	if cfg.Source == nil {
-		return nil, ErrNoSource
+	if cfg.Desk == nil {
+		return nil, ErrNoDesk
 	}
 	t, err := template.New("").Funcs(funcs).ParseFS(files, "page.html")
 	if err != nil {
@@ -169,9 +78,7 @@ func Handler(cfg Config) (http.Handler, error) {
 	mux.HandleFunc("GET /channel/{id}", s.view(s.page("channel")))
 	mux.HandleFunc("GET /peers", s.view(s.page("peers")))
 	s.mount(mux)
-	if cfg.Operator != nil {
-		s.routes(mux)
-	}
+	s.routes(mux)
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.loginPost)
 	mux.HandleFunc("POST /logout", s.logout)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/manager"
+	"shoal/manager/desk"
 )
 
 type fake struct {
@@ -27,37 +29,37 @@ type fake struct {
 	added    []string
 }
 
-func (f *fake) Overview() Overview {
+func (f *fake) Overview() desk.Overview {
 	t := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	o := Overview{Network: strings.Repeat("ab", 32), Strategy: "icr", Since: t, Now: t.Add(time.Minute), Channels: 12345, Updates: 7,
-		Intervals: []time.Duration{time.Second, 2 * time.Second}, GroupSizes: []int{3, 4}, Errors: map[string]int64{"<timeout>": 3}, Data: "/d"}
+	o := desk.Overview{Network: strings.Repeat("ab", 32), Strategy: "icr", Since: t, Now: t.Add(time.Minute), Channels: 12345, Updates: 7,
+		Intervals: []desk.Seconds{desk.Seconds(time.Second), desk.Seconds(2 * time.Second)}, GroupSizes: []int{3, 4}, Errors: map[string]int64{"<timeout>": 3}, Data: "/d"}
 	for i := range 5 {
-		o.History = append(o.History, Point{At: t.Add(time.Duration(i) * time.Second), UpdatesMin: float64(i), Intervals: o.Intervals})
+		o.History = append(o.History, desk.Point{At: t.Add(time.Duration(i) * time.Second), UpdatesMin: float64(i), Intervals: o.Intervals})
 	}
 	return o
 }
 
-func (f *fake) Channels(q string, from, n int) ([]Row, int) {
-	rows := []Row{{ID: 1, Host: "https://a.example", Every: time.Hour, Visits: 2}, {ID: 2, Host: "https://<b>.example", Error: "no route", Reason: "given", State: "given up"}}
-	var out []Row
+func (f *fake) Rows(_ context.Context, q string, from, n int) ([]desk.Row, int, error) {
+	rows := []desk.Row{{ID: 1, Host: "https://a.example", Every: desk.Seconds(time.Hour), Visits: 2}, {ID: 2, Host: "https://<b>.example", Error: "no route", Reason: "given", State: "given up"}}
+	var out []desk.Row
 	for _, r := range rows {
 		if strings.Contains(r.Host, q) {
 			out = append(out, r)
 		}
 	}
 	total := len(out)
-	return out[min(from, total):min(from+n, total)], total
+	return out[min(from, total):min(from+n, total)], total, nil
 }
 
-func (f *fake) Channel(id channel.ID) (Row, []Event, bool) {
+func (f *fake) Row(_ context.Context, id channel.ID) (desk.Row, []desk.Event, error) {
 	if id != 1 {
-		return Row{}, nil, false
+		return desk.Row{}, nil, channel.ErrUnknown
 	}
-	return Row{ID: 1, Host: "https://a.example", State: "active"}, []Event{{What: "accepted", Gen: 4, Peer: "12D3KooWabcdefghijkl"}}, true
+	return desk.Row{ID: 1, Host: "https://a.example", State: "active"}, []desk.Event{{What: "accepted", Gen: 4, Peer: "12D3KooWabcdefghijkl"}}, nil
 }
 
-func (f *fake) Peers() []Peer {
-	return []Peer{{ID: "12D3KooWabcdefghijkl", Coord: [2]float64{3, 4}, Running: 2}}
+func (f *fake) Peers() ([]desk.Peer, error) {
+	return []desk.Peer{{ID: "12D3KooWabcdefghijkl", Coord: [2]float64{3, 4}, Running: 2}}, nil
 }
 
 func (f *fake) CrawlNow(_ context.Context, id channel.ID) error { f.crawled = id; return nil }
@@ -65,39 +67,41 @@ func (f *fake) Pause(_ context.Context, id channel.ID, p bool) error {
 	f.paused[id] = p
 	return nil
 }
-func (f *fake) SetStrategy(_ context.Context, name string) error {
-	if name == "nonsense" {
-		return errors.New("no such strategy: want fixed or icr")
+func (f *fake) SetStrategy(_ context.Context, ask desk.StrategyAsk) (desk.Strategy, error) {
+	if ask.Name == "nonsense" {
+		return desk.Strategy{}, errors.New("no such strategy: want fixed or icr")
 	}
-	f.strategy = name
-	return nil
+	f.strategy = ask.Name
+	return desk.Strategy{}, nil
 }
-func (f *fake) InForce(context.Context) (string, error) { return "icr", nil }
-func (f *fake) Strategies() []string                    { return []string{"fixed", "icr"} }
 
-func (f *fake) Add(_ context.Context, urls []string) (int, int, error) {
+func (f *fake) Strategy(context.Context) (desk.Strategy, error) {
+	return desk.Strategy{StrategyChoice: manager.StrategyChoice{Name: "icr"}, Names: []string{"fixed", "icr"}}, nil
+}
+
+func (f *fake) Add(_ context.Context, urls []string) (channel.Imported, error) {
 	if urls[0] == "nonsense://" {
-		return 0, 0, errors.New("manager: that is no URL")
+		return channel.Imported{}, errors.New("manager: that is no URL")
 	}
 	f.added = urls
-	return len(urls), 0, nil
+	return channel.Imported{Added: len(urls)}, nil
 }
 
-func (f *fake) Proposals(context.Context, channel.ID) ([]Dir, int, error) {
-	return []Dir{{"/news/", 120}, {"/<i>/", 30}}, 200, nil
+func (f *fake) Proposals(context.Context, channel.ID) ([]desk.DirCount, int, error) {
+	return []desk.DirCount{{Dir: "/news/", Pages: 120}, {Dir: "/<i>/", Pages: 30}}, 200, nil
 }
 
-func (f *fake) Split(_ context.Context, _ channel.ID, dirs []string) error {
+func (f *fake) Split(_ context.Context, _ channel.ID, dirs []string) ([]channel.ID, []string, error) {
 	f.split = dirs
-	return nil
+	return nil, dirs, nil
 }
 
-func (f *fake) Hosts(_ context.Context, q string, blocked bool, n int) ([]Host, error) {
-	hosts := []Host{{Name: "https://a.example", CrawlDelay: 3 * time.Second}}
+func (f *fake) Hosts(_ context.Context, q string, blocked bool, n int) ([]desk.Host, error) {
+	hosts := []desk.Host{{Name: "https://a.example", CrawlDelay: desk.Seconds(3 * time.Second)}}
 	for _, name := range slices.Sorted(maps.Keys(f.blocked)) {
-		hosts = append(hosts, Host{Name: name, Blocked: f.blocked[name]})
+		hosts = append(hosts, desk.Host{Name: name, Blocked: f.blocked[name]})
 	}
-	return slices.DeleteFunc(hosts, func(h Host) bool { return !strings.Contains(h.Name, q) || blocked && h.Blocked == "" }), nil
+	return slices.DeleteFunc(hosts, func(h desk.Host) bool { return !strings.Contains(h.Name, q) || blocked && h.Blocked == "" }), nil
 }
 
 func (f *fake) Block(_ context.Context, host, why string) error {
@@ -109,18 +113,18 @@ func (f *fake) Block(_ context.Context, host, why string) error {
 	return nil
 }
 
-func (f *fake) Preview(_ context.Context, name string) (Trial, error) {
-	if name == "nonsense" {
-		return Trial{}, errors.New("recrawl: no such strategy: want fixed or icr")
+func (f *fake) TryStrategy(_ context.Context, ask desk.StrategyAsk) (desk.Trial, error) {
+	if ask.Name == "nonsense" {
+		return desk.Trial{}, errors.New("recrawl: no such strategy: want fixed or icr")
 	}
-	return Trial{Ahead: time.Hour, Channels: 12, Of: 34, Now: Outlook{Strategy: "icr", Tasks: 77, ByGroup: []int{70, 7}, Intervals: []time.Duration{time.Second, time.Minute}},
-		Then: Outlook{Strategy: name, Tasks: 55, ByGroup: []int{55}, Freshness: .5}}, nil
+	return desk.Trial{Ahead: desk.Seconds(time.Hour), Channels: 12, Of: 34, Now: desk.Outlook{Strategy: "icr", Tasks: 77, ByGroup: []int{70, 7}, Intervals: []desk.Seconds{desk.Seconds(time.Second), desk.Seconds(time.Minute)}},
+		Then: desk.Outlook{Strategy: ask.Name, Tasks: 55, ByGroup: []int{55}, Freshness: .5}}, nil
 }
 
 func start(t *testing.T, open bool) (*fake, *httptest.Server) {
 	t.Helper()
 	f := &fake{paused: map[channel.ID]bool{}, blocked: map[string]string{}}
-	h, err := Handler(Config{Source: f, Operator: f, Token: "s3cret", OpenView: open, Log: slog.New(slog.DiscardHandler)})
+	h, err := Handler(Config{Desk: f, Token: "s3cret", OpenView: open, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +183,7 @@ func TestPages(t *testing.T) {
 func TestMounts(t *testing.T) {
 	var asked []string
 	note := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked = append(asked, r.Method+" "+r.URL.Path) })
-	h, err := Handler(Config{Source: &fake{}, Token: "s3cret", API: note, Probes: note, Debug: note, Log: slog.New(slog.DiscardHandler)})
+	h, err := Handler(Config{Desk: &fake{}, Token: "s3cret", API: note, Probes: note, Debug: note, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +229,7 @@ func TestTokenThatDoesNotFit(t *testing.T) {
 	stale := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie, Value: "other"}) }
 	for _, open := range []bool{true, false} {
 		note := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-		h, err := Handler(Config{Source: &fake{}, Token: "s3cret", OpenView: open, API: note, Log: slog.New(slog.DiscardHandler)})
+		h, err := Handler(Config{Desk: &fake{}, Token: "s3cret", OpenView: open, API: note, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +396,8 @@ func TestChartsAreWellFormed(t *testing.T) {
 	if got := string(chart("updates", nil)); !strings.Contains(got, "after two samples") {
 		t.Errorf("an empty history draws %q", got)
 	}
-	if err := xml.Unmarshal([]byte(swarm(f.Peers())), new(struct{})); err != nil {
+	peers, _ := f.Peers()
+	if err := xml.Unmarshal([]byte(swarm(peers)), new(struct{})); err != nil {
 		t.Error(err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"shoal/channel"
 	"shoal/internal/lab/pond"
 	"shoal/manager/archive"
-	"shoal/manager/web"
+	"shoal/manager/desk"
 )
 
 var bin string // folder of the programs
@@ -223,15 +223,15 @@ func (g page) read(path string) ([]byte, error) {
 	return b, nil
 }
 
-func (g page) overview() (o web.Overview) {
+func (g page) overview() (o desk.Overview) {
 	if err := g.get("/api/v1/overview", &o); err != nil {
-		return web.Overview{}
+		return desk.Overview{}
 	}
 	return o
 }
 
-func (g page) rows() ([]web.Row, error) {
-	var list struct{ Channels []web.Row }
+func (g page) rows() ([]desk.Row, error) {
+	var list struct{ Channels []desk.Row }
 	err := g.get("/api/v1/channels?n=1000", &list)
 	return list.Channels, err
 }

@@ -1,4 +1,4 @@
-package manager
+package desk
 
 import (
 	"bufio"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"regexp"
 	"slices"
 	"sort"
@@ -145,7 +144,7 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 		return nil, nil, err
 	}
 	// First the new ones: if this ends in between, some pages have two channels, and none is without.
-	done, err := d.Import(ctx, asLines(parts))
+	done, err := d.Import(ctx, channel.Lines(parts))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -187,16 +186,6 @@ func (d *Desk) hand(ctx context.Context, from, to channel.ID, scope *channel.Sco
 	}
 	_, err = a.Move(ctx, from, to, m)
 	return err
-}
-
-func asLines(chs []channel.Channel) iter.Seq[channel.Line] {
-	return func(yield func(channel.Line) bool) {
-		for i := range chs {
-			if !yield(channel.Line{N: i + 1, Channel: chs[i]}) {
-				return
-			}
-		}
-	}
 }
 
 // partition is the arithmetic of a split.

@@ -1,4 +1,4 @@
-package manager
+package desk
 
 import (
 	"context"
@@ -23,15 +23,23 @@ const (
 	Error   = "error"
 )
 
-const (
-	lagWarn  = 10 * time.Minute // text extraction behind that much
-	aliveFor = 5 * time.Second  // the loop must answer within
-)
+const lagWarn = 10 * time.Minute // text extraction behind that much
 
-// Check tells what is wrong with what the manager does. It may be called by any goroutine.
-func (m *Manager) Check(ctx context.Context) []Finding {
+// Check tells what is wrong, and how to mend it.
+func (d *Desk) Check(ctx context.Context) []Finding {
 	var out []Finding
-	o := m.Overview()
+	if d.cfg.Checks != nil {
+		out = d.cfg.Checks(ctx)
+	}
+	if d.m != nil {
+		out = append(out, d.checkManager(ctx)...)
+	}
+	return out
+}
+
+// checkManager tells what is wrong with what the manager does.
+func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
+	o := d.m.Overview()
 	for _, n := range o.Notices {
 		level := Warning
 		if slices.Contains(o.Blocking, n) {
@@ -39,7 +47,7 @@ func (m *Manager) Check(ctx context.Context) []Finding {
 		}
 		out = append(out, Finding{level, n, ""})
 	}
-	if err := m.Alive(ctx); err != nil {
+	if err := d.m.Alive(ctx); err != nil {
 		out = append(out, Finding{Error, "The manager's loop does not answer.", "Look into its log; restart it if this lasts."})
 	}
 	switch {
@@ -50,8 +58,7 @@ func (m *Manager) Check(ctx context.Context) []Finding {
 	default:
 		out = append(out, Finding{OK, fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), ""})
 	}
-	a := m.cfg.Archive.Stats()
-	switch {
+	switch a := &o.Archive; {
 	case a.Failures > 0:
 		out = append(out, Finding{Error, fmt.Sprintf("The archive failed to write %d times since its start.", a.Failures), "Look at the disk and into the log; then shoal archive verify."})
 	case a.TextDelay > lagWarn:
@@ -60,25 +67,4 @@ func (m *Manager) Check(ctx context.Context) []Finding {
 		out = append(out, Finding{OK, fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), ""})
 	}
 	return out
-}
-
-// Alive tells whether the loop answers.
-func (m *Manager) Alive(ctx context.Context) error {
-	if !m.running.Load() {
-		return ErrStopped
-	}
-	ctx, cancel := context.WithTimeout(ctx, aliveFor)
-	defer cancel()
-	return m.do(ctx, func(time.Time) {})
-}
-
-// Ready tells whether tasks are handed out; the error says why not.
-func (m *Manager) Ready(ctx context.Context) error {
-	if err := m.Alive(ctx); err != nil {
-		return err
-	}
-	if n := m.Overview().Blocking; len(n) > 0 {
-		return fmt.Errorf("manager: %s", slices.Sorted(slices.Values(n))[0])
-	}
-	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"shoal/channel/badgerdb"
-	"shoal/manager"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -13,14 +13,14 @@ import (
 func TestPlanBasis(t *testing.T) {
 	b := open(t, t.TempDir(), nil)
 	b.add(t, "https://a.example", "https://b.example")
-	look := func(d *manager.Desk) manager.PlanBasis {
+	look := func(d *desk.Desk) desk.PlanBasis {
 		t.Helper()
 		basis, err := d.PlanBasis(t.Context(), time.Minute)
 		if err != nil || basis.Now < 1 || !(basis.Cap > 0) {
 			t.Errorf("%+v, %v", basis, err)
 		}
 		seen := 0
-		err = d.PlanChannels(t.Context(), func(c manager.PlanChannel) error {
+		err = d.PlanChannels(t.Context(), func(c desk.PlanChannel) error {
 			seen++
 			var f recrawl.Facts
 			if err := f.Restore(c.Facts); err != nil || c.Name == "" || !(f.Est.Rate() > 0) {
@@ -38,7 +38,7 @@ func TestPlanBasis(t *testing.T) {
 	}
 	until(t, "histories of both", func() bool {
 		n := 0
-		err := b.m.Desk().PlanChannels(t.Context(), func(c manager.PlanChannel) error {
+		err := b.d.PlanChannels(t.Context(), func(c desk.PlanChannel) error {
 			if len(c.History) > 0 {
 				n++
 			}
@@ -46,8 +46,8 @@ func TestPlanBasis(t *testing.T) {
 		})
 		return err == nil && n == 2
 	})
-	if got := look(b.m.Desk()); got.Step != 20*time.Millisecond {
-		t.Errorf("a running manager's tick: %v", got.Step)
+	if got := look(b.d); got.Tick.Duration() != 20*time.Millisecond {
+		t.Errorf("a running manager's tick: %v", got.Tick)
 	}
 	b.stop()
 	db, err := badgerdb.Open(t.Context(), badgerdb.Default(b.dir+"/db"))
@@ -55,11 +55,11 @@ func TestPlanBasis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	d, err := manager.OpenDesk(t.Context(), db, nil)
+	d, err := desk.Open(t.Context(), desk.Config{Store: db})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := look(d); got.Step != time.Minute {
-		t.Errorf("a stopped manager's tick: %v", got.Step)
+	if got := look(d); got.Tick.Duration() != time.Minute {
+		t.Errorf("a stopped manager's tick: %v", got.Tick)
 	}
 }

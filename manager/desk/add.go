@@ -1,0 +1,151 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"shoal/channel"
+	"shoal/channel/listing"
+)
+
+// PublicHost refuses at once what every peer would refuse when it dials.
+func PublicHost(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return fmt.Errorf("%q cannot be crawled: %w", origin, err)
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Hostname() != "localhost" && (err != nil || ip.IsGlobalUnicast() && !ip.IsPrivate()) {
+		return nil
+	}
+	return fmt.Errorf("%s is not on the public Web: peers fetch from public addresses only, so that nobody can use them to look into a private network. To try Shoal on this machine, run shoal up without a URL", origin)
+}
+
+// ParseSites makes a channel of each URL: the host, or the directory that it names.
+func ParseSites(urls []string) ([]channel.Channel, error) {
+	var chs []channel.Channel
+	for _, u := range urls {
+		if !strings.Contains(u, "://") {
+			u = "https://" + u
+		}
+		scope, seed, err := channel.ScopeOf(u)
+		if err != nil {
+			return nil, fmt.Errorf("%q cannot be crawled: %w; write a URL such as https://example.org/news/", u, err)
+		}
+		chs = append(chs, channel.Channel{Scope: scope, Seeds: []string{seed}})
+	}
+	return chs, nil
+}
+
+// Add makes channels of URLs, all or none.
+func (d *Desk) Add(ctx context.Context, urls []string) (channel.Imported, error) {
+	chs, err := ParseSites(urls)
+	if err != nil {
+		return channel.Imported{}, err
+	}
+	return d.AddChannels(ctx, chs)
+}
+
+// AddChannels adds those that are not there yet, all or none.
+func (d *Desk) AddChannels(ctx context.Context, chs []channel.Channel) (channel.Imported, error) {
+	now := d.cfg.Now()
+	for i := range chs {
+		if err := d.cfg.Reach(chs[i].Scope.Host); err != nil {
+			return channel.Imported{}, err
+		}
+		if chs[i].State = max(chs[i].State, channel.Active); chs[i].Added.IsZero() {
+			chs[i].Added = now
+		}
+	}
+	return d.Import(ctx, channel.Lines(chs))
+}
+
+// Import adds any number of channels, all or none.
+func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (out channel.Imported, err error) {
+	var ports originSet
+	lines = ports.of(listing.AllOrNothing(d.checked(lines)))
+	if d.m != nil {
+		defer d.imports.begin()()
+		var own atomic.Int64
+		lines = d.imports.count(lines, &own)
+		defer func() {
+			if err != nil {
+				d.imports.read.Add(-own.Load())
+			}
+		}()
+	}
+	out, err = d.store.Import(ctx, d.epoch, lines)
+	if err != nil || out.Added == 0 {
+		return out, err
+	}
+	if err := d.inheritBlocks(ctx, ports); err != nil || d.m == nil {
+		return out, err
+	}
+	d.imports.written.Add(int64(out.Added))
+	out.Blocked, err = d.m.Adopt(ctx, out.First, out.Last, func() { d.imports.taken.Add(1) })
+	return out, err
+}
+
+// checked marks lines that ask for what there is not.
+func (d *Desk) checked(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		for l := range lines {
+			if l.Err == nil {
+				l.Err = d.checkOrder(l.Channel.Settings.Order)
+			}
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+func (d *Desk) checkOrder(name string) error {
+	if name == "" || len(d.cfg.Orders) == 0 || slices.Contains(d.cfg.Orders, name) {
+		return nil
+	}
+	return fmt.Errorf("%w: no page ordering %q: want one of %s", listing.ErrLine, name, strings.Join(d.cfg.Orders, ", "))
+}
+
+// imports counts what imports that are under way have done, for people to see.
+type imports struct{ under, read, written, taken atomic.Int64 }
+
+// count counts lines as they are read.
+func (i *imports) count(lines iter.Seq[channel.Line], own *atomic.Int64) iter.Seq[channel.Line] {
+	return func(yield func(channel.Line) bool) {
+		for l := range lines {
+			i.read.Add(1)
+			own.Add(1)
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// begin notes that an import begins. The counts begin anew if it is the only one.
+func (i *imports) begin() (end func()) {
+	if i.under.Add(1) == 1 {
+		i.read.Store(0)
+		i.written.Store(0)
+		i.taken.Store(0)
+	}
+	return func() { i.under.Add(-1) }
+}
+
+// words say how far the imports are that are under way; empty: there is none.
+func (i *imports) words() string {
+	if i.under.Load() == 0 {
+		return ""
+	}
+	if n := i.written.Load(); n > 0 {
+		return fmt.Sprintf("An import is under way: %d channels are written, %d of them taken in.", n, i.taken.Load())
+	}
+	return fmt.Sprintf("An import is under way: %d lines read. All of them are added, or none.", i.read.Load())
+}

@@ -1,0 +1,97 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"shoal/channel"
+	"shoal/manager"
+	"shoal/recrawl"
+)
+
+// Channel reads one channel.
+func (d *Desk) Channel(ctx context.Context, id channel.ID) (channel.Channel, error) {
+	return d.store.Channel(ctx, id)
+}
+
+// Edit changes scope, seeds, settings and state of a channel; an error of change leaves it as it was.
+func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Channel) error) (channel.Channel, error) {
+	var refused error
+	var before, after channel.Channel
+	err := d.store.Update(ctx, d.epoch, id, func(ch *channel.Channel) {
+		before = *ch
+		if refused = change(ch); refused == nil {
+			refused = d.checkOrder(ch.Settings.Order)
+		}
+		if refused == nil && ch.Scope.Host != before.Scope.Host {
+			refused = fmt.Errorf("%w: a channel stays with its host: remove channel %d and add one of %s", ErrAsk, id, ch.Scope.Host)
+		}
+		if refused != nil {
+			*ch = before
+		}
+		after = *ch
+	})
+	if err = errors.Join(refused, err); err != nil {
+		return after, err
+	}
+	if d.m == nil {
+		return after, d.reweigh(ctx, &before, &after)
+	}
+	return after, d.m.Edited(ctx, &before, &after)
+}
+
+// reweigh changes a channel's importance in what a stopped manager's scheduler knows of it.
+func (d *Desk) reweigh(ctx context.Context, before, after *channel.Channel) error {
+	b, was, now := after.Learnt.EstimatorBlob, manager.Importance(&before.Settings), manager.Importance(&after.Settings)
+	if len(b) == 0 || now == was {
+		return nil
+	}
+	var f recrawl.Facts
+	if err := f.Restore(b); err != nil {
+		return fmt.Errorf("channel %d: %w", after.ID, err)
+	}
+	f.Weight = f.Weighed() * now / was
+	return d.store.Apply(ctx, d.epoch, channel.Advance{Edits: []channel.Edit{{ID: after.ID, Facts: f.AppendState(nil)}}})
+}
+
+// Pause stops handing a channel out, or goes on with it.
+func (d *Desk) Pause(ctx context.Context, id channel.ID, paused bool) error {
+	if d.m != nil {
+		if err := d.m.Pause(ctx, id, paused); err != nil {
+			return err
+		}
+	}
+	return d.store.Update(ctx, d.epoch, id, func(ch *channel.Channel) {
+		ch.State, ch.Reason = channel.Active, ""
+		if paused {
+			ch.State = channel.Paused
+		}
+	})
+}
+
+// CrawlNow has a channel crawled as soon as there is room.
+func (d *Desk) CrawlNow(ctx context.Context, id channel.ID) error {
+	if d.m == nil {
+		return fmt.Errorf("%w: a channel is crawled now only by a running manager; start it with `shoal manager`", ErrStopped)
+	}
+	return d.m.CrawlNow(ctx, id)
+}
+
+// Remove forgets a channel. What is out of it is called back, and comes to nothing; pages stay in the archive. Its host is left alone until the
+// task that is out, if any, must have ended.
+func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
+	ch, err := d.store.Channel(ctx, id)
+	if err != nil {
+		return err
+	}
+	if d.m != nil {
+		if err := d.m.Forget(ctx, &ch); err != nil {
+			return err
+		}
+	}
+	if err := d.recall(ctx, id); err != nil {
+		return err
+	}
+	return d.store.Remove(ctx, d.epoch, id)
+}

@@ -1,0 +1,210 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/manager"
+)
+
+// Host is what an operator sees of a Web host.
+type Host struct {
+	Name       string    `json:"name"`
+	Blocked    string    `json:"blocked,omitempty"` // why
+	NextVisit  time.Time `json:"next_visit"`
+	CrawlDelay Seconds   `json:"crawl_delay_s"`
+}
+
+// Hosts lists hosts of which anything is known and whose name holds the query; blocked ones only, if asked.
+func (d *Desk) Hosts(ctx context.Context, query string, blocked bool, n int) ([]Host, error) {
+	rows := []Host{}
+	err := d.store.ScanHosts(ctx, func(h channel.Host) error {
+		if len(rows) < n && strings.Contains(h.Name, query) && (!blocked || h.Blocked != "") {
+			rows = append(rows, Host{h.Name, h.Blocked, h.NextVisit, Seconds(h.CrawlDelay)})
+		}
+		return nil
+	})
+	return rows, err
+}
+
+// Block has nothing crawled on hosts any more, whatever their channels; an empty reason lifts it. What is out is called back: its peers are
+// refused at their next word with the archive. A host that is named without port is blocked on all ports, on those too that channels come to have later.
+func (d *Desk) Block(ctx context.Context, host, why string) error {
+	hosts, err := channel.ParseHosts(host)
+	if err != nil {
+		return err
+	}
+	known, err := d.known(ctx, hosts)
+	if err != nil {
+		return err
+	}
+	if why == "" {
+		if known, err = d.blocked(ctx, known); err != nil {
+			return err
+		}
+		if len(known) == 0 {
+			return fmt.Errorf("%w: %s is not blocked; shoal host list --blocked names what is", ErrAsk, host)
+		}
+	}
+	for _, name := range known {
+		if err := d.block(ctx, name, why); err != nil {
+			return err
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	names := map[channel.ID]string{}
+	if err := d.channelsOf(ctx, hosts, func(ch *channel.Channel) { names[ch.ID] = ch.Scope.Host }); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		if d.m != nil {
+			if err := d.m.StandOff(ctx, id, names[id]); err != nil {
+				return err
+			}
+		}
+		if err := d.recall(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recall calls the task of a channel back, if one may be out.
+func (d *Desk) recall(ctx context.Context, id channel.ID) error {
+	if d.files == nil {
+		return nil
+	}
+	raw, err := d.store.Lease(ctx, id) // durable before anything is offered
+	if err != nil {
+		return fmt.Errorf("read the lease of channel %d: %w", id, err)
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	i, err := lease.ParseIssue(raw)
+	if i.Restore(); err == nil && i.Out() {
+		err = d.files.Recall(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("call back the task of channel %d: %w", id, err)
+	}
+	return nil
+}
+
+// known are the origins that an operator means: those named, and those with other ports of which anything is known.
+func (d *Desk) known(ctx context.Context, hosts channel.Hosts) ([]string, error) {
+	all := map[string]struct{}{}
+	for _, o := range hosts.Origins() {
+		all[o] = struct{}{}
+	}
+	err := d.store.ScanHosts(ctx, func(h channel.Host) error {
+		if hosts.Has(h.Name) {
+			all[h.Name] = struct{}{}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read hosts: %w", err)
+	}
+	if err := d.channelsOf(ctx, hosts, func(ch *channel.Channel) { all[ch.Scope.Host] = struct{}{} }); err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(all)), nil
+}
+
+// blocked are those of some origins that are blocked.
+func (d *Desk) blocked(ctx context.Context, origins []string) (out []string, err error) {
+	for _, o := range origins {
+		h, err := d.store.Host(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if h.Blocked != "" {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+func (d *Desk) block(ctx context.Context, origin, why string) error {
+	if len(why) > channel.MaxText {
+		why = strings.ToValidUTF8(why[:channel.MaxText], "")
+	}
+	if err := d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) { h.Blocked = why }); err != nil || d.m == nil {
+		return err
+	}
+	return d.m.SetBlocked(ctx, origin, why)
+}
+
+// originSet are origins with ports of their own that an import has named.
+type originSet map[string]struct{}
+
+// of notes them as lines go by.
+func (s *originSet) of(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
+	*s = originSet{}
+	return func(yield func(channel.Line) bool) {
+		for l := range lines {
+			if _, port := channel.HostsOf(l.Channel.Scope.Host); port {
+				(*s)[l.Channel.Scope.Host] = struct{}{}
+			}
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// inheritBlocks blocks what is new of hosts that were blocked whatever their port.
+func (d *Desk) inheritBlocks(ctx context.Context, origins originSet) error {
+	for _, o := range slices.Sorted(maps.Keys(origins)) {
+		why, err := manager.WhyBlocked(ctx, d.store, o)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			if err := d.block(ctx, o, why); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Candidate is a host that crawls have found and no channel covers.
+type Candidate struct {
+	Host  string     `json:"host"`
+	Links int        `json:"links"` // how often it was found
+	URLs  []string   `json:"urls"`  // some of those found
+	From  channel.ID `json:"from"`  // whose crawl found it first
+	First time.Time  `json:"first_found"`
+	Last  time.Time  `json:"last_found"`
+}
+
+// CandidateList is a part of them.
+type CandidateList struct {
+	Candidates []Candidate `json:"candidates"`
+	Total      int         `json:"total"`
+}
+
+// Candidates lists the n hosts without a channel that were found most often.
+func (d *Desk) Candidates(ctx context.Context, n int) (CandidateList, error) {
+	out := CandidateList{Candidates: []Candidate{}}
+	got, err := d.store.Candidates(ctx, n)
+	if err != nil {
+		return out, err
+	}
+	for _, c := range got {
+		out.Candidates = append(out.Candidates, Candidate{c.Host, c.Links, c.Seeds, c.From, c.First, c.Last})
+	}
+	out.Total, err = d.store.CountCandidates(ctx)
+	return out, err
+}

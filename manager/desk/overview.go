@@ -1,0 +1,117 @@
+package desk
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"shoal/coords"
+	"shoal/manager"
+)
+
+// Overview is the state of the whole system at one moment.
+type Overview struct {
+	Network     string           `json:"network"` // its public key
+	Version     string           `json:"version"`
+	Strategy    string           `json:"strategy"`
+	Since       time.Time        `json:"since"` // the manager's start, with which the counters begin
+	Now         time.Time        `json:"now"`
+	Tick        Seconds          `json:"tick_s"`
+	Channels    int              `json:"channels"`
+	Never       int              `json:"never_crawled"`
+	Out         int              `json:"tasks_out"`
+	Due         int              `json:"due"` // channels that wait for room or politeness
+	Peers       int              `json:"peers"`
+	Submitted   int64            `json:"tasks_submitted"`
+	Accepted    int64            `json:"tasks_accepted"`
+	Refused     int64            `json:"tasks_refused"`
+	Lapsed      int64            `json:"tasks_lapsed"`
+	Updates     int64            `json:"updates"`
+	Pages       int64            `json:"pages_fetched"`
+	Unchanged   int64            `json:"pages_unchanged"`
+	Archived    int64            `json:"pages_archived"`
+	BytesDown   int64            `json:"bytes_down"`
+	WARCFiles   int              `json:"warc_files"`
+	UpdatesMin  float64          `json:"updates_a_minute"`
+	PagesMin    float64          `json:"pages_a_minute"`
+	Freshness   float64          `json:"freshness"` // expected share of fresh channels, from learnt change rates
+	Intervals   []Seconds        `json:"intervals_s"`
+	GroupSizes  []int            `json:"group_sizes"`
+	Errors      map[string]int64 `json:"errors"`
+	History     []Point          `json:"history"`
+	Data        string           `json:"data"`
+	Notices     []string         `json:"notices"`          // what an operator should know: disk full, no contact
+	Blocking    []string         `json:"blocking"`         // of the notices, those because of which nothing is handed out
+	Import      string           `json:"import,omitempty"` // how far imports are that are under way
+	Discovered  int              `json:"discovered"`       // channels that discovery has added
+	ArchiveLag  Seconds          `json:"archive_lag_s"`
+	Lookups     int64            `json:"lookups"`
+	HopsMean    float64          `json:"hops_mean"`
+	RTTChosenMS float64          `json:"rtt_chosen_ms"`
+	RTTRandomMS float64          `json:"rtt_random_ms"`
+}
+
+// Point is one sample of the history.
+type Point struct {
+	At         time.Time `json:"at"`
+	UpdatesMin float64   `json:"updates_a_minute"`
+	PagesMin   float64   `json:"pages_a_minute"`
+	RefusedMin float64   `json:"refused_a_minute"`
+	Out        int       `json:"tasks_out"`
+	Peers      int       `json:"peers"`
+	Freshness  float64   `json:"freshness"`
+	Intervals  []Seconds `json:"intervals_s"`
+}
+
+// Overview tells the state of the whole system, a quarter of a second old at most; of a stopped manager nothing.
+func (d *Desk) Overview() Overview {
+	if d.m == nil {
+		return Overview{}
+	}
+	o := overviewOf(d.m.Overview())
+	o.Import = d.imports.words()
+	return o
+}
+
+func overviewOf(o manager.Overview) Overview {
+	out := Overview{
+		Network: o.Network, Version: o.Version, Strategy: o.Strategy, Since: o.Since, Now: o.Now, Tick: Seconds(o.Unit), Channels: o.Channels, Never: o.Never,
+		Out: o.Out, Due: o.Due, Peers: o.Peers, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Updates: o.Updates,
+		Pages: o.Pages, Unchanged: o.Unchanged, Archived: int64(o.Archive.Pages), BytesDown: o.BytesDown, WARCFiles: o.Archive.Files, UpdatesMin: o.UpdatesMin,
+		PagesMin: o.PagesMin, Freshness: o.Freshness, Intervals: seconds(o.Intervals), GroupSizes: o.GroupSizes, Errors: o.Errors, Data: o.Data,
+		Notices: o.Notices, Blocking: o.Blocking, Discovered: o.Discovered, ArchiveLag: Seconds(o.Archive.TextDelay), Lookups: o.Lookups, HopsMean: o.HopsMean,
+		RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, History: make([]Point, len(o.History)),
+	}
+	for i, p := range o.History {
+		out.History[i] = Point{p.At, p.UpdatesMin, p.PagesMin, p.RefusedMin, p.Out, p.Peers, p.Freshness, seconds(p.Intervals)}
+	}
+	return out
+}
+
+// Peer is one member of the swarm as the manager knows it.
+type Peer struct {
+	ID      string     `json:"id"`
+	Coord   [2]float64 `json:"coordinates_ms"` // the first two dimensions
+	Err     float64    `json:"coordinate_error"`
+	Running int        `json:"running"`
+	Queued  int        `json:"queued"`
+	Seen    time.Time  `json:"seen"`
+	RTTMS   float64    `json:"rtt_ms"` // predicted, from the manager
+}
+
+// Peers are the members that take tasks.
+func (d *Desk) Peers() ([]Peer, error) {
+	if err := d.Live(); err != nil {
+		return nil, err
+	}
+	out := []Peer{}
+	all, own := d.m.Peers()
+	for _, p := range all {
+		out = append(out, Peer{
+			ID: string(p.ID), Coord: [2]float64{p.Coord.Vec[0], p.Coord.Vec[1]}, Err: p.Coord.Err, Running: int(p.Load.Running),
+			Queued: int(p.Load.Queued), Seen: p.Seen, RTTMS: float64(coords.Predict(own, p.Coord)) / float64(time.Millisecond),
+		})
+	}
+	slices.SortFunc(out, func(a, b Peer) int { return strings.Compare(a.ID, b.ID) })
+	return out, nil
+}

@@ -1,0 +1,73 @@
+package manager
+
+import (
+	"container/list"
+	"slices"
+	"time"
+
+	"shoal/channel"
+	"shoal/recrawl"
+)
+
+// Event is one thing that happened to a channel.
+type Event struct {
+	At   time.Time
+	Gen  channel.Gen
+	What string
+	Peer string
+	Note string
+}
+
+const (
+	eventsKept  = 64   // of one channel
+	eventsInAll = 1024 // channels with events; the least recently touched is forgotten
+)
+
+// event notes what happened to a channel. Called on the loop.
+func (m *Manager) event(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, note string) {
+	m.events.add(m.table.ID(s), Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
+}
+
+// events are what happened of late to the channels touched last.
+type events struct {
+	by  map[channel.ID]*list.Element
+	lru *list.List // of *told, the one touched last in front
+}
+
+type told struct {
+	id   channel.ID
+	what []Event
+}
+
+func newEvents() events { return events{map[channel.ID]*list.Element{}, list.New()} }
+
+func (e *events) add(id channel.ID, ev Event) {
+	at, ok := e.by[id]
+	if !ok {
+		at = e.lru.PushFront(&told{id: id})
+		e.by[id] = at
+		if e.lru.Len() > eventsInAll {
+			e.drop(e.lru.Back().Value.(*told).id)
+		}
+	}
+	e.lru.MoveToFront(at)
+	t := at.Value.(*told)
+	if t.what = append(t.what, ev); len(t.what) > eventsKept {
+		t.what = slices.Delete(t.what, 0, len(t.what)-eventsKept)
+	}
+}
+
+// of are a channel's events, in their order.
+func (e *events) of(id channel.ID) []Event {
+	if at, ok := e.by[id]; ok {
+		return slices.Clone(at.Value.(*told).what)
+	}
+	return nil
+}
+
+func (e *events) drop(id channel.ID) {
+	if at, ok := e.by[id]; ok {
+		e.lru.Remove(at)
+		delete(e.by, id)
+	}
+}

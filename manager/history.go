@@ -1,0 +1,97 @@
+package manager
+
+import (
+	"math"
+	"time"
+
+	"shoal/recrawl"
+)
+
+const (
+	historyEvery  = 2 * time.Second
+	historyPoints = 600
+	freshSample   = 4096 // channels looked at for the freshness estimate
+	rateWindow    = time.Minute
+)
+
+// Point is one sample of the history.
+type Point struct {
+	At         time.Time
+	UpdatesMin float64
+	PagesMin   float64
+	RefusedMin float64
+	Out        int
+	Peers      int
+	Freshness  float64
+	Intervals  []time.Duration
+}
+
+// sampleHistory takes a point of the plots, and the freshness estimate with it.
+func (m *Manager) sampleHistory(now time.Time) {
+	m.sampled = now
+	m.fresh = m.freshness(now)
+	up, pg, ref := m.rates.sample(now, m.updates, m.pages, m.refused)
+	m.history = append(m.history, Point{At: now, UpdatesMin: up, PagesMin: pg, RefusedMin: ref, Out: m.out(),
+		Peers: len(crawlers(m.cfg.Swarm.Peers())), Freshness: m.fresh, Intervals: m.intervals()})
+	if len(m.history) > historyPoints { // halve the resolution of what is old, keep all of its span
+		kept := m.history[:0]
+		for i, p := range m.history {
+			if i%2 == 0 || i > len(m.history)-historyPoints/4 {
+				kept = append(kept, p)
+			}
+		}
+		m.history = kept
+	}
+}
+
+// freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age).
+func (m *Manager) freshness(now time.Time) float64 {
+	n := m.table.Len()
+	if n == 0 {
+		return 0
+	}
+	step := max(n/freshSample, 1)
+	sum, seen := 0.0, 0
+	tick := m.clock.At(now)
+	for s := 0; s < n; s += step {
+		if !m.table.Used(recrawl.Slot(s)) {
+			continue
+		}
+		f := m.sched.Facts(recrawl.Slot(s))
+		seen++
+		if f.Updated > 0 {
+			sum += math.Exp(-f.Est.Rate() * float64(max(tick-f.Updated, 0)))
+		}
+	}
+	if seen == 0 {
+		return 0
+	}
+	return sum / float64(seen)
+}
+
+// rates turns counters into what happened in the last minute.
+type rates struct {
+	at                      []time.Time
+	updates, pages, refused []int64
+}
+
+// sample adds the counters of now and answers with what the last minute brought.
+func (r *rates) sample(now time.Time, updates, pages, refused int64) (up, pg, ref float64) {
+	r.at = append(r.at, now)
+	r.updates, r.pages, r.refused = append(r.updates, updates), append(r.pages, pages), append(r.refused, refused)
+	for len(r.at) > 2 && now.Sub(r.at[1]) >= rateWindow {
+		r.at, r.updates, r.pages, r.refused = r.at[1:], r.updates[1:], r.pages[1:], r.refused[1:]
+	}
+	return r.last(now, updates, pages, refused)
+}
+
+func (r *rates) last(now time.Time, updates, pages, refused int64) (up, pg, ref float64) {
+	if len(r.at) == 0 {
+		return 0, 0, 0
+	}
+	minutes := now.Sub(r.at[0]).Minutes()
+	if minutes <= 0 {
+		return 0, 0, 0
+	}
+	return float64(updates-r.updates[0]) / minutes, float64(pages-r.pages[0]) / minutes, float64(refused-r.refused[0]) / minutes
+}

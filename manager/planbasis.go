@@ -1,0 +1,64 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"shoal/recrawl"
+)
+
+// PlanBasis is what a plan of the channels starts from, beside the channels themselves.
+type PlanBasis struct {
+	Now      recrawl.Tick
+	Step     time.Duration    // a tick
+	Every    recrawl.Tick     // the planning interval of strategy optimal
+	Cap      float64          // a channel is recrawled at most so many times its change rate; 0: no limit
+	MinTicks recrawl.Tick     // and never sooner than this after its last task
+	Capacity float64          // busy threads, if the strategy in force has measured them
+	Prior    recrawl.Estimate // of channels never crawled
+}
+
+// PlanBasis tells what a plan starts from.
+func (m *Manager) PlanBasis(ctx context.Context) (PlanBasis, error) {
+	b := PlanBasis{Step: m.cfg.Tick, Prior: m.cfg.Options.Prior}
+	return b, m.onLoop(ctx, func(now time.Time) {
+		b.Now, b.Cap, b.MinTicks = m.clock.At(now), m.limits.Cap, m.limits.ticks(b.Step)
+		b.Every = recrawl.Tick(m.modelDay())
+		if p := m.sched.Strategy().Report(); p != nil {
+			b.Capacity = p.Capacity
+		}
+	})
+}
+
+// StoppedPlanBasis tells the same of a stopped manager's database. step is the manager's tick.
+func StoppedPlanBasis(ctx context.Context, st Store, step time.Duration, now time.Time) (PlanBasis, error) {
+	def := recrawl.DefaultOptions()
+	b := PlanBasis{Step: step, Every: recrawl.PlanDay, Cap: def.Cap, MinTicks: def.MinTicks, Prior: def.Prior}
+	if !(step > 0) {
+		return b, fmt.Errorf("%w: a tick of %v, want a positive time", ErrAsk, step)
+	}
+	limits, err := keptLimits(ctx, st, Limits{b.Cap, time.Duration(b.MinTicks) * step, recrawl.PageWeights})
+	if err != nil {
+		return b, err
+	}
+	b.Cap, b.MinTicks = limits.Cap, limits.ticks(step)
+	clock, err := readClock(ctx, st, step, now)
+	b.Now = clock.At(now)
+	return b, err
+}
+
+// readClock is the clock of the scheduler that worked on a database; a new one where none did.
+func readClock(ctx context.Context, st Store, step time.Duration, now time.Time) (recrawl.Clock, error) {
+	clock := recrawl.Clock{Epoch: now, Step: step}
+	epoch, err := st.State(ctx, stateEpoch)
+	if err != nil {
+		return clock, fmt.Errorf("read the scheduler's epoch: %w", err)
+	}
+	if epoch != nil {
+		if err := clock.Epoch.UnmarshalBinary(epoch); err != nil {
+			return clock, fmt.Errorf("the scheduler's epoch in the database is damaged: %w", err)
+		}
+	}
+	return clock, nil
+}
