@@ -46,6 +46,8 @@ type Page struct {
 	Links     []string
 	RTT       time.Duration // of the request
 	Truncated bool
+	// ShowsVisitor says that the body shows the address of the peer that fetched it. Headers show none: the peer removes it there.
+	ShowsVisitor bool
 }
 
 // Change says how a page compares with the stored copy.

@@ -65,7 +65,7 @@ func sampleChunkBody() ChunkBody {
 		Pages: []Page{{
 			URL: "https://example.org/a", Depth: 2, Fetched: when, Status: 200, Change: Changed, Digest: 1, Shingle: 2,
 			Header: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("\x00\xff<html>"), Links: []string{"https://example.org/b"},
-			RTT: 40 * time.Millisecond, Truncated: true,
+			RTT: 40 * time.Millisecond, Truncated: true, ShowsVisitor: true,
 		}, {URL: "https://example.org/c", Error: "connection reset", Change: Errored}},
 		Frontier: []Frontier{{"https://example.org/b", 3}}, Report: &r,
 	}

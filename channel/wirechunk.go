@@ -89,8 +89,10 @@ func (p *Page) append(to []byte) []byte {
 	for _, l := range links {
 		n += 1 + protowire.SizeBytes(len(l))
 	}
-	if p.Truncated {
-		n += 2
+	for _, is := range []bool{p.Truncated, p.ShowsVisitor} {
+		if is {
+			n += 2
+		}
 	}
 	to = protowire.AppendVarint(protowire.AppendTag(to, 1, protowire.BytesType), uint64(n))
 	to = appendInt(appendText(to, 1, url), 2, int64(p.Depth))
@@ -108,6 +110,9 @@ func (p *Page) append(to []byte) []byte {
 	to = appendInt(to, 12, p.RTT.Microseconds())
 	if p.Truncated {
 		to = appendInt(to, 13, 1)
+	}
+	if p.ShowsVisitor {
+		to = appendInt(to, 14, 1)
 	}
 	return to
 }
@@ -157,7 +162,7 @@ func ParseChunkBody(b []byte) (ChunkBody, error) {
 			Status: c.count("status", p.Status, 999), Error: c.text("error", p.Error, MaxText),
 			Change: Change(c.enum("change", p.Change, uint32(Errored))), Digest: p.Digest, Shingle: p.Shingle,
 			Header: c.bytes("response header", p.Header, MaxPageHeader), Body: c.bytes("page body", p.Body, MaxPage),
-			Links: c.urls("links", p.Links, MaxPageLinks), RTT: c.duration("RTT", p.RttUs), Truncated: p.Truncated,
+			Links: c.urls("links", p.Links, MaxPageLinks), RTT: c.duration("RTT", p.RttUs), Truncated: p.Truncated, ShowsVisitor: p.ShowsVisitor,
 		})
 	}
 	if m.Report != nil {

@@ -18,7 +18,7 @@ func generated(b *ChunkBody) []byte {
 		m.Pages = append(m.Pages, &pb.Page{
 			Url: ascii(p.URL), Depth: int64(p.Depth), FetchedUs: micros(p.Fetched), Status: int64(p.Status), Error: text(p.Error),
 			Change: uint32(p.Change), Digest: p.Digest, Shingle: p.Shingle, Header: p.Header, Body: p.Body, Links: texts(p.Links),
-			RttUs: p.RTT.Microseconds(), Truncated: p.Truncated,
+			RttUs: p.RTT.Microseconds(), Truncated: p.Truncated, ShowsVisitor: p.ShowsVisitor,
 		})
 	}
 	if b.Report != nil {
@@ -37,7 +37,7 @@ func TestChunkBodyIsEncodedAsGenerated(t *testing.T) {
 		for range rng.IntN(3) {
 			p := Page{URL: word(), Depth: rng.IntN(3), Status: rng.IntN(3) * 200, Error: word(), Change: Change(rng.IntN(7)),
 				Digest: rng.Uint64N(2) * rng.Uint64(), Shingle: rng.Uint64N(2) * rng.Uint64(), Header: []byte(word()), Body: []byte(strings.Repeat(word(), 50)),
-				RTT: time.Duration(rng.IntN(2)) * time.Second, Truncated: rng.IntN(2) == 0}
+				RTT: time.Duration(rng.IntN(2)) * time.Second, Truncated: rng.IntN(2) == 0, ShowsVisitor: rng.IntN(2) == 0}
 			if rng.IntN(2) == 0 {
 				p.Fetched = time.UnixMicro(rng.Int64N(1e15))
 			}

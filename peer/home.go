@@ -3,18 +3,22 @@ package peer
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
 
 	"shoal/internal/wire"
+	"shoal/peer/crawl/redact"
 	"shoal/peer/limit"
 )
 
 const homeEvery = 15 * time.Second // between two looks at the connections
 
-// guardHome keeps h told of the addresses that no crawl may reach: those under which others see this computer, and those of members that are connected.
+// guardHome keeps h told of the addresses that no crawl may reach: those under which others see this computer, and those of members that are connected. It makes the finder of this
+// computer's addresses anew when they change.
 func (a *Agent) guardHome(ctx context.Context, node *wire.Node, h *limit.Home) {
+	var known []netip.Addr
 	t := time.NewTicker(homeEvery)
 	defer t.Stop()
 	for {
@@ -28,6 +32,10 @@ func (a *Agent) guardHome(ctx context.Context, node *wire.Node, h *limit.Home) {
 			if at, ok := addrOf(c.RemoteMultiaddr().String()); ok {
 				h.Members(at)
 			}
+		}
+		if own := h.Own(); a.own.Load() == nil || !slices.Equal(own, known) {
+			a.own.Store(redact.New(own...))
+			known = own
 		}
 		select {
 		case <-ctx.Done():

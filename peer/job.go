@@ -226,7 +226,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 		Header: h, Body: body, Resume: resume, Dial: s.hold.dial(a.cfg.Dial), Sink: s, Spool: a.spool(), Disk: a.cfg.Disk / int64(a.cfg.threads()), UserAgent: agent, Peer: a.ID(),
 		Roots: a.cfg.Roots, Robots: a.robots, MinGap: a.cfg.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
 		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
-		OnDisk: a.diskFails,
+		OnDisk: a.diskFails, Own: a.own.Load,
 		OnVisit: func(v crawl.Visit) {
 			j.mu.Lock()
 			j.visit = v

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shoal/channel"
@@ -29,6 +30,7 @@ import (
 	"shoal/overlay"
 	"shoal/overlay/p2p"
 	"shoal/peer/crawl"
+	"shoal/peer/crawl/redact"
 	"shoal/peer/limit"
 	"shoal/peer/queue"
 )
@@ -43,6 +45,7 @@ type Agent struct {
 	clock  func() moment
 	since  time.Time
 	ready  chan struct{}
+	own    atomic.Pointer[redact.Finder] // of this computer's addresses, for what Web hosts answer
 
 	badDisk chan error // what a crawl's disk failed with; one at a time
 

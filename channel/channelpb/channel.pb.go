@@ -1325,6 +1325,7 @@ type Page struct {
 	Links         []string               `protobuf:"bytes,11,rep,name=links,proto3" json:"links,omitempty"`
 	RttUs         int64                  `protobuf:"varint,12,opt,name=rtt_us,json=rttUs,proto3" json:"rtt_us,omitempty"`
 	Truncated     bool                   `protobuf:"varint,13,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	ShowsVisitor  bool                   `protobuf:"varint,14,opt,name=shows_visitor,json=showsVisitor,proto3" json:"shows_visitor,omitempty"` // the body shows the address of the peer that fetched it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1446,6 +1447,13 @@ func (x *Page) GetRttUs() int64 {
 func (x *Page) GetTruncated() bool {
 	if x != nil {
 		return x.Truncated
+	}
+	return false
+}
+
+func (x *Page) GetShowsVisitor() bool {
+	if x != nil {
+		return x.ShowsVisitor
 	}
 	return false
 }
@@ -1903,7 +1911,7 @@ const file_channel_proto_rawDesc = "" +
 	"\x03gen\x18\x02 \x01(\x04R\x03gen\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04prev\x18\x04 \x01(\fR\x04prev\x12\x12\n" +
-	"\x04body\x18\x05 \x01(\fR\x04body\"\xbc\x02\n" +
+	"\x04body\x18\x05 \x01(\fR\x04body\"\xe1\x02\n" +
 	"\x04Page\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\x03R\x05depth\x12\x1d\n" +
@@ -1919,7 +1927,8 @@ const file_channel_proto_rawDesc = "" +
 	" \x01(\fR\x04body\x12\x14\n" +
 	"\x05links\x18\v \x03(\tR\x05links\x12\x15\n" +
 	"\x06rtt_us\x18\f \x01(\x03R\x05rttUs\x12\x1c\n" +
-	"\ttruncated\x18\r \x01(\bR\ttruncated\"6\n" +
+	"\ttruncated\x18\r \x01(\bR\ttruncated\x12#\n" +
+	"\rshows_visitor\x18\x0e \x01(\bR\fshowsVisitor\"6\n" +
 	"\n" +
 	"ErrorCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +

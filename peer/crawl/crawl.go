@@ -20,6 +20,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/order"
+	"shoal/peer/crawl/redact"
 )
 
 // Bounds of a crawl.
@@ -88,6 +89,7 @@ type Config struct {
 	Stop       <-chan struct{}                 // closed: put what there is and end as Stopped; nil: never
 	Flush      <-chan struct{}                 // a value: put a checkpoint now; nil: never
 	Before     func(ctx context.Context) error // called before each request, may block; an error ends the crawl as Stopped; nil: nothing
+	Own        func() *redact.Finder           // finds this computer's addresses in what hosts answer; nil: nothing is looked for
 	OnVisit    func(Visit)                     // called after each response; nil: nothing
 	OnDisk     func(error)                     // told that Spool takes no more, must not block; the crawl goes on without it; nil: nothing
 

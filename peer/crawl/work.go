@@ -76,12 +76,23 @@ func (s *session) work(r *response) (end channel.Outcome, why string, err error)
 	s.tally(&p)
 	s.proved(&p, r.it.hash)
 	s.visited(r, p.Change, kind)
+	s.redact(&p)
 	if err := s.spool.page(&p); err != nil {
 		return 0, "", err
 	}
 	s.todo.done(r.it, s.hashes, duplicate)
 	s.hashes = s.hashes[:0]
 	return 0, "", nil
+}
+
+// redact takes this computer's own addresses out of what a host answered, as far as that can be done without changing the page.
+func (s *session) redact(p *channel.Page) {
+	if s.cfg.Own == nil {
+		return
+	}
+	own := s.cfg.Own()
+	p.Header = own.Header(p.Header)
+	p.ShowsVisitor = own.Shows(p.Body)
 }
 
 // retry puts a URL back that is worth another request: the host asked for time, or the connection broke.

@@ -2,8 +2,10 @@ package limit
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -76,6 +78,16 @@ func (h *Home) NAT64(prefixes ...netip.Prefix) {
 			h.nat64 = append(h.nat64, p.Masked())
 		}
 	}
+}
+
+// Own lists this computer's addresses, in order: those of its interfaces, and those under which others see it.
+func (h *Home) Own() []netip.Addr {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refresh(time.Now())
+	out := slices.AppendSeq(slices.Clone(h.own), maps.Keys(h.seen))
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
 }
 
 // check refuses an address of the volunteer's or of another member's, and one that leads to such an address through a translator.
