@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 	"strings"
 )
@@ -54,31 +53,14 @@ const (
 // quasiBins is the number of instants of a scheduling interval at which a page may be found to change regularly: hours, for a day.
 const quasiBins = 24
 
-// Fit chooses a page's update model by likelihood. A visit says only whether the page changed since the visit before. So a time between updates
-// is known to lie between bounds, counted from the middle of the gap in which the update before was found; given its age o there, a gap that ends
-// changed after s unchanged contributes (tail(o+s)-tail(o+s+g))/tail(o). For a Poisson process that is exact. The smallest AIC wins.
+// Fit chooses a page's update model by likelihood. A visit says only whether the page changed since the visit before. So a time between
+// updates is known to lie between bounds, counted from the middle of the gap in which the update before was found. With its age o there, a gap
+// that ends changed after s unchanged contributes (tail(o+s)-tail(o+s+g))/tail(o). For a Poisson process that is exact. The smallest AIC
+// wins.
 func Fit(h History, span float64) (Choice, error) {
-	if !(span > 0) || math.IsInf(span, 0) || math.IsNaN(h.Start) || math.IsInf(h.Start, 0) {
-		return Choice{}, fmt.Errorf("%w: starts at %g, interval of length %g", ErrHistory, h.Start, span)
-	}
-	if len(h.Visits) > MaxVisits {
-		cut := len(h.Visits) - MaxVisits
-		for _, v := range h.Visits[:cut] {
-			h.Start += v.Gap
-		}
-		h.Visits = h.Visits[cut:]
-	}
-	c := Choice{Visits: len(h.Visits)}
-	for i, v := range h.Visits {
-		if !(v.Gap > 0) || v.Gap > 1e100 {
-			return Choice{}, fmt.Errorf("%w: visit %d comes %g after the one before", ErrHistory, i, v.Gap)
-		}
-		if v.Changed {
-			c.Changes++
-		}
-	}
-	if len(h.Visits) == 0 {
-		return Choice{}, fmt.Errorf("%w: no visits", ErrHistory)
+	c, h, err := readHistory(h, span)
+	if err != nil {
+		return Choice{}, err
 	}
 	rate := poissonRate(h.Visits)
 	m, err := Poisson(rate)
@@ -96,24 +78,13 @@ func Fit(h History, span float64) (Choice, error) {
 		if err != nil || math.IsNaN(ll) || math.IsInf(ll, 0) {
 			return
 		}
-		n, k := float64(len(h.Visits)-first), float64(params)
-		aic := 2*k - 2*ll
-		if n > k+1 {
-			aic += 2 * k * (k + 1) / (n - k - 1)
-		}
-		c.Candidates = append(c.Candidates, Candidate{m, ll, params, aic})
+		c.Candidates = append(c.Candidates, Candidate{m, ll, params, aicc(ll, params, len(h.Visits)-first)})
 	}
 	add(m, nil, runsLogLik(runs, m), 1)
-	mean := 1 / rate
-	par := func(p [2]float64) (Model, error) { return Pareto(1+math.Exp(p[0]), math.Exp(p[1])) }
-	wei := func(p [2]float64) (Model, error) {
-		a := MinWeibullShape + (MaxWeibullShape-MinWeibullShape)/(1+math.Exp(-p[0]))
-		return Weibull(math.Exp(-a*p[1]), a) // p[1]: log of the scale
-	}
 	for _, g := range []struct {
 		make  func([2]float64) (Model, error)
 		start [2]float64
-	}{{par, [2]float64{0, math.Log(mean)}}, {wei, [2]float64{-3, math.Log(mean)}}} {
+	}{{paretoOf, [2]float64{0, math.Log(1 / rate)}}, {weibullOf, [2]float64{-3, math.Log(1 / rate)}}} {
 		p, v := minimise2(func(p [2]float64) float64 {
 			m, err := g.make(p)
 			if err != nil {
@@ -132,6 +103,58 @@ func Fit(h History, span float64) (Choice, error) {
 	}
 	sort.SliceStable(c.Candidates, func(i, j int) bool { return c.Candidates[i].AIC < c.Candidates[j].AIC })
 	c.Model = c.Candidates[0].Model
+	c.Reason = c.compared()
+	return c, nil
+}
+
+// readHistory checks a history, cuts it to its last MaxVisits, and counts.
+func readHistory(h History, span float64) (Choice, History, error) {
+	var c Choice
+	if !(span > 0) || math.IsInf(span, 0) || math.IsNaN(h.Start) || math.IsInf(h.Start, 0) {
+		return c, h, fmt.Errorf("%w: starts at %g, interval of length %g", ErrHistory, h.Start, span)
+	}
+	if len(h.Visits) > MaxVisits {
+		cut := len(h.Visits) - MaxVisits
+		for _, v := range h.Visits[:cut] {
+			h.Start += v.Gap
+		}
+		h.Visits = h.Visits[cut:]
+	}
+	c.Visits = len(h.Visits)
+	for i, v := range h.Visits {
+		if !(v.Gap > 0) || v.Gap > 1e100 {
+			return c, h, fmt.Errorf("%w: visit %d comes %g after the one before", ErrHistory, i, v.Gap)
+		}
+		if v.Changed {
+			c.Changes++
+		}
+	}
+	if len(h.Visits) == 0 {
+		return c, h, fmt.Errorf("%w: no visits", ErrHistory)
+	}
+	return c, h, nil
+}
+
+// aicc is Akaike's criterion with the correction for n observations.
+func aicc(ll float64, params, observations int) float64 {
+	n, k := float64(observations), float64(params)
+	aic := 2*k - 2*ll
+	if n > k+1 {
+		aic += 2 * k * (k + 1) / (n - k - 1)
+	}
+	return aic
+}
+
+// paretoOf and weibullOf are the models of two parameters that may be any numbers, so that a search needs no bounds.
+func paretoOf(p [2]float64) (Model, error) { return Pareto(1+math.Exp(p[0]), math.Exp(p[1])) }
+
+func weibullOf(p [2]float64) (Model, error) { // p[1] is the logarithm of the scale
+	a := MinWeibullShape + (MaxWeibullShape-MinWeibullShape)/(1+math.Exp(-p[0]))
+	return Weibull(math.Exp(-a*p[1]), a)
+}
+
+// compared is the reason in words: the candidates by their AIC.
+func (c *Choice) compared() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ", c.Model)
 	for i, k := range c.Candidates {
@@ -145,12 +168,11 @@ func Fit(h History, span float64) (Choice, error) {
 		fmt.Fprintf(&b, " %.1f %s", k.AIC, k.Model.kind)
 	}
 	fmt.Fprintf(&b, ", from %d changes in %d visits", c.Changes, c.Visits)
-	c.Reason = b.String()
-	return c, nil
+	return b.String()
 }
 
-// poissonRate solves the likelihood equation: sum over changed gaps of g/(e^(rate g)-1) = sum of unchanged gaps. Half a changed and half an unchanged
-// visit of mean gap are added, so that a page that always or never changed has a rate.
+// poissonRate solves the likelihood equation: the sum over changed gaps of g/(e^(rate g)-1) equals the sum of unchanged gaps. Half a changed
+// and half an unchanged visit of mean gap are added, so that a page that always or never changed has a rate.
 func poissonRate(visits []Visit) float64 {
 	total := 0.
 	for _, v := range visits {
@@ -182,7 +204,7 @@ func poissonRate(visits []Visit) float64 {
 // spell is a time between updates as visits saw it: aged o when first seen, unchanged for s, then changed within g (0: not yet).
 type spell struct{ o, s, g float64 }
 
-// spells cuts a history at its changes. The visits up to the first change tell no age and are left out; first is their number.
+// spells cuts a history at its changes. It leaves out the visits up to the first change, which tell no age; first is their number.
 func spells(visits []Visit) (runs []spell, first int) {
 	var cur spell
 	seen := false
@@ -235,141 +257,8 @@ func runLogLik(r spell, logTail func(float64) float64) float64 {
 	return s - o + math.Log(max(-math.Expm1(d), 1e-300))
 }
 
-// fitQuasi seeks instants of the scheduling interval at which the page changes: hazards theta_j of quasiBins instants, by expectation and
-// maximisation over which of the instants within a changed gap was the one.
-func fitQuasi(h History, span float64, first int) (Model, error, float64, int) { //nolint:revive,staticcheck // in the order of what add takes
-	type row struct {
-		n       [quasiBins]float64
-		changed bool
-	}
-	var rows []row
-	t := h.Start
-	bin := func(t float64) float64 { return math.Floor(t / span * quasiBins) }
-	for i, v := range h.Visits {
-		t0 := t
-		t += v.Gap
-		if i < first {
-			continue
-		}
-		r := row{changed: v.Changed}
-		a, b := bin(t0), bin(t) // the instants at the bins' upper edges that lie in the gap
-		if b-a > 64*quasiBins || math.Abs(a) > 1e15 || math.Abs(b) > 1e15 {
-			return Model{}, ErrHistory, 0, 0
-		}
-		for j := a; j < b; j++ {
-			k := int(math.Mod(j, quasiBins))
-			if k < 0 {
-				k += quasiBins
-			}
-			r.n[k]++
-		}
-		rows = append(rows, r)
-	}
-	var theta [quasiBins]float64
-	for j := range theta {
-		theta[j] = .1
-	}
-	for range 60 {
-		var hits, exposure [quasiBins]float64
-		for _, r := range rows {
-			sum := 0.
-			for j, n := range r.n {
-				sum += n * theta[j]
-				exposure[j] += n
-			}
-			if r.changed && sum > 0 {
-				for j, n := range r.n {
-					hits[j] += n * theta[j] / -math.Expm1(-sum)
-				}
-			}
-		}
-		for j := range theta {
-			if exposure[j] > 0 {
-				theta[j] = hits[j] / exposure[j]
-			}
-		}
-	}
-	ll, params := 0., 1
-	var u, k []float64
-	for j, th := range theta {
-		if th < .01 {
-			theta[j] = 0
-			continue
-		}
-		params++
-		u = append(u, span*float64(j+1)/quasiBins)
-		k = append(k, -math.Expm1(-th))
-	}
-	for _, r := range rows {
-		sum := 0.
-		for j, n := range r.n {
-			sum += n * theta[j]
-		}
-		if r.changed {
-			ll += math.Log(max(-math.Expm1(-sum), 1e-3)) // a change at no known instant is unlikely, not impossible
-		} else {
-			ll -= sum
-		}
-	}
-	m, err := NewQuasi(span, u, k, 0)
-	return m, err, ll, params
-}
-
-// fitEmpirical is a hazard that is constant between quantiles of the times seen; if that beats the closed forms, the page's own times are the model.
-func fitEmpirical(runs []spell) (Model, error, float64, int) { //nolint:revive,staticcheck // in the order of what add takes
-	var times []float64
-	for _, r := range runs {
-		if r.g > 0 {
-			times = append(times, r.o+r.s+r.g/2)
-		}
-	}
-	slices.Sort(times)
-	bins := min(max(int(math.Sqrt(float64(len(times)))/1.5), 2), 12)
-	edges := make([]float64, bins) // lower edges
-	for i := 1; i < bins; i++ {
-		edges[i] = times[i*len(times)/bins]
-	}
-	hazard := make([]float64, bins)
-	exposure := make([]float64, bins)
-	at := func(t float64) int { return max(sort.SearchFloat64s(edges, t)-1, 0) }
-	for _, r := range runs {
-		end := r.o + r.s + r.g/2
-		for i := range edges {
-			top := math.Inf(1)
-			if i+1 < bins {
-				top = edges[i+1]
-			}
-			exposure[i] += max(0, min(end, top)-max(r.o, edges[i]))
-		}
-		if r.g > 0 {
-			hazard[at(end)]++
-		}
-	}
-	for i := range hazard {
-		if exposure[i] > 0 {
-			hazard[i] = max(hazard[i], .5) / exposure[i]
-		}
-	}
-	logTail := func(t float64) float64 {
-		s := 0.
-		for i := range edges {
-			top := t
-			if i+1 < bins {
-				top = min(t, edges[i+1])
-			}
-			s -= hazard[i] * max(0, top-edges[i])
-		}
-		return s
-	}
-	ll := 0.
-	for _, r := range runs {
-		ll += runLogLik(r, logTail)
-	}
-	m, err := NewEmpirical(times)
-	return m, err, ll, bins
-}
-
-// FitGaps fits the exponential, Weibull and Pareto models to times between updates that are known exactly, best (smallest AIC) first.
+// FitGaps fits the exponential, Weibull and Pareto models to times between updates that are known exactly. The best (smallest AIC) comes
+// first.
 func FitGaps(gaps []float64) ([]Candidate, error) {
 	if _, err := NewEmpirical(gaps); err != nil {
 		return nil, err
@@ -381,24 +270,20 @@ func FitGaps(gaps []float64) ([]Candidate, error) {
 	mean := sum / n
 	exp, _ := Poisson(1 / mean)
 	out := []Candidate{{Model: exp, LogLik: -n * (1 + math.Log(mean)), Params: 1}}
-	wei := func(p [2]float64) (Model, error) {
-		a := MinWeibullShape + (MaxWeibullShape-MinWeibullShape)/(1+math.Exp(-p[0]))
-		return Weibull(math.Exp(-a*p[1]), a)
-	}
 	density := func(m Model, g float64) float64 {
 		if m.kind == ParetoKind {
 			return math.Log(m.a/m.b) - (m.a+1)*math.Log1p(g/m.b)
 		}
 		return math.Log(m.b*m.a) + (m.a-1)*math.Log(g) - m.b*math.Pow(g, m.a)
 	}
-	// The tail of a Pareto law fitted to data may well have a <= 1; then no stationary model exists and the candidate has the zero Model's rate.
+	// A Pareto law fitted to data may well have a <= 1. No stationary model exists then, and the candidate has the zero Model's rate.
 	par := func(p [2]float64) (Model, error) {
 		return Model{kind: ParetoKind, a: math.Exp(p[0]), b: math.Exp(p[1])}, nil
 	}
 	for _, g := range []struct {
 		make  func([2]float64) (Model, error)
 		start [2]float64
-	}{{wei, [2]float64{-3, math.Log(mean)}}, {par, [2]float64{.5, math.Log(mean)}}} {
+	}{{weibullOf, [2]float64{-3, math.Log(mean)}}, {par, [2]float64{.5, math.Log(mean)}}} {
 		p, v := minimise2(func(p [2]float64) float64 {
 			m, err := g.make(p)
 			if err != nil {

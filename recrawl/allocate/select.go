@@ -8,7 +8,7 @@ import (
 
 const (
 	chunkPages  = 8192   // pages that a worker takes at once
-	chunkCands  = 32_768 // gains that a chunk collects at most; more narrow the bracket first
+	chunkCands  = 32_768 // gains that a chunk collects at most; with more, the bracket is narrowed first
 	samplePages = 8192
 	tiniest     = 1e-300 // gains up to this count as none
 	maxPasses   = 200    // two or three are usual
@@ -20,8 +20,8 @@ type cand struct {
 	page int32
 }
 
-// solver finds the price. Its passes run over fixed chunks of pages and join their results in chunk order, so that the number of workers
-// changes nothing.
+// solver finds the price. Its passes run over fixed chunks of pages and join their results in chunk order, so the number of workers changes
+// nothing.
 type solver struct {
 	*Problem
 	x     []int32
@@ -43,12 +43,16 @@ func newSolver(p *Problem) *solver {
 	return s
 }
 
-// each runs f over all chunks on all workers.
+// each runs f over all chunks of pages on all workers.
 func (s *solver) each(f func(chunk, from, to int, w *scratch)) {
-	n := len(s.cands)
+	s.share(len(s.cands), func(c int, w *scratch) { f(c, c*chunkPages, min((c+1)*chunkPages, len(s.Pages)), w) })
+}
+
+// share runs f over n parts on all workers.
+func (s *solver) share(n int, f func(part int, w *scratch)) {
 	if s.Cores == 1 || n <= 1 {
 		for c := range n {
-			f(c, c*chunkPages, min((c+1)*chunkPages, len(s.Pages)), &s.work[0])
+			f(c, &s.work[0])
 		}
 		return
 	}
@@ -61,7 +65,7 @@ func (s *solver) each(f func(chunk, from, to int, w *scratch)) {
 				if c >= n {
 					return
 				}
-				f(c, c*chunkPages, min((c+1)*chunkPages, len(s.Pages)), &s.work[w])
+				f(c, &s.work[w])
 			}
 		})
 	}
@@ -203,8 +207,8 @@ func (s *solver) scanQuasi(p *Page, hi, lo float64, w *scratch, emit func(gain f
 	return min(max(above, least), limit)
 }
 
-// pass counts all gains above hi and above lo; with collect it sets x to the counts at hi and keeps the gains between. full says that a chunk
-// had no room for all of them.
+// pass counts all gains above hi and above lo. With collect it sets x to the counts at hi and keeps the gains between. full says that a
+// chunk had no room for all of them.
 func (s *solver) pass(hi, lo float64, collect bool) (atHi, atLo int64, full bool) {
 	s.each(func(c, from, to int, w *scratch) {
 		cs := s.cands[c][:0]
@@ -293,8 +297,8 @@ func geo(a, b float64) float64 {
 	return math.Sqrt(a) * math.Sqrt(b)
 }
 
-// take buys k more of the gains in the bracket: all above the k-th largest, and of those equal to it the first in page order. A full bracket is
-// one of equal gains (two neighbouring floats); then the pages are scanned in order instead.
+// take buys k more of the gains in the bracket: all above the k-th largest, and of those equal to it the first in page order. A full bracket
+// holds equal gains (two neighbouring floats); take then scans the pages in order instead.
 func (s *solver) take(k int64, full bool) (price float64) {
 	if full {
 		return s.takeEqual(k)
@@ -359,7 +363,7 @@ func (s *solver) takeEqual(k int64) (price float64) {
 	return price
 }
 
-// fillIdle gives what is left to pages that gain nothing by it, evenly, and returns what none can take.
+// fillIdle spreads what is left evenly over pages that gain nothing by it, and returns what no page can take.
 func (s *solver) fillIdle() int64 {
 	left := s.R
 	for _, x := range s.x {
@@ -387,7 +391,8 @@ func (s *solver) fillIdle() int64 {
 	return left
 }
 
-// objective adds up w_i A_i(x_i). A page with many instants is looked up at the price: it has all gains above it, and of those equal to it the rest.
+// objective adds up w_i A_i(x_i). A page with many instants is looked up at the price: it has all gains above the price, and of those equal to
+// it the rest.
 func (s *solver) objective(price float64) float64 {
 	s.each(func(c, from, to int, w *scratch) {
 		sum := 0.
@@ -413,124 +418,6 @@ func (s *solver) objective(price float64) float64 {
 		sum += v
 	}
 	return sum
-}
-
-// bracket prices a sample of the pages and widens by four standard errors.
-func (s *solver) bracket() (hi, lo float64) {
-	n := len(s.Pages)
-	picks := make([]int32, 0, samplePages)
-	size := min(samplePages, n/4)
-	if n <= 1024 {
-		for i := range n {
-			picks = append(picks, int32(i))
-		}
-	} else {
-		for k := range size { // one at random of each stratum of the page order
-			from, to := k*n/size, (k+1)*n/size
-			picks = append(picks, int32(from+int(mix(uint64(k))%uint64(to-from))))
-		}
-	}
-	part := make([]int64, (len(picks)+chunkPages/8-1)/(chunkPages/8))
-	parts := make([]float64, len(part))
-	measure := func(price float64) (sum, squares float64) {
-		s.eachPart(len(part), func(c int, w *scratch) {
-			var t int64
-			sq := 0.
-			for _, i := range picks[c*chunkPages/8 : min((c+1)*chunkPages/8, len(picks))] {
-				x := s.scan(int(i), price, price, w, nil) - int(s.Pages[i].Min)
-				t += int64(x)
-				sq += float64(x) * float64(x)
-			}
-			part[c], parts[c] = t, sq
-		})
-		for c := range part {
-			sum += float64(part[c])
-			squares += parts[c]
-		}
-		return sum, squares
-	}
-	target := float64(s.need) * float64(len(picks)) / float64(n)
-	top := 1.
-	for i := range s.Pages {
-		top = max(top, s.Pages[i].Weight)
-	}
-	find := func(target, a, b float64) float64 { // log prices a > b
-		for a-b > .01 {
-			mid := (a + b) / 2
-			if sum, _ := measure(math.Exp(mid)); sum > target {
-				b = mid
-			} else {
-				a = mid
-			}
-		}
-		return (a + b) / 2
-	}
-	a, b := math.Log(top), math.Log(top)-2
-	for stride := 2.; ; stride *= 2 {
-		if sum, _ := measure(math.Exp(b)); sum > target {
-			break
-		}
-		if b <= math.Log(tiniest) { // even the sample's least gain is bought
-			return math.Exp(a), tiniest
-		}
-		a, b = b, max(b-stride, math.Log(tiniest))
-	}
-	mid := find(target, a, b)
-	sum, squares := measure(math.Exp(mid))
-	m := float64(len(picks))
-	slack := 4*math.Sqrt(max(squares-sum*sum/m, 0)) + 2
-	if len(picks) == n {
-		slack = 2
-	}
-	step := 2. / 256
-	up, down := mid+step, mid-step
-	for k := 0; k < 12; k++ {
-		if sum, _ := measure(math.Exp(up)); sum < target-slack {
-			break
-		}
-		up += step
-		step *= 1.5
-	}
-	step = 2. / 256
-	for k := 0; k < 12; k++ {
-		if sum, _ := measure(math.Exp(down)); sum > target+slack {
-			break
-		}
-		down -= step
-		step *= 1.5
-	}
-	return math.Exp(up), math.Exp(down)
-}
-
-func (s *solver) eachPart(n int, f func(c int, w *scratch)) {
-	if s.Cores == 1 || n <= 1 {
-		for c := range n {
-			f(c, &s.work[0])
-		}
-		return
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for w := range min(s.Cores, n) {
-		wg.Go(func() {
-			for {
-				c := int(next.Add(1)) - 1
-				if c >= n {
-					return
-				}
-				f(c, &s.work[w])
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// mix is splitmix64: the sample must not follow any pattern of the page order, and must be the same every time.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // kthLargest partitions g around its k-th largest element (from 0) and returns it.
