@@ -71,6 +71,9 @@ bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable
 	dir=$$(mktemp -d) && (cd $$dir && npm install --silent --no-fund --no-audit warcio@2.4.11 >/dev/null) && \
 	  SHOAL_WARCIO=$$dir SHOAL_TEST_STRICT=1 $(GO) test -count=1 -v -run 'TestGowarc|TestWarcio' ./manager/archive; s=$$?; rm -r $$dir; exit $$s
 
+measurements: ## draws docs/measurements.csv, the history of what was measured, into docs/measurements
+	$(GO) run ./cmd/shoal-sim measurements --plot docs/measurements
+
 overlay-hour: ## 10,000 nodes of the overlay for a simulated hour, on one core: seconds and memory (needs /usr/bin/time)
 	$(GO) build -o $(BIN)/shoal-sim ./cmd/shoal-sim
 	GOMAXPROCS=1 /usr/bin/time -v $(BIN)/shoal-sim overlay --overlay rings --peers 10000 --settle 60m --tasks 100

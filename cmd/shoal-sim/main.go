@@ -15,6 +15,7 @@ import (
 
 	"shoal/cmd/shoal-sim/allocsim"
 	"shoal/cmd/shoal-sim/cyclesim"
+	"shoal/cmd/shoal-sim/measurements"
 	"shoal/cmd/shoal-sim/ordersim"
 	"shoal/cmd/shoal-sim/ordertrial"
 	"shoal/cmd/shoal-sim/overlaysim"
@@ -40,6 +41,8 @@ type cli struct {
 	Cycle     cycleCmd     `cmd:"" help:"The bucket model of a crawl cycle; the paper's tables 3 and 4, figures 3 to 6."`
 
 	OrderingPond orderingPondCmd `cmd:"" help:"Two orders of sites on a pond, by real crawls."`
+
+	Measurements measurementsCmd `cmd:"" help:"What was measured on Shoal, version by version: docs/measurements.csv as a table or as drawings."`
 
 	Version versionCmd `cmd:"" help:"Say which build this is."`
 }
@@ -83,6 +86,10 @@ func (c *timetableCmd) Run(ctx context.Context, s streams) error {
 type cycleCmd struct{ cyclesim.Cmd }
 
 func (c *cycleCmd) Run(ctx context.Context, s streams) error { return c.Cmd.Run(ctx, s.out, s.err) }
+
+type measurementsCmd struct{ measurements.Cmd }
+
+func (c *measurementsCmd) Run(ctx context.Context, s streams) error { return c.Cmd.Run(ctx, s.out) }
 
 type versionCmd struct{}
 
