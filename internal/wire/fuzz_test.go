@@ -87,7 +87,7 @@ func FuzzWelcome(f *testing.F) {
 			return
 		}
 		n.learn(r.Document)
-		if err := n.accept(c, r, func(*Kept) {}); err == nil || n.Joined() || n.documentIssued() != 0 || n.gate.memberOf(c) != nil {
+		if err := n.accept(c, r, func(*Kept) {}); err == nil || n.Joined() || n.documentIssued() != 0 || n.gate.MemberOf(c) != nil {
 			t.Fatalf("accepted: %v", r.Welcome)
 		}
 	})

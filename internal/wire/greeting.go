@@ -5,16 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
-	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
-	manet "github.com/multiformats/go-multiaddr/net"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-multistream"
 	"google.golang.org/protobuf/proto"
 
 	"shoal/internal/member"
+	"shoal/internal/wire/frame"
+	"shoal/internal/wire/gate"
 	"shoal/internal/wire/wirepb"
 )
 
@@ -25,38 +27,54 @@ const (
 	wantRenew
 )
 
+// greeter shows and checks certificates on connections, and passes on network documents.
+type greeter struct {
+	*papers
+	*conns
+	role     member.Role
+	patience time.Duration
+	expel    time.Duration                              // after which a connection closes whose certificate is outdated
+	lobby    *multistream.MultistreamMuxer[protocol.ID] // what a connection gets before it is a member's
+	reach    *reach
+	greeting *counts
+	numbers  *numbers
+	life     *life
+	log      *slog.Logger
+	renew    chan struct{} // asks the joiner to renew now
+}
+
 // greet shows our certificate on a connection and takes the other's.
-func (n *Node) greet(c network.Conn) {
-	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.Patience)
+func (g *greeter) greet(ctx context.Context, c network.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, g.patience)
 	defer cancel()
-	w, err := n.ask(ctx, c, &wirepb.Hello{Want: wantKnown, Certificate: n.Certificate()})
+	w, err := g.ask(ctx, c, &wirepb.Hello{Want: wantKnown, Certificate: g.Certificate()})
 	if err == nil {
 		// The document first: the other's certificate may be of a key that outdates the one that we know.
-		n.learn(w.Document)
+		g.learn(w.Document)
 		var m Member
-		if m, err = n.check(c, w.Certificate); err == nil {
+		if m, err = g.check(c, w.Certificate); err == nil {
 			if m.Role == member.Manager {
-				n.setClock(w)
+				g.setClock(w)
 			}
-			err = n.admit(c, m, w.Certificate)
+			err = g.admit(c, m, w.Certificate)
 		}
 		if err == nil {
 			return
 		}
-		n.rejectedErr(err)
-		if errors.Is(err, Outdated) && n.gate.memberOf(c) != nil {
+		g.numbers.rejectedErr(err)
+		if errors.Is(err, Outdated) && g.gate.MemberOf(c) != nil {
 			return // it has just heard of the newer keys; dropOutdated closes if it does not renew
 		}
-	} else if n.ctx.Err() != nil || c.IsClosed() {
+	} else if g.life.over() || c.IsClosed() {
 		return
 	} else if isStatus(err) {
-		n.rejected("refused_by_other")
+		g.numbers.rejected("refused_by_other")
 		if errors.Is(err, Outdated) {
-			n.renewSoon() // it may know newer keys than we do
+			g.renewSoon() // it may know newer keys than we do
 		}
 	}
-	n.log.Debug("not admitted", "peer", c.RemotePeer(), "err", err)
-	expel(c)
+	g.log.Debug("not admitted", "peer", c.RemotePeer(), "err", err)
+	gate.Expel(c)
 }
 
 // reply is a Welcome with what its way told of the other's clock.
@@ -67,7 +85,7 @@ type reply struct {
 }
 
 // ask sends a Hello and reads the Welcome. A refusal is a *Status.
-func (n *Node) ask(ctx context.Context, c network.Conn, h *wirepb.Hello) (*reply, error) {
+func (g *greeter) ask(ctx context.Context, c network.Conn, h *wirepb.Hello) (*reply, error) {
 	s, err := c.NewStream(network.WithAllowLimitedConn(ctx, "greeting"))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -78,28 +96,28 @@ func (n *Node) ask(ctx context.Context, c network.Conn, h *wirepb.Hello) (*reply
 	if err := s.SetProtocol(ProtoMember); err != nil {
 		return nil, err
 	}
-	if err := s.SetDeadline(time.Now().Add(n.cfg.Patience)); err != nil {
+	if err := s.SetDeadline(time.Now().Add(g.patience)); err != nil {
 		return nil, err
 	}
-	h.Version, h.Network = Protocol, n.network[:]
-	h.DocumentIssuedMs = n.documentIssued()
-	sent := n.clock()
+	h.Version, h.Network = Protocol, g.network[:]
+	h.DocumentIssuedMs = g.documentIssued()
+	sent := g.now()
 	h.NowMs = sent.UnixMilli()
 	b, err := proto.Marshal(h)
 	if err != nil {
 		return nil, err
 	}
 	rw := multistream.NewMSSelect(s, ProtoMember)
-	if err := writeFrame(rw, nil, b); err != nil {
+	if err := frame.Write(rw, nil, b); err != nil {
 		return nil, fmt.Errorf("%w: show certificate: %w", ErrUnreachable, err)
 	}
 	_ = s.CloseWrite() // the answer tells
-	b, err = readFrame(bufio.NewReaderSize(rw, 1024), maxWelcome, func(int) error { return nil })
+	b, err = frame.Read(bufio.NewReaderSize(rw, 1024), maxWelcome, frame.Budget{})
 	if err != nil {
 		return nil, fmt.Errorf("%w: show certificate: %w", ErrUnreachable, err)
 	}
 	s.Close()
-	return readWelcome(b, sent, n.clock())
+	return readWelcome(b, sent, g.now())
 }
 
 // readWelcome reads the answer to a Hello. A refusal is a *Status.
@@ -114,17 +132,17 @@ func readWelcome(b []byte, sent, now time.Time) (*reply, error) {
 	r := &reply{Welcome: &w, took: now.Sub(sent)}
 	r.ahead = time.UnixMilli(w.NowMs).Sub(sent.Add(r.took / 2))
 	if Code(w.Code) != ok {
-		return nil, &Status{Code: Code(w.Code), Reason: clip(w.Reason, 32), Text: clip(w.Text, maxText)}
+		return nil, &Status{Code: Code(w.Code), Reason: clip(w.Reason, maxReason), Text: clip(w.Text, maxText)}
 	}
 	return r, nil
 }
 
 // check verifies a certificate for the peer at the other end.
-func (n *Node) check(c network.Conn, sealed []byte) (Member, error) {
+func (g *greeter) check(c network.Conn, sealed []byte) (Member, error) {
 	if len(sealed) == 0 {
 		return Member{}, errNotMember
 	}
-	cert, err := n.verifier.VerifyCertificate(n.Now(), sealed)
+	cert, err := g.verifier.VerifyCertificate(g.Now(), sealed)
 	if err != nil {
 		return Member{}, refusal(err)
 	}
@@ -156,71 +174,72 @@ func refusal(err error) *Status {
 }
 
 // answer negotiates a stream of a connection that is no member's: it gets the gate's protocol or nothing.
-func (n *Node) answer(s network.Stream) {
-	if err := s.SetDeadline(time.Now().Add(n.cfg.Patience)); err != nil {
+func (g *greeter) answer(s network.Stream) {
+	if err := s.SetDeadline(time.Now().Add(g.patience)); err != nil {
 		reset(s)
 		return
 	}
-	p, _, err := n.lobby.Negotiate(s)
+	p, _, err := g.lobby.Negotiate(s)
 	if err != nil {
-		n.rejected("other_protocol")
+		g.numbers.rejected("other_protocol")
 		_ = s.ResetWithError(network.StreamProtocolNegotiationFailed)
 		return
 	}
 	switch p {
 	case ProtoMember:
 	case ProtoSeen:
-		n.tellSeen(s)
+		g.reach.tellSeen(s)
 		return
 	default:
-		n.dialBack(s)
+		g.reach.dialBack(s)
 		return
 	}
 	if err := s.SetProtocol(p); err != nil {
 		_ = s.ResetWithError(network.StreamResourceLimitExceeded)
 		return
 	}
-	n.serveMember(s)
+	g.serveMember(s)
 }
 
 // serveMember answers a Hello.
-func (n *Node) serveMember(s network.Stream) {
-	if !n.enter() {
+func (g *greeter) serveMember(s network.Stream) {
+	_, leave, alive := g.life.enter(context.Background())
+	if !alive {
 		reset(s)
 		return
 	}
-	defer n.leave()
+	defer leave()
 	key := callKey{s.Conn().RemotePeer(), ProtoMember}
-	if !n.begin(key) {
-		n.rejected("too_many_greetings")
+	if !g.greeting.begin(key) {
+		g.numbers.rejected("too_many_greetings")
 		reset(s)
 		return
 	}
-	defer n.end(key)
+	defer g.greeting.end(key)
 	defer s.Close()
-	if err := s.SetDeadline(time.Now().Add(n.cfg.Patience)); err != nil {
+	if err := s.SetDeadline(time.Now().Add(g.patience)); err != nil {
 		reset(s)
 		return
 	}
 	var h wirepb.Hello
-	b, err := readFrame(bufio.NewReaderSize(s, 1024), maxHello, func(int) error { return nil })
+	b, err := frame.Read(bufio.NewReaderSize(s, 1024), maxHello, frame.Budget{})
 	if err == nil {
 		err = proto.Unmarshal(b, &h)
 	}
 	if err != nil {
-		n.rejected("malformed")
+		g.numbers.rejected("malformed")
 		reset(s)
 		return
 	}
-	w, admit := n.welcome(s.Conn(), &h)
-	w.NowMs = n.clock().UnixMilli()
+	w, admit := g.welcome(s.Conn(), &h)
+	w.NowMs = g.now().UnixMilli()
 	if Code(w.Code) != ok {
-		n.rejected(w.Reason)
-	} else if doc, issued := n.verifier.SealedDocument(), n.documentIssued(); issued > h.DocumentIssuedMs {
+		g.numbers.rejected(w.Reason)
+	} else if doc, issued := g.verifier.SealedDocument(), g.documentIssued(); issued > h.DocumentIssuedMs {
 		w.Document = doc
 	}
 	if b, err = proto.Marshal(w); err == nil {
-		err = writeFrame(s, nil, b)
+		err = frame.Write(s, nil, b)
 	}
 	if err != nil {
 		reset(s)
@@ -230,33 +249,33 @@ func (n *Node) serveMember(s network.Stream) {
 		return
 	}
 	admit()
-	if h.DocumentIssuedMs > n.documentIssued() && n.valid() {
-		n.gate.spawn(func() { n.greet(s.Conn()) }) // its answer brings the document
+	if h.DocumentIssuedMs > g.documentIssued() && g.valid() {
+		g.life.spawn(func(ctx context.Context) { g.greet(ctx, s.Conn()) }) // its answer brings the document
 	}
 }
 
 // welcome decides on a Hello; admit is what follows once the answer is sent.
-func (n *Node) welcome(c network.Conn, h *wirepb.Hello) (w *wirepb.Welcome, admit func()) {
+func (g *greeter) welcome(c network.Conn, h *wirepb.Hello) (w *wirepb.Welcome, admit func()) {
 	refuse := func(s *Status) (*wirepb.Welcome, func()) {
 		return &wirepb.Welcome{Code: uint32(s.Code), Reason: s.Reason, Text: clip(s.Text, maxText)}, nil
 	}
-	if string(h.Network) != string(n.network[:]) {
-		return refuse(refusal(fmt.Errorf("%w than ours, which is %s", member.ErrOtherNetwork, n.network)))
+	if string(h.Network) != string(g.network[:]) {
+		return refuse(refusal(fmt.Errorf("%w than ours, which is %s", member.ErrOtherNetwork, g.network)))
 	}
-	if d, known := n.verifier.Document(); known && h.Version < d.MinProtocol {
+	if d, known := g.verifier.Document(); known && h.Version < d.MinProtocol {
 		return refuse(&Status{Code: Outdated, Reason: "version",
 			Text: fmt.Sprintf("this network speaks protocol version %d and later, your program %d; update it", d.MinProtocol, h.Version)})
 	}
-	issuer := n.issuer.Load()
+	issuer := g.issuer.Load()
 	if h.Want != wantKnown {
 		if issuer == nil {
 			return refuse(&Status{Code: Refused, Reason: "no_issuer", Text: "this peer cannot admit members; ask a manager of the network"})
 		}
-		if s := clockStatus(time.UnixMilli(h.NowMs), n.clock()); s != nil {
+		if s := clockStatus(time.UnixMilli(h.NowMs), g.now()); s != nil {
 			return refuse(s)
 		}
 	}
-	own := n.Certificate()
+	own := g.Certificate()
 	if own == nil {
 		return refuse(&Status{Code: NotMember, Reason: "not_joined", Text: "this peer has not joined the network itself yet"})
 	}
@@ -266,10 +285,10 @@ func (n *Node) welcome(c network.Conn, h *wirepb.Hello) (w *wirepb.Welcome, admi
 	switch h.Want {
 	case wantKnown:
 	case wantJoin:
-		w.Issued, err = issuer.Issue(n.Now(), member.Request{Peer: c.RemotePeer().String(), Addr: remoteAddr(c), Account: h.Account, Invite: h.Invite})
+		w.Issued, err = issuer.Issue(g.Now(), member.Request{Peer: c.RemotePeer().String(), Addr: remoteAddr(c), Account: h.Account, Invite: h.Invite})
 		shown = w.Issued
 	case wantRenew:
-		w.Issued, err = issuer.Renew(n.Now(), c.RemotePeer().String(), h.Certificate, n.verifier)
+		w.Issued, err = issuer.Renew(g.Now(), c.RemotePeer().String(), h.Certificate, g.verifier)
 		shown = w.Issued
 	default:
 		return refuse(&Status{Code: Malformed, Reason: "malformed", Text: fmt.Sprintf("unknown request %d at the gate; update this program", h.Want)})
@@ -277,28 +296,19 @@ func (n *Node) welcome(c network.Conn, h *wirepb.Hello) (w *wirepb.Welcome, admi
 	if err != nil {
 		return refuse(refusal(err))
 	}
-	m, err := n.check(c, shown)
+	m, err := g.check(c, shown)
 	if err != nil {
 		s := refusal(err)
-		if other := clockStatus(time.UnixMilli(h.NowMs), n.clock()); other != nil {
+		if other := clockStatus(time.UnixMilli(h.NowMs), g.now()); other != nil {
 			s.Text += "; " + other.Text
 		}
 		return refuse(s)
 	}
 	return w, func() {
-		if n.admit(c, m, shown) == nil && h.Want == wantJoin {
-			n.joined.Inc()
+		if g.admit(c, m, shown) == nil && h.Want == wantJoin {
+			g.numbers.joined.Inc()
 		}
 	}
-}
-
-func remoteAddr(c network.Conn) netip.Addr {
-	ip, err := manet.ToIP(c.RemoteMultiaddr())
-	if err != nil {
-		return netip.Addr{}
-	}
-	a, _ := netip.AddrFromSlice(ip)
-	return a
 }
 
 // clockStatus says how the asker's clock differs, if it differs too much.
@@ -325,4 +335,80 @@ func roughly(d time.Duration) string {
 		}
 	}
 	return fmt.Sprintf("%d seconds", d.Round(time.Second)/time.Second)
+}
+
+// Learn takes a network document, as a manager does with its own. The members that are connected hear that there is one.
+func (g *greeter) Learn(sealed []byte) error {
+	changed, err := g.take(sealed)
+	if err != nil || !changed {
+		return err
+	}
+	if cert := g.Certificate(); cert != nil {
+		if err := g.install(cert, func(*Kept) {}); err != nil {
+			return err
+		}
+	}
+	if g.valid() {
+		g.greetAgain(nil)
+	} else {
+		g.renewSoon()
+	}
+	g.dropOutdated()
+	return nil
+}
+
+// learn takes a document that another member passed on.
+func (g *greeter) learn(sealed []byte) {
+	if len(sealed) == 0 {
+		return
+	}
+	if err := g.Learn(sealed); err != nil {
+		g.numbers.rejectedErr(err)
+		g.log.Warn("network document not taken", "err", err)
+	}
+}
+
+// dropOutdated closes connections whose certificates a new document outdates, unless they show better ones in time.
+func (g *greeter) dropOutdated() {
+	g.life.spawn(func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(g.expel):
+		}
+		for c, sealed := range g.gate.Members() {
+			if _, err := g.verifier.VerifyCertificate(g.Now(), sealed); err != nil {
+				g.numbers.rejectedErr(err)
+				gate.Expel(c)
+			}
+		}
+	})
+}
+
+// greetAgain shows a new certificate on all connections but one.
+func (g *greeter) greetAgain(except network.Conn) {
+	var conns []network.Conn
+	for c := range g.gate.Members() {
+		if c != except {
+			conns = append(conns, c)
+		}
+	}
+	const atOnce = 8
+	for k := range min(atOnce, len(conns)) {
+		g.life.spawn(func(ctx context.Context) {
+			for i := k; i < len(conns) && ctx.Err() == nil; i += atOnce {
+				g.greet(ctx, conns[i])
+			}
+		})
+	}
+}
+
+func (g *greeter) renewSoon() { poke(g.renew) }
+
+// poke wakes who waits for c, now or later.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

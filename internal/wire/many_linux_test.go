@@ -69,5 +69,5 @@ func TestManyBehindOneAddress(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d members behind one address joined in %v", members, time.Since(began).Round(10*time.Millisecond))
-	eventually(t, "all are connected", func() bool { k, _ := w.manager.gate.count(); return k == members })
+	eventually(t, "all are connected", func() bool { k, _ := w.manager.gate.Count(); return k == members })
 }

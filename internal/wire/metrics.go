@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shoal/internal/member"
+	"shoal/internal/wire/sockets"
 )
 
 // numbers are a node's metrics. libp2p's own would land in the process's default registry, where eight hosts would be one.
@@ -25,13 +26,15 @@ type numbers struct {
 	called        *prometheus.CounterVec
 	why           *tally
 	traffic       *traffic
-	packets       *packets
+	packetsIn     *atomic.Int64
+	packetsOut    *atomic.Int64
+	registry      prometheus.Registerer
 	rides         *atomic.Int64 // requests that came through the home
 	punched       *atomic.Int64 // direct connections that began at a relay
 }
 
-func newNumbers(r prometheus.Registerer, n *Node) (numbers, error) {
-	m := numbers{
+func newNumbers(r prometheus.Registerer, sock *sockets.Sockets, connections func() (members, waiting int)) (*numbers, error) {
+	m := &numbers{registry: r,
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shoal_wire_refused_total",
 			Help: "Connections, streams and messages refused, by reason."}, []string{"reason"}),
 		joined: prometheus.NewCounter(prometheus.CounterOpts{Name: "shoal_wire_joined_total", Help: "Members admitted by this node."}),
@@ -42,8 +45,9 @@ func newNumbers(r prometheus.Registerer, n *Node) (numbers, error) {
 		called: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shoal_wire_called_total",
 			Help: "Requests asked of others, by protocol and code."}, []string{"proto", "code"}),
 		why:     &tally{n: map[string]int64{}},
-		traffic: &traffic{}, packets: &packets{}, rides: &atomic.Int64{}, punched: &atomic.Int64{},
+		traffic: &traffic{}, rides: &atomic.Int64{}, punched: &atomic.Int64{},
 	}
+	m.packetsIn, m.packetsOut = sock.Packets()
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 	}
@@ -51,17 +55,17 @@ func newNumbers(r prometheus.Registerer, n *Node) (numbers, error) {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(v.Load()) })
 	}
 	for _, c := range []prometheus.Collector{m.refused, m.joined, m.served, m.servedSeconds, m.called,
-		gauge("shoal_wire_members", "Connections to members.", func() float64 { members, _ := n.gate.count(); return float64(members) }),
-		gauge("shoal_wire_waiting", "Connections that are not members' yet.", func() float64 { _, waiting := n.gate.count(); return float64(waiting) }),
+		gauge("shoal_wire_members", "Connections to members.", func() float64 { members, _ := connections(); return float64(members) }),
+		gauge("shoal_wire_waiting", "Connections that are not members' yet.", func() float64 { _, waiting := connections(); return float64(waiting) }),
 		counter("shoal_wire_sent_bytes_total", "Bytes sent on streams.", &m.traffic.out),
 		counter("shoal_wire_received_bytes_total", "Bytes received on streams.", &m.traffic.in),
-		counter("shoal_wire_sent_packets_total", "QUIC packets and TCP writes sent.", &m.packets.out),
-		counter("shoal_wire_received_packets_total", "QUIC packets and TCP reads received.", &m.packets.in),
+		counter("shoal_wire_sent_packets_total", "QUIC packets and TCP writes sent.", m.packetsOut),
+		counter("shoal_wire_received_packets_total", "QUIC packets and TCP reads received.", m.packetsIn),
 		counter("shoal_wire_rides_total", "Requests of others that came through a server.", m.rides),
 		counter("shoal_wire_punched_total", "Direct connections that began at a relay.", m.punched),
 	} {
 		if err := r.Register(c); err != nil {
-			return numbers{}, fmt.Errorf("wire: metrics: %w; each node needs a registry of its own", err)
+			return nil, fmt.Errorf("wire: metrics: %w; each node needs a registry of its own", err)
 		}
 	}
 	return m, nil
@@ -81,13 +85,13 @@ type tally struct {
 }
 
 // Refuse counts a refusal of what runs on the node. Reasons are the program's own words, never the other side's.
-func (n *Node) Refuse(reason string) { n.rejected(reason) }
+func (m *numbers) Refuse(reason string) { m.rejected(reason) }
 
 // Refused are the connections, streams and messages refused since the node started, by reason.
-func (n *Node) Refused() map[string]int64 {
-	n.why.mu.Lock()
-	defer n.why.mu.Unlock()
-	return maps.Clone(n.why.n)
+func (m *numbers) Refused() map[string]int64 {
+	m.why.mu.Lock()
+	defer m.why.mu.Unlock()
+	return maps.Clone(m.why.n)
 }
 
 // rejectedErr counts a refusal of ours by its reason.
@@ -100,12 +104,18 @@ func (m *numbers) rejectedErr(err error) {
 	m.rejected(member.Reason(err))
 }
 
+// Metrics shows the node's metrics, if they are in a registry of its own; else nil.
+func (m *numbers) Metrics() prometheus.Gatherer {
+	g, _ := m.registry.(prometheus.Gatherer)
+	return g
+}
+
 // Traffic is what streams have carried since the node started.
-func (n *Node) Traffic() (received, sent int64) { return n.traffic.in.Load(), n.traffic.out.Load() }
+func (m *numbers) Traffic() (received, sent int64) { return m.traffic.in.Load(), m.traffic.out.Load() }
 
 // Packets are how many were received and sent since the node started. QUIC's are packets; of TCP each read and write of a socket counts
 // as one, keep-alives and acknowledgements of the system do not.
-func (n *Node) Packets() (received, sent int64) { return n.packets.in.Load(), n.packets.out.Load() }
+func (m *numbers) Packets() (received, sent int64) { return m.packetsIn.Load(), m.packetsOut.Load() }
 
 // traffic counts bytes. libp2p's own counter keeps meters for each peer and a goroutine for the process.
 type traffic struct{ in, out atomic.Int64 }

@@ -9,19 +9,13 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/libp2p/go-libp2p/core/transport"
-	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -29,41 +23,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shoal/internal/member"
+	"shoal/internal/wire/gate"
+	"shoal/internal/wire/sockets"
 )
 
-// Node is a member's place on the wire. It is safe for concurrent use.
+// Node is a member's place on the wire. It is safe for concurrent use. It is the sum of its parts: each owns what it keeps, and a reader
+// needs one of them at a time.
 type Node struct {
-	cfg      Config
-	network  member.NetworkID
-	id       peer.ID
-	host     *basichost.BasicHost
-	gate     *gate
-	lobby    *multistream.MultistreamMuxer[protocol.ID] // what a connection gets before it is a member's
-	verifier *member.Verifier
-	issuer   atomic.Pointer[member.Issuer]
-	log      *slog.Logger
-	offset   atomic.Int64  // nanoseconds that the manager's clock is ahead of ours
-	renew    chan struct{} // asks Run to renew now
-	lost     chan struct{} // a server's connection is gone
-	quic     []io.Closer   // sockets
-	undo     []func() error
-	upgrader transport.Upgrader
-	nat      natParts
-	udp      transport.Transport             // QUIC, through which holes are punched; nil: none
-	servers  atomic.Pointer[map[string]bool] // their addresses, as bytes
-	numbers
+	*conns   // connections to members: host, gate, who is there
+	*papers  // certificate, document, clock
+	*greeter // showing and checking certificates on a connection
+	*joiner  // getting certificates, or giving them
+	*calls   // requests and answers, streams, rides
+	*reach   // how others get here: relays, hole punching
+	*numbers // metrics
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	cfg   Config
+	home  *home
+	built *builder
+	life  *life
 
-	mu      sync.Mutex // guards all below
-	kept    Kept
-	reach   reach
-	ridden  map[protocol.ID]ridden
-	calls   map[callKey]int
-	running int
-	closing bool
-	idle    *sync.Cond // no handler runs
+	closing sync.Once
 }
 
 // PeerID is the identity that belongs to a key.
@@ -83,11 +63,32 @@ func libp2pKey(seed [32]byte) (crypto.PrivKey, error) {
 	return k, nil
 }
 
-// New starts a node. It runs until Close.
+// New starts a node. It runs until Close. ctx bounds the start alone.
 func New(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
+	listen, err := listenAddrs(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	n, err := assemble(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.start(listen); err != nil {
+		n.Close()
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (cfg Config) withDefaults() Config {
 	if cfg.Role == 0 {
 		cfg.Role = member.Peer
 	}
@@ -107,49 +108,83 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = prometheus.NewRegistry()
 	}
-	n := &Node{cfg: cfg, network: cfg.Network, log: cfg.Log, verifier: member.NewVerifier(cfg.Network), kept: cfg.Kept,
-		lobby: multistream.NewMultistreamMuxer[protocol.ID](), renew: make(chan struct{}, 1), lost: make(chan struct{}, 1), calls: map[callKey]int{},
-		ridden: map[protocol.ID]ridden{}, reach: reach{ports: map[peer.ID]netip.AddrPort{}}}
-	n.idle = sync.NewCond(&n.mu)
-	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	n.lobby.AddHandler(ProtoMember, func(protocol.ID, io.ReadWriteCloser) error { return nil })
-	if cfg.Role != member.Peer {
-		n.lobby.AddHandler(ProtoSeen, func(protocol.ID, io.ReadWriteCloser) error { return nil })
-	} else { // who asks servers to dial him is dialled by strangers
-		n.lobby.AddHandler(autonatv2.DialBackProtocol, func(protocol.ID, io.ReadWriteCloser) error { return nil })
-	}
-	if err := n.start(ctx); err != nil {
-		n.cancel()
+	return cfg
+}
+
+// assemble makes a node of its parts. Nothing runs yet.
+func assemble(cfg Config) (*Node, error) {
+	key, err := libp2pKey(cfg.Key)
+	if err != nil {
 		return nil, err
 	}
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("wire: key: %w", err)
+	}
+	announce, err := listenAddrs(cfg.Announce)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, life: &life{}, papers: &papers{network: cfg.Network, self: id, verifier: member.NewVerifier(cfg.Network),
+		keep: cfg.Keep, now: cfg.Clock, log: cfg.Log, kept: cfg.Kept}}
+	if err := n.adoptKept(); err != nil {
+		return nil, err
+	}
+	sock := sockets.New(sockets.Config{Control: cfg.Socket, Wrap: cfg.Wrap, Count: cfg.Count, Dialer: cfg.Dialer, DialTimeout: cfg.Patience / 2})
+	if n.numbers, err = newNumbers(cfg.Metrics, sock, func() (int, int) { return n.gate.Count() }); err != nil {
+		return nil, err
+	}
+	n.built = &builder{cfg: &n.cfg, key: key, id: id, sockets: sock, traffic: n.traffic, server: n.isServer}
+	n.reach = &reach{role: cfg.Role, patience: cfg.Patience, forwarded: len(cfg.Announce) > 0, limits: cfg.Limits, numbers: n.numbers,
+		life: n.life, log: cfg.Log, lost: make(chan struct{}, 1), ports: map[peer.ID]netip.AddrPort{}}
+	n.greeter = &greeter{papers: n.papers, role: cfg.Role, patience: cfg.Patience, expel: cfg.Gate, lobby: lobby(cfg.Role), reach: n.reach,
+		greeting: newCounts(cfg.Limits.Calls), numbers: n.numbers, life: n.life, log: cfg.Log, renew: make(chan struct{}, 1)}
+	n.joiner = &joiner{n.greeter}
+	if n.conns, err = n.built.build(announce, n.gateConfig(), &n.reach.services); err != nil {
+		return nil, err
+	}
+	n.papers.store = n.host.Peerstore()
+	n.calls = &calls{conns: n.conns, role: cfg.Role, patience: cfg.Patience, running: newCounts(cfg.Limits.Calls), memory: newMemory(cfg.Limits),
+		numbers: n.numbers, life: n.life, log: cfg.Log, ridden: map[protocol.ID]ridden{}}
+	n.reach.conns, n.reach.calls, n.greeter.conns = n.conns, n.calls, n.conns
+	n.home = &home{papers: n.papers, conns: n.conns, patience: cfg.Patience, reach: n.reach, log: cfg.Log, lost: n.reach.lost}
 	return n, nil
 }
 
-func (n *Node) start(ctx context.Context) (err error) {
-	if err := n.adoptKept(); err != nil {
-		return err
+// lobby holds the protocols that a connection gets before it is a member's.
+func lobby(r member.Role) *multistream.MultistreamMuxer[protocol.ID] {
+	m := multistream.NewMultistreamMuxer[protocol.ID]()
+	served := func(protocol.ID, io.ReadWriteCloser) error { return nil }
+	m.AddHandler(ProtoMember, served)
+	if r != member.Peer {
+		m.AddHandler(ProtoSeen, served)
+	} else { // a peer asks servers to dial it, and they come as strangers
+		m.AddHandler(autonatv2.DialBackProtocol, served)
 	}
-	if n.numbers, err = newNumbers(n.cfg.Metrics, n); err != nil {
-		return err
+	return m
+}
+
+func (n *Node) gateConfig() gate.Config {
+	return gate.Config{
+		Timeout:  n.cfg.Gate,
+		Now:      n.Now,
+		Greet:    func(c network.Conn) { n.life.spawn(func(ctx context.Context) { n.greet(ctx, c) }) },
+		Answer:   func(s network.Stream) { n.answer(s) },
+		Ready:    n.valid,
+		Rejected: n.rejected,
+		Left: func(m Member) {
+			if m.Role != member.Peer {
+				n.leftServer(m.Peer)
+				poke(n.reach.lost)
+			}
+		},
+		NotMember: errNotMember,
+		NotJoined: &Status{Code: NotMember, Text: "wire: not a member of the network yet; join it first"},
 	}
-	key, err := libp2pKey(n.cfg.Key)
-	if err != nil {
-		return err
-	}
-	if n.id, err = peer.IDFromPrivateKey(key); err != nil {
-		return fmt.Errorf("wire: key: %w", err)
-	}
-	listen, err := listenAddrs(n.cfg.Listen)
-	if err != nil {
-		return err
-	}
-	announce, err := listenAddrs(n.cfg.Announce)
-	if err != nil {
-		return err
-	}
-	if err := n.build(key, announce); err != nil {
-		return err
-	}
+}
+
+// start serves what a node serves, and opens its ports.
+func (n *Node) start(listen []ma.Multiaddr) error {
 	if d, known := n.verifier.Document(); known {
 		n.rememberServers(member.Document{}, d)
 	}
@@ -159,156 +194,56 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.HandleRidden(ProtoMeet, 0, n.cfg.Patience, n.meet)
 	}
 	n.host.Start()
-	if err := n.startReach(); err != nil {
-		n.Close()
+	if err := n.reach.start(); err != nil {
 		return fmt.Errorf("wire: %w", err)
 	}
+	p := ports{gate: n.gate, quic: n.cfg.QUIC, log: n.cfg.Log}
 	for _, a := range listen {
-		if err := n.listen(a); err != nil {
-			n.Close()
+		if err := p.listen(a); err != nil {
 			return err
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
-func listenAddrs(in []string) ([]ma.Multiaddr, error) {
-	var out []ma.Multiaddr
-	for _, s := range in {
-		a, err := ma.NewMultiaddr(s)
-		if err != nil {
-			return nil, fmt.Errorf("wire: address %q: %w; it looks like /ip4/0.0.0.0/tcp/%d", s, err, DefaultPort)
-		}
-		if _, err := a.ValueForProtocol(ma.P_TCP); err != nil {
-			return nil, fmt.Errorf("wire: address %q: only TCP addresses are named, QUIC uses the same port; it looks like /ip4/0.0.0.0/tcp/%d", s, DefaultPort)
-		}
-		out = append(out, a)
-	}
-	return out, nil
+// Close ends all connections and waits for every handler. Closing again waits too, and does nothing else.
+func (n *Node) Close() error {
+	var err error
+	n.closing.Do(func() {
+		n.life.end()
+		n.reach.stop()
+		err = errors.Join(n.host.Close(), n.built.close())
+	})
+	n.life.wait()
+	return err
 }
 
-// listen opens the TCP port and, if asked, the UDP port of the same number. Where any port will do, it is one that is free for both.
-func (n *Node) listen(a ma.Multiaddr) error {
-	port, err := a.ValueForProtocol(ma.P_TCP)
-	for tries := 1; ; tries++ {
-		before := n.gate.ListenAddresses()
-		lerr := n.listenOnce(a)
-		if lerr == nil || err != nil || port != "0" || tries == anyPortTries || !errors.Is(lerr, syscall.EADDRINUSE) {
-			return lerr
-		}
-		for _, l := range n.gate.ListenAddresses() {
-			if !ma.Contains(before, l) {
-				n.gate.ListenClose(l)
-			}
-		}
-	}
-}
-
-// anyPortTries bounds the search for a port that is free for TCP and UDP.
-const anyPortTries = 8
-
-func (n *Node) listenOnce(a ma.Multiaddr) error {
-	before := n.gate.ListenAddresses()
-	if err := n.gate.Listen(a); err != nil {
-		if _, v6 := a.ValueForProtocol(ma.P_IP6); v6 == nil && slices.ContainsFunc(before, manet.IsThinWaist) && !errors.Is(err, syscall.EADDRINUSE) {
-			n.log.Warn("no IPv6 here", "listen", a, "err", err)
-			return nil
-		}
-		return listenError(a, err)
-	}
-	if !n.cfg.QUIC {
+// Run keeps the node a member until ctx ends: it renews the certificate at two thirds of its life, or soon when others call it
+// outdated, and a peer keeps a connection to its home, over which what needs it is reached behind whatever router.
+func (n *Node) Run(ctx context.Context) error {
+	ctx, leave, alive := n.life.enter(ctx)
+	defer leave()
+	if !alive {
 		return nil
 	}
-	for _, l := range n.gate.ListenAddresses() {
-		port, err := l.ValueForProtocol(ma.P_TCP)
-		if err != nil || ma.Contains(before, l) {
-			continue
-		}
-		ip, _ := ma.SplitFirst(l)
-		u, err := ma.NewMultiaddr(fmt.Sprintf("%s/udp/%s/quic-v1", ip, port))
-		if err != nil {
-			return fmt.Errorf("wire: listen: %w", err)
-		}
-		if err := n.gate.Listen(u); err != nil {
-			return listenError(u, err)
-		}
+	var home sync.WaitGroup
+	defer home.Wait()
+	if n.cfg.Role == member.Peer {
+		home.Go(func() { n.home.keep(ctx) })
 	}
+	n.keepRenewed(ctx)
 	return nil
 }
 
-func listenError(a ma.Multiaddr, err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "Only one usage of each socket address") {
-		return fmt.Errorf("wire: listen on %s: the port is taken, perhaps by another Shoal on this machine; stop that or choose another port: %w", a, syscall.EADDRINUSE)
+// Woken makes connections and membership anew after a time in which the computer slept: the other ends of its connections may have gone,
+// and timers stood still. It returns when all are closed.
+func (n *Node) Woken() {
+	var wg sync.WaitGroup
+	for _, c := range n.gate.Conns() {
+		wg.Go(func() { c.Close() })
 	}
-	return fmt.Errorf("wire: listen on %s: %w", a, err)
-}
-
-// Close ends all connections and waits for every handler.
-func (n *Node) Close() error {
-	n.mu.Lock()
-	first := !n.closing
-	n.closing = true
-	n.mu.Unlock()
-	n.cancel()
-	if first && n.host != nil {
-		n.gate.stop()
-		n.stopReach()
-		n.host.Close()
-		for _, c := range n.quic {
-			c.Close()
-		}
-		n.undoAll()
-		n.gate.wg.Wait()
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for n.running > 0 {
-		n.idle.Wait()
-	}
-	return nil
-}
-
-// enter counts a handler in, unless the node is closing.
-func (n *Node) enter() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closing {
-		return false
-	}
-	n.running++
-	return true
-}
-
-func (n *Node) leave() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.running--; n.running == 0 {
-		n.idle.Broadcast()
-	}
-}
-
-// Host is the libp2p host, for kad-dht and the like. Whatever is registered on it or dialled with it passes the gate.
-func (n *Node) Host() host.Host { return n.host }
-
-// ID is the node's identity.
-func (n *Node) ID() peer.ID { return n.id }
-
-// Network is the network that it belongs to.
-func (n *Node) Network() member.NetworkID { return n.network }
-
-// Verifier checks tasks, certificates and documents against the newest document that the node has learnt.
-func (n *Node) Verifier() *member.Verifier { return n.verifier }
-
-// Document is the newest network document, and whether there is one.
-func (n *Node) Document() (member.Document, bool) { return n.verifier.Document() }
-
-// Addrs are the addresses at which others may reach the node, each with its identity.
-func (n *Node) Addrs() []string {
-	var out []string
-	for _, a := range n.host.Addrs() {
-		out = append(out, a.String()+"/p2p/"+n.id.String())
-	}
-	return out
+	wg.Wait()
+	n.renewSoon()
 }
 
 // JoinString is what a volunteer is given to join through this manager: the addresses that are most likely to be reachable.
@@ -316,7 +251,7 @@ func (n *Node) JoinString(invite string) member.JoinString {
 	j := member.JoinString{Network: n.network, Invite: invite}
 	pick := func(want func(ma.Multiaddr) bool) {
 		for _, a := range n.host.Addrs() {
-			full := a.String() + "/p2p/" + n.id.String()
+			full := n.withID(a)
 			if _, err := a.ValueForProtocol(ma.P_TCP); err == nil && want(a) && len(j.Addrs) < maxJoinAddrs && !slices.Contains(j.Addrs, full) {
 				j.Addrs = append(j.Addrs, full)
 			}
@@ -327,88 +262,4 @@ func (n *Node) JoinString(invite string) member.JoinString {
 	pick(func(a ma.Multiaddr) bool { return !manet.IsIPLoopback(a) })
 	pick(manet.IsIPLoopback)
 	return j
-}
-
-// Metrics shows the node's metrics, if they are in a registry of its own; else nil.
-func (n *Node) Metrics() prometheus.Gatherer {
-	g, _ := n.cfg.Metrics.(prometheus.Gatherer)
-	return g
-}
-
-// Member is who a connected peer is; false: not connected, or no member.
-func (n *Node) Member(p peer.ID) (Member, bool) {
-	for _, c := range n.gate.ConnsToPeer(p) {
-		if m := n.gate.memberOf(c); m != nil {
-			return *m, true
-		}
-	}
-	return Member{}, false
-}
-
-// Direct reports whether there is a connection to a peer that no relay carries, over which round trips can be timed.
-func (n *Node) Direct(p peer.ID) bool {
-	for _, c := range n.gate.ConnsToPeer(p) {
-		if !c.Stat().Limited && n.gate.memberOf(c) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// relayed reports whether a relay carries all that there is to a peer. No request goes that way, and the host would wait for another one.
-func (n *Node) relayed(p peer.ID) bool {
-	conns := n.gate.ConnsToPeer(p)
-	return len(conns) > 0 && !slices.ContainsFunc(conns, func(c network.Conn) bool { return !c.Stat().Limited })
-}
-
-// Connect connects to a peer, not through a relay, and waits until both are members to each other. Addresses may end in its identity or not.
-func (n *Node) Connect(ctx context.Context, p peer.ID, addrs ...string) error {
-	ctx = network.WithForceDirectDial(ctx, "requests")
-	info := peer.AddrInfo{ID: p}
-	for _, s := range addrs {
-		a, err := ma.NewMultiaddr(s)
-		if err != nil {
-			return fmt.Errorf("wire: address %q: %w", s, err)
-		}
-		if t, id := peer.SplitAddr(a); t != nil && (id == "" || id == p) {
-			info.Addrs = append(info.Addrs, t)
-		}
-	}
-	if err := n.host.Connect(ctx, info); err != nil {
-		return n.dialError(p, err)
-	}
-	for _, c := range n.gate.ConnsToPeer(p) {
-		if !c.Stat().Limited && n.gate.await(ctx, c) == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("wire: connect to %s: %w", p, errNotMember)
-}
-
-func (n *Node) dialError(p peer.ID, err error) error {
-	var s *Status
-	if errors.As(err, &s) {
-		return fmt.Errorf("wire: connect to %s: %w", p, err)
-	}
-	return fmt.Errorf("%w: %s: %w", ErrUnreachable, p, err)
-}
-
-// Now is the network's time: the own clock, corrected by what the managers' answers told of theirs. Deadlines that a manager sets are
-// compared with it.
-func (n *Node) Now() time.Time { return n.clock().Add(time.Duration(n.offset.Load())) }
-
-func (n *Node) clock() time.Time { return n.cfg.Clock() }
-
-// HandleStream serves a protocol with streams for members. The handler must set its deadlines and close or reset the stream; ctx ends
-// with the node.
-func (n *Node) HandleStream(p protocol.ID, handle func(ctx context.Context, from Member, s network.Stream)) {
-	n.host.SetStreamHandler(p, func(s network.Stream) {
-		m := n.gate.memberOf(s.Conn())
-		if m == nil || !n.enter() {
-			refuseStream(s)
-			return
-		}
-		defer n.leave()
-		handle(n.ctx, *m, s)
-	})
 }

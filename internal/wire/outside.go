@@ -14,6 +14,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/multiformats/go-multistream"
+
+	"shoal/internal/wire/frame"
 )
 
 // Who punches a hole tells the other side where it is seen over UDP. A home is spoken to over TCP, and between two homes nobody sees the other, so that
@@ -33,53 +35,53 @@ const (
 )
 
 // tellSeen answers a stranger with its own address.
-func (n *Node) tellSeen(s network.Stream) {
+func (r *reach) tellSeen(s network.Stream) {
 	defer s.Close()
-	if writeFrame(s, nil, s.Conn().RemoteMultiaddr().Bytes()) != nil {
+	if frame.Write(s, nil, s.Conn().RemoteMultiaddr().Bytes()) != nil {
 		reset(s)
 	}
 }
 
 // lookOutside asks a server where it sees this node over UDP, unless that is known.
-func (n *Node) lookOutside(ctx context.Context, server peer.ID) error {
-	n.mu.Lock()
-	fresh := time.Since(n.reach.outsideAt) < outsideAgain
-	n.mu.Unlock()
-	if fresh || n.udp == nil || !n.hidden() {
+func (r *reach) lookOutside(ctx context.Context, server peer.ID) error {
+	r.mu.Lock()
+	fresh := time.Since(r.outsideAt) < outsideAgain
+	r.mu.Unlock()
+	if fresh || r.udp == nil || !r.hidden() {
 		return nil
 	}
 	err := errors.New("it listens nowhere over QUIC")
-	for _, a := range n.host.Peerstore().Addrs(server) {
+	for _, a := range r.host.Peerstore().Addrs(server) {
 		if _, other := a.ValueForProtocol(ma.P_IP4); other != nil || !isQUIC(a) || manet.IsIPLoopback(a) {
 			continue // IPv6 is not translated
 		}
 		var at ma.Multiaddr
-		if at, err = n.seenFrom(ctx, a, server); err == nil {
-			n.noteOutside(server, at)
+		if at, err = r.seenFrom(ctx, a, server); err == nil {
+			r.noteOutside(server, at)
 			return nil
 		}
 	}
 	return fmt.Errorf("wire: where %s sees this node: %w", server, err)
 }
 
-func (n *Node) noteOutside(server peer.ID, at ma.Multiaddr) {
+func (r *reach) noteOutside(server peer.ID, at ma.Multiaddr) {
 	port, err := manet.ToNetAddr(manetUDP(at))
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.reach.outside, n.reach.outsideAt = at, time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outside, r.outsideAt = at, time.Now()
 	if err != nil {
 		return
 	}
 	if p, err := netip.ParseAddrPort(port.String()); err == nil {
-		n.reach.ports[server] = p
+		r.ports[server] = p
 	}
 }
 
 // seenFrom asks over a connection of its own, which libp2p does not learn of: it has one to the server already.
-func (n *Node) seenFrom(ctx context.Context, addr ma.Multiaddr, server peer.ID) (ma.Multiaddr, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.Patience/2)
+func (r *reach) seenFrom(ctx context.Context, addr ma.Multiaddr, server peer.ID) (ma.Multiaddr, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.patience/2)
 	defer cancel()
-	c, err := n.udp.Dial(ctx, addr, server)
+	c, err := r.udp.Dial(ctx, addr, server)
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +90,13 @@ func (n *Node) seenFrom(ctx context.Context, addr ma.Multiaddr, server peer.ID) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.SetDeadline(time.Now().Add(n.cfg.Patience / 2)); err != nil {
+	if err := s.SetDeadline(time.Now().Add(r.patience / 2)); err != nil {
 		return nil, err
 	}
 	if err := multistream.SelectProtoOrFail(ProtoSeen, s); err != nil {
 		return nil, err
 	}
-	b, err := readFrame(bufio.NewReaderSize(s, maxSeen), maxSeen, func(int) error { return nil })
+	b, err := frame.Read(bufio.NewReaderSize(s, maxSeen), maxSeen, frame.Budget{})
 	if err != nil {
 		return nil, err
 	}
@@ -109,14 +111,14 @@ func (n *Node) seenFrom(ctx context.Context, addr ma.Multiaddr, server peer.ID) 
 }
 
 // meet finds out where this node is seen, before somebody comes through a hole.
-func (n *Node) meet(ctx context.Context, _ Member, _ []byte) ([]byte, error) {
-	n.mu.Lock()
-	home := n.reach.home
-	n.mu.Unlock()
+func (r *reach) meet(ctx context.Context, _ Member, _ []byte) ([]byte, error) {
+	r.mu.Lock()
+	home := r.home
+	r.mu.Unlock()
 	if home == "" {
 		return nil, &Status{Code: NotFound, Reason: "not_hidden", Text: "this member can be dialled"}
 	}
-	if n.prepare(ctx, home) != nil {
+	if r.prepare(ctx, home) != nil {
 		return nil, &Status{Code: NotFound, Reason: "not_seen", Text: "this member does not know where it is seen"}
 	}
 	return nil, nil

@@ -22,25 +22,25 @@ const (
 
 // Punch meets a member at a relay and waits for a direct connection: one of the two dials the other, or both at the same time, through
 // their routers (DCUtR). The relayed connection is closed either way.
-func (n *Node) Punch(ctx context.Context, p, relay peer.ID) error {
+func (r *reach) Punch(ctx context.Context, p, relay peer.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, punchTimeout)
 	defer cancel()
-	n.askToMeet(ctx, p, relay)
+	r.askToMeet(ctx, p, relay)
 	info := peer.AddrInfo{ID: p, Addrs: []ma.Multiaddr{circuitAddr(relay)}}
-	if err := n.host.Connect(network.WithAllowLimitedConn(ctx, "hole punching"), info); err != nil {
-		return n.dialError(p, err)
+	if err := r.host.Connect(network.WithAllowLimitedConn(ctx, "hole punching"), info); err != nil {
+		return dialError(p, err)
 	}
 	defer func() {
-		for _, c := range n.gate.ConnsToPeer(p) {
+		for _, c := range r.gate.ConnsToPeer(p) {
 			if c.Stat().Limited {
 				c.Close() // how it ends tells nothing
 			}
 		}
 	}()
-	if !poll(ctx, func() bool { return n.Direct(p) }) {
+	if !poll(ctx, func() bool { return r.Direct(p) }) {
 		return fmt.Errorf("%w: no direct way to %s", ErrUnreachable, p)
 	}
-	n.punched.Add(1)
+	r.numbers.punched.Add(1)
 	return nil
 }
 
@@ -59,45 +59,45 @@ func poll(ctx context.Context, holds func() bool) bool {
 }
 
 // askToMeet has both sides find out where they are seen. What it cannot find out punching does without.
-func (n *Node) askToMeet(ctx context.Context, p, relay peer.ID) {
+func (r *reach) askToMeet(ctx context.Context, p, relay peer.ID) {
 	done := make(chan error, 1)
-	go func() { done <- n.prepare(ctx, relay) }()
-	_, err := n.Ride(ctx, relay, p, ProtoMeet, nil, 16)
-	n.log.Debug("before a hole is punched", "peer", p, "own_side", <-done, "other_side", err)
+	go func() { done <- r.prepare(ctx, relay) }()
+	_, err := r.calls.Ride(ctx, relay, p, ProtoMeet, nil, 16)
+	r.log.Debug("before a hole is punched", "peer", p, "own_side", <-done, "other_side", err)
 }
 
 // prepare finds out where this node is seen, and then has libp2p's hole punching wait for who comes through a relay. That looks for an address by itself only
 // from time to time, and does not hear of who came before it found one.
-func (n *Node) prepare(ctx context.Context, server peer.ID) error {
-	seen := n.lookOutside(ctx, server)
-	if len(n.punchAddrs()) == 0 {
+func (r *reach) prepare(ctx context.Context, server peer.ID) error {
+	seen := r.lookOutside(ctx, server)
+	if len(r.punchAddrs()) == 0 {
 		return errors.Join(errors.New("wire: no address is known at which a hole could be punched"), seen)
 	}
-	n.mu.Lock()
+	r.mu.Lock()
 	var err error
 	switch {
-	case n.closing:
+	case r.life.over():
 		err = context.Canceled
-	case n.nat.holes == nil:
-		n.nat.holes, err = holepunch.NewService(n.host, n.host.IDService(), n.punchAddrs, holepunch.DirectDialTimeout(punchOnce))
+	case r.holes == nil:
+		r.holes, err = holepunch.NewService(r.host, r.host.IDService(), r.punchAddrs, holepunch.DirectDialTimeout(punchOnce))
 	}
-	n.mu.Unlock()
+	r.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("wire: hole punching: %w", err)
 	}
-	if !poll(ctx, func() bool { return slices.Contains(n.host.Mux().Protocols(), holepunch.Protocol) }) {
+	if !poll(ctx, func() bool { return slices.Contains(r.host.Mux().Protocols(), holepunch.Protocol) }) {
 		return ctx.Err()
 	}
 	return seen
 }
 
 // punchAddrs are the public addresses at which others may come through a hole: the node's own, those that others have seen, and what a server has told of late.
-func (n *Node) punchAddrs() []ma.Multiaddr {
-	all := append(n.host.AllAddrs(), n.nat.observed.Addrs(1)...)
-	n.mu.Lock()
-	if r := &n.reach; r.outside != nil && time.Since(r.outsideAt) < outsideFor {
+func (r *reach) punchAddrs() []ma.Multiaddr {
+	all := append(r.host.AllAddrs(), r.observer.Addrs(1)...)
+	r.mu.Lock()
+	if r.outside != nil && time.Since(r.outsideAt) < outsideFor {
 		all = append(all, r.outside)
 	}
-	n.mu.Unlock()
+	r.mu.Unlock()
 	return slices.DeleteFunc(ma.Unique(all), func(a ma.Multiaddr) bool { return !manet.IsPublicAddr(a) })
 }

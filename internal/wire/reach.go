@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/event"
@@ -16,6 +18,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	circuit "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/multiformats/go-multistream"
@@ -54,59 +57,76 @@ const (
 	maxObservers = 64
 )
 
-// reach is what a node has learnt of it. Guarded by Node.mu.
+// reach finds out how others reach a node, and lets them where a router stands between.
 type reach struct {
-	seen   ma.Multiaddr // by a server
-	hidden bool         // the last server to tell saw an address that is not ours
-	ports  map[peer.ID]netip.AddrPort
-	home   peer.ID // where the reservation is; empty: none
-	until  time.Time
-	tell   event.Emitter // of EvtAutoRelayAddrsUpdated
+	*conns
+	role      member.Role
+	patience  time.Duration
+	forwarded bool // addresses are announced: somebody has had a port forwarded
+	limits    Limits
+	calls     *calls
+	numbers   *numbers
+	life      *life
+	log       *slog.Logger
+	lost      chan struct{} // wakes home, which looks after the reservation
+	services
 
-	outside   ma.Multiaddr // where a server saw the node over UDP
-	outsideAt time.Time
+	mu         sync.Mutex   // guards all below
+	seen       ma.Multiaddr // by a server
+	translated bool         // the last server to tell saw an address that is not ours
+	ports      map[peer.ID]netip.AddrPort
+	home       peer.ID // where the reservation is; empty: none
+	until      time.Time
+	outside    ma.Multiaddr // where a server saw the node over UDP
+	outsideAt  time.Time
+	holes      *holepunch.Service // of peers, once they know where they are seen
 }
 
 // Reach says how the node is reached now.
-func (n *Node) Reach() Reach {
-	r := Reach{NAT: NATUnknown, Rides: n.rides.Load(), Punched: n.punched.Load()}
-	for c := range n.gate.members() {
+func (r *reach) Reach() Reach {
+	out := Reach{Rides: r.numbers.rides.Load(), Punched: r.numbers.punched.Load()}
+	for c := range r.gate.Members() {
 		if c.Stat().Limited {
-			r.Relayed++
+			out.Relayed++
 		} else {
-			r.Direct++
+			out.Direct++
 		}
 	}
-	open, closed, _ := n.host.ConfirmedAddrs()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.reach.home != "" {
-		r.Relays = []string{circuitAddr(n.reach.home).String()}
+	open, closed, _ := r.host.ConfirmedAddrs()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.home != "" {
+		out.Relays = []string{circuitAddr(r.home).String()}
 	}
-	if n.reach.seen == nil {
-		return r
+	if r.seen != nil {
+		out.Seen = r.seen.String()
 	}
-	r.Seen = n.reach.seen.String()
+	out.NAT = r.between(len(open) > 0, len(closed) > 0)
+	return out
+}
+
+// between is the word for what stands between the node and the others; mu is held.
+func (r *reach) between(open, closed bool) string {
 	switch {
-	case !n.reach.hidden && len(open) > 0:
-		r.NAT = NATOpen
-	case !n.reach.hidden && len(closed) > 0:
-		r.NAT = NATClosed
-	case !n.reach.hidden:
-		r.NAT = NATNone
-	case len(n.reach.ports) < 2:
-		r.NAT = NATPlain
-	default:
-		r.NAT = NATCone
-		var first netip.AddrPort
-		for _, p := range n.reach.ports {
-			if first.IsValid() && p != first {
-				r.NAT = NATSymmetric
-			}
-			first = p
-		}
+	case r.seen == nil:
+		return NATUnknown
+	case !r.translated && open:
+		return NATOpen
+	case !r.translated && closed:
+		return NATClosed
+	case !r.translated:
+		return NATNone
+	case len(r.ports) < 2:
+		return NATPlain
 	}
-	return r
+	var first netip.AddrPort
+	for _, p := range r.ports {
+		if first.IsValid() && p != first {
+			return NATSymmetric
+		}
+		first = p
+	}
+	return NATCone
 }
 
 // circuitAddr is where a member can be met: its relay by name, since where that is stands in the network document.
@@ -139,25 +159,25 @@ func RelayOf(addr string) peer.ID {
 }
 
 // observe learns from what others tell of us when they are identified. It ends with the node.
-func (n *Node) observe(sub event.Subscription) {
+func (r *reach) observe(ctx context.Context, sub event.Subscription) {
 	defer sub.Close()
 	for {
 		select {
-		case <-n.ctx.Done():
+		case <-ctx.Done():
 			return
 		case e, ok := <-sub.Out():
 			if !ok {
 				return
 			}
 			if id, is := e.(event.EvtPeerIdentificationCompleted); is && id.Conn != nil && id.ObservedAddr != nil {
-				n.observed(id.Conn, id.ObservedAddr)
+				r.observed(id.Conn, id.ObservedAddr)
 			}
 		}
 	}
 }
 
-func (n *Node) observed(c network.Conn, seen ma.Multiaddr) {
-	m := n.gate.memberOf(c)
+func (r *reach) observed(c network.Conn, seen ma.Multiaddr) {
+	m := r.gate.MemberOf(c)
 	if m == nil || c.Stat().Limited {
 		return
 	}
@@ -167,25 +187,25 @@ func (n *Node) observed(c network.Conn, seen ma.Multiaddr) {
 	}
 	at, _ := netip.AddrFromSlice(ip)
 	own := slices.Contains(ownAddrs(), at.Unmap())
-	n.mu.Lock()
+	r.mu.Lock()
 	if _, err := seen.ValueForProtocol(ma.P_UDP); err == nil && !own {
 		if u, err := manet.ToNetAddr(manetUDP(seen)); err == nil {
 			if p, err := netip.ParseAddrPort(u.String()); err == nil {
-				if len(n.reach.ports) >= maxObservers {
-					clear(n.reach.ports)
+				if len(r.ports) >= maxObservers {
+					clear(r.ports)
 				}
-				n.reach.ports[c.RemotePeer()] = p
+				r.ports[c.RemotePeer()] = p
 			}
 		}
 	}
 	changed := false
 	if m.Role != member.Peer {
-		changed = n.reach.hidden != !own
-		n.reach.seen, n.reach.hidden = seen, !own
+		changed = r.translated != !own
+		r.seen, r.translated = seen, !own
 	}
-	n.mu.Unlock()
+	r.mu.Unlock()
 	if changed {
-		poke(n.lost) // keepHome looks after the reservation
+		poke(r.lost) // keepHome looks after the reservation
 	}
 }
 
@@ -211,69 +231,69 @@ func ownAddrs() (out []netip.Addr) {
 
 // hidden tells whether others cannot dial the node: it listens nowhere, is seen under another's address, or no dial to its own came
 // through.
-func (n *Node) hidden() bool {
-	if !slices.ContainsFunc(n.gate.ListenAddresses(), manet.IsThinWaist) {
+func (r *reach) hidden() bool {
+	if !slices.ContainsFunc(r.gate.ListenAddresses(), manet.IsThinWaist) {
 		return true
 	}
-	open, closed, _ := n.host.ConfirmedAddrs()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(open) == 0 && (n.reach.hidden || len(closed) > 0)
+	open, closed, _ := r.host.ConfirmedAddrs()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(open) == 0 && (r.translated || len(closed) > 0)
 }
 
 // reserve keeps a reservation at home while the node is hidden, and gives it up when it is not.
-func (n *Node) reserve(ctx context.Context, home peer.ID) error {
-	n.mu.Lock()
-	at, until := n.reach.home, n.reach.until
-	n.mu.Unlock()
-	if !n.hidden() || len(n.cfg.Announce) > 0 { // who announces addresses has had a port forwarded
+func (r *reach) reserve(ctx context.Context, home peer.ID) error {
+	r.mu.Lock()
+	at, until := r.home, r.until
+	r.mu.Unlock()
+	if !r.hidden() || r.forwarded {
 		if at != "" {
-			n.meetAt("", time.Time{})
+			r.meetAt("", time.Time{})
 		}
 		return nil
 	}
 	if at == home && time.Until(until) > reserveAgain {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
-	r, err := circuit.Reserve(ctx, n.host, peer.AddrInfo{ID: home})
+	reservation, err := circuit.Reserve(ctx, r.host, peer.AddrInfo{ID: home})
 	if err != nil {
 		return fmt.Errorf("wire: reservation at %s: %w", home, err)
 	}
-	n.meetAt(home, r.Expiration)
+	r.meetAt(home, reservation.Expiration)
 	return nil
 }
 
 // meetAt notes where the reservation is, and has it told to others.
-func (n *Node) meetAt(home peer.ID, until time.Time) {
-	n.mu.Lock()
-	n.reach.home, n.reach.until = home, until
-	tell := n.reach.tell
-	n.mu.Unlock()
+func (r *reach) meetAt(home peer.ID, until time.Time) {
+	r.mu.Lock()
+	r.home, r.until = home, until
+	tell := r.tell
+	r.mu.Unlock()
 	var addrs []ma.Multiaddr
 	if home != "" {
 		addrs = append(addrs, circuitAddr(home))
 	}
 	if err := tell.Emit(event.EvtAutoRelayAddrsUpdated{RelayAddrs: addrs}); err != nil {
-		n.log.Debug("relay address not told", "err", err)
+		r.log.Debug("relay address not told", "err", err)
 	}
 }
 
 // Relays are where a member can meet this node; empty while it can be dialled.
-func (n *Node) Relays() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.reach.home == "" {
+func (r *reach) Relays() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.home == "" {
 		return nil
 	}
-	return []string{circuitAddr(n.reach.home).String()}
+	return []string{circuitAddr(r.home).String()}
 }
 
 // dialBack hands an AutoNAT server's stream, which comes on a connection of nobody's, to the part of the host that waits for it. It
 // brings one number, which is compared with those asked for, and nothing else.
-func (n *Node) dialBack(s network.Stream) {
-	h, err := handlerOf(n.host.Mux(), autonatv2.DialBackProtocol)
+func (r *reach) dialBack(s network.Stream) {
+	h, err := handlerOf(r.host.Mux(), autonatv2.DialBackProtocol)
 	if err == nil {
 		err = s.SetProtocol(autonatv2.DialBackProtocol)
 	}

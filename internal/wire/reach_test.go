@@ -135,7 +135,7 @@ func TestDialBack(t *testing.T) {
 		var got autonatv2.Result
 		eventually(t, "the server has dialled", func() bool {
 			var err error
-			got, err = n.nat.autonat.GetReachability(t.Context(), []autonatv2.Request{{Addr: addr, SendDialData: true}})
+			got, err = n.autonat.GetReachability(t.Context(), []autonatv2.Request{{Addr: addr, SendDialData: true}})
 			return err == nil && !got.AllAddrsRefused // as the first manager does, who dials nobody at private addresses
 		})
 		if got.Reachability != network.ReachabilityPublic {

@@ -185,8 +185,8 @@ func TestHomesAreSharedOut(t *testing.T) {
 	}
 	first := map[string]int{}
 	for range 64 {
-		n := &Node{verifier: member.NewVerifier(w.root.ID())}
-		if n.id, err = PeerID(newKey()); err != nil {
+		n := &home{papers: &papers{verifier: member.NewVerifier(w.root.ID())}}
+		if n.self, err = PeerID(newKey()); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := n.verifier.Learn(time.Now(), doc); err != nil {

@@ -37,16 +37,16 @@ type ridden struct {
 }
 
 // HandleRidden is Handle for a protocol whose requests may also come through the node's home.
-func (n *Node) HandleRidden(p protocol.ID, maxIn int, timeout time.Duration, handle Handler) {
-	n.mu.Lock()
-	n.ridden[p] = ridden{maxIn, handle}
-	n.mu.Unlock()
-	n.Handle(p, maxIn, timeout, handle)
+func (c *calls) HandleRidden(p protocol.ID, maxIn int, timeout time.Duration, handle Handler) {
+	c.mu.Lock()
+	c.ridden[p] = ridden{maxIn, handle}
+	c.mu.Unlock()
+	c.Handle(p, maxIn, timeout, handle)
 }
 
 // Ride asks a member through a server that it keeps a connection to. Errors are those of Call: a *Status means that the request was not
 // taken, or refused; ErrUnreachable that nobody knows.
-func (n *Node) Ride(ctx context.Context, via, to peer.ID, p protocol.ID, req []byte, maxOut int) ([]byte, error) {
+func (c *calls) Ride(ctx context.Context, via, to peer.ID, p protocol.ID, req []byte, maxOut int) ([]byte, error) {
 	b, err := proto.Marshal(&wirepb.Ride{Peer: to.String(), Protocol: string(p), Request: req})
 	if err != nil {
 		return nil, fmt.Errorf("wire: ride: %w", err)
@@ -54,7 +54,7 @@ func (n *Node) Ride(ctx context.Context, via, to peer.ID, p protocol.ID, req []b
 	if len(b) > maxRide {
 		return nil, &Status{Code: TooLarge, Text: fmt.Sprintf("a request of %d bytes cannot ride", len(b))}
 	}
-	resp, err := n.Call(ctx, via, ProtoRide, b, min(maxOut, maxRide))
+	resp, err := c.Call(ctx, via, ProtoRide, b, min(maxOut, maxRide))
 	var s *Status
 	if errors.As(err, &s) && s.Reason == lostReason {
 		return nil, fmt.Errorf("%w: ride to %s: %s", ErrUnreachable, to, s.Text)
@@ -63,28 +63,28 @@ func (n *Node) Ride(ctx context.Context, via, to peer.ID, p protocol.ID, req []b
 }
 
 // serveRides lets a server pass requests on, and every other member take them.
-func (n *Node) serveRides() {
-	if n.cfg.Role != member.Peer {
-		n.Handle(ProtoRide, maxRide, n.cfg.Patience, n.passOn)
+func (c *calls) serveRides() {
+	if c.role != member.Peer {
+		c.Handle(ProtoRide, maxRide, c.patience, c.passOn)
 	}
-	n.Handle(ProtoPassed, maxRide, n.cfg.Patience, n.takePassed)
+	c.Handle(ProtoPassed, maxRide, c.patience, c.takePassed)
 }
 
 // passOn brings a member's request to one that is connected here. Nobody is dialled for it.
-func (n *Node) passOn(ctx context.Context, from Member, req []byte) ([]byte, error) {
+func (c *calls) passOn(ctx context.Context, from Member, req []byte) ([]byte, error) {
 	m, to, err := readRide(req)
 	if err != nil {
-		n.rejected("malformed")
+		c.numbers.rejected("malformed")
 		return nil, err
 	}
-	if to == n.id || to == from.Peer || !n.Direct(to) {
+	if to == c.id || to == from.Peer || !c.Direct(to) {
 		return nil, &Status{Code: NotFound, Reason: "not_here", Text: "that member keeps no connection to this one"}
 	}
 	b, err := proto.Marshal(&wirepb.Ride{Peer: from.Peer.String(), Protocol: m.Protocol, Request: m.Request, Account: from.Account, Role: uint32(from.Role)})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := n.Call(network.WithNoDial(ctx, "ride"), to, ProtoPassed, b, maxRide)
+	resp, err := c.Call(network.WithNoDial(ctx, "ride"), to, ProtoPassed, b, maxRide)
 	if err != nil && !isStatus(err) {
 		return nil, &Status{Code: Busy, Reason: lostReason, Text: "that member did not answer"}
 	}
@@ -92,35 +92,35 @@ func (n *Node) passOn(ctx context.Context, from Member, req []byte) ([]byte, err
 }
 
 // takePassed answers a request that a server passed on.
-func (n *Node) takePassed(ctx context.Context, from Member, req []byte) ([]byte, error) {
+func (c *calls) takePassed(ctx context.Context, from Member, req []byte) ([]byte, error) {
 	if from.Role == member.Peer {
-		n.rejected("role")
+		c.numbers.rejected("role")
 		return nil, &Status{Code: Refused, Reason: "role", Text: "requests of others are taken from servers only"}
 	}
 	m, asker, err := readRide(req)
-	if err == nil && (asker == n.id || len(m.Account) > member.MaxAccount || m.Role > uint32(member.Relay) || m.Role == 0) {
+	if err == nil && (asker == c.id || len(m.Account) > member.MaxAccount || m.Role > uint32(member.Relay) || m.Role == 0) {
 		err = &Status{Code: Malformed, Reason: "malformed", Text: "wire: a ride of nobody"}
 	}
 	if err != nil {
-		n.rejected("malformed")
+		c.numbers.rejected("malformed")
 		return nil, err
 	}
-	n.mu.Lock()
-	r, known := n.ridden[protocol.ID(m.Protocol)]
-	n.mu.Unlock()
+	c.mu.Lock()
+	r, known := c.ridden[protocol.ID(m.Protocol)]
+	c.mu.Unlock()
 	switch {
 	case !known:
 		return nil, &Status{Code: NotFound, Text: "it does not take that protocol by a ride"}
 	case len(m.Request) > r.maxIn:
-		n.rejected("too_large")
+		c.numbers.rejected("too_large")
 		return nil, &Status{Code: TooLarge, Text: fmt.Sprintf("%d bytes, at most %d", len(m.Request), r.maxIn)}
 	}
 	key := callKey{asker, protocol.ID(m.Protocol)}
-	if !n.begin(key) {
-		return nil, n.tooMany()
+	if !c.running.begin(key) {
+		return nil, c.tooMany()
 	}
-	defer n.end(key)
-	n.rides.Add(1)
+	defer c.running.end(key)
+	c.numbers.rides.Add(1)
 	return r.handle(ctx, Member{Peer: asker, Account: m.Account, Role: member.Role(m.Role), NotAfter: from.NotAfter}, m.Request)
 }
 

@@ -4,13 +4,11 @@ package wire
 
 import (
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -35,7 +33,7 @@ func TestSockets(t *testing.T) {
 	var wrapped, marked, counted atomic.Int64
 	wrap := func(c net.Conn) net.Conn {
 		wrapped.Add(1)
-		raw, err := c.(countedConn).Conn.(*net.TCPConn).SyscallConn()
+		raw, err := c.(interface{ NetConn() net.Conn }).NetConn().(*net.TCPConn).SyscallConn()
 		if err == nil {
 			err = raw.Control(func(fd uintptr) {
 				four, _ := unix.GetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TOS)
@@ -87,27 +85,4 @@ func TestSockets(t *testing.T) {
 			t.Errorf("no socket of %s, only of %v", want, networks)
 		}
 	}
-}
-
-func TestKeepMark(t *testing.T) {
-	body := func(level, kind int32, data []byte) []byte {
-		b := make([]byte, unix.CmsgSpace(len(data)))
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
-		h.Level, h.Type = level, kind
-		h.SetLen(unix.CmsgLen(len(data)))
-		copy(b[unix.CmsgLen(0):], data)
-		return b
-	}
-	four := body(unix.IPPROTO_IP, unix.IP_TOS, []byte{2})
-	other := body(unix.IPPROTO_UDP, 103, []byte{9, 9})
-	oob := slices.Concat(other, four)
-	keepMark(oob, 4)
-	if got := oob[len(other)+unix.CmsgLen(0)]; got != 6 {
-		t.Errorf("the traffic class becomes %d", got)
-	}
-	if !slices.Equal(oob[:len(other)], other) {
-		t.Error("another message was changed")
-	}
-	keepMark(oob[:len(oob)-5], 4) // cut short: left alone
-	keepMark([]byte{1, 2, 3}, 4)
 }

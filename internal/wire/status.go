@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/libp2p/go-libp2p/core/network"
 )
 
 // Code is the kind of an error as it crosses the wire. It is an error itself, so that errors.Is(err, wire.Busy) works on either side.
@@ -72,6 +74,8 @@ func statusOf(err error) *Status {
 	return &Status{Code: Internal, Text: "internal error"}
 }
 
+var errNotMember = &Status{Code: NotMember, Reason: "not_member", Text: "wire: the connection is not a member's"}
+
 // ErrUnreachable is a peer that could not be connected to.
 var ErrUnreachable = errors.New("wire: unreachable")
 
@@ -85,3 +89,6 @@ func clip(s string, n int) string {
 	}
 	return s[:n]
 }
+
+// reset ends a stream that has gone wrong: how that ends tells nothing.
+func reset(s network.Stream) { _ = s.Reset() }

@@ -41,11 +41,9 @@ const DefaultPort = 7785
 const (
 	maxHello     = 4 << 10                    // bytes of a Hello: a certificate, an account, an invite
 	maxWelcome   = member.MaxDocument + 4<<10 // bytes of a Welcome: two certificates and a document
-	maxParked    = 8                          // streams of a connection that wait for its membership
 	maxText      = 512                        // bytes of an error's text
-	smallFrame   = 4 << 10                    // bytes up to which no memory is reserved
+	maxReason    = 32                         // bytes of an error's word
 	callTimeout  = 30 * time.Second           // of a call whose context has no deadline
-	maxWindow    = 4 << 20                    // bytes in flight on a stream
 	maxJoinAddrs = 4                          // addresses in a join string
 )
 
@@ -79,46 +77,6 @@ type Config struct {
 	autonat []autonatv2.AutoNATOption // for tests
 }
 
-// Limits bound what the others can make a node hold.
-type Limits struct {
-	Conns       int     // connections, however short-lived
-	Held        int     // connections; from there on the least useful are closed down to LowConns, once they are older than any exchange takes
-	LowConns    int     // connections that are kept for as long as they live
-	PerAddr     int     // connections from one IPv4 address or IPv6 /56
-	RatePerAddr float64 // new connections a second from there, after a burst of PerAddr
-	Streams     int     // open streams
-	Memory      int64   // bytes that streams may hold
-	Calls       int     // requests of one peer that run at a time
-}
-
-// DefaultLimits are those of a role. Managers and archives are where a company's volunteers come from one address.
-func DefaultLimits(r member.Role) Limits {
-	switch r {
-	case member.Manager, member.Archive, member.Relay:
-		return Limits{Conns: 12_000, Held: 12_000, LowConns: 10_000, PerAddr: 4096, RatePerAddr: 50, Streams: 20_000, Memory: 512 << 20, Calls: 32}
-	default:
-		return Limits{Conns: 96, Held: 8, LowConns: 6, PerAddr: 16, RatePerAddr: 0.5, Streams: 768, Memory: 48 << 20, Calls: 16}
-	}
-}
-
-func (l Limits) or(d Limits) Limits {
-	pick := func(a, b int) int {
-		if a == 0 {
-			return b
-		}
-		return a
-	}
-	l.Conns, l.Held, l.LowConns, l.PerAddr = pick(l.Conns, d.Conns), pick(l.Held, d.Held), pick(l.LowConns, d.LowConns), pick(l.PerAddr, d.PerAddr)
-	l.Streams, l.Calls = pick(l.Streams, d.Streams), pick(l.Calls, d.Calls)
-	if l.RatePerAddr == 0 {
-		l.RatePerAddr = d.RatePerAddr
-	}
-	if l.Memory == 0 {
-		l.Memory = d.Memory
-	}
-	return l
-}
-
 // Validate says what is wrong with a configuration.
 func (c Config) Validate() error {
 	if c.Key == ([32]byte{}) {
@@ -128,7 +86,7 @@ func (c Config) Validate() error {
 		return errors.New("wire: no network")
 	}
 	l := c.Limits
-	if l.Conns < 0 || l.Held < 0 || l.LowConns < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.Calls < 0 || c.Gate < 0 || c.Patience < 0 {
+	if l.Conns < 0 || l.Held < 0 || l.LowConns < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.MemoryPerPrefix < 0 || l.MemoryPerAccount < 0 || l.MemoryPerMember < 0 || l.Calls < 0 || c.Gate < 0 || c.Patience < 0 {
 		return fmt.Errorf("wire: negative limit in %+v", l)
 	}
 	if d := l.or(DefaultLimits(c.Role)); d.LowConns > d.Held || d.Held > d.Conns {

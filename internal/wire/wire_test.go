@@ -212,7 +212,7 @@ func TestJoinAndCall(t *testing.T) {
 func (w *testNet) raw(n *Node, to *Node) network.Conn {
 	w.t.Helper()
 	n.host.Peerstore().AddAddrs(to.ID(), to.host.Addrs(), time.Minute)
-	release := n.gate.hold(to.ID())
+	release := n.gate.Hold(to.ID())
 	w.t.Cleanup(release)
 	c, err := n.gate.Swarm.DialPeer(w.t.Context(), to.ID())
 	if err != nil {
@@ -279,7 +279,7 @@ func TestSilentConnectionCloses(t *testing.T) {
 	if took := time.Since(start); took < 150*time.Millisecond {
 		t.Errorf("closed after %s", took)
 	}
-	eventually(t, "none waits", func() bool { _, waiting := b.gate.count(); return waiting == 0 })
+	eventually(t, "none waits", func() bool { _, waiting := b.gate.Count(); return waiting == 0 })
 }
 
 // certified is a node that shows a certificate made by hand.
@@ -292,9 +292,9 @@ func (w *testNet) certified(change func(*member.Certificate), by *member.Authori
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	n.mu.Lock()
+	n.papers.mu.Lock()
 	n.kept.Certificate = sealed
-	n.mu.Unlock()
+	n.papers.mu.Unlock()
 	return n
 }
 
@@ -456,7 +456,7 @@ func TestManyJoinFromOneAddress(t *testing.T) {
 	}
 	close(work)
 	wg.Wait()
-	eventually(t, "all are connected", func() bool { in, _ := w.manager.gate.count(); return in == members })
+	eventually(t, "all are connected", func() bool { in, _ := w.manager.gate.Count(); return in == members })
 	t.Logf("%d joined in %s", members, time.Since(start))
 	// The account's bucket holds 256; the next ones are told to wait.
 	var last error

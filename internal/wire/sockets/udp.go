@@ -1,6 +1,7 @@
-package wire
+package sockets
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 
@@ -14,6 +15,18 @@ type packets struct{ in, out atomic.Int64 }
 type countedConn struct {
 	net.Conn
 	packets *packets
+	closed  func() // nil: there is nobody to tell
+}
+
+// NetConn is the connection below, as crypto/tls names it.
+func (c countedConn) NetConn() net.Conn { return c.Conn }
+
+// Close implements net.Conn.
+func (c countedConn) Close() error {
+	if c.closed != nil {
+		c.closed()
+	}
+	return c.Conn.Close()
 }
 
 func (c countedConn) Read(b []byte) (int, error) {
@@ -39,15 +52,15 @@ const (
 	udpHeaders = 28
 )
 
-// listenUDP opens a socket for QUIC that counts, and is marked as the others.
-func (n *Node) listenUDP(network string, laddr *net.UDPAddr) (net.PacketConn, error) {
-	lc := net.ListenConfig{Control: n.cfg.Socket}
-	p, err := lc.ListenPacket(n.ctx, network, laddr.String())
+// ListenUDP opens a socket for QUIC that counts, and is marked as the others.
+func (s *Sockets) ListenUDP(network string, laddr *net.UDPAddr) (net.PacketConn, error) {
+	lc := net.ListenConfig{Control: s.cfg.Control}
+	p, err := lc.ListenPacket(context.Background(), network, laddr.String())
 	if err != nil {
 		return nil, err
 	}
 	c := p.(*net.UDPConn)
-	return &countedUDP{UDPConn: c, batch: ipv4.NewPacketConn(c), packets: n.packets, count: n.cfg.Count, mark: markOf(c)}, nil
+	return &countedUDP{UDPConn: c, batch: ipv4.NewPacketConn(c), packets: &s.packets, count: s.cfg.Count, mark: markOf(c)}, nil
 }
 
 // countedUDP is a socket as quic-go likes it best: it reads by ReadBatch and writes by WriteMsgUDP where it finds them.

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -12,6 +10,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"shoal/internal/wire/frame"
 )
 
 func pair(t testing.TB, cfg Config) (w *testNet, a, b *Node) {
@@ -122,9 +122,9 @@ func TestSlowHandler(t *testing.T) {
 		}()
 	}
 	eventually(t, "both run", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.calls[callKey{a.ID(), proto}] == 2
+		b.running.mu.Lock()
+		defer b.running.mu.Unlock()
+		return b.running.of[callKey{a.ID(), proto}] == 2
 	})
 	if _, err := a.Call(t.Context(), b.ID(), proto, nil, 10); !errors.Is(err, Busy) {
 		t.Errorf("one too many: %v", err)
@@ -153,7 +153,7 @@ func TestAnswerBeforeTheEnd(t *testing.T) {
 	a, b := w.member(Config{QUIC: true}), w.member(Config{QUIC: true})
 	const proto protocol.ID = "/shoal/test/early/1"
 	b.HandleStream(proto, func(_ context.Context, _ Member, s network.Stream) {
-		if err := writeFrame(s, []byte{byte(Busy)}, []byte("full\n")); err != nil {
+		if err := frame.Write(s, []byte{byte(Busy)}, []byte("full\n")); err != nil {
 			t.Error(err)
 		}
 		s.Close()
@@ -193,39 +193,6 @@ func TestHalfAnswer(t *testing.T) {
 	if _, err := a.Call(t.Context(), b.ID(), proto, nil, 1000); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("half an answer: %v", err)
 	}
-}
-
-func TestFrames(t *testing.T) {
-	free := func(int) error { return nil }
-	for _, size := range []int{0, 1, 127, 128, smallFrame, smallFrame + 1, 300 << 10} {
-		var w bytes.Buffer
-		in := bytes.Repeat([]byte{7}, size)
-		if err := writeFrame(&w, []byte{3}, in); err != nil {
-			t.Fatal(err)
-		}
-		r := bufio.NewReader(&w)
-		if c, err := r.ReadByte(); c != 3 || err != nil {
-			t.Fatal(c, err)
-		}
-		out, err := readFrame(r, size, free)
-		if err != nil || !bytes.Equal(in, out) {
-			t.Fatalf("%d bytes: %v", size, err)
-		}
-	}
-	if _, err := readFrame(bufio.NewReader(strings.NewReader("\x80\x80\x40")), 1<<30, func(int) error { return errors.New("full") }); !errors.Is(err, Busy) {
-		t.Errorf("no memory: %v", err)
-	}
-}
-
-func FuzzFrame(f *testing.F) {
-	f.Add([]byte{3, 1, 2, 3})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := readFrame(bufio.NewReader(bytes.NewReader(b)), 1<<20, func(int) error { return nil })
-		if err == nil && (len(got) > len(b) || cap(got) > 128<<10+2*len(b)) {
-			t.Fatalf("%d bytes made %d, capacity %d", len(b), len(got), cap(got))
-		}
-	})
 }
 
 func BenchmarkCall(b *testing.B) {

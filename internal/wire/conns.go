@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"shoal/internal/member"
+	"shoal/internal/wire/gate"
+)
+
+// Member is who is at the other end.
+type Member = gate.Member
+
+// conns are a node's connections to members.
+type conns struct {
+	id   peer.ID
+	host *basichost.BasicHost
+	gate *gate.Gate
+}
+
+// Host is the libp2p host, for kad-dht and the like. Whatever is registered on it or dialled with it passes the gate.
+func (c *conns) Host() host.Host { return c.host }
+
+// ID is the node's identity.
+func (c *conns) ID() peer.ID { return c.id }
+
+// Addrs are the addresses at which others may reach the node, each with its identity.
+func (c *conns) Addrs() []string {
+	var out []string
+	for _, a := range c.host.Addrs() {
+		out = append(out, c.withID(a))
+	}
+	return out
+}
+
+func (c *conns) withID(a ma.Multiaddr) string { return a.String() + "/p2p/" + c.id.String() }
+
+// Member is who a connected peer is; false: not connected, or no member.
+func (c *conns) Member(p peer.ID) (Member, bool) {
+	for _, conn := range c.gate.ConnsToPeer(p) {
+		if m := c.gate.MemberOf(conn); m != nil {
+			return *m, true
+		}
+	}
+	return Member{}, false
+}
+
+// known is who a connection belongs to; the zero Member: nobody.
+func (c *conns) known(conn network.Conn) Member {
+	if m := c.gate.MemberOf(conn); m != nil {
+		return *m
+	}
+	return Member{}
+}
+
+// Direct reports whether there is a connection to a peer that no relay carries, over which round trips can be timed.
+func (c *conns) Direct(p peer.ID) bool {
+	for _, conn := range c.gate.ConnsToPeer(p) {
+		if !conn.Stat().Limited && c.gate.MemberOf(conn) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// relayed reports whether a relay carries all that there is to a peer. No request goes that way, and the host would wait for another one.
+func (c *conns) relayed(p peer.ID) bool {
+	all := c.gate.ConnsToPeer(p)
+	return len(all) > 0 && !slices.ContainsFunc(all, func(conn network.Conn) bool { return !conn.Stat().Limited })
+}
+
+// Connect connects to a peer, not through a relay, and waits until both are members to each other. Addresses may end in its identity or not.
+func (c *conns) Connect(ctx context.Context, p peer.ID, addrs ...string) error {
+	ctx = network.WithForceDirectDial(ctx, "requests")
+	info := peer.AddrInfo{ID: p}
+	for _, s := range addrs {
+		a, err := ma.NewMultiaddr(s)
+		if err != nil {
+			return fmt.Errorf("wire: address %q: %w", s, err)
+		}
+		if t, id := peer.SplitAddr(a); t != nil && (id == "" || id == p) {
+			info.Addrs = append(info.Addrs, t)
+		}
+	}
+	if err := c.host.Connect(ctx, info); err != nil {
+		return dialError(p, err)
+	}
+	for _, conn := range c.gate.ConnsToPeer(p) {
+		if !conn.Stat().Limited && c.gate.Await(ctx, conn) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("wire: connect to %s: %w", p, errNotMember)
+}
+
+func dialError(p peer.ID, err error) error {
+	var s *Status
+	if errors.As(err, &s) {
+		return fmt.Errorf("wire: connect to %s: %w", p, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnreachable, p, err)
+}
+
+// admit makes a connection a member's. Servers are the last whose connections are given up.
+func (c *conns) admit(conn network.Conn, m Member, sealed []byte) error {
+	if m.Role != member.Peer {
+		c.host.ConnManager().TagPeer(m.Peer, "server", 100)
+	}
+	return c.gate.Admit(conn, m, sealed)
+}

@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	ma "github.com/multiformats/go-multiaddr"
+)
+
+// events is a gate as its swarm notifies it.
+type events Gate
+
+func (e *events) Listen(_ network.Network, a ma.Multiaddr) {
+	for _, f := range (*Gate)(e).watchers() {
+		f.Listen((*Gate)(e), a)
+	}
+}
+
+func (e *events) ListenClose(_ network.Network, a ma.Multiaddr) {
+	for _, f := range (*Gate)(e).watchers() {
+		f.ListenClose((*Gate)(e), a)
+	}
+}
+
+func (e *events) Connected(_ network.Network, c network.Conn) {
+	g := (*Gate)(e)
+	l := &link{decided: make(chan struct{})}
+	g.mu.Lock()
+	l.timer = time.AfterFunc(g.cfg.Timeout, func() {
+		if g.MemberOf(c) == nil {
+			g.cfg.Rejected("no_membership")
+			Expel(c)
+		}
+	})
+	g.links[c] = l
+	// Of a hole punched from both sides both ends are outbound.
+	l.greeted = c.Stat().Direction == network.DirInbound || g.waiting[c.RemotePeer()] > 0 && !c.Stat().Limited
+	greet := !l.greeted && g.held[c.RemotePeer()] == 0
+	g.mu.Unlock()
+	if greet && g.cfg.Ready() {
+		g.cfg.Greet(c)
+	}
+}
+
+func (e *events) Disconnected(_ network.Network, c network.Conn) {
+	g := (*Gate)(e)
+	g.mu.Lock()
+	l := g.links[c]
+	if l == nil {
+		g.mu.Unlock()
+		return
+	}
+	delete(g.links, c)
+	l.gone = true
+	was := l.member
+	l.timer.Stop()
+	select {
+	case <-l.decided:
+	default:
+		close(l.decided)
+	}
+	g.mu.Unlock()
+	if was != nil {
+		g.cfg.Left(*was)
+	}
+	l.order.Lock()
+	defer l.order.Unlock()
+	if l.told {
+		for _, f := range g.watchers() {
+			f.Disconnected(g, c)
+		}
+	}
+}

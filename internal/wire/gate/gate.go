@@ -1,0 +1,309 @@
+// Package gate stands between the network and a libp2p host: the host sees a connection, and a stream passes, only once both sides have
+// shown that they are members.
+//
+// It is not for deciding who is a member: its owner shows and checks certificates, and admits.
+//
+// Invariants: no protocol but the gate's own is served or spoken on a connection that is not a member's; a connection that has not become
+// a member's closes after Config.Timeout; the host hears of a connection's end only if it has heard of its beginning.
+package gate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+
+	"shoal/internal/member"
+)
+
+// Member is who is at the other end.
+type Member struct {
+	Peer     peer.ID
+	Account  string
+	Role     member.Role
+	NotAfter time.Time // of its certificate
+}
+
+// Config is what a gate needs of its owner. All fields are required.
+type Config struct {
+	Timeout   time.Duration        // after which a connection that is not a member's closes
+	Now       func() time.Time     // the network's time, by which memberships end
+	Greet     func(network.Conn)   // begins to show our certificate; it does not wait for the answer
+	Answer    func(network.Stream) // negotiates and serves the gate's protocol, nothing else
+	Ready     func() bool          // whether there is a certificate to show
+	Rejected  func(why string)     // counts a refusal
+	Left      func(Member)         // a member's connection has ended
+	NotMember error                // tells a caller that the other side is no member
+	NotJoined error                // tells a caller that this side is none
+}
+
+// Gate is the network as the host sees it. It is safe for concurrent use.
+type Gate struct {
+	*swarm.Swarm
+	cfg Config
+
+	mu      sync.Mutex // guards all below, and the links
+	links   map[network.Conn]*link
+	watch   []network.Notifiee
+	held    map[peer.ID]int // peers to which join or renew talk by themselves
+	waiting map[peer.ID]int // peers that are awaited through a punched hole, and greet first
+	handler network.StreamHandler
+}
+
+// maxParked bounds the streams of a connection that wait for its membership.
+const maxParked = 8
+
+// link is one connection on its way to membership.
+type link struct {
+	decided  chan struct{} // closed when it is a member's, or gone
+	timer    *time.Timer
+	member   *Member // nil: not yet
+	sealed   []byte  // its certificate
+	gone     bool
+	greeting bool // an inbound /shoal/member/1 runs
+	greeted  bool // the other side greets first: it dialled, or both did and it is its turn
+	parked   int
+	order    sync.Mutex // Connected is told before Disconnected
+	told     bool       // guarded by order
+}
+
+// Streams and connections that end badly end all the same: their errors tell nothing.
+
+func reset(s network.Stream) { _ = s.Reset() }
+
+// Refuse resets a stream of a connection that is not a member's.
+func Refuse(s network.Stream) { _ = s.ResetWithError(network.StreamGated) }
+
+// Expel closes a connection that is not, or no longer, a member's.
+func Expel(c network.Conn) { _ = c.CloseWithError(network.ConnGated) }
+
+// New puts a gate before a swarm.
+func New(s *swarm.Swarm, cfg Config) *Gate {
+	g := &Gate{Swarm: s, cfg: cfg, links: map[network.Conn]*link{}, held: map[peer.ID]int{}, waiting: map[peer.ID]int{}}
+	s.SetStreamHandler(g.stream)
+	s.Notify((*events)(g))
+	return g
+}
+
+// SetStreamHandler takes the host's handler, for streams that pass.
+func (g *Gate) SetStreamHandler(h network.StreamHandler) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.handler = h
+}
+
+// Notify tells f of connections once they are members'.
+func (g *Gate) Notify(f network.Notifiee) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.watch = append(g.watch, f)
+}
+
+// StopNotify ends that.
+func (g *Gate) StopNotify(f network.Notifiee) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, w := range g.watch {
+		if w == f {
+			g.watch = append(g.watch[:i:i], g.watch[i+1:]...)
+			return
+		}
+	}
+}
+
+func (g *Gate) watchers() []network.Notifiee {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.watch
+}
+
+// DialPeer connects to a member.
+func (g *Gate) DialPeer(ctx context.Context, p peer.ID) (network.Conn, error) {
+	if !g.cfg.Ready() {
+		return nil, g.cfg.NotJoined
+	}
+	if both, first, _ := network.GetSimultaneousConnect(ctx); both && !first {
+		defer g.countIn(g.waiting, p)()
+	}
+	c, err := g.Swarm.DialPeer(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Await(ctx, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// NewStream opens a stream to a member.
+func (g *Gate) NewStream(ctx context.Context, p peer.ID) (network.Stream, error) {
+	if noDial, _ := network.GetNoDial(ctx); !noDial {
+		if _, err := g.DialPeer(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	s, err := g.Swarm.NewStream(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Await(ctx, s.Conn()); err != nil {
+		reset(s)
+		return nil, err
+	}
+	return s, nil
+}
+
+// Await waits until a connection is a member's.
+func (g *Gate) Await(ctx context.Context, c network.Conn) error {
+	g.mu.Lock()
+	l := g.links[c]
+	g.mu.Unlock()
+	if l == nil {
+		return g.cfg.NotMember
+	}
+	select {
+	case <-l.decided:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if g.MemberOf(c) == nil {
+		return g.cfg.NotMember
+	}
+	return nil
+}
+
+// MemberOf is who a connection belongs to; nil: nobody, or no longer.
+func (g *Gate) MemberOf(c network.Conn) *Member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.links[c]
+	if l == nil || l.gone || l.member == nil || g.cfg.Now().After(l.member.NotAfter.Add(member.Skew)) {
+		return nil
+	}
+	return l.member
+}
+
+// stream passes a stream of a member, answers the gate's own, and lets others wait.
+func (g *Gate) stream(s network.Stream) {
+	c := s.Conn()
+	g.mu.Lock()
+	l, h := g.links[c], g.handler
+	switch {
+	case l == nil || l.gone || h == nil:
+		g.mu.Unlock()
+		Refuse(s)
+	case l.member != nil:
+		g.mu.Unlock()
+		if g.MemberOf(c) == nil {
+			g.cfg.Rejected("expired")
+			Expel(c)
+			return
+		}
+		h(s)
+	case l.greeted && !l.greeting:
+		l.greeting = true
+		g.mu.Unlock()
+		g.cfg.Answer(s)
+		g.mu.Lock()
+		l.greeting = false
+		g.mu.Unlock()
+	case l.parked < maxParked:
+		l.parked++
+		g.mu.Unlock()
+		<-l.decided // at the latest when the timer closes the connection
+		if g.MemberOf(c) != nil {
+			h(s)
+			return
+		}
+		g.cfg.Rejected("no_membership")
+		Refuse(s)
+	default:
+		g.mu.Unlock()
+		g.cfg.Rejected("streams_before_membership")
+		Refuse(s)
+	}
+}
+
+// Admit makes a connection a member's, or brings its membership up to date.
+func (g *Gate) Admit(c network.Conn, m Member, sealed []byte) error {
+	g.mu.Lock()
+	l := g.links[c]
+	if l == nil || l.gone {
+		g.mu.Unlock()
+		return g.cfg.NotMember
+	}
+	first := l.member == nil
+	l.member, l.sealed = &m, sealed
+	g.mu.Unlock()
+	if !first {
+		return nil
+	}
+	l.timer.Stop()
+	l.order.Lock()
+	if !g.isGone(l) {
+		l.told = true
+		for _, f := range g.watchers() {
+			f.Connected(g, c)
+		}
+	}
+	l.order.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !l.gone { // else it is closed already
+		close(l.decided)
+	}
+	return nil
+}
+
+func (g *Gate) isGone(l *link) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return l.gone
+}
+
+// Members are the connections that are members', with their certificates.
+func (g *Gate) Members() map[network.Conn][]byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := map[network.Conn][]byte{}
+	for c, l := range g.links {
+		if l.member != nil && !l.gone {
+			out[c] = l.sealed
+		}
+	}
+	return out
+}
+
+// Count tells how many connections are members', and how many are not yet.
+func (g *Gate) Count() (members, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.links {
+		if l.member != nil {
+			members++
+		} else {
+			waiting++
+		}
+	}
+	return members, waiting
+}
+
+// Hold keeps new connections to p from greeting by themselves, until release.
+func (g *Gate) Hold(p peer.ID) (release func()) { return g.countIn(g.held, p) }
+
+// countIn counts a peer in, until release.
+func (g *Gate) countIn(in map[peer.ID]int, p peer.ID) (release func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	in[p]++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if in[p]--; in[p] == 0 {
+			delete(in, p)
+		}
+	}
+}
