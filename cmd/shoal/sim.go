@@ -11,6 +11,6 @@ type simCmd struct {
 }
 
 func (c *simCmd) Run() error {
-	args := strings.TrimSpace(strings.Join(c.Args, " "))
-	return fmt.Errorf("the simulators are a program of their own now: run shoal-sim %s, or from the sources: go run ./cmd/shoal-sim %s", args, args)
+	args := strings.Join(append([]string{"shoal-sim"}, c.Args...), " ")
+	return fmt.Errorf("the simulators are a program of their own now. Run %s, or from the sources: go run ./cmd/%s", args, args)
 }

@@ -30,7 +30,7 @@ type Command struct {
 	Rows      int     `help:"Lines of the timetable to print." default:"10"`
 	Schedule  string  `help:"Write the whole timetable as CSV." placeholder:"FILE" type:"path"`
 	JSON      bool    `name:"json" help:"Print one JSON object and nothing else."`
-	Plot      string  `help:"Folder for a figure of what capacities buy, as SVG and PNG." placeholder:"DIR" type:"path"`
+	Plot      string  `help:"Folder for figures of what capacities buy, how often channels are crawled, and the timetable, as SVG." placeholder:"DIR" type:"path"`
 }
 
 // Point is what one capacity buys.
@@ -133,7 +133,7 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(draw(c.Plot, r), drawFrequencies(c.Plot, r, changes, crawls), drawTimetable(c.Plot, r, entries)); err != nil {
+		if err := errors.Join(drawCapacities(c.Plot, r), drawFrequencies(c.Plot, r, changes, crawls), drawTimetable(c.Plot, r, entries)); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func TestChannels(t *testing.T) {
 	if r.Models["poisson"] != 300 || !strings.Contains(r.Advice, "crawlers of 5 threads") {
 		t.Errorf("models %v, advice %q", r.Models, r.Advice)
 	}
-	for _, f := range []string{"plan-capacity.svg", "plan-capacity.png", "plan-frequencies.png", "plan-timetable.svg", "s.csv"} {
+	for _, f := range []string{"plan-capacity.svg", "plan-frequencies.svg", "plan-timetable.svg", "s.csv"} {
 		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
 			t.Error(err)
 		}

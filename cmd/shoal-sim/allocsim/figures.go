@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"shoal/internal/figure"
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/recrawl/allocate"
 )
 

@@ -15,7 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"shoal/internal/figure"
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/recrawl/allocate"
 )
 

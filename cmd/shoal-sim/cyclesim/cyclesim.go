@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"shoal/internal/figure"
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/recrawl/cycle"
 )
 

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 
-	"shoal/internal/figure"
+	"shoal/cmd/shoal-sim/figure"
 )
 
 // draw draws every figure that was measured in more than one version, and returns the files.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"shoal/channel/order"
-	"shoal/internal/figure"
+	"shoal/cmd/shoal-sim/figure"
 )
 
 // Plots draws the figures that a result has the rows for: 3, the distribution of PageRank; 4, the orderings without history; 5, those

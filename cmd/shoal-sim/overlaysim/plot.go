@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/coords"
-	"shoal/internal/figure"
 )
 
 // plane is the plane in which coordinates spread most: their first two principal components, by power iteration.

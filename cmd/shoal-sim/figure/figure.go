@@ -1,4 +1,4 @@
-// Package figure draws the experiments' and plans' figures in one style and saves each as SVG and PNG. It is a thin layer over gonum/plot, not for
+// Package figure draws the experiments' figures in one style and saves each as SVG and PNG. It is a thin layer over gonum/plot, not for
 // anything interactive.
 package figure
 

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRun(t *testing.T) {
+	for _, x := range []struct {
+		args string
+		code int
+		want string // in output or error
+	}{
+		{"", 0, "shoal-sim recrawl --steps"},
+		{"--help", 0, "allocate"},
+		{"version", 0, "shoal-sim "},
+		{"recrawl --help", 0, "--steps"},
+		{"nonsense", 2, "Try: shoal-sim --help"},
+		{"recrawl --nonsense", 2, "unknown flag --nonsense"},
+		{"recrawl --strategy nonsense", 1, "nonsense"},
+		{"recrawl --case rec --mode shoal --channels 50 --crawlers 10 --steps 60 --strategy fixed", 0, "fixed"},
+		{"cycle --no-such", 2, "Try: shoal-sim cycle --help"},
+		{"allocate --pages /no/such/file", 1, "/no/such/file"},
+	} {
+		var out, errs strings.Builder
+		if code := run(t.Context(), strings.Fields(x.args), streams{&out, &errs}); code != x.code || !strings.Contains(out.String()+errs.String(), x.want) {
+			t.Errorf("shoal-sim %s: %d, want %d with %q in\n%s%s", x.args, code, x.code, x.want, out.String(), errs.String())
+		}
+	}
+}
