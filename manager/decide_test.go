@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/manager/dispatch"
 	"shoal/recrawl"
 )
 
@@ -35,8 +37,8 @@ func crawled(b testing.TB, n int, strategy string) *Manager {
 	return m
 }
 
-// BenchmarkDecisions is one decision of the loop: the most urgent channel is chosen among all, politeness admits it, and what became of it
-// is observed, which ranks it anew. Without database, signing and placing. The baseline does the same with a map and a heap of due times.
+// BenchmarkDecisions is one decision of the loop: the most urgent channel is chosen among all, politeness admits it, its next generation is issued,
+// its report is heard and observed, which ranks it anew. Without database, signing and placing. The baseline does the same with a map and a heap of due times.
 func BenchmarkDecisions(b *testing.B) {
 	n := benchChannels(b)
 	rate := func(b *testing.B, done int, cpu float64) {
@@ -51,29 +53,24 @@ func BenchmarkDecisions(b *testing.B) {
 			m.sched.Next(start, recrawl.Load{Room: 0}, nil) // ranks all once
 			b.ReportAllocs()
 			b.ResetTimer()
+			d := dispatch.New(m.clock.Time(start), dispatch.Config{Clock: m.clock, Terms: m.cfg.Terms, MaxOut: -1, Batch: maxBatch}, m.sched, alone{m.table}, ready{})
 			done, tick, cpu := 0, start, cpuSeconds()
-			batch := make([]recrawl.Slot, 0, maxBatch)
 			for done < b.N {
 				now := m.clock.Time(tick)
-				batch = batch[:0]
-				m.sched.Next(tick, recrawl.Load{Room: maxBatch}, func(s recrawl.Slot) (recrawl.Tick, bool) {
-					if again, ok := m.admit(now, s); !ok {
-						return max(m.clock.At(again), tick+1), false
+				orders := d.Tick(now)
+				for i, o := range orders {
+					for _, kind := range []lease.Kind{lease.Claimed, lease.Reported} {
+						if _, err := d.Hear(now, o.Slot, lease.Event{Kind: kind, Gen: o.Gen}, ""); err != nil {
+							b.Fatal(err)
+						}
 					}
-					m.host(m.table.Host(s)).out = m.table.ID(s)
-					batch = append(batch, s)
-					return 0, true
-				})
-				for i, s := range batch {
-					m.sched.Observe(tick, s, recrawl.Event{Kind: recrawl.Updated, Changed: i%3 == 0, Wait: 1, Service: 1})
-					m.freeHost(s)
+					m.sched.Observe(tick, o.Slot, recrawl.Event{Kind: recrawl.Updated, Changed: i%3 == 0, Wait: 1, Service: 1})
 				}
-				done += len(batch)
-				if len(batch) < maxBatch {
+				done += len(orders)
+				if len(orders) < maxBatch {
 					tick++
 				}
-				m.tidied = time.Time{}
-				m.tidy(now)
+				d.Acts()
 			}
 			rate(b, done, cpu)
 		})
@@ -105,6 +102,20 @@ func BenchmarkDecisions(b *testing.B) {
 		rate(b, b.N, cpu)
 	})
 }
+
+// alone are channels of which nothing is kept; each has a host of its own.
+type alone struct{ *dispatch.Table }
+
+func (alone) Issue(recrawl.Slot) (lease.Issue, error) { return lease.Issue{}, nil }
+func (alone) Expect(recrawl.Slot) time.Duration       { return 0 }
+
+// ready is a swarm that has room for all.
+type ready struct{}
+
+func (ready) Room(time.Time, dispatch.Ask) (dispatch.Peer, dispatch.Verdict) { return "", dispatch.Go }
+func (ready) Held(dispatch.Peer, int)                                        {}
+func (ready) Capacity(time.Time) dispatch.Capacity                           { return dispatch.Capacity{} }
+func (ready) Looked(time.Time)                                               {}
 
 type dueChannel struct {
 	id    channel.ID

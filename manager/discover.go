@@ -46,10 +46,10 @@ func (d Discover) validate() error {
 // admitFound takes discovered hosts in when all channels are crawled as often as they need and peers idle. Called on the loop.
 func (m *Manager) admitFound(now time.Time) {
 	if m.cfg.Discover != DiscoverHost && m.cfg.Discover != DiscoverAny || m.admitting || m.discovered >= m.cfg.DiscoverMost ||
-		m.due > 0 || now.Before(m.admitAt) || now.Before(m.holdUntil) || m.stopped {
+		m.due > 0 || now.Before(m.admitAt) || m.machine.Held(now) || m.stopped {
 		return
 	}
-	n := min(m.room(), admitMost, m.cfg.DiscoverMost-m.discovered)
+	n := min(m.machine.Room(now), admitMost, m.cfg.DiscoverMost-m.discovered)
 	if n <= 0 {
 		return
 	}
@@ -182,10 +182,7 @@ func WhyBlocked(ctx context.Context, st Store, origin string) (why string, err e
 
 // isBlocked tells the same of what the loop knows.
 func (m *Manager) isBlocked(origin string) bool {
-	blocked := func(origin string) bool {
-		h := m.hosts[channel.KeyOf(origin)]
-		return h != nil && h.blocked != ""
-	}
+	blocked := func(origin string) bool { return m.machine.Blocked(channel.KeyOf(origin)) != "" }
 	if blocked(origin) {
 		return true
 	}

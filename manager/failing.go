@@ -87,7 +87,7 @@ func (m *Manager) failed(now time.Time, s recrawl.Slot, l *channel.Learnt) {
 		return
 	}
 	if p := m.cfg.Failing.pause(l.Failed); p > 0 {
-		m.failing[s] = now.Add(p)
+		m.machine.NotBefore(s, now.Add(p))
 	}
 }
 
@@ -97,5 +97,5 @@ func (m *Manager) mark(now time.Time, s recrawl.Slot, reason string) {
 	m.countError("given up")
 	m.event(s, now, m.gen(s), "given up", "", reason)
 	m.setState(s, channel.Marked, reason)
-	delete(m.failing, s)
+	m.machine.NotBefore(s, time.Time{})
 }

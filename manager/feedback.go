@@ -10,6 +10,7 @@ import (
 	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/manager/archive"
+	"shoal/manager/dispatch"
 	"shoal/overlay"
 	"shoal/recrawl"
 )
@@ -56,8 +57,10 @@ func (m *Manager) readFor(ctx context.Context, entries []archive.Entry, into *ef
 		if !ok {
 			continue // removed meanwhile
 		}
-		if _, err := m.issueOf(s); err != nil {
-			return err
+		if _, ok := m.held(s); !ok {
+			if _, err := (book{m}).Issue(s); err != nil {
+				return err
+			}
 		}
 		if e.Report == nil || into.read[s] != nil {
 			continue
@@ -83,53 +86,37 @@ func (m *Manager) takeIn(now time.Time, e archive.Entry) {
 	if !ok {
 		return // removed meanwhile
 	}
-	issue := m.issues[s]
-	effect := issue.Apply(now, e.Event, m.cfg.Terms)
-	if effect&lease.Persist != 0 {
+	heard, err := m.machine.Hear(now, s, e.Event, dispatch.Peer(e.Peer))
+	if err != nil { // what it needs was read before
+		m.log.Error("event not taken in", "channel", e.Channel, "err", err)
+		return
+	}
+	if heard.Effect&lease.Persist != 0 {
 		if _, ok := m.pending.slots[s]; !ok {
 			m.pending.slots[s] = nil
 		}
 	}
-	f := m.flights[s]
-	if f == nil && issue.Out() { // the archive knew of it, this manager did not
-		f = &flight{issued: now}
-		m.flights[s] = f
-		m.host(m.table.Host(s)).out = e.Channel
-		m.sched.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
-	}
-	if f != nil && issue.Out() && f.again {
-		f.again = false // a claim after all
-	}
 	switch e.Event.Kind {
 	case lease.Claimed, lease.Revived:
-		if f != nil {
-			f.started = e.When
-			m.carried(f, e.Peer)
-			f.took = false
-			m.host(m.table.Host(s)).out = e.Channel
-		}
 		m.cfg.Swarm.Claimed(overlay.ID(e.Peer))
 		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	case lease.Lapsed, lease.Released:
 		m.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	}
-	if effect&lease.Apply != 0 && e.Report != nil {
-		m.learn(now, s, f, e)
-		return
+	if heard.Effect&lease.Apply != 0 && e.Report != nil {
+		m.learn(now, s, heard, e)
 	}
-	if f != nil && effect != 0 {
-		m.follow(now, s, f, effect)
-	}
+	m.carryOut(now)
 }
 
 // learn takes in a report that counts.
-func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entry) {
-	r, issue := e.Report, m.issues[s]
+func (m *Manager) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e archive.Entry) {
+	r := e.Report
 	l, host := &m.pending.read[s].Learnt, m.pending.read[s].Scope.Host
 	m.pending.slots[s] = l
 	m.count(r)
 	changed := r.New+r.Changed+r.Gone > 0
-	l.Gen, l.Out = issue.Gen, issue.Out()
+	l.Gen, l.Out = heard.Issue.Gen, heard.Issue.Out()
 	l.LastOutcome, l.LastError = r.Outcome, r.Reason
 	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
 	switch r.Outcome {
@@ -141,8 +128,8 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 		}
 		changed = changed && (l.Visits > 0 || r.Changed+r.Gone > 0)
 		ev = recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: -1, Service: m.ticks(r.Ended.Sub(r.Started))}
-		if f != nil {
-			ev.Wait = m.ticks(r.Started.Sub(f.issued))
+		if !heard.Issued.IsZero() {
+			ev.Wait = m.ticks(r.Started.Sub(heard.Issued))
 		}
 		m.pending.crawled[s] = r.Started
 		m.sizes.crawled(l, r.Pages)
@@ -172,18 +159,9 @@ func (m *Manager) learn(now time.Time, s recrawl.Slot, f *flight, e archive.Entr
 	m.discover(s, r.Inter)
 	m.event(s, now, e.Event.Gen, OutcomeWord(r.Outcome), e.Peer, reportNote(r))
 	m.sched.Observe(m.clock.At(now), s, ev)
-	if delete(m.failing, s); r.Outcome == channel.Failed || r.Outcome == channel.Refused {
+	if m.machine.NotBefore(s, time.Time{}); r.Outcome == channel.Failed || r.Outcome == channel.Refused {
 		m.failed(now, s, l)
 	}
-	m.pushedBack, m.holdUntil = 0, time.Time{}
-	if f == nil {
-		return
-	}
-	if issue.Out() { // a younger generation is still out unclaimed
-		m.arm(s, f)
-		return
-	}
-	m.land(s)
 }
 
 const pacePages = 8 // pages of a crawl that tells how long a page takes
@@ -203,7 +181,7 @@ func (m *Manager) learnHost(name string, e archive.Entry) {
 	if next.After(h.NextVisit) {
 		h.NextVisit = next
 	}
-	m.host(key).next = h.NextVisit
+	m.machine.Leave(key, h.NextVisit)
 	if e.Report.RTT > 0 {
 		for _, p := range m.cfg.Swarm.Peers() {
 			if string(p.ID) == e.Peer {
@@ -220,7 +198,7 @@ func (m *Manager) blockHost(now time.Time, name, why string) {
 		why = "it answers crawlers with refusals"
 	}
 	m.records[channel.KeyOf(name)].Blocked = why
-	m.host(channel.KeyOf(name)).blocked = why
+	m.machine.Block(channel.KeyOf(name), why)
 	m.countError("host blocked")
 	m.log.Warn("host blocked", "host", name, "why", why, "at", now)
 }

@@ -12,39 +12,15 @@ import (
 
 // What the loop holds of a channel or host only while it needs it. The rest is in the database.
 
-// hostState is what the loop knows of a Web host with which something is up.
-type hostState struct {
-	out     channel.ID // the channel whose task may send requests to it; zero: none
-	next    time.Time  // no task may start before
-	blocked string
-}
+// book is what the machine looks up of channels.
+type book struct{ m *Manager }
 
-// host is what is known of a host, to be changed.
-func (m *Manager) host(key channel.HostKey) *hostState {
-	h, ok := m.hosts[key]
-	if !ok {
-		h = &hostState{}
-		m.hosts[key] = h
-	}
-	return h
-}
+// Host implements dispatch.Channels.
+func (b book) Host(s recrawl.Slot) channel.HostKey { return b.m.table.Host(s) }
 
-// hostNow is the same, to be read.
-func (m *Manager) hostNow(key channel.HostKey) hostState {
-	if h, ok := m.hosts[key]; ok {
-		return *h
-	}
-	return hostState{}
-}
-
-func (m *Manager) freeHost(s recrawl.Slot) {
-	if h, ok := m.hosts[m.table.Host(s)]; ok && h.out == m.table.ID(s) {
-		h.out = 0
-	}
-}
-
-// issueOf is a channel's issue, read from the database unless it is held. It is held while the channel has a flight, or while it is to be written.
-func (m *Manager) issueOf(s recrawl.Slot) (*lease.Issue, error) {
+// Issue implements dispatch.Channels. An issue that was read is held for a while.
+func (b book) Issue(s recrawl.Slot) (lease.Issue, error) {
+	m := b.m
 	if i, ok := m.issues[s]; ok {
 		return i, nil
 	}
@@ -53,15 +29,18 @@ func (m *Manager) issueOf(s recrawl.Slot) (*lease.Issue, error) {
 	id := m.table.ID(s)
 	raw, err := m.cfg.Store.Lease(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("read the lease of channel %d: %w", id, err)
+		return lease.Issue{}, fmt.Errorf("read the lease of channel %d: %w", id, err)
 	}
 	i, err := parseIssue(raw)
 	if err != nil {
-		return nil, fmt.Errorf("channel %d: %w", id, err)
+		return i, fmt.Errorf("channel %d: %w", id, err)
 	}
-	m.issues[s] = &i
-	return &i, nil
+	m.issues[s] = i
+	return i, nil
 }
+
+// Expect implements dispatch.Channels.
+func (b book) Expect(s recrawl.Slot) time.Duration { return b.m.expect(s) }
 
 func parseIssue(raw []byte) (lease.Issue, error) {
 	if len(raw) == 0 {
@@ -72,28 +51,24 @@ func parseIssue(raw []byte) (lease.Issue, error) {
 	return i, err
 }
 
+// held is a channel's issue if it is in memory.
+func (m *Manager) held(s recrawl.Slot) (lease.Issue, bool) {
+	if i, ok := m.machine.Issue(s); ok {
+		return i, true
+	}
+	i, ok := m.issues[s]
+	return i, ok
+}
+
 // gen is the generation of a channel whose issue is held; else 0.
 func (m *Manager) gen(s recrawl.Slot) channel.Gen {
-	if i, ok := m.issues[s]; ok {
-		return i.Gen
-	}
-	return 0
+	i, _ := m.held(s)
+	return i.Gen
 }
-
-// isOut tells whether a task of a channel may be with a peer.
-func (m *Manager) isOut(s recrawl.Slot) bool {
-	i, ok := m.issues[s]
-	return ok && i.Out()
-}
-
-const tidyHosts = time.Minute // how often hosts whose next visit has come are forgotten
 
 // tidy lets go of what is in the database and needed no more.
-func (m *Manager) tidy(now time.Time) {
+func (m *Manager) tidy() {
 	for s := range m.issues {
-		if _, ok := m.flights[s]; ok {
-			continue
-		}
 		if _, ok := m.dirty[s]; ok {
 			continue
 		}
@@ -104,30 +79,6 @@ func (m *Manager) tidy(now time.Time) {
 		}
 		delete(m.issues, s)
 	}
-	if now.Sub(m.tidied) < tidyHosts {
-		return
-	}
-	m.tidied = now
-	for key, h := range m.hosts {
-		if h.out == 0 && h.blocked == "" && !now.Before(h.next) {
-			delete(m.hosts, key)
-		}
-	}
-}
-
-// name is the name of a channel's host.
-func (m *Manager) name(s recrawl.Slot) (string, error) {
-	if h, ok := m.near.hosts[m.table.Host(s)]; ok && h.name != "" {
-		return h.name, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
-	defer cancel()
-	ch, err := m.cfg.Store.Channel(ctx, m.table.ID(s))
-	if err != nil {
-		return "", fmt.Errorf("read channel %d: %w", m.table.ID(s), err)
-	}
-	m.read = &ch
-	return ch.Scope.Host, nil
 }
 
 // hostRecord is a host's stored record, to be changed and written with the next commit.

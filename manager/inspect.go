@@ -38,15 +38,15 @@ func (m *Manager) Inspect(ctx context.Context, ch *channel.Channel) (Inspection,
 			return
 		}
 		f, day = m.sched.Facts(s), m.modelDay()
-		in.Group, in.Updated, in.Out = int(f.Group), m.clock.Time(f.Updated), m.isOut(s)
-		in.Paused, in.Blocked = f.Flags&recrawl.Paused != 0, m.hostNow(m.table.Host(s)).blocked
+		in.Group, in.Updated, in.Out = int(f.Group), m.clock.Time(f.Updated), m.machine.IsOut(s)
+		in.Paused, in.Blocked = f.Flags&recrawl.Paused != 0, m.machine.Blocked(m.table.Host(s))
 		if f.Updated > 0 {
 			in.Every = time.Duration(f.Est.Interval() * float64(m.cfg.Tick))
 		}
 		if iv := m.sched.Intervals(); f.Submitted > 0 && in.Group < len(iv) {
 			in.Due = m.clock.Time(f.Submitted + iv[in.Group])
 		}
-		if at, ok := m.failing[s]; ok && at.After(in.Due) {
+		if at := m.machine.Until(s); at.After(in.Due) {
 			in.Due = at
 		}
 		if in.Due.Before(now) {

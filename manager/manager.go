@@ -33,14 +33,9 @@ type Manager struct {
 	clock  recrawl.Clock
 	sched  *recrawl.Scheduler
 	table  *dispatch.Table
-	hosts  map[channel.HostKey]*hostState // those with which something is up
-	issues map[recrawl.Slot]*lease.Issue  // see issueOf
+	issues map[recrawl.Slot]lease.Issue // of idle channels: to be written, or read of late
 
-	flights map[recrawl.Slot]*flight
-	failing map[recrawl.Slot]time.Time // until when channels wait whose last crawl failed; forgotten at a restart
-	again   []recrawl.Slot
-	timers  timers
-	placing int
+	machine *dispatch.Machine
 
 	epoch      channel.Epoch
 	cursor     string
@@ -52,22 +47,13 @@ type Manager struct {
 	tidied     time.Time
 	strategyAt time.Time
 
-	near       *near
-	asked      map[recrawl.Slot]time.Time // since when tasks wait for a near peer
-	held       map[dispatch.Peer]int      // tasks that each peer has, or that are on their way to it
-	carries    int                        // their number
-	pick       dispatch.Peer              // for which mayGo said yes; empty: any
-	perPage    time.Duration              // of late, waits included
-	holdUntil  time.Time
-	pushedBack time.Duration
-	stopped    bool
-	ready      bool             // enough peers are known to begin
-	planning   bool             // a plan is being made
-	adding     int              // links of the channel that is being added
-	read       *channel.Channel // for its host's name, in this dispatch
+	near     *near
+	perPage  time.Duration // of late, waits included
+	stopped  bool
+	planning bool // a plan is being made
+	adding   int  // links of the channel that is being added
 
 	since, published, sampled            time.Time
-	submitted, accepted, refused, lapsed int64
 	updates, pages, unchanged, bytesDown int64
 	visited, due                         int
 	fresh                                float64
@@ -75,7 +61,6 @@ type Manager struct {
 	choice                               StrategyChoice
 	limits                               Limits
 	sizes                                sizes
-	taken                                taken
 	admitting                            bool // beside the loop
 	discovered                           int  // channels that discovery has added, ever
 	admitAt, diskAt                      time.Time
@@ -126,10 +111,10 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	now := cfg.Now()
 	m := &Manager{
 		choice: choice, limits: limits, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst),
-		table: dispatch.NewTable(), hosts: map[channel.HostKey]*hostState{}, issues: map[recrawl.Slot]*lease.Issue{},
-		flights: map[recrawl.Slot]*flight{}, failing: map[recrawl.Slot]time.Time{}, dirty: map[recrawl.Slot]struct{}{},
+		table: dispatch.NewTable(), issues: map[recrawl.Slot]lease.Issue{},
+		dirty:   map[recrawl.Slot]struct{}{},
 		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
-		asked: map[recrawl.Slot]time.Time{}, held: map[dispatch.Peer]int{}, events: newEvents(), notices: map[string]string{},
+		events: newEvents(), notices: map[string]string{},
 	}
 	m.near = newNear(m)
 	before := debug.SetGCPercent(tightGC)
@@ -193,12 +178,17 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	if m.sched, err = m.scheduler(ctx, now, strategy); err != nil {
 		return err
 	}
+	m.machine = dispatch.New(now, dispatch.Config{
+		Clock: m.clock, Terms: m.cfg.Terms, MaxOut: m.cfg.MaxOut, Batch: maxBatch, Queue: jobQueue, MinPeers: m.cfg.MinPeers, MinPeersWait: m.cfg.MinPeersWait,
+		MinWait: minLatest, MaxWait: maxLatest, NewShare: m.choice.NewShare, Until: m.cfg.Until,
+	}, m.sched, book{m}, m.near)
 	if err := m.readSizes(ctx); err != nil {
 		return err
 	}
 	if err := st.ScanHosts(ctx, func(h channel.Host) error {
 		if h.Blocked != "" || h.NextVisit.After(now) {
-			*m.host(channel.KeyOf(h.Name)) = hostState{next: h.NextVisit, blocked: h.Blocked}
+			m.machine.Block(channel.KeyOf(h.Name), h.Blocked)
+			m.machine.Leave(channel.KeyOf(h.Name), h.NextVisit)
 		}
 		return nil
 	}); err != nil {
@@ -275,18 +265,7 @@ func (m *Manager) add(now time.Time, r channel.Hot) error {
 	}
 	m.table.Put(s, r.ID, r.Host)
 	m.table.SetLinks(s, r.Links)
-	if !issue.Out() && issue.Phase != lease.Pausing {
-		return nil
-	}
-	m.issues[s] = &issue
-	fl := &flight{issued: now}
-	m.flights[s] = fl
-	if issue.Out() {
-		m.host(r.Host).out = r.ID
-	} else {
-		m.retry(s, fl, issue.Deadline())
-	}
-	m.arm(s, fl)
+	m.machine.Restore(now, s, issue)
 	return nil
 }
 
@@ -298,7 +277,7 @@ func (m *Manager) Settle(atMost time.Duration) {
 		quiet := false
 		err := m.do(ctx, func(now time.Time) {
 			m.stopped = true
-			quiet = m.pending == nil && m.leased() == 0
+			quiet = m.pending == nil && m.machine.Leased() == 0
 			m.published = time.Time{} // who looks after the end sees the last of it
 			m.publish(now)
 		})
@@ -310,16 +289,6 @@ func (m *Manager) Settle(atMost time.Duration) {
 		case <-time.After(m.beat() / 4):
 		}
 	}
-}
-
-// leased counts the channels whose leases run.
-func (m *Manager) leased() (n int) {
-	for s := range m.flights {
-		if m.issues[s].Phase == lease.Leased {
-			n++
-		}
-	}
-	return n
 }
 
 // CrawlNow has a channel crawled as soon as there is room, whatever the strategy says. One that was given up is active again; one that is paused
@@ -336,33 +305,22 @@ func (m *Manager) CrawlNow(ctx context.Context, id channel.ID) error {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return
 		}
-		i, err := m.issueOf(s)
-		why := m.hostNow(m.table.Host(s)).blocked
-		switch {
-		case err != nil:
-			answer = err
-			return
-		case i.Out():
+		if m.machine.IsOut(s) {
 			answer = fmt.Errorf("%w: channel %d is being crawled already", ErrAsk, id)
 			return
-		case why != "":
+		}
+		if why := m.machine.Blocked(m.table.Host(s)); why != "" {
 			answer = fmt.Errorf("%w: the host of channel %d is blocked (%s): unblock it first, with shoal host unblock %s", ErrAsk, id, why, ch.Scope.Host)
 			return
 		}
-		if i.Unmark()&lease.Persist != 0 || m.stateOf(s, &ch) == channel.Marked {
+		if answer = m.machine.CrawlNow(now, s); answer != nil {
+			return
+		}
+		if m.stateOf(s, &ch) == channel.Marked {
 			m.setState(s, channel.Active, "")
 			m.sched.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
 		}
-		f, ok := m.flights[s]
-		if !ok {
-			f = &flight{issued: now}
-			m.flights[s] = f
-			m.sched.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
-			m.submitted++
-		}
-		delete(m.failing, s)
-		m.retry(s, f, now)
-		m.event(s, now, i.Gen, "crawl now", "", "asked for by an operator")
+		m.event(s, now, m.machine.Gen(s), "crawl now", "", "asked for by an operator")
 	})
 	return errors.Join(err, answer)
 }
@@ -384,7 +342,7 @@ func (m *Manager) Pause(ctx context.Context, id channel.ID, paused bool) error {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return
 		}
-		if answer = m.unmark(s); answer != nil {
+		if answer = m.machine.Unmark(s); answer != nil {
 			return
 		}
 		state, word := channel.Active, "resumed"
@@ -397,20 +355,11 @@ func (m *Manager) Pause(ctx context.Context, id channel.ID, paused bool) error {
 				f.Flags |= recrawl.Paused
 			}
 		})
-		delete(m.failing, s)
+		m.machine.NotBefore(s, time.Time{})
 		m.setState(s, state, "")
 		m.event(s, now, m.gen(s), word, "", "by an operator")
 	})
 	return errors.Join(err, answer)
-}
-
-// unmark gives a channel that was given up another chance.
-func (m *Manager) unmark(s recrawl.Slot) error {
-	i, err := m.issueOf(s)
-	if err == nil && i.Unmark()&lease.Persist != 0 {
-		m.dirty[s] = struct{}{}
-	}
-	return err
 }
 
 const (

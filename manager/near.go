@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -23,6 +25,8 @@ type near struct {
 	ahead int                             // measurements under way
 	peers []overlay.PeerRecord
 	at    time.Time // when peers was read
+
+	read map[recrawl.Slot]*channel.Channel // for their hosts' names, of the tasks that go now
 
 	reads  float64 // that may be made of the database now
 	readAt time.Time
@@ -50,7 +54,7 @@ const (
 )
 
 func newNear(m *Manager) *near {
-	return &near{m: m, hosts: map[channel.HostKey]placeOfHost{}, held: map[dispatch.Peer]int{}, spare: map[overlay.ID]bool{}, tried: map[channel.HostKey]bool{}}
+	return &near{m: m, hosts: map[channel.HostKey]placeOfHost{}, held: map[dispatch.Peer]int{}, spare: map[overlay.ID]bool{}, tried: map[channel.HostKey]bool{}, read: map[recrawl.Slot]*channel.Channel{}}
 }
 
 // learn forgets where a host was thought to be: something new is known of it.
@@ -219,7 +223,7 @@ func (n *near) placeOf(now time.Time, s recrawl.Slot) placeOfHost {
 	if len(n.hosts) >= maxPlaces {
 		clear(n.hosts)
 	}
-	name, err := m.name(s)
+	name, err := n.name(s)
 	if err != nil {
 		return placeOfHost{}
 	}
@@ -242,4 +246,21 @@ func (n *near) placeOf(now time.Time, s recrawl.Slot) placeOfHost {
 	}
 	n.hosts[host] = h
 	return h
+}
+
+// name is the name of a channel's host.
+func (n *near) name(s recrawl.Slot) (string, error) {
+	if h, ok := n.hosts[n.m.table.Host(s)]; ok && h.name != "" {
+		return h.name, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	ch, err := n.m.cfg.Store.Channel(ctx, n.m.table.ID(s))
+	if err != nil {
+		return "", fmt.Errorf("read channel %d: %w", n.m.table.ID(s), err)
+	}
+	if len(n.read) < maxBatch {
+		n.read[s] = &ch
+	}
+	return ch.Scope.Host, nil
 }

@@ -49,34 +49,3 @@ func TestLooksAreBounded(t *testing.T) {
 		t.Errorf("after the clock was put back %d were looked at", got)
 	}
 }
-
-// What a peer had that has gone takes no room of those that are there.
-func TestRoomIsOfThoseThatAreThere(t *testing.T) {
-	m := crawled(t, 100, "fixed")
-	m.cfg.Swarm = fullSwarm{}
-	carry := func(s recrawl.Slot, peer string) *flight {
-		f := &flight{}
-		m.flights[s] = f
-		m.carried(f, peer)
-		return f
-	}
-	if got := m.room(); got != 4 {
-		t.Fatalf("four peers of one thread hold %d tasks", got)
-	}
-	carry(1, "a")
-	f := carry(2, "gone")
-	carry(3, "") // nobody knows yet who takes it
-	if got := m.room(); got != 2 {
-		t.Errorf("room for %d tasks beside one at a, one at a peer that has gone and one on its way; want 2", got)
-	}
-	m.carried(f, "b")
-	if got := m.room(); got != 1 {
-		t.Errorf("room for %d tasks beside one at a, one at b and one on its way; want 1", got)
-	}
-	for s := range m.flights {
-		m.land(s)
-	}
-	if got := m.room(); got != 4 || m.carries != 0 {
-		t.Errorf("room for %d tasks when all are over, %d carried", got, m.carries)
-	}
-}

@@ -18,7 +18,7 @@ func (m *Manager) onLoop(ctx context.Context, f func(now time.Time)) error {
 		m.before.Lock()
 		defer m.before.Unlock()
 		if !m.running.Load() { // nor has it begun meanwhile: it waits for the lock
-			f(m.cfg.Now())
+			m.run(f)
 			return nil
 		}
 	}
@@ -46,7 +46,7 @@ func (m *Manager) Adopt(ctx context.Context, first, last channel.ID, taken func(
 				}
 				failed = errors.Join(failed, m.add(now, h))
 				taken()
-				if state := m.hosts[h.Host]; state != nil && state.blocked != "" {
+				if m.machine.Blocked(h.Host) != "" {
 					blocked++
 				}
 			}
@@ -73,10 +73,10 @@ func (m *Manager) Edited(ctx context.Context, before, after *channel.Channel) er
 			return
 		}
 		if after.State == channel.Active {
-			failed = m.unmark(s)
+			failed = m.machine.Unmark(s)
 		}
 		delete(m.states, s) // overtaken
-		delete(m.failing, s)
+		m.machine.NotBefore(s, time.Time{})
 		m.sched.Edit(s, func(f *recrawl.Facts) {
 			f.Weight = f.Weighed() * Importance(&after.Settings) / Importance(&before.Settings)
 			f.Flags &^= recrawl.Paused | recrawl.Pinned
@@ -96,7 +96,7 @@ func (m *Manager) Edited(ctx context.Context, before, after *channel.Channel) er
 func (m *Manager) SetBlocked(ctx context.Context, origin, why string) error {
 	return m.onLoop(ctx, func(time.Time) {
 		key := channel.KeyOf(origin)
-		m.host(key).blocked = why
+		m.machine.Block(key, why)
 		if r, ok := m.records[key]; ok {
 			r.Blocked = why
 		}
@@ -118,23 +118,16 @@ func (m *Manager) standOff(now time.Time, id channel.ID, name string) error {
 	if !ok {
 		return nil
 	}
-	i := m.issues[s]
-	if i == nil || !i.Out() {
-		return nil
-	}
-	h := m.host(m.table.Host(s))
-	until := now.Add(m.cfg.Terms.Term)
-	if at := i.Deadline(); at.After(until) {
-		until = at
-	}
-	if !until.After(h.next) {
+	until, ok := m.machine.StandOff(now, s)
+	if !ok {
 		return nil
 	}
 	r, err := m.hostRecord(name)
 	if err != nil {
 		return err
 	}
-	h.next, r.NextVisit = until, until
+	r.NextVisit = until
+	m.machine.Leave(m.table.Host(s), until)
 	return nil
 }
 
@@ -156,18 +149,12 @@ func (m *Manager) forget(now time.Time, id channel.ID, name string) error {
 	if err := m.standOff(now, id, name); err != nil {
 		return err
 	}
-	m.freeHost(s)
-	if f, out := m.flights[s]; out {
-		m.carried(f, "")
-		delete(m.flights, s)
-	}
+	m.machine.Forget(s)
 	if m.pending != nil {
 		delete(m.pending.slots, s)
 		delete(m.pending.crawled, s)
 		delete(m.pending.read, s)
 	}
-	delete(m.asked, s)
-	delete(m.failing, s)
 	delete(m.dirty, s)
 	delete(m.states, s)
 	delete(m.issues, s)

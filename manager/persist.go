@@ -37,7 +37,7 @@ const feedName = "archive"
 func (m *Manager) saveIssued(ctx context.Context, batch []job) ([]channel.Refusal, error) {
 	issues := make([]channel.Issue, len(batch))
 	for i, j := range batch {
-		issues[i] = channel.Issue{ID: j.id, Gen: j.gen, Lease: j.issue.Append(nil), At: j.issued}
+		issues[i] = channel.Issue{ID: j.id, Gen: j.Gen, Lease: j.Issue.Append(nil), At: j.Issued}
 	}
 	return m.cfg.Store.Issue(ctx, m.epoch, issues)
 }
@@ -80,7 +80,7 @@ func (m *Manager) commit(ctx context.Context) error {
 func (m *Manager) edit(s recrawl.Slot) channel.Edit {
 	f := m.sched.Facts(s)
 	w := channel.Edit{ID: m.table.ID(s), Facts: f.AppendState(nil)}
-	if i, ok := m.issues[s]; ok {
+	if i, ok := m.held(s); ok {
 		w.Gen, w.Lease = i.Gen, i.Append(nil)
 	}
 	if st, ok := m.states[s]; ok {
@@ -108,7 +108,7 @@ func (m *Manager) keepState(now time.Time, final bool) {
 		return
 	}
 	m.savedAt = now
-	defer m.tidy(now)
+	defer m.tidy()
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
 	for m.pending == nil && len(m.dirty)+len(m.records) > 0 {

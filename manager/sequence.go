@@ -22,11 +22,9 @@ type Sequencers struct {
 	OldTaken int64 `json:"old_taken"`
 }
 
-// taken counts what dispatch took from each sequencer. Owned by the loop.
-type taken struct{ now, fresh, old int64 }
-
 func (m *Manager) sequencers() Sequencers {
-	q := Sequencers{Given: m.choice.NewShare, By: "order", NowWaits: len(m.again), NewWaits: m.sched.ReadyNew(), NowTaken: m.taken.now, NewTaken: m.taken.fresh, OldTaken: m.taken.old}
+	n := m.machine.Counts()
+	q := Sequencers{Given: m.choice.NewShare, By: "order", NowWaits: m.machine.Immediate(), NewWaits: m.sched.ReadyNew(), NowTaken: n.Now, NewTaken: n.New, OldTaken: n.Old}
 	q.OldWaits = m.sched.Ready() - q.NewWaits
 	if share, ok := m.sched.Share(q.Given); ok {
 		q.Ratio, q.By = share, "strategy"

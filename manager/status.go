@@ -67,7 +67,8 @@ func (m *Manager) publish(now time.Time) {
 const publishEvery = 250 * time.Millisecond
 
 func (m *Manager) overview(now time.Time) Overview {
-	up, pg, _ := m.rates.last(now, m.updates, m.pages, m.refused)
+	n := m.machine.Counts()
+	up, pg, _ := m.rates.last(now, m.updates, m.pages, n.Refused)
 	g := m.sched.Groups()
 	sizes := make([]int, g.K())
 	for i := range sizes {
@@ -75,16 +76,16 @@ func (m *Manager) overview(now time.Time) Overview {
 	}
 	o := Overview{
 		Network: fmt.Sprintf("%x", m.cfg.Network), Version: version.String(), Strategy: m.sched.Strategy().Name(), Since: m.since, Now: now,
-		Unit: m.cfg.Tick, Channels: m.sched.Len(), Never: m.never(), Out: m.out(), Due: m.due, Peers: len(crawlers(m.cfg.Swarm.Peers())),
-		Submitted: m.submitted, Accepted: m.accepted, Refused: m.refused, Updates: m.updates, Lapsed: m.lapsed,
+		Unit: m.cfg.Tick, Channels: m.sched.Len(), Never: m.never(), Out: m.machine.Out(), Due: m.due, Peers: len(crawlers(m.cfg.Swarm.Peers())),
+		Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Updates: m.updates, Lapsed: n.Lapsed,
 		Pages: m.pages, Unchanged: m.unchanged, BytesDown: m.bytesDown,
 		UpdatesMin: up, PagesMin: pg, Freshness: m.fresh, Intervals: m.intervals(), GroupSizes: sizes,
 		Errors: maps.Clone(m.errors), History: slices.Clone(m.history), Data: m.cfg.Data, Notices: slices.Sorted(maps.Values(m.notices)),
 		Discovered: m.discovered, Archive: m.cfg.Archive.Stats(),
 	}
 	for _, key := range []string{noticeStore, noticeFeed, noticeDisk} {
-		if n := m.notices[key]; n != "" {
-			o.Blocking = append(o.Blocking, n)
+		if text := m.notices[key]; text != "" {
+			o.Blocking = append(o.Blocking, text)
 		}
 	}
 	if m.rttN > 0 {

@@ -221,6 +221,7 @@ func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
 	return m.onLoop(ctx, func(now time.Time) {
 		same := m.choice.Name == c.Name && m.choice.Params == c.Params
 		m.choice = c
+		m.machine.SetNewShare(c.NewShare)
 		if same { // only the share of new channels: what was learnt and planned stays
 			return
 		}
@@ -306,10 +307,10 @@ func (m *Manager) sample(now time.Time) trial {
 			t.facts = append(t.facts, m.sched.Facts(recrawl.Slot(s)))
 		}
 	}
-	up, _, _ := m.rates.last(now, m.updates, m.pages, m.refused)
+	up, _, _ := m.rates.last(now, m.updates, m.pages, m.machine.Counts().Refused)
 	t.capacity = up * m.cfg.Tick.Minutes()
 	if t.capacity <= 0 {
-		t.capacity = float64(m.room())
+		t.capacity = float64(max(m.machine.Room(now), 0))
 	}
 	if t.capacity <= 0 {
 		t.capacity = float64(t.of) / trialTicks

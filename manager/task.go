@@ -37,7 +37,7 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 		}
 		host = &h
 	}
-	known, err := m.cfg.Archive.Known(ctx, j.id, lastBegan(&ch.Learnt, j.issued))
+	known, err := m.cfg.Archive.Known(ctx, j.id, lastBegan(&ch.Learnt, j.Issued))
 	if err != nil {
 		return task{}, fmt.Errorf("what the archive knows of channel %d: %w", j.id, err)
 	}
@@ -67,8 +67,8 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 		pages = budget
 	}
 	h := channel.Header{
-		Network: m.cfg.Network, Channel: j.id, Gen: j.gen, Host: ch.Scope.Host, Pages: pages, Budget: budget,
-		Issued: j.issued, Latest: j.latest, Gap: max(m.cfg.Gap, host.CrawlDelay), Archive: m.cfg.ArchiveID,
+		Network: m.cfg.Network, Channel: j.id, Gen: j.Gen, Host: ch.Scope.Host, Pages: pages, Budget: budget,
+		Issued: j.Issued, Latest: j.Latest, Gap: max(m.cfg.Gap, host.CrawlDelay), Archive: m.cfg.ArchiveID,
 		BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
 	}
 	signed, err := m.cfg.Sign(h)

@@ -28,7 +28,7 @@ var rules = []rule{
 	{"peer/limit/...", []string{"peer/limit/...", "channel"}, false, "limits are decided by settings and policy alone; of the channels only what a Web port is"},
 	{"peer/...", []string{"peer/...", "overlay", "overlay/p2p", "channel", "coords", "internal/member", "internal/wire", "internal/wire/uplink", "internal/version", "internal/lab/pond", "channel/lease"}, false, "the agent must not contain the manager: volunteers run it"},
 	{"manager/archive/...", []string{"manager/archive/...", "channel/lease", "channel", "coords", "channel/badgerdb/tables", "internal/wire", "internal/wire/uplink", "internal/member", "internal/version", "channel/order"}, false, "any number of archives run without a manager beside them"},
-	{"manager/dispatch", []string{"channel", "recrawl"}, true, "the manager and the simulators hand tasks out by the same machine; databases, the overlay and the archive are its host's"},
+	{"manager/dispatch", []string{"channel", "channel/lease", "recrawl"}, true, "the manager and the simulators hand tasks out by the same machine; databases, the overlay and the archive are its host's"},
 	{"manager/desk", []string{"channel", "channel/lease", "channel/listing", "coords", "internal/plain", "manager", "overlay", "recrawl"}, false, "what an operator can do knows no HTTP, so that pages, interface and command line cannot differ"},
 	{"manager/web", []string{"channel", "internal/plain", "manager/desk"}, false, "pages show what the desk tells them, and word times as the command line does"},
 	{"manager/api", []string{"channel", "channel/listing", "manager/archive", "manager/desk", "recrawl"}, false, "the interface decides nothing, and works before a running manager and a stopped one's database alike"},

@@ -1,0 +1,154 @@
+package dispatch
+
+import (
+	"time"
+
+	"shoal/channel"
+	"shoal/recrawl"
+)
+
+// host is what is known of a Web host with which something is up.
+type host struct {
+	out     recrawl.Slot // whose task may send requests to it, plus one; zero: none
+	next    time.Time    // no task may start before
+	blocked string       // why; empty: it is not
+}
+
+// admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; near the end nothing that
+// would outlive it; and then asks the judge for a near peer. If not ok, at says when to ask again; the zero time means that enough was
+// looked at for now.
+func (m *Machine) admit(now time.Time, s recrawl.Slot) (at time.Time, peer Peer, ok bool) {
+	key := m.channels.Host(s)
+	if h, up := m.hosts[key]; up {
+		switch {
+		case h.blocked != "":
+			return now.Add(blockedAgain), "", false
+		case h.out != 0:
+			return now.Add(m.cfg.Clock.Step), "", false
+		case now.Before(h.next):
+			return h.next, "", false
+		}
+	}
+	if len(m.notBefore) > 0 {
+		if until := m.notBefore[s]; now.Before(until) {
+			return until, "", false
+		}
+	}
+	if !m.cfg.Until.IsZero() && now.Add(m.channels.Expect(s)).After(m.cfg.Until) {
+		return m.cfg.Until.Add(time.Hour), "", false
+	}
+	peer, v := m.near(now, s, key)
+	switch v {
+	case Go:
+		return time.Time{}, peer, true
+	case Enough:
+		return time.Time{}, "", false
+	}
+	return now.Add(m.cfg.Clock.Step), "", false
+}
+
+const blockedAgain = time.Hour // how often a blocked host is looked at again
+
+// near asks the judge whether a task should be placed now: a peer near its host has room, or it has waited long enough. This is delay
+// scheduling (Zaharia and others, "Delay Scheduling", EuroSys 2010): a task waits while all peers near its host are full, rather than go at
+// once to a far one that happens to have room; that one is left to the tasks near it.
+func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey) (Peer, Verdict) {
+	since, asked := time.Time{}, false
+	if len(m.asked) > 0 {
+		since, asked = m.asked[s]
+	}
+	if !asked {
+		since = now
+	}
+	// The longer it has waited, the farther it may go: a quarter of the peers, half of them, all.
+	share := NearShare
+	for waited := now.Sub(since); waited >= patience*m.cfg.Clock.Step && share < 1; waited -= patience * m.cfg.Clock.Step {
+		share *= 2
+	}
+	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share})
+	switch {
+	case v == Go && asked:
+		delete(m.asked, s)
+	case v == Wait && !asked && len(m.asked) < maxAsked:
+		m.asked[s] = since
+	}
+	return peer, v
+}
+
+const (
+	patience = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
+	maxAsked = 1 << 16 // tasks whose wait is counted
+)
+
+// host is what is known of a host, to be changed.
+func (m *Machine) host(key channel.HostKey) *host {
+	h, ok := m.hosts[key]
+	if !ok {
+		h = &host{}
+		m.hosts[key] = h
+	}
+	return h
+}
+
+// freeHost lets other channels of a channel's host go.
+func (m *Machine) freeHost(s recrawl.Slot) {
+	if h, ok := m.hosts[m.channels.Host(s)]; ok && h.out == s+1 {
+		h.out = 0
+	}
+}
+
+const tidyEvery = time.Minute // how often hosts whose next visit has come are forgotten
+
+// tidy forgets hosts with which nothing is up any more.
+func (m *Machine) tidy(now time.Time) {
+	if now.Sub(m.tidied) < tidyEvery {
+		return
+	}
+	m.tidied = now
+	for key, h := range m.hosts {
+		if h.out == 0 && h.blocked == "" && !now.Before(h.next) {
+			delete(m.hosts, key)
+		}
+	}
+}
+
+// Block has nothing handed out on a host; an empty reason lifts it.
+func (m *Machine) Block(key channel.HostKey, why string) { m.host(key).blocked = why }
+
+// Blocked says why a host is blocked; empty: it is not.
+func (m *Machine) Blocked(key channel.HostKey) string {
+	if h, ok := m.hosts[key]; ok {
+		return h.blocked
+	}
+	return ""
+}
+
+// Leave has a host left alone until then.
+func (m *Machine) Leave(key channel.HostKey, until time.Time) { m.host(key).next = until }
+
+// StandOff is how long a channel's host must be left alone if its task is called back now: until the task must have ended. False: none is
+// out, or the host is left alone as long anyway.
+func (m *Machine) StandOff(now time.Time, s recrawl.Slot) (until time.Time, ok bool) {
+	f, out := m.flights[s]
+	if !out || f.waiting || !f.issue.Out() {
+		return time.Time{}, false
+	}
+	until = now.Add(m.cfg.Terms.Term)
+	if at := f.issue.Deadline(); at.After(until) {
+		until = at
+	}
+	h, up := m.hosts[m.channels.Host(s)]
+	return until, !up || until.After(h.next)
+}
+
+// NotBefore has a channel not handed out until then; a time that has passed lifts it. It is forgotten at a restart.
+func (m *Machine) NotBefore(s recrawl.Slot, until time.Time) {
+	if until.IsZero() {
+		delete(m.notBefore, s)
+		return
+	}
+	m.notBefore[s] = until
+}
+
+// Until is what NotBefore was told of a channel last; zero: nothing.
+func (m *Machine) Until(s recrawl.Slot) time.Time { return m.notBefore[s] }

@@ -1,0 +1,176 @@
+package dispatch
+
+import (
+	"time"
+
+	"shoal/channel/lease"
+	"shoal/recrawl"
+)
+
+// flight is a channel that is not idle: its task is out, or waits before it is handed out again.
+type flight struct {
+	slot    recrawl.Slot
+	serial  uint64 // no two flights have the same
+	issue   lease.Issue
+	waiting bool      // to be handed out again from due on; else a task is out
+	queued  bool      // waiting, and among the immediate
+	due     time.Time // waiting
+	issued  time.Time
+	wake    int64 // when the earliest timer of the flight rings; zero: it has none
+	peer    Peer  // that has the task, as far as is known
+	took    bool  // the peer said so, and has not claimed it
+}
+
+// timer wakes a flight up. Those that do not ring at flight.wake are stale and do nothing.
+type timer struct {
+	at   int64 // nanoseconds
+	slot recrawl.Slot
+}
+
+// takeOff makes a flight of an idle channel. It is out or waits as soon as the caller says so.
+func (m *Machine) takeOff(now time.Time, s recrawl.Slot, issue lease.Issue) *flight {
+	var f *flight
+	if n := len(m.spare); n > 0 {
+		f, m.spare = m.spare[n-1], m.spare[:n-1]
+	} else {
+		f = new(flight)
+	}
+	m.serial++
+	*f = flight{slot: s, serial: m.serial, issue: issue, issued: now}
+	m.flights[s] = f
+	return f
+}
+
+// land ends a flight: the channel is idle.
+func (m *Machine) land(f *flight) {
+	m.freeHost(f.slot)
+	m.drop(f)
+}
+
+// drop forgets a flight.
+func (m *Machine) drop(f *flight) {
+	m.carry(f, "")
+	if f.waiting {
+		m.waiting--
+	}
+	delete(m.flights, f.slot)
+	m.spare = append(m.spare, f)
+}
+
+// again has a flight handed out again from some time on, as soon as there is room.
+func (m *Machine) again(now time.Time, f *flight, from time.Time) {
+	m.carry(f, "")
+	if !f.waiting {
+		f.waiting = true
+		m.waiting++
+	}
+	f.due = from
+	switch {
+	case f.queued:
+	case from.After(now):
+		m.arm(f)
+	default:
+		f.queued = true
+		m.immediate = append(m.immediate, f.slot)
+	}
+}
+
+// arm sets the timer of a flight.
+func (m *Machine) arm(f *flight) {
+	at := f.issue.Deadline()
+	if f.waiting && !f.queued && f.due.After(at) {
+		at = f.due
+	}
+	if at.IsZero() {
+		return
+	}
+	ns := at.UnixNano()
+	if f.wake != 0 && f.wake <= ns {
+		return // which looks again
+	}
+	f.wake = ns
+	m.timers.push(timer{ns, f.slot})
+	if len(m.timers) > 2*len(m.flights)+timersSlack {
+		m.timers.keep(func(t timer) bool { f, ok := m.flights[t.slot]; return ok && f.wake == t.at })
+	}
+}
+
+const timersSlack = 1024 // stale timers that are left alone
+
+// wake handles the flights whose time has come: a claim that never came, a pause that is over.
+func (m *Machine) wake(now time.Time) {
+	for ns := now.UnixNano(); len(m.timers) > 0 && m.timers[0].at <= ns; {
+		t := m.timers.pop()
+		f, ok := m.flights[t.slot]
+		if !ok || f.wake != t.at {
+			continue
+		}
+		f.wake = 0
+		swallowed, peer, issued := f.took && f.issue.Phase == lease.Awaited, f.peer, f.issued
+		e := f.issue.Tick(now, m.cfg.Terms)
+		if swallowed && e != 0 {
+			m.acts = append(m.acts, Act{Kind: Swallowed, Slot: f.slot, Peer: peer, Since: issued})
+		}
+		switch {
+		case e != 0 && !f.waiting:
+			m.follow(now, f, e)
+		case f.waiting && !f.due.After(now):
+			m.again(now, f, f.due)
+		default:
+			m.arm(f)
+		}
+	}
+}
+
+// follow does what an effect of the lease asks for, apart from the report itself.
+func (m *Machine) follow(now time.Time, f *flight, e lease.Effect) {
+	if e&lease.Persist != 0 {
+		m.persist(f)
+	}
+	if e&lease.GaveUp != 0 {
+		m.due.Observe(m.cfg.Clock.At(now), f.slot, recrawl.Event{Kind: recrawl.Failed})
+		m.acts = append(m.acts, Act{Kind: GaveUp, Slot: f.slot, Issue: f.issue, Note: f.issue.Reason()})
+		m.land(f)
+		return
+	}
+	if !f.issue.Out() {
+		m.freeHost(f.slot)
+		m.carry(f, "")
+	}
+	if e&lease.HandOut != 0 {
+		if !f.waiting { // else only a pause is over
+			m.counts.Lapsed++
+			m.acts = append(m.acts, Act{Kind: Nothing, Slot: f.slot, Issue: f.issue})
+			m.due.Observe(m.cfg.Clock.At(now), f.slot, recrawl.Event{Kind: recrawl.Lapsed})
+		}
+		m.again(now, f, f.issue.Deadline())
+	}
+	m.arm(f)
+}
+
+func (m *Machine) persist(f *flight) {
+	m.acts = append(m.acts, Act{Kind: Persist, Slot: f.slot, Issue: f.issue})
+}
+
+// carry notes which peer has a flight's task; empty: none any more, or none is known.
+func (m *Machine) carry(f *flight, peer Peer) {
+	if f.peer == peer {
+		return
+	}
+	m.hold(f.peer, -1)
+	m.hold(peer, 1)
+	f.peer, f.took = peer, false
+}
+
+// hold counts a task in or out at a peer.
+func (m *Machine) hold(p Peer, more int) {
+	if p == "" {
+		return
+	}
+	m.carried += more
+	n := m.held[p] + more
+	if m.held[p] = n; n == 0 {
+		delete(m.held, p)
+	}
+	m.judge.Held(p, n)
+}

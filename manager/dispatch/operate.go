@@ -1,0 +1,107 @@
+package dispatch
+
+import (
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/recrawl"
+)
+
+// Restore takes in a channel that was not idle when the manager stopped.
+func (m *Machine) Restore(now time.Time, s recrawl.Slot, issue lease.Issue) {
+	switch {
+	case issue.Out():
+		f := m.takeOff(now, s, issue)
+		m.occupy(s)
+		m.arm(f)
+	case issue.Phase == lease.Pausing:
+		f := m.takeOff(now, s, issue)
+		m.again(now, f, issue.Deadline())
+	}
+}
+
+// occupy keeps other channels of a channel's host back.
+func (m *Machine) occupy(s recrawl.Slot) {
+	if key := m.channels.Host(s); key != 0 {
+		m.host(key).out = s + 1
+	}
+}
+
+// CrawlNow has an idle channel handed out before everything else, whatever Due says. It fails with lease.ErrOut if a task of it is out.
+func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
+	f, ok := m.flights[s]
+	switch {
+	case ok && f.issue.Out():
+		return lease.ErrOut
+	case !ok:
+		issue, err := m.channels.Issue(s)
+		if err != nil {
+			return err
+		}
+		marked := issue.Unmark() != 0
+		f = m.takeOff(now, s, issue)
+		if marked {
+			m.persist(f)
+		}
+		m.due.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
+		m.counts.Submitted++
+	}
+	delete(m.notBefore, s)
+	m.again(now, f, now)
+	return nil
+}
+
+// Unmark gives a channel that was given up another chance.
+func (m *Machine) Unmark(s recrawl.Slot) error {
+	if _, ok := m.flights[s]; ok {
+		return nil // which no channel has that is given up
+	}
+	issue, err := m.channels.Issue(s)
+	if err == nil && issue.Unmark()&lease.Persist != 0 {
+		m.acts = append(m.acts, Act{Kind: Persist, Slot: s, Issue: issue})
+	}
+	return err
+}
+
+// Forget takes a channel out of all that the Machine holds. Its host is free; see StandOff.
+func (m *Machine) Forget(s recrawl.Slot) {
+	if f, ok := m.flights[s]; ok {
+		m.land(f)
+	}
+	delete(m.asked, s)
+	delete(m.notBefore, s)
+}
+
+// Issue is the issue of a channel that has a flight.
+func (m *Machine) Issue(s recrawl.Slot) (issue lease.Issue, ok bool) {
+	f, ok := m.flights[s]
+	if !ok {
+		return lease.Issue{}, false
+	}
+	return f.issue, true
+}
+
+// IsOut tells whether a task of a channel may be with a peer.
+func (m *Machine) IsOut(s recrawl.Slot) bool {
+	f, ok := m.flights[s]
+	return ok && f.issue.Out()
+}
+
+// Gen is the generation of a channel that has a flight; else 0.
+func (m *Machine) Gen(s recrawl.Slot) channel.Gen {
+	if f, ok := m.flights[s]; ok {
+		return f.issue.Gen
+	}
+	return 0
+}
+
+// Leased is how many channels' leases run.
+func (m *Machine) Leased() (n int) {
+	for _, f := range m.flights {
+		if f.issue.Phase == lease.Leased {
+			n++
+		}
+	}
+	return n
+}
