@@ -1,0 +1,162 @@
+package crawl
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"shoal/channel"
+)
+
+// follow takes the link of an element that leads somewhere.
+func (r *reader) follow() {
+	if r.bodyFrom < 0 {
+		r.bodyFrom = len(r.links)
+	}
+	if r.tag.href == nil {
+		return
+	}
+	if hasWord(r.tag.rel, "nofollow") {
+		r.skipped++
+		return
+	}
+	r.addReference(r.tag.href)
+}
+
+// link takes a <link>, of those kinds that lead to pages.
+func (r *reader) link() {
+	t := &r.tag
+	if t.href == nil || r.foreign.templates > 0 {
+		return
+	}
+	switch {
+	case hasWord(t.rel, "canonical"):
+		if to := r.lead(reference(t.href)); to.url != "" {
+			r.canonical = to.url
+			r.add(to)
+		}
+	case hasWord(t.rel, "next"), hasWord(t.rel, "prev"), hasWord(t.rel, "alternate") && !hasWord(t.rel, "stylesheet"):
+		if isFeedType(t.kind) && len(r.feeds) < maxFeeds {
+			if to := r.resolve(r.base, t.href); to.url != "" {
+				r.feeds = append(r.feeds, to.url)
+			}
+		}
+		r.addReference(t.href)
+	}
+}
+
+func isFeedType(kind []byte) bool {
+	return indexFold(kind, "rss+xml") >= 0 || indexFold(kind, "atom+xml") >= 0
+}
+
+// meta takes a <meta>: what it asks of robots, and where it leads.
+func (r *reader) meta() {
+	t := &r.tag
+	if r.foreign.templates > 0 {
+		return
+	}
+	if n := strings.ToLower(string(t.metaName)); n == "robots" || n == r.product {
+		r.wish = r.wish.and(directives(string(t.content), time.Now()))
+	}
+	if bytes.EqualFold(t.httpEquiv, []byte("refresh")) {
+		if to := refreshTarget(reference(t.content)); to != "" {
+			if to := r.lead(to); to.url != "" {
+				r.refresh = to.url
+				r.add(to)
+			}
+		}
+	}
+}
+
+// lead gives what the text of a reference leads to.
+func (r *reader) lead(text string) ref {
+	r.resolved = true
+	u, err := channel.Resolve(r.base, r.query.encode(text))
+	if err != nil {
+		return ref{}
+	}
+	u = withoutSession(u)
+	return ref{u, urlHash(u)}
+}
+
+// addReference adds the link of an attribute.
+func (r *reader) addReference(href []byte) {
+	if len(r.links) >= channel.MaxPageLinks || r.bytes >= maxLinkBytes || len(href) > 3*channel.MaxURL {
+		return
+	}
+	r.resolved = true
+	if to := r.resolve(r.base, href); to.url != "" {
+		r.add(to)
+	}
+}
+
+// ref is what a reference leads to.
+type ref struct {
+	url  string // canonical, without session; "": nowhere
+	hash uint64
+}
+
+// maxRefs bounds the bytes of the references of earlier pages that are remembered, and maxRef those of one.
+const (
+	maxRefs = 1 << 20
+	maxRef  = 200
+	refCost = 80 // of an entry, beside its texts
+)
+
+// resolve gives what a reference leads to. Most references of a page were on the pages before, so those whose meaning is the same
+// all over the host are remembered.
+func (p *page) resolve(base string, href []byte) ref {
+	rooted := len(href) > 1 && href[0] == '/' && href[1] != '/' && href[1] != '\\' && p.rooted
+	same := (rooted || bytes.HasPrefix(href, []byte("http://")) || bytes.HasPrefix(href, []byte("https://"))) && len(href) <= maxRef && p.query == nil
+	if same {
+		if r, ok := p.refs[string(href)]; ok {
+			return r
+		}
+	}
+	var r ref
+	if u, err := channel.Resolve(base, p.query.encode(reference(href))); err == nil {
+		u = withoutSession(u)
+		r = ref{u, urlHash(u)}
+	}
+	if same {
+		if p.refs == nil || p.refBytes >= maxRefs {
+			p.refs, p.refBytes = make(map[string]ref), 0
+		}
+		p.refs[string(href)] = r
+		p.refBytes += len(href) + len(r.url) + refCost
+	}
+	return r
+}
+
+// settle notes the origin that rooted references are of.
+func (p *page) settle(base string) {
+	origin := channel.Origin(base)
+	if p.refs == nil {
+		p.origin = origin
+	}
+	p.rooted = origin == p.origin
+}
+
+// add adds a link, unless the page has it already or has too many.
+func (p *page) add(r ref) {
+	if _, ok := p.found[r.hash]; !ok && len(p.links) < channel.MaxPageLinks && p.bytes+len(r.url) <= maxLinkBytes {
+		p.bytes += len(r.url)
+		p.found[r.hash] = struct{}{}
+		p.links = append(p.links, r.url)
+	}
+}
+
+// hasWord finds a word in a list by white space, in any case.
+func hasWord(list []byte, word string) bool {
+	for len(list) > 0 {
+		n := bytes.IndexAny(list, " \t\n\f\r")
+		if n < 0 {
+			n = len(list)
+		}
+		if n == len(word) && strings.EqualFold(string(list[:n]), word) {
+			return true
+		}
+		list = list[min(n+1, len(list)):]
+	}
+	return false
+}

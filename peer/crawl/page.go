@@ -1,0 +1,338 @@
+package crawl
+
+import (
+	"bytes"
+	"html"
+	"net/http"
+	"strings"
+
+	"shoal/channel"
+)
+
+// page is what was read from one HTML document. It is used again for the next one. Owned by the session.
+type page struct {
+	links     []string // canonical, each once
+	shingle   uint64
+	same      uint64 // equal for pages of the same text; zero: none
+	text      []byte // visible text, if it was asked for
+	canonical string
+	feeds     []string // those of links that the page calls its RSS or Atom
+	refresh   string   // where <meta http-equiv=refresh> leads
+	wish      wish
+	skipped   int // links with rel=nofollow
+
+	found    map[uint64]struct{}
+	bytes    int            // of links
+	query    *query         // how queries of links are encoded; nil: in UTF-8
+	refs     map[string]ref // what references of earlier pages led to
+	refBytes int
+	origin   string // that those of refs are of which begin with "/"
+	rooted   bool   // the page's base is of origin
+}
+
+// shortText is how many words a text has for which the fingerprint says nothing: all of them must be the same.
+const shortText = 100
+
+// isHTML tells whether links can be read from a content type.
+func isHTML(contentType string, body []byte) bool {
+	t, _, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(t)) {
+	case "text/html", "application/xhtml+xml":
+		return true
+	case "":
+		return strings.HasPrefix(http.DetectContentType(body), "text/html")
+	}
+	return false
+}
+
+// read goes through a document: links, fingerprint of the text, what its author asks of robots, and the text itself if wanted.
+func (p *page) read(url string, body []byte, contentType, product string, withText bool) {
+	r := reader{page: p, url: url, base: url, product: product, withText: withText}
+	body, p.query = utf8Of(body, contentType)
+	for again := true; again; { // twice at most
+		p.begin(r.base)
+		r.tokenizer, r.foreign, r.frames, r.shingles = tokenizer{doc: body}, foreign{stack: r.foreign.stack[:0]}, framesMayCome, channel.Shingler{}
+		r.bodyFrom = -1
+		again = r.read()
+	}
+	p.shingle = r.shingles.Sum()
+	words, exact := r.shingles.Text()
+	if p.same = p.shingle; words < shortText {
+		p.same = exact
+	}
+}
+
+// begin forgets the page before.
+func (p *page) begin(base string) {
+	p.links, p.text, p.feeds, p.canonical, p.refresh = p.links[:0], p.text[:0], p.feeds[:0], "", ""
+	p.wish, p.skipped, p.shingle, p.bytes = wish{}, 0, 0, 0
+	if p.found == nil {
+		p.found = map[uint64]struct{}{}
+	}
+	clear(p.found)
+	p.settle(base)
+}
+
+// reader reads one document into a page.
+type reader struct {
+	*page
+	url, product string
+	withText     bool
+
+	tokenizer tokenizer
+	foreign   foreign
+	frames    frames
+	shingles  channel.Shingler
+	tag       tag
+	base      string // what references are relative to
+	based     bool   // a <base> has named it
+	resolved  bool   // something was resolved against it
+	bodyFrom  int    // of links, what the body led to so far; negative: nothing
+}
+
+// tag collects the attributes of the start tag that is being read. Each is nil where the tag has none of the name.
+type tag struct {
+	is                                             htmlElement
+	href, xlink, rel, httpEquiv, metaName, content []byte
+	kind                                           []byte // type
+	encoding                                       []byte // of <annotation-xml>
+	legacy                                         bool   // <font> with an attribute of old
+}
+
+// frames says where a document of frames stands: a <frameset> counts only before anything that is shown, and nothing but frames after it.
+// Above framesMayCome it is the number of framesets that are open.
+type frames int
+
+const (
+	framesMayCome frames = 0
+	framesCannot  frames = -1
+	framesEnded   frames = -2
+)
+
+// only tells whether nothing but frames counts.
+func (f frames) only() bool { return f > framesMayCome || f == framesEnded }
+
+// read goes through the document to its end, or until a <base> comes so late that it is to be read again.
+func (r *reader) read() (again bool) {
+	for {
+		kind, token := r.tokenizer.next(r.foreign.cdata())
+		switch kind {
+		case endOfFile:
+			return false
+		case textToken:
+			if r.frames == framesMayCome && !isBlank(token) {
+				r.frames = framesCannot
+			}
+			r.show(token)
+		case startTag:
+			if r.start(token) {
+				return true
+			}
+		case endTag:
+			r.end(token, elementOf(token))
+		}
+	}
+}
+
+// start reads a start tag to its end, and the content with it if that holds no markup.
+func (r *reader) start(name []byte) (again bool) {
+	is := elementOf(name)
+	r.tag = tag{is: is}
+	var look func(name, value []byte)
+	if is.has(looked) || !r.foreign.inHTML() {
+		look = r.attribute
+	}
+	selfClosing, whole := r.tokenizer.attributes(look)
+	switch {
+	case !whole:
+		return false
+	case r.frames.only():
+		r.startFrame(is)
+		return false
+	}
+	if kind, ok := r.foreign.enters(name, is, r.tag.legacy); ok {
+		if is == elA {
+			if r.tag.href == nil && kind == ofSVG {
+				r.tag.href = r.tag.xlink
+			}
+			r.follow()
+		}
+		if !selfClosing {
+			r.foreign.push(name, kind, r.tag.encoding)
+		}
+		return false
+	}
+	if r.frames == framesMayCome && (is.has(noFrames) || is == elInput && !bytes.EqualFold(r.tag.kind, []byte("hidden"))) {
+		r.frames = framesCannot
+	}
+	switch is {
+	case elSVG, elMath:
+		if !selfClosing {
+			r.foreign.push(name, map[htmlElement]contentKind{elSVG: ofSVG, elMath: ofMath}[is], nil)
+		}
+		return false
+	case elFrameset:
+		if r.frames == framesMayCome && r.foreign.templates == 0 {
+			r.frames = 1
+			r.dropBody()
+		}
+		return false
+	case elBase:
+		return r.rebase()
+	}
+	r.foreign.started(name, is)
+	r.content(is)
+	return false
+}
+
+// dropBody forgets the links of a body: the <frameset> that comes replaces it.
+func (r *reader) dropBody() {
+	if r.bodyFrom < 0 {
+		return
+	}
+	for _, u := range r.links[r.bodyFrom:] {
+		delete(r.found, urlHash(u))
+		r.bytes -= len(u)
+	}
+	r.links = r.links[:r.bodyFrom]
+}
+
+// content works on what an element is for, and passes over content that holds no markup.
+func (r *reader) content(is htmlElement) {
+	switch is {
+	case elA, elArea, elIframe:
+		r.follow()
+	case elLink:
+		r.link()
+	case elMeta:
+		r.meta()
+	case elScript:
+		r.tokenizer.script()
+	case elPlaintext:
+		r.show(r.tokenizer.doc[r.tokenizer.at:])
+		r.tokenizer.at = len(r.tokenizer.doc)
+	}
+	if is.has(holdsText) {
+		if text := r.tokenizer.rawText(elements[is].name); is.has(shown) {
+			r.show(text)
+		}
+	}
+}
+
+// startFrame takes a start tag of a document of frames.
+func (r *reader) startFrame(is htmlElement) {
+	switch {
+	case is == elNoframes:
+		r.tokenizer.rawText(elements[is].name)
+	case r.frames == framesEnded:
+	case is == elFrameset:
+		r.frames++
+	case is == elFrame:
+		r.follow()
+	}
+}
+
+func (r *reader) end(name []byte, is htmlElement) {
+	if !r.frames.only() {
+		r.foreign.ended(name, is)
+		if is == elBr && r.frames == framesMayCome { // it is read as a start tag
+			r.frames = framesCannot
+		}
+		return
+	}
+	if is == elFrameset && r.frames != framesEnded {
+		if r.frames--; r.frames == framesMayCome {
+			r.frames = framesEnded
+		}
+	}
+}
+
+// show takes text of the document for the fingerprint. That of pictures, templates and documents of frames is not for readers.
+func (r *reader) show(text []byte) {
+	if !r.foreign.inHTML() || r.foreign.templates > 0 || r.frames.only() {
+		return
+	}
+	r.shingles.Add(text)
+	if r.withText {
+		r.text = appendText(r.text, text)
+	}
+}
+
+// attribute takes one attribute of the start tag. Of two of one name the first counts.
+func (r *reader) attribute(name, value []byte) {
+	if value == nil {
+		value = []byte{}
+	}
+	t := &r.tag
+	var to *[]byte
+	switch {
+	case equalFold(name, "href"):
+		to = &t.href
+	case equalFold(name, "src"):
+		if t.is != elFrame && t.is != elIframe {
+			return
+		}
+		to = &t.href
+	case equalFold(name, "rel"):
+		to = &t.rel
+	case equalFold(name, "type"):
+		to = &t.kind
+	case equalFold(name, "http-equiv"):
+		to = &t.httpEquiv
+	case equalFold(name, "name"):
+		to = &t.metaName
+	case equalFold(name, "content"):
+		to = &t.content
+	case equalFold(name, "xlink:href"):
+		to = &t.xlink
+	case equalFold(name, "encoding"):
+		to = &t.encoding
+	case equalFold(name, "color"), equalFold(name, "face"), equalFold(name, "size"):
+		t.legacy = true
+		return
+	default:
+		return
+	}
+	if *to == nil {
+		*to = value
+	}
+}
+
+// rebase takes the first <base> with an href: it counts for the whole document. Again says that it has come after what it counts for.
+func (r *reader) rebase() (again bool) {
+	if r.based || r.tag.href == nil || r.foreign.templates > 0 {
+		return false
+	}
+	r.based = true
+	base, err := channel.Resolve(r.url, reference(r.tag.href))
+	if err != nil || base == r.base {
+		return false
+	}
+	r.base = base
+	r.settle(base)
+	return r.resolved
+}
+
+// isBlank tells whether text consists of white space, and of NUL, which the standard drops.
+func isBlank(text []byte) bool {
+	for _, c := range text {
+		if !isSpace[c] && c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// appendText appends a run of text with its spaces closed up.
+func appendText(to, raw []byte) []byte {
+	if bytes.IndexByte(raw, '&') >= 0 {
+		raw = []byte(html.UnescapeString(string(raw)))
+	}
+	for _, w := range bytes.Fields(raw) {
+		if len(to) > 0 {
+			to = append(to, ' ')
+		}
+		to = append(to, w...)
+	}
+	return to
+}
