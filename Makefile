@@ -7,6 +7,8 @@ LDFLAGS  := -s -w -funcalign=16 -X shoal/internal/version.stamp=$(VERSION)
 TARGETS  := linux/amd64 linux/arm64 windows/amd64 darwin/arm64
 LINT     := $(BIN)/golangci-lint
 LINT_VERSION := v2.12.2
+DEADCODE := $(BIN)/deadcode
+DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
 .PHONY: hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
@@ -36,6 +38,12 @@ $(LINT):
 lint: $(LINT) ## golangci-lint with .golangci.yml
 	GOLANGCI_LINT_CACHE=$(abspath $(BIN))/lint-cache $(LINT) run ./...
 
+$(DEADCODE):
+	GOBIN=$(abspath $(BIN)) $(GO) install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION)
+
+reached: $(DEADCODE) ## fail on functions that only tests call, on every system that volunteers have
+	@./.ci/reached $(DEADCODE)
+
 fuzz: ## each fuzz target for FUZZTIME (default 10s)
 	@set -e; for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
@@ -53,7 +61,7 @@ size: build ## fail where a stripped binary is over its limit
 generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
 	$(GO) generate ./...
 
-check: fmt vet lint cross size test ## what CI runs on every change
+check: fmt vet lint reached cross size test ## what CI runs on every change
 
 bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, start, decisions, placed tasks
 	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Channels|Start|Placed' -benchtime 1x -timeout 60m ./manager

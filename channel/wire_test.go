@@ -306,7 +306,7 @@ func TestChunkHash(t *testing.T) {
 
 func TestCompress(t *testing.T) {
 	want := sampleChunkBody()
-	z, err := CompressChunk(want)
+	z, err := CompressBody(want.Marshal())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestCompress(t *testing.T) {
 	large := ChunkBody{Pages: []Page{
 		{URL: "https://example.org/", Body: make([]byte, MaxPage)}, {URL: "https://example.org/", Body: make([]byte, MaxPage)},
 	}}
-	if _, err := CompressChunk(large); !errors.Is(err, ErrTooLarge) {
+	if _, err := CompressBody(large.Marshal()); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a body beyond the limit: %v", err)
 	}
 	for name, raw := range map[string][]byte{"nothing": {1, 2, 3}, "cut": z[:len(z)-1], "rest": append(bytes.Clone(z), 1)} {
@@ -412,7 +412,8 @@ func FuzzCoord(f *testing.F) {
 }
 
 func FuzzDecompressChunk(f *testing.F) {
-	z, err := CompressChunk(sampleChunkBody())
+	body := sampleChunkBody()
+	z, err := CompressBody(body.Marshal())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -430,7 +431,7 @@ func BenchmarkChunk(b *testing.B) {
 	for range 60 {
 		body.Pages = append(body.Pages, Page{URL: "https://example.org/a", Body: text, Links: []string{"https://example.org/b", "https://example.org/c"}})
 	}
-	z, err := CompressChunk(body)
+	z, err := CompressBody(body.Marshal())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -439,7 +440,7 @@ func BenchmarkChunk(b *testing.B) {
 		b.SetBytes(raw)
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := CompressChunk(body); err != nil {
+			if _, err := CompressBody(body.Marshal()); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -256,10 +256,7 @@ var (
 	}}
 )
 
-// CompressChunk returns Chunk.Body for a chunk body. It refuses what DecompressChunk would refuse.
-func CompressChunk(b ChunkBody) ([]byte, error) { return CompressBody(b.Marshal()) }
-
-// CompressBody is like CompressChunk for a chunk body that is already encoded.
+// CompressBody returns Chunk.Body for an encoded ChunkBody. It refuses what DecompressChunk would refuse.
 func CompressBody(raw []byte) ([]byte, error) {
 	if len(raw) > MaxChunkBody {
 		return nil, fmt.Errorf("%w: chunk body of %d bytes, at most %d", ErrTooLarge, len(raw), MaxChunkBody)

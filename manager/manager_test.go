@@ -145,7 +145,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 		r.Errors = map[string]int{"timeout": 3, "dns": 1, "skipped-robots": 7}
 	}
 	s.mu.Unlock()
-	raw, err := channel.CompressChunk(chunk)
+	raw, err := channel.CompressBody(chunk.Marshal())
 	if err != nil {
 		s.t.Error(err)
 		return

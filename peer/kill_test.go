@@ -44,8 +44,17 @@ func TestMain(m *testing.M) {
 			first.open()
 		}
 	}()
-	fmt.Fprintln(os.Stderr, Run(context.Background(), cfg))
+	fmt.Fprintln(os.Stderr, runAgent(context.Background(), cfg))
 	os.Exit(1)
+}
+
+// runAgent makes an agent and runs it.
+func runAgent(ctx context.Context, cfg Config) error {
+	a, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
 }
 
 // TestAgentIsKilled kills an agent's process in mid-crawl, when some pages are archived and some are on its disk only. Nothing that is

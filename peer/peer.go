@@ -75,16 +75,7 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// Run makes an agent and runs it until ctx ends and everything was handed over, or the time for that has passed.
-func Run(ctx context.Context, cfg Config) error {
-	a, err := New(cfg)
-	if err != nil {
-		return err
-	}
-	return a.Run(ctx)
-}
-
-// Run runs the agent until ctx ends. Then it leaves, within Config.Grace.
+// Run runs the agent until ctx ends. Then it hands over what it holds and leaves, within Config.Grace.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	spool := filepath.Join(a.cfg.Dir, "spool")
 	for _, dir := range []string{a.cfg.Dir, spool, a.tasks.dir} {

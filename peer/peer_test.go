@@ -517,13 +517,13 @@ func TestAgentRefuses(t *testing.T) {
 }
 
 func TestRunRefusesBadFolders(t *testing.T) {
-	if err := Run(t.Context(), Config{}); !errors.Is(err, ErrConfig) {
+	if err := runAgent(t.Context(), Config{}); !errors.Is(err, ErrConfig) {
 		t.Error(err)
 	}
-	if err := Run(t.Context(), Config{Dir: t.TempDir()}); !errors.Is(err, wire.ErrNotJoined) {
+	if err := runAgent(t.Context(), Config{Dir: t.TempDir()}); !errors.Is(err, wire.ErrNotJoined) {
 		t.Error(err)
 	}
-	if err := Run(t.Context(), Config{Dir: t.TempDir(), Join: "rubbish"}); err == nil {
+	if err := runAgent(t.Context(), Config{Dir: t.TempDir(), Join: "rubbish"}); err == nil {
 		t.Error("joined rubbish")
 	}
 	dir := t.TempDir()
@@ -532,7 +532,7 @@ func TestRunRefusesBadFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unlock()
-	if err := Run(t.Context(), Config{Dir: dir}); !errors.Is(err, ErrLocked) {
+	if err := runAgent(t.Context(), Config{Dir: dir}); !errors.Is(err, ErrLocked) {
 		t.Error(err)
 	}
 }

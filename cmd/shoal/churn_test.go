@@ -83,7 +83,11 @@ func TestChurnPeer(t *testing.T) {
 	cfg.Log = slog.New(slog.DiscardHandler)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := peer.Run(ctx, cfg); err != nil {
+	agent, err := peer.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 }

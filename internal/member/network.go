@@ -17,15 +17,6 @@ type NetworkID [32]byte
 
 func (n NetworkID) String() string { return text.EncodeToString(n[:]) }
 
-// ParseNetworkID reads what String wrote.
-func ParseNetworkID(s string) (NetworkID, error) {
-	b, err := text.DecodeString(strings.ToLower(strings.TrimSpace(s)))
-	if err != nil || len(b) != len(NetworkID{}) {
-		return NetworkID{}, fmt.Errorf("%w: network %q; it is 52 letters and digits", ErrMalformed, clip(s))
-	}
-	return NetworkID(b), nil
-}
-
 // JoinString is what a volunteer is given: the network's name, where its managers are, and perhaps an invite.
 type JoinString struct {
 	Network NetworkID

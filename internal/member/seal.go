@@ -3,7 +3,6 @@ package member
 import (
 	"crypto/ed25519"
 	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -65,15 +64,6 @@ func encode(m proto.Message) []byte {
 		panic("member: encode: " + err.Error()) // validate has refused what is not UTF-8
 	}
 	return b
-}
-
-// VerifyDelegation checks a sealed delegation against the network's root key and the clock.
-func VerifyDelegation(now time.Time, network NetworkID, sealed []byte) (Delegation, error) {
-	d, err := openDelegation(network, sealed)
-	if err != nil {
-		return Delegation{}, err
-	}
-	return d, check("the delegation", now, d.NotBefore, d.NotAfter)
 }
 
 // openDelegation checks everything but the time.

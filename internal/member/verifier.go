@@ -37,11 +37,6 @@ func NewVerifier(network NetworkID) *Verifier {
 	return &Verifier{network: network, delegations: map[[32]byte]Delegation{}, tasks: map[[32]byte]struct{}{}}
 }
 
-// VerifyTask checks a task without remembering anything.
-func VerifyTask(now time.Time, network NetworkID, s channel.Signed) (channel.Header, error) {
-	return NewVerifier(network).VerifyTask(now, s)
-}
-
 // Network is the network that it checks for.
 func (v *Verifier) Network() NetworkID { return v.network }
 

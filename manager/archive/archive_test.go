@@ -91,7 +91,7 @@ func start(t testing.TB, a *Archive, peer string, id channel.ID, gen channel.Gen
 
 func (r *runner) chunk(b channel.ChunkBody) channel.Chunk {
 	r.t.Helper()
-	body, err := channel.CompressChunk(b)
+	body, err := channel.CompressBody(b.Marshal())
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func buildLoad(tb testing.TB, peers, chunks, pages, size int) []load {
 						Links:  []string{fmt.Sprintf("http://site-%d.example/page/%d/%d", id, s, n+1), fmt.Sprintf("http://site-%d.example/", id+1)},
 					})
 				}
-				raw, err := channel.CompressChunk(b)
+				raw, err := channel.CompressBody(b.Marshal())
 				if err != nil {
 					panic(err)
 				}

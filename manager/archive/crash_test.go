@@ -112,7 +112,7 @@ func crashRunner(a *Archive, id channel.ID, out *sync.Mutex) error {
 				Digest: channel.ContentDigest([]byte(text)), Header: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte(text),
 			})
 		}
-		raw, err := channel.CompressChunk(b)
+		raw, err := channel.CompressBody(b.Marshal())
 		if err != nil {
 			return err
 		}

@@ -58,6 +58,3 @@ var logSpan = math.Log(float64(SlowestTicks) / FastestTicks)
 func RateOf(bucket uint8) float64 {
 	return math.Pow(float64(SlowestTicks)/FastestTicks, -float64(bucket)/lastBucket) / FastestTicks
 }
-
-// Change is the share of a bucket that changes in a period of that many ticks.
-func Change(bucket uint8, period float64) float64 { return -math.Expm1(-RateOf(bucket) * period) }

@@ -267,8 +267,8 @@ func TestBucketByte(t *testing.T) {
 			t.Errorf("bucket %d comes back as %d", b, got)
 		}
 	}
-	if Change(0, 15) < .6 || Change(255, 1440) > .01 {
-		t.Errorf("the ends change by %g and %g", Change(0, 15), Change(255, 1440))
+	if RateOf(0)*FastestTicks != 1 || math.Abs(RateOf(255)*SlowestTicks-1) > 1e-9 {
+		t.Errorf("the ends change at rates of %g and %g", RateOf(0), RateOf(255))
 	}
 }
 

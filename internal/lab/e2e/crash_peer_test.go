@@ -166,7 +166,7 @@ func (v *volunteer) crawl(ctx context.Context, s channel.Signed) {
 		if n == chunks-1 {
 			body.Report = &channel.Report{Channel: h.Channel, Gen: h.Gen, Outcome: channel.Updated, Started: began, Ended: time.Now(), Pages: chunks, New: chunks}
 		}
-		raw, err := channel.CompressChunk(body)
+		raw, err := channel.CompressBody(body.Marshal())
 		if err != nil {
 			v.c.t.Error(err)
 			return

@@ -78,8 +78,12 @@ func (f *fortress) honest(n int, join string) {
 		cfg.Dial = guard.DialContext
 		cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return world.NodeDialer(port), nil }
 		cfg.Log = slog.New(slog.DiscardHandler)
+		agent, err := peer.New(cfg)
+		if err != nil {
+			f.t.Fatal(err)
+		}
 		wg.Go(func() {
-			if err := peer.Run(ctx, cfg); err != nil && ctx.Err() == nil {
+			if err := agent.Run(ctx); err != nil && ctx.Err() == nil {
 				f.t.Errorf("peer %d: %v", i, err)
 			}
 		})

@@ -33,8 +33,12 @@ type Cmd struct {
 // Run serves until ctx is done.
 func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 	if c.Modes {
-		_, err := fmt.Fprintln(out, strings.Join(ModeNames(), "\n"))
-		return err
+		for _, m := range Modes() {
+			if _, err := fmt.Fprintln(out, m); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	if c.Hosts < 1 || c.Pages < 1 {
 		return fmt.Errorf("pond: --hosts %d, --pages %d: want 1 or more of each", c.Hosts, c.Pages)

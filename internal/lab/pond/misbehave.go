@@ -131,15 +131,6 @@ var modes = []Mode{SlowLoris, Silent, HangUp, CutOff, CloseAlways, EndlessRedire
 // Modes returns all modes.
 func Modes() []Mode { return slices.Clone(modes) }
 
-// ModeNames returns the names of all modes.
-func ModeNames() []string {
-	var out []string
-	for _, m := range modes {
-		out = append(out, string(m))
-	}
-	return out
-}
-
 // Known reports whether the mode exists.
 func (m Mode) Known() bool { return slices.Contains(modes, m) }
 

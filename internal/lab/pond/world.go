@@ -259,7 +259,7 @@ func (w *World) Misbehave(host string, m Mode) error {
 		return fmt.Errorf("%w: %q", ErrNoHost, host)
 	}
 	if m != "" && !m.Known() {
-		return fmt.Errorf("%w %q; known: %s", ErrMode, m, strings.Join(ModeNames(), " "))
+		return fmt.Errorf("%w %q; known: %s", ErrMode, m, strings.Trim(fmt.Sprint(Modes()), "[]"))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -99,7 +99,7 @@ func crawl(t *testing.T, a *archive.Archive, gen channel.Gen, version string) {
 		b.Pages = append(b.Pages, channel.Page{URL: site + path, Status: 200, Change: channel.New, Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(text)})
 	}
 	b.Report = &channel.Report{Channel: 1, Gen: gen, Outcome: channel.Updated}
-	z, err := channel.CompressChunk(b)
+	z, err := channel.CompressBody(b.Marshal())
 	if err != nil {
 		t.Fatal(err)
 	}
