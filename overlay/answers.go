@@ -1,8 +1,9 @@
 package overlay
 
 import (
-	"shoal/channel"
 	"time"
+
+	"shoal/channel"
 )
 
 // onFindNear answers with its own record too, which is fresher than what others tell of it.

@@ -1,9 +1,10 @@
 package overlay
 
 import (
-	"shoal/coords"
 	"slices"
 	"time"
+
+	"shoal/coords"
 )
 
 // turns says whether the node, at rest, speaks the less often the more often it is asked. Chance, and where it is, have some asked twice as often as

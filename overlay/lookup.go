@@ -2,9 +2,10 @@ package overlay
 
 import (
 	"math/rand/v2"
-	"shoal/coords"
 	"slices"
 	"time"
+
+	"shoal/coords"
 )
 
 // Lookup finds the peers nearest to a coordinate. Who they are is an Event with the same req.

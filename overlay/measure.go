@@ -1,8 +1,9 @@
 package overlay
 
 import (
-	"shoal/coords"
 	"time"
+
+	"shoal/coords"
 )
 
 // measured are the shortest round-trip times that peers have measured to a host.
@@ -67,7 +68,11 @@ func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
 	if r == nil {
 		return nil
 	}
-	if r.kind != timing {
+	switch r.kind {
+	case surveying:
+		return n.onSurveyed(now, from, r, m)
+	case timing:
+	default: // the answer to another question
 		return n.lost(now, r)
 	}
 	n.table.answered(now, from)

@@ -3,8 +3,9 @@ package overlay
 import (
 	"math"
 	"math/rand/v2"
-	"shoal/coords"
 	"slices"
+
+	"shoal/coords"
 )
 
 // near gives the n entries nearest to a coordinate by prediction, nearest first; those that were silent only where there are too few.
@@ -23,6 +24,11 @@ func (t *table) near(at coords.Coord, n int) []PeerRecord {
 
 // nearest are the positions of the same, without the silent, of whom nobody is told. It holds until it is called again.
 func (t *table) nearest(at *coords.Coord, n int) []far {
+	if t.index != nil {
+		t.best = t.index.nearest(&search{at: at, n: n, limit: math.MaxFloat64, mark: absent, best: t.best[:0],
+			pass: func(i int) bool { return t.spots[i].since == silent }})
+		return t.best
+	}
 	t.apart = t.apart[:0]
 	for i := range t.spots {
 		t.apart = append(t.apart, coords.Distance(at, &t.spots[i].at))

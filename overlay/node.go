@@ -3,8 +3,9 @@ package overlay
 import (
 	"fmt"
 	"math/rand/v2"
-	"shoal/coords"
 	"time"
+
+	"shoal/coords"
 )
 
 // Node is one member of the overlay. It is owned by whoever runs it.
@@ -23,6 +24,7 @@ type Node struct {
 	waits   []wait              // ends of patience, soonest first
 	pace    pace
 	places  map[uint64]*placing
+	surveys map[uint64]*survey
 	gossip  time.Time // next one
 	told    time.Time // last one
 	begun   int       // gossips so far
@@ -44,7 +46,7 @@ func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, rng: rng, vivaldi: v, coord: v.Coord(), queue: queue, pending: map[uint64]*request{}, places: map[uint64]*placing{},
+	n := &Node{cfg: cfg, rng: rng, vivaldi: v, coord: v.Coord(), queue: queue, pending: map[uint64]*request{}, places: map[uint64]*placing{}, surveys: map[uint64]*survey{},
 		gossip: now, counts: map[string]int64{}, doubts: map[ID]doubt{}, pace: newPace(), seq: uint64(now.UnixMilli())}
 	all := 0
 	if cfg.Places {

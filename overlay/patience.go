@@ -123,7 +123,11 @@ func (n *Node) impatient(now time.Time) (out []Send) {
 		}
 		r := n.pending[n.waits[0].req]
 		n.waits = slices.Delete(n.waits, 0, 1)
-		if p, ok := n.places[r.place]; ok {
+		if r.kind == surveying {
+			n.counts["late"]++
+			out = append(out, n.surveyWithout(now, r)...)
+			r.late = true
+		} else if p, ok := n.places[r.place]; ok {
 			n.counts["late"]++
 			if r.late = true; r.kind == finding || r.kind == glancing {
 				p.late[r.to] = true

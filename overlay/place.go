@@ -3,9 +3,10 @@ package overlay
 import (
 	"cmp"
 	"fmt"
-	"shoal/coords"
 	"slices"
 	"time"
+
+	"shoal/coords"
 )
 
 // placing is one task on its way to a peer: first a lookup toward its host, then offers to the candidates by expected finish.
@@ -16,6 +17,8 @@ type placing struct {
 	known   bool         // where the host is; else any peer is as good
 	anycast bool
 	seen    map[ID]time.Duration // measured round-trip times to the host, by peer
+	named   Named                // the judge's choice, while the task is offered to it before all others; else empty
+	host    coords.HostRecord    // as it was handed in, until the lookup begins
 
 	// Lookup.
 	only   bool         // no task: who was found is the outcome
@@ -51,28 +54,47 @@ type placing struct {
 
 // Place begins to place a task near its host. What it came to is an Event with the same req.
 func (n *Node) Place(now time.Time, req uint64, t Task, r coords.HostRecord) []Send {
+	return n.PlaceAt(now, req, t, r, Named{})
+}
+
+// PlaceAt is Place for a task for which a judge has named a peer. The task is offered to that peer first. Only if the peer does not take it, or
+// is not known any more, does the node look for others. A node that knows a sample of the members only looks at once, since the judge
+// has seen no more than that sample.
+func (n *Node) PlaceAt(now time.Time, req uint64, t Task, r coords.HostRecord, named Named) []Send {
 	if len(n.places) >= MaxLookups {
 		n.events = append(n.events, Event{Req: req, Err: ErrBusy})
 		return nil
 	}
+	p := &placing{req: req, task: t, host: r, tried: map[ID]bool{}, limit: Widen(0)}
+	n.places[req] = p
+	rec := n.table.recordOf(named.Peer)
+	switch {
+	case rec == nil:
+		return n.look(now, p)
+	case n.table.sampled():
+		return n.look(now, p, *rec)
+	}
+	p.named, p.found = named, []PeerRecord{*rec}
+	return []Send{n.propose(now, p, *rec)}
+}
+
+// look begins the lookup of a placing, from some peers and those that the table holds.
+func (n *Node) look(now time.Time, p *placing, from ...PeerRecord) []Send {
+	r := p.host
 	if !r.Valid() {
 		n.counts["refused: malformed host record"]++
 		r = coords.HostRecord{}
 	}
-	p := &placing{req: req, task: t, anycast: r.Anycast, seen: measured(r), asked: map[ID]bool{}, depth: map[ID]int{}, tried: map[ID]bool{}, silent: map[ID]bool{}, late: map[ID]bool{}, spoke: map[ID]bool{}, limit: Widen(0)}
-	p.record = r.Moved(func(vantage string) (coords.Coord, bool) {
-		if i := n.table.find(ID(vantage)); i >= 0 {
-			return n.table.entries[i].rec.Coord, true
-		}
-		return coords.Coord{}, false
-	})
+	p.named, p.host, p.found = Named{}, coords.HostRecord{}, nil
+	p.anycast, p.seen = r.Anycast, measured(r)
+	p.asked, p.depth, p.silent, p.late, p.spoke = map[ID]bool{}, map[ID]int{}, map[ID]bool{}, map[ID]bool{}, map[ID]bool{}
+	p.record = r.Moved(n.table.whereIs)
 	p.at, p.known = target(&p.record, n.rng)
 	if !p.known {
 		p.at = n.coord
 	}
 	n.counts["lookup"]++
-	n.places[req] = p
-	p.add(n, n.table.near(p.at, n.cfg.Beam), 1)
+	p.add(n, append(from, n.table.near(p.at, n.cfg.Beam)...), 1)
 	p.second = append(n.vantages(p, &r), n.table.some(1, n.rng)...)
 	if r := n.someTaker(); r != nil {
 		p.random = p.rtt(*r)
@@ -82,6 +104,13 @@ func (n *Node) Place(now time.Time, req uint64, t Task, r coords.HostRecord) []S
 
 // someTaker is one at random of the known members that take tasks; nil: there is none.
 func (n *Node) someTaker() *PeerRecord {
+	if t := n.table.entries; len(t) > MaxTable { // not to go through thousands: nearly all of them take tasks
+		for range MaxNear {
+			if r := t[n.rng.IntN(len(t))].rec; r.Load.Threads > 0 {
+				return r
+			}
+		}
+	}
 	count := 0
 	for i := range n.table.entries {
 		if n.table.entries[i].rec.Load.Threads > 0 {
@@ -126,6 +155,9 @@ func (n *Node) unanswered(now time.Time, p *placing, r *request) []Send {
 	// The peer may have taken the task. Offering on can only make two peers hold it, of which the second to claim drops it: that costs less
 	// than waiting for a claim that mostly never comes, since a peer that does not answer is mostly gone.
 	p.unsure = p.unsure || !r.sure
+	if p.named.Peer != "" {
+		return n.look(now, p)
+	}
 	return n.offer(now, p)
 }
 
@@ -143,18 +175,23 @@ func (n *Node) offer(now time.Time, p *placing) []Send {
 		best, ok = n.next(now, p)
 	}
 	if !ok && p.unsure { // nobody has said yes, but somebody may have it
-		return n.end(now, p, Placed{}, ErrUnsure)
+		return n.end(p, Placed{}, ErrUnsure)
 	}
 	if !ok {
 		why := fmt.Errorf("%w: %d peers could not start it in time", ErrRefused, p.offers)
 		if p.offers == 0 {
 			why = fmt.Errorf("%w: no peer is known that takes tasks", ErrRefused)
 		}
-		return n.end(now, p, Placed{}, why)
+		return n.end(p, Placed{}, why)
 	}
-	p.tried[best.ID] = true
+	return []Send{n.propose(now, p, best)}
+}
+
+// propose offers the task of a placing to a peer.
+func (n *Node) propose(now time.Time, p *placing, to PeerRecord) Send {
+	p.tried[to.ID] = true
 	p.offers++
-	return []Send{n.ask(now, best, p.req, offering, func(req uint64) Msg { return Offer{Req: req, Signed: p.task.Signed, Header: p.task.Header} })}
+	return n.ask(now, to, p.req, offering, func(req uint64) Msg { return Offer{Req: req, Signed: p.task.Signed, Header: p.task.Header} })
 }
 
 // next is the candidate with the earliest expected finish: start + pages * (wait + 2 RTT). Of those that are about as good it is one at random, so that
@@ -172,7 +209,7 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 		switch {
 		case p.tried[r.ID] || (p.silent[r.ID] || p.asked[r.ID] && !p.spoke[r.ID]) && p.limit <= firstOffers:
 		case i >= firstOffers && p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
-		case p.tooFar(now, &r, p.away(all[0])):
+		case tooFar(r.Load.Backlog, p.task.Header.Latest.Sub(now), p.away(r)-p.away(all[0])):
 		case n.doubted(now, r.ID):
 			doubted = append(doubted, r)
 		default:
@@ -187,8 +224,8 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 		return PeerRecord{}, false
 	}
 	best := slices.MinFunc(candidates, func(a, b PeerRecord) int { return cmp.Compare(p.finish(a), p.finish(b)) })
-	latest, furthest := p.finish(best)+p.finish(best)/alikePart, p.away(best)+p.away(best)/alikePart+alikeRTT
-	candidates = slices.DeleteFunc(candidates, func(r PeerRecord) bool { return p.finish(r) > latest || p.away(r) > furthest })
+	finish, away := p.finish(best), p.away(best)
+	candidates = slices.DeleteFunc(candidates, func(r PeerRecord) bool { return !alike(p.finish(r)-finish, finish, p.away(r)-away, away) })
 	there := slices.DeleteFunc(slices.Clone(candidates), func(r PeerRecord) bool {
 		_, measured := p.seen[r.ID]
 		return !measured && !p.spoke[r.ID]
@@ -198,13 +235,6 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	}
 	return candidates[n.rng.IntN(len(candidates))], true
 }
-
-// Candidates are about as good as the best one if they finish later by no more than this part of it all, and are farther by no more than this part and
-// this time: less than what a round-trip time varies by.
-const (
-	alikePart = 50
-	alikeRTT  = 250 * time.Microsecond
-)
 
 // all are those who were found, by prediction or since they measured the host.
 func (p *placing) all() []PeerRecord {
@@ -235,10 +265,14 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 		if m.Start.After(now) && m.Start.Before(now.Add(MaxBacklog)) {
 			if i >= 0 {
 				n.table.entries[i].busy(m.Start.Sub(now))
+				n.table.entries[i].note().full = now.Add(min(m.Start.Sub(now), fullMost))
 			}
 			if p.soonest.IsZero() || m.Start.Before(p.soonest) {
 				p.soonest = m.Start
 			}
+		}
+		if p.named.Peer != "" {
+			return n.look(now, p)
 		}
 		return n.offer(now, p)
 	}
@@ -247,15 +281,22 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 		e.busy(min(max(m.Start.Sub(now), 0)+Service(p.task.Header, 0)/time.Duration(max(e.rec.Load.Threads, 1)), MaxBacklog))
 	}
 	out := Placed{Peer: from, Start: m.Start, RandomRTT: p.random}
+	if p.named.Peer == from {
+		out.RTT, out.RandomRTT = p.named.RTT, p.named.Random
+		return n.end(p, out, nil)
+	}
 	for _, f := range p.all() {
 		if f.ID == from {
 			out.RTT = p.rtt(f)
 		}
 	}
-	return n.end(now, p, out, nil)
+	return n.end(p, out, nil)
 }
 
-func (n *Node) end(now time.Time, p *placing, placed Placed, err error) []Send {
+// fullMost is how long a peer is named for no task at most after it refused one: by then it has told of its queue.
+const fullMost = time.Minute
+
+func (n *Node) end(p *placing, placed Placed, err error) []Send {
 	placed.Hops, placed.Queries, placed.Offers, placed.Samples = p.hops(), len(p.asked), p.offers, p.samples
 	n.events = append(n.events, Event{Req: p.req, Placed: placed, Goal: p.at, Found: p.ranked(), Err: err})
 	delete(n.places, p.req)

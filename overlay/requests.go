@@ -64,6 +64,9 @@ func (n *Node) lost(now time.Time, r *request) []Send {
 	if n.table.fail(r.to) {
 		n.vivaldi.Forget(string(r.to))
 	}
+	if r.kind == surveying {
+		return n.surveyWithout(now, r)
+	}
 	if p, ok := n.places[r.place]; ok {
 		return n.unanswered(now, p, r)
 	}

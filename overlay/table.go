@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"math"
 	"math/bits"
-	"shoal/coords"
 	"slices"
 	"time"
+
+	"shoal/coords"
 )
 
 // entry is one peer of the table.
@@ -23,6 +24,7 @@ type more struct {
 	account string    // of its certificate; empty: that was not seen
 	prefix  string    // of its first address; empty: none that tells
 	claimed time.Time // when it last claimed a task of this node's
+	full    time.Time // until when it is offered no task by name, since it refused one
 	back    time.Time // when it made a record after it had left a request unanswered; zero: it has not
 }
 
@@ -62,6 +64,7 @@ type table struct {
 	tags    []byte    // their last bytes: so few are gone through in no time, and an index would be a kilobyte or two
 	spots   []spot    // of each entry
 	ms      []float64 // of each entry, how far it is; negative: to be computed
+	index   *index    // of the spots; nil: they are few, and looked at one by one
 	apart   []float64 // scratch of nearest
 	best    []far     // the same
 	reach   float64   // how far the last of the nearest was when they were chosen last
@@ -85,10 +88,17 @@ func ringAt(ms float64) int {
 
 func newTable(own *coords.Coord, expiry time.Duration, all int) table {
 	const full = MaxTable + MaxGossip + 1 // and what a message brings
-	return table{own: own, expiry: expiry, all: all, graves: map[ID]uint64{},
+	t := table{own: own, expiry: expiry, all: all, graves: map[ID]uint64{},
 		entries: make([]entry, 0, full), hashes: make([]uint32, 0, full), tags: make([]byte, 0, full),
 		spots: make([]spot, 0, full), ms: make([]float64, 0, full)}
+	if all > MaxTable {
+		t.index = &index{}
+	}
+	return t
 }
+
+// sampled says whether a table has room for some of the members only, chosen at random.
+func (t *table) sampled() bool { return t.all == 0 || len(t.entries) >= t.all }
 
 // hashOf is FNV-1a, its halves mixed.
 func hashOf(id ID) uint32 {
@@ -125,6 +135,12 @@ func (t *table) recordOf(id ID) *PeerRecord {
 // remove takes an entry out; the last one takes its place.
 func (t *table) remove(i int) {
 	last := len(t.entries) - 1
+	if t.index != nil {
+		t.index.drop(i)
+		if i != last {
+			t.index.rename(last, i)
+		}
+	}
 	if i != last {
 		t.entries[i], t.hashes[i], t.tags[i] = t.entries[last], t.hashes[last], t.tags[last]
 		t.spots[i], t.ms[i] = t.spots[last], t.ms[last]
@@ -164,6 +180,9 @@ func (t *table) hearHashed(now time.Time, r *PeerRecord, hash uint32) {
 		if t.spots[i].rtt == 0 && r.Coord != t.spots[i].at {
 			t.ms[i] = -1
 		}
+		if t.index != nil && r.Coord != t.spots[i].at {
+			t.index.put(i, &r.Coord)
+		}
 		e.rec, e.seen, t.spots[i].at = r, now.UnixNano(), r.Coord
 		if r.Account != "" { // else it is hearsay
 			e.note().account = r.Account
@@ -191,6 +210,9 @@ func (t *table) hearHashed(now time.Time, r *PeerRecord, hash uint32) {
 	}
 	t.entries, t.hashes, t.tags = append(t.entries, e), append(t.hashes, hash), append(t.tags, byte(hash))
 	t.spots, t.ms = append(t.spots, spot{at: r.Coord}), append(t.ms, -1)
+	if t.index != nil {
+		t.index.put(len(t.entries)-1, &r.Coord)
+	}
 	t.noted(len(t.entries) - 1)
 }
 

@@ -3,9 +3,10 @@ package overlay
 import (
 	"math"
 	"math/rand/v2"
-	"shoal/coords"
 	"slices"
 	"time"
+
+	"shoal/coords"
 )
 
 // Measuring a host of which little is known: after some random peers, up to NearRounds times NearProbes near ones, until one is as near as NearEnough.
@@ -33,6 +34,11 @@ func NearVantages(r *coords.HostRecord, known []PeerRecord, n int, rng *rand.Ran
 			takers = append(takers, &known[i])
 		}
 	}
+	return vantagesOf(r, takers, n, rng)
+}
+
+// vantagesOf chooses among peers that take tasks. It changes their order.
+func vantagesOf(r *coords.HostRecord, takers []*PeerRecord, n int, rng *rand.Rand) []PeerRecord {
 	if len(r.Samples) > 0 {
 		timed := make(map[ID]bool, len(r.Samples))
 		for i := range r.Samples {

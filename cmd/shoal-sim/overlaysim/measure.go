@@ -211,6 +211,7 @@ type round struct {
 	canTally                             []*tally
 	visits                               []visit
 	repeated                             *tally // nil: no task comes again
+	judge                                *judge
 }
 
 func newRound(c *Command, n *network) *round {
@@ -226,6 +227,10 @@ func newRound(c *Command, n *network) *round {
 	} {
 		*t.at = &t.like
 		r.all = append(r.all, *t.at)
+	}
+	if c.wants("judge") {
+		r.judge = newJudge(n, len(up))
+		r.all = append(r.all, &r.judge.tally)
 	}
 	if c.Repeat > 0 {
 		r.repeated = &tally{name: "again", tables: mean, tableMost: most, messages: true}
@@ -311,6 +316,9 @@ func (r *round) task() {
 	r.random.land(n.ground.rtt(n.someone(n.rng), place), 1, 1)
 	known = n.but(from, known)
 	r.full.land(n.ground.rtt(r.best(record, nearby(known, &at, 8)), place), 1, 1)
+	if r.judge != nil {
+		r.judge.place(place, record, known)
+	}
 	r.forward(from, place, at)
 	for k, c := range r.cans {
 		if _, in := c.zone[from]; in {

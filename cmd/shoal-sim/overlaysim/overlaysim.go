@@ -30,7 +30,7 @@ type Command struct {
 	Latency     string        `type:"path" placeholder:"FILE" help:"Latencies: a matrix in ms (.csv, .csv.gz) or an embedding (lines 'id x y', one way). Default: made up from the seed."`
 	Places      string        `enum:"apart,shared" default:"apart" help:"Whether peers and hosts are replicas of different base nodes of the latency file, as in the recrawl paper, or of the same: ${enum}."`
 	Coordinates string        `enum:"product,springs,serf,solver" default:"product" help:"How peers find their coordinates. product: by serf's Vivaldi with guards, and once samples of 16 peers are there by solving from the last ones. springs: by serf's Vivaldi with guards, always. serf: by serf's Vivaldi as it comes. solver: by solving, from the first sample on. One of: ${enum}."`
-	Overlay     string        `enum:"all,rings,greedy,full,can,random,nearest" default:"all" help:"Which overlay to measure: ${enum}."`
+	Overlay     string        `enum:"all,rings,judge,greedy,full,can,random,nearest" default:"all" help:"Which overlay to measure: ${enum}."`
 	Churn       string        `enum:"none,paper,x17" default:"none" help:"How peers come and go: ${enum}."`
 	Liars       float64       `default:"0" help:"Share of peers that lie about their coordinate."`
 	Lie         string        `enum:"far,middle,high,drift" default:"far" help:"How they lie: far off, another place each time; all in the middle of the swarm; there, behind an access line of up to 300 ms; or drift, from where they are and all in one direction, slowly: ${enum}."`

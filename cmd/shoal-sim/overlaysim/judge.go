@@ -1,0 +1,57 @@
+package overlaysim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/internal/sim"
+	"shoal/overlay"
+)
+
+// judge is a manager that knows all members, as the product's knows up to overlay.MaxKnown: an overlay.Judge names the peer for each task,
+// and the surveys that it wants are made at once. All peers have room. Its queries are those that measure, beside the first survey.
+type judge struct {
+	n     *network
+	j     *overlay.Judge
+	tally tally
+	rng   *rand.Rand // draws who measures
+}
+
+func newJudge(n *network, known int) *judge {
+	j, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: 8, Probes: overlay.Default("").Probes}, sim.Rand(1, "judge"))
+	if err != nil {
+		panic(err) // the configuration does not depend on flags
+	}
+	return &judge{n: n, j: j, rng: sim.Rand(1, "vantages"), tally: tally{name: "judge", tables: float64(known), tableMost: known}}
+}
+
+// place has the judge name a peer for a task.
+func (k *judge) place(place int, record coords.HostRecord, known []overlay.PeerRecord) {
+	n, now, host := k.n, k.n.time(), channel.HostKey(place)
+	k.j.See(overlay.ViewOf(now, known))
+	k.time(&record, place, known, overlay.Default("").Probes) // the last round of a survey, which others make when they place
+	k.j.Locate(now, host, hostOf(place), record)
+	for {
+		named, verdict := k.j.Near(now, overlay.Ask{Host: host, Share: overlay.NearShare, Pages: 100, Gap: time.Second, Patience: time.Hour})
+		if verdict == overlay.Go {
+			k.tally.land(n.ground.rtt(n.who(named.Peer), place), 1, 0)
+			return
+		}
+		for _, s := range k.j.Surveys() {
+			k.time(&record, place, known, s.N)
+			k.j.Surveyed(s.Host)
+			k.j.Locate(now, s.Host, s.Name, record)
+		}
+	}
+}
+
+// time has some peers measure a host that are probably near it.
+func (k *judge) time(record *coords.HostRecord, place int, known []overlay.PeerRecord, count int) {
+	for _, p := range overlay.NearVantages(record, known, count, k.rng) {
+		ms := k.n.ground.rtt(k.n.who(p.ID), place)
+		record.Add(coords.Sample{Vantage: string(p.ID), At: p.Coord, RTT: time.Duration(ms * 1e6), When: k.n.time().Unix()})
+		k.tally.queries++
+	}
+}

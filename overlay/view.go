@@ -1,0 +1,56 @@
+package overlay
+
+import (
+	"bytes"
+	"time"
+)
+
+// View is what a node knows of the other members at one moment. It never changes, so that many may read it at once without copying.
+type View struct {
+	At      time.Time
+	Peers   []PeerRecord // in no particular order; Seen and Account are set
+	avoid   []bool       // of each peer: it should not be offered a task now; nil: of none
+	hashes  []uint32     // of each peer's id
+	tags    []byte       // their last bytes
+	sampled bool         // there are members beyond it
+}
+
+// View is the node's table as it is now.
+func (n *Node) View(now time.Time) *View {
+	t := &n.table
+	v := &View{At: now, Peers: n.Known(), hashes: append([]uint32(nil), t.hashes...), tags: append([]byte(nil), t.tags...), sampled: t.sampled()}
+	for i := range t.entries {
+		e := &t.entries[i]
+		if n.doubted(now, e.id) || now.Before(e.known().full) {
+			if v.avoid == nil {
+				v.avoid = make([]bool, len(t.entries))
+			}
+			v.avoid[i] = true
+		}
+	}
+	return v
+}
+
+// ViewOf is a view of some peers, for who knows them without a node.
+func ViewOf(now time.Time, peers []PeerRecord) *View {
+	v := &View{At: now, Peers: peers}
+	for i := range peers {
+		h := hashOf(peers[i].ID)
+		v.hashes, v.tags = append(v.hashes, h), append(v.tags, byte(h))
+	}
+	return v
+}
+
+// Find is the record of a peer; nil: it is not known.
+func (v *View) Find(id ID) *PeerRecord {
+	hash := hashOf(id)
+	for from := 0; ; from++ {
+		i := bytes.IndexByte(v.tags[from:], byte(hash))
+		if i < 0 {
+			return nil
+		}
+		if from += i; v.hashes[from] == hash && v.Peers[from].ID == id {
+			return &v.Peers[from]
+		}
+	}
+}
