@@ -2,11 +2,11 @@
 // Orders (hand this task out) and Acts (keep this, tell that). The manager runs it against its database, the swarm and the archive;
 // the simulators run the same Machine against simulated ones.
 //
-//	 Due ─── wanted ──▶ admit ──▶ Order ──▶ offered ─┬─ Placed ──▶ claimed ──▶ reported: idle
-//	                     ▲  ▲                        ├─ Refused ─▶ left to Due, or offered again soon
-//	 Judge ─ who has room   │                        ├─ Unsure ──▶ the claim is awaited
-//	                        │                        └─ Unsent, Outran ──┐
-//	                        └── waits ◀── never claimed, lapsed, released ◀┘
+//	Due ─── wanted ──▶ admit ──▶ Order ──▶ offered ─┬─ Placed ──▶ claimed ──▶ reported: idle
+//	                    ▲  ▲                        ├─ Refused ─▶ left to Due, or offered again soon
+//	Judge ─ who has room   │                        ├─ Unsure ──▶ the claim is awaited
+//	                       │                        └─ Unsent, Outran ──┐
+//	                       └── waits ◀── never claimed, lapsed, released ◀┘
 //
 // A channel that is not idle has a flight: its task is out, or waits to be handed out again. Before a task goes, admit asks in this order: is
 // the host blocked, is another channel of the host out, has the host's next visit come, did the last crawl fail a short while ago, would the task
