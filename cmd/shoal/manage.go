@@ -15,6 +15,7 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/lab/pond"
+	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
@@ -150,9 +151,9 @@ func (c *managerCmd) logger(s streams) *slog.Logger {
 		opt.Level = slog.LevelInfo
 	}
 	if c.LogJSON {
-		return slog.New(slog.NewJSONHandler(s.err, opt))
+		return slog.New(plain.CutAddresses(slog.NewJSONHandler(s.err, opt)))
 	}
-	return slog.New(slog.NewTextHandler(s.err, opt))
+	return slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, opt)))
 }
 
 // tcpPort is the port of the first listening address; 0 if it names none.

@@ -150,7 +150,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 func (c *upCmd) station(s streams, began time.Time) stationConfig {
 	log := slog.New(slog.DiscardHandler)
 	if c.Verbose {
-		log = slog.New(slog.NewTextHandler(s.err, nil))
+		log = slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, nil)))
 	}
 	data := filepath.Join(c.Data, "up-web")
 	if len(c.URLs) == 0 {
