@@ -3,7 +3,7 @@ package member
 import (
 	"fmt"
 	"math"
-	"strings"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -94,27 +94,19 @@ func (c Certificate) validate() error {
 	if err := CheckAccount(c.Account); err != nil {
 		return err
 	}
+	if err := CheckLabel(c.Label); err != nil {
+		return err
+	}
 	if c.Role < Peer || c.Role > Relay {
 		return fmt.Errorf("%w: certificate for %s", ErrMalformed, c.Role)
 	}
 	return checkSpan("certificate", c.NotBefore, c.NotAfter)
 }
 
-// CheckAccount says what is wrong with an account's name, nil if nothing is. The empty name is nobody in particular.
-func CheckAccount(name string) error {
-	if len(name) > MaxAccount {
-		return fmt.Errorf("%w: account name of %d bytes, at most %d", ErrTooLarge, len(name), MaxAccount)
-	}
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Errorf("%w: account name %q holds control characters", ErrMalformed, clip(name))
-	}
-	return nil
-}
-
 func short(s string, limit int) bool { return len(s) <= limit && utf8.ValidString(s) }
 
 func (c Certificate) marshal() []byte {
-	return encode(&memberpb.Certificate{Network: c.Network[:], Peer: c.Peer, Account: c.Account, Role: uint32(c.Role),
+	return encode(&memberpb.Certificate{Network: c.Network[:], Peer: c.Peer, Account: c.Account, Label: c.Label, Role: uint32(c.Role),
 		NotBeforeMs: milli(c.NotBefore), NotAfterMs: milli(c.NotAfter)})
 }
 
@@ -132,7 +124,13 @@ func parseCertificate(raw []byte) (c Certificate, err error) {
 	if m.Role > math.MaxUint8 {
 		return Certificate{}, fmt.Errorf("%w: certificate for role %d", ErrMalformed, m.Role)
 	}
-	c.Peer, c.Account, c.Role = m.Peer, m.Account, Role(m.Role)
+	c.Peer, c.Account, c.Label, c.Role = m.Peer, m.Account, m.Label, Role(m.Role)
+	if c.Account == "" && c.Role == Peer { // issued before version 0.2
+		c.Account = AccountOfPeer(c.Peer)
+	}
+	if CheckLabel(c.Label) != nil { // of a time when more was let through; it is for show only
+		c.Label = ""
+	}
 	return c, c.validate()
 }
 
@@ -147,6 +145,9 @@ func (d Document) validate() error {
 		if len(b) > MaxDelegation {
 			return fmt.Errorf("%w: delegation of %d bytes", ErrTooLarge, len(b))
 		}
+	}
+	if len(d.Banned) > MaxBanned {
+		return fmt.Errorf("%w: %d bans in a document, at most %d", ErrTooLarge, len(d.Banned), MaxBanned)
 	}
 	for _, list := range [][]Server{d.Managers, d.Archives, d.Relays} {
 		if len(list) > MaxServers {
@@ -176,7 +177,7 @@ func (d Document) marshal() []byte {
 	return encode(&memberpb.Document{Network: d.Network[:], Name: d.Name, Delegations: d.Delegations, MinSerial: d.MinSerial,
 		Managers: serversOut(d.Managers), Archives: serversOut(d.Archives), Relays: serversOut(d.Relays), Contact: d.Contact,
 		ClaimWaitMs: d.ClaimWait.Milliseconds(), LeaseMs: d.Lease.Milliseconds(), MinProtocol: d.MinProtocol,
-		IssuedMs: milli(d.Issued), NotAfterMs: milli(d.NotAfter)})
+		IssuedMs: milli(d.Issued), NotAfterMs: milli(d.NotAfter), Banned: bansOut(d.Banned)})
 }
 
 func parseDocument(raw []byte) (d Document, err error) {
@@ -196,6 +197,9 @@ func parseDocument(raw []byte) (d Document, err error) {
 	}
 	d.ClaimWait, d.Lease = time.Duration(m.ClaimWaitMs)*time.Millisecond, time.Duration(m.LeaseMs)*time.Millisecond
 	d.Name, d.Contact, d.MinProtocol, d.MinSerial, d.Delegations = m.Name, m.Contact, m.MinProtocol, m.MinSerial, m.Delegations
+	if d.Banned, err = bansIn(m.Banned); err != nil {
+		return Document{}, err
+	}
 	d.Managers, d.Archives, d.Relays = serversIn(m.Managers), serversIn(m.Archives), serversIn(m.Relays)
 	return d, d.validate()
 }
@@ -214,4 +218,23 @@ func serversIn(list []*memberpb.Server) []Server {
 		out = append(out, Server{Peer: s.Peer, Addrs: s.Addrs})
 	}
 	return out
+}
+
+func bansOut(list []Ban) []byte {
+	var b []byte
+	for _, one := range list {
+		b = append(b, one[:]...)
+	}
+	return b
+}
+
+func bansIn(b []byte) ([]Ban, error) {
+	if len(b)%banBytes != 0 {
+		return nil, fmt.Errorf("%w: bans of %d bytes", ErrMalformed, len(b))
+	}
+	var out []Ban
+	for one := range slices.Chunk(b, banBytes) {
+		out = append(out, Ban(one))
+	}
+	return out, nil
 }

@@ -52,41 +52,65 @@ func (i *Issuer) mac(b []byte) ([]byte, error) {
 	return h.Sum(nil)[:16], nil
 }
 
-// useInvite counts one use of an invite; i.mu is held.
-func (i *Issuer) useInvite(now time.Time, invite string) error {
+// invitation is what an invite says.
+type invitation struct {
+	id       inviteID
+	uses     uint32
+	notAfter time.Time
+}
+
+// readInvite checks an invite, and that it has uses left; i.mu is held.
+func (i *Issuer) readInvite(now time.Time, invite string) (invitation, error) {
 	if invite == "" {
-		return fmt.Errorf("%w; ask its operator for a join string that carries one", ErrInvite)
+		return invitation{}, fmt.Errorf("%w; ask its operator for a join string that carries one", ErrInvite)
 	}
 	if len(invite) > MaxInvite {
-		return fmt.Errorf("%w: the invite is too long", ErrInvite)
+		return invitation{}, fmt.Errorf("%w: the invite is too long", ErrInvite)
 	}
 	b, err := decodeText(kindInvite, invite)
 	if err != nil || len(b) != inviteBytes {
-		return fmt.Errorf("%w: the invite is incomplete; copy the join string again, whole", ErrInvite)
+		return invitation{}, fmt.Errorf("%w: the invite is incomplete; copy the join string again, whole", ErrInvite)
 	}
 	mac, err := i.mac(b[:inviteBytes-16])
 	if err != nil {
-		return err
+		return invitation{}, err
 	}
 	if !hmac.Equal(mac, b[inviteBytes-16:]) {
-		return fmt.Errorf("%w: the invite is not of this network, or older than its newest key; ask for a new one", ErrInvite)
+		return invitation{}, fmt.Errorf("%w: the invite is not of this network, or older than its newest key; ask for a new one", ErrInvite)
 	}
-	id, uses := inviteID(b[:8]), binary.BigEndian.Uint32(b[8:12])
-	notAfter := time.Unix(int64(binary.BigEndian.Uint64(b[12:20])), 0)
-	if now.After(notAfter) {
-		return fmt.Errorf("%w: the invite ended at %s; ask for a new one", ErrInvite, stamp(notAfter))
+	in := invitation{inviteID(b[:8]), binary.BigEndian.Uint32(b[8:12]), time.Unix(int64(binary.BigEndian.Uint64(b[12:20])), 0)}
+	if now.After(in.notAfter) {
+		return invitation{}, fmt.Errorf("%w: the invite ended at %s; ask for a new one", ErrInvite, stamp(in.notAfter))
 	}
-	u := i.used[id]
-	if u.used >= uses {
-		return fmt.Errorf("%w: the invite has been used %d times, which is all it is for; ask for a new one", ErrInvite, uses)
+	if i.used[in.id].used >= in.uses {
+		return invitation{}, fmt.Errorf("%w: the invite has been used %d times, which is all it is for; ask for a new one", ErrInvite, in.uses)
 	}
-	if _, known := i.used[id]; !known && len(i.used) >= maxInvites {
+	return in, nil
+}
+
+// useInvite counts one use of an invite, for good; i.mu is held. A use that cannot be kept is not counted.
+func (i *Issuer) useInvite(now time.Time, invite string) error {
+	in, err := i.readInvite(now, invite)
+	if err != nil {
+		return err
+	}
+	before, known := i.used[in.id]
+	if !known && len(i.used) >= maxInvites {
 		i.forgetEnded(now)
 		if len(i.used) >= maxInvites {
 			return fmt.Errorf("%w: %d invites are in use; try again later", ErrRate, maxInvites)
 		}
 	}
-	i.used[id] = usage{u.used + 1, notAfter}
+	i.used[in.id] = usage{before.used + 1, in.notAfter}
+	if i.keep == nil {
+		return nil
+	}
+	if err := i.keep(i.ledger(now)); err != nil {
+		if i.used[in.id] = before; !known {
+			delete(i.used, in.id)
+		}
+		return fmt.Errorf("%w: %w", ErrLedger, err)
+	}
 	return nil
 }
 
@@ -104,6 +128,17 @@ const ledgerVersion = 1
 func (i *Issuer) Ledger(now time.Time) []byte {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	return i.ledger(now)
+}
+
+// KeepLedger has every use of an invite kept before a certificate is issued for it. keep must return only once the ledger is durable.
+func (i *Issuer) KeepLedger(keep func(ledger []byte) error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.keep = keep
+}
+
+func (i *Issuer) ledger(now time.Time) []byte {
 	i.forgetEnded(now)
 	m := &memberpb.Ledger{Version: ledgerVersion}
 	for id, u := range i.used {

@@ -14,15 +14,17 @@ var (
 	ErrInvite = errors.New("member: this network takes members by invite")
 	ErrRate   = errors.New("member: too many at once")
 	ErrDenied = errors.New("member: not welcome any more")
+	ErrLedger = errors.New("member: the use of an invite cannot be kept now; try again later")
 )
 
 // Policy says to whom certificates are issued.
 type Policy struct {
 	Closed bool // only with an invite; default open: anyone, at the rates below
 
-	Account Rate // joins of one account; the zero Rate: DefaultAccount. Joins without an account count as by prefix only.
-	Prefix  Rate // joins from one address prefix (/24, /48); the zero Rate: DefaultPrefix
-	Renew   Rate // renewals of one peer; the zero Rate: DefaultRenew
+	Work    uint8 // zero bits of the proof of work that joining without an invite costs; 0: none. At most MaxWork
+	Account Rate  // joins of one account: by one invite, or of one peer; the zero Rate: DefaultAccount
+	Prefix  Rate  // joins from one address prefix (/24, /48); the zero Rate: DefaultPrefix
+	Renew   Rate  // renewals of one peer; the zero Rate: DefaultRenew
 
 	Life  time.Duration // of a certificate; 0: CertificateLife
 	Grace time.Duration // how long after its end a certificate can still be renewed without an invite; 0: DefaultGrace
@@ -58,6 +60,9 @@ func (p Policy) Validate() error {
 			return fmt.Errorf("member: rate of %d at once and one every %s: both must be above zero", r.Burst, r.Every)
 		}
 	}
+	if p.Work > MaxWork {
+		return fmt.Errorf("member: a proof of work of %d bits: at most %d, or nobody comes through with it", p.Work, MaxWork)
+	}
 	if p.Life < 0 || p.Grace < 0 {
 		return fmt.Errorf("member: certificate life %s, grace %s: neither may be negative", p.Life, p.Grace)
 	}
@@ -66,10 +71,11 @@ func (p Policy) Validate() error {
 
 // Request asks for a certificate. Peer and Addr are what the caller has seen itself, the rest is what the asker says.
 type Request struct {
-	Peer    string
-	Addr    netip.Addr // where the request came from; invalid: unknown, counted together
-	Account string
-	Invite  string
+	Peer   string
+	Addr   netip.Addr // where the request came from; invalid: unknown, counted together
+	Label  string
+	Invite string
+	Work   []byte // a proof
 }
 
 // Issuer decides who becomes a member. It is safe for concurrent use.
@@ -82,7 +88,9 @@ type Issuer struct {
 	prefixes buckets
 	renewals buckets
 	denied   map[string]bool
+	held     map[string]time.Time // prefixes from which nobody joins before then
 	used     map[inviteID]usage
+	keep     func(ledger []byte) error // nil: nobody wants to know
 }
 
 // NewIssuer issues under an authority that may sign certificates.
@@ -109,39 +117,67 @@ func NewIssuer(a *Authority, p Policy) (*Issuer, error) {
 		p.Grace = DefaultGrace
 	}
 	return &Issuer{authority: a, policy: p, accounts: newBuckets(p.Account), prefixes: newBuckets(p.Prefix), renewals: newBuckets(p.Renew),
-		denied: map[string]bool{}, used: map[inviteID]usage{}}, nil
+		denied: map[string]bool{}, held: map[string]time.Time{}, used: map[inviteID]usage{}}, nil
 }
 
-// Issue makes a peer a member.
+// Issue makes a peer a member. Its account is its invite's, or else its own.
 func (i *Issuer) Issue(now time.Time, r Request) ([]byte, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := CheckAccount(r.Account); err != nil {
+	if err := CheckLabel(r.Label); err != nil {
 		return nil, err
 	}
-	if i.denied[r.Peer] || r.Account != "" && i.denied[r.Account] {
+	account, invited, err := i.accountFor(now, r)
+	if err != nil {
+		return nil, err
+	}
+	if i.refused(r.Peer, account, r.Label) {
 		return nil, ErrDenied
 	}
 	prefix := Prefix(r.Addr)
+	if until, held := i.held[prefix]; held && now.Before(until) {
+		return nil, fmt.Errorf("%w: a peer of your network address was banned a short while ago; try again in %s", ErrRate, until.Sub(now).Round(time.Second))
+	}
 	for _, b := range []struct {
 		of   *buckets
 		key  string
 		what string
-	}{{&i.prefixes, prefix, "from your network address"}, {&i.accounts, r.Account, "for this account"}} {
-		if wait := b.of.wait(now, b.key); b.key != "" && wait > 0 {
+	}{{&i.prefixes, prefix, "from your network address"}, {&i.accounts, account, "for this account"}} {
+		if wait := b.of.wait(now, b.key); wait > 0 {
 			return nil, fmt.Errorf("%w: too many joined %s; try again in %s", ErrRate, b.what, wait.Round(time.Second))
 		}
 	}
-	if i.policy.Closed {
+	if invited {
 		if err := i.useInvite(now, r.Invite); err != nil {
 			return nil, err
 		}
+	} else if err := i.checkWork(now, r); err != nil {
+		return nil, err
 	}
 	i.prefixes.take(now, prefix)
-	if r.Account != "" {
-		i.accounts.take(now, r.Account)
+	i.accounts.take(now, account)
+	return i.certify(now, Certificate{Peer: r.Peer, Account: account, Label: r.Label, Role: Peer})
+}
+
+// accountFor is the account under which a peer asks to join, and whether that is its invite's. Where anyone may join, an invite that is
+// good no longer counts as none.
+func (i *Issuer) accountFor(now time.Time, r Request) (account string, invited bool, err error) {
+	if r.Invite == "" && !i.policy.Closed {
+		return AccountOfPeer(r.Peer), false, nil
 	}
-	return i.certify(now, r.Peer, r.Account, Peer)
+	in, err := i.readInvite(now, r.Invite)
+	switch {
+	case err == nil:
+		return accountOfInvite(in.id), true, nil
+	case !i.policy.Closed:
+		return AccountOfPeer(r.Peer), false, nil
+	}
+	return "", false, err
+}
+
+// refused tells whether a peer may not be a member. Bans from before version 0.2 may be of a name that its user chose.
+func (i *Issuer) refused(peer, account, label string) bool {
+	return i.denied[peer] || i.denied[account] || label != "" && i.denied[label]
 }
 
 // Renew gives a member a newer certificate of the same account and role. held is the one that it shows; it may have ended within the
@@ -159,26 +195,27 @@ func (i *Issuer) Renew(now time.Time, peer string, held []byte, v *Verifier) ([]
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.denied[peer] || c.Account != "" && i.denied[c.Account] {
+	if i.refused(peer, c.Account, c.Label) {
 		return nil, ErrDenied
 	}
 	if wait := i.renewals.wait(now, peer); wait > 0 {
 		return nil, fmt.Errorf("%w: renewed too often; try again in %s", ErrRate, wait.Round(time.Second))
 	}
 	i.renewals.take(now, peer)
-	return i.certify(now, peer, c.Account, c.Role)
+	return i.certify(now, Certificate{Peer: peer, Account: c.Account, Label: c.Label, Role: c.Role})
 }
 
-// Appoint certifies one of the network's own servers.
+// Appoint certifies one of the network's own servers, which is of no account.
 func (i *Issuer) Appoint(now time.Time, peer string, role Role) ([]byte, error) {
-	return i.certify(now, peer, "", role)
+	return i.certify(now, Certificate{Peer: peer, Role: role})
 }
 
-func (i *Issuer) certify(now time.Time, peer, account string, role Role) ([]byte, error) {
-	return i.authority.Certify(Certificate{Peer: peer, Account: account, Role: role, NotBefore: now, NotAfter: now.Add(i.policy.Life)})
+func (i *Issuer) certify(now time.Time, c Certificate) ([]byte, error) {
+	c.NotBefore, c.NotAfter = now, now.Add(i.policy.Life)
+	return i.authority.Certify(c)
 }
 
-// Deny refuses a peer or an account from now on, or no longer. What it holds ends with its certificate.
+// Deny refuses a peer or an account from now on, or no longer. What it holds is ended by the document that names it (Document.Banned).
 func (i *Issuer) Deny(name string, deny bool) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -194,6 +231,20 @@ func (i *Issuer) Deny(name string, deny bool) error {
 	}
 	i.denied[name] = true
 	return nil
+}
+
+// HoldPrefix lets nobody join from an address prefix until then; a time that has passed ends that.
+func (i *Issuer) HoldPrefix(prefix string, now, until time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for p, end := range i.held {
+		if !now.Before(end) {
+			delete(i.held, p)
+		}
+	}
+	if delete(i.held, prefix); now.Before(until) && len(i.held) < maxDenied {
+		i.held[prefix] = until
+	}
 }
 
 // Prefix is what counts as one network address: /24 of IPv4, /48 of IPv6.

@@ -23,45 +23,245 @@ func issuer(t testing.TB, p Policy) (*Issuer, *Verifier) {
 var home = netip.MustParseAddr("192.0.2.7")
 
 func TestOpenIssuing(t *testing.T) {
-	i, v := issuer(t, Policy{Account: Rate{3, time.Minute}, Prefix: Rate{5, time.Minute}})
-	sealed, err := i.Issue(t0, Request{Peer: "p0", Addr: home, Account: "ada"})
+	i, v := issuer(t, Policy{Account: Rate{2, time.Minute}, Prefix: Rate{5, time.Minute}})
+	sealed, err := i.Issue(t0, Request{Peer: "p0", Addr: home, Label: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := v.VerifyCertificate(t0, sealed); err != nil || c.Peer != "p0" || c.Account != "ada" || c.Role != Peer || c.NotAfter != t0.Add(CertificateLife) {
+	if c, err := v.VerifyCertificate(t0, sealed); err != nil || c.Peer != "p0" || c.Account != "p0" || c.Label != "ada" || c.Role != Peer || c.NotAfter != t0.Add(CertificateLife) {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	join := func(now time.Time, addr, account string) error {
-		_, err := i.Issue(now, Request{Peer: "p", Addr: netip.MustParseAddr(addr), Account: account})
+	join := func(now time.Time, addr, peer string) error {
+		_, err := i.Issue(now, Request{Peer: peer, Addr: netip.MustParseAddr(addr), Label: "ada"})
 		return err
 	}
-	for range 2 {
-		if err := join(t0, "192.0.2.8", "ada"); err != nil {
+	if err := join(t0, "192.0.2.8", "p0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := join(t0, "2001:db8::1", "p0"); !errors.Is(err, ErrRate) || !strings.Contains(err.Error(), "account; try again in 1m0s") {
+		t.Fatalf("third of an account: %v", err)
+	}
+	for n := range 3 {
+		if err := join(t0, "::ffff:192.0.2.200", fmt.Sprint("q", n)); err != nil { // the same /24, written as IPv6; and the same name, which counts for nothing
 			t.Fatal(err)
 		}
 	}
-	if err := join(t0, "192.0.2.9", "ada"); !errors.Is(err, ErrRate) || !strings.Contains(err.Error(), "account; try again in 1m0s") {
-		t.Fatalf("fourth of an account: %v", err)
-	}
-	if err := join(t0, "2001:db8::1", "ada"); !errors.Is(err, ErrRate) {
-		t.Fatalf("fourth of an account from elsewhere: %v", err)
-	}
-	for range 2 {
-		if err := join(t0, "::ffff:192.0.2.200", ""); err != nil { // the same /24, written as IPv6
-			t.Fatal(err)
-		}
-	}
-	if err := join(t0, "192.0.2.1", "bob"); !errors.Is(err, ErrRate) || !strings.Contains(err.Error(), "address") {
+	if err := join(t0, "192.0.2.1", "q9"); !errors.Is(err, ErrRate) || !strings.Contains(err.Error(), "address") {
 		t.Fatalf("sixth of a prefix: %v", err)
 	}
-	if err := join(t0, "192.0.3.1", "bob"); err != nil {
+	if err := join(t0, "192.0.3.1", "q9"); err != nil {
 		t.Fatalf("another prefix: %v", err)
 	}
-	if err := join(t0.Add(time.Minute), "192.0.2.1", "ada"); err != nil {
+	if err := join(t0.Add(time.Minute), "192.0.2.1", "p0"); err != nil {
 		t.Fatalf("a minute later: %v", err)
 	}
-	if err := join(t0.Add(time.Minute), "192.0.2.1", "ada"); !errors.Is(err, ErrRate) {
+	if err := join(t0.Add(time.Minute), "192.0.2.1", "p0"); !errors.Is(err, ErrRate) {
 		t.Fatalf("only one token came back: %v", err)
+	}
+}
+
+// Whatever a joiner calls itself, its account is its invite's, or its own key's.
+func TestAccounts(t *testing.T) {
+	i, v := issuer(t, Policy{})
+	invite, err := i.Invite([8]byte{1}, 2, t0.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := func(r Request) string {
+		t.Helper()
+		r.Addr = home
+		sealed, err := i.Issue(t0, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := v.VerifyCertificate(t0, sealed)
+		if err != nil || c.Label != r.Label {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		again, err := i.Renew(t0, r.Peer, sealed, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if renewed, err := v.VerifyCertificate(t0, again); err != nil || renewed.Account != c.Account || renewed.Label != c.Label {
+			t.Fatalf("renewed: %+v, %v", renewed, err)
+		}
+		return c.Account
+	}
+	a, b := account(Request{Peer: "a", Invite: invite, Label: "x"}), account(Request{Peer: "b", Invite: invite, Label: "y"})
+	if a != b || !strings.HasPrefix(a, "invite-") {
+		t.Errorf("two of one invite are %q and %q", a, b)
+	}
+	if c := account(Request{Peer: "c", Invite: invite, Label: a}); c != "c" { // used up; anyone may join here
+		t.Errorf("a third is %q", c)
+	}
+}
+
+// A certificate of version 0.1.0 names an account that its peer claimed. That is its label now.
+func TestCertificatesOfBefore(t *testing.T) {
+	i, v := issuer(t, Policy{})
+	for label, want := range map[string]string{"ada": "ada", "invite-aaaa": "invite-aaaa", "ada\u202e": ""} {
+		old := Certificate{Network: i.authority.Network(), Peer: "p", Label: label, Role: Peer, NotBefore: t0, NotAfter: t0.Add(time.Hour)}
+		sealed, err := seal(i.authority.key, contextCertificate, old.marshal(), i.authority.Sealed(), MaxCertificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := v.VerifyCertificate(t0, sealed); err != nil || c.Account != "p" || c.Label != want {
+			t.Errorf("%q: %+v, %v", label, c, err)
+		}
+		next, err := i.Renew(t0, "p", sealed, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := v.VerifyCertificate(t0, next); err != nil || c.Account != "p" || c.Label != want {
+			t.Errorf("%q, renewed: %+v, %v", label, c, err)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for _, good := range []string{"", "ada", "Ada Lovelace", "Žofie", "艾达", "آدا\u200cها", strings.Repeat("x", MaxLabel)} {
+		if err := CheckLabel(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"a\nb", "a\x1b[31mb", "a\u202eb", "a\u2066b", "a\u200bb", "a\u2028b", "a\x00", "\xff", "a\u00adb", "\ufeffa", strings.Repeat("x", MaxLabel+1)} {
+		if CheckLabel(bad) == nil {
+			t.Errorf("%q is let through", bad)
+		}
+		if i, _ := issuer(t, Policy{}); i != nil {
+			if _, err := i.Issue(t0, Request{Peer: "p", Addr: home, Label: bad}); err == nil {
+				t.Errorf("%q has joined", bad)
+			}
+		}
+	}
+}
+
+func TestWork(t *testing.T) {
+	i, v := issuer(t, Policy{Work: 8})
+	ask := func(now time.Time, peer string, proof []byte) error {
+		sealed, err := i.Issue(now, Request{Peer: peer, Addr: home, Work: proof})
+		if err == nil {
+			_, err = v.VerifyCertificate(now, sealed)
+		}
+		return err
+	}
+	if err := ask(t0, "p", nil); !errors.Is(err, ErrWork) {
+		t.Fatalf("without: %v", err)
+	}
+	w, err := i.Work(t0)
+	if err != nil || w.Validate() != nil || w.Bits != 8 {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	var proof []byte
+	tries := uint64(0)
+	for ; proof == nil; tries++ {
+		proof = w.Search("p", tries*100, 100)
+	}
+	if err := ask(t0, "p", proof); err != nil {
+		t.Errorf("proved: %v", err)
+	}
+	if err := ask(t0.Add(workTerm), "p", proof); err != nil {
+		t.Errorf("proved with the salt before: %v", err)
+	}
+	for name, err := range map[string]error{
+		"two terms later": ask(t0.Add(2*workTerm), "p", proof), "another peer": ask(t0, "q", proof), "cut short": ask(t0, "p", proof[:7]),
+		"longer": ask(t0, "p", append(proof[:len(proof):len(proof)], 0)), "another number": ask(t0, "p", []byte{1, 2, 3, 4, 5, 6, 7, proof[7] ^ 1}),
+	} {
+		if !errors.Is(err, ErrWork) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	invite, err := i.Invite([8]byte{1}, 1, t0.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.Issue(t0, Request{Peer: "r", Addr: home, Invite: invite}); err != nil {
+		t.Errorf("with an invite: %v", err)
+	}
+	for _, w := range []Work{{}, {Bits: MaxWork + 1, Salt: w.Salt}, {Bits: 1, Salt: nil}} {
+		if w.Validate() == nil {
+			t.Errorf("%+v is worth it", w)
+		}
+	}
+}
+
+// What a document bans is refused at once, by certificate and by pass; servers are not.
+func TestBans(t *testing.T) {
+	i, v := issuer(t, Policy{})
+	doc := func(at time.Time, banned ...Ban) {
+		t.Helper()
+		sealed, err := i.authority.SignDocument(Document{Issued: at, NotAfter: at.Add(time.Hour), Banned: banned, Delegations: [][]byte{i.authority.Sealed()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, changed, err := v.Learn(t0, sealed); err != nil || !changed {
+			t.Fatal(changed, err)
+		}
+	}
+	doc(t0)
+	cert := func(c Certificate) []byte {
+		c.NotBefore, c.NotAfter = t0, t0.Add(time.Hour)
+		sealed, err := i.authority.Certify(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sealed
+	}
+	bad, mate := cert(Certificate{Peer: "bad", Account: "x", Role: Peer}), cert(Certificate{Peer: "mate", Account: "y", Role: Peer})
+	good, server := cert(Certificate{Peer: "good", Account: "z", Label: "bad", Role: Peer}), cert(Certificate{Peer: "bad", Role: Archive})
+	pass, err := PassOf(bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := v.VerifyPass(t0, pass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc(t0.Add(time.Second), BanOf("bad"), BanOf("y"), BanOf("bad"))
+	for name, sealed := range map[string][]byte{"identity": bad, "account": mate} {
+		if _, err := v.VerifyCertificate(t0, sealed); !errors.Is(err, ErrDenied) || Reason(err) != "denied" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, sealed := range map[string][]byte{"another": good, "server": server} {
+		if _, err := v.VerifyCertificate(t0, sealed); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := v.VerifyPass(t0, pass); !errors.Is(err, ErrDenied) {
+		t.Errorf("pass: %v", err)
+	}
+	if err := v.StillGood(t0, held); !errors.Is(err, ErrDenied) {
+		t.Errorf("pass of before: %v", err)
+	}
+	if !v.Banned("bad", "") || !v.Banned("", "y") || v.Banned("good", "z") {
+		t.Error("who is banned?")
+	}
+	doc(t0.Add(2 * time.Second))
+	if _, err := v.VerifyCertificate(t0, bad); err != nil {
+		t.Errorf("forgiven: %v", err)
+	}
+}
+
+func TestHeldPrefix(t *testing.T) {
+	i, _ := issuer(t, Policy{})
+	i.HoldPrefix(Prefix(home), t0, t0.Add(time.Hour))
+	join := func(now time.Time, addr string) error {
+		_, err := i.Issue(now, Request{Peer: "p", Addr: netip.MustParseAddr(addr)})
+		return err
+	}
+	if err := join(t0, "192.0.2.200"); !errors.Is(err, ErrRate) || !strings.Contains(err.Error(), "1h0m0s") {
+		t.Errorf("beside one that was banned: %v", err)
+	}
+	if err := join(t0, "192.0.3.1"); err != nil {
+		t.Errorf("elsewhere: %v", err)
+	}
+	if err := join(t0.Add(time.Hour), "192.0.2.200"); err != nil {
+		t.Errorf("later: %v", err)
+	}
+	i.HoldPrefix(Prefix(home), t0, t0)
+	if err := join(t0, "192.0.2.200"); err != nil {
+		t.Errorf("forgiven: %v", err)
 	}
 }
 
@@ -133,6 +333,24 @@ func TestInvites(t *testing.T) {
 	}
 	if err := issue(again, t0, invite); !errors.Is(err, ErrInvite) || !strings.Contains(err.Error(), "2 times") {
 		t.Fatalf("third use: %v", err)
+	}
+	// A use that cannot be kept is none, and brings no certificate.
+	third, err := i.Invite([8]byte{3}, 1, t0.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("disk full")
+	again.KeepLedger(func([]byte) error { return full })
+	if err := issue(again, t0, third); !errors.Is(err, ErrLedger) || !errors.Is(err, full) {
+		t.Fatalf("not kept: %v", err)
+	}
+	var kept []byte
+	again.KeepLedger(func(b []byte) error { kept = b; return nil })
+	if err := issue(again, t0, third); err != nil {
+		t.Fatalf("kept: %v", err)
+	}
+	if string(kept) != string(again.Ledger(t0)) {
+		t.Fatal("kept another ledger")
 	}
 	a := authority(t, NewRoot(seed(1)), 77, nil)
 	rotated, err := NewIssuer(a, Policy{Closed: true})

@@ -23,7 +23,9 @@ const Skew = 5 * time.Minute
 
 // Limits of what is read from others.
 const (
-	MaxAccount     = 128      // bytes of an account's name
+	MaxAccount     = 128      // bytes of an account
+	MaxLabel       = 128      // bytes of a name that a person chose
+	MaxBanned      = 2000     // bans in a document
 	MaxPeer        = 64       // bytes of a peer id
 	MaxAddr        = 256      // bytes of an address
 	MaxAddrs       = 16       // addresses of a server, and of a join string
@@ -58,7 +60,7 @@ var reasons = []struct {
 }{
 	{ErrDelegation, "delegation"}, {ErrOutdated, "outdated"}, {ErrUnsigned, "unsigned"}, {ErrAltered, "altered"}, {ErrLate, "late"},
 	{ErrOtherNetwork, "other_network"}, {ErrExpired, "expired"}, {ErrNotYet, "not_yet"}, {ErrRole, "role"}, {ErrTooLarge, "too_large"},
-	{ErrMalformed, "malformed"},
+	{ErrMalformed, "malformed"}, {ErrDenied, "denied"},
 }
 
 // Reason is the word by which a refusal is counted; "other" for errors that are not of this package.
@@ -121,7 +123,8 @@ type Delegation struct {
 type Certificate struct {
 	Network   NetworkID
 	Peer      string // peer id, in text form
-	Account   string // whose computer it is, as it says itself; may be empty
+	Account   string // what it is held to: an invite's, or its own key's; empty for servers
+	Label     string // a name that its user chose; for show, and may be empty
 	Role      Role
 	NotBefore time.Time
 	NotAfter  time.Time
@@ -148,6 +151,7 @@ type Document struct {
 	MinProtocol uint32        // lowest protocol version that members still speak
 	Issued      time.Time
 	NotAfter    time.Time
+	Banned      []Ban // peers and accounts whose certificates are good for nothing any more
 }
 
 // check refuses a time outside of a validity, give or take Skew.

@@ -69,13 +69,16 @@ func (v *Verifier) VerifyPass(now time.Time, pass []byte) (Pass, error) {
 	return p, nil
 }
 
-// StillGood checks the times of a pass whose signature was checked before, and that no newer document outdates it.
+// StillGood checks the times of a pass whose signature was checked before, and that no newer document outdates it or bans its holder.
 func (v *Verifier) StillGood(now time.Time, p Pass) error {
 	v.mu.Lock()
-	least := v.minSerial
+	least, banned := v.minSerial, v.banned
 	v.mu.Unlock()
 	if p.Serial < least {
 		return fmt.Errorf("pass: %w: serial %d, oldest in use is %d", ErrOutdated, p.Serial, least)
+	}
+	if err := banned.refuse(p.Certificate); err != nil {
+		return fmt.Errorf("pass: %w", err)
 	}
 	return check("the certificate", now, p.NotBefore, p.NotAfter)
 }

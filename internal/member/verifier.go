@@ -20,6 +20,7 @@ type Verifier struct {
 	minSerial   uint64
 	document    Document
 	sealed      []byte
+	banned      bans   // of the document
 	serial      uint64 // of the document's signer
 	delegations map[[32]byte]Delegation
 	tasks       map[[32]byte]struct{}
@@ -122,7 +123,22 @@ func (v *Verifier) VerifyCertificate(now time.Time, sealed []byte) (Certificate,
 	if err := verify(d.Key, contextCertificate, m.Raw, m.Sig); err != nil {
 		return Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
+	if err := v.bans().refuse(c); err != nil {
+		return c, err
+	}
 	return c, check("the certificate", now, c.NotBefore, c.NotAfter)
+}
+
+// Banned tells whether the newest document refuses a peer or its account.
+func (v *Verifier) Banned(peer, account string) bool {
+	b := v.bans()
+	return b.holds(peer) || b.holds(account)
+}
+
+func (v *Verifier) bans() bans {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.banned
 }
 
 // Learn takes a sealed document. It keeps the newest: a document of a newer delegation wins, then the later one. Documents that are
@@ -173,6 +189,7 @@ func (v *Verifier) learn(sealed []byte, timely timeCheck) (d Document, changed b
 	}
 	v.document, v.sealed, v.serial = d, sealed, by.Serial
 	v.minSerial = max(v.minSerial, d.MinSerial)
+	v.banned = sorted(d.Banned)
 	return d, true, nil
 }
 

@@ -32,6 +32,7 @@ type calls struct {
 	patience time.Duration
 	running  *counts
 	memory   *memory
+	verifier *member.Verifier
 	numbers  *numbers
 	life     *life
 	log      *slog.Logger

@@ -131,11 +131,24 @@ func readWelcome(b []byte, sent, now time.Time) (*reply, error) {
 	}
 	r := &reply{Welcome: &w, took: now.Sub(sent)}
 	r.ahead = time.UnixMilli(w.NowMs).Sub(sent.Add(r.took / 2))
-	if Code(w.Code) != ok {
-		return nil, &Status{Code: Code(w.Code), Reason: clip(w.Reason, maxReason), Text: clip(w.Text, maxText)}
+	if Code(w.Code) == ok {
+		return r, nil
 	}
-	return r, nil
+	refused := &Status{Code: Code(w.Code), Reason: clip(w.Reason, maxReason), Text: clip(w.Text, maxText)}
+	if w.WorkBits == 0 {
+		return nil, refused
+	}
+	return nil, &toll{refused, member.Work{Bits: uint8(min(w.WorkBits, math.MaxUint8)), Salt: w.WorkSalt}}
 }
+
+// toll is a refusal that ends with a proof of work.
+type toll struct {
+	*Status
+	work member.Work
+}
+
+// Unwrap gives the Status to errors.As.
+func (t *toll) Unwrap() error { return t.Status }
 
 // check verifies a certificate for the peer at the other end.
 func (g *greeter) check(c network.Conn, sealed []byte) (Member, error) {
@@ -149,7 +162,7 @@ func (g *greeter) check(c network.Conn, sealed []byte) (Member, error) {
 	if cert.Peer != c.RemotePeer().String() {
 		return Member{}, refusal(fmt.Errorf("%w: the certificate is of another peer", member.ErrAltered))
 	}
-	return Member{Peer: c.RemotePeer(), Account: cert.Account, Role: cert.Role, NotAfter: cert.NotAfter}, nil
+	return Member{Peer: c.RemotePeer(), Account: cert.Account, Label: cert.Label, Role: cert.Role, NotAfter: cert.NotAfter}, nil
 }
 
 // refusal puts package member's reasons into a Status of the caller's own.
@@ -165,6 +178,10 @@ func refusal(err error) *Status {
 		s.Code = Outdated
 	case errors.Is(err, member.ErrRate):
 		s.Code, s.Reason = Busy, "rate"
+	case errors.Is(err, member.ErrLedger):
+		s.Code, s.Reason, s.Text = Busy, "ledger", member.ErrLedger.Error()
+	case errors.Is(err, member.ErrWork):
+		s.Code, s.Reason = Refused, "work"
 	case errors.Is(err, member.ErrInvite):
 		s.Code, s.Reason = Refused, "invite"
 	case errors.Is(err, member.ErrDenied):
@@ -285,8 +302,11 @@ func (g *greeter) welcome(c network.Conn, h *wirepb.Hello) (w *wirepb.Welcome, a
 	switch h.Want {
 	case wantKnown:
 	case wantJoin:
-		w.Issued, err = issuer.Issue(g.Now(), member.Request{Peer: c.RemotePeer().String(), Addr: remoteAddr(c), Account: h.Account, Invite: h.Invite})
+		w.Issued, err = issuer.Issue(g.Now(), member.Request{Peer: c.RemotePeer().String(), Addr: remoteAddr(c), Label: h.Label, Invite: h.Invite, Work: h.Work})
 		shown = w.Issued
+		if errors.Is(err, member.ErrLedger) {
+			g.log.Error("the use of an invite was not kept, so nobody joined by it", "err", err)
+		}
 	case wantRenew:
 		w.Issued, err = issuer.Renew(g.Now(), c.RemotePeer().String(), h.Certificate, g.verifier)
 		shown = w.Issued
@@ -294,7 +314,11 @@ func (g *greeter) welcome(c network.Conn, h *wirepb.Hello) (w *wirepb.Welcome, a
 		return refuse(&Status{Code: Malformed, Reason: "malformed", Text: fmt.Sprintf("unknown request %d at the gate; update this program", h.Want)})
 	}
 	if err != nil {
-		return refuse(refusal(err))
+		w, _ := refuse(refusal(err))
+		if work, werr := issuer.Work(g.Now()); errors.Is(err, member.ErrWork) && werr == nil {
+			w.WorkBits, w.WorkSalt = uint32(work.Bits), work.Salt
+		}
+		return w, nil
 	}
 	m, err := g.check(c, shown)
 	if err != nil {
@@ -357,6 +381,16 @@ func (g *greeter) Learn(sealed []byte) error {
 	return nil
 }
 
+// bar ends the memberships that the newest document bans.
+func (g *greeter) bar() {
+	for c := range g.gate.Members() {
+		if m := g.gate.MemberOf(c); m != nil && m.Role == member.Peer && g.verifier.Banned(m.Peer.String(), m.Account) {
+			g.numbers.rejected("denied")
+			g.gate.Bar(c)
+		}
+	}
+}
+
 // learn takes a document that another member passed on.
 func (g *greeter) learn(sealed []byte) {
 	if len(sealed) == 0 {
@@ -368,8 +402,10 @@ func (g *greeter) learn(sealed []byte) {
 	}
 }
 
-// dropOutdated closes connections whose certificates a new document outdates, unless they show better ones in time.
+// dropOutdated closes connections whose certificates a new document bans, now, and those that it outdates, unless they show better ones
+// in time.
 func (g *greeter) dropOutdated() {
+	g.bar()
 	g.life.spawn(func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
@@ -385,14 +421,20 @@ func (g *greeter) dropOutdated() {
 	})
 }
 
-// greetAgain shows a new certificate on all connections but one.
+// greetAgain shows a new certificate on all connections but one, and by that passes on the newest document. Servers hear of it first: what
+// it bans is to end everywhere at once.
 func (g *greeter) greetAgain(except network.Conn) {
-	var conns []network.Conn
+	var conns, peers []network.Conn
 	for c := range g.gate.Members() {
-		if c != except {
+		if m := g.gate.MemberOf(c); c == except || m == nil {
+			continue
+		} else if m.Role != member.Peer {
 			conns = append(conns, c)
+		} else {
+			peers = append(peers, c)
 		}
 	}
+	conns = append(conns, peers...)
 	const atOnce = 8
 	for k := range min(atOnce, len(conns)) {
 		g.life.spawn(func(ctx context.Context) {

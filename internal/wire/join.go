@@ -19,12 +19,13 @@ type joiner struct {
 	*greeter
 }
 
-// Join makes the node a member, through one of the join string's managers.
-func (j *joiner) Join(ctx context.Context, s member.JoinString, account string) error {
+// Join makes the node a member, through one of the join string's managers. label is a name that its user chose, for show. Where the network
+// asks for a proof of work, Join searches for one until ctx ends.
+func (j *joiner) Join(ctx context.Context, s member.JoinString, label string) error {
 	if s.Network != j.network {
 		return fmt.Errorf("wire: the join string is of network %s, this node belongs to %s; use another folder to join another network", s.Network, j.network)
 	}
-	if err := member.CheckAccount(account); err != nil {
+	if err := member.CheckLabel(label); err != nil {
 		return err
 	}
 	var managers servers
@@ -32,9 +33,40 @@ func (j *joiner) Join(ctx context.Context, s member.JoinString, account string) 
 	if len(managers) == 0 {
 		return fmt.Errorf("wire: the join string names no address that this version can use (%v); update it or ask for a new one", s.Addrs)
 	}
-	return j.obtain(ctx, managers, func() *wirepb.Hello { return &wirepb.Hello{Want: wantJoin, Account: account, Invite: s.Invite} }, func(k *Kept) {
-		k.Join, k.Account = s.String(), account
-	})
+	var proof []byte
+	try := func() error {
+		return j.obtain(ctx, managers, func() *wirepb.Hello {
+			return &wirepb.Hello{Want: wantJoin, Label: label, Invite: s.Invite, Work: proof}
+		}, func(k *Kept) {
+			k.Join, k.Account = s.String(), label
+		})
+	}
+	err := try()
+	var asked *toll
+	if !errors.As(err, &asked) {
+		return err
+	}
+	if proof, err = j.prove(ctx, asked.work); err != nil {
+		return err
+	}
+	return try()
+}
+
+// searchStep is how many numbers are tried between two looks at the context.
+const searchStep = 1 << 14
+
+// prove searches for a proof of work.
+func (j *joiner) prove(ctx context.Context, w member.Work) ([]byte, error) {
+	if err := w.Validate(); err != nil {
+		return nil, err
+	}
+	j.log.Info("the network asks newcomers for a proof of work; searching for it", "bits", w.Bits)
+	for from := uint64(0); ctx.Err() == nil; from += searchStep {
+		if proof := w.Search(j.self.String(), from, searchStep); proof != nil {
+			return proof, nil
+		}
+	}
+	return nil, fmt.Errorf("wire: the proof of work that the network asks for was not found in time: %w", ctx.Err())
 }
 
 // Renew gets a newer certificate and document from a manager.

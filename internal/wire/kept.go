@@ -16,7 +16,7 @@ import (
 // Kept is what a member keeps over a restart. The zero value has not joined.
 type Kept struct {
 	Join        string // join string
-	Account     string
+	Account     string // the name that its user chose
 	Certificate []byte
 	Document    []byte
 }
@@ -57,8 +57,8 @@ func ParseKept(b []byte) (Kept, error) {
 	if _, err := k.Network(); err != nil {
 		return Kept{}, fmt.Errorf("wire: membership: %w", err)
 	}
-	if err := member.CheckAccount(k.Account); err != nil {
-		return Kept{}, fmt.Errorf("wire: membership: %w", err)
+	if member.CheckLabel(k.Account) != nil { // kept by a version that let more through
+		k.Account = ""
 	}
 	if _, err := member.ReadCertificate(k.Certificate); err != nil {
 		return Kept{}, fmt.Errorf("wire: membership: %w", err)

@@ -144,7 +144,7 @@ func assemble(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.papers.store = n.host.Peerstore()
-	n.calls = &calls{conns: n.conns, role: cfg.Role, patience: cfg.Patience, running: newCounts(cfg.Limits.Calls), memory: newMemory(cfg.Limits),
+	n.calls = &calls{conns: n.conns, role: cfg.Role, patience: cfg.Patience, running: newCounts(cfg.Limits.Calls), memory: newMemory(cfg.Limits), verifier: n.papers.verifier,
 		numbers: n.numbers, life: n.life, log: cfg.Log, ridden: map[protocol.ID]ridden{}}
 	n.reach.conns, n.reach.calls, n.greeter.conns = n.conns, n.calls, n.conns
 	n.home = &home{papers: n.papers, conns: n.conns, patience: cfg.Patience, reach: n.reach, log: cfg.Log, lost: n.reach.lost}
@@ -185,7 +185,7 @@ func (n *Node) gateConfig() gate.Config {
 
 // start serves what a node serves, and opens its ports.
 func (n *Node) start(listen []ma.Multiaddr) error {
-	if d, known := n.verifier.Document(); known {
+	if d, known := n.papers.verifier.Document(); known {
 		n.rememberServers(member.Document{}, d)
 	}
 	n.host.SetStreamHandler(ProtoMember, n.serveMember)

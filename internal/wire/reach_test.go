@@ -39,7 +39,7 @@ func TestRide(t *testing.T) {
 		case "broken":
 			return nil, errors.New("secret")
 		}
-		return append([]byte(from.Peer.String()+" "+from.Account+" "+from.Role.String()+" "), req...), nil
+		return append([]byte(from.Peer.String()+" "+from.Label+" "+from.Role.String()+" "), req...), nil
 	})
 	b.Handle(echo, 100, time.Second, func(context.Context, Member, []byte) ([]byte, error) { return nil, nil })
 	resp, err := a.Ride(t.Context(), w.manager.ID(), b.ID(), rider, []byte("hello"), 1000)
@@ -120,7 +120,7 @@ func TestDialBack(t *testing.T) {
 	for _, quic := range []bool{false, true} {
 		n := w.member(Config{QUIC: quic, autonat: []autonatv2.AutoNATOption{autonatv2.AllowPrivateAddrs}})
 		m := w.node(Config{Role: member.Manager, QUIC: quic, autonat: []autonatv2.AutoNATOption{autonatv2.AllowPrivateAddrs}})
-		if err := m.SetIssuer(w.issuer, w.manager.verifier.SealedDocument()); err != nil {
+		if err := m.SetIssuer(w.issuer, w.manager.papers.verifier.SealedDocument()); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.Connect(t.Context(), m.ID(), m.Addrs()...); err != nil {
@@ -186,7 +186,7 @@ func TestRelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	knows(t, b, a)
-	if m, is := b.Member(a.ID()); !is || m.Account != "ada" || b.Direct(a.ID()) {
+	if m, is := b.Member(a.ID()); !is || m.Label != "ada" || b.Direct(a.ID()) {
 		t.Errorf("%+v, %v; direct: %v", m, is, b.Direct(a.ID()))
 	}
 	if r := a.Reach(); r.Relayed != 1 || r.Direct != 1 {
@@ -207,7 +207,7 @@ func TestRelay(t *testing.T) {
 func TestSeen(t *testing.T) {
 	w := newNet(t, openPolicy)
 	n, m := w.member(Config{QUIC: true}), w.node(Config{Role: member.Manager, QUIC: true})
-	if err := m.SetIssuer(w.issuer, w.manager.verifier.SealedDocument()); err != nil {
+	if err := m.SetIssuer(w.issuer, w.manager.papers.verifier.SealedDocument()); err != nil {
 		t.Fatal(err)
 	}
 	udp := func(n *Node) ma.Multiaddr {

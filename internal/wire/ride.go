@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (c *calls) passOn(ctx context.Context, from Member, req []byte) ([]byte, er
 	if to == c.id || to == from.Peer || !c.Direct(to) {
 		return nil, &Status{Code: NotFound, Reason: "not_here", Text: "that member keeps no connection to this one"}
 	}
-	b, err := proto.Marshal(&wirepb.Ride{Peer: from.Peer.String(), Protocol: m.Protocol, Request: m.Request, Account: from.Account, Role: uint32(from.Role)})
+	b, err := proto.Marshal(&wirepb.Ride{Peer: from.Peer.String(), Protocol: m.Protocol, Request: m.Request, Account: from.Account, Label: from.Label, Role: uint32(from.Role)})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (c *calls) takePassed(ctx context.Context, from Member, req []byte) ([]byte
 		return nil, &Status{Code: Refused, Reason: "role", Text: "requests of others are taken from servers only"}
 	}
 	m, asker, err := readRide(req)
-	if err == nil && (asker == c.id || len(m.Account) > member.MaxAccount || m.Role > uint32(member.Relay) || m.Role == 0) {
+	if err == nil && (asker == c.id || member.CheckAccount(m.Account) != nil || m.Role > uint32(member.Relay) || m.Role == 0) {
 		err = &Status{Code: Malformed, Reason: "malformed", Text: "wire: a ride of nobody"}
 	}
 	if err != nil {
@@ -115,13 +116,21 @@ func (c *calls) takePassed(ctx context.Context, from Member, req []byte) ([]byte
 		c.numbers.rejected("too_large")
 		return nil, &Status{Code: TooLarge, Text: fmt.Sprintf("%d bytes, at most %d", len(m.Request), r.maxIn)}
 	}
+	if c.verifier.Banned(asker.String(), m.Account) {
+		c.numbers.rejected("denied")
+		return nil, &Status{Code: Refused, Reason: "denied", Text: "the asker has been banned from this network"}
+	}
 	key := callKey{asker, protocol.ID(m.Protocol)}
 	if !c.running.begin(key) {
 		return nil, c.tooMany()
 	}
 	defer c.running.end(key)
 	c.numbers.rides.Add(1)
-	return r.handle(ctx, Member{Peer: asker, Account: m.Account, Role: member.Role(m.Role), NotAfter: from.NotAfter}, m.Request)
+	if member.CheckLabel(m.Label) != nil { // a server of before lets more through
+		m.Label = ""
+	}
+	who := Member{Peer: asker, Account: cmp.Or(m.Account, member.AccountOfPeer(asker.String())), Label: m.Label, Role: member.Role(m.Role), NotAfter: from.NotAfter}
+	return r.handle(ctx, who, m.Request)
 }
 
 func readRide(b []byte) (*wirepb.Ride, peer.ID, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -154,7 +155,7 @@ const echo protocol.ID = "/shoal/test/echo/1"
 
 func serveEcho(n *Node) {
 	n.Handle(echo, 1<<20, 5*time.Second, func(_ context.Context, from Member, req []byte) ([]byte, error) {
-		return append([]byte(from.Account+":"), req...), nil
+		return append([]byte(from.Label+":"), req...), nil
 	})
 }
 
@@ -175,7 +176,7 @@ func TestJoinAndCall(t *testing.T) {
 	if resp, err := a.Call(t.Context(), b.ID(), echo, big, 2<<20); err != nil || len(resp) != len(big)+4 {
 		t.Fatalf("%d bytes, %v", len(resp), err)
 	}
-	if m, is := b.Member(a.ID()); !is || m.Account != "ada" || m.Role != member.Peer || !a.Direct(b.ID()) {
+	if m, is := b.Member(a.ID()); !is || m.Label != "ada" || m.Role != member.Peer || !a.Direct(b.ID()) {
 		t.Fatalf("%+v, %v", m, is)
 	}
 	if m, is := a.Member(w.manager.ID()); !is || m.Role != member.Manager {
@@ -458,14 +459,14 @@ func TestManyJoinFromOneAddress(t *testing.T) {
 	wg.Wait()
 	eventually(t, "all are connected", func() bool { in, _ := w.manager.gate.Count(); return in == members })
 	t.Logf("%d joined in %s", members, time.Since(start))
-	// The account's bucket holds 256; the next ones are told to wait.
+	// The prefix's bucket holds 512, and loopback is one; the next ones are told to wait.
 	var last error
-	for range 100 {
+	for range 400 {
 		id, err := PeerID(newKey())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, last = w.issuer.Issue(time.Now(), member.Request{Peer: id.String(), Account: "company"}); last != nil {
+		if _, last = w.issuer.Issue(time.Now(), member.Request{Peer: id.String(), Addr: netip.MustParseAddr("127.0.0.1")}); last != nil {
 			break
 		}
 	}

@@ -146,7 +146,7 @@ func TestAccountsOfThirdMembers(t *testing.T) {
 		n.until(who+" knows its account", func() bool { return account(ghost.id, s) == "somebody" })
 	}
 	for i, p := range n.peers {
-		if got := account(p.runner.id, n.boss); got != fmt.Sprint("account", i) {
+		if got := account(p.runner.id, n.boss); got != string(p.runner.id) {
 			t.Errorf("peer %d is of the account %q", i, got)
 		}
 	}
@@ -182,7 +182,7 @@ func TestWrongClocks(t *testing.T) {
 		n.until(fmt.Sprintf("peer %d knows all others, and their account", i), func() bool {
 			same := 0
 			for _, r := range p.runner.Peers() {
-				if r.Account == "ada" {
+				if r.Account == string(r.ID) {
 					same++
 				}
 			}

@@ -45,7 +45,7 @@ func TestOutsider(t *testing.T) {
 	}
 
 	o.Dial(n.boss.at())
-	joined := o.Hello(n.boss.node.ID(), &wirepb.Hello{Want: 1, Network: net, Account: "somebody"})
+	joined := o.Hello(n.boss.node.ID(), &wirepb.Hello{Want: 1, Network: net, Label: "somebody"})
 	if joined.Code != 0 || len(joined.Issued) == 0 {
 		t.Fatalf("not let in: %v", joined)
 	}

@@ -47,7 +47,7 @@ func TestHostile(t *testing.T) {
 	}
 	h := &hostile{t: t, Program: rogue.New(t), network: js.Network[:], boss: target(t, js.Addrs...), peer: target(t, st.Addrs...)}
 	h.Dial(h.boss)
-	victim := h.Hello(h.boss.ID, &wirepb.Hello{Want: 1, Network: h.network, Account: "mallory"}).Certificate
+	victim := h.Hello(h.boss.ID, &wirepb.Hello{Want: 1, Network: h.network, Label: "mallory"}).Certificate
 	h.gate(g, victim)
 	for _, to := range []struct {
 		peer.AddrInfo
@@ -113,7 +113,7 @@ func (h *hostile) known(to peer.AddrInfo) {
 	h.t.Helper()
 	if h.certificate == nil {
 		h.Again(h.boss)
-		w := h.Hello(h.boss.ID, &wirepb.Hello{Want: 1, Network: h.network, Account: "mallory", NowMs: time.Now().Add(4 * time.Minute).UnixMilli()})
+		w := h.Hello(h.boss.ID, &wirepb.Hello{Want: 1, Network: h.network, Label: "mallory", NowMs: time.Now().Add(4 * time.Minute).UnixMilli()})
 		if h.certificate = w.Issued; len(h.certificate) == 0 {
 			h.t.Fatalf("not let in: %v", w)
 		}

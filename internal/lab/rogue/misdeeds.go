@@ -92,9 +92,9 @@ func (p *Program) Greetings(network, certificate []byte) []Greeting {
 		{"nothing to show", &wirepb.Hello{Network: network}, 3, "not_member"},
 		{"somebody else's certificate", &wirepb.Hello{Network: network, Certificate: certificate}, 3, "altered"},
 		{"a certificate by whom nobody delegated", &wirepb.Hello{Network: network, Certificate: altered}, 3, "delegation"},
-		{"another network", &wirepb.Hello{Network: make([]byte, 32), Want: 1, Account: "x"}, 3, "other_network"},
-		{"a clock six minutes ahead", &wirepb.Hello{Network: network, Want: 1, Account: "x", NowMs: now.Add(6 * time.Minute).UnixMilli()}, 7, "clock"},
-		{"a clock six minutes behind", &wirepb.Hello{Network: network, Want: 1, Account: "x", NowMs: now.Add(-6 * time.Minute).UnixMilli()}, 7, "clock"},
+		{"another network", &wirepb.Hello{Network: make([]byte, 32), Want: 1, Label: "x"}, 3, "other_network"},
+		{"a clock six minutes ahead", &wirepb.Hello{Network: network, Want: 1, Label: "x", NowMs: now.Add(6 * time.Minute).UnixMilli()}, 7, "clock"},
+		{"a clock six minutes behind", &wirepb.Hello{Network: network, Want: 1, Label: "x", NowMs: now.Add(-6 * time.Minute).UnixMilli()}, 7, "clock"},
 		{"a wish that there is not", &wirepb.Hello{Network: network, Want: 9}, 1, "malformed"},
 		{"a renewal of nothing", &wirepb.Hello{Network: network, Want: 2}, 3, "malformed"},
 	}

@@ -79,7 +79,7 @@ func (v *Volunteer) join(ctx context.Context) error {
 	if err := v.host.Connect(ctx, v.Boss); err != nil {
 		return err
 	}
-	w, err := v.hello(ctx, &wirepb.Hello{Want: 1, Account: v.Account, Invite: v.Invite})
+	w, err := v.hello(ctx, &wirepb.Hello{Want: 1, Label: v.Account, Invite: v.Invite})
 	if err != nil {
 		return err
 	}

@@ -175,10 +175,11 @@ type Certificate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Network       []byte                 `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
 	Peer          string                 `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`
-	Account       string                 `protobuf:"bytes,3,opt,name=account,proto3" json:"account,omitempty"`
+	Label         string                 `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"` // the name that its user chose; before version 0.2 this was the account
 	Role          uint32                 `protobuf:"varint,4,opt,name=role,proto3" json:"role,omitempty"`
 	NotBeforeMs   int64                  `protobuf:"varint,5,opt,name=not_before_ms,json=notBeforeMs,proto3" json:"not_before_ms,omitempty"`
 	NotAfterMs    int64                  `protobuf:"varint,6,opt,name=not_after_ms,json=notAfterMs,proto3" json:"not_after_ms,omitempty"`
+	Account       string                 `protobuf:"bytes,7,opt,name=account,proto3" json:"account,omitempty"` // given by the issuer; empty: the peer's own, which is its id
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -227,9 +228,9 @@ func (x *Certificate) GetPeer() string {
 	return ""
 }
 
-func (x *Certificate) GetAccount() string {
+func (x *Certificate) GetLabel() string {
 	if x != nil {
-		return x.Account
+		return x.Label
 	}
 	return ""
 }
@@ -253,6 +254,13 @@ func (x *Certificate) GetNotAfterMs() int64 {
 		return x.NotAfterMs
 	}
 	return 0
+}
+
+func (x *Certificate) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
 }
 
 // Pass is a sealed Certificate without its delegation, of which only the serial is told: the document has it.
@@ -383,6 +391,7 @@ type Document struct {
 	MinProtocol   uint32                 `protobuf:"varint,11,opt,name=min_protocol,json=minProtocol,proto3" json:"min_protocol,omitempty"`
 	IssuedMs      int64                  `protobuf:"varint,12,opt,name=issued_ms,json=issuedMs,proto3" json:"issued_ms,omitempty"`
 	NotAfterMs    int64                  `protobuf:"varint,13,opt,name=not_after_ms,json=notAfterMs,proto3" json:"not_after_ms,omitempty"`
+	Banned        []byte                 `protobuf:"bytes,14,opt,name=banned,proto3" json:"banned,omitempty"` // 8 bytes each: the beginning of the SHA-256 of a peer id or account that is refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,6 +515,13 @@ func (x *Document) GetNotAfterMs() int64 {
 		return x.NotAfterMs
 	}
 	return 0
+}
+
+func (x *Document) GetBanned() []byte {
+	if x != nil {
+		return x.Banned
+	}
+	return nil
 }
 
 type Join struct {
@@ -700,22 +716,23 @@ const file_member_proto_rawDesc = "" +
 	"\rnot_before_ms\x18\x04 \x01(\x03R\vnotBeforeMs\x12 \n" +
 	"\fnot_after_ms\x18\x05 \x01(\x03R\n" +
 	"notAfterMs\x12\x16\n" +
-	"\x06serial\x18\x06 \x01(\x04R\x06serial\"\xaf\x01\n" +
+	"\x06serial\x18\x06 \x01(\x04R\x06serial\"\xc5\x01\n" +
 	"\vCertificate\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\fR\anetwork\x12\x12\n" +
-	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x18\n" +
-	"\aaccount\x18\x03 \x01(\tR\aaccount\x12\x12\n" +
+	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x14\n" +
+	"\x05label\x18\x03 \x01(\tR\x05label\x12\x12\n" +
 	"\x04role\x18\x04 \x01(\rR\x04role\x12\"\n" +
 	"\rnot_before_ms\x18\x05 \x01(\x03R\vnotBeforeMs\x12 \n" +
 	"\fnot_after_ms\x18\x06 \x01(\x03R\n" +
-	"notAfterMs\"B\n" +
+	"notAfterMs\x12\x18\n" +
+	"\aaccount\x18\a \x01(\tR\aaccount\"B\n" +
 	"\x04Pass\x12\x10\n" +
 	"\x03raw\x18\x01 \x01(\fR\x03raw\x12\x10\n" +
 	"\x03sig\x18\x02 \x01(\fR\x03sig\x12\x16\n" +
 	"\x06serial\x18\x03 \x01(\x04R\x06serial\"2\n" +
 	"\x06Server\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x14\n" +
-	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"\xc6\x03\n" +
+	"\x05addrs\x18\x02 \x03(\tR\x05addrs\"\xde\x03\n" +
 	"\bDocument\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\fR\anetwork\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -732,7 +749,8 @@ const file_member_proto_rawDesc = "" +
 	"\fmin_protocol\x18\v \x01(\rR\vminProtocol\x12\x1b\n" +
 	"\tissued_ms\x18\f \x01(\x03R\bissuedMs\x12 \n" +
 	"\fnot_after_ms\x18\r \x01(\x03R\n" +
-	"notAfterMs\"N\n" +
+	"notAfterMs\x12\x16\n" +
+	"\x06banned\x18\x0e \x01(\fR\x06banned\"N\n" +
 	"\x04Join\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\fR\anetwork\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\tR\x05addrs\x12\x16\n" +

@@ -22,7 +22,8 @@ import (
 // Member is who is at the other end.
 type Member struct {
 	Peer     peer.ID
-	Account  string
+	Account  string // what it is held to: an invite's, or its own key's
+	Label    string // a name that its user chose
 	Role     member.Role
 	NotAfter time.Time // of its certificate
 }
@@ -61,6 +62,7 @@ type link struct {
 	decided  chan struct{} // closed when it is a member's, or gone
 	timer    *time.Timer
 	member   *Member // nil: not yet
+	barred   bool    // it was a member's, and is not any more; the connection closes
 	sealed   []byte  // its certificate
 	gone     bool
 	greeting bool // an inbound /shoal/member/1 runs
@@ -180,7 +182,7 @@ func (g *Gate) MemberOf(c network.Conn) *Member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.links[c]
-	if l == nil || l.gone || l.member == nil || g.cfg.Now().After(l.member.NotAfter.Add(member.Skew)) {
+	if l == nil || l.gone || l.barred || l.member == nil || g.cfg.Now().After(l.member.NotAfter.Add(member.Skew)) {
 		return nil
 	}
 	return l.member
@@ -231,7 +233,7 @@ func (g *Gate) stream(s network.Stream) {
 func (g *Gate) Admit(c network.Conn, m Member, sealed []byte) error {
 	g.mu.Lock()
 	l := g.links[c]
-	if l == nil || l.gone {
+	if l == nil || l.gone || l.barred {
 		g.mu.Unlock()
 		return g.cfg.NotMember
 	}
@@ -270,11 +272,21 @@ func (g *Gate) Members() map[network.Conn][]byte {
 	defer g.mu.Unlock()
 	out := map[network.Conn][]byte{}
 	for c, l := range g.links {
-		if l.member != nil && !l.gone {
+		if l.member != nil && !l.gone && !l.barred {
 			out[c] = l.sealed
 		}
 	}
 	return out
+}
+
+// Bar ends a membership at once: no stream passes from now on, and the connection closes.
+func (g *Gate) Bar(c network.Conn) {
+	g.mu.Lock()
+	if l := g.links[c]; l != nil {
+		l.barred = true
+	}
+	g.mu.Unlock()
+	Expel(c)
 }
 
 // Count tells how many connections are members', and how many are not yet.

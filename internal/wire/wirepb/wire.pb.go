@@ -32,9 +32,10 @@ type Hello struct {
 	Network          []byte                 `protobuf:"bytes,3,opt,name=network,proto3" json:"network,omitempty"`
 	NowMs            int64                  `protobuf:"varint,4,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                                    // the sender's clock
 	Certificate      []byte                 `protobuf:"bytes,5,opt,name=certificate,proto3" json:"certificate,omitempty"`                                      // known, renew
-	Account          string                 `protobuf:"bytes,6,opt,name=account,proto3" json:"account,omitempty"`                                              // join
+	Label            string                 `protobuf:"bytes,6,opt,name=label,proto3" json:"label,omitempty"`                                                  // join: a name that its user chose
 	Invite           string                 `protobuf:"bytes,7,opt,name=invite,proto3" json:"invite,omitempty"`                                                // join
 	DocumentIssuedMs int64                  `protobuf:"varint,8,opt,name=document_issued_ms,json=documentIssuedMs,proto3" json:"document_issued_ms,omitempty"` // of the newest document that the sender has; 0: none
+	Work             []byte                 `protobuf:"bytes,9,opt,name=work,proto3" json:"work,omitempty"`                                                    // join: the proof of work that was asked for
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -104,9 +105,9 @@ func (x *Hello) GetCertificate() []byte {
 	return nil
 }
 
-func (x *Hello) GetAccount() string {
+func (x *Hello) GetLabel() string {
 	if x != nil {
-		return x.Account
+		return x.Label
 	}
 	return ""
 }
@@ -125,16 +126,25 @@ func (x *Hello) GetDocumentIssuedMs() int64 {
 	return 0
 }
 
+func (x *Hello) GetWork() []byte {
+	if x != nil {
+		return x.Work
+	}
+	return nil
+}
+
 // Welcome answers it.
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`                // 0: welcome; else a Code
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`             // a word for counters
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`                 // for people
-	NowMs         int64                  `protobuf:"varint,4,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"` // the answerer's clock
-	Certificate   []byte                 `protobuf:"bytes,5,opt,name=certificate,proto3" json:"certificate,omitempty"`   // of the answerer
-	Issued        []byte                 `protobuf:"bytes,6,opt,name=issued,proto3" json:"issued,omitempty"`             // for the asker: join, renew
-	Document      []byte                 `protobuf:"bytes,7,opt,name=document,proto3" json:"document,omitempty"`         // if newer than the asker's
+	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`                         // 0: welcome; else a Code
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                      // a word for counters
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`                          // for people
+	NowMs         int64                  `protobuf:"varint,4,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`          // the answerer's clock
+	Certificate   []byte                 `protobuf:"bytes,5,opt,name=certificate,proto3" json:"certificate,omitempty"`            // of the answerer
+	Issued        []byte                 `protobuf:"bytes,6,opt,name=issued,proto3" json:"issued,omitempty"`                      // for the asker: join, renew
+	Document      []byte                 `protobuf:"bytes,7,opt,name=document,proto3" json:"document,omitempty"`                  // if newer than the asker's
+	WorkBits      uint32                 `protobuf:"varint,8,opt,name=work_bits,json=workBits,proto3" json:"work_bits,omitempty"` // refused to join: the proof of work that is asked for
+	WorkSalt      []byte                 `protobuf:"bytes,9,opt,name=work_salt,json=workSalt,proto3" json:"work_salt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,6 +224,20 @@ func (x *Welcome) GetIssued() []byte {
 func (x *Welcome) GetDocument() []byte {
 	if x != nil {
 		return x.Document
+	}
+	return nil
+}
+
+func (x *Welcome) GetWorkBits() uint32 {
+	if x != nil {
+		return x.WorkBits
+	}
+	return 0
+}
+
+func (x *Welcome) GetWorkSalt() []byte {
+	if x != nil {
+		return x.WorkSalt
 	}
 	return nil
 }
@@ -301,8 +325,9 @@ type Ride struct {
 	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"` // asked of the server: to whom; passed on: from whom
 	Protocol      string                 `protobuf:"bytes,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Request       []byte                 `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
-	Account       string                 `protobuf:"bytes,4,opt,name=account,proto3" json:"account,omitempty"` // passed on: of whom it is from, as its certificate says
+	Label         string                 `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`     // passed on: of whom it is from, as its certificate says
 	Role          uint32                 `protobuf:"varint,5,opt,name=role,proto3" json:"role,omitempty"`      // likewise
+	Account       string                 `protobuf:"bytes,6,opt,name=account,proto3" json:"account,omitempty"` // likewise; empty: the peer's own, which is its id
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,9 +383,9 @@ func (x *Ride) GetRequest() []byte {
 	return nil
 }
 
-func (x *Ride) GetAccount() string {
+func (x *Ride) GetLabel() string {
 	if x != nil {
-		return x.Account
+		return x.Label
 	}
 	return ""
 }
@@ -372,22 +397,30 @@ func (x *Ride) GetRole() uint32 {
 	return 0
 }
 
+func (x *Ride) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
 var File_wire_proto protoreflect.FileDescriptor
 
 const file_wire_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
 	"wire.proto\x12\n" +
-	"shoal.wire\"\xe8\x01\n" +
+	"shoal.wire\"\xf8\x01\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04want\x18\x01 \x01(\rR\x04want\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x18\n" +
 	"\anetwork\x18\x03 \x01(\fR\anetwork\x12\x15\n" +
 	"\x06now_ms\x18\x04 \x01(\x03R\x05nowMs\x12 \n" +
-	"\vcertificate\x18\x05 \x01(\fR\vcertificate\x12\x18\n" +
-	"\aaccount\x18\x06 \x01(\tR\aaccount\x12\x16\n" +
+	"\vcertificate\x18\x05 \x01(\fR\vcertificate\x12\x14\n" +
+	"\x05label\x18\x06 \x01(\tR\x05label\x12\x16\n" +
 	"\x06invite\x18\a \x01(\tR\x06invite\x12,\n" +
-	"\x12document_issued_ms\x18\b \x01(\x03R\x10documentIssuedMs\"\xb6\x01\n" +
+	"\x12document_issued_ms\x18\b \x01(\x03R\x10documentIssuedMs\x12\x12\n" +
+	"\x04work\x18\t \x01(\fR\x04work\"\xf0\x01\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
@@ -395,19 +428,22 @@ const file_wire_proto_rawDesc = "" +
 	"\x06now_ms\x18\x04 \x01(\x03R\x05nowMs\x12 \n" +
 	"\vcertificate\x18\x05 \x01(\fR\vcertificate\x12\x16\n" +
 	"\x06issued\x18\x06 \x01(\fR\x06issued\x12\x1a\n" +
-	"\bdocument\x18\a \x01(\fR\bdocument\"\x8c\x01\n" +
+	"\bdocument\x18\a \x01(\fR\bdocument\x12\x1b\n" +
+	"\twork_bits\x18\b \x01(\rR\bworkBits\x12\x1b\n" +
+	"\twork_salt\x18\t \x01(\fR\bworkSalt\"\x8c\x01\n" +
 	"\x04Kept\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
 	"\x04join\x18\x02 \x01(\tR\x04join\x12\x18\n" +
 	"\aaccount\x18\x03 \x01(\tR\aaccount\x12 \n" +
 	"\vcertificate\x18\x04 \x01(\fR\vcertificate\x12\x1a\n" +
-	"\bdocument\x18\x05 \x01(\fR\bdocument\"~\n" +
+	"\bdocument\x18\x05 \x01(\fR\bdocument\"\x94\x01\n" +
 	"\x04Ride\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\tR\bprotocol\x12\x18\n" +
-	"\arequest\x18\x03 \x01(\fR\arequest\x12\x18\n" +
-	"\aaccount\x18\x04 \x01(\tR\aaccount\x12\x12\n" +
-	"\x04role\x18\x05 \x01(\rR\x04roleB\x1cZ\x1ashoal/internal/wire/wirepbb\x06proto3"
+	"\arequest\x18\x03 \x01(\fR\arequest\x12\x14\n" +
+	"\x05label\x18\x04 \x01(\tR\x05label\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\rR\x04role\x12\x18\n" +
+	"\aaccount\x18\x06 \x01(\tR\aaccountB\x1cZ\x1ashoal/internal/wire/wirepbb\x06proto3"
 
 var (
 	file_wire_proto_rawDescOnce sync.Once
