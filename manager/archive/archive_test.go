@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -527,3 +529,16 @@ func scanFile(t testing.TB, name string) (n int) {
 	}
 	return n
 }
+
+// warcFiles are the paths of an archive's files.
+func warcFiles(t testing.TB, a *Archive) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(a.cfg.warcDir(), "*.warc.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// sorted gives the keys of a map in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -18,6 +18,9 @@ import (
 	"shoal/channel"
 	"shoal/channel/lease"
 	"shoal/internal/wire/uplink"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
 	"shoal/manager/archive/warc"
 )
 
@@ -74,16 +77,27 @@ func crashChild(dir string) {
 	wg.Wait()
 }
 
+// fenceOf reads a channel's fence as it is stored.
+func fenceOf(a *Archive, id channel.ID) (f lease.Fence, err error) {
+	err = a.Ledger.View(func(s ledger.Snapshot) error {
+		var m pb.Channel
+		found, err := ledger.Get(s, schema.Key(schema.Channel, uint64(id)), &m)
+		if found {
+			f, err = lease.ParseFence(m.Fence)
+		}
+		return err
+	})
+	return f, err
+}
+
 func crashRunner(a *Archive, id channel.ID, out *sync.Mutex) error {
 	ctx := context.Background()
-	s, err := a.lock(id)
+	fence, err := fenceOf(a, id)
 	if err != nil {
 		return err
 	}
-	gen := s.v.fence.Gen + 1
-	running := s.v.fence.Running()
-	a.unlock(id, s)
-	if running { // of the process that was killed
+	gen := fence.Gen + 1
+	if fence.Running() { // of the process that was killed
 		if _, err := a.Release(ctx, "p", id, gen-1); err != nil {
 			return err
 		}
@@ -213,8 +227,8 @@ func checkCrashed(t *testing.T, dir string, acked map[channel.ID]uint64) {
 			}
 		}
 	}
-	for _, name := range a.stats.files {
-		scanFile(t, a.path("warc", name))
+	for _, name := range warcFiles(t, a) {
+		scanFile(t, name)
 	}
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
@@ -360,8 +374,8 @@ func TestDiskFaults(t *testing.T) {
 					if err := a.Close(); err != nil {
 						t.Fatal(err)
 					}
-					for _, name := range a.stats.files {
-						scanFile(t, a.path("warc", name))
+					for _, name := range warcFiles(t, a) {
+						scanFile(t, name)
 					}
 					open(t, cfg)
 				})
@@ -394,9 +408,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	full := func(free int64) {
 		disk.free.Store(free)
-		a.space.mu.Lock()
-		a.space.at = time.Time{} // look again at once
-		a.space.mu.Unlock()
+		cl.now = cl.now.Add(time.Second) // look again at once
 	}
 	full(DefaultMinFree - 1)
 	c := r.chunk(channel.ChunkBody{Pages: []channel.Page{r.page("/a", "a"+long, channel.New)}})

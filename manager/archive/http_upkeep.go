@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +15,6 @@ type Checking struct {
 	All      int64     `json:"all"`
 	Verified *Verified `json:"verified,omitempty"` // on the last line
 	Error    string    `json:"error,omitempty"`    // on the last line, instead
-}
-
-// Tidied is what POST /compact answers.
-type Tidied struct {
-	Retained  Retained  `json:"retained"`
-	Compacted Compacted `json:"compacted"`
 }
 
 const checkingEvery = time.Second // lines of a verification
@@ -70,17 +63,6 @@ func (a *Archive) serveCompact(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(done) // the client may be gone
 }
-
-// Tidy forgets what keep does not keep, then rewrites the files of which less than share is still needed.
-func (a *Archive) Tidy(ctx context.Context, keep Retention, share float64) (out Tidied, err error) {
-	if out.Retained, err = a.Retain(ctx, keep); err == nil {
-		out.Compacted, err = a.Compact(ctx, share)
-	}
-	return out, err
-}
-
-// DefaultShare is of how much use a file must be not to be rewritten when an operator asks.
-const DefaultShare = .7
 
 // tidying reads the parameters of POST /compact.
 func tidying(r *http.Request) (keep Retention, share float64, err error) {

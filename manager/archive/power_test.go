@@ -21,8 +21,8 @@ import (
 // pageSize is in what pieces a system writes files that nobody has synced.
 const pageSize = 4 << 10
 
-// folder is the files of a folder, of each what is before the hole at its end.
-type folder struct {
+// diskFolder is the files of a folder, of each what is before the hole at its end.
+type diskFolder struct {
 	files map[string][]byte
 	sizes map[string]int64
 }
@@ -50,10 +50,10 @@ func readFilled(t *testing.T, name string) ([]byte, error) {
 
 // readFolder reads Badger's files at one moment: those of its memory tables first, so that what a table refers to is in the value log that is
 // read after it, and all of them again where tables were compacted meanwhile.
-func readFolder(t *testing.T, dir string) folder {
+func readFolder(t *testing.T, dir string) diskFolder {
 	t.Helper()
 	for {
-		f := folder{map[string][]byte{}, map[string]int64{}}
+		f := diskFolder{map[string][]byte{}, map[string]int64{}}
 		manifest, err := os.ReadFile(filepath.Join(dir, manifestFile))
 		if err != nil {
 			t.Fatal(err)
@@ -102,8 +102,8 @@ func torn(rng *rand.Rand, a, b []byte) []byte {
 
 // afterPower is what a power failure may leave of Badger's folder: b is how it was then, a how it was when the last call was answered. A
 // value log is synced before the table that refers to it is written; a manifest, when tables change.
-func afterPower(rng *rand.Rand, a, b folder) folder {
-	out, wrote := folder{map[string][]byte{}, b.sizes}, !bytes.Equal(a.files[manifestFile], b.files[manifestFile])
+func afterPower(rng *rand.Rand, a, b diskFolder) diskFolder {
+	out, wrote := diskFolder{map[string][]byte{}, b.sizes}, !bytes.Equal(a.files[manifestFile], b.files[manifestFile])
 	for name, now := range b.files {
 		wrote = wrote || strings.HasSuffix(name, ".mem") && !bytes.Equal(a.files[name], now)
 	}

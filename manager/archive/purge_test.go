@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"shoal/channel"
 	"shoal/channel/lease"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
 )
 
 func hostsOf(t *testing.T, name string) channel.Hosts {
@@ -67,19 +67,21 @@ func TestPurgePorts(t *testing.T) {
 // TestPurgeGoesOn breaks a purge off after each of its writes, and purges again: nothing is left, and every page was told to be gone.
 func TestPurgeGoesOn(t *testing.T) {
 	for n := 1; ; n++ {
-		a := open(t, testConfig(t.TempDir()))
-		crawled(t, a, 1, "http://z.example")
-		crawled(t, a, 2, "http://z.example:81")
 		ctx, cancel := context.WithCancel(t.Context())
-		left := n
-		a.cfg.Clock = func() time.Time { // is asked on the way
+		left := 0
+		cfg := testConfig(t.TempDir())
+		cfg.Clock = func() time.Time { // is asked on the way
 			if left--; left == 0 {
 				cancel()
 			}
 			return time.Now()
 		}
+		a := open(t, cfg)
+		crawled(t, a, 1, "http://z.example")
+		crawled(t, a, 2, "http://z.example:81")
+		left = n
 		_, broke := a.Purge(ctx, hostsOf(t, "z.example"))
-		a.cfg.Clock = time.Now
+		left = 0
 		if _, err := a.Purge(t.Context(), hostsOf(t, "z.example")); err != nil {
 			t.Fatal(err)
 		}
@@ -124,9 +126,9 @@ func TestForget(t *testing.T) {
 	if _, err := a.Purge(t.Context(), hostsOf(t, "z.example")); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []byte{keyDeposit, keyResume, keyPage, keyHistory, keyLinks, keyRank, keyOwner, keyInter, keyCapture, keyText, keyContent} {
-		err := a.db.View(func(txn *badger.Txn) error {
-			return scan(txn, []byte{kind}, nil, false, func(key []byte, _ *badger.Item) (bool, error) {
+	for _, table := range []byte{schema.Deposit, schema.Resume, schema.Page, schema.History, schema.Links, schema.Rank, schema.Owner, schema.Inter, schema.Capture, schema.Text, schema.Content} {
+		err := a.Ledger.View(func(s ledger.Snapshot) error {
+			return s.Scan([]byte{table}, nil, false, func(key, _ []byte) (bool, error) {
 				t.Errorf("%q is left", key)
 				return true, nil
 			})

@@ -49,14 +49,6 @@ func sample(t *testing.T) *Archive {
 	return a
 }
 
-func warcFiles(t *testing.T, a *Archive) []string {
-	names, err := filepath.Glob(a.path("warc", "*.warc.gz"))
-	if err != nil || len(names) < 2 {
-		t.Fatalf("files %v, %v", names, err)
-	}
-	return names
-}
-
 // TestGowarc has the files read by a library that is not ours.
 func TestGowarc(t *testing.T) {
 	a := sample(t)

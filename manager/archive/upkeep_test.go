@@ -49,8 +49,8 @@ func version(id channel.ID, gen channel.Gen) string {
 
 func dirSize(t *testing.T, a *Archive) (n int64) {
 	t.Helper()
-	for _, name := range a.stats.files {
-		n += fileSize(t, a.path("warc", name))
+	for _, name := range warcFiles(t, a) {
+		n += fileSize(t, name)
 	}
 	return n
 }
@@ -275,7 +275,7 @@ func TestRepair(t *testing.T) {
 			if err := a.Close(); err != nil {
 				t.Fatal(err)
 			}
-			files, err := filepath.Glob(a.path("warc", "*"))
+			files, err := filepath.Glob(filepath.Join(a.cfg.warcDir(), "*"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,7 +376,7 @@ func TestBackup(t *testing.T) {
 	if c, _, err := b.Changes(ctx, cursor, 10); err != nil || len(c) != 1 || !strings.HasSuffix(c[0].URL, "/lost") {
 		t.Errorf("changes after the cursor: %v, %v", c, err)
 	}
-	if err := os.Remove(filepath.Join(to, backupManifest)); err != nil {
+	if err := os.Remove(filepath.Join(to, "backup.json")); err != nil {
 		t.Fatal(err)
 	}
 	if err := Restore(ctx, to, filepath.Join(dir, "x")); !errors.Is(err, ErrNotBackup) {
@@ -397,7 +397,7 @@ func TestRebuild(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(a.path("state", "MANIFEST"), []byte("no manifest"), 0o640); err != nil {
+	if err := os.WriteFile(filepath.Join(a.cfg.stateDir(), "MANIFEST"), []byte("no manifest"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(ctx, a.cfg); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "repair --rebuild") {
@@ -439,7 +439,7 @@ func TestScrub(t *testing.T) {
 	if err := a.Close(); err != nil { // what was in memory is a table now
 		t.Fatal(err)
 	}
-	names, err := filepath.Glob(a.path("state", "*.sst"))
+	names, err := filepath.Glob(filepath.Join(a.cfg.stateDir(), "*.sst"))
 	if err != nil || len(names) == 0 {
 		t.Fatalf("tables %v, %v", names, err)
 	}
@@ -461,7 +461,9 @@ func TestScrub(t *testing.T) {
 		}
 	}
 	cfg := a.cfg
-	b, err := Open(ctx, cfg)
+	beside := cfg
+	beside.Beside = func(context.Context) ([]Problem, error) { return []Problem{{File: "beside"}}, nil }
+	b, err := Open(ctx, beside)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +474,6 @@ func TestScrub(t *testing.T) {
 	if err := b.Scrub(ctx); !errors.Is(err, tables.ErrChanged) || !errors.Is(err, uplink.ErrLater) {
 		t.Errorf("scrubbed: %v", err)
 	}
-	b.cfg.Beside = func(context.Context) ([]Problem, error) { return []Problem{{File: "beside"}}, nil }
 	if v, err := b.Verify(ctx, nil); err != nil || v.Found != 2 || v.Problems[0].File != "state" || !strings.Contains(v.Problems[0].What, "table") || v.Problems[1].File != "beside" {
 		t.Errorf("verified: %+v, %v", v.Problems, err)
 	}

@@ -1,11 +1,8 @@
 package desk
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"sort"
@@ -16,8 +13,8 @@ import (
 
 // Index is what a split needs of the archive.
 type Index interface {
-	// CDXJ writes a line for each capture of what begins with a URL.
-	CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix bool, limit int) error
+	// EachURL calls do for each stored URL that begins with rawURL, until it has looked at most captures. A URL may come more than once.
+	EachURL(ctx context.Context, rawURL string, most int, do func(url string)) error
 }
 
 // DirCount is a directory and the pages that the archive has of it.
@@ -55,7 +52,7 @@ func (d *Desk) Proposals(ctx context.Context, id channel.ID) ([]DirCount, int, e
 	}
 	counts, all := map[string]int{}, 0
 	for _, base := range dirs {
-		if err := eachPage(ctx, ix, ch.Scope.Host+base, func(u string) {
+		if err := ix.EachURL(ctx, ch.Scope.Host+base, splitLines, func(u string) {
 			if !m.Contains(u) {
 				return
 			}
@@ -93,28 +90,6 @@ func subdir(path, base string) (string, bool) {
 	}
 	name, _, deeper := strings.Cut(rest, "/")
 	return base + name + "/", deeper && name != ""
-}
-
-// eachPage calls f once for each stored page that begins with a URL.
-func eachPage(ctx context.Context, ix Index, prefix string, f func(u string)) error {
-	r, w := io.Pipe()
-	defer r.Close()
-	go func() { w.CloseWithError(ix.CDXJ(ctx, w, prefix, true, splitLines)) }()
-	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, 64<<10)
-	last := ""
-	for sc.Scan() {
-		i := strings.IndexByte(sc.Text(), '{')
-		var line struct {
-			URL string `json:"url"`
-		}
-		if i < 0 || json.Unmarshal(sc.Bytes()[i:], &line) != nil || line.URL == last { // captures of one page stand together
-			continue
-		}
-		last = line.URL
-		f(line.URL)
-	}
-	return sc.Err()
 }
 
 // Split makes directories of a channel channels of their own, with its settings; the channel keeps the rest. No directories: those that

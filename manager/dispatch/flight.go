@@ -19,8 +19,6 @@ type flight struct {
 	wake    int64 // when the earliest timer of the flight rings; zero: it has none
 	peer    Peer  // that has the task, as far as is known
 	took    bool  // the peer said so, and has not claimed it
-
-	occupies bool // its host, of which no other channel goes meanwhile
 }
 
 // timer wakes a flight up. Those that do not ring at flight.wake are stale and do nothing.
@@ -45,7 +43,7 @@ func (m *Machine) takeOff(now time.Time, s recrawl.Slot, issue lease.Issue) *fli
 
 // land ends a flight: the channel is idle.
 func (m *Machine) land(f *flight) {
-	m.free(f)
+	m.freeHost(f.slot)
 	m.drop(f)
 }
 
@@ -136,7 +134,7 @@ func (m *Machine) follow(now time.Time, f *flight, e lease.Effect) {
 		return
 	}
 	if !f.issue.Out() {
-		m.free(f)
+		m.freeHost(f.slot)
 		m.carry(f, "")
 	}
 	if e&lease.HandOut != 0 {

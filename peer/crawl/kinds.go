@@ -38,6 +38,7 @@ func errorKind(err error) string {
 	var verify *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var alert tls.AlertError
+	var opErr *net.OpError
 	switch {
 	case errors.As(err, &named):
 		return named.ErrorKind()
@@ -84,14 +85,8 @@ func errorKind(err error) string {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "unreachable"
 	}
-	return kindByText(err)
-}
-
-// kindByText names errors of net/http and crypto/tls that have no values of their own, and what is left.
-func kindByText(err error) string {
-	var opErr *net.OpError
 	text := err.Error()
-	switch {
+	switch { // net/http and crypto/tls have no values for these
 	case strings.Contains(text, "remote error: tls:"):
 		return "tls-alert"
 	case strings.Contains(text, "tls: server selected unsupported protocol version"):

@@ -142,6 +142,9 @@ func (s *Scanner) Record() *Read { return s.rec }
 // Offset is where it begins; after Scan has returned false, where the next one would.
 func (s *Scanner) Offset() int64 { return s.off }
 
+// End is where the record that Scan read ends, and the next one begins.
+func (s *Scanner) End() int64 { return s.in.n }
+
 // Err tells why Scan ended, if not with the end of the file.
 func (s *Scanner) Err() error { return s.err }
 

@@ -1,0 +1,173 @@
+// Package groupcommit lets many callers share one durable write: the first caller writes for all that wait with it. Both databases of a
+// manager commit through it. It is not for deciding what a write is: the owner hands in Do, so that a commit is tested without a disk.
+//
+// Invariants:
+//
+//   - Batches never overlap, and jobs keep the order in which they were submitted.
+//   - A batch is bounded, by count and by weight; its first job is always in it.
+//   - After Do has failed, the disk may hold anything: every job that waits, and every later one, gets that error.
+//   - Close waits for the jobs that were accepted.
+package groupcommit
+
+import (
+	"context"
+	"sync"
+)
+
+// Config of a pipeline.
+type Config[J any] struct {
+	// Do makes a batch durable and notes in each job what became of it. An error means that nobody knows what is durable; Do has then told
+	// its jobs so, and is not called again.
+	Do func(batch []J) error
+	// MaxJobs bounds the jobs of a batch, and those that wait for one. No default.
+	MaxJobs int
+	// Weight and MaxWeight bound a batch by its size. Nil: all jobs weigh nothing.
+	Weight    func(J) int64
+	MaxWeight int64
+	// Closed is what Submit returns after Close. No default.
+	Closed error
+}
+
+// Pipeline commits jobs in groups. Its methods may be called by several goroutines.
+type Pipeline[J any] struct {
+	cfg    Config[J]
+	places chan struct{} // of jobs that wait or are being committed
+
+	mu      sync.Mutex
+	queue   []*ticket[J]
+	leading bool
+	closed  bool
+	failed  error
+	idle    sync.Cond // a leader has ended without a successor
+}
+
+// ticket is a job on its way.
+type ticket[J any] struct {
+	job  J
+	err  error
+	done chan struct{} // closed when the job was committed or refused
+	lead chan struct{} // closed when the ticket's owner is to lead
+}
+
+// New makes a pipeline. It starts no goroutine.
+func New[J any](cfg Config[J]) *Pipeline[J] {
+	p := &Pipeline[J]{cfg: cfg, places: make(chan struct{}, cfg.MaxJobs)}
+	p.idle.L = &p.mu
+	return p
+}
+
+// Submit returns when Do has dealt with the job, or with the reason why it never will. ctx ends only the wait for a place: an accepted job
+// is finished, because its caller must learn what became of it.
+func (p *Pipeline[J]) Submit(ctx context.Context, job J) error {
+	select {
+	case p.places <- struct{}{}:
+		defer func() { <-p.places }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	t := &ticket[J]{job: job, done: make(chan struct{}), lead: make(chan struct{})}
+	p.mu.Lock()
+	switch {
+	case p.failed != nil:
+		defer p.mu.Unlock()
+		return p.failed
+	case p.closed:
+		p.mu.Unlock()
+		return p.cfg.Closed
+	}
+	p.queue = append(p.queue, t)
+	if p.leading {
+		p.mu.Unlock()
+		select {
+		case <-t.done:
+			return t.err
+		case <-t.lead:
+		}
+		p.mu.Lock()
+	}
+	p.leading = true
+	p.commit()
+	p.mu.Unlock()
+	<-t.done // its own job was the first of the batch
+	return t.err
+}
+
+// commit writes one batch and hands the lead on. It is called, and returns, with p.mu held.
+func (p *Pipeline[J]) commit() {
+	batch := p.take()
+	if p.failed != nil {
+		finish(batch, p.failed)
+	} else {
+		jobs := make([]J, len(batch))
+		for n, t := range batch {
+			jobs[n] = t.job
+		}
+		p.mu.Unlock()
+		err := p.cfg.Do(jobs)
+		p.mu.Lock()
+		if err != nil && p.failed == nil {
+			p.failed = err
+		}
+		finish(batch, nil) // each job knows what became of it
+	}
+	if p.failed != nil {
+		finish(p.queue, p.failed)
+		p.queue = nil
+	}
+	if len(p.queue) > 0 {
+		close(p.queue[0].lead)
+		return
+	}
+	p.leading = false
+	p.idle.Broadcast()
+}
+
+// take takes the next batch off the queue.
+func (p *Pipeline[J]) take() []*ticket[J] {
+	n, weight := 0, int64(0)
+	for n < min(len(p.queue), p.cfg.MaxJobs) {
+		if p.cfg.Weight != nil {
+			if weight += p.cfg.Weight(p.queue[n].job); n > 0 && weight > p.cfg.MaxWeight {
+				break
+			}
+		}
+		n++
+	}
+	batch := p.queue[:n:n]
+	p.queue = p.queue[n:]
+	return batch
+}
+
+func finish[J any](tickets []*ticket[J], err error) {
+	for _, t := range tickets {
+		t.err = err
+		close(t.done)
+	}
+}
+
+// Fail refuses every later job with err: what the owner found out by other means forbids any more writes. The batch that is being written is
+// finished.
+func (p *Pipeline[J]) Fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil {
+		p.failed = err
+	}
+}
+
+// Failed is why nothing more is committed; nil: jobs are taken.
+func (p *Pipeline[J]) Failed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
+}
+
+// Close refuses later jobs and waits for those that were accepted.
+func (p *Pipeline[J]) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for p.leading {
+		p.idle.Wait()
+	}
+}

@@ -1,0 +1,60 @@
+// Package keylock gives each key a lock of its own, with a value that lives as long as it is of use. It is not for keys without number that
+// are all pinned: those stay in memory.
+package keylock
+
+import "sync"
+
+// Locks is a lock for each key. The zero value is ready. Its methods may be called by several goroutines.
+type Locks[K comparable, V any] struct {
+	mu sync.Mutex
+	m  map[K]*Held[V]
+}
+
+// Held is a key's lock. Who holds it owns Value.
+type Held[V any] struct {
+	mu     sync.Mutex
+	refs   int  // who hold the lock or wait for it; guarded by Locks.mu
+	pinned bool // likewise
+	Value  V
+}
+
+// Lock waits for the key.
+func (l *Locks[K, V]) Lock(key K) *Held[V] {
+	l.mu.Lock()
+	if l.m == nil {
+		l.m = make(map[K]*Held[V])
+	}
+	h := l.m[key]
+	if h == nil {
+		h = new(Held[V])
+		l.m[key] = h
+	}
+	h.refs++
+	l.mu.Unlock()
+	h.mu.Lock()
+	return h
+}
+
+// Unlock gives the key back. A pinned value stays in memory; any other is dropped when the last who waits for it has gone.
+func (l *Locks[K, V]) Unlock(key K, h *Held[V], pin bool) {
+	h.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.refs--
+	h.pinned = pin
+	if h.refs == 0 && !pin {
+		delete(l.m, key)
+	}
+}
+
+// Pinned counts the values that stay in memory.
+func (l *Locks[K, V]) Pinned() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.m {
+		if h.pinned {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/keylock"
+	"shoal/manager/archive/schema"
+)
+
+// channelState is one channel in memory: while a call is under way or a lease runs.
+type channelState struct {
+	loaded bool
+	stored []byte // as the store has it; nil: it has nothing
+	fence  lease.Fence
+	peer   string
+	host   string
+	latest time.Time
+	inter  uint64           // inter-site URLs known
+	near   uint64           // pages of this crawl that were told as changed and hardly are
+	crawl  uint64           // sequence number from which resume states count
+	tally  crawlTally       // what the crawl that runs has brought
+	timed  bool             // the deadlines have this one's
+	scope  *channel.Matcher // of the claimed task, compiled when the first chunk comes
+}
+
+func channelKey(id channel.ID) []byte { return schema.Key(schema.Channel, uint64(id)) }
+
+// lock takes a channel, read from the store if it is not in memory.
+func (l *Ledger) lock(id channel.ID) (*keylock.Held[channelState], error) {
+	c := l.channels.Lock(id)
+	if err := c.Value.load(l.store, id); err != nil {
+		l.channels.Unlock(id, c, false)
+		return nil, fmt.Errorf("%w: channel %d: %w", ErrStorage, id, err)
+	}
+	return c, nil
+}
+
+// unlock gives it back; what has a lease stays in memory.
+func (l *Ledger) unlock(id channel.ID, c *keylock.Held[channelState]) {
+	l.channels.Unlock(id, c, c.Value.fence.Running())
+}
+
+// Hold takes channels, so that nothing is claimed or stored of them until release is called.
+func (l *Ledger) Hold(a, b channel.ID) (release func(), err error) {
+	first, second := min(a, b), max(a, b)
+	x, err := l.lock(first)
+	if err != nil {
+		return nil, err
+	}
+	if first == second {
+		return func() { l.unlock(first, x) }, nil
+	}
+	y, err := l.lock(second)
+	if err != nil {
+		l.unlock(first, x)
+		return nil, err
+	}
+	return func() {
+		l.unlock(second, y)
+		l.unlock(first, x)
+	}, nil
+}
+
+// load reads the channel unless it is there already.
+func (c *channelState) load(store Store, id channel.ID) error {
+	if c.loaded {
+		return nil
+	}
+	return store.View(func(s Snapshot) error {
+		var m pb.Channel
+		found, err := s.Get(channelKey(id), func(v []byte) error {
+			c.stored = append([]byte(nil), v...)
+			return schema.Decode(v, &m)
+		})
+		if err != nil {
+			return err
+		}
+		if found {
+			if c.fence, err = lease.ParseFence(m.Fence); err != nil {
+				return err
+			}
+			c.peer, c.host, c.latest, c.inter, c.crawl, c.near = m.Peer, m.Host, schema.Time(m.LatestUs), m.Inter, m.Crawl, m.Near
+			c.tally.parse(m.SoFar)
+		}
+		c.loaded = true
+		return nil
+	})
+}
+
+// value is what is stored of the channel.
+func (c *channelState) value() ([]byte, error) {
+	return schema.Encode(&pb.Channel{
+		Fence: c.fence.Append(nil), Peer: c.peer, Host: c.host, LatestUs: schema.Micros(c.latest), Inter: c.inter, Crawl: c.crawl, Near: c.near,
+		SoFar: c.tally.stored(),
+	})
+}
+
+// watch has the end of a lease noticed.
+func (l *Ledger) watch(id channel.ID, c *channelState) {
+	if at := c.fence.Deadline(); !at.IsZero() && !c.timed {
+		c.timed = true
+		l.deadlines.set(id, at)
+	}
+}

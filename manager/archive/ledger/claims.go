@@ -1,0 +1,292 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/internal/wire/uplink"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/segment"
+)
+
+// take makes a step of the fence durable and, only then, the channel's state. n is the channel after the step; j says what else is to be
+// durable with it.
+func (l *Ledger) take(id channel.ID, c *channelState, n channelState, step lease.Step, j *Job) error {
+	if !step.Persist {
+		return nil
+	}
+	v, err := n.value()
+	if err != nil {
+		return err
+	}
+	n.stored = v
+	also := j.Changes
+	was, is := c.fence.Running(), n.fence.Running()
+	j.condition = Change{channelKey(id), c.stored}
+	j.Changes = func(at []segment.Location) ([]Change, error) {
+		out := []Change{{channelKey(id), v}}
+		if is && !was {
+			out = append(out, Change{schema.Key(schema.Lease, uint64(id)), []byte{}})
+		} else if was && !is {
+			out = append(out, Change{schema.Key(schema.Lease, uint64(id)), nil})
+		}
+		if also == nil {
+			return out, nil
+		}
+		more, err := also(at)
+		return append(out, more...), err
+	}
+	if e := step.Event; e.Kind != 0 {
+		j.Entries = append(j.Entries, &pb.Entry{
+			Kind: uint32(e.Kind), Channel: uint64(id), Gen: uint64(e.Gen), WhenUs: schema.Micros(l.cfg.Clock()), Peer: n.peer,
+			Progress: e.Progress, UntilUs: schema.Micros(e.Until), Report: j.report,
+		})
+	}
+	err = l.Commit(j)
+	if errors.Is(err, ErrConflict) { // another process has the channel: what is in memory is old
+		*c = channelState{}
+		return fmt.Errorf("%w: channel %d: %w: send it again", ErrStorage, id, err)
+	}
+	if err != nil {
+		return err
+	}
+	*c = n
+	l.watch(id, c)
+	return nil
+}
+
+// Deposit leaves a task's body to be claimed, before the task is offered. It may be repeated. A generation that the archive has seen
+// already is answered by a FencedError.
+func (l *Ledger) Deposit(ctx context.Context, signed channel.Signed, body []byte) error {
+	h, err := l.cfg.Verify(l.cfg.Clock(), signed)
+	if err != nil {
+		return fmt.Errorf("deposit: %w", err)
+	}
+	if len(body) > channel.MaxBody || len(body) != h.BodyBytes || sha256.Sum256(body) != h.BodySHA256 {
+		return fmt.Errorf("%w: channel %d, generation %d: body of %d bytes is not the one of the header", ErrBadTask, h.Channel, h.Gen, len(body))
+	}
+	c, err := l.lock(h.Channel)
+	if err != nil {
+		return err
+	}
+	defer l.unlock(h.Channel, c)
+	n := c.Value
+	step := n.fence.Deposit(h.Gen)
+	if step.Reply.Status == lease.Fenced {
+		if d, err := l.deposit(h.Channel, h.Gen); err == nil && bytes.Equal(d.raw, signed.Raw) && h.Gen > c.Value.fence.Gen {
+			return nil
+		}
+		return &FencedError{Channel: h.Channel, Gen: h.Gen, Highest: step.Reply.Highest}
+	}
+	v, err := schema.Encode(&pb.Deposit{Signed: signed.Marshal(), Body: body})
+	if err != nil {
+		return err
+	}
+	return l.take(h.Channel, &c.Value, n, step, &Job{Grows: true, Changes: func([]segment.Location) ([]Change, error) {
+		return []Change{{depositKey(h.Channel, h.Gen), v}}, nil
+	}})
+}
+
+func depositKey(id channel.ID, gen channel.Gen) []byte {
+	return schema.Key2(schema.Deposit, uint64(id), uint64(gen))
+}
+
+// deposit is a task as the manager left it.
+type deposit struct {
+	raw    []byte // header, as it was signed
+	header channel.Header
+	body   []byte
+}
+
+// errNoDeposit says that there is no such task.
+var errNoDeposit = errors.New("archive: task was not deposited")
+
+// deposit reads what was deposited for a generation.
+func (l *Ledger) deposit(id channel.ID, gen channel.Gen) (d deposit, err error) {
+	var m pb.Deposit
+	err = l.store.View(func(s Snapshot) error {
+		ok, err := Get(s, depositKey(id, gen), &m)
+		if err == nil && !ok {
+			err = errNoDeposit
+		}
+		return err
+	})
+	if err != nil {
+		return d, err
+	}
+	signed, err := channel.ParseSigned(m.Signed)
+	if err != nil {
+		return d, err
+	}
+	h, err := channel.ParseHeader(signed.Raw)
+	return deposit{signed.Raw, h, m.Body}, err
+}
+
+// shown finds the deposit of a task that a peer shows. The manager's signature need not be checked: a header is genuine if it is the
+// one that was deposited. ok is false where nothing was.
+func (l *Ledger) shown(signed channel.Signed) (h channel.Header, d deposit, ok bool, err error) {
+	if h, err = channel.ParseHeader(signed.Raw); err != nil {
+		return h, d, false, fmt.Errorf("%w: %w", ErrBadTask, err)
+	}
+	d, err = l.deposit(h.Channel, h.Gen)
+	switch {
+	case errors.Is(err, errNoDeposit):
+		return h, d, false, nil
+	case err != nil:
+		return h, d, false, fmt.Errorf("%w: %w", ErrStorage, err)
+	case !bytes.Equal(d.raw, signed.Raw):
+		return h, d, false, fmt.Errorf("%w: channel %d, generation %d: not the header that was deposited", ErrBadTask, h.Channel, h.Gen)
+	}
+	return h, d, true, nil
+}
+
+// Claim binds a task to the first peer that asks for it, and brings its body and the state from which to go on.
+func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) (uplink.Claimed, error) {
+	h, d, ok, err := l.shown(signed)
+	if err != nil {
+		return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
+	}
+	c, err := l.lock(h.Channel)
+	if err != nil {
+		return uplink.Claimed{}, err
+	}
+	defer l.unlock(h.Channel, c)
+	now := l.cfg.Clock()
+	if !ok && h.Gen > c.Value.fence.Gen {
+		return uplink.Claimed{Reply: unclaimed(&c.Value)}, nil
+	}
+	n := c.Value
+	step := n.fence.Claim(now, lease.PeerOf(peer), h.Gen, h.Latest, l.cfg.Terms)
+	j := &Job{Grows: true}
+	if step.Persist {
+		n.peer, n.host, n.latest, n.scope = peer, h.Host, h.Latest, nil
+		n.tally.claimed(now)
+		old, err := l.older(h.Channel, h.Gen)
+		if err != nil {
+			return uplink.Claimed{}, err
+		}
+		j.Changes = func([]segment.Location) ([]Change, error) { return old, nil }
+	}
+	if err := l.take(h.Channel, &c.Value, n, step, j); err != nil {
+		return uplink.Claimed{}, err
+	}
+	out := uplink.Claimed{Reply: step.Reply}
+	if step.Reply.Status == lease.Granted {
+		out.Body = d.body
+		if out.Resume, err = l.resume(h.Channel, c.Value.crawl, step.Reply); err != nil {
+			return uplink.Claimed{}, err
+		}
+	}
+	return out, nil
+}
+
+// unclaimed answers for a generation that was never deposited here.
+func unclaimed(c *channelState) lease.Reply {
+	return lease.Reply{Status: lease.Unclaimed, Seq: c.fence.Seq, Head: c.fence.Head}
+}
+
+// older deletes the deposits of generations below gen: they can never be claimed.
+func (l *Ledger) older(id channel.ID, gen channel.Gen) (out []Change, err error) {
+	err = l.store.View(func(s Snapshot) error {
+		return s.Scan(schema.Key(schema.Deposit, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
+			if channel.Gen(schema.Number(key, 1)) < gen {
+				out = append(out, Change{bytes.Clone(key), nil})
+			}
+			return true, nil
+		})
+	})
+	return out, err
+}
+
+// Renew answers what a task has left; it lengthens the wait for an unclaimed one up to its latest start, and nothing else.
+func (l *Ledger) Renew(ctx context.Context, peer string, signed channel.Signed) (lease.Reply, error) {
+	h, _, ok, err := l.shown(signed)
+	if err != nil {
+		return lease.Reply{}, fmt.Errorf("renew: %w", err)
+	}
+	c, err := l.lock(h.Channel)
+	if err != nil {
+		return lease.Reply{}, err
+	}
+	defer l.unlock(h.Channel, c)
+	if !ok && h.Gen > c.Value.fence.Gen {
+		return unclaimed(&c.Value), nil
+	}
+	n := c.Value
+	step := n.fence.Renew(l.cfg.Clock(), lease.PeerOf(peer), h.Gen, h.Latest, l.cfg.Terms)
+	return step.Reply, l.take(h.Channel, &c.Value, n, step, &Job{})
+}
+
+// Release gives a claimed task back, so that another peer may go on at once.
+func (l *Ledger) Release(ctx context.Context, peer string, id channel.ID, gen channel.Gen) (lease.Reply, error) {
+	c, err := l.lock(id)
+	if err != nil {
+		return lease.Reply{}, err
+	}
+	defer l.unlock(id, c)
+	n := c.Value
+	step := n.fence.Release(lease.PeerOf(peer), gen)
+	return step.Reply, l.take(id, &c.Value, n, step, &Job{})
+}
+
+// Recall ends all tasks of a channel, claimed or not: what its peers still send is refused, as that of an older generation is. What they stored
+// stays, and the next one goes on from it.
+func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c, err := l.lock(id)
+	if err != nil {
+		return err
+	}
+	defer l.unlock(id, c)
+	n := c.Value
+	step := n.fence.Revoke()
+	return l.take(id, &c.Value, n, step, &Job{})
+}
+
+// Forget ends all tasks of a channel, claimed or not, and drops what is kept of it beside its fence: what its peers still send is refused, as
+// that of an older generation is, and no later crawl goes on from it.
+func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
+	c, err := l.lock(id)
+	if err != nil {
+		return err
+	}
+	defer l.unlock(id, c)
+	n := c.Value
+	step := n.fence.Revoke()
+	n.peer, n.host, n.scope = "", "", nil
+	if err := l.take(id, &c.Value, n, step, &Job{}); err != nil {
+		return err
+	}
+	b := l.Batch()
+	err = l.store.View(func(s Snapshot) error {
+		m := new(pb.Page)
+		for _, table := range append([]byte{schema.Deposit, schema.Resume, schema.Inter}, schema.OfPage...) {
+			err := s.Scan(schema.Key(table, uint64(id)), nil, table == schema.Page, func(key, value []byte) (bool, error) {
+				if table == schema.Page {
+					m.Reset()
+					if err := schema.Decode(value, m); err != nil {
+						return false, err
+					}
+					b.Add(Change{schema.Key(schema.Owner, channel.URLHash(m.Url)), nil})
+				}
+				return true, errors.Join(b.Delete(bytes.Clone(key)), ctx.Err())
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("forget channel %d: %w", id, err)
+	}
+	return b.Flush()
+}

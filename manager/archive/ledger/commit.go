@@ -1,0 +1,245 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/segment"
+)
+
+// Bounds of a batch.
+const (
+	maxJobs       = 1024     // that share a commit, and that wait for one
+	maxBatchBytes = 16 << 20 // of records that are appended before a sync
+)
+
+// Job is what one call wants to have made durable at once.
+type Job struct {
+	Records []byte // for the segment that is being written
+	Ends    []int  // where each record ends in Records
+	// Changes are the ledger's, once it is known where the records are. Nil: none beyond Entries.
+	Changes func(at []segment.Location) ([]Change, error)
+	// Early are changes that do no harm if the others never come. They are asked for before Changes, and may set locations in Entries.
+	Early   func(at []segment.Location) ([]Change, error)
+	Entries []*pb.Entry // for the feeds, in this order
+	Add     Totals
+	Grows   bool // takes new work: refused when the disk is full
+	Seal    bool // ends the segment that is being written, before anything else
+
+	condition Change // of the store's write
+	report    []byte // of the entry that the lease makes
+	err       error  // what became of the job; set by writeBatch
+}
+
+// Commit makes a job durable. It does not end early when a caller gives up: what became of it must be known.
+func (l *Ledger) Commit(j *Job) error {
+	if err := l.checkSpace(j.Grows); err != nil {
+		return err
+	}
+	if err := l.commits.Submit(context.Background(), j); err != nil {
+		return err
+	}
+	return j.err
+}
+
+// writeBatch makes a batch of jobs durable. Its steps, in this order:
+//
+//  1. seal: the segment that is being written is ended, if a job asks for it.
+//  2. append: the records of all jobs go to the segment store, which says where they are.
+//  3. sync: one sync makes them durable, and describes the segments that have changed.
+//  4. describe: each job says what it changes, now that it is known where its records are. One that cannot is refused; its records stay where
+//     nothing mentions them.
+//  5. commit: the segments' descriptions, then what the jobs change, become durable in the ledger store, each job as a whole.
+//  6. publish: the segment store hears that it was committed, readers of the feeds are woken, and the callers are answered.
+//
+// When 2 or 3 fails, the records are taken back and every job is refused: each may be tried again, in another segment if this one's sync has
+// failed. When 5 fails, nobody knows what is durable, and nothing more is written until the ledger is opened again: the error is returned.
+func (l *Ledger) writeBatch(batch []*Job) error {
+	for _, j := range batch {
+		if j.Seal {
+			if err := l.segments.Seal(); err != nil {
+				l.cfg.Log.Error("closing a WARC file failed", "err", err)
+			}
+		}
+	}
+	locations, changed, err := l.appendRecords(batch)
+	if err != nil {
+		l.counters.failures.Add(1)
+		l.cfg.Log.Error("storing failed; nothing was acknowledged", "jobs", len(batch), "err", err)
+		refuse(batch, fmt.Errorf("%w: %w", ErrStorage, err))
+		return nil
+	}
+	writes := make([]Write, 0, len(batch)+1)
+	if len(changed) > 0 {
+		w, err := segmentsWrite(changed)
+		if err != nil {
+			refuse(batch, err)
+			return nil
+		}
+		writes = append(writes, w)
+	}
+	jobs := make([]*Job, len(writes), len(batch)+1) // of each write; nil: none
+	for n, j := range batch {
+		w, err := j.write(locations[n])
+		if j.err = err; err == nil {
+			writes, jobs = append(writes, w), append(jobs, j)
+		}
+	}
+	refused, err := l.store.Commit(writes)
+	if err != nil {
+		err = fmt.Errorf("%w: database: %w; stop and start again", ErrStorage, err)
+		refuse(batch, err)
+		return err
+	}
+	l.segments.Commit()
+	news := false
+	for n, j := range jobs {
+		if j == nil {
+			continue
+		}
+		if j.err = refused[n]; errors.Is(j.err, ErrTooLarge) {
+			j.err = fmt.Errorf("%w: %w", ErrBadChunk, j.err)
+		}
+		if j.err == nil {
+			news = news || len(j.Entries) > 0
+			if j.Add.Chunks > 0 {
+				l.counters.stored.Store(time.Now().UnixNano())
+			}
+		}
+	}
+	if news {
+		l.bell.ring()
+	}
+	return nil
+}
+
+func refuse(batch []*Job, err error) {
+	for _, j := range batch {
+		j.err = err
+	}
+}
+
+// appendRecords makes the records of a batch durable. After an error nothing of them is kept.
+func (l *Ledger) appendRecords(batch []*Job) (locations [][]segment.Location, changed []segment.Info, err error) {
+	locations = make([][]segment.Location, len(batch))
+	for n, j := range batch {
+		if len(j.Records) == 0 {
+			continue
+		}
+		if locations[n], err = l.segments.Append(j.Records, j.Ends); err != nil {
+			return nil, nil, errors.Join(err, l.segments.Rollback())
+		}
+	}
+	if changed, err = l.segments.Sync(); err != nil {
+		return nil, nil, errors.Join(err, l.segments.Rollback())
+	}
+	return locations, changed, nil
+}
+
+// segmentsWrite notes what segments have become.
+func segmentsWrite(changed []segment.Info) (w Write, err error) {
+	for _, s := range changed {
+		v, err := schema.EncodeSegment(s)
+		if err != nil {
+			return w, err
+		}
+		w.Changes = append(w.Changes, Change{schema.SegmentKey(schema.Segment, s.ID), v})
+		w.Segment = max(w.Segment, s.ID)
+	}
+	return w, nil
+}
+
+// write is what a job asks of the store, when it is known where its records are.
+func (j *Job) write(at []segment.Location) (w Write, err error) {
+	w = Write{If: j.condition, Add: j.Add}
+	if j.Early != nil {
+		if w.Early, err = j.Early(at); err != nil {
+			return w, err
+		}
+	}
+	if j.Changes != nil {
+		if w.Changes, err = j.Changes(at); err != nil {
+			return w, err
+		}
+	}
+	for _, e := range j.Entries {
+		feed := byte(schema.Feed)
+		if e.Page != nil {
+			feed = schema.Changes
+			w.Add.Events++
+		}
+		v, err := schema.Encode(e)
+		if err != nil {
+			return w, err
+		}
+		w.Entries = append(w.Entries, Entry{feed, v})
+	}
+	return w, nil
+}
+
+// Batch makes many small changes durable, in jobs of a bounded size, so that chunks need not wait for all of them.
+type Batch struct {
+	ledger  *Ledger
+	pending []Change
+	Deleted int // changes that Delete was given
+}
+
+// MaxBatch bounds the changes of one job of a Batch.
+const MaxBatch = 2000
+
+// Batch begins one.
+func (l *Ledger) Batch() *Batch { return &Batch{ledger: l} }
+
+// Add adds changes.
+func (b *Batch) Add(changes ...Change) { b.pending = append(b.pending, changes...) }
+
+// Delete deletes a record, whose key is kept; it makes durable what has gathered.
+func (b *Batch) Delete(key []byte) error {
+	b.pending = append(b.pending, Change{key, nil})
+	b.Deleted++
+	return b.FlushFull()
+}
+
+// FlushFull makes durable what has gathered, if that is enough for a job.
+func (b *Batch) FlushFull() error {
+	if len(b.pending) < MaxBatch {
+		return nil
+	}
+	return b.Flush()
+}
+
+// Flush makes durable what has gathered.
+func (b *Batch) Flush() error {
+	for len(b.pending) > 0 {
+		part := b.pending[:min(len(b.pending), MaxBatch)]
+		b.pending = b.pending[len(part):]
+		if err := b.ledger.Change(part...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Change makes changes durable at once.
+func (l *Ledger) Change(changes ...Change) error {
+	return l.Commit(&Job{Changes: func([]segment.Location) ([]Change, error) { return changes, nil }})
+}
+
+// Tell makes page events durable, in jobs of a bounded size.
+func (l *Ledger) Tell(entries []*pb.Entry) error {
+	for len(entries) > 0 {
+		part := entries[:min(len(entries), MaxBatch)]
+		entries = entries[len(part):]
+		if err := l.Commit(&Job{Entries: part}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Seal ends the segment that is being written.
+func (l *Ledger) Seal() error { return l.Commit(&Job{Seal: true}) }

@@ -1,0 +1,109 @@
+package ledger
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"shoal/channel"
+)
+
+// deadlines is when leases end. Entries are not removed but found stale when their time comes.
+type deadlines struct {
+	mu   sync.Mutex
+	heap deadlineHeap
+	wake chan struct{}
+}
+
+type deadline struct {
+	at int64 // Unix nanoseconds
+	id channel.ID
+}
+
+type deadlineHeap []deadline
+
+func (h deadlineHeap) Len() int           { return len(h) }
+func (h deadlineHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h deadlineHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *deadlineHeap) Push(x any)        { *h = append(*h, x.(deadline)) }
+func (h *deadlineHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// set adds a time at which the channel is to be looked at.
+func (d *deadlines) set(id channel.ID, at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	first := len(d.heap) == 0 || at.UnixNano() < d.heap[0].at
+	heap.Push(&d.heap, deadline{at.UnixNano(), id})
+	if first && d.wake != nil {
+		close(d.wake)
+		d.wake = nil
+	}
+}
+
+// first is the earliest time.
+func (d *deadlines) first() (time.Time, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.heap) == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(0, d.heap[0].at), true
+}
+
+// due takes out one channel whose time has come.
+func (d *deadlines) due(now time.Time) (channel.ID, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.heap) == 0 || d.heap[0].at > now.UnixNano() {
+		return 0, false
+	}
+	return heap.Pop(&d.heap).(deadline).id, true
+}
+
+// changed is closed when a time is set that is earlier than the first.
+func (d *deadlines) changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.wake == nil {
+		d.wake = make(chan struct{})
+	}
+	return d.wake
+}
+
+// Expire ends the leases whose time has come. Run calls it.
+func (l *Ledger) Expire(ctx context.Context) error {
+	now := l.cfg.Clock()
+	for ctx.Err() == nil {
+		id, ok := l.deadlines.due(now)
+		if !ok {
+			return nil
+		}
+		if err := l.expire(id, now); err != nil {
+			l.deadlines.set(id, now)
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) expire(id channel.ID, now time.Time) error {
+	c, err := l.lock(id)
+	if err != nil {
+		return err
+	}
+	defer l.unlock(id, c)
+	n := c.Value
+	step := n.fence.Tick(now)
+	if err := l.take(id, &c.Value, n, step, &Job{}); err != nil {
+		return err
+	}
+	c.Value.timed = false
+	l.watch(id, &c.Value)
+	return nil
+}

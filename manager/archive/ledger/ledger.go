@@ -1,0 +1,286 @@
+// Package ledger is the room of the archive that says who may crawl a channel and what is stored: it hands out tasks' bodies against claims,
+// takes chunks onto the chains of their channels, makes them durable together with their pages, and tells the manager what happened through a
+// feed. Who may do what is decided by the fence (channel/lease); what a page is, by the Pages that PutChunk is given.
+//
+// It is not for choosing what is crawled, nor for finding a page again (package pages).
+//
+// Invariants:
+//
+//   - What was acknowledged is durable: the records of a chunk in a segment, then one write of the ledger with the new head of the channel, the
+//     pages' states and the feed's entries, then the answer. Many chunks share one sync and one commit.
+//   - Records that were appended and not committed are no part of the archive.
+//   - Every call may be repeated: the answer is the same, and what it did is not done twice.
+//   - The feed is in the order of the commits, and so in order per URL and per channel.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/internal/groupcommit"
+	"shoal/manager/archive/keylock"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/segment"
+)
+
+// RebuildHint says what to do when the ledger is lost.
+const RebuildHint = "the pages are in the WARC files; shoal archive repair --rebuild makes a new one from them"
+
+// DefaultInFlight is how many bytes of decompressed chunks are held at a time.
+const DefaultInFlight = 48 << 20
+
+// MaxPages is how many pages a chunk may have: they are one write of the store.
+const MaxPages = 4000
+
+// Config of a ledger. Open wants every field that names no default.
+type Config struct {
+	Terms    lease.Terms
+	Clock    func() time.Time
+	Log      *slog.Logger
+	InFlight int64  // bytes of decompressed chunks held at a time
+	MinFree  int64  // bytes of the disk that are left free; below it no new work is taken. Negative: all may be used
+	Where    string // what messages call the disk
+
+	// Verify checks the signature chain and the network of a task that is deposited, and reads its header.
+	Verify func(now time.Time, s channel.Signed) (channel.Header, error)
+}
+
+// Ledger is an open ledger. All methods are safe for concurrent use.
+type Ledger struct {
+	cfg      Config
+	store    Store
+	segments segment.Store
+	id       [8]byte
+	commits  *groupcommit.Pipeline[*Job]
+	unpacked *semaphore.Weighted // bytes of decompressed chunks
+	cores    *semaphore.Weighted // chunks that are unpacked and packed at a time
+
+	channels  keylock.Locks[channel.ID, channelState]
+	deadlines deadlines
+	bell      bell
+	space     diskSpace
+	problems  []segment.Problem     // found by Open
+	damaged   atomic.Pointer[error] // what was found to be changed in the store
+	counters  counters
+}
+
+// counters is what happened since the ledger was opened.
+type counters struct {
+	failures, rejected, foreign atomic.Uint64
+	stored                      atomic.Int64 // when the last chunk was, in Unix nanoseconds of this machine's clock
+}
+
+// Open brings store and segments into step, and gives every lease that runs a full term.
+func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) (*Ledger, error) {
+	l := &Ledger{
+		cfg: cfg, store: store, segments: segments, id: store.Head().ID,
+		unpacked: semaphore.NewWeighted(cfg.InFlight), cores: semaphore.NewWeighted(int64(2 * runtime.GOMAXPROCS(0))),
+	}
+	l.commits = groupcommit.New(groupcommit.Config[*Job]{
+		Do: l.writeBatch, MaxJobs: maxJobs, Weight: func(j *Job) int64 { return int64(len(j.Records)) }, MaxWeight: maxBatchBytes, Closed: ErrClosed,
+	})
+	l.bell.ring()
+	known, err := Segments(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	if l.problems, err = segments.Recover(known, store.Head().Segment); err != nil {
+		return nil, err
+	}
+	for _, p := range l.problems {
+		cfg.Log.Error("a WARC file is missing, or has lost bytes that were durable: run shoal archive verify", "file", p.Segment.Name, "err", p.Err)
+	}
+	return l, l.restartLeases(ctx)
+}
+
+// restartLeases gives every lease that runs a full term.
+func (l *Ledger) restartLeases(ctx context.Context) error {
+	var ids []channel.ID
+	err := l.store.View(func(s Snapshot) error {
+		return s.Scan([]byte{schema.Lease}, nil, false, func(key, _ []byte) (bool, error) {
+			ids = append(ids, channel.ID(schema.Number(key, 0)))
+			return true, ctx.Err()
+		})
+	})
+	if err != nil {
+		return err
+	}
+	now := l.cfg.Clock()
+	for _, id := range ids {
+		c, err := l.lock(id)
+		if err != nil {
+			return err
+		}
+		c.Value.fence.Restart(now, l.cfg.Terms)
+		l.watch(id, &c.Value)
+		l.unlock(id, c)
+	}
+	return nil
+}
+
+// Run ends leases that make no progress until ctx ends.
+func (l *Ledger) Run(ctx context.Context) error {
+	for {
+		wait := time.Minute
+		if at, ok := l.deadlines.first(); ok {
+			wait = min(wait, max(0, at.Sub(l.cfg.Clock())))
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-l.deadlines.changed():
+		case <-t.C:
+		}
+		t.Stop()
+		if err := l.Expire(ctx); err != nil {
+			l.cfg.Log.Error("lease expiry failed, will try again", "err", err)
+			select { // the deadlines stay due: do not spin
+			case <-ctx.Done():
+				return nil
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+// View calls f with a snapshot of the ledger's records.
+func (l *Ledger) View(f func(Snapshot) error) error { return l.store.View(f) }
+
+// Segments reads what the ledger knows of all segments.
+func (l *Ledger) Segments(ctx context.Context) ([]segment.Info, error) {
+	return Segments(ctx, l.store)
+}
+
+// Figures are what the ledger has counted.
+type Figures struct {
+	Totals
+	Leases                      int    // that run
+	Rejected, Foreign, Failures uint64 // since it was opened
+}
+
+// Figures gives the figures as they are.
+func (l *Ledger) Figures() Figures {
+	return Figures{
+		Totals: l.store.Head().Totals, Leases: l.channels.Pinned(),
+		Rejected: l.counters.rejected.Load(), Foreign: l.counters.foreign.Load(), Failures: l.counters.failures.Load(),
+	}
+}
+
+// Busy tells whether a chunk was stored within d.
+func (l *Ledger) Busy(d time.Duration) bool {
+	return time.Now().UnixNano()-l.counters.stored.Load() < int64(d)
+}
+
+// Missing is how many segments were missing, or shorter than what was stored in them, when the ledger was opened.
+func (l *Ledger) Missing() int { return len(l.problems) }
+
+// Broken tells whether a write of the store has failed: until it is opened again, nothing more is stored. A store that was found damaged is
+// not meant: opening it again does not help.
+func (l *Ledger) Broken() bool { return l.commits.Failed() != nil && l.Damage() == nil }
+
+// Trouble says in a sentence for an operator why no work is taken now; empty: it is.
+func (l *Ledger) Trouble() string {
+	if err := l.commits.Failed(); err != nil {
+		return err.Error()
+	}
+	if err := l.checkSpace(true); errors.Is(err, ErrFull) {
+		return err.Error()
+	}
+	return ""
+}
+
+// Check reads all of the store. If something is not what was written, nothing more is taken in, as storing would drop what is lost there for
+// good. rate bounds the bytes read in a second; 0: as many as can be.
+func (l *Ledger) Check(ctx context.Context, rate int64) error {
+	err := l.store.Check(ctx, rate)
+	if errors.Is(err, ErrDamaged) {
+		l.NoteDamage(err)
+		return l.Damage()
+	}
+	return err // nil, or a disk that cannot be read just now
+}
+
+// NoteDamage stops all storing, since bytes of the store are not what was written.
+func (l *Ledger) NoteDamage(err error) {
+	err = fmt.Errorf("%w: database: %w: stop the archive, and restore a backup or bring that file back as it was; else %s", ErrStorage, err, RebuildHint)
+	if !l.damaged.CompareAndSwap(nil, &err) {
+		return
+	}
+	l.cfg.Log.Error("the archive takes in nothing more", "dir", l.cfg.Where, "err", err)
+	l.commits.Fail(err)
+}
+
+// Damage is what was found to be changed in the store; nil: nothing.
+func (l *Ledger) Damage() error {
+	if err := l.damaged.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// TidyStore gives back what the store wastes.
+func (l *Ledger) TidyStore(ctx context.Context) { l.store.Tidy(ctx) }
+
+// CopyStore writes all records of the store, in its own form.
+func (l *Ledger) CopyStore(w io.Writer) error { return l.store.Backup(w) }
+
+// stuckAfter is how long Close waits for what may hang on a damaged store.
+const stuckAfter = 10 * time.Second
+
+// Close closes store and segments after the calls that are under way.
+func (l *Ledger) Close() error {
+	damage := l.Damage()
+	if damage == nil {
+		return l.close()
+	}
+	l.store.Release()
+	closed := make(chan error, 1)
+	go func() { closed <- l.close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(stuckAfter):
+		return fmt.Errorf("left as after a crash: %w", damage)
+	}
+}
+
+func (l *Ledger) close() error {
+	l.commits.Close()
+	return errors.Join(l.segments.Close(), l.store.Close())
+}
+
+// bell wakes those who wait for the feed.
+type bell struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// ring wakes them all.
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+	}
+	b.ch = make(chan struct{})
+}
+
+// wait gives the channel that the next ring closes.
+func (b *bell) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ch
+}

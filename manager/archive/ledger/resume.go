@@ -1,0 +1,109 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/schema"
+)
+
+// resumeSlack is left free in a resume state beside its lists.
+const resumeSlack = 1024
+
+// resume gathers from where a crawl goes on: what its chunks added to the to-do list and what is stored, without what they fetched.
+func (l *Ledger) resume(id channel.ID, from uint64, r lease.Reply) (channel.Resume, error) {
+	out := channel.Resume{Seq: r.Seq, Head: r.Head}
+	err := l.store.View(func(s Snapshot) error {
+		done := map[uint64]struct{}{}
+		var todo []channel.Frontier
+		err := s.Scan(schema.Key(schema.Resume, uint64(id)), schema.Key2(schema.Resume, uint64(id), from), true, func(_, value []byte) (bool, error) {
+			part, err := parseResume(value)
+			if err != nil {
+				return false, err
+			}
+			for _, u := range part.Done {
+				if _, ok := done[u]; !ok && len(out.Done) < channel.MaxDone {
+					done[u] = struct{}{}
+					out.Done = append(out.Done, u)
+				}
+			}
+			todo = append(todo, part.Frontier...)
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+		stored, err := storedPages(s, id)
+		if err != nil {
+			return err
+		}
+		out.Frontier = unvisited(append(todo, stored...), done, channel.MaxResume-10*len(out.Done)-resumeSlack)
+		return nil
+	})
+	if err != nil {
+		return channel.Resume{}, fmt.Errorf("%w: resume of channel %d: %w", ErrStorage, id, err)
+	}
+	return out, nil
+}
+
+func parseResume(b []byte) (channel.Resume, error) {
+	if len(b) == 0 || b[0] != schema.ValueV1 {
+		return channel.Resume{}, fmt.Errorf("%w: resume of %d bytes", schema.ErrValue, len(b))
+	}
+	return channel.ParseResume(b[1:])
+}
+
+// unvisited are the URLs of a to-do list that are not done, each once, in at most size bytes. What does not fit is found again by links when
+// the channel is crawled the next time.
+func unvisited(todo []channel.Frontier, done map[uint64]struct{}, size int) (out []channel.Frontier) {
+	for _, f := range todo {
+		u := channel.URLHash(f.URL)
+		if _, ok := done[u]; ok {
+			continue
+		}
+		done[u] = struct{}{}
+		if size -= len(f.URL) + 16; size < 0 || len(out) >= channel.MaxFrontier {
+			return out
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// maxStored bounds the URLs of stored pages, in bytes, that a claim takes along: more than that costs a peer more than it spares.
+const maxStored = 512 << 10
+
+// storedPages gives the URLs of the stored pages of a channel, those nearest to its seeds first. A crawl that has them all on its to-do
+// list need not read a page to find the others, and may ask for each with its validators. All or none: nothing where they are too
+// many, or fewer than half have a validator.
+func storedPages(s Snapshot, id channel.ID) ([]channel.Frontier, error) {
+	var out []channel.Frontier
+	bytes, valid := 0, 0
+	m := new(pb.Page)
+	err := s.Scan(schema.Key(schema.Page, uint64(id)), nil, true, func(_, value []byte) (bool, error) {
+		m.Reset()
+		if err := schema.Decode(value, m); err != nil {
+			return false, err
+		}
+		if m.Gone || m.FirstUs == 0 {
+			return true, nil
+		}
+		if len(m.Etag)+len(m.LastModified) > 0 && m.Digest != 0 {
+			valid++
+		}
+		bytes += len(m.Url)
+		out = append(out, channel.Frontier{URL: m.Url, Depth: int(m.Depth)})
+		return bytes <= maxStored, nil
+	})
+	if err != nil || bytes > maxStored || 2*valid < len(out) {
+		return nil, err
+	}
+	slices.SortFunc(out, func(a, b channel.Frontier) int {
+		return cmp.Or(cmp.Compare(a.Depth, b.Depth), cmp.Compare(a.URL, b.URL))
+	})
+	return out, nil
+}

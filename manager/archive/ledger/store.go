@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/segment"
+)
+
+// Errors of a store.
+var (
+	// ErrConflict says that a write's condition does not hold: another process has changed the record.
+	ErrConflict = errors.New("archive: record has changed")
+	// ErrTooLarge says that a write has more changes than the store makes at once.
+	ErrTooLarge = errors.New("archive: too much for one write")
+)
+
+// Change is a record that becomes Value. A nil Value deletes it; an empty one does not.
+type Change struct{ Key, Value []byte }
+
+// Entry is a line of a feed.
+type Entry struct {
+	Feed  byte // schema.Feed or schema.Changes
+	Value []byte
+}
+
+// Totals are what an archive has ever stored.
+type Totals struct {
+	Pages     uint64 // records that hold a payload
+	Unchanged uint64 // visits that found what was stored
+	Chunks    uint64
+	Bytes     uint64 // of payloads
+	Events    uint64 // changes of pages told
+}
+
+func (t *Totals) add(o Totals) {
+	t.Pages += o.Pages
+	t.Unchanged += o.Unchanged
+	t.Chunks += o.Chunks
+	t.Bytes += o.Bytes
+	t.Events += o.Events
+}
+
+// Write is what is made durable at once.
+type Write struct {
+	// If is the condition: the record at If.Key is still If.Value, or is not there if that is nil. Without a key there is no condition. The
+	// fence of a channel is kept by it, whatever number of processes write.
+	If Change
+	// Early are changes that do no harm if the others never come. A store that cannot make all at once makes these first.
+	Early []Change
+	// Changes are made together with Entries, or not at all.
+	Changes []Change
+	// Entries are appended to their feeds. The store numbers them: each above all that were numbered before, in any process.
+	Entries []Entry
+	// Add is added to the totals.
+	Add Totals
+	// Segment, if not 0, is the ID of a segment that is in use from now on.
+	Segment uint32
+}
+
+// Head is what a store says of the archive as a whole.
+type Head struct {
+	ID      [8]byte // random, of this archive: its cursors name it
+	Segment uint32  // the highest ID of a segment that was ever in use
+	Totals  Totals
+}
+
+// Snapshot is the records as they are at one moment, whatever is written meanwhile.
+type Snapshot interface {
+	// Get hands the value of a record to read, which must not keep it. false: there is no such record.
+	Get(key []byte, read func(value []byte) error) (bool, error)
+	// Scan calls do for each record whose key begins with prefix, in the order of the keys, from start on where it is not nil, until do
+	// says that it wants no more. do must keep neither key nor value. Without values, value is nil.
+	Scan(prefix, start []byte, values bool, do func(key, value []byte) (more bool, err error)) error
+	// ScanBack is Scan from the last record that is not above start, downwards, with values.
+	ScanBack(prefix, start []byte, do func(key, value []byte) (more bool, err error)) error
+}
+
+// Store keeps the ledger's records, by the keys and in the tables of package schema. It is the seam behind which a database stands: Badger in
+// the embedded archive (package badgerledger). Package ledgertest says as tests what a store must do. Methods may be called by several
+// goroutines, but Commit by one at a time.
+//
+// A store may keep records in another form than one by one, as long as Snapshot gives them as they were written: all that a crawl stores of a
+// channel's pages is in one Write, under keys that begin with the channel.
+type Store interface {
+	// Head is what is durable.
+	Head() Head
+	// View calls f with a snapshot, which is valid until f returns. After Close it is ErrClosed.
+	View(f func(Snapshot) error) error
+	// Commit makes writes durable, in their order, each as a whole. refused has nil for each that is, and for another what was wrong with
+	// it: ErrConflict, ErrTooLarge. An error means that nobody knows which of them are durable.
+	Commit(writes []Write) (refused []error, err error)
+	// Check reads all that is durable, at most rate bytes a second (0: as fast as can be), and says what is not as it was written. Damage
+	// is wrapped in ErrDamaged.
+	Check(ctx context.Context, rate int64) error
+	// Tidy gives back what the store wastes.
+	Tidy(ctx context.Context)
+	// Backup writes all records, in the store's own form.
+	Backup(w io.Writer) error
+	// Release has a Commit that cannot go on, since the store is damaged, return. Close follows.
+	Release()
+	// Close waits for those who read.
+	Close() error
+}
+
+// Get reads one record; false: there is none.
+func Get(s Snapshot, key []byte, m proto.Message) (bool, error) {
+	return s.Get(key, func(v []byte) error { return schema.Decode(v, m) })
+}
+
+// Segments reads what the ledger knows of all segments, by ID.
+func Segments(ctx context.Context, s Store) (out []segment.Info, err error) {
+	err = s.View(func(s Snapshot) error {
+		return s.Scan([]byte{schema.Segment}, nil, true, func(key, value []byte) (bool, error) {
+			info, err := schema.DecodeSegment(key, value)
+			out = append(out, info)
+			return true, errors.Join(err, ctx.Err())
+		})
+	})
+	return out, err
+}
+
+// Put adds a record's change.
+func Put(to []Change, key []byte, m proto.Message) ([]Change, error) {
+	v, err := schema.Encode(m)
+	return append(to, Change{key, v}), err
+}

@@ -1,0 +1,173 @@
+package pages
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/segment"
+	"shoal/manager/archive/warc"
+)
+
+// Capture is one visit of a page with its content.
+type Capture struct {
+	URL     string
+	Fetched time.Time
+	Status  int
+	Mime    string
+	Revisit bool     // the visit found what was stored already
+	Header  []byte   // HTTP, of this visit
+	Body    []byte   // decoded content
+	Links   []string // as the visit that stored the content found them
+	File    string   // WARC file of the record, and where in it
+	Offset  int64
+}
+
+// Get reads a page as it was at a time: of the last visit then or before. A zero time means the last one.
+func (p *Pages) Get(ctx context.Context, rawURL string, at time.Time) (Capture, error) {
+	url, err := channel.Canonical(rawURL)
+	if err != nil {
+		return Capture{}, err
+	}
+	if at.IsZero() {
+		at = time.UnixMicro(1<<62 - 1)
+	}
+	var out Capture
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		m, when, err := findCapture(snap, url, at)
+		if err != nil {
+			return err
+		}
+		if out, err = p.readCapture(snap, m); err != nil {
+			return err
+		}
+		out.URL, out.Fetched = url, when
+		return ctx.Err()
+	})
+	if err != nil {
+		return Capture{}, fmt.Errorf("get %s: %w", url, err)
+	}
+	return out, nil
+}
+
+// findCapture finds the last capture of a URL at a time or before.
+func findCapture(snap ledger.Snapshot, url string, at time.Time) (*pb.Capture, time.Time, error) {
+	last := CaptureKey(url, at)
+	scheme := last[len(last)-1]
+	var found *pb.Capture
+	var when time.Time
+	err := snap.ScanBack(last[:len(last)-9], append(bytes.Clone(last), 0xff), func(key, value []byte) (bool, error) {
+		if len(key) != len(last) || key[len(key)-1] != scheme {
+			return true, nil
+		}
+		found = new(pb.Capture)
+		_, when, _ = schema.CaptureOf(key)
+		return false, schema.Decode(value, found)
+	})
+	if err == nil && found == nil {
+		err = ErrNotFound
+	}
+	return found, when, err
+}
+
+// readCapture reads the records of a capture.
+func (p *Pages) readCapture(snap ledger.Snapshot, m *pb.Capture) (Capture, error) {
+	at, err := p.Locate(snap, schema.Location(m.At))
+	if err != nil {
+		return Capture{}, err
+	}
+	place := p.segments.Place(at)
+	out := Capture{Status: int(m.Status), Mime: m.Mime, Revisit: m.Revisit, File: place.Name, Offset: place.Offset}
+	out.Header, out.Body, out.Links, err = p.readPage(snap, at, schema.Location(m.Original))
+	return out, err
+}
+
+// readPage reads a page from the record of a visit and the one that holds the payload, if that is another.
+func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (header, body []byte, links []string, err error) {
+	if at, err = p.Locate(snap, at); err != nil {
+		return nil, nil, nil, err
+	}
+	rec, links, err := p.readAt(at)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	header, body = rec.HTTP()
+	if original == (segment.Location{}) {
+		return header, body, links, nil
+	}
+	if original, err = p.Locate(snap, original); err != nil {
+		return nil, nil, nil, err
+	}
+	rec, first, err := p.readAt(original)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if _, body = rec.HTTP(); links == nil {
+		links = first
+	}
+	return header, body, links, nil
+}
+
+// maxHops bounds how often a record is followed over compacted segments.
+const maxHops = 32
+
+// Locate finds a record that may have moved when its segment was compacted. One that was removed is ErrNotFound.
+func (p *Pages) Locate(snap ledger.Snapshot, at segment.Location) (segment.Location, error) {
+	if at == (segment.Location{}) {
+		return at, fmt.Errorf("%w: no record", ErrNotFound)
+	}
+	for range maxHops {
+		if p.segments.Has(at.Segment) {
+			return at, nil
+		}
+		next := new(pb.Location)
+		switch ok, err := ledger.Get(snap, schema.MovedKey(at), next); {
+		case err != nil:
+			return at, err
+		case !ok:
+			return at, fmt.Errorf("%w: its record was removed, WARC file %d", ErrNotFound, at.Segment)
+		}
+		at = schema.Location(next)
+	}
+	return at, fmt.Errorf("%w: record moved more than %d times", ErrNotFound, maxHops)
+}
+
+// readAt reads a record, and the outlinks of the metadata record that follows it.
+func (p *Pages) readAt(at segment.Location) (*warc.Read, []string, error) {
+	in, err := p.segments.Read(at, warc.MaxBlock)
+	if errors.Is(err, segment.ErrNone) {
+		return nil, nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	r := bufio.NewReader(in)
+	rec, err := warc.ReadRecord(r)
+	if err != nil {
+		place := p.segments.Place(at)
+		return nil, nil, fmt.Errorf("%s at %d: %w", place.Name, place.Offset, err)
+	}
+	next, err := warc.ReadRecord(r)
+	if err != nil || next.Field("WARC-Type") != warc.Metadata || next.Field("WARC-Refers-To") != rec.Field("WARC-Record-ID") {
+		return rec, nil, nil // the end of the segment, or another page
+	}
+	return rec, outlinks(next.Block), nil
+}
+
+// outlinks reads the links in a metadata record.
+func outlinks(block []byte) (out []string) {
+	for line := range bytes.SplitSeq(block, []byte("\r\n")) {
+		if l, ok := bytes.CutPrefix(line, []byte("outlink: ")); ok {
+			out = append(out, string(l))
+		}
+	}
+	return out
+}

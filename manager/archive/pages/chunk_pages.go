@@ -1,0 +1,122 @@
+package pages
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/segment"
+)
+
+// Take implements ledger.Pages.
+func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, near int, done func(), err error) {
+	h := p.hosts.Lock(set.Host)
+	p.building.RLock()
+	done = func() {
+		p.building.RUnlock()
+		p.hosts.Unlock(set.Host, h, false)
+	}
+	b := builder{p: p, id: set.Channel, seed: set.Seed, now: set.Now, drafts: make(map[uint64]*draft, len(set.Pages))}
+	if err := b.build(ctx, set); err != nil {
+		done()
+		return nil, 0, nil, err
+	}
+	return &b.job, b.near, done, nil
+}
+
+// builder makes the job of one chunk's pages. It reads the ledger, and changes nothing but the job.
+type builder struct {
+	p    *Pages
+	id   channel.ID
+	seed [32]byte // hash of the chunk: what record ids are made from
+	now  time.Time
+	job  ledger.Job
+	near int // pages that were told as changed and hardly are
+
+	snap   ledger.Snapshot
+	drafts map[uint64]*draft // by URL
+	order  []*draft
+	shots  []shot
+	events []event
+	links  []ledger.Change // of pages, for PageRank
+
+	linkBytes int
+}
+
+func (b *builder) build(ctx context.Context, set ledger.PageSet) error {
+	b.job.Records = make([]byte, 0, set.Packed+set.Packed/4)
+	err := b.p.ledger.View(func(snap ledger.Snapshot) error {
+		b.snap = snap
+		for i := range set.Pages {
+			if err := b.page(&set.Pages[i]); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	b.snap = nil
+	b.job.Early, b.job.Changes = b.early, b.last
+	return err
+}
+
+// early are the changes that do no harm if the chunk is not stored after all. Now it is known where the records are.
+func (b *builder) early(at []segment.Location) (out []ledger.Change, err error) {
+	out = slices.Clone(b.links)
+	for i := range b.shots {
+		s := &b.shots[i]
+		s.capture.At, s.capture.Original = schema.StoredLocation(at[s.rec]), s.original.GetAt()
+		if out, err = ledger.Put(out, CaptureKey(s.url, s.at), s.capture); err != nil {
+			return nil, err
+		}
+		if s.content == nil {
+			continue
+		}
+		s.content.At = s.capture.At
+		if s.big {
+			if out, err = ledger.Put(out, schema.PayloadKey(schema.Content, s.capture.Sha256), s.content); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, d := range b.order {
+		if d.past != nil {
+			if out, err = ledger.Put(out, schema.Key2(schema.History, uint64(b.id), d.url), d.past); err != nil {
+				return nil, err
+			}
+		}
+		if !d.owned {
+			out = append(out, ownerOf(d.url, b.id))
+		}
+	}
+	for _, e := range b.events {
+		s := &b.shots[e.shot]
+		e.page.At, e.page.Original = s.capture.At, s.capture.Original
+	}
+	return out, nil
+}
+
+// last are the changes that are made together with the channel's new head and the feed.
+func (b *builder) last([]segment.Location) (out []ledger.Change, err error) {
+	for _, d := range b.order {
+		if out, err = ledger.Put(out, schema.Key2(schema.Page, uint64(b.id), d.url), d.page); err != nil {
+			return nil, err
+		}
+		if !d.owned || d.owner == b.id {
+			continue
+		}
+		out = append(out, ownerOf(d.url, b.id))
+		for _, table := range []byte{schema.Page, schema.History, schema.Links} {
+			out = append(out, ledger.Change{Key: schema.Key2(table, uint64(d.owner), d.url)})
+		}
+	}
+	return out, nil
+}
+
+// ownerOf notes whose page a URL is.
+func ownerOf(url uint64, id channel.ID) ledger.Change {
+	return ledger.Change{Key: schema.Key(schema.Owner, url), Value: binary.BigEndian.AppendUint64(nil, uint64(id))}
+}

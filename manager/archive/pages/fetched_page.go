@@ -1,0 +1,347 @@
+package pages
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/warc"
+)
+
+// Limits of what is kept of a page.
+const (
+	MaxHistory = 32      // changes of a page that are remembered
+	maxMime    = 100     // bytes of a media type
+	minNear    = 1 << 10 // bytes of a payload from which fingerprints of texts say something
+	MinShared  = 64      // bytes of a payload below which a reference saves nothing
+)
+
+// Event is what happened to a page, as an indexer sees it.
+type Event uint8
+
+// The events of the page feed. The numbers are stored and sent: never reuse one.
+const (
+	Created Event = iota + 1 // there is a page where there was none, or again
+	Changed                  // its content is another
+	Gone                     // it is no more: 404, 410, or moved away
+)
+
+var eventNames = [...]string{"", "created", "changed", "gone"}
+
+func (e Event) String() string {
+	if int(e) < len(eventNames) {
+		return eventNames[e]
+	}
+	return fmt.Sprintf("event %d", uint8(e))
+}
+
+// draft is a page's state as this chunk makes it.
+type draft struct {
+	url   uint64
+	page  *pb.Page
+	owner channel.ID // whose page it was; 0: nobody's, or rebuilt from files
+	owned bool
+	past  *pb.History // if it changed
+}
+
+// shot is a capture to be indexed.
+type shot struct {
+	url      string
+	at       time.Time
+	rec      int // which of the records
+	capture  *pb.Capture
+	original *pb.Content // revisit: what holds the payload
+	content  *pb.Content // response: what it holds
+	big      bool        // worth to be found by its digest
+}
+
+// event is a change to be told, of a page whose record is known later.
+type event struct {
+	page *pb.PageEvent
+	shot int
+}
+
+// draft finds a page's state: of this chunk, or stored, or new.
+func (b *builder) draft(url string) (*draft, error) {
+	h := channel.URLHash(url)
+	if d := b.drafts[h]; d != nil {
+		return d, nil
+	}
+	d := &draft{url: h, page: &pb.Page{Url: url}}
+	var err error
+	if d.owner, d.owned, err = owner(b.snap, h); err != nil || !d.owned {
+		return d, err
+	}
+	if _, err := ledger.Get(b.snap, schema.Key2(schema.Page, uint64(d.owner), h), d.page); err != nil {
+		return nil, err
+	}
+	if d.page.Url != url { // two URLs of one hash: the younger one wins
+		d.page = &pb.Page{Url: url}
+	}
+	return d, nil
+}
+
+// owner reads whose page a URL is; false: it is none.
+func owner(snap ledger.Snapshot, url uint64) (id channel.ID, ok bool, err error) {
+	ok, err = snap.Get(schema.Key(schema.Owner, url), func(v []byte) error {
+		if len(v) != 8 {
+			return fmt.Errorf("%w: owner of %d bytes", schema.ErrValue, len(v))
+		}
+		id = channel.ID(binary.BigEndian.Uint64(v))
+		return nil
+	})
+	return id, ok, err
+}
+
+// keep has the draft stored.
+func (b *builder) keep(d *draft) {
+	if b.drafts[d.url] == nil {
+		b.drafts[d.url] = d
+		b.order = append(b.order, d)
+	}
+	d.page.Channel = uint64(b.id)
+}
+
+// page takes one fetched page.
+func (b *builder) page(p *channel.Page) error {
+	if p.Status == 0 || p.Change == channel.Errored {
+		return nil // nothing was learnt of it
+	}
+	if p.Fetched.IsZero() || p.Fetched.After(b.now.Add(5*time.Minute)) || p.Fetched.Before(b.now.Add(-30*24*time.Hour)) {
+		p.Fetched = b.now // a clock that is wrong
+	}
+	p.Fetched = p.Fetched.Truncate(time.Microsecond)
+	d, err := b.draft(p.URL)
+	if err != nil {
+		return err
+	}
+	seen := d.page.FirstUs != 0
+	switch {
+	case p.Change == channel.Unchanged, p.Status == 304, p.Change == channel.NearUnchanged && len(p.Body) == 0:
+		return b.unchanged(d, p)
+	case !seen && (p.Change == channel.Gone || p.Status >= 400):
+		return nil // there never was a page
+	}
+	return b.content(d, p)
+}
+
+// unchanged notes a visit that brought nothing new. A page that we do not have, or have otherwise, is fetched in full next time.
+func (b *builder) unchanged(d *draft, p *channel.Page) error {
+	was := d.page
+	if was.FirstUs == 0 || was.Content == nil || was.Gone || (p.Change == channel.Unchanged && p.Digest != 0 && p.Digest != was.Digest) {
+		b.p.mismatched.Add(1)
+		if was.FirstUs != 0 {
+			was.Digest, was.Etag, was.LastModified = 0, nil, nil
+			b.keep(d)
+		}
+		return nil
+	}
+	b.keep(d)
+	b.visit(d, p)
+	b.job.Add.Unchanged++
+	r := warc.Record{
+		Type: warc.Revisit, Profile: warc.SameDigest, Date: p.Fetched, URI: p.URL, Payload: [32]byte(was.Sha256), Head: p.Header,
+	}
+	if p.Status == 304 {
+		r.Profile = warc.NotModified
+	}
+	if len(r.Head) > 0 {
+		r.Head = warc.HTTPHeader(r.Head, p.Status, 0)
+	}
+	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true}, nil)
+}
+
+// visit updates what every successful visit does.
+func (b *builder) visit(d *draft, p *channel.Page) {
+	m := d.page
+	if m.FirstUs == 0 {
+		m.FirstUs = p.Fetched.UnixMicro()
+	}
+	m.FetchedUs = p.Fetched.UnixMicro()
+	m.Visits++
+	m.Depth = uint32(p.Depth)
+	if v := warc.Field(p.Header, "ETag"); len(v) <= channel.MaxValidator && v != "" {
+		m.Etag = []byte(v)
+	}
+	if v := warc.Field(p.Header, "Last-Modified"); len(v) <= channel.MaxValidator && v != "" {
+		m.LastModified = []byte(v)
+	}
+}
+
+// content takes a page with its content, which may be empty.
+func (b *builder) content(d *draft, p *channel.Page) error {
+	was := d.page
+	sha := sha256.Sum256(p.Body)
+	here := p.Status >= 200 && p.Status < 300
+	before := was.FirstUs != 0 && !was.Gone
+	same := was.Content != nil && string(was.Sha256) == string(sha[:]) && before == here
+	b.keep(d)
+	was.Etag, was.LastModified = nil, nil
+	b.visit(d, p)
+	was.Status = uint32(p.Status)
+	digest := p.Digest // of the page as it came; what is sent may be its text only, or nothing where it leads elsewhere
+	if digest == 0 {
+		digest = channel.ContentDigest(p.Body)
+	}
+
+	mime := MediaType(p.Header)
+	r := warc.Record{
+		Type: warc.Response, Date: p.Fetched, URI: p.URL, Payload: sha, Truncated: p.Truncated,
+		Head: warc.HTTPHeader(p.Header, p.Status, len(p.Body)), Body: p.Body,
+	}
+	stored, err := b.stored(sha, len(p.Body))
+	if err != nil {
+		return err
+	}
+	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime}
+	if stored != nil {
+		r.Type, r.Profile, r.Body = warc.Revisit, warc.SameDigest, nil
+		r.Head = warc.HTTPHeader(p.Header, p.Status, 0)
+		capture.Revisit = true
+		b.job.Add.Unchanged++
+	} else {
+		b.job.Add.Pages++
+		b.job.Add.Bytes += uint64(len(p.Body))
+	}
+	shot := len(b.shots)
+	c, err := b.recordContent(r, stored, p, capture)
+	if err != nil {
+		return err
+	}
+	near := before && here && !same && was.Size >= minNear && len(p.Body) >= minNear &&
+		(channel.Near(was.Shingle, p.Shingle) || p.Change == channel.NearUnchanged)
+	was.Content, was.Sha256, was.Digest = c, sha[:], digest
+	was.Mime, was.Size, was.Gone = mime, uint32(len(p.Body)), !here
+	b.keepLinks(d, p, here)
+	if same {
+		return nil
+	}
+	if near {
+		if p.Change == channel.Changed {
+			b.near++
+		}
+	} else {
+		if err := b.changed(d, p, digest); err != nil {
+			return err
+		}
+	}
+	kind := Changed
+	switch {
+	case !here && !before:
+		return nil // a redirect or an error page where nothing was
+	case !here:
+		kind = Gone
+	case !before:
+		kind = Created
+	}
+	e := &pb.PageEvent{
+		Url: p.URL, Event: uint32(kind), FetchedUs: was.FetchedUs, Status: was.Status, Digest: digest,
+		Near: near, Mime: mime,
+	}
+	b.events = append(b.events, event{e, shot})
+	b.job.Entries = append(b.job.Entries, &pb.Entry{Channel: uint64(b.id), WhenUs: schema.Micros(b.now), Page: e})
+	return nil
+}
+
+// changed notes a change that counts. The fingerprint stays that of the last one, so that many small changes make a large one.
+func (b *builder) changed(d *draft, p *channel.Page, digest uint64) error {
+	was := d.page
+	if d.past == nil {
+		d.past = new(pb.History)
+		if was.ChangedUs != 0 {
+			if _, err := ledger.Get(b.snap, schema.Key2(schema.History, uint64(d.owner), d.url), d.past); err != nil {
+				return err
+			}
+		}
+	}
+	if was.ChangedUs != 0 {
+		was.Changes++
+	}
+	was.ChangedUs, was.Shingle = was.FetchedUs, p.Shingle
+	if len(d.past.Visits) > 0 && d.past.Visits[0].Digest == digest { // noted by a chunk that was not stored in the end
+		return nil
+	}
+	v := append([]*pb.Visit{{FetchedUs: was.FetchedUs, Digest: digest}}, d.past.Visits...)
+	d.past.Visits = v[:min(len(v), MaxHistory)]
+	return nil
+}
+
+// stored finds a payload that is stored already; nil: it is not.
+func (b *builder) stored(sha [32]byte, size int) (*pb.Content, error) {
+	if size < MinShared {
+		return nil, nil
+	}
+	for i := range b.shots { // of this chunk
+		if c := b.shots[i].content; c != nil && string(b.shots[i].capture.Sha256) == string(sha[:]) {
+			return c, nil
+		}
+	}
+	var c pb.Content
+	ok, err := ledger.Get(b.snap, schema.PayloadKey(schema.Content, sha[:]), &c)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// recordContent writes the record of a page's content, and what else is known of the page, and tells which record holds the payload.
+func (b *builder) recordContent(r warc.Record, stored *pb.Content, p *channel.Page, capture *pb.Capture) (*pb.Content, error) {
+	id := b.nextID()
+	c := stored
+	var fresh *pb.Content
+	if c == nil {
+		c = &pb.Content{Url: p.URL, DateUs: p.Fetched.UnixMicro(), Id: id[:]}
+		fresh = c
+	}
+	if err := b.record(r, stored, p, capture, fresh); err != nil {
+		return nil, err
+	}
+	if len(p.Links) == 0 {
+		return c, nil
+	}
+	pairs := make([]string, 0, 2*len(p.Links)+4)
+	pairs = append(pairs, "fetchTimeMs", fmt.Sprint(p.RTT.Milliseconds()), "shingle", fmt.Sprintf("%016x", p.Shingle))
+	for _, l := range p.Links {
+		pairs = append(pairs, "outlink", l)
+	}
+	return c, b.append(warc.Record{Type: warc.Metadata, Date: p.Fetched, URI: p.URL, Refers: id, Body: warc.Fields(pairs...)})
+}
+
+// record writes a record that is a capture; original is the record that holds its payload, content is set if this one does.
+func (b *builder) record(r warc.Record, original *pb.Content, p *channel.Page, capture *pb.Capture, content *pb.Content) error {
+	if original != nil {
+		r.RefersURI, r.RefersAt = original.Url, schema.Time(original.DateUs)
+		copy(r.Refers[:], original.Id)
+	}
+	b.shots = append(b.shots, shot{url: p.URL, at: p.Fetched, rec: len(b.job.Ends), capture: capture, original: original, content: content, big: len(p.Body) >= MinShared})
+	return b.append(r)
+}
+
+func (b *builder) nextID() warc.ID { return warc.NewID(b.seed, len(b.job.Ends)) }
+
+// append packs a record behind the others.
+func (b *builder) append(r warc.Record) error {
+	r.ID = b.nextID()
+	out, err := b.p.cfg.Pack.Append(b.job.Records, &r)
+	if err != nil {
+		return err
+	}
+	b.job.Records, b.job.Ends = out, append(b.job.Ends, len(out))
+	return nil
+}
+
+// MediaType is the Content-Type of a header without its parameters.
+func MediaType(header []byte) string {
+	m, _, _ := strings.Cut(warc.Field(header, "Content-Type"), ";")
+	m = strings.ToLower(strings.TrimSpace(m))
+	if len(m) > maxMime || strings.ContainsFunc(m, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return ""
+	}
+	return m
+}

@@ -1,0 +1,137 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+)
+
+// maxValidators bounds the bytes of the validators of one task: they share its body with digests and seeds.
+const maxValidators = 512 << 10
+
+// Known is what the archive knows of a channel's pages, for the body of its next task.
+type Known struct {
+	Pages      int // that the stored copy has
+	Digests    []channel.PageDigest
+	Inter      []uint64
+	Validators []channel.Validator
+	Importance []channel.Importance
+	Missed     []string // URLs of stored pages that were not visited since, those first that wait longest
+}
+
+// Limits of Known.Missed.
+const (
+	maxMissed      = 1000
+	maxMissedBytes = 64 << 10
+)
+
+// Known gathers what the next task of a channel should know, within the limits of a task's body; where not all pages fit, those that
+// change most often come first. since is when its last crawl began: pages that it did not come across, as nothing of the channel links to
+// them any more, or only other sites ever did, would not be looked at again, nor found to be gone.
+func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Known, error) {
+	type page struct {
+		url, digest    uint64
+		rate           float32 // changes a visit
+		rank           float32
+		etag, modified string
+	}
+	var pages []page
+	var k Known
+	missed := missed{before: schema.Micros(since)}
+	err := p.ledger.View(func(snap ledger.Snapshot) error {
+		m := new(pb.Page)
+		err := snap.Scan(schema.Key(schema.Page, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
+			m.Reset()
+			if err := schema.Decode(value, m); err != nil {
+				return false, err
+			}
+			if !m.Gone {
+				k.Pages++
+				missed.look(m)
+			}
+			if m.Gone || m.Digest == 0 {
+				return true, ctx.Err()
+			}
+			rank, err := RankAt(snap, append([]byte{schema.Rank}, key[1:]...))
+			if err != nil {
+				return false, err
+			}
+			pages = append(pages, page{
+				url: schema.Number(key, 1), digest: m.Digest, rate: float32(m.Changes+1) / float32(m.Visits+2), rank: rank,
+				etag: string(m.Etag), modified: string(m.LastModified),
+			})
+			return true, ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+		return snap.Scan(schema.Key(schema.Inter, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
+			k.Inter = append(k.Inter, schema.Number(key, 1))
+			return len(k.Inter) < channel.MaxKnownInter, ctx.Err()
+		})
+	})
+	if err != nil {
+		return Known{}, fmt.Errorf("known pages of channel %d: %w", id, err)
+	}
+	k.Missed = missed.urls()
+	slices.SortFunc(pages, func(x, y page) int {
+		return cmp.Or(-cmp.Compare(x.rate, y.rate), cmp.Compare(x.url, y.url))
+	})
+	room := maxValidators
+	for n, p := range pages {
+		if n >= channel.MaxDigests {
+			break
+		}
+		k.Digests = append(k.Digests, channel.PageDigest{URL: p.url, Content: p.digest})
+		if p.rank > 0 {
+			k.Importance = append(k.Importance, channel.Importance{URL: p.url, Rank: p.rank})
+		}
+		if size := len(p.etag) + len(p.modified); size > 0 && room > size+24 {
+			room -= size + 24
+			k.Validators = append(k.Validators, channel.Validator{URL: p.url, ETag: p.etag, LastModified: p.modified})
+		}
+	}
+	return k, nil
+}
+
+// missed collects the pages that were visited longest ago, before some time.
+type missed struct {
+	before int64
+	pages  []visited
+}
+
+type visited struct {
+	at  int64
+	url string
+}
+
+func byVisit(x, y visited) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.url, y.url)) }
+
+func (m *missed) look(p *pb.Page) {
+	if p.FetchedUs >= m.before {
+		return
+	}
+	if m.pages = append(m.pages, visited{p.FetchedUs, p.Url}); len(m.pages) >= 2*maxMissed {
+		slices.SortFunc(m.pages, byVisit)
+		m.pages = m.pages[:maxMissed]
+	}
+}
+
+func (m *missed) urls() (out []string) {
+	slices.SortFunc(m.pages, byVisit)
+	room := maxMissedBytes
+	for _, p := range m.pages[:min(len(m.pages), maxMissed)] {
+		if room -= len(p.url) + 4; room < 0 {
+			break
+		}
+		out = append(out, p.url)
+	}
+	return out
+}

@@ -1,0 +1,39 @@
+package pages
+
+import (
+	"shoal/channel"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+)
+
+// Limits of the links that are kept for PageRank; the others are in the records only.
+const (
+	maxRankLinks     = 1000    // of a page
+	maxRankLinkBytes = 1 << 20 // of a chunk
+)
+
+// keepLinks has a page's links stored, or forgotten when it is no more.
+func (b *builder) keepLinks(d *draft, p *channel.Page, here bool) {
+	k := schema.Key2(schema.Links, uint64(b.id), d.url)
+	if !here {
+		b.links = append(b.links, ledger.Change{Key: k})
+		return
+	}
+	urls := make([]uint64, min(len(p.Links), maxRankLinks))
+	for n := range urls {
+		urls[n] = channel.URLHash(p.Links[n])
+	}
+	v := schema.EncodeLinks(urls)
+	if b.linkBytes += len(v); b.linkBytes <= maxRankLinkBytes {
+		b.links = append(b.links, ledger.Change{Key: k, Value: v})
+	}
+}
+
+// RankAt reads a page's PageRank; 0: it was not computed yet.
+func RankAt(snap ledger.Snapshot, key []byte) (r float32, err error) {
+	_, err = snap.Get(key, func(v []byte) error {
+		r, err = schema.DecodeRank(v)
+		return err
+	})
+	return r, err
+}

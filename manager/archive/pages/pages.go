@@ -1,0 +1,107 @@
+// Package pages is the room of the archive that knows pages: it makes of what a crawl has fetched the records and index entries that are to be
+// stored, finds a page again as it was at a time, and tells indexers what has changed.
+//
+// It is not for deciding who may store (package ledger), nor for forgetting (package upkeep). It writes nothing but through the ledger's commit.
+//
+// Invariants: a payload is stored once, and later visits that find it refer to it; the index names a record only when that is durable; no
+// record holds the address of a volunteer.
+package pages
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shoal/manager/archive/keylock"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/segment"
+	"shoal/manager/archive/warc"
+)
+
+// ErrNotFound says that there is no such page, or none of that time.
+var ErrNotFound = errors.New("archive: not found")
+
+// Config of the room. New wants every field.
+type Config struct {
+	Clock  func() time.Time
+	Log    *slog.Logger
+	Pack   *warc.Compressor
+	About  []byte // the block of an export's warcinfo
+	NoText bool   // main text is not extracted by Run
+}
+
+// Pages is the room. Its methods are safe for concurrent use.
+type Pages struct {
+	cfg      Config
+	ledger   *ledger.Ledger
+	segments segment.Store
+
+	hosts      keylock.Locks[string, struct{}] // the pages of one host are decided one chunk at a time
+	building   sync.RWMutex                    // read-held while a chunk is made and stored; see WaitForChunks
+	texting    sync.Mutex                      // held by a step of text extraction, and by what it must not overlap
+	mismatched atomic.Uint64
+	text       textProgress
+}
+
+var _ ledger.Pages = (*Pages)(nil)
+
+// New makes the room.
+func New(cfg Config, l *ledger.Ledger, s segment.Store) *Pages {
+	return &Pages{cfg: cfg, ledger: l, segments: s}
+}
+
+// WaitForChunks returns when all chunks that are being made now are stored.
+func (p *Pages) WaitForChunks() {
+	p.building.Lock()
+	p.building.Unlock() //nolint:staticcheck // only waiting was wanted
+}
+
+// PauseText has text extraction wait until resume is called.
+func (p *Pages) PauseText() (resume func()) {
+	p.texting.Lock()
+	return p.texting.Unlock
+}
+
+// Figures are what the room has counted.
+type Figures struct {
+	Mismatched uint64    // pages said to be unchanged that are not stored, or whose digest is another
+	Texted     uint64    // changes that text extraction is done with, ever
+	Oldest     time.Time // of the first one that it is not; zero: unknown
+}
+
+// Figures gives the figures as they are.
+func (p *Pages) Figures() Figures {
+	f := Figures{Mismatched: p.mismatched.Load()}
+	f.Texted, f.Oldest = p.text.get()
+	return f
+}
+
+// textProgress is how far text extraction is.
+type textProgress struct {
+	mu     sync.Mutex
+	done   uint64
+	oldest time.Time
+}
+
+func (t *textProgress) set(done uint64, oldest time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done, t.oldest = done, oldest
+}
+
+func (t *textProgress) get() (uint64, time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done, t.oldest
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

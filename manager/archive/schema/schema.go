@@ -1,0 +1,213 @@
+// Package schema is the layout of the ledger: its tables, the keys of their records, and the stored form of the values. The three rooms of the
+// archive share it, and so does every store that looks into a record. It is not for reading or writing them.
+//
+// Invariants: every value begins with a version byte; a table's letter and a protobuf field's number are never used for anything else.
+package schema
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/segment"
+)
+
+// The tables. A key is its table's letter and what is named below; numbers in keys are big-endian, so that they sort.
+//
+//	State    m                         State: written by the store
+//	Segment  w SEGMENT(4)              File: a segment
+//	Channel  c CHANNEL(8)              Channel: the fence
+//	Lease    l CHANNEL(8)              empty: a lease runs
+//	Deposit  b CHANNEL(8) GEN(8)       Deposit: what may be claimed
+//	Resume   r CHANNEL(8) SEQ(8)       Resume: what one chunk of an unfinished crawl added
+//	Page     p CHANNEL(8) URL(8)       Page: the current state of a URL
+//	History  h CHANNEL(8) URL(8)       History: when it changed
+//	Owner    o URL(8)                  CHANNEL(8): whose page it is
+//	Inter    i CHANNEL(8) URL(8)       empty: known inter-site URL
+//	Links    k CHANNEL(8) URL(8)       links of a page, by URL hash, for PageRank
+//	Rank     n CHANNEL(8) URL(8)       PageRank of a page, as it was last computed
+//	Content  d SHA256(16)              Content: a payload that is stored
+//	Text     t SHA256(16)              Text: its main text
+//	Progress q NAME                    Progress: how far a reader of a feed has come
+//	Moved    z SEGMENT(4) OFFSET(8)    Location: where a record went when its segment was compacted
+//	Purged   u SEGMENT(4)              empty: a takedown removed records of this segment
+//	Capture  x SURT 0 TIME(8) SCHEME   Capture: one visit, the CDX index
+//	Feed     f SEQ(8)                  Entry: the manager's feed
+//	Changes  g SEQ(8)                  Entry: the page feed
+const (
+	State    = 'm'
+	Segment  = 'w'
+	Channel  = 'c'
+	Lease    = 'l'
+	Deposit  = 'b'
+	Resume   = 'r'
+	Page     = 'p'
+	History  = 'h'
+	Owner    = 'o'
+	Inter    = 'i'
+	Links    = 'k'
+	Rank     = 'n'
+	Content  = 'd'
+	Text     = 't'
+	Progress = 'q'
+	Moved    = 'z'
+	Purged   = 'u'
+	Capture  = 'x'
+	Feed     = 'f'
+	Changes  = 'g'
+)
+
+// OfPage are the tables, by channel and URL, of what is kept of a page beside its captures and its owner.
+var OfPage = []byte{Page, History, Links, Rank}
+
+// Version is that of the layout. A store of another version is refused.
+const Version = 1
+
+// ErrValue is wrapped when a stored value cannot be read.
+var ErrValue = errors.New("archive: malformed value")
+
+// ValueV1 goes before every value.
+const ValueV1 = 1
+
+// Key is the key of a record that is named by one number.
+func Key(table byte, a uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{table}, a)
+}
+
+// Key2 is the key of a record that is named by two numbers.
+func Key2(table byte, a, b uint64) []byte {
+	return binary.BigEndian.AppendUint64(Key(table, a), b)
+}
+
+// Number reads the n-th number of a key that Key or Key2 made.
+func Number(key []byte, n int) uint64 { return binary.BigEndian.Uint64(key[1+8*n:]) }
+
+// SegmentKey is the key of what is kept of a segment, in Segment or Purged.
+func SegmentKey(table byte, id uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{table}, id)
+}
+
+// SegmentOf reads a key that SegmentKey made.
+func SegmentOf(key []byte) uint32 { return binary.BigEndian.Uint32(key[1:]) }
+
+// MovedKey is the key of where a record went.
+func MovedKey(at segment.Location) []byte {
+	return binary.BigEndian.AppendUint64(SegmentKey(Moved, at.Segment), at.Offset)
+}
+
+// PayloadKey is the key of what is kept of a payload, in Content or Text; sha is its SHA-256.
+func PayloadKey(table byte, sha []byte) []byte {
+	k := make([]byte, 17)
+	k[0] = table
+	copy(k[1:], sha)
+	return k
+}
+
+// ProgressKey is the key of a reader's progress.
+func ProgressKey(name string) []byte { return append([]byte{Progress}, name...) }
+
+// TrimKey names up to where a feed was trimmed.
+func TrimKey(feed byte) []byte { return []byte{Progress, '-', feed} }
+
+// Readers of the feeds for which retention waits.
+const (
+	Acked = "-a"   // the manager, in Feed
+	Texts = "text" // text extraction, in Changes
+)
+
+// CaptureKey sorts by host, path and time, as CDX does. surt is the URL's, https its scheme.
+func CaptureKey(surt string, at time.Time, https bool) []byte {
+	k := append(append(make([]byte, 0, len(surt)+11), Capture), surt...)
+	k = append(k, 0)
+	k = binary.BigEndian.AppendUint64(k, uint64(at.UnixMicro()))
+	if https {
+		return append(k, 's')
+	}
+	return append(k, 'p')
+}
+
+// CaptureOf reads a key that CaptureKey made.
+func CaptureOf(key []byte) (surt string, at time.Time, https bool) {
+	n := len(key)
+	return string(key[1 : n-10]), time.UnixMicro(int64(binary.BigEndian.Uint64(key[n-9:]))).UTC(), key[n-1] == 's'
+}
+
+// Padded makes a stored hash 32 bytes long, whatever it was.
+func Padded(b []byte) []byte {
+	return append(append(make([]byte, 0, 64), b...), make([]byte, 32)...)[:32]
+}
+
+// Encode makes the stored form of a message.
+func Encode(m proto.Message) ([]byte, error) {
+	b, err := proto.MarshalOptions{}.MarshalAppend([]byte{ValueV1}, m)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+	}
+	return b, nil
+}
+
+// Decode reads the stored form of a message.
+func Decode(b []byte, m proto.Message) error {
+	name := m.ProtoReflect().Descriptor().Name()
+	if len(b) == 0 || b[0] != ValueV1 {
+		return fmt.Errorf("%w: %s of %d bytes", ErrValue, name, len(b))
+	}
+	if err := proto.Unmarshal(b[1:], m); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrValue, name, err)
+	}
+	return nil
+}
+
+// EncodeSegment makes the stored form of a segment's description.
+func EncodeSegment(s segment.Info) ([]byte, error) {
+	return Encode(&pb.File{Name: s.Name, Length: s.Length, Records: s.Records, Sealed: s.Sealed, CreatedUs: Micros(s.Created)})
+}
+
+// DecodeSegment reads a record of the table Segment.
+func DecodeSegment(key, value []byte) (segment.Info, error) {
+	var f pb.File
+	if err := Decode(value, &f); err != nil || len(key) != 5 {
+		return segment.Info{}, errors.Join(err, badKey(key, 5))
+	}
+	return segment.Info{ID: SegmentOf(key), Name: f.Name, Length: f.Length, Records: f.Records, Sealed: f.Sealed, Created: Time(f.CreatedUs)}, nil
+}
+
+func badKey(key []byte, want int) error {
+	if len(key) == want {
+		return nil
+	}
+	return fmt.Errorf("%w: key of %d bytes", ErrValue, len(key))
+}
+
+// Location reads a stored location; none is the zero one.
+func Location(m *pb.Location) segment.Location {
+	return segment.Location{Segment: m.GetFile(), Offset: m.GetOffset(), Length: m.GetLength()}
+}
+
+// StoredLocation makes the stored form of a location; of none, nil.
+func StoredLocation(at segment.Location) *pb.Location {
+	if at == (segment.Location{}) {
+		return nil
+	}
+	return &pb.Location{File: at.Segment, Offset: at.Offset, Length: at.Length}
+}
+
+// Micros is the stored form of a time; 0: none.
+func Micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// Time reads what Micros made.
+func Time(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}

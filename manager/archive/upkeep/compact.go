@@ -1,0 +1,276 @@
+package upkeep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/pages"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/segment"
+	"shoal/manager/archive/warc"
+)
+
+// maxMoved bounds the bytes of records that are moved at a time.
+const maxMoved = 8 << 20
+
+// Compacted tells what compaction did.
+type Compacted struct {
+	Files int   // that are gone
+	Moved int   // records that went to other files
+	Freed int64 // bytes
+}
+
+// Compact rewrites the sealed segments of which less than share of the bytes is still referred to: what is goes to the segment that is being
+// written, what is not goes. A share of 1 rewrites every segment that holds anything dead. One that holds what was taken down is always
+// rewritten, and so is one that is damaged where nothing refers to it, since a repair was before.
+//
+// Chunks come in meanwhile. What they store is in younger segments, as the one being written is sealed first. But a page that is what it was
+// once would be found by its digest in a record that nothing refers to any more: such digests are forgotten, chunks that may have read them
+// are waited for, and what those refer to is kept.
+func (u *Upkeep) Compact(ctx context.Context, share float64) (out Compacted, err error) {
+	u.one.Lock()
+	defer u.one.Unlock()
+	todo, live, err := u.sparse(ctx, share)
+	if err != nil || len(todo) == 0 {
+		return out, err
+	}
+	if err := u.dropContents(ctx, todo, live); err != nil {
+		return out, fmt.Errorf("compact: %w", err)
+	}
+	u.pages.WaitForChunks()
+	if live, err = u.live(ctx); err != nil {
+		return out, fmt.Errorf("compact: %w", err)
+	}
+	for _, s := range todo {
+		kept, err := u.kept(ctx, s, live)
+		if err == nil {
+			err = u.rewrite(ctx, s, kept.pairs)
+		}
+		if err != nil {
+			return out, fmt.Errorf("compact %s: %w", s.Name, err)
+		}
+		out.Files++
+		out.Moved += len(kept.pairs)
+		out.Freed += int64(s.Length) - kept.bytes
+	}
+	return out, nil
+}
+
+// sparse finds the segments that are to be rewritten, and the records that something refers to.
+func (u *Upkeep) sparse(ctx context.Context, share float64) (todo []segment.Info, live records, err error) {
+	sealed, err := u.sealed(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("compact: %w", err)
+	}
+	purged, err := u.purgedSegments(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("compact: %w", err)
+	}
+	if live, err = u.live(ctx); err != nil {
+		return nil, nil, fmt.Errorf("compact: %w", err)
+	}
+	for _, s := range sealed {
+		kept, err := u.kept(ctx, s, live)
+		if err != nil {
+			return nil, nil, fmt.Errorf("compact %s: %w", s.Name, err)
+		}
+		dead := kept.dead > 0 || kept.torn
+		if !dead && purged[s.ID] {
+			if err := u.ledger.Change(ledger.Change{Key: schema.SegmentKey(schema.Purged, s.ID)}); err != nil {
+				return nil, nil, fmt.Errorf("compact %s: %w", s.Name, err)
+			}
+		}
+		if dead && (purged[s.ID] || kept.torn || float64(kept.bytes) < share*float64(kept.bytes+kept.dead+kept.info)) {
+			todo = append(todo, s)
+		}
+	}
+	return todo, live, nil
+}
+
+// sealed lists the segments that are not being written. The one that is, is sealed first if it holds anything.
+func (u *Upkeep) sealed(ctx context.Context) (out []segment.Info, err error) {
+	if err := u.ledger.Seal(); err != nil {
+		return nil, err
+	}
+	all, err := u.ledger.Segments(ctx)
+	for _, s := range all {
+		if s.Sealed {
+			out = append(out, s)
+		}
+	}
+	return out, err
+}
+
+// dropContents forgets the digests whose records are about to go.
+func (u *Upkeep) dropContents(ctx context.Context, todo []segment.Info, live records) error {
+	going := map[uint32]bool{}
+	for _, s := range todo {
+		going[s.ID] = true
+	}
+	b := u.ledger.Batch()
+	err := u.ledger.View(func(snap ledger.Snapshot) error {
+		c := new(pb.Content)
+		return snap.Scan([]byte{schema.Content}, nil, true, func(key, value []byte) (bool, error) {
+			c.Reset()
+			if err := schema.Decode(value, c); err != nil {
+				return false, err
+			}
+			at, err := u.pages.Locate(snap, schema.Location(c.At))
+			if err != nil && !errors.Is(err, pages.ErrNotFound) {
+				return false, err
+			}
+			if err == nil && (!going[at.Segment] || live.has(at)) {
+				return true, ctx.Err()
+			}
+			return true, firstOf(b.Delete(bytes.Clone(key)), ctx.Err())
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// live finds the records that something refers to.
+func (u *Upkeep) live(ctx context.Context) (records, error) {
+	out := records{}
+	err := u.ledger.View(func(snap ledger.Snapshot) error {
+		note := func(stored *pb.Location) error {
+			at, err := u.pages.Locate(snap, schema.Location(stored))
+			if errors.Is(err, pages.ErrNotFound) {
+				return nil
+			}
+			if err == nil {
+				out.add(at)
+			}
+			return err
+		}
+		capture, page := new(pb.Capture), new(pb.Page)
+		err := snap.Scan([]byte{schema.Capture}, nil, true, func(_, value []byte) (bool, error) {
+			capture.Reset()
+			err := schema.Decode(value, capture)
+			return true, firstOf(err, note(capture.At), note(capture.Original), ctx.Err())
+		})
+		if err != nil {
+			return err
+		}
+		return snap.Scan([]byte{schema.Page}, nil, true, func(_, value []byte) (bool, error) {
+			page.Reset()
+			err := schema.Decode(value, page)
+			return true, firstOf(err, note(page.GetContent().GetAt()), ctx.Err())
+		})
+	})
+	return out, err
+}
+
+// pair is a record that is kept, with the metadata record that follows it.
+type pair struct {
+	at   segment.Location
+	meta uint32 // bytes of the metadata; 0: none
+}
+
+// kept is what is kept of a segment.
+type kept struct {
+	pairs []pair
+	bytes int64 // of them
+	info  int64 // bytes of the warcinfo
+	dead  int64 // bytes of the records that are not kept
+	torn  bool  // the segment holds something that is no record
+}
+
+// kept reads a segment and finds what is kept of it. What is damaged there and not needed is as good as dead.
+func (u *Upkeep) kept(ctx context.Context, s segment.Info, live records) (out kept, err error) {
+	lastID := "" // of the record that may have metadata; empty: none
+	err = u.segments.Scan(ctx, s, func(f segment.Found) error {
+		size := int64(f.At.Length)
+		switch {
+		case f.Record == nil:
+			out.torn = true
+			lastID = ""
+		case f.Record.Field("WARC-Type") == warc.Info:
+			out.info += size
+			lastID = ""
+		case lastID != "" && f.Record.Field("WARC-Type") == warc.Metadata && f.Record.Field("WARC-Refers-To") == lastID:
+			out.pairs[len(out.pairs)-1].meta = f.At.Length
+			out.bytes += size
+			lastID = ""
+		case live.has(f.At):
+			out.pairs = append(out.pairs, pair{at: f.At})
+			out.bytes += size
+			lastID = f.Record.Field("WARC-Record-ID")
+		default:
+			out.dead += size
+			lastID = ""
+		}
+		return nil
+	})
+	if missing := len(live[s.ID]) - len(out.pairs); err == nil && missing > 0 {
+		err = fmt.Errorf("%w: %d records that pages need cannot be read: shoal archive repair first", warc.ErrMalformed, missing)
+	}
+	return out, err
+}
+
+// rewrite moves what is kept of a segment, then removes it. Where each record went is noted in the same write in which it is there; when all
+// have moved, the segment is forgotten, and only then removed.
+func (u *Upkeep) rewrite(ctx context.Context, s segment.Info, keep []pair) error {
+	for len(keep) > 0 {
+		var raw bytes.Buffer
+		var ends []int
+		part := keep[:0:0]
+		for len(keep) > 0 && len(part) < ledger.MaxBatch && raw.Len() < maxMoved {
+			p := keep[0]
+			keep = keep[1:]
+			if err := u.copyPair(&raw, p); err != nil {
+				return err
+			}
+			if p.meta > 0 {
+				ends = append(ends, raw.Len()-int(p.meta))
+			}
+			ends = append(ends, raw.Len())
+			part = append(part, p)
+		}
+		if err := u.move(raw.Bytes(), ends, part); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err() // what has moved is there twice, until the next time
+		}
+	}
+	gone := []ledger.Change{{Key: schema.SegmentKey(schema.Segment, s.ID)}, {Key: schema.SegmentKey(schema.Purged, s.ID)}}
+	if err := u.ledger.Change(gone...); err != nil {
+		return err
+	}
+	return u.segments.Remove(s)
+}
+
+// copyPair reads a record, and its metadata.
+func (u *Upkeep) copyPair(to io.Writer, p pair) error {
+	in, err := u.segments.Read(p.at, int64(p.meta))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	_, err = io.CopyN(to, in, int64(p.at.Length)+int64(p.meta))
+	return err
+}
+
+// move appends records as they are and notes where they went.
+func (u *Upkeep) move(raw []byte, ends []int, part []pair) error {
+	return u.ledger.Commit(&ledger.Job{Records: raw, Ends: ends, Changes: func(at []segment.Location) (out []ledger.Change, err error) {
+		n := 0
+		for _, p := range part {
+			if out, err = ledger.Put(out, schema.MovedKey(p.at), schema.StoredLocation(at[n])); err != nil {
+				return nil, err
+			}
+			if n++; p.meta > 0 {
+				n++
+			}
+		}
+		return out, nil
+	}})
+}

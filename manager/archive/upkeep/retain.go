@@ -1,0 +1,212 @@
+package upkeep
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+)
+
+// Retention says what is kept. Zero values keep everything.
+type Retention struct {
+	Captures int           // of one URL, the newest ones; the last one is always kept
+	Age      time.Duration // of captures; the last one of a URL is always kept
+	Feed     time.Duration // of the feeds' entries; what manager and text extraction have not seen is always kept
+}
+
+// Defaults of retention on a timer.
+const (
+	DefaultKeepEvery = time.Hour
+	keepShare        = .5 // segments of which less is still needed are rewritten
+)
+
+// DefaultShare is of how much use a segment must be not to be rewritten when an operator asks.
+const DefaultShare = .7
+
+// Validate says what is wrong with r.
+func (r Retention) Validate() error {
+	if r.Captures < 0 || r.Age < 0 || r.Feed < 0 {
+		return fmt.Errorf("archive: retention of %d captures, %v, and %v of the feed: want none negative", r.Captures, r.Age, r.Feed)
+	}
+	return nil
+}
+
+// keepForgetting forgets what Config.Keep does not keep, from time to time, and after a takedown gives its bytes back at once.
+func (u *Upkeep) keepForgetting(ctx context.Context) {
+	t := time.NewTicker(u.cfg.KeepEvery)
+	defer t.Stop()
+	for {
+		if err := u.compactPurged(ctx); err != nil && ctx.Err() == nil {
+			u.cfg.Log.Error("what was taken down is still in WARC files, will try again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.purged:
+			continue
+		case <-t.C:
+		}
+		out, err := u.Retain(ctx, u.cfg.Keep)
+		if err == nil && out.Captures > 0 {
+			_, err = u.Compact(ctx, keepShare)
+		}
+		if err != nil && ctx.Err() == nil {
+			u.cfg.Log.Error("retention failed, will try again", "err", err)
+		} else if out != (Retained{}) {
+			u.cfg.Log.Info("retention", "captures", out.Captures, "entries", out.Entries)
+		}
+	}
+}
+
+// Tidied tells what Tidy did.
+type Tidied struct {
+	Retained  Retained  `json:"retained"`
+	Compacted Compacted `json:"compacted"`
+}
+
+// Tidy forgets what keep does not keep, then rewrites the segments of which less than share is still needed.
+func (u *Upkeep) Tidy(ctx context.Context, keep Retention, share float64) (out Tidied, err error) {
+	if out.Retained, err = u.Retain(ctx, keep); err == nil {
+		out.Compacted, err = u.Compact(ctx, share)
+	}
+	return out, err
+}
+
+// Retained tells what retention removed. The bytes come free when segments are compacted.
+type Retained struct {
+	Captures int
+	Entries  int
+}
+
+// Retain forgets what is older than it need be.
+func (u *Upkeep) Retain(ctx context.Context, r Retention) (out Retained, err error) {
+	u.one.Lock()
+	defer u.one.Unlock()
+	if r.Captures > 0 || r.Age > 0 {
+		if out.Captures, err = u.retainCaptures(ctx, r); err != nil {
+			return out, fmt.Errorf("retain captures: %w", err)
+		}
+	}
+	if r.Feed > 0 {
+		for _, feed := range []byte{schema.Feed, schema.Changes} {
+			n, err := u.trim(ctx, feed, u.cfg.Clock().Add(-r.Feed))
+			out.Entries += n
+			if err != nil {
+				return out, fmt.Errorf("retain feed: %w", err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// retainCaptures deletes what is beyond count and age. Keys of one URL stand together, oldest first, both schemes mixed.
+func (u *Upkeep) retainCaptures(ctx context.Context, r Retention) (int, error) {
+	b := u.ledger.Batch()
+	url := ""
+	var visits [2][][]byte // keys of the URL's captures, by scheme
+	forget := func() error {
+		for n, keys := range visits {
+			if err := u.forgetOld(b, keys, r); err != nil {
+				return err
+			}
+			visits[n] = nil
+		}
+		return nil
+	}
+	err := u.ledger.View(func(snap ledger.Snapshot) error {
+		return snap.Scan([]byte{schema.Capture}, nil, false, func(key, _ []byte) (bool, error) {
+			surt, _, https := schema.CaptureOf(key)
+			if surt != url {
+				if err := forget(); err != nil {
+					return false, err
+				}
+				url = surt
+			}
+			n := 0
+			if https {
+				n = 1
+			}
+			visits[n] = append(visits[n], bytes.Clone(key))
+			return true, ctx.Err()
+		})
+	})
+	return b.Deleted, firstOf(err, forget(), b.Flush())
+}
+
+// forgetOld deletes the captures of one page that are beyond count and age, of keys in order of time.
+func (u *Upkeep) forgetOld(b *ledger.Batch, keys [][]byte, r Retention) error {
+	oldest := u.cfg.Clock().Add(-r.Age)
+	for n, k := range keys {
+		_, at, _ := schema.CaptureOf(k)
+		left := len(keys) - n // with this one
+		old := r.Age > 0 && at.Before(oldest)
+		if left > 1 && (old || r.Captures > 0 && left > r.Captures) {
+			if err := b.Delete(k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxTrimmed bounds the entries that one trim deletes; the next one goes on.
+const maxTrimmed = 100 * ledger.MaxBatch
+
+// trim deletes the entries of a feed from before a time, and notes up to where, so that an older cursor is refused.
+func (u *Upkeep) trim(ctx context.Context, feed byte, before time.Time) (int, error) {
+	var upTo pb.Progress
+	var gone []ledger.Change
+	err := u.ledger.View(func(snap ledger.Snapshot) error {
+		seen, err := u.seenByAll(snap, feed)
+		if err != nil {
+			return err
+		}
+		if _, err := ledger.Get(snap, schema.TrimKey(feed), &upTo); err != nil {
+			return err
+		}
+		m := new(pb.Entry)
+		return snap.Scan([]byte{feed}, nil, true, func(key, value []byte) (bool, error) {
+			m.Reset()
+			if err := schema.Decode(value, m); err != nil {
+				return false, err
+			}
+			seq := schema.Number(key, 0)
+			if !schema.Time(m.WhenUs).Before(before) || seq > seen {
+				return false, nil
+			}
+			upTo.Seq = seq
+			gone = append(gone, ledger.Change{Key: bytes.Clone(key)})
+			return len(gone) < maxTrimmed, ctx.Err()
+		})
+	})
+	if err != nil || len(gone) == 0 {
+		return 0, err
+	}
+	// The mark comes first: an entry that is still there below it does no harm.
+	changes, err := ledger.Put(nil, schema.TrimKey(feed), &upTo)
+	if err != nil {
+		return 0, err
+	}
+	b := u.ledger.Batch()
+	b.Add(append(changes, gone...)...)
+	return len(gone), b.Flush()
+}
+
+// seenByAll is up to where a feed has been read by who must see all of it.
+func (u *Upkeep) seenByAll(snap ledger.Snapshot, feed byte) (uint64, error) {
+	reader := schema.Acked
+	if feed == schema.Changes {
+		if u.cfg.NoText {
+			return math.MaxUint64, nil
+		}
+		reader = schema.Texts
+	}
+	var seen pb.Progress
+	_, err := ledger.Get(snap, schema.ProgressKey(reader), &seen)
+	return seen.Seq, err
+}

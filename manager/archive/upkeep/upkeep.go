@@ -1,0 +1,80 @@
+// Package upkeep is the room of the archive that keeps it whole and small: it verifies and repairs, compacts, forgets what need not be kept,
+// takes hosts down, ranks pages, and makes backups. All of it runs beside the storing of chunks.
+//
+// It is not for storing or finding pages. It changes the ledger only through the ledger's commit, in jobs of a bounded size.
+//
+// Invariants: a segment goes only when nothing in the ledger refers to it any more; a change that breaks off is gone on with by the next one of
+// its kind; of all that moves, forgets or copies segments, one runs at a time.
+package upkeep
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/pages"
+	"shoal/manager/archive/segment"
+)
+
+// Config of the room. New wants every field but Beside.
+type Config struct {
+	Clock     func() time.Time
+	Log       *slog.Logger
+	Keep      Retention
+	KeepEvery time.Duration
+	RankEvery time.Duration // negative: never
+	NoText    bool          // retention need not wait for text extraction
+	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
+	Beside func(context.Context) ([]Problem, error)
+}
+
+// Upkeep is the room. Its methods are safe for concurrent use.
+type Upkeep struct {
+	cfg      Config
+	ledger   *ledger.Ledger
+	pages    *pages.Pages
+	segments segment.Store
+
+	one    sync.Mutex    // one of verify, retain, compact, purge and backup at a time
+	purged chan struct{} // something was taken down
+}
+
+// New makes the room.
+func New(cfg Config, l *ledger.Ledger, p *pages.Pages, s segment.Store) *Upkeep {
+	return &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1)}
+}
+
+// Run ranks, forgets and checks from time to time until ctx ends.
+func (u *Upkeep) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { u.keepRanking(ctx) })
+	wg.Go(func() { u.keepForgetting(ctx) })
+	wg.Go(func() { u.keepChecking(ctx) })
+	wg.Wait()
+}
+
+// Files is how many WARC files the archive has.
+func (u *Upkeep) Files() int { return u.segments.Count() }
+
+// records is a set of records, by segment.
+type records map[uint32]map[uint64]bool
+
+func (r records) add(at segment.Location) {
+	if r[at.Segment] == nil {
+		r[at.Segment] = map[uint64]bool{}
+	}
+	r[at.Segment][at.Offset] = true
+}
+
+func (r records) has(at segment.Location) bool { return r[at.Segment][at.Offset] }
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
