@@ -33,12 +33,12 @@ type Archive interface {
 
 // Swarm is what the manager needs of the overlay.
 type Swarm interface {
-	// Place finds a near peer that takes the task. overlay.ErrRefused says that for certain none has.
-	Place(ctx context.Context, s channel.Signed, h channel.Header, r coords.HostRecord) (overlay.Placed, error)
-	// Probe has up to n peers measure the round-trip time to a host.
-	Probe(ctx context.Context, host string, n int) ([]coords.Sample, error)
-	// Peers are the members that the manager knows of.
-	Peers() []overlay.PeerRecord
+	// Place finds a near peer that takes the task, and asks the named one first. overlay.ErrRefused says that for certain none has the task.
+	Place(ctx context.Context, s channel.Signed, h channel.Header, r coords.HostRecord, named overlay.Named) (overlay.Placed, error)
+	// Survey has peers measure the round-trip time to a host of which something is known or nothing, n of them at first.
+	Survey(ctx context.Context, host string, r coords.HostRecord, n int) ([]coords.Sample, error)
+	// View is what is known of the members. It may be a moment old.
+	View() *overlay.View
 	// Coord is where the manager itself is.
 	Coord() coords.Coord
 	// Claimed and Swallowed tell what became of a task that a peer took: it was claimed; or never, since so long. They are hints, and do not wait.

@@ -20,6 +20,7 @@ import (
 type job struct {
 	dispatch.Order
 	id   channel.ID
+	near overlay.Named    // the peer that it is offered to first
 	host *channel.Host    // its record, where it is not written yet; nil: read it
 	ch   *channel.Channel // if it was read just now; nil: read it
 }
@@ -37,7 +38,7 @@ func (m *Manager) dispatch(now time.Time) {
 	for _, o := range m.machine.Tick(now) {
 		m.jobs <- m.job(o) // the machine keeps it below the queue's length
 	}
-	clear(m.near.read)
+	m.near.clear()
 	m.carryOut(now)
 	m.due = m.sched.Ready() + m.machine.Near()
 }
@@ -46,7 +47,7 @@ func (m *Manager) dispatch(now time.Time) {
 func (m *Manager) job(o dispatch.Order) job {
 	delete(m.dirty, o.Slot)
 	delete(m.issues, o.Slot)
-	j := job{Order: o, id: m.table.ID(o.Slot), ch: m.near.read[o.Slot]}
+	j := job{Order: o, id: m.table.ID(o.Slot), ch: m.near.read[o.Slot], near: m.near.named[o.Slot]}
 	if r, ok := m.records[m.table.Host(o.Slot)]; ok {
 		h := *r
 		h.Record.Samples, h.Record.Best = slices.Clone(r.Record.Samples), slices.Clone(r.Record.Best)
@@ -86,6 +87,14 @@ func (m *Manager) expect(s recrawl.Slot) time.Duration {
 		}
 	}
 	return d*3/2 + 2*m.cfg.Tick
+}
+
+// expectPages is about how many pages a channel's next task has, by how long the last one took.
+func (m *Manager) expectPages(s recrawl.Slot) int {
+	if service := m.sched.Facts(s).Service.Float(); service > 0 {
+		return int(float64(service) * float64(m.cfg.Tick) / float64(max(m.perPage, m.cfg.Gap+firstPage)))
+	}
+	return m.cfg.FirstBudget
 }
 
 const (
@@ -192,7 +201,7 @@ func (m *Manager) handOut(ctx context.Context, j job) {
 		})
 		return
 	}
-	p, err := m.cfg.Swarm.Place(ctx, t.signed, t.header, t.record)
+	p, err := m.cfg.Swarm.Place(ctx, t.signed, t.header, t.record, j.near)
 	switch {
 	case err == nil:
 		if m.cfg.OnPlaced != nil {

@@ -183,12 +183,9 @@ func (m *Manager) learnHost(name string, e archive.Entry) {
 	}
 	m.machine.Leave(key, h.NextVisit)
 	if e.Report.RTT > 0 {
-		for _, p := range m.cfg.Swarm.Peers() {
-			if string(p.ID) == e.Peer {
-				m.near.learn(key)
-				h.Record.Add(coords.Sample{Vantage: e.Peer, At: p.Coord, RTT: e.Report.RTT, When: e.Report.Ended.Unix()})
-				break
-			}
+		if p := m.cfg.Swarm.View().Find(overlay.ID(e.Peer)); p != nil {
+			m.near.learn(key)
+			h.Record.Add(coords.Sample{Vantage: e.Peer, At: p.Coord, RTT: e.Report.RTT, When: e.Report.Ended.Unix()})
 		}
 	}
 }

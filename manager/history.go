@@ -32,7 +32,7 @@ func (m *Manager) sampleHistory(now time.Time) {
 	m.fresh = m.freshness(now)
 	up, pg, ref := m.rates.sample(now, m.updates, m.pages, m.machine.Counts().Refused)
 	m.history = append(m.history, Point{At: now, UpdatesMin: up, PagesMin: pg, RefusedMin: ref, Out: m.machine.Out(),
-		Peers: len(crawlers(m.cfg.Swarm.Peers())), Freshness: m.fresh, Intervals: m.intervals()})
+		Peers: m.near.peers(), Freshness: m.fresh, Intervals: m.intervals()})
 	if len(m.history) > historyPoints { // halve the resolution of what is old, keep all of its span
 		kept := m.history[:0]
 		for i, p := range m.history {

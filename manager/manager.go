@@ -47,7 +47,7 @@ type Manager struct {
 	tidied     time.Time
 	strategyAt time.Time
 
-	near     *near
+	near     *nearness
 	perPage  time.Duration // of late, waits included
 	stopped  bool
 	planning bool // a plan is being made
@@ -116,7 +116,9 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
 		events: newEvents(), notices: map[string]string{},
 	}
-	m.near = newNear(m)
+	if m.near, err = newNearness(m); err != nil {
+		return nil, err
+	}
 	before := debug.SetGCPercent(tightGC)
 	err = m.restore(ctx, now, strategy)
 	if m.table.Len() < tightChannels || before < tightGC || os.Getenv("GOGC") != "" {

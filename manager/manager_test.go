@@ -66,15 +66,15 @@ func (s *swarm) told() (claimed, swallowed int) {
 	return s.claimed, s.swallowed
 }
 
-func (s *swarm) Peers() []overlay.PeerRecord {
-	return []overlay.PeerRecord{{ID: "peer", Load: overlay.Load{Threads: uint8(s.holds)}}}
+func (s *swarm) View() *overlay.View {
+	return overlay.ViewOf(time.Now(), []overlay.PeerRecord{{ID: "peer", Load: overlay.Load{Threads: uint8(s.holds)}}})
 }
 
-func (s *swarm) Probe(context.Context, string, int) ([]coords.Sample, error) {
+func (s *swarm) Survey(context.Context, string, coords.HostRecord, int) ([]coords.Sample, error) {
 	return []coords.Sample{{Vantage: "peer", RTT: 10 * time.Millisecond, At: coords.Coord{Err: .1}}}, nil
 }
 
-func (s *swarm) Place(_ context.Context, signed channel.Signed, h channel.Header, r coords.HostRecord) (overlay.Placed, error) {
+func (s *swarm) Place(_ context.Context, signed channel.Signed, h channel.Header, r coords.HostRecord, _ overlay.Named) (overlay.Placed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(r.Samples) == 0 {

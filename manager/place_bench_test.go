@@ -24,6 +24,7 @@ import (
 // takers are simulated peers that take whatever they are offered.
 type takers struct {
 	peers []overlay.PeerRecord
+	view  *overlay.View
 	taken atomic.Int64
 	most  int64
 	done  chan struct{}
@@ -37,18 +38,19 @@ func newTakers(n int, most int64) *takers {
 		p.Coord.Vec[0], p.Coord.Vec[1], p.Coord.Err = rng.Float64()*200-100, rng.Float64()*200-100, .1
 		t.peers = append(t.peers, p)
 	}
+	t.view = overlay.ViewOf(time.Now(), t.peers)
 	return t
 }
 
-func (t *takers) Peers() []overlay.PeerRecord   { return append([]overlay.PeerRecord(nil), t.peers...) }
+func (t *takers) View() *overlay.View           { return t.view }
 func (*takers) Claimed(overlay.ID)              {}
 func (*takers) Swallowed(overlay.ID, time.Time) {}
 func (t *takers) Coord() coords.Coord           { return coords.Coord{Err: 1} }
-func (t *takers) Probe(context.Context, string, int) ([]coords.Sample, error) {
+func (t *takers) Survey(context.Context, string, coords.HostRecord, int) ([]coords.Sample, error) {
 	return nil, nil
 }
 
-func (t *takers) Place(_ context.Context, _ channel.Signed, h channel.Header, _ coords.HostRecord) (overlay.Placed, error) {
+func (t *takers) Place(_ context.Context, _ channel.Signed, h channel.Header, _ coords.HostRecord, _ overlay.Named) (overlay.Placed, error) {
 	n := t.taken.Add(1)
 	if n == t.most {
 		close(t.done)

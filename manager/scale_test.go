@@ -53,8 +53,8 @@ func (stillArchive) Stats() archive.Stats { return archive.Stats{} }
 
 type noSwarm struct{ Swarm }
 
-func (noSwarm) Peers() []overlay.PeerRecord { return nil }
-func (noSwarm) Coord() coords.Coord         { return coords.Coord{Err: 1} }
+func (noSwarm) View() *overlay.View { return &overlay.View{} }
+func (noSwarm) Coord() coords.Coord { return coords.Coord{Err: 1} }
 
 // benchChannels is how many channels the benchmarks have: a million, or as many as SHOAL_CHANNELS says.
 func benchChannels(b *testing.B) int {

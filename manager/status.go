@@ -76,7 +76,7 @@ func (m *Manager) overview(now time.Time) Overview {
 	}
 	o := Overview{
 		Network: fmt.Sprintf("%x", m.cfg.Network), Version: version.String(), Strategy: m.sched.Strategy().Name(), Since: m.since, Now: now,
-		Unit: m.cfg.Tick, Channels: m.sched.Len(), Never: m.never(), Out: m.machine.Out(), Due: m.due, Peers: len(crawlers(m.cfg.Swarm.Peers())),
+		Unit: m.cfg.Tick, Channels: m.sched.Len(), Never: m.never(), Out: m.machine.Out(), Due: m.due, Peers: m.near.peers(),
 		Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Updates: m.updates, Lapsed: n.Lapsed,
 		Pages: m.pages, Unchanged: m.unchanged, BytesDown: m.bytesDown,
 		UpdatesMin: up, PagesMin: pg, Freshness: m.fresh, Intervals: m.intervals(), GroupSizes: sizes,
@@ -104,11 +104,6 @@ func (m *Manager) intervals() []time.Duration {
 	return out
 }
 
-// crawlers are the members that take tasks.
-func crawlers(all []overlay.PeerRecord) []overlay.PeerRecord {
-	return slices.DeleteFunc(all, func(p overlay.PeerRecord) bool { return p.Load.Threads == 0 })
-}
-
 // rtt notes how near a task landed: the chosen peer's predicted round-trip time to the host, and a random peer's.
 func (m *Manager) rtt(p overlay.Placed) {
 	m.rttN++
@@ -126,5 +121,6 @@ func (m *Manager) Overview() Overview { return *m.shown.Load() }
 
 // Peers are the members that take tasks, and where the manager itself is.
 func (m *Manager) Peers() ([]overlay.PeerRecord, coords.Coord) {
-	return crawlers(m.cfg.Swarm.Peers()), m.cfg.Swarm.Coord()
+	takers := slices.DeleteFunc(slices.Clone(m.cfg.Swarm.View().Peers), func(p overlay.PeerRecord) bool { return p.Load.Threads == 0 })
+	return takers, m.cfg.Swarm.Coord()
 }

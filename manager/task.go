@@ -114,16 +114,3 @@ func missedToo(ch *channel.Channel, missed []string, budget int) ([]string, erro
 	}
 	return out, nil
 }
-
-const measureTimeout = 10 * time.Second
-
-// measure has some peers find out where a host is, so that already its first task lands near it. It runs beside the loop.
-func (m *Manager) measure(ctx context.Context, host string) []coords.Sample {
-	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
-	defer cancel()
-	samples, err := m.cfg.Swarm.Probe(ctx, host, m.cfg.Vantages)
-	if err != nil || len(samples) == 0 {
-		m.log.Debug("host not measured", "host", host, "err", err)
-	}
-	return samples
-}

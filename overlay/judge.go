@@ -66,11 +66,9 @@ type Ask struct {
 	Host channel.HostKey
 	// Share is the share of all peers, the nearest first, of which one will do. It is NearShare at first, and grows to 1 while the task waits.
 	Share float64
-	// Pages, Gap and Patience are the task's, for its expected finish: how many pages, the wait before each, and how long it may wait for
-	// its start. Zero: 1, none, and for ever.
-	Pages    int
-	Gap      time.Duration
-	Patience time.Duration
+	// Pages and Gap are the task's, for its expected finish: how many pages, and the wait before each. Zero: one page, and no wait.
+	Pages int
+	Gap   time.Duration
 }
 
 // NearShare of all peers count as near a host.
@@ -536,9 +534,6 @@ func (j *Judge) first(a *Ask, h *located) (candidate, bool) {
 		away := duration(c.ms)
 		takes := service(a.Pages, a.Gap, away)
 		start := j.start(s, takes)
-		if a.Patience > 0 && tooFar(start, a.Patience, away-duration(h.near[0].ms)) {
-			continue
-		}
 		all[n], ends[n] = c, start+takes
 		if ends[n] < ends[best] {
 			best = n

@@ -279,7 +279,7 @@ func (s *swarm) place(host int) channel.ID {
 	c.bodies[h.Gen] = raw
 	c.fence.Deposit(h.Gen)
 	s.store.mu.Unlock()
-	if _, err := s.run.Place(s.t.Context(), signed, h, coords.HostRecord{}); err != nil {
+	if _, err := s.run.Place(s.t.Context(), signed, h, coords.HostRecord{}, overlay.Named{}); err != nil {
 		s.t.Fatal(err)
 	}
 	return id
@@ -511,7 +511,7 @@ func TestAgentRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.run.Place(t.Context(), signed, h, coords.HostRecord{}); !errors.Is(err, overlay.ErrRefused) {
+	if _, err := s.run.Place(t.Context(), signed, h, coords.HostRecord{}, overlay.Named{}); !errors.Is(err, overlay.ErrRefused) {
 		t.Errorf("placed: %v", err)
 	}
 }

@@ -45,16 +45,10 @@ func BenchmarkLookup(b *testing.B) {
 func (n *network) lookup(t testing.TB, r, to *Runner) (overlay.Event, time.Duration) {
 	t.Helper()
 	at := to.Coord()
-	done := make(chan overlay.Event, 1)
 	began := time.Now()
-	r.post(t.Context(), func(now time.Time) {
-		r.nextReq++
-		r.waiting[r.nextReq] = done
-		r.send(r.node.Lookup(now, r.nextReq, at))
-	})
-	e := <-done
-	if e.Err != nil || len(e.Found) == 0 {
-		t.Fatalf("nobody found: %v", e.Err)
+	e, err := r.await(t.Context(), func(now time.Time, req uint64) []overlay.Send { return r.node.Lookup(now, req, at) })
+	if err != nil || len(e.Found) == 0 {
+		t.Fatalf("nobody found: %v", err)
 	}
 	return e, time.Since(began)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
@@ -38,12 +37,12 @@ type keptMember struct {
 }
 
 // meetKept greets the members of an earlier run. Called on the loop before it begins.
-func (r *Runner) meetKept() {
+func (r *Runner) meetKept(life context.Context) {
 	if r.cfg.Dir == "" {
 		return
 	}
 	for _, k := range readKept(r.cfg.Dir) {
-		r.greet(overlay.ID(k.ID), k.Addrs)
+		r.greet(life, overlay.ID(k.ID), k.Addrs)
 	}
 }
 
@@ -88,7 +87,7 @@ func (r *Runner) keep() {
 }
 
 // greet has the node gossip with somebody of whom only the address is known. Called on the loop.
-func (r *Runner) greet(id overlay.ID, addrs []string) {
+func (r *Runner) greet(life context.Context, id overlay.ID, addrs []string) {
 	if id == r.id {
 		return
 	}
@@ -100,7 +99,7 @@ func (r *Runner) greet(id overlay.ID, addrs []string) {
 		clear(r.greeted)
 	}
 	r.greeted[id] = now
-	r.send(r.node.Greet(now, id, addrs[:min(len(addrs), overlay.MaxAddrs)]))
+	r.send(life, r.node.Greet(now, id, addrs[:min(len(addrs), overlay.MaxAddrs)]))
 }
 
 // bootstrap finds members until enough are known: the managers and relays of the network document, then whoever kad-dht finds.
@@ -130,7 +129,7 @@ func (r *Runner) bootstrap(ctx context.Context) {
 				for i, a := range s.Addrs {
 					addrs[i] = a.String()
 				}
-				r.post(ctx, func(time.Time) { r.greet(overlay.ID(s.ID.String()), addrs) })
+				r.post(ctx, func(life context.Context, _ time.Time) { r.greet(life, overlay.ID(s.ID.String()), addrs) })
 			}
 		}
 		if d != nil && (known < fewMembers || time.Since(looked) > dhtEvery) && known > 0 {
@@ -167,16 +166,16 @@ func (r *Runner) lookAround(ctx context.Context, d *dht.IpfsDHT) {
 		r.log.Debug("kad-dht found nobody", "err", err)
 		return
 	}
-	known := r.Peers()
+	known := r.View()
 	for _, id := range found {
-		if slices.ContainsFunc(known, func(p overlay.PeerRecord) bool { return p.ID == overlay.ID(id.String()) }) {
+		if known.Find(overlay.ID(id.String())) != nil {
 			continue
 		}
 		var addrs []string
 		for _, a := range r.cfg.Wire.Host().Peerstore().Addrs(id) {
 			addrs = append(addrs, a.String())
 		}
-		r.post(ctx, func(time.Time) { r.greet(overlay.ID(id.String()), addrs) })
+		r.post(ctx, func(life context.Context, _ time.Time) { r.greet(life, overlay.ID(id.String()), addrs) })
 	}
 }
 

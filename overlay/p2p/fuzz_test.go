@@ -266,14 +266,15 @@ func FuzzAnswers(f *testing.F) {
 		case 3:
 			_, err = r.handoff(t.Context(), peer, []overlay.Task{{Signed: s, Header: h}})
 		case 4:
-			var sample coords.Sample
-			if sample, err = r.probe(t.Context(), peer, "http://a.example"); err == nil && (sample.RTT <= 0 || sample.RTT > coords.MaxRTT) {
-				t.Fatalf("%+v", sample)
-			}
+			got, err = r.exchange(t.Context(), to, 1, overlay.ProbeHost{Host: "http://a.example"})
 		}
 		switch m := got.(type) {
 		case overlay.Gossip:
 			if m.Self.ID != to.id || m.Self.Check() != nil || len(m.Records) > overlay.MaxGossip {
+				t.Fatalf("%+v", m)
+			}
+		case overlay.Probed:
+			if m.RTT < 0 || m.RTT > coords.MaxRTT {
 				t.Fatalf("%+v", m)
 			}
 		case overlay.Near:

@@ -74,7 +74,7 @@ func TestIdle(t *testing.T) {
 	}
 	hold()
 	for _, p := range n.peers[1:] { // as slowly as they speak at rest, hearsay might take minutes
-		one.runner.post(t.Context(), func(time.Time) { one.runner.greet(p.runner.id, bare(p.node.Addrs())) })
+		one.runner.post(t.Context(), func(life context.Context, _ time.Time) { one.runner.greet(life, p.runner.id, bare(p.node.Addrs())) })
 	}
 	n.until("it knows all", func() bool { return len(one.runner.Peers()) == 8 })
 	time.Sleep(20 * time.Second) // what joining and connecting cost

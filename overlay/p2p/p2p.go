@@ -9,14 +9,10 @@
 package p2p
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,7 +49,10 @@ type Config struct {
 const (
 	maxInbox   = 1024
 	maxFlights = 256 // requests under way
-	maxProbes  = 16  // measured for others at a time
+	maxProbes  = 16  // hosts measured for others at a time
+
+	// A member that places tasks has hosts surveyed too, each by some peers at a time.
+	maxFlightsPlacing = overlay.MaxLookups + 8*overlay.MaxSurveys
 )
 
 // Runner runs one node.
@@ -61,14 +60,11 @@ type Runner struct {
 	cfg    Config
 	log    *slog.Logger
 	id     overlay.ID
-	inbox  chan func(now time.Time)
+	inbox  chan job
 	flight chan struct{} // a token for each request under way
 	probes chan struct{}
 	wg     sync.WaitGroup
-	ctx    context.Context // ends with Run
-	cancel context.CancelFunc
 	pings  atomic.Uint64
-	near   nearer
 	rates  rates
 	sent   atomic.Int64 // messages; an answer is one too
 
@@ -78,20 +74,13 @@ type Runner struct {
 	waiting map[uint64]chan overlay.Event
 	nextReq uint64
 	greeted map[overlay.ID]time.Time
+	near    nearer
 
-	shown atomic.Pointer[Status]
+	shown atomic.Pointer[shown]
 }
 
-// Status is what others may read of a runner, a moment old.
-type Status struct {
-	Coord   coords.Coord
-	Settled bool
-	Known   []overlay.PeerRecord
-	Rings   []int
-	Counts  map[string]int64
-	Refused map[string]int64
-	Rates   Rates
-}
+// job is what the loop is handed. life ends with Run.
+type job func(life context.Context, now time.Time)
 
 // New makes a runner and serves its protocols; Run runs it.
 func New(cfg Config) (*Runner, error) {
@@ -115,13 +104,16 @@ func New(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{cfg: cfg, log: cfg.Log, id: id, inbox: make(chan func(time.Time), maxInbox), flight: make(chan struct{}, maxFlights),
+	flights := maxFlights
+	if cfg.Places {
+		flights = maxFlightsPlacing
+	}
+	r := &Runner{cfg: cfg, log: cfg.Log, id: id, inbox: make(chan job, maxInbox), flight: make(chan struct{}, flights),
 		probes: make(chan struct{}, maxProbes), node: node, waiting: map[uint64]chan overlay.Event{},
 		greeted: map[overlay.ID]time.Time{}, near: nearer{tried: map[peer.ID]tried{}},
 		sealer: &sealer{key: cfg.Wire.Host().Peerstore().PrivKey(cfg.Wire.ID()), network: cfg.Wire.Network(), certificate: cfg.Wire.Certificate,
 			verifier: cfg.Wire.Verifier(), checked: map[overlay.ID]checked{}}}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.show()
+	r.show(cfg.Wire.Now())
 	r.rate()
 	r.serve()
 	ping.NewPingService(cfg.Wire.Host())
@@ -131,23 +123,23 @@ func New(cfg Config) (*Runner, error) {
 // Run runs the node until ctx ends, and returns after all that it started has ended.
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.wg.Wait()
-	defer r.cancel()
-	defer context.AfterFunc(ctx, r.cancel)()
+	life, cancel := context.WithCancel(ctx)
+	defer cancel()
 	told := r.cfg.Wire.Now()
 	r.node.SetAddrs(bare(r.cfg.Wire.Addrs()))
-	r.meetKept()
-	r.wg.Add(1)
-	go func() { defer r.wg.Done(); r.bootstrap(r.ctx) }()
+	r.meetKept(life)
+	r.wg.Go(func() { r.bootstrap(life) })
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	shownAt := told
 	for {
 		select {
 		case <-ctx.Done():
 			r.keep()
 			return nil
 		case f := <-r.inbox:
-			f(r.cfg.Wire.Now())
+			f(life, r.cfg.Wire.Now())
 		case <-timer.C:
 		}
 		now := r.cfg.Wire.Now()
@@ -156,7 +148,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			r.node.SetAddrs(bare(r.cfg.Wire.Addrs()))
 		}
 		if !now.Before(r.node.Deadline()) {
-			r.send(r.node.Tick(now))
+			r.send(life, r.node.Tick(now))
 		}
 		for _, e := range r.node.Events() {
 			if w, ok := r.waiting[e.Req]; ok {
@@ -164,44 +156,20 @@ func (r *Runner) Run(ctx context.Context) error {
 				w <- e
 			}
 		}
-		r.rate()
-		timer.Reset(max(r.node.Deadline().Sub(r.cfg.Wire.Now()), 0))
-		r.show()
-	}
-}
-
-// show publishes what others may read.
-func (r *Runner) show() {
-	rings := r.node.Rings()
-	s := &Status{Coord: r.node.Coord(), Known: r.node.Known(), Rings: rings[:], Counts: map[string]int64{}}
-	for k, v := range r.node.Counts() {
-		s.Counts[k] = v
-	}
-	r.shown.Store(s)
-}
-
-// Status of a moment ago.
-func (r *Runner) Status() Status {
-	s := *r.shown.Load()
-	s.Rates, s.Refused = r.rate(), map[string]int64{}
-	for why, n := range r.cfg.Wire.Refused() {
-		if own, ok := strings.CutPrefix(why, refusedPrefix); ok {
-			s.Refused[own] = n
+		next := r.node.Deadline()
+		if now.Sub(shownAt).Abs() >= showEvery {
+			shownAt = now
+			r.rate()
+			r.show(now)
+		} else if at := shownAt.Add(showEvery); at.Before(next) {
+			next = at // something has happened since
 		}
+		timer.Reset(max(next.Sub(r.cfg.Wire.Now()), 0))
 	}
-	return s
-}
-
-// Coord is where this member is.
-func (r *Runner) Coord() coords.Coord { return r.shown.Load().Coord }
-
-// Peers are the members that it knows.
-func (r *Runner) Peers() []overlay.PeerRecord {
-	return append([]overlay.PeerRecord(nil), r.shown.Load().Known...)
 }
 
 // post hands f to the loop; false: the runner ends.
-func (r *Runner) post(ctx context.Context, f func(now time.Time)) bool {
+func (r *Runner) post(ctx context.Context, f job) bool {
 	select {
 	case r.inbox <- f:
 		return true
@@ -209,155 +177,6 @@ func (r *Runner) post(ctx context.Context, f func(now time.Time)) bool {
 		return false
 	}
 }
-
-// Place finds a near peer that takes a task. overlay.ErrRefused says that for certain none has it.
-func (r *Runner) Place(ctx context.Context, s channel.Signed, h channel.Header, record coords.HostRecord) (overlay.Placed, error) {
-	done := make(chan overlay.Event, 1)
-	ok := r.post(ctx, func(now time.Time) {
-		r.nextReq++
-		r.waiting[r.nextReq] = done
-		r.send(r.node.Place(now, r.nextReq, overlay.Task{Signed: s, Header: h}, record))
-	})
-	if !ok {
-		return overlay.Placed{}, ctx.Err()
-	}
-	select {
-	case e := <-done:
-		return e.Placed, e.Err
-	case <-ctx.Done():
-		return overlay.Placed{}, ctx.Err()
-	}
-}
-
-// Claimed and Swallowed tell what became of a task that a peer took. They do not wait: where the loop is busy it does without.
-func (r *Runner) Claimed(peer overlay.ID) {
-	r.hint(func(now time.Time) { r.node.Trust(now, peer) })
-}
-
-// Swallowed says that a peer took a task then and never claimed it.
-func (r *Runner) Swallowed(peer overlay.ID, took time.Time) {
-	r.hint(func(now time.Time) { r.node.Doubt(now, peer, took) })
-}
-
-func (r *Runner) hint(f func(now time.Time)) {
-	select {
-	case r.inbox <- f:
-	default:
-	}
-}
-
-// Handoff gives tasks that were not claimed to other peers, the nearest first, since what is near this one is near the tasks' hosts, and
-// returns those that nobody took.
-func (r *Runner) Handoff(ctx context.Context, tasks []overlay.Task) (rest []overlay.Task) {
-	known, here := r.Peers(), r.Coord()
-	slices.SortFunc(known, func(a, b overlay.PeerRecord) int {
-		return cmp.Compare(coords.Distance(&here, &a.Coord), coords.Distance(&here, &b.Coord))
-	})
-	for _, p := range known {
-		if len(tasks) == 0 || ctx.Err() != nil {
-			break
-		}
-		if p.Load.Threads == 0 {
-			continue
-		}
-		part := tasks[:min(len(tasks), overlay.MaxHandoff)]
-		got, err := r.handoff(ctx, p, part)
-		if err != nil {
-			continue
-		}
-		var left []overlay.Task
-		for i, t := range part {
-			if i >= len(got) || !got[i] {
-				left = append(left, t)
-			}
-		}
-		tasks = append(left, tasks[len(part):]...)
-	}
-	return tasks
-}
-
-// Probe has peers measure the round-trip time to a Web host: n random ones, then in rounds the ones that are probably nearest
-// to it, until one is very near.
-func (r *Runner) Probe(ctx context.Context, host string, n int) ([]coords.Sample, error) {
-	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	var record coords.HostRecord
-	samples, least := []coords.Sample(nil), time.Duration(0)
-	for round := range 1 + overlay.NearRounds {
-		count := n
-		if round > 0 {
-			count = min(n, overlay.NearProbes)
-		}
-		vantages := overlay.NearVantages(&record, r.Peers(), count, rng)
-		if round == 0 && len(vantages) == 0 {
-			return nil, fmt.Errorf("%w: no peer is known that could measure", overlay.ErrRefused)
-		}
-		for _, s := range r.probeAll(ctx, vantages, host) {
-			if !record.Add(s) {
-				continue
-			}
-			samples = append(samples, s)
-			if least == 0 || s.RTT < least {
-				least = s.RTT
-			}
-		}
-		if len(samples) == 0 || len(vantages) == 0 || least <= overlay.NearEnough {
-			break
-		}
-	}
-	return samples, nil
-}
-
-// probeAll has some peers measure a host at the same time.
-func (r *Runner) probeAll(ctx context.Context, vantages []overlay.PeerRecord, host string) []coords.Sample {
-	out := make(chan coords.Sample, len(vantages))
-	var wg sync.WaitGroup
-	for _, p := range vantages {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			s, err := r.probe(ctx, p, host)
-			if err != nil {
-				r.log.Debug("host not measured", "host", host, "peer", p.ID, "err", err)
-				return
-			}
-			out <- s
-		}()
-	}
-	wg.Wait()
-	close(out)
-	var samples []coords.Sample
-	for s := range out {
-		samples = append(samples, s)
-	}
-	return samples
-}
-
-// sample measures the round trip to a member over a connection that exists: the second of two pings, since the first pays for the stream.
-func (r *Runner) sample(ctx context.Context, id peer.ID, at coords.Coord) {
-	if !r.cfg.Wire.Direct(id) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Overlay.Timeout)
-	defer cancel()
-	best := time.Duration(0)
-	pongs := ping.Ping(ctx, r.cfg.Wire.Host(), id)
-	for i := range pingCount {
-		p, ok := <-pongs
-		if !ok || p.Error != nil {
-			return
-		}
-		if i > 0 && (best == 0 || p.RTT < best) {
-			best = p.RTT
-		}
-	}
-	cancel()
-	for range pongs { // until it has seen the end
-	}
-	r.pings.Add(1)
-	r.post(r.ctx, func(time.Time) { r.node.Sample(overlay.ID(id.String()), at, best) })
-}
-
-const pingCount = 3
 
 // addrsEvery is how often the own addresses are looked at, which change with the router's.
 const addrsEvery = 2 * time.Second

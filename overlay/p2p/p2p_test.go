@@ -211,7 +211,7 @@ func TestTasksArePlaced(t *testing.T) {
 	n.until("the manager knows all peers", func() bool { return n.takers() == 6 })
 	for i := range 12 {
 		s, h := n.task(channel.ID(i+1), time.Hour)
-		p, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{})
+		p, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}, overlay.Named{})
 		if err != nil {
 			t.Fatalf("task %d: %v", i+1, err)
 		}
@@ -225,7 +225,7 @@ func TestTasksArePlaced(t *testing.T) {
 		}
 	}
 	s, h := n.task(99, time.Hour)
-	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); !errors.Is(err, overlay.ErrRefused) {
+	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}, overlay.Named{}); !errors.Is(err, overlay.ErrRefused) {
 		t.Errorf("a full swarm answers %v", err)
 	}
 }
@@ -237,7 +237,7 @@ func TestOfferThatNobodyWaitsForIsNotTaken(t *testing.T) {
 	from := wire.Member{Peer: n.boss.node.ID(), Role: member.Manager}
 	stall := func() (release func()) {
 		held, go1 := make(chan struct{}), make(chan struct{})
-		p.runner.post(t.Context(), func(time.Time) { close(held); <-go1 })
+		p.runner.post(t.Context(), func(context.Context, time.Time) { close(held); <-go1 })
 		<-held
 		return func() { close(go1) }
 	}
@@ -268,11 +268,11 @@ func TestForgedAndLateTasksAreRefusedAndCounted(t *testing.T) {
 	s, h := n.task(1, time.Hour)
 	s.Raw = append([]byte(nil), s.Raw...)
 	s.Raw[len(s.Raw)-1] ^= 1
-	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err == nil {
+	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}, overlay.Named{}); err == nil {
 		t.Error("an altered task was placed")
 	}
 	s, h = n.task(2, -time.Hour)
-	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err == nil {
+	if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}, overlay.Named{}); err == nil {
 		t.Error("a task past its latest start was placed")
 	}
 	n.until("both peers have counted two refusals", func() bool {
@@ -301,7 +301,7 @@ func TestVanishedPeerIsForgottenAndOthersServe(t *testing.T) {
 	placed := 0
 	for i := range 6 {
 		s, h := n.task(channel.ID(i+1), time.Hour)
-		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err != nil {
+		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}, overlay.Named{}); err != nil {
 			t.Errorf("task %d: %v", i+1, err)
 			continue
 		}
@@ -315,11 +315,11 @@ func TestVanishedPeerIsForgottenAndOthersServe(t *testing.T) {
 func TestProbeAndCoordinates(t *testing.T) {
 	n := open(t, 4, 2)
 	n.until("the manager knows all peers", func() bool { return n.takers() == 4 })
-	samples, err := n.boss.runner.Probe(t.Context(), "http://a.example", 8)
+	samples, err := n.boss.runner.Survey(t.Context(), "http://a.example", coords.HostRecord{}, 8)
 	if err != nil || len(samples) != 4 {
 		t.Fatalf("%d samples, %v", len(samples), err)
 	}
-	if _, err := n.peers[0].runner.probe(t.Context(), n.peers[0].runner.Peers()[0], "http://a.example"); err == nil {
+	if samples, err := n.peers[0].runner.Survey(t.Context(), "http://a.example", coords.HostRecord{}, 8); err == nil && len(samples) > 0 {
 		t.Error("a peer had another member measure a host")
 	}
 	n.until("peers have measured each other", func() bool { return n.peers[1].runner.pings.Load() > 0 })
@@ -345,7 +345,7 @@ func TestHiddenPeersAreFullMembers(t *testing.T) {
 	}
 	for i := range 12 {
 		s, h := n.task(channel.ID(i+1), time.Hour)
-		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err != nil {
+		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}, overlay.Named{}); err != nil {
 			t.Fatalf("task %d: %v", i+1, err)
 		}
 	}

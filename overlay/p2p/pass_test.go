@@ -191,7 +191,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 	for i := range 6 {
 		s, h := n.task(channel.ID(i+1), 10*time.Minute)
-		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}); err != nil {
+		if _, err := n.boss.runner.Place(t.Context(), s, h, coords.HostRecord{}, overlay.Named{}); err != nil {
 			t.Fatalf("task %d: %v", i+1, err)
 		}
 	}

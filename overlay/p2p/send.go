@@ -16,8 +16,8 @@ import (
 	pb "shoal/overlay/p2p/overlaypb"
 )
 
-// send carries the node's requests. Called on the loop.
-func (r *Runner) send(out []overlay.Send) {
+// send carries the node's requests. Called on the loop; life ends with Run.
+func (r *Runner) send(life context.Context, out []overlay.Send) {
 	for _, s := range out {
 		req, ok := requestOf(s.Msg)
 		if !ok {
@@ -26,16 +26,14 @@ func (r *Runner) send(out []overlay.Send) {
 		select {
 		case r.flight <- struct{}{}:
 		default: // as if it were lost: the node goes on with others
-			r.node.Failed(r.cfg.Wire.Now(), req, true)
 			r.count("too_many_requests")
+			r.send(life, r.node.Failed(r.cfg.Wire.Now(), req, true))
 			continue
 		}
-		r.wg.Add(1)
-		go func() {
-			defer r.wg.Done()
-			r.carry(s.To, s.Addrs, req, r.sign(s.Msg))
+		r.wg.Go(func() {
+			r.carry(life, s.To, s.Addrs, req, r.sign(s.Msg))
 			<-r.flight
-		}()
+		})
 	}
 }
 
@@ -56,12 +54,12 @@ func requestOf(m overlay.Msg) (uint64, bool) {
 }
 
 // carry sends one request and hands its answer to the node. It runs beside the loop.
-func (r *Runner) carry(to overlay.ID, addrs []string, req uint64, m overlay.Msg) {
+func (r *Runner) carry(life context.Context, to overlay.ID, addrs []string, req uint64, m overlay.Msg) {
 	// Sooner than the node gives up by itself: that nobody could be connected to says that the task is with nobody, a time-out does not.
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Overlay.Timeout*9/10)
+	ctx, cancel := context.WithTimeout(life, r.cfg.Overlay.Timeout*9/10)
 	defer cancel()
 	way := target{to, addrs, func(straight bool) {
-		r.post(r.ctx, func(now time.Time) {
+		r.post(life, func(_ context.Context, now time.Time) {
 			if straight {
 				r.node.Straight(now, req)
 			} else {
@@ -73,17 +71,15 @@ func (r *Runner) carry(to overlay.ID, addrs []string, req uint64, m overlay.Msg)
 	if err != nil {
 		r.log.Debug("no answer", "peer", to, "err", err)
 	}
-	r.post(r.ctx, func(now time.Time) {
+	r.post(life, func(life context.Context, now time.Time) {
 		if err == nil {
-			r.send(r.node.Step(now, to, answer))
+			r.send(life, r.node.Step(now, to, answer))
 		} else {
-			r.send(r.node.Failed(now, req, neverSent(err)))
+			r.send(life, r.node.Failed(now, req, neverSent(err)))
 		}
 	})
-	if err == nil {
-		if g, ok := m.(overlay.Gossip); ok && !g.Answer {
-			r.timeTo(to)
-		}
+	if g, ok := answer.(overlay.Gossip); ok {
+		r.timeTo(life, &g.Self)
 	}
 }
 
@@ -95,17 +91,10 @@ func neverSent(err error) bool {
 
 var errNotDialled = errors.New("p2p: not reached")
 
-// timeTo measures the round trip to a member after a gossip with it. It runs beside the loop.
-func (r *Runner) timeTo(to overlay.ID) {
-	id, err := peer.Decode(string(to))
-	if err != nil {
-		return
-	}
-	for _, p := range r.Peers() {
-		if p.ID == to {
-			r.sample(r.ctx, id, p.Coord)
-			return
-		}
+// timeTo measures the round trip to a member that has just answered a gossip. It runs beside the loop.
+func (r *Runner) timeTo(life context.Context, to *overlay.PeerRecord) {
+	if id, err := peer.Decode(string(to.ID)); err == nil {
+		r.sample(life, id, to.Coord)
 	}
 }
 
@@ -195,27 +184,4 @@ func (r *Runner) handoff(ctx context.Context, p overlay.PeerRecord, tasks []over
 		return nil, err
 	}
 	return a.Taken, nil
-}
-
-// probe has one peer measure a host.
-func (r *Runner) probe(ctx context.Context, p overlay.PeerRecord, host string) (coords.Sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	raw, err := proto.Marshal(&pb.Probe{Host: host})
-	if err != nil {
-		return coords.Sample{}, err
-	}
-	var a pb.Probed
-	if err := r.ask(ctx, target{id: p.ID, addrs: p.Addrs}, protoProbe, raw, &a); err != nil {
-		return coords.Sample{}, err
-	}
-	if a.RttUs == 0 || time.Duration(a.RttUs)*time.Microsecond > 10*time.Second {
-		return coords.Sample{}, fmt.Errorf("%w: a round trip of %d us", errMessage, a.RttUs)
-	}
-	rec, err := r.sealer.openOwn(r.cfg.Wire.Now(), a.Self, p.ID)
-	if err != nil {
-		r.refuse(err)
-		return coords.Sample{}, err
-	}
-	return coords.Sample{Vantage: string(p.ID), At: rec.Coord, RTT: time.Duration(a.RttUs) * time.Microsecond, When: r.cfg.Wire.Now().Unix()}, nil
 }

@@ -49,19 +49,19 @@ func (r *Runner) step(ctx context.Context, from wire.Member, m overlay.Msg) (ove
 	done := make(chan overlay.Msg, 1)
 	id := overlay.ID(from.Peer.String())
 	var begun atomic.Bool // or given up
-	ok := r.post(ctx, func(now time.Time) {
+	ok := r.post(ctx, func(life context.Context, now time.Time) {
 		if !begun.CompareAndSwap(false, true) {
 			return
 		}
 		out := r.node.Step(now, id, m)
 		for i, s := range out {
 			if s.To == id && isAnswer(s.Msg) {
-				r.send(append(out[:i:i], out[i+1:]...))
+				r.send(life, append(out[:i:i], out[i+1:]...))
 				done <- s.Msg
 				return
 			}
 		}
-		r.send(out)
+		r.send(life, out)
 		done <- nil
 	})
 	if ok {
@@ -248,7 +248,7 @@ func (r *Runner) onProbe(ctx context.Context, from wire.Member, req []byte) ([]b
 		return nil, wire.Errorf(wire.NotFound, "%s cannot be reached from here", m.Host)
 	}
 	done := make(chan overlay.PeerRecord, 1)
-	if !r.post(ctx, func(now time.Time) { done <- r.node.Self(now) }) {
+	if !r.post(ctx, func(_ context.Context, now time.Time) { done <- r.node.Self(now) }) {
 		return nil, ctx.Err()
 	}
 	select {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -29,9 +28,8 @@ const (
 	maxNearer     = 2                // tries at a time
 )
 
-// nearer remembers to whom a direct way was looked for.
+// nearer remembers to whom a direct way was looked for. Owned by the loop.
 type nearer struct {
-	mu    sync.Mutex
 	tried map[peer.ID]tried
 	now   int
 }
@@ -111,43 +109,38 @@ func split(addrs []string) (direct []string, relays []peer.ID) {
 	return direct, relays
 }
 
-// comeNearer looks for a direct way to a member, beside the loop, unless that was tried lately. Who places tasks has no use for one.
+// comeNearer looks for a direct way to a member, beside the loop, unless that was tried lately. A member that places tasks has no use for one.
 func (r *Runner) comeNearer(id, via peer.ID, direct []string) {
 	if r.cfg.Places {
 		return
 	}
-	now := time.Now()
-	r.near.mu.Lock()
-	defer r.near.mu.Unlock()
-	last := r.near.tried[id]
-	if r.near.now >= maxNearer || now.Sub(last.at) < last.wait {
-		return
-	}
-	if len(r.near.tried) >= maxChecked {
-		clear(r.near.tried)
-	}
-	r.near.tried[id] = tried{now, min(max(2*last.wait, nearerAgain), nearerEvery)}
-	r.near.now++
-	r.wg.Add(1)
-	go func() {
-		defer r.wg.Done()
-		err := r.direct(id, via, direct)
-		r.log.Debug("looked for a direct way", "peer", id, "err", err)
-		r.near.mu.Lock()
-		r.near.now--
-		r.near.mu.Unlock()
-	}()
+	r.hint(func(life context.Context, now time.Time) {
+		last := r.near.tried[id]
+		if r.near.now >= maxNearer || now.Sub(last.at) < last.wait {
+			return
+		}
+		if len(r.near.tried) >= maxChecked {
+			clear(r.near.tried)
+		}
+		r.near.tried[id] = tried{now, min(max(2*last.wait, nearerAgain), nearerEvery)}
+		r.near.now++
+		r.wg.Go(func() {
+			err := r.direct(life, id, via, direct)
+			r.log.Debug("looked for a direct way", "peer", id, "err", err)
+			r.post(life, func(context.Context, time.Time) { r.near.now-- })
+		})
+	})
 }
 
-func (r *Runner) direct(id, via peer.ID, addrs []string) error {
+func (r *Runner) direct(life context.Context, id, via peer.ID, addrs []string) error {
 	if len(addrs) > 0 { // of the same local network, perhaps
-		ctx, cancel := context.WithTimeout(r.ctx, nearerTimeout)
+		ctx, cancel := context.WithTimeout(life, nearerTimeout)
 		defer cancel()
 		if r.cfg.Wire.Connect(ctx, id, addrs...) == nil {
 			return nil
 		}
 	}
-	return r.cfg.Wire.Punch(r.ctx, id, via)
+	return r.cfg.Wire.Punch(life, id, via)
 }
 
 // bare are addresses without the identity at their end, as records carry them: where the member can be met first, then those that most

@@ -34,7 +34,7 @@ func (k *judge) place(place int, record coords.HostRecord, known []overlay.PeerR
 	k.time(&record, place, known, overlay.Default("").Probes) // the last round of a survey, which others make when they place
 	k.j.Locate(now, host, hostOf(place), record)
 	for {
-		named, verdict := k.j.Near(now, overlay.Ask{Host: host, Share: overlay.NearShare, Pages: 100, Gap: time.Second, Patience: time.Hour})
+		named, verdict := k.j.Near(now, overlay.Ask{Host: host, Share: overlay.NearShare, Pages: 100, Gap: time.Second})
 		if verdict == overlay.Go {
 			k.tally.land(n.ground.rtt(n.who(named.Peer), place), 1, 0)
 			return

@@ -1,0 +1,150 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/dispatch"
+	"shoal/overlay"
+	"shoal/recrawl"
+)
+
+// nearness is the dispatcher's judge. overlay.Judge decides; nearness shows it the members that the swarm knows and what the database knows of
+// hosts, and has the hosts measured that it wants measured. Owned by the loop.
+type nearness struct {
+	m     *Manager
+	judge *overlay.Judge
+	looks recrawl.Tick // of the last look at all that was due
+
+	// Of the tasks that go now.
+	read  map[recrawl.Slot]*channel.Channel // channels that were read for their hosts' names
+	named map[recrawl.Slot]overlay.Named
+
+	reads  float64 // that may be made of the database now
+	readAt time.Time
+}
+
+const (
+	readsASecond  = 4096             // of hosts whose place is not known; far more than can be placed
+	surveyTimeout = 20 * time.Second // of one host
+)
+
+func newNearness(m *Manager) (*nearness, error) {
+	judge, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: m.cfg.Vantages, Probes: overlay.Default("").Probes}, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return &nearness{m: m, judge: judge, read: map[recrawl.Slot]*channel.Channel{}, named: map[recrawl.Slot]overlay.Named{}}, nil
+}
+
+// learn says that something new is known of a host.
+func (n *nearness) learn(host channel.HostKey) { n.judge.Learn(host) }
+
+// Held implements dispatch.Judge.
+func (n *nearness) Held(p dispatch.Peer, k int) { n.judge.Held(n.m.cfg.Now(), overlay.ID(p), k) }
+
+// Capacity implements dispatch.Judge.
+func (n *nearness) Capacity(time.Time) dispatch.Capacity {
+	n.judge.See(n.m.cfg.Swarm.View())
+	peers, holds, held := n.judge.Capacity()
+	return dispatch.Capacity{Peers: peers, Holds: holds, Held: held}
+}
+
+// peers is how many members take tasks.
+func (n *nearness) peers() int { return n.Capacity(time.Time{}).Peers }
+
+// Looked implements dispatch.Judge. Once a tick is enough.
+func (n *nearness) Looked(now time.Time) {
+	if tick := n.m.clock.At(now); tick != n.looks {
+		n.looks = tick
+		n.judge.Looked()
+	}
+}
+
+// Room implements dispatch.Judge.
+func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
+	n.judge.See(n.m.cfg.Swarm.View())
+	if !n.judge.Knows(now, a.Host) {
+		if !n.mayRead(now) {
+			return "", dispatch.Enough
+		}
+		n.locate(now, a)
+	}
+	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.m.expectPages(a.Slot), Gap: n.m.cfg.Gap})
+	switch verdict {
+	case overlay.Unmeasured:
+		n.survey()
+		return "", dispatch.Unknown
+	case overlay.Full:
+		return "", dispatch.Wait
+	}
+	n.named[a.Slot] = named
+	return dispatch.Peer(named.Peer), dispatch.Go
+}
+
+// mayRead says whether one more host may be read about now. With a million channels due and all peers full, the loop would otherwise do nothing
+// else.
+func (n *nearness) mayRead(now time.Time) bool {
+	n.reads, n.readAt = min(max(n.reads+readsASecond*now.Sub(n.readAt).Seconds(), 0), readsASecond), now
+	if n.reads < 1 {
+		return false
+	}
+	n.reads--
+	return true
+}
+
+// locate tells the judge what the database knows of a task's host. What cannot be read is as good as unknown.
+func (n *nearness) locate(now time.Time, a dispatch.Ask) {
+	name, err := n.name(a.Slot)
+	var h channel.Host
+	if err == nil {
+		h, err = n.m.readHost(name)
+	}
+	if err != nil {
+		n.m.log.Warn("where a host is cannot be read", "channel", n.m.table.ID(a.Slot), "err", err)
+		name = ""
+	}
+	n.judge.Locate(now, a.Host, name, h.Record)
+}
+
+// name is the name of a channel's host.
+func (n *nearness) name(s recrawl.Slot) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	ch, err := n.m.cfg.Store.Channel(ctx, n.m.table.ID(s))
+	if err != nil {
+		return "", fmt.Errorf("read channel %d: %w", n.m.table.ID(s), err)
+	}
+	if len(n.read) < maxBatch {
+		n.read[s] = &ch
+	}
+	return ch.Scope.Host, nil
+}
+
+// survey has the hosts measured that the judge wants measured, beside the loop. What comes of it is kept with the hosts.
+func (n *nearness) survey() {
+	m := n.m
+	for _, s := range n.judge.Surveys() {
+		m.wg.Go(func() {
+			ctx, cancel := context.WithTimeout(m.life, surveyTimeout)
+			defer cancel()
+			samples, err := m.cfg.Swarm.Survey(ctx, s.Name, s.Record, s.N)
+			if err != nil || len(samples) == 0 {
+				m.log.Debug("host not measured", "host", s.Name, "err", err)
+			}
+			m.post(m.life, func(time.Time) {
+				n.judge.Surveyed(s.Host)
+				m.measured(s.Name, samples)
+			})
+		})
+	}
+}
+
+// clear forgets what was noted of the tasks that have gone.
+func (n *nearness) clear() {
+	clear(n.read)
+	clear(n.named)
+}

@@ -1,0 +1,96 @@
+package p2p
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"shoal/channel"
+	"shoal/coords"
+	"shoal/overlay"
+)
+
+// What the members of this process ask of the overlay: that tasks are placed and handed over, hosts surveyed.
+
+// Place finds a near peer that takes a task, and asks the named one first. overlay.ErrRefused says that for certain no peer has the task.
+func (r *Runner) Place(ctx context.Context, s channel.Signed, h channel.Header, record coords.HostRecord, named overlay.Named) (overlay.Placed, error) {
+	e, err := r.await(ctx, func(now time.Time, req uint64) []overlay.Send {
+		return r.node.PlaceAt(now, req, overlay.Task{Signed: s, Header: h}, record, named)
+	})
+	return e.Placed, err
+}
+
+// Survey has peers measure the round-trip time to a Web host: count random ones, then in rounds those that are probably nearest to it, until
+// one is very near. A host that was measured before is measured by some that are probably nearest. No samples and no error: no
+// peer that was asked can reach it.
+func (r *Runner) Survey(ctx context.Context, host string, record coords.HostRecord, count int) ([]coords.Sample, error) {
+	e, err := r.await(ctx, func(now time.Time, req uint64) []overlay.Send { return r.node.Survey(now, req, host, record, count) })
+	return e.Placed.Samples, err
+}
+
+// await has the node begin something, and waits for what it comes to.
+func (r *Runner) await(ctx context.Context, begin func(now time.Time, req uint64) []overlay.Send) (overlay.Event, error) {
+	done := make(chan overlay.Event, 1)
+	ok := r.post(ctx, func(life context.Context, now time.Time) {
+		r.nextReq++
+		r.waiting[r.nextReq] = done
+		r.send(life, begin(now, r.nextReq))
+	})
+	if !ok {
+		return overlay.Event{}, ctx.Err()
+	}
+	select {
+	case e := <-done:
+		return e, e.Err
+	case <-ctx.Done():
+		return overlay.Event{}, ctx.Err()
+	}
+}
+
+// Claimed and Swallowed tell what became of a task that a peer took. They do not wait: where the loop is busy it does without.
+func (r *Runner) Claimed(peer overlay.ID) {
+	r.hint(func(_ context.Context, now time.Time) { r.node.Trust(now, peer) })
+}
+
+// Swallowed says that a peer took a task then and never claimed it.
+func (r *Runner) Swallowed(peer overlay.ID, took time.Time) {
+	r.hint(func(_ context.Context, now time.Time) { r.node.Doubt(now, peer, took) })
+}
+
+func (r *Runner) hint(f job) {
+	select {
+	case r.inbox <- f:
+	default:
+	}
+}
+
+// Handoff gives tasks that were not claimed to other peers, the nearest first, since what is near this one is near the tasks' hosts, and
+// returns those that nobody took.
+func (r *Runner) Handoff(ctx context.Context, tasks []overlay.Task) (rest []overlay.Task) {
+	known, here := slices.Clone(r.Peers()), r.Coord()
+	slices.SortFunc(known, func(a, b overlay.PeerRecord) int {
+		return cmp.Compare(coords.Distance(&here, &a.Coord), coords.Distance(&here, &b.Coord))
+	})
+	for _, p := range known {
+		if len(tasks) == 0 || ctx.Err() != nil {
+			break
+		}
+		if p.Load.Threads == 0 {
+			continue
+		}
+		part := tasks[:min(len(tasks), overlay.MaxHandoff)]
+		got, err := r.handoff(ctx, p, part)
+		if err != nil {
+			continue
+		}
+		var left []overlay.Task
+		for i, t := range part {
+			if i >= len(got) || !got[i] {
+				left = append(left, t)
+			}
+		}
+		tasks = append(left, tasks[len(part):]...)
+	}
+	return tasks
+}
