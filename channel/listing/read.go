@@ -2,6 +2,7 @@ package listing
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/sitemap"
 )
 
 func line(n int, r *Record, now time.Time) channel.Line {
@@ -291,48 +293,45 @@ func sameOrigin(a, b string) bool {
 	return errX == nil && errY == nil && channel.Origin(x) == channel.Origin(y)
 }
 
-const maxXML = 1 << 30 // bytes of a sitemap or an OPML file
+const (
+	maxXML     = 1 << 30   // bytes of an OPML file
+	maxSitemap = 100 << 20 // bytes of a sitemap, which is read as a whole; the protocol allows 50 MiB
+)
 
 // readSitemap returns one channel for each host in a sitemap. It covers the whole host and has the first URLs as
 // seeds.
 func readSitemap(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 	return func(yield func(channel.Line) bool) {
+		fail := func(n int, why string) { yield(channel.Line{N: n, Err: fmt.Errorf("%w: %s", ErrLine, why)}) }
+		text, err := io.ReadAll(io.LimitReader(r, maxSitemap+1))
+		if err != nil {
+			yield(channel.Line{N: 1, Err: err})
+			return
+		}
+		if len(text) > maxSitemap {
+			fail(1, fmt.Sprintf("a sitemap of more than %d MiB: cut it into several", maxSitemap>>20))
+			return
+		}
+		doc := sitemap.Open(text, "")
+		switch doc.Kind {
+		case sitemap.Index:
+			fail(1, "this is an index of sitemaps: fetch the sitemaps that it names, and import them")
+			return
+		case sitemap.Feed:
+			fail(1, "this is a feed: add its site instead")
+			return
+		}
 		type site struct {
 			n     int
 			seeds []string
 		}
 		sites := map[string]*site{}
 		var order []string
-		d := xml.NewDecoder(io.LimitReader(r, maxXML))
-		for {
-			t, err := d.Token()
-			n, _ := d.InputPos()
-			if errors.Is(err, io.EOF) {
-				break
-			}
+		var torn bool
+		for e := range doc.Entries(&torn) {
+			u, err := channel.Canonical(e.URL)
 			if err != nil {
-				yield(channel.Line{N: n, Err: fmt.Errorf("%w: %w", ErrLine, err)})
-				return
-			}
-			s, ok := t.(xml.StartElement)
-			if !ok {
-				continue
-			}
-			if s.Name.Local == "sitemapindex" {
-				yield(channel.Line{N: n, Err: fmt.Errorf("%w: this is an index of sitemaps: fetch the sitemaps that it names, and import them", ErrLine)})
-				return
-			}
-			if s.Name.Local != "loc" || s.Name.Space != "" && !strings.Contains(s.Name.Space, "sitemap") {
-				continue
-			}
-			var loc string
-			if err := d.DecodeElement(&loc, &s); err != nil {
-				yield(channel.Line{N: n, Err: fmt.Errorf("%w: %w", ErrLine, err)})
-				return
-			}
-			u, err := channel.Canonical(strings.TrimSpace(loc))
-			if err != nil {
-				if !yield(channel.Line{N: n, Err: err}) {
+				if !yield(channel.Line{N: e.Line, Err: err}) {
 					return
 				}
 				continue
@@ -340,13 +339,17 @@ func readSitemap(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 			host := channel.Origin(u)
 			x := sites[host]
 			if x == nil {
-				x = &site{n: n}
+				x = &site{n: e.Line}
 				sites[host] = x
 				order = append(order, host)
 			}
 			if len(x.seeds) < channel.MaxSeeds {
 				x.seeds = append(x.seeds, u)
 			}
+		}
+		if torn {
+			fail(1+bytes.Count(text, []byte("\n")), "the sitemap ends within an entry: fetch it again")
+			return
 		}
 		for _, host := range order {
 			x := sites[host]
@@ -355,7 +358,7 @@ func readSitemap(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 			}
 		}
 		if len(order) == 0 {
-			yield(channel.Line{N: 1, Err: fmt.Errorf("%w: no <loc> in it: is it a sitemap?", ErrLine)})
+			fail(1, "no <loc> in it: is it a sitemap?")
 		}
 	}
 }

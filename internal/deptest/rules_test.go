@@ -12,7 +12,8 @@ type rule struct {
 var rules = []rule{
 	{"coords", nil, true, "coordinates are arithmetic; whoever measures hands the numbers in"},
 	{"channel", []string{"channel/channelpb", "coords"}, true, "the shared words must not depend on who speaks them"},
-	{"channel/listing", []string{"channel"}, false, "lists of channels are read without knowing who keeps them"},
+	{"channel/sitemap", nil, true, "what sites publish is read alike by crawls and by lists of channels, without fetching"},
+	{"channel/listing", []string{"channel", "channel/sitemap"}, false, "lists of channels are read without knowing who keeps them"},
 	{"channel/channelpb", nil, false, "generated code"},
 	{"channel/lease", []string{"channel"}, true, "fencing is proved under every interleaving, which only a pure machine allows"},
 	{"channel/order", nil, true, "the simulator and the crawler run the same orderings"},
@@ -24,7 +25,7 @@ var rules = []rule{
 	{"overlay/p2p/...", []string{"overlay", "overlay/p2p/...", "internal/wire", "internal/member", "channel", "channel/channelpb", "coords"}, false, "libp2p stays below the overlay, the queue and the manager above it"},
 	{"recrawl/...", []string{"recrawl/..."}, true, "strategies know facts by slot, no channels, so that the simulator and the manager run the same ones"},
 	{"peer/queue", []string{"channel"}, true, "the simulator runs it by the thousand"},
-	{"peer/crawl/...", []string{"channel", "channel/order", "coords", "peer/crawl/...", "peer/limit"}, false, "a crawl knows no libp2p: it is given a task, a dialler and a sink"},
+	{"peer/crawl/...", []string{"channel", "channel/order", "channel/sitemap", "coords", "peer/crawl/...", "peer/limit"}, false, "a crawl knows no libp2p: it is given a task, a dialler and a sink"},
 	{"peer/limit/...", []string{"peer/limit/...", "channel"}, false, "limits are decided by settings and policy alone; of the channels only what a Web port is"},
 	{"peer/...", []string{"peer/...", "overlay", "overlay/p2p", "channel", "coords", "internal/member", "internal/wire", "internal/wire/uplink", "internal/version", "internal/lab/pond", "channel/lease"}, false, "the agent must not contain the manager: volunteers run it"},
 	{"manager/archive/archivepb", nil, false, "generated code"},

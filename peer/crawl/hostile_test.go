@@ -14,19 +14,20 @@ import (
 	"github.com/andybalholm/brotli"
 
 	"shoal/channel"
+	"shoal/channel/sitemap"
 )
 
 // BenchmarkWorst reads the worst that we know of at two sizes: bytes a second are about the same where nothing is read again and again.
 func BenchmarkWorst(b *testing.B) {
 	const base = "http://site.test/"
-	feed := func(d []byte) { feedEntries(d, base) }
-	sitemap := func(d []byte) { parseSitemap(d, base, maxSitemapURLs) }
+	feed := func(d []byte) { feedEntries("text/xml", append([]byte("<rss>"), d...), base) }
+	urls := func(d []byte) { readEntries(sitemap.Open(d, ""), base, maxSitemapURLs) }
 	html := func(d []byte) { new(page).read(base, d, "text/html", "shoal", true) }
 	for _, c := range []struct {
 		of   string
 		read func([]byte)
 	}{
-		{"<item>", feed}, {"<entry>", feed}, {"<link>", feed}, {"<link href=x>", feed}, {"<loc>", sitemap}, {"<loc></loc>", sitemap}, {"<locus>", sitemap},
+		{"<item>", feed}, {"<entry>", feed}, {"<link>", feed}, {"<link href=x>", feed}, {"<loc>", urls}, {"<loc></loc>", urls}, {"<locus>", urls}, {"<x \"", urls}, {"<loc>&", urls}, {"<loc><!--", urls}, {"<", urls}, {"<item", feed}, {"<link =", feed},
 		{"<a", html}, {"<div>", html}, {"<script><!--", html}, {"<!-", html}, {"<a rel=nofollow ", html}, {"&notit", html}, {"<svg><title>", html}, {"<title></titl", html},
 	} {
 		for _, size := range []int{64 << 10, 1 << 20} {
@@ -47,7 +48,7 @@ func TestFeedOfBothForms(t *testing.T) {
 <item><link>http://a.test/2</link></item><item><pubDate>Sat, 03 Jan 2026 00:00:00 GMT</pubDate><link> http://a.test/3 </link></item>
 <entry><link rel=alternate href='http://a.test/4'></entry><link>http://a.test/5</link>`
 	var got []string
-	for _, e := range feedEntries([]byte(text), "http://a.test/feed") {
+	for _, e := range feedEntries("text/xml", []byte(text), "http://a.test/feed") {
 		got = append(got, fmt.Sprint(e.url[len("http://a.test/"):], e.changed.from.Day()*min(e.changed.from.Year()/2000, 1)))
 	}
 	if want := []string{"top0", "12", "20", "33", "40", "50"}; !slices.Equal(got, want) {

@@ -42,29 +42,6 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestEntriesOfSitemaps have their lastmod wherever it stands, and no other's.
-func TestEntriesOfSitemaps(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"<urlset><url><loc>http://h.test/a</loc></url><url><lastmod>2026-01-02</lastmod><loc>http://h.test/b</loc></url><url><loc>http://h.test/c</loc><lastmod>2026-01-03</lastmod></url></urlset>", "a b02 c03 "},
-		{"<sitemapindex><sitemap><lastmod>2026-01-02</lastmod><loc>http://h.test/b</loc></sitemap><sitemap><loc>http://h.test/c</loc></sitemap></sitemapindex>", "b02 c "},
-		{"<loc>http://h.test/a</loc><lastmod>2026-01-05</lastmod><loc>http://h.test/b</loc>", "a05 b "},
-		{"\xef\xbb\xbfhttp://h.test/a\nhttp://h.test/b", "a b "},
-	} {
-		entries, _ := parseSitemap([]byte(c.text), "http://h.test/s.xml", 10)
-		got := ""
-		for _, e := range entries {
-			got += e.url[len("http://h.test/"):]
-			if !e.changed.from.IsZero() {
-				got += e.changed.from.Format("02")
-			}
-			got += " "
-		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", c.text, got, c.want)
-		}
-	}
-}
-
 // TestMomentsOfZones reads times as they are written, and takes what names no zone that is known for a time of any.
 func TestMomentsOfZones(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -77,7 +54,7 @@ func TestMomentsOfZones(t *testing.T) {
 		{"Fri, 02 Jan 2026 03:04:05 UTC", 0, 0, true}, {"Fri, 02 Jan 2026 05:04:05 +0200", 0, 0, true}, {"Fri, 02 Jan 2026 03:04:05 XYZ", -anywhere, anywhere, true},
 		{"2026-01-02 03:04:05", -anywhere, anywhere, true}, {"2026-01-02T03:04:05", -anywhere, anywhere, true}, {"yesterday", 0, 0, false},
 	} {
-		m := momentOf([]byte(c.text))
+		m := momentOf(c.text)
 		if c.understood == m.from.IsZero() || c.understood && (!m.from.Equal(at.Add(c.from)) || !m.to.Equal(at.Add(c.to))) {
 			t.Errorf("%s: %v to %v", c.text, m.from, m.to)
 		}

@@ -44,8 +44,8 @@ var momentForms = []struct {
 const anywhere = 14 * time.Hour
 
 // momentOf reads a W3C date, as sitemaps and Atom have it, or one of RFC 822, as RSS has it. A time of an unknown zone may be anywhere's.
-func momentOf(b []byte) moment {
-	v := text(b)
+func momentOf(text string) moment {
+	v := strings.TrimSpace(text)
 	if len(v) > 64 {
 		return moment{}
 	}

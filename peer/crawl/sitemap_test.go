@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/sitemap"
 )
 
 func TestSitemaps(t *testing.T) {
@@ -62,15 +63,17 @@ func TestFeeds(t *testing.T) {
 		{rss, "http://site.test/rss", []listed{{url: "http://site.test/"}, {url: "http://site.test/a?x=1&y=2", changed: moment{day, day}}, {url: "http://site.test/b"}}},
 		{atom, "http://site.test/feed", []listed{{url: "http://site.test/feed", changed: moment{year, year}}, {url: "http://site.test/c", changed: moment{day, day}}}},
 	} {
-		got := feedEntries([]byte(c.body), c.base)
+		got := feedEntries("application/xml", []byte(c.body), c.base)
 		if !slices.EqualFunc(got, c.want, func(a, b listed) bool {
 			return a.url == b.url && a.changed.from.Equal(b.changed.from) && a.changed.to.Equal(b.changed.to)
 		}) {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}
-	if !isFeed("application/rss+xml", []byte(rss)) || !isFeed("application/xml", []byte(atom)) || isFeed("text/html", []byte(rss)) || isFeed("text/xml", []byte("<urlset>")) {
-		t.Error("isFeed")
+	for _, c := range [][2]string{{"text/html", rss}, {"text/xml", "<urlset><url><loc>/a</loc></url></urlset>"}, {"image/svg+xml", "<svg><link>/a</link></svg>"}} {
+		if got := feedEntries(c[0], []byte(c[1]), "http://site.test/"); got != nil {
+			t.Errorf("%s of %s: %v", c[1], c[0], got)
+		}
 	}
 }
 
@@ -79,16 +82,16 @@ func FuzzSitemap(f *testing.F) {
 	f.Add([]byte("http://a.test/\nhttp://b.test/\n"))
 	f.Add([]byte(`<rss><link href="x"><link>y</link`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		entries, _ := parseSitemap(b, "http://site.test/s.xml", 100)
-		for _, e := range entries {
+		pages, sitemaps := readEntries(sitemap.Open(b, "text/xml"), "http://site.test/s.xml", 100)
+		for _, e := range pages {
 			if c, err := channel.Canonical(e.url); err != nil || c != e.url {
 				t.Errorf("%q is not canonical", e.url)
 			}
 		}
-		if len(entries) > 100 {
+		if len(pages)+len(sitemaps) > 100 {
 			t.Error("too many")
 		}
-		feedEntries(b, "http://site.test/feed")
+		feedEntries("text/xml; charset=utf-8", b, "http://site.test/feed")
 		unzipped(b)
 	})
 }
@@ -172,7 +175,7 @@ func TestMoments(t *testing.T) {
 		" 2024-05-06T07:08:09.5Z ": "2024-05-06T07:08:09Z 0s", "Mon, 6 May 2024 07:08:09 GMT": "2024-05-06T07:08:09Z 0s",
 		"06 May 2024 07:08:09 +0100": "2024-05-06T06:08:09Z 0s", "soon": "0001-01-01T00:00:00Z 0s", "": "0001-01-01T00:00:00Z 0s",
 	} {
-		m := momentOf([]byte(text))
+		m := momentOf(text)
 		if got := m.from.UTC().Format(time.RFC3339) + " " + m.to.Sub(m.from).String(); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}

@@ -178,8 +178,8 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		if textOnly {
 			body = s.page.text
 		}
-	} else if isFeed(contentType, r.body) {
-		for _, e := range feedEntries(r.body, r.it.url) {
+	} else {
+		for _, e := range feedEntries(contentType, r.body, r.it.url) {
 			e.says = s.says(&e)
 			links, entries = append(links, e.url), append(entries, e)
 		}

@@ -1,0 +1,246 @@
+// Package sitemap reads what sites publish about their own pages: sitemaps and indexes of them (https://www.sitemaps.org/protocol.html),
+// RSS, Atom, and plain lists of URLs. It reads them as they are met, which is often not as XML has it: names in any case, with and
+// without prefixes, bare "&", open elements. It fetches nothing, follows nothing, and does not judge URLs.
+//
+// Reading takes time in proportion to the length of the text, whatever the text is.
+package sitemap
+
+import (
+	"bytes"
+	"iter"
+	"strings"
+)
+
+// Kind says what a document is.
+type Kind int
+
+const (
+	Unknown Kind = iota // none of the others
+	List                // a URL on each line
+	URLs                // a sitemap
+	Index               // a sitemap of sitemaps
+	Feed                // RSS or Atom
+)
+
+// Entry is one URL that a document lists.
+type Entry struct {
+	URL     string // as written, without space around it and without character references
+	Changed string // when it changed last, as written; "": the document does not say
+	Index   bool   // the URL is of a sitemap
+	Line    int    // where it stands, from 1
+}
+
+// Document is a text that has been recognised.
+type Document struct {
+	Kind Kind
+	text []byte // UTF-8
+}
+
+// Open recognises a document by its text; contentType is that of its HTTP response, if there is one, and counts only for the encoding.
+func Open(body []byte, contentType string) *Document {
+	d := &Document{text: utf8Of(body, contentType)}
+	s := scanner{text: d.text}
+	for {
+		switch s.next() {
+		case ended:
+			if bytes.IndexByte(d.text, '<') < 0 {
+				d.Kind = List
+			}
+			return d
+		case opened:
+			d.Kind = kindOf(s.local)
+			return d
+		}
+	}
+}
+
+// kindOf tells a document by its root. A root that is none of the known ones may still be of a sitemap that is wrapped.
+func kindOf(root []byte) Kind {
+	switch {
+	case is(root, "sitemapindex"):
+		return Index
+	case is(root, "rss"), is(root, "feed"), is(root, "rdf"):
+		return Feed
+	case is(root, "html"):
+		return Unknown
+	}
+	return URLs
+}
+
+// Entries gives the entries in their order. Torn is set when the text ends within one, which is left out.
+func (d *Document) Entries(torn *bool) iter.Seq[Entry] {
+	if torn == nil {
+		torn = new(bool)
+	}
+	switch d.Kind {
+	case List:
+		return d.lines
+	case URLs, Index:
+		return func(yield func(Entry) bool) { d.locations(yield, torn) }
+	case Feed:
+		return func(yield func(Entry) bool) { d.links(yield, torn) }
+	}
+	return func(func(Entry) bool) {}
+}
+
+func (d *Document) lines(yield func(Entry) bool) {
+	n := 0
+	for line := range bytes.Lines(d.text) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !yield(Entry{URL: string(line), Line: n}) {
+			return
+		}
+	}
+}
+
+// locations goes through a sitemap or an index. An entry's lastmod stands before its loc or after it.
+func (d *Document) locations(yield func(Entry) bool, torn *bool) {
+	s := scanner{text: d.text}
+	var root, group prefix
+	var next Entry // that waits for its lastmod
+	lastmod := ""  // that waits for its loc
+	index := d.Kind == Index
+	flush := func() bool {
+		e := next
+		next = Entry{}
+		return e.URL == "" || yield(e)
+	}
+	for {
+		switch s.next() {
+		case ended:
+			flush()
+			return
+		case closed:
+			if is(s.local, "url") || is(s.local, "sitemap") {
+				lastmod = ""
+				if !flush() {
+					return
+				}
+			}
+			continue
+		case opened:
+		default:
+			continue
+		}
+		root.first(&s)
+		switch {
+		case is(s.local, "url"), is(s.local, "sitemap"):
+			group.set(&s)
+			lastmod, index = "", is(s.local, "sitemap")
+			if !flush() {
+				return
+			}
+		case s.empty || !root.has(&s) && !group.has(&s): // another vocabulary's: <image:loc>
+		case is(s.local, "loc"):
+			line := s.line()
+			text, whole := s.content()
+			if !whole {
+				*torn = true
+				flush()
+				return
+			}
+			if text == "" {
+				continue
+			}
+			if !flush() {
+				return
+			}
+			next, lastmod = Entry{URL: text, Changed: lastmod, Index: index, Line: line}, ""
+		case is(s.local, "lastmod"):
+			switch text, _ := s.content(); {
+			case next.URL != "" && next.Changed == "":
+				next.Changed = text
+			case next.URL == "":
+				lastmod = text
+			}
+		}
+	}
+}
+
+// links goes through a feed. The links of an entry have its time, wherever that stands in it.
+func (d *Document) links(yield func(Entry) bool, torn *bool) {
+	s := scanner{text: d.text}
+	var root, group prefix
+	var waiting []Entry
+	changed, rank := "", len(times)
+	flush := func() bool {
+		for _, e := range waiting {
+			if e.Changed = changed; !yield(e) {
+				return false
+			}
+		}
+		waiting, changed, rank = waiting[:0], "", len(times)
+		return true
+	}
+	for {
+		kind := s.next()
+		if kind == ended {
+			flush()
+			return
+		}
+		if (kind == opened || kind == closed) && (is(s.local, "item") || is(s.local, "entry")) {
+			if kind == opened {
+				group.set(&s)
+			}
+			if !flush() {
+				return
+			}
+			continue
+		}
+		if kind != opened {
+			continue
+		}
+		root.first(&s)
+		ours := root.has(&s) || group.has(&s)
+		if ours && is(s.local, "link") {
+			line := s.line()
+			text, atom := s.attribute("href")
+			if !atom && !s.empty {
+				var whole bool
+				if text, whole = s.content(); !whole {
+					*torn = true
+					flush()
+					return
+				}
+			}
+			if text != "" {
+				waiting = append(waiting, Entry{URL: text, Line: line})
+			}
+			continue
+		}
+		for i, name := range times[:rank] {
+			if is(s.local, name) && !s.empty && (ours || name == "date" && is(s.prefix, "dc")) {
+				changed, _ = s.content()
+				rank = i
+				break
+			}
+		}
+	}
+}
+
+// times are the elements that tell when an entry changed, the most telling first.
+var times = [...]string{"updated", "pubdate", "published", "date"}
+
+// prefix is the namespace prefix that the elements of a vocabulary have. Elements without one are of it too: what names a prefix for a
+// vocabulary is often forgotten, and the other vocabularies that are met in sitemaps and feeds always have theirs.
+type prefix struct {
+	name  []byte
+	known bool
+}
+
+func (p *prefix) set(s *scanner) { p.name, p.known = s.prefix, true }
+
+func (p *prefix) first(s *scanner) {
+	if !p.known {
+		p.set(s)
+	}
+}
+
+func (p *prefix) has(s *scanner) bool {
+	return len(s.prefix) == 0 || p.known && bytes.EqualFold(p.name, s.prefix)
+}
+
+// is compares a name in any case with one in lower case.
+func is(name []byte, lower string) bool {
+	return len(name) == len(lower) && strings.EqualFold(string(name), lower)
+}

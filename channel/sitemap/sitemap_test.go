@@ -1,0 +1,122 @@
+package sitemap
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+)
+
+// entries writes what a document lists: URLs, those of sitemaps in brackets, each with its time.
+func entries(text []byte, contentType string) (string, bool) {
+	var out []string
+	torn := false
+	for e := range Open(text, contentType).Entries(&torn) {
+		one := e.URL
+		if e.Index {
+			one = "[" + one + "]"
+		}
+		if e.Changed != "" {
+			one += "@" + e.Changed
+		}
+		out = append(out, one)
+	}
+	return strings.Join(out, " "), torn
+}
+
+// TestAsTheyAreMet reads sitemaps and feeds as sites write them.
+func TestAsTheyAreMet(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"a sitemap", `<?xml version="1.0"?><urlset xmlns="x"><url><loc>http://h/a</loc><lastmod>2026-01-02</lastmod></url><url><loc>http://h/b</loc></url></urlset>`, "http://h/a@2026-01-02 http://h/b"},
+		{"an index", `<sitemapindex><sitemap><loc>/1.xml</loc></sitemap><sitemap><lastmod>2026</lastmod><loc>/2.xml</loc></sitemap></sitemapindex>`, "[/1.xml] [/2.xml]@2026"},
+		{"an index that says so late", `<?xml version="1.0"?><!-- ` + strings.Repeat("made by a program ", 500) + `--><sitemapindex><sitemap><loc>/1.xml</loc></sitemap></sitemapindex>`, "[/1.xml]"},
+		{"an index named in a comment", `<!-- no <sitemapindex> --><urlset><url><loc>/a</loc></url></urlset>`, "/a"},
+		{"an index within a sitemap", `<urlset><url><loc>/a</loc></url><sitemap><loc>/1.xml</loc></sitemap></urlset>`, "/a [/1.xml]"},
+		{"prefixes", `<sm:urlset xmlns:sm="x"><sm:url><sm:loc>/a</sm:loc><sm:lastmod>2026</sm:lastmod></sm:url></sm:urlset>`, "/a@2026"},
+		{"prefixes of entries only", `<urlset xmlns:ns0="x"><ns0:url><ns0:loc>/a</ns0:loc></ns0:url></urlset>`, "/a"},
+		{"a prefix of the root only", `<ns0:sitemapindex><sitemap><loc>/1.xml</loc></sitemap></ns0:sitemapindex>`, "[/1.xml]"},
+		{"other vocabularies", `<urlset><url><loc>/a</loc><image:image><image:loc>/i.png</image:loc></image:image><video:video><video:player_loc>/v</video:player_loc></video:video><news:lastmod>1999</news:lastmod></url></urlset>`, "/a"},
+		{"names in capitals", `<URLSET><URL><LOC>/a</LOC><LastMod>2026</LASTMOD></URL></URLSET>`, "/a@2026"},
+		{"space in tags", "<urlset >\n<url\n><loc\t>/a</loc ><lastmod >2026</ lastmod></url>< url >< loc > /b </ loc ></url></urlset>", "/a@2026 /b"},
+		{"attributes", `<urlset><url id="1>2"><loc x='</loc>'>/a</loc></url></urlset>`, "/a"},
+		{"CDATA", `<urlset><url><loc><![CDATA[ /a?b&c=<d> ]]></loc></url></urlset>`, "/a?b&c=<d>"},
+		{"CDATA in the middle", `<urlset><url><loc>http://h/<![CDATA[a?b&c]]>=d&amp;e<![CDATA[&amp;]]></loc></url></urlset>`, "http://h/a?b&c=d&e&amp;"},
+		{"an entry in CDATA", `<urlset><![CDATA[<url><loc>/no</loc></url>]]><url><loc>/a</loc></url></urlset>`, "/a"},
+		{"references", `<urlset><url><loc>/?a=1&amp;b&#61;2&#x26;c&lt;&gt;&quot;&apos;</loc></url></urlset>`, `/?a=1&b=2&c<>"'`},
+		{"a bare &", `<urlset><url><loc>/?a=1&copy=2&reg;&section=3&#x;&#0;&</loc></url></urlset>`, "/?a=1&copy=2&reg;&section=3&#x;&#0;&"},
+		{"a reference to a reference", `<urlset><url><loc>/?a&amp;amp;b</loc></url></urlset>`, "/?a&amp;b"},
+		{"comments", `<urlset><!-- <url><loc>/no</loc></url> --><url><loc>/a<!-- x --></loc><!-- <loc>/no</loc> --></url></urlset>`, "/a"},
+		{"empty locs", `<urlset><url><loc></loc></url><url><loc/></url><url><loc> </loc></url><url><loc><!-- --></loc></url><url><loc>/a</loc></url></urlset>`, "/a"},
+		{"an instruction", `<?xml-stylesheet href="<urlset>"?><urlset><?x <loc>/no</loc> ?><url><loc>/a</loc></url></urlset>`, "/a"},
+		{"a doctype", `<!DOCTYPE urlset [<!ENTITY e "x">]><urlset><url><loc>/a&e;</loc></url></urlset>`, "/a&e;"},
+		{"open entries", `<urlset><url><loc>/a<lastmod>2026</lastmod><url><loc>/b</url><loc>/c`, "/a@2026 /b"},
+		{"a URL on each line", "http://h/a\r\n\n http://h/b \n# no\n", "http://h/a http://h/b"},
+		{"an HTML page", `<!DOCTYPE html><html><head><title>404</title></head><loc>/no</loc></html>`, ""},
+		{"nothing", "", ""},
+		{"RSS", `<rss><channel><link>/</link><item><link>/a?x&amp;y</link><pubDate>Mon</pubDate></item><item><pubDate>Tue</pubDate><link><![CDATA[/b]]></link></item></channel></rss>`, "/ /a?x&y@Mon /b@Tue"},
+		{"RSS with Atom in it", `<rss><channel><atom:link href="/feed" rel="self"/><item><link>/a</link><atom:updated>2026</atom:updated><source:link>/no</source:link></item></channel></rss>`, "/a"},
+		{"RDF", `<rdf:RDF><channel><link>/</link></channel><item rdf:about="/no"><link>/a</link><dc:date>2026</dc:date></item></rdf:RDF>`, "/ /a@2026"},
+		{"Atom", `<feed><link rel=self href=/f/><updated>2025</updated><entry><published>2024</published><link href='/a&amp;b'/><updated>2026</updated></entry></feed>`, "/f@2025 /a&b@2026"},
+		{"Atom with prefixes", `<a:feed xmlns:a="x"><a:entry><a:link href="/a"></a:link><a:updated>2026</a:updated></a:entry></a:feed>`, "/a@2026"},
+		{"a feed in capitals", `<RSS><CHANNEL><ITEM><LINK>/a</LINK><PUBDATE>Mon</PUBDATE></ITEM></CHANNEL></RSS>`, "/a@Mon"},
+		{"a feed with comments", `<rss><!-- <item><link>/no</link></item> --><item><link><!-- /no -->/a</link></item></rss>`, "/a"},
+		{"empty links", `<rss><item><link/></item><item><link></link></item><feed:link/><item><link>/a</link></item></rss>`, "/a"},
+	} {
+		if got, torn := entries([]byte(c.text), ""); got != c.want || torn != strings.HasSuffix(c.text, "/c") {
+			t.Errorf("%s: %q, torn %v; want %q", c.name, got, torn, c.want)
+		}
+	}
+}
+
+// TestEncodings reads one sitemap in several encodings, named in several ways.
+func TestEncodings(t *testing.T) {
+	const plain = `<urlset><url><loc>http://h/é</loc></url></urlset>`
+	little, _ := unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM).NewEncoder().String(plain)
+	big, _ := unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM).NewEncoder().String(plain)
+	latin, _ := charmap.ISO8859_1.NewEncoder().String(plain)
+	greek, _ := charmap.ISO8859_7.NewEncoder().String(`<urlset><url><loc>http://h/α</loc></url></urlset>`)
+	for i, c := range []struct{ text, contentType, want string }{
+		{plain, "", "é"}, {plain, "text/xml", "é"}, {"\xef\xbb\xbf" + plain, "text/xml; charset=iso-8859-1", "é"},
+		{"\xff\xfe" + little, "text/xml; charset=utf-8", "é"}, {"\xfe\xff" + big, "", "é"}, {little, "", "é"}, {big, "text/xml", "é"},
+		{latin, "application/xml; charset=ISO-8859-1", "é"}, {latin, `text/xml; charset="latin1"`, "é"}, {`<?xml version="1.0" encoding="ISO-8859-1"?>` + latin, "application/xml", "é"},
+		{`<?xml version='1.0' encoding = 'windows-1252' ?>` + latin, "", "é"}, {`<?xml version="1.0" encoding="ISO-8859-1"?>` + plain, "text/xml; charset=utf-8", "é"},
+		{`<?xml version="1.0" encoding="iso-8859-7"?>` + greek, "text/xml", "α"}, {`<?xml version="1.0" encoding="UTF-16"?>` + plain, "", "é"}, {`<?xml version="1.0" encoding="nonsense"?>` + plain, "", "é"},
+	} {
+		if got, _ := entries([]byte(c.text), c.contentType); got != "http://h/"+c.want {
+			t.Errorf("%d, %q: %q", i, c.contentType, got)
+		}
+	}
+	if got, _ := entries([]byte("\xff\xfeh\x00t\x00t\x00p\x00:\x00/\x00/\x00h\x00/\x00\n\x00"), "text/plain"); got != "http://h/" {
+		t.Errorf("a list in UTF-16: %q", got)
+	}
+}
+
+func TestLines(t *testing.T) {
+	var got []string
+	for e := range Open([]byte("<urlset>\n<url>\n<loc>\n/a</loc></url><url><loc>/b</loc>\n</url>\n\n<url><loc>/c</loc></url></urlset>"), "").Entries(nil) {
+		got = append(got, fmt.Sprint(e.Line))
+	}
+	if s := strings.Join(got, " "); s != "3 4 7" {
+		t.Error(s)
+	}
+}
+
+func FuzzEntries(f *testing.F) {
+	f.Add([]byte(`<sm:urlset><sm:url><sm:loc>/a&amp;b<![CDATA[c]]></sm:loc></sm:url></sm:urlset>`), "text/xml")
+	f.Add([]byte(`<rss><item><link>/a</link><pubDate>x</pubDate></item><link href='/b'/></rss>`), "application/rss+xml; charset=latin1")
+	f.Add([]byte("\xff\xfe<\x00l\x00"), "")
+	f.Add([]byte("http://h/\n"), "text/plain")
+	f.Fuzz(func(t *testing.T, text []byte, contentType string) {
+		n := 0
+		for e := range Open(text, contentType).Entries(nil) {
+			if n++; e.URL == "" || e.URL != strings.TrimSpace(e.URL) || e.Line < 1 || e.Line > 1+len(text) {
+				t.Errorf("%+v", e)
+			}
+		}
+		if n > len(text) {
+			t.Errorf("%d entries of %d octets", n, len(text))
+		}
+	})
+}

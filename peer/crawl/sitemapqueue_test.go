@@ -1,0 +1,96 @@
+package crawl
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"shoal/channel"
+)
+
+// TestManySitemapsOverSeveralCrawls: of more files than one crawl reads each crawl reads others, until all have been read, whether robots.txt
+// names them, an index does, or many indexes do.
+func TestManySitemapsOverSeveralCrawls(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		indexes, files, turns int // files of each index, or named in robots.txt
+	}{{"in robots.txt", 0, 15, 2}, {"in robots.txt", 0, 37, 5}, {"in an index", 1, 100, 13}, {"in three indexes", 3, 12, 12}, {"in fifteen indexes", 15, 2, 25}} {
+		t.Run(fmt.Sprintf("%d %s", c.files, c.name), func(t *testing.T) {
+			read, most := map[string]int{}, 0
+			mux := http.NewServeMux()
+			list := func(of string) (out []string) {
+				for k := range c.files {
+					out = append(out, fmt.Sprintf("/%s-%d.xml", of, k))
+				}
+				return out
+			}
+			mux.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+				for k := range c.indexes {
+					fmt.Fprintf(w, "Sitemap: /index%d.xml\n", k)
+				}
+				if c.indexes == 0 {
+					fmt.Fprint(w, "Sitemap: "+strings.Join(list("s"), "\nSitemap: ")+"\n")
+				}
+			})
+			fetched := 0
+			mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+				name, xml := strings.CutSuffix(r.URL.Path, ".xml")
+				if !xml {
+					hypertext("page")(w, r)
+					return
+				}
+				fetched++
+				if index, ok := strings.CutPrefix(name, "/index"); ok {
+					fmt.Fprint(w, "<sitemapindex><sitemap><loc>"+strings.Join(list("s"+index), "</loc></sitemap><sitemap><loc>")+"</loc></sitemap></sitemapindex>")
+					return
+				}
+				read[name]++
+				fmt.Fprintf(w, "<urlset><url><loc>%s.html</loc></url></urlset>", name)
+			})
+			total := c.files * max(c.indexes, 1)
+			turns := 0
+			for gen := channel.Gen(7); len(read) < total && turns < 4*c.turns; gen++ {
+				cfg, _ := task(t, mux)
+				cfg.Header.Gen = gen
+				fetched = 0
+				run(t, cfg)
+				most = max(most, fetched)
+				turns++
+			}
+			if len(read) < total || turns > c.turns || most > maxSitemaps {
+				t.Errorf("%d of %d files read in %d crawls, want all in %d; at most %d files a crawl", len(read), total, turns, c.turns, most)
+			}
+		})
+	}
+}
+
+// TestFeedsInRobots: robots.txt may name a feed as a sitemap, and a sitemap that lies elsewhere on the host, in an encoding of its own.
+func TestFeedsInRobots(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "Sitemap: /feed\nSitemap: /atom\nSitemap: /moved.xml\nSitemap: /latin.xml\n")
+	})
+	mux.HandleFunc("/feed", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `<rss><channel><item><link>/of-rss</link></item></channel></rss>`)
+	})
+	mux.HandleFunc("/atom", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `<feed><entry><link href="/of-atom"/></entry></feed>`)
+	})
+	mux.HandleFunc("/moved.xml", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/real.xml", http.StatusFound) })
+	mux.HandleFunc("/real.xml", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `<urlset><url><loc/></url><url><loc>/of-sitemap</loc></url></urlset>`)
+	})
+	mux.HandleFunc("/latin.xml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml; charset=iso-8859-1")
+		fmt.Fprint(w, "<urlset><url><loc>/caf\xe9</loc></url></urlset>")
+	})
+	mux.HandleFunc("/", hypertext("page"))
+	cfg, s := task(t, mux)
+	run(t, cfg)
+	want := []string{"http://site.test/", "http://site.test/caf%C3%A9", "http://site.test/of-atom", "http://site.test/of-rss", "http://site.test/of-sitemap"}
+	if !slices.Equal(s.urls(), want) {
+		t.Errorf("fetched %q, want %q", s.urls(), want)
+	}
+}
