@@ -7,7 +7,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -26,7 +26,7 @@ const MaxPoints = 1 << 20
 
 // LoadEmbedding reads a file of lines "id x y", such as the published 1740-point embedding of the King data set.
 func LoadEmbedding(path string) ([]Point, error) {
-	f, err := os.Open(path)
+	f, err := Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLatency, err)
 	}
@@ -43,6 +43,9 @@ func ReadEmbedding(r io.Reader, name string) ([]Point, error) {
 		fields := strings.Fields(lines.Text())
 		if len(fields) == 0 {
 			continue
+		}
+		if strings.Contains(lines.Text(), ",") {
+			return nil, fmt.Errorf("%w: %s:%d: this is a matrix of times, with commas; want an embedding, lines of: id x y", ErrLatency, name, n)
 		}
 		if len(fields) != 3 {
 			return nil, fmt.Errorf("%w: %s:%d: %d fields, want 3: id x y", ErrLatency, name, n, len(fields))
@@ -65,6 +68,9 @@ func ReadEmbedding(r io.Reader, name string) ([]Point, error) {
 	}
 	if len(points) < 20 {
 		return nil, fmt.Errorf("%w: %s: %d points, want at least 20", ErrLatency, name, len(points))
+	}
+	if !slices.ContainsFunc(points, func(p Point) bool { return p != points[0] }) {
+		return nil, fmt.Errorf("%w: %s: all %d points are in one place: no distance is above 0", ErrLatency, name, len(points))
 	}
 	return points, nil
 }

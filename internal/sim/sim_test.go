@@ -98,10 +98,12 @@ func TestReplicasStayNear(t *testing.T) {
 func TestBadLatencyFileIsNamedWithLine(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
-		"0 1 2\n1 2\n":     ":2: 2 fields",
-		"0 1 2\n\n1 x 3\n": `:3: "x"`,
-		"0 1 NaN\n":        `:1: "NaN"`,
-		"0 1 2\n":          "1 points",
+		"0 1 2\n1 2\n":                ":2: 2 fields",
+		"0 1 2\n\n1 x 3\n":            `:3: "x"`,
+		"0 1 NaN\n":                   `:1: "NaN"`,
+		"0 1 2\n":                     "1 points",
+		"a,b\n0,1\n":                  ":1: this is a matrix",
+		strings.Repeat("1 7 7\n", 30): "all 30 points are in one place",
 	} {
 		path := filepath.Join(dir, "short.txt")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -103,6 +103,9 @@ func ReadPages(r io.Reader, name string, span float64) (ids []string, pages []Pa
 		ids, pages = append(ids, strings.Clone(f[0])), append(pages, p)
 		return nil
 	})
+	if err == nil && len(pages) == 0 {
+		err = fmt.Errorf("%w: %s has no pages: want lines of id, model, parameters", ErrCSV, name)
+	}
 	return ids, pages, err
 }
 
@@ -248,6 +251,9 @@ func ReadTasks(r io.Reader, name string, span float64) (ids []string, ideal []fl
 		ids, ideal, release = append(ids, strings.Clone(f[0])), append(ideal, t), append(release, rel)
 		return nil
 	})
+	if err == nil && len(ideal) == 0 {
+		err = fmt.Errorf("%w: %s has no tasks: want lines of id, ideal time, kind", ErrCSV, name)
+	}
 	return ids, ideal, release, err
 }
 

@@ -18,6 +18,8 @@ func TestReadPages(t *testing.T) {
 		"a,poisson,1,1,3,2":      "x.csv:1: min 3 is more than max 2",
 		"a,poisson,1,NaN":        "weight",
 		"a,poisson":              "x.csv:1: 2 fields",
+		"":                       "x.csv has no pages",
+		"# c\nid,model,weight":   "x.csv has no pages",
 		"a,\"poisson,1\nb,c\n\"": "x.csv",
 	} {
 		if _, _, err := ReadPages(strings.NewReader(text), "x.csv", 1); err == nil || !strings.Contains(err.Error(), want) {
@@ -61,6 +63,9 @@ func TestReadTasksAndClicks(t *testing.T) {
 		t.Fatalf("%v %v %v", ideal, release, err)
 	}
 	if _, _, _, err = ReadTasks(strings.NewReader("a,.5\nb,-1\n"), "t.csv", 1); err == nil || !strings.Contains(err.Error(), "t.csv:2") {
+		t.Error(err)
+	}
+	if _, _, _, err = ReadTasks(strings.NewReader("# none\n"), "t.csv", 1); err == nil || !strings.Contains(err.Error(), "no tasks") {
 		t.Error(err)
 	}
 	if _, _, _, err = ReadTasks(strings.NewReader("a,.5\n\n# far\nb,3\n"), "t.csv", 2); err == nil || !strings.Contains(err.Error(), "t.csv:4") {

@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"shoal/internal/sim"
 	"shoal/recrawl/allocate"
 )
 
@@ -166,7 +167,7 @@ func weigh(clicks, positions string, ids []string, pages []allocate.Page) error 
 }
 
 func open(name string, f func(io.Reader) error) error {
-	h, err := os.Open(name)
+	h, err := sim.Open(name)
 	if err != nil {
 		return fmt.Errorf("allocsim: %w", err)
 	}

@@ -85,6 +85,10 @@ func TestFiles(t *testing.T) {
 	if x, _ := os.ReadFile(c.Allocation); string(x) != "id,crawls\na,1\nb,2\n" {
 		t.Errorf("allocation %q", x)
 	}
+	c.Pages = file("empty.csv", "")
+	if err := c.Run(context.Background(), &out, io.Discard); err == nil || !strings.Contains(err.Error(), "empty.csv has no pages") {
+		t.Errorf("empty pages: %v", err)
+	}
 	c.Pages = file("bad.csv", "a,poisson,2\nb,pareto,.5 1\n")
 	if err := c.Run(context.Background(), &out, io.Discard); err == nil || !strings.Contains(err.Error(), "bad.csv:2") {
 		t.Errorf("bad page: %v", err)

@@ -2,7 +2,6 @@ package allocsim
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"shoal/cmd/shoal-sim/figure"
+	"shoal/internal/sim"
 	"shoal/recrawl/allocate"
 )
 
@@ -210,13 +210,9 @@ var notChanges = []string{"Apply technical", "Refilter", "Start tracking", "Firs
 // ReadChanges reads the Open Terms Archive's contrib versions: tab-separated author_epoch, commit_epoch, status, path, blob, size, subject. It gives, for every
 // path with at least least changes, the times between them in days.
 func ReadChanges(r io.Reader, name string, least int) (map[string][]float64, error) {
-	br := bufio.NewReader(r)
-	if magic, err := br.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
-		z, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		br = bufio.NewReader(z)
+	br, err := sim.Unpacked(r)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	at := map[string][]float64{}
 	s := bufio.NewScanner(br)
@@ -257,15 +253,21 @@ func ReadChanges(r io.Reader, name string, least int) (map[string][]float64, err
 	return gaps, nil
 }
 
+// figure6Least is how many changes a page must have for figure 6.
+const figure6Least = 40
+
 // figure6 draws the tails of the times between changes of the 18 most changed real pages, with the three fits to all of them pooled after scaling by each page's
 // mean, and tells which model fits each page best.
 func (c *Allocate) figure6(errw io.Writer) error {
 	var gaps map[string][]float64
 	if err := open(c.Changes, func(r io.Reader) (err error) {
-		gaps, err = ReadChanges(r, c.Changes, 40)
+		gaps, err = ReadChanges(r, c.Changes, figure6Least)
 		return err
 	}); err != nil {
 		return err
+	}
+	if len(gaps) == 0 {
+		return fmt.Errorf("%w: --changes %s: no page with at least %d changes", allocate.ErrCSV, c.Changes, figure6Least)
 	}
 	paths := make([]string, 0, len(gaps))
 	for p := range gaps {

@@ -179,12 +179,18 @@ func (c *Cmd) load(file string) (Web, error) {
 func (c *Cmd) compare(ctx context.Context, w Web, before *Web, names []string, errw io.Writer) (Result, error) {
 	all := w.Graph.Pages()
 	w = w.Crawlable()
+	if w.Graph.Pages() < 2 {
+		return Result{}, fmt.Errorf("%w: graph %s: of %d pages the %d seeds reach %d, which is nothing to order: give more seeds (--seeds 1), or a graph with links", ErrInput, w.Name, all, len(w.Seeds), w.Graph.Pages())
+	}
 	res := Result{Web: w}
 	began := time.Now()
 	res.Rank, res.Sweeps = order.PageRank(w.Graph, order.Options{})
 	res.RankS = time.Since(began).Seconds()
 	if before != nil {
 		res.Earlier = Match(w, res.Rank, *before)
+		if len(res.Earlier.Ranks) == 0 {
+			return Result{}, fmt.Errorf("%w: --previous %s shares no page with %s: want an earlier crawl of the same pages, by URL or by number", ErrInput, before.Name, w.Name)
+		}
 	} else {
 		e, err := Derive(w, res.Rank, DeriveConfig{Absent: c.Absent, Held: c.Held, Weekly: c.Weekly, Weeks: c.Weeks}, c.Seed)
 		if err != nil {

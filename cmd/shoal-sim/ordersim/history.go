@@ -57,7 +57,7 @@ func Derive(w Web, rank []float64, c DeriveConfig, seed uint64) (Earlier, error)
 	return e, nil
 }
 
-// Match takes the PageRank of an earlier crawl by URL, or by number where URLs are unknown.
+// Match takes the PageRank of an earlier crawl by URL, or by the number in the file where neither crawl has URLs.
 func Match(w Web, rank []float64, before Web) Earlier {
 	then, _ := order.PageRank(before.Graph, order.Options{})
 	e := Earlier{Rank: make([]float64, len(rank))}
@@ -71,8 +71,8 @@ func Match(w Web, rank []float64, before Web) Earlier {
 			if i, ok := byURL[w.URLs[p]]; ok {
 				e.Rank[p] = then[i]
 			}
-		} else if p < len(then) {
-			e.Rank[p] = then[p]
+		} else if i := int(w.number(p)); w.URLs == nil && before.URLs == nil && i < len(then) {
+			e.Rank[p] = then[i]
 		}
 	}
 	e.account(rank)

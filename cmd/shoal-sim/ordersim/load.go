@@ -2,8 +2,6 @@ package ordersim
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 	"strings"
 
 	"shoal/channel/order"
+	"shoal/internal/sim"
 )
 
 // ErrInput says what is wrong with a graph or a setting.
@@ -39,13 +38,9 @@ func Load(name string, r io.Reader, c LoadConfig) (Web, error) {
 	if c.SitePages < 1 || !(c.Seeds > 0 && c.Seeds <= 1) {
 		return Web{}, fmt.Errorf("%w: site pages %d, seeds %v", ErrInput, c.SitePages, c.Seeds)
 	}
-	br := bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		zr, err := gzip.NewReader(br)
-		if err != nil {
-			return Web{}, fmt.Errorf("%w: graph %s: %w", ErrInput, name, err)
-		}
-		br = bufio.NewReaderSize(zr, 1<<16)
+	br, err := sim.Unpacked(r)
+	if err != nil {
+		return Web{}, fmt.Errorf("%w: graph %s: %w", ErrInput, name, err)
 	}
 	p := parser{byURL: map[string]uint32{}}
 	sc := bufio.NewScanner(br)
@@ -63,6 +58,9 @@ func Load(name string, r io.Reader, c LoadConfig) (Web, error) {
 	if p.pages == 0 {
 		return Web{}, fmt.Errorf("%w: graph %s has no pages", ErrInput, name)
 	}
+	if err := p.doubled(); err != nil {
+		return Web{}, fmt.Errorf("%w: graph %s: %w", ErrInput, name, err)
+	}
 	return p.web(name, c)
 }
 
@@ -72,6 +70,25 @@ type parser struct {
 	urls     []string // by number, "" where unknown
 	byURL    map[string]uint32
 	named    int
+	doubles  [][2]uint32 // pages of one URL
+}
+
+// doubled refuses a URL that stands at two pages, where links say that one of them matters: nothing tells which of the two an earlier crawl
+// means.
+func (p *parser) doubled() error {
+	if len(p.doubles) == 0 {
+		return nil
+	}
+	linked := make([]bool, p.pages)
+	for i := range p.from {
+		linked[p.from[i]], linked[p.to[i]] = true, true
+	}
+	for _, d := range p.doubles {
+		if linked[d[0]] || linked[d[1]] {
+			return fmt.Errorf("pages %d and %d have the same URL %s: give each URL one number", d[0], d[1], p.urls[d[1]])
+		}
+	}
+	return nil
 }
 
 func (p *parser) line(s string) error {
@@ -138,6 +155,9 @@ func (p *parser) name(i uint32, url string) {
 	}
 	if p.urls[i] == "" {
 		p.named++
+	}
+	if other, ok := p.byURL[url]; ok && other != i {
+		p.doubles = append(p.doubles, [2]uint32{other, i})
 	}
 	p.urls[i] = url
 	p.byURL[url] = i

@@ -382,6 +382,66 @@ func TestCmd(t *testing.T) {
 	bad(func(c *Cmd) { c.Synthetic = -5 }, "negative")
 }
 
+// Graphs of which nothing can be ordered, and earlier crawls that say nothing of the graph, are errors that name the cause.
+func TestUselessGraphs(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ring := "0 1\n1 2\n2 3\n3 0\n"
+	for name, c := range map[string]struct{ graph, previous, want string }{
+		"one page is reached":      {graph: "0 0\n1 2\n2 1\n", want: "reach 1"},
+		"shares no number":         {graph: "n 7 http://a/x\n" + "0 1\n1 0\n", previous: "n 0 http://b/\nn 1 http://c/\ne 0 1\n", want: "shares no page"},
+		"shares no URL":            {graph: "http://a/ http://a/1\nhttp://a/1 http://a/\n", previous: "http://b/ http://c/\n", want: "shares no page"},
+		"numbers against URLs":     {graph: ring, previous: "http://b/ http://c/\nhttp://c/ http://b/\n", want: "shares no page"},
+		"one URL at two pages":     {graph: "n 0 http://a/\nn 1 http://a/\ne 0 1\ne 1 0\n", want: "pages 0 and 1 have the same URL http://a/"},
+		"empty":                    {graph: "", want: "no pages"},
+		"previous has one URL bis": {graph: ring, previous: "n 0 http://a/\nn 1 http://a/\ne 0 1\n", want: "same URL"},
+	} {
+		c2 := flags()
+		c2.Graph, c2.Seeds = []string{file("graph", c.graph)}, .1
+		if name != "one page is reached" {
+			c2.Seeds = 1
+		}
+		if c.previous != "" {
+			c2.Previous = file("previous", c.previous)
+		}
+		if out, err := run(t, c2); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want something about %q\n%s", name, err, c.want, out)
+		}
+	}
+	// A URL at two pages that no link touches is harmless; Kleinberg's california has one.
+	if _, err := Load("harmless", strings.NewReader("n 0 http://a/\nn 1 http://b/\nn 2 http://c/\nn 3 http://c/\ne 0 1\n"), LoadConfig{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// An earlier crawl is matched by the numbers in the files, also where pages that no seed reaches are left out.
+func TestPreviousByNumber(t *testing.T) {
+	w, err := Load("now", strings.NewReader("0 0\n5 6\n6 5\n6 7\n7 5\n"), LoadConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Seeds = []order.Page{5}
+	w = w.Crawlable()
+	if w.Graph.Pages() != 3 {
+		t.Fatalf("%d pages", w.Graph.Pages())
+	}
+	before, err := Load("then", strings.NewReader("5 6\n6 5\n"), LoadConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank, _ := order.PageRank(w.Graph, order.Options{})
+	then, _ := order.PageRank(before.Graph, order.Options{})
+	if e := Match(w, rank, before); e.Rank[0] != then[5] || e.Rank[1] != then[6] || !math.IsNaN(e.Rank[2]) {
+		t.Errorf("%v, want the ranks of pages 5 and 6 of %v", e.Rank, then)
+	}
+}
+
 func num(rng *rand.Rand) string {
 	return string('0'+rune(rng.IntN(10))) + string('0'+rune(rng.IntN(10)))
 }

@@ -24,6 +24,7 @@ type Web struct {
 	Dynamic []bool // nil: none
 	Seeds   []order.Page
 	URLs    []string // nil: unknown
+	Numbers []uint32 // of the pages in the file; nil: as they stand
 	Sites   int
 }
 
@@ -258,6 +259,14 @@ func (w Web) Crawlable() Web {
 	return w.induced(func(p int) bool { return number[p] == 0 })
 }
 
+// number is the number of a page in the file.
+func (w Web) number(p int) uint32 {
+	if w.Numbers == nil {
+		return uint32(p)
+	}
+	return w.Numbers[p]
+}
+
 // induced is the Web of some of the pages, renumbered in the same order. Sites keep their numbers.
 func (w Web) induced(keep func(p int) bool) Web {
 	n := w.Graph.Pages()
@@ -290,6 +299,7 @@ func (w Web) induced(keep func(p int) bool) Web {
 		if w.URLs != nil {
 			out.URLs = append(out.URLs, w.URLs[p])
 		}
+		out.Numbers = append(out.Numbers, w.number(p))
 	}
 	for _, p := range w.Seeds {
 		if number[p] != math.MaxUint32 {

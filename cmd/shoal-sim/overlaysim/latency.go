@@ -2,12 +2,9 @@ package overlaysim
 
 import (
 	"bufio"
-	"compress/gzip"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 
@@ -65,7 +62,11 @@ func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, 
 	if path == "" {
 		return &ground{points: sim.Synthetic(peers+hosts, rng)}, nil
 	}
-	if !strings.Contains(path, ".csv") {
+	matrix, err := isMatrix(path)
+	if err != nil {
+		return nil, err
+	}
+	if !matrix {
 		base, err := sim.LoadEmbedding(path)
 		if err != nil {
 			return nil, err
@@ -98,6 +99,9 @@ func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, 
 				near[i] = min(near[i], d)
 			}
 		}
+		if math.IsInf(near[i], 1) {
+			return nil, fmt.Errorf("%w: %s: node %d is 0 ms from every other node: want measured times above 0", sim.ErrLatency, path, i+1)
+		}
 	}
 	g := &ground{matrix: m}
 	ours, theirs := sites(len(m), places, rng)
@@ -111,21 +115,35 @@ func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, 
 // maxSites bounds a matrix.
 const maxSites = 5000
 
-// loadMatrix reads a square matrix of round-trip times in milliseconds, comma-separated, with a header line; gzip by its name.
+// isMatrix says whether a latency file is a matrix, whose lines have commas, and not an embedding.
+func isMatrix(path string) (bool, error) {
+	f, err := sim.Open(path)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", sim.ErrLatency, err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if s := strings.TrimSpace(lines.Text()); s != "" {
+			return strings.Contains(s, ","), nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return false, fmt.Errorf("%w: %s: %w", sim.ErrLatency, path, err)
+	}
+	return false, fmt.Errorf("%w: %s is empty", sim.ErrLatency, path)
+}
+
+// loadMatrix reads a square matrix of round-trip times in milliseconds, comma-separated, with a header line.
 func loadMatrix(path string) ([][]float64, error) {
-	f, err := os.Open(path)
+	f, err := sim.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sim.ErrLatency, err)
 	}
 	defer f.Close()
-	var in io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", sim.ErrLatency, path, err)
-		}
-	}
 	var m [][]float64
-	lines := bufio.NewScanner(in)
+	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
 		if n == 1 {

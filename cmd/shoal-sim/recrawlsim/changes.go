@@ -2,16 +2,16 @@ package recrawlsim
 
 import (
 	"bufio"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
+
+	"shoal/internal/sim"
 )
 
 // History is when a real page changed and to what: times in [0, 1) of the span that was watched, and the number of the content from then on.
@@ -28,23 +28,15 @@ const (
 	maxHistories = 1 << 20 // lines of the file
 )
 
-// LoadHistories reads real change histories: a TSV file with a header line (gzip if its name ends in .gz) of author_epoch, commit_epoch,
+// LoadHistories reads real change histories: a TSV file, plain or gzip, with a header line of author_epoch, commit_epoch,
 // status, path, blob, size, subject, as made from the Open Terms Archive's versions. Technical changes of that project are left out.
 func LoadHistories(path string) ([]History, error) {
-	f, err := os.Open(path)
+	f, err := sim.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrChanges, err)
 	}
 	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrChanges, path, err)
-		}
-		r = z
-	}
-	return ReadHistories(r, path)
+	return ReadHistories(f, path)
 }
 
 // ReadHistories reads such a file; name stands for it in errors.

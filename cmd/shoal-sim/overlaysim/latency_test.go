@@ -1,0 +1,90 @@
+package overlaysim
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shoal/internal/sim"
+)
+
+// matrixOf is a matrix of n nodes as text.
+func matrixOf(n int, at func(i, j int) float64) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "n%d%s", i, map[bool]string{true: "\n", false: ","}[i == n-1])
+	}
+	for i := range n {
+		for j := range n {
+			fmt.Fprintf(&b, "%g%s", at(i, j), map[bool]string{true: "\n", false: ","}[j == n-1])
+		}
+	}
+	return b.String()
+}
+
+// A latency file is known by its content, packed or not, and one that gives no distances is an error.
+func TestLatencyFiles(t *testing.T) {
+	dir := t.TempDir()
+	load := func(name, text string, pack bool) error {
+		b := []byte(text)
+		if pack {
+			var z bytes.Buffer
+			w := gzip.NewWriter(&z)
+			if _, err := w.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			b = z.Bytes()
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g, err := newGround(path, Apart, 40, 40, rand.New(rand.NewPCG(1, 1)))
+		if err == nil {
+			for a := range 80 {
+				for b := range 80 {
+					if d := g.rtt(a, b); !(d > 0 && d < 1e4) {
+						t.Fatalf("%s: %g ms between %d and %d", name, d, a, b)
+					}
+				}
+			}
+		}
+		return err
+	}
+	matrix := matrixOf(24, func(i, j int) float64 { return float64(10 * max(i-j, j-i)) })
+	var embedding strings.Builder
+	for i := range 24 {
+		fmt.Fprintf(&embedding, "%d %d %d\n", i, i*7%24, i*5%24)
+	}
+	for _, name := range []string{"rtt.csv", "rtt.csv.gz", "rtt.txt", "rtt"} {
+		for _, pack := range []bool{false, true} {
+			if err := load(name, matrix, pack); err != nil {
+				t.Errorf("a matrix called %s, packed %v: %v", name, pack, err)
+			}
+			if err := load(name, embedding.String(), pack); err != nil {
+				t.Errorf("an embedding called %s, packed %v: %v", name, pack, err)
+			}
+		}
+	}
+	for what, c := range map[string]struct{ text, want string }{
+		"zeros":         {matrixOf(24, func(int, int) float64 { return 0 }), "0 ms from every other"},
+		"one node of 0": {matrixOf(24, func(i, j int) float64 { return float64(min(i, j)) }), "node 1 is 0 ms"},
+		"one place":     {strings.Repeat("1 5 5\n", 24), "in one place"},
+		"empty":         {"", "is empty"},
+		"blank":         {"\n\n", "is empty"},
+		"not square":    {"a,b\n" + strings.Repeat("1,2\n", 24), "square"},
+	} {
+		if err := load("bad", c.text, false); !errors.Is(err, sim.ErrLatency) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want something about %q", what, err, c.want)
+		}
+	}
+}
