@@ -39,7 +39,8 @@ type Fence struct {
 	Head     [32]byte    // hash of the last one; zero: none
 	until    int64       // running: end of the lease; revoked: when its holder has stopped for certain
 	hold     hold
-	progress bool // a chunk was stored under Gen
+	progress bool // a chunk that brought something was stored under Gen
+	stored   bool // a chunk was stored under Gen
 }
 
 // Step is what follows from a call to a Fence.
@@ -76,7 +77,7 @@ func (f *Fence) Claim(now time.Time, p Peer, gen channel.Gen, latest time.Time, 
 		return Step{Reply: Reply{Status: Late, Seq: f.Seq, Head: f.Head}}
 	}
 	f.Gen, f.Peer = gen, p
-	f.hold, f.progress = running, false
+	f.hold, f.progress, f.stored = running, false, false
 	f.until = nanos(now.Add(t.Term))
 	s := f.reply(Granted, now)
 	s.Persist, s.Event = true, Event{Kind: Claimed, Gen: gen}
@@ -90,6 +91,7 @@ type Chunk struct {
 	Prev  [32]byte
 	Hash  [32]byte
 	Final bool // carries the report
+	Empty bool // brings no page: it is kept in the chain, and lengthens no lease
 }
 
 // Check tells what Put would answer, and changes nothing: the archive asks before it writes a chunk's pages.
@@ -99,7 +101,7 @@ func (f *Fence) Check(p Peer, c Chunk) Status {
 		return Unclaimed
 	case c.Gen < f.Gen, p != f.Peer:
 		return Fenced
-	case c.Seq == f.Seq && c.Hash == f.Head && f.progress:
+	case c.Seq == f.Seq && c.Hash == f.Head && f.stored:
 		return Stored // again
 	case f.hold > lapsed:
 		return Fenced
@@ -109,7 +111,8 @@ func (f *Fence) Check(p Peer, c Chunk) Status {
 	return Granted // to be stored
 }
 
-// Put stores a chunk on the durable head, and nowhere else. What is stored lengthens the lease by a full term.
+// Put stores a chunk on the durable head, and nowhere else. A chunk that brings something lengthens the lease by a full term. An empty one does not, or a
+// peer could hold a channel for ever with nothing.
 func (f *Fence) Put(now time.Time, p Peer, c Chunk, t Terms) Step {
 	switch s := f.Check(p, c); s {
 	case Granted:
@@ -119,7 +122,12 @@ func (f *Fence) Put(now time.Time, p Peer, c Chunk, t Terms) Step {
 		return f.reply(s, now)
 	}
 	revived := f.hold == lapsed
-	f.Seq, f.Head = c.Seq, c.Hash
+	f.Seq, f.Head, f.stored = c.Seq, c.Hash, true
+	if c.Empty && !c.Final {
+		s := f.reply(Stored, now)
+		s.Persist = true
+		return s
+	}
 	f.hold, f.progress = running, true
 	f.until = nanos(now.Add(t.Term))
 	var e Event
@@ -172,7 +180,7 @@ func (f *Fence) Release(p Peer, gen channel.Gen) Step {
 	}
 	s := Step{Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}}
 	if f.hold == running || f.hold == lapsed {
-		s.Persist, s.Event = true, Event{Kind: Released, Gen: f.Gen, Progress: f.progress}
+		s.Persist, s.Event = true, Event{Kind: Released, Gen: f.Gen, Progress: f.progress, By: uint64(f.Peer)}
 		f.hold, f.until = released, 0
 	}
 	return s
@@ -184,7 +192,7 @@ func (f *Fence) Tick(now time.Time) Step {
 		return Step{}
 	}
 	f.hold, f.until = lapsed, 0
-	return Step{Persist: true, Event: Event{Kind: Lapsed, Gen: f.Gen, Progress: f.progress}}
+	return Step{Persist: true, Event: Event{Kind: Lapsed, Gen: f.Gen, Progress: f.progress, By: uint64(f.Peer)}}
 }
 
 // Restart gives a lease its full term: the archive was away, its holders could not renew. The term need not be durable again.
@@ -223,6 +231,6 @@ func (f *Fence) fenced() Step {
 func (f *Fence) Revoke() Step {
 	f.Gen = max(f.Gen, f.Offered) + 1
 	f.Offered, f.Peer = f.Gen, 0
-	f.hold, f.progress = released, false
+	f.hold, f.progress, f.stored = released, false, false
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen}}
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"shoal/channel"
@@ -40,6 +41,8 @@ type Issue struct {
 	Phase Phase
 	Tries uint8 // handings-out since the last report
 	last  Kind  // what the last handing-out came to; zero: its claim never came
+	// failed has a bit for each account whose handing-out came to nothing since the last report, by its number modulo 32.
+	failed uint32
 }
 
 // Effect tells the owner of an Issue what follows from a step.
@@ -74,7 +77,7 @@ func (i *Issue) Next(now, latest time.Time, t Terms) (channel.Gen, error) {
 	i.Gen++
 	i.Phase = Placing
 	i.Live = 0
-	i.Tries++
+	i.Tries = min(i.Tries, maxTries) + 1
 	i.last = 0
 	wait := latest
 	if c := now.Add(t.ClaimWait); t.ClaimWait > 0 && c.Before(latest) {
@@ -163,6 +166,7 @@ func (i *Issue) Apply(now time.Time, e Event, t Terms) Effect {
 			i.Tries -= min(i.Tries, 1)
 			return Persist | HandOut
 		}
+		i.blame(e.By)
 		return i.ended(now, t)
 	case Reported:
 		i.Done = e.Gen
@@ -170,14 +174,14 @@ func (i *Issue) Apply(now time.Time, e Event, t Terms) Effect {
 		case i.Phase == Leased && e.Gen < i.Live:
 			return Persist | Apply
 		case i.younger(now):
-			i.Tries = 1
+			i.Tries, i.failed = 1, 0
 			if i.Phase == Leased {
 				i.Phase, i.Live = Awaited, 0
 			}
 			return Persist | Apply
 		}
 		i.rest(Idle, 0)
-		i.Tries = 0
+		i.Tries, i.failed = 0, 0
 		return Persist | Apply | HandOut
 	}
 	return 0
@@ -188,7 +192,7 @@ func (i *Issue) revoked(now time.Time, gen channel.Gen, t Terms) Effect {
 	switch {
 	case i.Phase == Marked, i.Phase == Pausing:
 		return Persist // only the generation has changed
-	case gen < i.Gen: // the youngest was issued since
+	case gen < i.Gen && i.younger(now): // the youngest was issued since, and may be out
 		i.Phase, i.Live = Awaited, 0
 		return Persist
 	}
@@ -196,6 +200,20 @@ func (i *Issue) revoked(now time.Time, gen channel.Gen, t Terms) Effect {
 	i.rest(Pausing, nanos(now.Add(t.backoff(1))))
 	i.Tries -= min(i.Tries, 1)
 	return Persist | HandOut
+}
+
+// maxTries keeps Tries from running over: a channel that is not given up may be handed out any number of times.
+const maxTries = 254
+
+// failedAccounts is how many accounts must have failed before a channel is given up: one hostile volunteer is no reason.
+const failedAccounts = 3
+
+// blame notes whose handing-out came to nothing. One that is not known counts as another one each time.
+func (i *Issue) blame(by uint64) {
+	if by == 0 {
+		by = uint64(i.Tries)
+	}
+	i.failed |= 1 << (by % 32)
 }
 
 // younger tells whether a generation above the one that just ended is still out, unclaimed.
@@ -206,8 +224,11 @@ func (i *Issue) younger(now time.Time) bool {
 	return i.Phase == Placing || i.Phase == Awaited || (i.Phase == Leased && i.Live < i.Gen)
 }
 
-// Tick does what is due at now: a claim wait that ran out, a pause that is over.
-func (i *Issue) Tick(now time.Time, t Terms) Effect {
+// Tick does what is due at now: a claim wait that ran out, a pause that is over. Who had taken the task is not known.
+func (i *Issue) Tick(now time.Time, t Terms) Effect { return i.TickOf(now, 0, t) }
+
+// TickOf is Tick for a task that the account of number by had taken; zero: it is not known which.
+func (i *Issue) TickOf(now time.Time, by uint64, t Terms) Effect {
 	if i.until == 0 || nanos(now) < i.until {
 		return 0
 	}
@@ -215,6 +236,7 @@ func (i *Issue) Tick(now time.Time, t Terms) Effect {
 	case Placing, Awaited:
 		i.last = 0
 		i.until = 0
+		i.blame(by)
 		return i.ended(now, t)
 	case Pausing:
 		i.rest(Idle, 0)
@@ -248,7 +270,7 @@ func (i *Issue) Unmark() Effect {
 		return 0
 	}
 	i.rest(Idle, 0)
-	i.Tries = 0
+	i.Tries, i.failed = 0, 0
 	return Persist | HandOut
 }
 
@@ -273,7 +295,7 @@ func (i *Issue) ended(now time.Time, t Terms) Effect {
 		i.Phase, i.Live = Awaited, 0
 		return Persist
 	}
-	if int(i.Tries) >= t.handouts() {
+	if int(i.Tries) >= t.handouts() && bits.OnesCount32(i.failed) >= failedAccounts {
 		i.rest(Marked, 0)
 		return Persist | GaveUp
 	}

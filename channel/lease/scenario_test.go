@@ -151,6 +151,14 @@ func (w *world) doPeer(t *testing.T, p *peer, f []string, gen func(int) channel.
 			w.claimed(p, gen(2), w.now, r)
 		}
 		return show(r)
+	case "empty": // a chunk without pages
+		c := p.chunk(false)
+		c.Empty = true
+		r := w.put(p, c)
+		if !lost {
+			w.putted(p, c, w.now, r)
+		}
+		return show(r)
 	case "put", "final": // a new chunk
 		if f[1] == "final" {
 			p.hold.Stop()

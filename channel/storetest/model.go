@@ -48,83 +48,12 @@ func testModel(t *testing.T, open Open) {
 		f.take()
 		m := &model{next: 1, chs: make(map[channel.ID]channel.Channel), sums: make(map[string]int64)}
 		defer func() { f.must(f.Store.Close()) }()
-		anyID := func(rt *rapid.T) channel.ID { return channel.ID(rapid.IntRange(1, int(m.next)).Draw(rt, "id")) }
-		at := func(rt *rapid.T) time.Time {
-			return now.Add(time.Duration(rapid.IntRange(0, 1000).Draw(rt, "seconds")) * time.Second)
-		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"add": func(rt *rapid.T) {
-				c := rapid.SampledFrom(modelScopes).Draw(rt, "channel")
-				c.Settings.Pages = rapid.IntRange(0, 9).Draw(rt, "pages")
-				ids, refused, err := f.Add(f.ctx, f.e, []channel.Channel{c})
-				if taken := m.taken(&c.Scope); taken != 0 {
-					if err != nil || len(refused) != 1 || refused[0].ID != taken {
-						rt.Fatalf("Add %v: %v, %v; the scope is taken by %d", c.Scope, refused, err, taken)
-					}
-					return
-				}
-				if err != nil || len(refused) > 0 || ids[0] < m.next {
-					rt.Fatalf("Add %v: %v, %v, %v", c.Scope, ids, refused, err)
-				}
-				c.ID = ids[0]
-				m.chs[c.ID], m.next = c, c.ID+1
-			},
-			"remove": func(rt *rapid.T) {
-				id := anyID(rt)
-				_, ok := m.chs[id]
-				if err := f.Remove(f.ctx, f.e, id); (err == nil) != ok {
-					rt.Fatalf("Remove %d: %v", id, err)
-				}
-				delete(m.chs, id)
-			},
-			"update": func(rt *rapid.T) {
-				id := anyID(rt)
-				to := rapid.SampledFrom(modelScopes).Draw(rt, "scope").Scope
-				err := f.Update(f.ctx, f.e, id, func(c *channel.Channel) { c.Scope, c.State, c.Reason = to, channel.Paused, "x" })
-				c, ok := m.chs[id]
-				if taken := m.taken(&to); !ok || taken != 0 && taken != id {
-					if err == nil {
-						rt.Fatalf("Update %d to %v", id, to)
-					}
-					return
-				}
-				f.must(err)
-				c.Scope, c.State, c.Reason = to, channel.Paused, "x"
-				m.chs[id] = c
-			},
-			"issue": func(rt *rapid.T) {
-				i := channel.Issue{ID: anyID(rt), Gen: channel.Gen(rapid.IntRange(1, 20).Draw(rt, "gen")), Lease: []byte{1}, At: at(rt)}
-				refused, err := f.Issue(f.ctx, f.e, []channel.Issue{i})
-				f.must(err)
-				c, ok := m.chs[i.ID]
-				if ok = ok && i.Gen > c.Learnt.Gen; ok != (len(refused) == 0) {
-					rt.Fatalf("Issue %v: %v; generation was %d", i, refused, c.Learnt.Gen)
-				}
-				if ok {
-					c.Learnt.Gen, c.Learnt.Submitted = i.Gen, i.At
-					m.chs[i.ID] = c
-				}
-			},
-			"apply": func(rt *rapid.T) {
-				e := channel.Edit{ID: anyID(rt), Learnt: &channel.Learnt{Visits: rapid.IntRange(0, 9).Draw(rt, "visits"), Updated: at(rt)}}
-				if rapid.Bool().Draw(rt, "lease") {
-					e.Lease, e.Gen = []byte{2}, channel.Gen(rapid.IntRange(1, 20).Draw(rt, "gen"))
-				}
-				if rapid.Bool().Draw(rt, "facts") {
-					e.Facts = []byte{byte(rapid.IntRange(0, 9).Draw(rt, "fact"))}
-				}
-				if rapid.Bool().Draw(rt, "inter") {
-					e.Inter = []string{fmt.Sprintf("https://a.test/%d", rapid.IntRange(0, 3).Draw(rt, "page"))}
-				}
-				a := channel.Advance{Feed: "f", From: cursorAt(m.cursor), To: cursorAt(m.cursor + 1), At: now, Edits: []channel.Edit{e}, Counters: map[string]int64{"n": 1}}
-				if rapid.IntRange(0, 4).Draw(rt, "stale") == 0 {
-					a.From, a.To = cursorAt(m.cursor+1), cursorAt(m.cursor+2)
-					f.want(f.Apply(f.ctx, f.e, a), channel.ErrCursor)
-					return
-				}
-				f.must(f.Apply(f.ctx, f.e, a))
-				m.apply(&a)
-			},
+			"add":    func(rt *rapid.T) { m.tryAdd(rt, f) },
+			"remove": func(rt *rapid.T) { m.tryRemove(rt, f) },
+			"update": func(rt *rapid.T) { m.tryUpdate(rt, f) },
+			"issue":  func(rt *rapid.T) { m.tryIssue(rt, f) },
+			"apply":  func(rt *rapid.T) { m.tryApply(rt, f) },
 			"reopen": func(rt *rapid.T) {
 				if rapid.IntRange(0, 4).Draw(rt, "reopen") > 0 {
 					return
@@ -136,6 +65,92 @@ func testModel(t *testing.T, open Open) {
 			"": func(rt *rapid.T) { m.compare(rt, f) },
 		})
 	})
+}
+
+// anyID is a channel that may be there.
+func (m *model) anyID(rt *rapid.T) channel.ID {
+	return channel.ID(rapid.IntRange(1, int(m.next)).Draw(rt, "id"))
+}
+
+func anyTime(rt *rapid.T) time.Time {
+	return now.Add(time.Duration(rapid.IntRange(0, 1000).Draw(rt, "seconds")) * time.Second)
+}
+
+func (m *model) tryAdd(rt *rapid.T, f *fixture) {
+	c := rapid.SampledFrom(modelScopes).Draw(rt, "channel")
+	c.Settings.Pages = rapid.IntRange(0, 9).Draw(rt, "pages")
+	ids, refused, err := f.Add(f.ctx, f.e, []channel.Channel{c})
+	if taken := m.taken(&c.Scope); taken != 0 {
+		if err != nil || len(refused) != 1 || refused[0].ID != taken {
+			rt.Fatalf("Add %v: %v, %v; the scope is taken by %d", c.Scope, refused, err, taken)
+		}
+		return
+	}
+	if err != nil || len(refused) > 0 || ids[0] < m.next {
+		rt.Fatalf("Add %v: %v, %v, %v", c.Scope, ids, refused, err)
+	}
+	c.ID = ids[0]
+	m.chs[c.ID], m.next = c, c.ID+1
+}
+
+func (m *model) tryRemove(rt *rapid.T, f *fixture) {
+	id := m.anyID(rt)
+	_, ok := m.chs[id]
+	if err := f.Remove(f.ctx, f.e, id); (err == nil) != ok {
+		rt.Fatalf("Remove %d: %v", id, err)
+	}
+	delete(m.chs, id)
+}
+
+func (m *model) tryUpdate(rt *rapid.T, f *fixture) {
+	id := m.anyID(rt)
+	to := rapid.SampledFrom(modelScopes).Draw(rt, "scope").Scope
+	err := f.Update(f.ctx, f.e, id, func(c *channel.Channel) { c.Scope, c.State, c.Reason = to, channel.Paused, "x" })
+	c, ok := m.chs[id]
+	if taken := m.taken(&to); !ok || taken != 0 && taken != id {
+		if err == nil {
+			rt.Fatalf("Update %d to %v", id, to)
+		}
+		return
+	}
+	f.must(err)
+	c.Scope, c.State, c.Reason = to, channel.Paused, "x"
+	m.chs[id] = c
+}
+
+func (m *model) tryIssue(rt *rapid.T, f *fixture) {
+	i := channel.Issue{ID: m.anyID(rt), Gen: channel.Gen(rapid.IntRange(1, 20).Draw(rt, "gen")), Lease: []byte{1}, At: anyTime(rt)}
+	refused, err := f.Issue(f.ctx, f.e, []channel.Issue{i})
+	f.must(err)
+	c, ok := m.chs[i.ID]
+	if ok = ok && i.Gen > c.Learnt.Gen; ok != (len(refused) == 0) {
+		rt.Fatalf("Issue %v: %v; generation was %d", i, refused, c.Learnt.Gen)
+	}
+	if ok {
+		c.Learnt.Gen, c.Learnt.Submitted = i.Gen, i.At
+		m.chs[i.ID] = c
+	}
+}
+
+func (m *model) tryApply(rt *rapid.T, f *fixture) {
+	e := channel.Edit{ID: m.anyID(rt), Learnt: &channel.Learnt{Visits: rapid.IntRange(0, 9).Draw(rt, "visits"), Updated: anyTime(rt)}}
+	if rapid.Bool().Draw(rt, "lease") {
+		e.Lease, e.Gen = []byte{2}, channel.Gen(rapid.IntRange(1, 20).Draw(rt, "gen"))
+	}
+	if rapid.Bool().Draw(rt, "facts") {
+		e.Facts = []byte{byte(rapid.IntRange(0, 9).Draw(rt, "fact"))}
+	}
+	if rapid.Bool().Draw(rt, "inter") {
+		e.Inter = []string{fmt.Sprintf("https://a.test/%d", rapid.IntRange(0, 3).Draw(rt, "page"))}
+	}
+	a := channel.Advance{Feed: "f", From: cursorAt(m.cursor), To: cursorAt(m.cursor + 1), At: now, Edits: []channel.Edit{e}, Counters: map[string]int64{"n": 1}}
+	if rapid.IntRange(0, 4).Draw(rt, "stale") == 0 {
+		a.From, a.To = cursorAt(m.cursor+1), cursorAt(m.cursor+2)
+		f.want(f.Apply(f.ctx, f.e, a), channel.ErrCursor)
+		return
+	}
+	f.must(f.Apply(f.ctx, f.e, a))
+	m.apply(&a)
 }
 
 func (m *model) apply(a *channel.Advance) {

@@ -146,6 +146,20 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	if p.agent, err = peer.New(cfg); err != nil {
 		return err
 	}
+	home := cfg.Home
+	if pondAddr != "" {
+		home = nil
+	}
+	err = p.serve(ctx, admin, home, out)
+	if errors.Is(err, peer.ErrLocked) {
+		return err // the other one counts
+	}
+	return errors.Join(err, p.usage.Save())
+}
+
+// serve runs the agent, the limits and the control API until ctx ends or the volunteer has the peer leave. home, unless it is nil, learns the
+// addresses that translators lead into this network.
+func (p *program) serve(ctx context.Context, admin *policies, home *limit.Home, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -168,8 +182,8 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 		}
 	}()
 	go func() { defer wg.Done(); p.govern(aside, admin) }()
-	if pondAddr == "" {
-		wg.Go(func() { p.learnTranslators(aside, cfg.Home) })
+	if home != nil {
+		wg.Go(func() { p.learnTranslators(aside, home) })
 	}
 	go func() {
 		select {
@@ -178,7 +192,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 		case <-ctx.Done():
 		}
 	}()
-	err = p.agent.Run(ctx)
+	err := p.agent.Run(ctx)
 	end()
 	wg.Wait()
 	select {
@@ -186,10 +200,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 		err = errors.Join(err, bad)
 	default:
 	}
-	if errors.Is(err, peer.ErrLocked) {
-		return err // the other one counts
-	}
-	return errors.Join(err, p.usage.Save())
+	return err
 }
 
 // config returns the agent's configuration, with every socket under the limits.

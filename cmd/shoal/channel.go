@@ -6,19 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"shoal/channel"
 	"shoal/channel/listing"
-	"shoal/internal/plain"
 	"shoal/manager/api"
 	"shoal/manager/desk"
 )
@@ -128,63 +124,6 @@ func (c *channelAddCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-type channelListCmd struct {
-	target
-	Query string `arg:"" optional:"" help:"Part of the host's name."`
-	From  int    `help:"Skip so many." placeholder:"N"`
-	N     int    `short:"n" help:"At most so many." default:"50" placeholder:"N"`
-	JSON  bool   `name:"json" help:"As JSON."`
-}
-
-func (c *channelListCmd) Run(ctx context.Context, s streams) error {
-	if err := errors.Join(atLeast("--from", c.From, 0), atLeast("-n", c.N, 1)); err != nil {
-		return err
-	}
-	q := url.Values{"q": {c.Query}, "from": {strconv.Itoa(c.From)}, "n": {strconv.Itoa(c.N)}}
-	return c.with(ctx, false, func(a *api.Client) error {
-		if c.JSON {
-			return a.Do(ctx, http.MethodGet, "/channels", q, nil, s.out)
-		}
-		var rows api.Rows
-		if err := a.Do(ctx, http.MethodGet, "/channels", q, nil, &rows); err != nil {
-			return err
-		}
-		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tCHANNEL\tSTATE\tPAGES\tUPDATES\tUPDATED\tLAST RESULT")
-		for _, r := range rows.Channels {
-			state := r.State
-			if r.Out {
-				state += ", out"
-			}
-			if r.Reason != "" {
-				state += ": " + r.Reason
-			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.ID, strings.TrimSpace(r.Host+" "+r.Scope), state, r.Pages, r.Visits, when(r.Updated), lastResult(r))
-		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
-		switch more := rows.Total - rows.From - len(rows.Channels); {
-		case more > 0:
-			fmt.Fprintf(s.err, "%d more: --from %d\n", more, rows.From+len(rows.Channels))
-		case rows.Total == 0 && c.Query != "":
-			fmt.Fprintf(s.err, "No channel's host has %q in its name.\n", c.Query)
-		case rows.Total == 0:
-			fmt.Fprintln(s.err, "There are no channels yet: shoal channel add https://example.org/")
-		case len(rows.Channels) == 0:
-			fmt.Fprintf(s.err, "There are only %d.\n", rows.Total)
-		}
-		return nil
-	})
-}
-
-func when(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.Local().Format(time.DateTime)
-}
-
 // ids are channels named by number, or by the URL or host that they were added with.
 type ids struct {
 	Channels []string `arg:"" name:"channel" help:"Channels by number, as shown by list, or by host."`
@@ -254,97 +193,6 @@ func findChannel(ctx context.Context, a *api.Client, name string) (channel.ID, e
 		return 0, fmt.Errorf("%s: %w; shoal channel list shows its channels", name, errWhich)
 	}
 	return 0, fmt.Errorf("%s may be any of channels %v: give a number", name, found)
-}
-
-type channelShowCmd struct {
-	target
-	ids
-	JSON bool `name:"json" help:"As JSON."`
-}
-
-func (c *channelShowCmd) Run(ctx context.Context, s streams) error {
-	return c.with(ctx, false, func(a *api.Client) error {
-		return c.each(ctx, a, func(id channel.ID) error {
-			path := fmt.Sprintf("/channels/%d", id)
-			if c.JSON {
-				return a.Do(ctx, http.MethodGet, path, nil, nil, s.out)
-			}
-			var d api.Detail
-			if err := a.Do(ctx, http.MethodGet, path, nil, nil, &d); err != nil {
-				return err
-			}
-			return showChannel(s.out, d)
-		})
-	})
-}
-
-func showChannel(out io.Writer, d api.Detail) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	line := func(name string, v any) { fmt.Fprintf(w, "%s\t%v\n", name, v) }
-	r := d.Row
-	line("channel", d.Channel.ID)
-	line("host", d.Channel.Host)
-	if len(d.Channel.Dirs) > 0 {
-		line("directories", strings.Join(d.Channel.Dirs, " "))
-	}
-	state := r.State
-	if r.Reason != "" {
-		state += ": " + r.Reason
-	}
-	line("state", state)
-	line("seeds", strings.Join(append([]string{d.Channel.URL}, d.Channel.Seeds...), "\n\t"))
-	for name, v := range map[string][]string{"filters": d.Channel.Filters, "exclude": d.Channel.Exclude} {
-		if len(v) > 0 {
-			line(name, strings.Join(v, "\n\t"))
-		}
-	}
-	if d.Channel.Weight != 0 {
-		line("weight", d.Channel.Weight)
-	}
-	if d.Channel.Order != "" {
-		line("order", d.Channel.Order)
-	}
-	if d.Channel.Pages != 0 {
-		line("pages of a task", d.Channel.Pages)
-	}
-	line("pages stored", r.Pages)
-	line("updates", fmt.Sprintf("%d, of which %d found changes", r.Visits, r.Changes))
-	line("updated", when(r.Updated))
-	switch {
-	case r.State != "active":
-	case r.Out:
-		line("next", "out now")
-	case !r.Due.IsZero():
-		line("next", when(r.Due))
-	}
-	if r.Every > 0 {
-		line("changes every", plain.Span(r.Every.Duration()))
-	}
-	if r.Model != "" {
-		line("update model", r.Model)
-	}
-	if r.Last != "" {
-		line("last result", lastResult(r))
-	}
-	if r.Left > 0 {
-		line("given up", fmt.Sprintf("after %d more failed crawls in a row", r.Left))
-	}
-	for _, e := range d.Events {
-		fmt.Fprintf(w, "%s\tgeneration %d %s %s\n", e.At.Local().Format(time.DateTime), e.Gen, e.What, e.Note)
-	}
-	return w.Flush()
-}
-
-// lastResult says how the last task ended, and how often in a row.
-func lastResult(r desk.Row) string {
-	s := r.Last
-	if r.Failed > 1 {
-		s += fmt.Sprintf(" %d times in a row", r.Failed)
-	}
-	if r.Error != "" && r.State != "given up" && r.Error != r.Reason { // else the reason says it
-		s += ": " + r.Error
-	}
-	return s
 }
 
 type channelEditCmd struct {

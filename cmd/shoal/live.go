@@ -23,6 +23,14 @@ const maxTold = 50 // notices of one run
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
+// show shows what happens until ctx ends, or the returned function is called, which waits for the end of the last line.
+func (st *station) show(ctx context.Context, s streams) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	shown := make(chan struct{})
+	go func() { defer close(shown); live(ctx, s.err, st.desk.Overview) }()
+	return func() { stop(); <-shown }
+}
+
 // live shows one line of what happens until ctx ends: rewritten in place on a terminal, a line now and then otherwise.
 func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
 	tty := isTerminal(w)

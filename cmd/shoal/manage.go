@@ -13,7 +13,9 @@ import (
 	"github.com/alecthomas/kong"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"shoal/channel"
 	"shoal/internal/lab/pond"
+	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
@@ -63,58 +65,9 @@ type managerCmd struct {
 }
 
 func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
-	if err := checkContact(c.Contact, c.Pond == ""); err != nil {
-		return err
-	}
-	if c.Data == "" {
-		return errNoData
-	}
-	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), checkNames(c.PageHost)); err != nil {
-		return err
-	}
-	parse := publicSites
-	if c.Pond != "" {
-		parse = desk.ParseSites
-	}
-	channels, err := parse(c.Add)
+	cfg, channels, err := c.station(ctx, s)
 	if err != nil {
 		return err
-	}
-	level := slog.LevelWarn
-	if c.Verbose {
-		level = slog.LevelInfo
-	}
-	var lines slog.Handler = slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})
-	if c.LogJSON {
-		lines = slog.NewJSONHandler(s.err, &slog.HandlerOptions{Level: level})
-	}
-	log := slog.New(lines)
-	cfg := stationConfig{data: c.Data, listen: c.Listen, announce: c.Announce, page: c.Page, closed: c.Closed, log: log, manager: manager.Default()}
-	cfg.names, cfg.manager.NewShare = c.PageHost, c.NewShare
-	useStrategy(&cfg.manager, c.Strategy)
-	cfg.manager.Contact = c.Contact
-	c.discovery.use(&cfg.manager)
-	cfg.keep = archive.Retention{Captures: c.KeepCaptures, Age: c.KeepAge, Feed: c.KeepFeed}
-	if err := cfg.keep.Validate(); err != nil {
-		return fmt.Errorf("--keep-captures, --keep-age, --keep-feed: %w", err)
-	}
-	if c.Pond != "" {
-		world, err := pond.Connect(ctx, c.Pond)
-		if err != nil {
-			return fmt.Errorf("--pond %s: %w; start one with shoal pond", c.Pond, err)
-		}
-		pondSettings(&cfg.manager)
-		cfg.reach = pondReach(world)
-		if port := tcpPort(c.Listen); port != 0 {
-			cfg.dialer = pondDialer(world, port)
-		}
-		channels = append(channels, pondChannels(world)...)
-	}
-	if c.Lease != 0 {
-		cfg.manager.Terms.Term = c.Lease
-		if err := cfg.manager.Terms.Validate(); err != nil {
-			return fmt.Errorf("--lease: %w", err)
-		}
 	}
 	st, err := openStation(ctx, cfg)
 	if err != nil {
@@ -136,14 +89,71 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	fmt.Fprintf(s.err, "Volunteers join with: shoal-peer join %s\n", join)
 	fmt.Fprintln(s.out, join)
-	lctx, stopLive := context.WithCancel(ctx)
-	shown := make(chan struct{})
-	go func() { defer close(shown); live(lctx, s.err, st.desk.Overview) }()
+	end := st.show(ctx, s)
 	err = st.run(ctx)
-	stopLive()
-	<-shown
+	end()
 	fmt.Fprintf(s.err, "Stopped. The data is in %s.\n", c.Data)
 	return err
+}
+
+// station is the configuration that the flags ask for, with the channels to begin with.
+func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig, channels []channel.Channel, err error) {
+	if err := checkContact(c.Contact, c.Pond == ""); err != nil {
+		return cfg, nil, err
+	}
+	if c.Data == "" {
+		return cfg, nil, errNoData
+	}
+	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), checkNames(c.PageHost)); err != nil {
+		return cfg, nil, err
+	}
+	cfg = stationConfig{data: c.Data, listen: c.Listen, announce: c.Announce, page: c.Page, closed: c.Closed, log: c.logger(s), manager: manager.Default()}
+	cfg.names, cfg.manager.NewShare = c.PageHost, c.NewShare
+	useStrategy(&cfg.manager, c.Strategy)
+	cfg.manager.Contact = c.Contact
+	c.discovery.use(&cfg.manager)
+	cfg.keep = archive.Retention{Captures: c.KeepCaptures, Age: c.KeepAge, Feed: c.KeepFeed}
+	if err := cfg.keep.Validate(); err != nil {
+		return cfg, nil, fmt.Errorf("--keep-captures, --keep-age, --keep-feed: %w", err)
+	}
+	if c.Pond == "" {
+		channels, err = publicSites(c.Add)
+	} else {
+		channels, err = c.inPond(ctx, &cfg)
+	}
+	if err == nil && c.Lease != 0 {
+		cfg.manager.Terms.Term = c.Lease
+		if err = cfg.manager.Terms.Validate(); err != nil {
+			err = fmt.Errorf("--lease: %w", err)
+		}
+	}
+	return cfg, channels, err
+}
+
+// inPond has the manager crawl a pond that is served elsewhere on this machine.
+func (c *managerCmd) inPond(ctx context.Context, cfg *stationConfig) ([]channel.Channel, error) {
+	world, err := pond.Connect(ctx, c.Pond)
+	if err != nil {
+		return nil, fmt.Errorf("--pond %s: %w; start one with shoal pond", c.Pond, err)
+	}
+	pondSettings(&cfg.manager)
+	cfg.reach = pondReach(world)
+	if port := tcpPort(c.Listen); port != 0 {
+		cfg.dialer = pondDialer(world, port)
+	}
+	channels, err := desk.ParseSites(c.Add)
+	return append(channels, pondChannels(world)...), err
+}
+
+func (c *managerCmd) logger(s streams) *slog.Logger {
+	opt := &slog.HandlerOptions{Level: slog.LevelWarn}
+	if c.Verbose {
+		opt.Level = slog.LevelInfo
+	}
+	if c.LogJSON {
+		return slog.New(plain.CutAddresses(slog.NewJSONHandler(s.err, opt)))
+	}
+	return slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, opt)))
 }
 
 // tcpPort is the port of the first listening address; 0 if it names none.

@@ -3,43 +3,101 @@ package deptest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const module = "shoal"
 
+// pkg is a package with the files and imports that it has on any system that Shoal runs on.
 type pkg struct {
-	ImportPath string
-	Dir        string
-	GoFiles    []string
-	Imports    []string
+	ImportPath                string
+	Dir                       string
+	GoFiles                   []string
+	Imports                   []string
+	TestImports, XTestImports []string
 }
 
+// room is the package's path below the module.
+func (p *pkg) room() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+// ours are the rooms that the package imports. Of a package that has tests alone they are what its tests import.
+func (p *pkg) ours() (rooms []string) {
+	all := p.Imports
+	if len(p.GoFiles) == 0 || len(p.GoFiles) == 1 && p.GoFiles[0] == "doc.go" {
+		all = slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+	}
+	for _, imp := range all {
+		if room, ok := strings.CutPrefix(imp, module+"/"); ok && room != p.room() {
+			rooms = append(rooms, room)
+		}
+	}
+	return rooms
+}
+
+// systems are those whose files the rules look at.
+var systems = []string{"linux", "windows", "darwin"}
+
+// list runs go list, for each system, and joins what it finds of a package.
+func list(args ...string) ([]pkg, error) {
+	var all []pkg
+	at := map[string]int{}
+	for _, system := range systems {
+		cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports"}, args...)...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("go list for %s: %w", system, err)
+		}
+		for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+			var p pkg
+			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, err
+			}
+			i, known := at[p.ImportPath]
+			if !known {
+				at[p.ImportPath] = len(all)
+				all = append(all, p)
+				continue
+			}
+			q := &all[i]
+			q.GoFiles, q.Imports = join(q.GoFiles, p.GoFiles), join(q.Imports, p.Imports)
+			q.TestImports, q.XTestImports = join(q.TestImports, p.TestImports), join(q.XTestImports, p.XTestImports)
+		}
+	}
+	return all, nil
+}
+
+func join(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var root = filepath.Join("..", "..")
+
+var allPackages = sync.OnceValues(func() ([]pkg, error) { return list("./...") })
+
+// packages are all packages of the module; the tests must not change them.
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
-	cmd.Dir = filepath.Join("..", "..")
-	out, err := cmd.Output()
+	all, err := allPackages()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	var all []pkg
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p pkg
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, p)
+		t.Fatal(err)
 	}
 	if len(all) < 10 {
 		t.Fatalf("go list found only %d packages: the rules would hold of nothing", len(all))
@@ -68,25 +126,35 @@ func ruleOf(room string) *rule {
 }
 
 func TestImports(t *testing.T) {
+	used := map[[2]string]bool{} // by rule and permission
 	for _, p := range packages(t) {
-		room := strings.TrimPrefix(p.ImportPath, module+"/")
+		room := p.room()
 		r := ruleOf(room)
 		if r == nil {
 			t.Errorf("%s: no rule covers this room; give it one in rules_test.go and a line in ARCHITECTURE.md", room)
 			continue
 		}
+		used[[2]string{r.room, ""}] = true
 	imports:
-		for _, imp := range p.Imports {
-			dep, ours := strings.CutPrefix(imp, module+"/")
-			if !ours {
-				continue
-			}
+		for _, dep := range p.ours() {
 			for _, m := range r.may {
 				if covers(m, dep) {
+					used[[2]string{r.room, m}] = true
 					continue imports
 				}
 			}
 			t.Errorf("%s imports %s, which it may not: %s", room, dep, r.why)
+		}
+	}
+	for _, r := range rules {
+		if !used[[2]string{r.room, ""}] {
+			t.Errorf("the rule of %s covers no package that an earlier rule does not: delete it", r.room)
+			continue
+		}
+		for _, m := range r.may {
+			if !used[[2]string{r.room, m}] {
+				t.Errorf("%s may import %s, and does not: delete the permission", r.room, m)
+			}
 		}
 	}
 }
@@ -113,7 +181,7 @@ var keyFiles = map[string]bool{"internal/member/keyfile.go": true, "internal/mem
 
 func TestPure(t *testing.T) {
 	for _, p := range packages(t) {
-		room := strings.TrimPrefix(p.ImportPath, module+"/")
+		room := p.room()
 		r := ruleOf(room)
 		if r == nil || !r.pure {
 			continue
@@ -178,7 +246,7 @@ func TestOnePackageComment(t *testing.T) {
 
 func TestOnlyProgramsExit(t *testing.T) {
 	for _, p := range packages(t) {
-		room := strings.TrimPrefix(p.ImportPath, module+"/")
+		room := p.room()
 		if strings.HasPrefix(room, "cmd/") {
 			continue
 		}
@@ -189,7 +257,7 @@ func TestOnlyProgramsExit(t *testing.T) {
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
 				if d, ok := n.(*ast.FuncDecl); ok && d.Recv == nil && d.Name.Name == "init" && !strings.HasSuffix(name, ".pb.go") {
-					t.Errorf("%s/%s has an init function: state belongs to a value that somebody makes", room, name)
+					t.Errorf("%s/%s has an init function: state belongs to a value that its user makes", room, name)
 				}
 				if sel, ok := n.(*ast.SelectorExpr); ok {
 					if x, ok := sel.X.(*ast.Ident); ok && x.Obj == nil && (x.Name == "os" && sel.Sel.Name == "Exit" || x.Name == "log" && strings.HasPrefix(sel.Sel.Name, "Fatal")) {

@@ -9,9 +9,9 @@ import (
 
 // host is what is known of a Web host with which something is up.
 type host struct {
-	out     recrawl.Slot // whose task may send requests to it, plus one; zero: none
-	next    time.Time    // no task may start before
-	blocked string       // why; empty: it is not
+	out     int       // channels whose tasks may send requests to it: one, but for claims that came late
+	next    time.Time // no task may start before
+	blocked string    // why; empty: it is not
 }
 
 // admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; near the end nothing that
@@ -90,10 +90,18 @@ func (m *Machine) host(key channel.HostKey) *host {
 	return h
 }
 
-// freeHost lets other channels of a channel's host go.
-func (m *Machine) freeHost(s recrawl.Slot) {
-	if h, ok := m.hosts[m.channels.Host(s)]; ok && h.out == s+1 {
-		h.out = 0
+// occupy keeps other channels of a flight's host back, and free lets them go.
+func (m *Machine) occupy(f *flight) {
+	if key := m.channels.Host(f.slot); key != 0 && !f.occupies {
+		f.occupies = true
+		m.host(key).out++
+	}
+}
+
+func (m *Machine) free(f *flight) {
+	if f.occupies {
+		f.occupies = false
+		m.host(m.channels.Host(f.slot)).out--
 	}
 }
 

@@ -19,6 +19,8 @@ type flight struct {
 	wake    int64 // when the earliest timer of the flight rings; zero: it has none
 	peer    Peer  // that has the task, as far as is known
 	took    bool  // the peer said so, and has not claimed it
+
+	occupies bool // its host, of which no other channel goes meanwhile
 }
 
 // timer wakes a flight up. Those that do not ring at flight.wake are stale and do nothing.
@@ -43,7 +45,7 @@ func (m *Machine) takeOff(now time.Time, s recrawl.Slot, issue lease.Issue) *fli
 
 // land ends a flight: the channel is idle.
 func (m *Machine) land(f *flight) {
-	m.freeHost(f.slot)
+	m.free(f)
 	m.drop(f)
 }
 
@@ -134,7 +136,7 @@ func (m *Machine) follow(now time.Time, f *flight, e lease.Effect) {
 		return
 	}
 	if !f.issue.Out() {
-		m.freeHost(f.slot)
+		m.free(f)
 		m.carry(f, "")
 	}
 	if e&lease.HandOut != 0 {

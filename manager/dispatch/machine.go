@@ -163,6 +163,9 @@ func (m *Machine) Tick(now time.Time) []Order {
 
 // take hands out a channel that is due, or says when to ask again.
 func (m *Machine) take(now time.Time, tick recrawl.Tick, s recrawl.Slot) (again recrawl.Tick, ok bool) {
+	if _, flying := m.flights[s]; flying { // an older generation has reported, so that Due knows of none that is out
+		return tick + 1, false
+	}
 	at, peer, ok := m.admit(now, s)
 	switch {
 	case ok:
@@ -235,7 +238,7 @@ func (m *Machine) order(now time.Time, f *flight, peer Peer) error {
 	}
 	f.issued = now
 	m.carry(f, peer)
-	m.occupy(f.slot)
+	m.occupy(f)
 	m.placing++
 	m.orders = append(m.orders, Order{Slot: f.slot, Gen: gen, Issue: f.issue, Issued: now, Latest: latest, Peer: peer, serial: f.serial})
 	m.arm(f)

@@ -13,18 +13,11 @@ func (m *Machine) Restore(now time.Time, s recrawl.Slot, issue lease.Issue) {
 	switch {
 	case issue.Out():
 		f := m.takeOff(now, s, issue)
-		m.occupy(s)
+		m.occupy(f)
 		m.arm(f)
 	case issue.Phase == lease.Pausing:
 		f := m.takeOff(now, s, issue)
 		m.again(now, f, issue.Deadline())
-	}
-}
-
-// occupy keeps other channels of a channel's host back.
-func (m *Machine) occupy(s recrawl.Slot) {
-	if key := m.channels.Host(s); key != 0 {
-		m.host(key).out = s + 1
 	}
 }
 

@@ -46,7 +46,7 @@ func (m *Machine) Refused(now time.Time, o Order) bool {
 	if f.issue.Out() { // an older generation came back meanwhile
 		return true
 	}
-	m.freeHost(o.Slot)
+	m.free(f)
 	if m.due.Facts(o.Slot).Updated == 0 {
 		m.again(now, f, now.Add(firstAgain*m.cfg.Clock.Step))
 		return true
@@ -96,7 +96,7 @@ func (m *Machine) back(now time.Time, f *flight, from time.Time) {
 	if f.issue.Out() {
 		return
 	}
-	m.freeHost(f.slot)
+	m.free(f)
 	m.again(now, f, from)
 }
 
@@ -136,7 +136,6 @@ func (m *Machine) Hear(now time.Time, s recrawl.Slot, e lease.Event, peer Peer) 
 		}
 		f = m.takeOff(now, s, issue) // the archive knew of it, the manager did not
 		m.due.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
-		m.occupy(s)
 		return m.apply(now, f, e, effect, peer), nil
 	}
 	return m.apply(now, f, e, f.issue.Apply(now, e, m.cfg.Terms), peer), nil
@@ -151,7 +150,9 @@ func (m *Machine) apply(now time.Time, f *flight, e lease.Event, effect lease.Ef
 	if effect != 0 && (e.Kind == lease.Claimed || e.Kind == lease.Revived) {
 		m.carry(f, peer)
 		f.took = false
-		m.occupy(f.slot)
+	}
+	if f.issue.Out() {
+		m.occupy(f)
 	}
 	h := m.heard(effect, f.issue, f.issued)
 	switch {

@@ -38,7 +38,6 @@ func errorKind(err error) string {
 	var verify *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var alert tls.AlertError
-	var opErr *net.OpError
 	switch {
 	case errors.As(err, &named):
 		return named.ErrorKind()
@@ -85,8 +84,14 @@ func errorKind(err error) string {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "unreachable"
 	}
+	return kindByText(err)
+}
+
+// kindByText names errors of net/http and crypto/tls that have no values of their own, and what is left.
+func kindByText(err error) string {
+	var opErr *net.OpError
 	text := err.Error()
-	switch { // net/http and crypto/tls have no values for these
+	switch {
 	case strings.Contains(text, "remote error: tls:"):
 		return "tls-alert"
 	case strings.Contains(text, "tls: server selected unsupported protocol version"):

@@ -71,7 +71,27 @@ func (s *Sweep) Run(ctx context.Context, out, errw io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range values { // a bad one is told before the first has run
+	if err := s.check(base, values, modes, names); err != nil {
+		return err
+	}
+	rows, err := s.runs(ctx, base, values, modes, names, errw)
+	if err != nil {
+		return err
+	}
+	if s.Plot != "" {
+		if err := s.plot(modes, names, rows); err != nil {
+			return err
+		}
+	}
+	if s.JSON {
+		return writeJSON(out, rows)
+	}
+	return s.table(out, modes, names, rows)
+}
+
+// check refuses values that cannot be run, before the first has run.
+func (s *Sweep) check(base Config, values []float64, modes, names []string) error {
+	for i, v := range values {
 		if slices.Contains(values[:i], v) {
 			return fmt.Errorf("%w: --values: %v is there twice", ErrFlags, v)
 		}
@@ -87,20 +107,23 @@ func (s *Sweep) Run(ctx context.Context, out, errw io.Writer) error {
 			}
 		}
 	}
-	if s.Plot != "" {
-		if err := canWrite(s.Plot); err != nil {
-			return err
-		}
+	if s.Plot == "" {
+		return nil
 	}
+	return canWrite(s.Plot)
+}
+
+// runs runs every strategy in every mode for every value.
+func (s *Sweep) runs(ctx context.Context, base Config, values []float64, modes, names []string, errw io.Writer) ([]SweepRow, error) {
 	bar := newBar(errw, len(values)*len(modes)*len(names))
 	var rows []SweepRow
 	for _, v := range values {
 		cfg, err := vary(base, s.Vary, v, true)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := s.each(cfg, names[0], modes[0]).Validate(); err != nil { // the load is known now
-			return err
+			return nil, err
 		}
 		w := newWorld(cfg)
 		for _, mode := range modes {
@@ -110,7 +133,7 @@ func (s *Sweep) Run(ctx context.Context, out, errw io.Writer) error {
 				begun := time.Now()
 				row, err := Run(ctx, c, w, bar.part(w.steps))
 				if err != nil {
-					return err
+					return nil, err
 				}
 				row.Seconds = math.Round(time.Since(begun).Seconds()*1000) / 1000
 				rows = append(rows, SweepRow{Vary: s.Vary, Value: v, Load: w.asked(), Good: row.PagesPerMin * row.PagesUseful, Row: row})
@@ -119,14 +142,10 @@ func (s *Sweep) Run(ctx context.Context, out, errw io.Writer) error {
 		}
 	}
 	bar.done()
-	if s.Plot != "" {
-		if err := s.plot(modes, names, rows); err != nil {
-			return err
-		}
-	}
-	if s.JSON {
-		return writeJSON(out, rows)
-	}
+	return rows, nil
+}
+
+func (s *Sweep) table(out io.Writer, modes, names []string, rows []SweepRow) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "mode\tstrategy\t%s\tload\tgoodput pages/min\tupdates/min\tupdates/accepted\tupdates/submitted\tfreshness\tby pages\tseconds\t\n", s.Vary)
 	for _, mode := range modes {

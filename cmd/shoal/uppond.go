@@ -1,0 +1,134 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"shoal/channel"
+	"shoal/internal/lab/pond"
+	"shoal/internal/member"
+	"shoal/manager"
+	"shoal/recrawl"
+)
+
+// inPond has the manager of `up` crawl a pond.
+func (c *upCmd) inPond(cfg *stationConfig, world *pond.World) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	cfg.listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
+	world.Settle(port, 0)
+	cfg.dialer, cfg.reach = pondDialer(world, port), pondReach(world)
+	pondSettings(&cfg.manager)
+	if c.For > 0 { // first tasks are to end while there is time to see it
+		cfg.manager.FirstBudget = min(cfg.manager.FirstBudget, max(int(c.For/firstShare/pondFetch), 1))
+	}
+	cfg.manager.MinPeers, cfg.manager.MinPeersWait = c.peers(), 4*time.Second
+	return nil
+}
+
+// pondDialer injects the pond's latency into the connections between nodes.
+func pondDialer(w *pond.World, port int) tcp.DialerForAddr {
+	return func(ma.Multiaddr) (tcp.ContextDialer, error) { return w.NodeDialer(port), nil }
+}
+
+// pondGap is the politeness wait in the pond.
+const pondGap = 200 * time.Millisecond
+
+// pondSettings are a manager's for the pond, where a tick is a second.
+func pondSettings(c *manager.Config) {
+	c.Tick, c.Gap = time.Second, pondGap
+	c.Options.MinTicks, c.Options.Relearn = 2, 0
+	c.Options.Initial = []float64{20, 40, 80, 160, 320} // the pond's hosts change that often
+	c.Options.Prior = recrawl.Prior(30, .5)
+	c.PlanEvery = 40
+	c.Failing = manager.Failing{Pause: 5 * time.Second, MaxPause: 40 * time.Second, Limit: 8}
+	c.Terms.Term, c.Terms.Backoff, c.Terms.MaxBackoff, c.Terms.Slack = 20*time.Second, 2*time.Second, 20*time.Second, 2*time.Second
+}
+
+// In a run with an end, a channel's first task takes at most a third of it, at so long a page.
+const (
+	firstShare = 3
+	pondFetch  = pondGap + 100*time.Millisecond
+)
+
+// openPond goes on with the pond of the data folder, or begins one.
+func (c *upCmd) openPond(data string) (*pond.Server, error) {
+	path := filepath.Join(data, "pond.json")
+	cfg := pond.Default()
+	b, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(b, &cfg); err != nil {
+			return nil, fmt.Errorf("%s is damaged: %w; move it away to begin a new pond", path, err)
+		}
+		if c.Seed != 0 && c.Seed != cfg.Seed || c.Hosts != nil && *c.Hosts != cfg.Hosts || c.Pages != nil && *c.Pages != cfg.Pages {
+			return nil, fmt.Errorf("the pond in %s has seed %d, %d hosts and %d pages: name another folder with --data, or leave --seed, --hosts and --pages away",
+				data, cfg.Seed, cfg.Hosts, cfg.Pages)
+		}
+		cfg.Addr = ""
+	case errors.Is(err, fs.ErrNotExist):
+		cfg.Seed = cmp.Or(c.Seed, 1)
+		if c.Hosts != nil {
+			cfg.Hosts = *c.Hosts
+		}
+		cfg.Pages = max(cfg.Pages*cfg.Hosts/pond.Default().Hosts, 1)
+		if c.Pages != nil {
+			cfg.Pages = *c.Pages
+		}
+		cfg.MaxHost = max(cfg.MaxHost, (cfg.Pages+max(cfg.Hosts, 1)-1)/max(cfg.Hosts, 1))
+	default:
+		return nil, fmt.Errorf("the data folder cannot be read: %w; name another with --data", err)
+	}
+	w, err := pond.NewWorld(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the pond cannot be made: %w", err)
+	}
+	s, err := pond.NewServer(w, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			return nil, fmt.Errorf("the data folder cannot be made: %w; name another with --data", err)
+		}
+		if b, err = json.MarshalIndent(w.Config(), "", "  "); err == nil {
+			err = member.WriteFile(path, append(b, '\n'))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write the pond's description: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// pondChannels has a channel for every host of the pond.
+func pondChannels(w *pond.World) []channel.Channel {
+	var chs []channel.Channel
+	for i := range w.Hosts() {
+		chs = append(chs, channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: w.Origin(i)}, Seeds: []string{w.URL(i, 0)}})
+	}
+	return chs
+}
+
+// pondReach refuses what is no host of a pond.
+func pondReach(w *pond.World) func(string) error {
+	return func(origin string) error {
+		_, host, _ := strings.Cut(origin, "://")
+		if _, ok := w.Host(host); ok {
+			return nil
+		}
+		return fmt.Errorf("%s is not a host of the pond, the synthetic Web that this manager crawls: to crawl the Web, run shoal up URL, or shoal manager without --pond", origin)
+	}
+}

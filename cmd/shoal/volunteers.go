@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"text/tabwriter"
+
+	"shoal/manager/api"
+	"shoal/manager/desk"
+)
+
+type peerCmd struct {
+	List   peerListCmd   `cmd:"" help:"List the members that the manager knows of."`
+	Invite peerInviteCmd `cmd:"" help:"Print a join string."`
+	Ban    peerBanCmd    `cmd:"" help:"Refuse a peer or an account from now on."`
+	Unban  peerUnbanCmd  `cmd:"" help:"Admit it again."`
+}
+
+type peerListCmd struct {
+	target
+	JSON bool `name:"json" help:"As JSON."`
+}
+
+func (c *peerListCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		if c.JSON {
+			return a.Do(ctx, http.MethodGet, "/peers", nil, nil, s.out)
+		}
+		var peers []desk.Peer
+		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "PEER\tRUNNING\tQUEUED\tPREDICTED RTT\tHEARD OF")
+		for _, p := range peers {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%.1f ms\t%s\n", p.ID, p.Running, p.Queued, p.RTTMS, when(p.Seen))
+		}
+		var banned api.Banned
+		if err := a.Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
+			return err
+		}
+		for _, name := range banned.Banned {
+			fmt.Fprintf(w, "%s\tbanned\n", name)
+		}
+		return w.Flush()
+	})
+}
+
+type peerInviteCmd struct {
+	target
+	Uses uint32 `help:"For so many peers." default:"1" placeholder:"N"`
+}
+
+func (c *peerInviteCmd) Run(ctx context.Context, s streams) error {
+	if c.Uses < 1 || c.Uses > desk.MaxUses {
+		return fmt.Errorf("--uses %d: want 1 to %d", c.Uses, desk.MaxUses)
+	}
+	return c.with(ctx, true, func(a *api.Client) error {
+		var out api.Invited
+		if err := a.Do(ctx, http.MethodPost, "/peers/invite", nil, api.Invite{Uses: c.Uses}, &out); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(s.out, out.Join)
+		return err
+	})
+}
+
+type peerBanCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id or account."`
+}
+
+func (c *peerBanCmd) Run(ctx context.Context, s streams) error {
+	return ban(ctx, &c.target, s, c.Peer, true, "is refused from now on; what it holds ends with its certificate, within a day")
+}
+
+type peerUnbanCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id or account."`
+}
+
+func (c *peerUnbanCmd) Run(ctx context.Context, s streams) error {
+	return ban(ctx, &c.target, s, c.Peer, false, "may join again")
+}
+
+func ban(ctx context.Context, t *target, s streams, peer string, banned bool, done string) error {
+	return t.with(ctx, true, func(a *api.Client) error {
+		if err := a.Do(ctx, http.MethodPost, "/peers/ban", nil, api.Ban{Peer: peer, Banned: banned}, nil); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(s.out, peer, done); err != nil || !banned {
+			return err
+		}
+		var peers []desk.Peer
+		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
+			return err
+		}
+		for _, p := range peers {
+			if p.ID == peer {
+				return nil
+			}
+		}
+		_, err := fmt.Fprintf(s.err, "No member of that name is known now. If it is misspelt: shoal peer unban %s\n", peer)
+		return err
+	})
+}
