@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEverySettingHasItsPlaces checks that each setting has a flag of its type, except windows, which only the file can set, and that
+// docs/volunteer.md mentions every limit.
+func TestEverySettingHasItsPlaces(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "volunteer.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &flagged{}
+	v := reflect.ValueOf(set).Elem()
+	for i := range v.NumField() { // give every flag
+		if f := v.Field(i); f.Kind() == reflect.Pointer {
+			f.Set(reflect.New(f.Type().Elem()))
+		} else {
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+		}
+	}
+	known, flags := keysOf(reflect.TypeFor[settings]()), set.values()
+	for key, kind := range known {
+		if key == "windows" {
+			continue
+		}
+		value, ok := flags[key]
+		if !ok {
+			t.Errorf("the setting %s has no flag: add it to flagged and, if its name differs, to flagKeys", key)
+		} else if want := wants(kind, reflect.TypeOf(value)); want != "" {
+			t.Errorf("the flag of %s gives %T; want %s", key, value, want)
+		}
+	}
+	for key := range flags {
+		if _, ok := known[key]; !ok {
+			t.Errorf("the flag of %s sets nothing: add it to flagKeys", key)
+		}
+	}
+	// A limit is what a volunteer looks up, so the page has every one of them.
+	for key := range keysOf(reflect.TypeFor[settings]()) {
+		limits := []string{"_kib_per_s", "_mib", "on_", "in_use", "busy_", "threads", "queue", "deny"}
+		if slices.ContainsFunc(limits, func(part string) bool { return strings.Contains(key, part) }) && !strings.Contains(string(page), key) {
+			t.Errorf("docs/volunteer.md does not mention the limit %s", key)
+		}
+	}
+}
