@@ -15,6 +15,7 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/lab/pond"
+	"shoal/internal/member"
 	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/archive"
@@ -60,6 +61,8 @@ type managerCmd struct {
 	Add          words         `help:"Sites to add as channels." placeholder:"URL,..."`
 	Lease        time.Duration `help:"A peer that has shown no progress for so long loses its task to another; default 30m, 20s in the pond." placeholder:"TIME"`
 	Closed       bool          `help:"Members need an invite."`
+	JoinWork     uint8         `help:"Zero bits of the proof of work that joining without an invite costs: 20 are about a second of one core, each bit more doubles it; 0: none. Peers of version 0.1.0 cannot give one." default:"0" placeholder:"BITS"`
+	JoinRate     int           `help:"Joins an hour from one address prefix (/24, /48), and as many at once; 0: 512 at once and 360 an hour." default:"0" placeholder:"N"`
 	Pond         string        `help:"Crawl the synthetic Web served at this loopback address (see shoal pond) instead of the Web." placeholder:"ADDR"`
 	Verbose      bool          `short:"v" help:"Log more."`
 }
@@ -107,7 +110,11 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), checkNames(c.PageHost)); err != nil {
 		return cfg, nil, err
 	}
-	cfg = stationConfig{data: c.Data, listen: c.Listen, announce: c.Announce, page: c.Page, closed: c.Closed, log: c.logger(s), manager: manager.Default()}
+	joining, err := c.joining()
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg = stationConfig{data: c.Data, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), manager: manager.Default()}
 	cfg.names, cfg.manager.NewShare = c.PageHost, c.NewShare
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
@@ -154,6 +161,21 @@ func (c *managerCmd) logger(s streams) *slog.Logger {
 		return slog.New(plain.CutAddresses(slog.NewJSONHandler(s.err, opt)))
 	}
 	return slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, opt)))
+}
+
+// joining is who becomes a member, and at what cost.
+func (c *managerCmd) joining() (member.Policy, error) {
+	p := member.Policy{Closed: c.Closed, Work: c.JoinWork}
+	if c.JoinWork > member.MaxWork {
+		return p, fmt.Errorf("--join-work %d: want 0 to %d", c.JoinWork, member.MaxWork)
+	}
+	if c.JoinRate < 0 {
+		return p, fmt.Errorf("--join-rate %d: want 1 or more joins an hour, or 0 for the default", c.JoinRate)
+	}
+	if c.JoinRate > 0 {
+		p.Prefix = member.Rate{Burst: c.JoinRate, Every: time.Hour / time.Duration(c.JoinRate)}
+	}
+	return p, nil
 }
 
 // tcpPort is the port of the first listening address; 0 if it names none.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,9 +10,6 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -102,63 +98,4 @@ func (st *station) tellAddress() (undo func() error, err error) {
 		}
 		return nil
 	}, nil
-}
-
-// members admits and refuses volunteers; who is refused is kept in the data folder.
-type members struct {
-	st     *station
-	mu     sync.Mutex
-	banned []string
-}
-
-const bannedFile = "banned.json"
-
-func (st *station) openMembers() (*members, error) {
-	m := &members{st: st}
-	b, err := os.ReadFile(filepath.Join(st.cfg.data, bannedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &m.banned)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read who is banned: %w; mend or remove %s", err, bannedFile)
-	}
-	for _, name := range m.banned {
-		if err := st.issuer.Deny(name, true); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
-}
-
-func (m *members) Invite(uses uint32) (string, error) { return m.st.invite(time.Now(), uses) }
-
-// Ban refuses a peer or an account from now on. What it holds ends with its certificate, within a day.
-func (m *members) Ban(name string, banned bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.st.issuer.Deny(name, banned); err != nil {
-		return err
-	}
-	next := slices.DeleteFunc(slices.Clone(m.banned), func(s string) bool { return s == name })
-	if banned {
-		next = append(next, name)
-	}
-	b, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	if err := member.WriteFile(filepath.Join(m.st.cfg.data, bannedFile), append(b, '\n')); err != nil {
-		return fmt.Errorf("keep who is banned: %w", err)
-	}
-	m.banned = next
-	return nil
-}
-
-func (m *members) Banned() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]string{}, m.banned...)
 }

@@ -40,7 +40,7 @@ type stationConfig struct {
 	names    []string // host names, beside addresses, under which the page is reached
 	openView bool     // looking at the page needs no token, if only this machine reaches it
 	dialer   tcp.DialerForAddr
-	closed   bool // members need an invite
+	joining  member.Policy // who becomes a member, and at what cost
 	manager  manager.Config
 	reach    func(origin string) error // see desk.Config
 	keep     archive.Retention
@@ -60,8 +60,12 @@ type station struct {
 	page    net.Listener
 	token   string
 	members *members
-	desk    *desk.Desk
-	undo    []func() error
+
+	publishing sync.Mutex
+	issued     time.Time // of the newest network document; guarded by publishing
+
+	desk *desk.Desk
+	undo []func() error
 }
 
 // openStation opens everything that can fail, so that what is wrong is said before anything runs.
@@ -110,11 +114,8 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if st.manager, err = manager.New(ctx, mc); err != nil {
 		return nil, err
 	}
-	if st.members, err = st.openMembers(); err != nil {
-		return nil, err
-	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
-		Store: st.db, Running: st.manager, Archive: st.archive, Members: st.members, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
+		Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
 		Reach: cfg.reach, Now: st.node.Now,
 	}); err != nil {
 		return nil, err
@@ -130,7 +131,10 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 }
 
 func (st *station) openWire(ctx context.Context) (err error) {
-	if st.issuer, err = member.NewIssuer(st.keys.Authority, member.Policy{Closed: st.cfg.closed}); err != nil {
+	if st.issuer, err = member.NewIssuer(st.keys.Authority, st.cfg.joining); err != nil {
+		return err
+	}
+	if st.members, err = openMembers(st.cfg.data, st.issuer, time.Now()); err != nil {
 		return err
 	}
 	st.node, err = wire.New(ctx, wire.Config{
@@ -146,12 +150,19 @@ func (st *station) openWire(ctx context.Context) (err error) {
 
 // publish makes a fresh network document, and a fresh certificate of the manager's own with it.
 func (st *station) publish(now time.Time) error {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	if !now.After(st.issued) { // members take a document only if it is newer, and dates have milliseconds
+		now = st.issued
+	}
+	now = now.Truncate(time.Millisecond).Add(time.Millisecond)
+	st.issued = now
 	sealed, minSerial := st.keys.Delegations(now)
 	own := member.Server{Peer: st.node.ID().String(), Addrs: bareAddrs(st.node.Addrs())}
 	doc, err := st.keys.Authority.SignDocument(member.Document{
 		Network: st.keys.Network, Delegations: sealed, MinSerial: minSerial, Managers: []member.Server{own}, Archives: []member.Server{own},
 		Contact: st.cfg.manager.Contact, ClaimWait: st.cfg.manager.Terms.ClaimWait, Lease: st.cfg.manager.Terms.Term,
-		MinProtocol: wire.Protocol, Issued: now, NotAfter: now.Add(member.DocumentLife),
+		MinProtocol: wire.Protocol, Issued: now, NotAfter: now.Add(member.DocumentLife), Banned: st.members.told(now),
 	})
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ type peerBanCmd struct {
 }
 
 func (c *peerBanCmd) Run(ctx context.Context, s streams) error {
-	return ban(ctx, &c.target, s, c.Peer, true, "is refused from now on; what it holds ends with its certificate, within a day")
+	return ban(ctx, &c.target, s, c.Peer, true, "is refused from now on; its connections are closed, and what it had claimed is handed out again")
 }
 
 type peerUnbanCmd struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -51,6 +52,29 @@ func (c *conns) Member(p peer.ID) (Member, bool) {
 		}
 	}
 	return Member{}, false
+}
+
+// Connected is a member and where it is.
+type Connected struct {
+	Member
+	Addr netip.Addr // invalid: behind a relay, or not from an address
+}
+
+// Members are the connected members for which want holds. One with several connections comes several times.
+func (c *conns) Members(want func(Member) bool) []Connected {
+	var out []Connected
+	for conn := range c.gate.Members() {
+		m := c.gate.MemberOf(conn)
+		if m == nil || !want(*m) {
+			continue
+		}
+		of := Connected{Member: *m}
+		if !conn.Stat().Limited {
+			of.Addr = remoteAddr(conn).Unmap()
+		}
+		out = append(out, of)
+	}
+	return out
 }
 
 // known is who a connection belongs to; the zero Member: nobody.

@@ -235,6 +235,45 @@ func (l *Ledger) Release(ctx context.Context, peer string, id channel.ID, gen ch
 	return step.Reply, l.take(id, &c.Value, n, step, &Job{})
 }
 
+// Evict releases all that some peers have claimed, as if they had given it back, and tells how much that was. Nothing that they still send for
+// it is stored.
+func (l *Ledger) Evict(ctx context.Context, peers []string) (released int, err error) {
+	if len(peers) == 0 {
+		return 0, nil
+	}
+	gone := map[lease.Peer]bool{}
+	for _, p := range peers {
+		gone[lease.PeerOf(p)] = true
+	}
+	for _, id := range l.deadlines.channels() {
+		if err := ctx.Err(); err != nil {
+			return released, err
+		}
+		was, err := l.evict(id, gone)
+		if err != nil {
+			return released, err
+		}
+		if was {
+			released++
+		}
+	}
+	return released, nil
+}
+
+func (l *Ledger) evict(id channel.ID, gone map[lease.Peer]bool) (bool, error) {
+	c, err := l.lock(id)
+	if err != nil {
+		return false, err
+	}
+	defer l.unlock(id, c)
+	n := c.Value
+	if !n.fence.Running() || !gone[n.fence.Peer] {
+		return false, nil
+	}
+	step := n.fence.Release(n.fence.Peer, n.fence.Gen)
+	return true, l.take(id, &c.Value, n, step, &Job{})
+}
+
 // Recall ends all tasks of a channel, claimed or not: what its peers still send is refused, as that of an older generation is. What they stored
 // stays, and the next one goes on from it.
 func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {

@@ -56,6 +56,21 @@ func (d *deadlines) first() (time.Time, bool) {
 	return time.Unix(0, d.heap[0].at), true
 }
 
+// channels are those whose leases may run.
+func (d *deadlines) channels() []channel.ID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	seen := map[channel.ID]bool{}
+	var out []channel.ID
+	for _, e := range d.heap {
+		if !seen[e.id] {
+			seen[e.id] = true
+			out = append(out, e.id)
+		}
+	}
+	return out
+}
+
 // due takes out one channel whose time has come.
 func (d *deadlines) due(now time.Time) (channel.ID, bool) {
 	d.mu.Lock()
