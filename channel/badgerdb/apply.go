@@ -65,25 +65,11 @@ func (db *DB) Apply(ctx context.Context, e Epoch, stretches ...channel.Advance) 
 			return err
 		}
 	}
-	var ops []*op
-	var err error
+	ops := make([]*op, len(stretches))
 	for i := range stretches {
-		a := &stretches[i]
-		o := &op{epoch: &e, run: func(t *tx) error { return advance(t, a) }}
-		if err = db.enqueue(ctx, o); err != nil {
-			break
-		}
-		ops = append(ops, o)
+		ops[i] = &op{epoch: &e, run: func(t *tx) error { return advance(t, &stretches[i]) }}
 	}
-	for _, o := range ops {
-		<-o.done
-	}
-	for _, o := range ops {
-		if o.err != nil {
-			return o.err
-		}
-	}
-	return err
+	return db.submit(ctx, ops...)
 }
 
 func checkAdvance(a *channel.Advance) error {

@@ -35,6 +35,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 
 	"shoal/channel/badgerdb/tables"
+	"shoal/channel/groupcommit"
 )
 
 // Errors of Open and of writes, beside those of package channel.
@@ -96,11 +97,11 @@ type DB struct {
 	b   *badger.DB
 	log *slog.Logger
 
-	ops  chan *op
-	stop chan struct{}  // closed by Close
-	done sync.WaitGroup // committer and garbage collection
+	commits *groupcommit.Pipeline[*op]
+	stop    chan struct{}  // closed by Close
+	done    sync.WaitGroup // garbage collection
 
-	mu      sync.RWMutex // of closed; held while a write waits for its place
+	mu      sync.RWMutex // of closed
 	closed  bool
 	readers sync.WaitGroup
 
@@ -110,7 +111,6 @@ type DB struct {
 	staged   ranges // ids of channels being imported: stored, not yet there
 
 	broken  error                 // owned by the committer
-	stuck   atomic.Bool           // the same, for others
 	said    *tables.Log           // by Badger
 	damaged atomic.Pointer[error] // what Scrub or a compaction found
 	guard   *tables.Guarded
@@ -136,7 +136,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := tables.Check(opt); err != nil {
 		return nil, explain(cfg.Dir, damage(err))
 	}
-	db := &DB{cfg: cfg, log: log, said: said, ops: make(chan *op, maxGroup), stop: make(chan struct{})}
+	db := &DB{cfg: cfg, log: log, said: said, stop: make(chan struct{})}
+	db.commits = groupcommit.New(groupcommit.Config[*op]{Do: db.doGroup, MaxJobs: maxGroup, Closed: ErrClosed})
 	db.guard = tables.Guard(opt, func(err error) { _ = db.note(err) })
 	var err error
 	if db.b, err = openBadger(opt); err != nil {
@@ -159,11 +160,6 @@ func (db *DB) start(ctx context.Context) error {
 	if err := db.loadMeta(); err != nil {
 		return err
 	}
-	db.done.Add(1)
-	go func() {
-		defer db.done.Done()
-		db.commitLoop()
-	}()
 	if err := db.dropStaged(ctx, nil); err != nil { // of an import that was cut short
 		return errors.Join(fmt.Errorf("undo an import that was cut short: %w", err), db.halt())
 	}
@@ -185,6 +181,7 @@ func (db *DB) halt() error {
 	close(db.stop)
 	idle := make(chan struct{})
 	go func() {
+		db.commits.Close()
 		db.done.Wait()
 		db.readers.Wait()
 		close(idle)
@@ -228,7 +225,7 @@ func (db *DB) Close() error {
 }
 
 // Broken reports whether a write has failed. If so, nothing more is written until the database is opened again.
-func (db *DB) Broken() bool { return db.stuck.Load() }
+func (db *DB) Broken() bool { return db.commits.Failed() != nil }
 
 const closeRoom = 32 << 20 // two memory tables and what comes with them
 

@@ -23,8 +23,7 @@ const maxGroup = 1024
 type op struct {
 	epoch *Epoch // nil: not checked
 	run   func(t *tx) error
-	err   error
-	done  chan struct{}
+	err   error // what became of it; set by the committer
 }
 
 // write submits an op that carries an epoch.
@@ -32,72 +31,35 @@ func (db *DB) write(ctx context.Context, e Epoch, run func(t *tx) error) error {
 	return db.submit(ctx, &op{epoch: &e, run: run})
 }
 
-// submit passes an op to the committer and waits until it is durable or refused. ctx ends only the wait for a place
-// in the queue; a queued op is always done.
-func (db *DB) submit(ctx context.Context, o *op) error {
-	if err := db.enqueue(ctx, o); err != nil {
+// submit passes ops to the committer and waits until each is durable or refused, in their order. ctx ends only the wait for a place in the
+// queue; a queued op is always done. The error is the first one.
+func (db *DB) submit(ctx context.Context, ops ...*op) error {
+	if err := db.commits.Submit(ctx, ops...); err != nil {
 		return err
 	}
-	<-o.done
-	return o.err
-}
-
-func (db *DB) enqueue(ctx context.Context, o *op) error {
-	o.done = make(chan struct{})
-	db.mu.RLock()
-	defer db.mu.RUnlock()
-	if db.closed {
-		return ErrClosed
-	}
-	select {
-	case db.ops <- o:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (db *DB) commitLoop() {
-	for {
-		var group []*op
-		select {
-		case o := <-db.ops:
-			group = append(group, o)
-		case <-db.stop:
-			select { // what was accepted is finished
-			case o := <-db.ops:
-				group = append(group, o)
-			default:
-				return
-			}
+	for _, o := range ops {
+		if o.err != nil {
+			return o.err
 		}
-	more:
-		for len(group) < maxGroup {
-			select {
-			case o := <-db.ops:
-				group = append(group, o)
-			default:
-				break more
-			}
-		}
-		db.doGroup(group)
 	}
+	return nil
 }
 
-// doGroup runs ops in order and commits them together, or in several commits if they are too large for one.
-func (db *DB) doGroup(group []*op) {
+// doGroup runs ops in order and commits them together, or in several commits if they are too large for one. It is the committer: one call
+// runs at a time. An error means that nobody knows what is durable.
+func (db *DB) doGroup(group []*op) error {
 	if err := db.ready(); err != nil {
 		for _, o := range group {
-			o.finish(err)
+			o.err = err
 		}
-		return
+		return nil
 	}
 	t := newTx(db.b)
 	var waiting []*op
 	flush := func() {
 		err := db.commit(t)
 		for _, o := range waiting {
-			o.finish(err)
+			o.err = err
 		}
 		waiting = waiting[:0]
 		t.discard()
@@ -105,7 +67,7 @@ func (db *DB) doGroup(group []*op) {
 	for _, o := range group {
 		if err := db.runOp(o, t); err != nil {
 			t.reject()
-			o.finish(err)
+			o.err = err
 			continue
 		}
 		if !t.fits(db.b) && len(waiting) > 0 {
@@ -113,7 +75,7 @@ func (db *DB) doGroup(group []*op) {
 			t = t.renew(db.b)
 		}
 		if !t.fits(db.b) {
-			o.finish(fmt.Errorf("%w: %d records", ErrTooLarge, len(t.own)))
+			o.err = fmt.Errorf("%w: %d records", ErrTooLarge, len(t.own))
 			t.reject()
 			continue
 		}
@@ -121,6 +83,7 @@ func (db *DB) doGroup(group []*op) {
 		waiting = append(waiting, o)
 	}
 	flush()
+	return db.broken
 }
 
 func (db *DB) runOp(o *op, t *tx) error {
@@ -137,11 +100,6 @@ func (db *DB) runOp(o *op, t *tx) error {
 		}
 	}
 	return o.run(t)
-}
-
-func (o *op) finish(err error) {
-	o.err = err
-	close(o.done)
 }
 
 // ready returns an error if nothing may be written.
@@ -175,7 +133,6 @@ func (db *DB) commit(t *tx) error {
 	err := db.commitOnce(t)
 	if err != nil {
 		db.broken = fmt.Errorf("%w: open the database again to go on (%w)", ErrBroken, err)
-		db.stuck.Store(true)
 		return db.broken
 	}
 	run(t.then)

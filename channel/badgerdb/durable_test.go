@@ -346,7 +346,7 @@ func TestTooLarge(t *testing.T) {
 	// Ops that fit one by one are spread over several commits.
 	var ops []*op
 	for n := range 10 {
-		o := &op{done: make(chan struct{}), run: func(x *tx) error {
+		o := &op{run: func(x *tx) error {
 			for i := range 3000 {
 				x.put(fmt.Appendf(nil, "x%d/%d", n, i), []byte{v1})
 			}
@@ -354,7 +354,7 @@ func TestTooLarge(t *testing.T) {
 		}}
 		ops = append(ops, o)
 	}
-	big := &op{done: make(chan struct{}), run: func(x *tx) error {
+	big := &op{run: func(x *tx) error {
 		for i := range 20_000 {
 			x.put(fmt.Appendf(nil, "y%d", i), []byte{v1})
 		}
@@ -364,9 +364,10 @@ func TestTooLarge(t *testing.T) {
 	if err := db.halt(); err != nil { // the test is the committer now
 		t.Fatal(err)
 	}
-	db.doGroup(group)
+	if err := db.doGroup(group); err != nil {
+		t.Fatal(err)
+	}
 	for i, o := range group {
-		<-o.done
 		if (o.err != nil) != (o == big) {
 			t.Fatalf("write %d: %v", i, o.err)
 		}

@@ -403,8 +403,20 @@ func TestRebuild(t *testing.T) {
 	if _, err := Open(ctx, a.cfg); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "repair --rebuild") {
 		t.Fatalf("opened a broken database: %v", err)
 	}
+	// A record that was being written when the process died.
+	names := warcFiles(t, a)
+	f, err := os.OpenFile(names[len(names)-1], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("\x1f\x8b\x08 half a record")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 	got, err := Rebuild(ctx, a.cfg)
-	if err != nil || got.Pages != 4 || got.Captures != 40 || got.Damaged != 0 {
+	if err != nil || got.Pages != 4 || got.Captures != 40 || got.Damaged != 1 {
 		t.Fatalf("rebuild: %+v, %v", got, err)
 	}
 	a = open(t, a.cfg)

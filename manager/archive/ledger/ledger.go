@@ -27,8 +27,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"shoal/channel"
+	"shoal/channel/groupcommit"
 	"shoal/channel/lease"
-	"shoal/internal/groupcommit"
 	"shoal/manager/archive/keylock"
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"

@@ -37,14 +37,6 @@ type Totals struct {
 	Events    uint64 // changes of pages told
 }
 
-func (t *Totals) add(o Totals) {
-	t.Pages += o.Pages
-	t.Unchanged += o.Unchanged
-	t.Chunks += o.Chunks
-	t.Bytes += o.Bytes
-	t.Events += o.Events
-}
-
 // Write is what is made durable at once.
 type Write struct {
 	// If is the condition: the record at If.Key is still If.Value, or is not there if that is nil. Without a key there is no condition. The

@@ -19,7 +19,7 @@ type Config[J any] struct {
 	// Do makes a batch durable and notes in each job what became of it. An error means that nobody knows what is durable; Do has then told
 	// its jobs so, and is not called again.
 	Do func(batch []J) error
-	// MaxJobs bounds the jobs of a batch, and those that wait for one. No default.
+	// MaxJobs bounds the jobs of a batch, and the calls of Submit that wait for one. No default.
 	MaxJobs int
 	// Weight and MaxWeight bound a batch by its size. Nil: all jobs weigh nothing.
 	Weight    func(J) int64
@@ -31,7 +31,7 @@ type Config[J any] struct {
 // Pipeline commits jobs in groups. Its methods may be called by several goroutines.
 type Pipeline[J any] struct {
 	cfg    Config[J]
-	places chan struct{} // of jobs that wait or are being committed
+	places chan struct{} // of calls that wait
 
 	mu      sync.Mutex
 	queue   []*ticket[J]
@@ -56,44 +56,61 @@ func New[J any](cfg Config[J]) *Pipeline[J] {
 	return p
 }
 
-// Submit returns when Do has dealt with the job, or with the reason why it never will. ctx ends only the wait for a place: an accepted job
-// is finished, because its caller must learn what became of it.
-func (p *Pipeline[J]) Submit(ctx context.Context, job J) error {
+// Submit returns when Do has dealt with the jobs, or with the reason why it never will. Jobs of one call are committed in their order, together
+// or not. ctx ends only the wait for a place: an accepted job is finished, because its caller must learn what became of it.
+func (p *Pipeline[J]) Submit(ctx context.Context, jobs ...J) error {
 	select {
 	case p.places <- struct{}{}:
 		defer func() { <-p.places }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	t := &ticket[J]{job: job, done: make(chan struct{}), lead: make(chan struct{})}
-	p.mu.Lock()
-	switch {
-	case p.failed != nil:
-		defer p.mu.Unlock()
-		return p.failed
-	case p.closed:
-		p.mu.Unlock()
-		return p.cfg.Closed
+	tickets := make([]*ticket[J], len(jobs))
+	for n, job := range jobs {
+		tickets[n] = &ticket[J]{job: job, done: make(chan struct{}), lead: make(chan struct{})}
 	}
-	p.queue = append(p.queue, t)
-	if p.leading {
-		p.mu.Unlock()
+	if err := p.enqueue(tickets); err != nil {
+		return err
+	}
+	var first error
+	for _, t := range tickets {
 		select {
 		case <-t.done:
-			return t.err
-		case <-t.lead:
+		case <-t.lead: // the ticket is the first of the queue
+			p.commit()
+			<-t.done
 		}
-		p.mu.Lock()
+		if first == nil {
+			first = t.err
+		}
 	}
-	p.leading = true
-	p.commit()
-	p.mu.Unlock()
-	<-t.done // its own job was the first of the batch
-	return t.err
+	return first
 }
 
-// commit writes one batch and hands the lead on. It is called, and returns, with p.mu held.
+// enqueue has tickets wait for a batch. If no batch is being written, the first ticket is to lead.
+func (p *Pipeline[J]) enqueue(tickets []*ticket[J]) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.failed != nil:
+		return p.failed
+	case p.closed:
+		return p.cfg.Closed
+	case len(tickets) == 0:
+		return nil
+	}
+	p.queue = append(p.queue, tickets...)
+	if !p.leading {
+		p.leading = true
+		close(tickets[0].lead)
+	}
+	return nil
+}
+
+// commit writes one batch and hands the lead on.
 func (p *Pipeline[J]) commit() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	batch := p.take()
 	if p.failed != nil {
 		finish(batch, p.failed)

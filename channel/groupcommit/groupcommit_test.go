@@ -64,6 +64,33 @@ func TestGroups(t *testing.T) {
 	})
 }
 
+// Jobs of one call keep their order, more of them than a batch takes, and others come between their batches only.
+func TestManyJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		p := New(Config[int]{Do: g.do, MaxJobs: 2, Closed: errClosed})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := p.Submit(t.Context(), 1, 2, 3, 4, 5); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		submit(t, &wg, p, 6, nil)
+		for range 3 {
+			g.free <- nil
+			synctest.Wait()
+		}
+		wg.Wait()
+		if want := []int{1, 2, 3, 4, 5, 6}; !slices.Equal(g.written, want) || len(g.begun) != 3 {
+			t.Errorf("written %v in %d batches", g.written, len(g.begun))
+		}
+		if err := p.Submit(t.Context()); err != nil || len(g.begun) != 3 {
+			t.Errorf("no jobs: %v", err)
+		}
+	})
+}
+
 // After a failure nothing more is written, and everybody who waits is told.
 func TestFailureStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
