@@ -143,9 +143,10 @@ func (m *Machine) Tick(now time.Time) []Order {
 	m.orders = m.orders[:0]
 	m.wake(now)
 	m.tidy(now)
-	if m.closed || now.Before(m.holdUntil) || !m.enoughPeers(now) {
+	if m.closed || m.Held(now) || !m.enoughPeers(now) {
 		return nil
 	}
+	m.holdUntil = time.Time{}
 	m.intervals = m.due.Intervals()
 	room := m.Room(now)
 	m.handImmediate(now, room)
@@ -259,7 +260,7 @@ func (m *Machine) waitLimit(s recrawl.Slot) time.Duration {
 
 const waitTicks = 120 // that a task of a strategy without intervals may wait for its start
 
-// Deadline is when Tick has something to do besides looking for what is due; zero: nothing.
+// Deadline is when Tick has something to do that time brings; zero: nothing. What Due and Ready have may go at once, unless Held.
 func (m *Machine) Deadline() time.Time {
 	var at time.Time
 	if len(m.timers) > 0 {
@@ -321,6 +322,9 @@ func (m *Machine) Flights() int { return len(m.flights) }
 
 // Immediate is how many tasks go before everything else: those asked for now, and those to be handed out again, once their pause is over.
 func (m *Machine) Immediate() int { return m.waiting }
+
+// Ready is how many of them may go as soon as there is room.
+func (m *Machine) Ready() int { return len(m.immediate) }
 
 // Near is how many tasks wait for a near peer.
 func (m *Machine) Near() int { return len(m.asked) }

@@ -19,6 +19,7 @@ import (
 type watch struct {
 	s      *swarm
 	was    map[channel.ID]seen
+	most   int // handings-out of a task
 	broken []string
 }
 
@@ -28,7 +29,9 @@ type seen struct {
 	left float64
 }
 
-func newWatch(s *swarm) *watch { return &watch{s: s, was: map[channel.ID]seen{}} }
+func newWatch(s *swarm) *watch {
+	return &watch{s: s, was: map[channel.ID]seen{}, most: lease.DefaultHandouts}
+}
 
 func (w *watch) say(format string, a ...any) { w.broken = append(w.broken, fmt.Sprintf(format, a...)) }
 
@@ -62,19 +65,23 @@ func (w *watch) look() {
 	}
 	for _, t := range s.tasks {
 		was := w.was[t.id]
+		issue, flying := s.m.Issue(t.slot())
+		if !flying {
+			issue = t.issue
+		}
 		switch {
 		case runs[t.id] > 1 || t.run != nil && runs[t.id] == 0:
 			w.say("one: task %d runs at %d peers", t.id, runs[t.id])
 		case t.fence.Seq < was.seq || was.seq > 0 && t.left > was.left:
 			w.say("chain: task %d has %d chunks and %.0f pages left, had %d and %.0f", t.id, t.fence.Seq, t.left, was.seq, was.left)
-		case t.issue.Gen < was.gen:
-			w.say("generation: task %d has %d, had %d", t.id, t.issue.Gen, was.gen)
-		case int(t.issue.Tries) > lease.DefaultHandouts:
-			w.say("handings-out: task %d had %d", t.id, t.issue.Tries)
+		case issue.Gen < was.gen:
+			w.say("generation: task %d has %d, had %d", t.id, issue.Gen, was.gen)
+		case int(issue.Tries) > w.most:
+			w.say("handings-out: task %d had %d", t.id, issue.Tries)
 		case !t.over && t.accepted && t.issue.Phase == lease.Marked:
 			w.say("lost: task %d is given up and nobody was told", t.id)
 		}
-		w.was[t.id] = seen{t.issue.Gen, t.fence.Seq, t.left}
+		w.was[t.id] = seen{issue.Gen, t.fence.Seq, t.left}
 	}
 	s.n.after(time.Minute, w.look)
 }
@@ -138,8 +145,8 @@ func TestInvariantsAreLookedAt(t *testing.T) {
 	for want, spoil := range map[string]func(t *task){
 		"one":          func(t *task) { t.run = &run{peer: 1 << 20} },
 		"chain":        func(t *task) { w.was[t.id] = seen{seq: t.fence.Seq + 1} },
-		"generation":   func(t *task) { w.was[t.id] = seen{gen: t.issue.Gen + 1} },
-		"handings-out": func(t *task) { t.issue.Tries = 9 },
+		"generation":   func(t *task) { w.was[t.id] = seen{gen: t.order.Gen + 1} },
+		"handings-out": func(*task) { w.most = 0 },
 		"claim":        func(t *task) { t.fence.Gen = 0 },
 		"lost":         func(t *task) { t.over, t.accepted, t.issue.Phase = false, true, lease.Marked },
 	} {
@@ -147,7 +154,7 @@ func TestInvariantsAreLookedAt(t *testing.T) {
 		spoil(running)
 		w.broken = nil
 		w.look()
-		*running, w.was[running.id] = was, before
+		*running, w.was[running.id], w.most = was, before, lease.DefaultHandouts
 		if !strings.HasPrefix(strings.Join(w.broken, "\n"), want) {
 			t.Errorf("%s: found %q", want, w.broken)
 		}

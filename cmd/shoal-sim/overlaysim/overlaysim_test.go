@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/internal/sim"
 	"shoal/peer/queue"
@@ -52,7 +51,7 @@ func TestRingsBeatTheBaselines(t *testing.T) {
 	if rings.Empty > 0 || rings.Success < 1 || rings.TableMax > 64 {
 		t.Errorf("%+v", rings)
 	}
-	if len(m) != 9 {
+	if len(m) != 10 {
 		t.Errorf("%d overlays", len(m))
 	}
 }
@@ -339,10 +338,10 @@ func TestTasksAreCounted(t *testing.T) {
 		}
 		if task.over {
 			over++
-			if task.issue.Out() {
+			if s.m.IsOut(task.slot()) {
 				t.Errorf("task %d is over and out", task.id)
 			}
-		} else if task.issue.Phase == lease.Idle && !task.accepted && task.began == s.n.now {
+		} else if _, flying := s.m.Issue(task.slot()); !flying && !task.accepted && !slices.Contains(s.wants, task.slot()) {
 			t.Errorf("task %d is nowhere", task.id)
 		}
 	}

@@ -75,9 +75,30 @@ func (p *paper) load(crawler int32) int { return int(p.loads[crawler]) }
 
 func (p *paper) join(_ int, crawler int32) { p.loads[crawler] = 0 }
 
-func (p *paper) submit(minute int, channel int32, limit float32) {
-	p.r.m.accepted++
-	p.place(minute, p.add(paperTask{channel: channel, pages: p.r.w.pages[channel], left: limit, submitted: int32(minute)}))
+// submit takes what is due, and fires it at the crawlers.
+func (p *paper) submit(minute int) {
+	r := p.r
+	r.due = r.due[:0]
+	r.s.Next(begin+recrawl.Tick(minute), recrawl.Load{Room: -1, Out: r.out, Life: r.life}, func(at recrawl.Slot) (recrawl.Tick, bool) {
+		r.due = append(r.due, int32(at))
+		return 0, true
+	})
+	p.touch(r.due)
+	for _, c := range r.due {
+		limit := float32(waitLimit)
+		if r.limits {
+			g := r.w.group[c]
+			if r.cfg.Rates == "learnt" {
+				g = r.s.Facts(recrawl.Slot(c)).Group
+			}
+			limit = r.intervals[g]
+		}
+		r.out++
+		r.m.submitted++
+		r.m.submittedBy[r.w.group[c]]++
+		r.m.accepted++
+		p.place(minute, p.add(paperTask{channel: c, pages: r.w.pages[c], left: limit, submitted: int32(minute)}))
+	}
 }
 
 func (p *paper) touch(channels []int32) {

@@ -17,10 +17,8 @@ type swarm interface {
 	leave(minute int, crawler int32, polite bool)
 	// step ends what ends in this minute.
 	step(minute int)
-	// touch reads what submit will need of so many channels.
-	touch(channels []int32)
-	// submit takes a task for a channel that may wait limit minutes.
-	submit(minute int, channel int32, limit float32)
+	// submit hands out the tasks of a minute.
+	submit(minute int)
 	// waiting counts tasks in queues; load is running and waiting tasks of a crawler.
 	waiting() int
 	load(crawler int32) int
@@ -42,7 +40,6 @@ type run struct {
 	due       []int32
 	limits    bool // waiting limits are the groups' intervals
 	out       int
-	room      int
 	life      float32
 	touched   int // sum of what was read ahead, so that it is read
 	planErr   error
@@ -50,7 +47,7 @@ type run struct {
 	plans     int
 }
 
-// waitLimit is how long a task of a strategy without intervals may wait, in minutes.
+// waitLimit is how long a task of a strategy without intervals may wait in mode paper, in minutes.
 const waitLimit = 120
 
 // Run runs one Config over a world made for it (nil: it makes one).
@@ -124,7 +121,6 @@ func newRun(cfg Config, w *world) (*run, error) {
 	if w.churn.Polite < 1 && cfg.Mode == "paper" { // with leases hardly anything is lost with a peer
 		r.life = float32(w.churn.Life / (1 - w.churn.Polite))
 	}
-	r.room = -1
 	if cfg.Mode == "shoal" {
 		r.swarm = newShoal(r)
 	} else {
@@ -146,36 +142,7 @@ func (r *run) step(minute int) {
 		r.intervals[i] = float32(t)
 	}
 	r.plan(minute)
-	if c := r.w.scale; c != nil && c.Room {
-		r.room = r.aliveN * (c.Threads + c.Queue/5)
-		for i := range r.alive {
-			r.room -= r.swarm.load(int32(i)) // what a peer has that is away takes no room of the others
-		}
-		r.room = max(r.room, 0)
-	}
-	r.due = r.due[:0]
-	r.s.Next(begin+recrawl.Tick(minute), recrawl.Load{Room: r.room, Out: r.out, Life: r.life}, func(at recrawl.Slot) (recrawl.Tick, bool) {
-		r.due = append(r.due, int32(at))
-		return 0, true
-	})
-	r.swarm.touch(r.due)
-	for _, c := range r.due {
-		limit := float32(waitLimit)
-		if r.limits {
-			g := r.w.group[c]
-			if r.cfg.Rates == "learnt" && r.w.scale == nil {
-				g = r.s.Facts(recrawl.Slot(c)).Group
-			}
-			limit = r.intervals[g]
-		}
-		if c := r.w.scale; c != nil {
-			limit = max(limit, float32(c.WaitLimitMin))
-		}
-		r.out++
-		r.m.submitted++
-		r.m.submittedBy[r.w.group[c]]++
-		r.swarm.submit(minute, c, limit)
-	}
+	r.swarm.submit(minute)
 	r.m.minute(minute, r)
 }
 
@@ -212,14 +179,4 @@ func (r *run) updated(minute int, channel int32, wait, service float32) {
 func (r *run) over(minute int, channel int32, kind recrawl.Kind) {
 	r.out--
 	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel), recrawl.Event{Kind: kind})
-}
-
-// accepted is called when a peer took a task that it will start after so many minutes.
-func (r *run) accepted(minute int, channel int32, wait float32) {
-	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel), recrawl.Event{Kind: recrawl.Accepted, Wait: wait})
-}
-
-// lapsed is called when a lease ended without progress.
-func (r *run) lapsed(minute int, channel int32) {
-	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel), recrawl.Event{Kind: recrawl.Lapsed})
 }

@@ -3,25 +3,28 @@ package recrawlsim
 import (
 	"encoding/binary"
 	"math"
+	"strconv"
 	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
 	"shoal/internal/sim"
+	"shoal/manager/dispatch"
 	"shoal/overlay"
 	"shoal/peer/queue"
 	"shoal/recrawl"
 )
 
-// shoal is the product's swarm: tasks are offered to near peers in the overlay's order, each peer's own queue accepts what it can start in
-// time or none does and the task is refused; leases, fences and handings-out are channel/lease; a channel goes on from its last
-// checkpoint. Peers, loads and positions are known without gossip.
+// shoal is the product's swarm: manager/dispatch hands tasks out; they are offered to near peers in the overlay's order, each peer's own queue
+// accepts what it can start in time or none does and the task is refused; fences are channel/lease; a channel goes on from its last
+// checkpoint. Peers, loads and positions are known without gossip, so that no task waits for a near peer to have room.
 //
 // A running peer stores a chunk when it has one full, or after checkpoint minutes; only the last one before it vanishes is played, since the
 // others change nothing.
 type shoal struct {
 	r      *run
 	terms  lease.Terms
+	m      *dispatch.Machine
 	queues []*queue.Queue[struct{}]
 	drops  []int32 // earliest minute at which a waiting task of each peer is dropped
 	// soonest is what a peer's queue quoted last, before which it cannot start another task: a quote only ever gets later until a task ends
@@ -32,7 +35,7 @@ type shoal struct {
 	free    int32
 	ends    ends
 	queued  int
-	timers  sim.Queue[shoalTimer]
+	lapses  sim.Queue[shoalTimer]
 	acts    []queue.Action[struct{}]
 
 	gap        time.Duration
@@ -41,20 +44,20 @@ type shoal struct {
 	holds      int     // tasks of a peer, running and waiting
 	startup    float64 // minutes that a task costs beside its pages
 	items      []queue.Item[struct{}]
+	names      []dispatch.Peer // of the peers, where the manager's room is bounded
+	held       []int32         // tasks that the manager knows each of them to have
 }
 
-// shoalTask is a channel's lease and what is left of its task.
+// shoalTask is what is left of a channel's task, its fence, and its issue as it was kept last.
 type shoalTask struct {
-	issue    lease.Issue
-	fence    lease.Fence
-	latest   time.Time
-	left     float32 // pages that are not durable yet
-	limit    float32
-	since    int32
-	run      int32 // running now; nothing: not
-	retries  uint8
-	accepted bool
-	_        [8]byte // to three lines of memory
+	issue  lease.Issue
+	fence  lease.Fence
+	latest time.Time
+	left   float32 // pages that are not durable yet
+	since  int32
+	run    int32 // running now; nothing: not
+	open   bool  // wanted, and neither updated nor over; an interrupted task stays so until the strategy asks again
+	taken  bool  // accepted since it was submitted
 }
 
 type shoalRun struct {
@@ -66,23 +69,15 @@ type shoalRun struct {
 	end     float64
 }
 
+// shoalTimer ends the lease of a generation.
 type shoalTimer struct {
 	channel int32
 	gen     channel.Gen
-	kind    uint8
 }
-
-const (
-	timerIssue uint8 = iota // the manager's deadline of a generation
-	timerLapse              // the archive's
-	timerRetry              // the manager offers an unfinished task again
-)
 
 const (
 	checkpoint   = 10                // longest time, minutes, between two chunks of a running task, as in peer/crawl
 	chunkPages   = 1 << 10 / pageKiB // that fill one: a peer sends a MiB at a time
-	retryEvery   = 10                // minutes until an unfinished task that nobody took is offered again
-	retryMost    = 24
 	away         = time.Duration(math.MaxInt64)
 	full         = away - 1
 	politeGap    = 200 * time.Millisecond
@@ -120,6 +115,18 @@ func newShoal(r *run) *shoal {
 	for i := range s.tasks {
 		s.tasks[i].run = nothing
 	}
+	c := dispatch.Config{Clock: recrawl.Clock{Epoch: at(1 - float64(begin)), Step: time.Minute}, Terms: s.terms, MaxOut: -1, MaxWait: 24 * time.Hour}
+	if scale := r.w.scale; scale != nil {
+		c.MinWait, c.MaxWait = time.Duration(scale.WaitLimitMin*minuteLength), 0
+		if scale.Room {
+			c.MaxOut = 0
+			for i := range s.queues {
+				s.names = append(s.names, dispatch.Peer(strconv.Itoa(i)))
+			}
+			s.held = make([]int32, n)
+		}
+	}
+	s.m = dispatch.New(epoch, c, wanted{r.s, s}, s, s)
 	return s
 }
 
@@ -146,71 +153,154 @@ func (s *shoal) noted(peer int32) {
 	}
 }
 
-func (s *shoal) submit(minute int, ch int32, limit float32) {
-	t := &s.tasks[ch]
-	t.left, t.limit, t.since = s.r.w.pages[ch], limit, int32(minute)
-	t.accepted, t.retries = false, 0
-	s.hand(minute, ch)
+// submit hands out what is wanted, and what came to nothing before.
+func (s *shoal) submit(minute int) {
+	now := at(float64(minute))
+	orders := s.m.Tick(now)
+	s.r.due = s.r.due[:0]
+	for i := range orders {
+		s.r.due = append(s.r.due, int32(orders[i].Slot))
+	}
+	s.touch(s.r.due)
+	for i := range orders {
+		s.hand(minute, now, &orders[i])
+	}
+	s.keep(minute)
 }
 
-// hand issues the next generation and offers it.
-func (s *shoal) hand(minute int, ch int32) {
+// hand offers a task.
+func (s *shoal) hand(minute int, now time.Time, o *dispatch.Order) {
+	ch := int32(o.Slot)
 	t := &s.tasks[ch]
-	now := at(float64(minute))
-	t.latest = now.Add(time.Duration(float64(t.limit) * minuteLength))
-	gen, err := t.issue.Next(now, t.latest, s.terms)
-	if err != nil { // pausing: the deadline comes
-		s.await(ch, timerIssue, t.issue.Deadline())
+	t.latest = o.Latest
+	t.fence.Deposit(o.Gen)
+	peer, start, ok := s.offer(minute, ch)
+	if !ok {
+		s.m.Refused(now, *o)
 		return
 	}
-	t.fence.Deposit(gen)
-	wait, ok := s.offer(minute, ch)
-	switch {
-	case ok:
-		t.issue.Placed(gen)
-		if !t.accepted {
-			t.accepted = true
-			s.r.m.accepted++
-			s.r.accepted(minute, ch, wait)
-		}
-	case !t.accepted:
-		t.issue.Refused(gen)
-		s.r.m.refused++
-		s.r.over(minute, ch, recrawl.Refused)
-	default:
-		t.issue.Refused(gen)
-		if t.retries++; t.retries > retryMost {
-			s.r.over(minute, ch, recrawl.Failed)
-			return
-		}
-		s.timers.Push(int64(minute+retryEvery), shoalTimer{ch, 0, timerRetry})
+	s.m.Placed(now, *o, s.name(peer), start)
+	if !t.taken {
+		t.taken = true
+		s.r.m.accepted++
 	}
 }
 
+// name is what the manager knows a peer by; empty where it need not.
+func (s *shoal) name(peer int32) dispatch.Peer {
+	if s.names == nil {
+		return ""
+	}
+	return s.names[peer]
+}
+
+// keep does what the machine asks for.
+func (s *shoal) keep(minute int) {
+	for _, a := range s.m.Acts() {
+		switch a.Kind {
+		case dispatch.Persist:
+			s.tasks[a.Slot].issue = a.Issue
+		case dispatch.GaveUp: // an operator looks at it
+			t := &s.tasks[a.Slot]
+			t.issue.Unmark()
+			t.open = false
+			s.r.out--
+		}
+	}
+}
+
+// wanted is the scheduler, as the machine sees it: what it takes counts as submitted, what is refused is over.
+type wanted struct {
+	*recrawl.Scheduler
+	s *shoal
+}
+
+// Next implements dispatch.Due.
+func (w wanted) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
+	r := w.s.r
+	return w.Scheduler.Next(now, load, func(at recrawl.Slot) (recrawl.Tick, bool) {
+		again, ok := admit(at)
+		if t := &w.s.tasks[at]; ok && !t.open {
+			if t.left == 0 {
+				t.left = r.w.pages[at]
+			}
+			t.open, t.taken, t.since = true, false, int32(now-begin)
+			r.out++
+			r.m.submitted++
+			r.m.submittedBy[r.w.group[at]]++
+		}
+		return again, ok
+	})
+}
+
+// Observe implements dispatch.Due.
+func (w wanted) Observe(now recrawl.Tick, at recrawl.Slot, e recrawl.Event) {
+	if t := &w.s.tasks[at]; e.Kind == recrawl.Refused && !t.taken {
+		t.open, t.left = false, 0
+		w.s.r.out--
+		w.s.r.m.refused++
+	}
+	w.Scheduler.Observe(now, at, e)
+}
+
+// Host implements dispatch.Channels: every channel has a host of its own.
+func (s *shoal) Host(recrawl.Slot) channel.HostKey { return 0 }
+
+// Issue implements dispatch.Channels.
+func (s *shoal) Issue(at recrawl.Slot) (lease.Issue, error) { return s.tasks[at].issue, nil }
+
+// Expect implements dispatch.Channels.
+func (s *shoal) Expect(recrawl.Slot) time.Duration { return 0 }
+
+// Room implements dispatch.Judge: the overlay's order of offers is played, and refuses what finds no room.
+func (s *shoal) Room(time.Time, dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
+	return "", dispatch.Go
+}
+
+// Held implements dispatch.Judge.
+func (s *shoal) Held(p dispatch.Peer, n int) {
+	if i, err := strconv.Atoi(string(p)); err == nil {
+		s.held[i] = int32(n)
+	}
+}
+
+// Capacity implements dispatch.Judge.
+func (s *shoal) Capacity(time.Time) (c dispatch.Capacity) {
+	scale := s.r.w.scale
+	for i, alive := range s.r.alive {
+		if alive {
+			c.Peers, c.Holds, c.Held = c.Peers+1, c.Holds+scale.Threads+scale.Queue/5, c.Held+int(s.held[i])
+		}
+	}
+	return c
+}
+
+// Looked implements dispatch.Judge.
+func (s *shoal) Looked(time.Time) {}
+
 // offer gives the task to the near peer with the earliest expected finish of those that would take it.
-func (s *shoal) offer(minute int, ch int32) (wait float32, ok bool) {
+func (s *shoal) offer(minute int, ch int32) (peer int32, start time.Time, ok bool) {
 	t := &s.tasks[ch]
 	now := at(float64(minute))
 	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
 	var best int32
-	var start time.Time
 	if near := &s.r.w.near; near.narrow != nil {
 		best, start = earliest(s, of(near.narrow, near.each, ch), ch, &header, now, t.latest)
 	} else {
 		best, start = earliest(s, of(near.wide, near.each, ch), ch, &header, now, t.latest)
 	}
 	if best == nothing {
-		return 0, false
+		return nothing, start, false
 	}
 	item := queue.Item[struct{}]{Key: uint64(ch), Pages: header.Pages, Gap: s.gap, Latest: t.latest}
 	if err := s.queues[best].Take(now, item); err != nil {
-		return 0, false
+		return nothing, start, false
 	}
 	s.queued++
 	if !s.tick(minute, now, best) && s.soonest[best] != full {
 		s.soonest[best] = since(start) // the next one starts no sooner
 	}
-	return float32(start.Sub(now).Minutes()), true
+	return best, start, true
 }
 
 // earliest is the near peer that would end the task first, of those that would take it, and when it would start; nothing: none.
@@ -262,9 +352,8 @@ func (s *shoal) tick(minute int, now time.Time, peer int32) (dropped bool) {
 			s.queued--
 			dropped = !s.start(minute, now, ch, peer) || dropped
 		case queue.Drop:
-			dropped = true
+			dropped = true // the manager misses its claim
 			s.queued--
-			s.await(ch, timerIssue, s.tasks[ch].issue.Deadline())
 		}
 	}
 	s.noted(peer)
@@ -278,12 +367,10 @@ func (s *shoal) tick(minute int, now time.Time, peer int32) (dropped bool) {
 // start claims the task, which may come too late, and runs it.
 func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
 	t := &s.tasks[ch]
-	gen := t.issue.Gen
-	step := t.fence.Claim(now, lease.Peer(peer+1), gen, t.latest, s.terms)
-	t.issue.Apply(now, step.Event, s.terms)
+	step := t.fence.Claim(now, lease.Peer(peer+1), t.fence.Offered, t.latest, s.terms)
+	s.hear(now, ch, peer, step.Event)
 	if step.Reply.Status != lease.Granted {
 		s.queues[peer].Done(now, uint64(ch), 0)
-		s.await(ch, timerIssue, t.issue.Deadline())
 		return false
 	}
 	i := s.free
@@ -323,12 +410,12 @@ func (s *shoal) step(minute int) {
 		}
 	}
 	for {
-		due, ok := s.timers.Next()
+		due, ok := s.lapses.Next()
 		if !ok || due > int64(minute) {
 			return
 		}
-		_, t := s.timers.Pop()
-		s.ring(minute, t)
+		_, t := s.lapses.Pop()
+		s.lapse(minute, t)
 	}
 }
 
@@ -378,14 +465,27 @@ func (s *shoal) complete(minute int, run shoalRun) {
 	end := at(run.end)
 	t.run = nothing
 	step := s.put(end, run, true)
+	h := s.hear(end, run.channel, run.peer, step.Event)
 	q := s.queues[run.peer]
 	q.Done(end, uint64(run.channel), int(math.Ceil(float64(run.pages))))
 	s.r.m.downloaded(minute, run.pages)
-	if t.issue.Apply(end, step.Event, s.terms)&lease.Apply != 0 {
-		t.left = 0
+	if h.Effect&lease.Apply != 0 {
+		t.left, t.open = 0, false
 		s.r.updated(minute, run.channel, float32(run.started)-float32(t.since), float32(run.end-run.started)*s.r.w.pages[run.channel]/max(run.pages, 1))
 	}
 	s.tick(minute, end, run.peer)
+}
+
+// hear tells the manager what the archive's feed says.
+func (s *shoal) hear(now time.Time, ch, peer int32, e lease.Event) dispatch.Heard {
+	if e.Kind == 0 {
+		return dispatch.Heard{}
+	}
+	h, _ := s.m.Hear(now, recrawl.Slot(ch), e, s.name(peer)) // Issue never fails
+	if e.Kind == lease.Reported {                            // the channel may be wanted again before the machine is looked at
+		s.tasks[ch].issue = h.Issue
+	}
+	return h
 }
 
 // put stores a chunk on the channel's head.
@@ -417,12 +517,9 @@ func (s *shoal) leave(minute int, peer int32, polite bool) {
 		ch := int32(it.Key)
 		if polite {
 			s.r.m.migrations++
-			if _, ok := s.offer(minute, ch); ok {
-				continue
-			}
+			s.offer(minute, ch)
 		}
-		s.await(ch, timerIssue, s.tasks[ch].issue.Deadline())
-	}
+	} // the manager misses the claims of the rest
 }
 
 // cut ends a run whose peer leaves: politely, with a last chunk and a release; or without a word, and the lease lapses.
@@ -446,59 +543,21 @@ func (s *shoal) cut(minute int, ch int32, polite bool) {
 		s.put(at(was.started+stored), was, false)
 	}
 	if !polite {
-		s.await(ch, timerLapse, t.fence.Deadline())
+		s.lapses.Push(int64(math.Ceil(since(t.fence.Deadline()).Minutes())), shoalTimer{ch, t.fence.Gen})
 		return
 	}
 	s.r.m.migrations++
-	step := t.fence.Release(lease.Peer(was.peer+1), t.fence.Gen)
-	if t.issue.Apply(now, step.Event, s.terms)&lease.HandOut != 0 {
-		s.again(minute, ch)
-	}
+	s.hear(now, ch, was.peer, t.fence.Release(lease.Peer(was.peer+1), t.fence.Gen).Event)
 }
 
-// await sets a timer for a deadline of the channel's lease.
-func (s *shoal) await(ch int32, kind uint8, when time.Time) {
-	if when.IsZero() {
-		return
-	}
-	s.timers.Push(int64(math.Ceil(since(when).Minutes())), shoalTimer{ch, s.tasks[ch].issue.Gen, kind})
-}
-
-func (s *shoal) ring(minute int, timer shoalTimer) {
+// lapse ends a lease whose peer was not heard of.
+func (s *shoal) lapse(minute int, timer shoalTimer) {
 	t, now := &s.tasks[timer.channel], at(float64(minute))
-	if timer.kind == timerRetry {
-		s.hand(minute, timer.channel)
+	if timer.gen != t.fence.Gen {
 		return
 	}
-	if timer.gen != t.issue.Gen {
-		return
-	}
-	var effect lease.Effect
-	if timer.kind == timerLapse {
-		step := t.fence.Tick(now)
-		if step.Event.Kind == 0 {
-			return
-		}
+	if step := t.fence.Tick(now); step.Event.Kind != 0 {
 		s.r.m.lapsed++
-		s.r.lapsed(minute, timer.channel)
-		effect = t.issue.Apply(now, step.Event, s.terms)
-	} else {
-		effect = t.issue.Tick(now, s.terms)
+		s.hear(now, timer.channel, int32(t.fence.Peer)-1, step.Event)
 	}
-	switch {
-	case effect&lease.GaveUp != 0: // an operator looks at it
-		t.issue.Unmark()
-		s.r.over(minute, timer.channel, recrawl.Failed)
-	case effect&lease.HandOut != 0:
-		s.again(minute, timer.channel)
-	}
-}
-
-// again hands an unfinished task out anew, now or when its pause is over.
-func (s *shoal) again(minute int, ch int32) {
-	if t := &s.tasks[ch]; t.issue.Phase == lease.Pausing {
-		s.await(ch, timerIssue, t.issue.Deadline())
-		return
-	}
-	s.hand(minute, ch)
 }
