@@ -24,14 +24,14 @@ const together = "together"
 
 var tenAttacks = []string{"stall", "swallow", "steal", "spin", "memory", "frontier", "future", "block", "forge-digest", "gone"}
 
-// attackRow says what one attack cost.
+// attackRow is the cost of one attack.
 type attackRow struct {
 	Attack       string  `json:"attack"`
 	Share        float64 `json:"share"` // of the peers that attack
 	Peers        int     `json:"peers"`
 	UpdatesMin   float64 `json:"updates_per_min"` // that honest peers made under attack
 	UpdatesRatio float64 `json:"updates_ratio"`   // to those that they make alone
-	Attracted    float64 `json:"attracted"`       // tasks claimed by an attacker, to the mean of all peers; not of attacks that claim none
+	Attracted    float64 `json:"attracted"`       // tasks claimed by an attacker, over the mean of all peers; only for attacks that claim tasks
 	Ended        int64   `json:"attackers_updates"`
 	GivenUp      int     `json:"given_up"` // channels, after ban and purge
 	Frozen       int     `json:"frozen"`   // hosts that no task may visit for an hour, likewise
@@ -42,11 +42,11 @@ type attackRow struct {
 	AfterBan     int64   `json:"pages_after_ban"`
 	MemoryMB     float64 `json:"memory_mb"` // the manager's most
 	MemoryRatio  float64 `json:"memory_ratio"`
-	RecoveredS   float64 `json:"recovered_s"` // from the ban until the honest make 85% again; -1: not in the time given
+	RecoveredS   float64 `json:"recovered_s"` // from the ban until the honest peers reach 85% again; -1: not within the run
 }
 
-// TestAttacks runs attacks on a live network, each alone with one attacker among five peers and then ten together with ten among fifty, and writes down
-// what each costs.
+// TestAttacks runs attacks on a live network and records the cost of each. First each attack runs alone, with one
+// attacker among five peers, then ten together, with ten attackers among fifty peers.
 func TestAttacks(t *testing.T) {
 	names := os.Getenv(attacksEnv)
 	if names == "" {
@@ -131,14 +131,14 @@ type siege struct {
 
 const (
 	siegeWarm     = 20 * time.Second // before attackers come
-	siegeConfirm  = 20 * time.Second // after they left, in which honest peers visit what they forged
+	siegeConfirm  = 20 * time.Second // after the attackers left; honest peers then visit what they forged
 	banActs       = 2 * time.Second
 	recoverSpan   = 10 * time.Second
 	recoverLimit  = 90 * time.Second
 	recoveredFrom = .85
 )
 
-// run measures one attack; none is the baseline that the others are compared with.
+// run measures one attack. No attacks is the baseline for the others.
 func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, base attackRow) (row attackRow) {
 	row = attackRow{Attack: name, Peers: s.honest + s.attackers, RecoveredS: -1}
 	t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, base attac
 	return row
 }
 
-// judge ends an attack: attackers are banned, what they delivered is purged, and what is left is counted.
+// judge ends an attack: it bans the attackers, purges what they delivered, and counts what is left.
 func (f *fortress) judge(row *attackRow, crew []*rogue.Volunteer, leave func(), base attackRow) {
 	wrong := f.wrong()
 	row.Forged = len(wrong)

@@ -60,7 +60,7 @@ func openFortress(t *testing.T, s siege) *fortress {
 	return f
 }
 
-// honest starts peers that do what they should until the test ends.
+// honest starts honest peers that run until the test ends.
 func (f *fortress) honest(n int, join string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -90,7 +90,7 @@ func (f *fortress) honest(n int, join string) {
 	}
 }
 
-// invade has attackers join; leave has them go, and may be called twice.
+// invade lets attackers join. leave makes them go; it may be called twice.
 func (f *fortress) invade(n int, attacks []rogue.Attack) (crew []*rogue.Volunteer, leave func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	var wg sync.WaitGroup
@@ -115,7 +115,7 @@ func (f *fortress) invade(n int, attacks []rogue.Attack) (crew []*rogue.Voluntee
 	return crew, leave
 }
 
-// fetch gets a page with its header as it came.
+// fetch fetches a page with its unchanged header.
 func fetch(ctx context.Context, client *http.Client, url string) (status int, header, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -156,7 +156,7 @@ func (f *fortress) pause(d time.Duration) {
 	}
 }
 
-// updates are those that honest peers made.
+// updates counts the updates by honest peers.
 func (f *fortress) updates(crew []*rogue.Volunteer) int64 {
 	n := f.page.overview().Updates
 	for _, v := range crew {
@@ -167,7 +167,7 @@ func (f *fortress) updates(crew []*rogue.Volunteer) int64 {
 
 func (f *fortress) accepted() int64 { return f.page.overview().Accepted }
 
-// watchMemory watches the manager's own memory; the answer is the most that it had.
+// watchMemory watches the manager's own memory and returns a function that reports the maximum.
 func (f *fortress) watchMemory() (most func() float64) {
 	stop, done := make(chan struct{}), make(chan float64)
 	pid := f.manager.cmd.Process.Pid
@@ -186,7 +186,7 @@ func (f *fortress) watchMemory() (most func() float64) {
 	return func() float64 { close(stop); return <-done }
 }
 
-// shoal runs an operator's command on the network; a failure fails the test, which goes on.
+// shoal runs an operator's command on the network. A failure marks the test as failed and lets it continue.
 func (f *fortress) shoal(args ...string) {
 	f.t.Helper()
 	p := start(f.t, "shoal", append(args, "--data", f.data)...)
@@ -196,7 +196,8 @@ func (f *fortress) shoal(args ...string) {
 	}
 }
 
-// wrong are the URLs for which the archive shows a page that the pond never served: a forged one, or none where there is one.
+// wrong returns the URLs for which the archive shows a page that the pond never served: a forged page, or none where
+// there is one.
 func (f *fortress) wrong() map[string]bool {
 	f.t.Helper()
 	index, err := f.page.read("/api/v1/archive/cdx?limit=100000")
@@ -225,7 +226,7 @@ func (f *fortress) wrong() map[string]bool {
 	return out
 }
 
-// harm counts channels that were given up, hosts that may not be visited for an hour, and hosts that are blocked.
+// harm counts channels that were given up, hosts frozen for an hour, and blocked hosts.
 func (f *fortress) harm() (givenUp, frozen, blocked int) {
 	f.t.Helper()
 	var channels struct{ Channels []struct{ State string } }

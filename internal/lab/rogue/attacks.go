@@ -21,13 +21,13 @@ import (
 type Attack struct {
 	Name string
 	What string
-	RTT  time.Duration // that it tells of every host; zero: 50 microseconds, nearer than anybody
+	RTT  time.Duration // that it claims for every host; zero: 50 microseconds, nearer than any other peer
 	Busy bool          // it says that it is busy, whatever it does with the task
-	// Record changes what it says of itself. Nil: nothing.
+	// Record changes the volunteer's own record. Nil: it is left as it is.
 	Record func(*overlaypb.Record)
-	// Work handles one offered task. Nil: it does nothing with it.
+	// Work handles one offered task. Nil: the volunteer ignores the task.
 	Work func(ctx context.Context, v *Volunteer, o Offer) error
-	// Beside runs as long as the volunteer does. Nil: nothing.
+	// Beside runs as long as the volunteer does. It may be nil.
 	Beside func(ctx context.Context, v *Volunteer)
 
 	Forges bool // some of its pages never were on the Web
@@ -41,12 +41,12 @@ func (a *Attack) rtt() time.Duration {
 	return 50 * time.Microsecond
 }
 
-// Attacks are all attacks, in the order in which they are listed to people.
+// Attacks returns all attacks, in the order in which they are listed to people.
 func Attacks() []Attack {
 	return slices.Concat(greedy(), floods(), lies(), forgeries())
 }
 
-// Named is the attack of a name.
+// Named returns the attack of that name.
 func Named(name string) (Attack, error) {
 	var names []string
 	for _, a := range Attacks() {
@@ -58,7 +58,7 @@ func Named(name string) (Attack, error) {
 	return Attack{}, fmt.Errorf("rogue: no attack %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// greedy attacks draw tasks and waste them.
+// greedy returns attacks that attract tasks and waste them.
 func greedy() []Attack {
 	return []Attack{
 		{Name: "distance", What: "says that it is near every host, and crawls as it should, slowly", Work: func(ctx context.Context, v *Volunteer, o Offer) error {
@@ -113,7 +113,7 @@ func greedy() []Attack {
 	}
 }
 
-// floods are after memory, disk and sockets.
+// floods returns attacks on memory, disk and sockets.
 func floods() []Attack {
 	const streams = 24
 	return []Attack{
@@ -171,7 +171,7 @@ func floods() []Attack {
 	}
 }
 
-// lies are reports that nobody could believe who looked.
+// lies returns attacks with reports that a check exposes.
 func lies() []Attack {
 	lie := func(name, what string, change func(*channelpb.Report)) Attack {
 		return Attack{Name: name, What: what, Work: func(ctx context.Context, v *Volunteer, o Offer) error { return v.crawl(ctx, o, change) }}
@@ -192,7 +192,7 @@ func lies() []Attack {
 	}
 }
 
-// forgeries put into the archive what never was on the Web.
+// forgeries returns attacks that put pages into the archive that were never on the Web.
 func forgeries() []Attack {
 	forge := func(name, what string, change func(r *Run, p *channelpb.Page)) Attack {
 		return Attack{Name: name, What: what, Forges: true, Work: func(ctx context.Context, v *Volunteer, o Offer) error {
@@ -249,7 +249,7 @@ func forgeries() []Attack {
 
 var okHeader = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n")
 
-// crawl does a task as it should, but for what change makes of the report.
+// crawl does a task honestly, except for what change does to the report.
 func (v *Volunteer) crawl(ctx context.Context, o Offer, change func(*channelpb.Report)) error {
 	r, err := v.Claim(ctx, o)
 	if err != nil {
@@ -266,7 +266,7 @@ func (v *Volunteer) crawl(ctx context.Context, o Offer, change func(*channelpb.R
 	return r.Put(ctx, &channelpb.ChunkBody{Pages: pages, Report: report})
 }
 
-// announce opens a stream, says that so many bytes come, sends one, and waits for the other end to lose patience.
+// announce opens a stream, announces that many bytes, sends one, and waits until the other end gives up.
 func (v *Volunteer) announce(ctx context.Context, on protocol.ID, bytes uint64) {
 	s, err := v.host.Network().NewStream(ctx, v.Boss.ID)
 	if err != nil {
@@ -286,7 +286,7 @@ func (v *Volunteer) announce(ctx context.Context, on protocol.ID, bytes uint64) 
 	_, _ = s.Read(make([]byte, 1)) // until it is reset
 }
 
-// silence keeps n connections open, from three loopback addresses in turn, and opens another for each that ends.
+// silence keeps n connections open, from three loopback addresses in turn, and replaces each that ends.
 func (v *Volunteer) silence(ctx context.Context, to string, n int) {
 	for i := range n {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%3))}}
@@ -338,7 +338,7 @@ func (v *Volunteer) slowForm(ctx context.Context) {
 	}
 }
 
-// tcpAddress is where the manager listens, as host:port.
+// tcpAddress returns the manager's address as host:port.
 func tcpAddress(v *Volunteer) string {
 	for _, a := range v.Boss.Addrs {
 		ip, err1 := a.ValueForProtocol(4)
@@ -350,7 +350,7 @@ func tcpAddress(v *Volunteer) string {
 	return ""
 }
 
-// incompressible is text that compresses badly.
+// incompressible returns text that compresses badly.
 func incompressible(seed, n int) []byte {
 	out := make([]byte, 0, n+16)
 	for x := uint64(seed)*0x9e3779b97f4a7c15 + 1; len(out) < n; {

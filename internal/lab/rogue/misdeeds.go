@@ -11,7 +11,7 @@ import (
 	"shoal/overlay/p2p/overlaypb"
 )
 
-// Misdeed is what no honest member sends, and what is to come of it.
+// Misdeed is a message that no honest member sends, and the expected answer.
 type Misdeed struct {
 	What   string
 	On     protocol.ID
@@ -21,10 +21,11 @@ type Misdeed struct {
 	Reason string // for which it is counted
 }
 
-// At says whose protocol a misdeed is against.
+// At says which protocols a misdeed violates.
 type At struct{ Peer, Manager, Archive bool }
 
-// Misdeeds are those of a member of a network that has already said something true of itself to a peer, a manager, an archive.
+// Misdeeds returns the misdeeds of a member that has already sent a correct record to a peer, a manager or an
+// archive.
 func (p *Program) Misdeeds(network []byte, at At) (all []Misdeed) {
 	p.t.Helper()
 	framed := func(what string, on protocol.ID, req []byte, code byte, reason string) {
@@ -75,7 +76,7 @@ func (p *Program) Misdeeds(network []byte, at At) (all []Misdeed) {
 	return all
 }
 
-// Greeting is one that is refused at the gate.
+// Greeting is a greeting that the gate refuses.
 type Greeting struct {
 	What   string
 	Hello  *wirepb.Hello
@@ -83,7 +84,7 @@ type Greeting struct {
 	Reason string
 }
 
-// Greetings are those for which a stranger with some certificate, which is not its own, is turned away by a manager.
+// Greetings returns greetings with which a stranger, who shows another's certificate, is refused by a manager.
 func (p *Program) Greetings(network, certificate []byte) []Greeting {
 	altered := append([]byte(nil), certificate...)
 	altered[len(altered)-1] ^= 1 // of its signer's delegation

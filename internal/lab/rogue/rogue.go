@@ -1,10 +1,10 @@
-// Package rogue is a libp2p program of another make, for tests. It is written after docs/protocol.md and the message definitions, and shares none of
-// the project's code that speaks, so that what the two agree on is on that page.
+// Package rogue is an independent libp2p program for tests. It is written from docs/protocol.md and the message
+// definitions and shares no code with the project's own protocols. So whatever the two agree on is on that page.
 //
-// A Program sends single messages that no honest member sends. A Volunteer joins a network, stays, and behaves as its Attack says: it lies about
-// distances, takes tasks and stalls, forges pages, floods. Attacks lists them all.
+// A Program sends single messages that no honest member sends. A Volunteer joins a network, stays, and behaves as its
+// Attack says: it lies about distances, takes tasks and stalls, forges pages, floods. Attacks returns all attacks.
 //
-// The package is for tests on a network of one's own on loopback, and for nothing else.
+// Use the package only for tests on a network of your own on loopback.
 package rogue
 
 import (
@@ -40,17 +40,17 @@ import (
 	"shoal/overlay/p2p/overlaypb"
 )
 
-// Patience is how long it waits for anything: a busy machine takes its time.
+// Patience is the longest wait for anything. It allows for a busy machine.
 const Patience = 2 * time.Minute
 
-// Program is one that runs until its test ends.
+// Program is an independent node that runs until its test ends.
 type Program struct {
 	Host host.Host
 	t    testing.TB
 	key  crypto.PrivKey
 }
 
-// New starts one with a key of its own.
+// New starts a Program with a new key.
 func New(t testing.TB) *Program {
 	t.Helper()
 	h, key, err := open("")
@@ -128,7 +128,7 @@ func (p *Program) Again(to peer.AddrInfo) {
 	p.Dial(to)
 }
 
-// Frame is bytes with their length before them.
+// Frame returns b with its length before it.
 func Frame(b []byte) []byte { return append(binary.AppendUvarint(nil, uint64(len(b))), b...) }
 
 // Call sends a request as a frame and reads the answer and its code.
@@ -136,7 +136,7 @@ func (p *Program) Call(to peer.ID, on protocol.ID, req []byte) (code byte, answe
 	return p.Send(Patience, to, on, Frame(req), true)
 }
 
-// Send sends bytes as they are, and reads a frame: with a code before it, but for the gate.
+// Send sends bytes as they are and reads a frame. Except at the gate, a code precedes the frame.
 func (p *Program) Send(wait time.Duration, to peer.ID, on protocol.ID, raw []byte, coded bool) (code byte, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), wait)
 	defer cancel()
@@ -174,7 +174,7 @@ func exchange(ctx context.Context, h host.Host, to peer.ID, on protocol.ID, raw 
 	return code, answer, err
 }
 
-// maxAnswer is more than any answer: a task's body and the state from which it goes on.
+// maxAnswer exceeds every answer: a task's body and resume state.
 const maxAnswer = 64 << 20
 
 func readFrame(r *bufio.Reader, limit uint64) ([]byte, error) {
@@ -190,7 +190,7 @@ func readFrame(r *bufio.Reader, limit uint64) ([]byte, error) {
 	return b, err
 }
 
-// Encode is a message's bytes.
+// Encode returns the encoded message.
 func (p *Program) Encode(m proto.Message) []byte {
 	p.t.Helper()
 	b, err := proto.Marshal(m)
@@ -200,7 +200,7 @@ func (p *Program) Encode(m proto.Message) []byte {
 	return b
 }
 
-// Hello greets at the gate, with the version and the time that it is unless others are given.
+// Hello greets at the gate, with the current version and time unless h sets others.
 func (p *Program) Hello(to peer.ID, h *wirepb.Hello) *wirepb.Welcome {
 	p.t.Helper()
 	if h.Version == 0 {

@@ -29,7 +29,7 @@ type Run struct {
 	digests map[uint64]uint64
 }
 
-// Words of an answer, as docs/protocol.md numbers them.
+// Codes of an answer, as docs/protocol.md numbers them.
 const (
 	granted = 1
 	stored  = 2
@@ -152,7 +152,7 @@ func (r *Run) Report(pages []*channelpb.Page) *channelpb.Report {
 
 var href = regexp.MustCompile(`href="(/[^"#?]*)"`)
 
-// Crawl fetches the task's pages as an honest peer would, politely and within the budget, and says what became of each.
+// Crawl fetches the task's pages as an honest peer would, politely and within the budget, and returns them.
 func (r *Run) Crawl(ctx context.Context) ([]*channelpb.Page, error) {
 	h := r.Offer.Header
 	todo := append([]string(nil), r.Body.Seeds...)
@@ -188,7 +188,7 @@ func (r *Run) Crawl(ctx context.Context) ([]*channelpb.Page, error) {
 	return pages, nil
 }
 
-// Page is an honest page.
+// Page returns an honest page.
 func (r *Run) Page(url string, status int, header, body []byte) *channelpb.Page {
 	p := &channelpb.Page{Url: url, FetchedUs: time.Now().UnixMicro(), Status: int64(status), Header: header, Digest: xxhash.Sum64(body), RttUs: 20_000, Change: pageNew}
 	switch known, ok := r.digests[xxhash.Sum64String(url)]; {
@@ -208,7 +208,7 @@ func (r *Run) Page(url string, status int, header, body []byte) *channelpb.Page 
 // Mark stands in every forged page.
 const Mark = "forged by a rogue volunteer"
 
-// forged is a page of one's own making.
+// forged returns a made-up page.
 func forged(url string) []byte {
 	return []byte("<html><head><title>" + Mark + "</title></head><body><p>" + strings.Repeat(Mark+" at "+url+". ", 20) + "</p></body></html>")
 }

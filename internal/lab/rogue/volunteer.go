@@ -21,7 +21,7 @@ import (
 	"shoal/overlay/p2p/overlaypb"
 )
 
-// Scene is where a volunteer misbehaves.
+// Scene describes the network in which a volunteer misbehaves.
 type Scene struct {
 	Network []byte        // name of the network: its root public key
 	Boss    peer.AddrInfo // manager and archive
@@ -33,7 +33,7 @@ type Scene struct {
 	Log   func(format string, args ...any) // nil: silent
 }
 
-// Stats counts what a volunteer did and how it was answered.
+// Stats counts a volunteer's actions and their answers.
 type Stats struct {
 	Offered, Accepted, Claimed, Stored, Refused, Updates, Forged, Pages atomic.Int64
 }
@@ -56,10 +56,10 @@ type Offer struct {
 	Header *channelpb.Header
 }
 
-// ID is the volunteer's identity.
+// ID returns the volunteer's peer id.
 func (v *Volunteer) ID() string { return v.host.ID().String() }
 
-// Join makes a volunteer that is a member, and not yet heard of.
+// Join returns a volunteer that is a member but has not gossiped yet.
 func Join(ctx context.Context, scene Scene, a Attack) (*Volunteer, error) {
 	h, key, err := open("/ip4/127.0.0.1/tcp/0")
 	if err != nil {
@@ -148,7 +148,7 @@ func (v *Volunteer) gossip(ctx context.Context) error {
 	return err
 }
 
-// record says that the volunteer is idle, large, and in the middle of everything.
+// record claims that the volunteer is idle, large, and in the middle of everything.
 func (v *Volunteer) record() *overlaypb.Sealed {
 	r := &overlaypb.Record{Network: v.Network, Id: v.ID(), Seq: uint64(time.Now().UnixNano()), IssuedMs: time.Now().UnixMilli(), Threads: 5, Slots: 5,
 		Coord: &channelpb.Coord{Vec: make([]float64, 8), Height: 1e-5, Err: .1}}
@@ -166,7 +166,7 @@ func (v *Volunteer) record() *overlaypb.Sealed {
 	return &overlaypb.Sealed{Record: raw, Sig: sig}
 }
 
-// Call asks the manager or archive, and gives an error for every answer but a good one.
+// Call sends a request to the manager or archive. It returns an error for every answer but a good one.
 func (v *Volunteer) Call(ctx context.Context, on protocol.ID, req []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -178,7 +178,7 @@ func (v *Volunteer) Call(ctx context.Context, on protocol.ID, req []byte) ([]byt
 	return answer, err
 }
 
-// serve answers what the network asks a peer.
+// serve answers the requests that the network sends to a peer.
 func (v *Volunteer) serve(ctx context.Context) {
 	handle := func(on protocol.ID, coded bool, f func(req []byte) proto.Message) {
 		v.host.SetStreamHandler(on, func(s network.Stream) {
@@ -210,7 +210,7 @@ func (v *Volunteer) serve(ctx context.Context) {
 	handle("/shoal/passed/1", true, func(req []byte) proto.Message { return v.passed(ctx, req) })
 }
 
-// passed answers what a server passes on from another member.
+// passed answers a request that a server passes on from another member.
 func (v *Volunteer) passed(ctx context.Context, req []byte) proto.Message {
 	var ride wirepb.Ride
 	if proto.Unmarshal(req, &ride) != nil {
