@@ -89,9 +89,9 @@ overlay-hour: ## 10,000 nodes of the overlay for a simulated hour, on one core: 
 overlay-scale: ## the overlay at 100 to 30,000 peers: what grows, as a table and in bin/figures (an hour or so)
 	$(GO) run ./cmd/shoal-sim overlay --scale --overlay rings --hosts 2000 --settle 20m --tasks 100 --plot $(BIN)/figures
 
-reproduction: ## every table of docs/reproduction.md, in bin/reproduction, SEEDS each (5; one core, two to three hours); LATENCY and CHANGES name the real data
+reproduction: ## the CSV files of docs/reproduction, SEEDS each (5; one core, some hours; may be stopped and started); ONLY=recrawl, ordering, optimal, cycle or overlay; LATENCY, RIPE, CHANGES, CNR and CALIFORNIA name the real data
 	$(GO) build -o $(BIN)/shoal-sim ./cmd/shoal-sim
-	sh cmd/shoal-sim/reproduction.sh $(BIN)/shoal-sim $(BIN)/reproduction $(or $(SEEDS),5)
+	sh cmd/shoal-sim/reproduction.sh $(BIN)/shoal-sim $(BIN)/reproduction docs/reproduction $(or $(SEEDS),5)
 
 churn: ## the real manager with 40 peers that come and go (the tests have six, briefly), against the simulator's prediction (31 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 45m -v -run 'TestChurn$$' ./cmd/shoal

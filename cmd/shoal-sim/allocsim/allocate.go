@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"shoal/cmd/shoal-sim/tidy"
 	"shoal/internal/sim"
 	"shoal/recrawl/allocate"
 )
@@ -41,6 +42,7 @@ type Allocate struct {
 	Changes    string  `help:"Real page changes for figure 6: the Open Terms Archive's contrib versions as TSV, gzip is fine." placeholder:"FILE" env:"SHOAL_CHANGES" type:"path"`
 	Seed       uint64  `help:"Seed." default:"1"`
 	JSON       bool    `name:"json" help:"Print one array of rows and nothing else."`
+	CSV        bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot       string  `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 
@@ -92,6 +94,9 @@ func (c *Allocate) Run(ctx context.Context, out, errw io.Writer) error {
 			return err
 		}
 		rows = append(rows, more...)
+	}
+	if c.CSV {
+		return tidy.Write(out, rows, "n", "r", "theta", "shape")
 	}
 	if c.JSON {
 		e := json.NewEncoder(out)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"shoal/cmd/shoal-sim/figure"
+	"shoal/cmd/shoal-sim/tidy"
 	"shoal/recrawl/allocate"
 )
 
@@ -33,6 +34,7 @@ type Timetable struct {
 	Schedule string  `help:"Write the schedule as CSV: id, crawler, slot, time." placeholder:"FILE" type:"path"`
 	Seed     uint64  `help:"Seed." default:"1"`
 	JSON     bool    `name:"json" help:"Print one array of rows and nothing else."`
+	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `help:"Folder for figure 10, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 
@@ -86,6 +88,9 @@ func (c *Timetable) Run(ctx context.Context, out, errw io.Writer) error {
 		}
 	}
 	rows := []TimetableRow{row}
+	if c.CSV {
+		return tidy.Write(out, rows, "tasks", "crawlers", "slots")
+	}
 	if c.JSON {
 		e := json.NewEncoder(out)
 		e.SetIndent("", " ")

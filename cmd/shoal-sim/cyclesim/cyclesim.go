@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shoal/cmd/shoal-sim/figure"
+	"shoal/cmd/shoal-sim/tidy"
 	"shoal/recrawl/cycle"
 )
 
@@ -29,6 +30,7 @@ type Cmd struct {
 	Long     bool    `help:"Also experiment 3: strategy 1, versions 1 and 3, 14 and 28 periods (with --plot it is implied)."`
 	Seed     uint64  `help:"Taken for likeness with the other experiments; nothing here is random." default:"1"`
 	JSON     bool    `name:"json" help:"Print one array of rows and nothing else."`
+	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 
@@ -102,6 +104,9 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 			fmt.Fprintf(errw, "figures of fit %s written to %s\n", name, c.Plot)
 		}
 		rows = append(rows, part...)
+	}
+	if c.CSV {
+		return tidy.Write(out, rows, "strategy", "version", "periods")
 	}
 	if c.JSON {
 		e := json.NewEncoder(out)

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"shoal/channel/order"
+	"shoal/cmd/shoal-sim/tidy"
 )
 
 // Cmd is `shoal-sim ordering`.
@@ -44,7 +44,9 @@ type Cmd struct {
 
 	Sample int    `help:"Pages over which Kendall's tau is taken." default:"5000"`
 	Seed   uint64 `help:"Seed." default:"1"`
+	Runs   int    `help:"Run so many seeds from --seed on; tables show mean and standard deviation, and in how many of the runs a claim holds." default:"1"`
 	JSON   bool   `name:"json" help:"Print one array of rows and nothing else."`
+	CSV    bool   `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot   string `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR"`
 }
 
@@ -90,46 +92,94 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.Robots < 1 || c.Sample < 2 || c.Wait < 0 || c.WaitSmall < 0 || !(c.Bandwidth >= 0) || c.Depth < 0 || c.DynDepth < 0 || c.SiteLimit < 0 || c.Batch < 0 || c.Synthetic < 0 {
-		return fmt.Errorf("%w: --robots must be at least 1, --sample at least 2, and no number negative", ErrInput)
+	if c.Runs < 1 || c.Robots < 1 || c.Sample < 2 || c.Wait < 0 || c.WaitSmall < 0 || !(c.Bandwidth >= 0) || c.Depth < 0 || c.DynDepth < 0 || c.SiteLimit < 0 || c.Batch < 0 || c.Synthetic < 0 {
+		return fmt.Errorf("%w: --runs and --robots must be at least 1, --sample at least 2, and no number negative", ErrInput)
 	}
-	webs, err := c.webs()
-	if err != nil {
-		return err
-	}
-	var before *Web
-	if c.Previous != "" {
-		w, err := c.load(c.Previous)
+	var runs [][]Result // by graph and seed
+	for i := range c.Runs {
+		one := *c
+		one.Seed += uint64(i)
+		all, err := one.run(ctx, names, errw)
 		if err != nil {
 			return err
 		}
-		before = &w
+		if runs == nil {
+			runs = make([][]Result, len(all))
+		}
+		for k, res := range all {
+			runs[k] = append(runs[k], res)
+		}
 	}
-	var rows []Row
-	for _, w := range webs {
-		res, err := c.compare(ctx, w, before, names, errw)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, res.Rows...)
-		if !c.JSON {
-			report(out, res)
-		}
-		if c.Plot != "" {
-			files, err := Plots(c.Plot, res)
+	if c.Plot != "" {
+		for _, r := range runs {
+			files, err := Plots(c.Plot, r[0])
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(errw, "figures: %s\n", strings.Join(files, " "))
 		}
 	}
-	if c.JSON {
+	return c.print(out, runs)
+}
+
+// run compares the orderings on every graph, with one seed.
+func (c *Cmd) run(ctx context.Context, names []string, errw io.Writer) (all []Result, err error) {
+	webs, err := c.webs()
+	if err != nil {
+		return nil, err
+	}
+	var before *Web
+	if c.Previous != "" {
+		w, err := c.load(c.Previous)
+		if err != nil {
+			return nil, err
+		}
+		before = &w
+	}
+	for _, w := range webs {
+		res, err := c.compare(ctx, w, before, names, errw)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, res)
+	}
+	return all, nil
+}
+
+// print prints the runs by graph and seed.
+func (c *Cmd) print(out io.Writer, runs [][]Result) error {
+	var rows []Row
+	var claims []claimRow
+	for _, r := range runs {
+		for _, res := range r {
+			rows = append(rows, res.Rows...)
+			claims = append(claims, claimRows(res)...)
+		}
+	}
+	switch {
+	case c.CSV:
+		all := make([]any, 0, len(rows)+len(claims))
+		for _, r := range rows {
+			all = append(all, r)
+		}
+		for _, r := range claims {
+			all = append(all, r)
+		}
+		return tidy.Write(out, all)
+	case c.JSON:
 		b, err := json.MarshalIndent(rows, "", "  ")
 		if err != nil {
 			return fmt.Errorf("ordersim: rows: %w", err)
 		}
 		_, err = fmt.Fprintf(out, "%s\n", b)
 		return err
+	}
+	for _, r := range runs {
+		if c.Runs == 1 {
+			report(out, r[0])
+		} else {
+			reportRuns(out, r)
+		}
 	}
 	return nil
 }
@@ -264,119 +314,4 @@ func countSites(w Web) int {
 		}
 	}
 	return n
-}
-
-// published are the averages of table 2.
-var published = map[string][2]float64{order.Backlink: {.50, .0157}, order.PartialPageRank: {.52, .0236}, order.BreadthFirst: {.64, .1293},
-	order.BatchPageRank: {.63, .1961}, order.OPIC: {.67, .2229}, order.LargerSitesFirst: {.67, .2498}, order.HistoricalZero: {.68, .3573},
-	order.HistoricalRandom: {.70, .3689}, order.HistoricalParent: {.70, .3520}, order.HistoricalOmniscient: {.77, .6385}, order.Omniscient: {.74, .6504}}
-
-func report(out io.Writer, res Result) {
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "\n%s: %d pages, %d links, %d seeds\n", res.Web.Name, res.Web.Graph.Pages(), len(res.Web.Graph.Arcs), len(res.Web.Seeds))
-	timed := len(res.Rows) > 0 && res.Rows[0].TimeAverage != nil
-	fmt.Fprint(tw, "ordering\tavg PageRank\tpaper\ttau\tpaper\tat 10%\tat 30%\tat 50%\tat 90%\tseconds")
-	if timed {
-		fmt.Fprint(tw, "\tavg over time\thalf, h\tend, h")
-	}
-	fmt.Fprintln(tw)
-	for _, r := range append(slices.Clone(res.Rows), res.Bound) {
-		was, wasTau := "-", "-"
-		if p, ok := published[r.Ordering]; ok {
-			was, wasTau = fmt.Sprintf("%.2f", p[0]), fmt.Sprintf("%.4f", p[1])
-		}
-		fmt.Fprintf(tw, "%s\t%.3f\t%s\t%.4f\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f", r.Ordering, r.Average, was, r.Tau, wasTau,
-			r.at(.1), r.at(.3), r.at(.5), r.at(.9), r.Seconds)
-		if timed && r.TimeAverage != nil {
-			half := "-"
-			if r.Half != nil {
-				half = fmt.Sprintf("%.2f", *r.Half/3600)
-			}
-			fmt.Fprintf(tw, "\t%.3f\t%s\t%.2f", *r.TimeAverage, half, *r.End/3600)
-		}
-		fmt.Fprintln(tw)
-	}
-	tw.Flush()
-	for _, cl := range Claims(res) {
-		fmt.Fprintln(out, cl)
-	}
-}
-
-// at is the PageRank gathered after a share of the pages.
-func (r Row) at(share float64) float64 { return r.curve[int(math.Round(share*curvePoints))] }
-
-// Claim is a sentence of the paper, tested.
-type Claim struct {
-	Says  string
-	Holds bool
-	Shown string
-}
-
-func (c Claim) String() string {
-	verdict := "does not hold"
-	if c.Holds {
-		verdict = "holds"
-	}
-	return fmt.Sprintf("  %s: %s (%s)", c.Says, verdict, c.Shown)
-}
-
-// Claims tests what the paper says of its graphs on this one, as far as the orderings that it is about were run.
-func Claims(res Result) []Claim {
-	by := map[string]Row{}
-	for _, r := range res.Rows {
-		by[r.Ordering] = r
-	}
-	var out []Claim
-	add := func(says string, holds func() (bool, string), needs ...string) {
-		for _, n := range needs {
-			if _, ok := by[n]; !ok {
-				return
-			}
-		}
-		ok, shown := holds()
-		out = append(out, Claim{says, ok, shown})
-	}
-	beats := func(a, b string, value func(Row) float64) func() (bool, string) {
-		return func() (bool, string) {
-			x, y := value(by[a]), value(by[b])
-			return x > y, fmt.Sprintf("%.3f against %.3f", x, y)
-		}
-	}
-	average := func(r Row) float64 { return r.Average }
-	early := func(r Row) float64 { return r.at(.1) }
-	for _, a := range []string{order.OPIC, order.LargerSitesFirst} {
-		add(a+" beats breadth-first", beats(a, order.BreadthFirst, average), a, order.BreadthFirst)
-	}
-	for _, h := range []string{order.HistoricalZero, order.HistoricalRandom, order.HistoricalParent} {
-		for _, b := range []string{order.OPIC, order.LargerSitesFirst} {
-			add(h+" beats "+b+" early, at 10% of the pages", beats(h, b, early), h, b)
-		}
-	}
-	for _, a := range []string{order.PartialPageRank, order.Backlink} {
-		add(a+" loses even to random", beats(order.Random, a, average), a, order.Random)
-	}
-	add("omniscient fades: another ordering has more at 90% of the pages", func() (bool, string) {
-		best, name := 0., ""
-		for _, r := range res.Rows {
-			if !strings.Contains(r.Ordering, order.Omniscient) && r.at(.9) > best {
-				best, name = r.at(.9), r.Ordering
-			}
-		}
-		x := by[order.Omniscient].at(.9)
-		return best > x, fmt.Sprintf("%s %.3f against %.3f", name, best, x)
-	}, order.Omniscient)
-	timeAverage := func(r Row) float64 {
-		if r.TimeAverage == nil {
-			return math.NaN()
-		}
-		return *r.TimeAverage
-	}
-	if r, ok := by[order.LargerSitesFirst]; ok && r.TimeAverage != nil {
-		add("larger-sites-first gathers PageRank faster than breadth-first, over time", beats(order.LargerSitesFirst, order.BreadthFirst, timeAverage), order.BreadthFirst)
-		add("larger-sites-first is done sooner than breadth-first", func() (bool, string) {
-			x, y := *r.End, *by[order.BreadthFirst].End
-			return x < y, fmt.Sprintf("%.2f h against %.2f h", x/3600, y/3600)
-		}, order.BreadthFirst)
-	}
-	return out
 }

@@ -321,7 +321,7 @@ func run(t *testing.T, c Cmd) (string, error) {
 
 // flags is what the command line gives when nothing is said.
 func flags() Cmd {
-	return Cmd{Links: 30, SitePages: 100, Seeds: .1, Absent: .45, Held: .28, Weekly: .25, Weeks: 17, Robots: 1, Wait: 15 * time.Second, Sample: 5000, Seed: 1}
+	return Cmd{Links: 30, SitePages: 100, Seeds: .1, Absent: .45, Held: .28, Weekly: .25, Weeks: 17, Robots: 1, Wait: 15 * time.Second, Sample: 5000, Seed: 1, Runs: 1}
 }
 
 func TestCmd(t *testing.T) {
@@ -367,6 +367,15 @@ func TestCmd(t *testing.T) {
 	if out, err := run(t, c); err != nil || !strings.Contains(out, "upper bound") || !strings.Contains(out, "opic beats breadth-first: ") {
 		t.Errorf("%v\n%s", err, out)
 	}
+	c.Runs = 3
+	if out, err := run(t, c); err != nil || !strings.Contains(out, " ± ") || !strings.Contains(out, "opic beats breadth-first: holds in ") || !strings.Contains(out, " of 3\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	c.CSV = true
+	if out, err := run(t, c); err != nil || !strings.HasPrefix(out, "what,figure,value,sd,n\nbreadth-first synthetic,pages,2000,0,3\n") ||
+		!strings.Contains(out, "synthetic opic beats breadth-first,holds,") {
+		t.Errorf("%v\n%s", err, out)
+	}
 	bad := func(change func(*Cmd), part string) {
 		c := flags()
 		c.Synthetic = 1000
@@ -377,6 +386,7 @@ func TestCmd(t *testing.T) {
 	}
 	bad(func(c *Cmd) { c.Ordering = []string{"alphabetical"} }, "known: breadth-first")
 	bad(func(c *Cmd) { c.Robots = 0 }, "--robots")
+	bad(func(c *Cmd) { c.Runs = 0 }, "--runs")
 	bad(func(c *Cmd) { c.Graph = []string{filepath.Join(dir, "nowhere")} }, "nowhere")
 	bad(func(c *Cmd) { c.Held = .9 }, "earlier crawl")
 	bad(func(c *Cmd) { c.Synthetic = -5 }, "negative")

@@ -15,6 +15,7 @@ import (
 
 	"shoal/channel/order"
 	"shoal/cmd/shoal-sim/ordersim"
+	"shoal/cmd/shoal-sim/tidy"
 	"shoal/internal/lab/pond"
 )
 
@@ -30,6 +31,7 @@ type Cmd struct {
 	Places int           `help:"Places around which hosts and robots gather; 1: all are near." default:"6"`
 	Seed   uint64        `help:"Seed of the pond." default:"1"`
 	JSON   bool          `name:"json" help:"Print one array of rows and nothing else."`
+	CSV    bool          `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot   string        `help:"Folder for figure 6, as SVG and PNG." placeholder:"DIR"`
 }
 
@@ -78,6 +80,9 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 			return err
 		}
 		fmt.Fprintf(errw, "figure: %s\n", strings.Join(files, " "))
+	}
+	if c.CSV {
+		return tidy.Write(out, rows)
 	}
 	if c.JSON {
 		b, err := json.MarshalIndent(rows, "", "  ")

@@ -18,6 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"shoal/cmd/shoal-sim/tidy"
 	"shoal/internal/sim"
 )
 
@@ -47,6 +48,7 @@ type Command struct {
 	Seed        uint64        `default:"1" help:"First seed."`
 	Seeds       int           `default:"1" help:"So many seeds, one after the other."`
 	JSON        bool          `name:"json" help:"Print one JSON array, a row for each overlay and seed."`
+	CSV         bool          `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot        string        `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG: the swarm in coordinate space; the sweep; the growth with --scale."`
 }
 
@@ -194,6 +196,9 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		if err := plotRows(c.Plot, c, rows); err != nil {
 			return err
 		}
+	}
+	if c.CSV {
+		return tidy.Write(out, rows, "peers", "load")
 	}
 	if c.JSON {
 		enc := json.NewEncoder(out)

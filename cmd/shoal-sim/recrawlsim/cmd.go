@@ -34,6 +34,7 @@ type World struct {
 	Channels int     `default:"0" help:"Channels, in the case's proportions; 0: the case's own number."`
 	Crawlers int     `default:"0" help:"Crawlers; 0: the case's own number."`
 	JSON     bool    `name:"json" help:"Print one JSON array, a row for each run."`
+	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG."`
 
 	CostKnee   float64 `default:"0" help:"price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, --cost-share of it; 0: default."`
@@ -165,6 +166,9 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) error {
 		if err := plotRecrawl(c.Plot, c.Case, worlds[0], rows[:len(names)]); err != nil {
 			return err
 		}
+	}
+	if c.CSV {
+		return writeCSV(out, rows)
 	}
 	if c.JSON {
 		return writeJSON(out, rows)

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
+	"shoal/cmd/shoal-sim/tidy"
 	"shoal/internal/sim"
 )
 
@@ -82,6 +83,9 @@ func (s *Sweep) Run(ctx context.Context, out, errw io.Writer) error {
 		if err := s.plot(modes, names, rows); err != nil {
 			return err
 		}
+	}
+	if s.CSV {
+		return tidy.Write(out, rows, "value")
 	}
 	if s.JSON {
 		return writeJSON(out, rows)

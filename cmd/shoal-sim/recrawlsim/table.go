@@ -11,7 +11,7 @@ import (
 // spread is the mean and standard deviation of a value over the seeds.
 type spread struct{ mean, sd float64 }
 
-func over(rows []Row, of func(Row) float64) spread {
+func over[T any](rows []T, of func(T) float64) spread {
 	var s spread
 	for _, r := range rows {
 		s.mean += of(r) / float64(len(rows))
@@ -159,49 +159,29 @@ var rivals = []string{"fixed", "iir", "icr"}
 
 // writeRatios prints price over the best of its rivals, chosen anew for each seed and figure, where it runs beside them.
 func writeRatios(out io.Writer, rows []Row) {
-	price := byStrategy(rows, "price")
-	var others [][]Row
+	all := leads(rows)
 	var who []string
 	for _, n := range rivals {
-		if r := byStrategy(rows, n); len(r) == len(price) && len(r) > 0 {
-			others, who = append(others, r), append(who, n)
+		if len(byStrategy(rows, n)) > 0 {
+			who = append(who, n)
 		}
 	}
-	if len(price) == 0 || len(others) == 0 {
+	if len(all) == 0 {
 		return
 	}
-	best := func(of func(Row) float64) string {
-		return over(price, func(p Row) float64 {
-			most := 0.
-			for _, r := range others {
-				for _, other := range r {
-					if other.Seed == p.Seed {
-						most = max(most, of(other))
-					}
-				}
-			}
-			return ratio(of(p), most)
-		}).text(3)
-	}
 	fmt.Fprintf(out, "\nprice over the best of %s in each seed: Qw %s, Q %s, freshness %s, by pages %s\n", strings.Join(who, ", "),
-		best(func(r Row) float64 { return r.Qw }), best(func(r Row) float64 { return r.Q }), best(func(r Row) float64 { return r.Freshness }),
-		best(func(r Row) float64 { return r.FreshnessPages }))
+		over(all, func(l lead) float64 { return l.Qw }).text(3), over(all, func(l lead) float64 { return l.Q }).text(3),
+		over(all, func(l lead) float64 { return l.Freshness }).text(3), over(all, func(l lead) float64 { return l.FreshnessPages }).text(3))
 	if who[0] != "fixed" {
 		return
 	}
-	fmt.Fprintf(out, "its quartiles of channel size over those of fixed, mean of the seeds: freshness %s, Q %s\n",
-		quartileRatios(price, others[0], func(r Row) []float64 { return r.FreshnessQuartile }),
-		quartileRatios(price, others[0], func(r Row) []float64 { return r.QQuartile }))
-}
-
-func quartileRatios(rows, base []Row, of func(Row) []float64) string {
-	var s []string
-	for q := range 4 {
-		sum := 0.
-		for i := range rows {
-			sum += ratio(of(rows[i])[q], of(base[i])[q]) / float64(len(rows))
+	quartiles := func(of func(lead) []float64) string {
+		var s []string
+		for q := range 4 {
+			s = append(s, fmt.Sprintf("%.3f", over(all, func(l lead) float64 { return of(l)[q] }).mean))
 		}
-		s = append(s, fmt.Sprintf("%.3f", sum))
+		return strings.Join(s, " ")
 	}
-	return strings.Join(s, " ")
+	fmt.Fprintf(out, "its quartiles of channel size over those of fixed, mean of the seeds: freshness %s, Q %s\n",
+		quartiles(func(l lead) []float64 { return l.FreshnessQuartile }), quartiles(func(l lead) []float64 { return l.QQuartile }))
 }
