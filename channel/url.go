@@ -73,9 +73,9 @@ func slowCanonical(base, ref string) (string, error) {
 	var u *whatwg.Url
 	var err error
 	if base == "" {
-		u, err = whatwg.Parse(ref)
+		u, err = parser.Parse(ref)
 	} else {
-		u, err = whatwg.ParseRef(base, ref)
+		u, err = parser.ParseRef(base, ref)
 	}
 	if err != nil {
 		return "", urlError(ref, err.Error())
@@ -109,6 +109,26 @@ func slowCanonical(base, ref string) (string, error) {
 		return "", urlError(ref, fmt.Sprintf("longer than %d bytes", MaxURL))
 	}
 	return b.String(), nil
+}
+
+// parser is the library's, with host names as today's UTS 46 maps them.
+var parser = whatwg.NewParser(whatwg.WithPreParseHostFunc(mapSharpS))
+
+// mapSharpS maps "ẞ" to "ß", as UTS 46 does since Unicode 15.1. The library's tables are older and make it "ss", which is another host. It
+// may be percent-encoded.
+func mapSharpS(_ *whatwg.Url, host string) string {
+	const sharp, encoded = "ẞ", "%E1%BA%9E"
+	host = strings.ReplaceAll(host, sharp, "ß")
+	for from := 0; ; {
+		i := strings.IndexByte(host[from:], '%')
+		if i < 0 {
+			return host
+		}
+		if from += i; len(host) >= from+len(encoded) && strings.EqualFold(host[from:from+len(encoded)], encoded) {
+			host = host[:from] + "ß" + host[from+len(encoded):]
+		}
+		from++
+	}
 }
 
 // maxUserInfo bounds user name and password. The parser takes 50 ms for 6 kB of them, and Canonical drops them

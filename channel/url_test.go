@@ -196,3 +196,20 @@ func BenchmarkResolve(b *testing.B) {
 		})
 	}
 }
+
+// TestSharpS: host names are mapped as today's UTS 46 has it, non-transitionally: neither "ß" nor "ẞ" is "ss", which is another host.
+func TestSharpS(t *testing.T) {
+	for _, c := range [][2]string{
+		{"http://ß.com/ẞ?ẞ", "http://xn--zca.com/%E1%BA%9E?%E1%BA%9E"}, {"http://ẞ.com/", "http://xn--zca.com/"}, {"http://FAẞ.de/", "http://xn--fa-hia.de/"},
+		{"http://fa%C3%9F.de/", "http://xn--fa-hia.de/"}, {"http://fa%e1%Ba%9e.de/", "http://xn--fa-hia.de/"}, {"http://user:ẞ@ẞ.com:8080/", "http://xn--zca.com:8080/"},
+		{"//ẞ.com/a", "http://xn--zca.com/a"}, {"\\\\ẞ.com", "http://xn--zca.com/"}, {"http://ΒΌΛΟς.com/", "http://xn--nxasmm1c.com/"}, {"http://ss.com/", "http://ss.com/"},
+	} {
+		got, err := Resolve("http://h.test/", c[0])
+		if err != nil || got != c[1] {
+			t.Errorf("%s: %s, want %s (%v)", c[0], got, c[1], err)
+		}
+	}
+	if got, err := Canonical("https://www.straẞe.de"); err != nil || got != "https://www.xn--strae-oqa.de/" {
+		t.Errorf("%s, %v", got, err)
+	}
+}

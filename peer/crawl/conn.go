@@ -37,9 +37,9 @@ type line struct {
 	used   time.Time // end of the last exchange; zero: none yet
 	sent   time.Time // the last request
 
-	head  []byte // header of the response that is read
+	head  []byte // what has come of the response, up to the end of its header
 	whole bool   // head has its end
-	quota int    // bytes that may still come before the end of the header; negative: it has come
+	quota int    // bytes that may still come before that end
 	broke error  // what ended the reading, but for its end
 }
 
@@ -112,39 +112,44 @@ func (l *line) hangUp() {
 	}
 }
 
-var headEnd = []byte("\r\n\r\n")
-
 // Read is what the parser reads from: it keeps the header, and its bound.
 func (l *line) Read(b []byte) (int, error) {
-	if l.quota == 0 {
+	if !l.whole && l.quota == 0 {
 		return 0, errHeader
 	}
 	n, err := l.Conn.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		l.broke = err
 	}
-	if l.quota > 0 {
+	if !l.whole {
 		l.quota = max(l.quota-n, 0)
-	}
-	if !l.whole && n > 0 {
-		from := max(len(l.head)-len(headEnd)+1, 0)
 		l.head = append(l.head, b[:n]...)
-		for {
-			i := bytes.Index(l.head[from:], headEnd)
-			if i < 0 {
-				break
-			}
-			i += from + len(headEnd)
-			if len(l.head) > 9 && l.head[9] == '1' { // an interim response, which another follows
-				l.head = append(l.head[:0], l.head[i:]...)
-				from = 0
-				continue
-			}
-			l.head, l.whole, l.quota = l.head[:i], true, -1
-			break
-		}
 	}
 	return n, err
+}
+
+// cutHead ends the header where the parser found its end: what it has read and not used comes after it. An interim response is forgotten, since
+// another follows it.
+func (l *line) cutHead(interim bool) {
+	end := len(l.head) - l.br.Buffered()
+	if interim {
+		l.head = append(l.head[:0], l.head[end:]...)
+		return
+	}
+	l.head, l.whole = withCRLF(l.head[:end]), true
+}
+
+// withCRLF gives a header with its lines ended as HTTP has it. Some hosts end lines with LF alone. The parser reads that, as other clients do;
+// readers of archived headers need not.
+func withCRLF(header []byte) []byte {
+	if bytes.HasSuffix(header, []byte("\r\n\r\n")) && bytes.Count(header, []byte("\n")) == bytes.Count(header, []byte("\r\n")) {
+		return header
+	}
+	out := make([]byte, 0, len(header)+bytes.Count(header, []byte("\n"))+len("\r\n"))
+	for line := range bytes.SplitSeq(bytes.TrimRight(header, " \t\r\n"), []byte("\n")) {
+		out = append(append(out, bytes.TrimRight(line, "\r")...), "\r\n"...)
+	}
+	return append(out, "\r\n"...)
 }
 
 const (
@@ -205,7 +210,8 @@ func (l *line) answer() (resp *http.Response, first time.Time, err error) {
 			}
 			return nil, first, err
 		}
-		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+		interim := resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols
+		if l.cutHead(interim); !interim {
 			return resp, first, nil
 		}
 	}

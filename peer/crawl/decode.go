@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/andybalholm/brotli"
@@ -29,7 +30,7 @@ const (
 
 // decoder reads bodies. Its readers are kept from one to the next. Owned by the fetcher.
 type decoder struct {
-	gz *gzip.Reader
+	gz members
 	br *brotli.Reader
 	zs *zstd.Decoder
 }
@@ -58,17 +59,19 @@ func (c *counter) Read(b []byte) (int, error) {
 func (d *decoder) body(resp *http.Response, buf []byte, limit int) (out []byte, truncated bool, err error) {
 	wire := &counter{r: resp.Body, most: math.MaxInt64}
 	r, encoded, err := d.reader(wire, resp.Header.Values("Content-Encoding"), int64(limit)+encodingSlack)
-	if err != nil {
-		return buf, false, wire.blame(err)
+	if err == nil {
+		out, truncated, err = readAll(r, buf, limit)
+	} else {
+		out = buf
 	}
-	out, truncated, err = readAll(r, buf, limit)
-	if encoded {
-		if truncated && int64(len(out)) > bombRatio*max(wire.n, 1) {
-			return out[:0], true, errBomb
-		}
-		if err != nil {
-			err = wire.blame(err)
-		}
+	switch {
+	case !encoded:
+	case err != nil && wire.n == 0 && wire.err == nil && !errors.Is(err, errEncoding): // an empty body is empty in any coding
+		return out, false, nil
+	case truncated && int64(len(out)) > bombRatio*max(wire.n, 1):
+		return out[:0], true, errBomb
+	case err != nil:
+		err = wire.blame(err)
 	}
 	return out, truncated, err
 }
@@ -100,8 +103,9 @@ func readAll(r io.Reader, buf []byte, limit int) (out []byte, truncated bool, er
 	}
 }
 
-// reader takes off the content encodings, the last applied first. What lies between two of them, or before the first, is bounded too: a
-// few bytes may decompress to what decompresses to nothing, for hours.
+// reader takes off the content encodings, the last applied first. A body with one that is unknown stays as it is, as in browsers (Fetch,
+// "handle content codings"): mostly it is none. What lies between two encodings, or before the first, is bounded too: a few bytes may
+// decompress to what decompresses to nothing, for hours.
 func (d *decoder) reader(wire *counter, fields []string, most int64) (io.Reader, bool, error) {
 	var r io.Reader = wire
 	var names []string
@@ -111,6 +115,9 @@ func (d *decoder) reader(wire *counter, fields []string, most int64) (io.Reader,
 				names = append(names, name)
 			}
 		}
+	}
+	if slices.ContainsFunc(names, func(name string) bool { return !codings[name] }) {
+		return wire, false, nil
 	}
 	if len(names) > maxEncodings {
 		return nil, true, fmt.Errorf("%w: %d layers", errEncoding, len(names))
@@ -130,61 +137,116 @@ func (d *decoder) reader(wire *counter, fields []string, most int64) (io.Reader,
 	return r, len(names) > 0, nil
 }
 
+// codings are the content encodings that layer knows.
+var codings = map[string]bool{"gzip": true, "x-gzip": true, "br": true, "zstd": true, "deflate": true}
+
 // layer makes the reader of one encoding; a kept one if it is the only layer.
 func (d *decoder) layer(r io.Reader, name string, only bool) (io.Reader, error) {
 	switch name {
-	case "gzip", "x-gzip":
-		if only && d.gz != nil {
-			if err := d.gz.Reset(r); err != nil {
-				return nil, err
-			}
-			return d.gz, nil
-		}
-		z, err := gzip.NewReader(r)
-		if err != nil {
+	case "br":
+		b := d.br
+		if b == nil || !only {
+			b = brotli.NewReader(r)
+		} else if err := b.Reset(r); err != nil {
 			return nil, err
 		}
-		if only {
-			d.gz = z
-		}
-		return z, nil
-	case "br":
-		if only && d.br != nil {
-			return d.br, d.br.Reset(r)
-		}
-		b := brotli.NewReader(r)
 		if only {
 			d.br = b
 		}
-		return b, nil
+		return &ended{Reader: b}, nil
 	case "zstd":
-		if only && d.zs != nil {
-			if err := d.zs.Reset(r); err != nil {
-				return nil, err
-			}
-			return d.zs, nil
-		}
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderLowmem(true))
-		if err != nil {
-			return nil, err
-		}
-		if only {
-			d.zs = z
-			return z, nil
-		}
-		return z.IOReadCloser(), nil
+		return d.zstd(r, only)
 	case "deflate": // zlib, as the standard has it, or raw deflate, as many servers send
 		b := bufio.NewReader(r)
 		if head, err := b.Peek(2); err == nil && head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0 {
-			z, err := zlib.NewReader(b)
-			if err != nil {
-				return nil, err
-			}
-			return z, nil
+			return zlib.NewReader(b)
 		}
 		return flate.NewReader(b), nil
 	}
-	return nil, fmt.Errorf("%w: %q is unknown", errEncoding, name)
+	m := &d.gz
+	if !only {
+		m = &members{}
+	}
+	return m, m.begin(r)
+}
+
+func (d *decoder) zstd(r io.Reader, only bool) (io.Reader, error) {
+	if only && d.zs != nil {
+		if err := d.zs.Reset(r); err != nil {
+			return nil, err
+		}
+		return &ended{Reader: d.zs}, nil
+	}
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, err
+	}
+	if only {
+		d.zs = z
+		return &ended{Reader: z}, nil
+	}
+	return &ended{Reader: z.IOReadCloser()}, nil
+}
+
+// members reads gzip, which may have several members, up to the first bytes that begin none: what some servers send behind a body does not
+// make it a broken one.
+type members struct {
+	z  *gzip.Reader
+	in *bufio.Reader
+}
+
+func (m *members) begin(r io.Reader) (err error) {
+	if m.in == nil {
+		m.in = bufio.NewReaderSize(r, 4<<10)
+	} else {
+		m.in.Reset(r)
+	}
+	if m.z == nil {
+		m.z, err = gzip.NewReader(m.in)
+	} else {
+		err = m.z.Reset(m.in)
+	}
+	if m.z != nil {
+		m.z.Multistream(false)
+	}
+	return err
+}
+
+func (m *members) Read(b []byte) (int, error) {
+	for {
+		n, err := m.z.Read(b)
+		if n > 0 && errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if n > 0 || !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if err := m.z.Reset(m.in); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, io.EOF
+		} else if err != nil {
+			return 0, err
+		}
+		m.z.Multistream(false)
+	}
+}
+
+// ended reads a stream behind whose end there may be more, which is none of it.
+type ended struct {
+	io.Reader
+	some bool // something has been read
+}
+
+func (e *ended) Read(b []byte) (int, error) {
+	n, err := e.Reader.Read(b)
+	if e.some = e.some || n > 0; err != nil && behindEnd(err, e.some) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// behindEnd tells whether an error is of bytes behind a stream that is whole.
+func behindEnd(err error, some bool) bool {
+	return some && errors.Is(err, zstd.ErrMagicMismatch) || err.Error() == "brotli: excessive input" // brotli has no value for it
 }
 
 func (d *decoder) close() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/zlib"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -70,4 +71,49 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestCodingsAsBrowsersTakeThem: an unknown coding leaves the body as it is, an empty body is empty in any coding, and bytes behind a whole
+// body do not spoil it. A body that is cut off, or in another coding than it says, is still broken.
+func TestCodingsAsBrowsersTakeThem(t *testing.T) {
+	const text = "<a href=/x>text</a>"
+	zstded := func() []byte {
+		var b bytes.Buffer
+		z, _ := zstd.NewWriter(&b)
+		io.WriteString(z, text)
+		z.Close()
+		return b.Bytes()
+	}()
+	deflated := func() []byte {
+		var b bytes.Buffer
+		z := zlib.NewWriter(&b)
+		io.WriteString(z, text)
+		z.Close()
+		return b.Bytes()
+	}()
+	behind := func(b []byte, more string) []byte { return append(bytes.Clone(b), more...) }
+	for _, c := range []struct {
+		coding string
+		body   []byte
+		want   string
+		err    error
+	}{
+		{"utf-8", []byte(text), text, nil}, {"none", []byte(text), text, nil}, {"binary", []byte(text), text, nil}, {"8bit, gzip", gzipped(text), string(gzipped(text)), nil},
+		{"gzip,", gzipped(text), text, nil}, {"identity, gzip", gzipped(text), text, nil},
+		{"gzip", nil, "", nil}, {"br", nil, "", nil}, {"zstd", nil, "", nil}, {"deflate", nil, "", nil}, {"x-gzip", nil, "", nil}, {"gzip, br", nil, "", nil}, {"nonsense", nil, "", nil},
+		{"gzip", behind(gzipped(text), "\x00"), text, nil}, {"gzip", behind(gzipped(text), "\r\n<!-- served in 3 ms -->"), text, nil}, {"gzip", behind(gzipped(text), strings.Repeat("\x00", 100_000)), text, nil},
+		{"gzip", behind(gzipped(text), "\x1f"), text, nil}, {"gzip", behind(gzipped(text), string(gzipped(text))), text + text, nil}, {"gzip", behind(gzipped(""), "more"), "", nil},
+		{"br", behind(brotlied(text), "more"), text, nil}, {"zstd", behind(zstded, "more of it"), text, nil}, {"deflate", behind(deflated, "more"), text, nil},
+		{"gzip", gzipped(text)[:20], "", errEncoding}, {"gzip", []byte(text), "", errEncoding}, {"br", []byte(text), "", errEncoding}, {"zstd", []byte(text), "", errEncoding},
+		{"gzip", []byte("\x1f"), "", errEncoding},
+	} {
+		var d decoder
+		for range 2 { // its readers are used again
+			out, cut, err := d.body(&http.Response{Header: http.Header{"Content-Encoding": {c.coding}}, Body: io.NopCloser(bytes.NewReader(c.body))}, nil, 1<<20)
+			if c.err == nil && string(out) != c.want || !errors.Is(err, c.err) || cut {
+				t.Errorf("%s of %q: %q, %v, %v; want %q, %v", c.coding, c.body[:min(len(c.body), 60)], out, cut, err, c.want, c.err)
+			}
+		}
+		d.close()
+	}
 }
