@@ -7,28 +7,18 @@ import (
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
+
+	"shoal/channel/sitemap"
 )
 
-// utf8Of gives a document in UTF-8, and how queries of its links are encoded. What says nothing of its encoding and is valid UTF-8 is
-// taken for it.
+// sniffed is how much of a document is looked at for its encoding.
+const sniffed = 1024
+
+// utf8Of gives a document in UTF-8, and how queries of its links are encoded. What says more of the encoding counts first: a byte order mark, the
+// header, a <meta>, an XML declaration (HTML, section 13.2.3.2). A document that says nothing and is valid UTF-8 is taken for it.
 func utf8Of(body []byte, contentType string) ([]byte, *query) {
-	head := body[:min(len(body), 1024)]
-	contentType = strings.ToLower(contentType)
-	declared := strings.Contains(contentType, "charset=")
-	wide := bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff")) // says more than the header
-	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) || declared && !wide && strings.Contains(contentType, "utf-8") {
-		return body, nil
-	}
-	if !declared && !wide {
-		i := indexFold(head, "charset=")
-		if i < 0 && utf8.Valid(body) {
-			return body, nil
-		}
-		if i >= 0 && indexFold(bytes.TrimLeft(head[i+len("charset="):], `"' `), "utf-8") == 0 {
-			return body, nil
-		}
-	}
-	enc, name, _ := charset.DetermineEncoding(head, contentType)
+	enc, name, mark := encodingOf(body, contentType)
+	body = body[mark:]
 	if name == "utf-8" {
 		return body, nil
 	}
@@ -40,6 +30,120 @@ func utf8Of(body []byte, contentType string) ([]byte, *query) {
 		return out, nil
 	}
 	return out, &query{enc}
+}
+
+// encodingOf finds a document's encoding, and the length of its byte order mark.
+func encodingOf(body []byte, contentType string) (enc encoding.Encoding, name string, mark int) {
+	switch {
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		return nil, "utf-8", 3
+	case bytes.HasPrefix(body, []byte("\xff\xfe")):
+		enc, name = charset.Lookup("utf-16le")
+		return enc, name, 2
+	case bytes.HasPrefix(body, []byte("\xfe\xff")):
+		enc, name = charset.Lookup("utf-16be")
+		return enc, name, 2
+	}
+	if enc, name = charset.Lookup(labelIn(contentType)); enc != nil {
+		return enc, name, 0
+	}
+	head := body[:min(len(body), sniffed)]
+	said := [...]func([]byte) string{metaEncoding, declaredEncoding}
+	if mediaType(contentType) == "application/xhtml+xml" { // in XML the declaration counts
+		said[0], said[1] = said[1], said[0]
+	}
+	for _, label := range said {
+		if enc == nil {
+			enc, name = charset.Lookup(label(head))
+		}
+	}
+	if enc == nil && !utf8.Valid(body) {
+		enc, name = charset.Lookup("windows-1252")
+	}
+	if enc == nil {
+		name = "utf-8"
+	}
+	return enc, name, 0
+}
+
+// within gives the label of an encoding that a document says it is in. What says so was read octet by octet, so that it cannot be UTF-16.
+func within(label string) string {
+	switch _, name := charset.Lookup(label); name {
+	case "utf-16le", "utf-16be":
+		return "utf-8"
+	case "x-user-defined":
+		return "windows-1252"
+	}
+	return label
+}
+
+// declaredEncoding gives the label in an XML declaration, which may itself be in UTF-16.
+func declaredEncoding(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte("<\x00?\x00x\x00")):
+		return "utf-16le"
+	case bytes.HasPrefix(head, []byte("\x00<\x00?\x00x")):
+		return "utf-16be"
+	}
+	return within(sitemap.DeclaredEncoding(head))
+}
+
+// metaEncoding gives the label of the first <meta> that names an encoding ("prescan a byte stream to determine its encoding").
+func metaEncoding(head []byte) string {
+	for t := (tokenizer{doc: head}); ; {
+		kind, name := t.next(false)
+		switch {
+		case kind == endOfFile:
+			return ""
+		case kind != startTag:
+			continue
+		case !equalFold(name, "meta"):
+			t.attributes(nil)
+			continue
+		}
+		var direct, content, equiv []byte
+		_, whole := t.attributes(func(name, value []byte) {
+			for _, a := range [...]struct {
+				name string
+				to   *[]byte
+			}{{"charset", &direct}, {"content", &content}, {"http-equiv", &equiv}} {
+				if equalFold(name, a.name) && *a.to == nil {
+					*a.to = append([]byte{}, value...)
+				}
+			}
+		})
+		label := string(direct)
+		if direct == nil && bytes.EqualFold(equiv, []byte("content-type")) {
+			label = labelIn(string(content))
+		}
+		if enc, _ := charset.Lookup(label); whole && enc != nil {
+			return within(label)
+		}
+	}
+}
+
+// labelIn gives the value of "charset" in the value of a Content-Type, which may be written badly.
+func labelIn(contentType string) string {
+	for rest := contentType; ; {
+		i := indexFold([]byte(rest), "charset")
+		if i < 0 {
+			return ""
+		}
+		inName := i > 0 && (isLetter(rest[i-1]) || rest[i-1] == '-' || rest[i-1] == '_') // "x-charset"
+		rest = strings.TrimLeft(rest[i+len("charset"):], " \t\n\f\r")
+		if inName || !strings.HasPrefix(rest, "=") {
+			continue
+		}
+		value := strings.TrimLeft(rest[1:], " \t\n\f\r")
+		if value != "" && (value[0] == '"' || value[0] == '\'') {
+			label, _, _ := strings.Cut(value[1:], value[:1])
+			return label
+		}
+		if end := strings.IndexAny(value, "; ,\t\n\f\r\"'"); end >= 0 {
+			value = value[:end]
+		}
+		return value
+	}
 }
 
 // indexFold finds a word of ASCII letters in any case. bytes.ToLower is not for it: it changes the length of what is no UTF-8.

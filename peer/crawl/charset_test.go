@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/text/encoding/charmap"
@@ -66,5 +67,35 @@ func TestRefsRemembered(t *testing.T) {
 				t.Errorf("%s on %s: %q", c.body, c.base, p.links)
 			}
 		}
+	}
+}
+
+// TestEncodingsInTheirOrder: a byte order mark says more than the header, that more than a <meta>, that more than an XML declaration. What only
+// looks like one of them says nothing.
+func TestEncodingsInTheirOrder(t *testing.T) {
+	const text = "<p>\xd0\xbf\xe9" // no UTF-8
+	little, _ := unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM).NewEncoder().String(`<?xml version="1.0"?><p>é`)
+	for i, c := range []struct{ body, contentType, want string }{
+		{text, "text/html", "windows-1252"}, {"<p>é", "text/html", "utf-8"}, {"\xef\xbb\xbf" + text, "text/html; charset=koi8-r", "utf-8"},
+		{"\xfe\xff\x00<", "text/html; charset=utf-8", "utf-16be"}, {"\xff\xfe<\x00", "text/html", "utf-16le"},
+		{"<meta charset=utf-8>" + text, "text/html; charset=koi8-r", "koi8-r"}, {"<meta charset=koi8-r>" + text, "text/html; charset=nonsense", "koi8-r"},
+		{text, `text/html;CHARSET = "koi8-r"`, "koi8-r"}, {text, "text/html charset=koi8-r", "koi8-r"}, {text, "text/html, text/html; charset=koi8-r", "koi8-r"},
+		{text, "text/html; x-charset=koi8-r", "windows-1252"}, {text, "text/html; charset='koi8-r'", "koi8-r"},
+		{"<script charset=koi8-r src=x></script>" + text, "text/html", "windows-1252"}, {"<link charset=koi8-r><meta name=x content='charset=koi8-r'>" + text, "text/html", "windows-1252"},
+		{"<script charset=utf-8 src=x></script><meta charset=koi8-r>" + text, "text/html", "koi8-r"}, {"<p title='<meta charset=koi8-r>'>" + text, "text/html", "windows-1252"},
+		{"<!-- <meta charset=utf-8> --><META CHARSET = 'koi8-r'>" + text, "text/html", "koi8-r"}, {"<!--><meta charset=koi8-r>" + text, "text/html", "koi8-r"},
+		{"<meta http-equiv=Content-Type content='text/html; charset=koi8-r'>" + text, "text/html", "koi8-r"}, {"<meta content='text/html;charset=koi8-r' http-equiv=content-type>" + text, "", "koi8-r"},
+		{"<meta http-equiv=refresh content='0;url=?charset=koi8-r'>" + text, "text/html", "windows-1252"}, {"<meta charset=nonsense><meta charset=koi8-r>" + text, "text/html", "koi8-r"},
+		{"<meta charset=utf-16>" + text, "text/html", "utf-8"}, {"<meta/charset=koi8-r>" + text, "text/html", "koi8-r"},
+		{`<?xml version="1.0" encoding="koi8-r"?>` + text, "text/html", "koi8-r"}, {`<?xml version="1.0" encoding='koi8-r'?><html>` + text, "application/xhtml+xml", "koi8-r"},
+		{`<?xml version="1.0" encoding="koi8-r"?><meta charset=iso-8859-5>` + text, "text/html", "iso-8859-5"}, {`<?xml version="1.0" encoding="koi8-r"?><meta charset=iso-8859-5>` + text, "application/xhtml+xml", "koi8-r"},
+		{little, "text/html", "utf-16le"}, {strings.Repeat(" ", sniffed) + "<meta charset=koi8-r>" + text, "text/html", "windows-1252"},
+	} {
+		if _, name, _ := encodingOf([]byte(c.body), c.contentType); name != c.want {
+			t.Errorf("%d: %q of %q: %s, want %s", i, c.body[:min(len(c.body), 60)], c.contentType, name, c.want)
+		}
+	}
+	if out, _ := utf8Of([]byte("\xef\xbb\xbfé"), ""); string(out) != "é" {
+		t.Errorf("%q", out)
 	}
 }

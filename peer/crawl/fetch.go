@@ -239,7 +239,7 @@ func (f *fetcher) take(r *response, resp *http.Response, limit int) (whole bool)
 	if !hasBody(r.status) {
 		return f.skip(resp)
 	}
-	if t := resp.Header.Get("Content-Type"); !r.it.any && !wanted(t) {
+	if !r.it.any && !wanted(contentTypeOf(resp.Header)) {
 		r.err = errType
 		return resp.ContentLength >= 0 && resp.ContentLength <= maxSkip && f.skip(resp)
 	}
@@ -263,25 +263,6 @@ func (f *fetcher) skip(resp *http.Response) bool {
 // hasBody tells whether the body of a status is of interest. That of a refusal is: it may be a challenge.
 func hasBody(status int) bool {
 	return status >= 200 && status < 300 || status == 403 || status == 429 || status == 503
-}
-
-// wanted tells whether a search engine has a use for a content type. None given may be anything.
-func wanted(contentType string) bool {
-	t, _, _ := strings.Cut(contentType, ";")
-	t = strings.ToLower(strings.TrimSpace(t))
-	major, minor, _ := strings.Cut(t, "/")
-	switch major {
-	case "", "text":
-		return true
-	case "application":
-		switch minor {
-		case "json", "xml", "pdf", "rtf", "msword", "postscript", "epub+zip":
-			return true
-		}
-		return strings.HasSuffix(minor, "+xml") || strings.HasSuffix(minor, "+json") || strings.HasPrefix(minor, "vnd.openxmlformats") ||
-			strings.HasPrefix(minor, "vnd.oasis.opendocument")
-	}
-	return false
 }
 
 // rebuild writes a header that was not seen as it came: HTTP/2 has no such form.

@@ -3,8 +3,6 @@ package crawl
 import (
 	"bytes"
 	"html"
-	"net/http"
-	"strings"
 
 	"shoal/channel"
 )
@@ -32,18 +30,6 @@ type page struct {
 
 // shortText is how many words a text has for which the fingerprint says nothing: all of them must be the same.
 const shortText = 100
-
-// isHTML tells whether links can be read from a content type.
-func isHTML(contentType string, body []byte) bool {
-	t, _, _ := strings.Cut(contentType, ";")
-	switch strings.ToLower(strings.TrimSpace(t)) {
-	case "text/html", "application/xhtml+xml":
-		return true
-	case "":
-		return strings.HasPrefix(http.DetectContentType(body), "text/html")
-	}
-	return false
-}
 
 // read goes through a document: links, fingerprint of the text, what its author asks of robots, and the text itself if wanted.
 func (p *page) read(url string, body []byte, contentType, product string, withText bool) {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"shoal/channel"
 	"shoal/peer/crawl/robots"
@@ -48,7 +48,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 			s.count(kindOf(r.err))
 			return channel.Failed, fmt.Sprintf("robots.txt cannot be had: %v", r.err), nil
 		case r.status >= 300 && r.status < 400:
-			to, err := channel.Resolve(at, r.header.Get("Location"))
+			to, err := location(&r)
 			if err != nil || hop >= maxRobotsHops { // as if there were none
 				s.setRobots(&robots.Rules{}, robotsNone, 0)
 				return 0, "", nil
@@ -110,8 +110,21 @@ func location(r *response) (string, error) {
 	if to == "" {
 		return "", fmt.Errorf("crawl: redirect without Location")
 	}
-	if _, err := url.Parse(to); err != nil {
-		return "", err
+	return channel.Resolve(r.it.url, escaped(to))
+}
+
+// escaped percent-encodes the octets beyond ASCII of a text that is not UTF-8, as browsers do before they follow it.
+func escaped(s string) string {
+	if utf8.ValidString(s) {
+		return s
 	}
-	return channel.Resolve(r.it.url, to)
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] < utf8.RuneSelf {
+			b.WriteByte(s[i])
+		} else {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		}
+	}
+	return b.String()
 }

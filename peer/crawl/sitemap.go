@@ -7,7 +7,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strings"
 
 	"shoal/channel"
 	"shoal/channel/sitemap"
@@ -58,7 +57,7 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 			s.count("sitemap")
 			continue
 		}
-		entries, more := readEntries(sitemap.Open(unzipped(r.body), r.header.Get("Content-Type")), u, room-len(found))
+		entries, more := readEntries(sitemap.Open(unzipped(r.body), contentTypeOf(r.header)), u, room-len(found))
 		for _, e := range entries {
 			if s.scope.Contains(e.url) {
 				found = append(found, e)
@@ -191,7 +190,7 @@ func readEntries(d *sitemap.Document, base string, room int) (pages []listed, si
 
 // feedEntries are the pages that a feed names, each once, with the moment of its entry; none if the body is no feed.
 func feedEntries(contentType string, body []byte, base string) (entries []listed) {
-	if !strings.Contains(strings.ToLower(contentType), "xml") {
+	if !isXML(contentType, body) {
 		return nil
 	}
 	d := sitemap.Open(body, contentType)

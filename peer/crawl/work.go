@@ -155,7 +155,7 @@ func (s *session) redirect(r *response, p *channel.Page) error {
 func (s *session) content(r *response, p *channel.Page) (duplicate bool, err error) {
 	p.Digest = channel.ContentDigest(r.body)
 	p.Change = s.known.change(r.it.hash, p.Digest)
-	contentType := r.header.Get("Content-Type")
+	contentType := contentTypeOf(r.header)
 	s.asked = 0
 	asks := wishOf(r.header, s.product)
 	body := r.body

@@ -1,0 +1,84 @@
+package crawl
+
+import (
+	"net/http"
+	"strings"
+)
+
+// contentTypeOf gives the Content-Type of a response, several of them as one list.
+func contentTypeOf(h http.Header) string { return strings.Join(h.Values("Content-Type"), ", ") }
+
+// mediaType gives the type that a Content-Type names, in lower case and without parameters; "": none that can be read. As in browsers the last of
+// several counts, and "*/*" says nothing (Fetch, "extract a MIME type"). A type that is none is taken by its first word where that is clear
+// enough: "text/html charset=utf-8", "html".
+func mediaType(contentType string) string {
+	last := ""
+	for part := range strings.SplitSeq(strings.ToLower(contentType), ",") {
+		essence, _, _ := strings.Cut(part, ";")
+		if word := strings.Fields(essence); len(word) > 0 && word[0] != "*/*" {
+			if t := typeOf(word[0]); t != "" {
+				last = t
+			}
+		}
+	}
+	return last
+}
+
+// typeOf gives the type that a word names; "": none.
+func typeOf(word string) string {
+	switch word {
+	case "html", "htm", "xhtml":
+		return "text/html"
+	case "xml":
+		return "text/xml"
+	}
+	major, minor, _ := strings.Cut(word, "/")
+	if !isTypeToken(major) || !isTypeToken(minor) {
+		return ""
+	}
+	return word
+}
+
+// isTypeToken tells whether a word is a token of HTTP (RFC 9110, section 5.6.2), in lower case.
+func isTypeToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isHTML tells whether a body is HTML: by its type, or by its beginning where it has none.
+func isHTML(contentType string, body []byte) bool {
+	switch mediaType(contentType) {
+	case "text/html", "application/xhtml+xml":
+		return true
+	case "":
+		return strings.HasPrefix(http.DetectContentType(body), "text/html")
+	}
+	return false
+}
+
+// isXML tells the same of XML.
+func isXML(contentType string, body []byte) bool {
+	t := mediaType(contentType)
+	return strings.Contains(t, "xml") || t == "" && strings.HasPrefix(http.DetectContentType(body), "text/xml")
+}
+
+// wanted tells whether a search engine has a use for a content type. One that cannot be read may be anything.
+func wanted(contentType string) bool {
+	major, minor, _ := strings.Cut(mediaType(contentType), "/")
+	switch major {
+	case "", "text":
+		return true
+	case "application":
+		switch minor {
+		case "json", "xml", "pdf", "rtf", "msword", "postscript", "epub+zip":
+			return true
+		}
+		return strings.HasSuffix(minor, "+xml") || strings.HasSuffix(minor, "+json") || strings.HasPrefix(minor, "vnd.openxmlformats") ||
+			strings.HasPrefix(minor, "vnd.oasis.opendocument")
+	}
+	return false
+}
