@@ -199,7 +199,7 @@ func (b *builder) transports(sw *swarm.Swarm, key crypto.PrivKey, resources netw
 	if err != nil {
 		return nil, nil, err
 	}
-	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, resources, nil, upgrader.WithAcceptTimeout(b.cfg.Patience*3/2))
+	up, err := upgrader.New([]sec.SecureTransport{secure}, muxers, nil, resources, nil, upgrader.WithAcceptTimeout(b.cfg.Patience/2))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,6 +17,7 @@ type Limits struct {
 	Conns       int     // connections, however short-lived
 	Held        int     // connections; from there on the least useful are closed down to LowConns, once they are older than any exchange takes
 	LowConns    int     // connections that are kept for as long as they live
+	Strangers   int     // connections of others that are not members' yet; beyond that the oldest of the prefix that has most closes
 	PerAddr     int     // connections from one IPv4 address or IPv6 /56
 	RatePerAddr float64 // new connections a second from there, after a burst of PerAddr
 	Streams     int     // open streams
@@ -31,10 +32,10 @@ type Limits struct {
 func DefaultLimits(r member.Role) Limits {
 	switch r {
 	case member.Manager, member.Archive, member.Relay:
-		return Limits{Conns: 12_000, Held: 12_000, LowConns: 10_000, PerAddr: 4096, RatePerAddr: 50, Streams: 20_000, Calls: 32,
+		return Limits{Conns: 12_000, Held: 12_000, LowConns: 10_000, Strangers: 1024, PerAddr: 4096, RatePerAddr: 50, Streams: 20_000, Calls: 32,
 			Memory: 512 << 20, MemoryPerPrefix: 192 << 20, MemoryPerAccount: 96 << 20, MemoryPerMember: 24 << 20}
 	default:
-		return Limits{Conns: 96, Held: 8, LowConns: 6, PerAddr: 16, RatePerAddr: 0.5, Streams: 768, Calls: 16,
+		return Limits{Conns: 96, Held: 8, LowConns: 6, Strangers: 48, PerAddr: 16, RatePerAddr: 0.5, Streams: 768, Calls: 16,
 			Memory: 160 << 20, MemoryPerPrefix: 24 << 20, MemoryPerAccount: 12 << 20, MemoryPerMember: 6 << 20}
 	}
 }
@@ -47,6 +48,7 @@ func (l Limits) or(d Limits) Limits {
 		return a
 	}
 	l.Conns, l.Held, l.LowConns, l.PerAddr = pick(l.Conns, d.Conns), pick(l.Held, d.Held), pick(l.LowConns, d.LowConns), pick(l.PerAddr, d.PerAddr)
+	l.Strangers = pick(l.Strangers, d.Strangers)
 	l.Streams, l.Calls = pick(l.Streams, d.Streams), pick(l.Calls, d.Calls)
 	if l.RatePerAddr == 0 {
 		l.RatePerAddr = d.RatePerAddr
@@ -74,9 +76,7 @@ func (l Limits) manager() (network.ResourceManager, error) {
 	big := rcmgr.ResourceLimits{Streams: rcmgr.LimitVal(l.Streams), StreamsInbound: rcmgr.LimitVal(l.Streams), StreamsOutbound: rcmgr.LimitVal(l.Streams),
 		Conns: rcmgr.LimitVal(l.Conns + l.Conns/4), ConnsInbound: rcmgr.LimitVal(l.Conns + l.Conns/4), ConnsOutbound: rcmgr.LimitVal(l.Conns + l.Conns/4),
 		FD: rcmgr.LimitVal(l.Conns + l.Conns/4), Memory: rcmgr.LimitVal64(windows)}
-	// Connections in their handshake, streams in negotiation.
-	transient := big
-	transient.Conns, transient.ConnsInbound, transient.ConnsOutbound = rcmgr.LimitVal(max(64, l.Conns/8)), rcmgr.LimitVal(max(48, l.Conns/8)), rcmgr.LimitVal(max(64, l.Conns/8))
+	transient := big // connections in their handshake, which Strangers bounds, and streams in negotiation
 	one := rcmgr.ResourceLimits{Streams: 256, StreamsInbound: peerStreams, StreamsOutbound: 192, Conns: 8, ConnsInbound: 4, ConnsOutbound: 4,
 		FD: 8, Memory: peerStreams * firstWindow}
 	partial := rcmgr.PartialLimitConfig{System: big, Transient: transient, AllowlistedSystem: big, AllowlistedTransient: transient,

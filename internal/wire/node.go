@@ -41,6 +41,7 @@ type Node struct {
 	cfg   Config
 	home  *home
 	built *builder
+	crowd *gate.Crowd
 	life  *life
 
 	closing sync.Once
@@ -130,7 +131,8 @@ func assemble(cfg Config) (*Node, error) {
 	if err := n.adoptKept(); err != nil {
 		return nil, err
 	}
-	sock := sockets.New(sockets.Config{Control: cfg.Socket, Wrap: cfg.Wrap, Count: cfg.Count, Dialer: cfg.Dialer, DialTimeout: cfg.Patience / 2})
+	n.crowd = gate.NewCrowd(cfg.Limits.Strangers)
+	sock := sockets.New(sockets.Config{Accepted: n.crowd.Accepted, Control: cfg.Socket, Wrap: cfg.Wrap, Count: cfg.Count, Dialer: cfg.Dialer, DialTimeout: cfg.Patience / 2})
 	if n.numbers, err = newNumbers(cfg.Metrics, sock, func() (int, int) { return n.gate.Count() }); err != nil {
 		return nil, err
 	}
@@ -166,6 +168,7 @@ func lobby(r member.Role) *multistream.MultistreamMuxer[protocol.ID] {
 
 func (n *Node) gateConfig() gate.Config {
 	return gate.Config{
+		Crowd:    n.crowd,
 		Timeout:  n.cfg.Gate,
 		Now:      n.Now,
 		Greet:    func(c network.Conn) { n.life.spawn(func(ctx context.Context) { n.greet(ctx, c) }) },

@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 		return errors.New("wire: no network")
 	}
 	l := c.Limits
-	if l.Conns < 0 || l.Held < 0 || l.LowConns < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.MemoryPerPrefix < 0 || l.MemoryPerAccount < 0 || l.MemoryPerMember < 0 || l.Calls < 0 || c.Gate < 0 || c.Patience < 0 {
+	if l.Conns < 0 || l.Held < 0 || l.LowConns < 0 || l.Strangers < 0 || l.PerAddr < 0 || l.RatePerAddr < 0 || l.Streams < 0 || l.Memory < 0 || l.MemoryPerPrefix < 0 || l.MemoryPerAccount < 0 || l.MemoryPerMember < 0 || l.Calls < 0 || c.Gate < 0 || c.Patience < 0 {
 		return fmt.Errorf("wire: negative limit in %+v", l)
 	}
 	if d := l.or(DefaultLimits(c.Role)); d.LowConns > d.Held || d.Held > d.Conns {

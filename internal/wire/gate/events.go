@@ -24,6 +24,9 @@ func (e *events) ListenClose(_ network.Network, a ma.Multiaddr) {
 
 func (e *events) Connected(_ network.Network, c network.Conn) {
 	g := (*Gate)(e)
+	if c.Stat().Direction == network.DirInbound {
+		g.cfg.Crowd.connected(c)
+	}
 	l := &link{decided: make(chan struct{})}
 	g.mu.Lock()
 	l.timer = time.AfterFunc(g.cfg.Timeout, func() {
@@ -60,6 +63,7 @@ func (e *events) Disconnected(_ network.Network, c network.Conn) {
 		close(l.decided)
 	}
 	g.mu.Unlock()
+	g.cfg.Crowd.gone(c)
 	if was != nil {
 		g.cfg.Left(*was)
 	}

@@ -30,6 +30,7 @@ type Member struct {
 
 // Config is what a gate needs of its owner. All fields are required.
 type Config struct {
+	Crowd     *Crowd               // of the connections that are not members' yet
 	Timeout   time.Duration        // after which a connection that is not a member's closes
 	Now       func() time.Time     // the network's time, by which memberships end
 	Greet     func(network.Conn)   // begins to show our certificate; it does not wait for the answer
@@ -244,6 +245,7 @@ func (g *Gate) Admit(c network.Conn, m Member, sealed []byte) error {
 		return nil
 	}
 	l.timer.Stop()
+	g.cfg.Crowd.gone(c)
 	l.order.Lock()
 	if !g.isGone(l) {
 		l.told = true
