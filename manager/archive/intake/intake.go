@@ -1,0 +1,320 @@
+// Package intake decides what of a chunk may be believed. A member can send anything that parses; nothing that it says is a fact until this package has
+// bounded it by what the archive knows itself: the task that the manager signed, the archive's own clock, and the bytes that came.
+//
+// The archive calls Screen once for each chunk, before it writes anything. Screen corrects the chunk in place, and adds up what the claim has stored in a
+// Sum, which the caller keeps with the channel. It refuses a chunk only for what no honest peer does; everything else it mends and counts, so that a peer
+// with a wrong clock or an old version loses nothing.
+//
+// The package is pure. It does not compare a page with earlier versions of it (package pages does) and judges nobody (the caller counts Findings against
+// the account that claimed).
+package intake
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+)
+
+// ErrBeyond is wrapped for a chunk that is more than its task allows. Its sender's claim ends.
+var ErrBeyond = errors.New("intake: beyond the task")
+
+// Task is what the manager signed, as far as it bounds chunks.
+type Task struct {
+	Host      string // as channel.Scope.Host
+	Scope     *channel.Matcher
+	Budget    int           // pages; 0: as many as a channel may have
+	PageBytes int           // of a page's body; 0: channel.MaxPage
+	Gap       time.Duration // between two requests
+	TextOnly  bool          // the peer sends a page's text only, so that its digest cannot be computed from what comes
+	Claimed   time.Time
+	Unpaced   bool // pages may come faster than Gap allows, as in measurements
+}
+
+// Sum is what the chunks of one claim have brought. The zero Sum is that of a new claim.
+type Sum struct {
+	Pages         int   // with a status or an error
+	Bytes         int64 // of bodies
+	Frontier      int   // URLs kept
+	FrontierBytes int64 // of them
+	New           int
+	Changed       int
+	NearUnchanged int
+	Unchanged     int
+	Gone          int
+}
+
+// Findings counts what Screen mended.
+type Findings struct {
+	Foreign   int // pages outside the task's scope, left out
+	Spelling  int // URLs that are not canonical, left out
+	Digests   int // digests that were not those of the body
+	Times     int // times outside the claim
+	Frontier  int // URLs left out of the to-do list, since it is full or they are out of scope
+	Statuses  int // changes that do not fit their status
+	Numbers   int // counts and sizes of a report that were not those stored
+	Words     int // kinds of errors that peers do not have, texts that cannot be shown
+	Truncated int // bodies beyond what the channel allows, cut
+}
+
+// Wrong counts the findings that no honest peer of any version causes, whatever its clock.
+func (f *Findings) Wrong() int { return f.Foreign + f.Spelling + f.Digests + f.Statuses + f.Numbers }
+
+// Limits on one claim.
+const (
+	pageSlack     = 8  // pages beyond the budget: robots.txt, sitemaps and retries are pages to some peers
+	paceSlack     = 60 // pages that may come at once, whatever the gap: what a peer could not send for a while
+	frontierLeast = 10_000
+	frontierTimes = 8                 // URLs kept for each page that the task may still fetch
+	frontierBytes = channel.MaxResume // of all URLs kept
+	maxGap        = 24 * time.Hour
+	maxRTT        = 30 * time.Second
+	clockSlack    = 5 * time.Minute // that a peer's clock may be away
+	lateSlack     = 7 * 24 * time.Hour
+)
+
+// frontierMost is how many URLs the to-do list of a task may have. A task that may fetch n pages has no use for a million URLs: the next crawl finds
+// them again.
+func (t *Task) frontierMost() int {
+	if t.Budget <= 0 {
+		return channel.MaxFrontier
+	}
+	return min(frontierLeast+frontierTimes*t.Budget, channel.MaxFrontier)
+}
+
+// Screen corrects the body of a chunk that a peer sends at now, and adds it to sum. useful counts the pages that bring the channel forward, which a lease
+// is lengthened for. After an error wrapping ErrBeyond sum is as it was.
+func Screen(now time.Time, t *Task, sum *Sum, b *channel.ChunkBody) (useful int, found Findings, err error) {
+	n := *sum
+	kept := b.Pages[:0]
+	for i := range b.Pages {
+		p := b.Pages[i]
+		if !t.belongs(p.URL, &found) {
+			continue
+		}
+		t.page(now, &p, &found)
+		n.add(&p)
+		if p.Status != 0 && p.Change != channel.Errored {
+			useful++
+		}
+		kept = append(kept, p)
+	}
+	if err := t.within(now, &n); err != nil {
+		return 0, found, err
+	}
+	clear(b.Pages[len(kept):])
+	b.Pages = kept
+	b.Frontier = t.frontier(b.Frontier, &n, &found)
+	if b.Report != nil {
+		t.report(now, b.Report, &n, &found)
+		useful++
+	}
+	*sum = n
+	return useful, found, nil
+}
+
+// belongs reports whether a URL may be stored under the task.
+func (t *Task) belongs(url string, found *Findings) bool {
+	if canonical, err := channel.Canonical(url); err != nil || canonical != url {
+		found.Spelling++
+		return false
+	}
+	if channel.Origin(url) != t.Host || t.Scope != nil && !t.Scope.Contains(url) {
+		found.Foreign++
+		return false
+	}
+	return true
+}
+
+// page bounds one page.
+func (t *Task) page(now time.Time, p *channel.Page, found *Findings) {
+	if most := t.PageBytes; most > 0 && len(p.Body) > most {
+		p.Body, p.Truncated = p.Body[:most], true
+		found.Truncated++
+	}
+	if f := clamp(p.Fetched, t.Claimed.Add(-clockSlack), now); !f.Equal(p.Fetched) {
+		if p.Fetched.IsZero() || p.Fetched.Before(now.Add(-lateSlack)) || p.Fetched.After(now.Add(clockSlack)) {
+			found.Times++
+		}
+		p.Fetched = f
+	}
+	if p.RTT < 0 || p.RTT > maxRTT {
+		p.RTT = 0
+	}
+	if plain := channel.PlainText(p.Error, channel.MaxText); plain != p.Error {
+		p.Error = plain
+		found.Words++
+	}
+	if len(p.Body) > 0 && !t.TextOnly {
+		if d := channel.ContentDigest(p.Body); d != p.Digest {
+			if p.Digest != 0 && !p.Truncated {
+				found.Digests++
+			}
+			p.Digest = d
+		}
+	}
+	t.change(p, found)
+}
+
+// change makes what a peer says of a page fit the status that it says.
+func (t *Task) change(p *channel.Page, found *Findings) {
+	was := p.Change
+	switch {
+	case p.Status == 0:
+		p.Change = channel.Errored
+	case p.Change == channel.Gone && p.Status != 404 && p.Status != 410:
+		p.Change = channel.Errored
+	case p.Status >= 400 && p.Change != channel.Gone:
+		p.Change = channel.Errored
+	case p.Status == 304 && p.Change != channel.Errored:
+		p.Change = channel.Unchanged
+	case p.Change == channel.Unchanged && len(p.Body) > 0:
+		p.Change = channel.Changed // the archive compares what came with what it has
+	}
+	if p.Change != was {
+		found.Statuses++
+	}
+}
+
+func clamp(t, least, most time.Time) time.Time {
+	switch {
+	case t.IsZero() || t.After(most):
+		return most
+	case t.Before(least):
+		return least
+	}
+	return t
+}
+
+func (n *Sum) add(p *channel.Page) {
+	n.Pages++
+	n.Bytes += int64(len(p.Body))
+	if p.Status == 0 {
+		return
+	}
+	switch p.Change {
+	case channel.New:
+		n.New++
+	case channel.Changed:
+		n.Changed++
+	case channel.NearUnchanged:
+		n.NearUnchanged++
+	case channel.Unchanged:
+		n.Unchanged++
+	case channel.Gone:
+		n.Gone++
+	}
+}
+
+// within refuses what is more than the task allows: pages, their bytes, or their pace.
+func (t *Task) within(now time.Time, n *Sum) error {
+	most := channel.MaxDone
+	if t.Budget > 0 {
+		most = t.Budget + t.Budget/8 + pageSlack
+	}
+	if n.Pages > most {
+		return fmt.Errorf("%w: %d pages for a budget of %d", ErrBeyond, n.Pages, t.Budget)
+	}
+	each := t.PageBytes
+	if each <= 0 {
+		each = channel.MaxPage
+	}
+	if n.Bytes > int64(most)*int64(each) {
+		return fmt.Errorf("%w: %d bytes of pages of at most %d each", ErrBeyond, n.Bytes, each)
+	}
+	if t.Unpaced || t.Gap <= 0 {
+		return nil
+	}
+	if could := paceSlack + int(2*now.Sub(t.Claimed)/t.Gap); n.Pages > could {
+		return fmt.Errorf("%w: %d pages in %v with %v between requests", ErrBeyond, n.Pages, now.Sub(t.Claimed).Round(time.Millisecond), t.Gap)
+	}
+	return nil
+}
+
+// frontier keeps of a to-do list what is in scope and what there is room for.
+func (t *Task) frontier(in []channel.Frontier, n *Sum, found *Findings) []channel.Frontier {
+	most := t.frontierMost()
+	kept := in[:0]
+	for _, f := range in {
+		if n.Frontier >= most || n.FrontierBytes+int64(len(f.URL)) > frontierBytes {
+			found.Frontier++
+			continue
+		}
+		if channel.Origin(f.URL) != t.Host || t.Scope != nil && !t.Scope.Contains(f.URL) {
+			found.Frontier++
+			continue
+		}
+		n.Frontier++
+		n.FrontierBytes += int64(len(f.URL))
+		kept = append(kept, f)
+	}
+	clear(in[len(kept):])
+	return kept
+}
+
+// report replaces what a peer says of its crawl by what the archive knows of it.
+func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings) {
+	began, ended := clamp(r.Started, t.Claimed, now), clamp(r.Ended, t.Claimed, now)
+	if r.Started.IsZero() {
+		began = t.Claimed
+	}
+	if ended.Before(began) {
+		began, ended = t.Claimed, now
+	}
+	if r.Ended.After(now.Add(clockSlack)) || r.Started.After(now.Add(clockSlack)) {
+		found.Times++
+	}
+	r.Started, r.Ended = began, ended
+	if r.Pages > n.Pages+n.Pages/8+pageSlack {
+		found.Numbers++
+	}
+	r.Pages = n.Pages
+	r.New, r.Changed, r.NearUnchanged, r.Unchanged, r.Gone = n.New, n.Changed, n.NearUnchanged, n.Unchanged, n.Gone
+	// What was read from the network is more than what was sent on: headers, pages that did not change, and what was not kept.
+	if most := n.Bytes + int64(n.Pages+pageSlack)*channel.MaxPage; r.BytesDown < 0 || r.BytesDown > most {
+		r.BytesDown = n.Bytes
+		found.Numbers++
+	}
+	if r.BytesUp < 0 || r.BytesUp > r.BytesDown+n.Bytes+1<<20 {
+		r.BytesUp = n.Bytes
+	}
+	if r.Gap < 0 || r.Gap > maxGap {
+		r.Gap = min(max(r.Gap, 0), maxGap)
+		found.Numbers++
+	}
+	if r.RTT < 0 || r.RTT > maxRTT {
+		r.RTT = 0
+	}
+	r.Left = min(r.Left, t.frontierMost())
+	for _, text := range []*string{&r.Reason, &r.Robots} {
+		if plain := channel.PlainText(*text, maxReason); plain != *text {
+			*text = plain
+			found.Words++
+		}
+	}
+	r.Errors = t.errors(r.Errors, n, found)
+}
+
+const maxReason = 200 // bytes of a reason that an operator is shown
+
+// errors counts errors under kinds that peers have, no more of each than there can be.
+func (t *Task) errors(in map[string]int, n *Sum, found *Findings) map[string]int {
+	if len(in) == 0 {
+		return nil
+	}
+	most := n.Pages*4 + t.frontierMost()
+	out := make(map[string]int, len(in))
+	for kind, count := range in {
+		k := channel.ErrorKind(kind)
+		if k != kind {
+			found.Words++
+		}
+		if count > most {
+			count = most
+			found.Numbers++
+		}
+		out[k] = min(out[k]+max(count, 0), most)
+	}
+	return out
+}
