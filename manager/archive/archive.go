@@ -48,6 +48,8 @@ type Config struct {
 
 	// Verify checks the signature chain and the network of a task that is deposited, and reads its header. No default.
 	Verify func(now time.Time, s channel.Signed) (channel.Header, error)
+	// Unpaced lets pages come faster than a task's gap allows: for measurements on one's own pond.
+	Unpaced bool
 	// NoText leaves the extraction of main text out; exports then extract what they need.
 	NoText bool
 	// MinFree is how much of the disk is left free; below it no new work is taken. 0: DefaultMinFree; negative: all may be used.
@@ -153,7 +155,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 		},
 	})
 	l, err := ledger.Open(ctx, ledger.Config{
-		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify,
+		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced,
 	}, store, segments)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open archive in %s: %w", cfg.Dir, err), segments.Close(), store.Close())

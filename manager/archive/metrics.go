@@ -27,6 +27,7 @@ var metrics = []metric{
 	{describe("warc_files", "WARC files."), prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Files) }},
 	{describe("leases", "Leases that run."), prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Leases) }},
 	{describe("chunks_rejected_total", "Chunks not on the head of their channel, or from behind its fence."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Rejected) }},
+	{describe("chunk_corrections_total", "What chunks said and the archive corrected: digests, times, counts, spellings, words, URLs beyond the to-do list."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Mended) }},
 	{describe("pages_foreign_total", "Pages outside their channel's scope, dropped."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Foreign) }},
 	{describe("pages_mismatched_total", "Pages said to be unchanged that are not stored so."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Mismatched) }},
 	{describe("write_failures_total", "Writes that failed; nothing of them was acknowledged."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Failures) }},

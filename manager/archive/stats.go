@@ -11,6 +11,7 @@ type Stats struct {
 	Files      int           // WARC files
 	Leases     int           // that run
 	Rejected   uint64        // chunks not on the head, or from behind the fence
+	Mended     uint64        // things that chunks said and the archive corrected
 	Foreign    uint64        // pages outside their channel's scope, dropped
 	Mismatched uint64        // pages said to be unchanged that are not stored, or whose digest is another
 	Failures   uint64        // writes that failed
@@ -25,7 +26,7 @@ func (a *Archive) Stats() Stats {
 	l, p := a.Ledger.Figures(), a.Pages.Figures()
 	s := Stats{
 		Pages: l.Pages, Unchanged: l.Unchanged, Chunks: l.Chunks, Bytes: l.Bytes, Files: a.Upkeep.Files(), Leases: l.Leases,
-		Rejected: l.Rejected, Foreign: l.Foreign, Mismatched: p.Mismatched, Failures: l.Failures, Events: l.Events,
+		Rejected: l.Rejected, Foreign: l.Foreign, Mended: l.Mended, Mismatched: p.Mismatched, Failures: l.Failures, Events: l.Events,
 	}
 	if a.Damage() != nil {
 		s.Damaged = 1

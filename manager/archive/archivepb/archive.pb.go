@@ -35,6 +35,7 @@ type Channel struct {
 	Near          uint64                 `protobuf:"varint,7,opt,name=near,proto3" json:"near,omitempty"`                         // pages of this crawl that were told as changed and hardly are
 	Crawl         uint64                 `protobuf:"varint,6,opt,name=crawl,proto3" json:"crawl,omitempty"`                       // sequence number of the first chunk of the crawl that runs, or of the next one
 	SoFar         *SoFar                 `protobuf:"bytes,8,opt,name=so_far,json=soFar,proto3" json:"so_far,omitempty"`           // what the crawl that runs has brought, whoever ran it
+	Claim         *Claim                 `protobuf:"bytes,9,opt,name=claim,proto3" json:"claim,omitempty"`                        // what the claim of the fence's generation has brought
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -121,6 +122,13 @@ func (x *Channel) GetCrawl() uint64 {
 func (x *Channel) GetSoFar() *SoFar {
 	if x != nil {
 		return x.SoFar
+	}
+	return nil
+}
+
+func (x *Channel) GetClaim() *Claim {
+	if x != nil {
+		return x.Claim
 	}
 	return nil
 }
@@ -218,6 +226,139 @@ func (x *SoFar) GetGone() uint64 {
 	return 0
 }
 
+// Claim is what the chunks of one claim have brought: it is what bounds the next ones.
+type Claim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClaimedUs     int64                  `protobuf:"varint,1,opt,name=claimed_us,json=claimedUs,proto3" json:"claimed_us,omitempty"`
+	Pages         uint64                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
+	Answered      uint64                 `protobuf:"varint,3,opt,name=answered,proto3" json:"answered,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Frontier      uint64                 `protobuf:"varint,5,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	FrontierBytes int64                  `protobuf:"varint,6,opt,name=frontier_bytes,json=frontierBytes,proto3" json:"frontier_bytes,omitempty"`
+	New           uint64                 `protobuf:"varint,7,opt,name=new,proto3" json:"new,omitempty"`
+	Changed       uint64                 `protobuf:"varint,8,opt,name=changed,proto3" json:"changed,omitempty"`
+	NearUnchanged uint64                 `protobuf:"varint,9,opt,name=near_unchanged,json=nearUnchanged,proto3" json:"near_unchanged,omitempty"`
+	Unchanged     uint64                 `protobuf:"varint,10,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Gone          uint64                 `protobuf:"varint,11,opt,name=gone,proto3" json:"gone,omitempty"`
+	Wrong         uint64                 `protobuf:"varint,12,opt,name=wrong,proto3" json:"wrong,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claim) Reset() {
+	*x = Claim{}
+	mi := &file_archive_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claim) ProtoMessage() {}
+
+func (x *Claim) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
+func (*Claim) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Claim) GetClaimedUs() int64 {
+	if x != nil {
+		return x.ClaimedUs
+	}
+	return 0
+}
+
+func (x *Claim) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *Claim) GetAnswered() uint64 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
+func (x *Claim) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Claim) GetFrontier() uint64 {
+	if x != nil {
+		return x.Frontier
+	}
+	return 0
+}
+
+func (x *Claim) GetFrontierBytes() int64 {
+	if x != nil {
+		return x.FrontierBytes
+	}
+	return 0
+}
+
+func (x *Claim) GetNew() uint64 {
+	if x != nil {
+		return x.New
+	}
+	return 0
+}
+
+func (x *Claim) GetChanged() uint64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *Claim) GetNearUnchanged() uint64 {
+	if x != nil {
+		return x.NearUnchanged
+	}
+	return 0
+}
+
+func (x *Claim) GetUnchanged() uint64 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return 0
+}
+
+func (x *Claim) GetGone() uint64 {
+	if x != nil {
+		return x.Gone
+	}
+	return 0
+}
+
+func (x *Claim) GetWrong() uint64 {
+	if x != nil {
+		return x.Wrong
+	}
+	return 0
+}
+
 // Deposit is a task that may be claimed.
 type Deposit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -229,7 +370,7 @@ type Deposit struct {
 
 func (x *Deposit) Reset() {
 	*x = Deposit{}
-	mi := &file_archive_proto_msgTypes[2]
+	mi := &file_archive_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -241,7 +382,7 @@ func (x *Deposit) String() string {
 func (*Deposit) ProtoMessage() {}
 
 func (x *Deposit) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[2]
+	mi := &file_archive_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -254,7 +395,7 @@ func (x *Deposit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deposit.ProtoReflect.Descriptor instead.
 func (*Deposit) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{2}
+	return file_archive_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Deposit) GetSigned() []byte {
@@ -283,7 +424,7 @@ type Location struct {
 
 func (x *Location) Reset() {
 	*x = Location{}
-	mi := &file_archive_proto_msgTypes[3]
+	mi := &file_archive_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +436,7 @@ func (x *Location) String() string {
 func (*Location) ProtoMessage() {}
 
 func (x *Location) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[3]
+	mi := &file_archive_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,7 +449,7 @@ func (x *Location) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Location.ProtoReflect.Descriptor instead.
 func (*Location) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{3}
+	return file_archive_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Location) GetFile() uint32 {
@@ -345,7 +486,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_archive_proto_msgTypes[4]
+	mi := &file_archive_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +498,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[4]
+	mi := &file_archive_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +511,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{4}
+	return file_archive_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Content) GetAt() *Location {
@@ -412,7 +553,7 @@ type Visit struct {
 
 func (x *Visit) Reset() {
 	*x = Visit{}
-	mi := &file_archive_proto_msgTypes[5]
+	mi := &file_archive_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +565,7 @@ func (x *Visit) String() string {
 func (*Visit) ProtoMessage() {}
 
 func (x *Visit) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[5]
+	mi := &file_archive_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +578,7 @@ func (x *Visit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Visit.ProtoReflect.Descriptor instead.
 func (*Visit) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{5}
+	return file_archive_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Visit) GetFetchedUs() int64 {
@@ -464,7 +605,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_archive_proto_msgTypes[6]
+	mi := &file_archive_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +617,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[6]
+	mi := &file_archive_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +630,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{6}
+	return file_archive_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *History) GetVisits() []*Visit {
@@ -527,7 +668,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_archive_proto_msgTypes[7]
+	mi := &file_archive_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +680,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[7]
+	mi := &file_archive_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +693,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{7}
+	return file_archive_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Page) GetUrl() string {
@@ -703,7 +844,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_archive_proto_msgTypes[8]
+	mi := &file_archive_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +856,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[8]
+	mi := &file_archive_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +869,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{8}
+	return file_archive_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Capture) GetAt() *Location {
@@ -784,6 +925,8 @@ type Entry struct {
 	Progress      bool                   `protobuf:"varint,6,opt,name=progress,proto3" json:"progress,omitempty"`
 	UntilUs       int64                  `protobuf:"varint,7,opt,name=until_us,json=untilUs,proto3" json:"until_us,omitempty"`
 	Report        []byte                 `protobuf:"bytes,8,opt,name=report,proto3" json:"report,omitempty"` // channel.Report
+	Wrong         uint64                 `protobuf:"varint,10,opt,name=wrong,proto3" json:"wrong,omitempty"` // what the claim's chunks said that no honest peer says
+	Fault         string                 `protobuf:"bytes,11,opt,name=fault,proto3" json:"fault,omitempty"`  // why the claim was ended; empty: it was not
 	Page          *PageEvent             `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -791,7 +934,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_archive_proto_msgTypes[9]
+	mi := &file_archive_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +946,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[9]
+	mi := &file_archive_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +959,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{9}
+	return file_archive_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Entry) GetKind() uint32 {
@@ -875,6 +1018,20 @@ func (x *Entry) GetReport() []byte {
 	return nil
 }
 
+func (x *Entry) GetWrong() uint64 {
+	if x != nil {
+		return x.Wrong
+	}
+	return 0
+}
+
+func (x *Entry) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
 func (x *Entry) GetPage() *PageEvent {
 	if x != nil {
 		return x.Page
@@ -900,7 +1057,7 @@ type PageEvent struct {
 
 func (x *PageEvent) Reset() {
 	*x = PageEvent{}
-	mi := &file_archive_proto_msgTypes[10]
+	mi := &file_archive_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1069,7 @@ func (x *PageEvent) String() string {
 func (*PageEvent) ProtoMessage() {}
 
 func (x *PageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[10]
+	mi := &file_archive_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1082,7 @@ func (x *PageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageEvent.ProtoReflect.Descriptor instead.
 func (*PageEvent) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{10}
+	return file_archive_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PageEvent) GetUrl() string {
@@ -1010,7 +1167,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_archive_proto_msgTypes[11]
+	mi := &file_archive_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1179,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[11]
+	mi := &file_archive_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1192,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{11}
+	return file_archive_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *State) GetId() []byte {
@@ -1122,7 +1279,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_archive_proto_msgTypes[12]
+	mi := &file_archive_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1291,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[12]
+	mi := &file_archive_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1304,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{12}
+	return file_archive_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *File) GetName() string {
@@ -1198,7 +1355,7 @@ type Text struct {
 
 func (x *Text) Reset() {
 	*x = Text{}
-	mi := &file_archive_proto_msgTypes[13]
+	mi := &file_archive_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1367,7 @@ func (x *Text) String() string {
 func (*Text) ProtoMessage() {}
 
 func (x *Text) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[13]
+	mi := &file_archive_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1380,7 @@ func (x *Text) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Text.ProtoReflect.Descriptor instead.
 func (*Text) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{13}
+	return file_archive_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Text) GetTitle() string {
@@ -1265,7 +1422,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_archive_proto_msgTypes[14]
+	mi := &file_archive_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1434,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[14]
+	mi := &file_archive_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1447,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{14}
+	return file_archive_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Progress) GetSeq() uint64 {
@@ -1311,7 +1468,7 @@ var File_archive_proto protoreflect.FileDescriptor
 
 const file_archive_proto_rawDesc = "" +
 	"\n" +
-	"\rarchive.proto\x12\rshoal.archive\"\xd1\x01\n" +
+	"\rarchive.proto\x12\rshoal.archive\"\xfd\x01\n" +
 	"\aChannel\x12\x14\n" +
 	"\x05fence\x18\x01 \x01(\fR\x05fence\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x12\n" +
@@ -1320,7 +1477,8 @@ const file_archive_proto_rawDesc = "" +
 	"\x05inter\x18\x05 \x01(\x04R\x05inter\x12\x12\n" +
 	"\x04near\x18\a \x01(\x04R\x04near\x12\x14\n" +
 	"\x05crawl\x18\x06 \x01(\x04R\x05crawl\x12+\n" +
-	"\x06so_far\x18\b \x01(\v2\x14.shoal.archive.SoFarR\x05soFar\"\xbd\x01\n" +
+	"\x06so_far\x18\b \x01(\v2\x14.shoal.archive.SoFarR\x05soFar\x12*\n" +
+	"\x05claim\x18\t \x01(\v2\x14.shoal.archive.ClaimR\x05claim\"\xbd\x01\n" +
 	"\x05SoFar\x12\x19\n" +
 	"\bbegun_us\x18\x01 \x01(\x03R\abegunUs\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x10\n" +
@@ -1328,7 +1486,22 @@ const file_archive_proto_rawDesc = "" +
 	"\achanged\x18\x04 \x01(\x04R\achanged\x12%\n" +
 	"\x0enear_unchanged\x18\x05 \x01(\x04R\rnearUnchanged\x12\x1c\n" +
 	"\tunchanged\x18\x06 \x01(\x04R\tunchanged\x12\x12\n" +
-	"\x04gone\x18\a \x01(\x04R\x04gone\"5\n" +
+	"\x04gone\x18\a \x01(\x04R\x04gone\"\xcc\x02\n" +
+	"\x05Claim\x12\x1d\n" +
+	"\n" +
+	"claimed_us\x18\x01 \x01(\x03R\tclaimedUs\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x1a\n" +
+	"\banswered\x18\x03 \x01(\x04R\banswered\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x1a\n" +
+	"\bfrontier\x18\x05 \x01(\x04R\bfrontier\x12%\n" +
+	"\x0efrontier_bytes\x18\x06 \x01(\x03R\rfrontierBytes\x12\x10\n" +
+	"\x03new\x18\a \x01(\x04R\x03new\x12\x18\n" +
+	"\achanged\x18\b \x01(\x04R\achanged\x12%\n" +
+	"\x0enear_unchanged\x18\t \x01(\x04R\rnearUnchanged\x12\x1c\n" +
+	"\tunchanged\x18\n" +
+	" \x01(\x04R\tunchanged\x12\x12\n" +
+	"\x04gone\x18\v \x01(\x04R\x04gone\x12\x14\n" +
+	"\x05wrong\x18\f \x01(\x04R\x05wrong\"5\n" +
 	"\aDeposit\x12\x16\n" +
 	"\x06signed\x18\x01 \x01(\fR\x06signed\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\"N\n" +
@@ -1378,7 +1551,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x06sha256\x18\x03 \x01(\fR\x06sha256\x12\x12\n" +
 	"\x04mime\x18\x04 \x01(\tR\x04mime\x12\x18\n" +
 	"\arevisit\x18\x05 \x01(\bR\arevisit\x123\n" +
-	"\boriginal\x18\x06 \x01(\v2\x17.shoal.archive.LocationR\boriginal\"\xf1\x01\n" +
+	"\boriginal\x18\x06 \x01(\v2\x17.shoal.archive.LocationR\boriginal\"\x9d\x02\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x10\n" +
@@ -1387,7 +1560,10 @@ const file_archive_proto_rawDesc = "" +
 	"\x04peer\x18\x05 \x01(\tR\x04peer\x12\x1a\n" +
 	"\bprogress\x18\x06 \x01(\bR\bprogress\x12\x19\n" +
 	"\buntil_us\x18\a \x01(\x03R\auntilUs\x12\x16\n" +
-	"\x06report\x18\b \x01(\fR\x06report\x12,\n" +
+	"\x06report\x18\b \x01(\fR\x06report\x12\x14\n" +
+	"\x05wrong\x18\n" +
+	" \x01(\x04R\x05wrong\x12\x14\n" +
+	"\x05fault\x18\v \x01(\tR\x05fault\x12,\n" +
 	"\x04page\x18\t \x01(\v2\x18.shoal.archive.PageEventR\x04page\"\x88\x02\n" +
 	"\tPageEvent\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
@@ -1440,39 +1616,41 @@ func file_archive_proto_rawDescGZIP() []byte {
 	return file_archive_proto_rawDescData
 }
 
-var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_archive_proto_goTypes = []any{
 	(*Channel)(nil),   // 0: shoal.archive.Channel
 	(*SoFar)(nil),     // 1: shoal.archive.SoFar
-	(*Deposit)(nil),   // 2: shoal.archive.Deposit
-	(*Location)(nil),  // 3: shoal.archive.Location
-	(*Content)(nil),   // 4: shoal.archive.Content
-	(*Visit)(nil),     // 5: shoal.archive.Visit
-	(*History)(nil),   // 6: shoal.archive.History
-	(*Page)(nil),      // 7: shoal.archive.Page
-	(*Capture)(nil),   // 8: shoal.archive.Capture
-	(*Entry)(nil),     // 9: shoal.archive.Entry
-	(*PageEvent)(nil), // 10: shoal.archive.PageEvent
-	(*State)(nil),     // 11: shoal.archive.State
-	(*File)(nil),      // 12: shoal.archive.File
-	(*Text)(nil),      // 13: shoal.archive.Text
-	(*Progress)(nil),  // 14: shoal.archive.Progress
+	(*Claim)(nil),     // 2: shoal.archive.Claim
+	(*Deposit)(nil),   // 3: shoal.archive.Deposit
+	(*Location)(nil),  // 4: shoal.archive.Location
+	(*Content)(nil),   // 5: shoal.archive.Content
+	(*Visit)(nil),     // 6: shoal.archive.Visit
+	(*History)(nil),   // 7: shoal.archive.History
+	(*Page)(nil),      // 8: shoal.archive.Page
+	(*Capture)(nil),   // 9: shoal.archive.Capture
+	(*Entry)(nil),     // 10: shoal.archive.Entry
+	(*PageEvent)(nil), // 11: shoal.archive.PageEvent
+	(*State)(nil),     // 12: shoal.archive.State
+	(*File)(nil),      // 13: shoal.archive.File
+	(*Text)(nil),      // 14: shoal.archive.Text
+	(*Progress)(nil),  // 15: shoal.archive.Progress
 }
 var file_archive_proto_depIdxs = []int32{
 	1,  // 0: shoal.archive.Channel.so_far:type_name -> shoal.archive.SoFar
-	3,  // 1: shoal.archive.Content.at:type_name -> shoal.archive.Location
-	5,  // 2: shoal.archive.History.visits:type_name -> shoal.archive.Visit
-	4,  // 3: shoal.archive.Page.content:type_name -> shoal.archive.Content
-	3,  // 4: shoal.archive.Capture.at:type_name -> shoal.archive.Location
-	3,  // 5: shoal.archive.Capture.original:type_name -> shoal.archive.Location
-	10, // 6: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
-	3,  // 7: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
-	3,  // 8: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	2,  // 1: shoal.archive.Channel.claim:type_name -> shoal.archive.Claim
+	4,  // 2: shoal.archive.Content.at:type_name -> shoal.archive.Location
+	6,  // 3: shoal.archive.History.visits:type_name -> shoal.archive.Visit
+	5,  // 4: shoal.archive.Page.content:type_name -> shoal.archive.Content
+	4,  // 5: shoal.archive.Capture.at:type_name -> shoal.archive.Location
+	4,  // 6: shoal.archive.Capture.original:type_name -> shoal.archive.Location
+	11, // 7: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
+	4,  // 8: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
+	4,  // 9: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_archive_proto_init() }
@@ -1486,7 +1664,7 @@ func file_archive_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archive_proto_rawDesc), len(file_archive_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -35,6 +35,7 @@ type Task struct {
 // Sum is what the chunks of one claim have brought. The zero Sum is that of a new claim.
 type Sum struct {
 	Pages         int   // with a status or an error
+	Answered      int   // of them with a status
 	Bytes         int64 // of bodies
 	Frontier      int   // URLs kept
 	FrontierBytes int64 // of them
@@ -43,6 +44,7 @@ type Sum struct {
 	NearUnchanged int
 	Unchanged     int
 	Gone          int
+	Wrong         int // findings that no honest peer causes
 }
 
 // Findings counts what Screen mended.
@@ -110,6 +112,7 @@ func Screen(now time.Time, t *Task, sum *Sum, b *channel.ChunkBody) (useful int,
 		t.report(now, b.Report, &n, &found)
 		useful++
 	}
+	n.Wrong += found.Wrong()
 	*sum = n
 	return useful, found, nil
 }
@@ -169,8 +172,6 @@ func (t *Task) change(p *channel.Page, found *Findings) {
 		p.Change = channel.Errored
 	case p.Status == 304 && p.Change != channel.Errored:
 		p.Change = channel.Unchanged
-	case p.Change == channel.Unchanged && len(p.Body) > 0:
-		p.Change = channel.Changed // the archive compares what came with what it has
 	}
 	if p.Change != was {
 		found.Statuses++
@@ -193,6 +194,7 @@ func (n *Sum) add(p *channel.Page) {
 	if p.Status == 0 {
 		return
 	}
+	n.Answered++
 	switch p.Change {
 	case channel.New:
 		n.New++
@@ -269,7 +271,7 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 	if r.Pages > n.Pages+n.Pages/8+pageSlack {
 		found.Numbers++
 	}
-	r.Pages = n.Pages
+	r.Pages = n.Answered
 	r.New, r.Changed, r.NearUnchanged, r.Unchanged, r.Gone = n.New, n.Changed, n.NearUnchanged, n.Unchanged, n.Gone
 	// What was read from the network is more than what was sent on: headers, pages that did not change, and what was not kept.
 	if most := n.Bytes + int64(n.Pages+pageSlack)*channel.MaxPage; r.BytesDown < 0 || r.BytesDown > most {

@@ -7,6 +7,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/lease"
 	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/intake"
 	"shoal/manager/archive/keylock"
 	"shoal/manager/archive/schema"
 )
@@ -19,12 +20,13 @@ type channelState struct {
 	peer   string
 	host   string
 	latest time.Time
-	inter  uint64           // inter-site URLs known
-	near   uint64           // pages of this crawl that were told as changed and hardly are
-	crawl  uint64           // sequence number from which resume states count
-	tally  crawlTally       // what the crawl that runs has brought
-	timed  bool             // the deadlines have this one's
-	scope  *channel.Matcher // of the claimed task, compiled when the first chunk comes
+	inter  uint64       // inter-site URLs known
+	near   uint64       // pages of this crawl that were told as changed and hardly are
+	crawl  uint64       // sequence number from which resume states count
+	tally  crawlTally   // what the crawl that runs has brought
+	timed  bool         // the deadlines have this one's
+	claim  claim        // what the claim of the fence's generation has brought
+	task   *intake.Task // that is claimed, read when the first chunk comes
 }
 
 func channelKey(id channel.ID) []byte { return schema.Key(schema.Channel, uint64(id)) }
@@ -85,6 +87,7 @@ func (c *channelState) load(store Store, id channel.ID) error {
 			}
 			c.peer, c.host, c.latest, c.inter, c.crawl, c.near = m.Peer, m.Host, schema.Time(m.LatestUs), m.Inter, m.Crawl, m.Near
 			c.tally.parse(m.SoFar)
+			c.claim.parse(m.Claim)
 		}
 		c.loaded = true
 		return nil
@@ -95,7 +98,7 @@ func (c *channelState) load(store Store, id channel.ID) error {
 func (c *channelState) value() ([]byte, error) {
 	return schema.Encode(&pb.Channel{
 		Fence: c.fence.Append(nil), Peer: c.peer, Host: c.host, LatestUs: schema.Micros(c.latest), Inter: c.inter, Crawl: c.crawl, Near: c.near,
-		SoFar: c.tally.stored(),
+		SoFar: c.tally.stored(), Claim: c.claim.stored(),
 	})
 }
 

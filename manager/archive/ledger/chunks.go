@@ -3,11 +3,13 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
+	"shoal/manager/archive/intake"
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"
 )
@@ -51,13 +53,16 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 		return lease.Reply{}, err
 	}
 	defer func() { free() }()
-	if err := l.scope(c.Channel, c.Gen, &s.Value); err != nil {
+	if err := l.readTask(c.Channel, c.Gen, &s.Value); err != nil {
 		return lease.Reply{}, err
 	}
 
 	n := s.Value
-	part := l.ownPages(&body, &n)
 	now := l.cfg.Clock()
+	useful, part, err := l.screen(now, &body, &n)
+	if err != nil {
+		return lease.Reply{}, errors.Join(fmt.Errorf("%w: channel %d, generation %d, chunk %d: %w", ErrBadChunk, c.Channel, c.Gen, c.Seq, err), l.endClaim(c, &s.Value, peer, err))
+	}
 	j, near, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages})
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("put chunk %d of channel %d: %w", c.Seq, c.Channel, err)
@@ -67,7 +72,7 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 	if err := l.addToJob(j, c, part, body.Report, peer, &n); err != nil {
 		return lease.Reply{}, fmt.Errorf("put chunk %d of channel %d: %w", c.Seq, c.Channel, err)
 	}
-	link.Final = body.Report != nil
+	link.Final, link.Empty = body.Report != nil, useful == 0
 	body = channel.ChunkBody{}
 	free() // the pages are packed; waiting for the disk costs no memory
 	free = func() {}
@@ -108,9 +113,9 @@ func (l *Ledger) unpack(ctx context.Context, c channel.Chunk) (body channel.Chun
 	return body, free, nil
 }
 
-// scope compiles the scope of the claimed task, once.
-func (l *Ledger) scope(id channel.ID, gen channel.Gen, c *channelState) error {
-	if c.scope != nil {
+// readTask reads what bounds the chunks of the claimed task, once.
+func (l *Ledger) readTask(id channel.ID, gen channel.Gen, c *channelState) error {
+	if c.task != nil {
 		return nil
 	}
 	d, err := l.deposit(id, gen)
@@ -121,28 +126,43 @@ func (l *Ledger) scope(id channel.ID, gen channel.Gen, c *channelState) error {
 	if err != nil {
 		return fmt.Errorf("%w: channel %d, generation %d: %w", ErrBadTask, id, gen, err)
 	}
-	if c.scope, err = body.Scope.Compile(); err != nil {
+	scope, err := body.Scope.Compile()
+	if err != nil {
 		return fmt.Errorf("%w: channel %d, generation %d: %w", ErrBadTask, id, gen, err)
+	}
+	c.task = &intake.Task{
+		Host: c.host, Scope: scope, Budget: d.header.Budget, PageBytes: body.Settings.PageBytes, Gap: d.header.Gap, TextOnly: body.Settings.TextOnly,
+		Claimed: c.claim.at, Unpaced: l.cfg.Unpaced,
 	}
 	return nil
 }
 
-// ownPages leaves in a chunk the pages that are the channel's own, and counts them. The result is what the chunk adds to the resume state.
-func (l *Ledger) ownPages(body *channel.ChunkBody, c *channelState) channel.Resume {
-	part := channel.Resume{Frontier: body.Frontier}
-	own := body.Pages[:0]
+// screen bounds what a chunk says, and counts its pages. part is what the chunk adds to the resume state.
+func (l *Ledger) screen(now time.Time, body *channel.ChunkBody, c *channelState) (useful int, part channel.Resume, err error) {
 	for i := range body.Pages {
-		p := &body.Pages[i]
-		part.Done = append(part.Done, channel.URLHash(p.URL))
-		if channel.Origin(p.URL) != c.host || !c.scope.Contains(p.URL) {
-			l.counters.foreign.Add(1)
-			continue
-		}
-		c.tally.add(p)
-		own = append(own, *p)
+		part.Done = append(part.Done, channel.URLHash(body.Pages[i].URL))
 	}
-	body.Pages = own
-	return part
+	useful, found, err := intake.Screen(now, c.task, &c.claim.Sum, body)
+	l.counters.foreign.Add(uint64(found.Foreign))
+	l.counters.mended.Add(uint64(found.Digests + found.Times + found.Spelling + found.Frontier + found.Statuses + found.Numbers + found.Words + found.Truncated))
+	if err != nil {
+		return 0, part, err
+	}
+	for i := range body.Pages {
+		c.tally.add(&body.Pages[i])
+	}
+	part.Frontier = body.Frontier
+	return useful, part, nil
+}
+
+// endClaim ends a claim whose holder sent what its task does not allow. Another peer goes on from what was stored before.
+func (l *Ledger) endClaim(c channel.Chunk, s *channelState, peer string, why error) error {
+	n := *s
+	step := n.fence.Release(lease.PeerOf(peer), c.Gen)
+	step.Event.Progress = false
+	n.claim.Wrong++
+	l.cfg.Log.Warn("a claim was ended, since its holder sent what its task does not allow", "channel", c.Channel, "gen", c.Gen, "peer", peer, "why", why)
+	return l.take(c.Channel, s, n, step, &Job{Grows: true, fault: why.Error()})
 }
 
 // addToJob adds to the job of a chunk's pages what the ledger keeps of the chunk: its part of the resume state, or its report.

@@ -45,7 +45,7 @@ func (l *Ledger) take(id channel.ID, c *channelState, n channelState, step lease
 	if e := step.Event; e.Kind != 0 {
 		j.Entries = append(j.Entries, &pb.Entry{
 			Kind: uint32(e.Kind), Channel: uint64(id), Gen: uint64(e.Gen), WhenUs: schema.Micros(l.cfg.Clock()), Peer: n.peer,
-			Progress: e.Progress, UntilUs: schema.Micros(e.Until), Report: j.report,
+			Progress: e.Progress, UntilUs: schema.Micros(e.Until), Report: j.report, Wrong: uint64(n.claim.Wrong), Fault: channel.PlainText(j.fault, maxFault),
 		})
 	}
 	err = l.Commit(j)
@@ -165,7 +165,7 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 	step := n.fence.Claim(now, lease.PeerOf(peer), h.Gen, h.Latest, l.cfg.Terms)
 	j := &Job{Grows: true}
 	if step.Persist {
-		n.peer, n.host, n.latest, n.scope = peer, h.Host, h.Latest, nil
+		n.peer, n.host, n.latest, n.task, n.claim = peer, h.Host, h.Latest, nil, claim{at: now}
 		n.tally.claimed(now)
 		old, err := l.older(h.Channel, h.Gen)
 		if err != nil {
@@ -300,7 +300,7 @@ func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
 	defer l.unlock(id, c)
 	n := c.Value
 	step := n.fence.Revoke()
-	n.peer, n.host, n.scope = "", "", nil
+	n.peer, n.host, n.task, n.claim = "", "", nil, claim{}
 	if err := l.take(id, &c.Value, n, step, &Job{}); err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ type Job struct {
 
 	condition Change // of the store's write
 	report    []byte // of the entry that the lease makes
+	fault     string // likewise: why the claim was ended
 	err       error  // what became of the job; set by writeBatch
 }
 

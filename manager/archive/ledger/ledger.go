@@ -51,6 +51,7 @@ type Config struct {
 	InFlight int64  // bytes of decompressed chunks held at a time
 	MinFree  int64  // bytes of the disk that are left free; below it no new work is taken. Negative: all may be used
 	Where    string // what messages call the disk
+	Unpaced  bool   // pages may come faster than a task's gap allows: for measurements
 
 	// Verify checks the signature chain and the network of a task that is deposited, and reads its header.
 	Verify func(now time.Time, s channel.Signed) (channel.Header, error)
@@ -78,7 +79,8 @@ type Ledger struct {
 // counters is what happened since the ledger was opened.
 type counters struct {
 	failures, rejected, foreign atomic.Uint64
-	stored                      atomic.Int64 // when the last chunk was, in Unix nanoseconds of this machine's clock
+	mended                      atomic.Uint64 // what chunks said and the archive corrected
+	stored                      atomic.Int64  // when the last chunk was, in Unix nanoseconds of this machine's clock
 }
 
 // Open brings store and segments into step, and gives every lease that runs a full term.
@@ -169,6 +171,7 @@ type Figures struct {
 	Totals
 	Leases                      int    // that run
 	Rejected, Foreign, Failures uint64 // since it was opened
+	Mended                      uint64 // likewise: what chunks said and the archive corrected
 }
 
 // Figures gives the figures as they are.
@@ -176,6 +179,7 @@ func (l *Ledger) Figures() Figures {
 	return Figures{
 		Totals: l.store.Head().Totals, Leases: l.channels.Pinned(),
 		Rejected: l.counters.rejected.Load(), Foreign: l.counters.foreign.Load(), Failures: l.counters.failures.Load(),
+		Mended: l.counters.mended.Load(),
 	}
 }
 

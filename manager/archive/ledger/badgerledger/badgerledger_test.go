@@ -1,9 +1,11 @@
 package badgerledger
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/ledger/ledgertest"
@@ -41,23 +43,53 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// copyDir copies the files of a folder.
+// copyDir copies the files of a folder as they are at one moment. The database may flush a table while the copy is made, which then is of no moment at
+// all: it is made again until nothing moved.
 func copyDir(t *testing.T, from string) string {
 	t.Helper()
-	to := t.TempDir()
-	files, err := os.ReadDir(from)
+	const tries = 100
+	for range tries {
+		before := listing(t, from)
+		to := t.TempDir()
+		var failed error
+		for name := range before {
+			if failed = copySparse(filepath.Join(from, name), filepath.Join(to, name)); failed != nil {
+				break
+			}
+		}
+		if after := listing(t, from); maps.Equal(before, after) {
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			return to
+		}
+	}
+	t.Fatalf("%s never stood still in %d tries", from, tries)
+	return ""
+}
+
+// stamp is how one sees that a file was written to.
+type stamp struct {
+	size int64
+	at   time.Time
+}
+
+func listing(t *testing.T, dir string) map[string]stamp {
+	t.Helper()
+	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	out := map[string]stamp{}
 	for _, f := range files {
 		if f.Name() == "LOCK" {
 			continue
 		}
-		if err := copySparse(filepath.Join(from, f.Name()), filepath.Join(to, f.Name())); err != nil {
-			t.Fatal(err)
+		if st, err := f.Info(); err == nil { // else it went just now, and the next listing shows it
+			out[f.Name()] = stamp{st.Size(), st.ModTime()}
 		}
 	}
-	return to
+	return out
 }
 
 // copySparse copies a file and leaves out what is zero: Badger's files are mostly holes.
