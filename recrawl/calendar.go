@@ -27,8 +27,8 @@ type table struct {
 
 func (t *table) at(s Slot) *cell { return &t.chunks[s>>chunkBits][s&(chunkCells-1)] }
 
-// touch reads both ends of a cell, which may lie across two lines of memory. A processor waits for many lines as long as for one: what is needed one after the
-// other is read ahead in one go.
+// touch reads both ends of a cell, which may lie across two lines of memory. A processor waits as long for many lines as for one, so the
+// scheduler reads ahead in one go what it needs next.
 func (t *table) touch(s Slot) {
 	c := t.at(s)
 	t.touched += c.Submitted + c.due
@@ -42,19 +42,19 @@ func (t *table) grow() Slot {
 	return Slot(t.n - 1)
 }
 
-// calendar is a hashed wheel. A bucket is a chain of blocks of slots, latest come first: to add a slot touches no other slot's cell, and a bucket tells
-// which cells will be needed long before they are, so that memory is waited for once for many of them. To take a slot out only marks its cell: its entry
-// is stale then, and skipped when its tick comes, or dropped when there are too many of them. All cost O(1) a slot.
+// calendar is a hashed wheel. A bucket is a chain of blocks of slots, the latest first. Adding a slot touches no other slot's cell. A bucket
+// names the cells that will be needed long before they are, so the processor waits for memory once for many of them. Taking a slot out only
+// marks its cell: the entry is stale from then on, and is skipped when its tick comes, or dropped when stale entries are too many. Everything
+// costs O(1) a slot.
 type calendar struct {
 	cells   *table
 	buckets []bucket
 	blocks  []*[chunkBlocks]block
 	used    uint32 // blocks made so far
 	free    uint32 // the first free one of them
-	at      Tick   // all that was due up to here has been seen
+	at      Tick   // everything due up to here has been handed out
 	entries int    // in all buckets
-	live    int    // of them not stale
-
+	live    int    // entries that are not stale
 }
 
 // bucket holds what is due at one tick of each turn.
@@ -153,7 +153,7 @@ func (w *calendar) take(b *bucket, l *line) bool {
 	return l.n > 0
 }
 
-// advance takes out all that is due up to now and hands it to f, in an order that depends on the calls before only.
+// advance takes out everything due up to now and hands it to f, in an order that depends only on the calls before.
 func (w *calendar) advance(now Tick, f func(Slot, *cell)) {
 	if w.entries > w.live+w.live/2+wheelSize {
 		w.compact()
@@ -202,8 +202,8 @@ func (w *calendar) due(all *bucket, t, now Tick, f func(Slot, *cell)) (later []S
 // waits tells whether the cell's place is the bucket of tick t: an entry for it there is not stale.
 func (c *cell) waits(t Tick) bool { return c.Flags&inWheel != 0 && (c.due-t)&(wheelSize-1) == 0 }
 
-// all takes out what is in the bucket of tick t and not stale, latest first. A slot that left the bucket and came back has two entries: taken out, it is no longer
-// marked, and the older one is stale.
+// all takes out what is in the bucket of tick t and not stale, latest first. A slot that left the bucket and came back has two entries. Once
+// the newer one is taken out the slot is no longer marked, and the older one is stale.
 func (w *calendar) all(b *bucket, t Tick) (slots []Slot) {
 	var l line
 	for w.take(b, &l) {

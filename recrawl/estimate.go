@@ -7,9 +7,9 @@ import "math"
 //
 //	a + sum over changed visits of rt/(e^(rt)-1) = r * (b + sum of t over unchanged visits)
 //
-// The right side needs one sum. The left side needs all the t of changed visits: kept are their number and the mean and variance of
-// ln t, and the sum is taken as if ln t were normal, by Gauss-Hermite quadrature at three points. Within a percent of the solution
-// over all visits where intervals are alike, within five where they differ by e either way (see the tests).
+// The right side needs one sum. The left side needs all the t of changed visits. The estimate keeps their number and the mean and variance of
+// ln t, and takes the sum as if ln t were normal, by Gauss-Hermite quadrature at three points. The result is within a percent of the solution
+// over all visits where intervals are alike, and within five where they differ by a factor of e either way (see the tests).
 type Estimate struct {
 	rate     float32 // the solution
 	idle     float32 // b + sum of t over unchanged visits

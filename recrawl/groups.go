@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Groups divides channels into priority groups of similar change interval. Borders follow the channels: k-means in one dimension over a
-// histogram of the logarithm of their learnt intervals; or are given. A group's initial interval is the mean interval of its channels.
+// Groups divides channels into priority groups of similar change interval. The borders follow the channels, by k-means in one dimension over
+// a histogram of the logarithm of their learnt intervals, or they are given. A group's initial interval is the mean interval of its channels.
 type Groups struct {
 	given []float64 // initial intervals by configuration; nil: learnt
 	bound []float64 // between groups i and i+1
@@ -67,7 +67,7 @@ func (g *Groups) Interval(i int) float64 {
 	return math.Sqrt(g.bound[i-1] * g.bound[i])
 }
 
-// of is the group of a channel with this interval that is in group now (or in none, if now < 0).
+// of is the group for a channel with this interval. now is its present group, below 0 if it has none.
 func (g *Groups) of(interval float64, now int) int {
 	i := 0
 	for i < len(g.bound) && interval >= g.bound[i] {
@@ -88,7 +88,7 @@ func histBin(interval float64) int {
 	return min(max(octaveBin(interval)+histShift, 0), histBins-1)
 }
 
-// octaveBin is floor(log2(x)*histScale) without a logarithm, unless x is so close to a bin's edge that its last digit decides.
+// octaveBin is floor(log2(x)*histScale). It takes no logarithm unless x is so close to a bin's edge that the last digit decides.
 func octaveBin(x float64) int {
 	const mantissa = 1<<52 - 1
 	bits := math.Float64bits(x)
@@ -128,7 +128,7 @@ func (g *Groups) remove(group int, interval float64) {
 	}
 }
 
-// relearn moves the borders to where the channels are now. Channels follow as they are next touched.
+// relearn moves the borders to where the channels are now. Each channel follows at its next update.
 func (g *Groups) relearn() {
 	if g.given != nil || len(g.bound) == 0 {
 		return

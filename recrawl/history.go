@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// MaxHistories bounds the slots whose visits strategy optimal remembers, 136 bytes each; channels beyond follow the Poisson model of their estimate.
+	// MaxHistories bounds the slots whose visits strategy optimal remembers, 136 bytes each. Channels beyond follow the Poisson model of their
+	// estimate.
 	MaxHistories = 1 << 20
 	visitsKept   = 64
 	fitEvery     = 16 // visits between two choices of a model
@@ -83,7 +84,8 @@ func Choose(history []byte, f *Facts, day float64) Chosen {
 	return out
 }
 
-// ChooseFast is Choose without a reason for those that look like a Poisson process at a first glance, which are not fitted.
+// ChooseFast is Choose for many channels: it does not fit histories that look like a Poisson process at a first glance, and has no reason
+// for them.
 func ChooseFast(history []byte, f *Facts, day float64) Chosen {
 	if h, ok := visitsOf(history, f.Updated); !ok || !suspicious(h, day) {
 		return Chosen{}
@@ -181,8 +183,8 @@ func fitHistory(hist allocate.History, day float64) (c allocate.Choice, other, o
 	return c, len(c.Candidates) > 1 && c.Model.Kind() != allocate.PoissonKind && c.Candidates[0].AIC < poisson-margin, true
 }
 
-// suspicious is a quick look whether a history may not be a Poisson process's, so that few are fitted in vain: whether findings follow their
-// predecessors (bursts, or regular gaps), or certain times of the planning interval.
+// suspicious is a quick test whether a history may be something else than a Poisson process, so that few are fitted in vain. It asks whether
+// findings depend on their predecessors (bursts, or regular gaps) or on the time within the planning interval.
 func suspicious(v allocate.History, day float64) bool {
 	total, changes := 0., 0.
 	for _, x := range v.Visits {
@@ -256,7 +258,7 @@ func (h *histories) explain(s Slot) string {
 	return c.Reason
 }
 
-// recall takes a stored history in, unless as much was seen since.
+// recall takes a stored history, unless as many visits were seen since.
 func (h *histories) recall(s Slot, f *Facts, history []byte, c Chosen) {
 	n := min(len(history)/2, visitsKept)
 	if s >= MaxHistories || n == 0 {

@@ -2,8 +2,8 @@ package recrawl
 
 import "math"
 
-// freshIndex is w*tau*g(a/tau), g(x) = 1-e^(-x)(1+x): what a crawl now gains in freshness over time, against never crawling again after
-// age a, minus what waiting gains. tau is the change interval.
+// freshIndex is w*tau*g(a/tau), g(x) = 1-e^(-x)(1+x): what a crawl at age a gains in freshness over time, less what waiting gains. tau is the
+// change interval.
 type freshIndex struct{}
 
 func (freshIndex) value(f *Facts, age float64) float64 {

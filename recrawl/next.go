@@ -15,11 +15,11 @@ const (
 	readFirst    = 85 // at so many: four levels of the heap
 )
 
-// Enough is what admit says instead of when to ask again: the slot stays in line, and so do those behind it, until Next is called again.
+// Enough is what admit returns in place of a tick to end Next: the slot and those behind it stay in line until Next is called again.
 const Enough Tick = math.MinInt32
 
-// Next takes the slots that are due, best first, and returns how many. admit is called for each: it makes the task, or says when to ask
-// again, Enough if Next should end. Facts must not be kept by it; it must not call the scheduler.
+// Next takes the slots that are due, best first, and returns how many. It calls admit for each, which makes the task, or says when to ask
+// again, or Enough. admit must not call the scheduler.
 func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok bool)) int {
 	s.now = max(s.now, now)
 	if s.opt.Relearn > 0 && now-s.relearnt >= s.opt.Relearn {
@@ -104,10 +104,10 @@ func (s *Scheduler) touchNext() {
 	}
 }
 
-// come is called for a slot that the calendar gives out.
+// come takes a slot from the calendar when its tick has come.
 func (s *Scheduler) come(at Slot, c *cell) { s.place(at, c) }
 
-// rank is the strategy's word within the limits that hold for all.
+// rank is the strategy's rank, within the limits that hold for every strategy.
 func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 	earliest := s.now
 	if c.Submitted != 0 {
@@ -128,14 +128,14 @@ func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
 	return value, max(again, earliest)
 }
 
-// retryShare is the part of its change interval after which a channel whose task was refused or lost may be asked for again. Nobody crawled it, so
-// that neither cap nor minimum interval holds it back; but the peers near it are still as busy a minute later.
+// retryShare is the part of its change interval after which a channel whose task was refused or lost may be asked for again. Nothing was
+// crawled, so neither cap nor minimum interval holds the channel back; but the peers near it are as busy a minute later.
 const retryShare = 1. / 8
 
 // pendingHalf only has to keep the values of ordinary numbers of pending pages apart.
 const pendingHalf = 1000
 
-// Found says that Options.Pending has changed for a slot. Among many it moves at the next tick, together with others.
+// Found says that Options.Pending has changed for a slot. Where many slots are ready, the slot moves at the next tick, together with others.
 func (s *Scheduler) Found(at Slot) {
 	if c := s.cells.at(at); c.Submitted != 0 || c.Flags&inReady == 0 {
 		return
@@ -147,7 +147,7 @@ func (s *Scheduler) Found(at Slot) {
 	s.anyFound = true
 }
 
-// reorder ranks those again of which something was found: one pass over the ready, as nobody knows where they stand.
+// reorder ranks the slots again that Found named, in one pass over all ready slots, since a slot's place among them is not kept.
 func (s *Scheduler) reorder() {
 	for k := range s.ready {
 		r := &s.ready[k]
@@ -157,7 +157,7 @@ func (s *Scheduler) reorder() {
 				i++
 				continue
 			}
-			s.found[at>>6] &^= 1 << (at & 63) // and what has come to i is looked at too
+			s.found[at>>6] &^= 1 << (at & 63) // the slot that has moved to i comes next
 			s.again(r, i)
 		}
 	}
@@ -229,7 +229,7 @@ func (s *Scheduler) sweepSome() {
 	}
 }
 
-// refresh brings the values of some ready slots up to date, in turn; of all of them when they are few.
+// refresh brings the values of some ready slots up to date, in turn, or of all of them when they are few.
 func (s *Scheduler) refresh() {
 	for k := range s.ready {
 		r := &s.ready[k]

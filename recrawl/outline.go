@@ -9,13 +9,13 @@ import (
 	"shoal/recrawl/allocate"
 )
 
-// Outline is what strategy optimal would plan for facts and a capacity, for an operator who wants to know before it happens.
+// Outline is what strategy optimal would plan for given facts and capacity, so that an operator sees it beforehand.
 type Outline struct {
 	PlanSummary
 	Interval []float64 // planned ticks between crawls, by slot; 0: not planned
 	Due      []Tick    // crawls of the coming planning interval, in order
-	Slots    []Slot    // whose they are
-	Uniform  float64   // the weighted freshness that equal intervals for all, within the same limits, would give for the same spending
+	Slots    []Slot    // of these crawls
+	Uniform  float64   // weighted freshness of equal intervals for all, within the same limits and for the same spending
 }
 
 // Ahead is what an Outline is made for.
@@ -27,7 +27,7 @@ type Ahead struct {
 	Least  Tick                    // and at least so many ticks apart
 }
 
-// NewOutline plans.
+// NewOutline makes the plan.
 func NewOutline(ctx context.Context, now Tick, facts []Facts, a Ahead) (Outline, error) {
 	spend := a.Spend
 	prices := costs{p: Params{CostBase: 2}, mean: meanService(facts)}
@@ -56,7 +56,7 @@ func NewOutline(ctx context.Context, now Tick, facts []Facts, a Ahead) (Outline,
 		for s := range facts {
 			if f := &facts[s]; plannable(f) {
 				m, ok := a.Models[Slot(s)]
-				if !ok || m.Kind() == allocate.QuasiKind { // whose instants equal intervals do not meet
+				if !ok || m.Kind() == allocate.QuasiKind { // equal intervals do not meet its instants
 					if m, err = allocate.Poisson(f.Est.Rate()); err != nil {
 						return Outline{}, err
 					}
@@ -69,7 +69,8 @@ func NewOutline(ctx context.Context, now Tick, facts []Facts, a Ahead) (Outline,
 	return o, nil
 }
 
-// Spent is the capacity that the updates of the last ticks show: busy threads, at least. histories, by slot, tell of updates before a channel's last; nil: nothing.
+// Spent is the capacity that the updates of the last ticks show: at least so many threads were busy. histories, by slot, tell of updates before
+// a channel's last; nil: they are unknown.
 func Spent(now Tick, facts []Facts, histories [][]byte, last Tick) float64 {
 	prices := costs{p: Params{CostBase: 2}, mean: meanService(facts)}
 	sum := 0.

@@ -20,8 +20,8 @@ type Options struct {
 	Relearn  Tick      // ticks between two looks at the groups' borders; 0: never again
 	Prior    Estimate  // of a channel that comes without facts
 
-	// Pending tells how many pages of a channel that was never crawled are known already. Where a strategy takes all such channels before
-	// any other, those with more go first: larger sites first (Baeza-Yates, Castillo, Marín, Rodríguez, WWW 2005). nil: in any order.
+	// Pending tells how many pages of a never crawled channel are known. Where a strategy takes all such channels before any other, those with
+	// more pages go first: larger sites first (Baeza-Yates, Castillo, Marín, Rodríguez, WWW 2005). nil: in any order.
 	Pending func(Slot) int
 }
 
@@ -201,7 +201,8 @@ func (s *Scheduler) Remove(at Slot) {
 	s.live--
 }
 
-// Edit changes what an operator may change: weight, pause, a fixed group or rate, tasks out after a restart. The rest is put back.
+// Edit changes what an operator may change: weight, pause, a fixed group or rate, tasks out after a restart. Changes to other facts are
+// ignored.
 func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 	c := s.cells.at(at)
 	if c.Flags&gone != 0 {
@@ -249,10 +250,10 @@ func (s *Scheduler) SetLimits(capRate float64, minTicks Tick) error {
 	return nil
 }
 
-// Rerank has all slots ranked again, in the next calls of Next.
+// Rerank makes the next calls of Next rank all slots again.
 func (s *Scheduler) Rerank() { s.sweep = 0 }
 
-// Observe takes in what became of a task, or a signal.
+// Observe takes what became of a task, or a signal.
 func (s *Scheduler) Observe(now Tick, at Slot, e Event) {
 	s.now = max(s.now, now)
 	c := s.cells.at(at)

@@ -16,7 +16,7 @@ const (
 	stateVersion = 1
 )
 
-// AppendState appends what a slot must keep over a restart. Tasks out are the manager's to know.
+// AppendState appends what a slot must keep over a restart. The manager knows which tasks are out.
 func (f *Facts) AppendState(b []byte) []byte {
 	b = append(b, factsVersion, f.Group, f.Bucket, f.Flags&(Known|Pinned|Paused|Denied), f.Subs, f.Succ, f.Est.changes, f.Est.prior)
 	for _, v := range []uint16{f.Epoch, f.Anchor, uint16(f.Service), f.Est.variance} {
@@ -60,7 +60,7 @@ func (f *Facts) Restore(b []byte) error {
 	return nil
 }
 
-// StateOf is the name of the strategy that a scheduler's state is of; empty: it is none.
+// StateOf is the name of the strategy whose state this is; empty if it is no scheduler's state.
 func StateOf(state []byte) string {
 	if len(state) < 2 || state[0] != stateVersion || len(state) < 2+int(state[1]) {
 		return ""
@@ -68,7 +68,7 @@ func StateOf(state []byte) string {
 	return string(state[2 : 2+int(state[1])])
 }
 
-// Recover gives a new strategy what it had learnt when it was last in force, from a scheduler's state of then.
+// Recover gives a new strategy what it had learnt when it was last in force. state is the scheduler's state of that time.
 func Recover(strategy Strategy, state []byte) error {
 	name := StateOf(state)
 	if name != strategy.Name() {
@@ -86,7 +86,7 @@ func Recover(strategy Strategy, state []byte) error {
 	return nil
 }
 
-// AppendState appends the state of strategy and groups; the facts of slots are kept by whoever keeps the channels.
+// AppendState appends the state of strategy and groups; facts are kept with the channels.
 func (s *Scheduler) AppendState(b []byte) []byte {
 	b = append(b, stateVersion, byte(len(s.strategy.Name())))
 	b = append(b, s.strategy.Name()...)
@@ -95,8 +95,8 @@ func (s *Scheduler) AppendState(b []byte) []byte {
 	return s.strategy.AppendState(b)
 }
 
-// RestoreScheduler makes a scheduler that goes on where AppendState was called, with the strategy given. If the state is another
-// strategy's, only the groups are taken over, and what facts count begins anew. Then Add the channels with their facts.
+// RestoreScheduler makes a scheduler that goes on where AppendState was called, with the strategy given. If the state is another strategy's,
+// it takes over the groups alone, and the counts in facts begin anew. The caller then adds the channels with their facts.
 func RestoreScheduler(now Tick, strategy Strategy, opt Options, state []byte) (*Scheduler, error) {
 	name := StateOf(state)
 	if name == "" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Weights are the ways to say what a channel counts beside others, before an importance of its own.
+// Weights say what a channel counts beside others, before its own importance.
 type Weights string
 
 // The ways. By pages, a large site is worth what it costs: with equal weights the strategies that know costs would leave the large ones to the last.
@@ -16,7 +16,7 @@ const (
 	PageWeights  Weights = "pages" // by its pages, in means of all channels
 )
 
-// Validate says what is wrong.
+// Validate reports whether the weights are known.
 func (w Weights) Validate() error {
 	all := []Weights{PageWeights, EqualWeights, RankWeights}
 	if slices.Contains(all, w) {
@@ -25,7 +25,8 @@ func (w Weights) Validate() error {
 	return fmt.Errorf("recrawl: weights %q: want one of %s", string(w), strings.Trim(fmt.Sprint(all), "[]"))
 }
 
-// Of is the weight of a channel with so many pages where the mean is so many (0: not known, which counts as the mean), in a group of so many.
+// Of is the weight of a channel of pages pages in one of so many groups. mean is the mean number of pages of all channels. A number of 0 is
+// unknown and counts as the mean.
 func (w Weights) Of(pages, mean float32, group, groups int) float32 {
 	switch {
 	case w == RankWeights:

@@ -4,7 +4,7 @@
 //
 // Solve minimises the sum of w_i A_i(x_i) subject to the sum of x_i = R and m_i <= x_i <= M_i, where A_i(x) is the time-average staleness of
 // page i crawled x times at the best instants. Every A_i is convex, so the R largest gains w_i (A_i(x)-A_i(x+1)) are the optimum. They are
-// found without ordering them all: a sample brackets the R-th largest gain (the price), one parallel pass counts each page's gains above
+// found without sorting them all: a sample brackets the R-th largest gain (the price), one parallel pass counts each page's gains above
 // the bracket and collects those inside, and a selection among these gives the price itself.
 //
 // Invariants: the result is the same to the last bit for any number of cores; memory is proportional to the number of pages, not to R; the
@@ -28,7 +28,7 @@ const Never = -1
 type Page struct {
 	Model  Model
 	Weight float64 // w_i, from 0 up; importance, or the embarrassment weight
-	Min    int32   // m_i: crawls that it gets in any case
+	Min    int32   // m_i: crawls that the page gets in any case
 	Max    int32   // M_i; 0: no bound but MaxCrawls; Never: none
 }
 
@@ -42,7 +42,7 @@ func (p *Page) limit() int {
 	return MaxCrawls
 }
 
-// natural is limit, and for a quasi-deterministic page no more than its instants and the beginning, beyond which a crawl finds nothing.
+// natural is limit; for a quasi-deterministic page it is at most one crawl for each instant and one for the beginning, since more find nothing.
 func (p *Page) natural() int {
 	l := p.limit()
 	if p.Model.kind == QuasiKind {
@@ -63,7 +63,7 @@ type Problem struct {
 type Result struct {
 	X         []int32 // crawls per page
 	Objective float64 // sum of w_i A_i(x_i)
-	Price     float64 // the least gain that was still bought: what one more crawl would be worth, at most
+	Price     float64 // the least gain that was bought; one more crawl is worth at most this
 	Idle      int64   // crawls of R that no page can use: every page is at its bound or has been crawled at all its update instants
 }
 

@@ -2,8 +2,8 @@ package allocate
 
 import "slices"
 
-// Uniform gives every page the same number of crawls, the remainder to the first; with weighted, in proportion to weight (the paper's section 5 calls that
-// weighted uniform). Bounds are ignored: these are the schemes that the optimum is compared with.
+// Uniform gives every page the same number of crawls, and the remainder to the first pages. With weighted it gives crawls in proportion to
+// weight, which the paper's section 5 calls weighted uniform. It ignores bounds: the optimum is compared with these schemes.
 func Uniform(pages []Page, r int64, weighted bool) []int32 {
 	return proportion(len(pages), r, func(i int) float64 {
 		if weighted {

@@ -14,8 +14,8 @@ import (
 // ErrCSV says that a file of pages, tasks or clicks cannot be read; the text names file and line.
 var ErrCSV = errors.New("allocate: bad line")
 
-// rows calls f with the trimmed fields of every line but blank ones, comments (#) and a header, which is a first line whose first field is head, or whose second
-// field is the name of a column.
+// rows calls f with the trimmed fields of every line. It skips blank lines, comments (#) and a header: a first line whose first field is head,
+// or whose second field is the name of a column.
 func rows(r io.Reader, name, head string, least, most int, f func(field []string) error) error {
 	c := csv.NewReader(r)
 	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment, c.ReuseRecord = -1, true, '#', true
@@ -56,8 +56,8 @@ func rows(r io.Reader, name, head string, least, most int, f func(field []string
 // columns are names of second columns.
 var columns = []string{"model", "ideal", "ideal time", "ideal_time", "time", "position", "crawler", "page"}
 
-// ReadPages reads pages, one a line: id, model, parameters, weight, min, max; the last three may be empty or missing (1, 0, no bound). Models and their parameters,
-// separated by spaces or semicolons, in the unit of time that the interval of length span has:
+// ReadPages reads pages, one a line: id, model, parameters, weight, min, max. The last three may be empty or missing (1, 0, no bound).
+// Parameters are separated by spaces or semicolons, and have the same unit of time as the interval of length span. The models:
 //
 //	poisson    rate
 //	pareto     a b                tail (b/(b+t))^a
@@ -65,7 +65,8 @@ var columns = []string{"model", "ideal", "ideal time", "ideal_time", "time", "po
 //	quasi      u:k u:k ... [k0=p] instants with probabilities, in any order; p: probability of a stale copy at the beginning, 0
 //	empirical  gap gap ...        times between updates
 //
-// Parameters may be named, as a=1.5 b=.2, and then come in any order. An id may come again: every line is a page of its own. name is used in errors.
+// Parameters may be named, as a=1.5 b=.2, and then come in any order. An id may come again: every line is a page of its own. Errors call
+// the file name.
 func ReadPages(r io.Reader, name string, span float64) (ids []string, pages []Page, err error) {
 	err = rows(r, name, "id", 3, 6, func(f []string) error {
 		m, err := ParseModel(f[1], f[2], span)
@@ -227,8 +228,9 @@ func parseQuasi(words []string, span float64) (Model, error) {
 	return NewQuasi(span, u, k, k0)
 }
 
-// ReadTasks reads crawls to be scheduled in an interval of length span, one a line: id, ideal time, kind. Kinds release, quasi and quasi-deterministic must not
-// begin early; any other known model, ordinary and stochastic may. An id may come again: a page's crawls all have its own.
+// ReadTasks reads crawls to be scheduled in an interval of length span, one a line: id, ideal time, kind. Kinds release, quasi and
+// quasi-deterministic must not begin early; ordinary, stochastic and any other known model may. An id may come again: all crawls of a page
+// have the page's id.
 func ReadTasks(r io.Reader, name string, span float64) (ids []string, ideal []float64, release []bool, err error) {
 	err = rows(r, name, "id", 2, 3, func(f []string) error {
 		t, err := number("ideal time", f[1])
@@ -295,8 +297,8 @@ func place(page, position, value string) (k, j int, v float64, err error) {
 	return k, j, v, err
 }
 
-// ReadPositions reads how often pages are returned where, one place a line: id, result page, position, probability, and optionally d, the probability that a stale
-// copy answers wrongly (1). It gives the embarrassment weight of every id.
+// ReadPositions reads how often pages are returned where, one place a line: id, result page, position, probability, and optionally d, the
+// probability that a stale copy answers wrongly (1). It returns the embarrassment weight of every id.
 func ReadPositions(r io.Reader, name string, c Clicks) (map[string]float64, error) {
 	w := map[string]float64{}
 	err := rows(r, name, "id", 4, 5, func(f []string) error {
@@ -321,7 +323,8 @@ func ReadPositions(r io.Reader, name string, c Clicks) (map[string]float64, erro
 	return w, err
 }
 
-// ReadBars reads restrictions, one a line: task id, crawler (from 0; empty or any: all), from, to. tasks resolves an id; the restriction holds for all that have it.
+// ReadBars reads restrictions, one a line: task id, crawler (from 0; empty or any: all), from, to. tasks returns the tasks of an id; the
+// restriction holds for all of them.
 func ReadBars(r io.Reader, name string, tasks func(id string) []int) ([]Bar, error) {
 	var bars []Bar
 	err := rows(r, name, "id", 4, 4, func(f []string) error {

@@ -5,8 +5,8 @@ import "math"
 // Clicks holds c_jk, how often a client clicks on position j of result page k: Clicks[k][j], from 0.
 type Clicks [][]float64
 
-// ZipfClicks is the click curve of section 2.2: Zipf-like over all positions with skew theta (0 true Zipf, 1 uniform), and the probability next
-// of going on to the next result page. It adds up to 1 when every client sees every page.
+// ZipfClicks is the click curve of section 2.2: Zipf-like over all positions with skew theta (0 is true Zipf, 1 is uniform). A client goes on to
+// the next result page with probability next. The curve adds up to 1 when every client sees every page.
 func ZipfClicks(pages, positions int, theta, next float64) Clicks {
 	c := make(Clicks, pages)
 	sum := 0.

@@ -126,7 +126,7 @@ func (m Model) String() string {
 	return "none"
 }
 
-// Rate is the mean number of updates in a unit of time; for a quasi-deterministic page over its interval of length span.
+// Rate is the mean number of updates in a unit of time; for a quasi-deterministic page, over its interval of length span.
 func (m Model) Rate(span float64) float64 {
 	switch m.kind {
 	case PoissonKind:
@@ -223,7 +223,7 @@ func clamp01(x float64) float64 {
 }
 
 // marginal is h(t) = (1/mean) * integral of s*tail(s) over 0..t, and its derivative. For every renewal model dF/dn = h(T/n)/T, where n = x+1
-// is taken as continuous; so the number of crawls at a price is T/h^-1(price*T), up to the rounding that crawlsAbove settles exactly.
+// is taken as continuous; so the number of crawls at a price is T/h^-1(price*T), up to a rounding that above settles exactly.
 func (m *Model) marginal(t float64) (h, dh float64) {
 	switch m.kind {
 	case PoissonKind:
@@ -268,7 +268,7 @@ type empirical struct {
 	mean float64
 }
 
-// NewEmpirical is a page that goes on as its history went: gaps are its times between updates, in any order.
+// NewEmpirical is a page whose future repeats its history: gaps are its times between updates, in any order.
 func NewEmpirical(gaps []float64) (Model, error) {
 	if len(gaps) == 0 || len(gaps) > MaxGaps {
 		return Model{}, fmt.Errorf("%w: the empirical model takes 1..%d times between updates, not %d", ErrModel, MaxGaps, len(gaps))

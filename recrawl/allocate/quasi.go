@@ -144,7 +144,7 @@ func (q *quasi) table(s *scratch) []float64 {
 	return v
 }
 
-// atPrice maximises freshness minus price times crawls and gives the freshness and the least number of crawls that does.
+// atPrice maximises freshness minus price times crawls. It returns the freshness and the least number of crawls that reaches the maximum.
 func (q *quasi) atPrice(price float64, s *scratch) (value float64, crawls int) {
 	n := len(q.k)
 	v, cnt := grow(&s.v, n+1), growInt(&s.cnt, n+1)
@@ -200,9 +200,9 @@ func (q *quasi) atPrice(price float64, s *scratch) (value float64, crawls int) {
 	return v[n] + price*float64(cnt[n]), cnt[n]
 }
 
-// gains calls yield with the gains in time of crawls number from+1, from+2, ... in (lo, hi], having told how many lie above hi; all by
-// multipliers, for pages with many instants. The recursion splits at the slope between two known points of A, until no point lies below
-// the chord: then all gains between are that slope.
+// gains returns how many gains lie above hi, and the gains in time of the next crawls that lie in (lo, hi]. It finds them by multipliers, for
+// pages with many instants. The recursion splits at the slope between two known points of A, until no point lies below the chord; all gains
+// between are that slope then.
 func (q *quasi) gains(hi, lo float64, s *scratch) (above int, g []float64) {
 	vh, above := q.atPrice(hi, s)
 	vl, below := q.atPrice(math.Max(lo, 0), s)
@@ -238,8 +238,8 @@ func (q *quasi) staleness(x int) float64 {
 	return clamp01(1 - q.value(x, &scratch{})/q.span)
 }
 
-// value is the freshness of the x best crawls by multipliers: between two known points of its concave curve it tries their slope, until it has x or finds that
-// nothing lies above the chord.
+// value is the freshness of the x best crawls, found by multipliers. Between two known points of the concave curve it tries their slope, until
+// it meets x or finds that nothing lies above the chord.
 func (q *quasi) value(x int, s *scratch) float64 {
 	n := len(q.k)
 	x1, x2, v1, v2 := 0, n, q.fresh(-1, n), q.span
@@ -261,7 +261,8 @@ func (q *quasi) value(x int, s *scratch) float64 {
 	return v1
 }
 
-// best gives the nodes of the x best crawls and their freshness: layer by layer, each by divide and conquer on the monotone predecessors.
+// best returns the nodes of the x best crawls and their freshness. It goes layer by layer, each by divide and conquer on the monotone
+// predecessors.
 func (q *quasi) best(x int) (nodes []int, value float64) {
 	n := len(q.k)
 	x = min(x, n)
@@ -342,7 +343,7 @@ func growInt(s *[]int, n int) []int {
 	return (*s)[:n]
 }
 
-// Repeat is a quasi-deterministic page over times intervals of length span instead of one, that begin at the phase shift of the first.
+// Repeat is a quasi-deterministic page over several intervals of length span instead of one. They begin at phase shift of the first.
 func (m Model) Repeat(span, shift float64, times int) (Model, error) {
 	if m.kind != QuasiKind || m.q.span != span || times < 1 || !(shift >= 0 && shift <= span) {
 		return Model{}, fmt.Errorf("%w: cannot repeat %v at interval %g, shift %g", ErrModel, m, span, shift)

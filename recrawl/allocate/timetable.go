@@ -27,8 +27,8 @@ type Bar struct {
 type Schedule struct {
 	Position []uint32 // per task: where its slot stands in the order of (time, crawler); At unpacks it
 	Cost     float64  // sum over tasks of |slot - ideal|
-	// Exact says that no schedule costs less. It is false only when bars had to be kept on a problem too large for the flow fallback; then Bound
-	// is the cost without them, below which none can be.
+	// Exact says that no schedule costs less. It is false only when bars had to be kept on a problem too large for the flow fallback. Bound is
+	// then the cost without bars: no schedule with them costs less than that.
 	Exact bool
 	Bound float64
 	line  *slotLine
@@ -48,11 +48,12 @@ const (
 
 // Timetable finds a cheapest schedule. A crawl costs |t-t*|, or infinitely much before t* if it has a release time.
 //
-// All times lie on a line, so what crosses a point of it is a flow: f tasks that go on to a later slot, b slots that wait for a later task. With as
-// many tasks as slots, D = tasks minus slots to the left of the point is fixed, f = b + D, and the cost is the sum over gaps of length*(2b + D).
-// What remains is the least b >= max(0,-D) such that over a group of c slots b may fall leftwards by up to c, over an ordinary task rise by up to 1,
-// over a task with a release time not at all. These are lower bounds and differences, whose solutions have a least one, componentwise; two sweeps find it.
-// The assignment is first in, first out in each layer. With idle slots a greedy with regrets first says which slots are used.
+// All times lie on a line, so what crosses a point of it is a flow: f tasks that go on to a later slot, and b slots that wait for a later
+// task. With as many tasks as slots, D = tasks minus slots to the left of the point is fixed, f = b + D, and the cost is the sum over gaps of
+// length*(2b + D). What remains to find is the least b >= max(0,-D), where b may fall leftwards by up to c over a group of c slots, rise by up
+// to 1 over an ordinary task, and not change over a task with a release time. These are lower bounds and bounds on differences, whose solutions
+// have a least one, componentwise. Two sweeps find it. The assignment is first in, first out in each layer. With idle slots a greedy choice
+// with regrets first says which slots are used.
 func Timetable(p TimetableProblem) (*Schedule, error) {
 	total, err := p.check()
 	if err != nil {
@@ -253,7 +254,7 @@ func sortTasks(ideal []float64, release []bool, span float64) []task {
 	return out
 }
 
-// sortNearly is insertion sort; it gives up on a part that is far from sorted (many equal cells) for the library's.
+// sortNearly is insertion sort. Where a part is far from sorted (many equal cells) it uses the library's sort instead.
 func sortNearly(a []task) {
 	budget := 24 * len(a)
 	for i := 1; i < len(a); i++ {

@@ -2,15 +2,15 @@ package cycle
 
 import "math"
 
-// The span of the scale: bucket 0 changes every FastestTicks or oftener, the last bucket every SlowestTicks or less often, in the caller's unit of time
-// (minutes in the manager: the paper's 15 minutes and a year).
+// The span of the scale: bucket 0 changes every FastestTicks or more often, the last bucket every SlowestTicks or less often, in the caller's
+// unit of time (minutes in the manager: the paper's 15 minutes and a year).
 const (
 	FastestTicks = 15
 	SlowestTicks = 525_600
 	lastBucket   = MaxBuckets - 1
 )
 
-// BucketOf is the one byte in which a channel carries its change rate: rates are in geometric steps of about 4%, the fastest first.
+// BucketOf is the byte in which a channel carries its change rate. Rates are in geometric steps of about 4%, the fastest first.
 func BucketOf(rate float64) uint8 {
 	if !(rate > 0) {
 		return lastBucket
@@ -18,8 +18,8 @@ func BucketOf(rate float64) uint8 {
 	return uint8(min(max(math.Round(place(rate)), 0), lastBucket))
 }
 
-// Update is the byte after a report, for the rate that the channel's record of changed and unchanged visits speaks for by then. A channel keeps its bucket until the
-// rate is clearly past the bucket's edge, so that one at an edge does not change with every report and its neighbours' means with it.
+// Update is the byte after a report, for the rate estimated by then. A channel keeps its bucket until the rate is clearly past the bucket's
+// edge. A channel at an edge would otherwise change its bucket, and the means of both buckets, with every report.
 func Update(bucket uint8, rate float64) uint8 {
 	if !(rate > 0) {
 		return lastBucket
@@ -42,7 +42,7 @@ func place(rate float64) float64 {
 	return lastBucket * math.Log(1/(rate*FastestTicks)) / logSpan
 }
 
-// within holds the rates between which a channel surely stays in each bucket, which needs no logarithm.
+// within holds the rates between which a channel surely stays in each bucket, so that most updates need no logarithm.
 var within = func() (w [MaxBuckets][2]float64) {
 	for b := range w {
 		for i, edge := range []float64{stay - 1e-6, 1e-6 - stay} {

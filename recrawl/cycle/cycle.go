@@ -1,14 +1,14 @@
 // Package cycle is the adaptive model of Edwards, McCurley, Tomlin, "An Adaptive Model for Optimizing Performance of an Incremental Web
-// Crawler" (WWW 2001): pages, or channels, in buckets of similar change rate, a crawl cycle of T periods, and how many known ones of each bucket and
-// how many never crawled to crawl in each period. It assumes nothing of how pages change but the share of a bucket that changes in a period.
-// Constraint numbers in comments are the paper's.
+// Crawler" (WWW 2001). Pages, or channels, stand in buckets of similar change rate, and a crawl cycle has T periods. The model says how many
+// known pages of each bucket, and how many pages never crawled, to crawl in each period. It assumes nothing of how pages change but the share
+// of a bucket that changes in a period. Constraint numbers in comments are the paper's.
 //
-// The number of obsolete pages is affine in every period's crawls separately, so for given prices of capacity each bucket is best crawled
-// wholly or not at all in each period: a dynamic programme on the last crawl. The sum of these optima is a true lower bound (dual.go); block descent
-// from the prices' solution gives a plan (primal.go), and both are reported with their gap.
+// The number of obsolete pages is affine in every period's crawls separately. So for given prices of capacity each bucket is best crawled
+// wholly or not at all in each period, which a dynamic programme on the last crawl decides. The sum of these optima is a true lower bound
+// (dual.go). Block descent from the prices' solution gives a plan (primal.go, descend.go). Solve reports both, with the gap between them.
 //
-// Invariants: the plan keeps all constraints; Bound is below every plan's objective; the same model gives the same plan. Pure. It is not for choosing
-// which page of a bucket to crawl, nor for pages that change faster than a period: they want an index policy.
+// Invariants: the plan keeps all constraints; Bound is below every plan's objective; the same model gives the same plan. The package is pure.
+// It is not for choosing which page of a bucket to crawl, nor for pages that change faster than a period: these want an index policy.
 package cycle
 
 import (
@@ -94,7 +94,8 @@ func (p *Plan) Total(t int) float64 {
 	return s
 }
 
-// Strategy1 weighs all periods alike, Strategy2 the last alone, Strategy3 the last with last and the others with the rest in equal parts (section 5.1).
+// Strategy1 weighs all periods alike. Strategy2 weighs the last period alone. Strategy3 gives the last period the weight last, and the others
+// the rest in equal parts (section 5.1).
 func Strategy1(periods int) []float64 { return weights(periods, 1, 1) }
 
 // Strategy2 is described with Strategy1.

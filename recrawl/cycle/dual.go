@@ -10,9 +10,10 @@ const (
 
 // dual holds the prices lambda_t of capacity (constraint 1) and mu_t of "no more new pages crawled than known" (constraint 6).
 //
-// With prices, the model falls apart but for b_it = b_i0 + p_i Z_t, Z_t = z_1+..+z_t: a bucket's cost of any crawl pattern is linear in Z with coefficients
-// beta >= 0, so its optimum is concave in Z. It is bounded below by letting each bucket choose its own Z_t from 0..reach_t at a price nu_it of its own, which the
-// new pages get back: any nu is valid, and nu = p_i beta of the optimal pattern is tight where the pattern does not hang on Z.
+// With prices, the model falls apart into buckets but for b_it = b_i0 + p_i Z_t, Z_t = z_1+..+z_t. A bucket's cost of any crawl pattern is
+// linear in Z with coefficients beta >= 0, so its optimum is concave in Z. A lower bound follows from letting each bucket choose its own Z_t
+// from 0..reach_t at its own price nu_it, which the new pages get back. Any nu is valid; nu = p_i beta of the optimal pattern is tight where
+// the pattern does not depend on Z.
 type dual struct {
 	m     *Model
 	T, n  int
@@ -334,8 +335,8 @@ func (d *dual) ascend() {
 	}
 }
 
-// polish tightens the bound by subgradient steps of Polyak's length towards a target between the best bound and a plan's objective; the target comes
-// nearer whenever it proves too far.
+// polish tightens the bound by subgradient steps of Polyak's length, towards a target between the best bound and a plan's objective. The target
+// comes nearer whenever it proves too far.
 func (d *dual) polish(objective float64) {
 	m, T := d.m, d.T
 	copy(d.lambda[1:], d.bestPrice)
