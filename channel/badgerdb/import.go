@@ -127,7 +127,7 @@ func (db *DB) stage(ctx context.Context, e Epoch, batch []newLine, out *channel.
 			noted = noted.join(x)
 		}
 		t.put(metaKey(metaImport), noted.encode())
-		t.beforehand(func() { db.setStaged(noted) }) // nobody may see them for a moment
+		t.beforehand(func() { db.setStaged(noted) }) // they must not be visible even for a moment
 		return nil
 	})
 	if errors.Is(err, ErrTooLarge) && len(batch) > 1 {

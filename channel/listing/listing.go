@@ -300,7 +300,7 @@ func AllOrNothing(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
 		if len(bad) == 0 {
 			return
 		}
-		_, bad[0], _ = strings.Cut(bad[0], ": ") // whoever reports Err names its line
+		_, bad[0], _ = strings.Cut(bad[0], ": ") // the caller that reports Err adds the line
 		if more > 0 {
 			bad = append(bad, fmt.Sprintf("and %d more bad lines", more))
 		}

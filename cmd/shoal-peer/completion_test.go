@@ -46,7 +46,7 @@ func TestCompletion(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if shell == "zsh" { // offers only to whoever sits at a terminal
+		if shell == "zsh" { // completes only at a terminal
 			if out, err := exec.Command(path, "-f", "-n", file).CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("zsh: %v\n%s", err, out)
 			}

@@ -53,7 +53,7 @@ func TestPolicyFromElsewhere(t *testing.T) {
 	a := &admin{status: http.StatusServiceUnavailable}
 	srv := httptest.NewServer(a)
 	defer srv.Close()
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // nobody's: it must not be asked
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // the peer must not ask this one
 	set := defaults()
 	set.PolicyURL = srv.URL
 	p := limited(t, set)

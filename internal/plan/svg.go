@@ -285,7 +285,7 @@ var errDrawing = errors.New("plan: the drawing cannot be written")
 func (d *drawing) save(dir, name string) error {
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".svg"), []byte(d.svg()), 0o644) //nolint:gosec // a figure, for anybody to read
+		err = os.WriteFile(filepath.Join(dir, name+".svg"), []byte(d.svg()), 0o644) //nolint:gosec // a figure, readable by everyone
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w; name another folder with --plot", errDrawing, err)

@@ -11,7 +11,7 @@ import (
 // Log receives Badger's messages and passes the important ones on. Badger's info messages concern every table that it
 // writes.
 type Log struct {
-	To       *slog.Logger // nil: nobody
+	To       *slog.Logger // nil: nothing is logged
 	unsynced atomic.Pointer[error]
 }
 

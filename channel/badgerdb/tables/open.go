@@ -111,7 +111,7 @@ func (p *pace) file(name string) error {
 	defer f.Close() // nothing was written
 	r := bufio.NewReaderSize(paced{f, p}, 1<<20)
 	if _, err := r.Discard(logHeader); err != nil {
-		return p.ctx.Err() // one that nothing was written to
+		return p.ctx.Err() // a file that nothing was written to
 	}
 	var e entry
 	at := int64(logHeader)

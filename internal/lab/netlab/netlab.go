@@ -187,7 +187,7 @@ type Translation string
 // The translations, named as in nftables.
 const (
 	SamePort  Translation = "masquerade"              // the home's own port while it is free: the same for every partner
-	OtherPort Translation = "masquerade fully-random" // another for whoever it speaks to
+	OtherPort Translation = "masquerade fully-random" // another port for each partner
 )
 
 // Home makes a host behind a site, which translates its address. Only partners that the home spoke to first can reach

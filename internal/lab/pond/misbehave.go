@@ -73,8 +73,8 @@ const (
 	TLSExpired    Mode = "tls-expired"     // a certificate of long ago
 	TLSNotYet     Mode = "tls-not-yet"     // one of the far future
 	TLSWrongName  Mode = "tls-wrong-name"  // one for another name
-	TLSUnknownCA  Mode = "tls-unknown-ca"  // one of an authority that nobody knows
-	TLSSelfSigned Mode = "tls-self-signed" // one that vouches for itself
+	TLSUnknownCA  Mode = "tls-unknown-ca"  // a certificate of an unknown authority
+	TLSSelfSigned Mode = "tls-self-signed" // a self-signed certificate
 	TLSMalformed  Mode = "tls-malformed"   // half of one
 	TLSChain      Mode = "tls-chain"       // 1,500 of them
 	TLSWeakKey    Mode = "tls-weak-key"    // one with an RSA key of 512 bits
@@ -82,8 +82,8 @@ const (
 	TLSClientCert Mode = "tls-client-cert" // wants a certificate of the client
 	TLSStaple     Mode = "tls-staple"      // good, but with a stapled revocation answer that is nonsense
 	TLSOld        Mode = "tls-old"         // TLS 1.0
-	TLSWeakCipher Mode = "tls-weak-cipher" // RC4, which nobody offers
-	TLSProtocol   Mode = "tls-protocol"    // chooses a protocol that nobody offered (ALPN)
+	TLSWeakCipher Mode = "tls-weak-cipher" // chooses RC4, which the client did not offer
+	TLSProtocol   Mode = "tls-protocol"    // chooses a protocol (ALPN) that the client did not offer
 	TLSGarbage    Mode = "tls-garbage"     // answers with what is no TLS
 	TLSAlert      Mode = "tls-alert"       // refuses every handshake
 	TLSWarnings   Mode = "tls-warnings"    // warnings without end
@@ -110,7 +110,7 @@ const (
 	H2Overrun      Mode = "h2-overrun"      // DATA without end, whatever the window
 	H2Empty        Mode = "h2-empty"        // DATA of nothing, or of padding, without end
 	H2Drip         Mode = "h2-drip"         // a byte at a time
-	H2Push         Mode = "h2-push"         // pushes what nobody wants
+	H2Push         Mode = "h2-push"         // pushes unwanted streams
 	H2HugeFrame    Mode = "h2-huge-frame"   // a frame of 16 MiB
 	H2Unknown      Mode = "h2-unknown"      // frames of no known type, without end
 	H2Cut          Mode = "h2-cut"          // closes the connection within a body
