@@ -85,34 +85,52 @@ func (p *Pages) readCapture(snap ledger.Snapshot, m *pb.Capture) (Capture, error
 	}
 	place := p.segments.Place(at)
 	out := Capture{Status: int(m.Status), Mime: m.Mime, Revisit: m.Revisit, File: place.Name, Offset: place.Offset}
-	out.Header, out.Body, out.Links, err = p.readPage(snap, at, schema.Location(m.Original))
+	read, err := p.readPage(snap, at, schema.Location(m.Original))
+	out.Header, out.Body, out.Links = read.header, read.body, read.links
 	return out, err
 }
 
+// readBack is a page as its records hold it.
+type readBack struct {
+	header   []byte // of the visit; where that has none, of the visit that stored the payload
+	body     []byte
+	links    []string
+	protocol string
+}
+
 // readPage reads a page from the record of a visit and the one that holds the payload, if that is another.
-func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (header, body []byte, links []string, err error) {
-	if at, err = p.Locate(snap, at); err != nil {
-		return nil, nil, nil, err
-	}
-	rec, links, err := p.readAt(at)
+func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (out readBack, err error) {
+	visit, links, err := p.readLocated(snap, at)
 	if err != nil {
-		return nil, nil, nil, err
+		return out, err
 	}
-	header, body = rec.HTTP()
+	out.links, out.protocol = links, visit.Field("WARC-Protocol")
+	out.header, out.body = visit.HTTP()
 	if original == (segment.Location{}) {
-		return header, body, links, nil
+		return out, nil
 	}
-	if original, err = p.Locate(snap, original); err != nil {
-		return nil, nil, nil, err
-	}
-	rec, first, err := p.readAt(original)
+	stored, links, err := p.readLocated(snap, original)
 	if err != nil {
-		return nil, nil, nil, err
+		return readBack{}, err
 	}
-	if _, body = rec.HTTP(); links == nil {
-		links = first
+	header, body := stored.HTTP()
+	out.body = body
+	if len(out.header) == 0 {
+		out.header = header
 	}
-	return header, body, links, nil
+	if out.links == nil {
+		out.links = links
+	}
+	return out, nil
+}
+
+// readLocated reads a record that may have moved.
+func (p *Pages) readLocated(snap ledger.Snapshot, at segment.Location) (*warc.Read, []string, error) {
+	at, err := p.Locate(snap, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.readAt(at)
 }
 
 // maxHops bounds how often a record is followed over compacted segments.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
@@ -14,38 +15,39 @@ import (
 	"shoal/manager/archive/warc"
 )
 
-// cdxLine is the JSON of a CDXJ line, with the field names that replay tools read.
+// cdxLine is the JSON of a CDXJ line, with the field names and types of CDXJ 0.1.0 (https://specs.webrecorder.net/cdxj/0.1.0/).
 type cdxLine struct {
 	URL      string `json:"url"`
 	Mime     string `json:"mime"`
-	Status   string `json:"status"`
+	Status   int    `json:"status"`
 	Digest   string `json:"digest"`
-	Length   string `json:"length"`
-	Offset   string `json:"offset"`
+	Length   int64  `json:"length"`
+	Offset   int64  `json:"offset"`
 	Filename string `json:"filename"`
 }
 
 // CDXJ writes the index of captures as CDXJ, sorted: of one URL, of all that begin with it, or of everything if it is empty. limit bounds
-// the lines; 0: all.
+// the lines; 0: all. Captures are kept in an order that tells URLs apart which a searchable URL does not, so that they are sorted anew: in
+// memory where they are few, in temporary files where they are many.
 func (p *Pages) CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix bool, limit int) error {
 	key, err := captures(rawURL, prefix)
 	if err != nil {
 		return err
 	}
+	lines := lineSorter{run: maxSortRun}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		return snap.Scan(key, nil, true, func(key, value []byte) (bool, error) {
 			line, err := p.cdxLine(snap, key, value)
 			if err != nil || line == nil {
 				return true, err
 			}
-			if _, err := w.Write(line); err != nil {
-				return false, err
-			}
-			limit--
-			return limit != 0, ctx.Err()
+			return true, firstOf(lines.add(line), ctx.Err())
 		})
 	})
-	if err != nil {
+	if err == nil {
+		err = lines.write(ctx, w, limit)
+	}
+	if err = errors.Join(err, lines.close()); err != nil {
 		return fmt.Errorf("write CDX index: %w", err)
 	}
 	return nil
@@ -81,19 +83,23 @@ func (p *Pages) cdxLine(snap ledger.Snapshot, key, value []byte) ([]byte, error)
 		return nil, err
 	}
 	place := p.segments.Place(at)
-	surt, when, _ := schema.CaptureOf(key)
+	_, when, _ := schema.CaptureOf(key)
+	url := URLOfCapture(key)
 	l := cdxLine{
-		URL: URLOfCapture(key), Mime: m.Mime, Status: fmt.Sprint(m.Status), Digest: warc.Digest([32]byte(schema.Padded(m.Sha256))),
-		Length: fmt.Sprint(place.Length), Offset: fmt.Sprint(place.Offset), Filename: place.Name,
+		URL: url, Mime: m.Mime, Status: int(m.Status), Digest: warc.Digest([32]byte(schema.Padded(m.Sha256))),
+		Length: place.Length, Offset: place.Offset, Filename: place.Name,
 	}
 	if m.Revisit {
 		l.Mime = "warc/revisit"
+		if l.Status == http.StatusNotModified { // readers would replay that, and no page; only pages that are there are found unchanged
+			l.Status = http.StatusOK
+		}
 	}
 	b, err := json.Marshal(l)
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "%s %s %s\n", surt, when.Format("20060102150405"), b), nil
+	return fmt.Appendf(nil, "%s %s %s\n", SearchableURL(url), when.Format("20060102150405"), b), nil
 }
 
 // EachURL calls do once for each URL that has a capture and begins with rawURL, until it has looked at most captures (0: at all). A URL that

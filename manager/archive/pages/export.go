@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -21,6 +22,8 @@ type Content struct {
 	Links  []string
 	Text   *text.Text // nil: not extracted yet, or there is none
 	sha    [32]byte
+
+	protocol string // as WARC-Protocol has it
 }
 
 // ContentType is the Content-Type that the page came with.
@@ -29,9 +32,11 @@ func (c Content) ContentType() string { return warc.Field(c.Header, "Content-Typ
 // Content reads what a change is about. A page that has been removed since is ErrNotFound.
 func (p *Pages) Content(c Change) (out Content, err error) {
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		if out.Header, out.Body, out.Links, err = p.readPage(snap, c.at, c.original); err != nil {
+		read, err := p.readPage(snap, c.at, c.original)
+		if err != nil {
 			return err
 		}
+		out.Header, out.Body, out.Links, out.protocol = read.header, read.body, read.links, read.protocol
 		out.sha = sha256.Sum256(out.Body)
 		out.Text, err = storedText(snap, out.sha[:])
 		return err
@@ -196,7 +201,8 @@ func (p *Pages) exportWARC(w io.Writer, c Change) error {
 	id := warc.NewID(page.sha, int(c.Fetched.UnixMicro()&0x7fffffff))
 	out, err := p.cfg.Pack.Append(nil, &warc.Record{
 		Type: warc.Response, ID: id, Date: c.Fetched, URI: c.URL, Payload: page.sha, Body: page.Body,
-		Head: warc.Relength(page.Header, c.Status, len(page.Body)),
+		Protocol: cmp.Or(page.protocol, warc.Protocol(page.Header, c.URL)),
+		Head:     warc.Relength(page.Header, c.Status, len(page.Body)),
 	})
 	if err == nil && len(page.Links) > 0 {
 		pairs := make([]string, 0, 2*len(page.Links))

@@ -146,13 +146,13 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	b.visit(d, p)
 	b.job.Add.Unchanged++
 	r := warc.Record{
-		Type: warc.Revisit, Profile: warc.SameDigest, Date: p.Fetched, URI: p.URL, Payload: [32]byte(was.Sha256), Head: p.Header,
+		Type: warc.Revisit, Profile: warc.SameDigest, Date: p.Fetched, URI: p.URL, Payload: [32]byte(was.Sha256), Protocol: warc.Protocol(p.Header, p.URL),
 	}
-	if p.Status == 304 {
+	switch {
+	case p.Status == 304: // readers replay a header that they find, and this one's status: without one they take the original's
 		r.Profile = warc.NotModified
-	}
-	if len(r.Head) > 0 {
-		r.Head = warc.HTTPHeader(r.Head, p.Status, 0)
+	case len(p.Header) > 0:
+		r.Head = warc.HTTPHeader(p.Header, p.Status, int(was.Size))
 	}
 	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true}, nil)
 }
@@ -192,7 +192,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 
 	mime := MediaType(p.Header)
 	r := warc.Record{
-		Type: warc.Response, Date: p.Fetched, URI: p.URL, Payload: sha, Truncated: p.Truncated,
+		Type: warc.Response, Date: p.Fetched, URI: p.URL, Payload: sha, Truncated: p.Truncated, Protocol: warc.Protocol(p.Header, p.URL),
 		Head: warc.HTTPHeader(p.Header, p.Status, len(p.Body)), Body: p.Body,
 	}
 	stored, err := b.stored(sha, len(p.Body))
@@ -202,7 +202,6 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime}
 	if stored != nil {
 		r.Type, r.Profile, r.Body = warc.Revisit, warc.SameDigest, nil
-		r.Head = warc.HTTPHeader(p.Header, p.Status, 0)
 		capture.Revisit = true
 		b.job.Add.Unchanged++
 	} else {

@@ -82,3 +82,39 @@ func isIPv4(host string) bool {
 	}
 	return host != ""
 }
+
+// SearchableURL is the key by which CDXJ indexes sort, as the readers of webrecorder make it of the URL that they look for: lower case, without
+// www, the host's labels reversed, the parts of the query sorted.
+func SearchableURL(url string) string {
+	_, rest, _ := strings.Cut(strings.ToLower(url), "://")
+	host, path := rest, ""
+	if n := strings.IndexAny(rest, "/?"); n >= 0 {
+		host, path = rest[:n], rest[n:]
+	}
+	port := ""
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host, port = host[:i], host[i:]
+	}
+	labels := strings.Split(withoutWWW(host), ".")
+	slices.Reverse(labels)
+	path, query, _ := strings.Cut(path, "?")
+	if query == "" {
+		return strings.Join(labels, ",") + port + ")" + path
+	}
+	parts := strings.Split(query, "&")
+	slices.Sort(parts)
+	return strings.Join(labels, ",") + port + ")" + path + "?" + strings.Join(parts, "&")
+}
+
+// withoutWWW leaves out a first label that is www, with or without a number.
+func withoutWWW(host string) string {
+	rest, ok := strings.CutPrefix(host, "www")
+	if !ok {
+		return host
+	}
+	name := strings.TrimLeft(rest, "0123456789")
+	if after, ok := strings.CutPrefix(name, "."); ok {
+		return after
+	}
+	return host
+}

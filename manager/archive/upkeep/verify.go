@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -92,9 +93,9 @@ func (u *Upkeep) verify(ctx context.Context, progress func(done, all int64)) (Ve
 	if err != nil {
 		return v, fmt.Errorf("verify: %w", err)
 	}
-	var bytes int64
+	var size int64
 	for _, s := range all {
-		bytes += int64(s.Length)
+		size += int64(s.Length)
 	}
 	for _, s := range all {
 		v.upTo[s.ID] = s
@@ -104,7 +105,7 @@ func (u *Upkeep) verify(ctx context.Context, progress func(done, all int64)) (Ve
 		v.Files++
 		v.Bytes += int64(s.Length)
 		if progress != nil {
-			progress(v.Bytes, bytes)
+			progress(v.Bytes, size)
 		}
 	}
 	return v, u.verifyIndex(ctx, &v)
@@ -137,7 +138,8 @@ func damage(r *warc.Read) string {
 		return ""
 	}
 	_, payload := r.HTTP()
-	if want := r.Field("WARC-Payload-Digest"); want != warc.Digest(sha256.Sum256(payload)) {
+	want, err := warc.ParseDigest(r.Field("WARC-Payload-Digest"))
+	if got := sha256.Sum256(payload); err != nil || !bytes.Equal(got[:], want) {
 		return fmt.Sprintf("%s: payload does not match its digest", r.Field("WARC-Target-URI"))
 	}
 	return ""

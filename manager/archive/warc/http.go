@@ -14,16 +14,16 @@ const MaxHTTPHeader = 64 << 10
 // them would decode it again.
 const origPrefix = "X-Archive-Orig-"
 
-// HTTPHeader makes the header of a response record from the one that was received (status line and fields): fields about the coding
-// and length of the body are renamed, its length is stated, and what is no HTTP header is replaced by one that says only the status.
+// HTTPHeader makes the header of a response record from the one that was received (status line and fields): the status line is one of HTTP/1,
+// whatever the host spoke, since readers know no other; fields about the coding and length of the body are renamed, its length is stated, and
+// what is no HTTP header is replaced by one that says only the status.
 func HTTPHeader(received []byte, status, length int) []byte {
 	out := make([]byte, 0, len(received)+128)
 	line, rest, _ := bytes.Cut(received, []byte("\n"))
 	if line = bytes.TrimRight(line, "\r"); !isStatusLine(line, status) {
 		line, rest = fmt.Appendf(nil, "HTTP/1.1 %d", status), nil
-		line = append(line, ' ')
 	}
-	out = append(append(out, line...), "\r\n"...)
+	out = append(append(out, http1(line)...), "\r\n"...)
 	for len(rest) > 0 && len(out) < MaxHTTPHeader {
 		line, rest, _ = bytes.Cut(rest, []byte("\n"))
 		line = bytes.TrimRight(line, "\r")
@@ -42,8 +42,37 @@ func HTTPHeader(received []byte, status, length int) []byte {
 	return append(out, "\r\n\r\n"...)
 }
 
-// Relength states another length in a header that HTTPHeader made: it is the last field.
+// http1 makes a status line one of HTTP/1, with the space that goes before a reason even if there is none.
+func http1(line []byte) []byte {
+	version, rest, _ := bytes.Cut(line, []byte(" "))
+	if v := string(version); v != "HTTP/1.1" && v != "HTTP/1.0" {
+		version = []byte("HTTP/1.1")
+	}
+	code, reason, _ := bytes.Cut(rest, []byte(" "))
+	return bytes.Join([][]byte{version, code, reason}, []byte(" "))
+}
+
+// Protocol words over which protocol a header was received, for WARC-Protocol; uri is the URL that it answers. Empty: it does not say.
+func Protocol(received []byte, uri string) string {
+	version, _, _ := bytes.Cut(received, []byte(" "))
+	switch v := string(version); v {
+	case "HTTP/1.0", "HTTP/1.1":
+		return strings.ToLower(v)
+	case "HTTP/2", "HTTP/2.0":
+		if strings.HasPrefix(uri, "http:") {
+			return "h2c"
+		}
+		return "h2"
+	default:
+		return ""
+	}
+}
+
+// Relength states another length in a header that HTTPHeader made: it is the last field. Version 0.1.0 left the status lines of HTTP/2.
 func Relength(header []byte, status, length int) []byte {
+	if line, rest, ok := bytes.Cut(header, []byte("\r\n")); ok && isStatusLine(line, status) {
+		header = bytes.Join([][]byte{http1(line), rest}, []byte("\r\n"))
+	}
 	n := bytes.LastIndex(bytes.TrimSuffix(header, []byte("\r\n\r\n")), []byte("\r\n"))
 	if n < 0 || !bytes.HasPrefix(header[n+2:], []byte("Content-Length: ")) {
 		return HTTPHeader(header, status, length)

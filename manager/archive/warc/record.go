@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -51,10 +52,12 @@ func (id ID) String() string {
 	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", id[0:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// Digest writes a SHA-256 as WARC does.
+// Digest writes a SHA-256 as WARC does: a label and a token, in lower-case Base16.
 func Digest(sum [32]byte) string {
-	return "sha256:" + base32.StdEncoding.EncodeToString(sum[:])
+	return digestLabel + hex.EncodeToString(sum[:])
 }
+
+const digestLabel = "sha256:"
 
 // Record is one record to be written. Its block is the concatenation of Head and Body.
 type Record struct {
@@ -68,6 +71,7 @@ type Record struct {
 	RefersAt  time.Time
 	Profile   string   // revisit
 	Payload   [32]byte // SHA-256 of the payload; zero: none
+	Protocol  string   // response, revisit: over which the payload came, as Protocol words it; empty: unknown
 	Truncated bool     // the payload was cut at a length limit
 	Head      []byte   // response: HTTP header
 	Body      []byte   // response: payload
@@ -122,10 +126,15 @@ func (r *Record) appendHeader(b []byte) []byte {
 		h.Write(r.Body)
 		field("WARC-Block-Digest", Digest([32]byte(h.Sum(nil))))
 	}
+	if r.Protocol != "" {
+		field("WARC-Protocol", r.Protocol)
+	}
 	if r.Truncated {
 		field("WARC-Truncated", "length")
 	}
-	field("Content-Type", r.contentType())
+	if len(r.Head)+len(r.Body) > 0 || r.Type != Revisit { // a revisit without a block has no type of one
+		field("Content-Type", r.contentType())
+	}
 	field("Content-Length", strconv.Itoa(len(r.Head)+len(r.Body)))
 	return append(b, "\r\n"...)
 }
@@ -204,15 +213,18 @@ func oneLine(s string) string {
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
 }
 
-// ParseDigest reads what Digest writes.
+// ParseDigest reads what Digest writes, and the padded Base32 that it wrote in version 0.1.0.
 func ParseDigest(s string) ([]byte, error) {
-	b32, ok := strings.CutPrefix(s, "sha256:")
+	token, ok := strings.CutPrefix(s, digestLabel)
 	if !ok {
 		return nil, fmt.Errorf("%w: digest %.60q", ErrMalformed, s)
 	}
-	b, err := base32.StdEncoding.DecodeString(b32)
+	b, err := hex.DecodeString(token)
+	if len(token) != hex.EncodedLen(sha256.Size) {
+		b, err = base32.StdEncoding.DecodeString(token)
+	}
 	if err != nil || len(b) != sha256.Size {
-		return nil, fmt.Errorf("%w: digest %.60q", ErrMalformed, s)
+		return nil, fmt.Errorf("%w: digest %.80q", ErrMalformed, s)
 	}
 	return b, nil
 }

@@ -2,6 +2,9 @@ package warc
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -69,7 +72,10 @@ func TestHTTPHeader(t *testing.T) {
 		{"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n",
 			"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Archive-Orig-Content-Encoding: gzip\r\nX-Archive-Orig-Transfer-Encoding: chunked\r\nX-Archive-Orig-Content-Length: 9\r\nContent-Length: 5\r\n\r\n"},
 		{"", "HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n"},
-		{"HTTP/2 200\r\na: b", "HTTP/2 200\r\na: b\r\nContent-Length: 5\r\n\r\n"},
+		{"HTTP/2 200\r\na: b", "HTTP/1.1 200 \r\na: b\r\nContent-Length: 5\r\n\r\n"},
+		{"HTTP/2.0 200 OK\r\na: b", "HTTP/1.1 200 OK\r\na: b\r\nContent-Length: 5\r\n\r\n"},
+		{"HTTP/1.0 200 Very  good\r\n\r\n", "HTTP/1.0 200 Very  good\r\nContent-Length: 5\r\n\r\n"},
+		{"HTTP/1.1 200\r\n\r\n", "HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n"},
 		{"HTTP/1.1 404 Not Found\r\nA: b\r\n\r\n", "HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n"},
 		{"HTTP/1.1 200 OK\r\nbad name: x\r\n folded\r\nno colon\r\nNul: \x00\r\nGood: y\n\n", "HTTP/1.1 200 OK\r\nGood: y\r\nContent-Length: 5\r\n\r\n"},
 	} {
@@ -81,11 +87,45 @@ func TestHTTPHeader(t *testing.T) {
 	if got, want := string(Relength(made, 200, 77)), "HTTP/1.1 200 OK\r\nX-Archive-Orig-Content-Length: 3\r\nContent-Length: 77\r\n\r\n"; got != want {
 		t.Errorf("another length: %q, want %q", got, want)
 	}
+	if got, want := string(Relength([]byte("HTTP/2.0 200 OK\r\nContent-Length: 3\r\n\r\n"), 200, 77)), "HTTP/1.1 200 OK\r\nContent-Length: 77\r\n\r\n"; got != want {
+		t.Errorf("another length in a header of 0.1.0: %q, want %q", got, want)
+	}
 	if got, want := string(Relength(nil, 200, 7)), "HTTP/1.1 200 \r\nContent-Length: 7\r\n\r\n"; got != want {
 		t.Errorf("another length for no header: %q, want %q", got, want)
 	}
 	if got := Field([]byte("HTTP/1.1 200 OK\r\nETag:  \"x\" \r\nb: c\r\n"), "etag"); got != `"x"` {
 		t.Errorf("field %q", got)
+	}
+}
+
+// Readers of WARC 1.1 take a digest for a label and a token, and know no status line but those of HTTP/1.
+func TestDigestIsAToken(t *testing.T) {
+	sum := sha256.Sum256([]byte("payload"))
+	got := Digest(sum)
+	if want := "sha256:" + hex.EncodeToString(sum[:]); got != want || strings.ContainsAny(got[7:], "=/ABCDEF") {
+		t.Errorf("digest %s, want %s", got, want)
+	}
+	for _, s := range []string{got, "sha256:" + strings.ToUpper(got[7:]), "sha256:" + base32.StdEncoding.EncodeToString(sum[:])} {
+		if b, err := ParseDigest(s); err != nil || string(b) != string(sum[:]) {
+			t.Errorf("%s is read as %x, %v", s, b, err)
+		}
+	}
+	for _, s := range []string{"", "sha256:", "sha1:" + got[7:], got[:len(got)-2], got + "00", "sha256:" + strings.Repeat("g", 64)} {
+		if b, err := ParseDigest(s); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q is read as %x, %v", s, b, err)
+		}
+	}
+}
+
+func TestProtocol(t *testing.T) {
+	for _, c := range [][3]string{
+		{"HTTP/2.0 200 OK\r\n", "https://a.example/", "h2"}, {"HTTP/2 200\r\n", "http://a.example/", "h2c"},
+		{"HTTP/1.1 200 OK\r\n", "https://a.example/", "http/1.1"}, {"HTTP/1.0 200 OK\r\n", "http://a.example/", "http/1.0"},
+		{"rubbish", "http://a.example/", ""}, {"", "http://a.example/", ""},
+	} {
+		if got := Protocol([]byte(c[0]), c[1]); got != c[2] {
+			t.Errorf("%q of %s: %q, want %q", c[0], c[1], got, c[2])
+		}
 	}
 }
 
