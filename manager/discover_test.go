@@ -8,6 +8,7 @@ import (
 
 	"shoal/channel"
 	"shoal/manager"
+	"shoal/manager/desk"
 )
 
 // What becomes of other sites' URLs, by the operator's choice. New channels come only when all others are served and peers idle, never
@@ -44,7 +45,7 @@ func TestDiscover(t *testing.T) {
 			if err != nil || c.candidates >= 0 && list.Total != c.candidates {
 				t.Errorf("%d candidates, %v; want %d", list.Total, err, c.candidates)
 			}
-			rows, total, err := b.d.Rows(t.Context(), "test", 0, 10)
+			rows, total, err := b.d.Rows(t.Context(), desk.Find{Text: "test", N: 10})
 			if err != nil {
 				t.Fatal(err)
 			}

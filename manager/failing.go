@@ -13,7 +13,8 @@ import (
 // Failing says when a channel whose crawl failed is crawled again, and after how many of them no more. It is about crawls that took place
 // and reported that nothing could be had; tasks of which nobody reports are lease.Terms'.
 type Failing struct {
-	// Pause is the wait after the first failed crawl, if the strategy would not wait longer anyhow; it doubles with each further one in a
+	// Pause is the wait after the first failed crawl, if the strategy would not wait longer anyhow, which it does only for channels that
+	// were crawled before; it doubles with each further one in a
 	// row, up to MaxPause. Defaults 15 minutes and a day; zero: none.
 	Pause, MaxPause time.Duration
 	// Limit is how many crawls may fail in a row; then the channel is given up, until an operator resumes it. Default 12, which with the
@@ -85,6 +86,9 @@ func (m *Manager) failed(now time.Time, s recrawl.Slot, l *channel.Learnt) {
 	if m.cfg.Failing.spent(l.Failed) {
 		m.mark(now, s, fmt.Sprintf("%d crawls in a row failed, the last one: %s", l.Failed, l.LastError))
 		return
+	}
+	if m.sched.Facts(s).Updated == 0 { // it is as new: only the pause holds it back, not an interval of which nothing is known
+		m.sched.Edit(s, func(f *recrawl.Facts) { f.Submitted = 0 })
 	}
 	if p := m.cfg.Failing.pause(l.Failed); p > 0 {
 		m.machine.NotBefore(s, now.Add(p))

@@ -7,6 +7,7 @@ import (
 
 	"shoal/channel"
 	"shoal/manager"
+	"shoal/recrawl"
 )
 
 // TestGivenUpAfterFailedCrawls lets every crawl of one channel fail, and looks at what an operator is shown until it is given up and after.
@@ -95,5 +96,27 @@ func TestCrawlNowOfABlockedHost(t *testing.T) {
 	until(t, "nothing out", func() bool { r, _, _ := b.row(ids[0]); return !r.Out })
 	if err := b.m.CrawlNow(t.Context(), ids[0]); err == nil || !strings.Contains(err.Error(), "asked to") || !strings.Contains(err.Error(), "unblock") {
 		t.Errorf("crawl now of a blocked host: %v", err)
+	}
+}
+
+// A channel whose very first crawl fails is tried again after the pause, not after its group's interval, of which nothing is known yet.
+func TestFirstFailureIsRetriedSoon(t *testing.T) {
+	var s *swarm
+	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
+		s = sw
+		s.fail = "https://new.example"
+		c.Options.Initial, c.Options.Prior, c.Options.Relearn = []float64{100_000, 200_000}, recrawl.Prior(200_000, .5), 0 // ticks of 20 ms: half an hour and more
+		c.Failing = manager.Failing{Pause: 10 * time.Millisecond, MaxPause: 40 * time.Millisecond, Limit: 100}
+	})
+	ids := b.add(t, "https://new.example", "https://well.example")
+	until(t, "two more tries", func() bool { r, _, _ := b.row(ids[0]); return r.Failed >= 3 })
+	s.mu.Lock()
+	s.fail = ""
+	s.mu.Unlock()
+	until(t, "the crawl that succeeds", func() bool { r, _, _ := b.row(ids[0]); return r.Visits == 1 && r.Failed == 0 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.placed[ids[1]]; n != 1 {
+		t.Errorf("the channel that does not fail was crawled %d times within an interval of half an hour", n)
 	}
 }

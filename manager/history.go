@@ -30,7 +30,7 @@ type Point struct {
 func (m *Manager) sampleHistory(now time.Time) {
 	m.sampled = now
 	m.fresh = m.freshness(now)
-	up, pg, ref := m.rates.sample(now, m.updates, m.pages, m.machine.Counts().Refused)
+	up, pg, ref := m.rates.sample(now, m.updates, m.pages, m.counts().Refused)
 	m.history = append(m.history, Point{At: now, UpdatesMin: up, PagesMin: pg, RefusedMin: ref, Out: m.machine.Out(),
 		Peers: m.near.peers(), Freshness: m.fresh, Intervals: m.intervals()})
 	if len(m.history) > historyPoints { // halve the resolution of what is old, keep all of its span

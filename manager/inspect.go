@@ -12,60 +12,77 @@ import (
 
 // Inspection is what the loop holds of one channel, beside its record in the database.
 type Inspection struct {
+	Known   bool          // false: the loop does not have it, and nothing below is set
 	Group   int           // 0 is the fastest
 	Every   time.Duration // learnt mean time between changes; 0: never crawled
-	Updated time.Time
-	Due     time.Time // zero: now, or never
+	Due     time.Time     // zero: now, or never
 	Out     bool
 	State   channel.State // with what is not written yet
 	Reason  string
-	Paused  bool
 	Blocked string // why its host is
-	Model   string // how it changes, as the strategy or its history says
 	Limit   int    // crawls that may fail in a row; 0: no limit
-	Events  []Event
 }
 
-// Inspect looks at a channel that was read from the database. It returns false if the loop does not have it.
-func (m *Manager) Inspect(ctx context.Context, ch *channel.Channel) (Inspection, bool, error) {
-	in := Inspection{State: ch.State, Reason: ch.Reason, Limit: m.cfg.Failing.Limit}
+// Inspect looks at channels that were read from the database.
+func (m *Manager) Inspect(ctx context.Context, chs []channel.Channel) ([]Inspection, error) {
+	out := make([]Inspection, len(chs))
+	err := m.onLoop(ctx, func(now time.Time) {
+		intervals := m.sched.Intervals()
+		for i := range chs {
+			if s, ok := m.table.Find(chs[i].ID); ok {
+				out[i] = m.inspect(now, s, &chs[i], intervals)
+			}
+		}
+	})
+	return out, err
+}
+
+func (m *Manager) inspect(now time.Time, s recrawl.Slot, ch *channel.Channel, intervals []recrawl.Tick) Inspection {
+	f := m.sched.Facts(s)
+	in := Inspection{Known: true, State: ch.State, Reason: ch.Reason, Limit: m.cfg.Failing.Limit, Group: int(f.Group), Out: m.machine.IsOut(s),
+		Blocked: m.machine.Blocked(m.table.Host(s))}
+	if f.Updated > 0 {
+		in.Every = time.Duration(f.Est.Interval() * float64(m.cfg.Tick))
+	}
+	if f.Submitted > 0 && in.Group < len(intervals) {
+		in.Due = m.clock.Time(f.Submitted + intervals[in.Group])
+	}
+	if at := m.machine.Until(s); at.After(in.Due) {
+		in.Due = at
+	}
+	if in.Due.Before(now) {
+		in.Due = time.Time{}
+	}
+	if st, ok := m.states[s]; ok {
+		in.State, in.Reason = st.state, st.reason
+	}
+	return in
+}
+
+// Explain says how a channel changes, as the strategy has understood it, or as its own history says.
+func (m *Manager) Explain(ctx context.Context, ch *channel.Channel) (string, error) {
 	var f recrawl.Facts
 	var day float64
-	ok := false
-	err := m.onLoop(ctx, func(now time.Time) {
+	model, known := "", false
+	err := m.onLoop(ctx, func(time.Time) {
 		var s recrawl.Slot
-		if s, ok = m.table.Find(ch.ID); !ok {
-			return
+		if s, known = m.table.Find(ch.ID); known {
+			f, day = m.sched.Facts(s), m.modelDay()
+			model = m.sched.Strategy().Explain(s, &f)
 		}
-		f, day = m.sched.Facts(s), m.modelDay()
-		in.Group, in.Updated, in.Out = int(f.Group), m.clock.Time(f.Updated), m.machine.IsOut(s)
-		in.Paused, in.Blocked = f.Flags&recrawl.Paused != 0, m.machine.Blocked(m.table.Host(s))
-		if f.Updated > 0 {
-			in.Every = time.Duration(f.Est.Interval() * float64(m.cfg.Tick))
-		}
-		if iv := m.sched.Intervals(); f.Submitted > 0 && in.Group < len(iv) {
-			in.Due = m.clock.Time(f.Submitted + iv[in.Group])
-		}
-		if at := m.machine.Until(s); at.After(in.Due) {
-			in.Due = at
-		}
-		if in.Due.Before(now) {
-			in.Due = time.Time{}
-		}
-		if st, ok := m.states[s]; ok {
-			in.State, in.Reason = st.state, st.reason
-		}
-		in.Model = m.sched.Strategy().Explain(s, &f)
-		in.Events = m.events.of(ch.ID)
 	})
-	if err != nil || !ok {
-		return in, false, err
+	if err == nil && known && model == "" { // the strategy in force does not ask
+		model = recrawl.DescribeModel(ch.Learnt.History, &f, day)
 	}
-	slices.Reverse(in.Events)
-	if in.Model == "" { // the strategy in force does not ask
-		in.Model = recrawl.DescribeModel(ch.Learnt.History, &f, day)
-	}
-	return in, true, nil
+	return model, err
+}
+
+// Events are what happened to a channel of late, the latest first.
+func (m *Manager) Events(ctx context.Context, id channel.ID) ([]Event, error) {
+	var out []Event
+	err := m.onLoop(ctx, func(time.Time) { out = m.events.of(id) })
+	slices.Reverse(out)
+	return out, err
 }
 
 // IDs are n of the channels that the loop holds, from the from-th on, and how many there are.

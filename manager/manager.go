@@ -53,7 +53,9 @@ type Manager struct {
 	planning bool // a plan is being made
 	adding   int  // links of the channel that is being added
 
-	since, published, sampled            time.Time
+	since, started, published, sampled   time.Time // since: of the network's first manager
+	eventsAt                             time.Time
+	earlier                              dispatch.Counts // of managers before this one
 	updates, pages, unchanged, bytesDown int64
 	visited, due                         int
 	fresh                                float64
@@ -113,7 +115,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		choice: choice, limits: limits, cfg: cfg, log: cfg.Log, jobs: make(chan job, jobQueue), inbox: make(chan func(time.Time), inboxBurst),
 		table: dispatch.NewTable(), issues: map[recrawl.Slot]lease.Issue{},
 		dirty:   map[recrawl.Slot]struct{}{},
-		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, errors: map[string]int64{},
+		records: map[channel.HostKey]*channel.Host{}, states: map[recrawl.Slot]stateWrite{}, since: now, started: now, eventsAt: now, errors: map[string]int64{},
 		events: newEvents(), notices: map[string]string{},
 	}
 	if m.near, err = newNearness(m); err != nil {
@@ -184,7 +186,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 		Clock: m.clock, Terms: m.cfg.Terms, MaxOut: m.cfg.MaxOut, Batch: maxBatch, Queue: jobQueue, MinPeers: m.cfg.MinPeers, MinPeersWait: m.cfg.MinPeersWait,
 		MinWait: minLatest, MaxWait: maxLatest, NewShare: m.choice.NewShare, Until: m.cfg.Until,
 	}, m.sched, book{m}, m.near)
-	if err := m.readSizes(ctx); err != nil {
+	if err := errors.Join(m.readSizes(ctx), m.recallShown(ctx)); err != nil {
 		return err
 	}
 	if err := st.ScanHosts(ctx, func(h channel.Host) error {

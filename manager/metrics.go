@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -44,7 +46,7 @@ var figures = []metric{
 
 var (
 	errorsDesc   = prometheus.NewDesc("shoal_manager_errors_total", "Errors, by kind.", []string{"kind"}, nil)
-	intervalDesc = prometheus.NewDesc("shoal_manager_interval_seconds", "Recrawl interval, by group; 0 is the fastest.", []string{"group"}, nil)
+	intervalDesc = prometheus.NewDesc("shoal_manager_interval_seconds", "Recrawl interval, by group; 1 is the fastest.", []string{"group"}, nil)
 	groupDesc    = prometheus.NewDesc("shoal_manager_group_channels", "Channels, by group.", []string{"group"}, nil)
 )
 
@@ -74,16 +76,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(errorsDesc, prometheus.CounterValue, float64(n), kind)
 	}
 	for i, d := range o.Intervals {
-		out <- prometheus.MustNewConstMetric(intervalDesc, prometheus.GaugeValue, d.Seconds(), groupName(i))
+		out <- prometheus.MustNewConstMetric(intervalDesc, prometheus.GaugeValue, d.Seconds(), strconv.Itoa(i+1))
 	}
 	for i, n := range o.GroupSizes {
-		out <- prometheus.MustNewConstMetric(groupDesc, prometheus.GaugeValue, float64(n), groupName(i))
+		out <- prometheus.MustNewConstMetric(groupDesc, prometheus.GaugeValue, float64(n), strconv.Itoa(i+1))
 	}
-}
-
-func groupName(i int) string {
-	if i < 10 {
-		return string(rune('0' + i))
-	}
-	return groupName(i/10) + groupName(i%10)
 }

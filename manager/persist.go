@@ -132,7 +132,7 @@ func (m *Manager) keepState(now time.Time, final bool) {
 		return
 	}
 	m.strategyAt = now
-	if err := errors.Join(m.cfg.Store.PutState(ctx, m.epoch, stateStrategy, m.sched.AppendState(nil)), m.keepSizes(ctx)); err != nil {
+	if err := errors.Join(m.cfg.Store.PutState(ctx, m.epoch, stateStrategy, m.sched.AppendState(nil)), m.keepSizes(ctx), m.keepShown(ctx, now, final)); err != nil {
 		m.setNotice(noticeStore, "Nothing new is taken in: "+plain.Error(err))
 		m.log.Error("strategy's state not kept", "err", err)
 	} else if m.pending == nil && len(m.dirty)+len(m.records) == 0 {

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -12,12 +11,12 @@ import (
 	"shoal/overlay"
 )
 
-// Overview is the state of the whole system at one moment. Counters begin with the manager's start.
+// Overview is the state of the whole system at one moment.
 type Overview struct {
-	Network     string // its public key
 	Version     string
 	Strategy    string
-	Since       time.Time
+	Since       time.Time // the network's first start, with which the counters begin
+	Started     time.Time // this manager's
 	Now         time.Time
 	Unit        time.Duration // a scheduler tick
 	Channels    int
@@ -67,7 +66,7 @@ func (m *Manager) publish(now time.Time) {
 const publishEvery = 250 * time.Millisecond
 
 func (m *Manager) overview(now time.Time) Overview {
-	n := m.machine.Counts()
+	n := m.counts()
 	up, pg, _ := m.rates.last(now, m.updates, m.pages, n.Refused)
 	g := m.sched.Groups()
 	sizes := make([]int, g.K())
@@ -75,7 +74,7 @@ func (m *Manager) overview(now time.Time) Overview {
 		sizes[i] = g.Count(i)
 	}
 	o := Overview{
-		Network: fmt.Sprintf("%x", m.cfg.Network), Version: version.String(), Strategy: m.sched.Strategy().Name(), Since: m.since, Now: now,
+		Version: version.String(), Strategy: m.sched.Strategy().Name(), Since: m.since, Started: m.started, Now: now,
 		Unit: m.cfg.Tick, Channels: m.sched.Len(), Never: m.never(), Out: m.machine.Out(), Due: m.due, Peers: m.near.peers(),
 		Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Updates: m.updates, Lapsed: n.Lapsed,
 		Pages: m.pages, Unchanged: m.unchanged, BytesDown: m.bytesDown,

@@ -307,8 +307,12 @@ func (m *Manager) sample(now time.Time) trial {
 			t.facts = append(t.facts, m.sched.Facts(recrawl.Slot(s)))
 		}
 	}
-	up, _, _ := m.rates.last(now, m.updates, m.pages, m.machine.Counts().Refused)
+	up, _, _ := m.rates.last(now, m.updates, m.pages, m.counts().Refused)
 	t.capacity = up * m.cfg.Tick.Minutes()
+	if m.near.peers() == 0 {
+		t.capacity = 0 // nobody crawls, whatever the last minute brought
+		return t
+	}
 	if t.capacity <= 0 {
 		t.capacity = float64(max(m.machine.Room(now), 0))
 	}

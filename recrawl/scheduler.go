@@ -201,8 +201,8 @@ func (s *Scheduler) Remove(at Slot) {
 	s.live--
 }
 
-// Edit changes what an operator may change: weight, pause, a fixed group or rate, tasks out after a restart. Changes to other facts are
-// ignored.
+// Edit changes what its owner may change: weight, pause, a fixed group or rate, tasks out after a restart, and when the last task was taken
+// (zero: the channel is as new). Changes to other facts are ignored.
 func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 	c := s.cells.at(at)
 	if c.Flags&gone != 0 {
@@ -213,7 +213,7 @@ func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 	s.groups.remove(int(c.Group), c.Est.Interval())
 	f := c.Facts
 	change(&f)
-	c.Weight, c.Out, c.Group = f.Weight, f.Out, f.Group
+	c.Weight, c.Out, c.Group, c.Submitted = f.Weight, f.Out, f.Group, f.Submitted
 	c.Flags = f.Flags & (Known | Pinned | Paused | Denied)
 	if f.Est.valid() {
 		c.Est = f.Est

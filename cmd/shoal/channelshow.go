@@ -21,6 +21,8 @@ import (
 type channelListCmd struct {
 	target
 	Query string `arg:"" optional:"" help:"Part of the host's name."`
+	State string `help:"In this state only: ${states}." placeholder:"STATE"`
+	Sort  string `help:"Order: ${sorts}; by default as they come." placeholder:"ORDER"`
 	From  int    `help:"Skip so many." placeholder:"N"`
 	N     int    `short:"n" help:"At most so many." default:"50" placeholder:"N"`
 	JSON  bool   `name:"json" help:"As JSON."`
@@ -30,7 +32,7 @@ func (c *channelListCmd) Run(ctx context.Context, s streams) error {
 	if err := errors.Join(atLeast("--from", c.From, 0), atLeast("-n", c.N, 1)); err != nil {
 		return err
 	}
-	q := url.Values{"q": {c.Query}, "from": {strconv.Itoa(c.From)}, "n": {strconv.Itoa(c.N)}}
+	q := url.Values{"q": {c.Query}, "state": {c.State}, "sort": {c.Sort}, "from": {strconv.Itoa(c.From)}, "n": {strconv.Itoa(c.N)}}
 	return c.with(ctx, false, func(a *api.Client) error {
 		if c.JSON {
 			return a.Do(ctx, http.MethodGet, "/channels", q, nil, s.out)
@@ -40,16 +42,9 @@ func (c *channelListCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tCHANNEL\tSTATE\tPAGES\tUPDATES\tUPDATED\tLAST RESULT")
+		fmt.Fprintln(w, "ID\tSTATE\tCHANNEL\tLAST RESULT\tREASON\tPAGES\tUPDATES\tUPDATED\tNEXT")
 		for _, r := range rows.Channels {
-			state := r.State
-			if r.Out {
-				state += ", out"
-			}
-			if r.Reason != "" {
-				state += ": " + r.Reason
-			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.ID, strings.TrimSpace(r.Host+" "+r.Scope), state, r.Pages, r.Visits, when(r.Updated), lastResult(r))
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.ID, r.State, strings.TrimSpace(r.Host+" "+r.Scope), lastResult(r), r.Reason, r.Pages, r.Visits, when(r.Updated), nextCrawl(r))
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -57,6 +52,8 @@ func (c *channelListCmd) Run(ctx context.Context, s streams) error {
 		switch more := rows.Total - rows.From - len(rows.Channels); {
 		case more > 0:
 			fmt.Fprintf(s.err, "%d more: --from %d\n", more, rows.From+len(rows.Channels))
+		case rows.Total == 0 && c.State != "":
+			fmt.Fprintf(s.err, "No such channel is %s.\n", c.State)
 		case rows.Total == 0 && c.Query != "":
 			fmt.Fprintf(s.err, "No channel's host has %q in its name.\n", c.Query)
 		case rows.Total == 0:
@@ -129,12 +126,8 @@ func showChannel(out io.Writer, d api.Detail) error {
 	line("pages stored", r.Pages)
 	line("updates", fmt.Sprintf("%d, of which %d found changes", r.Visits, r.Changes))
 	line("updated", when(r.Updated))
-	switch {
-	case r.State != "active":
-	case r.Out:
-		line("next", "out now")
-	case !r.Due.IsZero():
-		line("next", when(r.Due))
+	if next := nextCrawl(r); next != "" {
+		line("next", next)
 	}
 	if r.Every > 0 {
 		line("changes every", plain.Span(r.Every.Duration()))
@@ -156,12 +149,21 @@ func showChannel(out io.Writer, d api.Detail) error {
 
 // lastResult says how the last task ended, and how often in a row.
 func lastResult(r desk.Row) string {
-	s := r.Last
 	if r.Failed > 1 {
-		s += fmt.Sprintf(" %d times in a row", r.Failed)
+		return fmt.Sprintf("%s %d times in a row", r.Last, r.Failed)
 	}
-	if r.Error != "" && r.State != "given up" && r.Error != r.Reason { // else the reason says it
-		s += ": " + r.Error
+	return r.Last
+}
+
+// nextCrawl says when a channel is crawled; empty: not before an operator wants it.
+func nextCrawl(r desk.Row) string {
+	switch {
+	case r.Out:
+		return "out now"
+	case r.Rests() || r.State == desk.Blocked:
+		return ""
+	case r.Due.IsZero():
+		return "when there is room"
 	}
-	return s
+	return when(r.Due)
 }

@@ -33,6 +33,7 @@ func (st *station) show(ctx context.Context, s streams) (end func()) {
 
 // live shows one line of what happens until ctx ends: rewritten in place on a terminal, a line now and then otherwise.
 func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
+	before := overview()
 	tty := isTerminal(w)
 	every := lineEvery
 	if tty {
@@ -59,7 +60,7 @@ func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
 				fmt.Fprintf(w, "\n%s\n", plain.Error(errors.New(n)))
 			}
 		}
-		line := liveLine(o)
+		line := liveLine(before, o)
 		if tty {
 			fmt.Fprintf(w, "\r%s%s", line, strings.Repeat(" ", max(width-len(line), 0)))
 			width = len(line)
@@ -69,9 +70,9 @@ func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
 	}
 }
 
-func liveLine(o desk.Overview) string {
+func liveLine(before, o desk.Overview) string {
 	return fmt.Sprintf("%s  channels %d  out %d  updates %d (%.0f/min)  pages %d (%.0f/min)  refusals %d  peers %d  fresh %.0f%%",
-		clock(o.Now.Sub(o.Since)), o.Channels, o.Out, o.Updates, o.UpdatesMin, o.Pages, o.PagesMin, o.Refused, o.Peers, 100*o.Freshness)
+		clock(o.Now.Sub(o.Started)), o.Channels, o.Out, o.Updates-before.Updates, o.UpdatesMin, o.Pages-before.Pages, o.PagesMin, o.Refused-before.Refused, o.Peers, 100*o.Freshness)
 }
 
 func clock(d time.Duration) string {
@@ -122,19 +123,22 @@ type summary struct {
 	Data           string           `json:"data"`
 }
 
-func summarise(o desk.Overview) summary {
+// summarise tells what this run has done: counters go on from one run to the next.
+func summarise(before, o desk.Overview) summary {
 	s := summary{
-		Peers: o.Peers, Channels: o.Channels, TasksSubmitted: o.Submitted, TasksAccepted: o.Accepted, TasksRefused: o.Refused,
-		TasksLapsed: o.Lapsed, TasksOut: o.Out, Updates: o.Updates, PagesFetched: o.Pages, PagesArchived: o.Archived,
-		PagesUnchanged: o.Unchanged, BytesDown: o.BytesDown, WARCFiles: o.WARCFiles, Lookups: o.Lookups, HopsMean: o.HopsMean,
-		RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, Strategy: o.Strategy, IntervalsS: []float64{}, Errors: o.Errors,
-		FirstPageS: -1, Seconds: o.Now.Sub(o.Since).Seconds(), Data: o.Data,
+		Peers: o.Peers, Channels: o.Channels, TasksSubmitted: o.Submitted - before.Submitted, TasksAccepted: o.Accepted - before.Accepted,
+		TasksRefused: o.Refused - before.Refused, TasksLapsed: o.Lapsed - before.Lapsed, TasksOut: o.Out, Updates: o.Updates - before.Updates,
+		PagesFetched: o.Pages - before.Pages, PagesArchived: o.Archived, PagesUnchanged: o.Unchanged - before.Unchanged, BytesDown: o.BytesDown - before.BytesDown,
+		WARCFiles: o.WARCFiles, Lookups: o.Lookups, HopsMean: o.HopsMean, RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, Strategy: o.Strategy,
+		IntervalsS: []float64{}, Errors: map[string]int64{}, FirstPageS: -1, Seconds: o.Now.Sub(o.Started).Seconds(), Data: o.Data,
+	}
+	for kind, n := range o.Errors {
+		if n -= before.Errors[kind]; n > 0 {
+			s.Errors[kind] = n
+		}
 	}
 	for _, d := range o.Intervals {
 		s.IntervalsS = append(s.IntervalsS, d.Duration().Seconds())
-	}
-	if s.Errors == nil {
-		s.Errors = map[string]int64{}
 	}
 	return s
 }

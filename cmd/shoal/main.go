@@ -25,6 +25,7 @@ import (
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/manager/archive/archivecmd"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -84,7 +85,8 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.ValueFormatter(plain.Defaults(nil)),
-		kong.Vars{"data": dataFolder(), "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", ")},
+		kong.Vars{"data": dataFolder(), "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", "),
+			"states": strings.Join(desk.States(), ", "), "sorts": strings.Join(desk.Sorts(), ", ")},
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
 		kong.Bind(archivecmd.IO{Out: s.out, Err: s.err}),

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shoal/manager/desk"
 )
 
 // TestCommandsOnARunningManager speaks to a manager as an operator does, mistakes included, and begins again from its backup.
@@ -75,7 +77,7 @@ func TestCommandsOnARunningManager(t *testing.T) {
 	if st, err = openStation(t.Context(), cfg); err != nil {
 		t.Fatalf("a manager on the restored data: %v", err)
 	}
-	rows, n, err := st.desk.Rows(t.Context(), "", 0, 10)
+	rows, n, err := st.desk.Rows(t.Context(), desk.Find{N: 10})
 	if err != nil || n != 2 || rows[1].State != "paused" {
 		t.Errorf("%d channels are restored: %+v, %v", n, rows, err)
 	}

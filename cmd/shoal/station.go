@@ -115,7 +115,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
-		Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
+		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
 		Reach: cfg.reach, Now: st.node.Now,
 	}); err != nil {
 		return nil, err

@@ -170,11 +170,14 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(w, "tasks\t%d\t%d\n", t.Now.Tasks, t.Then.Tasks)
 		fmt.Fprintf(w, "  of channels never crawled\t%d\t%d\n", t.Now.New, t.Then.New)
 		for g := range max(len(t.Now.ByGroup), len(t.Then.ByGroup)) {
-			fmt.Fprintf(w, "  of group %d\t%s\t%s\n", g, at(t.Now.ByGroup, g), at(t.Then.ByGroup, g))
+			fmt.Fprintf(w, "  of group %d\t%s\t%s\n", g+1, at(t.Now.ByGroup, g), at(t.Then.ByGroup, g))
 		}
 		fmt.Fprintf(w, "fresh at its end\t%.1f%%\t%.1f%%\n", 100*t.Now.Freshness, 100*t.Then.Freshness)
 		if err := w.Flush(); err != nil {
 			return err
+		}
+		if t.Note != "" {
+			fmt.Fprintln(s.err, t.Note)
 		}
 		_, err := fmt.Fprintf(s.err, "From %d of %d channels, with room for %.1f tasks a tick. Nothing was changed.\n", t.Channels, t.Of, t.Capacity)
 		return err

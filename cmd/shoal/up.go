@@ -128,11 +128,11 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	ctx, over := context.WithCancel(ctx) // whatever it was that ended it
 	defer over()
-	first := watchFirst(ctx, st, began)
+	first, before := watchFirst(ctx, st, began), st.desk.Overview()
 	err = c.swim(ctx, s, st, w)
 	over()
 
-	sum := summarise(st.desk.Overview())
+	sum := summarise(before, st.desk.Overview())
 	sum.FirstPageS, sum.Peers = first(), c.peers()
 	near.fill(&sum)
 	if w.pond != nil {

@@ -27,7 +27,8 @@ func (s *server) channels(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err = errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	rows, total, err := s.cfg.Desk.Rows(r.Context(), r.URL.Query().Get("q"), from, n)
+	q := r.URL.Query()
+	rows, total, err := s.cfg.Desk.Rows(r.Context(), desk.Find{Text: q.Get("q"), State: q.Get("state"), Sort: q.Get("sort"), From: from, N: n})
 	return Rows{rows, total, from}, err
 }
 

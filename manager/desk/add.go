@@ -43,13 +43,41 @@ func ParseSites(urls []string) ([]channel.Channel, error) {
 	return chs, nil
 }
 
-// Add makes channels of URLs, all or none.
-func (d *Desk) Add(ctx context.Context, urls []string) (channel.Imported, error) {
+// Added is what became of one URL.
+type Added struct {
+	URL     string     `json:"url"`
+	Channel channel.ID `json:"channel"`
+	New     bool       `json:"new"` // false: it was a channel already
+}
+
+// Add makes channels of URLs, all or none, and says which they are. blocked is how many of the new ones are on blocked hosts.
+func (d *Desk) Add(ctx context.Context, urls []string) (added []Added, blocked int, err error) {
 	chs, err := ParseSites(urls)
 	if err != nil {
-		return channel.Imported{}, err
+		return nil, 0, err
 	}
-	return d.AddChannels(ctx, chs)
+	done, err := d.AddChannels(ctx, chs)
+	if err != nil {
+		return nil, 0, err
+	}
+	known := map[int]channel.ID{}
+	for _, r := range done.Refused {
+		known[r.N] = r.ID
+	}
+	for i, u := range urls {
+		a := Added{URL: u, Channel: known[i+1]}
+		if a.New = a.Channel == 0; a.New {
+			at := chs[i].Scope.Host + "/"
+			if len(chs[i].Scope.Dirs) > 0 {
+				at = chs[i].Scope.Host + chs[i].Scope.Dirs[0]
+			}
+			if a.Channel, err = d.store.Lookup(ctx, at); err != nil {
+				return nil, 0, err
+			}
+		}
+		added = append(added, a)
+	}
+	return added, done.Blocked, nil
 }
 
 // AddChannels adds those that are not there yet, all or none.

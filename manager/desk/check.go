@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"shoal/internal/plain"
+	"shoal/manager"
 )
 
 // Finding is one thing that was checked.
@@ -34,6 +37,61 @@ func (d *Desk) Check(ctx context.Context) []Finding {
 	if d.m != nil {
 		out = append(out, d.checkManager(ctx)...)
 	}
+	return append(out, d.checkChannels(ctx)...)
+}
+
+// banner keeps what the last check found that is not well.
+type banner struct {
+	mu    sync.Mutex
+	found []Finding
+	next  time.Time
+}
+
+const bannerFor = 3 * time.Second // for which a banner is shown before all is checked again
+
+// Banner is what every page begins with: what Check finds wrong, errors first; or that all is well. It is some seconds old.
+func (d *Desk) Banner(ctx context.Context) []Finding {
+	d.banner.mu.Lock()
+	defer d.banner.mu.Unlock()
+	now := time.Now()
+	if now.Before(d.banner.next) {
+		return d.banner.found
+	}
+	var bad, well []Finding
+	for _, f := range d.Check(ctx) {
+		if f.Level == OK {
+			well = append(well, f)
+		} else {
+			bad = append(bad, f)
+		}
+	}
+	slices.SortStableFunc(bad, func(a, b Finding) int { return strings.Compare(a.Level, b.Level) }) // error, warning
+	if len(bad) == 0 {
+		bad = []Finding{{Level: OK, What: fmt.Sprintf("All is well: %d things were checked.", len(well))}}
+	}
+	d.banner.found, d.banner.next = bad, time.Now().Add(bannerFor)
+	return bad
+}
+
+// checkChannels tells of channels that an operator should look at.
+func (d *Desk) checkChannels(ctx context.Context) (out []Finding) {
+	t, err := d.Tally(ctx)
+	if err != nil {
+		return []Finding{{Error, "The channels cannot be read: " + plain.Error(err), "Look into the manager's log; restore a backup if this lasts."}}
+	}
+	for _, x := range []struct{ state, what, mend string }{
+		{GivenUp, "given up after too many failures", "shoal channel list --state 'given up' says why; shoal channel resume tries again."},
+		{Failing, "failing: tried again by and by", "shoal channel list --state failing says why."},
+		{Blocked, "on blocked hosts, and not crawled", "shoal host list --blocked says why; shoal host unblock lifts it."},
+	} {
+		if n := t[x.state]; n > 0 {
+			verb := "are"
+			if n == 1 {
+				verb = "is"
+			}
+			out = append(out, Finding{Warning, fmt.Sprintf("%s %s %s.", plain.Count(n, "channel"), verb, x.what), x.mend})
+		}
+	}
 	return out
 }
 
@@ -55,6 +113,8 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 		out = append(out, Finding{Warning, "There are no channels.", "Add some: shoal channel add https://example.org/"})
 	case o.Peers == 0:
 		out = append(out, Finding{Warning, "No peer has joined: nothing is crawled.", "Give volunteers the join string: shoal peer invite"})
+	case stands(&o):
+		out = append(out, Finding{Warning, fmt.Sprintf("%s due, and none can go.", dueWords(o.Due)), "Their hosts may be blocked or want waits, or all peers be full: shoal channel list --sort state, shoal peer list."})
 	default:
 		out = append(out, Finding{OK, fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), ""})
 	}
@@ -67,4 +127,22 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 		out = append(out, Finding{OK, fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), ""})
 	}
 	return out
+}
+
+const standsFor = 5 // samples of the history
+
+// stands tells whether for a while nothing was out although something is due.
+func stands(o *manager.Overview) bool {
+	n := len(o.History)
+	if o.Due == 0 || o.Out > 0 || n < standsFor {
+		return false
+	}
+	return !slices.ContainsFunc(o.History[n-standsFor:], func(p manager.Point) bool { return p.Out > 0 })
+}
+
+func dueWords(n int) string {
+	if n == 1 {
+		return "A channel is"
+	}
+	return fmt.Sprintf("%d channels are", n)
 }

@@ -37,8 +37,11 @@ type Running interface {
 
 	// IDs are n channels from the from-th on, and how many there are.
 	IDs(ctx context.Context, from, n int) (ids []channel.ID, total int, err error)
-	// Inspect tells what the manager holds of a channel beside its record; false: it does not have it.
-	Inspect(ctx context.Context, ch *channel.Channel) (manager.Inspection, bool, error)
+	// Inspect tells what the manager holds of channels beside their records.
+	Inspect(ctx context.Context, chs []channel.Channel) ([]manager.Inspection, error)
+	// Explain says how a channel changes, and Events what happened to it of late, the latest first.
+	Explain(ctx context.Context, ch *channel.Channel) (string, error)
+	Events(ctx context.Context, id channel.ID) ([]manager.Event, error)
 	// Adopt takes in channels that were added to the database. It calls taken after each, and returns how many are on blocked hosts.
 	Adopt(ctx context.Context, first, last channel.ID, taken func()) (blocked int, err error)
 	// Edited, Forget and SetBlocked take in what was changed in the database, or is going to be.
@@ -77,6 +80,7 @@ type Members interface {
 
 // Config of a Desk.
 type Config struct {
+	Network string // its name, as volunteers see it
 	Store   manager.Store
 	Running Running // nil: the manager is stopped
 	Archive Archive // nil: there is none at hand; nothing can be purged, and nothing called back
@@ -101,6 +105,8 @@ type Desk struct {
 	m       Running // nil: stopped
 	files   Archive // nil: no archive at hand
 	imports imports
+	tallies tallies
+	banner  banner
 }
 
 // ErrConfig says that a Config cannot be used.

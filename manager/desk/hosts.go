@@ -17,6 +17,7 @@ import (
 // Host is what an operator sees of a Web host.
 type Host struct {
 	Name       string    `json:"name"`
+	State      string    `json:"state"`             // blocked, visited, or not visited yet
 	Blocked    string    `json:"blocked,omitempty"` // why
 	NextVisit  time.Time `json:"next_visit"`
 	CrawlDelay Seconds   `json:"crawl_delay_s"`
@@ -27,11 +28,22 @@ func (d *Desk) Hosts(ctx context.Context, query string, blocked bool, n int) ([]
 	rows := []Host{}
 	err := d.store.ScanHosts(ctx, func(h channel.Host) error {
 		if len(rows) < n && strings.Contains(h.Name, query) && (!blocked || h.Blocked != "") {
-			rows = append(rows, Host{h.Name, h.Blocked, h.NextVisit, Seconds(h.CrawlDelay)})
+			rows = append(rows, hostOf(&h))
 		}
 		return nil
 	})
 	return rows, err
+}
+
+func hostOf(h *channel.Host) Host {
+	out := Host{h.Name, "visited", h.Blocked, h.NextVisit, Seconds(h.CrawlDelay)}
+	switch {
+	case h.Blocked != "":
+		out.State = Blocked
+	case h.NextVisit.IsZero():
+		out.State = "not visited yet"
+	}
+	return out
 }
 
 // Block has nothing crawled on hosts any more, whatever their channels; an empty reason lifts it. What is out is called back: its peers are

@@ -14,7 +14,8 @@ type Overview struct {
 	Network     string           `json:"network"` // its public key
 	Version     string           `json:"version"`
 	Strategy    string           `json:"strategy"`
-	Since       time.Time        `json:"since"` // the manager's start, with which the counters begin
+	Since       time.Time        `json:"since"`   // the network's first start, with which the counters begin
+	Started     time.Time        `json:"started"` // the manager's
 	Now         time.Time        `json:"now"`
 	Tick        Seconds          `json:"tick_s"`
 	Channels    int              `json:"channels"`
@@ -38,6 +39,7 @@ type Overview struct {
 	Intervals   []Seconds        `json:"intervals_s"`
 	GroupSizes  []int            `json:"group_sizes"`
 	Errors      map[string]int64 `json:"errors"`
+	Noted       map[string]int64 `json:"noted"` // what crawls did as they were asked to, and what sites told of changes
 	History     []Point          `json:"history"`
 	Data        string           `json:"data"`
 	Notices     []string         `json:"notices"`          // what an operator should know: disk full, no contact
@@ -69,23 +71,40 @@ func (d *Desk) Overview() Overview {
 		return Overview{}
 	}
 	o := overviewOf(d.m.Overview())
-	o.Import = d.imports.words()
+	o.Network, o.Import = d.cfg.Network, d.imports.words()
 	return o
 }
 
 func overviewOf(o manager.Overview) Overview {
 	out := Overview{
-		Network: o.Network, Version: o.Version, Strategy: o.Strategy, Since: o.Since, Now: o.Now, Tick: Seconds(o.Unit), Channels: o.Channels, Never: o.Never,
+		Version: o.Version, Strategy: o.Strategy, Since: o.Since, Started: o.Started, Now: o.Now, Tick: Seconds(o.Unit), Channels: o.Channels, Never: o.Never,
 		Out: o.Out, Due: o.Due, Peers: o.Peers, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Updates: o.Updates,
 		Pages: o.Pages, Unchanged: o.Unchanged, Archived: int64(o.Archive.Pages), BytesDown: o.BytesDown, WARCFiles: o.Archive.Files, UpdatesMin: o.UpdatesMin,
-		PagesMin: o.PagesMin, Freshness: o.Freshness, Intervals: seconds(o.Intervals), GroupSizes: o.GroupSizes, Errors: o.Errors, Data: o.Data,
+		PagesMin: o.PagesMin, Freshness: o.Freshness, Intervals: seconds(o.Intervals), GroupSizes: o.GroupSizes, Data: o.Data,
 		Notices: o.Notices, Blocking: o.Blocking, Discovered: o.Discovered, ArchiveLag: Seconds(o.Archive.TextDelay), Lookups: o.Lookups, HopsMean: o.HopsMean,
 		RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, History: make([]Point, len(o.History)),
+	}
+	out.Errors, out.Noted = map[string]int64{}, map[string]int64{}
+	for kind, n := range o.Errors {
+		if noted(kind) {
+			out.Noted[kind] = n
+		} else {
+			out.Errors[kind] = n
+		}
 	}
 	for i, p := range o.History {
 		out.History[i] = Point{p.At, p.UpdatesMin, p.PagesMin, p.RefusedMin, p.Out, p.Peers, p.Freshness, seconds(p.Intervals)}
 	}
 	return out
+}
+
+// noted tells whether what a report counts under a name is no failure: a page's own wish, or news of changes.
+func noted(kind string) bool {
+	switch kind {
+	case "noindex", "noarchive", "expired", "signalled", "signal-right":
+		return true
+	}
+	return strings.HasPrefix(kind, "skipped-")
 }
 
 // Peer is one member of the swarm as the manager knows it.

@@ -2,7 +2,9 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,22 +29,26 @@ type Row struct {
 	Visits  int        `json:"updates"`
 	Changes int        `json:"updates_with_changes"`
 	Updated time.Time  `json:"updated"`
-	Due     time.Time  `json:"next"` // zero: as soon as there is room, or never
-	Group   int        `json:"group"`
+	Due     time.Time  `json:"next"`  // zero: as soon as there is room, or never
+	Group   int        `json:"group"` // 1 is the fastest; 0: not known, as the manager is stopped
 	Every   Seconds    `json:"changes_every_s,omitempty"`
 	Model   string     `json:"update_model,omitempty"` // how it changes, and why the manager thinks so
 }
 
 // The states of a Row.
 const (
+	Failing = "failing"  // its last crawl failed; it is tried again
+	GivenUp = "given up" // too many failed; an operator may resume it
+	Blocked = "blocked"  // its host is
+	Paused  = "paused"   // by an operator
+	New     = "new"      // never crawled
 	Active  = "active"
-	Paused  = "paused"
-	GivenUp = "given up"
-	Blocked = "blocked" // its host is
-	Removed = "removed"
 )
 
-// Rests tells whether an operator has to resume it before it is crawled again.
+// States are all of them, those first that ask for an operator.
+func States() []string { return []string{Failing, GivenUp, Blocked, Paused, New, Active} }
+
+// Rests tells whether it is not crawled until an operator resumes it.
 func (r Row) Rests() bool { return r.State == Paused || r.State == GivenUp }
 
 // Event is one thing that happened to a channel.
@@ -76,36 +82,147 @@ func (d *Desk) Each(ctx context.Context, query string, f func(*channel.Channel) 
 	}
 }
 
-// Rows lists channels whose host holds the query: n from the from-th on, and how many there are.
-func (d *Desk) Rows(ctx context.Context, query string, from, n int) (rows []Row, total int, err error) {
+// Find says which channels are listed, and in which order.
+type Find struct {
+	Text    string // part of the host, with or without scheme
+	State   string // one of States; empty: any
+	Sort    string // one of Sorts; empty: as they come
+	From, N int
+}
+
+// Sorts are the orders of a list: by state, those first that ask for an operator; by host; the latest update first; the most pages first.
+func Sorts() []string { return []string{"state", "host", "updated", "pages"} }
+
+// Rows lists channels: n from the from-th on, and how many there are.
+func (d *Desk) Rows(ctx context.Context, find Find) (rows []Row, total int, err error) {
+	if find.State != "" && !slices.Contains(States(), find.State) {
+		return nil, 0, asks("no state %q: want %s", find.State, strings.Join(States(), ", "))
+	}
+	if find.Sort != "" && !slices.Contains(Sorts(), find.Sort) {
+		return nil, 0, asks("no order %q: want %s", find.Sort, strings.Join(Sorts(), ", "))
+	}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	rows = []Row{}
-	if d.m == nil {
-		err = d.Each(ctx, query, func(ch *channel.Channel) error {
-			if total >= from && len(rows) < n {
-				rows = append(rows, rowOf(ch))
-			}
-			total++
-			return nil
-		})
-		return rows, total, err
-	}
-	var ids []channel.ID
-	if query != "" {
-		ids, total, err = d.store.Matching(ctx, query, from, n)
+	if d.m == nil || find.State != "" || find.Sort != "" {
+		rows, total, err = d.search(ctx, find)
 	} else {
-		ids, total, err = d.m.IDs(ctx, from, n)
+		rows, total, err = d.page(ctx, find)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = asks("there are too many channels to look through all of them in %v: search for a part of the host's name", viewTimeout)
+	}
+	return rows, total, err
+}
+
+// page reads rows of a running manager as they come.
+func (d *Desk) page(ctx context.Context, find Find) (rows []Row, total int, err error) {
+	var ids []channel.ID
+	if find.Text != "" {
+		ids, total, err = d.store.Matching(ctx, find.Text, find.From, find.N)
+	} else {
+		ids, total, err = d.m.IDs(ctx, find.From, find.N)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
+	rows, err = d.rows(ctx, ids)
+	return rows, total, err
+}
+
+// rows reads those that are still there.
+func (d *Desk) rows(ctx context.Context, ids []channel.ID) ([]Row, error) {
+	var chs []channel.Channel
 	for _, id := range ids {
-		if r, _, err := d.Row(ctx, id); err == nil { // else it was removed meanwhile
+		ch, err := d.store.Channel(ctx, id)
+		switch {
+		case errors.Is(err, channel.ErrUnknown): // removed meanwhile
+		case err != nil:
+			return nil, err
+		default:
+			chs = append(chs, ch)
+		}
+	}
+	return d.rowsOf(ctx, chs)
+}
+
+// rowsOf shows channels that were read.
+func (d *Desk) rowsOf(ctx context.Context, chs []channel.Channel) ([]Row, error) {
+	rows := make([]Row, 0, len(chs))
+	if d.m == nil {
+		for i := range chs {
+			why, err := manager.WhyBlocked(ctx, d.store, chs[i].Scope.Host)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, rowOf(&chs[i], why))
+		}
+		return rows, nil
+	}
+	ins, err := d.m.Inspect(ctx, chs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range chs {
+		if in := &ins[i]; in.Known {
+			ch := chs[i]
+			ch.State, ch.Reason, ch.Learnt.Out = in.State, in.Reason, in.Out
+			r := rowOf(&ch, in.Blocked)
+			r.Group, r.Every, r.Due = in.Group+1, Seconds(in.Every), in.Due
+			if r.State == Failing && in.Limit > 0 {
+				r.Left = in.Limit - r.Failed%in.Limit
+			}
 			rows = append(rows, r)
 		}
 	}
-	return rows, total, nil
+	return rows, nil
+}
+
+// search looks through all channels.
+func (d *Desk) search(ctx context.Context, find Find) ([]Row, int, error) {
+	type hit struct {
+		id            channel.ID
+		host          string
+		state         string
+		pages, visits int
+		updated       time.Time
+	}
+	var hits []hit
+	var part []channel.Channel
+	flush := func() error {
+		rows, err := d.rowsOf(ctx, part)
+		for _, r := range rows {
+			if find.State == "" || r.State == find.State {
+				hits = append(hits, hit{r.ID, r.Host, r.State, r.Pages, r.Visits, r.Updated})
+			}
+		}
+		part = part[:0]
+		return err
+	}
+	err := d.Each(ctx, find.Text, func(ch *channel.Channel) error {
+		if part = append(part, *ch); len(part) < batch {
+			return nil
+		}
+		return flush()
+	})
+	if err = errors.Join(err, flush()); err != nil {
+		return nil, 0, err
+	}
+	order := map[string]func(a, b hit) int{
+		"state":   func(a, b hit) int { return slices.Index(States(), a.state) - slices.Index(States(), b.state) },
+		"host":    func(a, b hit) int { return strings.Compare(a.host, b.host) },
+		"updated": func(a, b hit) int { return b.updated.Compare(a.updated) },
+		"pages":   func(a, b hit) int { return b.pages - a.pages },
+	}[find.Sort]
+	if order != nil {
+		slices.SortStableFunc(hits, order)
+	}
+	from := min(find.From, len(hits))
+	var ids []channel.ID
+	for _, h := range hits[from:min(from+find.N, len(hits))] {
+		ids = append(ids, h.id)
+	}
+	rows, err := d.rows(ctx, ids)
+	return rows, len(hits), err
 }
 
 // Row is one channel with what happened to it, the latest first.
@@ -114,67 +231,53 @@ func (d *Desk) Row(ctx context.Context, id channel.ID) (Row, []Event, error) {
 	if err != nil {
 		return Row{}, nil, err
 	}
-	r := rowOf(&ch)
-	if d.m == nil {
-		var f recrawl.Facts
-		if len(ch.Learnt.EstimatorBlob) > 0 && f.Restore(ch.Learnt.EstimatorBlob) == nil { // the manager tells of a damaged record when it starts
-			r.Model = recrawl.DescribeModel(ch.Learnt.History, &f, recrawl.PlanDay)
-		}
-		return r, []Event{}, nil
-	}
-	in, ok, err := d.m.Inspect(ctx, &ch)
-	if err == nil && !ok {
+	rows, err := d.rowsOf(ctx, []channel.Channel{ch})
+	if err == nil && (len(rows) == 0 || ch.State == channel.Removed) {
 		err = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 	}
 	if err != nil {
 		return Row{}, nil, err
 	}
-	r.live(&in)
-	events := make([]Event, len(in.Events))
-	for i, e := range in.Events {
-		events[i] = Event(e)
+	r := rows[0]
+	events := []Event{}
+	if d.m == nil {
+		var f recrawl.Facts
+		if len(ch.Learnt.EstimatorBlob) > 0 && f.Restore(ch.Learnt.EstimatorBlob) == nil { // the manager tells of a damaged record when it starts
+			r.Model = recrawl.DescribeModel(ch.Learnt.History, &f, recrawl.PlanDay)
+		}
+		return r, events, nil
 	}
-	return r, events, nil
+	if r.Model, err = d.m.Explain(ctx, &ch); err != nil {
+		return r, nil, err
+	}
+	told, err := d.m.Events(ctx, id)
+	for _, e := range told {
+		events = append(events, Event(e))
+	}
+	return r, events, err
 }
 
-// rowOf is what the database alone tells of a channel.
-func rowOf(ch *channel.Channel) Row {
+// rowOf shows a channel; blocked is why its host is.
+func rowOf(ch *channel.Channel, blocked string) Row {
 	l := &ch.Learnt
-	r := Row{ID: ch.ID, Host: ch.Scope.Host, Scope: scopeWords(ch.Scope), State: stateWord(ch.State), Reason: ch.Reason,
+	r := Row{ID: ch.ID, Host: ch.Scope.Host, Scope: scopeWords(ch.Scope), State: Active, Reason: ch.Reason,
 		Pages: l.Pages, Visits: l.Visits, Changes: l.Changes, Updated: l.Updated, Out: l.Out, Error: l.LastError, Failed: l.Failed}
 	if l.LastOutcome != 0 {
 		r.Last = manager.OutcomeWord(l.LastOutcome)
 	}
-	return r
-}
-
-// live adds what a running manager knows better.
-func (r *Row) live(in *manager.Inspection) {
-	r.Group, r.Every, r.Model, r.Updated, r.Due, r.Out = in.Group, Seconds(in.Every), in.Model, in.Updated, in.Due, in.Out
-	r.State, r.Reason = Active, ""
 	switch {
-	case in.State == channel.Marked:
-		r.State, r.Reason = GivenUp, in.Reason
-	case in.Blocked != "":
-		r.State, r.Reason = Blocked, in.Blocked
-	case in.Paused:
-		r.State, r.Reason = Paused, in.Reason
+	case ch.State == channel.Marked:
+		r.State = GivenUp
+	case blocked != "":
+		r.State, r.Reason = Blocked, blocked
+	case ch.State == channel.Paused:
+		r.State = Paused
+	case l.Failed > 0:
+		r.State, r.Reason = Failing, l.LastError
+	case l.Visits == 0:
+		r.State = New
 	}
-	if r.Failed > 0 && r.State == Active && in.Limit > 0 {
-		r.Left = in.Limit - r.Failed%in.Limit
-	}
-}
-
-func stateWord(s channel.State) string {
-	switch s {
-	case channel.Paused:
-		return Paused
-	case channel.Marked:
-		return GivenUp
-	case channel.Removed:
-		return Removed
-	}
-	return Active
+	return r
 }
 
 func scopeWords(s channel.Scope) string {

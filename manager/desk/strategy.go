@@ -67,6 +67,7 @@ type Trial struct {
 	Capacity float64 `json:"tasks_a_tick"` // taken from what the swarm did last
 	Now      Outlook `json:"now"`
 	Then     Outlook `json:"then"`
+	Note     string  `json:"note,omitempty"` // what an operator should know of these figures
 }
 
 // Strategy tells which strategy is in force.
@@ -132,7 +133,11 @@ func (d *Desk) TryStrategy(ctx context.Context, ask StrategyAsk) (Trial, error) 
 	look := func(l manager.Outlook) Outlook {
 		return Outlook{l.Strategy, l.Tasks, l.New, l.ByGroup, l.Freshness, seconds(l.Intervals)}
 	}
-	return Trial{Seconds(t.Ahead), t.Channels, t.Of, t.Capacity, look(t.Now), look(t.Then)}, err
+	out := Trial{Ahead: Seconds(t.Ahead), Channels: t.Channels, Of: t.Of, Capacity: t.Capacity, Now: look(t.Now), Then: look(t.Then)}
+	if err == nil && t.Capacity == 0 {
+		out.Note = "No peer has joined, so nothing is crawled with either strategy. Try again when volunteers crawl: shoal peer invite makes a join string."
+	}
+	return out, err
 }
 
 // fill takes what is left out from what is in force. Without a name that is all but the share of new channels and the limits.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"shoal/channel"
@@ -18,8 +19,9 @@ func (s *server) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /channel/{id}/split", s.view(s.splitPage))
 	mux.HandleFunc("POST /channel/{id}/crawl-now", s.operate("crawl", s.crawlNow))
 	mux.HandleFunc("POST /channel/{id}/pause", s.operate("pause", s.pause))
+	mux.HandleFunc("POST /channel/{id}/remove", s.operate("remove", s.remove))
 	mux.HandleFunc("POST /channel/{id}/split", s.operate("split", s.split))
-	mux.HandleFunc("POST /channels", s.operate("add", s.add))
+	mux.HandleFunc("POST /channels", s.operate("", s.add))
 	mux.HandleFunc("POST /hosts/block", s.operate("block", s.block))
 	mux.HandleFunc("POST /hosts/unblock", s.operate("unblock", s.unblock))
 	mux.HandleFunc("POST /strategy", s.operate("strategy", s.strategy))
@@ -28,8 +30,8 @@ func (s *server) routes(mux *http.ServeMux) {
 // said is what the page after a deed says of it, by the word in its address: nobody's link can put other words on the page.
 var said = map[string]string{
 	"crawl": "It will be crawled as soon as there is room.", "pause": "Done: it shows below.", "split": "The directories are channels of their own now.",
-	"add": "The sites are channels now, if they were not before.", "block": "Nothing more is crawled there. Peers that are at it are told to stop.",
-	"unblock": "It may be crawled again.", "strategy": "The strategy is in force, and kept over a restart.",
+	"block":   "Nothing more is crawled there. Peers that are at it are told to stop.",
+	"unblock": "It may be crawled again.", "remove": "The channel is forgotten. Its pages stay in the archive.", "strategy": "The strategy is in force, and kept over a restart.",
 }
 
 // operate does what the token's holder asks, and goes back to where it was asked, or says what is wrong.
@@ -49,7 +51,10 @@ func (s *server) operate(word string, next func(http.ResponseWriter, *http.Reque
 			s.refused(w, r, err)
 			return
 		}
-		http.Redirect(w, r, at+"?done="+word, http.StatusSeeOther)
+		if word != "" {
+			at += "?done=" + word
+		}
+		http.Redirect(w, r, at, http.StatusSeeOther)
 	}
 }
 
@@ -94,13 +99,47 @@ func (s *server) pause(_ http.ResponseWriter, r *http.Request) (string, error) {
 	return channelPage(id), s.cfg.Desk.Pause(r.Context(), id, r.PostFormValue("paused") != "false")
 }
 
+func (s *server) remove(_ http.ResponseWriter, r *http.Request) (string, error) {
+	id, err := pathID(r)
+	if err != nil {
+		return "", err
+	}
+	return "/channels", s.cfg.Desk.Remove(r.Context(), id)
+}
+
 func (s *server) add(_ http.ResponseWriter, r *http.Request) (string, error) {
 	urls := strings.Fields(r.PostFormValue("urls"))
 	if len(urls) == 0 {
 		return "", fmt.Errorf("no URL was given: write https://example.org/ for a host, https://example.org/news/ for one directory")
 	}
-	_, err := s.cfg.Desk.Add(r.Context(), urls)
-	return "/channels", err
+	added, _, err := s.cfg.Desk.Add(r.Context(), urls)
+	at := url.Values{}
+	for _, a := range added[:min(len(added), pageRowsMax)] {
+		word := "known"
+		if a.New {
+			word = "new"
+		}
+		at.Add(word, fmt.Sprint(a.Channel))
+	}
+	return "/channels/added?" + at.Encode(), err
+}
+
+// added shows the channels that were added, and those that were there before. Its address names them by number alone.
+func (s *server) added(w http.ResponseWriter, r *http.Request) {
+	d := s.frame(r, "channel", "Sites added")
+	for _, word := range []string{"new", "known"} {
+		ids := r.URL.Query()[word]
+		var rows []desk.Row
+		for _, text := range ids[:min(len(ids), pageRowsMax)] {
+			if id, err := strconv.ParseUint(text, 10, 64); err == nil {
+				if row, _, err := s.cfg.Desk.Row(r.Context(), channel.ID(id)); err == nil {
+					rows = append(rows, row)
+				}
+			}
+		}
+		d[word] = rows
+	}
+	s.render(w, "added", d)
 }
 
 func (s *server) split(_ http.ResponseWriter, r *http.Request) (string, error) {
@@ -138,7 +177,7 @@ func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (string, error
 
 // frame is what every page has.
 func (s *server) frame(r *http.Request, page, title string) map[string]any {
-	return map[string]any{"O": s.cfg.Desk.Overview(), "Page": page, "Title": title, "MayOperate": s.mayOperate(r),
+	return map[string]any{"O": s.cfg.Desk.Overview(), "Banner": s.cfg.Desk.Banner(r.Context()), "Page": page, "Title": title, "MayOperate": s.mayOperate(r),
 		"Self": r.URL.RequestURI(), "Said": said[r.URL.Query().Get("done")]}
 }
 
@@ -150,6 +189,11 @@ func (s *server) strategyPage(w http.ResponseWriter, r *http.Request) {
 		d["Wrong"] = plainly(err)
 	}
 	d["Strategies"], d["InForce"] = in.Names, in.Name
+	texts := map[string]string{}
+	for _, name := range in.Names {
+		texts[name] = desk.About(name)
+	}
+	d["About"] = texts
 	if name := r.URL.Query().Get("try"); name != "" {
 		t, err := s.cfg.Desk.TryStrategy(r.Context(), desk.StrategyAsk{Name: name})
 		if err != nil {

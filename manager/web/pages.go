@@ -6,7 +6,10 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"net/url"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +26,7 @@ func (s *server) page(name string) http.HandlerFunc {
 		}
 		t := name
 		if r.URL.Query().Get("fragment") != "" {
-			t += "-live"
+			t += "-fragment"
 		}
 		s.render(w, t, data)
 	}
@@ -34,16 +37,11 @@ func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 	o := d["O"].(desk.Overview)
 	switch name {
 	case "overview":
-		d["Errors"] = sortedErrors(o.Errors)
+		word := r.URL.Query().Get("range")
+		history, word := within(o.History, o.Now, word)
+		d["Errors"], d["Noted"], d["History"], d["Ranges"], d["Range"] = byCount(o.Errors), byCount(o.Noted), history, ranges, word
 	case "channels":
-		from, n := paging(r)
-		q := r.URL.Query().Get("q")
-		rows, total, err := s.cfg.Desk.Rows(r.Context(), q, from, n)
-		if err != nil {
-			d["Wrong"] = plainly(err)
-		}
-		d["Title"], d["Rows"], d["Total"], d["From"], d["To"], d["Q"] = "Channels", rows, total, from, from+len(rows), q
-		d["Prev"], d["Next"] = max(from-n, 0), from+n
+		s.channels(d, r)
 	case "channel":
 		id, err := pathID(r)
 		if err != nil {
@@ -79,12 +77,72 @@ func (s *server) render(w http.ResponseWriter, name string, data any) {
 	}
 }
 
+// channels fills the list of channels in.
+func (s *server) channels(d map[string]any, r *http.Request) {
+	q := r.URL.Query()
+	find := desk.Find{Text: q.Get("q"), State: q.Get("state"), Sort: q.Get("sort")}
+	find.From, find.N = paging(r)
+	rows, total, err := s.cfg.Desk.Rows(r.Context(), find)
+	if err != nil {
+		d["Wrong"] = plainly(err)
+	}
+	tally, err := s.cfg.Desk.Tally(r.Context())
+	if err != nil {
+		d["Wrong"] = plainly(err)
+	}
+	var states []stateCount
+	for _, word := range desk.States() {
+		states = append(states, stateCount{word, tally[word]})
+	}
+	at := func(from int) string {
+		v := url.Values{"from": {strconv.Itoa(from)}}
+		for name, text := range map[string]string{"q": find.Text, "state": find.State, "sort": find.Sort, "n": q.Get("n")} {
+			if text != "" {
+				v.Set(name, text)
+			}
+		}
+		return "/channels?" + v.Encode()
+	}
+	d["Title"], d["Rows"], d["Total"], d["From"], d["To"], d["Q"] = "Channels", rows, total, find.From, find.From+len(rows), find.Text
+	d["States"], d["State"], d["Sorts"], d["Sort"] = states, find.State, desk.Sorts(), find.Sort
+	d["Prev"], d["Next"] = at(max(find.From-find.N, 0)), at(find.From+find.N)
+}
+
+type stateCount struct {
+	Word string
+	N    int
+}
+
+// ranges are the times that the plots can show.
+var ranges = []timeRange{{"hour", "last hour", time.Hour}, {"day", "last day", 24 * time.Hour}, {"week", "last week", 7 * 24 * time.Hour}, {"all", "all", 0}}
+
+type timeRange struct {
+	Word, Text string
+	last       time.Duration // 0: all
+}
+
+// within cuts the history to a range, the last hour by default. It returns the range's word, too.
+func within(history []desk.Point, now time.Time, word string) ([]desk.Point, string) {
+	pick := ranges[0]
+	for _, r := range ranges {
+		if r.Word == word {
+			pick = r
+		}
+	}
+	if pick.last > 0 {
+		from := now.Add(-pick.last)
+		i, _ := slices.BinarySearchFunc(history, from, func(p desk.Point, t time.Time) int { return p.At.Compare(t) })
+		history = history[i:]
+	}
+	return history, pick.Word
+}
+
 type errorCount struct {
 	Kind string
 	N    int64
 }
 
-func sortedErrors(m map[string]int64) []errorCount {
+func byCount(m map[string]int64) []errorCount {
 	out := make([]errorCount, 0, len(m))
 	for k, n := range m {
 		out = append(out, errorCount{k, n})
@@ -99,16 +157,19 @@ func sortedErrors(m map[string]int64) []errorCount {
 }
 
 var funcs = template.FuncMap{
-	"ago":   plain.Ago,
-	"in":    plain.In,
-	"span":  span,
-	"rtt":   rtt,
-	"list":  func(v ...any) []any { return v },
-	"count": count,
-	"size":  size,
-	"pct":   func(f float64) string { return fmt.Sprintf("%.0f%%", 100*f) },
-	"f1":    func(f float64) string { return fmt.Sprintf("%.1f", f) },
-	"add":   func(a, b int) int { return a + b },
+	"term":       termOf,
+	"day":        func(t time.Time) string { return t.Format(time.DateOnly) },
+	"stateclass": func(state string) string { return "s-" + strings.ReplaceAll(state, " ", "-") },
+	"ago":        plain.Ago,
+	"in":         plain.In,
+	"span":       span,
+	"rtt":        rtt,
+	"list":       func(v ...any) []any { return v },
+	"count":      count,
+	"size":       size,
+	"pct":        func(f float64) string { return fmt.Sprintf("%.0f%%", 100*f) },
+	"f1":         func(f float64) string { return fmt.Sprintf("%.1f", f) },
+	"add":        func(a, b int) int { return a + b },
 	"at": func(v []int, i int) string {
 		if i < len(v) {
 			return count(v[i])

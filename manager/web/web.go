@@ -24,12 +24,15 @@ import (
 // Desk is what the pages read and ask for. *desk.Desk is one.
 type Desk interface {
 	Overview() desk.Overview
+	Banner(ctx context.Context) []desk.Finding
+	Tally(ctx context.Context) (desk.Tally, error)
 	Peers() ([]desk.Peer, error)
-	Rows(ctx context.Context, query string, from, n int) (rows []desk.Row, total int, err error)
+	Rows(ctx context.Context, find desk.Find) (rows []desk.Row, total int, err error)
 	Row(ctx context.Context, id channel.ID) (desk.Row, []desk.Event, error)
 	CrawlNow(ctx context.Context, id channel.ID) error
 	Pause(ctx context.Context, id channel.ID, paused bool) error
-	Add(ctx context.Context, urls []string) (channel.Imported, error)
+	Remove(ctx context.Context, id channel.ID) error
+	Add(ctx context.Context, urls []string) (added []desk.Added, blocked int, err error)
 	Proposals(ctx context.Context, id channel.ID) (dirs []desk.DirCount, pages int, err error)
 	Split(ctx context.Context, id channel.ID, dirs []string) ([]channel.ID, []string, error)
 	Hosts(ctx context.Context, query string, blocked bool, n int) ([]desk.Host, error)
@@ -75,8 +78,10 @@ func Handler(cfg Config) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.view(s.page("overview")))
 	mux.HandleFunc("GET /channels", s.view(s.page("channels")))
+	mux.HandleFunc("GET /channels/added", s.view(s.added))
 	mux.HandleFunc("GET /channel/{id}", s.view(s.page("channel")))
 	mux.HandleFunc("GET /peers", s.view(s.page("peers")))
+	mux.HandleFunc("/", s.view(s.missing))
 	s.mount(mux)
 	s.routes(mux)
 	mux.HandleFunc("GET /login", s.login)
@@ -239,6 +244,16 @@ func (s *server) loginPost(w http.ResponseWriter, r *http.Request) {
 	}
 	s.setCookie(w)
 	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// missing says that there is no such page.
+func (s *server) missing(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "Nothing here takes that.", http.StatusMethodNotAllowed)
+		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+	s.render(w, "missing", s.frame(r, "", "No such page"))
 }
 
 func pathID(r *http.Request) (channel.ID, error) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -27,6 +28,7 @@ type fake struct {
 	blocked  map[string]string
 	split    []string
 	added    []string
+	removed  channel.ID
 }
 
 func (f *fake) Overview() desk.Overview {
@@ -39,16 +41,16 @@ func (f *fake) Overview() desk.Overview {
 	return o
 }
 
-func (f *fake) Rows(_ context.Context, q string, from, n int) ([]desk.Row, int, error) {
+func (f *fake) Rows(_ context.Context, find desk.Find) ([]desk.Row, int, error) {
 	rows := []desk.Row{{ID: 1, Host: "https://a.example", Every: desk.Seconds(time.Hour), Visits: 2}, {ID: 2, Host: "https://<b>.example", Error: "no route", Reason: "given", State: "given up"}}
 	var out []desk.Row
 	for _, r := range rows {
-		if strings.Contains(r.Host, q) {
+		if strings.Contains(r.Host, find.Text) && (find.State == "" || find.State == r.State) {
 			out = append(out, r)
 		}
 	}
 	total := len(out)
-	return out[min(from, total):min(from+n, total)], total, nil
+	return out[min(find.From, total):min(find.From+find.N, total)], total, nil
 }
 
 func (f *fake) Row(_ context.Context, id channel.ID) (desk.Row, []desk.Event, error) {
@@ -79,13 +81,21 @@ func (f *fake) Strategy(context.Context) (desk.Strategy, error) {
 	return desk.Strategy{StrategyChoice: manager.StrategyChoice{Name: "icr"}, Names: []string{"fixed", "icr"}}, nil
 }
 
-func (f *fake) Add(_ context.Context, urls []string) (channel.Imported, error) {
+func (f *fake) Add(_ context.Context, urls []string) ([]desk.Added, int, error) {
 	if urls[0] == "nonsense://" {
-		return channel.Imported{}, errors.New("manager: that is no URL")
+		return nil, 0, errors.New("manager: that is no URL")
 	}
 	f.added = urls
-	return channel.Imported{Added: len(urls)}, nil
+	return []desk.Added{{URL: urls[0], Channel: 1, New: true}, {URL: urls[1], Channel: 2}}, 0, nil
 }
+
+func (f *fake) Remove(_ context.Context, id channel.ID) error { f.removed = id; return nil }
+
+func (f *fake) Banner(context.Context) []desk.Finding {
+	return []desk.Finding{{Level: desk.Error, What: "No peer has <joined>."}, {Level: desk.Warning, What: "Keys.", Mend: "Back them up."}}
+}
+
+func (f *fake) Tally(context.Context) (desk.Tally, error) { return desk.Tally{desk.GivenUp: 1}, nil }
 
 func (f *fake) Proposals(context.Context, channel.ID) ([]desk.DirCount, int, error) {
 	return []desk.DirCount{{Dir: "/news/", Pages: 120}, {Dir: "/<i>/", Pages: 30}}, 200, nil
@@ -298,7 +308,8 @@ func TestDeeds(t *testing.T) {
 		{"/hosts/block", url.Values{"host": {"c.example"}, "why": {" asked to "}}, "/hosts?done=block", func() bool { return f.blocked["c.example"] == "asked to" }},
 		{"/hosts/unblock", url.Values{"host": {"c.example"}}, "/hosts?done=unblock", func() bool { return len(f.blocked) == 1 }},
 		{"/channel/1/split", url.Values{"dir": {"/news/"}, "more": {"/shop/ /x/"}}, "/channel/1?done=split", func() bool { return slices.Equal(f.split, []string{"/news/", "/shop/", "/x/"}) }},
-		{"/channels", url.Values{"urls": {"https://d.example/\r\nhttps://e.example/"}}, "/channels?done=add", func() bool { return len(f.added) == 2 }},
+		{"/channels", url.Values{"urls": {"https://d.example/\r\nhttps://e.example/"}}, "/channels/added?known=2&new=1", func() bool { return len(f.added) == 2 }},
+		{"/channel/1/remove", nil, "/channels?done=remove", func() bool { return f.removed == 1 }},
 		{"/strategy", url.Values{"name": {"fixed"}}, "/strategy?done=strategy", func() bool { return f.strategy == "fixed" }},
 		{"/channel/1/pause", url.Values{"paused": {"false"}}, "/channel/1?done=pause", func() bool { p, ok := f.paused[1]; return ok && !p }},
 	} {
@@ -387,7 +398,7 @@ func TestLogin(t *testing.T) {
 func TestChartsAreWellFormed(t *testing.T) {
 	f := &fake{}
 	h := f.Overview().History
-	for kind := range series {
+	for kind := range plots {
 		svg := string(chart(kind, h))
 		if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil || !strings.HasPrefix(svg, "<svg") {
 			t.Errorf("%s: %v in %.200s", kind, err, svg)
@@ -415,5 +426,112 @@ func TestWords(t *testing.T) {
 	}
 	if got := count(1234567); got != "1\u202f234\u202f567" {
 		t.Errorf("count = %q", got)
+	}
+}
+
+// Every page begins with what the check finds, with the worst open to all and the rest behind it.
+func TestBannerOnEveryPage(t *testing.T) {
+	_, s := start(t, true)
+	for _, path := range []string{"/", "/channels", "/channel/1", "/channel/1/split", "/hosts", "/peers", "/strategy", "/nowhere", "/?fragment=1"} {
+		if _, body := ask(t, "GET", s.URL+path, nil); !strings.Contains(body, "No peer has &lt;joined&gt;.") || !strings.Contains(body, "and 1 more") || !strings.Contains(body, "Back them up.") {
+			t.Errorf("%s begins without what is wrong:\n%.900s", path, body)
+		}
+	}
+	code, body := ask(t, "GET", s.URL+"/nowhere", nil)
+	if code != 404 || !strings.Contains(body, "There is no such page") || !strings.Contains(body, `href="/channels"`) {
+		t.Errorf("a page that is none: %d\n%.600s", code, body)
+	}
+}
+
+// The state comes first, with its reason; the list can be narrowed to it; and pages of it keep the choice.
+func TestChannelsByState(t *testing.T) {
+	_, s := start(t, true)
+	_, body := ask(t, "GET", s.URL+"/channels?state=given+up&sort=state&n=1&q=b", nil)
+	head, _, _ := strings.Cut(body[strings.Index(body, "<thead>"):], "</thead>")
+	if !strings.HasPrefix(head, "<thead><tr><th>State</th><th>Channel</th><th>Last result</th><th>Reason</th>") {
+		t.Errorf("the columns are %s", head)
+	}
+	if !strings.Contains(body, `class="state s-given-up"`) || !strings.Contains(body, ">given<") || strings.Contains(body, "https://a.example") || !strings.Contains(body, `value="given up" selected>given up (1)`) {
+		t.Errorf("given up channels:\n%s", body)
+	}
+	_, body = ask(t, "GET", s.URL+"/channels?sort=state&n=1", nil)
+	if !strings.Contains(body, `href="/channels?from=1&amp;n=1&amp;sort=state"`) {
+		t.Errorf("the next page forgets the order:\n%s", body)
+	}
+}
+
+// Words are explained where they stand, once for every place, and no two explanations share an id.
+func TestGlossary(t *testing.T) {
+	_, s := start(t, true)
+	seen := map[string]bool{}
+	for _, path := range []string{"/", "/channel/1", "/peers", "/strategy"} {
+		_, body := ask(t, "GET", s.URL+path, nil)
+		parts := strings.Split(body, `popovertarget="`)
+		if len(parts) < 2 {
+			t.Errorf("%s explains nothing", path)
+		}
+		for _, p := range parts[1:] {
+			id, _, _ := strings.Cut(p, `"`)
+			if seen[id] || strings.Count(body, `id="`+id+`"`) != 1 {
+				t.Errorf("%s: the explanation %s is there %d times", path, id, strings.Count(body, `id="`+id+`"`))
+			}
+			seen[id] = true
+		}
+	}
+	for word, g := range glossary {
+		if termOf(word).Text != g.text || len(g.text) < 20 {
+			t.Errorf("%s: %q", word, g.text)
+		}
+	}
+}
+
+// Charts tell a screen reader the true values of every line, and a pointer those under it; intervals stand on a logarithmic axis.
+func TestChartsTellValues(t *testing.T) {
+	var h []desk.Point
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i := range 300 {
+		h = append(h, desk.Point{At: begin.Add(time.Duration(i) * time.Minute), UpdatesMin: float64(i % 7), Intervals: []desk.Seconds{desk.Seconds(time.Minute), desk.Seconds(24 * time.Hour)}})
+	}
+	up := string(chart("updates", h))
+	if !strings.Contains(up, "now 5, from 0 to 6") {
+		t.Errorf("a screen reader hears %.200s", up)
+	}
+	if n := strings.Count(up, "<title>"); n < 90 || n > mostHovers || !strings.Contains(up, "2026-03-01 12:03:00  3</title>") {
+		t.Errorf("%d values to point at in %.900s", n, up)
+	}
+	iv := string(chart("intervals", h))
+	for _, want := range []string{"group 1 now 1 min, from 1 min to 1 min", "group 2 now 1 day", ">2 h</text>", "group 2: 1 day</title>"} {
+		if !strings.Contains(iv, want) {
+			t.Errorf("no %q in %.1200s", want, iv)
+		}
+	}
+	sc := scaleOf([][]float64{{60, 86400}}, true)
+	middle := (sc.y(60) + sc.y(86400)) / 2
+	if got := sc.y(math.Sqrt(60 * 86400)); math.Abs(got-middle) > .1 {
+		t.Errorf("the geometric mean stands at %.1f, not half way at %.1f: the axis is not logarithmic", got, middle)
+	}
+	if cut, word := within(h, begin.Add(299*time.Minute), ""); len(cut) != 61 || word != "hour" {
+		t.Errorf("the last hour has %d of %d samples, as %s", len(cut), len(h), word)
+	}
+	if cut, _ := within(h, begin.Add(299*time.Minute), "all"); len(cut) != len(h) {
+		t.Errorf("all are %d of %d", len(cut), len(h))
+	}
+}
+
+// What cannot be undone asks first.
+func TestConfirmations(t *testing.T) {
+	_, s := start(t, true)
+	for path, action := range map[string]string{"/channel/1": "/channel/1/remove", "/channel/1/split": "/channel/1/split", "/hosts": "/hosts/block"} {
+		_, body := ask(t, "GET", s.URL+path, token)
+		for _, form := range strings.Split(body, "<form ")[1:] {
+			form, _, _ = strings.Cut(form, "</form>")
+			if strings.Contains(form, `action="`+action+`"`) && !strings.Contains(form, "data-confirm=") {
+				t.Errorf("%s does without asking: %s", path, form)
+			}
+		}
+	}
+	_, js := ask(t, "GET", s.URL+"/live.js", nil)
+	if !strings.Contains(js, "dataset.confirm") {
+		t.Error("no script asks")
 	}
 }

@@ -315,7 +315,7 @@ func TestKill(t *testing.T) {
 	data = filepath.Join(data, "up-pond")
 	again := start(t, "shoal", args...)
 	g = pageOf(again, "page ")
-	again.until("goes on with updates", func() bool { return g.overview().Updates >= 3 })
+	again.until("goes on with updates", func() bool { return g.overview().Updates >= seen.Updates+3 })
 	after, err := g.rows()
 	if err != nil {
 		t.Fatal(err)

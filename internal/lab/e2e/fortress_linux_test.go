@@ -235,7 +235,7 @@ func (f *fortress) harm() (givenUp, frozen, blocked int) {
 	}
 	for _, c := range channels.Channels {
 		switch c.State {
-		case "active", "paused", "removed":
+		case "active", "paused", "new", "failing":
 		default:
 			givenUp++
 		}

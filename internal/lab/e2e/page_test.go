@@ -190,7 +190,7 @@ func TestPage(t *testing.T) {
 
 	click := func(button string) {
 		t.Helper()
-		b.until("has the button "+button, fmt.Sprintf("(() => { const x = [...document.querySelectorAll('main button, main a.button')].find(x => x.textContent.trim() === %q); if (x) x.click(); return !!x })()", button))
+		b.until("has the button "+button, fmt.Sprintf("(() => { window.confirm = () => true; const x = [...document.querySelectorAll('main button, main a.button')].find(x => x.textContent.trim() === %q); if (x) x.click(); return !!x })()", button))
 	}
 	b.open(g.base+"/channels", "site-0004.pond.test")
 	b.open(g.base+"/channels?q=0003", "1 to 1 of 1")

@@ -1,0 +1,115 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/dispatch"
+)
+
+// stateShown and stateEvents name what the database keeps of what people are shown: counters and plots; and what happened to channels of late.
+// A crash undoes half a minute of the first, and ten minutes of the second.
+const (
+	stateShown  = "manager/shown"
+	stateEvents = "manager/events"
+	eventsEvery = 10 * time.Minute
+)
+
+// remembered are the counters and plots of a network's life.
+type remembered struct {
+	Since     time.Time        `json:"since"` // the first start
+	Counts    dispatch.Counts  `json:"counts"`
+	Updates   int64            `json:"updates"`
+	Pages     int64            `json:"pages"`
+	Unchanged int64            `json:"unchanged"`
+	BytesDown int64            `json:"bytes_down"`
+	Errors    map[string]int64 `json:"errors"`
+	History   []Point          `json:"history"`
+}
+
+// counts are those of the network's life.
+func (m *Manager) counts() dispatch.Counts {
+	n, b := m.machine.Counts(), m.earlier
+	return dispatch.Counts{Submitted: n.Submitted + b.Submitted, Accepted: n.Accepted + b.Accepted, Refused: n.Refused + b.Refused, Lapsed: n.Lapsed + b.Lapsed,
+		Now: n.Now + b.Now, New: n.New + b.New, Old: n.Old + b.Old}
+}
+
+// recallShown reads what a manager before this one has kept. What cannot be read is begun anew: it is for people alone.
+func (m *Manager) recallShown(ctx context.Context) error {
+	b, err := m.cfg.Store.State(ctx, stateShown)
+	if err != nil {
+		return fmt.Errorf("read counters and plots: %w", err)
+	}
+	var r remembered
+	if err := json.Unmarshal(b, &r); b != nil && err != nil {
+		m.log.Warn("counters and plots begin anew", "err", err)
+	} else if b != nil {
+		m.since, m.earlier = r.Since, r.Counts
+		m.updates, m.pages, m.unchanged, m.bytesDown = r.Updates, r.Pages, r.Unchanged, r.BytesDown
+		maps.Copy(m.errors, r.Errors)
+		m.history = r.History
+	}
+	if b, err = m.cfg.Store.State(ctx, stateEvents); err != nil {
+		return fmt.Errorf("read what happened to channels: %w", err)
+	}
+	if b != nil {
+		if err := m.events.restore(b); err != nil {
+			m.log.Warn("what happened to channels is forgotten", "err", err)
+		}
+	}
+	return nil
+}
+
+// keepShown writes it, with the strategy's state.
+func (m *Manager) keepShown(ctx context.Context, now time.Time, final bool) error {
+	b, err := json.Marshal(remembered{m.since, m.counts(), m.updates, m.pages, m.unchanged, m.bytesDown, m.errors, m.history})
+	if err != nil {
+		return err
+	}
+	if err := m.cfg.Store.PutState(ctx, m.epoch, stateShown, b); err != nil {
+		return err
+	}
+	if !final && now.Sub(m.eventsAt) < eventsEvery {
+		return nil
+	}
+	m.eventsAt = now
+	if b, err = m.events.state(); err != nil {
+		return err
+	}
+	return m.cfg.Store.PutState(ctx, m.epoch, stateEvents, b)
+}
+
+const eventsStored = 24 // of one channel
+
+// toldState is a channel's events as the database has them.
+type toldState struct {
+	ID   channel.ID `json:"id"`
+	What []Event    `json:"what"`
+}
+
+// state are the events of all channels, that of the channel touched last first.
+func (e *events) state() ([]byte, error) {
+	all := make([]toldState, 0, e.lru.Len())
+	for at := e.lru.Front(); at != nil; at = at.Next() {
+		t := at.Value.(*told)
+		all = append(all, toldState{t.id, t.what[max(len(t.what)-eventsStored, 0):]})
+	}
+	return json.Marshal(all)
+}
+
+func (e *events) restore(b []byte) error {
+	var all []toldState
+	if err := json.Unmarshal(b, &all); err != nil {
+		return err
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		for _, ev := range all[i].What {
+			e.add(all[i].ID, ev)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package web
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// glossary explains the words of the pages, where they stand.
+var glossary = map[string]struct{ name, text string }{
+	"network":    {"network", "The network's name is its public key. Volunteers see the same name when they join."},
+	"channel":    {"channel", "What is recrawled as one unit: a whole Web host, one directory of it, or a set of directories."},
+	"peer":       {"peer", "A volunteer's computer that takes crawl tasks."},
+	"task":       {"task", "One recrawl of one channel, handed to one peer."},
+	"out":        {"tasks out", "Tasks that a peer has or may have."},
+	"due":        {"due", "Channels whose time has come, and which wait for a peer with room, or until their host may be visited again."},
+	"update":     {"update", "A finished crawl that brought the stored copy of a channel up to date."},
+	"fresh":      {"fresh", "The expected share of channels whose stored copy is still what the site shows, from the change rates learnt so far."},
+	"refusal":    {"refusal", "No peer near the host could start the task in time: the sign that the swarm has more to do than it can."},
+	"lapsed":     {"lapsed", "Tasks that came to nothing, as their peer went away or showed no progress. They were handed out again."},
+	"group":      {"group", "Channels that change about equally often share a group, and a recrawl interval. Group 1 is the fastest."},
+	"strategy":   {"strategy", "The rule that decides which channel is recrawled when."},
+	"generation": {"generation", "The number of a handing-out of the channel. Each later one is higher."},
+	"stored":     {"page versions stored", "Every version of a page that was ever stored counts, also those that were forgotten since. It never falls."},
+	"placing":    {"placing", "How tasks find a peer: hops are the peers asked on the way; milliseconds are predicted round trips between a peer and a Web host."},
+	"rtt":        {"predicted RTT", "The round-trip time from this manager to the peer, predicted from both coordinates."},
+	"coordinate": {"coordinate error", "How far off the peer's predictions of round-trip times are, on average, as a share."},
+	"state":      {"state", "failing: the last crawl failed, and it is tried again. given up: too many failed; resume it to try again. blocked: its host is. paused: by an operator. new: never crawled."},
+}
+
+// term is a word's explanation, to be opened at a button.
+type term struct{ ID, Name, Text string }
+
+var terms atomic.Int64
+
+// termOf finds a word; each answer has an id of its own. It returns nil for a word that is not in the glossary.
+func termOf(word string) *term {
+	g, ok := glossary[word]
+	if !ok {
+		return nil
+	}
+	return &term{fmt.Sprintf("why-%s-%d", word, terms.Add(1)), g.name, g.text}
+}
