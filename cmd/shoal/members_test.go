@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -233,4 +234,29 @@ func pondManager() manager.Config {
 	c := manager.Default()
 	pondSettings(&c)
 	return c
+}
+
+// A token that others on the machine can read is no secret: the manager does not start with it, and the commands do not use it.
+func TestTokenThatOthersCanRead(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no such modes")
+	}
+	cfg := stationForTest(t)
+	st, err := openStation(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(cfg.data, "operator.token")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStation(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
+		t.Errorf("the manager: %v", err)
+	}
+	if _, err := (&target{}).remote(cfg.data, "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
+		t.Errorf("a command: %v", err)
+	}
 }

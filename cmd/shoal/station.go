@@ -348,9 +348,9 @@ func ignoreClosed(err error) error {
 // operatorToken is the secret of the operator's page, made with the data folder.
 func operatorToken(dir string) (string, error) {
 	path := filepath.Join(dir, "operator.token")
-	b, err := os.ReadFile(path)
-	if err == nil && len(strings.TrimSpace(string(b))) >= 16 {
-		return strings.TrimSpace(string(b)), nil
+	text, err := member.ReadSecret(path)
+	if text = strings.TrimSpace(text); err == nil && len(text) >= 16 {
+		return text, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read the operator's token: %w", err)

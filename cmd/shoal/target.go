@@ -13,6 +13,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/channel/order"
+	"shoal/internal/member"
 	"shoal/manager/api"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
@@ -102,11 +103,11 @@ func (t *target) remote(data, url string) (*api.Client, error) {
 	}
 	token := t.Token
 	if token == "" {
-		b, err := os.ReadFile(filepath.Join(data, "operator.token"))
+		text, err := member.ReadSecret(filepath.Join(data, "operator.token"))
 		if err != nil {
 			return nil, fmt.Errorf("the operator's token is needed: give --token or SHOAL_TOKEN, or --data with the folder that has it (%w)", err)
 		}
-		token = strings.TrimSpace(string(b))
+		token = strings.TrimSpace(text)
 	}
 	return &api.Client{Base: url, Token: token, HTTP: &http.Client{}}, nil
 }

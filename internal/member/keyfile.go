@@ -93,7 +93,7 @@ func load(dir string) (*Keys, error) {
 		name string
 		take func(string) error
 	}{{fileNode, k.takeNode}, {fileRoot, k.takeRoot}, {fileWork, k.takeWork}} {
-		s, err := readKeyFile(filepath.Join(dir, f.name))
+		s, err := ReadSecret(filepath.Join(dir, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -246,7 +246,7 @@ func Restore(dir, backup string, now time.Time) (*Keys, error) {
 			return nil, fmt.Errorf("member: %s holds the keys of network %s; restore into another folder, or move those away first", dir, old.Network)
 		}
 		k.Authority = old.Authority // for its serial
-	} else if s, rerr := readKeyFile(filepath.Join(dir, fileRoot)); rerr == nil {
+	} else if s, rerr := ReadSecret(filepath.Join(dir, fileRoot)); rerr == nil {
 		if seed, derr := decodeKey(kindRoot, s); derr == nil && seed != *k.root {
 			return nil, fmt.Errorf("member: %s holds another network's %s; restore into another folder, or move it away first", dir, fileRoot)
 		}
@@ -294,7 +294,7 @@ func LoadOrCreateNode(dir string) (seed [32]byte, err error) {
 		return seed, fmt.Errorf("key folder: %w", err)
 	}
 	path := filepath.Join(dir, fileNode)
-	s, err := readKeyFile(path)
+	s, err := ReadSecret(path)
 	if err == nil {
 		if seed, err = decodeKey(kindNode, s); err != nil {
 			return seed, fmt.Errorf("%s: %w; move it away to become a new peer", path, err)
@@ -316,16 +316,17 @@ func decodeKey(kind, s string) ([32]byte, error) {
 	return key32(kindName(kind), b)
 }
 
-func readKeyFile(path string) (string, error) {
+// ReadSecret reads a small file that its owner alone may read, and refuses one that others can read too.
+func ReadSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("others on this machine can read this key; run: chmod 600 %s", path)
+		return "", fmt.Errorf("others on this machine can read %s, which is secret; run: chmod 600 %s", filepath.Base(path), path)
 	}
 	if info.Size() > maxKeyFile {
-		return "", fmt.Errorf("%w: key file of %d bytes", ErrTooLarge, info.Size())
+		return "", fmt.Errorf("%w: file of %d bytes", ErrTooLarge, info.Size())
 	}
 	b, err := os.ReadFile(path)
 	return string(b), err

@@ -89,7 +89,7 @@ func Handler(cfg Config) (http.Handler, error) {
 	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("GET /style.css", s.static("style.css", "text/css; charset=utf-8"))
 	mux.HandleFunc("GET /live.js", s.static("live.js", "text/javascript; charset=utf-8"))
-	return s.guard(mux), nil
+	return s.guard(s.watch(mux)), nil
 }
 
 // mount adds what others serve.

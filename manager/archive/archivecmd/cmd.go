@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,6 +22,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/badgerdb/tables"
+	"shoal/internal/member"
 	"shoal/manager/archive"
 )
 
@@ -166,9 +168,11 @@ func (s *Source) ask(ctx context.Context, method, path string, body io.Reader) (
 	}
 	token := s.Token
 	if token == "" {
-		if b, err := os.ReadFile(filepath.Join(s.Data, "operator.token")); err == nil {
-			token = strings.TrimSpace(string(b))
+		text, err := member.ReadSecret(filepath.Join(s.Data, "operator.token"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read the operator's token: %w", err)
 		}
+		token = strings.TrimSpace(text)
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)

@@ -1,0 +1,128 @@
+package web
+
+import (
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Failed logins are logged, and limited for each address: one that has shown that many wrong tokens is told to wait. Whoever shows the
+// right token, or has logged in, is served all the same.
+const (
+	loginBurst   = 10              // wrong tokens at once
+	loginEvery   = 6 * time.Second // one more
+	maxLoginFrom = 4096            // addresses of which failures are remembered
+
+	// strangerBody is how long the body of a request may take that does not come from the operator.
+	strangerBody = 10 * time.Second
+)
+
+// logins counts failures.
+type logins struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	free map[netip.Addr]time.Time // when an address has all its tries again
+}
+
+// wait is how long an address has to wait for another try.
+func (l *logins) wait(from netip.Addr) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, known := l.free[from]
+	if !known {
+		return 0
+	}
+	return max(0, at.Sub(l.now())-(loginBurst-1)*loginEvery)
+}
+
+// failed counts one.
+func (l *logins) failed(from netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if len(l.free) >= maxLoginFrom {
+		for a, at := range l.free {
+			if !at.After(now) {
+				delete(l.free, a)
+			}
+		}
+		if len(l.free) >= maxLoginFrom { // an attack from everywhere: what it has tried does not count any more
+			clear(l.free)
+		}
+	}
+	at := l.free[from]
+	if at.Before(now) {
+		at = now
+	}
+	l.free[from] = at.Add(loginEvery)
+}
+
+// fromOf is what counts as one address: of IPv6 a /64.
+func fromOf(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a := at.Addr().Unmap().WithZone("")
+	if a.Is6() {
+		p, err := a.Prefix(64)
+		if err == nil {
+			return p.Addr()
+		}
+	}
+	return a
+}
+
+// watch limits and logs failed logins, and bounds how long strangers' bodies take.
+func (s *server) watch(next http.Handler) http.Handler {
+	l := &logins{now: time.Now, free: map[netip.Addr]time.Time{}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.mayOperate(r) || s.fits(r.URL.Query().Get("token")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(strangerBody)) // where there is none, nothing comes from a network
+		}
+		if !tries(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		from := fromOf(r)
+		if wait := l.wait(from); wait > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			http.Error(w, "Too many wrong tokens came from your address. Wait a minute and try again.", http.StatusTooManyRequests)
+			return
+		}
+		seen := &status{ResponseWriter: w}
+		next.ServeHTTP(seen, r)
+		if seen.code == http.StatusUnauthorized {
+			l.failed(from)
+			s.cfg.Log.Warn("login failed: wrong token", "from", from, "path", r.URL.Path)
+		}
+	})
+}
+
+// tries tells whether a request shows a token, right or wrong. A cookie may be left from another manager, and does not count.
+func tries(r *http.Request) bool {
+	_, any := shown(r)
+	return any || r.Method == http.MethodPost && r.URL.Path == "/login" || r.Method == http.MethodGet && r.URL.Query().Get("token") != ""
+}
+
+// status notes how a request was answered.
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap is for http.ResponseController.
+func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
