@@ -1,0 +1,24 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"shoal/internal/lab/doclines"
+)
+
+// TestCommandsInTheDocs checks that every command of shoal-sim in the docs is one.
+func TestCommandsInTheDocs(t *testing.T) {
+	for _, l := range doclines.Of(t, "../..", "shoal-sim") {
+		var c cli
+		parser, err := kong.New(&c, kong.Name("shoal-sim"), kong.WithHyphenPrefixedParameters(true), kong.Exit(func(int) {}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parser.Stdout, parser.Stderr = t.Output(), t.Output()
+		if _, err := parser.Parse(l.Args); !l.Fits(err) {
+			t.Errorf("%s shows `%s`, but: %v", l.File, l.Text, err)
+		}
+	}
+}
