@@ -47,7 +47,7 @@ func (m *Manager) dispatch(now time.Time) {
 func (m *Manager) job(o dispatch.Order) job {
 	delete(m.dirty, o.Slot)
 	delete(m.issues, o.Slot)
-	j := job{Order: o, id: m.table.ID(o.Slot), ch: m.near.read[o.Slot], near: m.near.named[o.Slot]}
+	j := job{Order: o, id: m.table.ID(o.Slot), ch: m.near.read[o.Slot], host: m.near.hosts[o.Slot], near: m.near.named[o.Slot]}
 	if r, ok := m.records[m.table.Host(o.Slot)]; ok {
 		h := *r
 		h.Record.Samples, h.Record.Best = slices.Clone(r.Record.Samples), slices.Clone(r.Record.Best)

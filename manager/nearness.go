@@ -21,6 +21,7 @@ type nearness struct {
 
 	// Of the tasks that go now.
 	read  map[recrawl.Slot]*channel.Channel // channels that were read for their hosts' names
+	hosts map[recrawl.Slot]*channel.Host    // their hosts, as they are in the database
 	named map[recrawl.Slot]overlay.Named
 
 	reads  float64 // that may be made of the database now
@@ -37,7 +38,8 @@ func newNearness(m *Manager) (*nearness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return &nearness{m: m, judge: judge, read: map[recrawl.Slot]*channel.Channel{}, named: map[recrawl.Slot]overlay.Named{}}, nil
+	return &nearness{m: m, judge: judge, read: map[recrawl.Slot]*channel.Channel{},
+		hosts: map[recrawl.Slot]*channel.Host{}, named: map[recrawl.Slot]overlay.Named{}}, nil
 }
 
 // learn says that something new is known of a host.
@@ -74,9 +76,9 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 		n.locate(now, a)
 	}
 	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.m.expectPages(a.Slot), Gap: n.m.cfg.Gap})
+	n.survey()
 	switch verdict {
 	case overlay.Unmeasured:
-		n.survey()
 		return "", dispatch.Unknown
 	case overlay.Full:
 		return "", dispatch.Wait
@@ -103,9 +105,12 @@ func (n *nearness) locate(now time.Time, a dispatch.Ask) {
 	if err == nil {
 		h, err = n.m.readHost(name)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		n.m.log.Warn("where a host is cannot be read", "channel", n.m.table.ID(a.Slot), "err", err)
 		name = ""
+	case len(n.hosts) < maxBatch:
+		n.hosts[a.Slot] = &h
 	}
 	n.judge.Locate(now, a.Host, name, h.Record)
 }
@@ -146,5 +151,6 @@ func (n *nearness) survey() {
 // clear forgets what was noted of the tasks that have gone.
 func (n *nearness) clear() {
 	clear(n.read)
+	clear(n.hosts)
 	clear(n.named)
 }

@@ -6,30 +6,30 @@ import (
 	"shoal/coords"
 )
 
-// index finds the nearest of some thousand places without looking at all of them. It is a tree of balls: each ball knows a centre, how
-// far the places in it lie from that at most, and the shortest access line among them, so that none of its places can be nearer than
-// those three say. Below a leaf there are a few places; the two halves of every other ball are split where the places are spread most.
-// (Omohundro, "Five Balltree Construction Algorithms", ICSI 1989. Distances in coordinate space plus access lines are not a metric, but
-// a lower bound is all that a search needs.)
+// index finds the nearest of some thousand places without looking at all of them. It is a tree of boxes: each box knows within what its places
+// lie in every dimension, and the shortest access line among them, so that none of its places can be nearer than those say. A leaf holds a few
+// places. Every other box holds two, split where its places are spread most (Bentley, "Multidimensional Binary Search Trees Used for
+// Associative Searching", CACM 1975; Guttman, "R-Trees", SIGMOD 1984). Predicted round-trip times are no metric, because of the access
+// lines, but a lower bound is all that a search needs.
 //
-// Places have numbers, which the owner gives out, from 0. A place that moves makes the balls around it grow; when places have moved,
+// Places have numbers, which the owner gives out, from 0. A place that moves makes the boxes around it grow. When places have moved,
 // come and gone about as often as there are places, the tree is built again. Either costs the logarithm of their number, in the mean.
 //
-// A place may carry marks, and a search may ask for one: it passes over balls in which no place has it.
+// A place may carry marks, and a search may ask for one: it passes over boxes in which no place has it.
 type index struct {
 	at    []coords.Coord
 	leaf  []int32 // of each place; absent: it is not in the tree
 	marks []uint8 // of each place
-	balls []ball  // the root first
+	boxes []box   // the root first
 	size  int     // places in the tree
 	stale int     // changes since it was built
 	order []int32 // scratch of build
 }
 
-// ball holds places, or two balls.
-type ball struct {
-	centre [coords.Dims]float64
-	radius float64
+// box holds places, or two boxes.
+type box struct {
+	low    [coords.Dims]float64
+	high   [coords.Dims]float64
 	access float64 // the shortest access line
 	parent int32
 	halves [2]int32 // absent: a leaf
@@ -39,21 +39,12 @@ type ball struct {
 
 const (
 	absent    = -1
-	leafMost  = 12 // places of a leaf
+	leafMost  = 24 // places of a leaf
 	markKinds = 2
 )
 
 // access is what a place adds to the round-trip time to everywhere.
 func access(c *coords.Coord) float64 { return c.Height + c.Adjust }
-
-func apart(a, b *[coords.Dims]float64) float64 {
-	sum := 0.0
-	for i := range a {
-		d := a[i] - b[i]
-		sum += d * d
-	}
-	return math.Sqrt(sum)
-}
 
 // put adds a place, or moves it.
 func (x *index) put(i int, at *coords.Coord) {
@@ -61,41 +52,54 @@ func (x *index) put(i int, at *coords.Coord) {
 		x.at, x.leaf, x.marks = append(x.at, coords.Coord{}), append(x.leaf, absent), append(x.marks, 0)
 	}
 	x.at[i] = *at
-	if x.leaf[i] != absent { // its balls grow until it is in them
-		for b := x.leaf[i]; b != absent; b = x.balls[b].parent {
-			x.balls[b].include(at)
+	if x.leaf[i] != absent { // its boxes grow until it is in them
+		for b := x.leaf[i]; b != absent; b = x.boxes[b].parent {
+			x.boxes[b].include(at)
 		}
 		x.changed()
 		return
 	}
 	x.size++
-	if len(x.balls) == 0 {
-		x.balls = append(x.balls, ball{parent: absent, halves: [2]int32{absent, absent}, centre: at.Vec, access: access(at)})
+	if len(x.boxes) == 0 {
+		x.boxes = append(x.boxes, box{parent: absent, halves: [2]int32{absent, absent}, low: at.Vec, high: at.Vec, access: access(at)})
 	}
 	b := int32(0)
 	for {
-		x.balls[b].include(at)
-		l, r := x.balls[b].halves[0], x.balls[b].halves[1]
+		x.boxes[b].include(at)
+		l, r := x.boxes[b].halves[0], x.boxes[b].halves[1]
 		if l == absent {
 			break
 		}
-		if b = l; apart(&x.balls[r].centre, &at.Vec) < apart(&x.balls[l].centre, &at.Vec) {
+		if b = l; x.boxes[r].apart(&at.Vec) < x.boxes[l].apart(&at.Vec) {
 			b = r
 		}
 	}
-	x.balls[b].places = append(x.balls[b].places, int32(i))
+	x.boxes[b].places = append(x.boxes[b].places, int32(i))
 	x.leaf[i] = b
 	x.count(b, x.marks[i], 1)
-	if len(x.balls[b].places) > leafMost {
+	if len(x.boxes[b].places) > leafMost {
 		x.split(b)
 	}
 	x.changed()
 }
 
-// include makes a ball grow until a place is in it.
-func (b *ball) include(at *coords.Coord) {
-	b.radius = max(b.radius, apart(&b.centre, &at.Vec))
+// include makes a box grow until a place is in it.
+func (b *box) include(at *coords.Coord) {
+	for k, v := range at.Vec {
+		b.low[k], b.high[k] = min(b.low[k], v), max(b.high[k], v)
+	}
 	b.access = min(b.access, access(at))
+}
+
+// apart is how far a place is from a box, squared, access lines left aside.
+func (b *box) apart(at *[coords.Dims]float64) float64 {
+	sum := 0.0
+	for k, v := range at {
+		if d := max(b.low[k]-v, v-b.high[k]); d > 0 {
+			sum += d * d
+		}
+	}
+	return sum
 }
 
 // drop takes a place out.
@@ -105,11 +109,11 @@ func (x *index) drop(i int) {
 	}
 	b := x.leaf[i]
 	x.count(b, x.marks[i], -1)
-	p := x.balls[b].places
+	p := x.boxes[b].places
 	for k := range p {
 		if p[k] == int32(i) {
 			p[k] = p[len(p)-1]
-			x.balls[b].places = p[:len(p)-1]
+			x.boxes[b].places = p[:len(p)-1]
 			break
 		}
 	}
@@ -121,9 +125,9 @@ func (x *index) drop(i int) {
 // rename gives a place a number that is free.
 func (x *index) rename(from, to int) {
 	b := x.leaf[from]
-	for k, p := range x.balls[b].places {
+	for k, p := range x.boxes[b].places {
 		if p == int32(from) {
-			x.balls[b].places[k] = int32(to)
+			x.boxes[b].places[k] = int32(to)
 		}
 	}
 	x.at[to], x.leaf[to], x.marks[to] = x.at[from], b, x.marks[from]
@@ -146,14 +150,14 @@ func (x *index) mark(i, kind int, on bool) {
 
 func (x *index) marked(i, kind int) bool { return x.marks[i]>>kind&1 != 0 }
 
-// count changes the numbers of marked places of a ball and those around it.
+// count changes the numbers of marked places of a box and those around it.
 func (x *index) count(b int32, marks uint8, by int32) {
 	if marks == 0 {
 		return
 	}
-	for ; b != absent; b = x.balls[b].parent {
+	for ; b != absent; b = x.boxes[b].parent {
 		for k := range markKinds {
-			x.balls[b].marked[k] += by * int32(marks>>k&1)
+			x.boxes[b].marked[k] += by * int32(marks>>k&1)
 		}
 	}
 }
@@ -170,48 +174,41 @@ func (x *index) changed() {
 			x.order = append(x.order, int32(i))
 		}
 	}
-	for b := range x.balls { // they keep their room
-		x.balls[b].places = x.balls[b].places[:0]
+	for b := range x.boxes { // they keep their room
+		x.boxes[b].places = x.boxes[b].places[:0]
 	}
-	x.balls = x.balls[:0]
+	x.boxes = x.boxes[:0]
 	if len(x.order) > 0 {
-		x.build(x.ball(absent), x.order)
+		x.build(x.box(absent), x.order)
 	}
 }
 
-// ball makes a ball, in the room of a former one if there is some.
-func (x *index) ball(parent int32) int32 {
+// box makes a box, in the room of a former one if there is some.
+func (x *index) box(parent int32) int32 {
 	var places []int32
-	if n := len(x.balls); n < cap(x.balls) {
-		places = x.balls[:n+1][n].places[:0]
+	if n := len(x.boxes); n < cap(x.boxes) {
+		places = x.boxes[:n+1][n].places[:0]
 	}
-	x.balls = append(x.balls, ball{parent: parent, halves: [2]int32{absent, absent}, places: places})
-	return int32(len(x.balls) - 1)
+	x.boxes = append(x.boxes, box{parent: parent, halves: [2]int32{absent, absent}, places: places})
+	return int32(len(x.boxes) - 1)
 }
 
 // split makes two leaves of one.
 func (x *index) split(b int32) {
-	places := x.balls[b].places
-	x.balls[b].places = nil
+	places := x.boxes[b].places
+	x.boxes[b].places = nil
 	x.build(b, places)
 }
 
-// build fills an empty ball with places, whose order it changes.
+// build fills an empty box with places, whose order it changes.
 func (x *index) build(b int32, places []int32) {
-	n := &x.balls[b]
-	n.centre, n.radius, n.access, n.marked = [coords.Dims]float64{}, 0, math.Inf(1), [markKinds]int32{}
-	least, most := x.at[places[0]].Vec, x.at[places[0]].Vec
+	n := &x.boxes[b]
+	n.low, n.high, n.access, n.marked = x.at[places[0]].Vec, x.at[places[0]].Vec, math.Inf(1), [markKinds]int32{}
 	for _, i := range places {
-		for k, v := range x.at[i].Vec {
-			n.centre[k] += v / float64(len(places))
-			least[k], most[k] = min(least[k], v), max(most[k], v)
-		}
+		n.include(&x.at[i])
 		for k := range markKinds {
 			n.marked[k] += int32(x.marks[i] >> k & 1)
 		}
-	}
-	for _, i := range places {
-		n.include(&x.at[i])
 	}
 	if len(places) <= leafMost {
 		n.places = append(n.places, places...)
@@ -221,16 +218,16 @@ func (x *index) build(b int32, places []int32) {
 		return
 	}
 	widest := 0
-	for k := range most {
-		if most[k]-least[k] > most[widest]-least[widest] {
+	for k := range n.low {
+		if n.high[k]-n.low[k] > n.high[widest]-n.low[widest] {
 			widest = k
 		}
 	}
 	half := len(places) / 2
 	x.partition(places, half, widest)
 	for k, part := range [2][]int32{places[:half], places[half:]} {
-		child := x.ball(b)
-		x.balls[b].halves[k] = child
+		child := x.box(b)
+		x.boxes[b].halves[k] = child
 		x.build(child, part)
 	}
 }
@@ -292,20 +289,25 @@ func (s *search) worst() float64 {
 }
 
 func (x *index) within(b int32, s *search) {
-	n := &x.balls[b]
+	n := &x.boxes[b]
 	if n.halves[0] == absent {
+		own := access(s.at)
 		for _, i := range n.places {
-			if s.mark != absent && !x.marked(int(i), s.mark) || s.pass != nil && s.pass(int(i)) {
+			if s.mark != absent && !x.marked(int(i), s.mark) {
 				continue
 			}
-			if d := coords.Distance(s.at, &x.at[i]); d <= s.limit {
+			worst := s.worst()
+			if at := &x.at[i]; beyond(&at.Vec, &s.at.Vec, worst-own-access(at)) {
+				continue
+			}
+			if d := coords.Distance(s.at, &x.at[i]); d <= worst && (s.pass == nil || !s.pass(int(i))) {
 				s.add(far{d, int(i)})
 			}
 		}
 		return
 	}
 	near, other := n.halves[0], n.halves[1]
-	nearest, next := x.balls[near].bound(s), x.balls[other].bound(s)
+	nearest, next := x.boxes[near].bound(s), x.boxes[other].bound(s)
 	if next < nearest {
 		near, other, nearest, next = other, near, next, nearest
 	}
@@ -317,12 +319,28 @@ func (x *index) within(b int32, s *search) {
 	}
 }
 
-// bound is a distance that no place in a ball falls below; infinite: there is none with the mark.
-func (b *ball) bound(s *search) float64 {
-	if s.mark != absent && b.marked[s.mark] == 0 || b.access == math.Inf(1) {
+// beyond says whether two places are farther apart than a distance for certain. It saves a root, and mostly half of the dimensions.
+func beyond(a, b *[coords.Dims]float64, most float64) bool {
+	if most < 0 {
+		return true
+	}
+	most *= most * (1 + 1e-9)
+	sum := 0.0
+	for k := range a {
+		d := a[k] - b[k]
+		if sum += d * d; sum > most {
+			return true
+		}
+	}
+	return false
+}
+
+// bound is a distance that no place in a box falls below; infinite: there is none with the mark.
+func (b *box) bound(s *search) float64 {
+	if s.mark != absent && b.marked[s.mark] == 0 {
 		return math.Inf(1)
 	}
-	return max(apart(&b.centre, &s.at.Vec)-b.radius, 0) + b.access + access(s.at)
+	return math.Sqrt(b.apart(&s.at.Vec))*(1-1e-9) + b.access + access(s.at)
 }
 
 // add puts a place among the best, which are sorted.

@@ -57,7 +57,7 @@ type Judge struct {
 type JudgeConfig struct {
 	// Vantages is how many peers measure a host that was never measured, before its first task. Zero: none, and no host is measured.
 	Vantages int
-	// Probes is how many more measure it where a peer that has not seems to be nearer than all that have. Default 5, as Config.Probes.
+	// Probes is how many more measure it, while its task goes, where a peer that has not seems to be nearer than all that have.
 	Probes int
 }
 
@@ -140,7 +140,6 @@ type located struct {
 	joined   int       // peers that had come by then
 	stale    bool      // something new is known of it
 	asked    bool      // it was measured, or that was tried
-	refined  bool      // once more, for the task that is asked for now
 	busy     bool      // it is being measured
 	timed    []candidate
 	near     []candidate
@@ -340,9 +339,10 @@ func (j *Judge) keep(host channel.HostKey) *located {
 // rank finds a host's nearest peers, and how far near is.
 func (j *Judge) rank(now time.Time, h *located) {
 	h.ranked, h.joined, h.timed, h.near = now, j.joined, h.timed[:0], h.near[:0]
-	for id, rtt := range measured(h.record) {
-		if k, ok := j.slotOf[id]; ok {
-			h.timed = append(h.timed, candidate{k, j.slots[k].life, milliseconds(rtt), true})
+	for i := range h.record.Samples {
+		s := &h.record.Samples[i]
+		if k, ok := j.slotOf[ID(s.Vantage)]; ok {
+			h.timed = append(h.timed, candidate{k, j.slots[k].life, milliseconds(s.RTT), true})
 		}
 	}
 	slices.SortFunc(h.timed, func(a, b candidate) int { return compare(a.ms, b.ms, a.slot, b.slot) })
@@ -390,11 +390,11 @@ func (j *Judge) spread(h *located) {
 	var room [quantileOf]float64
 	ms, n := room[:0], len(j.takers)
 	for i := range min(n, quantileOf) {
-		k := j.takers[i]
-		if n > quantileOf {
-			k = j.takers[j.rng.IntN(n)]
+		if n <= quantileOf {
+			ms = append(ms, j.away(h, j.takers[i]))
+		} else {
+			ms = append(ms, coords.Distance(&h.at, &j.index.at[j.takers[j.rng.IntN(n)]])+penalty)
 		}
-		ms = append(ms, j.away(h, k))
 	}
 	slices.Sort(ms)
 	for i, share := range [...]float64{NearShare, 2 * NearShare} {
@@ -411,7 +411,7 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 	if h == nil {
 		h = &located{asked: true}
 	}
-	if h.busy || !h.asked && h.name != "" && j.cfg.Vantages > 0 {
+	if !h.asked && h.name != "" && j.cfg.Vantages > 0 {
 		j.survey(a.Host, h, j.cfg.Vantages)
 		return Named{}, Unmeasured
 	}
@@ -429,11 +429,9 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 	default:
 		return Named{}, Full
 	}
-	if j.mayBeNearer(h) && !h.refined && h.name != "" && j.cfg.Vantages > 0 && j.cfg.Probes > 0 {
-		j.survey(a.Host, h, j.cfg.Probes)
-		return Named{}, Unmeasured
+	if !h.near[0].timed && h.name != "" && j.cfg.Vantages > 0 && j.cfg.Probes > 0 { // a peer seems to be nearer than all that have measured it
+		j.survey(a.Host, h, j.cfg.Probes) // the next task's choice is better for it
 	}
-	h.refined = false
 	random := j.away(h, j.takers[j.rng.IntN(len(j.takers))])
 	return Named{Peer: j.slots[c.slot].rec.ID, RTT: duration(h.rtt(c)), Random: duration(random)}, Go
 }
@@ -447,11 +445,6 @@ func (h *located) rtt(c candidate) float64 {
 }
 
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
-
-// mayBeNearer says whether a peer that has not measured a host seems to be nearer to it than all that have.
-func (j *Judge) mayBeNearer(h *located) bool {
-	return !h.near[0].timed
-}
 
 // survey has a host measured, unless it is, or as many are as may be at a time.
 func (j *Judge) survey(key channel.HostKey, h *located, n int) {
@@ -475,7 +468,7 @@ func (j *Judge) Surveys() []Survey {
 func (j *Judge) Surveyed(host channel.HostKey) {
 	j.ahead--
 	if h := j.hosts[host]; h != nil {
-		h.busy, h.asked, h.refined, h.stale = false, true, true, true
+		h.busy, h.asked, h.stale = false, true, true
 	}
 }
 

@@ -53,23 +53,24 @@ type spot struct {
 
 // table holds the peers that a node knows: the nearest ones, and in each ring of round-trip times some at random.
 type table struct {
-	own     *coords.Coord
-	moved   bool // own has changed since ms was computed
-	expiry  time.Duration
-	oldest  int64 // no record is older, ns
-	grouped bool  // some prefix or account was heard of
-	all     int   // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
-	entries []entry
-	hashes  []uint32  // of each entry's id
-	tags    []byte    // their last bytes: so few are gone through in no time, and an index would be a kilobyte or two
-	spots   []spot    // of each entry
-	ms      []float64 // of each entry, how far it is; negative: to be computed
-	index   *index    // of the spots; nil: they are few, and looked at one by one
-	apart   []float64 // scratch of nearest
-	best    []far     // the same
-	reach   float64   // how far the last of the nearest was when they were chosen last
-	gone    []ID      // peers that failed, oldest first, with what they last said
-	graves  map[ID]uint64
+	own      *coords.Coord
+	moved    bool // own has changed since ms was computed
+	expiry   time.Duration
+	oldest   int64 // no record is older, ns
+	grouped  bool  // some prefix or account was heard of
+	all      int   // every peer is kept up to here; 0: MaxTable. A manager knows more than it needs for lookups
+	overfull bool  // a member was dropped for want of room
+	entries  []entry
+	hashes   []uint32  // of each entry's id
+	tags     []byte    // their last bytes: so few are gone through in no time, and an index would be a kilobyte or two
+	spots    []spot    // of each entry
+	ms       []float64 // of each entry, how far it is; negative: to be computed
+	index    *index    // of the spots; nil: they are few, and looked at one by one
+	apart    []float64 // scratch of nearest
+	best     []far     // the same
+	reach    float64   // how far the last of the nearest was when they were chosen last
+	gone     []ID      // peers that failed, oldest first, with what they last said
+	graves   map[ID]uint64
 }
 
 // A peer that failed does not come back by hearsay: only a record that it made since counts. maxGone bounds how many of them are remembered, maxAhead how far a record may be dated in the future, since clocks differ.
@@ -97,8 +98,8 @@ func newTable(own *coords.Coord, expiry time.Duration, all int) table {
 	return t
 }
 
-// sampled says whether a table has room for some of the members only, chosen at random.
-func (t *table) sampled() bool { return t.all == 0 || len(t.entries) >= t.all }
+// sampled says whether there are more members than a table has room for, so that it holds some of them only.
+func (t *table) sampled() bool { return t.all == 0 || t.overfull && len(t.entries) > t.all-t.all/8 }
 
 // hashOf is FNV-1a, its halves mixed.
 func hashOf(id ID) uint32 {

@@ -13,6 +13,7 @@ import (
 func (t *table) trim(rng *rand.Rand) {
 	if t.all > MaxTable { // a manager's sample of all: rings would only tell where the manager is
 		for len(t.entries) > t.all {
+			t.overfull = true
 			t.remove(rng.IntN(len(t.entries)))
 		}
 		return

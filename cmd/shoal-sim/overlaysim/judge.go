@@ -10,8 +10,8 @@ import (
 	"shoal/overlay"
 )
 
-// judge is a manager that knows all members, as the product's knows up to overlay.MaxKnown: an overlay.Judge names the peer for each task,
-// and the surveys that it wants are made at once. All peers have room. Its queries are those that measure, beside the first survey.
+// judge is a manager that knows all members, as the product's knows up to overlay.MaxKnown: an overlay.Judge names the peer for each task. All
+// peers have room. Its queries are those peers that measure the host at last, as those of a placing do.
 type judge struct {
 	n     *network
 	j     *overlay.Judge
@@ -20,7 +20,7 @@ type judge struct {
 }
 
 func newJudge(n *network, known int) *judge {
-	j, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: 8, Probes: overlay.Default("").Probes}, sim.Rand(1, "judge"))
+	j, err := overlay.NewJudge(overlay.JudgeConfig{}, sim.Rand(1, "judge"))
 	if err != nil {
 		panic(err) // the configuration does not depend on flags
 	}
@@ -33,18 +33,12 @@ func (k *judge) place(place int, record coords.HostRecord, known []overlay.PeerR
 	k.j.See(overlay.ViewOf(now, known))
 	k.time(&record, place, known, overlay.Default("").Probes) // the last round of a survey, which others make when they place
 	k.j.Locate(now, host, hostOf(place), record)
-	for {
-		named, verdict := k.j.Near(now, overlay.Ask{Host: host, Share: overlay.NearShare, Pages: 100, Gap: time.Second})
-		if verdict == overlay.Go {
-			k.tally.land(n.ground.rtt(n.who(named.Peer), place), 1, 0)
-			return
-		}
-		for _, s := range k.j.Surveys() {
-			k.time(&record, place, known, s.N)
-			k.j.Surveyed(s.Host)
-			k.j.Locate(now, s.Host, s.Name, record)
-		}
+	named, verdict := k.j.Near(now, overlay.Ask{Host: host, Share: overlay.NearShare, Pages: 100, Gap: time.Second})
+	if verdict != overlay.Go || named.Peer == "" {
+		k.tally.empty++
+		return
 	}
+	k.tally.land(n.ground.rtt(n.who(named.Peer), place), 1, 0)
 }
 
 // time has some peers measure a host that are probably near it.
