@@ -189,20 +189,23 @@ func Run(ctx context.Context, cfg Config) (report channel.Report, err error) {
 		return channel.Report{}, err
 	}
 	outer := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s.fetch = newFetcher(ctx, &cfg)
-	s.spool = newSpool(ctx, &cfg)
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	putting, stopPutting := context.WithCancel(outer)
+	defer stopPutting()
+	s.fetch = newFetcher(&cfg)
+	s.spool = newSpool(&cfg, func(body []byte, last bool) error { return cfg.Sink.Put(putting, body, last) })
 	quit := make(chan struct{})
 	var keeper sync.WaitGroup
-	keeper.Go(func() { s.keep(quit) })
+	keeper.Go(func() { s.keepCheckpoints(quit) })
 	defer func() {
-		cancel()
+		s.cancel(nil)
+		stopPutting()
 		close(quit)
 		keeper.Wait()
 		s.fetch.close()
 		s.spool.close(err != nil && outer.Err() != nil)
-		s.todo.close()
+		s.frontier.close()
 	}()
 	return s.run(ctx)
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,8 +32,6 @@ type response struct {
 // fetcher sends one request at a time over one connection, at the pace that host and network may expect: begin, then end. In between,
 // while the host is at work, its owner may do something else. The session owns it but for cancel.
 type fetcher struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
 	cfg     *Config
 	line    *line // nil: none is open
 	request []byte
@@ -53,10 +50,9 @@ type fetcher struct {
 	conditional bool
 }
 
-func newFetcher(ctx context.Context, cfg *Config) *fetcher {
-	ctx, cancel := context.WithCancelCause(ctx)
+func newFetcher(cfg *Config) *fetcher {
 	f := &fetcher{
-		ctx: ctx, cancel: cancel, cfg: cfg,
+		cfg: cfg,
 		fields: http.Header{
 			"User-Agent": {cfg.UserAgent}, "Accept-Encoding": {acceptEncoding},
 			"Accept": {"text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.5"},
@@ -72,7 +68,6 @@ func newFetcher(ctx context.Context, cfg *Config) *fetcher {
 }
 
 func (f *fetcher) close() {
-	f.cancel(nil)
 	f.hangUp()
 	f.decoder.close()
 }
@@ -102,9 +97,9 @@ func (f *fetcher) conditions(it item) http.Header {
 }
 
 // get waits for its turn and fetches one URL. It follows no redirect.
-func (f *fetcher) get(it item, fields http.Header, limit int) response {
-	f.begin(it, fields)
-	return f.end(limit)
+func (f *fetcher) get(ctx context.Context, it item, fields http.Header, limit int) response {
+	f.begin(ctx, it, fields)
+	return f.end(ctx, limit)
 }
 
 // overlaps tells whether a request may be sent now, without a wait, for its response to be read later.
@@ -113,23 +108,23 @@ func (f *fetcher) overlaps() bool {
 }
 
 // begin waits for its turn and sends the request for one URL. What goes wrong is in what end gives, which is to be called next.
-func (f *fetcher) begin(it item, fields http.Header) {
+func (f *fetcher) begin(ctx context.Context, it item, fields http.Header) {
 	f.now, f.asks = response{it: it}, fields
 	r := &f.now
 	// The line is looked at within the wait, so that the gap stays exact.
-	err := f.pace.wait(f.ctx, f.cfg.Stop, aliveCheck)
+	err := f.pace.wait(ctx, f.cfg.Stop, aliveCheck)
 	if origin := channel.Origin(it.url); err == nil && f.line != nil && (f.line.origin != origin || !f.line.alive()) {
 		f.hangUp()
 	}
 	if err == nil {
-		err = f.pace.wait(f.ctx, f.cfg.Stop, 0)
+		err = f.pace.wait(ctx, f.cfg.Stop, 0)
 	}
 	if err != nil {
 		r.err, r.stopped = err, true
 		return
 	}
 	r.at = time.Now()
-	if !f.ready(r) {
+	if !f.ready(ctx, r) {
 		return
 	}
 	r.at = time.Now()
@@ -141,11 +136,11 @@ func (f *fetcher) begin(it item, fields http.Header) {
 
 // ready has a line and leave to use it. Leave is asked before the host is dialled, and again for the moment in which the request is sent:
 // a dial may take half a minute.
-func (f *fetcher) ready(r *response) bool {
+func (f *fetcher) ready(ctx context.Context, r *response) bool {
 	for {
 		if f.cfg.Before != nil {
 			asked := time.Now()
-			if err := f.cfg.Before(f.ctx); err != nil {
+			if err := f.cfg.Before(ctx); err != nil {
 				r.err, r.stopped = err, true
 				return false
 			}
@@ -156,7 +151,7 @@ func (f *fetcher) ready(r *response) bool {
 		if f.line != nil {
 			return true
 		}
-		if f.line, r.err = f.connect(channel.Origin(r.it.url)); r.err != nil {
+		if f.line, r.err = f.connect(ctx, channel.Origin(r.it.url)); r.err != nil {
 			f.line = nil
 			r.rtt = time.Since(r.at)
 			return false
@@ -168,13 +163,13 @@ func (f *fetcher) ready(r *response) bool {
 }
 
 // end gives the response to what was begun. Its body is valid until the end after.
-func (f *fetcher) end(limit int) (r response) {
+func (f *fetcher) end(ctx context.Context, limit int) (r response) {
 	r, f.now = f.now, response{}
 	if r.stopped {
 		return r
 	}
 	if r.err == nil {
-		f.exchange(&r, limit)
+		f.exchange(ctx, &r, limit)
 	} else if f.line != nil {
 		f.hangUp()
 	}
@@ -182,8 +177,8 @@ func (f *fetcher) end(limit int) (r response) {
 	return r
 }
 
-func (f *fetcher) exchange(r *response, limit int) {
-	ctx, done := f.line.bound(f.ctx, limit)
+func (f *fetcher) exchange(ctx context.Context, r *response, limit int) {
+	ctx, done := f.line.bound(ctx, limit)
 	defer done()
 	resp, err := f.answer(ctx, r)
 	if err != nil {
@@ -191,7 +186,7 @@ func (f *fetcher) exchange(r *response, limit int) {
 		f.hangUp()
 		return
 	}
-	whole := f.take(r, resp, limit)
+	whole := f.readBody(r, resp, limit)
 	if r.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // whatever that broke
 		r.err = ctx.Err()
 	}
@@ -235,7 +230,7 @@ func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response,
 }
 
 // take reads the body as far as it is of use. whole: nothing of it is left on the line.
-func (f *fetcher) take(r *response, resp *http.Response, limit int) (whole bool) {
+func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole bool) {
 	if !hasBody(r.status) {
 		return f.skip(resp)
 	}
@@ -282,63 +277,3 @@ func rebuild(resp *http.Response) []byte {
 	b.WriteString("\r\n")
 	return b.Bytes()
 }
-
-// retryAfter is what a 429 or 503 asks to wait; zero: nothing asked.
-func retryAfter(r *response) time.Duration {
-	if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable {
-		return 0
-	}
-	v := strings.TrimSpace(r.header.Get("Retry-After"))
-	if n, err := strconv.Atoi(v); err == nil && n >= 0 {
-		return time.Duration(min(n, 365*24*3600)) * time.Second
-	}
-	if t, err := http.ParseTime(v); err == nil {
-		return max(time.Until(t), 0)
-	}
-	return 0
-}
-
-// pace keeps the politeness wait: from the end of one response to the next request.
-type pace struct {
-	off  bool
-	gap  time.Duration // the larger of ours, the manager's and Crawl-delay
-	next time.Time
-}
-
-func (p *pace) ended(now time.Time, took, asked time.Duration) {
-	// A host that answers slowly is given as long to rest as it took.
-	p.next = now.Add(max(p.gap, min(took, MaxGap), min(asked, MaxRetryAfter)))
-}
-
-// more notes what robots.txt asks for.
-func (p *pace) more(delay time.Duration) {
-	if d := min(delay, MaxGap); d > p.gap {
-		p.next = p.next.Add(d - p.gap)
-		p.gap = d
-	}
-}
-
-// wait ends that much before the next request may be sent.
-func (p *pace) wait(ctx context.Context, stop <-chan struct{}, early time.Duration) error {
-	select {
-	case <-stop:
-		return errStop
-	default:
-	}
-	d := max(time.Until(p.next), 0) - early
-	if p.off || d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-stop:
-		return errStop
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-var errStop = errors.New("crawl: told to stop")

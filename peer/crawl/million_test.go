@@ -34,7 +34,7 @@ func TestMillionPages(t *testing.T) {
 		if !seen.add(it.hash) {
 			t.Fatalf("false \"seen\" for %s", u)
 		}
-		traps.caught(u)
+		traps.trap(u)
 		if err := todo.add(it); err != nil {
 			t.Fatal(err)
 		}

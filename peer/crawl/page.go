@@ -14,10 +14,10 @@ type page struct {
 	same      uint64 // equal for pages of the same text; zero: none
 	text      []byte // visible text, if it was asked for
 	canonical string
-	feeds     []string // those of links that the page calls its RSS or Atom
-	refresh   string   // where <meta http-equiv=refresh> leads
-	wish      wish
-	skipped   int // links with rel=nofollow
+	feeds     []string   // those of links that the page calls its RSS or Atom
+	refresh   string     // where <meta http-equiv=refresh> leads
+	robots    directives // what its author asks
+	skipped   int        // links with rel=nofollow
 
 	found    map[uint64]struct{}
 	bytes    int            // of links
@@ -51,7 +51,7 @@ func (p *page) read(url string, body []byte, contentType, product string, withTe
 // begin forgets the page before.
 func (p *page) begin(base string) {
 	p.links, p.text, p.feeds, p.canonical, p.refresh = p.links[:0], p.text[:0], p.feeds[:0], "", ""
-	p.wish, p.skipped, p.shingle, p.bytes = wish{}, 0, 0, 0
+	p.robots, p.skipped, p.shingle, p.bytes = directives{}, 0, 0, 0
 	if p.found == nil {
 		p.found = map[uint64]struct{}{}
 	}

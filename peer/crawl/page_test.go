@@ -58,7 +58,7 @@ func TestLinksAsTheStandardHasThem(t *testing.T) {
 		if p.read("http://h.test/d/p", []byte(c.html), "text/html; charset=utf-8", "shoal", false); !slices.Equal(p.links, want) {
 			t.Errorf("%s: %q, want %q", c.name, p.links, want)
 		}
-		if p.wish.nofollow {
+		if p.robots.nofollow {
 			t.Errorf("%s: nofollow", c.name)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"shoal/channel"
 	"shoal/peer/crawl/robots"
@@ -37,7 +36,7 @@ func product(userAgent string) string {
 func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why string, err error) {
 	at := s.cfg.Body.Scope.Host + "/robots.txt"
 	for hop := 0; ; hop++ {
-		r := s.fetch.get(item{url: at, hash: urlHash(at), any: true}, s.fetch.fields, robots.MaxBytes+1)
+		r := s.fetch.get(ctx, item{url: at, hash: urlHash(at), any: true}, s.fetch.fields, robots.MaxBytes+1)
 		if err := s.ended(ctx, &r); err != nil {
 			return 0, "", err
 		}
@@ -102,29 +101,4 @@ func (s *session) useRobots(k said) {
 // allowed asks robots.txt for a URL of the host.
 func (s *session) allowed(u string) bool {
 	return s.robots.Allowed(u[len(channel.Origin(u)):])
-}
-
-// location resolves a redirect's target.
-func location(r *response) (string, error) {
-	to := r.header.Get("Location")
-	if to == "" {
-		return "", fmt.Errorf("crawl: redirect without Location")
-	}
-	return channel.Resolve(r.it.url, escaped(to))
-}
-
-// escaped percent-encodes the octets beyond ASCII of a text that is not UTF-8, as browsers do before they follow it.
-func escaped(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i := range len(s) {
-		if s[i] < utf8.RuneSelf {
-			b.WriteByte(s[i])
-		} else {
-			fmt.Fprintf(&b, "%%%02X", s[i])
-		}
-	}
-	return b.String()
 }

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -24,8 +23,7 @@ const (
 //
 // Session, keeper and the goroutine of the put that is under way share it: mu guards what follows it.
 type spool struct {
-	ctx    context.Context
-	sink   Sink
+	sink   func(body []byte, last bool) error // Config.Sink
 	every  time.Duration
 	most   int64         // bytes on disk
 	news   chan struct{} // there is something to tend to
@@ -47,12 +45,12 @@ type spool struct {
 	lost    error // of the disk: some of what was fetched is gone
 }
 
-func newSpool(ctx context.Context, cfg *Config) *spool {
+func newSpool(cfg *Config, sink func(body []byte, last bool) error) *spool {
 	every := cfg.Checkpoint
 	if every <= 0 {
 		every = Checkpoint
 	}
-	s := &spool{ctx: ctx, sink: cfg.Sink, every: every, most: cfg.spoolBytes(), parts: partsOf(cfg.Spool, cfg.Header),
+	s := &spool{sink: sink, every: every, most: cfg.spoolBytes(), parts: partsOf(cfg.Spool, cfg.Header),
 		news: make(chan struct{}, 1), broken: make(chan struct{})}
 	s.turn.L = &s.mu
 	s.parts.files = cfg.disk()
@@ -257,7 +255,7 @@ func (s *spool) send(p *part, report *channel.Report) (err error) {
 	if report != nil {
 		*buf = (&channel.ChunkBody{Report: report}).Append(*buf)
 	}
-	return s.sink.Put(s.ctx, *buf, report != nil)
+	return s.sink(*buf, report != nil)
 }
 
 // stored takes the outcome of a put, and begins the next.

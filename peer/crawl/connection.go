@@ -56,12 +56,12 @@ func (c counted) Read(b []byte) (int, error) {
 }
 
 // connect dials an origin.
-func (f *fetcher) connect(origin string) (*line, error) {
+func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 	u, err := url.Parse(origin)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(f.ctx, RequestTimeout)
+	dialling, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	port := u.Port()
 	if port == "" {
@@ -71,7 +71,7 @@ func (f *fetcher) connect(origin string) (*line, error) {
 		}
 	}
 	start := time.Now()
-	c, err := f.cfg.Dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	c, err := f.cfg.Dial(dialling, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
 		return nil, err
 	}
@@ -86,21 +86,21 @@ func (f *fetcher) connect(origin string) (*line, error) {
 	if u.Scheme == "https" {
 		// With HTTP/2 offered, as any browser does.
 		t := tls.Client(l.Conn, &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}})
-		if err := t.HandshakeContext(ctx); err != nil {
+		if err := t.HandshakeContext(dialling); err != nil {
 			c.Close()
 			return nil, err
 		}
 		l.Conn = t
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
 			l.frames = &framed{Conn: t}
-			if l.h2, err = http2Over(ctx, l.frames, u.Host); err != nil {
+			if l.h2, err = http2Over(dialling, l.frames, u.Host); err != nil {
 				t.Close()
 				return nil, err
 			}
 		}
 	}
 	l.br = bufio.NewReaderSize(l, 16<<10)
-	l.unhook = context.AfterFunc(f.ctx, func() { c.Close() })
+	l.unhook = context.AfterFunc(ctx, func() { c.Close() })
 	return l, nil
 }
 

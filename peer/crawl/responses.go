@@ -8,7 +8,7 @@ import (
 )
 
 // work makes a page of a response, follows its links, and says if it ends the crawl.
-func (s *session) work(r *response) (end channel.Outcome, why string, err error) {
+func (s *session) handle(r *response) (end channel.Outcome, why string, err error) {
 	if why := s.refused.note(r); why != "" {
 		s.count("blocked")
 		s.visited(r, channel.Errored, "blocked")
@@ -74,13 +74,13 @@ func (s *session) work(r *response) (end channel.Outcome, why string, err error)
 		return 0, "", err
 	}
 	s.tally(&p)
-	s.proved(&p, r.it.hash)
+	s.countSignal(&p, r.it.hash)
 	s.visited(r, p.Change, kind)
 	s.redact(&p)
 	if err := s.spool.page(&p); err != nil {
 		return 0, "", err
 	}
-	s.todo.done(r.it, s.hashes, duplicate)
+	s.frontier.done(r.it, s.hashes, duplicate)
 	s.hashes = s.hashes[:0]
 	return 0, "", nil
 }
@@ -132,43 +132,24 @@ func (s *session) tally(p *channel.Page) {
 	}
 }
 
-// redirect takes the target onto the to-do list. The page's content is where it leads.
-func (s *session) redirect(r *response, p *channel.Page) error {
-	to, err := location(r)
-	if err != nil {
-		s.count("bad-redirect")
-		p.Error, p.Change = "bad-redirect: "+err.Error(), channel.Errored
-		return nil
-	}
-	p.Digest = channel.ContentDigest([]byte(to))
-	p.Change = s.known.change(r.it.hash, p.Digest)
-	p.Links = []string{to}
-	if r.it.hops >= MaxRedirects {
-		s.count("redirects")
-		p.Error, p.Change = "redirects: more than 10 in a chain", channel.Errored
-		return nil
-	}
-	return s.follow(to, r.it.depth, r.it.hops+1)
-}
-
 // content reads a body: what it says to robots, where it leads, how it compares with the stored copy.
 func (s *session) content(r *response, p *channel.Page) (duplicate bool, err error) {
 	p.Digest = channel.ContentDigest(r.body)
 	p.Change = s.known.change(r.it.hash, p.Digest)
 	contentType := contentTypeOf(r.header)
 	s.asked = 0
-	asks := wishOf(r.header, s.product)
+	asks := headerDirectives(r.header, s.product)
 	body := r.body
 	var links, feeds []string
 	var entries []listed
 	if isHTML(contentType, r.body) {
 		textOnly := s.cfg.Body.Settings.TextOnly
 		s.page.read(r.it.url, r.body, contentType, s.product, textOnly)
-		asks = asks.and(s.page.wish)
+		asks = asks.and(s.page.robots)
 		p.Shingle = s.page.shingle
 		links, feeds = s.page.links, s.page.feeds
 		var worn bool
-		if duplicate, worn = s.traps.worn(s.page.same); worn {
+		if duplicate, worn = s.traps.exhausted(s.page.same); worn {
 			s.count("skipped-trap")
 			links = nil
 		}
@@ -180,7 +161,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		}
 	} else {
 		for _, e := range feedEntries(contentType, r.body, r.it.url) {
-			e.says = s.says(&e)
+			e.says = s.newsOf(&e)
 			links, entries = append(links, e.url), append(entries, e)
 		}
 	}
@@ -188,14 +169,14 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		s.report.Errors["skipped-nofollow"] += len(links)
 		links, feeds, entries = nil, nil, nil
 	}
-	if err := s.feed(feeds, r.it.depth+1); err != nil {
+	if err := s.admitFeeds(feeds, r.it.depth+1); err != nil {
 		return duplicate, err
 	}
 	for i := range entries {
-		if s.tooDear() {
+		if s.overRuleBudget() {
 			break
 		}
-		if err := s.told(&entries[i], r.it.depth+1); err != nil {
+		if err := s.admitEntry(&entries[i], r.it.depth+1); err != nil {
 			return duplicate, err
 		}
 	}
@@ -204,7 +185,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		followed = nil // they are the same
 	}
 	for _, u := range followed {
-		if s.tooDear() {
+		if s.overRuleBudget() {
 			break
 		}
 		if err := s.follow(u, r.it.depth+1, 0); err != nil {

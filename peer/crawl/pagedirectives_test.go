@@ -40,7 +40,7 @@ func TestRobotsTag(t *testing.T) {
 		{[]string{"unavailable_after: never"}, "", false},
 		{[]string{"", ",", ":", "shoal:", "noindexed"}, "", false},
 	} {
-		if w := robotsTag(c.fields, "shoal", now); w.unstored != c.unstored || w.nofollow != c.nofollow {
+		if w := parseRobotsTag(c.fields, "shoal", now); w.unstored != c.unstored || w.nofollow != c.nofollow {
 			t.Errorf("%q: %+v, want %q, %v", c.fields, w, c.unstored, c.nofollow)
 		}
 	}
@@ -50,15 +50,15 @@ func FuzzRobotsTag(f *testing.F) {
 	f.Add("noindex, shoal: none", "unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		now := time.Unix(1_700_000_000, 0)
-		one, two := robotsTag([]string{a}, "shoal", now), robotsTag([]string{b}, "shoal", now)
-		if both := robotsTag([]string{a, b}, "shoal", now); both != one.and(two) {
+		one, two := parseRobotsTag([]string{a}, "shoal", now), parseRobotsTag([]string{b}, "shoal", now)
+		if both := parseRobotsTag([]string{a, b}, "shoal", now); both != one.and(two) {
 			t.Errorf("%q, %q: %+v, apart %+v", a, b, both, one.and(two))
 		}
 	})
 }
 
-// TestWishes sees in a crawl what each wish does: what is kept of the page, whether its links are followed, and what the report counts.
-func TestWishes(t *testing.T) {
+// TestDirectives sees in a crawl what each directive does: what is kept of the page, whether its links are followed, and what the report counts.
+func TestDirectives(t *testing.T) {
 	pages := []struct {
 		header, head   string
 		kept, followed bool

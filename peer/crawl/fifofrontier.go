@@ -18,8 +18,8 @@ type item struct {
 	any   bool // whatever its content type
 }
 
-// todo is the to-do list. Owned by the session.
-type todo interface {
+// frontier is the to-do list. Owned by the session.
+type frontier interface {
 	add(it item) error
 	next() (it item, ok bool, err error)
 	// done tells what a page that next gave links to: URL hashes that are, or were, on the list.

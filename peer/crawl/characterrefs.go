@@ -52,30 +52,3 @@ func unescape(s string) string {
 		s = s[n:]
 	}
 }
-
-// refreshTarget is where the content of <meta http-equiv=refresh> leads (HTML, section 4.2.5.3): "5; url=/there", "0;/there", "0 '/there'".
-func refreshTarget(s string) string {
-	const space = " \t\n\f\r"
-	s = strings.TrimLeft(s, space)
-	rest := strings.TrimLeft(s, "0123456789.")
-	if rest == s {
-		return ""
-	}
-	after := strings.TrimLeft(rest, space)
-	if after != "" && (after[0] == ';' || after[0] == ',') {
-		after = strings.TrimLeft(after[1:], space)
-	} else if after == rest {
-		return "" // more than a number
-	}
-	s = after
-	if len(s) > 3 && strings.EqualFold(s[:3], "url") {
-		if u, ok := strings.CutPrefix(strings.TrimLeft(s[3:], space), "="); ok {
-			s = strings.TrimLeft(u, space)
-		}
-	}
-	if s != "" && (s[0] == '"' || s[0] == '\'') {
-		quote := s[:1]
-		s, _, _ = strings.Cut(s[1:], quote)
-	}
-	return strings.TrimRight(s, space)
-}

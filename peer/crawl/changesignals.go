@@ -69,7 +69,7 @@ func momentOf(text string) moment {
 }
 
 // says compares an entry with the stored copy. Without one of the channel there is nothing to compare with.
-func (s *session) says(e *listed) news {
+func (s *session) newsOf(e *listed) news {
 	if len(s.known.pairs) == 0 {
 		return none
 	}
@@ -97,7 +97,7 @@ func (s *session) says(e *listed) news {
 }
 
 // told takes an entry onto the to-do list; what is fresh goes before it, unless it is there already.
-func (s *session) told(e *listed, depth int) error {
+func (s *session) admitEntry(e *listed, depth int) error {
 	h := urlHash(e.url)
 	if e.says != fresh || s.seen.has(h) || !s.scope.Contains(e.url) {
 		return s.follow(e.url, depth, 0)
@@ -111,7 +111,7 @@ func (s *session) told(e *listed, depth int) error {
 }
 
 // feed has the feeds that a page names fetched next.
-func (s *session) feed(urls []string, depth int) error {
+func (s *session) admitFeeds(urls []string, depth int) error {
 	for _, u := range urls {
 		if h := urlHash(u); s.feeds < maxFeeds && s.scope.Contains(u) && !s.seen.has(h) {
 			s.feeds++
@@ -124,7 +124,7 @@ func (s *session) feed(urls []string, depth int) error {
 }
 
 // proved counts a signal that was right.
-func (s *session) proved(p *channel.Page, h uint64) {
+func (s *session) countSignal(p *channel.Page, h uint64) {
 	if s.signalled[h] && (p.Change == channel.New || p.Change == channel.Changed || p.Change == channel.NearUnchanged) {
 		s.count("signal-right")
 	}

@@ -1,0 +1,53 @@
+package crawl
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"shoal/channel"
+)
+
+// redirect takes the target onto the to-do list. The page's content is where it leads.
+func (s *session) redirect(r *response, p *channel.Page) error {
+	to, err := location(r)
+	if err != nil {
+		s.count("bad-redirect")
+		p.Error, p.Change = "bad-redirect: "+err.Error(), channel.Errored
+		return nil
+	}
+	p.Digest = channel.ContentDigest([]byte(to))
+	p.Change = s.known.change(r.it.hash, p.Digest)
+	p.Links = []string{to}
+	if r.it.hops >= MaxRedirects {
+		s.count("redirects")
+		p.Error, p.Change = "redirects: more than 10 in a chain", channel.Errored
+		return nil
+	}
+	return s.follow(to, r.it.depth, r.it.hops+1)
+}
+
+// location resolves a redirect's target.
+func location(r *response) (string, error) {
+	to := r.header.Get("Location")
+	if to == "" {
+		return "", fmt.Errorf("crawl: redirect without Location")
+	}
+	return channel.Resolve(r.it.url, escaped(to))
+}
+
+// escaped percent-encodes the octets beyond ASCII of a text that is not UTF-8, as browsers do before they follow it.
+func escaped(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] < utf8.RuneSelf {
+			b.WriteByte(s[i])
+		} else {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		}
+	}
+	return b.String()
+}
