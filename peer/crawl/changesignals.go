@@ -8,27 +8,27 @@ import (
 	"shoal/channel"
 )
 
-// What sitemaps and feeds say is used three ways: what they call new or changed is fetched first and whole, what has not changed since
-// it was stored comes last, where a budget cuts it off, and the report counts how many pages were called so ("signalled") and how many
-// of them were ("signal-right").
+// The crawl uses what sitemaps and feeds say in three ways. It fetches pages first, and without validators, that they call new or changed.
+// It fetches pages last that have not changed since they were stored, so that a budget cuts those off. And its report counts how many pages
+// were called new or changed ("signalled") and how many of those were ("signal-right").
 
-// news is what a sitemap or a feed says of a page, against the stored copy. Smaller is fetched earlier.
+// news compares what a sitemap or a feed says about a page with the stored copy. Smaller values are fetched earlier.
 type news int
 
 const (
-	fresh news = iota - 1 // it is new, or has changed since
-	none                  // nothing that helps
-	stale                 // it has not changed since
+	fresh news = iota - 1 // the page is new, or has changed since it was stored
+	none                  // nothing is known
+	stale                 // the page has not changed since
 )
 
 // Bounds of signals.
 const (
-	maxFeeds  = 3      // feeds of a crawl that are fetched as soon as a page names them
-	maxSoon   = 1000   // pages that wait before the to-do list
-	maxSignal = 10_000 // pages whose signal is remembered
+	maxFeeds  = 3      // feeds that a crawl fetches as soon as a page names them
+	maxSoon   = 1000   // pages that go before the to-do list
+	maxSignal = 10_000 // pages whose signals are counted
 )
 
-// moment is a time as somebody wrote it: from some instant up to, for a date, the end of it. The zero value is none.
+// moment is a time as a site writes it. A date lasts from its beginning to its end. The zero value means no time.
 type moment struct{ from, to time.Time }
 
 var momentForms = []struct {
@@ -40,10 +40,10 @@ var momentForms = []struct {
 	{"2 Jan 2006 15:04:05 -0700", 0}, {"Mon, 2 Jan 06 15:04:05 MST", 0}, {"Mon, 2 Jan 06 15:04:05 -0700", 0}, {"2006-01-02T15:04:05", 0}, {time.DateTime, 0},
 }
 
-// anywhere is how far local times are from each other at most.
+// anywhere is the largest distance between local times and UTC.
 const anywhere = 14 * time.Hour
 
-// momentOf reads a W3C date, as sitemaps and Atom have it, or one of RFC 822, as RSS has it. A time of an unknown zone may be anywhere's.
+// momentOf reads a W3C date, as in sitemaps and Atom, or an RFC 822 date, as in RSS. A time in an unknown zone may be in any zone.
 func momentOf(text string) moment {
 	v := strings.TrimSpace(text)
 	if len(v) > 64 {
@@ -68,14 +68,14 @@ func momentOf(text string) moment {
 	return moment{}
 }
 
-// says compares an entry with the stored copy. Without one of the channel there is nothing to compare with.
+// newsOf compares an entry with the stored copy of the channel.
 func (s *session) newsOf(e *listed) news {
 	if len(s.known.pairs) == 0 {
 		return none
 	}
 	h := urlHash(e.url)
 	if !s.known.has(h) {
-		if len(s.known.pairs) < channel.MaxDigests/2 { // all that is stored is known of
+		if len(s.known.pairs) < channel.MaxDigests/2 { // the task lists all stored pages
 			return fresh
 		}
 		return none
@@ -96,7 +96,7 @@ func (s *session) newsOf(e *listed) news {
 	return none
 }
 
-// told takes an entry onto the to-do list; what is fresh goes before it, unless it is there already.
+// admitEntry puts an entry on the to-do list. A fresh one goes before the list, unless it is on it already.
 func (s *session) admitEntry(e *listed, depth int) error {
 	h := urlHash(e.url)
 	if e.says != fresh || s.seen.has(h) || !s.scope.Contains(e.url) {
@@ -110,7 +110,7 @@ func (s *session) admitEntry(e *listed, depth int) error {
 	return s.enlist(item{url: e.url, hash: h, depth: depth}, true, true)
 }
 
-// feed has the feeds that a page names fetched next.
+// admitFeeds puts the feeds that a page names before the to-do list.
 func (s *session) admitFeeds(urls []string, depth int) error {
 	for _, u := range urls {
 		if h := urlHash(u); s.feeds < maxFeeds && s.scope.Contains(u) && !s.seen.has(h) {
@@ -123,10 +123,10 @@ func (s *session) admitFeeds(urls []string, depth int) error {
 	return nil
 }
 
-// proved counts a signal that was right.
+// countSignal counts a signal that was right.
 func (s *session) countSignal(p *channel.Page, h uint64) {
 	if s.signalled[h] && (p.Change == channel.New || p.Change == channel.Changed || p.Change == channel.NearUnchanged) {
 		s.count("signal-right")
 	}
-	delete(s.signalled, h) // it counts once
+	delete(s.signalled, h) // a signal counts once
 }

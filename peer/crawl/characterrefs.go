@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// reference is the value of an attribute without its character references.
+// reference decodes the character references in the value of an attribute.
 func reference(b []byte) string {
 	if bytes.IndexByte(b, '&') < 0 {
 		return string(b)
@@ -15,8 +15,8 @@ func reference(b []byte) string {
 	return unescape(string(b))
 }
 
-// unescape decodes character references as they are in attributes (HTML, section 13.2.5.73): a name without its ";" is one only where
-// neither "=" nor a letter or digit follows, so that "?a=1&section=2" holds none, though "&sect" is a name. html.UnescapeString is for text.
+// unescape decodes character references as in attributes (HTML, section 13.2.5.73). There a name without ";" counts only if no "=", letter or
+// digit follows: "?a=1&section=2" has no reference, though "&sect" is a name. html.UnescapeString has the rule for text.
 func unescape(s string) string {
 	var b strings.Builder
 	for {
@@ -40,11 +40,11 @@ func unescape(s string) string {
 		}
 		one := html.UnescapeString(s[:n])
 		switch {
-		case strings.HasPrefix(s, "&#"): // what comes after its digits stays
+		case strings.HasPrefix(s, "&#"): // html.UnescapeString keeps what follows the digits
 			if strings.Trim(s[2:n], "xX;") == "" {
 				one = s[:n]
 			}
-		case ends && strings.HasSuffix(one, ";") && one != ";", // "&section;" is no name, though it begins with one
+		case ends && strings.HasSuffix(one, ";") && one != ";", // "&section;" is not a name, though it begins with one
 			!ends && (utf8.RuneCountInString(one) != 1 || n < len(s) && s[n] == '='):
 			one = s[:n]
 		}

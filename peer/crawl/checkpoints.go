@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// stopPatience is how long a crawl that is told to stop waits for the response that is under way.
+// stopPatience is how long a crawl that is told to stop waits for the present response.
 const stopPatience = 2 * time.Second
 
-// keepCheckpoints puts checkpoints in time and hears when the crawl is told to stop, while the session waits for the host. It ends with quit.
+// keepCheckpoints puts checkpoints when they are due and watches for Stop while the session waits for the host. It returns when quit is closed.
 func (s *session) keepCheckpoints(quit <-chan struct{}) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

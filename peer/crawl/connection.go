@@ -23,9 +23,9 @@ var (
 	errHeader = errors.New("crawl: response headers exceeded 64 KiB")
 )
 
-// line is the one connection of a crawl. net/http's client is not for us: it sends a request again, at once, whose connection broke,
-// where a polite crawler waits its turn first; it needs goroutines to cross for every response; and it keeps no header as it came. Its
-// parser of responses is ours too. Owned by the fetcher.
+// line is the one connection of a crawl. It uses net/http's parser of responses, and not its client: when a connection breaks, the client
+// repeats a request at once, where a polite crawler waits its turn; it passes every response through several goroutines; and it does not
+// keep headers as they came. Owned by the fetcher.
 type line struct {
 	net.Conn
 	f      *fetcher
@@ -40,10 +40,10 @@ type line struct {
 	head  []byte // what has come of the response, up to the end of its header
 	whole bool   // head has its end
 	quota int    // bytes that may still come before that end
-	broke error  // what ended the reading, but for its end
+	broke error  // the error that ended reading, unless that was io.EOF
 }
 
-// counted counts what a socket brings.
+// counted counts the bytes that a socket receives.
 type counted struct {
 	net.Conn
 	f *fetcher
@@ -76,7 +76,7 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 		return nil, err
 	}
 	rtt := time.Since(start)
-	if t, ok := c.(interface{ ConnectTime() time.Duration }); ok && t.ConnectTime() > 0 { // 0: what it wraps does not know
+	if t, ok := c.(interface{ ConnectTime() time.Duration }); ok && t.ConnectTime() > 0 { // 0: the wrapped connection does not know
 		rtt = t.ConnectTime()
 	}
 	if best := f.rtt.Load(); best == 0 || int64(rtt) < best {
@@ -84,7 +84,7 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 	}
 	l := &line{Conn: counted{c, f}, f: f, origin: origin}
 	if u.Scheme == "https" {
-		// With HTTP/2 offered, as any browser does.
+		// It offers HTTP/2, as browsers do.
 		t := tls.Client(l.Conn, &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}})
 		if err := t.HandshakeContext(dialling); err != nil {
 			c.Close()
@@ -106,13 +106,13 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 
 func (l *line) hangUp() {
 	l.unhook()
-	l.Conn.Close() // first: a write that is blocked may hold what h2 needs to close
+	l.Conn.Close() // first: a blocked write may hold a lock that h2 needs to close
 	if l.h2 != nil {
 		l.h2.Close()
 	}
 }
 
-// Read is what the parser reads from: it keeps the header, and its bound.
+// Read is for the parser. It keeps the header and enforces its bound.
 func (l *line) Read(b []byte) (int, error) {
 	if !l.whole && l.quota == 0 {
 		return 0, errHeader
@@ -128,8 +128,8 @@ func (l *line) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// cutHead ends the header where the parser found its end: what it has read and not used comes after it. An interim response is forgotten, since
-// another follows it.
+// cutHead ends the header where the parser found its end: what the parser has read and not used comes after it. It drops the header of an
+// interim response, since another response follows.
 func (l *line) cutHead(interim bool) {
 	end := len(l.head) - l.br.Buffered()
 	if interim {
@@ -153,12 +153,12 @@ func withCRLF(header []byte) []byte {
 }
 
 const (
-	idleCheck  = 100 * time.Millisecond // a connection that was idle for longer is looked at before it is used
-	aliveCheck = time.Millisecond       // how long that takes
+	idleCheck  = 100 * time.Millisecond // a connection that was idle for longer is checked before it is used
+	aliveCheck = time.Millisecond       // how long the check takes
 	maxInterim = 5                      // interim responses to one request
 )
 
-// alive tells whether the host has not closed an idle connection meanwhile. What it says unasked is not for us.
+// alive tells whether an idle connection can still be used. It cannot if the host has closed it, or has sent something unasked.
 func (l *line) alive() bool {
 	if l.h2 != nil {
 		return l.h2.Err() == nil && l.h2.Available() > 0
@@ -189,9 +189,9 @@ func (l *line) send(request []byte) error {
 	return err
 }
 
-// answer reads the header of the response to what was sent. first is when its first byte came.
+// answer reads the header of the response. first is when its first byte came.
 func (l *line) answer() (resp *http.Response, first time.Time, err error) {
-	if time.Since(l.sent) > idleCheck { // time that went into other work is not the host's
+	if time.Since(l.sent) > idleCheck { // the caller's own work between request and response is not the host's time
 		if err := l.SetDeadline(time.Now().Add(RequestTimeout)); err != nil {
 			return nil, first, err
 		}
@@ -205,7 +205,7 @@ func (l *line) answer() (resp *http.Response, first time.Time, err error) {
 	first = time.Now()
 	for range maxInterim {
 		if resp, err = http.ReadResponse(l.br, nil); err != nil {
-			if l.broke != nil { // a field that was cut is no malformed one
+			if l.broke != nil { // a field that was cut off is not malformed
 				err = l.broke
 			}
 			return nil, first, err
@@ -218,7 +218,7 @@ func (l *line) answer() (resp *http.Response, first time.Time, err error) {
 	return nil, first, fmt.Errorf("crawl: malformed: more than %d interim responses", maxInterim)
 }
 
-// appendRequest writes a GET of a canonical URL as it goes over HTTP/1.1. Its path goes as it is: it is encoded as browsers do.
+// appendRequest appends a GET of a canonical URL for HTTP/1.1. A canonical path is encoded as browsers encode it.
 func appendRequest(b []byte, u string, fields http.Header) []byte {
 	origin := channel.Origin(u)
 	b = append(b, "GET "...)
@@ -242,5 +242,5 @@ func request(ctx context.Context, u string, fields http.Header) *http.Request {
 	return req.WithContext(ctx)
 }
 
-// requestFields are the fields of a request, in their order.
+// requestFields are the fields of a request, in the order in which they are sent.
 var requestFields = [...]string{"User-Agent", "Accept", "Accept-Encoding", "If-None-Match", "If-Modified-Since"}

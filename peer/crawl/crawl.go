@@ -1,12 +1,13 @@
-// Package crawl is one crawl of one channel: robots.txt first, then one connection and one request in flight, page after page from a
-// to-do list, spooled to the archive in checkpoints, with a report at the end (section 2.1 of Xu, Zhang, Zhang, Fang, NPC 2010).
+// Package crawl crawls one channel once. It reads robots.txt, then fetches page after page from a to-do list, over one connection and with one
+// request in flight. It spools the pages to the archive in checkpoints and ends with a report (section 2.1 of Xu, Zhang, Zhang, Fang,
+// NPC 2010).
 //
-// It knows no libp2p, no queue and no lease: what is fetched comes as a task, where pages go is a Sink, how a host is dialled is a
-// function, and when to pause is asked before each request. It is not for choosing tasks or sharing bandwidth.
+// The package knows no libp2p, no queue and no lease. A task says what to fetch, a Sink takes the pages, a function dials the host, and another
+// is asked before each request whether to pause. The package does not choose tasks and does not share bandwidth.
 //
-// Invariants: never two requests in flight to the host; between the end of one response and the next request lies at least the
-// politeness wait; only URLs of the scope that robots.txt allows are requested; a page that a chunk holds is not fetched again after a
-// resume; every buffer, table and file has a bound; nothing remains when Run returns.
+// Invariants: there are never two requests in flight to the host. Between the end of a response and the next request lies at least the
+// politeness wait. Only URLs of the scope that robots.txt allows are requested. A resumed crawl does not fetch a page again that a chunk
+// holds. Every buffer, table and file has a bound. Nothing remains when Run returns.
 package crawl
 
 import (
@@ -27,31 +28,31 @@ import (
 const (
 	DefaultMinGap  = time.Second
 	MaxGap         = 30 * time.Second // longest regular wait, whatever robots.txt asks for
-	MaxRetryAfter  = 5 * time.Minute  // a host that asks for more is left alone
+	MaxRetryAfter  = 5 * time.Minute  // a host that asks for more is not crawled now
 	DefaultPage    = 2 << 20          // bytes of a page
 	MaxHeader      = 64 << 10         // bytes of a response header
 	MaxRedirects   = 10               // hops of one chain
 	RequestTimeout = 30 * time.Second
-	Checkpoint     = 10 * time.Minute // longest time that a fetched page stays here only
+	Checkpoint     = 10 * time.Minute // longest time that a fetched page is only here
 	ChunkBytes     = 1 << 20          // of pages in a checkpoint
-	MaxFailures    = 5                // failures to reach the host in a row
-	MaxBroken      = 20               // server errors, and responses that are none or have no end, in a row
+	MaxFailures    = 5                // failures in a row to reach the host
+	MaxBroken      = 20               // server errors and broken responses in a row
 	MaxTries       = 3                // requests of one URL
 	MaxSpill       = 256 << 20        // bytes of the to-do list on disk
-	MaxSpool       = 64 << 20         // bytes of pages on disk; a crawl whose archive is slow waits then
+	MaxSpool       = 64 << 20         // bytes of pages on disk; beyond it the crawl waits for the archive
 	MaxPages       = 4_000_000        // pages of one crawl
 
 	maxInterBytes = channel.MaxReport * 3 / 4 // of inter-site URLs in a report
 	maxLinkBytes  = 1 << 20                   // of the links of a page
 )
 
-// ErrConfig is returned for a task that cannot be crawled as it stands.
+// ErrConfig is returned for a task that cannot be crawled.
 var ErrConfig = errors.New("crawl: bad task")
 
 // Sink takes what was fetched.
 type Sink interface {
-	// Put returns when body, an encoded channel.ChunkBody, is durable; last: it holds the report. An error ends the crawl: whoever
-	// resumes it begins at the last chunk that was put. body is the sink's until it returns.
+	// Put stores body, an encoded channel.ChunkBody, and returns when it is durable. With last it holds the report. An error ends the
+	// crawl, which can be resumed from the last chunk that was put. The body belongs to the sink until Put returns.
 	Put(ctx context.Context, body []byte, last bool) error
 }
 
@@ -74,24 +75,24 @@ type Config struct {
 	Body   channel.Body
 	Resume channel.Resume
 
-	Dial      func(ctx context.Context, network, addr string) (net.Conn, error) // limit.Guard's; it resolves names
+	Dial      func(ctx context.Context, network, addr string) (net.Conn, error) // resolves names, too; limit.Guard's
 	Sink      Sink
 	Spool     string // existing folder for files of pages and of the to-do list
-	Disk      int64  // bytes there at most, a fifth of them for pages; 0: MaxSpool and MaxSpill
+	Disk      int64  // most bytes there, a fifth of them for pages; 0: MaxSpool and MaxSpill
 	UserAgent string // its first word, up to a "/", is the product token for robots.txt
 	Peer      string // for the report
 
-	Robots     *Robots                         // what earlier crawls read of robots.txt; nil: it is read for each
-	MinGap     time.Duration                   // wait between requests at least; 0: DefaultMinGap
-	Unpaced    bool                            // no waits at all: for measuring against one's own pond
+	Robots     *Robots                         // what earlier crawls read of robots.txt; nil: each crawl reads it
+	MinGap     time.Duration                   // least wait between requests; 0: DefaultMinGap
+	Unpaced    bool                            // no waits at all, for measurements on one's own pond
 	Checkpoint time.Duration                   // 0: the constant
 	Roots      *x509.CertPool                  // nil: the system's
-	Stop       <-chan struct{}                 // closed: put what there is and end as Stopped; nil: never
-	Flush      <-chan struct{}                 // a value: put a checkpoint now; nil: never
+	Stop       <-chan struct{}                 // when closed, the crawl puts what it has and ends as Stopped; nil: never
+	Flush      <-chan struct{}                 // each value asks for a checkpoint now; nil: none is asked for
 	Before     func(ctx context.Context) error // called before each request, may block; an error ends the crawl as Stopped; nil: nothing
 	Own        func() *redact.Finder           // finds this computer's addresses in what hosts answer; nil: nothing is looked for
 	OnVisit    func(Visit)                     // called after each response; nil: nothing
-	OnDisk     func(error)                     // told that Spool takes no more, must not block; the crawl goes on without it; nil: nothing
+	OnDisk     func(error)                     // called when Spool takes no more; must not block; the crawl goes on without it; nil: nothing
 
 	files files // nil: the system's
 }
@@ -128,7 +129,7 @@ func (c *Config) gap() time.Duration {
 	return c.MinGap
 }
 
-// budget is how many pages may be fetched in all.
+// budget is how many pages the crawl may fetch.
 func (c *Config) budget() int {
 	n := MaxPages
 	for _, b := range []int{c.Header.Budget, c.Body.Settings.Pages} {
@@ -168,18 +169,18 @@ func (c *Config) depth() int {
 	return channel.DefaultDepth
 }
 
-// dynamicDepth is how deep pages that are made on demand are followed: a third of the depth, which is 5 of 15 by default, since their
-// number has no end (section 5.1 of Baeza-Yates, Castillo, Marín, Rodríguez, "Crawling a Country", WWW 2005).
+// dynamicDepth is how deep the crawl follows pages that are made on demand: a third of the depth, which is 5 of 15 by default, because
+// there is no end of them (section 5.1 of Baeza-Yates, Castillo, Marín, Rodríguez, "Crawling a Country", WWW 2005).
 func (c *Config) dynamicDepth() int {
 	return max(c.depth()/3, min(c.depth(), order.DefaultDynamicDepth))
 }
 
-// Run crawls. The report is in the last chunk too, but for a crawl that was stopped, which has none: it is not over. An error means that
-// the crawl could not go on here (ctx done, Sink refused) and that what was put last is where to resume; when ctx is done,
-// what was not put stays in Spool, and a Run of the same task in that folder puts it first.
+// Run crawls. The last chunk holds the report too, unless the crawl was stopped: then it is not over and has none. An error means that the
+// crawl could not go on here, because ctx is done or the Sink refused. It can be resumed from the last chunk that was put. When ctx is
+// done, pages that were not put stay in Spool, and a Run of the same task in that folder puts them first.
 //
-// Where the disk takes no pages they are kept in memory, each put before the next is fetched; where it loses some, or the list of URLs, the crawl
-// ends as Stopped, with all put that there is: whoever resumes it finds the list in what was put.
+// If the disk takes no pages, Run keeps them in memory and puts each one before it fetches the next. If the disk loses pages or the list of
+// URLs, the crawl ends as Stopped and puts everything it has. That is enough to resume from.
 func Run(ctx context.Context, cfg Config) (report channel.Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return channel.Report{}, err

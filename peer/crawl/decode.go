@@ -21,25 +21,25 @@ import (
 const acceptEncoding = "gzip, br, zstd"
 
 const (
-	maxEncodings = 3       // layers of content encoding that are taken off
-	bombRatio    = 100     // a body cut at its limit that grew by more is a bomb, not a long page
+	maxEncodings = 3       // most layers of content encoding
+	bombRatio    = 100     // a body cut at its limit that grew by more is a bomb and not a long page
 	zstdWindow   = 8 << 20 // RFC 9659: the most that a client need support
 
-	encodingSlack = 64 << 10 // bytes that an encoded body may have beyond the most of what it says
+	encodingSlack = 64 << 10 // bytes that an encoded body may have beyond the limit of the decoded one
 )
 
-// decoder reads bodies. Its readers are kept from one to the next. Owned by the fetcher.
+// decoder decodes bodies. It keeps its readers from one body to the next. Owned by the fetcher.
 type decoder struct {
 	gz members
 	br *brotli.Reader
 	zs *zstd.Decoder
 }
 
-// counter counts what comes off the wire.
+// counter counts and bounds what it reads.
 type counter struct {
 	r    io.Reader
 	n    int64
-	most int64 // an encoded body of more is none: it says less than it takes
+	most int64 // reading more is an error: the decoded body is shorter than its encoding
 	err  error // of the connection
 }
 
@@ -76,7 +76,7 @@ func (d *decoder) body(resp *http.Response, buf []byte, limit int) (out []byte, 
 	return out, truncated, err
 }
 
-// blame tells an error of the connection from one of the encoding.
+// blame tells an error of the connection from an error of the encoding.
 func (c *counter) blame(err error) error {
 	if c.err != nil || errors.Is(err, errEncoding) || errors.Is(err, errBomb) {
 		return err
@@ -103,9 +103,9 @@ func readAll(r io.Reader, buf []byte, limit int) (out []byte, truncated bool, er
 	}
 }
 
-// reader takes off the content encodings, the last applied first. A body with one that is unknown stays as it is, as in browsers (Fetch,
-// "handle content codings"): mostly it is none. What lies between two encodings, or before the first, is bounded too: a few bytes may
-// decompress to what decompresses to nothing, for hours.
+// reader takes off the content encodings, the last applied first. If one is unknown it leaves the body as it is, as browsers do (Fetch,
+// "handle content codings"): mostly the body is not encoded at all. The bytes between two encodings are bounded too: a few bytes may
+// decompress to something that decompresses to nothing, for hours.
 func (d *decoder) reader(wire *counter, fields []string, most int64) (io.Reader, bool, error) {
 	var r io.Reader = wire
 	var names []string
@@ -140,7 +140,7 @@ func (d *decoder) reader(wire *counter, fields []string, most int64) (io.Reader,
 // codings are the content encodings that layer knows.
 var codings = map[string]bool{"gzip": true, "x-gzip": true, "br": true, "zstd": true, "deflate": true}
 
-// layer makes the reader of one encoding; a kept one if it is the only layer.
+// layer makes the reader of one encoding. It uses a kept reader if there is only one layer.
 func (d *decoder) layer(r io.Reader, name string, only bool) (io.Reader, error) {
 	switch name {
 	case "br":
@@ -188,8 +188,8 @@ func (d *decoder) zstd(r io.Reader, only bool) (io.Reader, error) {
 	return &ended{Reader: z.IOReadCloser()}, nil
 }
 
-// members reads gzip, which may have several members, up to the first bytes that begin none: what some servers send behind a body does not
-// make it a broken one.
+// members reads all members of a gzip stream and ignores what follows the last one. Some servers send more behind a body; that does not make
+// the body broken.
 type members struct {
 	z  *gzip.Reader
 	in *bufio.Reader
@@ -230,7 +230,7 @@ func (m *members) Read(b []byte) (int, error) {
 	}
 }
 
-// ended reads a stream behind whose end there may be more, which is none of it.
+// ended reads a stream to its end and ignores what follows.
 type ended struct {
 	io.Reader
 	some bool // something has been read
@@ -244,9 +244,9 @@ func (e *ended) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// behindEnd tells whether an error is of bytes behind a stream that is whole.
+// behindEnd tells whether an error is about bytes that follow a complete stream.
 func behindEnd(err error, some bool) bool {
-	return some && errors.Is(err, zstd.ErrMagicMismatch) || err.Error() == "brotli: excessive input" // brotli has no value for it
+	return some && errors.Is(err, zstd.ErrMagicMismatch) || err.Error() == "brotli: excessive input" // brotli exports no value for this error
 }
 
 func (d *decoder) close() {

@@ -87,7 +87,7 @@ func errorKind(err error) string {
 	return kindByText(err)
 }
 
-// kindByText names errors of net/http and crypto/tls that have no values of their own, and what is left.
+// kindByText names errors by their texts: net/http and crypto/tls export no values for them.
 func kindByText(err error) string {
 	var opErr *net.OpError
 	text := err.Error()
@@ -108,7 +108,7 @@ func kindByText(err error) string {
 		return "malformed"
 	case strings.Contains(text, "GOAWAY"):
 		return "h2-goaway"
-	case strings.Contains(text, "http2: client conn could not be established"): // it ended before its first request, and what for is lost
+	case strings.Contains(text, "http2: client conn could not be established"): // the reason is lost
 		return "hang-up"
 	case strings.Contains(text, "stream error:") && strings.Contains(text, "received from peer"):
 		return "h2-reset"
@@ -124,7 +124,7 @@ func kindByText(err error) string {
 	return "other"
 }
 
-// unreachable tells whether an error says that the host cannot be reached at all, and the next page would fare no better.
+// unreachable tells whether an error means that the host cannot be reached, so that the next page would fail too.
 func unreachable(kind string) bool {
 	switch kind {
 	case "refused", "reset", "unreachable", "timeout", "hang-up", "dns", "dns-not-found", "dns-timeout", "forbidden-address", "no-lease", "h2-goaway", "h2-flood":

@@ -15,12 +15,12 @@ import (
 	"shoal/channel"
 )
 
-// response is what became of one request.
+// response is the result of one request.
 type response struct {
 	it        item
 	status    int
 	header    http.Header
-	raw       []byte // header as received, or as near as can be had
+	raw       []byte // header as received, if the protocol has such a form
 	body      []byte // decoded; valid until the next response, as raw is
 	truncated bool
 	err       error
@@ -29,24 +29,24 @@ type response struct {
 	stopped   bool          // Before refused: nothing was sent
 }
 
-// fetcher sends one request at a time over one connection, at the pace that host and network may expect: begin, then end. In between,
-// while the host is at work, its owner may do something else. The session owns it but for cancel.
+// fetcher sends one request at a time over one connection, and keeps the pace. A request has two halves: begin sends it, end reads the
+// response. Between them, while the host works, the caller may do something else. Owned by the session.
 type fetcher struct {
 	cfg     *Config
-	line    *line // nil: none is open
+	line    *line // nil: none
 	request []byte
 	fields  http.Header
 	decoder decoder
-	buf     []byte // of the body that was read last
-	raw     []byte // of its header
+	buf     []byte // the last body
+	raw     []byte // the last header
 	pace    pace
-	rtt     atomic.Int64 // of the shortest TCP handshake, ns; 0: there was none
-	read    atomic.Int64 // bytes that sockets brought
-	now     response     // of the request that has begun
-	asks    http.Header  // its fields
+	rtt     atomic.Int64 // shortest TCP handshake, ns; 0: none yet
+	read    atomic.Int64 // bytes received
+	now     response     // the request that has begun
+	asks    http.Header  // fields of that request
 
 	validate map[uint64]*channel.Validator
-	// conditional: no page is to be found by the links of another that may be unchanged.
+	// conditional requests are allowed: no page is found only by the links of a page that may be unchanged.
 	conditional bool
 }
 
@@ -79,8 +79,7 @@ func (f *fetcher) hangUp() {
 	}
 }
 
-// conditions gives the fields of a request for it. Links are not known of a page that answers 304, so validators are used only where the
-// archive sent all that it has along.
+// conditions gives the fields of a request, with validators if there are any and conditional requests are allowed.
 func (f *fetcher) conditions(it item) http.Header {
 	v := f.validate[it.hash]
 	if v == nil || !f.conditional {
@@ -96,22 +95,22 @@ func (f *fetcher) conditions(it item) http.Header {
 	return h
 }
 
-// get waits for its turn and fetches one URL. It follows no redirect.
+// get waits for its turn and fetches one URL. It does not follow redirects.
 func (f *fetcher) get(ctx context.Context, it item, fields http.Header, limit int) response {
 	f.begin(ctx, it, fields)
 	return f.end(ctx, limit)
 }
 
-// overlaps tells whether a request may be sent now, without a wait, for its response to be read later.
+// overlaps tells whether begin may send a request now, without a wait, and end may read the response later.
 func (f *fetcher) overlaps() bool {
 	return f.line != nil && f.line.h2 == nil && (f.pace.off || time.Until(f.pace.next) <= 0)
 }
 
-// begin waits for its turn and sends the request for one URL. What goes wrong is in what end gives, which is to be called next.
+// begin waits for its turn and sends the request for one URL. The caller calls end next, which reports errors of both halves.
 func (f *fetcher) begin(ctx context.Context, it item, fields http.Header) {
 	f.now, f.asks = response{it: it}, fields
 	r := &f.now
-	// The line is looked at within the wait, so that the gap stays exact.
+	// Checking the connection takes a moment. That moment is part of the wait, so that the gap stays exact.
 	err := f.pace.wait(ctx, f.cfg.Stop, aliveCheck)
 	if origin := channel.Origin(it.url); err == nil && f.line != nil && (f.line.origin != origin || !f.line.alive()) {
 		f.hangUp()
@@ -134,8 +133,8 @@ func (f *fetcher) begin(ctx context.Context, it item, fields http.Header) {
 	}
 }
 
-// ready has a line and leave to use it. Leave is asked before the host is dialled, and again for the moment in which the request is sent:
-// a dial may take half a minute.
+// ready opens a connection if there is none, and asks Before. It asks before it dials and again before the request is sent, since a dial may
+// take half a minute.
 func (f *fetcher) ready(ctx context.Context, r *response) bool {
 	for {
 		if f.cfg.Before != nil {
@@ -162,7 +161,7 @@ func (f *fetcher) ready(ctx context.Context, r *response) bool {
 	}
 }
 
-// end gives the response to what was begun. Its body is valid until the end after.
+// end reads the response to the request that begin has sent. Its body is valid until the next call.
 func (f *fetcher) end(ctx context.Context, limit int) (r response) {
 	r, f.now = f.now, response{}
 	if r.stopped {
@@ -187,7 +186,7 @@ func (f *fetcher) exchange(ctx context.Context, r *response, limit int) {
 		return
 	}
 	whole := f.readBody(r, resp, limit)
-	if r.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // whatever that broke
+	if r.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // the error may name what the deadline broke instead
 		r.err = ctx.Err()
 	}
 	if !whole || resp.Close {
@@ -202,7 +201,7 @@ func (f *fetcher) exchange(ctx context.Context, r *response, limit int) {
 	}
 }
 
-// answer reads the header of the response to what was sent; over HTTP/2 it sends, too.
+// answer reads the header of the response. Over HTTP/2 it also sends the request.
 func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response, err error) {
 	l := f.line
 	var first time.Time
@@ -229,7 +228,7 @@ func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response,
 	return resp, nil
 }
 
-// take reads the body as far as it is of use. whole: nothing of it is left on the line.
+// readBody reads the body if it is of use. It returns true if nothing of the response is left on the connection.
 func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole bool) {
 	if !hasBody(r.status) {
 		return f.skip(resp)
@@ -238,7 +237,7 @@ func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole b
 		r.err = errType
 		return resp.ContentLength >= 0 && resp.ContentLength <= maxSkip && f.skip(resp)
 	}
-	if cap(f.buf) > 512<<10 { // a big page does not keep its memory
+	if cap(f.buf) > 512<<10 { // do not keep the memory of a big page
 		f.buf = nil
 	}
 	r.body, r.truncated, r.err = f.decoder.body(resp, f.buf[:0], limit)
@@ -246,21 +245,21 @@ func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole b
 	return r.err == nil && !r.truncated && f.skip(resp)
 }
 
-// maxSkip is how much of a body is read only to keep the connection.
+// maxSkip is how much of a body the fetcher reads only to keep the connection.
 const maxSkip = 64 << 10
 
-// skip reads what is left of a body.
+// skip reads the rest of a body, and tells whether it has reached the end.
 func (f *fetcher) skip(resp *http.Response) bool {
 	n, err := io.CopyN(io.Discard, resp.Body, maxSkip)
 	return errors.Is(err, io.EOF) && n < maxSkip
 }
 
-// hasBody tells whether the body of a status is of interest. That of a refusal is: it may be a challenge.
+// hasBody tells whether the body of a status is of interest. The body of a refusal is: it may be a challenge.
 func hasBody(status int) bool {
 	return status >= 200 && status < 300 || status == 403 || status == 429 || status == 503
 }
 
-// rebuild writes a header that was not seen as it came: HTTP/2 has no such form.
+// rebuild writes a header for a response over HTTP/2, which has no such text.
 func rebuild(resp *http.Response) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s\r\n", strings.TrimSuffix(resp.Proto, ".0"), resp.Status)

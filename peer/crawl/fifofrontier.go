@@ -15,14 +15,14 @@ type item struct {
 	depth int
 	hops  int  // redirects that led here
 	tries int  // requests so far
-	any   bool // whatever its content type
+	any   bool // fetch it whatever its content type
 }
 
 // frontier is the to-do list. Owned by the session.
 type frontier interface {
 	add(it item) error
 	next() (it item, ok bool, err error)
-	// done tells what a page that next gave links to: URL hashes that are, or were, on the list.
+	// done tells which URLs a fetched page links to, by the hashes of those that are, or were, on the list.
 	done(it item, links []uint64, duplicate bool)
 	len() int
 	close()
@@ -30,13 +30,13 @@ type frontier interface {
 
 var errSpillFull = errors.New("crawl: to-do list is full")
 
-// fifo is the paper's queue: first seen, first fetched. Up to inMemory items are in memory; what lies between its head and its tail is
-// in a file, or in two: one that is read while the other is written.
+// fifo is the paper's queue: first seen, first fetched. Up to inMemory items are in memory. The items between head and tail are in one or two
+// files: one is read while the other is written.
 type fifo struct {
 	files      files
 	dir        string
 	most       int64  // bytes of a file
-	head, tail []item // head is taken from at headAt; tail is written behind the files when it is full
+	head, tail []item // items are taken at headAt of head; a full tail is appended to the files
 	headAt     int
 	reading    *spillFile // nil: none
 	writing    *spillFile
@@ -64,7 +64,7 @@ func (q *fifo) add(it item) error {
 		q.tail = append(q.tail, it)
 		return nil
 	}
-	if q.onDisk == 0 && len(q.head)-q.headAt <= inMemory/2 { // still fits before the tail
+	if q.onDisk == 0 && len(q.head)-q.headAt <= inMemory/2 { // the tail fits behind the head
 		q.head = append(q.head[:copy(q.head, q.head[q.headAt:])], q.tail...)
 		q.headAt = 0
 		q.tail = append(q.tail[:0], it)
@@ -77,7 +77,7 @@ func (q *fifo) add(it item) error {
 	return nil
 }
 
-// spill writes the tail behind all that is on disk.
+// spill appends the tail to what is on disk.
 func (q *fifo) spill() error {
 	if q.writing == nil {
 		f, err := q.files.spill(q.dir)

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// What HTTP/2 may cost for one request, in frames that bring content. net/http reads frames that say nothing, or that nobody waits for any
-// more, for as long as they come, and answers some of them.
+// Limits of what a host may send over HTTP/2 for one request, counted in frames with content. net/http reads frames without content, and of
+// streams that have ended, for as long as they come, and answers some of them.
 const (
 	maxFrames  = 20_000 // a page of 2 MiB in frames of 100 bytes
-	dataBytes  = 512    // bytes of content that cost one more; those that are wanted are free
-	otherFrame = 20     // what a frame costs that brings none: SETTINGS, PING, a header, one of no known type
-	otherBytes = 64     // bytes of such a frame that cost one more
+	dataBytes  = 512    // bytes of content that count as one frame more; wanted content is free
+	otherFrame = 20     // what a frame without content counts as: SETTINGS, PING, headers, unknown types
+	otherBytes = 64     // bytes of such a frame that count as one frame more
 )
 
 type flooded struct{}
@@ -27,14 +27,14 @@ func (flooded) Error() string {
 // ErrorKind names it in a crawl's report.
 func (flooded) ErrorKind() string { return "h2-flood" }
 
-// framed watches the frames that a host sends (RFC 9113, section 4.1), and keeps what is written to it from waiting for ever: net/http
-// writes while it holds what everything else of the connection needs.
+// framed counts the frames that a host sends (RFC 9113, section 4.1), and gives each write a deadline: net/http writes while it holds a lock
+// that everything else on the connection needs.
 type framed struct {
 	net.Conn
 	left atomic.Int64 // frames that may still come before the next request
-	head [9]byte      // of the frame that is read; this and what follows is the reader's
-	have int          // bytes of head that have come
-	rest int          // bytes of the frame that are still to come
+	head [9]byte      // of the present frame; this and the fields below belong to the reader
+	have int          // bytes of head so far
+	rest int          // bytes of the frame to come
 }
 
 func (c *framed) Read(b []byte) (int, error) {
@@ -45,7 +45,7 @@ func (c *framed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// pass looks at what came, and tells whether it may go on.
+// pass counts frames and tells whether the connection may go on.
 func (c *framed) pass(b []byte) bool {
 	for len(b) > 0 {
 		if c.rest > 0 {
@@ -61,9 +61,9 @@ func (c *framed) pass(b []byte) bool {
 			return true
 		}
 		c.have, c.rest = 0, int(binary.BigEndian.Uint32(c.head[:])>>8)
-		size := min(c.rest, 1<<14) // net/http ends what is larger
+		size := min(c.rest, 1<<14) // net/http refuses larger frames
 		cost := 1 + size/dataBytes
-		if c.head[3] != 0 || size == 0 { // not DATA, or none of it
+		if c.head[3] != 0 || size == 0 { // not DATA, or empty
 			cost = otherFrame + size/otherBytes
 		}
 		if c.left.Add(int64(-cost)) < 0 {
@@ -80,7 +80,7 @@ func (c *framed) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// http2Over speaks HTTP/2 on a connection that has agreed to. To net/http it is one without TLS, since it takes no other than its own.
+// http2Over speaks HTTP/2 on a connection that has agreed to it. net/http takes it for one without TLS, since it accepts no TLS but its own.
 func http2Over(ctx context.Context, c *framed, host string) (*http.ClientConn, error) {
 	c.left.Store(maxFrames)
 	t := &http.Transport{
@@ -94,8 +94,8 @@ func http2Over(ctx context.Context, c *framed, host string) (*http.ClientConn, e
 	return t.NewClientConn(ctx, "http", host)
 }
 
-// bound bounds an exchange over HTTP/2 whose body is wanted up to limit. What hangs beyond it hangs on a lock that a blocked write holds, and ends with the
-// connection.
+// bound limits the time and the frames of an exchange over HTTP/2 whose body is wanted up to limit. A blocked write may hold the exchange
+// beyond its deadline; closing the connection ends that too.
 func (l *line) bound(ctx context.Context, limit int) (context.Context, func()) {
 	if l.h2 == nil {
 		return ctx, func() {}

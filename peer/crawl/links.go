@@ -8,7 +8,7 @@ import (
 	"shoal/channel"
 )
 
-// follow takes the link of an element that leads somewhere.
+// follow adds the link of the present element, unless it is nofollow.
 func (r *reader) follow() {
 	if r.bodyFrom < 0 {
 		r.bodyFrom = len(r.links)
@@ -23,7 +23,7 @@ func (r *reader) follow() {
 	r.addReference(r.tag.href)
 }
 
-// link takes a <link>, of those kinds that lead to pages.
+// link handles a <link>: some kinds lead to pages.
 func (r *reader) link() {
 	t := &r.tag
 	if t.href == nil || r.foreign.templates > 0 {
@@ -32,7 +32,6 @@ func (r *reader) link() {
 	switch {
 	case hasWord(t.rel, "canonical"):
 		if to := r.lead(reference(t.href)); to.url != "" {
-			r.canonical = to.url
 			r.add(to)
 		}
 	case hasWord(t.rel, "next"), hasWord(t.rel, "prev"), hasWord(t.rel, "alternate") && !hasWord(t.rel, "stylesheet"):
@@ -49,7 +48,7 @@ func isFeedType(kind []byte) bool {
 	return indexFold(kind, "rss+xml") >= 0 || indexFold(kind, "atom+xml") >= 0
 }
 
-// meta takes a <meta>: what it asks of robots, and where it leads.
+// meta handles a <meta>: directives for robots, and refresh.
 func (r *reader) meta() {
 	t := &r.tag
 	if r.foreign.templates > 0 {
@@ -61,14 +60,13 @@ func (r *reader) meta() {
 	if bytes.EqualFold(t.httpEquiv, []byte("refresh")) {
 		if to := refreshTarget(reference(t.content)); to != "" {
 			if to := r.lead(to); to.url != "" {
-				r.refresh = to.url
 				r.add(to)
 			}
 		}
 	}
 }
 
-// refreshTarget is where the content of <meta http-equiv=refresh> leads (HTML, section 4.2.5.3): "5; url=/there", "0;/there", "0 '/there'".
+// refreshTarget gives the URL in the content of <meta http-equiv=refresh> (HTML, section 4.2.5.3): "5; url=/there", "0;/there", "0 '/there'".
 func refreshTarget(s string) string {
 	const space = " \t\n\f\r"
 	s = strings.TrimLeft(s, space)
@@ -95,7 +93,7 @@ func refreshTarget(s string) string {
 	return strings.TrimRight(s, space)
 }
 
-// lead gives what the text of a reference leads to.
+// lead resolves a decoded reference.
 func (r *reader) lead(text string) ref {
 	r.resolved = true
 	u, err := channel.Resolve(r.base, r.query.encode(text))
@@ -106,7 +104,7 @@ func (r *reader) lead(text string) ref {
 	return ref{u, urlHash(u)}
 }
 
-// addReference adds the link of an attribute.
+// addReference adds a link that is written in an attribute.
 func (r *reader) addReference(href []byte) {
 	if len(r.links) >= channel.MaxPageLinks || r.bytes >= maxLinkBytes || len(href) > 3*channel.MaxURL {
 		return
@@ -117,21 +115,21 @@ func (r *reader) addReference(href []byte) {
 	}
 }
 
-// ref is what a reference leads to.
+// ref is a resolved reference.
 type ref struct {
-	url  string // canonical, without session; "": nowhere
+	url  string // canonical, without session ids; "": it cannot be resolved
 	hash uint64
 }
 
-// maxRefs bounds the bytes of the references of earlier pages that are remembered, and maxRef those of one.
+// Bounds of the references of earlier pages that a page remembers: maxRefs is in bytes for all of them, maxRef for one.
 const (
 	maxRefs = 1 << 20
 	maxRef  = 200
-	refCost = 80 // of an entry, beside its texts
+	refCost = 80 // bytes of an entry beside its texts
 )
 
-// resolve gives what a reference leads to. Most references of a page were on the pages before, so those whose meaning is the same
-// all over the host are remembered.
+// resolve resolves a reference as it is written. Most references of a page were on earlier pages too, so the page remembers those that mean
+// the same all over the host.
 func (p *page) resolve(base string, href []byte) ref {
 	rooted := len(href) > 1 && href[0] == '/' && href[1] != '/' && href[1] != '\\' && p.rooted
 	same := (rooted || bytes.HasPrefix(href, []byte("http://")) || bytes.HasPrefix(href, []byte("https://"))) && len(href) <= maxRef && p.query == nil
@@ -155,7 +153,7 @@ func (p *page) resolve(base string, href []byte) ref {
 	return r
 }
 
-// settle notes the origin that rooted references are of.
+// settle notes the origin to which references like "/a" belong.
 func (p *page) settle(base string) {
 	origin := channel.Origin(base)
 	if p.refs == nil {
@@ -173,7 +171,7 @@ func (p *page) add(r ref) {
 	}
 }
 
-// hasWord finds a word in a list by white space, in any case.
+// hasWord finds a word in a list that is separated by white space, in any case.
 func hasWord(list []byte, word string) bool {
 	for len(list) > 0 {
 		n := bytes.IndexAny(list, " \t\n\f\r")

@@ -8,16 +8,15 @@ import (
 	"shoal/channel/order"
 )
 
-// ordered is a to-do list in one of the orderings of package order, which knows pages as numbers. All its URLs are in memory; MaxOrdered
-// bounds them.
+// ordered is a to-do list in one of the orderings of package order, which numbers pages. All URLs are in memory; MaxOrdered bounds them.
 type ordered struct {
 	frontier *order.Frontier
 	items    []item // by page
 	pages    map[uint64]order.Page
-	fresh    []order.Page // added, and not yet told to the frontier: it wants to know what led to them
+	fresh    []order.Page // pages that the frontier does not know yet: it needs to know first what led to them
 }
 
-// MaxOrdered bounds the URLs of a crawl in another order than breadth-first.
+// MaxOrdered bounds the URLs of a crawl in any order but breadth-first.
 const MaxOrdered = 500_000
 
 func newOrdered(cfg *Config) (*ordered, error) {
@@ -56,7 +55,7 @@ func (o *ordered) add(it item) error {
 	return nil
 }
 
-// settle puts in what no page led to: seeds, sitemaps, what an interrupted crawl left.
+// settle adds pages to which no page led: seeds, entries of sitemaps, what an interrupted crawl left.
 func (o *ordered) settle() {
 	for _, p := range o.fresh {
 		o.frontier.AddAt(p, o.items[p].depth)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// retryAfter is what a 429 or 503 asks to wait; zero: nothing asked.
+// retryAfter is the wait that a 429 or 503 asks for; zero: none.
 func retryAfter(r *response) time.Duration {
 	if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable {
 		return 0
@@ -24,19 +24,19 @@ func retryAfter(r *response) time.Duration {
 	return 0
 }
 
-// pace keeps the politeness wait: from the end of one response to the next request.
+// pace keeps the politeness wait between the end of a response and the next request.
 type pace struct {
 	off  bool
-	gap  time.Duration // the larger of ours, the manager's and Crawl-delay
+	gap  time.Duration // the largest of ours, the manager's and Crawl-delay
 	next time.Time
 }
 
 func (p *pace) ended(now time.Time, took, asked time.Duration) {
-	// A host that answers slowly is given as long to rest as it took.
+	// A host that answers slowly gets as long a rest as its answer took.
 	p.next = now.Add(max(p.gap, min(took, MaxGap), min(asked, MaxRetryAfter)))
 }
 
-// more notes what robots.txt asks for.
+// more takes the Crawl-delay of robots.txt into account.
 func (p *pace) more(delay time.Duration) {
 	if d := min(delay, MaxGap); d > p.gap {
 		p.next = p.next.Add(d - p.gap)
@@ -44,7 +44,7 @@ func (p *pace) more(delay time.Duration) {
 	}
 }
 
-// wait ends that much before the next request may be sent.
+// wait returns that much before the next request may be sent.
 func (p *pace) wait(ctx context.Context, stop <-chan struct{}, early time.Duration) error {
 	select {
 	case <-stop:

@@ -7,35 +7,34 @@ import (
 	"shoal/channel"
 )
 
-// page is what was read from one HTML document. It is used again for the next one. Owned by the session.
+// page holds what was read from one HTML document. It is reused for the next one. Owned by the session.
 type page struct {
-	links     []string // canonical, each once
-	shingle   uint64
-	same      uint64 // equal for pages of the same text; zero: none
-	text      []byte // visible text, if it was asked for
-	canonical string
-	feeds     []string   // those of links that the page calls its RSS or Atom
-	refresh   string     // where <meta http-equiv=refresh> leads
-	robots    directives // what its author asks
-	skipped   int        // links with rel=nofollow
+	links   []string // canonical, each once
+	shingle uint64
+	same    uint64     // equal for pages of the same text; zero: no text
+	text    []byte     // visible text, if it was asked for
+	feeds   []string   // those of links that are the page's RSS or Atom
+	refresh string     // where <meta http-equiv=refresh> leads
+	robots  directives // what its author asks
+	skipped int        // links with rel=nofollow
 
 	found    map[uint64]struct{}
 	bytes    int            // of links
 	query    *query         // how queries of links are encoded; nil: in UTF-8
 	refs     map[string]ref // what references of earlier pages led to
 	refBytes int
-	origin   string // that those of refs are of which begin with "/"
-	rooted   bool   // the page's base is of origin
+	origin   string // to which the references in refs belong that begin with "/"
+	rooted   bool   // the page's base is on origin
 }
 
-// shortText is how many words a text has for which the fingerprint says nothing: all of them must be the same.
+// shortText is the number of words below which the fingerprint says too little: short texts are the same only if all words are.
 const shortText = 100
 
 // read goes through a document: links, fingerprint of the text, what its author asks of robots, and the text itself if wanted.
 func (p *page) read(url string, body []byte, contentType, product string, withText bool) {
 	r := reader{page: p, url: url, base: url, product: product, withText: withText}
 	body, p.query = utf8Of(body, contentType)
-	for again := true; again; { // twice at most
+	for again := true; again; { // at most twice
 		p.begin(r.base)
 		r.tokenizer, r.foreign, r.frames, r.shingles = tokenizer{doc: body}, foreign{stack: r.foreign.stack[:0]}, framesMayCome, channel.Shingler{}
 		r.bodyFrom = -1
@@ -50,7 +49,7 @@ func (p *page) read(url string, body []byte, contentType, product string, withTe
 
 // begin forgets the page before.
 func (p *page) begin(base string) {
-	p.links, p.text, p.feeds, p.canonical, p.refresh = p.links[:0], p.text[:0], p.feeds[:0], "", ""
+	p.links, p.text, p.feeds = p.links[:0], p.text[:0], p.feeds[:0]
 	p.robots, p.skipped, p.shingle, p.bytes = directives{}, 0, 0, 0
 	if p.found == nil {
 		p.found = map[uint64]struct{}{}
@@ -76,17 +75,17 @@ type reader struct {
 	bodyFrom  int    // of links, what the body led to so far; negative: nothing
 }
 
-// tag collects the attributes of the start tag that is being read. Each is nil where the tag has none of the name.
+// tag collects the attributes of the present start tag. One that the tag does not have is nil.
 type tag struct {
 	is                                             htmlElement
 	href, xlink, rel, httpEquiv, metaName, content []byte
 	kind                                           []byte // type
 	encoding                                       []byte // of <annotation-xml>
-	legacy                                         bool   // <font> with an attribute of old
+	legacy                                         bool   // <font> with color, face or size
 }
 
-// frames says where a document of frames stands: a <frameset> counts only before anything that is shown, and nothing but frames after it.
-// Above framesMayCome it is the number of framesets that are open.
+// frames tells whether a document consists of frames. A <frameset> counts only before any content, and after it nothing counts but frames. A
+// positive value is the number of open framesets.
 type frames int
 
 const (
@@ -120,7 +119,7 @@ func (r *reader) read() (again bool) {
 	}
 }
 
-// start reads a start tag to its end, and the content with it if that holds no markup.
+// start reads a start tag to its end, and the element's content too if that holds no markup.
 func (r *reader) start(name []byte) (again bool) {
 	is := elementOf(name)
 	r.tag = tag{is: is}
@@ -183,7 +182,7 @@ func (r *reader) dropBody() {
 	r.links = r.links[:r.bodyFrom]
 }
 
-// content works on what an element is for, and passes over content that holds no markup.
+// content handles an element of HTML, and passes over content that holds no markup.
 func (r *reader) content(is htmlElement) {
 	switch is {
 	case elA, elArea, elIframe:
@@ -205,7 +204,7 @@ func (r *reader) content(is htmlElement) {
 	}
 }
 
-// startFrame takes a start tag of a document of frames.
+// startFrame handles a start tag in a document of frames.
 func (r *reader) startFrame(is htmlElement) {
 	switch {
 	case is == elNoframes:
@@ -221,7 +220,7 @@ func (r *reader) startFrame(is htmlElement) {
 func (r *reader) end(name []byte, is htmlElement) {
 	if !r.frames.only() {
 		r.foreign.ended(name, is)
-		if is == elBr && r.frames == framesMayCome { // it is read as a start tag
+		if is == elBr && r.frames == framesMayCome { // </br> counts as <br>
 			r.frames = framesCannot
 		}
 		return
@@ -233,7 +232,7 @@ func (r *reader) end(name []byte, is htmlElement) {
 	}
 }
 
-// show takes text of the document for the fingerprint. That of pictures, templates and documents of frames is not for readers.
+// show adds text to the fingerprint. Text in pictures, templates and documents of frames is not for readers.
 func (r *reader) show(text []byte) {
 	if !r.foreign.inHTML() || r.foreign.templates > 0 || r.frames.only() {
 		return
@@ -244,7 +243,7 @@ func (r *reader) show(text []byte) {
 	}
 }
 
-// attribute takes one attribute of the start tag. Of two of one name the first counts.
+// attribute notes one attribute of the start tag. Of two with the same name the first counts.
 func (r *reader) attribute(name, value []byte) {
 	if value == nil {
 		value = []byte{}
@@ -284,7 +283,8 @@ func (r *reader) attribute(name, value []byte) {
 	}
 }
 
-// rebase takes the first <base> with an href: it counts for the whole document. Again says that it has come after what it counts for.
+// rebase handles a <base>. The first one with an href counts for the whole document. It returns true if links came before it, so that the
+// document must be read again.
 func (r *reader) rebase() (again bool) {
 	if r.based || r.tag.href == nil || r.foreign.templates > 0 {
 		return false
@@ -299,7 +299,7 @@ func (r *reader) rebase() (again bool) {
 	return r.resolved
 }
 
-// isBlank tells whether text consists of white space, and of NUL, which the standard drops.
+// isBlank tells whether text consists of white space and NULs, which the standard drops.
 func isBlank(text []byte) bool {
 	for _, c := range text {
 		if !isSpace[c] && c != 0 {
@@ -309,7 +309,7 @@ func isBlank(text []byte) bool {
 	return true
 }
 
-// appendText appends a run of text with its spaces closed up.
+// appendText appends text with each run of white space as one space.
 func appendText(to, raw []byte) []byte {
 	if bytes.IndexByte(raw, '&') >= 0 {
 		raw = []byte(html.UnescapeString(string(raw)))

@@ -8,7 +8,7 @@ import (
 	"shoal/channel"
 )
 
-// redirect takes the target onto the to-do list. The page's content is where it leads.
+// redirect puts the target on the to-do list. The target counts as the page's content.
 func (s *session) redirect(r *response, p *channel.Page) error {
 	to, err := location(r)
 	if err != nil {
@@ -36,7 +36,7 @@ func location(r *response) (string, error) {
 	return channel.Resolve(r.it.url, escaped(to))
 }
 
-// escaped percent-encodes the octets beyond ASCII of a text that is not UTF-8, as browsers do before they follow it.
+// escaped percent-encodes the octets beyond ASCII if a text is not UTF-8, as browsers do before they follow it.
 func escaped(s string) string {
 	if utf8.ValidString(s) {
 		return s

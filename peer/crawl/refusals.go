@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// refusals watches whether a host refuses us: challenges, and too many 401, 403, 429 among the last responses. Owned by the session.
+// refusals watches whether a host refuses us: by challenges, or by many 401, 403 and 429 among the last responses. Owned by the session.
 type refusals struct {
 	last    [20]bool
 	n       int
 	refused int
 }
 
-// Bounds of what is taken for a refusal of the host.
+// A host refuses us if, among the last 20 responses, there are
 const (
-	refusedAtLeast = 5 // refusals among the last 20 responses
-	refusedShare   = 2 // of 1/refusedShare of them
+	refusedAtLeast = 5 // so many refusals at least,
+	refusedShare   = 2 // and one in so many is one
 )
 
-// note takes a response, and says whether the host is to be left alone, and why.
+// note counts a response. It returns the reason if the host refuses us.
 func (f *refusals) note(r *response) (why string) {
 	if r.err == nil && challenge(r) {
 		return "the host answers with a challenge page"
@@ -50,14 +50,14 @@ var challengeMarks = [][]byte{
 	[]byte("Anubis_challenge"), []byte("anubis_challenge"), []byte("sgcaptcha"), []byte("ddos-guard"),
 }
 
-// challenge recognises a page that wants a browser, or a human, before it shows anything.
+// challenge recognises a page that wants to see a browser, or a human, before it shows its content.
 func challenge(r *response) bool {
 	h := r.header
 	if strings.EqualFold(h.Get("Cf-Mitigated"), "challenge") || h.Get("X-Amzn-Waf-Action") != "" || h.Get("X-Datadome-Cid") != "" && r.status == 403 ||
 		h.Get("Sg-Captcha") != "" {
 		return true
 	}
-	// Marks count where nothing else is on the page; a form on an ordinary page may hold one too.
+	// Marks count only if nothing else is on the page: a form on an ordinary page may hold one too.
 	refused := r.status == http.StatusForbidden || r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable
 	if len(r.body) > 64<<10 || !refused && (len(r.body) > 8<<10 || bytes.Contains(r.body, []byte("<a "))) {
 		return false

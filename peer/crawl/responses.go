@@ -7,7 +7,7 @@ import (
 	"shoal/channel"
 )
 
-// work makes a page of a response, follows its links, and says if it ends the crawl.
+// handle turns a response into a page, follows its links, and says whether it ends the crawl.
 func (s *session) handle(r *response) (end channel.Outcome, why string, err error) {
 	if why := s.refused.note(r); why != "" {
 		s.count("blocked")
@@ -65,7 +65,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 	case r.status >= 400 || r.status < 200:
 		p.Error, p.Change = kind, channel.Errored
 	default:
-		if r.err != nil { // what came before it broke off is worth keeping
+		if r.err != nil { // the part that came is worth keeping
 			p.Error, p.Truncated = kind+": "+r.err.Error(), true
 		}
 		duplicate, err = s.content(r, &p)
@@ -95,7 +95,7 @@ func (s *session) redact(p *channel.Page) {
 	p.ShowsVisitor = own.Shows(p.Body)
 }
 
-// retry puts a URL back that is worth another request: the host asked for time, or the connection broke.
+// retry puts a URL back if another request is worth it: the host asked for time, or the connection broke.
 func (s *session) retry(r *response, kind string) bool {
 	if r.it.tries+1 >= MaxTries {
 		return false
@@ -132,7 +132,7 @@ func (s *session) tally(p *channel.Page) {
 	}
 }
 
-// content reads a body: what it says to robots, where it leads, how it compares with the stored copy.
+// content reads a body: its directives for robots, its links, and how it compares with the stored copy.
 func (s *session) content(r *response, p *channel.Page) (duplicate bool, err error) {
 	p.Digest = channel.ContentDigest(r.body)
 	p.Change = s.known.change(r.it.hash, p.Digest)
@@ -182,7 +182,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 	}
 	followed := links
 	if len(entries) > 0 {
-		followed = nil // they are the same
+		followed = nil // the entries are the links
 	}
 	for _, u := range followed {
 		if s.overRuleBudget() {
@@ -202,7 +202,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 	return duplicate, nil
 }
 
-// follow takes one link: onto the to-do list, or among the inter-site URLs.
+// follow puts one link on the to-do list, or among the inter-site URLs.
 func (s *session) follow(u string, depth, hops int) error {
 	if !s.scope.Contains(u) {
 		if len(s.report.Inter) < channel.MaxReportInter && s.interBytes+len(u) <= maxInterBytes && s.inter.add(urlHash(u)) {

@@ -32,7 +32,7 @@ func product(userAgent string) string {
 	return strings.ToLower(t)
 }
 
-// readRobots fetches robots.txt and tells what it means for the crawl: an outcome other than zero ends it.
+// readRobots fetches robots.txt and decides what it means for the crawl. An outcome other than zero ends the crawl.
 func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why string, err error) {
 	at := s.cfg.Body.Scope.Host + "/robots.txt"
 	for hop := 0; ; hop++ {
@@ -48,7 +48,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 			return channel.Failed, fmt.Sprintf("robots.txt cannot be had: %v", r.err), nil
 		case r.status >= 300 && r.status < 400:
 			to, err := location(&r)
-			if err != nil || hop >= maxRobotsHops { // as if there were none
+			if err != nil || hop >= maxRobotsHops { // the same as no robots.txt
 				s.setRobots(&robots.Rules{}, robotsNone, 0)
 				return 0, "", nil
 			}
@@ -64,7 +64,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 		case r.status >= 400:
 			s.setRobots(&robots.Rules{}, robotsNone, 0)
 			return 0, "", nil
-		case r.err != nil: // broken on the way: what came may lack the rule that counts
+		case r.err != nil: // what came may lack the rule that matters
 			s.report.Robots = robotsUnreachable
 			s.count(kindOf(r.err))
 			return channel.Failed, fmt.Sprintf("robots.txt broke off: %v", r.err), nil
@@ -75,7 +75,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 	}
 }
 
-// recallRobots takes what an earlier crawl has read, if that is not too old.
+// recallRobots uses the robots.txt that an earlier crawl has read, unless it is too old.
 func (s *session) recallRobots() bool {
 	k, ok := s.cfg.Robots.get(s.cfg.Body.Scope.Host, s.product, time.Now())
 	if ok {
@@ -98,7 +98,7 @@ func (s *session) useRobots(k said) {
 	s.report.Gap = s.fetch.pace.gap
 }
 
-// allowed asks robots.txt for a URL of the host.
+// allowed tells whether robots.txt allows a URL of the host.
 func (s *session) allowed(u string) bool {
 	return s.robots.Allowed(u[len(channel.Origin(u)):])
 }

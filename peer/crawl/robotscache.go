@@ -7,8 +7,8 @@ import (
 	"shoal/peer/crawl/robots"
 )
 
-// Robots keeps what hosts' robots.txt said from one crawl to the next, for as long as RFC 9309 has it (section 2.4). It is safe for
-// concurrent use. Only answers that were had are kept: a host that could not say is asked again.
+// Robots keeps the rules of hosts' robots.txt from one crawl to the next, for as long as RFC 9309 allows (section 2.4). It does not keep
+// failures: those hosts are asked again. It is safe for concurrent use.
 type Robots struct {
 	mu   sync.Mutex
 	kept map[string]said // by origin
@@ -24,10 +24,10 @@ type said struct {
 // Bounds of Robots.
 const (
 	maxRobots      = 1000     // origins
-	maxRobotsBytes = 16 << 10 // of a file whose rules are kept
+	maxRobotsBytes = 16 << 10 // longest file whose rules are kept
 )
 
-// NewRobots makes one that knows nothing.
+// NewRobots returns an empty Robots.
 func NewRobots() *Robots { return &Robots{kept: map[string]said{}} }
 
 func (c *Robots) get(origin, product string, now time.Time) (said, bool) {
@@ -50,7 +50,7 @@ func (c *Robots) put(origin string, s said, bytes int) {
 	if bytes > maxRobotsBytes {
 		return
 	}
-	if len(c.kept) >= maxRobots { // any that is no longer of use, or just any
+	if len(c.kept) >= maxRobots { // drop an expired entry, or else any
 		for o, old := range c.kept {
 			if delete(c.kept, o); s.at.Sub(old.at) < robotsLife {
 				break

@@ -8,7 +8,7 @@ import (
 	"shoal/channel/order"
 )
 
-// resume notes what is stored and what an earlier run left, and gives what these found to fetch.
+// resume notes which pages the archive and an earlier run have, and gives the URLs that these runs found and did not fetch.
 func (s *session) resume() (left []channel.Frontier, err error) {
 	for _, h := range s.cfg.Resume.Done {
 		s.seen.add(h)
@@ -22,7 +22,8 @@ func (s *session) resume() (left []channel.Frontier, err error) {
 	return left, nil
 }
 
-// seed fills the to-do list: the seeds, what an interrupted crawl left, and URLs that crawls of other channels found.
+// seed fills the to-do list with the seeds, the URLs that an interrupted crawl left, those that other channels' pages link to, and those that
+// sitemaps list.
 func (s *session) seed(ctx context.Context, left []channel.Frontier) (err error) {
 	s.fetch.conditional = s.listsAllStored(left)
 	if err := s.admitAll(s.cfg.Body.Seeds); err != nil {
@@ -47,7 +48,7 @@ func (s *session) seed(ctx context.Context, left []channel.Frontier) (err error)
 	}
 	for _, f := range left {
 		if len(last) > 0 && last[urlHash(f.URL)] {
-			continue // it comes with the rest of found
+			continue // it comes last, with the rest of found
 		}
 		if err := s.admit(f.URL, f.Depth, 0, false); err != nil {
 			return err
@@ -82,8 +83,8 @@ func (s *session) admitAll(urls []string) error {
 	return nil
 }
 
-// meets tells whether all pages that the archive is known to have are fetched already or in a list. If they are, an answer of 304, which
-// hides what a page links to, hides nothing: what an unchanged page links to was there before.
+// listsAllStored tells whether every page that the archive has is fetched already or in a list. Then the crawl may ask with validators: an
+// answer of 304 hides the links of a page, but an unchanged page has the links it had, and those are listed.
 func (s *session) listsAllStored(list []channel.Frontier) bool {
 	if len(list) == 0 || len(s.cfg.Body.Validators) == 0 {
 		return false
@@ -105,7 +106,7 @@ func (s *session) listsAllStored(list []channel.Frontier) bool {
 	return true
 }
 
-// unspool takes up what an earlier run of this task fetched and did not put, and gives what that found to fetch.
+// unspool takes up the pages that an earlier run of this task fetched and did not put, and gives the URLs that it found.
 func (s *session) unspool() (left []channel.Frontier, err error) {
 	err = s.spool.load(s.seen.has, func(b *channel.ChunkBody) {
 		for i := range b.Pages {
@@ -120,8 +121,7 @@ func (s *session) unspool() (left []channel.Frontier, err error) {
 	return left, err
 }
 
-// admit puts a canonical URL on the to-do list if it is new, in scope, allowed, and not a trap. Record says whether the checkpoint is to
-// know of it.
+// admit puts a canonical URL on the to-do list if it is new, in scope, allowed and no trap. With record it goes into the checkpoint, too.
 func (s *session) admit(u string, depth, hops int, record bool) error {
 	if !s.scope.Contains(u) {
 		return nil
@@ -129,7 +129,7 @@ func (s *session) admit(u string, depth, hops int, record bool) error {
 	return s.enlist(item{url: u, hash: urlHash(u), depth: depth, hops: hops}, record, false)
 }
 
-// enlist is admit for what is known to be in scope. Soon says whether it is to be fetched before what is on the list.
+// enlist is admit for a URL in scope. With soon the URL goes before the to-do list.
 func (s *session) enlist(it item, record, soon bool) error {
 	u, depth := it.url, it.depth
 	if s.seen.has(it.hash) {
@@ -140,7 +140,7 @@ func (s *session) enlist(it item, record, soon bool) error {
 		return nil
 	}
 	if depth > s.cfg.dynamicDepth() && order.Dynamic(u) {
-		return nil // not seen: a shorter way may lead to it
+		return nil // it does not count as seen: a shorter way may lead to it
 	}
 	s.seen.add(it.hash)
 	if !s.allowed(u) {
@@ -166,11 +166,11 @@ func (s *session) enlist(it item, record, soon bool) error {
 	return nil
 }
 
-// maxAsked bounds the time that robots.txt takes for the links of one page, a few seconds where each rule that it is asked for is as slow as
-// can be: 500 KiB hold 50,000 rules, a page a hundred thousand links.
+// maxAsked bounds the time that robots.txt takes for the links of one page. It is a few seconds for the slowest rules: 500 KiB hold 50,000
+// rules, a page holds a hundred thousand links.
 const maxAsked = 20_000_000
 
-// tooDear counts a link of the page that is worked on, and tells whether those before it took all the time that robots.txt may take.
+// overRuleBudget counts one more link of the current page and tells whether the page's links have used up the time for robots.txt.
 func (s *session) overRuleBudget() bool {
 	if s.asked += s.ruleCost; s.asked <= maxAsked {
 		return false

@@ -11,40 +11,40 @@ import (
 	"shoal/peer/crawl/robots"
 )
 
-// session is the state of one crawl. All of it is owned by the goroutine of Run.
+// session is the state of one crawl. The goroutine of Run owns it.
 type session struct {
 	cfg      *Config
 	product  string
 	scope    *channel.Matcher
 	fetch    *fetcher
-	cancel   context.CancelCauseFunc // ends the request that is under way, and what waits for its turn
+	cancel   context.CancelCauseFunc // ends the present request, and a wait for the next
 	spool    *spool
 	frontier frontier
-	again    []item // to be tried once more, before the to-do list
-	soon     []item // to be fetched before the to-do list, if that is first seen, first fetched
-	feeds    int    // that were fetched for their signals
+	again    []item // URLs to try once more, before the to-do list
+	soon     []item // URLs to fetch before a first-in, first-out to-do list
+	feeds    int    // feeds fetched for their signals
 	seen     *seenSet
 	known    known
 	inter    *seenSet // known and found inter-site URLs
 	traps    *traps
 	refused  refusals
 	page     page
-	hashes   []uint64 // links of the page that is worked on
+	hashes   []uint64 // links of the current page
 
-	signalled map[uint64]bool // said to be new or changed, and not fetched yet
+	signalled map[uint64]bool // pages that a sitemap or feed calls new or changed, and that are not fetched yet
 
 	robots     *robots.Rules
 	robotsRead time.Time
 
 	report     channel.Report
-	budget     int // pages that may still be fetched
-	ruleCost   int // of robots
-	asked      int // of robots, for links of the page that is worked on: verdicts by their cost
-	failures   int // in a row
-	broken     int // responses in a row that are server errors, or never came to their end
-	good       int // pages that are as the host wants them seen, gone ones included
+	budget     int // pages that the crawl may still fetch
+	ruleCost   int // cost of one verdict of robots
+	asked      int // cost of the verdicts for links of the current page
+	failures   int // to reach the host, in a row
+	broken     int // server errors and broken responses in a row
+	good       int // pages without an error, gone ones included
 	interBytes int
-	resumed    bool // pages of this crawl are stored already
+	resumed    bool // an earlier run of this crawl has fetched pages
 }
 
 func newSession(cfg *Config) (*session, error) {
@@ -77,7 +77,7 @@ func newSession(cfg *Config) (*session, error) {
 func (s *session) run(ctx context.Context) (channel.Report, error) {
 	var outcome channel.Outcome
 	var why string
-	left, err := s.resume() // first: whatever ends this run, what an earlier one fetched is put
+	left, err := s.resume() // first, so that the pages of an earlier run are put however this one ends
 	if err == nil && !s.recallRobots() {
 		outcome, why, err = s.readRobots(ctx)
 	}
@@ -93,7 +93,7 @@ func (s *session) run(ctx context.Context) (channel.Report, error) {
 		s.spool.trouble(err)
 		outcome, why, err = channel.Stopped, err.Error(), nil
 	}
-	s.cancel(nil) // a request that is still under way has no reader any more
+	s.cancel(nil) // a request that is still under way is not needed any more
 	if err == nil {
 		err = s.finish(outcome, why)
 	}
@@ -103,8 +103,8 @@ func (s *session) run(ctx context.Context) (channel.Report, error) {
 	return s.report, nil
 }
 
-// crawl fetches until there is nothing left or something ends it. Where the pace lets us, the next request is on its way while a response
-// is worked on.
+// crawl fetches until nothing is left or something ends it. If the pace allows it, the next request is on its way while the session handles
+// a response.
 func (s *session) crawl(ctx context.Context) (channel.Outcome, string, error) {
 	if s.report.Robots == robotsDisallowed {
 		return channel.Failed, "robots.txt forbids every seed", nil
@@ -149,7 +149,7 @@ func (s *session) crawl(ctx context.Context) (channel.Outcome, string, error) {
 	}
 }
 
-// begin sends the next request, if there is one.
+// begin sends the next request. It returns false if there is none.
 func (s *session) begin(ctx context.Context) (bool, error) {
 	it, ok, err := s.next()
 	if ok {
@@ -162,7 +162,7 @@ func (s *session) begin(ctx context.Context) (bool, error) {
 	return ok, err
 }
 
-// ended tells whether something ends the crawl besides what a response says.
+// ended returns an error if something other than a response ends the crawl.
 func (s *session) ended(ctx context.Context, r *response) error {
 	if err := ctx.Err(); err != nil && !errors.Is(context.Cause(ctx), errStop) {
 		return err
@@ -176,7 +176,7 @@ func (s *session) ended(ctx context.Context, r *response) error {
 	return nil
 }
 
-// next gives the URL to fetch.
+// next gives the next URL to fetch.
 func (s *session) next() (item, bool, error) {
 	if n := len(s.again); n > 0 {
 		it := s.again[0]
@@ -191,7 +191,7 @@ func (s *session) next() (item, bool, error) {
 		if !ok || err != nil {
 			return item{}, false, err
 		}
-		if !s.allowed(it.url) { // robots.txt was read again since
+		if !s.allowed(it.url) { // robots.txt has been read again since the URL was listed
 			s.count("skipped-robots")
 			s.frontier.done(it, nil, false)
 			continue
@@ -210,10 +210,10 @@ func (s *session) pop() (item, bool, error) {
 	return s.frontier.next()
 }
 
-// left is how many URLs are known and not fetched.
+// unfetched is how many URLs are known and not fetched.
 func (s *session) unfetched() int { return s.frontier.len() + len(s.soon) + len(s.again) }
 
-// over says how a crawl ended that came to its end.
+// outcome says how a crawl ended that has nothing left to fetch.
 func (s *session) outcome() (channel.Outcome, string, error) {
 	s.report.Left = s.unfetched()
 	s.report.Truncated = s.report.Truncated || s.report.Left > 0
@@ -226,7 +226,7 @@ func (s *session) outcome() (channel.Outcome, string, error) {
 	return channel.Updated, "", nil
 }
 
-// finish puts the last checkpoint, with the report unless the crawl was stopped.
+// finish puts the last checkpoint, and with it the report unless the crawl was stopped.
 func (s *session) finish(outcome channel.Outcome, why string) error {
 	r := &s.report
 	r.Outcome, r.Reason, r.Ended = outcome, why, time.Now()
@@ -242,7 +242,7 @@ func (s *session) finish(outcome channel.Outcome, why string) error {
 		last = r
 	}
 	err := s.spool.finish(last)
-	if errors.Is(err, errDisk) { // what it lost is fetched again by whoever goes on
+	if errors.Is(err, errDisk) { // a resumed crawl fetches the lost pages again
 		r.Outcome, r.Reason = channel.Stopped, err.Error()
 		err = s.spool.finish(nil)
 	}
@@ -255,7 +255,7 @@ func (s *session) count(kind string) {
 	}
 }
 
-// visited tells OnVisit.
+// visited calls OnVisit.
 func (s *session) visited(r *response, change channel.Change, kind string) {
 	if s.cfg.OnVisit == nil {
 		return

@@ -14,35 +14,35 @@ const (
 	chunkPages    = 4000
 	chunkLinks    = 200_000
 	chunkFrontier = channel.MaxFrontierPart - 2*foundMost
-	foundMost     = 1000 // URLs found that wait for the next record
+	foundMost     = 1000 // URLs that wait for the next record
 )
 
-// spool keeps what was fetched in files until the archive has it: each part of it is one checkpoint. A crawl that is killed finds it
-// when it runs again in the same folder. One part is put at a time while the crawl goes on; when the archive is slow they wait on disk,
-// up to a bound, and then the crawl waits. What the disk does not take waits in memory, and the crawl with it.
+// spool keeps fetched pages in files until the archive has them. Each file is a part, and each part is one checkpoint. After a crash the same
+// task finds them again in its folder. The crawl goes on while one part is being put. If the archive is slow, parts wait on disk up to a
+// bound, and then the crawl waits. Pages that the disk does not take wait in memory, and the crawl waits with them.
 //
-// Session, keeper and the goroutine of the put that is under way share it: mu guards what follows it.
+// The session, the keeper of checkpoints and the goroutine of the present put share it: mu guards the fields below it.
 type spool struct {
 	sink   func(body []byte, last bool) error // Config.Sink
 	every  time.Duration
 	most   int64         // bytes on disk
-	news   chan struct{} // there is something to tend to
-	broken chan struct{} // closed: err is set
+	news   chan struct{} // tend has something to do
+	broken chan struct{} // closed when err is set
 	onDisk func(error)
 
 	mu      sync.Mutex
-	turn    sync.Cond // a put has ended
+	turn    sync.Cond // signalled when a put ends
 	parts   parts
-	open    *part   // that pages go to; nil: there is none
-	closed  []*part // to be put, oldest first
+	open    *part   // pages go there; nil: none
+	closed  []*part // parts to put, oldest first
 	found   []channel.Frontier
 	bytes   int64 // of all parts
 	record  []byte
-	held    int   // parts that wait for the report
-	putting bool  // the first of closed
-	tended  bool  // the keeper knows that there is an open part
-	err     error // of a put
-	lost    error // of the disk: some of what was fetched is gone
+	held    int   // parts that are put with the report
+	putting bool  // the first of closed is being put
+	tended  bool  // tend will look after the open part
+	err     error // why a put failed
+	lost    error // why the disk has lost fetched pages
 }
 
 func newSpool(cfg *Config, sink func(body []byte, last bool) error) *spool {
@@ -60,7 +60,7 @@ func newSpool(cfg *Config, sink func(body []byte, last bool) error) *spool {
 	return s
 }
 
-// page takes a page. It keeps nothing of p.
+// page adds a page. It keeps no reference to it.
 func (s *spool) page(p *channel.Page) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *spool) page(p *channel.Page) error {
 	return s.err
 }
 
-// add takes a URL that has come onto the to-do list. It goes to disk with the page that is worked on.
+// add adds a URL that has come onto the to-do list. It goes to disk with the current page.
 func (s *spool) add(it item) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,19 +99,19 @@ func (s *spool) write(b channel.ChunkBody, links int) {
 	s.bytes += n
 	clear(s.found)
 	s.found = s.found[:0]
-	if cap(s.record) > 512<<10 { // a big page does not keep its memory
+	if cap(s.record) > 512<<10 { // do not keep the memory of a big page
 		s.record = nil
 	}
 	if !s.tended {
 		s.tended = true
 		select {
 		case s.news <- struct{}{}:
-		default: // the last was not heard yet
+		default: // a signal is pending
 		}
 	}
 }
 
-// trouble tells of the disk.
+// trouble reports an error of the disk.
 func (s *spool) trouble(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *spool) crowded() bool {
 	return s.bytes > s.most
 }
 
-// tend flushes and puts what is due, though nothing more comes, and tells when to come again.
+// tend flushes and puts what is due even if no more pages come. It returns how long to wait before the next call.
 func (s *spool) tend() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *spool) tend() time.Duration {
 		switch {
 		case due <= 0, s.open.err != nil:
 			if s.cutAndPut() != nil {
-				return time.Hour // the session hears of it
+				return time.Hour // the session will see the error
 			}
 			continue
 		case len(s.open.buf) == 0:
@@ -163,7 +163,7 @@ func (s *spool) tend() time.Duration {
 	return time.Hour
 }
 
-// checkpoint begins to put what is there. It waits only when too much waits already.
+// checkpoint begins to put the open part. It blocks only if too many parts wait already.
 func (s *spool) checkpoint() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *spool) cutAndPut() error {
 	return s.err
 }
 
-// inMemory tells whether a part waits there.
+// inMemory tells whether a part waits in memory.
 func (s *spool) inMemory() bool {
 	return slices.ContainsFunc(s.closed, func(p *part) bool { return len(p.buf) > 0 })
 }
@@ -200,8 +200,8 @@ func (s *spool) cut() {
 	}
 }
 
-// finish puts all that is left, with the report in the last chunk if there is one: it is not, and the error is errDisk, where some of what was
-// fetched is lost.
+// finish puts all parts, and the report in the last chunk if there is one. If fetched pages are lost it does not put the report and returns
+// errDisk.
 func (s *spool) finish(report *channel.Report) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +223,7 @@ func (s *spool) finish(report *channel.Report) error {
 	return s.err
 }
 
-// put begins to put the oldest part if none is under way, and with it the report if there is one.
+// put begins to put the oldest part, and the report if there is one, unless a put is under way.
 func (s *spool) put(report *channel.Report) {
 	if s.putting || s.err != nil || len(s.closed) <= s.held && report == nil {
 		return
@@ -242,7 +242,7 @@ func (s *spool) put(report *channel.Report) {
 	}()
 }
 
-// send gives a part to the sink. It takes no lock: a closed part does not change.
+// send gives a part to the sink. It needs no lock, since a closed part does not change.
 func (s *spool) send(p *part, report *channel.Report) (err error) {
 	buf, _ := raws.Get().(*[]byte)
 	defer raws.Put(buf)
@@ -258,10 +258,10 @@ func (s *spool) send(p *part, report *channel.Report) (err error) {
 	return s.sink(*buf, report != nil)
 }
 
-// stored takes the outcome of a put, and begins the next.
+// stored handles the outcome of a put and begins the next one.
 func (s *spool) stored(p *part, err error) {
 	s.putting = false
-	if errors.Is(err, errDisk) { // the part is gone, the others need not be
+	if errors.Is(err, errDisk) { // this part is lost; the others may be fine
 		s.lost = err
 		s.onDisk(err)
 	} else if err != nil {
@@ -284,7 +284,7 @@ func (s *spool) fail(err error) {
 	}
 }
 
-// failed tells of a put that has failed, or a part that is lost, without waiting.
+// failed returns the error of a failed put or a lost part. It does not wait.
 func (s *spool) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,8 +294,7 @@ func (s *spool) failed() error {
 	return s.lost
 }
 
-// close waits for a put that is under way; what became of it, the crawl's end has told. Files remain only if they are to be kept, for
-// the same task when it runs again.
+// close waits for the present put. It removes the files unless keep is set: then the same task finds them when it runs again.
 func (s *spool) close(keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,14 +303,14 @@ func (s *spool) close(keep bool) {
 		s.turn.Wait()
 	}
 	if s.open != nil {
-		s.open.close() // what cannot be written now is fetched again
+		s.open.close() // what cannot be written is fetched again
 	}
 	if !keep {
 		s.parts.remove()
 	}
 }
 
-// load gives what an earlier run of this task left, record by record, and queues it. What the archive has already goes.
+// load reads the parts that an earlier run of this task left, gives each record, and queues the parts. It removes those that the archive has.
 func (s *spool) load(done func(url uint64) bool, each func(b *channel.ChunkBody)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +323,7 @@ func (s *spool) load(done func(url uint64) bool, each func(b *channel.ChunkBody)
 	for _, p := range old {
 		archived := false
 		var list []channel.ChunkBody
-		if buf, err = p.load(buf); err != nil { // it is fetched again
+		if buf, err = p.load(buf); err != nil { // its pages are fetched again
 			s.onDisk(err)
 			p.remove()
 			continue
@@ -340,7 +339,7 @@ func (s *spool) load(done func(url uint64) bool, each func(b *channel.ChunkBody)
 			}
 			list = append(list, b)
 		})
-		if archived || len(list) == 0 { // a part is stored as a whole, or not at all
+		if archived || len(list) == 0 { // the archive has all of a part or nothing
 			p.remove()
 			continue
 		}

@@ -16,22 +16,22 @@ import (
 	"shoal/channel"
 )
 
-// A part is a file: magic, then records of length, CRC-32C and an encoded channel.ChunkBody. What a crash has cut off at its end, and all
-// after a record that is damaged, does not count: it is fetched again. What the disk does not take stays in memory until it is put.
+// A part is a file: magic, then records of length, CRC-32C and an encoded channel.ChunkBody. A record that a crash has cut off or damaged does
+// not count, nor does anything after it: those pages are fetched again. Records that the disk does not take stay in memory.
 const (
 	partMagic  = "shoal spool 1\n"
 	recordHead = 8
 	flushEvery = 100 * time.Millisecond // pages that come faster are written together
-	flushMost  = 32 << 10               // bytes that wait for that
+	flushMost  = 32 << 10               // most bytes that wait
 )
 
-// errDisk is what the disk does not do: take what a crawl writes, or give it back.
+// errDisk means that the disk does not store what a crawl writes, or does not give it back.
 var errDisk = errors.New("crawl: the disk")
 
-// files are where a crawl keeps what it has no room for in memory.
+// files is the file system, as far as a crawl needs it.
 type files interface {
 	create(path string) (io.WriteCloser, error)
-	spill(dir string) (spillDisk, error) // a file without a name that others see
+	spill(dir string) (spillDisk, error) // a file whose name others do not see
 }
 
 type spillDisk interface {
@@ -39,7 +39,7 @@ type spillDisk interface {
 	io.Closer
 }
 
-// disk is the system's.
+// disk is the system's file system.
 type disk struct{}
 
 func (disk) create(path string) (io.WriteCloser, error) {
@@ -51,7 +51,7 @@ func (disk) spill(dir string) (spillDisk, error) {
 	if err != nil {
 		return nil, err
 	}
-	os.Remove(f.Name()) // where the system lets an open file go, it goes with us; elsewhere close removes it
+	os.Remove(f.Name()) // the file lives until it is closed; where the system refuses this, Close removes it
 	return spilled{f}, nil
 }
 
@@ -63,12 +63,12 @@ func (s spilled) Close() error {
 	return err
 }
 
-// raws are the buffers of puts.
+// raws are buffers for puts.
 var raws = sync.Pool{New: func() any { return new([]byte) }}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parts are the files of one task: pages-<channel>-<generation>-<number>. The generation in the name keeps an older crawl's out.
+// parts are the files of one task: pages-<channel>-<generation>-<number>. The generation in the name tells them from those of older crawls.
 type parts struct {
 	files              files
 	dir, channel, name string
@@ -88,11 +88,11 @@ func SpoolOf(dir string, h channel.Header) string {
 
 type part struct {
 	path    string
-	f       io.WriteCloser // nil: it is closed, or could not be made
-	written int64          // bytes of the file that count; -1: all
-	buf     []byte         // records that are not in it
-	err     error          // of the file, which takes no more then
-	since   time.Time      // of its first record
+	f       io.WriteCloser // nil: closed, or could not be created
+	written int64          // valid bytes of the file; -1: all
+	buf     []byte         // records that are not in the file yet
+	err     error          // of the file; it takes no more after one
+	since   time.Time      // when it was created
 	flushed time.Time
 
 	bytes               int64
@@ -108,7 +108,7 @@ func (p *parts) create() *part {
 	return out
 }
 
-// list gives the parts that an earlier run of the task left, oldest first.
+// list gives the parts of an earlier run of the task, oldest first.
 func (p *parts) list() ([]*part, error) {
 	names, err := filepath.Glob(filepath.Join(p.dir, p.name+"*"))
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *parts) remove() {
 	}
 }
 
-// removeOthers removes what other generations of the channel left.
+// removeOthers removes the files of other generations of the channel.
 func (p *parts) removeOthers() {
 	names, _ := filepath.Glob(filepath.Join(p.dir, p.channel+"*"))
 	for _, name := range names {
@@ -144,7 +144,7 @@ func (p *parts) removeOthers() {
 	}
 }
 
-// add takes a record, and tells how many bytes that takes.
+// add adds a record and returns its size in the file.
 func (p *part) add(record []byte) int64 {
 	p.buf = binary.BigEndian.AppendUint32(p.buf, uint32(len(record)))
 	p.buf = binary.BigEndian.AppendUint32(p.buf, crc32.Checksum(record, castagnoli))
@@ -157,7 +157,7 @@ func (p *part) add(record []byte) int64 {
 	return n
 }
 
-// flush writes what is in memory. What the file has got of it when that fails does not count.
+// flush writes the records in memory to the file. If that fails, what has reached the file does not count.
 func (p *part) flush(now time.Time) {
 	p.flushed = now
 	if p.err != nil || len(p.buf) == 0 {
@@ -174,7 +174,7 @@ func (p *part) flush(now time.Time) {
 	}
 	p.written += int64(len(p.buf))
 	p.buf = p.buf[:0]
-	if cap(p.buf) > 512<<10 { // a big page does not keep its memory
+	if cap(p.buf) > 512<<10 { // do not keep the memory of a big page
 		p.buf = nil
 	}
 }
@@ -187,7 +187,7 @@ func (p *part) close() {
 	if p.f == nil {
 		return
 	}
-	if err := p.f.Close(); err != nil && p.err == nil { // some systems say only now that they did not write
+	if err := p.f.Close(); err != nil && p.err == nil { // some systems report a failed write only now
 		p.err = err
 	}
 	p.f = nil
@@ -198,7 +198,7 @@ func (p *part) remove() { os.Remove(p.path) }
 // read reads the records into buf, one after another.
 func (p *part) read(buf []byte) ([]byte, error) {
 	valid, out := int64(0), buf[:0]
-	take := func(record []byte) { out = append(out, record...) } // never beyond what is read: heads go
+	take := func(record []byte) { out = append(out, record...) } // shorter than what has been read, since record heads are dropped
 	if p.written != 0 {
 		var err error
 		if buf, err = p.load(buf); err != nil {
@@ -234,7 +234,7 @@ func (p *part) load(buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// records gives the whole records of a file in their order, and how many bytes they take. A record is valid until the next.
+// records calls f for each whole record of a file, in order, and returns how many bytes they take. f must not keep the record.
 func records(b []byte, f func(record []byte)) (valid int64) {
 	if len(b) < len(partMagic) || string(b[:len(partMagic)]) != partMagic {
 		return 0
@@ -257,13 +257,13 @@ func recordsOf(b []byte, f func(record []byte)) (valid int64) {
 	return valid
 }
 
-// RemoveSpool clears what a task left in a spool folder.
+// RemoveSpool removes the files of a task from a spool folder.
 func RemoveSpool(dir string, h channel.Header) {
 	p := partsOf(dir, h)
 	p.remove()
 }
 
-// RemoveSpills clears what an earlier process may have left in a spool folder, but for the pages of tasks that go on.
+// RemoveSpills removes the files of an earlier process from a spool folder, except the pages of tasks that go on.
 func RemoveSpills(dir string, goOn ...channel.Header) error {
 	old, err := filepath.Glob(filepath.Join(dir, "todo-*"))
 	pages, perr := filepath.Glob(filepath.Join(dir, "pages-*"))

@@ -6,7 +6,8 @@ import (
 	"shoal/channel"
 )
 
-// known is what the archive says of the stored copy: pairs of URL hash and content digest, since pages return to earlier content.
+// known is what the archive says about the stored copy: pairs of URL hash and content digest. A URL may have several, since pages return to
+// earlier content.
 type known struct {
 	pairs []channel.PageDigest // by URL, then content
 }
@@ -30,7 +31,7 @@ func newKnown(in []channel.PageDigest) known {
 	return known{pairs}
 }
 
-// change compares content with what is known of a URL.
+// change compares content with the stored copies of a URL.
 func (k known) change(url, content uint64) channel.Change {
 	i, found := slices.BinarySearchFunc(k.pairs, url, func(p channel.PageDigest, u uint64) int {
 		if p.URL < u {

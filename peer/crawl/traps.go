@@ -8,17 +8,17 @@ import (
 
 // Bounds that keep a crawl out of endless sites.
 const (
-	maxSegment    = 3       // times that one path segment may be in a URL
+	maxSegment    = 3       // times that a URL may have the same path segment
 	maxSegments   = 40      // segments of a path
 	maxQueries    = 10_000  // URLs of one path that differ in the query only
 	maxDirectory  = 250_000 // URLs of one directory
 	maxCounted    = 20_000  // paths and directories that are counted
 	maxSameText   = 30      // pages of the same text whose links are followed
 	maxTextKinds  = 20_000  // texts that are counted
-	sessionDigits = 8       // digits and letters of a session id at least
+	sessionDigits = 8       // shortest session id
 )
 
-// traps counts what an endless site would have too many of. Owned by the session.
+// traps counts things of which endless sites have too many. Owned by the session.
 type traps struct {
 	queries, dirs map[uint64]int
 	texts         map[uint64]int
@@ -28,7 +28,7 @@ func newTraps() *traps {
 	return &traps{queries: map[uint64]int{}, dirs: map[uint64]int{}, texts: map[uint64]int{}}
 }
 
-// caught says why a URL that is new looks like a part of a trap; "": it does not. Call it once for each URL.
+// trap says why a new URL looks like part of a trap; "": it does not. It counts the URL, so call it once for each.
 func (t *traps) trap(u string) string {
 	origin := strings.Index(u, "://") + 3
 	if i := strings.IndexByte(u[origin:], '/'); i >= 0 {
@@ -59,7 +59,7 @@ func over(counts map[uint64]int, key uint64, limit int) bool {
 	return false
 }
 
-// repeats tells whether a path has too many segments, or one of them too often: /a/b/a/b/a/b/a/b.
+// repeats tells whether a path has too many segments, or has one segment too often: /a/b/a/b/a/b/a/b.
 func repeats(path string) bool {
 	n := strings.Count(path, "/")
 	if n > maxSegments {
@@ -88,7 +88,8 @@ func repeats(path string) bool {
 	return false
 }
 
-// worn tells whether a text has been seen so often that the links of its pages lead nowhere new. Zero is no text.
+// exhausted counts a text and tells whether it has come before, and whether it has come so often that the links of its pages lead nowhere new.
+// Zero is no text.
 func (t *traps) exhausted(text uint64) (duplicate, worn bool) {
 	if text == 0 {
 		return false, false
@@ -101,7 +102,7 @@ func (t *traps) exhausted(text uint64) (duplicate, worn bool) {
 	return n > 0, n >= maxSameText
 }
 
-// withoutSession takes session ids out of a URL: ";jsessionid=..." and the query parameters that are known to hold one.
+// withoutSession removes session ids from a URL: ";jsessionid=..." and the query parameters that are known to hold one.
 func withoutSession(u string) string {
 	if i := strings.IndexByte(u, ';'); i >= 0 {
 		if low := strings.ToLower(u[i:]); strings.HasPrefix(low, ";jsessionid=") {

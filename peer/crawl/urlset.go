@@ -4,8 +4,8 @@ import (
 	"math/bits"
 )
 
-// seenSet holds 64-bit URL hashes: open addressing with linear probing over a slice that grows by half, so that a million URLs take
-// about 11 MB. Owned by the session.
+// seenSet is a set of 64-bit URL hashes: open addressing with linear probing in a slice that grows by half. A million URLs take about 11 MB.
+// Owned by the session.
 type seenSet struct {
 	slots []uint64 // 0: free
 	n     int
@@ -14,7 +14,7 @@ type seenSet struct {
 
 func newSeen(expect int) *seenSet { return &seenSet{slots: make([]uint64, max(expect*4/3, 64))} }
 
-// add tells whether h is new.
+// add adds h and tells whether it is new.
 func (s *seenSet) add(h uint64) bool {
 	if h == 0 {
 		was := s.zero
