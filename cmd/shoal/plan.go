@@ -24,6 +24,7 @@ type planCmd struct {
 	Pages    string        `help:"Plan for the pages of a CSV instead, as sim allocate reads them: id, model, parameters, weight, min, max." placeholder:"FILE" type:"existingfile"`
 	Span     float64       `help:"With --pages: length of the scheduling interval." default:"1"`
 	Crawlers int           `help:"With --pages: crawlers of the timetable." default:"1"`
+	Phases   bool          `help:"With --pages: begin each page's crawls at a time of its own, so that the timetable moves them little."`
 }
 
 func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
@@ -37,7 +38,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
 		if err != nil {
 			return err
 		}
-		return c.Command.Run(ctx, &plan.File{IDs: ids, Pages: pages, Span: c.Span, Crawlers: c.Crawlers}, s.out, s.err)
+		return c.Command.Run(ctx, &plan.File{IDs: ids, Pages: pages, Span: c.Span, Crawlers: c.Crawlers, Phases: c.Phases}, s.out, s.err)
 	}
 	var src *plan.Channels
 	err = c.with(ctx, false, func(a *api.Client) (err error) {

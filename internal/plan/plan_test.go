@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -100,6 +101,46 @@ func TestFile(t *testing.T) {
 	var out bytes.Buffer
 	if err := (&Command{Rows: 3}).Run(context.Background(), src, &out, io.Discard); err != nil || !strings.Contains(out.String(), "freshness") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// With phases, a page's crawls stay at even distances, each page begins at a time of its own, and the timetable hardly moves a crawl.
+func TestPhases(t *testing.T) {
+	var text strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&text, "p%d,poisson,3\n", i)
+	}
+	text.WriteString("q,quasi,.25:1 .5:.9\n")
+	ids, pages, err := allocate.ReadPages(strings.NewReader(text.String()), "p", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := &File{IDs: ids, Pages: pages, Span: 1, Crawlers: 2}
+	entries, together, err := src.Timetable(t.Context(), 1600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.Phases = true
+	spread, apart, err := src.Timetable(t.Context(), 1600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(spread) != len(entries) || apart > together/20 {
+		t.Errorf("moved by %g on average with phases, %g without", apart, together)
+	}
+	last := map[string]float64{}
+	count := map[string]int{}
+	for _, e := range spread {
+		count[e.ID]++
+	}
+	for _, e := range spread {
+		if at, ok := last[e.ID]; ok && e.ID != "q" && math.Abs(e.Time-at-1/float64(count[e.ID])) > .02 {
+			t.Errorf("%s is crawled %g after the crawl before, want %g", e.ID, e.Time-at, 1/float64(count[e.ID]))
+		}
+		if e.ID == "q" && e.Time < .25 {
+			t.Errorf("%+v comes before the page's update", e)
+		}
+		last[e.ID] = e.Time
 	}
 }
 

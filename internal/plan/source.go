@@ -155,6 +155,9 @@ type File struct {
 	Pages    []allocate.Page
 	Span     float64
 	Crawlers int // equal ones, for the timetable
+	// Phases begins each page's crawls at a time of its own, one even distance apart, so that the timetable need not move them far. Without
+	// it a page's ideal times are i/(x+1) of the interval, as in the paper, and all pages of as many crawls want the same times.
+	Phases bool
 }
 
 // Unit implements Source.
@@ -219,7 +222,7 @@ func (f *File) Timetable(ctx context.Context, capacity float64) (entries []Entry
 	p := allocate.TimetableProblem{Span: f.Span}
 	var owner []int
 	for i, x := range res.X {
-		for _, t := range f.Pages[i].Model.Instants(int(x), f.Span) {
+		for _, t := range f.ideal(i, int(x)) {
 			p.Ideal, p.Release, owner = append(p.Ideal, t), append(p.Release, f.Pages[i].Model.Kind() == allocate.QuasiKind), append(owner, i)
 		}
 	}
@@ -247,4 +250,19 @@ func (f *File) Timetable(ctx context.Context, capacity float64) (entries []Entry
 		moved = s.Cost / float64(len(entries))
 	}
 	return entries, moved, nil
+}
+
+// ideal is when the x crawls of page i should be. The update instants of a quasi-deterministic page are as they are; the phases of the others
+// are multiples of the golden ratio, which spreads any number of them evenly.
+func (f *File) ideal(i, x int) []float64 {
+	m := f.Pages[i].Model
+	if !f.Phases || m.Kind() == allocate.QuasiKind {
+		return m.Instants(x, f.Span)
+	}
+	_, phase := math.Modf(float64(i+1) / math.Phi)
+	at := make([]float64, x)
+	for k := range at {
+		at[k] = (float64(k) + phase) / float64(x) * f.Span
+	}
+	return at
 }

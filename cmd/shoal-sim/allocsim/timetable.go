@@ -28,7 +28,7 @@ type Timetable struct {
 	Slots    string  `help:"Slots of every crawler, comma-separated, instead of --crawlers." placeholder:"N,N,.."`
 	Idle     float64 `help:"Slots beyond the crawls, as a share of the crawls." default:"0"`
 	Quasi    float64 `help:"Share of crawls that must not begin early." default:"0.2"`
-	Ideal    string  `help:"Generated ideal times: phases (pages crawled at even distances) or random (all independent)." default:"phases" enum:"phases,random"`
+	Ideal    string  `help:"Generated ideal times: phases (pages crawled at even distances, each from a time of its own), even (the same by the paper's i/(x+1), so that all pages begin together) or random (all independent)." default:"phases" enum:"phases,even,random"`
 	Span     float64 `help:"Length of the scheduling interval, with --tasks." default:"1"`
 	Bars     string  `help:"Restrictions as CSV: task id, crawler (from 0; any), from, to." placeholder:"FILE" type:"path"`
 	Schedule string  `help:"Write the schedule as CSV: id, crawler, slot, time." placeholder:"FILE" type:"path"`
@@ -170,9 +170,10 @@ const (
 	quasiCrawls    = 24 // hourly
 )
 
-// draw makes the ideal times. With phases, pages are crawled at even distances: quasi-deterministic ones hourly at a time of their own, the others
-// ten times from where the day before left them, which was a full timetable, so that phases are evenly spread. With random, every time is independent of all others: then
-// crawls bunch by the square root of their number, and distances grow with it.
+// draw makes the ideal times. With phases, pages are crawled at even distances: quasi-deterministic ones hourly at a time of their own, the
+// others ten times from where the day before left them, which was a full timetable, so that phases are evenly spread. With even, the times are
+// the paper's i/(x+1): all pages of as many crawls want the same times. With random, every time is independent of all others: crawls bunch by
+// the square root of their number, and distances grow with it.
 func (c *Timetable) draw() (ideal []float64, release []bool, err error) {
 	rng := rand.New(rand.NewPCG(c.Seed, 10))
 	n := c.Count
@@ -208,8 +209,18 @@ func (c *Timetable) draw() (ideal []float64, release []bool, err error) {
 				ideal, release = append(ideal, min((float64(k)+phase)/ordinaryCrawls, 1)), append(release, false)
 			}
 		}
+	case "even":
+		for i := 0; len(ideal) < n; i++ {
+			crawls, quasi := ordinaryCrawls, len(ideal) < held
+			if quasi {
+				crawls = quasiCrawls
+			}
+			for k := 1; k <= crawls && len(ideal) < n; k++ {
+				ideal, release = append(ideal, min(float64(k)/float64(crawls+1), last)), append(release, quasi)
+			}
+		}
 	default:
-		return nil, nil, fmt.Errorf("%w: ideal times %q: want phases or random", ErrFlags, c.Ideal)
+		return nil, nil, fmt.Errorf("%w: ideal times %q: want phases, even or random", ErrFlags, c.Ideal)
 	}
 	rng.Shuffle(n, func(i, j int) {
 		ideal[i], ideal[j] = ideal[j], ideal[i]
