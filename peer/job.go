@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/again"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
 	"shoal/peer/crawl"
@@ -20,12 +20,13 @@ import (
 
 // Waits of a job.
 const (
-	retryFirst  = time.Second
-	retryMost   = time.Minute
 	claimSlack  = 30 * time.Second // how long after its latest start a claim is still tried: the archive's clock decides
 	lapsedLooks = 4                // answers that the lease has lapsed, seconds apart, after which the task is given up
 	outage      = 24 * time.Hour   // an archive that is away for longer loses what was fetched: it has become old
 )
+
+// retries is the pace at which an archive is asked again that did not answer.
+var retries = again.Bounds{First: time.Second, Last: time.Minute}
 
 // errLost ends a crawl whose task is not ours any more.
 var errLost = errors.New("peer: the task is another peer's now")
@@ -163,7 +164,7 @@ func (a *Agent) overtake(ctx context.Context, j *job) error {
 // release gives a task back when all that was fetched for it is stored. It tries until the archive answers.
 func (a *Agent) release(ctx context.Context, up *uplink.Client, j *job) error {
 	h, first := j.task.Header, time.Now()
-	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+	for pace := again.Every(retries); ; {
 		_, err := up.Release(ctx, h.Channel, h.Gen)
 		if err == nil {
 			return nil
@@ -172,10 +173,8 @@ func (a *Agent) release(ctx context.Context, up *uplink.Client, j *job) error {
 			return fmt.Errorf("release: %w", err)
 		}
 		j.away.Store(true)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pace.Wait(ctx, nil); err != nil {
+			return err
 		}
 	}
 }
@@ -251,7 +250,8 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 	if j.task.Claimed {
 		stop = nil
 	}
-	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+	for pace := again.Every(retries); ; {
+		var held time.Duration // another peer's lease, which it waits for
 		sent := hold.clock()
 		c, err := up.Claim(ctx, j.task.Signed)
 		switch {
@@ -265,7 +265,7 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 			hold.acked(sent, c.Left)
 			return c, nil
 		case c.Status == uplink.Held:
-			wait = min(max(c.Left, retryFirst), retryMost)
+			held = max(c.Left, retries.First)
 		default:
 			return c, fmt.Errorf("claim: the archive answers %v", c.Status)
 		}
@@ -275,20 +275,34 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 		if time.Since(first) > outage {
 			return c, fmt.Errorf("claim: the archive has been away for %v", outage)
 		}
-		select {
-		case <-time.After(wait):
-		case <-stop:
-			return c, errUnasked
-		case <-ctx.Done():
-			return c, ctx.Err()
+		if held > 0 {
+			err = pace.WaitFor(ctx, held, stop)
+		} else {
+			err = pace.Wait(ctx, stop)
 		}
+		if err != nil {
+			return c, err
+		}
+		if closed(stop) {
+			return c, errUnasked
+		}
+	}
+}
+
+// closed tells whether a channel is closed; nil never is.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
 // before is asked before each request: it waits while the agent is paused or the lease has run down.
 func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
-	lapsed := 0
-	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+	pace, lapsed := again.Every(retries), 0
+	for {
 		paused, until := a.tasks.paused()
 		if !paused && s.hold.may() {
 			return nil
@@ -296,116 +310,51 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 		if s.hold.stopped() {
 			return errLost
 		}
+		wait := a.pauseLook(until)
 		if paused && s.hold.endsBefore(until, a.wire.Now()) { // while there is a third of the term to send what was fetched
 			a.log.Info("a pause lasts longer than the lease: the task goes back", "host", j.task.Header.Host)
 			j.once.Do(func() { close(j.stop) })
 		}
-		if paused {
-			wait = time.Second
-			if !until.IsZero() {
-				wait = min(max(until.Sub(a.wire.Now()), time.Millisecond), time.Second)
+		if !paused {
+			over, err := s.renew(ctx, j.task.Signed)
+			if err != nil {
+				return err
 			}
-		} else if over, err := s.renew(ctx, j.task.Signed); err != nil {
+			if s.hold.may() {
+				continue
+			}
+			if over {
+				if lapsed++; lapsed == lapsedLooks { // nothing was sent that would revive it
+					return errLapsed
+				}
+			}
+			wait = pace.Next()
+		}
+		if err := a.rest(ctx, wait, j, s.hold); err != nil {
 			return err
-		} else if s.hold.may() {
-			continue
-		} else if over {
-			if lapsed++; lapsed == lapsedLooks { // nothing was sent that would revive it
-				return errLapsed
-			}
-		}
-		select {
-		case <-time.After(wait):
-		case <-s.hold.news():
-		case <-j.stop:
-			return errors.New("told to stop")
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }
 
-// archive is what a sender needs of an uplink.Client.
-type archive interface {
-	Put(ctx context.Context, c channel.Chunk) (uplink.Reply, error)
-	Renew(ctx context.Context, task channel.Signed) (uplink.Reply, error)
+// pauseLook is how long a pause is left alone before it is looked at again; until is its end, zero where nobody knows.
+func (a *Agent) pauseLook(until time.Time) time.Duration {
+	if until.IsZero() {
+		return time.Second
+	}
+	return min(max(until.Sub(a.wire.Now()), time.Millisecond), time.Second)
 }
 
-// sender puts the chunks of one task on the archive's chain.
-type sender struct {
-	up     archive
-	header channel.Header
-	hold   *hold
-	seq    uint64
-	head   [32]byte
-	sent   atomic.Int64
-	away   *atomic.Bool
-	log    interface{ Debug(string, ...any) }
-}
-
-// BytesUp is what was sent so far, compressed.
-func (s *sender) BytesUp() int64 { return s.sent.Load() }
-
-// Put implements crawl.Sink.
-func (s *sender) Put(ctx context.Context, raw []byte, last bool) error {
-	body, err := channel.CompressBody(raw)
-	if err != nil {
-		return err
+// rest waits, for less long if the lease changes. It fails if the task is told to stop.
+func (a *Agent) rest(ctx context.Context, d time.Duration, j *job, h *hold) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-h.news():
+	case <-j.stop:
+		return errors.New("told to stop")
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if last {
-		s.hold.stop() // the crawl is over: nothing is fetched any more, whatever is answered
-	}
-	return s.put(ctx, body)
-}
-
-// put puts the next chunk. It tries until the archive answers, or has been away for too long.
-func (s *sender) put(ctx context.Context, body []byte) error {
-	c := channel.Chunk{Channel: s.header.Channel, Gen: s.header.Gen, Seq: s.seq + 1, Prev: s.head, Body: body}
-	hash := c.Hash()
-	first := time.Now()
-	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
-		sent := s.hold.clock()
-		r, err := s.up.Put(ctx, c)
-		switch {
-		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused) || errors.Is(err, wire.TooLarge)):
-			return fmt.Errorf("chunk %d: %w", c.Seq, err)
-		case err != nil:
-			s.away.Store(true)
-			s.log.Debug("chunk not acknowledged", "host", s.header.Host, "err", err)
-		case r.Status == uplink.Stored, r.Status == uplink.Behind && r.Seq == c.Seq && bytes.Equal(r.Head[:], hash[:]):
-			s.away.Store(false)
-			s.seq, s.head = c.Seq, hash
-			s.sent.Add(int64(len(body)))
-			s.hold.acked(sent, r.Left)
-			return nil
-		default:
-			s.hold.stop()
-			return fmt.Errorf("chunk %d: the archive answers %v: %w", c.Seq, r.Status, errLost)
-		}
-		if time.Since(first) > outage {
-			return fmt.Errorf("chunk %d: the archive has been away for %v: %w", c.Seq, outage, err)
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// renew asks what is left of the lease, and tells whether it has lapsed: only a chunk revives it then. Only an answer that ends it is an error.
-func (s *sender) renew(ctx context.Context, task channel.Signed) (lapsed bool, err error) {
-	sent := s.hold.clock()
-	r, err := s.up.Renew(ctx, task)
-	switch {
-	case err != nil:
-		s.away.Store(true)
-		return false, ctx.Err() // the archive is away: wait
-	case r.Status == uplink.Granted:
-		s.away.Store(false)
-		s.hold.acked(sent, r.Left)
-		return r.Left <= 0, nil
-	}
-	s.hold.stop()
-	return false, fmt.Errorf("renew: the archive answers %v: %w", r.Status, errLost)
+	return nil
 }

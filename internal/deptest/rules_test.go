@@ -28,7 +28,7 @@ var rules = []rule{
 	{"peer/queue", nil, true, "the simulator runs it by the thousand"},
 	{"peer/crawl/...", []string{"channel", "channel/order", "channel/sitemap", "peer/crawl/..."}, false, "a crawl knows no libp2p: it is given a task, a dialler and a sink"},
 	{"peer/limit/...", []string{"channel"}, false, "limits are decided by settings and policy alone; of the channels only what a Web port is"},
-	{"peer/...", []string{"peer/...", "overlay", "overlay/p2p", "channel", "coords", "internal/member", "internal/wire", "internal/wire/uplink"}, false, "the agent must not contain the manager: volunteers run it"},
+	{"peer/...", []string{"peer/...", "overlay", "overlay/p2p", "channel", "coords", "internal/again", "internal/member", "internal/wire", "internal/wire/uplink"}, false, "the agent must not contain the manager: volunteers run it"},
 	{"manager/archive/archivepb", nil, false, "generated code"},
 	{"manager/archive/warc", nil, false, "a format knows nothing of who writes it"},
 	{"manager/archive/text", nil, false, "a leaf: text is taken out of bytes"},

@@ -1,9 +1,9 @@
 package limit
 
 import (
-	"context"
 	"math"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -92,15 +92,14 @@ func cost(n int) int { return n + (n+segment-1)/segment*overhead }
 
 // Wrap returns a connection that counts its bytes and keeps to the rates.
 func (m *Meter) Wrap(c net.Conn) net.Conn {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &metered{Conn: c, m: m, ctx: ctx, cancel: cancel}
+	return &metered{Conn: c, m: m, closed: make(chan struct{})}
 }
 
 type metered struct {
 	net.Conn
 	m      *Meter
-	ctx    context.Context // of waits, until Close
-	cancel context.CancelFunc
+	closed chan struct{} // by Close; it ends waits
+	once   sync.Once
 }
 
 // ConnectTime returns how long the handshake took, or 0 if the underlying connection does not know.
@@ -162,7 +161,7 @@ func (c *metered) pay(l *rate.Limiter, n int) error {
 			t := time.NewTimer(d)
 			select {
 			case <-t.C:
-			case <-c.ctx.Done():
+			case <-c.closed:
 				t.Stop()
 				r.Cancel()
 				return net.ErrClosed
@@ -174,6 +173,6 @@ func (c *metered) pay(l *rate.Limiter, n int) error {
 }
 
 func (c *metered) Close() error {
-	c.cancel()
+	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()
 }
