@@ -1,34 +1,29 @@
-// Reads WARC files with warcio, checks the SHA-256 digests of payloads and blocks, and prints how many records there are of each type.
+// Reads WARC files with warcio, checks the SHA-256 digests of payloads and blocks, and prints how many records there are of each type. After
+// "--", it prints for each URL the key that webrecorder's readers look for.
 import { createReadStream } from "node:fs";
 import { createHash } from "node:crypto";
-import { WARCParser } from "warcio";
+import { WARCParser, getSurt } from "warcio";
 
-const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-function base32(bytes) {
-  let out = "", bits = 0, value = 0;
-  for (const b of bytes) {
-    value = ((value << 8) | b) & 0xffff;
-    for (bits += 8; bits >= 5; bits -= 5) out += alphabet[(value >> (bits - 5)) & 31];
-  }
-  if (bits > 0) out += alphabet[(value << (5 - bits)) & 31];
-  return out + "=".repeat((8 - (out.length % 8)) % 8);
-}
-
+const sha256 = (...parts) => "sha256:" + parts.reduce((h, p) => h.update(p), createHash("sha256")).digest("hex");
+const args = process.argv.slice(2);
+const files = args.slice(0, args.indexOf("--"));
 const counts = {};
-for (const name of process.argv.slice(2)) {
+for (const name of files) {
   let n = 0;
-  const parser = new WARCParser(createReadStream(name));
+  const parser = new WARCParser(createReadStream(name), { keepHeadersCase: true });
   for await (const record of parser) {
     counts[record.warcType] = (counts[record.warcType] || 0) + 1;
+    const where = `${name}: ${record.warcTargetURI}`;
     if ((n++ === 0) !== (record.warcType === "warcinfo")) throw new Error(`${name}: record ${n} is ${record.warcType}`);
     const payload = await record.readFully(false);
     if (record.warcType === "response") {
-      const digest = "sha256:" + base32(createHash("sha256").update(payload).digest());
-      if (record.warcPayloadDigest !== digest) throw new Error(`${name}: ${record.warcTargetURI}: ${record.warcPayloadDigest} is not ${digest}`);
-      if (!record.httpHeaders || !record.httpHeaders.statusCode) throw new Error(`${name}: ${record.warcTargetURI}: no HTTP header`);
+      if (record.warcPayloadDigest !== sha256(payload)) throw new Error(`${where}: ${record.warcPayloadDigest} is not ${sha256(payload)}`);
+      const head = record.httpHeaders;
+      if (!head || !/^HTTP\/1\.[01]$/.test(head.protocol) || !head.statusCode) throw new Error(`${where}: status line ${head && head.statusline}`);
     }
     if (isNaN(Date.parse(record.warcDate))) throw new Error(`${name}: date ${record.warcDate}`);
   }
 }
-console.log(Object.entries(counts).map(([k, v]) => `${k} ${v}`).sort((a, b) => order(a) - order(b)).join(", "));
-function order(s) { return ["warcinfo", "response", "revisit", "metadata"].indexOf(s.split(" ")[0]); }
+const order = ["warcinfo", "response", "revisit", "metadata"];
+console.log(Object.keys(counts).sort((a, b) => order.indexOf(a) - order.indexOf(b)).map((k) => `${k} ${counts[k]}`).join(", "));
+for (const url of args.slice(args.indexOf("--") + 1)) console.log(getSurt(url));
