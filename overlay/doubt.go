@@ -2,15 +2,15 @@ package overlay
 
 import "time"
 
-// doubt is what a node that places tasks remembers of a peer that took one and did nothing with it. Gossip cannot tell: whoever swallows tasks is
-// never busy, and looks like the best candidate each time.
+// doubt is what a placing node remembers of a peer that took a task and did nothing with it. Gossip cannot tell: a
+// peer that swallows tasks is never busy, and looks like the best candidate each time.
 type doubt struct {
 	times uint8
 	until time.Time
 }
 
-// A doubted peer is offered tasks only where nobody else can be, for doubtFirst, and twice as long each time it happens again, up to doubtMost.
-// maxDoubts bounds how many are remembered.
+// A doubted peer gets offers only if there is no other candidate, for doubtFirst at first and twice as long each time
+// it happens again, up to doubtMost. maxDoubts bounds the number of doubts.
 const (
 	doubtFirst = 30 * time.Minute
 	doubtMost  = 24 * time.Hour

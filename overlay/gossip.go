@@ -7,9 +7,10 @@ import (
 	"shoal/coords"
 )
 
-// turns says whether the node, at rest, speaks the less often the more often it is asked. Chance, and where it is, have some asked twice as often as
-// others, and none is to cost its volunteer much more than the others cost theirs. What it would have learnt it hears from whoever asks; only round-trip
-// times are measured by who speaks of its own accord, which it does once in longestSilence of Every at least.
+// turns reports whether the node, at rest, speaks less often the more often it is asked. By chance and by their
+// place, some nodes are asked twice as often as others, and no volunteer should pay much more than the others. The
+// node hears from those that ask what it would have learnt by speaking. Only round-trip times need a node that speaks
+// of its own accord, which it does at least once in longestSilence of Every.
 func (n *Node) turns() bool { return !n.cfg.Places && n.haste() == 1 }
 
 // An answer puts the next gossip off by spokenPart of Every, where half of it lies between two: so that chance leaves few with much more than two messages in Every.
@@ -18,7 +19,7 @@ const (
 	spokenPart     = 60 // per cent
 )
 
-// spoke puts the node's next gossip off, since it has just said the same to somebody.
+// spoke puts off the node's next gossip, because it has just said the same to another member.
 func (n *Node) spoke() {
 	if !n.turns() || n.told.IsZero() {
 		return
@@ -71,7 +72,7 @@ const briefGossip = 1
 
 // news are up to so many records told to a member that is at a place: the nearest to it and some at random. Its own in the table, if there is one, is itself.
 func (n *Node) news(at *coords.Coord, itself *PeerRecord, most int) []*PeerRecord {
-	out := make([]*PeerRecord, 0, most) // of the table, which has nobody twice
+	out := make([]*PeerRecord, 0, most) // of the table, where each peer is once
 	add := func(r *PeerRecord) {
 		if len(out) < most && r != itself && !slices.Contains(out, r) {
 			out = append(out, r)
@@ -80,7 +81,8 @@ func (n *Node) news(at *coords.Coord, itself *PeerRecord, most int) []*PeerRecor
 	for _, f := range n.table.nearest(at, most/2+1) {
 		add(n.table.entries[f.i].rec)
 	}
-	// Some may be drawn twice, or be among the nearest: that is made up for by drawing more, and whoever knows few tells few.
+	// Some may be drawn twice, or be among the nearest. Drawing more makes up for that, and a node that knows few
+	// peers tells few.
 	for range min(3*most, 2*len(n.table.entries)) {
 		if len(out) == most {
 			break
@@ -135,7 +137,7 @@ func (n *Node) onGossip(now time.Time, from ID, m Gossip) []Send {
 	return []Send{{To: from, Addrs: m.Self.Addrs, Msg: Gossip{Req: m.Req, Answer: true, Self: n.Self(now), Records: records}}}
 }
 
-// Greet gossips with somebody of whom only the address is known.
+// Greet gossips with a member of which only the address is known.
 func (n *Node) Greet(now time.Time, id ID, addrs []string) []Send {
 	if id == n.cfg.ID {
 		return nil

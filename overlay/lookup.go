@@ -22,8 +22,9 @@ func (n *Node) Lookup(now time.Time, req uint64, at coords.Coord) []Send {
 	return n.search(now, p)
 }
 
-// vantages takes a host's best vantages into the beam: whoever measured it from near is a good start, and a good end. Those that the table does not hold are
-// returned, a few of them: their ids are known, and mostly a way to them. They become candidates when they tell of themselves.
+// vantages takes a host's best vantages into the beam: a peer that measured the host from near is a good start and a
+// good end. It returns a few of those that the table does not hold. Their ids are known, and mostly a way to them.
+// They become candidates when they send their records.
 func (n *Node) vantages(p *placing, r *coords.HostRecord) []PeerRecord {
 	var strangers []PeerRecord
 	for _, v := range r.Best {
@@ -117,7 +118,7 @@ func (p *placing) hops() int {
 	return 0
 }
 
-// search asks the nearest that were not asked yet, alpha at a time, until the beam holds nobody new.
+// search asks the nearest peers that were not asked yet, alpha at a time, until the beam has no new ones.
 func (n *Node) search(now time.Time, p *placing) []Send {
 	var out []Send
 	if !p.done {
@@ -128,7 +129,7 @@ func (n *Node) search(now time.Time, p *placing) []Send {
 				continue
 			}
 			if nearest++; nearest > enough {
-				break // the nearest have been asked, and know nobody nearer
+				break // the nearest have been asked, and know no nearer ones
 			}
 			if p.busy >= most || len(p.asked) >= maxAsked {
 				break
@@ -203,7 +204,7 @@ func (n *Node) onNear(now time.Time, from ID, m Near) []Send {
 	return n.search(now, p)
 }
 
-// ranked are those found, whoever is late after the others.
+// ranked returns those found, the late ones after the others.
 func (p *placing) ranked() []PeerRecord {
 	if len(p.late) == 0 {
 		return p.found

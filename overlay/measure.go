@@ -38,7 +38,7 @@ func (n *Node) probe(now time.Time, p *placing) []Send {
 			out = append(out, n.time(now, p, r))
 		}
 	}
-	// Whoever answers first is near to the host, since the others still measure: a few answers are enough.
+	// A peer that answers early is near to the host, since the others are still measuring. So a few answers suffice.
 	if p.probing > 0 && p.answers < enoughProbes {
 		return out
 	}

@@ -22,7 +22,8 @@ func (t *table) near(at coords.Coord, n int) []PeerRecord {
 	return out
 }
 
-// nearest are the positions of the same, without the silent, of whom nobody is told. It holds until it is called again.
+// nearest returns the positions of the nearest entries without the silent ones, which are never passed on. The result
+// is valid until the next call.
 func (t *table) nearest(at *coords.Coord, n int) []far {
 	if t.index != nil {
 		t.best = t.index.nearest(&search{at: at, n: n, limit: math.MaxFloat64, mark: absent, best: t.best[:0],

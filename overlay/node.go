@@ -8,7 +8,7 @@ import (
 	"shoal/coords"
 )
 
-// Node is one member of the overlay. It is owned by whoever runs it.
+// Node is one member of the overlay. Its runner owns it.
 type Node struct {
 	cfg     Config
 	rng     *rand.Rand
@@ -110,7 +110,7 @@ func (n *Node) Events() []Event {
 	return e
 }
 
-// Meet puts somebody into the table: a bootstrap peer, an address kept from an earlier run.
+// Meet puts a member into the table: a bootstrap peer, or an address kept from an earlier run.
 func (n *Node) Meet(now time.Time, r PeerRecord) error {
 	if err := r.Check(); err != nil {
 		return err

@@ -253,7 +253,7 @@ func TestRefuses(t *testing.T) {
 	for _, h := range w.hosts {
 		h.bin.room = 5
 	}
-	for range 40 { // whoever does not answer may have it; the fence sees to that, and the task goes to somebody else
+	for range 40 { // a peer that does not answer may have the task; the fence allows for that, and the task goes to another one
 		if e := w.place(w.task(time.Hour), coords.HostRecord{}); e.Err != nil || e.Placed.Peer == "p5" {
 			t.Fatal(e.Placed.Peer, e.Err)
 		}

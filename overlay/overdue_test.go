@@ -32,7 +32,7 @@ func (a *asking) send(out []Send) {
 	for _, s := range out {
 		i := slices.IndexFunc(a.known, func(p PeerRecord) bool { return p.ID == s.To })
 		if i < 0 {
-			continue // somebody found on the way
+			continue // a peer found on the way
 		}
 		var answer Msg
 		switch m := s.Msg.(type) {
@@ -91,8 +91,9 @@ func ask(t *testing.T, seed uint64, known []PeerRecord, after func(PeerRecord, M
 	return a
 }
 
-// Whoever was asked and does not answer in the time that its record promises is not where its record says, or gone: others are asked at once, and it is neither
-// offered the task first nor told as the nearest. If it answers yet, it is.
+// TestOverdueIsNotNearest checks a peer that does not answer in the time that its record promises. It is not where
+// its record says, or gone. Others are asked at once, and the peer is neither offered the task first nor reported as
+// the nearest, unless it answers yet.
 func TestOverdueIsNotNearest(t *testing.T) {
 	known := town(0, 40, 0, rand.New(rand.NewPCG(9, 9)))
 	stale := &known[0] // says that it is at the host itself
@@ -130,8 +131,9 @@ func TestOverdueIsNotNearest(t *testing.T) {
 	}
 }
 
-// Half of those near the host are gone: the others are asked without waiting for them, and one of the others gets the only offer. When an offer is not
-// answered, nobody else gets one before that is certain.
+// TestNobodyWaitsForTheGone lets half of the peers near the host be gone. The others are asked without waiting for
+// them, and one of the others gets the only offer. If an offer is not answered, no other peer gets one before that is
+// certain.
 func TestNobodyWaitsForTheGone(t *testing.T) {
 	known := town(0, 40, 0, rand.New(rand.NewPCG(9, 9)))
 	gone := map[ID]bool{}
@@ -204,7 +206,7 @@ func TestPaceLearns(t *testing.T) {
 	}
 	before := p
 	p.learn(&request{wants: wants}, time.Hour)  // a measurement, which takes the host's time too
-	p.learn(&request{kind: finding}, time.Hour) // somebody of whom only the id is known
+	p.learn(&request{kind: finding}, time.Hour) // a peer of which only the id is known
 	if p != before {
 		t.Error("it learnt from what says nothing")
 	}

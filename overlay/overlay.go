@@ -1,16 +1,19 @@
-// Package overlay is the overlay of volunteers as a state machine: its keys are Vivaldi coordinates, its distance is predicted
-// round-trip time. A node keeps a table of rings around itself, gossips, answers lookups toward a coordinate, takes tasks that its queue
-// accepts, and places tasks near a Web host.
+// Package overlay implements the overlay of volunteers as a state machine. Its keys are network coordinates, its
+// distance is the predicted round-trip time. A node keeps a table of rings around itself, gossips, answers lookups
+// toward a coordinate, takes tasks that its queue accepts, and places tasks near a Web host.
 //
-// It is pure: now and messages come in, messages and events go out; randomness is handed in. Signatures are checked by whoever runs it
-// (overlay/p2p), so that Step gets verified records and the simulator pays for no cryptography. It is not for crawling, nor for knowing
-// whose word counts: that disagreement about who is near costs locality, never correctness.
+// The package is pure: times and messages come in, messages and events go out, randomness is passed in. The runner
+// (overlay/p2p) checks signatures, so that Step gets verified records and the simulator pays for no cryptography. The
+// package does not crawl, and does not decide whose word counts: disagreement about who is near costs locality, never
+// correctness.
 //
-// Invariants: no table, message, record or request without a bound; a record that was not heard of for Expiry, or whose peer failed
-// twice, leaves the table; moving or turning all coordinates changes no decision; map order decides nothing.
+// Invariants: every table, message, record and request has a bound; a record leaves the table if it was not heard of
+// for Expiry or if its peer failed twice; moving or turning all coordinates changes no decision; map order decides
+// nothing.
 //
-// The rings follow Wong, Slivkins, Sirer, "Meridian: A Lightweight Network Location Service without Virtual Coordinates" (SIGCOMM
-// 2005), with predicted in place of measured times; the lookup is Kademlia's (Maymounkov and Mazieres, IPTPS 2002).
+// The rings follow Wong, Slivkins, Sirer, "Meridian: A Lightweight Network Location Service without Virtual
+// Coordinates" (SIGCOMM 2005), with predicted in place of measured times. The lookup is Kademlia's (Maymounkov and
+// Mazieres, IPTPS 2002).
 package overlay
 
 import (
@@ -89,7 +92,7 @@ type (
 		Req     uint64
 		Answer  bool
 		Self    PeerRecord
-		Records []*PeerRecord // nobody changes them, since many may keep them
+		Records []*PeerRecord // read only, since many may keep them
 	}
 	// FindNear asks for the N known peers nearest to At.
 	FindNear struct {

@@ -103,7 +103,7 @@ func (n *Node) waitFor(w wait, r *request) {
 	n.waits = slices.Insert(n.waits, i, w)
 }
 
-// nextWait is when the patience with somebody ends next.
+// nextWait returns when the next wait for an answer ends.
 func (n *Node) nextWait() (time.Time, bool) {
 	for len(n.waits) > 0 {
 		if _, ok := n.pending[n.waits[0].req]; ok {
@@ -137,7 +137,7 @@ func (n *Node) impatient(now time.Time) (out []Send) {
 	}
 }
 
-// without goes on with a placing as if somebody had not been asked.
+// without continues a placing as if a peer had not been asked.
 func (n *Node) without(now time.Time, p *placing, r *request) []Send {
 	switch {
 	case r.kind == finding:
@@ -167,7 +167,7 @@ func (p *placing) ended(r *request) {
 	}
 }
 
-// answered notes that somebody is there, however late.
+// answered notes that a peer is there, however late.
 func (p *placing) answered(from ID) {
 	delete(p.late, from)
 	p.spoke[from] = true

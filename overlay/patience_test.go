@@ -8,8 +8,9 @@ import (
 	"shoal/coords"
 )
 
-// Nobody waits long for whom its record puts near. What the making of a connection takes is no sign of where its other end is, nor is the longer way over a relay, within bounds; nor is
-// anything learnt of it about how long answers take.
+// TestAround checks that no node waits long for a peer whose record puts it near. The time to open a connection says
+// nothing about the other end's place, and neither does the longer way over a relay, within bounds; nothing about
+// answer times is learnt from either.
 func TestAround(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	const soon, later, far = 30 * time.Millisecond, 60 * time.Millisecond, 400 * time.Millisecond
@@ -38,7 +39,7 @@ func TestAround(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.Tick(began) // it knows nobody to gossip with yet
+		n.Tick(began) // it knows no peer to gossip with yet
 		p := PeerRecord{ID: "p", Seq: 1, Issued: began, Coord: n.Coord()}
 		p.Coord.Vec[0] += 10
 		if d := coords.Predict(n.Coord(), p.Coord); d < 10*time.Millisecond || d > 12*time.Millisecond {

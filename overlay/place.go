@@ -30,8 +30,8 @@ type placing struct {
 	late   map[ID]bool // who did not answer in the time that was to be expected, and has not since
 	spoke  map[ID]bool // who did answer
 	done   bool
-	heard  bool         // anybody
-	second []PeerRecord // further starts, for which nobody waits: the host's best vantages, and one at random, since those around the nearest may be all of one mind
+	heard  bool         // any answer
+	second []PeerRecord // further starts that the lookup does not wait for: the host's best vantages, and a random one, since the peers around the nearest may all be in league
 	timed  []PeerRecord // who measured the host, however far predicted to be
 
 	// Measuring.
@@ -174,7 +174,7 @@ func (n *Node) offer(now time.Time, p *placing) []Send {
 		p.add(n, n.table.near(p.at, MaxNear), 1)
 		best, ok = n.next(now, p)
 	}
-	if !ok && p.unsure { // nobody has said yes, but somebody may have it
+	if !ok && p.unsure { // no peer has said yes, but one may have it
 		return n.end(p, Placed{}, ErrUnsure)
 	}
 	if !ok {
@@ -194,9 +194,9 @@ func (n *Node) propose(now time.Time, p *placing, to PeerRecord) Send {
 	return n.ask(now, to, p.req, offering, func(req uint64) Msg { return Offer{Req: req, Signed: p.task.Signed, Header: p.task.Header} })
 }
 
-// next is the candidate with the earliest expected finish: start + pages * (wait + 2 RTT). Of those that are about as good it is one at random, so that
-// nobody can make sure of a host's tasks by being a little nearer to it than all others, and neighbours share them. Peers that swallowed tasks count only
-// where there is nobody else.
+// next returns the candidate with the earliest expected finish: start + pages * (wait + 2 RTT). Among those that are
+// about as good it chooses one at random, so that no peer can attract all of a host's tasks by being a little nearer
+// than the others, and neighbours share them. Peers that swallowed tasks count only if there is no other candidate.
 func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	if p.offers >= p.limit {
 		return PeerRecord{}, false

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestRestIsShared: at rest nobody speaks and answers much more often than others, whoever they are near to, and everybody measures.
+// TestRestIsShared checks that at rest no node speaks and answers much more often than others, wherever it is, and
+// that every node measures.
 func TestRestIsShared(t *testing.T) {
 	const minutes = 30
 	w := grow(t, 3, 80, time.Hour)

@@ -35,8 +35,8 @@ func crowded(mark func(p *PeerRecord, i int)) (t table) {
 	return t
 }
 
-// Whoever crowds around a node from one network or with one account gets no more than its share of the table: in each ring no more than any other, and of the
-// nearest a few.
+// TestOneGroupHasItsShare checks that members of one network or account around a node get no more than their share of
+// the table: in each ring no more than any other group, and a few of the nearest.
 func TestOneGroupHasItsShare(t *testing.T) {
 	for name, mark := range map[string]func(p *PeerRecord, i int){
 		"one prefix":  func(p *PeerRecord, i int) { p.Addrs = []string{fmt.Sprintf("/ip4/8.8.4.%d/tcp/1", i%250)} },

@@ -151,8 +151,8 @@ func (t *table) remove(i int) {
 	t.spots, t.ms = t.spots[:last], t.ms[:last]
 }
 
-// hear takes a record in, and keeps it; an older one than what is there counts as nothing heard. Whoever calls it calls trim when a message's records are in: to choose
-// who stays is most of what a message costs.
+// hear takes a record in and keeps it. An older one than the present one counts as nothing heard. The caller calls
+// trim once all records of a message are in, because choosing who stays is most of the cost of a message.
 func (t *table) hear(now time.Time, r *PeerRecord) { t.hearHashed(now, r, hashOf(r.ID)) }
 
 // hearHashed is the same for a record whose id's hash is known.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// trim keeps the nearest and, in each ring, a random choice of the others. Whoever is too much goes from where one address prefix or account has most of
-// a ring, beyond its share; else from the fullest ring.
+// trim keeps the nearest and, in each ring, a random choice of the others. Surplus entries are removed where one
+// address prefix or account has most of a ring, beyond its share, and otherwise from the fullest ring.
 func (t *table) trim(rng *rand.Rand) {
 	if t.all > MaxTable { // a manager's sample of all: rings would only tell where the manager is
 		for len(t.entries) > t.all {
@@ -208,7 +208,8 @@ func (t *table) crowd(ring *[mostEntries]int8) (k int, worst group, most int) {
 	return k, worst, most
 }
 
-// Whoever runs many members from one place or account has at most so many of the nearest entries for certain, and of a full ring, as long as there are others.
+// Many members from one place or account are certain of at most this many of the nearest entries, and of a full ring,
+// as long as there are others.
 const (
 	nearShare = 4
 	ringShare = 2

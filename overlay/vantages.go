@@ -9,8 +9,8 @@ import (
 	"shoal/coords"
 )
 
-// Measuring a host of which little is known: after some random peers, up to NearRounds times NearProbes near ones, until one is as near as NearEnough.
-// A round that finds nobody nearer says little: the next one looks elsewhere.
+// Measuring a host of which little is known: after some random peers, up to NearRounds times NearProbes near ones,
+// until one is as near as NearEnough. If a round finds no nearer peer, the next one looks elsewhere.
 const (
 	NearRounds = 4
 	NearProbes = 4
@@ -54,11 +54,13 @@ func vantagesOf(r *coords.HostRecord, takers []*PeerRecord, n int, rng *rand.Ran
 	return out
 }
 
-// likely chooses n of some peers to time a host, none that is skipped. Each peer's own place is a guess where the host may be, the likelier the less it contradicts
-// the samples (HostRecord.Misfit). The first one chosen is nearest to the best guess; for each other one a guess is drawn by its likelihood, and whoever is nearest
-// to that is chosen (Thompson, "On the likelihood that one unknown probability exceeds another", Biometrika 1933). To choose the best four instead asks
-// four peers of one building mostly, and where the samples mislead, of the wrong one. Nor is anybody chosen who is beside a vantage that has
-// proved far from the host (by the triangle inequality, which the Internet keeps but roughly), or beside another one chosen.
+// likely chooses n of some peers to time a host, and none that skip refuses. Each peer's own place is a guess of the
+// host's place; the guess is the likelier the less it contradicts the samples (HostRecord.Misfit). The first chosen
+// peer is nearest to the best guess. For each other one, likely draws a guess by its likelihood and takes the peer
+// nearest to it (Thompson, "On the likelihood that one unknown probability exceeds another", Biometrika 1933).
+// Choosing the best four instead would mostly ask four peers of one building, and of the wrong one if the samples
+// mislead. likely leaves out peers beside a vantage that has proved far from the host (by the triangle inequality,
+// which the Internet keeps only roughly), and peers beside another chosen one.
 func likely(r *coords.HostRecord, peers []*PeerRecord, skip func(ID) bool, n int, rng *rand.Rand) []PeerRecord {
 	best := make([]ranked, 0, guesses+1)
 	for _, p := range peers {

@@ -121,8 +121,8 @@ func hostTask() Task {
 	return Task{Header: channel.Header{Host: "http://h", Pages: 8, Gap: time.Second}}
 }
 
-// The vantages that timed a host are asked though the table does not hold them; what they tell of themselves makes them candidates, and one that
-// is gone keeps nobody waiting.
+// TestVantagesNotKnownAreAsked checks that the vantages that timed a host are asked though the table does not hold
+// them. Their records make them candidates, and a vantage that is gone holds nothing up.
 func TestVantagesNotKnownAreAsked(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	rng := rand.New(rand.NewPCG(9, 9))

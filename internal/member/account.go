@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// An account is what a member is held to: shares, bans and what it delivered are counted under it. Nobody chooses it: it is the invite's
-// by which a member joined, or else the peer's own key. What people choose is a label, which is shown and counts for nothing.
+// An account is what the network holds a member to: its shares, its bans, and what it delivered. A member cannot
+// choose its account. It is that of the invite by which the member joined, or else the peer's own key. The name that
+// a volunteer chooses is a label, which is shown and counts for nothing.
 
 // AccountOfPeer is the account of a peer that joined without an invite: its own id.
 func AccountOfPeer(peer string) string { return peer }

@@ -12,7 +12,7 @@ import (
 	"shoal/internal/member/memberpb"
 )
 
-// maxDuration bounds the terms of a document; nobody waits a month.
+// maxDuration bounds the terms of a document: a month.
 const maxDuration = 30 * 24 * time.Hour
 
 // Times carry milliseconds; the bounds keep arithmetic on them from overflowing.

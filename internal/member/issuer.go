@@ -88,9 +88,9 @@ type Issuer struct {
 	prefixes buckets
 	renewals buckets
 	denied   map[string]bool
-	held     map[string]time.Time // prefixes from which nobody joins before then
+	held     map[string]time.Time // prefixes from which no peer may join before then
 	used     map[inviteID]usage
-	keep     func(ledger []byte) error // nil: nobody wants to know
+	keep     func(ledger []byte) error // nil: the ledger is not kept
 }
 
 // NewIssuer issues under an authority that may sign certificates.
@@ -233,7 +233,7 @@ func (i *Issuer) Deny(name string, deny bool) error {
 	return nil
 }
 
-// HoldPrefix lets nobody join from an address prefix until then; a time that has passed ends that.
+// HoldPrefix refuses every peer that joins from an address prefix until a time. A time in the past lifts the hold.
 func (i *Issuer) HoldPrefix(prefix string, now, until time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -68,8 +68,8 @@ func LoadOrCreate(dir string, now time.Time) (*Keys, error) {
 	return k, nil
 }
 
-// Refresh is for a manager that runs for long: it renews a delegation in its last sixth, as a start would, for whoever signs with these keys already. A working key
-// that was rotated meanwhile waits for the next start.
+// Refresh serves a manager that runs for long: like a start, it renews a delegation in its last sixth. Users of these
+// keys sign under the new delegation from then on. A working key that was rotated meanwhile waits for the next start.
 func (k *Keys) Refresh(now time.Time) error {
 	if k.Authority.Delegation().NotAfter.Sub(now) >= DelegationLife/6 {
 		return nil

@@ -37,7 +37,8 @@ func TestKeyFolder(t *testing.T) {
 	}
 }
 
-// A manager that runs for longer than its delegation lasts renews that under way, for whoever holds its authority, and leaves a rotated key alone.
+// TestRefresh checks that a manager that runs longer than its delegation lasts renews it on the way, and leaves a
+// rotated key alone.
 func TestRefresh(t *testing.T) {
 	dir := t.TempDir()
 	k, err := LoadOrCreate(dir, t0)

@@ -1,13 +1,14 @@
-// Package member says who belongs to a network and who may do what in it. A network is an Ed25519 root key; the root delegates to the
-// manager's working keys (Delegation), which certify members (Certificate), sign the Document that every member fetches, and sign
-// tasks. Whoever knows the network's name, its NetworkID, can check all of it without asking anybody.
+// Package member decides who belongs to a network and who may do what in it. A network is an Ed25519 root key. The
+// root delegates to the manager's working keys (Delegation). These certify members (Certificate), sign the Document
+// that every member fetches, and sign tasks. With the network's name, its NetworkID, all of it can be checked
+// offline.
 //
-// It is pure: the clock is handed in and so is randomness. Only keyfile.go touches files. It is not for deciding what a member may
-// send (package wire asks for the certificate first) nor for the tasks' meaning (package channel).
+// The package is pure: clock and randomness are passed in. Only keyfile.go touches files. The package does not decide
+// what a member may send (package wire asks for the certificate first) or what a task means (package channel).
 //
-// Invariants: what is signed is the raw bytes as received, never a re-encoding; every signature names what kind of thing it signs
-// (RFC 8032 Ed25519ctx), so that no message can be taken for another; bytes from others are bounded before they are read; each reason
-// for refusing is an error of its own.
+// Invariants: a signature covers the raw bytes as received, never a re-encoding; every signature names the kind of
+// thing that it signs (RFC 8032 Ed25519ctx), so that it is not valid for another kind; bytes from others are bounded
+// before they are read; each reason for refusing is an error of its own.
 package member
 
 import (

@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// A network may ask those that join without an invite for a proof of work (Back, "Hashcash", 2002): a number whose hash, with a salt of the
-// issuer's and the peer's id, begins with some zero bits. The salt changes with the time, so that nobody works ahead; the id is in it, so
-// that each identity costs as much. The issuer keeps nothing for it.
+// A network may ask peers that join without an invite for a proof of work (Back, "Hashcash", 2002): a number whose
+// hash, together with a salt of the issuer's and the peer's id, begins with some zero bits. The salt changes with the
+// time, so that no peer can work ahead. The id is in it, so that each identity costs as much. The issuer stores
+// nothing for it.
 
 // ErrWork is a proof of work that is missing or does not hold.
 var ErrWork = errors.New("member: this network asks newcomers for a proof of work")

@@ -132,9 +132,11 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkPlacements has one manager place tasks among 1,000 peers, 64 at a time: each task is signed, looked up, measured, offered, and its signature
-// checked by whoever is offered it, all on one core. A baseline signs nothing. Every host is measured already and has tasks again and again, as in a manager that runs. manager-us
-// is what of that the manager computes itself, so that it tells how many placements one could make that has a core for itself.
+// BenchmarkPlacements lets one manager place tasks among 1,000 peers, 64 at a time. Each task is signed, looked up,
+// measured and offered, and the peer that is offered it checks its signature, all on one core. A baseline signs
+// nothing. Every host is measured already and has tasks again and again, as with a running manager. manager-us is the
+// manager's own share of the time, from which follows how many placements a manager with a core of its own could
+// make.
 func BenchmarkPlacements(b *testing.B) {
 	const peers, hosts, atOnce = 1000, 2000, 64
 	c := newCrowd(b, peers, hosts)

@@ -26,7 +26,7 @@ type Ledger struct {
 	clock    func() time.Time // of the swarm
 
 	mu     sync.Mutex
-	ahead  time.Duration // of the swarm's clock: leases and pauses pass without anybody waiting for them
+	ahead  time.Duration // of the swarm's clock: leases and pauses pass without waiting
 	fences map[channel.ID]*lease.Fence
 	chunks map[channel.ID][]channel.Chunk // stored
 	feed   []lease.Event
@@ -191,7 +191,7 @@ func chain(w *world) {
 		return task, gen, who, r
 	}
 
-	// One that leaves politely, one whose lease lapses, one that nobody claims.
+	// One peer leaves politely, one lets its lease lapse, one never claims.
 	_, gen, who, r := hand()
 	put(who, put(who, r, gen, "one"), gen, "two")
 	got, err := w.Archive(who).Release(h.id, gen)

@@ -1,11 +1,14 @@
-// Package overlaytest is the contract of the overlay: what holds whatever carries its messages. Each transport has a test that hands it
-// to Run: virtual time and the simulator's event queue, and libp2p over loopback. It asserts outcomes, never timing.
+// Package overlaytest is the contract of the overlay for every transport of its messages. Each transport passes
+// itself to Run in a test: the simulator's event queue in virtual time, and libp2p over loopback. The contract
+// asserts outcomes, never timing.
 //
-// Of the overlay's invariants it holds those that its messages could break: that disagreement about who is near costs locality and never
-// correctness; that nothing is taken that is forged, late, of another network, or of a key that may not; that what is taken never falls as
-// more is offered; that nothing is without a bound, and bad input is refused, counted, and kills nobody; that moving or turning all places
-// changes no order. The other two are no message of the overlay's: a channel's unbroken chain of chunks and generations that only grow, at
-// most eight handings-out of a task, are kept by channel/lease (its scenarios), manager/archive and manager, whatever the overlay does.
+// Of the overlay's invariants it checks those that its messages could break. Disagreement about who is near costs
+// locality and never correctness. Nothing is accepted that is forged, late, of another network, or signed by a key
+// without the right to. Accepted work never falls as more is offered. Everything has a bound, and bad input is
+// refused and counted and does no harm. Moving or turning all places changes no order. The other two do not concern
+// the overlay's messages: a channel's unbroken chain of chunks with growing generations, and at most eight
+// handings-out of a task. channel/lease (its scenarios), manager/archive and manager keep these, whatever the overlay
+// does.
 package overlaytest
 
 import (
@@ -236,7 +239,7 @@ func oneQueue(w *world) {
 	w.once(ids...)
 }
 
-// wrongPlaces places by records that are nonsense: hosts everywhere at once, vantage points that are nobody.
+// wrongPlaces places by nonsensical records: hosts everywhere at once, vantage points that do not exist.
 func wrongPlaces(w *world) {
 	var ids []channel.ID
 	for i := range peers * room {
@@ -399,7 +402,7 @@ func moved(w *world) {
 func share(w *world) {
 	const crowd, others, most = 120, 60, 4 + 2*9 // of the nearest, of each ring
 	var all []Ghost
-	seq := uint64(w.Now().UnixMilli()) + 1<<20 // the crowd's, and nobody else's; the others have the next
+	seq := uint64(w.Now().UnixMilli()) + 1<<20 // the crowd's own; the others have the next
 	for i := range crowd + others {
 		g := Ghost{N: i, Seq: seq, At: coords.Coord{Err: .1, Height: .1}, Account: fmt.Sprint("account", i)}
 		if i%3 > 0 {

@@ -86,7 +86,7 @@ func (r *Runner) keep() {
 	}
 }
 
-// greet has the node gossip with somebody of whom only the address is known. Called on the loop.
+// greet makes the node gossip with a member of which only the address is known. Called on the loop.
 func (r *Runner) greet(life context.Context, id overlay.ID, addrs []string) {
 	if id == r.id {
 		return
@@ -102,7 +102,8 @@ func (r *Runner) greet(life context.Context, id overlay.ID, addrs []string) {
 	r.send(life, r.node.Greet(now, id, addrs[:min(len(addrs), overlay.MaxAddrs)]))
 }
 
-// bootstrap finds members until enough are known: the managers and relays of the network document, then whoever kad-dht finds.
+// bootstrap finds members until enough are known: first the managers and relays of the network document, then members
+// that kad-dht finds.
 func (r *Runner) bootstrap(ctx context.Context) {
 	var d *dht.IpfsDHT
 	if r.cfg.DHT {
@@ -141,7 +142,7 @@ func (r *Runner) bootstrap(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		// Few members may be all that there are: they are asked ever more rarely. Nobody is never all.
+		// A few members may be all that there are, so ask less and less often. But never accept having none.
 		if wait = min(2*wait, bootMost); len(r.Peers()) == 0 {
 			wait = min(wait, bootNobody)
 		}

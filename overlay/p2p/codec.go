@@ -213,7 +213,8 @@ func fill(b []byte) []byte {
 
 func small(v uint32) uint8 { return uint8(min(v, 255)) }
 
-// sealed gives the wire form of records that this node was told, leaving out those of which nobody could tell whether their peer is a member.
+// sealed returns the wire form of records that this node was told. It leaves out those whose membership a receiver
+// could not check.
 func sealed(recs []*overlay.PeerRecord) []*pb.Sealed {
 	var out []*pb.Sealed
 	for _, r := range recs {

@@ -166,7 +166,7 @@ func (l *loopback) Refused(who int) (n int64) {
 	return n
 }
 
-// Deliver speaks the protocols by hand, as somebody would who has written his own peer.
+// Deliver speaks the protocols by hand, as an independent implementation would.
 func (l *loopback) Deliver(from, to int, m overlay.Msg) error {
 	a, b := l.peers[from], l.peers[to]
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
@@ -209,7 +209,7 @@ func (l *loopback) Deliver(from, to int, m overlay.Msg) error {
 	return err
 }
 
-// ghost is a member that nobody runs.
+// ghost is a member that does not run.
 func (l *loopback) ghost(n int, account string) *stamp {
 	return newStamp(l.t, byte(50+n), l.boss.node.Network()).certified(l.t, l.auth, func(c *member.Certificate) { c.Account = account })
 }

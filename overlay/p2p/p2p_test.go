@@ -335,8 +335,8 @@ func TestHandoff(t *testing.T) {
 	}
 }
 
-// Peers that nobody can dial, as behind a router, are members like others: they know and are known, and tasks and requests of peers ride
-// the connection that each keeps to its home.
+// TestHiddenPeersAreFullMembers checks that peers that cannot be dialled, as behind a router, are members like
+// others: they know and are known, and tasks and requests of peers ride the connection that each keeps to its home.
 func TestHiddenPeersAreFullMembers(t *testing.T) {
 	n := openWith(t, 4, 3, 10*time.Second, func(i int) bool { return i < 3 })
 	n.until("the manager knows all peers", func() bool { return n.takers() == 4 })

@@ -110,9 +110,10 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// The account of a member is known of whoever only heard of it, and so is its share of the table.
+// TestAccountsOfThirdMembers checks that a node knows the account of a member that it only heard of, and limits its
+// share of the table.
 func TestAccountsOfThirdMembers(t *testing.T) {
-	n := openWith(t, 2, 5, time.Hour, nil) // whoever does not answer is not asked twice
+	n := openWith(t, 2, 5, time.Hour, nil) // a peer that does not answer is not asked twice
 	n.until("the manager knows all peers", func() bool { return n.takers() == 2 })
 	from, to := n.peers[0], n.peers[1]
 	ghost := newStamp(t, 77, n.keys.Network).certified(t, n.keys.Authority, func(c *member.Certificate) { c.Account = "somebody" })

@@ -21,8 +21,8 @@ func (s *site) at() peer.AddrInfo {
 	return peer.AddrInfo{ID: s.node.ID(), Addrs: s.node.Host().Addrs()}
 }
 
-// A program of somebody else's can join and take part by what the documents say; before it has joined it gets the gate and nothing else,
-// and what it says amiss is refused, counted by reason, and changes nothing.
+// TestOutsider checks that an independent program can join and take part by the documents. Before it has joined, it
+// reaches the gate and nothing else. Its wrong messages are refused, counted by reason, and change nothing.
 func TestOutsider(t *testing.T) {
 	n := open(t, 2, 5)
 	n.until("the manager knows all peers", func() bool { return n.takers() == 2 })

@@ -55,7 +55,8 @@ func requestOf(m overlay.Msg) (uint64, bool) {
 
 // carry sends one request and hands its answer to the node. It runs beside the loop.
 func (r *Runner) carry(life context.Context, to overlay.ID, addrs []string, req uint64, m overlay.Msg) {
-	// Sooner than the node gives up by itself: that nobody could be connected to says that the task is with nobody, a time-out does not.
+	// Give up earlier than the node does by itself: a failed connection proves that no peer has the task, a time-out
+	// does not.
 	ctx, cancel := context.WithTimeout(life, r.cfg.Overlay.Timeout*9/10)
 	defer cancel()
 	way := target{to, addrs, func(straight bool) {

@@ -227,7 +227,7 @@ func (r *Runner) onHandoff(ctx context.Context, from wire.Member, req []byte) ([
 	return proto.Marshal(&pb.HandoffAnswer{Taken: taken})
 }
 
-// onProbe measures the round-trip time to a Web host for a manager, and for nobody else.
+// onProbe measures the round-trip time to a Web host, for managers only.
 func (r *Runner) onProbe(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 	if r.cfg.Probe == nil || from.Role != member.Manager {
 		r.count("role")

@@ -65,8 +65,8 @@ func (r *Runner) hint(f job) {
 	}
 }
 
-// Handoff gives tasks that were not claimed to other peers, the nearest first, since what is near this one is near the tasks' hosts, and
-// returns those that nobody took.
+// Handoff gives unclaimed tasks to other peers, the nearest first, since what is near this peer is near the tasks'
+// hosts. It returns the tasks that no peer took.
 func (r *Runner) Handoff(ctx context.Context, tasks []overlay.Task) (rest []overlay.Task) {
 	known, here := slices.Clone(r.Peers()), r.Coord()
 	slices.SortFunc(known, func(a, b overlay.PeerRecord) int {

@@ -43,7 +43,7 @@ type tried struct {
 type target struct {
 	id       overlay.ID
 	addrs    []string
-	straight func(bool) // told false when a connection has to be made first, or another's is ridden, and true when the request goes out after all; nil: nobody cares
+	straight func(bool) // told false when a connection has to be made first or the request rides, and true when it goes out directly after all; may be nil
 }
 
 func (t target) tell(straight bool) {
