@@ -11,11 +11,12 @@ import (
 	"shoal/channel/sitemap"
 )
 
-// sniffed is how much of a document is looked at for its encoding.
+// sniffed is how much of a document may name its encoding.
 const sniffed = 1024
 
-// utf8Of gives a document in UTF-8, and how queries of its links are encoded. What says more of the encoding counts first: a byte order mark, the
-// header, a <meta>, an XML declaration (HTML, section 13.2.3.2). A document that says nothing and is valid UTF-8 is taken for it.
+// utf8Of decodes a document to UTF-8, and tells how to encode queries of its links. The encoding comes from a byte order mark, the header, a
+// <meta> or an XML declaration, in that order (HTML, section 13.2.3.2). Without any of them a document is UTF-8 if it is valid UTF-8, else
+// windows-1252.
 func utf8Of(body []byte, contentType string) ([]byte, *query) {
 	enc, name, mark := encodingOf(body, contentType)
 	body = body[mark:]
@@ -32,7 +33,7 @@ func utf8Of(body []byte, contentType string) ([]byte, *query) {
 	return out, &query{enc}
 }
 
-// encodingOf finds a document's encoding, and the length of its byte order mark.
+// encodingOf finds the encoding of a document, and the length of its byte order mark.
 func encodingOf(body []byte, contentType string) (enc encoding.Encoding, name string, mark int) {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
@@ -66,7 +67,7 @@ func encodingOf(body []byte, contentType string) (enc encoding.Encoding, name st
 	return enc, name, 0
 }
 
-// within gives the label of an encoding that a document says it is in. What says so was read octet by octet, so that it cannot be UTF-16.
+// within corrects a label that was found inside a document. The document was read octet by octet, so it cannot be UTF-16.
 func within(label string) string {
 	switch _, name := charset.Lookup(label); name {
 	case "utf-16le", "utf-16be":
@@ -77,7 +78,7 @@ func within(label string) string {
 	return label
 }
 
-// declaredEncoding gives the label in an XML declaration, which may itself be in UTF-16.
+// declaredEncoding gives the encoding of an XML declaration, which may itself be in UTF-16.
 func declaredEncoding(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("<\x00?\x00x\x00")):
@@ -88,7 +89,7 @@ func declaredEncoding(head []byte) string {
 	return within(sitemap.DeclaredEncoding(head))
 }
 
-// metaEncoding gives the label of the first <meta> that names an encoding ("prescan a byte stream to determine its encoding").
+// metaEncoding gives the encoding that the first such <meta> names ("prescan a byte stream to determine its encoding").
 func metaEncoding(head []byte) string {
 	for t := (tokenizer{doc: head}); ; {
 		kind, name := t.next(false)
@@ -122,7 +123,7 @@ func metaEncoding(head []byte) string {
 	}
 }
 
-// labelIn gives the value of "charset" in the value of a Content-Type, which may be written badly.
+// labelIn gives the charset in a Content-Type, even if it is badly written.
 func labelIn(contentType string) string {
 	for rest := contentType; ; {
 		i := indexFold([]byte(rest), "charset")

@@ -1,11 +1,11 @@
 package crawl
 
-// htmlElement is an element of HTML that decides something for a crawler: what is a link, what holds no markup, what ends an SVG picture.
+// htmlElement is an element of HTML that matters to a crawler: it is a link, or it decides how what follows is read.
 type htmlElement uint8
 
-// Elements that the crawler treats each in its own way. The others that it knows have numbers too, and no more than their traits.
+// Elements that the crawler treats individually. Other known elements have numbers too, but only their traits matter.
 const (
-	other htmlElement = iota // any that it does not know
+	other htmlElement = iota // any unknown one
 	elA
 	elArea
 	elBase
@@ -41,10 +41,10 @@ const (
 	ofTable                      // its end tag reaches through SVG and MathML
 	holdsText                    // it holds text and no markup
 	shown                        // that text is for readers
-	looked                       // its attributes are looked at
+	looked                       // the crawler looks at its attributes
 )
 
-// elements are those that the crawler knows, by their numbers.
+// elements are the known elements by their numbers.
 var elements = [...]struct {
 	name   string
 	traits traits
@@ -72,7 +72,7 @@ var elements = [...]struct {
 
 func (e htmlElement) has(t traits) bool { return elements[e].traits&t != 0 }
 
-// elementOf finds the element that a tag names.
+// elementOf finds an element by the name in a tag.
 func elementOf(name []byte) htmlElement {
 	for i := slotOf(name); ; i = (i + 1) % slots {
 		e := bySlot[i]
@@ -82,7 +82,7 @@ func elementOf(name []byte) htmlElement {
 	}
 }
 
-// bySlot finds elements by their names: each is in the slot of its name, or in the next that was free.
+// bySlot is a hash table of elements by name, with linear probing.
 var bySlot = func() (at [slots]htmlElement) {
 	for e := htmlElement(1); int(e) < len(elements); e++ {
 		i := slotOf([]byte(elements[e].name))
@@ -96,7 +96,7 @@ var bySlot = func() (at [slots]htmlElement) {
 
 const slots = 512
 
-// slotOf mixes length, first, middle and last letter, in lower case.
+// slotOf hashes a name in any case: its length, and its first, middle and last letters.
 func slotOf(name []byte) int {
 	n := len(name)
 	return (n*41 + int(name[0]|0x20)*7 + int(name[n/2]|0x20)*29 + int(name[n-1]|0x20)*113) % slots

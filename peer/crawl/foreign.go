@@ -2,38 +2,38 @@ package crawl
 
 import "bytes"
 
-// foreign follows SVG and MathML within HTML, as far as that decides where markup is read in another way (HTML, section 13.2.6.5): what
-// holds no markup in HTML may hold some there, a self-closing tag is closed, and there are CDATA sections. It knows the elements that are open
-// from the outermost <svg> or <math> on; outside of these it counts what is open, since some end tags end a picture that was left open.
+// foreign follows SVG and MathML in HTML (HTML, section 13.2.6.5). Markup is read differently there: <style> and others may hold markup,
+// self-closing tags close, and there are CDATA sections. foreign keeps a stack of the elements that are open from the outermost <svg> or
+// <math> on. Outside of them it only counts open elements, since their end tags also end a picture that was left open.
 type foreign struct {
 	stack     []openElement                  // nil: HTML
-	open      [len(elements) + unknown]int32 // how many are open outside of SVG and MathML, by countOf
+	open      [len(elements) + unknown]int32 // open elements outside of SVG and MathML, by countOf
 	templates int                            // that are open, on the stack or not
 }
 
-// openElement is one on the stack.
+// openElement is an element on the stack.
 type openElement struct {
 	name []byte
 	is   htmlElement
 	kind contentKind
 }
 
-// contentKind says how the content of an open element is read.
+// contentKind says how to read the content of an open element.
 type contentKind uint8
 
 const (
-	ofHTML    contentKind = iota // an element of HTML within SVG or MathML
-	ofSVG                        // as SVG
-	ofMath                       // as MathML
+	ofHTML    contentKind = iota // an HTML element inside SVG or MathML
+	ofSVG                        // an SVG element
+	ofMath                       // a MathML element
 	asHTML                       // an SVG or MathML element that holds HTML (an "HTML integration point")
-	asText                       // the same, but for two elements of MathML (a "MathML text integration point")
-	asGraphic                    // <annotation-xml>: as MathML, but for <svg>
+	asText                       // the same, except for two elements of MathML (a "MathML text integration point")
+	asGraphic                    // <annotation-xml>: holds MathML, and HTML from <svg> on
 )
 
-// unknown are the counts of elements that the crawler does not know, by their names. Two names may share one.
+// unknown is the number of counts for elements that the crawler does not know. Two names may share a count.
 const unknown = 64
 
-// countOf tells which count is of an element.
+// countOf gives the number of an element's count.
 func countOf(name []byte, is htmlElement) int {
 	if is != other {
 		return int(is)
@@ -41,17 +41,17 @@ func countOf(name []byte, is htmlElement) int {
 	return len(elements) + slotOf(name)%unknown
 }
 
-// maxOpen bounds the stack. What is deeper is not followed; no drawing is that deep.
+// maxOpen bounds the stack. Deeper elements are not followed; no drawing is that deep.
 const maxOpen = 100
 
-// inHTML tells whether what comes next is read as HTML.
+// inHTML tells whether no SVG or MathML is open.
 func (f *foreign) inHTML() bool { return len(f.stack) == 0 }
 
 // cdata tells whether a CDATA section may come next.
 func (f *foreign) cdata() bool { return len(f.stack) > 0 && f.stack[len(f.stack)-1].kind != ofHTML }
 
-// enters tells whether a start tag is one of SVG or MathML, and of which. It ends those that it breaks out of. Legacy tells whether <font> has
-// an attribute of old, which makes it break out.
+// enters tells whether a start tag is of SVG or MathML, and which. If the tag is of HTML and cannot be inside them, enters ends them. Legacy
+// says that a <font> has color, face or size: only such a <font> ends them.
 func (f *foreign) enters(name []byte, is htmlElement, legacy bool) (contentKind, bool) {
 	if len(f.stack) == 0 {
 		return ofHTML, false
@@ -79,7 +79,7 @@ func (f *foreign) enters(name []byte, is htmlElement, legacy bool) (contentKind,
 	return ofHTML, false
 }
 
-// breakOut ends SVG and MathML up to what holds HTML.
+// breakOut ends SVG and MathML elements up to one that holds HTML.
 func (f *foreign) breakOut() {
 	for n := len(f.stack); n > 0; n-- {
 		if k := f.stack[n-1].kind; k == ofHTML || k == asHTML || k == asText {
@@ -89,7 +89,7 @@ func (f *foreign) breakOut() {
 	}
 }
 
-// cut leaves n elements on the stack.
+// cut removes all but n elements from the stack.
 func (f *foreign) cut(n int) {
 	for i := n; i < len(f.stack); i++ {
 		if f.stack[i].kind == ofHTML && f.stack[i].is == elTemplate {
@@ -121,7 +121,7 @@ func (f *foreign) add(o openElement) {
 	}
 }
 
-// started notes the start tag of an element of HTML.
+// started notes the start tag of an HTML element.
 func (f *foreign) started(name []byte, is htmlElement) {
 	switch {
 	case is.has(isVoid):
@@ -130,7 +130,7 @@ func (f *foreign) started(name []byte, is htmlElement) {
 		return
 	case len(f.stack) > 0:
 		f.add(openElement{name: name, is: is})
-	case is.has(ofTable) && is != elTable && f.open[elTable] == 0 && f.templates == 0: // a part of no table is none
+	case is.has(ofTable) && is != elTable && f.open[elTable] == 0 && f.templates == 0: // parts of tables count only in tables
 		return
 	default:
 		f.open[countOf(name, is)]++
@@ -140,7 +140,7 @@ func (f *foreign) started(name []byte, is htmlElement) {
 	}
 }
 
-// ended takes an end tag.
+// ended handles an end tag.
 func (f *foreign) ended(name []byte, is htmlElement) {
 	n := len(f.stack)
 	if n == 0 {
@@ -151,7 +151,7 @@ func (f *foreign) ended(name []byte, is htmlElement) {
 		f.breakOut()
 		n = len(f.stack)
 	}
-	if is == elTemplate || is.has(ofTable) { // these reach through everything
+	if is == elTemplate || is.has(ofTable) { // their end tags reach through everything
 		for i := n - 1; i >= 0; i-- {
 			if f.stack[i].kind == ofHTML && f.stack[i].is == is {
 				f.cut(i)
@@ -161,7 +161,7 @@ func (f *foreign) ended(name []byte, is htmlElement) {
 		f.endsAround(name, is)
 		return
 	}
-	pictures, holds := true, false // only elements of SVG and MathML so far; one of them may hold HTML
+	pictures, holds := true, false // all elements so far are of SVG or MathML; one of the elements so far holds HTML
 	for ; n > 0; n-- {
 		o := &f.stack[n-1]
 		pictures = pictures && o.kind != ofHTML
@@ -170,7 +170,7 @@ func (f *foreign) ended(name []byte, is htmlElement) {
 			return
 		}
 		holds = holds || o.kind == asHTML || o.kind == asText || o.kind == asGraphic
-		if holds && !pictures { // HTML does not end what holds it
+		if holds && !pictures { // an end tag in HTML does not end the element that holds the HTML
 			return
 		}
 	}
@@ -180,7 +180,8 @@ func (f *foreign) ended(name []byte, is htmlElement) {
 	f.endsAround(name, is)
 }
 
-// endsAround ends all that is open if the end tag is of an element around it. That of the body ends nothing.
+// endsAround handles an end tag that fits no element on the stack. If such an element is open around, it ends everything on the stack. </body>
+// ends nothing.
 func (f *foreign) endsAround(name []byte, is htmlElement) {
 	if f.open[countOf(name, is)] > 0 && is != elBody {
 		f.cut(0)
@@ -188,7 +189,7 @@ func (f *foreign) endsAround(name []byte, is htmlElement) {
 	}
 }
 
-// ends takes the end tag of an element outside of SVG and MathML.
+// ends handles an end tag outside of SVG and MathML.
 func (f *foreign) ends(name []byte, is htmlElement) {
 	n := countOf(name, is)
 	if f.open[n] == 0 {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// contentTypeOf gives the Content-Type of a response, several of them as one list.
+// contentTypeOf gives the Content-Type fields of a response as one list.
 func contentTypeOf(h http.Header) string { return strings.Join(h.Values("Content-Type"), ", ") }
 
-// mediaType gives the type that a Content-Type names, in lower case and without parameters; "": none that can be read. As in browsers the last of
-// several counts, and "*/*" says nothing (Fetch, "extract a MIME type"). A type that is none is taken by its first word where that is clear
-// enough: "text/html charset=utf-8", "html".
+// mediaType gives the type in a Content-Type, in lower case and without parameters; "": no valid type. As in browsers, the last of several types
+// counts and "*/*" says nothing (Fetch, "extract a MIME type"). If a type is invalid its first word counts where it is clear enough:
+// "text/html charset=utf-8", "html".
 func mediaType(contentType string) string {
 	last := ""
 	for part := range strings.SplitSeq(strings.ToLower(contentType), ",") {
@@ -24,7 +24,7 @@ func mediaType(contentType string) string {
 	return last
 }
 
-// typeOf gives the type that a word names; "": none.
+// typeOf gives the type that a word stands for; "": none.
 func typeOf(word string) string {
 	switch word {
 	case "html", "htm", "xhtml":
@@ -49,7 +49,7 @@ func isTypeToken(s string) bool {
 	return s != ""
 }
 
-// isHTML tells whether a body is HTML: by its type, or by its beginning where it has none.
+// isHTML tells whether a body is HTML by its type, or by its beginning if it has none.
 func isHTML(contentType string, body []byte) bool {
 	switch mediaType(contentType) {
 	case "text/html", "application/xhtml+xml":
@@ -60,13 +60,13 @@ func isHTML(contentType string, body []byte) bool {
 	return false
 }
 
-// isXML tells the same of XML.
+// isXML does the same for XML.
 func isXML(contentType string, body []byte) bool {
 	t := mediaType(contentType)
 	return strings.Contains(t, "xml") || t == "" && strings.HasPrefix(http.DetectContentType(body), "text/xml")
 }
 
-// wanted tells whether a search engine has a use for a content type. One that cannot be read may be anything.
+// wanted tells whether a search engine can use a content type. A body without a valid type may be anything.
 func wanted(contentType string) bool {
 	major, minor, _ := strings.Cut(mediaType(contentType), "/")
 	switch major {

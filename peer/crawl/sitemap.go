@@ -26,9 +26,9 @@ type listed struct {
 	says    news
 }
 
-// readSitemaps gives what the sitemaps and feeds list that robots.txt names: first what they say is new or has changed since it was stored, then
-// those changed last, and at the end what has not changed since. Only what is on the channel's own host is asked for: a robots.txt must not
-// send peers elsewhere. Of more files than one crawl reads, the next crawl reads others.
+// readSitemaps reads the sitemaps and feeds that robots.txt names. It sorts their entries: pages that are new or have changed since they were
+// stored, then the others by the time of their last change, then pages that have not changed. It asks only the channel's own host: a
+// robots.txt must not send peers elsewhere. If there are more files than a crawl reads, the next crawl reads others.
 func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) {
 	files := newSitemapQueue(s.cfg.Header.Gen, maxSitemaps)
 	var named []string
@@ -74,12 +74,12 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 	return found, nil
 }
 
-// mayRead tells whether a sitemap may be asked for.
+// mayRead tells whether a crawl may fetch a sitemap.
 func (s *session) mayRead(u string) bool {
 	return channel.Origin(u) == s.cfg.Body.Scope.Host && s.allowed(u)
 }
 
-// unzipped takes gzip off a file that is served as one, beside any content encoding.
+// unzipped decompresses a file that is itself gzip, apart from any content encoding.
 func unzipped(b []byte) []byte {
 	if !bytes.HasPrefix(b, []byte("\x1f\x8b")) {
 		return b
@@ -92,14 +92,14 @@ func unzipped(b []byte) []byte {
 	return out
 }
 
-// readEntries gives up to room pages that a document lists, and the sitemaps that it names.
+// readEntries gives the pages and the sitemaps that a document lists, up to room of them.
 func readEntries(d *sitemap.Document, base string, room int) (pages []listed, sitemaps []string) {
 	for e := range d.Entries(nil) {
 		if len(pages)+len(sitemaps) >= room {
 			break
 		}
 		u, err := "", error(nil)
-		if d.Kind == sitemap.List { // another text's lines are no references
+		if d.Kind == sitemap.List { // any text looks like a list: only whole URLs count
 			u, err = channel.Canonical(e.URL)
 		} else {
 			u, err = channel.Resolve(base, e.URL)
@@ -115,7 +115,7 @@ func readEntries(d *sitemap.Document, base string, room int) (pages []listed, si
 	return pages, sitemaps
 }
 
-// feedEntries are the pages that a feed names, each once, with the moment of its entry; none if the body is no feed.
+// feedEntries gives the pages that a feed lists, each once. It gives none if the body is not a feed.
 func feedEntries(contentType string, body []byte, base string) (entries []listed) {
 	if !isXML(contentType, body) {
 		return nil
@@ -135,4 +135,4 @@ func feedEntries(contentType string, body []byte, base string) (entries []listed
 	return entries
 }
 
-const maxFeedEntries = 10 * channel.MaxPageLinks // that are looked at, the same ones again included
+const maxFeedEntries = 10 * channel.MaxPageLinks // entries that are read, repeated ones included

@@ -4,14 +4,14 @@ import (
 	"shoal/channel"
 )
 
-// sitemapQueue chooses the sitemaps that a crawl reads. Where a list names more than one crawl may read, each crawl begins at another place of
-// it, so that some crawls together read all. What an index names is read between the files that stand beside the index: otherwise a host
-// with many indexes would have none of their files read.
+// sitemapQueue chooses which sitemaps a crawl reads. If a list has more files than a crawl may read, each crawl begins at another place of the
+// list, so that several crawls read all of it. The queue takes from its lists in turn: otherwise the crawl of a host with many indexes would
+// read indexes only.
 type sitemapQueue struct {
-	gen   uint64 // of the task: it grows from one crawl of the channel to the next
+	gen   uint64 // of the task; it grows from one crawl of the channel to the next
 	left  int    // files that may still be read
 	lists [][]string
-	turn  int // of lists, the next to take from
+	turn  int // the list to take from next
 	asked map[string]bool
 }
 
@@ -31,7 +31,7 @@ func (q *sitemapQueue) add(list []string) {
 	if len(fresh) == 0 {
 		return
 	}
-	waiting := 1 // lists that share what is left
+	waiting := 1 // lists that share what is left, this one included
 	for _, list := range q.lists {
 		if len(list) > 0 {
 			waiting++
@@ -45,8 +45,8 @@ func (q *sitemapQueue) add(list []string) {
 	q.turn = len(q.lists) - 1
 }
 
-// stride is how far apart two crawls begin in a list of n: nearly as many as one crawl reads, and without a divisor that n has too, so that
-// every place gets its turn.
+// stride is the distance between the beginnings of two crawls in a list of n files: the largest up to window that has no divisor in common
+// with n, so that every place gets its turn.
 func stride(n, window uint64) uint64 {
 	for ; window > 1; window-- {
 		a, b := n, window
@@ -60,7 +60,7 @@ func stride(n, window uint64) uint64 {
 	return window
 }
 
-// next gives the file to read.
+// next gives the next file to read.
 func (q *sitemapQueue) next() (string, bool) {
 	if q.left == 0 {
 		return "", false

@@ -2,13 +2,14 @@ package crawl
 
 import "bytes"
 
-// tokenizer goes through an HTML document as the tokenizer of the HTML standard does (section 13.2.5), as far as that decides which
-// elements there are. It changes nothing in the document and keeps no copy of it. Tokens are parts of it.
+// tokenizer cuts an HTML document into tokens as the HTML standard does (section 13.2.5), as far as that decides which elements there are. It
+// does not change or copy the document. Tokens are parts of it.
 //
-// The standard's tokenizer hangs on the tree that is built of its tokens: text, rawText and cdata are the caller's choice.
+// In the standard the tree that is being built decides how the tokenizer goes on. Here the caller does: it calls rawText or script after the
+// start tag of an element without markup, and tells next whether CDATA sections are allowed.
 type tokenizer struct {
 	doc []byte
-	at  int // what lies before it has been read
+	at  int // where the next token begins
 }
 
 // tokenKind says what next has found.
@@ -17,12 +18,12 @@ type tokenKind uint8
 const (
 	endOfFile tokenKind = iota
 	textToken
-	startTag // its name; attributes is to be called next
-	endTag   // its name; the whole tag has been read
+	startTag // the token is its name; the caller must call attributes next
+	endTag   // the token is its name
 )
 
-// next gives the next token. Comments, doctypes and their like are passed over. With cdata, "<![CDATA[" begins a section, which is passed
-// over too, as it is in foreign content; elsewhere it begins a comment that ends at the next ">".
+// next gives the next token. It passes over comments, doctypes and the like. With cdata, as in SVG and MathML, it passes over CDATA sections
+// too; elsewhere "<![CDATA[" begins a comment that ends at the next ">".
 func (t *tokenizer) next(cdata bool) (kind tokenKind, token []byte) {
 	d, start := t.doc, t.at
 	for i := start; ; {
@@ -58,14 +59,14 @@ func (t *tokenizer) next(cdata bool) (kind tokenKind, token []byte) {
 			i = commentEnd(d, i+len("<!--"))
 		case c == '!' && cdata && bytes.HasPrefix(d[i+2:], []byte("[CDATA[")):
 			i = behind(d, i, "]]>")
-		default: // a doctype, or a comment that is none: "<!", "<?", "</" before anything else
+		default: // a doctype, or what the standard calls a bogus comment: "<!", "<?" or "</" before anything else
 			i = behind(d, i+2, ">")
 		}
 		start = i
 	}
 }
 
-// tagName gives the end of a tag's name that begins at from, and goes there.
+// tagName reads a tag's name and returns its end.
 func (t *tokenizer) tagName(from int) int {
 	i := from
 	for i < len(t.doc) && !endsName[t.doc[i]] {
@@ -82,8 +83,8 @@ var (
 	isSpace       = [256]bool{'\t': true, '\n': true, '\f': true, '\r': true, ' ': true}
 )
 
-// attributes reads the rest of a tag and gives each attribute to f, unless that is nil: its name as it is written, and its value with its
-// character references, without its quotes. A tag that does not end is not whole: it is none, and nothing comes after it.
+// attributes reads the rest of a tag and calls f, unless that is nil, for each attribute. The name is as written; the value lacks its quotes and
+// still has its character references. It returns whole as false if the tag does not end: then it does not count, and the document ends.
 func (t *tokenizer) attributes(f func(name, value []byte)) (selfClosing, whole bool) {
 	d, i := t.doc, t.at
 	for {
@@ -107,7 +108,7 @@ func (t *tokenizer) attributes(f func(name, value []byte)) (selfClosing, whole b
 			continue
 		}
 		from := i
-		for i++; i < len(d) && !endsAttribute[d[i]]; i++ { // its first octet may be "="
+		for i++; i < len(d) && !endsAttribute[d[i]]; i++ { // the first octet may be "="
 		}
 		name := d[from:i]
 		for i < len(d) && isSpace[d[i]] {
@@ -128,7 +129,7 @@ func (t *tokenizer) attributes(f func(name, value []byte)) (selfClosing, whole b
 	}
 }
 
-// attributeValue reads the value that begins at i, and gives what comes after it; -1: it does not end.
+// attributeValue reads the value at i and returns where it ends; -1: it does not end.
 func attributeValue(d []byte, i int) (value []byte, rest int) {
 	if i >= len(d) {
 		return nil, -1
@@ -147,7 +148,7 @@ func attributeValue(d []byte, i int) (value []byte, rest int) {
 	return d[from:i], i
 }
 
-// commentEnd gives what comes after the comment whose text begins at i. "<!-->" and "<!--->" are whole ones.
+// commentEnd gives the end of the comment whose text begins at i. "<!-->" and "<!--->" are complete comments.
 func commentEnd(d []byte, i int) int {
 	rest := d[i:]
 	if bytes.HasPrefix(rest, []byte(">")) {
@@ -172,7 +173,7 @@ func commentEnd(d []byte, i int) int {
 	}
 }
 
-// behind gives what comes after the first mark at or behind i, or the end.
+// behind gives the position behind the next mark, or the end of the document.
 func behind(d []byte, i int, mark string) int {
 	if n := bytes.Index(d[i:], []byte(mark)); n >= 0 {
 		return i + n + len(mark)
@@ -180,7 +181,7 @@ func behind(d []byte, i int, mark string) int {
 	return len(d)
 }
 
-// rawText reads the text of an element that holds no markup, up to its end tag, which comes next.
+// rawText reads the text of an element without markup, up to its end tag.
 func (t *tokenizer) rawText(name string) []byte {
 	from := t.at
 	for i := from; ; {
@@ -197,13 +198,13 @@ func (t *tokenizer) rawText(name string) []byte {
 	}
 }
 
-// script passes over a script up to its end tag, which comes next. Within "<!--" and "-->" a script may hold another with its end tag
-// (section 13.2.5.15 and what follows it).
+// script passes over a script, up to its end tag. Between "<!--" and "-->" a script may contain another one with its end tag (section
+// 13.2.5.15 and following).
 func (t *tokenizer) script() {
 	const (
 		plain   = iota
-		escaped // within "<!--" and "-->"
-		double  // within a script in there
+		escaped // between "<!--" and "-->"
+		double  // in a script there
 	)
 	d, state := t.doc, plain
 	for i := t.at; i < len(d); {
@@ -231,7 +232,7 @@ func (t *tokenizer) script() {
 			state = escaped
 		case state == plain && bytes.HasPrefix(d[i:], []byte("<!--")):
 			state = escaped
-			i++ // its own dashes may be those that end it: "<!-->"
+			i++ // its own dashes may end it: "<!-->"
 		case state == escaped && t.isTag(i, '<', "script"):
 			state = double
 		}
@@ -240,7 +241,7 @@ func (t *tokenizer) script() {
 	t.at = len(d)
 }
 
-// isTag tells whether at i a mark and a name stand, and then what ends a name.
+// isTag tells whether a mark and a whole name stand at i.
 func (t *tokenizer) isTag(i int, mark byte, name string) bool {
 	end := i + 1 + len(name)
 	return end < len(t.doc) && t.doc[i] == mark && endsName[t.doc[end]] && equalFold(t.doc[i+1:end], name)

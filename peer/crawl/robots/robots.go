@@ -34,13 +34,13 @@ type group struct {
 	delay time.Duration
 }
 
-// membership says for which groups the lines that follow are.
+// membership says to which groups the next lines belong.
 type membership struct {
 	ours, others bool // the group of the token; the group of "*"
 	ended        bool // the next User-agent line begins a new list of tokens
 }
 
-// join takes a User-agent line: it adds a token to the list, or begins a new one.
+// join handles a User-agent line: it adds a token to the list, or begins a new list.
 func (m *membership) join(ours, others bool) {
 	if m.ended {
 		*m = membership{}
@@ -110,14 +110,15 @@ func Parse(body []byte, token string) *Rules {
 	return &Rules{CrawlDelay: g.delay, Sitemaps: sitemaps, rules: g.rules}
 }
 
-// delay reads the value of Crawl-delay: seconds, perhaps with a unit or a word behind them ("10s", "2.5 seconds"). What is no time that a
-// host could mean is none.
+// delay reads the value of Crawl-delay: seconds, perhaps with a unit or a word behind them ("10s", "2,5 seconds"). It refuses
+// values that no host can mean.
 func delay(value string) (time.Duration, bool) {
 	words := strings.FieldsFunc(value, func(c rune) bool { return c == ' ' || c == '\t' || c == ';' })
 	if len(words) == 0 {
 		return 0, false
 	}
-	seconds, err := strconv.ParseFloat(strings.TrimRight(strings.ToLower(words[0]), "sec"), 64)
+	number := strings.TrimRight(strings.ToLower(words[0]), "sec")
+	seconds, err := strconv.ParseFloat(strings.Replace(number, ",", ".", 1), 64)
 	if err != nil || !(seconds >= 0 && seconds < maxSeconds) {
 		return 0, false
 	}
@@ -140,7 +141,7 @@ func (r *Rules) Allowed(path string) bool {
 	return true
 }
 
-// Cost is about how many rules with wildcards a verdict takes the time of.
+// Cost is the time of a verdict, measured in rules with wildcards.
 func (r *Rules) Cost() int {
 	n := 0
 	for i := range r.rules {
@@ -151,5 +152,5 @@ func (r *Rules) Cost() int {
 	return (n + len(r.rules)) / prefixes
 }
 
-// prefixes are how many comparisons of a path's beginning take the time of one rule with wildcards.
+// prefixes is how many rules without wildcards take the time of one with wildcards.
 const prefixes = 16

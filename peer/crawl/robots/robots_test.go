@@ -102,6 +102,7 @@ func TestDelayAndSitemaps(t *testing.T) {
 		{"User-agent: *\nCrawl-delay: NaN", 0, 0},
 		{"User-agent: *\nCrawl-delay: 1e300", 0, 0},
 		{"User-agent: *\nCrawl-delay: 10s\nUser-agent: a\nCrawl-delay: 1 second", 10 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: 2,5", 2500 * time.Millisecond, 0},
 		{"User-agent: *\nCrawl-delay: 7 seconds # please\nSitemap http://h/s.xml\nSitemap:", 7 * time.Second, 1},
 		{strings.Repeat("Sitemap: http://h/s\n", 500), 0, MaxSitemaps},
 	} {
