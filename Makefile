@@ -74,10 +74,10 @@ bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian pa
 sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers; a hole punched between homes (needs root, iproute2, nftables; some minutes)
 	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'Test(Sites|Homes)$$' ./internal/lab/e2e
 
-bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone; its files read by two readers that are not ours (needs npm)
+bench-archive: ## the archive takes 128,000 pages of 8 kB from 50 peers, durable; pages a second, CPU a page, memory, beside packing alone; its files read by three readers that are not ours (needs npm)
 	$(GO) test -count=3 -run '^$$' -bench 'BenchmarkIngest|BenchmarkPackOnly' -benchtime 128000x ./manager/archive
-	dir=$$(mktemp -d) && (cd $$dir && npm install --silent --no-fund --no-audit warcio@2.4.11 >/dev/null) && \
-	  SHOAL_WARCIO=$$dir SHOAL_TEST_STRICT=1 $(GO) test -count=1 -v -run 'TestGowarc|TestWarcio' ./manager/archive; s=$$?; rm -r $$dir; exit $$s
+	dir=$$(mktemp -d) && (cd $$dir && npm install --silent --no-fund --no-audit warcio@2.4.11 @webrecorder/wabac@2.27.1 fake-indexeddb@6.2.8 >/dev/null) && \
+	  SHOAL_WARCIO=$$dir SHOAL_TEST_STRICT=1 $(GO) test -count=1 -v -run 'TestGowarc|TestWarcio|TestWabac' ./manager/archive; s=$$?; rm -r $$dir; exit $$s
 
 measurements: ## draws docs/measurements.csv, the history of what was measured, into docs/measurements
 	$(GO) run ./cmd/shoal-sim measurements --plot docs/measurements

@@ -5,7 +5,7 @@
 //
 //   - Batches never overlap, and jobs keep the order in which they were submitted.
 //   - A batch is bounded, by count and by weight; its first job is always in it.
-//   - After Do has failed, the disk may hold anything: every job that waits, and every later one, gets that error.
+//   - After Do has failed, the disk may hold anything: every waiting job and every later one gets that error.
 //   - Close waits for the jobs that were accepted.
 package groupcommit
 
@@ -16,8 +16,8 @@ import (
 
 // Config of a pipeline.
 type Config[J any] struct {
-	// Do makes a batch durable and notes in each job what became of it. An error means that nobody knows what is durable; Do has then told
-	// its jobs so, and is not called again.
+	// Do makes a batch durable and notes in each job what became of it. An error means that anything may be durable or not; Do has then
+	// told its jobs so, and is not called again.
 	Do func(batch []J) error
 	// MaxJobs bounds the jobs of a batch, and the calls of Submit that wait for one. No default.
 	MaxJobs int

@@ -1,5 +1,5 @@
 // Package archive is the storage module: it hands out tasks' bodies against claims, takes the chunks of crawls, keeps the pages as WARC
-// files, and tells the manager and whoever indexes the pages what happened, through a feed that never forgets.
+// files, and tells the manager and the indexers what happened, through durable feeds.
 //
 // It is an owner of three rooms, each a package of its own: the ledger (claims, fence, group commit, feed), pages (records, captures, index,
 // text) and upkeep (verify, compact, retain, purge, rank, backup). What is durable stands behind two seams: the ledger's store (ledger.Store, in

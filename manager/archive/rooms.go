@@ -6,7 +6,7 @@ import (
 	"shoal/manager/archive/upkeep"
 )
 
-// The words of the rooms, for those who import this package alone.
+// The types of the rooms, so that other packages import this one alone.
 type (
 	Entry       = ledger.TaskEvent
 	FencedError = ledger.FencedError
@@ -32,7 +32,7 @@ type (
 	Verified  = upkeep.Verified
 )
 
-// Limits and words of the rooms.
+// Limits and constants of the rooms.
 const (
 	MaxFeed      = ledger.MaxFeed
 	MaxPages     = ledger.MaxPages

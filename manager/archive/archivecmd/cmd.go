@@ -97,7 +97,7 @@ func (s *Source) config() archive.Config {
 func (s *Source) channels(ctx context.Context) ([]archive.Problem, error) {
 	err := tables.CheckFolder(ctx, badger.DefaultOptions(filepath.Join(s.Data, "channels")))
 	switch {
-	case errors.Is(err, tables.ErrInUse): // by whoever works on it: that one looks at it
+	case errors.Is(err, tables.ErrInUse): // the process that uses it checks it
 		return nil, nil
 	case errors.Is(err, tables.ErrChanged):
 		return []archive.Problem{{File: "channels", What: err.Error() + ": restore a backup, bring that file back as it was, or move the folder away and import the channels again"}}, nil

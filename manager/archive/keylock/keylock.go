@@ -1,5 +1,5 @@
-// Package keylock gives each key a lock of its own, with a value that lives as long as it is of use. It is not for keys without number that
-// are all pinned: those stay in memory.
+// Package keylock gives each key a lock of its own, with a value that lives as long as the lock is held, waited for or pinned. It does not bound
+// the number of pinned values; the caller does.
 package keylock
 
 import "sync"
@@ -10,10 +10,10 @@ type Locks[K comparable, V any] struct {
 	m  map[K]*Held[V]
 }
 
-// Held is a key's lock. Who holds it owns Value.
+// Held is a key's lock. Its holder owns Value.
 type Held[V any] struct {
 	mu     sync.Mutex
-	refs   int  // who hold the lock or wait for it; guarded by Locks.mu
+	refs   int  // holders and waiters; guarded by Locks.mu
 	pinned bool // likewise
 	Value  V
 }
@@ -35,7 +35,7 @@ func (l *Locks[K, V]) Lock(key K) *Held[V] {
 	return h
 }
 
-// Unlock gives the key back. A pinned value stays in memory; any other is dropped when the last who waits for it has gone.
+// Unlock gives the key back. A pinned value stays in memory; any other is dropped with its last waiter.
 func (l *Locks[K, V]) Unlock(key K, h *Held[V], pin bool) {
 	h.mu.Unlock()
 	l.mu.Lock()

@@ -128,8 +128,8 @@ func (l *Ledger) deposit(id channel.ID, gen channel.Gen) (d deposit, err error) 
 	return deposit{signed.Raw, h, m.Body}, err
 }
 
-// shown finds the deposit of a task that a peer shows. The manager's signature need not be checked: a header is genuine if it is the
-// one that was deposited. ok is false where nothing was.
+// shown finds the deposit of a task that a peer shows. The manager's signature need not be checked: the header is genuine if the same
+// one was deposited. ok is false if none was.
 func (l *Ledger) shown(signed channel.Signed) (h channel.Header, d deposit, ok bool, err error) {
 	if h, err = channel.ParseHeader(signed.Raw); err != nil {
 		return h, d, false, fmt.Errorf("%w: %w", ErrBadTask, err)

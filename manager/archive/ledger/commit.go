@@ -36,7 +36,7 @@ type Job struct {
 	err       error  // what became of the job; set by writeBatch
 }
 
-// Commit makes a job durable. It does not end early when a caller gives up: what became of it must be known.
+// Commit makes a job durable. It does not end early when a caller gives up, because the outcome must be known.
 func (l *Ledger) Commit(j *Job) error {
 	if err := l.checkSpace(j.Grows); err != nil {
 		return err
@@ -52,13 +52,13 @@ func (l *Ledger) Commit(j *Job) error {
 //  1. seal: the segment that is being written is ended, if a job asks for it.
 //  2. append: the records of all jobs go to the segment store, which says where they are.
 //  3. sync: one sync makes them durable, and describes the segments that have changed.
-//  4. describe: each job says what it changes, now that it is known where its records are. One that cannot is refused; its records stay where
-//     nothing mentions them.
+//  4. describe: each job says what it changes, now that it is known where its records are. A job that cannot say so is refused; nothing refers to
+//     its records.
 //  5. commit: the segments' descriptions, then what the jobs change, become durable in the ledger store, each job as a whole.
 //  6. publish: the segment store hears that it was committed, readers of the feeds are woken, and the callers are answered.
 //
 // When 2 or 3 fails, the records are taken back and every job is refused: each may be tried again, in another segment if this one's sync has
-// failed. When 5 fails, nobody knows what is durable, and nothing more is written until the ledger is opened again: the error is returned.
+// failed. When 5 fails, anything may be durable or not: the error is returned, and nothing more is written until the ledger is opened again.
 func (l *Ledger) writeBatch(batch []*Job) error {
 	for _, j := range batch {
 		if j.Seal {

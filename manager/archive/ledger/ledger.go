@@ -6,10 +6,10 @@
 //
 // Invariants:
 //
-//   - What was acknowledged is durable: the records of a chunk in a segment, then one write of the ledger with the new head of the channel, the
-//     pages' states and the feed's entries, then the answer. Many chunks share one sync and one commit.
+//   - An acknowledged chunk is durable. First its records are synced in a segment. Then one write of the ledger stores the channel's new head, the
+//     pages' states and the feed's entries. Then the peer gets its answer. Many chunks share one sync and one commit.
 //   - Records that were appended and not committed are no part of the archive.
-//   - Every call may be repeated: the answer is the same, and what it did is not done twice.
+//   - Every call may be repeated. The answer is the same, and the effect happens once.
 //   - The feed is in the order of the commits, and so in order per URL and per channel.
 package ledger
 
@@ -266,13 +266,13 @@ func (l *Ledger) close() error {
 	return errors.Join(l.segments.Close(), l.store.Close())
 }
 
-// bell wakes those who wait for the feed.
+// bell wakes the readers of a feed.
 type bell struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// ring wakes them all.
+// ring wakes all readers.
 func (b *bell) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -84,7 +84,7 @@ type Store interface {
 	// View calls f with a snapshot, which is valid until f returns. After Close it is ErrClosed.
 	View(f func(Snapshot) error) error
 	// Commit makes writes durable, in their order, each as a whole. refused has nil for each that is, and for another what was wrong with
-	// it: ErrConflict, ErrTooLarge. An error means that nobody knows which of them are durable.
+	// it: ErrConflict, ErrTooLarge. An error means that any of them may be durable or not.
 	Commit(writes []Write) (refused []error, err error)
 	// Check reads all that is durable, at most rate bytes a second (0: as fast as can be), and says what is not as it was written. Damage
 	// is wrapped in ErrDamaged.
@@ -95,7 +95,7 @@ type Store interface {
 	Backup(w io.Writer) error
 	// Release has a Commit that cannot go on, since the store is damaged, return. Close follows.
 	Release()
-	// Close waits for those who read.
+	// Close waits for readers.
 	Close() error
 }
 

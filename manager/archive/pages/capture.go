@@ -98,7 +98,7 @@ type readBack struct {
 	protocol string
 }
 
-// readPage reads a page from the record of a visit and the one that holds the payload, if that is another.
+// readPage reads a page from the record of a visit, and from the record of its payload if that is another.
 func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (out readBack, err error) {
 	visit, links, err := p.readLocated(snap, at)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *Pages) readLocated(snap ledger.Snapshot, at segment.Location) (*warc.Re
 // maxHops bounds how often a record is followed over compacted segments.
 const maxHops = 32
 
-// Locate finds a record that may have moved when its segment was compacted. One that was removed is ErrNotFound.
+// Locate finds a record that may have moved when its segment was compacted. If the record was removed, the error is ErrNotFound.
 func (p *Pages) Locate(snap ledger.Snapshot, at segment.Location) (segment.Location, error) {
 	if at == (segment.Location{}) {
 		return at, fmt.Errorf("%w: no record", ErrNotFound)

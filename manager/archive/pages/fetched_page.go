@@ -45,7 +45,7 @@ func (e Event) String() string {
 type draft struct {
 	url   uint64
 	page  *pb.Page
-	owner channel.ID // whose page it was; 0: nobody's, or rebuilt from files
+	owner channel.ID // the channel whose page it was; 0: none, or rebuilt from files
 	owned bool
 	past  *pb.History // if it changed
 }

@@ -1,7 +1,7 @@
-// Package pages is the room of the archive that knows pages: it makes of what a crawl has fetched the records and index entries that are to be
-// stored, finds a page again as it was at a time, and tells indexers what has changed.
+// Package pages is the room of the archive that knows pages. It turns fetched pages into records and index entries, finds a page as it was at a
+// time, and tells indexers what has changed.
 //
-// It is not for deciding who may store (package ledger), nor for forgetting (package upkeep). It writes nothing but through the ledger's commit.
+// It does not decide who may store (package ledger) and does not forget (package upkeep). All its writes go through the ledger's commit.
 //
 // Invariants: a payload is stored once, and later visits that find it refer to it; the index names a record only when that is durable; no
 // record holds the address of a volunteer.
@@ -68,7 +68,7 @@ func (p *Pages) PauseText() (resume func()) {
 type Figures struct {
 	Mismatched uint64    // pages said to be unchanged that are not stored, or whose digest is another
 	Texted     uint64    // changes that text extraction is done with, ever
-	Oldest     time.Time // of the first one that it is not; zero: unknown
+	Oldest     time.Time // when the first of the other changes happened; zero: unknown
 }
 
 // Figures gives the figures as they are.

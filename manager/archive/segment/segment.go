@@ -92,14 +92,14 @@ type Store interface {
 	Read(at Location, max int64) (io.ReadCloser, error)
 	// Place tells where other programs find a record.
 	Place(at Location) Place
-	// Scan reads a segment up to its committed length. A place at which there is no record is told, and the next one that can be read is
-	// looked for.
+	// Scan reads a segment up to its committed length. It reports each place that holds no record, and goes on at the
+	// next record that can be read.
 	Scan(ctx context.Context, s Info, do func(Found) error) error
 	// Copy writes the committed bytes of a segment to w.
 	Copy(ctx context.Context, s Info, w io.Writer) error
 	// Cut describes a segment that ends at a location, for the ledger to commit; false: nothing is left of it.
 	Cut(s Info, at Location) (Info, bool)
-	// Remove forgets a segment which the ledger knows no more, and removes it. One that is gone already is forgotten.
+	// Remove removes a segment that the ledger has forgotten. It is no error if the segment is gone already.
 	Remove(s Info) error
 	// Free is how many bytes may still be written.
 	Free() (int64, error)

@@ -25,13 +25,13 @@ type Compacted struct {
 	Freed int64 // bytes
 }
 
-// Compact rewrites the sealed segments of which less than share of the bytes is still referred to: what is goes to the segment that is being
-// written, what is not goes. A share of 1 rewrites every segment that holds anything dead. One that holds what was taken down is always
-// rewritten, and so is one that is damaged where nothing refers to it, since a repair was before.
+// Compact rewrites the sealed segments in which less than share of the bytes is live, that is referred to by captures or pages. It moves live
+// records to the segment that is being written and drops the others. A share of 1 rewrites every segment with a dead record. Segments with
+// records that were taken down, and damaged ones, are always rewritten.
 //
-// Chunks come in meanwhile. What they store is in younger segments, as the one being written is sealed first. But a page that is what it was
-// once would be found by its digest in a record that nothing refers to any more: such digests are forgotten, chunks that may have read them
-// are waited for, and what those refer to is kept.
+// Chunks are stored meanwhile. Their records are in younger segments, because Compact seals the current one first. But a chunk may find its
+// payload by digest in a dead record, and refer to it. So Compact first forgets the digests of dead records, then waits for the chunks that may
+// have read them, and then looks again which records are live.
 func (u *Upkeep) Compact(ctx context.Context, share float64) (out Compacted, err error) {
 	u.one.Lock()
 	defer u.one.Unlock()
@@ -92,7 +92,7 @@ func (u *Upkeep) sparse(ctx context.Context, share float64) (todo []segment.Info
 	return todo, live, nil
 }
 
-// sealed lists the segments that are not being written. The one that is, is sealed first if it holds anything.
+// sealed seals the segment that is being written, and lists all sealed ones.
 func (u *Upkeep) sealed(ctx context.Context) (out []segment.Info, err error) {
 	if err := u.ledger.Seal(); err != nil {
 		return nil, err

@@ -100,7 +100,7 @@ func (b *rebuilder) finish() error {
 	return b.flush()
 }
 
-// segment indexes the records of one. What lies behind the last one that can be read was never acknowledged, or is lost.
+// segment indexes the records of a segment. Bytes behind its last readable record were never acknowledged, or are lost.
 func (b *rebuilder) segment(ctx context.Context, s segment.Info) error {
 	left := true
 	s.Records = 0

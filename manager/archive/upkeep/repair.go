@@ -85,7 +85,7 @@ type repair struct {
 	batch *ledger.Batch
 }
 
-// captures forgets those whose records are damaged.
+// captures forgets the captures whose records are damaged.
 func (r *repair) captures(ctx context.Context) error {
 	m := new(pb.Capture)
 	return r.snap.Scan([]byte{schema.Capture}, nil, true, func(key, value []byte) (bool, error) {
@@ -118,7 +118,7 @@ func (r *repair) contents(ctx context.Context) error {
 	})
 }
 
-// pages has the next crawl fetch those whose records are damaged.
+// pages has the next crawl fetch the pages whose records are damaged.
 func (r *repair) pages(ctx context.Context) error {
 	return r.snap.Scan([]byte{schema.Page}, nil, true, func(key, value []byte) (bool, error) {
 		p := new(pb.Page)

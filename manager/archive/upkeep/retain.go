@@ -197,7 +197,7 @@ func (u *Upkeep) trim(ctx context.Context, feed byte, before time.Time) (int, er
 	return len(gone), b.Flush()
 }
 
-// seenByAll is up to where a feed has been read by who must see all of it.
+// seenByAll is up to where the feed's durable reader has read: the manager, or text extraction.
 func (u *Upkeep) seenByAll(snap ledger.Snapshot, feed byte) (uint64, error) {
 	reader := schema.Acked
 	if feed == schema.Changes {

@@ -1,10 +1,10 @@
-// Package upkeep is the room of the archive that keeps it whole and small: it verifies and repairs, compacts, forgets what need not be kept,
-// takes hosts down, ranks pages, and makes backups. All of it runs beside the storing of chunks.
+// Package upkeep is the room of the archive that keeps it whole and small: it verifies, repairs and compacts, forgets old captures and feed
+// entries, takes hosts down, ranks pages, and makes backups. All of it runs beside the storing of chunks.
 //
-// It is not for storing or finding pages. It changes the ledger only through the ledger's commit, in jobs of a bounded size.
+// It does not store or find pages. It changes the ledger only through the ledger's commit, in jobs of a bounded size.
 //
-// Invariants: a segment goes only when nothing in the ledger refers to it any more; a change that breaks off is gone on with by the next one of
-// its kind; of all that moves, forgets or copies segments, one runs at a time.
+// Invariants: a segment is removed only when nothing in the ledger refers to it. Work that breaks off is continued by the next run of its kind.
+// Of all work that moves, forgets or copies segments, one piece runs at a time.
 package upkeep
 
 import (

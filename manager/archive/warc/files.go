@@ -15,7 +15,7 @@ type FS interface {
 	// Open opens a file for reading and writing: fs.ErrNotExist where there is none. With create it makes an empty one: fs.ErrExist where
 	// there is one.
 	Open(name string, create bool) (File, error)
-	// Remove removes a file: fs.ErrNotExist where there is none. It need not go while somebody has it open.
+	// Remove removes a file: fs.ErrNotExist where there is none. The file may stay until it is closed everywhere.
 	Remove(name string) error
 	// List gives the names of the files in a folder, without its path, and their sizes.
 	List(dir string) (map[string]int64, error)
@@ -32,7 +32,7 @@ type File interface {
 	Size() (int64, error)
 	// Truncate cuts the file off.
 	Truncate(size int64) error
-	// Sync makes all that was written durable. After it failed, nobody knows what is; the file is cut, and closed.
+	// Sync makes all that was written durable. After it failed, the disk may hold anything: the file is cut, and closed.
 	Sync() error
 	Close() error
 }
@@ -156,7 +156,7 @@ func (a *Appender) Append(b []byte) (offset int64, err error) {
 	return offset, nil
 }
 
-// Sync makes what was appended durable. After it failed, nobody knows what the disk holds: roll back and use another file.
+// Sync makes what was appended durable. After it failed, the disk may hold anything: roll back and use another file.
 func (a *Appender) Sync() error {
 	if err := a.f.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", a.path, err)

@@ -14,9 +14,9 @@ const MaxHTTPHeader = 64 << 10
 // them would decode it again.
 const origPrefix = "X-Archive-Orig-"
 
-// HTTPHeader makes the header of a response record from the one that was received (status line and fields): the status line is one of HTTP/1,
-// whatever the host spoke, since readers know no other; fields about the coding and length of the body are renamed, its length is stated, and
-// what is no HTTP header is replaced by one that says only the status.
+// HTTPHeader makes the header of a response record from the received status line and fields. The status line becomes one of HTTP/1, whatever the
+// host spoke, because readers know no other. Fields about the body's coding and length are renamed, and its length is stated. Bytes that are no
+// HTTP header are replaced by a header that has only the status.
 func HTTPHeader(received []byte, status, length int) []byte {
 	out := make([]byte, 0, len(received)+128)
 	line, rest, _ := bytes.Cut(received, []byte("\n"))

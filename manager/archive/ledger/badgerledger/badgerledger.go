@@ -1,8 +1,8 @@
 // Package badgerledger keeps the ledger of an embedded archive in Badger, in a folder. It does what package ledgertest asks of every ledger
 // store; it is not for what the records mean, beside the archive's own one.
 //
-// Invariants: a commit is synced before its writes are answered, and one whose sync failed is an error; bytes that a disk has changed are found
-// before a compaction drops them (package tables); who still reads is waited for when the database is closed, as Badger ends the program over it.
+// Invariants: a commit is synced before its writes are answered, and a failed sync is an error. Bytes that the disk has changed are found before
+// a compaction drops them (package tables). Close waits for readers, because Badger ends the program if one reads on.
 package badgerledger
 
 import (
@@ -157,8 +157,8 @@ func (s *Store) readHead() error {
 	return err
 }
 
-// firstSeq is where the feed of a new archive begins: above all that one which it replaces can have told, at up to a million entries a second,
-// since the manager takes no entry of a channel for news that is numbered below the last.
+// firstSeq is where the feed of a new archive begins. The manager ignores entries of a channel that are numbered below the last, so the numbers
+// must be above those of the archive that this one replaces, which told up to a million entries a second.
 func firstSeq(now time.Time) uint64 { return uint64(max(now.Unix(), 1)) << 20 }
 
 // Head implements ledger.Store.

@@ -354,7 +354,7 @@ func testDurable(t *testing.T, s Subject) {
 	}
 }
 
-// testClosed closes a store while it is read: the reader ends first, and who comes later is told.
+// testClosed closes a store while it is read: the reader ends first, and later calls get an error.
 func testClosed(t *testing.T, s Subject) {
 	commit(t, s.Store, ledger.Write{Changes: change("pa=1")})
 	reading, read := make(chan struct{}), make(chan struct{})
@@ -367,7 +367,7 @@ func testClosed(t *testing.T, s Subject) {
 			return err
 		})
 		if err != nil {
-			t.Errorf("who was reading: %v", err)
+			t.Errorf("the reader: %v", err)
 		}
 	}()
 	<-reading

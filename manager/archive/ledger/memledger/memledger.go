@@ -1,5 +1,5 @@
 // Package memledger keeps the ledger of an archive in memory, for tests of what stands on a ledger store: a commit needs no disk, and can be
-// made to fail at any of its steps. It is not for an archive that anybody wants to keep.
+// made to fail at any of its steps. Its records are gone when the process ends.
 package memledger
 
 import (

@@ -1,10 +1,10 @@
 // Package folder keeps the segments of an archive as WARC files in a folder, which any program that knows the format can read. It is the
 // segment store of the embedded archive; a Location counts bytes from the beginning of a file.
 //
-// It is not for what is in the records, beside the first one of each file, nor for knowing which of them are still needed.
+// It does not look into the records, and it does not know which of them are still needed.
 //
-// Invariants: a file's name is durable before a record in it is; what was not committed is cut off, at once or when the folder is opened again;
-// a file whose sync failed is never appended to again, because nobody knows what the disk holds of it.
+// Invariants: a file's name is durable before a record in it is. Bytes that were not committed are cut off, at once or when the folder is opened
+// again. A file whose sync failed is never appended to again, because the disk may hold anything of it.
 package folder
 
 import (
@@ -151,7 +151,7 @@ func nameOf(at time.Time, id uint32) string {
 	return fmt.Sprintf("shoal-%s-%05d%s", at.Format(stamp), id, suffix)
 }
 
-// parse reads a file's name; 0: it is none that nameOf makes.
+// parse reads a file's name. The id is 0 if nameOf does not make such names.
 func parse(name string) (id uint32, created time.Time) {
 	parts := strings.Split(strings.TrimSuffix(name, suffix), "-")
 	n, err := strconv.ParseUint(parts[len(parts)-1], 10, 32)

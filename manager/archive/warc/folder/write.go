@@ -118,7 +118,7 @@ func (f *Folder) roll() error {
 		if err == nil {
 			_, err = out.Append(rec)
 		}
-		if err != nil { // nobody knows of the file yet
+		if err != nil { // the ledger does not know the file yet
 			return errors.Join(err, out.Close(), f.Remove(s))
 		}
 		s.Records = 1

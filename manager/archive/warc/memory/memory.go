@@ -1,7 +1,7 @@
 // Package memory keeps the segments of an archive in memory, for tests of what stands on a segment store: a commit, a crash and a reader need
-// no disk. It is not for an archive whose pages anybody wants to keep.
+// no disk. Its pages are gone when the process ends.
 //
-// A Location counts records here, not bytes, so that a test fails where something takes an offset for a place in a file.
+// A Location counts records here, not bytes, so that a test fails if code takes an offset for a place in a file.
 package memory
 
 import (

@@ -213,7 +213,7 @@ func testRollback(t *testing.T, s Subject) {
 	l.holds(l.put("three")[0], "three")
 }
 
-// testFailedSync goes on in another segment: nobody knows what is durable of this one.
+// testFailedSync goes on in another segment, because this one may hold anything.
 func testFailedSync(t *testing.T, s Subject) {
 	l := begin(t, s)
 	a := l.put("one")

@@ -17,7 +17,7 @@ import (
 type Place struct {
 	FS  warc.FS
 	Dir string // an empty folder in it
-	// Crash forgets all that was not made durable, and whoever had files open. Nil: it cannot be tried.
+	// Crash forgets all that was not made durable, and closes all files. Nil: it cannot be tried.
 	Crash func(t *testing.T)
 }
 
@@ -142,7 +142,7 @@ func testTruncate(t *testing.T, p Place) {
 	holds(t, f, "x")
 }
 
-// testReaders reads a file while it is written, as whoever asks for a page does.
+// testReaders reads a file while it is written, as a request for a page does.
 func testReaders(t *testing.T, p Place) {
 	w := p.open(t, "a", true)
 	defer w.Close()
@@ -183,7 +183,7 @@ func testReaders(t *testing.T, p Place) {
 	}
 }
 
-// testRemoved removes a file that somebody reads, as compaction does. Whether that can still read is the place's affair; the name is gone.
+// testRemoved removes a file while it is read, as compaction does. The reader may go on or fail; the name is gone.
 func testRemoved(t *testing.T, p Place) {
 	f := p.open(t, "a", true)
 	write(t, f, "old", 0)
