@@ -1,8 +1,8 @@
 package channel
 
-// WebPort reports whether a public Web server may be expected on a TCP port: 80, 443, and 8000 to 8999 less the ports on which other well-known
-// services listen. Peers fetch from these ports only. A volunteer's computer must not be a way to talk to databases and control planes,
-// whoever asks it to.
+// WebPort reports whether a public Web server may be expected on a TCP port: 80, 443, and 8000 to 8999 without the
+// ports of other well-known services. Peers fetch from these ports only. A volunteer's computer must not become a way
+// to talk to databases and control planes.
 func WebPort(port uint16) bool {
 	switch {
 	case port == 80 || port == 443:

@@ -10,8 +10,9 @@ import (
 	"shoal/recrawl"
 )
 
-// Failing says when a channel whose crawl failed is crawled again, and after how many of them no more. It is about crawls that took place
-// and reported that nothing could be had; tasks of which nobody reports are lease.Terms'.
+// Failing says when a channel whose crawl failed is crawled again, and after how many failures it is given up. It
+// concerns crawls that took place and reported that nothing could be fetched. lease.Terms concern tasks without a
+// report.
 type Failing struct {
 	// Pause is the wait after the first failed crawl, if the strategy would not wait longer anyhow, which it does only for channels that
 	// were crawled before; it doubles with each further one in a

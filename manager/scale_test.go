@@ -16,7 +16,7 @@ import (
 	"shoal/overlay"
 )
 
-// many is a database of n channels that nobody has written, every host with so many of them.
+// many is a read-only database of n channels, with perHost of them on every host.
 type many struct {
 	Store
 	n, perHost int

@@ -22,7 +22,8 @@ const (
 	stateLeft   = "recrawl/left/" // and the strategy's name
 )
 
-// Limits hold for every strategy. What was refused or lost may be asked for again sooner, as nobody crawled it.
+// Limits hold for every strategy. A refused or lost task may be asked for again sooner, since the channel was not
+// crawled.
 type Limits struct {
 	Cap         float64       `json:"cap"`             // a channel is recrawled at most so many times its change rate; 0: no limit
 	MinInterval time.Duration `json:"min_interval_ns"` // and never sooner than this after its last task; at least a tick
@@ -310,7 +311,7 @@ func (m *Manager) sample(now time.Time) trial {
 	up, _, _ := m.rates.last(now, m.updates, m.pages, m.counts().Refused)
 	t.capacity = up * m.cfg.Tick.Minutes()
 	if m.near.peers() == 0 {
-		t.capacity = 0 // nobody crawls, whatever the last minute brought
+		t.capacity = 0 // no peer crawls, whatever the last minute brought
 		return t
 	}
 	if t.capacity <= 0 {

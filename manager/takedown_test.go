@@ -74,7 +74,7 @@ func TestTakedown(t *testing.T) {
 	placed := b.swarm.placed[1]
 	b.swarm.mu.Unlock()
 
-	// What comes later is blocked too: on a port that nobody knew, by import or by links.
+	// What comes later is blocked too: on a port that was unknown, by import or by links.
 	in := imported(t, d, "http://z.example:9000/", "https://z.example:8443/dir/", "https://z.example.net/")
 	if in.Added != 3 || in.Blocked != 2 {
 		t.Errorf("imported %+v", in)

@@ -144,8 +144,8 @@ func TestArchiveAwayOverStops(t *testing.T) {
 	}
 }
 
-// TestArchiveAwayThenBack stops an agent twice while the archive is away, and sees the third run bring the crawl to its end, no page of
-// which is fetched twice; a lapsed lease that nobody else has taken is no hindrance.
+// TestArchiveAwayThenBack stops an agent twice while the archive is away. The third run must bring the crawl to its
+// end without fetching a page twice. A lapsed lease that no other peer has taken must not stop it.
 func TestArchiveAwayThenBack(t *testing.T) {
 	s := open(t, plain(40))
 	dir, seen := t.TempDir(), &fetched{n: map[string]int{}}

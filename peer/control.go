@@ -111,8 +111,8 @@ type control struct {
 	c     Controls
 }
 
-// ServeHTTP answers GET /v1/status, GET /v1/log and POST /v1/do/ORDER to whoever knows the token. Host and Origin are checked, so that
-// no Web page can reach it under a name that it made point here.
+// ServeHTTP answers GET /v1/status, GET /v1/log and POST /v1/do/ORDER to clients with the token. It checks Host and
+// Origin, so that no Web page can reach it under a name that resolves to this computer.
 func (s *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {

@@ -336,7 +336,8 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 	}
 }
 
-// pauseLook is how long a pause is left alone before it is looked at again; until is its end, zero where nobody knows.
+// pauseLook returns how long a pause is left alone before it is looked at again. until is its end, or zero if that is
+// unknown.
 func (a *Agent) pauseLook(until time.Time) time.Duration {
 	if until.IsZero() {
 		return time.Second

@@ -19,7 +19,7 @@ type leaser struct {
 	term  time.Duration
 	away  atomic.Bool
 	fence atomic.Bool
-	over  atomic.Bool // the lease has lapsed, and nobody else has claimed
+	over  atomic.Bool // the lease has lapsed, and no other peer has claimed
 }
 
 func (l *leaser) answer(st uplink.Status) (uplink.Reply, error) {
@@ -128,7 +128,7 @@ func TestLapsedLeaseEnds(t *testing.T) {
 	})
 }
 
-// TestFencedPut is no test on a clock of its own: the pool of encoders, which have channels, is everybody's.
+// TestFencedPut does not use a clock of its own, because all tests share the pool of encoders, which have channels.
 func TestFencedPut(t *testing.T) {
 	l := &leaser{term: time.Minute}
 	l.fence.Store(true)

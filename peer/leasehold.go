@@ -41,8 +41,8 @@ func (h *hold) may() bool {
 	return h.h.May(now.at) && h.boot.May(now.sinceBoot())
 }
 
-// endsBefore tells whether the right to fetch ends before a moment of another clock that now shows now; zero: nobody knows when that is,
-// and the question is whether it has ended.
+// endsBefore reports whether the right to fetch ends before a moment of another clock that now shows now. If that
+// moment is unknown (zero), it reports whether the right has ended.
 func (h *hold) endsBefore(until, now time.Time) bool {
 	at := h.clock()
 	h.mu.Lock()

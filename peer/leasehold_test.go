@@ -66,7 +66,7 @@ func TestHoldEndsBefore(t *testing.T) {
 		h.acked(h.clock(), 30*time.Minute)
 		other := time.Now().Add(-time.Hour) // the archive's clock
 		for _, p := range []struct {
-			after, pause time.Duration // none: nobody knows its end
+			after, pause time.Duration // none: its end is unknown
 			ends         bool
 		}{{0, 0, false}, {0, 19 * time.Minute, false}, {0, 21 * time.Minute, true}, {15 * time.Minute, 4 * time.Minute, false}, {0, 6 * time.Minute, true}, {0, 0, false}, {6 * time.Minute, 0, true}} {
 			c.sleep(p.after)
@@ -195,7 +195,7 @@ func TestLapseCutsRequest(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		c.Close()
-		// One that is closed in time is cut by nobody.
+		// A connection that is closed in time is not cut.
 		h.acked(h.clock(), term)
 		again, _ := net.Pipe()
 		c, err = h.dial(func(context.Context, string, string) (net.Conn, error) { return &quiet{again}, nil })(t.Context(), "tcp", "site.test:80")

@@ -231,7 +231,7 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 				a.stats.add(func(c *Counters) { c.Dropped++ })
 				a.log.Info("task came too late to be started", "host", act.Item.Value.Header.Host, "gen", act.Item.Value.Header.Gen)
 			case queue.HandOver:
-				if act.Item.Value.Claimed { // nobody else's: what was fetched for it is sent, then it is released
+				if act.Item.Value.Claimed { // only this peer may deliver it: what was fetched for it is sent, then it is released
 					start(act.Item)
 					a.stop(act.Item.Key)
 				} else {
@@ -277,8 +277,9 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 	}
 }
 
-// handOver finds other peers for tasks that were taken and not claimed. Those that nobody takes go back to the manager, which would wait
-// for their latest start else; where it does not answer, they stay on disk for a start in time.
+// handOver finds other peers for tasks that were taken and not claimed. Tasks that no peer takes go back to the
+// manager, which would otherwise wait for their latest start. If the manager does not answer, they stay on disk for a
+// start in time.
 func (a *Agent) handOver(ctx context.Context, give []task) {
 	var list []overlay.Task
 	for _, t := range give {
@@ -308,7 +309,7 @@ func (a *Agent) handOver(ctx context.Context, give []task) {
 	a.log.Info("tasks handed over", "tasks", len(give), "taken", n, "given back to the manager", back)
 }
 
-// giveBack claims a task and releases it at once: whoever waits for its claim need not wait any longer.
+// giveBack claims a task and releases it at once, so that the manager need not wait for its claim.
 func (a *Agent) giveBack(ctx context.Context, t overlay.Task) error {
 	up, err := a.uplink(t.Header.Archive)
 	if err != nil {

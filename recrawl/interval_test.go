@@ -173,7 +173,8 @@ func TestNewIntervalsHoldFromTheNextSubmission(t *testing.T) {
 	}
 }
 
-// A refused task costs its channel half of an interval, not a whole one; a lost one, where nobody refuses, does not come sooner.
+// TestRefusedIsDueSooner checks that a refused task costs its channel half of an interval, not a whole one, and that
+// a lost one does not come sooner if there are no refusals.
 func TestRefusedIsDueSooner(t *testing.T) {
 	for kind, want := range map[Kind]Tick{Refused: 51, Lost: 101, Failed: 101} {
 		s := NewScheduler(1, must(t, "fixed", Params{}), Options{Initial: []float64{100}, MaxOut: 1, Prior: Prior(100, 1)})

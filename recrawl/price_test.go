@@ -66,8 +66,8 @@ func TestLostIsAskedForAgainSooner(t *testing.T) {
 	}
 }
 
-// A price that was found before anybody knew what tasks cost falls fast once nothing has been worth it for ten ticks; where room is used, or
-// something is taken, it falls as slowly as ever.
+// TestPriceFallsFastWhereAllStandsStill checks that a price from before costs were known falls fast once nothing has
+// been worth it for ten ticks. If room is used, or something is taken, it falls as slowly as ever.
 func TestPriceFallsFastWhereAllStandsStill(t *testing.T) {
 	after := func(ticks Tick, out, taken int) float64 {
 		v := newPrice("price", Params{}, freshIndex{})

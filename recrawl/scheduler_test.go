@@ -161,7 +161,7 @@ func TestAdmitPutsOff(t *testing.T) {
 	}
 }
 
-// When admit has had enough, nobody loses the place in line.
+// TestEnoughEndsNext checks that no slot loses its place in line when admit has had enough.
 func TestEnoughEndsNext(t *testing.T) {
 	s := NewScheduler(1, must(t, "fixed", Params{}), DefaultOptions())
 	const n = 10

@@ -45,8 +45,8 @@ func (db *DB) submit(ctx context.Context, ops ...*op) error {
 	return nil
 }
 
-// doGroup runs ops in order and commits them together, or in several commits if they are too large for one. It is the committer: one call
-// runs at a time. An error means that nobody knows what is durable.
+// doGroup runs ops in order and commits them together, or in several commits if they are too large for one. It is the
+// committer: one call runs at a time. After an error it is unknown what is durable.
 func (db *DB) doGroup(group []*op) error {
 	if err := db.ready(); err != nil {
 		for _, o := range group {

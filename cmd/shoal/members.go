@@ -35,7 +35,7 @@ const (
 
 	// banTold is how long the network document names a ban. After that no certificate of before it is good, and none was issued since.
 	banTold = member.CertificateLife + 2*member.Skew
-	// prefixHold is how long nobody joins from where a banned member was.
+	// prefixHold is how long no peer may join from the address prefix of a banned member.
 	prefixHold = time.Hour
 )
 
@@ -49,7 +49,7 @@ type bannedFile struct {
 type banned struct {
 	Name     string    `json:"name"`
 	Since    time.Time `json:"since"`
-	Prefixes []string  `json:"prefixes,omitempty"` // where it was then; nobody joins from there for a time
+	Prefixes []string  `json:"prefixes,omitempty"` // the address prefixes that it had; no peer may join from there for a time
 }
 
 // openMembers reads what an earlier run has kept.
@@ -175,8 +175,9 @@ func (d *membersDesk) Invite(uses uint32) (string, error) { return d.st.invite(t
 // Banned are those who are refused.
 func (d *membersDesk) Banned() []string { return d.st.members.list() }
 
-// Ban ends a peer's membership, or that of all of an account, now: it is refused, its connections close here and wherever the network
-// document arrives, what it has claimed is free again, and for a time nobody joins from where it was. banned false forgives.
+// Ban ends the membership of a peer, or of all peers of an account, at once. The member is refused, and its
+// connections close here and wherever the network document arrives. What it has claimed is free again, and for a time
+// no peer may join from its address prefix. If banned is false, Ban forgives.
 func (d *membersDesk) Ban(name string, banned bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

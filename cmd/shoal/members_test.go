@@ -20,7 +20,7 @@ import (
 	"shoal/manager"
 )
 
-// request is how somebody asks to join.
+// request is a request to join.
 func request(peer, invite string) member.Request {
 	return member.Request{Peer: peer, Addr: netip.MustParseAddr("192.0.2.7"), Invite: invite}
 }

@@ -70,7 +70,7 @@ func answer(f func(context.Context) error) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = fmt.Fprintln(w, "ok") // whoever asked may be gone
+		_, _ = fmt.Fprintln(w, "ok") // the client may be gone
 	}
 }
 

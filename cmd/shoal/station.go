@@ -270,8 +270,8 @@ const writesEvery = 5 * time.Second
 // errReopen ends a manager that can go on when it is started again, which a service does by itself.
 var errReopen = errors.New("a write had failed, and the data folder can be written again: start again to go on; nothing is lost")
 
-// watchWrites ends the manager when a write has failed and the folder can be written again: until the databases are opened anew nobody
-// knows what the disk has. While it cannot be written, what is there is served.
+// watchWrites ends the manager when a write has failed and the folder can be written again: the state of the disk is
+// unknown until the databases are opened anew. While the folder cannot be written, the manager serves what is there.
 func watchWrites(ctx context.Context, broken func() bool, room func() error) error {
 	t := time.NewTicker(writesEvery)
 	defer t.Stop()

@@ -74,7 +74,7 @@ func (c *upCmd) peers() int {
 	return 8
 }
 
-// checkContact refuses a crawl of the Web that gives hosts nobody to turn to.
+// checkContact refuses a crawl of the Web without a contact for its hosts.
 func checkContact(contact string, public bool) error {
 	if contact == "" {
 		if public {
@@ -208,7 +208,7 @@ func runAll(ctx context.Context, st *station, w *swimmers) error {
 	go func() { peers <- w.run(pctx, st.joinString()) }()
 	var err error
 	select {
-	case err = <-station: // it failed: nobody is left to report to
+	case err = <-station: // it failed, so no manager is left to report to
 		leave()
 		return errors.Join(err, <-peers)
 	case err = <-peers:

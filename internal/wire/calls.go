@@ -107,7 +107,8 @@ func (c *calls) serve(ctx context.Context, from Member, s network.Stream, proto 
 	return st.Code.String()
 }
 
-// unheard is the word for a request that cannot be answered, since its asker does not listen or nobody knows where it ends.
+// unheard is the reason for a request that cannot be answered, because its sender does not listen or its end is
+// unknown.
 type unheard string
 
 func (u unheard) Error() string { return "wire: request " + string(u) }
@@ -211,7 +212,8 @@ func (c *calls) call(ctx context.Context, to peer.ID, proto protocol.ID, req []b
 	if err != nil {
 		return nil, err
 	}
-	// Whoever has answered reads no more: what is still to be written fails then over QUIC, and waits for room over TCP, while the answer is there.
+	// The other end reads no more once it has answered. The rest of the request then fails over QUIC, and waits for
+	// room over TCP, while the answer is there.
 	sent := make(chan error, 1)
 	go func() {
 		err := frame.Write(s, nil, req)

@@ -77,7 +77,7 @@ func (c *conns) Members(want func(Member) bool) []Connected {
 	return out
 }
 
-// known is who a connection belongs to; the zero Member: nobody.
+// known returns the member that a connection belongs to, or the zero Member.
 func (c *conns) known(conn network.Conn) Member {
 	if m := c.gate.MemberOf(conn); m != nil {
 		return *m

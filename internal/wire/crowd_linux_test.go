@@ -11,7 +11,8 @@ import (
 	"shoal/internal/member"
 )
 
-// Three addresses that open connections and say nothing keep nobody from joining.
+// TestSilentConnectionsDoNotStarveJoins checks that peers can join while three addresses open connections and say
+// nothing.
 func TestSilentConnectionsDoNotStarveJoins(t *testing.T) {
 	w := &testNet{t: t, root: member.NewRoot(newKey())}
 	w.manager = w.node(Config{Role: member.Manager, Limits: Limits{Conns: 64, Held: 64, LowConns: 40, Strangers: 24}})

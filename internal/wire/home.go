@@ -46,7 +46,7 @@ func (h *home) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-lost:
-			timer.Reset(rand.N(homeward.First / 2)) // not all at once: a server that restarts has lost everybody
+			timer.Reset(rand.N(homeward.First / 2)) // spread out: a server that restarts has lost all its members
 			continue
 		case <-timer.C:
 		}

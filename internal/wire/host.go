@@ -41,7 +41,7 @@ import (
 )
 
 const (
-	connGrace = 8 * time.Second // for which nobody closes a new connection: an exchange of the overlay is over by then
+	connGrace = 8 * time.Second // during which a new connection is never closed: an exchange of the overlay is over by then
 	maxWindow = 4 << 20         // bytes in flight on a stream
 
 	// Keeping connections alive: through routers that forget a silent one after some minutes, with few packets.
@@ -165,8 +165,8 @@ func (b *builder) swarm(key crypto.PrivKey, bus event.Bus, resources network.Res
 	return sw, nil
 }
 
-// stranger is a host that dials as nobody's member, from other ports, so that it finds out whether strangers get in. Peers dial nobody
-// for others: theirs can do nothing.
+// stranger is a host that dials as a non-member and from other ports, to find out whether strangers can connect.
+// Peers dial no one for others, so theirs can do nothing.
 func (b *builder) stranger(resources network.ResourceManager) (*blankhost.BlankHost, error) {
 	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 	if err != nil {

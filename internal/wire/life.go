@@ -10,7 +10,7 @@ type life struct {
 	mu      sync.Mutex // guards all below
 	ended   bool
 	running map[*context.CancelFunc]struct{}
-	idle    chan struct{} // closed when nothing runs any more; nil: nobody waits
+	idle    chan struct{} // closed when nothing runs any more; nil: there is no waiter
 }
 
 // enter counts something in. Its context ends with the node, or with parent; leave must be called when it is over. ok is false once the

@@ -62,7 +62,8 @@ func (l Limits) or(d Limits) Limits {
 	return l
 }
 
-// What one peer may have sent before anybody reads it: streams that it opened, and the multiplexer's first window of each (yamux: 256 KiB).
+// What one peer may have sent before it is read: the streams that it opened, and the multiplexer's first window of
+// each (yamux: 256 KiB).
 const (
 	peerStreams = 96
 	firstWindow = 256 << 10
@@ -71,7 +72,8 @@ const (
 // manager is the resource manager of these limits. Scopes that libp2p counts beside ours (per service, per protocol) get no narrower
 // limit than the system as a whole; what bounds a single peer is PeerDefault.
 func (l Limits) manager() (network.ResourceManager, error) {
-	// What libp2p counts as memory are windows: what it would take if the other side sent all that it may before anybody reads.
+	// What libp2p counts as memory are windows: the memory that it would need if the other side sent all that it may
+	// before anything is read.
 	windows := int64(l.Streams) * firstWindow
 	big := rcmgr.ResourceLimits{Streams: rcmgr.LimitVal(l.Streams), StreamsInbound: rcmgr.LimitVal(l.Streams), StreamsOutbound: rcmgr.LimitVal(l.Streams),
 		Conns: rcmgr.LimitVal(l.Conns + l.Conns/4), ConnsInbound: rcmgr.LimitVal(l.Conns + l.Conns/4), ConnsOutbound: rcmgr.LimitVal(l.Conns + l.Conns/4),

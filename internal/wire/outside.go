@@ -18,11 +18,11 @@ import (
 	"shoal/internal/wire/frame"
 )
 
-// Who punches a hole tells the other side where it is seen over UDP. A home is spoken to over TCP, and between two homes nobody sees the other, so that
-// nobody has told. Both therefore ask a server just before, from the socket through which the hole will go: a router that keeps the port gives the other
-// side the same one a moment later.
+// A member that punches a hole tells the other side where it is seen over UDP. Members speak to their home over TCP,
+// so two homes do not know each other's UDP ports. Therefore both ask a server just before, from the socket through
+// which the hole will go. A router that keeps the port shows the other side the same one a moment later.
 
-// ProtoSeen is asked of a server by anybody, on a connection of its own: it answers where it sees that one come from.
+// ProtoSeen asks a server where it sees the connection come from. Any node may ask, on a separate connection.
 const ProtoSeen protocol.ID = "/shoal/seen/1"
 
 // ProtoMeet asks a hidden member, by a ride, to find out where it is seen; its answer says that it has.
@@ -110,7 +110,7 @@ func (r *reach) seenFrom(ctx context.Context, addr ma.Multiaddr, server peer.ID)
 	return at, nil
 }
 
-// meet finds out where this node is seen, before somebody comes through a hole.
+// meet finds out where this node is seen, before another member punches a hole to it.
 func (r *reach) meet(ctx context.Context, _ Member, _ []byte) ([]byte, error) {
 	r.mu.Lock()
 	home := r.home

@@ -97,7 +97,7 @@ func (p *papers) documentIssued() int64 {
 
 // setClock takes a manager's clock, from its answer.
 func (p *papers) setClock(r *reply) {
-	// Beyond the skew somebody has to set a clock; correcting in silence would hide it. A slow answer tells little.
+	// Beyond the skew a clock must be set; correcting it in silence would hide that. A slow answer says little.
 	if r.took < 10*time.Second && r.ahead.Abs() <= member.Skew {
 		p.offset.Store(int64(r.ahead))
 	}

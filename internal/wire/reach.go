@@ -46,7 +46,7 @@ const (
 	NATUnknown   = "unknown"                             // no server has told yet
 	NATNone      = "none"                                // a server sees the node at its own address
 	NATOpen      = "none; reachable from outside"        // and AutoNAT v2 has dialled it there
-	NATClosed    = "firewall"                            // its own address, where nobody gets in
+	NATClosed    = "firewall"                            // its own address, which accepts no connections from outside
 	NATPlain     = "address translation"                 // another address
 	NATCone      = "address translation, same port"      // every observer sees the same UDP port: holes can be punched
 	NATSymmetric = "address translation, changing ports" // each observer sees another: no hole can be punched
@@ -62,7 +62,7 @@ type reach struct {
 	*conns
 	role      member.Role
 	patience  time.Duration
-	forwarded bool // addresses are announced: somebody has had a port forwarded
+	forwarded bool // addresses are announced: a port is forwarded
 	limits    Limits
 	calls     *calls
 	numbers   *numbers
@@ -290,8 +290,8 @@ func (r *reach) Relays() []string {
 	return []string{circuitAddr(r.home).String()}
 }
 
-// dialBack hands an AutoNAT server's stream, which comes on a connection of nobody's, to the part of the host that waits for it. It
-// brings one number, which is compared with those asked for, and nothing else.
+// dialBack passes an AutoNAT server's stream, which comes from a non-member, to the part of the host that waits for
+// it. The stream brings one number, which is compared with those asked for, and nothing else.
 func (r *reach) dialBack(s network.Stream) {
 	h, err := handlerOf(r.host.Mux(), autonatv2.DialBackProtocol)
 	if err == nil {

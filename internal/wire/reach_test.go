@@ -72,7 +72,8 @@ func TestRide(t *testing.T) {
 	}
 }
 
-// A peer cannot speak in another's name, and nobody is asked to pass anything on but servers.
+// TestRidesOfPeersAreRefused checks that a peer cannot speak in another's name, and that only servers pass requests
+// on.
 func TestRidesOfPeersAreRefused(t *testing.T) {
 	_, a, b := pair(t, Config{})
 	b.HandleRidden(rider, 1000, time.Second, func(context.Context, Member, []byte) ([]byte, error) {
@@ -98,7 +99,8 @@ func TestRidesOfPeersAreRefused(t *testing.T) {
 	}
 }
 
-// A server whose member does not answer in time says so, and nobody takes it for a refusal.
+// TestLostRideIsNoRefusal checks that a server whose member does not answer in time says so, and that this is not
+// taken for a refusal.
 func TestLostRideIsNoRefusal(t *testing.T) {
 	w := newNet(t, openPolicy)
 	a, b := w.member(Config{}), w.mute(Config{})
@@ -136,7 +138,7 @@ func TestDialBack(t *testing.T) {
 		eventually(t, "the server has dialled", func() bool {
 			var err error
 			got, err = n.autonat.GetReachability(t.Context(), []autonatv2.Request{{Addr: addr, SendDialData: true}})
-			return err == nil && !got.AllAddrsRefused // as the first manager does, who dials nobody at private addresses
+			return err == nil && !got.AllAddrsRefused // as the first manager does, which does not dial private addresses
 		})
 		if got.Reachability != network.ReachabilityPublic {
 			t.Errorf("%s: %+v", addr, got)
@@ -166,7 +168,8 @@ func TestDialBackOfStrangers(t *testing.T) {
 	eventually(t, "the gate has not admitted it", func() bool { _, is := n.Member(c.LocalPeer()); return !is })
 }
 
-// A member that nobody can dial is met at its home: the connection through the relay is a member's like any other.
+// TestRelay checks that a member that cannot be dialled is met at its home: the connection through the relay is a
+// member's like any other.
 func TestRelay(t *testing.T) {
 	w := newNet(t, openPolicy)
 	a, b := w.member(Config{}), w.mute(Config{})
@@ -203,7 +206,8 @@ func TestRelay(t *testing.T) {
 	eventually(t, "the reservation ends with the connection", func() bool { return b.Relays() == nil })
 }
 
-// A server tells anybody where it sees him over UDP: at the port on which he listens, through which others will come.
+// TestSeen checks that a server tells any node where it sees it over UDP: at the port on which it listens, through
+// which others will come.
 func TestSeen(t *testing.T) {
 	w := newNet(t, openPolicy)
 	n, m := w.member(Config{QUIC: true}), w.node(Config{Role: member.Manager, QUIC: true})
@@ -233,7 +237,8 @@ func TestSeen(t *testing.T) {
 	if _, err := n.meet(t.Context(), Member{}, nil); !errors.Is(err, NotFound) {
 		t.Errorf("asked to meet, and not hidden: %v", err)
 	}
-	// One that was seen lately punches with that address, is ready for who comes through a hole as soon as it says that it is, and tells nobody of the address.
+	// A member that was seen lately punches with that address, is ready for the other side as soon as it says so, and
+	// does not give the address away.
 	punches := func() bool { return slices.Contains(n.host.Mux().Protocols(), holepunch.Protocol) }
 	if err := n.prepare(t.Context(), m.ID()); err == nil || punches() {
 		t.Errorf("nobody has seen it, and it is ready to punch: %v", err)

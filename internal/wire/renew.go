@@ -48,7 +48,7 @@ func (j *joiner) keepRenewed(ctx context.Context) {
 	}
 }
 
-// renewalDue waits, until the time has come or somebody asks.
+// renewalDue waits until the time has come or a caller asks.
 func (j *joiner) renewalDue(ctx context.Context, wait time.Duration) (asked bool, err error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

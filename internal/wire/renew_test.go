@@ -120,7 +120,7 @@ func TestRotation(t *testing.T) {
 	if err := verify(w.manager, old); !errors.Is(err, member.ErrOutdated) {
 		t.Fatalf("old key at the manager: %v", err)
 	}
-	// Everybody hears of it by the connections that they have, renews, and meets again.
+	// All members hear of it by their connections, renew, and meet again.
 	eventually(t, "a and b know the new document", func() bool { return serial(t, a) == 3 && serial(t, b) == 3 })
 	eventually(t, "a and b hold certificates of the new key", func() bool { return a.valid() && b.valid() })
 	for what, s := range map[string]channel.Signed{"first key": old, "second key": fresh} {
@@ -214,7 +214,7 @@ func TestKeptDocumentOfLongAgo(t *testing.T) {
 	}
 	kept.Document = doc
 	j := w.joinString()
-	j.Addrs = []string{"/ip4/127.0.0.1/tcp/1/p2p/" + a.ID().String()} // whoever invited is gone
+	j.Addrs = []string{"/ip4/127.0.0.1/tcp/1/p2p/" + a.ID().String()} // the member that invited is gone
 	kept.Join = j.String()
 	again := w.node(Config{Key: a.cfg.Key, Kept: kept})
 	if err := again.Renew(t.Context()); err != nil {

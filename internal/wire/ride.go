@@ -16,9 +16,9 @@ import (
 	"shoal/internal/wire/wirepb"
 )
 
-// A member that nobody can dial keeps a connection to its home, and requests of others ride it: they ask the home, which passes them on
-// and brings the answer back. The home is trusted to say who asks, as it is trusted with the tasks' bodies; what is worth forging is
-// signed by whom it is of.
+// A member that cannot be dialled keeps a connection to its home, and requests of others ride it: they ask the home,
+// which passes them on and brings the answer back. The home is trusted to name the sender, as it is trusted with the
+// bodies of tasks. What would be worth forging carries its owner's signature.
 
 // Protocols of rides.
 const (
@@ -28,7 +28,7 @@ const (
 
 const maxRide = 192 << 10 // bytes of a request or an answer that rides, with its envelope
 
-// lostReason is the word for a ride of which nobody knows whether it arrived.
+// lostReason is the reason of a ride that may or may not have arrived.
 const lostReason = "lost"
 
 // ridden is a handler that requests reach by a ride too.
@@ -45,8 +45,8 @@ func (c *calls) HandleRidden(p protocol.ID, maxIn int, timeout time.Duration, ha
 	c.Handle(p, maxIn, timeout, handle)
 }
 
-// Ride asks a member through a server that it keeps a connection to. Errors are those of Call: a *Status means that the request was not
-// taken, or refused; ErrUnreachable that nobody knows.
+// Ride sends a request to a member through a server that the member keeps a connection to. Errors are those of Call:
+// a *Status means that the request was refused or not taken, ErrUnreachable that it may have arrived.
 func (c *calls) Ride(ctx context.Context, via, to peer.ID, p protocol.ID, req []byte, maxOut int) ([]byte, error) {
 	b, err := proto.Marshal(&wirepb.Ride{Peer: to.String(), Protocol: string(p), Request: req})
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *calls) serveRides() {
 	c.Handle(ProtoPassed, maxRide, c.patience, c.takePassed)
 }
 
-// passOn brings a member's request to one that is connected here. Nobody is dialled for it.
+// passOn passes a member's request to another one that is connected here. It does not dial.
 func (c *calls) passOn(ctx context.Context, from Member, req []byte) ([]byte, error) {
 	m, to, err := readRide(req)
 	if err != nil {

@@ -136,7 +136,7 @@ func (w *testNet) member(cfg Config) *Node {
 	return n
 }
 
-// knows waits until n counts m as a member: whoever is asked admits after his answer is sent.
+// knows waits until n counts m as a member: the answering side admits after it has sent its answer.
 func knows(t testing.TB, n, m *Node) {
 	t.Helper()
 	eventually(t, "the other side admits it too", func() bool { _, is := n.Member(m.ID()); return is })
@@ -194,7 +194,7 @@ func TestJoinAndCall(t *testing.T) {
 		t.Fatalf("counted %d in, %d out", in, out)
 	}
 
-	// After a restart the member is one without asking anybody.
+	// After a restart the member needs no new certificate.
 	a.Close()
 	kept, err := LoadKept(dir)
 	if err != nil || kept.Account != "ada" {
@@ -209,7 +209,7 @@ func TestJoinAndCall(t *testing.T) {
 	}
 }
 
-// raw dials without the gate, as somebody else's program would.
+// raw dials without the gate, as a foreign program would.
 func (w *testNet) raw(n *Node, to *Node) network.Conn {
 	w.t.Helper()
 	n.host.Peerstore().AddAddrs(to.ID(), to.host.Addrs(), time.Minute)

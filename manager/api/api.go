@@ -1,6 +1,6 @@
-// Package api is the operator's HTTP interface: /api/v1, with an OpenAPI document of itself. The same handler works before a running
-// manager and, without a socket, before a stopped one's database, so that the command line has one way of doing things. It decides
-// nothing; who may ask is decided by whoever mounts it (manager/web's guard, token and cookie).
+// Package api is the operator's HTTP interface: /api/v1, with an OpenAPI document of itself. The same handler serves
+// a running manager and, without a socket, a stopped one's database, so that the command line has one way of doing
+// things. It decides nothing. The code that mounts it decides who may ask (manager/web's guard, token and cookie).
 package api
 
 import (

@@ -78,7 +78,7 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 	return out, nil
 }
 
-// badList is an error that whoever sent the list can mend.
+// badList is an error that the sender of the list can mend.
 type badList struct{ error }
 
 func (b badList) Unwrap() []error { return []error{errAsk, b.error} }
@@ -106,7 +106,7 @@ func (s *server) exportList(w http.ResponseWriter, r *http.Request) (any, error)
 	}
 	if err != nil {
 		s.cfg.Log.Warn("export broke off", "err", err)
-		panic(http.ErrAbortHandler) // whoever reads must see that it is not whole
+		panic(http.ErrAbortHandler) // the reader must see that it is not complete
 	}
 	return streamed{}, nil
 }

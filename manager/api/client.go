@@ -27,7 +27,7 @@ func Local(h http.Handler) *Client {
 // ErrAnswer wraps what the interface says is wrong.
 var ErrAnswer = errors.New("refused")
 
-// ErrAway is returned when nobody answers.
+// ErrAway is returned when the manager does not answer.
 var ErrAway = errors.New("the manager does not answer")
 
 // ErrToken is returned when the token does not fit, or none was shown.

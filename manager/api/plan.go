@@ -29,7 +29,7 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	if err != nil {
 		s.cfg.Log.Warn("basis of a plan broke off", "err", err)
-		panic(http.ErrAbortHandler) // whoever reads must see that it is not whole
+		panic(http.ErrAbortHandler) // the reader must see that it is not complete
 	}
 	return streamed{}, nil
 }

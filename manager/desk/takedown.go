@@ -74,8 +74,8 @@ func (d *Desk) channelsOf(ctx context.Context, hosts channel.Hosts, f func(*chan
 	}
 }
 
-// linksLook is how many of the hosts that crawls have found are looked at: those found most often. One that is not among them, on a port
-// that nobody has named, stays noted; it is blocked as soon as it has a channel.
+// linksLook is the number of discovered hosts that a takedown looks at: those found most often. Another one, on a
+// port that was never named, stays noted; it is blocked as soon as it has a channel.
 const linksLook = 10_000
 
 // dropLinks forgets hosts that crawls have found.

@@ -90,7 +90,7 @@ func (m *Machine) Outran(now time.Time, o Order, highest channel.Gen) bool {
 	return true
 }
 
-// back has a flight that nobody has handed out again.
+// back ends the handing-out of a flight, unless it was handed out again meanwhile.
 func (m *Machine) back(now time.Time, f *flight, from time.Time) {
 	m.persist(f)
 	if f.issue.Out() {

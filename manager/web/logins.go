@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Failed logins are logged, and limited for each address: one that has shown that many wrong tokens is told to wait. Whoever shows the
-// right token, or has logged in, is served all the same.
+// Failed logins are logged and limited per address: an address that has sent that many wrong tokens must wait. A
+// client with the right token, or with a login, is served all the same.
 const (
 	loginBurst   = 10              // wrong tokens at once
 	loginEvery   = 6 * time.Second // one more

@@ -27,7 +27,8 @@ func (s *server) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /strategy", s.operate("strategy", s.strategy))
 }
 
-// said is what the page after a deed says of it, by the word in its address: nobody's link can put other words on the page.
+// said is what the page after an action says, by the word in its address, so that a link from elsewhere cannot put
+// other words on the page.
 var said = map[string]string{
 	"crawl": "It will be crawled as soon as there is room.", "pause": "Done: it shows below.", "split": "The directories are channels of their own now.",
 	"block":   "Nothing more is crawled there. Peers that are at it are told to stop.",

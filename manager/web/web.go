@@ -45,12 +45,12 @@ type Desk interface {
 // Config of the pages.
 type Config struct {
 	Desk     Desk
-	Token    string // whoever shows it may operate
+	Token    string // with it one may operate
 	OpenView bool   // looking needs no token (one person's machine); one that does not fit is refused all the same
 	Hosts    []string
 	API      http.Handler // served below /api/v1/: reading as the pages are, changing with the token; nil: none
-	Probes   http.Handler // served at /metrics, /healthz and /readyz to anybody; nil: none
-	Debug    http.Handler // served below /debug/ to whoever shows the token; nil: none
+	Probes   http.Handler // served at /metrics, /healthz and /readyz without a token; may be nil
+	Debug    http.Handler // served below /debug/ to clients with the token; may be nil
 	Log      *slog.Logger
 }
 
@@ -181,8 +181,8 @@ func (s *server) mayOperate(r *http.Request) bool {
 	return err == nil && s.fits(c.Value)
 }
 
-// mayView tells who may look: whoever may operate; where that is open, anybody but who shows a token that does not fit, and so takes this
-// for another manager.
+// mayView reports whether the client may look: if it may operate, or if looking is open and it does not send a wrong
+// token, with which it takes this manager for another one.
 func (s *server) mayView(r *http.Request) bool {
 	_, any := shown(r)
 	return s.mayOperate(r) || s.cfg.OpenView && !any

@@ -340,7 +340,7 @@ func TestDeeds(t *testing.T) {
 	}
 }
 
-// Whoever only looks sees no form that changes anything.
+// TestLookingShowsNoDeeds checks that a client that may only look sees no form that changes anything.
 func TestLookingShowsNoDeeds(t *testing.T) {
 	_, s := start(t, true)
 	for _, path := range []string{"/", "/channels", "/channel/1", "/channel/1/split", "/hosts", "/peers", "/strategy?try=fixed"} {

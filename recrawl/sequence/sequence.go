@@ -61,7 +61,8 @@ func (q *Queue[T]) Flush() []T {
 	return all
 }
 
-// Before takes from the first as long as it has any, then from the second, which is also what Load fills: the first is loaded by whoever holds it.
+// Before takes from First as long as it has any, and then from Then, which Load fills too. The owner of First loads
+// it.
 type Before[T any] struct{ First, Then Sequencer[T] }
 
 // Backlog implements Sequencer.

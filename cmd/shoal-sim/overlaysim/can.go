@@ -30,7 +30,7 @@ type canNode struct {
 	up        int32 // the zone that it is a half of; -1: the root
 	low, high int32 // its halves; 0: it is a zone
 	depth     int
-	owner     int       // none: nobody
+	owner     int       // none if the member has no zone
 	point     []float64 // where its owner was when it joined
 	near      []int32   // zones that touch it
 }

@@ -86,7 +86,7 @@ func (f *fire) place(t *fireTask, first bool) {
 	var path []int
 	if f.can != nil {
 		from, in := none, false
-		for range 100 { // whoever is new has no zone yet
+		for range 100 { // a new member has no zone yet
 			from = f.s.n.someone(f.s.n.rng)
 			if _, in = f.can.zone[from]; in {
 				break

@@ -193,7 +193,7 @@ func (s *swarm) note(t *task, e *overlay.Event) {
 	y.stretch = append(y.stretch, float64(s.n.offerAt[manager]-t.began)/1e6/s.n.ground.rtt(manager, t.holder))
 }
 
-// recall compares what a lookup found with everybody.
+// recall compares the result of a lookup with all members.
 func (s *swarm) recall(e *overlay.Event) {
 	away := func(i int) float64 {
 		at := s.n.members[i].node.Coord()

@@ -12,10 +12,12 @@ import (
 	"shoal/peer/queue"
 )
 
-// watch looks at a swarm once a simulated minute for what must never be. Of the spec's invariants it holds 1 (a channel is crawled by one peer at a time
-// and no task is lost, whoever lies, swallows or goes), 2 (a run begins after its claim and before its latest start; signatures are overlaytest's), 3 (a
-// channel's chain only grows), 4 (generations only grow, at most eight handings-out) and 6 (tables, queues and messages have bounds). 5 is TestLoad's. 7 is that of the
-// pure node's own test, in package overlay: here it would move both sides of each comparison.
+// watch checks a swarm once a simulated minute for what must never happen. Of the spec's invariants it checks 1 (a
+// channel is crawled by one peer at a time and no task is lost, whatever peers lie, swallow or leave), 2 (a run
+// begins after its claim and before its latest start; signatures are overlaytest's), 3 (a channel's chain only
+// grows), 4 (generations only grow, at most eight handings-out) and 6 (tables, queues and messages have bounds). 5
+// belongs to TestLoad. 7 belongs to the pure node's own test in package overlay: here it would move both sides of
+// each comparison.
 type watch struct {
 	s      *swarm
 	was    map[channel.ID]seen

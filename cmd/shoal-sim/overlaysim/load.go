@@ -25,7 +25,7 @@ const (
 	assumed    = 800 * time.Millisecond // what a page costs beside it, until that is learnt
 	waitLimit  = 2 * time.Hour          // a task may wait so long, as dispatch has it for strategies without intervals
 	checkpoint = 10 * time.Minute       // between two chunks of a running task
-	retryEvery = 5 * time.Minute        // until an interrupted task that nobody took is offered again; that goes on until somebody takes it
+	retryEvery = 5 * time.Minute        // until an interrupted task that no peer took is offered again; the offers go on until one takes it
 	busyAgain  = time.Second            // until a task is offered for which the overlay had no room
 )
 
@@ -43,7 +43,7 @@ type swarm struct {
 	crawlers []*crawler
 	tasks    []*task
 	hosts    map[int]*webHost
-	known    []overlay.PeerRecord // everybody, read at knownAt
+	known    []overlay.PeerRecord // all members, read at knownAt
 	knownAt  int64
 	fires    []*fire
 

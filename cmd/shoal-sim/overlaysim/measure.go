@@ -262,8 +262,8 @@ func (n *network) ups() []int {
 // takeOver is after how long CAN's neighbours have noticed that a member vanished.
 const takeOver = 2 * time.Minute
 
-// newCANOf makes a CAN of the members that are up, and lets it follow those that come and go. Whoever comes back joins where it was, a stranger when
-// its coordinate has settled.
+// newCANOf makes a CAN of the members that are up, and lets it follow those that come and go. A member that comes
+// back joins where it was, a new one when its coordinate has settled.
 func newCANOf(dims int, n *network) *can {
 	var at []coords.Coord
 	up := n.ups()
@@ -413,8 +413,8 @@ func (r *round) best(record coords.HostRecord, near []overlay.PeerRecord) int {
 	return chosen
 }
 
-// forward is greedy forwarding: each member passes the task to the one that it knows nearest to the host, until none is nearer. Whoever is no more
-// does not answer, and the next nearest is tried.
+// forward is greedy forwarding: each member passes the task to the nearest member to the host that it knows, until
+// none is nearer. A member that is gone does not answer, and the next nearest is tried.
 func (r *round) forward(from, place int, at coords.Coord) {
 	path, lost := []int{from}, 0
 	dead := map[int]bool{}
@@ -442,7 +442,7 @@ func (r *round) forward(from, place int, at coords.Coord) {
 	r.greedy.land(r.n.ground.rtt(path[len(path)-1], place), r.n.pathStretch(path, lost), len(path)-1)
 }
 
-// pathStretch is the time along a path over the direct time. A message to somebody who is no more costs a time-out.
+// pathStretch is the time along a path over the direct time. A message to a member that is gone costs a time-out.
 func (n *network) pathStretch(path []int, lost int) float64 {
 	last := path[len(path)-1]
 	if path[0] == last {
@@ -461,7 +461,7 @@ func (r *round) place(t *tally, from, place int, record coords.HostRecord, other
 	start, life := n.now, n.members[from].life
 	e, ok = n.placeOne(from, uint64(t.done+1), place, record)
 	if !n.members[from].up || n.members[from].life != life {
-		return e, false // whoever placed it is gone
+		return e, false // the placing member is gone
 	}
 	t.done++
 	t.hops += e.Placed.Hops
@@ -514,7 +514,7 @@ func (r *round) place(t *tally, from, place int, record coords.HostRecord, other
 	return e, true
 }
 
-// claimWait is after how long a task counts as swallowed where nobody is busy.
+// claimWait is the time after which a task counts as swallowed if no peer is busy.
 const claimWait = 5 * time.Minute
 
 // placeOne places a task and waits for what that came to.

@@ -14,7 +14,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// manager is everybody's first contact. Members follow.
+// manager is the first contact of all members, which follow it.
 const manager = 0
 
 // member is one node of the network and the computer that it runs on.
@@ -45,7 +45,7 @@ type network struct {
 	rng     *rand.Rand
 	tasks   *rand.Rand // draws hosts and placers, the same ones whatever the overlay does
 	turns   *rand.Rand // draws lives
-	churn   *sim.Churn // nil: nobody comes or goes
+	churn   *sim.Churn // nil: members neither come nor go
 	places  coords.Config
 	how     string  // liars lie: Command.Lie
 	drift   float64 // ms a minute that they drift together
@@ -190,7 +190,7 @@ func (n *network) send(from int, out []overlay.Send) {
 		if n.deaf != nil && n.deaf(from, to, s.Msg) {
 			continue
 		}
-		if req := requestOf(s.Msg); req != 0 && !n.members[to].up { // there is nobody to connect to
+		if req := requestOf(s.Msg); req != 0 && !n.members[to].up { // there is no such member to connect to
 			life := m.life
 			n.after(dialTimeout, func() {
 				if m.up && m.life == life {

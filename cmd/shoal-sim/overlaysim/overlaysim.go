@@ -86,7 +86,7 @@ type Row struct {
 	Random50    float64 `json:"rtt_random_p50"`
 	Recall1     float64 `json:"recall1"`
 	Recall8     float64 `json:"recall8"`
-	Empty       int     `json:"empty"`         // lookups that found nobody
+	Empty       int     `json:"empty"`         // lookups that found no peer
 	Success     float64 `json:"success"`       // tasks that came to an honest peer; under load, of the accepted ones that have ended those that became updates
 	Goodput     float64 `json:"goodput"`       // thousand pages of updates a minute; 0: no load
 	CoordErr    float64 `json:"coord_err_p50"` // relative, among the honest

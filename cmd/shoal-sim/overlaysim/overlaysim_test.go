@@ -354,7 +354,8 @@ func TestTasksAreCounted(t *testing.T) {
 	}
 }
 
-// Zones cover the space once, and neighbours are those that touch, whoever comes and goes.
+// TestCANUnderChurn checks that zones cover the space once, and that neighbours are those that touch, while members
+// come and go.
 func TestCANUnderChurn(t *testing.T) {
 	rng := sim.Rand(3, "can")
 	var at []coords.Coord

@@ -60,7 +60,8 @@ type Scale struct {
 	Checkpoint   float64 // between two chunks
 	Room         bool    // the manager hands out no more than threads and a fifth of the queues hold
 	WaitLimitMin float64 // a task may wait at least so long
-	// Prior is what a channel is taken for that nobody has crawled yet, as all are at first; groups are given, rates learnt. The zero Estimate: as Rates says.
+	// Prior is the estimate for a channel that was never crawled, as all are at first; groups are given, rates
+	// learnt. The zero Estimate: as Rates says.
 	Prior    recrawl.Estimate
 	MinTicks int // between two tasks of a channel
 }

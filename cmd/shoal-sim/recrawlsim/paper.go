@@ -369,7 +369,7 @@ func (p *paper) leave(minute int, c int32, polite bool) {
 	}
 }
 
-// drop ends a task that nobody runs.
+// drop ends a task that no crawler runs.
 func (p *paper) drop(minute int, t int32) {
 	p.missed(minute, p.tasks[t].channel)
 	p.release(t)

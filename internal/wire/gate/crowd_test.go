@@ -21,7 +21,7 @@ func TestCrowd(t *testing.T) {
 	if len(closed) != 0 {
 		t.Fatalf("closed %v while there was room", closed)
 	}
-	// Whoever comes from elsewhere displaces the oldest of those who are most.
+	// A connection from elsewhere displaces the oldest one of the largest group.
 	come("x", "203.0.113.1")
 	come("y", "203.0.113.2")
 	if len(closed) != 2 || !closed["a0"] || !closed["a1"] {

@@ -178,7 +178,7 @@ func (g *Gate) Await(ctx context.Context, c network.Conn) error {
 	return nil
 }
 
-// MemberOf is who a connection belongs to; nil: nobody, or no longer.
+// MemberOf returns the member that a connection belongs to, or nil if it has none or has no longer.
 func (g *Gate) MemberOf(c network.Conn) *Member {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,9 +1,10 @@
-// Package sockets opens every socket of a node, so that what a limit wants holds for all of them: those that it dials, those that it
-// accepts, and QUIC's. It marks them, hands TCP connections to whoever paces them, and counts packets.
+// Package sockets opens every socket of a node, so that a limit applies to all of them: dialled ones, accepted ones,
+// and QUIC's. It marks them, passes TCP connections to the code that paces them, and counts packets.
 //
-// It is not for what is said over a socket, nor for who may say it.
+// It does not know what is said over a socket, or who may say it.
 //
-// Invariants: a socket has its options before the first byte passes; the system's keep-alives are off, since the multiplexer has its own.
+// Invariants: a socket has its options before the first byte passes; the system's keep-alives are off, since the
+// multiplexer has its own.
 package sockets
 
 import (

@@ -15,7 +15,7 @@ type packets struct{ in, out atomic.Int64 }
 type countedConn struct {
 	net.Conn
 	packets *packets
-	closed  func() // nil: there is nobody to tell
+	closed  func() // may be nil
 }
 
 // NetConn is the connection below, as crypto/tls names it.
@@ -68,7 +68,7 @@ type countedUDP struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn
 	packets *packets
-	count   func(received, sent int) // nil: nobody wants to know
+	count   func(received, sent int) // may be nil
 	mark    byte                     // of the socket: the upper six bits of the traffic class
 }
 
