@@ -36,7 +36,7 @@ type joinCmd struct {
 // joinFlags are the settings that joining uses.
 type joinFlags struct {
 	Data      *string `help:"Folder for identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
-	Account   *string `help:"Name of you or your team; the network counts contributions under it." placeholder:"NAME"`
+	Account   *string `help:"Name of you or your team, which operators see; it counts for nothing." placeholder:"NAME"`
 	QUIC      *bool   `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
 	DSCP      *bool   `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
 	PolicyURL *string `name:"policy-url" help:"URL of your network admin's policy." placeholder:"URL"`

@@ -111,7 +111,7 @@ func loopback(addr string) bool {
 // flagged holds the same settings as flags. Only flags that were given count.
 type flagged struct {
 	Data          *string  `help:"Folder of identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
-	Account       *string  `help:"Name of you or your team; the network counts contributions under it." placeholder:"NAME"`
+	Account       *string  `help:"Name of you or your team, which operators see; it counts for nothing." placeholder:"NAME"`
 	Port          *int     `help:"TCP and UDP port at which other members reach this peer; 0: any." placeholder:"N"`
 	Listen        *string  `help:"IP address to listen at; default: all addresses of this computer." placeholder:"IP"`
 	Announce      []string `help:"Further multiaddrs to announce, for port forwarding." placeholder:"ADDR"`

@@ -61,7 +61,7 @@ type managerCmd struct {
 	Add          words         `help:"Sites to add as channels." placeholder:"URL,..."`
 	Lease        time.Duration `help:"A peer that has shown no progress for so long loses its task to another; default 30m, 20s in the pond." placeholder:"TIME"`
 	Closed       bool          `help:"Members need an invite."`
-	JoinWork     uint8         `help:"Zero bits of the proof of work that joining without an invite costs: 20 are about a second of one core, each bit more doubles it; 0: none. Peers of version 0.1.0 cannot give one." default:"0" placeholder:"BITS"`
+	JoinWork     uint8         `help:"Zero bits of the proof of work that joining without an invite costs: 20 take half a second of one core, each bit more doubles that; 0: none. Peers of version 0.1.0 cannot give one." default:"0" placeholder:"BITS"`
 	JoinRate     int           `help:"Joins an hour from one address prefix (/24, /48), and as many at once; 0: 512 at once and 360 an hour." default:"0" placeholder:"N"`
 	Pond         string        `help:"Crawl the synthetic Web served at this loopback address (see shoal pond) instead of the Web." placeholder:"ADDR"`
 	Verbose      bool          `short:"v" help:"Log more."`

@@ -423,3 +423,13 @@ func TestBadPolicy(t *testing.T) {
 		t.Errorf("a key that may not certify: %v", err)
 	}
 }
+
+// A search of a thousand numbers; 20 bits take a thousand of these on average.
+func BenchmarkWork(b *testing.B) {
+	w := Work{Bits: MaxWork, Salt: make([]byte, saltBytes)}
+	from := uint64(0)
+	for b.Loop() {
+		w.Search("12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf", from, 1000)
+		from += 1000
+	}
+}

@@ -20,7 +20,7 @@ import (
 var ErrWork = errors.New("member: this network asks newcomers for a proof of work")
 
 const (
-	// MaxWork bounds the zero bits that an issuer may ask for, and that a joiner is ready to search for: some ten minutes of one core.
+	// MaxWork bounds the zero bits that an issuer may ask for, and that a joiner is ready to search for: about half an hour of one core.
 	MaxWork = 32
 	// workTerm is how long a salt is handed out; it is good for one term more.
 	workTerm = time.Hour
