@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"mime"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding/unicode"
 )
 
-// utf8Of gives a text in UTF-8. What says more counts first: a byte order mark, the header, the XML declaration. A text that names no encoding, or
-// one that is unknown, is taken for UTF-8.
+// utf8Of decodes a text to UTF-8. The encoding comes from a byte order mark, the header or the XML declaration, in that order. A text that names no
+// encoding, or an unknown one, is UTF-8; if it names none and is not valid UTF-8, it is windows-1252.
 func utf8Of(body []byte, contentType string) []byte {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
@@ -25,7 +26,10 @@ func utf8Of(body []byte, contentType string) []byte {
 		label = parameters["charset"]
 	}
 	if label == "" {
-		label = DeclaredEncoding(body)
+		label = DeclaredEncoding(bytes.TrimLeft(body, " \t\r\n"))
+	}
+	if label == "" && !isUTF8(body) {
+		label = "windows-1252"
 	}
 	enc, name := charset.Lookup(label)
 	if enc == nil || name == "utf-8" || strings.HasPrefix(name, "utf-16") || name == "replacement" { // UTF-16 would have shown
@@ -36,6 +40,16 @@ func utf8Of(body []byte, contentType string) []byte {
 		return body
 	}
 	return out
+}
+
+// isUTF8 tells whether a text is valid UTF-8, but for a character that its end may have cut off.
+func isUTF8(text []byte) bool {
+	for cut := range utf8.UTFMax {
+		if cut <= len(text) && utf8.Valid(text[:len(text)-cut]) {
+			return true
+		}
+	}
+	return false
 }
 
 func wide(body []byte, order unicode.Endianness) []byte {

@@ -82,7 +82,7 @@ func TestEncodings(t *testing.T) {
 		{"\xff\xfe" + little, "text/xml; charset=utf-8", "é"}, {"\xfe\xff" + big, "", "é"}, {little, "", "é"}, {big, "text/xml", "é"},
 		{latin, "application/xml; charset=ISO-8859-1", "é"}, {latin, `text/xml; charset="latin1"`, "é"}, {`<?xml version="1.0" encoding="ISO-8859-1"?>` + latin, "application/xml", "é"},
 		{`<?xml version='1.0' encoding = 'windows-1252' ?>` + latin, "", "é"}, {`<?xml version="1.0" encoding="ISO-8859-1"?>` + plain, "text/xml; charset=utf-8", "é"},
-		{`<?xml version="1.0" encoding="iso-8859-7"?>` + greek, "text/xml", "α"}, {`<?xml version="1.0" encoding="UTF-16"?>` + plain, "", "é"}, {`<?xml version="1.0" encoding="nonsense"?>` + plain, "", "é"},
+		{`<?xml version="1.0" encoding="iso-8859-7"?>` + greek, "text/xml", "α"}, {"\n" + `<?xml version="1.0" encoding="ISO-8859-1"?>` + latin, "", "é"}, {latin, "text/xml", "é"}, {plain + "\xc3", "text/xml", "é"}, {`<?xml version="1.0" encoding="UTF-16"?>` + plain, "", "é"}, {`<?xml version="1.0" encoding="nonsense"?>` + plain, "", "é"},
 	} {
 		if got, _ := entries([]byte(c.text), c.contentType); got != "http://h/"+c.want {
 			t.Errorf("%d, %q: %q", i, c.contentType, got)

@@ -32,7 +32,7 @@ const shortText = 100
 
 // read goes through a document: links, fingerprint of the text, what its author asks of robots, and the text itself if wanted.
 func (p *page) read(url string, body []byte, contentType, product string, withText bool) {
-	r := reader{page: p, url: url, base: url, product: product, withText: withText}
+	r := reader{page: p, url: url, base: url, product: product, withText: withText, xml: mediaType(contentType) == "application/xhtml+xml"}
 	body, p.query = utf8Of(body, contentType)
 	for again := true; again; { // at most twice
 		p.begin(r.base)
@@ -63,6 +63,7 @@ type reader struct {
 	*page
 	url, product string
 	withText     bool
+	xml          bool // the document is XHTML
 
 	tokenizer tokenizer
 	foreign   foreign
@@ -100,7 +101,7 @@ func (f frames) only() bool { return f > framesMayCome || f == framesEnded }
 // read goes through the document to its end, or until a <base> comes so late that it is to be read again.
 func (r *reader) read() (again bool) {
 	for {
-		kind, token := r.tokenizer.next(r.foreign.cdata())
+		kind, token := r.tokenizer.next(r.xml || r.foreign.cdata())
 		switch kind {
 		case endOfFile:
 			return false
@@ -165,8 +166,11 @@ func (r *reader) start(name []byte) (again bool) {
 	case elBase:
 		return r.rebase()
 	}
-	r.foreign.started(name, is)
-	r.content(is)
+	closed := selfClosing && r.xml
+	if !closed {
+		r.foreign.started(name, is)
+	}
+	r.content(is, closed)
 	return false
 }
 
@@ -182,8 +186,8 @@ func (r *reader) dropBody() {
 	r.links = r.links[:r.bodyFrom]
 }
 
-// content handles an element of HTML, and passes over content that holds no markup.
-func (r *reader) content(is htmlElement) {
+// content handles an element of HTML, and passes over content that holds no markup. Closed says that the element has no content.
+func (r *reader) content(is htmlElement, closed bool) {
 	switch is {
 	case elA, elArea, elIframe:
 		r.follow()
@@ -191,6 +195,11 @@ func (r *reader) content(is htmlElement) {
 		r.link()
 	case elMeta:
 		r.meta()
+	}
+	if closed {
+		return
+	}
+	switch is {
 	case elScript:
 		r.tokenizer.script()
 	case elPlaintext:

@@ -64,6 +64,22 @@ func TestLinksAsTheStandardHasThem(t *testing.T) {
 	}
 }
 
+// TestXHTML: in XHTML any element may close itself, and a section of CDATA may stand anywhere. Served as HTML the same document means something else.
+func TestXHTML(t *testing.T) {
+	const text = `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="x"/></head><body><a href="/1"/><template/><iframe src="/2"/>` +
+		`<p><![CDATA[<a href="/no">]]></p><textarea/><a href="/3">x</a><script>//<![CDATA[
+"</p><a href=/no>" //]]></script></body></html>`
+	for _, c := range []struct {
+		contentType string
+		want        []string
+	}{{"application/xhtml+xml", []string{"http://h.test/1", "http://h.test/2", "http://h.test/3"}}, {"text/html", nil}} {
+		var p page
+		if p.read("http://h.test/", []byte(text), c.contentType, "shoal", false); !slices.Equal(p.links, c.want) {
+			t.Errorf("%s: %q, want %q", c.contentType, p.links, c.want)
+		}
+	}
+}
+
 // markupParts are what TestLinksAgreeWithTheTree puts together. Not among them is what a tree leaves out although it is no markup that is read in
 // another way (what stands in <select>, which the standard lets hold anything now), and of what x/net/html builds another tree than the standard:
 // templates in MathML, raw text in framesets.
