@@ -77,16 +77,17 @@ func TestPondIsCrawledWhole(t *testing.T) {
 	}
 }
 
-// TestBadWeb crawls a host in each of the ways in which hosts misbehave.
-func TestBadWeb(t *testing.T) {
-	type want struct {
-		outcome channel.Outcome // zero: any
-		kinds   []string        // of error, one of which was counted
-		pages   int             // at most; 0: all that the host has
-	}
-	all := want{outcome: channel.Updated}
-	tls := func(kinds ...string) want { return want{outcome: channel.Failed, kinds: kinds} }
-	wants := map[pond.Mode]want{
+// badWebResult is what a crawl of a host that misbehaves may come to.
+type badWebResult struct {
+	outcome channel.Outcome // zero: any
+	kinds   []string        // of error, one of which was counted
+	pages   int             // at most; 0: all that the host has
+}
+
+func badWebResults() map[pond.Mode]badWebResult {
+	all := badWebResult{outcome: channel.Updated}
+	tls := func(kinds ...string) badWebResult { return badWebResult{outcome: channel.Failed, kinds: kinds} }
+	return map[pond.Mode]badWebResult{
 		pond.EndlessRedirects: {0, []string{"redirects"}, 20}, pond.RedirectLoop: {0, nil, 5}, pond.PrivateRedirects: {0, nil, 40},
 		pond.HangUp: {channel.Failed, []string{"hang-up", "reset"}, 5}, pond.CutOff: {0, []string{"cut-off", "reset"}, 0},
 		pond.ShortBody: {0, []string{"cut-off"}, 0}, pond.LongBody: {0, nil, 0}, pond.BrokenChunks: {0, []string{"broken-chunks", "malformed"}, 0},
@@ -114,6 +115,11 @@ func TestBadWeb(t *testing.T) {
 		pond.H2Push: {0, []string{"h2-protocol"}, 5}, pond.H2HugeFrame: {0, []string{"h2-protocol"}, 5}, pond.H2Unknown: {0, []string{"h2-flood"}, 5}, pond.H2Cut: {0, []string{"cut-off", "reset"}, 5},
 		pond.H2HTTP1: {channel.Failed, []string{"h2-protocol", "hang-up"}, 0}, // whether the connection is over before the first request is sent
 	}
+}
+
+// TestBadWeb crawls a host in each of the ways in which hosts misbehave.
+func TestBadWeb(t *testing.T) {
+	results := badWebResults()
 	for _, mode := range pond.Modes() {
 		if slices.Contains([]pond.Mode{pond.SlowLoris, pond.Silent, pond.SlowHeaders, pond.RobotsDrip, pond.TLSStall, pond.TLSDrip, pond.H2Drip,
 			pond.H2NoStreams, pond.H2Silent}, mode) {
@@ -139,7 +145,7 @@ func TestBadWeb(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			expect, ok := wants[mode]
+			expect, ok := results[mode]
 			if !ok {
 				t.Fatalf("no expectation; got outcome %d %q, %d pages, %v", r.Outcome, r.Reason, r.Pages, r.Errors)
 			}

@@ -147,89 +147,8 @@ func TestBenchRivals(t *testing.T) {
 	if laps < 1 {
 		t.Skip("SHOAL_BENCH_CRAWL is not set to a number of laps: see `make bench-crawl`")
 	}
-	server := exec.Command(os.Args[0])
-	server.Env = append(os.Environ(), "SHOAL_BENCH_ROLE=pond")
-	stdin, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer server.Wait()
-	defer stdin.Close()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := strings.TrimSpace(line)
-	sink, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sink.Close()
-	go func() {
-		for {
-			c, err := sink.Accept()
-			if err != nil {
-				return
-			}
-			go io.Copy(io.Discard, c)
-		}
-	}()
-	crawlers := []struct {
-		name string
-		run  func() lap
-	}{{"shoal", func() lap {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "SHOAL_BENCH_ROLE=crawl", "SHOAL_BENCH_POND="+addr, "SHOAL_BENCH_UPLOAD="+sink.Addr().String())
-		l, out := clocked(t, cmd)
-		var r struct {
-			Pages, Allocs int
-			Bytes         int `json:"alloc_bytes"`
-		}
-		if err := json.Unmarshal([]byte(out), &r); err != nil {
-			t.Fatal(err)
-		}
-		l.pages, l.allocs = r.Pages, fmt.Sprintf("%d allocations of %d bytes a page", r.Allocs, r.Bytes)
-		return l
-	}}}
-	if wget, err := exec.LookPath("wget"); err != nil {
-		t.Log("wget is not installed")
-	} else {
-		crawlers = append(crawlers, struct {
-			name string
-			run  func() lap
-		}{"wget -r", func() lap {
-			dir, err := os.MkdirTemp("/dev/shm", "shoal-wget")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(dir)
-			l, _ := clocked(t, exec.Command(wget, "-q", "-r", "-l", "inf", "-nH", "-P", dir, "--header", "Host: "+rivalHost, "http://"+addr+"/"))
-			filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
-				if err == nil && d.Type().IsRegular() && !strings.HasPrefix(d.Name(), "robots.txt") {
-					l.pages++
-				}
-				return nil
-			})
-			return l
-		}})
-	}
-	if colly := buildColly(t); colly != "" {
-		crawlers = append(crawlers, struct {
-			name string
-			run  func() lap
-		}{"colly", func() lap {
-			l, out := clocked(t, exec.Command(colly, addr, rivalHost))
-			l.pages, _ = strconv.Atoi(strings.TrimSpace(out))
-			return l
-		}})
-	}
+	addr := startPond(t)
+	crawlers := rivals(t, addr, startSink(t))
 	results := make([][]lap, len(crawlers))
 	for range laps { // in turns, so that a slow moment of the machine strikes all
 		for i, c := range crawlers {
@@ -254,6 +173,101 @@ func TestBenchRivals(t *testing.T) {
 	for i := 1; i < len(crawlers); i++ {
 		fmt.Printf("beside %s: %.2f times its pages a second, %.2f times its pages a processor second\n", crawlers[i].name, rates[0]/rates[i], perCPU[0]/perCPU[i])
 	}
+}
+
+// startPond starts the pond's process and gives its address.
+func startPond(t *testing.T) string {
+	t.Helper()
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), "SHOAL_BENCH_ROLE=pond")
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stdin.Close(); server.Wait() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// startSink takes uploads and forgets them. It gives its address.
+func startSink(t *testing.T) string {
+	t.Helper()
+	sink, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sink.Close() })
+	go func() {
+		for {
+			c, err := sink.Accept()
+			if err != nil {
+				return
+			}
+			go io.Copy(io.Discard, c)
+		}
+	}()
+	return sink.Addr().String()
+}
+
+// rival is a crawler in the comparison.
+type rival struct {
+	name string
+	run  func() lap
+}
+
+// rivals are ours and those that can be had on this machine.
+func rivals(t *testing.T, addr, upload string) []rival {
+	crawlers := []rival{{"shoal", func() lap {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "SHOAL_BENCH_ROLE=crawl", "SHOAL_BENCH_POND="+addr, "SHOAL_BENCH_UPLOAD="+upload)
+		l, out := clocked(t, cmd)
+		var r struct {
+			Pages, Allocs int
+			Bytes         int `json:"alloc_bytes"`
+		}
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		l.pages, l.allocs = r.Pages, fmt.Sprintf("%d allocations of %d bytes a page", r.Allocs, r.Bytes)
+		return l
+	}}}
+	if wget, err := exec.LookPath("wget"); err != nil {
+		t.Log("wget is not installed")
+	} else {
+		crawlers = append(crawlers, rival{"wget -r", func() lap {
+			dir, err := os.MkdirTemp("/dev/shm", "shoal-wget")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(dir)
+			l, _ := clocked(t, exec.Command(wget, "-q", "-r", "-l", "inf", "-nH", "-P", dir, "--header", "Host: "+rivalHost, "http://"+addr+"/"))
+			filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() && !strings.HasPrefix(d.Name(), "robots.txt") {
+					l.pages++
+				}
+				return nil
+			})
+			return l
+		}})
+	}
+	if colly := buildColly(t); colly != "" {
+		crawlers = append(crawlers, rival{"colly", func() lap {
+			l, out := clocked(t, exec.Command(colly, addr, rivalHost))
+			l.pages, _ = strconv.Atoi(strings.TrimSpace(out))
+			return l
+		}})
+	}
+	return crawlers
 }
 
 func median(laps []lap, f func(lap) float64) float64 {
