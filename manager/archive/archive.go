@@ -29,6 +29,7 @@ import (
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/ledger/badgerledger"
 	"shoal/manager/archive/pages"
+	"shoal/manager/archive/segment"
 	"shoal/manager/archive/upkeep"
 	"shoal/manager/archive/warc"
 	"shoal/manager/archive/warc/folder"
@@ -154,13 +155,22 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 			return pack.Append(nil, &warc.Record{Type: warc.Info, ID: warc.NewID(seed, int(n)), Date: at, Filename: name, Body: cfg.about()})
 		},
 	})
+	a, err := assemble(ctx, cfg, pack, store, segments)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open archive in %s: %w", cfg.Dir, err), segments.Close(), store.Close())
+	}
+	damage.tell(a.Ledger)
+	return a, nil
+}
+
+// assemble makes the three rooms over the two stores. cfg is validated.
+func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledger.Store, segments segment.Store) (*Archive, error) {
 	l, err := ledger.Open(ctx, ledger.Config{
 		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced,
 	}, store, segments)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open archive in %s: %w", cfg.Dir, err), segments.Close(), store.Close())
+		return nil, err
 	}
-	damage.tell(l)
 	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText}, l, segments)
 	u := upkeep.New(upkeep.Config{
 		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, NoText: cfg.NoText, Beside: cfg.Beside,

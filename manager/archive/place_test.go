@@ -32,25 +32,25 @@ func TestPlaces(t *testing.T) {
 	})
 	t.Run("memory", func(t *testing.T) {
 		warctest.Run(t, func(*testing.T) warctest.Place {
-			m := &memory{files: map[string]*memoryFile{}}
+			m := &memoryPlace{files: map[string]*placeFile{}}
 			return warctest.Place{FS: m, Dir: "/any", Crash: func(*testing.T) { m.crash() }}
 		})
 	})
 }
 
-// memory is a place that was written by the contract alone: nothing of it is in the operating system's files.
-type memory struct {
+// memoryPlace is a place that was written by the contract alone: nothing of it is in the operating system's files.
+type memoryPlace struct {
 	mu    sync.Mutex
-	files map[string]*memoryFile
+	files map[string]*placeFile
 }
 
-type memoryFile struct {
-	m      *memory
+type placeFile struct {
+	m      *memoryPlace
 	data   []byte
 	synced int
 }
 
-func (m *memory) Open(name string, create bool) (warc.File, error) {
+func (m *memoryPlace) Open(name string, create bool) (warc.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := m.files[name]
@@ -60,13 +60,13 @@ func (m *memory) Open(name string, create bool) (warc.File, error) {
 	case f != nil && create:
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	case f == nil:
-		f = &memoryFile{m: m}
+		f = &placeFile{m: m}
 		m.files[name] = f
 	}
 	return f, nil
 }
 
-func (m *memory) Remove(name string) error {
+func (m *memoryPlace) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.files[name] == nil {
@@ -76,7 +76,7 @@ func (m *memory) Remove(name string) error {
 	return nil
 }
 
-func (m *memory) List(dir string) (map[string]int64, error) {
+func (m *memoryPlace) List(dir string) (map[string]int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if strings.HasSuffix(dir, "none") {
@@ -91,10 +91,10 @@ func (m *memory) List(dir string) (map[string]int64, error) {
 	return out, nil
 }
 
-func (m *memory) Free(string) (int64, error) { return 1 << 40, nil }
-func (m *memory) SyncDir(string) error       { return nil }
+func (m *memoryPlace) Free(string) (int64, error) { return 1 << 40, nil }
+func (m *memoryPlace) SyncDir(string) error       { return nil }
 
-func (m *memory) crash() {
+func (m *memoryPlace) crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, f := range m.files {
@@ -102,7 +102,7 @@ func (m *memory) crash() {
 	}
 }
 
-func (f *memoryFile) ReadAt(b []byte, at int64) (int, error) {
+func (f *placeFile) ReadAt(b []byte, at int64) (int, error) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	if at >= int64(len(f.data)) {
@@ -115,7 +115,7 @@ func (f *memoryFile) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-func (f *memoryFile) WriteAt(b []byte, at int64) (int, error) {
+func (f *placeFile) WriteAt(b []byte, at int64) (int, error) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	if at > int64(len(f.data)) {
@@ -125,32 +125,32 @@ func (f *memoryFile) WriteAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-func (f *memoryFile) Size() (int64, error) {
+func (f *placeFile) Size() (int64, error) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	return int64(len(f.data)), nil
 }
 
-func (f *memoryFile) Truncate(size int64) error {
+func (f *placeFile) Truncate(size int64) error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	f.data, f.synced = f.data[:size], min(f.synced, int(size))
 	return nil
 }
 
-func (f *memoryFile) Sync() error {
+func (f *placeFile) Sync() error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	f.synced = len(f.data)
 	return nil
 }
 
-func (f *memoryFile) Close() error { return nil }
+func (f *placeFile) Close() error { return nil }
 
 // TestElsewhere runs a whole archive with its pages in a place that is not the operating system's: all that it does goes through the contract.
 func TestElsewhere(t *testing.T) {
 	ctx := context.Background()
-	m := &memory{files: map[string]*memoryFile{}}
+	m := &memoryPlace{files: map[string]*placeFile{}}
 	cfg := testConfig(t.TempDir())
 	cfg.FS, cfg.Roll = m, 4<<10
 	a := open(t, cfg)
