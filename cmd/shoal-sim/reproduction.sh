@@ -27,12 +27,25 @@ run() {
 # group FILE: begins a file of docs/reproduction; done joins its runs
 group() { file=$1 names=; }
 done_() {
+	if [ -z "$names" ]; then return; fi
 	{
 		for name in $names; do sed -n 1p "$dir/$name.csv"; done
 		echo "run,what,figure,value,sd,n"
 		for name in $names; do sed "1,2d; s/^/$name,/" "$dir/$name.csv"; done
 	} > "$docs/$file.csv.part"
 	mv "$docs/$file.csv.part" "$docs/$file.csv"
+}
+
+# figure NAME FILE ARGS: the drawing of a page, NAME.svg, which a run with --plot leaves as FILE
+figure() {
+	svg=$dir/$1.svg from=$2 page=$1
+	shift 2
+	if [ ! -s "$svg" ]; then
+		echo "shoal-sim $*" >&2
+		"$sim" "$@" --plot "$dir/figures" > /dev/null
+		cp "$dir/figures/$from" "$svg"
+	fi
+	cp "$svg" "$docs/$page.svg"
 }
 
 wanted() { [ -z "${ONLY:-}" ] || [ "$ONLY" = "$1" ]; }
@@ -134,6 +147,7 @@ recrawl() {
 	run sweep-life sweep --vary life --values 100,300,1000,3000,10000 --channels 4000 --crawlers 700 --steps 3000 --cap 2
 	run sweep-channels sweep --vary channels --values 1000,3000,10000,30000,100000,300000 --crawlers 2800 --steps 500 --cap 2
 	done_
+	figure recrawl ruc-shoal-freshness.svg recrawl --case ruc --cap 2 --mode shoal --rates learnt --channels 4000 --crawlers 700 --strategy $main
 }
 
 ordering() {
@@ -141,6 +155,9 @@ ordering() {
 	if [ -n "${CNR:-}" ]; then run ordering-cnr ordering --graph "$CNR" --runs "$seeds"; else lacks CNR "cnr-2000"; fi
 	if [ -n "${CALIFORNIA:-}" ]; then run ordering-california ordering --graph "$CALIFORNIA" --seeds 1 --runs "$seeds"; else lacks CALIFORNIA "california"; fi
 	run ordering-synthetic ordering --runs "$seeds"
+	if [ -n "${CNR:-}" ]; then
+		figure ordering ordering-cnr-2000-figure-4.svg ordering --graph "$CNR" --ordering breadth-first --ordering opic --ordering larger-sites-first --ordering historical-parent --ordering omniscient --ordering random
+	fi
 	for robots in 4 8 16 50; do
 		run ordering-time-$robots ordering --robots $robots --wait 5s --wait-small 15s --ordering breadth-first --ordering larger-sites-first --runs "$seeds"
 	done
@@ -152,7 +169,9 @@ optimal() {
 	run allocate-mixed allocate --n 100000 --r 500000 --no-twin --figures
 	run allocate-small allocate --n 2000 --r 5000 --no-twin --figures
 	run timetable-even timetable
+	run timetable-i timetable --ideal even
 	run timetable-random timetable --ideal random
+	figure optimal allocate-figure-8a.svg allocate --n 20000 --r 100000 --no-twin
 	for case in rec ruc; do
 		crawlers=700
 		if [ $case = rec ]; then crawlers=350; fi
@@ -168,6 +187,7 @@ cycle() {
 	run cycle-both cycle --rates both
 	run cycle-stale cycle --version 1 --stale 0.015
 	done_
+	figure cycle cycle-figure-4-power.svg cycle
 }
 
 overlay() {
@@ -178,12 +198,38 @@ overlay() {
 	done
 	if [ -n "${RIPE:-}" ]; then
 		run overlay-ripe-churn overlay --overlay rings --latency "$RIPE" --peers 300 --hosts 2000 --tasks 300 --churn x17 --seeds "$seeds"
-		for load in .3 .6 1 1.6 2.5 4; do
-			run overlay-load-$load overlay --latency "$RIPE" --overlay rings --peers 100 --hosts 1000 --settle 20m --for 40h --churn paper --load $load --seeds "$seeds"
-		done
+		figure overlay nearness.svg overlay --latency "$RIPE" --peers 300 --hosts 1000 --tasks 200
 	else
 		lacks RIPE "RIPE's matrix"
 	fi
+	done_
+
+	group overlay-liars
+	for places in ripe king made-up; do
+		latency=
+		case $places in
+		ripe) latency=${RIPE:-} ;;
+		king) latency=${LATENCY:-} ;;
+		esac
+		if [ $places != made-up ] && [ -z "$latency" ]; then continue; fi
+		for lie in none far middle high; do
+			set -- overlay --overlay rings --peers 300 --hosts 2000 --tasks 60 --seeds "$seeds"
+			if [ -n "$latency" ]; then set -- "$@" --latency "$latency"; fi
+			if [ $lie != none ]; then set -- "$@" --liars .1 --lie $lie; fi
+			run liars-$places-$lie "$@"
+		done
+	done
+	done_
+
+	if [ -n "${RIPE:-}" ]; then
+		group overlay-load
+		for load in .3 .6 1 1.6 2.5 4; do
+			run overlay-load-$load overlay --latency "$RIPE" --overlay rings --peers 100 --hosts 1000 --settle 20m --for 40h --churn paper --load $load --seeds "$seeds"
+		done
+		done_
+	fi
+
+	group overlay-scale
 	for peers in 100 300 1000 3000; do
 		run overlay-scale-$peers overlay --overlay rings --hosts 2000 --tasks 100 --settle 20m --peers $peers
 	done
