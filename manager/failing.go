@@ -42,7 +42,7 @@ func (f Failing) pause(n int) time.Duration {
 	return min(d, f.MaxPause)
 }
 
-// spent tells whether after n failed crawls in a row a channel is given up. One that was resumed has as many again.
+// spent reports whether after n failed crawls in a row a channel is given up. One that was resumed has as many again.
 func (f Failing) spent(n int) bool { return f.Limit > 0 && n > 0 && n%f.Limit == 0 }
 
 // whatFailed is why a crawl brought nothing, with the errors that it met.

@@ -25,7 +25,7 @@ func (m *Manager) onLoop(ctx context.Context, f func(now time.Time)) error {
 	return m.do(ctx, f)
 }
 
-// Running tells whether Run has begun.
+// Running reports whether Run has begun.
 func (m *Manager) Running() bool { return m.running.Load() }
 
 // Epoch is the manager's in its database; writes that go together with its own carry it.

@@ -13,7 +13,7 @@ var ErrStopped = errors.New("manager: not running")
 
 const aliveFor = 5 * time.Second // the loop must answer within
 
-// Alive tells whether the loop answers.
+// Alive reports whether the loop answers.
 func (m *Manager) Alive(ctx context.Context) error {
 	if !m.running.Load() {
 		return ErrStopped
@@ -23,7 +23,7 @@ func (m *Manager) Alive(ctx context.Context) error {
 	return m.do(ctx, func(time.Time) {})
 }
 
-// Ready tells whether tasks are handed out; the error says why not.
+// Ready reports whether tasks are handed out; the error says why not.
 func (m *Manager) Ready(ctx context.Context) error {
 	if err := m.Alive(ctx); err != nil {
 		return err

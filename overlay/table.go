@@ -98,7 +98,7 @@ func newTable(own *coords.Coord, expiry time.Duration, all int) table {
 	return t
 }
 
-// sampled says whether there are more members than a table has room for, so that it holds some of them only.
+// sampled reports whether there are more members than a table has room for, so that it holds some of them only.
 func (t *table) sampled() bool { return t.all == 0 || t.overfull && len(t.entries) > t.all-t.all/8 }
 
 // hashOf is FNV-1a, its halves mixed.
@@ -255,7 +255,7 @@ func (t *table) fail(id ID) bool {
 	return true
 }
 
-// wasAway tells whether a peer may have been away since some time: it is now, or it has come back since a request was left unanswered.
+// wasAway reports whether a peer may have been away since some time: it is now, or it has come back since a request was left unanswered.
 func (t *table) wasAway(id ID, from time.Time) bool {
 	if _, ok := t.graves[id]; ok {
 		return true

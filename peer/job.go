@@ -289,7 +289,7 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 	}
 }
 
-// closed tells whether a channel is closed; nil never is.
+// closed reports whether a channel is closed; nil never is.
 func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:

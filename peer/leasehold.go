@@ -33,7 +33,7 @@ func (h *hold) acked(sent moment, left time.Duration) {
 	h.changed = make(chan struct{})
 }
 
-// may tells whether a request may begin now.
+// may reports whether a request may begin now.
 func (h *hold) may() bool {
 	now := h.clock()
 	h.mu.Lock()

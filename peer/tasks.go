@@ -225,7 +225,7 @@ func (t *tasks) apply() {
 	t.q.SetMode(t.asked, t.until)
 }
 
-// paused tells whether crawls that run are to wait.
+// paused reports whether crawls that run are to wait.
 func (t *tasks) paused() (bool, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

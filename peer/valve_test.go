@@ -34,7 +34,7 @@ func (v *valve) on(c *Config) {
 
 func (v *valve) open() { close(v.opened) }
 
-// blocked tells whether an answer is held.
+// blocked reports whether an answer is held.
 func (v *valve) blocked() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

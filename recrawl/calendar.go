@@ -199,7 +199,7 @@ func (w *calendar) due(all *bucket, t, now Tick, f func(Slot, *cell)) (later []S
 	return later
 }
 
-// waits tells whether the cell's place is the bucket of tick t: an entry for it there is not stale.
+// waits reports whether the cell's place is the bucket of tick t: an entry for it there is not stale.
 func (c *cell) waits(t Tick) bool { return c.Flags&inWheel != 0 && (c.due-t)&(wheelSize-1) == 0 }
 
 // all takes out what is in the bucket of tick t and not stale, latest first. A slot that left the bucket and came back has two entries. Once
@@ -293,7 +293,7 @@ func (r *ready) Flush() []readyItem {
 	return all
 }
 
-// waits tells whether anything is worth the floor.
+// waits reports whether anything is worth the floor.
 func (r *ready) waits() bool { return len(r.heap) > 0 && r.heap[0].value() >= r.floor }
 
 // ordered takes from two queues whichever has the better entry: the strategy's order alone.

@@ -210,7 +210,7 @@ func (f *Fence) Deadline() time.Time {
 	return moment(f.until)
 }
 
-// Running tells whether a lease runs, as of the last Tick.
+// Running reports whether a lease runs, as of the last Tick.
 func (f *Fence) Running() bool { return f.hold == running }
 
 // reply answers with the head and what is left of the lease.

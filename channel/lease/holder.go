@@ -48,7 +48,7 @@ func (h *Holder) Lapses(now time.Time) time.Duration {
 	return h.left/2*3 - Elapsed(h.sent, now)
 }
 
-// May tells whether the peer may begin a request at now.
+// May reports whether the peer may begin a request at now.
 func (h *Holder) May(now time.Time) bool { return h.Left(now) > 0 }
 
 // Offset learns from signed replies how far a peer's wall clock is from the archive's, so that a latest start means the same moment on

@@ -216,7 +216,7 @@ func (i *Issue) blame(by uint64) {
 	i.failed |= 1 << (by % 32)
 }
 
-// younger tells whether a generation above the one that just ended is still out, unclaimed.
+// younger reports whether a generation above the one that just ended is still out, unclaimed.
 func (i *Issue) younger(now time.Time) bool {
 	if i.until <= nanos(now) {
 		return false
@@ -261,7 +261,7 @@ func (i *Issue) Restore() {
 	}
 }
 
-// Out tells whether a task may be with a peer.
+// Out reports whether a task may be with a peer.
 func (i *Issue) Out() bool { return i.Phase == Placing || i.Phase == Awaited || i.Phase == Leased }
 
 // Unmark gives a channel that was given up another chance: an operator's wish.

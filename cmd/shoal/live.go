@@ -80,7 +80,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// isTerminal tells whether w is one: a character device, and not the null device.
+// isTerminal reports whether w is one: a character device, and not the null device.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -35,7 +35,7 @@ func (st *station) handler() (http.Handler, error) {
 		API: a, Probes: probes, Debug: profiles(), Log: st.cfg.log})
 }
 
-// loopback tells whether only this machine reaches an address.
+// loopback reports whether only this machine reaches an address.
 func loopback(a net.Addr) bool {
 	t, ok := a.(*net.TCPAddr)
 	return ok && t.IP.IsLoopback()

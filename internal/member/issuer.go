@@ -175,7 +175,7 @@ func (i *Issuer) accountFor(now time.Time, r Request) (account string, invited b
 	return "", false, err
 }
 
-// refused tells whether a peer may not be a member. Bans from before version 0.2 may be of a name that its user chose.
+// refused reports whether a peer may not be a member. Bans from before version 0.2 may be of a name that its user chose.
 func (i *Issuer) refused(peer, account, label string) bool {
 	return i.denied[peer] || i.denied[account] || label != "" && i.denied[label]
 }

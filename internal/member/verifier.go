@@ -129,7 +129,7 @@ func (v *Verifier) VerifyCertificate(now time.Time, sealed []byte) (Certificate,
 	return c, check("the certificate", now, c.NotBefore, c.NotAfter)
 }
 
-// Banned tells whether the newest document refuses a peer or its account.
+// Banned reports whether the newest document refuses a peer or its account.
 func (v *Verifier) Banned(peer, account string) bool {
 	b := v.bans()
 	return b.holds(peer) || b.holds(account)

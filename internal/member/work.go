@@ -56,7 +56,7 @@ func (w Work) Search(peer string, from uint64, n int) []byte {
 	return nil
 }
 
-// Proves tells whether a proof is one.
+// Proves reports whether a proof is one.
 func (w Work) Proves(peer string, proof []byte) bool {
 	if len(proof) != proofBytes {
 		return false

@@ -53,7 +53,7 @@ func (l *life) spawn(f func(context.Context)) {
 	}()
 }
 
-// over tells whether the node ends.
+// over reports whether the node ends.
 func (l *life) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

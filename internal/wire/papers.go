@@ -196,7 +196,7 @@ func (l *servers) addJoin(j member.JoinString) {
 	}
 }
 
-// isServer tells whether an address is one of the document's servers.
+// isServer reports whether an address is one of the document's servers.
 func (p *papers) isServer(a ma.Multiaddr) bool {
 	known := p.servers.Load()
 	return known != nil && (*known)[string(a.Bytes())]

@@ -229,7 +229,7 @@ func ownAddrs() (out []netip.Addr) {
 	return out
 }
 
-// hidden tells whether others cannot dial the node: it listens nowhere, is seen under another's address, or no dial to its own came
+// hidden reports whether others cannot dial the node: it listens nowhere, is seen under another's address, or no dial to its own came
 // through.
 func (r *reach) hidden() bool {
 	if !slices.ContainsFunc(r.gate.ListenAddresses(), manet.IsThinWaist) {

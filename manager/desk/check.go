@@ -131,7 +131,7 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 
 const standsFor = 5 // samples of the history
 
-// stands tells whether for a while nothing was out although something is due.
+// stands reports whether for a while nothing was out although something is due.
 func stands(o *manager.Overview) bool {
 	n := len(o.History)
 	if o.Due == 0 || o.Out > 0 || n < standsFor {

@@ -30,7 +30,7 @@ type Running interface {
 	Epoch() channel.Epoch
 	// Overview is the state of the whole, a moment old at most.
 	Overview() manager.Overview
-	// Alive tells whether the manager answers.
+	// Alive reports whether the manager answers.
 	Alive(ctx context.Context) error
 	// Peers are the members that take tasks, and where the manager is.
 	Peers() ([]overlay.PeerRecord, coords.Coord)
@@ -135,7 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 	return d, nil
 }
 
-// Running tells whether a manager is behind the desk.
+// Running reports whether a manager is behind the desk.
 func (d *Desk) Running() bool { return d.m != nil }
 
 // Live refuses what a stopped manager cannot do.

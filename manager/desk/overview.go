@@ -98,7 +98,7 @@ func overviewOf(o manager.Overview) Overview {
 	return out
 }
 
-// noted tells whether what a report counts under a name is no failure: a page's own wish, or news of changes.
+// noted reports whether what a report counts under a name is no failure: a page's own wish, or news of changes.
 func noted(kind string) bool {
 	switch kind {
 	case "noindex", "noarchive", "expired", "signalled", "signal-right":

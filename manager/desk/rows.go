@@ -48,7 +48,7 @@ const (
 // States are all of them, those first that ask for an operator.
 func States() []string { return []string{Failing, GivenUp, Blocked, Paused, New, Active} }
 
-// Rests tells whether it is not crawled until an operator resumes it.
+// Rests reports whether it is not crawled until an operator resumes it.
 func (r Row) Rests() bool { return r.State == Paused || r.State == GivenUp }
 
 // Event is one thing that happened to a channel.

@@ -351,5 +351,5 @@ func (m *Machine) Close(closed bool) { m.closed = closed }
 // Hold has nothing handed out before a time, or before a report comes.
 func (m *Machine) Hold(until time.Time) { m.holdUntil = until }
 
-// Held tells whether Hold, or refusals, keep everything back at now.
+// Held reports whether Hold, or refusals, keep everything back at now.
 func (m *Machine) Held(now time.Time) bool { return now.Before(m.holdUntil) }

@@ -75,7 +75,7 @@ func (m *Machine) Issue(s recrawl.Slot) (issue lease.Issue, ok bool) {
 	return f.issue, true
 }
 
-// IsOut tells whether a task of a channel may be with a peer.
+// IsOut reports whether a task of a channel may be with a peer.
 func (m *Machine) IsOut(s recrawl.Slot) bool {
 	f, ok := m.flights[s]
 	return ok && f.issue.Out()

@@ -56,7 +56,7 @@ func (t *Table) Host(s recrawl.Slot) channel.HostKey {
 	return t.chunks[s>>chunkBits].host[s&chunkMask]
 }
 
-// Used tells whether a slot has a channel.
+// Used reports whether a slot has a channel.
 func (t *Table) Used(s recrawl.Slot) bool { return int(s) < t.n && t.ID(s) != 0 }
 
 // Find is the slot of a channel; false: the table does not have it.
@@ -134,7 +134,7 @@ func (t *Table) SetLinks(s recrawl.Slot, n int) {
 	*note = *note&^noteLinks | uint16(min(n, noteLinks))
 }
 
-// Grows tells whether a channel's last crawl was ended by its page budget, so that the next one gets a larger one.
+// Grows reports whether a channel's last crawl was ended by its page budget, so that the next one gets a larger one.
 func (t *Table) Grows(s recrawl.Slot) bool { return *t.note(s)&noteGrows != 0 }
 
 // SetGrows notes it.

@@ -106,7 +106,7 @@ func (s *server) watch(next http.Handler) http.Handler {
 	})
 }
 
-// tries tells whether a request shows a token, right or wrong. A cookie may be left from another manager, and does not count.
+// tries reports whether a request shows a token, right or wrong. A cookie may be left from another manager, and does not count.
 func tries(r *http.Request) bool {
 	_, any := shown(r)
 	return any || r.Method == http.MethodPost && r.URL.Path == "/login" || r.Method == http.MethodGet && r.URL.Query().Get("token") != ""

@@ -163,7 +163,7 @@ func (s *server) knownHost(hostport string) bool {
 
 const cookie = "shoal_token"
 
-// fits tells whether a token is the operator's.
+// fits reports whether a token is the operator's.
 func (s *server) fits(token string) bool {
 	return s.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.cfg.Token)) == 1
 }

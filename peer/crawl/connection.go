@@ -158,7 +158,7 @@ const (
 	maxInterim = 5                      // interim responses to one request
 )
 
-// alive tells whether an idle connection can still be used. It cannot if the host has closed it, or has sent something unasked.
+// alive reports whether an idle connection can still be used. It cannot if the host has closed it, or has sent something unasked.
 func (l *line) alive() bool {
 	if l.h2 != nil {
 		return l.h2.Err() == nil && l.h2.Available() > 0

@@ -244,7 +244,7 @@ func (e *ended) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// behindEnd tells whether an error is about bytes that follow a complete stream.
+// behindEnd reports whether an error is about bytes that follow a complete stream.
 func behindEnd(err error, some bool) bool {
 	return some && errors.Is(err, zstd.ErrMagicMismatch) || err.Error() == "brotli: excessive input" // brotli exports no value for this error
 }

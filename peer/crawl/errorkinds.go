@@ -124,7 +124,7 @@ func kindByText(err error) string {
 	return "other"
 }
 
-// unreachable tells whether an error means that the host cannot be reached, so that the next page would fail too.
+// unreachable reports whether an error means that the host cannot be reached, so that the next page would fail too.
 func unreachable(kind string) bool {
 	switch kind {
 	case "refused", "reset", "unreachable", "timeout", "hang-up", "dns", "dns-not-found", "dns-timeout", "forbidden-address", "no-lease", "h2-goaway", "h2-flood":

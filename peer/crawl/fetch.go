@@ -101,7 +101,7 @@ func (f *fetcher) get(ctx context.Context, it item, fields http.Header, limit in
 	return f.end(ctx, limit)
 }
 
-// overlaps tells whether begin may send a request now, without a wait, and end may read the response later.
+// overlaps reports whether begin may send a request now, without a wait, and end may read the response later.
 func (f *fetcher) overlaps() bool {
 	return f.line != nil && f.line.h2 == nil && (f.pace.off || time.Until(f.pace.next) <= 0)
 }
@@ -254,7 +254,7 @@ func (f *fetcher) skip(resp *http.Response) bool {
 	return errors.Is(err, io.EOF) && n < maxSkip
 }
 
-// hasBody tells whether the body of a status is of interest. The body of a refusal is: it may be a challenge.
+// hasBody reports whether the body of a status is of interest. The body of a refusal is: it may be a challenge.
 func hasBody(status int) bool {
 	return status >= 200 && status < 300 || status == 403 || status == 429 || status == 503
 }

@@ -44,13 +44,13 @@ func countOf(name []byte, is htmlElement) int {
 // maxOpen bounds the stack. Deeper elements are not followed; no drawing is that deep.
 const maxOpen = 100
 
-// inHTML tells whether no SVG or MathML is open.
+// inHTML reports whether no SVG or MathML is open.
 func (f *foreign) inHTML() bool { return len(f.stack) == 0 }
 
-// cdata tells whether a CDATA section may come next.
+// cdata reports whether a CDATA section may come next.
 func (f *foreign) cdata() bool { return len(f.stack) > 0 && f.stack[len(f.stack)-1].kind != ofHTML }
 
-// enters tells whether a start tag is of SVG or MathML, and which. If the tag is of HTML and cannot be inside them, enters ends them. Legacy
+// enters reports whether a start tag is of SVG or MathML, and which. If the tag is of HTML and cannot be inside them, enters ends them. Legacy
 // says that a <font> has color, face or size: only such a <font> ends them.
 func (f *foreign) enters(name []byte, is htmlElement, legacy bool) (contentKind, bool) {
 	if len(f.stack) == 0 {

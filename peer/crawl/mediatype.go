@@ -39,7 +39,7 @@ func typeOf(word string) string {
 	return word
 }
 
-// isTypeToken tells whether a word is a token of HTTP (RFC 9110, section 5.6.2), in lower case.
+// isTypeToken reports whether a word is a token of HTTP (RFC 9110, section 5.6.2), in lower case.
 func isTypeToken(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
@@ -49,7 +49,7 @@ func isTypeToken(s string) bool {
 	return s != ""
 }
 
-// isHTML tells whether a body is HTML by its type, or by its beginning if it has none.
+// isHTML reports whether a body is HTML by its type, or by its beginning if it has none.
 func isHTML(contentType string, body []byte) bool {
 	switch mediaType(contentType) {
 	case "text/html", "application/xhtml+xml":
@@ -66,7 +66,7 @@ func isXML(contentType string, body []byte) bool {
 	return strings.Contains(t, "xml") || t == "" && strings.HasPrefix(http.DetectContentType(body), "text/xml")
 }
 
-// wanted tells whether a search engine can use a content type. A body without a valid type may be anything.
+// wanted reports whether a search engine can use a content type. A body without a valid type may be anything.
 func wanted(contentType string) bool {
 	major, minor, _ := strings.Cut(mediaType(contentType), "/")
 	switch major {

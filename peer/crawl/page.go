@@ -85,7 +85,7 @@ type tag struct {
 	legacy                                         bool   // <font> with color, face or size
 }
 
-// frames tells whether a document consists of frames. A <frameset> counts only before any content, and after it nothing counts but frames. A
+// frames reports whether a document consists of frames. A <frameset> counts only before any content, and after it nothing counts but frames. A
 // positive value is the number of open framesets.
 type frames int
 
@@ -95,7 +95,7 @@ const (
 	framesEnded   frames = -2
 )
 
-// only tells whether nothing but frames counts.
+// only reports whether nothing but frames counts.
 func (f frames) only() bool { return f > framesMayCome || f == framesEnded }
 
 // read goes through the document to its end, or until a <base> comes so late that it is to be read again.
@@ -308,7 +308,7 @@ func (r *reader) rebase() (again bool) {
 	return r.resolved
 }
 
-// isBlank tells whether text consists of white space and NULs, which the standard drops.
+// isBlank reports whether text consists of white space and NULs, which the standard drops.
 func isBlank(text []byte) bool {
 	for _, c := range text {
 		if !isSpace[c] && c != 0 {

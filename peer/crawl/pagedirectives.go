@@ -52,7 +52,7 @@ func parseDirectives(list string, now time.Time) (d directives) {
 var expiryForms = []string{time.RFC1123, time.RFC1123Z, time.RFC850, time.RFC822, time.RFC822Z, time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05",
 	time.DateOnly, "02 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 MST", "02-Jan-2006 15:04:05 MST", "2-Jan-2006 15:04:05 MST", "2 Jan 2006", "Jan 2, 2006", "Jan 2 2006"}
 
-// expired tells whether the date at the beginning of a text has passed. A text without a date has not expired.
+// expired reports whether the date at the beginning of a text has passed. A text without a date has not expired.
 func expired(text string, now time.Time) bool {
 	for end := len(text); end > 0; end = strings.LastIndexByte(text[:end], ',') { // more directives may follow the date
 		for _, layout := range expiryForms {

@@ -98,7 +98,7 @@ func (s *session) useRobots(k said) {
 	s.report.Gap = s.fetch.pace.gap
 }
 
-// allowed tells whether robots.txt allows a URL of the host.
+// allowed reports whether robots.txt allows a URL of the host.
 func (s *session) allowed(u string) bool {
 	return s.robots.Allowed(u[len(channel.Origin(u)):])
 }

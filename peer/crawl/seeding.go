@@ -83,7 +83,7 @@ func (s *session) admitAll(urls []string) error {
 	return nil
 }
 
-// listsAllStored tells whether every page that the archive has is fetched already or in a list. Then the crawl may ask with validators: an
+// listsAllStored reports whether every page that the archive has is fetched already or in a list. Then the crawl may ask with validators: an
 // answer of 304 hides the links of a page, but an unchanged page has the links it had, and those are listed.
 func (s *session) listsAllStored(list []channel.Frontier) bool {
 	if len(list) == 0 || len(s.cfg.Body.Validators) == 0 {

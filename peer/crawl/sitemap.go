@@ -74,7 +74,7 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 	return found, nil
 }
 
-// mayRead tells whether a crawl may fetch a sitemap.
+// mayRead reports whether a crawl may fetch a sitemap.
 func (s *session) mayRead(u string) bool {
 	return channel.Origin(u) == s.cfg.Body.Scope.Host && s.allowed(u)
 }

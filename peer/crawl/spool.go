@@ -118,7 +118,7 @@ func (s *spool) trouble(err error) {
 	s.onDisk(err)
 }
 
-// full tells whether it is time for a checkpoint.
+// full reports whether it is time for a checkpoint.
 func (s *spool) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *spool) isFull() bool {
 	return p != nil && (p.err != nil || p.bytes >= ChunkBytes || p.pages >= chunkPages || p.links >= chunkLinks || p.found >= chunkFrontier || p.pages > 0 && time.Since(p.since) >= s.every)
 }
 
-// crowded tells whether a checkpoint would have to wait for others.
+// crowded reports whether a checkpoint would have to wait for others.
 func (s *spool) crowded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *spool) cutAndPut() error {
 	return s.err
 }
 
-// inMemory tells whether a part waits in memory.
+// inMemory reports whether a part waits in memory.
 func (s *spool) inMemory() bool {
 	return slices.ContainsFunc(s.closed, func(p *part) bool { return len(p.buf) > 0 })
 }

@@ -52,5 +52,5 @@ func (k known) change(url, content uint64) channel.Change {
 	return channel.Changed
 }
 
-// has tells whether a URL was stored before.
+// has reports whether a URL was stored before.
 func (k known) has(url uint64) bool { return k.change(url, 0) != channel.New }

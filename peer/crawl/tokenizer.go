@@ -241,7 +241,7 @@ func (t *tokenizer) script() {
 	t.at = len(d)
 }
 
-// isTag tells whether a mark and a whole name stand at i.
+// isTag reports whether a mark and a whole name stand at i.
 func (t *tokenizer) isTag(i int, mark byte, name string) bool {
 	end := i + 1 + len(name)
 	return end < len(t.doc) && t.doc[i] == mark && endsName[t.doc[end]] && equalFold(t.doc[i+1:end], name)

@@ -59,7 +59,7 @@ func over(counts map[uint64]int, key uint64, limit int) bool {
 	return false
 }
 
-// repeats tells whether a path has too many segments, or has one segment too often: /a/b/a/b/a/b/a/b.
+// repeats reports whether a path has too many segments, or has one segment too often: /a/b/a/b/a/b/a/b.
 func repeats(path string) bool {
 	n := strings.Count(path, "/")
 	if n > maxSegments {

@@ -35,7 +35,7 @@ type Crawl struct {
 	At    []float64    // seconds at which each was there; nil where time does not count
 }
 
-// Timed tells whether time counts.
+// Timed reports whether time counts.
 func (c CrawlConfig) Timed() bool { return c.Robots > 1 || c.Wait > 0 }
 
 // Run crawls a Web to its end, or until ctx is done.

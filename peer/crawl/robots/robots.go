@@ -127,7 +127,7 @@ func delay(value string) (time.Duration, bool) {
 
 const maxSeconds = 1e6 // a Crawl-delay of more is a mistake
 
-// Allowed tells whether a path with its query ("/a?b") may be fetched.
+// Allowed reports whether a path with its query ("/a?b") may be fetched.
 func (r *Rules) Allowed(path string) bool {
 	if len(r.rules) == 0 || path == "/robots.txt" {
 		return true
