@@ -115,7 +115,7 @@ type Event struct {
 	Gen      channel.Gen
 	Progress bool      // Released, Lapsed: chunks were stored under this generation
 	Until    time.Time // Queued: it may be claimed until then
-	By       uint64    // Lapsed, Released: a number of who held it, Fence.Peer unless the archive knows the account; zero: not known
+	By       uint64    `json:",omitempty"` // Lapsed, Released: a number of who held it, Fence.Peer unless the archive knows the account; zero: not known
 }
 
 // Status is how the archive answers.

@@ -49,6 +49,8 @@ type Config struct {
 
 	// Verify checks the signature chain and the network of a task that is deposited, and reads its header. No default.
 	Verify func(now time.Time, s channel.Signed) (channel.Header, error)
+	// AccountOf names the account of a member that is connected; nil, or empty: each peer stands for itself.
+	AccountOf func(peer string) string
 	// Unpaced lets pages come faster than a task's gap allows: for measurements on one's own pond.
 	Unpaced bool
 	// NoText leaves the extraction of main text out; exports then extract what they need.
@@ -166,7 +168,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 // assemble makes the three rooms over the two stores. cfg is validated.
 func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledger.Store, segments segment.Store) (*Archive, error) {
 	l, err := ledger.Open(ctx, ledger.Config{
-		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced,
+		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf,
 	}, store, segments)
 	if err != nil {
 		return nil, err

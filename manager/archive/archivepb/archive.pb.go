@@ -36,6 +36,8 @@ type Channel struct {
 	Crawl         uint64                 `protobuf:"varint,6,opt,name=crawl,proto3" json:"crawl,omitempty"`                       // sequence number of the first chunk of the crawl that runs, or of the next one
 	SoFar         *SoFar                 `protobuf:"bytes,8,opt,name=so_far,json=soFar,proto3" json:"so_far,omitempty"`           // what the crawl that runs has brought, whoever ran it
 	Claim         *Claim                 `protobuf:"bytes,9,opt,name=claim,proto3" json:"claim,omitempty"`                        // what the claim of the fence's generation has brought
+	Deliverer     uint64                 `protobuf:"fixed64,10,opt,name=deliverer,proto3" json:"deliverer,omitempty"`             // number of the claimer
+	Account       uint64                 `protobuf:"fixed64,11,opt,name=account,proto3" json:"account,omitempty"`                 // number of its account
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -131,6 +133,20 @@ func (x *Channel) GetClaim() *Claim {
 		return x.Claim
 	}
 	return nil
+}
+
+func (x *Channel) GetDeliverer() uint64 {
+	if x != nil {
+		return x.Deliverer
+	}
+	return 0
+}
+
+func (x *Channel) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
 }
 
 // SoFar is what the chunks of a crawl have brought.
@@ -662,6 +678,11 @@ type Page struct {
 	Size          uint32                 `protobuf:"varint,18,opt,name=size,proto3" json:"size,omitempty"`
 	Depth         uint32                 `protobuf:"varint,19,opt,name=depth,proto3" json:"depth,omitempty"`
 	Importance    float32                `protobuf:"fixed32,20,opt,name=importance,proto3" json:"importance,omitempty"`
+	Deliverer     uint64                 `protobuf:"fixed64,21,opt,name=deliverer,proto3" json:"deliverer,omitempty"`                 // of the version that is current
+	Account       uint64                 `protobuf:"fixed64,22,opt,name=account,proto3" json:"account,omitempty"`                     // likewise
+	Confirmed     bool                   `protobuf:"varint,23,opt,name=confirmed,proto3" json:"confirmed,omitempty"`                  // another account has delivered the same content
+	Missing       uint64                 `protobuf:"fixed64,24,opt,name=missing,proto3" json:"missing,omitempty"`                     // the account that found no page there; the next one that does makes it gone
+	MissingUs     int64                  `protobuf:"varint,25,opt,name=missing_us,json=missingUs,proto3" json:"missing_us,omitempty"` // when it did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -829,6 +850,41 @@ func (x *Page) GetImportance() float32 {
 	return 0
 }
 
+func (x *Page) GetDeliverer() uint64 {
+	if x != nil {
+		return x.Deliverer
+	}
+	return 0
+}
+
+func (x *Page) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *Page) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
+func (x *Page) GetMissing() uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *Page) GetMissingUs() int64 {
+	if x != nil {
+		return x.MissingUs
+	}
+	return 0
+}
+
 // Capture is one visit that has a record.
 type Capture struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -837,7 +893,9 @@ type Capture struct {
 	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	Mime          string                 `protobuf:"bytes,4,opt,name=mime,proto3" json:"mime,omitempty"`
 	Revisit       bool                   `protobuf:"varint,5,opt,name=revisit,proto3" json:"revisit,omitempty"`
-	Original      *Location              `protobuf:"bytes,6,opt,name=original,proto3" json:"original,omitempty"` // revisit: the record that holds the payload
+	Original      *Location              `protobuf:"bytes,6,opt,name=original,proto3" json:"original,omitempty"`     // revisit: the record that holds the payload
+	Deliverer     uint64                 `protobuf:"fixed64,7,opt,name=deliverer,proto3" json:"deliverer,omitempty"` // number of the peer that delivered it; 0: before that was kept
+	Said          bool                   `protobuf:"varint,8,opt,name=said,proto3" json:"said,omitempty"`            // the peer said that the page is unchanged, and sent no content
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -914,6 +972,20 @@ func (x *Capture) GetOriginal() *Location {
 	return nil
 }
 
+func (x *Capture) GetDeliverer() uint64 {
+	if x != nil {
+		return x.Deliverer
+	}
+	return 0
+}
+
+func (x *Capture) GetSaid() bool {
+	if x != nil {
+		return x.Said
+	}
+	return false
+}
+
 // Entry is one entry of the feed.
 type Entry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -927,6 +999,7 @@ type Entry struct {
 	Report        []byte                 `protobuf:"bytes,8,opt,name=report,proto3" json:"report,omitempty"` // channel.Report
 	Wrong         uint64                 `protobuf:"varint,10,opt,name=wrong,proto3" json:"wrong,omitempty"` // what the claim's chunks said that no honest peer says
 	Fault         string                 `protobuf:"bytes,11,opt,name=fault,proto3" json:"fault,omitempty"`  // why the claim was ended; empty: it was not
+	By            uint64                 `protobuf:"fixed64,12,opt,name=by,proto3" json:"by,omitempty"`      // lapsed, released: number of the account that held it
 	Page          *PageEvent             `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1032,6 +1105,13 @@ func (x *Entry) GetFault() string {
 	return ""
 }
 
+func (x *Entry) GetBy() uint64 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
 func (x *Entry) GetPage() *PageEvent {
 	if x != nil {
 		return x.Page
@@ -1049,8 +1129,9 @@ type PageEvent struct {
 	Digest        uint64                 `protobuf:"fixed64,5,opt,name=digest,proto3" json:"digest,omitempty"`
 	Near          bool                   `protobuf:"varint,6,opt,name=near,proto3" json:"near,omitempty"` // changed, but hardly
 	Mime          string                 `protobuf:"bytes,7,opt,name=mime,proto3" json:"mime,omitempty"`
-	At            *Location              `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`             // the record of the visit
-	Original      *Location              `protobuf:"bytes,9,opt,name=original,proto3" json:"original,omitempty"` // the record that holds the payload, if another
+	At            *Location              `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`                  // the record of the visit
+	Original      *Location              `protobuf:"bytes,9,opt,name=original,proto3" json:"original,omitempty"`      // the record that holds the payload, if another
+	Deliverer     uint64                 `protobuf:"fixed64,10,opt,name=deliverer,proto3" json:"deliverer,omitempty"` // number of the peer whose delivery this is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1146,6 +1227,13 @@ func (x *PageEvent) GetOriginal() *Location {
 		return x.Original
 	}
 	return nil
+}
+
+func (x *PageEvent) GetDeliverer() uint64 {
+	if x != nil {
+		return x.Deliverer
+	}
+	return 0
 }
 
 // State is the archive's own record.
@@ -1411,6 +1499,160 @@ func (x *Text) GetNone() bool {
 	return false
 }
 
+// Deliverer is a peer that has claimed something. The number by which captures name it tells strangers nothing.
+type Deliverer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`
+	Account       string                 `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	FirstUs       int64                  `protobuf:"varint,3,opt,name=first_us,json=firstUs,proto3" json:"first_us,omitempty"`
+	LastUs        int64                  `protobuf:"varint,4,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deliverer) Reset() {
+	*x = Deliverer{}
+	mi := &file_archive_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deliverer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deliverer) ProtoMessage() {}
+
+func (x *Deliverer) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deliverer.ProtoReflect.Descriptor instead.
+func (*Deliverer) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Deliverer) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *Deliverer) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Deliverer) GetFirstUs() int64 {
+	if x != nil {
+		return x.FirstUs
+	}
+	return 0
+}
+
+func (x *Deliverer) GetLastUs() int64 {
+	if x != nil {
+		return x.LastUs
+	}
+	return 0
+}
+
+// Withdrawal is what a purge of deliverers has still to do.
+type Withdrawal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deliverers    []uint64               `protobuf:"fixed64,1,rep,packed,name=deliverers,proto3" json:"deliverers,omitempty"`
+	After         []byte                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // key of the last capture that was looked at
+	Pages         uint64                 `protobuf:"varint,3,opt,name=pages,proto3" json:"pages,omitempty"` // withdrawn so far
+	Captures      uint64                 `protobuf:"varint,4,opt,name=captures,proto3" json:"captures,omitempty"`
+	Channels      []uint64               `protobuf:"varint,5,rep,packed,name=channels,proto3" json:"channels,omitempty"` // whose pages they were
+	BegunUs       int64                  `protobuf:"varint,6,opt,name=begun_us,json=begunUs,proto3" json:"begun_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Withdrawal) Reset() {
+	*x = Withdrawal{}
+	mi := &file_archive_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Withdrawal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Withdrawal) ProtoMessage() {}
+
+func (x *Withdrawal) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
+func (*Withdrawal) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Withdrawal) GetDeliverers() []uint64 {
+	if x != nil {
+		return x.Deliverers
+	}
+	return nil
+}
+
+func (x *Withdrawal) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Withdrawal) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *Withdrawal) GetCaptures() uint64 {
+	if x != nil {
+		return x.Captures
+	}
+	return 0
+}
+
+func (x *Withdrawal) GetChannels() []uint64 {
+	if x != nil {
+		return x.Channels
+	}
+	return nil
+}
+
+func (x *Withdrawal) GetBegunUs() int64 {
+	if x != nil {
+		return x.BegunUs
+	}
+	return 0
+}
+
 // Progress is how far a worker has come in the page feed.
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1422,7 +1664,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_archive_proto_msgTypes[15]
+	mi := &file_archive_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1676,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[15]
+	mi := &file_archive_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1689,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{15}
+	return file_archive_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Progress) GetSeq() uint64 {
@@ -1468,7 +1710,7 @@ var File_archive_proto protoreflect.FileDescriptor
 
 const file_archive_proto_rawDesc = "" +
 	"\n" +
-	"\rarchive.proto\x12\rshoal.archive\"\xfd\x01\n" +
+	"\rarchive.proto\x12\rshoal.archive\"\xb5\x02\n" +
 	"\aChannel\x12\x14\n" +
 	"\x05fence\x18\x01 \x01(\fR\x05fence\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x12\n" +
@@ -1478,7 +1720,10 @@ const file_archive_proto_rawDesc = "" +
 	"\x04near\x18\a \x01(\x04R\x04near\x12\x14\n" +
 	"\x05crawl\x18\x06 \x01(\x04R\x05crawl\x12+\n" +
 	"\x06so_far\x18\b \x01(\v2\x14.shoal.archive.SoFarR\x05soFar\x12*\n" +
-	"\x05claim\x18\t \x01(\v2\x14.shoal.archive.ClaimR\x05claim\"\xbd\x01\n" +
+	"\x05claim\x18\t \x01(\v2\x14.shoal.archive.ClaimR\x05claim\x12\x1c\n" +
+	"\tdeliverer\x18\n" +
+	" \x01(\x06R\tdeliverer\x12\x18\n" +
+	"\aaccount\x18\v \x01(\x06R\aaccount\"\xbd\x01\n" +
 	"\x05SoFar\x12\x19\n" +
 	"\bbegun_us\x18\x01 \x01(\x03R\abegunUs\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x10\n" +
@@ -1519,7 +1764,7 @@ const file_archive_proto_rawDesc = "" +
 	"fetched_us\x18\x01 \x01(\x03R\tfetchedUs\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\"7\n" +
 	"\aHistory\x12,\n" +
-	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\x82\x04\n" +
+	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\x91\x05\n" +
 	"\x04Page\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x16\n" +
@@ -1544,14 +1789,22 @@ const file_archive_proto_rawDesc = "" +
 	"\x05depth\x18\x13 \x01(\rR\x05depth\x12\x1e\n" +
 	"\n" +
 	"importance\x18\x14 \x01(\x02R\n" +
-	"importanceJ\x04\b\x10\x10\x11\"\xc5\x01\n" +
+	"importance\x12\x1c\n" +
+	"\tdeliverer\x18\x15 \x01(\x06R\tdeliverer\x12\x18\n" +
+	"\aaccount\x18\x16 \x01(\x06R\aaccount\x12\x1c\n" +
+	"\tconfirmed\x18\x17 \x01(\bR\tconfirmed\x12\x18\n" +
+	"\amissing\x18\x18 \x01(\x06R\amissing\x12\x1d\n" +
+	"\n" +
+	"missing_us\x18\x19 \x01(\x03R\tmissingUsJ\x04\b\x10\x10\x11\"\xf7\x01\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +
 	"\x06sha256\x18\x03 \x01(\fR\x06sha256\x12\x12\n" +
 	"\x04mime\x18\x04 \x01(\tR\x04mime\x12\x18\n" +
 	"\arevisit\x18\x05 \x01(\bR\arevisit\x123\n" +
-	"\boriginal\x18\x06 \x01(\v2\x17.shoal.archive.LocationR\boriginal\"\x9d\x02\n" +
+	"\boriginal\x18\x06 \x01(\v2\x17.shoal.archive.LocationR\boriginal\x12\x1c\n" +
+	"\tdeliverer\x18\a \x01(\x06R\tdeliverer\x12\x12\n" +
+	"\x04said\x18\b \x01(\bR\x04said\"\xad\x02\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x10\n" +
@@ -1563,8 +1816,9 @@ const file_archive_proto_rawDesc = "" +
 	"\x06report\x18\b \x01(\fR\x06report\x12\x14\n" +
 	"\x05wrong\x18\n" +
 	" \x01(\x04R\x05wrong\x12\x14\n" +
-	"\x05fault\x18\v \x01(\tR\x05fault\x12,\n" +
-	"\x04page\x18\t \x01(\v2\x18.shoal.archive.PageEventR\x04page\"\x88\x02\n" +
+	"\x05fault\x18\v \x01(\tR\x05fault\x12\x0e\n" +
+	"\x02by\x18\f \x01(\x06R\x02by\x12,\n" +
+	"\x04page\x18\t \x01(\v2\x18.shoal.archive.PageEventR\x04page\"\xa6\x02\n" +
 	"\tPageEvent\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\rR\x05event\x12\x1d\n" +
@@ -1575,7 +1829,9 @@ const file_archive_proto_rawDesc = "" +
 	"\x04near\x18\x06 \x01(\bR\x04near\x12\x12\n" +
 	"\x04mime\x18\a \x01(\tR\x04mime\x12'\n" +
 	"\x02at\x18\b \x01(\v2\x17.shoal.archive.LocationR\x02at\x123\n" +
-	"\boriginal\x18\t \x01(\v2\x17.shoal.archive.LocationR\boriginal\"\xf0\x01\n" +
+	"\boriginal\x18\t \x01(\v2\x17.shoal.archive.LocationR\boriginal\x12\x1c\n" +
+	"\tdeliverer\x18\n" +
+	" \x01(\x06R\tdeliverer\"\xf0\x01\n" +
 	"\x05State\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x16\n" +
 	"\x06schema\x18\x02 \x01(\rR\x06schema\x12\x19\n" +
@@ -1599,7 +1855,22 @@ const file_archive_proto_rawDesc = "" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x12\n" +
 	"\x04lang\x18\x02 \x01(\tR\x04lang\x12\x12\n" +
 	"\x04body\x18\x03 \x01(\fR\x04body\x12\x12\n" +
-	"\x04none\x18\x04 \x01(\bR\x04none\"4\n" +
+	"\x04none\x18\x04 \x01(\bR\x04none\"m\n" +
+	"\tDeliverer\x12\x12\n" +
+	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x18\n" +
+	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x19\n" +
+	"\bfirst_us\x18\x03 \x01(\x03R\afirstUs\x12\x17\n" +
+	"\alast_us\x18\x04 \x01(\x03R\x06lastUs\"\xab\x01\n" +
+	"\n" +
+	"Withdrawal\x12\x1e\n" +
+	"\n" +
+	"deliverers\x18\x01 \x03(\x06R\n" +
+	"deliverers\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\fR\x05after\x12\x14\n" +
+	"\x05pages\x18\x03 \x01(\x04R\x05pages\x12\x1a\n" +
+	"\bcaptures\x18\x04 \x01(\x04R\bcaptures\x12\x1a\n" +
+	"\bchannels\x18\x05 \x03(\x04R\bchannels\x12\x19\n" +
+	"\bbegun_us\x18\x06 \x01(\x03R\abegunUs\"4\n" +
 	"\bProgress\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\x04R\x06eventsB!Z\x1fshoal/manager/archive/archivepbb\x06proto3"
@@ -1616,24 +1887,26 @@ func file_archive_proto_rawDescGZIP() []byte {
 	return file_archive_proto_rawDescData
 }
 
-var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_archive_proto_goTypes = []any{
-	(*Channel)(nil),   // 0: shoal.archive.Channel
-	(*SoFar)(nil),     // 1: shoal.archive.SoFar
-	(*Claim)(nil),     // 2: shoal.archive.Claim
-	(*Deposit)(nil),   // 3: shoal.archive.Deposit
-	(*Location)(nil),  // 4: shoal.archive.Location
-	(*Content)(nil),   // 5: shoal.archive.Content
-	(*Visit)(nil),     // 6: shoal.archive.Visit
-	(*History)(nil),   // 7: shoal.archive.History
-	(*Page)(nil),      // 8: shoal.archive.Page
-	(*Capture)(nil),   // 9: shoal.archive.Capture
-	(*Entry)(nil),     // 10: shoal.archive.Entry
-	(*PageEvent)(nil), // 11: shoal.archive.PageEvent
-	(*State)(nil),     // 12: shoal.archive.State
-	(*File)(nil),      // 13: shoal.archive.File
-	(*Text)(nil),      // 14: shoal.archive.Text
-	(*Progress)(nil),  // 15: shoal.archive.Progress
+	(*Channel)(nil),    // 0: shoal.archive.Channel
+	(*SoFar)(nil),      // 1: shoal.archive.SoFar
+	(*Claim)(nil),      // 2: shoal.archive.Claim
+	(*Deposit)(nil),    // 3: shoal.archive.Deposit
+	(*Location)(nil),   // 4: shoal.archive.Location
+	(*Content)(nil),    // 5: shoal.archive.Content
+	(*Visit)(nil),      // 6: shoal.archive.Visit
+	(*History)(nil),    // 7: shoal.archive.History
+	(*Page)(nil),       // 8: shoal.archive.Page
+	(*Capture)(nil),    // 9: shoal.archive.Capture
+	(*Entry)(nil),      // 10: shoal.archive.Entry
+	(*PageEvent)(nil),  // 11: shoal.archive.PageEvent
+	(*State)(nil),      // 12: shoal.archive.State
+	(*File)(nil),       // 13: shoal.archive.File
+	(*Text)(nil),       // 14: shoal.archive.Text
+	(*Deliverer)(nil),  // 15: shoal.archive.Deliverer
+	(*Withdrawal)(nil), // 16: shoal.archive.Withdrawal
+	(*Progress)(nil),   // 17: shoal.archive.Progress
 }
 var file_archive_proto_depIdxs = []int32{
 	1,  // 0: shoal.archive.Channel.so_far:type_name -> shoal.archive.SoFar
@@ -1664,7 +1937,7 @@ func file_archive_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archive_proto_rawDesc), len(file_archive_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

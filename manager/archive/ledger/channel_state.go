@@ -14,19 +14,20 @@ import (
 
 // channelState is one channel in memory: while a call is under way or a lease runs.
 type channelState struct {
-	loaded bool
-	stored []byte // as the store has it; nil: it has nothing
-	fence  lease.Fence
-	peer   string
-	host   string
-	latest time.Time
-	inter  uint64       // inter-site URLs known
-	near   uint64       // pages of this crawl that were told as changed and hardly are
-	crawl  uint64       // sequence number from which resume states count
-	tally  crawlTally   // what the crawl that runs has brought
-	timed  bool         // the deadlines have this one's
-	claim  claim        // what the claim of the fence's generation has brought
-	task   *intake.Task // that is claimed, read when the first chunk comes
+	loaded             bool
+	stored             []byte // as the store has it; nil: it has nothing
+	fence              lease.Fence
+	peer               string
+	host               string
+	latest             time.Time
+	inter              uint64       // inter-site URLs known
+	near               uint64       // pages of this crawl that were told as changed and hardly are
+	crawl              uint64       // sequence number from which resume states count
+	tally              crawlTally   // what the crawl that runs has brought
+	timed              bool         // the deadlines have this one's
+	deliverer, account uint64       // numbers of who holds the claim
+	claim              claim        // what the claim of the fence's generation has brought
+	task               *intake.Task // that is claimed, read when the first chunk comes
 }
 
 func channelKey(id channel.ID) []byte { return schema.Key(schema.Channel, uint64(id)) }
@@ -88,6 +89,7 @@ func (c *channelState) load(store Store, id channel.ID) error {
 			c.peer, c.host, c.latest, c.inter, c.crawl, c.near = m.Peer, m.Host, schema.Time(m.LatestUs), m.Inter, m.Crawl, m.Near
 			c.tally.parse(m.SoFar)
 			c.claim.parse(m.Claim)
+			c.deliverer, c.account = m.Deliverer, m.Account
 		}
 		c.loaded = true
 		return nil
@@ -98,7 +100,7 @@ func (c *channelState) load(store Store, id channel.ID) error {
 func (c *channelState) value() ([]byte, error) {
 	return schema.Encode(&pb.Channel{
 		Fence: c.fence.Append(nil), Peer: c.peer, Host: c.host, LatestUs: schema.Micros(c.latest), Inter: c.inter, Crawl: c.crawl, Near: c.near,
-		SoFar: c.tally.stored(), Claim: c.claim.stored(),
+		SoFar: c.tally.stored(), Claim: c.claim.stored(), Deliverer: c.deliverer, Account: c.account,
 	})
 }
 

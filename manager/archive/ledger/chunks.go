@@ -24,7 +24,10 @@ type PageSet struct {
 	Seed    [32]byte // hash of the chunk: a repeated chunk makes the same records
 	Now     time.Time
 	Packed  int // bytes of the chunk as it came
-	Pages   []channel.Page
+
+	Deliverer, Account uint64 // numbers of who delivers
+	Several            bool   // other accounts deliver too
+	Pages              []channel.Page
 }
 
 // Pages makes of a chunk's pages what is to be stored with it. Package pages does so.
@@ -63,7 +66,7 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 	if err != nil {
 		return lease.Reply{}, errors.Join(fmt.Errorf("%w: channel %d, generation %d, chunk %d: %w", ErrBadChunk, c.Channel, c.Gen, c.Seq, err), l.endClaim(c, &s.Value, peer, err))
 	}
-	j, near, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages})
+	j, near, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages, Deliverer: n.deliverer, Account: n.account, Several: l.Several()})
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("put chunk %d of channel %d: %w", c.Seq, c.Channel, err)
 	}

@@ -43,9 +43,12 @@ func (l *Ledger) take(id channel.ID, c *channelState, n channelState, step lease
 		return append(out, more...), err
 	}
 	if e := step.Event; e.Kind != 0 {
+		if e.By != 0 && n.account != 0 {
+			e.By = n.account
+		}
 		j.Entries = append(j.Entries, &pb.Entry{
 			Kind: uint32(e.Kind), Channel: uint64(id), Gen: uint64(e.Gen), WhenUs: schema.Micros(l.cfg.Clock()), Peer: n.peer,
-			Progress: e.Progress, UntilUs: schema.Micros(e.Until), Report: j.report, Wrong: uint64(n.claim.Wrong), Fault: channel.PlainText(j.fault, maxFault),
+			Progress: e.Progress, UntilUs: schema.Micros(e.Until), Report: j.report, By: e.By, Wrong: uint64(n.claim.Wrong), Fault: channel.PlainText(j.fault, maxFault),
 		})
 	}
 	err = l.Commit(j)
@@ -171,6 +174,11 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 		if err != nil {
 			return uplink.Claimed{}, err
 		}
+		noted, err := l.setHolder(&n, peer, now)
+		if err != nil {
+			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
+		}
+		old = append(old, noted...)
 		j.Changes = func([]segment.Location) ([]Change, error) { return old, nil }
 	}
 	if err := l.take(h.Channel, &c.Value, n, step, j); err != nil {
@@ -300,7 +308,7 @@ func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
 	defer l.unlock(id, c)
 	n := c.Value
 	step := n.fence.Revoke()
-	n.peer, n.host, n.task, n.claim = "", "", nil, claim{}
+	n.peer, n.host, n.task, n.claim, n.deliverer, n.account = "", "", nil, claim{}, 0, 0
 	if err := l.take(id, &c.Value, n, step, &Job{}); err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ type TaskEvent struct {
 	Peer    string
 	Event   lease.Event     // for lease.Issue.Apply
 	Report  *channel.Report // Reported
-	Wrong   int             // what the claim's chunks said that no honest peer says
-	Fault   string          // why the claim was ended; empty: it was not
+	Wrong   int             `json:",omitempty"` // what the claim's chunks said that no honest peer says
+	Fault   string          `json:",omitempty"` // why the claim was ended; empty: it was not
 }
 
 // cursorV1 begins a cursor; the archive's id and a position follow.
@@ -56,7 +56,7 @@ func (l *Ledger) Feed(ctx context.Context, cursor string, limit int) (entries []
 	next, err = l.ReadFeed(ctx, schema.Feed, cursor, limit, func(seq uint64, m *pb.Entry) error {
 		e := TaskEvent{
 			Cursor: l.Cursor(schema.Feed, seq), When: schema.Time(m.WhenUs), Channel: channel.ID(m.Channel), Gen: channel.Gen(m.Gen), Peer: m.Peer,
-			Event: lease.Event{Seq: seq, Kind: lease.Kind(m.Kind), Gen: channel.Gen(m.Gen), Progress: m.Progress, Until: schema.Time(m.UntilUs)},
+			Event: lease.Event{Seq: seq, Kind: lease.Kind(m.Kind), Gen: channel.Gen(m.Gen), Progress: m.Progress, Until: schema.Time(m.UntilUs), By: m.By},
 			Wrong: int(m.Wrong), Fault: m.Fault,
 		}
 		if len(m.Report) > 0 {

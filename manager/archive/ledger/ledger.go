@@ -53,6 +53,9 @@ type Config struct {
 	Where    string // what messages call the disk
 	Unpaced  bool   // pages may come faster than a task's gap allows: for measurements
 
+	// AccountOf names the account of a member that is connected; empty, or nil: the peer stands for itself.
+	AccountOf func(peer string) string
+
 	// Verify checks the signature chain and the network of a task that is deposited, and reads its header.
 	Verify func(now time.Time, s channel.Signed) (channel.Header, error)
 }
@@ -74,6 +77,8 @@ type Ledger struct {
 	problems  []segment.Problem     // found by Open
 	damaged   atomic.Pointer[error] // what was found to be changed in the store
 	counters  counters
+	only      atomic.Uint64 // the first account that delivered
+	several   atomic.Bool   // there are others
 }
 
 // counters is what happened since the ledger was opened.
@@ -103,7 +108,7 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 	for _, p := range l.problems {
 		cfg.Log.Error("a WARC file is missing, or has lost bytes that were durable: run shoal archive verify", "file", p.Segment.Name, "err", p.Err)
 	}
-	return l, l.restartLeases(ctx)
+	return l, errors.Join(l.countAccounts(ctx), l.restartLeases(ctx))
 }
 
 // restartLeases gives every lease that runs a full term.

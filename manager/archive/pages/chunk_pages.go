@@ -20,7 +20,7 @@ func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, ne
 		p.building.RUnlock()
 		p.hosts.Unlock(set.Host, h, false)
 	}
-	b := builder{p: p, id: set.Channel, seed: set.Seed, now: set.Now, drafts: make(map[uint64]*draft, len(set.Pages))}
+	b := builder{p: p, id: set.Channel, seed: set.Seed, now: set.Now, by: set.Deliverer, account: set.Account, several: set.Several, drafts: make(map[uint64]*draft, len(set.Pages))}
 	if err := b.build(ctx, set); err != nil {
 		done()
 		return nil, 0, nil, err
@@ -35,7 +35,10 @@ type builder struct {
 	seed [32]byte // hash of the chunk: what record ids are made from
 	now  time.Time
 	job  ledger.Job
-	near int // pages that were told as changed and hardly are
+
+	by, account uint64 // numbers of who delivers
+	several     bool   // other accounts deliver too
+	near        int    // pages that were told as changed and hardly are
 
 	snap   ledger.Snapshot
 	drafts map[uint64]*draft // by URL

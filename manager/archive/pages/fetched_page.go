@@ -154,7 +154,7 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	case len(p.Header) > 0:
 		r.Head = warc.HTTPHeader(p.Header, p.Status, int(was.Size))
 	}
-	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true}, nil)
+	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true, Deliverer: b.by, Said: true}, nil)
 }
 
 // visit updates what every successful visit does.
@@ -182,8 +182,12 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	before := was.FirstUs != 0 && !was.Gone
 	same := was.Content != nil && string(was.Sha256) == string(sha[:]) && before == here
 	b.keep(d)
+	if !here && before && b.missing(was) {
+		return nil
+	}
 	was.Etag, was.LastModified = nil, nil
 	b.visit(d, p)
+	b.delivered(was, same)
 	was.Status = uint32(p.Status)
 	digest := p.Digest // of the page as it came; what is sent may be its text only, or nothing where it leads elsewhere
 	if digest == 0 {
@@ -199,7 +203,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	if err != nil {
 		return err
 	}
-	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime}
+	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime, Deliverer: b.by}
 	if stored != nil {
 		r.Type, r.Profile, r.Body = warc.Revisit, warc.SameDigest, nil
 		capture.Revisit = true
@@ -241,12 +245,42 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	}
 	e := &pb.PageEvent{
 		Url: p.URL, Event: uint32(kind), FetchedUs: was.FetchedUs, Status: was.Status, Digest: digest,
-		Near: near, Mime: mime,
+		Near: near, Mime: mime, Deliverer: b.by,
 	}
 	b.events = append(b.events, event{e, shot})
 	b.job.Entries = append(b.job.Entries, &pb.Entry{Channel: uint64(b.id), WhenUs: schema.Micros(b.now), Page: e})
 	return nil
 }
+
+// delivered notes whose word the current version of a page is. The same content from another account confirms it; until then neither its digest nor its
+// validators are told to peers, which could only say that what is there is right.
+func (b *builder) delivered(m *pb.Page, same bool) {
+	m.Missing, m.MissingUs = 0, 0
+	switch {
+	case !same || m.Account == 0:
+		m.Deliverer, m.Account, m.Confirmed = b.by, b.account, false
+	case m.Account != b.account:
+		m.Confirmed = true
+	}
+}
+
+// missingAgain is how long one account must find no page before it alone makes the page gone.
+const missingAgain = 24 * time.Hour
+
+// missing reports whether a page that was there and is not is left as it is for now: only the word of a second account, or the same one a day later, makes
+// it gone. Where only one account delivers, its word must do.
+func (b *builder) missing(m *pb.Page) bool {
+	if !b.several || b.account == 0 || m.Missing != 0 && (m.Missing != b.account || b.now.Sub(schema.Time(m.MissingUs)) >= missingAgain) {
+		return false
+	}
+	if m.Missing == 0 {
+		m.Missing, m.MissingUs = b.account, schema.Micros(b.now)
+	}
+	return true
+}
+
+// hidden reports whether what a page is said to be must not be told to peers, since only one of several accounts has seen it.
+func hidden(m *pb.Page, several bool) bool { return several && m.Account != 0 && !m.Confirmed }
 
 // changed notes a change that counts. The fingerprint stays that of the last one, so that many small changes make a large one.
 func (b *builder) changed(d *draft, p *channel.Page, digest uint64) error {

@@ -45,6 +45,7 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 	var pages []page
 	var k Known
 	missed := missed{before: schema.Micros(since)}
+	several := p.ledger.Several()
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
 		m := new(pb.Page)
 		err := snap.Scan(schema.Key(schema.Page, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
@@ -56,7 +57,7 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 				k.Pages++
 				missed.look(m)
 			}
-			if m.Gone || m.Digest == 0 {
+			if m.Gone || m.Digest == 0 || hidden(m, several) {
 				return true, ctx.Err()
 			}
 			rank, err := RankAt(snap, append([]byte{schema.Rank}, key[1:]...))

@@ -38,6 +38,8 @@ import (
 //	Capture  x SURT 0 TIME(8) SCHEME   Capture: one visit, the CDX index
 //	Feed     f SEQ(8)                  Entry: the manager's feed
 //	Changes  g SEQ(8)                  Entry: the page feed
+//	Deliverer v NUMBER(8)              Deliverer: a peer that has claimed
+//	Withdrawal y                       Withdrawal: one that is under way
 const (
 	State    = 'm'
 	Segment  = 'w'
@@ -59,6 +61,9 @@ const (
 	Capture  = 'x'
 	Feed     = 'f'
 	Changes  = 'g'
+
+	Deliverer  = 'v'
+	Withdrawal = 'y'
 )
 
 // OfPage are the tables, by channel and URL, of what is kept of a page beside its captures and its owner.

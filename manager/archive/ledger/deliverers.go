@@ -1,0 +1,123 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/schema"
+)
+
+// Deliverer is a peer that has claimed tasks of this archive.
+type Deliverer struct {
+	Number  uint64 // by which captures and feeds name it
+	Peer    string
+	Account string
+	First   time.Time
+	Last    time.Time // when it claimed, to the day
+}
+
+// noteEvery is how often a deliverer's last claim is noted.
+const noteEvery = 24 * time.Hour
+
+// DelivererNumber is the number by which captures name a peer or an account. It is stable within this archive, tells strangers nothing, and is never zero.
+func (l *Ledger) DelivererNumber(name string) uint64 {
+	h := sha256.New()
+	h.Write([]byte("shoal deliverer 1\x00"))
+	h.Write(l.id[:])
+	h.Write([]byte(name))
+	return binary.BigEndian.Uint64(h.Sum(nil))>>16 | 1
+}
+
+// DelivererName is how people are shown a deliverer's number; empty: none is known.
+func DelivererName(number uint64) string {
+	if number == 0 {
+		return ""
+	}
+	return fmt.Sprintf("d-%012x", number)
+}
+
+// accountOf names the account of a peer: itself where nothing else is known.
+func (l *Ledger) accountOf(peer string) string {
+	if l.cfg.AccountOf != nil {
+		if a := l.cfg.AccountOf(peer); a != "" {
+			return a
+		}
+	}
+	return peer
+}
+
+// note writes down who claims. It gives the change, or none where it is written down already.
+func (l *Ledger) note(number uint64, peer, account string, now time.Time) ([]Change, error) {
+	key := schema.Key(schema.Deliverer, number)
+	var m pb.Deliverer
+	err := l.store.View(func(s Snapshot) error {
+		_, err := Get(s, key, &m)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if m.Account == account && now.Sub(schema.Time(m.LastUs)) < noteEvery {
+		return nil, nil
+	}
+	first := m.FirstUs
+	if first == 0 {
+		first = schema.Micros(now)
+	}
+	return Put(nil, key, &pb.Deliverer{Peer: peer, Account: account, FirstUs: first, LastUs: schema.Micros(now)})
+}
+
+// Deliverers lists the peers that have claimed, by number. A name, of a peer or an account, limits them; empty: all.
+func (l *Ledger) Deliverers(ctx context.Context, name string) (out []Deliverer, err error) {
+	err = l.store.View(func(s Snapshot) error {
+		return s.Scan([]byte{schema.Deliverer}, nil, true, func(key, value []byte) (bool, error) {
+			var m pb.Deliverer
+			if err := schema.Decode(value, &m); err != nil {
+				return false, err
+			}
+			d := Deliverer{Number: schema.Number(key, 0), Peer: m.Peer, Account: m.Account, First: schema.Time(m.FirstUs), Last: schema.Time(m.LastUs)}
+			if name == "" || name == d.Peer || name == d.Account || name == DelivererName(d.Number) {
+				out = append(out, d)
+			}
+			return true, ctx.Err()
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deliverers: %w", err)
+	}
+	return out, nil
+}
+
+// Several reports whether more than one account has delivered to this archive. Where there is only one, nobody can confirm what it says.
+func (l *Ledger) Several() bool { return l.several.Load() }
+
+// countAccounts looks, when the ledger is opened, whether several accounts have delivered.
+func (l *Ledger) countAccounts(ctx context.Context) error {
+	all, err := l.Deliverers(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		l.noteAccount(l.DelivererNumber(d.Account))
+	}
+	return nil
+}
+
+// noteAccount notes that an account delivers.
+func (l *Ledger) noteAccount(number uint64) {
+	if number != 0 && !l.only.CompareAndSwap(0, number) && l.only.Load() != number {
+		l.several.Store(true)
+	}
+}
+
+// setHolder notes in a channel's state who holds its claim.
+func (l *Ledger) setHolder(c *channelState, peer string, now time.Time) ([]Change, error) {
+	account := l.accountOf(peer)
+	c.deliverer, c.account = l.DelivererNumber(peer), l.DelivererNumber(account)
+	l.noteAccount(c.account)
+	return l.note(c.deliverer, peer, account, now)
+}
