@@ -68,6 +68,9 @@ type Config struct {
 	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
 	Beside func(context.Context) ([]Problem, error)
 
+	// OnWithdrawn is told the channels whose pages a purge took back that a restart went on with; nil: nothing.
+	OnWithdrawn func([]channel.ID)
+
 	// RankEvery is how often PageRank is computed, for historical orderings; 0: a day; negative: never.
 	RankEvery time.Duration
 
@@ -175,7 +178,7 @@ func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledg
 	}
 	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText}, l, segments)
 	u := upkeep.New(upkeep.Config{
-		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, NoText: cfg.NoText, Beside: cfg.Beside,
+		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, NoText: cfg.NoText, Beside: cfg.Beside, OnWithdrawn: cfg.OnWithdrawn,
 	}, l, p, segments)
 	return &Archive{Ledger: l, Pages: p, Upkeep: u, cfg: cfg}, nil
 }

@@ -35,7 +35,7 @@ type clock struct{ now time.Time }
 func (c *clock) Now() time.Time { return c.now }
 
 func testConfig(dir string) Config {
-	return Config{Dir: dir, Verify: testVerify, Operator: "https://example.org/contact"}
+	return Config{Dir: dir, Verify: testVerify, Operator: "https://example.org/contact", AccountOf: func(string) string { return "one account" }}
 }
 
 func open(t testing.TB, cfg Config) *Archive {

@@ -192,6 +192,11 @@ type Batch struct {
 // MaxBatch bounds the changes of one job of a Batch.
 const MaxBatch = 2000
 
+// Fixed are changes that do not depend on where records are.
+func Fixed(changes []Change) func([]segment.Location) ([]Change, error) {
+	return func([]segment.Location) ([]Change, error) { return changes, nil }
+}
+
 // Batch begins one.
 func (l *Ledger) Batch() *Batch { return &Batch{ledger: l} }
 
@@ -227,7 +232,7 @@ func (b *Batch) Flush() error {
 
 // Change makes changes durable at once.
 func (l *Ledger) Change(changes ...Change) error {
-	return l.Commit(&Job{Changes: func([]segment.Location) ([]Change, error) { return changes, nil }})
+	return l.Commit(&Job{Changes: Fixed(changes)})
 }
 
 // Tell makes page events durable, in jobs of a bounded size.

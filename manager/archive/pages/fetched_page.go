@@ -27,12 +27,13 @@ type Event uint8
 
 // The events of the page feed. The numbers are stored and sent: never reuse one.
 const (
-	Created Event = iota + 1 // there is a page where there was none, or again
-	Changed                  // its content is another
-	Gone                     // it is no more: 404, 410, or moved away
+	Created   Event = iota + 1 // there is a page where there was none, or again
+	Changed                    // its content is another
+	Gone                       // it is no more: 404, 410, or moved away
+	Withdrawn                  // what was told of it was a peer's that is not believed: it is as this event says, or unknown
 )
 
-var eventNames = [...]string{"", "created", "changed", "gone"}
+var eventNames = [...]string{"", "created", "changed", "gone", "withdrawn"}
 
 func (e Event) String() string {
 	if int(e) < len(eventNames) {

@@ -10,10 +10,12 @@ package pages
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"shoal/channel"
 	"shoal/manager/archive/keylock"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/segment"
@@ -62,6 +64,25 @@ func (p *Pages) WaitForChunks() {
 func (p *Pages) PauseText() (resume func()) {
 	p.texting.Lock()
 	return p.texting.Unlock
+}
+
+// HoldHosts has nothing decided about the pages of the hosts of some URLs until release is called.
+func (p *Pages) HoldHosts(urls []string) (release func()) {
+	var origins []string
+	for _, u := range urls {
+		origins = append(origins, channel.Origin(u))
+	}
+	slices.Sort(origins)
+	origins = slices.Compact(origins)
+	var held []*keylock.Held[struct{}]
+	for _, o := range origins {
+		held = append(held, p.hosts.Lock(o))
+	}
+	return func() {
+		for i, o := range origins {
+			p.hosts.Unlock(o, held[i], false)
+		}
+	}
 }
 
 // Figures are what the room has counted.

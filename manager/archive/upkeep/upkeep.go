@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"shoal/channel"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/pages"
 	"shoal/manager/archive/segment"
@@ -28,6 +29,8 @@ type Config struct {
 	NoText    bool          // retention need not wait for text extraction
 	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
 	Beside func(context.Context) ([]Problem, error)
+	// OnWithdrawn is told the channels whose pages a purge took back that was gone on with after a restart. Nil: nothing.
+	OnWithdrawn func([]channel.ID)
 }
 
 // Upkeep is the room. Its methods are safe for concurrent use.

@@ -1,0 +1,167 @@
+package upkeep
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/pages"
+	"shoal/manager/archive/schema"
+)
+
+// takeBack is what follows for one URL from the withdrawal of deliverers.
+type takeBack struct {
+	snap       ledger.Snapshot
+	pages      *pages.Pages
+	url        string
+	deliverers []uint64
+	now        int64
+
+	changes  []ledger.Change
+	entry    *pb.Entry // for the page feed; nil: no version that counted was taken back
+	captures int
+	channel  uint64
+}
+
+type visit struct {
+	key     []byte
+	atUs    int64
+	capture *pb.Capture
+}
+
+func (t *takeBack) run() error {
+	all, err := t.visits()
+	if err != nil {
+		return err
+	}
+	var good *visit // the newest that is left
+	tainted := false
+	gone := map[int64]bool{} // times
+	for i := range all {
+		v := &all[i]
+		if !v.capture.Said {
+			tainted = slices.Contains(t.deliverers, v.capture.Deliverer)
+		}
+		if !tainted && !slices.Contains(t.deliverers, v.capture.Deliverer) {
+			good = v
+			continue
+		}
+		t.captures++
+		gone[v.atUs] = true
+		t.changes = append(t.changes, ledger.Change{Key: v.key})
+		if err := t.dropPayload(v.capture); err != nil {
+			return err
+		}
+	}
+	if t.captures == 0 {
+		return nil
+	}
+	return t.page(good, gone)
+}
+
+// visits reads the captures of the URL, oldest first.
+func (t *takeBack) visits() (out []visit, err error) {
+	prefix := append([]byte{schema.Capture}, pages.SURT(t.url)...)
+	err = t.snap.Scan(append(prefix, 0), nil, true, func(key, value []byte) (bool, error) {
+		if pages.URLOfCapture(key) != t.url {
+			return true, nil
+		}
+		m := new(pb.Capture)
+		if err := schema.Decode(value, m); err != nil {
+			return false, err
+		}
+		_, at, _ := schema.CaptureOf(key)
+		out = append(out, visit{bytes.Clone(key), at.UnixMicro(), m})
+		return true, nil
+	})
+	return out, err
+}
+
+// dropPayload forgets where a payload is, and marks its segment to be compacted.
+func (t *takeBack) dropPayload(c *pb.Capture) error {
+	switch at, err := t.pages.Locate(t.snap, schema.Location(c.At)); {
+	case err == nil:
+		t.changes = append(t.changes, ledger.Change{Key: schema.SegmentKey(schema.Purged, at.Segment), Value: []byte{}})
+	case !errors.Is(err, pages.ErrNotFound):
+		return err
+	}
+	if len(c.Sha256) >= 16 && !c.Revisit {
+		t.changes = append(t.changes, ledger.Change{Key: schema.PayloadKey(schema.Content, c.Sha256)}, ledger.Change{Key: schema.PayloadKey(schema.Text, c.Sha256)})
+	}
+	return nil
+}
+
+// page makes the state of the URL that of its newest visit that is left, or removes it.
+func (t *takeBack) page(good *visit, gone map[int64]bool) error {
+	h := channel.URLHash(t.url)
+	var owner uint64
+	if _, err := t.snap.Get(schema.Key(schema.Owner, h), func(v []byte) error {
+		owner = schema.Number(append([]byte{0}, schema.Padded(v)...), 0)
+		return nil
+	}); err != nil {
+		return err
+	}
+	m := new(pb.Page)
+	key := schema.Key2(schema.Page, owner, h)
+	found, err := ledger.Get(t.snap, key, m)
+	if err != nil {
+		return err
+	}
+	e := &pb.PageEvent{Url: t.url, Event: uint32(pages.Withdrawn), FetchedUs: t.now}
+	if found && m.Url == t.url {
+		t.channel = owner
+		if good == nil {
+			for _, table := range schema.OfPage {
+				t.changes = append(t.changes, ledger.Change{Key: schema.Key2(table, owner, h)})
+			}
+			t.changes = append(t.changes, ledger.Change{Key: schema.Key(schema.Owner, h)})
+		} else if err := t.restore(m, key, good, gone); err != nil {
+			return err
+		}
+	}
+	if good != nil {
+		c := good.capture
+		e.Status, e.Mime, e.At, e.Original, e.FetchedUs, e.Deliverer = c.Status, c.Mime, c.At, c.Original, good.atUs, c.Deliverer
+	}
+	t.entry = &pb.Entry{Channel: owner, WhenUs: t.now, Page: e}
+	return nil
+}
+
+// restore makes a page's state that of an earlier visit. It has no digest: the next crawl fetches the page in full.
+func (t *takeBack) restore(m *pb.Page, key []byte, good *visit, gone map[int64]bool) error {
+	c := good.capture
+	m.Digest, m.Shingle, m.Etag, m.LastModified, m.Confirmed, m.Missing, m.MissingUs = 0, 0, nil, nil, false, 0, 0
+	m.Sha256, m.Status, m.Mime, m.Deliverer, m.Account = c.Sha256, c.Status, c.Mime, c.Deliverer, 0
+	m.Gone = c.Status < 200 || c.Status >= 300
+	m.FetchedUs, m.Content = good.atUs, nil
+	var content pb.Content
+	if ok, err := ledger.Get(t.snap, schema.PayloadKey(schema.Content, c.Sha256), &content); err != nil {
+		return err
+	} else if ok && !t.dropped(c.Sha256) {
+		m.Content = &content
+	}
+	var err error
+	if t.changes, err = ledger.Put(t.changes, key, m); err != nil {
+		return err
+	}
+	past := new(pb.History)
+	pastKey := append([]byte{schema.History}, key[1:]...)
+	if ok, err := ledger.Get(t.snap, pastKey, past); err != nil || !ok {
+		return err
+	}
+	past.Visits = slices.DeleteFunc(past.Visits, func(v *pb.Visit) bool { return gone[v.FetchedUs] })
+	t.changes, err = ledger.Put(t.changes, pastKey, past)
+	return err
+}
+
+// dropped reports whether a payload was forgotten just now.
+func (t *takeBack) dropped(sha []byte) bool {
+	if len(sha) < 16 {
+		return true
+	}
+	key := schema.PayloadKey(schema.Content, sha)
+	return slices.ContainsFunc(t.changes, func(c ledger.Change) bool { return c.Value == nil && bytes.Equal(c.Key, key) })
+}

@@ -1,0 +1,253 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive/pages"
+)
+
+// strangers is an archive to which each peer delivers under an account of its own.
+func strangers(t *testing.T) (*Archive, *clock, Config) {
+	cfg := testConfig(t.TempDir())
+	cfg.AccountOf = nil
+	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
+	cfg.Clock = cl.Now
+	return open(t, cfg), cl, cfg
+}
+
+// crawl has a peer deliver pages of channel 1, and report.
+func (c *clock) crawl(t *testing.T, a *Archive, peer string, gen channel.Gen, make func(r *runner) []channel.Page) {
+	t.Helper()
+	c.now = c.now.Add(time.Minute)
+	r, _ := start(t, a, peer, 1, gen)
+	c.now = c.now.Add(time.Second)
+	r.put(channel.ChunkBody{Pages: make(r), Report: r.report(channel.Updated)})
+}
+
+func shown(t *testing.T, a *Archive, url string) string {
+	t.Helper()
+	c, err := a.Get(t.Context(), url, time.Time{})
+	if errors.Is(err, ErrNotFound) {
+		return "nothing"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(c.Body)
+}
+
+const (
+	home  = "the true home page, which is long enough to be shared between captures, and then some"
+	news  = "the true news page, which is long enough to be shared between captures, and then some"
+	forge = "forged, and long enough to be shared between captures as well, and then some more of it"
+)
+
+// A body under another page's digest is found changed by the next honest peer, and never confirmed by it.
+func TestForgedBodyIsNotConfirmed(t *testing.T) {
+	a, cl, _ := strangers(t)
+	cl.crawl(t, a, "alice", 1, func(r *runner) []channel.Page { return []channel.Page{r.page("/", home, channel.New)} })
+	cl.crawl(t, a, "mallory", 2, func(r *runner) []channel.Page {
+		p := r.page("/", forge, channel.Changed)
+		p.Digest = channel.ContentDigest([]byte(home)) // which its task told it
+		return []channel.Page{p}
+	})
+	k, err := a.Known(t.Context(), 1, time.Time{})
+	if err != nil || len(k.Digests)+len(k.Validators) > 0 {
+		t.Errorf("one account's version is told on: %+v, %v", k, err)
+	}
+	cl.crawl(t, a, "bob", 3, func(r *runner) []channel.Page { // which an old task of bob's still has
+		return []channel.Page{{URL: r.url("/"), Status: 304, Change: channel.Unchanged, Digest: channel.ContentDigest([]byte(home)), Fetched: cl.now}}
+	})
+	cl.crawl(t, a, "carol", 4, func(r *runner) []channel.Page { return []channel.Page{r.page("/", home, channel.Changed)} })
+	if got := shown(t, a, "http://site-1.example/"); got != home {
+		t.Errorf("shows %q", got)
+	}
+	cl.crawl(t, a, "bob", 5, func(r *runner) []channel.Page { return []channel.Page{r.page("/", home, channel.Changed)} })
+	if k, err = a.Known(t.Context(), 1, time.Time{}); err != nil || len(k.Digests) != 1 || len(k.Validators) != 1 {
+		t.Errorf("a version of two accounts is not told on: %+v, %v", k, err)
+	}
+}
+
+// One account's 404 removes nothing; a second one's does.
+func TestOneAccountCannotRemoveAPage(t *testing.T) {
+	a, cl, _ := strangers(t)
+	gone := func(r *runner) []channel.Page {
+		return []channel.Page{{URL: r.url("/"), Status: 404, Change: channel.Gone, Fetched: cl.now}}
+	}
+	told := func() (s string) {
+		changes, _, err := a.Changes(t.Context(), "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range changes {
+			s += c.Event.String() + " "
+		}
+		return strings.TrimSpace(s)
+	}
+	cl.crawl(t, a, "alice", 1, func(r *runner) []channel.Page { return []channel.Page{r.page("/", home, channel.New)} })
+	cl.crawl(t, a, "mallory", 2, gone)
+	cl.crawl(t, a, "mallory", 3, gone)
+	if got := told(); got != "created" || shown(t, a, "http://site-1.example/") != home {
+		t.Errorf("after one account's word: %s, %q", got, shown(t, a, "http://site-1.example/"))
+	}
+	cl.crawl(t, a, "bob", 4, gone)
+	if got := told(); got != "created gone" {
+		t.Errorf("after a second account's word: %s", got)
+	}
+	// where a page came back in between, the count begins anew
+	cl.crawl(t, a, "alice", 5, func(r *runner) []channel.Page { return []channel.Page{r.page("/", home, channel.New)} })
+	cl.crawl(t, a, "mallory", 6, gone)
+	cl.now = cl.now.Add(25 * time.Hour)
+	cl.crawl(t, a, "mallory", 7, gone)
+	if got := told(); got != "created gone created gone" {
+		t.Errorf("a day later: %s", got)
+	}
+}
+
+// forgeries fills an archive: two true pages, then mallory's versions of them and a page that never was, which bob half confirms.
+func forgeries(t *testing.T, a *Archive, cl *clock) {
+	cl.crawl(t, a, "alice", 1, func(r *runner) []channel.Page {
+		return []channel.Page{r.page("/", home, channel.New), r.page("/news", news, channel.New)}
+	})
+	cl.crawl(t, a, "mallory", 2, func(r *runner) []channel.Page {
+		return []channel.Page{r.page("/", forge, channel.Changed), r.page("/news", news, channel.Changed), r.page("/invented", forge+"!", channel.New)}
+	})
+	cl.crawl(t, a, "bob", 3, func(r *runner) []channel.Page {
+		return []channel.Page{
+			{URL: r.url("/"), Status: 304, Change: channel.Unchanged, Fetched: cl.now},
+			{URL: r.url("/invented"), Status: 304, Change: channel.Unchanged, Fetched: cl.now},
+			r.page("/news", news+" and more", channel.Changed),
+		}
+	})
+}
+
+func checkWithdrawn(t *testing.T, a *Archive) {
+	t.Helper()
+	for path, want := range map[string]string{"/": home, "/news": news + " and more", "/invented": "nothing"} {
+		if got := shown(t, a, "http://site-1.example"+path); got != want {
+			t.Errorf("%s shows %q, want %q", path, got, want)
+		}
+	}
+	var out bytes.Buffer
+	if _, err := a.Export(t.Context(), &out, ExportOptions{Format: FormatJSON, Body: true}); err != nil {
+		t.Fatal(err)
+	}
+	if s := out.String(); strings.Contains(s, "forged") {
+		t.Errorf("the export has it still:\n%s", s)
+	}
+	out.Reset()
+	if err := a.CDXJ(t.Context(), &out, "", false, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 3 { // of five visits by others, two only said of forgeries that they are unchanged
+		t.Errorf("%d captures are left, want 3:\n%s", n, out.String())
+	}
+	k, err := a.Known(t.Context(), 1, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range k.Digests {
+		if d.URL == channel.URLHash("http://site-1.example/") {
+			t.Error("a restored page's digest is told on")
+		}
+	}
+	if v, err := a.Verify(t.Context(), nil); err != nil || len(v.Problems) > 0 {
+		t.Errorf("verify: %v, %v", v.Problems, err)
+	}
+}
+
+// All that a peer delivered is taken back, to the last page and every visit that leant on it; earlier versions return.
+func TestWithdraw(t *testing.T) {
+	a, cl, _ := strangers(t)
+	forgeries(t, a, cl)
+	if got := shown(t, a, "http://site-1.example/"); got != forge {
+		t.Fatalf("before the purge it shows %q", got)
+	}
+	out, err := a.Withdraw(t.Context(), "mallory")
+	if err != nil || out.Deliverers != 1 || out.Pages != 3 || out.Captures != 5 || len(out.Channels) != 1 || out.Channels[0] != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	checkWithdrawn(t, a)
+	changes, _, err := a.Changes(t.Context(), "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withdrawn := map[string]int{}
+	for _, c := range changes {
+		if c.Event == pages.Withdrawn {
+			withdrawn[c.URL]++
+		}
+	}
+	if fmt.Sprint(withdrawn) != "map[http://site-1.example/:1 http://site-1.example/invented:1 http://site-1.example/news:1]" {
+		t.Errorf("the feed says withdrawn of %v", withdrawn)
+	}
+	// the next crawls go on as ever
+	cl.crawl(t, a, "carol", 4, func(r *runner) []channel.Page {
+		return []channel.Page{r.page("/", home, channel.Changed), r.page("/news", news+" and more", channel.Changed)}
+	})
+	if got := shown(t, a, "http://site-1.example/"); got != home {
+		t.Errorf("after another crawl it shows %q", got)
+	}
+	if again, err := a.Withdraw(t.Context(), "mallory"); err != nil || again.Pages != 0 || again.Captures != 0 {
+		t.Errorf("a second time: %+v, %v", again, err)
+	}
+	if none, err := a.Withdraw(t.Context(), "nobody"); err != nil || none.Deliverers != 0 {
+		t.Errorf("of one who never was: %+v, %v", none, err)
+	}
+}
+
+// cutOff is a context that is cancelled when it was asked so many times.
+type cutOff struct {
+	context.Context
+	left int
+}
+
+func (c *cutOff) Err() error {
+	if c.left--; c.left <= 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A purge that is cut off at any of its steps is gone on with after a restart.
+func TestWithdrawGoesOnAfterARestart(t *testing.T) {
+	const found = 4 // times that it is asked until the deliverer is found and the purge noted
+	for cut := found; ; cut++ {
+		a, cl, cfg := strangers(t)
+		forgeries(t, a, cl)
+		_, err := a.Withdraw(&cutOff{t.Context(), cut}, "mallory")
+		if err == nil {
+			if cut < found+3 {
+				t.Errorf("only %d steps were cut", cut-found)
+			}
+			return
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan []channel.ID, 1)
+		cfg.OnWithdrawn = func(ids []channel.ID) { done <- ids }
+		a = open(t, cfg)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = a.Run(ctx) }()
+		select {
+		case ids := <-done:
+			if len(ids) != 1 {
+				t.Errorf("cut at %d: channels %v", cut, ids)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("cut at %d: not gone on with", cut)
+		}
+		stop()
+		<-ended
+		checkWithdrawn(t, a)
+	}
+}
