@@ -104,7 +104,11 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	})
 	defer over()
 	ctx := context.Background()
-	c, err := s.archive.Claim(ctx, "peer", signed)
+	peer := "peer"
+	if vanish { // a channel is not given up on the word of one account
+		peer = fmt.Sprint("peer-", h.Gen)
+	}
+	c, err := s.archive.Claim(ctx, peer, signed)
 	if errors.Is(err, archive.ErrClosed) {
 		return // the test is over
 	}
@@ -138,6 +142,9 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	s.mu.Lock()
 	if s.large == h.Host {
 		chunk.Report.Pages, chunk.Report.Unchanged = 9, 8
+		for i := range 8 {
+			chunk.Pages = append(chunk.Pages, channel.Page{URL: fmt.Sprintf("%ssame-%d", body.Seeds[0], i), Status: 304, Change: channel.Unchanged, Fetched: now})
+		}
 	}
 	if s.fail == h.Host {
 		r := chunk.Report
@@ -328,8 +335,8 @@ func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
 	ids := b.add(t, "https://a.example")
 	until(t, "the channel is given up", func() bool { r, _, ok := b.row(ids[0]); return ok && r.State == "given up" })
 	b.swarm.mu.Lock()
-	if n := b.swarm.placed[ids[0]]; n != 3 {
-		t.Errorf("handed out %d times, wanted 3", n)
+	if n := b.swarm.placed[ids[0]]; n < 3 || n > 12 { // two accounts may have the same of the bits that tell them apart
+		t.Errorf("handed out %d times, wanted about 3", n)
 	}
 	b.swarm.vanish = false
 	b.swarm.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"shoal/channel"
+	"shoal/manager/archive"
 )
 
 // Store is the channel database, as the manager needs it. Channel/storetest tells what each method must do; channel/badgerdb is the
@@ -73,3 +74,6 @@ type FeedStore interface {
 	// Counters are the sums of what was applied.
 	Counters(ctx context.Context) (map[string]int64, error)
 }
+
+// Withdrawn tells what a purge of deliverers took back from the archive.
+type Withdrawn = archive.Withdrawn

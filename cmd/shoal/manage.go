@@ -64,6 +64,7 @@ type managerCmd struct {
 	JoinWork     uint8         `help:"Zero bits of the proof of work that joining without an invite costs: 20 take half a second of one core, each bit more doubles that; 0: none. Peers of version 0.1.0 cannot give one." default:"0" placeholder:"BITS"`
 	JoinRate     int           `help:"Joins an hour from one address prefix (/24, /48), and as many at once; 0: 512 at once and 360 an hour." default:"0" placeholder:"N"`
 	Pond         string        `help:"Crawl the synthetic Web served at this loopback address (see shoal pond) instead of the Web." placeholder:"ADDR"`
+	Unpaced      bool          `hidden:"" help:"Take pages faster than their hosts' gaps allow: for measurements on the pond."`
 	Verbose      bool          `short:"v" help:"Log more."`
 }
 
@@ -107,6 +108,9 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	if c.Data == "" {
 		return cfg, nil, errNoData
 	}
+	if c.Unpaced && c.Pond == "" {
+		return cfg, nil, errors.New("--unpaced needs --pond: real Web hosts are never crawled without waits")
+	}
 	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), checkNames(c.PageHost)); err != nil {
 		return cfg, nil, err
 	}
@@ -114,7 +118,7 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg = stationConfig{data: c.Data, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), manager: manager.Default()}
+	cfg = stationConfig{data: c.Data, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), unpaced: c.Unpaced, manager: manager.Default()}
 	cfg.names, cfg.manager.NewShare = c.PageHost, c.NewShare
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact

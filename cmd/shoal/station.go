@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	libp2ppeer "github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 
 	"shoal/channel"
@@ -45,6 +46,7 @@ type stationConfig struct {
 	reach    func(origin string) error // see desk.Config
 	keep     archive.Retention
 	log      *slog.Logger
+	unpaced  bool // pages may come faster than gaps allow: for measurements on the pond
 }
 
 // station runs them. What it opened it closes, in the order in which data flows.
@@ -187,6 +189,7 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	st.archive, err = archive.Open(ctx, archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
 		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Beside: st.lookAtChannels,
+		AccountOf: st.accountOf, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst,
 		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
 			return st.node.Verifier().VerifyTask(now, s)
 		},
@@ -376,3 +379,22 @@ func (st *station) invite(now time.Time, uses uint32) (string, error) {
 }
 
 const inviteLife = 7 * 24 * time.Hour
+
+// crawlFirst has channels crawled as soon as there is room; one that is out, paused or gone is left as it is.
+func (st *station) crawlFirst(ids []channel.ID) {
+	for _, id := range ids {
+		if err := st.manager.CrawlNow(context.Background(), id); err != nil {
+			st.cfg.log.Debug("a channel is not crawled first after a purge", "channel", id, "err", err)
+		}
+	}
+}
+
+// accountOf names the account of a member that is connected; empty: it is not.
+func (st *station) accountOf(name string) string {
+	id, err := libp2ppeer.Decode(name)
+	if err != nil {
+		return ""
+	}
+	m, _ := st.node.Member(id)
+	return m.Account
+}

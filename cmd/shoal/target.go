@@ -14,6 +14,7 @@ import (
 	"shoal/channel/badgerdb"
 	"shoal/channel/order"
 	"shoal/internal/member"
+	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
@@ -89,8 +90,11 @@ func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error)
 type noArchive struct{ err error }
 
 func (n noArchive) Purge(context.Context, channel.Hosts) (int, error) { return 0, n.err }
-func (n noArchive) Recall(context.Context, channel.ID) error          { return nil } // else nothing could be removed or blocked meanwhile
-func (n noArchive) Forget(context.Context, channel.ID) error          { return n.err }
+func (n noArchive) Withdraw(context.Context, string) (manager.Withdrawn, error) {
+	return manager.Withdrawn{}, n.err
+}
+func (n noArchive) Recall(context.Context, channel.ID) error { return nil } // else nothing could be removed or blocked meanwhile
+func (n noArchive) Forget(context.Context, channel.ID) error { return n.err }
 
 // noTasks stands where a running archive checks tasks.
 func noTasks(time.Time, channel.Signed) (channel.Header, error) {

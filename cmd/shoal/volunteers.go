@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"text/tabwriter"
 
+	"shoal/internal/plain"
 	"shoal/manager/api"
 	"shoal/manager/desk"
 )
@@ -15,6 +17,7 @@ type peerCmd struct {
 	Invite peerInviteCmd `cmd:"" help:"Print a join string."`
 	Ban    peerBanCmd    `cmd:"" help:"Refuse a peer or an account from now on."`
 	Unban  peerUnbanCmd  `cmd:"" help:"Admit it again."`
+	Purge  peerPurgeCmd  `cmd:"" help:"Take back all that a peer or an account has delivered."`
 }
 
 type peerListCmd struct {
@@ -102,6 +105,31 @@ func ban(ctx context.Context, t *target, s streams, peer string, banned bool, do
 			}
 		}
 		_, err := fmt.Fprintf(s.err, "No member of that name is known now. If it is misspelt: shoal peer unban %s\n", peer)
+		return err
+	})
+}
+
+type peerPurgeCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id, account, or deliverer as captures name it (d-...)."`
+	Yes  bool   `help:"Do it. It cannot be undone."`
+	JSON bool   `name:"json" help:"As JSON."`
+}
+
+func (c *peerPurgeCmd) Run(ctx context.Context, s streams) error {
+	if !c.Yes {
+		return fmt.Errorf("this takes back every page version that %s has delivered, and cannot be undone: add --yes to do it. Its pages are then crawled first", c.Peer)
+	}
+	return c.with(ctx, false, func(a *api.Client) error {
+		var out desk.PurgedPeer
+		if err := a.Do(ctx, http.MethodPost, "/peers/purge", nil, api.PurgePeer{Peer: c.Peer}, &out); err != nil {
+			return err
+		}
+		if c.JSON {
+			return json.NewEncoder(s.out).Encode(out)
+		}
+		_, err := fmt.Fprintf(s.out, "%s: %s of %s taken back; %s crawled first. It may go on delivering, unless it is banned: shoal peer ban %s\n",
+			c.Peer, plain.Count(out.Captures, "version"), plain.Count(out.Pages, "page"), plain.Count(out.Asked, "channel"), c.Peer)
 		return err
 	})
 }

@@ -15,11 +15,16 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/channel/listing"
+	"shoal/manager"
 	"shoal/manager/desk"
 )
 
 // noFiles stands in for an archive.
 type noFiles struct{ purged, revoked, recalled int }
+
+func (n *noFiles) Withdraw(context.Context, string) (manager.Withdrawn, error) {
+	return manager.Withdrawn{}, nil
+}
 
 func (n *noFiles) Purge(context.Context, channel.Hosts) (int, error) { n.purged++; return 3, nil }
 func (n *noFiles) Recall(context.Context, channel.ID) error          { n.recalled++; return nil }

@@ -90,6 +90,19 @@ func (s *server) invite(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return Invited{join, ask.Uses}, err
 }
 
+// PurgePeer names a peer id, an account, or a deliverer as captures name it.
+type PurgePeer struct {
+	Peer string `json:"peer"`
+}
+
+func (s *server) purgePeer(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var ask PurgePeer
+	if err := body(r, &ask); err != nil {
+		return nil, err
+	}
+	return s.cfg.Desk.PurgePeer(r.Context(), ask.Peer)
+}
+
 // Ban names a peer id or an account.
 type Ban struct {
 	Peer   string `json:"peer"`

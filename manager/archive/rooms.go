@@ -30,6 +30,7 @@ type (
 	Retention = upkeep.Retention
 	Tidied    = upkeep.Tidied
 	Verified  = upkeep.Verified
+	Withdrawn = upkeep.Withdrawn
 )
 
 // Limits and constants of the rooms.

@@ -67,6 +67,8 @@ type Archive interface {
 	Recall(ctx context.Context, id channel.ID) error
 	// Purge removes all pages of Web hosts, and says so in the feed.
 	Purge(ctx context.Context, hosts channel.Hosts) (pages int, err error)
+	// Withdraw takes back all that a peer, or the peers of an account, have delivered, and says so in the feed.
+	Withdraw(ctx context.Context, name string) (manager.Withdrawn, error)
 	// Forget recalls, and drops what the next crawl would go on from.
 	Forget(ctx context.Context, id channel.ID) error
 }

@@ -29,7 +29,7 @@ func (l *Ledger) DelivererNumber(name string) uint64 {
 	h.Write([]byte("shoal deliverer 1\x00"))
 	h.Write(l.id[:])
 	h.Write([]byte(name))
-	return binary.BigEndian.Uint64(h.Sum(nil))>>16 | 1
+	return max(binary.BigEndian.Uint64(h.Sum(nil))>>16, 1)
 }
 
 // DelivererName is how people are shown a deliverer's number; empty: none is known.
