@@ -26,7 +26,11 @@ func Restore(ctx context.Context, backup, dir string) error {
 		}
 	}
 	return upkeep.Restore(ctx, backup, cfg.warcDir(), func(r io.Reader) error {
-		return badgerledger.Restore(cfg.stateDir(), r, time.Now())
+		err := badgerledger.Restore(cfg.stateDir(), r, time.Now())
+		if errors.Is(err, badgerledger.ErrEmpty) {
+			err = fmt.Errorf("%w: %w", ErrNotBackup, err)
+		}
+		return err
 	})
 }
 

@@ -342,6 +342,13 @@ func TestBackup(t *testing.T) {
 	if err := a.Backup(ctx, to); err == nil {
 		t.Error("a backup was overwritten")
 	}
+	taken := t.TempDir()
+	if err := a.Backup(ctx, taken); err == nil {
+		t.Error("a backup was made in a folder that was there")
+	}
+	if left, err := os.ReadDir(taken); err != nil || len(left) > 0 {
+		t.Errorf("in that folder are now %v, %v", left, err)
+	}
 	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/lost", "lost "+long, channel.New)}})
 
 	dir := filepath.Join(t.TempDir(), "restored")

@@ -55,7 +55,10 @@ func (u *Upkeep) backup(ctx context.Context, dir string) error {
 		return err
 	}
 	files := filepath.Join(dir, backupWARC)
-	if err := firstOf(os.Mkdir(dir, 0o750), os.Mkdir(files, 0o750)); err != nil {
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		return err
+	}
+	if err := os.Mkdir(files, 0o750); err != nil {
 		return err
 	}
 	if err := writeSynced(filepath.Join(dir, backupState), u.ledger.CopyStore); err != nil {
@@ -74,10 +77,16 @@ func (u *Upkeep) backup(ctx context.Context, dir string) error {
 		m.Files[s.Name] = int64(s.Length)
 	}
 	b, err := json.MarshalIndent(m, "", "  ")
-	if err == nil {
-		err = writeSynced(filepath.Join(dir, backupManifest), func(w io.Writer) error { _, err := w.Write(b); return err })
+	if err != nil {
+		return err
 	}
-	return firstOf(err, warc.OS{}.SyncDir(files), warc.OS{}.SyncDir(dir), u.Scrub(ctx)) // what cannot be read is not in the copy
+	if err := writeSynced(filepath.Join(dir, backupManifest), func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+		return err
+	}
+	if err := firstOf(warc.OS{}.SyncDir(files), warc.OS{}.SyncDir(dir)); err != nil {
+		return err
+	}
+	return u.Scrub(ctx) // records that cannot be read are not in the copy
 }
 
 // Restore makes the files of an archive from a backup: segments go to warcDir, the ledger's copy to load. Both must be empty.
@@ -100,7 +109,7 @@ func Restore(ctx context.Context, backup, warcDir string, load func(io.Reader) e
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	if err := load(bufio.NewReaderSize(f, 1<<20)); err != nil {
-		return fmt.Errorf("restore: %w: %w", ErrNotBackup, err)
+		return fmt.Errorf("restore the ledger: %w", err)
 	}
 	return warc.OS{}.SyncDir(warcDir)
 }

@@ -10,6 +10,7 @@ import (
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/pages"
 	"shoal/manager/archive/schema"
+	"shoal/manager/archive/segment"
 )
 
 // Repaired tells what a repair did.
@@ -34,22 +35,36 @@ func (u *Upkeep) Repair(ctx context.Context) (out Repaired, err error) {
 	b := u.ledger.Batch()
 	err = u.ledger.View(func(snap ledger.Snapshot) error {
 		r := repair{u: u, snap: snap, out: &out, batch: b}
-		return firstOf(r.captures(ctx), r.contents(ctx), r.pages(ctx))
+		for _, step := range []func(context.Context) error{r.captures, r.contents, r.pages} {
+			if err := step(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return out, fmt.Errorf("repair: %w", err)
 	}
-	if err := u.cut(ctx, &out, b); err != nil {
+	gone, err := u.cut(ctx, &out, b)
+	if err == nil {
+		err = b.Flush()
+	}
+	if err != nil {
 		return out, fmt.Errorf("repair: %w", err)
 	}
-	return out, b.Flush()
+	for _, s := range gone { // the ledger has forgotten them
+		if err := u.segments.Remove(s); err != nil {
+			return out, fmt.Errorf("repair: %w", err)
+		}
+	}
+	return out, nil
 }
 
-// cut ends the segments that end too early where they end.
-func (u *Upkeep) cut(ctx context.Context, out *Repaired, b *ledger.Batch) error {
+// cut ends the segments that end too early where they end. Nothing is left of those that it returns.
+func (u *Upkeep) cut(ctx context.Context, out *Repaired, b *ledger.Batch) (gone []segment.Info, err error) {
 	all, err := u.ledger.Segments(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, s := range all {
 		end, short := out.short[s.ID]
@@ -60,21 +75,17 @@ func (u *Upkeep) cut(ctx context.Context, out *Repaired, b *ledger.Batch) error 
 		key := schema.SegmentKey(schema.Segment, s.ID)
 		what, left := u.segments.Cut(s, end)
 		if !left {
-			if err := b.Delete(key); err != nil {
-				return err
-			}
-			if err := u.segments.Remove(s); err != nil {
-				return err
-			}
+			b.Add(ledger.Change{Key: key})
+			gone = append(gone, s)
 			continue
 		}
 		v, err := schema.EncodeSegment(what)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b.Add(ledger.Change{Key: key, Value: v})
 	}
-	return nil
+	return gone, nil
 }
 
 // repair is what one repair does to the index.
@@ -135,8 +146,11 @@ func (r *repair) pages(ctx context.Context) error {
 		r.out.Pages++
 		p.Content, p.Digest, p.Sha256, p.Etag, p.LastModified = nil, 0, nil, nil, nil
 		v, err := schema.Encode(p)
+		if err != nil {
+			return false, err
+		}
 		r.batch.Add(ledger.Change{Key: bytes.Clone(key), Value: v})
-		return true, firstOf(err, r.batch.FlushFull())
+		return true, r.batch.FlushFull()
 	})
 }
 

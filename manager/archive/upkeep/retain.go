@@ -138,7 +138,13 @@ func (u *Upkeep) retainCaptures(ctx context.Context, r Retention) (int, error) {
 			return true, ctx.Err()
 		})
 	})
-	return b.Deleted, firstOf(err, forget(), b.Flush())
+	if err == nil {
+		err = forget()
+	}
+	if err == nil {
+		err = b.Flush()
+	}
+	return b.Deleted, err
 }
 
 // forgetOld deletes the captures of one page that are beyond count and age, of keys in order of time.

@@ -267,6 +267,9 @@ func (s *Store) Backup(w io.Writer) error {
 	})
 }
 
+// ErrEmpty says that what Restore was given holds no archive.
+var ErrEmpty = errors.New("archive: no archive in this copy")
+
 // Restore makes a new database in dir from what Backup wrote. Nothing may be told under a number that was used after the backup, so the feed
 // jumps ahead; see firstSeq.
 func Restore(dir string, r io.Reader, now time.Time) error {
@@ -284,7 +287,7 @@ func (s *Store) restore(r io.Reader, now time.Time) error {
 	return s.db.Update(func(txn *badger.Txn) error {
 		var head pb.State
 		if ok, err := ledger.Get(snapshot{txn}, []byte{schema.State}, &head); err != nil || !ok {
-			return fmt.Errorf("no state: %w", errors.Join(err))
+			return fmt.Errorf("%w: %w", ErrEmpty, errors.Join(err))
 		}
 		head.NextSeq = max(head.NextSeq+1, firstSeq(now))
 		v, err := schema.Encode(&head)
