@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale check cross vet fmt generate size churn sites crash bench-crawl wire footprint
+.PHONY: hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing check cross vet fmt generate size churn sites crash bench-crawl wire footprint
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,11 @@ bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, 
 	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Channels|Start|Placed' -benchtime 1x -timeout 60m ./manager
 	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench Decisions -benchtime 1000000x -timeout 60m ./manager
 	SHOAL_BENCH_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Import|Start' -benchtime 1x -timeout 60m ./channel/badgerdb
+
+bench-placing: ## tasks handed out by the real manager and runner among 4,096 members, which another process answers for; what a message costs; what the judge's answers cost
+	$(GO) test -run '^$$' -bench 'Placing$$' -benchtime 1x ./manager
+	$(GO) test -run '^$$' -bench Message -benchtime 10000x ./overlay/p2p
+	$(GO) test -run '^$$' -bench 'Judge|Index' ./overlay
 
 bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian package; colly is fetched)
 	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl

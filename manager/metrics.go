@@ -33,7 +33,7 @@ var figures = []metric{
 	figure(prometheus.CounterValue, "crawled_bytes_total", "Bytes that peers have received from Web hosts.", func(o *Overview) float64 { return float64(o.BytesDown) }),
 	figure(prometheus.GaugeValue, "peers", "Peers that take tasks.", func(o *Overview) float64 { return float64(o.Peers) }),
 	figure(prometheus.GaugeValue, "fresh_share", "Expected share of channels whose copy is current.", func(o *Overview) float64 { return o.Freshness }),
-	figure(prometheus.GaugeValue, "lookup_hops_mean", "Mean hops of a lookup in the overlay.", func(o *Overview) float64 { return o.HopsMean }),
+	figure(prometheus.GaugeValue, "lookup_hops_mean", "Mean hops of a lookup in the overlay; 0 for a task that the first peer offered it took.", func(o *Overview) float64 { return o.HopsMean }),
 	figure(prometheus.GaugeValue, "rtt_chosen_ms", "Mean predicted round-trip time from the chosen peer to its host.", func(o *Overview) float64 { return o.RTTChosenMS }),
 	figure(prometheus.GaugeValue, "rtt_random_ms", "The same from a random peer.", func(o *Overview) float64 { return o.RTTRandomMS }),
 	figure(prometheus.GaugeValue, "blocked", "1 while nothing is handed out because of disk, database or feed.", func(o *Overview) float64 {

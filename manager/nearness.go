@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -133,10 +134,15 @@ func (n *nearness) name(s recrawl.Slot) (string, error) {
 func (n *nearness) survey() {
 	m := n.m
 	for _, s := range n.judge.Surveys() {
+		h, err := m.readHost(s.Name)
+		if err != nil {
+			m.log.Warn("a host is measured as if it were new", "host", s.Name, "err", err)
+		}
+		h.Record.Samples, h.Record.Best = slices.Clone(h.Record.Samples), slices.Clone(h.Record.Best)
 		m.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(m.life, surveyTimeout)
 			defer cancel()
-			samples, err := m.cfg.Swarm.Survey(ctx, s.Name, s.Record, s.N)
+			samples, err := m.cfg.Swarm.Survey(ctx, s.Name, h.Record, s.N)
 			if err != nil || len(samples) == 0 {
 				m.log.Debug("host not measured", "host", s.Name, "err", err)
 			}

@@ -85,6 +85,10 @@ const otherSideOf = "SHOAL_PLACING_OTHER_SIDE" // the file that tells it
 // answers for over loopback. Tasks are chosen, the judge names a peer, generations are made durable, tasks built, signed, deposited and
 // offered; every request rides over one of 32 connections, as to peers behind routers. Each host was measured by 8 peers at random and the 12 nearest. CPU is the manager's
 // process alone, the collector included.
+//
+// On two shared cores with a load of 11 to 21 a task takes 390 to 530 us of CPU, and 590 to 1,370 are placed a second, with one message each. When
+// the manager looked for near peers itself and the runner copied its table after every message, with the same load, it was 24,950 us and
+// 16 a second, with eleven messages each (1,000 tasks).
 func BenchmarkPlacing(b *testing.B) {
 	const n, most = 12_000, 10_000
 	rounds, used := 0, 0.

@@ -7,18 +7,17 @@ import (
 
 // View is what a node knows of the other members at one moment. It never changes, so that many may read it at once without copying.
 type View struct {
-	At      time.Time
-	Peers   []PeerRecord // in no particular order; Seen and Account are set
-	avoid   []bool       // of each peer: it should not be offered a task now; nil: of none
-	hashes  []uint32     // of each peer's id
-	tags    []byte       // their last bytes
-	sampled bool         // there are members beyond it
+	At     time.Time
+	Peers  []PeerRecord // in no particular order; Seen and Account are set
+	avoid  []bool       // of each peer: it should not be offered a task now; nil: of none
+	hashes []uint32     // of each peer's id
+	tags   []byte       // their last bytes
 }
 
 // View is the node's table as it is now.
 func (n *Node) View(now time.Time) *View {
 	t := &n.table
-	v := &View{At: now, Peers: n.Known(), hashes: append([]uint32(nil), t.hashes...), tags: append([]byte(nil), t.tags...), sampled: t.sampled()}
+	v := &View{At: now, Peers: n.Known(), hashes: append([]uint32(nil), t.hashes...), tags: append([]byte(nil), t.tags...)}
 	for i := range t.entries {
 		e := &t.entries[i]
 		if n.doubted(now, e.id) || now.Before(e.known().full) {

@@ -1,0 +1,127 @@
+package overlay
+
+import "time"
+
+// slot is a peer that takes tasks.
+type slot struct {
+	rec     *PeerRecord // of the view; nil: the slot is free
+	life    uint32      // of the slot: it grows with every new peer
+	turn    uint32      // of the last view that has the peer
+	held    int32
+	changed time.Time // when held changed
+	avoid   bool
+	spare   bool // it had room after the last look at all that was due
+}
+
+// See takes the newest view in. One that was taken in already costs nothing.
+func (j *Judge) See(v *View) {
+	if v == j.view {
+		return
+	}
+	j.view = v
+	j.turn++
+	j.takers = j.takers[:0]
+	j.trusted = false
+	for i := range v.Peers {
+		p := &v.Peers[i]
+		if p.Load.Threads == 0 {
+			continue
+		}
+		k := j.slotFor(p)
+		s := &j.slots[k]
+		s.turn, s.rec, s.avoid = j.turn, p, v.avoid != nil && v.avoid[i]
+		j.trusted = j.trusted || !s.avoid
+		j.takers = append(j.takers, k)
+	}
+	j.holds, j.held = 0, 0
+	for k := range j.slots {
+		switch s := &j.slots[k]; {
+		case s.rec == nil:
+		case s.turn != j.turn:
+			j.leave(int32(k))
+		default:
+			j.holds, j.held = j.holds+Holds(s.rec.Load), j.held+int(s.held)
+			j.mark(int32(k))
+		}
+	}
+}
+
+// slotFor is the slot of a peer, with its place in the index.
+func (j *Judge) slotFor(p *PeerRecord) int32 {
+	if k, ok := j.slotOf[p.ID]; ok {
+		if j.index.at[k] != p.Coord {
+			j.index.put(int(k), &p.Coord)
+		}
+		return k
+	}
+	var k int32
+	if n := len(j.free); n > 0 {
+		k, j.free = j.free[n-1], j.free[:n-1]
+	} else {
+		k, j.slots = int32(len(j.slots)), append(j.slots, slot{})
+	}
+	j.slotOf[p.ID] = k
+	j.joined++
+	j.slots[k] = slot{life: j.slots[k].life + 1, held: int32(j.astray[p.ID])}
+	delete(j.astray, p.ID)
+	j.index.put(int(k), &p.Coord)
+	return k
+}
+
+// leave frees the slot of a peer that is in the view no more. Its tasks are kept count of: it may come back.
+func (j *Judge) leave(k int32) {
+	s := &j.slots[k]
+	delete(j.slotOf, s.rec.ID)
+	if s.held > 0 {
+		j.astray[s.rec.ID] = int(s.held)
+	}
+	j.index.drop(int(k))
+	j.slots[k] = slot{life: s.life}
+	j.free = append(j.free, k)
+}
+
+// mark tells the index whether a peer has room, and whether it had some when all had been looked at.
+func (j *Judge) mark(k int32) {
+	room := j.hasRoom(&j.slots[k])
+	j.index.mark(int(k), withRoom, room)
+	j.index.mark(int(k), withSpare, room && j.slots[k].spare)
+}
+
+// The marks of the index.
+const (
+	withRoom = iota
+	withSpare
+)
+
+func (j *Judge) hasRoom(s *slot) bool {
+	return int(s.held) < Holds(s.rec.Load) && !(s.avoid && j.trusted)
+}
+
+// Holds is how many tasks a peer is given at a time: as many as it has threads, and a fifth of its queue.
+func Holds(l Load) int { return int(l.Threads) + int(l.Slots)/heldShare }
+
+// Held says that a peer has n tasks of ours now, with those on their way to it.
+func (j *Judge) Held(now time.Time, id ID, n int) {
+	k, ok := j.slotOf[id]
+	if !ok {
+		if j.astray[id] = n; n <= 0 {
+			delete(j.astray, id)
+		}
+		return
+	}
+	s := &j.slots[k]
+	j.held += n - int(s.held)
+	s.held, s.changed = int32(n), now
+	j.mark(k)
+}
+
+// Capacity is how many peers take tasks, how many tasks they may have at a time, and how many of ours they have.
+func (j *Judge) Capacity() (peers, holds, held int) { return len(j.takers), j.holds, j.held }
+
+// Looked says that all that is due was looked at. A peer that still has room is wanted by nothing near it.
+func (j *Judge) Looked() {
+	for _, k := range j.takers {
+		j.slots[k].spare = j.hasRoom(&j.slots[k])
+		j.mark(k)
+	}
+}
