@@ -29,6 +29,7 @@ import (
 	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
+	"shoal/overlay"
 	"shoal/overlay/p2p"
 )
 
@@ -62,6 +63,8 @@ type station struct {
 	page    net.Listener
 	token   string
 	members *members
+
+	refusers *refusers // between the peers' claims and the archive
 
 	publishing sync.Mutex
 	issued     time.Time // of the newest network document; guarded by publishing
@@ -201,7 +204,8 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	if why := st.archive.Trouble(); why != "" {
 		return errors.New(why)
 	}
-	uplink.Serve(st.node, st.archive)
+	st.refusers = newRefusers(st.archive, time.Now)
+	uplink.Serve(st.node, st.refusers)
 	return nil
 }
 
@@ -226,7 +230,7 @@ func (st *station) room() error {
 }
 
 func (st *station) openSwarm(ctx context.Context) (err error) {
-	st.swarm, err = p2p.New(p2p.Config{Wire: st.node, Places: true, DHT: true, Dir: filepath.Join(st.cfg.data, "overlay"), Log: st.cfg.log})
+	st.swarm, err = p2p.New(p2p.Config{Wire: st.node, Places: true, Answered: func(to overlay.ID, h channel.Header, accepted bool) { st.refusers.answered(string(to), h, accepted) }, DHT: true, Dir: filepath.Join(st.cfg.data, "overlay"), Log: st.cfg.log})
 	return err
 }
 

@@ -36,6 +36,8 @@ type Config struct {
 	Queue overlay.Queue
 	// Probe measures the round-trip time to a Web host for a manager; nil: this member cannot.
 	Probe func(ctx context.Context, host string) (time.Duration, error)
+	// Answered is told how a peer has answered an offer; nil: nothing. Several goroutines call it.
+	Answered func(to overlay.ID, task channel.Header, accepted bool)
 	// Dir keeps the addresses of members over a restart; empty: nowhere.
 	Dir string
 	// Overlay settings; zero: overlay.Default.

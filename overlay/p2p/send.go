@@ -142,6 +142,9 @@ func (r *Runner) exchange(ctx context.Context, to target, req uint64, m overlay.
 		if err := r.ask(ctx, to, protoOffer, raw, &a); err != nil {
 			return nil, err
 		}
+		if r.cfg.Answered != nil {
+			r.cfg.Answered(to.id, m.Header, a.Accept)
+		}
 		return overlay.Answer{Req: req, Accept: a.Accept, Start: time.UnixMilli(a.StartMs)}, nil
 	}
 	return nil, fmt.Errorf("%w: %T is no request", errMessage, m)
