@@ -153,8 +153,12 @@ func (r *reader) start(name []byte) (again bool) {
 	}
 	switch is {
 	case elSVG, elMath:
+		kind := ofSVG
+		if is == elMath {
+			kind = ofMath
+		}
 		if !selfClosing {
-			r.foreign.push(name, map[htmlElement]contentKind{elSVG: ofSVG, elMath: ofMath}[is], nil)
+			r.foreign.push(name, kind, nil)
 		}
 		return false
 	case elFrameset:
