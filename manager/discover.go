@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,42 +42,50 @@ func (d Discover) validate() error {
 	return fmt.Errorf("%w: discover %q: want off, listed, host or any", ErrConfig, string(d))
 }
 
-// admitFound takes discovered hosts in when all channels are crawled as often as they need and peers idle. Called on the loop.
-func (m *Manager) admitFound(now time.Time) {
-	if m.cfg.Discover != DiscoverHost && m.cfg.Discover != DiscoverAny || m.admitting || m.discovered >= m.cfg.DiscoverMost ||
-		m.due > 0 || now.Before(m.admitAt) || m.machine.Held(now) || m.stopped {
+// discovery makes channels of hosts that crawls have found. Owned by the loop, but for sites.
+type discovery struct {
+	*core
+	roster     *roster
+	admitting  bool // beside the loop
+	admitAt    time.Time
+	discovered int // channels that it has added, ever
+	sites      sites
+}
+
+// admit takes discovered hosts in when all channels are crawled as often as they need and peers idle. Called on the loop.
+func (d *discovery) admit(ctx context.Context, now time.Time) {
+	if d.cfg.Discover != DiscoverHost && d.cfg.Discover != DiscoverAny || d.admitting || d.discovered >= d.cfg.DiscoverMost ||
+		d.due() > 0 || now.Before(d.admitAt) || d.machine.Held(now) {
 		return
 	}
-	n := min(m.machine.Room(now), admitMost, m.cfg.DiscoverMost-m.discovered)
+	n := min(d.machine.Room(now), admitMost, d.cfg.DiscoverMost-d.discovered)
 	if n <= 0 {
 		return
 	}
-	m.admitting, m.admitAt = true, now.Add(m.cfg.Tick)
-	m.wg.Add(1)
-	go func() {
-		defer m.wg.Done()
-		ctx, cancel := context.WithTimeout(m.life, admitTimeout)
+	d.admitting, d.admitAt = true, now.Add(d.cfg.Tick)
+	d.beside.Go(func() {
+		limited, cancel := context.WithTimeout(ctx, admitTimeout)
 		defer cancel()
-		added, err := m.admitHosts(ctx, now, n)
-		m.post(m.life, func(time.Time) {
-			m.admitting = false
-			m.discovered += added
+		added, err := d.admitHosts(limited, now, n)
+		d.post(ctx, func(time.Time) {
+			d.admitting = false
+			d.discovered += added
 			if err != nil {
-				m.log.Error("discovered hosts not added", "err", err)
-				m.countError("discovery")
+				d.log.Error("discovered hosts not added", "err", err)
+				d.tally.fault("discovery")
 			}
 		})
-	}()
+	})
 }
 
 // admitHosts makes channels of candidates. It runs beside the loop.
-func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int) (int, error) {
-	if m.cfg.Discover == DiscoverHost {
-		if err := m.sites.read(ctx, m.cfg.Store); err != nil {
+func (d *discovery) admitHosts(ctx context.Context, now time.Time, n int) (int, error) {
+	if d.cfg.Discover == DiscoverHost {
+		if err := d.sites.read(ctx, d.cfg.Store); err != nil {
 			return 0, err
 		}
 	}
-	found, err := m.cfg.Store.Candidates(ctx, admitLook)
+	found, err := d.cfg.Store.Candidates(ctx, admitLook)
 	if err != nil {
 		return 0, err
 	}
@@ -88,10 +95,10 @@ func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int) (int, er
 		if len(chs) == n {
 			break
 		}
-		if len(c.Seeds) == 0 || m.cfg.Discover == DiscoverHost && !m.sites.of[siteKey(c.Host)] {
+		if len(c.Seeds) == 0 || d.cfg.Discover == DiscoverHost && !d.sites.of[siteKey(c.Host)] {
 			continue
 		}
-		why, err := WhyBlocked(ctx, m.cfg.Store, c.Host)
+		why, err := WhyBlocked(ctx, d.cfg.Store, c.Host)
 		if err != nil {
 			return 0, err
 		}
@@ -104,21 +111,21 @@ func (m *Manager) admitHosts(ctx context.Context, now time.Time, n int) (int, er
 	if len(hosts) == 0 {
 		return 0, nil
 	}
-	done, err := m.cfg.Store.Import(ctx, m.epoch, channel.Lines(chs))
+	done, err := d.cfg.Store.Import(ctx, d.epoch, channel.Lines(chs))
 	if err != nil {
 		return 0, err
 	}
 	if done.Added > 0 {
-		if _, err := m.Adopt(ctx, done.First, done.Last, func() {}); err != nil {
+		if _, err := d.roster.Adopt(ctx, done.First, done.Last, func() {}); err != nil {
 			return 0, err
 		}
 	}
-	m.log.Info("discovered hosts added", "channels", done.Added)
-	count := strconv.Itoa(m.discovered + done.Added)
-	if err := m.cfg.Store.PutState(ctx, m.epoch, stateDiscovered, []byte(count)); err != nil {
+	d.log.Info("discovered hosts added", "channels", done.Added)
+	count := strconv.Itoa(d.discovered + done.Added)
+	if err := d.cfg.Store.PutState(ctx, d.epoch, stateDiscovered, []byte(count)); err != nil {
 		return done.Added, err
 	}
-	return done.Added, m.cfg.Store.DropCandidates(ctx, m.epoch, hosts)
+	return done.Added, d.cfg.Store.DropCandidates(ctx, d.epoch, hosts)
 }
 
 const sitesBatch = 500 // channels read at a time
@@ -178,14 +185,4 @@ func WhyBlocked(ctx context.Context, st Store, origin string) (why string, err e
 		}
 	}
 	return h.Blocked, nil
-}
-
-// isBlocked tells the same of what the loop knows.
-func (m *Manager) isBlocked(origin string) bool {
-	blocked := func(origin string) bool { return m.machine.Blocked(channel.KeyOf(origin)) != "" }
-	if blocked(origin) {
-		return true
-	}
-	hosts, port := channel.HostsOf(origin)
-	return port && !slices.ContainsFunc(hosts.Origins(), func(o string) bool { return !blocked(o) })
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/recrawl"
 )
 
 // Event is one thing that happened to a channel.
@@ -22,11 +21,6 @@ const (
 	eventsKept  = 64   // of one channel
 	eventsInAll = 1024 // channels with events; the least recently touched is forgotten
 )
-
-// event notes what happened to a channel. Called on the loop.
-func (m *Manager) event(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, note string) {
-	m.events.add(m.table.ID(s), Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
-}
 
 // events are what happened of late to the channels touched last.
 type events struct {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/recrawl"
 )
 
 // Failing says when a channel whose crawl failed is crawled again, and after how many failures it is given up. It
@@ -15,8 +14,7 @@ import (
 // report.
 type Failing struct {
 	// Pause is the wait after the first failed crawl, if the strategy would not wait longer anyhow, which it does only for channels that
-	// were crawled before; it doubles with each further one in a
-	// row, up to MaxPause. Defaults 15 minutes and a day; zero: none.
+	// were crawled before; it doubles with each further one in a row, up to MaxPause. Defaults 15 minutes and a day; zero: none.
 	Pause, MaxPause time.Duration
 	// Limit is how many crawls may fail in a row; then the channel is given up, until an operator resumes it. Default 12, which with the
 	// pauses takes more than five days; zero: no limit.
@@ -81,26 +79,3 @@ func whatFailed(r *channel.Report) string {
 }
 
 const failedKinds = 3 // kinds of errors that are named
-
-// failed has a channel wait whose crawl brought nothing, or gives it up. Called on the loop, after the scheduler was told.
-func (m *Manager) failed(now time.Time, s recrawl.Slot, l *channel.Learnt) {
-	if m.cfg.Failing.spent(l.Failed) {
-		m.mark(now, s, fmt.Sprintf("%d crawls in a row failed, the last one: %s", l.Failed, l.LastError))
-		return
-	}
-	if m.sched.Facts(s).Updated == 0 { // it is as new: only the pause holds it back, not an interval of which nothing is known
-		m.sched.Edit(s, func(f *recrawl.Facts) { f.Submitted = 0 })
-	}
-	if p := m.cfg.Failing.pause(l.Failed); p > 0 {
-		m.machine.NotBefore(s, now.Add(p))
-	}
-}
-
-// mark gives a channel up.
-func (m *Manager) mark(now time.Time, s recrawl.Slot, reason string) {
-	m.sched.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
-	m.countError("given up")
-	m.event(s, now, m.gen(s), "given up", "", reason)
-	m.setState(s, channel.Marked, reason)
-	m.machine.NotBefore(s, time.Time{})
-}

@@ -27,37 +27,51 @@ type Point struct {
 }
 
 // sampleHistory takes a point of the plots, and the freshness estimate with it.
-func (m *Manager) sampleHistory(now time.Time) {
-	m.sampled = now
-	m.fresh = m.freshness(now)
-	up, pg, ref := m.rates.sample(now, m.updates, m.pages, m.counts().Refused)
-	m.history = append(m.history, Point{At: now, UpdatesMin: up, PagesMin: pg, RefusedMin: ref, Out: m.machine.Out(),
-		Peers: m.near.peers(), Freshness: m.fresh, Intervals: m.intervals()})
-	if len(m.history) > historyPoints { // halve the resolution of what is old, keep all of its span
-		kept := m.history[:0]
-		for i, p := range m.history {
-			if i%2 == 0 || i > len(m.history)-historyPoints/4 {
-				kept = append(kept, p)
-			}
-		}
-		m.history = kept
+func (st *status) sampleHistory(now time.Time) {
+	h := &st.history
+	h.sampled, h.fresh = now, st.freshness(now)
+	up, pg, ref := h.rates.sample(now, st.tally.updates, st.tally.pages, st.counts().Refused)
+	h.add(Point{At: now, UpdatesMin: up, PagesMin: pg, RefusedMin: ref, Out: st.machine.Out(), Peers: st.near.peers(), Freshness: h.fresh, Intervals: st.intervals()})
+}
+
+// history is what the plots show. Owned by the loop.
+type history struct {
+	points  []Point
+	rates   rates
+	sampled time.Time
+	fresh   float64
+	kept    time.Time // when the events were written last
+}
+
+// add takes a point. Where there are many, what is old loses half of its points, and all keeps its span.
+func (h *history) add(p Point) {
+	h.points = append(h.points, p)
+	if len(h.points) <= historyPoints {
+		return
 	}
+	kept := h.points[:0]
+	for i, p := range h.points {
+		if i%2 == 0 || i > len(h.points)-historyPoints/4 {
+			kept = append(kept, p)
+		}
+	}
+	h.points = kept
 }
 
 // freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age).
-func (m *Manager) freshness(now time.Time) float64 {
-	n := m.table.Len()
+func (st *status) freshness(now time.Time) float64 {
+	n := st.table.Len()
 	if n == 0 {
 		return 0
 	}
 	step := max(n/freshSample, 1)
 	sum, seen := 0.0, 0
-	tick := m.clock.At(now)
+	tick := st.clock.At(now)
 	for s := 0; s < n; s += step {
-		if !m.table.Used(recrawl.Slot(s)) {
+		if !st.table.Used(recrawl.Slot(s)) {
 			continue
 		}
-		f := m.sched.Facts(recrawl.Slot(s))
+		f := st.sched.Facts(recrawl.Slot(s))
 		seen++
 		if f.Updated > 0 {
 			sum += math.Exp(-f.Est.Rate() * float64(max(tick-f.Updated, 0)))

@@ -51,9 +51,9 @@ var (
 )
 
 // Collector exports the overview as metrics, all named shoal_manager_*.
-func (m *Manager) Collector() prometheus.Collector { return collector{m} }
+func (st *status) Collector() prometheus.Collector { return collector{st} }
 
-type collector struct{ m *Manager }
+type collector struct{ status *status }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
@@ -67,7 +67,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	o := c.m.Overview()
+	o := c.status.Overview()
 	for i := range figures {
 		f := &figures[i]
 		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.of(&o))

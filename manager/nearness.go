@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/coords"
 	"shoal/manager/dispatch"
 	"shoal/overlay"
 	"shoal/recrawl"
@@ -16,7 +17,9 @@ import (
 // nearness is the dispatcher's judge. overlay.Judge decides; nearness shows it the members that the swarm knows and what the database knows of
 // hosts, and has the hosts measured that it wants measured. Owned by the loop.
 type nearness struct {
-	m     *Manager
+	*core
+	keep  *keeper
+	pace  *pace
 	judge *overlay.Judge
 	looks recrawl.Tick // of the last look at all that was due
 
@@ -34,12 +37,12 @@ const (
 	surveyTimeout = 20 * time.Second // of one host
 )
 
-func newNearness(m *Manager) (*nearness, error) {
-	judge, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: m.cfg.Vantages, Probes: overlay.Default("").Probes}, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+func newNearness(c *core, keep *keeper, pace *pace) (*nearness, error) {
+	judge, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: c.cfg.Vantages, Probes: overlay.Default("").Probes}, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return &nearness{m: m, judge: judge, read: map[recrawl.Slot]*channel.Channel{},
+	return &nearness{core: c, keep: keep, pace: pace, judge: judge, read: map[recrawl.Slot]*channel.Channel{},
 		hosts: map[recrawl.Slot]*channel.Host{}, named: map[recrawl.Slot]overlay.Named{}}, nil
 }
 
@@ -47,11 +50,11 @@ func newNearness(m *Manager) (*nearness, error) {
 func (n *nearness) learn(host channel.HostKey) { n.judge.Learn(host) }
 
 // Held implements dispatch.Judge.
-func (n *nearness) Held(p dispatch.Peer, k int) { n.judge.Held(n.m.cfg.Now(), overlay.ID(p), k) }
+func (n *nearness) Held(p dispatch.Peer, k int) { n.judge.Held(n.cfg.Now(), overlay.ID(p), k) }
 
 // Capacity implements dispatch.Judge.
 func (n *nearness) Capacity(time.Time) dispatch.Capacity {
-	n.judge.See(n.m.cfg.Swarm.View())
+	n.judge.See(n.cfg.Swarm.View())
 	peers, holds, held := n.judge.Capacity()
 	return dispatch.Capacity{Peers: peers, Holds: holds, Held: held}
 }
@@ -61,7 +64,7 @@ func (n *nearness) peers() int { return n.Capacity(time.Time{}).Peers }
 
 // Looked implements dispatch.Judge. Once a tick is enough.
 func (n *nearness) Looked(now time.Time) {
-	if tick := n.m.clock.At(now); tick != n.looks {
+	if tick := n.clock.At(now); tick != n.looks {
 		n.looks = tick
 		n.judge.Looked()
 	}
@@ -69,15 +72,14 @@ func (n *nearness) Looked(now time.Time) {
 
 // Room implements dispatch.Judge.
 func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
-	n.judge.See(n.m.cfg.Swarm.View())
+	n.judge.See(n.cfg.Swarm.View())
 	if !n.judge.Knows(now, a.Host) {
 		if !n.mayRead(now) {
 			return "", dispatch.Enough
 		}
 		n.locate(now, a)
 	}
-	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.m.expectPages(a.Slot), Gap: n.m.cfg.Gap})
-	n.survey()
+	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap})
 	switch verdict {
 	case overlay.Unmeasured:
 		return "", dispatch.Unknown
@@ -104,11 +106,11 @@ func (n *nearness) locate(now time.Time, a dispatch.Ask) {
 	name, err := n.name(a.Slot)
 	var h channel.Host
 	if err == nil {
-		h, err = n.m.readHost(name)
+		h, err = n.keep.readHost(name)
 	}
 	switch {
 	case err != nil:
-		n.m.log.Warn("where a host is cannot be read", "channel", n.m.table.ID(a.Slot), "err", err)
+		n.log.Warn("where a host is cannot be read", "channel", n.table.ID(a.Slot), "err", err)
 		name = ""
 	case len(n.hosts) < maxBatch:
 		n.hosts[a.Slot] = &h
@@ -120,9 +122,9 @@ func (n *nearness) locate(now time.Time, a dispatch.Ask) {
 func (n *nearness) name(s recrawl.Slot) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	ch, err := n.m.cfg.Store.Channel(ctx, n.m.table.ID(s))
+	ch, err := n.cfg.Store.Channel(ctx, n.table.ID(s))
 	if err != nil {
-		return "", fmt.Errorf("read channel %d: %w", n.m.table.ID(s), err)
+		return "", fmt.Errorf("read channel %d: %w", n.table.ID(s), err)
 	}
 	if len(n.read) < maxBatch {
 		n.read[s] = &ch
@@ -131,24 +133,23 @@ func (n *nearness) name(s recrawl.Slot) (string, error) {
 }
 
 // survey has the hosts measured that the judge wants measured, beside the loop. What comes of it is kept with the hosts.
-func (n *nearness) survey() {
-	m := n.m
+func (n *nearness) survey(ctx context.Context) {
 	for _, s := range n.judge.Surveys() {
-		h, err := m.readHost(s.Name)
+		h, err := n.keep.readHost(s.Name)
 		if err != nil {
-			m.log.Warn("a host is measured as if it were new", "host", s.Name, "err", err)
+			n.log.Warn("a host is measured as if it were new", "host", s.Name, "err", err)
 		}
 		h.Record.Samples, h.Record.Best = slices.Clone(h.Record.Samples), slices.Clone(h.Record.Best)
-		m.wg.Go(func() {
-			ctx, cancel := context.WithTimeout(m.life, surveyTimeout)
+		n.beside.Go(func() {
+			limited, cancel := context.WithTimeout(ctx, surveyTimeout)
 			defer cancel()
-			samples, err := m.cfg.Swarm.Survey(ctx, s.Name, h.Record, s.N)
+			samples, err := n.cfg.Swarm.Survey(limited, s.Name, h.Record, s.N)
 			if err != nil || len(samples) == 0 {
-				m.log.Debug("host not measured", "host", s.Name, "err", err)
+				n.log.Debug("host not measured", "host", s.Name, "err", err)
 			}
-			m.post(m.life, func(time.Time) {
+			n.post(ctx, func(time.Time) {
 				n.judge.Surveyed(s.Host)
-				m.measured(s.Name, samples)
+				n.measured(s.Name, samples)
 			})
 		})
 	}
@@ -159,4 +160,21 @@ func (n *nearness) clear() {
 	clear(n.read)
 	clear(n.hosts)
 	clear(n.named)
+}
+
+// measured keeps with a host what candidates for its task measured: the next task's choice is better for it.
+// Called on the loop.
+func (n *nearness) measured(name string, samples []coords.Sample) {
+	if len(samples) == 0 {
+		return
+	}
+	h, err := n.keep.hostRecord(name)
+	if err != nil {
+		n.log.Debug("host not read", "host", name, "err", err)
+		return
+	}
+	n.learn(channel.KeyOf(name))
+	for _, s := range samples {
+		h.Record.Add(s)
+	}
 }

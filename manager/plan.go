@@ -11,29 +11,29 @@ import (
 
 // plan lets the strategy plan on a copy of the facts, beside the loop, when its next plan is due. The loop takes the plan up, unless the
 // strategy was exchanged meanwhile.
-func (m *Manager) plan(now time.Time) {
-	if m.planning {
+func (u *tuning) plan(ctx context.Context, now time.Time) {
+	if u.planning {
 		return
 	}
-	strategy := m.sched.Strategy()
-	plan := strategy.Plan(m.clock.At(now))
+	strategy := u.sched.Strategy()
+	plan := strategy.Plan(u.clock.At(now))
 	if plan == nil {
 		return
 	}
-	m.planning = true
-	facts := m.sched.Snapshot()
-	m.wg.Go(func() {
-		adopt, err := plan(m.life, facts)
-		_ = m.do(m.life, func(time.Time) { // fails only when the manager ends
-			m.planning = false
+	u.planning = true
+	facts := u.sched.Snapshot()
+	u.beside.Go(func() {
+		adopt, err := plan(ctx, facts)
+		_ = u.do(ctx, func(time.Time) { // fails only when the manager ends
+			u.planning = false
 			switch {
 			case err != nil:
-				m.setNotice("plan", "The strategy's plan could not be made; it goes on without: "+err.Error())
-				m.log.Error("plan", "strategy", strategy.Name(), "err", err)
-			case m.sched.Strategy() == strategy:
-				m.setNotice("plan", "")
+				u.tally.notice("plan", "The strategy's plan could not be made; it goes on without: "+err.Error())
+				u.log.Error("plan", "strategy", strategy.Name(), "err", err)
+			case u.sched.Strategy() == strategy:
+				u.tally.notice("plan", "")
 				adopt()
-				m.sched.Rerank()
+				u.sched.Rerank()
 			}
 		})
 	})
@@ -42,20 +42,24 @@ func (m *Manager) plan(now time.Time) {
 const recallBatch = 500 // channels whose histories are given to the strategy at a time
 
 // recall gives the strategy the channels' histories of visits from the database, if it has a use for them. It does so beside the loop, after
-// a start and when the strategy is taken up.
-func (m *Manager) recall() {
-	strategy := m.sched.Strategy()
+// a start and when a strategy is taken up.
+func (u *tuning) recall(ctx context.Context) {
+	if !u.recallDue {
+		return
+	}
+	u.recallDue = false
+	strategy := u.sched.Strategy()
 	if strategy.Day() == 0 {
 		return
 	}
-	m.wg.Go(func() {
-		if err := m.recallAll(m.life, strategy); err != nil && m.life.Err() == nil {
-			m.log.Warn("channels' histories are not all read; the strategy learns them anew", "err", err)
+	u.beside.Go(func() {
+		if err := u.recallAll(ctx, strategy); err != nil && ctx.Err() == nil {
+			u.log.Warn("channels' histories are not all read; the strategy learns them anew", "err", err)
 		}
 	})
 }
 
-func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy) error {
+func (u *tuning) recallAll(ctx context.Context, strategy recrawl.Strategy) error {
 	type memory struct {
 		id      channel.ID
 		history []byte
@@ -63,7 +67,7 @@ func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy) erro
 		chosen  recrawl.Chosen
 	}
 	for after := channel.ID(0); ctx.Err() == nil; {
-		chs, err := m.cfg.Store.List(ctx, after, recallBatch)
+		chs, err := u.cfg.Store.List(ctx, after, recallBatch)
 		if err != nil || len(chs) == 0 {
 			return err
 		}
@@ -82,12 +86,12 @@ func (m *Manager) recallAll(ctx context.Context, strategy recrawl.Strategy) erro
 			batch = append(batch, it)
 		}
 		stale := false
-		if err := m.do(ctx, func(time.Time) {
-			if stale = m.sched.Strategy() != strategy; stale {
+		if err := u.do(ctx, func(time.Time) {
+			if stale = u.sched.Strategy() != strategy; stale {
 				return
 			}
 			for i := range batch {
-				if s, ok := m.table.Find(batch[i].id); ok {
+				if s, ok := u.table.Find(batch[i].id); ok {
 					strategy.Recall(s, &batch[i].facts, batch[i].history, batch[i].chosen)
 				}
 			}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,12 +21,12 @@ type PlanBasis struct {
 }
 
 // PlanBasis tells what a plan starts from.
-func (m *Manager) PlanBasis(ctx context.Context) (PlanBasis, error) {
-	b := PlanBasis{Step: m.cfg.Tick, Prior: m.cfg.Options.Prior}
-	return b, m.onLoop(ctx, func(now time.Time) {
-		b.Now, b.Cap, b.MinTicks = m.clock.At(now), m.limits.Cap, m.limits.ticks(b.Step)
-		b.Every = recrawl.Tick(m.modelDay())
-		if p := m.sched.Strategy().Report(); p != nil {
+func (u *tuning) PlanBasis(ctx context.Context) (PlanBasis, error) {
+	b := PlanBasis{Step: u.cfg.Tick, Prior: u.cfg.Options.Prior}
+	return b, u.onLoop(ctx, func(now time.Time) {
+		b.Now, b.Cap, b.MinTicks = u.clock.At(now), u.limits.Cap, u.limits.ticks(b.Step)
+		b.Every = recrawl.Tick(u.modelDay())
+		if p := u.sched.Strategy().Report(); p != nil {
 			b.Capacity = p.Capacity
 		}
 	})
@@ -61,4 +62,9 @@ func readClock(ctx context.Context, st Store, step time.Duration, now time.Time)
 		}
 	}
 	return clock, nil
+}
+
+// modelDay is the time after which a channel's changes may repeat themselves, in ticks, as strategy optimal takes it. Called on the loop.
+func (u *tuning) modelDay() float64 {
+	return cmp.Or(u.choice.Params.PlanEvery, u.cfg.PlanEvery, recrawl.PlanDay)
 }

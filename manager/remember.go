@@ -32,55 +32,55 @@ type remembered struct {
 }
 
 // counts are those of the network's life.
-func (m *Manager) counts() dispatch.Counts {
-	n, b := m.machine.Counts(), m.earlier
+func (c *core) counts() dispatch.Counts {
+	n, b := c.machine.Counts(), c.tally.earlier
 	return dispatch.Counts{Submitted: n.Submitted + b.Submitted, Accepted: n.Accepted + b.Accepted, Refused: n.Refused + b.Refused, Lapsed: n.Lapsed + b.Lapsed,
 		Now: n.Now + b.Now, New: n.New + b.New, Old: n.Old + b.Old}
 }
 
 // recallShown reads what a manager before this one has kept. What cannot be read is begun anew: it is for people alone.
-func (m *Manager) recallShown(ctx context.Context) error {
-	b, err := m.cfg.Store.State(ctx, stateShown)
+func (c *core) recallShown(ctx context.Context) error {
+	b, err := c.cfg.Store.State(ctx, stateShown)
 	if err != nil {
 		return fmt.Errorf("read counters and plots: %w", err)
 	}
 	var r remembered
 	if err := json.Unmarshal(b, &r); b != nil && err != nil {
-		m.log.Warn("counters and plots begin anew", "err", err)
+		c.log.Warn("counters and plots begin anew", "err", err)
 	} else if b != nil {
-		m.since, m.earlier = r.Since, r.Counts
-		m.updates, m.pages, m.unchanged, m.bytesDown = r.Updates, r.Pages, r.Unchanged, r.BytesDown
-		maps.Copy(m.errors, r.Errors)
-		m.history = r.History
+		c.tally.since, c.tally.earlier = r.Since, r.Counts
+		c.tally.updates, c.tally.pages, c.tally.unchanged, c.tally.bytesDown = r.Updates, r.Pages, r.Unchanged, r.BytesDown
+		maps.Copy(c.tally.errors, r.Errors)
+		c.history.points = r.History
 	}
-	if b, err = m.cfg.Store.State(ctx, stateEvents); err != nil {
+	if b, err = c.cfg.Store.State(ctx, stateEvents); err != nil {
 		return fmt.Errorf("read what happened to channels: %w", err)
 	}
 	if b != nil {
-		if err := m.events.restore(b); err != nil {
-			m.log.Warn("what happened to channels is forgotten", "err", err)
+		if err := c.events.restore(b); err != nil {
+			c.log.Warn("what happened to channels is forgotten", "err", err)
 		}
 	}
 	return nil
 }
 
 // keepShown writes it, with the strategy's state.
-func (m *Manager) keepShown(ctx context.Context, now time.Time, final bool) error {
-	b, err := json.Marshal(remembered{m.since, m.counts(), m.updates, m.pages, m.unchanged, m.bytesDown, m.errors, m.history})
+func (c *core) keepShown(ctx context.Context, now time.Time, final bool) error {
+	b, err := json.Marshal(remembered{c.tally.since, c.counts(), c.tally.updates, c.tally.pages, c.tally.unchanged, c.tally.bytesDown, c.tally.errors, c.history.points})
 	if err != nil {
 		return err
 	}
-	if err := m.cfg.Store.PutState(ctx, m.epoch, stateShown, b); err != nil {
+	if err := c.cfg.Store.PutState(ctx, c.epoch, stateShown, b); err != nil {
 		return err
 	}
-	if !final && now.Sub(m.eventsAt) < eventsEvery {
+	if !final && now.Sub(c.history.kept) < eventsEvery {
 		return nil
 	}
-	m.eventsAt = now
-	if b, err = m.events.state(); err != nil {
+	c.history.kept = now
+	if b, err = c.events.state(); err != nil {
 		return err
 	}
-	return m.cfg.Store.PutState(ctx, m.epoch, stateEvents, b)
+	return c.cfg.Store.PutState(ctx, c.epoch, stateEvents, b)
 }
 
 const eventsStored = 24 // of one channel

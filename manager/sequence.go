@@ -22,11 +22,11 @@ type Sequencers struct {
 	OldTaken int64 `json:"old_taken"`
 }
 
-func (m *Manager) sequencers() Sequencers {
-	n := m.machine.Counts()
-	q := Sequencers{Given: m.choice.NewShare, By: "order", NowWaits: m.machine.Immediate(), NewWaits: m.sched.ReadyNew(), NowTaken: n.Now, NewTaken: n.New, OldTaken: n.Old}
-	q.OldWaits = m.sched.Ready() - q.NewWaits
-	if share, ok := m.sched.Share(q.Given); ok {
+func (u *tuning) sequencers() Sequencers {
+	n := u.machine.Counts()
+	q := Sequencers{Given: u.choice.NewShare, By: "order", NowWaits: u.machine.Immediate(), NewWaits: u.sched.ReadyNew(), NowTaken: n.Now, NewTaken: n.New, OldTaken: n.Old}
+	q.OldWaits = u.sched.Ready() - q.NewWaits
+	if share, ok := u.sched.Share(q.Given); ok {
 		q.Ratio, q.By = share, "strategy"
 		if q.Given > 0 {
 			q.By = "operator"

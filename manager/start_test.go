@@ -28,8 +28,8 @@ func BenchmarkStart(b *testing.B) {
 		cfg.Store, cfg.Archive, cfg.Swarm = db, stillArchive{}, noSwarm{}
 		cfg.Sign = func(channel.Header) (channel.Signed, error) { return channel.Signed{}, nil }
 		m, err := New(b.Context(), cfg)
-		if err != nil || m.sched.Len() != n || m.visited != n {
-			b.Fatal(err, m.sched.Len(), m.visited)
+		if err != nil || m.sched.Len() != n || m.tally.visited != n {
+			b.Fatal(err, m.sched.Len(), m.tally.visited)
 		}
 		b.ReportMetric(time.Since(began).Seconds(), "s/start")
 		b.ReportMetric(cpuSeconds()-cpu, "cpu-s/start")

@@ -1,8 +1,11 @@
 package manager
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"shoal/coords"
@@ -50,76 +53,70 @@ type Overview struct {
 	Archive     archive.Stats
 }
 
+// status publishes the overview of a running manager.
+type status struct {
+	*core
+	near      *nearness
+	find      *discovery
+	published time.Time
+	shown     atomic.Pointer[Overview]
+}
+
 // publish makes what other goroutines may read. Called on the loop.
-func (m *Manager) publish(now time.Time) {
-	if now.Sub(m.published) < publishEvery {
+func (st *status) publish(now time.Time) {
+	if now.Sub(st.published) < publishEvery {
 		return
 	}
-	m.published = now
-	if now.Sub(m.sampled) >= historyEvery {
-		m.sampleHistory(now)
+	st.published = now
+	if now.Sub(st.history.sampled) >= historyEvery {
+		st.sampleHistory(now)
 	}
-	o := m.overview(now)
-	m.shown.Store(&o)
+	o := st.overview(now)
+	st.shown.Store(&o)
 }
 
 const publishEvery = 250 * time.Millisecond
 
-func (m *Manager) overview(now time.Time) Overview {
-	n := m.counts()
-	up, pg, _ := m.rates.last(now, m.updates, m.pages, n.Refused)
-	g := m.sched.Groups()
+func (st *status) overview(now time.Time) Overview {
+	n := st.counts()
+	up, pg, _ := st.history.rates.last(now, st.tally.updates, st.tally.pages, n.Refused)
+	g := st.sched.Groups()
 	sizes := make([]int, g.K())
 	for i := range sizes {
 		sizes[i] = g.Count(i)
 	}
 	o := Overview{
-		Version: version.String(), Strategy: m.sched.Strategy().Name(), Since: m.since, Started: m.started, Now: now,
-		Unit: m.cfg.Tick, Channels: m.sched.Len(), Never: m.never(), Out: m.machine.Out(), Due: m.due, Peers: m.near.peers(),
-		Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Updates: m.updates, Lapsed: n.Lapsed,
-		Pages: m.pages, Unchanged: m.unchanged, BytesDown: m.bytesDown,
-		UpdatesMin: up, PagesMin: pg, Freshness: m.fresh, Intervals: m.intervals(), GroupSizes: sizes,
-		Errors: maps.Clone(m.errors), History: slices.Clone(m.history), Data: m.cfg.Data, Notices: slices.Sorted(maps.Values(m.notices)),
-		Discovered: m.discovered, Archive: m.cfg.Archive.Stats(),
+		Version: version.String(), Strategy: st.sched.Strategy().Name(), Since: st.tally.since, Started: st.tally.started, Now: now,
+		Unit: st.cfg.Tick, Channels: st.sched.Len(), Never: st.never(), Out: st.machine.Out(), Due: st.due(), Peers: st.near.peers(),
+		Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Updates: st.tally.updates, Lapsed: n.Lapsed,
+		Pages: st.tally.pages, Unchanged: st.tally.unchanged, BytesDown: st.tally.bytesDown,
+		UpdatesMin: up, PagesMin: pg, Freshness: st.history.fresh, Intervals: st.intervals(), GroupSizes: sizes,
+		Errors: maps.Clone(st.tally.errors), History: slices.Clone(st.history.points), Data: st.cfg.Data, Notices: slices.Sorted(maps.Values(st.tally.notices)),
+		Discovered: st.find.discovered, Archive: st.cfg.Archive.Stats(), Blocking: st.tally.blocking(),
 	}
-	for _, key := range []string{noticeStore, noticeFeed, noticeDisk} {
-		if text := m.notices[key]; text != "" {
-			o.Blocking = append(o.Blocking, text)
-		}
-	}
-	if m.rttN > 0 {
-		o.Lookups, o.HopsMean = m.rttN, m.hopsSum/float64(m.rttN)
-		o.RTTChosenMS, o.RTTRandomMS = m.rttChosen/float64(m.rttN), m.rttRandom/float64(m.rttN)
+	if n := st.tally.placed; n > 0 {
+		o.Lookups, o.HopsMean = n, st.tally.hops/float64(n)
+		o.RTTChosenMS, o.RTTRandomMS = st.tally.chosenMS/float64(n), st.tally.randomMS/float64(n)
 	}
 	return o
 }
 
-func (m *Manager) intervals() []time.Duration {
-	iv := m.sched.Intervals()
-	out := make([]time.Duration, len(iv))
-	for i, t := range iv {
-		out[i] = time.Duration(t) * m.cfg.Tick
-	}
-	return out
-}
-
-// rtt notes how near a task landed: the chosen peer's predicted round-trip time to the host, and a random peer's.
-func (m *Manager) rtt(p overlay.Placed) {
-	m.rttN++
-	m.hopsSum += float64(p.Hops)
-	m.rttChosen += ms(p.RTT)
-	m.rttRandom += ms(p.RandomRTT)
-}
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func (m *Manager) never() int { return m.sched.Len() - m.visited }
-
 // Overview is the state of the whole system, a quarter of a second old at most.
-func (m *Manager) Overview() Overview { return *m.shown.Load() }
+func (st *status) Overview() Overview { return *st.shown.Load() }
 
 // Peers are the members that take tasks, and where the manager itself is.
-func (m *Manager) Peers() ([]overlay.PeerRecord, coords.Coord) {
-	takers := slices.DeleteFunc(slices.Clone(m.cfg.Swarm.View().Peers), func(p overlay.PeerRecord) bool { return p.Load.Threads == 0 })
-	return takers, m.cfg.Swarm.Coord()
+func (st *status) Peers() ([]overlay.PeerRecord, coords.Coord) {
+	takers := slices.DeleteFunc(slices.Clone(st.cfg.Swarm.View().Peers), func(p overlay.PeerRecord) bool { return p.Load.Threads == 0 })
+	return takers, st.cfg.Swarm.Coord()
+}
+
+// Ready reports whether tasks are handed out; the error says why not.
+func (st *status) Ready(ctx context.Context) error {
+	if err := st.Alive(ctx); err != nil {
+		return err
+	}
+	if n := st.Overview().Blocking; len(n) > 0 {
+		return fmt.Errorf("manager: %s", slices.Min(n))
+	}
+	return nil
 }

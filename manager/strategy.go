@@ -73,7 +73,7 @@ func keptLimits(ctx context.Context, st Store, otherwise Limits) (Limits, error)
 }
 
 // UseLimits changes what holds for every strategy. It is kept over a restart.
-func (m *Manager) UseLimits(ctx context.Context, l Limits) error {
+func (u *tuning) UseLimits(ctx context.Context, l Limits) error {
 	l.Weights = cmp.Or(l.Weights, recrawl.PageWeights)
 	if err := l.validate(); err != nil {
 		return err
@@ -82,19 +82,19 @@ func (m *Manager) UseLimits(ctx context.Context, l Limits) error {
 	if err != nil {
 		return err
 	}
-	if err := m.cfg.Store.PutState(ctx, m.epoch, stateLimits, b); err != nil {
+	if err := u.cfg.Store.PutState(ctx, u.epoch, stateLimits, b); err != nil {
 		return fmt.Errorf("keep the limits: %w", err)
 	}
 	var bad error
 	anew := false
-	err = m.onLoop(ctx, func(time.Time) {
-		if bad = m.sched.SetLimits(l.Cap, l.ticks(m.cfg.Tick)); bad == nil {
-			anew = m.limits.Weights != l.Weights
-			m.limits = l
+	err = u.onLoop(ctx, func(time.Time) {
+		if bad = u.sched.SetLimits(l.Cap, l.ticks(u.cfg.Tick)); bad == nil {
+			anew = u.limits.Weights != l.Weights
+			u.limits = l
 		}
 	})
 	if err == nil && anew {
-		err = m.weighAll(context.WithoutCancel(ctx))
+		err = u.weighAll(context.WithoutCancel(ctx))
 	}
 	return errors.Join(err, bad)
 }
@@ -177,17 +177,44 @@ func keptChoice(ctx context.Context, st Store) (c StrategyChoice, ok bool, err e
 	return c, true, nil
 }
 
+// tuning is the strategy in force, with its parameters, its plans and the limits that hold for every strategy. Owned by the loop.
+type tuning struct {
+	*core
+	keep      *keeper
+	near      *nearness
+	choice    StrategyChoice
+	limits    Limits
+	planning  bool // a plan is being made
+	recallDue bool // the strategy is to be given what the database keeps of channels' visits
+}
+
+// firstChoice is the strategy that a manager begins with.
+func firstChoice(ctx context.Context, cfg *Config) (StrategyChoice, error) {
+	choice := StrategyChoice{cfg.Strategy, cfg.Params, cfg.NewShare}
+	if !cfg.KeptStrategy {
+		return choice, nil
+	}
+	kept, ok, err := keptChoice(ctx, cfg.Store)
+	if err != nil || !ok {
+		return choice, err
+	}
+	if cfg.NewShare > 0 {
+		kept.NewShare = cfg.NewShare
+	}
+	return kept, nil
+}
+
 // Strategy is the one in force.
-func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
-	out := StrategyInfo{Names: recrawl.Names(), Tick: m.cfg.Tick}
-	err := m.onLoop(ctx, func(time.Time) {
-		out.StrategyChoice, out.Limits = m.choice, m.limits
-		out.Sequencers = m.sequencers()
-		if p := m.sched.Strategy().Report(); p != nil {
-			out.Plan = &PlanInfo{*p, m.clock.Time(p.At), m.clock.Time(p.Next)}
+func (u *tuning) Strategy(ctx context.Context) (StrategyInfo, error) {
+	out := StrategyInfo{Names: recrawl.Names(), Tick: u.cfg.Tick}
+	err := u.onLoop(ctx, func(time.Time) {
+		out.StrategyChoice, out.Limits = u.choice, u.limits
+		out.Sequencers = u.sequencers()
+		if p := u.sched.Strategy().Report(); p != nil {
+			out.Plan = &PlanInfo{*p, u.clock.Time(p.At), u.clock.Time(p.Next)}
 		}
-		out.Intervals = m.intervals()
-		g := m.sched.Groups()
+		out.Intervals = u.intervals()
+		g := u.sched.Groups()
 		for i := range g.K() {
 			out.GroupSizes = append(out.GroupSizes, g.Count(i))
 		}
@@ -197,52 +224,50 @@ func (m *Manager) Strategy(ctx context.Context) (StrategyInfo, error) {
 
 // UseStrategy goes on with another strategy, or other parameters, and the same facts; one that was in force before goes on with what it had learnt then. The
 // choice is kept over a restart.
-func (m *Manager) UseStrategy(ctx context.Context, c StrategyChoice) error {
+func (u *tuning) UseStrategy(ctx context.Context, c StrategyChoice) error {
 	if err := checkShare(c.NewShare); err != nil {
 		return err
 	}
-	strategy, err := c.fitting(&m.cfg)
+	strategy, err := c.fitting(&u.cfg)
 	if err != nil {
 		return err
 	}
 	var was []byte
-	if err := m.onLoop(ctx, func(time.Time) { was = m.sched.AppendState(nil) }); err != nil {
+	if err := u.onLoop(ctx, func(time.Time) { was = u.sched.AppendState(nil) }); err != nil {
 		return err
 	}
-	if strategy, err = m.recovered(ctx, c, strategy, was); err != nil {
+	if strategy, err = u.recovered(ctx, c, strategy, was); err != nil {
 		return err
 	}
 	b, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	if err := m.cfg.Store.PutState(ctx, m.epoch, stateChoice, b); err != nil {
+	if err := u.cfg.Store.PutState(ctx, u.epoch, stateChoice, b); err != nil {
 		return fmt.Errorf("keep the choice of strategy: %w", err)
 	}
-	return m.onLoop(ctx, func(now time.Time) {
-		same := m.choice.Name == c.Name && m.choice.Params == c.Params
-		m.choice = c
-		m.machine.SetNewShare(c.NewShare)
+	return u.onLoop(ctx, func(now time.Time) {
+		same := u.choice.Name == c.Name && u.choice.Params == c.Params
+		u.choice = c
+		u.machine.SetNewShare(c.NewShare)
 		if same { // only the share of new channels: what was learnt and planned stays
 			return
 		}
-		m.sched.SetStrategy(m.clock.At(now), strategy)
-		m.savedAt, m.strategyAt = time.Time{}, time.Time{}
-		if m.running.Load() {
-			m.recall()
-		}
+		u.sched.SetStrategy(u.clock.At(now), strategy)
+		u.keep.hurry()
+		u.recallDue = true
 	})
 }
 
 // recovered puts away what the strategy in force has learnt, and gives the next one what it knew when it was in force.
-func (m *Manager) recovered(ctx context.Context, c StrategyChoice, strategy recrawl.Strategy, was []byte) (recrawl.Strategy, error) {
+func (u *tuning) recovered(ctx context.Context, c StrategyChoice, strategy recrawl.Strategy, was []byte) (recrawl.Strategy, error) {
 	left := was
 	if name := recrawl.StateOf(was); name != c.Name {
-		if err := m.cfg.Store.PutState(ctx, m.epoch, stateLeft+name, was); err != nil {
+		if err := u.cfg.Store.PutState(ctx, u.epoch, stateLeft+name, was); err != nil {
 			return nil, fmt.Errorf("keep what strategy %s has learnt: %w", name, err)
 		}
 		var err error
-		if left, err = m.cfg.Store.State(ctx, stateLeft+c.Name); err != nil {
+		if left, err = u.cfg.Store.State(ctx, stateLeft+c.Name); err != nil {
 			return nil, fmt.Errorf("read what strategy %s had learnt: %w", c.Name, err)
 		}
 	}
@@ -250,8 +275,8 @@ func (m *Manager) recovered(ctx context.Context, c StrategyChoice, strategy recr
 		return strategy, nil
 	}
 	if err := recrawl.Recover(strategy, left); err != nil {
-		m.log.Warn("the strategy begins anew", "strategy", c.Name, "err", err)
-		return c.strategy(&m.cfg)
+		u.log.Warn("the strategy begins anew", "strategy", c.Name, "err", err)
+		return c.strategy(&u.cfg)
 	}
 	return strategy, nil
 }
@@ -262,28 +287,28 @@ const (
 )
 
 // TryStrategy tells what a strategy would do in the next 60 ticks, beside the one in force, on a copy of what was learnt: nothing changes.
-func (m *Manager) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, error) {
+func (u *tuning) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, error) {
 	if err := checkShare(c.NewShare); err != nil {
 		return Trial{}, err
 	}
-	then, err := c.fitting(&m.cfg)
+	then, err := c.fitting(&u.cfg)
 	if err != nil {
 		return Trial{}, err
 	}
 	var t trial
-	err = m.onLoop(ctx, func(now time.Time) { t = m.sample(now) })
+	err = u.onLoop(ctx, func(now time.Time) { t = u.sample(now) })
 	if err != nil {
 		return Trial{}, err
 	}
-	cur, err := t.choice.strategy(&m.cfg)
+	cur, err := t.choice.strategy(&u.cfg)
 	if err != nil {
 		return Trial{}, err
 	}
-	out := Trial{Ahead: trialTicks * m.cfg.Tick, Channels: len(t.facts), Of: t.of, Capacity: t.capacity}
-	if out.Now, err = t.run(ctx, cur, t.choice.NewShare, m.cfg); err != nil {
+	out := Trial{Ahead: trialTicks * u.cfg.Tick, Channels: len(t.facts), Of: t.of, Capacity: t.capacity}
+	if out.Now, err = t.run(ctx, cur, t.choice.NewShare, u.cfg); err != nil {
 		return Trial{}, err
 	}
-	out.Then, err = t.run(ctx, then, c.NewShare, m.cfg)
+	out.Then, err = t.run(ctx, then, c.NewShare, u.cfg)
 	return out, err
 }
 
@@ -299,23 +324,23 @@ type trial struct {
 }
 
 // sample copies every n-th channel. Called on the loop.
-func (m *Manager) sample(now time.Time) trial {
-	t := trial{opt: m.cfg.Options, choice: m.choice, of: m.sched.Len(), state: m.sched.AppendState(nil), at: m.clock.At(now)}
-	t.opt.Cap, t.opt.MinTicks = m.limits.Cap, m.limits.ticks(m.cfg.Tick)
-	step := max((m.table.Len()+trialMost-1)/trialMost, 1)
-	for s := 0; s < m.table.Len(); s += step {
-		if m.table.Used(recrawl.Slot(s)) {
-			t.facts = append(t.facts, m.sched.Facts(recrawl.Slot(s)))
+func (u *tuning) sample(now time.Time) trial {
+	t := trial{opt: u.cfg.Options, choice: u.choice, of: u.sched.Len(), state: u.sched.AppendState(nil), at: u.clock.At(now)}
+	t.opt.Cap, t.opt.MinTicks = u.limits.Cap, u.limits.ticks(u.cfg.Tick)
+	step := max((u.table.Len()+trialMost-1)/trialMost, 1)
+	for s := 0; s < u.table.Len(); s += step {
+		if u.table.Used(recrawl.Slot(s)) {
+			t.facts = append(t.facts, u.sched.Facts(recrawl.Slot(s)))
 		}
 	}
-	up, _, _ := m.rates.last(now, m.updates, m.pages, m.counts().Refused)
-	t.capacity = up * m.cfg.Tick.Minutes()
-	if m.near.peers() == 0 {
+	up, _, _ := u.history.rates.last(now, u.tally.updates, u.tally.pages, u.counts().Refused)
+	t.capacity = up * u.cfg.Tick.Minutes()
+	if u.near.peers() == 0 {
 		t.capacity = 0 // no peer crawls, whatever the last minute brought
 		return t
 	}
 	if t.capacity <= 0 {
-		t.capacity = float64(max(m.machine.Room(now), 0))
+		t.capacity = float64(max(u.machine.Room(now), 0))
 	}
 	if t.capacity <= 0 {
 		t.capacity = float64(t.of) / trialTicks

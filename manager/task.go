@@ -20,10 +20,10 @@ type task struct {
 }
 
 // build makes a task of what the database and the archive know of a channel. It runs beside the loop.
-func (m *Manager) build(ctx context.Context, j job) (task, error) {
+func (p *placers) build(ctx context.Context, j job) (task, error) {
 	ch := j.ch
 	if ch == nil {
-		got, err := m.cfg.Store.Channel(ctx, j.id)
+		got, err := p.cfg.Store.Channel(ctx, j.id)
 		if err != nil {
 			return task{}, fmt.Errorf("read channel %d: %w", j.id, err)
 		}
@@ -31,19 +31,19 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 	}
 	host := j.host
 	if host == nil {
-		h, err := m.cfg.Store.Host(ctx, ch.Scope.Host)
+		h, err := p.cfg.Store.Host(ctx, ch.Scope.Host)
 		if err != nil {
 			return task{}, fmt.Errorf("read host %s: %w", ch.Scope.Host, err)
 		}
 		host = &h
 	}
-	known, err := m.cfg.Archive.Known(ctx, j.id, lastBegan(&ch.Learnt, j.Issued))
+	known, err := p.cfg.Archive.Known(ctx, j.id, lastBegan(&ch.Learnt, j.Issued))
 	if err != nil {
 		return task{}, fmt.Errorf("what the archive knows of channel %d: %w", j.id, err)
 	}
 	budget := ch.Settings.Pages
 	if budget == 0 {
-		budget = max(ch.Learnt.Budget, m.cfg.FirstBudget)
+		budget = max(ch.Learnt.Budget, p.cfg.FirstBudget)
 	}
 	inter, err := missedToo(ch, known.Missed, budget)
 	if err != nil {
@@ -52,7 +52,7 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 	body := channel.Body{
 		Scope: ch.Scope, Seeds: ch.Seeds, Inter: inter, Settings: ch.Settings,
 		Digests: known.Digests, KnownInter: known.Inter, Validators: known.Validators, Importance: known.Importance,
-		Record: host.Record, Contact: m.cfg.Contact,
+		Record: host.Record, Contact: p.cfg.Contact,
 	}
 	raw := body.Marshal()
 	for len(raw) > channel.MaxBody && len(body.Digests)+len(body.Validators)+len(body.KnownInter) > 0 {
@@ -67,11 +67,11 @@ func (m *Manager) build(ctx context.Context, j job) (task, error) {
 		pages = budget
 	}
 	h := channel.Header{
-		Network: m.cfg.Network, Channel: j.id, Gen: j.Gen, Host: ch.Scope.Host, Pages: pages, Budget: budget,
-		Issued: j.Issued, Latest: j.Latest, Gap: max(m.cfg.Gap, host.CrawlDelay), Archive: m.cfg.ArchiveID,
+		Network: p.cfg.Network, Channel: j.id, Gen: j.Gen, Host: ch.Scope.Host, Pages: pages, Budget: budget,
+		Issued: j.Issued, Latest: j.Latest, Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.cfg.ArchiveID,
 		BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
 	}
-	signed, err := m.cfg.Sign(h)
+	signed, err := p.cfg.Sign(h)
 	if err != nil {
 		return task{}, fmt.Errorf("sign task of channel %d: %w", j.id, err)
 	}

@@ -40,24 +40,25 @@ func (z *sizes) mean() float32 {
 	return float32(max(z.Pages, 0)) / float32(max(z.Sites, 1))
 }
 
-func (m *Manager) readSizes(ctx context.Context) error {
-	b, err := m.cfg.Store.State(ctx, stateSizes)
+// read takes them from the database.
+func (z *sizes) read(ctx context.Context, st Store) error {
+	b, err := st.State(ctx, stateSizes)
 	if err != nil || b == nil {
 		return err
 	}
-	if err := json.Unmarshal(b, &m.sizes); err != nil {
+	if err := json.Unmarshal(b, z); err != nil {
 		return fmt.Errorf("the sizes of channels in the database are damaged: %w", err)
 	}
 	return nil
 }
 
-// keepSizes writes them with the strategy's state.
-func (m *Manager) keepSizes(ctx context.Context) error {
-	b, err := json.Marshal(m.sizes)
+// keep writes them.
+func (z *sizes) keep(ctx context.Context, st Store, e channel.Epoch) error {
+	b, err := json.Marshal(z)
 	if err != nil {
 		return err
 	}
-	return m.cfg.Store.PutState(ctx, m.epoch, stateSizes, b)
+	return st.PutState(ctx, e, stateSizes, b)
 }
 
 // Importance is what an operator says of a channel; 1 if nothing.
@@ -69,18 +70,18 @@ func Importance(c *channel.Settings) float32 {
 }
 
 // weigh gives a channel its weight by its own importance and the weights in force. Called on the loop.
-func (m *Manager) weigh(s recrawl.Slot, own float32, pages int) {
-	g := m.sched.Groups().K()
-	group := min(int(m.sched.Facts(s).Group), g-1)
-	m.sched.Weigh(s, own*m.limits.Weights.Of(float32(pages), m.sizes.mean(), group, g))
+func (u *tuning) weigh(s recrawl.Slot, own float32, pages int) {
+	g := u.sched.Groups().K()
+	group := min(int(u.sched.Facts(s).Group), g-1)
+	u.sched.Weigh(s, own*u.limits.Weights.Of(float32(pages), u.sizes.mean(), group, g))
 }
 
 const weighBatch = 500 // channels read at a time
 
 // weighAll does so for all channels, while the manager goes on.
-func (m *Manager) weighAll(ctx context.Context) error {
+func (u *tuning) weighAll(ctx context.Context) error {
 	for after := channel.ID(0); ; {
-		chs, err := m.cfg.Store.List(ctx, after, weighBatch)
+		chs, err := u.cfg.Store.List(ctx, after, weighBatch)
 		if err != nil {
 			return fmt.Errorf("read channels: %w", err)
 		}
@@ -88,10 +89,10 @@ func (m *Manager) weighAll(ctx context.Context) error {
 			return nil
 		}
 		after = chs[len(chs)-1].ID
-		err = m.onLoop(ctx, func(time.Time) {
+		err = u.onLoop(ctx, func(time.Time) {
 			for i := range chs {
-				if s, ok := m.table.Find(chs[i].ID); ok {
-					m.weigh(s, Importance(&chs[i].Settings), chs[i].Learnt.Pages)
+				if s, ok := u.table.Find(chs[i].ID); ok {
+					u.weigh(s, Importance(&chs[i].Settings), chs[i].Learnt.Pages)
 				}
 			}
 		})

@@ -12,8 +12,8 @@ const (
 
 // keepAcked tells the archive now and then up to where its feed was taken in, by the cursor that lies in the database: it may forget what is
 // before, by the rule that it was given.
-func (m *Manager) keepAcked(ctx context.Context) {
-	t := time.NewTicker(min(ackTicks*m.cfg.Tick, ackEvery))
+func (c *core) keepAcked(ctx context.Context) {
+	t := time.NewTicker(min(ackTicks*c.cfg.Tick, ackEvery))
 	defer t.Stop()
 	last := ""
 	for {
@@ -22,14 +22,14 @@ func (m *Manager) keepAcked(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		cursor, err := m.cfg.Store.Cursor(ctx, feedName)
+		cursor, err := c.cfg.Store.Cursor(ctx, feedName)
 		if err == nil && cursor != "" && cursor != last {
-			if err = m.cfg.Archive.Ack(ctx, cursor); err == nil {
+			if err = c.cfg.Archive.Ack(ctx, cursor); err == nil {
 				last = cursor
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			m.log.Warn("the archive was not told what it may forget; will try again", "err", err)
+			c.log.Warn("the archive was not told what it may forget; will try again", "err", err)
 		}
 	}
 }

@@ -1,0 +1,115 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	"shoal/recrawl"
+)
+
+// What operators want of single channels and hosts.
+
+// CrawlNow has a channel crawled as soon as there is room, whatever the strategy says. One that was given up is active again; one that is paused
+// stays so.
+func (ro *roster) CrawlNow(ctx context.Context, id channel.ID) error {
+	ch, err := ro.cfg.Store.Channel(ctx, id)
+	if err != nil {
+		return err
+	}
+	var answer error
+	err = ro.do(ctx, func(now time.Time) {
+		s, ok := ro.table.Find(id)
+		if !ok {
+			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
+			return
+		}
+		if ro.machine.IsOut(s) {
+			answer = fmt.Errorf("%w: channel %d is being crawled already", ErrAsk, id)
+			return
+		}
+		if why := ro.machine.Blocked(ro.table.Host(s)); why != "" {
+			answer = fmt.Errorf("%w: the host of channel %d is blocked (%s): unblock it first, with shoal host unblock %s", ErrAsk, id, why, ch.Scope.Host)
+			return
+		}
+		if answer = ro.machine.CrawlNow(now, s); answer != nil {
+			return
+		}
+		if ro.keep.stateOf(s, &ch) == channel.Marked {
+			ro.keep.setState(s, channel.Active, "")
+			ro.sched.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
+		}
+		ro.event(s, now, ro.machine.Gen(s), "crawl now", "", "asked for by an operator")
+	})
+	return errors.Join(err, answer)
+}
+
+// Pause stops handing a channel out, or goes on with it. What is out runs to its end.
+func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
+	var answer error
+	err := ro.do(ctx, func(now time.Time) {
+		s, ok := ro.table.Find(id)
+		if !ok {
+			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
+			return
+		}
+		if answer = ro.machine.Unmark(s); answer != nil {
+			return
+		}
+		state, word := channel.Active, "resumed"
+		if paused {
+			state, word = channel.Paused, "paused"
+		}
+		ro.sched.Edit(s, func(f *recrawl.Facts) {
+			f.Flags &^= recrawl.Paused
+			if paused {
+				f.Flags |= recrawl.Paused
+			}
+		})
+		ro.machine.NotBefore(s, time.Time{})
+		ro.keep.setState(s, state, "")
+		ro.event(s, now, ro.keep.gen(s), word, "", "by an operator")
+	})
+	return errors.Join(err, answer)
+}
+
+// SetBlocked has nothing handed out on a host any more; an empty reason lifts it.
+func (ro *roster) SetBlocked(ctx context.Context, origin, why string) error {
+	return ro.onLoop(ctx, func(time.Time) {
+		key := channel.KeyOf(origin)
+		ro.machine.Block(key, why)
+		if r, ok := ro.keep.records[key]; ok {
+			r.Blocked = why
+		}
+		if why == "" {
+			ro.sched.Rerank() // those that were put off come up again
+		}
+	})
+}
+
+// StandOff leaves a channel's host alone until a task that is out, and is called back, must have ended.
+func (ro *roster) StandOff(ctx context.Context, id channel.ID, host string) error {
+	var failed error
+	err := ro.onLoop(ctx, func(now time.Time) { failed = ro.standOff(now, id, host) })
+	return errors.Join(err, failed)
+}
+
+func (ro *roster) standOff(now time.Time, id channel.ID, name string) error {
+	s, ok := ro.table.Find(id)
+	if !ok {
+		return nil
+	}
+	until, ok := ro.machine.StandOff(now, s)
+	if !ok {
+		return nil
+	}
+	r, err := ro.keep.hostRecord(name)
+	if err != nil {
+		return err
+	}
+	r.NextVisit = until
+	ro.machine.Leave(ro.table.Host(s), until)
+	return nil
+}

@@ -1,0 +1,52 @@
+package manager
+
+import (
+	"context"
+
+	"shoal/channel"
+	"shoal/recrawl"
+)
+
+// discover routes inter-site URLs to the channels that hold them; what no channel holds is kept as a candidate.
+func (le *learner) discover(from recrawl.Slot, urls []string) {
+	if le.cfg.Discover == DiscoverOff {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	for _, u := range urls {
+		id, more := le.table.First(channel.KeyOf(channel.Origin(u)))
+		if id == 0 {
+			if len(le.keep.pending.found) < maxFound && !le.isBlocked(channel.Origin(u)) {
+				le.keep.pending.found = append(le.keep.pending.found, channel.Found{URL: u, From: le.table.ID(from)})
+			}
+			continue
+		}
+		if more { // the one whose directory it lies in, if any
+			var err error
+			if id, err = le.cfg.Store.Lookup(ctx, u); err != nil {
+				continue
+			}
+		}
+		le.linkTo(id, u)
+	}
+}
+
+// linkTo gives a URL to a channel; the database bounds and deduplicates what is kept.
+func (le *learner) linkTo(id channel.ID, u string) {
+	if len(le.keep.pending.inter[id]) >= channel.MaxInter {
+		return
+	}
+	le.keep.pending.inter[id] = append(le.keep.pending.inter[id], u)
+	le.linked(id, 1)
+}
+
+// linked counts what is known of a channel that may never have been crawled: larger sites go first.
+func (le *learner) linked(id channel.ID, n int) {
+	if s, ok := le.table.Find(id); ok && n > 0 {
+		le.table.SetLinks(s, le.table.Links(s)+n)
+		le.sched.Found(s)
+	}
+}
+
+const maxFound = 4096 // URLs of unknown hosts noted with one transaction

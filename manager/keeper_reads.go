@@ -1,0 +1,120 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/recrawl"
+)
+
+// What a keeper reads of channels and hosts, with what is not written yet.
+
+// issue is an idle channel's issue: as it is to be written, or from the database. What was read is held for a while.
+func (k *keeper) issue(s recrawl.Slot) (lease.Issue, error) {
+	if i, ok := k.issues[s]; ok {
+		return i, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	id := k.table.ID(s)
+	raw, err := k.cfg.Store.Lease(ctx, id)
+	if err != nil {
+		return lease.Issue{}, fmt.Errorf("read the lease of channel %d: %w", id, err)
+	}
+	i, err := parseIssue(raw)
+	if err != nil {
+		return i, fmt.Errorf("channel %d: %w", id, err)
+	}
+	k.issues[s] = i
+	return i, nil
+}
+
+func parseIssue(raw []byte) (lease.Issue, error) {
+	if len(raw) == 0 {
+		return lease.Issue{}, nil
+	}
+	i, err := lease.ParseIssue(raw)
+	i.Restore()
+	return i, err
+}
+
+// held is a channel's issue if it is in memory.
+func (k *keeper) held(s recrawl.Slot) (lease.Issue, bool) {
+	if i, ok := k.machine.Issue(s); ok {
+		return i, true
+	}
+	i, ok := k.issues[s]
+	return i, ok
+}
+
+// gen is the generation of a channel whose issue is held; else 0.
+func (k *keeper) gen(s recrawl.Slot) channel.Gen {
+	i, _ := k.held(s)
+	return i.Gen
+}
+
+// tidy lets go of what is in the database and needed no more.
+func (k *keeper) tidy() {
+	for s := range k.issues {
+		if _, ok := k.dirty[s]; ok {
+			continue
+		}
+		if k.pending != nil {
+			if _, ok := k.pending.slots[s]; ok {
+				continue
+			}
+		}
+		delete(k.issues, s)
+	}
+}
+
+// hostRecord is a host's stored record, to be changed and written with the next commit.
+func (k *keeper) hostRecord(name string) (*channel.Host, error) {
+	key := channel.KeyOf(name)
+	h, ok := k.records[key]
+	if !ok {
+		got, err := k.readHost(name)
+		if err != nil {
+			return nil, err
+		}
+		h = &got
+		k.records[key] = h
+	}
+	return h, nil
+}
+
+// readHost reads a host's record, with what is not written yet.
+func (k *keeper) readHost(name string) (channel.Host, error) {
+	if h, ok := k.records[channel.KeyOf(name)]; ok {
+		return *h, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	h, err := k.cfg.Store.Host(ctx, name)
+	if err != nil {
+		return h, fmt.Errorf("read host %s: %w", name, err)
+	}
+	return h, nil
+}
+
+// stateOf is the state of a channel that was read from the database, where what is not written yet comes before what is.
+func (k *keeper) stateOf(s recrawl.Slot, ch *channel.Channel) channel.State {
+	if st, ok := k.states[s]; ok {
+		return st.state
+	}
+	return ch.State
+}
+
+// forget lets go of a channel that is removed.
+func (k *keeper) forget(s recrawl.Slot) {
+	if k.pending != nil {
+		delete(k.pending.slots, s)
+		delete(k.pending.crawled, s)
+		delete(k.pending.read, s)
+	}
+	delete(k.dirty, s)
+	delete(k.states, s)
+	delete(k.issues, s)
+}

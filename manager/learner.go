@@ -1,0 +1,258 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/coords"
+	"shoal/manager/archive"
+	"shoal/manager/dispatch"
+	"shoal/overlay"
+	"shoal/recrawl"
+)
+
+// learner takes in what the archive's feed tells. Owned by the loop.
+type learner struct {
+	*core
+	keep *keeper
+	near *nearness
+	tune *tuning
+	pace *pace
+}
+
+const feedBatch = 256 // feed entries taken in with one transaction
+
+// feedback takes in what the archive's feed tells, each entry exactly once: its effects and the feed's cursor are committed in one
+// transaction. What could not be committed is kept and tried again before anything more is read. It reports whether there was any.
+func (le *learner) feedback(ctx context.Context) (bool, error) {
+	if le.keep.pending != nil {
+		if err := le.keep.commit(ctx); err != nil {
+			return false, err
+		}
+	}
+	entries, next, err := le.cfg.Archive.Feed(ctx, le.keep.cursor, feedBatch)
+	if errors.Is(err, archive.ErrCursor) || errors.Is(err, archive.ErrTrimmed) { // rebuilt or replaced; what was applied is not applied again
+		le.log.Warn("the archive does not know how far its feed was read; reading all of it", "err", err)
+		entries, next, err = le.cfg.Archive.Feed(ctx, "", feedBatch)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the archive's feed: %w", err)
+	}
+	if next == le.keep.cursor {
+		return false, nil
+	}
+	now := le.cfg.Now()
+	effects := newEffects(le.keep.cursor, next, now)
+	if err := le.readFor(ctx, entries, effects); err != nil {
+		return false, err
+	}
+	le.keep.pending = effects
+	for _, e := range entries {
+		le.takeIn(now, e)
+	}
+	le.keep.cursor = next
+	return true, le.keep.commit(ctx)
+}
+
+// readFor reads all that a stretch of the feed needs of the database, so that nothing of it is taken in while that cannot be read.
+func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *effects) error {
+	for i := range entries {
+		e := &entries[i]
+		s, ok := le.table.Find(e.Channel)
+		if !ok {
+			continue // removed meanwhile
+		}
+		if _, ok := le.keep.held(s); !ok {
+			if _, err := le.keep.issue(s); err != nil {
+				return err
+			}
+		}
+		if e.Report == nil || into.read[s] != nil {
+			continue
+		}
+		ch, err := le.cfg.Store.Channel(ctx, e.Channel)
+		if errors.Is(err, channel.ErrUnknown) {
+			return fmt.Errorf("channel %d has gone from the database, which must be damaged: stop the manager, and restore its folder from a backup", e.Channel)
+		}
+		if err != nil {
+			return fmt.Errorf("read channel %d: %w", e.Channel, err)
+		}
+		into.read[s] = &ch
+		if _, err := le.keep.hostRecord(ch.Scope.Host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeIn applies one entry to what the loop holds, and notes what must become durable.
+func (le *learner) takeIn(now time.Time, e archive.Entry) {
+	s, ok := le.table.Find(e.Channel)
+	if !ok {
+		return // removed meanwhile
+	}
+	heard, err := le.machine.Hear(now, s, e.Event, dispatch.Peer(e.Peer))
+	if err != nil { // what it needs was read before
+		le.log.Error("event not taken in", "channel", e.Channel, "err", err)
+		return
+	}
+	if heard.Effect&lease.Persist != 0 {
+		if _, ok := le.keep.pending.slots[s]; !ok {
+			le.keep.pending.slots[s] = nil
+		}
+	}
+	switch e.Event.Kind {
+	case lease.Claimed, lease.Revived:
+		le.cfg.Swarm.Claimed(overlay.ID(e.Peer))
+		le.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
+	case lease.Lapsed, lease.Released:
+		le.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
+	}
+	if heard.Effect&lease.Apply != 0 && e.Report != nil {
+		le.learn(now, s, heard, e)
+	}
+	le.after(now)
+}
+
+// learn takes in a report that counts.
+func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e archive.Entry) {
+	r := e.Report
+	l, host := &le.keep.pending.read[s].Learnt, le.keep.pending.read[s].Scope.Host
+	le.keep.pending.slots[s] = l
+	le.tally.report(r)
+	changed := r.New+r.Changed+r.Gone > 0
+	l.Gen, l.Out = heard.Issue.Gen, heard.Issue.Out()
+	l.LastOutcome, l.LastError = r.Outcome, r.Reason
+	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
+	switch r.Outcome {
+	case channel.Updated:
+		le.tally.updates++
+		l.Failed = 0
+		if l.Visits == 0 {
+			le.tally.visited++
+		}
+		changed = changed && (l.Visits > 0 || r.Changed+r.Gone > 0)
+		ev = recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: -1, Service: le.ticks(r.Ended.Sub(r.Started))}
+		if !heard.Issued.IsZero() {
+			ev.Wait = le.ticks(r.Started.Sub(heard.Issued))
+		}
+		le.keep.pending.crawled[s] = r.Started
+		le.sizes.crawled(l, r.Pages)
+		l.Updated, l.Visits, l.Pages = now, l.Visits+1, r.Pages
+		le.tune.weigh(s, Importance(&le.keep.pending.read[s].Settings), r.Pages)
+		l.Service = r.Ended.Sub(r.Started)
+		if changed {
+			l.Changed, l.Changes = now, l.Changes+1
+		}
+		if last := le.sched.Facts(s).Updated; last > 0 {
+			l.History = recrawl.AppendVisit(l.History, float64(le.clock.At(now)-last), changed)
+		}
+		le.table.SetLinks(s, 0)
+		grows := r.Truncated && r.Left > 0
+		if le.table.SetGrows(s, grows); grows {
+			l.Budget = min(max(l.Budget, le.cfg.FirstBudget)*budgetGrowth, le.cfg.MaxBudget)
+		}
+		le.pace.learn(r)
+	case channel.HostBlocked:
+		le.blockHost(now, host, r.Reason)
+	case channel.Failed, channel.Refused:
+		l.Failed, l.LastError = l.Failed+1, whatFailed(r)
+	}
+	le.learnHost(host, e)
+	le.discover(s, r.Inter)
+	le.event(s, now, e.Event.Gen, OutcomeWord(r.Outcome), e.Peer, reportNote(r))
+	le.sched.Observe(le.clock.At(now), s, ev)
+	if le.machine.NotBefore(s, time.Time{}); r.Outcome == channel.Failed || r.Outcome == channel.Refused {
+		le.failed(now, s, l)
+	}
+}
+
+// learnHost keeps what a report tells of the host: where it is, how often it may be visited.
+func (le *learner) learnHost(name string, e archive.Entry) {
+	key := channel.KeyOf(name)
+	h := le.keep.records[key]
+	if e.Report.Gap > 0 {
+		h.CrawlDelay = e.Report.Gap
+	}
+	next := e.Report.Ended.Add(max(e.Report.Gap, le.cfg.Gap))
+	if next.After(h.NextVisit) {
+		h.NextVisit = next
+	}
+	le.machine.Leave(key, h.NextVisit)
+	if e.Report.RTT > 0 {
+		if p := le.cfg.Swarm.View().Find(overlay.ID(e.Peer)); p != nil {
+			le.near.learn(key)
+			h.Record.Add(coords.Sample{Vantage: e.Peer, At: p.Coord, RTT: e.Report.RTT, When: e.Report.Ended.Unix()})
+		}
+	}
+}
+
+func (le *learner) blockHost(now time.Time, name, why string) {
+	if why == "" {
+		why = "it answers crawlers with refusals"
+	}
+	le.keep.records[channel.KeyOf(name)].Blocked = why
+	le.machine.Block(channel.KeyOf(name), why)
+	le.tally.fault("host blocked")
+	le.log.Warn("host blocked", "host", name, "why", why, "at", now)
+}
+
+// OutcomeWord says how a task ended.
+func OutcomeWord(o channel.Outcome) string {
+	switch o {
+	case channel.Updated:
+		return "updated"
+	case channel.Failed:
+		return "failed"
+	case channel.HostBlocked:
+		return "blocked by its host"
+	case channel.Stopped:
+		return "stopped"
+	case channel.Refused:
+		return "refused by its peer"
+	case channel.Lapsed:
+		return "lapsed"
+	}
+	return fmt.Sprintf("outcome %d", o)
+}
+
+func reportNote(r *channel.Report) string {
+	if r.Pages == 0 && r.Outcome != channel.Updated {
+		return whatFailed(r)
+	}
+	note := fmt.Sprintf("%d pages: %d new, %d changed, %d unchanged, %d gone", r.Pages, r.New, r.Changed, r.Unchanged+r.NearUnchanged, r.Gone)
+	if r.Truncated {
+		note += fmt.Sprintf("; %d URLs left by the page budget", r.Left)
+	}
+	if r.Reason != "" {
+		note += "; " + r.Reason
+	}
+	return note
+}
+
+// failed has a channel wait whose crawl brought nothing, or gives it up. Called on the loop, after the scheduler was told.
+func (le *learner) failed(now time.Time, s recrawl.Slot, l *channel.Learnt) {
+	if le.cfg.Failing.spent(l.Failed) {
+		le.mark(now, s, fmt.Sprintf("%d crawls in a row failed, the last one: %s", l.Failed, l.LastError))
+		return
+	}
+	if le.sched.Facts(s).Updated == 0 { // it is as new: only the pause holds it back, not an interval of which nothing is known
+		le.sched.Edit(s, func(f *recrawl.Facts) { f.Submitted = 0 })
+	}
+	if p := le.cfg.Failing.pause(l.Failed); p > 0 {
+		le.machine.NotBefore(s, now.Add(p))
+	}
+}
+
+// mark gives a channel up.
+func (le *learner) mark(now time.Time, s recrawl.Slot, reason string) {
+	le.sched.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
+	le.tally.fault("given up")
+	le.event(s, now, le.keep.gen(s), "given up", "", reason)
+	le.keep.setState(s, channel.Marked, reason)
+	le.machine.NotBefore(s, time.Time{})
+}

@@ -1,0 +1,140 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive"
+	"shoal/manager/dispatch"
+	"shoal/overlay"
+)
+
+// job is one handing-out on its way from the loop to a peer.
+type job struct {
+	dispatch.Order
+	id   channel.ID
+	near overlay.Named    // the peer that it is offered to first
+	host *channel.Host    // its record, where it is not written yet; nil: read it
+	ch   *channel.Channel // if it was read just now; nil: read it
+}
+
+const (
+	maxBatch  = 256             // generations made durable in one write
+	jobQueue  = 4 * maxBatch    // issued and waiting for a placer
+	minLatest = 2 * time.Second // a shorter wait limit would be over before an offer is answered
+	maxLatest = 24 * time.Hour
+)
+
+// placers take jobs to peers, beside the loop: one goroutine makes generations durable in batches, others build, sign, deposit and offer. They
+// read of the core only what never changes, and tell the loop what came of each job.
+type placers struct {
+	*core
+	jobs chan job
+	hand *handout // only on the loop
+}
+
+// work works until ctx ends, and returns when all goroutines have ended.
+func (p *placers) work(ctx context.Context) {
+	durable := make(chan job)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(durable)
+		p.makeDurable(ctx, durable)
+	})
+	for range p.cfg.Placers {
+		wg.Go(func() {
+			for j := range durable {
+				p.place(ctx, j)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// makeDurable makes generations durable, as many in one write as are waiting, before they go on.
+func (p *placers) makeDurable(ctx context.Context, out chan<- job) {
+	for {
+		batch := p.next(ctx)
+		if batch == nil {
+			return
+		}
+		issues := make([]channel.Issue, len(batch))
+		for i, j := range batch {
+			issues[i] = channel.Issue{ID: j.id, Gen: j.Gen, Lease: j.Issue.Append(nil), At: j.Issued}
+		}
+		refusals, err := p.cfg.Store.Issue(ctx, p.epoch, issues)
+		if err != nil {
+			p.log.Error("generations not durable, nothing is handed out", "err", err)
+			p.post(ctx, func(now time.Time) { p.hand.notDurable(now, err, batch) })
+			continue
+		}
+		for i, j := range batch {
+			if k := slices.IndexFunc(refusals, func(r channel.Refusal) bool { return r.N == i }); k >= 0 {
+				p.log.Error("generation refused", "channel", j.id, "gen", j.Gen, "err", refusals[k].Err)
+				p.post(ctx, func(now time.Time) { p.hand.unsent(now, "store", j) })
+				continue
+			}
+			select {
+			case out <- j:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// next waits for jobs, and takes all that are there; nil: ctx has ended.
+func (p *placers) next(ctx context.Context) (batch []job) {
+	select {
+	case <-ctx.Done():
+		return nil
+	case j := <-p.jobs:
+		batch = append(batch, j)
+	}
+	for len(batch) < maxBatch {
+		select {
+		case j := <-p.jobs:
+			batch = append(batch, j)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// place builds, signs, deposits and offers one task, and tells the loop how that went.
+func (p *placers) place(ctx context.Context, j job) {
+	t, err := p.build(ctx, j)
+	if err != nil {
+		p.log.Error("task not built", "channel", j.id, "gen", j.Gen, "err", err)
+		p.post(ctx, func(now time.Time) { p.hand.unsent(now, "building", j) })
+		return
+	}
+	err = p.cfg.Archive.Deposit(ctx, t.signed, t.body)
+	var fenced *archive.FencedError
+	switch {
+	case errors.As(err, &fenced):
+		p.post(ctx, func(now time.Time) { p.hand.outran(now, j, fenced.Highest) })
+		return
+	case err != nil:
+		p.log.Warn("task not deposited", "channel", j.id, "gen", j.Gen, "err", err)
+		p.post(ctx, func(now time.Time) { p.hand.notDeposited(now, err, j) })
+		return
+	}
+	placed, err := p.cfg.Swarm.Place(ctx, t.signed, t.header, t.record, j.near)
+	switch {
+	case err == nil:
+		if p.cfg.OnPlaced != nil {
+			p.cfg.OnPlaced(t.header.Host, placed)
+		}
+		p.post(ctx, func(now time.Time) { p.hand.placed(now, j, t.header.Host, placed) })
+	case errors.Is(err, overlay.ErrRefused):
+		p.post(ctx, func(now time.Time) { p.hand.refused(now, j, err) })
+	default:
+		p.post(ctx, func(now time.Time) { p.hand.unsure(now, j, err) })
+	}
+}

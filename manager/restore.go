@@ -1,0 +1,101 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/dispatch"
+	"shoal/recrawl"
+)
+
+// stateEpoch and stateStrategy name what the database keeps for the scheduler.
+const (
+	stateEpoch    = "recrawl/epoch"
+	stateStrategy = "recrawl/strategy"
+)
+
+// restore builds what the loop owns from the database.
+func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.Strategy) error {
+	st := m.cfg.Store
+	var err error
+	if m.epoch, err = st.Take(ctx); err != nil {
+		return fmt.Errorf("take the channels over: %w", err)
+	}
+	if m.clock, err = readClock(ctx, st, m.cfg.Tick, now); err != nil {
+		return err
+	}
+	if m.clock.Epoch.Equal(now) { // the first start
+		b, err := now.MarshalBinary()
+		if err != nil {
+			return err
+		}
+		if err := st.PutState(ctx, m.epoch, stateEpoch, b); err != nil {
+			return fmt.Errorf("write the scheduler's epoch: %w", err)
+		}
+	}
+	if b, err := st.State(ctx, stateDiscovered); err != nil {
+		return fmt.Errorf("read how many channels were discovered: %w", err)
+	} else if b != nil {
+		if m.find.discovered, err = strconv.Atoi(string(b)); err != nil {
+			return fmt.Errorf("how many channels were discovered is damaged: %w", err)
+		}
+	}
+	if m.keep.cursor, err = st.Cursor(ctx, feedName); err != nil {
+		return fmt.Errorf("read the feed's cursor: %w", err)
+	}
+	if m.sched, err = m.scheduler(ctx, now, strategy); err != nil {
+		return err
+	}
+	m.machine = dispatch.New(now, dispatch.Config{
+		Clock: m.clock, Terms: m.cfg.Terms, MaxOut: m.cfg.MaxOut, Batch: maxBatch, Queue: jobQueue, MinPeers: m.cfg.MinPeers, MinPeersWait: m.cfg.MinPeersWait,
+		MinWait: minLatest, MaxWait: maxLatest, NewShare: m.tuning.choice.NewShare, Until: m.cfg.Until,
+	}, m.sched, book{m.table, m.keep, m.pace}, m.near)
+	if err := errors.Join(m.sizes.read(ctx, st), m.recallShown(ctx)); err != nil {
+		return err
+	}
+	if err := st.ScanHosts(ctx, func(h channel.Host) error {
+		if h.Blocked != "" || h.NextVisit.After(now) {
+			m.machine.Block(channel.KeyOf(h.Name), h.Blocked)
+			m.machine.Leave(channel.KeyOf(h.Name), h.NextVisit)
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read hosts: %w", err)
+	}
+	if err := st.Scan(ctx, 0, 0, func(r channel.Hot) error { return m.roster.add(now, r) }); err != nil {
+		return fmt.Errorf("read channels: %w", err)
+	}
+	return nil
+}
+
+// scheduler goes on with what groups and strategy had learnt, if it was this strategy that had learnt it.
+func (m *Manager) scheduler(ctx context.Context, now time.Time, strategy recrawl.Strategy) (*recrawl.Scheduler, error) {
+	m.cfg.Options.Pending = func(s recrawl.Slot) int {
+		if !m.table.Used(s) { // it is being added
+			return m.roster.adding
+		}
+		return m.table.Links(s)
+	}
+	b, err := m.cfg.Store.State(ctx, stateStrategy)
+	if err != nil {
+		return nil, fmt.Errorf("read the strategy's state: %w", err)
+	}
+	if b == nil {
+		return recrawl.NewScheduler(m.clock.At(now), strategy, m.cfg.Options), nil
+	}
+	if recrawl.StateOf(b) != strategy.Name() { // --strategy names another one than was in force
+		if strategy, err = m.tuning.recovered(ctx, m.tuning.choice, strategy, b); err != nil {
+			return nil, err
+		}
+	}
+	s, err := recrawl.RestoreScheduler(m.clock.At(now), strategy, m.cfg.Options, b)
+	if err != nil {
+		m.log.Warn("the strategy begins anew", "strategy", strategy.Name(), "err", err)
+		return recrawl.NewScheduler(m.clock.At(now), strategy, m.cfg.Options), nil
+	}
+	return s, nil
+}

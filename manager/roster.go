@@ -1,0 +1,169 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/recrawl"
+)
+
+// roster is which channels there are, and what operators want of them. Package desk writes their wishes to the database and calls its methods.
+// Owned by the loop; exported methods may be called by any goroutine.
+type roster struct {
+	*core
+	keep   *keeper
+	tune   *tuning
+	adding int // links of the channel that is being added
+}
+
+// add takes a channel of the database into the loop's state.
+func (ro *roster) add(now time.Time, r channel.Hot) error {
+	if r.State == channel.Removed {
+		return nil
+	}
+	var f recrawl.Facts
+	issue, err := parseIssue(r.Lease)
+	if err != nil {
+		return fmt.Errorf("channel %d: %w", r.ID, err)
+	}
+	if len(r.Facts) > 0 {
+		if err := f.Restore(r.Facts); err != nil {
+			return fmt.Errorf("channel %d: %w", r.ID, err)
+		}
+	}
+	if f.Weight == 0 {
+		f.Weight = r.Weight
+	}
+	if r.Group > 0 {
+		f.Group, f.Flags = uint8(r.Group-1), f.Flags|recrawl.Pinned
+	}
+	if r.State != channel.Active {
+		f.Flags |= recrawl.Paused
+	}
+	if issue.Out() || issue.Phase == lease.Pausing {
+		f.Out = 1
+	}
+	if f.Updated > 0 {
+		ro.tally.visited++
+	}
+	ro.adding = r.Links
+	s := ro.sched.Add(f)
+	if len(r.Facts) == 0 && ro.tune.limits.Weights == recrawl.RankWeights {
+		ro.tune.weigh(s, f.Weighed(), 0)
+	}
+	ro.table.Put(s, r.ID, r.Host)
+	ro.table.SetLinks(s, r.Links)
+	ro.machine.Restore(now, s, issue)
+	return nil
+}
+
+const adoptBatch = 2000 // channels that the loop takes in between two looks at the calendar
+
+// Adopt takes in the channels of the database, from first to last, that the loop does not have yet. It calls taken after each, and returns
+// how many of them are on blocked hosts.
+func (ro *roster) Adopt(ctx context.Context, first, last channel.ID, taken func()) (blocked int, err error) {
+	batch := make([]channel.Hot, 0, adoptBatch)
+	flush := func() error {
+		var failed error
+		err := ro.onLoop(ctx, func(now time.Time) {
+			for _, h := range batch {
+				if _, known := ro.table.Find(h.ID); known {
+					continue
+				}
+				failed = errors.Join(failed, ro.add(now, h))
+				taken()
+				if ro.machine.Blocked(h.Host) != "" {
+					blocked++
+				}
+			}
+		})
+		batch = batch[:0]
+		return errors.Join(err, failed)
+	}
+	err = ro.cfg.Store.Scan(ctx, first, last, func(h channel.Hot) error {
+		h.Lease, h.Facts = slices.Clone(h.Lease), slices.Clone(h.Facts) // valid during this call only
+		if batch = append(batch, h); len(batch) < adoptBatch {
+			return nil
+		}
+		return flush()
+	})
+	return blocked, errors.Join(err, flush())
+}
+
+// Edited takes in that an operator has changed a channel's settings or state in the database.
+func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) error {
+	var failed error
+	err := ro.onLoop(ctx, func(now time.Time) {
+		s, ok := ro.table.Find(after.ID)
+		if !ok {
+			return
+		}
+		if after.State == channel.Active {
+			failed = ro.machine.Unmark(s)
+		}
+		delete(ro.keep.states, s) // overtaken
+		ro.machine.NotBefore(s, time.Time{})
+		ro.sched.Edit(s, func(f *recrawl.Facts) {
+			f.Weight = f.Weighed() * Importance(&after.Settings) / Importance(&before.Settings)
+			f.Flags &^= recrawl.Paused | recrawl.Pinned
+			if after.State != channel.Active {
+				f.Flags |= recrawl.Paused
+			}
+			if after.Settings.Group > 0 {
+				f.Group, f.Flags = uint8(after.Settings.Group-1), f.Flags|recrawl.Pinned
+			}
+		})
+		ro.event(s, now, ro.keep.gen(s), "edited", "", "by an operator")
+	})
+	return errors.Join(err, failed)
+}
+
+// Forget takes a channel out of all that the loop holds. What is still out of it comes to nothing.
+func (ro *roster) Forget(ctx context.Context, ch *channel.Channel) error {
+	var failed error
+	err := ro.onLoop(ctx, func(now time.Time) {
+		failed = ro.forget(now, ch.ID, ch.Scope.Host)
+		ro.sizes.gone(&ch.Learnt)
+	})
+	return errors.Join(err, failed)
+}
+
+func (ro *roster) forget(now time.Time, id channel.ID, name string) error {
+	s, ok := ro.table.Find(id)
+	if !ok {
+		return nil
+	}
+	if err := ro.standOff(now, id, name); err != nil {
+		return err
+	}
+	ro.machine.Forget(s)
+	ro.keep.forget(s)
+	ro.events.drop(id)
+	if ro.sched.Facts(s).Updated > 0 {
+		ro.tally.visited--
+	}
+	ro.sched.Remove(s)
+	ro.table.Drop(s)
+	return nil
+}
+
+// IDs are n of the channels that the loop holds, from the from-th on, and how many there are.
+func (ro *roster) IDs(ctx context.Context, from, n int) (ids []channel.ID, total int, err error) {
+	err = ro.onLoop(ctx, func(time.Time) {
+		total = ro.sched.Len()
+		for s, seen := recrawl.Slot(0), 0; int(s) < ro.table.Len() && len(ids) < n; s++ {
+			if !ro.table.Used(s) {
+				continue
+			}
+			if seen++; seen > from {
+				ids = append(ids, ro.table.ID(s))
+			}
+		}
+	})
+	return ids, total, err
+}
