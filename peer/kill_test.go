@@ -153,8 +153,9 @@ func (s *swarm) child(dir string) (in io.Writer, kill func()) {
 	return in, sync.OnceFunc(func() { child.Process.Kill(); child.Wait() })
 }
 
-// TestLapsedWhileAway kills an agent's process whose pages are all archived, and has it come back after its lease: it has nothing to send that would
-// revive the lease, so it must not wait with a thread until somebody else claims the task. The manager hands it out anew, and here the same one takes it.
+// TestLapsedWhileAway kills an agent's process whose pages are all archived, and starts it again after its lease. The
+// agent has nothing to send that would revive the lease, so it must not hold a thread until another peer claims the
+// task. The manager hands the task out anew, and here the same peer takes it.
 func TestLapsedWhileAway(t *testing.T) {
 	s := open(t, plain(40))
 	dir := t.TempDir()

@@ -11,7 +11,8 @@ import (
 // Peer names a peer at the fence. The archive derives it from the libp2p peer id with PeerOf; a simulator numbers its peers.
 type Peer uint64
 
-// PeerOf is the number of a peer id: 64 bits of its SHA-256, so that nobody can make an id that stands for another's claim.
+// PeerOf returns the number of a peer id: 64 bits of its SHA-256, so that no peer can make an id that stands for
+// another's claim.
 func PeerOf(id string) Peer {
 	sum := sha256.Sum256([]byte(id))
 	return Peer(binary.BigEndian.Uint64(sum[:]))
@@ -186,7 +187,8 @@ func (f *Fence) Release(p Peer, gen channel.Gen) Step {
 	return s
 }
 
-// Tick ends a lease that made no progress. The fence stays where it is: its holder may come back as long as nobody else has claimed.
+// Tick ends a lease that made no progress. The fence stays where it is: its holder may come back as long as no other
+// peer has claimed.
 func (f *Fence) Tick(now time.Time) Step {
 	if f.hold != running || nanos(now) < f.until {
 		return Step{}

@@ -40,7 +40,8 @@ func (h *Holder) Left(now time.Time) time.Duration {
 	return h.left - Elapsed(h.sent, now)
 }
 
-// Lapses is for how long from now on nobody else can have the task, so that requests may be under way; zero or less: somebody may.
+// Lapses returns for how long from now on no other peer can have the task, so that requests may be under way. If it
+// is zero or less, another one may.
 func (h *Holder) Lapses(now time.Time) time.Duration {
 	if h.left == 0 {
 		return 0

@@ -303,7 +303,7 @@ func (i *Issue) ended(now time.Time, t Terms) Effect {
 	return Persist | HandOut
 }
 
-// untried takes back the generation that is being placed: nobody has it.
+// untried takes back the generation that is being placed; no peer has it.
 func (i *Issue) untried() {
 	i.rest(Idle, 0)
 	i.Tries -= min(i.Tries, 1)

@@ -83,7 +83,7 @@ func (w *world) do(t *testing.T, f []string) string {
 	switch f[0] {
 	case "terms": // terms claim-wait DURATION
 		w.terms.ClaimWait = dur(2)
-	case "after": // after DURATION: time passes, nobody looks
+	case "after": // after DURATION: time passes without a call
 		w.now = w.now.Add(dur(1))
 	case "tick":
 		e, ev := w.tick()

@@ -98,7 +98,7 @@ func (w *world) save(e Effect) Effect {
 	return e
 }
 
-// refused is the outcome of a placing that nobody accepted.
+// refused is the outcome of a placing that no peer accepted.
 func (w *world) refused(gen channel.Gen) Effect {
 	e := w.save(w.issue.Refused(gen))
 	if e&HandOut != 0 {
@@ -125,7 +125,7 @@ func (w *world) deliver(again int) string {
 	for w.cursor = max(0, w.cursor-again); w.cursor < len(w.feed); {
 		e := w.feed[w.cursor]
 		w.cursor++
-		revoked := e.Gen > w.issue.Live // nobody claimed it
+		revoked := e.Gen > w.issue.Live // it was not claimed
 		eff := w.issue.Apply(w.now, e, w.terms)
 		w.issueDisk, w.cursorDisk = w.issue, w.cursor // cursor and effects in one transaction
 		w.save(eff)

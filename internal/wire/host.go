@@ -166,7 +166,7 @@ func (b *builder) swarm(key crypto.PrivKey, bus event.Bus, resources network.Res
 }
 
 // stranger is a host that dials as a non-member and from other ports, to find out whether strangers can connect.
-// Peers dial no one for others, so theirs can do nothing.
+// Peers never dial for others, so their stranger can do nothing.
 func (b *builder) stranger(resources network.ResourceManager) (*blankhost.BlankHost, error) {
 	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"shoal/channel/lease"
 )
 
-// pageSize is in what pieces a system writes files that nobody has synced.
+// pageSize is the size of the pieces in which a system writes unsynced files.
 const pageSize = 4 << 10
 
 // diskFolder is the files of a folder, of each what is before the hole at its end.
@@ -167,7 +167,7 @@ func TestPowerFails(t *testing.T) {
 			tails[name] = at
 		}
 		disk.mu.Unlock()
-		if err := <-answered; err != nil { // the machine is off by then: nobody hears it
+		if err := <-answered; err != nil { // the machine is off by then, so the answer is lost
 			t.Fatal(err)
 		}
 		if err := a.Close(); err != nil {

@@ -102,7 +102,7 @@ func TestPurgeGoesOn(t *testing.T) {
 	}
 }
 
-// TestForget calls a channel back: its runner and whoever holds its task are refused, and nothing that names its pages is kept.
+// TestForget calls a channel back: its holder is refused, and nothing that names its pages is kept.
 func TestForget(t *testing.T) {
 	a := open(t, testConfig(t.TempDir()))
 	r := crawled(t, a, 1, "http://z.example")

@@ -134,8 +134,8 @@ func TestFullDiskIsKilled(t *testing.T) {
 	}
 }
 
-// TestDiskLoses: a crawl whose disk loses pages, or does not keep its list of URLs, goes back with all else, and whoever goes on
-// with it fetches what is missing.
+// TestDiskLoses checks that a crawl whose disk loses pages, or does not keep its list of URLs, goes back with
+// everything else, and that the peer that resumes it fetches what is missing.
 func TestDiskLoses(t *testing.T) {
 	noLeaks(t)
 	many := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // more URLs than are kept in memory

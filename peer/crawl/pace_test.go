@@ -232,7 +232,7 @@ func TestDrippingHost(t *testing.T) {
 			}
 		}), func(*Config) {})
 		took := time.Since(start)
-		time.Sleep(2 * time.Second) // so that the last handler hears that nobody reads
+		time.Sleep(2 * time.Second) // so that the last handler notices that the client is gone
 		if r.Outcome != channel.Failed || r.Errors["timeout"] != MaxFailures {
 			t.Errorf("%+v", r)
 		}
@@ -379,7 +379,7 @@ func TestStalledHandshake(t *testing.T) {
 	}
 }
 
-// drip says the same again and again until nobody listens.
+// drip repeats b until the client is gone.
 func drip(c net.Conn, b []byte) {
 	for _, err := c.Write(b); err == nil; _, err = c.Write(b) {
 		time.Sleep(time.Second)

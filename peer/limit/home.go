@@ -110,7 +110,7 @@ func (h *Home) check(addr netip.Addr) error {
 	return nil
 }
 
-// belongs says whose an address is; empty: it is not known to be anybody's.
+// belongs says whose an address is, or returns "" if that is unknown.
 func (h *Home) belongs(addr netip.Addr) string {
 	for _, own := range h.own {
 		if addr == own {

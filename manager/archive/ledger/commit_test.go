@@ -188,7 +188,7 @@ func TestCommitFailsBeforeTheLedger(t *testing.T) {
 					t.Errorf("again: %v", err)
 				}
 				want := 1
-				if step == "sync" { // nobody knows what is durable of that segment: another is begun
+				if step == "sync" { // what is durable of that segment is unknown: another is begun
 					want = 2
 				}
 				if n := b.segments.Count(); n != want {
@@ -201,8 +201,8 @@ func TestCommitFailsBeforeTheLedger(t *testing.T) {
 	}
 }
 
-// A commit of which nobody knows whether it is durable ends all storing, until the ledger is opened again: then what it had is there or is not,
-// as a whole.
+// TestCommitFailsInTheLedger checks that a commit that may or may not be durable ends all storing until the ledger is
+// opened again. Then its effects are there or not, as a whole.
 func TestCommitFailsInTheLedger(t *testing.T) {
 	b := newBench(t)
 	if err := b.ledger.Commit(b.job("a")); err != nil {

@@ -92,7 +92,8 @@ func (l *Ledger) Deliverers(ctx context.Context, name string) (out []Deliverer, 
 	return out, nil
 }
 
-// Several reports whether more than one account has delivered to this archive. Where there is only one, nobody can confirm what it says.
+// Several reports whether more than one account has delivered to this archive. If there is only one, no other can
+// confirm what it says.
 func (l *Ledger) Several() bool { return l.several.Load() }
 
 // countAccounts looks, when the ledger is opened, whether several accounts have delivered.
