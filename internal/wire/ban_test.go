@@ -99,6 +99,49 @@ func TestBanEndsConnectionsEverywhere(t *testing.T) {
 	}
 }
 
+// A member whose certificate was good when it was checked, and is banned before it is let in, is not let in; and a disk that takes nothing
+// does not keep a ban from acting.
+func TestBanBeforeAdmission(t *testing.T) {
+	w := newNet(t, openPolicy)
+	full := false
+	b := w.member(Config{Keep: func(Kept) error {
+		if full {
+			return errors.New("disk full")
+		}
+		return nil
+	}})
+	bad, late := w.member(Config{}), w.member(Config{})
+	for _, n := range []*Node{bad, late} {
+		if err := n.Connect(t.Context(), b.ID(), b.Addrs()...); err != nil {
+			t.Fatal(err)
+		}
+		knows(t, b, n)
+	}
+	conns := b.gate.ConnsToPeer(late.ID())
+	m := *b.gate.MemberOf(conns[0])
+	full = true
+	if err := b.Learn(w.banning(bad.ID().String())); err == nil {
+		t.Error("a document that could not be kept was taken without a word")
+	}
+	if _, is := b.Member(bad.ID()); is {
+		t.Error("a full disk keeps a ban from acting")
+	}
+	full = false
+	eventually(t, "a document of a later millisecond", func() bool {
+		changed, err := b.take(w.banning(late.ID().String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return changed
+	})
+	if err := b.greeter.admit(conns[0], m, nil); !errors.Is(err, Refused) {
+		t.Errorf("admitted: %v", err)
+	}
+	if _, is := b.Member(late.ID()); is {
+		t.Error("a banned member was let in")
+	}
+}
+
 // A banned account's members are refused, whatever their identity.
 func TestBanOfAnAccount(t *testing.T) {
 	w := newNet(t, openPolicy)

@@ -173,6 +173,7 @@ func (j *joiner) SetIssuer(i *member.Issuer, document []byte) error {
 	if err != nil {
 		return err
 	}
+	j.bar()
 	j.issuer.Store(i)
 	if err := j.appoint(i); err != nil {
 		return err
