@@ -84,10 +84,16 @@ func Choose(history []byte, f *Facts, day float64) Chosen {
 	return out
 }
 
+// LooksPoisson tells whether a history looks like a Poisson process at a first glance, or is too short to tell.
+func LooksPoisson(history []byte, f *Facts, day float64) bool {
+	h, ok := visitsOf(history, f.Updated)
+	return !ok || !suspicious(h, day)
+}
+
 // ChooseFast is Choose for many channels: it does not fit histories that look like a Poisson process at a first glance, and has no reason
 // for them.
 func ChooseFast(history []byte, f *Facts, day float64) Chosen {
-	if h, ok := visitsOf(history, f.Updated); !ok || !suspicious(h, day) {
+	if LooksPoisson(history, f, day) {
 		return Chosen{}
 	}
 	return Choose(history, f, day)

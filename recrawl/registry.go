@@ -42,23 +42,23 @@ func costless(name string, ix index) func(Params) Strategy {
 
 // Params are the parameters of all strategies. A zero field means the strategy's own default.
 type Params struct {
-	Delta float64 // iir, icr: encouragement, in [0, 1); default .36 (iir), .38 (icr)
-	Sigma float64 // iir, icr: smallest multiple between neighbouring groups where order was lost; default 1.5
-	Mu    float64 // iir, icr: largest multiple; default 2 (iir), 3 (icr)
-	IIR   string  // iir: "pooled" or "channel" mean of the gaps between updates; default pooled
+	Delta float64 `json:"delta,omitempty"` // iir, icr: encouragement, in [0, 1); default .36 (iir), .38 (icr)
+	Sigma float64 `json:"sigma,omitempty"` // iir, icr: smallest multiple between neighbouring groups where order was lost; default 1.5
+	Mu    float64 `json:"mu,omitempty"`    // iir, icr: largest multiple; default 2 (iir), 3 (icr)
+	IIR   string  `json:"iir,omitempty"`   // iir: "pooled" or "channel" mean of the gaps between updates; default pooled
 
-	TargetWait float64 // price and its kin: mean ticks that a task should wait for its start; default 100 where peers tell it beforehand, else 60
-	CostBase   float64 // price: ticks added to a task's own; default 2
-	CostKnee   float64 // price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, CostShare; default 1.6
-	CostShare  float64 // price: the share of what a dear channel costs that counts; default 1/7, in optimal and cycle 1/5
-	NoCost     bool    // price: ignore what a task costs, for comparison
-	NoSurvival bool    // price: ignore how likely a task's peer lives to its end, for comparison
-	NoCorners  bool    // price: ignore how long the tasks of a channel wait, for comparison
+	TargetWait float64 `json:"targetwait,omitempty"` // price and its kin: mean ticks that a task should wait for its start; default 100 where peers tell it beforehand, else 60
+	CostBase   float64 `json:"costbase,omitempty"`   // price: ticks added to a task's own; default 2
+	CostKnee   float64 `json:"costknee,omitempty"`   // price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, CostShare; default 1.6
+	CostShare  float64 `json:"costshare,omitempty"`  // price: the share of what a dear channel costs that counts; default 1/7, in optimal and cycle 1/5
+	NoCost     bool    `json:"nocost,omitempty"`     // price: ignore what a task costs, for comparison
+	NoSurvival bool    `json:"nosurvival,omitempty"` // price: ignore how likely a task's peer lives to its end, for comparison
+	NoCorners  bool    `json:"nocorners,omitempty"`  // price: ignore how long the tasks of a channel wait, for comparison
 
-	PlanEvery float64 // optimal: ticks between two plans; cycle: ticks of a period; default 1440
-	Periods   int     // cycle: periods of a cycle; default 14
+	PlanEvery float64 `json:"planevery,omitempty"` // optimal: ticks between two plans; cycle: ticks of a period; default 1440
+	Periods   int     `json:"periods,omitempty"`   // cycle: periods of a cycle; default 14
 
-	Rule string // adaptive: "nutch" or "stormcrawler"; default nutch
+	Rule string `json:"rule,omitempty"` // adaptive: "nutch" or "stormcrawler"; default nutch
 }
 
 // PlanDay is Params.PlanEvery by default: a day of minutes.

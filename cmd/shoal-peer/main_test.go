@@ -197,6 +197,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"fly"}, "", 2, "unexpected"},
 		{[]string{"run", "--fast"}, "", 2, "--fast"},
 		{[]string{"run", "--threads", "0"}, "", 1, "threads"},
+		{[]string{"run", "--threads", "5000"}, "", 1, "5000 threads; want 1 to 200"},
 		{[]string{"run", "--min-gap-ms", "10"}, "", 1, "at least 200 ms"},
 		{[]string{"run", "--config", conf}, "", 1, `did you mean "down_kib_per_s"?`},
 		{[]string{"run", "--config", conf + ".none"}, "", 1, "no such file"},

@@ -71,8 +71,10 @@ func (s *settings) validate() error {
 		return fmt.Errorf("%w: port %d; want 0 to 65535", errSettings, s.Port)
 	case s.Listen != "" && !isAddr(s.Listen):
 		return fmt.Errorf("%w: listen %q; want an IP address of this computer, such as 192.0.2.7", errSettings, s.Listen)
-	case s.Threads < 1 || s.Queue < 0:
-		return fmt.Errorf("%w: %d threads, queue %d; want at least 1 and 0", errSettings, s.Threads, s.Queue)
+	case s.Threads < 1 || s.Threads > maxThreads:
+		return fmt.Errorf("%w: %d threads; want 1 to %d", errSettings, s.Threads, maxThreads)
+	case s.Queue < 0 || s.Queue > maxQueue:
+		return fmt.Errorf("%w: a queue of %d; want 0 to %d", errSettings, s.Queue, maxQueue)
 	case s.MinGapMs < 200:
 		return fmt.Errorf("%w: min_gap_ms %d; a crawler waits at least 200 ms", errSettings, s.MinGapMs)
 	case s.Control != "" && !loopback(s.Control):
@@ -386,3 +388,9 @@ func stateFolder() string {
 }
 
 func (s *settings) journal() string { return filepath.Join(s.Data, "log") }
+
+// Limits of what one peer crawls at the same time, and holds to be crawled: as much as it can tell others of.
+const (
+	maxThreads = 200
+	maxQueue   = 200
+)

@@ -91,7 +91,7 @@ func TestBadInput(t *testing.T) {
 		{"strategy set icr delta=0 --data", []string{pond}, 1, []string{"delta", "default"}},
 		{"strategy set icr delta=.4 Delta=.5 --data", []string{pond}, 1, []string{"delta", "twice"}},
 		{"strategy set --cap nan --data", []string{pond}, 1, []string{"--cap", "NaN"}},
-		{"feed --limit 0 --data", []string{pond}, 1, []string{"--limit 0"}},
+		{"feed --limit -1 --data", []string{pond}, 1, []string{"--limit -1"}},
 		{"export --limit -1 --data", []string{pond}, 1, []string{"--limit -1"}},
 		{"plan --tick -1s --data", []string{pond}, 1, []string{"tick of -1s"}},
 		{"get nonsense --data", []string{pond}, 1, []string{"nonsense", "https://"}},

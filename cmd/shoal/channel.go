@@ -172,7 +172,7 @@ func findChannel(ctx context.Context, a *api.Client, name string) (channel.ID, e
 		_, query, _ = strings.Cut(scope.Host, "://")
 	}
 	var rows api.Rows
-	if err := a.Do(ctx, http.MethodGet, "/channels", url.Values{"q": {query}, "n": {"1000"}}, nil, &rows); err != nil {
+	if err := a.Quiet().Do(ctx, http.MethodGet, "/channels", url.Values{"q": {query}, "n": {"1000"}}, nil, &rows); err != nil {
 		return 0, err
 	}
 	dir := ""
@@ -228,7 +228,7 @@ type channelExportCmd struct {
 }
 
 func (c *channelExportCmd) Run(ctx context.Context, s streams) error {
-	return c.with(ctx, false, func(a *api.Client) error {
+	return c.client(ctx, false, func(a *api.Client) error {
 		return a.Do(ctx, http.MethodGet, "/channels/export", url.Values{"q": {c.Query}, "format": {c.Format}}, nil, s.out)
 	})
 }

@@ -40,6 +40,11 @@ func importList(ctx context.Context, a *api.Client, s streams, r io.Reader, f li
 		fmt.Fprintf(s.out, ", left out %d that are there already", out.Duplicates)
 	}
 	fmt.Fprintln(s.out)
+	for _, n := range out.New {
+		if n.Line-1 < len(named) {
+			fmt.Fprintf(s.out, "channel %d  %s\n", n.Channel, named[n.Line-1])
+		}
+	}
 	if out.Blocked > 0 {
 		fmt.Fprintf(s.err, "%d of them are on blocked hosts and wait until those are unblocked: shoal host list --blocked\n", out.Blocked)
 	}

@@ -25,7 +25,6 @@ type channelListCmd struct {
 	Sort  string `help:"Order: ${sorts}; by default as they come." placeholder:"ORDER"`
 	From  int    `help:"Skip so many." placeholder:"N"`
 	N     int    `short:"n" help:"At most so many." default:"50" placeholder:"N"`
-	JSON  bool   `name:"json" help:"As JSON."`
 }
 
 func (c *channelListCmd) Run(ctx context.Context, s streams) error {
@@ -34,9 +33,6 @@ func (c *channelListCmd) Run(ctx context.Context, s streams) error {
 	}
 	q := url.Values{"q": {c.Query}, "state": {c.State}, "sort": {c.Sort}, "from": {strconv.Itoa(c.From)}, "n": {strconv.Itoa(c.N)}}
 	return c.with(ctx, false, func(a *api.Client) error {
-		if c.JSON {
-			return a.Do(ctx, http.MethodGet, "/channels", q, nil, s.out)
-		}
 		var rows api.Rows
 		if err := a.Do(ctx, http.MethodGet, "/channels", q, nil, &rows); err != nil {
 			return err
@@ -44,7 +40,7 @@ func (c *channelListCmd) Run(ctx context.Context, s streams) error {
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "ID\tSTATE\tCHANNEL\tLAST RESULT\tREASON\tPAGES\tUPDATES\tUPDATED\tNEXT")
 		for _, r := range rows.Channels {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.ID, r.State, strings.TrimSpace(r.Host+" "+r.Scope), lastResult(r), r.Reason, r.Pages, r.Visits, when(r.Updated), nextCrawl(r))
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.ID, r.State, strings.TrimSpace(r.Host+" "+r.Scope), lastResult(r), plain.Printable(r.Reason), r.Pages, r.Visits, when(r.Updated), nextCrawl(r))
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -75,16 +71,12 @@ func when(t time.Time) string {
 type channelShowCmd struct {
 	target
 	ids
-	JSON bool `name:"json" help:"As JSON."`
 }
 
 func (c *channelShowCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, false, func(a *api.Client) error {
 		return c.each(ctx, a, func(id channel.ID) error {
 			path := fmt.Sprintf("/channels/%d", id)
-			if c.JSON {
-				return a.Do(ctx, http.MethodGet, path, nil, nil, s.out)
-			}
 			var d api.Detail
 			if err := a.Do(ctx, http.MethodGet, path, nil, nil, &d); err != nil {
 				return err
@@ -105,7 +97,7 @@ func showChannel(out io.Writer, d api.Detail) error {
 	}
 	state := r.State
 	if r.Reason != "" {
-		state += ": " + r.Reason
+		state += ": " + plain.Printable(r.Reason)
 	}
 	line("state", state)
 	line("seeds", strings.Join(append([]string{d.Channel.URL}, d.Channel.Seeds...), "\n\t"))
@@ -142,7 +134,7 @@ func showChannel(out io.Writer, d api.Detail) error {
 		line("given up", fmt.Sprintf("after %d more failed crawls in a row", r.Left))
 	}
 	for _, e := range d.Events {
-		fmt.Fprintf(w, "%s\tgeneration %d %s %s\n", e.At.Local().Format(time.DateTime), e.Gen, e.What, e.Note)
+		fmt.Fprintf(w, "%s\tgeneration %d %s %s\n", e.At.Local().Format(time.DateTime), e.Gen, e.What, plain.Printable(e.Note))
 	}
 	return w.Flush()
 }

@@ -46,7 +46,6 @@ func roomOn(data string) func() error {
 
 type checkCmd struct {
 	target
-	JSON bool `name:"json" help:"As JSON."`
 }
 
 // errFound makes check end with a failure.
@@ -151,7 +150,7 @@ func merge(a, b []desk.Finding) []desk.Finding {
 
 func (c *checkCmd) ask(ctx context.Context) ([]desk.Finding, error) {
 	var out api.Findings
-	err := c.with(ctx, true, func(a *api.Client) error { return a.Do(ctx, http.MethodGet, "/check", nil, nil, &out) })
+	err := c.client(ctx, true, func(a *api.Client) error { return a.Do(ctx, http.MethodGet, "/check", nil, nil, &out) })
 	return out.Findings, err
 }
 

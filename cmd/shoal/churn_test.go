@@ -195,7 +195,7 @@ func startChurn(t *testing.T, sw swarming) *churning {
 		t.Fatal(err)
 	}
 	cfg := stationConfig{data: filepath.Join(dir, "manager"), listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(world, port),
-		log: slog.New(slog.DiscardHandler), manager: manager.Default(), reach: pondReach(world)}
+		log: slog.New(slog.DiscardHandler), manager: manager.Default(), reach: pondReach}
 	pondSettings(&cfg.manager)
 	cfg.manager.Strategy, cfg.manager.MinPeers, cfg.manager.MinPeersWait = "icr", sw.peers/2, 10*time.Second
 	cfg.manager.Terms.Term = 9 * time.Second

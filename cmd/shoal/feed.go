@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +23,12 @@ type feedCmd struct {
 	Cursor string `help:"Keep the cursor in this file." type:"path" placeholder:"FILE" xor:"since"`
 	Follow bool   `short:"f" help:"Wait for more until interrupted."`
 	Text   bool   `help:"With main text and links."`
-	Limit  int    `help:"At most so many a request." default:"1000" placeholder:"N"`
+	Limit  int    `help:"At most so many in all; 0: no limit." default:"0" placeholder:"N"`
 }
 
 // Run prints changes as JSON lines. The cursor is kept after what was printed: an indexer that is interrupted sees some again, never too few.
 func (c *feedCmd) Run(ctx context.Context, s streams) error {
-	if err := atLeast("--limit", c.Limit, 1); err != nil {
+	if err := atLeast("--limit", c.Limit, 0); err != nil {
 		return err
 	}
 	cursor := c.Since
@@ -38,9 +39,13 @@ func (c *feedCmd) Run(ctx context.Context, s streams) error {
 		}
 		cursor = strings.TrimSpace(string(b))
 	}
-	return c.with(ctx, false, func(a *api.Client) error {
-		for {
-			q := url.Values{"cursor": {cursor}, "limit": {fmt.Sprint(c.Limit)}}
+	return c.client(ctx, false, func(a *api.Client) error {
+		for left := c.Limit; ; {
+			most := feedRequest
+			if c.Limit > 0 {
+				most = min(left, feedRequest)
+			}
+			q := url.Values{"cursor": {cursor}, "limit": {fmt.Sprint(most)}}
 			if c.Text {
 				q.Set("text", "1")
 			}
@@ -51,7 +56,8 @@ func (c *feedCmd) Run(ctx context.Context, s streams) error {
 			if err != nil {
 				return err
 			}
-			n, err := io.Copy(s.out, r.Body)
+			lines := &countLines{w: s.out}
+			n, err := io.Copy(lines, r.Body)
 			if err = errors.Join(err, r.Body.Close()); err != nil {
 				return err
 			}
@@ -61,10 +67,24 @@ func (c *feedCmd) Run(ctx context.Context, s streams) error {
 					return fmt.Errorf("keep the cursor %s: %w", cursor, err)
 				}
 			}
-			if n == 0 && !c.Follow {
+			left -= lines.n
+			if n == 0 && !c.Follow || c.Limit > 0 && left <= 0 {
 				_, err := fmt.Fprintf(s.err, "next: --since %s\n", cursor)
 				return err
 			}
 		}
 	})
+}
+
+const feedRequest = 1000 // changes asked for at a time
+
+// countLines counts the lines that go by.
+type countLines struct {
+	w io.Writer
+	n int
+}
+
+func (c *countLines) Write(b []byte) (int, error) {
+	c.n += bytes.Count(b, []byte{'\n'})
+	return c.w.Write(b)
 }

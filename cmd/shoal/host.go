@@ -67,13 +67,14 @@ func nextVisit(t time.Time) string {
 
 type hostBlockCmd struct {
 	target
-	Host string `arg:"" help:"The host: example.org, with all its ports; example.org:8080 or https://example.org for that one only."`
-	Why  string `help:"Why; shown with its channels." default:"by an operator" placeholder:"TEXT"`
+	Host    string `arg:"" help:"The host: example.org, with all its ports; example.org:8080 or https://example.org for that one only."`
+	Why     string `help:"Why; shown with its channels." default:"by an operator" placeholder:"TEXT"`
+	Unknown bool   `help:"Also if nothing is known of the host."`
 }
 
 func (c *hostBlockCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, false, func(a *api.Client) error {
-		if err := a.Do(ctx, http.MethodPost, "/hosts/block", nil, api.HostAsk{Host: c.Host, Why: c.Why}, nil); err != nil {
+		if err := a.Do(ctx, http.MethodPost, "/hosts/block", nil, api.HostAsk{Host: c.Host, Why: c.Why, Unknown: c.Unknown}, nil); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(s.out, "%s is not crawled any more; peers that are at it are stopped at their next word with the archive\n", c.Host)
@@ -98,9 +99,10 @@ func (c *hostUnblockCmd) Run(ctx context.Context, s streams) error {
 
 type hostPurgeCmd struct {
 	target
-	Host string `arg:"" help:"The host: example.org, with all its ports; example.org:8080 or https://example.org for that one only."`
-	Why  string `help:"Why; kept with the block." default:"taken down" placeholder:"TEXT"`
-	Yes  bool   `help:"Do it. Its pages cannot be had back."`
+	Host    string `arg:"" help:"The host: example.org, with all its ports; example.org:8080 or https://example.org for that one only."`
+	Why     string `help:"Why; kept with the block." default:"taken down" placeholder:"TEXT"`
+	Unknown bool   `help:"Also if nothing is known of the host."`
+	Yes     bool   `help:"Do it. Its pages cannot be had back."`
 }
 
 func (c *hostPurgeCmd) Run(ctx context.Context, s streams) error {
@@ -109,7 +111,7 @@ func (c *hostPurgeCmd) Run(ctx context.Context, s streams) error {
 	}
 	return c.with(ctx, false, func(a *api.Client) error {
 		var out desk.Purged
-		if err := a.Do(ctx, http.MethodPost, "/hosts/purge", nil, api.HostAsk{Host: c.Host, Why: c.Why}, &out); err != nil {
+		if err := a.Do(ctx, http.MethodPost, "/hosts/purge", nil, api.HostAsk{Host: c.Host, Why: c.Why, Unknown: c.Unknown}, &out); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(s.out, "%s is taken down: %d channels, %d pages, %d notes of links\n", c.Host, out.Channels, out.Pages, out.Links)

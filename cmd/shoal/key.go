@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -36,7 +37,10 @@ func (k *keyDir) open() (*member.Keys, error) {
 	return member.LoadOrCreate(k.keys(), time.Now())
 }
 
-type keyShowCmd struct{ keyDir }
+type keyShowCmd struct {
+	keyDir
+	JSON bool `name:"json" help:"As JSON."`
+}
 
 func (c *keyShowCmd) Run(s streams) error {
 	k, err := c.open()
@@ -47,6 +51,10 @@ func (c *keyShowCmd) Run(s streams) error {
 	root := "here"
 	if !k.HasRoot() {
 		root = "not here (kept offline): it is needed again before the working key's delegation ends"
+	}
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(map[string]any{"network": k.Network.String(), "root_key_here": k.HasRoot(), "working_key": hex.EncodeToString(d.Key[:]),
+			"serial": d.Serial, "not_before": d.NotBefore, "not_after": d.NotAfter, "folder": c.keys()})
 	}
 	fmt.Fprintf(s.out, "network       %s\nroot key      %s\nworking key   %s\n  serial      %d\n  valid       %s to %s\nfolder        %s\n",
 		k.Network, root, hex.EncodeToString(d.Key[:]), d.Serial, d.NotBefore.Format(time.DateOnly), d.NotAfter.Format(time.DateOnly), c.keys())

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,9 +58,14 @@ type cli struct {
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
-type versionCmd struct{}
+type versionCmd struct {
+	JSON bool `name:"json" help:"As JSON."`
+}
 
-func (versionCmd) Run(s streams) error {
+func (c *versionCmd) Run(s streams) error {
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(map[string]string{"version": version.String()})
+	}
 	_, err := fmt.Fprintln(s.out, "shoal", version.String())
 	return err
 }
@@ -76,6 +82,8 @@ func main() {
 // run is the program without its process: exit status 0 for success, 1 for a failure, 2 for a command line that says nothing we know.
 func run(ctx context.Context, args []string, s streams) int {
 	var c cli
+	text := &textOut{w: s.out}
+	s.out = text
 	exited := -1
 	parser, err := kong.New(&c,
 		kong.Name("shoal"),
@@ -88,7 +96,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Vars{"data": dataFolder(), "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", "),
 			"states": strings.Join(desk.States(), ", "), "sorts": strings.Join(desk.Sorts(), ", ")},
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(s),
+		kong.Bind(s, text),
 		kong.Bind(archivecmd.IO{Out: s.out, Err: s.err}),
 	)
 	if err != nil {

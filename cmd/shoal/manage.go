@@ -148,7 +148,7 @@ func (c *managerCmd) inPond(ctx context.Context, cfg *stationConfig) ([]channel.
 		return nil, fmt.Errorf("--pond %s: %w; start one with shoal pond", c.Pond, err)
 	}
 	pondSettings(&cfg.manager)
-	cfg.reach = pondReach(world)
+	cfg.reach = pondReach
 	if port := tcpPort(c.Listen); port != 0 {
 		cfg.dialer = pondDialer(world, port)
 	}

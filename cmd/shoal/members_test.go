@@ -179,7 +179,7 @@ func TestBanActsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := stationConfig{data: filepath.Join(t.TempDir(), "manager"), listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(world, port),
-		log: slog.New(slog.DiscardHandler), manager: pondManager(), reach: pondReach(world)}
+		log: slog.New(slog.DiscardHandler), manager: pondManager(), reach: pondReach}
 	st, err := openStation(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"shoal/internal/plan"
@@ -28,6 +29,7 @@ type planCmd struct {
 }
 
 func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
+	c.Command.JSON = c.target.JSON
 	if c.Pages != "" {
 		f, err := os.Open(c.Pages)
 		if err != nil {
@@ -40,8 +42,13 @@ func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 		return c.Command.Run(ctx, &plan.File{IDs: ids, Pages: pages, Span: c.Span, Crawlers: c.Crawlers, Phases: c.Phases}, s.out, s.err)
 	}
+	if isTerminal(s.err) {
+		p := &steps{w: s.err}
+		defer p.end()
+		c.Progress = p.show
+	}
 	var src *plan.Channels
-	err = c.with(ctx, false, func(a *api.Client) (err error) {
+	err = c.client(ctx, false, func(a *api.Client) (err error) {
 		src, err = c.channels(ctx, a)
 		return err
 	})
@@ -66,7 +73,7 @@ func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, 
 	if err := d.Decode(&basis); err != nil {
 		return nil, fmt.Errorf("read what to plan for: %w", err)
 	}
-	src := &plan.Channels{Now: basis.Now, Every: basis.Every, Cap: basis.Cap, Least: basis.MinTicks, Measured: basis.Capacity}
+	src := &plan.Channels{Thorough: c.Thorough, Progress: c.Progress, Now: basis.Now, Every: basis.Every, Cap: basis.Cap, Least: basis.MinTicks, Measured: basis.Capacity}
 	if tick := basis.Tick.Duration(); tick != time.Minute {
 		src.Time = "ticks of " + tick.String()
 	}
@@ -82,5 +89,37 @@ func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, 
 			return nil, fmt.Errorf("channel %d: %w", ch.ID, err)
 		}
 		src.All = append(src.All, it)
+		if c.Progress != nil {
+			c.Progress("channels read", len(src.All), max(basis.Channels, len(src.All)))
+		}
+	}
+}
+
+// steps shows how far a work of several steps is, on one line of a terminal.
+type steps struct {
+	w     io.Writer
+	mu    sync.Mutex
+	last  time.Time
+	width int
+}
+
+func (p *steps) show(what string, done, of int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); done == of || now.Sub(p.last) >= progressEvery {
+		p.last = now
+		line := fmt.Sprintf("%s: %d of %d", what, done, of)
+		fmt.Fprintf(p.w, "\r%-*s", p.width, line)
+		p.width = len(line)
+	}
+}
+
+// end clears the line, for what is printed next.
+func (p *steps) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.width > 0 {
+		fmt.Fprintf(p.w, "\r%*s\r", p.width, "")
+		p.width = 0
 	}
 }

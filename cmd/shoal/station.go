@@ -119,9 +119,12 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if st.manager, err = manager.New(ctx, mc); err != nil {
 		return nil, err
 	}
+	if err := st.markPond(); err != nil {
+		return nil, err
+	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
 		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
-		Reach: cfg.reach, Now: st.node.Now,
+		Reach: st.cfg.reach, Now: st.node.Now,
 	}); err != nil {
 		return nil, err
 	}
@@ -133,6 +136,19 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		st.undo = append(st.undo, undo)
 	}
 	return st, nil
+}
+
+// markPond notes in the data folder whether the manager crawls a pond.
+func (st *station) markPond() error {
+	path := filepath.Join(st.cfg.data, pondMark)
+	if st.cfg.reach != nil {
+		return member.WriteFile(path, []byte("See shoal pond --help.\n"))
+	}
+	st.cfg.reach = webReach
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (st *station) openWire(ctx context.Context) (err error) {

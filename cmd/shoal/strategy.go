@@ -28,14 +28,10 @@ type strategyCmd struct {
 
 type strategyShowCmd struct {
 	target
-	JSON bool `name:"json" help:"As JSON."`
 }
 
 func (c *strategyShowCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, true, func(a *api.Client) error {
-		if c.JSON {
-			return a.Do(ctx, http.MethodGet, "/strategy", nil, nil, s.out)
-		}
 		var i desk.Strategy
 		if err := a.Do(ctx, http.MethodGet, "/strategy", nil, nil, &i); err != nil {
 			return err
@@ -146,7 +142,6 @@ func (c *strategySetCmd) Run(ctx context.Context, s streams) error {
 type strategyTryCmd struct {
 	target
 	strategyArgs
-	JSON bool `name:"json" help:"As JSON."`
 }
 
 func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
@@ -158,9 +153,6 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 		return errors.New("name a strategy, or give --new-share")
 	}
 	return c.with(ctx, true, func(a *api.Client) error {
-		if c.JSON {
-			return a.Do(ctx, http.MethodPost, "/strategy/try", nil, choice, s.out)
-		}
 		var t desk.Trial
 		if err := a.Do(ctx, http.MethodPost, "/strategy/try", nil, choice, &t); err != nil {
 			return err

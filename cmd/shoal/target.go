@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,13 +26,43 @@ type target struct {
 	Data    string `help:"The manager's data folder." default:"${data}" type:"path" placeholder:"DIR"`
 	Manager string `help:"Address of a running manager, if it does not run on this data folder." placeholder:"URL"`
 	Token   string `help:"Operator's token; by default the one in the data folder." env:"SHOAL_TOKEN" placeholder:"TOKEN"`
+	JSON    bool   `name:"json" help:"As JSON: the manager's own answer."`
+
+	text *textOut // where words go; nil: the command prints JSON by itself
+}
+
+// AfterApply implements kong's hook.
+func (t *target) AfterApply(text *textOut) error { t.text = text; return nil }
+
+// textOut is standard output for words. With --json they are left out, and the manager's answers stand there.
+type textOut struct {
+	w   io.Writer
+	off bool
+}
+
+func (t *textOut) Write(b []byte) (int, error) {
+	if t.off {
+		return len(b), nil
+	}
+	return t.w.Write(b)
 }
 
 // errNoManager is returned where nothing is found to work on.
 var errNoManager = errors.New("no manager here")
 
-// with calls f with a client of the manager. live says that a stopped one will not do.
-func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error) (err error) {
+// with calls f with a client of the manager. live says that a stopped one will not do. With --json the answers are printed as they come.
+func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error) error {
+	if !t.JSON || t.text == nil {
+		return t.client(ctx, live, f)
+	}
+	t.text.off = true
+	return t.client(ctx, live, func(a *api.Client) error {
+		a.Echo = t.text.w
+		return f(a)
+	})
+}
+
+func (t *target) client(ctx context.Context, live bool, f func(*api.Client) error) (err error) {
 	if t.Manager != "" {
 		c, err := t.remote(t.Data, t.Manager)
 		if err != nil {
@@ -75,7 +106,7 @@ func (t *target) with(ctx context.Context, live bool, f func(*api.Client) error)
 			http.Error(w, broken.Error(), http.StatusServiceUnavailable)
 		})
 	}
-	d, err := desk.Open(ctx, desk.Config{Store: db, Archive: takedown, Orders: order.Names()})
+	d, err := desk.Open(ctx, desk.Config{Store: db, Archive: takedown, Orders: order.Names(), Reach: reachOf(data)})
 	if err != nil {
 		return err
 	}

@@ -224,7 +224,7 @@ const settleTime = time.Second // for the last reports to be taken in
 func publicSites(urls []string) ([]channel.Channel, error) {
 	chs, err := desk.ParseSites(urls)
 	for i := range chs {
-		err = errors.Join(err, desk.PublicHost(chs[i].Scope.Host))
+		err = errors.Join(err, webReach(chs[i].Scope.Host))
 	}
 	return chs, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"shoal/internal/lab/pond"
 	"shoal/internal/member"
 	"shoal/manager"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -29,7 +31,7 @@ func (c *upCmd) inPond(cfg *stationConfig, world *pond.World) error {
 	}
 	cfg.listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
 	world.Settle(port, 0)
-	cfg.dialer, cfg.reach = pondDialer(world, port), pondReach(world)
+	cfg.dialer, cfg.reach = pondDialer(world, port), pondReach
 	pondSettings(&cfg.manager)
 	if c.For > 0 { // first tasks are to end while there is time to see it
 		cfg.manager.FirstBudget = min(cfg.manager.FirstBudget, max(int(c.For/firstShare/pondFetch), 1))
@@ -122,13 +124,32 @@ func pondChannels(w *pond.World) []channel.Channel {
 	return chs
 }
 
-// pondReach refuses what is no host of a pond.
-func pondReach(w *pond.World) func(string) error {
-	return func(origin string) error {
-		_, host, _ := strings.Cut(origin, "://")
-		if _, ok := w.Host(host); ok {
-			return nil
-		}
-		return fmt.Errorf("%s is not a host of the pond, the synthetic Web that this manager crawls: to crawl the Web, run shoal up URL, or shoal manager without --pond", origin)
+// pondMark is a file in the data folder of a manager that crawls a pond, so that what is added while it is stopped is checked too.
+const pondMark = "crawls-a-pond"
+
+// pondNames is the domain of a pond's hosts.
+const pondNames = pond.Suffix
+
+// webReach refuses what peers cannot fetch from the Web.
+func webReach(origin string) error {
+	if u, err := url.Parse(origin); err == nil && strings.HasSuffix(u.Hostname(), pondNames) {
+		return fmt.Errorf("%s is a host of the pond, the synthetic Web, which this manager does not crawl: try it with shoal up", origin)
 	}
+	return desk.PublicHost(origin)
+}
+
+// reachOf is what the peers of a stopped manager can fetch.
+func reachOf(data string) func(origin string) error {
+	if _, err := os.Stat(filepath.Join(data, pondMark)); err != nil {
+		return webReach
+	}
+	return pondReach
+}
+
+// pondReach refuses what is no host of a pond.
+func pondReach(origin string) error {
+	if u, err := url.Parse(origin); err == nil && strings.HasSuffix(u.Hostname(), pondNames) {
+		return nil
+	}
+	return fmt.Errorf("%s is not a host of the pond, the synthetic Web that this manager crawls: to crawl the Web, run shoal up URL, or shoal manager without --pond", origin)
 }

@@ -22,14 +22,10 @@ type peerCmd struct {
 
 type peerListCmd struct {
 	target
-	JSON bool `name:"json" help:"As JSON."`
 }
 
 func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, true, func(a *api.Client) error {
-		if c.JSON {
-			return a.Do(ctx, http.MethodGet, "/peers", nil, nil, s.out)
-		}
 		var peers []desk.Peer
 		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
 			return err
@@ -40,7 +36,7 @@ func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%.1f ms\t%s\n", p.ID, p.Running, p.Queued, p.RTTMS, when(p.Seen))
 		}
 		var banned api.Banned
-		if err := a.Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
+		if err := a.Quiet().Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
 			return err
 		}
 		for _, name := range banned.Banned {
@@ -96,7 +92,7 @@ func ban(ctx context.Context, t *target, s streams, peer string, banned bool, do
 			return err
 		}
 		var peers []desk.Peer
-		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
+		if err := a.Quiet().Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
 			return err
 		}
 		for _, p := range peers {

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -31,7 +34,30 @@ var wordings = []struct {
 	{regexp.MustCompile(` Url: '[^']*'`), ``},
 }
 
-// Error returns the text of an error on one line.
+// Printable returns a text without characters that a terminal would act on: control characters and bytes that are no UTF-8 are escaped as in
+// Go's strings. Line feeds and tabs stay.
+func Printable(s string) string {
+	odd := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
+	if utf8.ValidString(s) && strings.IndexFunc(s, odd) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case odd(r):
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// Error returns the text of an error on one line, and printable.
 func Error(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' })
 	for i := range lines {
@@ -44,7 +70,7 @@ func Error(err error) string {
 	for _, w := range wordings {
 		s = w.from.ReplaceAllString(s, w.to)
 	}
-	return s
+	return Printable(s)
 }
 
 // Usage returns the text of a command line error and the command that shows help about it: "shoal up --help".

@@ -88,3 +88,21 @@ func TestCount(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What a terminal would act on, or cannot show, is escaped wherever it came from.
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"naïve 網站\n\tx":          "naïve 網站\n\tx",
+		"\x1b[2Jgone\a":          `\x1b[2Jgone\a`,
+		"\xff\xfe\x00PNG\r":      `\xff\xfe\x00PNG\r`,
+		"right\u202eto left":     `right\u202eto left`,
+		"a soft\u00adhyphen, no": `a soft\u00adhyphen, no`,
+	} {
+		if got := Printable(text); got != want {
+			t.Errorf("%q is printed as %q, want %q", text, got, want)
+		}
+		if err := Error(errors.New("no URL: " + text)); strings.ContainsAny(err, "\x1b\x00\a\r") {
+			t.Errorf("the error prints %q", err)
+		}
+	}
+}

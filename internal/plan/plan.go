@@ -29,8 +29,36 @@ type Command struct {
 	Threads   int     `help:"Threads of a crawler, to tell how many of them a freshness needs." default:"5" placeholder:"N"`
 	Rows      int     `help:"Lines of the timetable to print." default:"10"`
 	Schedule  string  `help:"Write the whole timetable as CSV." placeholder:"FILE" type:"path"`
-	JSON      bool    `name:"json" help:"Print one JSON object and nothing else."`
+	Thorough  bool    `help:"Look at every channel, however long it takes. By default, of more than 20,000 channels every n-th counts for the table, and of odd histories 1,000 are fitted."`
 	Plot      string  `help:"Folder for figures of what capacities buy, how often channels are crawled, and the timetable, as SVG." placeholder:"DIR" type:"path"`
+
+	JSON     bool                            `kong:"-"` // one JSON object and nothing else
+	Progress func(what string, done, of int) `kong:"-"` // nil: not shown
+}
+
+// tell shows how far the plan is.
+func (c *Command) tell(what string, done, of int) {
+	if c.Progress != nil {
+		c.Progress(what, done, of)
+	}
+}
+
+// sample asks a part of a source's channels, and speaks of all.
+type sample struct {
+	Source
+	share float64
+}
+
+func sampled(src Source) sample {
+	few, share := src.Sampled()
+	return sample{few, share}
+}
+
+// Buys implements Source.
+func (s sample) Buys(ctx context.Context, capacity float64) (Point, error) {
+	p, err := s.Source.Buys(ctx, capacity*s.share)
+	p.Capacity, p.Crawls, p.Pages = capacity, p.Crawls/s.share, p.Pages/s.share
+	return p, err
 }
 
 // Point is what one capacity buys.
@@ -58,6 +86,7 @@ type Report struct {
 	Interval string         `json:"interval"` // of crawls and changes
 	Channels int            `json:"channels"`
 	Models   map[string]int `json:"models"` // channels by update model: a clearly likelier one than Poisson's by their own histories
+	Unfitted int            `json:"models_not_looked_for,omitempty"`
 	Now      Point          `json:"now"`
 	Points   []Point        `json:"points"`
 	Needed   *Point         `json:"needed,omitempty"`
@@ -72,6 +101,10 @@ type Source interface {
 	Interval() string // in which crawls are counted
 	Len() int
 	Default() float64 // capacity when none is given
+	// Sampled is a source of fewer channels that stands for this one, and the share of its channels that it has.
+	Sampled() (few Source, share float64)
+	// Unfitted is how many channels' own update models were not looked for.
+	Unfitted() int
 	// Models says how many channels follow which update model.
 	Models() map[string]int
 	// Frequencies are every channel's changes and its planned crawls, both in a day or in the file's interval.
@@ -100,9 +133,15 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 	r := Report{Channels: src.Len(), Models: src.Models()}
 	r.Unit, r.Time = src.Unit()
 	r.Interval = src.Interval()
+	r.Unfitted = src.Unfitted()
+	few := sampled(src)
 	var err error
-	for _, f := range factors {
-		p, err := src.Buys(ctx, f*c.Capacity)
+	for i, f := range factors {
+		from := Source(few)
+		if f == 1 {
+			from = src
+		}
+		p, err := from.Buys(ctx, f*c.Capacity)
 		if err != nil {
 			return err
 		}
@@ -110,16 +149,19 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 			r.Now = p
 		}
 		r.Points = append(r.Points, p)
+		c.tell("capacities", i+1, len(factors))
 	}
 	if c.Freshness > 0 {
-		if r.Needed, r.Advice, err = c.need(ctx, src, r.Now); err != nil {
+		if r.Needed, r.Advice, err = c.need(ctx, few, r.Now); err != nil {
 			return err
 		}
 	}
+	c.tell("timetable", 0, 1)
 	entries, moved, err := src.Timetable(ctx, c.Capacity)
 	if err != nil {
 		return err
 	}
+	c.tell("timetable", 1, 1)
 	r.Moved = moved
 	if c.Schedule != "" {
 		if err := write(c.Schedule, entries); err != nil {
@@ -187,6 +229,9 @@ func text(out io.Writer, r Report, crawls int) error {
 		models = append(models, fmt.Sprintf("%d %s", r.Models[k], k))
 	}
 	fmt.Fprintf(out, "Update models: %s.\n", strings.Join(models, ", "))
+	if r.Unfitted > 0 {
+		fmt.Fprintf(out, "%d more channels have histories unlike Poisson's and were planned as Poisson; --thorough fits them all.\n", r.Unfitted)
+	}
 	fmt.Fprintf(out, "%d channels. What a capacity buys (now: %.4g %s):\n\n", r.Channels, r.Now.Capacity, r.Unit)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "%s\tcrawls\tpages\tfreshness\tuniform\tproportional\t\n", r.Unit)

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"shoal/recrawl"
 	"shoal/recrawl/allocate"
@@ -30,24 +33,92 @@ type Channels struct {
 
 	Measured float64 // capacity that a running strategy has measured; 0: what the channels' updates show
 
-	facts  []recrawl.Facts
-	models map[recrawl.Slot]allocate.Model
+	Thorough bool                            // look at every channel, however long it takes
+	Progress func(what string, done, of int) // may be called by several goroutines; nil: not at all
+
+	unfitted int
+	last     *recrawl.Outline // of the capacity lastOf
+	lastOf   float64
+	facts    []recrawl.Facts
+	models   map[recrawl.Slot]allocate.Model
 }
 
 func (c *Channels) every() recrawl.Tick { return cmp.Or(c.Every, recrawl.PlanDay) }
 
+// mostFits is how many histories are fitted that do not look like a Poisson process at a first glance, unless Thorough: every n-th of them.
+// A fit takes about a millisecond.
+const mostFits = 1000
+
 func (c *Channels) list() []recrawl.Facts {
-	if c.facts == nil {
-		c.models = map[recrawl.Slot]allocate.Model{}
-		for i := range c.All {
-			it := &c.All[i]
-			c.facts = append(c.facts, it.Facts)
-			if m := recrawl.ChooseFast(it.History, &it.Facts, float64(c.every())); m.Other {
-				c.models[recrawl.Slot(i)] = m.Model
+	if c.facts != nil {
+		return c.facts
+	}
+	c.models = map[recrawl.Slot]allocate.Model{}
+	var odd []int // their histories do not look like Poisson's
+	for i := range c.All {
+		it := &c.All[i]
+		c.facts = append(c.facts, it.Facts)
+		if !recrawl.LooksPoisson(it.History, &it.Facts, float64(c.every())) {
+			odd = append(odd, i)
+		}
+	}
+	fit := odd
+	if step := (len(odd) + mostFits - 1) / mostFits; step > 1 && !c.Thorough {
+		fit = nil
+		for k := 0; k < len(odd); k += step {
+			fit = append(fit, odd[k])
+		}
+	}
+	c.unfitted = len(odd) - len(fit)
+	chosen := make([]recrawl.Chosen, len(fit))
+	var next, done atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for k := int(next.Add(1)) - 1; k < len(fit); k = int(next.Add(1)) - 1 {
+				it := &c.All[fit[k]]
+				chosen[k] = recrawl.Choose(it.History, &it.Facts, float64(c.every()))
+				c.tell("update models", int(done.Add(1)), len(fit))
 			}
+		})
+	}
+	wg.Wait()
+	for k, m := range chosen {
+		if m.Other {
+			c.models[recrawl.Slot(fit[k])] = m.Model
 		}
 	}
 	return c.facts
+}
+
+// tell shows how far something is.
+func (c *Channels) tell(what string, done, of int) {
+	if c.Progress != nil {
+		c.Progress(what, done, of)
+	}
+}
+
+// Unfitted implements Source.
+func (c *Channels) Unfitted() int { c.list(); return c.unfitted }
+
+// sampleOver is from how many channels on the table of capacities is computed on every n-th, with as much less capacity.
+const sampleOver = 20_000
+
+// Sampled implements Source.
+func (c *Channels) Sampled() (Source, float64) {
+	step := (len(c.All) + sampleOver - 1) / sampleOver
+	if step <= 1 || c.Thorough {
+		return c, 1
+	}
+	c.list()
+	few := &Channels{Now: c.Now, Every: c.Every, Cap: c.Cap, Least: c.Least, Time: c.Time, facts: []recrawl.Facts{}, models: map[recrawl.Slot]allocate.Model{}}
+	for i := 0; i < len(c.All); i += step {
+		if m, ok := c.models[recrawl.Slot(i)]; ok {
+			few.models[recrawl.Slot(len(few.All))] = m
+		}
+		few.All, few.facts = append(few.All, c.All[i]), append(few.facts, c.facts[i])
+	}
+	return few, float64(len(few.All)) / float64(len(c.All))
 }
 
 func (c *Channels) ahead(capacity float64) recrawl.Ahead {
@@ -118,8 +189,14 @@ func (c *Channels) Default() float64 {
 }
 
 func (c *Channels) outline(ctx context.Context, capacity float64) (recrawl.Outline, error) {
-	facts := c.list()
-	return recrawl.NewOutline(ctx, c.Now, facts, c.ahead(capacity))
+	if c.last != nil && c.lastOf == capacity {
+		return *c.last, nil
+	}
+	o, err := recrawl.NewOutline(ctx, c.Now, c.list(), c.ahead(capacity))
+	if err == nil {
+		c.last, c.lastOf = &o, capacity
+	}
+	return o, err
 }
 
 // Buys implements Source.
@@ -168,6 +245,12 @@ func (f *File) Interval() string { return "the interval" }
 
 // Len implements Source.
 func (f *File) Len() int { return len(f.Pages) }
+
+// Unfitted implements Source.
+func (f *File) Unfitted() int { return 0 }
+
+// Sampled implements Source.
+func (f *File) Sampled() (Source, float64) { return f, 1 }
 
 // Default implements Source.
 func (f *File) Default() float64 { return float64(len(f.Pages)) }

@@ -38,6 +38,7 @@ type Imported struct {
 	Duplicates int     `json:"duplicates"`
 	Blocked    int     `json:"blocked,omitempty"` // of those added, on blocked hosts
 	Refused    []Taken `json:"refused"`           // the first of the duplicates
+	New        []Taken `json:"new"`               // the first of those added
 }
 
 // Taken is a line whose scope a channel has already.
@@ -64,19 +65,44 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.cfg.Desk.Import(r.Context(), lines)
+	var first []channel.Line
+	done, err := s.cfg.Desk.Import(r.Context(), func(yield func(channel.Line) bool) {
+		for l := range lines {
+			if l.Err == nil && len(first) < mostNamed {
+				first = append(first, l)
+			}
+			if !yield(l) {
+				return
+			}
+		}
+	})
 	if err != nil {
 		if strings.HasPrefix(err.Error(), "line ") { // of the list: the asker's to mend
 			err = badList{fmt.Errorf("nothing was imported: %w", err)}
 		}
 		return nil, err
 	}
-	out := Imported{Added: done.Added, Duplicates: done.Duplicates, Blocked: done.Blocked, Refused: []Taken{}}
+	out := Imported{Added: done.Added, Duplicates: done.Duplicates, Blocked: done.Blocked, Refused: []Taken{}, New: []Taken{}}
+	there := map[int]bool{}
 	for _, d := range done.Refused {
 		out.Refused = append(out.Refused, Taken{d.N, d.ID})
+		there[d.N] = true
+	}
+	for _, l := range first {
+		if there[l.N] {
+			continue
+		}
+		id, err := s.cfg.Desk.Lookup(r.Context(), &l.Channel.Scope)
+		if err != nil {
+			return nil, err
+		}
+		out.New = append(out.New, Taken{l.N, id})
 	}
 	return out, nil
 }
+
+// mostNamed is how many new channels of an import are named.
+const mostNamed = 100
 
 // badList is an error that the sender of the list can mend.
 type badList struct{ error }

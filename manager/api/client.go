@@ -17,6 +17,14 @@ type Client struct {
 	Base  string // "http://127.0.0.1:7780"
 	Token string
 	HTTP  *http.Client // nil: http.DefaultClient
+	Echo  io.Writer    // gets every answer that Do reads, as it came; nil: none does
+}
+
+// Quiet is the same client without Echo, for what a command must know before it asks for what it is about.
+func (c *Client) Quiet() *Client {
+	q := *c
+	q.Echo = nil
+	return &q
 }
 
 // Local is a client of a handler in this process.
@@ -84,6 +92,13 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 		return err
 	}
 	defer r.Body.Close()
+	if c.Echo != nil {
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(r.Body, c.Echo), r.Body}
+		defer io.Copy(io.Discard, r.Body) // to the last line's end
+	}
 	switch out := out.(type) {
 	case nil:
 		return nil

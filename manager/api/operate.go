@@ -25,11 +25,23 @@ func (s *server) hosts(_ http.ResponseWriter, r *http.Request) (any, error) {
 type HostAsk struct {
 	Host string `json:"host"`
 	Why  string `json:"why,omitempty"`
+	// Unknown says that nothing need be known of the host.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+// named reads a request about a host.
+func (s *server) named(r *http.Request) (HostAsk, error) {
+	var ask HostAsk
+	err := body(r, &ask)
+	if err == nil && !ask.Unknown {
+		err = s.cfg.Desk.KnownHost(r.Context(), ask.Host)
+	}
+	return ask, err
 }
 
 func (s *server) block(_ http.ResponseWriter, r *http.Request) (any, error) {
-	var ask HostAsk
-	if err := body(r, &ask); err != nil {
+	ask, err := s.named(r)
+	if err != nil {
 		return nil, err
 	}
 	if ask.Why == "" {
@@ -47,8 +59,8 @@ func (s *server) unblock(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (s *server) purge(_ http.ResponseWriter, r *http.Request) (any, error) {
-	var ask HostAsk
-	if err := body(r, &ask); err != nil {
+	ask, err := s.named(r)
+	if err != nil {
 		return nil, err
 	}
 	return s.cfg.Desk.Purge(r.Context(), ask.Host, ask.Why)

@@ -29,7 +29,7 @@ const CursorHeader = "Shoal-Cursor"
 //	GET /cdx?url=&prefix=1&limit=                        the CDX index as CDXJ lines
 //	GET /stats                                           what it holds, as JSON
 //	POST /verify                                         reads everything; Checking lines as it goes on, the last one with Verified
-//	POST /compact?captures=&age=&feed=&share=            forgets, then rewrites files; a Tidied as JSON
+//	POST /compact?captures=&age=&feed=&share=&dry=       forgets, then rewrites files; a Tidied as JSON. With dry=1 it only counts
 //
 // A cursor lasts as long as the feed keeps entries (Retention.Feed); a client that commits the cursor together with what it did sees
 // every change exactly once.

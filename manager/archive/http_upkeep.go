@@ -55,7 +55,12 @@ func (a *Archive) serveCompact(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	done, err := a.Tidy(r.Context(), keep, share)
+	var done Tidied
+	if r.URL.Query().Get("dry") == "1" {
+		done.Retained, err = a.WouldForget(r.Context(), keep)
+	} else {
+		done, err = a.Tidy(r.Context(), keep, share)
+	}
 	if err != nil {
 		refuse(w, err)
 		return

@@ -1,24 +1,36 @@
 package archive
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Stats is what an archive has done.
 type Stats struct {
-	Pages      uint64        // payloads stored, ever
-	Unchanged  uint64        // visits that found what was stored, ever
-	Chunks     uint64        // ever
-	Bytes      uint64        // of payloads stored, ever
-	Files      int           // WARC files
-	Leases     int           // that run
-	Rejected   uint64        // chunks not on the head, or from behind the fence
-	Mended     uint64        // things that chunks said and the archive corrected
-	Foreign    uint64        // pages outside their channel's scope, dropped
-	Mismatched uint64        // pages said to be unchanged that are not stored, or whose digest is another
-	Failures   uint64        // writes that failed
-	Damaged    float64       // 1 when bytes of the database are not what was written
-	Events     uint64        // changes of pages told in the feed, ever
-	TextLag    uint64        // of which text extraction has still to see
-	TextDelay  time.Duration // since the first of these
+	Pages      uint64        `json:"pages"`      // payloads stored, ever
+	Unchanged  uint64        `json:"unchanged"`  // visits that found what was stored, ever
+	Chunks     uint64        `json:"chunks"`     // ever
+	Bytes      uint64        `json:"bytes"`      // of payloads stored, ever
+	Files      int           `json:"files"`      // WARC files
+	Leases     int           `json:"leases"`     // that run
+	Rejected   uint64        `json:"rejected"`   // chunks not on the head, or from behind the fence
+	Mended     uint64        `json:"mended"`     // things that chunks said and the archive corrected
+	Foreign    uint64        `json:"foreign"`    // pages outside their channel's scope, dropped
+	Mismatched uint64        `json:"mismatched"` // pages said to be unchanged that are not stored, or whose digest is another
+	Failures   uint64        `json:"failures"`   // writes that failed
+	Damaged    float64       `json:"damaged"`    // 1 when bytes of the database are not what was written
+	Events     uint64        `json:"events"`     // changes of pages told in the feed, ever
+	TextLag    uint64        `json:"text_lag"`   // of which text extraction has still to see
+	TextDelay  time.Duration `json:"-"`          // since the first of these
+}
+
+// MarshalJSON adds TextDelay, in seconds.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	type figures Stats
+	return json.Marshal(struct {
+		figures
+		TextDelay float64 `json:"text_delay_s"`
+	}{figures(s), s.TextDelay.Seconds()})
 }
 
 // Stats gives the figures as they are; those that are not of all times are since the archive was opened.

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/listing"
+	"shoal/recrawl"
 )
 
 // PublicHost refuses at once what every peer would refuse when it dials.
@@ -67,11 +69,7 @@ func (d *Desk) Add(ctx context.Context, urls []string) (added []Added, blocked i
 	for i, u := range urls {
 		a := Added{URL: u, Channel: known[i+1]}
 		if a.New = a.Channel == 0; a.New {
-			at := chs[i].Scope.Host + "/"
-			if len(chs[i].Scope.Dirs) > 0 {
-				at = chs[i].Scope.Host + chs[i].Scope.Dirs[0]
-			}
-			if a.Channel, err = d.store.Lookup(ctx, at); err != nil {
+			if a.Channel, err = d.Lookup(ctx, &chs[i].Scope); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -120,12 +118,14 @@ func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (out ch
 	return out, err
 }
 
-// checked marks lines that ask for what there is not.
+// checked marks lines that ask for what cannot be.
 func (d *Desk) checked(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
 	return func(yield func(channel.Line) bool) {
 		for l := range lines {
 			if l.Err == nil {
-				l.Err = d.checkOrder(l.Channel.Settings.Order)
+				l.Err = d.check(&l.Channel)
+			} else if errors.Is(l.Err, channel.ErrURL) && !strings.Contains(l.Err.Error(), "write ") {
+				l.Err = fmt.Errorf("%w; write a URL such as https://example.org/news/", l.Err)
 			}
 			if !yield(l) {
 				return
@@ -134,11 +134,37 @@ func (d *Desk) checked(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
 	}
 }
 
+// check refuses a channel that this network's peers cannot crawl, or whose settings mean nothing here.
+func (d *Desk) check(ch *channel.Channel) error {
+	return errors.Join(d.cfg.Reach(ch.Scope.Host), d.checkOrder(ch.Settings.Order), d.checkGroup(ch.Settings.Group))
+}
+
 func (d *Desk) checkOrder(name string) error {
 	if name == "" || len(d.cfg.Orders) == 0 || slices.Contains(d.cfg.Orders, name) {
 		return nil
 	}
 	return fmt.Errorf("%w: no page ordering %q: want one of %s", listing.ErrLine, name, strings.Join(d.cfg.Orders, ", "))
+}
+
+// checkGroup refuses a priority group that there is not.
+func (d *Desk) checkGroup(group int) error {
+	most := recrawl.DefaultOptions().Groups
+	if d.m != nil {
+		most = len(d.m.Overview().GroupSizes)
+	}
+	if group <= most {
+		return nil
+	}
+	return fmt.Errorf("%w: no group %d: want 1, the fastest, to %d, or 0 for the learnt one", listing.ErrLine, group, most)
+}
+
+// Lookup finds the channel of a scope, or the one that covers it.
+func (d *Desk) Lookup(ctx context.Context, s *channel.Scope) (channel.ID, error) {
+	at := s.Host + "/"
+	if len(s.Dirs) > 0 {
+		at = s.Host + s.Dirs[0]
+	}
+	return d.store.Lookup(ctx, at)
 }
 
 // imports counts what imports that are under way have done, for people to see.

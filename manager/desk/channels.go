@@ -22,7 +22,7 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 	err := d.store.Update(ctx, d.epoch, id, func(ch *channel.Channel) {
 		before = *ch
 		if refused = change(ch); refused == nil {
-			refused = d.checkOrder(ch.Settings.Order)
+			refused = errors.Join(d.checkOrder(ch.Settings.Order), d.checkGroup(ch.Settings.Group))
 		}
 		if refused == nil && ch.Scope.Host != before.Scope.Host {
 			refused = fmt.Errorf("%w: a channel stays with its host: remove channel %d and add one of %s", ErrAsk, id, ch.Scope.Host)

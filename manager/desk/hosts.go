@@ -46,6 +46,25 @@ func hostOf(h *channel.Host) Host {
 	return out
 }
 
+// KnownHost refuses a host of which nothing is known: most likely it is misspelt.
+func (d *Desk) KnownHost(ctx context.Context, host string) error {
+	hosts, err := channel.ParseHosts(host)
+	if err != nil {
+		return err
+	}
+	found := false
+	if err := d.channelsOf(ctx, hosts, func(*channel.Channel) { found = true }); err != nil || found {
+		return err
+	}
+	if err := d.store.ScanHosts(ctx, func(h channel.Host) error {
+		found = found || hosts.Has(h.Name)
+		return nil
+	}); err != nil || found {
+		return err
+	}
+	return asks("nothing is known of %s: it has no channel and was never crawled or blocked. If it is not misspelt, say that it is unknown: shoal host block --unknown, or the box on the page", host)
+}
+
 // Block has nothing crawled on hosts any more, whatever their channels; an empty reason lifts it. What is out is called back: its peers are
 // refused at their next word with the archive. A host that is named without port is blocked on all ports, on those too that channels come to have later.
 func (d *Desk) Block(ctx context.Context, host, why string) error {

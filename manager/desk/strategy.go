@@ -140,6 +140,9 @@ func (d *Desk) TryStrategy(ctx context.Context, ask StrategyAsk) (Trial, error) 
 	return out, err
 }
 
+// leastCap is the smallest cap that an operator may set.
+const leastCap = .5
+
 // fill takes what is left out from what is in force. Without a name that is all but the share of new channels and the limits.
 func (a *StrategyAsk) fill(now manager.StrategyInfo) (manager.StrategyChoice, manager.Limits, error) {
 	choice, limits := manager.StrategyChoice{Name: a.Name, Params: a.Params, NewShare: now.NewShare}, now.Limits
@@ -154,7 +157,9 @@ func (a *StrategyAsk) fill(now manager.StrategyInfo) (manager.StrategyChoice, ma
 	}
 	if l := a.Limits; l != nil {
 		if l.Cap != nil {
-			limits.Cap = *l.Cap
+			if limits.Cap = *l.Cap; limits.Cap > 0 && limits.Cap < leastCap {
+				return choice, limits, asks("at most %g times its change rate would leave nearly every copy stale: want 0 (no limit), or %g or more", limits.Cap, leastCap)
+			}
 		}
 		if l.MinInterval != nil {
 			limits.MinInterval = l.MinInterval.Duration()

@@ -160,6 +160,11 @@ func (s *server) split(_ http.ResponseWriter, r *http.Request) (string, error) {
 }
 
 func (s *server) block(_ http.ResponseWriter, r *http.Request) (string, error) {
+	if r.PostFormValue("unknown") == "" {
+		if err := s.cfg.Desk.KnownHost(r.Context(), r.PostFormValue("host")); err != nil {
+			return "", err
+		}
+	}
 	why := strings.TrimSpace(r.PostFormValue("why"))
 	if why == "" {
 		why = "by an operator"

@@ -114,6 +114,13 @@ func (f *fake) Hosts(_ context.Context, q string, blocked bool, n int) ([]desk.H
 	return slices.DeleteFunc(hosts, func(h desk.Host) bool { return !strings.Contains(h.Name, q) || blocked && h.Blocked == "" }), nil
 }
 
+func (f *fake) KnownHost(_ context.Context, host string) error {
+	if host == "typo.example" {
+		return errors.New("nothing is known of typo.example")
+	}
+	return nil
+}
+
 func (f *fake) Block(_ context.Context, host, why string) error {
 	if why == "" {
 		delete(f.blocked, host)
@@ -306,6 +313,7 @@ func TestDeeds(t *testing.T) {
 	}{
 		{"/hosts/block", url.Values{"host": {"b.example"}}, "/hosts?done=block", func() bool { return f.blocked["b.example"] == "by an operator" }},
 		{"/hosts/block", url.Values{"host": {"c.example"}, "why": {" asked to "}}, "/hosts?done=block", func() bool { return f.blocked["c.example"] == "asked to" }},
+		{"/hosts/block", url.Values{"host": {"typo.example"}, "unknown": {"1"}}, "/hosts?done=block", func() bool { defer delete(f.blocked, "typo.example"); return len(f.blocked) == 3 }},
 		{"/hosts/unblock", url.Values{"host": {"c.example"}}, "/hosts?done=unblock", func() bool { return len(f.blocked) == 1 }},
 		{"/channel/1/split", url.Values{"dir": {"/news/"}, "more": {"/shop/ /x/"}}, "/channel/1?done=split", func() bool { return slices.Equal(f.split, []string{"/news/", "/shop/", "/x/"}) }},
 		{"/channels", url.Values{"urls": {"https://d.example/\r\nhttps://e.example/"}}, "/channels/added?known=2&new=1", func() bool { return len(f.added) == 2 }},
@@ -323,7 +331,7 @@ func TestDeeds(t *testing.T) {
 			t.Errorf("%s with a token: %d, to %s, done: %v\n%s", x.path, code, to, x.done(), body)
 		}
 	}
-	for path, form := range map[string]url.Values{"/strategy": {"name": {"nonsense"}}, "/channels": {"urls": {"nonsense://"}}, "/channel/1/split": {}} {
+	for path, form := range map[string]url.Values{"/strategy": {"name": {"nonsense"}}, "/channels": {"urls": {"nonsense://"}}, "/channel/1/split": {}, "/hosts/block": {"host": {"typo.example"}}} {
 		code, _, body := send(path, form, token)
 		if code != http.StatusBadRequest || !strings.Contains(body, "That was not done") || !strings.Contains(body, `href="/hosts"`) || strings.Contains(body, "manager: ") {
 			t.Errorf("%s with %v: %d\n%s", path, form, code, body)

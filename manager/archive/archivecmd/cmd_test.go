@@ -151,7 +151,13 @@ func TestCommands(t *testing.T) {
 	if out, _, err := shoal(t, data, "archive", "stats"); err != nil || !strings.Contains(out, "files       1") {
 		t.Errorf("stats: %q, %v", out, err)
 	}
-	if out, _, err := shoal(t, data, "archive", "compact", "--captures", "1", "--share", "1"); err != nil || !strings.Contains(out, "1 files rewritten") {
+	if out, _, err := shoal(t, data, "archive", "compact", "--captures", "1", "--share", "1"); err == nil || !strings.Contains(err.Error(), "--yes") || strings.Contains(err.Error(), "forget 0 versions") || out != "" {
+		t.Errorf("compact forgets without being told to: %q, %v", out, err)
+	}
+	if out, _, err := shoal(t, data, "archive", "compact", "--captures", "1", "--dry-run"); err != nil || !strings.Contains(out, "would be forgotten") || strings.HasPrefix(out, "0 versions") {
+		t.Errorf("a dry run: %q, %v", out, err)
+	}
+	if out, _, err := shoal(t, data, "archive", "compact", "--captures", "1", "--share", "1", "--yes"); err != nil || !strings.Contains(out, "1 files rewritten") {
 		t.Errorf("compact: %q, %v", out, err)
 	}
 	if out, _, err := shoal(t, data, "archive", "verify"); err != nil || !strings.Contains(out, " 0 problems") {
@@ -253,7 +259,7 @@ func TestRunning(t *testing.T) {
 	if out, _, err := shoal(t, data, "archive", "verify", "--manager", s.URL); err != nil || !strings.Contains(out, " 0 problems") {
 		t.Errorf("verify of a running archive: %q %v", out, err)
 	}
-	if out, _, err := shoal(t, data, "archive", "compact", "--captures", "1", "--share", "1", "--manager", s.URL); err != nil || !strings.Contains(out, "1 files rewritten") {
+	if out, _, err := shoal(t, data, "archive", "compact", "--captures", "1", "--share", "1", "--yes", "--manager", s.URL); err != nil || !strings.Contains(out, "1 files rewritten") {
 		t.Errorf("compact of a running archive: %q %v", out, err)
 	}
 	if out, _, err := shoal(t, data, "archive", "stats", "--manager", s.URL); err != nil || !strings.Contains(out, "files       1") {

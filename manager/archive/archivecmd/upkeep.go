@@ -33,6 +33,7 @@ type Archive struct {
 // Verify is `shoal archive verify`.
 type Verify struct {
 	Source `embed:""`
+	JSON   bool `name:"json" help:"As JSON."`
 }
 
 // errDamaged makes verify end with a failure when there is something to mend.
@@ -45,7 +46,7 @@ func (c *Verify) Run(ctx context.Context, to IO) error {
 		if err != nil {
 			return err
 		}
-		return tellVerified(to, v)
+		return c.tell(to, v)
 	}, func() error { return c.remote(ctx, to) })
 }
 
@@ -66,14 +67,20 @@ func (c *Verify) remote(ctx context.Context, to IO) error {
 		case line.Error != "":
 			return errors.New(line.Error)
 		case line.Verified != nil:
-			return tellVerified(to, *line.Verified)
+			return c.tell(to, *line.Verified)
 		case bar != nil:
 			bar(line.Done, line.All)
 		}
 	}
 }
 
-func tellVerified(to IO, v archive.Verified) error {
+func (c *Verify) tell(to IO, v archive.Verified) error {
+	if c.JSON {
+		if err := json.NewEncoder(to.Out).Encode(v); err != nil || v.Found == 0 {
+			return err
+		}
+		return errDamaged
+	}
 	for _, p := range v.Problems {
 		if _, err := fmt.Fprintln(to.Out, p); err != nil {
 			return err
@@ -114,37 +121,57 @@ type Compact struct {
 	Age      time.Duration `help:"Forget versions older than this, but the last one of a page: 8760h is a year." placeholder:"DURATION"`
 	Feed     time.Duration `help:"Forget changes of the feed older than this; older cursors are refused then." placeholder:"DURATION"`
 	Share    float64       `help:"Rewrite files of which less than this share is needed." default:"0.7"`
+	DryRun   bool          `help:"Only say what would be forgotten." xor:"yes"`
+	Yes      bool          `help:"Forget for good; needed with --captures, --age and --feed." xor:"yes"`
+	JSON     bool          `name:"json" help:"As JSON."`
 }
+
+// forgets tells whether it is asked to forget anything.
+func (c *Compact) forgets() bool { return c.Captures > 0 || c.Age > 0 || c.Feed > 0 }
 
 // Run forgets first, then compacts.
 func (c *Compact) Run(ctx context.Context, to IO) error {
 	if c.Captures < 0 || c.Age < 0 || c.Feed < 0 || c.Share < 0 || c.Share > 1 {
 		return errors.New("--captures, --age and --feed cannot be negative, and --share is between 0 and 1")
 	}
-	return c.do(ctx, func(a *archive.Archive) error {
-		done, err := a.Tidy(ctx, archive.Retention{Captures: c.Captures, Age: c.Age, Feed: c.Feed}, c.Share)
-		if err != nil {
-			return err
+	dry := c.DryRun || c.forgets() && !c.Yes
+	keep := archive.Retention{Captures: c.Captures, Age: c.Age, Feed: c.Feed}
+	var done archive.Tidied
+	err := c.do(ctx, func(a *archive.Archive) (err error) {
+		if dry {
+			done.Retained, err = a.WouldForget(ctx, keep)
+		} else {
+			done, err = a.Tidy(ctx, keep, c.Share)
 		}
-		return tellTidied(to, done)
+		return err
 	}, func() error {
 		q := url.Values{"captures": {fmt.Sprint(c.Captures)}, "age": {c.Age.String()}, "feed": {c.Feed.String()}, "share": {fmt.Sprint(c.Share)}}
+		if dry {
+			q.Set("dry", "1")
+		}
 		r, err := c.post(ctx, "/compact", q)
 		if err != nil {
 			return err
 		}
 		defer r.Body.Close()
-		var done archive.Tidied
 		if err := json.NewDecoder(r.Body).Decode(&done); err != nil {
 			return fmt.Errorf("the manager's answer broke off: %w", err)
 		}
-		return tellTidied(to, done)
+		return nil
 	})
-}
-
-func tellTidied(to IO, t archive.Tidied) error {
-	_, err := fmt.Fprintf(to.Out, "%d versions and %d changes forgotten, %d files rewritten, %d bytes free\n",
-		t.Retained.Captures, t.Retained.Entries, t.Compacted.Files, t.Compacted.Freed)
+	switch {
+	case err != nil:
+		return err
+	case dry && !c.DryRun:
+		return fmt.Errorf("this would forget %d versions of pages and %d changes for good: --yes does it, --dry-run only counts", done.Retained.Captures, done.Retained.Entries)
+	case c.JSON:
+		return json.NewEncoder(to.Out).Encode(done)
+	case dry:
+		_, err = fmt.Fprintf(to.Out, "%d versions and %d changes would be forgotten; nothing was changed\n", done.Retained.Captures, done.Retained.Entries)
+	default:
+		_, err = fmt.Fprintf(to.Out, "%d versions and %d changes forgotten, %d files rewritten, %d bytes free\n",
+			done.Retained.Captures, done.Retained.Entries, done.Compacted.Files, done.Compacted.Freed)
+	}
 	return err
 }
 
@@ -219,11 +246,15 @@ func (c *CDX) Run(ctx context.Context, to IO) error {
 // Stats is `shoal archive stats`.
 type Stats struct {
 	Source `embed:""`
+	JSON   bool `name:"json" help:"As JSON."`
 }
 
 // Run prints one figure a line.
 func (c *Stats) Run(ctx context.Context, to IO) error {
 	tell := func(s archive.Stats) error {
+		if c.JSON {
+			return json.NewEncoder(to.Out).Encode(s)
+		}
 		_, err := fmt.Fprintf(to.Out, "pages       %d\nunchanged   %d\nbytes       %d\nchunks      %d\nfiles       %d\nchanges     %d\n", s.Pages, s.Unchanged, s.Bytes, s.Chunks, s.Files, s.Events)
 		return err
 	}

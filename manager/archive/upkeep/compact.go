@@ -20,9 +20,9 @@ const maxMoved = 8 << 20
 
 // Compacted tells what compaction did.
 type Compacted struct {
-	Files int   // that are gone
-	Moved int   // records that went to other files
-	Freed int64 // bytes
+	Files int   `json:"files"` // that are gone
+	Moved int   `json:"moved"` // records that went to other files
+	Freed int64 `json:"freed"` // bytes
 }
 
 // Compact rewrites the sealed segments in which less than share of the bytes is live, that is referred to by captures or pages. It moves live

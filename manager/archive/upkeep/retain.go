@@ -82,22 +82,31 @@ func (u *Upkeep) Tidy(ctx context.Context, keep Retention, share float64) (out T
 
 // Retained tells what retention removed. The bytes come free when segments are compacted.
 type Retained struct {
-	Captures int
-	Entries  int
+	Captures int `json:"captures"`
+	Entries  int `json:"entries"`
 }
 
 // Retain forgets what is older than it need be.
 func (u *Upkeep) Retain(ctx context.Context, r Retention) (out Retained, err error) {
 	u.one.Lock()
 	defer u.one.Unlock()
+	return u.retain(ctx, r, false)
+}
+
+// WouldForget tells what Retain would remove, and removes nothing.
+func (u *Upkeep) WouldForget(ctx context.Context, r Retention) (Retained, error) {
+	return u.retain(ctx, r, true)
+}
+
+func (u *Upkeep) retain(ctx context.Context, r Retention, dry bool) (out Retained, err error) {
 	if r.Captures > 0 || r.Age > 0 {
-		if out.Captures, err = u.retainCaptures(ctx, r); err != nil {
+		if out.Captures, err = u.retainCaptures(ctx, r, dry); err != nil {
 			return out, fmt.Errorf("retain captures: %w", err)
 		}
 	}
 	if r.Feed > 0 {
 		for _, feed := range []byte{schema.Feed, schema.Changes} {
-			n, err := u.trim(ctx, feed, u.cfg.Clock().Add(-r.Feed))
+			n, err := u.trim(ctx, feed, u.cfg.Clock().Add(-r.Feed), dry)
 			out.Entries += n
 			if err != nil {
 				return out, fmt.Errorf("retain feed: %w", err)
@@ -108,13 +117,19 @@ func (u *Upkeep) Retain(ctx context.Context, r Retention) (out Retained, err err
 }
 
 // retainCaptures deletes what is beyond count and age. Keys of one URL stand together, oldest first, both schemes mixed.
-func (u *Upkeep) retainCaptures(ctx context.Context, r Retention) (int, error) {
-	b := u.ledger.Batch()
+func (u *Upkeep) retainCaptures(ctx context.Context, r Retention, dry bool) (int, error) {
+	b, count := u.ledger.Batch(), 0
+	remove := func(key []byte) error {
+		if count++; dry {
+			return nil
+		}
+		return b.Delete(key)
+	}
 	url := ""
 	var visits [2][][]byte // keys of the URL's captures, by scheme
 	forget := func() error {
 		for n, keys := range visits {
-			if err := u.forgetOld(b, keys, r); err != nil {
+			if err := u.forgetOld(keys, r, remove); err != nil {
 				return err
 			}
 			visits[n] = nil
@@ -144,18 +159,18 @@ func (u *Upkeep) retainCaptures(ctx context.Context, r Retention) (int, error) {
 	if err == nil {
 		err = b.Flush()
 	}
-	return b.Deleted, err
+	return count, err
 }
 
-// forgetOld deletes the captures of one page that are beyond count and age, of keys in order of time.
-func (u *Upkeep) forgetOld(b *ledger.Batch, keys [][]byte, r Retention) error {
+// forgetOld removes the captures of one page that are beyond count and age, of keys in order of time.
+func (u *Upkeep) forgetOld(keys [][]byte, r Retention, remove func(key []byte) error) error {
 	oldest := u.cfg.Clock().Add(-r.Age)
 	for n, k := range keys {
 		_, at, _ := schema.CaptureOf(k)
 		left := len(keys) - n // with this one
 		old := r.Age > 0 && at.Before(oldest)
 		if left > 1 && (old || r.Captures > 0 && left > r.Captures) {
-			if err := b.Delete(k); err != nil {
+			if err := remove(k); err != nil {
 				return err
 			}
 		}
@@ -167,7 +182,7 @@ func (u *Upkeep) forgetOld(b *ledger.Batch, keys [][]byte, r Retention) error {
 const maxTrimmed = 100 * ledger.MaxBatch
 
 // trim deletes the entries of a feed from before a time, and notes up to where, so that an older cursor is refused.
-func (u *Upkeep) trim(ctx context.Context, feed byte, before time.Time) (int, error) {
+func (u *Upkeep) trim(ctx context.Context, feed byte, before time.Time, dry bool) (int, error) {
 	var upTo pb.Progress
 	var gone []ledger.Change
 	err := u.ledger.View(func(snap ledger.Snapshot) error {
@@ -193,8 +208,8 @@ func (u *Upkeep) trim(ctx context.Context, feed byte, before time.Time) (int, er
 			return len(gone) < maxTrimmed, ctx.Err()
 		})
 	})
-	if err != nil || len(gone) == 0 {
-		return 0, err
+	if err != nil || len(gone) == 0 || dry {
+		return len(gone), err
 	}
 	// The mark comes first: an entry that is still there below it does no harm.
 	changes, err := ledger.Put(nil, schema.TrimKey(feed), &upTo)

@@ -18,9 +18,9 @@ import (
 
 // Problem is one thing that is wrong.
 type Problem struct {
-	File   string
-	Offset int64 // zero: no place in it, or its beginning
-	What   string
+	File   string `json:"file"`
+	Offset int64  `json:"offset"` // zero: no place in it, or its beginning
+	What   string `json:"what"`
 }
 
 func (p Problem) String() string {
@@ -35,12 +35,12 @@ const MaxProblems = 1000
 
 // Verified is what verification found.
 type Verified struct {
-	Files    int
-	Records  int
-	Bytes    int64
-	Captures int
-	Found    int // problems
-	Problems []Problem
+	Files    int       `json:"files"`
+	Records  int       `json:"records"`
+	Bytes    int64     `json:"bytes"`
+	Captures int       `json:"captures"`
+	Found    int       `json:"found"` // problems
+	Problems []Problem `json:"problems"`
 
 	whole records                     // that can be read
 	upTo  map[uint32]segment.Info     // what was read of each segment
