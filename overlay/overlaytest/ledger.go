@@ -241,20 +241,27 @@ func chain(w *world) {
 		w.t.Errorf("%d reports counted, and it stands at %v after %d tries", h.reports, h.issue.Phase, h.issue.Tries)
 	}
 
+	h.unbroken(acked)
+	h.grow()
+}
+
+// unbroken wants the stored chunks to be those that were acknowledged, each naming the one before it.
+func (h *hander) unbroken(acked []channel.Chunk) {
+	h.t.Helper()
+	l := h.setup.Ledger
 	l.mu.Lock()
 	stored := l.chunks[h.id]
 	l.mu.Unlock()
 	if len(stored) != len(acked) {
-		w.t.Fatalf("%d chunks are stored, %d were acknowledged", len(stored), len(acked))
+		h.t.Fatalf("%d chunks are stored, %d were acknowledged", len(stored), len(acked))
 	}
 	var prev [32]byte
 	for i, c := range stored {
 		if c.Hash() != acked[i].Hash() || c.Prev != prev || c.Seq != uint64(i+1) || i > 0 && c.Gen < stored[i-1].Gen {
-			w.t.Errorf("chunk %d of the chain is %+v", i+1, c)
+			h.t.Errorf("chunk %d of the chain is %+v", i+1, c)
 		}
 		prev = c.Hash()
 	}
-	h.grow()
 }
 
 // grow wants generations that only grew.

@@ -38,8 +38,8 @@ type Swarm interface {
 	Until(what string, holds func() bool)
 	// Known are the members that one knows.
 	Known(who int) []overlay.PeerRecord
-	// Place has the manager place a task, and waits for what it comes to.
-	Place(t overlay.Task, r coords.HostRecord) (overlay.Placed, error)
+	// PlaceAt has the manager place a task for which a judge may have named a peer, and waits for what it comes to.
+	PlaceAt(t overlay.Task, r coords.HostRecord, named overlay.Named) (overlay.Placed, error)
 	// Handoff has a peer give tasks away, and says how many were taken.
 	Handoff(from int, tasks []overlay.Task) int
 	// Deliver brings a message of one peer to another, as it is but for what the transport signs; an error: it was refused on the way.
@@ -120,6 +120,7 @@ type world struct {
 func Run(t *testing.T, open func(t *testing.T, s Setup) Swarm) {
 	for name, f := range map[string]func(*world){
 		"each task is in one queue":             oneQueue,
+		"the named peer comes first":            namedFirst,
 		"wrong places cost locality only":       wrongPlaces,
 		"a full swarm refuses for certain":      full,
 		"what is taken never falls with load":   load,
@@ -225,6 +226,44 @@ func (w *world) once(ids ...channel.ID) {
 	for id, k := range n {
 		w.t.Errorf("task %d is in %d queues, and should be in none", id, k)
 	}
+}
+
+// Place has the manager place a task for which no peer was named.
+func (w *world) Place(t overlay.Task, r coords.HostRecord) (overlay.Placed, error) {
+	return w.PlaceAt(t, r, overlay.Named{})
+}
+
+// namedFirst names each peer while it has room, and then when it has none.
+func namedFirst(w *world) {
+	var ids []channel.ID
+	place := func(named overlay.ID) (overlay.Placed, error) {
+		ids = append(ids, channel.ID(len(ids)+1))
+		return w.PlaceAt(w.task(ids[len(ids)-1], nil), coords.HostRecord{}, overlay.Named{Peer: named})
+	}
+	first := overlay.ID("")
+	for _, p := range w.Known(Manager) {
+		if p.Load.Threads == 0 {
+			continue
+		}
+		if first == "" {
+			first = p.ID
+		}
+		for range room - 1 {
+			if got, err := place(p.ID); err != nil || got.Peer != p.ID || got.Offers != 1 || got.Queries != 0 {
+				w.t.Errorf("a task for %s: %+v, %v", p.ID, got, err)
+			}
+		}
+	}
+	if got, err := place(first); err != nil || got.Peer != first {
+		w.t.Errorf("a task for %s: %+v, %v", first, got, err)
+	}
+	if got, err := place(first); err != nil || got.Peer == first || got.Offers < 2 {
+		w.t.Errorf("a task for %s, which is full: %+v, %v", first, got, err)
+	}
+	if got, err := place("a peer that is not there"); err != nil || got.Peer == first {
+		w.t.Errorf("a task for a peer that is not there: %+v, %v", got, err)
+	}
+	w.once(ids...)
 }
 
 func oneQueue(w *world) {

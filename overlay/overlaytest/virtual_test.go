@@ -181,10 +181,10 @@ func (v *virtual) Until(what string, holds func() bool) {
 
 func (v *virtual) Known(who int) []overlay.PeerRecord { return v.nodes[who+1].Known() }
 
-func (v *virtual) Place(t overlay.Task, r coords.HostRecord) (overlay.Placed, error) {
+func (v *virtual) PlaceAt(t overlay.Task, r coords.HostRecord, named overlay.Named) (overlay.Placed, error) {
 	v.nextReq++
 	req := v.nextReq
-	v.send(0, v.nodes[0].Place(v.Now(), req, t, r))
+	v.send(0, v.nodes[0].PlaceAt(v.Now(), req, t, r, named))
 	v.Until("a placing ends", func() bool { _, ok := v.done[req]; return ok })
 	e := v.done[req]
 	return e.Placed, e.Err

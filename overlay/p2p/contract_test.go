@@ -144,8 +144,8 @@ func (l *loopback) Until(what string, holds func() bool) { l.t.Helper(); l.until
 
 func (l *loopback) Known(who int) []overlay.PeerRecord { return l.site(who).runner.Peers() }
 
-func (l *loopback) Place(t overlay.Task, r coords.HostRecord) (overlay.Placed, error) {
-	return l.boss.runner.Place(l.t.Context(), t.Signed, t.Header, r, overlay.Named{})
+func (l *loopback) PlaceAt(t overlay.Task, r coords.HostRecord, named overlay.Named) (overlay.Placed, error) {
+	return l.boss.runner.Place(l.t.Context(), t.Signed, t.Header, r, named)
 }
 
 func (l *loopback) Handoff(from int, tasks []overlay.Task) int {
