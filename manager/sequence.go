@@ -20,11 +20,13 @@ type Sequencers struct {
 	NowTaken int64 `json:"now_taken"` // since the manager started
 	NewTaken int64 `json:"new_taken"`
 	OldTaken int64 `json:"old_taken"`
+	// Sites is how many Web hosts have a task out, one channel of each: the active list.
+	Sites int `json:"active_sites"`
 }
 
 func (u *tuning) sequencers() Sequencers {
 	n := u.machine.Counts()
-	q := Sequencers{Given: u.choice.NewShare, By: "order", NowWaits: u.machine.Immediate(), NewWaits: u.sched.ReadyNew(), NowTaken: n.Now, NewTaken: n.New, OldTaken: n.Old}
+	q := Sequencers{Given: u.choice.NewShare, By: "order", NowWaits: u.machine.Immediate(), NewWaits: u.sched.ReadyNew(), NowTaken: n.Now, NewTaken: n.New, OldTaken: n.Old, Sites: u.machine.Hosts()}
 	q.OldWaits = u.sched.Ready() - q.NewWaits
 	if share, ok := u.sched.Share(q.Given); ok {
 		q.Ratio, q.By = share, "strategy"

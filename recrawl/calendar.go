@@ -235,7 +235,7 @@ func (w *calendar) compact() {
 }
 
 // ready is a heap of slots by value, highest first; equal values by slot, so that the order is one.
-// It is a sequence.Sequencer of what is worth at least its floor.
+// It gives out what is worth at least its floor.
 type ready struct {
 	heap   []readyItem
 	cursor int // next to refresh
@@ -266,11 +266,8 @@ func (a readyItem) value() float32 {
 	return math.Float32frombits(bits)
 }
 
-// Backlog implements sequence.Sequencer.
-func (r *ready) Backlog() int { return len(r.heap) }
-
-// Next implements sequence.Sequencer.
-func (r *ready) Next() (top readyItem, ok bool) {
+// next takes out the best slot; false: none is worth the floor.
+func (r *ready) next() (top readyItem, ok bool) {
 	if !r.waits() {
 		return top, false
 	}
@@ -279,38 +276,8 @@ func (r *ready) Next() (top readyItem, ok bool) {
 	return top, true
 }
 
-// Load implements sequence.Sequencer.
-func (r *ready) Load(v readyItem) bool {
-	r.push(v.slot(), v.value())
-	return true
-}
-
-// Flush implements sequence.Sequencer.
-func (r *ready) Flush() []readyItem {
-	all := r.heap
-	slices.Sort(all)
-	r.heap = nil
-	return all
-}
-
 // waits reports whether anything is worth the floor.
 func (r *ready) waits() bool { return len(r.heap) > 0 && r.heap[0].value() >= r.floor }
-
-// ordered takes from two queues whichever has the better entry: the strategy's order alone.
-type ordered struct{ a, b *ready }
-
-func (o ordered) Backlog() int { return o.a.Backlog() + o.b.Backlog() }
-
-func (o ordered) Next() (readyItem, bool) {
-	if o.b.waits() && (!o.a.waits() || o.b.heap[0] < o.a.heap[0]) {
-		return o.b.Next()
-	}
-	return o.a.Next()
-}
-
-func (o ordered) Load(v readyItem) bool { return o.a.Load(v) }
-
-func (o ordered) Flush() []readyItem { return append(o.a.Flush(), o.b.Flush()...) }
 
 func (r *ready) push(s Slot, value float32) {
 	r.heap = append(r.heap, newReadyItem(value, s))

@@ -2,8 +2,6 @@ package recrawl
 
 import (
 	"math"
-
-	"shoal/recrawl/sequence"
 )
 
 const (
@@ -48,10 +46,10 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		room = q.Max
 	}
 	s.ready[0].floor, s.ready[1].floor = q.Floor, q.Floor
-	var line sequence.Sequencer[readyItem] = ordered{&s.ready[0], &s.ready[1]}
+	var line sequencer = ordered{&s.ready[0], &s.ready[1]}
 	share, mixed := s.Share(load.New)
 	if mixed {
-		s.mix.Ratio = func() float64 { return share }
+		s.mix.share = share
 		line = &s.mix
 	}
 	taken, last := 0, float32(0)
@@ -59,7 +57,7 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		if looked%readNext == 0 {
 			s.touchNext()
 		}
-		top, ok := line.Next()
+		top, ok := line.next()
 		if !ok {
 			break
 		}
@@ -70,12 +68,12 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		again, ok := admit(at)
 		if !ok && again == Enough {
 			s.place(at, c)
-			s.mix.Again(isNew)
+			s.mix.again(isNew)
 			break
 		}
 		if !ok {
 			s.wheel.add(at, c, max(again, now+1))
-			s.mix.Again(isNew)
+			s.mix.again(isNew)
 			continue
 		}
 		taken++

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"shoal/recrawl/cycle"
-	"shoal/recrawl/sequence"
 )
 
 // Options of a Scheduler that hold for every strategy.
@@ -65,7 +64,7 @@ type Scheduler struct {
 	cells     table
 	wheel     calendar
 	ready     [2]ready // known channels; those never crawled
-	mix       sequence.Mix[readyItem]
+	mix       mix
 	free      uint32
 	live      int
 	sweep     int // next cell to rank again; -1: none
@@ -86,7 +85,7 @@ func NewScheduler(now Tick, strategy Strategy, opt Options) *Scheduler {
 		limits: Limits{opt.Cap, max(1, opt.MinTicks)}, foreign: true}
 	s.wheel = newCalendar(&s.cells)
 	s.wheel.at = now - 1
-	s.mix = sequence.Mix[readyItem]{Old: &s.ready[0], New: &s.ready[1], Rand: rand.New(rand.NewPCG(1, 1))} // the same calls, the same decisions
+	s.mix = mix{known: &s.ready[0], new: &s.ready[1], rng: rand.New(rand.NewPCG(1, 1))} // the same calls, the same decisions
 	strategy.Start(now, s.setting(false))
 	return s // whose first sweep ranks what was added before the groups were complete
 }
@@ -99,10 +98,10 @@ func (s *Scheduler) setting(anew bool) Setting {
 func (s *Scheduler) Len() int { return s.live }
 
 // Ready is the number of slots that are wanted now and wait for room.
-func (s *Scheduler) Ready() int { return s.mix.Backlog() }
+func (s *Scheduler) Ready() int { return len(s.ready[0].heap) + len(s.ready[1].heap) }
 
 // ReadyNew is how many of them were never crawled.
-func (s *Scheduler) ReadyNew() int { return s.ready[1].Backlog() }
+func (s *Scheduler) ReadyNew() int { return len(s.ready[1].heap) }
 
 // Share is the share of what is taken that goes to channels never crawled while known ones wait too: the caller's, if not 0, else what the
 // strategy said last. ok is false if the order of values alone decides.

@@ -74,6 +74,7 @@ func showSequencers(out io.Writer, q manager.Sequencers) {
 	fmt.Fprintf(out, "new        %d wait, %d taken\n", q.NewWaits, q.NewTaken)
 	fmt.Fprintf(out, "old        %d wait, %d taken\n", q.OldWaits, q.OldTaken)
 	fmt.Fprintf(out, "mixed      %s\n", mix)
+	fmt.Fprintf(out, "sites      %d have a task out, one channel of each\n", q.Sites)
 }
 
 // showPlan tells what a strategy has planned, and from what.
