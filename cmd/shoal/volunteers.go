@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"text/tabwriter"
@@ -109,7 +108,6 @@ type peerPurgeCmd struct {
 	target
 	Peer string `arg:"" help:"Peer id, account, or deliverer as captures name it (d-...)."`
 	Yes  bool   `help:"Do it. It cannot be undone."`
-	JSON bool   `name:"json" help:"As JSON."`
 }
 
 func (c *peerPurgeCmd) Run(ctx context.Context, s streams) error {
@@ -120,9 +118,6 @@ func (c *peerPurgeCmd) Run(ctx context.Context, s streams) error {
 		var out desk.PurgedPeer
 		if err := a.Do(ctx, http.MethodPost, "/peers/purge", nil, api.PurgePeer{Peer: c.Peer}, &out); err != nil {
 			return err
-		}
-		if c.JSON {
-			return json.NewEncoder(s.out).Encode(out)
 		}
 		_, err := fmt.Fprintf(s.out, "%s: %s of %s taken back; %s crawled first. It may go on delivering, unless it is banned: shoal peer ban %s\n",
 			c.Peer, plain.Count(out.Captures, "version"), plain.Count(out.Pages, "page"), plain.Count(out.Asked, "channel"), c.Peer)
