@@ -1,27 +1,23 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 
 	"shoal/internal/lab/doclines"
-	"shoal/internal/wire"
-	"shoal/recrawl"
 )
 
 // TestCommandsInTheDocs checks that every command of shoal in the docs is one.
 func TestCommandsInTheDocs(t *testing.T) {
-	signed := map[string]bool{"certificate v1": true, "delegation v1": true, "document v1": true, "task v1": true, "record 1": true} // contexts of signatures
+	signed := map[string]bool{"ban v1": true, "certificate v1": true, "delegation v1": true, "document v1": true, "task v1": true, "work v1": true, "record 1": true} // contexts of signatures
 	for _, l := range doclines.Of(t, "../..", "shoal") {
 		if signed[strings.Join(l.Args, " ")] {
 			continue
 		}
 		var c cli
-		parser, err := kong.New(&c, kong.Name("shoal"), kong.WithHyphenPrefixedParameters(true), kong.Exit(func(int) {}),
-			kong.Vars{"data": t.TempDir(), "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", ")})
+		parser, err := kong.New(&c, kong.Name("shoal"), kong.WithHyphenPrefixedParameters(true), kong.Exit(func(int) {}), helpVars(t.TempDir()))
 		if err != nil {
 			t.Fatal(err)
 		}

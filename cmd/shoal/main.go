@@ -93,8 +93,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.ValueFormatter(plain.Defaults(nil)),
-		kong.Vars{"data": dataFolder(), "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", "),
-			"states": strings.Join(desk.States(), ", "), "sorts": strings.Join(desk.Sorts(), ", ")},
+		helpVars(dataFolder()),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s, text),
 		kong.Bind(archivecmd.IO{Out: s.out, Err: s.err}),
@@ -120,6 +119,14 @@ func run(ctx context.Context, args []string, s streams) int {
 		return 1
 	}
 	return 0
+}
+
+// helpVars are the words that help texts name.
+func helpVars(data string) kong.Vars {
+	return kong.Vars{
+		"data": data, "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", "),
+		"states": strings.Join(desk.States(), ", "), "sorts": strings.Join(desk.Sorts(), ", "),
+	}
 }
 
 // dataFolder is where data lies unless told otherwise: $XDG_STATE_HOME/shoal, or what stands for it.

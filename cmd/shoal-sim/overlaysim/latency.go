@@ -115,7 +115,8 @@ func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, 
 // maxSites bounds a matrix.
 const maxSites = 5000
 
-// isMatrix says whether a latency file is a matrix, whose lines have commas, and not an embedding.
+// isMatrix reports whether a latency file is a matrix, whose lines have commas, and not an embedding. A matrix's header
+// may be one word, so the first two lines count.
 func isMatrix(path string) (bool, error) {
 	f, err := sim.Open(path)
 	if err != nil {
@@ -124,10 +125,18 @@ func isMatrix(path string) (bool, error) {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if s := strings.TrimSpace(lines.Text()); s != "" {
-			return strings.Contains(s, ","), nil
+	seen := 0
+	for seen < 2 && lines.Scan() {
+		s := strings.TrimSpace(lines.Text())
+		if strings.Contains(s, ",") {
+			return true, nil
 		}
+		if s != "" {
+			seen++
+		}
+	}
+	if seen > 0 {
+		return false, nil
 	}
 	if err := lines.Err(); err != nil {
 		return false, fmt.Errorf("%w: %s: %w", sim.ErrLatency, path, err)

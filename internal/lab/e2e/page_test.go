@@ -236,7 +236,7 @@ func TestPage(t *testing.T) {
 	b.until("is dark in the dark", "getComputedStyle(document.body).backgroundColor === 'rgb(17, 22, 28)'")
 	b.call(b.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true}, nil)
 	for path, shows := range map[string]string{"/": "Errors by kind", "/channels": "Add sites", "/channel/1": "Crawl now", "/channel/1/split": "Further directories",
-		"/hosts": "Block a host", "/peers": "coordinate space", "/strategy?try=icr": "The next", "/login": "operator.token"} {
+		"/hosts": "Block a host", "/peers": "coordinate space", "/strategy?try=icr": "for the next", "/login": "operator.token"} {
 		b.open(g.base+path, shows)
 		if wide := b.eval("document.documentElement.scrollWidth"); wide != "360" {
 			t.Errorf("%s is %s pixels wide on a screen of 360", path, wide)
