@@ -2,6 +2,9 @@
 // distance is the predicted round-trip time. A node keeps a table of rings around itself, gossips, answers lookups
 // toward a coordinate, takes tasks that its queue accepts, and places tasks near a Web host.
 //
+// A Judge beside the node says which peer near a Web host has room. The node offers the task to that peer before it looks
+// for others.
+//
 // The package is pure: times and messages come in, messages and events go out, randomness is passed in. The runner
 // (overlay/p2p) checks signatures, so that Step gets verified records and the simulator pays for no cryptography. The
 // package does not crawl, and does not decide whose word counts: disagreement about who is near costs locality, never
@@ -177,7 +180,7 @@ type Queue interface {
 type Placed struct {
 	Peer      ID
 	Start     time.Time
-	Hops      int             // messages, one after the other, that led to the nearest peer found
+	Hops      int             // messages, one after the other, that led to the nearest peer found; 0: a judge had named the peer
 	Queries   int             // nodes asked in it
 	Offers    int             // offers made
 	RTT       time.Duration   // from the chosen peer to the host: measured, else predicted
