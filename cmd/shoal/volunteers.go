@@ -30,9 +30,9 @@ func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "PEER\tRUNNING\tQUEUED\tPREDICTED RTT\tHEARD OF")
+		fmt.Fprintln(w, "PEER\tACCOUNT\tRUNNING\tQUEUED\tPREDICTED RTT\tHEARD OF")
 		for _, p := range peers {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%.1f ms\t%s\n", p.ID, p.Running, p.Queued, p.RTTMS, when(p.Seen))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.1f ms\t%s\n", p.ID, accountWord(p), p.Running, p.Queued, p.RTTMS, when(p.Seen))
 		}
 		var banned api.Banned
 		if err := a.Quiet().Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
@@ -43,6 +43,17 @@ func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 		}
 		return w.Flush()
 	})
+}
+
+// accountWord is a peer's account as the list shows it.
+func accountWord(p desk.Peer) string {
+	switch p.Account {
+	case "":
+		return "-"
+	case p.ID:
+		return "own"
+	}
+	return p.Account
 }
 
 type peerInviteCmd struct {
@@ -95,7 +106,7 @@ func ban(ctx context.Context, t *target, s streams, peer string, banned bool, do
 			return err
 		}
 		for _, p := range peers {
-			if p.ID == peer {
+			if p.ID == peer || p.Account == peer {
 				return nil
 			}
 		}

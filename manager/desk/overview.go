@@ -110,7 +110,8 @@ func noted(kind string) bool {
 // Peer is one member of the swarm as the manager knows it.
 type Peer struct {
 	ID      string     `json:"id"`
-	Coord   [2]float64 `json:"coordinates_ms"` // the first two dimensions
+	Account string     `json:"account,omitempty"` // what it is held to: its own id, or an invite's; empty: not seen yet
+	Coord   [2]float64 `json:"coordinates_ms"`    // the first two dimensions
 	Err     float64    `json:"coordinate_error"`
 	Running int        `json:"running"`
 	Queued  int        `json:"queued"`
@@ -127,7 +128,7 @@ func (d *Desk) Peers() ([]Peer, error) {
 	all, own := d.m.Peers()
 	for _, p := range all {
 		out = append(out, Peer{
-			ID: string(p.ID), Coord: [2]float64{p.Coord.Vec[0], p.Coord.Vec[1]}, Err: p.Coord.Err, Running: int(p.Load.Running),
+			ID: string(p.ID), Account: p.Account, Coord: [2]float64{p.Coord.Vec[0], p.Coord.Vec[1]}, Err: p.Coord.Err, Running: int(p.Load.Running),
 			Queued: int(p.Load.Queued), Seen: p.Seen, RTTMS: float64(coords.Predict(own, p.Coord)) / float64(time.Millisecond),
 		})
 	}
