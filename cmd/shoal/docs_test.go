@@ -17,7 +17,7 @@ func TestCommandsInTheDocs(t *testing.T) {
 			continue
 		}
 		var c cli
-		parser, err := kong.New(&c, kong.Name("shoal"), kong.WithHyphenPrefixedParameters(true), kong.Exit(func(int) {}), helpVars(t.TempDir()))
+		parser, err := kong.New(&c, kong.Name("shoal"), kong.WithHyphenPrefixedParameters(true), kong.Exit(func(int) {}), helpVars(t.TempDir()), kong.Bind(&textOut{w: t.Output()}))
 		if err != nil {
 			t.Fatal(err)
 		}
