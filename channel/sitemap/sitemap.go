@@ -14,6 +14,7 @@ import (
 // Kind says what a document is.
 type Kind int
 
+// The kinds of documents.
 const (
 	Unknown Kind = iota // none of the others
 	List                // a URL on each line

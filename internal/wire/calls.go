@@ -92,7 +92,8 @@ func (c *calls) serve(ctx context.Context, from Member, s network.Stream, proto 
 		reset(s)
 		return broken
 	}
-	if why, unheard := err.(unheard); unheard {
+	var why unheard
+	if errors.As(err, &why) {
 		reset(s)
 		return string(why)
 	}

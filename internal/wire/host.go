@@ -60,7 +60,6 @@ type builder struct {
 	sockets *sockets.Sockets
 	traffic *traffic
 	server  func(ma.Multiaddr) bool // whether an address is a server's
-	udp     transport.Transport     // QUIC of the node itself; nil: none
 	quic    []io.Closer             // sockets
 	undo    []func() error
 }

@@ -89,27 +89,27 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-func (cfg Config) withDefaults() Config {
-	if cfg.Role == 0 {
-		cfg.Role = member.Peer
+func (c Config) withDefaults() Config {
+	if c.Role == 0 {
+		c.Role = member.Peer
 	}
-	cfg.Limits = cfg.Limits.or(DefaultLimits(cfg.Role))
-	if cfg.Patience == 0 {
-		cfg.Patience = 10 * time.Second
+	c.Limits = c.Limits.or(DefaultLimits(c.Role))
+	if c.Patience == 0 {
+		c.Patience = 10 * time.Second
 	}
-	if cfg.Gate == 0 {
-		cfg.Gate = cfg.Patience
+	if c.Gate == 0 {
+		c.Gate = c.Patience
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = time.Now
+	if c.Clock == nil {
+		c.Clock = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Metrics == nil {
-		cfg.Metrics = prometheus.NewRegistry()
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
 	}
-	return cfg
+	return c
 }
 
 // assemble makes a node of its parts. Nothing runs yet.

@@ -97,7 +97,7 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 			io.Reader
 			io.Closer
 		}{io.TeeReader(r.Body, c.Echo), r.Body}
-		defer io.Copy(io.Discard, r.Body) // to the last line's end
+		defer func() { _, _ = io.Copy(io.Discard, r.Body) }() // to the last line's end
 	}
 	switch out := out.(type) {
 	case nil:

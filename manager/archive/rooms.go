@@ -6,7 +6,7 @@ import (
 	"shoal/manager/archive/upkeep"
 )
 
-// The types of the rooms, so that other packages import this one alone.
+// Entry and the others are the types of the rooms, so that other packages import this one alone.
 type (
 	Entry       = ledger.TaskEvent
 	FencedError = ledger.FencedError

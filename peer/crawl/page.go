@@ -14,7 +14,6 @@ type page struct {
 	same    uint64     // equal for pages of the same text; zero: no text
 	text    []byte     // visible text, if it was asked for
 	feeds   []string   // those of links that are the page's RSS or Atom
-	refresh string     // where <meta http-equiv=refresh> leads
 	robots  directives // what its author asks
 	skipped int        // links with rel=nofollow
 

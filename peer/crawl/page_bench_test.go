@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -46,7 +47,7 @@ func BenchmarkPage(b *testing.B) {
 	var p page
 	each("read", func(text []byte) { p.read("http://site.test/d/", text, "text/html", "shoal", false) })
 	each("baseline", func(text []byte) {
-		for z := html.NewTokenizer(bytes.NewReader(text)); z.Next() != html.ErrorToken || z.Err() != io.EOF; {
+		for z := html.NewTokenizer(bytes.NewReader(text)); z.Next() != html.ErrorToken || !errors.Is(z.Err(), io.EOF); {
 		}
 	})
 }
