@@ -6,8 +6,8 @@ import (
 	"shoal/manager/archive/upkeep"
 )
 
-// Entry and the others are the types of the rooms, so that other packages import this one alone.
-type (
+// The types of the rooms, so that other packages import this one alone.
+type ( //nolint:revive // each is explained where it is defined
 	Entry       = ledger.TaskEvent
 	FencedError = ledger.FencedError
 
