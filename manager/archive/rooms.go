@@ -6,30 +6,50 @@ import (
 	"shoal/manager/archive/upkeep"
 )
 
-// The types of the rooms, so that other packages import this one alone.
-type ( //nolint:revive // each is explained where it is defined
-	Entry       = ledger.TaskEvent
+type (
+	// Entry is ledger.TaskEvent.
+	Entry = ledger.TaskEvent
+	// FencedError is ledger.FencedError.
 	FencedError = ledger.FencedError
 
-	Capture       = pages.Capture
-	Change        = pages.Change
-	Content       = pages.Content
-	Event         = pages.Event
+	// Capture is pages.Capture.
+	Capture = pages.Capture
+	// Change is pages.Change.
+	Change = pages.Change
+	// Content is pages.Content.
+	Content = pages.Content
+	// Event is pages.Event.
+	Event = pages.Event
+	// ExportOptions is pages.ExportOptions.
 	ExportOptions = pages.ExportOptions
-	Format        = pages.Format
-	Known         = pages.Known
-	Line          = pages.Line
-	Page          = pages.Page
+	// Format is pages.Format.
+	Format = pages.Format
+	// Known is pages.Known.
+	Known = pages.Known
+	// Line is pages.Line.
+	Line = pages.Line
+	// Page is pages.Page.
+	Page = pages.Page
 
+	// Compacted is upkeep.Compacted.
 	Compacted = upkeep.Compacted
-	Problem   = upkeep.Problem
-	Ranked    = upkeep.Ranked
-	Rebuilt   = upkeep.Rebuilt
-	Repaired  = upkeep.Repaired
-	Retained  = upkeep.Retained
+	// Problem is upkeep.Problem.
+	Problem = upkeep.Problem
+	// Ranked is upkeep.Ranked.
+	Ranked = upkeep.Ranked
+	// Rebuilt is upkeep.Rebuilt.
+	Rebuilt = upkeep.Rebuilt
+	// Repaired is upkeep.Repaired.
+	Repaired = upkeep.Repaired
+	// Retained is upkeep.Retained.
+	Retained = upkeep.Retained
+	// Retention is upkeep.Retention.
 	Retention = upkeep.Retention
-	Tidied    = upkeep.Tidied
-	Verified  = upkeep.Verified
+	// Tidied is upkeep.Tidied.
+	Tidied = upkeep.Tidied
+	// Verified is upkeep.Verified.
+	Verified = upkeep.Verified
+	// Withdrawn is upkeep.Withdrawn.
 	Withdrawn = upkeep.Withdrawn
 )
 
