@@ -12,7 +12,7 @@ import (
 type inbox struct {
 	requests chan func(now time.Time)
 	running  atomic.Bool
-	before   sync.Mutex // until the loop runs, whoever works in its stead holds it
+	before   sync.Mutex // held by the caller that works in the stead of the loop until that runs
 	now      func() time.Time
 	after    func(now time.Time) // does what follows from a request for what is handed out
 }

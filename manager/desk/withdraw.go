@@ -19,7 +19,7 @@ type PurgedPeer struct {
 	Asked int `json:"asked"` // channels that are crawled as soon as there is room
 }
 
-// PurgePeer takes back all that a peer, or the peers of an account, have delivered, and has the channels crawled that it was of. It refuses nobody: Ban does.
+// PurgePeer takes back all that a peer, or the peers of an account, have delivered, and has the channels crawled that it was of. It does not refuse the peer: Ban does.
 func (d *Desk) PurgePeer(ctx context.Context, name string) (PurgedPeer, error) {
 	out := PurgedPeer{Name: name}
 	switch {

@@ -164,7 +164,7 @@ func (r *Runner) lookAround(ctx context.Context, d *dht.IpfsDHT) {
 	}
 	found, err := d.GetClosestPeers(ctx, string(r.cfg.Wire.ID()))
 	if err != nil {
-		r.log.Debug("kad-dht found nobody", "err", err)
+		r.log.Debug("kad-dht found no member", "err", err)
 		return
 	}
 	known := r.View()

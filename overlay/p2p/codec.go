@@ -33,7 +33,7 @@ var (
 	errCoord    = errors.New("p2p: impossible coordinate")
 	errReplayed = errors.New("p2p: a record of long before the newest one")
 	errMany     = errors.New("p2p: more records than there may be")
-	errPass     = errors.New("p2p: a record of nobody who is known to be a member")
+	errPass     = errors.New("p2p: a record of a peer that is not known to be a member")
 )
 
 // replayed is how much older than the newest that was seen of its peer a peer's own record may be: messages overtake each other.
