@@ -70,7 +70,7 @@ const (
 	frontierLeast = 10_000
 	frontierTimes = 8                 // URLs kept for each page that the task may still fetch
 	frontierBytes = channel.MaxResume // of all URLs kept
-	maxGap        = 5 * time.Minute // a peer keeps 30 s at most of what robots.txt asks for; its volunteer may ask for more
+	maxGap        = 5 * time.Minute   // a peer keeps 30 s at most of what robots.txt asks for; its volunteer may ask for more
 	maxRTT        = 30 * time.Second
 	clockSlack    = 5 * time.Minute // that a peer's clock may be away
 	lateSlack     = 7 * 24 * time.Hour
