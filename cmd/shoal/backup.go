@@ -11,7 +11,7 @@ import (
 // backup writes everything into a new folder while the station runs. The channel database comes first: what the archive tells after that
 // is taken in again when the backup is used.
 func (st *station) backup(ctx context.Context, dir string) error {
-	return archivecmd.Whole(dir, func(part string) error {
+	return archivecmd.Whole(st.cfg.data, dir, func(part string) error {
 		if err := os.MkdirAll(part, 0o700); err != nil {
 			return err
 		}

@@ -281,7 +281,7 @@ type Backup struct {
 // Run backs up the archive through its own backup and copies everything else as it is. A running manager does it itself.
 func (c *Backup) Run(ctx context.Context, to IO) error {
 	err := c.do(ctx, func(a *archive.Archive) error {
-		return Whole(c.To, func(part string) error {
+		return Whole(c.Data, c.To, func(part string) error {
 			if err := a.Backup(ctx, filepath.Join(part, "archive")); err != nil {
 				return err
 			}
@@ -307,8 +307,14 @@ func (c *Backup) remote(ctx context.Context) error {
 	return r.Body.Close()
 }
 
-// Whole makes a folder by way of another one beside it, so that there is all of it or nothing. It must not exist.
-func Whole(dir string, make func(part string) error) error {
+// Whole makes a copy of the folder data in dir, by way of another one beside that, so that there is all of it or nothing. dir must not exist, nor lie in
+// data: the copy would then copy itself until the disk is full.
+func Whole(data, dir string, make func(part string) error) error {
+	if in, err := within(data, dir); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	} else if in {
+		return fmt.Errorf("%s lies in the data folder %s: name a folder for the backup outside of it, best on another disk", dir, data)
+	}
 	if _, err := os.Stat(dir); err == nil {
 		return fmt.Errorf("%s exists already: a backup wants a new folder", dir)
 	}
@@ -323,6 +329,33 @@ func Whole(dir string, make func(part string) error) error {
 		return fmt.Errorf("backup: %w", errors.Join(err, os.RemoveAll(part)))
 	}
 	return os.Rename(part, dir)
+}
+
+// within reports whether dir, which need not exist, lies in the folder root, by whatever links.
+func within(root, dir string) (bool, error) {
+	root, err := resolved(root)
+	if err != nil {
+		return false, err
+	}
+	if dir, err = resolved(dir); err != nil {
+		return false, err
+	}
+	rel, err := filepath.Rel(root, dir)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)), nil
+}
+
+// resolved is the absolute path of a folder without links, as far as it exists.
+func resolved(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
+		return real, err
+	}
+	parent, err := resolved(filepath.Dir(dir))
+	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
 // Restore is `shoal restore`: a data folder from a backup.
