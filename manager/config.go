@@ -41,9 +41,10 @@ type Swarm interface {
 	View() *overlay.View
 	// Coord is where the manager itself is.
 	Coord() coords.Coord
-	// Claimed and Swallowed tell what became of a task that a peer took: it was claimed; or never, since so long. They are hints, and do not wait.
-	Claimed(peer overlay.ID)
-	Swallowed(peer overlay.ID, took time.Time)
+	// Delivered and Wasted tell what became of a task that a peer took at some time: it brought pages; or it came to nothing by the peer's doing. They are
+	// hints, and do not wait.
+	Delivered(peer overlay.ID)
+	Wasted(peer overlay.ID, took time.Time)
 }
 
 // Config of a Manager.

@@ -59,7 +59,7 @@ func (h *handout) carryOut(now time.Time) {
 		case dispatch.GaveUp:
 			h.learner.mark(now, a.Slot, a.Note)
 		case dispatch.Swallowed:
-			h.cfg.Swarm.Swallowed(overlay.ID(a.Peer), a.Since)
+			h.cfg.Swarm.Wasted(overlay.ID(a.Peer), a.Since)
 		case dispatch.Unread:
 			h.log.Error("not handed out", "err", a.Err)
 			h.tally.fault("store")

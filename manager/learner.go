@@ -107,15 +107,42 @@ func (le *learner) takeIn(now time.Time, e archive.Entry) {
 	}
 	switch e.Event.Kind {
 	case lease.Claimed, lease.Revived:
-		le.cfg.Swarm.Claimed(overlay.ID(e.Peer))
 		le.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	case lease.Lapsed, lease.Released:
 		le.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	}
+	le.weighPeer(heard, &e)
 	if heard.Effect&lease.Apply != 0 && e.Report != nil {
 		le.learn(now, s, heard, e)
 	}
 	le.after(now)
+}
+
+// weighPeer tells the overlay what a peer made of its task: that it brought pages, or that it wasted the task. A claim tells nothing: a peer can claim
+// every task and crawl none.
+func (le *learner) weighPeer(heard dispatch.Heard, e *archive.Entry) {
+	if e.Peer == "" || heard.Effect == 0 {
+		return
+	}
+	wasted := e.Wrong > 0 || e.Fault != ""
+	switch e.Event.Kind {
+	case lease.Lapsed:
+		wasted = true
+	case lease.Released:
+		wasted = wasted || !e.Event.Progress && e.Event.By != 0 // else the archive took it back
+	case lease.Reported:
+		if !wasted && e.Report != nil && e.Report.Outcome == channel.Updated && e.Report.Pages > 0 {
+			le.cfg.Swarm.Delivered(overlay.ID(e.Peer))
+		}
+	}
+	if !wasted {
+		return
+	}
+	took := heard.Issued
+	if took.IsZero() {
+		took = e.When
+	}
+	le.cfg.Swarm.Wasted(overlay.ID(e.Peer), took)
 }
 
 // learn takes in a report that counts.

@@ -40,30 +40,30 @@ type swarm struct {
 	crawls  sync.WaitGroup
 	overlap int // hosts that two tasks ran on at once
 
-	claimed, swallowed int      // what the manager said of tasks that were taken
-	inter              []string // other sites' URLs that every crawl finds; set before anything runs
+	delivered, wasted int      // what the manager said of tasks that were taken
+	inter             []string // other sites' URLs that every crawl finds; set before anything runs
 	// amid is called between the claim and the chunk of every crawl, and tells whether the chunk must be refused; set before anything runs.
 	amid func(channel.Header) (refused bool)
 }
 
 func (s *swarm) Coord() coords.Coord { return coords.Coord{Err: 1} }
 
-func (s *swarm) Claimed(overlay.ID) {
+func (s *swarm) Delivered(overlay.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.claimed++
+	s.delivered++
 }
 
-func (s *swarm) Swallowed(overlay.ID, time.Time) {
+func (s *swarm) Wasted(overlay.ID, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.swallowed++
+	s.wasted++
 }
 
-func (s *swarm) told() (claimed, swallowed int) {
+func (s *swarm) told() (delivered, wasted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.claimed, s.swallowed
+	return s.delivered, s.wasted
 }
 
 func (s *swarm) View() *overlay.View {
@@ -379,19 +379,19 @@ func TestUnclaimedTasksAreHandedOutAgain(t *testing.T) {
 	}
 }
 
-// The overlay is told of tasks that were taken and never claimed, and of claims.
+// The overlay is told of tasks that were taken and never claimed, and of those that brought pages.
 func TestTheOverlayIsToldOfSwallowers(t *testing.T) {
 	var s *swarm
 	b := open(t, t.TempDir(), func(_ *manager.Config, w *swarm) { s, w.ignore = w, true })
 	b.add(t, "https://a.example")
-	until(t, "a task was swallowed", func() bool { _, swallowed := s.told(); return swallowed > 0 })
-	if claimed, _ := s.told(); claimed > 0 {
-		t.Errorf("%d claims of tasks that nobody claimed", claimed)
+	until(t, "a task was swallowed", func() bool { _, wasted := s.told(); return wasted > 0 })
+	if delivered, _ := s.told(); delivered > 0 {
+		t.Errorf("%d deliveries by a peer that claimed nothing", delivered)
 	}
 	s.mu.Lock()
 	s.ignore = false
 	s.mu.Unlock()
-	until(t, "a claim", func() bool { claimed, _ := s.told(); return claimed > 0 })
+	until(t, "a delivery", func() bool { delivered, _ := s.told(); return delivered > 0 })
 }
 
 // leaseOf is what a stopped manager's database has of a channel's lease.

@@ -42,10 +42,10 @@ func newTakers(n int, most int64) *takers {
 	return t
 }
 
-func (t *takers) View() *overlay.View           { return t.view }
-func (*takers) Claimed(overlay.ID)              {}
-func (*takers) Swallowed(overlay.ID, time.Time) {}
-func (t *takers) Coord() coords.Coord           { return coords.Coord{Err: 1} }
+func (t *takers) View() *overlay.View        { return t.view }
+func (*takers) Delivered(overlay.ID)         {}
+func (*takers) Wasted(overlay.ID, time.Time) {}
+func (t *takers) Coord() coords.Coord        { return coords.Coord{Err: 1} }
 func (t *takers) Survey(context.Context, string, coords.HostRecord, int) ([]coords.Sample, error) {
 	return nil, nil
 }

@@ -47,9 +47,10 @@ func TestDoubt(t *testing.T) {
 	n.Trust(now, "a")
 	n.Doubt(now, "a", now.Add(-time.Second)) // of a task that it took before
 	if got := place("a", "b"); got != "a" {
-		t.Errorf("%q is chosen, a claimed a task", got)
+		t.Errorf("%q is chosen, a delivered a task", got)
 	}
 	for range 300 {
+		now = now.Add(time.Second)
 		n.Doubt(now, "worst", now)
 	}
 	if d := n.doubts["worst"].until.Sub(now); d != doubtMost {

@@ -42,6 +42,9 @@ type Judge struct {
 	held    int    // tasks that they have
 	astray  map[ID]int
 	trusted bool // not all peers are to be avoided
+	proven  int  // peers of usual standing
+	room    int  // threads of the peers that have room, as far as they count
+	groups  map[string]*together
 
 	// Hosts.
 	hosts   map[channel.HostKey]*located
@@ -120,7 +123,7 @@ func NewJudge(cfg JudgeConfig, rng *rand.Rand) (*Judge, error) {
 	if cfg.Vantages < 0 || cfg.Probes < 0 || cfg.Vantages > MaxNear || cfg.Probes > MaxNear {
 		return nil, fmt.Errorf("%w: %d vantages, %d probes: want 0 to %d", ErrJudge, cfg.Vantages, cfg.Probes, MaxNear)
 	}
-	return &Judge{cfg: cfg, rng: rng, view: &View{}, slotOf: map[ID]int32{}, astray: map[ID]int{}, hosts: map[channel.HostKey]*located{}}, nil
+	return &Judge{cfg: cfg, rng: rng, view: &View{}, slotOf: map[ID]int32{}, groups: map[string]*together{}, astray: map[ID]int{}, hosts: map[channel.HostKey]*located{}}, nil
 }
 
 // Near names the peer for a task. It must know the host (Knows).
@@ -172,7 +175,7 @@ func (j *Judge) anywhere(a Ask) Named {
 	best, least := int32(absent), time.Duration(0)
 	for range draws * draws {
 		k := j.takers[j.rng.IntN(len(j.takers))]
-		if !j.index.marked(int(k), withRoom) {
+		if !j.index.marked(int(k), withRoom) || j.over(k) {
 			continue
 		}
 		if d := j.start(&j.slots[k], service(a.Pages, a.Gap, 0)); best == absent || d < least {
@@ -187,11 +190,12 @@ func (j *Judge) anywhere(a Ask) Named {
 
 // choose finds the peer for a host whose place is known.
 func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
-	if c, ok := j.first(a, h); ok {
+	limit := j.reach(h)
+	if c, ok := j.first(a, h, limit); ok {
 		return c, true
 	}
-	if !h.all && h.near[len(h.near)-1].ms <= h.limit {
-		if c, ok := j.nearestWith(h, withRoom, h.limit); ok {
+	if !h.all && h.near[len(h.near)-1].ms <= limit {
+		if c, ok := j.nearestWith(h, withRoom, limit); ok {
 			return c, true
 		}
 	}
@@ -207,16 +211,16 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 
 // first is the candidate near a host that would finish first; of those that are about as good one drawn at random, so that no peer can make
 // sure of a host's tasks by being a little nearer than all others. Where some of these have measured the host it is one of them.
-func (j *Judge) first(a *Ask, h *located) (candidate, bool) {
+func (j *Judge) first(a *Ask, h *located, limit float64) (candidate, bool) {
 	var all [candidates]candidate
 	var ends [candidates]time.Duration
 	n, best := 0, 0
 	for _, c := range h.near {
 		s := &j.slots[c.slot]
-		if c.ms > h.limit {
+		if c.ms > limit {
 			break
 		}
-		if s.rec == nil || s.life != c.life || !j.index.marked(int(c.slot), withRoom) {
+		if s.rec == nil || s.life != c.life || !j.index.marked(int(c.slot), withRoom) || j.over(c.slot) {
 			continue
 		}
 		away := duration(c.ms)
@@ -266,7 +270,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 	best, ok := candidate{}, false
 	for _, c := range h.timed {
 		s := &j.slots[c.slot]
-		if c.ms <= within && s.rec != nil && s.life == c.life && j.index.marked(int(c.slot), mark) {
+		if c.ms <= within && s.rec != nil && s.life == c.life && j.index.marked(int(c.slot), mark) && !j.over(c.slot) {
 			best, ok = c, true
 			break
 		}
@@ -276,7 +280,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 		limit = min(limit, best.ms-penalty)
 	}
 	var room [1]far
-	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: j.timedBy(h), best: room[:0]}); len(f) > 0 {
+	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: func(k int) bool { return j.timed(h, int32(k)) >= 0 || j.over(int32(k)) }, best: room[:0]}); len(f) > 0 {
 		return candidate{int32(f[0].i), j.slots[f[0].i].life, f[0].ms + penalty, false}, true
 	}
 	return best, ok

@@ -25,7 +25,6 @@ type located struct {
 	near     []candidate
 	all      bool       // near has all peers
 	distance [2]float64 // within which a quarter and half of the peers are, ms
-	limit    float64    // within which a peer is near, ms
 }
 
 // candidate is a peer at a distance from a host.
@@ -68,14 +67,18 @@ func (j *Judge) Locate(now time.Time, host channel.HostKey, name string, r coord
 		}
 		return coords.Coord{}, false
 	})
+	if len(r.Samples) > believeWitnesses {
+		there.Samples = slices.Clone(there.Samples)
+		believe(there.Samples)
+	}
 	h.known = false
 	if !r.Anycast {
 		// A host is fitted the same way by all that fit it.
 		h.at, h.known = target(&there, rand.New(rand.NewPCG(uint64(host), 1)))
 	}
 	h.timed = h.timed[:0]
-	for i := range r.Samples {
-		s := &r.Samples[i]
+	for i := range there.Samples {
+		s := &there.Samples[i]
 		if k, ok := j.slotOf[ID(s.Vantage)]; ok {
 			h.timed = append(h.timed, candidate{k, j.slots[k].life, milliseconds(s.RTT), true})
 		}
@@ -116,14 +119,39 @@ func (j *Judge) rank(now time.Time, h *located) {
 	h.all = len(h.near) == len(j.takers)
 	h.near = h.near[:min(len(h.near), candidates)]
 	j.spread(h)
-	switch nearest := h.near[0].ms; {
-	case len(j.takers) <= nearLeast:
-		h.limit = math.MaxFloat64
-	case int(NearShare*float64(len(j.takers))) < 1:
-		h.limit = nearest
-	default:
-		h.limit = max(min(nearest*nearFactor+nearSlack, h.distance[0]), nearest)
+}
+
+// reach is how far from a host a peer is near to it, ms. It is measured from the nearest peer for which a task may wait.
+func (j *Judge) reach(h *located) float64 {
+	nearest := h.near[len(h.near)-1].ms
+	for _, c := range h.near {
+		if s := &j.slots[c.slot]; s.rec != nil && s.life == c.life && j.awaited(c.slot) {
+			nearest = c.ms
+			break
+		}
 	}
+	switch {
+	case len(j.takers) <= nearLeast:
+		return math.MaxFloat64
+	case int(NearShare*float64(len(j.takers))) < 1:
+		return nearest
+	}
+	return max(min(nearest*nearFactor+nearSlack, h.distance[0]), nearest)
+}
+
+// awaited reports whether a task may wait for a peer that is full: not for one that is avoided or has its share of the tasks; nor for one that has
+// delivered nothing yet, once half of the peers have.
+func (j *Judge) awaited(k int32) bool {
+	switch j.slots[k].stands {
+	case avoided:
+		return !j.trusted
+	case usual:
+	default:
+		if 2*j.proven >= len(j.takers) {
+			return false
+		}
+	}
+	return !j.over(k)
 }
 
 // penalty is what a peer counts as farther than predicted if it has not measured the host: the least of many predictions is mostly too short.

@@ -9,8 +9,10 @@ type slot struct {
 	turn    uint32      // of the last view that has the peer
 	held    int32
 	changed time.Time // when held changed
-	avoid   bool
-	spare   bool // it had room after the last look at all that was due
+	stands  standing
+	threads int          // that count
+	groups  [2]*together // its account's and its prefix's; nil: not known
+	spare   bool         // it had room after the last look at all that was due
 }
 
 // See takes the newest view in. One that was taken in already costs nothing.
@@ -21,7 +23,7 @@ func (j *Judge) See(v *View) {
 	j.view = v
 	j.turn++
 	j.takers = j.takers[:0]
-	j.trusted = false
+	j.trusted, j.proven = false, 0
 	for i := range v.Peers {
 		p := &v.Peers[i]
 		if p.Load.Threads == 0 {
@@ -29,8 +31,14 @@ func (j *Judge) See(v *View) {
 		}
 		k := j.slotFor(p)
 		s := &j.slots[k]
-		s.turn, s.rec, s.avoid = j.turn, p, v.avoid != nil && v.avoid[i]
-		j.trusted = j.trusted || !s.avoid
+		s.turn, s.rec, s.stands = j.turn, p, usual
+		if v.stands != nil {
+			s.stands = v.stands[i]
+		}
+		j.trusted = j.trusted || s.stands != avoided
+		if s.stands == usual {
+			j.proven++
+		}
 		j.takers = append(j.takers, k)
 	}
 	j.holds, j.held = 0, 0
@@ -41,7 +49,14 @@ func (j *Judge) See(v *View) {
 			j.leave(int32(k))
 		default:
 			j.holds, j.held = j.holds+Holds(s.rec.Load), j.held+int(s.held)
-			j.mark(int32(k))
+		}
+	}
+	j.allot(v)
+	j.room = 0
+	for _, k := range j.takers {
+		j.mark(k)
+		if j.index.marked(int(k), withRoom) {
+			j.room += j.slots[k].threads
 		}
 	}
 }
@@ -94,7 +109,13 @@ const (
 )
 
 func (j *Judge) hasRoom(s *slot) bool {
-	return int(s.held) < Holds(s.rec.Load) && !(s.avoid && j.trusted)
+	switch s.stands {
+	case avoided:
+		return !j.trusted && int(s.held) < Holds(s.rec.Load)
+	case trial:
+		return s.held == 0
+	}
+	return int(s.held) < Holds(s.rec.Load)
 }
 
 // Holds is how many tasks a peer is given at a time: as many as it has threads, and a fifth of its queue.
@@ -110,9 +131,22 @@ func (j *Judge) Held(now time.Time, id ID, n int) {
 		return
 	}
 	s := &j.slots[k]
-	j.held += n - int(s.held)
+	more := n - int(s.held)
+	j.held += more
+	for _, g := range s.groups {
+		if g != nil {
+			g.held += more
+		}
+	}
 	s.held, s.changed = int32(n), now
+	had := j.index.marked(int(k), withRoom)
 	j.mark(k)
+	switch has := j.index.marked(int(k), withRoom); {
+	case has && !had:
+		j.room += s.threads
+	case had && !has:
+		j.room -= s.threads
+	}
 }
 
 // Capacity is how many peers take tasks, how many tasks they may have at a time, and how many of ours they have.

@@ -140,7 +140,16 @@ func (c *court) within(host channel.HostKey, share float64) (near, reach []ID) {
 		ms float64
 	}
 	var all []one
-	seen := measured(c.hosts[host])
+	r := c.hosts[host]
+	r = r.Moved(func(v string) (coords.Coord, bool) {
+		i := slices.IndexFunc(c.peers, func(p PeerRecord) bool { return p.ID == ID(v) })
+		if i < 0 {
+			return coords.Coord{}, false
+		}
+		return c.peers[i].Coord, true
+	})
+	believe(r.Samples)
+	seen := measured(r)
 	for i := range c.peers {
 		p := &c.peers[i]
 		ms := coords.Distance(&h.at, &p.Coord) + penalty
@@ -150,9 +159,20 @@ func (c *court) within(host channel.HostKey, share float64) (near, reach []ID) {
 		all = append(all, one{p, ms})
 	}
 	slices.SortStableFunc(all, func(a, b one) int { return cmp.Compare(a.ms, b.ms) })
+	over := func(p *PeerRecord) bool { return c.j.over(c.j.slotOf[p.ID]) }
+	first := all[:min(len(all), candidates)]
+	limit := first[len(first)-1].ms
+	if i := slices.IndexFunc(first, func(o one) bool { return !over(o.p) }); i >= 0 {
+		limit = all[i].ms
+	}
+	if n := int(NearShare * float64(len(all))); n >= 1 {
+		limit = max(min(limit*nearFactor+nearSlack, all[n-1].ms), limit)
+	}
 	for i, o := range all {
-		isNear := i == 0 || i < int(NearShare*float64(len(all))) && o.ms <= all[0].ms*nearFactor+nearSlack
-		if c.free(o.p) && isNear {
+		if over(o.p) {
+			continue
+		}
+		if c.free(o.p) && o.ms <= limit {
 			near = append(near, o.p.ID)
 		}
 		if c.free(o.p) && share > NearShare && i < max(int(share*float64(len(all))), 1) && c.spare[o.p.ID] {
@@ -199,24 +219,27 @@ func TestJudgeNamesWhoFinishesFirst(t *testing.T) {
 			t.Fatalf("named %+v where only p1 has a thread", got)
 		}
 	}
+	for i := range c.peers[3:] { // so that no peer has more than its share
+		c.hold(c.peers[3+i].ID, 2)
+	}
 	c.hold("p1", 3)
 	c.hold("p0", 3)
 	c.hold("p2", 3)
 	if got, verdict := c.j.Near(c.now, Ask{Host: 1, Share: NearShare}); verdict != Full {
 		t.Errorf("%v, named %q where all near peers are full", verdict, got.Peer)
 	}
-	if peers, holds, held := c.j.Capacity(); peers != 40 || holds != 40*3 || held != 9 {
+	if peers, holds, held := c.j.Capacity(); peers != 40 || holds != 40*3 || held != 9+37*2 {
 		t.Errorf("%d peers hold %d of %d tasks", peers, held, holds)
 	}
 	gone := c.peers
 	c.peers = slices.Clone(c.peers[1:])
 	c.see()
-	if peers, holds, held := c.j.Capacity(); peers != 39 || holds != 39*3 || held != 6 {
+	if peers, holds, held := c.j.Capacity(); peers != 39 || holds != 39*3 || held != 6+37*2 {
 		t.Errorf("%d peers hold %d of %d tasks after one has gone", peers, held, holds)
 	}
 	c.peers = gone
 	c.see()
-	if _, _, held := c.j.Capacity(); held != 9 {
+	if _, _, held := c.j.Capacity(); held != 9+37*2 {
 		t.Errorf("%d tasks held when it is back, want its three too", held)
 	}
 }
@@ -290,9 +313,9 @@ func TestJudgeAvoids(t *testing.T) {
 	c := newCourt(t, 7, 12, JudgeConfig{})
 	c.survey(1, somewhere(c.rng), 6)
 	v := ViewOf(c.now, c.peers)
-	v.avoid = make([]bool, len(c.peers))
-	for i := range v.avoid {
-		v.avoid[i] = i > 0
+	v.stands = slices.Repeat([]standing{avoided}, len(c.peers))
+	for i := range v.stands[:1] {
+		v.stands[i] = usual
 	}
 	c.j.See(v)
 	c.j.Looked()
@@ -300,7 +323,7 @@ func TestJudgeAvoids(t *testing.T) {
 		t.Errorf("%v, named %q instead of the one that is not to be avoided", verdict, got.Peer)
 	}
 	all := *v
-	all.avoid = slices.Repeat([]bool{true}, len(c.peers))
+	all.stands = slices.Repeat([]standing{avoided}, len(c.peers))
 	c.j.See(&all)
 	if got, verdict := c.j.Near(c.now, Ask{Host: 1, Share: NearShare}); verdict != Go || got.Peer == "" {
 		t.Errorf("%v, named %q where all are to be avoided", verdict, got.Peer)

@@ -86,7 +86,7 @@ func (n *Node) onProbed(now time.Time, from ID, m Probed) []Send {
 	}
 	s := coords.Sample{Vantage: string(from), At: m.At, RTT: m.RTT, When: now.Unix()}
 	if m.RTT > 0 && p.record.Add(s) {
-		p.seen[from] = m.RTT
+		p.seen[from] = believed(&s, p.record.Samples, nil)
 		p.samples = append(p.samples, s)
 	}
 	if p.probing == 0 { // an offer is under way

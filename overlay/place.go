@@ -86,9 +86,11 @@ func (n *Node) look(now time.Time, p *placing, from ...PeerRecord) []Send {
 		r = coords.HostRecord{}
 	}
 	p.named, p.host, p.found = Named{}, coords.HostRecord{}, nil
-	p.anycast, p.seen = r.Anycast, measured(r)
+	p.anycast = r.Anycast
 	p.asked, p.depth, p.silent, p.late, p.spoke = map[ID]bool{}, map[ID]int{}, map[ID]bool{}, map[ID]bool{}, map[ID]bool{}
 	p.record = r.Moved(n.table.whereIs)
+	believe(p.record.Samples)
+	p.seen = measured(p.record)
 	p.at, p.known = target(&p.record, n.rng)
 	if !p.known {
 		p.at = n.coord

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -232,7 +233,7 @@ func TestTheNamedPeerComesFirst(t *testing.T) {
 		if len(e) != 1 || !errors.Is(e[0].Err, want) {
 			t.Errorf("%s: came to %+v, want %v", what, e, want)
 		}
-		if v := n.View(now); what == "refused" && (v.Find("p42") == nil || v.avoid == nil) {
+		if v := n.View(now); what == "refused" && (v.Find("p42") == nil || !slices.Contains(v.stands, avoided)) {
 			t.Errorf("who has just refused a task is not avoided")
 		}
 	}
@@ -269,8 +270,8 @@ func TestView(t *testing.T) {
 		t.Error("found a peer that is not there")
 	}
 	for i := range v.Peers {
-		if v.avoid[i] != (v.Peers[i].ID == "p5") {
-			t.Errorf("%s: to be avoided %v", v.Peers[i].ID, v.avoid[i])
+		if (v.stands[i] == avoided) != (v.Peers[i].ID == "p5") {
+			t.Errorf("%s: standing %d", v.Peers[i].ID, v.stands[i])
 		}
 	}
 }

@@ -21,11 +21,11 @@ type entry struct {
 
 // more is what is known of few peers.
 type more struct {
-	account string    // of its certificate; empty: that was not seen
-	prefix  string    // of its first address; empty: none that tells
-	claimed time.Time // when it last claimed a task of this node's
-	full    time.Time // until when it is offered no task by name, since it refused one
-	back    time.Time // when it made a record after it had left a request unanswered; zero: it has not
+	account   string    // of its certificate; empty: that was not seen
+	prefix    string    // of its first address; empty: none that tells
+	delivered time.Time // when it last delivered pages of a task of this node's
+	full      time.Time // until when it is offered no task by name, since it refused one
+	back      time.Time // when it made a record after it had left a request unanswered; zero: it has not
 }
 
 // known is what is known of a peer, to be read.

@@ -7,11 +7,12 @@ import (
 
 // View is what a node knows of the other members at one moment. It never changes, so that many may read it at once without copying.
 type View struct {
-	At     time.Time
-	Peers  []PeerRecord // in no particular order; Seen and Account are set
-	avoid  []bool       // of each peer: it should not be offered a task now; nil: of none
-	hashes []uint32     // of each peer's id
-	tags   []byte       // their last bytes
+	At       time.Time
+	Peers    []PeerRecord // in no particular order; Seen and Account are set
+	stands   []standing   // of each peer; nil: all as usual
+	prefixes []string     // of each peer, the network of its first public address; nil: none is known
+	hashes   []uint32     // of each peer's id
+	tags     []byte       // their last bytes
 }
 
 // View is the node's table as it is now.
@@ -19,12 +20,18 @@ func (n *Node) View(now time.Time) *View {
 	t := &n.table
 	v := &View{At: now, Peers: n.Known(), hashes: append([]uint32(nil), t.hashes...), tags: append([]byte(nil), t.tags...)}
 	for i := range t.entries {
-		e := &t.entries[i]
-		if n.doubted(now, e.id) || now.Before(e.known().full) {
-			if v.avoid == nil {
-				v.avoid = make([]bool, len(t.entries))
+		s := n.standing(now, &t.entries[i])
+		if s != usual && v.stands == nil {
+			v.stands = make([]standing, len(t.entries))
+		}
+		if s != usual {
+			v.stands[i] = s
+		}
+		if p := t.entries[i].known().prefix; p != "" {
+			if v.prefixes == nil {
+				v.prefixes = make([]string, len(t.entries))
 			}
-			v.avoid[i] = true
+			v.prefixes[i] = p
 		}
 	}
 	return v

@@ -48,13 +48,13 @@ func (r *Runner) await(ctx context.Context, begin func(now time.Time, req uint64
 	}
 }
 
-// Claimed and Swallowed tell what became of a task that a peer took. They do not wait: where the loop is busy it does without.
-func (r *Runner) Claimed(peer overlay.ID) {
+// Delivered says that a peer brought pages of a task. It does not wait: where the loop is busy it does without. So does Wasted.
+func (r *Runner) Delivered(peer overlay.ID) {
 	r.hint(func(_ context.Context, now time.Time) { r.node.Trust(now, peer) })
 }
 
-// Swallowed says that a peer took a task then and never claimed it.
-func (r *Runner) Swallowed(peer overlay.ID, took time.Time) {
+// Wasted says that a peer took a task then, and that the task came to nothing by the peer's doing.
+func (r *Runner) Wasted(peer overlay.ID, took time.Time) {
 	r.hint(func(_ context.Context, now time.Time) { r.node.Doubt(now, peer, took) })
 }
 

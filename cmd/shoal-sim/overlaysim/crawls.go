@@ -23,9 +23,6 @@ func (s *swarm) start(w *crawler, t *task, gen channel.Gen) {
 		w.at(s.n.now)
 		return
 	}
-	if id := s.n.members[w.who].id; t.holder == w.who {
-		s.n.members[manager].node.Trust(now, id)
-	}
 	if !t.started && t.counted {
 		s.waits = append(s.waits, float64(s.n.now-t.born)/float64(time.Minute))
 	}
@@ -46,6 +43,7 @@ func (s *swarm) finish(w *crawler, t *task, r *run) {
 	w.q.Done(now, uint64(t.id), int(math.Ceil(r.pages)))
 	s.fetch(r.peer, r.pages)
 	if s.hear(t, r.peer, step.Event).Effect&lease.Apply != 0 {
+		s.n.members[manager].node.Trust(now, s.n.members[r.peer].id)
 		s.end(t, true)
 	}
 	w.at(s.n.now)

@@ -1,0 +1,81 @@
+package overlay
+
+// However near a peer says that it is, and however many threads it says that it has, it gets no more than a share of the tasks. So do all peers of one
+// account, and of one network prefix. The share is at most twice what is fair by threads among the peers with room, and at least shareLeast
+// tasks. Threads beyond threadsMost times the median count for nothing.
+const (
+	shareFactor = 2
+	shareLeast  = 2
+	threadsMost = 4
+)
+
+// together is the peers of an account or of a prefix that take tasks.
+type together struct{ held, threads int }
+
+// allot counts what each peer's share is taken of, after a new view came in.
+func (j *Judge) allot(v *View) {
+	median := j.medianThreads()
+	clear(j.groups)
+	for i := range v.Peers {
+		k, ok := j.slotOf[v.Peers[i].ID]
+		if !ok {
+			continue
+		}
+		s := &j.slots[k]
+		s.threads = min(int(s.rec.Load.Threads), threadsMost*median)
+		s.groups = [2]*together{}
+		if a := s.rec.Account; a != "" {
+			s.groups[0] = j.join("account "+a, s)
+		}
+		if v.prefixes != nil && v.prefixes[i] != "" {
+			s.groups[1] = j.join("prefix "+v.prefixes[i], s)
+		}
+	}
+}
+
+func (j *Judge) join(name string, s *slot) *together {
+	g := j.groups[name]
+	if g == nil {
+		g = &together{}
+		j.groups[name] = g
+	}
+	g.held += int(s.held)
+	g.threads += s.threads
+	return g
+}
+
+func (j *Judge) medianThreads() int {
+	var count [256]int
+	for _, k := range j.takers {
+		count[j.slots[k].rec.Load.Threads]++
+	}
+	seen := 0
+	for threads, n := range count {
+		if seen += n; 2*seen >= len(j.takers) && seen > 0 {
+			return threads
+		}
+	}
+	return 1
+}
+
+// over reports whether one more task would be more than a peer's share, or that of its account or prefix.
+func (j *Judge) over(k int32) bool {
+	s := &j.slots[k]
+	if j.beyond(int(s.held), s.threads) {
+		return true
+	}
+	for _, g := range s.groups {
+		if g != nil && j.beyond(g.held, g.threads) {
+			return true
+		}
+	}
+	return false
+}
+
+// beyond reports whether some with so many threads have all the tasks that they may have.
+func (j *Judge) beyond(held, threads int) bool {
+	if held < shareLeast {
+		return false
+	}
+	return (held+1)*max(j.room, threads) > shareFactor*(j.held+1)*threads
+}
