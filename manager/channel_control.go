@@ -89,6 +89,30 @@ func (ro *roster) SetBlocked(ctx context.Context, origin, why string) error {
 	})
 }
 
+// ResetHost forgets what reports have told of a host: how long to wait, where it is, why it is blocked. It waits for a task that may still be out.
+func (ro *roster) ResetHost(ctx context.Context, origin string) error {
+	return ro.onLoop(ctx, func(now time.Time) {
+		key := channel.KeyOf(origin)
+		ro.machine.Block(key, "")
+		ro.machine.Hurry(key, now.Add(ro.cfg.Terms.Term))
+		if r, ok := ro.keep.records[key]; ok {
+			ResetHost(r, now.Add(ro.cfg.Terms.Term))
+		}
+		ro.near.learn(key)
+		ro.sched.Rerank()
+	})
+}
+
+// ResetHost makes a host's record that of a host of which only the name is known. It may be visited at latest at the given time: until then a task whose
+// lease runs may still be at it.
+func ResetHost(h *channel.Host, latest time.Time) {
+	next := h.NextVisit
+	if next.After(latest) {
+		next = latest
+	}
+	*h = channel.Host{Name: h.Name, NextVisit: next}
+}
+
 // StandOff leaves a channel's host alone until a task that is out, and is called back, must have ended.
 func (ro *roster) StandOff(ctx context.Context, id channel.ID, host string) error {
 	var failed error

@@ -82,7 +82,7 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 		return nil, err
 	}
 	tune := &tuning{core: c, keep: keep, near: near}
-	roster := &roster{core: c, keep: keep, tune: tune}
+	roster := &roster{core: c, keep: keep, tune: tune, near: near}
 	learner := &learner{core: c, keep: keep, near: near, tune: tune, pace: pace}
 	jobs := make(chan job, jobQueue)
 	hand := &handout{core: c, keep: keep, near: near, learner: learner, jobs: jobs}

@@ -60,7 +60,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	if err := st.ScanHosts(ctx, func(h channel.Host) error {
 		if h.Blocked != "" || h.NextVisit.After(now) {
 			m.machine.Block(channel.KeyOf(h.Name), h.Blocked)
-			m.machine.Leave(channel.KeyOf(h.Name), h.NextVisit)
+			m.machine.Leave(channel.KeyOf(h.Name), m.soonest(now, h.NextVisit))
 		}
 		return nil
 	}); err != nil {
@@ -70,6 +70,17 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 		return fmt.Errorf("read channels: %w", err)
 	}
 	return nil
+}
+
+// mostWait bounds how long a host is left alone after a start. Builds before 0.2.0 believed any time that a peer reported.
+const mostWait = 24 * time.Hour
+
+// soonest is when a host may be visited, where that is believable; else when the longest lease of a task that is out has ended.
+func (m *Manager) soonest(now, next time.Time) time.Time {
+	if next.After(now.Add(mostWait)) {
+		return now.Add(m.cfg.Terms.Term)
+	}
+	return next
 }
 
 // scheduler goes on with what groups and strategy had learnt, if it was this strategy that had learnt it.

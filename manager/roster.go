@@ -18,6 +18,7 @@ type roster struct {
 	*core
 	keep   *keeper
 	tune   *tuning
+	near   *nearness
 	adding int // links of the channel that is being added
 }
 

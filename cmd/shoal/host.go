@@ -17,6 +17,7 @@ type hostCmd struct {
 	List    hostListCmd    `cmd:"" help:"List hosts of which anything is known."`
 	Block   hostBlockCmd   `cmd:"" help:"Crawl nothing on a host any more."`
 	Unblock hostUnblockCmd `cmd:"" help:"Crawl a host again."`
+	Reset   hostResetCmd   `cmd:"" help:"Forget what reports have told of a host: waits, place, block."`
 	Purge   hostPurgeCmd   `cmd:"" help:"Take a host down: channels, tasks, pages, feed."`
 }
 
@@ -93,6 +94,22 @@ func (c *hostUnblockCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		_, err := fmt.Fprintf(s.out, "%s is crawled again\n", c.Host)
+		return err
+	})
+}
+
+type hostResetCmd struct {
+	target
+	Host string `arg:"" help:"The host: example.org, with all its ports; example.org:8080 or https://example.org for that one only."`
+}
+
+func (c *hostResetCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, false, func(a *api.Client) error {
+		var out api.HostsReset
+		if err := a.Do(ctx, http.MethodPost, "/hosts/reset", nil, api.HostAsk{Host: c.Host}, &out); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.out, "%s: what reports had told is forgotten; it is crawled when a task that may be out has ended\n", c.Host)
 		return err
 	})
 }

@@ -50,6 +50,20 @@ func (s *server) block(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, s.cfg.Desk.Block(r.Context(), ask.Host, ask.Why)
 }
 
+// HostsReset tells how many hosts were reset: one for each scheme and port of which anything is known.
+type HostsReset struct {
+	Hosts int `json:"hosts"`
+}
+
+func (s *server) resetHost(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var ask HostAsk
+	if err := body(r, &ask); err != nil {
+		return nil, err
+	}
+	n, err := s.cfg.Desk.ResetHost(r.Context(), ask.Host)
+	return HostsReset{n}, err
+}
+
 func (s *server) unblock(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var ask HostAsk
 	if err := body(r, &ask); err != nil {

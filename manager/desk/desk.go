@@ -48,6 +48,8 @@ type Running interface {
 	Edited(ctx context.Context, before, after *channel.Channel) error
 	Forget(ctx context.Context, ch *channel.Channel) error
 	SetBlocked(ctx context.Context, origin, why string) error
+	// ResetHost takes in that what was known of a host is forgotten.
+	ResetHost(ctx context.Context, origin string) error
 	// StandOff leaves a channel's host alone until a task that is called back must have ended.
 	StandOff(ctx context.Context, id channel.ID, host string) error
 	Pause(ctx context.Context, id channel.ID, paused bool) error

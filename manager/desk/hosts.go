@@ -166,6 +166,45 @@ func (d *Desk) blocked(ctx context.Context, origins []string) (out []string, err
 	return out, nil
 }
 
+// resetWait is how long a stopped manager's host is left alone after a reset: as long as a lease may run.
+const resetWait = 30 * time.Minute
+
+// ResetHost forgets what reports have told of hosts: how long to wait before the next visit, their crawl delay, where they are, and why they are blocked. A
+// task that may be out is waited for.
+func (d *Desk) ResetHost(ctx context.Context, host string) (reset int, err error) {
+	hosts, err := channel.ParseHosts(host)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.KnownHost(ctx, host); err != nil {
+		return 0, err
+	}
+	known, err := d.known(ctx, hosts)
+	if err != nil {
+		return 0, err
+	}
+	for _, origin := range known {
+		h, err := d.store.Host(ctx, origin)
+		if err != nil {
+			return reset, err
+		}
+		if h.NextVisit.IsZero() && h.Blocked == "" && h.CrawlDelay == 0 && len(h.Record.Samples) == 0 {
+			continue // the other scheme, of which nothing is known
+		}
+		latest := d.cfg.Now().Add(resetWait)
+		if err := d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) { manager.ResetHost(h, latest) }); err != nil {
+			return reset, err
+		}
+		if d.m != nil {
+			if err := d.m.ResetHost(ctx, origin); err != nil {
+				return reset, err
+			}
+		}
+		reset++
+	}
+	return reset, nil
+}
+
 func (d *Desk) block(ctx context.Context, origin, why string) error {
 	if len(why) > channel.MaxText {
 		why = strings.ToValidUTF8(why[:channel.MaxText], "")

@@ -134,6 +134,13 @@ func (m *Machine) Blocked(key channel.HostKey) string {
 // Leave has a host left alone until then.
 func (m *Machine) Leave(key channel.HostKey, until time.Time) { m.host(key).next = until }
 
+// Hurry has a host visited at latest at a time.
+func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
+	if h, ok := m.hosts[key]; ok && h.next.After(latest) {
+		h.next = latest
+	}
+}
+
 // StandOff is how long a channel's host must be left alone if its task is called back now: until the task must have ended. False: none is
 // out, or the host is left alone as long anyway.
 func (m *Machine) StandOff(now time.Time, s recrawl.Slot) (until time.Time, ok bool) {
