@@ -80,29 +80,30 @@ const (
 	maxAsked = 1 << 16 // tasks whose wait is counted
 )
 
-// host is what is known of a host, to be changed.
-func (m *Machine) host(key channel.HostKey) *host {
-	h, ok := m.hosts[key]
-	if !ok {
-		h = &host{}
-		m.hosts[key] = h
-	}
-	return h
-}
-
 // occupy keeps other channels of a flight's host back, and free lets them go.
 func (m *Machine) occupy(f *flight) {
 	if key := m.channels.Host(f.slot); key != 0 && !f.occupies {
 		f.occupies = true
-		m.host(key).out++
+		h := m.hosts[key]
+		h.out++
+		m.hosts[key] = h
 	}
 }
 
+// free forgets the host at once if nothing else is up with it, so that tidy has few to look at.
 func (m *Machine) free(f *flight) {
-	if f.occupies {
-		f.occupies = false
-		m.host(m.channels.Host(f.slot)).out--
+	if !f.occupies {
+		return
 	}
+	f.occupies = false
+	key := m.channels.Host(f.slot)
+	h := m.hosts[key]
+	h.out--
+	if h == (host{}) {
+		delete(m.hosts, key)
+		return
+	}
+	m.hosts[key] = h
 }
 
 const tidyEvery = time.Minute // how often hosts whose next visit has come are forgotten
@@ -121,18 +122,21 @@ func (m *Machine) tidy(now time.Time) {
 }
 
 // Block has nothing handed out on a host; an empty reason lifts it.
-func (m *Machine) Block(key channel.HostKey, why string) { m.host(key).blocked = why }
-
-// Blocked says why a host is blocked; empty: it is not.
-func (m *Machine) Blocked(key channel.HostKey) string {
-	if h, ok := m.hosts[key]; ok {
-		return h.blocked
-	}
-	return ""
+func (m *Machine) Block(key channel.HostKey, why string) {
+	h := m.hosts[key]
+	h.blocked = why
+	m.hosts[key] = h
 }
 
+// Blocked says why a host is blocked; empty: it is not.
+func (m *Machine) Blocked(key channel.HostKey) string { return m.hosts[key].blocked }
+
 // Leave has a host left alone until then.
-func (m *Machine) Leave(key channel.HostKey, until time.Time) { m.host(key).next = until }
+func (m *Machine) Leave(key channel.HostKey, until time.Time) {
+	h := m.hosts[key]
+	h.next = until
+	m.hosts[key] = h
+}
 
 // Hurry has a host visited at latest at a time.
 func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
@@ -144,16 +148,15 @@ func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
 // StandOff is how long a channel's host must be left alone if its task is called back now: until the task must have ended. False: none is
 // out, or the host is left alone as long anyway.
 func (m *Machine) StandOff(now time.Time, s recrawl.Slot) (until time.Time, ok bool) {
-	f, out := m.flights[s]
-	if !out || f.waiting || !f.issue.Out() {
+	f := m.flights.find(s)
+	if f == nil || f.waiting || !f.issue.Out() {
 		return time.Time{}, false
 	}
 	until = now.Add(m.cfg.Terms.Term)
 	if at := f.issue.Deadline(); at.After(until) {
 		until = at
 	}
-	h, up := m.hosts[m.channels.Host(s)]
-	return until, !up || until.After(h.next)
+	return until, until.After(m.hosts[m.channels.Host(s)].next)
 }
 
 // NotBefore has a channel not handed out until then; a time that has passed lifts it. It is forgotten at a restart.

@@ -7,20 +7,21 @@ import (
 	"shoal/recrawl"
 )
 
-// flight is a channel that is not idle: its task is out, or waits before it is handed out again.
+// flight is a channel that is not idle: its task is out, or waits before it is handed out again. It is two lines of memory.
 type flight struct {
-	slot    recrawl.Slot
-	serial  uint64 // no two flights have the same
-	issue   lease.Issue
-	waiting bool      // to be handed out again from due on; else a task is out
-	queued  bool      // waiting, and among the immediate
-	due     time.Time // waiting
-	issued  time.Time
-	wake    int64 // when the earliest timer of the flight rings; zero: it has none
-	peer    Peer  // that has the task, as far as is known
-	took    bool  // the peer said so, and has not claimed it
+	slot     recrawl.Slot
+	waiting  bool   // to be handed out again from due on; else a task is out
+	queued   bool   // waiting, and among the immediate
+	took     bool   // the peer said that it has the task, and has not claimed it
+	occupies bool   // its host, of which no other channel goes meanwhile
+	serial   uint64 // no two flights have the same
+	issue    lease.Issue
 
-	occupies bool // its host, of which no other channel goes meanwhile
+	wake   int64 // when the earliest timer of the flight rings; zero: it has none
+	due    int64 // waiting; nanoseconds, as wake
+	issued time.Time
+	peer   Peer // that has the task, as far as is known
+	_      [8]byte
 }
 
 // timer wakes a flight up. Those that do not ring at flight.wake are stale and do nothing.
@@ -31,15 +32,9 @@ type timer struct {
 
 // takeOff makes a flight of an idle channel. It is out or waits as soon as the caller says so.
 func (m *Machine) takeOff(now time.Time, s recrawl.Slot, issue lease.Issue) *flight {
-	var f *flight
-	if n := len(m.spare); n > 0 {
-		f, m.spare = m.spare[n-1], m.spare[:n-1]
-	} else {
-		f = new(flight)
-	}
 	m.serial++
-	*f = flight{slot: s, serial: m.serial, issue: issue, issued: now}
-	m.flights[s] = f
+	f := m.flights.add(s)
+	f.serial, f.issue, f.issued = m.serial, issue, now
 	return f
 }
 
@@ -55,8 +50,7 @@ func (m *Machine) drop(f *flight) {
 	if f.waiting {
 		m.waiting--
 	}
-	delete(m.flights, f.slot)
-	m.spare = append(m.spare, f)
+	m.flights.remove(f.slot)
 }
 
 // again has a flight handed out again from some time on, as soon as there is room.
@@ -66,7 +60,7 @@ func (m *Machine) again(now time.Time, f *flight, from time.Time) {
 		f.waiting = true
 		m.waiting++
 	}
-	f.due = from
+	f.due = nanos(from)
 	switch {
 	case f.queued:
 	case from.After(now):
@@ -79,22 +73,26 @@ func (m *Machine) again(now time.Time, f *flight, from time.Time) {
 
 // arm sets the timer of a flight.
 func (m *Machine) arm(f *flight) {
-	at := f.issue.Deadline()
-	if f.waiting && !f.queued && f.due.After(at) {
-		at = f.due
+	at := nanos(f.issue.Deadline())
+	if f.waiting && !f.queued {
+		at = max(at, f.due)
 	}
-	if at.IsZero() {
+	if at == 0 || f.wake != 0 && f.wake <= at { // it looks again then
 		return
 	}
-	ns := at.UnixNano()
-	if f.wake != 0 && f.wake <= ns {
-		return // which looks again
+	f.wake = at
+	m.timers.push(timer{at, f.slot})
+	if len(m.timers) > 2*m.flights.n+timersSlack {
+		m.timers.keep(func(t timer) bool { f := m.flights.find(t.slot); return f != nil && f.wake == t.at })
 	}
-	f.wake = ns
-	m.timers.push(timer{ns, f.slot})
-	if len(m.timers) > 2*len(m.flights)+timersSlack {
-		m.timers.keep(func(t timer) bool { f, ok := m.flights[t.slot]; return ok && f.wake == t.at })
+}
+
+// nanos is a time as timers have it; zero: none.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
+	return t.UnixNano()
 }
 
 const timersSlack = 1024 // stale timers that are left alone
@@ -103,8 +101,8 @@ const timersSlack = 1024 // stale timers that are left alone
 func (m *Machine) wake(now time.Time) {
 	for ns := now.UnixNano(); len(m.timers) > 0 && m.timers[0].at <= ns; {
 		t := m.timers.pop()
-		f, ok := m.flights[t.slot]
-		if !ok || f.wake != t.at {
+		f := m.flights.find(t.slot)
+		if f == nil || f.wake != t.at {
 			continue
 		}
 		f.wake = 0
@@ -116,8 +114,8 @@ func (m *Machine) wake(now time.Time) {
 		switch {
 		case e != 0 && !f.waiting:
 			m.follow(now, f, e)
-		case f.waiting && !f.due.After(now):
-			m.again(now, f, f.due)
+		case f.waiting && f.due <= ns:
+			m.again(now, f, time.Unix(0, f.due))
 		default:
 			m.arm(f)
 		}

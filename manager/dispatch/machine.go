@@ -104,13 +104,12 @@ type Machine struct {
 	channels Channels
 	judge    Judge
 
-	flights   map[recrawl.Slot]*flight
-	spare     []*flight
+	flights   flights
 	serial    uint64
 	waiting   int            // flights that are not out
 	immediate []recrawl.Slot // flights that may go now, in their order
 	timers    timers
-	hosts     map[channel.HostKey]*host // those with which something is up
+	hosts     map[channel.HostKey]host // those with which something is up
 	tidied    time.Time
 	notBefore map[recrawl.Slot]time.Time // until when channels wait whose last crawl failed
 	asked     map[recrawl.Slot]time.Time // since when tasks wait for a near peer
@@ -132,8 +131,8 @@ type Machine struct {
 // New makes a Machine in which nothing is out.
 func New(now time.Time, cfg Config, due Due, channels Channels, judge Judge) *Machine {
 	return &Machine{
-		cfg: cfg, due: due, channels: channels, judge: judge, began: now, tidied: now, flights: map[recrawl.Slot]*flight{},
-		hosts: map[channel.HostKey]*host{}, notBefore: map[recrawl.Slot]time.Time{}, asked: map[recrawl.Slot]time.Time{}, held: map[Peer]int{},
+		cfg: cfg, due: due, channels: channels, judge: judge, began: now, tidied: now,
+		hosts: map[channel.HostKey]host{}, notBefore: map[recrawl.Slot]time.Time{}, asked: map[recrawl.Slot]time.Time{}, held: map[Peer]int{},
 	}
 }
 
@@ -155,7 +154,7 @@ func (m *Machine) Tick(now time.Time) []Order {
 		room -= len(m.orders)
 	}
 	tick := m.cfg.Clock.At(now)
-	m.due.Next(tick, recrawl.Load{Room: room, Out: len(m.flights), New: m.cfg.NewShare}, func(s recrawl.Slot) (recrawl.Tick, bool) {
+	m.due.Next(tick, recrawl.Load{Room: room, Out: m.flights.n, New: m.cfg.NewShare}, func(s recrawl.Slot) (recrawl.Tick, bool) {
 		return m.take(now, tick, s)
 	})
 	m.judge.Looked(now)
@@ -164,7 +163,7 @@ func (m *Machine) Tick(now time.Time) []Order {
 
 // take hands out a channel that is due, or says when to ask again.
 func (m *Machine) take(now time.Time, tick recrawl.Tick, s recrawl.Slot) (again recrawl.Tick, ok bool) {
-	if _, flying := m.flights[s]; flying { // an older generation has reported, so that Due knows of none that is out
+	if m.flights.find(s) != nil { // an older generation has reported, so that Due knows of none that is out
 		return tick + 1, false
 	}
 	at, peer, ok := m.admit(now, s)
@@ -203,8 +202,8 @@ func (m *Machine) handImmediate(now time.Time, room int) {
 			m.immediate = append(m.immediate[:0], m.immediate[k:]...)
 			return
 		}
-		f, ok := m.flights[s]
-		if !ok || !f.queued {
+		f := m.flights.find(s)
+		if f == nil || !f.queued {
 			continue
 		}
 		at, peer, ok := m.admit(now, s)
@@ -219,7 +218,7 @@ func (m *Machine) handImmediate(now time.Time, room int) {
 			}
 			at = now.Add(m.cfg.Clock.Step)
 		}
-		f.due = at
+		f.due = nanos(at)
 		m.arm(f)
 	}
 	m.immediate = m.immediate[:0]
@@ -315,10 +314,10 @@ func (m *Machine) enoughPeers(now time.Time) bool {
 }
 
 // Out is how many tasks a peer has or may have; Flights counts beside them what waits to be handed out again.
-func (m *Machine) Out() int { return len(m.flights) - m.waiting }
+func (m *Machine) Out() int { return m.flights.n - m.waiting }
 
 // Flights is how many channels are not idle.
-func (m *Machine) Flights() int { return len(m.flights) }
+func (m *Machine) Flights() int { return m.flights.n }
 
 // Immediate is how many tasks go before everything else: those asked for now, and those to be handed out again, once their pause is over.
 func (m *Machine) Immediate() int { return m.waiting }

@@ -23,11 +23,11 @@ func (m *Machine) Restore(now time.Time, s recrawl.Slot, issue lease.Issue) {
 
 // CrawlNow has an idle channel handed out before everything else, whatever Due says. It fails with lease.ErrOut if a task of it is out.
 func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
-	f, ok := m.flights[s]
+	f := m.flights.find(s)
 	switch {
-	case ok && f.issue.Out():
+	case f != nil && f.issue.Out():
 		return lease.ErrOut
-	case !ok:
+	case f == nil:
 		issue, err := m.channels.Issue(s)
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
 
 // Unmark gives a channel that was given up another chance.
 func (m *Machine) Unmark(s recrawl.Slot) error {
-	if _, ok := m.flights[s]; ok {
+	if m.flights.find(s) != nil {
 		return nil // which no channel has that is given up
 	}
 	issue, err := m.channels.Issue(s)
@@ -59,7 +59,7 @@ func (m *Machine) Unmark(s recrawl.Slot) error {
 
 // Forget takes a channel out of all that the Machine holds. Its host is free; see StandOff.
 func (m *Machine) Forget(s recrawl.Slot) {
-	if f, ok := m.flights[s]; ok {
+	if f := m.flights.find(s); f != nil {
 		m.land(f)
 	}
 	delete(m.asked, s)
@@ -68,8 +68,8 @@ func (m *Machine) Forget(s recrawl.Slot) {
 
 // Issue is the issue of a channel that has a flight.
 func (m *Machine) Issue(s recrawl.Slot) (issue lease.Issue, ok bool) {
-	f, ok := m.flights[s]
-	if !ok {
+	f := m.flights.find(s)
+	if f == nil {
 		return lease.Issue{}, false
 	}
 	return f.issue, true
@@ -77,13 +77,13 @@ func (m *Machine) Issue(s recrawl.Slot) (issue lease.Issue, ok bool) {
 
 // IsOut reports whether a task of a channel may be with a peer.
 func (m *Machine) IsOut(s recrawl.Slot) bool {
-	f, ok := m.flights[s]
-	return ok && f.issue.Out()
+	f := m.flights.find(s)
+	return f != nil && f.issue.Out()
 }
 
 // Gen is the generation of a channel that has a flight; else 0.
 func (m *Machine) Gen(s recrawl.Slot) channel.Gen {
-	if f, ok := m.flights[s]; ok {
+	if f := m.flights.find(s); f != nil {
 		return f.issue.Gen
 	}
 	return 0
@@ -91,7 +91,7 @@ func (m *Machine) Gen(s recrawl.Slot) channel.Gen {
 
 // Leased is how many channels' leases run.
 func (m *Machine) Leased() (n int) {
-	for _, f := range m.flights {
+	for f := range m.flights.all() {
 		if f.issue.Phase == lease.Leased {
 			n++
 		}

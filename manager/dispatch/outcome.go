@@ -11,8 +11,8 @@ import (
 // of is the flight that an order is about; nil: it has ended, or another handing-out is out by now.
 func (m *Machine) of(o Order) *flight {
 	m.placing--
-	f, ok := m.flights[o.Slot]
-	if !ok || f.serial != o.serial || f.issue.Gen != o.Gen {
+	f := m.flights.find(o.Slot)
+	if f == nil || f.serial != o.serial || f.issue.Gen != o.Gen {
 		return nil
 	}
 	return f
@@ -121,7 +121,7 @@ type Heard struct {
 // Hear takes an event of the archive's feed, of a task that peer has or had. If it is a report that counts (lease.Apply), the caller tells Due
 // what it taught; the channel is idle then, unless a younger generation is still out.
 func (m *Machine) Hear(now time.Time, s recrawl.Slot, e lease.Event, peer Peer) (Heard, error) {
-	f := m.flights[s]
+	f := m.flights.find(s)
 	if f == nil {
 		issue, err := m.channels.Issue(s)
 		if err != nil {

@@ -250,9 +250,10 @@ func (c *chaos) check() {
 	t := c.t
 	held, out, carried := map[Peer]int{}, map[channel.HostKey]int{}, 0
 	waiting := 0
-	for s, f := range c.m.flights {
-		if f.slot != s {
-			t.Fatalf("channel %d has the flight of %d", s, f.slot)
+	for f := range c.m.flights.all() {
+		s := f.slot
+		if c.m.flights.find(s) != f {
+			t.Fatalf("channel %d has a flight that is not found", s)
 		}
 		if f.waiting {
 			waiting++
@@ -303,9 +304,9 @@ func (c *chaos) checkIdle() {
 		s := recrawl.Slot(i)
 		near := c.near(site.host)
 		h := c.m.hosts[site.host]
-		free := h == nil || h.out == 0 && h.blocked == "" && !c.now.Before(h.next)
-		f, flying := c.m.flights[s]
-		wants := site.wanted && !flying && site.facts.Out == 0 && site.again <= c.clock.At(c.now)+1 || flying && f.waiting && !f.due.After(c.now) && !f.issue.Deadline().After(c.now)
+		free := h.out == 0 && h.blocked == "" && !c.now.Before(h.next)
+		f := c.m.flights.find(s)
+		wants := site.wanted && f == nil && site.facts.Out == 0 && site.again <= c.clock.At(c.now)+1 || f != nil && f.waiting && f.due <= c.now.UnixNano() && !f.issue.Deadline().After(c.now)
 		if !wants || !free || held || room == 0 || c.blind || len(near) == 0 || near[0].held >= near[0].holds || c.now.Before(c.m.notBefore[s]) {
 			delete(c.idle, s)
 			continue
