@@ -99,6 +99,11 @@ func (s *Scheduler) touchNext() {
 		for _, item := range r.heap[:min(readFirst, len(r.heap))] {
 			s.cells.touch(item.slot())
 		}
+		if s.opt.Ahead != nil {
+			for _, item := range r.heap[:min(readFirst, len(r.heap))] {
+				s.opt.Ahead(item.slot())
+			}
+		}
 	}
 }
 

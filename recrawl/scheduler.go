@@ -22,6 +22,10 @@ type Options struct {
 	// Pending tells how many pages of a never crawled channel are known. Where a strategy takes all such channels before any other, those with
 	// more pages go first: larger sites first (Baeza-Yates, Castillo, Marín, Rodríguez, WWW 2005). nil: in any order.
 	Pending func(Slot) int
+
+	// Ahead is called with slots that Next is likely to take soon, some of them several times, so that the owner can read what it keeps of
+	// them in one go: a processor waits as long for many lines of memory as for one. It must change nothing. nil: nothing is read.
+	Ahead func(Slot)
 }
 
 // DefaultOptions are those of the manager, whose tick is a minute: at most one task out, twice the change rate, ten minutes.

@@ -106,6 +106,7 @@ type Machine struct {
 
 	flights   flights
 	serial    uint64
+	touched   uint64         // sum of what was read ahead, so that it is read
 	waiting   int            // flights that are not out
 	immediate []recrawl.Slot // flights that may go now, in their order
 	timers    timers

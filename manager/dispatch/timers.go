@@ -51,8 +51,8 @@ func (h *timers) down(i int) {
 		if child >= len(q) {
 			break
 		}
-		if child+1 < len(q) && q[child+1].at < q[child].at {
-			child++
+		if child+1 < len(q) { // the earlier one, without a branch: which it is is chance
+			child += int(uint64(q[child+1].at-q[child].at) >> 63)
 		}
 		if t.at <= q[child].at {
 			break

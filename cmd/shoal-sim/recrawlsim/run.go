@@ -95,8 +95,9 @@ func newRun(cfg Config, w *world) (*run, error) {
 	if cfg.Rates == "known" {
 		opt.Initial = w.groupTau
 	}
+	var swarm *shoal
 	if cfg.Mode == "shoal" {
-		opt.MaxOut = 1
+		opt.MaxOut, opt.Ahead = 1, func(at recrawl.Slot) { r.touched += swarm.tasks[at].touch() }
 	}
 	unknown := cfg.Scale != nil && cfg.Scale.Prior != recrawl.Estimate{}
 	if unknown {
@@ -122,7 +123,8 @@ func newRun(cfg Config, w *world) (*run, error) {
 		r.life = float32(w.churn.Life / (1 - w.churn.Polite))
 	}
 	if cfg.Mode == "shoal" {
-		r.swarm = newShoal(r)
+		swarm = newShoal(r)
+		r.swarm = swarm
 	} else {
 		r.swarm = newPaper(r)
 	}

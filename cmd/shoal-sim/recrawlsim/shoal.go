@@ -428,6 +428,7 @@ func (s *shoal) touchRuns(all []int32) {
 		t := &s.tasks[run.channel]
 		n += t.touch() + int(s.r.m.of[run.channel].last) + int(s.r.w.pages[run.channel]) +
 			int(s.r.s.Facts(recrawl.Slot(run.channel)).Out)
+		s.m.Ahead(recrawl.Slot(run.channel))
 		if run.peer != nothing {
 			n += s.queues[run.peer].Waiting()
 		}
@@ -435,6 +436,7 @@ func (s *shoal) touchRuns(all []int32) {
 	for _, i := range all {
 		if run := &s.runs[i]; run.peer != nothing {
 			if key, ok := s.queues[run.peer].Next(); ok {
+				s.m.Ahead(recrawl.Slot(key))
 				t := &s.tasks[key]
 				n += t.touch() + int(s.r.w.hosts[key].X)
 			}
