@@ -140,8 +140,9 @@ func (m *Machine) Leave(key channel.HostKey, until time.Time) {
 
 // Hurry has a host visited at latest at a time.
 func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
-	if h, ok := m.hosts[key]; ok && h.next.After(latest) {
+	if h := m.hosts[key]; h.next.After(latest) {
 		h.next = latest
+		m.hosts[key] = h
 	}
 }
 
