@@ -66,6 +66,7 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 type runCmd struct {
 	Pond    string `help:"Crawl the synthetic Web served at this loopback address." placeholder:"ADDR"`
 	Unpaced bool   `help:"With --pond: no waits and no latencies, to measure the speed of a crawl."`
+	AtHome  bool   `name:"web-at-home" hidden:"" help:"Fetch also from public addresses of this computer's own networks and of other members: for networks of one's own whose Web hosts are there."`
 	flagged
 }
 
@@ -88,6 +89,7 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return err
 	}
 	p := &program{set: set, log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})), left: make(chan struct{})}
+	p.webAtHome = c.AtHome
 	return p.run(ctx, c.Pond, c.Unpaced, s.out)
 }
 
@@ -97,6 +99,8 @@ const memory = 72 << 20
 
 // program is a running peer: the agent, its limits, its journal and its control API.
 type program struct {
+	webAtHome bool // Web hosts in its own networks are fetched from too
+
 	set     settings
 	log     *slog.Logger
 	agent   *peer.Agent
@@ -182,7 +186,7 @@ func (p *program) serve(ctx context.Context, admin *policies, home *limit.Home, 
 		}
 	}()
 	go func() { defer wg.Done(); p.govern(aside, admin) }()
-	if home != nil {
+	if home != nil && !p.webAtHome && p.via() == nil { // behind a proxy all goes through it, questions to name servers too
 		wg.Go(func() { p.learnTranslators(aside, home) })
 	}
 	go func() {
@@ -214,6 +218,9 @@ func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (pe
 	p.members(&cfg)
 	cfg.Home = &limit.Home{}
 	guard := &limit.Guard{Home: cfg.Home, Resolver: p.meter.Resolver(p.socket), Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
+	if p.webAtHome {
+		guard.Home = nil
+	}
 	if pondAddr != "" {
 		world, err := pond.Connect(ctx, pondAddr)
 		if err != nil {

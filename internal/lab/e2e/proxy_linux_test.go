@@ -75,7 +75,7 @@ func TestOffice(t *testing.T) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.asked["11.0.1.1:8000"] == 0 || o.asked["11.0.9.1:7785"] == 0 || len(o.asked) != 2 {
+	if o.asked[fmt.Sprintf("11.0.1.1:%d", webPort)] == 0 || o.asked["11.0.9.1:7785"] == 0 || len(o.asked) != 2 {
 		t.Errorf("the proxy was asked for %v", o.asked)
 	}
 	l.mu.Lock()

@@ -97,7 +97,7 @@ func (l *lab) marked() {
 }
 
 // webPort is the first port of a place's Web servers.
-const webPort = 8000
+const webPort = 8610 // and a hundred more; all but one are ports where peers expect Web servers
 
 // TestSites runs a network over three sites 20, 80 and 200 ms apart and two homes behind address translation, and
 // loses one packet in two hundred between them. Tasks must land near their hosts, also at the homes, and go on after
@@ -279,7 +279,7 @@ func (l *lab) join(places []*place) map[string]*netlab.Host {
 	join := l.mgr.word("shoal-peer join ")
 	dirs := map[string]*netlab.Host{}
 	l.runs, l.dirs = map[*netlab.Host]*process{}, map[*netlab.Host]string{}
-	args := []string{"run", "--no-low-priority", "--log-level", "warn"}
+	args := []string{"run", "--web-at-home", "--no-low-priority", "--log-level", "warn"} // hosts and peers of a site have one address
 	if l.threads > 0 {
 		args = append(args, "--threads", fmt.Sprint(l.threads))
 	}
