@@ -43,11 +43,16 @@ func (m *Machine) admit(now time.Time, s recrawl.Slot) (at time.Time, peer Peer,
 		return time.Time{}, peer, true
 	case Enough:
 		return time.Time{}, "", false
+	case Unknown:
+		return now.Add(min(m.cfg.Clock.Step, measuring)), "", false
 	}
 	return now.Add(m.cfg.Clock.Step), "", false
 }
 
-const blockedAgain = time.Hour // how often a blocked host is looked at again
+const (
+	blockedAgain = time.Hour   // how often a blocked host is looked at again
+	measuring    = time.Second // until a task whose host is being measured is looked at again, if it goes before everything else
+)
 
 // near asks the judge whether a task should be placed now: a peer near its host has room, or it has waited long enough. This is delay
 // scheduling (Zaharia and others, "Delay Scheduling", EuroSys 2010): a task waits while all peers near its host are full, rather than go at
