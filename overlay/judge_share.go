@@ -5,7 +5,7 @@ package overlay
 // tasks. Threads beyond threadsMost times the median count for nothing.
 const (
 	shareFactor = 2
-	shareLeast  = 2
+	shareLeast  = 8 // at light load the near peers have what they can run, with their queues
 	threadsMost = 4
 )
 
