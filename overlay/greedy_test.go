@@ -83,7 +83,7 @@ func TestBelieve(t *testing.T) {
 	}
 }
 
-// One peer, account or prefix holds no more than twice its fair share of all tasks, whatever it says; the tasks that it does not get go to others at
+// One peer, account or prefix holds little more than twice its fair share of all tasks, whatever it says, once that is above shareLeast; the tasks that it does not get go to others at
 // once.
 func TestShares(t *testing.T) {
 	for _, what := range []string{"peer", "account", "prefix"} {
