@@ -57,3 +57,10 @@ func (m *Manager) AddChannels(ctx context.Context, chs []channel.Channel) (ids [
 	}
 	return ids, refused, failed
 }
+
+// NewAccused returns no notes of accused hosts.
+func NewAccused() accused { return accused{} }
+
+func (a accused) Accuse(now time.Time, host channel.HostKey, account string, alone bool) bool {
+	return a.accuse(now, host, account, alone)
+}

@@ -22,6 +22,8 @@ type learner struct {
 	near *nearness
 	tune *tuning
 	pace *pace
+
+	accused accused
 }
 
 const feedBatch = 256 // feed entries taken in with one transaction
@@ -155,9 +157,13 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 	l.Gen, l.Out = heard.Issue.Gen, heard.Issue.Out()
 	l.LastOutcome, l.LastError = r.Outcome, r.Reason
 	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
+	accused := false
 	switch r.Outcome {
 	case channel.Updated:
 		le.tally.updates++
+		if r.Pages > 0 {
+			delete(le.accused, channel.KeyOf(host))
+		}
 		l.Failed = 0
 		if l.Visits == 0 {
 			le.tally.visited++
@@ -185,7 +191,7 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 		}
 		le.pace.learn(r)
 	case channel.HostBlocked:
-		le.blockHost(now, host, r.Reason)
+		accused = !le.refusedBy(now, host, &e)
 	case channel.Failed, channel.Refused:
 		l.Failed, l.LastError = l.Failed+1, whatFailed(r)
 	}
@@ -193,8 +199,12 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 	le.discover(s, r.Inter)
 	le.event(s, now, e.Event.Gen, OutcomeWord(r.Outcome), e.Peer, reportNote(r))
 	le.sched.Observe(le.clock.At(now), s, ev)
-	if le.machine.NotBefore(s, time.Time{}); r.Outcome == channel.Failed || r.Outcome == channel.Refused {
+	le.machine.NotBefore(s, time.Time{})
+	switch {
+	case r.Outcome == channel.Failed, r.Outcome == channel.Refused:
 		le.failed(now, s, l)
+	case accused:
+		le.asNew(s) // the host waits
 	}
 }
 
@@ -267,11 +277,16 @@ func (le *learner) failed(now time.Time, s recrawl.Slot, l *channel.Learnt) {
 		le.mark(now, s, fmt.Sprintf("%d crawls in a row failed, the last one: %s", l.Failed, l.LastError))
 		return
 	}
-	if le.sched.Facts(s).Updated == 0 { // it is as new: only the pause holds it back, not an interval of which nothing is known
-		le.sched.Edit(s, func(f *recrawl.Facts) { f.Submitted = 0 })
-	}
+	le.asNew(s)
 	if p := le.cfg.Failing.pause(l.Failed); p > 0 {
 		le.machine.NotBefore(s, now.Add(p))
+	}
+}
+
+// asNew lets a channel that was never crawled be due as soon as its pause is over: only that holds it back, not an interval of which nothing is known.
+func (le *learner) asNew(s recrawl.Slot) {
+	if le.sched.Facts(s).Updated == 0 {
+		le.sched.Edit(s, func(f *recrawl.Facts) { f.Submitted = 0 })
 	}
 }
 

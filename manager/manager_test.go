@@ -34,6 +34,7 @@ type swarm struct {
 	recalls bool   // tasks may be called back at any moment; set before anything runs
 	ignore  bool   // takes tasks and never claims them
 	fail    string // host of which every crawl reports that it failed
+	refuses string // host of which every crawl reports that it refuses crawlers
 	large   string // host of which every crawl reports nine pages
 	placed  map[channel.ID]int
 	running map[string]int // by host; a task does not any more when it sends its last chunk
@@ -145,6 +146,10 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 		for i := range 8 {
 			chunk.Pages = append(chunk.Pages, channel.Page{URL: fmt.Sprintf("%ssame-%d", body.Seeds[0], i), Status: 304, Change: channel.Unchanged, Fetched: now})
 		}
+	}
+	if s.refuses == h.Host {
+		r := chunk.Report
+		chunk.Pages, r.Pages, r.New, r.Changed, r.Outcome, r.Reason = nil, 0, 0, 0, channel.HostBlocked, "go away"
 	}
 	if s.fail == h.Host {
 		r := chunk.Report

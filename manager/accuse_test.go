@@ -1,0 +1,64 @@
+package manager_test
+
+import (
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager"
+)
+
+// A host is blocked when the one account that there is has said twice that it refuses; in between it waits.
+func TestAHostIsNotBlockedOnOneWord(t *testing.T) {
+	var s *swarm
+	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
+		s = sw
+		s.refuses = "https://a.example"
+		c.Failing = manager.Failing{Pause: 50 * time.Millisecond, MaxPause: 50 * time.Millisecond}
+	})
+	id := b.add(t, "https://a.example")[0]
+	host := func() string {
+		h, err := b.db.Host(t.Context(), "https://a.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Blocked
+	}
+	until(t, "be blocked", func() bool { return host() != "" })
+	s.mu.Lock()
+	n := s.placed[id]
+	s.mu.Unlock()
+	if n != 2 || host() != "go away" {
+		t.Errorf("blocked after %d crawls: %q", n, host())
+	}
+}
+
+// Who must say that a host refuses: two accounts, or one twice where there is no other.
+func TestAccused(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	type word struct {
+		by    string
+		alone bool
+		sure  bool
+	}
+	for what, words := range map[string][]word{
+		"two accounts":         {{"a", false, false}, {"b", false, true}},
+		"one account":          {{"a", false, false}, {"a", false, false}, {"a", false, false}, {"b", false, true}},
+		"one account, alone":   {{"a", true, false}, {"a", true, true}},
+		"anew after the block": {{"a", false, false}, {"b", false, true}, {"b", false, false}},
+	} {
+		a := manager.NewAccused()
+		for i, w := range words {
+			if sure := a.Accuse(now, 1, w.by, w.alone); sure != w.sure {
+				t.Errorf("%s: word %d: enough to block %v", what, i+1, sure)
+			}
+		}
+	}
+	a := manager.NewAccused()
+	for i := range 40_000 {
+		a.Accuse(now.Add(time.Duration(i)), channel.HostKey(i+1), "a", false)
+	}
+	if len(a) > 20_000 || a.Accuse(now, 40_000, "b", false) == false {
+		t.Errorf("%d notes are kept, the last one not among them", len(a))
+	}
+}
