@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/manager/archive"
+	"shoal/manager/dispatch"
 	"shoal/overlay"
 )
 
@@ -65,6 +67,12 @@ func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry) bool 
 	}
 	le.tally.fault("host accused")
 	return false
+}
+
+// accountNumber is a number of a peer's account.
+func (le *learner) accountNumber(peer dispatch.Peer) uint64 {
+	account, _ := le.accountOf(string(peer))
+	return uint64(lease.PeerOf(account))
 }
 
 // accountOf is the account of a peer, or the peer itself where that is not known, and whether all peers that take tasks are of the same one.

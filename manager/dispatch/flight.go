@@ -107,7 +107,11 @@ func (m *Machine) wake(now time.Time) {
 		}
 		f.wake = 0
 		swallowed, peer, issued := f.took && f.issue.Phase == lease.Awaited, f.peer, f.issued
-		e := f.issue.Tick(now, m.cfg.Terms)
+		by := uint64(0)
+		if swallowed && m.cfg.Account != nil {
+			by = m.cfg.Account(peer)
+		}
+		e := f.issue.TickOf(now, by, m.cfg.Terms)
 		if swallowed && e != 0 {
 			m.acts = append(m.acts, Act{Kind: Swallowed, Slot: f.slot, Peer: peer, Since: issued})
 		}

@@ -47,6 +47,8 @@ type Config struct {
 	MinWait, MaxWait time.Duration
 	// NewShare is the share of room that channels never crawled get while others wait too. Zero: what the strategy says.
 	NewShare float64
+	// Account is a number of a peer's account, so that a channel is not given up for what one account did with it. Nil: not known.
+	Account func(Peer) uint64
 	// Until, if set, is when all ends: nothing is handed out that would not end before.
 	Until time.Time
 }
