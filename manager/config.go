@@ -71,7 +71,9 @@ type Config struct {
 	Discover Discover
 	// DiscoverMost bounds the channels that discovery adds, ever. Default 10,000.
 	DiscoverMost int
-	Options      recrawl.Options
+	// Reach refuses the origin of a discovered URL that peers of this network cannot fetch from. Nil: none is refused.
+	Reach   func(origin string) error
+	Options recrawl.Options
 	// Tick is the length of a scheduler tick. Default one minute; a second in the pond.
 	Tick  time.Duration
 	Terms lease.Terms

@@ -14,7 +14,8 @@ import (
 // What becomes of other sites' URLs, by the operator's choice. New channels come only when all others are served and peers idle, never
 // more than the limit, and none of a host that is blocked.
 func TestDiscover(t *testing.T) {
-	found := []string{"https://news.a.example/x", "https://news.a.example/y", "https://b.test/1", "https://c.test/1", "https://d.test/1", "https://blocked.test/"}
+	found := []string{"https://news.a.example/x", "https://news.a.example/y", "https://b.test/1", "https://c.test/1", "https://d.test/1", "https://blocked.test/",
+		"http://10.1.2.3/", "http://localhost:8080/x", "https://c.test:6379/1"} // the last ones are nowhere that peers fetch from
 	for _, c := range []struct {
 		mode       manager.Discover
 		most       int
@@ -29,7 +30,7 @@ func TestDiscover(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(string(c.mode), " ", c.most), func(t *testing.T) {
 			b := open(t, t.TempDir(), func(cfg *manager.Config, s *swarm) {
-				cfg.Discover, cfg.DiscoverMost = c.mode, c.most
+				cfg.Discover, cfg.DiscoverMost, cfg.Reach = c.mode, c.most, desk.PublicHost
 				s.inter = found
 			})
 			if err := b.d.Block(t.Context(), "https://blocked.test", "asked to"); err != nil {

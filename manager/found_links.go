@@ -15,9 +15,10 @@ func (le *learner) discover(from recrawl.Slot, urls []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
 	for _, u := range urls {
-		id, more := le.table.First(channel.KeyOf(channel.Origin(u)))
+		origin := channel.Origin(u)
+		id, more := le.table.First(channel.KeyOf(origin))
 		if id == 0 {
-			if len(le.keep.pending.found) < maxFound && !le.isBlocked(channel.Origin(u)) {
+			if len(le.keep.pending.found) < maxFound && !le.isBlocked(origin) && le.reaches(origin) {
 				le.keep.pending.found = append(le.keep.pending.found, channel.Found{URL: u, From: le.table.ID(from)})
 			}
 			continue
@@ -30,6 +31,11 @@ func (le *learner) discover(from recrawl.Slot, urls []string) {
 		}
 		le.linkTo(id, u)
 	}
+}
+
+// reaches reports whether peers can fetch from an origin.
+func (le *learner) reaches(origin string) bool {
+	return le.cfg.Reach == nil || le.cfg.Reach(origin) == nil
 }
 
 // linkTo gives a URL to a channel; the database bounds and deduplicates what is kept.

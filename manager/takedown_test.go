@@ -23,7 +23,7 @@ func TestTakedown(t *testing.T) {
 	begun, purged := make(chan string, 100), make(chan struct{})
 	done := false // a second crawl of the host has begun: its first one is stored
 	b := open(t, dir, func(cfg *manager.Config, s *swarm) {
-		s.inter = []string{"https://z.example:9443/found", "https://other.example/found"}
+		s.inter = []string{"https://z.example:8943/found", "https://other.example/found"}
 		first := map[string]bool{}
 		s.amid = func(h channel.Header) bool {
 			if !hosts.Has(h.Host) {
@@ -75,7 +75,7 @@ func TestTakedown(t *testing.T) {
 	b.swarm.mu.Unlock()
 
 	// What comes later is blocked too: on a port that was unknown, by import or by links.
-	in := imported(t, d, "http://z.example:9000/", "https://z.example:8443/dir/", "https://z.example.net/")
+	in := imported(t, d, "http://z.example:8999/", "https://z.example:8443/dir/", "https://z.example.net/")
 	if in.Added != 3 || in.Blocked != 2 {
 		t.Errorf("imported %+v", in)
 	}

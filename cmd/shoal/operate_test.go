@@ -67,6 +67,10 @@ func TestCommandsOnAStoppedManager(t *testing.T) {
 	if err := os.WriteFile(list, []byte("url\nhttps://ok.example/\nftp://bad\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	odd := filepath.Join(t.TempDir(), "odd.txt")
+	if err := os.WriteFile(odd, []byte("https://ok.example/\nhttp://d.example:2375/\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range []struct {
 		args string
 		code int
@@ -79,6 +83,8 @@ func TestCommandsOnAStoppedManager(t *testing.T) {
 		{"channel add foo\u00a0bar", 1, "foo"},
 		{"channel add http://localhost:8080/", 1, "is not on the public Web"},
 		{"channel add https://d.example/ http://192.168.1.1/", 1, "is not on the public Web"},
+		{"channel add https://d.example:6379/", 1, "port 6379 is none"},
+		{"channel import " + odd, 1, "line 2: http://d.example:2375: peers fetch from ports 80, 443"},
 		{"channel add https://site-0001.pond.test/", 1, "shoal up"},
 		{"channel edit 1 --group 9", 1, "no group 9: want 1"},
 		{"channel list --state unwell", 1, "no state \"unwell\": want failing"},

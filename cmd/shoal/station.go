@@ -112,14 +112,15 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if err := st.openSwarm(ctx); err != nil {
 		return nil, err
 	}
+	if err := st.markPond(); err != nil {
+		return nil, err
+	}
 	mc := cfg.manager
+	mc.Reach = st.cfg.reach
 	mc.Store, mc.Archive, mc.Swarm, mc.Sign = st.db, st.archive, st.swarm, st.keys.Authority.SignHeader
 	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
 	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
 	if st.manager, err = manager.New(ctx, mc); err != nil {
-		return nil, err
-	}
-	if err := st.markPond(); err != nil {
 		return nil, err
 	}
 	if st.desk, err = desk.Open(ctx, desk.Config{

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,19 +13,6 @@ import (
 	"shoal/channel/listing"
 	"shoal/recrawl"
 )
-
-// PublicHost refuses at once what every peer would refuse when it dials.
-func PublicHost(origin string) error {
-	u, err := url.Parse(origin)
-	if err != nil {
-		return fmt.Errorf("%q cannot be crawled: %w", origin, err)
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if u.Hostname() != "localhost" && (err != nil || ip.IsGlobalUnicast() && !ip.IsPrivate()) {
-		return nil
-	}
-	return fmt.Errorf("%s is not on the public Web: peers fetch from public addresses only, so that nobody can use them to look into a private network. To try Shoal on this machine, run shoal up without a URL", origin)
-}
 
 // ParseSites makes a channel of each URL: the host, or the directory that it names.
 func ParseSites(urls []string) ([]channel.Channel, error) {
