@@ -157,6 +157,9 @@ func (c *checker) record(m *pb.HostRecord) coords.HostRecord {
 		return coords.HostRecord{}
 	}
 	r := coords.HostRecord{Anycast: m.GetAnycast()}
+	if n := len(m.GetSamples()); n > 0 {
+		r.Samples = make([]coords.Sample, 0, n)
+	}
 	for _, id := range m.GetBest() {
 		r.Best = append(r.Best, c.id("vantage", id, MaxPeerID))
 	}

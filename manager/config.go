@@ -87,7 +87,8 @@ type Config struct {
 	FirstBudget, MaxBudget int
 	// MaxOut bounds the tasks out at once. Zero: what the threads and a fifth of the queues of the known peers hold.
 	MaxOut int
-	// Placers is how many tasks are built and offered at a time. Default 32.
+	// Placers is how many tasks are built and offered at a time. Those whose bodies are deposited together share a durable write, and an offer takes a
+	// round trip to a peer. Default 128.
 	Placers int
 	// Vantages is how many peers measure a host that was never measured. Default 8; zero: none, so that the first task lands anywhere.
 	Vantages int
@@ -115,7 +116,7 @@ func Default() Config {
 	return Config{
 		Strategy: "fixed", Discover: DiscoverListed, DiscoverMost: 10_000, Options: recrawl.DefaultOptions(), Tick: time.Minute, Terms: lease.Default(), Gap: time.Second,
 		Failing:     Failing{Pause: 15 * time.Minute, MaxPause: 24 * time.Hour, Limit: 12},
-		FirstBudget: 64, MaxBudget: 25_000, Placers: 32, Vantages: 8, MinPeers: 1, MinPeersWait: 30 * time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		FirstBudget: 64, MaxBudget: 25_000, Placers: 128, Vantages: 8, MinPeers: 1, MinPeersWait: 30 * time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}
 }
 

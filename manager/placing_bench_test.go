@@ -86,9 +86,7 @@ const otherSideOf = "SHOAL_PLACING_OTHER_SIDE" // the file that tells it
 // offered; every request rides over one of 32 connections, as to peers behind routers. Each host was measured by 8 peers at random and the 12 nearest. CPU is the manager's
 // process alone, the collector included.
 //
-// On two shared cores with a load of 11 to 21 a task takes 390 to 530 us of CPU, and 590 to 1,370 are placed a second, with one message each. When
-// the manager looked for near peers itself and the runner copied its table after every message, with the same load, it was 24,950 us and
-// 16 a second, with eleven messages each (1,000 tasks).
+// docs/decisions/0023 has what it gave, and what it gave when the manager looked for near peers itself.
 func BenchmarkPlacing(b *testing.B) {
 	const n, most = 12_000, 10_000
 	rounds, used := 0, 0.
@@ -177,7 +175,7 @@ func openPlacing(b *testing.B, n int) *placing {
 	db, err := badgerdb.Open(b.Context(), badgerdb.Default(dir+"/db"))
 	fail(err)
 	measureAll(b, db, n)
-	cfg.Store, cfg.Archive, cfg.Swarm, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, runner, keys.Authority.SignHeader, keys.Network, node.ID().String()
+	cfg.Store, cfg.Archive, cfg.Swarm, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, runner, v.Signing(keys.Authority), keys.Network, node.ID().String()
 	cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg.MaxOut, cfg.MinPeersWait = 2*n, 0
 	return &placing{cfg, runner, func() {

@@ -117,7 +117,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	}
 	mc := cfg.manager
 	mc.Reach = st.cfg.reach
-	mc.Store, mc.Archive, mc.Swarm, mc.Sign = st.db, st.archive, st.swarm, st.keys.Authority.SignHeader
+	mc.Store, mc.Archive, mc.Swarm, mc.Sign = st.db, st.archive, st.swarm, st.node.Verifier().Signing(st.keys.Authority)
 	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
 	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
 	if st.manager, err = manager.New(ctx, mc); err != nil {

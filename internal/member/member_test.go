@@ -338,6 +338,39 @@ func TestTaskCacheIsBoundedAndExact(t *testing.T) {
 	}
 }
 
+// A verifier does not check the signatures of its own process again, and still refuses those that are altered or that the signer may not make.
+func TestOwnSignaturesAreKnown(t *testing.T) {
+	root := NewRoot(seed(1))
+	v := NewVerifier(root.ID())
+	a := authority(t, root, 10, nil)
+	s, err := v.Signing(a)(header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, known := v.tasks[taskID(a.Delegation().Key, s)]; !known {
+		t.Fatal("the signature would be checked again")
+	}
+	if _, err := v.VerifyTask(t0, s); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := NewVerifier(root.ID()).VerifyTask(t0, s); err != nil || h.Gen != header().Gen {
+		t.Fatalf("to another verifier it is %+v, %v", h, err)
+	}
+	altered := s
+	altered.Raw = bytes.Clone(s.Raw)
+	altered.Raw[len(altered.Raw)-1] ^= 1
+	if _, err := v.VerifyTask(t0, altered); err == nil {
+		t.Fatal("an altered task passed")
+	}
+	may := authority(t, root, 10, func(d *Delegation) { d.Roles = SignDocuments })
+	if s, err = v.Signing(may)(header()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.VerifyTask(t0, s); !errors.Is(err, ErrRole) {
+		t.Fatalf("a key that may not sign tasks: %v", err)
+	}
+}
+
 func TestEveryAlteredByteIsRefused(t *testing.T) {
 	root := NewRoot(seed(1))
 	sealed := must(authority(t, root, 10, nil).Certify(Certificate{Peer: "12D3KooWPeer", Account: "ada", Role: Peer, NotBefore: t0, NotAfter: t0.Add(time.Hour)}))

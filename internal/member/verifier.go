@@ -75,21 +75,31 @@ func (v *Verifier) VerifyTask(now time.Time, s channel.Signed) (channel.Header, 
 
 // taskSignature checks a task's signature once; key is the one that its delegation names.
 func (v *Verifier) taskSignature(key [32]byte, s channel.Signed) error {
-	sum := sha256.New()
-	sum.Write(key[:])
-	sum.Write(s.Sig)
-	sum.Write(s.Raw)
-	id := [32]byte(sum.Sum(nil))
+	id := taskID(key, s)
 	v.mu.Lock()
 	_, seen := v.tasks[id]
 	v.mu.Unlock()
-	// The key and the signature's length come first, so nothing but these very bytes has this id.
 	if seen && len(s.Sig) == 64 {
 		return nil
 	}
 	if err := verify(key, contextTask, s.Raw, s.Sig); err != nil {
 		return err
 	}
+	v.remember(id)
+	return nil
+}
+
+// taskID names a task as one key signed it. The key and the signature's length come first, so nothing but these very bytes has this id.
+func taskID(key [32]byte, s channel.Signed) [32]byte {
+	sum := sha256.New()
+	sum.Write(key[:])
+	sum.Write(s.Sig)
+	sum.Write(s.Raw)
+	return [32]byte(sum.Sum(nil))
+}
+
+// remember notes a task whose signature is good, in place of the one that was noted longest ago.
+func (v *Verifier) remember(id [32]byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, seen := v.tasks[id]; !seen {
@@ -97,7 +107,18 @@ func (v *Verifier) taskSignature(key [32]byte, s channel.Signed) error {
 		v.tasks[id], v.ring[v.next] = struct{}{}, id
 		v.next = (v.next + 1) % maxTasks
 	}
-	return nil
+}
+
+// Signing returns a function that signs tasks with a's key, as SignHeader does. The verifier does not check their signatures again: that takes
+// longer than signing does.
+func (v *Verifier) Signing(a *Authority) func(channel.Header) (channel.Signed, error) {
+	return func(h channel.Header) (channel.Signed, error) {
+		s, err := a.SignHeader(h)
+		if err == nil {
+			v.remember(taskID(a.Delegation().Key, s))
+		}
+		return s, err
+	}
 }
 
 // VerifyCertificate checks that a peer is a member now. Whether the peer is the one that shows it is for the caller to compare.
