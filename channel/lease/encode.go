@@ -81,9 +81,11 @@ func ParseFence(b []byte) (Fence, error) {
 		Seq:     binary.BigEndian.Uint64(b[25:]),
 		Head:    [32]byte(b[33:65]),
 		until:   int64(binary.BigEndian.Uint64(b[65:])),
-		hold:    hold(b[73]), progress: b[74] == chunks, stored: b[74] != nothing,
+		hold:    hold(b[73]), again: b[74]&claimedAgain != 0,
 	}
-	if f.hold > done || b[74] > emptyChunks || (f.hold == free) != (f.Gen == 0) {
+	brought := b[74] &^ claimedAgain
+	f.progress, f.stored = brought == chunks, brought != nothing
+	if f.hold > done || brought > emptyChunks || (f.hold == free) != (f.Gen == 0) {
 		return Fence{}, fmt.Errorf("%w: fence at generation %d, hold %d", ErrMalformed, f.Gen, f.hold)
 	}
 	return f, nil
@@ -94,14 +96,20 @@ const (
 	nothing     = iota
 	chunks      // some of them brought something
 	emptyChunks // none of them did
+
+	claimedAgain = 1 << 7 // a bit beside these: Fence.again
 )
 
 func (f *Fence) brought() byte {
+	b := byte(nothing)
 	switch {
 	case f.progress:
-		return chunks
+		b = chunks
 	case f.stored:
-		return emptyChunks
+		b = emptyChunks
 	}
-	return nothing
+	if f.again {
+		b |= claimedAgain
+	}
+	return b
 }

@@ -8,7 +8,7 @@ import (
 
 func FuzzParse(f *testing.F) {
 	i := Issue{Gen: 3, Live: 2, Phase: Leased, Tries: 1, last: Lapsed, until: 7, seen: 9}
-	g := Fence{Gen: 3, Offered: 4, Peer: 5, Seq: 6, Head: [32]byte{1}, until: 7, hold: running, progress: true, stored: true}
+	g := Fence{Gen: 3, Offered: 4, Peer: 5, Seq: 6, Head: [32]byte{1}, until: 7, hold: running, progress: true, stored: true, again: true}
 	f.Add(i.Append(nil))
 	f.Add(g.Append(nil))
 	f.Add([]byte{issueV1})
@@ -30,7 +30,7 @@ func TestRoundTrip(t *testing.T) {
 	if got, err := ParseIssue(i.Append(nil)); err != nil || got != i {
 		t.Errorf("got %+v, %v, want %+v", got, err, i)
 	}
-	f := Fence{Gen: 3, Offered: 4, Peer: 5, Seq: 6, Head: [32]byte{1}, until: 7, hold: running, progress: true, stored: true}
+	f := Fence{Gen: 3, Offered: 4, Peer: 5, Seq: 6, Head: [32]byte{1}, until: 7, hold: running, progress: true, stored: true, again: true}
 	if got, err := ParseFence(f.Append(nil)); err != nil || got != f {
 		t.Errorf("got %+v, %v, want %+v", got, err, f)
 	}

@@ -36,12 +36,13 @@ type Fence struct {
 	Gen      channel.Gen // highest claimed
 	Offered  channel.Gen // highest whose body the manager has deposited
 	Peer     Peer        // first claimer of Gen
-	Seq      uint64      // chunks in the chain
+	Seq      uint64      // number of the last chunk, or of a repeated claim after it
 	Head     [32]byte    // hash of the last one; zero: none
-	until    int64       // running: end of the lease; revoked: when its holder has stopped for certain
+	until    int64       // running: end of the lease; revoked or released: when its holder has stopped for certain
 	hold     hold
 	progress bool // a chunk that brought something was stored under Gen
 	stored   bool // a chunk was stored under Gen
+	again    bool // Peer claimed Gen more than once
 }
 
 // Step is what follows from a call to a Fence.
@@ -67,10 +68,13 @@ func (f *Fence) Claim(now time.Time, p Peer, gen channel.Gen, latest time.Time, 
 	case gen < f.Gen, gen == f.Gen && gen != 0 && (p != f.Peer || f.hold > lapsed):
 		return f.fenced()
 	case gen == f.Gen && gen != 0: // the same peer again: its reply was lost, or it restarted
-		return f.reply(Granted, now)
+		f.Seq, f.again = f.Seq+1, true // what its earlier life sent, and this claim has overtaken, is on no head
+		s := f.reply(Granted, now)
+		s.Persist = true
+		return s
 	case gen == 0, gen > f.Offered:
 		return f.reply(Unclaimed, now)
-	case nanos(now) < f.until: // of an older one that runs, or that was revoked without its holder's knowing
+	case nanos(now) < f.until: // of an older one that runs, or that ended without its holder's knowing
 		r := f.reply(Held, now)
 		r.Reply.Highest, r.Reply.Left = f.Gen, time.Duration(f.until-nanos(now))
 		return r
@@ -78,7 +82,7 @@ func (f *Fence) Claim(now time.Time, p Peer, gen channel.Gen, latest time.Time, 
 		return Step{Reply: Reply{Status: Late, Seq: f.Seq, Head: f.Head}}
 	}
 	f.Gen, f.Peer = gen, p
-	f.hold, f.progress, f.stored = running, false, false
+	f.hold, f.progress, f.stored, f.again = running, false, false, false
 	f.until = nanos(now.Add(t.Term))
 	s := f.reply(Granted, now)
 	s.Persist, s.Event = true, Event{Kind: Claimed, Gen: gen}
@@ -171,7 +175,9 @@ func (f *Fence) Renew(now time.Time, p Peer, gen channel.Gen, latest time.Time, 
 	return s
 }
 
-// Release gives a claimed generation back, so that another peer may go on at once. The peer has stopped fetching when it asks.
+// Release gives a claimed generation back, so that another peer may go on at once. The peer has stopped fetching when it asks. But if it claimed
+// again, it may have asked before it restarted, and the new claim may have overtaken the release. Then it does not know that its lease is over, so no
+// other claim is granted before the lease ends by itself.
 func (f *Fence) Release(p Peer, gen channel.Gen) Step {
 	switch {
 	case gen > f.Gen, gen == 0:
@@ -182,7 +188,10 @@ func (f *Fence) Release(p Peer, gen channel.Gen) Step {
 	s := Step{Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}}
 	if f.hold == running || f.hold == lapsed {
 		s.Persist, s.Event = true, Event{Kind: Released, Gen: f.Gen, Progress: f.progress, By: uint64(f.Peer)}
-		f.hold, f.until = released, 0
+		f.hold = released
+		if !f.again {
+			f.until = 0
+		}
 	}
 	return s
 }
@@ -233,6 +242,6 @@ func (f *Fence) fenced() Step {
 func (f *Fence) Revoke() Step {
 	f.Gen = max(f.Gen, f.Offered) + 1
 	f.Offered, f.Peer = f.Gen, 0
-	f.hold, f.progress, f.stored = released, false, false
+	f.hold, f.progress, f.stored, f.again = released, false, false, false
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen}}
 }

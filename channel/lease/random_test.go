@@ -102,7 +102,7 @@ func TestRandomInterleavings(t *testing.T) {
 				})
 			},
 			"chunk": func(t *rapid.T) {
-				if p := who(); p.gen != 0 && !pending(p) && len(p.spool) < 4 {
+				if p := who(); p.begun && !pending(p) && len(p.spool) < 4 {
 					c := p.chunk(false)
 					if rapid.Bool().Draw(t, "send") {
 						sendPut(p, c)
@@ -110,13 +110,13 @@ func TestRandomInterleavings(t *testing.T) {
 				}
 			},
 			"final": func(t *rapid.T) {
-				if p := who(); p.gen != 0 && !pending(p) {
+				if p := who(); p.begun && !pending(p) {
 					p.hold.Stop()
 					sendPut(p, p.chunk(true))
 				}
 			},
 			"resend": func(t *rapid.T) {
-				if p := who(); p.gen != 0 && len(p.spool) > 0 {
+				if p := who(); p.begun && len(p.spool) > 0 {
 					sendPut(p, rapid.SampledFrom(p.spool).Draw(t, "chunk"))
 				}
 			},
@@ -131,7 +131,7 @@ func TestRandomInterleavings(t *testing.T) {
 					w.archived(s)
 					return s.Reply
 				}, func(sent time.Time, r Reply) {
-					if p.gen == gen && r.Status == Granted {
+					if p.gen == gen && p.begun && r.Status == Granted {
 						p.hold.Acked(sent, r.Left)
 					}
 				})
@@ -143,13 +143,14 @@ func TestRandomInterleavings(t *testing.T) {
 				}
 				gen := p.gen
 				p.drop()
-				tasks[p.name] = slices.DeleteFunc(tasks[p.name], func(g channel.Gen) bool { return g == gen })
+				if rapid.Bool().Draw(t, "and forgets") { // else it is killed before that, and claims again
+					tasks[p.name] = slices.DeleteFunc(tasks[p.name], func(g channel.Gen) bool { return g == gen })
+				}
 				send(func() { w.archived(w.fence.Release(PeerOf(p.name), gen)) })
 			},
 			"peer restarts": func(t *rapid.T) {
 				p := who()
-				p.hold = Holder{}
-				p.life++
+				p.restart()
 				if rapid.Bool().Draw(t, "without its spool") {
 					p.drop()
 				}

@@ -195,8 +195,21 @@ func (w *world) doPeer(t *testing.T, p *peer, f []string, gen func(int) channel.
 	case "may":
 		return fmt.Sprintf("%s: may fetch %v, for %v", p.name, p.hold.May(w.now), max(0, p.hold.Left(w.now)))
 	case "restart": // the spool is kept, the right to fetch is not
-		p.hold = Holder{}
+		p.restart()
 		return ""
+	case "send": // send final|release: it is sent, and on its way
+		p.hold.Stop()
+		ask := func() Reply { s := w.fence.Release(PeerOf(p.name), p.gen); w.archived(s); return s.Reply }
+		if f[2] == "final" {
+			c := p.chunk(true)
+			ask = func() Reply { return w.put(p, c) }
+		}
+		w.underWay = append(w.underWay, ask)
+		return ""
+	case "arrives": // what was sent first, and the reply reaches nobody
+		ask := w.underWay[0]
+		w.underWay = w.underWay[1:]
+		return show(ask())
 	}
 	t.Fatalf("unknown step %v", f)
 	return ""

@@ -36,7 +36,8 @@ type world struct {
 	gens             channel.Gen
 	marked           bool
 
-	peers map[string]*peer
+	peers    map[string]*peer
+	underWay []func() Reply // what peers have sent and the archive has not received
 }
 
 // peer is a runner with what it knows of the channel.
@@ -48,6 +49,7 @@ type peer struct {
 	seq   uint64
 	head  [32]byte
 	spool []Chunk // sent or to be sent, not acknowledged
+	begun bool    // it has claimed gen since it started
 }
 
 func newWorld(t Terms) *world {
@@ -188,6 +190,7 @@ func (w *world) claimed(p *peer, gen channel.Gen, sent time.Time, r Reply) {
 	if p.gen != gen {
 		p.gen, p.spool, p.hold = gen, nil, Holder{}
 	}
+	p.begun = true
 	if len(p.spool) == 0 {
 		p.seq, p.head = r.Seq, r.Head
 	}
@@ -201,7 +204,7 @@ func (p *peer) chunk(final bool) Chunk {
 		seq, head = p.spool[n-1].Seq, p.spool[n-1].Hash
 	}
 	c := Chunk{Gen: p.gen, Seq: seq + 1, Prev: head, Final: final}
-	c.Hash = sha256.Sum256(fmt.Appendf(nil, "%s %d %d %x %v", p.name, c.Gen, c.Seq, c.Prev, final))
+	c.Hash = sha256.Sum256(fmt.Appendf(nil, "%s %d %d %d %x %v", p.name, p.life, c.Gen, c.Seq, c.Prev, final))
 	p.spool = append(p.spool, c)
 	return c
 }
@@ -248,7 +251,17 @@ func (w *world) putted(p *peer, c Chunk, sent time.Time, r Reply) {
 // drop ends p's crawl of the channel.
 func (p *peer) drop() {
 	p.life++
-	p.gen, p.spool, p.hold = 0, nil, Holder{}
+	p.gen, p.spool, p.hold, p.begun = 0, nil, Holder{}, false
+}
+
+// restart begins a new life, which has the spool of the one before. Its report was in memory alone: the new one does not know that the crawl had
+// ended.
+func (p *peer) restart() {
+	p.life++
+	p.hold, p.begun = Holder{}, false
+	if n := len(p.spool); n > 0 && p.spool[n-1].Final {
+		p.spool = p.spool[:n-1]
+	}
 }
 
 // fail is what checks report to; *testing.T and *rapid.T are.
@@ -271,8 +284,8 @@ func (w *world) check(t fail) {
 	}
 	for _, name := range holders {
 		f := &w.fence
-		if f.hold == released && f.Peer == 0 && f.until > w.now.UnixNano() { // revoked, and not heard of it
-			continue
+		if f.hold == released && f.until > w.now.UnixNano() && (f.Peer == 0 || f.Peer == PeerOf(name) && f.again) {
+			continue // revoked, or released by its earlier life, and not heard of it: no other may claim
 		}
 		if f.hold != running || f.until <= w.now.UnixNano() || f.Peer != PeerOf(name) || f.Gen != w.peers[name].gen {
 			t.Fatalf("%s may send requests without a lease: fence at %d, %s until %v", name, f.Gen, holdNames[f.hold], f.Deadline().Sub(epoch))
@@ -280,13 +293,14 @@ func (w *world) check(t fail) {
 	}
 	var head [32]byte
 	have := map[[32]byte]bool{}
+	var seq uint64
 	for n, c := range w.chain {
-		if c.Prev != head || c.Seq != uint64(n+1) {
-			t.Fatalf("chunk %d of the chain is number %d on %x, not on %x", n+1, c.Seq, c.Prev[:4], head[:4])
+		if c.Prev != head || c.Seq <= seq {
+			t.Fatalf("chunk %d of the chain is number %d on %x, not on %x, number %d", n+1, c.Seq, c.Prev[:4], head[:4], seq)
 		}
-		head, have[c.Hash] = c.Hash, true
+		seq, head, have[c.Hash] = c.Seq, c.Hash, true
 	}
-	if w.fence.Head != head || w.fence.Seq != uint64(len(w.chain)) || w.fenceDisk.Head != head {
+	if w.fence.Head != head || w.fence.Seq < seq || w.fenceDisk.Head != head {
 		t.Fatalf("head is %x, chain ends with %x", w.fence.Head[:4], head[:4])
 	}
 	for _, h := range w.acked {

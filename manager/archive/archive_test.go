@@ -285,9 +285,15 @@ func TestFence(t *testing.T) {
 	if c, err := a.Claim(ctx, "bob", s5); err != nil || c.Status != lease.Fenced || c.Body != nil {
 		t.Errorf("second claimer: %v, %v", c.Status, err)
 	}
-	if c, err := a.Claim(ctx, "alice", s5); err != nil || c.Status != lease.Granted || string(c.Body) != string(body) {
+	stale := r.chunk(channel.ChunkBody{Report: &channel.Report{Channel: 1, Gen: 5, Outcome: channel.Updated}})
+	c, err := a.Claim(ctx, "alice", s5)
+	if err != nil || c.Status != lease.Granted || string(c.Body) != string(body) {
 		t.Errorf("first claimer again: %v, %v", c.Status, err)
 	}
+	if got, err := a.Put(ctx, "alice", stale); err != nil || got.Status != lease.Behind || got.Seq != c.Seq {
+		t.Errorf("a report that the second claim has overtaken: %v, %v", got.Status, err)
+	}
+	r.seq, r.head = c.Resume.Seq, c.Resume.Head
 	first := r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", long, channel.New)}})
 	if got, err := a.Put(ctx, "alice", first); err != nil || got.Status != lease.Stored {
 		t.Errorf("chunk again: %v, %v", got.Status, err)
@@ -297,11 +303,11 @@ func TestFence(t *testing.T) {
 	}
 	skip := r.chunk(channel.ChunkBody{})
 	skip.Seq++
-	if got, err := a.Put(ctx, "alice", skip); err != nil || got.Status != lease.Behind || got.Seq != 1 {
+	if got, err := a.Put(ctx, "alice", skip); err != nil || got.Status != lease.Behind || got.Seq != first.Seq {
 		t.Errorf("chunk beyond the head: %v, %v", got.Status, err)
 	}
 	for name, c := range map[string]channel.Chunk{
-		"no zstd":        {Channel: 1, Gen: 5, Seq: 2, Prev: r.head, Body: []byte("no")},
+		"no zstd":        {Channel: 1, Gen: 5, Seq: first.Seq + 1, Prev: r.head, Body: []byte("no")},
 		"foreign report": r.chunk(channel.ChunkBody{Report: &channel.Report{Channel: 2, Gen: 5, Outcome: channel.Updated}}),
 	} {
 		if _, err := a.Put(ctx, "alice", c); !errors.Is(err, ErrBadChunk) {
@@ -321,7 +327,11 @@ func TestFence(t *testing.T) {
 	if got, err := a.Release(ctx, "alice", 1, 5); err != nil || got.Status != lease.Ended {
 		t.Errorf("release: %v, %v", got.Status, err)
 	}
-	if c, err := a.Claim(ctx, "bob", s6); err != nil || c.Status != lease.Granted || c.Resume.Seq != 1 || len(c.Resume.Done) != 1 {
+	if c, err := a.Claim(ctx, "bob", s6); err != nil || c.Status != lease.Held { // alice claimed twice: an earlier life of hers may have released it
+		t.Errorf("claim after the release of who claimed again: %v, %v", c.Status, err)
+	}
+	cl.now = cl.now.Add(a.cfg.Terms.Term)
+	if c, err := a.Claim(ctx, "bob", s6); err != nil || c.Status != lease.Granted || c.Resume.Seq != first.Seq || len(c.Resume.Done) != 1 {
 		t.Errorf("claim after release: %v, %+v, %v", c.Status, c.Resume, err)
 	}
 	cl.now = cl.now.Add(2 * time.Hour)

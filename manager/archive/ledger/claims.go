@@ -167,7 +167,7 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 	n := c.Value
 	step := n.fence.Claim(now, lease.PeerOf(peer), h.Gen, h.Latest, l.cfg.Terms)
 	j := &Job{Grows: true}
-	if step.Persist {
+	if step.Event.Kind == lease.Claimed { // not a claim that is repeated
 		n.peer, n.host, n.latest, n.task, n.claim = peer, h.Host, h.Latest, nil, claim{at: now}
 		n.tally.claimed(now)
 		old, err := l.older(h.Channel, h.Gen)
