@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing check cross vet fmt generate size churn sites crash bench-crawl wire footprint
+.PHONY: hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,10 @@ build: ## bin/shoal, bin/shoal-peer and bin/shoal-sim, stripped and stamped
 
 test: ## all tests (under 5 minutes on 2 cores)
 	$(GO) test -timeout 20m ./...
+
+SOAK ?= 20
+soak: ## all tests SOAK times (default 20), half of them beside four busy processes; lists what ever failed, with logs in bin/soak (SOAK_PACKAGES=./peer/...: some packages; ONLY=TestPage: some tests; SOAK_FLAGS=-race)
+	SOAK_PACKAGES='$(SOAK_PACKAGES)' SOAK_FLAGS='$(SOAK_FLAGS)' .ci/soak $(SOAK) '$(ONLY)'
 
 race: ## all tests under the race detector
 	$(GO) test -race -timeout 25m ./...
