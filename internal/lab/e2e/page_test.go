@@ -22,6 +22,7 @@ type browser struct {
 	n  int
 
 	session string // of the tab
+	loads   int    // pages that the tab has loaded
 }
 
 // openBrowser starts a browser, or skips the test if there is none.
@@ -90,10 +91,19 @@ func (b *browser) connect(url string) {
 	var tab struct{ SessionID string }
 	b.call("", "Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &tab)
 	b.session = tab.SessionID
+	b.call(b.session, "Page.enable", nil, nil)
 }
 
 // call sends a command to the browser and waits for its answer.
 func (b *browser) call(session, method string, params map[string]any, out any) {
+	b.t.Helper()
+	if err := b.try(session, method, params, out); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// try is call for a command that the browser may refuse.
+func (b *browser) try(session, method string, params map[string]any, out any) error {
 	b.t.Helper()
 	b.n++
 	msg := map[string]any{"id": b.n, "method": method, "params": params}
@@ -107,26 +117,62 @@ func (b *browser) call(session, method string, params map[string]any, out any) {
 		b.t.Fatal(err)
 	}
 	for {
-		var r struct {
-			ID     int
-			Result json.RawMessage
-			Error  *struct{ Message string }
-		}
-		if err := websocket.JSON.Receive(b.ws, &r); err != nil {
-			b.t.Fatalf("%s: %v", method, err)
-		}
+		r := b.receive(method)
 		if r.ID != b.n {
 			continue // an event
 		}
 		if r.Error != nil {
-			b.t.Fatalf("%s: %s", method, r.Error.Message)
+			return fmt.Errorf("%s: %s", method, r.Error.Message)
 		}
 		if out != nil {
 			if err := json.Unmarshal(r.Result, out); err != nil {
 				b.t.Fatalf("%s: %v", method, err)
 			}
 		}
-		return
+		return nil
+	}
+}
+
+// answer is what the browser sends: the answer to a command, or an event, which has a method.
+type answer struct {
+	ID     int
+	Method string
+	Result json.RawMessage
+	Error  *struct{ Message string }
+}
+
+// receive waits for the next answer or event.
+func (b *browser) receive(why string) (a answer) {
+	b.t.Helper()
+	if err := websocket.JSON.Receive(b.ws, &a); err != nil {
+		b.t.Fatalf("%s: %v", why, err)
+	}
+	if a.Method == "Page.loadEventFired" {
+		b.loads++
+	}
+	return a
+}
+
+// navigate runs a script that leads to another page, and waits until that page has loaded. A script that runs while the page goes to another would
+// fail, so no other call may come between.
+func (b *browser) navigate(script string) {
+	b.t.Helper()
+	before := b.loads
+	err := b.try(b.session, "Runtime.evaluate", map[string]any{"expression": script}, nil)
+	if err != nil && !strings.Contains(err.Error(), "navigated") { // the page may be gone before the script's answer
+		b.t.Fatal(err)
+	}
+	b.loaded(before, script)
+}
+
+// loaded waits until the tab has loaded more pages than before.
+func (b *browser) loaded(before int, why string) {
+	b.t.Helper()
+	if err := b.ws.SetDeadline(time.Now().Add(patience)); err != nil {
+		b.t.Fatal(err)
+	}
+	for b.loads <= before {
+		b.receive("the page that should follow " + why)
 	}
 }
 
@@ -156,7 +202,9 @@ func (b *browser) until(what, script string) {
 // open opens a page and waits until it shows a text.
 func (b *browser) open(url, shows string) {
 	b.t.Helper()
+	before := b.loads
 	b.call(b.session, "Page.navigate", map[string]any{"url": url}, nil)
+	b.loaded(before, url)
 	b.shows(shows)
 }
 
@@ -181,7 +229,7 @@ func TestPage(t *testing.T) {
 	// First a wrong token, then the right one.
 	login := func(token string) {
 		b.open(g.base+"/login", "Log in as operator")
-		b.eval(fmt.Sprintf("document.querySelector('input[name=token]').value = %q; document.querySelector('main form').submit(); true", token))
+		b.navigate(fmt.Sprintf("document.querySelector('input[name=token]').value = %q; document.querySelector('main form').submit()", token))
 	}
 	login("nonsense")
 	b.shows("That token does not fit this manager.")
@@ -190,7 +238,9 @@ func TestPage(t *testing.T) {
 
 	click := func(button string) {
 		t.Helper()
-		b.until("has the button "+button, fmt.Sprintf("(() => { window.confirm = () => true; const x = [...document.querySelectorAll('main button, main a.button')].find(x => x.textContent.trim() === %q); if (x) x.click(); return !!x })()", button))
+		find := fmt.Sprintf("[...document.querySelectorAll('main button, main a.button')].find(x => x.textContent.trim() === %q)", button)
+		b.until("has the button "+button, "!!"+find)
+		b.navigate("window.confirm = () => true; " + find + ".click()")
 	}
 	b.open(g.base+"/channels", "site-0004.pond.test")
 	b.open(g.base+"/channels?q=0003", "1 to 1 of 1")
@@ -245,7 +295,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s has controls without a label: %s", path, bad)
 		}
 	}
-	b.eval("document.querySelector('form.who').submit(); true")
+	b.navigate("document.querySelector('form.who').submit()")
 	b.shows("Log in as operator")
 	p.end()
 }
