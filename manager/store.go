@@ -75,5 +75,8 @@ type FeedStore interface {
 	Counters(ctx context.Context) (map[string]int64, error)
 }
 
+// Credit says how much of a channel's stored copy one peer has delivered.
+type Credit = archive.Credit
+
 // Withdrawn tells what a purge of deliverers took back from the archive.
 type Withdrawn = archive.Withdrawn

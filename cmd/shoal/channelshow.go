@@ -14,6 +14,7 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/plain"
+	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/desk"
 )
@@ -133,10 +134,33 @@ func showChannel(out io.Writer, d api.Detail) error {
 	if r.Left > 0 {
 		line("given up", fmt.Sprintf("after %d more failed crawls in a row", r.Left))
 	}
+	for i, by := range r.Delivered {
+		name := ""
+		if i == 0 {
+			name = "delivered by"
+		}
+		line(name, deliveredBy(by))
+	}
 	for _, e := range d.Events {
 		fmt.Fprintf(w, "%s\tgeneration %d %s %s\n", e.At.Local().Format(time.DateTime), e.Gen, e.What, plain.Printable(e.Note))
 	}
 	return w.Flush()
+}
+
+// deliveredBy says what one peer has delivered of a channel.
+func deliveredBy(c manager.Credit) string {
+	who := c.Deliverer
+	if who == "" {
+		who = "someone before that was kept"
+	}
+	if c.Peer != "" {
+		who += " (" + plain.Printable(c.Peer) + ")"
+	}
+	text := fmt.Sprintf("%s: %s, last %s", who, plain.Count(c.Pages, "page"), when(c.Last))
+	if c.Shows > 0 {
+		text += fmt.Sprintf("; %d show the address of a volunteer", c.Shows)
+	}
+	return text
 }
 
 // lastResult says how the last task ended, and how often in a row.

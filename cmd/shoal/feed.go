@@ -15,15 +15,17 @@ import (
 	"shoal/internal/member"
 	"shoal/manager/api"
 	"shoal/manager/archive"
+	"shoal/manager/archive/archivecmd"
 )
 
 type feedCmd struct {
 	target
-	Since  string `help:"Go on after this cursor; by default from the beginning." placeholder:"CURSOR" xor:"since"`
-	Cursor string `help:"Keep the cursor in this file." type:"path" placeholder:"FILE" xor:"since"`
-	Follow bool   `short:"f" help:"Wait for more until interrupted."`
-	Text   bool   `help:"With main text and links."`
-	Limit  int    `help:"At most so many in all; 0: no limit." default:"0" placeholder:"N"`
+	Since             string `help:"Go on after this cursor; by default from the beginning." placeholder:"CURSOR" xor:"since"`
+	Cursor            string `help:"Keep the cursor in this file." type:"path" placeholder:"FILE" xor:"since"`
+	Follow            bool   `short:"f" help:"Wait for more until interrupted."`
+	Text              bool   `help:"With main text and links."`
+	archivecmd.Choice `embed:""`
+	Limit             int `help:"At most so many in all; 0: no limit." default:"0" placeholder:"N"`
 }
 
 // Run prints changes as JSON lines. The cursor is kept after what was printed: an indexer that is interrupted sees some again, never too few.
@@ -49,6 +51,7 @@ func (c *feedCmd) Run(ctx context.Context, s streams) error {
 			if c.Text {
 				q.Set("text", "1")
 			}
+			c.Ask(q)
 			if c.Follow {
 				q.Set("wait", "50s")
 			}

@@ -116,6 +116,10 @@ func TestCommandsOnAStoppedManager(t *testing.T) {
 		{"strategy set", 1, "name a strategy"},
 		{"plan --capacity 3", 1, "no channels to plan for"},
 		{"feed", 0, ""},
+		{"feed --without-visitors", 0, "next: --since"},
+		{"feed --deliverer nobody", 1, "was delivered by \"nobody\""},
+		{"export --deliverer nobody", 1, "was delivered by \"nobody\""},
+		{"archive cdx --deliverer nobody --without-visitors", 1, "was delivered by \"nobody\""},
 		{"check", 0, "never backed up"},
 	} {
 		var out, errs strings.Builder

@@ -29,6 +29,8 @@ type param struct{ name, what, kind string }
 func (s *server) routes() []route {
 	q := param{"q", "part of the host's name", "string"}
 	format := param{"format", "csv, jsonl, list, sitemap or opml", "string"}
+	by := param{"deliverer", "only what this peer or account has delivered; or the deliverer that captures name", "string"}
+	unseen := param{"without_visitors", "1: leave out pages that show the address of the volunteer who fetched them", "integer"}
 	return []route{
 		{method: "GET", path: "/overview", what: "The state of the whole system.", out: desk.Overview{}, serve: s.overview},
 		{method: "GET", path: "/channels", what: "List channels.", params: []param{q, {"state", "in this state only: " + strings.Join(desk.States(), ", "), "string"}, {"sort", strings.Join(desk.Sorts(), ", ") + "; as they come if left out", "string"}, {"from", "skip so many", "integer"}, {"n", "at most so many, up to 1000", "integer"}}, out: Rows{}, serve: s.channels},
@@ -60,10 +62,10 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", out: Findings{}, serve: s.check},
 		{method: "POST", path: "/backup", what: "Write everything into a new folder on the manager's machine, the network's keys included.", in: Backup{}, serve: s.backup},
 		{method: "GET", path: "/openapi.json", what: "This document.", media: "application/json", serve: s.openapi},
-		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}}, media: "application/x-ndjson"},
+		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}, by, unseen}, media: "application/x-ndjson"},
 		{method: "GET", path: "/archive/page", what: "A stored page.", params: []param{{"url", "its URL", "string"}, {"at", "as it was then", "string"}}, media: "application/octet-stream"},
-		{method: "GET", path: "/archive/export", what: "What changed since a cursor.", params: []param{{"since", "cursor", "string"}, {"format", "warc, json or text", "string"}, {"limit", "at most so many", "integer"}}, media: "application/octet-stream"},
-		{method: "GET", path: "/archive/cdx", what: "The index as CDXJ.", params: []param{{"url", "URL", "string"}, {"prefix", "1: all that begin with it", "integer"}, {"limit", "at most so many", "integer"}}, media: "text/x-cdxj"},
+		{method: "GET", path: "/archive/export", what: "What changed since a cursor.", params: []param{{"since", "cursor", "string"}, {"format", "warc, json or text", "string"}, {"limit", "at most so many", "integer"}, by, unseen}, media: "application/octet-stream"},
+		{method: "GET", path: "/archive/cdx", what: "The index as CDXJ.", params: []param{{"url", "URL", "string"}, {"prefix", "1: all that begin with it", "integer"}, {"limit", "at most so many", "integer"}, by, unseen}, media: "text/x-cdxj"},
 		{method: "GET", path: "/archive/stats", what: "What the archive holds.", out: archive.Stats{}},
 		{method: "POST", path: "/archive/verify", what: "Read every record, check digests and index; a JSON object a line, the last one with what was found.", media: "application/x-ndjson"},
 		{method: "POST", path: "/archive/compact", what: "Forget old versions and give their bytes back.", params: []param{{"captures", "versions of a page to keep", "integer"}, {"age", "forget older ones, as 8760h", "string"}, {"feed", "forget older changes of the feed", "string"}, {"share", "rewrite files of which less is needed", "number"}}, out: archive.Tidied{}},

@@ -31,6 +31,9 @@ const CursorHeader = "Shoal-Cursor"
 //	POST /verify                                         reads everything; Checking lines as it goes on, the last one with Verified
 //	POST /compact?captures=&age=&feed=&share=&dry=       forgets, then rewrites files; a Tidied as JSON. With dry=1 it only counts
 //
+// Of changes, export and cdx deliverer= wants only what that peer or account has delivered, and without_visitors=1 leaves out pages that show the address of
+// a peer that fetched them.
+//
 // A cursor lasts as long as the feed keeps entries (Retention.Feed); a client that commits the cursor together with what it did sees
 // every change exactly once.
 func (a *Archive) Handler() http.Handler {
@@ -51,7 +54,7 @@ func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		code = http.StatusNotFound
-	case errors.Is(err, ErrCursor), errors.Is(err, ErrFormat), errors.Is(err, channel.ErrURL), errors.Is(err, errParam):
+	case errors.Is(err, ErrCursor), errors.Is(err, ErrFormat), errors.Is(err, ErrDeliverer), errors.Is(err, channel.ErrURL), errors.Is(err, errParam):
 		code = http.StatusBadRequest
 	case errors.Is(err, ErrTrimmed):
 		code = http.StatusGone
@@ -59,6 +62,12 @@ func refuse(w http.ResponseWriter, err error) {
 		code = http.StatusServiceUnavailable
 	}
 	http.Error(w, err.Error(), code)
+}
+
+// filterOf reads which captures or changes are wanted.
+func filterOf(r *http.Request) Filter {
+	q := r.URL.Query()
+	return Filter{Deliverer: q.Get("deliverer"), WithoutVisitors: q.Get("without_visitors") == "1"}
 }
 
 // errParam is wrapped for a request's parameters.
@@ -92,14 +101,15 @@ func (a *Archive) serveChanges(w http.ResponseWriter, r *http.Request) {
 	}
 	timeout := time.NewTimer(min(wait, maxHTTPWait))
 	defer timeout.Stop()
-	for {
+	for cursor := q.Get("cursor"); ; {
 		more := a.Notify()
-		changes, next, err := a.Changes(r.Context(), q.Get("cursor"), limit)
+		changes, next, err := a.ChangesOf(r.Context(), cursor, limit, filterOf(r))
 		if err != nil {
 			refuse(w, err)
 			return
 		}
 		if len(changes) == 0 && wait > 0 {
+			cursor = next // what is not wanted need not be looked at again
 			select {
 			case <-more:
 				continue
@@ -149,6 +159,12 @@ func (a *Archive) servePage(w http.ResponseWriter, r *http.Request) {
 	h.Set("Memento-Datetime", c.Fetched.Format(http.TimeFormat))
 	h.Set("Shoal-Status", strconv.Itoa(c.Status))
 	h.Set("Shoal-Fetched", c.Fetched.Format(time.RFC3339Nano))
+	if c.Deliverer != "" {
+		h.Set("Shoal-Deliverer", c.Deliverer)
+	}
+	if c.ShowsVisitor {
+		h.Set("Shoal-Shows-Visitor", "true")
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox") // a stored page must not act as the operator
 	h.Set("Content-Disposition", "attachment")
@@ -173,7 +189,7 @@ func ParseTime(s string) (time.Time, error) {
 
 func (a *Archive) serveExport(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	o := ExportOptions{Since: q.Get("since"), Format: Format(q.Get("format")), Body: q.Get("body") == "1"}
+	o := ExportOptions{Since: q.Get("since"), Format: Format(q.Get("format")), Body: q.Get("body") == "1", Filter: filterOf(r)}
 	if o.Format == "" {
 		o.Format = FormatJSON
 	}
@@ -182,7 +198,7 @@ func (a *Archive) serveExport(w http.ResponseWriter, r *http.Request) {
 		o.Limit, err = number(r, "limit", 1<<30)
 	}
 	if err == nil { // before anything is written
-		_, err = a.Export(r.Context(), io.Discard, ExportOptions{Since: o.Since, Format: o.Format, Limit: 1})
+		_, err = a.Export(r.Context(), io.Discard, ExportOptions{Since: o.Since, Format: o.Format, Limit: 1, Filter: Filter{Deliverer: o.Deliverer}})
 	}
 	if err != nil {
 		refuse(w, err)
@@ -207,7 +223,7 @@ func (a *Archive) serveCDX(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/x-cdxj")
-	if err := a.CDXJ(r.Context(), w, q.Get("url"), q.Get("prefix") == "1", limit); err != nil {
+	if err := a.CDXJ(r.Context(), w, q.Get("url"), q.Get("prefix") == "1", limit, filterOf(r)); err != nil {
 		refuse(w, err)
 	}
 }

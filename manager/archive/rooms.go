@@ -22,6 +22,10 @@ type (
 	Event = pages.Event
 	// ExportOptions is pages.ExportOptions.
 	ExportOptions = pages.ExportOptions
+	// Credit is pages.Credit.
+	Credit = pages.Credit
+	// Filter is pages.Filter.
+	Filter = pages.Filter
 	// Format is pages.Format.
 	Format = pages.Format
 	// Known is pages.Known.
@@ -83,6 +87,7 @@ var (
 	ErrLocked    = ledger.ErrLocked
 	ErrNotFound  = pages.ErrNotFound
 	ErrFormat    = pages.ErrFormat
+	ErrDeliverer = pages.ErrDeliverer
 	ErrNotBackup = upkeep.ErrNotBackup
 	ErrNotEmpty  = upkeep.ErrNotEmpty
 )

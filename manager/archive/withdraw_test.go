@@ -143,7 +143,7 @@ func checkWithdrawn(t *testing.T, a *Archive) {
 		t.Errorf("the export has it still:\n%s", s)
 	}
 	out.Reset()
-	if err := a.CDXJ(t.Context(), &out, "", false, 0); err != nil {
+	if err := a.CDXJ(t.Context(), &out, "", false, 0, Filter{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 3 { // of five visits by others, two only said of forgeries that they are unchanged

@@ -33,7 +33,17 @@ type Row struct {
 	Group   int        `json:"group"` // 1 is the fastest; 0: not known, as the manager is stopped
 	Every   Seconds    `json:"changes_every_s,omitempty"`
 	Model   string     `json:"update_model,omitempty"` // how it changes, and why the manager thinks so
+
+	// Delivered says whose deliveries the stored pages are, those with the most pages first. In a list of channels there is none.
+	Delivered []manager.Credit `json:"delivered,omitempty"`
 }
+
+// Crediting is an archive that tells who delivered the pages of a channel.
+type Crediting interface {
+	Credits(ctx context.Context, id channel.ID, n int) ([]manager.Credit, error)
+}
+
+const mostCredited = 10 // peers that are named with a channel
 
 // The states of a Row.
 const (
@@ -239,6 +249,11 @@ func (d *Desk) Row(ctx context.Context, id channel.ID) (Row, []Event, error) {
 		return Row{}, nil, err
 	}
 	r := rows[0]
+	if a, ok := d.files.(Crediting); ok {
+		if r.Delivered, err = a.Credits(ctx, id, mostCredited); err != nil {
+			return r, nil, err
+		}
+	}
 	events := []Event{}
 	if d.m == nil {
 		var f recrawl.Facts

@@ -57,7 +57,7 @@ func (f *fake) Row(_ context.Context, id channel.ID) (desk.Row, []desk.Event, er
 	if id != 1 {
 		return desk.Row{}, nil, channel.ErrUnknown
 	}
-	return desk.Row{ID: 1, Host: "https://a.example", State: "active"}, []desk.Event{{What: "accepted", Gen: 4, Peer: "12D3KooWabcdefghijkl"}}, nil
+	return desk.Row{ID: 1, Host: "https://a.example", State: "active", Delivered: []manager.Credit{{Deliverer: "d-0123456789ab", Peer: "12D3<i>Kooabcdefghijkl", Pages: 3, Shows: 1}}}, []desk.Event{{What: "accepted", Gen: 4, Peer: "12D3KooWabcdefghijkl"}}, nil
 }
 
 func (f *fake) Peers() ([]desk.Peer, error) {
@@ -177,7 +177,7 @@ func token(r *http.Request) { r.Header.Set("Authorization", "Bearer s3cret") }
 func TestPages(t *testing.T) {
 	_, s := start(t, true)
 	for path, want := range map[string]string{
-		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/peers": "12D3…ghijkl",
+		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/channel/1?fragment=1": "d-0123456789ab", "/peers": "12D3…ghijkl",
 		"/hosts": "https://a.example", "/strategy": "Show what it would change", "/strategy?try=fixed": "55", "/channel/1/split": "/&lt;i&gt;/",
 		"/style.css": "--sea", "/live.js": "fragment", "/login": "operator.token", "/?fragment=1": "Updates a minute",
 	} {
@@ -185,7 +185,7 @@ func TestPages(t *testing.T) {
 		if code != 200 || !strings.Contains(body, want) {
 			t.Errorf("GET %s: %d, wanted %q in\n%.600s", path, code, want, body)
 		}
-		if strings.Contains(body, "<b>.example") || strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "<no value>") {
+		if strings.Contains(body, "<b>.example") || strings.Contains(body, "<i>Koo") || strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "<no value>") {
 			t.Errorf("GET %s: a name from outside was not escaped, or a value is missing", path)
 		}
 	}

@@ -252,7 +252,7 @@ func captures(t *testing.T, data string) map[string]map[string]time.Time {
 		t.Errorf("the archive has %d problems: %v %v", len(v.Problems), v.Problems, err)
 	}
 	var b bytes.Buffer
-	if err := a.CDXJ(t.Context(), &b, "", false, 0); err != nil {
+	if err := a.CDXJ(t.Context(), &b, "", false, 0, archive.Filter{}); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]map[string]time.Time{}

@@ -227,7 +227,7 @@ func (c *Get) Run(ctx context.Context, io IO) error {
 		if _, err := io.Out.Write(p.Body); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(io.Err, "fetched %s, status %d, %s, %d bytes\n", p.Fetched.Format(time.RFC3339), p.Status, orNone(p.Mime), len(p.Body))
+		_, err = fmt.Fprintf(io.Err, "fetched %s, status %d, %s, %d bytes%s\n", p.Fetched.Format(time.RFC3339), p.Status, orNone(p.Mime), len(p.Body), delivered(p.Deliverer, p.ShowsVisitor))
 		return err
 	}, func() error { return c.remote(ctx, io) })
 }
@@ -245,8 +245,20 @@ func (c *Get) remote(ctx context.Context, to IO) error {
 	if err = errors.Join(err, r.Body.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(to.Err, "fetched %s, status %s, %s, %d bytes\n", r.Header.Get("Shoal-Fetched"), r.Header.Get("Shoal-Status"), r.Header.Get("Content-Type"), n)
+	_, err = fmt.Fprintf(to.Err, "fetched %s, status %s, %s, %d bytes%s\n", r.Header.Get("Shoal-Fetched"), r.Header.Get("Shoal-Status"), r.Header.Get("Content-Type"), n,
+		delivered(r.Header.Get("Shoal-Deliverer"), r.Header.Get("Shoal-Shows-Visitor") == "true"))
 	return err
+}
+
+// delivered says who delivered a page, and whether it shows that.
+func delivered(by string, shows bool) (text string) {
+	if by != "" {
+		text = ", delivered by " + by
+	}
+	if shows {
+		text += ", shows the address of the volunteer who fetched it"
+	}
+	return text
 }
 
 func (c *Get) hint(err error) error {
@@ -278,6 +290,26 @@ func orNone(s string) string {
 	return s
 }
 
+// Choice are the flags that choose among captures or changes.
+type Choice struct {
+	Deliverer       string `help:"Only what this peer or account has delivered; or the deliverer that captures name (d-...)." placeholder:"NAME"`
+	WithoutVisitors bool   `help:"Leave out pages that show the address of the volunteer who fetched them."`
+}
+
+func (c *Choice) filter() archive.Filter {
+	return archive.Filter{Deliverer: c.Deliverer, WithoutVisitors: c.WithoutVisitors}
+}
+
+// Ask puts the choice into the parameters of a request.
+func (c *Choice) Ask(q url.Values) {
+	if c.Deliverer != "" {
+		q.Set("deliverer", c.Deliverer)
+	}
+	if c.WithoutVisitors {
+		q.Set("without_visitors", "1")
+	}
+}
+
 // Export writes what changed since a cursor.
 type Export struct {
 	Source `embed:""`
@@ -286,6 +318,7 @@ type Export struct {
 	Format string `help:"warc, json (one object a line, with text and links) or text." enum:"warc,json,text" default:"json"`
 	Body   bool   `help:"With json: the page as it came too, in base64."`
 	Limit  int    `help:"At most so many changes." placeholder:"N"`
+	Choice `embed:""`
 	Out    string `short:"o" help:"Write to this new file instead of standard output." type:"path" placeholder:"FILE"`
 }
 
@@ -331,7 +364,7 @@ func (c *Export) Run(ctx context.Context, to IO) (err error) {
 
 func (c *Export) export(ctx context.Context, w io.Writer, since string) (next string, err error) {
 	err = c.do(ctx, func(a *archive.Archive) error {
-		next, err = a.Export(ctx, w, archive.ExportOptions{Since: since, Format: archive.Format(c.Format), Body: c.Body, Limit: c.Limit})
+		next, err = a.Export(ctx, w, archive.ExportOptions{Since: since, Format: archive.Format(c.Format), Body: c.Body, Limit: c.Limit, Filter: c.filter()})
 		return err
 	}, func() error {
 		q := url.Values{"since": {since}, "format": {c.Format}}
@@ -341,6 +374,7 @@ func (c *Export) export(ctx context.Context, w io.Writer, since string) (next st
 		if c.Limit > 0 {
 			q.Set("limit", fmt.Sprint(c.Limit))
 		}
+		c.Ask(q)
 		r, err := c.get(ctx, "/export", q)
 		if err != nil {
 			return err

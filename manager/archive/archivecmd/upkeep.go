@@ -220,12 +220,13 @@ type CDX struct {
 	URL    string `arg:"" optional:"" help:"Only this page. Default: everything."`
 	Prefix bool   `help:"Everything that begins with URL."`
 	Limit  int    `help:"At most so many lines." placeholder:"N"`
+	Choice `embed:""`
 }
 
 // Run prints sorted lines.
 func (c *CDX) Run(ctx context.Context, to IO) error {
 	return c.do(ctx, func(a *archive.Archive) error {
-		return a.CDXJ(ctx, to.Out, c.URL, c.Prefix, c.Limit)
+		return a.CDXJ(ctx, to.Out, c.URL, c.Prefix, c.Limit, c.filter())
 	}, func() error {
 		q := url.Values{"url": {c.URL}}
 		if c.Prefix {
@@ -234,6 +235,7 @@ func (c *CDX) Run(ctx context.Context, to IO) error {
 		if c.Limit > 0 {
 			q.Set("limit", fmt.Sprint(c.Limit))
 		}
+		c.Ask(q)
 		r, err := c.get(ctx, "/cdx", q)
 		if err != nil {
 			return err

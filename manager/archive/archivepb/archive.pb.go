@@ -495,7 +495,8 @@ type Content struct {
 	At            *Location              `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	DateUs        int64                  `protobuf:"varint,3,opt,name=date_us,json=dateUs,proto3" json:"date_us,omitempty"`
-	Id            []byte                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"` // of the record
+	Id            []byte                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`                                          // of the record
+	ShowsVisitor  bool                   `protobuf:"varint,5,opt,name=shows_visitor,json=showsVisitor,proto3" json:"shows_visitor,omitempty"` // it shows the address of a peer that fetched it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +557,13 @@ func (x *Content) GetId() []byte {
 		return x.Id
 	}
 	return nil
+}
+
+func (x *Content) GetShowsVisitor() bool {
+	if x != nil {
+		return x.ShowsVisitor
+	}
+	return false
 }
 
 // Visit is one entry of a page's change history.
@@ -893,9 +901,10 @@ type Capture struct {
 	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	Mime          string                 `protobuf:"bytes,4,opt,name=mime,proto3" json:"mime,omitempty"`
 	Revisit       bool                   `protobuf:"varint,5,opt,name=revisit,proto3" json:"revisit,omitempty"`
-	Original      *Location              `protobuf:"bytes,6,opt,name=original,proto3" json:"original,omitempty"`     // revisit: the record that holds the payload
-	Deliverer     uint64                 `protobuf:"fixed64,7,opt,name=deliverer,proto3" json:"deliverer,omitempty"` // number of the peer that delivered it; 0: before that was kept
-	Said          bool                   `protobuf:"varint,8,opt,name=said,proto3" json:"said,omitempty"`            // the peer said that the page is unchanged, and sent no content
+	Original      *Location              `protobuf:"bytes,6,opt,name=original,proto3" json:"original,omitempty"`                              // revisit: the record that holds the payload
+	Deliverer     uint64                 `protobuf:"fixed64,7,opt,name=deliverer,proto3" json:"deliverer,omitempty"`                          // number of the peer that delivered it; 0: before that was kept
+	Said          bool                   `protobuf:"varint,8,opt,name=said,proto3" json:"said,omitempty"`                                     // the peer said that the page is unchanged, and sent no content
+	ShowsVisitor  bool                   `protobuf:"varint,9,opt,name=shows_visitor,json=showsVisitor,proto3" json:"shows_visitor,omitempty"` // the payload shows the address of a peer that fetched it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -982,6 +991,13 @@ func (x *Capture) GetDeliverer() uint64 {
 func (x *Capture) GetSaid() bool {
 	if x != nil {
 		return x.Said
+	}
+	return false
+}
+
+func (x *Capture) GetShowsVisitor() bool {
+	if x != nil {
+		return x.ShowsVisitor
 	}
 	return false
 }
@@ -1129,9 +1145,10 @@ type PageEvent struct {
 	Digest        uint64                 `protobuf:"fixed64,5,opt,name=digest,proto3" json:"digest,omitempty"`
 	Near          bool                   `protobuf:"varint,6,opt,name=near,proto3" json:"near,omitempty"` // changed, but hardly
 	Mime          string                 `protobuf:"bytes,7,opt,name=mime,proto3" json:"mime,omitempty"`
-	At            *Location              `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`                  // the record of the visit
-	Original      *Location              `protobuf:"bytes,9,opt,name=original,proto3" json:"original,omitempty"`      // the record that holds the payload, if another
-	Deliverer     uint64                 `protobuf:"fixed64,10,opt,name=deliverer,proto3" json:"deliverer,omitempty"` // number of the peer whose delivery this is
+	At            *Location              `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`                                           // the record of the visit
+	Original      *Location              `protobuf:"bytes,9,opt,name=original,proto3" json:"original,omitempty"`                               // the record that holds the payload, if another
+	Deliverer     uint64                 `protobuf:"fixed64,10,opt,name=deliverer,proto3" json:"deliverer,omitempty"`                          // number of the peer whose delivery this is
+	ShowsVisitor  bool                   `protobuf:"varint,11,opt,name=shows_visitor,json=showsVisitor,proto3" json:"shows_visitor,omitempty"` // the payload shows the address of a peer that fetched it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1234,6 +1251,13 @@ func (x *PageEvent) GetDeliverer() uint64 {
 		return x.Deliverer
 	}
 	return 0
+}
+
+func (x *PageEvent) GetShowsVisitor() bool {
+	if x != nil {
+		return x.ShowsVisitor
+	}
+	return false
 }
 
 // State is the archive's own record.
@@ -1753,12 +1777,13 @@ const file_archive_proto_rawDesc = "" +
 	"\bLocation\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\rR\x04file\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
-	"\x06length\x18\x03 \x01(\rR\x06length\"m\n" +
+	"\x06length\x18\x03 \x01(\rR\x06length\"\x92\x01\n" +
 	"\aContent\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x17\n" +
 	"\adate_us\x18\x03 \x01(\x03R\x06dateUs\x12\x0e\n" +
-	"\x02id\x18\x04 \x01(\fR\x02id\">\n" +
+	"\x02id\x18\x04 \x01(\fR\x02id\x12#\n" +
+	"\rshows_visitor\x18\x05 \x01(\bR\fshowsVisitor\">\n" +
 	"\x05Visit\x12\x1d\n" +
 	"\n" +
 	"fetched_us\x18\x01 \x01(\x03R\tfetchedUs\x12\x16\n" +
@@ -1795,7 +1820,7 @@ const file_archive_proto_rawDesc = "" +
 	"\tconfirmed\x18\x17 \x01(\bR\tconfirmed\x12\x18\n" +
 	"\amissing\x18\x18 \x01(\x06R\amissing\x12\x1d\n" +
 	"\n" +
-	"missing_us\x18\x19 \x01(\x03R\tmissingUsJ\x04\b\x10\x10\x11\"\xf7\x01\n" +
+	"missing_us\x18\x19 \x01(\x03R\tmissingUsJ\x04\b\x10\x10\x11\"\x9c\x02\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +
@@ -1804,7 +1829,8 @@ const file_archive_proto_rawDesc = "" +
 	"\arevisit\x18\x05 \x01(\bR\arevisit\x123\n" +
 	"\boriginal\x18\x06 \x01(\v2\x17.shoal.archive.LocationR\boriginal\x12\x1c\n" +
 	"\tdeliverer\x18\a \x01(\x06R\tdeliverer\x12\x12\n" +
-	"\x04said\x18\b \x01(\bR\x04said\"\xad\x02\n" +
+	"\x04said\x18\b \x01(\bR\x04said\x12#\n" +
+	"\rshows_visitor\x18\t \x01(\bR\fshowsVisitor\"\xad\x02\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x10\n" +
@@ -1818,7 +1844,7 @@ const file_archive_proto_rawDesc = "" +
 	" \x01(\x04R\x05wrong\x12\x14\n" +
 	"\x05fault\x18\v \x01(\tR\x05fault\x12\x0e\n" +
 	"\x02by\x18\f \x01(\x06R\x02by\x12,\n" +
-	"\x04page\x18\t \x01(\v2\x18.shoal.archive.PageEventR\x04page\"\xa6\x02\n" +
+	"\x04page\x18\t \x01(\v2\x18.shoal.archive.PageEventR\x04page\"\xcb\x02\n" +
 	"\tPageEvent\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\rR\x05event\x12\x1d\n" +
@@ -1831,7 +1857,8 @@ const file_archive_proto_rawDesc = "" +
 	"\x02at\x18\b \x01(\v2\x17.shoal.archive.LocationR\x02at\x123\n" +
 	"\boriginal\x18\t \x01(\v2\x17.shoal.archive.LocationR\boriginal\x12\x1c\n" +
 	"\tdeliverer\x18\n" +
-	" \x01(\x06R\tdeliverer\"\xf0\x01\n" +
+	" \x01(\x06R\tdeliverer\x12#\n" +
+	"\rshows_visitor\x18\v \x01(\bR\fshowsVisitor\"\xf0\x01\n" +
 	"\x05State\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x16\n" +
 	"\x06schema\x18\x02 \x01(\rR\x06schema\x12\x19\n" +

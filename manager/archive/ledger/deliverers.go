@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	pb "shoal/manager/archive/archivepb"
@@ -40,6 +42,19 @@ func DelivererName(number uint64) string {
 	return fmt.Sprintf("d-%012x", number)
 }
 
+// DelivererOf reads what DelivererName writes; 0: it is none.
+func DelivererOf(name string) uint64 {
+	hex, ok := strings.CutPrefix(name, "d-")
+	if !ok || len(hex) != 12 {
+		return 0
+	}
+	n, err := strconv.ParseUint(hex, 16, 48)
+	if err != nil || DelivererName(n) != name {
+		return 0
+	}
+	return n
+}
+
 // accountOf names the account of a peer: itself where nothing else is known.
 func (l *Ledger) accountOf(peer string) string {
 	if l.cfg.AccountOf != nil {
@@ -71,7 +86,8 @@ func (l *Ledger) note(number uint64, peer, account string, now time.Time) ([]Cha
 	return Put(nil, key, &pb.Deliverer{Peer: peer, Account: account, FirstUs: first, LastUs: schema.Micros(now)})
 }
 
-// Deliverers lists the peers that have claimed, by number. A name, of a peer or an account, limits them; empty: all.
+// Deliverers lists the peers that have claimed, by number. A name, of a peer or an account, limits them; empty: all. A number that captures show need not be
+// known otherwise: a rebuilt archive no longer knows whose it was.
 func (l *Ledger) Deliverers(ctx context.Context, name string) (out []Deliverer, err error) {
 	err = l.store.View(func(s Snapshot) error {
 		return s.Scan([]byte{schema.Deliverer}, nil, true, func(key, value []byte) (bool, error) {
@@ -88,6 +104,9 @@ func (l *Ledger) Deliverers(ctx context.Context, name string) (out []Deliverer, 
 	})
 	if err != nil {
 		return nil, fmt.Errorf("deliverers: %w", err)
+	}
+	if n := DelivererOf(name); n != 0 && len(out) == 0 {
+		out = append(out, Deliverer{Number: n})
 	}
 	return out, nil
 }

@@ -28,6 +28,9 @@ type Capture struct {
 	Links   []string // as the visit that stored the content found them
 	File    string   // WARC file of the record, and where in it
 	Offset  int64
+
+	Deliverer    string // number of the peer that delivered it; empty: not known
+	ShowsVisitor bool   // the page shows the address of a peer that fetched it
 }
 
 // Get reads a page as it was at a time: of the last visit then or before. A zero time means the last one.
@@ -84,7 +87,7 @@ func (p *Pages) readCapture(snap ledger.Snapshot, m *pb.Capture) (Capture, error
 		return Capture{}, err
 	}
 	place := p.segments.Place(at)
-	out := Capture{Status: int(m.Status), Mime: m.Mime, Revisit: m.Revisit, File: place.Name, Offset: place.Offset}
+	out := Capture{Status: int(m.Status), Mime: m.Mime, Revisit: m.Revisit, File: place.Name, Offset: place.Offset, Deliverer: delivererOf(m.Deliverer), ShowsVisitor: m.ShowsVisitor}
 	read, err := p.readPage(snap, at, schema.Location(m.Original))
 	out.Header, out.Body, out.Links = read.header, read.body, read.links
 	return out, err

@@ -24,20 +24,28 @@ type cdxLine struct {
 	Length   int64  `json:"length"`
 	Offset   int64  `json:"offset"`
 	Filename string `json:"filename"`
+
+	// Of our own; readers skip fields that they do not know.
+	Deliverer    string `json:"deliverer,omitempty"`     // number of the peer that delivered the capture
+	ShowsVisitor bool   `json:"shows_visitor,omitempty"` // the page shows the address of a peer that fetched it
 }
 
 // CDXJ writes the index of captures as CDXJ, sorted: of one URL, of all that begin with it, or of everything if it is empty. limit bounds
-// the lines; 0: all. Captures are kept in an order that tells URLs apart which a searchable URL does not, so that they are sorted anew: in
+// the lines; 0: all. Of the captures only those are listed that f wants. Captures are kept in an order that tells URLs apart which a searchable URL does not, so that they are sorted anew: in
 // memory where they are few, in temporary files where they are many.
-func (p *Pages) CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix bool, limit int) error {
+func (p *Pages) CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix bool, limit int, f Filter) error {
 	key, err := captures(rawURL, prefix)
+	if err != nil {
+		return err
+	}
+	want, err := p.choose(ctx, f)
 	if err != nil {
 		return err
 	}
 	lines := lineSorter{run: maxSortRun}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		return snap.Scan(key, nil, true, func(key, value []byte) (bool, error) {
-			line, err := p.cdxLine(snap, key, value)
+			line, err := p.cdxLine(snap, key, value, &want)
 			if err != nil || line == nil {
 				return true, err
 			}
@@ -69,11 +77,14 @@ func captures(rawURL string, prefix bool) ([]byte, error) {
 	return key, nil
 }
 
-// cdxLine makes one line; nil if its record was removed.
-func (p *Pages) cdxLine(snap ledger.Snapshot, key, value []byte) ([]byte, error) {
+// cdxLine makes one line; nil if its record was removed, or is not wanted.
+func (p *Pages) cdxLine(snap ledger.Snapshot, key, value []byte, want *chosen) ([]byte, error) {
 	m := new(pb.Capture)
 	if err := schema.Decode(value, m); err != nil {
 		return nil, err
+	}
+	if !want.wants(m.Deliverer, m.ShowsVisitor) {
+		return nil, nil
 	}
 	at, err := p.Locate(snap, schema.Location(m.At))
 	if errors.Is(err, ErrNotFound) {
@@ -88,6 +99,7 @@ func (p *Pages) cdxLine(snap ledger.Snapshot, key, value []byte) ([]byte, error)
 	l := cdxLine{
 		URL: url, Mime: m.Mime, Status: int(m.Status), Digest: warc.Digest([32]byte(schema.Padded(m.Sha256))),
 		Length: place.Length, Offset: place.Offset, Filename: place.Name,
+		Deliverer: delivererOf(m.Deliverer), ShowsVisitor: m.ShowsVisitor,
 	}
 	if m.Revisit {
 		l.Mime = "warc/revisit"

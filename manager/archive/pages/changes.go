@@ -6,34 +6,76 @@ import (
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"
 )
 
 // Change tells an indexer what happened to a page.
 type Change struct {
-	Cursor   string // just after this change
-	When     time.Time
-	Channel  channel.ID
-	URL      string
-	Event    Event
-	Fetched  time.Time
-	Status   int
-	Digest   uint64
-	Near     bool // changed, but hardly
-	Mime     string
+	Cursor  string // just after this change
+	When    time.Time
+	Channel channel.ID
+	URL     string
+	Event   Event
+	Fetched time.Time
+	Status  int
+	Digest  uint64
+	Near    bool // changed, but hardly
+	Mime    string
+
+	Deliverer    string // number of the peer whose delivery this is; empty: not known
+	ShowsVisitor bool   // the page shows the address of a peer that fetched it
+
 	at       segment.Location // the record of the visit
 	original segment.Location // the record that holds the payload, if another
 }
 
 // Changes gives an indexer up to limit changes of pages after cursor, in order per URL, and the cursor for the next call.
 func (p *Pages) Changes(ctx context.Context, cursor string, limit int) (changes []Change, next string, err error) {
+	return p.changes(ctx, cursor, limit, func(*pb.PageEvent) bool { return true })
+}
+
+// ChangesOf is Changes of what a filter wants. It looks until it has found limit changes or has seen all.
+func (p *Pages) ChangesOf(ctx context.Context, cursor string, limit int, f Filter) (changes []Change, next string, err error) {
+	c, err := p.choose(ctx, f)
+	if err != nil {
+		return nil, "", err
+	}
+	if c.all() {
+		return p.Changes(ctx, cursor, limit)
+	}
+	for next = cursor; len(changes) < limit; {
+		more, after, err := p.changes(ctx, next, min(max(limit, filterBatch), ledger.MaxFeed), c.change)
+		if err != nil {
+			return nil, "", err
+		}
+		changes = append(changes, more...)
+		if after == next {
+			break
+		}
+		next = after
+	}
+	if len(changes) > limit {
+		changes = changes[:limit]
+		next = changes[limit-1].Cursor
+	}
+	return changes, next, nil
+}
+
+const filterBatch = 1000 // changes that are looked at together when only some are wanted
+
+func (p *Pages) changes(ctx context.Context, cursor string, limit int, wanted func(*pb.PageEvent) bool) (changes []Change, next string, err error) {
 	next, err = p.ledger.ReadFeed(ctx, schema.Changes, cursor, limit, func(seq uint64, m *pb.Entry) error {
 		e := m.Page
+		if !wanted(e) {
+			return nil
+		}
 		changes = append(changes, Change{
 			Cursor: p.ledger.Cursor(schema.Changes, seq), When: schema.Time(m.WhenUs), Channel: channel.ID(m.Channel), URL: e.GetUrl(),
 			Event: Event(e.GetEvent()), Fetched: schema.Time(e.GetFetchedUs()), Status: int(e.GetStatus()), Digest: e.GetDigest(),
-			Near: e.GetNear(), Mime: e.GetMime(), at: schema.Location(e.GetAt()), original: schema.Location(e.GetOriginal()),
+			Near: e.GetNear(), Mime: e.GetMime(), Deliverer: delivererOf(e.GetDeliverer()), ShowsVisitor: e.GetShowsVisitor(),
+			at: schema.Location(e.GetAt()), original: schema.Location(e.GetOriginal()),
 		})
 		return nil
 	})

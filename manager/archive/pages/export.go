@@ -66,6 +66,7 @@ type ExportOptions struct {
 	Format Format
 	Body   bool // FormatJSON: the page as it came, too
 	Limit  int  // changes; 0: all there are
+	Filter      // the changes that are wanted
 }
 
 // Line is one line of an export as JSON, and of the change feed over HTTP.
@@ -84,6 +85,9 @@ type Line struct {
 	Links   []string  `json:"links,omitempty"`
 	Body    []byte    `json:"body,omitempty"` // base64
 	Removed bool      `json:"removed,omitempty"`
+
+	Deliverer    string `json:"deliverer,omitempty"`     // number of the peer whose delivery this is
+	ShowsVisitor bool   `json:"shows_visitor,omitempty"` // the page shows the address of a peer that fetched it
 }
 
 // Export writes the changes since a cursor, and gives the cursor from which the next export goes on. On an error it gives the cursor of
@@ -114,8 +118,8 @@ func (p *Pages) Export(ctx context.Context, w io.Writer, o ExportOptions) (next 
 		if n == 0 {
 			return next, nil
 		}
-		changes, _, err := p.Changes(ctx, next, n)
-		if err != nil || len(changes) == 0 {
+		changes, after, err := p.ChangesOf(ctx, next, n, o.Filter)
+		if err != nil {
 			return next, err
 		}
 		for _, c := range changes {
@@ -123,6 +127,9 @@ func (p *Pages) Export(ctx context.Context, w io.Writer, o ExportOptions) (next 
 				return next, fmt.Errorf("export: %w", err)
 			}
 			next = c.Cursor
+		}
+		if len(changes) < n {
+			return after, nil
 		}
 		left -= len(changes)
 	}
@@ -159,7 +166,7 @@ func (p *Pages) exportOne(w io.Writer, c Change, o ExportOptions) error {
 // Line makes the JSON form of a change, with text and links, or the page as it came. Text that the worker has not come to yet is
 // extracted now.
 func (p *Pages) Line(c Change, withText, withBody bool) (Line, error) {
-	l := Line{Cursor: c.Cursor, URL: c.URL, Event: c.Event.String(), Near: c.Near, Fetched: c.Fetched, Status: c.Status, Mime: c.Mime}
+	l := Line{Cursor: c.Cursor, URL: c.URL, Event: c.Event.String(), Near: c.Near, Fetched: c.Fetched, Status: c.Status, Mime: c.Mime, Deliverer: c.Deliverer, ShowsVisitor: c.ShowsVisitor}
 	if c.Digest != 0 {
 		l.Digest = fmt.Sprintf("%016x", c.Digest)
 	}
@@ -202,7 +209,7 @@ func (p *Pages) exportWARC(w io.Writer, c Change) error {
 	out, err := p.cfg.Pack.Append(nil, &warc.Record{
 		Type: warc.Response, ID: id, Date: c.Fetched, URI: c.URL, Payload: page.sha, Body: page.Body,
 		Protocol: cmp.Or(page.protocol, warc.Protocol(page.Header, c.URL)),
-		Head:     warc.Relength(page.Header, c.Status, len(page.Body)),
+		Head:     warc.Relength(page.Header, c.Status, len(page.Body)), Deliverer: c.Deliverer, ShowsVisitor: c.ShowsVisitor,
 	})
 	if err == nil && len(page.Links) > 0 {
 		pairs := make([]string, 0, 2*len(page.Links))

@@ -148,6 +148,7 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	b.job.Add.Unchanged++
 	r := warc.Record{
 		Type: warc.Revisit, Profile: warc.SameDigest, Date: p.Fetched, URI: p.URL, Payload: [32]byte(was.Sha256), Protocol: warc.Protocol(p.Header, p.URL),
+		Deliverer: delivererOf(b.by), ShowsVisitor: was.Content.ShowsVisitor,
 	}
 	switch {
 	case p.Status == 304: // readers replay a header that they find, and this one's status: without one they take the original's
@@ -155,7 +156,7 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	case len(p.Header) > 0:
 		r.Head = warc.HTTPHeader(p.Header, p.Status, int(was.Size))
 	}
-	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true, Deliverer: b.by, Said: true}, nil)
+	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true, Deliverer: b.by, Said: true, ShowsVisitor: was.Content.ShowsVisitor}, nil)
 }
 
 // visit updates what every successful visit does.
@@ -198,13 +199,14 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	mime := MediaType(p.Header)
 	r := warc.Record{
 		Type: warc.Response, Date: p.Fetched, URI: p.URL, Payload: sha, Truncated: p.Truncated, Protocol: warc.Protocol(p.Header, p.URL),
-		Head: warc.HTTPHeader(p.Header, p.Status, len(p.Body)), Body: p.Body,
+		Head: warc.HTTPHeader(p.Header, p.Status, len(p.Body)), Body: p.Body, Deliverer: delivererOf(b.by),
 	}
 	stored, err := b.stored(sha, len(p.Body))
 	if err != nil {
 		return err
 	}
-	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime, Deliverer: b.by}
+	r.ShowsVisitor = p.ShowsVisitor || stored.GetShowsVisitor()
+	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime, Deliverer: b.by, ShowsVisitor: r.ShowsVisitor}
 	if stored != nil {
 		r.Type, r.Profile, r.Body = warc.Revisit, warc.SameDigest, nil
 		capture.Revisit = true
@@ -246,7 +248,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	}
 	e := &pb.PageEvent{
 		Url: p.URL, Event: uint32(kind), FetchedUs: was.FetchedUs, Status: was.Status, Digest: digest,
-		Near: near, Mime: mime, Deliverer: b.by,
+		Near: near, Mime: mime, Deliverer: b.by, ShowsVisitor: r.ShowsVisitor,
 	}
 	b.events = append(b.events, event{e, shot})
 	b.job.Entries = append(b.job.Entries, &pb.Entry{Channel: uint64(b.id), WhenUs: schema.Micros(b.now), Page: e})
@@ -330,8 +332,12 @@ func (b *builder) recordContent(r warc.Record, stored *pb.Content, p *channel.Pa
 	c := stored
 	var fresh *pb.Content
 	if c == nil {
-		c = &pb.Content{Url: p.URL, DateUs: p.Fetched.UnixMicro(), Id: id[:]}
+		c = &pb.Content{Url: p.URL, DateUs: p.Fetched.UnixMicro(), Id: id[:], ShowsVisitor: r.ShowsVisitor}
 		fresh = c
+	} else if r.ShowsVisitor && !c.ShowsVisitor {
+		if err := b.markContent(c, capture.Sha256); err != nil {
+			return nil, err
+		}
 	}
 	if err := b.record(r, stored, p, capture, fresh); err != nil {
 		return nil, err
@@ -345,6 +351,15 @@ func (b *builder) recordContent(r warc.Record, stored *pb.Content, p *channel.Pa
 		pairs = append(pairs, "outlink", l)
 	}
 	return c, b.append(warc.Record{Type: warc.Metadata, Date: p.Fetched, URI: p.URL, Refers: id, Body: warc.Fields(pairs...)})
+}
+
+// markContent notes of a stored payload that it shows the address of a peer that fetched it, which the peer before could not see.
+func (b *builder) markContent(c *pb.Content, sha []byte) (err error) {
+	c.ShowsVisitor = true
+	if c.At != nil { // else it is of this chunk, and stored with it
+		b.links, err = ledger.Put(b.links, schema.PayloadKey(schema.Content, sha), c)
+	}
+	return err
 }
 
 // record writes a record that is a capture; original is the record that holds its payload, content is set if this one does.

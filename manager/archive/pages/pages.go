@@ -25,6 +25,9 @@ import (
 // ErrNotFound says that there is no such page, or none of that time.
 var ErrNotFound = errors.New("archive: not found")
 
+// ErrDeliverer says that nothing is known of the member that a Filter names.
+var ErrDeliverer = errors.New("archive: no such deliverer")
+
 // Config of the room. New wants every field.
 type Config struct {
 	Clock  func() time.Time

@@ -92,7 +92,7 @@ func (b *rebuilder) finish() error {
 		}
 		if !p.Gone {
 			b.out.told = append(b.out.told, &pb.Entry{WhenUs: now, Page: &pb.PageEvent{
-				Url: url, Event: uint32(pages.Created), FetchedUs: p.FetchedUs, Status: p.Status, Mime: p.Mime, At: p.Content.At,
+				Url: url, Event: uint32(pages.Created), FetchedUs: p.FetchedUs, Status: p.Status, Mime: p.Mime, At: p.Content.At, Deliverer: p.Deliverer, ShowsVisitor: p.Content.ShowsVisitor,
 			}})
 		}
 	}
@@ -150,7 +150,9 @@ func (b *rebuilder) record(r *warc.Read, at *pb.Location) error {
 		return nil
 	}
 	status := statusOf(header)
-	m := &pb.Capture{At: at, Status: uint32(status), Sha256: sum, Mime: pages.MediaType(header), Revisit: kind == warc.Revisit}
+	m := &pb.Capture{At: at, Status: uint32(status), Sha256: sum, Mime: pages.MediaType(header), Revisit: kind == warc.Revisit,
+		Deliverer: ledger.DelivererOf(r.Field(warc.FieldDeliverer)), ShowsVisitor: r.Field(warc.FieldShowsVisitor) == "true",
+		Said: r.Field("WARC-Profile") == warc.NotModified}
 	c := b.content[string(sum)]
 	switch {
 	case m.Revisit && c == nil:
@@ -158,7 +160,7 @@ func (b *rebuilder) record(r *warc.Read, at *pb.Location) error {
 	case m.Revisit:
 		m.Original = c.At
 	default:
-		c = &pb.Content{At: at, Url: url, DateUs: when.UnixMicro(), Id: parseID(r.Field("WARC-Record-ID"))}
+		c = &pb.Content{At: at, Url: url, DateUs: when.UnixMicro(), Id: parseID(r.Field("WARC-Record-ID")), ShowsVisitor: m.ShowsVisitor}
 		b.content[string(sum)] = c
 		if len(body) >= pages.MinShared {
 			v, err := schema.Encode(c)
@@ -182,6 +184,7 @@ func (b *rebuilder) visit(url string, when time.Time, m *pb.Capture, c *pb.Conte
 	}
 	p.FetchedUs, p.Status, p.Gone = when.UnixMicro(), m.Status, m.Status < 200 || m.Status > 299 && m.Status != 304
 	p.Visits++
+	p.Deliverer = m.Deliverer
 	p.Content, p.Sha256 = c, m.Sha256 // the digest is not known: the next crawl fetches it in full
 	if m.Mime != "" {
 		p.Mime = m.Mime

@@ -124,7 +124,7 @@ func (t *takeBack) page(good *visit, gone map[int64]bool) error {
 	}
 	if good != nil {
 		c := good.capture
-		e.Status, e.Mime, e.At, e.Original, e.FetchedUs, e.Deliverer = c.Status, c.Mime, c.At, c.Original, good.atUs, c.Deliverer
+		e.Status, e.Mime, e.At, e.Original, e.FetchedUs, e.Deliverer, e.ShowsVisitor = c.Status, c.Mime, c.At, c.Original, good.atUs, c.Deliverer, c.ShowsVisitor
 	}
 	t.entry = &pb.Entry{Channel: owner, WhenUs: t.now, Page: e}
 	return nil

@@ -75,7 +75,17 @@ type Record struct {
 	Truncated bool     // the payload was cut at a length limit
 	Head      []byte   // response: HTTP header
 	Body      []byte   // response: payload
+
+	// Fields of our own, which other readers skip.
+	Deliverer    string // who delivered the visit, by number; empty: not known
+	ShowsVisitor bool   // the payload shows the address of a peer that fetched it
 }
+
+// Names of the fields of our own.
+const (
+	FieldDeliverer    = "Shoal-Deliverer"
+	FieldShowsVisitor = "Shoal-Shows-Visitor"
+)
 
 // contentType is the media type of a record's block.
 func (r *Record) contentType() string {
@@ -131,6 +141,12 @@ func (r *Record) appendHeader(b []byte) []byte {
 	}
 	if r.Truncated {
 		field("WARC-Truncated", "length")
+	}
+	if r.Deliverer != "" {
+		field(FieldDeliverer, r.Deliverer)
+	}
+	if r.ShowsVisitor {
+		field(FieldShowsVisitor, "true")
 	}
 	if len(r.Head)+len(r.Body) > 0 || r.Type != Revisit { // a revisit without a block has no type of one
 		field("Content-Type", r.contentType())
