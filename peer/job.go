@@ -122,7 +122,7 @@ func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err e
 	if claimed.Left <= 0 && !a.spooled(h) { // only a chunk revives the lease, and without the lease there will be none
 		return report, errLapsed
 	}
-	s := &sender{up: up, header: h, hold: holder, seq: claimed.Seq, head: claimed.Head, away: &j.away, log: a.log}
+	s := &sender{up: up, header: h, hold: holder, seq: claimed.Seq, head: claimed.Head, away: &j.away, homecoming: a.homecoming, log: a.log}
 	if report, err = a.work(ctx, j, s, &claimed); err != nil {
 		return report, err
 	}
@@ -165,6 +165,7 @@ func (a *Agent) overtake(ctx context.Context, j *job) error {
 func (a *Agent) release(ctx context.Context, up *uplink.Client, j *job) error {
 	h, first := j.task.Header, time.Now()
 	for pace := again.Every(retries); ; {
+		back := a.homecoming()
 		_, err := up.Release(ctx, h.Channel, h.Gen)
 		if err == nil {
 			return nil
@@ -173,7 +174,7 @@ func (a *Agent) release(ctx context.Context, up *uplink.Client, j *job) error {
 			return fmt.Errorf("release: %w", err)
 		}
 		j.away.Store(true)
-		if err := pace.Wait(ctx, nil); err != nil {
+		if err := pace.Wait(ctx, nil, back); err != nil {
 			return err
 		}
 	}
@@ -252,7 +253,7 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 	}
 	for pace := again.Every(retries); ; {
 		var held time.Duration // another peer's lease, which it waits for
-		sent := hold.clock()
+		sent, back := hold.clock(), a.homecoming()
 		c, err := up.Claim(ctx, j.task.Signed)
 		switch {
 		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused)):
@@ -276,9 +277,9 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 			return c, fmt.Errorf("claim: the archive has been away for %v", outage)
 		}
 		if held > 0 {
-			err = pace.WaitFor(ctx, held, stop)
+			err = pace.WaitFor(ctx, held, stop, nil)
 		} else {
-			err = pace.Wait(ctx, stop)
+			err = pace.Wait(ctx, stop, back)
 		}
 		if err != nil {
 			return c, err
@@ -315,6 +316,7 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 			a.log.Info("a pause lasts longer than the lease: the task goes back", "host", j.task.Header.Host)
 			j.once.Do(func() { close(j.stop) })
 		}
+		back := a.homecoming()
 		if !paused {
 			over, err := s.renew(ctx, j.task.Signed)
 			if err != nil {
@@ -330,7 +332,7 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 			}
 			wait = pace.Next()
 		}
-		if err := a.rest(ctx, wait, j, s.hold); err != nil {
+		if err := a.rest(ctx, wait, j, s.hold, back); err != nil {
 			return err
 		}
 	}
@@ -345,13 +347,14 @@ func (a *Agent) pauseLook(until time.Time) time.Duration {
 	return min(max(until.Sub(a.wire.Now()), time.Millisecond), time.Second)
 }
 
-// rest waits, for less long if the lease changes. It fails if the task is told to stop.
-func (a *Agent) rest(ctx context.Context, d time.Duration, j *job, h *hold) error {
+// rest waits, for less long if the lease changes or an archive is back. It fails if the task is told to stop.
+func (a *Agent) rest(ctx context.Context, d time.Duration, j *job, h *hold, back <-chan struct{}) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-h.news():
+	case <-back:
 	case <-j.stop:
 		return errors.New("told to stop")
 	case <-ctx.Done():

@@ -51,7 +51,7 @@ func leased(t *testing.T, l *leaser) (a *Agent, j *job, s *sender) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = &sender{up: l, hold: newHold(present), away: new(atomic.Bool), log: slog.New(slog.DiscardHandler)}
+	s = &sender{up: l, hold: newHold(present), away: new(atomic.Bool), homecoming: (&Agent{}).homecoming, log: slog.New(slog.DiscardHandler)}
 	s.hold.acked(present(), l.term)
 	return a, &job{stop: make(chan struct{})}, s
 }

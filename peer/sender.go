@@ -29,7 +29,9 @@ type sender struct {
 	head   [32]byte
 	sent   atomic.Int64
 	away   *atomic.Bool
-	log    interface{ Debug(string, ...any) }
+	// homecoming returns a channel that is closed when there is reason to ask an archive again that was away.
+	homecoming func() <-chan struct{}
+	log        interface{ Debug(string, ...any) }
 }
 
 // BytesUp is what was sent so far, compressed.
@@ -53,7 +55,7 @@ func (s *sender) put(ctx context.Context, body []byte) error {
 	hash := c.Hash()
 	first := time.Now()
 	for pace := again.Every(retries); ; {
-		sent := s.hold.clock()
+		sent, back := s.hold.clock(), s.homecoming()
 		r, err := s.up.Put(ctx, c)
 		switch {
 		case err != nil && (errors.Is(err, wire.Malformed) || errors.Is(err, wire.Refused) || errors.Is(err, wire.TooLarge)):
@@ -74,7 +76,7 @@ func (s *sender) put(ctx context.Context, body []byte) error {
 		if time.Since(first) > outage {
 			return fmt.Errorf("chunk %d: the archive has been away for %v: %w", c.Seq, outage, err)
 		}
-		if err := pace.Wait(ctx, nil); err != nil {
+		if err := pace.Wait(ctx, nil, back); err != nil {
 			return err
 		}
 	}

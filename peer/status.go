@@ -32,6 +32,7 @@ type Status struct {
 	Coord   coords.Coord `json:"coord"`
 	Rings   []int        `json:"rings,omitempty"` // members known, by ring: below 2 ms, 4 ms, ... of round-trip time
 	Reach   wire.Reach   `json:"reach"`
+	Home    wire.Home    `json:"home"` // the connection to the company's server
 	// Over the last minutes: messages of the overlay sent, packets both ways.
 	MessagesMin float64  `json:"messages_per_minute"`
 	PacketsMin  float64  `json:"packets_per_minute"`
@@ -164,6 +165,7 @@ func (a *Agent) Status() Status {
 		s.Peer, s.Network, s.Addrs, s.Account = node.ID().String(), node.Network().String(), node.Addrs(), node.Kept().Account
 		s.Received, s.Sent = node.Traffic()
 		s.Reach, s.Refused = node.Reach(), node.Refused()
+		s.Home, _ = node.Home()
 	}
 	if runner != nil {
 		st := runner.Status()

@@ -59,6 +59,9 @@ type caller struct{ node *wire.Node }
 
 func (c caller) Call(ctx context.Context, to peer.ID, proto protocol.ID, req []byte, maxOut int) ([]byte, error) {
 	if _, connected := c.node.Member(to); !connected {
+		if c.node.Sought(to) {
+			return nil, fmt.Errorf("%w: %s", wire.ErrUnreachable, to)
+		}
 		if d, ok := c.node.Document(); ok {
 			for _, s := range append(d.Archives, d.Managers...) {
 				if s.Peer == to.String() {
@@ -71,6 +74,18 @@ func (c caller) Call(ctx context.Context, to peer.ID, proto protocol.ID, req []b
 		}
 	}
 	return c.node.Call(ctx, to, proto, req, maxOut)
+}
+
+// homecoming returns a channel that is closed when a server is connected again, or lost. What waits for an archive then asks at once.
+func (a *Agent) homecoming() <-chan struct{} {
+	a.mu.Lock()
+	node := a.wire
+	a.mu.Unlock()
+	if node == nil {
+		return nil
+	}
+	_, changed := node.Home()
+	return changed
 }
 
 func cutScheme(origin string) (scheme, authority string, ok bool) { return strings.Cut(origin, "://") }

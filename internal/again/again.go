@@ -54,23 +54,25 @@ func (p *Pace) Reset() { p.step = 0 }
 func (p *Pace) Failing() bool { return p.step > 0 }
 
 // Wait waits for the next wait to pass. It returns the context's error if ctx ends first, and returns early without
-// an error when sooner is closed or receives a value.
-func (p *Pace) Wait(ctx context.Context, sooner <-chan struct{}) error {
-	return p.wait(ctx, p.Next(), sooner)
+// an error when one of the channels, which may be nil, is closed or has a value: the caller is to stop, or has reason to try now.
+func (p *Pace) Wait(ctx context.Context, stop, sooner <-chan struct{}) error {
+	return p.wait(ctx, p.Next(), stop, sooner)
 }
 
 // WaitFor is like Wait for a wait that the caller names, kept within the bounds. The pace goes on as after a wait of
 // that length.
-func (p *Pace) WaitFor(ctx context.Context, d time.Duration, sooner <-chan struct{}) error {
+func (p *Pace) WaitFor(ctx context.Context, d time.Duration, stop, sooner <-chan struct{}) error {
 	p.step = min(max(d, p.bounds.First), p.bounds.Last)
-	return p.wait(ctx, p.step, sooner)
+	return p.wait(ctx, p.step, stop, sooner)
 }
 
-func (p *Pace) wait(ctx context.Context, d time.Duration, sooner <-chan struct{}) error {
-	c, stop := p.after(d)
-	defer stop()
+func (p *Pace) wait(ctx context.Context, d time.Duration, stop, sooner <-chan struct{}) error {
+	c, end := p.after(d)
+	defer end()
 	select {
 	case <-c:
+		return nil
+	case <-stop:
 		return nil
 	case <-sooner:
 		return nil

@@ -52,6 +52,7 @@ var rules = []rule{
 	{"internal/wire/frame", nil, false, "a leaf: bytes and their bounds"},
 	{"internal/wire/sockets", nil, false, "a leaf: sockets know no members"},
 	{"internal/wire/gate", []string{"internal/member"}, false, "the gate is told who is a member"},
+	{"internal/wire/homing", nil, true, "a thousand peers that lost the same server are simulated in virtual time"},
 	{"internal/wire/...", []string{"internal/again", "internal/member", "internal/wire/...", "channel", "channel/lease"}, false, "the wire carries, and knows neither queue nor database; of the manager only the words of the lease"},
 	{"cmd/shoal-sim/ordertrial", []string{"internal/lab/pond", "cmd/shoal-sim/ordersim", "cmd/shoal-sim/tidy", "channel", "peer/crawl", "channel/order"}, false, "an experiment with real crawls, without the network that hands them out"},
 	{"internal/lab/pond", nil, false, "the synthetic Web is outside of the system that crawls it"},

@@ -4,92 +4,223 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"shoal/internal/again"
+	"shoal/internal/wire/homing"
 )
 
-// homeCheck is how often it looks whether the connection still is there.
-const homeCheck = 30 * time.Second
+// Home tells of a peer's connection to one of the network's servers.
+type Home struct {
+	At    string    `json:"at,omitempty"`    // the server; empty: none is connected
+	Since time.Time `json:"since,omitzero"`  // of being there, or of the loss
+	Tries int       `json:"tries,omitempty"` // attempts that failed since the last loss
+	Next  time.Time `json:"next,omitzero"`   // while none is connected: the next attempt
+	Why   string    `json:"why,omitempty"`   // the last attempt failed
+}
 
-// homeward is the pace at which it tries to get there again.
-var homeward = again.Bounds{First: 2 * time.Second, Last: 2 * time.Minute}
+// Away reports whether a server was looked for, and none was found.
+func (h Home) Away() bool { return h.At == "" && h.Tries > 0 }
 
-// home keeps a peer's connection to one of the network's servers, over which what needs it is reached behind whatever router.
+// home keeps a peer's connection to one of the network's servers, over which what needs it is reached behind whatever router. Package
+// homing decides when.
 type home struct {
 	*papers
 	*conns
-	patience time.Duration
+	times    homing.Times
 	reach    *reach
 	log      *slog.Logger
-	lost     chan struct{} // a server's connection is gone
+	lost     chan struct{} // a server's connection is gone, or what depends on it has changed
+	renewing *renewing
+
+	mu      sync.Mutex // guards all below
+	now     Home
+	changed chan struct{} // closed when now.At changes; nil: there is no waiter
+}
+
+// atOnce is how many servers one attempt tries, each a moment after the one before.
+const (
+	atOnce      = 4
+	nextAttempt = time.Second
+)
+
+// Home returns how it stands with the connection to a server, and a channel that is closed when one is found or lost.
+func (h *home) Home() (Home, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
+	return h.now, h.changed
+}
+
+// Sought reports whether the way home tries a server now and then, and has failed. Others need not dial it: each would add attempts of its
+// own to an outage.
+func (h *home) Sought(id peer.ID) bool {
+	now, _ := h.Home()
+	return now.Away() && slices.ContainsFunc(h.homes(), func(s peer.AddrInfo) bool { return s.ID == id })
 }
 
 // keep holds a connection to one of the network's archives, or managers where there is none. Each peer has its own order of them, so that
 // they share the peers out.
 func (h *home) keep(ctx context.Context) {
-	pace := again.Every(homeward)
+	way := homing.New(time.Now(), h.times, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		lost := h.lost
-		if pace.Failing() {
-			lost = nil // known
-		}
+		due := false
 		select {
 		case <-ctx.Done():
 			return
-		case <-lost:
-			timer.Reset(rand.N(homeward.First / 2)) // spread out: a server that restarts has lost all its members
-			continue
+		case <-h.lost:
 		case <-timer.C:
+			due = true
 		}
-		err := h.goThere(ctx)
-		if err == nil {
-			pace.Reset()
-			timer.Reset(homeCheck)
-			continue
+		at, err := h.look(ctx)
+		if at == "" && due && !way.Home() {
+			at, err = h.attempt(ctx, way.Tries())
 		}
-		wait := pace.Next()
-		timer.Reset(wait)
-		h.log.Debug("no connection to an archive", "err", err, "again_in", wait)
+		if ctx.Err() != nil {
+			return
+		}
+		now := time.Now()
+		switch {
+		case at != "":
+			way.Done(now, homing.Arrived)
+		case way.Home():
+			way.Lost(now)
+			h.log.Info("the connection to the network's server is lost", "again_in", way.Deadline().Sub(now))
+		case due:
+			way.Done(now, outcome(err))
+			h.log.Debug("no connection to a server", "err", err, "again_in", way.Deadline().Sub(now))
+		}
+		h.tell(way, at, err)
+		timer.Reset(max(way.Deadline().Sub(now), 0))
 	}
 }
 
-func (h *home) goThere(ctx context.Context) error {
-	if !h.valid() {
-		return nil // the renewal goes first
+// tell publishes the state.
+func (h *home) tell(way *homing.Way, at peer.ID, err error) {
+	now := Home{Since: way.Since(), Tries: way.Tries()}
+	if at != "" {
+		now.At = at.String()
+	} else {
+		now.Next = way.Deadline()
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.now
+	if now.Why = before.Why; err != nil {
+		now.Why = err.Error()
+	}
+	if at != "" || now.Tries == 0 {
+		now.Why = ""
+	}
+	h.now = now
+	if now.At == before.At {
+		return
+	}
+	if now.At != "" {
+		h.log.Info("connected to the network", "server", now.At)
+	}
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
+	}
+}
+
+// outcome is what an attempt met.
+func outcome(err error) homing.Outcome {
+	if isStatus(err) {
+		return homing.TurnedAway
+	}
+	return homing.Unanswered
+}
+
+// look returns the server that is connected, and looks after what depends on it.
+func (h *home) look(ctx context.Context) (peer.ID, error) {
 	list := h.homes()
 	for i, s := range list {
-		if h.Direct(s.ID) {
-			h.host.ConnManager().Protect(s.ID, "home")
-			for _, other := range list[i+1:] {
-				h.host.ConnManager().Unprotect(other.ID, "home")
+		if !h.Direct(s.ID) {
+			continue
+		}
+		h.host.ConnManager().Protect(s.ID, "home")
+		for _, other := range list[i+1:] {
+			h.host.ConnManager().Unprotect(other.ID, "home")
+		}
+		if err := h.reach.reserve(ctx, s.ID); err != nil {
+			h.log.Debug("cannot be met", "err", err) // it is tried again at the next look
+		}
+		h.renewing.overdue()
+		return s.ID, nil
+	}
+	return "", nil
+}
+
+// attempt tries to connect to one of the servers: the first few of the list, and the next few each time.
+func (h *home) attempt(ctx context.Context, tries int) (peer.ID, error) {
+	if !h.valid() {
+		return "", h.renewing.now()
+	}
+	list := h.homes()
+	if len(list) == 0 {
+		return "", errors.New("wire: the network names neither an archive nor a manager")
+	}
+	if len(list) > atOnce {
+		from := tries * atOnce % len(list)
+		list = append(list[from:], list[:from]...)[:atOnce]
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.times.Try)
+	defer cancel()
+	type end struct {
+		at  peer.ID
+		err error
+	}
+	ends := make(chan end, len(list))
+	for i, s := range list {
+		go func() {
+			err := sleep(ctx, time.Duration(i)*nextAttempt)
+			if err == nil {
+				h.gate.Backoff().Clear(s.ID) // the way home paces itself
+				_, err = h.gate.DialPeer(ctx, s.ID)
 			}
-			if err := h.reach.reserve(ctx, s.ID); err != nil {
-				h.log.Debug("cannot be met", "err", err) // it is tried again at the next look
-			}
-			return nil
+			ends <- end{s.ID, err}
+		}()
+	}
+	var at peer.ID
+	var failed error
+	for range list { // all of them: none outlives the attempt
+		switch e := <-ends; {
+		case e.err == nil && at == "":
+			at = e.at
+			cancel()
+		case e.err != nil && (failed == nil || isStatus(e.err)):
+			failed = fmt.Errorf("wire: %s: %w", e.at, e.err)
 		}
 	}
-	err := errors.New("wire: the network names neither an archive nor a manager")
-	for _, s := range list {
-		h.gate.Backoff().Clear(s.ID)
-		dial, cancel := context.WithTimeout(ctx, 2*h.patience)
-		_, err = h.gate.DialPeer(dial, s.ID)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
+	if at != "" {
+		return at, nil
 	}
-	return err
+	return "", failed
+}
+
+// sleep waits, unless ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // homes are the archives, or else the managers, in this node's own order (rendezvous hashing: Thaler, Ravishankar, "Using Name-Based

@@ -17,6 +17,7 @@ import (
 // joiner makes a node a member and keeps it one, or makes it one that admits members.
 type joiner struct {
 	*greeter
+	renewing *renewing
 }
 
 // Join makes the node a member, through one of the join string's managers. label is a name that its user chose, for show. Where the network

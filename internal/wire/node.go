@@ -24,6 +24,7 @@ import (
 
 	"shoal/internal/member"
 	"shoal/internal/wire/gate"
+	"shoal/internal/wire/homing"
 	"shoal/internal/wire/sockets"
 )
 
@@ -38,8 +39,9 @@ type Node struct {
 	*reach   // how others get here: relays, hole punching
 	*numbers // metrics
 
+	*home // a peer's way to the network's servers
+
 	cfg   Config
-	home  *home
 	built *builder
 	crowd *gate.Crowd
 	life  *life
@@ -100,6 +102,9 @@ func (c Config) withDefaults() Config {
 	if c.Gate == 0 {
 		c.Gate = c.Patience
 	}
+	if c.homing == (homing.Times{}) {
+		c.homing = homing.Default()
+	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
@@ -141,7 +146,7 @@ func assemble(cfg Config) (*Node, error) {
 		life: n.life, log: cfg.Log, lost: make(chan struct{}, 1), ports: map[peer.ID]netip.AddrPort{}}
 	n.greeter = &greeter{papers: n.papers, role: cfg.Role, patience: cfg.Patience, expel: cfg.Gate, lobby: lobby(cfg.Role), reach: n.reach,
 		greeting: newCounts(cfg.Limits.Calls), numbers: n.numbers, life: n.life, log: cfg.Log, renew: make(chan struct{}, 1)}
-	n.joiner = &joiner{n.greeter}
+	n.joiner = &joiner{greeter: n.greeter, renewing: &renewing{soon: n.greeter.renewSoon}}
 	if n.conns, err = n.built.build(announce, n.gateConfig(), &n.reach.services); err != nil {
 		return nil, err
 	}
@@ -149,7 +154,7 @@ func assemble(cfg Config) (*Node, error) {
 	n.calls = &calls{conns: n.conns, role: cfg.Role, patience: cfg.Patience, running: newCounts(cfg.Limits.Calls), memory: newMemory(cfg.Limits), verifier: n.papers.verifier,
 		numbers: n.numbers, life: n.life, log: cfg.Log, ridden: map[protocol.ID]ridden{}}
 	n.reach.conns, n.reach.calls, n.greeter.conns = n.conns, n.calls, n.conns
-	n.home = &home{papers: n.papers, conns: n.conns, patience: cfg.Patience, reach: n.reach, log: cfg.Log, lost: n.reach.lost}
+	n.home = &home{papers: n.papers, conns: n.conns, times: cfg.homing, reach: n.reach, log: cfg.Log, lost: n.reach.lost, renewing: n.joiner.renewing}
 	return n, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"shoal/internal/again"
@@ -15,8 +16,50 @@ const (
 	notJoinedIn = time.Minute      // how often Run looks whether the node has joined
 )
 
-// renewals is the pace at which a renewal that failed is tried again.
+// renewals is the pace at which a renewal that failed is tried again. A peer that comes home tries at once.
 var renewals = again.Bounds{First: 5 * time.Second, Last: 10 * time.Minute}
+
+// renewing is what the way home knows of the renewal.
+type renewing struct {
+	soon func() // has the renewal tried
+
+	mu     sync.Mutex // guards all below
+	failed error      // the last renewal; nil: it went well, or there was none
+}
+
+func (r *renewing) ended(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = err
+}
+
+// overdue has a renewal tried that failed: a server is here again.
+func (r *renewing) overdue() {
+	r.mu.Lock()
+	failed := r.failed
+	r.mu.Unlock()
+	if failed != nil && !isStatus(failed) {
+		r.soon()
+	}
+}
+
+// errNoCertificate tells that renewing goes before coming home.
+var errNoCertificate = errors.New("wire: the certificate has ended, and no manager has answered yet")
+
+// now has the renewal tried for the way home, unless a manager has answered it with a refusal: then it keeps its own pace.
+func (r *renewing) now() error {
+	r.mu.Lock()
+	failed := r.failed
+	r.mu.Unlock()
+	if failed != nil && isStatus(failed) {
+		return failed
+	}
+	r.soon()
+	if failed == nil {
+		return errNoCertificate
+	}
+	return failed
+}
 
 // keepRenewed renews the certificate in time, until ctx ends.
 func (j *joiner) keepRenewed(ctx context.Context) {
@@ -32,19 +75,23 @@ func (j *joiner) keepRenewed(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if !j.Joined() && j.issuer.Load() == nil || asked && j.valid() && time.Since(last) < renewGap {
+		if !j.Joined() && j.issuer.Load() == nil || asked && j.valid() && retry == 0 && time.Since(last) < renewGap {
 			continue
 		}
-		if err := j.renewOrJoin(ctx); err == nil {
+		err = j.renewOrJoin(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		j.renewing.ended(err)
+		if err == nil {
 			pace.Reset()
 			retry, last = 0, time.Now()
 			j.log.Info("membership renewed", "until", j.notAfter())
-		} else if ctx.Err() != nil {
-			return
-		} else {
-			retry = pace.Next()
-			j.log.Warn("membership not renewed", "err", err, "valid_until", j.notAfter(), "again_in", retry)
+			poke(j.reach.lost) // the way home may be open now
+			continue
 		}
+		retry = pace.Next()
+		j.log.Warn("membership not renewed", "err", err, "valid_until", j.notAfter(), "again_in", retry)
 	}
 }
 

@@ -3,12 +3,15 @@ package wire
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/again"
 	"shoal/internal/member"
+	"shoal/internal/wire/homing"
 )
 
 var openPolicy = member.Policy{}
@@ -238,4 +241,76 @@ func TestJoinStringOfANode(t *testing.T) {
 	if again, err := member.ParseJoinString(j.String()); err != nil || again.Invite != j.Invite {
 		t.Fatal(again, err)
 	}
+}
+
+// short are times of the way home for tests.
+var short = homing.Times{Look: 100 * time.Millisecond, Soon: 50 * time.Millisecond, Again: 50 * time.Millisecond, Try: 5 * time.Second, Full: time.Second}
+
+// restart ends the manager and starts it again later at the same address, without any memory of its members.
+func (w *testNet) restart(meanwhile func()) {
+	w.t.Helper()
+	key, addrs := w.manager.cfg.Key, bare(w.manager)
+	w.manager.Close()
+	meanwhile()
+	w.manager = w.node(Config{Key: key, Role: member.Manager, Listen: addrs})
+	if err := w.manager.SetIssuer(w.issuer, w.document(1)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestHomeTellsOfAnOutage: who asks hears that no server is connected, since when, how often it was tried and why that failed, and then
+// that one is.
+func TestHomeTellsOfAnOutage(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a := w.member(Config{homing: short})
+	run(t, a)
+	eventually(t, "at home", func() bool { h, _ := a.Home(); return h.At == w.manager.ID().String() && !h.Away() })
+	began := time.Now()
+	_, changed := a.Home()
+	w.restart(func() {
+		eventually(t, "away", func() bool {
+			h, _ := a.Home()
+			return h.Away() && h.At == "" && h.Tries > 1 && h.Why != "" && !h.Since.Before(began) && h.Next.After(began)
+		})
+		select {
+		case <-changed:
+		default:
+			t.Error("the loss was not told")
+		}
+		_, changed = a.Home()
+	})
+	<-changed
+	if h, _ := a.Home(); h.At != w.manager.ID().String() || h.Away() || h.Why != "" {
+		t.Errorf("home again: %+v", h)
+	}
+}
+
+// TestHomeAfterCertificateEnded: an outage in which the certificate ends delays the return no more than another.
+func TestHomeAfterCertificateEnded(t *testing.T) {
+	old := renewals
+	renewals = again.Bounds{First: 20 * time.Minute, Last: time.Hour} // the renewal's own pace does not help
+	t.Cleanup(func() { renewals = old })
+	w := newNet(t, openPolicy)
+	a := w.member(Config{homing: short})
+	run(t, a)
+	eventually(t, "at home", func() bool { h, _ := a.Home(); return h.At != "" })
+	w.restart(func() {
+		c, err := member.ReadCertificate(a.Certificate())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.NotBefore, c.NotAfter = time.Now().Add(-3*time.Hour), time.Now().Add(-2*member.Skew)
+		sealed, err := w.auth.Certify(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.papers.mu.Lock()
+		a.papers.kept.Certificate = sealed
+		a.papers.mu.Unlock()
+		eventually(t, "away, and its renewal has failed", func() bool {
+			h, _ := a.Home()
+			return h.Away() && !a.valid() && strings.Contains(h.Why, "no manager answers")
+		})
+	})
+	eventually(t, "home again", func() bool { h, _ := a.Home(); return h.At != "" && a.valid() })
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shoal/internal/member"
+	"shoal/internal/wire/homing"
 )
 
 // Protocol is the version of the protocols between members that this program speaks; a Document names the lowest that still is.
@@ -75,6 +76,7 @@ type Config struct {
 	Metrics  prometheus.Registerer // of the node's metrics, which no two nodes share; nil: a registry of its own
 
 	autonat []autonatv2.AutoNATOption // for tests
+	homing  homing.Times              // of the way home; zero: homing.Default; shorter in tests
 }
 
 // Validate says what is wrong with a configuration.

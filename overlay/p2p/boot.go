@@ -124,14 +124,8 @@ func (r *Runner) bootstrap(ctx context.Context) {
 	var looked time.Time
 	for {
 		known := len(r.Peers())
-		if known < fewMembers {
-			for _, s := range r.servers() {
-				addrs := make([]string, len(s.Addrs))
-				for i, a := range s.Addrs {
-					addrs[i] = a.String()
-				}
-				r.post(ctx, func(life context.Context, _ time.Time) { r.greet(life, overlay.ID(s.ID.String()), addrs) })
-			}
+		if home, _ := r.cfg.Wire.Home(); known < fewMembers && !home.Away() {
+			r.greetServers(ctx)
 		}
 		if d != nil && (known < fewMembers || time.Since(looked) > dhtEvery) && known > 0 {
 			looked = time.Now()
@@ -145,6 +139,33 @@ func (r *Runner) bootstrap(ctx context.Context) {
 		// A few members may be all that there are, so ask less and less often. But never accept having none.
 		if wait = min(2*wait, bootMost); len(r.Peers()) == 0 {
 			wait = min(wait, bootNobody)
+		}
+	}
+}
+
+// greetServers greets the managers and relays of the network document.
+func (r *Runner) greetServers(ctx context.Context) {
+	for _, s := range r.servers() {
+		addrs := make([]string, len(s.Addrs))
+		for i, a := range s.Addrs {
+			addrs[i] = a.String()
+		}
+		r.post(ctx, func(life context.Context, _ time.Time) { r.greet(life, overlay.ID(s.ID.String()), addrs) })
+	}
+}
+
+// comeHome greets the servers each time that a connection to one of them is there again. A manager that was killed knows no peer after its
+// start, and the peers have dropped it from their tables.
+func (r *Runner) comeHome(ctx context.Context) {
+	for {
+		home, changed := r.cfg.Wire.Home()
+		if home.At != "" {
+			r.greetServers(ctx)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
 		}
 	}
 }

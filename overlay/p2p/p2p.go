@@ -131,6 +131,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.node.SetAddrs(bare(r.cfg.Wire.Addrs()))
 	r.meetKept(life)
 	r.wg.Go(func() { r.bootstrap(life) })
+	r.wg.Go(func() { r.comeHome(life) })
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -312,6 +312,39 @@ func TestVanishedPeerIsForgottenAndOthersServe(t *testing.T) {
 	}
 }
 
+// TestKilledManagerKnowsItsPeersAgain: a manager that starts without any memory of its peers, which know enough members and have nothing to
+// say for an hour, learns of each of them as soon as it comes home.
+func TestKilledManagerKnowsItsPeersAgain(t *testing.T) {
+	n := openWith(t, fewMembers+1, 1, time.Hour, nil)
+	for _, p := range n.peers {
+		run(t, p.node)
+	}
+	n.until("all know one another", func() bool {
+		for _, p := range n.peers {
+			if len(p.runner.Peers()) < fewMembers {
+				return false
+			}
+		}
+		return n.takers() == len(n.peers)
+	})
+	old := n.boss.node
+	issuer, err := member.NewIssuer(n.keys.Authority, member.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, at := old.Verifier().SealedDocument(), bare(old.Addrs())
+	n.boss.stop()
+	again, err := wire.New(t.Context(), wire.Config{Key: n.keys.Node, Network: n.keys.Network, Role: member.Manager, Patience: patience, Listen: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.SetIssuer(issuer, doc); err != nil {
+		t.Fatal(err)
+	}
+	n.boss = start(t, again, Config{Places: true}, time.Hour, nil)
+	n.until("the manager knows all peers again", func() bool { return n.takers() == len(n.peers) })
+}
+
 func TestProbeAndCoordinates(t *testing.T) {
 	n := open(t, 4, 2)
 	n.until("the manager knows all peers", func() bool { return n.takers() == 4 })

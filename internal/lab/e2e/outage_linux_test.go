@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"shoal/internal/lab/netlab"
+	"shoal/internal/wire"
+)
+
+// TestOutageOfHomes kills the manager of two homes behind routers, which are met at the manager alone, and starts it again. Both come home
+// and can be met there as before, also the one whose router shows every partner another port.
+func TestOutageOfHomes(t *testing.T) {
+	n := netlab.Open(t, "the return of homes behind routers is")
+	l := &lab{t: t, net: n, threads: 1}
+	boss := l.site("m", "11.0.9.1/24")
+	var places []*place
+	for _, home := range []struct {
+		name, site, prefix string
+		how                netlab.Translation
+	}{{"a", "11.0.1.1/24", "192.168.1.2/24", netlab.SamePort}, {"b", "11.0.2.1/24", "192.168.2.2/24", netlab.OtherPort}} {
+		router := l.site(home.name, home.site)
+		h, err := n.Home(router, home.name+"1", home.prefix, home.how)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Distance(router, boss, 20*time.Millisecond, 0)
+		places = append(places, &place{name: home.name, where: router, peers: []*netlab.Host{h}})
+	}
+	l.start(boss, nil)
+	args := slices.Clone(l.mgr.cmd.Args)
+	dirs := l.join(places)
+	look := func(p *place) (r wire.Reach, h wire.Home) {
+		ask := l.in(p.peers[0], "shoal-peer", "status", "--json", "--data", l.dirs[p.peers[0]])
+		<-ask.done
+		var st struct {
+			Reach wire.Reach
+			Home  wire.Home
+		}
+		_ = json.Unmarshal(bytes.TrimSpace(ask.out.Bytes()), &st) // it is asked again
+		return st.Reach, st.Home
+	}
+	met := func() {
+		t.Helper()
+		l.mgr.until("knows all peers", func() bool { return l.page.overview().Peers == len(dirs) })
+		for _, p := range places {
+			l.mgr.within(3*time.Minute, "is home to "+p.name+", which can be met there", func() bool {
+				r, h := look(p)
+				return h.At != "" && len(r.Relays) == 1
+			})
+		}
+	}
+	met()
+	l.mgr.kill()
+	tries := map[*place]int{}
+	for _, p := range places {
+		var h wire.Home
+		l.runs[p.peers[0]].until("looks for its manager", func() bool { _, h = look(p); return h.Away() })
+		tries[p] = h.Tries
+	}
+	l.mgr = l.in(boss, "shoal", args[slices.Index(args, "manager"):]...)
+	l.page = pageOf(l.mgr, "Page ")
+	l.page.client = l.client
+	met()
+	for _, p := range places {
+		if _, h := look(p); h.Tries > tries[p]+3 {
+			t.Errorf("%s had failed %d times before the return; now %+v", p.name, tries[p], h)
+		}
+	}
+}
