@@ -133,6 +133,7 @@ const (
 	MaxDelegation   = 1 << 10   // bytes of an encoded delegation
 	MaxSig          = 64        // bytes of a signature
 	MaxPeerID       = 128       // bytes of a peer id
+	MaxHandovers    = 4         // peers that gave an unclaimed task on, one to the next
 	MaxText         = 512       // bytes of a reason, an error or a name; longer ones are cut when encoded
 	MaxValidator    = 256       // bytes of an ETag or Last-Modified
 	MaxErrorKinds   = 64        // kinds of error in a report; the encoder counts further kinds as "other"

@@ -28,6 +28,15 @@ type Signed struct {
 	Raw        []byte // encoded Header
 	Sig        []byte // Ed25519 by the delegated key
 	Delegation []byte // encoded, signed member.Delegation of that key to the root
+	// Handovers are how the task came, unclaimed, from the peer that accepted it to the one that has it; the first one first. The manager's
+	// signature does not cover them.
+	Handovers []Handover
+}
+
+// Handover is a peer's signed word that it gave a task to another one.
+type Handover struct {
+	From, To string // peer ids
+	Sig      []byte // by the key of From
 }
 
 // Body is the rest of a task. The archive hands it out with the claim. The header holds its SHA-256.

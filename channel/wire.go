@@ -21,6 +21,7 @@ var (
 // counts bounds how often a field may occur anywhere in one encoded message. The check comes before the decoding,
 // because two bytes on the wire may become hundreds in memory. maxOther bounds the fields that are not listed.
 var counts = map[protoreflect.FullName]int{
+	"shoal.channel.Signed.handovers":        MaxHandovers,
 	"shoal.channel.ChunkBody.pages":         MaxChunkPages,
 	"shoal.channel.ChunkBody.frontier":      MaxFrontierPart,
 	"shoal.channel.Resume.frontier":         MaxFrontier,

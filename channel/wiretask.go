@@ -40,7 +40,11 @@ func ParseHeader(b []byte) (Header, error) {
 
 // Marshal encodes the signed header, as it travels in offers, hand-overs and claims.
 func (s *Signed) Marshal() []byte {
-	return encode(&pb.Signed{Raw: s.Raw, Sig: s.Sig, Delegation: s.Delegation})
+	m := &pb.Signed{Raw: s.Raw, Sig: s.Sig, Delegation: s.Delegation}
+	for _, h := range s.Handovers {
+		m.Handovers = append(m.Handovers, &pb.Handover{From: ascii(h.From), To: ascii(h.To), Sig: h.Sig})
+	}
+	return encode(m)
 }
 
 // ParseSigned decodes a signed header. It checks neither the signature nor the header.
@@ -53,6 +57,11 @@ func ParseSigned(b []byte) (Signed, error) {
 	s := Signed{
 		Raw: c.bytes("header", m.Raw, MaxHeader), Sig: c.bytes("signature", m.Sig, MaxSig),
 		Delegation: c.bytes("delegation", m.Delegation, MaxDelegation),
+	}
+	for _, h := range m.Handovers {
+		s.Handovers = append(s.Handovers, Handover{
+			From: c.id("giver", h.From, MaxPeerID), To: c.id("taker", h.To, MaxPeerID), Sig: c.bytes("giver's signature", h.Sig, MaxSig),
+		})
 	}
 	return s, c.err
 }

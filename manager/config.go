@@ -41,10 +41,11 @@ type Swarm interface {
 	View() *overlay.View
 	// Coord is where the manager itself is.
 	Coord() coords.Coord
-	// Delivered and Wasted tell what became of a task that a peer took at some time: it brought pages; or it came to nothing by the peer's doing. They are
-	// hints, and do not wait.
+	// Delivered, Wasted and GaveBack tell what became of a task that a peer took at some time: it brought pages; it came to nothing by the peer's doing;
+	// the peer ended it early. They are hints, and do not wait.
 	Delivered(peer overlay.ID)
 	Wasted(peer overlay.ID, took time.Time)
+	GaveBack(peer overlay.ID)
 }
 
 // Config of a Manager.

@@ -131,7 +131,10 @@ func (le *learner) weighPeer(heard dispatch.Heard, e *archive.Entry) {
 	case lease.Lapsed:
 		wasted = true
 	case lease.Released:
-		wasted = wasted || !e.Event.Progress && e.Event.By != 0 // else the archive took it back
+		if e.Event.By != 0 { // else the archive took it back
+			le.cfg.Swarm.GaveBack(overlay.ID(e.Peer))
+		}
+		wasted = wasted || !e.Event.Progress && e.Event.By != 0
 	case lease.Reported:
 		if !wasted && e.Report != nil && e.Report.Outcome == channel.Updated && e.Report.Pages > 0 {
 			le.cfg.Swarm.Delivered(overlay.ID(e.Peer))

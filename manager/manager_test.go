@@ -33,6 +33,7 @@ type swarm struct {
 	brief   bool   // leases so short that they may end amid a crawl; set before anything runs
 	recalls bool   // tasks may be called back at any moment; set before anything runs
 	ignore  bool   // takes tasks and never claims them
+	leaves  bool   // peers give back what they have claimed, the first time; set before anything runs
 	fail    string // host of which every crawl reports that it failed
 	refuses string // host of which every crawl reports that it refuses crawlers
 	large   string // host of which every crawl reports nine pages
@@ -41,6 +42,7 @@ type swarm struct {
 	crawls  sync.WaitGroup
 	overlap int // hosts that two tasks ran on at once
 
+	gaveBack          int
 	delivered, wasted int      // what the manager said of tasks that were taken
 	inter             []string // other sites' URLs that every crawl finds; set before anything runs
 	// amid is called between the claim and the chunk of every crawl, and tells whether the chunk must be refused; set before anything runs.
@@ -59,6 +61,12 @@ func (s *swarm) Wasted(overlay.ID, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wasted++
+}
+
+func (s *swarm) GaveBack(overlay.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gaveBack++
 }
 
 func (s *swarm) told() (delivered, wasted int) {
@@ -124,6 +132,12 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 		return
 	}
 	if vanish {
+		return
+	}
+	if s.leaves && h.Gen == 1 {
+		if _, err := s.archive.Release(ctx, peer, h.Channel, h.Gen); err != nil {
+			s.t.Error(err)
+		}
 		return
 	}
 	body, err := channel.ParseBody(c.Body)
@@ -397,6 +411,19 @@ func TestTheOverlayIsToldOfSwallowers(t *testing.T) {
 	s.ignore = false
 	s.mu.Unlock()
 	until(t, "a delivery", func() bool { delivered, _ := s.told(); return delivered > 0 })
+}
+
+// The overlay is told of peers that gave a task back, so that it does not offer them the task again before they have told of their queue.
+func TestTheOverlayIsToldOfLeavers(t *testing.T) {
+	var s *swarm
+	b := open(t, t.TempDir(), func(_ *manager.Config, w *swarm) { s, w.leaves = w, true })
+	b.add(t, "https://a.example")
+	until(t, "a task was given back and crawled", func() bool {
+		delivered, _ := s.told()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return delivered > 0 && s.gaveBack == 1
+	})
 }
 
 // leaseOf is what a stopped manager's database has of a channel's lease.

@@ -45,6 +45,7 @@ func newTakers(n int, most int64) *takers {
 func (t *takers) View() *overlay.View        { return t.view }
 func (*takers) Delivered(overlay.ID)         {}
 func (*takers) Wasted(overlay.ID, time.Time) {}
+func (*takers) GaveBack(overlay.ID)          {}
 func (t *takers) Coord() coords.Coord        { return coords.Coord{Err: 1} }
 func (t *takers) Survey(context.Context, string, coords.HostRecord, int) ([]coords.Sample, error) {
 	return nil, nil

@@ -264,10 +264,12 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 	}
 	i := n.table.find(from)
 	if !m.Accept {
+		if i >= 0 && m.Start.Before(now.Add(MaxBacklog)) { // else it is the host that the peer does not want
+			n.table.entries[i].note().full = now.Add(min(max(m.Start.Sub(now), fullLeast), fullMost))
+		}
 		if m.Start.After(now) && m.Start.Before(now.Add(MaxBacklog)) {
 			if i >= 0 {
 				n.table.entries[i].busy(m.Start.Sub(now))
-				n.table.entries[i].note().full = now.Add(min(m.Start.Sub(now), fullMost))
 			}
 			if p.soonest.IsZero() || m.Start.Before(p.soonest) {
 				p.soonest = m.Start
@@ -295,8 +297,20 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 	return n.end(p, out, nil)
 }
 
-// fullMost is how long a peer is named for no task at most after it refused one: by then it has told of its queue.
-const fullMost = time.Minute
+// For so long a peer is named for no task after it refused one, or gave one back: by then it has told of its queue. A peer that leaves refuses
+// with an empty queue.
+const (
+	fullLeast = 10 * time.Second
+	fullMost  = time.Minute
+)
+
+// GaveBack says that a peer gave a task back that it had begun: it leaves, or its owner needs the computer. The peer is named for no task until
+// it has told of its queue, which takes longer than the news of the task.
+func (n *Node) GaveBack(now time.Time, id ID) {
+	if i := n.table.find(id); i >= 0 {
+		n.table.entries[i].note().full = now.Add(fullMost)
+	}
+}
 
 func (n *Node) end(p *placing, placed Placed, err error) []Send {
 	placed.Hops, placed.Queries, placed.Offers, placed.Samples = p.hops(), len(p.asked), p.offers, p.samples

@@ -867,6 +867,7 @@ type Signed struct {
 	Raw           []byte                 `protobuf:"bytes,1,opt,name=raw,proto3" json:"raw,omitempty"`
 	Sig           []byte                 `protobuf:"bytes,2,opt,name=sig,proto3" json:"sig,omitempty"`
 	Delegation    []byte                 `protobuf:"bytes,3,opt,name=delegation,proto3" json:"delegation,omitempty"`
+	Handovers     []*Handover            `protobuf:"bytes,4,rep,name=handovers,proto3" json:"handovers,omitempty"` // of the unclaimed task, the first one first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -922,6 +923,74 @@ func (x *Signed) GetDelegation() []byte {
 	return nil
 }
 
+func (x *Signed) GetHandovers() []*Handover {
+	if x != nil {
+		return x.Handovers
+	}
+	return nil
+}
+
+// Handover says that a peer gave an unclaimed task to another.
+type Handover struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Sig           []byte                 `protobuf:"bytes,3,opt,name=sig,proto3" json:"sig,omitempty"` // by the key that from names
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Handover) Reset() {
+	*x = Handover{}
+	mi := &file_channel_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Handover) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Handover) ProtoMessage() {}
+
+func (x *Handover) ProtoReflect() protoreflect.Message {
+	mi := &file_channel_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Handover.ProtoReflect.Descriptor instead.
+func (*Handover) Descriptor() ([]byte, []int) {
+	return file_channel_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Handover) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Handover) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Handover) GetSig() []byte {
+	if x != nil {
+		return x.Sig
+	}
+	return nil
+}
+
 type Validator struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Url           uint64                 `protobuf:"fixed64,1,opt,name=url,proto3" json:"url,omitempty"`
@@ -933,7 +1002,7 @@ type Validator struct {
 
 func (x *Validator) Reset() {
 	*x = Validator{}
-	mi := &file_channel_proto_msgTypes[10]
+	mi := &file_channel_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1014,7 @@ func (x *Validator) String() string {
 func (*Validator) ProtoMessage() {}
 
 func (x *Validator) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[10]
+	mi := &file_channel_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1027,7 @@ func (x *Validator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Validator.ProtoReflect.Descriptor instead.
 func (*Validator) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{10}
+	return file_channel_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Validator) GetUrl() uint64 {
@@ -1002,7 +1071,7 @@ type Body struct {
 
 func (x *Body) Reset() {
 	*x = Body{}
-	mi := &file_channel_proto_msgTypes[11]
+	mi := &file_channel_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1083,7 @@ func (x *Body) String() string {
 func (*Body) ProtoMessage() {}
 
 func (x *Body) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[11]
+	mi := &file_channel_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1096,7 @@ func (x *Body) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Body.ProtoReflect.Descriptor instead.
 func (*Body) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{11}
+	return file_channel_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Body) GetScope() *Scope {
@@ -1124,7 +1193,7 @@ type Frontier struct {
 
 func (x *Frontier) Reset() {
 	*x = Frontier{}
-	mi := &file_channel_proto_msgTypes[12]
+	mi := &file_channel_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1205,7 @@ func (x *Frontier) String() string {
 func (*Frontier) ProtoMessage() {}
 
 func (x *Frontier) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[12]
+	mi := &file_channel_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1218,7 @@ func (x *Frontier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frontier.ProtoReflect.Descriptor instead.
 func (*Frontier) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{12}
+	return file_channel_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Frontier) GetUrl() string {
@@ -1178,7 +1247,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_channel_proto_msgTypes[13]
+	mi := &file_channel_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1259,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[13]
+	mi := &file_channel_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1272,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{13}
+	return file_channel_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Resume) GetSeq() uint64 {
@@ -1247,7 +1316,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_channel_proto_msgTypes[14]
+	mi := &file_channel_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1328,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[14]
+	mi := &file_channel_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1341,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{14}
+	return file_channel_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Chunk) GetChannel() uint64 {
@@ -1332,7 +1401,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_channel_proto_msgTypes[15]
+	mi := &file_channel_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1413,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[15]
+	mi := &file_channel_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1426,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{15}
+	return file_channel_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Page) GetUrl() string {
@@ -1468,7 +1537,7 @@ type ErrorCount struct {
 
 func (x *ErrorCount) Reset() {
 	*x = ErrorCount{}
-	mi := &file_channel_proto_msgTypes[16]
+	mi := &file_channel_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1549,7 @@ func (x *ErrorCount) String() string {
 func (*ErrorCount) ProtoMessage() {}
 
 func (x *ErrorCount) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[16]
+	mi := &file_channel_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1562,7 @@ func (x *ErrorCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorCount.ProtoReflect.Descriptor instead.
 func (*ErrorCount) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{16}
+	return file_channel_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ErrorCount) GetKind() string {
@@ -1540,7 +1609,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_channel_proto_msgTypes[17]
+	mi := &file_channel_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1621,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[17]
+	mi := &file_channel_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1634,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{17}
+	return file_channel_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Report) GetChannel() uint64 {
@@ -1733,7 +1802,7 @@ type ChunkBody struct {
 
 func (x *ChunkBody) Reset() {
 	*x = ChunkBody{}
-	mi := &file_channel_proto_msgTypes[18]
+	mi := &file_channel_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1814,7 @@ func (x *ChunkBody) String() string {
 func (*ChunkBody) ProtoMessage() {}
 
 func (x *ChunkBody) ProtoReflect() protoreflect.Message {
-	mi := &file_channel_proto_msgTypes[18]
+	mi := &file_channel_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1827,7 @@ func (x *ChunkBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkBody.ProtoReflect.Descriptor instead.
 func (*ChunkBody) Descriptor() ([]byte, []int) {
-	return file_channel_proto_rawDescGZIP(), []int{18}
+	return file_channel_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ChunkBody) GetPages() []*Page {
@@ -1869,13 +1938,18 @@ const file_channel_proto_rawDesc = "" +
 	"\vbody_sha256\x18\v \x01(\fR\n" +
 	"bodySha256\x12\x1d\n" +
 	"\n" +
-	"body_bytes\x18\f \x01(\x03R\tbodyBytes\"L\n" +
+	"body_bytes\x18\f \x01(\x03R\tbodyBytes\"\x83\x01\n" +
 	"\x06Signed\x12\x10\n" +
 	"\x03raw\x18\x01 \x01(\fR\x03raw\x12\x10\n" +
 	"\x03sig\x18\x02 \x01(\fR\x03sig\x12\x1e\n" +
 	"\n" +
 	"delegation\x18\x03 \x01(\fR\n" +
-	"delegation\"V\n" +
+	"delegation\x125\n" +
+	"\thandovers\x18\x04 \x03(\v2\x17.shoal.channel.HandoverR\thandovers\"@\n" +
+	"\bHandover\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x10\n" +
+	"\x03sig\x18\x03 \x01(\fR\x03sig\"V\n" +
 	"\tValidator\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\x06R\x03url\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\fR\x04etag\x12#\n" +
@@ -1976,7 +2050,7 @@ func file_channel_proto_rawDescGZIP() []byte {
 	return file_channel_proto_rawDescData
 }
 
-var file_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_channel_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_channel_proto_goTypes = []any{
 	(*Coord)(nil),      // 0: shoal.channel.Coord
 	(*Sample)(nil),     // 1: shoal.channel.Sample
@@ -1988,15 +2062,16 @@ var file_channel_proto_goTypes = []any{
 	(*Host)(nil),       // 7: shoal.channel.Host
 	(*Header)(nil),     // 8: shoal.channel.Header
 	(*Signed)(nil),     // 9: shoal.channel.Signed
-	(*Validator)(nil),  // 10: shoal.channel.Validator
-	(*Body)(nil),       // 11: shoal.channel.Body
-	(*Frontier)(nil),   // 12: shoal.channel.Frontier
-	(*Resume)(nil),     // 13: shoal.channel.Resume
-	(*Chunk)(nil),      // 14: shoal.channel.Chunk
-	(*Page)(nil),       // 15: shoal.channel.Page
-	(*ErrorCount)(nil), // 16: shoal.channel.ErrorCount
-	(*Report)(nil),     // 17: shoal.channel.Report
-	(*ChunkBody)(nil),  // 18: shoal.channel.ChunkBody
+	(*Handover)(nil),   // 10: shoal.channel.Handover
+	(*Validator)(nil),  // 11: shoal.channel.Validator
+	(*Body)(nil),       // 12: shoal.channel.Body
+	(*Frontier)(nil),   // 13: shoal.channel.Frontier
+	(*Resume)(nil),     // 14: shoal.channel.Resume
+	(*Chunk)(nil),      // 15: shoal.channel.Chunk
+	(*Page)(nil),       // 16: shoal.channel.Page
+	(*ErrorCount)(nil), // 17: shoal.channel.ErrorCount
+	(*Report)(nil),     // 18: shoal.channel.Report
+	(*ChunkBody)(nil),  // 19: shoal.channel.ChunkBody
 }
 var file_channel_proto_depIdxs = []int32{
 	0,  // 0: shoal.channel.Sample.at:type_name -> shoal.channel.Coord
@@ -2005,20 +2080,21 @@ var file_channel_proto_depIdxs = []int32{
 	4,  // 3: shoal.channel.Channel.settings:type_name -> shoal.channel.Settings
 	5,  // 4: shoal.channel.Channel.learnt:type_name -> shoal.channel.Learnt
 	2,  // 5: shoal.channel.Host.record:type_name -> shoal.channel.HostRecord
-	3,  // 6: shoal.channel.Body.scope:type_name -> shoal.channel.Scope
-	4,  // 7: shoal.channel.Body.settings:type_name -> shoal.channel.Settings
-	10, // 8: shoal.channel.Body.validators:type_name -> shoal.channel.Validator
-	2,  // 9: shoal.channel.Body.record:type_name -> shoal.channel.HostRecord
-	12, // 10: shoal.channel.Resume.frontier:type_name -> shoal.channel.Frontier
-	16, // 11: shoal.channel.Report.errors:type_name -> shoal.channel.ErrorCount
-	15, // 12: shoal.channel.ChunkBody.pages:type_name -> shoal.channel.Page
-	12, // 13: shoal.channel.ChunkBody.frontier:type_name -> shoal.channel.Frontier
-	17, // 14: shoal.channel.ChunkBody.report:type_name -> shoal.channel.Report
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	10, // 6: shoal.channel.Signed.handovers:type_name -> shoal.channel.Handover
+	3,  // 7: shoal.channel.Body.scope:type_name -> shoal.channel.Scope
+	4,  // 8: shoal.channel.Body.settings:type_name -> shoal.channel.Settings
+	11, // 9: shoal.channel.Body.validators:type_name -> shoal.channel.Validator
+	2,  // 10: shoal.channel.Body.record:type_name -> shoal.channel.HostRecord
+	13, // 11: shoal.channel.Resume.frontier:type_name -> shoal.channel.Frontier
+	17, // 12: shoal.channel.Report.errors:type_name -> shoal.channel.ErrorCount
+	16, // 13: shoal.channel.ChunkBody.pages:type_name -> shoal.channel.Page
+	13, // 14: shoal.channel.ChunkBody.frontier:type_name -> shoal.channel.Frontier
+	18, // 15: shoal.channel.ChunkBody.report:type_name -> shoal.channel.Report
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_channel_proto_init() }
@@ -2032,7 +2108,7 @@ func file_channel_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_channel_proto_rawDesc), len(file_channel_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -64,7 +64,7 @@ type station struct {
 	token   string
 	members *members
 
-	refusers *refusers // between the peers' claims and the archive
+	offers *offers // between the peers' claims and the archive
 
 	publishing sync.Mutex
 	issued     time.Time // of the newest network document; guarded by publishing
@@ -221,8 +221,8 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	if why := st.archive.Trouble(); why != "" {
 		return errors.New(why)
 	}
-	st.refusers = newRefusers(st.archive, time.Now)
-	uplink.Serve(st.node, st.refusers)
+	st.offers = newOffers(st.archive, time.Now)
+	uplink.Serve(st.node, st.offers)
 	return nil
 }
 
@@ -247,7 +247,7 @@ func (st *station) room() error {
 }
 
 func (st *station) openSwarm(ctx context.Context) (err error) {
-	st.swarm, err = p2p.New(p2p.Config{Wire: st.node, Places: true, Answered: func(to overlay.ID, h channel.Header, accepted bool) { st.refusers.answered(string(to), h, accepted) }, DHT: true, Dir: filepath.Join(st.cfg.data, "overlay"), Log: st.cfg.log})
+	st.swarm, err = p2p.New(p2p.Config{Wire: st.node, Places: true, Offered: func(to overlay.ID, h channel.Header, said p2p.Answer) { st.offers.note(string(to), h, said) }, DHT: true, Dir: filepath.Join(st.cfg.data, "overlay"), Log: st.cfg.log})
 	return err
 }
 

@@ -27,6 +27,24 @@ import (
 	"shoal/overlay"
 )
 
+// Answer is what a peer has said to an offer.
+type Answer uint8
+
+// The answers.
+const (
+	NoAnswer Answer = iota // it may have taken the task
+	Accepted
+	Refused
+)
+
+// Said is an answer that came.
+func Said(accepted bool) Answer {
+	if accepted {
+		return Accepted
+	}
+	return Refused
+}
+
 // Config of a Runner.
 type Config struct {
 	Wire *wire.Node
@@ -36,8 +54,8 @@ type Config struct {
 	Queue overlay.Queue
 	// Probe measures the round-trip time to a Web host for a manager; nil: this member cannot.
 	Probe func(ctx context.Context, host string) (time.Duration, error)
-	// Answered is told how a peer has answered an offer; nil: nothing. Several goroutines call it.
-	Answered func(to overlay.ID, task channel.Header, accepted bool)
+	// Offered is told of each offer, before it leaves with NoAnswer, and again when it is answered; nil: nothing. Several goroutines call it.
+	Offered func(to overlay.ID, task channel.Header, said Answer)
 	// Dir keeps the addresses of members over a restart; empty: nowhere.
 	Dir string
 	// Overlay settings; zero: overlay.Default.

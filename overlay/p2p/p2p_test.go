@@ -23,6 +23,7 @@ type bin struct {
 	mu    sync.Mutex
 	room  int
 	tasks []channel.Header
+	taken []channel.Signed
 }
 
 func (b *bin) Quote(now time.Time, h channel.Header) (time.Time, bool) {
@@ -31,9 +32,10 @@ func (b *bin) Quote(now time.Time, h channel.Header) (time.Time, bool) {
 	return now.Add(time.Millisecond), len(b.tasks) < b.room
 }
 
-func (b *bin) Take(_ time.Time, _ channel.Signed, h channel.Header) error {
+func (b *bin) Take(_ time.Time, s channel.Signed, h channel.Header) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.taken = append(b.taken, s)
 	b.tasks = append(b.tasks, h)
 	return nil
 }
@@ -365,6 +367,19 @@ func TestHandoff(t *testing.T) {
 	s2, h2 := n.task(2, time.Hour)
 	if rest := n.peers[0].runner.Handoff(t.Context(), []overlay.Task{{Signed: s, Header: h}, {Signed: s2, Header: h2}}); len(rest) != 0 {
 		t.Errorf("nobody took %d of 2 tasks", len(rest))
+	}
+	shown := 0
+	for _, p := range n.peers {
+		p.bin.mu.Lock()
+		for _, s := range p.bin.taken {
+			if from, err := Giver(s, p.node.ID().String()); err == nil && from == n.peers[0].node.ID().String() {
+				shown++
+			}
+		}
+		p.bin.mu.Unlock()
+	}
+	if shown != 2 {
+		t.Errorf("%d of 2 tasks show who handed them over", shown)
 	}
 }
 

@@ -138,12 +138,15 @@ func (r *Runner) exchange(ctx context.Context, to target, req uint64, m overlay.
 		if err != nil {
 			return nil, err
 		}
+		if r.cfg.Offered != nil { // the claim may be quicker than the answer
+			r.cfg.Offered(to.id, m.Header, NoAnswer)
+		}
 		var a pb.Answer
 		if err := r.ask(ctx, to, protoOffer, raw, &a); err != nil {
 			return nil, err
 		}
-		if r.cfg.Answered != nil {
-			r.cfg.Answered(to.id, m.Header, a.Accept)
+		if r.cfg.Offered != nil {
+			r.cfg.Offered(to.id, m.Header, Said(a.Accept))
 		}
 		return overlay.Answer{Req: req, Accept: a.Accept, Start: time.UnixMilli(a.StartMs)}, nil
 	}
@@ -171,13 +174,19 @@ func (r *Runner) askProbe(ctx context.Context, to target, req uint64, m overlay.
 	return overlay.Probed{Req: req, RTT: time.Duration(min(a.RttUs, uint64(coords.MaxRTT/time.Microsecond))) * time.Microsecond, At: self.Coord}, nil
 }
 
-// handoff offers tasks that were not claimed to one peer.
+// handoff offers tasks that were not claimed to one peer, with the word that lets it claim them.
 func (r *Runner) handoff(ctx context.Context, p overlay.PeerRecord, tasks []overlay.Task) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Overlay.Timeout)
 	defer cancel()
 	m := &pb.Handoff{}
 	for _, t := range tasks {
-		m.Tasks = append(m.Tasks, t.Signed.Marshal())
+		s, err := HandOver(r.sealer.key, t.Signed, p.ID)
+		if err != nil { // no place for it: the peer refuses the empty task, which goes back to the manager in the end
+			r.log.Debug("task cannot be handed over", "err", err)
+			m.Tasks = append(m.Tasks, nil)
+			continue
+		}
+		m.Tasks = append(m.Tasks, s.Marshal())
 	}
 	raw, err := proto.Marshal(m)
 	if err != nil {

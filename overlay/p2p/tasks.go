@@ -58,6 +58,11 @@ func (r *Runner) Wasted(peer overlay.ID, took time.Time) {
 	r.hint(func(_ context.Context, now time.Time) { r.node.Doubt(now, peer, took) })
 }
 
+// GaveBack says that a peer gave a task back that it had begun.
+func (r *Runner) GaveBack(peer overlay.ID) {
+	r.hint(func(_ context.Context, now time.Time) { r.node.GaveBack(now, peer) })
+}
+
 func (r *Runner) hint(f job) {
 	select {
 	case r.inbox <- f:

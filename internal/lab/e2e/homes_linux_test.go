@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,9 +19,6 @@ import (
 // another port for each partner, so no hole can be punched to its home, and requests to it travel through the
 // manager. All three homes must get tasks.
 func TestHomes(t *testing.T) {
-	if os.Getenv("SHOAL_SITES") != "1" {
-		t.Skip("crawls that are handed over between homes take minutes to end: set SHOAL_SITES=1, or make sites")
-	}
 	n := netlab.Open(t, "homes behind routers are")
 	l := &lab{t: t, net: n, threads: 1, seen: map[string][]netip.Addr{}, marks: map[marking]int{}}
 	boss := l.site("m", "11.0.9.1/24")
@@ -196,6 +192,7 @@ func (l *lab) leaves(homes []*place) {
 	for _, s := range all {
 		s.open()
 	}
+	defer l.stories(all, ids)
 	moved := 0
 	for _, s := range all {
 		l.mgr.until("has every crawl end", func() bool { return l.updated([]string{s.origin}, 1) })
@@ -207,6 +204,20 @@ func (l *lab) leaves(homes []*place) {
 	}
 	if moved != 1 {
 		l.t.Errorf("%d crawls were begun by one home and ended by another, want 1", moved)
+	}
+}
+
+// stories logs what the manager knows of the crawls if the test has failed.
+func (l *lab) stories(all []*library, ids map[string]uint64) {
+	if !l.t.Failed() {
+		return
+	}
+	for _, s := range all {
+		d, err := l.page.channel(int(ids[s.origin]))
+		l.t.Logf("%s is out: %v, due %v (%v)", s.origin, d.Row.Out, d.Row.Due, err)
+		for _, e := range d.Events {
+			l.t.Logf("  %s generation %d: %s %s %s", e.At.Format(time.TimeOnly), e.Gen, e.What, e.Peer, e.Note)
+		}
 	}
 }
 

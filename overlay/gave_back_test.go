@@ -1,0 +1,45 @@
+package overlay
+
+import (
+	"testing"
+	"time"
+
+	"shoal/coords"
+)
+
+// A peer that gave a task back, or refused one though its queue is empty, is about to leave: it is named for no task until it has told of that. A
+// peer that does not want a host, which it puts off by a day, may have other tasks.
+func TestWhoLeavesIsNotNamed(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	n := Node{doubts: map[ID]doubt{}, counts: map[string]int64{}, places: map[uint64]*placing{}, pending: map[uint64]*request{}, table: newTable(&coords.Coord{}, time.Hour, 0)}
+	for _, id := range []ID{"leaver", "refuser", "picky"} {
+		n.table.hear(now, &PeerRecord{ID: id, Seq: 1, Load: Load{Threads: 1}})
+		n.Trust(now, id)
+	}
+	n.GaveBack(now, "leaver")
+	n.GaveBack(now, "stranger")
+	for req, answer := range map[uint64]Answer{1: {Req: 1, Start: now}, 2: {Req: 2, Start: now.Add(24 * time.Hour)}} {
+		to := map[uint64]ID{1: "refuser", 2: "picky"}[req]
+		n.places[req] = &placing{req: req, limit: widestOffers, tried: map[ID]bool{to: true}}
+		n.pending[req] = &request{kind: offering, to: to, place: req}
+		n.onAnswer(now, to, answer)
+	}
+	stands := func(id ID) standing { return n.standing(now, &n.table.entries[n.table.find(id)]) }
+	for _, at := range []struct {
+		after time.Duration
+		want  map[ID]standing
+	}{
+		{0, map[ID]standing{"leaver": avoided, "refuser": avoided, "picky": usual}},
+		{fullLeast, map[ID]standing{"leaver": avoided, "refuser": usual, "picky": usual}},
+		{fullMost, map[ID]standing{"leaver": usual, "refuser": usual, "picky": usual}},
+	} {
+		began := now
+		now = now.Add(at.after)
+		for id, want := range at.want {
+			if got := stands(id); got != want {
+				t.Errorf("after %v: %s stands %d, want %d", at.after, id, got, want)
+			}
+		}
+		now = began
+	}
+}
