@@ -62,3 +62,22 @@ func TestAccused(t *testing.T) {
 		t.Errorf("%d notes are kept, the last one not among them", len(a))
 	}
 }
+
+// One party's word that a host refuses, however often it is said, neither blocks the host nor makes it wait longer each time.
+func TestOnePartyBlocksNoHost(t *testing.T) {
+	var s *swarm
+	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
+		s = sw
+		s.refuses, s.others = "https://a.example", 1
+		c.Failing = manager.Failing{Pause: 10 * time.Millisecond, MaxPause: time.Hour}
+	})
+	id := b.add(t, "https://a.example")[0]
+	until(t, "ten tries", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.placed[id] >= 10
+	})
+	if h, err := b.db.Host(t.Context(), "https://a.example"); err != nil || h.Blocked != "" {
+		t.Errorf("blocked: %q, %v", h.Blocked, err)
+	}
+}

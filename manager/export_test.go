@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/overlay"
+	"shoal/recrawl"
 )
 
 // Links is how many pages of a channel are known beside its copy.
@@ -62,5 +64,12 @@ func (m *Manager) AddChannels(ctx context.Context, chs []channel.Channel) (ids [
 func NewAccused() accused { return accused{} }
 
 func (a accused) Accuse(now time.Time, host channel.HostKey, account string, alone bool) bool {
-	return a.accuse(now, host, account, alone)
+	return a.accuse(now, host, party{account: account}, alone)
+}
+
+// NewComplaints returns no complaints.
+func NewComplaints() complaints { return complaints{} }
+
+func (c complaints) Failed(s recrawl.Slot, account, prefix string, alone bool) bool {
+	return c.failed(time.Unix(1, 0), s, party{account, prefix}, overlay.ID(account), alone, false)
 }

@@ -24,6 +24,7 @@ type learner struct {
 	pace *pace
 
 	accused accused
+	parties parties
 }
 
 const feedBatch = 256 // feed entries taken in with one transaction
@@ -97,6 +98,7 @@ func (le *learner) takeIn(now time.Time, e archive.Entry) {
 	if !ok {
 		return // removed meanwhile
 	}
+	le.holder(&e)
 	heard, err := le.machine.Hear(now, s, e.Event, dispatch.Peer(e.Peer))
 	if err != nil { // what it needs was read before
 		le.log.Error("event not taken in", "channel", e.Channel, "err", err)
@@ -160,12 +162,13 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 	l.Gen, l.Out = heard.Issue.Gen, heard.Issue.Out()
 	l.LastOutcome, l.LastError = r.Outcome, r.Reason
 	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
-	accused := false
+	accused, counts := false, false
 	switch r.Outcome {
 	case channel.Updated:
 		le.tally.updates++
 		if r.Pages > 0 {
 			delete(le.accused, channel.KeyOf(host))
+			le.succeeded(s, e.Peer)
 		}
 		l.Failed = 0
 		if l.Visits == 0 {
@@ -195,8 +198,12 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 		le.pace.learn(r)
 	case channel.HostBlocked:
 		accused = !le.refusedBy(now, host, &e)
+		le.failing(now, s, &e)
 	case channel.Failed, channel.Refused:
-		l.Failed, l.LastError = l.Failed+1, whatFailed(r)
+		l.LastError = whatFailed(r)
+		if counts = le.failing(now, s, &e); counts {
+			l.Failed++
+		}
 	}
 	le.learnHost(host, e)
 	le.discover(s, r.Inter)
@@ -205,7 +212,7 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 	le.machine.NotBefore(s, time.Time{})
 	switch {
 	case r.Outcome == channel.Failed, r.Outcome == channel.Refused:
-		le.failed(now, s, l)
+		le.failed(now, s, l, counts)
 	case accused:
 		le.asNew(s) // the host waits
 	}
@@ -274,14 +281,18 @@ func reportNote(r *channel.Report) string {
 	return note
 }
 
-// failed has a channel wait whose crawl brought nothing, or gives it up. Called on the loop, after the scheduler was told.
-func (le *learner) failed(now time.Time, s recrawl.Slot, l *channel.Learnt) {
-	if le.cfg.Failing.spent(l.Failed) {
+// failed has a channel wait whose crawl brought nothing, or gives it up if that counts. Called on the loop, after the scheduler was told.
+func (le *learner) failed(now time.Time, s recrawl.Slot, l *channel.Learnt, counts bool) {
+	if counts && le.cfg.Failing.spent(l.Failed) {
 		le.mark(now, s, fmt.Sprintf("%d crawls in a row failed, the last one: %s", l.Failed, l.LastError))
 		return
 	}
 	le.asNew(s)
-	if p := le.cfg.Failing.pause(l.Failed); p > 0 {
+	n := l.Failed
+	if !counts {
+		n = 1 // another party is to say so soon
+	}
+	if p := le.cfg.Failing.pause(n); p > 0 {
 		le.machine.NotBefore(s, now.Add(p))
 	}
 }

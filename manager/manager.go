@@ -83,7 +83,7 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 	}
 	tune := &tuning{core: c, keep: keep, near: near}
 	roster := &roster{core: c, keep: keep, tune: tune, near: near}
-	learner := &learner{core: c, keep: keep, near: near, tune: tune, pace: pace, accused: accused{}}
+	learner := &learner{core: c, keep: keep, near: near, tune: tune, pace: pace, accused: accused{}, parties: parties{}}
 	jobs := make(chan job, jobQueue)
 	hand := &handout{core: c, keep: keep, near: near, learner: learner, jobs: jobs}
 	find := &discovery{core: c, roster: roster}

@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type swarm struct {
 	overlap int // hosts that two tasks ran on at once
 
 	gaveBack          int
+	others            int      // peers beside the one, which are given no tasks
+	as                string   // the peer that claims and delivers; empty: "peer"
 	delivered, wasted int      // what the manager said of tasks that were taken
 	inter             []string // other sites' URLs that every crawl finds; set before anything runs
 	// amid is called between the claim and the chunk of every crawl, and tells whether the chunk must be refused; set before anything runs.
@@ -76,7 +79,11 @@ func (s *swarm) told() (delivered, wasted int) {
 }
 
 func (s *swarm) View() *overlay.View {
-	return overlay.ViewOf(time.Now(), []overlay.PeerRecord{{ID: "peer", Load: overlay.Load{Threads: uint8(s.holds)}}})
+	peers := []overlay.PeerRecord{{ID: "peer", Load: overlay.Load{Threads: uint8(s.holds)}}}
+	for i := range s.others {
+		peers = append(peers, overlay.PeerRecord{ID: overlay.ID(fmt.Sprint("other-", i)), Load: overlay.Load{Threads: 1}})
+	}
+	return overlay.ViewOf(time.Now(), peers)
 }
 
 func (s *swarm) Survey(context.Context, string, coords.HostRecord, int) ([]coords.Sample, error) {
@@ -113,7 +120,9 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	})
 	defer over()
 	ctx := context.Background()
-	peer := "peer"
+	s.mu.Lock()
+	peer := cmp.Or(s.as, "peer")
+	s.mu.Unlock()
 	if vanish { // a channel is not given up on the word of one account
 		peer = fmt.Sprint("peer-", h.Gen)
 	}
@@ -152,7 +161,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	now := time.Now()
 	page := channel.Page{URL: body.Seeds[0], Status: 200, Change: channel.New, Fetched: now, Header: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte(fmt.Sprint("page of gen ", h.Gen))}
 	page.Digest = channel.ContentDigest(page.Body)
-	chunk := channel.ChunkBody{Pages: []channel.Page{page}, Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: "peer",
+	chunk := channel.ChunkBody{Pages: []channel.Page{page}, Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: peer,
 		Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: 1, Changed: 1, BytesDown: 100, Errors: map[string]int{"timeout": 1}, Inter: s.inter}}
 	s.mu.Lock()
 	if s.large == h.Host {
@@ -177,7 +186,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 		return
 	}
 	over()
-	r, err := s.archive.Put(ctx, "peer", channel.Chunk{Channel: h.Channel, Gen: h.Gen, Seq: c.Seq + 1, Prev: c.Head, Body: raw})
+	r, err := s.archive.Put(ctx, peer, channel.Chunk{Channel: h.Channel, Gen: h.Gen, Seq: c.Seq + 1, Prev: c.Head, Body: raw})
 	if (s.brief || s.recalls) && err == nil && r.Status == lease.Fenced {
 		return
 	}

@@ -18,10 +18,11 @@ import (
 // hosts, and has the hosts measured that it wants measured. Owned by the loop.
 type nearness struct {
 	*core
-	keep  *keeper
-	pace  *pace
-	judge *overlay.Judge
-	looks recrawl.Tick // of the last look at all that was due
+	keep       *keeper
+	pace       *pace
+	judge      *overlay.Judge
+	complaints complaints
+	looks      recrawl.Tick // of the last look at all that was due
 
 	// Of the tasks that go now.
 	read  map[recrawl.Slot]*channel.Channel // channels that were read for their hosts' names
@@ -42,7 +43,7 @@ func newNearness(c *core, keep *keeper, pace *pace) (*nearness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return &nearness{core: c, keep: keep, pace: pace, judge: judge, read: map[recrawl.Slot]*channel.Channel{},
+	return &nearness{core: c, keep: keep, pace: pace, judge: judge, complaints: complaints{}, read: map[recrawl.Slot]*channel.Channel{},
 		hosts: map[recrawl.Slot]*channel.Host{}, named: map[recrawl.Slot]overlay.Named{}}, nil
 }
 
@@ -79,7 +80,7 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 		}
 		n.locate(now, a)
 	}
-	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap})
+	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer})
 	switch verdict {
 	case overlay.Unmeasured:
 		return "", dispatch.Unknown

@@ -144,6 +144,7 @@ func (ro *roster) forget(now time.Time, id channel.ID, name string) error {
 	}
 	ro.machine.Forget(s)
 	ro.keep.forget(s)
+	delete(ro.near.complaints, s)
 	ro.events.drop(id)
 	if ro.sched.Facts(s).Updated > 0 {
 		ro.tally.visited--

@@ -45,6 +45,7 @@ type Judge struct {
 	proven  int  // peers of usual standing
 	room    int  // threads of the peers that have room, as far as they count
 	groups  map[string]*together
+	not     int32 // the slot of Ask.Not while Near runs; absent: there is none
 
 	// Hosts.
 	hosts   map[channel.HostKey]*located
@@ -70,6 +71,8 @@ type Ask struct {
 	// Pages and Gap are the task's, for its expected finish: how many pages, and the wait before each. Zero: one page, and no wait.
 	Pages int
 	Gap   time.Duration
+	// Not is a peer whose word about the host another is to confirm: the task goes to a peer of another account and network, if there is one. Empty: none.
+	Not ID
 }
 
 // NearShare of all peers count as near a host.
@@ -131,6 +134,7 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 	if len(j.takers) == 0 {
 		return Named{}, Go
 	}
+	j.exclude(a.Not)
 	h := j.hosts[a.Host]
 	if h == nil {
 		h = &located{asked: true}
@@ -175,7 +179,7 @@ func (j *Judge) anywhere(a Ask) Named {
 	best, least := int32(absent), time.Duration(0)
 	for range draws * draws {
 		k := j.takers[j.rng.IntN(len(j.takers))]
-		if !j.index.marked(int(k), withRoom) || j.over(k) {
+		if !j.index.marked(int(k), withRoom) || j.passes(k) {
 			continue
 		}
 		if d := j.start(&j.slots[k], service(a.Pages, a.Gap, 0)); best == absent || d < least {
@@ -220,7 +224,7 @@ func (j *Judge) first(a *Ask, h *located, limit float64) (candidate, bool) {
 		if c.ms > limit {
 			break
 		}
-		if s.rec == nil || s.life != c.life || !j.index.marked(int(c.slot), withRoom) || j.over(c.slot) {
+		if s.rec == nil || s.life != c.life || !j.index.marked(int(c.slot), withRoom) || j.passes(c.slot) {
 			continue
 		}
 		away := duration(c.ms)
@@ -270,7 +274,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 	best, ok := candidate{}, false
 	for _, c := range h.timed {
 		s := &j.slots[c.slot]
-		if c.ms <= within && s.rec != nil && s.life == c.life && j.index.marked(int(c.slot), mark) && !j.over(c.slot) {
+		if c.ms <= within && s.rec != nil && s.life == c.life && j.index.marked(int(c.slot), mark) && !j.passes(c.slot) {
 			best, ok = c, true
 			break
 		}
@@ -280,7 +284,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 		limit = min(limit, best.ms-penalty)
 	}
 	var room [1]far
-	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: func(k int) bool { return j.timed(h, int32(k)) >= 0 || j.over(int32(k)) }, best: room[:0]}); len(f) > 0 {
+	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: func(k int) bool { return j.timed(h, int32(k)) >= 0 || j.passes(int32(k)) }, best: room[:0]}); len(f) > 0 {
 		return candidate{int32(f[0].i), j.slots[f[0].i].life, f[0].ms + penalty, false}, true
 	}
 	return best, ok

@@ -151,7 +151,7 @@ func (j *Judge) awaited(k int32) bool {
 			return false
 		}
 	}
-	return !j.over(k)
+	return !j.passes(k)
 }
 
 // penalty is what a peer counts as farther than predicted if it has not measured the host: the least of many predictions is mostly too short.

@@ -58,6 +58,32 @@ func (j *Judge) medianThreads() int {
 	return 1
 }
 
+// exclude has a peer, and all of its account and prefix, passed over until the next call, unless there is no other.
+func (j *Judge) exclude(id ID) {
+	j.not = absent
+	k, ok := j.slotOf[id]
+	if !ok {
+		return
+	}
+	for _, t := range j.takers {
+		if j.slots[t].stands != avoided && !j.allied(k, t) {
+			j.not = k
+			return
+		}
+	}
+}
+
+// allied reports whether two peers are of one account or prefix.
+func (j *Judge) allied(k, t int32) bool {
+	a, b := &j.slots[k].groups, &j.slots[t].groups
+	return k == t || a[0] != nil && a[0] == b[0] || a[1] != nil && a[1] == b[1]
+}
+
+// passes reports whether a peer is passed over, though it has room.
+func (j *Judge) passes(k int32) bool {
+	return j.not != absent && j.allied(j.not, k) || j.over(k)
+}
+
 // over reports whether one more task would be more than a peer's share, or that of its account or prefix.
 func (j *Judge) over(k int32) bool {
 	s := &j.slots[k]

@@ -49,14 +49,30 @@ func ViewOf(now time.Time, peers []PeerRecord) *View {
 
 // Find is the record of a peer; nil: it is not known.
 func (v *View) Find(id ID) *PeerRecord {
+	if i := v.Index(id); i >= 0 {
+		return &v.Peers[i]
+	}
+	return nil
+}
+
+// Prefix is the network of the first public address of Peers[i]; empty: none is known.
+func (v *View) Prefix(i int) string {
+	if v.prefixes == nil {
+		return ""
+	}
+	return v.prefixes[i]
+}
+
+// Index is where a peer is among Peers; -1: it is not known.
+func (v *View) Index(id ID) int {
 	hash := hashOf(id)
 	for from := 0; ; from++ {
 		i := bytes.IndexByte(v.tags[from:], byte(hash))
 		if i < 0 {
-			return nil
+			return -1
 		}
 		if from += i; v.hashes[from] == hash && v.Peers[from].ID == id {
-			return &v.Peers[from]
+			return from
 		}
 	}
 }
