@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shoal/internal/lab/pond"
+	"shoal/internal/lab/standstill"
 	"shoal/internal/member"
 	"shoal/internal/wire"
 	"shoal/manager"
@@ -153,7 +154,7 @@ func TestBansSurviveARestart(t *testing.T) {
 	}
 }
 
-// A volunteer that crawls is banned: two seconds later nothing of it is taken, and it holds nothing. Forgiven, it goes on.
+// A volunteer that crawls is banned: two seconds later it is gone, nothing of it is taken, and it holds nothing. Forgiven, it goes on.
 func TestBanActsAtOnce(t *testing.T) {
 	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: 6, Pages: 6000, Bytes: 2000, Plain: true, Start: time.Now()})
 	if err != nil {
@@ -215,9 +216,15 @@ func TestBanActsAtOnce(t *testing.T) {
 	if s := st.archive.Stats(); s.Leases != 0 {
 		t.Errorf("a banned volunteer holds %d leases", s.Leases)
 	}
-	time.Sleep(2 * time.Second) // as long as a ban may take
+	still := standstill.Of(os.Getpid())
+	until("the volunteer is gone", func() bool { return len(volunteers()) == 0 })
+	if d := still.For(); d > 2*time.Second {
+		t.Errorf("a ban took %v", d)
+	}
+	turnedAway := func(n int64) func() bool { return func() bool { return st.node.Refused()["denied"] >= n } }
+	until("it comes back, and is refused", turnedAway(1))
 	at := st.archive.Stats()
-	time.Sleep(3 * time.Second)
+	until("it comes back again", turnedAway(4))
 	if s := st.archive.Stats(); s.Chunks != at.Chunks || s.Pages != at.Pages || s.Unchanged != at.Unchanged {
 		t.Errorf("%d pages in %d chunks were taken from a banned volunteer", s.Pages-at.Pages, s.Chunks-at.Chunks)
 	}

@@ -242,6 +242,7 @@ func TestMeter(t *testing.T) {
 		defer w.Close()
 		buf := make([]byte, 64<<10)
 		read := int64(0)
+		begun := time.Now()
 		for part := range 10 {
 			start := time.Now()
 			before, _ := m.Totals()
@@ -260,6 +261,10 @@ func TestMeter(t *testing.T) {
 			if r := float64(got-before) / want; r > 1.05 || r < .9 {
 				t.Errorf("quarter second %d: %.3f of the limit", part, r)
 			}
+		}
+		got, _ := m.Totals()
+		if r := float64(got) / (kib * 1024 * time.Since(begun).Seconds()); r > 1.03 || r < .97 {
+			t.Errorf("all in all %.3f of the limit", r)
 		}
 		m.SetRates(0, 0) // no limit any more: what was held back goes on at once
 		start := time.Now()

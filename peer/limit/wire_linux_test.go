@@ -53,8 +53,9 @@ func TestMain(m *testing.M) {
 
 // TestRateOnTheWire measures a limit of 200 KiB/s where a router would: at the packets that the kernel counts on an
 // interface, headers included. A process in a network of its own downloads over five connections. In no 10 s may it
-// exceed the limit by more than 3%. SHOAL_WIRE_S makes the test longer, and makes it also check for a shortfall,
-// which a busy machine may cause.
+// exceed the limit by more than 3%. The test lasts until what the limit allows in 12 s has come, however long a busy
+// machine takes. SHOAL_WIRE_S makes it longer, and makes it also check for a shortfall, which TestMeter does in virtual
+// time.
 func TestRateOnTheWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 12 seconds of real time")
@@ -95,8 +96,8 @@ func TestRateOnTheWire(t *testing.T) {
 	t.Cleanup(func() { in.Close(); child.Wait() })
 
 	var all []count
-	end := time.Now().Add(time.Minute)
-	for ; time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+	enough := int64(last.Seconds() * (kib << 10))
+	for came := int64(0); came < enough; time.Sleep(250 * time.Millisecond) {
 		before := time.Now()
 		out, err := client.Command("cat", "/proc/net/dev").Output()
 		if err != nil {
@@ -106,10 +107,8 @@ func TestRateOnTheWire(t *testing.T) {
 		if c.bytes < 64<<10 {
 			continue // it begins
 		}
-		if len(all) == 0 {
-			end = time.Now().Add(last)
-		}
 		all = append(all, c)
+		came = c.bytes - all[0].bytes
 	}
 	least, most, windows := 9.0, 0.0, 0
 	for i, a := range all {
@@ -134,9 +133,6 @@ func TestRateOnTheWire(t *testing.T) {
 	}
 	if least < .97 && long != "" {
 		t.Errorf("only %.4f of the limit", least)
-	}
-	if least < .05 {
-		t.Errorf("only %.4f of the limit: hardly anything was downloaded", least)
 	}
 }
 

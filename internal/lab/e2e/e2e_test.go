@@ -20,6 +20,7 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/lab/pond"
+	"shoal/internal/lab/standstill"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
 )
@@ -157,20 +158,25 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// end asks the process to stop and expects success.
+// endsWithin is how long each program may stand still before it ends. README.md promises it of `shoal up`; a peer gives up handing over after 10 s.
+var endsWithin = map[string]time.Duration{"shoal": 5 * time.Second, "shoal-peer": 12 * time.Second}
+
+// end asks the process to stop and expects success, in time: what other processes take of the machine does not count.
 func (p *process) end() {
 	p.t.Helper()
-	began := time.Now()
+	w := standstill.Of(p.cmd.Process.Pid)
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		p.t.Fatal(err)
 	}
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		p.t.Fatalf("%s does not end:\n%s", p.name, p.said())
-	}
-	if took := time.Since(began); took > 5*time.Second { // which a quiet machine keeps
-		p.t.Logf("%s took %v to end", p.name, took)
+	for ended := false; !ended; {
+		select {
+		case <-p.done:
+			ended = true
+		case <-time.After(20 * time.Millisecond):
+			if d := w.For(); d > endsWithin[p.name] {
+				p.t.Fatalf("%s has not ended, and has stood still for %v since it was asked to:\n%s", p.name, d, p.said())
+			}
+		}
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		p.t.Errorf("%s ended with status %d:\n%s", p.name, code, p.said())
