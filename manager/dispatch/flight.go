@@ -24,12 +24,6 @@ type flight struct {
 	_      [8]byte
 }
 
-// timer wakes a flight up. Those that do not ring at flight.wake are stale and do nothing.
-type timer struct {
-	at   int64 // nanoseconds
-	slot recrawl.Slot
-}
-
 // takeOff makes a flight of an idle channel. It is out or waits as soon as the caller says so.
 func (m *Machine) takeOff(now time.Time, s recrawl.Slot, issue lease.Issue) *flight {
 	m.serial++
@@ -82,9 +76,14 @@ func (m *Machine) arm(f *flight) {
 	}
 	f.wake = at
 	m.timers.push(timer{at, f.slot})
-	if len(m.timers) > 2*m.flights.n+timersSlack {
-		m.timers.keep(func(t timer) bool { f := m.flights.find(t.slot); return f != nil && f.wake == t.at })
+	if m.timers.n > 2*m.flights.n+timersSlack {
+		m.timers.tidy()
 	}
+}
+
+func (m *Machine) stale(t timer) bool {
+	f := m.flights.find(t.slot)
+	return f == nil || f.wake != t.at
 }
 
 // nanos is a time as timers have it; zero: none.
@@ -99,8 +98,8 @@ const timersSlack = 1024 // stale timers that are left alone
 
 // wake handles the flights whose time has come: a claim that never came, a pause that is over.
 func (m *Machine) wake(now time.Time) {
-	for ns := now.UnixNano(); len(m.timers) > 0 && m.timers[0].at <= ns; {
-		t := m.timers.pop()
+	ns := now.UnixNano()
+	for t, ok := m.timers.pop(ns); ok; t, ok = m.timers.pop(ns) {
 		f := m.flights.find(t.slot)
 		if f == nil || f.wake != t.at {
 			continue

@@ -133,10 +133,12 @@ type Machine struct {
 
 // New makes a Machine in which nothing is out.
 func New(now time.Time, cfg Config, due Due, channels Channels, judge Judge) *Machine {
-	return &Machine{
+	m := &Machine{
 		cfg: cfg, due: due, channels: channels, judge: judge, began: now, tidied: now,
 		hosts: map[channel.HostKey]host{}, notBefore: map[recrawl.Slot]time.Time{}, asked: map[recrawl.Slot]time.Time{}, held: map[Peer]int{},
 	}
+	m.timers.stale = m.stale
+	return m
 }
 
 // Tick does what is due: it ends waits that are over, and hands out what may go now. First comes what was asked for now or came to
@@ -265,8 +267,8 @@ const waitTicks = 120 // that a task of a strategy without intervals may wait fo
 // Deadline is when Tick has something to do that time brings; zero: nothing. What Due and Ready have may go at once, unless Held.
 func (m *Machine) Deadline() time.Time {
 	var at time.Time
-	if len(m.timers) > 0 {
-		at = time.Unix(0, m.timers[0].at)
+	if ns := m.timers.first(); ns != 0 {
+		at = time.Unix(0, ns)
 	}
 	if !m.holdUntil.IsZero() && (at.IsZero() || m.holdUntil.Before(at)) {
 		at = m.holdUntil
