@@ -83,59 +83,120 @@ func TestBelieve(t *testing.T) {
 	}
 }
 
-// One peer, account or prefix holds little more than twice its fair share of all tasks, whatever it says, once that is above shareLeast; the tasks that it does not get go to others at
-// once.
+// A crowd is some peers that say they are nearest to all hosts and have as many threads as can be said, among honest peers.
+func crowdedCourt(t *testing.T, what string, unproven bool) (c *court, crowd []PeerRecord, share float64) {
+	threads := 4. * threadsMost
+	c = newCourt(t, 3, 0, JudgeConfig{Vantages: 3})
+	for i := range 20 {
+		p := PeerRecord{ID: ID(fmt.Sprint("p", i)), Issued: c.now, Load: Load{Threads: 4, Slots: 10}, Coord: coords.Coord{Err: .1}}
+		p.Coord.Vec[0] = 100 + float64(i)
+		c.peers = append(c.peers, p)
+	}
+	crowd = c.peers[:1]
+	if what != "peer" {
+		crowd = c.peers[:3]
+	}
+	v := ViewOf(c.now, c.peers)
+	v.prefixes = make([]string, len(c.peers))
+	for i := range crowd {
+		crowd[i].Coord.Vec[0] = 0
+		switch crowd[i].Load = (Load{Threads: 255, Slots: 255}); what {
+		case "account":
+			crowd[i].Account = "mallory"
+		case "prefix":
+			v.prefixes[i] = "203.0.113.0/24"
+		}
+	}
+	if unproven {
+		v.stands = slices.Repeat([]standing{usual}, len(c.peers))
+		for i := range crowd {
+			v.stands[i] = unknown
+		}
+		threads = 4
+	}
+	c.j.See(v)
+	n := float64(len(crowd))
+	return c, crowd, threads * n / (threads*n + 4*(20-n)) // of all threads, as far as they count
+}
+
+// at has the judge know some hosts that the crowd says it is near to.
+func (c *court) at(hosts int, crowd []PeerRecord) {
+	var r coords.HostRecord
+	for i := range crowd {
+		r.Add(coords.Sample{Vantage: string(crowd[i].ID), At: crowd[i].Coord, RTT: time.Millisecond, When: c.now.Unix()})
+	}
+	for h := range hosts {
+		c.j.Locate(c.now, channel.HostKey(h+1), fmt.Sprint("http://", h), r)
+	}
+}
+
+// One peer, account or prefix holds at most twice its fair share of all tasks that are out, whatever it says, once that is above shareLeast; the
+// tasks that it does not get go to others at once. So it is while all wait that the peers can run, and while the others are full.
 func TestShares(t *testing.T) {
-	for _, what := range []string{"peer", "account", "prefix"} {
-		c := newCourt(t, 3, 0, JudgeConfig{})
-		for i := range 20 {
-			p := PeerRecord{ID: ID(fmt.Sprint("p", i)), Issued: c.now, Load: Load{Threads: 4, Slots: 10}, Coord: coords.Coord{Err: .1}}
-			p.Coord.Vec[0] = 100 + float64(i)
-			c.peers = append(c.peers, p)
-		}
-		mine := c.peers[:1]
-		if what != "peer" {
-			mine = c.peers[:5]
-		}
-		v := ViewOf(c.now, c.peers)
-		v.prefixes = make([]string, len(c.peers))
-		for i := range mine {
-			mine[i].Coord.Vec[0] = 0
-			switch mine[i].Load.Threads = 255; what {
-			case "account":
-				mine[i].Account = "mallory"
-			case "prefix":
-				v.prefixes[i] = "203.0.113.0/24"
-			}
-		}
-		c.j.See(v)
-		var r coords.HostRecord
-		for i := range mine {
-			r.Add(coords.Sample{Vantage: string(mine[i].ID), At: mine[i].Coord, RTT: time.Millisecond, When: c.now.Unix()})
-		}
-		c.j.Locate(c.now, 1, "http://a", r)
+	for i, what := range []string{"peer", "account", "prefix", "peer", "account", "prefix"} {
+		c, crowd, share := crowdedCourt(t, what, i > 2)
+		c.at(200, crowd)
 		all, held := 0, 0
-		for range 60 {
-			got, verdict := c.j.Near(c.now, Ask{Host: 1, Share: NearShare, Pages: 10, Gap: time.Second})
+		for h := range 200 {
+			got, verdict := c.j.Near(c.now, Ask{Host: channel.HostKey(h + 1), Share: 1, Pages: 10, Gap: time.Second})
 			if verdict != Go {
 				break
 			}
 			all++
-			if slices.ContainsFunc(mine, func(p PeerRecord) bool { return p.ID == got.Peer }) {
+			if slices.ContainsFunc(crowd, func(p PeerRecord) bool { return p.ID == got.Peer }) {
 				held++
 			}
 			c.hold(got.Peer, c.held[got.Peer]+1)
-			threads := 0
-			for i := range c.peers[len(mine):] {
-				threads += int(c.peers[len(mine)+i].Load.Threads)
-			}
-			fair := float64(all) * float64(16*len(mine)) / float64(16*len(mine)+threads)
-			if most := max(shareLeast, 2.2*fair+2); float64(held) > most {
-				t.Fatalf("%s: holds %d of %d tasks, at most %.0f", what, held, all, most)
+			// Each peer of the crowd may have shareLeast by its own share, but the account or prefix no more than that together.
+			if most := max(shareLeast, shareFactor*share*float64(all)); float64(held) > most {
+				t.Fatalf("%s: holds %d of %d tasks, at most %.1f", what, held, all, most)
 			}
 		}
 		if all < 30 {
 			t.Errorf("%s: only %d tasks went, since they wait for who has its share", what, all)
+		}
+	}
+}
+
+// Of many tasks that are due at once the first ones go to the peers near them as the last ones do: what waits counts as if it were out. What the
+// peers can run bounds that, as they told it within reason.
+func TestSharesOfWhatWaits(t *testing.T) {
+	for _, what := range []string{"peer", "account", "prefix"} {
+		for _, due := range []int{20, 60, 1000} {
+			c, crowd, share := crowdedCourt(t, what, false)
+			for h := range due { // not one of them is measured
+				c.j.Locate(c.now, channel.HostKey(h+1), fmt.Sprint("http://", h), coords.HostRecord{})
+				if _, verdict := c.j.Near(c.now, Ask{Host: channel.HostKey(h + 1), Share: NearShare}); verdict != Unmeasured {
+					t.Fatalf("%s: %v", what, verdict)
+				}
+			}
+			c.j.Looked()
+			c.at(due, crowd)
+			able := float64(6*(20-len(crowd)) + queuedMost*4*threadsMost*len(crowd))
+			most := shareFactor * share * min(float64(due), able)
+			first, held := 0, 0
+			for h := range due {
+				got, verdict := c.j.Near(c.now, Ask{Host: channel.HostKey(h + 1), Share: NearShare, Pages: 10, Gap: time.Second})
+				if verdict != Go {
+					continue
+				}
+				c.hold(got.Peer, c.held[got.Peer]+1)
+				if slices.ContainsFunc(crowd, func(p PeerRecord) bool { return p.ID == got.Peer }) {
+					if held++; held == h+1 {
+						first++
+					}
+				}
+			}
+			each := int(most / float64(len(crowd))) // each peer has its own share too
+			if want := float64(len(crowd) * each); float64(held) > max(most, shareLeast) || float64(first) < want {
+				t.Errorf("%s: of %d tasks it holds %d, at most %.1f, and the first %d in a row, at least %.0f", what, due, held, most, first, want)
+			}
+			for range 2 { // what is not asked for any more does not count
+				c.j.Looked()
+			}
+			if c.j.wants != [2]int32{} {
+				t.Errorf("%s: %v tasks wait that are not asked for", what, c.j.wants)
+			}
 		}
 	}
 }

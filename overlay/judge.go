@@ -43,9 +43,14 @@ type Judge struct {
 	astray  map[ID]int
 	trusted bool // not all peers are to be avoided
 	proven  int  // peers of usual standing
-	room    int  // threads of the peers that have room, as far as they count
+	threads int  // of the peers that are not avoided, as far as they count
+	able    int  // tasks that they can run
 	groups  map[string]*together
 	not     int32 // the slot of Ask.Not while Near runs; absent: there is none
+
+	// Tasks that wait, by the hosts that a peer was asked for in vain: in this round of looking at what is due, and in the one before.
+	round uint32
+	wants [2]int32
 
 	// Hosts.
 	hosts   map[channel.HostKey]*located
@@ -114,6 +119,7 @@ const (
 	newcomers    = 16               // they are too when more than this part of the peers is new
 	maxHosts     = 1 << 15          // hosts that are kept
 	maxSurveys   = 256              // hosts measured at a time
+	firstRound   = 2                // so that no host was asked for in the round of number 0 or the one before
 	surveysShare = 14               // measurements that each peer is asked for at a time
 	heldShare    = 5                // of this part of its queue a peer is given tasks; a full queue leaves no choice
 )
@@ -126,7 +132,7 @@ func NewJudge(cfg JudgeConfig, rng *rand.Rand) (*Judge, error) {
 	if cfg.Vantages < 0 || cfg.Probes < 0 || cfg.Vantages > MaxNear || cfg.Probes > MaxNear {
 		return nil, fmt.Errorf("%w: %d vantages, %d probes: want 0 to %d", ErrJudge, cfg.Vantages, cfg.Probes, MaxNear)
 	}
-	return &Judge{cfg: cfg, rng: rng, view: &View{}, slotOf: map[ID]int32{}, groups: map[string]*together{}, astray: map[ID]int{}, hosts: map[channel.HostKey]*located{}}, nil
+	return &Judge{cfg: cfg, rng: rng, round: firstRound, view: &View{}, slotOf: map[ID]int32{}, groups: map[string]*together{}, astray: map[ID]int{}, hosts: map[channel.HostKey]*located{}}, nil
 }
 
 // Near names the peer for a task. It must know the host (Knows).
@@ -141,15 +147,19 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 	}
 	if !h.asked && h.name != "" && j.cfg.Vantages > 0 {
 		j.survey(a.Host, h, j.cfg.Vantages)
+		j.want(h, true)
 		return Named{}, Unmeasured
 	}
 	if !h.known {
-		return j.anywhere(a), Go
+		named := j.anywhere(a)
+		j.want(h, false)
+		return named, Go
 	}
 	if now.Sub(h.ranked).Abs() >= rankAfter || (j.joined-h.joined)*newcomers > len(j.takers) {
 		j.rank(now, h)
 	}
 	c, ok := j.choose(&a, h)
+	j.want(h, !ok && len(j.takers) > nearLeast)
 	switch {
 	case ok:
 	case len(j.takers) <= nearLeast:

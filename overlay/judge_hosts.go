@@ -21,6 +21,7 @@ type located struct {
 	stale    bool      // something new is known of it
 	asked    bool      // it was measured, or that was tried
 	busy     bool      // it is being measured
+	wanted   uint32    // the last round in which its task waited
 	timed    []candidate
 	near     []candidate
 	all      bool       // near has all peers

@@ -52,12 +52,8 @@ func (j *Judge) See(v *View) {
 		}
 	}
 	j.allot(v)
-	j.room = 0
 	for _, k := range j.takers {
 		j.mark(k)
-		if j.index.marked(int(k), withRoom) {
-			j.room += j.slots[k].threads
-		}
 	}
 }
 
@@ -139,14 +135,7 @@ func (j *Judge) Held(now time.Time, id ID, n int) {
 		}
 	}
 	s.held, s.changed = int32(n), now
-	had := j.index.marked(int(k), withRoom)
 	j.mark(k)
-	switch has := j.index.marked(int(k), withRoom); {
-	case has && !had:
-		j.room += s.threads
-	case had && !has:
-		j.room -= s.threads
-	}
 }
 
 // Capacity is how many peers take tasks, how many tasks they may have at a time, and how many of ours they have.
@@ -154,6 +143,7 @@ func (j *Judge) Capacity() (peers, holds, held int) { return len(j.takers), j.ho
 
 // Looked says that all that is due was looked at. A peer that still has room is wanted by nothing near it.
 func (j *Judge) Looked() {
+	j.turnRound()
 	for _, k := range j.takers {
 		j.slots[k].spare = j.hasRoom(&j.slots[k])
 		j.mark(k)

@@ -1,12 +1,15 @@
 package overlay
 
 // However near a peer says that it is, and however many threads it says that it has, it gets no more than a share of the tasks. So do all peers of one
-// account, and of one network prefix. The share is at most twice what is fair by threads among the peers with room, and at least shareLeast
-// tasks. Threads beyond threadsMost times the median count for nothing.
+// account, and of one network prefix. The share is at most shareFactor times what is fair by threads, and at least shareLeast tasks. It is taken of
+// the tasks that are out and of those that wait to go out, as far as the peers can run them. So the first of many tasks that are due at once go to
+// the peers near them as the last ones do. Threads beyond threadsMost times the median count for nothing; of a peer that has delivered nothing yet
+// those beyond the median do.
 const (
 	shareFactor = 2
-	shareLeast  = 8 // at light load the near peers have what they can run, with their queues
+	shareLeast  = 2
 	threadsMost = 4
+	queuedMost  = 2 // tasks for each thread that count as what a peer can run, those that wait for it included
 )
 
 // together is the peers of an account or of a prefix that take tasks.
@@ -16,13 +19,22 @@ type together struct{ held, threads int }
 func (j *Judge) allot(v *View) {
 	median := j.medianThreads()
 	clear(j.groups)
+	j.threads, j.able = 0, 0
 	for i := range v.Peers {
 		k, ok := j.slotOf[v.Peers[i].ID]
 		if !ok {
 			continue
 		}
 		s := &j.slots[k]
-		s.threads = min(int(s.rec.Load.Threads), threadsMost*median)
+		most := threadsMost * median
+		if s.stands != usual {
+			most = median
+		}
+		s.threads = min(int(s.rec.Load.Threads), most)
+		if s.stands != avoided || !j.trusted {
+			j.threads += s.threads
+			j.able += min(Holds(s.rec.Load), queuedMost*s.threads)
+		}
 		s.groups = [2]*together{}
 		if a := s.rec.Account; a != "" {
 			s.groups[0] = j.join("account "+a, s)
@@ -103,5 +115,26 @@ func (j *Judge) beyond(held, threads int) bool {
 	if held < shareLeast {
 		return false
 	}
-	return (held+1)*max(j.room, threads) > shareFactor*(j.held+1)*threads
+	all := max(min(j.held+int(j.wants[0]+j.wants[1]), j.able), j.held+1)
+	return (held+1)*j.threads > shareFactor*all*threads
+}
+
+// want notes whether the task of a host, whose peer was just asked for, waits.
+func (j *Judge) want(h *located, waits bool) {
+	switch j.round - h.wanted {
+	case 0:
+		j.wants[0]--
+	case 1:
+		j.wants[1]--
+	}
+	if h.wanted = j.round - 2; waits { // else as if it had not waited for long
+		h.wanted = j.round
+		j.wants[0]++
+	}
+}
+
+// turnRound begins a new round of looking at what is due. What was not asked for in the last one waits no more.
+func (j *Judge) turnRound() {
+	j.round++
+	j.wants[0], j.wants[1] = 0, j.wants[0]
 }

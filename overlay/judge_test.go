@@ -106,8 +106,8 @@ func TestJudgeAgreesWithLookingAtAll(t *testing.T) {
 			host := channel.HostKey(1 + c.rng.IntN(5))
 			c.survey(host, somewhere(c.rng), 1+c.rng.IntN(4))
 			share := []float64{NearShare, 2 * NearShare, 1}[c.rng.IntN(3)]
+			near, reach := c.within(host, share) // before the task is known to wait, which makes shares larger
 			got, verdict := c.j.Near(c.now, Ask{Host: host, Share: share, Pages: 10, Gap: time.Second})
-			near, reach := c.within(host, share)
 			switch {
 			case len(near) > 0:
 				named++
@@ -127,7 +127,7 @@ func TestJudgeAgreesWithLookingAtAll(t *testing.T) {
 			}
 		}
 	}
-	if named < 500 || waited < 200 || farther < 50 {
+	if named < 500 || waited < 100 || farther < 50 {
 		t.Errorf("%d named, %d waited, %d went farther: too few to tell", named, waited, farther)
 	}
 }
