@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shoal/overlay"
@@ -38,8 +39,9 @@ type Config struct {
 	Socket func(network, address string, c syscall.RawConn) error
 	Wrap   func(net.Conn) net.Conn
 	Count  func(received, sent int)
-	Names  *net.Resolver // for members' names; nil: the system's
-	DHT    bool          // kad-dht helps to find members
+	Names  *net.Resolver           // for members' names; nil: the system's
+	Bar    func(ma.Multiaddr) bool // whether an address must not be connected to now; nil: all may
+	DHT    bool                    // kad-dht helps to find members
 
 	Threads    int           // channels crawled at the same time; 0: 5
 	Queue      int           // tasks that wait; 0: 5; negative: none

@@ -160,7 +160,7 @@ func (a *Agent) connect(ctx, life context.Context) (*wire.Node, error) {
 	}
 	node, err := wire.New(life, wire.Config{
 		Key: seed, Network: j.Network, Role: member.Peer, Kept: kept, Keep: wire.SaveTo(a.cfg.Dir), Listen: a.cfg.Listen, QUIC: a.cfg.QUIC,
-		Announce: a.cfg.Announce, Dialer: a.cfg.Dialer, Socket: a.cfg.Socket, Wrap: a.cfg.Wrap, Count: a.cfg.Count, Names: a.cfg.Names, Version: "shoal-peer/" + a.cfg.Version, Log: a.log, Metrics: a.cfg.Metrics,
+		Announce: a.cfg.Announce, Dialer: a.cfg.Dialer, Socket: a.cfg.Socket, Wrap: a.cfg.Wrap, Count: a.cfg.Count, Names: a.cfg.Names, Bar: a.cfg.Bar, Version: "shoal-peer/" + a.cfg.Version, Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -336,6 +336,16 @@ func (a *Agent) Hold(why string) { a.tasks.setHold(why) }
 
 // SetLimits changes threads and queue.
 func (a *Agent) SetLimits(threads, waiting int) error { return a.tasks.setLimits(threads, waiting) }
+
+// Redial makes all connections to members anew, on the ways that are open now.
+func (a *Agent) Redial() {
+	a.mu.Lock()
+	node := a.wire
+	a.mu.Unlock()
+	if node != nil {
+		node.Redial()
+	}
+}
 
 // probe measures the round-trip time to a Web host for the manager: the shortest of three TCP handshakes.
 func (a *Agent) probe(ctx context.Context, host string) (time.Duration, error) {

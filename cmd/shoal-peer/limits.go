@@ -15,6 +15,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"shoal/internal/plain"
 	"shoal/peer"
@@ -106,13 +107,13 @@ func (s *policies) read(ctx context.Context, now time.Time) {
 			return
 		}
 		s.set(url, pol, err, !at.IsZero())
-		if err == nil {
+		switch {
+		case err == nil:
 			at = now
+		case !at.IsZero(): // once more in a minute
+			at = now.Add(policyEvery - fetchEvery)
 		}
 		s.fetched[url] = at
-		if err != nil && !at.IsZero() { // once more in a minute
-			s.fetched[url] = now.Add(policyEvery - fetchEvery)
-		}
 	}
 }
 
@@ -125,24 +126,30 @@ func (s *policies) fetch(ctx context.Context, url string) (*limit.Policy, error)
 	return limit.FetchPolicy(ctx, &http.Client{Transport: t}, url)
 }
 
+// set puts a policy in force, or says why it is not. holds tells that an earlier version of it is in force.
 func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 	p, about := s.p, "policy "+name
-	if err == nil {
+	switch {
+	case err == nil:
 		p.limits.SetPolicy(name, pol)
 		if p.notes.set(about, "") {
 			p.log.Info("the policy can be read again", "policy", name)
 		}
-		return
-	}
-	if holds && !errors.Is(err, limit.ErrSettings) {
+	case holds && errors.Is(err, limit.ErrNoPolicy): // the admin has taken it away
+		p.limits.SetPolicy(name, nil)
+		if p.notes.set(about, "was taken away; nothing of it is in force") {
+			p.log.Warn("a policy was taken away; nothing of it is in force", "policy", name, "err", err)
+		}
+	case holds && !errors.Is(err, limit.ErrSettings):
 		if p.notes.set(about, "cannot be fetched; its last version stays in force") {
 			p.log.Warn("a policy cannot be fetched; its last version stays in force", "policy", name, "err", err)
 		}
-		return
-	}
-	p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: "a policy cannot be read"})
-	if p.notes.set(about, "nothing is fetched until it can be read: "+strings.TrimPrefix(plain.Error(err), about+": ")) {
-		p.log.Error("a policy cannot be read; nothing is fetched until it is", "policy", name, "err", err)
+	default:
+		why := strings.TrimPrefix(plain.Error(err), about+": ")
+		p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: "a policy cannot be read"})
+		if p.notes.set(about, "nothing is fetched until it can be read: "+why) {
+			p.log.Error("a policy cannot be read; nothing is fetched until it is", "policy", name, "err", err)
+		}
 	}
 }
 
@@ -161,9 +168,39 @@ func (p *program) members(cfg *peer.Config) {
 	p.proxy.dial = nodes.DialContext
 	cfg.Socket = p.socket
 	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return proxiedDialer{nodes, p}, nil }
+	cfg.Bar = p.aroundProxy
 	if p.via() != nil {
 		cfg.QUIC = false // it knows no proxies
 	}
+}
+
+// aroundProxy reports whether a connection to an address would go around the admin's proxy. QUIC knows no proxies.
+func (p *program) aroundProxy(a ma.Multiaddr) bool {
+	if p.via() == nil {
+		return false
+	}
+	if _, err := a.ValueForProtocol(ma.P_QUIC_V1); err != nil {
+		return false
+	}
+	ip, err := manet.ToIP(a)
+	if err != nil {
+		return false // a relay's, which is dialled by itself
+	}
+	at, _ := netip.AddrFromSlice(ip)
+	return !limit.Near(at)
+}
+
+// follow makes connections anew after a proxy came, changed or went. Those that were open would go on around it.
+func (p *program) follow(f *limit.Force, last *string) {
+	if f.Proxy == *last {
+		return
+	}
+	*last = f.Proxy
+	n := p.meter.Cut()
+	if p.agent != nil {
+		p.agent.Redial()
+	}
+	p.log.Info("the way to the outside has changed; connections are made anew", "proxy", cmp.Or(f.ProxyAt, "none"), "closed", n)
 }
 
 // via returns the admin's proxy, or nil.
@@ -197,7 +234,7 @@ type proxiedDialer struct {
 
 func (d proxiedDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	if via := d.p.via(); via != nil {
-		if at, err := netip.ParseAddrPort(addr); err == nil && !at.Addr().IsPrivate() && !at.Addr().IsLoopback() && !at.Addr().IsLinkLocalUnicast() {
+		if at, err := netip.ParseAddrPort(addr); err == nil && !limit.Near(at.Addr()) {
 			return via.DialContext(ctx, network, addr)
 		}
 	}
@@ -212,6 +249,7 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 	var machine, supply, disk time.Time
 	var busy, fed, full string
 	var m limit.Machine
+	proxy := p.limits.At(policy).Proxy // of the start
 	for {
 		now := time.Now()
 		if now.Sub(policy) >= policyEvery {
@@ -232,6 +270,7 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 			p.keepUsage()
 		}
 		f := p.limits.At(now)
+		p.follow(&f, &proxy)
 		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
 		p.agent.Hold(cmp.Or(f.Paused, full, fed, busy))
 		select {

@@ -4,15 +4,19 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
 
 	"shoal/peer/limit"
 )
@@ -87,8 +91,55 @@ func TestPolicyFromElsewhere(t *testing.T) {
 		t.Error("a policy that makes no sense holds nobody")
 	}
 	a.say(http.StatusNotFound, "")
-	if f := look(policyEvery); f.Paused != "" || f.DownKiBPerS.Value != 0 {
-		t.Errorf("taken away: %+v", f)
+	if f := look(policyEvery); f.Paused != "" || f.DownKiBPerS.Value != 0 || !strings.Contains(strings.Join(p.notes.list(), ""), "taken away") {
+		t.Errorf("taken away: %+v, %q", f, p.notes.list())
+	}
+	a.say(http.StatusOK, "down_kib_per_s = 50\n")
+	if f := look(policyEvery); f.DownKiBPerS.Value != 50 || len(p.notes.list()) != 0 {
+		t.Errorf("there again: %+v, %q", f, p.notes.list())
+	}
+}
+
+// TestPolicyThatIsNotThere: a URL that has never had a policy, since it is misspelt or not yet served, does not mean that there is none. The
+// peer fetches nothing and says why, until the policy comes.
+func TestPolicyThatIsNotThere(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
+		a := &admin{status: status}
+		srv := httptest.NewServer(a)
+		defer srv.Close()
+		set := defaults()
+		set.PolicyURL = srv.URL
+		p := limited(t, set)
+		s := &policies{p: p, file: filepath.Join(t.TempDir(), "none.toml"), fetched: map[string]time.Time{}}
+		now := time.Now()
+		for range 3 {
+			s.read(t.Context(), now)
+			f, notes := p.limits.At(now), strings.Join(p.notes.list(), "\n")
+			if !strings.Contains(f.Paused, "cannot be read") || !strings.Contains(notes, srv.URL) || !strings.Contains(notes, strconv.Itoa(status)) {
+				t.Errorf("%d: %q, %q", status, f.Paused, notes)
+			}
+			now = now.Add(policyEvery)
+		}
+		a.say(http.StatusOK, "down_kib_per_s = 90\n")
+		s.read(t.Context(), now)
+		if f := p.limits.At(now); f.Paused != "" || f.DownKiBPerS.Value != 90 {
+			t.Errorf("%d, then there: %+v", status, f)
+		}
+	}
+}
+
+// TestPolicyComesOverTLS: a URL without TLS is for this computer alone, also behind a redirect.
+func TestPolicyComesOverTLS(t *testing.T) {
+	for at, good := range map[string]bool{"https://intranet.example/p.toml": true, "http://127.0.0.1:80/p": true, "http://[::1]/p": true, "http://localhost/p": true,
+		"http://intranet.example/p.toml": false, "http://192.168.1.1/p.toml": false, "http://localhost.example/p": false, "http://10.0.0.1": false} {
+		if err := limit.CheckPolicyURL(at); (err == nil) != good {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	srv := httptest.NewServer(http.RedirectHandler("http://intranet.example/p.toml", http.StatusFound))
+	defer srv.Close()
+	if _, err := limit.FetchPolicy(t.Context(), srv.Client(), srv.URL); !errors.Is(err, limit.ErrSettings) || !strings.Contains(err.Error(), "want https://") {
+		t.Errorf("a redirect to http: %v", err)
 	}
 }
 
@@ -203,5 +254,57 @@ func TestNobodyLoosens(t *testing.T) {
 	}
 	if day, month := u.Used(time.Now()); day < 0 || month < 0 {
 		t.Errorf("less than nothing was used: %d, %d", day, month)
+	}
+}
+
+// far is a connection to some address.
+type far struct {
+	net.Conn
+	to     string
+	closed bool
+}
+
+func (f *far) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.to))
+}
+
+func (f *far) Close() error {
+	f.closed = true
+	return nil
+}
+
+// TestProxySetWhileRunning: when an admin's proxy comes, changes or goes, no connection goes on along the old way, and QUIC, which knows no
+// proxies, is used to private addresses only.
+func TestProxySetWhileRunning(t *testing.T) {
+	p := limited(t, defaults())
+	now := time.Now()
+	f := p.limits.At(now)
+	last := f.Proxy
+	site, member, home := &far{to: "203.0.114.9:443"}, &far{to: "[2600:1::1]:7785"}, &far{to: "192.168.7.1:7785"}
+	open := func() {
+		for _, c := range []*far{site, member, home} {
+			c.closed = false
+			p.meter.Wrap(c)
+		}
+	}
+	quic := map[string]bool{"/ip4/203.0.114.9/udp/7785/quic-v1": true, "/ip6/2600:1::1/udp/7785/quic-v1": true, "/ip4/192.168.7.1/udp/7785/quic-v1": false,
+		"/ip4/127.0.0.1/udp/7785/quic-v1": false, "/ip4/203.0.114.9/tcp/7785": false}
+	for i, proxy := range []string{"", "http://proxy.test:3128", "http://proxy.test:3128", "http://other.test:3128", ""} {
+		open()
+		p.limits.SetPolicy("admin", &limit.Policy{Proxy: proxy})
+		f, changed := p.limits.At(now), p.limits.At(now).Proxy != last
+		p.follow(&f, &last)
+		if site.closed != changed || member.closed != changed || home.closed {
+			t.Errorf("step %d, proxy %q: closed %v %v %v", i, proxy, site.closed, member.closed, home.closed)
+		}
+		for at, around := range quic {
+			a, err := ma.NewMultiaddr(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.aroundProxy(a); got != (around && proxy != "") {
+				t.Errorf("step %d, proxy %q, %s: barred %v", i, proxy, at, got)
+			}
+		}
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/knadh/koanf/v2"
-	"github.com/pelletier/go-toml/v2"
 
 	"shoal/internal/wire"
 	"shoal/peer"
@@ -66,27 +65,29 @@ var errSettings = errors.New("bad setting")
 func (s *settings) validate() error {
 	switch {
 	case s.Data == "":
-		return fmt.Errorf("%w: no data folder; name one with --data", errSettings)
+		return limit.Bad("data", "is empty; want a folder, as in --data /home/ada/shoal")
 	case s.Port < 0 || s.Port > 65535:
-		return fmt.Errorf("%w: port %d; want 0 to 65535", errSettings, s.Port)
+		return limit.Bad("port", "is %d; want 0 (any) to 65535", s.Port)
 	case s.Listen != "" && !isAddr(s.Listen):
-		return fmt.Errorf("%w: listen %q; want an IP address of this computer, such as 192.0.2.7", errSettings, s.Listen)
+		return limit.Bad("listen", "is %q; want an IP address of this computer, such as 192.0.2.7", s.Listen)
 	case s.Threads < 1 || s.Threads > maxThreads:
-		return fmt.Errorf("%w: %d threads; want 1 to %d", errSettings, s.Threads, maxThreads)
+		return limit.Bad("threads", "is %d; want 1 to %d", s.Threads, maxThreads)
 	case s.Queue < 0 || s.Queue > maxQueue:
-		return fmt.Errorf("%w: a queue of %d; want 0 to %d", errSettings, s.Queue, maxQueue)
-	case s.MinGapMs < 200:
-		return fmt.Errorf("%w: min_gap_ms %d; a crawler waits at least 200 ms", errSettings, s.MinGapMs)
+		return limit.Bad("queue", "is %d; want 0 to %d", s.Queue, maxQueue)
+	case s.MinGapMs < leastGapMs:
+		return limit.Bad("min_gap_ms", "is %d; want at least %d: a crawler waits at least that long between two requests", s.MinGapMs, leastGapMs)
 	case s.Control != "" && !loopback(s.Control):
-		return fmt.Errorf("%w: control %q; want a loopback address with a port, such as %s: other computers must not reach it", errSettings, s.Control, peer.DefaultControl)
-	case s.CheckpointMin < 1 || s.GraceS < 0:
-		return fmt.Errorf("%w: checkpoint_min %d, grace_s %d; want at least 1 and 0", errSettings, s.CheckpointMin, s.GraceS)
+		return limit.Bad("control", "is %q; want a loopback address with a port, such as %s: other computers must not reach it", s.Control, peer.DefaultControl)
+	case s.CheckpointMin < 1:
+		return limit.Bad("checkpoint_min", "is %d; want at least 1", s.CheckpointMin)
+	case s.GraceS < 0:
+		return limit.Bad("grace_s", "is %d; want 0 or more", s.GraceS)
 	case s.DiskMiB < 1:
-		return fmt.Errorf("%w: disk_mib %d; want at least 1", errSettings, s.DiskMiB)
+		return limit.Bad("disk_mib", "is %d; want at least 1", s.DiskMiB)
 	case s.MinFreeMiB < 0:
-		return fmt.Errorf("%w: min_free_mib %d; 0 is no limit", errSettings, s.MinFreeMiB)
+		return limit.Bad("min_free_mib", "is %d; want 0 (no limit) or more", s.MinFreeMiB)
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel):
-		return fmt.Errorf("%w: log_level %q; want debug, info, warn or error", errSettings, s.LogLevel)
+		return limit.Bad("log_level", "is %q; want debug, info, warn or error", s.LogLevel)
 	}
 	if s.PolicyURL != "" {
 		if err := limit.CheckPolicyURL(s.PolicyURL); err != nil {
@@ -95,6 +96,8 @@ func (s *settings) validate() error {
 	}
 	return s.Settings.Validate()
 }
+
+const leastGapMs = 200
 
 func isAddr(s string) bool {
 	_, err := netip.ParseAddr(s)
@@ -180,29 +183,66 @@ func (l layer) Read() (map[string]any, error) { return l, nil }
 func load(file string, env []string, flags map[string]any) (settings, error) {
 	s := defaults()
 	s.from = map[string]string{}
-	known := keysOf(reflect.TypeOf(s))
+	known := limit.Keys(reflect.TypeFor[settings](), "koanf")
 	k := koanf.New("\x00") // no key contains the separator: nothing is nested but windows, a list
 	named := file != ""
 	if !named {
 		file = configFile()
 	}
-	b, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 	case err != nil:
 		return s, fmt.Errorf("configuration: %w", err)
 	default:
-		m := map[string]any{}
-		if err := toml.Unmarshal(b, &m); err != nil {
-			return s, fmt.Errorf("configuration %s: %w", file, err)
-		}
-		if err := add(k, m, known, file); err != nil {
+		m, err := limit.Parse(text, file, known, "koanf")
+		if err != nil {
 			return s, err
+		}
+		if err := k.Load(layer(m), nil); err != nil {
+			return s, fmt.Errorf("configuration: %s: %w", file, err)
 		}
 		for key := range m {
 			s.from[key] = "your settings in " + file
 		}
 	}
+	m, err := fromEnv(env, known, s.from)
+	if err != nil {
+		return s, err
+	}
+	for _, layered := range []map[string]any{m, flags} { // of their types already
+		if err := k.Load(layer(layered), nil); err != nil {
+			return s, fmt.Errorf("configuration: %w", err)
+		}
+	}
+	for key := range flags {
+		s.from[key] = "your settings, --" + strings.ReplaceAll(key, "_", "-")
+	}
+	if err := k.UnmarshalWithConf("", &s, koanf.UnmarshalConf{Tag: "koanf"}); err != nil {
+		return s, fmt.Errorf("%w: %w", errSettings, err)
+	}
+	return s, s.located(s.validate(), file, text)
+}
+
+// located says where a wrong setting was set.
+func (s *settings) located(err error, file string, text []byte) error {
+	var w *limit.Wrong
+	if !errors.As(err, &w) {
+		return err
+	}
+	top, _, _ := strings.Cut(w.Key, "[")
+	switch from := s.from[top]; from {
+	case "your settings in " + file:
+		return limit.Located(err, file, text)
+	case "":
+		return err
+	default:
+		return &limit.Wrong{Key: w.Key, Text: w.Text, Where: strings.TrimPrefix(from, "your settings, ")}
+	}
+}
+
+// fromEnv returns the settings that SHOAL_PEER_* variables make, and notes where they are from.
+func fromEnv(env []string, known map[string]reflect.Type, from map[string]string) (map[string]any, error) {
 	m := map[string]any{}
 	for _, e := range env {
 		key, value, _ := strings.Cut(e, "=")
@@ -213,71 +253,15 @@ func load(file string, env []string, flags map[string]any) (settings, error) {
 		name = strings.ToLower(name)
 		kind, ok := known[name]
 		if !ok {
-			return s, fmt.Errorf("%w: %s is not a setting%s", errSettings, key, nearest(name, known))
+			return nil, fmt.Errorf("%w: %s is not a setting%s", errSettings, key, limit.Nearest(name, known))
 		}
+		var err error
 		if m[name], err = parse(value, kind); err != nil {
-			return s, fmt.Errorf("%w: %s: %w", errSettings, key, err)
+			return nil, fmt.Errorf("%w: %s: %w", errSettings, key, err)
 		}
-		s.from[name] = "your settings, " + key + " in the environment"
+		from[name] = "your settings, " + key + " in the environment"
 	}
-	if err := add(k, m, known, "environment"); err != nil {
-		return s, err
-	}
-	if err := add(k, flags, known, "flags"); err != nil {
-		return s, err
-	}
-	for key := range flags {
-		s.from[key] = "your settings, --" + strings.ReplaceAll(key, "_", "-")
-	}
-	if err := k.UnmarshalWithConf("", &s, koanf.UnmarshalConf{Tag: "koanf"}); err != nil {
-		return s, fmt.Errorf("%w: %w", errSettings, err)
-	}
-	return s, s.validate()
-}
-
-func add(k *koanf.Koanf, m map[string]any, known map[string]reflect.Type, source string) error {
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		kind, ok := known[key]
-		if !ok {
-			return fmt.Errorf("%w: %s: %q is not a setting%s", errSettings, source, key, nearest(key, known))
-		}
-		if want := wants(kind, reflect.TypeOf(m[key])); want != "" {
-			return fmt.Errorf("%w: %s: %s is %#v; want %s", errSettings, source, key, m[key], want)
-		}
-	}
-	if err := k.Load(layer(m), nil); err != nil {
-		return fmt.Errorf("configuration: %s: %w", source, err)
-	}
-	return nil
-}
-
-// wants returns the type that a setting wants, or "" if the given one fits.
-func wants(kind, given reflect.Type) string {
-	switch {
-	case given == nil || kind.Kind() == reflect.Int && given.Kind() != reflect.Int && given.Kind() != reflect.Int64:
-		return "a whole number"
-	case kind.Kind() == reflect.Bool && given.Kind() != reflect.Bool:
-		return "true or false"
-	case kind.Kind() == reflect.String && given.Kind() != reflect.String:
-		return "a text in quotes"
-	case kind.Kind() == reflect.Slice && given.Kind() != reflect.Slice:
-		return "a list"
-	}
-	return ""
-}
-
-func keysOf(t reflect.Type) map[string]reflect.Type {
-	out := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		key := f.Tag.Get("koanf")
-		if f.Anonymous {
-			maps.Copy(out, keysOf(f.Type))
-		} else if key != "" {
-			out[key] = f.Type
-		}
-	}
-	return out
+	return m, nil
 }
 
 // shown returns the values of settings as help shows them, by the names of their flags.
@@ -293,24 +277,6 @@ func shown(v reflect.Value) map[string]string {
 		}
 	}
 	return out
-}
-
-// nearest suggests the known key with the longest common prefix.
-func nearest(key string, known map[string]reflect.Type) string {
-	best, n := "", 2
-	for _, k := range slices.Sorted(maps.Keys(known)) {
-		i := 0
-		for i < len(k) && i < len(key) && k[i] == key[i] {
-			i++
-		}
-		if i > n {
-			best, n = k, i
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
 }
 
 func parse(value string, t reflect.Type) (any, error) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"shoal/peer/limit"
 )
 
 // TestEverySettingHasItsPlaces checks that each setting has a flag of its type, except windows, which only the file can set, and that
@@ -25,7 +27,7 @@ func TestEverySettingHasItsPlaces(t *testing.T) {
 			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
 		}
 	}
-	known, flags := keysOf(reflect.TypeFor[settings]()), set.values()
+	known, flags := limit.Keys(reflect.TypeFor[settings](), "koanf"), set.values()
 	for key, kind := range known {
 		if key == "windows" {
 			continue
@@ -33,7 +35,7 @@ func TestEverySettingHasItsPlaces(t *testing.T) {
 		value, ok := flags[key]
 		if !ok {
 			t.Errorf("the setting %s has no flag: add it to flagged and, if its name differs, to flagKeys", key)
-		} else if want := wants(kind, reflect.TypeOf(value)); want != "" {
+		} else if want := limit.Wants(kind, value); want != "" {
 			t.Errorf("the flag of %s gives %T; want %s", key, value, want)
 		}
 	}
@@ -43,7 +45,7 @@ func TestEverySettingHasItsPlaces(t *testing.T) {
 		}
 	}
 	// A limit is what a volunteer looks up, so the page has every one of them.
-	for key := range keysOf(reflect.TypeFor[settings]()) {
+	for key := range limit.Keys(reflect.TypeFor[settings](), "koanf") {
 		limits := []string{"_kib_per_s", "_mib", "on_", "in_use", "busy_", "threads", "queue", "deny"}
 		if slices.ContainsFunc(limits, func(part string) bool { return strings.Contains(key, part) }) && !strings.Contains(string(page), key) {
 			t.Errorf("docs/volunteer.md does not mention the limit %s", key)

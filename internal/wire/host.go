@@ -86,7 +86,7 @@ func (b *builder) build(announce []ma.Multiaddr, gc gate.Config, r *services) (c
 		return nil, err
 	}
 	bus := eventbus.NewBus()
-	sw, err := b.swarm(b.key, bus, resources, swarm.WithMetrics(b.traffic), swarm.WithDialRanker(b.rank),
+	sw, err := b.swarm(b.key, bus, resources, swarm.WithMetrics(b.traffic), swarm.WithDialRanker(b.rank), swarm.WithConnectionGater(barred{b.cfg.Bar}),
 		swarm.WithMultiaddrResolver(swarm.ResolverFromMaDNS{Resolver: names}))
 	if err != nil {
 		return nil, err

@@ -105,6 +105,9 @@ func (c Config) withDefaults() Config {
 	if c.homing == (homing.Times{}) {
 		c.homing = homing.Default()
 	}
+	if c.Bar == nil {
+		c.Bar = func(ma.Multiaddr) bool { return false }
+	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
@@ -142,7 +145,7 @@ func assemble(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.built = &builder{cfg: &n.cfg, key: key, id: id, sockets: sock, traffic: n.traffic, server: n.isServer}
-	n.reach = &reach{role: cfg.Role, patience: cfg.Patience, forwarded: len(cfg.Announce) > 0, limits: cfg.Limits, numbers: n.numbers,
+	n.reach = &reach{bar: cfg.Bar, role: cfg.Role, patience: cfg.Patience, forwarded: len(cfg.Announce) > 0, limits: cfg.Limits, numbers: n.numbers,
 		life: n.life, log: cfg.Log, lost: make(chan struct{}, 1), ports: map[peer.ID]netip.AddrPort{}}
 	n.greeter = &greeter{papers: n.papers, role: cfg.Role, patience: cfg.Patience, expel: cfg.Gate, lobby: lobby(cfg.Role), reach: n.reach,
 		greeting: newCounts(cfg.Limits.Calls), numbers: n.numbers, life: n.life, log: cfg.Log, renew: make(chan struct{}, 1)}
@@ -246,12 +249,17 @@ func (n *Node) Run(ctx context.Context) error {
 // Woken makes connections and membership anew after a time in which the computer slept: the other ends of its connections may have gone,
 // and timers stood still. It returns when all are closed.
 func (n *Node) Woken() {
+	n.Redial()
+	n.renewSoon()
+}
+
+// Redial closes all connections. Those that are needed are made anew, on the ways that are open now.
+func (n *Node) Redial() {
 	var wg sync.WaitGroup
 	for _, c := range n.gate.Conns() {
 		wg.Go(func() { c.Close() })
 	}
 	wg.Wait()
-	n.renewSoon()
 }
 
 // JoinString is what a volunteer is given to join through this manager: the addresses that are most likely to be reachable.

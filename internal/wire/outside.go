@@ -52,7 +52,7 @@ func (r *reach) lookOutside(ctx context.Context, server peer.ID) error {
 	}
 	err := errors.New("it listens nowhere over QUIC")
 	for _, a := range r.host.Peerstore().Addrs(server) {
-		if _, other := a.ValueForProtocol(ma.P_IP4); other != nil || !isQUIC(a) || manet.IsIPLoopback(a) {
+		if _, other := a.ValueForProtocol(ma.P_IP4); other != nil || !isQUIC(a) || manet.IsIPLoopback(a) || r.bar(a) {
 			continue // IPv6 is not translated
 		}
 		var at ma.Multiaddr

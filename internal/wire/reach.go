@@ -60,6 +60,7 @@ const (
 // reach finds out how others reach a node, and lets them where a router stands between.
 type reach struct {
 	*conns
+	bar       func(ma.Multiaddr) bool
 	role      member.Role
 	patience  time.Duration
 	forwarded bool // addresses are announced: a port is forwarded

@@ -23,6 +23,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/autonatv2"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shoal/internal/member"
@@ -66,6 +67,7 @@ type Config struct {
 	Wrap   func(net.Conn) net.Conn                                // accounts for and paces each TCP connection, dialled or accepted; nil: nothing
 	Count  func(received, sent int)                               // is told the bytes of QUIC's packets, which are not paced; nil: nothing
 	Names  *net.Resolver                                          // for addresses with names; nil: the system's
+	Bar    func(ma.Multiaddr) bool                                // whether an address must not be connected to now, in either direction; nil: all may
 
 	Limits   Limits                // zero fields: of the role
 	Gate     time.Duration         // after which a connection that is not a member's closes; 0: as Patience

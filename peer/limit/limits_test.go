@@ -131,7 +131,7 @@ func TestBadLimits(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"down_kib = 1", "down_kib_per_s = -1", "deny_networks = [\"10.0.0.0\"]", "off = \"yes\"", strings.Repeat("#", MaxPolicy+1)} {
-		if _, err := ParsePolicy([]byte(text)); !errors.Is(err, ErrSettings) {
+		if _, err := ParsePolicy([]byte(text), "policy.toml"); !errors.Is(err, ErrSettings) {
 			t.Errorf("%.30q: %v", text, err)
 		}
 	}
@@ -216,9 +216,10 @@ func TestPolicySources(t *testing.T) {
 	if l.Denies("www.secret.test") == nil || l.Denies("notsecret.test") != nil {
 		t.Error("deny_domains")
 	}
-	status = 404
-	if p, err := FetchPolicy(t.Context(), srv.Client(), srv.URL); p != nil || err != nil {
-		t.Error(p, err)
+	for _, status = range []int{404, 410} {
+		if p, err := FetchPolicy(t.Context(), srv.Client(), srv.URL); p != nil || !errors.Is(err, ErrNoPolicy) {
+			t.Error(p, err)
+		}
 	}
 	status = 500
 	if _, err := FetchPolicy(t.Context(), srv.Client(), srv.URL); err == nil {
@@ -313,8 +314,34 @@ func TestDeniedAndMisspelt(t *testing.T) {
 	if got := l.Denied([]string{"own.test"}, "me"); !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	_, err := ParsePolicy([]byte("off = false\ndown_kib = 3\n[[windows]]\nday = \"mon\"\n"))
-	if err == nil || !strings.HasSuffix(err.Error(), `no such entry: "down_kib" in line 2, "windows.day" in line 4`) {
-		t.Error(err)
+}
+
+// TestWrongSettingsNameTheirLine: whatever is wrong in a policy, the error names file, line and key, and what is allowed.
+func TestWrongSettingsNameTheirLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"off = false\ndown_kib = 3\n":                                    `line 2: down_kib is not a setting; did you mean "down_kib_per_s"?`,
+		"off = false\nfast = 3\n":                                        `line 2: fast is not a setting; want one of contact, day_mib, deny_domains, `,
+		"\n# night\n[[windows]]\nday = \"mon\"\n":                        `line 4: windows[1].day is not a setting; did you mean "days"?`,
+		"off = \"yes\"\n":                                                `line 1: off is "yes"; want true or false`,
+		"\ndown_kib_per_s = 1.5\n":                                       `line 2: down_kib_per_s is 1.5; want a whole number`,
+		"up_kib_per_s = 1\ndown_kib_per_s = -1\n":                        `line 2: down_kib_per_s is -1; want 0 (no limit) or more`,
+		"deny_domains = [\"a.test\",\n 7]\n":                             `line 1: deny_domains[2] is 7; want a text in quotes`,
+		"\ndeny_networks = [\"10.0.0.0\"]\n":                             `line 2: deny_networks[1] is "10.0.0.0"; want a network such as 198.51.100.0/24`,
+		"deny_domains = \"a.test\"\n":                                    `line 1: deny_domains is "a.test"; want a list, such as ["example.org"]`,
+		"proxy = \"ftp://x\"\n":                                          `line 1: proxy is "ftp://x"; want http://host:port or https://host:port`,
+		"\n\npolicy_url = \"http://intranet.example/p.toml\"\n":          `line 3: policy_url is "http://intranet.example/p.toml"; want https://`,
+		"[[windows]]\nfrom = \"08:00\"\n[[windows]]\nfrom = \"25:00\"\n": `line 4: windows[2].from is "25:00"; want a time such as 22:00`,
+		"[[windows]]\ndays = \"moonday\"\n":                              `line 2: windows[1].days is "moonday"; want mon-fri or sat,sun`,
+		"windows = [{days = \"moonday\"}]\n":                             `line 1: windows[1].days is "moonday"; want mon-fri or sat,sun`,
+		"windows = [3]\n":                                                `line 1: windows[1] is 3; want a table`,
+		"off = false\nday_mib 5\n":                                       `line 2, column 9: `,
+		"off = false\noff = true\n":                                      `line 2, column `,
+		"contact = \"a\n":                                                `line 1, column `,
+		"\xff = 1\n":                                                     `line 1, column `,
+	} {
+		_, err := ParsePolicy([]byte(text), "policy.toml")
+		if err == nil || !strings.Contains(err.Error(), "policy.toml, "+want) || !errors.Is(err, ErrSettings) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package limit
 import (
 	"math"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,11 +32,14 @@ type Meter struct {
 	down, up       *rate.Limiter
 	received, sent atomic.Int64
 	usage          *Usage
+
+	mu   sync.Mutex // guards open
+	open map[*metered]struct{}
 }
 
 // NewMeter returns a meter without limits. usage may be nil.
 func NewMeter(u *Usage) *Meter {
-	return &Meter{down: rate.NewLimiter(rate.Inf, leastBurst), up: rate.NewLimiter(rate.Inf, leastBurst), usage: u}
+	return &Meter{down: rate.NewLimiter(rate.Inf, leastBurst), up: rate.NewLimiter(rate.Inf, leastBurst), usage: u, open: map[*metered]struct{}{}}
 }
 
 // SetRates sets the limits in KiB a second. Zero means no limit.
@@ -92,7 +96,34 @@ func cost(n int) int { return n + (n+segment-1)/segment*overhead }
 
 // Wrap returns a connection that counts its bytes and keeps to the rates.
 func (m *Meter) Wrap(c net.Conn) net.Conn {
-	return &metered{Conn: c, m: m, closed: make(chan struct{})}
+	out := &metered{Conn: c, m: m, closed: make(chan struct{})}
+	m.mu.Lock()
+	m.open[out] = struct{}{}
+	m.mu.Unlock()
+	return out
+}
+
+// Cut closes the connections to addresses that are not this computer's or its own network's, and returns how many there were. It is for a
+// change of the way to the outside.
+func (m *Meter) Cut() (n int) {
+	m.mu.Lock()
+	var out []*metered
+	for c := range m.open {
+		if at, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && !Near(at.Addr()) {
+			out = append(out, c)
+		}
+	}
+	m.mu.Unlock()
+	for _, c := range out {
+		c.Close()
+	}
+	return len(out)
+}
+
+// Near reports whether an address is this computer's or a private network's: connections to it go through no proxy.
+func Near(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast()
 }
 
 type metered struct {
@@ -173,6 +204,11 @@ func (c *metered) pay(l *rate.Limiter, n int) error {
 }
 
 func (c *metered) Close() error {
-	c.once.Do(func() { close(c.closed) })
+	c.once.Do(func() {
+		close(c.closed)
+		c.m.mu.Lock()
+		delete(c.m.open, c)
+		c.m.mu.Unlock()
+	})
 	return c.Conn.Close()
 }

@@ -33,13 +33,27 @@ func ReadPolicy(path string) (*Policy, error) {
 	return decode(f, path)
 }
 
-// FetchPolicy fetches a policy from a URL. It returns nil if there is none (404).
+// ErrNoPolicy is returned where a URL answers that there is no policy.
+var ErrNoPolicy = errors.New("limit: there is no policy")
+
+// FetchPolicy fetches a policy from a URL, and follows redirects that CheckPolicyURL admits. It returns ErrNoPolicy for the answers 404 and
+// 410.
 func FetchPolicy(ctx context.Context, c *http.Client, url string) (*Policy, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy: %w", err)
 	}
-	resp, err := c.Do(req)
+	if err := CheckPolicyURL(url); err != nil {
+		return nil, err
+	}
+	own := *c
+	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if len(via) >= maxPolicyHops {
+			return fmt.Errorf("%d redirects; want at most %d", len(via), maxPolicyHops)
+		}
+		return CheckPolicyURL(req.URL.String())
+	}
+	resp, err := own.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy: %w", err)
 	}
@@ -48,7 +62,7 @@ func FetchPolicy(ctx context.Context, c *http.Client, url string) (*Policy, erro
 	case http.StatusOK:
 		return decode(resp.Body, url)
 	case http.StatusNotFound, http.StatusGone:
-		return nil, nil
+		return nil, fmt.Errorf("%w at %s: it answers %s", ErrNoPolicy, url, resp.Status)
 	}
 	return nil, fmt.Errorf("limit: policy %s: status %s", url, resp.Status)
 }
@@ -58,12 +72,15 @@ func decode(r io.Reader, from string) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy %s: %w", from, err)
 	}
-	p, err := ParsePolicy(b)
+	p, err := ParsePolicy(b, from)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
+		return nil, err
 	}
 	return &p, nil
 }
+
+// maxPolicyHops bounds the redirects to a policy.
+const maxPolicyHops = 5
 
 // InDomains returns the entry of a list that covers a host name, or "" if none does. An entry covers its domain and
 // everything below it.

@@ -46,9 +46,9 @@ func parseProxy(at string) (*url.URL, error) {
 	u, err := url.Parse(at)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: proxy: %w", ErrSettings, err)
+		return nil, Bad("proxy", "cannot be read; want http://host:port or https://host:port") // the error would show a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "":
-		return nil, fmt.Errorf("%w: proxy %q; want http://host:port or https://host:port", ErrSettings, u.Redacted())
+		return nil, Bad("proxy", "is %q; want http://host:port or https://host:port", u.Redacted())
 	}
 	return u, nil
 }

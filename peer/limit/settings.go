@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -69,33 +70,26 @@ const MaxPolicy = 64 << 10
 // maxWindows bounds the windows of one source.
 const maxWindows = 64
 
-// ParsePolicy parses a policy. Unknown keys are errors, because ignoring a misspelt limit would lift it.
-func ParsePolicy(b []byte) (Policy, error) {
+// ParsePolicy parses a policy. file names it in errors. Unknown keys are errors, because ignoring a misspelt limit would lift it.
+func ParsePolicy(b []byte, file string) (Policy, error) {
 	var p Policy
 	if len(b) > MaxPolicy {
-		return p, fmt.Errorf("%w: a policy of %d bytes, at most %d", ErrSettings, len(b), MaxPolicy)
+		return p, &Wrong{Text: fmt.Sprintf("a policy of %d bytes; want at most %d", len(b), MaxPolicy), Where: file}
 	}
-	d := toml.NewDecoder(strings.NewReader(string(b))).DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
-		var strict *toml.StrictMissingError
-		if errors.As(err, &strict) {
-			var names []string
-			for i := range strict.Errors {
-				line, _ := strict.Errors[i].Position()
-				names = append(names, fmt.Sprintf("%q in line %d", strings.Join(strict.Errors[i].Key(), "."), line))
-			}
-			return p, fmt.Errorf("%w: policy: no such entry: %s", ErrSettings, strings.Join(names, ", "))
-		}
-		return p, fmt.Errorf("%w: policy: %w", ErrSettings, err)
+	if _, err := Parse(b, file, Keys(reflect.TypeFor[Policy](), "toml"), "toml"); err != nil {
+		return p, err
 	}
-	return p, p.Validate()
+	if err := toml.Unmarshal(b, &p); err != nil { // it was parsed before
+		return p, &Wrong{Text: err.Error(), Where: file}
+	}
+	return p, Located(p.Validate(), file, b)
 }
 
 // Validate reports what is wrong with p.
 func (p *Policy) Validate() error {
-	for _, n := range p.DenyNetworks {
+	for i, n := range p.DenyNetworks {
 		if _, err := netip.ParsePrefix(n); err != nil {
-			return fmt.Errorf("%w: deny_networks: %w", ErrSettings, err)
+			return Bad(fmt.Sprintf("deny_networks[%d]", i+1), "is %q; want a network such as 198.51.100.0/24", n)
 		}
 	}
 	if p.Proxy != "" {
@@ -112,38 +106,59 @@ func (p *Policy) Validate() error {
 	return s.Validate()
 }
 
-// CheckPolicyURL reports what is wrong with the URL of a policy.
+// CheckPolicyURL reports what is wrong with the URL of a policy. Without TLS every computer on the way could answer in the admin's place,
+// so http is for this computer's own addresses only.
 func CheckPolicyURL(at string) error {
-	if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return fmt.Errorf("%w: policy_url %q; want https://host/path", ErrSettings, at)
+	u, err := url.Parse(at)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return Bad("policy_url", "is %q; want https://host/path", at)
+	case u.Scheme == "http" && !isLocal(u.Hostname()):
+		return Bad("policy_url", "is %q; want https://, since anyone on the way could change what comes over http (http:// is for 127.0.0.1, [::1] and localhost)", at)
 	}
 	return nil
 }
 
+func isLocal(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
 // Validate reports what is wrong with s.
 func (s *Settings) Validate() error {
-	for name, n := range map[string]int{"down_kib_per_s": s.DownKiBPerS, "up_kib_per_s": s.UpKiBPerS, "day_mib": s.DayMiB, "month_mib": s.MonthMiB} {
-		if n < 0 {
-			return fmt.Errorf("%w: %s is %d; 0 is no limit", ErrSettings, name, n)
+	for _, c := range []struct {
+		key   string
+		value int
+	}{{"down_kib_per_s", s.DownKiBPerS}, {"up_kib_per_s", s.UpKiBPerS}, {"day_mib", s.DayMiB}, {"month_mib", s.MonthMiB}} {
+		if c.value < 0 {
+			return Bad(c.key, "is %d; want 0 (no limit) or more", c.value)
 		}
 	}
 	if s.BusyPercent < 0 || s.BusyPercent > 100 {
-		return fmt.Errorf("%w: busy_percent is %d; want 0 to 100", ErrSettings, s.BusyPercent)
+		return Bad("busy_percent", "is %d; want 0 to 100", s.BusyPercent)
 	}
-	for name, v := range map[string]string{"on_battery": s.OnBattery, "on_metered": s.OnMetered, "in_use": s.InUse} {
-		if v != "" && v != "pause" && v != "run" {
-			return fmt.Errorf("%w: %s is %q; want pause or run", ErrSettings, name, v)
+	for _, c := range []struct{ key, value string }{{"on_battery", s.OnBattery}, {"on_metered", s.OnMetered}, {"in_use", s.InUse}} {
+		if c.value != "" && c.value != "pause" && c.value != "run" {
+			return Bad(c.key, "is %q; want pause or run", c.value)
 		}
 	}
 	if len(s.Windows) > maxWindows {
-		return fmt.Errorf("%w: %d windows, at most %d", ErrSettings, len(s.Windows), maxWindows)
+		return Bad("windows", "are %d; want at most %d", len(s.Windows), maxWindows)
 	}
 	for i := range s.Windows {
-		if _, err := s.Windows[i].parse(); err != nil {
-			return fmt.Errorf("%w: window %d: %w", ErrSettings, i+1, err)
+		w, at := &s.Windows[i], fmt.Sprintf("windows[%d].", i+1)
+		if _, err := w.parse(); err != nil {
+			var inside *Wrong
+			if errors.As(err, &inside) {
+				return &Wrong{Key: at + inside.Key, Text: inside.Text}
+			}
+			return err
 		}
-		if w := s.Windows[i]; w.DownKiBPerS < 0 || w.UpKiBPerS < 0 {
-			return fmt.Errorf("%w: window %d: a negative rate", ErrSettings, i+1)
+		if w.DownKiBPerS < 0 {
+			return Bad(at+"down_kib_per_s", "is %d; want 0 (no limit) or more", w.DownKiBPerS)
+		}
+		if w.UpKiBPerS < 0 {
+			return Bad(at+"up_kib_per_s", "is %d; want 0 (no limit) or more", w.UpKiBPerS)
 		}
 	}
 	return nil
@@ -158,10 +173,10 @@ type span struct {
 var dayNames = [7]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 func (w *Window) parse() (s span, err error) {
-	if s.from, err = clock(w.From, 0); err != nil {
+	if s.from, err = clock("from", w.From, 0); err != nil {
 		return s, err
 	}
-	if s.to, err = clock(w.To, 24*60); err != nil {
+	if s.to, err = clock("to", w.To, 24*60); err != nil {
 		return s, err
 	}
 	if w.Days == "" {
@@ -175,7 +190,7 @@ func (w *Window) parse() (s span, err error) {
 			b = day(last)
 		}
 		if a < 0 || b < 0 {
-			return s, fmt.Errorf("days %q; want mon-fri or sat,sun", w.Days)
+			return s, Bad("days", "is %q; want mon-fri or sat,sun", w.Days)
 		}
 		for d := a; ; d = (d + 1) % 7 {
 			s.days[d] = true
@@ -196,7 +211,7 @@ func day(name string) int {
 	return -1
 }
 
-func clock(text string, empty int) (int, error) {
+func clock(key, text string, empty int) (int, error) {
 	if text == "" {
 		return empty, nil
 	}
@@ -204,7 +219,7 @@ func clock(text string, empty int) (int, error) {
 	hours, err1 := strconv.Atoi(h)
 	minutes, err2 := strconv.Atoi(m)
 	if !ok || err1 != nil || err2 != nil || hours < 0 || hours > 24 || minutes < 0 || minutes > 59 || hours == 24 && minutes > 0 {
-		return 0, fmt.Errorf("time %q; want 22:00", text)
+		return 0, Bad(key, "is %q; want a time such as 22:00", text)
 	}
 	return hours*60 + minutes, nil
 }

@@ -1,12 +1,22 @@
 package e2e
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -103,7 +113,36 @@ func (o *office) serve(t *testing.T) (policy string) {
 	done := make(chan struct{})
 	go func() { defer close(done); s.Serve(ln) }()
 	t.Cleanup(func() { s.Close(); <-done })
-	return "http://" + at + "/policy.toml"
+	at = fmt.Sprintf("%s:3129", o.host.Addr)
+	if ln, err = o.host.Listen("tcp", at); err != nil {
+		t.Fatal(err)
+	}
+	secure := httptest.NewUnstartedServer(o)
+	secure.Listener.Close()
+	secure.Listener, secure.TLS = ln, &tls.Config{Certificates: []tls.Certificate{trusted(t, o.host.Addr)}}
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	return "https://" + at + "/policy.toml"
+}
+
+// trusted returns a certificate for an address, which the programs that are started from now on trust.
+func trusted(t *testing.T, at netip.Addr) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{at.AsSlice()}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "office.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SSL_CERT_FILE", file)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
