@@ -1,6 +1,9 @@
 package manager
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -35,16 +38,14 @@ func (a accused) accuse(now time.Time, host channel.HostKey, by party, alone boo
 	return false
 }
 
-// forget drops the oldest note. Such a host takes as many words again.
+// forget drops the oldest quarter of the notes: one at a time, each new note would have to look at all. Such hosts take as many words again.
 func (a accused) forget() {
-	var oldest channel.HostKey
-	var since time.Time
-	for host, c := range a {
-		if since.IsZero() || c.since.Before(since) || c.since.Equal(since) && host < oldest {
-			oldest, since = host, c.since
-		}
+	hosts := slices.SortedFunc(maps.Keys(a), func(x, y channel.HostKey) int {
+		return cmp.Or(a[x].since.Compare(a[y].since), cmp.Compare(x, y))
+	})
+	for _, host := range hosts[:len(hosts)/4] {
+		delete(a, host)
 	}
-	delete(a, oldest)
 }
 
 // refusedBy takes in a report that a host refuses crawlers, and reports whether the host is blocked for it. If not, the host waits, no longer for
