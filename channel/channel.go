@@ -141,4 +141,5 @@ const (
 	MaxEstimator    = 256       // bytes of an estimator's state; the manager reads up to 48 fastest when it starts
 	MaxChannel      = 8 << 20   // bytes of an encoded channel
 	MaxHost         = 64 << 10  // bytes of an encoded host
+	MaxLearnt       = 4 << 10   // bytes of what was learnt about a channel, encoded
 )

@@ -15,6 +15,7 @@ var (
 	ErrStaleEpoch = errors.New("channel: another manager has taken over these channels")
 	ErrCursor     = errors.New("channel: the feed's cursor is elsewhere")
 	ErrGen        = errors.New("channel: generation is not above the last one issued")
+	ErrNotEmpty   = errors.New("channel: the database holds something already")
 )
 
 // Epoch numbers the managers that owned a partition of the channels, one after the other. Every write carries the

@@ -33,6 +33,20 @@ func ParseChannel(b []byte) (Channel, error) {
 	return ch, c.err
 }
 
+// Marshal encodes what was learnt.
+func (l *Learnt) Marshal() []byte { return encode(l.pb()) }
+
+// ParseLearnt decodes what was learnt about a channel.
+func ParseLearnt(b []byte) (Learnt, error) {
+	var m pb.Learnt
+	if err := decode(b, MaxLearnt, &m); err != nil {
+		return Learnt{}, err
+	}
+	c := checker{what: "learnt"}
+	l := c.learnt(&m)
+	return l, c.err
+}
+
 // Marshal encodes the host.
 func (h *Host) Marshal() []byte {
 	return encode(&pb.Host{

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -61,7 +59,7 @@ func (t *tx) lease(key []byte) (leaseRecord, error) {
 // one, it also refuses the later stretches of that feed.
 func (db *DB) Apply(ctx context.Context, e Epoch, stretches ...channel.Advance) error {
 	for i := range stretches {
-		if err := checkAdvance(&stretches[i]); err != nil {
+		if err := stretches[i].Check(); err != nil {
 			return err
 		}
 	}
@@ -70,26 +68,6 @@ func (db *DB) Apply(ctx context.Context, e Epoch, stretches ...channel.Advance) 
 		ops[i] = &op{epoch: &e, run: func(t *tx) error { return advance(t, &stretches[i]) }}
 	}
 	return db.submit(ctx, ops...)
-}
-
-func checkAdvance(a *channel.Advance) error {
-	switch n := a.Size(); {
-	case n > channel.MaxAdvance:
-		return fmt.Errorf("%w: %d records, at most %d: take in less of the feed at a time", ErrTooLarge, n, channel.MaxAdvance)
-	case len(a.Feed) > channel.MaxName:
-		return fmt.Errorf("%w: feed's name of %d bytes", channel.ErrMalformed, len(a.Feed))
-	case a.Feed == "" && a.From == "" && a.To == "": // of no feed
-	case a.Feed == "":
-		return fmt.Errorf("%w: a cursor of no feed", channel.ErrMalformed)
-	case a.To == a.From || len(a.To) > channel.MaxText:
-		return fmt.Errorf("%w: cursor from %.40q to %.40q", channel.ErrMalformed, a.From, a.To)
-	}
-	for name := range a.Counters {
-		if name == "" || len(name) > channel.MaxName {
-			return fmt.Errorf("%w: counter's name of %d bytes", channel.ErrMalformed, len(name))
-		}
-	}
-	return nil
 }
 
 func advance(t *tx, a *channel.Advance) error {
@@ -116,7 +94,7 @@ func advance(t *tx, a *channel.Advance) error {
 		if err != nil {
 			return err
 		}
-		t.put(nameKey(keyCounter, name), binary.AppendVarint([]byte{v1}, old+n))
+		t.put(nameKey(keyCounter, name), encodeCounter(old+n))
 	}
 	return nil
 }
@@ -215,10 +193,10 @@ func editLearnt(t *tx, e *channel.Edit) error {
 	}
 	if e.Learnt != nil {
 		l = *e.Learnt
-		l.LastError = cut(l.LastError)
+		l.LastError = channel.Text(l.LastError)
 	}
 	if e.State != 0 {
-		reason = cut(e.Reason)
+		reason = channel.Text(e.Reason)
 	}
 	return t.putIfNew(key, encodeLearnt(&l, reason))
 }
@@ -238,26 +216,7 @@ func editInter(t *tx, at time.Time, e *channel.Edit) (added, pending int, err er
 	if err != nil {
 		return 0, 0, err
 	}
-	if !e.Crawled.IsZero() {
-		urls = slices.DeleteFunc(urls, func(u interURL) bool { return !u.found.After(e.Crawled) })
-	}
-	have := make(map[string]bool, len(urls))
-	size := 0
-	for _, u := range urls {
-		have[u.url] = true
-		size += len(u.url) + interOverhead
-	}
-	for _, u := range e.Inter {
-		size += len(u) + interOverhead
-		if len(urls) >= channel.MaxInter || size > channel.MaxInterBytes {
-			break
-		}
-		if len(u) <= channel.MaxURL && !have[u] {
-			have[u] = true
-			urls = append(urls, interURL{at, u})
-			added++
-		}
-	}
+	urls, added = e.Pend(at, urls)
 	if len(urls) == 0 {
 		if raw != nil {
 			t.del(key)
@@ -266,8 +225,6 @@ func editInter(t *tx, at time.Time, e *channel.Edit) (added, pending int, err er
 	}
 	return added, len(urls), t.putIfNew(key, encodeInter(urls))
 }
-
-const interOverhead = 9 // bytes of a pending URL's time and length, at most
 
 // found counts links to hosts that no channel covers.
 func found(t *tx, at time.Time, list []channel.Found) error {
@@ -280,9 +237,9 @@ func found(t *tx, at time.Time, list []channel.Found) error {
 	}
 	before := total
 	for _, f := range list {
-		origin := channel.Origin(f.URL)
-		if origin == f.URL || len(f.URL) > channel.MaxURL || !strings.HasPrefix(origin, "http") {
-			return fmt.Errorf("%w: found %.80q, which is not a canonical URL", channel.ErrMalformed, f.URL)
+		origin, err := f.Origin()
+		if err != nil {
+			return err
 		}
 		key := hostKey(keyCandidate, origin)
 		raw, err := t.get(key)
@@ -298,11 +255,7 @@ func found(t *tx, at time.Time, list []channel.Found) error {
 			total--
 			continue
 		}
-		c.Links++
-		c.Last = at
-		if len(c.Seeds) < channel.MaxCandidateSeeds && !slices.Contains(c.Seeds, f.URL) {
-			c.Seeds = append(c.Seeds, f.URL)
-		}
+		c.Link(at, f.URL)
 		t.put(key, encodeCandidate(&c))
 	}
 	if total != before {
@@ -318,6 +271,8 @@ func (t *tx) counter(name string) (int64, error) {
 	}
 	return parseCounter(raw)
 }
+
+func encodeCounter(n int64) []byte { return binary.AppendVarint([]byte{v1}, n) }
 
 func parseCounter(raw []byte) (int64, error) {
 	if len(raw) < 2 || raw[0] != v1 {

@@ -26,7 +26,7 @@ func open(t testing.TB, dir string) *DB {
 
 func TestStore(t *testing.T) {
 	dirs := make(map[testing.TB]string)
-	storetest.Run(t, func(t testing.TB, name string) storetest.Store {
+	storetest.Run(t, func(t testing.TB, name string) storetest.Database {
 		if dirs[t] == "" {
 			dirs[t] = t.TempDir()
 		}

@@ -37,7 +37,7 @@ func (db *DB) Add(ctx context.Context, e Epoch, chs []channel.Channel) (ids []ch
 				return err
 			}
 			if taken != 0 {
-				refused = append(refused, channel.Refusal{N: i, ID: taken, Err: duplicate(&chs[i].Scope, taken)})
+				refused = append(refused, channel.Refusal{N: i, ID: taken, Err: chs[i].Scope.Taken(taken)})
 				continue
 			}
 			ids[i] = channel.ID(next)
@@ -50,10 +50,6 @@ func (db *DB) Add(ctx context.Context, e Epoch, chs []channel.Channel) (ids []ch
 		return nil, nil, err
 	}
 	return ids, refused, nil
-}
-
-func duplicate(s *channel.Scope, id channel.ID) error {
-	return fmt.Errorf("%w: %s is channel %d", channel.ErrDuplicate, strings.ReplaceAll(strings.TrimSpace(s.Key()), "\n", " "), id)
 }
 
 // newChannel holds the parts of a new channel that are prepared before the committer assigns the id.
@@ -73,7 +69,7 @@ func prepareNew(ch *channel.Channel) (newChannel, error) {
 	f := facts{state, ch.Settings.Weight, ch.Settings.Group, channel.KeyOf(ch.Scope.Host), min(len(ch.Seeds), channel.MaxLinks), ch.Learnt.EstimatorBlob}
 	n := newChannel{scope: &ch.Scope, facts: f.encode()}
 	if ch.Reason != "" {
-		n.learnt = encodeLearnt(&channel.Learnt{}, cut(ch.Reason))
+		n.learnt = encodeLearnt(&channel.Learnt{}, channel.Text(ch.Reason))
 	}
 	var err error
 	n.cold, err = encodeCold(ch)
@@ -114,14 +110,6 @@ func encodeCold(ch *channel.Channel) ([]byte, error) {
 	return append([]byte{v1}, raw...), nil
 }
 
-func cut(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) > channel.MaxText {
-		s = strings.ToValidUTF8(s[:channel.MaxText], "")
-	}
-	return s
-}
-
 // getter reads one key, either from the database alone or including the running writes.
 type getter func(key []byte) ([]byte, error)
 
@@ -160,7 +148,7 @@ func load(get getter, id channel.ID) (channel.Channel, error) {
 		return channel.Channel{}, err
 	}
 	for _, u := range inter {
-		ch.Inter = append(ch.Inter, u.url)
+		ch.Inter = append(ch.Inter, u.URL)
 	}
 	ch.ID, ch.State = id, f.state
 	ch.Learnt.Gen, ch.Learnt.Submitted, ch.Learnt.EstimatorBlob = l.gen, l.submitted, f.blob
@@ -247,7 +235,7 @@ func (db *DB) Update(ctx context.Context, e Epoch, id channel.ID, change func(*c
 			return err
 		}
 		if old.Reason != ch.Reason {
-			t.put(idKey(keyLearnt, id), encodeLearnt(&old.Learnt, cut(ch.Reason)))
+			t.put(idKey(keyLearnt, id), encodeLearnt(&old.Learnt, channel.Text(ch.Reason)))
 		}
 		f, err := t.facts(id)
 		if err != nil {
@@ -279,7 +267,7 @@ func moveScope(t *tx, id channel.ID, from, to *channel.Scope) error {
 			return err
 		}
 		if other != id {
-			return duplicate(to, other)
+			return to.Taken(other)
 		}
 	}
 	before, after := scopeKeys(id, from), scopeKeys(id, to)

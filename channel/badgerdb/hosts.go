@@ -60,7 +60,7 @@ func (db *DB) UpdateHost(ctx context.Context, e Epoch, name string, change func(
 
 func putHost(t *tx, h *channel.Host) error {
 	hot := *h
-	hot.Blocked = cut(h.Blocked)
+	hot.Blocked = channel.Text(h.Blocked)
 	if err := t.putIfNew(hostKey(keyHost, h.Name), encodeHot(&hot)); err != nil {
 		return err
 	}

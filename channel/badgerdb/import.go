@@ -109,7 +109,7 @@ func (db *DB) stage(ctx context.Context, e Epoch, batch []newLine, out *channel.
 				return fmt.Errorf("line %d: %w", batch[i].n, ErrImporting)
 			}
 			if taken != 0 {
-				refused = append(refused, channel.Refusal{N: batch[i].n, ID: taken, Err: duplicate(batch[i].scope, taken)})
+				refused = append(refused, channel.Refusal{N: batch[i].n, ID: taken, Err: batch[i].scope.Taken(taken)})
 				continue
 			}
 			r = r.add(channel.ID(next))

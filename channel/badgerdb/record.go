@@ -279,30 +279,24 @@ func parseLearnt(raw []byte) (l channel.Learnt, reason string, err error) {
 	return l, reason, r.end("learnt")
 }
 
-// interURL is one pending inter-site URL.
-type interURL struct {
-	found time.Time
-	url   string
-}
-
-func encodeInter(urls []interURL) []byte {
+func encodeInter(urls []channel.Pending) []byte {
 	b := []byte{v1}
 	for _, u := range urls {
-		b = appendTime(b, u.found)
-		b = appendText(b, u.url)
+		b = appendTime(b, u.Found)
+		b = appendText(b, u.URL)
 	}
 	return b
 }
 
-func parseInter(raw []byte) ([]interURL, error) {
+func parseInter(raw []byte) ([]channel.Pending, error) {
 	if raw == nil {
 		return nil, nil
 	}
 	r := reader{b: raw}
 	r.version()
-	var urls []interURL
+	var urls []channel.Pending
 	for len(r.b) > 0 && !r.bad {
-		urls = append(urls, interURL{r.time(), r.text()})
+		urls = append(urls, channel.Pending{Found: r.time(), URL: r.text()})
 	}
 	return urls, r.end("inter-site URLs")
 }

@@ -30,7 +30,7 @@ func FuzzRecord(f *testing.F) {
 	l := leaseRecord{7, time.Now(), []byte{1}}
 	f.Add(l.encode())
 	f.Add(encodeLearnt(&channel.Learnt{Visits: 3, LastError: "x", Updated: time.Now()}, "y"))
-	f.Add(encodeInter([]interURL{{time.Now(), "https://a.test/"}}))
+	f.Add(encodeInter([]channel.Pending{{Found: time.Now(), URL: "https://a.test/"}}))
 	f.Add(encodeCandidate(&channel.Candidate{Links: 3, Seeds: []string{"https://a.test/"}}))
 	f.Add(ranges{{1, 5}, {7, 9}}.encode())
 	f.Fuzz(func(t *testing.T, raw []byte) {

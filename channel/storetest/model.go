@@ -44,10 +44,10 @@ func testModel(t *testing.T, open Open) {
 	rapid.Check(t, func(rt *rapid.T) {
 		round++
 		name := fmt.Sprintf("model%d", round)
-		f := &fixture{failer: rt, Store: open(t, name), ctx: t.Context()}
+		f := &fixture{failer: rt, Database: open(t, name), ctx: t.Context()}
 		f.take()
 		m := &model{next: 1, chs: make(map[channel.ID]channel.Channel), sums: make(map[string]int64)}
-		defer func() { f.must(f.Store.Close()) }()
+		defer func() { f.must(f.Database.Close()) }()
 		rt.Repeat(map[string]func(*rapid.T){
 			"add":    func(rt *rapid.T) { m.tryAdd(rt, f) },
 			"remove": func(rt *rapid.T) { m.tryRemove(rt, f) },
@@ -58,8 +58,8 @@ func testModel(t *testing.T, open Open) {
 				if rapid.IntRange(0, 4).Draw(rt, "reopen") > 0 {
 					return
 				}
-				f.must(f.Store.Close())
-				f.Store = open(t, name)
+				f.must(f.Database.Close())
+				f.Database = open(t, name)
 				f.take()
 			},
 			"": func(rt *rapid.T) { m.compare(rt, f) },

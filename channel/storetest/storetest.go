@@ -45,9 +45,18 @@ type Store interface {
 	Close() error
 }
 
+// Database is a Store that can be moved to another database.
+type Database interface {
+	Store
+	// Dump calls f with everything that the database holds, as of one moment.
+	Dump(ctx context.Context, f func(channel.Item) error) error
+	// Load fills an empty database with a dump; it refuses another with channel.ErrNotEmpty.
+	Load(ctx context.Context, items iter.Seq2[channel.Item, error]) error
+}
+
 // Open opens a database for a test and closes it at the test's end. The same name within one test is the same
 // database, opened again.
-type Open func(t testing.TB, name string) Store
+type Open func(t testing.TB, name string) Database
 
 // Run runs the suite.
 func Run(t *testing.T, open Open) {
@@ -56,7 +65,7 @@ func Run(t *testing.T, open Open) {
 		"Lookup": testLookup, "Scan": testScan, "Issue": testIssue, "IssueTogether": testIssueTogether, "Apply": testApply,
 		"ApplyOnce": testApplyOnce, "ApplyMany": testApplyMany, "Inter": testInter, "Hosts": testHosts, "Candidates": testCandidates,
 		"Epoch": testEpoch, "State": testState, "Import": testImport, "ImportRefuses": testImportRefuses, "ImportBeside": testImportBeside,
-		"Model": testModel,
+		"Dump": testDump, "Model": testModel,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
@@ -83,7 +92,7 @@ func dirs(host string, dirs ...string) channel.Channel {
 // fixture is an open database that the test has taken over.
 type fixture struct {
 	failer
-	Store
+	Database
 	t   testing.TB
 	ctx context.Context
 	e   channel.Epoch
@@ -97,7 +106,7 @@ type failer interface {
 }
 
 func begin(t testing.TB, open Open) *fixture {
-	f := &fixture{failer: t, t: t, Store: open(t, "db"), ctx: t.Context()}
+	f := &fixture{failer: t, t: t, Database: open(t, "db"), ctx: t.Context()}
 	f.take()
 	return f
 }
@@ -113,10 +122,10 @@ func (f *fixture) take() {
 // reopen closes the database and opens it again.
 func (f *fixture) reopen(open Open) {
 	f.Helper()
-	if err := f.Store.Close(); err != nil {
+	if err := f.Database.Close(); err != nil {
 		f.Fatal(err)
 	}
-	f.Store = open(f.t, "db")
+	f.Database = open(f.t, "db")
 	f.take()
 }
 

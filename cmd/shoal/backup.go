@@ -15,12 +15,12 @@ func (st *station) backup(ctx context.Context, dir string) error {
 		if err := os.MkdirAll(part, 0o700); err != nil {
 			return err
 		}
-		if err := st.db.CopyTo(ctx, filepath.Join(part, "channels")); err != nil {
+		if err := st.db.CopyTo(ctx, filepath.Join(part, channelsFolder)); err != nil {
 			return err
 		}
 		if err := st.archive.Backup(ctx, filepath.Join(part, "archive")); err != nil {
 			return err
 		}
-		return archivecmd.CopyTree(ctx, st.cfg.data, part, "channels", "archive", addressFile)
+		return archivecmd.CopyTree(ctx, st.cfg.data, part, channelsFolder, "archive", addressFile, databaseFile)
 	})
 }

@@ -90,8 +90,15 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 		return nil, err
 	}
 	found := checkData(data, time.Now())
-	db, err := badgerdb.Open(ctx, badgerdb.Default(filepath.Join(data, "channels")))
-	if errors.Is(err, badgerdb.ErrLocked) {
+	runs, err := inUse(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	var db database
+	if !runs {
+		db, err = openDatabase(ctx, data, "", [32]byte{}, nil)
+	}
+	if runs || errors.Is(err, badgerdb.ErrLocked) {
 		more, err := c.ask(ctx)
 		if err != nil {
 			more = []desk.Finding{{Level: desk.Error, What: "The manager does not answer: " + err.Error(), Mend: "Look into its log; restart it if this lasts."}}
@@ -99,7 +106,11 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 		return merge(found, more), nil
 	}
 	if err != nil {
-		return append(found, desk.Finding{Level: desk.Error, What: "The channel database cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, or restore a backup with shoal restore."}), nil
+		mend := "Mend the folder or its disk, or restore a backup with shoal restore."
+		if url, uerr := databaseURL(data); uerr != nil || url != "" {
+			mend = "The file " + filepath.Join(data, databaseFile) + " names the server; correct it there or with --db if the server has moved."
+		}
+		return append(found, desk.Finding{Level: desk.Error, What: "The channel database cannot be opened: " + plain.Error(err), Mend: mend}), nil
 	}
 	if err := db.Close(); err != nil {
 		return nil, err

@@ -51,6 +51,8 @@ type cli struct {
 	Backup  archivecmd.Backup  `cmd:"" help:"Copy a manager's data, be it running or stopped, to a new folder."`
 	Restore archivecmd.Restore `cmd:"" help:"Make a data folder from a backup."`
 
+	Migrate migrateCmd `cmd:"" help:"Move the channels of a stopped manager to a PostgreSQL server, or back."`
+
 	Key     keyCmd     `cmd:"" help:"Show or back up the keys of a network."`
 	Pond    pondCmd    `cmd:"" help:"Run the synthetic Web alone, on loopback."`
 	Plan    planCmd    `cmd:"" help:"What a crawling capacity buys, what a freshness needs, and the timetable."`
@@ -96,7 +98,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		helpVars(dataFolder()),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s, text),
-		kong.Bind(archivecmd.IO{Out: s.out, Err: s.err}),
+		kong.Bind(archivecmd.IO{Out: s.out, Err: s.err, Channels: copyServer}),
 	)
 	if err != nil {
 		fmt.Fprintf(s.err, "shoal: %v\n", err)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"shoal/internal/lab/pglab"
 	"shoal/manager"
 )
 
@@ -55,7 +56,16 @@ var labelled = []string{"shoal_manager_errors_total", "shoal_manager_interval_se
 	"shoal_wire_served_total", "shoal_wire_served_seconds", "shoal_wire_called_total"}
 
 func TestCommandsOnAStoppedManager(t *testing.T) {
-	cfg := stationForTest(t)
+	t.Run("folder", func(t *testing.T) { commandsOnAStoppedManager(t, stationForTest(t)) })
+	t.Run("server", func(t *testing.T) {
+		cfg := stationForTest(t)
+		cfg.db = pglab.Start(t, pglab.Options{}).URL()
+		commandsOnAStoppedManager(t, cfg)
+	})
+}
+
+func commandsOnAStoppedManager(t *testing.T, cfg stationConfig) {
+	t.Helper()
 	st, err := openStation(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 
 	"shoal/channel"
-	"shoal/channel/badgerdb"
 	"shoal/channel/order"
 	"shoal/internal/member"
 	"shoal/internal/version"
@@ -36,6 +35,7 @@ import (
 // stationConfig is what a search company's side of a network is made of: manager, archive and page in one process.
 type stationConfig struct {
 	data     string
+	db       string   // URL of the server that holds the channels; empty: as the data folder remembers, else in it
 	listen   []string // multiaddrs
 	announce []string
 	page     string   // address of the operator's page; empty: none
@@ -56,7 +56,7 @@ type station struct {
 	keys    *member.Keys
 	issuer  *member.Issuer
 	node    *wire.Node
-	db      *badgerdb.DB
+	db      database
 	archive *archive.Archive
 	swarm   *p2p.Runner
 	manager *manager.Manager
@@ -87,9 +87,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if st.keys, err = member.LoadOrCreate(filepath.Join(cfg.data, "keys"), time.Now()); err != nil {
 		return nil, err
 	}
-	dbc := badgerdb.Default(filepath.Join(cfg.data, "channels"))
-	dbc.Network, dbc.Log = st.keys.Network, cfg.log
-	if st.db, err = badgerdb.Open(ctx, dbc); err != nil {
+	if st.db, err = openDatabase(ctx, cfg.data, cfg.db, st.keys.Network, cfg.log); err != nil {
 		return nil, err
 	}
 	st.undo = append(st.undo, st.db.Close)
@@ -229,7 +227,7 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 // lookAtChannels is what `shoal archive verify` asks of the channel database.
 func (st *station) lookAtChannels(ctx context.Context) ([]archive.Problem, error) {
 	err := st.db.Scrub(ctx)
-	if errors.Is(err, badgerdb.ErrDamaged) {
+	if isDamaged(err) {
 		return []archive.Problem{{File: "channels", What: err.Error()}}, nil
 	}
 	return nil, err

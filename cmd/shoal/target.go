@@ -74,17 +74,16 @@ func (t *target) client(ctx context.Context, live bool, f func(*api.Client) erro
 	if err != nil {
 		return err
 	}
-	db, err := badgerdb.Open(ctx, badgerdb.Default(filepath.Join(data, "channels")))
-	if errors.Is(err, badgerdb.ErrLocked) {
-		url, uerr := os.ReadFile(filepath.Join(data, addressFile))
-		if uerr != nil {
-			return fmt.Errorf("a program works on %s and serves no page to ask; name its address with --manager, or stop it (%w)", data, uerr)
-		}
-		c, err := t.remote(data, strings.TrimSpace(string(url)))
-		if err != nil {
-			return err
-		}
-		return f(c)
+	files, broken := archive.Open(ctx, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks})
+	if broken == nil {
+		defer func() { err = errors.Join(err, files.Close()) }()
+	}
+	var db database
+	if !errors.Is(broken, archive.ErrLocked) {
+		db, err = openDatabase(ctx, data, "", [32]byte{}, nil)
+	}
+	if errors.Is(broken, archive.ErrLocked) || errors.Is(err, badgerdb.ErrLocked) {
+		return t.running(data, f)
 	}
 	if err != nil {
 		return err
@@ -95,12 +94,9 @@ func (t *target) client(ctx context.Context, live bool, f func(*api.Client) erro
 	}
 	var takedown desk.Archive
 	var pages http.Handler
-	files, err := archive.Open(ctx, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks})
-	if err == nil {
-		defer func() { err = errors.Join(err, files.Close()) }()
+	if broken == nil {
 		takedown, pages = files, files.Handler()
 	} else { // channels can be worked on without it
-		broken := err
 		takedown = noArchive{broken}
 		pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, broken.Error(), http.StatusServiceUnavailable)
@@ -115,6 +111,19 @@ func (t *target) client(ctx context.Context, live bool, f func(*api.Client) erro
 		return err
 	}
 	return f(api.Local(h))
+}
+
+// running calls f with the manager that works on a data folder.
+func (t *target) running(data string, f func(*api.Client) error) error {
+	url, err := os.ReadFile(filepath.Join(data, addressFile))
+	if err != nil {
+		return fmt.Errorf("a program works on %s and serves no page to ask; name its address with --manager, or stop it (%w)", data, err)
+	}
+	c, err := t.remote(data, strings.TrimSpace(string(url)))
+	if err != nil {
+		return err
+	}
+	return f(c)
 }
 
 // noArchive stands where an archive cannot be opened.
@@ -152,8 +161,11 @@ func dataOf(dir string) (string, error) {
 	var found []string
 	for _, sub := range []string{"", "up-web", "up-pond"} {
 		at := filepath.Join(dir, sub)
-		if _, err := os.Stat(filepath.Join(at, "channels")); err == nil {
-			found = append(found, at)
+		for _, database := range []string{channelsFolder, databaseFile} {
+			if _, err := os.Stat(filepath.Join(at, database)); err == nil {
+				found = append(found, at)
+				break
+			}
 		}
 	}
 	if len(found) > 1 { // the one that runs, if only one does

@@ -22,6 +22,7 @@ type upCmd struct {
 	Peers    *int          `help:"Peers to run; default 8 in the pond, 1 with URLs." placeholder:"N"`
 	For      time.Duration `help:"End after this time, as 60s or 2h." placeholder:"TIME"`
 	Data     string        `help:"Data folder. Starting again with it goes on from there." default:"${data}" type:"path" placeholder:"DIR"`
+	DB       string        `name:"db" help:"Keep the channels on this PostgreSQL server instead of in the data folder, which remembers it: postgres://user:password@host:5432/database." env:"SHOAL_DB" placeholder:"URL"`
 	Strategy string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	JSON     bool          `name:"json" help:"Print one JSON object as the last line."`
 	Contact  string        `help:"Your contact URL, which Web hosts find in the User-Agent. Needed to crawl the Web." placeholder:"URL"`
@@ -156,7 +157,7 @@ func (c *upCmd) station(s streams, began time.Time) stationConfig {
 	if len(c.URLs) == 0 {
 		data = filepath.Join(c.Data, "up-pond")
 	}
-	cfg := stationConfig{data: data, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
+	cfg := stationConfig{data: data, db: c.DB, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)

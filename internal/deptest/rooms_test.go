@@ -58,6 +58,7 @@ var floors = [][]string{{"coords"}, {"recrawl"}, {"channel"}, {"internal"}, {"ov
 
 // upward are the arrows between folders that run upward all the same, with the reason; at most maxUpward.
 var upward = map[[2]string]string{
+	{"channel", "internal"}: "a database on a server waits between its tries as all else does",
 	{"internal", "overlay"}: "the rogue member of the labs speaks the overlay's messages",
 }
 

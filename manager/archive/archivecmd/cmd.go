@@ -29,6 +29,9 @@ import (
 // IO is where a command writes: Out is what was asked for, Err what is said about it.
 type IO struct {
 	Out, Err io.Writer
+	// Channels copies the channel database of a stopped manager into a new folder, if it lies outside of the data
+	// folder. Nil: it never does.
+	Channels func(ctx context.Context, data, dir string) error
 }
 
 // Source is where the archive is: in a data folder, or behind a running manager.

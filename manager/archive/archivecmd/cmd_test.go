@@ -33,7 +33,7 @@ func shoal(t *testing.T, data string, args ...string) (out, said string, err err
 	t.Helper()
 	var c cli
 	var o, e bytes.Buffer
-	p, err := kong.New(&c, kong.Vars{"data": data}, kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(IO{&o, &e}))
+	p, err := kong.New(&c, kong.Vars{"data": data}, kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(IO{Out: &o, Err: &e}))
 	if err != nil {
 		t.Fatal(err)
 	}

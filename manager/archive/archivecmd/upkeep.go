@@ -287,7 +287,12 @@ func (c *Backup) Run(ctx context.Context, to IO) error {
 			if err := a.Backup(ctx, filepath.Join(part, "archive")); err != nil {
 				return err
 			}
-			return CopyTree(ctx, c.Data, part, "archive")
+			if to.Channels != nil {
+				if err := to.Channels(ctx, c.Data, filepath.Join(part, "channels")); err != nil {
+					return err
+				}
+			}
+			return CopyTree(ctx, c.Data, part, "archive", "database")
 		})
 	}, func() error { return c.remote(ctx) })
 	if err != nil {

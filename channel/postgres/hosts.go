@@ -1,0 +1,243 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"shoal/channel"
+)
+
+// Host returns the stored state of a Web host, named as in Scope.Host. For an unknown host only Name is set.
+func (db *DB) Host(ctx context.Context, name string) (h channel.Host, err error) {
+	err = db.read(ctx, func() error {
+		h, err = loadHost(ctx, db.pool, name)
+		return err
+	})
+	return h, err
+}
+
+func loadHost(ctx context.Context, q querier, name string) (channel.Host, error) {
+	h := channel.Host{Name: name}
+	rows, err := q.Query(ctx, `SELECT next_visit, crawl_delay, blocked, place FROM hosts WHERE name = $1`, name)
+	if err != nil {
+		return h, err
+	}
+	var place []byte
+	var next, delay int64
+	_, err = pgx.ForEachRow(rows, []any{&next, &delay, &h.Blocked, &place}, func() error {
+		h.NextVisit, h.CrawlDelay = timeOf(next), time.Duration(delay)*time.Microsecond
+		return nil
+	})
+	if err != nil {
+		return h, err
+	}
+	return h, setRecord(&h, place)
+}
+
+// setRecord sets where a host is, by the column place.
+func setRecord(h *channel.Host, place []byte) error {
+	if place == nil {
+		return nil
+	}
+	full, err := channel.ParseHost(place)
+	if err != nil {
+		return fmt.Errorf("%w: host %s: %w", ErrDamaged, h.Name, err)
+	}
+	h.Record = full.Record
+	return nil
+}
+
+// UpdateHost changes the stored state of a host, as an operator asks.
+func (db *DB) UpdateHost(ctx context.Context, e channel.Epoch, name string, change func(*channel.Host)) error {
+	return db.write(ctx, &e, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM hosts WHERE name = $1 FOR UPDATE`, name); err != nil {
+			return err
+		}
+		h, err := loadHost(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		change(&h)
+		h.Name = name
+		return putHosts(ctx, tx, []channel.Host{h})
+	})
+}
+
+// putHosts stores hosts; of one that is named twice the last.
+func putHosts(ctx context.Context, tx pgx.Tx, hosts []channel.Host) error {
+	if len(hosts) == 0 {
+		return nil
+	}
+	last := make(map[string]*channel.Host, len(hosts))
+	for i := range hosts {
+		last[hosts[i].Name] = &hosts[i]
+	}
+	var next, delays []int64
+	var blocked []string
+	var places [][]byte
+	names := slices.Sorted(maps.Keys(last))
+	for _, name := range names {
+		h := last[name]
+		where := channel.Host{Name: h.Name, Record: h.Record}
+		raw := where.Marshal()
+		if _, err := channel.ParseHost(raw); err != nil { // never store a record that cannot be read back
+			return fmt.Errorf("host %.80q: %w", h.Name, err)
+		}
+		if len(h.Record.Samples) == 0 && len(h.Record.Best) == 0 && !h.Record.Anycast {
+			raw = nil
+		}
+		next, delays = append(next, micros(h.NextVisit)), append(delays, max(h.CrawlDelay, 0).Microseconds())
+		blocked, places = append(blocked, channel.Text(h.Blocked)), append(places, raw)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO hosts (name, next_visit, crawl_delay, blocked, place)
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::bytea[])
+		ON CONFLICT (name) DO UPDATE SET next_visit = excluded.next_visit, crawl_delay = excluded.crawl_delay, blocked = excluded.blocked, place = excluded.place`,
+		names, next, delays, blocked, places)
+	return err
+}
+
+// ScanHosts reads everything but Record of all stored hosts, ordered by name, then scheme. Politeness needs these
+// fields. If the connection is lost, it goes on behind the last host that f has seen.
+func (db *DB) ScanHosts(ctx context.Context, f func(channel.Host) error) error {
+	var stopped error
+	type key struct {
+		host string
+		tls  bool
+	}
+	var after key
+	err := db.read(ctx, func() error {
+		rows, err := db.pool.Query(ctx, `SELECT name, next_visit, crawl_delay, blocked FROM (
+			SELECT *, substr(name, strpos(name, '://') + 3) COLLATE "C" AS host, name LIKE 'https://%' AS tls FROM hosts) h
+			WHERE (host, tls) > ($1, $2) OR $1 = '' ORDER BY host, tls`, after.host, after.tls)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var h channel.Host
+			var next, delay int64
+			if err := rows.Scan(&h.Name, &next, &delay, &h.Blocked); err != nil {
+				return err
+			}
+			h.NextVisit, h.CrawlDelay = timeOf(next), time.Duration(delay)*time.Microsecond
+			if stopped = f(h); stopped != nil {
+				return nil
+			}
+			after.host, after.tls = splitOrigin(h.Name)
+		}
+		return rows.Err()
+	})
+	if stopped != nil {
+		return stopped
+	}
+	return err
+}
+
+// putFound counts links to hosts that no channel covers.
+func putFound(ctx context.Context, tx pgx.Tx, at time.Time, list []channel.Found) error {
+	if len(list) == 0 {
+		return nil
+	}
+	origins := make([]string, len(list))
+	for i := range list {
+		var err error
+		if origins[i], err = list[i].Origin(); err != nil {
+			return err
+		}
+	}
+	var total int
+	if err := tx.QueryRow(ctx, `SELECT found FROM tenure WHERE one = 1`).Scan(&total); err != nil {
+		return err
+	}
+	known, err := readCandidates(ctx, tx, `WHERE host = ANY($1) ORDER BY host FOR UPDATE`, origins)
+	if err != nil {
+		return err
+	}
+	byHost := make(map[string]*channel.Candidate, len(known))
+	for i := range known {
+		byHost[known[i].Host] = &known[i]
+	}
+	fresh := 0
+	for i, f := range list {
+		c := byHost[origins[i]]
+		if c == nil {
+			if total+fresh >= channel.MaxCandidates {
+				continue
+			}
+			fresh++
+			c = &channel.Candidate{Host: origins[i], From: f.From, First: at}
+			byHost[c.Host] = c
+		}
+		c.Link(at, f.URL)
+	}
+	var b pgx.Batch
+	for _, host := range slices.Sorted(maps.Keys(byHost)) {
+		queueCandidate(&b, byHost[host])
+	}
+	if fresh > 0 {
+		b.Queue(`UPDATE tenure SET found = found + $1 WHERE one = 1`, fresh)
+	}
+	return tx.SendBatch(ctx, &b).Close()
+}
+
+func readCandidates(ctx context.Context, q querier, where string, args ...any) ([]channel.Candidate, error) {
+	rows, err := q.Query(ctx, `SELECT host, links, first, last, source, seeds FROM candidates `+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanCandidate)
+}
+
+func scanCandidate(r pgx.CollectableRow) (c channel.Candidate, err error) {
+	var links int32
+	var first, last, source int64
+	err = r.Scan(&c.Host, &links, &first, &last, &source, &c.Seeds)
+	c.Links, c.First, c.Last, c.From = int(links), timeOf(first), timeOf(last), channel.ID(source)
+	return c, err
+}
+
+func queueCandidate(b *pgx.Batch, c *channel.Candidate) {
+	b.Queue(`INSERT INTO candidates (host, links, first, last, source, seeds) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (host) DO UPDATE SET links = excluded.links, last = excluded.last, seeds = excluded.seeds`,
+		c.Host, int32(c.Links), micros(c.First), micros(c.Last), int64(c.From), c.Seeds)
+}
+
+// Candidates returns the n hosts without a channel that crawls found most often, in that order.
+func (db *DB) Candidates(ctx context.Context, n int) (list []channel.Candidate, err error) {
+	err = db.read(ctx, func() error {
+		list, err = readCandidates(ctx, db.pool, `ORDER BY links DESC, host LIMIT $1`, n)
+		return err
+	})
+	return list, err
+}
+
+// CountCandidates returns the number of hosts without a channel.
+func (db *DB) CountCandidates(ctx context.Context) (n int, err error) {
+	err = db.read(ctx, func() error {
+		return db.pool.QueryRow(ctx, `SELECT found FROM tenure WHERE one = 1`).Scan(&n)
+	})
+	return n, err
+}
+
+// DropCandidates forgets hosts that have a channel by now or are not wanted.
+func (db *DB) DropCandidates(ctx context.Context, e channel.Epoch, hosts []string) error {
+	if len(hosts) > channel.MaxAdd {
+		return fmt.Errorf("%w: %d candidates, at most %d", ErrTooLarge, len(hosts), channel.MaxAdd)
+	}
+	if len(hosts) == 0 {
+		return db.write(ctx, &e, func(context.Context, pgx.Tx) error { return nil })
+	}
+	return db.write(ctx, &e, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `DELETE FROM candidates WHERE host = ANY($1)`, hosts)
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE tenure SET found = greatest(found - $1, 0) WHERE one = 1`, tag.RowsAffected())
+		return err
+	})
+}

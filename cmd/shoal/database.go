@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"shoal/channel"
+	"shoal/channel/badgerdb"
+	"shoal/channel/postgres"
+	"shoal/manager"
+	"shoal/manager/archive"
+)
+
+// database is a manager's channel database, wherever it lies.
+type database interface {
+	manager.Store
+	Dump(ctx context.Context, f func(channel.Item) error) error
+	Load(ctx context.Context, items iter.Seq2[channel.Item, error]) error
+	// CopyTo writes a copy into a new folder, which then is a channel database by itself.
+	CopyTo(ctx context.Context, dir string) error
+	// Scrub reads everything, to find what cannot be read.
+	Scrub(ctx context.Context) error
+	// Damaged is what Scrub or another read found. Broken reports whether nothing can be written until a new start.
+	Damaged() error
+	Broken() bool
+}
+
+const (
+	channelsFolder = "channels" // below the data folder: the channel database, where it is a folder
+	databaseFile   = "database" // below the data folder: the URL of the channel database, where it is on a server
+)
+
+// databaseURL is the server that holds the channels of a data folder; "" if the folder does.
+func databaseURL(data string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(data, databaseFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(b)), err
+}
+
+// noteDatabase makes a data folder remember its server. The URL may hold a password.
+func noteDatabase(data, url string) error {
+	at := filepath.Join(data, databaseFile)
+	if err := os.WriteFile(at+".part", []byte(url+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(at+".part", at)
+}
+
+// openDatabase opens the channel database of a data folder: on the server that url names, on the one that the folder
+// remembers, or in the folder.
+func openDatabase(ctx context.Context, data, url string, network [32]byte, log *slog.Logger) (database, error) {
+	noted, err := databaseURL(data)
+	if err != nil {
+		return nil, err
+	}
+	if url != "" && noted == "" {
+		if _, err := os.Stat(filepath.Join(data, channelsFolder)); err == nil {
+			return nil, fmt.Errorf("the channels of %s lie in its folder: move them with `shoal migrate --data %s --to URL`, then leave --db out", data, data)
+		}
+	}
+	if url == "" {
+		url = noted
+	}
+	if url == "" {
+		cfg := badgerdb.Default(filepath.Join(data, channelsFolder))
+		cfg.Network, cfg.Log = network, log
+		db, err := badgerdb.Open(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return db, nil
+	}
+	cfg := postgres.Default(url)
+	cfg.Network, cfg.Log = network, log
+	db, err := postgres.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if url != noted {
+		if err := noteDatabase(data, url); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+	}
+	return server{db}, nil
+}
+
+// inUse reports whether a manager, or another command, works on a data folder.
+func inUse(ctx context.Context, data string) (bool, error) {
+	dir := filepath.Join(data, "archive")
+	if _, err := os.Stat(dir); err != nil {
+		return false, nil
+	}
+	a, err := archive.Open(ctx, archive.Config{Dir: dir, Verify: noTasks})
+	if err == nil {
+		return false, a.Close()
+	}
+	return errors.Is(err, archive.ErrLocked), nil // what else is wrong with it is told elsewhere
+}
+
+// server is a channel database on a server.
+type server struct{ *postgres.DB }
+
+// CopyTo implements database. A backup is a folder whatever it is a backup of, so that it can be restored without the
+// server.
+func (s server) CopyTo(ctx context.Context, dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	to, err := badgerdb.Open(ctx, badgerdb.Default(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(to.Load(ctx, dumped(ctx, s)), to.Close())
+}
+
+// Scrub implements database.
+func (s server) Scrub(ctx context.Context) error {
+	return s.Dump(ctx, func(channel.Item) error { return nil })
+}
+
+// Damaged implements database: the server itself looks after its disk.
+func (s server) Damaged() error { return nil }
+
+// Broken implements database: a write that fails leaves nothing in doubt.
+func (s server) Broken() bool { return false }
+
+// dumped are the items of a database.
+func dumped(ctx context.Context, db database) iter.Seq2[channel.Item, error] {
+	return func(yield func(channel.Item, error) bool) {
+		enough := errors.New("enough")
+		err := db.Dump(ctx, func(it channel.Item) error {
+			if !yield(it, nil) {
+				return enough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, enough) {
+			yield(channel.Item{}, err)
+		}
+	}
+}
+
+// isDamaged reports whether an error says that a channel database holds what cannot be read.
+func isDamaged(err error) bool {
+	return errors.Is(err, badgerdb.ErrDamaged) || errors.Is(err, postgres.ErrDamaged)
+}
+
+// copyServer copies the channels of a stopped manager into a folder, if they are on a server.
+func copyServer(ctx context.Context, data, dir string) (err error) {
+	url, err := databaseURL(data)
+	if err != nil || url == "" {
+		return err
+	}
+	db, err := openDatabase(ctx, data, "", [32]byte{}, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.CopyTo(ctx, dir), db.Close())
+}

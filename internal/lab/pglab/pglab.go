@@ -1,0 +1,185 @@
+// Package pglab runs PostgreSQL servers for tests: each in a folder of its own, on a Unix socket, as a user that is
+// not root. A test can kill such a server and start it again.
+package pglab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Server is one PostgreSQL server.
+type Server struct {
+	dir   string
+	bin   string
+	owner *syscall.Credential // nil: who runs the test
+	cmd   *exec.Cmd
+	done  chan error
+	log   bytes.Buffer
+}
+
+// Options of a server.
+type Options struct {
+	// Durable makes the server sync what it commits. Tests that cut no power need not wait for that.
+	Durable bool
+	// Settings are lines of postgresql.conf.
+	Settings []string
+}
+
+// Start starts a server and stops it at the test's end. It skips the test if PostgreSQL is not installed, unless
+// SHOAL_TEST_STRICT=1 makes that an error.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		if os.Getenv("SHOAL_TEST_STRICT") == "1" {
+			t.Fatalf("%v, and SHOAL_TEST_STRICT=1 wants it: apt-get install postgresql", err)
+		}
+		t.Skipf("%v: apt-get install postgresql to run this test", err)
+	}
+	s := &Server{bin: bin}
+	if s.owner, err = unprivileged(); err != nil {
+		t.Fatal(err)
+	}
+	if s.dir, err = os.MkdirTemp("", "shoal-pg-"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("PostgreSQL said:\n%s", lastLines(s.log.String(), 30))
+		}
+		if err := os.RemoveAll(s.dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.create(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// programs returns the folder of the newest PostgreSQL of version 15 or later.
+func programs() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil {
+		return "", err
+	}
+	version := func(dir string) int {
+		n, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	found = slices.DeleteFunc(found, func(dir string) bool { return version(dir) < 15 })
+	if len(found) > 0 {
+		return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path), nil
+	}
+	return "", errors.New("no PostgreSQL here")
+}
+
+// unprivileged returns the user that the server runs as, since PostgreSQL refuses root.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return nil, err
+		}
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
+}
+
+func (s *Server) create(o Options) error {
+	if s.owner != nil {
+		if err := os.Chown(s.dir, int(s.owner.Uid), int(s.owner.Gid)); err != nil {
+			return err
+		}
+	}
+	cmd := s.command("initdb", "-D", s.data(), "-U", "shoal", "--auth=trust", "--no-locale", "--encoding=UTF8", "--no-sync")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	settings := append([]string{"listen_addresses = ''", "unix_socket_directories = '" + s.dir + "'", "max_connections = 200", "shared_buffers = 64MB"}, o.Settings...)
+	if !o.Durable {
+		settings = append(settings, "fsync = off", "full_page_writes = off")
+	}
+	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strings.Join(settings, "\n") + "\n")
+	return errors.Join(err, f.Close())
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+	return cmd
+}
+
+// Start starts the server again after Kill, and waits until it answers.
+func (s *Server) Start(ctx context.Context) error {
+	s.cmd = s.command("postgres", "-D", s.data())
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	s.done = make(chan error, 1)
+	go func(cmd *exec.Cmd, done chan error) { done <- cmd.Wait() }(s.cmd, s.done)
+	for {
+		if s.command("pg_isready", "-q", "-h", s.dir, "-U", "shoal").Run() == nil {
+			return nil
+		}
+		select {
+		case err := <-s.done:
+			return fmt.Errorf("PostgreSQL ended: %w\n%s", err, lastLines(s.log.String(), 30))
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Kill ends the server and its processes at once, as a crash does.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	<-s.done
+	s.cmd = nil
+}
+
+// URL is where the server answers.
+func (s *Server) URL() string { return "postgres://shoal@/postgres?host=" + s.dir }
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
