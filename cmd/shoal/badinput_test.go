@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
@@ -160,6 +161,13 @@ func TestKeys(t *testing.T) {
 	must(t, "up", "--for", "1s", "--hosts", "3", "--pages", "3", "--peers", "1", "--data", foreign, "--page", "")
 	if code, _, said := call(t, "key", "restore", backup, "--data", filepath.Join(foreign, "up-pond")); code != 1 || said == "" {
 		t.Errorf("restored over another network's keys: %d %s", code, said)
+	}
+	for args, want := range map[string]string{"key show": "working_key", "key backup": "backup", "key rotate": "serial"} {
+		var got map[string]any
+		out, _ := must(t, append(strings.Fields(args), "--data", other, "--json")...)
+		if err := json.Unmarshal([]byte(out), &got); err != nil || got["network"] != network || got[want] == nil {
+			t.Errorf("%s --json: %s, %v", args, out, err)
+		}
 	}
 	if out, _ := must(t, "key", "rotate", "--data", other); !strings.Contains(out, "serial") {
 		t.Error(out)

@@ -63,7 +63,8 @@ func (c *keyShowCmd) Run(s streams) error {
 
 type keyBackupCmd struct {
 	keyDir
-	Out string `help:"Write to this new file, readable by its owner only, instead of standard output." type:"path" placeholder:"FILE"`
+	Out  string `help:"Write to this new file, readable by its owner only, instead of standard output." type:"path" placeholder:"FILE"`
+	JSON bool   `name:"json" help:"As JSON."`
 }
 
 func (c *keyBackupCmd) Run(s streams) error {
@@ -75,8 +76,14 @@ func (c *keyBackupCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
+	network := k.Network.String()
 	if c.Out == "" {
-		if _, err := fmt.Fprintln(s.out, text); err != nil {
+		if c.JSON {
+			err = json.NewEncoder(s.out).Encode(map[string]string{"network": network, "backup": text})
+		} else {
+			_, err = fmt.Fprintln(s.out, text)
+		}
+		if err != nil {
 			return err
 		}
 		return c.stamp()
@@ -93,6 +100,11 @@ func (c *keyBackupCmd) Run(s streams) error {
 		return fmt.Errorf("write the backup: %w", err)
 	}
 	fmt.Fprintf(s.err, "The backup is in %s. Whoever has it is the network: keep it off this machine.\n", c.Out)
+	if c.JSON {
+		if err := json.NewEncoder(s.out).Encode(map[string]string{"network": network, "file": c.Out}); err != nil {
+			return err
+		}
+	}
 	return c.stamp()
 }
 
@@ -104,6 +116,7 @@ func (c *keyBackupCmd) stamp() error {
 type keyRestoreCmd struct {
 	keyDir
 	File string `arg:"" help:"What shoal key backup wrote." type:"path"`
+	JSON bool   `name:"json" help:"As JSON."`
 }
 
 func (c *keyRestoreCmd) Run(s streams) error {
@@ -118,13 +131,17 @@ func (c *keyRestoreCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "network %s goes on in %s\n", k.Network, c.Data)
-	return nil
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(map[string]string{"network": k.Network.String(), "folder": c.Data})
+	}
+	_, err = fmt.Fprintf(s.out, "network %s goes on in %s\n", k.Network, c.Data)
+	return err
 }
 
 type keyRotateCmd struct {
 	keyDir
 	Stolen bool `help:"The old working key is in others' hands: what it signed counts for nothing from now on."`
+	JSON   bool `name:"json" help:"As JSON."`
 }
 
 func (c *keyRotateCmd) Run(s streams) error {
@@ -135,6 +152,11 @@ func (c *keyRotateCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "new working key, serial %d. Restart the manager: members learn of it when they renew.\n", k.Authority.Delegation().Serial)
-	return nil
+	d := k.Authority.Delegation()
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(map[string]any{"network": k.Network.String(), "working_key": hex.EncodeToString(d.Key[:]), "serial": d.Serial,
+			"not_before": d.NotBefore, "not_after": d.NotAfter})
+	}
+	_, err = fmt.Fprintf(s.out, "new working key, serial %d. Restart the manager: members learn of it when they renew.\n", d.Serial)
+	return err
 }

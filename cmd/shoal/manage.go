@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,6 +59,7 @@ type managerCmd struct {
 	KeepFeed     time.Duration `help:"Forget changes of the feed older than this; an indexer that was away for longer must export anew; 0: none." default:"2160h" placeholder:"DURATION"`
 	PageHost     words         `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME,..."`
 	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
+	JSON         bool          `name:"json" help:"Print network, join string and page as one JSON object when the manager has started."`
 	Contact      string        `help:"Your contact URL, which Web hosts find in the User-Agent." placeholder:"URL"`
 	Add          words         `help:"Sites to add as channels." placeholder:"URL,..."`
 	Lease        time.Duration `help:"A peer that has shown no progress for so long loses its task to another; default 30m, 20s in the pond." placeholder:"TIME"`
@@ -93,12 +95,27 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 		fmt.Fprintf(s.err, "Page    http://%s/?token=%s\n", st.page.Addr(), st.token)
 	}
 	fmt.Fprintf(s.err, "Volunteers join with: shoal-peer join %s\n", join)
-	fmt.Fprintln(s.out, join)
+	if err := c.started(s, st, join); err != nil {
+		return err
+	}
 	end := st.show(ctx, s)
 	err = st.run(ctx)
 	end()
 	fmt.Fprintf(s.err, "Stopped. The data is in %s.\n", c.Data)
 	return err
+}
+
+// started prints what a script needs to go on from here: how volunteers join.
+func (c *managerCmd) started(s streams, st *station, join string) error {
+	if !c.JSON {
+		_, err := fmt.Fprintln(s.out, join)
+		return err
+	}
+	said := map[string]string{"network": st.keys.Network.String(), "join": join, "data": c.Data}
+	if st.page != nil {
+		said["page"] = "http://" + st.page.Addr().String()
+	}
+	return json.NewEncoder(s.out).Encode(said)
 }
 
 // station is the configuration that the flags ask for, with the channels to begin with.

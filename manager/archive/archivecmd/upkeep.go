@@ -179,6 +179,7 @@ func (c *Compact) Run(ctx context.Context, to IO) error {
 type Repair struct {
 	Source  `embed:""`
 	Rebuild bool `help:"Make a new database from the WARC files. Claims and change histories are lost; indexers start anew."`
+	JSON    bool `name:"json" help:"As JSON."`
 }
 
 // Run says what it did.
@@ -190,6 +191,9 @@ func (c *Repair) Run(ctx context.Context, to IO) error {
 		r, err := a.Repair(ctx)
 		if err != nil {
 			return err
+		}
+		if c.JSON {
+			return json.NewEncoder(to.Out).Encode(map[string]int{"problems": r.Found, "captures_forgotten": r.Captures, "pages_to_fetch": r.Pages, "files_cut": r.Cut})
 		}
 		_, err = fmt.Fprintf(to.Out, "%d problems; %d captures forgotten, %d pages to be fetched again, %d files cut or gone\n", r.Found, r.Captures, r.Pages, r.Cut)
 		return err
@@ -210,6 +214,9 @@ func (c *Repair) rebuild(ctx context.Context, to IO) error {
 	if err != nil {
 		return err
 	}
+	if c.JSON {
+		return json.NewEncoder(to.Out).Encode(map[string]any{"files": r.Files, "captures": r.Captures, "pages": r.Pages, "damaged": r.Damaged, "old_database": r.Old})
+	}
 	_, err = fmt.Fprintf(to.Out, "%d files read: %d captures of %d pages, %d damaged places; the old database is in %s\n", r.Files, r.Captures, r.Pages, r.Damaged, r.Old)
 	return err
 }
@@ -221,12 +228,17 @@ type CDX struct {
 	Prefix bool   `help:"Everything that begins with URL."`
 	Limit  int    `help:"At most so many lines." placeholder:"N"`
 	Choice `embed:""`
+	JSON   bool `name:"json" help:"As one JSON object a line, with urlkey and timestamp among its keys."`
 }
 
 // Run prints sorted lines.
 func (c *CDX) Run(ctx context.Context, to IO) error {
+	out := to.Out
+	if c.JSON {
+		out = &cdxObjects{to: to.Out}
+	}
 	return c.do(ctx, func(a *archive.Archive) error {
-		return a.CDXJ(ctx, to.Out, c.URL, c.Prefix, c.Limit, c.filter())
+		return a.CDXJ(ctx, out, c.URL, c.Prefix, c.Limit, c.filter())
 	}, func() error {
 		q := url.Values{"url": {c.URL}}
 		if c.Prefix {
@@ -240,9 +252,42 @@ func (c *CDX) Run(ctx context.Context, to IO) error {
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(to.Out, r.Body)
+		_, err = io.Copy(out, r.Body)
 		return errors.Join(err, r.Body.Close())
 	})
+}
+
+// cdxObjects writes lines of CDXJ as JSON objects: key and time, which precede the object of a line, become members of it.
+type cdxObjects struct {
+	to   io.Writer
+	rest []byte // of a line that has not ended
+}
+
+func (w *cdxObjects) Write(b []byte) (int, error) {
+	w.rest = append(w.rest, b...)
+	for {
+		i := bytes.IndexByte(w.rest, '\n')
+		if i < 0 {
+			return len(b), nil
+		}
+		key, rest, _ := bytes.Cut(w.rest[:i], []byte(" "))
+		at, object, ok := bytes.Cut(rest, []byte(" {"))
+		if !ok {
+			return 0, fmt.Errorf("%q is no line of CDXJ", w.rest[:i])
+		}
+		head, err := json.Marshal(struct {
+			Key string `json:"urlkey"`
+			At  string `json:"timestamp"`
+		}{string(key), string(at)})
+		if err != nil {
+			return 0, err
+		}
+		line := append(head[:len(head)-1], ',')
+		if _, err := w.to.Write(append(append(line, object...), '\n')); err != nil {
+			return 0, err
+		}
+		w.rest = w.rest[i+1:]
+	}
 }
 
 // Stats is `shoal archive stats`.
@@ -278,6 +323,7 @@ func (c *Stats) Run(ctx context.Context, to IO) error {
 type Backup struct {
 	Source `embed:""`
 	To     string `arg:"" help:"New folder for the backup. It will hold the network's keys: keep it secret." type:"path"`
+	JSON   bool   `name:"json" help:"As JSON."`
 }
 
 // Run backs up the archive through its own backup and copies everything else as it is. A running manager does it itself.
@@ -297,6 +343,9 @@ func (c *Backup) Run(ctx context.Context, to IO) error {
 	}, func() error { return c.remote(ctx) })
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(to.Out).Encode(map[string]string{"folder": c.To})
 	}
 	_, err = fmt.Fprintf(to.Out, "backup in %s\n", c.To)
 	return err
@@ -369,6 +418,7 @@ func resolved(dir string) (string, error) {
 type Restore struct {
 	From string `arg:"" help:"Folder of the backup." type:"existingdir"`
 	Data string `help:"New data folder." default:"${data}" type:"path" placeholder:"DIR"`
+	JSON bool   `name:"json" help:"As JSON."`
 }
 
 // Run writes into an empty folder only.
@@ -384,6 +434,9 @@ func (c *Restore) Run(ctx context.Context, to IO) error {
 	}
 	if err := CopyTree(ctx, c.From, c.Data, "archive"); err != nil {
 		return fmt.Errorf("restore: %w", err)
+	}
+	if c.JSON {
+		return json.NewEncoder(to.Out).Encode(map[string]string{"folder": c.Data})
 	}
 	_, err := fmt.Fprintf(to.Out, "restored to %s; what was issued after the backup is passed over when the manager starts\n", c.Data)
 	return err
