@@ -49,8 +49,8 @@ func (a accused) forget() {
 }
 
 // refusedBy takes in a report that a host refuses crawlers, and reports whether the host is blocked for it. If not, the host waits, no longer for
-// further words of the same party.
-func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry) bool {
+// further words of the same party. said is what follows for the channel.
+func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry, said verdict) bool {
 	key, v := channel.KeyOf(name), le.cfg.Swarm.View()
 	by := le.parties.of(v, e.Peer)
 	if le.accused.accuse(now, key, by, soleParty(v, by)) {
@@ -58,7 +58,7 @@ func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry) bool 
 		return true
 	}
 	h := le.keep.records[key]
-	if until := now.Add(le.cfg.Failing.pause(1)); until.After(h.NextVisit) {
+	if until := now.Add(le.pause(said, 1)); until.After(h.NextVisit) {
 		h.NextVisit = until
 	}
 	le.tally.fault("host accused")

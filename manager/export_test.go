@@ -71,5 +71,5 @@ func (a accused) Accuse(now time.Time, host channel.HostKey, account string, alo
 func NewComplaints() complaints { return complaints{} }
 
 func (c complaints) Failed(s recrawl.Slot, account, prefix string, alone bool) bool {
-	return c.failed(time.Unix(1, 0), s, party{account, prefix}, overlay.ID(account), alone, false)
+	return c.failed(time.Unix(1, 0), s, party{account, prefix}, overlay.ID(account), alone, false) != repeated
 }

@@ -162,7 +162,7 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 	l.Gen, l.Out = heard.Issue.Gen, heard.Issue.Out()
 	l.LastOutcome, l.LastError = r.Outcome, r.Reason
 	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
-	accused, counts := false, false
+	accused, said := false, counts
 	switch r.Outcome {
 	case channel.Updated:
 		le.tally.updates++
@@ -197,11 +197,10 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 		}
 		le.pace.learn(r)
 	case channel.HostBlocked:
-		accused = !le.refusedBy(now, host, &e)
-		le.failing(now, s, &e)
+		accused = !le.refusedBy(now, host, &e, le.failing(now, s, &e))
 	case channel.Failed, channel.Refused:
 		l.LastError = whatFailed(r)
-		if counts = le.failing(now, s, &e); counts {
+		if said = le.failing(now, s, &e); said != repeated {
 			l.Failed++
 		}
 	}
@@ -212,7 +211,7 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 	le.machine.NotBefore(s, time.Time{})
 	switch {
 	case r.Outcome == channel.Failed, r.Outcome == channel.Refused:
-		le.failed(now, s, l, counts)
+		le.failed(now, s, l, said)
 	case accused:
 		le.asNew(s) // the host waits
 	}
@@ -282,17 +281,13 @@ func reportNote(r *channel.Report) string {
 }
 
 // failed has a channel wait whose crawl brought nothing, or gives it up if that counts. Called on the loop, after the scheduler was told.
-func (le *learner) failed(now time.Time, s recrawl.Slot, l *channel.Learnt, counts bool) {
-	if counts && le.cfg.Failing.spent(l.Failed) {
+func (le *learner) failed(now time.Time, s recrawl.Slot, l *channel.Learnt, said verdict) {
+	if said != repeated && le.cfg.Failing.spent(l.Failed) {
 		le.mark(now, s, fmt.Sprintf("%d crawls in a row failed, the last one: %s", l.Failed, l.LastError))
 		return
 	}
 	le.asNew(s)
-	n := l.Failed
-	if !counts {
-		n = 1 // another party is to say so soon
-	}
-	if p := le.cfg.Failing.pause(n); p > 0 {
+	if p := le.pause(said, l.Failed); p > 0 {
 		le.machine.NotBefore(s, now.Add(p))
 	}
 }
