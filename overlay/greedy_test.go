@@ -201,6 +201,35 @@ func TestSharesOfWhatWaits(t *testing.T) {
 	}
 }
 
+// A crowd that has brought nothing, and ends each task at once, gets no more than its share of those that go meanwhile.
+func TestSharesOfWhatEnds(t *testing.T) {
+	for _, what := range []string{"peer", "account", "prefix"} {
+		c, crowd, share := crowdedCourt(t, what, true)
+		c.at(2000, crowd)
+		var out []ID
+		all, took := 0, 0
+		for h := range 2000 {
+			c.now = c.now.Add(20 * time.Millisecond)
+			got, verdict := c.j.Near(c.now, Ask{Host: channel.HostKey(h + 1), Share: 1, Pages: 10, Gap: time.Second})
+			if verdict != Go {
+				continue
+			}
+			all++
+			c.hold(got.Peer, c.held[got.Peer]+1)
+			if slices.ContainsFunc(crowd, func(p PeerRecord) bool { return p.ID == got.Peer }) {
+				took++
+				c.hold(got.Peer, c.held[got.Peer]-1)
+			} else if out = append(out, got.Peer); len(out) > 8 {
+				c.hold(out[0], c.held[out[0]]-1)
+				out = out[1:]
+			}
+		}
+		if most := 1.1 * shareFactor * share * float64(all); float64(took) > most || all < 1500 { // the first ones have faded
+			t.Errorf("%s: it took %d of %d tasks, at most %.0f", what, took, all, most)
+		}
+	}
+}
+
 // No task waits for a peer that has delivered nothing yet, once others have; nor for one that is on trial, which gets one at a time.
 func TestNoTaskWaitsForWhoHasNotDelivered(t *testing.T) {
 	for _, c := range []struct {

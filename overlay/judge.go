@@ -51,6 +51,9 @@ type Judge struct {
 	// Tasks that wait, by the hosts that a peer was asked for in vain: in this round of looking at what is due, and in the one before.
 	round uint32
 	wants [2]int32
+	ended recent    // tasks of all peers
+	now   time.Time // of the last call of Near
+	late  int       // tasks that ended of late, then
 
 	// Hosts.
 	hosts   map[channel.HostKey]*located
@@ -140,7 +143,7 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 	if len(j.takers) == 0 {
 		return Named{}, Go
 	}
-	j.exclude(a.Not)
+	j.weigh(now, a.Not)
 	h := j.hosts[a.Host]
 	if h == nil {
 		h = &located{asked: true}

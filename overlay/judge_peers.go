@@ -11,6 +11,7 @@ type slot struct {
 	changed time.Time // when held changed
 	stands  standing
 	threads int          // that count
+	ended   recent       // tasks
 	groups  [2]*together // its account's and its prefix's; nil: not known
 	spare   bool         // it had room after the last look at all that was due
 }
@@ -129,9 +130,16 @@ func (j *Judge) Held(now time.Time, id ID, n int) {
 	s := &j.slots[k]
 	more := n - int(s.held)
 	j.held += more
+	if more < 0 {
+		j.ended.add(now, float64(-more))
+		s.ended.add(now, float64(-more))
+	}
 	for _, g := range s.groups {
-		if g != nil {
-			g.held += more
+		if g == nil {
+			continue
+		}
+		if g.held += more; more < 0 {
+			g.ended.add(now, float64(-more))
 		}
 	}
 	s.held, s.changed = int32(n), now

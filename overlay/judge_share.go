@@ -1,19 +1,45 @@
 package overlay
 
+import (
+	"math"
+	"time"
+)
+
 // However near a peer says that it is, and however many threads it says that it has, it gets no more than a share of the tasks. So do all peers of one
 // account, and of one network prefix. The share is at most shareFactor times what is fair by threads, and at least shareLeast tasks. It is taken of
-// the tasks that are out and of those that wait to go out, as far as the peers can run them. So the first of many tasks that are due at once go to
-// the peers near them as the last ones do. Threads beyond threadsMost times the median count for nothing; of a peer that has delivered nothing yet
-// those beyond the median do.
+// the tasks that are out, of those that wait to go out, and of those that ended of late, as far as the peers can run them. So of many tasks that are
+// due at once the first and the last ones go to the peers near them as the others do. Threads beyond threadsMost times the median count for
+// nothing; of a peer that has delivered nothing yet those beyond the median do, and what ended of late counts as if the peer still had it. Else one
+// that ends each task at once, and brings nothing, would be free for the next.
 const (
 	shareFactor = 2
 	shareLeast  = 2
 	threadsMost = 4
-	queuedMost  = 2 // tasks for each thread that count as what a peer can run, those that wait for it included
+	lately      = time.Minute // in which what ended comes to count a third
+	queuedMost  = 2           // tasks for each thread that count as what a peer can run, those that wait for it included
 )
 
 // together is the peers of an account or of a prefix that take tasks.
-type together struct{ held, threads int }
+type together struct {
+	held, threads int
+	ended         recent
+	proven        bool // one of them has delivered
+}
+
+// recent counts tasks that ended, each for less as time passes.
+type recent struct {
+	n  float64
+	at time.Time
+}
+
+func (r *recent) add(now time.Time, n float64) { r.n, r.at = r.count(now)+n, now }
+
+func (r *recent) count(now time.Time) float64 {
+	if r.n == 0 {
+		return 0
+	}
+	return r.n * math.Exp(-max(now.Sub(r.at), 0).Seconds()/lately.Seconds())
+}
 
 // allot counts what each peer's share is taken of, after a new view came in.
 func (j *Judge) allot(v *View) {
@@ -53,6 +79,8 @@ func (j *Judge) join(name string, s *slot) *together {
 	}
 	g.held += int(s.held)
 	g.threads += s.threads
+	g.ended.add(j.now, s.ended.count(j.now))
+	g.proven = g.proven || s.stands == usual
 	return g
 }
 
@@ -68,6 +96,12 @@ func (j *Judge) medianThreads() int {
 		}
 	}
 	return 1
+}
+
+// weigh prepares the shares for a task that goes now.
+func (j *Judge) weigh(now time.Time, not ID) {
+	j.now, j.late = now, int(j.ended.count(now))
+	j.exclude(not)
 }
 
 // exclude has a peer, and all of its account and prefix, passed over until the next call, unless there is no other.
@@ -99,11 +133,11 @@ func (j *Judge) passes(k int32) bool {
 // over reports whether one more task would be more than a peer's share, or that of its account or prefix.
 func (j *Judge) over(k int32) bool {
 	s := &j.slots[k]
-	if j.beyond(int(s.held), s.threads) {
+	if j.beyond(int(s.held), s.threads, &s.ended, s.stands == usual) {
 		return true
 	}
 	for _, g := range s.groups {
-		if g != nil && j.beyond(g.held, g.threads) {
+		if g != nil && j.beyond(g.held, g.threads, &g.ended, g.proven) {
 			return true
 		}
 	}
@@ -111,12 +145,18 @@ func (j *Judge) over(k int32) bool {
 }
 
 // beyond reports whether some with so many threads have all the tasks that they may have.
-func (j *Judge) beyond(held, threads int) bool {
+func (j *Judge) beyond(held, threads int, ended *recent, proven bool) bool {
+	if !proven {
+		held += int(ended.count(j.now))
+	}
 	if held < shareLeast {
 		return false
 	}
-	all := max(min(j.held+int(j.wants[0]+j.wants[1]), j.able), j.held+1)
-	return (held+1)*j.threads > shareFactor*all*threads
+	all := j.held + int(j.wants[0]+j.wants[1]) + j.late
+	if proven {
+		all = min(all, j.able) // more cannot be out
+	}
+	return (held+1)*j.threads > shareFactor*max(all, j.held+1)*threads
 }
 
 // want notes whether the task of a host, whose peer was just asked for, waits.

@@ -37,7 +37,10 @@ type fortress struct {
 	scene   rogue.Scene
 }
 
-const siegePages = 8 // of each host
+const (
+	siegePages = 8                      // of each host
+	siegeGap   = 500 * time.Millisecond // of honest peers between requests, so that it and not the machine bounds what they make
+)
 
 func openFortress(t *testing.T, s siege) *fortress {
 	t.Helper()
@@ -55,25 +58,25 @@ func openFortress(t *testing.T, s siege) *fortress {
 	}
 	var boss libp2ppeer.AddrInfo = target(t, js.Addrs...)
 	f.scene = rogue.Scene{Network: js.Network[:], Boss: boss, Page: strings.TrimPrefix(f.page.base, "http://"), Log: func(format string, args ...any) {}}
-	f.honest(s.honest, join)
+	f.honest(s, join)
 	f.manager.until("has its peers", func() bool { return f.page.overview().Peers >= s.honest })
 	return f
 }
 
 // honest starts honest peers that run until the test ends.
-func (f *fortress) honest(n int, join string) {
+func (f *fortress) honest(s siege, join string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	f.t.Cleanup(func() { cancel(); wg.Wait() })
 	dir := f.t.TempDir()
 	world := f.pond.World()
-	for i := range n {
+	for i := range s.honest {
 		port := unusedPort(f.t)
 		world.Settle(port, i+1)
 		cfg := peer.Default()
 		cfg.Dir, cfg.Join, cfg.Grace, cfg.DHT, cfg.QUIC = filepath.Join(dir, fmt.Sprint(i)), join, time.Second, false, false
 		cfg.Listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
-		cfg.Checkpoint, cfg.MinGap = 2*time.Second, 200*time.Millisecond
+		cfg.Threads, cfg.Checkpoint, cfg.MinGap = s.threads, 2*time.Second, siegeGap
 		guard := &limit.Guard{Pond: world.HTTPDialer(port)}
 		cfg.Dial = guard.DialContext
 		cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return world.NodeDialer(port), nil }
