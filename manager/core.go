@@ -25,6 +25,7 @@ type core struct {
 	tally   tally
 	events  events
 	history history
+	members *members
 	sizes   sizes
 }
 

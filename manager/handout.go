@@ -8,6 +8,7 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/plain"
+	"shoal/manager/conduct"
 	"shoal/manager/dispatch"
 	"shoal/overlay"
 )
@@ -60,6 +61,7 @@ func (h *handout) carryOut(now time.Time) {
 			h.learner.mark(now, a.Slot, a.Note)
 		case dispatch.Swallowed:
 			h.cfg.Swarm.Wasted(overlay.ID(a.Peer), a.Since)
+			h.noteWaste(now, a.Since, string(a.Peer), conduct.Unclaimed)
 		case dispatch.Unread:
 			h.log.Error("not handed out", "err", a.Err)
 			h.tally.fault("store")
@@ -96,6 +98,7 @@ func (h *handout) placed(now time.Time, j job, host string, p overlay.Placed) {
 	if h.machine.Placed(now, j.Order, dispatch.Peer(p.Peer), p.Start) {
 		h.event(j.Slot, now, j.Gen, "accepted", string(p.Peer), "starts "+p.Start.Format(time.TimeOnly))
 		h.tally.landed(p)
+		h.noteDeed(now, string(p.Peer), conduct.Took, 1)
 	}
 	h.near.measured(host, p.Samples)
 }

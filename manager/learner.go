@@ -10,6 +10,7 @@ import (
 	"shoal/channel/lease"
 	"shoal/coords"
 	"shoal/manager/archive"
+	"shoal/manager/conduct"
 	"shoal/manager/dispatch"
 	"shoal/overlay"
 	"shoal/recrawl"
@@ -115,7 +116,7 @@ func (le *learner) takeIn(now time.Time, e archive.Entry) {
 	case lease.Lapsed, lease.Released:
 		le.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	}
-	le.weighPeer(heard, &e)
+	le.weighPeer(now, heard, &e)
 	if heard.Effect&lease.Apply != 0 && e.Report != nil {
 		le.learn(now, s, heard, e)
 	}
@@ -124,30 +125,40 @@ func (le *learner) takeIn(now time.Time, e archive.Entry) {
 
 // weighPeer tells the overlay what a peer made of its task: that it brought pages, or that it wasted the task. A claim tells nothing: a peer can claim
 // every task and crawl none.
-func (le *learner) weighPeer(heard dispatch.Heard, e *archive.Entry) {
+func (le *learner) weighPeer(now time.Time, heard dispatch.Heard, e *archive.Entry) {
 	if e.Peer == "" || heard.Effect == 0 {
 		return
+	}
+	took := heard.Issued
+	if took.IsZero() {
+		took = e.When
 	}
 	wasted := e.Wrong > 0 || e.Fault != ""
 	switch e.Event.Kind {
 	case lease.Lapsed:
 		wasted = true
+		le.noteWaste(now, took, e.Peer, conduct.Lapsed)
 	case lease.Released:
 		if e.Event.By != 0 { // else the archive took it back
 			le.cfg.Swarm.GaveBack(overlay.ID(e.Peer))
 		}
-		wasted = wasted || !e.Event.Progress && e.Event.By != 0
+		if !e.Event.Progress && e.Event.By != 0 {
+			wasted = true
+			if e.Fault == "" { // the archive tells of what it refused itself
+				le.noteWaste(now, took, e.Peer, conduct.Empty)
+			}
+		}
 	case lease.Reported:
+		if e.Report != nil && e.Report.Pages > 0 {
+			le.noteDeed(now, e.Peer, conduct.Delivered, 1)
+			le.noteDeed(now, e.Peer, conduct.Pages, e.Report.Pages)
+		}
 		if !wasted && e.Report != nil && e.Report.Outcome == channel.Updated && e.Report.Pages > 0 {
 			le.cfg.Swarm.Delivered(overlay.ID(e.Peer))
 		}
 	}
 	if !wasted {
 		return
-	}
-	took := heard.Issued
-	if took.IsZero() {
-		took = e.When
 	}
 	le.cfg.Swarm.Wasted(overlay.ID(e.Peer), took)
 }

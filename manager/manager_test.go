@@ -31,6 +31,7 @@ type swarm struct {
 	holds   int // threads and slots
 	refuse  bool
 	vanish  bool   // takes tasks, claims them and is never heard of again
+	stalls  bool   // with vanish: it is the same peer each time
 	brief   bool   // leases so short that they may end amid a crawl; set before anything runs
 	recalls bool   // tasks may be called back at any moment; set before anything runs
 	ignore  bool   // takes tasks and never claims them
@@ -123,7 +124,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	s.mu.Lock()
 	peer := cmp.Or(s.as, "peer")
 	s.mu.Unlock()
-	if vanish { // a channel is not given up on the word of one account
+	if vanish && !s.stalls { // a channel is not given up on the word of one account
 		peer = fmt.Sprint("peer-", h.Gen)
 	}
 	c, err := s.archive.Claim(ctx, peer, signed)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"shoal/manager/conduct"
 )
 
 // metric is one exported figure of the overview.
@@ -47,6 +49,7 @@ var figures = []metric{
 var (
 	errorsDesc   = prometheus.NewDesc("shoal_manager_errors_total", "Errors, by kind.", []string{"kind"}, nil)
 	intervalDesc = prometheus.NewDesc("shoal_manager_interval_seconds", "Recrawl interval, by group; 1 is the fastest.", []string{"group"}, nil)
+	suspectsDesc = prometheus.NewDesc("shoal_manager_members_suspect", "Members that an operator should look at, by fault; see shoal peer conduct.", []string{"fault"}, nil)
 	groupDesc    = prometheus.NewDesc("shoal_manager_group_channels", "Channels, by group.", []string{"group"}, nil)
 )
 
@@ -63,6 +66,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	out <- errorsDesc
 	out <- intervalDesc
 	out <- groupDesc
+	out <- suspectsDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -74,6 +78,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for kind, n := range o.Errors {
 		out <- prometheus.MustNewConstMetric(errorsDesc, prometheus.CounterValue, float64(n), kind)
+	}
+	suspects := map[conduct.Fault]int{}
+	for i := range o.Suspects {
+		for _, f := range o.Suspects[i].Faults {
+			suspects[f]++
+		}
+	}
+	for _, f := range conduct.Faults() {
+		out <- prometheus.MustNewConstMetric(suspectsDesc, prometheus.GaugeValue, float64(suspects[f]), string(f))
 	}
 	for i, d := range o.Intervals {
 		out <- prometheus.MustNewConstMetric(intervalDesc, prometheus.GaugeValue, d.Seconds(), strconv.Itoa(i+1))

@@ -73,6 +73,9 @@ func (c *core) keepShown(ctx context.Context, now time.Time, final bool) error {
 	if err := c.cfg.Store.PutState(ctx, c.epoch, stateShown, b); err != nil {
 		return err
 	}
+	if err := c.keepMembers(ctx, now); err != nil {
+		return err
+	}
 	if !final && now.Sub(c.history.kept) < eventsEvery {
 		return nil
 	}

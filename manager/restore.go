@@ -54,7 +54,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 		Clock: m.clock, Terms: m.cfg.Terms, MaxOut: m.cfg.MaxOut, Batch: maxBatch, Queue: jobQueue, MinPeers: m.cfg.MinPeers, MinPeersWait: m.cfg.MinPeersWait,
 		MinWait: minLatest, MaxWait: maxLatest, NewShare: m.tuning.choice.NewShare, Until: m.cfg.Until, Account: m.learner.partyNumber,
 	}, m.sched, book{m.table, m.keep, m.pace}, m.near)
-	if err := errors.Join(m.sizes.read(ctx, st), m.recallShown(ctx)); err != nil {
+	if err := errors.Join(m.sizes.read(ctx, st), m.recallShown(ctx), m.recallMembers(ctx)); err != nil {
 		return err
 	}
 	if err := st.ScanHosts(ctx, func(h channel.Host) error {

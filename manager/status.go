@@ -11,6 +11,7 @@ import (
 	"shoal/coords"
 	"shoal/internal/version"
 	"shoal/manager/archive"
+	"shoal/manager/conduct"
 	"shoal/overlay"
 )
 
@@ -51,6 +52,8 @@ type Overview struct {
 	RTTRandomMS float64
 	Lookups     int64
 	Archive     archive.Stats
+	Suspects    []conduct.Member // members that an operator should look at, the worst first
+	AllSuspects int
 }
 
 // status publishes the overview of a running manager.
@@ -71,6 +74,7 @@ func (st *status) publish(now time.Time) {
 	if now.Sub(st.history.sampled) >= historyEvery {
 		st.sampleHistory(now)
 	}
+	st.members.look(now, st.near.judge)
 	o := st.overview(now)
 	st.shown.Store(&o)
 }
@@ -94,6 +98,7 @@ func (st *status) overview(now time.Time) Overview {
 		Errors: maps.Clone(st.tally.errors), History: slices.Clone(st.history.points), Data: st.cfg.Data, Notices: slices.Sorted(maps.Values(st.tally.notices)),
 		Discovered: st.find.discovered, Archive: st.cfg.Archive.Stats(), Blocking: st.tally.blocking(),
 	}
+	o.Suspects, o.AllSuspects = st.members.suspects(now)
 	if n := st.tally.placed; n > 0 {
 		o.Lookups, o.HopsMean = n, st.tally.hops/float64(n)
 		o.RTTChosenMS, o.RTTRandomMS = st.tally.chosenMS/float64(n), st.tally.randomMS/float64(n)

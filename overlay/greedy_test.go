@@ -136,8 +136,14 @@ func TestShares(t *testing.T) {
 	for i, what := range []string{"peer", "account", "prefix", "peer", "account", "prefix"} {
 		c, crowd, share := crowdedCourt(t, what, i > 2)
 		c.at(200, crowd)
-		all, held := 0, 0
+		all, held, full := 0, 0, 0
 		for h := range 200 {
+			for peer, account := range c.j.AtShare() {
+				if !slices.ContainsFunc(crowd, func(p PeerRecord) bool { return string(p.ID) == peer && p.Account == account }) {
+					t.Errorf("%s: %s is said to have its share", what, peer)
+				}
+				full++
+			}
 			got, verdict := c.j.Near(c.now, Ask{Host: channel.HostKey(h + 1), Share: 1, Pages: 10, Gap: time.Second})
 			if verdict != Go {
 				break
@@ -151,6 +157,9 @@ func TestShares(t *testing.T) {
 			if most := max(shareLeast, shareFactor*share*float64(all)); float64(held) > most {
 				t.Fatalf("%s: holds %d of %d tasks, at most %.1f", what, held, all, most)
 			}
+		}
+		if full == 0 && i <= 2 {
+			t.Errorf("%s: nobody is said to have its share", what)
 		}
 		if all < 30 {
 			t.Errorf("%s: only %d tasks went, since they wait for who has its share", what, all)

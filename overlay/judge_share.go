@@ -178,3 +178,22 @@ func (j *Judge) turnRound() {
 	j.round++
 	j.wants[0], j.wants[1] = 0, j.wants[0]
 }
+
+// toldLeast is how many tasks a peer, account or prefix must have so that people are told that it has its share: at light load a few are everyone's.
+const toldLeast = 8
+
+// AtShare are the peers that have all the tasks that one member may have, and many: by themselves, or with their account or prefix; each with its account.
+func (j *Judge) AtShare() map[string]string {
+	out := map[string]string{}
+	for _, k := range j.takers {
+		s := &j.slots[k]
+		many := int(s.held) >= toldLeast
+		for _, g := range s.groups {
+			many = many || g != nil && g.held >= toldLeast && s.held > 0
+		}
+		if many && j.over(k) {
+			out[string(s.rec.ID)] = s.rec.Account
+		}
+	}
+	return out
+}

@@ -70,9 +70,9 @@ func (c *checkCmd) Run(ctx context.Context, s streams) error {
 		for _, f := range found {
 			mend := ""
 			if f.Mend != "" {
-				mend = "\n         " + f.Mend
+				mend = "\n         " + plain.Printable(f.Mend)
 			}
-			fmt.Fprintf(s.out, "%-8s %s%s\n", f.Level, f.What, mend)
+			fmt.Fprintf(s.out, "%-8s %s%s\n", f.Level, plain.Printable(f.What), mend)
 		}
 	}
 	if bad > 0 {

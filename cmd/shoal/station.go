@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	libp2ppeer "github.com/libp2p/go-libp2p/core/peer"
@@ -27,6 +28,7 @@ import (
 	"shoal/internal/wire/uplink"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/conduct"
 	"shoal/manager/desk"
 	"shoal/overlay"
 	"shoal/overlay/p2p"
@@ -60,6 +62,7 @@ type station struct {
 	archive *archive.Archive
 	swarm   *p2p.Runner
 	manager *manager.Manager
+	book    atomic.Pointer[manager.Manager] // the same, for the archive's goroutines
 	page    net.Listener
 	token   string
 	members *members
@@ -121,6 +124,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if st.manager, err = manager.New(ctx, mc); err != nil {
 		return nil, err
 	}
+	st.book.Store(st.manager)
 	if st.desk, err = desk.Open(ctx, desk.Config{
 		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
 		Reach: st.cfg.reach, Now: st.node.Now,
@@ -207,7 +211,7 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	st.archive, err = archive.Open(ctx, archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
 		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Beside: st.lookAtChannels,
-		AccountOf: st.accountOf, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst,
+		AccountOf: st.accountOf, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
 		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
 			return st.node.Verifier().VerifyTask(now, s)
 		},
@@ -405,6 +409,13 @@ func (st *station) crawlFirst(ids []channel.ID) {
 		if err := st.manager.CrawlNow(context.Background(), id); err != nil {
 			st.cfg.log.Debug("a channel is not crawled first after a purge", "channel", id, "err", err)
 		}
+	}
+}
+
+// deed keeps book of what the archive tells of a member.
+func (st *station) deed(peer, account string, d conduct.Deed, n int) {
+	if m := st.book.Load(); m != nil { // the first peers may come before there is one
+		m.Deed(peer, account, d, n)
 	}
 }
 

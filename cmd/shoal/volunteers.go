@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"text/tabwriter"
 
 	"shoal/internal/plain"
@@ -12,11 +13,12 @@ import (
 )
 
 type peerCmd struct {
-	List   peerListCmd   `cmd:"" help:"List the members that the manager knows of."`
-	Invite peerInviteCmd `cmd:"" help:"Print a join string."`
-	Ban    peerBanCmd    `cmd:"" help:"Refuse a peer or an account from now on."`
-	Unban  peerUnbanCmd  `cmd:"" help:"Admit it again."`
-	Purge  peerPurgeCmd  `cmd:"" help:"Take back all that a peer or an account has delivered."`
+	List    peerListCmd    `cmd:"" help:"List the members that the manager knows of."`
+	Conduct peerConductCmd `cmd:"" help:"List members that waste tasks, or send what is not so."`
+	Invite  peerInviteCmd  `cmd:"" help:"Print a join string."`
+	Ban     peerBanCmd     `cmd:"" help:"Refuse a peer or an account from now on."`
+	Unban   peerUnbanCmd   `cmd:"" help:"Admit it again."`
+	Purge   peerPurgeCmd   `cmd:"" help:"Take back all that a peer or an account has delivered."`
 }
 
 type peerListCmd struct {
@@ -42,6 +44,37 @@ func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 			fmt.Fprintf(w, "%s\tbanned\n", name)
 		}
 		return w.Flush()
+	})
+}
+
+type peerConductCmd struct {
+	target
+}
+
+func (c *peerConductCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		var out api.Conduct
+		if err := a.Do(ctx, http.MethodGet, "/peers/conduct", nil, nil, &out); err != nil {
+			return err
+		}
+		for _, m := range out.Members {
+			faults := make([]string, 0, len(m.Faults))
+			for _, f := range m.Faults {
+				faults = append(faults, string(f))
+			}
+			who := m.Name()
+			if m.Peer != "" && m.Account != "" && m.Account != m.Peer {
+				who += " of account " + m.Account
+			}
+			fmt.Fprintf(s.out, "%s: %s\n  %s\n  %s\n", plain.Printable(who), strings.Join(faults, ", "), plain.Printable(m.Says), plain.Printable(m.Mend))
+		}
+		switch {
+		case out.More > 0:
+			fmt.Fprintf(s.err, "%d more are not listed.\n", out.More)
+		case len(out.Members) == 0:
+			fmt.Fprintln(s.err, "No member stands out.")
+		}
+		return nil
 	})
 }
 

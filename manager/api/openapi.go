@@ -54,6 +54,7 @@ func (s *server) routes() []route {
 		{method: "POST", path: "/peers/invite", what: "Make a join string with an invite.", in: Invite{}, out: Invited{}, serve: s.invite},
 		{method: "POST", path: "/peers/ban", what: "Refuse a peer or an account from now on, or no longer.", in: Ban{}, serve: s.ban},
 		{method: "POST", path: "/peers/purge", what: "Take back all that a peer, or the peers of an account, have delivered; crawl those channels first.", in: PurgePeer{}, out: desk.PurgedPeer{}, serve: s.purgePeer},
+		{method: "GET", path: "/peers/conduct", what: "Members that an operator should look at, the worst first: what they did that brought nothing, since when, and what to do.", out: Conduct{}, serve: s.conduct},
 		{method: "GET", path: "/peers/banned", what: "Peers and accounts that are refused.", out: Banned{}, serve: s.banned},
 		{method: "GET", path: "/strategy", what: "The recrawl strategy in force.", out: desk.Strategy{}, serve: s.strategy},
 		{method: "PUT", path: "/strategy", what: "Go on with another strategy, other parameters or other limits; kept over a restart.", in: desk.StrategyAsk{}, out: desk.Strategy{}, serve: s.setStrategy},

@@ -96,6 +96,17 @@ func (s *server) peers(http.ResponseWriter, *http.Request) (any, error) {
 	return s.cfg.Desk.Peers()
 }
 
+// Conduct names members that an operator should look at.
+type Conduct struct {
+	Members []desk.Suspect `json:"members"`
+	More    int            `json:"more"` // that are not listed
+}
+
+func (s *server) conduct(http.ResponseWriter, *http.Request) (any, error) {
+	members, more, err := s.cfg.Desk.Suspects()
+	return Conduct{members, more}, err
+}
+
 // Invite asks for a join string.
 type Invite struct {
 	Uses uint32 `json:"uses"`

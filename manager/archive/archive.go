@@ -33,6 +33,7 @@ import (
 	"shoal/manager/archive/upkeep"
 	"shoal/manager/archive/warc"
 	"shoal/manager/archive/warc/folder"
+	"shoal/manager/conduct"
 )
 
 // Config says where an archive keeps what it has, and by which rules.
@@ -68,6 +69,8 @@ type Config struct {
 	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
 	Beside func(context.Context) ([]Problem, error)
 
+	// OnDeed is told what a peer has sent that no honest peer sends, or that others contradict. It must be quick. Nil: nothing.
+	OnDeed func(peer, account string, d conduct.Deed, n int)
 	// OnWithdrawn is told the channels whose pages a purge took back that a restart went on with; nil: nothing.
 	OnWithdrawn func([]channel.ID)
 
@@ -171,7 +174,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 // assemble makes the three rooms over the two stores. cfg is validated.
 func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledger.Store, segments segment.Store) (*Archive, error) {
 	l, err := ledger.Open(ctx, ledger.Config{
-		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf,
+		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, OnDeed: cfg.OnDeed,
 	}, store, segments)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,7 @@ func (d *Desk) Check(ctx context.Context) []Finding {
 	}
 	if d.m != nil {
 		out = append(out, d.checkManager(ctx)...)
+		out = append(out, d.checkMembers()...)
 	}
 	return append(out, d.checkChannels(ctx)...)
 }

@@ -25,6 +25,7 @@ var glossary = map[string]struct{ name, text string }{
 	"rtt":        {"predicted RTT", "The round-trip time from this manager to the peer, predicted from both coordinates."},
 	"coordinate": {"coordinate error", "How far off the peer's predictions of round-trip times are, on average, as a share."},
 	"deliverer":  {"deliverer", "A peer, under the number by which captures, changes and exports name it. The number tells outsiders nothing, and stays the same in this archive."},
+	"suspect":    {"members to look at", "Members that waste tasks, or send what is not so, more than honest ones do. They get fewer tasks by themselves; to end it is yours to decide."},
 	"state":      {"state", "failing: the last crawl failed, and it is tried again. given up: too many failed; resume it to try again. blocked: its host is. paused: by an operator. new: never crawled."},
 }
 

@@ -60,6 +60,11 @@ func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 			d["Wrong"] = plainly(err)
 		}
 		d["Title"], d["Peers"] = "Peers", peers
+		suspects, more, err := s.cfg.Desk.Suspects()
+		if err != nil {
+			d["Wrong"] = plainly(err)
+		}
+		d["Suspects"], d["MoreSuspects"] = suspects, more
 	}
 	return d, http.StatusOK
 }

@@ -27,6 +27,7 @@ type Desk interface {
 	Banner(ctx context.Context) []desk.Finding
 	Tally(ctx context.Context) (desk.Tally, error)
 	Peers() ([]desk.Peer, error)
+	Suspects() (out []desk.Suspect, more int, err error)
 	Rows(ctx context.Context, find desk.Find) (rows []desk.Row, total int, err error)
 	Row(ctx context.Context, id channel.ID) (desk.Row, []desk.Event, error)
 	CrawlNow(ctx context.Context, id channel.ID) error

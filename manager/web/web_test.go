@@ -18,6 +18,7 @@ import (
 
 	"shoal/channel"
 	"shoal/manager"
+	"shoal/manager/conduct"
 	"shoal/manager/desk"
 )
 
@@ -62,6 +63,11 @@ func (f *fake) Row(_ context.Context, id channel.ID) (desk.Row, []desk.Event, er
 
 func (f *fake) Peers() ([]desk.Peer, error) {
 	return []desk.Peer{{ID: "12D3KooWabcdefghijkl", Coord: [2]float64{3, 4}, Running: 2}}, nil
+}
+
+func (f *fake) Suspects() ([]desk.Suspect, int, error) {
+	m := conduct.Member{Peer: "12D3KooW<u>abcdefghijkl", Faults: []conduct.Fault{conduct.Stalls}}
+	return []desk.Suspect{{Member: m, Says: "swallowed <u>52</u> tasks", Mend: "ban it"}}, 7, nil
 }
 
 func (f *fake) CrawlNow(_ context.Context, id channel.ID) error { f.crawled = id; return nil }
@@ -177,7 +183,7 @@ func token(r *http.Request) { r.Header.Set("Authorization", "Bearer s3cret") }
 func TestPages(t *testing.T) {
 	_, s := start(t, true)
 	for path, want := range map[string]string{
-		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/channel/1?fragment=1": "d-0123456789ab", "/peers": "12D3…ghijkl",
+		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/channel/1?fragment=1": "d-0123456789ab", "/peers": "12D3…ghijkl", "/peers?": "swallowed &lt;u&gt;52&lt;/u&gt; tasks", "/peers?fragment=1": "7 more are not listed",
 		"/hosts": "https://a.example", "/strategy": "Show what it would change", "/strategy?try=fixed": "55", "/channel/1/split": "/&lt;i&gt;/",
 		"/style.css": "--sea", "/live.js": "fragment", "/login": "operator.token", "/?fragment=1": "Updates a minute",
 	} {
@@ -185,7 +191,7 @@ func TestPages(t *testing.T) {
 		if code != 200 || !strings.Contains(body, want) {
 			t.Errorf("GET %s: %d, wanted %q in\n%.600s", path, code, want, body)
 		}
-		if strings.Contains(body, "<b>.example") || strings.Contains(body, "<i>Koo") || strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "<no value>") {
+		if strings.Contains(body, "<b>.example") || strings.Contains(body, "<i>Koo") || strings.Contains(body, "<u>") || strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "<no value>") {
 			t.Errorf("GET %s: a name from outside was not escaped, or a value is missing", path)
 		}
 	}

@@ -686,11 +686,14 @@ type Page struct {
 	Size          uint32                 `protobuf:"varint,18,opt,name=size,proto3" json:"size,omitempty"`
 	Depth         uint32                 `protobuf:"varint,19,opt,name=depth,proto3" json:"depth,omitempty"`
 	Importance    float32                `protobuf:"fixed32,20,opt,name=importance,proto3" json:"importance,omitempty"`
-	Deliverer     uint64                 `protobuf:"fixed64,21,opt,name=deliverer,proto3" json:"deliverer,omitempty"`                 // of the version that is current
-	Account       uint64                 `protobuf:"fixed64,22,opt,name=account,proto3" json:"account,omitempty"`                     // likewise
-	Confirmed     bool                   `protobuf:"varint,23,opt,name=confirmed,proto3" json:"confirmed,omitempty"`                  // another account has delivered the same content
-	Missing       uint64                 `protobuf:"fixed64,24,opt,name=missing,proto3" json:"missing,omitempty"`                     // the account that found no page there; the next one that does makes it gone
-	MissingUs     int64                  `protobuf:"varint,25,opt,name=missing_us,json=missingUs,proto3" json:"missing_us,omitempty"` // when it did
+	Deliverer     uint64                 `protobuf:"fixed64,21,opt,name=deliverer,proto3" json:"deliverer,omitempty"`                              // of the version that is current
+	Account       uint64                 `protobuf:"fixed64,22,opt,name=account,proto3" json:"account,omitempty"`                                  // likewise
+	Confirmed     bool                   `protobuf:"varint,23,opt,name=confirmed,proto3" json:"confirmed,omitempty"`                               // another account has delivered the same content
+	Missing       uint64                 `protobuf:"fixed64,24,opt,name=missing,proto3" json:"missing,omitempty"`                                  // the account that found no page there; the next one that does makes it gone
+	MissingUs     int64                  `protobuf:"varint,25,opt,name=missing_us,json=missingUs,proto3" json:"missing_us,omitempty"`              // when it did
+	MissingBy     uint64                 `protobuf:"fixed64,26,opt,name=missing_by,json=missingBy,proto3" json:"missing_by,omitempty"`             // number of its peer; 0: others have seen the page since
+	Before        uint64                 `protobuf:"fixed64,27,opt,name=before,proto3" json:"before,omitempty"`                                    // beginning of the SHA-256 of the version before the current one
+	BeforeAccount uint64                 `protobuf:"fixed64,28,opt,name=before_account,json=beforeAccount,proto3" json:"before_account,omitempty"` // the account that delivered it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -889,6 +892,27 @@ func (x *Page) GetMissing() uint64 {
 func (x *Page) GetMissingUs() int64 {
 	if x != nil {
 		return x.MissingUs
+	}
+	return 0
+}
+
+func (x *Page) GetMissingBy() uint64 {
+	if x != nil {
+		return x.MissingBy
+	}
+	return 0
+}
+
+func (x *Page) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *Page) GetBeforeAccount() uint64 {
+	if x != nil {
+		return x.BeforeAccount
 	}
 	return 0
 }
@@ -1789,7 +1813,7 @@ const file_archive_proto_rawDesc = "" +
 	"fetched_us\x18\x01 \x01(\x03R\tfetchedUs\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\"7\n" +
 	"\aHistory\x12,\n" +
-	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\x91\x05\n" +
+	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\xef\x05\n" +
 	"\x04Page\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x16\n" +
@@ -1820,7 +1844,11 @@ const file_archive_proto_rawDesc = "" +
 	"\tconfirmed\x18\x17 \x01(\bR\tconfirmed\x12\x18\n" +
 	"\amissing\x18\x18 \x01(\x06R\amissing\x12\x1d\n" +
 	"\n" +
-	"missing_us\x18\x19 \x01(\x03R\tmissingUsJ\x04\b\x10\x10\x11\"\x9c\x02\n" +
+	"missing_us\x18\x19 \x01(\x03R\tmissingUs\x12\x1d\n" +
+	"\n" +
+	"missing_by\x18\x1a \x01(\x06R\tmissingBy\x12\x16\n" +
+	"\x06before\x18\x1b \x01(\x06R\x06before\x12%\n" +
+	"\x0ebefore_account\x18\x1c \x01(\x06R\rbeforeAccountJ\x04\b\x10\x10\x11\"\x9c\x02\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +

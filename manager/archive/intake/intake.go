@@ -20,6 +20,13 @@ import (
 // ErrBeyond is wrapped for a chunk that is more than its task allows. Its sender's claim ends.
 var ErrBeyond = errors.New("intake: beyond the task")
 
+// The kinds of ErrBeyond.
+var (
+	ErrBudget = fmt.Errorf("%w: too many pages", ErrBeyond)
+	ErrBytes  = fmt.Errorf("%w: too large", ErrBeyond)
+	ErrPace   = fmt.Errorf("%w: too fast", ErrBeyond)
+)
+
 // Task is what the manager signed, as far as it bounds chunks.
 type Task struct {
 	Host      string // as channel.Scope.Host
@@ -216,20 +223,20 @@ func (t *Task) within(now time.Time, n *Sum) error {
 		most = t.Budget + t.Budget/8 + pageSlack
 	}
 	if n.Pages > most {
-		return fmt.Errorf("%w: %d pages for a budget of %d", ErrBeyond, n.Pages, t.Budget)
+		return fmt.Errorf("%w: %d pages for a budget of %d", ErrBudget, n.Pages, t.Budget)
 	}
 	each := t.PageBytes
 	if each <= 0 {
 		each = channel.MaxPage
 	}
 	if n.Bytes > int64(most)*int64(each) {
-		return fmt.Errorf("%w: %d bytes of pages of at most %d each", ErrBeyond, n.Bytes, each)
+		return fmt.Errorf("%w: %d bytes of pages of at most %d each", ErrBytes, n.Bytes, each)
 	}
 	if t.Unpaced || t.Gap <= 0 {
 		return nil
 	}
 	if could := paceSlack + int(2*now.Sub(t.Claimed)/t.Gap); n.Pages > could {
-		return fmt.Errorf("%w: %d pages in %v with %v between requests", ErrBeyond, n.Pages, now.Sub(t.Claimed).Round(time.Millisecond), t.Gap)
+		return fmt.Errorf("%w: %d pages in %v with %v between requests", ErrPace, n.Pages, now.Sub(t.Claimed).Round(time.Millisecond), t.Gap)
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 	}
 	body, free, err := l.unpack(ctx, c)
 	if err != nil {
+		l.tellRefused(peer, err)
 		return lease.Reply{}, err
 	}
 	defer func() { free() }()
@@ -64,6 +65,7 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 	now := l.cfg.Clock()
 	useful, part, err := l.screen(now, &body, &n)
 	if err != nil {
+		l.tellRefused(peer, err)
 		return lease.Reply{}, errors.Join(fmt.Errorf("%w: channel %d, generation %d, chunk %d: %w", ErrBadChunk, c.Channel, c.Gen, c.Seq, err), l.endClaim(c, &s.Value, peer, err))
 	}
 	j, near, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages, Deliverer: n.deliverer, Account: n.account, Several: l.Several()})
@@ -148,6 +150,7 @@ func (l *Ledger) screen(now time.Time, body *channel.ChunkBody, c *channelState)
 	useful, found, err := intake.Screen(now, c.task, &c.claim.Sum, body)
 	l.counters.foreign.Add(uint64(found.Foreign))
 	l.counters.mended.Add(uint64(found.Digests + found.Times + found.Spelling + found.Frontier + found.Statuses + found.Numbers + found.Words + found.Truncated))
+	l.tellFindings(c.peer, &found)
 	if err != nil {
 		return 0, part, err
 	}

@@ -32,6 +32,7 @@ import (
 	"shoal/manager/archive/keylock"
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"
+	"shoal/manager/conduct"
 )
 
 // RebuildHint says what to do when the ledger is lost.
@@ -55,6 +56,9 @@ type Config struct {
 
 	// AccountOf names the account of a member that is connected; empty, or nil: the peer stands for itself.
 	AccountOf func(peer string) string
+
+	// OnDeed is told what a peer has sent that no honest peer sends, or that others contradict. It must be quick. Nil: nothing.
+	OnDeed func(peer, account string, d conduct.Deed, n int)
 
 	// Verify checks the signature chain and the network of a task that is deposited, and reads its header.
 	Verify func(now time.Time, s channel.Signed) (channel.Header, error)

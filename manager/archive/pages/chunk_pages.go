@@ -25,6 +25,7 @@ func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, ne
 		done()
 		return nil, 0, nil, err
 	}
+	b.tell()
 	return &b.job, b.near, done, nil
 }
 
@@ -38,7 +39,8 @@ type builder struct {
 
 	by, account uint64 // numbers of who delivers
 	several     bool   // other accounts deliver too
-	near        int    // pages that were told as changed and hardly are
+	contradicts []contradiction
+	near        int // pages that were told as changed and hardly are
 
 	snap   ledger.Snapshot
 	drafts map[uint64]*draft // by URL

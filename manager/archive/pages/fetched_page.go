@@ -145,6 +145,7 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	}
 	b.keep(d)
 	b.visit(d, p)
+	b.seen(was)
 	b.job.Add.Unchanged++
 	r := warc.Record{
 		Type: warc.Revisit, Profile: warc.SameDigest, Date: p.Fetched, URI: p.URL, Payload: [32]byte(was.Sha256), Protocol: warc.Protocol(p.Header, p.URL),
@@ -189,6 +190,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	}
 	was.Etag, was.LastModified = nil, nil
 	b.visit(d, p)
+	b.compare(was, sha, here)
 	b.delivered(was, same)
 	was.Status = uint32(p.Status)
 	digest := p.Digest // of the page as it came; what is sent may be its text only, or nothing where it leads elsewhere
@@ -258,9 +260,10 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 // delivered notes whose word the current version of a page is. The same content from another account confirms it; until then neither its digest nor its
 // validators are told to peers, which could only say that what is there is right.
 func (b *builder) delivered(m *pb.Page, same bool) {
-	m.Missing, m.MissingUs = 0, 0
+	m.Missing, m.MissingUs, m.MissingBy = 0, 0, 0
 	switch {
 	case !same || m.Account == 0:
+		m.Before, m.BeforeAccount = versionOf(m.Sha256), m.Account
 		m.Deliverer, m.Account, m.Confirmed = b.by, b.account, false
 	case m.Account != b.account:
 		m.Confirmed = true
@@ -277,7 +280,7 @@ func (b *builder) missing(m *pb.Page) bool {
 		return false
 	}
 	if m.Missing == 0 {
-		m.Missing, m.MissingUs = b.account, schema.Micros(b.now)
+		m.Missing, m.MissingUs, m.MissingBy = b.account, schema.Micros(b.now), b.by
 	}
 	return true
 }

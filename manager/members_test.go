@@ -1,0 +1,91 @@
+package manager_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/manager"
+	"shoal/manager/conduct"
+	"shoal/manager/desk"
+)
+
+// warnings are what a check says of members.
+func warnings(t *testing.T, b *bench) (out []desk.Finding) {
+	t.Helper()
+	for _, f := range b.d.Check(t.Context()) {
+		if strings.HasPrefix(f.What, "Peer ") || strings.Contains(f.What, "of account") || strings.HasPrefix(f.What, "And ") {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func has(b *bench, peer string, f conduct.Fault) bool {
+	return slices.ContainsFunc(b.m.Overview().Suspects, func(m conduct.Member) bool { return m.Peer == peer && slices.Contains(m.Faults, f) })
+}
+
+// A peer that takes tasks and never claims them is named, with counts and what to do; also after a restart.
+func TestSwallowingIsTold(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, func(c *manager.Config, s *swarm) { c.Terms.Handouts, s.ignore = 100, true })
+	b.add(t, "https://a.example", "https://b.example", "https://c.example")
+	until(t, "the suspect", func() bool { return has(b, "peer", conduct.Swallows) })
+	found := warnings(t, b)
+	if len(found) != 1 || found[0].Level != desk.Warning || !strings.HasPrefix(found[0].What, "Peer peer accepted ") || !strings.Contains(found[0].What, "never claimed them; since") ||
+		!strings.Contains(found[0].Mend, "shoal peer ban peer") {
+		t.Errorf("%+v", found)
+	}
+	b.stop()
+	b = open(t, dir, func(c *manager.Config, s *swarm) { s.refuse = true })
+	if !has(b, "peer", conduct.Swallows) {
+		t.Errorf("after a restart: %+v", b.m.Overview().Suspects)
+	}
+}
+
+// So is one that claims tasks and brings nothing.
+func TestStallingIsTold(t *testing.T) {
+	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) {
+		c.Terms.Term, c.Terms.Handouts, s.brief, s.vanish, s.stalls = 300*time.Millisecond, 100, true, true, true
+	})
+	b.add(t, "https://a.example", "https://b.example")
+	until(t, "the suspect", func() bool { return has(b, "peer", conduct.Stalls) })
+	if found := warnings(t, b); len(found) != 1 || !strings.Contains(found[0].What, "brought nothing of them in their leases") {
+		t.Errorf("%+v", found)
+	}
+}
+
+// Honest work names nobody.
+func TestHonestPeersAreNotNamed(t *testing.T) {
+	b := open(t, t.TempDir(), nil)
+	b.add(t, "https://a.example", "https://b.example")
+	until(t, "updates", func() bool { return b.m.Overview().Updates >= 10 })
+	if found := warnings(t, b); len(found) > 0 {
+		t.Errorf("%+v", found)
+	}
+}
+
+// However many members misbehave, a check has ten lines and one more; each says what, since when and what to do.
+func TestManySuspectsAreFewLines(t *testing.T) {
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.refuse = true })
+	for i := range 300 {
+		b.m.Deed(fmt.Sprintf("peer-%03d", i), "", conduct.Budget, 1+i)
+	}
+	b.m.Deed("liar", "invite-17", conduct.Forged, 40)
+	b.m.Deed("liar", "invite-17", conduct.Gone, 1)
+	until(t, "all suspects", func() bool { return b.m.Overview().AllSuspects == 301 })
+	found := warnings(t, b)
+	if len(found) != 11 || found[10].What != "And 291 more members like these." || !strings.Contains(found[10].Mend, "shoal peer conduct") {
+		t.Errorf("%d lines, the last one %+v", len(found), found[len(found)-1])
+	}
+	first := found[0]
+	if !strings.HasPrefix(first.What, "Peer liar of account invite-17 delivered 40 versions of pages that two other accounts contradict; said of a page that it is gone") ||
+		first.Mend != "shoal peer ban liar, then shoal peer purge liar takes back what it delivered." {
+		t.Errorf("the worst: %+v", first)
+	}
+	if all, more, err := b.d.Suspects(); err != nil || len(all) != 200 || more != 101 {
+		t.Errorf("%d suspects and %d more, %v", len(all), more, err)
+	}
+}
