@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -66,6 +67,10 @@ func TestChurnPeer(t *testing.T) {
 	if text == "" {
 		t.Skip("runs only as a child of TestChurn")
 	}
+	go func() { // a peer does not outlive the test that has started it
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	var p churnPeer
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
@@ -289,6 +294,9 @@ func churnLife(ctx context.Context, rng *rand.Rand, life sim.Churn, dir, join st
 		}
 		cmd := exec.Command(os.Args[0], "-test.run=^TestChurnPeer$")
 		cmd.Env = append(os.Environ(), churnPeerEnv+"="+string(text))
+		if _, err := cmd.StdinPipe(); err != nil { // closed when it or this process has ended
+			return err
+		}
 		if err := cmd.Start(); err != nil {
 			return err
 		}

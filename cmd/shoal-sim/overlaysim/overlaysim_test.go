@@ -304,7 +304,7 @@ func TestLoad(t *testing.T) {
 // Every accepted task is at a peer, awaited, pausing, or over; nothing is lost from the books. Same seed, same figures.
 func TestTasksAreCounted(t *testing.T) {
 	c := busy(1.5)
-	c.Swallowers, c.Steal, c.For = .1, true, 4*time.Hour
+	c.Swallowers, c.Steal, c.For = .1, true, 2*time.Hour
 	run := func() (*swarm, []Row) {
 		s := newSwarm(&c, 1)
 		rows, err := c.work(t.Context(), s, 1)
