@@ -20,7 +20,7 @@ import (
 // A task goes to the peer near its host that would finish it first. A peer is near if it is one of the nearest quarter, and at most
 // nearFactor times and nearSlack farther than the nearest of all. While all of these are full the task waits, and does not go at once to
 // a far peer that happens to have room. That is delay scheduling (Zaharia and others, "Delay Scheduling", EuroSys 2010). A task that has
-// waited (Ask.Share) may go farther, to a peer that still had room when all that was due had been looked at (Looked).
+// waited (Ask.Share) may go farther, to a peer with a free thread that still had room when all that was due had been looked at (Looked).
 //
 // An answer costs no more than the logarithm of the number of peers, in the mean. A host's nearest peers come from an index (index.go) and
 // are kept, a few for each host, until something new is known of the host or refitAfter has passed. An answer goes through that list. Where

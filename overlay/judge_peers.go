@@ -92,11 +92,13 @@ func (j *Judge) leave(k int32) {
 	j.free = append(j.free, k)
 }
 
-// mark tells the index whether a peer has room, and whether it had some when all had been looked at.
+// mark tells the index whether a peer has room, and whether tasks from far away may have it: those that nothing near wanted when all had been
+// looked at, and only for a free thread. A place in a queue is worth more to the next near task.
 func (j *Judge) mark(k int32) {
-	room := j.hasRoom(&j.slots[k])
+	s := &j.slots[k]
+	room := j.hasRoom(s)
 	j.index.mark(int(k), withRoom, room)
-	j.index.mark(int(k), withSpare, room && j.slots[k].spare)
+	j.index.mark(int(k), withSpare, room && s.spare && int(s.held) < int(s.rec.Load.Threads))
 }
 
 // The marks of the index.

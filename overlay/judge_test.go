@@ -70,7 +70,7 @@ func (c *court) free(p *PeerRecord) bool {
 }
 
 // The judge agrees with looking at all peers one by one: the peer that it names is near and has room; while a near peer has room no task
-// waits; a task that has waited goes to the nearest peer within its reach that was to spare.
+// waits; a task that has waited goes to the nearest peer within its reach that was to spare and has a free thread.
 func TestJudgeAgreesWithLookingAtAll(t *testing.T) {
 	named, waited, farther := 0, 0, 0
 	for seed := range uint64(30) {
@@ -176,7 +176,7 @@ func (c *court) within(host channel.HostKey, share float64) (near, reach []ID) {
 		if c.free(o.p) && o.ms <= limit {
 			near = append(near, o.p.ID)
 		}
-		if c.free(o.p) && share > NearShare && i < max(int(share*float64(len(all))), 1) && c.spare[o.p.ID] {
+		if c.free(o.p) && share > NearShare && i < max(int(share*float64(len(all))), 1) && c.spare[o.p.ID] && c.held[o.p.ID] < int(o.p.Load.Threads) {
 			reach = append(reach, o.p.ID)
 		}
 	}

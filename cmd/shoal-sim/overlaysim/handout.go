@@ -26,7 +26,7 @@ func (s *swarm) look(after time.Duration) {
 		if s.soonAt != at {
 			return
 		}
-		s.soonAt = none
+		s.soonAt, s.lookedAt = none, s.n.now
 		for _, o := range s.m.Tick(s.n.time()) {
 			s.hand(o)
 		}
@@ -48,10 +48,14 @@ func (s *swarm) act() {
 			s.n.members[manager].node.Doubt(now, overlay.ID(a.Peer), a.Since)
 		}
 	}
-	switch at := s.m.Deadline(); {
-	case s.m.Ready()+len(s.wants) > 0 && !s.m.Held(now):
+	switch {
+	case s.m.Held(now) || s.m.Ready()+len(s.wants) == 0:
+	case s.lookedAt != s.n.now: // something has happened since
 		s.look(0)
-	case !at.IsZero():
+	default: // a near peer may have room by then
+		s.look(clock.Step)
+	}
+	if at := s.m.Deadline(); !at.IsZero() {
 		s.look(max(at.Sub(now), 0))
 	}
 }
@@ -62,14 +66,19 @@ func (s *swarm) hand(o dispatch.Order) {
 	t.latest, t.issue, t.order = o.Latest, o.Issue, o
 	t.fence.Deposit(o.Gen)
 	t.began, t.holder = s.n.now, none
+	named := s.near.take(o.Slot)
 	h := channel.Header{Channel: t.id, Gen: o.Gen, Host: hostOf(t.place), Pages: int(math.Ceil(t.left)), Issued: o.Issued, Latest: t.latest, Gap: gap}
-	s.n.send(manager, s.n.members[manager].node.Place(o.Issued, uint64(t.id), overlay.Task{Header: h}, s.host(t.place).record))
+	s.n.send(manager, s.n.members[manager].node.PlaceAt(o.Issued, uint64(t.id), overlay.Task{Header: h}, s.host(t.place).record, named))
 }
 
 // placed takes what a placing of the manager's came to.
 func (s *swarm) placed(who int, e overlay.Event) bool {
-	if who != manager || e.Req == 0 || e.Req > uint64(len(s.tasks)) {
+	if who != manager || e.Req == 0 {
 		return false
+	}
+	if e.Req > surveyReq {
+		s.near.surveyed(int(e.Req-surveyReq), e.Placed.Samples)
+		return true
 	}
 	defer s.act()
 	t, now := s.tasks[e.Req-1], s.n.time()
@@ -77,6 +86,9 @@ func (s *swarm) placed(who int, e overlay.Event) bool {
 	r := &s.host(t.place).record
 	for _, m := range e.Placed.Samples {
 		r.Add(m)
+	}
+	if len(e.Placed.Samples) > 0 {
+		s.near.judge.Learn(channel.HostKey(t.place))
 	}
 	switch {
 	case errors.Is(e.Err, overlay.ErrBusy):
@@ -112,18 +124,34 @@ func (s *swarm) hear(t *task, who int, e lease.Event) dispatch.Heard {
 	return h
 }
 
-// Next implements dispatch.Due: tasks go in the order in which they came.
-func (s *swarm) Next(_ recrawl.Tick, load recrawl.Load, admit func(recrawl.Slot) (recrawl.Tick, bool)) (taken int) {
+// Next implements dispatch.Due: tasks go in the order in which they came. One that found no room in the time within which it was to start is refused.
+func (s *swarm) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slot) (recrawl.Tick, bool)) (taken int) {
 	wants := s.wants
 	s.wants = nil
-	for _, at := range wants {
-		if _, ok := admit(at); !ok {
-			s.wants = append(s.wants, at)
+	for _, w := range wants {
+		if t := s.tasks[w.slot]; !t.accepted && s.n.now-t.born > int64(waitLimit) {
+			s.refuse(t)
 			continue
 		}
-		taken++
+		if w.again <= now && (load.Room < 0 || taken < load.Room) {
+			again, ok := admit(w.slot)
+			if ok {
+				taken++
+				continue
+			}
+			w.again = again
+		}
+		s.wants = append(s.wants, w)
 	}
 	return taken
+}
+
+// refuse ends a task that no peer took.
+func (s *swarm) refuse(t *task) {
+	t.over = true
+	if t.counted {
+		s.refused++
+	}
 }
 
 // Observe implements dispatch.Due. A task that no peer took at first is over; one that was interrupted is wanted again after a while.
@@ -133,14 +161,11 @@ func (s *swarm) Observe(_ recrawl.Tick, at recrawl.Slot, e recrawl.Event) {
 	case e.Kind != recrawl.Refused:
 	case t.accepted:
 		s.n.after(retryEvery, func() {
-			s.wants = append(s.wants, at)
+			s.wants = append(s.wants, want{slot: at})
 			s.look(0)
 		})
 	default:
-		t.over = true
-		if t.counted {
-			s.refused++
-		}
+		s.refuse(t)
 	}
 }
 
@@ -161,20 +186,6 @@ func (s *swarm) Issue(at recrawl.Slot) (lease.Issue, error) { return s.tasks[at]
 
 // Expect implements dispatch.Channels.
 func (s *swarm) Expect(recrawl.Slot) time.Duration { return 0 }
-
-// Room implements dispatch.Judge: all that comes is offered, since what is measured is what the overlay makes of it.
-func (s *swarm) Room(time.Time, dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
-	return "", dispatch.Go
-}
-
-// Held implements dispatch.Judge.
-func (s *swarm) Held(dispatch.Peer, int) {}
-
-// Capacity implements dispatch.Judge.
-func (s *swarm) Capacity(time.Time) dispatch.Capacity { return dispatch.Capacity{} }
-
-// Looked implements dispatch.Judge.
-func (s *swarm) Looked(time.Time) {}
 
 // note counts a placing.
 func (s *swarm) note(t *task, e *overlay.Event) {

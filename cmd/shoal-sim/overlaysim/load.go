@@ -29,6 +29,9 @@ const (
 	busyAgain  = time.Second            // until a task is offered for which the overlay had no room
 )
 
+// clock is the dispatcher's.
+var clock = recrawl.Clock{Epoch: epoch, Step: time.Minute}
+
 // swarm is the product at work: manager/dispatch hands the tasks out that come, the manager's overlay.Node places them, peers' queues accept what they can start in
 // time, claims and leases are channel/lease, a channel goes on from its last chunk.
 type swarm struct {
@@ -37,9 +40,11 @@ type swarm struct {
 	rng      *rand.Rand // arrivals
 	terms    lease.Terms
 	m        *dispatch.Machine
-	wants    []recrawl.Slot // tasks to be handed out, the first that came first
-	soonAt   int64          // when the machine is looked at next; none: it is not
-	pageTime []float64      // of each member: seconds of wait and transfer
+	near     *nearness
+	wants    []want    // tasks to be handed out, the first that came first
+	soonAt   int64     // when the machine is looked at next; none: it is not
+	lookedAt int64     // when it was looked at last
+	pageTime []float64 // of each member: seconds of wait and transfer
 	crawlers []*crawler
 	tasks    []*task
 	hosts    map[int]*webHost
@@ -57,6 +62,12 @@ type swarm struct {
 	tally                              tally
 	nearest, random                    []float64
 	opened                             func() // is called when the work begins
+}
+
+// want is a task to be handed out, and from when on.
+type want struct {
+	slot  recrawl.Slot
+	again recrawl.Tick
 }
 
 // task is a channel that is crawled once: its lease, and what is left of it. Its slot is its id less one.
@@ -93,7 +104,8 @@ func newSwarm(c *Command, seed uint64) *swarm {
 	s := &swarm{c: c, rng: sim.Rand(seed, "arrivals"), terms: lease.Default(), hosts: map[int]*webHost{}, crawlers: make([]*crawler, c.Peers+1),
 		fetched: make([]float64, c.Peers+1), tally: tally{name: "rings", messages: true}}
 	bandwidth := sim.Rand(seed, "bandwidth")
-	s.m = dispatch.New(epoch, dispatch.Config{Clock: recrawl.Clock{Epoch: epoch, Step: time.Minute}, Terms: s.terms, MaxOut: -1}, s, s, s)
+	s.near = newNearness(s)
+	s.m = dispatch.New(epoch, dispatch.Config{Clock: clock, Terms: s.terms}, s, s, s.near)
 	s.soonAt = none
 	for range c.Peers + 1 {
 		s.pageTime = append(s.pageTime, sim.PageTime(bandwidth))
@@ -246,6 +258,6 @@ func (s *swarm) submit(place int, pages float64) {
 	for _, f := range s.fires {
 		f.submit(place, pages, at)
 	}
-	s.wants = append(s.wants, t.slot())
+	s.wants = append(s.wants, want{slot: t.slot()})
 	s.look(0)
 }

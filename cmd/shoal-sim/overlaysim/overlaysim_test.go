@@ -296,7 +296,7 @@ func TestLoad(t *testing.T) {
 	if ours.Wasted > paper.Wasted/2 {
 		t.Errorf("%.3f of our pages are for nothing, %.3f of the paper's", ours.Wasted, paper.Wasted)
 	}
-	if ours.Refused < .2 || low["rings"].Refused > .1 {
+	if ours.Refused < .05 || low["rings"].Refused > .01 { // tasks wait for two hours of the four before they are refused
 		t.Errorf("refused %.3f at load .5, %.3f at 2", low["rings"].Refused, ours.Refused)
 	}
 }
@@ -341,7 +341,7 @@ func TestTasksAreCounted(t *testing.T) {
 			if s.m.IsOut(task.slot()) {
 				t.Errorf("task %d is over and out", task.id)
 			}
-		} else if _, flying := s.m.Issue(task.slot()); !flying && !task.accepted && !slices.Contains(s.wants, task.slot()) {
+		} else if _, flying := s.m.Issue(task.slot()); !flying && !task.accepted && !slices.ContainsFunc(s.wants, func(w want) bool { return w.slot == task.slot() }) {
 			t.Errorf("task %d is nowhere", task.id)
 		}
 	}

@@ -17,7 +17,12 @@ import (
 
 // shoal is the product's swarm: manager/dispatch hands tasks out; they are offered to near peers in the overlay's order, each peer's own queue
 // accepts what it can start in time or none does and the task is refused; fences are channel/lease; a channel goes on from its last
-// checkpoint. Peers, loads and positions are known without gossip, so that no task waits for a near peer to have room.
+// checkpoint.
+//
+// It differs from the product in one thing: overlay.Judge takes no part. The judge has a task wait in the manager while the peers near its host are
+// full. Here each task is offered as soon as it is wanted, to the near peer that would finish it first; all peers' places and queues are known. A
+// task that no peer can start in time is refused at once, and these refusals are what the experiment is about: the strategies of the papers learn from
+// them how much to ask for. shoal-sim overlay --load runs the same dispatcher with the judge.
 //
 // A running peer stores a chunk when it has one full, or after checkpoint minutes; only the last one before it vanishes is played, since the
 // others change nothing.
@@ -252,7 +257,7 @@ func (s *shoal) Issue(at recrawl.Slot) (lease.Issue, error) { return s.tasks[at]
 // Expect implements dispatch.Channels.
 func (s *shoal) Expect(recrawl.Slot) time.Duration { return 0 }
 
-// Room implements dispatch.Judge: the overlay's order of offers is played, and refuses what finds no room.
+// Room implements dispatch.Judge: every task is offered, and offers find out whether there is room; see shoal.
 func (s *shoal) Room(time.Time, dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
 	return "", dispatch.Go
 }
