@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: bench-before hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -80,6 +80,11 @@ bench-placing: ## tasks handed out by the real manager and runner among 4,096 me
 bench-postgres: ## the channel database on a PostgreSQL server of its own beside the one in a folder: import, scan, hand out, take in (SHOAL_BENCH_CHANNELS=1000000 for the large form)
 	$(GO) test -run '^$$' -bench Import -benchtime 1x -timeout 30m ./channel/postgres
 	$(GO) test -run '^$$' -bench 'Scan|Issue|Apply' -timeout 30m ./channel/postgres
+
+BEFORE ?= cc3d7bc
+ROUNDS ?= 5
+bench-before: ## processor time of placing, storing and claiming beside that of an earlier commit, by turns: medians of ROUNDS (5); fails above 1.05 (BEFORE=commit; 4 minutes a round)
+	nice ./.ci/bench-before $(BEFORE) $(ROUNDS)
 
 bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian package; colly is fetched)
 	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl

@@ -251,3 +251,42 @@ func TestWithdrawGoesOnAfterARestart(t *testing.T) {
 		checkWithdrawn(t, a)
 	}
 }
+
+// What is stored of a deliverer follows its account and its days, also where the ledger has both in memory.
+func TestDelivererIsNotedAgain(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	account := "first"
+	cfg.AccountOf = func(string) string { return account }
+	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
+	cfg.Clock = cl.Now
+	a := open(t, cfg)
+	gen := channel.Gen(0)
+	claim := func() (account string, last time.Time) {
+		t.Helper()
+		gen++
+		cl.crawl(t, a, "alice", gen, func(r *runner) []channel.Page {
+			return []channel.Page{r.page("/", fmt.Sprint(home, gen), channel.Changed)}
+		})
+		all, err := a.Deliverers(t.Context(), "alice")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all[0].Account, all[0].Last
+	}
+	_, first := claim()
+	for range 3 {
+		if got, last := claim(); got != "first" || !last.Equal(first) {
+			t.Errorf("noted as %s, last at %v; want first, %v", got, last, first)
+		}
+	}
+	cl.now = cl.now.Add(25 * time.Hour)
+	if _, last := claim(); !last.After(first.Add(24 * time.Hour)) {
+		t.Errorf("a day later: last claim at %v", last)
+	}
+	account = "second"
+	for range 2 {
+		if got, _ := claim(); got != "second" {
+			t.Errorf("under another account: noted as %s", got)
+		}
+	}
+}

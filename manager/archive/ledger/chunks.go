@@ -127,8 +127,9 @@ func (l *Ledger) readTask(id channel.ID, gen channel.Gen, c *channelState) error
 	if err != nil {
 		return fmt.Errorf("%w: body of channel %d, generation %d: %w", ErrStorage, id, gen, err)
 	}
+	h, headErr := channel.ParseHeader(d.raw)
 	body, err := channel.ParseBody(d.body)
-	if err != nil {
+	if err = errors.Join(headErr, err); err != nil {
 		return fmt.Errorf("%w: channel %d, generation %d: %w", ErrBadTask, id, gen, err)
 	}
 	scope, err := body.Scope.Compile()
@@ -136,7 +137,7 @@ func (l *Ledger) readTask(id channel.ID, gen channel.Gen, c *channelState) error
 		return fmt.Errorf("%w: channel %d, generation %d: %w", ErrBadTask, id, gen, err)
 	}
 	c.task = &intake.Task{
-		Host: c.host, Scope: scope, Budget: d.header.Budget, PageBytes: body.Settings.PageBytes, Gap: d.header.Gap, TextOnly: body.Settings.TextOnly,
+		Host: c.host, Scope: scope, Budget: h.Budget, PageBytes: body.Settings.PageBytes, Gap: h.Gap, TextOnly: body.Settings.TextOnly,
 		Claimed: c.claim.at, Unpaced: l.cfg.Unpaced,
 	}
 	return nil

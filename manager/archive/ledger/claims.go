@@ -102,9 +102,8 @@ func depositKey(id channel.ID, gen channel.Gen) []byte {
 
 // deposit is a task as the manager left it.
 type deposit struct {
-	raw    []byte // header, as it was signed
-	header channel.Header
-	body   []byte
+	raw  []byte // header, as it was signed
+	body []byte
 }
 
 // errNoDeposit says that there is no such task.
@@ -127,8 +126,7 @@ func (l *Ledger) deposit(id channel.ID, gen channel.Gen) (d deposit, err error) 
 	if err != nil {
 		return d, err
 	}
-	h, err := channel.ParseHeader(signed.Raw)
-	return deposit{signed.Raw, h, m.Body}, err
+	return deposit{signed.Raw, m.Body}, nil
 }
 
 // shown finds the deposit of a task that a peer shows. The manager's signature need not be checked: the header is genuine if the same

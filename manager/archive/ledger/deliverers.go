@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	pb "shoal/manager/archive/archivepb"
@@ -66,8 +67,8 @@ func (l *Ledger) accountOf(peer string) string {
 }
 
 // note writes down who claims. It gives the change, or none where it is written down already.
-func (l *Ledger) note(number uint64, peer, account string, now time.Time) ([]Change, error) {
-	key := schema.Key(schema.Deliverer, number)
+func (l *Ledger) note(h holder, peer string, now time.Time) ([]Change, error) {
+	key := schema.Key(schema.Deliverer, h.deliverer)
 	var m pb.Deliverer
 	err := l.store.View(func(s Snapshot) error {
 		_, err := Get(s, key, &m)
@@ -76,14 +77,49 @@ func (l *Ledger) note(number uint64, peer, account string, now time.Time) ([]Cha
 	if err != nil {
 		return nil, err
 	}
-	if m.Account == account && now.Sub(schema.Time(m.LastUs)) < noteEvery {
+	h.last = schema.Time(m.LastUs)
+	if m.Account == h.name && now.Sub(h.last) < noteEvery {
+		l.holders.put(peer, h)
 		return nil, nil
 	}
 	first := m.FirstUs
 	if first == 0 {
 		first = schema.Micros(now)
 	}
-	return Put(nil, key, &pb.Deliverer{Peer: peer, Account: account, FirstUs: first, LastUs: schema.Micros(now)})
+	return Put(nil, key, &pb.Deliverer{Peer: peer, Account: h.name, FirstUs: first, LastUs: schema.Micros(now)})
+}
+
+// holder is what is written down of a peer that claims.
+type holder struct {
+	name               string // of its account
+	deliverer, account uint64
+	last               time.Time
+}
+
+// maxHolders bounds the holders in memory.
+const maxHolders = 4096
+
+// holders are the peers that claimed lately, as the store has them, so that a claim need not read it.
+type holders struct {
+	mu sync.Mutex
+	by map[string]holder
+}
+
+func (h *holders) get(peer string) (holder, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known, ok := h.by[peer]
+	return known, ok
+}
+
+// put keeps a holder. A full table is begun anew.
+func (h *holders) put(peer string, known holder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.by == nil || len(h.by) >= maxHolders {
+		h.by = map[string]holder{}
+	}
+	h.by[peer] = known
 }
 
 // Deliverers lists the peers that have claimed, by number. A name, of a peer or an account, limits them; empty: all. A number that captures show need not be
@@ -134,10 +170,17 @@ func (l *Ledger) noteAccount(number uint64) {
 	}
 }
 
-// setHolder notes in a channel's state who holds its claim.
+// setHolder notes in a channel's state who holds its claim. It gives what is to be stored with the claim.
 func (l *Ledger) setHolder(c *channelState, peer string, now time.Time) ([]Change, error) {
-	account := l.accountOf(peer)
-	c.deliverer, c.account = l.DelivererNumber(peer), l.DelivererNumber(account)
+	name := l.accountOf(peer)
+	h, known := l.holders.get(peer)
+	if known = known && h.name == name; !known {
+		h = holder{name: name, deliverer: l.DelivererNumber(peer), account: l.DelivererNumber(name)}
+	}
+	c.deliverer, c.account = h.deliverer, h.account
 	l.noteAccount(c.account)
-	return l.note(c.deliverer, peer, account, now)
+	if known && now.Sub(h.last) < noteEvery {
+		return nil, nil
+	}
+	return l.note(h, peer, now)
 }

@@ -77,6 +77,7 @@ type Ledger struct {
 	channels  keylock.Locks[channel.ID, channelState]
 	deadlines deadlines
 	bell      bell
+	holders   holders
 	space     diskSpace
 	problems  []segment.Problem     // found by Open
 	damaged   atomic.Pointer[error] // what was found to be changed in the store

@@ -19,21 +19,7 @@ func (l *Ledger) resume(id channel.ID, from uint64, r lease.Reply) (channel.Resu
 	out := channel.Resume{Seq: r.Seq, Head: r.Head}
 	err := l.store.View(func(s Snapshot) error {
 		done := map[uint64]struct{}{}
-		var todo []channel.Frontier
-		err := s.Scan(schema.Key(schema.Resume, uint64(id)), schema.Key2(schema.Resume, uint64(id), from), true, func(_, value []byte) (bool, error) {
-			part, err := parseResume(value)
-			if err != nil {
-				return false, err
-			}
-			for _, u := range part.Done {
-				if _, ok := done[u]; !ok && len(out.Done) < channel.MaxDone {
-					done[u] = struct{}{}
-					out.Done = append(out.Done, u)
-				}
-			}
-			todo = append(todo, part.Frontier...)
-			return true, nil
-		})
+		todo, err := unfinished(s, id, from, &out, done)
 		if err != nil {
 			return err
 		}
@@ -48,6 +34,29 @@ func (l *Ledger) resume(id channel.ID, from uint64, r lease.Reply) (channel.Resu
 		return channel.Resume{}, fmt.Errorf("%w: resume of channel %d: %w", ErrStorage, id, err)
 	}
 	return out, nil
+}
+
+// unfinished gives the to-do list that the chunks from number from on added, and puts what they fetched into out and done. out names the last
+// chunk.
+func unfinished(s Snapshot, id channel.ID, from uint64, out *channel.Resume, done map[uint64]struct{}) (todo []channel.Frontier, err error) {
+	if max(from, 1) > out.Seq {
+		return nil, nil // nothing is stored yet of the crawl that begins
+	}
+	err = s.Scan(schema.Key(schema.Resume, uint64(id)), schema.Key2(schema.Resume, uint64(id), from), true, func(_, value []byte) (bool, error) {
+		part, err := parseResume(value)
+		if err != nil {
+			return false, err
+		}
+		for _, u := range part.Done {
+			if _, ok := done[u]; !ok && len(out.Done) < channel.MaxDone {
+				done[u] = struct{}{}
+				out.Done = append(out.Done, u)
+			}
+		}
+		todo = append(todo, part.Frontier...)
+		return true, nil
+	})
+	return todo, err
 }
 
 func parseResume(b []byte) (channel.Resume, error) {
