@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,6 +110,8 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	close(a.ready)
 
+	a.cfg.Home.Ask(func() (seen, members []netip.Addr) { return connections(node) })
+	defer a.cfg.Home.Ask(nil)
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	for _, f := range []func(context.Context) error{node.Run, runner.Run} {

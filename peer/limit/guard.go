@@ -137,6 +137,9 @@ func (g *Guard) DialContext(ctx context.Context, network, addr string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
+	if g.Home != nil {
+		g.Home.look()
+	}
 	var targets []netip.AddrPort
 	var refused error
 	for _, a := range addrs {

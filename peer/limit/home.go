@@ -18,6 +18,7 @@ type Home struct {
 	Interfaces func() ([]net.Addr, error)
 
 	mu      sync.Mutex
+	ask     func() (seen, members []netip.Addr) // nil: only Seen and Members tell
 	read    time.Time
 	own     []netip.Addr
 	onLink  []netip.Prefix
@@ -38,6 +39,27 @@ const (
 	// An IPv4 network that is larger than this is no network that one is attached to, but a tunnel's idea of the Internet.
 	leastBits4, leastBits6 = 8, 32
 )
+
+// Ask sets a function that is called before each dial. It returns the addresses under which others see this computer now,
+// and those of the members that are connected now. An address is thus refused from the moment that it is known.
+func (h *Home) Ask(f func() (seen, members []netip.Addr)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ask = f
+}
+
+// look calls the function that Ask has set.
+func (h *Home) look() {
+	h.mu.Lock()
+	ask := h.ask
+	h.mu.Unlock()
+	if ask == nil {
+		return
+	}
+	seen, members := ask()
+	h.Seen(seen...)
+	h.Members(members...)
+}
 
 // Seen adds addresses under which others see this computer. They are kept until the program ends, since a router may still forward an old one.
 func (h *Home) Seen(addrs ...netip.Addr) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -153,5 +154,26 @@ func TestHomeMoves(t *testing.T) {
 	fail, h.read = true, time.Now().Add(-homeFresh)
 	if h.check(second) == nil {
 		t.Error("a failure to look made an address fair game")
+	}
+}
+
+// A member that connects is refused from the next dial on, and so is an address under which others begin to see this computer.
+func TestHomeAsksBeforeEachDial(t *testing.T) {
+	h := house()
+	var seen, members []netip.Addr
+	h.Ask(func() ([]netip.Addr, []netip.Addr) { return seen, members })
+	offline := errors.New("no network in this test")
+	g := &Guard{Home: h, Control: func(string, string, syscall.RawConn) error { return offline }}
+	dial := func(at string) error { _, err := g.DialContext(t.Context(), "tcp", at); return err }
+	for _, at := range []string{"9.9.9.20:80", "8.9.10.20:80"} {
+		if err := dial(at); !errors.Is(err, offline) {
+			t.Errorf("%s before: %v", at, err)
+		}
+	}
+	seen, members = []netip.Addr{netip.MustParseAddr("8.9.10.20")}, []netip.Addr{netip.MustParseAddr("9.9.9.20")}
+	for _, at := range []string{"9.9.9.20:80", "8.9.10.20:80"} {
+		if err := dial(at); !errors.Is(err, ErrForbidden) {
+			t.Errorf("%s after: %v; want ErrForbidden", at, err)
+		}
 	}
 }
