@@ -76,9 +76,18 @@ func (d *Desk) Banner(ctx context.Context) []Finding {
 
 // checkChannels tells of channels that an operator should look at.
 func (d *Desk) checkChannels(ctx context.Context) (out []Finding) {
-	t, err := d.Tally(ctx)
+	t, looked, err := d.tally(ctx)
 	if err != nil {
 		return []Finding{{Error, "The channels cannot be read: " + plain.Error(err), "Look into the manager's log; restore a backup if this lasts."}}
+	}
+	return tallied(t, looked)
+}
+
+// tallied says what a tally shows. looked is of how many channels it is so far; 0: of all.
+func tallied(t Tally, looked int) (out []Finding) {
+	of := ""
+	if looked > 0 {
+		of = fmt.Sprintf(", among the first %s; the others are still being looked at", plain.Count(looked, "channel"))
 	}
 	for _, x := range []struct{ state, what, mend string }{
 		{GivenUp, "given up after too many failures", "shoal channel list --state 'given up' says why; shoal channel resume tries again."},
@@ -90,7 +99,7 @@ func (d *Desk) checkChannels(ctx context.Context) (out []Finding) {
 			if n == 1 {
 				verb = "is"
 			}
-			out = append(out, Finding{Warning, fmt.Sprintf("%s %s %s.", plain.Count(n, "channel"), verb, x.what), x.mend})
+			out = append(out, Finding{Warning, fmt.Sprintf("%s %s %s%s.", plain.Count(n, "channel"), verb, x.what, of), x.mend})
 		}
 	}
 	return out

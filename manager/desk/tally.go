@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -17,50 +18,92 @@ const (
 	tallyRest = 20
 )
 
-// tallyMost is how many channels are looked through for a tally. Of more there is none; Rows finds them by state.
-const tallyMost = 200_000
+// A tally of a running manager's very many channels is taken by and by: each call of Tally goes on where the one before stopped.
+const (
+	tallyMost = 200_000                // channels that one call looks through, however long that takes
+	tallyPart = 200 * time.Millisecond // for which a call looks on where there are more
+)
 
-// tallies keeps the last tally.
+// tallies keeps the last tally, and the one that is being taken.
 type tallies struct {
 	mu   sync.Mutex
-	last Tally
+	last Tally // nil: none was finished yet
 	next time.Time
+
+	part   Tally // nil: none is being taken
+	after  channel.ID
+	looked int
+	took   time.Duration
 }
 
-// Tally counts channels by state. Of many channels it may be some minutes old; of very many there is none, which is nil.
+// Tally counts channels by state. Of many channels it may be some minutes old. It is nil while the first one of very many is being taken.
 func (d *Desk) Tally(ctx context.Context) (Tally, error) {
+	t, looked, err := d.tally(ctx)
+	if looked > 0 {
+		t = nil
+	}
+	return t, err
+}
+
+// tally is Tally, or what is counted so far while there is none: looked is how many channels that are then.
+func (d *Desk) tally(ctx context.Context) (t Tally, looked int, err error) {
+	part := time.Duration(0)
 	if d.m != nil && d.m.Overview().Channels > tallyMost {
-		return nil, nil
+		part = tallyPart
 	}
-	d.tallies.mu.Lock()
-	defer d.tallies.mu.Unlock()
+	return d.tallies.count(ctx, part, d.store.List, d.rowsOf)
+}
+
+// count goes on counting: to the end, or for part if that is not 0.
+func (k *tallies) count(ctx context.Context, part time.Duration, list func(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error),
+	rowsOf func(context.Context, []channel.Channel) ([]Row, error)) (t Tally, looked int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	began := time.Now()
-	if d.tallies.last != nil && began.Before(d.tallies.next) {
-		return d.tallies.last, nil
+	if k.last != nil && began.Before(k.next) {
+		return k.last, 0, nil
 	}
-	t := Tally{}
-	var part []channel.Channel
-	flush := func() error {
-		rows, err := d.rowsOf(ctx, part)
-		for _, r := range rows {
-			t[r.State]++
+	if k.part == nil {
+		k.part, k.after, k.looked, k.took = Tally{}, 0, 0, 0
+	}
+	for more := true; more; {
+		if more, err = k.batch(ctx, list, rowsOf); err != nil {
+			return k.last, 0, err
 		}
-		part = part[:0]
-		return err
-	}
-	err := d.Each(ctx, "", func(ch *channel.Channel) error {
-		if part = append(part, *ch); len(part) < batch {
-			return nil
+		if took := time.Since(began); part > 0 && took >= part && more {
+			k.took += took
+			if k.last != nil {
+				return k.last, 0, nil
+			}
+			return maps.Clone(k.part), k.looked, nil
 		}
-		return flush()
-	})
-	if err == nil {
-		err = flush()
 	}
+	k.took += time.Since(began)
+	k.last, k.part, k.next = k.part, nil, time.Now().Add(max(tallyFor, tallyRest*k.took))
+	return k.last, 0, nil
+}
+
+// batch counts the next channels; false: there are none.
+func (k *tallies) batch(ctx context.Context, list func(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error),
+	rowsOf func(context.Context, []channel.Channel) ([]Row, error)) (bool, error) {
+	chs, err := list(ctx, k.after, batch)
+	if err != nil || len(chs) == 0 {
+		return false, err
+	}
+	var there []channel.Channel
+	for i := range chs {
+		if chs[i].State != channel.Removed {
+			there = append(there, chs[i])
+		}
+	}
+	rows, err := rowsOf(ctx, there)
 	if err != nil {
-		return d.tallies.last, err
+		return false, err
 	}
-	took := time.Since(began)
-	d.tallies.last, d.tallies.next = t, began.Add(max(tallyFor, tallyRest*took))
-	return t, nil
+	for i := range rows {
+		k.part[rows[i].State]++
+	}
+	k.after = chs[len(chs)-1].ID
+	k.looked += len(there)
+	return true, nil
 }
