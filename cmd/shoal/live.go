@@ -71,8 +71,16 @@ func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
 }
 
 func liveLine(before, o desk.Overview) string {
-	return fmt.Sprintf("%s  channels %d  out %d  updates %d (%.0f/min)  pages %d (%.0f/min)  refusals %d  peers %d  fresh %.0f%%",
-		clock(o.Now.Sub(o.Started)), o.Channels, o.Out, o.Updates-before.Updates, o.UpdatesMin, o.Pages-before.Pages, o.PagesMin, o.Refused-before.Refused, o.Peers, 100*o.Freshness)
+	return fmt.Sprintf("%s  channels %d  out %d  updates %d (%.0f/min)  pages %d (%.0f/min)  refusals %d  peers %d  fresh %.0f%%%s",
+		clock(o.Now.Sub(o.Started)), o.Channels, o.Out, o.Updates-before.Updates, o.UpdatesMin, o.Pages-before.Pages, o.PagesMin, o.Refused-before.Refused, o.Peers, 100*o.Freshness, really(o.Truth))
+}
+
+// really is what the pond knows of the freshness.
+func really(t *desk.Truth) string {
+	if t == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (in truth %.0f%%)", 100*t.Channels)
 }
 
 func clock(d time.Duration) string {
@@ -121,6 +129,7 @@ type summary struct {
 	MaxInFlight    int              `json:"max_in_flight_per_host"`
 	Seconds        float64          `json:"seconds"`
 	Data           string           `json:"data"`
+	*trueFreshness                  // in the pond only, where it is known
 }
 
 // summarise tells what this run has done: counters go on from one run to the next.

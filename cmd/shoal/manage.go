@@ -171,6 +171,7 @@ func (c *managerCmd) inPond(ctx context.Context, cfg *stationConfig) ([]channel.
 		cfg.dialer = pondDialer(world, port)
 	}
 	channels, err := desk.ParseSites(c.Add)
+	cfg.truth = newTruth(world, func(host, page int, about time.Time) uint64 { return world.Version(host, page, about).Text })
 	return append(channels, pondChannels(world)...), err
 }
 

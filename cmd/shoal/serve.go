@@ -18,6 +18,7 @@ import (
 	"shoal/internal/member"
 	"shoal/internal/version"
 	"shoal/manager/api"
+	"shoal/manager/desk"
 	"shoal/manager/web"
 )
 
@@ -52,6 +53,18 @@ func (st *station) probes() (http.Handler, error) {
 		}
 		return 0
 	})
+	if t := st.cfg.truth; t != nil {
+		for by, of := range map[string]func(*desk.Truth) float64{
+			"channel": func(t *desk.Truth) float64 { return t.Channels }, "page": func(t *desk.Truth) float64 { return t.Pages },
+			"weight": func(t *desk.Truth) float64 { return t.Weight },
+		} {
+			share := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "shoal_pond_fresh_true_share", Help: "Share that is current in truth, as the pond knows.", ConstLabels: prometheus.Labels{"by": by}},
+				func() float64 { return of(t.now()) })
+			if err := reg.Register(share); err != nil {
+				return nil, fmt.Errorf("metrics: %w", err)
+			}
+		}
+	}
 	for _, c := range []prometheus.Collector{st.manager.Collector(), st.archive.Collector(), build, damaged, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)

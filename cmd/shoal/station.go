@@ -47,6 +47,7 @@ type stationConfig struct {
 	joining  member.Policy // who becomes a member, and at what cost
 	manager  manager.Config
 	reach    func(origin string) error // see desk.Config
+	truth    *truth                    // nil: nothing knows how fresh the copy really is
 	keep     archive.Retention
 	log      *slog.Logger
 	unpaced  bool // pages may come faster than gaps allow: for measurements on the pond
@@ -125,9 +126,13 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	st.book.Store(st.manager)
+	var known func() *desk.Truth
+	if cfg.truth != nil {
+		known = cfg.truth.now
+	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
 		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
-		Reach: st.cfg.reach, Now: st.node.Now,
+		Reach: st.cfg.reach, Now: st.node.Now, Truth: known,
 	}); err != nil {
 		return nil, err
 	}
@@ -282,6 +287,12 @@ func (st *station) run(ctx context.Context) error {
 	})
 	if st.page != nil {
 		part("page", st.servePage)
+	}
+	if st.cfg.truth != nil {
+		part("truth", func(ctx context.Context) error {
+			st.cfg.truth.run(ctx, st.archive, st.db.List, func() float64 { return st.manager.Overview().Freshness })
+			return nil
+		})
 	}
 	<-ctx.Done()
 	wg.Wait()

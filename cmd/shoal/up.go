@@ -112,6 +112,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 		cfg.manager.OnPlaced = near.placed(w)
 		channels = pondChannels(w.pond.World())
+		cfg.truth = newTruth(w.pond.World(), w.pond.Served)
 	}
 	st, err := openStation(ctx, cfg)
 	if err != nil {
@@ -138,6 +139,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	near.fill(&sum)
 	if w.pond != nil {
 		sum.MaxInFlight = w.pond.Stats().MaxInFlight
+		cfg.truth.fill(&sum)
 	}
 	near.tell(s.err)
 	fmt.Fprintf(s.err, "Stopped. The data is in %s; start again to go on from there.\n", cfg.data)

@@ -51,6 +51,14 @@ type Overview struct {
 	HopsMean    float64          `json:"hops_mean"`
 	RTTChosenMS float64          `json:"rtt_chosen_ms"`
 	RTTRandomMS float64          `json:"rtt_random_ms"`
+	Truth       *Truth           `json:"truth,omitempty"` // in the pond only, where it is known
+}
+
+// Truth is how fresh the stored copy really is. Only a synthetic Web knows it.
+type Truth struct {
+	Channels float64 `json:"channels"` // share of channels of which every stored page is current
+	Pages    float64 `json:"pages"`    // share of all pages that are stored as they are
+	Weight   float64 `json:"weight"`   // as Channels, by importance
 }
 
 // Point is one sample of the history.
@@ -72,6 +80,9 @@ func (d *Desk) Overview() Overview {
 	}
 	o := overviewOf(d.m.Overview())
 	o.Network, o.Import = d.cfg.Network, d.imports.words()
+	if d.cfg.Truth != nil {
+		o.Truth = d.cfg.Truth()
+	}
 	return o
 }
 

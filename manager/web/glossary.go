@@ -15,6 +15,7 @@ var glossary = map[string]struct{ name, text string }{
 	"due":        {"due", "Channels whose time has come, and which wait for a peer with room, or until their host may be visited again."},
 	"update":     {"update", "A finished crawl that brought the stored copy of a channel up to date."},
 	"fresh":      {"fresh", "The expected share of channels whose stored copy is still what the site shows, from the change rates learnt so far."},
+	"truth":      {"fresh, in truth", "The share of channels of which every stored page is what the pond shows now. Only the pond, a synthetic Web, knows it; compare it with the estimate."},
 	"refusal":    {"refusal", "No peer near the host could start the task in time: the sign that the swarm has more to do than it can."},
 	"lapsed":     {"lapsed", "Tasks that came to nothing, as their peer went away or showed no progress. They were handed out again."},
 	"group":      {"group", "Channels that change about equally often share a group, and a recrawl interval. Group 1 is the fastest."},

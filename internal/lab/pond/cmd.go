@@ -66,7 +66,7 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 	largest := slices.MaxFunc(w.Hosts(), func(a, b Host) int { return a.Pages - b.Pages })
 	fmt.Fprintf(errw, "pond: %d hosts, %d pages at %s until ctrl-C\n", len(w.Hosts()), w.cfg.Pages, s.Addr())
 	fmt.Fprintf(errw, "  try:   curl --proxy http://%s http://%s/\n", s.Addr(), largest.Name)
-	fmt.Fprintf(errw, "  about: http://%s/_pond/world  /_pond/hosts  /_pond/stats  /_pond/ca (signs for https)\n", s.Addr())
+	fmt.Fprintf(errw, "  about: http://%s/_pond/world  /_pond/hosts  /_pond/stats  /_pond/served?since=N  /_pond/page?url=URL&at=TIME  /_pond/ca (signs for https)\n", s.Addr())
 	if err := s.Run(ctx); err != nil {
 		return err
 	}

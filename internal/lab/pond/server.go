@@ -1,6 +1,7 @@
 package pond
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/pem"
@@ -25,6 +26,7 @@ const (
 	dripEvery     = 500 * time.Millisecond // between the bytes of a slow response
 	hangUpNews    = 200 * time.Millisecond // how long the news that a client of a bad host hung up may follow its next request
 	maxWorld      = 64 << 20               // bytes of GET /_pond/world
+	servedPart    = 10_000                 // answers of GET /_pond/served
 )
 
 // Violation is an act that a polite crawler avoids.
@@ -74,7 +76,8 @@ type Server struct {
 	violated   int
 	violations []Violation
 
-	bombs bombs
+	bombs  bombs
+	served servedLog
 }
 
 // NewServer listens; Run serves. An empty address is a free loopback port. The World's time begins now unless its
@@ -254,18 +257,23 @@ func (s *Server) serveHost(rw http.ResponseWriter, r *http.Request, host int) {
 		http.Error(rw, "no such page", http.StatusNotFound)
 		return
 	}
-	v := s.w.Version(host, page, time.Now())
+	now := time.Now()
+	v := s.w.Version(host, page, now)
 	s.pages.Add(1)
+	answer := Served{When: now, Host: host, Page: page, Version: v.ID, Text: v.Text}
 	if h.Validators {
 		tag := fmt.Sprintf(`"%x-%x"`, page, v.Text)
 		rw.Header().Set("ETag", tag)
 		rw.Header().Set("Last-Modified", v.Since.UTC().Format(http.TimeFormat))
 		if unmodified(r, tag, v.Since) {
 			s.notModified.Add(1)
+			answer.NotModified = true
+			s.served.add(answer)
 			rw.WriteHeader(http.StatusNotModified)
 			return
 		}
 	}
+	s.served.add(answer)
 	buf := buffers.Get().(*[]byte)
 	*buf = s.w.AppendPage((*buf)[:0], host, page, v)
 	send(rw, "text/html; charset=utf-8", *buf)
@@ -328,6 +336,26 @@ func (s *Server) serveMeta(rw http.ResponseWriter, r *http.Request) {
 		v = s.Stats()
 	case "/_pond/hosts":
 		v = s.w.hosts
+	case "/_pond/served":
+		since, err := strconv.ParseUint(cmp.Or(r.FormValue("since"), "0"), 10, 64)
+		if err != nil {
+			http.Error(rw, "since: want the number of an answer", http.StatusBadRequest)
+			return
+		}
+		v = s.Log(since, servedPart)
+	case "/_pond/page":
+		at := time.Now()
+		var err error
+		if text := r.FormValue("at"); text != "" {
+			if at, err = time.Parse(time.RFC3339, text); err != nil {
+				http.Error(rw, "at: want a time as 2026-05-06T07:08:09Z", http.StatusBadRequest)
+				return
+			}
+		}
+		if v, err = s.w.wouldServe(r.FormValue("url"), at); err != nil {
+			http.Error(rw, err.Error(), http.StatusNotFound)
+			return
+		}
 	default:
 		http.NotFound(rw, r)
 		return
