@@ -1,4 +1,4 @@
-// Command shoal-sim runs the experiments: recrawl strategies, the overlay, page orderings, crawl frequencies, timetables and the cycle model,
+// Command shoal-sim runs the experiments: recrawl strategies, the overlay, page orderings, crawl frequencies, timetables, the cycle model and liars,
 // in simulated time and on the product's own packages. It draws their figures too. Neither operators nor volunteers need it.
 package main
 
@@ -20,6 +20,7 @@ import (
 	"shoal/cmd/shoal-sim/ordertrial"
 	"shoal/cmd/shoal-sim/overlaysim"
 	"shoal/cmd/shoal-sim/recrawlsim"
+	"shoal/cmd/shoal-sim/trustsim"
 	"shoal/internal/plain"
 	"shoal/internal/version"
 )
@@ -39,6 +40,8 @@ type cli struct {
 	Allocate  allocateCmd  `cmd:"" help:"Optimal crawl frequencies against uniform and proportional ones; the paper's figures 3, 4 and 6 to 9."`
 	Timetable timetableCmd `cmd:"" help:"The exact timetable of millions of crawls; the paper's figure 10."`
 	Cycle     cycleCmd     `cmd:"" help:"The bucket model of a crawl cycle; the paper's tables 3 and 4, figures 3 to 6."`
+
+	Trust trustCmd `cmd:"" help:"Peers that lie, against what finds them: forged pages that are kept, what the defence costs, and honest peers that are suspended."`
 
 	OrderingPond orderingPondCmd `cmd:"" help:"Two orders of sites on a pond, by real crawls."`
 
@@ -86,6 +89,10 @@ func (c *timetableCmd) Run(ctx context.Context, s streams) error {
 type cycleCmd struct{ cyclesim.Cmd }
 
 func (c *cycleCmd) Run(ctx context.Context, s streams) error { return c.Cmd.Run(ctx, s.out, s.err) }
+
+type trustCmd struct{ trustsim.Command }
+
+func (c *trustCmd) Run(ctx context.Context, s streams) error { return c.Command.Run(ctx, s.out, s.err) }
 
 type measurementsCmd struct{ measurements.Cmd }
 

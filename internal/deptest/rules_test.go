@@ -47,6 +47,8 @@ var rules = []rule{
 	{"manager/archive/...", []string{"manager/archive/...", "manager/conduct", "channel", "channel/lease", "channel/badgerdb/tables", "internal/member", "internal/wire", "internal/wire/uplink"}, false, "any number of archives run without a manager beside them"},
 	{"manager/dispatch", []string{"channel", "channel/lease", "recrawl"}, true, "the manager and the simulators hand tasks out by the same machine; databases, the overlay and the archive are its host's"},
 	{"manager/desk", []string{"channel", "channel/lease", "channel/listing", "coords", "internal/plain", "manager", "manager/conduct", "overlay", "recrawl"}, false, "what an operator can do knows no HTTP, so that pages, interface and command line cannot differ"},
+	{"manager/trust/compare", []string{"channel"}, true, "what two fetches have in common is decided by their bytes, so that the product and its test set use one rule"},
+	{"manager/trust", []string{"channel", "manager/trust/compare"}, true, "the manager and the simulator judge by the same machine; fetching, records and captures are its host's"},
 	{"manager/web", []string{"channel", "internal/plain", "manager/desk"}, false, "pages show what the desk tells them, and word times as the command line does"},
 	{"manager/api", []string{"channel", "channel/listing", "manager/archive", "manager/desk", "recrawl"}, false, "the interface decides nothing, and works before a running manager and a stopped one's database alike"},
 	{"manager", []string{"channel", "coords", "recrawl/...", "overlay", "manager/archive", "manager/conduct", "manager/dispatch", "channel/lease", "internal/plain", "internal/version"}, false, "the manager sees the archive and the database through its own interfaces, also in one process"},
@@ -70,7 +72,7 @@ var rules = []rule{
 	{"internal/lab/netlab", nil, false, "networks for tests know nothing of who runs in them"},
 	{"internal/deptest", nil, false, "a leaf"},
 	{"internal/sim", nil, false, "a leaf: virtual time and latencies for experiments and the contract of the overlay"},
-	{"cmd/shoal-sim/...", []string{"cmd/shoal-sim/...", "internal/sim", "internal/plain", "internal/version", "channel", "coords", "overlay", "recrawl/...", "peer/queue", "channel/order", "channel/lease", "manager/dispatch"}, false, "a simulation that re-implements the product, or drags its sockets along, proves nothing"},
+	{"cmd/shoal-sim/...", []string{"cmd/shoal-sim/...", "internal/sim", "internal/plain", "internal/version", "channel", "coords", "overlay", "recrawl/...", "peer/queue", "channel/order", "channel/lease", "manager/dispatch", "manager/trust", "manager/trust/compare"}, false, "a simulation that re-implements the product, or drags its sockets along, proves nothing"},
 	{"internal/lab/e2e/...", []string{"..."}, false, "the whole system from outside"},
 	{"cmd/...", []string{"..."}, false, "flags become a Config here, and only here does a program exit"},
 }

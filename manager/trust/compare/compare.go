@@ -1,0 +1,202 @@
+// Package compare says whether two fetches of one page, made within minutes, saw the same page. The verdict is Same, Dynamic (they differ as every two
+// fetches of such a page differ) or Conflict (one of them saw something else, or says so).
+//
+// Status, final URL, title, main text and outlinks are compared. How much text two honest fetches of a page share differs between hosts, so a Host
+// learns it: from pairs of which one fetch is the arbiter's, and from no others, since a liar would teach it to look away.
+//
+// The package is pure, and it judges nobody: who lied is package trust's to say. It does not compare a page with versions of other days.
+package compare
+
+import "slices"
+
+// Verdict is what a comparison finds.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Same     Verdict = iota + 1 // alike in all that a reader and a search engine see
+	Dynamic                     // differ no more than two honest fetches of this host do
+	Conflict                    // differ more
+)
+
+func (v Verdict) String() string {
+	return [...]string{"none", "same", "dynamic", "conflict"}[min(v, Conflict)]
+}
+
+// Differ is a set of the ways in which two fetches differ.
+type Differ uint8
+
+// The ways.
+const (
+	Status Differ = 1 << iota
+	Final
+	Title
+	Text
+	Inside  // links to the page's own host
+	Outside // hosts that are linked to
+	Figures // numbers of the main text
+)
+
+// Features are what is compared of a fetch. All sets are sorted.
+type Features struct {
+	Status  int
+	Final   uint64   // hash of the final URL; 0: that of the page itself
+	Title   uint64   // hash of the title's words
+	Exact   uint64   // hash of the main text's words in their order
+	Words   int      // of the main text
+	Text    []uint32 // the least hashes of the main text's runs of words, at most MaxText
+	Inside  []uint32 // hashes of links to the same host, without their queries' values; at most MaxLinks
+	Outside []uint32 // hashes of the hosts that are linked to; at most MaxLinks
+	Figures []uint32 // hashes of numbers with the word before them; at most MaxLinks
+}
+
+// Limits of Features.
+const (
+	MaxText  = 512
+	MaxLinks = 512
+)
+
+// Host is what is learnt of a host: how much two honest fetches of its pages share. The zero Host has learnt nothing. It takes 6 bytes.
+type Host struct {
+	Alike   uint8 // text that honest pairs share, in 255ths; 0: not learnt, all of it
+	Links   uint8 // inside links likewise
+	Others  uint8 // linked hosts likewise
+	Loose   Differ
+	Learnt  uint8 // pairs that taught
+	Unloose uint8 // pairs since that were alike in all
+}
+
+// Result is a Verdict with its grounds.
+type Result struct {
+	Verdict Verdict
+	Differ  Differ
+	Alike   float32 // share of text in common
+	// OnlyA and OnlyB count hosts that only one side links to: what a forger for profit adds.
+	OnlyA, OnlyB int
+}
+
+// Unlearnt is for dynamic pages of a host that has learnt nothing yet: their text was nearly the same by channel.Near, and the rest must be the same.
+var Unlearnt = Host{Alike: 204}
+
+// Margins below what was learnt. They were measured on the pairs of the tests.
+const (
+	textMargin  = .08
+	linksMargin = .15
+	leastAlike  = .3 // no host may teach that less text in common is alike
+)
+
+// Compare compares two fetches of a page of the host.
+func (h Host) Compare(a, b *Features) Result {
+	r := Result{Verdict: Same, Alike: shared(a.Text, b.Text)}
+	if a.Exact == b.Exact && a.Words == b.Words {
+		r.Alike = 1
+	}
+	both := overlap(a.Outside, b.Outside)
+	r.OnlyA, r.OnlyB = len(a.Outside)-both, len(b.Outside)-both
+	links, others := shared(a.Inside, b.Inside), shared(a.Outside, b.Outside)
+	note := func(d Differ, differs bool) {
+		if differs {
+			r.Differ |= d
+		}
+	}
+	note(Status, a.Status != b.Status)
+	note(Final, a.Final != b.Final)
+	note(Title, a.Title != b.Title)
+	note(Text, r.Alike < 1)
+	note(Inside, links < 1)
+	note(Outside, others < 1)
+	note(Figures, !slices.Equal(a.Figures, b.Figures))
+	if r.Differ == 0 {
+		return r
+	}
+	r.Verdict = Dynamic
+	switch {
+	case r.Differ&^(h.Loose|Text|Inside|Outside) != 0, // a way in which honest fetches of this host do not differ
+		r.Differ&Text != 0 && r.Alike < least(h.Alike, textMargin),
+		r.Differ&Inside != 0 && links < least(h.Links, linksMargin),
+		r.Differ&Outside != 0 && others < least(h.Others, linksMargin):
+		r.Verdict = Conflict
+	}
+	return r
+}
+
+// least is the share that is enough, of what was learnt.
+func least(learnt uint8, margin float32) float32 {
+	if learnt == 0 {
+		return 1
+	}
+	return max(float32(learnt)/255-margin, leastAlike)
+}
+
+// Learn takes in a pair of fetches that are both believed: one is the arbiter's, and the other is the likest of several to it.
+func (h *Host) Learn(a, b *Features) {
+	if a.Status != b.Status || a.Final != b.Final || a.Status/100 != 2 {
+		return // an error page, or another page: no matter of taste
+	}
+	r := h.Compare(a, b)
+	if r.Differ == 0 {
+		if h.Unloose++; h.Unloose >= forgetAfter {
+			*h = Host{} // the host has become quiet
+		}
+		return
+	}
+	if r.Alike < leastAlike {
+		return
+	}
+	h.Unloose, h.Learnt = 0, min(h.Learnt, 254)+1
+	h.Alike = lower(h.Alike, r.Alike)
+	h.Links = lower(h.Links, shared(a.Inside, b.Inside))
+	h.Others = lower(h.Others, shared(a.Outside, b.Outside))
+	h.Loose |= r.Differ & (Title | Figures)
+}
+
+// forgetAfter is how many pairs in turn that are alike in all make a host forget what it learnt.
+const forgetAfter = 40
+
+// lower moves what was learnt down to a share at once, and up to it slowly.
+func lower(learnt uint8, share float32) uint8 {
+	s := uint8(max(share*255, 1))
+	if learnt == 0 || s < learnt {
+		return s
+	}
+	return learnt + (s-learnt)/16
+}
+
+// shared is the part that two sorted sets have in common (Jaccard). Sets of the least hashes of larger ones estimate the same of those.
+func shared(a, b []uint32) float32 {
+	if len(a) == 0 && len(b) == 0 {
+		return 1
+	}
+	top := ^uint32(0) // a full set is a sample: compare where both have looked
+	for _, s := range [][]uint32{a, b} {
+		if len(s) == MaxText {
+			top = min(top, s[MaxText-1])
+		}
+	}
+	a, b = upTo(a, top), upTo(b, top)
+	n := overlap(a, b)
+	return float32(n) / float32(max(len(a)+len(b)-n, 1))
+}
+
+func upTo(a []uint32, top uint32) []uint32 {
+	n, found := slices.BinarySearch(a, top)
+	if found {
+		n++
+	}
+	return a[:n]
+}
+
+// overlap counts what two sorted sets have in common.
+func overlap(a, b []uint32) (n int) {
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i] < b[j]:
+			i++
+		case a[i] > b[j]:
+			j++
+		default:
+			n, i, j = n+1, i+1, j+1
+		}
+	}
+	return n
+}

@@ -1,0 +1,288 @@
+package trust
+
+import (
+	"slices"
+	"time"
+
+	"shoal/channel"
+)
+
+// Seen is what a delivery says of one page.
+type Seen struct {
+	URL     uint64 // channel.URLHash
+	Page    *Page  // its record, which Deliver changes; the zero Page if there was none
+	Digest  uint64 // of the content that the peer fetched; 0: it says "unchanged" and names no digest of its own
+	Shingle uint64
+	// Modified is when the page itself says that it last changed, Unix seconds: by Last-Modified or by dates in it. 0: it says nothing.
+	Modified int64
+}
+
+// Delivery is what one task brought: the pages that answered, in any order.
+type Delivery struct {
+	Peer    Peer
+	Channel channel.ID
+	Domain  uint64    // the registrable domain, as a hash
+	At      time.Time // when the task was claimed: no page was fetched before
+	Pages   []Seen
+}
+
+// Case names what is contested. It travels with the Act and comes back with the answer, so that nothing is lost if the Machine restarts.
+type Case struct {
+	Reason  Reason // what the accused will be charged with if it loses; LostAudit: it is an audit
+	URL     uint64
+	Channel channel.ID
+	Domain  uint64
+	Accused Peer  // whose delivery it is
+	Also    Peer  // who had corroborated it; 0: nobody
+	Accuser Peer  // who saw otherwise
+	At      int64 // the accused's delivery
+	Same    bool  // the accused had said that nothing changed
+	Second  bool  // one more checker is wanted
+}
+
+// Deliver takes in a delivery: it audits the crawl before, moves the pages' records on, and chooses what is audited of this one.
+func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
+	m.acts = m.acts[:0]
+	p := m.peers[d.Peer]
+	if p == nil {
+		return nil
+	}
+	w := visit{m: m, now: now, d: d, p: p, at: d.At.Unix(), watched: m.Watched(now, d.Channel), believed: m.believed(p)}
+	w.changed = m.choice[:0]
+	for i := range d.Pages {
+		w.page(i)
+	}
+	w.confirm(nil)
+	m.choice = w.changed
+	if w.dynamic >= manyDynamic && w.quiet == w.dynamic && w.dynamic > 0 {
+		m.charge(now, charge{reason: NothingChanged, peer: d.Peer, channel: d.Channel, domain: d.Domain, task: w.at, amount: m.cfg.AllUnchanged})
+	}
+	p.tasks++
+	m.touch(p.number)
+	m.graduate(p)
+	if s := m.sites[d.Channel]; s != nil {
+		s.valid = 0
+	}
+	w.audits()
+	return m.take()
+}
+
+// manyDynamic is how many pages must be known to differ at each fetch before a task that saw none of them differ is charged.
+const manyDynamic = 5
+
+// visit is one delivery being taken in.
+type visit struct {
+	m        *Machine
+	now      time.Time
+	d        *Delivery
+	p        *peer
+	at       int64
+	watched  bool
+	believed bool
+	changed  []int // pages with new content
+	dynamic  int   // pages known to be dynamic, and those of them that did not differ
+	quiet    int
+	reverts  int // sent to the arbiter
+	stale    int
+	last     *peer // whose pages were just confirmed, and how many of them
+	fine     int
+}
+
+// page takes in one page.
+func (w *visit) page(i int) {
+	s := &w.d.Pages[i]
+	g := s.Page
+	last := w.m.peers[g.LastBy]
+	if g.IsDynamic() {
+		w.dynamic++
+		if s.Digest == 0 || s.Digest == g.Cur.Digest {
+			w.quiet++
+		}
+	}
+	known := s.Digest == 0 && g.Cur.State != None
+	same := known
+	if !known {
+		w.vary(g, s)
+		same = g.alike(&g.Cur, s.Digest, s.Shingle)
+		if g.Cur.State == Held && s.Digest != g.Cur.Digest && w.believed {
+			same = false // nearly the same is not enough to vouch for a version in doubt
+		}
+	}
+	if same && g.Cur.State != Withdrawn && g.Cur.State != Contested {
+		if s.Digest != 0 {
+			w.m.corroborate(g, w.p)
+		}
+		if last != nil && apart(w.p, last) && w.believed {
+			w.confirm(last)
+		}
+		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, true
+		return
+	}
+	if s.Digest == 0 {
+		return // "unchanged" of nothing
+	}
+	if !g.IsDynamic() {
+		w.changed = append(w.changed, i)
+	}
+	if w.m.cfg.NextCrawl && last != nil && w.believed && apart(w.p, last) {
+		if w.goesBack(s) {
+			return
+		}
+	} else if g.alike(&g.Prev, s.Digest, s.Shingle) && g.Prev.State.Shown() {
+		g.Cur, g.Prev = g.Prev, g.Cur
+		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
+		return
+	}
+	v := Version{Digest: s.Digest, Shingle: s.Shingle, By: w.d.Peer, At: w.at, State: Provisional}
+	v.Doubt = same && g.Cur.State == Withdrawn && g.Cur.Doubt // an arbiter saw otherwise
+	if v.Doubt && w.m.cfg.Enforce || w.m.inDoubt(w.p) || w.watched && w.m.cfg.Enforce {
+		v.State = Held
+	}
+	g.push(v)
+	g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
+}
+
+// vary learns whether each fetch of the page differs a little.
+func (w *visit) vary(g *Page, s *Seen) {
+	switch {
+	case !w.believed || g.Cur.State == None:
+	case s.Digest == g.Cur.Digest || s.Digest == g.Prev.Digest:
+		g.Dynamic -= min(g.Dynamic, 1)
+	case channel.Near(g.Cur.Shingle, s.Shingle):
+		g.Dynamic = min(g.Dynamic+1, 3)
+	}
+}
+
+// confirm counts pages that this crawl confirms of the one before, and credits them when another peer's come, or with nil at the end.
+func (w *visit) confirm(last *peer) {
+	if last != w.last {
+		if w.last != nil && w.m.cfg.NextCrawl {
+			w.m.credit(w.last, w.m.cfg.DriftNext*float64(w.fine), Forging, Laziness)
+		}
+		w.last, w.fine = last, 0
+	}
+	w.fine++
+}
+
+// goesBack looks whether what the last crawl said of a page that differs now can have been true. It reports whether the record is done with.
+func (w *visit) goesBack(s *Seen) bool {
+	g, m := s.Page, w.m
+	old := s.Modified > 0 && s.Modified < g.LastAt-int64(m.cfg.Slack/time.Second) // it looked like this at the last visit already
+	since := s.Modified > 0 && !old
+	c := Case{URL: s.URL, Channel: w.d.Channel, Domain: w.d.Domain, Accuser: w.d.Peer, Second: w.watched}
+	if g.alike(&g.Prev, s.Digest, s.Shingle) && g.Prev.State.Shown() {
+		by, before := m.peers[g.Cur.By], m.peers[g.Prev.By]
+		if !since && g.Cur.Seen() <= 1 && by != nil && apart(w.p, by) && (before == nil || apart(by, before)) && w.reverts < m.cfg.MostReverts {
+			w.reverts++
+			c.Reason, c.Accused, c.Also, c.At = Reverted, g.Cur.By, g.Cur.Also[0], g.Cur.At
+			m.do(Act{Kind: Arbitrate, Peer: c.Accused, Channel: c.Channel, URL: c.URL, At: c.At, Reason: c.Reason, Case: c})
+		}
+		if since || g.Cur.Seen() > 1 {
+			g.Cur, g.Prev = g.Prev, g.Cur
+		} else {
+			g.goBack()
+			m.corroborate(g, w.p)
+		}
+		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
+		return true
+	}
+	if !old || g.Cur.State == None {
+		return false
+	}
+	c.Accused, c.At, c.Same = g.LastBy, g.LastAt, g.Same
+	c.Reason = Contradicted
+	most, count := m.cfg.MostReverts, &w.reverts
+	if c.Same {
+		c.Reason, most, count = ImplausiblyUnchanged, m.cfg.MostStale, &w.stale
+	}
+	if *count < most {
+		*count++
+		m.do(Act{Kind: Arbitrate, Peer: c.Accused, Channel: c.Channel, URL: c.URL, At: c.At, Reason: c.Reason, Case: c})
+	}
+	if !c.Same && g.Cur.By == g.LastBy && g.Cur.Seen() == 0 && g.Cur.State == Provisional {
+		g.Cur.State = Contested
+	}
+	return false
+}
+
+// corroborate counts that a peer saw the current version with its own eyes.
+func (m *Machine) corroborate(g *Page, p *peer) {
+	v := &g.Cur
+	if v.Seen() == len(v.Also) || v.By == p.number || !m.believed(p) {
+		return
+	}
+	if o := m.peers[v.By]; o != nil && !apart(p, o) {
+		return
+	}
+	for _, n := range v.Also[:v.Seen()] {
+		if o := m.peers[n]; n == p.number || o != nil && !apart(p, o) {
+			return
+		}
+	}
+	g.see(p.number)
+}
+
+// graduate ends a probation that was passed.
+func (m *Machine) graduate(p *peer) {
+	if p.standing == Newcomer && int(p.tasks) >= m.cfg.Tasks && int(p.checks) >= m.cfg.Checks && !p.suspect {
+		m.establish(p)
+		m.do(Act{Kind: Graduate, Peer: p.number})
+	}
+}
+
+// audits chooses the pages of the delivery that are fetched again.
+func (w *visit) audits() {
+	m, n := w.m, 0
+	if len(w.d.Pages) == 0 {
+		return
+	}
+	if m.cfg.Audits {
+		n = m.cfg.PerTask + m.chance(m.cfg.Beside*float64(len(w.d.Pages)))
+		if s := m.sites[w.d.Channel]; s != nil {
+			n += int(s.times) // it had an alert: one more checker, who would have to be of the liars too
+		}
+		if w.watched {
+			n = max(n, m.cfg.PerWatch)
+		}
+		if w.p.suspect {
+			n = max(n, m.chance(m.cfg.SuspectShare*float64(len(w.d.Pages))))
+		}
+	}
+	if w.p.standing == Newcomer {
+		n = max(n, m.cfg.PerNew)
+	}
+	for _, i := range m.choose(len(w.d.Pages), w.changed, min(n, len(w.d.Pages))) {
+		s := &w.d.Pages[i]
+		if s.Page.Blind >= blindFrom {
+			continue
+		}
+		c := Case{Reason: LostAudit, URL: s.URL, Channel: w.d.Channel, Domain: w.d.Domain, Accused: w.d.Peer, At: w.at, Same: s.Page.Same, Second: w.watched || w.p.suspect}
+		m.do(Act{Kind: Audit, Peer: w.d.Peer, Channel: w.d.Channel, URL: s.URL, At: w.at, N: n, Case: c})
+	}
+}
+
+// chance rounds an expected number to a whole one.
+func (m *Machine) chance(x float64) int {
+	n := int(x)
+	if m.rng.Float64() < x-float64(n) {
+		n++
+	}
+	return n
+}
+
+// choose draws k of n pages, no page twice. Those that changed weigh Config.Weight, the others 1.
+func (m *Machine) choose(n int, changed []int, k int) (chosen []int) {
+	heavy := len(changed) * m.cfg.Weight
+	for tries := 0; len(chosen) < k && tries < 20*k; tries++ {
+		i := m.rng.IntN(heavy + n - len(changed))
+		if i < heavy {
+			i = changed[i/m.cfg.Weight]
+		} else if i = m.rng.IntN(n); slices.Contains(changed, i) {
+			continue
+		}
+		if !slices.Contains(chosen, i) {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen
+}

@@ -1,0 +1,181 @@
+package trust
+
+import (
+	"slices"
+
+	"shoal/channel"
+)
+
+// Peer is the number by which captures name a peer: it tells strangers nothing.
+type Peer uint64
+
+// State is what is known of a version. The numbers are stored.
+type State uint8
+
+// The states. Held and Contested are provisional versions that are not shown as current: the version before them is.
+const (
+	None        State = iota
+	Provisional       // one account saw it
+	Verified          // another account in another prefix saw it alike; of a dynamic page two did
+	Held              // provisional, and its deliverer or its channel is in doubt
+	Contested         // the crawls before and after contradict it
+	Withdrawn         // its deliverer was suspended, or an arbiter saw otherwise
+)
+
+func (s State) String() string {
+	return [...]string{"none", "provisional", "verified", "held", "contested", "withdrawn"}[min(s, Withdrawn)]
+}
+
+// Shown tells whether a version may be a page's current one.
+func (s State) Shown() bool { return s == Provisional || s == Verified }
+
+// Version is one content of a page, as first delivered.
+type Version struct {
+	Digest  uint64  // channel.ContentDigest
+	Shingle uint64  // channel.Shingler's
+	By      Peer    // who delivered it first
+	Also    [3]Peer // who saw it alike, in their order; 0: nobody yet
+	At      int64   // when By fetched it, Unix seconds
+	State   State
+	Doubt   bool // its delivery lost before the arbiter, by this page or by another
+}
+
+// Page is the record of one page. Its keeper stores it beside the page.
+type Page struct {
+	Cur, Prev Version
+	LastBy    Peer  // the peer of the last visit
+	LastAt    int64 // Unix seconds
+	Same      bool  // the last visit brought no new version
+	Dynamic   uint8 // visits in turn that saw another digest and nearly the same text, at most 3
+	Flaps     uint8 // times that it went back to an earlier version, at most 3
+	Blind     uint8 // rulings in turn in which all fetches differed, at most 3
+}
+
+// dynamicFrom is how many visits must have seen another digest and nearly the same text. Their peers are of different accounts, since consecutive crawls are.
+const dynamicFrom = 2
+
+// IsDynamic tells whether each fetch of the page is expected to differ.
+func (p *Page) IsDynamic() bool { return p.Dynamic >= dynamicFrom }
+
+// blindFrom is how many rulings in turn must have been no evidence before a page is audited no more. No two fetches of it can be compared, so that no version of
+// it is ever verified either.
+const blindFrom = 2
+
+// Shown returns the version that is current for whoever uses the archive, nil if there is none.
+func (p *Page) Shown() *Version {
+	switch {
+	case p.Cur.State.Shown():
+		return &p.Cur
+	case p.Prev.State.Shown():
+		return &p.Prev
+	}
+	return nil
+}
+
+// Tells says whether the next peer may be told digest and validators of the page: only of a version that two accounts saw.
+func (p *Page) Tells() bool { return p.Cur.State == Verified }
+
+// alike tells whether a visit saw a version: the same content or, of a dynamic page, nearly the same text.
+func (p *Page) alike(v *Version, digest, shingle uint64) bool {
+	return v.State != None && (v.Digest == digest || p.IsDynamic() && channel.Near(v.Shingle, shingle))
+}
+
+// Seen is how many accounts beside the deliverer's saw the version alike, as far as they are counted.
+func (v *Version) Seen() int {
+	for i, p := range v.Also {
+		if p == 0 {
+			return i
+		}
+	}
+	return len(v.Also)
+}
+
+// needed is how many accounts beside the deliverer's must have seen a version before it is verified. Liars who are after one host vouch for each other:
+// two of them are not enough where there is a doubt.
+func (p *Page) needed(v *Version) int {
+	switch {
+	case v.Doubt:
+		return 3
+	case p.IsDynamic():
+		return 2
+	}
+	return 1
+}
+
+// see counts a visit of an established peer that may corroborate the current version.
+func (p *Page) see(by Peer) {
+	v := &p.Cur
+	v.Also[v.Seen()] = by
+	if v.Seen() >= p.needed(v) && (v.State == Provisional || v.State == Held) {
+		v.State = Verified
+	}
+}
+
+// push makes v current. What was current is the version before it, unless it was in doubt and there is a better one.
+func (p *Page) push(v Version) {
+	if p.Cur.State.Shown() || !p.Prev.State.Shown() && p.Cur.State != Withdrawn {
+		p.Prev = p.Cur
+	}
+	p.Cur = v
+}
+
+// goBack makes the version before current again, and keeps the other one as contested.
+func (p *Page) goBack() {
+	p.Cur, p.Prev = p.Prev, p.Cur
+	if p.Prev.State != Withdrawn {
+		p.Prev.State = Contested
+	}
+}
+
+// Hold marks the version that a peer delivered at a time as held, if nobody has corroborated it.
+func (p *Page) Hold(by Peer, at int64) bool {
+	if p.Cur.By != by || p.Cur.At != at || p.Cur.State != Provisional && p.Cur.State != Held {
+		return false
+	}
+	p.Cur.State, p.Cur.Doubt = Held, true
+	return true
+}
+
+// Accept ends a hold: the audits of the delivery were valid.
+func (p *Page) Accept(by Peer, at int64) bool {
+	if p.Cur.By != by || p.Cur.At != at || p.Cur.State != Held || p.Cur.Doubt {
+		return false
+	}
+	p.Cur.State = Provisional
+	return true
+}
+
+// Withdraw takes back what a peer said of the page: its versions that are not independently corroborated, and its word for those of others. again
+// says that the page should be crawled again first: what is current rests on that peer, or its last visit was.
+func (p *Page) Withdraw(by Peer) (again bool) {
+	again = p.LastBy == by
+	for _, v := range []*Version{&p.Cur, &p.Prev} {
+		if v.State == None || v.State == Withdrawn {
+			continue
+		}
+		if i := slices.Index(v.Also[:], by); i >= 0 {
+			copy(v.Also[i:], v.Also[i+1:])
+			v.Also[len(v.Also)-1] = 0
+			if v.State == Verified && v.Seen() < p.needed(v) {
+				v.State, again = Provisional, true
+			}
+		}
+		if v.By == by && v.Seen() < p.needed(v) {
+			v.State = Withdrawn
+			again = again || v == &p.Cur
+		}
+	}
+	return again
+}
+
+// Restore gives back what Withdraw took of a peer that was pardoned. It is provisional until corroborated.
+func (p *Page) Restore(by Peer) {
+	for _, v := range []*Version{&p.Cur, &p.Prev} {
+		if v.By == by && v.State == Withdrawn {
+			v.State = Provisional
+			if v.Seen() >= p.needed(v) {
+				v.State = Verified
+			}
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package trust
+
+import (
+	"time"
+
+	"shoal/channel"
+)
+
+const (
+	losersKept = 3
+	day        = 24 * time.Hour
+)
+
+// site is what is kept of a channel that had trouble: 16 bytes. A channel without an entry had none.
+type site struct {
+	losers [losersKept]uint16 // tags of peers that lost there
+	days   [losersKept]uint16 // when, in days since 1970; 0: the place is free
+	until  uint16             // the day on which the watch ends; 0: none
+	valid  uint8              // audits of the delivery that is held
+	times  uint8              // watches that began, at most 3
+}
+
+// tag names a peer among the losers of a channel. Two peers of one tag count as one, which is on the safe side.
+func tag(n Peer) uint16 { return uint16(n ^ n>>16 ^ n>>32 ^ n>>48) }
+
+func dayOf(now time.Time) uint16 {
+	return uint16(min(max(now.Unix()/int64(day/time.Second), 1), 1<<16-1))
+}
+
+// Watched tells whether a channel is on watch: its peers are to be drawn uniformly, not near ones.
+func (m *Machine) Watched(now time.Time, c channel.ID) bool {
+	s := m.sites[c]
+	return s != nil && s.until > dayOf(now)
+}
+
+// manyLost tells whether so many peers that are not convicted have lost on a channel that the channel is the likelier reason.
+func (m *Machine) manyLost(now time.Time, c channel.ID) bool {
+	s := m.sites[c]
+	if s == nil {
+		return false
+	}
+	n, today := 0, dayOf(now)
+	for i, d := range s.days {
+		if d != 0 && int(today)-int(d) <= m.watchDays() && m.tags[s.losers[i]] == 0 {
+			n++
+		}
+	}
+	return n >= m.cfg.ManyPeers
+}
+
+func (m *Machine) watchDays() int { return int(m.cfg.Watch / day) }
+
+// loser notes that a peer lost on a channel. The second in the time of a watch, or a strong loss, puts the channel on watch.
+func (m *Machine) loser(now time.Time, c channel.ID, n Peer, strong bool) {
+	if m.cfg.Watch == 0 {
+		return
+	}
+	s := m.sites[c]
+	if s == nil {
+		s = &site{}
+		m.sites[c] = s
+	}
+	m.touchSite(c)
+	today, t, others, oldest := dayOf(now), tag(n), 0, 0
+	own, since := -1, int(today)-m.watchDays()
+	if s.until > today { // on watch, where five times the audits find five times the trouble: two more are needed to prolong it
+		since = int(s.until) - m.watchDays()<<(s.times-min(s.times, 1)) + 1
+	}
+	for i, d := range s.days {
+		switch {
+		case d != 0 && s.losers[i] == t:
+			own = i
+		case d != 0 && int(d) >= since:
+			others++
+		}
+		if s.days[i] < s.days[oldest] {
+			oldest = i
+		}
+	}
+	if own < 0 {
+		own = oldest
+	}
+	s.losers[own], s.days[own] = t, today
+	if (others > 0 || strong) && m.cfg.Audits {
+		if s.until <= today {
+			m.do(Act{Kind: Watch, Channel: c, Peer: n})
+			s.times = min(s.times+1, 3)
+		}
+		s.until = uint16(min(int(today)+m.watchDays()<<(s.times-min(s.times, 1)), 1<<16-1)) // who is after one host comes back: each watch is twice as long as the one before
+	}
+}

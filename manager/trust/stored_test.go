@@ -1,0 +1,164 @@
+package trust
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+	"unsafe"
+
+	"shoal/channel"
+)
+
+func TestSizes(t *testing.T) {
+	if n := unsafe.Sizeof(peer{}); n > 200 {
+		t.Errorf("a peer takes %d bytes in memory, want at most 200", n)
+	}
+	if PeerBytes > 200 {
+		t.Errorf("a peer takes %d bytes as stored, want at most 200", PeerBytes)
+	}
+	if n := unsafe.Sizeof(site{}); n > 16 {
+		t.Errorf("a channel takes %d bytes in memory, want at most 16", n)
+	}
+	if SiteBytes > 8+16 {
+		t.Errorf("a channel takes %d bytes beside its number as stored, want at most 16", SiteBytes-8)
+	}
+}
+
+// full is a Machine with all that can be stored of a peer.
+func full(t testing.TB) *Machine {
+	w := newStage(t, 9)
+	for n := range Peer(300) {
+		w.m.Join(n+1, Account(n/2), Prefix(n))
+		if n%3 > 0 {
+			w.m.Vouch(n + 1)
+		}
+		for i := range n % 40 {
+			w.m.charge(w.now.Add(time.Duration(i)*time.Hour), charge{reason: Reason(1 + i%7), peer: n + 1, channel: channel.ID(i), domain: uint64(i) << 33, task: int64(i), amount: .3 + float64(i%5), strong: i%11 == 0})
+		}
+	}
+	w.m.Pardon(30)
+	w.m.Uphold(31)
+	w.m.Worked(math.Pi)
+	return w.m
+}
+
+func TestRoundTrip(t *testing.T) {
+	m := full(t)
+	again, err := New(m.cfg, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range AllShards() {
+		b := m.Append(nil, s)
+		if err := again.Restore(s, b); err != nil {
+			t.Fatalf("%s: %v", s.Name(), err)
+		}
+		if got := again.Append(nil, s); !bytes.Equal(got, b) {
+			t.Errorf("%s is stored as %x, restored as %x", s.Name(), b, got)
+		}
+	}
+	if again.newcomers != m.newcomers || again.established != m.established || len(again.convicted) == 0 {
+		t.Errorf("restored %d newcomers, %d established, %d accounts convicted; had %d, %d, %d", again.newcomers, again.established, len(again.convicted), m.newcomers, m.established, len(m.convicted))
+	}
+	for _, i := range m.Peers() {
+		if got, _ := again.Peer(i.Peer); got != i {
+			t.Errorf("restored %+v, want %+v", got, i)
+		}
+	}
+}
+
+// TestChanged follows what is to be stored: only shards of peers and channels that changed.
+func TestChanged(t *testing.T) {
+	m := full(t)
+	m.Changed()
+	if again := m.Changed(); len(again) != 0 {
+		t.Errorf("nothing changed, and %v is to be stored", again)
+	}
+	m.Join(5, 99, 99)
+	if got := m.Changed(); len(got) != 2 || got[0] != (Shard{N: 5}) || got[1] != (Shard{Tail: true}) {
+		t.Errorf("peer 5 changed, and %v is to be stored", got)
+	}
+	names := map[string]bool{}
+	for _, s := range AllShards() {
+		names[s.Name()] = true
+	}
+	if len(names) != 2*Shards+1 {
+		t.Errorf("%d names for %d shards", len(names), 2*Shards+1)
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	m := full(t)
+	for _, s := range []Shard{{N: 7}, {N: 7, Sites: true}, {Tail: true}} {
+		b := m.Append(nil, s)
+		fresh := func() *Machine {
+			n, err := New(m.cfg, rand.New(rand.NewPCG(1, 1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		version := append([]byte{99}, b[1:]...)
+		for _, bad := range [][]byte{b[:len(b)-1], append(bytes.Clone(b), 1), version} {
+			if err := fresh().Restore(s, bad); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%s of %d bytes, version %d: %v", s.Name(), len(bad), bad[0], err)
+			}
+		}
+		if other := (Shard{N: 6, Sites: s.Sites}); !s.Tail {
+			if err := fresh().Restore(other, b); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%s is taken for %s: %v", s.Name(), other.Name(), err)
+			}
+		}
+	}
+}
+
+// FuzzRestore restores foreign bytes. What is taken is stored as it was read.
+func FuzzRestore(f *testing.F) {
+	m := full(f)
+	for _, s := range []Shard{{N: 1}, {N: 7}, {N: 7, Sites: true}, {Tail: true}} {
+		f.Add(s.N, s.Sites, s.Tail, m.Append(nil, s))
+	}
+	f.Add(uint8(0), false, false, []byte{peersV1})
+	f.Fuzz(func(t *testing.T, n uint8, sites, tail bool, b []byte) {
+		s := Shard{N: n % Shards, Sites: sites, Tail: tail}
+		m, err := New(Default(), rand.New(rand.NewPCG(1, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Restore(s, b); err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if got := m.Append(nil, s); len(b) > 0 && !bytes.Equal(got, b) {
+			t.Errorf("%x is restored as %x", b, got)
+		}
+		for _, i := range m.Peers() {
+			m.MayTake(i.Peer, false)
+			m.MayCheck(i.Peer)
+		}
+		m.Propose()
+	})
+}
+
+// BenchmarkDeliver takes in tasks of 62 pages that say nothing new, as nearly all do.
+func BenchmarkDeliver(b *testing.B) {
+	w := newStage(b, 1)
+	w.m.Join(1, 1, 1)
+	w.m.Join(2, 2, 2)
+	w.m.Vouch(1)
+	w.m.Vouch(2)
+	d := &Delivery{Channel: 7, Domain: 7}
+	for n := range 62 {
+		d.Pages = append(d.Pages, Seen{URL: uint64(n + 1), Page: &Page{}, Digest: uint64(n + 1), Shingle: uint64(n + 1)})
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		d.Peer, d.At = Peer(1+i%2), w.now.Add(time.Duration(i)*time.Hour)
+		w.m.Deliver(d.At, d)
+	}
+}
