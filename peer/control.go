@@ -45,8 +45,8 @@ type Controls interface {
 	Status() any
 	// Do carries out an order: "pause" with an optional duration, "resume", "finish", "drain", "leave", and what a program adds.
 	Do(order string, args map[string]string) error
-	// Log writes the newest n lines of the record of fetches that contain match, as JSON lines.
-	Log(w io.Writer, n int, match string) error
+	// Log returns entries of the record of fetches.
+	Log(w Want) ([]Entry, error)
 }
 
 // access is the file through which a client finds the API of a folder's agent.
@@ -148,16 +148,36 @@ func (s *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.c.Status()) // a client that has gone needs no answer
 	case r.URL.Path == "/v1/log" && r.Method == http.MethodGet:
-		n, err := strconv.Atoi(r.URL.Query().Get("n"))
-		if err != nil || n < 1 {
-			n = 100
-		}
-		w.Header().Set("Content-Type", "application/jsonl")
-		if err := s.c.Log(w, n, r.URL.Query().Get("match")); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
+		s.log(w, r)
 	default:
 		http.NotFound(w, r)
+	}
+}
+
+// log answers GET /v1/log?n=100&match=TEXT&since=RFC3339 with JSON lines.
+func (s *control) log(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	n, err := strconv.Atoi(q.Get("n"))
+	if err != nil || n < 1 {
+		n = 100
+	}
+	want := Want{Newest: n, Match: q.Get("match")}
+	if text := q.Get("since"); text != "" {
+		if want.Since, err = time.Parse(time.RFC3339, text); err != nil {
+			http.Error(w, "since: want a time such as 2026-11-22T08:00:00Z", http.StatusBadRequest)
+			return
+		}
+	}
+	entries, err := s.c.Log(want)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	for out := json.NewEncoder(w); len(entries) > 0; entries = entries[1:] {
+		if out.Encode(entries[0]) != nil {
+			return // a client that has gone needs no answer
+		}
 	}
 }
 

@@ -2,16 +2,13 @@ package peer
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +32,23 @@ type Entry struct {
 	Status int       `json:"status,omitempty"`
 	Error  string    `json:"error,omitempty"`
 	Bytes  int       `json:"bytes"`
-	TookMs int64     `json:"took_ms"`
+	TookS  float64   `json:"took_s"`
+}
+
+// UnmarshalJSON reads lines of the version before too, which had milliseconds.
+func (e *Entry) UnmarshalJSON(b []byte) error {
+	type plain Entry
+	old := struct {
+		*plain
+		TookMs float64 `json:"took_ms"`
+	}{plain: (*plain)(e)}
+	if err := json.Unmarshal(b, &old); err != nil {
+		return err
+	}
+	if old.TookMs > 0 {
+		e.TookS = old.TookMs / 1000
+	}
+	return nil
 }
 
 // Journal is the record of every URL fetched, a file or several for each day, for the volunteer to read. It is safe for concurrent use.
@@ -63,7 +76,7 @@ func OpenJournal(dir, network string) (*Journal, error) {
 // Visit is a Config.OnVisit.
 func (j *Journal) Visit(_ string, v crawl.Visit) {
 	b, err := json.Marshal(Entry{At: v.At.UTC().Truncate(time.Millisecond), URL: v.URL, For: j.network, Status: v.Status, Error: v.Kind, Bytes: v.Bytes,
-		TookMs: v.Took.Milliseconds()})
+		TookS: v.Took.Round(time.Millisecond).Seconds()})
 	if err != nil {
 		return
 	}
@@ -190,42 +203,4 @@ func (j *Journal) Close() error {
 		j.f = nil
 	}
 	return err
-}
-
-// Log writes the newest n lines that contain match.
-func (j *Journal) Log(w io.Writer, n int, match string) error {
-	_ = j.Flush() // what is on disk can be read all the same
-	files, err := j.files()
-	if err != nil {
-		return err
-	}
-	n = min(n, maxLogLines)
-	var found [][]byte
-	for _, name := range slices.Backward(files) {
-		if len(found) >= n {
-			break
-		}
-		b, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // put aside meanwhile, and read under its new name or gone with the oldest
-		}
-		if err != nil {
-			return err
-		}
-		lines := bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
-		for _, line := range slices.Backward(lines) {
-			if len(found) >= n {
-				break
-			}
-			if json.Valid(line) && (match == "" || strings.Contains(string(line), match)) { // else cut short
-				found = append(found, line)
-			}
-		}
-	}
-	for _, line := range slices.Backward(found) {
-		if _, err := w.Write(append(line, '\n')); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,7 +1,9 @@
 package peer
 
 import (
-	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,16 +14,20 @@ import (
 	"shoal/peer/crawl"
 )
 
-func lines(t *testing.T, j *Journal, n int, match string) []string {
+func lines(t *testing.T, j *Journal, n int, match string) (out []string) {
 	t.Helper()
-	var b bytes.Buffer
-	if err := j.Log(&b, n, match); err != nil {
+	entries, err := j.Log(Want{Newest: n, Match: match})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if b.Len() == 0 {
-		return nil
+	for _, e := range entries {
+		b, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(b))
 	}
-	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	return out
 }
 
 func visit(n int, at time.Time) crawl.Visit {
@@ -116,5 +122,90 @@ func TestJournalKeepsItsSize(t *testing.T) {
 	}
 	if _, err := os.Stat(old); err == nil {
 		t.Error("what is too old is kept")
+	}
+}
+
+// TestLogIsInOrder: fetches of several hosts end in another order than they begin. The log has them by their beginning, and from a moment on.
+func TestLogIsInOrder(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Hour)
+	j, err := OpenJournal(t.TempDir(), "net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for _, n := range []int{3, 1, 2, 5, 4} {
+		j.Visit("", visit(n, now.Add(time.Duration(n)*time.Second)))
+	}
+	entries, err := j.Log(Want{Since: now.Add(2 * time.Second)})
+	if err != nil || len(entries) != 4 {
+		t.Fatal(entries, err)
+	}
+	for i, e := range entries {
+		if e.Bytes != i+2 {
+			t.Errorf("entry %d is of fetch %d", i, e.Bytes)
+		}
+	}
+	var e Entry
+	if err := json.Unmarshal([]byte(`{"at":"2026-03-01T12:00:00Z","url":"http://a.test/","took_ms":1500}`), &e); err != nil || e.TookS != 1.5 || e.URL == "" {
+		t.Errorf("a line of the version before: %+v, %v", e, err)
+	}
+}
+
+// TestLogIsFollowed: who follows sees each new entry once, over a file that is full, and nothing of before.
+func TestLogIsFollowed(t *testing.T) {
+	dir, now := t.TempDir(), time.Now().UTC()
+	j, err := OpenJournal(dir, "net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	j.Visit("", visit(0, now))
+	reader, err := OpenJournal(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	tail, err := reader.Tail()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 6
+	next, end := 1, errors.New("enough")
+	write := func() {
+		j.Visit("", visit(next, now))
+		if next == n/2 { // the file is put aside, and another one begins
+			j.mu.Lock()
+			if err := j.next(); err != nil {
+				t.Error(err)
+			}
+			j.mu.Unlock()
+		}
+		if err := j.Flush(); err != nil {
+			t.Error(err)
+		}
+	}
+	write()
+	err = tail.Follow(t.Context(), Want{}, func(e Entry) error {
+		if e.Bytes != next {
+			t.Errorf("entry of fetch %d, want %d", e.Bytes, next)
+		}
+		if next++; next > n {
+			return end
+		}
+		write()
+		return nil
+	})
+	if !errors.Is(err, end) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if tail, err = reader.Tail(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tail.Follow(ctx, Want{}, func(e Entry) error { return fmt.Errorf("an entry of before: %+v", e) }); err != nil {
+		t.Error(err)
 	}
 }

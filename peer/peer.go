@@ -181,25 +181,41 @@ func (a *Agent) connect(ctx, life context.Context) (*wire.Node, error) {
 	return node, nil
 }
 
+// Joined is what a computer has become a member of.
+type Joined struct {
+	Peer     string           `json:"peer"`
+	Network  member.NetworkID `json:"-"`
+	Name     string           `json:"network_name,omitempty"` // as the company calls it
+	Contact  string           `json:"contact,omitempty"`      // of the company
+	NotAfter time.Time        `json:"member_until"`           // renewed in time, while the peer runs
+}
+
 // Join makes the folder of cfg a member of the network of its join string, and returns. It does not run anything.
-func Join(ctx context.Context, cfg Config) (peer string, network member.NetworkID, err error) {
+func Join(ctx context.Context, cfg Config) (j Joined, err error) {
 	a, err := New(cfg)
 	if err != nil {
-		return "", network, err
+		return j, err
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return "", network, fmt.Errorf("peer: data folder: %w", err)
+		return j, fmt.Errorf("peer: data folder: %w", err)
 	}
 	unlock, err := lock(filepath.Join(cfg.Dir, "lock"))
 	if err != nil {
-		return "", network, err
+		return j, err
 	}
 	defer unlock()
 	node, err := a.connect(ctx, ctx)
 	if err != nil {
-		return "", network, err
+		return j, err
 	}
-	return node.ID().String(), node.Network(), node.Close()
+	j.Peer, j.Network = node.ID().String(), node.Network()
+	if d, ok := node.Document(); ok {
+		j.Name, j.Contact = d.Name, d.Contact
+	}
+	if c, err := member.ReadCertificate(node.Certificate()); err == nil {
+		j.NotAfter = c.NotAfter
+	}
+	return j, node.Close()
 }
 
 // loop starts what the queue says, until ctx ends; then it leaves.

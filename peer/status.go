@@ -17,6 +17,8 @@ import (
 type Status struct {
 	Peer    string       `json:"peer"`
 	Network string       `json:"network"`
+	Name    string       `json:"network_name,omitempty"` // as the company calls it
+	Contact string       `json:"contact,omitempty"`      // of the company
 	Account string       `json:"account,omitempty"`
 	Version string       `json:"version"`
 	Addrs   []string     `json:"addrs,omitempty"`
@@ -127,6 +129,20 @@ func (s *counters) task(r channel.Report, err error) {
 	})
 }
 
+// Counters counts since the start of the agent.
+func (a *Agent) Counters() Counters {
+	a.tasks.mu.Lock()
+	accepted, refused := a.tasks.accepted, a.tasks.refused
+	a.tasks.mu.Unlock()
+	var out Counters
+	a.stats.add(func(c *Counters) {
+		out = *c
+		out.Errors = maps.Clone(c.Errors)
+	})
+	out.Accepted, out.Refused = accepted, refused
+	return out
+}
+
 // Status is a snapshot.
 func (a *Agent) Status() Status {
 	a.mu.Lock()
@@ -149,23 +165,21 @@ func (a *Agent) Status() Status {
 	m, until := a.tasks.q.Mode()
 	s.Mode, s.Until, s.Threads, s.Queue = m.String(), until, a.tasks.cfg.Threads, a.tasks.cfg.Queue
 	s.Hold = a.tasks.hold()
-	accepted, refused := a.tasks.accepted, a.tasks.refused
 	a.tasks.q.Each(func(it queue.Item[task], started time.Time) {
 		if h := it.Value.Header; started.IsZero() {
 			s.Waiting = append(s.Waiting, TaskStatus{Host: h.Host, Channel: uint64(h.Channel), Gen: uint64(h.Gen), Pages: it.Pages, Latest: it.Latest})
 		}
 	})
 	a.tasks.mu.Unlock()
-	a.stats.add(func(c *Counters) {
-		s.Counters = *c
-		s.Counters.Errors = maps.Clone(c.Errors)
-	})
-	s.Counters.Accepted, s.Counters.Refused = accepted, refused
+	s.Counters = a.Counters()
 	if node != nil {
 		s.Peer, s.Network, s.Addrs, s.Account = node.ID().String(), node.Network().String(), node.Addrs(), node.Kept().Account
 		s.Received, s.Sent = node.Traffic()
 		s.Reach, s.Refused = node.Reach(), node.Refused()
 		s.Home, _ = node.Home()
+		if d, ok := node.Document(); ok {
+			s.Name, s.Contact = d.Name, d.Contact
+		}
 	}
 	if runner != nil {
 		st := runner.Status()

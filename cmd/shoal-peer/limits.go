@@ -31,7 +31,7 @@ const (
 	policyEvery  = time.Minute
 	fetchEvery   = 15 * time.Minute // a policy from a URL; every minute while it cannot be fetched
 	policyWait   = 20 * time.Second
-	usageEvery   = time.Minute
+	usageEvery   = 10 * time.Second
 )
 
 // notes hold what a user should know beside the limits: a policy that cannot be read, information that this system
@@ -265,6 +265,9 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		if now.Sub(machine) >= machineEvery {
 			busy, machine = p.machine(&m), now
 		}
+		p.tally(now)
+		received, sent := p.meter.Totals()
+		p.speeds.note(now, received, sent)
 		if now.Sub(usage) >= usageEvery {
 			usage = now
 			p.keepUsage()
@@ -281,7 +284,11 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 	}
 }
 
+// keepUsage writes down what was used and done, if there is anything new.
 func (p *program) keepUsage() {
+	if !p.usage.Changed() {
+		return
+	}
 	switch err := p.usage.Save(); {
 	case err != nil && p.notes.set("budgets", "what was used is not kept over a restart: "+err.Error()):
 		p.log.Warn("usage not kept", "err", err)

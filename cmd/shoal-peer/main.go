@@ -27,6 +27,7 @@ import (
 type streams struct {
 	out, err io.Writer
 	env      []string
+	in       io.Reader // nil: there is none
 }
 
 type cli struct {
@@ -59,7 +60,7 @@ func main() {
 		gologshim.SetDefaultHandler(slog.DiscardHandler)
 	}
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // held to the end, so that a second signal changes no exit status
-	os.Exit(run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr, os.Environ()}))
+	os.Exit(run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr, os.Environ(), os.Stdin}))
 }
 
 // run is the program without its process. It returns the exit status: 0 for success, 1 for a failure, 2 for a command

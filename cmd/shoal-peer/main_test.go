@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -38,7 +39,7 @@ func manager(t *testing.T) (join string) {
 	t.Cleanup(func() { node.Close() })
 	sealed, serial := keys.Delegations(time.Now())
 	doc, err := keys.Authority.SignDocument(member.Document{Network: keys.Network, Delegations: sealed, MinSerial: serial,
-		Managers: []member.Server{{Peer: node.ID().String(), Addrs: []string{node.Host().Addrs()[0].String()}}}, Contact: "http://contact.test/",
+		Managers: []member.Server{{Peer: node.ID().String(), Addrs: []string{node.Host().Addrs()[0].String()}}}, Name: "Example Search", Contact: "http://contact.test/",
 		MinProtocol: 1, Issued: time.Now(), NotAfter: time.Now().Add(time.Hour), Lease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -71,13 +72,14 @@ type volunteer struct {
 	t   *testing.T
 	dir string
 	env []string
+	in  io.Reader
 }
 
 func newVolunteer(t *testing.T) *volunteer {
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
 	t.Setenv("HOME", dir)
-	return &volunteer{t, dir, []string{"SHOAL_PEER_DATA=" + filepath.Join(dir, "data"), "PATH=/bin"}}
+	return &volunteer{t: t, dir: dir, env: []string{"SHOAL_PEER_DATA=" + filepath.Join(dir, "data"), "PATH=/bin"}}
 }
 
 func (v *volunteer) do(args ...string) (code int, out string) {
@@ -85,7 +87,7 @@ func (v *volunteer) do(args ...string) (code int, out string) {
 	var b buffer
 	ctx, cancel := context.WithTimeout(v.t.Context(), 2*time.Minute)
 	defer cancel()
-	code = run(ctx, args, streams{&b, &b, v.env})
+	code = run(ctx, args, streams{&b, &b, v.env, v.in})
 	return code, b.String()
 }
 
@@ -101,14 +103,14 @@ func (v *volunteer) ok(args ...string) string {
 func TestVolunteer(t *testing.T) {
 	join := manager(t)
 	v := newVolunteer(t)
-	if out := v.ok("join", join, "--account", "ada"); !strings.Contains(out, "is now member") {
+	if out := v.ok("join", join, "--yes", "--no-limits", "--account", "ada"); !strings.Contains(out, "is now member") {
 		t.Error(out)
 	}
 	code := make(chan int, 1)
 	var out buffer
 	go func() {
 		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--up-kib-per-s", "500", "--deny", "example.org", "--no-low-priority",
-			"--control", "127.0.0.1:0"}, streams{&out, &out, v.env})
+			"--control", "127.0.0.1:0"}, streams{&out, &out, v.env, nil})
 	}()
 	var st status
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -132,12 +134,12 @@ func TestVolunteer(t *testing.T) {
 		t.Errorf("a second run in one folder: %d %s", c, text)
 	}
 	v.ok("pause", "2h")
-	if text := v.ok("status"); !strings.Contains(text, "paused until") {
+	if text := v.ok("status"); !strings.HasPrefix(text, "Paused because you said so, until ") {
 		t.Error(text)
 	}
 	v.ok("resume")
 	v.ok("finish")
-	if text := v.ok("status"); !strings.Contains(text, "mode      finish") {
+	if text := v.ok("status"); !strings.HasPrefix(text, "Finishing, because you said so: no site being fetched") {
 		t.Error(text)
 	}
 	v.ok("drain")
@@ -212,7 +214,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"run", "--policy-url", "gopher://x"}, "", 1, "https://host/path"},
 		{[]string{"run", "--policy-url", "http://intranet.example/p.toml"}, "", 1, "--policy-url: policy_url is \"http://intranet.example/p.toml\"; want https://"},
 		{[]string{"run", "--config", types}, "", 1, `types.toml, line 1: threads is "two"; want a whole number`},
-		{[]string{"join", "nonsense"}, "", 1, "malformed"},
+		{[]string{"join", "nonsense", "--yes"}, "", 1, "malformed"},
+		{[]string{"join", "nonsense"}, "", 1, "add --yes"},
 		{[]string{"join", "nonsense", "--threads", "3"}, "", 2, "--threads"},
 		{[]string{"run", "--listen", "localhost"}, "", 1, "want an IP address"},
 		{[]string{"run", "--pond", "192.0.2.7:80"}, "", 1, "loopback"},
@@ -227,7 +230,7 @@ func TestBadCommandLines(t *testing.T) {
 			env = append(env[:len(env):len(env)], c.env)
 		}
 		var b buffer
-		if code := run(t.Context(), c.args, streams{&b, &b, env}); code != c.code || !strings.Contains(b.String(), c.says) {
+		if code := run(t.Context(), c.args, streams{&b, &b, env, nil}); code != c.code || !strings.Contains(b.String(), c.says) {
 			t.Errorf("%v %s: status %d, want %d; says %q, want %q", c.args, c.env, code, c.code, b.String(), c.says)
 		}
 	}

@@ -28,41 +28,6 @@ import (
 	"shoal/peer/limit"
 )
 
-type joinCmd struct {
-	JoinString string `arg:"" name:"join-string" help:"The join string from the search company."`
-	joinFlags
-}
-
-// joinFlags are the settings that joining uses.
-type joinFlags struct {
-	Data      *string `help:"Folder for identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
-	Account   *string `help:"Name of you or your team, which operators see; it counts for nothing." placeholder:"NAME"`
-	QUIC      *bool   `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
-	DSCP      *bool   `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
-	PolicyURL *string `name:"policy-url" help:"URL of your network admin's policy." placeholder:"URL"`
-}
-
-func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
-	set, err := load(top.Config, s.env, given(&c.joinFlags))
-	if err != nil {
-		return err
-	}
-	if c.JoinString == "" {
-		return errors.New("the join string is empty: the search company gives it to you; it begins with shoal-join-")
-	}
-	cfg := set.config()
-	cfg.Join, cfg.Listen, cfg.Version = c.JoinString, nil, version.String()
-	p := &program{set: set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil), meter: limit.NewMeter(nil)}
-	newPolicies(p).read(ctx, time.Now())
-	p.members(&cfg)
-	id, network, err := peer.Join(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.out, "This computer is now member %s\nof network %s.\nStart crawling with: shoal-peer run\n", id, network)
-	return err
-}
-
 type runCmd struct {
 	Pond    string `help:"Crawl the synthetic Web served at this loopback address." placeholder:"ADDR"`
 	Unpaced bool   `help:"With --pond: no waits and no latencies, to measure the speed of a crawl."`
@@ -110,8 +75,13 @@ type program struct {
 	journal *peer.Journal
 	notes   notes
 	proxy   proxies
-	left    chan struct{}
-	once    sync.Once
+	speeds  speeds
+	tallied struct {
+		mu sync.Mutex
+		c  peer.Counters // what usage has
+	}
+	left chan struct{}
+	once sync.Once
 }
 
 func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io.Writer) error {
@@ -158,6 +128,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	if errors.Is(err, peer.ErrLocked) {
 		return err // the other one counts
 	}
+	p.tally(time.Now())
 	return errors.Join(err, p.usage.Save())
 }
 

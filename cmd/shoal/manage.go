@@ -60,6 +60,7 @@ type managerCmd struct {
 	PageHost     words         `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME,..."`
 	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
 	JSON         bool          `name:"json" help:"Print network, join string and page as one JSON object when the manager has started."`
+	Name         string        `help:"Your name, which volunteers see; default: the host of --contact." placeholder:"NAME"`
 	Contact      string        `help:"Your contact URL, which Web hosts find in the User-Agent." placeholder:"URL"`
 	Add          words         `help:"Sites to add as channels." placeholder:"URL,..."`
 	Lease        time.Duration `help:"A peer that has shown no progress for so long loses its task to another; default 30m, 20s in the pond." placeholder:"TIME"`
@@ -137,7 +138,10 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 		return cfg, nil, err
 	}
 	cfg = stationConfig{data: c.Data, db: c.DB, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), unpaced: c.Unpaced, manager: manager.Default()}
-	cfg.names, cfg.manager.NewShare = c.PageHost, c.NewShare
+	if err := member.CheckLabel(c.Name); err != nil {
+		return cfg, nil, fmt.Errorf("--name: %w", err)
+	}
+	cfg.name, cfg.names, cfg.manager.NewShare = c.Name, c.PageHost, c.NewShare
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)

@@ -36,6 +36,7 @@ import (
 
 // stationConfig is what a search company's side of a network is made of: manager, archive and page in one process.
 type stationConfig struct {
+	name     string // of the company, for volunteers
 	data     string
 	db       string   // URL of the server that holds the channels; empty: as the data folder remembers, else in it
 	listen   []string // multiaddrs
@@ -190,7 +191,7 @@ func (st *station) publish(now time.Time) error {
 	own := member.Server{Peer: st.node.ID().String(), Addrs: bareAddrs(st.node.Addrs())}
 	doc, err := st.keys.Authority.SignDocument(member.Document{
 		Network: st.keys.Network, Delegations: sealed, MinSerial: minSerial, Managers: []member.Server{own}, Archives: []member.Server{own},
-		Contact: st.cfg.manager.Contact, ClaimWait: st.cfg.manager.Terms.ClaimWait, Lease: st.cfg.manager.Terms.Term,
+		Name: st.cfg.name, Contact: st.cfg.manager.Contact, ClaimWait: st.cfg.manager.Terms.ClaimWait, Lease: st.cfg.manager.Terms.Term,
 		MinProtocol: wire.Protocol, Issued: now, NotAfter: now.Add(member.DocumentLife), Banned: st.members.told(now),
 	})
 	if err != nil {

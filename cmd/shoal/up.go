@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/member"
 	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/desk"
@@ -25,6 +26,7 @@ type upCmd struct {
 	DB       string        `name:"db" help:"Keep the channels on this PostgreSQL server instead of in the data folder, which remembers it: postgres://user:password@host:5432/database." env:"SHOAL_DB" placeholder:"URL"`
 	Strategy string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	JSON     bool          `name:"json" help:"Print one JSON object as the last line."`
+	Name     string        `help:"Your name, which volunteers see; default: the host of --contact." placeholder:"NAME"`
 	Contact  string        `help:"Your contact URL, which Web hosts find in the User-Agent. Needed to crawl the Web." placeholder:"URL"`
 	Seed     uint64        `help:"Seed of the pond; default 1. The same seed is the same Web." placeholder:"N"`
 	Hosts    *int          `help:"Hosts of the pond; default 200." placeholder:"N"`
@@ -60,6 +62,9 @@ func (c *upCmd) validate() error {
 	}
 	if len(c.URLs) > 0 && (c.Seed != 0 || c.Hosts != nil || c.Pages != nil) {
 		return errors.New("--seed, --hosts and --pages describe the pond, but URLs are to be crawled: leave one or the other away")
+	}
+	if err := member.CheckLabel(c.Name); err != nil {
+		return fmt.Errorf("--name: %w", err)
 	}
 	return checkContact(c.Contact, len(c.URLs) > 0)
 }
@@ -159,7 +164,7 @@ func (c *upCmd) station(s streams, began time.Time) stationConfig {
 	if len(c.URLs) == 0 {
 		data = filepath.Join(c.Data, "up-pond")
 	}
-	cfg := stationConfig{data: data, db: c.DB, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
+	cfg := stationConfig{name: c.Name, data: data, db: c.DB, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)

@@ -24,6 +24,8 @@ type Home struct {
 	Tries int       `json:"tries,omitempty"` // attempts that failed since the last loss
 	Next  time.Time `json:"next,omitzero"`   // while none is connected: the next attempt
 	Why   string    `json:"why,omitempty"`   // the last attempt failed
+	// The last attempt met a server that answers and does not let this computer in.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Away reports whether a server was looked for, and none was found.
@@ -117,11 +119,11 @@ func (h *home) tell(way *homing.Way, at peer.ID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := h.now
-	if now.Why = before.Why; err != nil {
-		now.Why = err.Error()
+	if now.Why, now.Refused = before.Why, before.Refused; err != nil {
+		now.Why, now.Refused = err.Error(), outcome(err) == homing.TurnedAway
 	}
 	if at != "" || now.Tries == 0 {
-		now.Why = ""
+		now.Why, now.Refused = "", false
 	}
 	h.now = now
 	if now.At == before.At {

@@ -12,14 +12,35 @@ import (
 
 // Cap is one limit in force, and who set it.
 type Cap struct {
-	Value  int    `json:"value"`            // 0: none
-	Source string `json:"source,omitempty"` // of the value
+	Value     int    `json:"value"`               // 0: none
+	Source    string `json:"source,omitempty"`    // of the value
+	Overruled *Wish  `json:"overruled,omitempty"` // what the volunteer set, where an admin's policy is stricter
+}
+
+// Wish is a limit that a volunteer has set and that does not hold.
+type Wish struct {
+	Value  int    `json:"value"` // 0: no limit
+	Source string `json:"source"`
+}
+
+// Scheduled is a window of the week and who set it.
+type Scheduled struct {
+	Window
+	Source string `json:"source"`
+	Now    bool   `json:"now"` // it holds at this moment
 }
 
 // tighten takes another source's limit if it is stricter.
 func (c *Cap) tighten(value int, source string) {
 	if value > 0 && (c.Value == 0 || value < c.Value) {
-		*c = Cap{value, source}
+		c.Value, c.Source = value, source
+	}
+}
+
+// wished notes that a volunteer's own limit does not hold, if it was set and a policy is stricter.
+func (c *Cap) wished(own Cap, set bool) {
+	if set && c.Value != own.Value {
+		c.Overruled = &Wish{own.Value, own.Source}
 	}
 }
 
@@ -36,6 +57,8 @@ type Force struct {
 	Proxy       string `json:"-"`                 // that everything goes through; it may hold a password
 	ProxyAt     string `json:"proxy,omitempty"`   // the same without
 	ProxySource string `json:"proxy_source,omitempty"`
+
+	Schedule []Scheduled `json:"schedule,omitempty"`
 }
 
 // Ban is a domain or network that the peer does not fetch, and who said so.
@@ -109,44 +132,25 @@ func (l *Limits) Settings() Settings {
 func (l *Limits) At(now time.Time) Force {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var f Force
-	u, source := &l.user, func(name string) string { return cmp.Or(l.from[name], l.userFrom) }
-	down, up := source("down_kib_per_s"), source("up_kib_per_s")
-	if l.session.DownKiBPerS != 0 {
-		down = "shoal-peer limit"
-	}
-	if l.session.UpKiBPerS != 0 {
-		up = "shoal-peer limit"
-	}
-	f.DownKiBPerS.tighten(u.DownKiBPerS, down)
-	f.UpKiBPerS.tighten(u.UpKiBPerS, up)
-	f.DayMiB.tighten(u.DayMiB, source("day_mib"))
-	f.MonthMiB.tighten(u.MonthMiB, source("month_mib"))
-	if u.DSCPLE {
-		f.DSCPLE, f.DSCPSource = true, source("dscp_le")
-	}
-	f.windows(now, u.Windows, source("windows"))
+	f := l.own(now)
+	own := f
 	for i := range l.policies {
-		p, source := &l.policies[i].policy, "policy from "+l.policies[i].name
-		f.DownKiBPerS.tighten(p.DownKiBPerS, source)
-		f.UpKiBPerS.tighten(p.UpKiBPerS, source)
-		f.DayMiB.tighten(p.DayMiB, source)
-		f.MonthMiB.tighten(p.MonthMiB, source)
-		f.windows(now, p.Windows, source)
-		if p.DSCPLE {
-			f.DSCPLE, f.DSCPSource = true, source
-		}
-		if p.Off {
-			f.pause(cmp.Or(p.Why, "turned off"), source)
-		}
-		if p.Contact != "" {
-			f.Contact = p.Contact
-		}
-		if p.Proxy != "" && f.Proxy == "" { // the first by the names of where they come from
-			f.Proxy, f.ProxySource = p.Proxy, source
-			if u, err := parseProxy(p.Proxy); err == nil {
-				f.ProxyAt = u.Redacted()
-			}
+		f.obey(now, &l.policies[i].policy, "policy from "+l.policies[i].name)
+	}
+	for _, c := range []struct {
+		cap  *Cap
+		own  Cap
+		wish Cap
+		key  string
+		once bool
+	}{
+		{&f.DownKiBPerS, own.DownKiBPerS, Cap{Value: l.user.DownKiBPerS, Source: l.source("down_kib_per_s", l.session.DownKiBPerS)}, "down_kib_per_s", l.session.DownKiBPerS != 0},
+		{&f.UpKiBPerS, own.UpKiBPerS, Cap{Value: l.user.UpKiBPerS, Source: l.source("up_kib_per_s", l.session.UpKiBPerS)}, "up_kib_per_s", l.session.UpKiBPerS != 0},
+		{&f.DayMiB, own.DayMiB, Cap{Value: l.user.DayMiB, Source: l.source("day_mib", 0)}, "day_mib", false},
+		{&f.MonthMiB, own.MonthMiB, Cap{Value: l.user.MonthMiB, Source: l.source("month_mib", 0)}, "month_mib", false},
+	} {
+		if c.cap.Source != c.own.Source { // a policy's
+			c.cap.wished(c.wish, c.once || l.from[c.key] != "")
 		}
 	}
 	if l.usage != nil {
@@ -161,20 +165,76 @@ func (l *Limits) At(now time.Time) Force {
 	return f
 }
 
+// source names who set a limit of the volunteer's. session is not 0 where that was the command line, for as long as the process lives.
+func (l *Limits) source(key string, session int) string {
+	if session != 0 {
+		return "shoal-peer limit"
+	}
+	return cmp.Or(l.from[key], l.userFrom)
+}
+
+// own returns the volunteer's own limits.
+func (l *Limits) own(now time.Time) (f Force) {
+	u := &l.user
+	f.DownKiBPerS.tighten(u.DownKiBPerS, l.source("down_kib_per_s", l.session.DownKiBPerS))
+	f.UpKiBPerS.tighten(u.UpKiBPerS, l.source("up_kib_per_s", l.session.UpKiBPerS))
+	f.DayMiB.tighten(u.DayMiB, l.source("day_mib", 0))
+	f.MonthMiB.tighten(u.MonthMiB, l.source("month_mib", 0))
+	if u.DSCPLE {
+		f.DSCPLE, f.DSCPSource = true, l.source("dscp_le", 0)
+	}
+	f.windows(now, u.Windows, l.source("windows", 0))
+	return f
+}
+
+// obey tightens the limits by a policy.
+func (f *Force) obey(now time.Time, p *Policy, source string) {
+	f.DownKiBPerS.tighten(p.DownKiBPerS, source)
+	f.UpKiBPerS.tighten(p.UpKiBPerS, source)
+	f.DayMiB.tighten(p.DayMiB, source)
+	f.MonthMiB.tighten(p.MonthMiB, source)
+	f.windows(now, p.Windows, source)
+	if p.DSCPLE {
+		f.DSCPLE, f.DSCPSource = true, source
+	}
+	if p.Off {
+		f.pause(cmp.Or(p.Why, "turned off"), source)
+	}
+	if p.Contact != "" {
+		f.Contact = p.Contact
+	}
+	if p.Proxy != "" && f.Proxy == "" { // the first by the names of where they come from
+		f.Proxy, f.ProxySource = p.Proxy, source
+		if u, err := parseProxy(p.Proxy); err == nil {
+			f.ProxyAt = u.Redacted()
+		}
+	}
+}
+
 func (f *Force) windows(now time.Time, ws []Window, source string) {
 	for i := range ws {
 		w := &ws[i]
 		s, err := w.parse()
-		if err != nil || !s.at(now) {
+		if err != nil {
 			continue
 		}
-		name := fmt.Sprintf("%s, window %s %s-%s", source, cmp.Or(w.Days, "every day"), cmp.Or(w.From, "00:00"), cmp.Or(w.To, "24:00"))
+		in := s.at(now)
+		f.Schedule = append(f.Schedule, Scheduled{Window: *w, Source: source, Now: in})
+		if !in {
+			continue
+		}
+		name := fmt.Sprintf("%s, window %s", source, w.Span())
 		f.DownKiBPerS.tighten(w.DownKiBPerS, name)
 		f.UpKiBPerS.tighten(w.UpKiBPerS, name)
 		if w.Pause {
 			f.pause("not at this hour", name)
 		}
 	}
+}
+
+// Span words the hours of a window: "mon-fri 08:00-18:00".
+func (w *Window) Span() string {
+	return fmt.Sprintf("%s %s-%s", cmp.Or(w.Days, "every day"), cmp.Or(w.From, "00:00"), cmp.Or(w.To, "24:00"))
 }
 
 func (f *Force) pause(why, source string) {

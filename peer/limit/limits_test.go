@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -23,9 +24,9 @@ func TestStrictestWins(t *testing.T) {
 	l.SetPolicy("file", &Policy{DownKiBPerS: 200, UpKiBPerS: 400, DSCPLE: true, Contact: "it@office.test"})
 	l.SetPolicy("url", &Policy{DownKiBPerS: 250, MonthMiB: 9000})
 	f := l.At(noon)
-	want := Force{DownKiBPerS: Cap{200, "policy from file"}, UpKiBPerS: Cap{100, "yours"}, DayMiB: Cap{500, "yours"}, MonthMiB: Cap{9000, "policy from url"},
+	want := Force{DownKiBPerS: Cap{200, "policy from file", nil}, UpKiBPerS: Cap{100, "yours", nil}, DayMiB: Cap{500, "yours", nil}, MonthMiB: Cap{9000, "policy from url", nil},
 		DSCPLE: true, DSCPSource: "policy from file", Contact: "it@office.test"}
-	if f != want {
+	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got  %+v\nwant %+v", f, want)
 	}
 	// A user cannot loosen a policy.
@@ -36,7 +37,7 @@ func TestStrictestWins(t *testing.T) {
 		}
 	}
 	l.SetSession(50, -1)
-	if f := l.At(noon); f.DownKiBPerS != (Cap{50, "shoal-peer limit"}) {
+	if f := l.At(noon); f.DownKiBPerS != (Cap{50, "shoal-peer limit", nil}) {
 		t.Errorf("%+v", f.DownKiBPerS)
 	}
 	l.SetPolicy("file", &Policy{Off: true})
@@ -313,6 +314,64 @@ func TestDeniedAndMisspelt(t *testing.T) {
 	want := []Ban{{"own.test", "me"}, {"a.test", "policy from /etc/x"}, {"198.51.100.0/24", "policy from /etc/x"}}
 	if got := l.Denied([]string{"own.test"}, "me"); !slices.Equal(got, want) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestOverruledWishesAreTold: what a volunteer has set, in a file or for now, and a policy does not grant, stays visible beside what holds. A
+// default is no wish.
+func TestOverruledWishesAreTold(t *testing.T) {
+	l := New(Settings{DownKiBPerS: 300, UpKiBPerS: 20, MonthMiB: 0}, "your settings", nil)
+	l.SetSources(map[string]string{"down_kib_per_s": "your settings in f", "up_kib_per_s": "your settings in f"})
+	l.SetPolicy("p", &Policy{DownKiBPerS: 200, UpKiBPerS: 50, MonthMiB: 9, Windows: []Window{{Days: "mon-fri", From: "08:00", To: "18:00", DownKiBPerS: 10}}})
+	night, day := noon.Truncate(24*time.Hour), time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	f := l.At(night)
+	if f.DownKiBPerS.Overruled == nil || *f.DownKiBPerS.Overruled != (Wish{300, "your settings in f"}) || f.UpKiBPerS.Overruled != nil || f.MonthMiB.Overruled != nil {
+		t.Errorf("%+v", f)
+	}
+	if len(f.Schedule) != 1 || f.Schedule[0].Now || f.Schedule[0].Span() != "mon-fri 08:00-18:00" || f.Schedule[0].Source != "policy from p" {
+		t.Errorf("schedule %+v", f.Schedule)
+	}
+	l.SetSession(0, 0)
+	f = l.At(day)
+	if *f.DownKiBPerS.Overruled != (Wish{0, "shoal-peer limit"}) || *f.UpKiBPerS.Overruled != (Wish{0, "shoal-peer limit"}) || f.DownKiBPerS.Value != 10 || !f.Schedule[0].Now {
+		t.Errorf("%+v %+v", f, f.Schedule)
+	}
+}
+
+// TestWhatWasDoneSurvivesARestart: pages and bytes of the day, the month and ever are in the file that a kill leaves behind; a file of the
+// version before is read.
+func TestWhatWasDoneSurvivesARestart(t *testing.T) {
+	now := noon
+	clock := func() time.Time { return now }
+	path := filepath.Join(t.TempDir(), "usage.json")
+	old := `{"month_begins":1,"day":"` + now.Format(time.DateOnly) + `","month":"` + now.Format("2006-01") + `","day_bytes":100,"month_bytes":300}`
+	if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := OpenUsage(path, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Count(now, Tally{Pages: 7, Unchanged: 2, Updated: 1, Failed: 1})
+	u.add(50)
+	if !u.Changed() {
+		t.Error("nothing to save")
+	}
+	if err := errors.Join(u.Save(), u.Save()); err != nil || u.Changed() {
+		t.Error(err)
+	}
+	now = now.AddDate(0, 0, 1)
+	if u, err = OpenUsage(path, clock); err != nil {
+		t.Fatal(err)
+	}
+	u.Count(now, Tally{Pages: 3})
+	d := u.Done(now)
+	all := Tally{Bytes: 350, Pages: 10, Unchanged: 2, Updated: 1, Failed: 1}
+	if d.Today != (Tally{Pages: 3}) || d.Month != all || d.Ever != all || d.Begun.Format(time.DateOnly) != now.Format("2006-01")+"-01" || d.Since.IsZero() {
+		t.Errorf("%+v", d)
+	}
+	if d = u.Done(now.AddDate(0, 1, 0)); d.Month != (Tally{}) || d.Ever != all {
+		t.Errorf("a month later: %+v", d)
 	}
 }
 

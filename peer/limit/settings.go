@@ -38,12 +38,12 @@ func DefaultSettings() Settings {
 
 // Window is a part of the week with limits of its own. The general limits hold too.
 type Window struct {
-	Days        string `koanf:"days" toml:"days"` // "mon-fri", "sat,sun"; empty: every day
-	From        string `koanf:"from" toml:"from"` // "22:00", local time
-	To          string `koanf:"to" toml:"to"`     // "06:00"; before From: on the next day
-	DownKiBPerS int    `koanf:"down_kib_per_s" toml:"down_kib_per_s"`
-	UpKiBPerS   int    `koanf:"up_kib_per_s" toml:"up_kib_per_s"`
-	Pause       bool   `koanf:"pause" toml:"pause"`
+	Days        string `koanf:"days" toml:"days" json:"days,omitempty"` // "mon-fri", "sat,sun"; empty: every day
+	From        string `koanf:"from" toml:"from" json:"from,omitempty"` // "22:00", local time
+	To          string `koanf:"to" toml:"to" json:"to,omitempty"`       // "06:00"; before From: on the next day
+	DownKiBPerS int    `koanf:"down_kib_per_s" toml:"down_kib_per_s" json:"down_kib_per_s,omitempty"`
+	UpKiBPerS   int    `koanf:"up_kib_per_s" toml:"up_kib_per_s" json:"up_kib_per_s,omitempty"`
+	Pause       bool   `koanf:"pause" toml:"pause" json:"pause,omitempty"`
 }
 
 // Policy holds the limits that a network's admin sets for all its peers. It can only tighten the volunteers' limits.

@@ -11,15 +11,44 @@ import (
 	"time"
 )
 
-// Usage counts bytes by day and by month for the budgets. It keeps them in a file, so that a restart does not begin
+// Tally counts what was done in a time.
+type Tally struct {
+	Bytes     int64 `json:"bytes"` // received and sent, packet headers included
+	Pages     int64 `json:"pages"`
+	Unchanged int64 `json:"pages_unchanged"`
+	Updated   int64 `json:"tasks_updated"`
+	Failed    int64 `json:"tasks_failed"`
+}
+
+func (t *Tally) add(o Tally) {
+	t.Bytes += o.Bytes
+	t.Pages += o.Pages
+	t.Unchanged += o.Unchanged
+	t.Updated += o.Updated
+	t.Failed += o.Failed
+}
+
+// Done is what a computer has done today, in its month, and ever.
+type Done struct {
+	Today Tally     `json:"today"`
+	Month Tally     `json:"month"`
+	Ever  Tally     `json:"ever"`
+	Begun time.Time `json:"month_since"`    // the first day of the month
+	Since time.Time `json:"since,omitzero"` // of Ever
+}
+
+// Usage counts bytes by day and by month for the budgets, and what was done. It keeps them in a file, so that a restart does not begin
 // anew. Each computer draws the day on which its month begins, so that not all volunteers' budgets begin on the same
 // day. Usage is safe for concurrent use.
 type Usage struct {
 	path string
 	now  func() time.Time
 
-	mu sync.Mutex
-	u  used
+	mu      sync.Mutex
+	u       used
+	changed bool // since the last Save
+
+	saving sync.Mutex // one Save at a time
 }
 
 type used struct {
@@ -28,6 +57,11 @@ type used struct {
 	Month  string `json:"month"`
 	InDay  int64  `json:"day_bytes"`
 	InMon  int64  `json:"month_bytes"`
+	// What was done in the day, in the month and ever. The bytes of the first two are those above.
+	DayDone   Tally     `json:"day_done"`
+	MonthDone Tally     `json:"month_done"`
+	Ever      Tally     `json:"ever_done"`
+	Since     time.Time `json:"since,omitzero"`
 }
 
 // OpenUsage reads the file, or starts counting if it does not exist.
@@ -44,6 +78,9 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 		}
 	}
 	u.u.InDay, u.u.InMon = max(u.u.InDay, 0), max(u.u.InMon, 0)
+	if u.u.Since.IsZero() {
+		u.u.Since, u.u.Ever.Bytes = now().Truncate(time.Second), u.u.InMon // a version before counted no further back
+	}
 	if u.u.Begins < 1 || u.u.Begins > 28 {
 		u.u.Begins = 1 + rand.IntN(28)
 	}
@@ -55,10 +92,10 @@ func (u *Usage) turn(now time.Time) {
 	day := now.Format(time.DateOnly)
 	month := now.AddDate(0, 0, 1-u.u.Begins).Format("2006-01")
 	if u.u.Day != day {
-		u.u.Day, u.u.InDay = day, 0
+		u.u.Day, u.u.InDay, u.u.DayDone = day, 0, Tally{}
 	}
 	if u.u.Month != month {
-		u.u.Month, u.u.InMon = month, 0
+		u.u.Month, u.u.InMon, u.u.MonthDone = month, 0, Tally{}
 	}
 }
 
@@ -69,7 +106,45 @@ func (u *Usage) add(n int) {
 	u.mu.Lock()
 	u.u.InDay += int64(n)
 	u.u.InMon += int64(n)
+	u.u.Ever.Bytes += int64(n)
+	u.changed = true
 	u.mu.Unlock()
+}
+
+// Count adds what was done, without its bytes.
+func (u *Usage) Count(now time.Time, t Tally) {
+	t.Bytes = 0
+	if t == (Tally{}) {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.turn(now)
+	u.u.DayDone.add(t)
+	u.u.MonthDone.add(t)
+	u.u.Ever.add(t)
+	u.changed = true
+}
+
+// Done returns what was done.
+func (u *Usage) Done(now time.Time) Done {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.turn(now)
+	d := Done{Today: u.u.DayDone, Month: u.u.MonthDone, Ever: u.u.Ever, Since: u.u.Since}
+	d.Today.Bytes, d.Month.Bytes = u.u.InDay, u.u.InMon
+	d.Begun = time.Date(now.Year(), now.Month(), u.u.Begins, 0, 0, 0, 0, now.Location())
+	if d.Begun.After(now) {
+		d.Begun = d.Begun.AddDate(0, -1, 0)
+	}
+	return d
+}
+
+// Changed reports whether there is anything that the file lacks.
+func (u *Usage) Changed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.changed
 }
 
 // Used returns the bytes of this day and of this month.
@@ -81,14 +156,24 @@ func (u *Usage) Used(now time.Time) (day, month int64) {
 }
 
 // Save writes the file.
-func (u *Usage) Save() error {
+func (u *Usage) Save() (err error) {
+	u.saving.Lock()
+	defer u.saving.Unlock()
 	u.mu.Lock()
 	u.turn(u.now())
 	b, err := json.Marshal(u.u)
+	u.changed = false
 	u.mu.Unlock()
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			u.mu.Lock()
+			u.changed = true
+			u.mu.Unlock()
+		}
+	}()
 	tmp := u.path + ".new"
 	if err := os.WriteFile(tmp, b, 0o600); err != nil {
 		os.Remove(tmp)

@@ -385,7 +385,7 @@ func TestProcesses(t *testing.T) {
 	var peers []volunteer
 	for range 4 {
 		dir := t.TempDir()
-		j := start(t, "shoal-peer", "join", join, "--data", dir)
+		j := start(t, "shoal-peer", "join", "--yes", join, "--data", dir)
 		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
 			t.Fatalf("join: %s", j.said())
 		}

@@ -81,7 +81,7 @@ func volunteers(t *testing.T, n int, join string, more ...string) (dirs []string
 	t.Helper()
 	for range n {
 		dir := t.TempDir()
-		j := start(t, "shoal-peer", "join", join, "--data", dir)
+		j := start(t, "shoal-peer", "join", "--yes", join, "--data", dir)
 		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
 			t.Fatalf("join: %s", j.said())
 		}

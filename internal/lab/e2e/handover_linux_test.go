@@ -47,7 +47,7 @@ func TestOneRequestAHost(t *testing.T) {
 	peers := map[string]*process{} // by peer id
 	for range 4 {
 		dir := t.TempDir()
-		j := start(t, "shoal-peer", "join", join, "--data", dir)
+		j := start(t, "shoal-peer", "join", "--yes", join, "--data", dir)
 		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
 			t.Fatalf("join: %s", j.said())
 		}

@@ -33,7 +33,7 @@ func TestHostile(t *testing.T) {
 	g := pageOf(m, "Page ")
 	join := m.word("shoal-peer join ")
 	dir := t.TempDir()
-	j := start(t, "shoal-peer", "join", join, "--data", dir)
+	j := start(t, "shoal-peer", "join", "--yes", join, "--data", dir)
 	if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
 		t.Fatalf("join: %s", j.said())
 	}

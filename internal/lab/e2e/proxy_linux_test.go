@@ -69,7 +69,7 @@ func TestOffice(t *testing.T) {
 		}
 	})
 	dir := t.TempDir()
-	j := l.in(home, "shoal-peer", "join", l.mgr.word("shoal-peer join "), "--data", dir, "--policy-url", policy)
+	j := l.in(home, "shoal-peer", "join", "--yes", l.mgr.word("shoal-peer join "), "--data", dir, "--policy-url", policy)
 	if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
 		t.Fatalf("join: %s", j.said())
 	}

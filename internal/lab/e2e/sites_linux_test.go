@@ -289,7 +289,7 @@ func (l *lab) join(places []*place) map[string]*netlab.Host {
 			port++
 			dir := l.t.TempDir()
 			dirs[dir], l.dirs[h] = h, dir
-			j := l.in(h, "shoal-peer", "join", join, "--data", dir)
+			j := l.in(h, "shoal-peer", "join", "--yes", join, "--data", dir)
 			<-j.done
 			if j.cmd.ProcessState.ExitCode() != 0 {
 				l.t.Fatalf("join: %s", j.said())

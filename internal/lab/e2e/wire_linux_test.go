@@ -42,7 +42,7 @@ func limitOnTheWire(t *testing.T, quic bool, last time.Duration) {
 	}
 	l.start(boss, origins)
 	dir := t.TempDir()
-	j := l.in(home, "shoal-peer", "join", l.mgr.word("shoal-peer join "), "--data", dir)
+	j := l.in(home, "shoal-peer", "join", "--yes", l.mgr.word("shoal-peer join "), "--data", dir)
 	<-j.done
 	args := []string{"run", "--data", dir, "--no-low-priority", "--down-kib-per-s", fmt.Sprint(kib), "--up-kib-per-s", fmt.Sprint(kib), "--log-level", "warn"}
 	if !quic {

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"shoal/internal/plain"
+	"shoal/internal/version"
+	"shoal/internal/wire"
+	"shoal/peer"
+	"shoal/peer/limit"
+)
+
+type joinCmd struct {
+	JoinString string `arg:"" name:"join-string" help:"The join string from the search company."`
+	Yes        bool   `short:"y" help:"Join with the proposed limits without a question: for scripts."`
+	NoLimits   bool   `name:"no-limits" help:"Propose no limits of rate and volume."`
+	JSON       bool   `name:"json" help:"Print one JSON object; needs --yes."`
+	joinFlags
+}
+
+// joinFlags are the settings that joining uses.
+type joinFlags struct {
+	Data      *string `help:"Folder for identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
+	Account   *string `help:"Name of you or your team, which operators see; it counts for nothing." placeholder:"NAME"`
+	QUIC      *bool   `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
+	DSCP      *bool   `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
+	PolicyURL *string `name:"policy-url" help:"URL of your network admin's policy." placeholder:"URL"`
+}
+
+// proposal is a limit that joining proposes to a volunteer who has set none.
+type proposal struct {
+	Key   string `json:"setting"`
+	Value int    `json:"value"`
+	what  string
+}
+
+// proposals leave most of a common home's line free: a tenth of 40 Mbit/s down, a tenth of 8 Mbit/s up, and 30 GB a month.
+func proposals(set *settings) (out []proposal) {
+	for _, p := range []struct {
+		proposal
+		own int
+	}{
+		{proposal{"down_kib_per_s", 500, "download, KiB a second"}, set.DownKiBPerS},
+		{proposal{"up_kib_per_s", 100, "upload, KiB a second"}, set.UpKiBPerS},
+		{proposal{"day_mib", 2000, "received and sent in a day, MiB"}, set.DayMiB},
+		{proposal{"month_mib", 30000, "received and sent in a month, MiB"}, set.MonthMiB},
+	} {
+		if p.own == 0 && set.from[p.Key] == "" {
+			out = append(out, p.proposal)
+		}
+	}
+	return out
+}
+
+// told is what join --json prints.
+type told struct {
+	peer.Joined
+	Network string     `json:"network"`
+	Wrote   []proposal `json:"limits_set,omitempty"`
+	File    string     `json:"settings,omitempty"` // where they were written
+}
+
+var errNotAsked = errors.New("joining asks for your consent, and there is no terminal to ask at: add --yes to join with the proposed limits, or --yes --no-limits to join without")
+
+func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
+	set, err := load(top.Config, s.env, given(&c.joinFlags))
+	if err != nil {
+		return err
+	}
+	if c.JoinString == "" {
+		return errors.New("the join string is empty: the search company gives it to you; it begins with shoal-join-")
+	}
+	if !c.Yes && (c.JSON || !asks(s.in)) {
+		return errNotAsked
+	}
+	if _, err := wire.LoadKept(set.Data); err == nil {
+		return c.again(ctx, s, &set)
+	}
+	out, err := c.member(ctx, &set)
+	if err != nil {
+		return err
+	}
+	wanted := proposals(&set)
+	if c.NoLimits {
+		wanted = nil
+	}
+	agreed := c.Yes
+	if !c.JSON {
+		explain(s.out, &set, &out.Joined, wanted)
+	}
+	if !agreed {
+		agreed, err = consent(ctx, s, len(wanted) > 0, &wanted)
+	}
+	file := top.settingsFile()
+	if err == nil && agreed && len(wanted) > 0 {
+		if err = appendLimits(file, wanted); err != nil {
+			err = fmt.Errorf("the limits cannot be written to %s: %w; make it writable, name another file with --config, or join with --no-limits", file, err)
+		}
+	}
+	if err != nil || !agreed {
+		_, undo := peer.Forget(set.Data)
+		if err = errors.Join(err, undo); err == nil {
+			_, err = fmt.Fprintln(s.out, "Not joined. Nothing was fetched, and nothing of it is kept but this computer's key in "+set.Data+".")
+		}
+		return err
+	}
+	if out.Wrote = wanted; len(wanted) > 0 {
+		out.File = file
+	}
+	return c.report(s, &out)
+}
+
+// again joins a folder that is a member already: of the same network, perhaps at other addresses. Its volunteer has agreed before.
+func (c *joinCmd) again(ctx context.Context, s streams, set *settings) error {
+	out, err := c.member(ctx, set)
+	if err != nil {
+		return err
+	}
+	return c.report(s, &out)
+}
+
+func (c *joinCmd) member(ctx context.Context, set *settings) (out told, err error) {
+	cfg := set.config()
+	cfg.Join, cfg.Listen, cfg.Version = c.JoinString, nil, version.String()
+	p := &program{set: *set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil), meter: limit.NewMeter(nil)}
+	newPolicies(p).read(ctx, time.Now())
+	p.members(&cfg)
+	out.Joined, err = peer.Join(ctx, cfg)
+	out.Network = out.Joined.Network.String()
+	return out, err
+}
+
+func (c *joinCmd) report(s streams, out *told) error {
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(out)
+	}
+	if out.File != "" {
+		fmt.Fprintf(s.out, "The limits are in %s; change them there at any time.\n", out.File)
+	}
+	_, err := fmt.Fprintf(s.out, "This computer is now member %s\nof network %s.\nStart crawling with: shoal-peer run\n", out.Peer, out.Network)
+	return err
+}
+
+// explain says who asks, what the computer will do, and what of it will be used.
+func explain(w io.Writer, set *settings, j *peer.Joined, wanted []proposal) {
+	st := status{}
+	st.Name, st.Contact, st.Network = j.Name, j.Contact, j.Network.String()
+	contact := ""
+	if j.Contact != "" {
+		contact = " (contact: " + plain.Printable(j.Contact) + ")"
+	}
+	fmt.Fprintf(w, "You lend this computer to %s%s.\n\n", company(&st), contact)
+	fmt.Fprintf(w, "It will fetch public Web pages near you, at most one a second from each site, and send them to the company. It uses\n")
+	fmt.Fprintf(w, "  processor   the lowest priority; at most %s at the same time\n", plain.Count(set.Threads, "site"))
+	fmt.Fprintf(w, "  disk        at most %d MiB in %s\n", set.DiskMiB, set.Data)
+	fmt.Fprintf(w, "  network     port %d; Web sites and other members see your address\n", set.Port)
+	for _, c := range []struct {
+		what, unit string
+		value      int
+		key        string
+	}{{"download", "KiB a second", set.DownKiBPerS, "down_kib_per_s"}, {"upload", "KiB a second", set.UpKiBPerS, "up_kib_per_s"}, {"a day", "MiB", set.DayMiB, "day_mib"}, {"a month", "MiB", set.MonthMiB, "month_mib"}} {
+		value, from := c.value, set.from[c.key]
+		for _, p := range wanted {
+			if p.Key == c.key {
+				value, from = p.Value, "proposed"
+			}
+		}
+		if value == 0 {
+			fmt.Fprintf(w, "  %-11s no limit\n", c.what)
+		} else {
+			fmt.Fprintf(w, "  %-11s at most %d %s (%s)\n", c.what, value, c.unit, from)
+		}
+	}
+	fmt.Fprintf(w, "On battery: %s. On a link paid by volume: %s. Stop at any time: shoal-peer pause, shoal-peer leave.\n\n", set.OnBattery, set.OnMetered)
+}
+
+// consent asks until it is answered.
+func consent(ctx context.Context, s streams, proposed bool, wanted *[]proposal) (bool, error) {
+	question := "Join? [y]es, [n]o: "
+	if proposed {
+		question = "Join with these limits? [y]es, [n]o, [w]ithout the proposed limits: "
+	}
+	type answer struct {
+		text string
+		err  error
+	}
+	answers := make(chan answer)
+	r := bufio.NewReader(io.LimitReader(s.in, 4096))
+	for {
+		fmt.Fprint(s.out, question)
+		go func() {
+			text, err := r.ReadString('\n')
+			select {
+			case answers <- answer{text, err}:
+			case <-ctx.Done():
+			}
+		}()
+		var a answer
+		select {
+		case a = <-answers:
+		case <-ctx.Done():
+			fmt.Fprintln(s.out)
+			return false, nil
+		}
+		switch strings.ToLower(strings.TrimSpace(a.text)) {
+		case "y", "yes":
+			return true, nil
+		case "n", "no":
+			return false, nil
+		case "w", "without":
+			if proposed {
+				*wanted = nil
+				return true, nil
+			}
+		}
+		if a.err != nil { // no answer will come
+			fmt.Fprintln(s.out)
+			return false, errNotAsked
+		}
+	}
+}
+
+// asks reports whether a person can answer.
+func asks(in io.Reader) bool {
+	f, isFile := in.(*os.File)
+	if !isFile {
+		return in != nil
+	}
+	return term.IsTerminal(int(f.Fd()))
+}
+
+// settingsFile is the configuration file of this call.
+func (c *cli) settingsFile() string {
+	if c.Config != "" {
+		return c.Config
+	}
+	return configFile()
+}
+
+// appendLimits adds settings to a configuration file, which may not exist yet. They go before its first table, since what follows a table
+// belongs to it. Everything else stays as it is.
+func appendLimits(file string, wanted []proposal) error {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString("# Limits that were proposed on joining. 0 is no limit. shoal-peer limit shows what holds.\n")
+	for _, p := range wanted {
+		fmt.Fprintf(&b, "%s = %d # %s\n", p.Key, p.Value, p.what)
+	}
+	head, tail := string(text), ""
+	for i, line := 0, ""; i < len(text); i += len(line) {
+		line = string(text[i:])
+		if end := strings.IndexByte(line, '\n'); end >= 0 {
+			line = line[:end+1]
+		}
+		if strings.HasPrefix(strings.TrimSpace(line), "[") {
+			head, tail = string(text[:i]), string(text[i:])
+			break
+		}
+	}
+	if head != "" && !strings.HasSuffix(head, "\n") {
+		head += "\n"
+	}
+	if tail != "" {
+		tail = "\n" + tail
+	}
+	if _, err := limit.Parse([]byte(head+b.String()+tail), file, limit.Keys(reflect.TypeFor[settings](), "koanf"), "koanf"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	tmp := file + ".new"
+	if err := os.WriteFile(tmp, []byte(head+b.String()+tail), 0o600); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	return os.Rename(tmp, file)
+}

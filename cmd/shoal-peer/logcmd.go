@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"shoal/peer"
+)
+
+type logCmd struct {
+	remote
+	Lines  int    `short:"n" help:"Number of newest lines; with --since: all." default:"50" placeholder:"N"`
+	Match  string `help:"Only lines that contain this text." placeholder:"TEXT"`
+	Since  string `help:"Only fetches since then: 2h for the last two hours, 08:00 for today, 2026-11-22, or a time as in --json." placeholder:"WHEN"`
+	Follow bool   `short:"f" help:"Go on with what is fetched from now on, until interrupted."`
+	JSON   bool   `name:"json" help:"Print JSON lines."`
+}
+
+func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
+	if c.Lines < 1 {
+		return fmt.Errorf("%w: --lines %d; want 1 or more", errSettings, c.Lines)
+	}
+	want := peer.Want{Newest: c.Lines, Match: c.Match}
+	if c.Since != "" {
+		var err error
+		if want.Since, err = since(c.Since, time.Now()); err != nil {
+			return err
+		}
+		want.Newest = 0
+	}
+	_, set, err := client(s, top, c.Data)
+	if err != nil && !errors.Is(err, peer.ErrNoAgent) { // the record can be read without a running peer
+		return err
+	}
+	j, err := peer.OpenJournal(set.journal(), "")
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	show := func(e peer.Entry) error { return c.show(s, e) }
+	if !c.Follow {
+		entries, err := j.Log(want)
+		return errors.Join(err, each(entries, show))
+	}
+	tail, err := j.Tail() // before the entries are read, so that none falls between
+	if err != nil {
+		return err
+	}
+	entries, err := j.Log(want)
+	if err := errors.Join(err, each(entries, show)); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, e := range entries[max(0, len(entries)-maxSeen):] {
+		seen[e.URL+e.At.String()] = true
+	}
+	return tail.Follow(ctx, want, func(e peer.Entry) error {
+		if seen[e.URL+e.At.String()] {
+			return nil
+		}
+		return show(e)
+	})
+}
+
+// maxSeen bounds the entries that a follower compares with those that were written while it read.
+const maxSeen = 1000
+
+func each(entries []peer.Entry, show func(peer.Entry) error) error {
+	for _, e := range entries {
+		if err := show(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *logCmd) show(s streams, e peer.Entry) error {
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(e)
+	}
+	what := strconv.Itoa(e.Status)
+	if e.Status == 0 {
+		what = e.Error
+	}
+	_, err := fmt.Fprintf(s.out, "%s  %-3s %8d  %s  for %.12s\n", e.At.Local().Format(time.DateTime), what, e.Bytes, e.URL, e.For)
+	return err
+}
+
+// since reads a moment of the past.
+func since(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	if t, err := time.ParseInLocation("15:04", text, now.Location()); err == nil {
+		return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), 0, 0, now.Location()), nil
+	}
+	return time.Time{}, fmt.Errorf("%w: --since %q; want 2h, 08:00, 2026-11-22, or 2026-11-22T08:00:00Z", errSettings, text)
+}

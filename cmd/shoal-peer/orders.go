@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"shoal/internal/plain"
+	"shoal/peer"
+)
+
+type remote struct {
+	Data string `help:"Folder of the peer." type:"path" placeholder:"DIR"`
+}
+
+func (r *remote) do(ctx context.Context, s streams, top *cli, order string, args map[string]string, said string) error {
+	c, _, err := client(s, top, r.Data)
+	if err != nil {
+		return err
+	}
+	if err := c.Do(ctx, order, args); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, said)
+	return err
+}
+
+type pauseCmd struct {
+	remote
+	For string `arg:"" optional:"" name:"duration" help:"How long, such as 30m or 2h; default: until resume."`
+}
+
+func (c *pauseCmd) Run(ctx context.Context, s streams, top *cli) error {
+	said := "Paused until: shoal-peer resume"
+	args := map[string]string{}
+	if c.For != "" {
+		args["for"], said = c.For, "Paused for "+c.For+"."
+	}
+	return c.do(ctx, s, top, "pause", args, said)
+}
+
+type resumeCmd struct{ remote }
+
+// Run ends the volunteer's own pause, and says what else holds the peer.
+func (c *resumeCmd) Run(ctx context.Context, s streams, top *cli) error {
+	cl, _, err := client(s, top, c.Data)
+	if err != nil {
+		return err
+	}
+	if err := cl.Do(ctx, "resume", nil); err != nil {
+		return err
+	}
+	var st status
+	if err := cl.Status(ctx, &st); err != nil {
+		return err
+	}
+	said := "Goes on."
+	if st.Hold != "" {
+		said = "Your pause is over, but the peer stays paused: " + st.Hold
+	}
+	_, err = fmt.Fprintln(s.out, said)
+	return err
+}
+
+type finishCmd struct{ remote }
+
+func (c *finishCmd) Run(ctx context.Context, s streams, top *cli) error {
+	if err := c.do(ctx, s, top, "finish", nil, "Takes nothing new; what runs comes to its end."); err != nil {
+		return err
+	}
+	return c.undelivered(ctx, s, top)
+}
+
+type drainCmd struct{ remote }
+
+func (c *drainCmd) Run(ctx context.Context, s streams, top *cli) error {
+	if err := c.do(ctx, s, top, "drain", nil, "Gives everything back, then stays idle."); err != nil {
+		return err
+	}
+	return c.undelivered(ctx, s, top)
+}
+
+// undelivered warns of tasks whose results cannot be delivered now.
+func (r *remote) undelivered(ctx context.Context, s streams, top *cli) error {
+	c, _, err := client(s, top, r.Data)
+	if err != nil {
+		return err
+	}
+	var st status
+	if err := c.Status(ctx, &st); err != nil {
+		return err
+	}
+	n := 0
+	for _, t := range st.Running {
+		if t.Away {
+			n++
+		}
+	}
+	if n > 0 {
+		_, err = fmt.Fprintf(s.out, "Not delivered yet, since the archive does not answer: %s. The peer sends what it fetched when the archive answers, or after the next start.\n",
+			plain.Count(n, "task"))
+	}
+	return err
+}
+
+type leaveCmd struct{ remote }
+
+// Run ends the running peer, which hands its tasks over, and deletes the membership.
+func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
+	cl, set, err := client(s, top, c.Data)
+	switch {
+	case errors.Is(err, peer.ErrNoAgent):
+	case err != nil:
+		return err
+	default:
+		if err := cl.Do(ctx, "leave", nil); err != nil && !errors.Is(err, peer.ErrNoAgent) {
+			return err
+		}
+	}
+	wait := time.Duration(set.GraceS)*time.Second + 20*time.Second
+	var lost peer.Undelivered
+	for end := time.Now().Add(wait); ; {
+		lost, err = peer.Forget(set.Data)
+		if err == nil || !errors.Is(err, peer.ErrLocked) || time.Now().After(end) {
+			break
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no folder %s: no peer ran there; name its folder with --data", set.Data)
+	}
+	if err != nil {
+		return err
+	}
+	if lost.Tasks > 0 {
+		fmt.Fprintf(s.out, "Not delivered, since the archive did not answer: %s, %.1f MiB of pages. Other peers will crawl it again.\n",
+			plain.Count(lost.Tasks, "task"), mib(lost.Bytes))
+	}
+	_, err = fmt.Fprintf(s.out, "This computer has left the network. Its key and the record of what it fetched are still in %s; you may delete that folder.\n", set.Data)
+	return err
+}
