@@ -24,6 +24,15 @@ type Sequencers struct {
 	Sites int `json:"active_sites"`
 }
 
+// Mixed says in words how new and old channels are mixed.
+func (q Sequencers) Mixed() string {
+	who := map[string]string{"operator": "as an operator set it", "strategy": "as the strategy says"}[q.By]
+	if who == "" {
+		return "in the strategy's order, none before the other for being new"
+	}
+	return fmt.Sprintf("%.4g%% new while both wait, %s", 100*q.Ratio, who)
+}
+
 func (u *tuning) sequencers() Sequencers {
 	n := u.machine.Counts()
 	q := Sequencers{Given: u.choice.NewShare, By: "order", NowWaits: u.machine.Immediate(), NewWaits: u.sched.ReadyNew(), NowTaken: n.Now, NewTaken: n.New, OldTaken: n.Old, Sites: u.machine.Hosts()}

@@ -65,15 +65,10 @@ func paramsText(p recrawl.Params) (string, error) {
 
 // showSequencers tells where tasks come from: what waits, what was taken, and by whose share new and old are mixed.
 func showSequencers(out io.Writer, q manager.Sequencers) {
-	mix := "in the strategy's order, none before the other for being new"
-	if q.By != "order" {
-		who := map[string]string{"operator": "as an operator set it", "strategy": "as the strategy says"}[q.By]
-		mix = fmt.Sprintf("%.4g%% new while both wait, %s", 100*q.Ratio, who)
-	}
 	fmt.Fprintf(out, "at once    %d wait, %d taken since the start\n", q.NowWaits, q.NowTaken)
 	fmt.Fprintf(out, "new        %d wait, %d taken\n", q.NewWaits, q.NewTaken)
 	fmt.Fprintf(out, "old        %d wait, %d taken\n", q.OldWaits, q.OldTaken)
-	fmt.Fprintf(out, "mixed      %s\n", mix)
+	fmt.Fprintf(out, "mixed      %s\n", q.Mixed())
 	fmt.Fprintf(out, "sites      %d have a task out, one channel of each\n", q.Sites)
 }
 

@@ -20,6 +20,7 @@ var glossary = map[string]struct{ name, text string }{
 	"lapsed":     {"lapsed", "Tasks that came to nothing, as their peer went away or showed no progress. They were handed out again."},
 	"group":      {"group", "Channels that change about equally often share a group, and a recrawl interval. Group 1 is the fastest."},
 	"strategy":   {"strategy", "The rule that decides which channel is recrawled when."},
+	"sequencers": {"where tasks come from", "What was asked for, and what came to nothing, goes before everything else. Then channels that are due are taken, new and old ones by a share, each in the strategy's order."},
 	"generation": {"generation", "The number of a handing-out of the channel. Each later one is higher."},
 	"stored":     {"page versions stored", "Every version of a page that was ever stored counts, also those that were forgotten since. It never falls."},
 	"placing":    {"placing", "How tasks find a peer: hops are the peers asked on the way; milliseconds are predicted round trips between a peer and a Web host."},

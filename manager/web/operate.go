@@ -194,7 +194,7 @@ func (s *server) strategyPage(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		d["Wrong"] = plainly(err)
 	}
-	d["Strategies"], d["InForce"] = in.Names, in.Name
+	d["Strategies"], d["InForce"], d["From"] = in.Names, in.Name, in.Sequencers
 	texts := map[string]string{}
 	for _, name := range in.Names {
 		texts[name] = desk.About(name)

@@ -84,7 +84,7 @@ func (f *fake) SetStrategy(_ context.Context, ask desk.StrategyAsk) (desk.Strate
 }
 
 func (f *fake) Strategy(context.Context) (desk.Strategy, error) {
-	return desk.Strategy{StrategyChoice: manager.StrategyChoice{Name: "icr"}, Names: []string{"fixed", "icr"}}, nil
+	return desk.Strategy{StrategyChoice: manager.StrategyChoice{Name: "icr"}, Names: []string{"fixed", "icr"}, Sequencers: manager.Sequencers{By: "operator", Ratio: .25, Sites: 4}}, nil
 }
 
 func (f *fake) Add(_ context.Context, urls []string) ([]desk.Added, int, error) {
@@ -184,7 +184,7 @@ func TestPages(t *testing.T) {
 	_, s := start(t, true)
 	for path, want := range map[string]string{
 		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/channel/1?fragment=1": "d-0123456789ab", "/peers": "12D3…ghijkl", "/peers?": "swallowed &lt;u&gt;52&lt;/u&gt; tasks", "/peers?fragment=1": "7 more are not listed",
-		"/hosts": "https://a.example", "/strategy": "Show what it would change", "/strategy?try=fixed": "55", "/channel/1/split": "/&lt;i&gt;/",
+		"/hosts": "https://a.example", "/strategy": "Show what it would change", "/strategy?": "New and old are mixed 25% new while both wait, as an operator set it. 4 sites have", "/strategy?try=fixed": "55", "/channel/1/split": "/&lt;i&gt;/",
 		"/style.css": "--sea", "/live.js": "fragment", "/login": "operator.token", "/?fragment=1": "Updates a minute",
 	} {
 		code, body := ask(t, "GET", s.URL+path, nil)

@@ -106,6 +106,7 @@ type hander struct {
 	read    int           // of the feed
 	gens    []channel.Gen // handed out
 	reports int           // that counted
+	acked   []channel.Chunk
 }
 
 // handOut places the next generation. It returns the task, and who has it.
@@ -161,88 +162,100 @@ func (h *hander) want(what string, want lease.Status, r lease.Reply, err error) 
 	return r
 }
 
+// next is the chunk that follows what the archive said is its head.
+func (h *hander) next(r lease.Reply, gen channel.Gen, body string) channel.Chunk {
+	return channel.Chunk{Channel: h.id, Gen: gen, Seq: r.Seq + 1, Prev: r.Head, Body: []byte(body)}
+}
+
+// put has a peer store a chunk, twice: the first answer was lost.
+func (h *hander) put(who int, r lease.Reply, gen channel.Gen, body string) lease.Reply {
+	h.t.Helper()
+	c := h.next(r, gen, body)
+	got, err := h.Archive(who).Put(c)
+	h.want(body, lease.Stored, got, err)
+	h.acked = append(h.acked, c)
+	again, err := h.Archive(who).Put(c)
+	return h.want(body+", again", lease.Stored, again, err)
+}
+
+// hand hands the task out and has the peer claim it.
+func (h *hander) hand() (channel.Signed, channel.Gen, int, lease.Reply) {
+	h.t.Helper()
+	task, gen, who, err := h.handOut()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r, err := h.Archive(who).Claim(task)
+	h.want("claim", lease.Granted, r, err)
+	h.hear()
+	return task, gen, who, r
+}
+
 // chain has a channel's task go through many hands: its copy is one unbroken chain all the same, nothing that was acknowledged is missing from it, and its generations
 // only grow.
 func chain(w *world) {
 	h := &hander{world: w, id: 7}
-	l := w.setup.Ledger
-	var acked []channel.Chunk
-	next := func(r lease.Reply, gen channel.Gen, body string) channel.Chunk {
-		return channel.Chunk{Channel: h.id, Gen: gen, Seq: r.Seq + 1, Prev: r.Head, Body: []byte(body)}
+	sleeper, lapsed := h.comings()
+	h.strangers(sleeper, lapsed)
+	if h.reports != 1 || h.issue.Out() || h.issue.Tries != 0 {
+		w.t.Errorf("%d reports counted, and it stands at %v after %d tries", h.reports, h.issue.Phase, h.issue.Tries)
 	}
-	put := func(who int, r lease.Reply, gen channel.Gen, body string) lease.Reply {
-		w.t.Helper()
-		c := next(r, gen, body)
-		got, err := w.Archive(who).Put(c)
-		h.want(body, lease.Stored, got, err)
-		acked = append(acked, c)
-		again, err := w.Archive(who).Put(c) // its answer was lost
-		return h.want(body+", again", lease.Stored, again, err)
-	}
-	hand := func() (channel.Signed, channel.Gen, int, lease.Reply) {
-		w.t.Helper()
-		task, gen, who, err := h.handOut()
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		r, err := w.Archive(who).Claim(task)
-		h.want("claim", lease.Granted, r, err)
-		h.hear()
-		return task, gen, who, r
-	}
+	h.unbroken(h.acked)
+	h.grow()
+}
 
-	// One peer leaves politely, one lets its lease lapse, one never claims.
-	_, gen, who, r := hand()
-	put(who, put(who, r, gen, "one"), gen, "two")
-	got, err := w.Archive(who).Release(h.id, gen)
+// comings has one peer leave politely, one let its lease lapse, and one never claim. The second one will come back.
+func (h *hander) comings() (sleeper int, lapsed channel.Gen) {
+	l := h.setup.Ledger
+	_, gen, who, r := h.hand()
+	h.put(who, h.put(who, r, gen, "one"), gen, "two")
+	got, err := h.Archive(who).Release(h.id, gen)
 	h.want("release", lease.Ended, got, err)
 	h.hear()
-	_, lapsed, sleeper, r := hand()
-	if len(acked) != int(r.Seq) {
-		w.t.Errorf("it goes on from %d, and %d were acknowledged", r.Seq, len(acked))
+	_, lapsed, sleeper, r = h.hand()
+	if len(h.acked) != int(r.Seq) {
+		h.t.Errorf("it goes on from %d, and %d were acknowledged", r.Seq, len(h.acked))
 	}
-	put(sleeper, r, lapsed, "three")
+	h.put(sleeper, r, lapsed, "three")
 	l.pass(terms.Term + time.Second)
 	h.hear()
 	l.pass(terms.MaxBackoff)
 	h.hear()
 	if _, _, _, err := h.handOut(); err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	l.pass(time.Hour)
 	h.hear()
 	l.pass(terms.MaxBackoff)
 	h.hear()
+	return sleeper, lapsed
+}
 
-	// A second claim, one that was not handed out, a chunk that is not on the head, one of another peer's, and the sleeper's, who comes back.
-	task, gen, who, r := hand()
+// strangers has the task's holder finish it amid a second claim, a claim of what was not handed out, a chunk that is not on the head, one of
+// another peer's, and the sleeper's, who comes back.
+func (h *hander) strangers(sleeper int, lapsed channel.Gen) {
+	task, gen, who, r := h.hand()
 	other := (who + 1) % peers
-	got, err = w.Archive(other).Claim(task)
-	h.want("somebody else's claim", lease.Fenced, got, err)
-	got, err = w.Archive(who).Claim(w.task(h.id, func(hd *channel.Header) { hd.Gen = gen + 5 }).Signed)
+	got, err := h.Archive(other).Claim(task)
+	h.want("another peer's claim", lease.Fenced, got, err)
+	got, err = h.Archive(who).Claim(h.task(h.id, func(hd *channel.Header) { hd.Gen = gen + 5 }).Signed)
 	h.want("a claim of what was never handed out", lease.Unclaimed, got, err)
-	gap := next(r, gen, "four")
+	gap := h.next(r, gen, "four")
 	gap.Seq++
-	got, err = w.Archive(who).Put(gap)
+	got, err = h.Archive(who).Put(gap)
 	h.want("a chunk after a gap", lease.Behind, got, err)
-	broken := next(r, gen, "four")
+	broken := h.next(r, gen, "four")
 	broken.Prev[3] ^= 1
-	got, err = w.Archive(who).Put(broken)
+	got, err = h.Archive(who).Put(broken)
 	if h.want("a chunk on another head", lease.Behind, got, err); got.Seq != r.Seq || got.Head != r.Head {
-		w.t.Errorf("told to go on from %d, the head is %d", got.Seq, r.Seq)
+		h.t.Errorf("told to go on from %d, the head is %d", got.Seq, r.Seq)
 	}
-	got, err = w.Archive(other).Put(next(r, gen, "four"))
-	h.want("somebody else's chunk", lease.Fenced, got, err)
-	got, err = w.Archive(sleeper).Put(next(r, lapsed, "four"))
+	got, err = h.Archive(other).Put(h.next(r, gen, "four"))
+	h.want("another peer's chunk", lease.Fenced, got, err)
+	got, err = h.Archive(sleeper).Put(h.next(r, lapsed, "four"))
 	h.want("a chunk of a generation before", lease.Fenced, got, err)
-	put(who, put(who, r, gen, "four"), gen, "report")
+	h.put(who, h.put(who, r, gen, "four"), gen, "report")
 	h.hear()
-	if h.reports != 1 || h.issue.Out() || h.issue.Tries != 0 {
-		w.t.Errorf("%d reports counted, and it stands at %v after %d tries", h.reports, h.issue.Phase, h.issue.Tries)
-	}
-
-	h.unbroken(acked)
-	h.grow()
 }
 
 // unbroken wants the stored chunks to be those that were acknowledged, each naming the one before it.
