@@ -137,7 +137,7 @@ type siege struct {
 }
 
 const (
-	siegeWarm     = 20 * time.Second // before attackers come
+	siegeWarm     = 45 * time.Second // before attackers come; until each host was crawled once
 	siegeConfirm  = 20 * time.Second // after the attackers left; honest peers then visit what they forged
 	banActs       = 2 * time.Second
 	recoverSpan   = 10 * time.Second
