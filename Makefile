@@ -119,7 +119,7 @@ crash: ## kills the manager, archive included, CRASHES times (default 200) under
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/lab/e2e
 
 ATTACKS ?= all
-hostile: ## attacks on a live network, each by one of five peers, then ten together by ten of fifty; what each cost, in bin/hostile.json (an hour; ATTACKS=a,b: some; Linux)
+hostile: ## attacks on a live network, each by one of five peers, then ten together by ten of fifty; what each cost, in bin/hostile.json (an hour and a half; ATTACKS=a,b: some; Linux)
 	mkdir -p $(BIN)
 	SHOAL_ATTACKS=$(or $(SHOAL_ATTACKS),$(ATTACKS)) SHOAL_HOSTILE=$(abspath $(BIN))/hostile.json $(GO) test -count=1 -timeout 150m -v -run 'TestAttacks$$' ./internal/lab/e2e
 

@@ -36,6 +36,19 @@ func TestOnePartyGivesNoChannelUp(t *testing.T) {
 	until(t, "a wasted task", func() bool { _, wasted := s.told(); return wasted == 1 })
 }
 
+// After the first word that a crawl failed another party looks soon, whatever the pause after a failure is. If it brings pages, all is well.
+func TestAnotherPartyLooksSoon(t *testing.T) {
+	var s *swarm
+	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
+		s = sw
+		s.fail, s.once, s.others, s.as = "https://a.example", true, 1, "other-0"
+		c.Failing = manager.Failing{Pause: time.Hour, MaxPause: time.Hour}
+	})
+	id := b.add(t, "https://a.example")[0]
+	until(t, "an update", func() bool { r, _, _ := b.row(id); return r.Visits > 0 && r.Failed == 0 })
+	until(t, "a wasted task", func() bool { _, wasted := s.told(); return wasted == 1 })
+}
+
 // Whose failures count: another party's than the last one's that did, or all where there is one party only.
 func TestComplaints(t *testing.T) {
 	type word struct {

@@ -37,6 +37,7 @@ type swarm struct {
 	ignore  bool   // takes tasks and never claims them
 	leaves  bool   // peers give back what they have claimed, the first time; set before anything runs
 	fail    string // host of which every crawl reports that it failed
+	once    bool   // with fail: only the first crawl does, by "peer"
 	refuses string // host of which every crawl reports that it refuses crawlers
 	large   string // host of which every crawl reports nine pages
 	placed  map[channel.ID]int
@@ -123,6 +124,9 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	ctx := context.Background()
 	s.mu.Lock()
 	peer := cmp.Or(s.as, "peer")
+	if s.once && h.Gen == 1 {
+		peer = "peer"
+	}
 	s.mu.Unlock()
 	if vanish && !s.stalls { // a channel is not given up on the word of one account
 		peer = fmt.Sprint("peer-", h.Gen)
@@ -175,7 +179,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 		r := chunk.Report
 		chunk.Pages, r.Pages, r.New, r.Changed, r.Outcome, r.Reason = nil, 0, 0, 0, channel.HostBlocked, "go away"
 	}
-	if s.fail == h.Host {
+	if s.fail == h.Host && (!s.once || h.Gen == 1) {
 		r := chunk.Report
 		chunk.Pages, r.Pages, r.Changed, r.Outcome, r.Reason = nil, 0, 0, channel.Failed, "nothing could be fetched"
 		r.Errors = map[string]int{"timeout": 3, "dns": 1, "skipped-robots": 7}

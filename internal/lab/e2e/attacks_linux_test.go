@@ -30,8 +30,8 @@ type attackRow struct {
 	Share        float64 `json:"share"` // of the peers that attack
 	Peers        int     `json:"peers"`
 	UpdatesMin   float64 `json:"updates_per_min"` // that honest peers made under attack
-	Before       float64 `json:"before_per_min"`  // that they made before the attackers came
-	UpdatesRatio float64 `json:"updates_ratio"`   // of the two
+	UpdatesRatio float64 `json:"updates_ratio"`   // to those that the honest peers of a calm network made at the same time
+	BeforeRatio  float64 `json:"before_ratio"`    // the same before the attackers came: how far chance goes
 	Attracted    float64 `json:"attracted"`       // tasks claimed by an attacker, over the mean of all peers; only for attacks that claim tasks
 	Ended        int64   `json:"attackers_updates"`
 	GivenUp      int     `json:"given_up"` // channels, after ban and purge
@@ -43,13 +43,14 @@ type attackRow struct {
 	AfterBan     int64   `json:"pages_after_ban"`
 	MemoryMB     float64 `json:"memory_mb"` // the manager's most
 	MemoryRatio  float64 `json:"memory_ratio"`
-	RecoveredS   float64 `json:"recovered_s"` // from the ban until the honest peers reach 85% again; -1: not within the run
+	RecoveredS   float64 `json:"recovered_s"` // from the ban until the honest peers make 85% of the calm ones; -1: not within the run
 }
 
 // TestAttacks runs attacks on a live network and records the cost of each. First each attack runs alone, with one
 // attacker among five peers, then ten together, with ten attackers among fifty peers. What honest peers make under
-// attack is compared with what the same peers made just before. More is due than they can crawl, so that they lose
-// nothing to an attacker that merely does a part of the work. A run without attackers shows how far chance goes.
+// attack is compared with what those of a calm network, without attackers, make at the same time on the same machine.
+// More is due than the honest peers can crawl, so that they lose nothing to an attacker that merely does a part of the
+// work.
 func TestAttacks(t *testing.T) {
 	names := os.Getenv(attacksEnv)
 	if names == "" {
@@ -92,22 +93,23 @@ func TestAttacks(t *testing.T) {
 		}
 	}
 	if len(alone) > 0 {
-		few := siege{honest: 4, attackers: 1, threads: 5, hosts: 200, span: span}
-		none := few.run(t, "none", nil, 0)
-		add(none)
-		for _, a := range alone {
-			add(few.run(t, a.Name, []rogue.Attack{a}, none.MemoryMB))
-		}
+		t.Run("one of five", func(t *testing.T) {
+			few := siege{honest: 4, attackers: 1, gap: 500 * time.Millisecond, hosts: 200, span: span}
+			calm := openFortress(t, few)
+			for _, a := range alone {
+				add(few.run(t, a.Name, []rogue.Attack{a}, calm))
+			}
+		})
 	}
 	if all {
-		many := siege{honest: 40, attackers: 10, threads: 1, hosts: 400, span: 2 * span}
-		none := many.run(t, "none of fifty", nil, 0)
-		add(none)
-		var ten []rogue.Attack
-		for _, name := range tenAttacks {
-			ten = append(ten, attackNamed(t, name))
-		}
-		add(many.run(t, together, ten, none.MemoryMB))
+		t.Run("ten of fifty", func(t *testing.T) {
+			many := siege{honest: 40, attackers: 10, gap: 2500 * time.Millisecond, hosts: 400, span: 2 * span}
+			var ten []rogue.Attack
+			for _, name := range tenAttacks {
+				ten = append(ten, attackNamed(t, name))
+			}
+			add(many.run(t, together, ten, openFortress(t, many)))
+		})
 	}
 	for _, r := range rows {
 		t.Log(r.line())
@@ -124,16 +126,17 @@ func attackNamed(t *testing.T, name string) rogue.Attack {
 }
 
 func (r *attackRow) line() string {
-	return fmt.Sprintf("%-16s updates x%.2f (%.0f a minute, %.0f before), attracted x%.1f, memory x%.2f (%.0f MB), given up %d, frozen %d, blocked %d, wrong pages %d, confirmed %d, left %d, after the ban %d, recovered after %.0f s",
-		r.Attack, r.UpdatesRatio, r.UpdatesMin, r.Before, r.Attracted, r.MemoryRatio, r.MemoryMB, r.GivenUp, r.Frozen, r.Blocked, r.Forged, r.Confirmed, r.ForgedLeft, r.AfterBan, r.RecoveredS)
+	return fmt.Sprintf("%-16s updates x%.2f (%.0f a minute; x%.2f before), attracted x%.1f, memory x%.2f (%.0f MB), given up %d, frozen %d, blocked %d, wrong pages %d, confirmed %d, left %d, after the ban %d, recovered after %.0f s",
+		r.Attack, r.UpdatesRatio, r.UpdatesMin, r.BeforeRatio, r.Attracted, r.MemoryRatio, r.MemoryMB, r.GivenUp, r.Frozen, r.Blocked, r.Forged, r.Confirmed, r.ForgedLeft, r.AfterBan, r.RecoveredS)
 }
 
 // siege is the size of a run.
 type siege struct {
 	honest, attackers int // peers
-	threads           int // of each honest peer
 	hosts             int // more than the honest peers can crawl as often as is due
-	span              time.Duration
+	// gap is the honest peers' wait between two requests to a host. It, and not the machine, bounds what they make.
+	gap  time.Duration
+	span time.Duration
 }
 
 const (
@@ -145,31 +148,21 @@ const (
 	recoveredFrom = .85
 )
 
-// run measures one attack, or none. memory is what the manager needs without attackers; zero: not known.
-func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, memory float64) (row attackRow) {
-	row = attackRow{Attack: name, Peers: s.honest, RecoveredS: -1}
+// run measures an attack on a network, beside a calm one of the same size.
+func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, calm *fortress) (row attackRow) {
+	row = attackRow{Attack: name, Peers: s.honest + s.attackers, RecoveredS: -1}
+	row.Share = float64(s.attackers) / float64(row.Peers)
 	t.Run(name, func(t *testing.T) {
 		f := openFortress(t, s)
 		f.pause(siegeWarm)
-		row.Before = f.rate(nil, s.span)
-		var crew []*rogue.Volunteer
-		var leave func()
-		if len(attacks) > 0 {
-			row.Peers += s.attackers
-			row.Share = float64(s.attackers) / float64(row.Peers)
-			crew, leave = f.invade(s.attackers, attacks)
-		}
+		_, row.BeforeRatio = f.beside(calm, nil, s.span)
+		crew, leave := f.invade(s.attackers, attacks)
 		f.pause(s.span / 3) // in which the attack takes hold
 		claimed := f.accepted()
-		watched := f.watchMemory()
-		row.UpdatesMin = f.rate(crew, s.span)
+		watched, calmly := f.watchMemory(), calm.watchMemory()
+		row.UpdatesMin, row.UpdatesRatio = f.beside(calm, crew, s.span)
 		row.MemoryMB = watched()
-		row.UpdatesRatio, row.MemoryRatio = row.UpdatesMin/max(row.Before, 1), row.MemoryMB/max(memory, 1)
-		if len(attacks) == 0 {
-			row.MemoryRatio = 1
-			t.Log(row.line())
-			return
-		}
+		row.MemoryRatio = row.MemoryMB / max(calmly(), 1)
 		if took := float64(f.accepted()-claimed) / float64(row.Peers); took > 0 {
 			most := 0.
 			for _, v := range crew {
@@ -180,21 +173,22 @@ func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, memory flo
 		for _, v := range crew {
 			row.Ended += v.Stats.Updates.Load()
 		}
-		f.judge(&row, crew, leave)
+		f.judge(&row, crew, leave, calm)
 		t.Log(row.line())
 	})
 	return row
 }
 
-// rate is how many updates a minute honest peers make in a span.
-func (f *fortress) rate(crew []*rogue.Volunteer, span time.Duration) float64 {
-	before, began := f.updates(crew), time.Now()
+// beside is how many updates a minute honest peers make in a span, and the ratio to those of a calm network.
+func (f *fortress) beside(calm *fortress, crew []*rogue.Volunteer, span time.Duration) (rate, ratio float64) {
+	before, quiet, began := f.updates(crew), calm.updates(nil), time.Now()
 	f.pause(span)
-	return float64(f.updates(crew)-before) / time.Since(began).Minutes()
+	made := float64(f.updates(crew) - before)
+	return made / time.Since(began).Minutes(), made / max(float64(calm.updates(nil)-quiet), 1)
 }
 
 // judge ends an attack: it bans the attackers, purges what they delivered, and counts what is left.
-func (f *fortress) judge(row *attackRow, crew []*rogue.Volunteer, leave func()) {
+func (f *fortress) judge(row *attackRow, crew []*rogue.Volunteer, leave func(), calm *fortress) {
 	wrong := f.wrong()
 	row.Forged = len(wrong)
 	if row.Forged > 0 {
@@ -222,11 +216,13 @@ func (f *fortress) judge(row *attackRow, crew []*rogue.Volunteer, leave func()) 
 	row.AfterBan = stored
 	leave()
 	for _, v := range crew {
-		f.shoal("peer", "purge", "--yes", v.ID())
+		if v.Stats.Claimed.Load() > 0 { // else the archive does not know it
+			f.shoal("peer", "purge", "--yes", v.ID())
+		}
 	}
 	for end := time.Now().Add(recoverLimit); time.Now().Before(end); {
 		at := time.Now()
-		if f.rate(crew, recoverSpan) >= recoveredFrom*row.Before {
+		if _, ratio := f.beside(calm, crew, recoverSpan); ratio >= recoveredFrom {
 			row.RecoveredS = at.Sub(banned).Seconds()
 			break
 		}

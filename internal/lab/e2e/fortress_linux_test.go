@@ -37,10 +37,7 @@ type fortress struct {
 	scene   rogue.Scene
 }
 
-const (
-	siegePages = 8                      // of each host
-	siegeGap   = 500 * time.Millisecond // of honest peers between requests, so that it and not the machine bounds what they make
-)
+const siegePages = 8 // of each host
 
 func openFortress(t *testing.T, s siege) *fortress {
 	t.Helper()
@@ -76,7 +73,7 @@ func (f *fortress) honest(s siege, join string) {
 		cfg := peer.Default()
 		cfg.Dir, cfg.Join, cfg.Grace, cfg.DHT, cfg.QUIC = filepath.Join(dir, fmt.Sprint(i)), join, time.Second, false, false
 		cfg.Listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
-		cfg.Threads, cfg.Checkpoint, cfg.MinGap = s.threads, 2*time.Second, siegeGap
+		cfg.Checkpoint, cfg.MinGap = 2*time.Second, s.gap
 		guard := &limit.Guard{Pond: world.HTTPDialer(port)}
 		cfg.Dial = guard.DialContext
 		cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return world.NodeDialer(port), nil }
