@@ -458,8 +458,16 @@ func share(w *world) {
 			w.t.Fatal(err)
 		}
 	}
-	w.Until("a peer has heard of them", func() bool { return len(w.Known(1)) > peers+1 })
-	known := w.Known(1)
+	last := Ghost{N: crowd + others, Seq: seq + 1, At: coords.Coord{Err: .1, Height: .1}, Account: "last"} // what a peer shows may be older than what it has heard
+	var known []overlay.PeerRecord
+	w.Until("a peer shows the last of them", func() bool {
+		last.Seq++
+		if err := w.Introduce(0, 1, []Ghost{last}); err != nil {
+			w.t.Fatal(err)
+		}
+		known = w.Known(1)
+		return slices.ContainsFunc(known, func(p overlay.PeerRecord) bool { return p.Seq > seq+1 })
+	})
 	if n := len(slices.DeleteFunc(known, func(p overlay.PeerRecord) bool { return p.Seq != seq })); n > most {
 		w.t.Errorf("%d entries of a table are of one account, want at most %d", n, most)
 	}
