@@ -158,9 +158,15 @@ func (b *browser) receive(why string) (a answer) {
 func (b *browser) navigate(script string) {
 	b.t.Helper()
 	before := b.loads
-	err := b.try(b.session, "Runtime.evaluate", map[string]any{"expression": script}, nil)
+	var r struct {
+		ExceptionDetails *struct{ Exception struct{ Description string } }
+	}
+	err := b.try(b.session, "Runtime.evaluate", map[string]any{"expression": script}, &r)
 	if err != nil && !strings.Contains(err.Error(), "navigated") { // the page may be gone before the script's answer
 		b.t.Fatal(err)
+	}
+	if r.ExceptionDetails != nil {
+		b.t.Fatalf("%s: %s", script, r.ExceptionDetails.Exception.Description)
 	}
 	b.loaded(before, script)
 }
@@ -295,6 +301,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s has controls without a label: %s", path, bad)
 		}
 	}
+	b.open(g.base+"/", "Updates a minute")
 	b.navigate("document.querySelector('form.who').submit()")
 	b.shows("Log in as operator")
 	p.end()
