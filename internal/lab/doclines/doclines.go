@@ -20,7 +20,7 @@ type Line struct {
 
 // Fits reports whether a parser's answer to the line is right: nil, or that arguments are missing of a command that is only named.
 func (l Line) Fits(err error) bool {
-	return err == nil || l.Named && strings.HasPrefix(err.Error(), `expected "<`)
+	return err == nil || l.Named && (strings.HasPrefix(err.Error(), `expected "<`) || strings.HasPrefix(err.Error(), "missing flags: "))
 }
 
 // quoted matches a command in backquotes.
