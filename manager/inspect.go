@@ -2,10 +2,12 @@ package manager
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/plain"
 	"shoal/recrawl"
 )
 
@@ -67,13 +69,18 @@ func (ro *roster) Explain(ctx context.Context, ch *channel.Channel) (string, err
 		var s recrawl.Slot
 		if s, known = ro.table.Find(ch.ID); known {
 			f, day = ro.sched.Facts(s), ro.tune.modelDay()
-			model = ro.sched.Strategy().Explain(s, &f)
+			model = ro.sched.Strategy().Explain(s, &f, ro.span)
 		}
 	})
 	if err == nil && known && model == "" { // the strategy in force does not ask
-		model = recrawl.DescribeModel(ch.Learnt.History, &f, day)
+		model = recrawl.DescribeModel(ch.Learnt.History, &f, day, ro.span)
 	}
 	return model, err
+}
+
+// span says in words how long some ticks are.
+func (ro *roster) span(ticks float64) string {
+	return plain.Span(time.Duration(min(ticks*float64(ro.cfg.Tick), math.MaxInt64/2)))
 }
 
 // Events are what happened to a channel of late, the latest first.

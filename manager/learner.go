@@ -9,6 +9,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/lease"
 	"shoal/coords"
+	"shoal/internal/plain"
 	"shoal/manager/archive"
 	"shoal/manager/conduct"
 	"shoal/manager/dispatch"
@@ -281,7 +282,7 @@ func reportNote(r *channel.Report) string {
 	if r.Pages == 0 && r.Outcome != channel.Updated {
 		return whatFailed(r)
 	}
-	note := fmt.Sprintf("%d pages: %d new, %d changed, %d unchanged, %d gone", r.Pages, r.New, r.Changed, r.Unchanged+r.NearUnchanged, r.Gone)
+	note := fmt.Sprintf("%s: %d new, %d changed, %d unchanged, %d gone", plain.Count(r.Pages, "page"), r.New, r.Changed, r.Unchanged+r.NearUnchanged, r.Gone)
 	if r.Truncated {
 		note += fmt.Sprintf("; %d URLs left by the page budget", r.Left)
 	}

@@ -192,11 +192,11 @@ func (c *cyclic) Report() *PlanReport {
 }
 
 // Explain tells the channel's bucket, and what the period in force does with it.
-func (c *cyclic) Explain(s Slot, f *Facts) string {
+func (c *cyclic) Explain(s Slot, f *Facts, span Span) string {
 	if !slow(f, c.p.PlanEvery) {
-		return fmt.Sprintf("one change in %.4g ticks by estimate: oftener than once a period, so that price serves it", f.Est.Interval())
+		return fmt.Sprintf("one change in %s by estimate: oftener than once a period, so that price serves it", span(f.Est.Interval()))
 	}
-	why := fmt.Sprintf("bucket %d: one change in %.4g ticks", f.Bucket, 1/cycle.RateOf(f.Bucket))
+	why := fmt.Sprintf("bucket %d: one change in %s", f.Bucket, span(1/cycle.RateOf(f.Bucket)))
 	switch {
 	case c.plan == nil:
 		return why + "; no cycle is planned yet"

@@ -103,12 +103,19 @@ func notClearly(reason string) string {
 	return "Poisson, since no other model is clearly likelier (" + reason + ")"
 }
 
+// Span says a length of time, which is in ticks, in words: how long a tick is, this package does not know.
+type Span func(ticks float64) string
+
 // DescribeModel is Choose in words, whatever strategy is in force.
-func DescribeModel(history []byte, f *Facts, day float64) string {
+func DescribeModel(history []byte, f *Facts, day float64, span Span) string {
 	if c := Choose(history, f, day); c.Reason != "" {
 		return c.Reason
 	}
-	return fmt.Sprintf("Poisson: one change in %.4g ticks by estimate; too few visits to tell more", f.Est.Interval())
+	return tooFew(f, span)
+}
+
+func tooFew(f *Facts, span Span) string {
+	return fmt.Sprintf("Poisson: one change in %s by estimate; too few visits to tell more", span(f.Est.Interval()))
 }
 
 // visitLog is a channel's last visits.

@@ -1,6 +1,7 @@
 package recrawl
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -27,6 +28,9 @@ func FuzzChoose(f *testing.F) {
 		}
 		st := newOptimal(Params{})
 		st.Recall(3, &facts, history, c)
-		st.Explain(3, &facts)
+		st.Explain(3, &facts, ticks)
 	})
 }
+
+// ticks is a Span that says ticks.
+func ticks(n float64) string { return fmt.Sprintf("%.4g ticks", n) }

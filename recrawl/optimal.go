@@ -2,7 +2,6 @@ package recrawl
 
 import (
 	"context"
-	"fmt"
 	"math"
 )
 
@@ -220,13 +219,13 @@ func (o *optimal) Report() *PlanReport {
 }
 
 // Explain says which update model a channel was given, and why, and at what interval the plan has it crawled.
-func (o *optimal) Explain(s Slot, f *Facts) string {
+func (o *optimal) Explain(s Slot, f *Facts, span Span) string {
 	why := o.logs.explain(s)
 	if why == "" {
-		why = fmt.Sprintf("Poisson: one change in %.4g ticks by estimate; too few visits to tell more", f.Est.Interval())
+		why = tooFew(f, span)
 	}
 	if o.plan != nil && int(s) < len(o.plan.interval) && o.plan.interval[s] != 0 {
-		why += fmt.Sprintf("; planned every %.4g ticks", math.Abs(float64(o.plan.interval[s])))
+		why += "; planned every " + span(math.Abs(float64(o.plan.interval[s])))
 	}
 	return why
 }

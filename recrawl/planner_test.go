@@ -129,7 +129,7 @@ func TestOptimalLearnsInstants(t *testing.T) {
 		}
 		last = now
 	}
-	why := st.Explain(at, &Facts{})
+	why := st.Explain(at, &Facts{}, ticks)
 	if !strings.Contains(why, "quasi") {
 		t.Fatalf("explained as %q", why)
 	}
@@ -149,7 +149,7 @@ func TestOptimalLearnsInstants(t *testing.T) {
 	if !fixed || phase < 6*60 || phase > 12*60+30 {
 		t.Errorf("fixed %v, due at minute %d of the day", fixed, phase)
 	}
-	if got := st.Explain(7, &f); !strings.Contains(got, "Poisson") {
+	if got := st.Explain(7, &f, ticks); !strings.Contains(got, "Poisson") {
 		t.Errorf("a channel that never changed is explained as %q", got)
 	}
 }
@@ -287,10 +287,10 @@ func TestRecall(t *testing.T) {
 	st := must(t, "optimal", Params{}).(*optimal)
 	NewScheduler(1, st, Options{Groups: 1, Prior: Prior(600, .5)})
 	st.Recall(3, &f, history, c)
-	if got := st.Explain(3, &f); !strings.Contains(got, "quasi") {
+	if got := st.Explain(3, &f, ticks); !strings.Contains(got, "quasi") {
 		t.Errorf("explained as %q", got)
 	}
-	if got := DescribeModel(nil, &f, 1440); !strings.Contains(got, "too few") {
+	if got := DescribeModel(nil, &f, 1440, ticks); !strings.Contains(got, "too few") {
 		t.Errorf("without a history: %q", got)
 	}
 	for _, gap := range []float64{0, -1, math.NaN(), math.Inf(1)} {

@@ -43,7 +43,7 @@ type Strategy interface {
 	// Report is what an operator sees of the plan in force; nil: there is none.
 	Report() *PlanReport
 	// Explain says in words how the strategy understands a channel; empty: it has nothing to say.
-	Explain(s Slot, f *Facts) string
+	Explain(s Slot, f *Facts, span Span) string
 
 	// AppendState appends what must survive a restart; Restore reads it, before Start.
 	AppendState(b []byte) []byte
@@ -81,7 +81,7 @@ func (Base) Intervals() []float64 { return nil }
 func (Base) Report() *PlanReport { return nil }
 
 // Explain implements Strategy: nothing to say.
-func (Base) Explain(Slot, *Facts) string { return "" }
+func (Base) Explain(Slot, *Facts, Span) string { return "" }
 
 // AppendState implements Strategy: no state.
 func (Base) AppendState(b []byte) []byte { return b }

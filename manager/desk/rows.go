@@ -258,7 +258,7 @@ func (d *Desk) Row(ctx context.Context, id channel.ID) (Row, []Event, error) {
 	if d.m == nil {
 		var f recrawl.Facts
 		if len(ch.Learnt.EstimatorBlob) > 0 && f.Restore(ch.Learnt.EstimatorBlob) == nil { // the manager tells of a damaged record when it starts
-			r.Model = recrawl.DescribeModel(ch.Learnt.History, &f, recrawl.PlanDay)
+			r.Model = recrawl.DescribeModel(ch.Learnt.History, &f, recrawl.PlanDay, func(ticks float64) string { return fmt.Sprintf("%.4g ticks", ticks) })
 		}
 		return r, events, nil
 	}

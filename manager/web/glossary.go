@@ -27,6 +27,10 @@ var glossary = map[string]struct{ name, text string }{
 	"rtt":        {"predicted RTT", "The round-trip time from this manager to the peer, predicted from both coordinates."},
 	"coordinate": {"coordinate error", "How far off the peer's predictions of round-trip times are, on average, as a share."},
 	"deliverer":  {"deliverer", "A peer, under the number by which captures, changes and exports name it. The number tells outsiders nothing, and stays the same in this archive."},
+	"model":      {"update model", "How the manager thinks that the channel changes, from its visits. Poisson: at random times, equally often on average. Weibull and Pareto: in bursts, or after a pause. Quasi-deterministic: in a rhythm. Empirical: as its visits were."},
+	"errors":     {"errors by kind", "Requests of crawls that failed, by the reason. docs/operator.md explains them. What a channel fails with stands in the list of channels."},
+	"noted":      {"what crawls noted", "What crawls found and kept to; no failures. skipped-robots: pages that the host's robots.txt asks crawlers to leave out."},
+	"swarm":      {"coordinate space", "Each dot is a peer. The nearer two dots are, the shorter is the round trip between them. Two of the eight dimensions are drawn."},
 	"suspect":    {"members to look at", "Members that waste tasks, or send what is not so, more than honest ones do. They get fewer tasks by themselves; to end it is yours to decide."},
 	"state":      {"state", "failing: the last crawl failed, and it is tried again. given up: too many failed; resume it to try again. blocked: its host is. paused: by an operator. new: never crawled."},
 }

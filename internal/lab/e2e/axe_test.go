@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// axeScript is axe-core, which finds what keeps people with a keyboard or a screen reader from using a page. It comes from the npm registry.
+func axeScript(t *testing.T) string {
+	t.Helper()
+	const why = "SHOAL_AXE names no folder: cd FOLDER; npm install axe-core@4.10.3"
+	if dir := os.Getenv("SHOAL_AXE"); dir != "" {
+		script, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(script)
+	}
+	if os.Getenv("SHOAL_TEST_STRICT") == "1" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+	return ""
+}
+
+// fault is a rule of axe-core that a page breaks.
+type fault struct {
+	ID, Impact, Help string
+	Nodes            []struct {
+		Target  []any
+		Summary string `json:"failureSummary"`
+	}
+}
+
+// operatorPages are all pages, each with a text that it shows.
+var operatorPages = []struct{ path, shows string }{
+	{"/", "Errors by kind"}, {"/channels", "Add sites"}, {"/channels?state=active", "Add sites"}, {"/channel/1", "What happened"}, {"/channel/1/split", "Further directories"},
+	{"/hosts", "Block a host"}, {"/peers", "coordinate space"}, {"/strategy", "Recrawl strategy"}, {"/strategy?try=price", "for the next"},
+	{"/login", "operator.token"}, {"/nowhere", "There is no such page"},
+}
+
+// TestPagesForAll looks at every page with axe-core, on a wide screen and a phone's, light and dark: nothing serious is wrong. With SHOAL_PICTURES it
+// leaves a picture of each in that folder.
+func TestPagesForAll(t *testing.T) {
+	axe := axeScript(t)
+	b := openBrowser(t)
+	p := start(t, "shoal", "up", "--peers", "2", "--hosts", "12", "--pages", "60", "--data", t.TempDir(), "--page", "127.0.0.1:0")
+	g := pageOf(p, "page ")
+	p.until("has an update", func() bool { return g.overview().Updates > 0 })
+	b.open(g.base+"/login", "Log in as operator")
+	b.eval("document.querySelector('main label').replaceWith(document.querySelector('input[name=token]')); true")
+	if f := b.faults(axe); len(f) != 1 || f[0].ID != "label" {
+		t.Errorf("a field without a label is found as %+v", f)
+	}
+	b.open(g.base+"/login", "Log in as operator")
+	b.navigate(fmt.Sprintf("document.querySelector('input[name=token]').value = %q; document.querySelector('main form').submit()", g.token))
+	b.shows("Log out")
+	for _, width := range []int{1280, 360} {
+		b.call(b.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 740, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
+		for _, light := range []string{"light", "dark"} {
+			b.call(b.session, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": light}}}, nil)
+			for _, page := range operatorPages {
+				b.open(g.base+page.path, page.shows)
+				where := fmt.Sprintf("%s, %d pixels wide, %s", page.path, width, light)
+				b.picture(fmt.Sprintf("%s-%d-%s", strings.Trim(strings.NewReplacer("/", "_", "?", "_", "=", "_").Replace(page.path), "_"), width, light))
+				if wide := b.eval("document.documentElement.scrollWidth"); wide != fmt.Sprint(width) {
+					t.Errorf("%s: the page is %s pixels wide", where, wide)
+				}
+				for _, f := range b.faults(axe) {
+					t.Errorf("%s: %s: %s: %s", where, f.Impact, f.Help, f.places())
+				}
+			}
+		}
+	}
+	p.end()
+}
+
+// faults runs axe-core in the page that is shown, and gives what is serious or worse.
+func (b *browser) faults(axe string) []fault {
+	b.t.Helper()
+	b.eval(axe + "; true")
+	var r struct {
+		Result struct{ Value string }
+	}
+	b.call(b.session, "Runtime.evaluate", map[string]any{"awaitPromise": true, "returnByValue": true,
+		"expression": "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.filter(v => v.impact === 'serious' || v.impact === 'critical')))"}, &r)
+	var out []fault
+	if err := json.Unmarshal([]byte(r.Result.Value), &out); err != nil {
+		b.t.Fatalf("axe-core said %.200q: %v", r.Result.Value, err)
+	}
+	return out
+}
+
+// places are the first places where a page breaks a rule.
+func (f fault) places() string {
+	var at []string
+	for _, n := range f.Nodes[:min(3, len(f.Nodes))] {
+		at = append(at, fmt.Sprint(n.Target, " ", strings.ReplaceAll(n.Summary, "\n", " ")))
+	}
+	return fmt.Sprintf("%d places: %s", len(f.Nodes), strings.Join(at, "; "))
+}
+
+// picture keeps a picture of the whole page in the folder that SHOAL_PICTURES names, if it names one.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	dir := os.Getenv("SHOAL_PICTURES")
+	if dir == "" {
+		return
+	}
+	var shot struct{ Data string }
+	b.call(b.session, "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
+	png, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
