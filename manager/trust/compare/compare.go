@@ -56,11 +56,12 @@ const (
 	MaxLinks = 512
 )
 
-// Host is what is learnt of a host: how much two honest fetches of its pages share. The zero Host has learnt nothing. It takes 6 bytes.
+// Host is what is learnt of a host: how much two honest fetches of its pages share. The zero Host has learnt nothing. It takes 7 bytes.
 type Host struct {
 	Alike   uint8 // text that honest pairs share, in 255ths; 0: not learnt, all of it
 	Links   uint8 // inside links likewise
 	Others  uint8 // linked hosts likewise
+	Length  uint8 // of the shorter text to the longer, likewise
 	Loose   Differ
 	Learnt  uint8 // pairs that taught
 	Unloose uint8 // pairs since that were alike in all
@@ -76,13 +77,15 @@ type Result struct {
 }
 
 // Unlearnt is for dynamic pages of a host that has learnt nothing yet: their text was nearly the same by channel.Near, and the rest must be the same.
-var Unlearnt = Host{Alike: 204}
+var Unlearnt = Host{Alike: 204, Length: 242}
 
 // Margins below what was learnt. They were measured on the pairs of the tests.
 const (
 	textMargin  = .08
 	linksMargin = .15
-	leastAlike  = .3 // no host may teach that less text in common is alike
+	// lengthMargin is small: what changes from fetch to fetch mostly keeps its length.
+	lengthMargin = .03
+	leastAlike   = .3 // no host may teach that less text in common is alike
 )
 
 // Compare compares two fetches of a page of the host.
@@ -93,6 +96,10 @@ func (h Host) Compare(a, b *Features) Result {
 	}
 	both := overlap(a.Outside, b.Outside)
 	r.OnlyA, r.OnlyB = len(a.Outside)-both, len(b.Outside)-both
+	length := float32(min(a.Words, b.Words)) / float32(max(a.Words, b.Words, 1))
+	if a.Words == b.Words {
+		length = 1
+	}
 	links, others := shared(a.Inside, b.Inside), shared(a.Outside, b.Outside)
 	note := func(d Differ, differs bool) {
 		if differs {
@@ -113,6 +120,7 @@ func (h Host) Compare(a, b *Features) Result {
 	switch {
 	case r.Differ&^(h.Loose|Text|Inside|Outside) != 0, // a way in which honest fetches of this host do not differ
 		r.Differ&Text != 0 && r.Alike < least(h.Alike, textMargin),
+		r.Differ&Text != 0 && length < least(h.Length, lengthMargin),
 		r.Differ&Inside != 0 && links < least(h.Links, linksMargin),
 		r.Differ&Outside != 0 && others < least(h.Others, linksMargin):
 		r.Verdict = Conflict
@@ -145,6 +153,7 @@ func (h *Host) Learn(a, b *Features) {
 	}
 	h.Unloose, h.Learnt = 0, min(h.Learnt, 254)+1
 	h.Alike = lower(h.Alike, r.Alike)
+	h.Length = lower(h.Length, float32(min(a.Words, b.Words))/float32(max(a.Words, b.Words, 1)))
 	h.Links = lower(h.Links, shared(a.Inside, b.Inside))
 	h.Others = lower(h.Others, shared(a.Outside, b.Outside))
 	h.Loose |= r.Differ & (Title | Figures)

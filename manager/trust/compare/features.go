@@ -94,7 +94,7 @@ func (p *reader) page(z *html.Tokenizer) {
 		case html.TextToken:
 			switch text := string(z.Text()); {
 			case p.title:
-				p.titles = append(p.titles, strings.Fields(text)...)
+				p.titles = append(p.titles, strings.FieldsFunc(text, between)...)
 			case p.skip == 0:
 				p.text(text)
 			}
@@ -153,9 +153,12 @@ func (p *reader) link(t *html.Token) {
 	}
 }
 
+// between tells whether a character stands between words.
+func between(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+
 // text adds words of the main text.
 func (p *reader) text(s string) {
-	for _, w := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for _, w := range strings.FieldsFunc(s, between) {
 		if len(p.words) >= maxWords {
 			return
 		}
