@@ -9,14 +9,15 @@
 // little, and it never falls below zero, so that good conduct buys no credit. Caps bound what one task and one registrable domain can add. See Page,
 // "Continuous inspection schemes" (Biometrika 1954); for probation, Sarmenta, "Sabotage-tolerance mechanisms for volunteer computing systems" (CCGrid 2001).
 //
-// Nobody's word convicts: a peer loses by what the arbiter fetched, or, without an arbiter, by what two more accounts saw. The Machine starts in shadow: it
+// Nobody's word convicts: a peer loses by what the arbiter fetched, or, without an arbiter, by what two more accounts saw. One charge needs neither: a task that
+// calls five pages unchanged which visits of different accounts found to differ at each fetch. The Machine starts in shadow: it
 // scores, and suspends nobody, until the operator has seen what the honest tail of the scores proposes as T.
 //
 // A Page is the record of one page's versions. Its host keeps it beside the page and hands it in. The Machine keeps at most 200 bytes of a peer, and 16
 // of a channel that has had trouble, and gives both as bytes to be stored.
 //
 // Invariants, which random worlds test at every step: no score is negative, and good conduct leaves no trace but the end of a probation; a peer is suspended
-// only after evidence from at least four registrable domains, or three with a second checker, that an arbiter upheld; a withdrawn or held version
+// only after evidence from at least four registrable domains, or three with a second checker; a withdrawn or held version
 // is never verified; a version is verified only if an established peer of another account and address prefix saw it.
 //
 // The package is pure: no clock, no goroutine, no database, no map whose order matters. It does not fetch, compare words (package compare does), choose
