@@ -47,7 +47,6 @@ require (
 	github.com/RadhiFadlillah/whatlanggo v0.0.0-20240916001553-aac1f0f737fc // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
 	github.com/andybalholm/cascadia v1.3.2 // indirect
-	github.com/araddon/dateparse v0.0.0-20210429162001-6b43995a97de // indirect
 	github.com/benbjohnson/clock v1.3.5 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/bits-and-blooms/bitset v1.24.2 // indirect
@@ -156,3 +155,10 @@ require (
 
 // See the package for why: 3 MB and 18 MB of memory less.
 replace github.com/markusmobius/go-dateparser => ./internal/nodates
+
+// Archived or unmaintained, and never needed: see decision 0028.
+replace github.com/RadhiFadlillah/whatlanggo => ./internal/nolanguage
+
+replace github.com/go-shiori/go-readability => ./internal/noreadability
+
+replace github.com/markusmobius/go-domdistiller => ./internal/nodistiller

@@ -85,9 +85,7 @@ func Extract(pageURL, contentType string, body []byte) (t Text, err error) {
 	if err != nil {
 		u = nil
 	}
-	got, err := trafilatura.ExtractDocument(doc, trafilatura.Options{
-		OriginalURL: u, ExcludeComments: true, HtmlDateMode: trafilatura.Disabled, MaxTreeSize: MaxTree, Deduplicate: false,
-	})
+	got, err := trafilatura.ExtractDocument(doc, options(u))
 	switch {
 	case err == nil && strings.TrimSpace(got.ContentText) != "":
 		t.Body = got.ContentText
@@ -104,6 +102,12 @@ func Extract(pageURL, contentType string, body []byte) (t Text, err error) {
 		return Text{}, fmt.Errorf("%w: empty document", ErrNoText)
 	}
 	return t, nil
+}
+
+// options leave off what go-trafilatura would pass on to unmaintained modules (decision 0028): no fallback, no
+// dates.
+func options(page *url.URL) trafilatura.Options {
+	return trafilatura.Options{OriginalURL: page, ExcludeComments: true, HtmlDateMode: trafilatura.Disabled, MaxTreeSize: MaxTree}
 }
 
 func size(n *html.Node) (count int) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/markusmobius/go-trafilatura"
 	"time"
 )
 
@@ -56,5 +58,13 @@ func BenchmarkExtract(b *testing.B) {
 		if _, err := Extract("http://example.org/", "text/html", []byte(article)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Text is found without the parts of go-trafilatura that pass documents on to unmaintained modules.
+func TestOptionsLeaveUnmaintainedModulesOff(t *testing.T) {
+	o := options(nil)
+	if o.EnableFallback || o.FallbackCandidates != nil || o.HtmlDateMode != trafilatura.Disabled || o.TargetLanguage != "" || o.EnableLog {
+		t.Errorf("%+v", o)
 	}
 }
