@@ -74,7 +74,7 @@ func launch(t *testing.T, program string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, name: program, cmd: cmd, done: make(chan struct{})}
 	home := t.TempDir() // an empty configuration
-	p.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_STATE_HOME="+home)
+	p.cmd.Env = append(cmd.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_STATE_HOME="+home)
 	p.cmd.Stdout = &p.out
 	r, w, err := os.Pipe()
 	if err != nil {

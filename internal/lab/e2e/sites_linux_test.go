@@ -33,6 +33,7 @@ type lab struct {
 	t      *testing.T
 	net    *netlab.Lab
 	mgr    *process
+	data   string // the manager's folder; empty: start makes one
 	page   page
 	client *http.Client
 	// threads of each peer; 0: the program's default
@@ -264,7 +265,10 @@ func (l *lab) in(h *netlab.Host, program string, args ...string) *process {
 }
 
 func (l *lab) start(boss *netlab.Host, origins []string) {
-	args := []string{"manager", "--data", l.t.TempDir(), "--listen", "/ip4/11.0.9.1/tcp/7785", "--page", "127.0.0.1:7780", "--contact", "http://contact.test/"}
+	if l.data == "" {
+		l.data = l.t.TempDir()
+	}
+	args := []string{"manager", "--data", l.data, "--listen", "/ip4/11.0.9.1/tcp/7785", "--page", "127.0.0.1:7780", "--contact", "http://contact.test/"}
 	for _, o := range origins {
 		args = append(args, "--add", o+"/")
 	}
