@@ -51,3 +51,39 @@ func TestLargestChunk(t *testing.T) {
 		t.Errorf("%d leases run after the report", n)
 	}
 }
+
+// TestLargeResumeGoesOn stops a crawl of a host with very many long URLs. Another peer gets all of them, more than 32 MiB
+// of resume state, can read it, and ends the crawl.
+func TestLargeResumeGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("stores 40 MB of URLs")
+	}
+	const chunks, urls, long = 10, 4000, 1000
+	a := open(t, testConfig(t.TempDir()))
+	r, _ := start(t, a, "first", 1, 1)
+	want := 0
+	for c := range chunks {
+		b := channel.ChunkBody{Pages: []channel.Page{r.page(fmt.Sprint("/", c), fmt.Sprint("page ", c), channel.New)}}
+		for i := range urls {
+			b.Frontier = append(b.Frontier, channel.Frontier{URL: r.url(fmt.Sprintf("/%d/%0*d", c, long, i)), Depth: 1})
+		}
+		if c == chunks-1 {
+			b.Report = r.report(channel.Stopped)
+		}
+		want += urls
+		r.put(b)
+	}
+	next, claimed := start(t, a, "second", 1, 2)
+	raw := claimed.Resume.Marshal()
+	if len(raw) <= 32<<20 || len(raw) > channel.MaxResume {
+		t.Errorf("the resume state has %d bytes, want more than 32 MiB and at most %d", len(raw), channel.MaxResume)
+	}
+	got, err := channel.ParseResume(raw)
+	if err != nil || len(got.Frontier) < want || len(got.Done) != chunks {
+		t.Fatalf("%d URLs to do and %d done, want %d and %d; %v", len(got.Frontier), len(got.Done), want, chunks, err)
+	}
+	next.put(channel.ChunkBody{Pages: []channel.Page{next.page("/more", "more", channel.New)}, Report: next.report(channel.Updated)})
+	if _, third := start(t, a, "third", 1, 3); len(third.Resume.Frontier) > urls {
+		t.Errorf("the next crawl begins with %d URLs of the one that ended", len(third.Resume.Frontier))
+	}
+}
