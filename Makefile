@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: bench-before hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -122,6 +122,13 @@ ATTACKS ?= all
 hostile: ## attacks on a live network, each by one of five peers, then ten together by ten of fifty; what each cost, in bin/hostile.json (an hour and a half; ATTACKS=a,b: some; Linux)
 	mkdir -p $(BIN)
 	SHOAL_ATTACKS=$(or $(SHOAL_ATTACKS),$(ATTACKS)) SHOAL_HOSTILE=$(abspath $(BIN))/hostile.json $(GO) test -count=1 -timeout 150m -v -run 'TestAttacks$$' ./internal/lab/e2e
+
+honest: ## honest peers alone, on good, slow, odd and large hosts, with every defence on: what the defences take from them, at most 2% (some minutes; Linux)
+	$(GO) test -count=1 -timeout 20m -v -run 'TestHonest$$' ./internal/lab/e2e
+	$(GO) test -count=1 -v -run 'TestLargeResumeGoesOn$$' ./manager/archive
+
+inside: ## a real peer in a home of namespaces is pointed at its volunteer's network, a row for each way (root; iproute2, nftables; 3 minutes)
+	$(GO) test -count=1 -timeout 20m -v -run 'TestInside$$' ./internal/lab/e2e
 
 POWER ?= 100
 power: ## cuts the power of a disk under each of both databases and the WARC files, at POWER moments (default 100), tables and manifests included (root; FUSE, loop devices)

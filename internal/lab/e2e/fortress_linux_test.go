@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,12 +42,16 @@ const siegePages = 8 // of each host
 
 func openFortress(t *testing.T, s siege) *fortress {
 	t.Helper()
-	w, err := pond.NewWorld(pond.Config{Seed: 7, Hosts: s.hosts, Pages: s.hosts * siegePages, MaxHost: siegePages, Bytes: 2000, Plain: true, Start: time.Now().Add(-time.Hour)})
+	cfg := pond.Config{Seed: 7, Hosts: s.hosts, Pages: s.hosts * siegePages, MaxHost: siegePages, Bytes: 2000, Plain: true, Start: time.Now().Add(-time.Hour)}
+	if len(s.sizes) > 0 {
+		cfg.Sizes, cfg.BadShare = s.sizes, s.odd
+	}
+	w, err := pond.NewWorld(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &fortress{t: t, data: t.TempDir(), pond: servePond(t, w)}
-	f.manager = start(t, "shoal", "manager", "--data", f.data, "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", unusedPort(t)), "--page", "127.0.0.1:0", "--pond", f.pond.Addr().String(), "--lease", "12s")
+	f.manager = start(t, "shoal", "manager", "--data", f.data, "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", unusedPort(t)), "--page", "127.0.0.1:0", "--pond", f.pond.Addr().String(), "--lease", cmp.Or(s.lease, "12s"))
 	f.page = pageOf(f.manager, "Page ")
 	join := f.manager.word("shoal-peer join ")
 	js, err := member.ParseJoinString(join)
