@@ -156,7 +156,7 @@ require (
 // See the package for why: 3 MB and 18 MB of memory less.
 replace github.com/markusmobius/go-dateparser => ./internal/nodates
 
-// Archived or unmaintained, and never needed: see decision 0028.
+// Archived or unmaintained, and never needed: see decision 0030.
 replace github.com/RadhiFadlillah/whatlanggo => ./internal/nolanguage
 
 replace github.com/go-shiori/go-readability => ./internal/noreadability

@@ -13,7 +13,7 @@ import (
 // readingRooms hold the code that reads what strangers publish: pages, headers, robots.txt, sitemaps, feeds.
 var readingRooms = []string{"./peer/crawl/...", "./channel/sitemap", "./manager/archive/text"}
 
-// readers are the modules of others that those rooms link, each with the reason why it may be there. Decision 0028 says what
+// readers are the modules of others that those rooms link, each with the reason why it may be there. Decision 0030 says what
 // is asked of them. An unmaintained module may be there only if strangers' bytes do not reach it, or if they do so
 // behind bounds.
 var readers = map[string]string{
@@ -72,7 +72,7 @@ func TestReaders(t *testing.T) {
 	}
 	for path := range linked {
 		if readers[path] == "" {
-			t.Errorf("code of %s would read what strangers publish: do without it, or add it to the table with a reason (decision 0028)", path)
+			t.Errorf("code of %s would read what strangers publish: do without it, or add it to the table with a reason (decision 0030)", path)
 		}
 	}
 	for path := range readers {

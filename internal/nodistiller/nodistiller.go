@@ -1,5 +1,5 @@
 // Package distiller stands in for github.com/markusmobius/go-domdistiller, by a replace directive in our go.mod.
-// go-trafilatura links it as a fallback, which package text never asks for. See decision 0028.
+// go-trafilatura links it as a fallback, which package text never asks for. See decision 0030.
 //
 // It finds no text in anything.
 package distiller

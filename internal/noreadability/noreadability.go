@@ -1,6 +1,6 @@
 // Package readability stands in for github.com/go-shiori/go-readability, by a replace directive in our go.mod.
 // go-trafilatura links it as a fallback, which package text never asks for. The real one is archived, and brings modules
-// that nobody has maintained since 2021 or before. See decision 0028.
+// that nobody has maintained since 2021 or before. See decision 0030.
 //
 // It finds no text in anything.
 package readability

@@ -104,7 +104,7 @@ func Extract(pageURL, contentType string, body []byte) (t Text, err error) {
 	return t, nil
 }
 
-// options leave off what go-trafilatura would pass on to unmaintained modules (decision 0028): no fallback, no
+// options leave off what go-trafilatura would pass on to unmaintained modules (decision 0030): no fallback, no
 // dates.
 func options(page *url.URL) trafilatura.Options {
 	return trafilatura.Options{OriginalURL: page, ExcludeComments: true, HtmlDateMode: trafilatura.Disabled, MaxTreeSize: MaxTree}
