@@ -72,3 +72,16 @@ func TestComplaints(t *testing.T) {
 		}
 	}
 }
+
+// Peers of several names that have delivered nothing are one party, and another than those that have delivered.
+func TestFreshPeersAreOneParty(t *testing.T) {
+	for _, c := range []struct {
+		b              string
+		aFresh, bFresh bool
+		same           bool
+	}{{"b", true, true, true}, {"b", true, false, false}, {"b", false, false, false}, {"a", true, false, true}} {
+		if got := manager.SameParty("a", c.aFresh, c.b, c.bFresh); got != c.same {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

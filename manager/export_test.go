@@ -67,9 +67,14 @@ func (a accused) Accuse(now time.Time, host channel.HostKey, account string, alo
 	return a.accuse(now, host, party{account: account}, alone)
 }
 
+// SameParty reports whether the words of two accounts may be one party's, each of which may have delivered nothing.
+func SameParty(a string, aFresh bool, b string, bFresh bool) bool {
+	return party{account: a, fresh: aFresh}.same(party{account: b, fresh: bFresh})
+}
+
 // NewComplaints returns no complaints.
 func NewComplaints() complaints { return complaints{} }
 
 func (c complaints) Failed(s recrawl.Slot, account, prefix string, alone bool) bool {
-	return c.failed(time.Unix(1, 0), s, party{account, prefix}, overlay.ID(account), alone, false) != repeated
+	return c.failed(time.Unix(1, 0), s, party{account: account, prefix: prefix}, overlay.ID(account), alone, false) != repeated
 }

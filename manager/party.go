@@ -8,15 +8,16 @@ import (
 )
 
 // party is who may stand behind a peer's word: its account, and the network of its address. What two peers of one account or of one network say is
-// one party's word.
+// one party's word. So is what all those say that have delivered no pages yet, since names cost little.
 type party struct {
 	account string // or the peer, where no account is known
 	prefix  string // empty: not known
+	fresh   bool   // it has delivered nothing
 }
 
 // same reports whether two words may be one party's.
 func (p party) same(q party) bool {
-	return p.account == q.account || p.prefix != "" && p.prefix == q.prefix
+	return p.account == q.account || p.prefix != "" && p.prefix == q.prefix || p.fresh && q.fresh
 }
 
 // parties are those of the peers that had tasks, since a peer may have left when its task comes to nothing.
@@ -42,7 +43,7 @@ func (ps parties) of(v *overlay.View, peer string) party {
 }
 
 func partyAt(v *overlay.View, i int) party {
-	p := party{account: string(v.Peers[i].ID), prefix: v.Prefix(i)}
+	p := party{account: string(v.Peers[i].ID), prefix: v.Prefix(i), fresh: v.Fresh(i)}
 	if a := v.Peers[i].Account; a != "" {
 		p.account = "account " + a
 	}
@@ -59,9 +60,13 @@ func soleParty(v *overlay.View, p party) bool {
 	return true
 }
 
-// number stands for a peer's party where only a number is kept: its network's, if peers of several accounts are in it, else its account's.
+// number stands for a peer's party where only a number is kept: that of all who have delivered nothing; its network's, if peers of several accounts
+// are in it; else its account's.
 func (ps parties) number(v *overlay.View, peer string) uint64 {
 	p := ps.of(v, peer)
+	if p.fresh {
+		return uint64(lease.PeerOf("fresh"))
+	}
 	for i := range v.Peers {
 		if q := partyAt(v, i); p.prefix != "" && p.prefix == q.prefix && p.account != q.account {
 			return uint64(lease.PeerOf("prefix " + p.prefix))

@@ -43,3 +43,18 @@ func TestWhoLeavesIsNotNamed(t *testing.T) {
 		now = began
 	}
 }
+
+// A view tells which peers have delivered nothing.
+func TestViewTellsWhoIsFresh(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	n := Node{doubts: map[ID]doubt{}, counts: map[string]int64{}, table: newTable(&coords.Coord{}, time.Hour, 0)}
+	for _, id := range []ID{"new", "proven"} {
+		n.table.hear(now, &PeerRecord{ID: id, Seq: 1, Load: Load{Threads: 1}})
+	}
+	n.Trust(now, "proven")
+	n.Doubt(now.Add(time.Minute), "proven", now.Add(time.Second))
+	v := n.View(now)
+	if !v.Fresh(v.Index("new")) || v.Fresh(v.Index("proven")) || v.Index("gone") >= 0 || ViewOf(now, v.Peers).Fresh(0) {
+		t.Errorf("fresh: %v", v.fresh)
+	}
+}

@@ -11,6 +11,7 @@ type View struct {
 	Peers    []PeerRecord // in no particular order; Seen and Account are set
 	stands   []standing   // of each peer; nil: all as usual
 	prefixes []string     // of each peer, the network of its first public address; nil: none is known
+	fresh    []bool       // of each peer, that it has delivered nothing to the node; nil: all have
 	hashes   []uint32     // of each peer's id
 	tags     []byte       // their last bytes
 }
@@ -26,6 +27,12 @@ func (n *Node) View(now time.Time) *View {
 		}
 		if s != usual {
 			v.stands[i] = s
+		}
+		if t.entries[i].known().delivered.IsZero() {
+			if v.fresh == nil {
+				v.fresh = make([]bool, len(t.entries))
+			}
+			v.fresh[i] = true
 		}
 		if p := t.entries[i].known().prefix; p != "" {
 			if v.prefixes == nil {
@@ -62,6 +69,9 @@ func (v *View) Prefix(i int) string {
 	}
 	return v.prefixes[i]
 }
+
+// Fresh reports whether Peers[i] has delivered no pages yet.
+func (v *View) Fresh(i int) bool { return v.fresh != nil && v.fresh[i] }
 
 // Index is where a peer is among Peers; -1: it is not known.
 func (v *View) Index(id ID) int {

@@ -41,9 +41,9 @@ type attackRow struct {
 	Confirmed    int     `json:"forged_confirmed"`
 	ForgedLeft   int     `json:"forged_left"` // wrong pages after ban and purge
 	AfterBan     int64   `json:"pages_after_ban"`
-	MemoryMB     float64 `json:"memory_mb"` // the manager's most
-	MemoryRatio  float64 `json:"memory_ratio"`
-	RecoveredS   float64 `json:"recovered_s"` // from the ban until the honest peers make 85% of the calm ones; -1: not within the run
+	MemoryMB     float64 `json:"memory_mb"`    // the manager's most
+	MemoryRatio  float64 `json:"memory_ratio"` // to its most before the attackers came
+	RecoveredS   float64 `json:"recovered_s"`  // from the ban until the honest peers make 85% of the calm ones; -1: not within the run
 }
 
 // TestAttacks runs attacks on a live network and records the cost of each. First each attack runs alone, with one
@@ -158,14 +158,16 @@ func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, calm *fort
 	t.Run(name, func(t *testing.T) {
 		f := openFortress(t, s)
 		f.pause(siegeWarm)
+		calmly := f.watchMemory()
 		_, row.BeforeRatio = f.beside(calm, nil, s.span)
+		before := calmly()
 		crew, leave := f.invade(s.attackers, attacks)
 		f.pause(s.span / 3) // in which the attack takes hold
 		claimed := f.accepted()
-		watched, calmly := f.watchMemory(), calm.watchMemory()
+		watched := f.watchMemory()
 		row.UpdatesMin, row.UpdatesRatio = f.beside(calm, crew, s.span)
 		row.MemoryMB = watched()
-		row.MemoryRatio = row.MemoryMB / max(calmly(), 1)
+		row.MemoryRatio = row.MemoryMB / max(before, 1)
 		if took := float64(f.accepted()-claimed) / float64(row.Peers); took > 0 {
 			most := 0.
 			for _, v := range crew {

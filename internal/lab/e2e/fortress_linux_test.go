@@ -234,7 +234,9 @@ func (f *fortress) wrong() map[string]bool {
 // harm counts channels that were given up, hosts frozen for an hour, and blocked hosts.
 func (f *fortress) harm() (givenUp, frozen, blocked int) {
 	f.t.Helper()
-	var channels struct{ Channels []struct{ State string } }
+	var channels struct {
+		Channels []struct{ Host, State, Reason string }
+	}
 	if err := f.page.get("/api/v1/channels?n=1000", &channels); err != nil {
 		f.t.Fatal(err)
 	}
@@ -243,6 +245,7 @@ func (f *fortress) harm() (givenUp, frozen, blocked int) {
 		case "active", "paused", "new", "failing":
 		default:
 			givenUp++
+			f.t.Logf("%s is %s: %s", c.Host, c.State, c.Reason)
 		}
 	}
 	var hosts struct {
