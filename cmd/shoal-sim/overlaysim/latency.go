@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,7 @@ type ground struct {
 	points []sim.Point
 	access []float64 // of each place, ms, for a matrix
 	site   []int     // of each place
+	faulty int       // nodes of the matrix that were left out
 }
 
 // rtt is the round-trip time between two places in milliseconds.
@@ -57,8 +59,8 @@ func deal(sites []int, n int, rng *rand.Rand) []int {
 }
 
 // newGround spreads peers, then hosts over the base nodes of a latency file, or over made-up places. A replica lies 10% to 50% of the way to its base
-// node's nearest neighbour away from it, as in the recrawl paper.
-func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, error) {
+// node's nearest neighbour away from it, as in the recrawl paper. Nodes that cannot be where a matrix says are left out, unless all are wanted.
+func newGround(path, places string, peers, hosts int, all bool, rng *rand.Rand) (*ground, error) {
 	if path == "" {
 		return &ground{points: sim.Synthetic(peers+hosts, rng)}, nil
 	}
@@ -91,6 +93,10 @@ func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, 
 	if err != nil {
 		return nil, err
 	}
+	faulty := 0
+	if !all {
+		m, faulty = without(m, impossible(m))
+	}
 	near := make([]float64, len(m))
 	for i := range m {
 		near[i] = math.Inf(1)
@@ -103,7 +109,7 @@ func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, 
 			return nil, fmt.Errorf("%w: %s: node %d is 0 ms from every other node: want measured times above 0", sim.ErrLatency, path, i+1)
 		}
 	}
-	g := &ground{matrix: m}
+	g := &ground{matrix: m, faulty: faulty}
 	ours, theirs := sites(len(m), places, rng)
 	g.site = append(deal(ours, peers, rng), deal(theirs, hosts, rng)...)
 	for _, at := range g.site {
@@ -112,8 +118,11 @@ func newGround(path, places string, peers, hosts int, rng *rand.Rand) (*ground, 
 	return g, nil
 }
 
-// maxSites bounds a matrix.
-const maxSites = 5000
+// Bounds of a matrix.
+const (
+	minSites = 20
+	maxSites = 5000
+)
 
 // isMatrix reports whether a latency file is a matrix, whose lines have commas, and not an embedding. A matrix's header
 // may be one word, so the first two lines count.
@@ -172,8 +181,8 @@ func loadMatrix(path string) ([][]float64, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", sim.ErrLatency, path, err)
 	}
-	if len(m) < 20 || len(m) != len(m[0]) {
-		return nil, fmt.Errorf("%w: %s: %d lines, want a square of at least 20", sim.ErrLatency, path, len(m))
+	if len(m) < minSites || len(m) != len(m[0]) {
+		return nil, fmt.Errorf("%w: %s: %d lines, want a square of at least %d", sim.ErrLatency, path, len(m), minSites)
 	}
 	for i := range m { // both directions were measured
 		for j := range m[:i] {
@@ -182,4 +191,59 @@ func loadMatrix(path string) ([][]float64, error) {
 		}
 	}
 	return m, nil
+}
+
+// A node is impossible that is within besideMS of besideLeast others or more, half of whose pairs are more than apartMS from one another: by way of that node each
+// pair would be ten milliseconds apart. Such a node answers for others, as a proxy does, or was measured wrongly.
+const (
+	besideMS    = 5.0
+	besideLeast = 8
+	apartMS     = 50.0
+)
+
+// impossible are the nodes of a matrix that cannot be where it says.
+func impossible(m [][]float64) (out []int) {
+	for i := range m {
+		var beside []int
+		for j, d := range m[i] {
+			if i != j && d > 0 && d <= besideMS {
+				beside = append(beside, j)
+			}
+		}
+		if len(beside) < besideLeast {
+			continue
+		}
+		var pairs []float64
+		for k, a := range beside {
+			for _, b := range beside[:k] {
+				pairs = append(pairs, m[a][b])
+			}
+		}
+		if quantile(pairs, .5) > apartMS {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// without is a matrix without some of its nodes, unless too few were left, and how many were left out.
+func without(m [][]float64, out []int) ([][]float64, int) {
+	if len(out) == 0 || len(m)-len(out) < minSites {
+		return m, 0
+	}
+	drop := func(i int) bool { _, there := slices.BinarySearch(out, i); return there }
+	var kept [][]float64
+	for i := range m {
+		if drop(i) {
+			continue
+		}
+		var row []float64
+		for j, d := range m[i] {
+			if !drop(j) {
+				row = append(row, d)
+			}
+		}
+		kept = append(kept, row)
+	}
+	return kept, len(out)
 }

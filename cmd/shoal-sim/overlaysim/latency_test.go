@@ -48,7 +48,7 @@ func TestLatencyFiles(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g, err := newGround(path, Apart, 40, 40, rand.New(rand.NewPCG(1, 1)))
+		g, err := newGround(path, Apart, 40, 40, false, rand.New(rand.NewPCG(1, 1)))
 		if err == nil {
 			for a := range 80 {
 				for b := range 80 {
@@ -85,6 +85,42 @@ func TestLatencyFiles(t *testing.T) {
 	} {
 		if err := load("bad", c.text, false); !errors.Is(err, sim.ErrLatency) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something about %q", what, err, c.want)
+		}
+	}
+}
+
+// TestFaultyNodes: a node that is 1 ms from nodes in different parts of the world is left out; one that has many near neighbours is not.
+func TestFaultyNodes(t *testing.T) {
+	const n, faulty = 60, 7
+	at := func(i, j int) float64 {
+		switch {
+		case i == j:
+			return 0
+		case i == faulty || j == faulty:
+			return 1
+		case i/20 == j/20: // three towns
+			return 2
+		}
+		return 100
+	}
+	path := filepath.Join(t.TempDir(), "matrix.csv")
+	if err := os.WriteFile(path, []byte(matrixOf(n, at)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, keep := range []bool{false, true} {
+		g, err := newGround(path, Shared, n, n, keep, rand.New(rand.NewPCG(1, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{false: n - 1, true: n}[keep]; len(g.matrix) != want || g.faulty != n-want {
+			t.Errorf("kept %v: %d nodes, %d left out", keep, len(g.matrix), g.faulty)
+		}
+		for i := range g.matrix {
+			for j := range g.matrix[i] {
+				if !keep && g.matrix[i][j] == 1 {
+					t.Fatalf("the faulty node is %d or %d", i, j)
+				}
+			}
 		}
 	}
 }

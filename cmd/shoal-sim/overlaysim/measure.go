@@ -62,7 +62,7 @@ func quantile(v []float64, q float64) float64 {
 
 // open makes the network that the flags describe and lets it settle.
 func (c *Command) open(ctx context.Context, seed uint64, queueOf func(i int) overlay.Queue) (*network, error) {
-	g, err := newGround(c.Latency, c.Places, c.Peers+1, c.Hosts, sim.Rand(seed, "ground"))
+	g, err := newGround(c.Latency, c.Places, c.Peers+1, c.Hosts, c.KeepFaulty, sim.Rand(seed, "ground"))
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (n *network) perMinute(gossips, since int64) float64 {
 
 // base is what the rows of a run have in common.
 func (c *Command) base(n *network, seed uint64) Row {
-	return Row{Peers: c.Peers, Hosts: c.Hosts, Places: c.Places, Coordinates: c.Coordinates, Churn: c.Churn, Seed: seed, Load: c.Load, CoordErr: n.coordErr()}
+	return Row{Peers: c.Peers, Hosts: c.Hosts, Places: c.Places, Coordinates: c.Coordinates, Churn: c.Churn, Seed: seed, Load: c.Load, Faulty: n.ground.faulty, CoordErr: n.coordErr()}
 }
 
 // tables are the peers' tables' sizes, mean and most.

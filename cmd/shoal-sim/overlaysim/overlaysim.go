@@ -30,6 +30,7 @@ type Command struct {
 	Repeat      int           `default:"0" help:"Place every task again so many times, with what was learnt of its host by then: a row of its own, 'again'."`
 	Latency     string        `type:"path" placeholder:"FILE" help:"Latencies: a matrix in ms (.csv, .csv.gz) or an embedding (lines 'id x y', one way). Default: made up from the seed."`
 	Places      string        `enum:"apart,shared" default:"apart" help:"Whether peers and hosts are replicas of different base nodes of the latency file, as in the recrawl paper, or of the same: ${enum}."`
+	KeepFaulty  bool          `help:"Keep nodes of a matrix that cannot be where it says: within 5 ms of 8 others or more, half of whose pairs are over 50 ms apart. By default they are left out."`
 	Coordinates string        `enum:"product,springs,serf,solver" default:"product" help:"How peers find their coordinates. product: by serf's Vivaldi with guards, and once samples of 16 peers are there by solving from the last ones. springs: by serf's Vivaldi with guards, always. serf: by serf's Vivaldi as it comes. solver: by solving, from the first sample on. One of: ${enum}."`
 	Overlay     string        `enum:"all,rings,judge,greedy,full,can,random,nearest" default:"all" help:"Which overlay to measure: ${enum}."`
 	Churn       string        `enum:"none,paper,x17" default:"none" help:"How peers come and go: ${enum}."`
@@ -91,6 +92,7 @@ type Row struct {
 	Goodput     float64 `json:"goodput"`       // thousand pages of updates a minute; 0: no load
 	CoordErr    float64 `json:"coord_err_p50"` // relative, among the honest
 	Seconds     float64 `json:"seconds"`
+	Faulty      int     `json:"faulty,omitempty"` // nodes of the matrix that were left out
 
 	Load      float64 `json:"load,omitempty"`
 	Refused   float64 `json:"refused,omitempty"`   // share of the offered tasks
@@ -224,7 +226,11 @@ func (c *Command) print(out io.Writer, rows []Row) error {
 		}
 		fmt.Fprintf(w, "%.3f\t%.1f\t\n", r.CoordErr, r.Seconds)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || len(rows) == 0 || rows[0].Faulty == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%d nodes of the matrix cannot be where it says and were left out; --keep-faulty keeps them\n", rows[0].Faulty)
+	return err
 }
 
 func (c *Command) wants(name string) bool { return c.Overlay == "all" || c.Overlay == name }

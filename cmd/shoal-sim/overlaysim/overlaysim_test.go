@@ -98,7 +98,7 @@ func TestPeersAndHostsApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		for places, want := range map[string]int{Apart: 0, Shared: nodes} {
-			g, err := newGround(path, places, peers, hosts, sim.Rand(1, "ground"))
+			g, err := newGround(path, places, peers, hosts, false, sim.Rand(1, "ground"))
 			if err != nil {
 				t.Fatal(err)
 			}
