@@ -1,6 +1,8 @@
 package manager_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,5 +89,40 @@ func TestManySuspectsAreFewLines(t *testing.T) {
 	}
 	if all, more, err := b.d.Suspects(); err != nil || len(all) != 200 || more != 101 {
 		t.Errorf("%d suspects and %d more, %v", len(all), more, err)
+	}
+}
+
+// A purge from the page is counted before, done by the archive itself, and its channels are crawled next.
+func TestPurgeFromTheDesk(t *testing.T) {
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.recalls = true })
+	b.add(t, "https://a.example", "https://b.example")
+	until(t, "updates", func() bool { return b.m.Overview().Updates >= 4 })
+	for _, name := range []string{"", "nobody"} {
+		if _, err := b.d.PurgeCount(t.Context(), name); !errors.Is(err, manager.ErrAsk) {
+			t.Errorf("count of %q: %v", name, err)
+		}
+		if err := b.d.StartPurge(t.Context(), name); !errors.Is(err, manager.ErrAsk) {
+			t.Errorf("purge of %q: %v", name, err)
+		}
+	}
+	count, err := b.d.PurgeCount(t.Context(), "peer")
+	if err != nil || count.Captures == 0 || count.Pages != 2 || count.More {
+		t.Fatalf("%+v, %v", count, err)
+	}
+	b.swarm.mu.Lock()
+	b.swarm.refuse = true
+	b.swarm.mu.Unlock()
+	until(t, "tasks to end", func() bool { return b.m.Overview().Out == 0 })
+	if err := b.d.StartPurge(t.Context(), "peer"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nothing to be left", func() bool {
+		left, err := b.d.PurgeCount(t.Context(), "peer")
+		return err == nil && left.Captures == 0 && b.d.Purging() == nil
+	})
+	short, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if count, err := b.d.PurgeCount(short, "peer"); err == nil && !count.More {
+		t.Errorf("a count without time is whole: %+v", count)
 	}
 }

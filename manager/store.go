@@ -78,5 +78,8 @@ type FeedStore interface {
 // Credit says how much of a channel's stored copy one peer has delivered.
 type Credit = archive.Credit
 
+// Withdrawing is how far a purge of deliverers is.
+type Withdrawing = archive.Withdrawing
+
 // Withdrawn tells what a purge of deliverers took back from the archive.
 type Withdrawn = archive.Withdrawn

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"shoal/internal/plain"
 	"shoal/manager/api"
@@ -155,16 +157,52 @@ type peerPurgeCmd struct {
 }
 
 func (c *peerPurgeCmd) Run(ctx context.Context, s streams) error {
-	if !c.Yes {
-		return fmt.Errorf("this takes back every page version that %s has delivered, and cannot be undone: add --yes to do it. Its pages are then crawled first", c.Peer)
-	}
 	return c.with(ctx, false, func(a *api.Client) error {
 		var out desk.PurgedPeer
-		if err := a.Do(ctx, http.MethodPost, "/peers/purge", nil, api.PurgePeer{Peer: c.Peer}, &out); err != nil {
+		if !c.Yes {
+			if err := a.Do(ctx, http.MethodPost, "/peers/purge", nil, api.PurgePeer{Peer: c.Peer, Dry: true}, &out); err != nil {
+				return err
+			}
+			return fmt.Errorf("this would take back %s of %s that %s has delivered, and cannot be undone: add --yes to do it. The pages are then crawled first",
+				plain.Count(out.Captures, "version"), plain.Count(out.Pages, "page"), c.Peer)
+		}
+		done := showPurge(ctx, a.Quiet(), s.err)
+		err := a.Do(ctx, http.MethodPost, "/peers/purge", nil, api.PurgePeer{Peer: c.Peer}, &out)
+		done()
+		if err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(s.out, "%s: %s of %s taken back; %s crawled first. It may go on delivering, unless it is banned: shoal peer ban %s\n",
+		_, err = fmt.Fprintf(s.out, "%s: %s of %s taken back; %s crawled first. It may go on delivering, unless it is banned: shoal peer ban %s\n",
 			c.Peer, plain.Count(out.Captures, "version"), plain.Count(out.Pages, "page"), plain.Count(out.Asked, "channel"), c.Peer)
 		return err
 	})
 }
+
+// showPurge shows on a terminal how far a purge is, until done is called.
+func showPurge(ctx context.Context, a *api.Client, w io.Writer) (done func()) {
+	if !isTerminal(w) {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(purgeShown)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				fmt.Fprint(w, "\r\x1b[K")
+				return
+			case <-t.C:
+			}
+			var out api.Purging
+			if a.Do(ctx, http.MethodGet, "/peers/purge", nil, nil, &out) == nil && out.Purge != nil {
+				fmt.Fprintf(w, "\r\x1b[K%d versions looked at, %d of %d pages taken back", out.Purge.Looked, out.Purge.Captures, out.Purge.Pages)
+			}
+		}
+	}()
+	return func() { stop(); <-ended }
+}
+
+const purgeShown = time.Second // between two looks at a purge

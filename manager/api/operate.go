@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"shoal/manager"
 	"shoal/manager/desk"
 )
 
@@ -130,12 +131,25 @@ func (s *server) invite(_ http.ResponseWriter, r *http.Request) (any, error) {
 // PurgePeer names a peer id, an account, or a deliverer as captures name it.
 type PurgePeer struct {
 	Peer string `json:"peer"`
+	Dry  bool   `json:"dry,omitempty"` // only count what would be taken back
+}
+
+// Purging is how far a purge of what members delivered is.
+type Purging struct {
+	Purge *manager.Withdrawing `json:"purge"` // null: none is under way
+}
+
+func (s *server) purging(http.ResponseWriter, *http.Request) (any, error) {
+	return Purging{s.cfg.Desk.Purging()}, nil
 }
 
 func (s *server) purgePeer(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var ask PurgePeer
 	if err := body(r, &ask); err != nil {
 		return nil, err
+	}
+	if ask.Dry {
+		return s.cfg.Desk.PurgeCount(r.Context(), ask.Peer)
 	}
 	return s.cfg.Desk.PurgePeer(r.Context(), ask.Peer)
 }

@@ -71,7 +71,7 @@ type Config struct {
 
 	// OnDeed is told what a peer has sent that no honest peer sends, or that others contradict. It must be quick. Nil: nothing.
 	OnDeed func(peer, account string, d conduct.Deed, n int)
-	// OnWithdrawn is told the channels whose pages a purge took back that a restart went on with; nil: nothing.
+	// OnWithdrawn is told the channels whose pages a purge took back that Run did: one that was started, or that broke off. Nil: nothing.
 	OnWithdrawn func([]channel.ID)
 
 	// RankEvery is how often PageRank is computed, for historical orderings; 0: a day; negative: never.

@@ -53,6 +53,8 @@ type (
 	Tidied = upkeep.Tidied
 	// Verified is upkeep.Verified.
 	Verified = upkeep.Verified
+	// Withdrawing is upkeep.Withdrawing.
+	Withdrawing = upkeep.Withdrawing
 	// Withdrawn is upkeep.Withdrawn.
 	Withdrawn = upkeep.Withdrawn
 )

@@ -290,3 +290,69 @@ func TestDelivererIsNotedAgain(t *testing.T) {
 		}
 	}
 }
+
+// What a purge would take back is counted before, and nothing is changed by that.
+func TestWouldWithdraw(t *testing.T) {
+	a, cl, _ := strangers(t)
+	forgeries(t, a, cl)
+	would, err := a.WouldWithdraw(t.Context(), "mallory")
+	if err != nil || would.Pages != 3 || would.Captures != 5 || would.Deliverers != 1 {
+		t.Errorf("counted %+v, %v", would, err)
+	}
+	if got := shown(t, a, "http://site-1.example/"); got != forge {
+		t.Errorf("after counting it shows %q", got)
+	}
+	out, err := a.Withdraw(t.Context(), "mallory")
+	if err != nil || out.Pages != would.Pages || out.Captures != would.Captures {
+		t.Errorf("counted %+v, took back %+v, %v", would, out, err)
+	}
+	if none, err := a.WouldWithdraw(t.Context(), "nobody"); err != nil || none.Deliverers != 0 {
+		t.Errorf("of one who never was: %+v, %v", none, err)
+	}
+	if _, err := a.WouldWithdraw(&cutOff{t.Context(), 4}, "mallory"); err == nil {
+		t.Error("a count that broke off is given out as whole")
+	}
+}
+
+// A purge that was started is done by the archive itself, also if it is closed before it begins; one that is asked for while another runs is not lost.
+func TestStartedPurgeIsDone(t *testing.T) {
+	a, cl, cfg := strangers(t)
+	forgeries(t, a, cl)
+	if n, err := a.StartWithdraw(t.Context(), "mallory"); err != nil || n != 1 { // nothing runs yet
+		t.Fatal(n, err)
+	}
+	if n, err := a.StartWithdraw(t.Context(), "nobody"); err != nil || n != 0 {
+		t.Error(n, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan []channel.ID, 1)
+	cfg.OnWithdrawn = func(ids []channel.ID) { done <- ids }
+	a = open(t, cfg)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = a.Run(ctx) }()
+	wait := func(what string) {
+		t.Helper()
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+			t.Fatalf("never done: %s", what)
+		}
+	}
+	wait("what was asked for before the restart")
+	checkWithdrawn(t, a)
+	if a.Withdrawing() != nil {
+		t.Errorf("still under way: %+v", a.Withdrawing())
+	}
+	if n, err := a.StartWithdraw(t.Context(), "bob"); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	wait("what was asked for while it runs")
+	if got := shown(t, a, "http://site-1.example/news"); got != news {
+		t.Errorf("after bob's purge it shows %q", got)
+	}
+	stop()
+	<-ended
+}

@@ -17,6 +17,10 @@ func (s *server) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /strategy", s.view(s.strategyPage))
 	mux.HandleFunc("GET /hosts", s.view(s.hostsPage))
 	mux.HandleFunc("GET /channel/{id}/split", s.view(s.splitPage))
+	mux.HandleFunc("GET /peers/purge", s.view(s.purgePage))
+	mux.HandleFunc("POST /peers/purge", s.operate("purge", s.purgePeer))
+	mux.HandleFunc("POST /peers/ban", s.operate("ban", s.ban))
+	mux.HandleFunc("POST /peers/unban", s.operate("unban", s.unban))
 	mux.HandleFunc("POST /channel/{id}/crawl-now", s.operate("crawl", s.crawlNow))
 	mux.HandleFunc("POST /channel/{id}/pause", s.operate("pause", s.pause))
 	mux.HandleFunc("POST /channel/{id}/remove", s.operate("remove", s.remove))
@@ -33,6 +37,7 @@ var said = map[string]string{
 	"crawl": "It will be crawled as soon as there is room.", "pause": "Done: it shows below.", "split": "The directories are channels of their own now.",
 	"block":   "Nothing more is crawled there. Peers that are at it are told to stop.",
 	"unblock": "It may be crawled again.", "remove": "The channel is forgotten. Its pages stay in the archive.", "strategy": "The strategy is in force, and kept over a restart.",
+	"purge": "What it delivered is being taken back. The channels that it was of are crawled next.", "ban": "It is refused from now on, and what it had claimed is handed out again.", "unban": "It may join again.",
 }
 
 // operate does what the token's holder asks, and goes back to where it was asked, or says what is wrong.

@@ -64,7 +64,10 @@ func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 		if err != nil {
 			d["Wrong"] = plainly(err)
 		}
-		d["Suspects"], d["MoreSuspects"] = suspects, more
+		d["Suspects"], d["MoreSuspects"], d["Purging"] = suspects, more, s.cfg.Desk.Purging()
+		if d["Banned"], err = s.cfg.Desk.Banned(); err != nil {
+			d["Wrong"] = plainly(err)
+		}
 	}
 	return d, http.StatusOK
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"shoal/channel"
+	"shoal/manager"
 	"shoal/manager/desk"
 )
 
@@ -27,6 +28,11 @@ type Desk interface {
 	Banner(ctx context.Context) []desk.Finding
 	Tally(ctx context.Context) (desk.Tally, error)
 	Peers() ([]desk.Peer, error)
+	PurgeCount(ctx context.Context, name string) (desk.PurgedPeer, error)
+	StartPurge(ctx context.Context, name string) error
+	Purging() *manager.Withdrawing
+	Ban(peer string, banned bool) error
+	Banned() ([]string, error)
 	Suspects() (out []desk.Suspect, more int, err error)
 	Rows(ctx context.Context, find desk.Find) (rows []desk.Row, total int, err error)
 	Row(ctx context.Context, id channel.ID) (desk.Row, []desk.Event, error)

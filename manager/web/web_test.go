@@ -30,6 +30,8 @@ type fake struct {
 	split    []string
 	added    []string
 	removed  channel.ID
+	purged   string
+	banned   []string
 }
 
 func (f *fake) Overview() desk.Overview {
@@ -68,6 +70,27 @@ func (f *fake) Peers() ([]desk.Peer, error) {
 func (f *fake) Suspects() ([]desk.Suspect, int, error) {
 	m := conduct.Member{Peer: "12D3KooW<u>abcdefghijkl", Faults: []conduct.Fault{conduct.Stalls}}
 	return []desk.Suspect{{Member: m, Says: "swallowed <u>52</u> tasks", Mend: "ban it"}}, 7, nil
+}
+
+func (f *fake) PurgeCount(_ context.Context, name string) (desk.PurgedPeer, error) {
+	if name == "nobody" {
+		return desk.PurgedPeer{}, errors.New("manager: nobody has delivered nothing")
+	}
+	return desk.PurgedPeer{Name: name, Withdrawn: manager.Withdrawn{Deliverers: 2, Pages: 1234, Captures: 5678}}, nil
+}
+
+func (f *fake) StartPurge(_ context.Context, name string) error { f.purged = name; return nil }
+func (f *fake) Ban(peer string, banned bool) error {
+	if banned {
+		f.banned = append(f.banned, peer)
+	} else {
+		f.banned = slices.DeleteFunc(f.banned, func(p string) bool { return p == peer })
+	}
+	return nil
+}
+func (f *fake) Banned() ([]string, error) { return append(f.banned, "invite-<u>17"), nil }
+func (f *fake) Purging() *manager.Withdrawing {
+	return &manager.Withdrawing{Deliverers: []string{"d-0123456789ab"}, All: 3, Looked: 4321, Pages: 17, Captures: 19}
 }
 
 func (f *fake) CrawlNow(_ context.Context, id channel.ID) error { f.crawled = id; return nil }
@@ -183,8 +206,9 @@ func token(r *http.Request) { r.Header.Set("Authorization", "Bearer s3cret") }
 func TestPages(t *testing.T) {
 	_, s := start(t, true)
 	for path, want := range map[string]string{
-		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/channel/1?fragment=1": "d-0123456789ab", "/peers": "12D3…ghijkl", "/peers?": "swallowed &lt;u&gt;52&lt;/u&gt; tasks", "/peers?fragment=1": "7 more are not listed",
-		"/hosts": "https://a.example", "/strategy": "Show what it would change", "/strategy?": "New and old are mixed 25% new while both wait, as an operator set it. 4 sites have", "/strategy?try=fixed": "55", "/channel/1/split": "/&lt;i&gt;/",
+		"/": "12\u202f345", "/channels": "https://&lt;b&gt;.example", "/channel/1": "accepted", "/channel/1?fragment=1": "d-0123456789ab", "/peers": "12D3…ghijkl", "/peers?": "swallowed &lt;u&gt;52&lt;/u&gt; tasks", "/peers?a": "4\u202f321 versions of pages looked at", "/peers?b": "invite-&lt;u&gt;17", "/peers/purge?peer=%3Cu%3E": "5\u202f678 versions of 1\u202f234 pages",
+		"/peers?fragment=1": "7 more are not listed",
+		"/hosts":            "https://a.example", "/strategy": "Show what it would change", "/strategy?": "New and old are mixed 25% new while both wait, as an operator set it. 4 sites have", "/strategy?try=fixed": "55", "/channel/1/split": "/&lt;i&gt;/",
 		"/style.css": "--sea", "/live.js": "fragment", "/login": "operator.token", "/?fragment=1": "Updates a minute",
 	} {
 		code, body := ask(t, "GET", s.URL+path, nil)

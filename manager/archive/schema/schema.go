@@ -40,6 +40,7 @@ import (
 //	Changes  g SEQ(8)                  Entry: the page feed
 //	Deliverer v NUMBER(8)              Deliverer: a peer that has claimed
 //	Withdrawal y                       Withdrawal: one that is under way
+//	Withdrawal y NUMBER(8)             nothing: a deliverer whose withdrawal was asked for and is not begun
 const (
 	State    = 'm'
 	Segment  = 'w'

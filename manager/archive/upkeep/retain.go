@@ -41,9 +41,6 @@ func (u *Upkeep) keepForgetting(ctx context.Context) {
 	t := time.NewTicker(u.cfg.KeepEvery)
 	defer t.Stop()
 	for {
-		if err := u.resumeWithdrawal(ctx); err != nil && ctx.Err() == nil {
-			u.cfg.Log.Error("a purge of what peers delivered is not done, will try again", "err", err)
-		}
 		if err := u.compactPurged(ctx); err != nil && ctx.Err() == nil {
 			u.cfg.Log.Error("what was taken down is still in WARC files, will try again", "err", err)
 		}

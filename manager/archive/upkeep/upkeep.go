@@ -11,6 +11,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shoal/channel"
@@ -29,7 +30,7 @@ type Config struct {
 	NoText    bool          // retention need not wait for text extraction
 	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
 	Beside func(context.Context) ([]Problem, error)
-	// OnWithdrawn is told the channels whose pages a purge took back that was gone on with after a restart. Nil: nothing.
+	// OnWithdrawn is told the channels whose pages a purge took back that Run did: one that was started, or that broke off. Nil: nothing.
 	OnWithdrawn func([]channel.ID)
 }
 
@@ -42,11 +43,14 @@ type Upkeep struct {
 
 	one    sync.Mutex    // one of verify, retain, compact, purge and backup at a time
 	purged chan struct{} // something was taken down
+
+	withdrawals chan struct{} // StartWithdraw was called
+	withdrawing atomic.Pointer[Withdrawing]
 }
 
 // New makes the room.
 func New(cfg Config, l *ledger.Ledger, p *pages.Pages, s segment.Store) *Upkeep {
-	return &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1)}
+	return &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1), withdrawals: make(chan struct{}, 1)}
 }
 
 // Run ranks, forgets and checks from time to time until ctx ends.
@@ -54,6 +58,7 @@ func (u *Upkeep) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { u.keepRanking(ctx) })
 	wg.Go(func() { u.keepForgetting(ctx) })
+	wg.Go(func() { u.keepWithdrawing(ctx) })
 	wg.Go(func() { u.keepChecking(ctx) })
 	wg.Wait()
 }

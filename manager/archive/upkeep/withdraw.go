@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
@@ -28,36 +29,132 @@ const withdrawBatch = 250
 // that they are unchanged. A page gets its newest version that is left; without a digest, so that the next crawl fetches it in full. The feed says of each
 // page that it was withdrawn. It goes on where an earlier one broke off, also after a kill.
 func (u *Upkeep) Withdraw(ctx context.Context, name string) (Withdrawn, error) {
-	who, err := u.ledger.Deliverers(ctx, name)
+	who, err := u.deliverers(ctx, name)
 	if err != nil || len(who) == 0 {
 		return Withdrawn{}, err
 	}
-	w, err := u.pendingWithdrawal()
-	if err != nil {
-		return Withdrawn{}, err
-	}
-	for _, d := range who {
-		if !slices.Contains(w.Deliverers, d.Number) {
-			w.Deliverers = append(w.Deliverers, d.Number)
-			w.After = nil // what was looked at may have been delivered by this one
-		}
-	}
-	out, err := u.withdraw(ctx, w)
+	out, err := u.withdraw(ctx, who)
 	out.Deliverers = len(who)
 	return out, err
 }
 
-// resumeWithdrawal goes on with one that broke off.
+// StartWithdraw has Run do what Withdraw does, and tells how many peers that concerns. It is durable: a restart goes on with it.
+func (u *Upkeep) StartWithdraw(ctx context.Context, name string) (deliverers int, err error) {
+	who, err := u.deliverers(ctx, name)
+	if err != nil || len(who) == 0 {
+		return 0, err
+	}
+	var asked []ledger.Change
+	for _, number := range who {
+		asked = append(asked, ledger.Change{Key: schema.Key(schema.Withdrawal, number), Value: []byte{}})
+	}
+	if err := u.ledger.Change(asked...); err != nil {
+		return 0, err
+	}
+	select {
+	case u.withdrawals <- struct{}{}:
+	default: // it has been told
+	}
+	return len(who), nil
+}
+
+// WouldWithdraw tells what Withdraw would take back, and changes nothing. If ctx ends first it tells what it has found, with the error.
+func (u *Upkeep) WouldWithdraw(ctx context.Context, name string) (out Withdrawn, err error) {
+	w := new(pb.Withdrawal)
+	if w.Deliverers, err = u.deliverers(ctx, name); err != nil || len(w.Deliverers) == 0 {
+		return out, err
+	}
+	out.Deliverers = len(w.Deliverers)
+	for {
+		found, err := u.tainted(ctx, w)
+		if err == nil && len(found.last) == 0 {
+			return out, nil
+		}
+		if err == nil {
+			err = u.ledger.View(func(snap ledger.Snapshot) error {
+				for _, url := range found.urls {
+					t := takeBack{snap: snap, pages: u.pages, url: url, deliverers: w.Deliverers}
+					if err := t.run(); err != nil {
+						return err
+					}
+					if t.entry != nil {
+						out.Pages++
+					}
+					out.Captures += t.captures
+				}
+				return ctx.Err()
+			})
+		}
+		if err != nil {
+			return out, fmt.Errorf("count what would be withdrawn: %w", err)
+		}
+		w.After = found.last
+	}
+}
+
+// Withdrawing is how far a purge of deliverers is.
+type Withdrawing struct {
+	Deliverers []string  `json:"deliverers"` // their numbers, the first of them
+	All        int       `json:"all"`        // deliverers
+	Begun      time.Time `json:"begun"`
+	Looked     int       `json:"looked_at"` // captures, since it was begun or gone on with
+	Pages      int       `json:"pages"`     // taken back
+	Captures   int       `json:"captures"`
+}
+
+const namedWithdrawing = 5 // deliverers that are named
+
+// Withdrawing tells how far the purge is that is under way; nil: none is.
+func (u *Upkeep) Withdrawing() *Withdrawing { return u.withdrawing.Load() }
+
+// tell publishes how far a purge is.
+func (u *Upkeep) tell(w *pb.Withdrawal, looked int) {
+	p := &Withdrawing{All: len(w.Deliverers), Begun: schema.Time(w.BegunUs), Looked: looked, Pages: int(w.Pages), Captures: int(w.Captures)}
+	for _, d := range w.Deliverers[:min(len(w.Deliverers), namedWithdrawing)] {
+		p.Deliverers = append(p.Deliverers, ledger.DelivererName(d))
+	}
+	u.withdrawing.Store(p)
+}
+
+// deliverers are the numbers of a peer, or of the peers of an account.
+func (u *Upkeep) deliverers(ctx context.Context, name string) (out []uint64, err error) {
+	who, err := u.ledger.Deliverers(ctx, name)
+	for _, d := range who {
+		out = append(out, d.Number)
+	}
+	return out, err
+}
+
+// keepWithdrawing does what StartWithdraw has asked for, and goes on with what broke off, until ctx ends.
+func (u *Upkeep) keepWithdrawing(ctx context.Context) {
+	for {
+		var again <-chan time.Time
+		if err := u.resumeWithdrawal(ctx); err != nil && ctx.Err() == nil {
+			u.cfg.Log.Error("a purge of what peers delivered is not done, will try again", "err", err)
+			again = time.After(withdrawAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.withdrawals:
+		case <-again:
+		}
+	}
+}
+
+const withdrawAgain = time.Minute // after a purge that failed
+
+// resumeWithdrawal does what was asked for and is not done.
 func (u *Upkeep) resumeWithdrawal(ctx context.Context) error {
-	w, err := u.pendingWithdrawal()
+	w, _, err := u.pendingWithdrawal()
 	if err != nil || len(w.Deliverers) == 0 {
 		return err
 	}
-	out, err := u.withdraw(ctx, w)
+	out, err := u.withdraw(ctx, nil)
 	if err != nil {
 		return err
 	}
-	u.cfg.Log.Info("a purge that had broken off is done", "pages", out.Pages, "captures", out.Captures)
+	u.cfg.Log.Info("a purge is done", "pages", out.Pages, "captures", out.Captures)
 	if u.cfg.OnWithdrawn != nil {
 		u.cfg.OnWithdrawn(out.Channels)
 	}
@@ -66,38 +163,71 @@ func (u *Upkeep) resumeWithdrawal(ctx context.Context) error {
 
 var withdrawalKey = []byte{schema.Withdrawal}
 
-// pendingWithdrawal reads what is still to be done; an empty one: nothing.
-func (u *Upkeep) pendingWithdrawal() (*pb.Withdrawal, error) {
-	w := new(pb.Withdrawal)
-	err := u.ledger.View(func(snap ledger.Snapshot) error {
-		_, err := ledger.Get(snap, withdrawalKey, w)
-		return err
+// pendingWithdrawal reads what is still to be done, and the keys of what was asked for since it began; without deliverers: nothing.
+func (u *Upkeep) pendingWithdrawal() (w *pb.Withdrawal, asked []ledger.Change, err error) {
+	w = new(pb.Withdrawal)
+	err = u.ledger.View(func(snap ledger.Snapshot) error {
+		if _, err := ledger.Get(snap, withdrawalKey, w); err != nil {
+			return err
+		}
+		return snap.Scan(withdrawalKey, nil, false, func(key, _ []byte) (bool, error) {
+			if len(key) > len(withdrawalKey) {
+				asked = append(asked, ledger.Change{Key: bytes.Clone(key)})
+				addDeliverer(w, schema.Number(key, 0))
+			}
+			return true, nil
+		})
 	})
-	return w, err
+	return w, asked, err
 }
 
-func (u *Upkeep) withdraw(ctx context.Context, w *pb.Withdrawal) (out Withdrawn, err error) {
+// addDeliverer adds one to a withdrawal. What was looked at may have been delivered by it.
+func addDeliverer(w *pb.Withdrawal, number uint64) {
+	if !slices.Contains(w.Deliverers, number) {
+		w.Deliverers, w.After = append(w.Deliverers, number), nil
+	}
+}
+
+// withdraw takes back what some deliverers brought, with all that is still to be done.
+func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdrawn, err error) {
 	u.one.Lock()
 	defer u.one.Unlock()
+	w, asked, err := u.pendingWithdrawal()
+	if err != nil {
+		return out, err
+	}
+	for _, number := range deliverers {
+		addDeliverer(w, number)
+	}
+	if len(w.Deliverers) == 0 {
+		return out, nil // another call has done it
+	}
 	defer u.pages.PauseText()()
 	if w.BegunUs == 0 {
 		w.BegunUs = schema.Micros(u.cfg.Clock())
 	}
-	if err := u.saveWithdrawal(w); err != nil {
+	changes, err := ledger.Put(asked, withdrawalKey, w)
+	if err != nil {
 		return out, err
 	}
-	for more := true; more; {
-		urls, last, err := u.tainted(ctx, w)
+	if err := u.ledger.Change(changes...); err != nil {
+		return out, err
+	}
+	defer u.withdrawing.Store(nil)
+	for looked := 0; ; {
+		u.tell(w, looked)
+		found, err := u.tainted(ctx, w)
 		if err != nil {
 			return out, fmt.Errorf("withdraw: %w", err)
 		}
-		if more = len(last) > 0; !more {
+		if len(found.last) == 0 {
 			break
 		}
-		w.After = last
-		if err := u.withdrawPages(ctx, w, urls); err != nil {
+		w.After = found.last
+		if err := u.withdrawPages(ctx, w, found.urls); err != nil {
 			return out, fmt.Errorf("withdraw: %w", err)
 		}
+		looked += found.looked
 	}
 	if err := u.withdrawTold(ctx, w); err != nil {
 		return out, fmt.Errorf("withdraw from the feed: %w", err)
@@ -116,16 +246,18 @@ func (u *Upkeep) withdraw(ctx context.Context, w *pb.Withdrawal) (out Withdrawn,
 	return out, nil
 }
 
-func (u *Upkeep) saveWithdrawal(w *pb.Withdrawal) error {
-	changes, err := ledger.Put(nil, withdrawalKey, w)
-	if err != nil {
-		return err
-	}
-	return u.ledger.Change(changes...)
+// looked is what a look at captures found.
+type looked struct {
+	urls   []string // of which one of the deliverers has a capture
+	last   []byte   // key up to which was looked; none: all was looked at
+	looked int      // captures
 }
 
-// tainted finds the next URLs of which one of the deliverers has a capture, and the key up to which it looked; none: it looked at all.
-func (u *Upkeep) tainted(ctx context.Context, w *pb.Withdrawal) (urls []string, last []byte, err error) {
+// lookBatch is how many captures are looked at together.
+const lookBatch = 20_000
+
+// tainted finds the next URLs of which one of the deliverers has a capture.
+func (u *Upkeep) tainted(ctx context.Context, w *pb.Withdrawal) (out looked, err error) {
 	from := []byte{schema.Capture}
 	if len(w.After) > 0 {
 		from = append(bytes.Clone(w.After), 0)
@@ -135,21 +267,22 @@ func (u *Upkeep) tainted(ctx context.Context, w *pb.Withdrawal) (urls []string, 
 	err = u.ledger.View(func(snap ledger.Snapshot) error {
 		return snap.Scan([]byte{schema.Capture}, from, true, func(key, value []byte) (bool, error) {
 			s, _, _ := schema.CaptureOf(key)
-			if len(urls) >= withdrawBatch && s != surt { // the captures of a URL are one after the other
+			if (len(out.urls) >= withdrawBatch || out.looked >= lookBatch) && s != surt { // the captures of a URL are one after the other
 				return false, nil
 			}
-			surt, last = s, append(last[:0], key...)
+			surt, out.last = s, append(out.last[:0], key...)
+			out.looked++
 			m.Reset()
 			if err := schema.Decode(value, m); err != nil {
 				return false, err
 			}
-			if url := pages.URLOfCapture(key); m.Deliverer != 0 && slices.Contains(w.Deliverers, m.Deliverer) && !slices.Contains(urls, url) {
-				urls = append(urls, url)
+			if url := pages.URLOfCapture(key); m.Deliverer != 0 && slices.Contains(w.Deliverers, m.Deliverer) && !slices.Contains(out.urls, url) {
+				out.urls = append(out.urls, url)
 			}
 			return true, ctx.Err()
 		})
 	})
-	return urls, last, err
+	return out, err
 }
 
 // withdrawPages takes back what the deliverers brought of some URLs, in one write with the progress.
