@@ -92,6 +92,16 @@ func TestManySuspectsAreFewLines(t *testing.T) {
 	}
 }
 
+// A name that turns text around, or hides, is no member's, and is not banned.
+func TestBanOfANameThatCannotBeShown(t *testing.T) {
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.refuse = true })
+	for _, name := range []string{"x\u202ey", "a\u200bb", "a\x1b[2Jb", "a\nb"} {
+		if err := b.d.Ban(name, true); !errors.Is(err, manager.ErrAsk) || strings.Contains(err.Error(), name) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 // A purge from the page is counted before, done by the archive itself, and its channels are crawled next.
 func TestPurgeFromTheDesk(t *testing.T) {
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.recalls = true })

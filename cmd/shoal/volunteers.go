@@ -133,7 +133,7 @@ func ban(ctx context.Context, t *target, s streams, peer string, banned bool, do
 		if err := a.Do(ctx, http.MethodPost, "/peers/ban", nil, api.Ban{Peer: peer, Banned: banned}, nil); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(s.out, peer, done); err != nil || !banned {
+		if _, err := fmt.Fprintln(s.out, plain.Printable(peer), done); err != nil || !banned {
 			return err
 		}
 		var peers []desk.Peer
@@ -145,7 +145,7 @@ func ban(ctx context.Context, t *target, s streams, peer string, banned bool, do
 				return nil
 			}
 		}
-		_, err := fmt.Fprintf(s.err, "No member of that name is known now. If it is misspelt: shoal peer unban %s\n", peer)
+		_, err := fmt.Fprintf(s.err, "No member of that name is known now. If it is misspelt: shoal peer unban %s\n", plain.Printable(peer))
 		return err
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"shoal/channel"
 )
 
 // MaxUses bounds the peers of one invite.
@@ -28,6 +30,9 @@ func (d *Desk) Ban(peer string, banned bool) error {
 	}
 	if peer == "" {
 		return fmt.Errorf("%w: no peer or account is named", ErrAsk)
+	}
+	if banned && channel.PlainText(peer, channel.MaxText) != peer { // an old ban may be lifted whatever its name
+		return fmt.Errorf("%w: %q has characters that cannot be shown: no peer or account has such a name; copy it from shoal peer list", ErrAsk, peer)
 	}
 	if !banned && !slices.Contains(d.cfg.Members.Banned(), peer) {
 		return fmt.Errorf("%w: %s is not banned; shoal peer list names who is", ErrAsk, peer)
