@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Account is who answers for peers; Prefix is where a peer's address lies: a /24 of IPv4, a /48 of IPv6. Both are numbers that tell strangers nothing.
-type (
-	Account uint64
-	Prefix  uint64
-)
+// Account is who answers for peers: a number that tells strangers nothing.
+type Account uint64
+
+// Prefix is where a peer's address lies, a /24 of IPv4 or a /48 of IPv6: a number that tells strangers nothing.
+type Prefix uint64
 
 // Score names one of a peer's three scores.
 type Score uint8

@@ -40,7 +40,6 @@ type event struct {
 	turn  int
 	audit *trust.Case
 	said  uint64 // what the accused delivered
-	count int    // checkers who were asked already
 }
 
 // setup is what is simulated.
@@ -236,7 +235,7 @@ func (r *run) deliver(now int64, site int, m *member) {
 		switch {
 		case d == 0:
 			p.stale = p.stale || uint32(p.rec.Cur.Digest) != uint32(truth)
-		case d == truth && d == p.rec.Cur.Digest && p.rec.Tells() && p.kind == still: // by the validators that it was told
+		case p.kind == still && p.rec.Tells() && d == p.rec.Cur.Digest && d == truth: // by the validators that it was told
 			seen.Digest, p.stale = 0, false
 		default:
 			seen.Shingle, p.stale = shingleOf(p, i, d), false

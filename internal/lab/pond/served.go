@@ -47,8 +47,8 @@ func (l *servedLog) add(s Served) {
 		l.pages = make(map[Target][]Served)
 	}
 	at := Target{s.Host, s.Page}
-	last := append(l.pages[at], s)
-	l.pages[at] = last[max(0, len(last)-lastOf):]
+	l.pages[at] = append(l.pages[at], s)
+	l.pages[at] = l.pages[at][max(0, len(l.pages[at])-lastOf):]
 }
 
 // Log returns up to n answers after number since, in their order. Answers that are too old are gone.

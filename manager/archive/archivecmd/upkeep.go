@@ -282,8 +282,8 @@ func (w *cdxObjects) Write(b []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		line := append(head[:len(head)-1], ',')
-		if _, err := w.to.Write(append(append(line, object...), '\n')); err != nil {
+		head[len(head)-1] = ','
+		if _, err := w.to.Write(append(append(head, object...), '\n')); err != nil {
 			return 0, err
 		}
 		w.rest = w.rest[i+1:]
