@@ -50,9 +50,6 @@ func (p *Pace) Next() time.Duration {
 // Reset starts again with the first step. Call it after a success.
 func (p *Pace) Reset() { p.step = 0 }
 
-// Failing reports whether a wait was returned since the start or the last Reset.
-func (p *Pace) Failing() bool { return p.step > 0 }
-
 // Wait waits for the next wait to pass. It returns the context's error if ctx ends first, and returns early without
 // an error when one of the channels, which may be nil, is closed or has a value: the caller is to stop, or has reason to try now.
 func (p *Pace) Wait(ctx context.Context, stop, sooner <-chan struct{}) error {
