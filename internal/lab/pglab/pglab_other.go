@@ -1,0 +1,33 @@
+//go:build !linux
+
+package pglab
+
+import (
+	"context"
+	"testing"
+)
+
+// Server is one PostgreSQL server.
+type Server struct{}
+
+// Options of a server.
+type Options struct {
+	Durable  bool
+	Settings []string
+}
+
+// Start skips the test: servers for tests run on Linux alone.
+func Start(t testing.TB, _ Options) *Server {
+	t.Helper()
+	t.Skip("PostgreSQL for tests runs on Linux alone")
+	return nil
+}
+
+// Start does nothing.
+func (*Server) Start(context.Context) error { return nil }
+
+// Kill does nothing.
+func (*Server) Kill() {}
+
+// URL is empty.
+func (*Server) URL() string { return "" }
