@@ -171,7 +171,7 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 		if t.Note != "" {
 			fmt.Fprintln(s.err, t.Note)
 		}
-		_, err := fmt.Fprintf(s.err, "From %d of %d channels, with room for %.1f tasks a tick. Nothing was changed.\n", t.Channels, t.Of, t.Capacity)
+		_, err := fmt.Fprintf(s.err, "From %d of %d channels, with room for %.1f tasks in %s. Nothing was changed.\n", t.Channels, t.Of, t.Capacity, plain.Span(t.Tick.Duration()))
 		return err
 	})
 }

@@ -33,6 +33,9 @@ func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
 			return err
 		}
+		if len(peers) == 0 {
+			fmt.Fprintln(s.err, "No peer has joined. Give volunteers a join string: shoal peer invite")
+		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "PEER\tACCOUNT\tRUNNING\tQUEUED\tPREDICTED RTT\tHEARD OF")
 		for _, p := range peers {

@@ -17,9 +17,9 @@ import (
 // Host is what an operator sees of a Web host.
 type Host struct {
 	Name       string    `json:"name"`
-	State      string    `json:"state"`             // blocked, visited, or not visited yet
-	Blocked    string    `json:"blocked,omitempty"` // why
-	NextVisit  time.Time `json:"next_visit"`
+	State      string    `json:"state"`               // blocked, visited, or not visited yet
+	Blocked    string    `json:"blocked,omitempty"`   // why
+	NextVisit  time.Time `json:"next_visit,omitzero"` // zero: at any time
 	CrawlDelay Seconds   `json:"crawl_delay_s"`
 }
 

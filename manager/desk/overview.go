@@ -126,7 +126,7 @@ type Peer struct {
 	Err     float64    `json:"coordinate_error"`
 	Running int        `json:"running"`
 	Queued  int        `json:"queued"`
-	Seen    time.Time  `json:"seen"`
+	Seen    time.Time  `json:"seen,omitzero"`
 	RTTMS   float64    `json:"rtt_ms"` // predicted, from the manager
 }
 

@@ -28,9 +28,9 @@ type Row struct {
 	Pages   int        `json:"pages"`
 	Visits  int        `json:"updates"`
 	Changes int        `json:"updates_with_changes"`
-	Updated time.Time  `json:"updated"`
-	Due     time.Time  `json:"next"`  // zero: as soon as there is room, or never
-	Group   int        `json:"group"` // 1 is the fastest; 0: not known, as the manager is stopped
+	Updated time.Time  `json:"updated,omitzero"` // zero: never
+	Due     time.Time  `json:"next,omitzero"`    // zero: as soon as there is room, or never
+	Group   int        `json:"group"`            // 1 is the fastest; 0: not known, as the manager is stopped
 	Every   Seconds    `json:"changes_every_s,omitempty"`
 	Model   string     `json:"update_model,omitempty"` // how it changes, and why the manager thinks so
 

@@ -30,8 +30,8 @@ type Strategy struct {
 // Plan is a plan in force, with its times.
 type Plan struct {
 	recrawl.PlanReport
-	MadeAt time.Time `json:"made_at"`
-	NextAt time.Time `json:"next_at"`
+	MadeAt time.Time `json:"made_at,omitzero"`
+	NextAt time.Time `json:"next_at,omitzero"`
 }
 
 // StrategyAsk is a strategy, and limits that hold for all. What is left out stays as it is.
@@ -65,6 +65,7 @@ type Trial struct {
 	Channels int     `json:"channels"` // looked at
 	Of       int     `json:"of"`
 	Capacity float64 `json:"tasks_a_tick"` // taken from what the swarm did last
+	Tick     Seconds `json:"tick_s"`
 	Now      Outlook `json:"now"`
 	Then     Outlook `json:"then"`
 	Note     string  `json:"note,omitempty"` // what an operator should know of these figures
@@ -133,7 +134,7 @@ func (d *Desk) TryStrategy(ctx context.Context, ask StrategyAsk) (Trial, error) 
 	look := func(l manager.Outlook) Outlook {
 		return Outlook{l.Strategy, l.Tasks, l.New, l.ByGroup, l.Freshness, seconds(l.Intervals)}
 	}
-	out := Trial{Ahead: Seconds(t.Ahead), Channels: t.Channels, Of: t.Of, Capacity: t.Capacity, Now: look(t.Now), Then: look(t.Then)}
+	out := Trial{Ahead: Seconds(t.Ahead), Channels: t.Channels, Of: t.Of, Capacity: t.Capacity, Tick: Seconds(d.m.Overview().Unit), Now: look(t.Now), Then: look(t.Then)}
 	if err == nil && t.Capacity == 0 {
 		out.Note = "No peer has joined, so nothing is crawled with either strategy. Try again when volunteers crawl: shoal peer invite makes a join string."
 	}
