@@ -129,7 +129,7 @@ type summary struct {
 	MaxInFlight    int              `json:"max_in_flight_per_host"`
 	Seconds        float64          `json:"seconds"`
 	Data           string           `json:"data"`
-	*trueFreshness                  // in the pond only, where it is known
+	*TrueFreshness                  // in the pond only, where it is known
 }
 
 // summarise tells what this run has done: counters go on from one run to the next.

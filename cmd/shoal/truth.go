@@ -201,13 +201,13 @@ func (t *truth) fill(s *summary) {
 		return
 	}
 	n := float64(t.n)
-	s.trueFreshness = &trueFreshness{round3(t.sum.Channels / n), round3(t.sum.Pages / n), round3(t.sum.Weight / n), round3(t.est / n), round3(t.off / n)}
+	s.TrueFreshness = &TrueFreshness{round3(t.sum.Channels / n), round3(t.sum.Pages / n), round3(t.sum.Weight / n), round3(t.est / n), round3(t.off / n)}
 }
 
 func round3(x float64) float64 { return float64(int(x*1000+.5)) / 1000 }
 
-// trueFreshness are averages over the time of a run in the pond.
-type trueFreshness struct {
+// TrueFreshness are averages over the time of a run in the pond.
+type TrueFreshness struct {
 	Channels      float64 `json:"fresh_true"`        // share of channels of which every stored page is what the pond shows
 	Pages         float64 `json:"fresh_true_pages"`  // share of all pages of the pond that are stored as it shows them
 	Weight        float64 `json:"fresh_true_weight"` // as fresh_true, by the channels' importance

@@ -81,7 +81,7 @@ func TestTruth(t *testing.T) {
 	}
 	var s summary
 	tr.fill(&s)
-	if s.trueFreshness == nil || s.Channels != 0 || math.Abs(s.trueFreshness.EstimateError-(1-fresh/hosts)) > .001 {
-		t.Errorf("summary %+v", s.trueFreshness)
+	if s.TrueFreshness == nil || s.Channels != 0 || math.Abs(s.TrueFreshness.EstimateError-(1-fresh/hosts)) > .001 {
+		t.Errorf("summary %+v", s.TrueFreshness)
 	}
 }

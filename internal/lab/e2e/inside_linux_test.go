@@ -159,7 +159,7 @@ func (v *village) start() {
 	for i, h := range []*netlab.Host{v.home, v.other} {
 		dir := v.t.TempDir()
 		v.dirs[h] = dir
-		j := v.in(h, "shoal-peer", "join", join, "--data", dir)
+		j := v.in(h, "shoal-peer", "join", "--yes", join, "--data", dir)
 		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
 			v.t.Fatalf("join: %s", j.said())
 		}
