@@ -9,11 +9,16 @@ import (
 
 // A peer measures its own way to a Web host, and may lie about it: the peer that tells the shortest time would get all of the host's tasks. What other
 // peers measured bounds the lie. If B is b from the host and A is d from B, then A is at least b-d from the host. A time that a peer tells counts no
-// less than half of the median of these bounds: half, since coordinates err and since ways on the Internet are not always the shortest ones; the median, so
-// that one other liar changes little.
+// less than half of the median of these bounds: half, since ways on the Internet are not always the shortest ones; the median, so that one other liar
+// changes little.
+//
+// The distance d comes from coordinates. In the first seconds of a network all peers seem to be close together, and each honest short time seems to be a
+// lie. So d counts as long as the errors of both coordinates allow: an error of e says that d may be only 1-e of the way. A peer with an error of
+// believeErr or more is no witness. A peer cannot make its own bounds void with a great error: its error counts no more than the witnesses' median.
 const (
 	believeWitnesses = 3  // other peers that must have measured the host
 	believeFactor    = .5 // of the median bound
+	believeErr       = .9 // of a coordinate that says nothing of a distance yet
 )
 
 // believe replaces what samples tell by what counts of it. The samples are the caller's to change.
@@ -32,22 +37,32 @@ func believe(samples []coords.Sample) {
 
 // believed is what counts of one sample, by what others tell. told holds their times; nil: they are in the samples.
 func believed(s *coords.Sample, others []coords.Sample, told []time.Duration) time.Duration {
-	var room [coords.MaxSamples]float64
-	bounds := room[:0]
+	var errsRoom, boundsRoom [coords.MaxSamples]float64
+	errs, bounds := errsRoom[:0], boundsRoom[:0]
+	for k := range others {
+		if o := &others[k]; testifies(o, s) {
+			errs = append(errs, o.At.Err)
+		}
+	}
+	if len(errs) < believeWitnesses {
+		return s.RTT
+	}
+	slices.Sort(errs)
+	own := min(s.At.Err, errs[(len(errs)-1)/2])
 	for k := range others {
 		o := &others[k]
-		if o.Vantage == s.Vantage {
+		if !testifies(o, s) {
 			continue
 		}
 		rtt := o.RTT
 		if told != nil {
 			rtt = told[k]
 		}
-		bounds = append(bounds, milliseconds(rtt)-coords.Distance(&s.At, &o.At))
-	}
-	if len(bounds) < believeWitnesses {
-		return s.RTT
+		bounds = append(bounds, milliseconds(rtt)-coords.Distance(&s.At, &o.At)/(1-max(own, o.At.Err)))
 	}
 	slices.Sort(bounds)
 	return max(s.RTT, duration(believeFactor*bounds[(len(bounds)-1)/2]))
 }
+
+// testifies reports whether what a peer measured bounds what another tells.
+func testifies(o, s *coords.Sample) bool { return o.Vantage != s.Vantage && o.At.Err < believeErr }

@@ -56,9 +56,13 @@ func TestAToldTimeAttractsNothing(t *testing.T) {
 	}
 }
 
-// What counts of a told time: honest ones as they are, those that others' times contradict half of what these leave.
+// What counts of a told time: honest ones as they are, those that others' times contradict half of what these leave. While peers do not know where
+// they are, their times contradict nothing.
 func TestBelieve(t *testing.T) {
-	at := func(x float64) coords.Coord { return coords.Coord{Vec: [coords.Dims]float64{x}, Err: .1} }
+	unsure := func(x, err float64) coords.Coord {
+		return coords.Coord{Vec: [coords.Dims]float64{x}, Err: err}
+	}
+	at := func(x float64) coords.Coord { return unsure(x, .1) }
 	ms := func(v float64) time.Duration { return duration(v) }
 	for _, c := range []struct {
 		what    string
@@ -70,7 +74,13 @@ func TestBelieve(t *testing.T) {
 		{"a liar", []coords.Sample{{Vantage: "a", At: at(0), RTT: ms(.05)}, {Vantage: "b", At: at(50), RTT: ms(50)}, {Vantage: "c", At: at(90), RTT: ms(10)}, {Vantage: "d", At: at(-20), RTT: ms(120)}},
 			[]time.Duration{ms(0.05), ms(50), ms(10), ms(120)}},
 		{"a liar beside the others", []coords.Sample{{Vantage: "a", At: at(0), RTT: ms(.05)}, {Vantage: "b", At: at(1), RTT: ms(99)}, {Vantage: "c", At: at(2), RTT: ms(98)}, {Vantage: "d", At: at(10), RTT: ms(90)}},
-			[]time.Duration{ms(48), ms(99), ms(98), ms(90)}},
+			[]time.Duration{ms((98 - 2/.9) / 2), ms(99), ms(98), ms(90)}},
+		{"a liar that says it does not know where it is", []coords.Sample{{Vantage: "a", At: unsure(0, coords.MaxErr), RTT: ms(.05)}, {Vantage: "b", At: at(1), RTT: ms(99)}, {Vantage: "c", At: at(2), RTT: ms(98)}, {Vantage: "d", At: at(10), RTT: ms(90)}},
+			[]time.Duration{ms((98 - 2/.9) / 2), ms(99), ms(98), ms(90)}},
+		{"honest, as a network begins", []coords.Sample{{Vantage: "a", At: unsure(0, coords.MaxErr), RTT: ms(.05)}, {Vantage: "b", At: unsure(7, coords.MaxErr), RTT: ms(120)}, {Vantage: "c", At: unsure(8, 1.3), RTT: ms(200)}, {Vantage: "d", At: unsure(9, 1), RTT: ms(200)}},
+			[]time.Duration{ms(.05), ms(120), ms(200), ms(200)}},
+		{"honest, a little later", []coords.Sample{{Vantage: "a", At: unsure(0, .7), RTT: ms(.05)}, {Vantage: "b", At: unsure(50, .7), RTT: ms(120)}, {Vantage: "c", At: unsure(70, .7), RTT: ms(200)}, {Vantage: "d", At: unsure(70, .6), RTT: ms(200)}},
+			[]time.Duration{ms(.05), ms(120), ms(200), ms(200)}},
 		{"too few to tell", []coords.Sample{{Vantage: "a", At: at(0), RTT: ms(.05)}, {Vantage: "b", At: at(1), RTT: ms(99)}, {Vantage: "c", At: at(2), RTT: ms(98)}},
 			[]time.Duration{ms(.05), ms(99), ms(98)}},
 	} {
