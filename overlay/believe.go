@@ -9,16 +9,18 @@ import (
 
 // A peer measures its own way to a Web host, and may lie about it: the peer that tells the shortest time would get all of the host's tasks. What other
 // peers measured bounds the lie. If B is b from the host and A is d from B, then A is at least b-d from the host. A time that a peer tells counts no
-// less than half of the median of these bounds: half, since ways on the Internet are not always the shortest ones; the median, so that one other liar
-// changes little.
+// less than half of the median of these bounds: half, since coordinates err and since ways on the Internet are not always the shortest ones; the
+// median, so that one other liar changes little.
 //
 // The distance d comes from coordinates. In the first seconds of a network all peers seem to be close together, and each honest short time seems to be a
-// lie. So d counts as long as the errors of both coordinates allow: an error of e says that d may be only 1-e of the way. A peer with an error of
-// believeErr or more is no witness. A peer cannot make its own bounds void with a great error: its error counts no more than the witnesses' median.
+// lie. So d counts as long as the errors of both coordinates allow, if one of them is above believeSettled: an error of e says that d may be only 1-e
+// of the way. A peer with an error of believeErr or more is no witness. A peer cannot make its own bounds void with a great error: its error counts no
+// more than the witnesses' median.
 const (
 	believeWitnesses = 3  // other peers that must have measured the host
 	believeFactor    = .5 // of the median bound
-	believeErr       = .9 // of a coordinate that says nothing of a distance yet
+	believeSettled   = .3 // the error up to which the half allows for it
+	believeErr       = .9 // the error of a coordinate that says nothing of a distance yet
 )
 
 // believe replaces what samples tell by what counts of it. The samples are the caller's to change.
@@ -58,7 +60,11 @@ func believed(s *coords.Sample, others []coords.Sample, told []time.Duration) ti
 		if told != nil {
 			rtt = told[k]
 		}
-		bounds = append(bounds, milliseconds(rtt)-coords.Distance(&s.At, &o.At)/(1-max(own, o.At.Err)))
+		d := coords.Distance(&s.At, &o.At)
+		if e := max(own, o.At.Err); e > believeSettled {
+			d /= 1 - e
+		}
+		bounds = append(bounds, milliseconds(rtt)-d)
 	}
 	slices.Sort(bounds)
 	return max(s.RTT, duration(believeFactor*bounds[(len(bounds)-1)/2]))
