@@ -10,6 +10,7 @@ import (
 
 // A host is blocked when the one account that there is has said twice that it refuses; in between it waits.
 func TestAHostIsNotBlockedOnOneWord(t *testing.T) {
+	t.Parallel()
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw
@@ -65,6 +66,7 @@ func TestAccused(t *testing.T) {
 
 // One party's word that a host refuses, however often it is said, neither blocks the host nor makes it wait longer each time.
 func TestOnePartyBlocksNoHost(t *testing.T) {
+	t.Parallel()
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw

@@ -10,6 +10,7 @@ import (
 // One party's word that a channel cannot be fetched neither gives it up nor lengthens its pauses, however often it is said. Another party's peer that
 // brings pages shows that the first one wasted its tasks.
 func TestOnePartyGivesNoChannelUp(t *testing.T) {
+	t.Parallel()
 	const tries = 8
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
@@ -38,6 +39,7 @@ func TestOnePartyGivesNoChannelUp(t *testing.T) {
 
 // After the first word that a crawl failed another party looks soon, whatever the pause after a failure is. If it brings pages, all is well.
 func TestAnotherPartyLooksSoon(t *testing.T) {
+	t.Parallel()
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw

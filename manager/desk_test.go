@@ -30,6 +30,7 @@ func imported(t *testing.T, d *desk.Desk, urls ...string) channel.Imported {
 
 // What an operator changes at a running manager holds at once, and after a restart.
 func TestDeskWhileRunning(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, func(_ *manager.Config, s *swarm) { s.recalls = true })
 	d := b.d
@@ -102,6 +103,7 @@ func TestDeskWhileRunning(t *testing.T) {
 }
 
 func TestStrategyIsKeptAndTried(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, func(c *manager.Config, _ *swarm) { c.KeptStrategy = true })
 	b.add(t, "https://a.example", "https://b.example")
@@ -194,6 +196,7 @@ func TestStrategiesAndLimitsComeBack(t *testing.T) {
 
 // A disk that is full stops new tasks, and is told; once there is room it goes on.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	full := make(chan bool, 1)
 	full <- true
 	state := func() bool { v := <-full; full <- v; return v }

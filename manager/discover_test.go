@@ -14,6 +14,7 @@ import (
 // What becomes of other sites' URLs, by the operator's choice. New channels come only when all others are served and peers idle, never
 // more than the limit, and none of a host that is blocked.
 func TestDiscover(t *testing.T) {
+	t.Parallel()
 	found := []string{"https://news.a.example/x", "https://news.a.example/y", "https://b.test/1", "https://c.test/1", "https://d.test/1", "https://blocked.test/",
 		"http://10.1.2.3/", "http://localhost:8080/x", "https://c.test:6379/1"} // the last ones are nowhere that peers fetch from
 	for _, c := range []struct {
@@ -64,6 +65,7 @@ func TestDiscover(t *testing.T) {
 
 // While peers have no room, nothing is admitted; once they have, it is, though it was found before a restart.
 func TestNothingIsDiscoveredWithoutRoom(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, func(cfg *manager.Config, s *swarm) { s.inter = []string{"https://b.test/1"} })
 	b.add(t, "https://a.example")
@@ -88,6 +90,7 @@ func looks(t *testing.T, b *bench) {
 
 // What is known of a channel before its first crawl is kept over a restart; a URL goes to the channel whose directory it lies in.
 func TestLinksSurviveARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	inter := []string{"https://w.example/d1/a", "https://w.example/d1/b", "https://w.example/d1/c", "https://w.example/elsewhere/"}
 	b := open(t, dir, func(_ *manager.Config, s *swarm) { s.inter = inter })

@@ -12,6 +12,7 @@ import (
 
 // TestGivenUpAfterFailedCrawls lets every crawl of one channel fail, and looks at what an operator is shown until it is given up and after.
 func TestGivenUpAfterFailedCrawls(t *testing.T) {
+	t.Parallel()
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw
@@ -88,6 +89,7 @@ func TestPauses(t *testing.T) {
 }
 
 func TestCrawlNowOfABlockedHost(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.recalls = true })
 	ids := b.add(t, "https://a.example")
 	if err := b.d.Block(t.Context(), "a.example", "asked to"); err != nil {
@@ -101,6 +103,7 @@ func TestCrawlNowOfABlockedHost(t *testing.T) {
 
 // A channel whose very first crawl fails is tried again after the pause, not after its group's interval, of which nothing is known yet.
 func TestFirstFailureIsRetriedSoon(t *testing.T) {
+	t.Parallel()
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw

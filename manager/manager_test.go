@@ -303,6 +303,7 @@ func until(t *testing.T, what string, f func() bool) {
 }
 
 func TestEveryChannelIsRecrawled(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), nil)
 	var hosts []string
 	for i := range 20 {
@@ -326,6 +327,7 @@ func TestEveryChannelIsRecrawled(t *testing.T) {
 }
 
 func TestGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, nil)
 	ids := b.add(t, "https://a.example", "https://b.example")
@@ -354,6 +356,7 @@ func TestGoesOnAfterARestart(t *testing.T) {
 }
 
 func TestRefusalsPushBackAndLoseNothing(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { s.refuse = true })
 	b.add(t, "https://a.example", "https://b.example", "https://c.example")
 	until(t, "refusals", func() bool { return b.m.Overview().Refused >= 5 })
@@ -364,6 +367,7 @@ func TestRefusalsPushBackAndLoseNothing(t *testing.T) {
 }
 
 func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { c.Terms.Term, s.brief, s.vanish = 300*time.Millisecond, true, true })
 	ids := b.add(t, "https://a.example")
 	until(t, "the channel is given up", func() bool { r, _, ok := b.row(ids[0]); return ok && r.State == "given up" })
@@ -385,6 +389,7 @@ func TestVanishedPeersTasksAreHandedOutAgainAndThenGivenUp(t *testing.T) {
 // A task that a peer took and never claimed is handed out again when its latest start has passed, by a manager that was started anew meanwhile
 // too, and not before: the peer might still begin.
 func TestUnclaimedTasksAreHandedOutAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, func(c *manager.Config, s *swarm) { c.Terms.Handouts, s.ignore = 100, true })
 	ids := b.add(t, "https://a.example")
@@ -414,6 +419,7 @@ func TestUnclaimedTasksAreHandedOutAgain(t *testing.T) {
 
 // The overlay is told of tasks that were taken and never claimed, and of those that brought pages.
 func TestTheOverlayIsToldOfSwallowers(t *testing.T) {
+	t.Parallel()
 	var s *swarm
 	b := open(t, t.TempDir(), func(_ *manager.Config, w *swarm) { s, w.ignore = w, true })
 	b.add(t, "https://a.example")
@@ -429,6 +435,7 @@ func TestTheOverlayIsToldOfSwallowers(t *testing.T) {
 
 // The overlay is told of peers that gave a task back, so that it does not offer them the task again before they have told of their queue.
 func TestTheOverlayIsToldOfLeavers(t *testing.T) {
+	t.Parallel()
 	var s *swarm
 	b := open(t, t.TempDir(), func(_ *manager.Config, w *swarm) { s, w.leaves = w, true })
 	b.add(t, "https://a.example")
@@ -473,6 +480,7 @@ func reopened(t *testing.T, dir string) *archive.Archive {
 
 // The archive is told how far its feed was taken in, so that it may forget that, and what it forgets is what the manager has.
 func TestFeedIsForgottenWhenTakenIn(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), nil)
 	b.add(t, "https://a.example", "https://b.example")
 	until(t, "updates", func() bool { return b.m.Overview().Updates >= 4 })
@@ -492,6 +500,7 @@ func TestFeedIsForgottenWhenTakenIn(t *testing.T) {
 }
 
 func TestPauseAndStrategy(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), nil)
 	ids := b.add(t, "https://a.example")
 	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })

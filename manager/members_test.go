@@ -31,6 +31,7 @@ func has(b *bench, peer string, f conduct.Fault) bool {
 
 // A peer that takes tasks and never claims them is named, with counts and what to do; also after a restart.
 func TestSwallowingIsTold(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, func(c *manager.Config, s *swarm) { c.Terms.Handouts, s.ignore = 100, true })
 	b.add(t, "https://a.example", "https://b.example", "https://c.example")
@@ -49,6 +50,7 @@ func TestSwallowingIsTold(t *testing.T) {
 
 // So is one that claims tasks and brings nothing.
 func TestStallingIsTold(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) {
 		c.Terms.Term, c.Terms.Handouts, s.brief, s.vanish, s.stalls = 300*time.Millisecond, 100, true, true, true
 	})
@@ -61,6 +63,7 @@ func TestStallingIsTold(t *testing.T) {
 
 // Honest work names nobody.
 func TestHonestPeersAreNotNamed(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), nil)
 	b.add(t, "https://a.example", "https://b.example")
 	until(t, "updates", func() bool { return b.m.Overview().Updates >= 10 })
@@ -71,6 +74,7 @@ func TestHonestPeersAreNotNamed(t *testing.T) {
 
 // However many members misbehave, a check has ten lines and one more; each says what, since when and what to do.
 func TestManySuspectsAreFewLines(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.refuse = true })
 	for i := range 300 {
 		b.m.Deed(fmt.Sprintf("peer-%03d", i), "", conduct.Budget, 1+i)
@@ -94,6 +98,7 @@ func TestManySuspectsAreFewLines(t *testing.T) {
 
 // A name that turns text around, or hides, is no member's, and is not banned.
 func TestBanOfANameThatCannotBeShown(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.refuse = true })
 	for _, name := range []string{"x\u202ey", "a\u200bb", "a\x1b[2Jb", "a\nb"} {
 		if err := b.d.Ban(name, true); !errors.Is(err, manager.ErrAsk) || strings.Contains(err.Error(), name) {
@@ -104,6 +109,7 @@ func TestBanOfANameThatCannotBeShown(t *testing.T) {
 
 // A purge from the page is counted before, done by the archive itself, and its channels are crawled next.
 func TestPurgeFromTheDesk(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.recalls = true })
 	b.add(t, "https://a.example", "https://b.example")
 	until(t, "updates", func() bool { return b.m.Overview().Updates >= 4 })

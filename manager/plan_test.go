@@ -15,6 +15,7 @@ import (
 
 // A strategy that plans gets its plans, beside the loop, and channels are crawled by them.
 func TestPlans(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"optimal", "cycle"} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, t.TempDir(), func(c *manager.Config, _ *swarm) {
@@ -37,6 +38,7 @@ func TestPlans(t *testing.T) {
 
 // What a channel's visits have taught outlives a restart: the model is not chosen anew from nothing.
 func TestHistoriesOutliveARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	optimal := func(c *manager.Config, _ *swarm) { c.Strategy, c.Params.PlanEvery = "optimal", 1440 }
 	b := open(t, dir, optimal)

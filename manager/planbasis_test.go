@@ -11,6 +11,7 @@ import (
 
 // A plan's basis is had from a running manager as from a stopped one's database, channels' histories with it.
 func TestPlanBasis(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), nil)
 	b.add(t, "https://a.example", "https://b.example")
 	look := func(d *desk.Desk) desk.PlanBasis {

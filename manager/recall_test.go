@@ -12,6 +12,7 @@ import (
 // What is out of a host that is blocked, or of a channel that is removed, is called back: its peer is refused at its next word with the archive;
 // and nothing else of the host is crawled until its lease has ended.
 func TestBlockAndRemoveCallBack(t *testing.T) {
+	t.Parallel()
 	const term = 10 * time.Minute
 	amid, done := make(chan string, 10), make(chan struct{})
 	release := sync.OnceFunc(func() { close(done) })

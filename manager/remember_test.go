@@ -12,6 +12,7 @@ import (
 
 // A restart keeps what people are shown: counters with the time that they began, plots, and what happened to a channel.
 func TestRestartKeepsWhatIsShown(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, nil)
 	ids := b.add(t, "https://a.example", "https://b.example")
@@ -40,6 +41,7 @@ func TestRestartKeepsWhatIsShown(t *testing.T) {
 
 // A list can be narrowed to a state and ordered by it, at a running manager and at a stopped one's database alike.
 func TestListByState(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) {
 		s.fail = "https://failing.example"
 		s.recalls = true

@@ -11,6 +11,7 @@ import (
 
 // A host that a report of an earlier build froze until the year 9999 is crawled again after a restart, and a reset cures one that waits or is blocked.
 func TestFrozenHostThaws(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	brief := func(c *manager.Config, _ *swarm) { c.Terms.Term = 2 * time.Second }
 	b := open(t, dir, brief)

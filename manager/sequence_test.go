@@ -12,6 +12,7 @@ import (
 
 // The share of new channels is set while running, shown, and kept over a restart; both kinds go on.
 func TestShareWhileRunning(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	kept := func(c *manager.Config, s *swarm) { c.KeptStrategy, c.Strategy, s.holds = true, "price", 3 }
 	b := open(t, dir, kept)
@@ -64,6 +65,7 @@ func TestShareWhileRunning(t *testing.T) {
 
 // Strategy cycle decides by itself once it has planned.
 func TestShareByCycle(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(c *manager.Config, _ *swarm) {
 		c.Strategy = "cycle"
 		c.Params.PlanEvery, c.Params.Periods = 5, 3

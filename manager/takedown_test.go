@@ -15,6 +15,7 @@ import (
 
 // A takedown reaches archive, feed, queue and peers, on all ports of the host, while its crawls run; and what comes later.
 func TestTakedown(t *testing.T) {
+	t.Parallel()
 	hosts, err := channel.ParseHosts("z.example")
 	if err != nil {
 		t.Fatal(err)

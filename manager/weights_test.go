@@ -14,6 +14,7 @@ import (
 
 // A channel counts by its pages, or as the operator says, times its own importance, which may change while the manager runs and while it does not.
 func TestWeights(t *testing.T) {
+	t.Parallel()
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.large = "https://large.example" })
 	ids := b.add(t, "https://large.example", "https://small.example")
 	look := func(d *desk.Desk) map[channel.ID]float32 {
