@@ -47,6 +47,7 @@ var operatorPages = []struct{ path, shows string }{
 // TestPagesForAll looks at every page with axe-core, on a wide screen and a phone's, light and dark: nothing serious is wrong. With SHOAL_PICTURES it
 // leaves a picture of each in that folder.
 func TestPagesForAll(t *testing.T) {
+	t.Parallel()
 	axe := axeScript(t)
 	b := openBrowser(t)
 	p := start(t, "shoal", "up", "--peers", "2", "--hosts", "12", "--pages", "60", "--data", t.TempDir(), "--page", "127.0.0.1:0")

@@ -10,6 +10,7 @@ import (
 // TestCountersSurviveKill kills a peer, which gets no chance to write anything, and starts it again: what its status showed before is still
 // counted today, in this month and ever.
 func TestCountersSurviveKill(t *testing.T) {
+	t.Parallel()
 	w, err := pond.NewWorld(pond.Config{Seed: 9, Hosts: 4, Pages: 400, MaxHost: 150, Plain: true})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	mrand "math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,6 +49,7 @@ const (
 )
 
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	rounds := 6
 	if os.Getenv("CI") == "true" && !underRace { // the race detector's run kills no other processes than the plain one
 		rounds = 20
@@ -157,23 +157,7 @@ func (c *crash) servePond() {
 		}
 	})
 	c.pond = s.Addr().String()
-	c.listen, c.pageAddr = c.quietPort(), c.quietPort()
-}
-
-// quietPort returns a free port below those that systems assign by themselves, so that it is still free at the next
-// start.
-func (c *crash) quietPort() string {
-	for range 1000 {
-		port := 20_000 + c.rng.IntN(12_000)
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-		if err != nil {
-			continue
-		}
-		l.Close()
-		return fmt.Sprint(port)
-	}
-	c.t.Fatal("no free port")
-	return ""
+	c.listen, c.pageAddr = fmt.Sprint(unusedPort(c.t)), fmt.Sprint(unusedPort(c.t))
 }
 
 // start starts the manager and does not wait for it, except for the first time.

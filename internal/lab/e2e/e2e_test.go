@@ -21,6 +21,7 @@ import (
 	"shoal/channel"
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/standstill"
+	"shoal/internal/lab/waiting"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
 )
@@ -46,7 +47,7 @@ func withPrograms(m *testing.M) (code int, err error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
-	return m.Run(), nil
+	return waiting.Run(m, 2), nil // tests of memory, of distances and of what the defences cost are not parallel
 }
 
 // process is a running program with the lines that it has written to standard error.
@@ -305,6 +306,7 @@ func servePond(t *testing.T, w *pond.World) *pond.Server {
 // TestKill kills a network in the middle of its work and starts it again. Nothing acknowledged may be lost, and the
 // work must go on.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	args := []string{"up", "--peers", "3", "--hosts", "60", "--pages", "600", "--data", data, "--page", "127.0.0.1:0"}
 	p := start(t, "shoal", args...)
@@ -368,6 +370,7 @@ func TestKill(t *testing.T) {
 // TestProcesses runs a manager and four peers as separate processes, kills one peer in the middle of a task, and
 // expects an update of every channel.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	w, err := pond.NewWorld(pond.Config{Seed: 3, Hosts: 16, Pages: 300, MaxHost: 30, Plain: true})
 	if err != nil {
 		t.Fatal(err)

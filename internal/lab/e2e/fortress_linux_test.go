@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -139,16 +138,6 @@ func fetch(ctx context.Context, client *http.Client, url string) (status int, he
 	h.WriteString("\r\n")
 	body, err = io.ReadAll(io.LimitReader(res.Body, 4<<20))
 	return res.StatusCode, h.Bytes(), body, err
-}
-
-func unusedPort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // pause lets time pass while the network lives.

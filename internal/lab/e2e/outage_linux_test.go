@@ -14,6 +14,7 @@ import (
 // TestOutageOfHomes kills the manager of two homes behind routers, which are met at the manager alone, and starts it again. Both come home
 // and can be met there as before, also the one whose router shows every partner another port.
 func TestOutageOfHomes(t *testing.T) {
+	t.Parallel()
 	n := netlab.Open(t, "the return of homes behind routers is")
 	l := &lab{t: t, net: n, threads: 1}
 	boss := l.site("m", "11.0.9.1/24")

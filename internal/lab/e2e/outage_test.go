@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 // TestOutage kills the manager of six peers and starts it again a minute later. It counts the attempts that the outage costs, and those
 // that fail after the return. A stopwatch would measure the machine.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 8, Pages: 200, MaxHost: 40, Plain: true})
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +30,7 @@ func TestOutage(t *testing.T) {
 	boss := func(listen string) *process {
 		return start(t, "shoal", "manager", "--data", data, "--listen", listen, "--page", "127.0.0.1:0", "--pond", addr, "--lease", "1m")
 	}
-	m := boss("/ip4/127.0.0.1/tcp/0")
+	m := boss(fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", unusedPort(t)))
 	g, join := pageOf(m, "Page "), m.word("shoal-peer join ")
 	j, err := member.ParseJoinString(join)
 	if err != nil {

@@ -39,7 +39,12 @@ func TestOffice(t *testing.T) {
 	site := l.serve(web, webPort)
 	l.start(boss, []string{site})
 	o := &office{host: gate}
-	policy := o.serve(t)
+	policy, roots := o.serve(t)
+	in := func(program string, args ...string) *process {
+		cmd := home.Command(bin+"/"+program, args...)
+		cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+roots)
+		return launch(t, program, cmd)
+	}
 
 	var mu sync.Mutex
 	type flow struct {
@@ -69,12 +74,12 @@ func TestOffice(t *testing.T) {
 		}
 	})
 	dir := t.TempDir()
-	j := l.in(home, "shoal-peer", "join", "--yes", l.mgr.word("shoal-peer join "), "--data", dir, "--policy-url", policy)
+	j := in("shoal-peer", "join", "--yes", l.mgr.word("shoal-peer join "), "--data", dir, "--policy-url", policy)
 	if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
 		t.Fatalf("join: %s", j.said())
 	}
-	l.in(home, "shoal-peer", "run", "--data", dir, "--policy-url", policy, "--no-low-priority", "--log-level", "warn")
-	l.mgr.until("knows the peer", func() bool { return l.page.overview().Peers == 1 })
+	p := in("shoal-peer", "run", "--data", dir, "--policy-url", policy, "--no-low-priority", "--log-level", "warn")
+	p.until("is known to the manager", func() bool { return l.page.overview().Peers == 1 })
 	l.crawl(l.channels()[site])
 	l.mgr.until("has the site", func() bool { return l.updated([]string{site}, 1) })
 
@@ -102,7 +107,8 @@ type office struct {
 	asked map[string]int
 }
 
-func (o *office) serve(t *testing.T) (policy string) {
+// serve starts both. It returns the address of the policy, and the file of the certificate to trust.
+func (o *office) serve(t *testing.T) (policy, roots string) {
 	o.asked = map[string]int{}
 	at := fmt.Sprintf("%s:3128", o.host.Addr)
 	ln, err := o.host.Listen("tcp", at)
@@ -119,14 +125,15 @@ func (o *office) serve(t *testing.T) (policy string) {
 	}
 	secure := httptest.NewUnstartedServer(o)
 	secure.Listener.Close()
-	secure.Listener, secure.TLS = ln, &tls.Config{Certificates: []tls.Certificate{trusted(t, o.host.Addr)}}
+	cert, roots := certificateFor(t, o.host.Addr)
+	secure.Listener, secure.TLS = ln, &tls.Config{Certificates: []tls.Certificate{cert}}
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
-	return "https://" + at + "/policy.toml"
+	return "https://" + at + "/policy.toml", roots
 }
 
-// trusted returns a certificate for an address, which the programs that are started from now on trust.
-func trusted(t *testing.T, at netip.Addr) tls.Certificate {
+// certificateFor returns a certificate for an address, and the file of the certificate for a program that is to trust it.
+func certificateFor(t *testing.T, at netip.Addr) (cert tls.Certificate, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -137,12 +144,11 @@ func trusted(t *testing.T, at netip.Addr) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "office.pem")
+	file = filepath.Join(t.TempDir(), "office.pem")
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("SSL_CERT_FILE", file)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
 func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {

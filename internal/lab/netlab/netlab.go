@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +28,10 @@ var (
 	ErrNoTools = errors.New("netlab: a program is missing")
 )
 
-// Lab is a separate network.
+// labs counts the labs of this process: its number is part of the names of a lab.
+var labs atomic.Int64
+
+// Lab is a separate network. Labs do not see each other, so any number may be open at once.
 type Lab struct {
 	prefix string
 	mu     sync.Mutex // guards all below, and the links
@@ -58,7 +62,7 @@ func New() (*Lab, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: only root may", ErrNotPermitted)
 	}
-	l := &Lab{prefix: fmt.Sprintf("shoal-%d-%d-", os.Getpid(), time.Now().UnixNano()%1e6), links: map[[2]*Host]*link{}}
+	l := &Lab{prefix: fmt.Sprintf("shoal-%d-%d-%d-", os.Getpid(), time.Now().UnixNano()%1e6, labs.Add(1)), links: map[[2]*Host]*link{}}
 	h, err := l.space("try")
 	if err == nil {
 		if err = h.ip("tuntap", "add", "dev", "try", "mode", "tun"); err == nil {
