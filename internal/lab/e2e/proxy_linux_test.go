@@ -120,13 +120,14 @@ func (o *office) serve(t *testing.T) (policy, roots string) {
 	go func() { defer close(done); s.Serve(ln) }()
 	t.Cleanup(func() { s.Close(); <-done })
 	at = fmt.Sprintf("%s:3129", o.host.Addr)
-	if ln, err = o.host.Listen("tcp", at); err != nil {
+	own, err := o.host.Listen("tcp", at) // the other server may not have read its variable yet
+	if err != nil {
 		t.Fatal(err)
 	}
 	secure := httptest.NewUnstartedServer(o)
 	secure.Listener.Close()
 	cert, roots := certificateFor(t, o.host.Addr)
-	secure.Listener, secure.TLS = ln, &tls.Config{Certificates: []tls.Certificate{cert}}
+	secure.Listener, secure.TLS = own, &tls.Config{Certificates: []tls.Certificate{cert}}
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	return "https://" + at + "/policy.toml", roots
