@@ -14,6 +14,9 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb/tables"
 	"shoal/internal/wire/uplink"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
 	"shoal/manager/archive/warc"
 )
 
@@ -513,4 +516,30 @@ func TestScrub(t *testing.T) {
 	}
 	flip()
 	clean(t, open(t, cfg))
+}
+
+// TestReadersOfAnOldSnapshot compacts while a reader is at work. Its records then lie in other files than its snapshot says, and it must find them all.
+func TestReadersOfAnOldSnapshot(t *testing.T) {
+	a, _ := aged(t, t.TempDir())
+	if _, err := a.Retain(t.Context(), Retention{Captures: 3}); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err := a.View(func(snap ledger.Snapshot) error {
+		if c, err := a.Compact(t.Context(), 1); err != nil || c.Files == 0 || c.Moved == 0 {
+			t.Fatalf("compact: %+v, %v", c, err)
+		}
+		return snap.Scan([]byte{schema.Capture}, nil, true, func(_, value []byte) (bool, error) {
+			m := new(pb.Capture)
+			if err := schema.Decode(value, m); err != nil {
+				return false, err
+			}
+			seen++
+			_, err := a.Locate(snap, schema.Location(m.At))
+			return true, err
+		})
+	})
+	if err != nil || seen != 12 {
+		t.Errorf("%d captures found, %v", seen, err)
+	}
 }

@@ -129,11 +129,17 @@ func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (o
 
 // readLocated reads a record that may have moved.
 func (p *Pages) readLocated(snap ledger.Snapshot, at segment.Location) (*warc.Read, []string, error) {
-	at, err := p.Locate(snap, at)
-	if err != nil {
-		return nil, nil, err
+	for try := 0; ; try++ {
+		at, err := p.Locate(snap, at)
+		if err != nil {
+			return nil, nil, err
+		}
+		rec, links, err := p.readAt(at)
+		if try < maxHops && errors.Is(err, ErrNotFound) && !p.segments.Has(at.Segment) {
+			continue // its segment went in between
+		}
+		return rec, links, err
 	}
-	return p.readAt(at)
 }
 
 // maxHops bounds how often a record is followed over compacted segments.
@@ -148,16 +154,29 @@ func (p *Pages) Locate(snap ledger.Snapshot, at segment.Location) (segment.Locat
 		if p.segments.Has(at.Segment) {
 			return at, nil
 		}
-		next := new(pb.Location)
-		switch ok, err := ledger.Get(snap, schema.MovedKey(at), next); {
+		next, ok, err := moved(snap, at)
+		if err == nil && !ok { // since the snapshot, perhaps: a segment goes once its records lie elsewhere
+			err = p.ledger.View(func(now ledger.Snapshot) (err error) {
+				next, ok, err = moved(now, at)
+				return err
+			})
+		}
+		switch {
 		case err != nil:
 			return at, err
 		case !ok:
 			return at, fmt.Errorf("%w: its record was removed, WARC file %d", ErrNotFound, at.Segment)
 		}
-		at = schema.Location(next)
+		at = next
 	}
 	return at, fmt.Errorf("%w: record moved more than %d times", ErrNotFound, maxHops)
+}
+
+// moved is where a record was moved to, as far as a snapshot knows.
+func moved(snap ledger.Snapshot, at segment.Location) (segment.Location, bool, error) {
+	next := new(pb.Location)
+	ok, err := ledger.Get(snap, schema.MovedKey(at), next)
+	return schema.Location(next), ok, err
 }
 
 // readAt reads a record, and the outlinks of the metadata record that follows it.
