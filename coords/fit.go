@@ -3,7 +3,6 @@ package coords
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -29,10 +28,9 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 	for i := range samples {
 		points = append(points, pointOf(&samples[i]))
 	}
-	near := slices.Clone(samples)
-	slices.SortFunc(near, func(a, b Sample) int { return compareSamples(&a, &b) })
+	near := nearestSamples(samples)
 	best, bestCost := Coord{}, math.Inf(1)
-	for start := range 2 * min(fitStarts, len(near)) {
+	for start := range 2 * min(fitStarts, len(samples)) {
 		anchor := near[start/2].At
 		anchor.Height, anchor.Adjust = 0, 0
 		rtt := milliseconds(near[start/2].RTT)
@@ -56,6 +54,22 @@ func fit(samples []Sample, rng *rand.Rand) (Coord, bool) {
 	best.Err = sum/weight + 1/float64(len(samples)+1)
 	best.clamp()
 	return best, true
+}
+
+// nearestSamples are the samples with the shortest times, shortest first.
+func nearestSamples(samples []Sample) (near [fitStarts]*Sample) {
+	for i := range samples {
+		s := &samples[i]
+		for k := range near {
+			if near[k] == nil || compareSamples(s, near[k]) < 0 {
+				near[k], s = s, near[k]
+			}
+			if s == nil {
+				break
+			}
+		}
+	}
+	return near
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -225,42 +239,36 @@ func fitCost(at, anchor *Coord, ridge float64, points []point, dist []float64) (
 	return cost + stray*ridge, dist
 }
 
-// solve finds x with (A + lambda diag(A)) x = b by Cholesky's method; only the lower half of A is read.
-func solve(a *[fitDims][fitDims]float64, b *[fitDims]float64, lambda float64) ([fitDims]float64, bool) {
-	var l [fitDims][fitDims]float64
+// solve finds x with (A + lambda diag(A)) x = b by Cholesky's method without square roots, A = L D L'; only the lower half of A is read. l becomes L D,
+// and over is 1/D. A column is taken off all others as soon as it is known, since the processor does such subtractions side by side.
+func solve(a *[fitDims][fitDims]float64, b *[fitDims]float64, lambda float64) (x [fitDims]float64, ok bool) {
+	l := *a
+	x = *b
+	var over [fitDims]float64
 	for i := range fitDims {
-		for j := range i + 1 {
-			sum := a[i][j]
-			if i == j {
-				sum += lambda*a[i][i] + 1e-12
-			}
-			for k := range j {
-				sum -= l[i][k] * l[j][k]
-			}
-			if i != j {
-				l[i][j] = sum / l[j][j]
-				continue
-			}
-			if !(sum > 0) {
-				return [fitDims]float64{}, false
-			}
-			l[i][i] = math.Sqrt(sum)
-		}
+		l[i][i] += lambda*l[i][i] + 1e-12
 	}
-	var x [fitDims]float64
-	for i := range fitDims {
-		sum := b[i]
-		for k := range i {
-			sum -= l[i][k] * x[k]
+	for k := range fitDims {
+		if !(l[k][k] > 0) {
+			return x, false
 		}
-		x[i] = sum / l[i][i]
+		o := 1 / l[k][k]
+		over[k] = o
+		for i := k + 1; i < fitDims; i++ {
+			row := &l[i]
+			c := row[k] * o
+			for j := k + 1; j <= i; j++ {
+				row[j] -= c * l[j][k]
+			}
+			x[i] -= c * x[k]
+		}
 	}
 	for i := fitDims - 1; i >= 0; i-- {
-		sum := x[i]
-		for k := i + 1; k < fitDims; k++ {
-			sum -= l[k][i] * x[k]
+		row := &l[i]
+		x[i] *= over[i]
+		for k := range i {
+			x[k] -= row[k] * x[i]
 		}
-		x[i] = sum / l[i][i]
 	}
 	return x, true
 }

@@ -39,36 +39,81 @@ func believe(samples []coords.Sample) {
 
 // believed is what counts of one sample, by what others tell. told holds their times; nil: they are in the samples.
 func believed(s *coords.Sample, others []coords.Sample, told []time.Duration) time.Duration {
-	var errsRoom, boundsRoom [coords.MaxSamples]float64
-	errs, bounds := errsRoom[:0], boundsRoom[:0]
-	for k := range others {
-		if o := &others[k]; testifies(o, s) {
-			errs = append(errs, o.At.Err)
+	if told == nil {
+		var room [coords.MaxSamples]time.Duration
+		told = room[:0]
+		for k := range others {
+			told = append(told, others[k].RTT)
 		}
 	}
-	if len(errs) < believeWitnesses {
+	if unbounded(s, others, told) {
 		return s.RTT
 	}
-	slices.Sort(errs)
-	own := min(s.At.Err, errs[(len(errs)-1)/2])
+	return max(s.RTT, bound(s, others, told))
+}
+
+// bound is half of the median bound of a sample that has witnesses; 0: that is no more than what was told.
+func bound(s *coords.Sample, others []coords.Sample, told []time.Duration) time.Duration {
+	own := 0.0
+	if s.At.Err > believeSettled { // else the witnesses' errors alone tell
+		own = min(s.At.Err, medianErr(s, others))
+	}
+	var room [coords.MaxSamples]float64
+	bounds := room[:0]
+	below := 0
 	for k := range others {
 		o := &others[k]
 		if !testifies(o, s) {
 			continue
 		}
-		rtt := o.RTT
-		if told != nil {
-			rtt = told[k]
-		}
 		d := coords.Distance(&s.At, &o.At)
 		if e := max(own, o.At.Err); e > believeSettled {
 			d /= 1 - e
 		}
-		bounds = append(bounds, milliseconds(rtt)-d)
+		b := milliseconds(told[k]) - d
+		if bounds = append(bounds, b); counts(b) <= s.RTT {
+			below++
+		}
+	}
+	middle := (len(bounds) - 1) / 2
+	if below > middle { // it is below what was told: there is no need to sort
+		return 0
 	}
 	slices.Sort(bounds)
-	return max(s.RTT, duration(believeFactor*bounds[(len(bounds)-1)/2]))
+	return counts(bounds[middle])
 }
+
+// medianErr is the median error of a sample's witnesses.
+func medianErr(s *coords.Sample, others []coords.Sample) float64 {
+	var room [coords.MaxSamples]float64
+	errs := room[:0]
+	for k := range others {
+		if o := &others[k]; testifies(o, s) {
+			errs = append(errs, o.At.Err)
+		}
+	}
+	slices.Sort(errs)
+	return errs[(len(errs)-1)/2]
+}
+
+// unbounded reports whether a sample counts as it is told, as far as that can be seen without a distance: there are too few witnesses, or most of
+// them told times so short that they bound nothing however near they are. That holds for most samples, and distances are most of the cost.
+func unbounded(s *coords.Sample, others []coords.Sample, told []time.Duration) bool {
+	witnesses, below := 0, 0
+	for k := range others {
+		if !testifies(&others[k], s) {
+			continue
+		}
+		witnesses++
+		if counts(milliseconds(told[k])) <= s.RTT {
+			below++
+		}
+	}
+	return witnesses < believeWitnesses || below > (witnesses-1)/2
+}
+
+// counts is the time that counts at least, by a bound in milliseconds.
+func counts(ms float64) time.Duration { return duration(believeFactor * ms) }
 
 // testifies reports whether what a peer measured bounds what another tells.
 func testifies(o, s *coords.Sample) bool { return o.Vantage != s.Vantage && o.At.Err < believeErr }
