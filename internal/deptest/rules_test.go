@@ -65,6 +65,7 @@ var rules = []rule{
 	{"internal/plain", nil, false, "a leaf: it words what it is handed"},
 	{"internal/plan", []string{"recrawl/..."}, false, "a plan reads channels that it is handed, so that a CSV and a database are planned alike"},
 	{"internal/lab/pglab", nil, false, "servers for tests know nothing of who uses them"},
+	{"internal/lab/s3lab", nil, false, "an object store for tests knows nothing of who uses it"},
 	{"internal/lab/disklab", nil, false, "disks for tests know nothing of who writes to them"},
 	{"internal/lab/rogue", []string{"channel/channelpb", "internal/wire/wirepb", "internal/wire/uplink/uplinkpb", "overlay/p2p/overlaypb"}, false, "another make knows the message definitions alone"},
 	{"internal/lab/standstill", nil, false, "a leaf: the kernel's counters of any process"},

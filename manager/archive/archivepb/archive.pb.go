@@ -1409,6 +1409,7 @@ type File struct {
 	Records       uint64                 `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
 	Sealed        bool                   `protobuf:"varint,4,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	CreatedUs     int64                  `protobuf:"varint,5,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Parts         []byte                 `protobuf:"bytes,6,opt,name=parts,proto3" json:"parts,omitempty"` // what the segment store must know of it; empty in a folder
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1476,6 +1477,13 @@ func (x *File) GetCreatedUs() int64 {
 		return x.CreatedUs
 	}
 	return 0
+}
+
+func (x *File) GetParts() []byte {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
 }
 
 // Text is the main text of a payload.
@@ -1898,14 +1906,15 @@ const file_archive_proto_rawDesc = "" +
 	"\x06chunks\x18\b \x01(\x04R\x06chunks\x12\x14\n" +
 	"\x05bytes\x18\t \x01(\x04R\x05bytes\x12\x16\n" +
 	"\x06events\x18\n" +
-	" \x01(\x04R\x06events\"\x83\x01\n" +
+	" \x01(\x04R\x06events\"\x99\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x04R\x06length\x12\x18\n" +
 	"\arecords\x18\x03 \x01(\x04R\arecords\x12\x16\n" +
 	"\x06sealed\x18\x04 \x01(\bR\x06sealed\x12\x1d\n" +
 	"\n" +
-	"created_us\x18\x05 \x01(\x03R\tcreatedUs\"X\n" +
+	"created_us\x18\x05 \x01(\x03R\tcreatedUs\x12\x14\n" +
+	"\x05parts\x18\x06 \x01(\fR\x05parts\"X\n" +
 	"\x04Text\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x12\n" +
 	"\x04lang\x18\x02 \x01(\tR\x04lang\x12\x12\n" +

@@ -170,7 +170,7 @@ func Decode(b []byte, m proto.Message) error {
 
 // EncodeSegment makes the stored form of a segment's description.
 func EncodeSegment(s segment.Info) ([]byte, error) {
-	return Encode(&pb.File{Name: s.Name, Length: s.Length, Records: s.Records, Sealed: s.Sealed, CreatedUs: Micros(s.Created)})
+	return Encode(&pb.File{Name: s.Name, Length: s.Length, Records: s.Records, Sealed: s.Sealed, CreatedUs: Micros(s.Created), Parts: []byte(s.Parts)})
 }
 
 // DecodeSegment reads a record of the table Segment.
@@ -179,7 +179,7 @@ func DecodeSegment(key, value []byte) (segment.Info, error) {
 	if err := Decode(value, &f); err != nil || len(key) != 5 {
 		return segment.Info{}, errors.Join(err, badKey(key, 5))
 	}
-	return segment.Info{ID: SegmentOf(key), Name: f.Name, Length: f.Length, Records: f.Records, Sealed: f.Sealed, Created: Time(f.CreatedUs)}, nil
+	return segment.Info{ID: SegmentOf(key), Name: f.Name, Length: f.Length, Records: f.Records, Sealed: f.Sealed, Created: Time(f.CreatedUs), Parts: string(f.Parts)}, nil
 }
 
 func badKey(key []byte, want int) error {

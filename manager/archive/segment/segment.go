@@ -42,6 +42,7 @@ type Info struct {
 	Records uint64
 	Sealed  bool // nothing more is appended
 	Created time.Time
+	Parts   string // what the store must know of it and cannot find out; the ledger keeps it and does not look into it
 }
 
 // Found is what Scan came across: a record, or a place where there is none.

@@ -173,7 +173,7 @@ func testAppend(t *testing.T, s Subject) {
 	if !l.s.Has(a[0].Segment) || l.s.Has(a[0].Segment+1) || l.s.Count() != 1 {
 		t.Errorf("has %v, %v, count %d", l.s.Has(a[0].Segment), l.s.Has(a[0].Segment+1), l.s.Count())
 	}
-	if p := l.s.Place(b[0]); p.Name != changed[0].Name || p.Offset <= 0 || p.Length != int64(b[0].Length) {
+	if p := l.s.Place(b[0]); !strings.HasPrefix(p.Name, strings.TrimSuffix(changed[0].Name, ".warc.gz")) || p.Offset <= 0 || p.Length != int64(b[0].Length) {
 		t.Errorf("place %+v", p)
 	}
 	in, err := l.s.Read(a[0], 1<<20) // and what follows
