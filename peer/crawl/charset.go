@@ -15,8 +15,8 @@ import (
 const sniffed = 1024
 
 // utf8Of decodes a document to UTF-8, and tells how to encode queries of its links. The encoding comes from a byte order mark, the header, a
-// <meta> or an XML declaration, in that order (HTML, section 13.2.3.2). Without any of them a document is UTF-8 if it is valid UTF-8, else
-// windows-1252.
+// <meta> or an XML declaration, in that order (HTML, section 13.2.3.2), or else a <meta> that comes late. Without any of them a document is UTF-8
+// if it is valid UTF-8, else windows-1252.
 func utf8Of(body []byte, contentType string) ([]byte, *query) {
 	enc, name, mark := encodingOf(body, contentType)
 	body = body[mark:]
@@ -45,7 +45,7 @@ func encodingOf(body []byte, contentType string) (enc encoding.Encoding, name st
 		enc, name = charset.Lookup("utf-16be")
 		return enc, name, 2
 	}
-	if enc, name = charset.Lookup(labelIn(contentType)); enc != nil {
+	if enc, name = charset.Lookup(headerLabel(contentType)); enc != nil {
 		return enc, name, 0
 	}
 	head := body[:min(len(body), sniffed)]
@@ -57,6 +57,9 @@ func encodingOf(body []byte, contentType string) (enc encoding.Encoding, name st
 		if enc == nil {
 			enc, name = charset.Lookup(label(head))
 		}
+	}
+	if enc == nil && len(body) > sniffed {
+		enc, name = charset.Lookup(lateEncoding(body))
 	}
 	if enc == nil && !utf8.Valid(body) {
 		enc, name = charset.Lookup("windows-1252")
@@ -91,7 +94,32 @@ func declaredEncoding(head []byte) string {
 
 // metaEncoding gives the encoding that the first such <meta> names ("prescan a byte stream to determine its encoding").
 func metaEncoding(head []byte) string {
-	for t := (tokenizer{doc: head}); ; {
+	return firstMeta(tokenizer{doc: head}, func(t *tokenizer, _ []byte) { t.attributes(nil) })
+}
+
+// lateEncoding gives the encoding that the first such <meta> of a whole document names, as the parser comes to it: not in a script or the like
+// (HTML, section 13.2.3.4, "changing the encoding while parsing").
+func lateEncoding(doc []byte) string {
+	if indexFold(doc, "charset") < 0 {
+		return ""
+	}
+	return firstMeta(tokenizer{doc: doc}, func(t *tokenizer, name []byte) {
+		is := elementOf(name)
+		t.attributes(nil)
+		switch {
+		case is == elScript:
+			t.script()
+		case is == elPlaintext:
+			t.at = len(doc)
+		case is.has(holdsText):
+			t.rawText(elements[is].name)
+		}
+	})
+}
+
+// firstMeta gives the encoding that the first such <meta> names. Pass is called for every other start tag, to go behind it.
+func firstMeta(t tokenizer, pass func(t *tokenizer, name []byte)) string {
+	for {
 		kind, name := t.next(false)
 		switch {
 		case kind == endOfFile:
@@ -99,7 +127,7 @@ func metaEncoding(head []byte) string {
 		case kind != startTag:
 			continue
 		case !equalFold(name, "meta"):
-			t.attributes(nil)
+			pass(&t, name)
 			continue
 		}
 		var direct, content, equiv []byte
@@ -121,6 +149,23 @@ func metaEncoding(head []byte) string {
 			return within(label)
 		}
 	}
+}
+
+// headerLabel gives the charset of the type that counts in a list of types: the last one. It has the charset of the one before it if it is the
+// same type and names none (Fetch, "extract a MIME type").
+func headerLabel(contentType string) (label string) {
+	last := ""
+	for part := range strings.SplitSeq(contentType, ",") {
+		t, said := mediaType(part), labelIn(part)
+		if t == "" && last != "" && said == "" {
+			continue
+		}
+		if t != last || said != "" {
+			label = said
+		}
+		last = t
+	}
+	return label
 }
 
 // labelIn gives the charset in a Content-Type, even if it is badly written.

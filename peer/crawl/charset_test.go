@@ -89,7 +89,7 @@ func TestEncodingsInTheirOrder(t *testing.T) {
 		{"<meta charset=utf-16>" + text, "text/html", "utf-8"}, {"<meta/charset=koi8-r>" + text, "text/html", "koi8-r"},
 		{`<?xml version="1.0" encoding="koi8-r"?>` + text, "text/html", "koi8-r"}, {`<?xml version="1.0" encoding='koi8-r'?><html>` + text, "application/xhtml+xml", "koi8-r"},
 		{`<?xml version="1.0" encoding="koi8-r"?><meta charset=iso-8859-5>` + text, "text/html", "iso-8859-5"}, {`<?xml version="1.0" encoding="koi8-r"?><meta charset=iso-8859-5>` + text, "application/xhtml+xml", "koi8-r"},
-		{little, "text/html", "utf-16le"}, {strings.Repeat(" ", sniffed) + "<meta charset=koi8-r>" + text, "text/html", "windows-1252"},
+		{little, "text/html", "utf-16le"}, {strings.Repeat(" ", sniffed) + "<meta charset=koi8-r>" + text, "text/html", "koi8-r"},
 	} {
 		if _, name, _ := encodingOf([]byte(c.body), c.contentType); name != c.want {
 			t.Errorf("%d: %q of %q: %s, want %s", i, c.body[:min(len(c.body), 60)], c.contentType, name, c.want)
@@ -97,5 +97,32 @@ func TestEncodingsInTheirOrder(t *testing.T) {
 	}
 	if out, _ := utf8Of([]byte("\xef\xbb\xbfé"), ""); string(out) != "é" {
 		t.Errorf("%q", out)
+	}
+}
+
+// TestWhichCharsetCounts: of a header with several types the last one counts, and a <meta> counts wherever the parser comes to it.
+func TestWhichCharsetCounts(t *testing.T) {
+	late := strings.Repeat("<!-- a long beginning -->\n", 100)
+	for _, c := range []struct{ contentType, doc, want string }{
+		{"text/html;charset=koi8-r, text/html;charset=big5", "\xe4", "big5"},
+		{"text/html;charset=koi8-r, text/html", "\xe4", "koi8-r"},
+		{"text/html;charset=koi8-r, text/plain", "\xe4", "windows-1252"},
+		{"text/plain;charset=koi8-r, text/html;charset=big5", "\xe4", "big5"},
+		{"text/html;charset=koi8-r, */*", "\xe4", "koi8-r"},
+		{"text/html charset=koi8-r", "\xe4", "koi8-r"},
+		{"charset=koi8-r", "\xe4", "koi8-r"},
+		{"text/html", late + "<meta charset=koi8-r>\xe4", "koi8-r"},
+		{"text/html", late + "<meta http-equiv=content-type content='text/html; charset=iso-2022-jp'>x", "iso-2022-jp"},
+		{"text/html", late + "<meta charset=nonsense><meta charset=koi8-r>\xe4", "koi8-r"},
+		{"text/html", late + "<script>'<meta charset=big5>'</script><title><meta charset=big5></title><meta charset=koi8-r>\xe4", "koi8-r"},
+		{"text/html", late + "<!-- <meta charset=koi8-r> --><p title='<meta charset=koi8-r>'>\xe4", "windows-1252"},
+		{"text/html", late + "<plaintext><meta charset=koi8-r>\xe4", "windows-1252"},
+		{"text/html", late + "<meta charset=utf-16>ä", "utf-8"},
+		{"text/html;charset=utf-8", late + "<meta charset=koi8-r>\xe4", "utf-8"},
+		{"text/html", "<meta charset=big5>" + late + "<meta charset=koi8-r>\xe4", "big5"},
+	} {
+		if _, name, _ := encodingOf([]byte(c.doc), c.contentType); name != c.want {
+			t.Errorf("%q, %q: %s, want %s", c.contentType, c.doc[max(0, len(c.doc)-80):], name, c.want)
+		}
 	}
 }

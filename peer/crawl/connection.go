@@ -23,9 +23,9 @@ var (
 	errHeader = errors.New("crawl: response headers exceeded 64 KiB")
 )
 
-// line is the one connection of a crawl. It uses net/http's parser of responses, and not its client: when a connection breaks, the client
-// repeats a request at once, where a polite crawler waits its turn; it passes every response through several goroutines; and it does not
-// keep headers as they came. Owned by the fetcher.
+// line is the one connection of a crawl. It uses net/http's parser of headers, and not its client: when a connection breaks, the client
+// repeats a request at once, where a polite crawler waits its turn; it passes every response through several goroutines; and it refuses
+// headers that other clients read. Owned by the fetcher.
 type line struct {
 	net.Conn
 	f      *fetcher
@@ -37,10 +37,8 @@ type line struct {
 	used   time.Time // end of the last exchange; zero: none yet
 	sent   time.Time // the last request
 
-	head  []byte // what has come of the response, up to the end of its header
-	whole bool   // head has its end
-	quota int    // bytes that may still come before that end
-	broke error  // the error that ended reading, unless that was io.EOF
+	raw, head []byte // the header of the last response, as it came and tidied
+	parser    *bufio.Reader
 }
 
 // counted counts the bytes that a socket receives.
@@ -99,7 +97,7 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 			}
 		}
 	}
-	l.br = bufio.NewReaderSize(l, 16<<10)
+	l.br, l.parser = bufio.NewReaderSize(l, 16<<10), bufio.NewReaderSize(nil, parserSize)
 	l.unhook = context.AfterFunc(ctx, func() { c.Close() })
 	return l, nil
 }
@@ -112,50 +110,11 @@ func (l *line) hangUp() {
 	}
 }
 
-// Read is for the parser. It keeps the header and enforces its bound.
-func (l *line) Read(b []byte) (int, error) {
-	if !l.whole && l.quota == 0 {
-		return 0, errHeader
-	}
-	n, err := l.Conn.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
-		l.broke = err
-	}
-	if !l.whole {
-		l.quota = max(l.quota-n, 0)
-		l.head = append(l.head, b[:n]...)
-	}
-	return n, err
-}
-
-// cutHead ends the header where the parser found its end: what the parser has read and not used comes after it. It drops the header of an
-// interim response, since another response follows.
-func (l *line) cutHead(interim bool) {
-	end := len(l.head) - l.br.Buffered()
-	if interim {
-		l.head = append(l.head[:0], l.head[end:]...)
-		return
-	}
-	l.head, l.whole = withCRLF(l.head[:end]), true
-}
-
-// withCRLF gives a header with its lines ended as HTTP has it. Some hosts end lines with LF alone. The parser reads that, as other clients do;
-// readers of archived headers need not.
-func withCRLF(header []byte) []byte {
-	if bytes.HasSuffix(header, []byte("\r\n\r\n")) && bytes.Count(header, []byte("\n")) == bytes.Count(header, []byte("\r\n")) {
-		return header
-	}
-	out := make([]byte, 0, len(header)+bytes.Count(header, []byte("\n"))+len("\r\n"))
-	for line := range bytes.SplitSeq(bytes.TrimRight(header, " \t\r\n"), []byte("\n")) {
-		out = append(append(out, bytes.TrimRight(line, "\r")...), "\r\n"...)
-	}
-	return append(out, "\r\n"...)
-}
-
 const (
 	idleCheck  = 100 * time.Millisecond // a connection that was idle for longer is checked before it is used
 	aliveCheck = time.Millisecond       // how long the check takes
 	maxInterim = 5                      // interim responses to one request
+	parserSize = 4 << 10                // bytes of a header that are parsed at once
 )
 
 // alive reports whether an idle connection can still be used. It cannot if the host has closed it, or has sent something unasked.
@@ -183,7 +142,6 @@ func (l *line) send(request []byte) error {
 	if err := l.SetDeadline(time.Now().Add(RequestTimeout)); err != nil {
 		return err
 	}
-	l.head, l.whole, l.quota = l.head[:0], false, MaxHeader+l.br.Size()
 	l.sent = time.Now()
 	_, err := l.Conn.Write(request)
 	return err
@@ -204,14 +162,18 @@ func (l *line) answer() (resp *http.Response, first time.Time, err error) {
 	}
 	first = time.Now()
 	for range maxInterim {
-		if resp, err = http.ReadResponse(l.br, nil); err != nil {
-			if l.broke != nil { // a field that was cut off is not malformed
-				err = l.broke
-			}
+		if err = l.readHead(); err != nil {
 			return nil, first, err
 		}
-		interim := resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols
-		if l.cutHead(interim); !interim {
+		if l.head, err = tidyHeader(l.head[:0], l.raw); err != nil {
+			return nil, first, err
+		}
+		l.parser.Reset(bytes.NewReader(l.head))
+		if resp, err = http.ReadResponse(l.parser, nil); err != nil {
+			return nil, first, err
+		}
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			resp.Body = l.body(resp)
 			return resp, first, nil
 		}
 	}

@@ -219,7 +219,7 @@ func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response,
 		return nil, err
 	}
 	r.status, r.header = resp.StatusCode, resp.Header
-	if l.h2 == nil && l.whole {
+	if l.h2 == nil {
 		f.raw = append(f.raw[:0], l.head...)
 		r.raw = f.raw
 	} else {

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -75,4 +76,104 @@ func TestHeadersThatEndInLF(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHeadersAsTheyAreMet: what curl, wget and browsers read is read here: headers with lines that are none, and lengths that say nothing. What is
+// archived is a header that strict readers take.
+func TestHeadersAsTheyAreMet(t *testing.T) {
+	const body = "<p>some text <a href=/x>x</a></p>"
+	length := fmt.Sprintf("Content-Length: %d", len(body))
+	chunked := func(end string) string { // the body in two chunks
+		return fmt.Sprintf("%x%s%s%s%x;x=y%s%s%s0%s%s", 10, end, body[:10], end, len(body)-10, end, body[10:], end, end, end)
+	}
+	const ok = "HTTP/1.1 200 OK"
+	for _, c := range []struct{ name, header, sent, archived string }{ // "|" ends a line
+		{"no reason", "HTTP/1.1 200|" + length + "||", body, "HTTP/1.1 200|" + length + "||"},
+		{"a short version", "HTTP/1 200 OK||", body, "HTTP/1.0 200 OK||"},
+		{"a status line in its own way", "http/1.1\t 200  All  right|" + length + "||", body, "HTTP/1.1 200 All right|" + length + "||"},
+		{"empty lines first", "||" + ok + "|" + length + "||", body, ok + "|" + length + "||"},
+		{"two status lines", ok + "|" + ok + "|" + length + "||", body, ok + "|" + length + "||"},
+		{"a program's warning", ok + "|<br />|<b>Warning</b>: headers|X-A: b|" + length + "||", body, ok + "|X-A: b|" + length + "||"},
+		{"names that are none", ok + "|: x|X(A): b|X-\xe9: c| d|X-A : e|" + length + "||", body, ok + "|X-A: e|" + length + "||"},
+		{"a folded field", ok + "|X-A: b;|\t c||", body, ok + "|X-A: b; c||"},
+		{"a fold of nothing", ok + "| x|" + length + "|  y|X-A: b| |c||", body, ok + "|" + length + "|X-A: b||"},
+		{"control characters", ok + "|X-A: b\x00c\rd\x7f|" + length + "||", body, ok + "|X-A: b c d |" + length + "||"},
+		{"CR CR LF", ok + "\r|X-A: b\r|" + length + "\r|\r|", body, ok + "|X-A: b|" + length + "||"},
+		{"a length twice", ok + "|" + length + "|X-A: b|" + length + "||", body, ok + "|X-A: b|" + length + "||"},
+		{"a length twice in a line", fmt.Sprintf(ok+"|Content-Length: %d, %d|X-A: b||", len(body), len(body)), body, ok + "|X-A: b|" + length + "||"},
+		{"a length of words", ok + "|Content-Length: long|X-A: b||", body, ok + "|X-A: b||"},
+		{"an empty length", ok + "|Content-Length:|X-A: b||", body, ok + "|X-A: b||"},
+		{"a length below nothing", ok + "|Content-Length: -1|X-A: b||", body, ok + "|X-A: b||"},
+		{"a coding that does nothing", ok + "|Transfer-Encoding: identity|X-A: b||", body, ok + "|X-A: b||"},
+		{"chunks", ok + "|Transfer-Encoding: Chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: Chunked||"},
+		{"chunks with LF alone", ok + "\nTransfer-Encoding: chunked\n\n", chunked("\n"), ok + "|Transfer-Encoding: chunked||"},
+		{"chunked twice", ok + "|Transfer-Encoding: chunked|Transfer-Encoding: chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked||"},
+		{"chunks and a length", ok + "|Content-Length: 5|Transfer-Encoding: chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked||"},
+		{"fields after chunks", ok + "|Transfer-Encoding: chunked||", strings.TrimSuffix(chunked("\r\n"), "\r\n") + "X-A: b\r\n\r\n", ok + "|Transfer-Encoding: chunked||"},
+		{"nothing after the last chunk", ok + "|Transfer-Encoding: chunked||", strings.TrimSuffix(chunked("\r\n"), "\r\n"), ok + "|Transfer-Encoding: chunked||"},
+	} {
+		tail := "Connection: close\r\n\r\n"
+		header := strings.ReplaceAll(c.header, "|", "\r\n")
+		for _, end := range []string{"\r\n", "\n"} { // the empty line
+			if h, cut := strings.CutSuffix(header, end+end); cut {
+				header = h + end + strings.ReplaceAll(tail, "\r\n", end)
+				break
+			}
+		}
+		header = strings.Replace(header, "\r\r\n\r\r\n", "\r\r\nConnection: close\r\r\n\r\r\n", 1)
+		cfg, s := rawSite(t, map[string]string{"/": header + c.sent})
+		run(t, cfg)
+		for _, p := range s.pages() {
+			if p.URL != "http://site.test/" {
+				continue
+			}
+			got := strings.ReplaceAll(strings.Replace(string(p.Header), "Connection: close\r\n", "", 1), "\r\n", "|")
+			if string(p.Body) != body || p.Error != "" || p.Truncated || got != c.archived {
+				t.Errorf("%s: body %q, error %q, truncated %v\nheader %q\n  want %q", c.name, p.Body, p.Error, p.Truncated, got, c.archived)
+			}
+		}
+	}
+}
+
+// TestBodiesThatDoNotEnd: a body that breaks off is kept as far as it came, and says so.
+func TestBodiesThatDoNotEnd(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/html\r\n"
+	for answer, kind := range map[string]string{
+		head + "Content-Length: 9\r\n\r\nsome":                                                       "cut-off",
+		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome":                                         "cut-off",
+		head + "Transfer-Encoding: chunked\r\n\r\n9\r\nsome":                                         "cut-off",
+		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n":                                     "cut-off",
+		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsomething\r\n":                                "broken-chunks",
+		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n-1\r\n\r\n":                           "broken-chunks",
+		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n\r\n\r\n":                             "broken-chunks",
+		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n8" + strings.Repeat("0", 20) + "\r\n": "broken-chunks",
+	} {
+		cfg, s := rawSite(t, map[string]string{"/": answer})
+		r := run(t, cfg)
+		if p := s.pages(); len(p) != 1 || string(p[0].Body) != "some" || !p[0].Truncated || r.Errors[kind] == 0 {
+			t.Errorf("%q: %+v, errors %v; want %s", answer, p, r.Errors, kind)
+		}
+	}
+	for _, answer := range []string{"HTTP/1.1 200 OK\r\nContent-Type: te", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\nConnection: close\r\n\r\nsome", "\r\n\r\n", "hello\r\n\r\n"} {
+		cfg, s := rawSite(t, map[string]string{"/": answer + "Connection: close"})
+		if run(t, cfg); len(s.pages()) > 1 || len(s.pages()) == 1 && s.pages()[0].Error == "" {
+			t.Errorf("%q: %+v", answer, s.pages())
+		}
+	}
+}
+
+// FuzzTidyHeader: the parser takes whatever fields a host sends, once they are tidied.
+func FuzzTidyHeader(f *testing.F) {
+	f.Add([]byte("Transfer-Encoding: \x11\n\n"))
+	f.Add([]byte("Content-Length: 1, 1\r\nA: b\n c\n\n"))
+	f.Add([]byte(" x\nTransfer-Encoding: identity\nTransfer-Encoding: chunked\n: x\n\n"))
+	f.Fuzz(func(t *testing.T, fields []byte) {
+		head, err := tidyHeader(nil, append([]byte("HTTP/1.1 200 OK\n"), fields...))
+		if err != nil {
+			return
+		}
+		if _, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), nil); err != nil && !strings.Contains(err.Error(), "transfer encoding") {
+			t.Errorf("%q: %v", head, err)
+		}
+	})
 }

@@ -91,7 +91,7 @@ func badWebResults() map[pond.Mode]badWebResult {
 		pond.EndlessRedirects: {0, []string{"redirects"}, 20}, pond.RedirectLoop: {0, nil, 5}, pond.PrivateRedirects: {0, nil, 40},
 		pond.HangUp: {channel.Failed, []string{"hang-up", "reset"}, 5}, pond.CutOff: {0, []string{"cut-off", "reset"}, 0},
 		pond.ShortBody: {0, []string{"cut-off"}, 0}, pond.LongBody: {0, nil, 0}, pond.BrokenChunks: {0, []string{"broken-chunks", "malformed"}, 0},
-		pond.MalformedHeaders: {0, []string{"malformed"}, 0}, pond.HugeHeaders: {0, []string{"header-too-large"}, 0}, pond.HugeBody: {0, nil, 0},
+		pond.MalformedHeaders: {channel.Updated, nil, 5}, pond.HugeHeaders: {0, []string{"header-too-large"}, 0}, pond.HugeBody: {0, nil, 0},
 		pond.GzipBomb: {0, []string{"bomb"}, 0}, pond.BrotliBomb: {0, []string{"bomb"}, 0}, pond.ZstdBomb: {0, []string{"bomb"}, 0},
 		pond.BrokenGzip: {0, []string{"encoding"}, 0}, pond.ManyLinks: {0, nil, 10}, pond.InvalidUTF8: {0, nil, 20},
 		pond.Calendar: {0, nil, 2000}, pond.Sessions: {channel.Updated, nil, 3}, pond.Deep: {0, []string{"skipped-trap"}, 200},

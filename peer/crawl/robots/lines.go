@@ -58,9 +58,9 @@ func split(line []byte) (key, value string, ok bool) {
 		key = "user-agent"
 	case "dissallow", "disalow", "diasllow", "disallaw":
 		key = "disallow"
-	case "site-map":
+	case "site-map", "sitemaps":
 		key = "sitemap"
-	case "crawldelay":
+	case "crawldelay", "crawl delay", "crawl_delay":
 		key = "crawl-delay"
 	}
 	return key, string(bytes.Trim(v, " \t\f\v\x00")), true

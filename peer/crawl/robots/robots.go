@@ -91,9 +91,7 @@ func Parse(body []byte, token string) *Rules {
 				others.delay = d
 			}
 		case "sitemap":
-			if u := strings.Fields(value); len(u) > 0 && len(sitemaps) < MaxSitemaps {
-				sitemaps = append(sitemaps, u[0])
-			}
+			sitemaps = append(sitemaps, sitemapsIn(value, MaxSitemaps-len(sitemaps))...)
 		}
 	}
 	g := &others
@@ -110,16 +108,41 @@ func Parse(body []byte, token string) *Rules {
 	return &Rules{CrawlDelay: g.delay, Sitemaps: sitemaps, rules: g.rules}
 }
 
-// delay reads the value of Crawl-delay: seconds, perhaps with a unit or a word behind them ("10s", "2,5 seconds"). It refuses
-// values that no host can mean.
+// sitemapsIn gives the sitemaps that a line names, at most n. The first word is one; others are if they are whole URLs.
+func sitemapsIn(value string, n int) (urls []string) {
+	words := strings.Fields(value)
+	for i, w := range words {
+		if len(words) > 1 {
+			w = strings.Trim(w, ",;")
+		}
+		whole := len(w) > 7 && strings.EqualFold(w[:7], "http://") || len(w) > 8 && strings.EqualFold(w[:8], "https://")
+		if len(urls) < n && w != "" && (i == 0 || whole) {
+			urls = append(urls, w)
+		}
+	}
+	return urls
+}
+
+// delay reads the value of Crawl-delay: seconds, perhaps in quotes, with a unit or a word behind them ("10s", "2,5 seconds", "1 minute"). It
+// refuses values that no host can mean.
 func delay(value string) (time.Duration, bool) {
-	words := strings.FieldsFunc(value, func(c rune) bool { return c == ' ' || c == '\t' || c == ';' })
-	if len(words) == 0 {
+	value = strings.ToLower(strings.Trim(value, " \t\"'=:;"))
+	end := strings.IndexFunc(value, func(c rune) bool { return (c < '0' || c > '9') && c != '.' && c != ',' })
+	if end < 0 {
+		end = len(value)
+	}
+	seconds, err := strconv.ParseFloat(strings.Replace(strings.TrimRight(value[:end], ".,"), ",", ".", 1), 64)
+	if err != nil || !(seconds < maxSeconds) {
 		return 0, false
 	}
-	number := strings.TrimRight(strings.ToLower(words[0]), "sec")
-	seconds, err := strconv.ParseFloat(strings.Replace(number, ",", ".", 1), 64)
-	if err != nil || !(seconds >= 0 && seconds < maxSeconds) {
+	switch unit := strings.TrimLeft(value[end:], " \t"); {
+	case strings.HasPrefix(unit, "ms"), strings.HasPrefix(unit, "milli"):
+		seconds /= 1000
+	case strings.HasPrefix(unit, "m"):
+		seconds *= 60
+	case strings.HasPrefix(unit, "h"):
+		seconds *= 3600
+	case end < len(value) && isLetter(value[end]) && value[end] != 's': // "1e300"
 		return 0, false
 	}
 	return time.Duration(min(seconds, MaxDelay.Seconds()) * float64(time.Second)), true

@@ -105,6 +105,19 @@ func TestDelayAndSitemaps(t *testing.T) {
 		{"User-agent: *\nCrawl-delay: 2,5", 2500 * time.Millisecond, 0},
 		{"User-agent: *\nCrawl-delay: 7 seconds # please\nSitemap http://h/s.xml\nSitemap:", 7 * time.Second, 1},
 		{strings.Repeat("Sitemap: http://h/s\n", 500), 0, MaxSitemaps},
+		{strings.Repeat("Sitemap: http://h/s http://h/t http://h/u\n", 500), 0, MaxSitemaps},
+		{"Sitemap: http://h/s, https://h/t; /no,\nSitemap: /a,b\nSitemap: , /c", 0, 3},
+		{"User-agent: *\nCrawl-delay: 10seconds", 10 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: \"7\"", 7 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: = 7;", 7 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: 10, 20", 10 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: 5.", 5 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: .5", 500 * time.Millisecond, 0},
+		{"User-agent: *\nCrawl-delay: 500ms", 500 * time.Millisecond, 0},
+		{"User-agent: *\nCrawl-delay: 0.1 min", 6 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: 1h", MaxDelay, 0},
+		{"User-agent: *\nCrawl-delay: 1.2.3", 0, 0},
+		{"User-agent: *\nCrawl_delay: 9\nCrawl delay: 8", 8 * time.Second, 0},
 	} {
 		r := Parse([]byte(c.file), "shoal")
 		if r.CrawlDelay != c.delay || len(r.Sitemaps) != c.sitemaps {
