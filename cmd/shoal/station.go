@@ -65,6 +65,7 @@ type station struct {
 	swarm   *p2p.Runner
 	manager *manager.Manager
 	book    atomic.Pointer[manager.Manager] // the same, for the archive's goroutines
+	seen    atomic.Pointer[p2p.Runner]      // swarm, likewise
 	page    net.Listener
 	token   string
 	members *members
@@ -217,7 +218,7 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	st.archive, err = archive.Open(ctx, archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
 		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Beside: st.lookAtChannels,
-		AccountOf: st.accountOf, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
+		AccountOf: st.accountOf, PrefixOf: st.prefixOf, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
 		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
 			return st.node.Verifier().VerifyTask(now, s)
 		},
@@ -256,6 +257,9 @@ func (st *station) room() error {
 
 func (st *station) openSwarm(ctx context.Context) (err error) {
 	st.swarm, err = p2p.New(p2p.Config{Wire: st.node, Places: true, Offered: func(to overlay.ID, h channel.Header, said p2p.Answer) { st.offers.note(string(to), h, said) }, DHT: true, Dir: filepath.Join(st.cfg.data, "overlay"), Log: st.cfg.log})
+	if err == nil {
+		st.seen.Store(st.swarm)
+	}
 	return err
 }
 
@@ -429,6 +433,19 @@ func (st *station) deed(peer, account string, d conduct.Deed, n int) {
 	if m := st.book.Load(); m != nil { // the first peers may come before there is one
 		m.Deed(peer, account, d, n)
 	}
+}
+
+// prefixOf names the network of a peer's address; empty: it is not known.
+func (st *station) prefixOf(name string) string {
+	s := st.seen.Load() // the first peers may come before there is one
+	if s == nil {
+		return ""
+	}
+	v := s.View()
+	if i := v.Index(overlay.ID(name)); i >= 0 {
+		return v.Prefix(i)
+	}
+	return ""
 }
 
 // accountOf names the account of a member that is connected; empty: it is not.

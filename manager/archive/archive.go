@@ -1,8 +1,8 @@
 // Package archive is the storage module: it hands out tasks' bodies against claims, takes the chunks of crawls, keeps the pages as WARC
 // files, and tells the manager and the indexers what happened, through durable feeds.
 //
-// It is an owner of three rooms, each a package of its own: the ledger (claims, fence, group commit, feed), pages (records, captures, index,
-// text) and upkeep (verify, compact, retain, purge, rank, backup). What is durable stands behind two seams: the ledger's store (ledger.Store, in
+// It is an owner of four rooms, each a package of its own: the ledger (claims, fence, group commit, feed), pages (records, captures, index,
+// text), evidence (audits' answers, cases) and upkeep (verify, compact, retain, purge, rank, backup). What is durable stands behind two seams: the ledger's store (ledger.Store, in
 // package badgerledger) and the segments' (segment.Store, in package warc/folder). This package wires them, and is what others import.
 //
 // It is the only judge of who may crawl a channel (channel/lease), and it is not for choosing what is crawled, nor for asking peers.
@@ -26,6 +26,7 @@ import (
 	"shoal/channel/lease"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
+	"shoal/manager/archive/evidence"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/ledger/badgerledger"
 	"shoal/manager/archive/pages"
@@ -52,6 +53,13 @@ type Config struct {
 	Verify func(now time.Time, s channel.Signed) (channel.Header, error)
 	// AccountOf names the account of a member that is connected; nil, or empty: each peer stands for itself.
 	AccountOf func(peer string) string
+	// PrefixOf names the network of a member's address, a /24 or a /48; nil, or empty: it is not known.
+	PrefixOf func(peer string) string
+	// EvidenceBytes bounds what the evidence room keeps, packed; 0: 256 MiB. EvidenceKeep is how long it keeps closed cases; 0: 90 days.
+	EvidenceBytes int64
+	EvidenceKeep  time.Duration
+	// Writer says which of the managers that judge pages of this archive this one is; 0 where there is one.
+	Writer uint32
 	// Unpaced lets pages come faster than a task's gap allows: for measurements on one's own pond.
 	Unpaced bool
 	// NoText leaves the extraction of main text out; exports then extract what they need.
@@ -86,12 +94,13 @@ const (
 	DefaultMinFree = ledger.DefaultMinFree
 )
 
-// Archive is an open archive: its three rooms. All methods are safe for concurrent use.
+// Archive is an open archive: its four rooms. All methods are safe for concurrent use.
 type Archive struct {
 	*ledger.Ledger
 	*pages.Pages
 	*upkeep.Upkeep
-	cfg Config
+	Evidence *evidence.Room // what was fetched to find out who lies
+	cfg      Config
 }
 
 // validate checks a Config and sets what it leaves to defaults.
@@ -171,19 +180,23 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 	return a, nil
 }
 
-// assemble makes the three rooms over the two stores. cfg is validated.
+// assemble makes the four rooms over the two stores. cfg is validated.
 func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledger.Store, segments segment.Store) (*Archive, error) {
 	l, err := ledger.Open(ctx, ledger.Config{
-		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, OnDeed: cfg.OnDeed,
+		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, PrefixOf: cfg.PrefixOf, OnDeed: cfg.OnDeed,
 	}, store, segments)
 	if err != nil {
 		return nil, err
 	}
-	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText}, l, segments)
+	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText, Writer: cfg.Writer}, l, segments)
 	u := upkeep.New(upkeep.Config{
 		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, NoText: cfg.NoText, Beside: cfg.Beside, OnWithdrawn: cfg.OnWithdrawn,
 	}, l, p, segments)
-	return &Archive{Ledger: l, Pages: p, Upkeep: u, cfg: cfg}, nil
+	room, err := evidence.New(evidence.Config{Clock: cfg.Clock, Log: cfg.Log, MaxBytes: cfg.EvidenceBytes, Keep: cfg.EvidenceKeep}, l, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Archive{Ledger: l, Pages: p, Upkeep: u, Evidence: room, cfg: cfg}, nil
 }
 
 // damageNote passes on what the database finds, as soon as there is a ledger to tell.
@@ -236,7 +249,18 @@ func writable(err error) error {
 
 // Put stores a chunk on the durable head of its channel. Once it has answered STORED, all that the chunk says is durable.
 func (a *Archive) Put(ctx context.Context, peer string, c channel.Chunk) (lease.Reply, error) {
-	return a.PutChunk(ctx, peer, c, a.Pages)
+	return a.PutChunk(ctx, peer, c, taker{a})
+}
+
+// taker gives the pages of a chunk to the room that they are for.
+type taker struct{ a *Archive }
+
+// Take implements ledger.Pages.
+func (t taker) Take(ctx context.Context, set ledger.PageSet) (*ledger.Job, int, func(), error) {
+	if set.Aside {
+		return t.a.Evidence.Take(ctx, set)
+	}
+	return t.a.Pages.Take(ctx, set)
 }
 
 // Serve answers the claims and chunks of the members that are connected to n.
@@ -247,6 +271,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	var behind sync.WaitGroup
 	behind.Go(func() { a.Pages.Run(ctx) })
 	behind.Go(func() { a.Upkeep.Run(ctx) })
+	behind.Go(func() { a.Evidence.Run(ctx) })
 	defer behind.Wait()
 	return a.Ledger.Run(ctx)
 }

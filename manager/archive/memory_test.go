@@ -43,7 +43,7 @@ func (d *diskless) open(t *testing.T) *Archive {
 	return a
 }
 
-// TestWithoutDisk has all three rooms work on other stores than Badger and files: crawls, a power cut, retention, compaction, a takedown.
+// TestWithoutDisk has ledger, pages and upkeep work on other stores than Badger and files: crawls, a power cut, retention, compaction, a takedown.
 func TestWithoutDisk(t *testing.T) {
 	ctx := t.Context()
 	d := newDiskless(t)

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"shoal/manager/archive/evidence"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/pages"
 	"shoal/manager/archive/upkeep"
@@ -28,6 +29,16 @@ type (
 	Filter = pages.Filter
 	// Format is pages.Format.
 	Format = pages.Format
+	// Delivery is pages.Delivery.
+	Delivery = pages.Delivery
+	// Delivered is pages.Delivered.
+	Delivered = pages.Delivered
+	// Judged is pages.Judged.
+	Judged = pages.Judged
+	// EvidenceCase is evidence.Case.
+	EvidenceCase = evidence.Case
+	// EvidenceFetch is evidence.Fetch.
+	EvidenceFetch = evidence.Fetch
 	// Known is pages.Known.
 	Known = pages.Known
 	// Line is pages.Line.

@@ -38,6 +38,7 @@ type Channel struct {
 	Claim         *Claim                 `protobuf:"bytes,9,opt,name=claim,proto3" json:"claim,omitempty"`                        // what the claim of the fence's generation has brought
 	Deliverer     uint64                 `protobuf:"fixed64,10,opt,name=deliverer,proto3" json:"deliverer,omitempty"`             // number of the claimer
 	Account       uint64                 `protobuf:"fixed64,11,opt,name=account,proto3" json:"account,omitempty"`                 // number of its account
+	Prefix        uint64                 `protobuf:"fixed64,12,opt,name=prefix,proto3" json:"prefix,omitempty"`                   // number of its address's network; 0: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -145,6 +146,13 @@ func (x *Channel) GetDeliverer() uint64 {
 func (x *Channel) GetAccount() uint64 {
 	if x != nil {
 		return x.Account
+	}
+	return 0
+}
+
+func (x *Channel) GetPrefix() uint64 {
+	if x != nil {
+		return x.Prefix
 	}
 	return 0
 }
@@ -380,6 +388,7 @@ type Deposit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Signed        []byte                 `protobuf:"bytes,1,opt,name=signed,proto3" json:"signed,omitempty"` // channel.Signed
 	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`     // channel.Body, as it was hashed
+	Aside         bool                   `protobuf:"varint,3,opt,name=aside,proto3" json:"aside,omitempty"`  // its pages go to the evidence room, and not into the channel's copy
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -426,6 +435,13 @@ func (x *Deposit) GetBody() []byte {
 		return x.Body
 	}
 	return nil
+}
+
+func (x *Deposit) GetAside() bool {
+	if x != nil {
+		return x.Aside
+	}
+	return false
 }
 
 // Location is where a record begins in a WARC file.
@@ -694,6 +710,7 @@ type Page struct {
 	MissingBy     uint64                 `protobuf:"fixed64,26,opt,name=missing_by,json=missingBy,proto3" json:"missing_by,omitempty"`             // number of its peer; 0: others have seen the page since
 	Before        uint64                 `protobuf:"fixed64,27,opt,name=before,proto3" json:"before,omitempty"`                                    // beginning of the SHA-256 of the version before the current one
 	BeforeAccount uint64                 `protobuf:"fixed64,28,opt,name=before_account,json=beforeAccount,proto3" json:"before_account,omitempty"` // the account that delivered it
+	Withdrawn     bool                   `protobuf:"varint,30,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`                               // every version of it was withdrawn: nothing of it is shown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -917,6 +934,13 @@ func (x *Page) GetBeforeAccount() uint64 {
 	return 0
 }
 
+func (x *Page) GetWithdrawn() bool {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return false
+}
+
 // Capture is one visit that has a record.
 type Capture struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -929,6 +953,8 @@ type Capture struct {
 	Deliverer     uint64                 `protobuf:"fixed64,7,opt,name=deliverer,proto3" json:"deliverer,omitempty"`                          // number of the peer that delivered it; 0: before that was kept
 	Said          bool                   `protobuf:"varint,8,opt,name=said,proto3" json:"said,omitempty"`                                     // the peer said that the page is unchanged, and sent no content
 	ShowsVisitor  bool                   `protobuf:"varint,9,opt,name=shows_visitor,json=showsVisitor,proto3" json:"shows_visitor,omitempty"` // the payload shows the address of a peer that fetched it
+	Digest        uint64                 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`                               // channel.ContentDigest of what was fetched; 0: not known
+	State         uint32                 `protobuf:"varint,11,opt,name=state,proto3" json:"state,omitempty"`                                  // trust.State that its version had when a page's record had room for it no longer; 0: none was kept
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1026,6 +1052,828 @@ func (x *Capture) GetShowsVisitor() bool {
 	return false
 }
 
+func (x *Capture) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *Capture) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+// Version is trust.Version, with what the archive needs to find its capture again.
+type Version struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        uint64                 `protobuf:"fixed64,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	Shingle       uint64                 `protobuf:"fixed64,2,opt,name=shingle,proto3" json:"shingle,omitempty"`
+	By            uint64                 `protobuf:"fixed64,3,opt,name=by,proto3" json:"by,omitempty"`
+	Also          []uint64               `protobuf:"fixed64,4,rep,packed,name=also,proto3" json:"also,omitempty"`
+	At            int64                  `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`       // Unix seconds
+	State         uint32                 `protobuf:"varint,6,opt,name=state,proto3" json:"state,omitempty"` // trust.State
+	Doubt         bool                   `protobuf:"varint,7,opt,name=doubt,proto3" json:"doubt,omitempty"`
+	FetchedUs     int64                  `protobuf:"varint,8,opt,name=fetched_us,json=fetchedUs,proto3" json:"fetched_us,omitempty"` // of its first capture; 0: to be searched for
+	Credited      bool                   `protobuf:"varint,9,opt,name=credited,proto3" json:"credited,omitempty"`                    // who saw it was given the credit
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Version) Reset() {
+	*x = Version{}
+	mi := &file_archive_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Version) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Version) ProtoMessage() {}
+
+func (x *Version) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Version.ProtoReflect.Descriptor instead.
+func (*Version) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Version) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *Version) GetShingle() uint64 {
+	if x != nil {
+		return x.Shingle
+	}
+	return 0
+}
+
+func (x *Version) GetBy() uint64 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *Version) GetAlso() []uint64 {
+	if x != nil {
+		return x.Also
+	}
+	return nil
+}
+
+func (x *Version) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Version) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *Version) GetDoubt() bool {
+	if x != nil {
+		return x.Doubt
+	}
+	return false
+}
+
+func (x *Version) GetFetchedUs() int64 {
+	if x != nil {
+		return x.FetchedUs
+	}
+	return 0
+}
+
+func (x *Version) GetCredited() bool {
+	if x != nil {
+		return x.Credited
+	}
+	return false
+}
+
+// Trust is trust.Page: the versions of a page and how far they are believed.
+type Trust struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cur           *Version               `protobuf:"bytes,1,opt,name=cur,proto3" json:"cur,omitempty"`
+	Prev          *Version               `protobuf:"bytes,2,opt,name=prev,proto3" json:"prev,omitempty"`
+	LastBy        uint64                 `protobuf:"fixed64,3,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"`
+	LastAt        int64                  `protobuf:"varint,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"` // Unix seconds
+	Same          bool                   `protobuf:"varint,5,opt,name=same,proto3" json:"same,omitempty"`
+	Dynamic       uint32                 `protobuf:"varint,6,opt,name=dynamic,proto3" json:"dynamic,omitempty"`
+	Flaps         uint32                 `protobuf:"varint,7,opt,name=flaps,proto3" json:"flaps,omitempty"`
+	Blind         uint32                 `protobuf:"varint,8,opt,name=blind,proto3" json:"blind,omitempty"`
+	Gen           uint64                 `protobuf:"varint,9,opt,name=gen,proto3" json:"gen,omitempty"`       // of the last delivery that was taken in
+	Shows         uint64                 `protobuf:"fixed64,10,opt,name=shows,proto3" json:"shows,omitempty"` // digest of the version that the page's state describes; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trust) Reset() {
+	*x = Trust{}
+	mi := &file_archive_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trust) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trust) ProtoMessage() {}
+
+func (x *Trust) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trust.ProtoReflect.Descriptor instead.
+func (*Trust) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Trust) GetCur() *Version {
+	if x != nil {
+		return x.Cur
+	}
+	return nil
+}
+
+func (x *Trust) GetPrev() *Version {
+	if x != nil {
+		return x.Prev
+	}
+	return nil
+}
+
+func (x *Trust) GetLastBy() uint64 {
+	if x != nil {
+		return x.LastBy
+	}
+	return 0
+}
+
+func (x *Trust) GetLastAt() int64 {
+	if x != nil {
+		return x.LastAt
+	}
+	return 0
+}
+
+func (x *Trust) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
+}
+
+func (x *Trust) GetDynamic() uint32 {
+	if x != nil {
+		return x.Dynamic
+	}
+	return 0
+}
+
+func (x *Trust) GetFlaps() uint32 {
+	if x != nil {
+		return x.Flaps
+	}
+	return 0
+}
+
+func (x *Trust) GetBlind() uint32 {
+	if x != nil {
+		return x.Blind
+	}
+	return 0
+}
+
+func (x *Trust) GetGen() uint64 {
+	if x != nil {
+		return x.Gen
+	}
+	return 0
+}
+
+func (x *Trust) GetShows() uint64 {
+	if x != nil {
+		return x.Shows
+	}
+	return 0
+}
+
+// Visited is what a delivery says of one page.
+type Visited struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           uint64                 `protobuf:"fixed64,1,opt,name=url,proto3" json:"url,omitempty"` // channel.URLHash
+	FetchedUs     int64                  `protobuf:"varint,2,opt,name=fetched_us,json=fetchedUs,proto3" json:"fetched_us,omitempty"`
+	Status        uint32                 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	Change        uint32                 `protobuf:"varint,4,opt,name=change,proto3" json:"change,omitempty"`  // channel.Change
+	Digest        uint64                 `protobuf:"fixed64,5,opt,name=digest,proto3" json:"digest,omitempty"` // that the peer computed; 0: none
+	Shingle       uint64                 `protobuf:"fixed64,6,opt,name=shingle,proto3" json:"shingle,omitempty"`
+	Modified      int64                  `protobuf:"varint,7,opt,name=modified,proto3" json:"modified,omitempty"` // Last-Modified, Unix seconds; 0: the server says nothing
+	Final         []byte                 `protobuf:"bytes,8,opt,name=final,proto3" json:"final,omitempty"`        // where a redirect leads; empty: it is none
+	Before        *Version               `protobuf:"bytes,9,opt,name=before,proto3" json:"before,omitempty"`      // what was stored before, if the visit changed it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Visited) Reset() {
+	*x = Visited{}
+	mi := &file_archive_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Visited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Visited) ProtoMessage() {}
+
+func (x *Visited) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Visited.ProtoReflect.Descriptor instead.
+func (*Visited) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Visited) GetUrl() uint64 {
+	if x != nil {
+		return x.Url
+	}
+	return 0
+}
+
+func (x *Visited) GetFetchedUs() int64 {
+	if x != nil {
+		return x.FetchedUs
+	}
+	return 0
+}
+
+func (x *Visited) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Visited) GetChange() uint32 {
+	if x != nil {
+		return x.Change
+	}
+	return 0
+}
+
+func (x *Visited) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *Visited) GetShingle() uint64 {
+	if x != nil {
+		return x.Shingle
+	}
+	return 0
+}
+
+func (x *Visited) GetModified() int64 {
+	if x != nil {
+		return x.Modified
+	}
+	return 0
+}
+
+func (x *Visited) GetFinal() []byte {
+	if x != nil {
+		return x.Final
+	}
+	return nil
+}
+
+func (x *Visited) GetBefore() *Version {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+// Delivered is what one chunk delivered, until the manager has taken it in.
+type Delivered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deliverer     uint64                 `protobuf:"fixed64,1,opt,name=deliverer,proto3" json:"deliverer,omitempty"`
+	Account       uint64                 `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
+	Prefix        uint64                 `protobuf:"fixed64,3,opt,name=prefix,proto3" json:"prefix,omitempty"` // of the deliverer's address, as a number that tells strangers nothing; 0: not known
+	ClaimedUs     int64                  `protobuf:"varint,4,opt,name=claimed_us,json=claimedUs,proto3" json:"claimed_us,omitempty"`
+	Pages         []*Visited             `protobuf:"bytes,5,rep,name=pages,proto3" json:"pages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Delivered) Reset() {
+	*x = Delivered{}
+	mi := &file_archive_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Delivered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Delivered) ProtoMessage() {}
+
+func (x *Delivered) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Delivered.ProtoReflect.Descriptor instead.
+func (*Delivered) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Delivered) GetDeliverer() uint64 {
+	if x != nil {
+		return x.Deliverer
+	}
+	return 0
+}
+
+func (x *Delivered) GetAccount() uint64 {
+	if x != nil {
+		return x.Account
+	}
+	return 0
+}
+
+func (x *Delivered) GetPrefix() uint64 {
+	if x != nil {
+		return x.Prefix
+	}
+	return 0
+}
+
+func (x *Delivered) GetClaimedUs() int64 {
+	if x != nil {
+		return x.ClaimedUs
+	}
+	return 0
+}
+
+func (x *Delivered) GetPages() []*Visited {
+	if x != nil {
+		return x.Pages
+	}
+	return nil
+}
+
+// Fetch is one fetch of a page, kept as evidence.
+type Fetch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Final         string                 `protobuf:"bytes,2,opt,name=final,proto3" json:"final,omitempty"` // after redirects; empty: the same
+	Status        uint32                 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	Header        []byte                 `protobuf:"bytes,4,opt,name=header,proto3" json:"header,omitempty"`
+	Body          []byte                 `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`  // zstd
+	Size          uint32                 `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"` // of the body before it was cut and packed
+	Cut           bool                   `protobuf:"varint,7,opt,name=cut,proto3" json:"cut,omitempty"`
+	FetchedUs     int64                  `protobuf:"varint,8,opt,name=fetched_us,json=fetchedUs,proto3" json:"fetched_us,omitempty"`
+	By            uint64                 `protobuf:"fixed64,9,opt,name=by,proto3" json:"by,omitempty"` // number of the peer; 0: the arbiter
+	StoredUs      int64                  `protobuf:"varint,10,opt,name=stored_us,json=storedUs,proto3" json:"stored_us,omitempty"`
+	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"` // why nothing came
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fetch) Reset() {
+	*x = Fetch{}
+	mi := &file_archive_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fetch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fetch) ProtoMessage() {}
+
+func (x *Fetch) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fetch.ProtoReflect.Descriptor instead.
+func (*Fetch) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Fetch) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Fetch) GetFinal() string {
+	if x != nil {
+		return x.Final
+	}
+	return ""
+}
+
+func (x *Fetch) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Fetch) GetHeader() []byte {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *Fetch) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Fetch) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Fetch) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
+func (x *Fetch) GetFetchedUs() int64 {
+	if x != nil {
+		return x.FetchedUs
+	}
+	return 0
+}
+
+func (x *Fetch) GetBy() uint64 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *Fetch) GetStoredUs() int64 {
+	if x != nil {
+		return x.StoredUs
+	}
+	return 0
+}
+
+func (x *Fetch) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// Case is what the evidence room keeps of a conflict beside the fetches.
+type Case struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Accused       uint64                 `protobuf:"fixed64,1,opt,name=accused,proto3" json:"accused,omitempty"`
+	Accuser       uint64                 `protobuf:"fixed64,2,opt,name=accuser,proto3" json:"accuser,omitempty"`
+	Channel       uint64                 `protobuf:"varint,3,opt,name=channel,proto3" json:"channel,omitempty"`
+	Url           string                 `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	At            int64                  `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`         // of the delivery, Unix seconds
+	Reason        uint32                 `protobuf:"varint,6,opt,name=reason,proto3" json:"reason,omitempty"` // trust.Reason
+	OpenedUs      int64                  `protobuf:"varint,7,opt,name=opened_us,json=openedUs,proto3" json:"opened_us,omitempty"`
+	ClosedUs      int64                  `protobuf:"varint,8,opt,name=closed_us,json=closedUs,proto3" json:"closed_us,omitempty"` // 0: open
+	Sides         uint32                 `protobuf:"varint,9,opt,name=sides,proto3" json:"sides,omitempty"`                       // bits: which fetches there are
+	Bytes         int64                  `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`                      // of them, as stored
+	Note          string                 `protobuf:"bytes,11,opt,name=note,proto3" json:"note,omitempty"`                         // what came of it
+	Amount        float64                `protobuf:"fixed64,12,opt,name=amount,proto3" json:"amount,omitempty"`                   // added to the loser's score
+	Score         float64                `protobuf:"fixed64,13,opt,name=score,proto3" json:"score,omitempty"`                     // what that came to
+	Loser         uint64                 `protobuf:"fixed64,14,opt,name=loser,proto3" json:"loser,omitempty"`                     // number of the peer that was charged; 0: nobody
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Case) Reset() {
+	*x = Case{}
+	mi := &file_archive_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Case) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Case) ProtoMessage() {}
+
+func (x *Case) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Case.ProtoReflect.Descriptor instead.
+func (*Case) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Case) GetAccused() uint64 {
+	if x != nil {
+		return x.Accused
+	}
+	return 0
+}
+
+func (x *Case) GetAccuser() uint64 {
+	if x != nil {
+		return x.Accuser
+	}
+	return 0
+}
+
+func (x *Case) GetChannel() uint64 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *Case) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Case) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Case) GetReason() uint32 {
+	if x != nil {
+		return x.Reason
+	}
+	return 0
+}
+
+func (x *Case) GetOpenedUs() int64 {
+	if x != nil {
+		return x.OpenedUs
+	}
+	return 0
+}
+
+func (x *Case) GetClosedUs() int64 {
+	if x != nil {
+		return x.ClosedUs
+	}
+	return 0
+}
+
+func (x *Case) GetSides() uint32 {
+	if x != nil {
+		return x.Sides
+	}
+	return 0
+}
+
+func (x *Case) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Case) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *Case) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *Case) GetScore() float64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *Case) GetLoser() uint64 {
+	if x != nil {
+		return x.Loser
+	}
+	return 0
+}
+
+// Credit is what one account was credited with in one week.
+type Credit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pages         uint64                 `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Credit) Reset() {
+	*x = Credit{}
+	mi := &file_archive_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credit) ProtoMessage() {}
+
+func (x *Credit) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credit.ProtoReflect.Descriptor instead.
+func (*Credit) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Credit) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *Credit) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// Profile is how an account wants to be shown on the board.
+type Profile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	Nickname      string                 `protobuf:"bytes,2,opt,name=nickname,proto3" json:"nickname,omitempty"`
+	Team          string                 `protobuf:"bytes,3,opt,name=team,proto3" json:"team,omitempty"`
+	Public        bool                   `protobuf:"varint,4,opt,name=public,proto3" json:"public,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Profile) Reset() {
+	*x = Profile{}
+	mi := &file_archive_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Profile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Profile) ProtoMessage() {}
+
+func (x *Profile) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Profile.ProtoReflect.Descriptor instead.
+func (*Profile) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Profile) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Profile) GetNickname() string {
+	if x != nil {
+		return x.Nickname
+	}
+	return ""
+}
+
+func (x *Profile) GetTeam() string {
+	if x != nil {
+		return x.Team
+	}
+	return ""
+}
+
+func (x *Profile) GetPublic() bool {
+	if x != nil {
+		return x.Public
+	}
+	return false
+}
+
 // Entry is one entry of the feed.
 type Entry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1047,7 +1895,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_archive_proto_msgTypes[10]
+	mi := &file_archive_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1907,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[10]
+	mi := &file_archive_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1920,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{10}
+	return file_archive_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Entry) GetKind() uint32 {
@@ -1179,7 +2027,7 @@ type PageEvent struct {
 
 func (x *PageEvent) Reset() {
 	*x = PageEvent{}
-	mi := &file_archive_proto_msgTypes[11]
+	mi := &file_archive_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +2039,7 @@ func (x *PageEvent) String() string {
 func (*PageEvent) ProtoMessage() {}
 
 func (x *PageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[11]
+	mi := &file_archive_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +2052,7 @@ func (x *PageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageEvent.ProtoReflect.Descriptor instead.
 func (*PageEvent) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{11}
+	return file_archive_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PageEvent) GetUrl() string {
@@ -1303,7 +2151,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_archive_proto_msgTypes[12]
+	mi := &file_archive_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +2163,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[12]
+	mi := &file_archive_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +2176,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{12}
+	return file_archive_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *State) GetId() []byte {
@@ -1416,7 +2264,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_archive_proto_msgTypes[13]
+	mi := &file_archive_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +2276,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[13]
+	mi := &file_archive_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +2289,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{13}
+	return file_archive_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *File) GetName() string {
@@ -1499,7 +2347,7 @@ type Text struct {
 
 func (x *Text) Reset() {
 	*x = Text{}
-	mi := &file_archive_proto_msgTypes[14]
+	mi := &file_archive_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +2359,7 @@ func (x *Text) String() string {
 func (*Text) ProtoMessage() {}
 
 func (x *Text) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[14]
+	mi := &file_archive_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +2372,7 @@ func (x *Text) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Text.ProtoReflect.Descriptor instead.
 func (*Text) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{14}
+	return file_archive_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Text) GetTitle() string {
@@ -1562,13 +2410,15 @@ type Deliverer struct {
 	Account       string                 `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
 	FirstUs       int64                  `protobuf:"varint,3,opt,name=first_us,json=firstUs,proto3" json:"first_us,omitempty"`
 	LastUs        int64                  `protobuf:"varint,4,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"`
+	SuspendedUs   int64                  `protobuf:"varint,5,opt,name=suspended_us,json=suspendedUs,proto3" json:"suspended_us,omitempty"` // since when what it alone has seen is withdrawn; 0: it is not
+	Prefix        uint64                 `protobuf:"fixed64,6,opt,name=prefix,proto3" json:"prefix,omitempty"`                             // of its address, as a number that tells strangers nothing; 0: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Deliverer) Reset() {
 	*x = Deliverer{}
-	mi := &file_archive_proto_msgTypes[15]
+	mi := &file_archive_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +2430,7 @@ func (x *Deliverer) String() string {
 func (*Deliverer) ProtoMessage() {}
 
 func (x *Deliverer) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[15]
+	mi := &file_archive_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +2443,7 @@ func (x *Deliverer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliverer.ProtoReflect.Descriptor instead.
 func (*Deliverer) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{15}
+	return file_archive_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Deliverer) GetPeer() string {
@@ -1624,6 +2474,20 @@ func (x *Deliverer) GetLastUs() int64 {
 	return 0
 }
 
+func (x *Deliverer) GetSuspendedUs() int64 {
+	if x != nil {
+		return x.SuspendedUs
+	}
+	return 0
+}
+
+func (x *Deliverer) GetPrefix() uint64 {
+	if x != nil {
+		return x.Prefix
+	}
+	return 0
+}
+
 // Withdrawal is what a purge of deliverers has still to do.
 type Withdrawal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1639,7 +2503,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_archive_proto_msgTypes[16]
+	mi := &file_archive_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +2515,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[16]
+	mi := &file_archive_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +2528,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{16}
+	return file_archive_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Withdrawal) GetDeliverers() []uint64 {
@@ -1720,7 +2584,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_archive_proto_msgTypes[17]
+	mi := &file_archive_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +2596,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[17]
+	mi := &file_archive_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +2609,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{17}
+	return file_archive_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Progress) GetSeq() uint64 {
@@ -1766,7 +2630,7 @@ var File_archive_proto protoreflect.FileDescriptor
 
 const file_archive_proto_rawDesc = "" +
 	"\n" +
-	"\rarchive.proto\x12\rshoal.archive\"\xb5\x02\n" +
+	"\rarchive.proto\x12\rshoal.archive\"\xcd\x02\n" +
 	"\aChannel\x12\x14\n" +
 	"\x05fence\x18\x01 \x01(\fR\x05fence\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x12\n" +
@@ -1779,7 +2643,8 @@ const file_archive_proto_rawDesc = "" +
 	"\x05claim\x18\t \x01(\v2\x14.shoal.archive.ClaimR\x05claim\x12\x1c\n" +
 	"\tdeliverer\x18\n" +
 	" \x01(\x06R\tdeliverer\x12\x18\n" +
-	"\aaccount\x18\v \x01(\x06R\aaccount\"\xbd\x01\n" +
+	"\aaccount\x18\v \x01(\x06R\aaccount\x12\x16\n" +
+	"\x06prefix\x18\f \x01(\x06R\x06prefix\"\xbd\x01\n" +
 	"\x05SoFar\x12\x19\n" +
 	"\bbegun_us\x18\x01 \x01(\x03R\abegunUs\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x10\n" +
@@ -1802,10 +2667,11 @@ const file_archive_proto_rawDesc = "" +
 	"\tunchanged\x18\n" +
 	" \x01(\x04R\tunchanged\x12\x12\n" +
 	"\x04gone\x18\v \x01(\x04R\x04gone\x12\x14\n" +
-	"\x05wrong\x18\f \x01(\x04R\x05wrong\"5\n" +
+	"\x05wrong\x18\f \x01(\x04R\x05wrong\"K\n" +
 	"\aDeposit\x12\x16\n" +
 	"\x06signed\x18\x01 \x01(\fR\x06signed\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body\"N\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x12\x14\n" +
+	"\x05aside\x18\x03 \x01(\bR\x05aside\"N\n" +
 	"\bLocation\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\rR\x04file\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
@@ -1821,7 +2687,7 @@ const file_archive_proto_rawDesc = "" +
 	"fetched_us\x18\x01 \x01(\x03R\tfetchedUs\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\"7\n" +
 	"\aHistory\x12,\n" +
-	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\xef\x05\n" +
+	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\x8d\x06\n" +
 	"\x04Page\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x16\n" +
@@ -1856,7 +2722,8 @@ const file_archive_proto_rawDesc = "" +
 	"\n" +
 	"missing_by\x18\x1a \x01(\x06R\tmissingBy\x12\x16\n" +
 	"\x06before\x18\x1b \x01(\x06R\x06before\x12%\n" +
-	"\x0ebefore_account\x18\x1c \x01(\x06R\rbeforeAccountJ\x04\b\x10\x10\x11\"\x9c\x02\n" +
+	"\x0ebefore_account\x18\x1c \x01(\x06R\rbeforeAccount\x12\x1c\n" +
+	"\twithdrawn\x18\x1e \x01(\bR\twithdrawnJ\x04\b\x10\x10\x11\"\xca\x02\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +
@@ -1866,7 +2733,89 @@ const file_archive_proto_rawDesc = "" +
 	"\boriginal\x18\x06 \x01(\v2\x17.shoal.archive.LocationR\boriginal\x12\x1c\n" +
 	"\tdeliverer\x18\a \x01(\x06R\tdeliverer\x12\x12\n" +
 	"\x04said\x18\b \x01(\bR\x04said\x12#\n" +
-	"\rshows_visitor\x18\t \x01(\bR\fshowsVisitor\"\xad\x02\n" +
+	"\rshows_visitor\x18\t \x01(\bR\fshowsVisitor\x12\x16\n" +
+	"\x06digest\x18\n" +
+	" \x01(\x06R\x06digest\x12\x14\n" +
+	"\x05state\x18\v \x01(\rR\x05state\"\xd6\x01\n" +
+	"\aVersion\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\x06R\x06digest\x12\x18\n" +
+	"\ashingle\x18\x02 \x01(\x06R\ashingle\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\x06R\x02by\x12\x12\n" +
+	"\x04also\x18\x04 \x03(\x06R\x04also\x12\x0e\n" +
+	"\x02at\x18\x05 \x01(\x03R\x02at\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\rR\x05state\x12\x14\n" +
+	"\x05doubt\x18\a \x01(\bR\x05doubt\x12\x1d\n" +
+	"\n" +
+	"fetched_us\x18\b \x01(\x03R\tfetchedUs\x12\x1a\n" +
+	"\bcredited\x18\t \x01(\bR\bcredited\"\x91\x02\n" +
+	"\x05Trust\x12(\n" +
+	"\x03cur\x18\x01 \x01(\v2\x16.shoal.archive.VersionR\x03cur\x12*\n" +
+	"\x04prev\x18\x02 \x01(\v2\x16.shoal.archive.VersionR\x04prev\x12\x17\n" +
+	"\alast_by\x18\x03 \x01(\x06R\x06lastBy\x12\x17\n" +
+	"\alast_at\x18\x04 \x01(\x03R\x06lastAt\x12\x12\n" +
+	"\x04same\x18\x05 \x01(\bR\x04same\x12\x18\n" +
+	"\adynamic\x18\x06 \x01(\rR\adynamic\x12\x14\n" +
+	"\x05flaps\x18\a \x01(\rR\x05flaps\x12\x14\n" +
+	"\x05blind\x18\b \x01(\rR\x05blind\x12\x10\n" +
+	"\x03gen\x18\t \x01(\x04R\x03gen\x12\x14\n" +
+	"\x05shows\x18\n" +
+	" \x01(\x06R\x05shows\"\xfe\x01\n" +
+	"\aVisited\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\x06R\x03url\x12\x1d\n" +
+	"\n" +
+	"fetched_us\x18\x02 \x01(\x03R\tfetchedUs\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\rR\x06status\x12\x16\n" +
+	"\x06change\x18\x04 \x01(\rR\x06change\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\x06R\x06digest\x12\x18\n" +
+	"\ashingle\x18\x06 \x01(\x06R\ashingle\x12\x1a\n" +
+	"\bmodified\x18\a \x01(\x03R\bmodified\x12\x14\n" +
+	"\x05final\x18\b \x01(\fR\x05final\x12.\n" +
+	"\x06before\x18\t \x01(\v2\x16.shoal.archive.VersionR\x06before\"\xa8\x01\n" +
+	"\tDelivered\x12\x1c\n" +
+	"\tdeliverer\x18\x01 \x01(\x06R\tdeliverer\x12\x18\n" +
+	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x16\n" +
+	"\x06prefix\x18\x03 \x01(\x06R\x06prefix\x12\x1d\n" +
+	"\n" +
+	"claimed_us\x18\x04 \x01(\x03R\tclaimedUs\x12,\n" +
+	"\x05pages\x18\x05 \x03(\v2\x16.shoal.archive.VisitedR\x05pages\"\xfb\x01\n" +
+	"\x05Fetch\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05final\x18\x02 \x01(\tR\x05final\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\rR\x06status\x12\x16\n" +
+	"\x06header\x18\x04 \x01(\fR\x06header\x12\x12\n" +
+	"\x04body\x18\x05 \x01(\fR\x04body\x12\x12\n" +
+	"\x04size\x18\x06 \x01(\rR\x04size\x12\x10\n" +
+	"\x03cut\x18\a \x01(\bR\x03cut\x12\x1d\n" +
+	"\n" +
+	"fetched_us\x18\b \x01(\x03R\tfetchedUs\x12\x0e\n" +
+	"\x02by\x18\t \x01(\x06R\x02by\x12\x1b\n" +
+	"\tstored_us\x18\n" +
+	" \x01(\x03R\bstoredUs\x12\x14\n" +
+	"\x05error\x18\v \x01(\tR\x05error\"\xcc\x02\n" +
+	"\x04Case\x12\x18\n" +
+	"\aaccused\x18\x01 \x01(\x06R\aaccused\x12\x18\n" +
+	"\aaccuser\x18\x02 \x01(\x06R\aaccuser\x12\x18\n" +
+	"\achannel\x18\x03 \x01(\x04R\achannel\x12\x10\n" +
+	"\x03url\x18\x04 \x01(\tR\x03url\x12\x0e\n" +
+	"\x02at\x18\x05 \x01(\x03R\x02at\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\rR\x06reason\x12\x1b\n" +
+	"\topened_us\x18\a \x01(\x03R\bopenedUs\x12\x1b\n" +
+	"\tclosed_us\x18\b \x01(\x03R\bclosedUs\x12\x14\n" +
+	"\x05sides\x18\t \x01(\rR\x05sides\x12\x14\n" +
+	"\x05bytes\x18\n" +
+	" \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04note\x18\v \x01(\tR\x04note\x12\x16\n" +
+	"\x06amount\x18\f \x01(\x01R\x06amount\x12\x14\n" +
+	"\x05score\x18\r \x01(\x01R\x05score\x12\x14\n" +
+	"\x05loser\x18\x0e \x01(\x06R\x05loser\"4\n" +
+	"\x06Credit\x12\x14\n" +
+	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"k\n" +
+	"\aProfile\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x1a\n" +
+	"\bnickname\x18\x02 \x01(\tR\bnickname\x12\x12\n" +
+	"\x04team\x18\x03 \x01(\tR\x04team\x12\x16\n" +
+	"\x06public\x18\x04 \x01(\bR\x06public\"\xad\x02\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x10\n" +
@@ -1919,12 +2868,14 @@ const file_archive_proto_rawDesc = "" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x12\n" +
 	"\x04lang\x18\x02 \x01(\tR\x04lang\x12\x12\n" +
 	"\x04body\x18\x03 \x01(\fR\x04body\x12\x12\n" +
-	"\x04none\x18\x04 \x01(\bR\x04none\"m\n" +
+	"\x04none\x18\x04 \x01(\bR\x04none\"\xa8\x01\n" +
 	"\tDeliverer\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x19\n" +
 	"\bfirst_us\x18\x03 \x01(\x03R\afirstUs\x12\x17\n" +
-	"\alast_us\x18\x04 \x01(\x03R\x06lastUs\"\xab\x01\n" +
+	"\alast_us\x18\x04 \x01(\x03R\x06lastUs\x12!\n" +
+	"\fsuspended_us\x18\x05 \x01(\x03R\vsuspendedUs\x12\x16\n" +
+	"\x06prefix\x18\x06 \x01(\x06R\x06prefix\"\xab\x01\n" +
 	"\n" +
 	"Withdrawal\x12\x1e\n" +
 	"\n" +
@@ -1951,7 +2902,7 @@ func file_archive_proto_rawDescGZIP() []byte {
 	return file_archive_proto_rawDescData
 }
 
-var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_archive_proto_goTypes = []any{
 	(*Channel)(nil),    // 0: shoal.archive.Channel
 	(*SoFar)(nil),      // 1: shoal.archive.SoFar
@@ -1963,14 +2914,22 @@ var file_archive_proto_goTypes = []any{
 	(*History)(nil),    // 7: shoal.archive.History
 	(*Page)(nil),       // 8: shoal.archive.Page
 	(*Capture)(nil),    // 9: shoal.archive.Capture
-	(*Entry)(nil),      // 10: shoal.archive.Entry
-	(*PageEvent)(nil),  // 11: shoal.archive.PageEvent
-	(*State)(nil),      // 12: shoal.archive.State
-	(*File)(nil),       // 13: shoal.archive.File
-	(*Text)(nil),       // 14: shoal.archive.Text
-	(*Deliverer)(nil),  // 15: shoal.archive.Deliverer
-	(*Withdrawal)(nil), // 16: shoal.archive.Withdrawal
-	(*Progress)(nil),   // 17: shoal.archive.Progress
+	(*Version)(nil),    // 10: shoal.archive.Version
+	(*Trust)(nil),      // 11: shoal.archive.Trust
+	(*Visited)(nil),    // 12: shoal.archive.Visited
+	(*Delivered)(nil),  // 13: shoal.archive.Delivered
+	(*Fetch)(nil),      // 14: shoal.archive.Fetch
+	(*Case)(nil),       // 15: shoal.archive.Case
+	(*Credit)(nil),     // 16: shoal.archive.Credit
+	(*Profile)(nil),    // 17: shoal.archive.Profile
+	(*Entry)(nil),      // 18: shoal.archive.Entry
+	(*PageEvent)(nil),  // 19: shoal.archive.PageEvent
+	(*State)(nil),      // 20: shoal.archive.State
+	(*File)(nil),       // 21: shoal.archive.File
+	(*Text)(nil),       // 22: shoal.archive.Text
+	(*Deliverer)(nil),  // 23: shoal.archive.Deliverer
+	(*Withdrawal)(nil), // 24: shoal.archive.Withdrawal
+	(*Progress)(nil),   // 25: shoal.archive.Progress
 }
 var file_archive_proto_depIdxs = []int32{
 	1,  // 0: shoal.archive.Channel.so_far:type_name -> shoal.archive.SoFar
@@ -1980,14 +2939,18 @@ var file_archive_proto_depIdxs = []int32{
 	5,  // 4: shoal.archive.Page.content:type_name -> shoal.archive.Content
 	4,  // 5: shoal.archive.Capture.at:type_name -> shoal.archive.Location
 	4,  // 6: shoal.archive.Capture.original:type_name -> shoal.archive.Location
-	11, // 7: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
-	4,  // 8: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
-	4,  // 9: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 7: shoal.archive.Trust.cur:type_name -> shoal.archive.Version
+	10, // 8: shoal.archive.Trust.prev:type_name -> shoal.archive.Version
+	10, // 9: shoal.archive.Visited.before:type_name -> shoal.archive.Version
+	12, // 10: shoal.archive.Delivered.pages:type_name -> shoal.archive.Visited
+	19, // 11: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
+	4,  // 12: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
+	4,  // 13: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_archive_proto_init() }
@@ -2001,7 +2964,7 @@ func file_archive_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archive_proto_rawDesc), len(file_archive_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,6 +27,11 @@ type PageSet struct {
 
 	Deliverer, Account uint64 // numbers of who delivers
 	Several            bool   // other accounts deliver too
+	Prefix             uint64 // number of the network of the deliverer's address; 0: not known
+	Gen                channel.Gen
+	Seq                uint64    // of the chunk
+	Claimed            time.Time // when the task was claimed
+	Aside              bool      // the task was deposited by DepositAside
 	Pages              []channel.Page
 }
 
@@ -68,7 +73,8 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 		l.tellRefused(peer, err)
 		return lease.Reply{}, errors.Join(fmt.Errorf("%w: channel %d, generation %d, chunk %d: %w", ErrBadChunk, c.Channel, c.Gen, c.Seq, err), l.endClaim(c, &s.Value, peer, err))
 	}
-	j, near, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages, Deliverer: n.deliverer, Account: n.account, Several: l.Several()})
+	j, near, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages, Deliverer: n.deliverer, Account: n.account, Several: l.Several(),
+		Prefix: n.prefix, Gen: c.Gen, Seq: c.Seq, Claimed: n.claim.at, Aside: n.aside})
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("put chunk %d of channel %d: %w", c.Seq, c.Channel, err)
 	}
@@ -136,6 +142,7 @@ func (l *Ledger) readTask(id channel.ID, gen channel.Gen, c *channelState) error
 	if err != nil {
 		return fmt.Errorf("%w: channel %d, generation %d: %w", ErrBadTask, id, gen, err)
 	}
+	c.aside = d.aside
 	c.task = &intake.Task{
 		Host: c.host, Scope: scope, Budget: h.Budget, PageBytes: body.Settings.PageBytes, Gap: h.Gap, TextOnly: body.Settings.TextOnly,
 		Claimed: c.claim.at, Unpaced: l.cfg.Unpaced,
@@ -214,7 +221,7 @@ func (l *Ledger) endCrawl(c channel.Chunk, r *channel.Report, n *channelState) (
 	last = []Change{{depositKey(c.Channel, c.Gen), nil}}
 	err = l.store.View(func(s Snapshot) error {
 		for _, u := range r.Inter {
-			if n.inter >= channel.MaxKnownInter {
+			if n.inter >= channel.MaxKnownInter || n.aside {
 				break
 			}
 			k := schema.Key2(schema.Inter, id, channel.URLHash(u))

@@ -67,6 +67,17 @@ func (l *Ledger) take(id channel.ID, c *channelState, n channelState, step lease
 // Deposit leaves a task's body to be claimed, before the task is offered. It may be repeated. A generation that the archive has seen
 // already is answered by a FencedError.
 func (l *Ledger) Deposit(ctx context.Context, signed channel.Signed, body []byte) error {
+	return l.leave(signed, body, false)
+}
+
+// DepositAside is Deposit of a task whose pages do not go into its channel's copy, but into the evidence room: an audit. The peer that claims it sees no
+// difference. The task needs a channel of its own, since of each channel one task is out; the number must be one that no channel of the database has or gets.
+// Its claim, lease, chunks and report are as any other's. The evidence room says where its pages are.
+func (l *Ledger) DepositAside(ctx context.Context, signed channel.Signed, body []byte) error {
+	return l.leave(signed, body, true)
+}
+
+func (l *Ledger) leave(signed channel.Signed, body []byte, aside bool) error {
 	h, err := l.cfg.Verify(l.cfg.Clock(), signed)
 	if err != nil {
 		return fmt.Errorf("deposit: %w", err)
@@ -87,7 +98,7 @@ func (l *Ledger) Deposit(ctx context.Context, signed channel.Signed, body []byte
 		}
 		return &FencedError{Channel: h.Channel, Gen: h.Gen, Highest: step.Reply.Highest}
 	}
-	v, err := schema.Encode(&pb.Deposit{Signed: signed.Marshal(), Body: body})
+	v, err := schema.Encode(&pb.Deposit{Signed: signed.Marshal(), Body: body, Aside: aside})
 	if err != nil {
 		return err
 	}
@@ -102,8 +113,9 @@ func depositKey(id channel.ID, gen channel.Gen) []byte {
 
 // deposit is a task as the manager left it.
 type deposit struct {
-	raw  []byte // header, as it was signed
-	body []byte
+	raw   []byte // header, as it was signed
+	body  []byte
+	aside bool // its pages are evidence
 }
 
 // errNoDeposit says that there is no such task.
@@ -126,7 +138,7 @@ func (l *Ledger) deposit(id channel.ID, gen channel.Gen) (d deposit, err error) 
 	if err != nil {
 		return d, err
 	}
-	return deposit{signed.Raw, m.Body}, nil
+	return deposit{signed.Raw, m.Body, m.Aside}, nil
 }
 
 // shown finds the deposit of a task that a peer shows. The manager's signature need not be checked: the header is genuine if the same
@@ -176,7 +188,11 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 		if err != nil {
 			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
 		}
-		old = append(old, noted...)
+		taken, err := l.takenIn(h.Channel, h.Gen)
+		if err != nil {
+			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
+		}
+		old = append(append(old, taken...), noted...)
 		j.Changes = func([]segment.Location) ([]Change, error) { return old, nil }
 	}
 	if err := l.take(h.Channel, &c.Value, n, step, j); err != nil {
@@ -205,6 +221,19 @@ func (l *Ledger) older(id channel.ID, gen channel.Gen) (out []Change, err error)
 				out = append(out, Change{bytes.Clone(key), nil})
 			}
 			return true, nil
+		})
+	})
+	return out, err
+}
+
+// takenIn deletes what earlier claims of a channel have delivered: the manager has heard that they ended, or the channel would not be claimed.
+func (l *Ledger) takenIn(id channel.ID, gen channel.Gen) (out []Change, err error) {
+	err = l.store.View(func(s Snapshot) error {
+		return s.Scan(schema.Key(schema.Delivered, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
+			if channel.Gen(schema.Number(key, 1)) < gen {
+				out = append(out, Change{bytes.Clone(key), nil})
+			}
+			return len(out) < maxClear, nil
 		})
 	})
 	return out, err
@@ -313,7 +342,7 @@ func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
 	b := l.Batch()
 	err = l.store.View(func(s Snapshot) error {
 		m := new(pb.Page)
-		for _, table := range append([]byte{schema.Deposit, schema.Resume, schema.Inter}, schema.OfPage...) {
+		for _, table := range append([]byte{schema.Deposit, schema.Resume, schema.Inter, schema.Delivered}, schema.OfPage...) {
 			err := s.Scan(schema.Key(table, uint64(id)), nil, table == schema.Page, func(key, value []byte) (bool, error) {
 				if table == schema.Page {
 					m.Reset()

@@ -66,6 +66,20 @@ func (l *Ledger) accountOf(peer string) string {
 	return peer
 }
 
+// prefixOf is the number of the network of a peer's address; 0: it is not known.
+func (l *Ledger) prefixOf(peer string) uint64 {
+	if l.cfg.PrefixOf == nil {
+		return 0
+	}
+	if p := l.cfg.PrefixOf(peer); p != "" {
+		return l.PrefixNumber(p)
+	}
+	return 0
+}
+
+// PrefixNumber is the number by which deliveries name the network of an address, as DelivererNumber is of a peer.
+func (l *Ledger) PrefixNumber(prefix string) uint64 { return l.DelivererNumber("prefix " + prefix) }
+
 // note writes down who claims. It gives the change, or none where it is written down already.
 func (l *Ledger) note(h holder, peer string, now time.Time) ([]Change, error) {
 	key := schema.Key(schema.Deliverer, h.deliverer)
@@ -177,7 +191,7 @@ func (l *Ledger) setHolder(c *channelState, peer string, now time.Time) ([]Chang
 	if known = known && h.name == name; !known {
 		h = holder{name: name, deliverer: l.DelivererNumber(peer), account: l.DelivererNumber(name)}
 	}
-	c.deliverer, c.account = h.deliverer, h.account
+	c.deliverer, c.account, c.prefix = h.deliverer, h.account, l.prefixOf(peer)
 	l.noteAccount(c.account)
 	if known && now.Sub(h.last) < noteEvery {
 		return nil, nil

@@ -56,6 +56,8 @@ type Config struct {
 
 	// AccountOf names the account of a member that is connected; empty, or nil: the peer stands for itself.
 	AccountOf func(peer string) string
+	// PrefixOf names the network of a member's address, a /24 or a /48; empty, or nil: it is not known.
+	PrefixOf func(peer string) string
 
 	// OnDeed is told what a peer has sent that no honest peer sends, or that others contradict. It must be quick. Nil: nothing.
 	OnDeed func(peer, account string, d conduct.Deed, n int)

@@ -14,6 +14,7 @@ import (
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"
 	"shoal/manager/archive/warc"
+	"shoal/manager/trust"
 )
 
 // Capture is one visit of a page with its content.
@@ -31,6 +32,7 @@ type Capture struct {
 
 	Deliverer    string // number of the peer that delivered it; empty: not known
 	ShowsVisitor bool   // the page shows the address of a peer that fetched it
+	Number       uint64 // of that peer, as trust.Peer has it; 0: not known
 }
 
 // Get reads a page as it was at a time: of the last visit then or before. A zero time means the last one.
@@ -56,6 +58,40 @@ func (p *Pages) Get(ctx context.Context, rawURL string, at time.Time) (Capture, 
 	})
 	if err != nil {
 		return Capture{}, fmt.Errorf("get %s: %w", url, err)
+	}
+	return out, nil
+}
+
+// CaptureBy reads the first capture of a page that a deliverer made at a time or after it, Unix seconds. Where it only said that the page is unchanged, the
+// capture has the content that it vouched for.
+func (p *Pages) CaptureBy(ctx context.Context, url string, by trust.Peer, at int64) (out Capture, err error) {
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		var found *pb.Capture
+		var when time.Time
+		prefix := append([]byte{schema.Capture}, SURT(url)...)
+		from := CaptureKey(url, time.Unix(at, 0))
+		err := snap.Scan(append(prefix, 0), from[:len(from)-1], true, func(key, value []byte) (bool, error) {
+			m := new(pb.Capture)
+			if err := schema.Decode(value, m); err != nil {
+				return false, err
+			}
+			if m.Deliverer == uint64(by) && URLOfCapture(key) == url {
+				found = m
+				_, when, _ = schema.CaptureOf(key)
+			}
+			return found == nil, ctx.Err()
+		})
+		if err != nil || found == nil {
+			return firstOf(err, ErrNotFound)
+		}
+		if out, err = p.readCapture(snap, found); err != nil {
+			return err
+		}
+		out.URL, out.Fetched = url, when
+		return nil
+	})
+	if err != nil {
+		return Capture{}, fmt.Errorf("what was delivered of %s: %w", url, err)
 	}
 	return out, nil
 }
@@ -87,7 +123,7 @@ func (p *Pages) readCapture(snap ledger.Snapshot, m *pb.Capture) (Capture, error
 		return Capture{}, err
 	}
 	place := p.segments.Place(at)
-	out := Capture{Status: int(m.Status), Mime: m.Mime, Revisit: m.Revisit, File: place.Name, Offset: place.Offset, Deliverer: delivererOf(m.Deliverer), ShowsVisitor: m.ShowsVisitor}
+	out := Capture{Status: int(m.Status), Mime: m.Mime, Revisit: m.Revisit, File: place.Name, Offset: place.Offset, Deliverer: delivererOf(m.Deliverer), Number: m.Deliverer, ShowsVisitor: m.ShowsVisitor}
 	read, err := p.readPage(snap, at, schema.Location(m.Original))
 	out.Header, out.Body, out.Links = read.header, read.body, read.links
 	return out, err

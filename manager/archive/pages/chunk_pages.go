@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"
@@ -20,7 +21,7 @@ func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, ne
 		p.building.RUnlock()
 		p.hosts.Unlock(set.Host, h, false)
 	}
-	b := builder{p: p, id: set.Channel, seed: set.Seed, now: set.Now, by: set.Deliverer, account: set.Account, several: set.Several, drafts: make(map[uint64]*draft, len(set.Pages))}
+	b := builder{outbox: deliveredBy(&set), key: schema.Key3(schema.Delivered, uint64(set.Channel), uint64(set.Gen), set.Seq), p: p, id: set.Channel, seed: set.Seed, now: set.Now, by: set.Deliverer, account: set.Account, several: set.Several, drafts: make(map[uint64]*draft, len(set.Pages))}
 	if err := b.build(ctx, set); err != nil {
 		done()
 		return nil, 0, nil, err
@@ -48,6 +49,9 @@ type builder struct {
 	shots  []shot
 	events []event
 	links  []ledger.Change // of pages, for PageRank
+
+	outbox *pb.Delivered // what the manager takes in of it
+	key    []byte        // of that
 
 	linkBytes int
 }
@@ -106,6 +110,11 @@ func (b *builder) early(at []segment.Location) (out []ledger.Change, err error) 
 
 // last are the changes that are made together with the channel's new head and the feed.
 func (b *builder) last([]segment.Location) (out []ledger.Change, err error) {
+	if len(b.outbox.Pages) > 0 {
+		if out, err = ledger.Put(out, b.key, b.outbox); err != nil {
+			return nil, err
+		}
+	}
 	for _, d := range b.order {
 		if out, err = ledger.Put(out, schema.Key2(schema.Page, uint64(b.id), d.url), d.page); err != nil {
 			return nil, err
@@ -114,8 +123,11 @@ func (b *builder) last([]segment.Location) (out []ledger.Change, err error) {
 			continue
 		}
 		out = append(out, ownerOf(d.url, b.id))
-		for _, table := range []byte{schema.Page, schema.History, schema.Links} {
+		for _, table := range []byte{schema.Page, schema.History, schema.Links, schema.Trust} {
 			out = append(out, ledger.Change{Key: schema.Key2(table, uint64(d.owner), d.url)})
+		}
+		if d.trust != nil {
+			out = append(out, ledger.Change{Key: schema.Key2(schema.Trust, uint64(b.id), d.url), Value: d.trust})
 		}
 	}
 	return out, nil

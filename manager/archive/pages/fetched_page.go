@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -31,9 +32,10 @@ const (
 	Changed                    // its content is another
 	Gone                       // it is no more: 404, 410, or moved away
 	Withdrawn                  // what was told of it was a peer's that is not believed: it is as this event says, or unknown
+	Verified                   // another account in another network saw the version alike that was told before
 )
 
-var eventNames = [...]string{"", "created", "changed", "gone", "withdrawn"}
+var eventNames = [...]string{"", "created", "changed", "gone", "withdrawn", "verified"}
 
 func (e Event) String() string {
 	if int(e) < len(eventNames) {
@@ -49,6 +51,7 @@ type draft struct {
 	owner channel.ID // the channel whose page it was; 0: none, or rebuilt from files
 	owned bool
 	past  *pb.History // if it changed
+	trust []byte      // its record, if it was another channel's; nil: nothing was said of it
 }
 
 // shot is a capture to be indexed.
@@ -81,6 +84,12 @@ func (b *builder) draft(url string) (*draft, error) {
 	}
 	if _, err := ledger.Get(b.snap, schema.Key2(schema.Page, uint64(d.owner), h), d.page); err != nil {
 		return nil, err
+	}
+	if d.owner != b.id {
+		_, err := b.snap.Get(schema.Key2(schema.Trust, uint64(d.owner), h), func(v []byte) error { d.trust = bytes.Clone(v); return nil })
+		if err != nil {
+			return nil, err
+		}
 	}
 	if d.page.Url != url { // two URLs of one hash: the younger one wins
 		d.page = &pb.Page{Url: url}
@@ -144,6 +153,7 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 		return nil
 	}
 	b.keep(d)
+	b.said(d, p, p.Digest, storedBefore(was))
 	b.visit(d, p)
 	b.seen(was)
 	b.job.Add.Unchanged++
@@ -157,7 +167,7 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	case len(p.Header) > 0:
 		r.Head = warc.HTTPHeader(p.Header, p.Status, int(was.Size))
 	}
-	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true, Deliverer: b.by, Said: true, ShowsVisitor: was.Content.ShowsVisitor}, nil)
+	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true, Deliverer: b.by, Said: true, Digest: was.Digest, ShowsVisitor: was.Content.ShowsVisitor}, nil)
 }
 
 // visit updates what every successful visit does.
@@ -188,6 +198,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	if !here && before && b.missing(was) {
 		return nil
 	}
+	old := storedBefore(was)
 	was.Etag, was.LastModified = nil, nil
 	b.visit(d, p)
 	b.compare(was, sha, here)
@@ -208,7 +219,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 		return err
 	}
 	r.ShowsVisitor = p.ShowsVisitor || stored.GetShowsVisitor()
-	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime, Deliverer: b.by, ShowsVisitor: r.ShowsVisitor}
+	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime, Deliverer: b.by, ShowsVisitor: r.ShowsVisitor, Digest: versionDigest(p, digest)}
 	if stored != nil {
 		r.Type, r.Profile, r.Body = warc.Revisit, warc.SameDigest, nil
 		capture.Revisit = true
@@ -222,6 +233,8 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	if err != nil {
 		return err
 	}
+	b.said(d, p, versionDigest(p, digest), old)
+	was.Withdrawn = false
 	near := before && here && !same && was.Size >= minNear && len(p.Body) >= minNear &&
 		(channel.Near(was.Shingle, p.Shingle) || p.Change == channel.NearUnchanged)
 	was.Content, was.Sha256, was.Digest = c, sha[:], digest
@@ -239,14 +252,9 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 			return err
 		}
 	}
-	kind := Changed
-	switch {
-	case !here && !before:
-		return nil // a redirect or an error page where nothing was
-	case !here:
-		kind = Gone
-	case !before:
-		kind = Created
+	kind := eventOf(here, before)
+	if kind == 0 {
+		return nil
 	}
 	e := &pb.PageEvent{
 		Url: p.URL, Event: uint32(kind), FetchedUs: was.FetchedUs, Status: was.Status, Digest: digest,
@@ -255,6 +263,19 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	b.events = append(b.events, event{e, shot})
 	b.job.Entries = append(b.job.Entries, &pb.Entry{Channel: uint64(b.id), WhenUs: schema.Micros(b.now), Page: e})
 	return nil
+}
+
+// eventOf is what happened to a page, by whether it is there, and was; 0: a redirect or an error page where nothing was.
+func eventOf(here, before bool) Event {
+	switch {
+	case !here && !before:
+		return 0
+	case !here:
+		return Gone
+	case !before:
+		return Created
+	}
+	return Changed
 }
 
 // delivered notes whose word the current version of a page is. The same content from another account confirms it; until then neither its digest nor its

@@ -35,6 +35,7 @@ type Config struct {
 	Pack   *warc.Compressor
 	About  []byte // the block of an export's warcinfo
 	NoText bool   // main text is not extracted by Run
+	Writer uint32 // which of the processes that judge pages of this archive it is; 0 where there is one
 }
 
 // Pages is the room. Its methods are safe for concurrent use.
@@ -46,6 +47,8 @@ type Pages struct {
 	hosts      keylock.Locks[string, struct{}] // the pages of one host are decided one chunk at a time
 	building   sync.RWMutex                    // read-held while a chunk is made and stored; see WaitForChunks
 	texting    sync.Mutex                      // held by a step of text extraction, and by what it must not overlap
+	judging    sync.Mutex                      // held while a batch of pages is judged: credits are sums
+	judged     atomic.Bool                     // pages were judged, ever
 	mismatched atomic.Uint64
 	text       textProgress
 }

@@ -1,4 +1,4 @@
-// Package schema is the layout of the ledger: its tables, the keys of their records, and the stored form of the values. The three rooms of the
+// Package schema is the layout of the ledger: its tables, the keys of their records, and the stored form of the values. The rooms of the
 // archive share it, and so does every store that looks into a record. It is not for reading or writing them.
 //
 // Invariants: every value begins with a version byte; a table's letter and a protobuf field's number are never used for anything else.
@@ -41,6 +41,14 @@ import (
 //	Deliverer v NUMBER(8)              Deliverer: a peer that has claimed
 //	Withdrawal y                       Withdrawal: one that is under way
 //	Withdrawal y NUMBER(8)             nothing: a deliverer whose withdrawal was asked for and is not begun
+//	Trust    j CHANNEL(8) URL(8)       Trust: how far the versions of a page are believed
+//	Delivered e CHANNEL(8) GEN(8) SEQ(8) Delivered: what a chunk brought, until the manager has taken it in
+//	Taken    T NUMBER(8) CHANNEL(8) URL(8) Trust: a page's record before a suspended deliverer's versions were withdrawn
+//	Answer   A CHANNEL(8) GEN(8) URL(8) Fetch: what the task of an audit brought
+//	Case     E CASE(8)                 Case: a conflict whose evidence is kept
+//	Case     E CASE(8) SIDE(1)         Fetch: one side of it
+//	Credit   s WEEK(4) ACCOUNT(8) WRITER(4) Credit: what an account was credited with in a week
+//	Profile  S ACCOUNT(8)              Profile: how an account wants to be shown
 const (
 	State    = 'm'
 	Segment  = 'w'
@@ -65,10 +73,18 @@ const (
 
 	Deliverer  = 'v'
 	Withdrawal = 'y'
+
+	Trust     = 'j'
+	Delivered = 'e'
+	Taken     = 'T'
+	Answer    = 'A'
+	Case      = 'E'
+	Credit    = 's'
+	Profile   = 'S'
 )
 
 // OfPage are the tables, by channel and URL, of what is kept of a page beside its captures and its owner.
-var OfPage = []byte{Page, History, Links, Rank}
+var OfPage = []byte{Page, History, Links, Rank, Trust}
 
 // Version is that of the layout. A store of another version is refused.
 const Version = 1
@@ -87,6 +103,23 @@ func Key(table byte, a uint64) []byte {
 // Key2 is the key of a record that is named by two numbers.
 func Key2(table byte, a, b uint64) []byte {
 	return binary.BigEndian.AppendUint64(Key(table, a), b)
+}
+
+// Key3 is the key of a record that is named by three numbers.
+func Key3(table byte, a, b, c uint64) []byte {
+	return binary.BigEndian.AppendUint64(Key2(table, a, b), c)
+}
+
+// Week is the Monday with which a time's ISO week begins, in days since 1970.
+func Week(t time.Time) uint32 {
+	days := t.Unix() / 86400
+	return uint32(days - (days+3)%7) // 1 January 1970 was a Thursday
+}
+
+// CreditKey is the key of an account's credit in a week; writer is which process wrote it.
+func CreditKey(week uint32, account uint64, writer uint32) []byte {
+	k := binary.BigEndian.AppendUint32([]byte{Credit}, week)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(k, account), writer)
 }
 
 // Number reads the n-th number of a key that Key or Key2 made.

@@ -1,0 +1,110 @@
+package evidence
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+)
+
+// Take implements ledger.Pages for tasks that were deposited aside: their pages are answers. Where there is no room for a body, the answer says so.
+func (r *Room) Take(_ context.Context, set ledger.PageSet) (j *ledger.Job, near int, done func(), err error) {
+	r.one.Lock()
+	defer r.one.Unlock()
+	if err := r.count(); err != nil {
+		return nil, 0, nil, err
+	}
+	var changes []ledger.Change
+	for i := range set.Pages {
+		p := &set.Pages[i]
+		f := &Fetch{
+			URL: p.URL, Final: leads(p.URL, p.Status, p.Header), Status: p.Status, Header: p.Header, Body: p.Body, Fetched: p.Fetched,
+			By: trust.Peer(set.Deliverer), Error: p.Error,
+		}
+		m := r.stored(f)
+		if r.used+int64(len(m.Body)) > r.cfg.MaxBytes {
+			m.Body, m.Header, m.Status, m.Error = nil, nil, 0, "the evidence room is full"
+		}
+		if changes, err = ledger.Put(changes, schema.Key3(schema.Answer, uint64(set.Channel), uint64(set.Gen), channel.URLHash(p.URL)), m); err != nil {
+			return nil, 0, nil, err
+		}
+		r.used += int64(len(m.Body))
+	}
+	return &ledger.Job{Changes: ledger.Fixed(changes)}, 0, func() {}, nil
+}
+
+// Answers reads what the task of an audit has brought, in no particular order.
+func (r *Room) Answers(ctx context.Context, id channel.ID, gen channel.Gen) (out []*Fetch, err error) {
+	err = r.ledger.View(func(snap ledger.Snapshot) error {
+		return snap.Scan(schema.Key2(schema.Answer, uint64(id), uint64(gen)), nil, true, func(_, value []byte) (bool, error) {
+			m := new(pb.Fetch)
+			if err := schema.Decode(value, m); err != nil {
+				return false, err
+			}
+			f, err := fetchIn(m)
+			out = append(out, f)
+			return err == nil, firstOf(err, ctx.Err())
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("answers of audit %d, generation %d: %w", id, gen, err)
+	}
+	return out, nil
+}
+
+// DropAnswers forgets what the tasks of an audit have brought, up to a generation.
+func (r *Room) DropAnswers(ctx context.Context, id channel.ID, gen channel.Gen) error {
+	r.one.Lock()
+	defer r.one.Unlock()
+	b := r.ledger.Batch()
+	err := r.ledger.View(func(snap ledger.Snapshot) error {
+		return snap.Scan(schema.Key(schema.Answer, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
+			if channel.Gen(schema.Number(key, 1)) > gen {
+				return false, nil
+			}
+			b.Add(ledger.Change{Key: bytes.Clone(key)})
+			return true, ctx.Err()
+		})
+	})
+	r.counted = false
+	if err = firstOf(err, b.Flush()); err != nil {
+		return fmt.Errorf("drop the answers of audit %d: %w", id, err)
+	}
+	return nil
+}
+
+// count adds up what is kept, unless that is known.
+func (r *Room) count() error {
+	if r.counted {
+		return nil
+	}
+	r.used = 0
+	err := r.ledger.View(func(snap ledger.Snapshot) error {
+		for _, table := range []byte{schema.Answer, schema.Case} {
+			err := snap.Scan([]byte{table}, nil, true, func(_, value []byte) (bool, error) {
+				r.used += int64(len(value))
+				return true, nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	r.counted = err == nil
+	return err
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package evidence
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/pages"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+)
+
+// Number is the number of a case. What is opened again after a kill has the same one.
+func Number(about trust.Case) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %d %d %d %d %d", about.Channel, about.URL, about.At, about.Accused, about.Accuser, about.Reason)
+	return max(h.Sum64(), 1)
+}
+
+func caseKey(number uint64) []byte { return schema.Key(schema.Case, number) }
+
+func sideKey(number uint64, s Side) []byte { return append(caseKey(number), byte(s)) }
+
+// Open opens a case, and copies into it what the accused delivered, and what the accuser saw: checked, or, of nil, what the accuser delivered of the page.
+// A case that is there stays as it is. Captures that are not kept any more are left out.
+func (r *Room) Open(ctx context.Context, about trust.Case, url string, checked *Fetch) (number uint64, err error) {
+	number = Number(about)
+	r.one.Lock()
+	defer r.one.Unlock()
+	c, found, err := r.header(number)
+	if err != nil || found {
+		return number, err
+	}
+	c = &pb.Case{
+		Accused: uint64(about.Accused), Accuser: uint64(about.Accuser), Channel: uint64(about.Channel), Url: url, At: about.At, Reason: uint32(about.Reason),
+		OpenedUs: schema.Micros(r.cfg.Clock()),
+	}
+	delivered, err := r.capture(ctx, url, about.Accused, about.At)
+	if err != nil {
+		return 0, fmt.Errorf("open a case about %s: %w", url, err)
+	}
+	if checked == nil {
+		if checked, err = r.capture(ctx, url, about.Accuser, about.At); err != nil {
+			return 0, fmt.Errorf("open a case about %s: %w", url, err)
+		}
+	}
+	err = r.store(ctx, number, c, map[Side]*Fetch{Delivered: delivered, Checked: checked})
+	if err != nil {
+		return 0, fmt.Errorf("open a case about %s: %w", url, err)
+	}
+	return number, nil
+}
+
+// capture is what a peer delivered of a page, from a time on; nil: nothing that is kept.
+func (r *Room) capture(ctx context.Context, url string, by trust.Peer, at int64) (*Fetch, error) {
+	c, err := r.pages.CaptureBy(ctx, url, by, at)
+	if errors.Is(err, pages.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Of(&c), nil
+}
+
+// Put adds what one side of a case saw. What is there of that side is replaced.
+func (r *Room) Put(ctx context.Context, number uint64, s Side, f *Fetch) error {
+	if s == 0 || s >= sides {
+		return fmt.Errorf("archive: no side %d of a case", s)
+	}
+	return r.change(ctx, number, map[Side]*Fetch{s: f}, func(*pb.Case) {})
+}
+
+// Ruled notes who lost a case, and what was added to that one's score: nothing of it says who was charged if nobody was.
+func (r *Room) Ruled(ctx context.Context, number uint64, loser trust.Peer, amount, score float64, note string) error {
+	return r.change(ctx, number, nil, func(c *pb.Case) {
+		c.Loser, c.Amount, c.Score, c.Note = uint64(loser), amount, score, channel.PlainText(note, maxNote)
+	})
+}
+
+// Close says that nothing is left to be decided about a case.
+func (r *Room) Close(ctx context.Context, number uint64) error {
+	return r.change(ctx, number, nil, func(c *pb.Case) {
+		if c.ClosedUs == 0 {
+			c.ClosedUs = schema.Micros(r.cfg.Clock())
+		}
+	})
+}
+
+// change changes a case that is there.
+func (r *Room) change(ctx context.Context, number uint64, add map[Side]*Fetch, edit func(*pb.Case)) error {
+	r.one.Lock()
+	defer r.one.Unlock()
+	c, found, err := r.header(number)
+	if err == nil && !found {
+		err = ErrNoCase
+	}
+	if err == nil {
+		edit(c)
+		err = r.store(ctx, number, c, add)
+	}
+	if err != nil {
+		return fmt.Errorf("case %016x: %w", number, err)
+	}
+	return nil
+}
+
+func (r *Room) header(number uint64) (*pb.Case, bool, error) {
+	c := new(pb.Case)
+	var found bool
+	err := r.ledger.View(func(snap ledger.Snapshot) (err error) {
+		found, err = ledger.Get(snap, caseKey(number), c)
+		return err
+	})
+	return c, found, err
+}
+
+// store writes a case's header and some of its sides at once.
+func (r *Room) store(ctx context.Context, number uint64, c *pb.Case, add map[Side]*Fetch) error {
+	var changes []ledger.Change
+	more := int64(0)
+	for s := Side(1); s < sides; s++ {
+		f := add[s]
+		if f == nil {
+			continue
+		}
+		m := r.stored(f)
+		var err error
+		if changes, err = ledger.Put(changes, sideKey(number, s), m); err != nil {
+			return err
+		}
+		more += int64(len(m.Body))
+		c.Sides |= 1 << s
+	}
+	if more > 0 {
+		if err := r.room(ctx, more); err != nil {
+			return err
+		}
+	}
+	c.Bytes += more
+	changes, err := ledger.Put(changes, caseKey(number), c)
+	if err != nil {
+		return err
+	}
+	r.used += more
+	return r.ledger.Change(changes...)
+}
+
+// Read reads a case with all its sides.
+func (r *Room) Read(ctx context.Context, number uint64) (out Case, err error) {
+	err = r.ledger.View(func(snap ledger.Snapshot) error {
+		m := new(pb.Case)
+		if ok, err := ledger.Get(snap, caseKey(number), m); err != nil || !ok {
+			return firstOf(err, ErrNoCase)
+		}
+		out = caseIn(number, m)
+		for s := Side(1); s < sides; s++ {
+			f := new(pb.Fetch)
+			ok, err := ledger.Get(snap, sideKey(number, s), f)
+			if err != nil {
+				return err
+			}
+			if ok {
+				if out.Fetches[s], err = fetchIn(f); err != nil {
+					return err
+				}
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return Case{}, fmt.Errorf("case %016x: %w", number, err)
+	}
+	return out, nil
+}
+
+func caseIn(number uint64, m *pb.Case) Case {
+	about := trust.Case{
+		Reason: trust.Reason(m.Reason), URL: channel.URLHash(m.Url), Channel: channel.ID(m.Channel), Accused: trust.Peer(m.Accused), Accuser: trust.Peer(m.Accuser), At: m.At,
+	}
+	return Case{
+		Number: number, About: about, URL: m.Url, Opened: schema.Time(m.OpenedUs), Closed: schema.Time(m.ClosedUs), Loser: trust.Peer(m.Loser),
+		Amount: m.Amount, Score: m.Score, Note: m.Note, Bytes: m.Bytes,
+	}
+}
+
+// List lists the cases in which a peer is accused, accuses, or has lost, those opened last first, without what was fetched. 0: all cases.
+func (r *Room) List(ctx context.Context, peer trust.Peer) (out []Case, err error) {
+	err = r.each(ctx, func(number uint64, m *pb.Case) error {
+		if n := uint64(peer); n == 0 || m.Accused == n || m.Accuser == n || m.Loser == n {
+			out = append(out, caseIn(number, m))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list cases: %w", err)
+	}
+	slices.SortFunc(out, func(x, y Case) int { return cmp.Or(y.Opened.Compare(x.Opened), cmp.Compare(x.Number, y.Number)) })
+	return out[:min(len(out), maxListed)], nil
+}
+
+// each calls do for the header of each case. It does not read the sides.
+func (r *Room) each(ctx context.Context, do func(number uint64, m *pb.Case) error) error {
+	return r.ledger.View(func(snap ledger.Snapshot) error {
+		return snap.Scan([]byte{schema.Case}, nil, false, func(key, _ []byte) (bool, error) {
+			if len(key) != len(caseKey(0)) {
+				return true, nil
+			}
+			m := new(pb.Case)
+			if _, err := ledger.Get(snap, bytes.Clone(key), m); err != nil {
+				return false, err
+			}
+			return true, firstOf(do(schema.Number(key, 0), m), ctx.Err())
+		})
+	})
+}

@@ -1,0 +1,105 @@
+package evidence
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/pages"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/warc"
+	"shoal/manager/trust"
+	"shoal/manager/trust/compare"
+)
+
+// Fetch is one fetch of a page. Redirects are not followed in it: of a page that leads elsewhere Final says where.
+type Fetch struct {
+	URL     string
+	Final   string // where it leads; empty: nowhere else
+	Status  int    // 0: nothing came, and Error says why
+	Header  []byte // HTTP, as received
+	Body    []byte // decoded; at most MaxBody bytes are kept
+	Size    int    // of the body as it came
+	Fetched time.Time
+	By      trust.Peer // 0: the arbiter
+	Error   string
+}
+
+// Features are what package compare looks at; nil: nothing came.
+func (f *Fetch) Features() *compare.Features {
+	if f == nil || f.Status == 0 {
+		return nil
+	}
+	return compare.Of(compare.Fetch{URL: f.URL, Final: f.Final, Status: f.Status, Type: warc.Field(f.Header, "Content-Type"), Body: f.Body})
+}
+
+// Modified is the Last-Modified of the answer, Unix seconds; 0: the server says nothing.
+func (f *Fetch) Modified() int64 {
+	if at, err := http.ParseTime(warc.Field(f.Header, "Last-Modified")); err == nil && at.Unix() > 0 {
+		return at.Unix()
+	}
+	return 0
+}
+
+// Of makes a Fetch of a capture.
+func Of(c *pages.Capture) *Fetch {
+	f := &Fetch{URL: c.URL, Status: c.Status, Header: c.Header, Body: c.Body, Size: len(c.Body), Fetched: c.Fetched, By: trust.Peer(c.Number)}
+	if c.Status == http.StatusNotModified { // the host said that the content is as it was
+		f.Status = http.StatusOK
+	}
+	f.Final = leads(f.URL, f.Status, f.Header)
+	return f
+}
+
+// leads is where a redirect leads; empty: the answer is none.
+func leads(from string, status int, header []byte) string {
+	if status < 300 || status > 399 {
+		return ""
+	}
+	base, err := url.Parse(from)
+	if err != nil {
+		return ""
+	}
+	to, err := base.Parse(warc.Field(header, "Location"))
+	if err != nil {
+		return ""
+	}
+	canonical, err := channel.Canonical(to.String())
+	if err != nil {
+		return ""
+	}
+	return canonical
+}
+
+// stored is the stored form of a fetch.
+func (r *Room) stored(f *Fetch) *pb.Fetch {
+	body := f.Body[:min(len(f.Body), MaxBody)]
+	return &pb.Fetch{
+		Url: f.URL, Final: f.Final, Status: uint32(f.Status), Header: f.Header[:min(len(f.Header), maxHeader)], Body: r.pack.EncodeAll(body, nil),
+		Size: uint32(max(f.Size, len(f.Body))), Cut: len(body) < len(f.Body), FetchedUs: schema.Micros(f.Fetched), By: uint64(f.By),
+		StoredUs: schema.Micros(r.cfg.Clock()), Error: channel.PlainText(f.Error, maxNote),
+	}
+}
+
+func fetchIn(m *pb.Fetch) (*Fetch, error) {
+	f := &Fetch{
+		URL: m.Url, Final: m.Final, Status: int(m.Status), Header: m.Header, Size: int(m.Size), Fetched: schema.Time(m.FetchedUs), By: trust.Peer(m.By), Error: m.Error,
+	}
+	if len(m.Body) == 0 {
+		return f, nil
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4*MaxBody))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if f.Body, err = d.DecodeAll(m.Body, nil); err != nil {
+		return nil, fmt.Errorf("%w: evidence of %s: %w", schema.ErrValue, m.Url, err)
+	}
+	return f, nil
+}

@@ -1,0 +1,142 @@
+package evidence
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+
+	pb "shoal/manager/archive/archivepb"
+)
+
+// Forget drops what is older than it is kept, and tells how many cases and answers that were.
+func (r *Room) Forget(ctx context.Context) (dropped int, err error) {
+	r.one.Lock()
+	defer r.one.Unlock()
+	now := r.cfg.Clock()
+	var old []uint64
+	err = r.each(ctx, func(number uint64, m *pb.Case) error {
+		if m.ClosedUs != 0 && now.Sub(schema.Time(m.ClosedUs)) >= r.cfg.Keep {
+			old = append(old, number)
+		}
+		return nil
+	})
+	b := r.ledger.Batch()
+	for _, number := range old {
+		drop(b, number)
+	}
+	dropped = len(old)
+	if err == nil {
+		err = r.ledger.View(func(snap ledger.Snapshot) error {
+			m := new(pb.Fetch)
+			return snap.Scan([]byte{schema.Answer}, nil, true, func(key, value []byte) (bool, error) {
+				m.Reset()
+				if err := schema.Decode(value, m); err != nil {
+					return false, err
+				}
+				if now.Sub(schema.Time(m.StoredUs)) >= r.cfg.Answers {
+					b.Add(ledger.Change{Key: bytes.Clone(key)})
+					dropped++
+				}
+				return true, ctx.Err()
+			})
+		})
+	}
+	r.counted = false
+	if err = firstOf(err, b.Flush()); err != nil {
+		return 0, fmt.Errorf("forget old evidence: %w", err)
+	}
+	return dropped, nil
+}
+
+// drop deletes a case.
+func drop(b *ledger.Batch, number uint64) {
+	b.Add(ledger.Change{Key: caseKey(number)})
+	for s := Side(1); s < sides; s++ {
+		b.Add(ledger.Change{Key: sideKey(number, s)})
+	}
+}
+
+// room makes room for more bytes: the cases that were closed first go first.
+func (r *Room) room(ctx context.Context, more int64) error {
+	if err := r.count(); err != nil {
+		return err
+	}
+	if r.used+more <= r.cfg.MaxBytes {
+		return nil
+	}
+	type closed struct {
+		number uint64
+		at     int64
+		bytes  int64
+	}
+	var all []closed
+	err := r.each(ctx, func(number uint64, m *pb.Case) error {
+		if m.ClosedUs != 0 {
+			all = append(all, closed{number, m.ClosedUs, m.Bytes})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(x, y closed) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.number, y.number)) })
+	b := r.ledger.Batch()
+	need := r.used + more - r.cfg.MaxBytes
+	for _, c := range all {
+		if need <= 0 {
+			break
+		}
+		drop(b, c.number)
+		need -= c.bytes
+	}
+	if err := b.Flush(); err != nil {
+		return err
+	}
+	r.counted = false
+	if err := r.count(); err != nil {
+		return err
+	}
+	if r.used+more > r.cfg.MaxBytes {
+		return ErrFull
+	}
+	return nil
+}
+
+// Purge drops all evidence of a peer: the cases in which it is accused, and what it fetched as a checker.
+func (r *Room) Purge(ctx context.Context, peer trust.Peer) error {
+	r.one.Lock()
+	defer r.one.Unlock()
+	b := r.ledger.Batch()
+	err := r.each(ctx, func(number uint64, m *pb.Case) error {
+		if m.Accused == uint64(peer) || m.Accuser == uint64(peer) {
+			drop(b, number)
+		}
+		return nil
+	})
+	if err == nil {
+		err = r.ledger.View(func(snap ledger.Snapshot) error {
+			m := new(pb.Fetch)
+			return snap.Scan([]byte{schema.Answer}, nil, true, func(key, value []byte) (bool, error) {
+				m.Reset()
+				if err := schema.Decode(value, m); err != nil {
+					return false, err
+				}
+				if m.By == uint64(peer) {
+					b.Add(ledger.Change{Key: bytes.Clone(key)})
+				}
+				return true, ctx.Err()
+			})
+		})
+	}
+	r.counted = false
+	if err = firstOf(err, b.Flush()); err != nil {
+		return fmt.Errorf("purge the evidence of %s: %w", ledger.DelivererName(uint64(peer)), err)
+	}
+	return nil
+}

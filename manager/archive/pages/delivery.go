@@ -1,0 +1,130 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+)
+
+// Delivery is what one claim delivered, as the manager's trust.Machine is told of it.
+type Delivery struct {
+	Channel   channel.ID
+	Gen       channel.Gen
+	Deliverer trust.Peer
+	Account   trust.Account // of the deliverer
+	Prefix    trust.Prefix  // of its address; 0: it was not known
+	Claimed   time.Time     // no page was fetched before
+	Pages     []Delivered
+}
+
+// Delivered is one page of a delivery, with its record as it was before.
+type Delivered struct {
+	URL      string
+	Hash     uint64 // channel.URLHash(URL)
+	Final    string // where the page leads, if its status says that it leads elsewhere
+	Fetched  time.Time
+	Status   int
+	Change   channel.Change
+	Digest   uint64 // of the content that the peer fetched, by its own computation; 0: it says "unchanged" and names none, as after a 304
+	Shingle  uint64
+	Modified int64      // Last-Modified of the answer, Unix seconds; 0: the server says nothing
+	Size     int        // bytes of the stored version
+	Visits   int        // of the page, with this one
+	Changes  int        // of them that found a change which counts
+	First    time.Time  // visit
+	Record   trust.Page // of which nothing was ever said: the zero Page, or one provisional version if the page was stored before
+}
+
+// Delivery reads what a claim delivered, and the records of its pages, for Machine.Deliver. It is there from the first chunk of the claim on, until Judge says
+// that it was taken in, or the channel is claimed again: the manager reads it when the feed says that the task has ended, before it hands the channel out
+// again. Pages that Judge has stored already, before a kill, are left out; so are pages that were removed since, and those that were gone.
+// A Delivery without pages needs no Machine.
+func (p *Pages) Delivery(ctx context.Context, id channel.ID, gen channel.Gen) (Delivery, error) {
+	d := Delivery{Channel: id, Gen: gen}
+	at := map[uint64]int{} // a page that was visited twice counts once, as it was the last time
+	err := p.ledger.View(func(snap ledger.Snapshot) error {
+		return eachDelivered(snap, id, gen, func(m *pb.Delivered) error {
+			d.Deliverer, d.Account, d.Prefix, d.Claimed = trust.Peer(m.Deliverer), trust.Account(m.Account), trust.Prefix(m.Prefix), schema.Time(m.ClaimedUs)
+			for _, v := range m.Pages {
+				page, ok, err := delivered(snap, id, gen, v)
+				if err != nil {
+					return err
+				}
+				if i, twice := at[v.Url]; ok && twice {
+					d.Pages[i] = page
+				} else if ok {
+					at[v.Url] = len(d.Pages)
+					d.Pages = append(d.Pages, page)
+				}
+			}
+			return ctx.Err()
+		})
+	})
+	if err != nil {
+		return Delivery{}, fmt.Errorf("delivery of channel %d, generation %d: %w", id, gen, err)
+	}
+	return d, nil
+}
+
+// eachDelivered calls do for each chunk of a claim, in their order.
+func eachDelivered(snap ledger.Snapshot, id channel.ID, gen channel.Gen, do func(*pb.Delivered) error) error {
+	return snap.Scan(schema.Key2(schema.Delivered, uint64(id), uint64(gen)), nil, true, func(_, value []byte) (bool, error) {
+		m := new(pb.Delivered)
+		if err := schema.Decode(value, m); err != nil {
+			return false, err
+		}
+		return true, do(m)
+	})
+}
+
+// delivered reads what the Machine must know of one page; false: it is not to be taken in.
+func delivered(snap ledger.Snapshot, id channel.ID, gen channel.Gen, v *pb.Visited) (d Delivered, ok bool, err error) {
+	t, found, err := trustOf(snap, uint64(id), v.Url)
+	if err != nil || found && t.Gen >= uint64(gen) {
+		return d, false, err
+	}
+	m := new(pb.Page)
+	if ok, err := ledger.Get(snap, schema.Key2(schema.Page, uint64(id), v.Url), m); err != nil || !ok {
+		return d, false, err
+	}
+	if !found {
+		t = without(v.Before)
+	}
+	return Delivered{
+		URL: m.Url, Hash: v.Url, Final: string(v.Final), Fetched: schema.Time(v.FetchedUs), Status: int(v.Status), Change: channel.Change(v.Change),
+		Digest: v.Digest, Shingle: v.Shingle, Modified: v.Modified, Size: int(m.Size), Visits: int(m.Visits), Changes: int(m.Changes), First: schema.Time(m.FirstUs),
+		Record: recordOf(t),
+	}, true, nil
+}
+
+// Record reads the record of one page of a channel, for a ruling or an audit; hash is channel.URLHash of its URL. ErrNotFound: there is no such page any more.
+func (p *Pages) Record(ctx context.Context, id channel.ID, hash uint64) (d Delivered, err error) {
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		m := new(pb.Page)
+		if ok, err := ledger.Get(snap, schema.Key2(schema.Page, uint64(id), hash), m); err != nil || !ok {
+			return firstOf(err, ErrNotFound)
+		}
+		t, found, err := trustOf(snap, uint64(id), hash)
+		if err != nil {
+			return err
+		}
+		if !found {
+			t = without(storedBefore(m))
+		}
+		d = Delivered{
+			URL: m.Url, Hash: hash, Fetched: schema.Time(m.FetchedUs), Status: int(m.Status), Digest: m.Digest, Shingle: m.Shingle, Size: int(m.Size),
+			Visits: int(m.Visits), Changes: int(m.Changes), First: schema.Time(m.FirstUs), Record: recordOf(t),
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return Delivered{}, fmt.Errorf("record of a page of channel %d: %w", id, err)
+	}
+	return d, nil
+}

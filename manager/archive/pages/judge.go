@@ -1,0 +1,181 @@
+package pages
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+)
+
+// Judged is the record of one page as the manager's trust.Machine has left it.
+type Judged struct {
+	Hash uint64 // channel.URLHash
+	Page trust.Page
+}
+
+// judgeBatch is how many pages are judged in one write, and with one hold of their host.
+const judgeBatch = 300
+
+// Judge stores what a trust.Machine made of pages of a channel. gen is that of the Delivery that it took in; 0: none, it ruled on something else.
+//
+// Pages whose shown version is another now change with it, and the page feed tells so: Withdrawn where a version is not shown any more, with the version
+// that is shown instead; Changed where a version that was held back is shown after all; Verified where one is corroborated. All that is said of one page is
+// one durable write, of judgeBatch pages at most. It may be repeated: a page that was judged of the same Delivery is left as it is, and a ruling that is
+// stored already changes nothing. When all of a Delivery is stored, it is forgotten. So the manager calls Judge before it commits the feed's cursor, and
+// after a kill reads the Delivery again, which then has the rest.
+//
+// Judge is the only writer of these records. Of one channel one call runs at a time.
+func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all []Judged) error {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(x, y Judged) int { return cmp.Compare(x.Hash, y.Hash) })
+	facts, chunks, err := p.facts(id, gen)
+	if err != nil {
+		return fmt.Errorf("judge channel %d: %w", id, err)
+	}
+	for len(all) > 0 {
+		part := all[:min(len(all), judgeBatch)]
+		all = all[len(part):]
+		if err := p.judge(ctx, id, gen, part, facts); err != nil {
+			return fmt.Errorf("judge channel %d: %w", id, err)
+		}
+	}
+	if len(chunks) == 0 {
+		return nil
+	}
+	if err := p.ledger.Change(chunks...); err != nil {
+		return fmt.Errorf("forget what was taken in of channel %d: %w", id, err)
+	}
+	return nil
+}
+
+// facts are what a delivery says of its pages, and the changes that forget it.
+func (p *Pages) facts(id channel.ID, gen channel.Gen) (facts map[uint64]*pb.Visited, chunks []ledger.Change, err error) {
+	if gen == 0 {
+		return nil, nil, nil
+	}
+	facts = map[uint64]*pb.Visited{}
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		err := eachDelivered(snap, id, gen, func(m *pb.Delivered) error {
+			for _, v := range m.Pages {
+				facts[v.Url] = v
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return snap.Scan(schema.Key2(schema.Delivered, uint64(id), uint64(gen)), nil, false, func(key, _ []byte) (bool, error) {
+			chunks = append(chunks, ledger.Change{Key: bytes.Clone(key)})
+			return true, nil
+		})
+	})
+	return facts, chunks, err
+}
+
+// judge stores one batch.
+func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited) error {
+	p.judging.Lock()
+	defer p.judging.Unlock()
+	release, err := p.holdChannel(id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	v := verdicts{p: p, id: id, gen: gen, now: p.cfg.Clock()}
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		v.snap = snap
+		for i := range part {
+			if err := v.page(&part[i], facts[part[i].Hash]); err != nil {
+				return err
+			}
+		}
+		return firstOf(v.credit(), ctx.Err())
+	})
+	if err != nil || len(v.changes) == 0 {
+		return err
+	}
+	p.judged.Store(true)
+	return p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(v.changes), Entries: v.entries})
+}
+
+// holdChannel has nothing decided about the pages of a channel's host until release is called.
+func (p *Pages) holdChannel(id channel.ID) (release func(), err error) {
+	var c pb.Channel
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		_, err := ledger.Get(snap, schema.Key(schema.Channel, uint64(id)), &c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := p.hosts.Lock(c.Host)
+	return func() { p.hosts.Unlock(c.Host, h, false) }, nil
+}
+
+// verdicts gathers what is to be stored of one batch.
+type verdicts struct {
+	p    *Pages
+	id   channel.ID
+	gen  channel.Gen
+	now  time.Time
+	snap ledger.Snapshot
+
+	changes []ledger.Change
+	entries []*pb.Entry
+	earned  []earned
+}
+
+// page stores what was made of one page. A record without a version says nothing: the Machine does not know who delivered.
+func (v *verdicts) page(j *Judged, fact *pb.Visited) error {
+	if j.Page.Cur.State == trust.None {
+		return nil
+	}
+	key := schema.Key2(schema.Trust, uint64(v.id), j.Hash)
+	old, found, err := trustOf(v.snap, uint64(v.id), j.Hash)
+	if err != nil || found && v.gen != 0 && old.Gen >= uint64(v.gen) {
+		return err
+	}
+	m := new(pb.Page)
+	if ok, err := ledger.Get(v.snap, schema.Key2(schema.Page, uint64(v.id), j.Hash), m); err != nil || !ok {
+		return err // removed meanwhile
+	}
+	if !found && fact != nil {
+		old = without(fact.Before)
+	} else if !found {
+		old = without(storedBefore(m))
+	}
+	t := v.record(&j.Page, old, fact)
+	if err := v.follow(m, old, t, fact); err != nil {
+		return err
+	}
+	if found && proto.Equal(old, t) {
+		return nil
+	}
+	v.changes, err = ledger.Put(v.changes, key, t)
+	return err
+}
+
+// record is the stored form of a record, with what the archive knew of its versions.
+func (v *verdicts) record(g *trust.Page, old *pb.Trust, fact *pb.Visited) *pb.Trust {
+	t := &pb.Trust{
+		LastBy: uint64(g.LastBy), LastAt: g.LastAt, Same: g.Same, Dynamic: uint32(g.Dynamic), Flaps: uint32(g.Flaps), Blind: uint32(g.Blind),
+		Gen: max(old.Gen, uint64(v.gen)), Shows: old.Shows,
+		Cur: storedVersion(&g.Cur, version(old, &g.Cur)), Prev: storedVersion(&g.Prev, version(old, &g.Prev)),
+	}
+	for _, n := range []*pb.Version{t.Cur, t.Prev} {
+		if n != nil && fact != nil && n.FetchedUs == 0 && n.By == uint64(g.LastBy) && n.At == g.LastAt && n.Digest == fact.Digest {
+			n.FetchedUs = fact.FetchedUs
+		}
+	}
+	return t
+}

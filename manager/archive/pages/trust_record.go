@@ -1,0 +1,81 @@
+package pages
+
+import (
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+)
+
+// trustOf reads how far the versions of a page are believed; false: nothing was ever said of them.
+func trustOf(snap ledger.Snapshot, channel, url uint64) (*pb.Trust, bool, error) {
+	t := new(pb.Trust)
+	ok, err := ledger.Get(snap, schema.Key2(schema.Trust, channel, url), t)
+	return t, ok, err
+}
+
+// recordOf is the stored form of a page's record as trust.Machine knows it.
+func recordOf(t *pb.Trust) trust.Page {
+	return trust.Page{
+		Cur: versionIn(t.GetCur()), Prev: versionIn(t.GetPrev()), LastBy: trust.Peer(t.GetLastBy()), LastAt: t.GetLastAt(), Same: t.GetSame(),
+		Dynamic: uint8(t.GetDynamic()), Flaps: uint8(t.GetFlaps()), Blind: uint8(t.GetBlind()),
+	}
+}
+
+func versionIn(v *pb.Version) trust.Version {
+	out := trust.Version{Digest: v.GetDigest(), Shingle: v.GetShingle(), By: trust.Peer(v.GetBy()), At: v.GetAt(), State: stateIn(v.GetState()), Doubt: v.GetDoubt()}
+	for i, n := range v.GetAlso()[:min(len(v.GetAlso()), len(out.Also))] {
+		out.Also[i] = trust.Peer(n)
+	}
+	return out
+}
+
+// stateIn reads a stored state. One that this program does not know is in doubt.
+func stateIn(n uint32) trust.State {
+	if n > uint32(trust.Withdrawn) {
+		return trust.Held
+	}
+	return trust.State(n)
+}
+
+// storedVersion is the stored form of a version; nil: there is none. was is the stored form of the same version, if there is one: what only the archive
+// knows of it stays.
+func storedVersion(v *trust.Version, was *pb.Version) *pb.Version {
+	if v.State == trust.None {
+		return nil
+	}
+	out := &pb.Version{
+		Digest: v.Digest, Shingle: v.Shingle, By: uint64(v.By), At: v.At, State: uint32(v.State), Doubt: v.Doubt,
+		FetchedUs: was.GetFetchedUs(), Credited: was.GetCredited(),
+	}
+	for _, n := range v.Also[:v.Seen()] {
+		out.Also = append(out.Also, uint64(n))
+	}
+	return out
+}
+
+// version is a stored version of a record that is the same one as v; nil: there is none.
+func version(t *pb.Trust, v *trust.Version) *pb.Version {
+	for _, w := range []*pb.Version{t.GetCur(), t.GetPrev()} {
+		if w != nil && w.Digest == v.Digest && w.By == uint64(v.By) && w.At == v.At {
+			return w
+		}
+	}
+	return nil
+}
+
+// without is the record of a page of which nothing was said yet, and that was stored before this visit: one provisional version.
+func without(before *pb.Version) *pb.Trust {
+	if before == nil {
+		return &pb.Trust{}
+	}
+	return &pb.Trust{Cur: before, LastBy: before.By, LastAt: before.At, Shows: before.Digest}
+}
+
+// storedBefore is the version of a page that a record of the page as it is now stands for, where nothing else is known of it.
+func storedBefore(m *pb.Page) *pb.Version {
+	if m.FirstUs == 0 || m.Digest == 0 || m.Gone || m.Withdrawn {
+		return nil
+	}
+	return &pb.Version{Digest: m.Digest, Shingle: m.Shingle, By: m.Deliverer, At: m.FetchedUs / 1e6, State: uint32(trust.Provisional)}
+}

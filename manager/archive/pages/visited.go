@@ -1,0 +1,63 @@
+package pages
+
+import (
+	"net/http"
+	"net/url"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/archive/warc"
+)
+
+// deliveredBy begins what the manager takes in of a chunk.
+func deliveredBy(set *ledger.PageSet) *pb.Delivered {
+	return &pb.Delivered{Deliverer: set.Deliverer, Account: set.Account, Prefix: set.Prefix, ClaimedUs: schema.Micros(set.Claimed)}
+}
+
+// said notes what a delivery says of a page that is there, or leads elsewhere. digest is that of the content, which the peer computed; 0: it named none. old is
+// the version that was stored before; nil: there was none.
+func (b *builder) said(d *draft, p *channel.Page, digest uint64, old *pb.Version) {
+	if p.Status >= 400 {
+		return // contradict.go judges who says that a page is gone
+	}
+	v := &pb.Visited{Url: d.url, FetchedUs: p.Fetched.UnixMicro(), Status: uint32(p.Status), Change: uint32(p.Change), Digest: digest, Shingle: p.Shingle, Before: old}
+	if p.Status == http.StatusNotModified {
+		v.Digest = 0 // it was the server that said so
+	}
+	if at, err := http.ParseTime(warc.Field(p.Header, "Last-Modified")); err == nil && at.Unix() > 0 {
+		v.Modified = at.Unix()
+	}
+	if to := leadsTo(p); to != "" {
+		v.Final = []byte(to)
+	}
+	b.outbox.Pages = append(b.outbox.Pages, v)
+}
+
+// leadsTo is where a redirect leads; empty: the page is none.
+func leadsTo(p *channel.Page) string {
+	if p.Status < 300 || p.Status > 399 {
+		return ""
+	}
+	base, err := url.Parse(p.URL)
+	if err != nil {
+		return ""
+	}
+	to, err := base.Parse(warc.Field(p.Header, "Location"))
+	if err != nil || len(to.String()) > channel.MaxURL {
+		return ""
+	}
+	if canonical, err := channel.Canonical(to.String()); err == nil {
+		return canonical
+	}
+	return ""
+}
+
+// versionDigest tells versions of a page apart: the digest of its content or, of a redirect, of where it leads.
+func versionDigest(p *channel.Page, digest uint64) uint64 {
+	if to := leadsTo(p); to != "" {
+		return channel.ContentDigest([]byte(to))
+	}
+	return digest
+}
