@@ -57,7 +57,8 @@ func (n *nearness) Held(p dispatch.Peer, k int) { n.judge.Held(n.cfg.Now(), over
 func (n *nearness) Capacity(time.Time) dispatch.Capacity {
 	n.judge.See(n.cfg.Swarm.View())
 	peers, holds, held := n.judge.Capacity()
-	return dispatch.Capacity{Peers: peers, Holds: holds, Held: held}
+	threads, idle := n.judge.Threads()
+	return dispatch.Capacity{Peers: peers, Holds: holds, Held: held, Threads: threads, Idle: idle}
 }
 
 // peers is how many members take tasks.
@@ -80,7 +81,7 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 		}
 		n.locate(now, a)
 	}
-	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer})
+	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer, Spare: a.Spare})
 	switch verdict {
 	case overlay.Unmeasured:
 		return "", dispatch.Unknown

@@ -39,6 +39,8 @@ type Judge struct {
 	turn    uint32 // views taken in
 	joined  int    // peers that have come, ever
 	holds   int    // tasks that the peers may have
+	running int    // tasks that they run at once
+	idle    int    // of these threads, those without a task of ours
 	held    int    // tasks that they have
 	astray  map[ID]int
 	trusted bool // not all peers are to be avoided
@@ -81,6 +83,8 @@ type Ask struct {
 	Gap   time.Duration
 	// Not is a peer whose word about the host another is to confirm: the task goes to a peer of another account and network, if there is one. Empty: none.
 	Not ID
+	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
+	Spare bool
 }
 
 // NearShare of all peers count as near a host.
@@ -155,6 +159,9 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 	}
 	if !h.known {
 		named := j.anywhere(a)
+		if a.Spare && named.Peer == "" {
+			return Named{}, Full
+		}
 		j.want(h, false)
 		return named, Go
 	}
@@ -162,10 +169,12 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 		j.rank(now, h)
 	}
 	c, ok := j.choose(&a, h)
-	j.want(h, !ok && len(j.takers) > nearLeast)
+	if !a.Spare {
+		j.want(h, !ok && len(j.takers) > nearLeast)
+	}
 	switch {
 	case ok:
-	case len(j.takers) <= nearLeast:
+	case len(j.takers) <= nearLeast && !a.Spare:
 		return Named{}, Go
 	default:
 		return Named{}, Full
@@ -192,7 +201,7 @@ func (j *Judge) anywhere(a Ask) Named {
 	best, least := int32(absent), time.Duration(0)
 	for range draws * draws {
 		k := j.takers[j.rng.IntN(len(j.takers))]
-		if !j.index.marked(int(k), withRoom) || j.passes(k) {
+		if !j.index.marked(int(k), withRoom) || j.passes(k) || a.Spare && !j.slots[k].free() {
 			continue
 		}
 		if d := j.start(&j.slots[k], service(a.Pages, a.Gap, 0)); best == absent || d < least {
@@ -211,12 +220,16 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 	if c, ok := j.first(a, h, limit); ok {
 		return c, true
 	}
+	mark := withRoom
+	if a.Spare {
+		mark = withSpare
+	}
 	if !h.all && h.near[len(h.near)-1].ms <= limit {
-		if c, ok := j.nearestWith(h, withRoom, limit); ok {
+		if c, ok := j.nearestWith(h, mark, limit); ok {
 			return c, true
 		}
 	}
-	if a.Share <= NearShare {
+	if a.Spare || a.Share <= NearShare {
 		return candidate{}, false
 	}
 	within := math.MaxFloat64
@@ -237,7 +250,7 @@ func (j *Judge) first(a *Ask, h *located, limit float64) (candidate, bool) {
 		if c.ms > limit {
 			break
 		}
-		if s.rec == nil || s.life != c.life || !j.index.marked(int(c.slot), withRoom) || j.passes(c.slot) {
+		if s.rec == nil || s.life != c.life || !j.index.marked(int(c.slot), withRoom) || j.passes(c.slot) || a.Spare && !s.free() {
 			continue
 		}
 		away := duration(c.ms)

@@ -42,7 +42,7 @@ func (j *Judge) See(v *View) {
 		}
 		j.takers = append(j.takers, k)
 	}
-	j.holds, j.held = 0, 0
+	j.holds, j.held, j.running, j.idle = 0, 0, 0, 0
 	for k := range j.slots {
 		switch s := &j.slots[k]; {
 		case s.rec == nil:
@@ -50,6 +50,9 @@ func (j *Judge) See(v *View) {
 			j.leave(int32(k))
 		default:
 			j.holds, j.held = j.holds+Holds(s.rec.Load), j.held+int(s.held)
+			if s.stands != avoided || !j.trusted {
+				j.running, j.idle = j.running+int(s.rec.Load.Threads), j.idle+j.idleOf(s)
+			}
 		}
 	}
 	j.allot(v)
@@ -98,7 +101,7 @@ func (j *Judge) mark(k int32) {
 	s := &j.slots[k]
 	room := j.hasRoom(s)
 	j.index.mark(int(k), withRoom, room)
-	j.index.mark(int(k), withSpare, room && s.spare && int(s.held) < int(s.rec.Load.Threads))
+	j.index.mark(int(k), withSpare, room && s.spare && s.free())
 }
 
 // The marks of the index.
@@ -144,9 +147,25 @@ func (j *Judge) Held(now time.Time, id ID, n int) {
 			g.ended.add(now, float64(-more))
 		}
 	}
+	j.idle -= j.idleOf(s)
 	s.held, s.changed = int32(n), now
+	j.idle += j.idleOf(s)
 	j.mark(k)
 }
+
+// free says whether a peer has a thread without a task of ours.
+func (s *slot) free() bool { return s.held < int32(s.rec.Load.Threads) }
+
+// idleOf is how many threads of a peer wait for tasks of ours.
+func (j *Judge) idleOf(s *slot) int {
+	if !j.hasRoom(s) {
+		return 0
+	}
+	return max(int(s.rec.Load.Threads)-int(s.held), 0)
+}
+
+// Threads is how many tasks the peers run at once to which tasks go, and how many of these threads wait for one.
+func (j *Judge) Threads() (all, idle int) { return j.running, j.idle }
 
 // Capacity is how many peers take tasks, how many tasks they may have at a time, and how many of ours they have.
 func (j *Judge) Capacity() (peers, holds, held int) { return len(j.takers), j.holds, j.held }

@@ -20,10 +20,12 @@ type cyclic struct {
 	*price
 	since   Tick // measured since
 	added   int64
+	never   int     // channels never crawled
 	spent   float64 // cost of the tasks submitted for slow channels since the last plan
 	fast    int64   // tasks submitted for the others
 	ticks   int     // calls of Taken since, and those that wanted more than there was room for
 	short   int
+	usage   usage // of the peers' threads since
 	plan    *cyclePlan
 	periods int
 	planned bool // the last task taken was by plan, not by price
@@ -50,6 +52,15 @@ func (c *cyclic) Observe(now Tick, s Slot, f *Facts, e Event) {
 	case Added:
 		if f.Updated == 0 {
 			c.added++
+			c.never++
+		}
+	case Removed:
+		if f.Updated == 0 {
+			c.never--
+		}
+	case Updated:
+		if f.Updated == 0 {
+			c.never--
 		}
 	case Submitted:
 		if c.planned = slow(f, c.p.PlanEvery); c.planned {
@@ -80,6 +91,7 @@ func (c *cyclic) Rank(now, least Tick, s Slot, f *Facts) (float32, Tick) {
 
 // Quota mixes by the plan's share of channels never crawled.
 func (c *cyclic) Quota(now Tick, l Load) Quota {
+	c.usage.see(now, l)
 	q := c.price.Quota(now, l)
 	q.New, q.Mixed = c.share()
 	return q
@@ -107,7 +119,7 @@ func (c *cyclic) Taken(now Tick, n int, last float32, short bool) {
 
 // Plan takes its measurements on the loop, and leaves the planning itself to the function that it returns.
 func (c *cyclic) Plan(now Tick) Planning {
-	if now-c.since < wholeTicks(c.p.PlanEvery) && c.restored == nil {
+	if now-c.since < wholeTicks(c.p.PlanEvery) && c.restored == nil || c.firstPass(now) {
 		return nil
 	}
 	next, work := c.nextPeriod(now), planning{prices: c.costs, every: c.p.PlanEvery, periods: c.periods}
@@ -122,9 +134,18 @@ func (c *cyclic) Plan(now Tick) Planning {
 		return func() {
 			c.plan, c.restored, c.since = next, nil, now
 			c.added, c.fast, c.spent, c.ticks, c.short = 0, 0, 0, 0, 0
+			c.usage.reset()
 		}, nil
 	}
 }
+
+// firstPass says whether most channels are still to be crawled for the first time. Until then there is nothing to plan with, and price takes
+// those never crawled before all others. It ends with the time of a cycle.
+func (c *cyclic) firstPass(now Tick) bool {
+	return c.plan == nil && c.restored == nil && c.never*firstPassPart > c.channels() && float64(now-c.since) < c.p.PlanEvery*float64(c.periods)
+}
+
+const firstPassPart = 10 // the first pass is over when less than this part of the channels are left
 
 // nextPeriod is the period that begins now, as far as it follows from what was measured.
 func (c *cyclic) nextPeriod(now Tick) *cyclePlan {
@@ -139,9 +160,12 @@ func (c *cyclic) nextPeriod(now Tick) *cyclePlan {
 		return next
 	}
 	// What the swarm took is its capacity if it was offered more than that; if not, it may have more.
-	if c.short*5 > c.ticks {
+	switch {
+	case c.usage.offered > 0: // peers tell what they offer
+		next.capacity = .5*next.capacity*c.usage.factor() + .5*c.plan.capacity
+	case c.short*5 > c.ticks:
 		next.capacity = .5*next.capacity + .5*c.plan.capacity
-	} else {
+	default:
 		next.capacity = max(next.capacity, c.plan.capacity) * growth
 	}
 	next.arrive = .9*c.plan.arrive + .1*next.arrive

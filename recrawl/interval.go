@@ -33,6 +33,8 @@ type interval struct {
 	n     []tally
 	base  Tick
 	told  bool // peers refuse what they cannot start
+	cap   *Limits
+	usage usage // of the peers' threads since the last reassignment
 }
 
 // tally is a group's record since the last reassignment.
@@ -59,7 +61,7 @@ func (v *interval) Name() string { return v.name }
 
 // Start keeps the intervals that were reached before. What facts counted for them holds too, unless they were counted anew.
 func (v *interval) Start(now Tick, in Setting) {
-	v.g, v.base = in.Groups, now
+	v.g, v.base, v.cap = in.Groups, now, in.Limits
 	v.n = make([]tally, v.g.K())
 	if len(v.t) > 0 && len(v.t) != v.g.K() || v.last == nil || len(v.last) != v.g.K() { // not restored
 		v.epoch, v.since, v.t, v.past = 1, now, nil, nil
@@ -114,11 +116,13 @@ func (v *interval) Rank(now, _ Tick, _ Slot, f *Facts) (float32, Tick) {
 	return -float32(due - v.base), due
 }
 
-func (v *interval) Quota(now Tick, _ Load) Quota {
+func (v *interval) Quota(now Tick, l Load) Quota {
 	q := Quota{Max: -1, Floor: -math.MaxFloat32}
 	if v.name == "fixed" {
+		q.Strict = true
 		return q
 	}
+	v.usage.see(now, l)
 	first := 0
 	for first < v.g.K()-1 && v.g.Count(first) == 0 {
 		first++
@@ -221,6 +225,7 @@ func (v *interval) reassign(now Tick) {
 		}
 		v.last[i] = success
 	}
+	v.useThreads(t)
 	v.checkPriorities(t)
 	v.begin(now)
 	v.t = t
@@ -236,6 +241,7 @@ func (v *interval) begin(now Tick) {
 		v.epoch = 1
 	}
 	clear(v.n)
+	v.usage.reset()
 }
 
 // byInterval sets each interval to the mean gap between updates in the group: pooled over its channels, dt*n/sum(hSuc), or the mean of the
@@ -276,6 +282,19 @@ func (v *interval) checkPriorities(t []float64) {
 			t[i] = v.p.Sigma * t[i-1]
 		}
 		t[i] = min(t[i], v.p.Mu*t[i-1])
+	}
+}
+
+// useThreads shortens intervals as far as peers have offered more threads than were used, down to what the cap allows for the group's mean
+// channel. The paper's crawlers offer nothing that they do not get, so that what updates show is their capacity.
+func (v *interval) useThreads(t []float64) {
+	k := v.usage.factor()
+	for i := range t {
+		least := 0.
+		if v.cap.Cap > 0 {
+			least = min(v.g.Interval(i)/v.cap.Cap, t[i])
+		}
+		t[i] = max(t[i]/k, least)
 	}
 }
 

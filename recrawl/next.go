@@ -77,15 +77,10 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 			continue
 		}
 		taken++
-		if !mixed || !isNew {
+		if !isNew {
 			last = top.value()
 		}
-		s.strategy.Observe(now, at, &c.Facts, Event{Kind: Submitted})
-		c.Submitted = now
-		if c.Out < 255 {
-			c.Out++
-		}
-		s.place(at, c)
+		s.submitted(now, at, c)
 	}
 	short := taken == room && (s.ready[0].waits() || s.ready[1].waits())
 	s.strategy.Taken(now, taken, last, short)
@@ -112,23 +107,28 @@ func (s *Scheduler) come(at Slot, c *cell) { s.place(at, c) }
 
 // rank is the strategy's rank, within the limits that hold for every strategy.
 func (s *Scheduler) rank(at Slot, c *cell) (value float32, again Tick) {
-	earliest := s.now
-	if c.Submitted != 0 {
-		least := float64(s.limits.Least)
-		if s.limits.Cap > 0 {
-			least = max(least, c.Est.Interval()/s.limits.Cap)
-		}
-		if c.Flags&Denied != 0 && c.Out == 0 {
-			least = c.Est.Interval() * retryShare
-		}
-		earliest = c.Submitted + wholeTicks(least)
-	}
+	earliest := s.earliest(c)
 	value, again = s.strategy.Rank(s.now, earliest, at, &c.Facts)
 	if c.Submitted == 0 && value == math.MaxFloat32 && s.opt.Pending != nil {
 		n := float64(max(s.opt.Pending(at), 0))
 		value = float32(math.MaxFloat32 * (.5 + .5*n/(n+pendingHalf)))
 	}
 	return value, max(again, earliest)
+}
+
+// earliest is the first tick at which the limits allow a slot to be taken.
+func (s *Scheduler) earliest(c *cell) Tick {
+	if c.Submitted == 0 {
+		return s.now
+	}
+	least := float64(s.limits.Least)
+	if s.limits.Cap > 0 {
+		least = max(least, c.Est.Interval()/s.limits.Cap)
+	}
+	if c.Flags&Denied != 0 && c.Out == 0 {
+		least = c.Est.Interval() * retryShare
+	}
+	return c.Submitted + wholeTicks(least)
 }
 
 // retryShare is the part of its change interval after which a channel whose task was refused or lost may be asked for again. Nothing was

@@ -24,6 +24,8 @@ type optimal struct {
 	since   Tick    // measured since
 	updates int64   // since then
 	spent   float64 // their cost
+	served  float64 // the ticks that their tasks ran, where peers tell
+	usage   usage   // of the peers' threads since then
 	plan    *optimalPlan
 	logs    histories
 	kept    [keptGaps]float32 // gaps between updates over the interval planned, the latest
@@ -59,6 +61,7 @@ func (o *optimal) Observe(now Tick, s Slot, f *Facts, e Event) {
 	case Updated:
 		o.updates++
 		o.spent += o.cost(f)
+		o.served += max(float64(e.Service), 0)
 		if o.plan != nil && f.Updated > o.plan.at {
 			if v, _ := o.interval(s, f); v > 0 {
 				o.kept[o.keptN%keptGaps] = float32(float64(now-f.Updated) / v)
@@ -163,21 +166,33 @@ func (o *optimal) Plan(now Tick) Planning {
 		}
 		return func() {
 			o.plan, o.since = p, now
-			o.updates, o.spent, o.restored = 0, 0, 0
+			o.updates, o.spent, o.served, o.restored = 0, 0, 0, 0
+			o.usage.reset()
 		}, nil
 	}
 }
 
-// capacity is what the swarm has to spend a tick, as far as updates have shown.
+// capacity is what the swarm has to spend a tick: the threads that peers offer, corrected by what they turned out to do. Where nobody tells of
+// threads, it is what updates have shown.
 func (o *optimal) capacity(now Tick) float64 {
 	if o.restored > 0 {
 		return o.restored
 	}
-	capacity := o.spent / max(float64(now-o.since), 1)
+	shown := o.spent / max(float64(now-o.since), 1) * o.usage.factor()
 	if o.plan != nil { // the swarm changes more slowly than chance
-		capacity = .5*capacity + .5*o.plan.Summary.Spend
+		return .5*shown + .5*o.plan.Summary.Spend
 	}
-	return capacity
+	// Most of the first tasks are still running. What has ended tells what a thread is worth, but not how many there are.
+	if o.served > 0 {
+		shown = max(shown, o.usage.offer(now, o.since)*o.spent/o.served)
+	}
+	return shown
+}
+
+// Quota implements Strategy.
+func (o *optimal) Quota(now Tick, l Load) Quota {
+	o.usage.see(now, l)
+	return o.price.Quota(now, l)
 }
 
 // AppendState keeps the capacity, so that the first plan after a restart can be made at once. Visits are learnt anew.

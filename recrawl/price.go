@@ -34,6 +34,7 @@ type price struct {
 	taken   int
 	idle    Tick // ticks in which less than half of the window was out and nothing was taken
 	filled  bool
+	unsaid  bool // what was taken since says nothing of the price
 	offered bool
 }
 
@@ -53,6 +54,7 @@ const (
 	lookAbove    = .8     // share at which the calendar looks again, since phi may fall meanwhile
 	sweepBelow   = .7     // all slots are ranked again when phi has fallen to this share of what it was then
 	sweepPerTick = 50_000 // slots ranked again in a tick, on average
+	newFirst     = 1e4    // times its value is what a channel never crawled counts: nothing is known of it, least of all that it changes so fast as to be worth little
 	negligible   = 1e-9   // a price below this is none
 	oldest       = 16     // change intervals after which a channel is taken whatever it is worth, if none is out
 	stalled      = 10     // ticks with room and nothing taken after which the price falls fast: it was found before costs were known
@@ -122,6 +124,9 @@ func (v *price) Rank(now, least Tick, _ Slot, f *Facts) (float32, Tick) {
 		worth = .1*worth + .9*v.index.value(f, float64(now-f.Submitted))
 	}
 	value := worth / cost
+	if f.Updated == 0 && (f.Submitted == 0 || f.Flags&Denied != 0) {
+		value *= newFirst
+	}
 	if value >= takeAbove*v.phi {
 		return float32(value), now
 	}
@@ -228,9 +233,11 @@ func (v *price) settle(now Tick) {
 	if v.idle += now - v.at; v.taken > 0 {
 		v.idle = 0
 	}
-	if v.filled {
+	switch {
+	case v.filled:
 		v.phi = .8*v.phi + .2*v.last
-	} else {
+	case v.unsaid:
+	default:
 		fall := .98
 		if v.idle >= stalled {
 			fall = .8
@@ -240,7 +247,7 @@ func (v *price) settle(now Tick) {
 			v.phi = 0
 		}
 	}
-	v.at, v.filled, v.taken = now, false, 0
+	v.at, v.filled, v.unsaid, v.taken = now, false, false, 0
 }
 
 // target is how long tasks should wait on average: long enough that no thread idles. Where peers say when they will start, and refuse
@@ -285,6 +292,7 @@ func (v *price) Taken(_ Tick, n int, last float32, short bool) {
 		v.last = float64(last)
 		v.taken += n
 	}
+	v.unsaid = v.unsaid || n > 0 && last == 0
 	v.filled = v.filled || short && v.taken > 0
 }
 

@@ -69,6 +69,7 @@ type Scheduler struct {
 	wheel     calendar
 	ready     [2]ready // known channels; those never crawled
 	mix       mix
+	spares    spares
 	free      uint32
 	live      int
 	sweep     int // next cell to rank again; -1: none

@@ -25,9 +25,8 @@ type Strategy interface {
 	// Quota is asked once at the start of each Scheduler.Next.
 	Quota(now Tick, l Load) Quota
 
-	// Taken tells at the end of each Scheduler.Next how many slots were taken, the value of the last one, and whether more were wanted
-	// than allowed. With Quota.Mixed, last is the value of the last known channel, 0 if there was none: what the share let in says
-	// nothing of what room is worth.
+	// Taken tells at the end of each Scheduler.Next how many slots were taken, the value of the last known channel among them, 0 if there was
+	// none, and whether more were wanted than allowed. What a channel never crawled is worth says nothing of what room is worth.
 	Taken(now Tick, n int, last float32, short bool)
 
 	// Plan is asked on every tick, but not while a plan is being made. It returns nil unless the strategy plans and the next plan is due.
@@ -112,6 +111,8 @@ type Load struct {
 	Room int     // tasks that may be submitted now; < 0: any number
 	Out  int     // tasks out now
 	Life float32 // mean life of a peer over the share of peers that vanish, in ticks; 0: unknown
+	// Threads is how many tasks the peers offer to run at once, and Idle how many of these threads have none; 0 threads: unknown.
+	Threads, Idle int
 	// New overrides Quota.New: the share of what is taken that goes to channels never crawled while known ones wait too; 0: the strategy
 	// decides.
 	New float64
@@ -123,6 +124,7 @@ type Quota struct {
 	Floor  float32 // take none with a lower value
 	Rerank bool    // ranks changed for all slots: rank them again
 	Drift  bool    // values of ready slots change with time: refresh them
+	Strict bool    // Scheduler.Spare takes nothing: no slot is crawled before the strategy wants it
 	// Mixed says to take channels never crawled and known ones by share: New of what is taken is for those never crawled while both
 	// wait. Otherwise the order of values alone decides.
 	Mixed bool

@@ -15,9 +15,9 @@ type host struct {
 }
 
 // admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; near the end nothing that
-// would outlive it; and then asks the judge for a near peer. If not ok, at says when to ask again; the zero time means that enough was
+// would outlive it; and then asks the judge for a near peer, with a free thread if the task is a spare one. If not ok, at says when to ask again; the zero time means that enough was
 // looked at for now.
-func (m *Machine) admit(now time.Time, s recrawl.Slot) (at time.Time, peer Peer, ok bool) {
+func (m *Machine) admit(now time.Time, s recrawl.Slot, spare bool) (at time.Time, peer Peer, ok bool) {
 	key := m.channels.Host(s)
 	if h, up := m.hosts[key]; up {
 		switch {
@@ -37,7 +37,7 @@ func (m *Machine) admit(now time.Time, s recrawl.Slot) (at time.Time, peer Peer,
 	if !m.cfg.Until.IsZero() && now.Add(m.channels.Expect(s)).After(m.cfg.Until) {
 		return m.cfg.Until.Add(time.Hour), "", false
 	}
-	peer, v := m.near(now, s, key)
+	peer, v := m.near(now, s, key, spare)
 	switch v {
 	case Go:
 		return time.Time{}, peer, true
@@ -57,7 +57,10 @@ const (
 // near asks the judge whether a task should be placed now: a peer near its host has room, or it has waited long enough. This is delay
 // scheduling (Zaharia and others, "Delay Scheduling", EuroSys 2010): a task waits while all peers near its host are full, rather than go at
 // once to a far one that happens to have room; that one is left to the tasks near it.
-func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey) (Peer, Verdict) {
+func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, spare bool) (Peer, Verdict) {
+	if spare {
+		return m.judge.Room(now, Ask{Slot: s, Host: key, Share: NearShare, Spare: true})
+	}
 	since, asked := time.Time{}, false
 	if len(m.asked) > 0 {
 		since, asked = m.asked[s]

@@ -33,6 +33,8 @@ type Ask struct {
 	Host channel.HostKey
 	// Share is the share of all peers, the nearest ones first, of which one will do. It is NearShare at first and grows to 1 while the task waits.
 	Share float64
+	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
+	Spare bool
 }
 
 // NearShare of all peers count as near a host.
@@ -53,5 +55,7 @@ const (
 type Capacity struct {
 	Peers int
 	Holds int // tasks that they may have at once
-	Held  int // tasks of ours that they have, by what Held has told
+	// Threads is how many tasks they run at once, and Idle how many of these threads have none of ours.
+	Threads, Idle int
+	Held          int // tasks of ours that they have, by what Held has told
 }

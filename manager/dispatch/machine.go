@@ -22,6 +22,11 @@ type Due interface {
 	Intervals() []recrawl.Tick
 }
 
+// Sparer is a Due that also names what threads may take that would stand idle: see recrawl.Scheduler.Spare.
+type Sparer interface {
+	Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (again recrawl.Tick, ok bool)) int
+}
+
 // Channels is what the Machine looks up about a channel when it needs it.
 type Channels interface {
 	// Host is the channel's host; zero: no other channel has it.
@@ -159,19 +164,40 @@ func (m *Machine) Tick(now time.Time) []Order {
 		room -= len(m.orders)
 	}
 	tick := m.cfg.Clock.At(now)
-	m.due.Next(tick, recrawl.Load{Room: room, Out: m.flights.n, New: m.cfg.NewShare}, func(s recrawl.Slot) (recrawl.Tick, bool) {
-		return m.take(now, tick, s)
-	})
+	before, c := len(m.orders), m.judge.Capacity(now)
+	load := recrawl.Load{Room: room, Out: m.flights.n, New: m.cfg.NewShare, Threads: c.Threads, Idle: c.Idle}
+	m.due.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, false) })
+	if room >= 0 {
+		room -= len(m.orders) - before
+	}
+	m.handSpare(now, tick, room)
 	m.judge.Looked(now)
 	return m.orders
 }
 
+// handSpare gives threads that would stand idle what Due does not want yet.
+func (m *Machine) handSpare(now time.Time, tick recrawl.Tick, room int) {
+	due, ok := m.due.(Sparer)
+	if !ok {
+		return
+	}
+	idle := m.judge.Capacity(now).Idle
+	for i := range m.orders {
+		if m.orders[i].Peer == "" { // the judge does not know yet who gets it
+			idle--
+		}
+	}
+	if idle = bounded(room, idle); idle > 0 {
+		due.Spare(tick, idle, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, true) })
+	}
+}
+
 // take hands out a channel that is due, or says when to ask again.
-func (m *Machine) take(now time.Time, tick recrawl.Tick, s recrawl.Slot) (again recrawl.Tick, ok bool) {
+func (m *Machine) take(now time.Time, tick recrawl.Tick, s recrawl.Slot, spare bool) (again recrawl.Tick, ok bool) {
 	if m.flights.find(s) != nil { // an older generation has reported, so that Due knows of none that is out
 		return tick + 1, false
 	}
-	at, peer, ok := m.admit(now, s)
+	at, peer, ok := m.admit(now, s, spare)
 	switch {
 	case ok:
 	case at.IsZero():
@@ -211,7 +237,7 @@ func (m *Machine) handImmediate(now time.Time, room int) {
 		if f == nil || !f.queued {
 			continue
 		}
-		at, peer, ok := m.admit(now, s)
+		at, peer, ok := m.admit(now, s, false)
 		if !ok && at.IsZero() {
 			m.immediate = append(m.immediate[:0], m.immediate[k:]...)
 			return

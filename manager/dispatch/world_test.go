@@ -40,6 +40,7 @@ type site struct {
 	wanted bool
 	again  recrawl.Tick // when to ask, if wanted
 	broken bool         // its issue cannot be read
+	stale  bool         // an idle thread may take it, though it is not wanted
 }
 
 // member is a peer.
@@ -50,6 +51,9 @@ type member struct {
 	held  int
 	gone  bool
 }
+
+// threads of a peer are all that it holds but one, which waits.
+func (p *member) threads() int { return max(p.holds-1, 1) }
 
 func newWorld(cfg Config) *world {
 	w := &world{now: epoch, hosts: map[channel.HostKey]int{}, spare: map[Peer]bool{}, orders: map[recrawl.Slot]Order{}, expect: time.Minute}
@@ -143,6 +147,20 @@ func (w *world) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slo
 	return n
 }
 
+// Spare implements Sparer.
+func (w *world) Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (recrawl.Tick, bool)) (taken int) {
+	for i, c := range w.chans {
+		if taken == n || !c.stale || c.facts.Out > 0 {
+			continue
+		}
+		if _, ok := admit(recrawl.Slot(i)); ok {
+			taken++
+			c.facts.Out, c.facts.Submitted, c.stale = 1, now, false
+		}
+	}
+	return taken
+}
+
 func (w *world) Observe(now recrawl.Tick, s recrawl.Slot, e recrawl.Event) {
 	c := w.chans[s]
 	word := ""
@@ -192,7 +210,7 @@ func (w *world) Room(_ time.Time, a Ask) (Peer, Verdict) {
 	k := max(int(a.Share*float64(len(all))), 1)
 	for i, p := range all[:min(k, len(all))] {
 		isNear := i == 0 || i < int(NearShare*float64(len(all)))
-		if p.held < p.holds && (isNear || w.spare[p.name]) {
+		if p.held < p.holds && (isNear || w.spare[p.name]) && (!a.Spare || p.held < p.threads()) {
 			return p.name, Go
 		}
 	}
@@ -219,6 +237,7 @@ func (w *world) Capacity(time.Time) Capacity {
 	for _, p := range w.peers {
 		if !p.gone {
 			c.Peers, c.Holds, c.Held = c.Peers+1, c.Holds+p.holds, c.Held+p.held
+			c.Threads, c.Idle = c.Threads+p.threads(), c.Idle+max(p.threads()-p.held, 0)
 		}
 	}
 	return c

@@ -110,10 +110,13 @@ func newRun(cfg Config, w *world) (*run, error) {
 	r.m = newMetrics(w)
 	for i := range w.group {
 		tau := w.tau[i]
-		f := recrawl.Facts{Weight: r.weight(i), Submitted: begin - recrawl.Tick(tau*phase.Float64())}
+		f := recrawl.Facts{Weight: r.weight(i)}
+		if cfg.Mode == "paper" { // whose first submissions come at a uniform phase; the product begins with channels never crawled
+			f.Submitted = begin - recrawl.Tick(tau*phase.Float64())
+		}
 		switch {
 		case unknown:
-			f.Submitted, f.Group, f.Flags = 0, w.group[i], recrawl.Pinned
+			f.Group, f.Flags = w.group[i], recrawl.Pinned
 		case cfg.Rates == "known":
 			f.Est, f.Group, f.Flags = recrawl.Exactly(tau), w.group[i], recrawl.Known|recrawl.Pinned
 		}

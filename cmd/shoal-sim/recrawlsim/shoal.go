@@ -37,7 +37,7 @@ type shoal struct {
 	soonest []time.Duration
 	tasks   []shoalTask
 	runs    []shoalRun
-	free    int32
+	unused  int32 // of runs
 	ends    ends
 	queued  int
 	lapses  sim.Queue[shoalTimer]
@@ -49,6 +49,9 @@ type shoal struct {
 	holds      int     // tasks of a peer, running and waiting
 	startup    float64 // minutes that a task costs beside its pages
 	items      []queue.Item[struct{}]
+	threads    int             // of a peer
+	free       []int32         // threads of each peer without a task, when Capacity was asked last
+	nearest    []int32         // the peers nearest to a host, while one is looked for
 	names      []dispatch.Peer // of the peers, where the manager's room is bounded
 	held       []int32         // tasks that the manager knows each of them to have
 }
@@ -103,7 +106,7 @@ func at(minute float64) time.Time { return epoch.Add(time.Duration(minute * minu
 func newShoal(r *run) *shoal {
 	n := r.w.experiment.crawlers
 	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n),
-		soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), free: nothing}
+		soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), unused: nothing, free: make([]int32, n)}
 	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
 	s.gap, s.checkpoint, s.chunk = politeGap, checkpoint, chunkPages
 	if c := r.w.scale; c != nil {
@@ -112,7 +115,7 @@ func newShoal(r *run) *shoal {
 		s.gap, s.checkpoint, s.chunk, s.startup = minutes(c.Gap), c.Checkpoint, math.Inf(1), c.Start
 		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = minutes(c.Term), minutes(c.Backoff), minutes(10*c.Backoff)
 	}
-	s.holds = cfg.Threads + cfg.Queue
+	s.holds, s.threads = cfg.Threads+cfg.Queue, cfg.Threads
 	for i := range s.queues {
 		s.queues[i] = queue.New[struct{}](cfg)
 		s.drops[i], s.soonest[i] = math.MaxInt32, away
@@ -222,8 +225,18 @@ type wanted struct {
 
 // Next implements dispatch.Due.
 func (w wanted) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
+	return w.Scheduler.Next(now, load, w.count(now, admit))
+}
+
+// Spare implements dispatch.Sparer.
+func (w wanted) Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
+	return w.Scheduler.Spare(now, n, w.count(now, admit))
+}
+
+// count has what admit takes counted as submitted.
+func (w wanted) count(now recrawl.Tick, admit func(recrawl.Slot) (recrawl.Tick, bool)) func(recrawl.Slot) (recrawl.Tick, bool) {
 	r := w.s.r
-	return w.Scheduler.Next(now, load, func(at recrawl.Slot) (recrawl.Tick, bool) {
+	return func(at recrawl.Slot) (recrawl.Tick, bool) {
 		again, ok := admit(at)
 		if t := &w.s.tasks[at]; ok && !t.open {
 			if t.left == 0 {
@@ -235,7 +248,7 @@ func (w wanted) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slo
 			r.m.submittedBy[r.w.group[at]]++
 		}
 		return again, ok
-	})
+	}
 }
 
 // Observe implements dispatch.Due.
@@ -257,9 +270,32 @@ func (s *shoal) Issue(at recrawl.Slot) (lease.Issue, error) { return s.tasks[at]
 // Expect implements dispatch.Channels.
 func (s *shoal) Expect(recrawl.Slot) time.Duration { return 0 }
 
-// Room implements dispatch.Judge: every task is offered, and offers find out whether there is room; see shoal.
-func (s *shoal) Room(time.Time, dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
+// Room implements dispatch.Judge: every task is offered, and offers find out whether there is room; see shoal. Only a spare task waits until a
+// peer near its host has a free thread.
+func (s *shoal) Room(_ time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
+	if a.Spare && !s.reserve(int32(a.Slot)) {
+		return "", dispatch.Wait
+	}
 	return "", dispatch.Go
+}
+
+// reserve finds a free thread near a channel's host, and keeps it from other spare tasks of this minute.
+func (s *shoal) reserve(ch int32) bool {
+	s.nearest = s.r.w.near.list(ch, s.nearest[:0])
+	looked := 0
+	for _, p := range s.nearest {
+		if s.soonest[p] == away {
+			continue
+		}
+		if s.free[p] > 0 {
+			s.free[p]--
+			return true
+		}
+		if looked++; looked == overlay.Widen(0) {
+			break
+		}
+	}
+	return false
 }
 
 // Held implements dispatch.Judge.
@@ -271,10 +307,15 @@ func (s *shoal) Held(p dispatch.Peer, n int) {
 
 // Capacity implements dispatch.Judge.
 func (s *shoal) Capacity(time.Time) (c dispatch.Capacity) {
-	scale := s.r.w.scale
 	for i, alive := range s.r.alive {
-		if alive {
-			c.Peers, c.Holds, c.Held = c.Peers+1, c.Holds+scale.Threads+scale.Queue/5, c.Held+int(s.held[i])
+		s.free[i] = 0
+		if !alive {
+			continue
+		}
+		s.free[i] = int32(max(s.threads-s.has(int32(i)), 0))
+		c.Peers, c.Threads, c.Idle = c.Peers+1, c.Threads+s.threads, c.Idle+int(s.free[i])
+		if s.held != nil {
+			c.Holds, c.Held = c.Holds+s.threads+s.r.w.scale.Queue/5, c.Held+int(s.held[i])
 		}
 	}
 	return c
@@ -378,12 +419,12 @@ func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
 		s.queues[peer].Done(now, uint64(ch), 0)
 		return false
 	}
-	i := s.free
+	i := s.unused
 	if i == nothing {
 		s.runs = append(s.runs, shoalRun{})
 		i = int32(len(s.runs) - 1)
 	} else {
-		s.free = s.runs[i].next
+		s.unused = s.runs[i].next
 	}
 	started := since(now).Minutes()
 	s.runs[i] = shoalRun{channel: ch, peer: peer, pages: t.left, started: started, end: started + s.startup + float64(t.left)*s.r.w.minutesPerPage(ch, peer)}
@@ -401,11 +442,11 @@ func (s *shoal) step(minute int) {
 		run := s.runs[i]
 		switch {
 		case run.peer == nothing:
-			s.runs[i].next, s.free = s.free, i
+			s.runs[i].next, s.unused = s.unused, i
 		case run.end > float64(minute):
 			s.bucket(minute, i)
 		default:
-			s.runs[i].next, s.free = s.free, i
+			s.runs[i].next, s.unused = s.unused, i
 			s.complete(minute, run)
 		}
 	}

@@ -1,0 +1,45 @@
+package overlay
+
+import "testing"
+
+// A spare task goes to a near peer with a free thread or to none; the threads that the judge counts as idle are those that wait for a task.
+func TestJudgeSpare(t *testing.T) {
+	for seed := range uint64(20) {
+		c := newCourt(t, seed, 12, JudgeConfig{})
+		at := somewhere(c.rng)
+		c.survey(7, at, 3)
+		for range 60 {
+			p := &c.peers[c.rng.IntN(len(c.peers))]
+			c.hold(p.ID, c.rng.IntN(5))
+			if c.rng.IntN(4) == 0 {
+				c.see()
+			}
+			all, idle := 0, 0
+			for i := range c.peers {
+				q := &c.peers[i]
+				all += int(q.Load.Threads)
+				idle += max(int(q.Load.Threads)-c.held[q.ID], 0)
+			}
+			if gotAll, gotIdle := c.j.Threads(); gotAll != all || gotIdle != idle {
+				t.Fatalf("seed %d: %d of %d threads idle, want %d of %d", seed, gotIdle, gotAll, idle, all)
+			}
+			wants := c.j.wants
+			named, verdict := c.j.Near(c.now, Ask{Host: 7, Share: 1, Spare: true})
+			if c.j.wants != wants {
+				t.Fatalf("seed %d: a spare task counts as waiting", seed)
+			}
+			if verdict != Go {
+				continue
+			}
+			if i := c.j.view.Index(named.Peer); i < 0 || c.held[named.Peer] >= int(c.j.view.Peers[i].Load.Threads) {
+				t.Fatalf("seed %d: a spare task goes to %q, whose threads have work", seed, named.Peer)
+			}
+		}
+		for i := range c.peers {
+			c.hold(c.peers[i].ID, 0)
+		}
+		if named, verdict := c.j.Near(c.now, Ask{Host: 7, Share: NearShare, Spare: true}); verdict != Go || named.Peer == "" {
+			t.Errorf("seed %d: all threads are free, and none takes a spare task: %v", seed, verdict)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package recrawl
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Threads that stand idle while the strategy wants nothing may take what is probably stale. A strategy learns what the swarm can do from what
+// becomes of its tasks, and until then, or after the swarm has grown, it asks for too little.
+
+const (
+	spareLook  = 1 << 11  // slots looked at in one call of Spare
+	spareKeep  = 1 << 9   // slots found that wait for the next calls
+	spareStale = math.Ln2 // changes expected since the last update, from which on a copy is more probably stale than fresh
+)
+
+// spares is what Spare has found and not yet given away.
+type spares struct {
+	found  []spare // the best one last
+	cursor int     // slot to look at next
+	looked int     // slots looked at since something was last taken
+	at     Tick
+}
+
+type spare struct {
+	at    Slot
+	new   bool
+	value float32
+}
+
+// Spare takes up to n slots that the strategy does not want yet, for threads that would stand idle, and returns how many: those never crawled
+// first, then those that are probably stale, each kind in the strategy's order. No slot is taken before the limits allow it. It looks at some
+// slots in each call, and at no slot twice in a tick while nothing is taken. Call it after Next; admit is as there. A strategy with Quota.Strict
+// keeps its slots.
+func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool)) int {
+	s.now = max(s.now, now)
+	v := &s.spares
+	if s.quota.Strict || n <= 0 {
+		return 0
+	}
+	if now != v.at {
+		v.at, v.looked, v.found = now, 0, v.found[:0]
+	}
+	if len(v.found) == 0 {
+		s.findSpares()
+	}
+	taken := 0
+	for taken < n && len(v.found) > 0 {
+		at := v.found[len(v.found)-1].at
+		v.found = v.found[:len(v.found)-1]
+		c := s.cells.at(at)
+		if !s.sparable(c) {
+			continue
+		}
+		again, ok := admit(at)
+		if !ok && again == Enough {
+			break
+		}
+		if !ok {
+			continue
+		}
+		taken++
+		v.looked = 0
+		s.unplace(at, c)
+		s.submitted(now, at, c)
+	}
+	return taken
+}
+
+// submitted counts a task of a slot that is not ready.
+func (s *Scheduler) submitted(now Tick, at Slot, c *cell) {
+	s.strategy.Observe(now, at, &c.Facts, Event{Kind: Submitted})
+	c.Submitted = now
+	if c.Out < 255 {
+		c.Out++
+	}
+	s.place(at, c)
+}
+
+// findSpares looks at the next slots.
+func (s *Scheduler) findSpares() {
+	v := &s.spares
+	for range min(spareLook, s.cells.n-v.looked) {
+		if v.cursor >= s.cells.n {
+			v.cursor = 0
+		}
+		at := Slot(v.cursor)
+		v.cursor++
+		v.looked++
+		c := s.cells.at(at)
+		if !s.sparable(c) {
+			continue
+		}
+		value, _ := s.rank(at, c)
+		v.found = append(v.found, spare{at, c.Updated == 0, value})
+		if len(v.found) == spareKeep {
+			break
+		}
+	}
+	slices.SortFunc(v.found, func(a, b spare) int {
+		switch {
+		case a.new != b.new && b.new:
+			return -1
+		case a.new != b.new:
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(b.at, a.at))
+	})
+}
+
+// sparable says whether an idle thread may take a slot: nothing of it is out, the limits allow it, and its copy is missing or probably stale.
+func (s *Scheduler) sparable(c *cell) bool {
+	if c.Flags&(Paused|gone) != 0 || c.Out > 0 || s.now < s.earliest(c) {
+		return false
+	}
+	return c.Updated == 0 || c.Signalled > 0 || float64(s.now-c.Updated)*c.Est.Rate() >= spareStale
+}
+
+// usage is how much of what peers offer was used since it was reset.
+type usage struct {
+	at            Tick
+	busy, offered float64 // threads, over the ticks
+}
+
+// see takes in the threads as they are now; a caller that does not know them tells none.
+func (u *usage) see(now Tick, l Load) {
+	if u.at > 0 && now > u.at && l.Threads > 0 {
+		ticks := float64(min(now-u.at, 100))
+		u.offered += ticks * float64(l.Threads)
+		u.busy += ticks * float64(l.Threads-min(l.Idle, l.Threads))
+	}
+	u.at = now
+}
+
+func (u *usage) reset() { u.busy, u.offered = 0, 0 }
+
+// offer is how many threads peers have offered on average.
+func (u *usage) offer(now, since Tick) float64 { return u.offered / max(float64(now-since), 1) }
+
+// mostSpare bounds how many times what was used a strategy may think that peers can do.
+const mostSpare = 4
+
+// factor is how many times what was used peers have offered: 1 where that is not known.
+func (u *usage) factor() float64 {
+	if u.offered == 0 {
+		return 1
+	}
+	return min(u.offered/max(u.busy, u.offered/mostSpare), mostSpare)
+}

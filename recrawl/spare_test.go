@@ -1,0 +1,101 @@
+package recrawl
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// Idle threads get channels never crawled first, then stale ones, each in the strategy's order; none that is fresh, out, paused, or not allowed yet.
+func TestSpareOrder(t *testing.T) {
+	s := NewScheduler(1, must(t, "iir", Params{}), Options{Initial: []float64{100}, Prior: Prior(100, 1), Cap: 2, MaxOut: 1})
+	add := func(submitted, updated Tick, flags uint8) Slot {
+		return s.Add(Facts{Est: Exactly(100), Flags: Known | flags, Submitted: submitted, Updated: updated})
+	}
+	now := Tick(1000)
+	fresh := add(now-99, now-50, 0)
+	stale := add(now-90, now-80, 0)
+	staler := add(now-95, now-85, 0)
+	soon := add(now-40, now-200, 0) // the cap allows it in ten ticks
+	paused := add(0, 0, Paused)
+	failed := add(now-60, 0, 0)
+	signalled := add(now-60, now-55, 0)
+	s.Observe(now-10, signalled, Event{Kind: Signalled})
+	s.Next(now, Load{Room: 0}, yes)
+	var got []Slot
+	if n := s.Spare(now, 100, func(at Slot) (Tick, bool) { got = append(got, at); return 0, true }); n != len(got) {
+		t.Errorf("%d taken, %d asked for", n, len(got))
+	}
+	want := []Slot{failed, staler, stale, signalled}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v (fresh %d, soon %d, paused %d)", got, want, fresh, soon, paused)
+	}
+	if n := s.Spare(now, 100, yes); n != 0 {
+		t.Errorf("%d taken twice", n)
+	}
+}
+
+// A slot for which there is no room stays where it was, and is asked for again in the next tick only.
+func TestSpareWithoutRoom(t *testing.T) {
+	s := NewScheduler(1, must(t, "price", Params{}), Options{Groups: 1, Prior: Prior(100, 1), MaxOut: 1})
+	for range 3 * spareLook {
+		s.Add(Facts{})
+	}
+	s.Next(10, Load{Room: 0}, yes)
+	asked := map[Slot]int{}
+	no := func(at Slot) (Tick, bool) { asked[at]++; return 11, false }
+	for range 100 {
+		s.Spare(10, 5, no)
+	}
+	for at, n := range asked {
+		if n > 1 {
+			t.Fatalf("slot %d was asked for %d times in a tick", at, n)
+		}
+	}
+	if len(asked) < spareLook {
+		t.Errorf("only %d slots were asked for", len(asked))
+	}
+	if n := s.Spare(11, 1, no); n != 0 || s.Ready() != 3*spareLook {
+		t.Errorf("%d taken, %d ready of %d", n, s.Ready(), 3*spareLook)
+	}
+	asked = map[Slot]int{}
+	s.Spare(12, 1, func(at Slot) (Tick, bool) { asked[at]++; return Enough, false })
+	if len(asked) != 1 {
+		t.Errorf("asked for %d after enough", len(asked))
+	}
+}
+
+// fixed keeps its intervals whatever is idle.
+func TestSpareKeepsFixed(t *testing.T) {
+	s := NewScheduler(1, must(t, "fixed", Params{}), Options{Initial: []float64{100}, Prior: Prior(100, 1), Cap: 2, MaxOut: 1})
+	s.Add(Facts{Est: Exactly(100), Flags: Known, Submitted: 900, Updated: 901})
+	s.Next(990, Load{Room: 0}, yes)
+	if n := s.Spare(990, 5, yes); n != 0 {
+		t.Error("a slot is crawled before its interval is over")
+	}
+}
+
+// Unused threads shorten intervals down to what the cap allows; threads in use, or that nobody tells of, do not.
+func TestIntervalsFollowTheThreadsOffered(t *testing.T) {
+	for _, c := range []struct {
+		load Load
+		want float64
+	}{
+		{Load{Room: -1}, 30},
+		{Load{Room: -1, Threads: 10}, 30},
+		{Load{Room: -1, Threads: 10, Idle: 2}, 24},
+		{Load{Room: -1, Threads: 10, Idle: 10}, 10},
+	} {
+		v := must(t, "icr", Params{Delta: 1e-9}).(*interval)
+		s := NewScheduler(1, v, Options{Initial: []float64{20}, Prior: Prior(10, 1), Cap: 2})
+		s.Add(Facts{Est: Exactly(20), Flags: Known, Submitted: 1})
+		for now := Tick(1); now < 61; now++ {
+			v.usage.see(now, c.load)
+		}
+		v.n[0] = tally{sub: 2, suc: 2}
+		v.reassign(61)
+		if got := fmt.Sprintf("%.3f", v.t[0]); got != fmt.Sprintf("%.3f", c.want) {
+			t.Errorf("%+v: interval %s, want %v", c.load, got, c.want)
+		}
+	}
+}
