@@ -17,6 +17,8 @@ func TestCompletion(t *testing.T) {
 	}
 	lines := map[string][]string{
 		"shoal-peer pa":                   {"pause"},
+		"shoal-peer service un":           {"uninstall"},
+		"shoal-peer serv":                 {"service"},
 		"shoal-peer re":                   {"resume"},
 		"shoal-peer run --down":           {"--down-kib-per-s"},
 		"shoal-peer run --no-l":           {"--no-low-priority"},

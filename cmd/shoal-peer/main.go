@@ -32,6 +32,7 @@ type streams struct {
 
 type cli struct {
 	Config string `help:"Configuration file." type:"path" placeholder:"FILE" env:"SHOAL_PEER_CONFIG"`
+	System bool   `help:"The peer of the whole computer, which a service runs, rather than your own."`
 
 	Join       joinCmd       `cmd:"" help:"Become a member of a network."`
 	Run        runCmd        `cmd:"" help:"Crawl for the network until interrupted."`
@@ -43,7 +44,9 @@ type cli struct {
 	Limit      limitCmd      `cmd:"" help:"Show the limits in force and who set them, or change them until the peer ends."`
 	Log        logCmd        `cmd:"" help:"Show what was fetched, when, and for whom."`
 	Leave      leaveCmd      `cmd:"" help:"Hand everything over and leave the network."`
+	Service    serviceCmd    `cmd:"" help:"Have the peer run by itself, without a terminal."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
@@ -95,6 +98,10 @@ func run(ctx context.Context, args []string, s streams) int {
 		fmt.Fprintf(s.err, "shoal-peer: %s\nTry: %s\n", text, help)
 		return 2
 	}
+	if code, done := c.elsewhere(ctx, k.Command(), args, &s); done {
+		return code
+	}
+	k.Bind(s)
 	if err := k.Run(); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintf(s.err, "shoal-peer: %s\n", plain.Error(err))
 		return 1

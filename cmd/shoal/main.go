@@ -58,6 +58,9 @@ type cli struct {
 	Plan    planCmd    `cmd:"" help:"What a crawling capacity buys, what a freshness needs, and the timetable."`
 	Sim     simCmd     `cmd:"" hidden:"" help:"Moved: the experiments are a program of their own, shoal-sim."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
 }
 
 type versionCmd struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type Rows struct {
 }
 
 func (s *server) channels(_ http.ResponseWriter, r *http.Request) (any, error) {
-	from, err := number(r, "from", 0, 1<<40)
+	from, err := number(r, "from", 0, math.MaxInt32)
 	n, err2 := number(r, "n", 50, maxList)
 	if err = errors.Join(err, err2); err != nil {
 		return nil, err

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"shoal/internal/plain"
+	"shoal/internal/service"
+	"shoal/internal/wire"
+)
+
+// serviceRunCmd is what a service manager runs. It waits until the computer is a member, and after a crash for some time, and then does what the
+// command run does. It ends with an error only where a new start may help.
+type serviceRunCmd struct {
+	To string `name:"log" help:"File for the log, of at most 5 MB; an older one lies beside it." type:"path" placeholder:"FILE"`
+	runCmd
+}
+
+// How often the service looks again for what a person must do.
+const (
+	lookForMember   = time.Second
+	lookForSettings = 10 * time.Second
+)
+
+func (c *serviceRunCmd) Run(ctx context.Context, s streams, top *cli) error {
+	if c.To != "" {
+		l, err := service.OpenLog(c.To)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		s.err, s.out = l, l
+	}
+	return underManager(ctx, s, func(ctx context.Context, s streams) error {
+		for {
+			if err := c.once(ctx, s, top); err != nil || ctx.Err() != nil {
+				return err
+			}
+		}
+	})
+}
+
+// once runs the peer until it ends or leaves its network.
+func (c *serviceRunCmd) once(ctx context.Context, s streams, top *cli) error {
+	set, err := c.readable(ctx, s, top)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(set.Data, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	file := starts(set.Data)
+	past, err := service.LoadStarts(file)
+	if err != nil {
+		return err
+	}
+	next, wait := past.Next(time.Now())
+	if err := service.SaveStarts(file, next); err != nil {
+		return err
+	}
+	if wait > 0 {
+		c.log(s).Warn("the peer ended without being asked to: it starts again after a wait", "in_a_row", next.Crashes, "wait", wait)
+	}
+	if err = pause(ctx, wait); err == nil {
+		err = c.asMember(ctx, s, top)
+	}
+	if err == nil || ctx.Err() != nil { // it left its network, or was told to end
+		err = errors.Join(err, service.SaveStarts(file, service.Starts{}))
+	}
+	return err
+}
+
+func (c *serviceRunCmd) log(s streams) *slog.Logger { return slog.New(slog.NewTextHandler(s.err, nil)) }
+
+// asMember runs the peer, and waits for membership if that is what it lacks.
+func (c *serviceRunCmd) asMember(ctx context.Context, s streams, top *cli) error {
+	said := false
+	for {
+		err := c.runCmd.Run(ctx, s, top)
+		if !errors.Is(err, wire.ErrNotJoined) {
+			return err
+		}
+		if !said {
+			c.log(s).Warn("waits until this computer is a member of a network: shoal-peer join JOIN-STRING")
+			said = true
+		}
+		if err := pause(ctx, lookForMember); err != nil {
+			return err
+		}
+	}
+}
+
+// readable waits for settings that can be read: a person has to mend them, and no restart would.
+func (c *serviceRunCmd) readable(ctx context.Context, s streams, top *cli) (settings, error) {
+	said := ""
+	for {
+		err := prepare(top.Config)
+		if err == nil {
+			var set settings
+			if set, err = load(top.Config, s.env, c.values()); err == nil {
+				return set, nil
+			}
+		}
+		if text := plain.Error(err); text != said {
+			c.log(s).Warn("cannot run with these settings, and looks again every 10 s: " + text)
+			said = text
+		}
+		if err := pause(ctx, lookForSettings); err != nil {
+			return settings{}, err
+		}
+	}
+}
+
+// pause waits, or returns the context's error.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// starts is the file that remembers crashes.
+func starts(data string) string { return filepath.Join(data, "starts.json") }
+
+// forget forgets earlier crashes, so that the next start is at once. Not to be able to do so costs a wait.
+func forget(data string) { _ = os.Remove(starts(data)) }
+
+// prepare makes the configuration file of a peer that has one of its own, so that join and the page can add to it.
+func prepare(file string) error {
+	if file == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	_, err = io.WriteString(f, "# Settings of this computer's peer. What can be set: shoal-peer run --help\n")
+	return errors.Join(err, f.Close())
+}

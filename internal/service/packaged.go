@@ -1,0 +1,24 @@
+package service
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// packagedFile says, beside a program in bin/, which packages brought it. Archives that a volunteer unpacks do not have it.
+const packagedFile = "lib/shoal/packaged"
+
+// PackagedBy returns what keeps the program at exe up to date, such as "deb" or "rpm"; "" means that nothing does. A program that a package manager keeps must
+// not replace itself: the two would undo each other's work.
+func PackagedBy(exe string) string {
+	if to, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = to
+	}
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(exe)), filepath.FromSlash(packagedFile)))
+	if err != nil {
+		return ""
+	}
+	by, _, _ := strings.Cut(string(b), "\n")
+	return by
+}
