@@ -12,6 +12,7 @@ import (
 	"shoal/internal/version"
 	"shoal/manager/archive"
 	"shoal/manager/conduct"
+	"shoal/manager/dispatch"
 	"shoal/overlay"
 )
 
@@ -51,6 +52,8 @@ type Overview struct {
 	RTTChosenMS float64
 	RTTRandomMS float64
 	Lookups     int64
+	Threads     int            // that the peers offer
+	Usage       dispatch.Usage // of their time, since the manager's start
 	Archive     archive.Stats
 	Suspects    []conduct.Member // members that an operator should look at, the worst first
 	AllSuspects int
@@ -98,6 +101,7 @@ func (st *status) overview(now time.Time) Overview {
 		Errors: maps.Clone(st.tally.errors), History: slices.Clone(st.history.points), Data: st.cfg.Data, Notices: slices.Sorted(maps.Values(st.tally.notices)),
 		Discovered: st.find.discovered, Archive: st.cfg.Archive.Stats(), Blocking: st.tally.blocking(),
 	}
+	o.Threads, o.Usage = st.near.Capacity(now).Threads, st.machine.Usage()
 	o.Suspects, o.AllSuspects = st.members.suspects(now)
 	if n := st.tally.placed; n > 0 {
 		o.Lookups, o.HopsMean = n, st.tally.hops/float64(n)

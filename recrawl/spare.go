@@ -21,6 +21,7 @@ type spares struct {
 	cursor int     // slot to look at next
 	looked int     // slots looked at since something was last taken
 	at     Tick
+	lacks  bool // in this tick the caller had no place for one
 }
 
 type spare struct {
@@ -40,7 +41,7 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 		return 0
 	}
 	if now != v.at {
-		v.at, v.looked, v.found = now, 0, v.found[:0]
+		v.at, v.looked, v.found, v.lacks = now, 0, v.found[:0], false
 	}
 	if len(v.found) == 0 {
 		s.findSpares()
@@ -54,10 +55,11 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 			continue
 		}
 		again, ok := admit(at)
-		if !ok && again == Enough {
-			break
-		}
 		if !ok {
+			v.lacks = true
+			if again == Enough {
+				break
+			}
 			continue
 		}
 		taken++
@@ -67,6 +69,9 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 	}
 	return taken
 }
+
+// Lacking says whether, in this tick, Spare had slots that are missing or probably stale, and no place for them.
+func (s *Scheduler) Lacking() bool { return s.spares.lacks }
 
 // submitted counts a task of a slot that is not ready.
 func (s *Scheduler) submitted(now Tick, at Slot, c *cell) {

@@ -176,6 +176,7 @@ func (c *managerCmd) inPond(ctx context.Context, cfg *stationConfig) ([]channel.
 	}
 	channels, err := desk.ParseSites(c.Add)
 	cfg.truth = newTruth(world, func(host, page int, about time.Time) uint64 { return world.Version(host, page, about).Text })
+	cfg.near = &nearness{}
 	return append(channels, pondChannels(world)...), err
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"shoal/internal/lab/pond"
 	"shoal/overlay"
 )
@@ -19,28 +21,64 @@ type nearness struct {
 	n                       int64
 }
 
-func (n *nearness) placed(w *swimmers) func(string, overlay.Placed) {
+// placed is called for every task that a peer accepted. ports tells the peers' ports by id, by which the pond knows where they are; it is not called
+// twice at a time.
+func (n *nearness) placed(world *pond.World, ports func() map[string]int) func(string, overlay.Placed) {
 	return func(host string, p overlay.Placed) {
-		world := w.pond.World()
 		i, ok := world.Host(strings.TrimPrefix(strings.TrimPrefix(host, "https://"), "http://"))
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		port, known := w.ports[string(p.Peer)]
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		all := ports()
+		port, known := all[string(p.Peer)]
 		if !ok || !known {
 			return
 		}
-		all, nearest := time.Duration(0), pond.MaxRTT
-		for _, q := range w.ports {
+		sum, nearest := time.Duration(0), pond.MaxRTT
+		for _, q := range all {
 			d := world.HostRTT(q, i)
-			all, nearest = all+d, min(nearest, d)
+			sum, nearest = sum+d, min(nearest, d)
 		}
-		n.mu.Lock()
-		defer n.mu.Unlock()
 		n.chosen += world.HostRTT(port, i)
-		n.random += all / time.Duration(len(w.ports))
+		n.random += sum / time.Duration(len(all))
 		n.nearest += nearest
 		n.n++
 	}
+}
+
+// portsOf are the ports of the peers in a view.
+func portsOf(v *overlay.View) map[string]int {
+	ports := map[string]int{}
+	for i := range v.Peers {
+		if p := &v.Peers[i]; p.Load.Threads > 0 {
+			if port := tcpPort(p.Addrs); port != 0 {
+				ports[string(p.ID)] = port
+			}
+		}
+	}
+	return ports
+}
+
+// register exports the sums.
+func (n *nearness) register(reg *prometheus.Registry) error {
+	locked := func(of func() float64) func() float64 {
+		return func() float64 {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return of()
+		}
+	}
+	all := []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "shoal_pond_placed_total", Help: "Tasks that a peer accepted."},
+		locked(func() float64 { return float64(n.n) }))}
+	for who, of := range map[string]*time.Duration{"chosen": &n.chosen, "nearest": &n.nearest, "random": &n.random} {
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "shoal_pond_placed_rtt_seconds_total",
+			Help: "Round-trip times of these tasks' peers to their hosts.", ConstLabels: prometheus.Labels{"peer": who}}, locked(of.Seconds)))
+	}
+	for _, c := range all {
+		if err := reg.Register(c); err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return nil
 }
 
 func (n *nearness) fill(s *summary) {

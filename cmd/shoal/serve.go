@@ -65,6 +65,11 @@ func (st *station) probes() (http.Handler, error) {
 			}
 		}
 	}
+	if n := st.cfg.near; n != nil {
+		if err := n.register(reg); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range []prometheus.Collector{st.manager.Collector(), st.archive.Collector(), build, damaged, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)

@@ -49,6 +49,7 @@ type stationConfig struct {
 	manager  manager.Config
 	reach    func(origin string) error // see desk.Config
 	truth    *truth                    // nil: nothing knows how fresh the copy really is
+	near     *nearness                 // nil: nothing knows how far peers really are from hosts
 	keep     archive.Retention
 	log      *slog.Logger
 	unpaced  bool // pages may come faster than gaps allow: for measurements on the pond
@@ -121,6 +122,9 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	}
 	mc := cfg.manager
 	mc.Reach = st.cfg.reach
+	if mc.OnPlaced == nil && cfg.near != nil {
+		mc.OnPlaced = cfg.near.placed(cfg.truth.world, func() map[string]int { return portsOf(st.swarm.View()) })
+	}
 	mc.Store, mc.Archive, mc.Swarm, mc.Sign = st.db, st.archive, st.swarm, st.node.Verifier().Signing(st.keys.Authority)
 	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
 	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -80,6 +81,13 @@ func (w *swimmers) one(ctx context.Context, a *peer.Agent, cfg peer.Config) erro
 	w.ports[id.String()] = tcpPort(cfg.Listen)
 	w.mu.Unlock()
 	return a.Run(ctx)
+}
+
+// places are the ports of the peers that run, by their ids.
+func (w *swimmers) places() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.ports)
 }
 
 func (w *swimmers) config(i int, join string) (peer.Config, error) {

@@ -106,7 +106,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	began := time.Now()
 	cfg := c.station(s, began)
 	w := &swimmers{n: c.peers(), dir: filepath.Join(cfg.data, "peers"), log: cfg.log}
-	var near nearness
+	near := &nearness{}
 	if len(c.URLs) == 0 {
 		if w.pond, err = c.openPond(cfg.data); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		if err := c.inPond(&cfg, w.pond.World()); err != nil {
 			return err
 		}
-		cfg.manager.OnPlaced = near.placed(w)
+		cfg.manager.OnPlaced, cfg.near = near.placed(w.pond.World(), w.places), near
 		channels = pondChannels(w.pond.World())
 		cfg.truth = newTruth(w.pond.World(), w.pond.Served)
 	}

@@ -25,6 +25,8 @@ type Due interface {
 // Sparer is a Due that also names what threads may take that would stand idle: see recrawl.Scheduler.Spare.
 type Sparer interface {
 	Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (again recrawl.Tick, ok bool)) int
+	// Lacking says whether Spare had some lately that admit refused.
+	Lacking() bool
 }
 
 // Channels is what the Machine looks up about a channel when it needs it.
@@ -134,6 +136,7 @@ type Machine struct {
 	orders     []Order
 	acts       []Act
 	counts     Counts
+	usage      usage
 }
 
 // New makes a Machine in which nothing is out.
@@ -150,6 +153,7 @@ func New(now time.Time, cfg Config, due Due, channels Channels, judge Judge) *Ma
 // nothing, then what Due wants. The orders are valid until the next call.
 func (m *Machine) Tick(now time.Time) []Order {
 	m.orders = m.orders[:0]
+	m.usage.pass(now)
 	m.wake(now)
 	m.tidy(now)
 	if m.closed || m.Held(now) || !m.enoughPeers(now) {
@@ -171,14 +175,21 @@ func (m *Machine) Tick(now time.Time) []Order {
 		room -= len(m.orders) - before
 	}
 	m.handSpare(now, tick, room)
+	m.look(now)
 	m.judge.Looked(now)
 	return m.orders
 }
 
+// sparer is Due, if it names spare tasks.
+func (m *Machine) sparer() Sparer {
+	due, _ := m.due.(Sparer)
+	return due
+}
+
 // handSpare gives threads that would stand idle what Due does not want yet.
 func (m *Machine) handSpare(now time.Time, tick recrawl.Tick, room int) {
-	due, ok := m.due.(Sparer)
-	if !ok {
+	due := m.sparer()
+	if due == nil {
 		return
 	}
 	idle := m.judge.Capacity(now).Idle

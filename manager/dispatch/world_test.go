@@ -147,6 +147,11 @@ func (w *world) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slo
 	return n
 }
 
+// Lacking implements Sparer.
+func (w *world) Lacking() bool {
+	return slices.ContainsFunc(w.chans, func(c *site) bool { return c.stale && c.facts.Out == 0 })
+}
+
 // Spare implements Sparer.
 func (w *world) Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (recrawl.Tick, bool)) (taken int) {
 	for i, c := range w.chans {

@@ -24,6 +24,7 @@ type Cmd struct {
 	Static   bool              `help:"Nothing ever changes."`
 	Plain    bool              `help:"No robots.txt, crawl-delay or sitemap anywhere."`
 	Start    time.Time         `help:"When the pond's time began (RFC 3339), to go on where an earlier one stopped; default: now." placeholder:"TIME"`
+	Nodes    []int             `help:"Ports of nodes, a manager or peers, that are at the same places in every run whatever their ports; others' places hang on their ports." placeholder:"PORT"`
 	Bad      map[string]string `help:"Misbehaviour by host, as site-0003.pond.test=gzip-bomb; a bare number is a host too." placeholder:"HOST=MODE"`
 	BadShare float64           `help:"Share of hosts that misbehave, each in its own way." placeholder:"0..1"`
 	Modes    bool              `help:"List the misbehaviours and end."`
@@ -44,7 +45,7 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 		return fmt.Errorf("pond: --hosts %d, --pages %d: want 1 or more of each", c.Hosts, c.Pages)
 	}
 	cfg := Config{Seed: c.Seed, Hosts: c.Hosts, Pages: c.Pages, MaxHost: c.MaxHost, Sizes: c.Sizes, Links: c.Links, Bytes: c.Bytes, Static: c.Static,
-		Plain: c.Plain, Start: c.Start, BadShare: c.BadShare, Bad: map[string]Mode{}}
+		Plain: c.Plain, Start: c.Start, Nodes: c.Nodes, BadShare: c.BadShare, Bad: map[string]Mode{}}
 	for h, m := range c.Bad {
 		if !strings.HasSuffix(h, Suffix) {
 			n, err := strconv.Atoi(h)

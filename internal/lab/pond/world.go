@@ -55,6 +55,7 @@ type Config struct {
 	Start    time.Time       `json:"start"`               // when the pond's time began, whole seconds; zero: now, by NewServer
 	Static   bool            `json:"static,omitempty"`    // nothing ever changes
 	Plain    bool            `json:"plain,omitempty"`     // no robots.txt, no crawl-delay, no sitemaps: every page is allowed
+	Nodes    []int           `json:"nodes,omitempty"`     // ports of the nodes that are placed in turn, as Settle places them; other nodes' ports decide
 	BadShare float64         `json:"bad_share,omitempty"` // share of hosts that misbehave, each in its own way; 0: none
 	Bad      map[string]Mode `json:"bad,omitempty"`       // misbehaviour by host name
 	Addr     string          `json:"addr,omitempty"`      // where it is served; set by NewServer
@@ -184,6 +185,9 @@ func NewWorld(cfg Config) (*World, error) {
 		if w.unit(saltBad, uint64(i)) < cfg.BadShare {
 			w.bad[i] = modes[w.hash(saltBad, uint64(i), 1)%uint64(len(modes))]
 		}
+	}
+	for i, port := range cfg.Nodes {
+		w.Settle(port, i)
 	}
 	for name, m := range cfg.Bad {
 		if err := w.Misbehave(name, m); err != nil {
