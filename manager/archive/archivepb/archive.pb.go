@@ -1303,7 +1303,7 @@ type Visited struct {
 	Shingle       uint64                 `protobuf:"fixed64,6,opt,name=shingle,proto3" json:"shingle,omitempty"`
 	Modified      int64                  `protobuf:"varint,7,opt,name=modified,proto3" json:"modified,omitempty"` // Last-Modified, Unix seconds; 0: the server says nothing
 	Final         []byte                 `protobuf:"bytes,8,opt,name=final,proto3" json:"final,omitempty"`        // where a redirect leads; empty: it is none
-	Before        *Version               `protobuf:"bytes,9,opt,name=before,proto3" json:"before,omitempty"`      // what was stored before, if the visit changed it
+	Before        *Version               `protobuf:"bytes,9,opt,name=before,proto3" json:"before,omitempty"`      // what was stored before this visit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2573,6 +2573,91 @@ func (x *Withdrawal) GetBegunUs() int64 {
 	return 0
 }
 
+// Suspension is what follows of the suspension of a deliverer, or of its pardon.
+type Suspension struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pardon        bool                   `protobuf:"varint,1,opt,name=pardon,proto3" json:"pardon,omitempty"` // what was withdrawn is given back
+	Phase         uint32                 `protobuf:"varint,2,opt,name=phase,proto3" json:"phase,omitempty"`
+	After         []byte                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`  // key of the last record that was looked at in this phase
+	Pages         uint64                 `protobuf:"varint,4,opt,name=pages,proto3" json:"pages,omitempty"` // withdrawn, or given back, so far
+	BegunUs       int64                  `protobuf:"varint,5,opt,name=begun_us,json=begunUs,proto3" json:"begun_us,omitempty"`
+	DoneUs        int64                  `protobuf:"varint,6,opt,name=done_us,json=doneUs,proto3" json:"done_us,omitempty"` // 0: it is under way
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspension) Reset() {
+	*x = Suspension{}
+	mi := &file_archive_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspension) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspension) ProtoMessage() {}
+
+func (x *Suspension) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspension.ProtoReflect.Descriptor instead.
+func (*Suspension) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Suspension) GetPardon() bool {
+	if x != nil {
+		return x.Pardon
+	}
+	return false
+}
+
+func (x *Suspension) GetPhase() uint32 {
+	if x != nil {
+		return x.Phase
+	}
+	return 0
+}
+
+func (x *Suspension) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Suspension) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *Suspension) GetBegunUs() int64 {
+	if x != nil {
+		return x.BegunUs
+	}
+	return 0
+}
+
+func (x *Suspension) GetDoneUs() int64 {
+	if x != nil {
+		return x.DoneUs
+	}
+	return 0
+}
+
 // Progress is how far a worker has come in the page feed.
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2584,7 +2669,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_archive_proto_msgTypes[25]
+	mi := &file_archive_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +2681,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[25]
+	mi := &file_archive_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2694,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{25}
+	return file_archive_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Progress) GetSeq() uint64 {
@@ -2885,7 +2970,15 @@ const file_archive_proto_rawDesc = "" +
 	"\x05pages\x18\x03 \x01(\x04R\x05pages\x12\x1a\n" +
 	"\bcaptures\x18\x04 \x01(\x04R\bcaptures\x12\x1a\n" +
 	"\bchannels\x18\x05 \x03(\x04R\bchannels\x12\x19\n" +
-	"\bbegun_us\x18\x06 \x01(\x03R\abegunUs\"4\n" +
+	"\bbegun_us\x18\x06 \x01(\x03R\abegunUs\"\x9a\x01\n" +
+	"\n" +
+	"Suspension\x12\x16\n" +
+	"\x06pardon\x18\x01 \x01(\bR\x06pardon\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\rR\x05phase\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\fR\x05after\x12\x14\n" +
+	"\x05pages\x18\x04 \x01(\x04R\x05pages\x12\x19\n" +
+	"\bbegun_us\x18\x05 \x01(\x03R\abegunUs\x12\x17\n" +
+	"\adone_us\x18\x06 \x01(\x03R\x06doneUs\"4\n" +
 	"\bProgress\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\x04R\x06eventsB!Z\x1fshoal/manager/archive/archivepbb\x06proto3"
@@ -2902,7 +2995,7 @@ func file_archive_proto_rawDescGZIP() []byte {
 	return file_archive_proto_rawDescData
 }
 
-var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_archive_proto_goTypes = []any{
 	(*Channel)(nil),    // 0: shoal.archive.Channel
 	(*SoFar)(nil),      // 1: shoal.archive.SoFar
@@ -2929,7 +3022,8 @@ var file_archive_proto_goTypes = []any{
 	(*Text)(nil),       // 22: shoal.archive.Text
 	(*Deliverer)(nil),  // 23: shoal.archive.Deliverer
 	(*Withdrawal)(nil), // 24: shoal.archive.Withdrawal
-	(*Progress)(nil),   // 25: shoal.archive.Progress
+	(*Suspension)(nil), // 25: shoal.archive.Suspension
+	(*Progress)(nil),   // 26: shoal.archive.Progress
 }
 var file_archive_proto_depIdxs = []int32{
 	1,  // 0: shoal.archive.Channel.so_far:type_name -> shoal.archive.SoFar
@@ -2964,7 +3058,7 @@ func file_archive_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archive_proto_rawDesc), len(file_archive_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -33,27 +33,30 @@ type Capture struct {
 	Deliverer    string // number of the peer that delivered it; empty: not known
 	ShowsVisitor bool   // the page shows the address of a peer that fetched it
 	Number       uint64 // of that peer, as trust.Peer has it; 0: not known
+	State        string // provisional, verified or withdrawn: how far its version is believed
 }
 
-// Get reads a page as it was at a time: of the last visit then or before. A zero time means the last one.
+// Get reads a page as it was at a time: of the last visit then or before that was not withdrawn. A zero time means as it is: of the last visit whose version
+// is shown, so that one that is held, or contradicted by others, is not it.
 func (p *Pages) Get(ctx context.Context, rawURL string, at time.Time) (Capture, error) {
 	url, err := channel.Canonical(rawURL)
 	if err != nil {
 		return Capture{}, err
 	}
-	if at.IsZero() {
+	now := at.IsZero()
+	if now {
 		at = time.UnixMicro(1<<62 - 1)
 	}
 	var out Capture
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		m, when, err := findCapture(snap, url, at)
+		m, when, state, err := findCapture(snap, url, at, now)
 		if err != nil {
 			return err
 		}
 		if out, err = p.readCapture(snap, m); err != nil {
 			return err
 		}
-		out.URL, out.Fetched = url, when
+		out.URL, out.Fetched, out.State = url, when, StateName(state)
 		return ctx.Err()
 	})
 	if err != nil {
@@ -96,24 +99,34 @@ func (p *Pages) CaptureBy(ctx context.Context, url string, by trust.Peer, at int
 	return out, nil
 }
 
-// findCapture finds the last capture of a URL at a time or before.
-func findCapture(snap ledger.Snapshot, url string, at time.Time) (*pb.Capture, time.Time, error) {
+// findCapture finds the last capture of a URL at a time or before that was not withdrawn, or, of now, whose version is shown.
+func findCapture(snap ledger.Snapshot, url string, at time.Time, now bool) (found *pb.Capture, when time.Time, state trust.State, err error) {
 	last := CaptureKey(url, at)
 	scheme := last[len(last)-1]
-	var found *pb.Capture
-	var when time.Time
-	err := snap.ScanBack(last[:len(last)-9], append(bytes.Clone(last), 0xff), func(key, value []byte) (bool, error) {
+	s := standings{snap: snap}
+	if err := s.look(url); err != nil {
+		return nil, when, 0, err
+	}
+	err = snap.ScanBack(last[:len(last)-9], append(bytes.Clone(last), 0xff), func(key, value []byte) (bool, error) {
 		if len(key) != len(last) || key[len(key)-1] != scheme {
 			return true, nil
 		}
-		found = new(pb.Capture)
+		m := new(pb.Capture)
+		if err := schema.Decode(value, m); err != nil {
+			return false, err
+		}
+		var err error
+		if state, err = s.of(m.Digest, m.Deliverer, stateIn(m.State)); err != nil || state == trust.Withdrawn || now && !state.Shown() {
+			return true, err
+		}
+		found = m
 		_, when, _ = schema.CaptureOf(key)
-		return false, schema.Decode(value, found)
+		return false, nil
 	})
 	if err == nil && found == nil {
 		err = ErrNotFound
 	}
-	return found, when, err
+	return found, when, state, err
 }
 
 // readCapture reads the records of a capture.

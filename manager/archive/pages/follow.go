@@ -73,7 +73,9 @@ func shownOf(t *pb.Trust) *pb.Version {
 
 // leave notes the state of a version, which its page's record has no room for any more, with its capture.
 func (v *verdicts) leave(url string, w *pb.Version) error {
-	if s := trust.State(w.State); s != trust.Verified && s != trust.Withdrawn && s != trust.Contested {
+	switch s := trust.State(w.State); {
+	case s == trust.Verified, s == trust.Contested, s == trust.Withdrawn && w.Doubt:
+	default: // provisional, or withdrawn with its deliverer, which a pardon undoes
 		return nil
 	}
 	key, c, err := captureOf(v.snap, url, w)
@@ -118,16 +120,19 @@ func (v *verdicts) settle(m *pb.Page, t *pb.Trust, shown *pb.Version) error {
 	switch {
 	case m.Withdrawn && shown != nil:
 		kind = Created
-	case shown != nil && describes(t, t.Shows):
+	case shown != nil && (t.Shows == 0 || describes(t, t.Shows)):
 		kind = Changed
 	}
 	var c *pb.Capture
 	var key []byte
 	var err error
 	if shown != nil {
-		if key, c, err = captureOf(v.snap, m.Url, shown); err != nil {
-			return err
-		}
+		key, c, err = captureOf(v.snap, m.Url, shown)
+	} else if key, c, err = v.lastGood(m, t); c != nil {
+		shown = &pb.Version{Digest: c.Digest, By: c.Deliverer}
+	}
+	if err != nil {
+		return err
 	}
 	gone := m.Gone && !m.Withdrawn
 	m.Etag, m.LastModified, m.Missing, m.MissingUs, m.MissingBy = nil, nil, 0, 0, 0

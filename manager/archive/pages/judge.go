@@ -95,7 +95,8 @@ func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part 
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		v.snap = snap
 		for i := range part {
-			if err := v.page(&part[i], facts[part[i].Hash]); err != nil {
+			j := &part[i]
+			if err := v.page(j.Hash, facts[j.Hash], func(*pb.Trust) (trust.Page, bool, error) { return j.Page, true, nil }); err != nil {
 				return err
 			}
 		}
@@ -135,18 +136,15 @@ type verdicts struct {
 	earned  []earned
 }
 
-// page stores what was made of one page. A record without a version says nothing: the Machine does not know who delivered.
-func (v *verdicts) page(j *Judged, fact *pb.Visited) error {
-	if j.Page.Cur.State == trust.None {
-		return nil
-	}
-	key := schema.Key2(schema.Trust, uint64(v.id), j.Hash)
-	old, found, err := trustOf(v.snap, uint64(v.id), j.Hash)
+// page stores what a page's record becomes. A record without a version says nothing: the Machine does not know who delivered.
+func (v *verdicts) page(hash uint64, fact *pb.Visited, become func(old *pb.Trust) (g trust.Page, ok bool, err error)) error {
+	key := schema.Key2(schema.Trust, uint64(v.id), hash)
+	old, found, err := trustOf(v.snap, uint64(v.id), hash)
 	if err != nil || found && v.gen != 0 && old.Gen >= uint64(v.gen) {
 		return err
 	}
 	m := new(pb.Page)
-	if ok, err := ledger.Get(v.snap, schema.Key2(schema.Page, uint64(v.id), j.Hash), m); err != nil || !ok {
+	if ok, err := ledger.Get(v.snap, schema.Key2(schema.Page, uint64(v.id), hash), m); err != nil || !ok {
 		return err // removed meanwhile
 	}
 	if !found && fact != nil {
@@ -154,7 +152,11 @@ func (v *verdicts) page(j *Judged, fact *pb.Visited) error {
 	} else if !found {
 		old = without(storedBefore(m))
 	}
-	t := v.record(&j.Page, old, fact)
+	g, ok, err := become(old)
+	if err != nil || !ok || g.Cur.State == trust.None {
+		return err
+	}
+	t := v.record(&g, old, fact)
 	if err := v.follow(m, old, t, fact); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"slices"
+
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
@@ -78,4 +80,14 @@ func storedBefore(m *pb.Page) *pb.Version {
 		return nil
 	}
 	return &pb.Version{Digest: m.Digest, Shingle: m.Shingle, By: m.Deliverer, At: m.FetchedUs / 1e6, State: uint32(trust.Provisional)}
+}
+
+// Names tells whether a record rests on a deliverer's word.
+func Names(t *pb.Trust, by uint64) bool {
+	for _, v := range []*pb.Version{t.GetCur(), t.GetPrev()} {
+		if v.GetBy() == by || slices.Contains(v.GetAlso(), by) {
+			return true
+		}
+	}
+	return false
 }

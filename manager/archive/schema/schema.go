@@ -44,6 +44,8 @@ import (
 //	Trust    j CHANNEL(8) URL(8)       Trust: how far the versions of a page are believed
 //	Delivered e CHANNEL(8) GEN(8) SEQ(8) Delivered: what a chunk brought, until the manager has taken it in
 //	Taken    T NUMBER(8) CHANNEL(8) URL(8) Trust: a page's record before a suspended deliverer's versions were withdrawn
+//	Suspension Y NUMBER(8)             Suspension: of a deliverer
+//	Suspension Y NUMBER(8) CHANNEL(8)  nothing: pages of this channel are to be crawled again first
 //	Answer   A CHANNEL(8) GEN(8) URL(8) Fetch: what the task of an audit brought
 //	Case     E CASE(8)                 Case: a conflict whose evidence is kept
 //	Case     E CASE(8) SIDE(1)         Fetch: one side of it
@@ -74,13 +76,14 @@ const (
 	Deliverer  = 'v'
 	Withdrawal = 'y'
 
-	Trust     = 'j'
-	Delivered = 'e'
-	Taken     = 'T'
-	Answer    = 'A'
-	Case      = 'E'
-	Credit    = 's'
-	Profile   = 'S'
+	Trust      = 'j'
+	Delivered  = 'e'
+	Taken      = 'T'
+	Suspension = 'Y'
+	Answer     = 'A'
+	Case       = 'E'
+	Credit     = 's'
+	Profile    = 'S'
 )
 
 // OfPage are the tables, by channel and URL, of what is kept of a page beside its captures and its owner.

@@ -46,11 +46,14 @@ type Upkeep struct {
 
 	withdrawals chan struct{} // StartWithdraw was called
 	withdrawing atomic.Pointer[Withdrawing]
+
+	suspending sync.Mutex    // held by what settles suspensions
+	suspended  chan struct{} // one was asked for
 }
 
 // New makes the room.
 func New(cfg Config, l *ledger.Ledger, p *pages.Pages, s segment.Store) *Upkeep {
-	return &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1), withdrawals: make(chan struct{}, 1)}
+	return &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1), withdrawals: make(chan struct{}, 1), suspended: make(chan struct{}, 1)}
 }
 
 // Run ranks, forgets and checks from time to time until ctx ends.
@@ -59,6 +62,7 @@ func (u *Upkeep) Run(ctx context.Context) {
 	wg.Go(func() { u.keepRanking(ctx) })
 	wg.Go(func() { u.keepForgetting(ctx) })
 	wg.Go(func() { u.keepWithdrawing(ctx) })
+	wg.Go(func() { u.keepSuspending(ctx) })
 	wg.Go(func() { u.keepChecking(ctx) })
 	wg.Wait()
 }

@@ -1,0 +1,106 @@
+package pages
+
+import (
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+)
+
+// standings tells how far captures are believed. It is for one snapshot, and keeps what it has read of the last URL and of the deliverers.
+type standings struct {
+	snap      ledger.Snapshot
+	url       string
+	record    *pb.Trust // of url; never nil when that is set
+	suspended map[uint64]bool
+}
+
+// look turns to a page.
+func (s *standings) look(url string) error {
+	if s.url == url && s.record != nil {
+		return nil
+	}
+	s.url, s.record = url, &pb.Trust{}
+	h := channel.URLHash(url)
+	id, ok, err := owner(s.snap, h)
+	if err != nil || !ok {
+		return err
+	}
+	s.record, _, err = trustOf(s.snap, uint64(id), h)
+	return err
+}
+
+// of is how far a capture of the page is believed. digest is that of its content, kept the state that was noted with the capture.
+//
+// What the page's record knows decides; then what was noted when the record had no more room for the version; then whether the deliverer is suspended. What
+// nothing is known of is provisional.
+func (s *standings) of(digest, deliverer uint64, kept trust.State) (trust.State, error) {
+	if digest != 0 {
+		for _, v := range []*pb.Version{s.record.GetCur(), s.record.GetPrev()} {
+			if v != nil && v.Digest == digest {
+				return stateIn(v.State), nil
+			}
+		}
+	}
+	if kept == trust.Verified || kept == trust.Withdrawn {
+		return kept, nil
+	}
+	if suspended, err := s.isSuspended(deliverer); err != nil || suspended {
+		return trust.Withdrawn, err
+	}
+	if kept == trust.Contested {
+		return kept, nil
+	}
+	return trust.Provisional, nil
+}
+
+// isSuspended tells whether what a deliverer alone has seen is withdrawn.
+func (s *standings) isSuspended(deliverer uint64) (bool, error) {
+	if deliverer == 0 {
+		return false, nil
+	}
+	if known, ok := s.suspended[deliverer]; ok {
+		return known, nil
+	}
+	var d pb.Deliverer
+	if _, err := ledger.Get(s.snap, schema.Key(schema.Deliverer, deliverer), &d); err != nil {
+		return false, err
+	}
+	if s.suspended == nil {
+		s.suspended = map[uint64]bool{}
+	}
+	s.suspended[deliverer] = d.SuspendedUs != 0
+	return d.SuspendedUs != 0, nil
+}
+
+// change is how far the version that a line of the feed tells of is believed now.
+func (s *standings) change(e *pb.PageEvent) (trust.State, error) {
+	if Event(e.GetEvent()) == Gone || e.GetAt() == nil {
+		return trust.None, nil
+	}
+	if err := s.look(e.Url); err != nil {
+		return 0, err
+	}
+	state, err := s.of(e.Digest, e.Deliverer, trust.None)
+	if err != nil || state != trust.Provisional && state != trust.Withdrawn {
+		return state, err
+	}
+	c := new(pb.Capture) // what was noted with it, if the page's record has forgotten the version
+	ok, err := ledger.Get(s.snap, CaptureKey(e.Url, schema.Time(e.FetchedUs)), c)
+	if err != nil || !ok || c.State == 0 {
+		return state, err
+	}
+	return s.of(e.Digest, e.Deliverer, stateIn(c.State))
+}
+
+// StateName says in a word how far a version is believed: provisional, verified or withdrawn; empty: it says nothing of a version.
+func StateName(s trust.State) string {
+	switch s {
+	case trust.None:
+		return ""
+	case trust.Verified, trust.Withdrawn:
+		return s.String()
+	}
+	return trust.Provisional.String()
+}

@@ -1,0 +1,142 @@
+package pages
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+)
+
+// Also is what a step makes durable in the write that it is done with.
+type Also func(Revised) ([]ledger.Change, error)
+
+// Revised is what came of a step of a suspension or a pardon.
+type Revised struct {
+	Pages int  // whose record is another
+	Again bool // some of them should be crawled again first
+}
+
+// Withhold withdraws what a deliverer said of some pages of a channel, as trust.Page.Withdraw does. What each record was before is kept, for GiveBack. also
+// is made durable in the same write. Pages that say nothing of the deliverer stay as they are, so that it may be repeated.
+func (p *Pages) Withhold(ctx context.Context, id channel.ID, hashes []uint64, by trust.Peer, also Also) error {
+	var out Revised
+	return p.revise(ctx, id, hashes, func() ([]ledger.Change, error) { return also(out) }, func(v *verdicts, hash uint64) error {
+		return v.page(hash, nil, func(old *pb.Trust) (trust.Page, bool, error) {
+			g := recordOf(old)
+			was := g
+			again := g.Withdraw(by)
+			out.Again = out.Again || again
+			if g == was {
+				return g, false, v.resettle(hash, by)
+			}
+			out.Pages++
+			key := schema.Key3(schema.Taken, uint64(by), uint64(id), hash)
+			known, err := v.snap.Get(key, func([]byte) error { return nil })
+			if err == nil && !known {
+				v.changes, err = ledger.Put(v.changes, key, old)
+			}
+			return g, true, err
+		})
+	})
+}
+
+// resettle has a page of which no version of its record is shown show something else than what a deliverer delivered.
+func (v *verdicts) resettle(hash uint64, by trust.Peer) error {
+	m := new(pb.Page)
+	key := schema.Key2(schema.Page, uint64(v.id), hash)
+	ok, err := ledger.Get(v.snap, key, m)
+	if err != nil || !ok || m.Deliverer != uint64(by) || m.Withdrawn {
+		return err
+	}
+	t, found, err := trustOf(v.snap, uint64(v.id), hash)
+	if err != nil || !found || shownOf(t) != nil {
+		return err
+	}
+	return v.settle(m, t, nil)
+}
+
+// GiveBack gives back what Withhold has taken of some pages of a channel: a record that has not changed since becomes what it was, another one as trust.Page.Restore
+// makes it.
+func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by trust.Peer, also Also) error {
+	var out Revised
+	return p.revise(ctx, id, hashes, func() ([]ledger.Change, error) { return also(out) }, func(v *verdicts, hash uint64) error {
+		key := schema.Key3(schema.Taken, uint64(by), uint64(id), hash)
+		taken := new(pb.Trust)
+		if ok, err := ledger.Get(v.snap, key, taken); err != nil || !ok {
+			return err
+		}
+		v.changes = append(v.changes, ledger.Change{Key: key})
+		return v.page(hash, nil, func(now *pb.Trust) (trust.Page, bool, error) {
+			g, was := recordOf(now), recordOf(taken)
+			after := was
+			after.Withdraw(by)
+			if g == after {
+				g = was
+			} else {
+				g.Restore(by)
+			}
+			out.Pages++
+			return g, true, nil
+		})
+	})
+}
+
+// revise changes the records of some pages of a channel in one write.
+func (p *Pages) revise(ctx context.Context, id channel.ID, hashes []uint64, also func() ([]ledger.Change, error), do func(v *verdicts, hash uint64) error) error {
+	p.judging.Lock()
+	defer p.judging.Unlock()
+	release, err := p.holdChannel(id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	v := verdicts{p: p, id: id, now: p.cfg.Clock()}
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		v.snap = snap
+		for _, hash := range hashes {
+			if err := do(&v, hash); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("revise channel %d: %w", id, err)
+	}
+	more, err := also()
+	if err != nil {
+		return fmt.Errorf("revise channel %d: %w", id, err)
+	}
+	return p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries})
+}
+
+// lastGood finds the newest capture of a page that may be shown where no version of its record may; nil: there is none.
+func (v *verdicts) lastGood(m *pb.Page, t *pb.Trust) (key []byte, c *pb.Capture, err error) {
+	s := standings{snap: v.snap, url: m.Url, record: t}
+	last := CaptureKey(m.Url, v.now)
+	err = v.snap.ScanBack(last[:len(last)-9], append(bytes.Clone(last[:len(last)-9]), bytes.Repeat([]byte{0xff}, 10)...), func(k, value []byte) (bool, error) {
+		if len(k) != len(last) || k[len(k)-1] != last[len(last)-1] {
+			return true, nil
+		}
+		n := new(pb.Capture)
+		if err := schema.Decode(value, n); err != nil {
+			return false, err
+		}
+		state, err := s.of(n.Digest, n.Deliverer, trust.State(n.State))
+		if err != nil {
+			return false, err
+		}
+		if state.Shown() && !n.Said {
+			key, c = bytes.Clone(k), proto.Clone(n).(*pb.Capture)
+		}
+		return c == nil, nil
+	})
+	return key, c, err
+}

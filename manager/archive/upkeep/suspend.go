@@ -1,0 +1,292 @@
+package upkeep
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/pages"
+	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
+)
+
+// Suspension tells how far the withdrawal of a suspended deliverer's versions is, or what a pardon gives back.
+type Suspension struct {
+	Deliverer string    `json:"deliverer"` // its number
+	Pardon    bool      `json:"pardon,omitempty"`
+	Begun     time.Time `json:"begun"`
+	Done      bool      `json:"done"`
+	Pages     int       `json:"pages"` // withdrawn, or given back, so far
+}
+
+// Suspend withdraws everything of a deliverer that is not independently corroborated: its captures are withdrawn from now on, and Run goes through the pages
+// whose versions rest on its word. Earlier versions return as current, the page feed tells so, and Config.OnWithdrawn is told which channels should be crawled
+// first. Nothing is deleted: what was withdrawn is evidence until PurgePeer. It is durable, and may be repeated.
+func (u *Upkeep) Suspend(_ context.Context, by trust.Peer) error { return u.suspend(by, false) }
+
+// Pardon gives a deliverer back what Suspend has withdrawn. What has been crawled since stays as it is.
+func (u *Upkeep) Pardon(_ context.Context, by trust.Peer) error { return u.suspend(by, true) }
+
+// suspend makes durable what was asked for.
+func (u *Upkeep) suspend(by trust.Peer, pardon bool) error {
+	u.suspending.Lock()
+	defer u.suspending.Unlock()
+	var d pb.Deliverer
+	var s pb.Suspension
+	var known, running bool
+	err := u.ledger.View(func(snap ledger.Snapshot) (err error) {
+		if known, err = ledger.Get(snap, schema.Key(schema.Deliverer, uint64(by)), &d); err != nil {
+			return err
+		}
+		running, err = ledger.Get(snap, schema.Key(schema.Suspension, uint64(by)), &s)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("suspend %s: %w", ledger.DelivererName(uint64(by)), err)
+	}
+	if !known || !running && pardon || running && s.Pardon == pardon {
+		return nil // it delivered nothing, is not suspended, or that is so already
+	}
+	now := schema.Micros(u.cfg.Clock())
+	if d.SuspendedUs = now; pardon {
+		d.SuspendedUs = 0
+	}
+	changes, err := ledger.Put(nil, schema.Key(schema.Deliverer, uint64(by)), &d)
+	if err == nil {
+		changes, err = ledger.Put(changes, schema.Key(schema.Suspension, uint64(by)), &pb.Suspension{Pardon: pardon, BegunUs: now})
+	}
+	if err == nil {
+		err = u.ledger.Change(changes...)
+	}
+	if err != nil {
+		return fmt.Errorf("suspend %s: %w", ledger.DelivererName(uint64(by)), err)
+	}
+	select {
+	case u.suspended <- struct{}{}:
+	default: // it has been told
+	}
+	return nil
+}
+
+// Suspensions lists the deliverers that are suspended, and the pardons that are under way.
+func (u *Upkeep) Suspensions(ctx context.Context) (out []Suspension, err error) {
+	err = u.eachSuspension(ctx, func(by uint64, s *pb.Suspension) error {
+		out = append(out, Suspension{Deliverer: ledger.DelivererName(by), Pardon: s.Pardon, Begun: schema.Time(s.BegunUs), Done: s.DoneUs != 0, Pages: int(s.Pages)})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list suspensions: %w", err)
+	}
+	return out, nil
+}
+
+func (u *Upkeep) eachSuspension(ctx context.Context, do func(by uint64, s *pb.Suspension) error) error {
+	return u.ledger.View(func(snap ledger.Snapshot) error {
+		return snap.Scan([]byte{schema.Suspension}, nil, true, func(key, value []byte) (bool, error) {
+			if len(key) != len(schema.Key(schema.Suspension, 0)) {
+				return true, nil
+			}
+			s := new(pb.Suspension)
+			if err := schema.Decode(value, s); err != nil {
+				return false, err
+			}
+			return true, firstOf(do(schema.Number(key, 0), s), ctx.Err())
+		})
+	})
+}
+
+// keepSuspending does what was asked for, and goes on with what broke off, until ctx ends.
+func (u *Upkeep) keepSuspending(ctx context.Context) {
+	for {
+		var again <-chan time.Time
+		if err := u.Settle(ctx); err != nil && ctx.Err() == nil {
+			u.cfg.Log.Error("what suspended peers delivered is not withdrawn yet, will try again", "err", err)
+			again = time.After(withdrawAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.suspended:
+		case <-again:
+		}
+	}
+}
+
+// Settle does all that Suspend and Pardon have asked for. Run calls it. What breaks off is gone on with the next time, also after a kill.
+func (u *Upkeep) Settle(ctx context.Context) error {
+	for {
+		var by uint64
+		err := u.eachSuspension(ctx, func(number uint64, s *pb.Suspension) error {
+			if s.DoneUs == 0 && by == 0 {
+				by = number
+			}
+			return nil
+		})
+		if err != nil || by == 0 {
+			return err
+		}
+		for done := false; !done; {
+			if done, err = u.settleSome(ctx, by); err != nil {
+				return fmt.Errorf("settle the suspension of %s: %w", ledger.DelivererName(by), err)
+			}
+		}
+	}
+}
+
+// The phases of a suspension. A pardon has the last one alone.
+const (
+	recordsPhase = iota // records that name the deliverer
+	pagesPhase          // pages of which nothing was said, or that fell back to another capture of the deliverer
+	phases
+)
+
+// settleSome does a bounded part of a suspension, or of a pardon. It holds the lock between two calls of suspend.
+func (u *Upkeep) settleSome(ctx context.Context, by uint64) (done bool, err error) {
+	u.suspending.Lock()
+	defer u.suspending.Unlock()
+	s, key := new(pb.Suspension), schema.Key(schema.Suspension, by)
+	var found settleable
+	err = u.ledger.View(func(snap ledger.Snapshot) error {
+		if ok, err := ledger.Get(snap, key, s); err != nil || !ok {
+			return err
+		}
+		found, err = u.settleable(ctx, snap, by, s)
+		return err
+	})
+	if err != nil || s.BegunUs == 0 || s.DoneUs != 0 {
+		return true, err
+	}
+	if len(found.hashes) == 0 && found.last == nil {
+		return u.nextPhase(by, s)
+	}
+	s.After = found.last
+	if len(found.hashes) == 0 {
+		changes, err := ledger.Put(nil, key, s)
+		return false, firstOf(err, u.ledger.Change(changes...))
+	}
+	return false, u.settlePages(ctx, by, s, &found)
+}
+
+// settlePages does what was found, with the progress.
+func (u *Upkeep) settlePages(ctx context.Context, by uint64, s *pb.Suspension, found *settleable) error {
+	also := func(r pages.Revised) (changes []ledger.Change, err error) {
+		s.Pages += uint64(r.Pages)
+		if r.Again {
+			changes = append(changes, ledger.Change{Key: schema.Key2(schema.Suspension, by, uint64(found.channel)), Value: []byte{}})
+		}
+		return ledger.Put(changes, schema.Key(schema.Suspension, by), s)
+	}
+	if s.Pardon {
+		return u.pages.GiveBack(ctx, found.channel, found.hashes, trust.Peer(by), also)
+	}
+	return u.pages.Withhold(ctx, found.channel, found.hashes, trust.Peer(by), also)
+}
+
+// nextPhase goes on with the next table, or ends it.
+func (u *Upkeep) nextPhase(by uint64, s *pb.Suspension) (done bool, err error) {
+	key := schema.Key(schema.Suspension, by)
+	if s.Phase++; !s.Pardon && s.Phase < phases {
+		s.After = nil
+		changes, err := ledger.Put(nil, key, s)
+		return false, firstOf(err, u.ledger.Change(changes...))
+	}
+	s.DoneUs = schema.Micros(u.cfg.Clock())
+	var channels []channel.ID
+	var changes []ledger.Change
+	err = u.ledger.View(func(snap ledger.Snapshot) error {
+		return snap.Scan(key, nil, false, func(k, _ []byte) (bool, error) {
+			if len(k) > len(key) {
+				channels = append(channels, channel.ID(schema.Number(k, 1)))
+				changes = append(changes, ledger.Change{Key: bytes.Clone(k)})
+			}
+			return true, nil
+		})
+	})
+	if err != nil {
+		return false, err
+	}
+	u.cfg.Log.Info("what a peer delivered is settled", "deliverer", ledger.DelivererName(by), "pardon", s.Pardon, "pages", s.Pages, "channels", len(channels))
+	if len(channels) > 0 && !s.Pardon && u.cfg.OnWithdrawn != nil {
+		u.cfg.OnWithdrawn(channels)
+	}
+	b := u.ledger.Batch()
+	b.Add(changes...)
+	if err := b.Flush(); err != nil {
+		return false, err
+	}
+	if s.Pardon {
+		return true, u.ledger.Change(ledger.Change{Key: key})
+	}
+	changes, err = ledger.Put(nil, key, s)
+	return true, firstOf(err, u.ledger.Change(changes...))
+}
+
+// settleable are pages of one channel.
+type settleable struct {
+	channel channel.ID
+	hashes  []uint64
+	last    []byte // key up to which was looked; nil: all was
+}
+
+// settleBatch is how many pages are settled in one write.
+const settleBatch = 250
+
+// settleable finds the next pages that a suspension or a pardon is about.
+func (u *Upkeep) settleable(ctx context.Context, snap ledger.Snapshot, by uint64, s *pb.Suspension) (out settleable, err error) {
+	table, concerns := []byte{schema.Trust}, recordNames(by)
+	switch {
+	case s.Pardon:
+		table, concerns = schema.Key(schema.Taken, by), func([]byte) (bool, error) { return true, nil }
+	case s.Phase == pagesPhase:
+		table, concerns = []byte{schema.Page}, pageOf(by)
+	}
+	from := table
+	if len(s.After) > 0 {
+		from = append(bytes.Clone(s.After), 0)
+	}
+	looked := 0
+	err = snap.Scan(table, from, true, func(key, value []byte) (bool, error) {
+		yes, err := concerns(value)
+		if err != nil {
+			return false, err
+		}
+		id, hash := channel.ID(schema.Number(key, (len(key)-1)/8-2)), schema.Number(key, (len(key)-1)/8-1)
+		if yes && len(out.hashes) > 0 && id != out.channel {
+			return false, nil // another channel's: the next time
+		}
+		if yes {
+			out.channel = id
+			out.hashes = append(out.hashes, hash)
+		}
+		looked++
+		out.last = append(out.last[:0], key...)
+		return looked < lookBatch && len(out.hashes) < settleBatch, ctx.Err()
+	})
+	return out, err
+}
+
+// recordNames tells whether a page's record names a deliverer.
+func recordNames(by uint64) func(value []byte) (bool, error) {
+	t := new(pb.Trust)
+	return func(value []byte) (bool, error) {
+		t.Reset()
+		if err := schema.Decode(value, t); err != nil {
+			return false, err
+		}
+		return pages.Names(t, by), nil
+	}
+}
+
+// pageOf tells whether the state of a page is what a deliverer delivered.
+func pageOf(by uint64) func(value []byte) (bool, error) {
+	m := new(pb.Page)
+	return func(value []byte) (bool, error) {
+		m.Reset()
+		err := schema.Decode(value, m)
+		return m.Deliverer == by && !m.Withdrawn, err
+	}
+}
