@@ -12,10 +12,10 @@ const Dims = 8
 
 // Coord is a network coordinate. All lengths are milliseconds of round-trip time.
 type Coord struct {
-	Vec    [Dims]float64
-	Height float64 // access-link delay, never negative
-	Adjust float64 // local adjustment term of Vivaldi
-	Err    float64 // confidence: 0.05 (sure) to 1.5 (a stranger)
+	Vec    [Dims]float64 `json:"coordinates_ms"`
+	Height float64       `json:"height_ms"` // access-link delay, never negative
+	Adjust float64       `json:"adjust_ms"` // local adjustment term of Vivaldi
+	Err    float64       `json:"error"`     // confidence: 0.05 (sure) to 1.5 (a stranger)
 }
 
 // Sample is one measured round-trip time from a peer to a Web host, with the coordinate that the peer had then.

@@ -18,7 +18,6 @@ type limitCmd struct {
 	remote
 	Down *int `help:"Download limit, KiB a second; 0: no limit." placeholder:"N"`
 	Up   *int `help:"Upload limit, KiB a second; 0: no limit." placeholder:"N"`
-	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
 // limitsTold is what limit --json prints: the part of status that is about limits.

@@ -17,7 +17,6 @@ type logCmd struct {
 	Match  string `help:"Only lines that contain this text." placeholder:"TEXT"`
 	Since  string `help:"Only fetches since then: 2h for the last two hours, 08:00 for today, 2026-11-22, or a time as in --json." placeholder:"WHEN"`
 	Follow bool   `short:"f" help:"Go on with what is fetched from now on, until interrupted."`
-	JSON   bool   `name:"json" help:"Print JSON lines."`
 }
 
 func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {

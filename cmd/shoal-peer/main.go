@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,9 +51,14 @@ type cli struct {
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
-type versionCmd struct{}
+type versionCmd struct {
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
 
-func (versionCmd) Run(s streams) error {
+func (c *versionCmd) Run(s streams) error {
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(map[string]string{"version": version.String()})
+	}
 	_, err := fmt.Fprintln(s.out, "shoal-peer", version.String())
 	return err
 }

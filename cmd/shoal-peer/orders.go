@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,25 @@ import (
 
 type remote struct {
 	Data string `help:"Folder of the peer." type:"path" placeholder:"DIR"`
+	JSON bool   `name:"json" help:"Print JSON."`
+}
+
+// obeyed is what an order prints with --json.
+type obeyed struct {
+	Order       string `json:"order"`
+	Says        string `json:"says"`                        // the same as a sentence, for people
+	Hold        string `json:"hold,omitempty"`              // why the peer stays paused all the same
+	Undelivered int    `json:"tasks_undelivered,omitempty"` // whose results cannot be delivered now
+	Bytes       int64  `json:"undelivered_bytes,omitempty"` // of their pages
+}
+
+// tell prints what came of an order.
+func (r *remote) tell(s streams, o obeyed) error {
+	if r.JSON {
+		return json.NewEncoder(s.out).Encode(o)
+	}
+	_, err := fmt.Fprintln(s.out, o.Says)
+	return err
 }
 
 func (r *remote) do(ctx context.Context, s streams, top *cli, order string, args map[string]string, said string) error {
@@ -23,8 +43,7 @@ func (r *remote) do(ctx context.Context, s streams, top *cli, order string, args
 	if err := c.Do(ctx, order, args); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(s.out, said)
-	return err
+	return r.tell(s, obeyed{Order: order, Says: said})
 }
 
 type pauseCmd struct {
@@ -60,32 +79,28 @@ func (c *resumeCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if st.Hold != "" {
 		said = "Your pause is over, but the peer stays paused: " + st.Hold
 	}
-	_, err = fmt.Fprintln(s.out, said)
-	return err
+	return c.tell(s, obeyed{Order: "resume", Says: said, Hold: st.Hold})
 }
 
 type finishCmd struct{ remote }
 
 func (c *finishCmd) Run(ctx context.Context, s streams, top *cli) error {
-	if err := c.do(ctx, s, top, "finish", nil, "Takes nothing new; what runs comes to its end."); err != nil {
-		return err
-	}
-	return c.undelivered(ctx, s, top)
+	return c.end(ctx, s, top, "finish", "Takes nothing new; what runs comes to its end.")
 }
 
 type drainCmd struct{ remote }
 
 func (c *drainCmd) Run(ctx context.Context, s streams, top *cli) error {
-	if err := c.do(ctx, s, top, "drain", nil, "Gives everything back, then stays idle."); err != nil {
-		return err
-	}
-	return c.undelivered(ctx, s, top)
+	return c.end(ctx, s, top, "drain", "Gives everything back, then stays idle.")
 }
 
-// undelivered warns of tasks whose results cannot be delivered now.
-func (r *remote) undelivered(ctx context.Context, s streams, top *cli) error {
+// end gives an order that ends tasks, and warns of those whose results cannot be delivered now.
+func (r *remote) end(ctx context.Context, s streams, top *cli, order, said string) error {
 	c, _, err := client(s, top, r.Data)
 	if err != nil {
+		return err
+	}
+	if err := c.Do(ctx, order, nil); err != nil {
 		return err
 	}
 	var st status
@@ -99,10 +114,10 @@ func (r *remote) undelivered(ctx context.Context, s streams, top *cli) error {
 		}
 	}
 	if n > 0 {
-		_, err = fmt.Fprintf(s.out, "Not delivered yet, since the archive does not answer: %s. The peer sends what it fetched when the archive answers, or after the next start.\n",
+		said += fmt.Sprintf("\nNot delivered yet, since the archive does not answer: %s. The peer sends what it fetched when the archive answers, or after the next start.",
 			plain.Count(n, "task"))
 	}
-	return err
+	return r.tell(s, obeyed{Order: order, Says: said, Undelivered: n})
 }
 
 type leaveCmd struct{ remote }
@@ -138,10 +153,10 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if err != nil {
 		return err
 	}
+	said := fmt.Sprintf("This computer has left the network. Its key and the record of what it fetched are still in %s; you may delete that folder.", set.Data)
 	if lost.Tasks > 0 {
-		fmt.Fprintf(s.out, "Not delivered, since the archive did not answer: %s, %.1f MiB of pages. Other peers will crawl it again.\n",
-			plain.Count(lost.Tasks, "task"), mib(lost.Bytes))
+		said = fmt.Sprintf("Not delivered, since the archive did not answer: %s, %.1f MiB of pages. Other peers will crawl it again.\n%s",
+			plain.Count(lost.Tasks, "task"), mib(lost.Bytes), said)
 	}
-	_, err = fmt.Fprintf(s.out, "This computer has left the network. Its key and the record of what it fetched are still in %s; you may delete that folder.\n", set.Data)
-	return err
+	return c.tell(s, obeyed{Order: "leave", Says: said, Undelivered: lost.Tasks, Bytes: lost.Bytes})
 }

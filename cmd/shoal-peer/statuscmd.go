@@ -16,7 +16,6 @@ import (
 
 type statusCmd struct {
 	remote
-	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
 func (c *statusCmd) Run(ctx context.Context, s streams, top *cli) error {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"shoal/internal/lab/jsonwords"
 )
 
 func TestRun(t *testing.T) {
@@ -25,6 +28,24 @@ func TestRun(t *testing.T) {
 		var out, errs strings.Builder
 		if code := run(t.Context(), strings.Fields(x.args), streams{&out, &errs}); code != x.code || !strings.Contains(out.String()+errs.String(), x.want) {
 			t.Errorf("shoal-sim %s: %d, want %d with %q in\n%s%s", x.args, code, x.code, x.want, out.String(), errs.String())
+		}
+	}
+}
+
+// TestJSON: the experiments' results are spelt as all of Shoal's JSON, but for the minutes of the paper's model.
+func TestJSON(t *testing.T) {
+	for _, args := range []string{
+		"recrawl --case rec --mode shoal --channels 50 --crawlers 10 --steps 60 --strategy fixed", "sweep --channels 50 --crawlers 10 --steps 60 --strategy fixed",
+		"timetable --crawlers 2", "overlay --peers 30 --tasks 5", "trust --days 1 --peers 50 --attack lazy",
+	} {
+		var out, errs strings.Builder
+		if code := run(t.Context(), append(strings.Fields(args), "--json"), streams{&out, &errs}); code != 0 {
+			t.Errorf("shoal-sim %s --json: status %d: %s", args, code, errs.String())
+			continue
+		}
+		wrong := slices.DeleteFunc(jsonwords.Complaints(out.String()), func(s string) bool { return strings.HasSuffix(s, "_min is not in seconds") })
+		if len(wrong) > 0 {
+			t.Errorf("shoal-sim %s --json: %s\n%.1000s", args, strings.Join(wrong, "\n"), out.String())
 		}
 	}
 }

@@ -1,21 +1,36 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"shoal/internal/lab/jsonwords"
 	"shoal/internal/plain"
 )
 
-// TestEveryCommandHasJSON goes through the tree of commands. A hidden command only says where its work went.
-func TestEveryCommandHasJSON(t *testing.T) {
+// commands are all commands by their words. A hidden command only says where its work went.
+func commands(t *testing.T) (all []*kong.Node) {
+	t.Helper()
 	var c cli
-	p, err := kong.New(&c, kong.ValueFormatter(plain.Defaults(nil)), helpVars("data"))
+	p, err := kong.New(&c, kong.Name("shoal"), kong.ValueFormatter(plain.Defaults(nil)), helpVars("data"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaves := p.Model.Leaves(true)
+	return p.Model.Leaves(true)
+}
+
+// TestEveryCommandHasJSON goes through the tree of commands.
+func TestEveryCommandHasJSON(t *testing.T) {
+	leaves := commands(t)
 	if len(leaves) < 40 {
 		t.Fatalf("only %d commands", len(leaves))
 	}
@@ -29,5 +44,146 @@ func TestEveryCommandHasJSON(t *testing.T) {
 		if !has {
 			t.Errorf("%s has no --json", leaf.FullPath())
 		}
+	}
+}
+
+// byName are the keys whose objects have names of things for keys: kinds of errors, update models, hosts that crawls found.
+var byName = []string{"errors", "models", "noted"}
+
+// TestJSONIsSpeltOneWay runs every command with --json on a network that has crawled, and asks the interface for everything that it tells.
+func TestJSONIsSpeltOneWay(t *testing.T) {
+	data := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var up, said buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"up", "--json", "--peers", "2", "--hosts", "20", "--pages", "100", "--data", data, "--page", "127.0.0.1:0"}, streams{&up, &said})
+	}()
+	of := filepath.Join(data, "up-pond")
+	var stored string // a page
+	for end := time.Now().Add(time.Minute); stored == ""; time.Sleep(50 * time.Millisecond) {
+		if _, out, _ := call(t, "archive", "cdx", "--json", "--data", of); out != "" {
+			var c struct {
+				URL string `json:"url"`
+			}
+			if err := json.NewDecoder(strings.NewReader(out)).Decode(&c); err == nil && shownUpdates.MatchString(said.String()) {
+				stored = c.URL
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nothing was crawled:\n%s", said.String())
+		}
+	}
+	done := map[string]bool{}
+	spelt := func(data, args string) {
+		t.Helper()
+		for _, leaf := range commands(t) {
+			if name := nameOf(leaf); args == name || strings.HasPrefix(args, name+" ") {
+				done[name] = true
+			}
+		}
+		full := append(strings.Fields(args), "--json")
+		if data != "" {
+			full = append(full, "--data", data)
+		}
+		code, out, said := call(t, full...)
+		if code != 0 {
+			t.Errorf("shoal %s --json: status %d: %s", args, code, said)
+		} else if wrong := jsonwords.Complaints(out, byName...); len(wrong) > 0 {
+			t.Errorf("shoal %s --json: %s\n%.2000s", args, strings.Join(wrong, "\n"), out)
+		}
+	}
+	backup := filepath.Join(t.TempDir(), "backup")
+	for _, args := range []string{"channel list", "channel show 1", "channel edit 1 --weight 3", "channel export", "channel found", "channel pause 2", "channel resume 2",
+		"channel crawl-now 2", "channel split 1 --show", "host list", "host block site-0003.pond.test", "host unblock site-0003.pond.test", "host reset site-0004.pond.test",
+		"peer list", "peer conduct", "peer invite", "peer ban nobody-yet", "peer unban nobody-yet", "strategy show", "strategy try price", "strategy set price --cap 3", "check",
+		"plan --capacity 3", "plan --freshness .5", "get " + stored, "export", "feed --limit 5", "archive stats", "archive cdx", "archive verify", "archive compact --captures 2 --dry-run", "archive compact",
+		"key show", "backup " + backup, "channel remove 5", "channel add http://site-0004.pond.test/", "host purge site-0003.pond.test --yes"} {
+		spelt(of, args)
+	}
+	var peers []struct {
+		ID string `json:"id"`
+	}
+	_, list, _ := call(t, "peer", "list", "--json", "--data", of)
+	if err := json.Unmarshal([]byte(list), &peers); err != nil || len(peers) == 0 {
+		t.Errorf("peers: %v\n%s", err, list)
+	} else {
+		spelt(of, "peer purge "+peers[0].ID+" --yes")
+	}
+	asked(t, said.String())
+	cancel()
+	if c := <-code; c != 0 {
+		t.Fatalf("up ended with %d: %s", c, said.String())
+	}
+	if wrong := jsonwords.Complaints(up.String(), byName...); len(wrong) > 0 {
+		t.Errorf("shoal up --json: %s\n%s", strings.Join(wrong, "\n"), up.String())
+	}
+	spelt("", "version")
+	spelt(of, "key backup")
+	spelt(of, "key rotate")
+	spelt(of, "archive repair")
+	spelt("", "restore "+backup+" --data "+filepath.Join(t.TempDir(), "restored"))
+	for _, leaf := range commands(t) {
+		// manager and pond print one object each, when they begin and when they end; import reads a file; the others need what is not here.
+		switch name := nameOf(leaf); name {
+		case "up", "manager", "pond", "sim", "migrate", "channel import", "key restore":
+		default:
+			if !done[name] {
+				t.Errorf("nothing is known of shoal %s --json", name)
+			}
+		}
+	}
+}
+
+func nameOf(leaf *kong.Node) string { return strings.TrimPrefix(leaf.FullPath(), "shoal ") }
+
+// asked asks the interface for all that can be read without a body; said is what `up` printed of its page.
+func asked(t *testing.T, said string) {
+	t.Helper()
+	at := regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/\?token=(\w+)`).FindStringSubmatch(said)
+	if at == nil {
+		t.Fatalf("it does not say where its page is:\n%s", said)
+	}
+	get := func(path string) string {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", at[1]+"/api/v1"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+at[2])
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != 200 {
+			t.Errorf("GET %s: %s %s %v", path, resp.Status, b, err)
+		}
+		return string(b)
+	}
+	var doc struct {
+		Paths map[string]map[string]any `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(get("/openapi.json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for path, methods := range doc.Paths {
+		path = strings.TrimPrefix(path, "/api/v1")
+		if _, ok := methods["get"]; !ok || path == "/openapi.json" || path == "/archive/page" || path == "/archive/export" || path == "/archive/cdx" {
+			continue // the first is of keys that others have set; the others are no JSON
+		}
+		n++
+		text := get(strings.ReplaceAll(path, "{id}", "1"))
+		if text == "" && strings.HasPrefix(path, "/archive/changes") {
+			continue
+		}
+		if wrong := jsonwords.Complaints(text, byName...); len(wrong) > 0 {
+			t.Errorf("GET %s: %s\n%.2000s", path, strings.Join(wrong, "\n"), text)
+		}
+	}
+	if n < 12 {
+		t.Errorf("only %d paths were asked for", n)
 	}
 }

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -140,71 +136,6 @@ func commandsOnAStoppedManager(t *testing.T, cfg stationConfig) {
 		if code := run(t.Context(), args, streams{&out, &errs}); code != x.code || !strings.Contains(out.String()+errs.String(), x.want) {
 			t.Errorf("shoal %s: %d, want %d with %q in\n%s%s", x.args, code, x.code, x.want, out.String(), errs.String())
 		}
-	}
-}
-
-// Every command that asks a manager has --json, and prints nothing else than JSON then, with keys of one spelling and times as RFC 3339 or seconds.
-func TestJSONOfEveryCommand(t *testing.T) {
-	cfg := stationForTest(t)
-	cfg.page = "127.0.0.1:0"
-	st, err := openStation(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- st.run(ctx) }()
-	key := regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
-	var look func(args, at string, v any)
-	look = func(args, at string, v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			for k, inner := range v {
-				if !key.MatchString(k) && !strings.HasSuffix(at, ".errors") && !strings.HasSuffix(at, ".noted") && !strings.HasSuffix(at, ".models") || strings.HasSuffix(k, "_ns") {
-					t.Errorf("shoal %s: the key %s.%s", args, at, k)
-				}
-				look(args, at+"."+k, inner)
-			}
-		case []any:
-			for _, inner := range v {
-				look(args, at, inner)
-			}
-		}
-	}
-	for _, args := range []string{"channel add https://a.example/ b.example --weight 2", "channel list", "channel show 1", "channel edit 1 --weight 3", "channel pause 2", "channel resume b.example",
-		"channel crawl-now 2", "channel found", "channel split 1 --show", "host list", "host block a.example", "host unblock a.example", "peer list", "peer invite", "peer ban nobody-yet",
-		"peer unban nobody-yet", "strategy show", "strategy try price", "strategy set price --cap 3", "check", "plan --capacity 3", "archive stats", "archive verify", "archive compact",
-		"archive compact --captures 2 --dry-run", "key show", "version", "channel remove 2", "host purge a.example --yes"} {
-		var out, errs strings.Builder
-		full := append(strings.Fields(args), "--json")
-		if args != "version" {
-			full = append(full, "--data", cfg.data)
-		}
-		if code := run(t.Context(), full, streams{&out, &errs}); code != 0 {
-			t.Errorf("shoal %s --json: %d\n%s", args, code, errs.String())
-			continue
-		}
-		n := 0
-		for d := json.NewDecoder(strings.NewReader(out.String())); ; n++ {
-			var v any
-			if err := d.Decode(&v); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Errorf("shoal %s --json prints what is no JSON: %v\n%s", args, err, out.String())
-				break
-			}
-			look(args, "", v)
-		}
-		if n == 0 {
-			t.Errorf("shoal %s --json prints nothing", args)
-		}
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if err := st.close(); err != nil {
-		t.Error(err)
 	}
 }
 
