@@ -41,7 +41,7 @@ type Issue struct {
 	Phase Phase
 	Tries uint8 // handings-out since the last report
 	last  Kind  // what the last handing-out came to; zero: its claim never came
-	// failed has a bit for each account whose handing-out came to nothing since the last report, by its number modulo 32.
+	// failed has a bit for each party whose handing-out came to nothing since the last report, by its number modulo 32.
 	failed uint32
 }
 
@@ -205,9 +205,6 @@ func (i *Issue) revoked(now time.Time, gen channel.Gen, t Terms) Effect {
 // maxTries keeps Tries from running over: a channel that is not given up may be handed out any number of times.
 const maxTries = 254
 
-// failedAccounts is how many accounts must have failed before a channel is given up: one hostile volunteer is no reason.
-const failedAccounts = 3
-
 // blame notes whose handing-out came to nothing. One that is not known counts as another one each time.
 func (i *Issue) blame(by uint64) {
 	if by == 0 {
@@ -295,7 +292,7 @@ func (i *Issue) ended(now time.Time, t Terms) Effect {
 		i.Phase, i.Live = Awaited, 0
 		return Persist
 	}
-	if int(i.Tries) >= t.handouts() && bits.OnesCount32(i.failed) >= failedAccounts {
+	if int(i.Tries) >= t.handouts() && bits.OnesCount32(i.failed) >= max(t.Parties, leastParties) {
 		i.rest(Marked, 0)
 		return Persist | GaveUp
 	}

@@ -43,10 +43,23 @@ type Terms struct {
 	Backoff, MaxBackoff time.Duration
 	// Handouts is how often one task is handed out before its channel is marked. Default 8, at most 255; zero: the default.
 	Handouts int
+	// Parties is how many parties, of those that Event.By tells apart, must have had the task and brought nothing before its channel is marked. The
+	// manager sets it by the number of its members (Parties). Zero, the default: 3, the least.
+	Parties int
 }
 
 // DefaultHandouts is how often a task is handed out before its channel is marked.
 const DefaultHandouts = 8
+
+// Bounds of Terms.Parties. An Issue tells 32 parties apart at most, and some of them by chance not.
+const (
+	leastParties = 3
+	mostParties  = 16
+)
+
+// Parties is how many of some members must fail before a channel is given up: more than a quarter. By chance a channel comes to hostile members
+// several times in a row; a fifth of all members must not be enough to give it up.
+func Parties(members int) int { return min(max(members/4+1, leastParties), mostParties) }
 
 // Default gives the terms of a network that names none.
 func Default() Terms {
@@ -65,6 +78,8 @@ func (t Terms) Validate() error {
 		return fmt.Errorf("%w: claim wait %v, slack %v, backoff %v..%v: negative or reversed", ErrTerms, t.ClaimWait, t.Slack, t.Backoff, t.MaxBackoff)
 	case t.Handouts < 0, t.Handouts > 255:
 		return fmt.Errorf("%w: %d handings-out, must be 0 to 255", ErrTerms, t.Handouts)
+	case t.Parties < 0, t.Parties > mostParties:
+		return fmt.Errorf("%w: %d parties, must be 0 to %d", ErrTerms, t.Parties, mostParties)
 	}
 	return nil
 }

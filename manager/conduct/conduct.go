@@ -31,7 +31,6 @@ const (
 	Empty     Deed = "empty"     // claimed, and given back without a page
 
 	Budget     Deed = "over_budget" // a chunk refused: more pages than the task allows
-	Bytes      Deed = "over_bytes"  // a chunk refused: larger pages than the task allows
 	Pace       Deed = "too_fast"    // a chunk refused: faster than the task allows
 	Unreadable Deed = "unreadable"  // a chunk refused: it cannot be read
 
@@ -62,7 +61,7 @@ func Faults() []Fault { return []Fault{Contradicted, Malformed, Swallows, Stalls
 // deeds are the misdeeds of a fault.
 var deeds = map[Fault][]Deed{
 	Contradicted: {Forged, Gone},
-	Malformed:    {Budget, Bytes, Pace, Unreadable, Foreign, Spelling, Digests, Statuses, Numbers},
+	Malformed:    {Budget, Pace, Unreadable, Foreign, Spelling, Digests, Statuses, Numbers},
 	Swallows:     {Unclaimed},
 	Stalls:       {Lapsed, Empty},
 }

@@ -71,7 +71,7 @@ func TestEveryMisdeedIsOfAFault(t *testing.T) {
 			seen[d] = true
 		}
 	}
-	for _, d := range []Deed{Unclaimed, Lapsed, Empty, Budget, Bytes, Pace, Unreadable, Foreign, Spelling, Digests, Statuses, Numbers, Forged, Gone} {
+	for _, d := range []Deed{Unclaimed, Lapsed, Empty, Budget, Pace, Unreadable, Foreign, Spelling, Digests, Statuses, Numbers, Forged, Gone} {
 		if !seen[d] {
 			t.Errorf("%s is of no fault", d)
 		}

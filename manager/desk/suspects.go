@@ -74,7 +74,6 @@ var deedWords = []struct {
 	{conduct.Forged, "delivered a version of a page that two other accounts contradict", "delivered %d versions of pages that two other accounts contradict"},
 	{conduct.Gone, "said of a page that it is gone, which two other accounts saw", "said of %d pages that they are gone, which two other accounts saw"},
 	{conduct.Budget, "sent a chunk with more pages than its task allows", "sent %d chunks with more pages than their tasks allow"},
-	{conduct.Bytes, "sent a chunk with larger pages than its task allows", "sent %d chunks with larger pages than their tasks allow"},
 	{conduct.Pace, "sent pages faster than its task allows", "sent pages faster than its tasks allow, %d times"},
 	{conduct.Unreadable, "sent a chunk that cannot be read", "sent %d chunks that cannot be read"},
 	{conduct.Foreign, "sent a page outside its task's scope", "sent %d pages outside its tasks' scopes"},

@@ -107,10 +107,13 @@ func (m *Machine) wake(now time.Time) {
 		f.wake = 0
 		swallowed, peer, issued := f.took && f.issue.Phase == lease.Awaited, f.peer, f.issued
 		by := uint64(0)
-		if swallowed && m.cfg.Account != nil {
-			by = m.cfg.Account(peer)
+		if m.cfg.Party != nil {
+			by = unanswered
+			if swallowed {
+				by = m.cfg.Party(peer)
+			}
 		}
-		e := f.issue.TickOf(now, by, m.cfg.Terms)
+		e := f.issue.TickOf(now, by, m.terms())
 		if swallowed && e != 0 {
 			m.acts = append(m.acts, Act{Kind: Swallowed, Slot: f.slot, Peer: peer, Since: issued})
 		}
@@ -123,6 +126,18 @@ func (m *Machine) wake(now time.Time) {
 			m.arm(f)
 		}
 	}
+}
+
+// unanswered is the number of all who may have taken a task and did not say so: who they are is not known, and one of them can do it many times.
+const unanswered = 1
+
+// terms are those of the network, for as many members as there are now.
+func (m *Machine) terms() lease.Terms {
+	t := m.cfg.Terms
+	if m.cfg.Members != nil {
+		t.Parties = lease.Parties(m.cfg.Members())
+	}
+	return t
 }
 
 // follow does what an effect of the lease asks for, apart from the report itself.

@@ -54,8 +54,11 @@ type Config struct {
 	MinWait, MaxWait time.Duration
 	// NewShare is the share of room that channels never crawled get while others wait too. Zero: what the strategy says.
 	NewShare float64
-	// Account is a number of a peer's account, so that a channel is not given up for what one account did with it. Nil: not known.
-	Account func(Peer) uint64
+	// Party is a number of who may stand behind a peer, so that a channel is not given up for what one party did with it. Nil: not known, and each peer
+	// that is not known is another one.
+	Party func(Peer) uint64
+	// Members is how many peers there are, by which lease.Parties says how many parties must fail. Nil: not known.
+	Members func() int
 	// Until, if set, is when all ends: nothing is handed out that would not end before.
 	Until time.Time
 }
@@ -270,7 +273,7 @@ func (m *Machine) handImmediate(now time.Time, room int) {
 func (m *Machine) order(now time.Time, f *flight, peer Peer) error {
 	f.issue.Unmark() // it is asked for, so an operator has made it active again
 	latest := now.Add(m.waitLimit(f.slot))
-	gen, err := f.issue.Next(now, latest, m.cfg.Terms)
+	gen, err := f.issue.Next(now, latest, m.terms())
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (m *Machine) Hear(now time.Time, s recrawl.Slot, e lease.Event, peer Peer) 
 		if err != nil {
 			return Heard{}, err
 		}
-		effect := issue.Apply(now, e, m.cfg.Terms)
+		effect := issue.Apply(now, e, m.terms())
 		if !issue.Out() {
 			if effect&lease.Persist != 0 {
 				m.acts = append(m.acts, Act{Kind: Persist, Slot: s, Issue: issue})
@@ -138,7 +138,7 @@ func (m *Machine) Hear(now time.Time, s recrawl.Slot, e lease.Event, peer Peer) 
 		m.due.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
 		return m.apply(now, f, e, effect, peer), nil
 	}
-	return m.apply(now, f, e, f.issue.Apply(now, e, m.cfg.Terms), peer), nil
+	return m.apply(now, f, e, f.issue.Apply(now, e, m.terms()), peer), nil
 }
 
 // apply does what an event asks for whose effect on the flight's issue is known.

@@ -23,7 +23,6 @@ var ErrBeyond = errors.New("intake: beyond the task")
 // The kinds of ErrBeyond.
 var (
 	ErrBudget = fmt.Errorf("%w: too many pages", ErrBeyond)
-	ErrBytes  = fmt.Errorf("%w: too large", ErrBeyond)
 	ErrPace   = fmt.Errorf("%w: too fast", ErrBeyond)
 )
 
@@ -216,7 +215,7 @@ func (n *Sum) add(p *channel.Page) {
 	}
 }
 
-// within refuses what is more than the task allows: pages, their bytes, or their pace.
+// within refuses what is more than the task allows: pages, or their pace. Of each page there is no more than page allows, so that their bytes are bounded too.
 func (t *Task) within(now time.Time, n *Sum) error {
 	most := channel.MaxDone
 	if t.Budget > 0 {
@@ -224,13 +223,6 @@ func (t *Task) within(now time.Time, n *Sum) error {
 	}
 	if n.Pages > most {
 		return fmt.Errorf("%w: %d pages for a budget of %d", ErrBudget, n.Pages, t.Budget)
-	}
-	each := t.PageBytes
-	if each <= 0 {
-		each = channel.MaxPage
-	}
-	if n.Bytes > int64(most)*int64(each) {
-		return fmt.Errorf("%w: %d bytes of pages of at most %d each", ErrBytes, n.Bytes, each)
 	}
 	if t.Unpaced || t.Gap <= 0 {
 		return nil

@@ -49,7 +49,7 @@ func (l *Ledger) tellRefused(peer string, why error) {
 	for _, k := range []struct {
 		err  error
 		deed conduct.Deed
-	}{{intake.ErrBudget, conduct.Budget}, {intake.ErrBytes, conduct.Bytes}, {intake.ErrPace, conduct.Pace}, {ErrBadChunk, conduct.Unreadable}} {
+	}{{intake.ErrBudget, conduct.Budget}, {intake.ErrPace, conduct.Pace}, {ErrBadChunk, conduct.Unreadable}} {
 		if errors.Is(why, k.err) {
 			l.deed(peer, k.deed, 1)
 			return
