@@ -157,7 +157,7 @@ func (p *program) serve(ctx context.Context, admin *policies, home *limit.Home, 
 		}
 	}()
 	go func() { defer wg.Done(); p.govern(aside, admin) }()
-	if home != nil && !p.webAtHome && p.via() == nil { // behind a proxy all goes through it, questions to name servers too
+	if home != nil && !p.webAtHome {
 		wg.Go(func() { p.learnTranslators(aside, home) })
 	}
 	go func() {
@@ -226,14 +226,16 @@ func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (pe
 	return cfg, nil
 }
 
-// learnTranslators asks the name servers whether the network translates IPv6 to IPv4: addresses of the home can be written so, too.
+// learnTranslators learns whether the network translates IPv6 to IPv4: addresses of the home can be written so, too. Behind a proxy all goes through it,
+// questions to name servers too.
 func (p *program) learnTranslators(ctx context.Context, home *limit.Home) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	names := p.meter.Resolver(p.socket)
-	if err := home.LearnNAT64(func(host string) ([]netip.Addr, error) { return names.LookupNetIP(ctx, "ip6", host) }); err != nil {
-		p.log.Debug("the network translates no addresses, as far as its name servers say", "err", err)
+	ask := func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return names.LookupNetIP(ctx, "ip6", host)
 	}
+	home.WatchNAT64(ctx, ask, func() bool { return p.via() == nil }, func(err error) {
+		p.log.Debug("the name servers do not say whether the network translates addresses", "err", err)
+	})
 }
 
 // findPort chooses another port if the default one is in use: a manager or a second peer may run on this machine.

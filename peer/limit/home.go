@@ -10,28 +10,30 @@ import (
 	"time"
 )
 
-// Home knows which addresses belong to the volunteer: those of this computer and of the networks that it is attached to, those under which others see
-// it, and those of other members, who are volunteers too. No crawl may reach any of them, although many are public addresses: homes with IPv6 and
-// rented servers have nothing else. The zero Home knows the addresses of this computer. It may be used from several goroutines at once.
+// Home knows which addresses belong to the volunteer: those of this computer and of the networks that it is attached to or has routes into, those under
+// which others see it, and those of other members, who are volunteers too. No crawl may reach any of them, although many are public addresses: homes
+// with IPv6 and rented servers have nothing else. The zero Home knows this computer. It may be used from several goroutines at once.
 type Home struct {
 	// Interfaces lists addresses of this computer with their networks; nil: the system's, net.InterfaceAddrs.
 	Interfaces func() ([]net.Addr, error)
 
 	mu      sync.Mutex
+	routes  func() ([]route, error)             // this computer's routing tables; nil: the system's
 	ask     func() (seen, members []netip.Addr) // nil: only Seen and Members tell
 	read    time.Time
+	changes int // of own and onLink
 	own     []netip.Addr
 	onLink  []netip.Prefix
+	routed  []netip.Prefix          // networks inside that are not on the link
 	seen    map[netip.Addr]struct{} // under which others see this computer
 	members map[netip.Addr]struct{}
 	nat64   []netip.Prefix // under which the network translates IPv6 to IPv4
 }
 
 const (
-	homeFresh  = 20 * time.Second // so long the list of interfaces is believed
-	maxMembers = 1 << 14          // addresses of members kept
+	homeFresh  = 5 * time.Second // so long the lists of interfaces and routes are believed
+	maxMembers = 1 << 14         // addresses of members kept
 	maxSeen    = 64
-	maxNAT64   = 8
 
 	// A home is given an IPv6 prefix of its own, mostly a /56, and has several networks in it. A rented server's neighbours are in it too, which no
 	// crawl misses.
@@ -91,17 +93,6 @@ func keep(set map[netip.Addr]struct{}, most int, addrs []netip.Addr) map[netip.A
 	return set
 }
 
-// NAT64 adds prefixes under which the network translates IPv6 addresses to IPv4 ones (RFC 6052), learnt as RFC 7050 describes.
-func (h *Home) NAT64(prefixes ...netip.Prefix) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, p := range prefixes {
-		if len(h.nat64) < maxNAT64 && embeddedAt(p.Bits()) {
-			h.nat64 = append(h.nat64, p.Masked())
-		}
-	}
-}
-
 // Own lists this computer's addresses, in order: those of its interfaces, and those under which others see it.
 func (h *Home) Own() []netip.Addr {
 	h.mu.Lock()
@@ -147,6 +138,9 @@ func (h *Home) belongs(addr netip.Addr) string {
 			return "in the network of this computer"
 		}
 	}
+	if h.leadsInside(addr) {
+		return "in a network to which this computer has a route of its own"
+	}
 	if _, ok := h.members[addr]; ok {
 		return "another member's address"
 	}
@@ -160,11 +154,23 @@ func (h *Home) belongs(addr netip.Addr) string {
 	return ""
 }
 
-// refresh reads the interfaces, unless it did so a moment ago. Where they cannot be read, what was known stays.
+// leadsInside reports whether a route leads to an address in a network inside. A route to a translator of addresses leads to the whole Internet: what
+// is translated is checked instead.
+func (h *Home) leadsInside(addr netip.Addr) bool {
+	for _, p := range h.nat64 {
+		if p.Contains(addr) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(h.routed, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// refresh reads interfaces and routes, unless it did so a moment ago. Where they cannot be read, what was known stays.
 func (h *Home) refresh(now time.Time) {
 	if !h.read.IsZero() && now.Sub(h.read) < homeFresh && !now.Before(h.read) {
 		return
 	}
+	h.readRoutes()
 	list := h.Interfaces
 	if list == nil {
 		list = net.InterfaceAddrs
@@ -173,7 +179,8 @@ func (h *Home) refresh(now time.Time) {
 	if err != nil {
 		return
 	}
-	h.read, h.own, h.onLink = now, h.own[:0], h.onLink[:0]
+	own, onLink := h.own, h.onLink
+	h.read, h.own, h.onLink = now, nil, nil
 	for _, a := range addrs {
 		n, ok := a.(*net.IPNet)
 		if !ok {
@@ -196,78 +203,25 @@ func (h *Home) refresh(now time.Time) {
 			h.onLink = append(h.onLink, netip.PrefixFrom(ip, bits).Masked())
 		}
 	}
+	if !slices.Equal(own, h.own) || !slices.Equal(onLink, h.onLink) {
+		h.changes++
+	}
 }
 
-// embedded are the IPv4 addresses that an IPv6 address may lead to through a translator or tunnel.
-func (h *Home) embedded(addr netip.Addr) (out []netip.Addr) {
-	if !addr.Is6() {
-		return nil
+func (h *Home) readRoutes() {
+	list := h.routes
+	if list == nil {
+		list = systemRoutes
 	}
-	b := addr.As16()
-	last := netip.AddrFrom4([4]byte(b[12:]))
-	switch {
-	case b[0] == 0x20 && b[1] == 0x02: // 6to4 (RFC 3056)
-		out = append(out, netip.AddrFrom4([4]byte(b[2:6])))
-	case b[0] == 0x20 && b[1] == 0x01 && b[2] == 0 && b[3] == 0: // Teredo (RFC 4380)
-		out = append(out, netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]}))
-	case wellKnownNAT64.Contains(addr):
-		out = append(out, last)
+	if routes, err := list(); err == nil {
+		h.routed = routed(routes)
 	}
-	if (b[8]&^3 == 0) && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe { // ISATAP (RFC 5214), under any prefix
-		out = append(out, last)
-	}
-	for _, p := range h.nat64 {
-		if p.Contains(addr) {
-			out = append(out, translated(b, p.Bits()))
-		}
-	}
-	return out
 }
 
-var wellKnownNAT64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// embeddedAt reports whether RFC 6052 knows prefixes of a length.
-func embeddedAt(bits int) bool {
-	switch bits {
-	case 32, 40, 48, 56, 64, 96:
-		return true
-	}
-	return false
+// Changes counts how often this computer was found to have other addresses or networks than before.
+func (h *Home) Changes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refresh(time.Now())
+	return h.changes
 }
-
-// translated is the IPv4 address in an IPv6 one under a prefix of so many bits (RFC 6052, section 2.2): behind the prefix, around byte 8.
-func translated(b [16]byte, bits int) netip.Addr {
-	var four [4]byte
-	at := bits / 8
-	for i := range four {
-		if at == 8 {
-			at++
-		}
-		four[i] = b[at]
-		at++
-	}
-	return netip.AddrFrom4(four)
-}
-
-// LearnNAT64 asks the name servers whether they answer with translated addresses (RFC 7050), and keeps the prefixes that they use.
-func (h *Home) LearnNAT64(ask func(host string) ([]netip.Addr, error)) error {
-	addrs, err := ask("ipv4only.arpa")
-	if err != nil {
-		return err
-	}
-	for _, a := range addrs {
-		if !a.Is6() || a.Is4In6() {
-			continue
-		}
-		for _, bits := range []int{96, 64, 56, 48, 40, 32} {
-			if four := translated(a.As16(), bits); four == onlyIPv4[0] || four == onlyIPv4[1] {
-				h.NAT64(netip.PrefixFrom(a, bits).Masked())
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// onlyIPv4 are the addresses of ipv4only.arpa (RFC 7050, section 8.2).
-var onlyIPv4 = [2]netip.Addr{netip.AddrFrom4([4]byte{192, 0, 0, 170}), netip.AddrFrom4([4]byte{192, 0, 0, 171})}

@@ -13,7 +13,7 @@ import (
 
 // house is the network of a volunteer: a rented IPv4 address, a home's IPv6 prefix, a private network.
 func house() *Home {
-	return &Home{Interfaces: func() ([]net.Addr, error) {
+	return &Home{routes: func() ([]route, error) { return nil, nil }, Interfaces: func() ([]net.Addr, error) {
 		var out []net.Addr
 		for _, s := range []string{"127.0.0.1/8", "192.168.7.20/24", "81.2.69.160/28", "2a00:1450:1:a5::20/64", "fd12:3456::1/64", "fe80::1/64"} {
 			ip, n, err := net.ParseCIDR(s)
@@ -113,29 +113,10 @@ func TestGuardPorts(t *testing.T) {
 	}
 }
 
-func TestLearnNAT64(t *testing.T) {
-	for _, c := range []struct{ answer, want string }{
-		{"64:ff9b::c000:aa", "64:ff9b::/96"},
-		{"2a00:9999::c000:ab", "2a00:9999::/96"},
-		{"2a00:9998:0:0:c0:0:aa00:0", "2a00:9998::/64"},
-		{"2a00:9997:1:c000:0:aa00::", "2a00:9997:1::/48"},
-		{"192.0.0.170", ""},
-	} {
-		h := house()
-		if err := h.LearnNAT64(func(string) ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr(c.answer)}, nil }); err != nil {
-			t.Fatal(err)
-		}
-		got := fmt.Sprint(h.nat64)
-		if want := "[" + c.want + "]"; got != want {
-			t.Errorf("%s teaches %s, want %s", c.answer, got, want)
-		}
-	}
-}
-
 // An interface that goes is forgotten, one that comes is refused soon after; a failure to look changes nothing.
 func TestHomeMoves(t *testing.T) {
 	at, fail := "81.2.69.160/28", false
-	h := &Home{Interfaces: func() ([]net.Addr, error) {
+	h := &Home{routes: func() ([]route, error) { return nil, nil }, Interfaces: func() ([]net.Addr, error) {
 		if fail {
 			return nil, errors.New("no list today")
 		}

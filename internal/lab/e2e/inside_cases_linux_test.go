@@ -17,6 +17,8 @@ const (
 	storeRented, storeULA    = "81.2.69.165", "fd12:3456::30"
 	storeFar                 = "2a00:1450:1:a6::30" // in another network of the home
 	learntNAT64, siteISATAP  = "2a00:9999::/96", "2a03:1:2:3:"
+	vpnFour, vpnSix          = "12.34.56.7", "2a0c:77::7"      // in a company's networks, to which the computer has routes
+	vpnTable, vpnSame        = "12.34.57.7", "12.34.58.7"      // the same, in a table of its own, and by the way that all else goes
 	routerFour, routerSix    = "11.0.3.1", "2a00:1450:1:a0::1" // under which others see the home
 	memberFour, managerFour  = "11.0.4.1", "11.0.9.1"
 	attackerFour, evilDomain = "11.0.1.1", ".evil.example"
@@ -28,11 +30,11 @@ const (
 // own.
 func spelled() (all []string, alone int) {
 	all = spellFour(storeFour)
-	for _, six := range []string{homeSix, gateSix, storeSix, storeFar, homeULA, storeULA, homeLink, gateLink, "::1", "::", routerSix, "fd00:ec2::254", "fec0::1", "ff02::1", "2001:db8::1", "100::1"} {
+	for _, six := range []string{homeSix, gateSix, storeSix, storeFar, homeULA, storeULA, homeLink, gateLink, "::1", "::", routerSix, vpnSix, "fd00:ec2::254", "fec0::1", "ff02::1", "2001:db8::1", "100::1"} {
 		all = append(all, "["+six+"]")
 	}
 	all = append(all, "["+gateLink+"%25eth0]", "["+strings.ToUpper(storeSix)+"]",
-		homeFour, gateFour, homeRented, gateRented, routerFour, managerFour, memberFour, "10.0.0.1", "172.31.255.254", "100.64.0.1", "169.254.169.254", "168.63.129.16",
+		homeFour, gateFour, homeRented, gateRented, routerFour, managerFour, memberFour, vpnFour, vpnTable, vpnSame, "10.0.0.1", "172.31.255.254", "100.64.0.1", "169.254.169.254", "168.63.129.16",
 		"192.0.0.192", "0", "127.1", "0x7f000001", "localhost", "LOCALHOST.", "nas.localhost")
 	alone = len(all)
 	for _, four := range []string{"127.0.0.1", storeRented, memberFour} {
@@ -125,7 +127,7 @@ var named = []string{
 	homeFour, gateFour, storeFour, homeRented, gateRented, storeRented, "127.0.0.1", "127.9.9.9", "0.0.0.0", "10.0.0.1", "172.16.0.1", "100.64.0.1", "169.254.169.254", "168.63.129.16", "192.0.0.192", "198.18.0.1",
 	"240.0.0.1", "255.255.255.255", homeSix, gateSix, storeSix, storeFar, homeULA, storeULA, homeLink, gateLink, "::1", "::", "::ffff:192.168.7.30", "::ffff:127.0.0.1", "64:ff9b::c0a8:71e", "64:ff9b::7f00:1",
 	"64:ff9b:1::c0a8:71e", "2a00:9999::c0a8:71e", "2a00:9999::5102:45a5", "2002:c0a8:71e::1", "2002:5102:45a5::1", "2001:0:4136:e378:8000:63bf:3f57:f8e1", siteISATAP + "0:5efe:c0a8:71e", siteISATAP + "200:5efe:5102:45a5",
-	routerFour, routerSix, memberFour, managerFour, "64:ff9b::b00:401", "fd00:ec2::254", "fec0::1", "::c0a8:71e",
+	routerFour, routerSix, memberFour, managerFour, vpnFour, vpnSix, vpnTable, vpnSame, "64:ff9b::c22:3807", "64:ff9b::b00:401", "fd00:ec2::254", "fec0::1", "::c0a8:71e",
 }
 
 // closedPorts are ports of services that are not the Web's. They are tried at the attacker's own public address.

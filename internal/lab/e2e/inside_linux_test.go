@@ -73,6 +73,7 @@ func (v *village) build() {
 	}
 	v.must(v.home.Via(netip.MustParseAddr(gateSix)))
 	v.must(v.router.Forward())
+	v.vpn()
 	// What the home has no network for, the router answers itself, so that a connection anywhere inside would succeed.
 	for _, prefix := range []string{"10.0.0.0/8", "172.16.0.0/12", "169.254.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "192.0.0.0/24", "168.63.129.16/32", "2a00:1450:1:a6::/64", "64:ff9b::/96", "64:ff9b:1::/48",
 		learntNAT64, "2002::/16", "2001::/32", siteISATAP + ":/64", "fec0::/10", "fd00:ec2::/48", "2001:db8::/32"} {
@@ -86,6 +87,21 @@ func (v *village) build() {
 		}
 	})
 	v.must(v.home.CountTCP())
+}
+
+// vpn gives the computer routes as VPNs and second routers bring them: into networks with public addresses, and all else in two halves, by which the
+// peer reaches everything that it may reach in this test.
+func (v *village) vpn() {
+	gate, store := netip.MustParseAddr(gateFour), netip.MustParseAddr(storeFour)
+	v.must(v.home.Route("0.0.0.0/1", gate, 0))
+	v.must(v.home.Route("128.0.0.0/1", gate, 0))
+	v.must(v.home.Route("12.34.56.0/24", store, 0))
+	v.must(v.home.Route("12.34.57.0/24", store, 77))
+	v.must(v.home.Route("12.34.58.0/24", gate, 0))
+	v.must(v.home.Route("2a0c:77::/48", netip.MustParseAddr(storeSix), 0))
+	for _, network := range []string{"12.34.56.0/22", "2a0c:77::/48"} {
+		v.must(v.router.Answer(network))
+	}
 }
 
 // insidePorts are those of the services in the home.
@@ -125,6 +141,7 @@ func (v *village) countersCount() {
 	to := []string{"127.0.0.1:80", "[::1]:8080", homeFour + ":6379", homeRented + ":22", "[" + homeSix + "]:80", "[" + homeULA + "]:443", gateFour + ":80", gateRented + ":443", "[" + gateSix + "]:8080",
 		"[" + gateLink + "%eth0]:80", storeFour + ":9200", storeRented + ":2375", "[" + storeSix + "]:80", "[" + storeFar + "]:8000", "[" + storeULA + "]:80", "10.0.0.1:80", "169.254.169.254:80",
 		"[64:ff9b::c0a8:71e]:80", "[2a00:9999::c0a8:71e]:80", "[2002:c0a8:71e::1]:80", "[" + siteISATAP + "0:5efe:c0a8:71e]:80", memberFour + ":8080", managerFour + ":80",
+		vpnFour + ":80", vpnTable + ":80", vpnSame + ":80", "[" + vpnSix + "]:80",
 		attackerFour + ":80", "[" + attackerSix + "]:443"}
 	for _, at := range to {
 		c, err := v.home.DialContext(ctx, "tcp", at)

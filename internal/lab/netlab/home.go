@@ -30,6 +30,20 @@ func (h *Host) Via(gate netip.Addr) error {
 	return h.ip(family(gate), "route", "replace", "default", "via", gate.String(), "dev", "eth0")
 }
 
+// Route sends a network's packets to a gate, as a VPN or a second router has it done. A table other than 0 holds the route apart from the others; a rule
+// then leads to it.
+func (h *Host) Route(network string, gate netip.Addr, table int) error {
+	f := family(gate)
+	add := []string{f, "route", "add", network, "via", gate.String(), "dev", "eth0"}
+	if table == 0 {
+		return h.ip(add...)
+	}
+	if err := h.ip(append(add, "table", fmt.Sprint(table))...); err != nil {
+		return err
+	}
+	return h.ip(f, "rule", "add", "to", network, "lookup", fmt.Sprint(table))
+}
+
 // Neighbour lets the router answer for an address in one of the home's networks, as another computer of the home would.
 func (h *Host) Neighbour(prefix string) error {
 	p, err := netip.ParsePrefix(prefix)
