@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -322,6 +323,26 @@ func TestCompress(t *testing.T) {
 	for name, raw := range map[string][]byte{"nothing": {1, 2, 3}, "cut": z[:len(z)-1], "rest": append(bytes.Clone(z), 1)} {
 		if _, err := DecompressChunk(raw); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v, want ErrMalformed", name, err)
+		}
+	}
+}
+
+// Of a chunk with more URLs than there is room for the first are decoded, and all else that it has.
+func TestDecompressUpTo(t *testing.T) {
+	want := sampleChunkBody()
+	for i := range 50 {
+		want.Frontier = append(want.Frontier, Frontier{URL: "https://example.org/" + strconv.Itoa(i), Depth: 1})
+	}
+	z, err := CompressBody(want.Marshal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := want.Frontier
+	for _, room := range []int{0, 1, 17, len(all), len(all) + 1} {
+		kept := min(room, len(all))
+		want.Frontier = append([]Frontier(nil), all[:kept]...)
+		if got, left, err := DecompressChunkUpTo(z, room); err != nil || left != len(all)-kept || !reflect.DeepEqual(got, want) {
+			t.Errorf("room for %d: %d left out, %v\n%+v\nwant\n%+v", room, left, err, got, want)
 		}
 	}
 }

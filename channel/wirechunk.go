@@ -278,20 +278,60 @@ const chunkOverhead = 128
 
 // DecompressChunk decodes Chunk.Body. It stops with an error before the output exceeds MaxChunkBody bytes.
 func DecompressChunk(body []byte) (ChunkBody, error) {
+	b, _, err := DecompressChunkUpTo(body, MaxFrontierPart)
+	return b, err
+}
+
+// DecompressChunkUpTo decodes Chunk.Body with at most so many URLs to fetch. It leaves out the others, and tells how many. What is left out is not
+// decoded: thousands of URLs need ten times as much memory then as before.
+func DecompressChunkUpTo(body []byte, frontier int) (b ChunkBody, left int, err error) {
+	raw, err := decompressChunk(body)
+	if err != nil {
+		return ChunkBody{}, 0, err
+	}
+	raw, left = withoutFrontier(raw, frontier)
+	b, err = ParseChunkBody(raw)
+	return b, left, err
+}
+
+// frontierField is the number of ChunkBody.frontier.
+const frontierField = 2
+
+// withoutFrontier takes from an encoded chunk body, which it changes, all URLs to fetch but the first n. It leaves what cannot be read to the decoder.
+func withoutFrontier(raw []byte, n int) (kept []byte, left int) {
+	kept = raw[:0]
+	for len(raw) > 0 {
+		num, _, size := protowire.ConsumeField(raw)
+		if size < 0 {
+			return append(kept, raw...), left
+		}
+		if num == frontierField {
+			if n--; n < 0 {
+				raw = raw[size:]
+				left++
+				continue
+			}
+		}
+		kept, raw = append(kept, raw[:size]...), raw[size:]
+	}
+	return kept, left
+}
+
+func decompressChunk(body []byte) ([]byte, error) {
 	if len(body) > MaxChunk {
-		return ChunkBody{}, fmt.Errorf("%w: chunk body of %d compressed bytes, at most %d", ErrTooLarge, len(body), MaxChunk)
+		return nil, fmt.Errorf("%w: chunk body of %d compressed bytes, at most %d", ErrTooLarge, len(body), MaxChunk)
 	}
 	d, ok := decoders.Get().(*zstd.Decoder)
 	if !ok {
-		return ChunkBody{}, errors.New("channel: no zstd decoder")
+		return nil, errors.New("channel: no zstd decoder")
 	}
 	defer decoders.Put(d)
 	raw, err := d.DecodeAll(body, nil)
 	switch {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
-		return ChunkBody{}, fmt.Errorf("%w: chunk body of more than %d bytes", ErrTooLarge, MaxChunkBody)
+		return nil, fmt.Errorf("%w: chunk body of more than %d bytes", ErrTooLarge, MaxChunkBody)
 	case err != nil:
-		return ChunkBody{}, fmt.Errorf("%w: chunk body: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: chunk body: %w", ErrMalformed, err)
 	}
-	return ParseChunkBody(raw)
+	return raw, nil
 }

@@ -175,10 +175,23 @@ func (c *peerPurgeCmd) Run(ctx context.Context, s streams) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(s.out, "%s: %s of %s taken back; %s crawled first. It may go on delivering, unless it is banned: shoal peer ban %s\n",
-			c.Peer, plain.Count(out.Captures, "version"), plain.Count(out.Pages, "page"), plain.Count(out.Asked, "channel"), c.Peer)
+		_, err = fmt.Fprintf(s.out, "%s: %s of %s taken back; %s crawled first. %s\n",
+			c.Peer, plain.Count(out.Captures, "version"), plain.Count(out.Pages, "page"), plain.Count(out.Asked, "channel"), afterPurge(&out))
 		return err
 	})
+}
+
+// afterPurge says whether more may come from where that came from which was taken back.
+func afterPurge(p *desk.PurgedPeer) string {
+	switch {
+	case p.Standing == desk.AllBanned:
+		return "It is banned, and delivers nothing more."
+	case p.Standing == desk.NotBanned:
+		return "It is not banned, and may deliver more. To refuse it: shoal peer ban " + plain.Printable(p.Ban)
+	case p.Ban != "":
+		return "If it is not banned, it may deliver more. To refuse it, start the manager, then: shoal peer ban " + plain.Printable(p.Ban)
+	}
+	return "Which member it was is not known any more."
 }
 
 // showPurge shows on a terminal how far a purge is, until done is called.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/pages"
 )
 
@@ -200,6 +201,16 @@ func TestWithdraw(t *testing.T) {
 	}
 	if none, err := a.Withdraw(t.Context(), "nobody"); err != nil || none.Deliverers != 0 {
 		t.Errorf("of one who never was: %+v, %v", none, err)
+	}
+	const unheard = "d-0123456789ab" // well-formed, and of no deliverer
+	if ledger.DelivererOf(unheard) == 0 {
+		t.Fatalf("%s is no name of a deliverer", unheard)
+	}
+	if none, err := a.WouldWithdraw(t.Context(), unheard); err != nil || none.Deliverers != 0 {
+		t.Errorf("of a number that stands for nothing: %+v, %v", none, err)
+	}
+	if none, err := a.Withdraw(t.Context(), unheard); err != nil || none.Deliverers != 0 {
+		t.Errorf("took back of a number that stands for nothing: %+v, %v", none, err)
 	}
 }
 

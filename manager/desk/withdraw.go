@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"shoal/channel"
 	"shoal/manager"
@@ -17,9 +18,23 @@ type PurgedPeer struct {
 	Name string `json:"name"`
 	manager.Withdrawn
 	Asked int `json:"asked"` // channels that are crawled as soon as there is room
+	// Standing says whether more may come from where that came from.
+	Standing Standing `json:"standing"`
+	// Ban is the name under which Desk.Ban refuses them; empty: it is not known any more.
+	Ban string `json:"ban,omitempty"`
 	// More says that there is more than could be counted in the time that there was.
 	More bool `json:"more,omitempty"`
 }
+
+// Standing says whether deliverers are banned.
+type Standing string
+
+// The standings.
+const (
+	AllBanned Standing = "banned"
+	NotBanned Standing = "not_banned" // not all of them
+	NotKnown  Standing = "not_known"  // the manager is stopped, or the archive was rebuilt and does not know who they were
+)
 
 // Purger is an archive that counts what a purge would take back, and can do one by itself.
 type Purger interface {
@@ -41,6 +56,7 @@ func (d *Desk) PurgePeer(ctx context.Context, name string) (PurgedPeer, error) {
 	if out.Deliverers == 0 {
 		return out, neverDelivered(name)
 	}
+	d.standing(&out)
 	out.Asked = d.crawlFirst(ctx, out.Channels)
 	return out, nil
 }
@@ -59,7 +75,29 @@ func (d *Desk) PurgeCount(ctx context.Context, name string) (PurgedPeer, error) 
 	if err == nil && out.Deliverers == 0 {
 		err = neverDelivered(name)
 	}
+	d.standing(&out)
 	return out, err
+}
+
+// standing notes whether the deliverers are banned, and how to ban them.
+func (d *Desk) standing(p *PurgedPeer) {
+	p.Standing = NotKnown
+	if len(p.Members) == 0 || p.Members[0][0] == "" {
+		return
+	}
+	if p.Ban = p.Name; p.Name != p.Members[0][1] { // it is a peer, or a deliverer's number
+		p.Ban = p.Members[0][0]
+	}
+	if d.cfg.Members == nil {
+		return
+	}
+	p.Standing = AllBanned
+	banned := d.cfg.Members.Banned()
+	for _, m := range p.Members {
+		if !slices.Contains(banned, m[0]) && !slices.Contains(banned, m[1]) {
+			p.Standing = NotBanned
+		}
+	}
 }
 
 // StartPurge has the archive do what PurgePeer does, and does not wait. A restart goes on with it.

@@ -91,6 +91,9 @@ func (t *Task) frontierMost() int {
 	return min(frontierLeast+frontierTimes*t.Budget, channel.MaxFrontier)
 }
 
+// FrontierRoom is how many more URLs to fetch are kept of a claim's chunks.
+func (t *Task) FrontierRoom(sum *Sum) int { return max(t.frontierMost()-sum.Frontier, 0) }
+
 // Screen corrects the body of a chunk that a peer sends at now, and adds it to sum. useful counts the pages that bring the channel forward, which a lease
 // is lengthened for. After an error wrapping ErrBeyond sum is as it was.
 func Screen(now time.Time, t *Task, sum *Sum, b *channel.ChunkBody) (useful int, found Findings, err error) {

@@ -56,15 +56,15 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 		l.counters.rejected.Add(1)
 		return s.Value.fence.Put(l.cfg.Clock(), who, link, l.cfg.Terms).Reply, nil
 	}
-	body, free, err := l.unpack(ctx, c)
+	if err := l.readTask(c.Channel, c.Gen, &s.Value); err != nil {
+		return lease.Reply{}, err
+	}
+	body, free, err := l.unpack(ctx, c, s.Value.task.FrontierRoom(&s.Value.claim.Sum))
 	if err != nil {
 		l.tellRefused(peer, err)
 		return lease.Reply{}, err
 	}
 	defer func() { free() }()
-	if err := l.readTask(c.Channel, c.Gen, &s.Value); err != nil {
-		return lease.Reply{}, err
-	}
 
 	n := s.Value
 	now := l.cfg.Clock()
@@ -94,8 +94,8 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 	return step.Reply, nil
 }
 
-// unpack decompresses a chunk within the memory that there is for such.
-func (l *Ledger) unpack(ctx context.Context, c channel.Chunk) (body channel.ChunkBody, free func(), err error) {
+// unpack decompresses a chunk within the memory that there is for such, with as many URLs to fetch as there is room for.
+func (l *Ledger) unpack(ctx context.Context, c channel.Chunk, room int) (body channel.ChunkBody, free func(), err error) {
 	need := min(int64(len(c.Body))*4+64<<10, l.cfg.InFlight)
 	if err := l.cores.Acquire(ctx, 1); err != nil {
 		return body, nil, fmt.Errorf("put chunk: %w", err)
@@ -108,7 +108,8 @@ func (l *Ledger) unpack(ctx context.Context, c channel.Chunk) (body channel.Chun
 		l.unpacked.Release(need)
 		l.cores.Release(1)
 	}
-	body, err = channel.DecompressChunk(c.Body)
+	body, left, err := channel.DecompressChunkUpTo(c.Body, room)
+	l.counters.mended.Add(uint64(left))
 	switch r := body.Report; {
 	case err != nil:
 		err = fmt.Errorf("%w: channel %d, generation %d, chunk %d: %w", ErrBadChunk, c.Channel, c.Gen, c.Seq, err)

@@ -20,6 +20,16 @@ type Withdrawn struct {
 	Pages      int          `json:"pages"`      // that have another version now, or none
 	Captures   int          `json:"captures"`
 	Channels   []channel.ID `json:"channels,omitempty"` // whose pages they were, to be crawled first
+	// Members has peer and account of each deliverer, empty where they are not known any more: a rebuilt archive does not know them.
+	Members [][2]string `json:"-"`
+}
+
+// known drops what a name has brought to light if that is nothing at all: a number that stands for no peer and no capture.
+func (w Withdrawn) known() Withdrawn {
+	if w.Captures == 0 && len(w.Members) == 1 && w.Members[0][0] == "" {
+		return Withdrawn{}
+	}
+	return w
 }
 
 // withdrawBatch is how many URLs are done with one write.
@@ -29,18 +39,21 @@ const withdrawBatch = 250
 // that they are unchanged. A page gets its newest version that is left; without a digest, so that the next crawl fetches it in full. The feed says of each
 // page that it was withdrawn. It goes on where an earlier one broke off, also after a kill.
 func (u *Upkeep) Withdraw(ctx context.Context, name string) (Withdrawn, error) {
-	who, err := u.deliverers(ctx, name)
+	who, members, err := u.deliverers(ctx, name)
 	if err != nil || len(who) == 0 {
 		return Withdrawn{}, err
 	}
 	out, err := u.withdraw(ctx, who)
-	out.Deliverers = len(who)
-	return out, err
+	out.Deliverers, out.Members = len(who), members
+	if err != nil {
+		return out, err
+	}
+	return out.known(), nil
 }
 
 // StartWithdraw has Run do what Withdraw does, and tells how many peers that concerns. It is durable: a restart goes on with it.
 func (u *Upkeep) StartWithdraw(ctx context.Context, name string) (deliverers int, err error) {
-	who, err := u.deliverers(ctx, name)
+	who, _, err := u.deliverers(ctx, name)
 	if err != nil || len(who) == 0 {
 		return 0, err
 	}
@@ -61,14 +74,14 @@ func (u *Upkeep) StartWithdraw(ctx context.Context, name string) (deliverers int
 // WouldWithdraw tells what Withdraw would take back, and changes nothing. If ctx ends first it tells what it has found, with the error.
 func (u *Upkeep) WouldWithdraw(ctx context.Context, name string) (out Withdrawn, err error) {
 	w := new(pb.Withdrawal)
-	if w.Deliverers, err = u.deliverers(ctx, name); err != nil || len(w.Deliverers) == 0 {
+	if w.Deliverers, out.Members, err = u.deliverers(ctx, name); err != nil || len(w.Deliverers) == 0 {
 		return out, err
 	}
 	out.Deliverers = len(w.Deliverers)
 	for {
 		found, err := u.tainted(ctx, w)
 		if err == nil && len(found.last) == 0 {
-			return out, nil
+			return out.known(), nil
 		}
 		if err == nil {
 			err = u.ledger.View(func(snap ledger.Snapshot) error {
@@ -116,13 +129,14 @@ func (u *Upkeep) tell(w *pb.Withdrawal, looked int) {
 	u.withdrawing.Store(p)
 }
 
-// deliverers are the numbers of a peer, or of the peers of an account.
-func (u *Upkeep) deliverers(ctx context.Context, name string) (out []uint64, err error) {
+// deliverers are the numbers of a peer, or of the peers of an account; and peer and account of each.
+func (u *Upkeep) deliverers(ctx context.Context, name string) (numbers []uint64, members [][2]string, err error) {
 	who, err := u.ledger.Deliverers(ctx, name)
 	for _, d := range who {
-		out = append(out, d.Number)
+		numbers = append(numbers, d.Number)
+		members = append(members, [2]string{d.Peer, d.Account})
 	}
-	return out, err
+	return numbers, members, err
 }
 
 // keepWithdrawing does what StartWithdraw has asked for, and goes on with what broke off, until ctx ends.
