@@ -32,7 +32,8 @@ const CursorHeader = "Shoal-Cursor"
 //	POST /compact?captures=&age=&feed=&share=&dry=       forgets, then rewrites files; a Tidied as JSON. With dry=1 it only counts
 //
 // Of changes, export and cdx deliverer= wants only what that peer or account has delivered, and without_visitors=1 leaves out pages that show the address of
-// a peer that fetched them.
+// a peer that fetched them. What was withdrawn is left out. verified=1 wants only what another account in another network saw alike: of the feed the verified
+// events, in place of created and changed. all=1 wants everything, what was withdrawn and verified events too.
 //
 // A cursor lasts as long as the feed keeps entries (Retention.Feed); a client that commits the cursor together with what it did sees
 // every change exactly once.
@@ -67,7 +68,7 @@ func refuse(w http.ResponseWriter, err error) {
 // filterOf reads which captures or changes are wanted.
 func filterOf(r *http.Request) Filter {
 	q := r.URL.Query()
-	return Filter{Deliverer: q.Get("deliverer"), WithoutVisitors: q.Get("without_visitors") == "1"}
+	return Filter{Deliverer: q.Get("deliverer"), WithoutVisitors: q.Get("without_visitors") == "1", Verified: q.Get("verified") == "1", All: q.Get("all") == "1"}
 }
 
 // errParam is wrapped for a request's parameters.
@@ -159,6 +160,7 @@ func (a *Archive) servePage(w http.ResponseWriter, r *http.Request) {
 	h.Set("Memento-Datetime", c.Fetched.Format(http.TimeFormat))
 	h.Set("Shoal-Status", strconv.Itoa(c.Status))
 	h.Set("Shoal-Fetched", c.Fetched.Format(time.RFC3339Nano))
+	h.Set("Shoal-State", c.State)
 	if c.Deliverer != "" {
 		h.Set("Shoal-Deliverer", c.Deliverer)
 	}

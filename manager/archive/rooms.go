@@ -79,6 +79,10 @@ const (
 	Created = pages.Created
 	Changed = pages.Changed
 	Gone    = pages.Gone
+	// TakenBack is pages.Withdrawn.
+	TakenBack = pages.Withdrawn
+	// Corroborated is pages.Verified.
+	Corroborated = pages.Verified
 
 	FormatWARC = pages.FormatWARC
 	FormatJSON = pages.FormatJSON

@@ -17,17 +17,25 @@ import (
 // Choice are the flags that choose among captures or changes.
 type Choice struct {
 	Deliverer       string `help:"Only what this peer or account has delivered; or the deliverer that captures name (d-...)." placeholder:"NAME"`
+	Verified        bool   `help:"Only what another account, in another network, saw alike." xor:"state"`
+	All             bool   `help:"What was withdrawn, too; and tell when a version is verified." xor:"state"`
 	WithoutVisitors bool   `help:"Leave out pages that show the address of the volunteer who fetched them."`
 }
 
 func (c *Choice) filter() archive.Filter {
-	return archive.Filter{Deliverer: c.Deliverer, WithoutVisitors: c.WithoutVisitors}
+	return archive.Filter{Deliverer: c.Deliverer, WithoutVisitors: c.WithoutVisitors, Verified: c.Verified, All: c.All}
 }
 
 // Ask puts the choice into the parameters of a request.
 func (c *Choice) Ask(q url.Values) {
 	if c.Deliverer != "" {
 		q.Set("deliverer", c.Deliverer)
+	}
+	if c.Verified {
+		q.Set("verified", "1")
+	}
+	if c.All {
+		q.Set("all", "1")
 	}
 	if c.WithoutVisitors {
 		q.Set("without_visitors", "1")

@@ -31,6 +31,7 @@ type gotten struct {
 	Status    int    `json:"status"`
 	Mime      string `json:"mime,omitempty"`
 	Bytes     int    `json:"bytes"`
+	State     string `json:"state,omitempty"`
 	Deliverer string `json:"deliverer,omitempty"`
 	Shows     bool   `json:"shows_visitor,omitempty"` // the address of the volunteer who fetched it
 	Body      []byte `json:"body"`                    // base64
@@ -51,12 +52,12 @@ func (c *Get) Run(ctx context.Context, io IO) error {
 			return c.hint(err)
 		}
 		if c.JSON {
-			return json.NewEncoder(io.Out).Encode(gotten{c.URL, p.Fetched.UTC().Format(time.RFC3339), p.Status, p.Mime, len(p.Body), p.Deliverer, p.ShowsVisitor, p.Body})
+			return json.NewEncoder(io.Out).Encode(gotten{c.URL, p.Fetched.UTC().Format(time.RFC3339), p.Status, p.Mime, len(p.Body), p.State, p.Deliverer, p.ShowsVisitor, p.Body})
 		}
 		if _, err := io.Out.Write(p.Body); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(io.Err, "fetched %s, status %d, %s, %d bytes%s\n", p.Fetched.Format(time.RFC3339), p.Status, orNone(p.Mime), len(p.Body), delivered(p.Deliverer, p.ShowsVisitor))
+		_, err = fmt.Fprintf(io.Err, "fetched %s, status %d, %s, %d bytes%s\n", p.Fetched.Format(time.RFC3339), p.Status, orNone(p.Mime), len(p.Body), delivered(p.State, p.Deliverer, p.ShowsVisitor))
 		return err
 	}, func() error { return c.remote(ctx, io) })
 }
@@ -78,14 +79,17 @@ func (c *Get) remote(ctx context.Context, to IO) error {
 		return err
 	}
 	_, err = fmt.Fprintf(to.Err, "fetched %s, status %s, %s, %d bytes%s\n", r.Header.Get("Shoal-Fetched"), r.Header.Get("Shoal-Status"), r.Header.Get("Content-Type"), n,
-		delivered(r.Header.Get("Shoal-Deliverer"), r.Header.Get("Shoal-Shows-Visitor") == "true"))
+		delivered(r.Header.Get("Shoal-State"), r.Header.Get("Shoal-Deliverer"), r.Header.Get("Shoal-Shows-Visitor") == "true"))
 	return err
 }
 
-// delivered says who delivered a page, and whether it shows that.
-func delivered(by string, shows bool) (text string) {
+// delivered says how far a page is believed, who delivered it, and whether it shows that.
+func delivered(state, by string, shows bool) (text string) {
+	if state != "" {
+		text = ", " + state
+	}
 	if by != "" {
-		text = ", delivered by " + by
+		text += ", delivered by " + by
 	}
 	if shows {
 		text += ", shows the address of the volunteer who fetched it"
@@ -103,7 +107,7 @@ func (c *Get) print(to IO, r *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("the manager's answer has no status: %w", err)
 	}
-	return json.NewEncoder(to.Out).Encode(gotten{c.URL, r.Header.Get("Shoal-Fetched"), status, r.Header.Get("Content-Type"), len(body),
+	return json.NewEncoder(to.Out).Encode(gotten{c.URL, r.Header.Get("Shoal-Fetched"), status, r.Header.Get("Content-Type"), len(body), r.Header.Get("Shoal-State"),
 		r.Header.Get("Shoal-Deliverer"), r.Header.Get("Shoal-Shows-Visitor") == "true", body})
 }
 

@@ -26,6 +26,7 @@ type cdxLine struct {
 	Filename string `json:"filename"`
 
 	// Of our own; readers skip fields that they do not know.
+	State        string `json:"state"`                   // provisional, verified or withdrawn: how far the version is believed
 	Deliverer    string `json:"deliverer,omitempty"`     // number of the peer that delivered the capture
 	ShowsVisitor bool   `json:"shows_visitor,omitempty"` // the page shows the address of a peer that fetched it
 }
@@ -44,8 +45,9 @@ func (p *Pages) CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix boo
 	}
 	lines := lineSorter{run: maxSortRun}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		s := standings{snap: snap}
 		return snap.Scan(key, nil, true, func(key, value []byte) (bool, error) {
-			line, err := p.cdxLine(snap, key, value, &want)
+			line, err := p.cdxLine(&s, key, value, &want)
 			if err != nil || line == nil {
 				return true, err
 			}
@@ -78,7 +80,7 @@ func captures(rawURL string, prefix bool) ([]byte, error) {
 }
 
 // cdxLine makes one line; nil if its record was removed, or is not wanted.
-func (p *Pages) cdxLine(snap ledger.Snapshot, key, value []byte, want *chosen) ([]byte, error) {
+func (p *Pages) cdxLine(s *standings, key, value []byte, want *chosen) ([]byte, error) {
 	m := new(pb.Capture)
 	if err := schema.Decode(value, m); err != nil {
 		return nil, err
@@ -86,7 +88,15 @@ func (p *Pages) cdxLine(snap ledger.Snapshot, key, value []byte, want *chosen) (
 	if !want.wants(m.Deliverer, m.ShowsVisitor) {
 		return nil, nil
 	}
-	at, err := p.Locate(snap, schema.Location(m.At))
+	url := URLOfCapture(key)
+	if err := s.look(url); err != nil {
+		return nil, err
+	}
+	state, err := s.of(m.Digest, m.Deliverer, stateIn(m.State))
+	if err != nil || !want.state(state) {
+		return nil, err
+	}
+	at, err := p.Locate(s.snap, schema.Location(m.At))
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -95,11 +105,10 @@ func (p *Pages) cdxLine(snap ledger.Snapshot, key, value []byte, want *chosen) (
 	}
 	place := p.segments.Place(at)
 	_, when, _ := schema.CaptureOf(key)
-	url := URLOfCapture(key)
 	l := cdxLine{
 		URL: url, Mime: m.Mime, Status: int(m.Status), Digest: warc.Digest([32]byte(schema.Padded(m.Sha256))),
 		Length: place.Length, Offset: place.Offset, Filename: place.Name,
-		Deliverer: delivererOf(m.Deliverer), ShowsVisitor: m.ShowsVisitor,
+		State: StateName(state), Deliverer: delivererOf(m.Deliverer), ShowsVisitor: m.ShowsVisitor,
 	}
 	if m.Revisit {
 		l.Mime = "warc/revisit"

@@ -9,6 +9,7 @@ import (
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"
+	"shoal/manager/trust"
 )
 
 // Change tells an indexer what happened to a page.
@@ -24,6 +25,7 @@ type Change struct {
 	Near    bool // changed, but hardly
 	Mime    string
 
+	State        string // provisional, verified or withdrawn: how far the version is believed now; empty: the event is about none
 	Deliverer    string // number of the peer whose delivery this is; empty: not known
 	ShowsVisitor bool   // the page shows the address of a peer that fetched it
 
@@ -31,22 +33,20 @@ type Change struct {
 	original segment.Location // the record that holds the payload, if another
 }
 
-// Changes gives an indexer up to limit changes of pages after cursor, in order per URL, and the cursor for the next call.
+// Changes gives up to limit changes of pages after cursor, all that were told, in order per URL, and the cursor for the next call. How far their versions are
+// believed it does not say.
 func (p *Pages) Changes(ctx context.Context, cursor string, limit int) (changes []Change, next string, err error) {
-	return p.changes(ctx, cursor, limit, func(*pb.PageEvent) bool { return true })
+	return p.changes(ctx, cursor, limit, func(*pb.PageEvent) bool { return true }, nil)
 }
 
-// ChangesOf is Changes of what a filter wants. It looks until it has found limit changes or has seen all.
+// ChangesOf gives an indexer changes like Changes, of what a filter wants, with their states. It looks until it has found limit changes or has seen all.
 func (p *Pages) ChangesOf(ctx context.Context, cursor string, limit int, f Filter) (changes []Change, next string, err error) {
 	c, err := p.choose(ctx, f)
 	if err != nil {
 		return nil, "", err
 	}
-	if c.all() {
-		return p.Changes(ctx, cursor, limit)
-	}
 	for next = cursor; len(changes) < limit; {
-		more, after, err := p.changes(ctx, next, min(max(limit, filterBatch), ledger.MaxFeed), c.change)
+		more, after, err := p.changes(ctx, next, min(max(limit, filterBatch), ledger.MaxFeed), c.change, &c)
 		if err != nil {
 			return nil, "", err
 		}
@@ -65,12 +65,14 @@ func (p *Pages) ChangesOf(ctx context.Context, cursor string, limit int, f Filte
 
 const filterBatch = 1000 // changes that are looked at together when only some are wanted
 
-func (p *Pages) changes(ctx context.Context, cursor string, limit int, wanted func(*pb.PageEvent) bool) (changes []Change, next string, err error) {
+func (p *Pages) changes(ctx context.Context, cursor string, limit int, wanted func(*pb.PageEvent) bool, c *chosen) (changes []Change, next string, err error) {
+	var events []*pb.PageEvent
 	next, err = p.ledger.ReadFeed(ctx, schema.Changes, cursor, limit, func(seq uint64, m *pb.Entry) error {
 		e := m.Page
 		if !wanted(e) {
 			return nil
 		}
+		events = append(events, e)
 		changes = append(changes, Change{
 			Cursor: p.ledger.Cursor(schema.Changes, seq), When: schema.Time(m.WhenUs), Channel: channel.ID(m.Channel), URL: e.GetUrl(),
 			Event: Event(e.GetEvent()), Fetched: schema.Time(e.GetFetchedUs()), Status: int(e.GetStatus()), Digest: e.GetDigest(),
@@ -79,5 +81,35 @@ func (p *Pages) changes(ctx context.Context, cursor string, limit int, wanted fu
 		})
 		return nil
 	})
+	if c != nil && len(events) > 0 && err == nil {
+		changes, err = p.believed(changes, events, c)
+	}
 	return changes, next, err
+}
+
+// believed adds the states of the versions that changes are about, and leaves out those that are not wanted. That a page was withdrawn is always wanted: what
+// it shows instead is not, if it is not verified and that is asked for.
+func (p *Pages) believed(changes []Change, events []*pb.PageEvent, c *chosen) (out []Change, err error) {
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		s := standings{snap: snap}
+		for i := range changes {
+			state, err := s.change(events[i])
+			if err != nil {
+				return err
+			}
+			n := changes[i]
+			n.State = StateName(state)
+			switch {
+			case state == trust.None || c.state(state):
+			case n.Event != Withdrawn:
+				continue
+			default:
+				n.State, n.Deliverer, n.Status, n.Mime, n.Digest = "", "", 0, "", 0
+				n.at, n.original = segment.Location{}, segment.Location{}
+			}
+			out = append(out, n)
+		}
+		return nil
+	})
+	return out, err
 }

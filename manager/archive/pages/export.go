@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/segment"
 	"shoal/manager/archive/text"
 	"shoal/manager/archive/warc"
 )
@@ -25,6 +26,9 @@ type Content struct {
 
 	protocol string // as WARC-Protocol has it
 }
+
+// content tells whether a change is about a version that can be read.
+func (c *Change) content() bool { return c.Event != Gone && c.at != (segment.Location{}) }
 
 // ContentType is the Content-Type that the page came with.
 func (c Content) ContentType() string { return warc.Field(c.Header, "Content-Type") }
@@ -73,7 +77,7 @@ type ExportOptions struct {
 type Line struct {
 	Cursor  string    `json:"cursor"` // to go on after this line
 	URL     string    `json:"url"`
-	Event   string    `json:"event"` // created, changed, gone
+	Event   string    `json:"event"` // created, changed, gone, withdrawn, verified
 	Near    bool      `json:"near,omitempty"`
 	Fetched time.Time `json:"fetched"`
 	Status  int       `json:"status,omitempty"`
@@ -86,6 +90,7 @@ type Line struct {
 	Body    []byte    `json:"body,omitempty"` // base64
 	Removed bool      `json:"removed,omitempty"`
 
+	State        string `json:"state,omitempty"`         // provisional, verified or withdrawn
 	Deliverer    string `json:"deliverer,omitempty"`     // number of the peer whose delivery this is
 	ShowsVisitor bool   `json:"shows_visitor,omitempty"` // the page shows the address of a peer that fetched it
 }
@@ -140,7 +145,7 @@ func (p *Pages) exportOne(w io.Writer, c Change, o ExportOptions) error {
 	case FormatWARC:
 		return p.exportWARC(w, c)
 	case FormatText:
-		if c.Event == Gone {
+		if !c.content() {
 			return nil
 		}
 		l, err := p.Line(c, true, false)
@@ -166,11 +171,11 @@ func (p *Pages) exportOne(w io.Writer, c Change, o ExportOptions) error {
 // Line makes the JSON form of a change, with text and links, or the page as it came. Text that the worker has not come to yet is
 // extracted now.
 func (p *Pages) Line(c Change, withText, withBody bool) (Line, error) {
-	l := Line{Cursor: c.Cursor, URL: c.URL, Event: c.Event.String(), Near: c.Near, Fetched: c.Fetched, Status: c.Status, Mime: c.Mime, Deliverer: c.Deliverer, ShowsVisitor: c.ShowsVisitor}
+	l := Line{Cursor: c.Cursor, URL: c.URL, Event: c.Event.String(), Near: c.Near, Fetched: c.Fetched, Status: c.Status, Mime: c.Mime, State: c.State, Deliverer: c.Deliverer, ShowsVisitor: c.ShowsVisitor}
 	if c.Digest != 0 {
 		l.Digest = fmt.Sprintf("%016x", c.Digest)
 	}
-	if c.Event == Gone || !withText && !withBody {
+	if !c.content() || !withText && !withBody {
 		return l, nil
 	}
 	content, err := p.Content(c)
@@ -195,7 +200,7 @@ func (p *Pages) Line(c Change, withText, withBody bool) (Line, error) {
 
 // exportWARC writes a page as a response record, with a metadata record for its links.
 func (p *Pages) exportWARC(w io.Writer, c Change) error {
-	if c.Event == Gone {
+	if !c.content() {
 		return nil
 	}
 	page, err := p.Content(c)
@@ -209,7 +214,7 @@ func (p *Pages) exportWARC(w io.Writer, c Change) error {
 	out, err := p.cfg.Pack.Append(nil, &warc.Record{
 		Type: warc.Response, ID: id, Date: c.Fetched, URI: c.URL, Payload: page.sha, Body: page.Body,
 		Protocol: cmp.Or(page.protocol, warc.Protocol(page.Header, c.URL)),
-		Head:     warc.Relength(page.Header, c.Status, len(page.Body)), Deliverer: c.Deliverer, ShowsVisitor: c.ShowsVisitor,
+		Head:     warc.Relength(page.Header, c.Status, len(page.Body)), State: c.State, Deliverer: c.Deliverer, ShowsVisitor: c.ShowsVisitor,
 	})
 	if err == nil && len(page.Links) > 0 {
 		pairs := make([]string, 0, 2*len(page.Links))

@@ -306,9 +306,6 @@ func (b *builder) missing(m *pb.Page) bool {
 	return true
 }
 
-// hidden reports whether what a page is said to be must not be told to peers, since only one of several accounts has seen it.
-func hidden(m *pb.Page, several bool) bool { return several && m.Account != 0 && !m.Confirmed }
-
 // changed notes a change that counts. The fingerprint stays that of the last one, so that many small changes make a large one.
 func (b *builder) changed(d *draft, p *channel.Page, digest uint64) error {
 	was := d.page

@@ -7,12 +7,18 @@ import (
 
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
+	"shoal/manager/trust"
 )
 
 // Filter says which captures and changes are wanted. The zero Filter wants all.
 type Filter struct {
 	// Deliverer names a peer, an account, or the number by which captures name a peer: only what they delivered is wanted. Empty: whoever delivered.
 	Deliverer string
+	// Verified wants only what another account in another network saw alike. Of the page feed that is the events that say so, and those that say that a page is gone
+	// or withdrawn.
+	Verified bool
+	// All wants what was withdrawn too, and, of the page feed, the events that say that a version is verified.
+	All bool
 	// WithoutVisitors leaves out pages that show the address of a peer that fetched them.
 	WithoutVisitors bool
 }
@@ -21,11 +27,12 @@ type Filter struct {
 type chosen struct {
 	from            []uint64 // nil: whoever delivered
 	withoutVisitors bool
+	verified, all   bool
 }
 
 // choose finds the deliverers that a filter names.
 func (p *Pages) choose(ctx context.Context, f Filter) (chosen, error) {
-	c := chosen{withoutVisitors: f.WithoutVisitors}
+	c := chosen{withoutVisitors: f.WithoutVisitors, verified: f.Verified, all: f.All && !f.Verified}
 	if f.Deliverer == "" {
 		return c, nil
 	}
@@ -42,13 +49,28 @@ func (p *Pages) choose(ctx context.Context, f Filter) (chosen, error) {
 	return c, nil
 }
 
-func (c *chosen) all() bool { return c.from == nil && !c.withoutVisitors }
-
 func (c *chosen) wants(deliverer uint64, showsVisitor bool) bool {
 	return (c.from == nil || slices.Contains(c.from, deliverer)) && !(c.withoutVisitors && showsVisitor)
 }
 
-func (c *chosen) change(e *pb.PageEvent) bool { return c.wants(e.GetDeliverer(), e.GetShowsVisitor()) }
+func (c *chosen) change(e *pb.PageEvent) bool {
+	switch Event(e.GetEvent()) {
+	case Verified:
+		if !c.verified && !c.all {
+			return false
+		}
+	case Created, Changed:
+		if c.verified {
+			return false // told again when it is verified
+		}
+	}
+	return c.wants(e.GetDeliverer(), e.GetShowsVisitor())
+}
+
+// state tells whether a version of this state is wanted.
+func (c *chosen) state(s trust.State) bool {
+	return c.all || s != trust.Withdrawn && (!c.verified || s == trust.Verified)
+}
 
 // delivererOf names who delivered; empty: it is not known.
 func delivererOf(number uint64) string { return ledger.DelivererName(number) }

@@ -36,37 +36,39 @@ const (
 // change most often come first. since is when its last crawl began: pages that it did not come across, as nothing of the channel links to
 // them any more, or only other sites ever did, would not be looked at again, nor found to be gone.
 func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Known, error) {
-	type page struct {
-		url, digest    uint64
-		rate           float32 // changes a visit
-		rank           float32
-		etag, modified string
-	}
-	var pages []page
+	var pages []knownPage
 	var k Known
 	missed := missed{before: schema.Micros(since)}
-	several := p.ledger.Several()
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
 		m := new(pb.Page)
-		err := snap.Scan(schema.Key(schema.Page, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
+		tells, err := p.telling(ctx, snap, id)
+		if err != nil {
+			return err
+		}
+		err = snap.Scan(schema.Key(schema.Page, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
 			m.Reset()
 			if err := schema.Decode(value, m); err != nil {
 				return false, err
+			}
+			if m.Withdrawn {
+				m.FetchedUs = 0 // nothing is known of it: it waits longest
+				missed.look(m)
 			}
 			if !m.Gone {
 				k.Pages++
 				missed.look(m)
 			}
-			if m.Gone || m.Digest == 0 || hidden(m, several) {
+			if m.Gone || m.Digest == 0 {
 				return true, ctx.Err()
 			}
 			rank, err := RankAt(snap, append([]byte{schema.Rank}, key[1:]...))
 			if err != nil {
 				return false, err
 			}
-			pages = append(pages, page{
-				url: schema.Number(key, 1), digest: m.Digest, rate: float32(m.Changes+1) / float32(m.Visits+2), rank: rank,
-				etag: string(m.Etag), modified: string(m.LastModified),
+			url := schema.Number(key, 1)
+			pages = append(pages, knownPage{
+				url: url, digest: m.Digest, rate: float32(m.Changes+1) / float32(m.Visits+2), rank: rank,
+				etag: string(m.Etag), modified: string(m.LastModified), told: tells(url, m),
 			})
 			return true, ctx.Err()
 		})
@@ -82,7 +84,56 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 		return Known{}, fmt.Errorf("known pages of channel %d: %w", id, err)
 	}
 	k.Missed = missed.urls()
-	slices.SortFunc(pages, func(x, y page) int {
+	k.tell(pages)
+	return k, nil
+}
+
+// knownPage is what is known of a page that is there.
+type knownPage struct {
+	url, digest    uint64
+	rate           float32 // changes a visit
+	rank           float32
+	etag, modified string
+	told           bool // a peer may be told what it is said to be
+}
+
+// telling tells which pages of a channel a peer may be told digest and validators of: those for which trust.Page.Tells holds, of the version that is stored. Else
+// a peer could say that a page is as it was told, and so confirm a liar's version without having seen it. Where only one account delivers, nobody else
+// could confirm anything, and all is told. As long as no page was ever judged, another account's delivery of the same content counts.
+func (p *Pages) telling(ctx context.Context, snap ledger.Snapshot, id channel.ID) (func(url uint64, m *pb.Page) bool, error) {
+	if !p.ledger.Several() {
+		return func(uint64, *pb.Page) bool { return true }, nil
+	}
+	if !p.judged.Load() {
+		err := snap.Scan([]byte{schema.Trust}, nil, false, func([]byte, []byte) (bool, error) {
+			p.judged.Store(true)
+			return false, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !p.judged.Load() {
+		return func(_ uint64, m *pb.Page) bool { return m.Account == 0 || m.Confirmed }, nil
+	}
+	told := map[uint64]uint64{} // digests
+	t := new(pb.Trust)
+	err := snap.Scan(schema.Key(schema.Trust, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
+		t.Reset()
+		if err := schema.Decode(value, t); err != nil {
+			return false, err
+		}
+		if g := recordOf(t); g.Tells() {
+			told[schema.Number(key, 1)] = g.Cur.Digest
+		}
+		return true, ctx.Err()
+	})
+	return func(url uint64, m *pb.Page) bool { return told[url] == m.Digest }, err
+}
+
+// tell adds what of the pages fits into a task: those that change most often first.
+func (k *Known) tell(pages []knownPage) {
+	slices.SortFunc(pages, func(x, y knownPage) int {
 		return cmp.Or(-cmp.Compare(x.rate, y.rate), cmp.Compare(x.url, y.url))
 	})
 	room := maxValidators
@@ -90,16 +141,18 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 		if n >= channel.MaxDigests {
 			break
 		}
-		k.Digests = append(k.Digests, channel.PageDigest{URL: p.url, Content: p.digest})
 		if p.rank > 0 {
 			k.Importance = append(k.Importance, channel.Importance{URL: p.url, Rank: p.rank})
 		}
+		if !p.told {
+			continue
+		}
+		k.Digests = append(k.Digests, channel.PageDigest{URL: p.url, Content: p.digest})
 		if size := len(p.etag) + len(p.modified); size > 0 && room > size+24 {
 			room -= size + 24
 			k.Validators = append(k.Validators, channel.Validator{URL: p.url, ETag: p.etag, LastModified: p.modified})
 		}
 	}
-	return k, nil
 }
 
 // missed collects the pages that were visited longest ago, before some time.

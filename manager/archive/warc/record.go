@@ -77,12 +77,14 @@ type Record struct {
 	Body      []byte   // response: payload
 
 	// Fields of our own, which other readers skip.
+	State        string // how far the version is believed, in exports; empty: not told
 	Deliverer    string // who delivered the visit, by number; empty: not known
 	ShowsVisitor bool   // the payload shows the address of a peer that fetched it
 }
 
 // Names of the fields of our own.
 const (
+	FieldState        = "Shoal-State"
 	FieldDeliverer    = "Shoal-Deliverer"
 	FieldShowsVisitor = "Shoal-Shows-Visitor"
 )
@@ -141,6 +143,9 @@ func (r *Record) appendHeader(b []byte) []byte {
 	}
 	if r.Truncated {
 		field("WARC-Truncated", "length")
+	}
+	if r.State != "" {
+		field(FieldState, r.State)
 	}
 	if r.Deliverer != "" {
 		field(FieldDeliverer, r.Deliverer)
