@@ -136,7 +136,22 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 	default:
 		out = append(out, Finding{OK, fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), ""})
 	}
+	if f, counted := believed(o.Archive.Verified, o.Archive.Provisional, o.Archive.Withdrawn); counted {
+		out = append(out, f)
+	}
 	return out
+}
+
+// believed says how far the stored pages are believed; false: there are none yet.
+func believed(verified, provisional, withdrawn uint64) (Finding, bool) {
+	switch all := verified + provisional + withdrawn; {
+	case all == 0:
+		return Finding{}, false
+	case verified == 0 && withdrawn == 0:
+		return Finding{OK, fmt.Sprintf("%s there, all provisional: a page is verified when another account, in another network, sees it alike", plain.Count(int(all), "page")), ""}, true
+	default:
+		return Finding{OK, fmt.Sprintf("%s there: %d verified, %d provisional, %d withdrawn", plain.Count(int(all), "page"), verified, provisional, withdrawn), ""}, true
+	}
 }
 
 const standsFor = 5 // samples of the history

@@ -303,9 +303,18 @@ func (c *Stats) Run(ctx context.Context, to IO) error {
 			return json.NewEncoder(to.Out).Encode(s)
 		}
 		_, err := fmt.Fprintf(to.Out, "pages       %d\nunchanged   %d\nbytes       %d\nchunks      %d\nfiles       %d\nchanges     %d\n", s.Pages, s.Unchanged, s.Bytes, s.Chunks, s.Files, s.Events)
+		if err != nil || s.Counted.IsZero() {
+			return err
+		}
+		_, err = fmt.Fprintf(to.Out, "\nof the pages that are there now\nverified    %d\nprovisional %d\nwithdrawn   %d\n", s.Verified, s.Provisional, s.Withdrawn)
 		return err
 	}
-	return c.do(ctx, func(a *archive.Archive) error { return tell(a.Stats()) }, func() error {
+	return c.do(ctx, func(a *archive.Archive) error {
+		if _, err := a.Census(ctx); err != nil {
+			return err
+		}
+		return tell(a.Stats())
+	}, func() error {
 		r, err := c.get(ctx, "/stats", nil)
 		if err != nil {
 			return err

@@ -30,6 +30,8 @@ type Page struct {
 	Size         int
 	Depth        int
 	Importance   float32 // PageRank; 0: not ranked yet
+	State        string  // provisional, verified or withdrawn: how far what it shows is believed
+	Deliverer    string  // number of the peer that delivered that; empty: not known
 	History      []Visit // changes that count, newest first, at most MaxHistory
 }
 
@@ -70,10 +72,15 @@ func (p *Pages) Page(ctx context.Context, rawURL string) (out Page, err error) {
 		if err != nil {
 			return err
 		}
+		t, _, err := trustOf(snap, uint64(id), h)
+		if err != nil {
+			return err
+		}
 		out = Page{
 			URL: url, Channel: id, First: schema.Time(m.FirstUs), Fetched: schema.Time(m.FetchedUs), Changed: schema.Time(m.ChangedUs),
 			Visits: int(m.Visits), Changes: int(m.Changes), Status: int(m.Status), Gone: m.Gone, Digest: m.Digest, Shingle: m.Shingle,
 			ETag: string(m.Etag), LastModified: string(m.LastModified), Mime: m.Mime, Size: int(m.Size), Depth: int(m.Depth), Importance: rank,
+			State: StateName(pageState(&m, t)), Deliverer: delivererOf(m.Deliverer),
 		}
 		for _, v := range past.Visits {
 			out.History = append(out.History, Visit{schema.Time(v.FetchedUs), v.Digest})

@@ -51,6 +51,7 @@ type Pages struct {
 	judged     atomic.Bool                     // pages were judged, ever
 	mismatched atomic.Uint64
 	text       textProgress
+	census     atomic.Pointer[Census] // the last one; nil: none yet
 }
 
 var _ ledger.Pages = (*Pages)(nil)
@@ -96,12 +97,16 @@ type Figures struct {
 	Mismatched uint64    // pages said to be unchanged that are not stored, or whose digest is another
 	Texted     uint64    // changes that text extraction is done with, ever
 	Oldest     time.Time // when the first of the other changes happened; zero: unknown
+	Census               // as it was counted last
 }
 
 // Figures gives the figures as they are.
 func (p *Pages) Figures() Figures {
 	f := Figures{Mismatched: p.mismatched.Load()}
 	f.Texted, f.Oldest = p.text.get()
+	if c := p.census.Load(); c != nil {
+		f.Census = *c
+	}
 	return f
 }
 

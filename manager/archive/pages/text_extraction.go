@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -23,8 +24,11 @@ const (
 	textYield = 9
 )
 
-// Run extracts the main text of what the page feed tells, as far behind as it must be, until ctx ends.
+// Run counts pages by their states, and extracts the main text of what the page feed tells, as far behind as it must be, until ctx ends.
 func (p *Pages) Run(ctx context.Context) {
+	var counting sync.WaitGroup
+	counting.Go(func() { p.keepCounting(ctx) })
+	defer counting.Wait()
 	if p.cfg.NoText {
 		return
 	}
