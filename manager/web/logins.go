@@ -4,12 +4,15 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
-// Failed logins are logged and limited per address: an address that has sent that many wrong tokens must wait. A
-// client with the right token, or with a login, is served all the same.
+// Failed logins are logged and limited per address: an address that has sent that many wrong tokens must wait. The right
+// token is served all the same, in a form as in a header: behind a proxy all clients have one address, and a stranger could
+// keep the operator out. So the limit keeps the log short and does not stop guessing. The token's length does: 128 random
+// bits, or 16 characters at least.
 const (
 	loginBurst   = 10              // wrong tokens at once
 	loginEvery   = 6 * time.Second // one more
@@ -17,6 +20,7 @@ const (
 
 	// strangerBody is how long the body of a request may take that does not come from the operator.
 	strangerBody = 10 * time.Second
+	maxLogin     = 4 << 10 // bytes of a login form
 )
 
 // logins counts failures.
@@ -92,7 +96,7 @@ func (s *server) watch(next http.Handler) http.Handler {
 			return
 		}
 		from := fromOf(r)
-		if wait := l.wait(from); wait > 0 {
+		if wait := l.wait(from); wait > 0 && !s.formFits(w, r) {
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 			http.Error(w, "Too many wrong tokens came from your address. Wait a minute and try again.", http.StatusTooManyRequests)
 			return
@@ -104,6 +108,15 @@ func (s *server) watch(next http.Handler) http.Handler {
 			s.cfg.Log.Warn("login failed: wrong token", "from", from, "path", r.URL.Path)
 		}
 	})
+}
+
+// formFits reports whether a login form has the right token.
+func (s *server) formFits(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodPost || r.URL.Path != "/login" {
+		return false
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
+	return s.fits(strings.TrimSpace(r.PostFormValue("token")))
 }
 
 // tries reports whether a request shows a token, right or wrong. A cookie may be left from another manager, and does not count.

@@ -20,7 +20,7 @@ func watched(log *bytes.Buffer) http.Handler {
 	s := &server{cfg: Config{Token: "sesame", Log: slog.New(slog.NewTextHandler(log, nil))}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) {
-		if !s.fits(r.PostFormValue("token")) {
+		if !s.fits(strings.TrimSpace(r.PostFormValue("token"))) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	})
@@ -65,6 +65,12 @@ func TestFailedLoginsAreLoggedAndLimited(t *testing.T) {
 		}
 		if got := bearer("192.0.2.1:99", "sesame"); got != http.StatusOK {
 			t.Errorf("the right token from there: %d", got)
+		}
+		if got := login("192.0.2.1:99", " sesame\n"); got != http.StatusOK {
+			t.Errorf("the right token in a form from there: %d", got)
+		}
+		if got := login("192.0.2.1:99", strings.Repeat("x", maxLogin)+"sesame"); got != http.StatusTooManyRequests {
+			t.Errorf("a form that is too large: %d", got)
 		}
 		if got := login("192.0.2.2:99", "sesame"); got != http.StatusOK {
 			t.Errorf("from elsewhere: %d", got)

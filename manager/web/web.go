@@ -245,7 +245,7 @@ func (s *server) login(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *server) loginPost(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
 	if !s.fits(strings.TrimSpace(r.PostFormValue("token"))) {
 		s.loginAgain(w)
 		return
