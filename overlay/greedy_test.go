@@ -12,46 +12,120 @@ import (
 )
 
 // siege is four honest peers and a liar in the middle, who says that it is 50 microseconds from every host, and has as many threads as it wants.
-func siege(t *testing.T, threads uint8, stands standing) (c *court, hosts []channel.HostKey) {
-	c = newCourt(t, 7, 0, JudgeConfig{})
+type siege struct {
+	*court
+	hosts []channel.HostKey
+}
+
+// newSiege begins one whose peers know their places up to an error: 0 of the way with 1 or more, all of it with 0.1.
+func newSiege(t *testing.T, threads uint8, err float64) *siege {
+	s := &siege{court: newCourt(t, 7, 0, JudgeConfig{})}
 	for i := range 5 {
-		p := PeerRecord{ID: ID(fmt.Sprint("p", i)), Issued: c.now, Load: Load{Threads: 5, Slots: 5}, Coord: coords.Coord{Err: .1}}
-		if i > 0 {
-			p.Coord.Vec[i-1] = 40
-		} else {
-			p.Load.Threads = threads
-		}
-		c.peers = append(c.peers, p)
+		s.peers = append(s.peers, PeerRecord{ID: ID(fmt.Sprint("p", i)), Issued: s.now, Load: Load{Threads: 5, Slots: 5}})
 	}
-	v := ViewOf(c.now, c.peers)
-	v.stands = make([]standing, len(c.peers))
-	v.stands[0] = stands
-	c.j.See(v)
+	s.peers[0].Load.Threads = threads
 	for h := range channel.HostKey(60) {
-		near := 1 + int(h)%4
+		s.hosts = append(s.hosts, h+1)
+	}
+	s.learn(err)
+	return s
+}
+
+// learn has peers know where they are, and the judge the hosts by what they measured, or say that they did.
+func (s *siege) learn(err float64) {
+	place := func(i int, known float64) (c coords.Coord) {
+		if c.Err = err; i > 0 {
+			c.Vec[i-1] = 40 * known
+		}
+		return c
+	}
+	for i := range s.peers {
+		s.peers[i].Coord = place(i, max(0, 1.1-err))
+	}
+	v := ViewOf(s.now, s.peers)
+	v.stands = slices.Repeat([]standing{unknown}, len(s.peers))
+	s.j.See(v)
+	for _, h := range s.hosts {
+		at := place(s.nearest(h), 1)
+		at.Height = 5
 		var r coords.HostRecord
-		for i := range c.peers {
+		for i := range s.peers {
 			rtt := 50 * time.Microsecond
 			if i > 0 {
-				at := c.peers[near].Coord
-				at.Height = 5
-				rtt = coords.Predict(c.peers[i].Coord, at)
+				rtt = coords.Predict(place(i, 1), at)
 			}
-			r.Add(coords.Sample{Vantage: string(c.peers[i].ID), At: c.peers[i].Coord, RTT: rtt, When: c.now.Unix()})
+			r.Add(coords.Sample{Vantage: string(s.peers[i].ID), At: s.peers[i].Coord, RTT: rtt, When: s.now.Unix()})
 		}
-		c.j.Locate(c.now, h+1, fmt.Sprint("http://", h), r)
-		hosts = append(hosts, h+1)
+		s.j.Locate(s.now, h, fmt.Sprint("http://", h), r)
 	}
-	return c, hosts
 }
+
+// nearest is the peer that is 5 ms from a host.
+func (s *siege) nearest(h channel.HostKey) int { return 1 + int(h-1)%4 }
 
 // The times that a peer tells bring it no tasks that belong to others: others' measurements bound them.
 func TestAToldTimeAttractsNothing(t *testing.T) {
-	c, hosts := siege(t, 5, usual)
-	for _, h := range hosts {
-		got, verdict := c.j.Near(c.now, Ask{Host: h, Share: NearShare, Pages: 10, Gap: time.Second})
-		if want := c.peers[1+int(h-1)%4].ID; verdict != Go || got.Peer != want {
+	s := newSiege(t, 5, .1)
+	for _, h := range s.hosts {
+		got, verdict := s.j.Near(s.now, Ask{Host: h, Share: NearShare, Pages: 10, Gap: time.Second})
+		if want := s.peers[s.nearest(h)].ID; verdict != Go || got.Peer != want {
 			t.Errorf("host %d: %v, named %q, want %q, which is 5 ms away", h, verdict, got.Peer, want)
+		}
+	}
+}
+
+// run lets more tasks be due for ten minutes than the honest peers can do, who take a minute for each. The liar takes so long for one that it says that
+// it does; 0: it takes none. It returns how many the honest peers have ended, and the most that the liar had at a time.
+func (s *siege) run(liarTakes time.Duration) (honest, most int) {
+	liar := s.peers[0].ID
+	ends, out := map[time.Time][]ID{}, map[channel.HostKey]time.Time{}
+	for step := range 1200 {
+		s.now = s.now.Add(500 * time.Millisecond)
+		for _, id := range ends[s.now] {
+			s.hold(id, s.held[id]-1)
+			if id != liar {
+				honest++
+			}
+		}
+		if step%len(s.hosts) == 0 {
+			s.j.Looked()
+		}
+		host := s.hosts[step%len(s.hosts)]
+		if s.now.Before(out[host]) {
+			continue
+		}
+		named, verdict := s.j.Near(s.now, Ask{Host: host, Share: NearShare, Pages: 10, Gap: time.Second})
+		if verdict != Go {
+			continue
+		}
+		took := time.Minute
+		if named.Peer == liar {
+			took = liarTakes
+		}
+		s.hold(named.Peer, s.held[named.Peer]+1)
+		most = max(most, s.held[liar])
+		out[host] = s.now.Add(took)
+		ends[s.now.Add(took)] = append(ends[s.now.Add(took)], named.Peer)
+	}
+	return honest, most
+}
+
+// While a network is young nobody knows where peers are, and others' times bound no lie. Then shares do: the liar has no more than twice what is fair of
+// the tasks that are out, wait, or ended of late, though it says that it has 255 threads, and the honest peers end as many as without it. As soon as
+// peers know roughly where they are, it attracts nothing any more.
+func TestALiarInAYoungNetworkHasItsShare(t *testing.T) {
+	alone, _ := newSiege(t, 0, coords.MaxErr).run(0)
+	for _, err := range []float64{coords.MaxErr, 1, .7, .55} {
+		for _, takes := range []time.Duration{time.Second, time.Minute, 5 * time.Minute, time.Hour} {
+			s := newSiege(t, 255, err)
+			honest, most := s.run(takes)
+			t.Logf("error %v, a task in %v: honest peers end %d tasks, without the liar %d; it has %d at most", err, takes, honest, alone, most)
+			if err < .6 && most > 0 {
+				t.Errorf("error %v: the liar had %d tasks at a time, though others' times bound its own", err, most)
+			}
+			if 100*honest < 95*alone {
+				t.Errorf("error %v, a task in %v: honest peers end %d tasks, without the liar %d", err, takes, honest, alone)
+			}
 		}
 	}
 }
