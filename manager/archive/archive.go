@@ -189,13 +189,13 @@ func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledg
 		return nil, err
 	}
 	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText, Writer: cfg.Writer}, l, segments)
-	u := upkeep.New(upkeep.Config{
-		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, NoText: cfg.NoText, Beside: cfg.Beside, OnWithdrawn: cfg.OnWithdrawn,
-	}, l, p, segments)
 	room, err := evidence.New(evidence.Config{Clock: cfg.Clock, Log: cfg.Log, MaxBytes: cfg.EvidenceBytes, Keep: cfg.EvidenceKeep}, l, p)
 	if err != nil {
 		return nil, err
 	}
+	u := upkeep.New(upkeep.Config{
+		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, NoText: cfg.NoText, Beside: cfg.Beside, OnWithdrawn: cfg.OnWithdrawn, Purge: room.PurgeAll,
+	}, l, p, segments)
 	return &Archive{Ledger: l, Pages: p, Upkeep: u, Evidence: room, cfg: cfg}, nil
 }
 

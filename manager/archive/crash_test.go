@@ -35,6 +35,10 @@ func TestMain(m *testing.M) {
 		crashChild(dir)
 		os.Exit(0)
 	}
+	if dir := os.Getenv(settleDir); dir != "" {
+		settleChild(dir)
+		os.Exit(0)
+	}
 	if dir := os.Getenv(ingestDir); dir != "" {
 		if err := ingestChild(dir); err != nil {
 			fmt.Println("error", err)

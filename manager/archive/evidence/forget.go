@@ -140,3 +140,13 @@ func (r *Room) Purge(ctx context.Context, peer trust.Peer) error {
 	}
 	return nil
 }
+
+// PurgeAll is Purge of several deliverers.
+func (r *Room) PurgeAll(ctx context.Context, deliverers []uint64) error {
+	for _, number := range deliverers {
+		if err := r.Purge(ctx, trust.Peer(number)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -94,7 +94,7 @@ func captureOf(snap ledger.Snapshot, url string, w *pb.Version) (key []byte, c *
 		if ok, err := ledger.Get(snap, key, c); err != nil || ok {
 			return key, c, err
 		}
-		return nil, nil, nil
+		key, c = nil, nil // retention has removed it; a later one has the same content
 	}
 	prefix := append([]byte{schema.Capture}, SURT(url)...)
 	from := CaptureKey(url, time.Unix(w.At, 0))

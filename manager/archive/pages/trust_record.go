@@ -91,3 +91,29 @@ func Names(t *pb.Trust, by uint64) bool {
 	}
 	return false
 }
+
+// WithoutDeliverers is a record without what some deliverers said; nil: nothing is left of it.
+func WithoutDeliverers(t *pb.Trust, purged []uint64) *pb.Trust {
+	g := recordOf(t)
+	for _, by := range purged {
+		g.Withdraw(trust.Peer(by))
+	}
+	keep := func(v *trust.Version) *pb.Version {
+		if slices.Contains(purged, uint64(v.By)) {
+			return nil
+		}
+		return storedVersion(v, version(t, v))
+	}
+	out := &pb.Trust{Cur: keep(&g.Cur), Prev: keep(&g.Prev), LastBy: t.LastBy, LastAt: t.LastAt, Same: t.Same, Dynamic: t.Dynamic, Flaps: t.Flaps, Blind: t.Blind, Gen: t.Gen}
+	if out.Cur == nil {
+		out.Cur, out.Prev = out.Prev, nil
+	}
+	if out.Cur == nil {
+		return nil
+	}
+	if slices.Contains(purged, out.LastBy) {
+		out.LastBy, out.LastAt, out.Same = out.Cur.By, out.Cur.At, false
+	}
+	out.Shows = shownOf(out).GetDigest()
+	return out
+}

@@ -134,7 +134,7 @@ func (t *takeBack) page(good *visit, gone map[int64]bool) error {
 func (t *takeBack) restore(m *pb.Page, key []byte, good *visit, gone map[int64]bool) error {
 	c := good.capture
 	m.Digest, m.Shingle, m.Etag, m.LastModified, m.Confirmed, m.Missing, m.MissingUs = 0, 0, nil, nil, false, 0, 0
-	m.MissingBy, m.Before, m.BeforeAccount = 0, 0, 0
+	m.MissingBy, m.Before, m.BeforeAccount, m.Withdrawn = 0, 0, 0, false
 	m.Sha256, m.Status, m.Mime, m.Deliverer, m.Account = c.Sha256, c.Status, c.Mime, c.Deliverer, 0
 	m.Gone = c.Status < 200 || c.Status >= 300
 	m.FetchedUs, m.Content = good.atUs, nil
@@ -148,6 +148,9 @@ func (t *takeBack) restore(m *pb.Page, key []byte, good *visit, gone map[int64]b
 	if t.changes, err = ledger.Put(t.changes, key, m); err != nil {
 		return err
 	}
+	if err := t.record(append([]byte{schema.Trust}, key[1:]...)); err != nil {
+		return err
+	}
 	past := new(pb.History)
 	pastKey := append([]byte{schema.History}, key[1:]...)
 	if ok, err := ledger.Get(t.snap, pastKey, past); err != nil || !ok {
@@ -155,6 +158,22 @@ func (t *takeBack) restore(m *pb.Page, key []byte, good *visit, gone map[int64]b
 	}
 	past.Visits = slices.DeleteFunc(past.Visits, func(v *pb.Visit) bool { return gone[v.FetchedUs] })
 	t.changes, err = ledger.Put(t.changes, pastKey, past)
+	return err
+}
+
+// record takes the deliverers out of what is said of the page's versions.
+func (t *takeBack) record(key []byte) error {
+	r := new(pb.Trust)
+	if ok, err := ledger.Get(t.snap, key, r); err != nil || !ok {
+		return err
+	}
+	r = pages.WithoutDeliverers(r, t.deliverers)
+	if r == nil {
+		t.changes = append(t.changes, ledger.Change{Key: key})
+		return nil
+	}
+	var err error
+	t.changes, err = ledger.Put(t.changes, key, r)
 	return err
 }
 

@@ -20,7 +20,7 @@ import (
 	"shoal/manager/archive/segment"
 )
 
-// Config of the room. New wants every field but Beside.
+// Config of the room. New wants every field but Beside, Purge and OnWithdrawn.
 type Config struct {
 	Clock     func() time.Time
 	Log       *slog.Logger
@@ -30,6 +30,8 @@ type Config struct {
 	NoText    bool          // retention need not wait for text extraction
 	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
 	Beside func(context.Context) ([]Problem, error)
+	// Purge forgets what else is kept of deliverers whose captures were taken back. Nil: nothing.
+	Purge func(ctx context.Context, deliverers []uint64) error
 	// OnWithdrawn is told the channels whose pages a purge took back that Run did: one that was started, or that broke off. Nil: nothing.
 	OnWithdrawn func([]channel.ID)
 }

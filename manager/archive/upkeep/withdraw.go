@@ -3,6 +3,7 @@ package upkeep
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -185,7 +186,7 @@ func (u *Upkeep) pendingWithdrawal() (w *pb.Withdrawal, asked []ledger.Change, e
 			return err
 		}
 		return snap.Scan(withdrawalKey, nil, false, func(key, _ []byte) (bool, error) {
-			if len(key) > len(withdrawalKey) {
+			if len(key) == len(schema.Key(schema.Withdrawal, 0)) {
 				asked = append(asked, ledger.Change{Key: bytes.Clone(key)})
 				addDeliverer(w, schema.Number(key, 0))
 			}
@@ -246,18 +247,67 @@ func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdra
 	if err := u.withdrawTold(ctx, w); err != nil {
 		return out, fmt.Errorf("withdraw from the feed: %w", err)
 	}
-	if err := u.ledger.Change(ledger.Change{Key: withdrawalKey}); err != nil {
+	if err := u.dropEvidence(ctx, w.Deliverers); err != nil {
+		return out, fmt.Errorf("withdraw evidence: %w", err)
+	}
+	out = Withdrawn{Deliverers: len(w.Deliverers), Pages: int(w.Pages), Captures: int(w.Captures)}
+	if out.Channels, err = u.endWithdrawal(w); err != nil {
 		return out, err
 	}
 	select {
 	case u.purged <- struct{}{}:
 	default: // it has been told
 	}
-	out = Withdrawn{Deliverers: len(w.Deliverers), Pages: int(w.Pages), Captures: int(w.Captures)}
-	for _, id := range w.Channels {
-		out.Channels = append(out.Channels, channel.ID(id))
-	}
 	return out, nil
+}
+
+// channelMark begins, behind the table, the key that notes whose pages were taken back. A list in one record would be written again with each step.
+const channelMark = 'c'
+
+func markChannel(id uint64) ledger.Change {
+	return ledger.Change{Key: binary.BigEndian.AppendUint64([]byte{schema.Withdrawal, channelMark}, id), Value: []byte{}}
+}
+
+// endWithdrawal notes that a purge is done, and tells whose pages it took back.
+func (u *Upkeep) endWithdrawal(w *pb.Withdrawal) (channels []channel.ID, err error) {
+	for _, id := range w.Channels { // of one that the version before began
+		channels = append(channels, channel.ID(id))
+	}
+	b := u.ledger.Batch()
+	mark := []byte{schema.Withdrawal, channelMark}
+	err = u.ledger.View(func(snap ledger.Snapshot) error {
+		return snap.Scan(mark, nil, false, func(key, _ []byte) (bool, error) {
+			if len(key) == len(mark)+8 {
+				channels = append(channels, channel.ID(binary.BigEndian.Uint64(key[len(mark):])))
+				b.Add(ledger.Change{Key: bytes.Clone(key)})
+			}
+			return true, nil
+		})
+	})
+	if err == nil {
+		err = u.ledger.Change(ledger.Change{Key: withdrawalKey})
+	}
+	slices.Sort(channels)
+	return slices.Compact(channels), firstOf(err, b.Flush())
+}
+
+// dropEvidence forgets what is kept of deliverers beside their captures.
+func (u *Upkeep) dropEvidence(ctx context.Context, deliverers []uint64) error {
+	b := u.ledger.Batch()
+	for _, number := range deliverers {
+		err := u.ledger.View(func(snap ledger.Snapshot) error {
+			return snap.Scan(schema.Key(schema.Taken, number), nil, false, func(key, _ []byte) (bool, error) {
+				return true, firstOf(b.Delete(bytes.Clone(key)), ctx.Err())
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := b.Flush(); err != nil || u.cfg.Purge == nil {
+		return err
+	}
+	return u.cfg.Purge(ctx, deliverers)
 }
 
 // looked is what a look at captures found.
@@ -305,6 +355,7 @@ func (u *Upkeep) withdrawPages(ctx context.Context, w *pb.Withdrawal, urls []str
 	defer release()
 	job := &ledger.Job{}
 	var changes []ledger.Change
+	var last uint64 // channel
 	err := u.ledger.View(func(snap ledger.Snapshot) error {
 		for _, url := range urls {
 			t := takeBack{snap: snap, pages: u.pages, url: url, deliverers: w.Deliverers, now: schema.Micros(u.cfg.Clock())}
@@ -317,8 +368,9 @@ func (u *Upkeep) withdrawPages(ctx context.Context, w *pb.Withdrawal, urls []str
 				w.Pages++
 			}
 			w.Captures += uint64(t.captures)
-			if t.channel != 0 && !slices.Contains(w.Channels, t.channel) {
-				w.Channels = append(w.Channels, t.channel)
+			if t.channel != 0 && t.channel != last {
+				last = t.channel
+				changes = append(changes, markChannel(last))
 			}
 		}
 		return ctx.Err()
@@ -346,7 +398,7 @@ func (u *Upkeep) withdrawTold(ctx context.Context, w *pb.Withdrawal) error {
 			if d := m.Page.GetDeliverer(); d != 0 && slices.Contains(w.Deliverers, d) && pages.Event(m.Page.GetEvent()) != pages.Withdrawn {
 				batch.Add(ledger.Change{Key: bytes.Clone(key)})
 			}
-			return true, ctx.Err()
+			return true, firstOf(batch.FlushFull(), ctx.Err())
 		})
 	})
 	return firstOf(err, batch.Flush())
