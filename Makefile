@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -110,6 +110,11 @@ overlay-scale: ## the overlay at 100 to 30,000 peers: what grows, as a table and
 reproduction: ## the CSV files of docs/reproduction, SEEDS each (5; one core, some hours; may be stopped and started); ONLY=recrawl, ordering, optimal, cycle or overlay; LATENCY, RIPE, CHANGES, CNR and CALIFORNIA name the real data
 	$(GO) build -o $(BIN)/shoal-sim ./cmd/shoal-sim
 	sh cmd/shoal-sim/reproduction.sh $(BIN)/shoal-sim $(BIN)/reproduction docs/reproduction $(or $(SEEDS),5)
+
+LIVE ?= --minutes 5
+live: build ## the real network under five strategies at three loads, with peers that stay and that come and go, beside the simulator: 2.5 hours and bin/live (LIVE='--strategies price,icr --load 1 --minutes 3 --churn off': less)
+	mkdir -p $(BIN)/live
+	$(BIN)/shoal-sim live $(LIVE) --plot $(BIN)/live
 
 churn: ## the real manager with 40 peers that come and go (the tests have six, briefly), against the simulator's prediction (31 minutes)
 	SHOAL_CHURN=1 $(GO) test -count=1 -timeout 45m -v -run 'TestChurn$$' ./cmd/shoal

@@ -15,6 +15,7 @@ import (
 
 	"shoal/cmd/shoal-sim/allocsim"
 	"shoal/cmd/shoal-sim/cyclesim"
+	"shoal/cmd/shoal-sim/livesim"
 	"shoal/cmd/shoal-sim/measurements"
 	"shoal/cmd/shoal-sim/ordersim"
 	"shoal/cmd/shoal-sim/ordertrial"
@@ -41,6 +42,8 @@ type cli struct {
 	Timetable timetableCmd `cmd:"" help:"The exact timetable of millions of crawls; the paper's figure 10."`
 	Cycle     cycleCmd     `cmd:"" help:"The bucket model of a crawl cycle; the paper's tables 3 and 4, figures 3 to 6."`
 
+	Live liveCmd `cmd:"" help:"The real network under every recrawl strategy, with pond and peers as processes on loopback, judged by what the pond knows."`
+
 	Trust trustCmd `cmd:"" help:"Peers that lie, against what finds them: forged pages that are kept, what the defence costs, and honest peers that are suspended."`
 
 	OrderingPond orderingPondCmd `cmd:"" help:"Two orders of sites on a pond, by real crawls."`
@@ -53,6 +56,10 @@ type cli struct {
 type overlayCmd struct{ overlaysim.Command }
 
 func (c *overlayCmd) Run(ctx context.Context, s streams) error { return c.Command.Run(ctx, s.out) }
+
+type liveCmd struct{ livesim.Command }
+
+func (c *liveCmd) Run(ctx context.Context, s streams) error { return c.Command.Run(ctx, s.out, s.err) }
 
 type recrawlCmd struct{ recrawlsim.Command }
 

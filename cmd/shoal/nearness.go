@@ -71,7 +71,7 @@ func (n *nearness) register(reg *prometheus.Registry) error {
 		locked(func() float64 { return float64(n.n) }))}
 	for who, of := range map[string]*time.Duration{"chosen": &n.chosen, "nearest": &n.nearest, "random": &n.random} {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "shoal_pond_placed_rtt_seconds_total",
-			Help: "Round-trip times of these tasks' peers to their hosts.", ConstLabels: prometheus.Labels{"peer": who}}, locked(of.Seconds)))
+			Help: "Round-trip times of these tasks' peers to their hosts.", ConstLabels: prometheus.Labels{"peer": who}}, locked(func() float64 { return of.Seconds() })))
 	}
 	for _, c := range all {
 		if err := reg.Register(c); err != nil {

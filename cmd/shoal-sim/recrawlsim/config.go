@@ -64,6 +64,52 @@ type Scale struct {
 	// learnt. The zero Estimate: as Rates says.
 	Prior    recrawl.Estimate
 	MinTicks int // between two tasks of a channel
+
+	// Sites are the channels one by one, instead of Groups, Pages and Gap; all of them are unknown at first, their groups too. RTT then is the round-trip
+	// time between each site and each peer, in steps. A site's pages are fetched one after the other, so that its copy is half as old as the crawl
+	// took when that ends.
+	Sites []Site
+	RTT   [][]float32
+	// HalfGone is the step from which on every other peer stays away; 0: never.
+	HalfGone int
+}
+
+// Site is a channel of a Scale.
+type Site struct {
+	Group int // of Scale.Tau
+	Pages int
+	Gap   float64 // politeness wait before each page, in steps
+}
+
+// check names what is wrong with a Scale.
+func (s *Scale) check(crawlers int) error {
+	groups := s.Groups
+	if s.Sites != nil {
+		groups = s.siteGroups()
+	}
+	if len(s.Tau) == 0 || len(s.Tau) != len(groups) || s.Threads < 1 || s.Queue < 0 || !(s.Gap+s.Page > 0) || s.Pages < 1 && s.Sites == nil || !(s.Term > 0) || !(s.Checkpoint > 0) {
+		return fmt.Errorf("%w: scale %+v", ErrConfig, *s)
+	}
+	if len(s.RTT) != len(s.Sites) {
+		return fmt.Errorf("%w: scale of %d sites with the distances of %d", ErrConfig, len(s.Sites), len(s.RTT))
+	}
+	for i, v := range s.Sites {
+		if v.Group < 0 || v.Group >= len(s.Tau) || v.Pages < 1 || !(v.Gap >= 0) || len(s.RTT[i]) != crawlers {
+			return fmt.Errorf("%w: site %d of the scale: %+v, distances to %d of %d peers", ErrConfig, i, v, len(s.RTT[i]), crawlers)
+		}
+	}
+	return nil
+}
+
+// siteGroups counts the sites by group.
+func (s *Scale) siteGroups() []int {
+	n := make([]int, len(s.Tau))
+	for _, v := range s.Sites {
+		if v.Group >= 0 && v.Group < len(n) {
+			n[v.Group]++
+		}
+	}
+	return n
 }
 
 // experiment is what a case stands for.
@@ -141,9 +187,13 @@ func (c Config) Validate() error {
 	); err != nil {
 		return err
 	}
-	if s := c.Scale; s != nil && (c.Mode != "shoal" || len(s.Tau) == 0 || len(s.Tau) != len(s.Groups) || s.Threads < 1 || s.Queue < 0 || !(s.Gap+s.Page > 0) ||
-		s.Pages < 1 || !(s.Term > 0) || !(s.Checkpoint > 0)) {
-		return fmt.Errorf("%w: scale %+v, mode %s", ErrConfig, *s, c.Mode)
+	if c.Scale != nil {
+		if c.Mode != "shoal" {
+			return fmt.Errorf("%w: a scale is for mode shoal, not %s", ErrConfig, c.Mode)
+		}
+		if err := c.Scale.check(c.scaled().crawlers); err != nil {
+			return err
+		}
 	}
 	if c.Mode == "shoal" && c.Out > 1 {
 		return fmt.Errorf("%w: out %d: in mode shoal a channel has at most one task out", ErrConfig, c.Out)
@@ -163,6 +213,9 @@ func (c Config) scaled() experiment {
 	e.tau = slices.Clone(e.tau)
 	if c.Scale != nil {
 		e.tau, e.groups = slices.Clone(c.Scale.Tau), c.Scale.Groups
+		if c.Scale.Sites != nil {
+			e.groups = c.Scale.siteGroups()
+		}
 	}
 	if c.Load > 0 {
 		for i := range e.tau {

@@ -109,7 +109,8 @@ type metrics struct {
 type record struct {
 	tau     float64
 	fresh   float64 // minutes that its copy was fresh, in expectation
-	last    int32   // minute of its last update; -1: none
+	last    int32   // minute of which its copy is; -1: none
+	lag     int32   // minutes from then until the update that brought it
 	updates int32
 	ageMax  float32
 }
@@ -125,13 +126,17 @@ func newMetrics(w *world) *metrics {
 
 // update notes that a channel's copy is up to date and tells whether it had changed. Changes come by Poisson
 // processes or are replayed.
-func (m *metrics) update(minute int, channel int32, rng *rand.Rand) (changed bool) {
+func (m *metrics) update(minute int, channel int32, service float32, rng *rand.Rand) (changed bool) {
 	of := &m.of[channel]
 	of.updates++
 	m.updatesAll++
 	p := m.age(minute, channel)
 	changed = p == 1 || p > 0 && rng.Float64() < p
 	of.last = int32(minute)
+	if m.w.scale != nil && m.w.scale.Sites != nil {
+		of.lag = min(int32(service/2+.5), int32(minute))
+		of.last -= of.lag
+	}
 	return changed
 }
 
@@ -153,7 +158,7 @@ func (m *metrics) age(minute int, channel int32) (changed float64) {
 		return changed
 	}
 	changed = -math.Expm1(-x)
-	of.fresh += of.tau * changed
+	of.fresh += of.tau * (changed + math.Expm1(-float64(of.lag)/of.tau))
 	return changed
 }
 
@@ -169,7 +174,7 @@ func (m *metrics) settle(minute int) {
 			fresh, _ := m.w.replays[c].fresh(float64(of.last), float64(minute))
 			m.early[c] += fresh
 		default:
-			m.early[c] += of.tau * -math.Expm1(-float64(minute-int(of.last))/of.tau)
+			m.early[c] += of.tau * (math.Expm1(-float64(of.lag)/of.tau) - math.Expm1(-float64(minute-int(of.last))/of.tau))
 		}
 	}
 }

@@ -99,6 +99,9 @@ func newRun(cfg Config, w *world) (*run, error) {
 	if cfg.Mode == "shoal" {
 		opt.MaxOut, opt.Ahead = 1, func(at recrawl.Slot) { r.touched += swarm.tasks[at].touch() }
 	}
+	if cfg.Scale != nil && cfg.Scale.Sites != nil { // links of others tell about how large a site is
+		opt.Pending = func(at recrawl.Slot) int { return cfg.Scale.Sites[at].Pages }
+	}
 	unknown := cfg.Scale != nil && cfg.Scale.Prior != recrawl.Estimate{}
 	if unknown {
 		opt.Initial, opt.Relearn, opt.Prior, opt.MinTicks = w.groupTau, 0, cfg.Scale.Prior, recrawl.Tick(cfg.Scale.MinTicks)
@@ -110,13 +113,15 @@ func newRun(cfg Config, w *world) (*run, error) {
 	r.m = newMetrics(w)
 	for i := range w.group {
 		tau := w.tau[i]
-		f := recrawl.Facts{Weight: r.weight(i)}
+		f := recrawl.Facts{Weight: r.firstWeight(i)}
 		if cfg.Mode == "paper" { // whose first submissions come at a uniform phase; the product begins with channels never crawled
 			f.Submitted = begin - recrawl.Tick(tau*phase.Float64())
 		}
 		switch {
 		case unknown:
-			f.Group, f.Flags = w.group[i], recrawl.Pinned
+			if cfg.Scale.Sites == nil {
+				f.Group, f.Flags = w.group[i], recrawl.Pinned
+			}
 		case cfg.Rates == "known":
 			f.Est, f.Group, f.Flags = recrawl.Exactly(tau), w.group[i], recrawl.Known|recrawl.Pinned
 		}
@@ -136,7 +141,21 @@ func newRun(cfg Config, w *world) (*run, error) {
 }
 
 func (r *run) weight(channel int) float32 {
-	return recrawl.Weights(r.cfg.Weights).Of(r.w.pages[channel], meanPages, int(r.w.group[channel]), len(r.w.groups))
+	mean := float32(meanPages)
+	if s := r.cfg.Scale; s != nil && s.Sites != nil {
+		mean = r.w.meanPages
+	}
+	return recrawl.Weights(r.cfg.Weights).Of(r.w.pages[channel], mean, int(r.w.group[channel]), len(r.w.groups))
+}
+
+// learnsWeights says that how many pages a channel has, and so what it counts, is not known before its first crawl. Mode paper knows it at once.
+func (r *run) learnsWeights() bool { return r.cfg.Mode == "shoal" && r.cfg.Weights == "pages" }
+
+func (r *run) firstWeight(channel int) float32 {
+	if r.learnsWeights() {
+		return 1
+	}
+	return r.weight(channel)
 }
 
 // step is one minute: who comes and goes, what ends, what is submitted.
@@ -175,7 +194,10 @@ func (r *run) plan(minute int) {
 // updated is called when a task's channel is up to date. Minutes of wait and service are the crawler's own.
 func (r *run) updated(minute int, channel int32, wait, service float32) {
 	r.out--
-	changed := r.m.update(minute, channel, r.rng)
+	if r.learnsWeights() && r.m.of[channel].updates == 0 {
+		r.s.Weigh(recrawl.Slot(channel), r.weight(int(channel)))
+	}
+	changed := r.m.update(minute, channel, service, r.rng)
 	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel),
 		recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: wait, Service: service})
 }

@@ -353,7 +353,7 @@ func (s *shoal) offer(minute int, ch int32) (peer int32, start time.Time, ok boo
 func earliest[C uint16 | int32](s *shoal, near []C, ch int32, header *channel.Header, now, last time.Time) (best int32, start time.Time) {
 	best, bestFinish, looked, limit := nothing, time.Duration(math.MaxInt64), 0, overlay.Widen(0)
 	nowAt, latest := since(now), since(last)
-	soonest, host, crawlers := s.soonest, s.r.w.hosts[ch], s.r.w.crawlers
+	soonest, w := s.soonest, s.r.w
 	for _, p := range near {
 		if looked == limit {
 			if limit = overlay.Widen(looked); best != nothing || limit == 0 {
@@ -368,7 +368,7 @@ func earliest[C uint16 | int32](s *shoal, near []C, ch int32, header *channel.He
 			continue
 		}
 		looked++
-		service := overlay.Service(*header, rtt(host, crawlers[p]))
+		service := overlay.Service(*header, w.away(ch, int32(p)))
 		if service >= bestFinish { // and so are all that are farther
 			break
 		}

@@ -1,7 +1,9 @@
 package recrawlsim
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"shoal/internal/sim"
@@ -10,20 +12,21 @@ import (
 // world is what all strategies of a seed share: hosts, crawlers, sizes. It is read only.
 type world struct {
 	experiment
-	seed     uint64
-	churn    sim.Churn
-	hosts    []sim.Point
-	crawlers []sim.Point
-	index    *sim.Nearest // over crawlers
-	near     nearby       // nearCount nearest crawlers of each host
-	perPage  []float32    // of each crawler: seconds of wait and transfer for a page, latency apart
-	group    []uint8
-	tau      []float64 // change interval of each channel, minutes
-	groupTau []float64
-	pages    []float32
-	quartile []uint8  // of size, smallest first
-	replays  []replay // real changes; nil: Poisson
-	scale    *Scale
+	seed      uint64
+	churn     sim.Churn
+	hosts     []sim.Point
+	crawlers  []sim.Point
+	index     *sim.Nearest // over crawlers
+	near      nearby       // nearCount nearest crawlers of each host
+	perPage   []float32    // of each crawler: seconds of wait and transfer for a page, latency apart
+	group     []uint8
+	tau       []float64 // change interval of each channel, minutes
+	groupTau  []float64
+	pages     []float32
+	meanPages float32
+	quartile  []uint8  // of size, smallest first
+	replays   []replay // real changes; nil: Poisson
+	scale     *Scale
 }
 
 const (
@@ -94,6 +97,12 @@ func (w *world) places(points []sim.Point) {
 		w.near.wide = make([]int32, 0, w.near.each*total)
 	}
 	var found []int32
+	if w.scale != nil && w.scale.Sites != nil {
+		for _, to := range w.scale.RTT {
+			w.near.add(nearestOf(to, w.near.each))
+		}
+		return
+	}
 	for _, h := range w.hosts {
 		found = w.index.Find(h, w.near.each, nil, found[:0])
 		w.near.add(found)
@@ -162,6 +171,11 @@ func (w *world) channels(mean float64) {
 		}
 	}
 	rng.Shuffle(len(w.group), func(i, j int) { w.group[i], w.group[j] = w.group[j], w.group[i] })
+	if w.scale != nil {
+		for i, s := range w.scale.Sites {
+			w.group[i] = uint8(s.Group)
+		}
+	}
 	n := len(w.group)
 	w.tau, w.pages, w.quartile = make([]float64, n), make([]float32, n), make([]uint8, n)
 	for i := range w.group {
@@ -169,6 +183,9 @@ func (w *world) channels(mean float64) {
 		w.pages[i] = float32(sim.Pages(mean, rng))
 		if w.scale != nil {
 			w.pages[i] = float32(w.scale.Pages)
+			if w.scale.Sites != nil {
+				w.pages[i] = float32(w.scale.Sites[i].Pages)
+			}
 		}
 		// The quartiles of a lognormal of sigma 1, so that they do not depend on the others.
 		z := math.Log(float64(w.pages[i])/mean) + .5
@@ -177,17 +194,39 @@ func (w *world) channels(mean float64) {
 				w.quartile[i]++
 			}
 		}
+		w.meanPages += w.pages[i] / float32(n)
 	}
 }
 
 // rate is the task minutes that a page costs between a channel's host and a crawler.
 func (w *world) minutesPerPage(channel, crawler int32) float64 {
+	if w.scale != nil && w.scale.Sites != nil {
+		return w.scale.Sites[channel].Gap + w.scale.Page + float64(w.scale.RTT[channel][crawler])
+	}
 	if w.scale != nil {
 		return float64(w.perPage[crawler]) / 60
 	}
 	h, c := w.hosts[channel], w.crawlers[crawler]
 	dx, dy := h.X-c.X, h.Y-c.Y
 	return (float64(w.perPage[crawler]) + 2*math.Sqrt(dx*dx+dy*dy)/1000) / 60
+}
+
+// nearestOf are the crawlers with the least round-trip times.
+func nearestOf(rtt []float32, n int) []int32 {
+	all := make([]int32, len(rtt))
+	for i := range all {
+		all[i] = int32(i)
+	}
+	slices.SortFunc(all, func(a, b int32) int { return cmp.Or(cmp.Compare(rtt[a], rtt[b]), cmp.Compare(a, b)) })
+	return all[:n]
+}
+
+// away is the round-trip time between a channel's host and a crawler.
+func (w *world) away(channel, crawler int32) time.Duration {
+	if w.scale != nil && w.scale.Sites != nil {
+		return time.Duration(float64(w.scale.RTT[channel][crawler]) * float64(time.Minute))
+	}
+	return rtt(w.hosts[channel], w.crawlers[crawler])
 }
 
 // rtt is what the overlay predicts between a host and a crawler.

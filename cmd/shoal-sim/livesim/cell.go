@@ -1,0 +1,99 @@
+package livesim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"shoal/internal/haul"
+	"shoal/internal/lab/pond"
+)
+
+// run runs one network from its start to its end.
+func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
+	row = Row{Strategy: c.Strategy, Load: c.Load, Churn: c.Churn, Scene: c.Scene, Seed: c.Seed, Minutes: c.Minutes}
+	n, err := c.open(ctx, bin, dir)
+	if err != nil {
+		return row, err
+	}
+	defer n.close()
+	begun := time.Now()
+	over, cancel := context.WithDeadline(ctx, begun.Add(time.Duration(c.Minutes*float64(time.Minute))))
+	defer cancel()
+	lived := make(chan error, 1)
+	go func() {
+		defer cancel()
+		lived <- n.live(over)
+	}()
+	w, err := n.watch(over, begun)
+	cancel()
+	if err = errors.Join(err, <-lived, ctx.Err()); err != nil {
+		return row, err
+	}
+	if len(w.series) == 0 {
+		return row, errors.New("nothing was seen of it")
+	}
+	w.fill(&row)
+	row.FirstPassLeastS = round(c.firstPass(n.world), 1)
+	if row.PagesWasted, err = n.wasted(ctx); err != nil {
+		return row, err
+	}
+	row.RTTBoundMS = round(n.bound(w), 1)
+	row.SimFresh, row.SimUpdatesPerMin, err = n.foretell(ctx)
+	return row, err
+}
+
+const lastWords = 2 * time.Second // for the manager to take in what the peers said when they left
+
+// wasted is how many pages the pond served that the archive never heard of: the peers have left, and said all that they had.
+func (n *network) wasted(ctx context.Context) (int64, error) {
+	if err := wait(ctx, lastWords); err != nil {
+		return 0, err
+	}
+	var served pond.Stats
+	if err := get(ctx, "http://"+n.addr+"/_pond/stats", func(r io.Reader) error { return json.NewDecoder(r).Decode(&served) }); err != nil {
+		return 0, fmt.Errorf("what the pond has served: %w", err)
+	}
+	var s sample
+	if err := get(ctx, n.page+"/metrics", func(r io.Reader) (err error) { s, err = readMetrics(r); return err }); err != nil {
+		return 0, err
+	}
+	return max(served.Pages-int64(s.stored+s.unchanged), 0), nil
+}
+
+// bound is the least mean round-trip time, in ms, with which the peers could have done the crawls that they did: each host's crawls take at least
+// the time that they would take from the peer nearest to it, and each peer has its threads for as long as it was there.
+func (n *network) bound(w *watched) float64 {
+	var time, tasks, cost []float64
+	var hosts []int
+	for i, v := range w.served {
+		if v.tasks == 0 {
+			continue
+		}
+		h := &n.world.Hosts()[i]
+		near := pond.MaxRTT
+		for _, p := range n.ports[1:] {
+			near = min(near, n.world.HostRTT(p, i))
+		}
+		gap := max(pageGap, h.CrawlDelay)
+		time = append(time, float64(v.pages)*(gap+near).Seconds())
+		tasks, hosts = append(tasks, float64(v.tasks)), append(hosts, i)
+	}
+	all := 0.
+	for k := range time {
+		cost = append(cost, tasks[k]/time[k])
+		all += tasks[k]
+	}
+	room := make([]float64, len(n.there))
+	for i, s := range n.there {
+		room[i] = s * float64(n.Threads)
+	}
+	total, err := haul.Least(time, room, func(i, j int) float64 { return cost[i] * n.world.HostRTT(n.ports[j+1], hosts[i]).Seconds() })
+	if err != nil || all == 0 {
+		return 0 // nothing was done, or more than there was time for: the clock was wrong
+	}
+	return 1000 * total / all
+}

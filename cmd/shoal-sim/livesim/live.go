@@ -1,0 +1,206 @@
+// Package livesim is `shoal-sim live`: the real network under every recrawl strategy, beside what the recrawl simulator foretells for the same world.
+//
+// A run starts the programs shoal and shoal-peer as processes: the pond, a manager and the peers, all on loopback. Every strategy works on the same
+// seed: the same hosts, sizes, distances and changes, and the same comings and goings of peers. The pond knows what each page showed at each moment, so
+// that freshness is what it was, not what the manager thought. A tick is a second here, as in the pond; waits, sizes and links are as
+// anywhere.
+//
+// The load is how many times the peers' threads could crawl what there is: 1 means that every host can be crawled once in the mean time between
+// its changes, 2 twice as often, .5 half as often.
+package livesim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"shoal/recrawl"
+)
+
+// Command is "shoal-sim live".
+type Command struct {
+	Strategies []string  `help:"Strategies to compare; all: every one." default:"fixed,iir,icr,price,optimal" placeholder:"NAME,..."`
+	Peers      int       `help:"Peers, each a process." default:"8"`
+	Threads    int       `help:"Threads of a peer." default:"2"`
+	Load       []float64 `help:"What the threads can do, as a multiple of the need: to crawl every host once in the mean time between its changes." default:"0.5,1,2" placeholder:"X,..."`
+	Minutes    float64   `help:"Length of a run." default:"5"`
+	Churn      string    `help:"Peers that come and go: off, on (they live a minute on average, and two thirds are killed), or both in turn." enum:"off,on,both" default:"both"`
+	Seeds      int       `help:"Seeds to run, from --seed on." default:"1"`
+	Seed       uint64    `help:"The first seed." default:"1"`
+	Scene      string    `help:"What is special: none; small (sites of three pages on average); half (half of the peers are killed half way, for good)." enum:"none,small,half" default:"none"`
+	Bin        string    `help:"Folder with the programs shoal and shoal-peer; default: that of shoal-sim." type:"path" placeholder:"DIR"`
+	Dir        string    `help:"Keep data and logs of the runs there; default: a temporary folder, removed at the end." type:"path" placeholder:"DIR"`
+	JSON       bool      `name:"json" help:"Print one JSON array, a row for each run."`
+	Plot       string    `help:"Write figures over time there, SVG and PNG." type:"path" placeholder:"DIR"`
+}
+
+// The limits of the flags.
+const (
+	maxPeers   = 200
+	maxThreads = 64
+	maxSeeds   = 100
+	maxMinutes = 24 * 60
+	minMinutes = .5
+	minLoad    = .05
+	maxLoad    = 50
+)
+
+// ErrFlags says that the flags cannot be run.
+var ErrFlags = errors.New("live: bad flags")
+
+// Row is the outcome of one run. Shares are averages over its time.
+type Row struct {
+	Strategy         string  `json:"strategy"`
+	Load             float64 `json:"load"`
+	Churn            bool    `json:"churn"`
+	Scene            string  `json:"scene"`
+	Seed             uint64  `json:"seed"`
+	Minutes          float64 `json:"minutes"`
+	FreshTrue        float64 `json:"fresh_true"`        // of channels
+	FreshTruePages   float64 `json:"fresh_true_pages"`  // of pages
+	FreshTrueWeight  float64 `json:"fresh_true_weight"` // of channels, by importance
+	FreshEstimate    float64 `json:"fresh_estimate"`    // what the manager thought
+	FreshSteady      float64 `json:"fresh_true_steady"` // of channels, in the second half
+	Steady90S        float64 `json:"steady90_s"`        // seconds until nine tenths of that; -1: never
+	FirstPassS       float64 `json:"first_pass_s"`      // seconds until every channel was crawled once; -1: not in the time
+	FirstPassLeastS  float64 `json:"first_pass_least_s"`
+	UpdatesPerMin    float64 `json:"updates_per_min"`
+	PagesPerMin      float64 `json:"pages_per_min"`
+	PagesWasted      int64   `json:"pages_wasted"` // fetched, and never at the archive
+	Refused          int64   `json:"refused"`
+	Lapsed           int64   `json:"lapsed"`
+	IdleShare        float64 `json:"idle_share"`            // thread time idle while something was missing or stale
+	IdleFirst        float64 `json:"idle_share_first_pass"` // the same, until every channel was crawled once
+	IdleAll          float64 `json:"idle_share_all"`        // thread time without a task, for whatever reason
+	RTTChosenMS      float64 `json:"rtt_chosen_ms"`
+	RTTNearestMS     float64 `json:"rtt_nearest_ms"`
+	RTTBoundMS       float64 `json:"rtt_bound_ms"` // the least mean with which the peers could do what they did
+	SimFresh         float64 `json:"sim_fresh"`
+	SimUpdatesPerMin float64 `json:"sim_updates_per_min"`
+
+	series []sample
+}
+
+func (c *Command) validate() error {
+	switch {
+	case c.Peers < 1 || c.Peers > maxPeers:
+		return fmt.Errorf("%w: --peers %d: want 1 to %d", ErrFlags, c.Peers, maxPeers)
+	case c.Threads < 1 || c.Threads > maxThreads:
+		return fmt.Errorf("%w: --threads %d: want 1 to %d", ErrFlags, c.Threads, maxThreads)
+	case c.Seeds < 1 || c.Seeds > maxSeeds:
+		return fmt.Errorf("%w: --seeds %d: want 1 to %d", ErrFlags, c.Seeds, maxSeeds)
+	case !(c.Minutes >= minMinutes && c.Minutes <= maxMinutes):
+		return fmt.Errorf("%w: --minutes %v: want %v to %d", ErrFlags, c.Minutes, minMinutes, maxMinutes)
+	case len(c.Load) == 0:
+		return fmt.Errorf("%w: --load: name one or more, such as 0.5,1,2", ErrFlags)
+	case len(c.Strategies) == 0:
+		return fmt.Errorf("%w: --strategies: name one or more of %s", ErrFlags, strings.Join(recrawl.Names(), ", "))
+	}
+	for i, l := range c.Load {
+		if !(l >= minLoad && l <= maxLoad) {
+			return fmt.Errorf("%w: --load %v: want %v to %v", ErrFlags, l, minLoad, maxLoad)
+		}
+		if slices.Contains(c.Load[:i], l) {
+			return fmt.Errorf("%w: --load: %v is named twice", ErrFlags, l)
+		}
+	}
+	for i, n := range c.Strategies {
+		if _, err := recrawl.New(n, recrawl.Params{}); err != nil {
+			return fmt.Errorf("%w: --strategies: %w", ErrFlags, err)
+		}
+		if slices.Contains(c.Strategies[:i], n) {
+			return fmt.Errorf("%w: --strategies: %s is named twice", ErrFlags, n)
+		}
+	}
+	return nil
+}
+
+// programs finds shoal and shoal-peer.
+func (c *Command) programs() (dir string, err error) {
+	if dir = c.Bin; dir == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find the programs: %w; name their folder with --bin", err)
+		}
+		dir = filepath.Dir(self)
+	}
+	for _, name := range []string{"shoal", "shoal-peer"} {
+		if runtime.GOOS == "windows" {
+			name += ".exe"
+		}
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.IsDir() {
+			return "", fmt.Errorf("%w: there is no program %s in %s: build it with make build, or name its folder with --bin", ErrFlags, name, dir)
+		}
+	}
+	return dir, nil
+}
+
+// Run runs all cells one after the other and prints the table; progress goes to errw.
+func (c *Command) Run(ctx context.Context, out, errw io.Writer) (err error) {
+	if len(c.Strategies) == 1 && c.Strategies[0] == "all" {
+		c.Strategies = recrawl.Names()
+	}
+	if err := c.validate(); err != nil {
+		return err
+	}
+	bin, err := c.programs()
+	if err != nil {
+		return err
+	}
+	dir := c.Dir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "shoal-live-"); err != nil {
+			return fmt.Errorf("a folder for the runs: %w; name one with --dir", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	var rows []Row
+	cells := c.cells()
+	for i, cell := range cells {
+		fmt.Fprintf(errw, "%d of %d: %s\n", i+1, len(cells), cell.name())
+		row, err := cell.run(ctx, bin, filepath.Join(dir, fmt.Sprintf("%03d", i+1)))
+		if err != nil {
+			return fmt.Errorf("%s: %w", cell.name(), err)
+		}
+		rows = append(rows, row)
+	}
+	if c.Plot != "" {
+		if err := plotRows(c.Plot, rows); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(rows)
+	}
+	return writeTable(out, rows)
+}
+
+// cells are all runs: strategies change fastest, so that those of one world lie together in time.
+func (c *Command) cells() (all []cell) {
+	churns := map[string][]bool{"off": {false}, "on": {true}, "both": {false, true}}[c.Churn]
+	for s := range c.Seeds {
+		for _, load := range c.Load {
+			for _, churn := range churns {
+				for _, name := range c.Strategies {
+					all = append(all, cell{Strategy: name, Load: load, Churn: churn, Scene: c.Scene, Seed: c.Seed + uint64(s), Minutes: c.Minutes, Peers: c.Peers, Threads: c.Threads})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func round(v float64, digits int) float64 {
+	p := math.Pow10(digits)
+	return math.Round(v*p) / p
+}

@@ -1,0 +1,171 @@
+package livesim
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func command() *Command {
+	return &Command{Strategies: []string{"price", "icr"}, Peers: 8, Threads: 2, Load: []float64{.5, 1}, Minutes: 1, Churn: "both", Seeds: 2, Seed: 7, Scene: "none"}
+}
+
+// Whoever mistypes a flag is told which, and what it wants.
+func TestBadFlags(t *testing.T) {
+	for name, change := range map[string]func(*Command){
+		"--peers 0":    func(c *Command) { c.Peers = 0 },
+		"--threads 65": func(c *Command) { c.Threads = 65 },
+		"--seeds -1":   func(c *Command) { c.Seeds = -1 },
+		"--minutes NaN": func(c *Command) {
+			c.Minutes = math.NaN()
+		},
+		"--load 0":                       func(c *Command) { c.Load = []float64{0} },
+		"--load: 1 is named twice":       func(c *Command) { c.Load = []float64{1, 1} },
+		"--load: name one":               func(c *Command) { c.Load = nil },
+		"--strategies: name one":         func(c *Command) { c.Strategies = nil },
+		"--strategies: icr is named":     func(c *Command) { c.Strategies = []string{"icr", "icr"} },
+		`--strategies: recrawl: unknown`: func(c *Command) { c.Strategies = []string{"best"} },
+		"no program shoal":               func(c *Command) { c.Bin = t.TempDir() },
+	} {
+		c := command()
+		change(c)
+		var out bytes.Buffer
+		if err := c.Run(t.Context(), &out, &out); err == nil || !strings.Contains(err.Error(), name) || !errors.Is(err, ErrFlags) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCells(t *testing.T) {
+	cells := command().cells()
+	if len(cells) != 2*2*2*2 {
+		t.Fatalf("%d cells", len(cells))
+	}
+	if a, b := cells[0], cells[1]; a.Strategy == b.Strategy || a.Load != b.Load || a.Seed != b.Seed || a.Churn != b.Churn {
+		t.Errorf("strategies do not change first: %+v, %+v", a, b)
+	}
+}
+
+// The world of a cell needs what its load says, and is the same for every strategy.
+func TestWorldHasItsLoad(t *testing.T) {
+	for _, load := range []float64{.5, 1, 2} {
+		c := cell{Strategy: "icr", Load: load, Scene: "none", Seed: 3, Peers: 8, Threads: 2}
+		start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		w, err := c.world(start, []int{1, 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := 16 / need(w); math.Abs(got-load) > .05*load {
+			t.Errorf("load %v: the threads can do %v of the need", load, got)
+		}
+		c.Strategy = "price"
+		again, err := c.world(start, []int{3, 4})
+		if err != nil || len(again.Hosts()) != len(w.Hosts()) || again.Hosts()[5] != w.Hosts()[5] {
+			t.Errorf("another world for another strategy: %v", err)
+		}
+		if again.HostRTT(4, 5) != w.HostRTT(2, 5) {
+			t.Error("a peer's place hangs on its port")
+		}
+		for i := range w.Hosts() {
+			if h := &w.Hosts()[i]; taus(w)[h.Class] != h.Interval.Seconds() {
+				t.Fatalf("class %d changes once in %v, the simulator is told %v s", h.Class, h.Interval, taus(w)[h.Class])
+			}
+		}
+	}
+}
+
+func TestReadMetrics(t *testing.T) {
+	var text strings.Builder
+	var s sample
+	for name := range s.fields() {
+		text.WriteString("# TYPE " + name + " gauge\n" + name + " 2.5\n")
+	}
+	text.WriteString("go_threads 7\n")
+	s, err := readMetrics(strings.NewReader(text.String()))
+	if err != nil || s.fresh != 2.5 || s.chosen != 2.5 || s.never != 2.5 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err = readMetrics(strings.NewReader("shoal_manager_updates_total 1\n")); err == nil || !strings.Contains(err.Error(), "has no metric") {
+		t.Errorf("missing ones: %v", err)
+	}
+	if _, err = readMetrics(strings.NewReader("shoal_manager_updates_total many\n")); err == nil {
+		t.Error("a word for a number")
+	}
+}
+
+// A run of four seconds, by hand: a channel is crawled at two, all at four.
+func TestFill(t *testing.T) {
+	w := watched{series: []sample{
+		{at: 1, never: 2, threads: 4, idle: 4, missed: 4},
+		{at: 2, never: 1, fresh: .5, updates: 1, pages: 10, threads: 8, idle: 4, missed: 4},
+		{at: 4, never: 0, fresh: 1, updates: 3, pages: 30, threads: 16, idle: 8, missed: 4, placed: 2, chosen: .03, nearest: .01},
+	}}
+	var row Row
+	w.fill(&row)
+	want := Row{FreshTrue: .625, FreshSteady: 1, Steady90S: 4, FirstPassS: 4, UpdatesPerMin: 45, PagesPerMin: 450, IdleShare: .25, IdleFirst: .25, IdleAll: .5,
+		RTTChosenMS: 15, RTTNearestMS: 5}
+	row.series = nil
+	if got := row; got.FreshTrue != want.FreshTrue || got.FreshSteady != want.FreshSteady || got.Steady90S != want.Steady90S || got.FirstPassS != want.FirstPassS ||
+		got.UpdatesPerMin != want.UpdatesPerMin || got.PagesPerMin != want.PagesPerMin || got.IdleShare != want.IdleShare || got.IdleFirst != want.IdleFirst ||
+		got.IdleAll != want.IdleAll || got.RTTChosenMS != want.RTTChosenMS || got.RTTNearestMS != want.RTTNearestMS {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The bound is the nearest peer's time while there is room, and more when the nearest peer has not enough.
+func TestBound(t *testing.T) {
+	c := cell{Load: 1, Scene: "none", Seed: 3, Peers: 2, Threads: 1}
+	world, err := c.world(time.Now(), []int{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{cell: &c, world: world, ports: []int{1, 2, 3}, there: []float64{1e6, 1e6}}
+	w := &watched{served: make([]visits, len(world.Hosts()))}
+	near, far := 0., 0.
+	for i := range w.served {
+		w.served[i] = visits{tasks: 1, pages: 5}
+		a, b := world.HostRTT(2, i).Seconds()*1000, world.HostRTT(3, i).Seconds()*1000
+		near, far = near+min(a, b)/float64(len(w.served)), far+a/float64(len(w.served))
+	}
+	if got := n.bound(w); math.Abs(got-near) > 1e-6 {
+		t.Errorf("bound %v with room for all, want %v", got, near)
+	}
+	n.there[1] = 0
+	if got := n.bound(w); math.Abs(got-far) > 1e-6 {
+		t.Errorf("bound %v with one peer, want %v", got, far)
+	}
+	n.there[0] = 1
+	if got := n.bound(w); got != 0 {
+		t.Errorf("bound %v of what cannot be", got)
+	}
+}
+
+func TestTableAndFigures(t *testing.T) {
+	series := make([]sample, 30)
+	for i := range series {
+		series[i] = sample{at: float64(i + 1), fresh: float64(i) / 30, threads: float64(i * 4), missed: float64(i)}
+	}
+	rows := []Row{{Strategy: "icr", Load: 1, Seed: 1, FreshTrue: .5, series: series}, {Strategy: "price", Load: 1, Seed: 1, FreshTrue: .6, FirstPassS: -1, series: series},
+		{Strategy: "price", Load: 1, Churn: true, Seed: 1, FreshTrue: .6, series: series}}
+	var out bytes.Buffer
+	if err := writeTable(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "load 1, churn false, seed 1: 1.200") || strings.Count(text, "0.600") != 2 {
+		t.Errorf("table\n%s", text)
+	}
+	dir := t.TempDir()
+	if err := plotRows(dir, rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"live-load1-seed1-fresh.svg", "live-load1-seed1-idle.png", "live-load1-seed1-churn-fresh.png"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

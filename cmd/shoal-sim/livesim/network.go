@@ -1,0 +1,243 @@
+package livesim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"shoal/internal/lab/pond"
+	"shoal/internal/sim"
+)
+
+// churn is who comes and goes: a life is a minute, as in the experiment of `make churn`, and two thirds end without a word.
+var churn = sim.Churn{Life: 60, LifeSpread: 12, Gap: 36, GapSpread: 12, Polite: 1. / 3}
+
+// past is how long the hosts have changed when a run begins. Some of the pond's processes have a memory, and are at rest at first.
+const past = 6 * time.Hour
+
+// network is the processes of a cell.
+type network struct {
+	*cell
+	bin, dir string
+	world    *pond.World
+	ports    []int // the manager's, then the peers'
+	pond     *process
+	addr     string // of the pond
+	manager  *process
+	page     string // of the manager
+	join     string
+
+	mu    sync.Mutex
+	peers []*process // nil: away
+	there []float64  // seconds that each peer was there
+	since []time.Time
+}
+
+// open starts the pond and the manager, and has the peers join.
+func (c *cell) open(ctx context.Context, bin, dir string) (n *network, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("a folder for the run: %w", err)
+	}
+	n = &network{cell: c, bin: bin, dir: dir, peers: make([]*process, c.Peers), there: make([]float64, c.Peers), since: make([]time.Time, c.Peers)}
+	defer func() {
+		if err != nil {
+			n.close()
+		}
+	}()
+	if n.ports, err = freePorts(c.Peers + 1); err != nil {
+		return nil, err
+	}
+	if n.world, err = c.world(time.Now().Add(-past), n.ports); err != nil {
+		return nil, err
+	}
+	if err := n.startPond(ctx); err != nil {
+		return nil, err
+	}
+	n.manager, err = start(bin, dir, "manager", true, "shoal", "manager", "--data", filepath.Join(dir, "manager"), "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", n.ports[0]),
+		"--page", "127.0.0.1:0", "--pond", n.addr, "--strategy", c.Strategy, "--json")
+	if err != nil {
+		return nil, err
+	}
+	line, err := n.manager.firstLine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var said struct{ Join, Page string }
+	if err := json.Unmarshal([]byte(line), &said); err != nil {
+		return nil, fmt.Errorf("what the manager said of itself: %w", err)
+	}
+	n.join, n.page = said.Join, said.Page
+	for i := range n.peers {
+		p, err := start(bin, dir, n.peerName(i)+"-join", false, "shoal-peer", "join", "--yes", n.join, "--data", n.peerDir(i))
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			p.kill()
+			return nil, ctx.Err()
+		}
+		if p.err != nil {
+			return nil, fmt.Errorf("a peer cannot join: %s", p.said())
+		}
+	}
+	return n, nil
+}
+
+func (n *network) startPond(ctx context.Context) (err error) {
+	if n.addr, err = freeAddr(); err != nil {
+		return err
+	}
+	cfg := n.world.Config()
+	var nodes []string
+	for _, p := range n.ports {
+		nodes = append(nodes, strconv.Itoa(p))
+	}
+	n.pond, err = start(n.bin, n.dir, "pond", false, "shoal", "pond", "--listen", n.addr, "--seed", fmt.Sprint(cfg.Seed), "--hosts", fmt.Sprint(cfg.Hosts),
+		"--pages", fmt.Sprint(cfg.Pages), "--max-host", fmt.Sprint(cfg.MaxHost), "--start", cfg.Start.Format(time.RFC3339), "--nodes", strings.Join(nodes, ","))
+	if err != nil {
+		return err
+	}
+	for range 200 {
+		if world, err := pond.Connect(ctx, n.addr); err == nil {
+			n.world = world
+			return nil
+		}
+		if !n.pond.running() {
+			break
+		}
+		if err := wait(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the pond does not answer: %s", n.pond.said())
+}
+
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("no free port on loopback: %w", err)
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (n *network) peerName(i int) string { return fmt.Sprintf("peer-%03d", i+1) }
+func (n *network) peerDir(i int) string  { return filepath.Join(n.dir, n.peerName(i)) }
+
+// come starts a peer.
+func (n *network) come(i int) error {
+	p, err := start(n.bin, n.dir, n.peerName(i), false, "shoal-peer", "run", "--data", n.peerDir(i), "--pond", n.addr, "--port", strconv.Itoa(n.ports[i+1]), "--listen", "127.0.0.1",
+		"--no-quic", "--no-low-priority", "--log-level", "warn", "--threads", strconv.Itoa(n.Threads), "--grace-s", "2")
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.peers[i], n.since[i] = p, time.Now()
+	n.mu.Unlock()
+	return nil
+}
+
+// leave ends a peer: politely, or without a word.
+func (n *network) leave(i int, polite bool) {
+	n.mu.Lock()
+	p := n.peers[i]
+	n.peers[i] = nil
+	if p != nil {
+		n.there[i] += time.Since(n.since[i]).Seconds()
+	}
+	n.mu.Unlock()
+	switch {
+	case p == nil:
+	case polite:
+		p.end()
+	default:
+		p.kill()
+	}
+}
+
+// live runs the peers until ctx ends; then they leave with a last word.
+func (n *network) live(ctx context.Context) error {
+	var wg sync.WaitGroup
+	errs := make([]error, n.Peers)
+	for i := range n.Peers {
+		wg.Go(func() { errs[i] = n.life(ctx, i) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// life is one peer's comings and goings, the same in every run of a seed.
+func (n *network) life(ctx context.Context, i int) error {
+	if err := n.come(i); err != nil {
+		return err
+	}
+	defer func() { n.leave(i, true) }()
+	rng := sim.Rand(n.Seed, fmt.Sprintf("peer %d", i))
+	switch {
+	case n.Scene == "half" && i%2 == 1:
+		if wait(ctx, time.Duration(n.Minutes/2*float64(time.Minute))) == nil {
+			n.leave(i, false)
+		}
+	case n.Churn:
+		return n.comeAndGo(ctx, i, rng)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (n *network) comeAndGo(ctx context.Context, i int, rng *rand.Rand) error {
+	for {
+		if wait(ctx, seconds(churn.Lives(rng))) != nil {
+			return nil
+		}
+		n.leave(i, churn.Leaves(rng))
+		if wait(ctx, seconds(churn.Stays(rng))) != nil {
+			return nil
+		}
+		if err := n.come(i); err != nil {
+			return err
+		}
+	}
+}
+
+func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+
+// ended names a process that ended by itself; nil: none.
+func (n *network) ended() error {
+	for _, p := range append([]*process{n.pond, n.manager}, n.running()...) {
+		if !p.running() {
+			return fmt.Errorf("%s has ended by itself: %s", p.name, p.said())
+		}
+	}
+	return nil
+}
+
+func (n *network) running() (all []*process) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.peers {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// close ends what still runs.
+func (n *network) close() {
+	for _, p := range append(n.running(), n.manager, n.pond) {
+		if p != nil {
+			p.end()
+		}
+	}
+}
