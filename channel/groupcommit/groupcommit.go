@@ -12,6 +12,7 @@ package groupcommit
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Config of a pipeline.
@@ -24,6 +25,9 @@ type Config[J any] struct {
 	// Weight and MaxWeight bound a batch by its size. Nil: all jobs weigh nothing.
 	Weight    func(J) int64
 	MaxWeight int64
+	// Linger is how long a batch waits for more jobs, unless it is full before. Where a write takes a while by itself, few large ones cost less
+	// than many small ones. Jobs whose weight is 0 are not worth the wait: a batch of such alone is written at once. 0: no batch waits.
+	Linger time.Duration
 	// Closed is what Submit returns after Close. No default.
 	Closed error
 }
@@ -38,7 +42,8 @@ type Pipeline[J any] struct {
 	leading bool
 	closed  bool
 	failed  error
-	idle    sync.Cond // a leader has ended without a successor
+	idle    sync.Cond     // a leader has ended without a successor
+	full    chan struct{} // closed when the leader that lingers need not wait any longer; nil: none lingers
 }
 
 // ticket is a job on its way.
@@ -100,6 +105,7 @@ func (p *Pipeline[J]) enqueue(tickets []*ticket[J]) error {
 		return nil
 	}
 	p.queue = append(p.queue, tickets...)
+	p.hurry()
 	if !p.leading {
 		p.leading = true
 		close(tickets[0].lead)
@@ -109,6 +115,7 @@ func (p *Pipeline[J]) enqueue(tickets []*ticket[J]) error {
 
 // commit writes one batch and hands the lead on.
 func (p *Pipeline[J]) commit() {
+	p.linger()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	batch := p.take()
@@ -137,6 +144,43 @@ func (p *Pipeline[J]) commit() {
 	}
 	p.leading = false
 	p.idle.Broadcast()
+}
+
+// linger waits until the next batch is full, or old enough.
+func (p *Pipeline[J]) linger() {
+	if p.cfg.Linger <= 0 {
+		return
+	}
+	p.mu.Lock()
+	full := make(chan struct{})
+	p.full = full
+	p.hurry()
+	p.mu.Unlock()
+	t := time.NewTimer(p.cfg.Linger)
+	defer t.Stop()
+	select {
+	case <-full:
+	case <-t.C:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.full = nil
+	}
+}
+
+// hurry ends the leader's waiting if it has no reason any more.
+func (p *Pipeline[J]) hurry() {
+	if p.full == nil {
+		return
+	}
+	weight := int64(0)
+	for _, t := range p.queue {
+		weight += p.cfg.Weight(t.job)
+	}
+	if weight > 0 && weight < p.cfg.MaxWeight && len(p.queue) < p.cfg.MaxJobs && p.failed == nil && !p.closed {
+		return
+	}
+	close(p.full)
+	p.full = nil
 }
 
 // take takes the next batch off the queue.
@@ -170,6 +214,7 @@ func (p *Pipeline[J]) Fail(err error) {
 	if p.failed == nil {
 		p.failed = err
 	}
+	p.hurry()
 }
 
 // Failed is why nothing more is committed; nil: jobs are taken.
@@ -184,6 +229,7 @@ func (p *Pipeline[J]) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	p.hurry()
 	for p.leading {
 		p.idle.Wait()
 	}

@@ -35,7 +35,7 @@ func (db *DB) Dump(ctx context.Context, f func(channel.Item) error) error {
 		}
 		return nil
 	})
-	return db.explain(err)
+	return db.Explain(err)
 }
 
 func eachItem(ctx context.Context, tx pgx.Tx, sql string, item func(pgx.CollectableRow) (channel.Item, error), f func(channel.Item) error) error {
@@ -126,7 +126,7 @@ func (db *DB) Load(ctx context.Context, items iter.Seq2[channel.Item, error]) er
 	defer stop()
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
-		return db.explain(err)
+		return db.Explain(err)
 	}
 	defer conn.Release()
 	begun := false
@@ -148,7 +148,7 @@ func (db *DB) Load(ctx context.Context, items iter.Seq2[channel.Item, error]) er
 			}
 		}
 	})
-	return db.explain(err)
+	return db.Explain(err)
 }
 
 // pull returns the next items, none at the end.

@@ -30,8 +30,8 @@ const (
 	classOperator   = "57P" // shut down, crashed, starting
 )
 
-// explain says what happened and what to do. Errors of package channel and those that are explained pass unchanged.
-func (db *DB) explain(err error) error {
+// Explain says what happened and what to do. Errors of package channel and those that are explained pass unchanged.
+func (s *Server) Explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -44,13 +44,13 @@ func (db *DB) explain(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var network net.Error
 	var pg *pgconn.PgError
-	switch where := db.where(); {
+	switch where := s.where(); {
 	case errors.As(err, &pg):
 		return explainServer(where, pg, err)
 	case errors.As(err, &cert), errors.As(err, &unknown), strings.Contains(err.Error(), "tls"), strings.Contains(err.Error(), "server refused TLS"):
 		return fmt.Errorf("%w: TLS with %s failed: give the server's authority with sslrootcert=FILE in the URL, or sslmode=disable on a network of your own (%s)", ErrUnreachable, where, unsecret(err))
 	case errors.As(err, &network), lost(err):
-		return fmt.Errorf("%w: no PostgreSQL answers at %s: start it, or correct --db (%s)", ErrUnreachable, where, unsecret(err))
+		return fmt.Errorf("%w: no PostgreSQL answers at %s: start it, or correct --s (%s)", ErrUnreachable, where, unsecret(err))
 	}
 	return err
 }

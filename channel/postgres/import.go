@@ -24,7 +24,7 @@ func (db *DB) Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channe
 	}
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
-		return channel.Imported{}, db.explain(err)
+		return channel.Imported{}, db.Explain(err)
 	}
 	defer conn.Release()
 	defer func() { // a table that stays would be seen by the connection's next import
@@ -33,7 +33,7 @@ func (db *DB) Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channe
 		}
 	}()
 	if err := copyLines(ctx, conn, lines); err != nil {
-		return channel.Imported{}, errors.Join(ctx.Err(), db.explain(err))
+		return channel.Imported{}, errors.Join(ctx.Err(), db.Explain(err))
 	}
 	var out channel.Imported
 	err = db.writeOn(ctx, conn, &e, func(ctx context.Context, tx pgx.Tx) error {
@@ -41,7 +41,7 @@ func (db *DB) Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channe
 		return moveLines(ctx, tx, &out)
 	})
 	if err != nil {
-		return channel.Imported{}, db.explain(err)
+		return channel.Imported{}, db.Explain(err)
 	}
 	return out, nil
 }

@@ -18,15 +18,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
-	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"shoal/channel"
 )
@@ -86,86 +83,27 @@ const oldest = 150_000
 
 // DB is an open channel database. Several goroutines, and several programs, may use one database.
 type DB struct {
-	cfg    Config
-	pool   *pgxpool.Pool
-	log    *slog.Logger
+	*Server
 	lanes  chan *lane
 	closed atomic.Bool
-
-	unsure sync.Map // *pgconn.PgConn to true: it gave up waiting for a standby
-
-	lose func(stage string) error // for tests: loses a commit on its way, or its answer
 }
 
 // Open connects to a server, creates or upgrades the tables, and checks that they belong to the network.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
-	if err := cfg.Validate(); err != nil {
+	db := &DB{}
+	var err error
+	steps, err := fs.Sub(migrations, "migrations")
+	if err != nil {
 		return nil, err
 	}
-	pc, err := pgxpool.ParseConfig(cfg.URL)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: it has the form %s", ErrURL, unsecret(err), form)
+	if db.Server, err = Connect(ctx, cfg, steps, claimChannels); err != nil {
+		return nil, err
 	}
-	db := &DB{cfg: cfg, log: cfg.Log}
-	if db.log == nil {
-		db.log = slog.New(slog.DiscardHandler)
-	}
-	pc.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{cfg.Schema}.Sanitize()
-	pc.ConnConfig.RuntimeParams["application_name"] = "shoal"
-	pc.ConnConfig.OnNotice = db.notice
-	pc.AfterConnect = greet
-	if db.pool, err = pgxpool.NewWithConfig(ctx, pc); err != nil {
-		return nil, db.explain(err)
-	}
-	if err := db.begin(ctx, int(pc.MaxConns)); err != nil {
+	if err := db.Explain(db.openLanes(ctx, max(int(db.pool.Config().MaxConns)-1, 1))); err != nil { // one connection is left for reads
 		db.pool.Close()
 		return nil, err
 	}
 	return db, nil
-}
-
-func (db *DB) begin(ctx context.Context, conns int) error {
-	var version int
-	if err := db.pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version); err != nil {
-		return db.explain(err)
-	}
-	if version < oldest {
-		return fmt.Errorf("%w: %s is version %d.%d, %d or later is needed", ErrOld, db.where(), version/10_000, version%10_000, oldest/10_000)
-	}
-	if err := db.prepare(ctx); err != nil {
-		return db.explain(err)
-	}
-	return db.explain(db.openLanes(ctx, max(conns-1, 1))) // one connection is left for reads
-}
-
-// greet sees to it that the server does not acknowledge what it may still lose.
-func greet(ctx context.Context, c *pgx.Conn) error {
-	var level string
-	if err := c.QueryRow(ctx, `SHOW synchronous_commit`).Scan(&level); err != nil {
-		return err
-	}
-	if level == "off" || level == "local" {
-		_, err := c.Exec(ctx, `SET synchronous_commit = on`)
-		return err
-	}
-	return nil
-}
-
-// notice marks a connection whose commit was told done although the standby did not confirm it.
-func (db *DB) notice(c *pgconn.PgConn, n *pgconn.Notice) {
-	if n.Code == codeCanceled || n.Code == codeShutdown {
-		db.unsure.Store(c, true)
-	}
-}
-
-// where names the database in messages, without the password.
-func (db *DB) where() string {
-	u, err := url.Parse(db.cfg.URL)
-	if err != nil || u.Scheme == "" {
-		c := db.pool.Config().ConnConfig
-		return fmt.Sprintf("database %s at %s", c.Database, c.Host)
-	}
-	return u.Redacted()
 }
 
 // Close ends the connections. Writes that run are finished first.

@@ -45,8 +45,8 @@ func (db *DB) openLanes(ctx context.Context, n int) error {
 	})
 }
 
-// errUnknown wraps the error of a commit whose outcome is not known.
-var errUnknown = errors.New("postgres: it is not known whether the write was committed")
+// ErrUnknown wraps the error of a commit whose outcome is not known.
+var ErrUnknown = errors.New("postgres: it is not known whether the write was committed")
 
 // pace of tries while the server is away.
 var pace = again.Bounds{First: 20 * time.Millisecond, Last: time.Second}
@@ -69,7 +69,7 @@ func (db *DB) write(ctx context.Context, e *channel.Epoch, run func(context.Cont
 func (db *DB) writeOn(ctx context.Context, conn *pgxpool.Conn, e *channel.Epoch, run func(context.Context, pgx.Tx) error) error {
 	return db.inLane(ctx, func(l *lane) error {
 		err := db.attempt(ctx, conn, l, e, run)
-		if lost(err) && !errors.Is(err, errUnknown) {
+		if lost(err) && !errors.Is(err, ErrUnknown) {
 			return fmt.Errorf("%w: the connection was lost, and nothing was written: try again (%s)", ErrUnreachable, unsecret(err))
 		}
 		return err
@@ -88,33 +88,33 @@ func (db *DB) inLane(ctx context.Context, try func(*lane) error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return db.patiently(ctx, func() error {
+	return db.Patiently(ctx, func() error {
 		l.n++
 		err := try(l)
-		if errors.Is(err, errUnknown) {
+		if errors.Is(err, ErrUnknown) {
 			return db.settle(l, err)
 		}
 		return err
 	})
 }
 
-// patiently repeats a read or write that failed for a reason that passes, until Patience ends.
-func (db *DB) patiently(ctx context.Context, try func() error) error {
+// Patiently repeats a read or write that failed for a reason that passes, until Patience ends.
+func (s *Server) Patiently(ctx context.Context, try func() error) error {
 	var since time.Time
 	wait := again.Every(pace)
 	for {
 		err := try()
-		if !passes(err) {
+		if !Passes(err) {
 			return err
 		}
 		if since.IsZero() {
 			since = time.Now()
 		}
-		if time.Since(since) > db.cfg.Patience {
-			return db.explain(err)
+		if time.Since(since) > s.cfg.Patience {
+			return s.Explain(err)
 		}
 		if wait.Wait(ctx, nil, nil) != nil {
-			return db.explain(err)
+			return s.Explain(err)
 		}
 	}
 }
@@ -158,34 +158,7 @@ func checkEpoch(ctx context.Context, tx pgx.Tx, e *channel.Epoch) error {
 	return nil
 }
 
-// commit commits without a deadline: a commit that is canceled while it waits for a standby is told done.
-func (db *DB) commit(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
-	if db.lose != nil {
-		if err := db.lose("commit"); err != nil {
-			_ = c.Close(context.WithoutCancel(ctx))
-			return fmt.Errorf("%w: %w", errUnknown, err)
-		}
-	}
-	err := tx.Commit(context.WithoutCancel(ctx))
-	if err == nil && db.lose != nil {
-		err = db.lose("answer")
-	}
-	var pg *pgconn.PgError
-	_, unsure := db.unsure.LoadAndDelete(c.PgConn())
-	switch {
-	case unsure:
-		_ = c.Close(context.WithoutCancel(ctx))
-		return fmt.Errorf("%w: the server gave up waiting for its standby", errUnknown)
-	case err == nil:
-		return nil
-	case errors.As(err, &pg) && !lost(err), errors.Is(err, pgx.ErrTxCommitRollback):
-		return err
-	}
-	_ = c.Close(context.WithoutCancel(ctx))
-	return fmt.Errorf("%w: %w", errUnknown, err)
-}
-
-// errAgain tells patiently that the write did not happen.
+// errAgain tells Patiently that the write did not happen.
 var errAgain = errors.New("postgres: the write was lost")
 
 // settle finds out whether the lane's last write was committed. It asks by a write, which waits for a commit that
@@ -204,7 +177,7 @@ func (db *DB) settle(l *lane, cause error) error {
 			return fmt.Errorf("%w: %s", errAgain, unsecret(cause))
 		}
 		if wait.Wait(ctx, nil, nil) != nil {
-			return fmt.Errorf("%w, and the server does not come back to tell: look at %s (%s)", errUnknown, db.where(), unsecret(cause))
+			return fmt.Errorf("%w, and the server does not come back to tell: look at %s (%s)", ErrUnknown, db.where(), unsecret(cause))
 		}
 	}
 }
@@ -228,9 +201,9 @@ func (db *DB) lastOf(ctx context.Context, l *lane) (n int64, err error) {
 	return n, db.commit(ctx, conn.Conn(), tx)
 }
 
-// passes reports whether the same write may succeed later.
-func passes(err error) bool {
-	if err == nil || errors.Is(err, errUnknown) || errors.Is(err, ErrUnreachable) {
+// Passes reports whether the same write may succeed later.
+func Passes(err error) bool {
+	if err == nil || errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnreachable) {
 		return false
 	}
 	if errors.Is(err, errAgain) || lost(err) {
@@ -267,7 +240,7 @@ func (db *DB) view(ctx context.Context, run func(pgx.Tx) error) error {
 	if db.closed.Load() {
 		return ErrClosed
 	}
-	return db.patiently(ctx, func() error {
+	return db.Patiently(ctx, func() error {
 		return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, run)
 	})
 }
@@ -277,5 +250,5 @@ func (db *DB) read(ctx context.Context, run func() error) error {
 	if db.closed.Load() {
 		return ErrClosed
 	}
-	return db.patiently(ctx, run)
+	return db.Patiently(ctx, run)
 }
