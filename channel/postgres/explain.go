@@ -50,7 +50,7 @@ func (s *Server) Explain(err error) error {
 	case errors.As(err, &cert), errors.As(err, &unknown), strings.Contains(err.Error(), "tls"), strings.Contains(err.Error(), "server refused TLS"):
 		return fmt.Errorf("%w: TLS with %s failed: give the server's authority with sslrootcert=FILE in the URL, or sslmode=disable on a network of your own (%s)", ErrUnreachable, where, unsecret(err))
 	case errors.As(err, &network), lost(err):
-		return fmt.Errorf("%w: no PostgreSQL answers at %s: start it, or correct --s (%s)", ErrUnreachable, where, unsecret(err))
+		return fmt.Errorf("%w: no PostgreSQL answers at %s: start it, or correct --db (%s)", ErrUnreachable, where, unsecret(err))
 	}
 	return err
 }

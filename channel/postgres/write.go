@@ -158,8 +158,8 @@ func checkEpoch(ctx context.Context, tx pgx.Tx, e *channel.Epoch) error {
 	return nil
 }
 
-// errAgain tells Patiently that the write did not happen.
-var errAgain = errors.New("postgres: the write was lost")
+// ErrAgain tells Patiently that the write did not happen.
+var ErrAgain = errors.New("postgres: the write was lost")
 
 // settle finds out whether the lane's last write was committed. It asks by a write, which waits for a commit that
 // still runs and is itself only answered when it is durable.
@@ -174,7 +174,7 @@ func (db *DB) settle(l *lane, cause error) error {
 		case err == nil && n == l.n:
 			return nil
 		case err == nil:
-			return fmt.Errorf("%w: %s", errAgain, unsecret(cause))
+			return fmt.Errorf("%w: %s", ErrAgain, unsecret(cause))
 		}
 		if wait.Wait(ctx, nil, nil) != nil {
 			return fmt.Errorf("%w, and the server does not come back to tell: look at %s (%s)", ErrUnknown, db.where(), unsecret(cause))
@@ -206,7 +206,7 @@ func Passes(err error) bool {
 	if err == nil || errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnreachable) {
 		return false
 	}
-	if errors.Is(err, errAgain) || lost(err) {
+	if errors.Is(err, ErrAgain) || lost(err) {
 		return true
 	}
 	var pg *pgconn.PgError

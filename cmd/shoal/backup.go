@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"shoal/manager/archive/archivecmd"
+	"shoal/manager/archive/remote"
 )
 
 // backup writes everything into a new folder while the station runs. The channel database comes first: what the archive tells after that
@@ -21,6 +22,6 @@ func (st *station) backup(ctx context.Context, dir string) error {
 		if err := st.archive.Backup(ctx, filepath.Join(part, "archive")); err != nil {
 			return err
 		}
-		return archivecmd.CopyTree(ctx, st.cfg.data, part, channelsFolder, "archive", addressFile, databaseFile)
+		return archivecmd.CopyTree(ctx, st.cfg.data, part, channelsFolder, "archive", addressFile, remote.DatabaseFile, remote.BucketFile)
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"shoal/internal/plain"
 	"shoal/internal/wire"
 	"shoal/manager/api"
-	"shoal/manager/archive"
+	"shoal/manager/archive/remote"
 	"shoal/manager/desk"
 )
 
@@ -108,7 +108,7 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 	if err != nil {
 		mend := "Mend the folder or its disk, or restore a backup with shoal restore."
 		if url, uerr := databaseURL(data); uerr != nil || url != "" {
-			mend = "The file " + filepath.Join(data, databaseFile) + " names the server; correct it there or with --db if the server has moved."
+			mend = "The file " + filepath.Join(data, remote.DatabaseFile) + " names the server; correct it there or with --db if the server has moved."
 		}
 		return append(found, desk.Finding{Level: desk.Error, What: "The channel database cannot be opened: " + plain.Error(err), Mend: mend}), nil
 	}
@@ -126,7 +126,7 @@ func checkArchive(ctx context.Context, data string) desk.Finding {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return desk.Finding{Level: desk.Warning, What: "There is no archive in " + dir + " yet.", Mend: "The manager makes one when it starts."}
 	}
-	a, err := archive.Open(ctx, archive.Config{Dir: dir, Verify: noTasks})
+	a, err := openStopped(ctx, data)
 	if err != nil {
 		return desk.Finding{Level: desk.Error, What: "The archive cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, restore a backup, or see shoal archive repair --help."}
 	}

@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/channel/postgres"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/archive/bucket"
+	"shoal/manager/archive/remote"
 )
 
 // database is a manager's channel database, wherever it lies.
@@ -32,28 +32,14 @@ type database interface {
 	Broken() bool
 }
 
-const (
-	channelsFolder = "channels" // below the data folder: the channel database, where it is a folder
-	databaseFile   = "database" // below the data folder: the URL of the channel database, where it is on a server
-)
+// channelsFolder is below the data folder: the channel database, where it is a folder.
+const channelsFolder = "channels"
 
 // databaseURL is the server that holds the channels of a data folder; "" if the folder does.
-func databaseURL(data string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(data, databaseFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return strings.TrimSpace(string(b)), err
-}
+func databaseURL(data string) (string, error) { return remote.Noted(data, remote.DatabaseFile) }
 
 // noteDatabase makes a data folder remember its server. The URL may hold a password.
-func noteDatabase(data, url string) error {
-	at := filepath.Join(data, databaseFile)
-	if err := os.WriteFile(at+".part", []byte(url+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(at+".part", at)
-}
+func noteDatabase(data, url string) error { return remote.Note(data, remote.DatabaseFile, url) }
 
 // openDatabase opens the channel database of a data folder: on the server that url names, on the one that the folder
 // remembers, or in the folder.
@@ -93,13 +79,67 @@ func openDatabase(ctx context.Context, data, url string, network [32]byte, log *
 	return server{db}, nil
 }
 
+// checkPlaces looks whether a manager may work where its flags say: on a server and in a bucket, or in the data folder. It changes nothing.
+func checkPlaces(ctx context.Context, cfg *stationConfig, network [32]byte) error {
+	if cfg.bucket == "" {
+		return nil
+	}
+	noted, err := remote.Noted(cfg.data, remote.BucketFile)
+	if err != nil {
+		return err
+	}
+	db, err := databaseURL(cfg.data)
+	if err != nil {
+		return err
+	}
+	if db == "" && cfg.db == "" {
+		return errors.New("--bucket needs --db: the archive keeps in PostgreSQL what is in the bucket")
+	}
+	if noted == "" {
+		if _, err := os.Stat(filepath.Join(cfg.data, "archive", "state")); err == nil {
+			return fmt.Errorf("the archive of %s lies in its folder: move it with `shoal migrate --data %s --to URL --bucket URL`, then leave --db and --bucket out", cfg.data, cfg.data)
+		}
+	}
+	return bucket.Look(ctx, bucket.Config{URL: cfg.bucket, Network: network})
+}
+
+// archivePlace completes the configuration of a manager's archive: in the bucket that its flag names, or where the data folder says.
+func archivePlace(cfg *stationConfig, network [32]byte, a archive.Config) (archive.Config, error) {
+	p, err := remote.Of(cfg.data)
+	if err != nil {
+		return a, err
+	}
+	if p == nil && cfg.bucket == "" {
+		return a, nil
+	}
+	if p == nil {
+		p = &remote.Place{}
+		if p.DB, err = databaseURL(cfg.data); err != nil {
+			return a, err
+		}
+	}
+	if cfg.bucket != "" {
+		p.Bucket = cfg.bucket
+	}
+	p.Network, p.Log = network, cfg.log
+	return p.Config(a), nil
+}
+
+// openStopped opens the archive of a stopped manager, wherever it lies.
+func openStopped(ctx context.Context, data string) (*archive.Archive, error) {
+	cfg, err := remote.Config(data, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks})
+	if err != nil {
+		return nil, err
+	}
+	return archive.Open(ctx, cfg)
+}
+
 // inUse reports whether a manager, or another command, works on a data folder.
 func inUse(ctx context.Context, data string) (bool, error) {
-	dir := filepath.Join(data, "archive")
-	if _, err := os.Stat(dir); err != nil {
+	if _, err := os.Stat(filepath.Join(data, "archive")); err != nil {
 		return false, nil
 	}
-	a, err := archive.Open(ctx, archive.Config{Dir: dir, Verify: noTasks})
+	a, err := openStopped(ctx, data)
 	if err == nil {
 		return false, a.Close()
 	}

@@ -51,7 +51,7 @@ type cli struct {
 	Backup  archivecmd.Backup  `cmd:"" help:"Copy a manager's data, be it running or stopped, to a new folder."`
 	Restore archivecmd.Restore `cmd:"" help:"Make a data folder from a backup."`
 
-	Migrate migrateCmd `cmd:"" help:"Move the channels of a stopped manager to a PostgreSQL server, or back."`
+	Migrate migrateCmd `cmd:"" help:"Move the channels and the archive of a stopped manager to a PostgreSQL server and a bucket, or back."`
 
 	Key     keyCmd     `cmd:"" help:"Show or back up the keys of a network."`
 	Pond    pondCmd    `cmd:"" help:"Run the synthetic Web alone, on loopback."`

@@ -48,6 +48,7 @@ func (w *words) Decode(c *kong.DecodeContext) error {
 type managerCmd struct {
 	Data     string `help:"Data folder." default:"${data}" type:"path" placeholder:"DIR"`
 	DB       string `name:"db" help:"Keep the channels on this PostgreSQL server instead of in the data folder, which remembers it: postgres://user:password@host:5432/database." env:"SHOAL_DB" placeholder:"URL"`
+	Bucket   string `name:"bucket" help:"Keep the archive on servers too: its ledger in --db's, its pages in this bucket of any S3-compatible store, which the data folder remembers: s3://KEY:SECRET@host:port/bucket." env:"SHOAL_BUCKET" placeholder:"URL"`
 	Listen   words  `help:"Addresses to listen on for peers." default:"/ip4/0.0.0.0/tcp/${port}" placeholder:"MULTIADDR,..."`
 	Announce words  `help:"Addresses under which peers reach this machine from outside, beside those found." placeholder:"MULTIADDR,..."`
 	Page     string `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
@@ -137,7 +138,7 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg = stationConfig{data: c.Data, db: c.DB, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), unpaced: c.Unpaced, manager: manager.Default()}
+	cfg = stationConfig{data: c.Data, db: c.DB, bucket: c.Bucket, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), unpaced: c.Unpaced, manager: manager.Default()}
 	if err := member.CheckLabel(c.Name); err != nil {
 		return cfg, nil, fmt.Errorf("--name: %w", err)
 	}

@@ -13,70 +13,166 @@ import (
 	"shoal/channel/badgerdb"
 	"shoal/internal/member"
 	"shoal/manager/archive"
+	"shoal/manager/archive/bucket"
+	"shoal/manager/archive/ledger/pgledger"
+	"shoal/manager/archive/remote"
 )
 
 type migrateCmd struct {
-	To   string `required:"" help:"Where the channels go: postgres://user:password@host:5432/database, or folder for the data folder itself." placeholder:"URL|folder"`
-	Data string `help:"Data folder of the stopped manager." default:"${data}" type:"path" placeholder:"DIR"`
-	JSON bool   `name:"json" help:"As JSON."`
+	To     string `required:"" help:"Where the channels go: postgres://user:password@host:5432/database, or folder for the data folder itself, with the archive." placeholder:"URL|folder"`
+	Bucket string `help:"Where the archive's pages go, its ledger going where the channels are: s3://KEY:SECRET@host:port/bucket. Default: the archive stays where it is." placeholder:"URL"`
+	Data   string `help:"Data folder of the stopped manager." default:"${data}" type:"path" placeholder:"DIR"`
+	JSON   bool   `name:"json" help:"As JSON."`
 }
 
 // migrated is the result of a migration.
 type migrated struct {
-	Channels int    `json:"channels"`
-	Items    int    `json:"items"` // channels, hosts, candidates, cursors, counters, states
-	To       string `json:"to"`
-	Kept     string `json:"kept"` // what is left of the database before
+	Channels int           `json:"channels"`
+	Items    int           `json:"items"` // channels, hosts, candidates, cursors, counters, states
+	To       string        `json:"to"`
+	Kept     string        `json:"kept"`              // what is left of the database before
+	Archive  *remote.Moved `json:"archive,omitempty"` // nil: it stays where it is
 }
 
-// Run moves the channel database between the data folder and a server. Nothing of the old one is removed.
+// Run moves the channel database, and the archive, between the data folder and servers. Nothing of the old ones is removed.
 func (c *migrateCmd) Run(ctx context.Context, s streams) error {
 	data, err := dataOf(c.Data)
 	if err != nil {
 		return err
 	}
-	lock, err := archive.Open(ctx, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks}) // nobody works on the folder meanwhile
-	if errors.Is(err, archive.ErrLocked) {
-		return fmt.Errorf("a manager runs on %s: stop it first; what it learns meanwhile would be lost", data)
+	if c.Bucket != "" && c.To == "folder" {
+		return errors.New("--to folder brings the archive back as well: leave --bucket out")
 	}
+	keys, err := member.LoadOrCreate(filepath.Join(data, "keys"), time.Now())
 	if err != nil {
 		return err
 	}
-	done, err := c.move(ctx, data)
-	if err = errors.Join(err, lock.Close()); err != nil {
+	place, err := c.archivePlace(ctx, data, keys.Network)
+	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(s.out).Encode(done)
+	var done migrated
+	if c.To == "folder" && place != nil {
+		if done.Archive, err = c.archive(ctx, s, data, place); err != nil {
+			return err
+		}
 	}
-	_, err = fmt.Fprintf(s.out, "moved %d channels (%d items, compared one by one) to %s\n%s\nStart the manager as before.\n", done.Channels, done.Items, done.To, done.Kept)
+	if done, err = c.channels(ctx, data, done, keys.Network, place != nil); err != nil {
+		return err
+	}
+	if c.To != "folder" && place != nil {
+		if done.Archive, err = c.archive(ctx, s, data, place); err != nil {
+			return err
+		}
+	}
+	return c.tell(s, done)
+}
+
+// archivePlace says where the archive goes, or comes from; nil: it stays where it is.
+func (c *migrateCmd) archivePlace(ctx context.Context, data string, network [32]byte) (*remote.Place, error) {
+	place, err := remote.Of(data)
+	if err != nil {
+		return nil, err
+	}
+	if c.To == "folder" {
+		if place != nil {
+			place.Network = network
+		}
+		return place, nil
+	}
+	if c.Bucket == "" {
+		return nil, nil
+	}
+	if place != nil { // only the note may be there, of a migration that was broken off
+		a, err := openStopped(ctx, data)
+		if err == nil {
+			return nil, errors.Join(fmt.Errorf("the archive of %s lies in a bucket already: move it to the folder first, with --to folder", data), a.Close())
+		}
+		if !errors.Is(err, pgledger.ErrOwn) {
+			return nil, stopFirst(data, err)
+		}
+	}
+	return &remote.Place{DB: c.To, Bucket: c.Bucket, Network: network}, bucket.Look(ctx, bucket.Config{URL: c.Bucket, Network: network})
+}
+
+// stopFirst says so, where a manager works on the data.
+func stopFirst(data string, err error) error {
+	if errors.Is(err, archive.ErrLocked) {
+		return fmt.Errorf("a manager runs on %s: stop it first; what it learns meanwhile would be lost", data)
+	}
 	return err
 }
 
-func (c *migrateCmd) move(ctx context.Context, data string) (done migrated, err error) {
+// archive moves the archive.
+func (c *migrateCmd) archive(ctx context.Context, s streams, data string, place *remote.Place) (*remote.Moved, error) {
+	tell := func(text string) { fmt.Fprintln(s.err, text) }
+	move := remote.Up
+	if c.To == "folder" {
+		move = remote.Down
+	}
+	moved, err := move(ctx, data, *place, tell)
+	return &moved, stopFirst(data, err)
+}
+
+// channels moves the channels, unless they are there already and the archive alone was meant.
+func (c *migrateCmd) channels(ctx context.Context, data string, done migrated, network [32]byte, also bool) (migrated, error) {
 	url, err := databaseURL(data)
 	if err != nil {
 		return done, err
 	}
+	if also && (c.To == url || c.To == "folder" && url == "") {
+		return done, nil
+	}
+	lock, err := openStopped(ctx, data) // nobody works on the folder meanwhile
+	if err != nil && !errors.Is(err, pgledger.ErrOwn) {
+		return done, stopFirst(data, err)
+	}
+	moved, err := c.move(ctx, data, url, network)
+	moved.Archive = done.Archive
+	if lock != nil {
+		err = errors.Join(err, lock.Close())
+	}
+	return moved, err
+}
+
+func (c *migrateCmd) tell(s streams, done migrated) error {
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(done)
+	}
+	if done.To != "" {
+		if _, err := fmt.Fprintf(s.out, "moved %d channels (%d items, compared one by one) to %s\n%s\n", done.Channels, done.Items, done.To, done.Kept); err != nil {
+			return err
+		}
+	}
+	if a := done.Archive; a != nil {
+		kept := "The folder's archive is kept in " + a.Kept + "; remove it when you like."
+		if c.To == "folder" {
+			kept = "What is in the bucket, and the schema " + pgledger.Schema + " of the server, are kept; remove them when you like."
+		}
+		if _, err := fmt.Fprintf(s.out, "moved the archive: %d files, %d records, %d captures, %d bytes, every record read back\n%s\n", a.Segments, a.Records, a.Captures, a.Bytes, kept); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(s.out, "Start the manager as before.")
+	return err
+}
+
+func (c *migrateCmd) move(ctx context.Context, data, url string, network [32]byte) (done migrated, err error) {
 	switch {
 	case c.To == "folder" && url == "":
 		return done, fmt.Errorf("the channels of %s lie in its folder already", data)
 	case c.To != "folder" && url != "":
 		return done, fmt.Errorf("the channels of %s lie on a server already: move them to the folder first, with --to folder", data)
 	}
-	keys, err := member.LoadOrCreate(filepath.Join(data, "keys"), time.Now())
-	if err != nil {
-		return done, err
-	}
-	from, err := openDatabase(ctx, data, "", keys.Network, nil)
+	from, err := openDatabase(ctx, data, "", network, nil)
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	if c.To == "folder" {
-		return toFolder(ctx, data, from, keys.Network)
+		return toFolder(ctx, data, from, network)
 	}
-	return toServer(ctx, data, from, c.To, keys.Network)
+	return toServer(ctx, data, from, c.To, network)
 }
 
 func toServer(ctx context.Context, data string, from database, url string, network [32]byte) (done migrated, err error) {
@@ -127,7 +223,7 @@ func toFolder(ctx context.Context, data string, from database, network [32]byte)
 		return done, err
 	}
 	done.To, done.Kept = "the folder", "The server's tables are kept; remove them with DROP SCHEMA shoal CASCADE when you like."
-	return done, os.Remove(filepath.Join(data, databaseFile)) // from here on the folder counts
+	return done, os.Remove(filepath.Join(data, remote.DatabaseFile)) // from here on the folder counts
 }
 
 // copyAll copies a database into an empty one, reads both again and compares. If the other one already holds the same,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"shoal/internal/lab/pglab"
+	"shoal/manager/archive/remote"
 )
 
 // shoalIn runs a command on a data folder and returns what it prints.
@@ -58,7 +59,7 @@ func TestMigrate(t *testing.T) {
 	if after := looks(); after != before {
 		t.Errorf("on the server:\n%s\nbefore:\n%s", after, before)
 	}
-	if info, err := os.Stat(filepath.Join(cfg.data, databaseFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(cfg.data, remote.DatabaseFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the server's URL: %v, %v", info, err)
 	}
 	backup, restored := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "restored")
@@ -67,7 +68,7 @@ func TestMigrate(t *testing.T) {
 	if list := shoalIn(t, restored, 0, "channel", "list"); !strings.Contains(list, "https://b.example") {
 		t.Errorf("restored from a backup of the server's channels:\n%s", list)
 	}
-	if _, err := os.Stat(filepath.Join(restored, databaseFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(restored, remote.DatabaseFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a restored folder works on the server of the first: %v", err)
 	}
 	shoalIn(t, restored, 0, "channel", "add", "https://another.example/")

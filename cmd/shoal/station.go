@@ -28,6 +28,7 @@ import (
 	"shoal/internal/wire/uplink"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/archive/remote"
 	"shoal/manager/conduct"
 	"shoal/manager/desk"
 	"shoal/overlay"
@@ -39,6 +40,7 @@ type stationConfig struct {
 	name     string // of the company, for volunteers
 	data     string
 	db       string   // URL of the server that holds the channels; empty: as the data folder remembers, else in it
+	bucket   string   // URL of the bucket that holds the archive's pages; likewise
 	listen   []string // multiaddrs
 	announce []string
 	page     string   // address of the operator's page; empty: none
@@ -92,6 +94,9 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, fmt.Errorf("the data folder cannot be made: %w; name another with --data", err)
 	}
 	if st.keys, err = member.LoadOrCreate(filepath.Join(cfg.data, "keys"), time.Now()); err != nil {
+		return nil, err
+	}
+	if err := checkPlaces(ctx, &cfg, st.keys.Network); err != nil {
 		return nil, err
 	}
 	if st.db, err = openDatabase(ctx, cfg.data, cfg.db, st.keys.Network, cfg.log); err != nil {
@@ -219,7 +224,7 @@ func bareAddrs(full []string) []string {
 }
 
 func (st *station) openArchive(ctx context.Context) (err error) {
-	st.archive, err = archive.Open(ctx, archive.Config{
+	cfg, err := archivePlace(&st.cfg, st.keys.Network, archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
 		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Beside: st.lookAtChannels,
 		AccountOf: st.accountOf, PrefixOf: st.prefixOf, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
@@ -230,7 +235,15 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if st.archive, err = archive.Open(ctx, cfg); err != nil {
+		return err
+	}
 	st.undo = append(st.undo, st.archive.Close)
+	if st.cfg.bucket != "" { // it opened: from now on the folder remembers it
+		if err := remote.Note(st.cfg.data, remote.BucketFile, st.cfg.bucket); err != nil {
+			return err
+		}
+	}
 	if why := st.archive.Trouble(); why != "" {
 		return errors.New(why)
 	}

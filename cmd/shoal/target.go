@@ -18,6 +18,7 @@ import (
 	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/archive"
+	"shoal/manager/archive/remote"
 	"shoal/manager/desk"
 )
 
@@ -74,7 +75,7 @@ func (t *target) client(ctx context.Context, live bool, f func(*api.Client) erro
 	if err != nil {
 		return err
 	}
-	files, broken := archive.Open(ctx, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks})
+	files, broken := openStopped(ctx, data)
 	if broken == nil {
 		defer func() { err = errors.Join(err, files.Close()) }()
 	}
@@ -161,7 +162,7 @@ func dataOf(dir string) (string, error) {
 	var found []string
 	for _, sub := range []string{"", "up-web", "up-pond"} {
 		at := filepath.Join(dir, sub)
-		for _, database := range []string{channelsFolder, databaseFile} {
+		for _, database := range []string{channelsFolder, remote.DatabaseFile} {
 			if _, err := os.Stat(filepath.Join(at, database)); err == nil {
 				found = append(found, at)
 				break

@@ -24,6 +24,7 @@ type upCmd struct {
 	For      time.Duration `help:"End after this time, as 60s or 2h." placeholder:"TIME"`
 	Data     string        `help:"Data folder. Starting again with it goes on from there." default:"${data}" type:"path" placeholder:"DIR"`
 	DB       string        `name:"db" help:"Keep the channels on this PostgreSQL server instead of in the data folder, which remembers it: postgres://user:password@host:5432/database." env:"SHOAL_DB" placeholder:"URL"`
+	Bucket   string        `name:"bucket" help:"Keep the archive on servers too: its ledger in --db's, its pages in this bucket of any S3-compatible store, which the data folder remembers: s3://KEY:SECRET@host:port/bucket." env:"SHOAL_BUCKET" placeholder:"URL"`
 	Strategy string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	JSON     bool          `name:"json" help:"Print one JSON object as the last line."`
 	Name     string        `help:"Your name, which volunteers see; default: the host of --contact." placeholder:"NAME"`
@@ -164,7 +165,7 @@ func (c *upCmd) station(s streams, began time.Time) stationConfig {
 	if len(c.URLs) == 0 {
 		data = filepath.Join(c.Data, "up-pond")
 	}
-	cfg := stationConfig{name: c.Name, data: data, db: c.DB, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
+	cfg := stationConfig{name: c.Name, data: data, db: c.DB, bucket: c.Bucket, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)

@@ -63,14 +63,14 @@ func must(t *testing.T, args ...string) (out, said string) {
 var shownUpdates = regexp.MustCompile(`updates (\d+)`)
 
 // upUntil runs a small network until it shows so many updates, ends it as ctrl-C does, and reads the object that it ends with.
-func upUntil(t *testing.T, data string, updates int) summary {
+func upUntil(t *testing.T, data string, updates int, also ...string) summary {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var o, e buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, []string{"up", "--json", "--peers", "3", "--hosts", "60", "--pages", "500", "--data", data, "--page", "127.0.0.1:0"}, streams{&o, &e})
+		code <- run(ctx, append([]string{"up", "--json", "--peers", "3", "--hosts", "60", "--pages", "500", "--data", data, "--page", "127.0.0.1:0"}, also...), streams{&o, &e})
 	}()
 	for n := 0; n < updates; time.Sleep(20 * time.Millisecond) {
 		if shown := shownUpdates.FindAllStringSubmatch(e.String(), -1); len(shown) > 0 {

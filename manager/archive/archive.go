@@ -28,12 +28,10 @@ import (
 	"shoal/internal/wire/uplink"
 	"shoal/manager/archive/evidence"
 	"shoal/manager/archive/ledger"
-	"shoal/manager/archive/ledger/badgerledger"
 	"shoal/manager/archive/pages"
 	"shoal/manager/archive/segment"
 	"shoal/manager/archive/upkeep"
 	"shoal/manager/archive/warc"
-	"shoal/manager/archive/warc/folder"
 	"shoal/manager/conduct"
 )
 
@@ -68,6 +66,10 @@ type Config struct {
 	MinFree int64
 	// FS holds the WARC files; nil: the operating system's.
 	FS warc.FS
+	// Stores are where database and pages lie; nil: both in Dir.
+	Stores Stores
+	// Linger is how long pages wait for others to be stored with. It suits stores that are far away. 0: not at all.
+	Linger time.Duration
 
 	// Keep says what is kept, and KeepEvery how often the rest is forgotten, and files that then hold little of use are compacted.
 	// KeepEvery 0: an hour; a zero Keep forgets nothing.
@@ -129,6 +131,9 @@ func (c *Config) validate() error {
 	if c.FS == nil {
 		c.FS = warc.OS{}
 	}
+	if c.Stores == nil {
+		c.Stores = embedded{c.FS, filepath.Join(c.Dir, "warc")}
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -142,9 +147,6 @@ func orDefault[T comparable](field *T, value T) {
 	}
 }
 
-func (c *Config) warcDir() string  { return filepath.Join(c.Dir, "warc") }
-func (c *Config) stateDir() string { return filepath.Join(c.Dir, "state") }
-
 // Open opens or makes the archive in cfg.Dir. Every lease that ran gets a full term.
 func Open(ctx context.Context, cfg Config) (*Archive, error) {
 	if err := cfg.validate(); err != nil {
@@ -154,24 +156,14 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{cfg.Dir, cfg.warcDir(), cfg.stateDir()} {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			return nil, fmt.Errorf("open archive: %w", writable(err))
-		}
+	if err := os.MkdirAll(cfg.Dir, 0o750); err != nil {
+		return nil, fmt.Errorf("open archive: %w", writable(err))
 	}
 	var damage damageNote
-	store, err := badgerledger.Open(badgerledger.Config{Dir: cfg.stateDir(), MemTable: cfg.memTable, Clock: cfg.Clock, Free: cfg.free(), Found: damage.found})
+	store, segments, err := cfg.Stores.Open(ctx, cfg.own(pack, damage.found))
 	if err != nil {
 		return nil, fmt.Errorf("open archive in %s: %w", cfg.Dir, writable(err))
 	}
-	id := store.Head().ID
-	segments := folder.Open(folder.Config{
-		FS: cfg.FS, Dir: cfg.warcDir(), Roll: cfg.Roll, Clock: cfg.Clock,
-		First: func(name string, n uint32, at time.Time) ([]byte, error) {
-			seed := [32]byte(append(id[:], make([]byte, 24)...))
-			return pack.Append(nil, &warc.Record{Type: warc.Info, ID: warc.NewID(seed, int(n)), Date: at, Filename: name, Body: cfg.about()})
-		},
-	})
 	a, err := assemble(ctx, cfg, pack, store, segments)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open archive in %s: %w", cfg.Dir, err), segments.Close(), store.Close())
@@ -183,7 +175,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 // assemble makes the four rooms over the two stores. cfg is validated.
 func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledger.Store, segments segment.Store) (*Archive, error) {
 	l, err := ledger.Open(ctx, ledger.Config{
-		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, PrefixOf: cfg.PrefixOf, OnDeed: cfg.OnDeed,
+		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, PrefixOf: cfg.PrefixOf, OnDeed: cfg.OnDeed, Linger: cfg.Linger,
 	}, store, segments)
 	if err != nil {
 		return nil, err

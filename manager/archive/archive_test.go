@@ -543,7 +543,7 @@ func scanFile(t testing.TB, name string) (n int) {
 // warcFiles are the paths of an archive's files.
 func warcFiles(t testing.TB, a *Archive) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(a.cfg.warcDir(), "*.warc.gz"))
+	names, err := filepath.Glob(filepath.Join(filepath.Join(a.cfg.Dir, "warc"), "*.warc.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"shoal/manager/archive/ledger/badgerledger"
 	"shoal/manager/archive/upkeep"
-	"shoal/manager/archive/warc/folder"
+	"shoal/manager/archive/warc"
 )
 
 // Restore makes the archive in dir from a backup. Cursors from before the backup go on; what was told between backup and loss is not
@@ -19,14 +20,14 @@ func Restore(ctx context.Context, backup, dir string) error {
 	if err := upkeep.Empty(dir); err != nil {
 		return fmt.Errorf("restore to %s: %w", dir, err)
 	}
-	cfg := Config{Dir: dir}
-	for _, d := range []string{cfg.warcDir(), cfg.stateDir()} {
+	files, state := filepath.Join(dir, "warc"), filepath.Join(dir, "state")
+	for _, d := range []string{files, state} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
 			return fmt.Errorf("restore: %w", err)
 		}
 	}
-	return upkeep.Restore(ctx, backup, cfg.warcDir(), func(r io.Reader) error {
-		err := badgerledger.Restore(cfg.stateDir(), r, time.Now())
+	return upkeep.Restore(ctx, backup, files, func(r io.Reader) error {
+		err := badgerledger.Restore(state, r, time.Now())
 		if errors.Is(err, badgerledger.ErrEmpty) {
 			err = fmt.Errorf("%w: %w", ErrNotBackup, err)
 		}
@@ -38,17 +39,20 @@ func Restore(ctx context.Context, backup, dir string) error {
 // claims (running crawls start anew, the manager's generations go on), the feed (every page is told as created, cursors of old are
 // refused) and change histories. The old state is moved aside, not removed.
 func Rebuild(ctx context.Context, cfg Config) (out Rebuilt, err error) {
-	old := fmt.Sprintf("%s.broken-%s", cfg.stateDir(), time.Now().UTC().Format("20060102150405"))
-	if err := os.Rename(cfg.stateDir(), old); err != nil {
-		return Rebuilt{Old: old}, fmt.Errorf("rebuild: %w", err)
+	if err := cfg.validate(); err != nil {
+		return out, err
 	}
-	store, err := badgerledger.Open(badgerledger.Config{Dir: cfg.stateDir()})
+	pack, err := warc.NewCompressor(cfg.Level)
+	if err != nil {
+		return out, err
+	}
+	store, segments, old, err := cfg.Stores.Anew(ctx, cfg.own(pack, nil))
 	if err != nil {
 		return Rebuilt{Old: old}, fmt.Errorf("rebuild: %w", err)
 	}
-	out, err = upkeep.Rebuild(ctx, store, folder.Open(folder.Config{FS: cfg.FS, Dir: cfg.warcDir()}))
+	out, err = upkeep.Rebuild(ctx, store, segments)
 	out.Old = old
-	if err = errors.Join(err, store.Close()); err != nil {
+	if err = errors.Join(err, segments.Close(), store.Close()); err != nil {
 		return out, fmt.Errorf("rebuild: %w", err)
 	}
 	a, err := Open(ctx, cfg)

@@ -278,7 +278,7 @@ func TestRepair(t *testing.T) {
 			if err := a.Close(); err != nil {
 				t.Fatal(err)
 			}
-			files, err := filepath.Glob(filepath.Join(a.cfg.warcDir(), "*"))
+			files, err := filepath.Glob(filepath.Join(filepath.Join(a.cfg.Dir, "warc"), "*"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -406,7 +406,7 @@ func TestRebuild(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(a.cfg.stateDir(), "MANIFEST"), []byte("no manifest"), 0o640); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Join(a.cfg.Dir, "state"), "MANIFEST"), []byte("no manifest"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(ctx, a.cfg); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "repair --rebuild") {
@@ -460,7 +460,7 @@ func TestScrub(t *testing.T) {
 	if err := a.Close(); err != nil { // what was in memory is a table now
 		t.Fatal(err)
 	}
-	names, err := filepath.Glob(filepath.Join(a.cfg.stateDir(), "*.sst"))
+	names, err := filepath.Glob(filepath.Join(filepath.Join(a.cfg.Dir, "state"), "*.sst"))
 	if err != nil || len(names) == 0 {
 		t.Fatalf("tables %v, %v", names, err)
 	}

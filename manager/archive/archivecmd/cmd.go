@@ -24,6 +24,7 @@ import (
 	"shoal/channel/badgerdb/tables"
 	"shoal/internal/member"
 	"shoal/manager/archive"
+	"shoal/manager/archive/remote"
 )
 
 // IO is where a command writes: Out is what was asked for, Err what is said about it.
@@ -89,11 +90,16 @@ func (s *Source) open(ctx context.Context) (*archive.Archive, error) {
 	if _, err := os.Stat(filepath.Join(s.dir(), "state")); err != nil {
 		return nil, fmt.Errorf("%w in %s: name the manager's data folder with --data (%w)", errNoData, s.Data, err)
 	}
-	return archive.Open(ctx, s.config())
+	cfg, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	return archive.Open(ctx, cfg)
 }
 
-func (s *Source) config() archive.Config {
-	return archive.Config{Dir: s.dir(), Verify: refuseTasks, Beside: s.channels}
+// config opens the archive wherever the data folder says that it lies.
+func (s *Source) config() (archive.Config, error) {
+	return remote.Config(s.Data, archive.Config{Dir: s.dir(), Verify: refuseTasks, Beside: s.channels})
 }
 
 // channels looks at the channel database of a stopped manager, where there is one.

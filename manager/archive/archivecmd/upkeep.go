@@ -19,6 +19,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"shoal/manager/archive"
+	"shoal/manager/archive/remote"
 )
 
 // Archive is `shoal archive`: upkeep, by a running manager where one works on the data; repair wants it stopped.
@@ -210,7 +211,11 @@ func (c *Repair) rebuild(ctx context.Context, to IO) error {
 	case !errors.Is(err, archive.ErrState):
 		return err
 	}
-	r, err := archive.Rebuild(ctx, c.config())
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	r, err := archive.Rebuild(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -347,7 +352,7 @@ func (c *Backup) Run(ctx context.Context, to IO) error {
 					return err
 				}
 			}
-			return CopyTree(ctx, c.Data, part, "archive", "database")
+			return CopyTree(ctx, c.Data, part, "archive", remote.DatabaseFile, remote.BucketFile)
 		})
 	}, func() error { return c.remote(ctx) })
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	pb "shoal/manager/archive/archivepb"
@@ -15,6 +16,8 @@ import (
 const (
 	maxJobs       = 1024     // that share a commit, and that wait for one
 	maxBatchBytes = 16 << 20 // of records that are appended before a sync
+
+	maxLingerBytes = 8 << 20 // likewise, of a segment store that is far away
 )
 
 // Job is what one call wants to have made durable at once.
@@ -41,7 +44,11 @@ func (l *Ledger) Commit(j *Job) error {
 	if err := l.checkSpace(j.Grows); err != nil {
 		return err
 	}
-	if err := l.commits.Submit(context.Background(), j); err != nil {
+	lane := l.commits
+	if len(j.Records) == 0 && !j.Seal {
+		lane = l.light
+	}
+	if err := lane.Submit(context.Background(), j); err != nil {
 		return err
 	}
 	return j.err
@@ -58,7 +65,10 @@ func (l *Ledger) Commit(j *Job) error {
 //  6. publish: the segment store hears that it was committed, readers of the feeds are woken, and the callers are answered.
 //
 // When 2 or 3 fails, the records are taken back and every job is refused: each may be tried again, in another segment if this one's sync has
-// failed. When 5 fails, anything may be durable or not: the error is returned, and nothing more is written until the ledger is opened again.
+// failed. So they are when 5 says that the database is away. When 5 fails otherwise, anything may be durable or not: the error is returned, and
+// nothing more is written until the ledger is opened again.
+//
+// Batches without records may run beside one with records, up to step 5, which one takes at a time. They do not touch the segment store.
 func (l *Ledger) writeBatch(batch []*Job) error {
 	for _, j := range batch {
 		if j.Seal {
@@ -90,13 +100,26 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 			writes, jobs = append(writes, w), append(jobs, j)
 		}
 	}
-	refused, err := l.store.Commit(writes)
+	refused, err := l.commitWrites(writes)
+	heavy := l.records(batch)
+	if errors.Is(err, ErrAway) {
+		l.counters.failures.Add(1)
+		if heavy {
+			err = errors.Join(err, l.segments.Rollback())
+		}
+		refuse(batch, fmt.Errorf("%w: %w", ErrStorage, err))
+		return nil
+	}
 	if err != nil {
 		err = fmt.Errorf("%w: database: %w; stop and start again", ErrStorage, err)
 		refuse(batch, err)
+		l.commits.Fail(err)
+		l.light.Fail(err)
 		return err
 	}
-	l.segments.Commit()
+	if heavy {
+		l.segments.Commit()
+	}
 	news := false
 	for n, j := range jobs {
 		if j == nil {
@@ -118,6 +141,18 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 	return nil
 }
 
+// commitWrites is step 5.
+func (l *Ledger) commitWrites(writes []Write) ([]error, error) {
+	l.lane.Lock()
+	defer l.lane.Unlock()
+	return l.store.Commit(writes)
+}
+
+// records tells whether a batch has to do with the segment store. Without a lane for those that have not, each has.
+func (l *Ledger) records(batch []*Job) bool {
+	return l.light == l.commits || slices.ContainsFunc(batch, func(j *Job) bool { return len(j.Records) > 0 || j.Seal })
+}
+
 func refuse(batch []*Job, err error) {
 	for _, j := range batch {
 		j.err = err
@@ -127,6 +162,9 @@ func refuse(batch []*Job, err error) {
 // appendRecords makes the records of a batch durable. After an error nothing of them is kept.
 func (l *Ledger) appendRecords(batch []*Job) (locations [][]segment.Location, changed []segment.Info, err error) {
 	locations = make([][]segment.Location, len(batch))
+	if !l.records(batch) {
+		return locations, nil, nil
+	}
 	for n, j := range batch {
 		if len(j.Records) == 0 {
 			continue

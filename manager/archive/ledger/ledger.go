@@ -54,6 +54,10 @@ type Config struct {
 	Where    string // what messages call the disk
 	Unpaced  bool   // pages may come faster than a task's gap allows: for measurements
 
+	// Linger is how long records wait for others before a segment is written. It suits a segment store that is far away; jobs without
+	// records, such as claims, then need not wait for those with. 0: no job waits for more than the batch before.
+	Linger time.Duration
+
 	// AccountOf names the account of a member that is connected; empty, or nil: the peer stands for itself.
 	AccountOf func(peer string) string
 	// PrefixOf names the network of a member's address, a /24 or a /48; empty, or nil: it is not known.
@@ -73,8 +77,10 @@ type Ledger struct {
 	segments segment.Store
 	id       [8]byte
 	commits  *groupcommit.Pipeline[*Job]
-	unpacked *semaphore.Weighted // bytes of decompressed chunks
-	cores    *semaphore.Weighted // chunks that are unpacked and packed at a time
+	light    *groupcommit.Pipeline[*Job] // for jobs without records; the same one, unless Config.Linger is set
+	lane     sync.Mutex                  // held while the store commits
+	unpacked *semaphore.Weighted         // bytes of decompressed chunks
+	cores    *semaphore.Weighted         // chunks that are unpacked and packed at a time
 
 	channels  keylock.Locks[channel.ID, channelState]
 	deadlines deadlines
@@ -101,9 +107,14 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 		cfg: cfg, store: store, segments: segments, id: store.Head().ID,
 		unpacked: semaphore.NewWeighted(cfg.InFlight), cores: semaphore.NewWeighted(int64(2 * runtime.GOMAXPROCS(0))),
 	}
-	l.commits = groupcommit.New(groupcommit.Config[*Job]{
-		Do: l.writeBatch, MaxJobs: maxJobs, Weight: func(j *Job) int64 { return int64(len(j.Records)) }, MaxWeight: maxBatchBytes, Closed: ErrClosed,
-	})
+	commits := groupcommit.Config[*Job]{Do: l.writeBatch, MaxJobs: maxJobs, Weight: func(j *Job) int64 { return int64(len(j.Records)) }, MaxWeight: maxBatchBytes, Closed: ErrClosed}
+	if cfg.Linger > 0 {
+		l.light = groupcommit.New(commits)
+		commits.Linger, commits.MaxWeight = cfg.Linger, maxLingerBytes
+	}
+	if l.commits = groupcommit.New(commits); l.light == nil {
+		l.light = l.commits
+	}
 	l.bell.ring()
 	known, err := Segments(ctx, store)
 	if err != nil {
@@ -237,6 +248,7 @@ func (l *Ledger) NoteDamage(err error) {
 	}
 	l.cfg.Log.Error("the archive takes in nothing more", "dir", l.cfg.Where, "err", err)
 	l.commits.Fail(err)
+	l.light.Fail(err)
 }
 
 // Damage is what was found to be changed in the store; nil: nothing.
@@ -275,6 +287,7 @@ func (l *Ledger) Close() error {
 
 func (l *Ledger) close() error {
 	l.commits.Close()
+	l.light.Close()
 	return errors.Join(l.segments.Close(), l.store.Close())
 }
 

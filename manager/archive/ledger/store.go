@@ -17,6 +17,8 @@ var (
 	ErrConflict = errors.New("archive: record has changed")
 	// ErrTooLarge says that a write has more changes than the store makes at once.
 	ErrTooLarge = errors.New("archive: too much for one write")
+	// ErrAway says that the database cannot be reached, and that nothing of a commit is durable: the same writes may be tried again.
+	ErrAway = errors.New("archive: its database is away")
 )
 
 // Change is a record that becomes Value. A nil Value deletes it; an empty one does not.
@@ -74,7 +76,7 @@ type Snapshot interface {
 
 // Store keeps the ledger's records, by the keys and in the tables of package schema. It is the seam behind which a database stands: Badger in
 // the embedded archive (package badgerledger). Package ledgertest says as tests what a store must do. Methods may be called by several
-// goroutines, but Commit by one at a time.
+// goroutines, but Commit by one at a time. After an error of Commit that is not ErrAway, the store is closed and opened again.
 //
 // A store may keep records in another form than one by one, as long as Snapshot gives them as they were written: all that a crawl stores of a
 // channel's pages is in one Write, under keys that begin with the channel.
@@ -84,7 +86,7 @@ type Store interface {
 	// View calls f with a snapshot, which is valid until f returns. After Close it is ErrClosed.
 	View(f func(Snapshot) error) error
 	// Commit makes writes durable, in their order, each as a whole. refused has nil for each that is, and for another what was wrong with
-	// it: ErrConflict, ErrTooLarge. An error means that any of them may be durable or not.
+	// it: ErrConflict, ErrTooLarge. An error means that any of them may be durable or not, unless it is ErrAway: then none is.
 	Commit(writes []Write) (refused []error, err error)
 	// Check reads all that is durable, at most rate bytes a second (0: as fast as can be), and says what is not as it was written. Damage
 	// is wrapped in ErrDamaged.

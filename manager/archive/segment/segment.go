@@ -80,7 +80,7 @@ type Store interface {
 	Writer
 
 	// Recover is called once, before all other methods but List and Scan. It brings the store into step with the ledger: what was not
-	// committed is removed, and the segment that was being written is gone on with. last is the highest ID that was ever used. Problems
+	// committed is removed, then or with the first Commit, and the segment that was being written is gone on with. last is the highest ID that was ever used. Problems
 	// names each segment that is missing, or is shorter than what was committed to it; those are left as they are.
 	Recover(committed []Info, last uint32) (problems []Problem, err error)
 	// List describes the segments that there are, by ID, whatever the ledger knows of them.

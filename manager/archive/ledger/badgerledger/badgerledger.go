@@ -40,6 +40,21 @@ type Config struct {
 	MemTable int64
 	// Clock numbers the feed of a new archive. Nil: time.Now.
 	Clock func() time.Time
+	// Genesis is how a new archive begins. Nil: with a random ID, and a feed that is numbered by the clock.
+	Genesis *Genesis
+}
+
+// Genesis is what all copies of one archive begin with.
+type Genesis struct {
+	ID   [8]byte
+	Next uint64 // number of the feed's first entry
+}
+
+// NewGenesis makes one that no other archive has.
+func NewGenesis(now time.Time) (g Genesis, err error) {
+	_, err = rand.Read(g.ID[:])
+	g.Next = firstSeq(now)
+	return g, err
 }
 
 // closeRoom is what memory tables and what comes with them take on the disk.
@@ -59,7 +74,7 @@ type Store struct {
 	mu     sync.Mutex // of closed, of users' first steps, and of head
 	closed bool
 	users  sync.WaitGroup
-	head   pb.State // as it was last committed; written by Commit alone
+	head   pb.State // as it was last committed; written by Commit and Apply alone
 }
 
 var _ ledger.Store = (*Store)(nil)
@@ -148,11 +163,15 @@ func (s *Store) readHead() error {
 	if len(s.head.Id) > 0 {
 		return nil
 	}
-	s.head.Id = make([]byte, 8)
-	if _, err := rand.Read(s.head.Id); err != nil {
-		return err
+	g := s.cfg.Genesis
+	if g == nil {
+		made, err := NewGenesis(s.cfg.Clock())
+		if err != nil {
+			return err
+		}
+		g = &made
 	}
-	s.head.Schema, s.head.NextSeq = schema.Version, firstSeq(s.cfg.Clock())
+	s.head.Id, s.head.Schema, s.head.NextSeq = g.ID[:], schema.Version, g.Next
 	_, err = s.Commit([]ledger.Write{{}})
 	return err
 }
@@ -292,6 +311,9 @@ func (s *Store) restore(r io.Reader, now time.Time) error {
 		head.NextSeq = max(head.NextSeq+1, firstSeq(now))
 		v, err := schema.Encode(&head)
 		if err != nil {
+			return err
+		}
+		if err := txn.Delete(positionKey); err != nil { // it follows no log
 			return err
 		}
 		return txn.Set([]byte{schema.State}, v)

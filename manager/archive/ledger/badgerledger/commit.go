@@ -25,24 +25,36 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 	err = s.use(func() error {
 		b := batch{s: s, head: proto.CloneOf(&s.head)}
 		defer b.discard()
-		refused = make([]error, len(writes))
-		for n := range writes {
-			err := b.add(&writes[n])
-			if errors.Is(err, ledger.ErrConflict) || errors.Is(err, ledger.ErrTooLarge) {
-				refused[n] = err
-			} else if err != nil {
-				return err
-			}
+		if refused, err = b.addAll(writes); err != nil {
+			return err
 		}
 		return b.finish()
 	})
 	return refused, err
 }
 
+// addAll puts writes into the batch. refused has what is wrong with those that are not in it.
+func (b *batch) addAll(writes []ledger.Write) (refused []error, err error) {
+	refused = make([]error, len(writes))
+	for n := range writes {
+		err := b.add(&writes[n])
+		if errors.Is(err, ledger.ErrConflict) || errors.Is(err, ledger.ErrTooLarge) {
+			refused[n] = err
+		} else if err != nil {
+			return nil, err
+		}
+		if b.at != nil {
+			b.at.Done++
+		}
+	}
+	return refused, nil
+}
+
 // batch makes writes durable in as few transactions as they need.
 type batch struct {
 	s           *Store
 	head        *pb.State
+	at          *Position   // in a log that is followed; nil: none is
 	txn         *badger.Txn // nil: the next change begins one
 	count, size int64
 }
@@ -159,6 +171,11 @@ func (b *batch) finish() error {
 	}
 	if err := b.begin().Set([]byte{schema.State}, v); err != nil {
 		return err
+	}
+	if b.at != nil {
+		if err := b.txn.Set(positionKey, b.at.encode()); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(b.txn.Commit(), b.s.said.Unsynced()); err != nil {
 		return err

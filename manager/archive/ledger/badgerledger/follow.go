@@ -1,0 +1,139 @@
+package badgerledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+)
+
+// A store may be the copy of a log that lies elsewhere: the log's entries, applied in their order, make the same records in each copy. How far a
+// copy has come is in the same transaction as what it has made of an entry, so that a crash neither leaves one out nor applies one twice.
+
+// Position is how far a copy has come in its log.
+type Position struct {
+	Seq  uint64   // of the last entry that is applied
+	Key  [16]byte // of that entry
+	Done uint32   // writes of the next entry that are applied; a large entry takes several transactions
+}
+
+// positionKey is in the table State, whose own record has the key without the second byte.
+var positionKey = []byte{schema.State, 'p'}
+
+// IsPosition reports whether a record is the copy's own, and no part of what the log says.
+func IsPosition(key []byte) bool { return bytes.Equal(key, positionKey) }
+
+func (p *Position) encode() []byte {
+	b := binary.BigEndian.AppendUint64([]byte{schema.ValueV1}, p.Seq)
+	return append(binary.BigEndian.AppendUint32(b, p.Done), p.Key[:]...)
+}
+
+// Position is how far the copy has come; false: it follows no log.
+func (s *Store) Position() (p Position, ok bool, err error) {
+	err = s.View(func(snap ledger.Snapshot) error {
+		p, ok, err = PositionIn(snap)
+		return err
+	})
+	return p, ok, err
+}
+
+// PositionIn is Position in a snapshot.
+func PositionIn(snap ledger.Snapshot) (p Position, ok bool, err error) {
+	ok, err = snap.Get(positionKey, func(v []byte) error {
+		if len(v) != 29 || v[0] != schema.ValueV1 {
+			return fmt.Errorf("%w: position of %d bytes", schema.ErrValue, len(v))
+		}
+		p = Position{Seq: binary.BigEndian.Uint64(v[1:]), Done: binary.BigEndian.Uint32(v[9:]), Key: [16]byte(v[13:])}
+		return nil
+	})
+	return p, ok, err
+}
+
+// Apply makes the writes of the log's next entry durable, as Commit does, together with the position behind it. What an earlier call has done of
+// it before a crash is not done again: refused then has nothing to say of those writes.
+func (s *Store) Apply(seq uint64, key [16]byte, writes []ledger.Write) (refused []error, err error) {
+	err = s.use(func() error {
+		at, _, err := s.Position()
+		if err != nil {
+			return err
+		}
+		if seq != at.Seq+1 || int(at.Done) > len(writes) {
+			return fmt.Errorf("%w: entry %d of the log does not follow on %d", ledger.ErrState, seq, at.Seq)
+		}
+		done := at.Done
+		b := batch{s: s, head: proto.CloneOf(&s.head), at: &at}
+		defer b.discard()
+		if refused, err = b.addAll(writes[done:]); err != nil {
+			return err
+		}
+		refused = append(make([]error, done), refused...)
+		at = Position{Seq: seq, Key: key}
+		return b.finish()
+	})
+	return refused, err
+}
+
+// Fits reports whether a write is small enough for one transaction, so that it may be in a log.
+func (s *Store) Fits(w *ledger.Write) bool {
+	count, size := int64(0), int64(0)
+	for _, c := range w.Changes {
+		count, size = count+1, size+weight(c)
+	}
+	for _, e := range w.Entries {
+		count, size = count+1, size+weight(ledger.Change{Key: make([]byte, 9), Value: e.Value})
+	}
+	b := batch{s: s}
+	return b.fits(count, size)
+}
+
+// Load fills a new store with the records of another copy, up to a position. next gives them in any order, and no key at the end.
+func (s *Store) Load(at Position, next func() (key, value []byte, err error)) error {
+	return s.use(func() error {
+		w := s.db.NewWriteBatch()
+		defer w.Cancel()
+		for {
+			key, value, err := next()
+			if err != nil {
+				return err
+			}
+			if key == nil {
+				break
+			}
+			if err := w.Set(bytes.Clone(key), bytes.Clone(value)); err != nil {
+				return err
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.head = pb.State{}
+		s.mu.Unlock()
+		return s.follow(at)
+	})
+}
+
+// Follow has a store go on as the copy of a log, of which it holds all up to a position.
+func (s *Store) Follow(at Position) error {
+	return s.use(func() error { return s.follow(at) })
+}
+
+func (s *Store) follow(at Position) error {
+	if err := s.readHead(); err != nil {
+		return err
+	}
+	b := batch{s: s, head: proto.CloneOf(&s.head), at: &at}
+	defer b.discard()
+	return b.finish()
+}
+
+// Unfollow has a store be one by itself again.
+func (s *Store) Unfollow() error {
+	_, err := s.Commit([]ledger.Write{{Changes: []ledger.Change{{Key: positionKey}}}})
+	return err
+}

@@ -1,0 +1,165 @@
+package pgledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"shoal/channel/postgres"
+	"shoal/internal/again"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/ledger/badgerledger"
+)
+
+// Commit implements ledger.Store. Writes that are too large for the copies are not in the log; all others are, with their conditions.
+func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.copied.View(func(ledger.Snapshot) error { return nil }); err != nil {
+		return nil, err // it is closed
+	}
+	if s.gone {
+		return nil, s.replaced()
+	}
+	ctx := context.Background()
+	if s.epoch == 0 {
+		if err := s.own(ctx); err != nil {
+			return nil, err
+		}
+	}
+	refused = make([]error, len(writes))
+	fit := make([]ledger.Write, 0, len(writes))
+	of := make([]int, 0, len(writes))
+	for n := range writes {
+		if !s.copied.Fits(&writes[n]) {
+			refused[n] = fmt.Errorf("%w: %d changes", ledger.ErrTooLarge, len(writes[n].Changes)+len(writes[n].Entries))
+			continue
+		}
+		fit, of = append(fit, writes[n]), append(of, n)
+	}
+	var key [16]byte
+	rand.Read(key[:])
+	if err := s.append(ctx, key, s.packer.pack(fit)); err != nil {
+		return nil, err
+	}
+	said, err := s.copied.Apply(s.at.Seq+1, key, fit)
+	if err != nil {
+		return nil, err
+	}
+	s.at = badgerledger.Position{Seq: s.at.Seq + 1, Key: key}
+	for n, err := range said {
+		refused[of[n]] = err
+	}
+	return refused, nil
+}
+
+func (s *Store) replaced() error {
+	return fmt.Errorf("%w: stop the one that is not meant, on whichever machine it runs, and start the other again", ErrReplaced)
+}
+
+// own makes this the log's writer: nothing that another one has under way is appended after that. What it appended before must have been read.
+func (s *Store) own(ctx context.Context) error {
+	var epoch, seq int64
+	err := s.server.Patiently(ctx, func() error {
+		return s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `UPDATE heads SET epoch = epoch + 1 WHERE part = $1 RETURNING epoch, seq`, part).Scan(&epoch, &seq)
+		})
+	})
+	switch {
+	case errors.Is(err, postgres.ErrUnknown): // a number is left out at most
+		return fmt.Errorf("%w: %w", ledger.ErrAway, err)
+	case err != nil:
+		return s.away(err)
+	case uint64(seq) != s.at.Seq:
+		s.gone = true
+		return s.replaced()
+	}
+	s.epoch = epoch
+	return nil
+}
+
+// away says that nothing was written.
+func (s *Store) away(err error) error {
+	return fmt.Errorf("%w: %w", ledger.ErrAway, s.server.Explain(err))
+}
+
+// append puts an entry into the log, as often as it takes.
+func (s *Store) append(ctx context.Context, key [16]byte, body []byte) error {
+	err := s.server.Patiently(ctx, func() error {
+		err := s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			tag, err := tx.Exec(ctx, `WITH moved AS (UPDATE heads SET seq = seq + 1, key = $4, grown = grown + $6 WHERE part = $1 AND epoch = $2 AND seq = $3 RETURNING part, seq)
+				INSERT INTO log (part, seq, key, body) SELECT part, seq, $4, $5 FROM moved`, part, s.epoch, int64(s.at.Seq), key[:], body, len(body))
+			if err == nil && tag.RowsAffected() == 0 {
+				return s.replaced()
+			}
+			return err
+		})
+		if errors.Is(err, postgres.ErrUnknown) {
+			return s.settle(key, err)
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrReplaced):
+		s.gone = true
+		return err
+	case errors.Is(err, errUnsettled):
+		return err
+	}
+	return s.away(err)
+}
+
+// errUnsettled says that it is not known whether an entry is in the log.
+var errUnsettled = errors.New("archive: it is not known whether the last commit was made")
+
+// pace of asking while the server is away.
+var pace = again.Bounds{First: 20 * time.Millisecond, Last: time.Second}
+
+// settle finds out whether the entry that was sent last is in the log. It asks by a write, which waits for a commit that still runs and is
+// itself only answered when it is durable.
+func (s *Store) settle(key [16]byte, cause error) error {
+	s.log.Warn("the answer to a commit was lost; asking whether it was made", "err", s.server.Explain(cause))
+	ctx, cancel := context.WithTimeout(context.Background(), max(s.cfg.Server.Patience, time.Second))
+	defer cancel()
+	wait := again.Every(pace)
+	for {
+		there, err := s.holds(ctx, key)
+		switch {
+		case err == nil && there, errors.Is(err, ErrReplaced):
+			return err
+		case err == nil:
+			return postgres.ErrAgain
+		}
+		if wait.Wait(ctx, nil, nil) != nil {
+			return fmt.Errorf("%w, and the server does not come back to tell: %w", errUnsettled, s.server.Explain(err))
+		}
+	}
+}
+
+// holds tells whether the entry behind this one's position has a key.
+func (s *Store) holds(ctx context.Context, key [16]byte) (there bool, err error) {
+	err = s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var epoch, seq int64
+		if err := tx.QueryRow(ctx, `UPDATE heads SET looked = now() WHERE part = $1 RETURNING epoch, seq`, part).Scan(&epoch, &seq); err != nil {
+			return err
+		}
+		if there = false; uint64(seq) > s.at.Seq {
+			var is []byte
+			if err := tx.QueryRow(ctx, `SELECT key FROM log WHERE part = $1 AND seq = $2`, part, int64(s.at.Seq)+1).Scan(&is); err != nil {
+				return err
+			}
+			there = string(is) == string(key[:])
+		}
+		if !there && epoch != s.epoch {
+			return s.replaced()
+		}
+		return nil
+	})
+	return there, err
+}

@@ -1,0 +1,374 @@
+package pgledger
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/klauspost/compress/zstd"
+
+	"shoal/manager/archive/bucket"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/ledger/badgerledger"
+)
+
+// head is what the server says of the log.
+type head struct {
+	archive     [8]byte
+	first       int64
+	seq, base   int64
+	snapshot    string
+	size, grown int64
+	key         []byte // of the last entry
+	there       []byte // key of the entry at which the copy is; nil: the log has no such entry
+}
+
+func (s *Store) readHead(ctx context.Context, at badgerledger.Position) (h head, err error) {
+	err = s.server.Patiently(ctx, func() error {
+		var id []byte
+		err := s.server.Pool().QueryRow(ctx, `SELECT archive, first, seq, base, snapshot, size, grown, key, (SELECT key FROM log WHERE log.part = heads.part AND log.seq = $2)
+			FROM heads WHERE part = $1`, part, int64(at.Seq)).Scan(&id, &h.first, &h.seq, &h.base, &h.snapshot, &h.size, &h.grown, &h.key, &h.there)
+		if err == nil && len(id) != 8 {
+			err = fmt.Errorf("%w: ID of %d bytes", ledger.ErrState, len(id))
+		}
+		if err == nil {
+			h.archive = [8]byte(id)
+		}
+		return err
+	})
+	return h, s.server.Explain(err)
+}
+
+// catchUp brings the copy to where the log is.
+func (s *Store) catchUp(ctx context.Context) (err error) {
+	if s.packer, err = newPacker(); err != nil {
+		return err
+	}
+	at, follows, err := s.copied.Position()
+	if err != nil {
+		return err
+	}
+	if !follows {
+		if err := s.mustBeEmpty(); err != nil {
+			return err
+		}
+	}
+	h, err := s.readHead(ctx, at)
+	if err != nil {
+		return err
+	}
+	if why := stale(&h, at, follows, s.copied.Head().ID); why != "" {
+		if follows {
+			s.log.Warn("this machine's copy of the archive's ledger is made again", "why", why)
+		}
+		if err := s.makeCopy(ctx, &h); err != nil {
+			return err
+		}
+	}
+	return s.readLog(ctx)
+}
+
+// stale says why a copy cannot go on; empty: it can.
+func stale(h *head, at badgerledger.Position, follows bool, id [8]byte) string {
+	switch {
+	case !follows:
+		return "it is new"
+	case id != h.archive:
+		return "it is of another archive"
+	case int64(at.Seq) > h.seq:
+		return "it is ahead of the server, which must have been restored"
+	case int64(at.Seq) < h.base:
+		return "the log begins behind it"
+	case int64(at.Seq) == h.seq && string(at.Key[:]) != string(h.key), int64(at.Seq) > h.base && string(at.Key[:]) != string(h.there):
+		return "the server has other entries, it must have been restored"
+	}
+	return ""
+}
+
+// mustBeEmpty refuses to take a folder's own archive for a copy.
+func (s *Store) mustBeEmpty() error {
+	err := s.copied.View(func(snap ledger.Snapshot) error {
+		return snap.Scan(nil, nil, false, func(key, _ []byte) (bool, error) {
+			if len(key) == 1 { // the archive's own record, which every new one has
+				return true, nil
+			}
+			return false, fmt.Errorf("%w: %s", ErrOwn, s.cfg.Copy.Dir)
+		})
+	})
+	return err
+}
+
+// makeCopy begins the copy anew, from the snapshot.
+func (s *Store) makeCopy(ctx context.Context, h *head) (err error) {
+	if err := s.copied.Close(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.cfg.Copy.Dir); err != nil {
+		return err
+	}
+	cfg := s.cfg.Copy
+	cfg.Genesis = &badgerledger.Genesis{ID: h.archive, Next: uint64(h.first)}
+	if s.copied, err = badgerledger.Open(cfg); err != nil {
+		return err
+	}
+	at := badgerledger.Position{Seq: uint64(h.base)}
+	if h.snapshot == "" {
+		return s.copied.Follow(at)
+	}
+	base, err := s.readHead(ctx, at)
+	if err != nil {
+		return err
+	}
+	if len(base.there) != len(at.Key) {
+		return fmt.Errorf("%w: entry %d is missing in %s: restore the server from its backup", ledger.ErrState, h.base, s.server.Where())
+	}
+	at.Key = [16]byte(base.there)
+	in, err := s.openSnapshot(ctx, h.snapshot)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.copied.Load(at, in.next), in.Close())
+}
+
+// stretch is how many entries are read at a time.
+const stretch = 16
+
+// readLog applies the entries that the copy does not have.
+func (s *Store) readLog(ctx context.Context) (err error) {
+	for {
+		if s.at, _, err = s.copied.Position(); err != nil {
+			return err
+		}
+		type entry struct {
+			Seq  int64
+			Key  []byte
+			Body []byte
+		}
+		var entries []entry
+		err := s.server.Patiently(ctx, func() error {
+			rows, err := s.server.Pool().Query(ctx, `SELECT seq, key, body FROM log WHERE part = $1 AND seq > $2 ORDER BY seq LIMIT $3`, part, int64(s.at.Seq), stretch)
+			if err != nil {
+				return err
+			}
+			entries, err = pgx.CollectRows(rows, pgx.RowToStructByPos[entry])
+			return err
+		})
+		if err != nil || len(entries) == 0 {
+			return s.server.Explain(err)
+		}
+		for _, e := range entries {
+			writes, err := s.packer.unpack(e.Body)
+			if err != nil || len(e.Key) != 16 {
+				return fmt.Errorf("%w: entry %d in %s: %w: restore the server from its backup", ledger.ErrState, e.Seq, s.server.Where(), errors.Join(err))
+			}
+			if _, err := s.copied.Apply(uint64(e.Seq), [16]byte(e.Key), writes); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// folder begins the names of snapshots.
+const folder = "ledger/"
+
+// shorten makes a snapshot and drops the entries that are in it, when the log is long enough: half as long as the last snapshot.
+func (s *Store) shorten(ctx context.Context) error {
+	if s.cfg.Objects == nil {
+		return nil
+	}
+	h, err := s.readHead(ctx, badgerledger.Position{})
+	if err != nil || h.grown < max(s.cfg.SnapshotAfter, h.size/2) {
+		return err
+	}
+	s.writing.Lock()
+	epoch := s.epoch
+	s.writing.Unlock()
+	if epoch == 0 { // not the writer
+		return nil
+	}
+	name, at, size, err := s.writeSnapshot(ctx, s.copied)
+	if err != nil {
+		return err
+	}
+	return s.adopt(ctx, epoch, at, name, size)
+}
+
+// adopt makes a snapshot the one from which copies begin.
+func (s *Store) adopt(ctx context.Context, epoch int64, at uint64, name string, size int64) error {
+	adopted := false
+	err := s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE heads SET base = $3, snapshot = $4, size = $5,
+			grown = (SELECT coalesce(sum(length(body)), 0) FROM log WHERE part = $1 AND seq > $3) WHERE part = $1 AND epoch = $2`, part, epoch, int64(at), name, size)
+		if adopted = err == nil && tag.RowsAffected() > 0; !adopted {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM log WHERE part = $1 AND seq < $2`, part, int64(at)) // the last one tells which history this is
+		return err
+	})
+	if err != nil || !adopted {
+		return err // the next one removes what is left over
+	}
+	id := s.Head().ID
+	return s.cfg.Objects.List(ctx, folder+hex.EncodeToString(id[:]), func(o bucket.Object) error {
+		if o.Name == name {
+			return nil
+		}
+		return s.cfg.Objects.Remove(ctx, o.Name)
+	})
+}
+
+// writeSnapshot writes all records into an object. Beside each other they are a key's length, the key, a value's length, the value; at the end
+// an empty key and the number of records.
+func (s *Store) writeSnapshot(ctx context.Context, from ledger.Store) (name string, at uint64, size int64, err error) {
+	var tag [8]byte
+	rand.Read(tag[:])
+	in, out := io.Pipe()
+	count := &counted{to: out}
+	written := make(chan error, 1)
+	err = from.View(func(snap ledger.Snapshot) error {
+		p, _, err := badgerledger.PositionIn(snap)
+		if err != nil {
+			return err
+		}
+		at = p.Seq
+		id := from.Head().ID
+		name = fmt.Sprintf("%s%s-%d-%s.zst", folder, hex.EncodeToString(id[:]), at, hex.EncodeToString(tag[:]))
+		go func() {
+			err := writeRecords(ctx, count, snap)
+			written <- err
+			_ = out.CloseWithError(err) // it never fails
+		}()
+		err = s.cfg.Objects.PutFrom(ctx, name, in, -1)
+		_ = in.CloseWithError(errors.New("the object store wants no more")) // ends the writing, if it has not ended
+		return errors.Join(err, <-written)
+	})
+	return name, at, count.n, err
+}
+
+type counted struct {
+	to io.Writer
+	n  int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.to.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+func writeRecords(ctx context.Context, to io.Writer, snap ledger.Snapshot) error {
+	z, err := zstd.NewWriter(to, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true))
+	if err != nil {
+		return err
+	}
+	w, n := bufio.NewWriterSize(z, 64<<10), uint64(0)
+	var b []byte
+	err = snap.Scan(nil, nil, true, func(key, value []byte) (bool, error) {
+		if badgerledger.IsPosition(key) {
+			return true, nil
+		}
+		n++
+		b = appendBytes(appendBytes(b[:0], key), value)
+		_, err := w.Write(b)
+		return true, errors.Join(err, ctx.Err())
+	})
+	if err == nil {
+		_, err = w.Write(binary.AppendUvarint([]byte{0}, n))
+	}
+	return errors.Join(err, w.Flush(), z.Close())
+}
+
+// snapshotReader reads what writeRecords wrote.
+type snapshotReader struct {
+	name string
+	in   io.ReadCloser
+	z    *zstd.Decoder
+	r    *bufio.Reader
+	n    uint64
+	ends bool
+}
+
+func (s *Store) openSnapshot(ctx context.Context, name string) (*snapshotReader, error) {
+	if s.cfg.Objects == nil {
+		return nil, fmt.Errorf("%w: %s needs the object %s, and no bucket is named", ledger.ErrState, s.Where(), name)
+	}
+	in, err := s.cfg.Objects.Get(ctx, name, 0, -1)
+	if err != nil {
+		return nil, fmt.Errorf("the snapshot of %s: %w", s.Where(), err)
+	}
+	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return &snapshotReader{name: name, in: in, z: z, r: bufio.NewReaderSize(z, 64<<10)}, nil
+}
+
+// maxRecord bounds a key or a value that is read.
+const maxRecord = 64 << 20
+
+// next gives the next record, and no key at the end.
+func (r *snapshotReader) next() (key, value []byte, err error) {
+	if r.ends {
+		return nil, nil, nil
+	}
+	bytes := func() ([]byte, error) {
+		n, err := binary.ReadUvarint(r.r)
+		if err != nil || n > maxRecord {
+			return nil, errors.Join(err, io.ErrUnexpectedEOF)
+		}
+		b := make([]byte, n)
+		_, err = io.ReadFull(r.r, b)
+		return b, err
+	}
+	if key, err = bytes(); err == nil && len(key) == 0 {
+		n, err := binary.ReadUvarint(r.r)
+		if err == nil && n != r.n {
+			err = fmt.Errorf("it has %d records, %d were written", r.n, n)
+		}
+		if r.ends = true; err != nil {
+			return nil, nil, r.damaged(err)
+		}
+		return nil, nil, nil
+	}
+	if err == nil {
+		value, err = bytes()
+	}
+	if r.n++; err != nil {
+		return nil, nil, r.damaged(err)
+	}
+	return key, value, nil
+}
+
+func (r *snapshotReader) damaged(err error) error {
+	return fmt.Errorf("%w: the snapshot %s in the bucket: %w: bring an earlier version of that object back, or %s", ledger.ErrState, r.name, err, ledger.RebuildHint)
+}
+
+func (r *snapshotReader) Close() error {
+	r.z.Close()
+	return r.in.Close()
+}
+
+// checkServer reads the snapshot and the entries behind it.
+func (s *Store) checkServer(ctx context.Context) error {
+	h, err := s.readHead(ctx, badgerledger.Position{})
+	if err != nil || h.snapshot == "" {
+		return err
+	}
+	in, err := s.openSnapshot(ctx, h.snapshot)
+	if err != nil {
+		return err
+	}
+	for {
+		key, _, err := in.next()
+		if err != nil || key == nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err(), in.Close())
+		}
+	}
+}

@@ -1,0 +1,149 @@
+// Package remote opens an archive whose ledger is on a PostgreSQL server and whose pages are in an object store, and keeps in a data folder where
+// they are. It is not for what is stored there (packages pgledger and objects).
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shoal/channel/postgres"
+	"shoal/manager/archive"
+	"shoal/manager/archive/bucket"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/ledger/pgledger"
+	"shoal/manager/archive/segment"
+	"shoal/manager/archive/warc"
+	"shoal/manager/archive/warc/objects"
+)
+
+// Files below a data folder that say where its parts lie. Each holds a URL, which may contain a password.
+const (
+	DatabaseFile = "database" // the PostgreSQL server; missing: the channels lie in the folder
+	BucketFile   = "bucket"   // the bucket; missing: the archive lies in the folder
+)
+
+// Linger is how long pages wait for others, to be written as one object.
+const Linger = 250 * time.Millisecond
+
+// Place is where an archive is.
+type Place struct {
+	DB      string   // URL of the server
+	Bucket  string   // URL of the bucket
+	Network [32]byte // root public key; zero: of any network
+	Log     *slog.Logger
+}
+
+// Noted reads a URL that a data folder remembers; empty: it does not.
+func Noted(data, file string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(data, file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(b)), err
+}
+
+// Note makes a data folder remember a URL.
+func Note(data, file, url string) error {
+	at := filepath.Join(data, file)
+	if err := os.WriteFile(at+".part", []byte(url+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(at+".part", at)
+}
+
+// Of says where the archive of a data folder is; nil: in the folder.
+func Of(data string) (*Place, error) {
+	in, err := Noted(data, BucketFile)
+	if err != nil || in == "" {
+		return nil, err
+	}
+	db, err := Noted(data, DatabaseFile)
+	if err == nil && db == "" {
+		err = fmt.Errorf("%s names a bucket, and no %s names the server that belongs to it: give both, with --db and --bucket", filepath.Join(data, BucketFile), DatabaseFile)
+	}
+	return &Place{DB: db, Bucket: in}, err
+}
+
+// Config completes the configuration of the archive of a data folder: it is opened where the folder says.
+func Config(data string, cfg archive.Config) (archive.Config, error) {
+	p, err := Of(data)
+	if err != nil || p == nil {
+		return cfg, err
+	}
+	p.Log = cfg.Log
+	return p.Config(cfg), nil
+}
+
+// Config completes the configuration of an archive that is in this place.
+func (p *Place) Config(cfg archive.Config) archive.Config {
+	cfg.Stores, cfg.Linger = p, Linger
+	return cfg
+}
+
+var _ archive.Stores = (*Place)(nil)
+
+// Open implements archive.Stores.
+func (p *Place) Open(ctx context.Context, o archive.Own) (ledger.Store, segment.Store, error) {
+	b, l, err := p.open(ctx, o, pgledger.Open)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, p.segments(b, l, o), nil
+}
+
+// Anew implements archive.Stores.
+func (p *Place) Anew(ctx context.Context, o archive.Own) (ledger.Store, segment.Store, string, error) {
+	old, err := archive.Aside(o.State, time.Now())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, "", err
+	}
+	b, l, err := p.open(ctx, o, pgledger.Anew)
+	if err != nil {
+		return nil, nil, old, err
+	}
+	return l, p.segments(b, l, o), old + " and in tables of the server whose names contain broken", nil
+}
+
+type opener func(context.Context, pgledger.Config) (*pgledger.Store, error)
+
+// open opens ledger and bucket. The ledger comes first: its lock tells whether a manager runs here.
+func (p *Place) open(ctx context.Context, o archive.Own, open opener) (*bucket.Bucket, *pgledger.Store, error) {
+	late := &lateBucket{}
+	l, err := open(ctx, pgledger.Config{Server: p.server(), Copy: o.Copy(), Objects: late, Clock: o.Clock, Log: p.Log, Before: func(ctx context.Context) (err error) {
+		late.Bucket, err = p.bucket(ctx)
+		return err
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return late.Bucket, l, nil
+}
+
+// lateBucket is a bucket that is opened when the ledger's copy is locked.
+type lateBucket struct{ *bucket.Bucket }
+
+func (p *Place) server() postgres.Config {
+	cfg := postgres.Default(p.DB)
+	cfg.Schema, cfg.Network, cfg.Log = pgledger.Schema, p.Network, p.Log
+	return cfg
+}
+
+func (p *Place) bucket(ctx context.Context) (*bucket.Bucket, error) {
+	return bucket.Open(ctx, bucket.Config{URL: p.Bucket, Network: p.Network, Log: p.Log})
+}
+
+func (p *Place) segments(b *bucket.Bucket, l *pgledger.Store, o archive.Own) *objects.Store {
+	id := l.Head().ID
+	return objects.Open(objects.Config{
+		Bucket: b, Roll: o.Roll, Clock: o.Clock,
+		First: func(name string, n uint32, at time.Time) ([]byte, error) { return o.First(id, name, n, at) },
+		Free:  func() (int64, error) { return warc.OS{}.Free(filepath.Dir(o.State)) }, // of the ledger's copy
+	})
+}
