@@ -25,8 +25,8 @@ var archiveScript = []string{
 	"export --format json --json", "backup %T/backup", "restore %T/backup --data %T/restored", "archive verify --data %T/restored", "archive cdx --data %T/restored",
 }
 
-// where matches what tells in which file or object a record is, how many there are, and when a host was taken down.
-var where = regexp.MustCompile(`"(filename|offset|files|bytes|freed)": ?"?[^",}]*"?|\d+ (files|bytes)|shoal-[0-9a-z/-]*\.warc\.gz|"gone","fetched":"[^"]*"|backup in .*|restored to [^;]*`)
+// where matches what tells in which file or object a record is, how many there are, and what goes with the time of day.
+var where = regexp.MustCompile(`"(filename|offset|files|bytes|freed)": ?"?[^",}]*"?|\d+ (files|bytes)|shoal-[0-9a-z/-]*\.warc\.gz|"gone","fetched":"[^"]*"|"pages_counted":"[^"]*"|"text_delay_s":[0-9.]+|backup in .*|restored to [^;]*`)
 
 // play runs the script on a data folder, and returns what it printed.
 func play(t *testing.T, data, page, host string) (out []string) {
