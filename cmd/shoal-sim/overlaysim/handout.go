@@ -200,6 +200,7 @@ func (s *swarm) note(t *task, e *overlay.Event) {
 	if t.holder == none {
 		return
 	}
+	s.bound.tasks = append(s.bound.tasks, t)
 	y.rtt = append(y.rtt, s.n.ground.rtt(t.holder, t.place))
 	y.stretch = append(y.stretch, float64(s.n.offerAt[manager]-t.began)/1e6/s.n.ground.rtt(manager, t.holder))
 }

@@ -58,6 +58,7 @@ type swarm struct {
 	good                               float64   // pages of updates
 	fetched                            []float64 // pages, by member
 	use                                use
+	bound                              bound
 	waits                              []float64 // minutes from submission to the first start
 	tally                              tally
 	nearest, random                    []float64
@@ -165,6 +166,7 @@ func (c *Command) work(ctx context.Context, s *swarm, seed uint64) ([]Row, error
 	row.Refused, row.Unsure, row.Imbalance = float64(s.refused)/float64(max(s.offered, 1)), s.unsure, imbalance(s.fetched)
 	row.Wait50, row.Sent = quantile(s.waits, .5), float64(n.sent-sent)/float64(max(s.offered, 1))
 	s.use.tell(&row, s.good, s.fetched)
+	row.RTTMean, row.RTTBound = mean(s.tally.rtt), s.bound.least(s)
 	rows := []Row{row}
 	for _, f := range s.fires {
 		rows = append(rows, f.row(base, minutes))

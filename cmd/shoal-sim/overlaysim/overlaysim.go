@@ -103,6 +103,8 @@ type Row struct {
 	Busy      float64 `json:"busy,omitempty"`              // share of the time of the threads that are there
 	PageMS    float64 `json:"page_ms,omitempty"`           // thread time that a page took
 	Wasted    float64 `json:"wasted,omitempty"`            // share of the fetched pages that came into no update
+	RTTMean   float64 `json:"rtt_mean,omitempty"`          // of a task's first peer to its host
+	RTTBound  float64 `json:"rtt_bound,omitempty"`         // the least mean with which the peers could have done these tasks; 0: too many peers to tell
 }
 
 // check names the first flag that cannot be.
@@ -215,14 +217,14 @@ func (c *Command) print(out io.Writer, rows []Row) error {
 	fmt.Fprint(w, "overlay\tpeers\tseed\thops\tqueries\tstretch\ttable\tmost\tmsgs/min\trtt p50\tp90\tnearest p50\tp90\trandom\trecall@1\t@8\tempty\tsuccess\t")
 	under := c.Load > 0 || c.Sweep
 	if under {
-		fmt.Fprint(w, "load\tgoodput\trefused\tunsure\timbalance\twait min\tmsgs/task\tbusy\tpage ms\twasted\t")
+		fmt.Fprint(w, "load\tgoodput\trefused\tunsure\timbalance\twait min\tmsgs/task\tbusy\tpage ms\twasted\trtt mean\tbound\t")
 	}
 	fmt.Fprintln(w, "coord err\tseconds\t")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.3f\t%.3f\t%d\t%.3f\t", r.Overlay, r.Peers, r.Seed, r.Hops, r.Queries,
 			r.Stretch, r.TableMean, r.TableMax, r.Messages, r.RTT50, r.RTT90, r.Nearest50, r.Nearest90, r.Random50, r.Recall1, r.Recall8, r.Empty, r.Success)
 		if under {
-			fmt.Fprintf(w, "%.1f\t%.1f\t%.3f\t%d\t%.1f\t%.0f\t%.1f\t%.3f\t%.0f\t%.3f\t", r.Load, r.Goodput, r.Refused, r.Unsure, r.Imbalance, r.Wait50, r.Sent, r.Busy, r.PageMS, r.Wasted)
+			fmt.Fprintf(w, "%.1f\t%.1f\t%.3f\t%d\t%.1f\t%.0f\t%.1f\t%.3f\t%.0f\t%.3f\t%.1f\t%.1f\t", r.Load, r.Goodput, r.Refused, r.Unsure, r.Imbalance, r.Wait50, r.Sent, r.Busy, r.PageMS, r.Wasted, r.RTTMean, r.RTTBound)
 		}
 		fmt.Fprintf(w, "%.3f\t%.1f\t\n", r.CoordErr, r.Seconds)
 	}

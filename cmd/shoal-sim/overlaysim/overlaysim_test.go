@@ -296,6 +296,14 @@ func TestLoad(t *testing.T) {
 	if ours.Wasted > paper.Wasted/2 {
 		t.Errorf("%.3f of our pages are for nothing, %.3f of the paper's", ours.Wasted, paper.Wasted)
 	}
+	for _, r := range []Row{ours, low["rings"]} {
+		if !(r.RTTBound > 0 && r.RTTBound <= r.RTTMean) {
+			t.Errorf("load %v: mean round-trip time %.2f ms, and it cannot be below %.2f", r.Load, r.RTTMean, r.RTTBound)
+		}
+	}
+	if low["rings"].RTTBound > ours.RTTBound {
+		t.Errorf("more work can be done nearer: %.2f ms at load .5, %.2f at 2", low["rings"].RTTBound, ours.RTTBound)
+	}
 	if ours.Refused < .05 || low["rings"].Refused > .01 { // tasks wait for two hours of the four before they are refused
 		t.Errorf("refused %.3f at load .5, %.3f at 2", low["rings"].Refused, ours.Refused)
 	}

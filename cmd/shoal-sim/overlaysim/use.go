@@ -17,6 +17,7 @@ func (s *swarm) watch() {
 				continue
 			}
 			s.use.look(s.crawlers[i].q.Running())
+			s.bound.look(s, i)
 			for _, f := range s.fires {
 				f.use.look(f.runs(i))
 			}
