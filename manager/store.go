@@ -78,6 +78,18 @@ type FeedStore interface {
 // Credit says how much of a channel's stored copy one peer has delivered.
 type Credit = archive.Credit
 
+// AccountCredit is what an account was credited with.
+type AccountCredit = archive.AccountCredit
+
+// Board is who brought the most that others corroborated.
+type Board = archive.Board
+
+// Profile is how an account wants to be shown on the board.
+type Profile = archive.Profile
+
+// ErrProfile says that a profile cannot be shown as it is.
+var ErrProfile = archive.ErrProfile
+
 // Withdrawing is how far a purge of deliverers is.
 type Withdrawing = archive.Withdrawing
 

@@ -13,6 +13,12 @@ type (
 	// FencedError is ledger.FencedError.
 	FencedError = ledger.FencedError
 
+	// AccountCredit is pages.AccountCredit.
+	AccountCredit = pages.AccountCredit
+	// Board is pages.Board.
+	Board = pages.Board
+	// Profile is pages.Profile.
+	Profile = pages.Profile
 	// Capture is pages.Capture.
 	Capture = pages.Capture
 	// Change is pages.Change.
@@ -105,6 +111,7 @@ var (
 	ErrNotFound  = pages.ErrNotFound
 	ErrFormat    = pages.ErrFormat
 	ErrDeliverer = pages.ErrDeliverer
+	ErrProfile   = pages.ErrProfile
 	ErrNotBackup = upkeep.ErrNotBackup
 	ErrNotEmpty  = upkeep.ErrNotEmpty
 )

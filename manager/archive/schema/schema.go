@@ -125,6 +125,11 @@ func CreditKey(week uint32, account uint64, writer uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(k, account), writer)
 }
 
+// CreditOf reads a key that CreditKey made.
+func CreditOf(key []byte) (week uint32, account uint64) {
+	return binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
+}
+
 // Number reads the n-th number of a key that Key or Key2 made.
 func Number(key []byte, n int) uint64 { return binary.BigEndian.Uint64(key[1+8*n:]) }
 

@@ -1,0 +1,149 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive/pages"
+	"shoal/manager/trust"
+)
+
+// earned is an account's credit, as "pages/bytes" of each week, the latest first.
+func earned(t *testing.T, a *Archive, account string) (s string) {
+	t.Helper()
+	c, err := a.CreditOf(t.Context(), account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range c.Weeks {
+		s += fmt.Sprintf("%s %d/%d ", w.Name, w.Pages, w.Bytes)
+	}
+	if c.Withheld {
+		s += "withheld"
+	}
+	return s
+}
+
+// Credit is what others corroborated before they were told of it, by ISO week, and outlives a restart.
+func TestCredit(t *testing.T) {
+	a, cl, cfg := strangers(t)
+	cl.now = time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC) // a Thursday of 2026-W53
+	j := newJudge(t, a, true, "alice", "bob", "carol", "mallory")
+	gen := channel.Gen(0)
+	say := func(peer string, pages func(r *runner) []channel.Page) {
+		gen++
+		cl.crawl(t, a, peer, gen, pages)
+		j.deliver(cl, gen)
+	}
+	one := func(body string) func(r *runner) []channel.Page {
+		return func(r *runner) []channel.Page { return []channel.Page{r.page("/", body, channel.Changed)} }
+	}
+	say("alice", one(home))
+	if got := earned(t, a, "alice"); got != "" {
+		t.Errorf("nobody has seen it: %s", got)
+	}
+	// A word without a digest, a repetition of one's own, and other content corroborate nothing.
+	say("bob", func(r *runner) []channel.Page {
+		return []channel.Page{{URL: r.url("/"), Status: 304, Change: channel.Unchanged, Fetched: cl.now}}
+	})
+	say("alice", one(home))
+	if got := earned(t, a, "alice") + earned(t, a, "bob"); got != "" {
+		t.Errorf("nobody has seen it: %s", got)
+	}
+	say("bob", one(home))
+	want := fmt.Sprintf("2026-W53 1/%d ", len(home))
+	if a, b := earned(t, a, "alice"), earned(t, a, "bob"); a != want || b != want {
+		t.Errorf("alice %s, bob %s, want %s", a, b, want)
+	}
+	// Who repeats a digest that its task told it earns nothing, nor do those who were there before.
+	say("mallory", func(r *runner) []channel.Page {
+		return []channel.Page{{URL: r.url("/"), Status: 200, Change: channel.Unchanged, Digest: channel.ContentDigest([]byte(home)), Fetched: cl.now}}
+	})
+	if a, m := earned(t, a, "alice"), earned(t, a, "mallory"); a != want || m != "" {
+		t.Errorf("alice %s, mallory %s", a, m)
+	}
+	cl.now = cl.now.Add(4 * 24 * time.Hour)
+	say("alice", one(news))
+	say("carol", one(news))
+	want = fmt.Sprintf("2027-W01 1/%d ", len(news)) + want
+	if got := earned(t, a, "alice"); got != want {
+		t.Errorf("alice %s, want %s", got, want)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a = open(t, cfg)
+	if got := earned(t, a, "alice"); got != want {
+		t.Errorf("after a restart alice %s, want %s", got, want)
+	}
+}
+
+// Accounts are on the board by their nickname if they want to, alone and by team; a suspended one is not, until it is pardoned.
+func TestBoard(t *testing.T) {
+	a, cl, cfg := strangers(t)
+	j := newJudge(t, a, true, "alice", "bob", "carol")
+	for i, c := range []struct{ peer, body string }{{"alice", home}, {"bob", home}, {"alice", news}, {"carol", news}} {
+		cl.crawl(t, a, c.peer, channel.Gen(i+1), func(r *runner) []channel.Page { return []channel.Page{r.page("/", c.body, channel.Changed)} })
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	for account, f := range map[string]pages.Profile{"alice": {Nickname: "Ali", Team: "Sharks", Public: true}, "bob": {Nickname: "Bob", Team: "Sharks", Public: true}, "carol": {Nickname: "Carol", Team: "Rays"}} {
+		if err := a.SetProfile(account, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []pages.Profile{{Public: true}, {Nickname: " a"}, {Nickname: "a\nb"}, {Team: string(make([]byte, 100))}} {
+		if err := a.SetProfile("alice", f); !errors.Is(err, pages.ErrProfile) {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+	board := func(since time.Time) string {
+		t.Helper()
+		b, err := a.Board(t.Context(), since, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := ""
+		for _, r := range b.Names {
+			s += fmt.Sprintf("%s %d ", r.Name, r.Pages)
+		}
+		for _, r := range b.Teams {
+			s += fmt.Sprintf("team %s %d ", r.Name, r.Pages)
+		}
+		return s + fmt.Sprintf("others %d", b.Others.Pages)
+	}
+	if got := board(time.Time{}); got != "Ali 2 Bob 1 team Sharks 3 others 1" {
+		t.Error(got)
+	}
+	if got := board(cl.now.Add(8 * 24 * time.Hour)); got != "others 0" {
+		t.Error(got)
+	}
+	alice := trust.Peer(a.DelivererNumber("alice"))
+	if err := a.Suspend(t.Context(), alice); err != nil {
+		t.Fatal(err)
+	}
+	if got := board(time.Time{}); got != "Bob 1 team Sharks 1 others 1" {
+		t.Errorf("suspended: %s", got)
+	}
+	if c, err := a.CreditOf(t.Context(), "alice"); err != nil || !c.Withheld || c.Sum.Pages != 0 || c.Profile.Nickname != "Ali" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if err := a.Pardon(t.Context(), alice); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a = open(t, cfg)
+	if got := board(time.Time{}); got != "Ali 2 Bob 1 team Sharks 3 others 1" {
+		t.Errorf("after the pardon: %s", got)
+	}
+	if err := a.SetProfile("alice", pages.Profile{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := board(time.Time{}); got != "Bob 1 team Sharks 1 others 3" {
+		t.Errorf("without a profile: %s", got)
+	}
+}
