@@ -236,8 +236,13 @@ func (t *Task) within(now time.Time, n *Sum) error {
 	return nil
 }
 
-// frontier keeps of a to-do list what is in scope and what there is room for.
+// frontier keeps of a to-do list what is in scope and what there is room for. A claim that has brought no page has found no links: whoever goes on would
+// spend its whole budget on URLs that one member made up.
 func (t *Task) frontier(in []channel.Frontier, n *Sum, found *Findings) []channel.Frontier {
+	if n.Answered == 0 {
+		found.Frontier += len(in)
+		return in[:0]
+	}
 	most := t.frontierMost()
 	kept := in[:0]
 	for _, f := range in {

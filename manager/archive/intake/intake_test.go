@@ -184,6 +184,9 @@ func TestFrontierHasAnEnd(t *testing.T) {
 	left := 0
 	for i := range 50 {
 		b := &channel.ChunkBody{}
+		if i == 0 {
+			b.Pages = append(b.Pages, page("/", "links"))
+		}
 		for j := range 20_000 {
 			b.Frontier = append(b.Frontier, channel.Frontier{URL: fmt.Sprintf("%s/%d/%d", host, i, j), Depth: 1})
 		}
@@ -197,7 +200,7 @@ func TestFrontierHasAnEnd(t *testing.T) {
 		t.Errorf("%d kept, %d left out, at most %d", sum.Frontier, left, tk.frontierMost())
 	}
 	long := &channel.ChunkBody{}
-	tk.Budget, sum = 0, Sum{}
+	tk.Budget, sum = 0, Sum{Pages: 1, Answered: 1}
 	for j := range 20_000 {
 		long.Frontier = append(long.Frontier, channel.Frontier{URL: fmt.Sprintf("%s/%s%d", host, strings.Repeat("x", 1900), j)})
 	}
@@ -206,8 +209,26 @@ func TestFrontierHasAnEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sum.FrontierBytes > frontierBytes {
+	if sum.FrontierBytes > frontierBytes || sum.FrontierBytes == 0 {
 		t.Errorf("%d bytes of URLs kept", sum.FrontierBytes)
+	}
+}
+
+// Who has brought no page has found no links.
+func TestNoFrontierWithoutPages(t *testing.T) {
+	tk := task()
+	var sum Sum
+	invented := &channel.ChunkBody{Frontier: []channel.Frontier{{URL: host + "/a", Depth: 1}, {URL: host + "/b", Depth: 1}}}
+	if _, found, err := Screen(noon, tk, &sum, invented); err != nil || len(invented.Frontier) != 0 || found.Frontier != 2 || sum.Frontier != 0 {
+		t.Errorf("%d URLs kept, %d left out, %v", len(invented.Frontier), found.Frontier, err)
+	}
+	honest := &channel.ChunkBody{Pages: []channel.Page{page("/", "links")}, Frontier: []channel.Frontier{{URL: host + "/a", Depth: 1}}}
+	if _, found, err := Screen(noon, tk, &sum, honest); err != nil || len(honest.Frontier) != 1 || found.Frontier != 0 {
+		t.Errorf("with a page: %d URLs kept, %d left out, %v", len(honest.Frontier), found.Frontier, err)
+	}
+	later := &channel.ChunkBody{Frontier: []channel.Frontier{{URL: host + "/c", Depth: 1}}}
+	if _, _, err := Screen(noon, tk, &sum, later); err != nil || len(later.Frontier) != 1 {
+		t.Errorf("after a page: %d URLs kept, %v", len(later.Frontier), err)
 	}
 }
 

@@ -155,11 +155,21 @@ func storedText(snap ledger.Snapshot, sha []byte) (*text.Text, error) {
 	return &text.Text{Title: m.Title, Lang: m.Lang, Body: body}, nil
 }
 
-func packText(s string) []byte {
+// textPackers are encoders in use again and again: one is more than a megabyte, and a text mostly a few thousand bytes.
+var textPackers = sync.Pool{New: func() any {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil // the options are right
 	}
+	return e
+}}
+
+func packText(s string) []byte {
+	e, ok := textPackers.Get().(*zstd.Encoder)
+	if !ok {
+		return nil
+	}
+	defer textPackers.Put(e)
 	return e.EncodeAll([]byte(s), nil)
 }
 
