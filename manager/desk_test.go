@@ -164,7 +164,7 @@ func TestStrategiesAndLimitsComeBack(t *testing.T) {
 	if err := b.m.UseLimits(t.Context(), limits); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "tasks to end", func() bool { return b.m.Overview().Out == 0 })
+	b.settled(t)
 	before := info().Intervals
 	if err := b.m.UseStrategy(t.Context(), manager.StrategyChoice{Name: "price", Params: recrawl.Params{Delta: .3}}); !errors.Is(err, recrawl.ErrParams) {
 		t.Errorf("price with delta: %v", err)

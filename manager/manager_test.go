@@ -302,6 +302,16 @@ func until(t *testing.T, what string, f func() bool) {
 	t.Fatalf("never came: %s", what)
 }
 
+// settled waits until no task is out and none waits to be handed out again. It asks the loop: what the overview shows may be from before the
+// caller's last step, and leaves out what waits.
+func (b *bench) settled(t *testing.T) {
+	t.Helper()
+	until(t, "tasks to end", func() bool {
+		i, err := b.m.Strategy(t.Context())
+		return err == nil && i.Sequencers.Sites == 0 && i.Sequencers.NowWaits == 0
+	})
+}
+
 func TestEveryChannelIsRecrawled(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir(), nil)

@@ -128,7 +128,7 @@ func TestPurgeFromTheDesk(t *testing.T) {
 	b.swarm.mu.Lock()
 	b.swarm.refuse = true
 	b.swarm.mu.Unlock()
-	until(t, "tasks to end", func() bool { return b.m.Overview().Out == 0 })
+	until(t, "tasks to end", func() bool { i, err := b.m.Strategy(t.Context()); return err == nil && i.Sequencers.Sites == 0 })
 	if err := b.d.StartPurge(t.Context(), "peer"); err != nil {
 		t.Fatal(err)
 	}

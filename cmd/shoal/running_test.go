@@ -58,6 +58,9 @@ func TestCommandsOnARunningManager(t *testing.T) {
 			t.Errorf("shoal %s: %d, want %d with %q in\n%s%s", x.args, code, x.code, x.want, out.String(), errs.String())
 		}
 	}
+	if out, said := must(t, "strategy", "try", "price", "--data", cfg.data); !strings.HasPrefix(out, "No peer has joined") || strings.Contains(out+said, "fresh") {
+		t.Errorf("a strategy is tried without peers, and zeros are shown:\n%s%s", out, said)
+	}
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -157,6 +157,10 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodPost, "/strategy/try", nil, choice, &t); err != nil {
 			return err
 		}
+		if t.Note != "" { // the figures would be zeros
+			_, err := fmt.Fprintln(s.out, t.Note)
+			return err
+		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintf(w, "in the next %s\t%s (now)\t%s\n", plain.Span(t.Ahead.Duration()), t.Now.Strategy, t.Then.Strategy)
 		fmt.Fprintf(w, "tasks\t%d\t%d\n", t.Now.Tasks, t.Then.Tasks)
@@ -167,9 +171,6 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(w, "fresh at its end\t%.1f%%\t%.1f%%\n", 100*t.Now.Freshness, 100*t.Then.Freshness)
 		if err := w.Flush(); err != nil {
 			return err
-		}
-		if t.Note != "" {
-			fmt.Fprintln(s.err, t.Note)
 		}
 		_, err := fmt.Fprintf(s.err, "From %d of %d channels, with room for %.1f tasks in %s. Nothing was changed.\n", t.Channels, t.Of, t.Capacity, plain.Span(t.Tick.Duration()))
 		return err
