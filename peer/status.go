@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -141,6 +142,22 @@ func (a *Agent) Counters() Counters {
 	})
 	out.Accepted, out.Refused = accepted, refused
 	return out
+}
+
+// Asked is Status after a question to the network's server, if it has said nothing for some seconds. That takes two seconds at most.
+func (a *Agent) Asked(ctx context.Context) Status {
+	a.mu.Lock()
+	node := a.wire
+	a.mu.Unlock()
+	var silent time.Time
+	if node != nil {
+		silent = node.Silent(ctx)
+	}
+	s := a.Status()
+	if s.Home.At != "" {
+		s.Home.Silent = silent
+	}
+	return s
 }
 
 // Status is a snapshot.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -32,7 +33,7 @@ func (p *program) Status() any {
 	now := time.Now()
 	p.tally(now)
 	p.keepUsage()
-	s := status{Status: p.agent.Status(), Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list(), Done: p.usage.Done(now), Speed: p.speeds.last()}
+	s := status{Status: p.agent.Asked(context.Background()), Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list(), Done: p.usage.Done(now), Speed: p.speeds.last()}
 	s.Denied = p.limits.Denied(p.set.Deny, cmp.Or(p.set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = p.usage.Used(now)

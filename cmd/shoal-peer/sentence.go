@@ -18,6 +18,7 @@ const (
 	stateDraining  = "draining"
 	stateAway      = "away"    // the company's server cannot be reached
 	stateRefused   = "refused" // it answers, and does not let this computer in
+	stateSilent    = "silent"  // it is connected, and answers nothing
 	stateLooking   = "looking" // it has not been reached yet, or was lost a moment ago
 	stateWorking   = "working"
 	stateIdle      = "idle"
@@ -54,8 +55,11 @@ func sentence(st *status, now time.Time) (state, says string) {
 func connection(st *status, name string, now time.Time) (state, says string) {
 	h := st.Home
 	switch {
-	case h.At != "":
+	case h.At != "" && h.Silent.IsZero():
 		return "", ""
+	case h.At != "":
+		return stateSilent, fmt.Sprintf("%s has not answered since %s (%s), though the connection stands: the company's server hangs, or the network on the way does. "+
+			"This peer keeps what it fetched, and connects again by itself.", name, moment(h.Silent, now), plain.Ago(now, h.Silent))
 	case h.Tries == 0 && st.Since.Add(time.Minute).After(h.Since):
 		return stateLooking, "Looking for " + name + "."
 	case h.Tries == 0:

@@ -26,6 +26,8 @@ type Home struct {
 	Why   string    `json:"why,omitempty"`   // the last attempt failed
 	// The last attempt met a server that answers and does not let this computer in.
 	Refused bool `json:"refused,omitempty"`
+	// The server is connected and has not answered since then. Home leaves it out, since only asking tells: see Silent.
+	Silent time.Time `json:"silent_since,omitzero"`
 }
 
 // Away reports whether a server was looked for, and none was found.
@@ -36,6 +38,8 @@ func (h Home) Away() bool { return h.At == "" && h.Tries > 0 }
 type home struct {
 	*papers
 	*conns
+	carried  *traffic
+	quiet    time.Duration // how long a server may say nothing before Silent asks
 	times    homing.Times
 	reach    *reach
 	log      *slog.Logger
@@ -130,6 +134,9 @@ func (h *home) tell(way *homing.Way, at peer.ID, err error) {
 		return
 	}
 	if now.At != "" {
+		last := &heard{from: at}
+		last.now()
+		h.carried.server.Store(last)
 		h.log.Info("connected to the network", "server", now.At)
 	}
 	if h.changed != nil {

@@ -118,14 +118,22 @@ func (m *numbers) Traffic() (received, sent int64) { return m.traffic.in.Load(),
 func (m *numbers) Packets() (received, sent int64) { return m.packetsIn.Load(), m.packetsOut.Load() }
 
 // traffic counts bytes. libp2p's own counter keeps meters for each peer and a goroutine for the process.
-type traffic struct{ in, out atomic.Int64 }
+type traffic struct {
+	in, out atomic.Int64
+	server  atomic.Pointer[heard] // nil: this node has not been connected to one
+}
 
 func (t *traffic) LogSentMessage(int64)                                   {}
 func (t *traffic) LogRecvMessage(int64)                                   {}
 func (t *traffic) LogSentMessageStream(n int64, _ protocol.ID, _ peer.ID) { t.out.Add(n) }
-func (t *traffic) LogRecvMessageStream(n int64, _ protocol.ID, _ peer.ID) { t.in.Add(n) }
-func (t *traffic) GetBandwidthForPeer(peer.ID) metrics.Stats              { return metrics.Stats{} }
-func (t *traffic) GetBandwidthForProtocol(protocol.ID) metrics.Stats      { return metrics.Stats{} }
+func (t *traffic) LogRecvMessageStream(n int64, _ protocol.ID, from peer.ID) {
+	t.in.Add(n)
+	if s := t.server.Load(); n > 0 && s != nil && s.from == from { // n is 0 for a stream that was given up
+		s.now()
+	}
+}
+func (t *traffic) GetBandwidthForPeer(peer.ID) metrics.Stats         { return metrics.Stats{} }
+func (t *traffic) GetBandwidthForProtocol(protocol.ID) metrics.Stats { return metrics.Stats{} }
 func (t *traffic) GetBandwidthTotals() metrics.Stats {
 	return metrics.Stats{TotalIn: t.in.Load(), TotalOut: t.out.Load()}
 }
