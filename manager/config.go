@@ -29,6 +29,8 @@ type Archive interface {
 	Ack(ctx context.Context, cursor string) error
 	// Stats is for people.
 	Stats() archive.Stats
+
+	Deliveries
 }
 
 // Swarm is what the manager needs of the overlay.
@@ -50,10 +52,15 @@ type Swarm interface {
 
 // Config of a Manager.
 type Config struct {
-	Store   Store
-	Archive Archive
-	Swarm   Swarm
+	Store    Store
+	Archive  Archive
+	Swarm    Swarm
+	Evidence Evidence
+	// Arbiter fetches contested pages. Nil: two more checkers decide, and what that is worth is said on the page.
+	Arbiter Arbiter
 	Sign    func(channel.Header) (channel.Signed, error)
+	// Bar ends the membership of a peer or an account at once, or admits it again. Nil: a suspended peer gets no tasks, and stays a member.
+	Bar     func(name string, barred bool) error
 	Network [32]byte
 	// ArchiveID is the peer id of the archive that tasks name.
 	ArchiveID string
@@ -127,8 +134,8 @@ var ErrConfig = errors.New("manager: bad configuration")
 // Validate names the first bad field.
 func (c Config) Validate() error {
 	switch {
-	case c.Store == nil || c.Archive == nil || c.Swarm == nil || c.Sign == nil:
-		return fmt.Errorf("%w: store, archive, swarm and signer are all needed", ErrConfig)
+	case c.Store == nil || c.Archive == nil || c.Evidence == nil || c.Swarm == nil || c.Sign == nil:
+		return fmt.Errorf("%w: store, archive, its evidence room, swarm and signer are all needed", ErrConfig)
 	case c.Tick <= 0:
 		return fmt.Errorf("%w: a tick of %v, must be positive", ErrConfig, c.Tick)
 	case c.PlanEvery < 0:

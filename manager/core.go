@@ -34,6 +34,9 @@ func (c *core) Epoch() channel.Epoch { return c.epoch }
 
 // event notes what happened to a channel.
 func (c *core) event(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, note string) {
+	if isErrand(s) {
+		return // it is of no channel
+	}
 	c.events.add(c.table.ID(s), Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
 }
 

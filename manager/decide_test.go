@@ -19,7 +19,7 @@ func crawled(b testing.TB, n int, strategy string) *Manager {
 	rng := rand.New(rand.NewPCG(3, 4))
 	cfg := Default()
 	cfg.Strategy, cfg.MinPeersWait = strategy, 0
-	cfg.Archive, cfg.Swarm = stillArchive{}, noSwarm{}
+	cfg.Archive, cfg.Evidence, cfg.Swarm = stillArchive{}, noEvidence{}, noSwarm{}
 	cfg.Sign = func(channel.Header) (channel.Signed, error) { return channel.Signed{}, nil }
 	var buf []byte
 	cfg.Store = many{n: n, perHost: 1, facts: func(int) []byte {

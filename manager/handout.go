@@ -20,6 +20,8 @@ type handout struct {
 	keep    *keeper
 	near    *nearness
 	learner *learner
+	errands *errands
+	auditor *auditor
 	jobs    chan<- job
 	stopped bool // nothing new is handed out, as the manager is about to end
 }
@@ -28,7 +30,9 @@ type handout struct {
 func (h *handout) dispatch(ctx context.Context, now time.Time) {
 	h.machine.Close(h.stopped || len(h.tally.blocking()) > 0)
 	for _, o := range h.machine.Tick(now) {
-		h.jobs <- h.job(o) // the machine keeps it below the queue's length
+		if j, ok := h.job(now, o); ok {
+			h.jobs <- j // the machine keeps it below the queue's length
+		}
 	}
 	h.near.clear()
 	h.near.survey(ctx)
@@ -36,7 +40,15 @@ func (h *handout) dispatch(ctx context.Context, now time.Time) {
 }
 
 // job adds to an order what the loop knows and the database does not yet.
-func (h *handout) job(o dispatch.Order) job {
+func (h *handout) job(now time.Time, o dispatch.Order) (job, bool) {
+	if isErrand(o.Slot) {
+		j, ok := h.errands.job(o, h.near.hosts[o.Slot])
+		if !ok {
+			h.machine.Unsent(now, o, unsentRetry)
+		}
+		j.near = h.near.named[o.Slot]
+		return j, ok
+	}
 	delete(h.keep.dirty, o.Slot)
 	delete(h.keep.issues, o.Slot)
 	j := job{Order: o, id: h.table.ID(o.Slot), ch: h.near.read[o.Slot], host: h.near.hosts[o.Slot], near: h.near.named[o.Slot]}
@@ -45,7 +57,7 @@ func (h *handout) job(o dispatch.Order) job {
 		h.Record.Samples, h.Record.Best = slices.Clone(r.Record.Samples), slices.Clone(r.Record.Best)
 		j.host = &h
 	}
-	return j
+	return j, true
 }
 
 // carryOut does what the machine asks for. Called on the loop after whatever the machine was told.
@@ -53,12 +65,18 @@ func (h *handout) carryOut(now time.Time) {
 	for _, a := range h.machine.Acts() {
 		switch a.Kind {
 		case dispatch.Persist:
+			if isErrand(a.Slot) {
+				h.errands.at(a.Slot).issue = a.Issue
+				continue
+			}
 			h.keep.issues[a.Slot] = a.Issue
 			h.keep.dirty[a.Slot] = struct{}{}
 		case dispatch.Nothing:
 			h.event(a.Slot, now, a.Issue.Gen, "came to nothing", "", "to be handed out again")
 		case dispatch.GaveUp:
-			h.learner.mark(now, a.Slot, a.Note)
+			if !isErrand(a.Slot) {
+				h.learner.mark(now, a.Slot, a.Note)
+			}
 		case dispatch.Swallowed:
 			h.cfg.Swarm.Wasted(overlay.ID(a.Peer), a.Since)
 			h.noteWaste(now, a.Since, string(a.Peer), conduct.Unclaimed)
@@ -97,7 +115,10 @@ func (h *handout) placed(now time.Time, j job, host string, p overlay.Placed) {
 	h.tally.notice("archive", "")
 	if h.machine.Placed(now, j.Order, dispatch.Peer(p.Peer), p.Start) {
 		h.event(j.Slot, now, j.Gen, "accepted", string(p.Peer), "starts "+p.Start.Format(time.TimeOnly))
-		h.tally.landed(p)
+		if !isErrand(j.Slot) {
+			h.tally.landed(p)
+			h.auditor.handed(p.Peer)
+		}
 		h.noteDeed(now, string(p.Peer), conduct.Took, 1)
 	}
 	h.near.measured(host, p.Samples)
@@ -107,6 +128,9 @@ func (h *handout) placed(now time.Time, j job, host string, p overlay.Placed) {
 func (h *handout) refused(now time.Time, j job, why error) {
 	if h.machine.Refused(now, j.Order) {
 		h.event(j.Slot, now, j.Gen, "refused", "", why.Error())
+	}
+	if isErrand(j.Slot) {
+		h.errands.refused(now, j.Slot)
 	}
 }
 

@@ -20,10 +20,12 @@ import (
 // learner takes in what the archive's feed tells. Owned by the loop.
 type learner struct {
 	*core
-	keep *keeper
-	near *nearness
-	tune *tuning
-	pace *pace
+	keep    *keeper
+	near    *nearness
+	tune    *tuning
+	pace    *pace
+	errands *errands
+	auditor *auditor
 
 	accused accused
 	parties parties
@@ -56,8 +58,10 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	le.keep.pending = effects
+	before := effects.from
 	for _, e := range entries {
-		le.takeIn(now, e)
+		le.takeIn(now, before, e)
+		before = e.Cursor
 	}
 	le.keep.cursor = next
 	return true, le.keep.commit(ctx)
@@ -95,8 +99,11 @@ func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *e
 }
 
 // takeIn applies one entry to what the loop holds, and notes what must become durable.
-func (le *learner) takeIn(now time.Time, e archive.Entry) {
-	s, ok := le.table.Find(e.Channel)
+func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
+	s, ok := errandOf(e.Channel)
+	if !ok {
+		s, ok = le.table.Find(e.Channel)
+	}
 	if !ok {
 		return // removed meanwhile
 	}
@@ -105,6 +112,15 @@ func (le *learner) takeIn(now time.Time, e archive.Entry) {
 	if err != nil { // what it needs was read before
 		le.log.Error("event not taken in", "channel", e.Channel, "err", err)
 		return
+	}
+	if isErrand(s) {
+		le.weighPeer(now, heard, &e)
+		le.errands.heard(now, s, e.Event, e.Peer, heard.Effect)
+		le.after(now)
+		return
+	}
+	if n := brought(&e); n > 0 && heard.Effect != 0 {
+		le.auditor.reported(before, &e, n)
 	}
 	if heard.Effect&lease.Persist != 0 {
 		if _, ok := le.keep.pending.slots[s]; !ok {

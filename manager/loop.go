@@ -14,11 +14,18 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer cancel()
 	m.beside.Go(func() { m.placers.work(ctx) })
 	m.beside.Go(func() { m.keepAcked(ctx) })
+	m.beside.Go(func() { m.auditor.clerks.work(ctx) })
+	if m.cfg.Arbiter != nil {
+		m.beside.Go(func() { m.auditor.arbitrate(ctx) })
+	}
 
 	beat := time.NewTicker(m.beat())
 	defer beat.Stop()
 	m.begin()
 	m.tuning.recallDue = true
+	if err := m.auditor.catchUp(ctx); err != nil {
+		m.log.Warn("what was delivered before the last end is not judged", "err", err)
+	}
 	for {
 		notify := m.cfg.Archive.Notify()
 		more, err := m.learner.feedback(ctx)
@@ -49,6 +56,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.round(ctx, m.cfg.Now())
 	}
 	m.keep.save(m.cfg.Now(), true)
+	m.auditor.keepAll(m.cfg.Now())
 	return context.Cause(ctx)
 }
 
@@ -57,9 +65,11 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	m.tuning.recall(ctx)
 	m.tuning.plan(ctx, now)
 	m.disk.look(now)
+	m.errands.tick(now)
 	m.hand.dispatch(ctx, now)
 	m.find.admit(ctx, now)
 	m.keep.save(now, false)
+	m.auditor.keepUp(ctx, now)
 	m.publish(now)
 }
 

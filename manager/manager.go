@@ -18,6 +18,7 @@ type Manager struct {
 	*status
 	*tuning
 	*roster
+	*auditor
 
 	keep    *keeper
 	near    *nearness
@@ -27,6 +28,7 @@ type Manager struct {
 	placers *placers
 	find    *discovery
 	disk    diskWatch
+	errands *errands
 }
 
 // New makes a manager of what its database holds. Run runs it.
@@ -83,14 +85,18 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 	}
 	tune := &tuning{core: c, keep: keep, near: near}
 	roster := &roster{core: c, keep: keep, tune: tune, near: near}
-	learner := &learner{core: c, keep: keep, near: near, tune: tune, pace: pace, accused: accused{}, parties: parties{}}
+	errands := &errands{core: c, budget: errandFirst}
+	auditor := newAuditor(c, keep, errands)
+	near.errands, near.auditor, near.asks = errands, auditor, newAskedOf(auditor)
+	learner := &learner{core: c, keep: keep, near: near, tune: tune, pace: pace, errands: errands, auditor: auditor, accused: accused{}, parties: parties{}}
 	jobs := make(chan job, jobQueue)
-	hand := &handout{core: c, keep: keep, near: near, learner: learner, jobs: jobs}
+	hand := &handout{core: c, keep: keep, near: near, learner: learner, errands: errands, auditor: auditor, jobs: jobs}
 	find := &discovery{core: c, roster: roster}
 	c.inbox.after = hand.carryOut
 	return &Manager{
 		core: c, status: &status{core: c, near: near, find: find}, tuning: tune, roster: roster,
 		keep: keep, near: near, pace: pace, learner: learner, hand: hand, placers: &placers{core: c, jobs: jobs, hand: hand}, find: find, disk: diskWatch{core: c},
+		errands: errands, auditor: auditor,
 	}, nil
 }
 

@@ -212,7 +212,7 @@ type bench struct {
 	stop  func()
 }
 
-func open(t *testing.T, dir string, edit func(*manager.Config, *swarm)) *bench {
+func open(t *testing.T, dir string, edit func(*manager.Config, *swarm), instead ...manager.Swarm) *bench {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	keys, err := member.LoadOrCreate(dir+"/keys", time.Now())
@@ -237,7 +237,10 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm)) *bench {
 		t.Fatal(err)
 	}
 	s.archive = a
-	cfg.Store, cfg.Archive, cfg.Swarm, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, s, keys.Authority.SignHeader, keys.Network, "archive"
+	cfg.Store, cfg.Archive, cfg.Evidence, cfg.Swarm, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, a.Evidence, s, keys.Authority.SignHeader, keys.Network, "archive"
+	for _, other := range instead {
+		cfg.Swarm = other
+	}
 	m, err := manager.New(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)

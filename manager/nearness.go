@@ -22,6 +22,9 @@ type nearness struct {
 	pace       *pace
 	judge      *overlay.Judge
 	complaints complaints
+	errands    *errands
+	auditor    *auditor
+	asks       *askedOf
 	looks      recrawl.Tick // of the last look at all that was due
 
 	// Of the tasks that go now.
@@ -81,7 +84,12 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 		}
 		n.locate(now, a)
 	}
-	named, verdict := n.judge.Near(now, overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer, Spare: a.Spare})
+	ask := overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer, Spare: a.Spare}
+	n.suit(now, a.Slot, &ask)
+	named, verdict := n.judge.Near(now, ask)
+	if verdict == overlay.Go && named.Peer == "" && isErrand(a.Slot) {
+		verdict = overlay.Full // no other peer will do
+	}
 	switch verdict {
 	case overlay.Unmeasured:
 		return "", dispatch.Unknown
@@ -112,7 +120,7 @@ func (n *nearness) locate(now time.Time, a dispatch.Ask) {
 	}
 	switch {
 	case err != nil:
-		n.log.Warn("where a host is cannot be read", "channel", n.table.ID(a.Slot), "err", err)
+		n.log.Warn("where a host is cannot be read", "slot", a.Slot, "err", err)
 		name = ""
 	case len(n.hosts) < maxBatch:
 		n.hosts[a.Slot] = &h
@@ -122,6 +130,12 @@ func (n *nearness) locate(now time.Time, a dispatch.Ask) {
 
 // name is the name of a channel's host.
 func (n *nearness) name(s recrawl.Slot) (string, error) {
+	if isErrand(s) {
+		if e := n.errands.at(s).errand; e != nil {
+			return e.host, nil
+		}
+		return "", nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
 	ch, err := n.cfg.Store.Channel(ctx, n.table.ID(s))

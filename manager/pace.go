@@ -31,6 +31,9 @@ func (p *pace) learn(r *channel.Report) {
 // expect is how long a task of a channel takes at most, by what was learnt: its last one, more of it where that left URLs for want of budget; a
 // channel's first task by its page budget and what a page takes nowadays.
 func (p *pace) expect(s recrawl.Slot) time.Duration {
+	if isErrand(s) {
+		return 2 * max(p.perPage, p.cfg.Gap+firstPage)
+	}
 	d := time.Duration(p.cfg.FirstBudget) * max(p.perPage, p.cfg.Gap+firstPage)
 	if service := p.sched.Facts(s).Service.Float(); service > 0 {
 		d = time.Duration(float64(service) * float64(p.cfg.Tick))
@@ -43,6 +46,9 @@ func (p *pace) expect(s recrawl.Slot) time.Duration {
 
 // pages is about how many pages a channel's next task has, by how long the last one took.
 func (p *pace) pages(s recrawl.Slot) int {
+	if isErrand(s) {
+		return 1
+	}
 	if service := p.sched.Facts(s).Service.Float(); service > 0 {
 		return int(float64(service) * float64(p.cfg.Tick) / float64(max(p.perPage, p.cfg.Gap+firstPage)))
 	}
@@ -52,12 +58,29 @@ func (p *pace) pages(s recrawl.Slot) int {
 // book is what the machine looks up of channels.
 type book struct {
 	*dispatch.Table
-	keep *keeper
-	pace *pace
+	keep    *keeper
+	pace    *pace
+	errands *errands
+}
+
+// Host implements dispatch.Channels.
+func (b book) Host(s recrawl.Slot) channel.HostKey {
+	if isErrand(s) {
+		if e := b.errands.at(s).errand; e != nil {
+			return channel.KeyOf(e.host)
+		}
+		return 0
+	}
+	return b.Table.Host(s)
 }
 
 // Issue implements dispatch.Channels.
-func (b book) Issue(s recrawl.Slot) (lease.Issue, error) { return b.keep.issue(s) }
+func (b book) Issue(s recrawl.Slot) (lease.Issue, error) {
+	if isErrand(s) {
+		return b.errands.at(s).issue, nil
+	}
+	return b.keep.issue(s)
+}
 
 // Expect implements dispatch.Channels.
 func (b book) Expect(s recrawl.Slot) time.Duration { return b.pace.expect(s) }

@@ -81,7 +81,7 @@ func BenchmarkPlaced(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		cfg.Store, cfg.Archive, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, keys.Authority.SignHeader, keys.Network, "archive"
+		cfg.Store, cfg.Archive, cfg.Evidence, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, a.Evidence, keys.Authority.SignHeader, keys.Network, "archive"
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		return cfg, db, a
 	}

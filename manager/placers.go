@@ -20,6 +20,8 @@ type job struct {
 	near overlay.Named    // the peer that it is offered to first
 	host *channel.Host    // its record, where it is not written yet; nil: read it
 	ch   *channel.Channel // if it was read just now; nil: read it
+
+	errand *errand // nil: it is a crawl of a channel
 }
 
 const (
@@ -62,18 +64,14 @@ func (p *placers) makeDurable(ctx context.Context, out chan<- job) {
 		if batch == nil {
 			return
 		}
-		issues := make([]channel.Issue, len(batch))
-		for i, j := range batch {
-			issues[i] = channel.Issue{ID: j.id, Gen: j.Gen, Lease: j.Issue.Append(nil), At: j.Issued}
-		}
-		refusals, err := p.cfg.Store.Issue(ctx, p.epoch, issues)
+		refusals, err := p.issue(ctx, batch)
 		if err != nil {
 			p.log.Error("generations not durable, nothing is handed out", "err", err)
 			p.post(ctx, func(now time.Time) { p.hand.notDurable(now, err, batch) })
 			continue
 		}
-		for i, j := range batch {
-			if k := slices.IndexFunc(refusals, func(r channel.Refusal) bool { return r.N == i }); k >= 0 {
+		for _, j := range batch {
+			if k := slices.IndexFunc(refusals, func(r refusal) bool { return r.id == j.id }); k >= 0 {
 				p.log.Error("generation refused", "channel", j.id, "gen", j.Gen, "err", refusals[k].Err)
 				p.post(ctx, func(now time.Time) { p.hand.unsent(now, "store", j) })
 				continue
@@ -85,6 +83,31 @@ func (p *placers) makeDurable(ctx context.Context, out chan<- job) {
 			}
 		}
 	}
+}
+
+// refusal is a generation that the database has refused.
+type refusal struct {
+	id  channel.ID
+	Err error
+}
+
+// issue writes the generations of a batch. Those of errands need not be durable: what is out of one when a manager ends is of no use any more, and the
+// archive tells the next manager which generations are used up.
+func (p *placers) issue(ctx context.Context, batch []job) (refused []refusal, err error) {
+	issues := make([]channel.Issue, 0, len(batch))
+	for _, j := range batch {
+		if j.errand == nil {
+			issues = append(issues, channel.Issue{ID: j.id, Gen: j.Gen, Lease: j.Issue.Append(nil), At: j.Issued})
+		}
+	}
+	if len(issues) == 0 {
+		return nil, nil
+	}
+	all, err := p.cfg.Store.Issue(ctx, p.epoch, issues)
+	for _, r := range all {
+		refused = append(refused, refusal{issues[r.N].ID, r.Err})
+	}
+	return refused, err
 }
 
 // next waits for jobs, and takes all that are there; nil: ctx has ended.
@@ -108,13 +131,17 @@ func (p *placers) next(ctx context.Context) (batch []job) {
 
 // place builds, signs, deposits and offers one task, and tells the loop how that went.
 func (p *placers) place(ctx context.Context, j job) {
-	t, err := p.build(ctx, j)
+	build, deposit := p.build, p.cfg.Archive.Deposit
+	if j.errand != nil {
+		build, deposit = p.buildErrand, p.cfg.Archive.DepositAside
+	}
+	t, err := build(ctx, j)
 	if err != nil {
 		p.log.Error("task not built", "channel", j.id, "gen", j.Gen, "err", err)
 		p.post(ctx, func(now time.Time) { p.hand.unsent(now, "building", j) })
 		return
 	}
-	err = p.cfg.Archive.Deposit(ctx, t.signed, t.body)
+	err = deposit(ctx, t.signed, t.body)
 	var fenced *archive.FencedError
 	switch {
 	case errors.As(err, &fenced):

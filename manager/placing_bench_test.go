@@ -175,7 +175,7 @@ func openPlacing(b *testing.B, n int) *placing {
 	db, err := badgerdb.Open(b.Context(), badgerdb.Default(dir+"/db"))
 	fail(err)
 	measureAll(b, db, n)
-	cfg.Store, cfg.Archive, cfg.Swarm, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, runner, v.Signing(keys.Authority), keys.Network, node.ID().String()
+	cfg.Store, cfg.Archive, cfg.Evidence, cfg.Swarm, cfg.Sign, cfg.Network, cfg.ArchiveID = db, a, a.Evidence, runner, v.Signing(keys.Authority), keys.Network, node.ID().String()
 	cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg.MaxOut, cfg.MinPeersWait = 2*n, 0
 	return &placing{cfg, runner, func() {

@@ -54,7 +54,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 		Clock: m.clock, Terms: m.cfg.Terms, MaxOut: m.cfg.MaxOut, Batch: maxBatch, Queue: jobQueue, MinPeers: m.cfg.MinPeers, MinPeersWait: m.cfg.MinPeersWait,
 		MinWait: minLatest, MaxWait: maxLatest, NewShare: m.tuning.choice.NewShare, Until: m.cfg.Until, Party: m.learner.partyNumber,
 		Members: func() int { return len(m.cfg.Swarm.View().Peers) },
-	}, m.sched, book{m.table, m.keep, m.pace}, m.near)
+	}, dues{m.sched}, book{m.table, m.keep, m.pace, m.errands}, m.near)
 	if err := errors.Join(m.sizes.read(ctx, st), m.recallShown(ctx), m.recallMembers(ctx)); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	if err := st.Scan(ctx, 0, 0, func(r channel.Hot) error { return m.roster.add(now, r) }); err != nil {
 		return fmt.Errorf("read channels: %w", err)
 	}
-	return nil
+	return m.auditor.restore(ctx, now)
 }
 
 // mostWait bounds how long a host is left alone after a start. Builds before 0.2.0 believed any time that a peer reported.

@@ -49,6 +49,14 @@ func (s many) Lease(context.Context, channel.ID) ([]byte, error) { return nil, n
 
 type stillArchive struct{ Archive }
 
+func (stillArchive) DelivererNumber(name string) uint64 { return channel.URLHash(name) }
+
+func (stillArchive) PrefixNumber(prefix string) uint64 { return channel.URLHash(prefix) }
+
+func (stillArchive) Deliverers(context.Context, string) ([]archive.Deliverer, error) { return nil, nil }
+
+type noEvidence struct{ Evidence }
+
 func (stillArchive) Stats() archive.Stats { return archive.Stats{} }
 
 type noSwarm struct{ Swarm }
@@ -76,6 +84,7 @@ func BenchmarkChannels(b *testing.B) {
 			for b.Loop() {
 				cfg := Default()
 				cfg.Store, cfg.Archive, cfg.Swarm = many{n: n, perHost: perHost}, stillArchive{}, noSwarm{}
+				cfg.Evidence = noEvidence{}
 				cfg.Sign = func(channel.Header) (channel.Signed, error) { return channel.Signed{}, nil }
 				runtime.GC()
 				var before, after runtime.MemStats

@@ -26,6 +26,7 @@ func BenchmarkStart(b *testing.B) {
 		opened := time.Since(began)
 		cfg := Default()
 		cfg.Store, cfg.Archive, cfg.Swarm = db, stillArchive{}, noSwarm{}
+		cfg.Evidence = noEvidence{}
 		cfg.Sign = func(channel.Header) (channel.Signed, error) { return channel.Signed{}, nil }
 		m, err := New(b.Context(), cfg)
 		if err != nil || m.sched.Len() != n || m.tally.visited != n {

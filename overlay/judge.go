@@ -48,7 +48,8 @@ type Judge struct {
 	threads int  // of the peers that are not avoided, as far as they count
 	able    int  // tasks that they can run
 	groups  map[string]*together
-	not     int32 // the slot of Ask.Not while Near runs; absent: there is none
+	not     int32         // the slot of Ask.Not while Near runs; absent: there is none
+	may     func(ID) bool // Ask.May while Near runs
 
 	// Tasks that wait, by the hosts that a peer was asked for in vain: in this round of looking at what is due, and in the one before.
 	round uint32
@@ -85,6 +86,11 @@ type Ask struct {
 	Not ID
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
+	// May says of a peer whether it may have the task at all. Rather says whether it should, if a peer near the host allows that: else another has
+	// it. Nil: every peer. They are asked of few peers, and only while Near runs.
+	May, Rather func(ID) bool
+	// Anywhere has the task go to a peer drawn from all, and not to one near the host.
+	Anywhere bool
 }
 
 // NearShare of all peers count as near a host.
@@ -147,7 +153,7 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 	if len(j.takers) == 0 {
 		return Named{}, Go
 	}
-	j.weigh(now, a.Not)
+	j.weigh(now, &a)
 	h := j.hosts[a.Host]
 	if h == nil {
 		h = &located{asked: true}
@@ -157,7 +163,7 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 		j.want(h, true)
 		return Named{}, Unmeasured
 	}
-	if !h.known {
+	if !h.known || a.Anywhere {
 		named := j.anywhere(a)
 		if a.Spare && named.Peer == "" {
 			return Named{}, Full
@@ -196,16 +202,18 @@ func (h *located) rtt(c candidate) float64 {
 
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// anywhere names a peer for a host that is near to all, or that cannot be placed: of some with room the one that would start first.
+// anywhere names a peer for a host that is near to all, that cannot be placed, or whose tasks are to go anywhere: of some with room the one that would
+// start first, but rather one that should have the task.
 func (j *Judge) anywhere(a Ask) Named {
-	best, least := int32(absent), time.Duration(0)
+	best, least, suits := int32(absent), time.Duration(0), false
 	for range draws * draws {
 		k := j.takers[j.rng.IntN(len(j.takers))]
-		if !j.index.marked(int(k), withRoom) || j.passes(k) || a.Spare && !j.slots[k].free() {
+		if !j.index.marked(int(k), withRoom) || j.passes(k) || j.bars(k) || a.Spare && !j.slots[k].free() {
 			continue
 		}
-		if d := j.start(&j.slots[k], service(a.Pages, a.Gap, 0)); best == absent || d < least {
-			best, least = k, d
+		d, rather := j.start(&j.slots[k], service(a.Pages, a.Gap, 0)), a.Rather == nil || a.Rather(j.slots[k].rec.ID)
+		if best == absent || rather && !suits || rather == suits && d < least {
+			best, least, suits = k, d, rather
 		}
 	}
 	if best == absent {
@@ -217,7 +225,7 @@ func (j *Judge) anywhere(a Ask) Named {
 // choose finds the peer for a host whose place is known.
 func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 	limit := j.reach(h)
-	if c, ok := j.first(a, h, limit); ok {
+	if c, ok := j.suited(a, h, limit); ok {
 		return c, true
 	}
 	mark := withRoom
@@ -239,9 +247,32 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 	return j.nearestWith(h, withSpare, within)
 }
 
+// suited is the candidate near a host that is best for a task, of those that may and should have it, or else that may.
+func (j *Judge) suited(a *Ask, h *located, limit float64) (candidate, bool) {
+	c, ok := j.first(a, h, limit, nil)
+	if !ok {
+		return c, false
+	}
+	id := j.slots[c.slot].rec.ID
+	may := a.May == nil || a.May(id)
+	if may && (a.Rather == nil || a.Rather(id)) {
+		return c, true // nearly always, so that few peers are asked about
+	}
+	if a.Rather != nil {
+		if other, found := j.first(a, h, limit, func(id ID) bool { return a.Rather(id) && (a.May == nil || a.May(id)) }); found {
+			return other, true
+		}
+	}
+	if may {
+		return c, true
+	}
+	return j.first(a, h, limit, a.May)
+}
+
 // first is the candidate near a host that would finish first; of those that are about as good one drawn at random, so that no peer can make
-// sure of a host's tasks by being a little nearer than all others. Where some of these have measured the host it is one of them.
-func (j *Judge) first(a *Ask, h *located, limit float64) (candidate, bool) {
+// sure of a host's tasks by being a little nearer than all others. Where some of these have measured the host it is one of them. only leaves peers
+// out; nil: none.
+func (j *Judge) first(a *Ask, h *located, limit float64, only func(ID) bool) (candidate, bool) {
 	var all [candidates]candidate
 	var ends [candidates]time.Duration
 	n, best := 0, 0
@@ -250,7 +281,7 @@ func (j *Judge) first(a *Ask, h *located, limit float64) (candidate, bool) {
 		if c.ms > limit {
 			break
 		}
-		if s.rec == nil || s.life != c.life || !j.index.marked(int(c.slot), withRoom) || j.passes(c.slot) || a.Spare && !s.free() {
+		if s.rec == nil || s.life != c.life || !j.index.marked(int(c.slot), withRoom) || j.passes(c.slot) || a.Spare && !s.free() || only != nil && !only(s.rec.ID) {
 			continue
 		}
 		away := duration(c.ms)
@@ -300,7 +331,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 	best, ok := candidate{}, false
 	for _, c := range h.timed {
 		s := &j.slots[c.slot]
-		if c.ms <= within && s.rec != nil && s.life == c.life && j.index.marked(int(c.slot), mark) && !j.passes(c.slot) {
+		if c.ms <= within && s.rec != nil && s.life == c.life && j.index.marked(int(c.slot), mark) && !j.passes(c.slot) && !j.bars(c.slot) {
 			best, ok = c, true
 			break
 		}
@@ -310,7 +341,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 		limit = min(limit, best.ms-penalty)
 	}
 	var room [1]far
-	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: func(k int) bool { return j.timed(h, int32(k)) >= 0 || j.passes(int32(k)) }, best: room[:0]}); len(f) > 0 {
+	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: func(k int) bool { return j.timed(h, int32(k)) >= 0 || j.passes(int32(k)) || j.bars(int32(k)) }, best: room[:0]}); len(f) > 0 {
 		return candidate{int32(f[0].i), j.slots[f[0].i].life, f[0].ms + penalty, false}, true
 	}
 	return best, ok

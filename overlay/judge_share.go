@@ -99,9 +99,9 @@ func (j *Judge) medianThreads() int {
 }
 
 // weigh prepares the shares for a task that goes now.
-func (j *Judge) weigh(now time.Time, not ID) {
-	j.now, j.late = now, int(j.ended.count(now))
-	j.exclude(not)
+func (j *Judge) weigh(now time.Time, a *Ask) {
+	j.now, j.late, j.may = now, int(j.ended.count(now)), a.May
+	j.exclude(a.Not)
 }
 
 // exclude has a peer, and all of its account and prefix, passed over until the next call, unless there is no other.
@@ -129,6 +129,9 @@ func (j *Judge) allied(k, t int32) bool {
 func (j *Judge) passes(k int32) bool {
 	return j.not != absent && j.allied(j.not, k) || j.over(k)
 }
+
+// bars reports whether a peer must not have the task.
+func (j *Judge) bars(k int32) bool { return j.may != nil && !j.may(j.slots[k].rec.ID) }
 
 // over reports whether one more task would be more than a peer's share, or that of its account or prefix.
 func (j *Judge) over(k int32) bool {

@@ -134,7 +134,7 @@ func TestJudgeAgreesWithLookingAtAll(t *testing.T) {
 
 // within are the peers near a host that have room, and those within a share of all that are to spare, the nearest first, by looking at all.
 func (c *court) within(host channel.HostKey, share float64) (near, reach []ID) {
-	c.j.weigh(c.now, "")
+	c.j.weigh(c.now, &Ask{})
 	h := c.j.hosts[host]
 	type one struct {
 		p  *PeerRecord

@@ -54,6 +54,7 @@ type managerCmd struct {
 	Page     string `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
 	Strategy string `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	discovery
+	arbiterFlags
 	NewShare     float64       `help:"Share of room that channels never crawled get while others wait too, below 1; 0: what was last set while running, else as the strategy says." default:"0" placeholder:"SHARE"`
 	KeepCaptures int           `help:"Versions of a page to keep, the newest ones; 0: all." default:"0" placeholder:"N"`
 	KeepAge      time.Duration `help:"Forget versions older than this, but the last one of a page; 0: none." default:"0" placeholder:"DURATION"`
@@ -146,6 +147,9 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)
+	if cfg.arbiter, err = c.arbiterFlags.config(); err != nil {
+		return cfg, nil, err
+	}
 	cfg.keep = archive.Retention{Captures: c.KeepCaptures, Age: c.KeepAge, Feed: c.KeepFeed}
 	if err := cfg.keep.Validate(); err != nil {
 		return cfg, nil, fmt.Errorf("--keep-captures, --keep-age, --keep-feed: %w", err)
@@ -169,6 +173,9 @@ func (c *managerCmd) inPond(ctx context.Context, cfg *stationConfig) ([]channel.
 	world, err := pond.Connect(ctx, c.Pond)
 	if err != nil {
 		return nil, fmt.Errorf("--pond %s: %w; start one with shoal pond", c.Pond, err)
+	}
+	if err := cfg.arbiter.inPond(world, max(tcpPort(c.Listen), 1)); err != nil {
+		return nil, err
 	}
 	pondSettings(&cfg.manager)
 	cfg.reach = pondReach

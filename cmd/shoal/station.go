@@ -49,6 +49,7 @@ type stationConfig struct {
 	dialer   tcp.DialerForAddr
 	joining  member.Policy // who becomes a member, and at what cost
 	manager  manager.Config
+	arbiter  arbiterConfig
 	reach    func(origin string) error // see desk.Config
 	truth    *truth                    // nil: nothing knows how fresh the copy really is
 	near     *nearness                 // nil: nothing knows how far peers really are from hosts
@@ -130,9 +131,13 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if mc.OnPlaced == nil && cfg.near != nil {
 		mc.OnPlaced = cfg.near.placed(cfg.truth.world, func() map[string]int { return portsOf(st.swarm.View()) })
 	}
-	mc.Store, mc.Archive, mc.Swarm, mc.Sign = st.db, st.archive, st.swarm, st.node.Verifier().Signing(st.keys.Authority)
+	mc.Store, mc.Archive, mc.Evidence, mc.Swarm, mc.Sign = st.db, st.archive, st.archive.Evidence, st.swarm, st.node.Verifier().Signing(st.keys.Authority)
 	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
 	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
+	mc.Bar = (&membersDesk{st: st}).Ban
+	if mc.Arbiter, err = cfg.arbiter.open(cfg.data, mc.Contact); err != nil {
+		return nil, err
+	}
 	if st.manager, err = manager.New(ctx, mc); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ type upCmd struct {
 	Hosts    *int          `help:"Hosts of the pond; default 200." placeholder:"N"`
 	Pages    *int          `help:"Pages of the pond, on all hosts together; default 20,000." placeholder:"N"`
 	discovery
+	arbiterFlags
 	Page    string `help:"Address of the manager's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
 	Verbose bool   `short:"v" help:"Log what happens to standard error."`
 }
@@ -105,7 +106,10 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	began := time.Now()
-	cfg := c.station(s, began)
+	cfg, err := c.station(s, began)
+	if err != nil {
+		return err
+	}
 	w := &swimmers{n: c.peers(), dir: filepath.Join(cfg.data, "peers"), log: cfg.log}
 	near := &nearness{}
 	if len(c.URLs) == 0 {
@@ -156,7 +160,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 }
 
 // station is the configuration of the network's manager.
-func (c *upCmd) station(s streams, began time.Time) stationConfig {
+func (c *upCmd) station(s streams, began time.Time) (cfg stationConfig, err error) {
 	log := slog.New(slog.DiscardHandler)
 	if c.Verbose {
 		log = slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, nil)))
@@ -165,14 +169,15 @@ func (c *upCmd) station(s streams, began time.Time) stationConfig {
 	if len(c.URLs) == 0 {
 		data = filepath.Join(c.Data, "up-pond")
 	}
-	cfg := stationConfig{name: c.Name, data: data, db: c.DB, bucket: c.Bucket, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
+	cfg = stationConfig{name: c.Name, data: data, db: c.DB, bucket: c.Bucket, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)
 	if c.For > 0 {
 		cfg.manager.Until = began.Add(c.For)
 	}
-	return cfg
+	cfg.arbiter, err = c.arbiterFlags.config()
+	return cfg, err
 }
 
 // swim runs station, peers and pond until ctx ends, and shows what happens.

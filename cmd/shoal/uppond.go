@@ -32,6 +32,9 @@ func (c *upCmd) inPond(cfg *stationConfig, world *pond.World) error {
 	cfg.listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
 	world.Settle(port, 0)
 	cfg.dialer, cfg.reach = pondDialer(world, port), pondReach
+	if err := cfg.arbiter.inPond(world, port); err != nil {
+		return err
+	}
 	pondSettings(&cfg.manager)
 	if c.For > 0 { // first tasks are to end while there is time to see it
 		cfg.manager.FirstBudget = min(cfg.manager.FirstBudget, max(int(c.For/firstShare/pondFetch), 1))

@@ -54,7 +54,7 @@ func namedRooms(t *testing.T) map[string]bool {
 }
 
 // floors are the top-level folders from the ground up. Folders in one entry stand side by side.
-var floors = [][]string{{"coords"}, {"recrawl"}, {"channel"}, {"internal"}, {"overlay"}, {"peer", "manager"}, {"cmd"}}
+var floors = [][]string{{"coords"}, {"recrawl"}, {"channel"}, {"internal"}, {"overlay"}, {"peer"}, {"manager"}, {"cmd"}}
 
 // upward are the arrows between folders that run upward all the same, with the reason; at most maxUpward.
 var upward = map[[2]string]string{

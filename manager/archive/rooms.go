@@ -41,6 +41,10 @@ type (
 	Delivered = pages.Delivered
 	// Judged is pages.Judged.
 	Judged = pages.Judged
+	// Older is pages.Older.
+	Older = pages.Older
+	// Deliverer is ledger.Deliverer.
+	Deliverer = ledger.Deliverer
 	// EvidenceCase is evidence.Case.
 	EvidenceCase = evidence.Case
 	// EvidenceFetch is evidence.Fetch.
@@ -94,6 +98,12 @@ const (
 	FormatJSON = pages.FormatJSON
 	FormatText = pages.FormatText
 )
+
+// DelivererOf is ledger.DelivererOf.
+func DelivererOf(name string) uint64 { return ledger.DelivererOf(name) }
+
+// DelivererName is ledger.DelivererName.
+func DelivererName(number uint64) string { return ledger.DelivererName(number) }
 
 // What goes wrong. Errors are wrapped with what was tried.
 var (

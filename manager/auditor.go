@@ -1,0 +1,239 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive"
+	"shoal/manager/trust"
+	"shoal/manager/trust/compare"
+	"shoal/overlay"
+)
+
+// Arbiter fetches a page that is contested, from one of several places in the world. It alone is believed.
+type Arbiter interface {
+	Vantages() int
+	Fetch(ctx context.Context, url string, vantage int) (channel.Page, error)
+}
+
+// auditor runs the trust.Machine: it takes deliveries to it as evidence, has pages audited and arbitrated, does what follows, and keeps the Machine's
+// state in the database. The loop owns it. What it reads of the archive, and writes there, its clerks do beside the loop.
+type auditor struct {
+	*core
+	keep     *keeper
+	errands  *errands
+	clerks   *clerks
+	disputes chan *dispute // for the arbiter
+	trust    *trust.Machine
+	hosts    map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
+	met      map[overlay.ID]acquaintance
+	named    map[trust.Peer]overlay.ID // the same by number
+	roll     []trust.Peer              // peers that have delivered, as the table of channels notes them
+	place    map[trust.Peer]uint32     // where in roll
+	unread   []unread                  // deliveries of the feed that are not judged yet, the oldest first
+	read     int                       // how many were taken out of unread
+	cursor   string                    // of the feed: all before it is judged
+	arbiter  trust.Peer                // as whom the arbiter checks, where no peer can
+	counts   AuditCounts
+	savedAt  time.Time
+	worked   time.Time // when the days of peers' work were last counted
+	hostsAt  time.Time // when what is learnt of hosts was last kept
+	taught   bool      // something was learnt of hosts since
+	unsaved  []trust.Shard
+	first    bool // no manager before this one had a Machine, and nothing is kept yet
+}
+
+// acquaintance is what the Machine was told of a member.
+type acquaintance struct {
+	number          trust.Peer
+	account, prefix string
+	view            *overlay.View // as of which
+}
+
+// unread is a delivery that is not judged yet.
+type unread struct {
+	before string // the feed's cursor before it
+	done   bool
+}
+
+// AuditCounts are sums since the manager's start.
+type AuditCounts struct {
+	Deliveries, Pages int64 // judged
+	Lost              int64 // deliveries that could not be
+	Audits            int64 // that the Machine asked for
+	Arbitrations      int64 // that were asked for
+	Fetched           int64 // pages that the arbiter fetched
+	Charges           int64
+	Suspended         int64
+	WouldSuspend      int64 // in shadow
+}
+
+// What the database keeps beside the Machine's shards.
+const (
+	stateTrust      = "trust-rules"  // trust.Config as JSON; there is none before the first start with a Machine
+	stateTrustAt    = "trust-cursor" // up to where the feed is judged
+	stateTrustHosts = "trust-hosts"
+)
+
+// Limits of what an auditor holds.
+const (
+	maxMet      = 1 << 16
+	maxAudited  = 1 << 16 // hosts whose pages' likeness is kept
+	trustEvery  = time.Second
+	arbiterName = "the arbiter" // no peer has this name
+)
+
+// newAuditor makes an auditor without a Machine, which comes with restore.
+func newAuditor(c *core, keep *keeper, er *errands) *auditor {
+	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, met: map[overlay.ID]acquaintance{}, named: map[trust.Peer]overlay.ID{}, place: map[trust.Peer]uint32{},
+		roll: []trust.Peer{0}, clerks: newClerks(), disputes: make(chan *dispute, maxDisputes)}
+	er.answers, er.gaveUp = au.answered, au.unanswered
+	return au
+}
+
+// restore makes the Machine of what the database holds. If there is nothing, this is the first start with one: the members that there are, who have
+// delivered before, are vouched for.
+func (au *auditor) restore(ctx context.Context, now time.Time) error {
+	rules, first, err := au.rules(ctx)
+	if err != nil {
+		return err
+	}
+	var seed [32]byte
+	crand.Read(seed[:])
+	au.first = first
+	if au.trust, err = trust.New(rules, rand.New(rand.NewChaCha8(seed))); err != nil {
+		return err
+	}
+	for _, s := range trust.AllShards() {
+		b, err := au.cfg.Store.State(ctx, s.Name())
+		if err != nil {
+			return fmt.Errorf("read what is known of peers: %w", err)
+		}
+		if err := au.trust.Restore(s, b); err != nil {
+			return fmt.Errorf("read what is known of peers, %s: %w; restore the channel database from a backup", s.Name(), err)
+		}
+	}
+	au.trust.Changed() // as stored
+	if err := au.restoreHosts(ctx); err != nil {
+		return err
+	}
+	at, err := au.cfg.Store.State(ctx, stateTrustAt)
+	if err != nil {
+		return fmt.Errorf("read up to where the feed was judged: %w", err)
+	}
+	au.cursor, au.worked = string(at), now
+	au.arbiter = au.number(arbiterName)
+	au.trust.Join(au.arbiter, trust.Account(au.arbiter), trust.Prefix(au.arbiter))
+	au.trust.Vouch(au.arbiter)
+	known, err := au.cfg.Archive.Deliverers(ctx, "")
+	if err != nil {
+		return fmt.Errorf("read who has delivered: %w", err)
+	}
+	for _, d := range known {
+		n := trust.Peer(d.Number)
+		au.named[n] = overlay.ID(d.Peer)
+		if _, is := au.trust.Peer(n); is || !first {
+			continue
+		}
+		au.trust.Join(n, trust.Account(au.number(cmp.Or(d.Account, d.Peer))), trust.Prefix(n)) // where it is shows when it comes back
+		au.trust.Vouch(n)
+	}
+	if first {
+		au.cursor = au.keep.cursor
+		return au.save(ctx, now, true)
+	}
+	return nil
+}
+
+// number is the number by which captures name a peer, or by which the Machine knows an account or a prefix.
+func (au *auditor) number(name string) trust.Peer {
+	return trust.Peer(au.cfg.Archive.DelivererNumber(name))
+}
+
+// meet tells the Machine of a member, as the overlay knows it now, and returns its number.
+func (au *auditor) meet(id overlay.ID) trust.Peer {
+	v := au.cfg.Swarm.View()
+	a, known := au.met[id]
+	if known && a.view == v {
+		return a.number
+	}
+	i := v.Index(id)
+	if known && i < 0 {
+		return a.number // as it was
+	}
+	if !known {
+		if len(au.met) >= maxMet {
+			clear(au.met)
+		}
+		a.number = au.number(string(id))
+		au.named[a.number] = id
+	}
+	account, prefix := string(id), "of "+string(id) // where nothing else is known it stands for itself
+	if i >= 0 {
+		account, prefix = cmp.Or(v.Peers[i].Account, account), cmp.Or(v.Prefix(i), prefix)
+	}
+	if !known || a.account != account || a.prefix != prefix {
+		au.trust.Join(a.number, trust.Account(au.number(account)), trust.Prefix(au.cfg.Archive.PrefixNumber(prefix)))
+		a.account, a.prefix = account, prefix
+	}
+	a.view = v
+	au.met[id] = a
+	return a.number
+}
+
+// nameOf is the id of a peer that the Machine knows by number; empty: it is not known.
+func (au *auditor) nameOf(n trust.Peer) string { return string(au.named[n]) }
+
+// handed notes that a peer got a task.
+func (au *auditor) handed(peer overlay.ID) { au.trust.Handed(au.meet(peer)) }
+
+// reported takes in that a claim has ended which brought pages. before is the feed's cursor before that.
+func (au *auditor) reported(before string, e *archive.Entry, pages int) {
+	n := au.meet(overlay.ID(e.Peer))
+	if s, ok := au.table.Find(e.Channel); ok {
+		au.table.SetLast(s, au.enrol(n))
+	}
+	au.errands.allow(pages)
+	au.unread = append(au.unread, unread{before: before})
+	u, id, gen := au.read+len(au.unread)-1, e.Channel, e.Event.Gen
+	if !au.clerks.add(id, func(ctx context.Context) {
+		err := au.judge(ctx, id, gen)
+		if ctx.Err() != nil {
+			return // the next manager reads it again
+		}
+		au.post(ctx, func(time.Time) { au.settle(u, err) })
+	}) {
+		au.settle(u, errTooMany)
+	}
+}
+
+var errTooMany = errors.New("manager: too many deliveries wait to be judged")
+
+// settle notes that a delivery is judged, or cannot be.
+func (au *auditor) settle(u int, err error) {
+	if err != nil {
+		au.log.Warn("a delivery is not judged; the next crawl of its pages is", "err", err)
+		au.counts.Lost++
+	}
+	au.unread[u-au.read].done = true
+	for len(au.unread) > 0 && au.unread[0].done {
+		au.unread = au.unread[1:]
+		au.read++
+	}
+}
+
+// enrol is where in the roll a peer stands.
+func (au *auditor) enrol(n trust.Peer) uint32 {
+	at, ok := au.place[n]
+	if !ok {
+		at = uint32(len(au.roll))
+		au.roll, au.place[n] = append(au.roll, n), at
+	}
+	return at
+}

@@ -1,0 +1,203 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"shoal/manager/archive"
+	"shoal/manager/trust"
+	"shoal/overlay"
+)
+
+// TrustInfo is how far peers are believed, and what that costs.
+type TrustInfo struct {
+	Rules     trust.Config
+	Proposal  trust.Proposal
+	Standings map[trust.Standing]int // peers
+	Suspects  int
+	Counts    AuditCounts
+	Errands   ErrandCounts
+	Waiting   int // pages that are being looked at, or wait for it
+}
+
+// PeerTrust is how far one peer is believed.
+type PeerTrust struct {
+	trust.Info
+	ID      string // empty: it has not been heard of since the archive was rebuilt
+	Account string // empty: not known now
+}
+
+// TrustChoice is what an operator sets of the rules; nil: as it is.
+type TrustChoice struct {
+	Enforce                         *bool
+	T                               *float64
+	Newcomers, Beside, SuspectShare *float64
+	PerTask, PerNew                 *int
+}
+
+// Use returns the rules with what was chosen.
+func (c *TrustChoice) Use(r trust.Config) trust.Config {
+	set(&r.Enforce, c.Enforce)
+	set(&r.T, c.T)
+	set(&r.Newcomers, c.Newcomers)
+	set(&r.Beside, c.Beside)
+	set(&r.SuspectShare, c.SuspectShare)
+	set(&r.PerTask, c.PerTask)
+	set(&r.PerNew, c.PerNew)
+	return r
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// trustInfo sums up. Called on the loop.
+func (au *auditor) info() TrustInfo {
+	i := TrustInfo{Rules: au.trust.Config(), Proposal: au.trust.Propose(), Standings: map[trust.Standing]int{}, Counts: au.counts, Errands: au.errands.counts, Waiting: au.errands.waiting()}
+	for _, p := range au.trust.Peers() {
+		if p.Peer == au.arbiter {
+			continue
+		}
+		i.Standings[p.Standing]++
+		if p.Suspect {
+			i.Suspects++
+		}
+	}
+	return i
+}
+
+// Trust sums up how far peers are believed.
+func (au *auditor) Trust(ctx context.Context) (i TrustInfo, err error) {
+	err = au.onLoop(ctx, func(time.Time) { i = au.info() })
+	return i, err
+}
+
+// SetTrust changes the rules, and keeps that.
+func (au *auditor) SetTrust(ctx context.Context, c TrustChoice) (i TrustInfo, err error) {
+	var failed error
+	err = au.onLoop(ctx, func(time.Time) {
+		rules := c.Use(au.trust.Config())
+		if failed = rules.Validate(); failed != nil {
+			failed = fmt.Errorf("%w: %w", ErrAsk, failed)
+			return
+		}
+		if failed = au.keepRules(ctx, rules); failed == nil {
+			failed = au.trust.SetConfig(rules)
+		}
+		i = au.info()
+	})
+	return i, errors.Join(err, failed)
+}
+
+// TrustPeers tells how far each peer is believed, those first of whom least good is known.
+func (au *auditor) TrustPeers(ctx context.Context) (out []PeerTrust, err error) {
+	err = au.onLoop(ctx, func(time.Time) {
+		for _, p := range au.trust.Peers() {
+			if p.Peer != au.arbiter {
+				out = append(out, au.peerTrust(p))
+			}
+		}
+	})
+	return out, err
+}
+
+func (au *auditor) peerTrust(i trust.Info) PeerTrust {
+	id := au.named[i.Peer]
+	return PeerTrust{Info: i, ID: string(id), Account: au.accountOf(id)}
+}
+
+// accountOf is a peer's account, as far as it was heard of since the start; empty: it stands for itself, or is not known.
+func (au *auditor) accountOf(id overlay.ID) string {
+	if a := au.met[id].account; a != string(id) {
+		return a
+	}
+	return ""
+}
+
+// find is the number of a peer that is named by its id or by its number (d-...). Called on the loop.
+func (au *auditor) find(name string) (trust.Peer, error) {
+	n := trust.Peer(archive.DelivererOf(name))
+	if n == 0 {
+		n = au.number(name)
+	}
+	if _, ok := au.trust.Peer(n); !ok || n == au.arbiter {
+		return 0, fmt.Errorf("%w: no peer %s has had a task: shoal trust show names those that have", ErrAsk, name)
+	}
+	return n, nil
+}
+
+// Evidence is what is held against a peer, and what it held against others: the cases, those opened last first.
+func (au *auditor) Evidence(ctx context.Context, name string) (p PeerTrust, cases []archive.EvidenceCase, err error) {
+	var failed error
+	err = au.onLoop(ctx, func(time.Time) {
+		var n trust.Peer
+		if n, failed = au.find(name); failed == nil {
+			i, _ := au.trust.Peer(n)
+			p = au.peerTrust(i)
+		}
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return p, nil, err
+	}
+	cases, err = au.cfg.Evidence.List(ctx, p.Peer)
+	return p, cases, err
+}
+
+// Case reads a case with what was fetched.
+func (au *auditor) Case(ctx context.Context, number uint64) (archive.EvidenceCase, error) {
+	return au.cfg.Evidence.Read(ctx, number)
+}
+
+// decide has the operator decide about a peer.
+func (au *auditor) decide(ctx context.Context, name string, do func(now time.Time, n trust.Peer) error) (p PeerTrust, err error) {
+	var failed error
+	err = au.onLoop(ctx, func(now time.Time) {
+		var n trust.Peer
+		if n, failed = au.find(name); failed != nil {
+			return
+		}
+		if failed = do(now, n); failed != nil {
+			return
+		}
+		i, _ := au.trust.Peer(n)
+		p = au.peerTrust(i)
+	})
+	return p, errors.Join(err, failed)
+}
+
+// Uphold makes a suspension final.
+func (au *auditor) Uphold(ctx context.Context, name string) (PeerTrust, error) {
+	return au.decide(ctx, name, func(_ time.Time, n trust.Peer) error {
+		if !au.trust.Uphold(n) {
+			return fmt.Errorf("%w: %s is not suspended, or is banned already: see shoal peer evidence %s", ErrAsk, name, name)
+		}
+		return nil
+	})
+}
+
+// Pardon gives a suspended or banned peer everything back.
+func (au *auditor) Pardon(ctx context.Context, name string) (PeerTrust, error) {
+	return au.decide(ctx, name, func(now time.Time, n trust.Peer) error {
+		acts := au.trust.Pardon(n)
+		if acts == nil {
+			return fmt.Errorf("%w: %s is neither suspended nor banned for what it delivered: see shoal peer evidence %s", ErrAsk, name, name)
+		}
+		au.follow(now, acts, delivered{})
+		au.bar(au.nameOf(n), false)
+		return nil
+	})
+}
+
+// Vouch makes peers established by the operator's word. Those that had no task yet are so from now on too.
+func (au *auditor) Vouch(ctx context.Context, ids ...string) error {
+	return au.onLoop(ctx, func(time.Time) {
+		for _, id := range slices.Compact(ids) {
+			au.trust.Vouch(au.meet(overlay.ID(id)))
+		}
+	})
+}

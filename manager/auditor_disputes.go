@@ -1,0 +1,359 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/archive"
+	"shoal/manager/archive/evidence"
+	"shoal/manager/trust"
+	"shoal/manager/trust/compare"
+	"shoal/overlay"
+)
+
+// wanted is a page that another peer is to look at, with what its evidence needs.
+type wanted struct {
+	url     string
+	hash    uint64
+	c       trust.Case
+	fetched time.Time // by the peer that is checked
+	dated   bool      // the server says when the page changed
+	rate    float64   // changes in a second
+}
+
+// dispute is a contested page on its way to a ruling. Owned by the loop; what does not change is read beside it.
+type dispute struct {
+	wanted
+	origin string
+	number uint64       // of the case in the evidence room; 0: it is an audit that no peer can make
+	ruling trust.Ruling // of which record and host are missing
+	needs  int          // fetches that are waited for
+	sides  []testimony  // that are not in the evidence room yet
+}
+
+// testimony is what one more side of a case has seen.
+type testimony struct {
+	side  evidence.Side
+	fetch *archive.EvidenceFetch
+}
+
+// Limits of disputes.
+const (
+	maxDisputes = 512             // that wait for the arbiter
+	disputeTime = 5 * time.Minute // in which other checkers decide
+)
+
+// answered takes in that a peer has looked at pages. Called on the loop.
+func (au *auditor) answered(now time.Time, e *errand, id channel.ID, gen channel.Gen, peer string) {
+	n := au.meet(overlay.ID(peer))
+	au.clerk(e.pages[0].c.Channel, "what a checker has seen is lost", func(ctx context.Context) error { return au.look(ctx, e, id, gen, n) })
+}
+
+// clerk has a clerk do something. If that fails, or too much waits, what says what is lost.
+func (au *auditor) clerk(id channel.ID, what string, do func(ctx context.Context) error) {
+	if !au.clerks.add(id, func(ctx context.Context) {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			au.log.Warn(what, "channel", id, "err", err)
+		}
+	}) {
+		au.log.Warn(what, "channel", id, "err", errTooMany)
+	}
+}
+
+// look reads what a peer has seen, and hands it to the Machine, or to the dispute that wanted it. Clerks call it.
+func (au *auditor) look(ctx context.Context, e *errand, id channel.ID, gen channel.Gen, by trust.Peer) error {
+	answers, err := au.cfg.Evidence.Answers(ctx, id, gen)
+	failed := []error{err}
+	for _, w := range e.pages {
+		var seen *archive.EvidenceFetch
+		for _, f := range answers {
+			if f.URL == w.url && f.Status != 0 {
+				seen = f
+			}
+		}
+		switch {
+		case e.dispute != nil:
+			au.post(ctx, func(now time.Time) { au.testified(now, e, seen) })
+		case seen != nil:
+			seen.By = by
+			_, err := au.check(ctx, e.host, w, seen, by)
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(append(failed, au.cfg.Evidence.DropAnswers(ctx, id, gen))...)
+}
+
+// check hands a checker's fetch of a page to the Machine, and begins a dispute if that contests it. Clerks call it.
+func (au *auditor) check(ctx context.Context, origin string, w wanted, seen *archive.EvidenceFetch, by trust.Peer) (*dispute, error) {
+	said, err := au.said(ctx, w.url, w.c.Accused, w.c.At)
+	if err != nil {
+		return nil, err
+	}
+	ev := trust.Evidence{Case: w.c, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Rate: w.rate, Delay: max(seen.Fetched.Sub(w.fetched), 0)}
+	var t *dispute
+	err = au.withRecord(ctx, &w, func(now time.Time, g *trust.Page) {
+		ev.Page, ev.Host = g, au.learntOf(origin)
+		acts := au.trust.Answered(now, by, &ev)
+		if len(acts) > 0 && acts[0].Kind == trust.Arbitrate {
+			t = &dispute{wanted: w, origin: origin, ruling: trust.Ruling{Evidence: ev}}
+			t.c, t.ruling.Case = acts[0].Case, acts[0].Case
+			return
+		}
+		au.follow(now, acts, delivered{})
+	})
+	if err != nil || t == nil {
+		return nil, err
+	}
+	if t.number, err = au.cfg.Evidence.Open(ctx, t.c, t.url, seen); err != nil {
+		return nil, err
+	}
+	if by != au.arbiter {
+		au.post(ctx, func(now time.Time) { au.contest(now, t) })
+	}
+	return t, nil
+}
+
+// said is what a peer delivered of a page from a time on.
+func (au *auditor) said(ctx context.Context, url string, by trust.Peer, at int64) (*archive.EvidenceFetch, error) {
+	c, err := au.cfg.Archive.CaptureBy(ctx, url, by, at)
+	if err != nil {
+		return nil, err
+	}
+	return evidence.Of(&c), nil
+}
+
+// withRecord has the loop do something with a page's record, and stores it if it has changed. A page that is gone has none.
+func (au *auditor) withRecord(ctx context.Context, w *wanted, do func(now time.Time, g *trust.Page)) error {
+	p, err := au.cfg.Archive.Record(ctx, w.c.Channel, w.hash)
+	gone := errors.Is(err, archive.ErrNotFound)
+	if err != nil && !gone {
+		return err
+	}
+	g := &p.Record
+	if gone {
+		g = nil
+	}
+	was := p.Record
+	if err := au.do(ctx, func(now time.Time) { do(now, g) }); err != nil {
+		return err
+	}
+	if gone || was == p.Record {
+		return nil
+	}
+	return au.cfg.Archive.Judge(ctx, w.c.Channel, 0, []archive.Judged{{Hash: w.hash, Page: p.Record}})
+}
+
+// contestLast begins the dispute of what the crawl before has said of a page. Called on the loop.
+func (au *auditor) contestLast(c trust.Case, origin string, w wanted) {
+	w.c = c
+	au.clerk(c.Channel, "a contested page is not ruled on", func(ctx context.Context) error {
+		said, err := au.said(ctx, w.url, c.Accused, c.At)
+		if err != nil {
+			return err
+		}
+		seen, err := au.said(ctx, w.url, c.Accuser, c.At)
+		if err != nil {
+			return err
+		}
+		t := &dispute{wanted: w, origin: origin, ruling: trust.Ruling{Evidence: trust.Evidence{
+			Case: c, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Rate: w.rate, Delay: max(seen.Fetched.Sub(time.Unix(c.At, 0)), 0)}}}
+		if t.number, err = au.cfg.Evidence.Open(ctx, c, w.url, nil); err != nil {
+			return err
+		}
+		au.post(ctx, func(now time.Time) { au.contest(now, t) })
+		return nil
+	})
+}
+
+// contest has a contested page looked at: by the arbiter, and by one more checker if one is wanted; without an arbiter by two more checkers. Called on
+// the loop.
+func (au *auditor) contest(now time.Time, t *dispute) {
+	au.counts.Arbitrations++
+	t.needs = 1 // this call
+	defer func() { au.ready(t) }()
+	second := func(turn int) {
+		e := &errand{host: t.origin, pages: []wanted{t.wanted}, apart: []trust.Peer{t.c.Accused, t.c.Accuser, t.c.Also}, dispute: t, turn: turn, until: now.Add(disputeTime)}
+		if au.errands.ask(e) {
+			t.needs++
+		}
+	}
+	if !au.trust.Config().Arbiter {
+		second(0)
+		second(1)
+		return
+	}
+	select {
+	case au.disputes <- t:
+		t.needs++
+	default:
+		au.log.Warn("the arbiter has too much to look at", "url", t.url)
+	}
+	if t.c.Second {
+		second(0)
+	}
+}
+
+// testified takes in what one more checker has seen of a contested page; nil: nothing. Called on the loop.
+func (au *auditor) testified(_ time.Time, e *errand, seen *archive.EvidenceFetch) {
+	if seen != nil {
+		e.dispute.ruling.Others[e.turn] = seen.Features()
+		e.dispute.sides = append(e.dispute.sides, testimony{evidence.Second + evidence.Side(e.turn), seen})
+	}
+	au.ready(e.dispute)
+}
+
+// unanswered takes in that no peer has looked at pages in time. Called on the loop.
+func (au *auditor) unanswered(_ time.Time, e *errand) {
+	if e.dispute != nil {
+		au.ready(e.dispute)
+	}
+}
+
+// ready has a dispute ruled on once all has come that is waited for. Called on the loop.
+func (au *auditor) ready(t *dispute) {
+	if t.needs--; t.needs == 0 {
+		au.clerk(t.c.Channel, "a contested page is not ruled on", func(ctx context.Context) error { return au.rule(ctx, t) })
+	}
+}
+
+// rule has the Machine rule on a dispute, and files what came of it. Clerks call it.
+func (au *auditor) rule(ctx context.Context, t *dispute) error {
+	var charged []trust.Act
+	err := au.withRecord(ctx, &t.wanted, func(now time.Time, g *trust.Page) {
+		h := au.learntOf(t.origin)
+		t.ruling.Page, t.ruling.Host = g, h
+		acts := au.trust.Ruled(now, &t.ruling)
+		au.learnt(t.origin, h)
+		for _, a := range acts {
+			if a.Kind == trust.Charge {
+				charged = append(charged, a)
+			}
+		}
+		au.follow(now, acts, delivered{})
+	})
+	if err != nil {
+		return err
+	}
+	room := au.cfg.Evidence
+	for _, s := range t.sides {
+		if err := room.Put(ctx, t.number, s.side, s.fetch); err != nil {
+			return err
+		}
+	}
+	note := "no evidence: what was seen differs at each look, or could not be seen again"
+	for _, a := range charged {
+		note = a.Reason.String()
+		if err := room.Ruled(ctx, t.number, a.Peer, a.Amount, a.Score, note); err != nil {
+			return err
+		}
+	}
+	if len(charged) == 0 {
+		if err := room.Ruled(ctx, t.number, 0, 0, 0, note); err != nil {
+			return err
+		}
+	}
+	return room.Close(ctx, t.number)
+}
+
+// hasChecker tells whether a peer is known that may check what another one delivered. Called on the loop.
+func (au *auditor) hasChecker(of trust.Peer) bool {
+	v := au.cfg.Swarm.View()
+	for i := range v.Peers {
+		if v.Peers[i].Load.Threads > 0 && au.trust.MayCheck(au.meet(v.Peers[i].ID), of) {
+			return true
+		}
+	}
+	return false
+}
+
+// arbiterChecks has the arbiter make an audit that no peer can make, as where all peers are newcomers, if it is not busy. Called on the loop.
+func (au *auditor) arbiterChecks(e *errand) {
+	if au.cfg.Arbiter == nil || len(au.disputes)+len(e.pages) > maxDisputes/2 || !au.errands.spend(len(e.pages)) {
+		return
+	}
+	for _, w := range e.pages {
+		au.disputes <- &dispute{wanted: w, origin: e.host}
+	}
+}
+
+// arbitrate has the arbiter look at contested pages until ctx ends.
+func (au *auditor) arbitrate(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-au.disputes:
+			f, n := au.view(ctx, t)
+			au.post(ctx, func(time.Time) {
+				au.counts.Fetched += int64(n)
+				au.viewed(t, f)
+			})
+		}
+	}
+}
+
+// viewed takes in what the arbiter has seen; nil: nothing. Called on the loop.
+func (au *auditor) viewed(t *dispute, f *archive.EvidenceFetch) {
+	if t.number != 0 {
+		if f != nil {
+			t.ruling.Arbiter, t.ruling.Modified = f.Features(), f.Modified()
+			t.sides = append(t.sides, testimony{evidence.Arbiter, f})
+		}
+		au.ready(t)
+		return
+	}
+	if f == nil {
+		return
+	}
+	au.clerk(t.c.Channel, "what the arbiter has seen is lost", func(ctx context.Context) error {
+		contested, err := au.check(ctx, t.origin, t.wanted, f, au.arbiter)
+		if err != nil || contested == nil {
+			return err
+		}
+		contested.ruling.Arbiter, contested.ruling.Modified = contested.ruling.Checked, f.Modified()
+		return au.rule(ctx, contested)
+	})
+}
+
+// view fetches a page from all vantages. It returns what decides: a fetch that is like one of the sides, if no other is like the other side. nil: nothing came,
+// or both sides were seen, which then differ by where they looked from. n is how many fetches that took.
+func (au *auditor) view(ctx context.Context, t *dispute) (decides *archive.EvidenceFetch, n int) {
+	delivered, checked := t.ruling.Delivered, t.ruling.Checked
+	if t.number == 0 {
+		said, err := au.said(ctx, t.url, t.c.Accused, t.c.At)
+		if err != nil {
+			return nil, 0
+		}
+		delivered = said.Features()
+	}
+	var sawDelivered, sawChecked, first *archive.EvidenceFetch
+	for v := range au.cfg.Arbiter.Vantages() {
+		p, err := au.cfg.Arbiter.Fetch(ctx, t.url, v)
+		n++
+		if err != nil {
+			au.log.Debug("the arbiter has seen nothing", "url", t.url, "vantage", v, "err", err)
+			continue
+		}
+		f := evidence.Of(&archive.Capture{URL: p.URL, Status: p.Status, Header: p.Header, Body: p.Body, Fetched: p.Fetched})
+		seen := f.Features()
+		first = cmp.Or(first, f)
+		if alike(delivered, seen) {
+			sawDelivered = cmp.Or(sawDelivered, f)
+		}
+		if alike(checked, seen) {
+			sawChecked = cmp.Or(sawChecked, f)
+		}
+	}
+	if sawDelivered != nil && sawChecked != nil {
+		return nil, n
+	}
+	return cmp.Or(sawDelivered, sawChecked, first), n
+}
+
+// alike tells whether two fetches saw the same.
+func alike(a, b *compare.Features) bool {
+	return a != nil && b != nil && (compare.Host{}).Compare(a, b).Verdict == compare.Same
+}

@@ -1,0 +1,155 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/manager/archive"
+	"shoal/manager/trust"
+)
+
+// pondNames end the names of hosts of a synthetic Web. Each counts as a domain of its own, since all are of one.
+const pondNames = ".pond.test"
+
+// domainOf is the registrable domain of an origin, as a number.
+func domainOf(origin string) uint64 {
+	site := siteOf(origin)
+	if strings.HasSuffix("."+site, pondNames) {
+		_, site, _ = strings.Cut(origin, "://")
+	}
+	return channel.URLHash(site)
+}
+
+// brought is how many pages an entry of the feed says that a claim brought, about.
+func brought(e *archive.Entry) int {
+	switch e.Event.Kind {
+	case lease.Reported:
+		if e.Report != nil {
+			return e.Report.Pages
+		}
+	case lease.Lapsed, lease.Released: // what was stored of it stays
+		if e.Event.Progress && e.Event.By != 0 {
+			return 1
+		}
+	}
+	return 0
+}
+
+// judge hands a delivery to the Machine, and stores what that makes of its pages. Clerks call it.
+func (au *auditor) judge(ctx context.Context, id channel.ID, gen channel.Gen) error {
+	d, err := au.cfg.Archive.Delivery(ctx, id, gen)
+	if err != nil || len(d.Pages) == 0 {
+		return err
+	}
+	origin := channel.Origin(d.Pages[0].URL)
+	records := make([]archive.Judged, len(d.Pages))
+	td := trust.Delivery{Peer: d.Deliverer, Channel: id, Domain: domainOf(origin), At: d.Claimed, Pages: make([]trust.Seen, len(d.Pages))}
+	for i := range d.Pages {
+		p := &d.Pages[i]
+		records[i] = archive.Judged{Hash: p.Hash, Page: p.Record}
+		td.Pages[i] = trust.Seen{URL: p.Hash, Page: &records[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified}
+	}
+	err = au.do(ctx, func(now time.Time) {
+		acts := au.trust.Deliver(now, &td)
+		au.counts.Deliveries++
+		au.counts.Pages += int64(len(d.Pages))
+		au.follow(now, acts, delivered{&d, records, origin})
+	})
+	if err != nil {
+		return err
+	}
+	if err := au.cfg.Archive.Judge(ctx, id, gen, records); err != nil {
+		return fmt.Errorf("store what became of the pages of channel %d: %w", id, err)
+	}
+	return nil
+}
+
+// delivered is a delivery whose records are in hand.
+type delivered struct {
+	*archive.Delivery
+	records []archive.Judged
+	origin  string
+}
+
+// find is a page of the delivery by its hash; nil: it is none.
+func (d *delivered) find(hash uint64) *archive.Delivered {
+	if d.Delivery == nil {
+		return nil
+	}
+	for i := range d.Pages {
+		if d.Pages[i].Hash == hash {
+			return &d.Pages[i]
+		}
+	}
+	return nil
+}
+
+// wanted is what a page's audit needs to know of it.
+func (d *delivered) wanted(p *archive.Delivered, c trust.Case) wanted {
+	w := wanted{url: p.URL, hash: p.Hash, c: c, fetched: p.Fetched, dated: p.Modified > 0}
+	if lived := p.Fetched.Sub(p.First); lived > 0 && p.Visits > 1 {
+		w.rate = float64(p.Changes) / lived.Seconds()
+	}
+	return w
+}
+
+// follow does what the Machine asks for. d is the delivery that it follows from, if its records are in hand. Called on the loop.
+func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
+	var asked []wanted
+	for i := range acts {
+		a := &acts[i]
+		switch a.Kind {
+		case trust.Audit:
+			au.counts.Audits++
+			if p := d.find(a.URL); p != nil {
+				asked = append(asked, d.wanted(p, a.Case))
+			}
+		case trust.Arbitrate:
+			if p := d.find(a.URL); p != nil {
+				au.contestLast(a.Case, d.origin, d.wanted(p, a.Case))
+			}
+		case trust.Hold, trust.Accept:
+			au.mark(a, d)
+		case trust.Watch:
+			au.log.Info("a channel is on watch", "channel", a.Channel)
+		case trust.Suspect, trust.WouldSuspend, trust.Graduate:
+			au.told(a)
+		case trust.LookBack:
+			au.lookBack(a)
+		case trust.Charge:
+			au.counts.Charges++
+		case trust.Suspend:
+			au.suspended(a)
+		case trust.Withdraw:
+			au.withdraw(a.Peer, au.cfg.Archive.Suspend)
+		case trust.Restore:
+			au.withdraw(a.Peer, au.cfg.Archive.Pardon)
+		}
+	}
+	au.audit(now, d.origin, asked)
+}
+
+// audit has pages of a delivery looked at by other peers. On a watched channel each page is looked at by another one, else one looks at several.
+func (au *auditor) audit(now time.Time, origin string, pages []wanted) {
+	if len(pages) == 0 {
+		return
+	}
+	most := errandURLs
+	if au.trust.Watched(now, pages[0].c.Channel) {
+		most = 1
+	}
+	for len(pages) > 0 {
+		n := min(most, len(pages))
+		e := &errand{host: origin, pages: pages[:n:n], apart: []trust.Peer{pages[0].c.Accused}, until: now.Add(au.trust.Config().WithinAudit)}
+		if au.hasChecker(e.apart[0]) {
+			au.errands.ask(e)
+		} else {
+			au.arbiterChecks(e)
+		}
+		pages = pages[n:]
+	}
+}

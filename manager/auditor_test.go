@@ -1,0 +1,313 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/coords"
+	"shoal/manager"
+	"shoal/manager/archive"
+	"shoal/manager/archive/evidence"
+	"shoal/manager/trust"
+	"shoal/overlay"
+)
+
+// village is a swarm of some peers, each of an account of its own. All see the same Web, but for liars.
+type village struct {
+	*swarm
+	t     *testing.T
+	names []string
+	liar  string // whose pages have a link that nobody else sees
+
+	mu     sync.Mutex
+	rng    *rand.Rand
+	barred []string
+	checks map[string]int // errands, by who had them
+	by     map[channel.ID]string
+	same   int // crawls in turn by one peer
+	crawls int
+}
+
+func newVillage(t *testing.T, names ...string) *village {
+	return &village{t: t, names: names, rng: rand.New(rand.NewPCG(5, 6)), checks: map[string]int{}, by: map[channel.ID]string{}}
+}
+
+// View is the same one until a peer is barred.
+func (v *village) View() *overlay.View {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var peers []overlay.PeerRecord
+	for _, n := range v.names {
+		if !slices.Contains(v.barred, n) {
+			peers = append(peers, overlay.PeerRecord{ID: overlay.ID(n), Account: "account of " + n, Load: overlay.Load{Threads: 8, Slots: 20}})
+		}
+	}
+	return overlay.ViewOf(time.Now(), peers)
+}
+
+// truth is what a URL shows.
+func truth(url string) string {
+	return fmt.Sprintf("<title>A page</title><p>The page at %s tells of the harbour, of its ships and of the weather. <a href=\"https://known.example/\">more</a></p>", url)
+}
+
+func (v *village) Place(_ context.Context, signed channel.Signed, h channel.Header, _ coords.HostRecord, named overlay.Named) (overlay.Placed, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	peer := string(named.Peer)
+	if peer == "" {
+		peer = v.names[v.rng.IntN(len(v.names))]
+	}
+	if h.Channel >= 1<<62 {
+		v.checks[peer]++
+	} else {
+		v.crawls++
+		if v.by[h.Channel] == peer {
+			v.same++
+		}
+		v.by[h.Channel] = peer
+	}
+	v.swarm.crawls.Go(func() { v.crawl(peer, signed, h) })
+	return overlay.Placed{Peer: overlay.ID(peer), Start: time.Now(), RTT: 5 * time.Millisecond, RandomRTT: 50 * time.Millisecond}, nil
+}
+
+func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
+	ctx := context.Background()
+	c, err := v.archive.Claim(ctx, peer, signed)
+	if err != nil || c.Status != lease.Granted {
+		return // it was too late, or the test is over
+	}
+	body, err := channel.ParseBody(c.Body)
+	if err != nil {
+		v.t.Error(err)
+		return
+	}
+	now := time.Now()
+	chunk := channel.ChunkBody{Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: peer, Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: len(body.Seeds), BytesDown: 100}}
+	for _, u := range body.Seeds {
+		text := truth(u)
+		if peer == v.liar && h.Channel < 1<<62 {
+			text += `<p>Buy here. <a href="https://shop.example/">shop</a></p>`
+		}
+		p := channel.Page{URL: u, Status: 200, Change: channel.Changed, Fetched: now, Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(text)}
+		p.Digest = channel.ContentDigest(p.Body)
+		chunk.Pages = append(chunk.Pages, p)
+	}
+	raw, err := channel.CompressBody(chunk.Marshal())
+	if err != nil {
+		v.t.Error(err)
+		return
+	}
+	_, _ = v.archive.Put(ctx, peer, channel.Chunk{Channel: h.Channel, Gen: h.Gen, Seq: c.Seq + 1, Prev: c.Head, Body: raw}) // it may be fenced off meanwhile
+}
+
+// Vantages and Fetch make it an arbiter that sees the truth.
+func (v *village) Vantages() int { return 2 }
+
+func (v *village) Fetch(_ context.Context, url string, vantage int) (channel.Page, error) {
+	if vantage == 0 {
+		return channel.Page{URL: url, Status: 200, Fetched: time.Now(), Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte("<title>Not in your country</title>")}, nil
+	}
+	return channel.Page{URL: url, Status: 200, Fetched: time.Now(), Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(truth(url))}, nil
+}
+
+func (v *village) bar(name string, barred bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.barred = slices.DeleteFunc(v.barred, func(n string) bool { return n == name }); barred {
+		v.barred = append(v.barred, name)
+	}
+	return nil
+}
+
+// live opens a manager of a village that crawls a number of sites, each with some pages.
+func live(t *testing.T, dir string, v *village, arbiter bool, sites int) *bench {
+	b := open(t, dir, func(c *manager.Config, s *swarm) {
+		v.swarm = s
+		c.Bar, c.MinPeersWait = v.bar, 0
+		if arbiter {
+			c.Arbiter = v
+		}
+	}, v)
+	var chs []channel.Channel
+	for i := range sites {
+		host := fmt.Sprintf("https://site-%d.example", i)
+		chs = append(chs, channel.Channel{State: channel.Active, Added: time.Now(), Scope: channel.Scope{Kind: channel.WholeHost, Host: host},
+			Seeds: []string{host + "/", host + "/a", host + "/b"}})
+	}
+	if _, _, err := b.m.AddChannels(t.Context(), chs); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) trust(t *testing.T) manager.TrustInfo {
+	i, err := b.m.Trust(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// standing is how a peer stands.
+func (b *bench) standing(t *testing.T, name string) manager.PeerTrust {
+	all, err := b.m.TrustPeers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.ID == name {
+			return p
+		}
+	}
+	return manager.PeerTrust{}
+}
+
+// TestHonestPeersAreNotNoticed has honest peers deliver and check: all checks are valid, nobody is charged, pages are verified, no peer crawls a channel twice in
+// turn where others are near, and a restart knows all that.
+func TestHonestPeersAreNotNoticed(t *testing.T) {
+	t.Parallel()
+	dir, v := t.TempDir(), newVillage(t, "a", "b", "c", "d", "e")
+	b := live(t, dir, v, true, 6)
+	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "audits that were answered", func() bool { i := b.trust(t); return i.Counts.Deliveries > 40 && i.Errands.Answered > 10 })
+	i := b.trust(t)
+	if i.Counts.Charges > 0 || i.Counts.Suspended+i.Counts.WouldSuspend > 0 || i.Suspects > 0 || i.Standings[trust.Established] != 5 {
+		t.Errorf("honest peers: %+v", i)
+	}
+	p, err := b.a.Record(t.Context(), 1, channel.URLHash("https://site-0.example/"))
+	if err != nil || p.Record.Cur.State != trust.Verified {
+		t.Errorf("a page that all see alike is %v, %v", p.Record.Cur.State, err)
+	}
+	v.mu.Lock()
+	if v.same*10 > v.crawls {
+		t.Errorf("%d of %d crawls were by the peer of the one before", v.same, v.crawls)
+	}
+	v.mu.Unlock()
+	was := b.standing(t, "a")
+	b.stop()
+	again := live(t, dir, v, true, 0)
+	if is := again.standing(t, "a"); is.Tasks < was.Tasks || is.Tasks == 0 || is.Standing != trust.Established {
+		t.Errorf("after a restart %+v; before it %+v", is, was)
+	}
+}
+
+// TestLiarIsSuspended has one of five peers add links: it is suspended, by the arbiter's word or by that of others, what it alone has seen is not shown, and the
+// evidence is there. A pardon gives it back.
+func TestLiarIsSuspended(t *testing.T) {
+	t.Parallel()
+	for _, arbiter := range []bool{true, false} {
+		t.Run(fmt.Sprint("arbiter=", arbiter), func(t *testing.T) {
+			t.Parallel()
+			v := newVillage(t, "a", "b", "c", "d", "mallory")
+			v.liar = "mallory"
+			b := live(t, t.TempDir(), v, arbiter, 12)
+			enforce := true
+			if _, err := b.m.SetTrust(t.Context(), manager.TrustChoice{Enforce: &enforce}); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.m.Vouch(t.Context(), v.names...); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "a suspension", func() bool { return b.standing(t, "mallory").Standing == trust.Suspended })
+			for _, n := range v.names[:4] {
+				if p := b.standing(t, n); p.Standing != trust.Established {
+					t.Errorf("%s is %v: %+v", n, p.Standing, p)
+				}
+			}
+			until(t, "that it is no member", func() bool {
+				v.mu.Lock()
+				defer v.mu.Unlock()
+				return slices.Contains(v.barred, "mallory")
+			})
+			p, cases, err := b.m.Evidence(t.Context(), "mallory")
+			if err != nil || len(cases) == 0 || p.Scores[trust.Forging] < 18 {
+				t.Fatalf("evidence: %+v, %d cases, %v", p, len(cases), err)
+			}
+			var decided archive.EvidenceCase
+			for _, c := range cases {
+				if c.Loser == p.Peer {
+					if decided, err = b.m.Case(t.Context(), c.Number); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			third := evidence.Arbiter
+			if !arbiter {
+				third = evidence.Second
+			}
+			if decided.Side(evidence.Delivered) == nil || decided.Side(evidence.Checked) == nil || decided.Side(third) == nil || decided.Amount <= 0 {
+				t.Errorf("a case that it lost: %+v", decided)
+			}
+			until(t, "that its pages are not shown", func() bool {
+				for i := range 12 {
+					for _, u := range []string{"/", "/a", "/b"} {
+						url := fmt.Sprintf("https://site-%d.example%s", i, u)
+						id, err := b.db.Lookup(t.Context(), url)
+						if err != nil {
+							t.Fatal(err)
+						}
+						r, err := b.a.Record(t.Context(), id, channel.URLHash(url))
+						if err != nil {
+							return false
+						}
+						if s := r.Record.Shown(); s != nil && s.Digest != channel.ContentDigest([]byte(truth(url))) {
+							return false
+						}
+					}
+				}
+				return true
+			})
+			if _, err := b.m.Pardon(t.Context(), "mallory"); err != nil {
+				t.Fatal(err)
+			}
+			if p := b.standing(t, "mallory"); p.Standing != trust.Established || p.Pardons != 1 {
+				t.Errorf("after a pardon: %+v", p)
+			}
+			until(t, "that it is a member again", func() bool {
+				v.mu.Lock()
+				defer v.mu.Unlock()
+				return !slices.Contains(v.barred, "mallory")
+			})
+		})
+	}
+}
+
+// TestShadowSuspendsNobody has a liar at work while scores only run: what would have been is told, and it goes on.
+func TestShadowSuspendsNobody(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, "a", "b", "c", "d", "mallory")
+	v.liar = "mallory"
+	b := live(t, t.TempDir(), v, true, 12)
+	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "what would have been a suspension", func() bool { return b.trust(t).Counts.WouldSuspend > 0 })
+	if p := b.standing(t, "mallory"); p.Standing != trust.Established {
+		t.Errorf("in shadow it is %v", p.Standing)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.barred) > 0 {
+		t.Errorf("%v are no members", v.barred)
+	}
+}
+
+// TestNewcomersAreCheckedByTheArbiter has peers that nobody vouches for: the arbiter checks what no peer may check yet.
+func TestNewcomersAreCheckedByTheArbiter(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, "a", "b", "c")
+	b := live(t, t.TempDir(), v, true, 6)
+	until(t, "checks by the arbiter", func() bool { i := b.trust(t); return i.Counts.Fetched > 3 && b.standing(t, "a").Checks > 0 })
+	if i := b.trust(t); i.Counts.Charges > 0 {
+		t.Errorf("honest newcomers: %+v", i)
+	}
+}

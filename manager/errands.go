@@ -1,0 +1,266 @@
+package manager
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/manager/dispatch"
+	"shoal/manager/trust"
+	"shoal/recrawl"
+)
+
+// errand is a small task beside the channels' crawls: a list of pages of one host, whose content is wanted as another peer sees it. To the peer that
+// has it it is a crawl like others, of which these pages are left. What it brings goes to the archive's evidence room.
+type errand struct {
+	host    string
+	pages   []wanted
+	apart   []trust.Peer // from whom the peer that takes it must be apart
+	dispute *dispute     // that wants it; nil: it is an audit
+	turn    int          // which of the dispute's checkers it is
+	until   time.Time    // when it is of no use any more
+	retry   time.Time    // before which it is not offered again
+	refused int          // how often no peer took it
+}
+
+// errands hands them out. Each takes a place of a small pool while it is out. A place has a slot and a channel id of its own, above those of
+// channels, so that the dispatcher keeps politeness, leases and shares with errands as with channels. Owned by the loop.
+type errands struct {
+	*core
+	places  [errandPlaces]errandPlace
+	waits   []*errand // for a place, or to be offered again
+	budget  float64   // pages that may be asked for now
+	counts  ErrandCounts
+	answers func(now time.Time, e *errand, id channel.ID, gen channel.Gen, peer string)
+	gaveUp  func(now time.Time, e *errand)
+}
+
+type errandPlace struct {
+	errand *errand     // nil: the place is free
+	issue  lease.Issue // as the dispatcher had it last: generations grow from one errand to the next
+}
+
+// ErrandCounts are sums since the manager's start.
+type ErrandCounts struct {
+	Asked, Answered, Late, Dropped int64 // pages: wanted; seen; that nobody could look at in time; beyond what may be asked for
+}
+
+// Limits of errands.
+const (
+	errandPlaces  = 256
+	errandWaiting = 4096             // errands that wait for a place
+	errandShare   = .03              // of delivered pages, that may be asked for again
+	errandFirst   = 20               // pages that may be asked for at the start
+	errandBurst   = 200              // and at once, later
+	errandRetry   = 5 * time.Second  // until an errand that was refused is offered again
+	errandGap     = 10 * time.Second // beyond its term, after which a place is free again whatever became of its task
+	errandURLs    = 8                // of one errand
+
+	// errandSlot is the first slot of errands, and errandID their first channel id. Neither a scheduler nor a database comes so far.
+	errandSlot = recrawl.Slot(1 << 31)
+	errandID   = channel.ID(1 << 62)
+)
+
+func isErrand(s recrawl.Slot) bool { return s >= errandSlot }
+
+// errandOf is the slot of an errand's channel id.
+func errandOf(id channel.ID) (recrawl.Slot, bool) {
+	if id < errandID || id >= errandID+errandPlaces {
+		return 0, false
+	}
+	return errandSlot + recrawl.Slot(id-errandID), true
+}
+
+// at is the place of a slot.
+func (er *errands) at(s recrawl.Slot) *errandPlace { return &er.places[s-errandSlot] }
+
+// allow raises what may be asked for by what was delivered.
+func (er *errands) allow(pages int) {
+	er.budget = min(er.budget+errandShare*float64(pages), errandBurst)
+}
+
+// ask has an errand run, unless there are too many. It reports whether it will be.
+func (er *errands) ask(e *errand) bool {
+	if len(er.waits) >= errandWaiting {
+		er.counts.Dropped += int64(len(e.pages))
+		return false
+	}
+	if e.dispute == nil && !er.spend(len(e.pages)) { // disputes are few where nobody lies
+		return false
+	}
+	er.waits = append(er.waits, e)
+	return true
+}
+
+// spend takes pages off what may be asked for, if there is as much left.
+func (er *errands) spend(n int) bool {
+	if er.budget < float64(n) {
+		er.counts.Dropped += int64(n)
+		return false
+	}
+	er.budget -= float64(n)
+	er.counts.Asked += int64(n)
+	return true
+}
+
+// tick gives waiting errands places, and takes them from those whose time is over.
+func (er *errands) tick(now time.Time) {
+	for i := range er.places {
+		p, s := &er.places[i], errandSlot+recrawl.Slot(i)
+		if p.errand == nil {
+			continue
+		}
+		if end := p.errand.until; now.After(end) && (!er.machine.IsOut(s) || now.After(end.Add(er.cfg.Terms.Term+errandGap))) {
+			er.machine.Forget(s)
+			e := p.errand
+			p.errand = nil
+			er.late(now, e)
+		}
+	}
+	if len(er.waits) == 0 {
+		return
+	}
+	waits := er.waits
+	er.waits = nil // late may ask for more
+	next := 0
+	for _, e := range waits {
+		if now.After(e.until) {
+			er.late(now, e)
+			continue
+		}
+		if !now.Before(e.retry) {
+			for next < errandPlaces && !er.begin(now, next, e) {
+				next++
+			}
+			if next++; next <= errandPlaces {
+				continue
+			}
+		}
+		er.waits = append(er.waits, e)
+	}
+}
+
+// begin puts an errand into a place, if that is free: of its last task nothing can be out any more.
+func (er *errands) begin(now time.Time, i int, e *errand) bool {
+	p, s := &er.places[i], errandSlot+recrawl.Slot(i)
+	if p.errand != nil || er.machine.IsOut(s) {
+		return false
+	}
+	p.errand = e
+	if er.machine.CrawlNow(now, s) != nil {
+		p.errand = nil
+		return false
+	}
+	return true
+}
+
+func (er *errands) late(now time.Time, e *errand) {
+	er.counts.Late += int64(len(e.pages))
+	er.gaveUp(now, e)
+}
+
+// refused has an errand offered again later that no peer took.
+func (er *errands) refused(now time.Time, s recrawl.Slot) {
+	p := er.at(s)
+	if p.errand == nil {
+		return
+	}
+	er.machine.Forget(s)
+	p.errand.refused++
+	p.errand.retry = now.Add(errandRetry * time.Duration(p.errand.refused))
+	er.waits = append(er.waits, p.errand)
+	p.errand = nil
+}
+
+// heard takes in that the archive has told of an errand's task.
+func (er *errands) heard(now time.Time, s recrawl.Slot, e lease.Event, peer string, effect lease.Effect) {
+	p := er.at(s)
+	if p.errand == nil || e.Kind != lease.Reported || effect&lease.Apply == 0 {
+		return
+	}
+	done := p.errand
+	p.errand = nil
+	er.counts.Answered += int64(len(done.pages))
+	er.answers(now, done, errandID+channel.ID(s-errandSlot), e.Gen, peer)
+}
+
+// waiting is how many pages wait to be looked at.
+func (er *errands) waiting() (n int) {
+	for _, e := range er.waits {
+		n += len(e.pages)
+	}
+	for i := range er.places {
+		if e := er.places[i].errand; e != nil {
+			n += len(e.pages)
+		}
+	}
+	return n
+}
+
+// job is an errand's on its way to a peer.
+func (er *errands) job(o dispatch.Order, host *channel.Host) (job, bool) {
+	p := er.at(o.Slot)
+	if p.errand == nil {
+		return job{}, false
+	}
+	p.issue = o.Issue
+	if o.Latest.After(p.errand.until) {
+		o.Latest = p.errand.until
+	}
+	return job{Order: o, id: errandID + channel.ID(o.Slot-errandSlot), host: host, errand: p.errand}, true
+}
+
+// buildErrand makes an errand's task. It runs beside the loop.
+func (p *placers) buildErrand(ctx context.Context, j job) (task, error) {
+	e, host := j.errand, j.host
+	if host == nil {
+		h, err := p.cfg.Store.Host(ctx, e.host)
+		if err != nil {
+			return task{}, fmt.Errorf("read host %s: %w", e.host, err)
+		}
+		host = &h
+	}
+	urls := make([]string, len(e.pages))
+	for i := range e.pages {
+		urls[i] = e.pages[i].url
+	}
+	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: e.host}, Seeds: urls, Record: host.Record, Contact: p.cfg.Contact}
+	raw := body.Marshal()
+	h := channel.Header{
+		Network: p.cfg.Network, Channel: j.id, Gen: j.Gen, Host: e.host, Pages: len(e.pages), Budget: len(e.pages), Issued: j.Issued, Latest: j.Latest,
+		Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.cfg.ArchiveID, BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
+	}
+	signed, err := p.cfg.Sign(h)
+	if err != nil {
+		return task{}, fmt.Errorf("sign an errand to %s: %w", e.host, err)
+	}
+	return task{header: h, signed: signed, body: raw, record: host.Record}, nil
+}
+
+// dues is the scheduler without errands, of which it knows nothing.
+type dues struct{ *recrawl.Scheduler }
+
+// Observe implements dispatch.Due.
+func (d dues) Observe(now recrawl.Tick, s recrawl.Slot, e recrawl.Event) {
+	if !isErrand(s) {
+		d.Scheduler.Observe(now, s, e)
+	}
+}
+
+// Edit implements dispatch.Due.
+func (d dues) Edit(s recrawl.Slot, change func(*recrawl.Facts)) {
+	if !isErrand(s) {
+		d.Scheduler.Edit(s, change)
+	}
+}
+
+// Facts implements dispatch.Due. An errand that is refused is not offered again by the dispatcher, as a channel that was crawled before is not.
+func (d dues) Facts(s recrawl.Slot) recrawl.Facts {
+	if isErrand(s) {
+		return recrawl.Facts{Updated: 1, Group: 255}
+	}
+	return d.Scheduler.Facts(s)
+}

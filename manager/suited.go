@@ -1,0 +1,47 @@
+package manager
+
+import (
+	"time"
+
+	"shoal/manager/trust"
+	"shoal/overlay"
+	"shoal/recrawl"
+)
+
+// askedOf is the task for which the judge is asked, while it is. What its functions need lies here, so that asking makes no garbage.
+type askedOf struct {
+	au       *auditor
+	watched  bool
+	last     trust.Peer   // who crawled the channel last; 0: not known
+	apart    []trust.Peer // from whom a checker must be apart
+	mayTake  func(overlay.ID) bool
+	rather   func(overlay.ID) bool
+	mayCheck func(overlay.ID) bool
+}
+
+func newAskedOf(au *auditor) *askedOf {
+	a := &askedOf{au: au}
+	a.mayTake = func(id overlay.ID) bool { return au.trust.MayTake(au.meet(id), a.watched) }
+	a.rather = func(id overlay.ID) bool { return au.trust.Apart(au.meet(id), a.last) }
+	a.mayCheck = func(id overlay.ID) bool { return au.trust.MayCheck(au.meet(id), a.apart...) }
+	return a
+}
+
+// suit says which peers may have a task, and which should: an errand goes to a checker; a channel to another account and network than the last time
+// and, while it is on watch, anywhere.
+func (n *nearness) suit(now time.Time, s recrawl.Slot, ask *overlay.Ask) {
+	a := n.asks
+	if isErrand(s) {
+		a.apart = nil
+		if e := n.errands.at(s).errand; e != nil {
+			a.apart = e.apart
+		}
+		ask.May = a.mayCheck
+		return
+	}
+	a.watched = n.auditor.trust.Watched(now, n.table.ID(s))
+	ask.May, ask.Anywhere = a.mayTake, a.watched && n.auditor.trust.Config().Enforce
+	if a.last = n.auditor.roll[n.table.Last(s)]; a.last != 0 {
+		ask.Rather = a.rather
+	}
+}
