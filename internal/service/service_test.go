@@ -316,7 +316,7 @@ func TestLog(t *testing.T) {
 func TestPackaged(t *testing.T) {
 	usr := t.TempDir()
 	exe := filepath.Join(usr, "bin", "shoal-peer")
-	for file, text := range map[string]string{exe: "", filepath.Join(usr, "lib", "shoal", "packaged"): "deb\n"} {
+	for file, text := range map[string]string{exe: "", filepath.Join(usr, "lib", "shoal-peer", "packaged"): "deb\n"} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
