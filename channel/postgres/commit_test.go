@@ -44,7 +44,7 @@ func TestLostAnswer(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	lost := map[string]int{}
 	var mu sync.Mutex
-	db.lose = func(stage string) error {
+	db.cfg.Lose = func(stage string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if chance.IntN(4) > 0 {

@@ -56,6 +56,8 @@ type Config struct {
 	Patience time.Duration
 	// Log receives what the operator should know, such as a lost connection. Nil: nothing is logged.
 	Log *slog.Logger
+	// Lose is for tests: at the stages "commit" and "answer" its error loses a commit on its way, or its answer. Nil: none is lost.
+	Lose func(stage string) error
 }
 
 // Default returns the configuration for a server.

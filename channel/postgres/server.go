@@ -21,8 +21,6 @@ type Server struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
 	unsure sync.Map // *pgconn.PgConn to true: it gave up waiting for a standby
-
-	lose func(stage string) error // for tests: loses a commit on its way, or its answer
 }
 
 // A Claim notes the network to which a schema belongs, or refuses another's.
@@ -123,15 +121,15 @@ func (s *Server) Transact(ctx context.Context, run func(context.Context, pgx.Tx)
 
 // commit commits without a deadline: a commit that is canceled while it waits for a standby is told done.
 func (s *Server) commit(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
-	if s.lose != nil {
-		if err := s.lose("commit"); err != nil {
+	if s.cfg.Lose != nil {
+		if err := s.cfg.Lose("commit"); err != nil {
 			_ = c.Close(context.WithoutCancel(ctx))
 			return fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
 	}
 	err := tx.Commit(context.WithoutCancel(ctx))
-	if err == nil && s.lose != nil {
-		err = s.lose("answer")
+	if err == nil && s.cfg.Lose != nil {
+		err = s.cfg.Lose("answer")
 	}
 	var pg *pgconn.PgError
 	_, unsure := s.unsure.LoadAndDelete(c.PgConn())
@@ -147,6 +145,3 @@ func (s *Server) commit(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 	_ = c.Close(context.WithoutCancel(ctx))
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }
-
-// Lose has commits lose their way, or their answers, for tests of other stores: f is asked at the stages "commit" and "answer".
-func (s *Server) Lose(f func(stage string) error) { s.lose = f }

@@ -126,3 +126,67 @@ func TestArchiveOnServers(t *testing.T) {
 	shoalIn(t, moved, 0, "archive", "verify")
 	upUntil(t, filepath.Dir(moved), 1)
 }
+
+// TestWrongPlaces starts managers on places that they cannot use. Each error says what to do, and nothing is touched: neither the folder, nor a
+// server that was right.
+func TestWrongPlaces(t *testing.T) {
+	db, store, foreign := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{}), s3lab.Start(t, s3lab.Options{})
+	other := stationForTest(t)
+	other.db, other.bucket = pglab.Start(t, pglab.Options{}).URL(), foreign.URL()
+	st, err := openStation(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.close(); err != nil {
+		t.Fatal(err)
+	}
+	own := stationForTest(t)
+	if st, err = openStation(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(own.data, channelsFolder)); err != nil { // so that the archive alone is in the way
+		t.Fatal(err)
+	}
+	empty := filepath.Join(t.TempDir(), "d")
+	for name, c := range map[string]struct{ data, db, bucket, say string }{
+		"a bucket alone":             {empty, "", store.URL(), "--bucket needs --db"},
+		"no such bucket":             {empty, db.URL(), store.URLOf(s3lab.Access, s3lab.Secret, "missing"), "create it"},
+		"a wrong secret":             {empty, db.URL(), store.URLOf(s3lab.Access, "wrong", "bucket"), "correct the key"},
+		"no bucket's URL":            {empty, db.URL(), "/somewhere", "s3://KEY:SECRET@host:port/bucket"},
+		"another network's bucket":   {empty, db.URL(), foreign.URL(), "choose another bucket"},
+		"another network's database": {empty, other.db, store.URL(), "choose another database"},
+		"no server":                  {empty, "postgres://shoal@/none?host=/nowhere", store.URL(), "start it"},
+		"an archive in the folder":   {own.data, db.URL(), store.URL(), "shoal migrate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := stationForTest(t)
+			cfg.data, cfg.db, cfg.bucket = c.data, c.db, c.bucket
+			st, err := openStation(t.Context(), cfg)
+			if err == nil {
+				t.Fatal("it opened", st.close())
+			}
+			if !strings.Contains(err.Error(), c.say) {
+				t.Errorf("%v; it does not say %q", err, c.say)
+			}
+			for _, file := range []string{remote.DatabaseFile, remote.BucketFile} {
+				if _, err := os.Stat(filepath.Join(c.data, file)); err == nil {
+					t.Errorf("the folder remembers a %s", file)
+				}
+			}
+			if names, err := store.Objects(); err != nil || len(names) > 0 {
+				t.Errorf("objects %q, %v", names, err)
+			}
+		})
+	}
+	right := stationForTest(t)
+	right.data, right.db, right.bucket = empty, db.URL(), store.URL()
+	if st, err = openStation(t.Context(), right); err != nil { // also after all of these
+		t.Fatal(err)
+	}
+	if err := st.close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -389,14 +389,21 @@ func (b *Bucket) explainAnswer(what string, said minio.ErrorResponse) error {
 	case minio.NoSuchKey:
 		return fmt.Errorf("%w: %s in %s", ErrNoObject, strings.TrimPrefix(said.Key, b.prefix), b.where)
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "InvalidTokenId":
-		return fmt.Errorf("%w: %s: correct the key and the secret in the URL, or in the environment (%s)", ErrRefused, b.where, said.Message)
+		return b.refused(said)
 	case minio.AccessDenied:
 		return fmt.Errorf("%w: it may not %s, at %s: an administrator grants s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject (%s)", ErrRights, what, b.where, said.Message)
 	case "RequestTimeTooSkewed":
 		return fmt.Errorf("%w: %s: the clocks of this machine and of the store differ: set them, run NTP (%s)", ErrRefused, b.where, said.Message)
 	}
+	if said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden || strings.HasSuffix(said.Code, "UserNotFound") {
+		return b.refused(said)
+	}
 	if said.StatusCode >= 500 || said.StatusCode == http.StatusTooManyRequests {
 		return fmt.Errorf("%w: %s answers %d %s: try again when it is well", ErrUnreachable, b.where, said.StatusCode, said.Code)
 	}
 	return fmt.Errorf("bucket: %s: %s: %w", what, b.where, said)
+}
+
+func (b *Bucket) refused(said minio.ErrorResponse) error {
+	return fmt.Errorf("%w: %s: correct the key and the secret in the URL, or in the environment (%s)", ErrRefused, b.where, said.Message)
 }

@@ -32,6 +32,7 @@ type bench struct {
 	steps    []string
 	fail     map[string]error // by step; asked once
 	hold     chan struct{}    // a sync waits for it; nil: none does
+	linger   time.Duration
 	now      time.Time
 	pack     *warc.Compressor
 	n        int
@@ -63,7 +64,7 @@ func (b *bench) open() {
 	b.t.Helper()
 	var err error
 	b.ledger, err = ledger.Open(context.Background(), ledger.Config{
-		Terms: lease.Default(), Clock: func() time.Time { return b.now }, Log: slog.New(slog.DiscardHandler), InFlight: 1 << 20, Where: "memory",
+		Terms: lease.Default(), Clock: func() time.Time { return b.now }, Log: slog.New(slog.DiscardHandler), InFlight: 1 << 20, Where: "memory", Linger: b.linger,
 		Verify: func(_ time.Time, s channel.Signed) (channel.Header, error) { return channel.ParseHeader(s.Raw) },
 	}, b.records, b.segments)
 	if err != nil {

@@ -131,9 +131,3 @@ func (s *Store) follow(at Position) error {
 	defer b.discard()
 	return b.finish()
 }
-
-// Unfollow has a store be one by itself again.
-func (s *Store) Unfollow() error {
-	_, err := s.Commit([]ledger.Write{{Changes: []ledger.Change{{Key: positionKey}}}})
-	return err
-}
