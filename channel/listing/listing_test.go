@@ -149,3 +149,22 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestNoText: a list of bytes that are no text is called that, instead of a column with a name of rubbish.
+func TestNoText(t *testing.T) {
+	for _, text := range []string{"url\x00,x\n", "\xff\xd8\xff\xe0,b\nc\n"} {
+		lines, err := Read(strings.NewReader(text), CSV, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for l := range lines {
+			if n++; l.Err == nil || !strings.Contains(l.Err.Error(), "no text") {
+				t.Errorf("%q: %v", text, l.Err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%q: %d lines", text, n)
+		}
+	}
+}

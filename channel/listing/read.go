@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"shoal/channel"
 	"shoal/channel/sitemap"
@@ -177,6 +178,10 @@ func readCSV(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 		header, err := c.Read()
 		if err != nil {
 			yield(channel.Line{N: 1, Err: fmt.Errorf("%w: no header line: %w", ErrLine, err)})
+			return
+		}
+		if first := strings.Join(header, ""); strings.ContainsRune(first, 0) || !utf8.ValidString(first) {
+			yield(channel.Line{N: 1, Err: fmt.Errorf("%w: this is no text in UTF-8: a list is CSV, JSON lines, URLs, a sitemap or OPML", ErrLine)})
 			return
 		}
 		at := make([]int, len(header)) // column by place

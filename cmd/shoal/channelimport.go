@@ -35,6 +35,10 @@ func importList(ctx context.Context, a *api.Client, s streams, r io.Reader, f li
 		}
 		return err
 	}
+	if out.Added+out.Duplicates == 0 {
+		_, err := fmt.Fprintln(s.out, "added 0 channels: the list names none")
+		return err
+	}
 	fmt.Fprintf(s.out, "added %s", plain.Count(out.Added, "channel"))
 	if out.Duplicates > 0 {
 		fmt.Fprintf(s.out, ", left out %d that are there already", out.Duplicates)
