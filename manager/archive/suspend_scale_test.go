@@ -216,50 +216,68 @@ func settleOnce(t *testing.T, dir string, after time.Duration, kill bool) bool {
 	return done
 }
 
-// TestSuspendMany withdraws, gives back and purges what one peer delivered of very many pages: SHOAL_PAGES of them.
+// TestSuspendMany withdraws and gives back what one peer delivered of very many pages: SHOAL_PAGES of them.
 func TestSuspendMany(t *testing.T) {
-	n := 3000
-	if s := os.Getenv("SHOAL_PAGES"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n := many(t)
 	cfg := testConfig(t.TempDir())
 	cfg.AccountOf = nil
 	told := 0
 	cfg.OnWithdrawn = func(ids []channel.ID) { told = len(ids) }
 	a := open(t, cfg)
 	mallory := manyPages(t, a, n)
-	step := func(what string, f func() error, want int) {
-		t.Helper()
-		begun := time.Now()
-		if err := f(); err != nil {
-			t.Fatal(what, err)
-		}
-		var mem runtime.MemStats
-		runtime.ReadMemStats(&mem)
-		t.Logf("%s: %d pages in %v, heap %d MB", what, n, time.Since(begun).Round(time.Millisecond), mem.HeapInuse>>20)
-		if forged, _ := shownBy(t, a, n, mallory); forged != want {
-			t.Errorf("%s: %d pages show what mallory delivered, want %d", what, forged, want)
-		}
-	}
 	settle := func(ask func(context.Context, trust.Peer) error) func() error {
 		return func() error { return firstError(ask(t.Context(), mallory), a.Settle(t.Context())) }
 	}
-	step("suspend", settle(a.Suspend), 0)
+	step(t, a, n, mallory, "suspend", settle(a.Suspend), 0)
 	if told != (n+99)/100+1 {
 		t.Errorf("%d channels are to be crawled first", told)
 	}
-	step("pardon", settle(a.Pardon), n*9/10)
-	step("suspend again", settle(a.Suspend), 0)
-	step("purge", func() error {
+	step(t, a, n, mallory, "pardon", settle(a.Pardon), n*9/10)
+}
+
+// TestPurgeMany does so with a purge.
+func TestPurgeMany(t *testing.T) {
+	n := many(t)
+	cfg := testConfig(t.TempDir())
+	cfg.AccountOf = nil
+	a := open(t, cfg)
+	mallory := manyPages(t, a, n)
+	step(t, a, n, mallory, "purge", func() error {
 		out, err := a.Withdraw(t.Context(), "mallory")
 		if err == nil && (out.Captures != n*9/10+1 || len(out.Channels) != (n+99)/100+1) {
 			err = fmt.Errorf("%d captures of %d channels", out.Captures, len(out.Channels))
 		}
 		return err
 	}, 0)
+}
+
+// many is how many pages there are to be.
+func many(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv("SHOAL_PAGES")
+	if s == "" {
+		return 3000
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// step does something, says what it cost, and counts what is shown after it.
+func step(t *testing.T, a *Archive, n int, mallory trust.Peer, what string, f func() error, want int) {
+	t.Helper()
+	begun := time.Now()
+	if err := f(); err != nil {
+		t.Fatal(what, err)
+	}
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	t.Logf("%s: %d pages in %v, heap %d MB", what, n, time.Since(begun).Round(time.Millisecond), mem.HeapInuse>>20)
+	if forged, _ := shownBy(t, a, n, mallory); forged != want {
+		t.Errorf("%s: %d pages show what mallory delivered, want %d", what, forged, want)
+	}
 }
 
 func firstError(errs ...error) error {

@@ -181,3 +181,57 @@ func TestSuspensionGoesOnAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+// A verdict that was on its way when a deliverer was suspended does not bring its versions back.
+func TestLateVerdict(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "mallory")
+	cl.crawl(t, a, "alice", 1, func(r *runner) []channel.Page { return []channel.Page{r.page("/", home, channel.New)} })
+	j.deliver(cl, 1)
+	cl.crawl(t, a, "mallory", 2, func(r *runner) []channel.Page { return []channel.Page{r.page("/", forge, channel.Changed)} })
+	mallory := trust.Peer(a.DelivererNumber("mallory"))
+	if err := a.Suspend(t.Context(), mallory); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j.deliver(cl, 2)
+	if got := shown(t, a, "http://site-1.example/"); got != home {
+		t.Errorf("shows %q", got)
+	}
+	if err := a.Pardon(t.Context(), mallory); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(t, a, "http://site-1.example/"); got != forge {
+		t.Errorf("after the pardon it shows %q", got)
+	}
+}
+
+// Retention keeps what a page returns to when its last version is withdrawn.
+func TestRetentionKeepsWhatIsShown(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "bob", "mallory")
+	for i, c := range []struct{ peer, body string }{{"alice", home}, {"bob", home}, {"alice", home}, {"mallory", forge}, {"mallory", forge}} {
+		cl.crawl(t, a, c.peer, channel.Gen(i+1), func(r *runner) []channel.Page { return []channel.Page{r.page("/", c.body, channel.Changed)} })
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	if out, err := a.Retain(t.Context(), Retention{Captures: 1}); err != nil || out.Captures != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if _, err := a.Compact(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Suspend(t.Context(), trust.Peer(a.DelivererNumber("mallory"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(t, a, "http://site-1.example/"); got != home {
+		t.Errorf("shows %q", got)
+	}
+}

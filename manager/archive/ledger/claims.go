@@ -226,16 +226,24 @@ func (l *Ledger) older(id channel.ID, gen channel.Gen) (out []Change, err error)
 	return out, err
 }
 
-// takenIn deletes what earlier claims of a channel have delivered: the manager has heard that they ended, or the channel would not be claimed.
+// takenIn deletes what earlier claims of a channel have delivered, but for the last one: the manager has heard that it has ended, or the channel would not be
+// claimed again, but may still be at it.
 func (l *Ledger) takenIn(id channel.ID, gen channel.Gen) (out []Change, err error) {
+	last, kept := channel.Gen(0), 0 // where those of the last claim begin
 	err = l.store.View(func(s Snapshot) error {
 		return s.Scan(schema.Key(schema.Delivered, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
-			if channel.Gen(schema.Number(key, 1)) < gen {
-				out = append(out, Change{bytes.Clone(key), nil})
+			g := channel.Gen(schema.Number(key, 1))
+			if g >= gen {
+				return false, nil
 			}
+			if g != last {
+				last, kept = g, len(out)
+			}
+			out = append(out, Change{bytes.Clone(key), nil})
 			return len(out) < maxClear, nil
 		})
 	})
+	out = out[:kept]
 	return out, err
 }
 

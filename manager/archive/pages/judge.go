@@ -93,10 +93,15 @@ func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part 
 	defer release()
 	v := verdicts{p: p, id: id, gen: gen, now: p.cfg.Clock()}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		v.snap = snap
+		v.snap, v.standings.snap = snap, snap
 		for i := range part {
 			j := &part[i]
-			if err := v.page(j.Hash, facts[j.Hash], func(*pb.Trust) (trust.Page, bool, error) { return j.Page, true, nil }); err != nil {
+			err := v.page(j.Hash, facts[j.Hash], func(old *pb.Trust) (trust.Page, bool, error) {
+				g := j.Page
+				err := v.withhold(&g, j.Hash, old)
+				return g, err == nil, err
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -131,9 +136,10 @@ type verdicts struct {
 	now  time.Time
 	snap ledger.Snapshot
 
-	changes []ledger.Change
-	entries []*pb.Entry
-	earned  []earned
+	standings standings // of deliverers
+	changes   []ledger.Change
+	entries   []*pb.Entry
+	earned    []earned
 }
 
 // page stores what a page's record becomes. A record without a version says nothing: the Machine does not know who delivered.

@@ -104,3 +104,18 @@ func StateName(s trust.State) string {
 	}
 	return trust.Provisional.String()
 }
+
+// Kept makes a function that tells whether a capture is the first one of the version that its page shows, or of the verified one before it, to which it returns if
+// that is withdrawn.
+func Kept(snap ledger.Snapshot) func(key []byte) (bool, error) {
+	s := standings{snap: snap}
+	return func(key []byte) (bool, error) {
+		if err := s.look(URLOfCapture(key)); err != nil {
+			return false, err
+		}
+		_, at, _ := schema.CaptureOf(key)
+		is := func(v *pb.Version) bool { return v != nil && v.FetchedUs == at.UnixMicro() }
+		shown, before := shownOf(s.record), s.record.GetPrev()
+		return is(shown) || is(before) && stateIn(before.State) == trust.Verified && stateIn(shown.GetState()) != trust.Verified, nil
+	}
+}

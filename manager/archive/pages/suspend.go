@@ -37,14 +37,38 @@ func (p *Pages) Withhold(ctx context.Context, id channel.ID, hashes []uint64, by
 				return g, false, v.resettle(hash, by)
 			}
 			out.Pages++
-			key := schema.Key3(schema.Taken, uint64(by), uint64(id), hash)
-			known, err := v.snap.Get(key, func([]byte) error { return nil })
-			if err == nil && !known {
-				v.changes, err = ledger.Put(v.changes, key, old)
-			}
-			return g, true, err
+			return g, true, v.take(hash, by, old)
 		})
 	})
+}
+
+// withhold withdraws from a record what a suspended deliverer alone has said, so that a verdict that was on its way when the deliverer was suspended does not bring it
+// back. old is the record as it is stored.
+func (v *verdicts) withhold(g *trust.Page, hash uint64, old *pb.Trust) error {
+	for _, by := range []trust.Peer{g.Cur.By, g.Prev.By} {
+		suspended, err := v.standings.isSuspended(uint64(by))
+		if err != nil {
+			return err
+		}
+		was := *g
+		if !suspended || !g.Withdraw(by) && *g == was {
+			continue
+		}
+		if err := v.take(hash, by, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take keeps what a record was before a deliverer's versions were withdrawn, unless that is kept already.
+func (v *verdicts) take(hash uint64, by trust.Peer, old *pb.Trust) error {
+	key := schema.Key3(schema.Taken, uint64(by), uint64(v.id), hash)
+	known, err := v.snap.Get(key, func([]byte) error { return nil })
+	if err == nil && !known {
+		v.changes, err = ledger.Put(v.changes, key, old)
+	}
+	return err
 }
 
 // resettle has a page of which no version of its record is shown show something else than what a deliverer delivered.

@@ -9,12 +9,13 @@ import (
 
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/pages"
 	"shoal/manager/archive/schema"
 )
 
 // Retention says what is kept. Zero values keep everything.
 type Retention struct {
-	Captures int           // of one URL, the newest ones; the last one is always kept
+	Captures int           // of one URL, the newest ones; the last one is always kept, and so is what the page would show if that is withdrawn
 	Age      time.Duration // of captures; the last one of a URL is always kept
 	Feed     time.Duration // of the feeds' entries; what manager and text extraction have not seen is always kept
 }
@@ -116,7 +117,11 @@ func (u *Upkeep) retain(ctx context.Context, r Retention, dry bool) (out Retaine
 // retainCaptures deletes what is beyond count and age. Keys of one URL stand together, oldest first, both schemes mixed.
 func (u *Upkeep) retainCaptures(ctx context.Context, r Retention, dry bool) (int, error) {
 	b, count := u.ledger.Batch(), 0
+	var kept func(key []byte) (bool, error)
 	remove := func(key []byte) error {
+		if needed, err := kept(key); err != nil || needed {
+			return err
+		}
 		if count++; dry {
 			return nil
 		}
@@ -134,7 +139,8 @@ func (u *Upkeep) retainCaptures(ctx context.Context, r Retention, dry bool) (int
 		return nil
 	}
 	err := u.ledger.View(func(snap ledger.Snapshot) error {
-		return snap.Scan([]byte{schema.Capture}, nil, false, func(key, _ []byte) (bool, error) {
+		kept = pages.Kept(snap)
+		err := snap.Scan([]byte{schema.Capture}, nil, false, func(key, _ []byte) (bool, error) {
 			surt, _, https := schema.CaptureOf(key)
 			if surt != url {
 				if err := forget(); err != nil {
@@ -149,10 +155,8 @@ func (u *Upkeep) retainCaptures(ctx context.Context, r Retention, dry bool) (int
 			visits[n] = append(visits[n], bytes.Clone(key))
 			return true, ctx.Err()
 		})
+		return firstOf(err, forget())
 	})
-	if err == nil {
-		err = forget()
-	}
 	if err == nil {
 		err = b.Flush()
 	}
