@@ -87,8 +87,6 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-func (c *Config) threads() int { return max(c.queue().Threads, 1) }
-
 func (c *Config) queue() queue.Config {
 	q := queue.Default()
 	if c.Threads != 0 {

@@ -213,7 +213,8 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	if contact != "" {
 		agent += " (+" + contact + ")"
 	}
-	checkpoint := a.cfg.Checkpoint
+	tuned := *a.tuned.Load()
+	checkpoint := tuned.Checkpoint
 	if checkpoint == 0 {
 		checkpoint = crawl.Checkpoint
 	}
@@ -223,8 +224,8 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	resume := claimed.Resume
 	claimed.Body, claimed.Resume = nil, channel.Resume{} // the crawl lets go of them when it can: they may be large
 	report, err := crawl.Run(ctx, crawl.Config{
-		Header: h, Body: body, Resume: resume, Dial: s.hold.dial(a.cfg.Dial), Sink: s, Spool: a.spool(), Disk: a.cfg.Disk / int64(a.cfg.threads()), UserAgent: agent, Peer: a.ID(),
-		Roots: a.cfg.Roots, Robots: a.robots, MinGap: a.cfg.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
+		Header: h, Body: body, Resume: resume, Dial: s.hold.dial(a.cfg.Dial), Sink: s, Spool: a.spool(), Disk: tuned.Disk / int64(a.tasks.threads()), UserAgent: agent, Peer: a.ID(),
+		Roots: a.cfg.Roots, Robots: a.robots, MinGap: tuned.MinGap, Unpaced: a.cfg.Unpaced, Checkpoint: checkpoint, Stop: j.stop,
 		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
 		OnDisk: a.diskFails, Own: a.own.Load,
 		OnVisit: func(v crawl.Visit) {

@@ -33,6 +33,7 @@ type Entry struct {
 	Error  string    `json:"error,omitempty"`
 	Bytes  int       `json:"bytes"`
 	TookS  float64   `json:"took_s"`
+	Title  string    `json:"title,omitempty"`
 }
 
 // UnmarshalJSON reads lines of the version before too, which had milliseconds.
@@ -76,7 +77,7 @@ func OpenJournal(dir, network string) (*Journal, error) {
 // Visit is a Config.OnVisit.
 func (j *Journal) Visit(_ string, v crawl.Visit) {
 	b, err := json.Marshal(Entry{At: v.At.UTC().Truncate(time.Millisecond), URL: v.URL, For: j.network, Status: v.Status, Error: v.Kind, Bytes: v.Bytes,
-		TookS: v.Took.Round(time.Millisecond).Seconds()})
+		TookS: v.Took.Round(time.Millisecond).Seconds(), Title: v.Title})
 	if err != nil {
 		return
 	}

@@ -48,7 +48,9 @@ type Agent struct {
 	ready  chan struct{}
 	own    atomic.Pointer[redact.Finder] // of this computer's addresses, for what Web hosts answer
 
-	badDisk chan error // what a crawl's disk failed with; one at a time
+	tuned   atomic.Pointer[Tuning]
+	keep    func(wire.Kept) error // the membership; nil: into the folder
+	badDisk chan error            // what a crawl's disk failed with; one at a time
 
 	mu      sync.Mutex
 	wire    *wire.Node  // nil before Run
@@ -72,7 +74,11 @@ func New(cfg Config) (*Agent, error) {
 		cfg.Dial = (&limit.Guard{Home: cfg.Home}).DialContext
 	}
 	a := &Agent{cfg: cfg, log: cfg.Log, clock: present, robots: crawl.NewRobots(), since: time.Now(), ready: make(chan struct{}), badDisk: make(chan error, 1), running: map[uint64]*job{}, uplinks: map[string]*uplink.Client{}}
+	if a.keep == nil {
+		a.keep = wire.SaveTo(cfg.Dir)
+	}
 	a.tasks = newTasks(cfg.queue(), filepath.Join(cfg.Dir, "tasks"), cfg.Refuse, cfg.Log)
+	a.Tune(Tuning{MinGap: cfg.MinGap, Checkpoint: cfg.Checkpoint, Grace: cfg.grace(), Disk: cfg.Disk})
 	return a, nil
 }
 
@@ -162,7 +168,7 @@ func (a *Agent) connect(ctx, life context.Context) (*wire.Node, error) {
 		return nil, err
 	}
 	node, err := wire.New(life, wire.Config{
-		Key: seed, Network: j.Network, Role: member.Peer, Kept: kept, Keep: wire.SaveTo(a.cfg.Dir), Listen: a.cfg.Listen, QUIC: a.cfg.QUIC,
+		Key: seed, Network: j.Network, Role: member.Peer, Kept: kept, Keep: a.keep, Listen: a.cfg.Listen, QUIC: a.cfg.QUIC,
 		Announce: a.cfg.Announce, Dialer: a.cfg.Dialer, Socket: a.cfg.Socket, Wrap: a.cfg.Wrap, Count: a.cfg.Count, Names: a.cfg.Names, Bar: a.cfg.Bar, Version: "shoal-peer/" + a.cfg.Version, Log: a.log, Metrics: a.cfg.Metrics,
 	})
 	if err != nil {
@@ -179,43 +185,6 @@ func (a *Agent) connect(ctx, life context.Context) (*wire.Node, error) {
 		return nil, errors.Join(err, node.Close())
 	}
 	return node, nil
-}
-
-// Joined is what a computer has become a member of.
-type Joined struct {
-	Peer     string           `json:"peer"`
-	Network  member.NetworkID `json:"-"`
-	Name     string           `json:"network_name,omitempty"` // as the company calls it
-	Contact  string           `json:"contact,omitempty"`      // of the company
-	NotAfter time.Time        `json:"member_until"`           // renewed in time, while the peer runs
-}
-
-// Join makes the folder of cfg a member of the network of its join string, and returns. It does not run anything.
-func Join(ctx context.Context, cfg Config) (j Joined, err error) {
-	a, err := New(cfg)
-	if err != nil {
-		return j, err
-	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return j, fmt.Errorf("peer: data folder: %w", err)
-	}
-	unlock, err := lock(filepath.Join(cfg.Dir, "lock"))
-	if err != nil {
-		return j, err
-	}
-	defer unlock()
-	node, err := a.connect(ctx, ctx)
-	if err != nil {
-		return j, err
-	}
-	j.Peer, j.Network = node.ID().String(), node.Network()
-	if d, ok := node.Document(); ok {
-		j.Name, j.Contact = d.Name, d.Contact
-	}
-	if c, err := member.ReadCertificate(node.Certificate()); err == nil {
-		j.NotAfter = c.NotAfter
-	}
-	return j, node.Close()
 }
 
 // loop starts what the queue says, until ctx ends; then it leaves.
@@ -274,7 +243,7 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 		case <-told:
 			told, leaving = nil, true
 			a.tasks.setMode(queue.Drain, time.Time{})
-			over = time.After(a.cfg.grace())
+			over = time.After(a.tuned.Load().Grace)
 		case <-over:
 			a.log.Warn("the time for leaving has passed; tasks that are not over stay for the next start", "tasks", a.tasks.onDisk())
 			return nil
@@ -305,7 +274,7 @@ func (a *Agent) handOver(ctx context.Context, give []task) {
 		list = append(list, overlay.Task{Signed: t.Signed, Header: t.Header})
 	}
 	outer := ctx
-	ctx, cancel := context.WithTimeout(outer, a.cfg.grace()/2)
+	ctx, cancel := context.WithTimeout(outer, a.tuned.Load().Grace/2)
 	rest := a.runner.Handoff(ctx, list)
 	cancel()
 	n, back := len(list)-len(rest), 0
@@ -314,10 +283,10 @@ func (a *Agent) handOver(ctx context.Context, give []task) {
 			a.tasks.given(key)
 		}
 	}
-	ctx, cancel = context.WithTimeout(outer, a.cfg.grace()/2)
+	ctx, cancel = context.WithTimeout(outer, a.tuned.Load().Grace/2)
 	defer cancel()
 	for _, t := range rest {
-		if err := a.giveBack(ctx, t); err != nil {
+		if err := a.giveBack(ctx, task{Signed: t.Signed, Header: t.Header}); err != nil {
 			a.log.Debug("task not given back", "host", t.Header.Host, "err", err)
 			continue
 		}
@@ -329,7 +298,7 @@ func (a *Agent) handOver(ctx context.Context, give []task) {
 }
 
 // giveBack claims a task and releases it at once, so that the manager need not wait for its claim.
-func (a *Agent) giveBack(ctx context.Context, t overlay.Task) error {
+func (a *Agent) giveBack(ctx context.Context, t task) error {
 	up, err := a.uplink(t.Header.Archive)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -242,6 +243,45 @@ func (t *tasks) setLimits(threads, waiting int) error {
 	t.cfg.Threads, t.cfg.Queue = threads, waiting
 	t.poke()
 	return nil
+}
+
+// threads returns how many tasks may run at the same time.
+func (t *tasks) threads() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(t.cfg.Threads, 1)
+}
+
+// takeRefused removes the waiting tasks whose hosts this computer does not fetch any more, and returns them with the keys of the running ones.
+func (t *tasks) takeRefused() (waiting []task, running []uint64) {
+	if t.refuse == nil {
+		return nil, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var gone []uint64
+	t.q.Each(func(it queue.Item[task], started time.Time) {
+		switch {
+		case t.refuse(it.Value.Header.Host) == nil:
+		case started.IsZero() && !it.Value.Claimed:
+			gone = append(gone, it.Key)
+		case !started.IsZero():
+			running = append(running, it.Key)
+		}
+	})
+	for _, key := range gone {
+		if it, ok := t.q.Remove(key); ok {
+			waiting = append(waiting, it.Value)
+		}
+	}
+	t.kept = slices.DeleteFunc(t.kept, func(it queue.Item[task]) bool {
+		if it.Value.Claimed || t.refuse(it.Value.Header.Host) == nil {
+			return false
+		}
+		waiting = append(waiting, it.Value)
+		return true
+	})
+	return waiting, running
 }
 
 func (t *tasks) progress(now time.Time, key uint64, left int) {

@@ -16,7 +16,7 @@ type completionCmd struct {
 
 // choices are the values of flags that accept one of a few.
 var choices = map[string][]string{"log-level": {"debug", "info", "warn", "error"},
-	"on-battery": {"pause", "run"}, "on-metered": {"pause", "run"}, "in-use": {"pause", "run"}}
+	"on-battery": {"pause", "run"}, "on-metered": {"pause", "run"}, "in-use": {"pause", "run"}, "full-screen": {"pause", "run"}}
 
 // Run prints a script made from the program's commands and flags.
 func (c *completionCmd) Run(s streams, k *kong.Kong) error {

@@ -19,7 +19,7 @@ func TestCompletion(t *testing.T) {
 		"shoal-peer pa":                   {"pause"},
 		"shoal-peer service un":           {"uninstall"},
 		"shoal-peer serv":                 {"service"},
-		"shoal-peer re":                   {"resume"},
+		"shoal-peer re":                   {"resume", "report"},
 		"shoal-peer run --down":           {"--down-kib-per-s"},
 		"shoal-peer run --no-l":           {"--no-low-priority"},
 		"shoal-peer run --log-level w":    {"warn"},

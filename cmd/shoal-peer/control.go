@@ -2,13 +2,14 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strconv"
 	"time"
 
 	"shoal/peer"
+	"shoal/peer/control"
 	"shoal/peer/limit"
+	"shoal/peer/words"
 )
 
 // status is the answer of the control API.
@@ -24,20 +25,27 @@ type status struct {
 	Sent     int64       `json:"socket_sent_bytes"`
 	Today    int64       `json:"today_bytes"`
 	Month    int64       `json:"month_bytes"`
-	Marking  string      `json:"marking,omitempty"` // why DSCP marks do not work here
-	Notes    []string    `json:"notes,omitempty"`   // policies that cannot be read, and what this system does not report
+	Marking  string      `json:"marking,omitempty"`       // why DSCP marks do not work here
+	Notes    []string    `json:"notes,omitempty"`         // policies that cannot be read, and what this system does not report
+	Blocked  int         `json:"blocked_names,omitempty"` // on block lists
+
+	held words.Text // Hold, for translation; without a key where it came as a text
 }
 
-// Status implements peer.Controls. What it shows is on the disk: a counter that was seen never falls, whatever ends the process.
-func (p *program) Status() any {
+// status returns what the peer does, of what its agent tells. What it shows is on the disk: a counter that was seen never falls, whatever ends the process.
+func (p *program) status(of peer.Status) *status {
 	now := time.Now()
 	p.tally(now)
 	p.keepUsage()
-	s := status{Status: p.agent.Asked(context.Background()), Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list(), Done: p.usage.Done(now), Speed: p.speeds.last()}
-	s.Denied = p.limits.Denied(p.set.Deny, cmp.Or(p.set.from["deny"], "your settings"))
+	s := &status{Status: of, Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list(), Done: p.usage.Done(now), Speed: p.speeds.last(), Blocked: p.blocked.Load().Len()}
+	set := p.now()
+	s.Denied = p.limits.Denied(set.Deny, cmp.Or(set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = p.usage.Used(now)
-	s.State, s.Says = sentence(&s, now)
+	if held := p.held.Load(); held != nil && held.In(words.English) == s.Hold {
+		s.held = *held
+	}
+	s.State, s.Says = sentence(s, now)
 	return s
 }
 
@@ -51,8 +59,8 @@ func (p *program) tally(now time.Time) {
 	p.tallied.c = c
 }
 
-// Do implements peer.Controls.
-func (p *program) Do(order string, args map[string]string) error {
+// do carries out an order.
+func (p *program) do(order string, args map[string]string) error {
 	switch order {
 	case "leave":
 		p.once.Do(func() { close(p.left) })
@@ -72,15 +80,25 @@ func (p *program) Do(order string, args map[string]string) error {
 		f := p.limits.At(time.Now())
 		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
 		return nil
+	case "pause":
+		if args["for"] == tomorrow {
+			now := time.Now()
+			args = map[string]string{"for": nextMorning(now).Sub(now).String()}
+		}
 	}
 	return p.agent.Do(order, args)
 }
 
-// Log implements peer.Controls.
-func (p *program) Log(w peer.Want) ([]peer.Entry, error) { return p.journal.Log(w) }
+// tomorrow is a pause's end as people say it.
+const tomorrow = "tomorrow"
+
+// nextMorning returns six o'clock of the next day.
+func nextMorning(now time.Time) time.Time {
+	return time.Date(now.Year(), now.Month(), now.Day()+1, 6, 0, 0, 0, now.Location())
+}
 
 // client returns a client of the peer that runs in the settings' folder.
-func client(s streams, top *cli, data string) (*peer.Client, settings, error) {
+func client(s streams, top *cli, data string) (*control.Client, settings, error) {
 	flags := map[string]any{}
 	if data != "" {
 		flags["data"] = data
@@ -89,6 +107,6 @@ func client(s streams, top *cli, data string) (*peer.Client, settings, error) {
 	if err != nil {
 		return nil, set, err
 	}
-	c, err := peer.NewClient(set.Data)
+	c, err := control.NewClient(set.Data)
 	return c, set, err
 }

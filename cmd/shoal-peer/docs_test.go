@@ -12,7 +12,7 @@ import (
 func TestCommandsInTheDocs(t *testing.T) {
 	for _, l := range doclines.Of(t, "../..", "shoal-peer") {
 		var c cli
-		parser, err := kong.New(&c, kong.Name("shoal-peer"), kong.WithHyphenPrefixedParameters(true), kong.Exit(func(int) {}))
+		parser, err := kong.New(&c, kong.Name("shoal-peer"), kong.WithHyphenPrefixedParameters(true), meanings(), kong.Exit(func(int) {}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,21 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"log/slog"
 	"os"
-	"path/filepath"
-	"reflect"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
 	"shoal/internal/plain"
-	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/peer"
-	"shoal/peer/limit"
 )
 
 type joinCmd struct {
@@ -34,11 +27,11 @@ type joinCmd struct {
 
 // joinFlags are the settings that joining uses.
 type joinFlags struct {
-	Data      *string `help:"Folder for identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
-	Account   *string `help:"Name of you or your team, which operators see; it counts for nothing." placeholder:"NAME"`
-	QUIC      *bool   `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
-	DSCP      *bool   `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
-	PolicyURL *string `name:"policy-url" help:"URL of your network admin's policy." placeholder:"URL"`
+	Data      *string `help:"${set_data}" type:"path" placeholder:"DIR"`
+	Account   *string `help:"${set_account}" placeholder:"NAME"`
+	QUIC      *bool   `name:"quic" help:"${set_quic}" negatable:""`
+	DSCP      *bool   `name:"dscp-le" help:"${set_dscp_le}" negatable:""`
+	PolicyURL *string `name:"policy-url" help:"${set_policy_url}" placeholder:"URL"`
 }
 
 // proposal is a limit that joining proposes to a volunteer who has set none.
@@ -66,8 +59,8 @@ func proposals(set *settings) (out []proposal) {
 	return out
 }
 
-// told is what join --json prints.
-type told struct {
+// joinSaid is what join --json prints.
+type joinSaid struct {
 	peer.Joined
 	Network string     `json:"network"`
 	Wrote   []proposal `json:"limits_set,omitempty"`
@@ -90,10 +83,11 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if _, err := wire.LoadKept(set.Data); err == nil {
 		return c.again(ctx, s, &set)
 	}
-	out, err := c.member(ctx, &set)
+	offer, err := look(ctx, &set, c.JoinString)
 	if err != nil {
 		return err
 	}
+	out := saidOf(offer)
 	wanted := proposals(&set)
 	if c.NoLimits {
 		wanted = nil
@@ -107,13 +101,15 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	file := top.settingsFile()
 	if err == nil && agreed && len(wanted) > 0 {
-		if err = appendLimits(file, wanted); err != nil {
+		if err = writeLimits(file, wanted); err != nil {
 			err = fmt.Errorf("the limits cannot be written to %s: %w; make it writable, name another file with --config, or join with --no-limits", file, err)
 		}
 	}
+	if err == nil && agreed {
+		err = offer.Accept()
+	}
 	if err != nil || !agreed {
-		_, undo := peer.Forget(set.Data)
-		if err = errors.Join(err, undo); err == nil {
+		if err == nil {
 			_, err = fmt.Fprintln(s.out, "Not joined. Nothing was fetched, and nothing of it is kept but this computer's key in "+set.Data+".")
 		}
 		return err
@@ -126,25 +122,22 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 
 // again joins a folder that is a member already: of the same network, perhaps at other addresses. Its volunteer has agreed before.
 func (c *joinCmd) again(ctx context.Context, s streams, set *settings) error {
-	out, err := c.member(ctx, set)
+	offer, err := look(ctx, set, c.JoinString)
 	if err != nil {
 		return err
 	}
+	if err := offer.Accept(); err != nil {
+		return err
+	}
+	out := saidOf(offer)
 	return c.report(s, &out)
 }
 
-func (c *joinCmd) member(ctx context.Context, set *settings) (out told, err error) {
-	cfg := set.config()
-	cfg.Join, cfg.Listen, cfg.Version = c.JoinString, nil, version.String()
-	p := &program{set: *set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil), meter: limit.NewMeter(nil)}
-	newPolicies(p).read(ctx, time.Now())
-	p.members(&cfg)
-	out.Joined, err = peer.Join(ctx, cfg)
-	out.Network = out.Joined.Network.String()
-	return out, err
+func saidOf(o *peer.Offer) joinSaid {
+	return joinSaid{Joined: o.Joined, Network: o.Network.String()}
 }
 
-func (c *joinCmd) report(s streams, out *told) error {
+func (c *joinCmd) report(s streams, out *joinSaid) error {
 	if c.JSON {
 		return json.NewEncoder(s.out).Encode(out)
 	}
@@ -251,45 +244,11 @@ func (c *cli) settingsFile() string {
 	return configFile()
 }
 
-// appendLimits adds settings to a configuration file, which may not exist yet. They go before its first table, since what follows a table
-// belongs to it. Everything else stays as it is.
-func appendLimits(file string, wanted []proposal) error {
-	text, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	var b strings.Builder
-	b.WriteString("# Limits that were proposed on joining. 0 is no limit. shoal-peer limit shows what holds.\n")
+// writeLimits adds the limits that were agreed to to a settings file, which may not exist yet.
+func writeLimits(file string, wanted []proposal) error {
+	c := changes{}
 	for _, p := range wanted {
-		fmt.Fprintf(&b, "%s = %d # %s\n", p.Key, p.Value, p.what)
+		c[p.Key] = noted{p.Value, p.what + "; proposed on joining"}
 	}
-	head, tail := string(text), ""
-	for i, line := 0, ""; i < len(text); i += len(line) {
-		line = string(text[i:])
-		if end := strings.IndexByte(line, '\n'); end >= 0 {
-			line = line[:end+1]
-		}
-		if strings.HasPrefix(strings.TrimSpace(line), "[") {
-			head, tail = string(text[:i]), string(text[i:])
-			break
-		}
-	}
-	if head != "" && !strings.HasSuffix(head, "\n") {
-		head += "\n"
-	}
-	if tail != "" {
-		tail = "\n" + tail
-	}
-	if _, err := limit.Parse([]byte(head+b.String()+tail), file, limit.Keys(reflect.TypeFor[settings](), "koanf"), "koanf"); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	tmp := file + ".new"
-	if err := os.WriteFile(tmp, []byte(head+b.String()+tail), 0o600); err != nil {
-		os.Remove(tmp)
-		return err
-	}
-	return os.Rename(tmp, file)
+	return save(file, c)
 }

@@ -17,7 +17,7 @@ import (
 // show what the system's service manager says. What they print is spelt as in all of Shoal.
 func TestJSONOfEveryCommand(t *testing.T) {
 	var c cli
-	parser, err := kong.New(&c)
+	parser, err := kong.New(&c, meanings())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestJSONOfEveryCommand(t *testing.T) {
 	code := make(chan int, 1)
 	var out buffer
 	go func() {
-		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--deny", "example.org", "--no-low-priority", "--control", "127.0.0.1:0"},
+		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--no-low-priority", "--control", "127.0.0.1:0"},
 			streams{&out, &out, v.env, nil})
 	}()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -65,7 +65,7 @@ func TestJSONOfEveryCommand(t *testing.T) {
 			t.Fatalf("never runs: %s %s", text, out.String())
 		}
 	}
-	for _, args := range []string{"status", "pause 2h", "status", "resume", "limit --down 100", "limit", "log", "finish", "drain", "leave"} {
+	for _, args := range []string{"deny b.example", "status", "pause 2h", "status", "resume", "limit --down 100", "limit", "log", "log --sites", "history", "settings", "settings threads=4", "settings threads=5 --dry-run", "open", "picture", "report", "finish", "drain", "leave"} {
 		spelt(strings.Fields(args)...)
 	}
 	if c := <-code; c != 0 {

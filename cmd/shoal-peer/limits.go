@@ -20,6 +20,7 @@ import (
 	"shoal/internal/plain"
 	"shoal/peer"
 	"shoal/peer/limit"
+	"shoal/peer/words"
 )
 
 // Intervals at which the limits are checked.
@@ -32,6 +33,7 @@ const (
 	fetchEvery   = 15 * time.Minute // a policy from a URL; every minute while it cannot be fetched
 	policyWait   = 20 * time.Second
 	usageEvery   = 10 * time.Second
+	historyEvery = time.Minute // a kill loses no more of the history
 )
 
 // notes hold what a user should know beside the limits: a policy that cannot be read, information that this system
@@ -92,12 +94,12 @@ func (s *policies) read(ctx context.Context, now time.Time) {
 		}
 	}
 	for url := range s.fetched {
-		if url != s.own && url != s.p.set.PolicyURL {
+		if url != s.own && url != s.p.now().PolicyURL {
 			delete(s.fetched, url)
 			s.set(url, nil, nil, false)
 		}
 	}
-	for _, url := range []string{s.own, s.p.set.PolicyURL} {
+	for _, url := range []string{s.own, s.p.now().PolicyURL} {
 		at, known := s.fetched[url]
 		if url == "" || known && now.Sub(at) < fetchEvery {
 			continue
@@ -245,9 +247,9 @@ func (d proxiedDialer) DialContext(ctx context.Context, network, addr string) (n
 func (p *program) govern(ctx context.Context, admin *policies) {
 	tick := time.NewTicker(governEvery)
 	defer tick.Stop()
-	policy, usage := time.Now(), time.Now()
+	policy, usage, history := time.Now(), time.Now(), time.Now()
 	var machine, supply, disk time.Time
-	var busy, fed, full string
+	var busy, fed, full words.Text
 	var m limit.Machine
 	proxy := p.limits.At(policy).Proxy // of the start
 	for {
@@ -268,20 +270,45 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		p.tally(now)
 		received, sent := p.meter.Totals()
 		p.speeds.note(now, received, sent)
+		p.record(now, received, sent)
 		if now.Sub(usage) >= usageEvery {
 			usage = now
 			p.keepUsage()
 		}
+		if now.Sub(history) >= historyEvery {
+			history = now
+			p.keepHistory()
+		}
 		f := p.limits.At(now)
 		p.follow(&f, &proxy)
 		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
-		p.agent.Hold(cmp.Or(f.Paused, full, fed, busy))
+		p.hold(pausedBy(&f), full, fed, busy)
 		select {
 		case <-tick.C:
+		case <-p.wake:
+			policy, machine, supply, disk = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// because returns why a setting holds the peer.
+func (p *program) because(setting, key string, args ...any) words.Text {
+	return words.T("source", words.T(key, args...), words.T("from.you.at", setting))
+}
+
+// hold pauses the agent for the first reason that there is.
+func (p *program) hold(reasons ...words.Text) {
+	for _, r := range reasons {
+		if r.Key != "" {
+			p.held.Store(&r)
+			p.agent.Hold(r.In(words.English))
+			return
+		}
+	}
+	p.held.Store(nil)
+	p.agent.Hold("")
 }
 
 // keepUsage writes down what was used and done, if there is anything new.
@@ -298,49 +325,63 @@ func (p *program) keepUsage() {
 }
 
 // disk returns why nothing more may be written to the disk, or "". It notes writes that failed.
-func (p *program) disk() string {
+func (p *program) disk() words.Text {
 	if err := p.journal.Err(); err != nil {
 		p.notes.set("record of fetches", "lines are missing: "+plain.Error(err))
 	} else {
 		p.notes.set("record of fetches", "")
 	}
 	free, err := limit.FreeDisk(p.set.Data)
-	if p.set.MinFreeMiB > 0 && p.tells("room on the disk", err) && free < int64(p.set.MinFreeMiB)<<20 {
-		return fmt.Sprintf("only %d MiB are free on the disk of %s (your settings, min_free_mib %d)", free>>20, p.set.Data, p.set.MinFreeMiB)
+	if least := p.now().MinFreeMiB; least > 0 && p.tells("room on the disk", err) && free < int64(least)<<20 {
+		return p.because(fmt.Sprintf("min_free_mib %d", least), "why.disk", free>>20, p.set.Data)
 	}
-	return ""
+	return words.Text{}
 }
 
 // supply returns why power or link forbid work now, or "".
-func (p *program) supply() string {
+func (p *program) supply() words.Text {
 	s := p.limits.Settings()
 	if s.OnBattery != "run" {
 		if on, err := limit.OnBattery(); p.tells("battery", err) && on {
-			return "on battery (your settings, on_battery)"
+			return p.because("on_battery", "why.battery")
 		}
 	}
 	if s.OnMetered != "run" {
 		if on, err := limit.OnMetered(); p.tells("metered link", err) && on {
-			return "on a metered link (your settings, on_metered)"
+			return p.because("on_metered", "why.metered")
 		}
 	}
-	return ""
+	return words.Text{}
 }
 
 // machine returns why the computer must not be used now, or "".
-func (p *program) machine(m *limit.Machine) string {
+func (p *program) machine(m *limit.Machine) words.Text {
 	s := p.limits.Settings()
-	if s.InUse == "pause" {
-		if on, err := limit.InUse(); p.tells("use of the computer", err) && on {
-			return "someone uses the computer (your settings, in_use)"
+	u := m.Use()
+	p.use.Store(&u)
+	if s.InUse == "pause" && p.tells("use of the computer", u.Err()) && u.InUse {
+		return p.because("in_use", "why.inuse")
+	}
+	if s.FullScreen == "pause" {
+		var err error
+		if u.FullBy == "" {
+			err = limit.ErrUnknown
 		}
+		if p.tells("full screen", err) && u.Full {
+			return p.because("full_screen", "why.fullscreen")
+		}
+	}
+	busy, err := m.Busy()
+	p.busy.Store(int64(busy))
+	if err != nil {
+		p.busy.Store(-1)
 	}
 	if s.BusyPercent > 0 {
-		if busy, err := m.Busy(); p.tells("busy processors", err) && busy > s.BusyPercent {
-			return fmt.Sprintf("other programs use %d%% of the processors (your settings, busy_percent)", busy)
+		if p.tells("busy processors", err) && busy > s.BusyPercent {
+			return p.because("busy_percent", "why.busy", busy)
 		}
 	}
-	return ""
+	return words.Text{}
 }
 
 // tells notes information that this system does not provide. The peer does not pause because of it.

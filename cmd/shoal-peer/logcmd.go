@@ -6,15 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"shoal/peer"
+	"shoal/peer/control"
 )
 
 type logCmd struct {
 	remote
 	Lines  int    `short:"n" help:"Number of newest lines; with --since: all." default:"50" placeholder:"N"`
-	Match  string `help:"Only lines that contain this text." placeholder:"TEXT"`
+	Match  string `help:"Only lines whose URL or title contains this text, in any case." placeholder:"TEXT"`
+	Site   string `help:"Only fetches of this site." placeholder:"HOST"`
+	Sites  bool   `help:"Show totals by site instead of single lines."`
 	Since  string `help:"Only fetches since then: 2h for the last two hours, 08:00 for today, 2026-11-22, or a time as in --json." placeholder:"WHEN"`
 	Follow bool   `short:"f" help:"Go on with what is fetched from now on, until interrupted."`
 }
@@ -23,7 +27,7 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if c.Lines < 1 {
 		return fmt.Errorf("%w: --lines %d; want 1 or more", errSettings, c.Lines)
 	}
-	want := peer.Want{Newest: c.Lines, Match: c.Match}
+	want := peer.Want{Newest: c.Lines, Match: c.Match, Site: strings.ToLower(c.Site)}
 	if c.Since != "" {
 		var err error
 		if want.Since, err = since(c.Since, time.Now()); err != nil {
@@ -32,7 +36,7 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 		want.Newest = 0
 	}
 	_, set, err := client(s, top, c.Data)
-	if err != nil && !errors.Is(err, peer.ErrNoAgent) { // the record can be read without a running peer
+	if err != nil && !errors.Is(err, control.ErrNoAgent) { // the record can be read without a running peer
 		return err
 	}
 	j, err := peer.OpenJournal(set.journal(), "")
@@ -40,6 +44,9 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return err
 	}
 	defer j.Close()
+	if c.Sites {
+		return c.sites(s, j, want)
+	}
 	show := func(e peer.Entry) error { return c.show(s, e) }
 	if !c.Follow {
 		entries, err := j.Log(want)
@@ -65,6 +72,24 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 	})
 }
 
+// sites shows totals by site.
+func (c *logCmd) sites(s streams, j *peer.Journal, want peer.Want) error {
+	list, all, err := j.Sites(want)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		for _, x := range list {
+			if err := json.NewEncoder(s.out).Encode(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	printSites(s.out, list, all)
+	return nil
+}
+
 // maxSeen bounds the entries that a follower compares with those that were written while it read.
 const maxSeen = 1000
 
@@ -85,7 +110,11 @@ func (c *logCmd) show(s streams, e peer.Entry) error {
 	if e.Status == 0 {
 		what = e.Error
 	}
-	_, err := fmt.Fprintf(s.out, "%s  %-3s %8d  %s  for %.12s\n", e.At.Local().Format(time.DateTime), what, e.Bytes, e.URL, e.For)
+	title := ""
+	if e.Title != "" {
+		title = "  " + strconv.Quote(e.Title)
+	}
+	_, err := fmt.Fprintf(s.out, "%s  %-3s %8d  %s  for %.12s%s\n", e.At.Local().Format(time.DateTime), what, e.Bytes, e.URL, e.For, title)
 	return err
 }
 

@@ -37,13 +37,19 @@ type cli struct {
 
 	Join       joinCmd       `cmd:"" help:"Become a member of a network."`
 	Run        runCmd        `cmd:"" help:"Crawl for the network until interrupted."`
+	Open       openCmd       `cmd:"" help:"Open the running peer's page in your browser."`
 	Status     statusCmd     `cmd:"" help:"Show what the running peer does."`
 	Pause      pauseCmd      `cmd:"" help:"Fetch nothing, for a while or until resume."`
 	Resume     resumeCmd     `cmd:"" help:"Go on after pause, finish or drain."`
 	Finish     finishCmd     `cmd:"" help:"Take no new tasks; finish the running ones, hand over the waiting ones."`
 	Drain      drainCmd      `cmd:"" help:"Give everything back to the network, and stay idle."`
 	Limit      limitCmd      `cmd:"" help:"Show the limits in force and who set them, or change them until the peer ends."`
+	Settings   settingsCmd   `cmd:"" help:"Show every setting with its meaning, or change some while the peer runs."`
 	Log        logCmd        `cmd:"" help:"Show what was fetched, when, and for whom."`
+	History    historyCmd    `cmd:"" help:"Show what was received, sent and fetched over an hour, a day or a month."`
+	Deny       denyCmd       `cmd:"" help:"Never fetch a domain again, and give back its tasks."`
+	Picture    pictureCmd    `cmd:"" help:"Print a picture to share (SVG): pages fetched and since when, and nothing else."`
+	Report     reportCmd     `cmd:"" help:"Print a report for the company's support, without secrets, addresses and sites."`
 	Leave      leaveCmd      `cmd:"" help:"Hand everything over and leave the network."`
 	Service    serviceCmd    `cmd:"" help:"Have the peer run by itself, without a terminal."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
@@ -84,6 +90,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.WithHyphenPrefixedParameters(true),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		meanings(),
 		kong.ValueFormatter(plain.Defaults(shown(reflect.ValueOf(defaults())))),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s, &c),

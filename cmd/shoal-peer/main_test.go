@@ -175,8 +175,19 @@ func TestVolunteer(t *testing.T) {
 	if c, text := v.do("status"); c != 1 || !strings.Contains(text, "no peer runs") {
 		t.Errorf("status after leaving: %d %s", c, text)
 	}
-	if c, text := v.do("run"); c != 1 || !strings.Contains(text, "not joined") {
-		t.Errorf("run after leaving: %d %s", c, text)
+	ctx, cancel := context.WithCancel(t.Context())
+	var after buffer
+	go func() {
+		code <- run(ctx, []string{"run", "--control", "127.0.0.1:0"}, streams{&after, &after, v.env, nil})
+	}()
+	for end := time.Now().Add(time.Minute); !strings.Contains(after.String(), "has joined no network yet"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("run after leaving: %s", after.String())
+		}
+	}
+	cancel()
+	if c := <-code; c != 0 {
+		t.Errorf("run after leaving ended with %d: %s", c, after.String())
 	}
 }
 
@@ -199,7 +210,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"fly"}, "", 2, "unexpected"},
 		{[]string{"run", "--fast"}, "", 2, "--fast"},
 		{[]string{"run", "--threads", "0"}, "", 1, "threads"},
-		{[]string{"run", "--threads", "5000"}, "", 1, "--threads: threads is 5000; want 1 to 200"},
+		{[]string{"run", "--threads", "5000"}, "", 1, "--threads: threads is 5000; want 1 to 64"},
 		{[]string{"run", "--min-gap-ms", "10"}, "", 1, "min_gap_ms is 10; want at least 200"},
 		{[]string{"run", "--config", conf}, "", 1, `did you mean "down_kib_per_s"?`},
 		{[]string{"run", "--config", conf + ".none"}, "", 1, "no such file"},

@@ -10,6 +10,7 @@ import (
 
 	"shoal/internal/plain"
 	"shoal/peer"
+	"shoal/peer/control"
 )
 
 type remote struct {
@@ -48,7 +49,7 @@ func (r *remote) do(ctx context.Context, s streams, top *cli, order string, args
 
 type pauseCmd struct {
 	remote
-	For string `arg:"" optional:"" name:"duration" help:"How long, such as 30m or 2h; default: until resume."`
+	For string `arg:"" optional:"" name:"duration" help:"How long, such as 30m or 2h, or tomorrow for six in the morning of the next day; default: until resume."`
 }
 
 func (c *pauseCmd) Run(ctx context.Context, s streams, top *cli) error {
@@ -56,6 +57,9 @@ func (c *pauseCmd) Run(ctx context.Context, s streams, top *cli) error {
 	args := map[string]string{}
 	if c.For != "" {
 		args["for"], said = c.For, "Paused for "+c.For+"."
+		if c.For == tomorrow {
+			said = "Paused until tomorrow at six in the morning."
+		}
 	}
 	return c.do(ctx, s, top, "pause", args, said)
 }
@@ -126,11 +130,11 @@ type leaveCmd struct{ remote }
 func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 	cl, set, err := client(s, top, c.Data)
 	switch {
-	case errors.Is(err, peer.ErrNoAgent):
+	case errors.Is(err, control.ErrNoAgent):
 	case err != nil:
 		return err
 	default:
-		if err := cl.Do(ctx, "leave", nil); err != nil && !errors.Is(err, peer.ErrNoAgent) {
+		if err := cl.Do(ctx, "leave", nil); err != nil && !errors.Is(err, control.ErrNoAgent) {
 			return err
 		}
 	}

@@ -230,13 +230,13 @@ func TestNobodyLoosens(t *testing.T) {
 		}
 		tight("at the start")
 		for _, args := range []map[string]string{{"down": "0", "up": "0"}, {"down": "100000"}, {"up": "100000"}} {
-			if err := p.Do("limit", args); err != nil {
+			if err := p.do("limit", args); err != nil {
 				t.Fatal(err)
 			}
 			tight("after shoal-peer limit")
 		}
 		for _, args := range []map[string]string{{"down": "-1"}, {"up": "many"}} {
-			if err := p.Do("limit", args); !errors.Is(err, errSettings) {
+			if err := p.do("limit", args); !errors.Is(err, errSettings) {
 				t.Errorf("%v: %v", args, err)
 			}
 			tight("after nonsense")

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"shoal/internal/wire"
 	"shoal/peer"
 	"shoal/peer/limit"
+	"shoal/peer/words"
 )
 
 type runCmd struct {
@@ -53,21 +55,35 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if err := level.UnmarshalText([]byte(set.LogLevel)); err != nil {
 		return err
 	}
-	p := &program{set: set, log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})), left: make(chan struct{})}
-	p.webAtHome = c.AtHome
-	return p.run(ctx, c.Pond, c.Unpaced, s.out)
+	st := &station{cmd: c, file: top.settingsFile(), named: top.Config != "", env: s.env, out: s.out, level: &slog.LevelVar{}, last: &lastTrouble{}, begun: time.Now(), poke: make(chan struct{}, 1), set: set}
+	st.level.Set(level)
+	st.log = slog.New(st.last.over(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: st.level})))
+	return st.run(ctx)
 }
 
 // memory is the soft limit of the garbage collector, which works more often to keep the process below it. Without it
 // large crawls would take twice the memory they need. The program's file is not included.
 const memory = 72 << 20
 
-// program is a running peer: the agent, its limits, its journal and its control API.
+// program is a running peer: the agent, its limits, its journal and its history.
 type program struct {
 	webAtHome bool // Web hosts in its own networks are fetched from too
 
-	set     settings
+	set     settings // those of its start
+	live    atomic.Pointer[settings]
 	log     *slog.Logger
+	level   *slog.LevelVar
+	ready   func()        // called when the agent has been made
+	again   chan struct{} // closed: come back with other settings
+	wake    chan struct{} // settings have changed: look at once
+	history *limit.History
+	carried carried
+	use     atomic.Pointer[limit.Use] // when last looked at
+	busy    atomic.Int64              // percent of the processors that other programs used when last looked at; -1: not known
+	lists   chan struct{}             // block lists or denied domains have changed
+	inPond  bool
+	blocked atomic.Pointer[limit.Blocked]
+	held    atomic.Pointer[words.Text] // why the peer is on hold, for translation
 	agent   *peer.Agent
 	limits  *limit.Limits
 	meter   *limit.Meter
@@ -80,14 +96,30 @@ type program struct {
 		mu sync.Mutex
 		c  peer.Counters // what usage has
 	}
-	left chan struct{}
-	once sync.Once
+	left     chan struct{}
+	once     sync.Once
+	comeBack sync.Once
+}
+
+// hasLeft reports whether the volunteer has had the peer leave.
+func (p *program) hasLeft() bool {
+	select {
+	case <-p.left:
+		return true
+	default:
+		return false
+	}
+}
+
+// now returns the settings of now.
+func (p *program) now() *settings {
+	if s := p.live.Load(); s != nil {
+		return s
+	}
+	return &p.set
 }
 
 func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io.Writer) error {
-	if err := os.MkdirAll(p.set.Data, 0o700); err != nil {
-		return fmt.Errorf("data folder: %w; name another one with --data", err)
-	}
 	kept, err := wire.LoadKept(p.set.Data)
 	if err != nil {
 		return err
@@ -102,6 +134,9 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 		}
 	}
 	if p.usage, err = limit.OpenUsage(filepath.Join(p.set.Data, "usage.json"), time.Now); err != nil {
+		return err
+	}
+	if p.history, err = limit.OpenHistory(historyFile(p.set.Data), time.Now()); err != nil {
 		return err
 	}
 	if p.journal, err = peer.OpenJournal(p.set.journal(), network.String()); err != nil {
@@ -120,6 +155,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	if p.agent, err = peer.New(cfg); err != nil {
 		return err
 	}
+	p.ready()
 	home := cfg.Home
 	if pondAddr != "" {
 		home = nil
@@ -129,17 +165,24 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 		return err // the other one counts
 	}
 	p.tally(time.Now())
-	return errors.Join(err, p.usage.Save())
+	err = errors.Join(err, p.usage.Save(), p.history.Save())
+	select {
+	case <-p.again:
+		if err == nil && ctx.Err() == nil {
+			return errAgain
+		}
+	default:
+	}
+	return err
 }
 
-// serve runs the agent, the limits and the control API until ctx ends or the volunteer has the peer leave. home, unless it is nil, learns the
+// serve runs the agent and the limits until ctx ends, or the volunteer has the peer leave or come back. home, unless it is nil, learns the
 // addresses that translators lead into this network.
 func (p *program) serve(ctx context.Context, admin *policies, home *limit.Home, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	failed := make(chan error, 1)
 	aside, end := context.WithCancel(context.WithoutCancel(ctx)) // so that status and limits hold while the peer leaves
 	defer end()
 	wg.Add(2)
@@ -151,12 +194,9 @@ func (p *program) serve(ctx context.Context, admin *policies, home *limit.Home, 
 			return
 		}
 		fmt.Fprintf(out, "shoal-peer %s is running; to see what it does: shoal-peer status\n", version.String())
-		if err := peer.ServeControl(aside, p.set.Data, p.set.Control, p); err != nil {
-			failed <- err
-			cancel()
-		}
 	}()
 	go func() { defer wg.Done(); p.govern(aside, admin) }()
+	wg.Go(func() { p.followLists(aside) })
 	if home != nil && !p.webAtHome {
 		wg.Go(func() { p.learnTranslators(aside, home) })
 	}
@@ -164,17 +204,14 @@ func (p *program) serve(ctx context.Context, admin *policies, home *limit.Home, 
 		select {
 		case <-p.left:
 			cancel()
+		case <-p.again:
+			cancel()
 		case <-ctx.Done():
 		}
 	}()
 	err := p.agent.Run(ctx)
 	end()
 	wg.Wait()
-	select {
-	case bad := <-failed:
-		err = errors.Join(err, bad)
-	default:
-	}
 	return err
 }
 
@@ -289,8 +326,11 @@ func (p *program) refuse(host string) error {
 	if h, _, err := net.SplitHostPort(name); err == nil {
 		name = h
 	}
-	if d := limit.InDomains(name, p.set.Deny); d != "" {
+	if d := limit.InDomains(name, p.now().Deny); d != "" {
 		return fmt.Errorf("this volunteer does not fetch %s", d)
+	}
+	if d := p.blocked.Load().Has(name); d != "" {
+		return fmt.Errorf("this volunteer's block lists have %s", d)
 	}
 	return p.limits.Denies(name)
 }

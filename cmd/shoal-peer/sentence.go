@@ -1,14 +1,13 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
 
 	"shoal/internal/plain"
 	"shoal/peer/queue"
+	"shoal/peer/words"
 )
 
 // The states of a peer, the most urgent first. Each has a sentence.
@@ -22,58 +21,71 @@ const (
 	stateLooking   = "looking" // it has not been reached yet, or was lost a moment ago
 	stateWorking   = "working"
 	stateIdle      = "idle"
+	stateUnjoined  = "unjoined" // it belongs to no network yet
 )
 
 // sentence says what the peer does, and why it does no more, in words for a person who knows nothing of networks.
 func sentence(st *status, now time.Time) (state, says string) {
-	name := company(st)
+	state, text := told(st, now, "")
+	return state, text.In(words.English)
+}
+
+// onPage marks the keys of sentences that name a button of the page where the command line's name a command.
+const onPage = ".page"
+
+// told returns the sentence for translation. where is onPage or empty.
+func told(st *status, now time.Time, where string) (state string, says words.Text) {
+	name := companyText(st)
 	trouble, why := connection(st, name, now)
-	also := ""
-	if why != "" {
-		also = " " + why
+	also := func(t words.Text) words.Text {
+		if why.Key == "" {
+			return t
+		}
+		return words.T("say.also", t, why)
 	}
 	switch {
 	case st.Hold != "":
-		return statePaused, "Paused: " + st.Hold + "." + also
+		held := st.held
+		if held.Key == "" {
+			held = words.Raw(st.Hold)
+		}
+		return statePaused, also(words.T("say.held", held))
 	case st.Mode == queue.Paused.String() && st.Until.IsZero():
-		return statePaused, "Paused because you said so, until: shoal-peer resume." + also
+		return statePaused, also(words.T("say.paused" + where))
 	case st.Mode == queue.Paused.String():
-		return statePaused, "Paused because you said so, until " + moment(st.Until, now) + "; shoal-peer resume ends it early." + also
+		return statePaused, also(words.T("say.paused.until"+where, words.Moment(st.Until, now)))
 	case st.Mode == queue.Finish.String():
-		return stateFinishing, fmt.Sprintf("Finishing, because you said so: %s, and nothing new is taken until shoal-peer resume.%s", running(st), also)
+		return stateFinishing, also(words.T("say.finishing"+where, running(st)))
 	case st.Mode == queue.Drain.String():
-		return stateDraining, "Idle, because you had everything given back; shoal-peer resume ends that." + also
+		return stateDraining, also(words.T("say.draining" + where))
 	case trouble != "":
 		return trouble, why
 	case len(st.Running)+len(st.Waiting) > 0:
-		return stateWorking, "Working for " + name + ": " + running(st) + "."
+		return stateWorking, words.T("say.working", name, running(st))
 	}
-	return stateIdle, "Idle, since there is nothing near you to fetch for " + name + " now."
+	return stateIdle, words.T("say.idle", name)
 }
 
 // connection says what is wrong with the way to the company's server, if anything is.
-func connection(st *status, name string, now time.Time) (state, says string) {
+func connection(st *status, name words.Text, now time.Time) (state string, says words.Text) {
 	h := st.Home
 	switch {
 	case h.At != "" && h.Silent.IsZero():
-		return "", ""
+		return "", words.Text{}
 	case h.At != "":
-		return stateSilent, fmt.Sprintf("%s has not answered since %s (%s), though the connection stands: the company's server hangs, or the network on the way does. "+
-			"This peer keeps what it fetched, and connects again by itself.", name, moment(h.Silent, now), plain.Ago(now, h.Silent))
+		return stateSilent, words.T("say.silent", name, words.Moment(h.Silent, now), words.Ago(now, h.Silent))
 	case h.Tries == 0 && st.Since.Add(time.Minute).After(h.Since):
-		return stateLooking, "Looking for " + name + "."
+		return stateLooking, words.T("say.looking", name)
 	case h.Tries == 0:
-		return stateLooking, "The connection to " + name + " was lost " + plain.Ago(now, h.Since) + "; it is made again."
+		return stateLooking, words.T("say.lost", name, words.Ago(now, h.Since))
 	case h.Refused:
-		return stateRefused, fmt.Sprintf("%s does not let this computer in since %s: %s. It asks again %s.", name, moment(h.Since, now), strings.TrimSuffix(brief(h.Why), "."), plain.In(now, h.Next))
+		return stateRefused, words.T("say.refused", name, words.Moment(h.Since, now), strings.TrimSuffix(brief(h.Why), "."), words.Until(now, h.Next))
 	}
-	says = fmt.Sprintf("Cannot reach %s since %s; tries again %s, and keeps what it fetched until then.", name, moment(h.Since, now), plain.In(now, h.Next))
+	key := "say.away"
 	if st.Reach.Direct+st.Reach.Relayed == 0 {
-		says += " No other member answers either: is this computer connected to the Internet?"
-	} else {
-		says += " Other members answer, so the trouble is probably on the company's side."
+		key = "say.away.offline"
 	}
-	return stateAway, says
+	return stateAway, words.T(key, name, words.Moment(h.Since, now), words.Until(now, h.Next))
 }
 
 // brief shortens the text of an error to what a person reads.
@@ -86,48 +98,41 @@ func brief(why string) string {
 }
 
 // company is what the volunteer calls whom the peer works for.
-func company(st *status) string {
+func company(st *status) string { return companyText(st).In(words.English) }
+
+func companyText(st *status) words.Text {
 	if st.Name != "" {
-		return plain.Printable(st.Name)
+		return words.Raw(plain.Printable(st.Name))
 	}
 	if u, err := url.Parse(st.Contact); err == nil && u.Host != "" {
-		return u.Host
+		return words.Raw(u.Host)
 	}
 	if st.Contact != "" {
-		return plain.Printable(st.Contact)
+		return words.Raw(plain.Printable(st.Contact))
 	}
-	return "network " + cmp.Or(st.Network[:min(len(st.Network), 12)], "of no name")
+	if st.Network == "" {
+		return words.T("network.unnamed")
+	}
+	return words.T("network.of", st.Network[:min(len(st.Network), 12)])
 }
 
 // running counts tasks.
-func running(st *status) string {
+func running(st *status) words.Text {
 	n, away := len(st.Running), 0
 	for _, t := range st.Running {
 		if t.Away {
 			away++
 		}
 	}
-	s := plain.Count(n, "site") + " being fetched"
+	s := words.T("run.some", words.Count(n, "count.site"))
 	if n == 0 {
-		s = "no site being fetched"
+		s = words.T("run.none")
 	}
 	if away > 0 {
-		s += fmt.Sprintf(" (%d of them wait for the archive, which does not answer)", away)
+		s = words.T("run.away", s, away)
 	}
 	if w := len(st.Waiting); w > 0 {
-		s += fmt.Sprintf(", %d waiting", w)
+		s = words.T("run.waiting", s, w)
 	}
 	return s
-}
-
-// moment words a time for a person: the hour, and the day if it is not today.
-func moment(t, now time.Time) string {
-	t, now = t.Local(), now.Local()
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format("15:04")
-	}
-	if t.Year() == now.Year() {
-		return t.Format("2 January 15:04")
-	}
-	return t.Format("2 January 2006 15:04")
 }

@@ -12,7 +12,7 @@ import (
 
 	"shoal/internal/service"
 	"shoal/internal/wire"
-	"shoal/peer"
+	"shoal/peer/control"
 )
 
 type serviceCmd struct {
@@ -232,7 +232,7 @@ func says(ctx context.Context, s streams, top *cli) string {
 		return st.Says
 	case !joined(s, top):
 		return "waits until this computer is a member: " + top.withSystem() + " join JOIN-STRING"
-	case errors.Is(err, peer.ErrNoAgent):
+	case errors.Is(err, control.ErrNoAgent):
 		return "does not run"
 	}
 	return err.Error()

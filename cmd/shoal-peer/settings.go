@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"shoal/internal/wire"
 	"shoal/peer"
 	"shoal/peer/limit"
+	"shoal/peer/queue"
 )
 
 // settings are a volunteer's settings. Their names are those of the configuration file, of SHOAL_PEER_* variables
@@ -47,6 +47,7 @@ type settings struct {
 
 	LowPriority bool     `koanf:"low_priority"`
 	Deny        []string `koanf:"deny"`
+	BlockLists  []string `koanf:"block_lists"`
 	PolicyURL   string   `koanf:"policy_url"`
 	LogLevel    string   `koanf:"log_level"`
 
@@ -62,39 +63,12 @@ func defaults() settings {
 
 var errSettings = errors.New("bad setting")
 
+// validate reports the first setting that cannot be as it is.
 func (s *settings) validate() error {
-	switch {
-	case s.Data == "":
-		return limit.Bad("data", "is empty; want a folder, as in --data /home/ada/shoal")
-	case s.Port < 0 || s.Port > 65535:
-		return limit.Bad("port", "is %d; want 0 (any) to 65535", s.Port)
-	case s.Listen != "" && !isAddr(s.Listen):
-		return limit.Bad("listen", "is %q; want an IP address of this computer, such as 192.0.2.7", s.Listen)
-	case s.Threads < 1 || s.Threads > maxThreads:
-		return limit.Bad("threads", "is %d; want 1 to %d", s.Threads, maxThreads)
-	case s.Queue < 0 || s.Queue > maxQueue:
-		return limit.Bad("queue", "is %d; want 0 to %d", s.Queue, maxQueue)
-	case s.MinGapMs < leastGapMs:
-		return limit.Bad("min_gap_ms", "is %d; want at least %d: a crawler waits at least that long between two requests", s.MinGapMs, leastGapMs)
-	case s.Control != "" && !loopback(s.Control):
-		return limit.Bad("control", "is %q; want a loopback address with a port, such as %s: other computers must not reach it", s.Control, peer.DefaultControl)
-	case s.CheckpointMin < 1:
-		return limit.Bad("checkpoint_min", "is %d; want at least 1", s.CheckpointMin)
-	case s.GraceS < 0:
-		return limit.Bad("grace_s", "is %d; want 0 or more", s.GraceS)
-	case s.DiskMiB < 1:
-		return limit.Bad("disk_mib", "is %d; want at least 1", s.DiskMiB)
-	case s.MinFreeMiB < 0:
-		return limit.Bad("min_free_mib", "is %d; want 0 (no limit) or more", s.MinFreeMiB)
-	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel):
-		return limit.Bad("log_level", "is %q; want debug, info, warn or error", s.LogLevel)
+	for _, err := range s.wrongs() {
+		return err
 	}
-	if s.PolicyURL != "" {
-		if err := limit.CheckPolicyURL(s.PolicyURL); err != nil {
-			return err
-		}
-	}
-	return s.Settings.Validate()
+	return nil
 }
 
 const leastGapMs = 200
@@ -113,42 +87,45 @@ func loopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// flagged holds the same settings as flags. Only flags that were given count.
+// flagged holds the same settings as flags. Only flags that were given count. Their help texts are the table's.
 type flagged struct {
-	Data          *string  `help:"Folder of identity, tasks, spool and journal." type:"path" placeholder:"DIR"`
-	Account       *string  `help:"Name of you or your team, which operators see; it counts for nothing." placeholder:"NAME"`
-	Port          *int     `help:"TCP and UDP port at which other members reach this peer; 0: any." placeholder:"N"`
-	Listen        *string  `help:"IP address to listen at; default: all addresses of this computer." placeholder:"IP"`
-	Announce      []string `help:"Further multiaddrs to announce, for port forwarding." placeholder:"ADDR"`
-	QUIC          *bool    `name:"quic" help:"Speak QUIC beside TCP." negatable:""`
-	DHT           *bool    `name:"dht" help:"Find members by a distributed hash table too." negatable:""`
-	Control       *string  `help:"Loopback address of the control API." placeholder:"ADDR"`
-	Threads       *int     `help:"Channels crawled at the same time." placeholder:"N"`
-	Queue         *int     `help:"Tasks that may wait." placeholder:"N"`
-	MinGapMs      *int     `help:"Shortest wait between two requests to a host, milliseconds." placeholder:"N"`
-	CheckpointMin *int     `help:"Longest time before fetched pages are sent to the archive, minutes." placeholder:"N"`
-	GraceS        *int     `help:"Time for handing tasks over at the end, seconds." placeholder:"N"`
-	DiskMiB       *int     `name:"disk-mib" help:"Disk limit for fetched pages and lists of URLs, MiB." placeholder:"N"`
-	MinFreeMiB    *int     `name:"min-free-mib" help:"Fetch nothing while less than this is free on the disk, MiB; 0: no limit." placeholder:"N"`
-	DownKiBPerS   *int     `name:"down-kib-per-s" help:"Download limit, KiB a second; 0: no limit." placeholder:"N"`
-	UpKiBPerS     *int     `name:"up-kib-per-s" help:"Upload limit, KiB a second; 0: no limit." placeholder:"N"`
-	DayMiB        *int     `name:"day-mib" help:"Daily limit of received and sent bytes, MiB; 0: no limit." placeholder:"N"`
-	MonthMiB      *int     `name:"month-mib" help:"Monthly limit of received and sent bytes, MiB; 0: no limit." placeholder:"N"`
-	OnBattery     *string  `help:"On battery: pause or run." placeholder:"WHAT"`
-	OnMetered     *string  `help:"On a link paid by volume: pause or run." placeholder:"WHAT"`
-	InUse         *string  `help:"While someone uses the computer: pause or run." placeholder:"WHAT"`
-	BusyPercent   *int     `help:"Pause while other programs use more of the processors, percent; 0: never." placeholder:"N"`
-	DSCP          *bool    `name:"dscp-le" help:"Mark all traffic as lower effort (RFC 8622)." negatable:""`
-	LowPriority   *bool    `help:"Run at the lowest CPU and disk priority." negatable:""`
-	Deny          []string `help:"Domains that this computer must not fetch." placeholder:"DOMAIN"`
-	PolicyURL     *string  `name:"policy-url" help:"URL of your network admin's policy." placeholder:"URL"`
-	LogLevel      *string  `help:"debug, info, warn or error." placeholder:"LEVEL"`
+	Data          *string  `help:"${set_data}" type:"path" placeholder:"DIR"`
+	Account       *string  `help:"${set_account}" placeholder:"NAME"`
+	Port          *int     `help:"${set_port}" placeholder:"N"`
+	Listen        *string  `help:"${set_listen}" placeholder:"IP"`
+	Announce      []string `help:"${set_announce}" placeholder:"ADDR"`
+	QUIC          *bool    `name:"quic" help:"${set_quic}" negatable:""`
+	DHT           *bool    `name:"dht" help:"${set_dht}" negatable:""`
+	Control       *string  `help:"${set_control}" placeholder:"ADDR"`
+	Threads       *int     `help:"${set_threads}" placeholder:"N"`
+	Queue         *int     `help:"${set_queue}" placeholder:"N"`
+	MinGapMs      *int     `help:"${set_min_gap_ms}" placeholder:"N"`
+	CheckpointMin *int     `help:"${set_checkpoint_min}" placeholder:"N"`
+	GraceS        *int     `help:"${set_grace_s}" placeholder:"N"`
+	DiskMiB       *int     `name:"disk-mib" help:"${set_disk_mib}" placeholder:"N"`
+	MinFreeMiB    *int     `name:"min-free-mib" help:"${set_min_free_mib}" placeholder:"N"`
+	DownKiBPerS   *int     `name:"down-kib-per-s" help:"${set_down_kib_per_s}" placeholder:"N"`
+	UpKiBPerS     *int     `name:"up-kib-per-s" help:"${set_up_kib_per_s}" placeholder:"N"`
+	DayMiB        *int     `name:"day-mib" help:"${set_day_mib}" placeholder:"N"`
+	MonthMiB      *int     `name:"month-mib" help:"${set_month_mib}" placeholder:"N"`
+	OnBattery     *string  `help:"${set_on_battery}" placeholder:"WHAT"`
+	OnMetered     *string  `help:"${set_on_metered}" placeholder:"WHAT"`
+	InUse         *string  `help:"${set_in_use}" placeholder:"WHAT"`
+	FullScreen    *string  `help:"${set_full_screen}" placeholder:"WHAT"`
+	BusyPercent   *int     `help:"${set_busy_percent}" placeholder:"N"`
+	DSCP          *bool    `name:"dscp-le" help:"${set_dscp_le}" negatable:""`
+	LowPriority   *bool    `help:"${set_low_priority}" negatable:""`
+	Deny          []string `help:"${set_deny}" placeholder:"DOMAIN"`
+	BlockLists    []string `help:"${set_block_lists}" placeholder:"LIST"`
+	PolicyURL     *string  `name:"policy-url" help:"${set_policy_url}" placeholder:"URL"`
+	LogLevel      *string  `help:"${set_log_level}" placeholder:"LEVEL"`
 }
 
 // flagKeys are the names of settings whose flag is not the field's name in lower case.
 var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DiskMiB": "disk_mib", "MinFreeMiB": "min_free_mib", "DownKiBPerS": "down_kib_per_s",
 	"UpKiBPerS": "up_kib_per_s", "DayMiB": "day_mib", "MonthMiB": "month_mib", "DSCP": "dscp_le", "LowPriority": "low_priority", "PolicyURL": "policy_url",
-	"LogLevel": "log_level", "OnBattery": "on_battery", "OnMetered": "on_metered", "InUse": "in_use", "BusyPercent": "busy_percent"}
+	"LogLevel": "log_level", "OnBattery": "on_battery", "OnMetered": "on_metered", "InUse": "in_use", "BusyPercent": "busy_percent",
+	"FullScreen": "full_screen", "BlockLists": "block_lists"}
 
 func (f *flagged) values() map[string]any { return given(f) }
 
@@ -295,6 +272,9 @@ func parse(value string, t reflect.Type) (any, error) {
 		return nil, fmt.Errorf("want a whole number, not %q", value)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.String {
+			if value == "" {
+				return []string{}, nil
+			}
 			return strings.Split(value, ","), nil
 		}
 	}
@@ -357,6 +337,6 @@ func (s *settings) journal() string { return filepath.Join(s.Data, "log") }
 
 // Limits of what one peer crawls at the same time, and holds to be crawled: as much as it can tell others of.
 const (
-	maxThreads = 200
+	maxThreads = queue.MaxThreads
 	maxQueue   = 200
 )

@@ -65,8 +65,9 @@ type Visit struct {
 	Kind   string // of error; "": none
 	Bytes  int    // of the body, decoded
 	Change channel.Change
-	Pages  int // fetched so far
-	Left   int // URLs known and not fetched
+	Pages  int    // fetched so far
+	Left   int    // URLs known and not fetched
+	Title  string // of an HTML page
 }
 
 // Config is one crawl.

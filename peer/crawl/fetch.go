@@ -27,6 +27,7 @@ type response struct {
 	at        time.Time     // when it was sent
 	rtt       time.Duration // until the header had come
 	stopped   bool          // Before refused: nothing was sent
+	title     string        // of an HTML page
 }
 
 // fetcher sends one request at a time over one connection, and keeps the pace. A request has two halves: begin sends it, end reads the

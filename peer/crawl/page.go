@@ -3,6 +3,7 @@ package crawl
 import (
 	"bytes"
 	"html"
+	"strings"
 
 	"shoal/channel"
 )
@@ -13,6 +14,7 @@ type page struct {
 	shingle uint64
 	same    uint64     // equal for pages of the same text; zero: no text
 	text    []byte     // visible text, if it was asked for
+	title   []byte     // as written, at most maxTitle bytes
 	feeds   []string   // those of links that are the page's RSS or Atom
 	robots  directives // what its author asks
 	skipped int        // links with rel=nofollow
@@ -48,13 +50,21 @@ func (p *page) read(url string, body []byte, contentType, product string, withTe
 
 // begin forgets the page before.
 func (p *page) begin(base string) {
-	p.links, p.text, p.feeds = p.links[:0], p.text[:0], p.feeds[:0]
+	p.links, p.text, p.feeds, p.title = p.links[:0], p.text[:0], p.feeds[:0], p.title[:0]
 	p.robots, p.skipped, p.shingle, p.bytes = directives{}, 0, 0, 0
 	if p.found == nil {
 		p.found = map[uint64]struct{}{}
 	}
 	clear(p.found)
 	p.settle(base)
+}
+
+// maxTitle is the most bytes of a title that are kept: a title is for the volunteer's record.
+const maxTitle = 300
+
+// name returns the title as a reader sees it, on one line.
+func (p *page) name() string {
+	return strings.Join(strings.Fields(html.UnescapeString(strings.ToValidUTF8(string(p.title), ""))), " ")
 }
 
 // reader reads one document into a page.
@@ -212,6 +222,9 @@ func (r *reader) content(is htmlElement, closed bool) {
 	if is.has(holdsText) {
 		if text := r.tokenizer.rawText(elements[is].name); is.has(shown) {
 			r.show(text)
+			if is == elTitle && len(r.title) == 0 && r.foreign.inHTML() && r.foreign.templates == 0 {
+				r.title = append(r.title, text[:min(len(text), maxTitle)]...)
+			}
 		}
 	}
 }

@@ -146,6 +146,9 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		textOnly := s.cfg.Body.Settings.TextOnly
 		s.page.read(r.it.url, r.body, contentType, s.product, textOnly)
 		asks = asks.and(s.page.robots)
+		if s.cfg.OnVisit != nil {
+			r.title = s.page.name()
+		}
 		p.Shingle = s.page.shingle
 		links, feeds = s.page.links, s.page.feeds
 		var worn bool

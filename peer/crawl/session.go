@@ -261,5 +261,5 @@ func (s *session) visited(r *response, change channel.Change, kind string) {
 		return
 	}
 	s.cfg.OnVisit(Visit{URL: r.it.url, At: r.at, Took: r.rtt, Status: r.status, Kind: kind, Bytes: len(r.body), Change: change,
-		Pages: s.report.Pages, Left: s.unfetched()})
+		Pages: s.report.Pages, Left: s.unfetched(), Title: r.title})
 }

@@ -50,6 +50,7 @@ type Force struct {
 	UpKiBPerS   Cap    `json:"up_kib_per_s"`
 	DayMiB      Cap    `json:"day_mib"`
 	MonthMiB    Cap    `json:"month_mib"`
+	Reason      Reason `json:"-"`                // of Paused, for translation
 	Paused      string `json:"paused,omitempty"` // why the peer fetches nothing now, and who said so; empty: it fetches
 	DSCPLE      bool   `json:"dscp_le"`
 	DSCPSource  string `json:"dscp_source,omitempty"`
@@ -60,6 +61,9 @@ type Force struct {
 
 	Schedule []Scheduled `json:"schedule,omitempty"`
 }
+
+// Reason says why the limits pause the peer, and who set that.
+type Reason struct{ Why, Source string }
 
 // Ban is a domain or network that the peer does not fetch, and who said so.
 type Ban struct {
@@ -119,6 +123,20 @@ func (l *Limits) SetSession(down, up int) {
 	if up >= 0 {
 		l.user.UpKiBPerS, l.session.UpKiBPerS = up, 1
 	}
+}
+
+// Replace puts other settings of the volunteer's in force, in place of SetSession's too.
+func (l *Limits) Replace(s Settings, from map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.user, l.from, l.session = s, from, Settings{}
+}
+
+// Try returns limits with other settings of the volunteer's under the same policies, to see what would hold. Budgets are not used up there.
+func (l *Limits) Try(s Settings, from map[string]string) *Limits {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Limits{user: s, userFrom: l.userFrom, from: from, policies: slices.Clone(l.policies)}
 }
 
 // Settings returns the volunteer's own settings.
@@ -239,7 +257,7 @@ func (w *Window) Span() string {
 
 func (f *Force) pause(why, source string) {
 	if f.Paused == "" {
-		f.Paused = why + " (" + source + ")"
+		f.Paused, f.Reason = why+" ("+source+")", Reason{why, source}
 	}
 }
 

@@ -295,12 +295,15 @@ func TestMeterCloses(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	for name, f := range map[string]func() (bool, error){"battery": OnBattery, "metered": OnMetered, "in use": InUse} {
+	for name, f := range map[string]func() (bool, error){"battery": OnBattery, "metered": OnMetered} {
 		if on, err := f(); err != nil && (on || !errors.Is(err, ErrUnknown)) {
 			t.Errorf("%s: %v, %v", name, on, err)
 		}
 	}
 	var m Machine
+	if u := m.Use(); (u.Err() == nil) != (u.Believed != "") || len(u.Trials) == 0 {
+		t.Errorf("%+v", u)
+	}
 	for range 2 {
 		if n, err := m.Busy(); err == nil && (n < 0 || n > 100) || err != nil && !errors.Is(err, ErrUnknown) {
 			t.Error(n, err)

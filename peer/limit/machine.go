@@ -1,12 +1,25 @@
 package limit
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // ErrUnknown is returned if the system does not provide the information. The peer does not pause because of it.
 var ErrUnknown = errors.New("limit: cannot tell on this system")
 
-// Machine watches the load of other programs. Only one goroutine may call Busy.
-type Machine struct{ last ticks }
+// Machine watches the load of other programs and the use of the computer. Only one goroutine may call its methods.
+type Machine struct {
+	last  ticks
+	pulse pulse
+}
+
+// pulse is what the kernel has counted of keyboards' and mice's interrupts, where it does.
+type pulse struct {
+	count uint64
+	at    time.Time // of the last change
+	begun time.Time
+}
 
 // ticks are processor times since the start of the system, in any unit.
 type ticks struct{ total, busy, own float64 }

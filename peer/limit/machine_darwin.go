@@ -46,14 +46,22 @@ func OnMetered() (bool, error) {
 	return false, fmt.Errorf("%w: metered link, but for an iPhone's", ErrUnknown)
 }
 
-// InUse reports whether a user has touched this computer within the last minutes.
-func InUse() (bool, error) {
+// Use asks for the time since the last key or movement, and whether a program keeps the screen awake.
+func (m *Machine) Use() Use {
 	out, err := ask("/usr/sbin/ioreg", "-r", "-d", "1", "-c", "IOHIDSystem")
-	if err != nil {
-		return false, err
+	var idle time.Duration
+	if err == nil {
+		idle, err = idleTime(out)
 	}
-	idle, err := idleTime(out)
-	return err == nil && touched(idle), err
+	t := measured(SourceInput, idle)
+	if err != nil {
+		t = untold(SourceInput, err)
+	}
+	u := judge([]Trial{t})
+	if out, err := ask("/usr/bin/pmset", "-g", "assertions"); err == nil {
+		u.Full, u.FullBy = screenKeptOn(out), "pmset"
+	}
+	return u
 }
 
 func (m *Machine) busy() (int, error) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
@@ -75,14 +76,90 @@ func readTicks() (t ticks, err error) {
 			t.busy += n
 		}
 	}
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return t, fmt.Errorf("%w: %w", ErrUnknown, err)
-	}
-	sec := func(v unix.Timeval) float64 { return float64(v.Sec) + float64(v.Usec)/1e6 }
-	t.own = (sec(u.Utime) + sec(u.Stime)) * ticksPerSecond
-	return t, nil
+	own, err := ownTime("/proc/self/cgroup", "/sys/fs/cgroup")
+	t.own = own.Seconds() * ticksPerSecond
+	return t, err
 }
+
+// ownTime returns the processor time of this program. Where it has a control group of its own, as a service has, that is the group's time, with that of
+// programs that it started. Else it is this process's and that of its children that have ended.
+func ownTime(self, root string) (time.Duration, error) {
+	if d, ok := groupTime(self, root); ok {
+		return d, nil
+	}
+	sum := time.Duration(0)
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var u unix.Rusage
+		if err := unix.Getrusage(who, &u); err != nil {
+			return 0, fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+		sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	return sum, nil
+}
+
+// groupTime returns the time of this process's control group (version 2), if all of the group's processes are this one and those that it started.
+func groupTime(self, root string) (time.Duration, bool) {
+	b, err := os.ReadFile(self)
+	if err != nil {
+		return 0, false
+	}
+	at, ok := "", false
+	for line := range strings.Lines(string(b)) {
+		if p, is := strings.CutPrefix(strings.TrimSpace(line), "0::"); is {
+			at, ok = p, p != "/" && p != ""
+		}
+	}
+	if !ok {
+		return 0, false
+	}
+	procs, err := os.ReadFile(filepath.Join(root, at, "cgroup.procs"))
+	if err != nil {
+		return 0, false
+	}
+	own := os.Getpid()
+	for _, f := range strings.Fields(string(procs)) {
+		pid, err := strconv.Atoi(f)
+		if err != nil || pid != own && !startedBy(pid, own) {
+			return 0, false
+		}
+	}
+	stat, err := os.ReadFile(filepath.Join(root, at, "cpu.stat"))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(stat)) {
+		if v, is := strings.CutPrefix(line, "usage_usec "); is {
+			n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+			return time.Duration(n) * time.Microsecond, err == nil
+		}
+	}
+	return 0, false
+}
+
+// startedBy reports whether a process, or one that it descends from, was started by another.
+func startedBy(pid, by int) bool {
+	for range maxAncestors {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return false
+		}
+		_, rest, _ := strings.Cut(string(b[bytes.LastIndexByte(b, ')')+1:]), " ")
+		f := strings.Fields(rest)
+		if len(f) < 2 {
+			return false
+		}
+		if pid, err = strconv.Atoi(f[1]); err != nil || pid <= 1 {
+			return false
+		}
+		if pid == by {
+			return true
+		}
+	}
+	return false
+}
+
+const maxAncestors = 32
 
 // OnMetered reports whether NetworkManager considers the network paid by volume.
 func OnMetered() (bool, error) {
@@ -95,20 +172,6 @@ func OnMetered() (bool, error) {
 		return false, fmt.Errorf("%w: metered link: NetworkManager does not know", ErrUnknown)
 	}
 	return n == 1 || n == 3, nil // yes, guessed yes
-}
-
-// InUse reports whether a user sits at this computer according to systemd-logind: it has sessions, and not all are
-// idle.
-func InUse() (bool, error) {
-	v, err := property("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager.IdleHint")
-	if err != nil {
-		return false, fmt.Errorf("%w: use of the computer: %w", ErrUnknown, err)
-	}
-	idle, ok := v.(bool)
-	if !ok {
-		return false, fmt.Errorf("%w: use of the computer: systemd-logind says %v", ErrUnknown, v)
-	}
-	return !idle, nil
 }
 
 // property reads a property of a system service.

@@ -14,9 +14,9 @@ func OnBattery() (bool, error) { return false, fmt.Errorf("%w: battery", ErrUnkn
 // OnMetered is not supported on this system.
 func OnMetered() (bool, error) { return false, fmt.Errorf("%w: metered link", ErrUnknown) }
 
-// InUse is not supported on this system.
-func InUse() (bool, error) {
-	return false, fmt.Errorf("%w: use of the computer", ErrUnknown)
+// Use knows nothing on this system.
+func (m *Machine) Use() Use {
+	return judge([]Trial{{Source: SourceInput, Why: "this program cannot ask this system"}})
 }
 
 func (m *Machine) busy() (int, error) {

@@ -33,6 +33,16 @@ func idleTime(out string) (time.Duration, error) {
 	return 0, fmt.Errorf("%w: use of the computer: ioreg names no HIDIdleTime", ErrUnknown)
 }
 
+// screenKeptOn reads `pmset -g assertions`: a line "PreventUserIdleDisplaySleep    1" says that a program keeps the screen awake.
+func screenKeptOn(out string) bool {
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == "PreventUserIdleDisplaySleep" {
+			return f[1] != "0"
+		}
+	}
+	return false
+}
+
 // inUseFor is how long a computer counts as in use after the last key or movement, on systems that report only that
 // time.
 const inUseFor = 5 * time.Minute

@@ -34,6 +34,9 @@ func TestMacOSTexts(t *testing.T) {
 			t.Errorf("%q: %v", out, err)
 		}
 	}
+	if !screenKeptOn("Assertion status system-wide:\n   BackgroundTask                 0\n   PreventUserIdleDisplaySleep    1\n") || screenKeptOn("   PreventUserIdleDisplaySleep    0\n") || screenKeptOn("") {
+		t.Error("screenKeptOn")
+	}
 	route := "   route to: default\ndestination: default\n       mask: default\n    gateway: %s\n  interface: en0\n"
 	for gateway, want := range map[string]bool{"172.20.10.1": true, "192.168.1.1": false, "172.20.10.10": false, "fe80::1%en0": false, "link#4": false} {
 		if got := throughPhone(strings.Replace(route, "%s", gateway, 1)); got != want {

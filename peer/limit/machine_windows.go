@@ -15,6 +15,8 @@ import (
 var (
 	kernel32           = windows.NewLazySystemDLL("kernel32.dll")
 	user32             = windows.NewLazySystemDLL("user32.dll")
+	shell32            = windows.NewLazySystemDLL("shell32.dll")
+	notificationState  = shell32.NewProc("SHQueryUserNotificationState")
 	ole32              = windows.NewLazySystemDLL("ole32.dll")
 	getPowerStatus     = kernel32.NewProc("GetSystemPowerStatus")
 	getSystemTimes     = kernel32.NewProc("GetSystemTimes")
@@ -88,25 +90,41 @@ func meteredCost(cost uint32) (bool, error) {
 	return cost&(fixed|variable|over|roaming) != 0, nil
 }
 
-// InUse reports whether a user has touched this computer within the last minutes.
-func InUse() (bool, error) {
-	const what = "use of the computer"
+// Use asks for the time since the last key or movement, and whether a program fills the screen.
+func (m *Machine) Use() Use {
+	t := untold(SourceInput, errors.New("a service sees no keyboard"))
 	var session uint32
 	if err := windows.ProcessIdToSessionId(uint32(os.Getpid()), &session); err != nil {
-		return false, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
+		t = untold(SourceInput, err)
+	} else if session != 0 {
+		if idle, err := sinceInput(); err != nil {
+			t = untold(SourceInput, err)
+		} else {
+			t = measured(SourceInput, idle)
+		}
 	}
-	if session == 0 {
-		return false, fmt.Errorf("%w: %s: a service sees no keyboard", ErrUnknown, what)
+	u := judge([]Trial{t})
+	if session == 0 || notificationState.Find() != nil {
+		return u
 	}
+	const busy, direct3D, presents = 2, 3, 4 // QUNS_BUSY, QUNS_RUNNING_D3D_FULL_SCREEN, QUNS_PRESENTATION_MODE
+	var state uint32
+	if r, _, _ := notificationState.Call(uintptr(unsafe.Pointer(&state))); int32(r) >= 0 {
+		u.Full, u.FullBy = state == busy || state == direct3D || state == presents, "SHQueryUserNotificationState"
+	}
+	return u
+}
+
+func sinceInput() (time.Duration, error) {
 	last := struct{ size, tick uint32 }{size: 8}
 	if err := getLastInput.Find(); err != nil {
-		return false, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
+		return 0, err
 	}
 	if ok, _, err := getLastInput.Call(uintptr(unsafe.Pointer(&last))); ok == 0 {
-		return false, fmt.Errorf("%w: %s: %w", ErrUnknown, what, err)
+		return 0, err
 	}
 	now, _, _ := getTickCount.Call()
-	return touched(time.Duration(uint32(now)-last.tick) * time.Millisecond), nil
+	return time.Duration(uint32(now)-last.tick) * time.Millisecond, nil
 }
 
 func (m *Machine) busy() (int, error) {

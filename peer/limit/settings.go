@@ -28,12 +28,13 @@ type Settings struct {
 	OnBattery   string `koanf:"on_battery" toml:"on_battery"`     // "pause" or "run"
 	OnMetered   string `koanf:"on_metered" toml:"on_metered"`     // "pause" or "run", on a link that is paid by volume
 	InUse       string `koanf:"in_use" toml:"in_use"`             // "pause" or "run", while someone uses the computer
+	FullScreen  string `koanf:"full_screen" toml:"full_screen"`   // "pause" or "run", while a program fills the screen
 	BusyPercent int    `koanf:"busy_percent" toml:"busy_percent"` // pause while other programs use more than this of the processors; 0: never
 }
 
 // DefaultSettings spare a laptop's battery and set no other limits.
 func DefaultSettings() Settings {
-	return Settings{DSCPLE: true, OnBattery: "pause", OnMetered: "pause", InUse: "run"}
+	return Settings{DSCPLE: true, OnBattery: "pause", OnMetered: "pause", InUse: "run", FullScreen: "run"}
 }
 
 // Window is a part of the week with limits of its own. The general limits hold too.
@@ -137,7 +138,7 @@ func (s *Settings) Validate() error {
 	if s.BusyPercent < 0 || s.BusyPercent > 100 {
 		return Bad("busy_percent", "is %d; want 0 to 100", s.BusyPercent)
 	}
-	for _, c := range []struct{ key, value string }{{"on_battery", s.OnBattery}, {"on_metered", s.OnMetered}, {"in_use", s.InUse}} {
+	for _, c := range []struct{ key, value string }{{"on_battery", s.OnBattery}, {"on_metered", s.OnMetered}, {"in_use", s.InUse}, {"full_screen", s.FullScreen}} {
 		if c.value != "" && c.value != "pause" && c.value != "run" {
 			return Bad(c.key, "is %q; want pause or run", c.value)
 		}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"shoal/peer/limit"
+	"shoal/peer/words"
+)
+
+// machineChecks says what is known of the computer's use, and which source is believed.
+func (p *program) machineChecks(add func(name, level string, says words.Text)) {
+	p.useChecks(add)
+	if busy := p.busy.Load(); busy >= 0 {
+		add("busy", levelOK, words.T("health.busy.says", busy))
+	} else {
+		add("busy", levelNote, words.T("health.unknown"))
+	}
+	for _, c := range []struct {
+		name string
+		ask  func() (bool, error)
+	}{{"battery", limit.OnBattery}, {"metered", limit.OnMetered}} {
+		switch on, err := c.ask(); {
+		case err != nil:
+			add(c.name, levelNote, words.T("health.unknown"))
+		case on:
+			add(c.name, levelOK, words.T("health."+c.name+".on"))
+		default:
+			add(c.name, levelOK, words.T("health."+c.name+".off"))
+		}
+	}
+}
+
+func (p *program) useChecks(add func(name, level string, says words.Text)) {
+	u := p.use.Load()
+	if u == nil {
+		add("use", levelNote, words.T("health.use.soon"))
+		return
+	}
+	if u.Believed == "" {
+		add("use", levelNote, words.T("health.use.unknown"))
+	} else {
+		add("use", levelOK, words.T("health.use.says", trialText(limit.Trial{Known: true, InUse: u.InUse, Idle: u.Idle}), words.T("use.by."+u.Believed)))
+	}
+	for _, t := range u.Trials {
+		level := levelOK
+		if !t.Known {
+			level = levelNote
+		}
+		add("asked", level, words.T("health.asked.says", words.T("use.by."+t.Source), trialText(t)))
+	}
+	switch {
+	case u.FullBy == "":
+		add("full", levelNote, words.T("health.full.unknown"))
+	case u.Full:
+		add("full", levelOK, words.T("health.full.on", u.FullBy))
+	default:
+		add("full", levelOK, words.T("health.full.off", u.FullBy))
+	}
+}
+
+// trialText says what a source said.
+func trialText(t limit.Trial) words.Text {
+	switch {
+	case !t.Known:
+		return words.T("use.untold", t.Why)
+	case t.InUse:
+		return words.T("use.inuse")
+	case t.Idle > 0:
+		return words.T("use.idle", words.Span(t.Idle))
+	}
+	return words.T("use.free")
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"shoal/internal/plain"
+	"shoal/peer/limit"
+)
+
+// carried is what the history has of the sockets' counters. Owned by the governor.
+type carried struct {
+	last  limit.Flow
+	known bool
+}
+
+// record adds to the history what has come since the last call.
+func (p *program) record(now time.Time, received, sent int64) {
+	f := limit.Flow{Down: received, Up: sent, Pages: int64(p.agent.Counters().Pages)}
+	if p.carried.known {
+		p.history.Add(now, limit.Flow{Down: f.Down - p.carried.last.Down, Up: f.Up - p.carried.last.Up, Pages: f.Pages - p.carried.last.Pages})
+	} else {
+		p.history.Add(now, f)
+	}
+	p.carried = carried{f, true}
+}
+
+// keepHistory writes the history down, if there is anything new.
+func (p *program) keepHistory() {
+	switch err := p.history.Save(); {
+	case err != nil && p.notes.set("history", "what was carried is not kept over a restart: "+plain.Error(err)):
+		p.log.Warn("history not kept", "err", err)
+	case err == nil:
+		p.notes.set("history", "")
+	}
+}
+
+// How often block lists are read again.
+const (
+	listsEvery = 24 * time.Hour
+	listsAgain = 15 * time.Minute // after one could not be read
+	listWait   = time.Minute      // for one
+)
+
+// followLists keeps the block lists up to date, and gives back tasks of sites that have come to be refused. Its own channel wakes it.
+func (p *program) followLists(ctx context.Context) {
+	kept := map[string]*limit.Blocked{} // the last of each list, so that one that cannot be read stays in force
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		again := p.readLists(ctx, kept)
+		select { // before the agent has its folder there are no tasks
+		case <-p.agent.Ready():
+			p.agent.GiveRefused(ctx)
+		default:
+		}
+		t.Reset(again)
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.lists:
+		case <-t.C:
+		}
+	}
+}
+
+func (p *program) readLists(ctx context.Context, kept map[string]*limit.Blocked) (again time.Duration) {
+	again = listsEvery
+	names := p.now().BlockLists
+	for at := range kept {
+		if !slices.Contains(names, at) {
+			delete(kept, at)
+			p.notes.set("block list "+at, "")
+		}
+	}
+	var sets []*limit.Blocked
+	for _, at := range names {
+		one, cancel := context.WithTimeout(ctx, listWait)
+		t := &http.Transport{DisableKeepAlives: true, DialContext: p.direct}
+		text, err := limit.ReadList(one, &http.Client{Transport: t}, at)
+		cancel()
+		t.CloseIdleConnections()
+		if ctx.Err() != nil {
+			return again
+		}
+		_, had := kept[at]
+		switch {
+		case err == nil:
+			kept[at], _ = limit.NewBlocked(text) // too many names are said below
+			p.notes.set("block list "+at, "")
+		case had:
+			again = listsAgain
+			p.notes.set("block list "+at, "cannot be read again; its last version stays in force")
+		default:
+			again = listsAgain
+			if p.notes.set("block list "+at, "cannot be read, and blocks nothing yet: "+plain.Error(err)) {
+				p.log.Warn("a block list cannot be read", "list", at, "err", err)
+			}
+		}
+		sets = append(sets, kept[at])
+	}
+	b, err := limit.Join(sets...)
+	why := ""
+	if err != nil {
+		why = plain.Error(err)
+	}
+	p.notes.set("block lists", why)
+	p.blocked.Store(b)
+	return again
+}
+
+// lastTrouble remembers the last warning or error of the log, without its values, which may name sites.
+type lastTrouble struct {
+	mu   sync.Mutex
+	what string
+	at   time.Time
+}
+
+func (l *lastTrouble) over(next slog.Handler) slog.Handler { return troubleHandler{next, l} }
+
+func (l *lastTrouble) get() (what string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.what, l.at
+}
+
+type troubleHandler struct {
+	slog.Handler
+	last *lastTrouble
+}
+
+func (h troubleHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		h.last.mu.Lock()
+		h.last.what, h.last.at = r.Message, r.Time
+		h.last.mu.Unlock()
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h troubleHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return troubleHandler{h.Handler.WithAttrs(attrs), h.last}
+}
+
+func (h troubleHandler) WithGroup(name string) slog.Handler {
+	return troubleHandler{h.Handler.WithGroup(name), h.last}
+}

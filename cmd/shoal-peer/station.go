@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"shoal/internal/wire"
+	"shoal/peer"
+	"shoal/peer/control"
+	"shoal/peer/limit"
+	"shoal/peer/page"
+)
+
+// station is what `run` runs: it serves API and page all the time, and runs a peer while its folder is a member of a network. Without a
+// network it waits until its volunteer joins one, at the page or with `shoal-peer join`.
+type station struct {
+	cmd   *runCmd
+	file  string // of settings
+	named bool   // the file was named by --config
+	env   []string
+	out   io.Writer
+	log   *slog.Logger
+	level *slog.LevelVar
+	last  *lastTrouble
+	begun time.Time
+
+	poke chan struct{} // the folder may be a member now
+
+	mu      sync.Mutex
+	set     settings
+	peer    *program // nil: none runs
+	offer   *peer.Offer
+	offered string // the join string of the offer
+	leaves  bool   // the volunteer leaves by the API: the membership goes, and the program ends
+
+	saving sync.Mutex // one change of the settings file at a time
+}
+
+// memberEvery is how often a station without a network looks whether `shoal-peer join` has joined one.
+const memberEvery = time.Second
+
+// errAgain ends a peer that comes back with other settings.
+var errAgain = errors.New("the peer comes back with other settings")
+
+func (s *station) run(ctx context.Context) error {
+	unlock, err := peer.LockRun(s.set.Data)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	aside, end := context.WithCancel(context.WithoutCancel(ctx)) // so that status and limits answer while the peer leaves
+	served := make(chan error, 1)
+	go func() {
+		served <- control.Serve(aside, s.set.Data, s.set.Control, control.Handlers{API: s.api(), Page: page.Files(), Enter: http.HandlerFunc(page.Enter), Shut: http.HandlerFunc(page.Shut)})
+		cancel()
+	}()
+	err = s.peers(ctx)
+	end()
+	return errors.Join(err, <-served)
+}
+
+// peers runs a peer after the other.
+func (s *station) peers(ctx context.Context) error {
+	for said := false; ; {
+		switch is, err := peer.IsMember(s.settings().Data); {
+		case err != nil:
+			return err
+		case !is:
+			if !said {
+				fmt.Fprintln(s.out, "This computer has joined no network yet. Join one at its page, which shoal-peer open opens, or with: shoal-peer join JOIN-STRING")
+				said = true
+			}
+			if err := s.wait(ctx); err != nil {
+				return nil // told to end before it has joined
+			}
+			continue
+		}
+		p := s.newProgram()
+		err := p.run(ctx, s.cmd.Pond, s.cmd.Unpaced, s.out)
+		s.mu.Lock()
+		s.peer = nil
+		leaves := s.leaves
+		s.mu.Unlock()
+		switch {
+		case errors.Is(err, errAgain):
+		case err == nil && leaves:
+			_, err := peer.Forget(s.settings().Data)
+			return err
+		case err == nil && p.hasLeft():
+			s.forgotten(ctx)
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// leaveWait bounds the wait for the command that has the peer leave to delete the membership. A service that started the peer again before
+// would take it up once more.
+const leaveWait = 30 * time.Second
+
+// forgotten waits until the membership is gone.
+func (s *station) forgotten(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveWait)
+	defer cancel()
+	for {
+		if is, err := peer.IsMember(s.settings().Data); err != nil || !is {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// wait waits until the folder may be a member.
+func (s *station) wait(ctx context.Context) error {
+	t := time.NewTimer(memberEvery)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.poke:
+	case <-t.C:
+	}
+	return nil
+}
+
+func (s *station) settings() settings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.set
+}
+
+// newProgram makes a peer with the settings of now.
+func (s *station) newProgram() *program {
+	p := &program{set: s.settings(), log: s.log, level: s.level, left: make(chan struct{}), again: make(chan struct{}), wake: make(chan struct{}, 1), lists: make(chan struct{}, 1), inPond: s.cmd.Pond != "", webAtHome: s.cmd.AtHome}
+	p.ready = func() {
+		s.mu.Lock()
+		s.peer = p
+		s.mu.Unlock()
+	}
+	return p
+}
+
+// running returns the peer that runs, or nil.
+func (s *station) running() *program {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peer
+}
+
+// errNotJoined is for what only a member can do.
+var errNotJoined = fmt.Errorf("this computer has joined no network yet: %w", wire.ErrNotJoined)
+
+// live returns the peer that runs.
+func (s *station) live() (*program, error) {
+	if p := s.running(); p != nil {
+		return p, nil
+	}
+	is, err := peer.IsMember(s.settings().Data)
+	if err == nil && is {
+		err = errors.New("the peer is about to start; try again in a moment")
+	} else if err == nil {
+		err = errNotJoined
+	}
+	return nil, err
+}
+
+// limits returns the limits of the peer that runs, or those that a peer would begin with.
+func (s *station) limits(ctx context.Context) *limit.Limits {
+	if p := s.running(); p != nil {
+		return p.limits
+	}
+	set := s.settings()
+	p := &program{set: set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil), meter: limit.NewMeter(nil)}
+	p.limits.SetSources(set.from)
+	newPolicies(p).read(ctx, time.Now())
+	return p.limits
+}
+
+// journal returns what a folder has recorded, also while no peer runs.
+func (s *station) journal() (*peer.Journal, error) {
+	if p := s.running(); p != nil {
+		return p.journal, nil
+	}
+	set := s.settings()
+	if _, err := os.Stat(set.journal()); err != nil {
+		return nil, nil // nothing yet
+	}
+	return peer.OpenJournal(set.journal(), "")
+}
+
+func historyFile(data string) string { return filepath.Join(data, "history") }

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+
+	"shoal/peer/limit"
+	"shoal/peer/words"
+)
+
+// whys are the keys of the reasons that package limit gives.
+var whys = map[string]string{"the day's budget is used up": "why.day", "the month's budget is used up": "why.month", "not at this hour": "why.hour", "turned off": "why.off", "a policy cannot be read": "why.unread"}
+
+// pausedBy returns why the limits pause the peer; its key is empty if they do not.
+func pausedBy(f *limit.Force) words.Text {
+	if f.Paused == "" {
+		return words.Text{}
+	}
+	why := words.Raw(f.Reason.Why)
+	if key := whys[f.Reason.Why]; key != "" {
+		why = words.T(key)
+	}
+	return words.T("source", why, sourceText(f.Reason.Source))
+}
+
+// sourceText returns who set a limit, as package limit names it, for translation.
+func sourceText(source string) words.Text {
+	if who, span, ok := strings.Cut(source, ", window "); ok {
+		return words.T("from.window", sourceText(who), span)
+	}
+	if at, ok := strings.CutPrefix(source, "policy from "); ok {
+		return words.T("from.policy", at)
+	}
+	if at, ok := strings.CutPrefix(source, "your settings in "); ok {
+		return words.T("from.you.in", at)
+	}
+	if at, ok := strings.CutPrefix(source, "your settings, "); ok {
+		return words.T("from.you.at", at)
+	}
+	if source == "your settings" {
+		return words.T("from.you")
+	}
+	return words.Raw(source)
+}

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shoal/internal/lab/pond"
+)
+
+// home is a volunteer's computer with its page.
+type home struct {
+	t        *testing.T
+	data     string
+	settings string // file
+	peer     *process
+	join     string
+}
+
+// newHome starts a network with a synthetic Web, and a peer that has joined nothing yet.
+func newHome(t *testing.T) *home {
+	t.Helper()
+	w, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: 12, Pages: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := pond.NewServer(w, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Run(ctx) }()
+	t.Cleanup(func() { end(); <-served })
+	at := s.Addr().String()
+	m := start(t, "shoal", "manager", "--data", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", at, "--name", "Example Search", "--contact", "https://search.example/bot")
+	h := &home{t: t, data: t.TempDir(), settings: filepath.Join(t.TempDir(), "peer.toml"), join: m.word("shoal-peer join ")}
+	text := "# Mine\nthreads = 3 # enough\n\n[[windows]] # nights\nfrom = \"02:00\"\nto = \"04:00\"\ndown_kib_per_s = 50\n"
+	if err := os.WriteFile(h.settings, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.peer = start(t, "shoal-peer", "run", "--config", h.settings, "--data", h.data, "--port", "0", "--listen", "127.0.0.1", "--control", "127.0.0.1:0", "--no-low-priority", "--pond", at)
+	return h
+}
+
+// command runs a command of the volunteer's, and returns what it prints.
+func (h *home) command(args ...string) string {
+	h.t.Helper()
+	p := start(h.t, "shoal-peer", append(args, "--config", h.settings, "--data", h.data)...)
+	<-p.done
+	if p.cmd.ProcessState.ExitCode() != 0 {
+		h.t.Fatalf("shoal-peer %s: %s", strings.Join(args, " "), p.said())
+	}
+	return strings.TrimSpace(p.out.String())
+}
+
+// link waits until the page is served, and returns a one-time link to it.
+func (h *home) link() string {
+	h.t.Helper()
+	h.peer.until("serves its page", func() bool { _, err := os.Stat(filepath.Join(h.data, "control.json")); return err == nil })
+	return h.command("open", "--print")
+}
+
+func (h *home) file() string {
+	h.t.Helper()
+	b, err := os.ReadFile(h.settings)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// enter opens the page by a link.
+func (b *browser) enter(link, shows string) {
+	b.t.Helper()
+	before := b.loads
+	b.call(b.session, "Page.navigate", map[string]any{"url": link}, nil)
+	b.loaded(before+1, link) // the way in, and the page
+	b.shows(shows)
+}
+
+// press clicks a button with a text.
+func (b *browser) press(text string) {
+	b.t.Helper()
+	find := "[...document.querySelectorAll('main button, main a, header button')].find(x => x.textContent.trim() === " + quote(text) + ")"
+	b.until("has the button "+text, "!!"+find+" && !"+find+".disabled")
+	b.eval("window.confirm = () => true; " + find + ".click(); true")
+}
+
+// view goes to a view of the page.
+func (b *browser) view(name, shows string) {
+	b.t.Helper()
+	b.eval("location.hash = " + quote(name) + "; true")
+	b.shows(shows)
+}

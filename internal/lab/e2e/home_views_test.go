@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func quote(s string) string { return strconv.Quote(s) }
+
+// TestVolunteersPage uses the volunteer's page as a volunteer does, with a real browser: before joining, joining, every view, settings that are refused
+// and saved, pauses, a site that is never fetched again, and leaving.
+func TestVolunteersPage(t *testing.T) {
+	t.Parallel()
+	b := openBrowser(t)
+	h := newHome(t)
+	link := h.link()
+	b.enter(link, "A search company that wants to use a part of this computer")
+	b.open(link, "Open it with this command") // it was good once
+	b.open(strings.TrimSuffix(link, link[strings.Index(link, "/enter"):])+"/", "Nothing is agreed to yet")
+
+	join := func(text string) {
+		b.eval("document.querySelector('#join').value = " + quote(text) + "; true")
+		b.press("See who asks")
+	}
+	join("shoal-join-nonsense")
+	b.shows("malformed")
+	join(h.join[:len(h.join)/2])
+	b.shows("malformed")
+	join(h.join)
+	b.shows("You would lend this computer to Example Search")
+	b.shows("at most 500 KiB/s")
+	b.picture("join")
+	if _, err := os.Stat(h.data + "/membership"); err == nil {
+		t.Error("looking has joined")
+	}
+	b.press("I agree: join")
+	b.shows("Working for Example Search")
+	if text := h.file(); !strings.HasPrefix(text, "# Mine\nthreads = 3 # enough\n") || !strings.Contains(text, "down_kib_per_s = 500 # ") || !strings.Contains(text, "[[windows]] # nights\n") {
+		t.Errorf("the settings file has become\n%s", text)
+	}
+	b.until("shows a rate", "/KiB.s/.test(document.querySelector('.facts').innerText) && document.querySelectorAll('svg.chart polyline').length === 2")
+
+	// Pauses.
+	b.press("Pause for an hour")
+	b.shows("Paused because you said so, until ")
+	b.press("Go on")
+	b.shows("Working for")
+	b.view("pause", "Leave the network")
+	b.press("Pause till tomorrow")
+	b.shows("06:00")
+	b.press("Go on")
+	b.shows("Working for")
+
+	// Settings: what is wrong is said beside its field, what is saved is in the file and in force, and the rest of the file stays.
+	b.view("limits", "With these settings would hold")
+	set := func(key, value string) {
+		b.eval(fmt.Sprintf("{ const e = document.querySelector('#set-%s'); e.value = %s; e.dispatchEvent(new Event('input', {bubbles: true})); } true", key, quote(value)))
+	}
+	set("threads", "900")
+	b.until("says what is wrong beside its field", "document.querySelector('#wrong-threads').textContent.includes('want 1 to 64') && document.querySelector('#set-threads').getAttribute('aria-invalid') === 'true'")
+	b.until("does not save what is wrong", "document.querySelector('.bar .main').disabled")
+	set("threads", "2")
+	set("up_kib_per_s", "77")
+	b.until("shows what would hold", "document.querySelector('.preview').innerText.includes('77 KiB/s')")
+	b.eval("{ const c = document.querySelectorAll('.week button')[0]; c.click(); } true")
+	b.until("pauses an hour of the week", "document.querySelectorAll('.week button')[0].getAttribute('aria-pressed') === 'true'")
+	b.press("Save")
+	b.shows("Saved in ")
+	text := h.file()
+	for _, line := range []string{"# Mine\nthreads = 2 # enough\n", "up_kib_per_s = 77", "[[windows]] # nights\nfrom = \"02:00\"\nto = \"04:00\"\ndown_kib_per_s = 50\n", "days = \"mon\"\nfrom = \"00:00\"\nto = \"01:00\"\npause = true\n"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the settings file lacks %q:\n%s", line, text)
+		}
+	}
+	if out := h.command("limit"); !strings.Contains(out, "77 KiB/s") {
+		t.Errorf("what was saved is not in force:\n%s", out)
+	}
+
+	// What was fetched, and a site that is never fetched again.
+	b.view("history", "By site")
+	b.until("lists pages", "document.querySelectorAll('main table')[1]?.rows.length > 2")
+	b.eval("document.querySelector('#match').value = 'no such word'; true")
+	b.press("Search")
+	b.shows("Nothing was found.")
+	b.eval("document.querySelector('#match').value = ''; true")
+	b.press("Search")
+	b.until("lists sites", "document.querySelectorAll('main table')[0]?.rows.length > 1")
+	site := b.eval("document.querySelectorAll('main table')[0].rows[1].cells[0].innerText")
+	b.press("Never again")
+	b.shows("is not fetched any more")
+	if text := h.file(); !strings.Contains(text, "deny = ["+quote(site)+"]") {
+		t.Errorf("%s is not denied in\n%s", site, text)
+	}
+	b.press("Allow again")
+	b.shows("may be fetched again")
+
+	b.view("contribution", "The network does not yet tell")
+	b.until("shows the picture", "document.querySelector('.picture img')?.naturalWidth > 0")
+	b.view("health", "connected to Example Search")
+	b.press("Copy a report for support")
+	b.until("shows the report", "document.querySelector('textarea.report')?.value.includes('shoal-peer')")
+	if report := b.eval("document.querySelector('textarea.report').value"); strings.Contains(report, "pond.test") || strings.Contains(report, "127.0.0.1") || strings.Contains(report, h.data) || strings.Contains(report, "12D3") {
+		t.Errorf("the report tells too much:\n%s", report)
+	}
+	b.press("Deutsch")
+	b.shows("Bericht für den Support kopieren")
+	b.view("now", "Arbeitet für Example Search")
+	b.press("English")
+
+	// Keys alone: the first Tab reaches the link that skips the head.
+	b.call(b.session, "Page.reload", nil, nil)
+	b.shows("Working for")
+	b.call(b.session, "Page.bringToFront", nil, nil)
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		b.call(b.session, "Input.dispatchKeyEvent", map[string]any{"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}, nil)
+	}
+	b.until("has the focus on the link that skips its head", "document.activeElement.className === 'skip'")
+
+	b.view("pause", "Leave the network")
+	b.press("Leave the network")
+	b.shows("The program does not answer")
+	<-h.peer.done
+	if code := h.peer.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the peer ended with %d:\n%s", code, h.peer.said())
+	}
+	if _, err := os.Stat(h.data + "/membership"); err == nil {
+		t.Error("it is a member yet")
+	}
+}
+
+// homeViews are all views, each with a text that it shows.
+var homeViews = []struct{ name, shows string }{{"now", "Speed"}, {"pause", "Give everything back"}, {"limits", "With these settings would hold"}, {"history", "Pages fetched"}, {"contribution", "A picture to share"}, {"health", "Copy a report"}}
+
+// TestVolunteersPageForAll looks at every view with axe-core, on a wide screen and a phone's, light and dark: nothing serious is wrong. With SHOAL_PICTURES it
+// leaves a picture of each in that folder.
+func TestVolunteersPageForAll(t *testing.T) {
+	t.Parallel()
+	axe := axeScript(t)
+	b := openBrowser(t)
+	h := newHome(t)
+	look := func(name string, width int) {
+		for _, light := range []string{"light", "dark"} {
+			b.call(b.session, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": light}}}, nil)
+			where := fmt.Sprintf("%s, %d pixels wide, %s", name, width, light)
+			b.picture(fmt.Sprintf("home-%s-%d-%s", name, width, light))
+			if over := b.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth"); over != "0" {
+				t.Errorf("%s: the page is %s pixels wider than its window", where, over)
+			}
+			for _, f := range b.faults(axe) {
+				t.Errorf("%s: %s: %s: %s", where, f.Impact, f.Help, f.places())
+			}
+		}
+	}
+	wide := func(width int) {
+		b.call(b.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 740, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
+	}
+	b.enter(h.link(), "A search company")
+	b.eval("document.querySelector('#join').value = " + quote(h.join) + "; true")
+	b.press("See who asks")
+	b.shows("You would lend this computer to Example Search")
+	for _, width := range []int{1280, 360} {
+		wide(width)
+		look("join", width)
+	}
+	b.press("I agree: join")
+	b.shows("Working for Example Search")
+	b.view("history", "Pages fetched")
+	b.until("lists pages", "document.querySelector('.search button').click(), document.querySelectorAll('main table')[1]?.rows.length > 5")
+	for _, width := range []int{1280, 360} {
+		wide(width)
+		for _, v := range homeViews {
+			b.view(v.name, v.shows)
+			b.until("has drawn "+v.name, "!document.querySelector('.picture') || document.querySelector('.picture img')?.naturalWidth > 0")
+			look(v.name, width)
+		}
+	}
+}

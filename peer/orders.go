@@ -1,0 +1,89 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shoal/peer/queue"
+)
+
+// Do carries out the orders that every agent knows.
+func (a *Agent) Do(order string, args map[string]string) error {
+	switch order {
+	case "pause":
+		until := time.Time{}
+		if v := args["for"]; v != "" {
+			d, err := time.ParseDuration(v)
+			if err != nil || d <= 0 {
+				return fmt.Errorf("peer: a pause of %q; say 30m or 2h", v)
+			}
+			until = a.now().Add(d)
+		}
+		a.SetMode(queue.Paused, until)
+	case "resume":
+		a.SetMode(queue.Open, time.Time{})
+	case "finish":
+		a.SetMode(queue.Finish, time.Time{})
+	case "drain":
+		a.SetMode(queue.Drain, time.Time{})
+	default:
+		return fmt.Errorf("%w: unknown order %q", ErrConfig, order)
+	}
+	return nil
+}
+
+// now is the network's time.
+func (a *Agent) now() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wire == nil {
+		return time.Now()
+	}
+	return a.wire.Now()
+}
+
+// Undelivered is what an archive has not taken.
+type Undelivered struct {
+	Tasks int   // claimed, and neither reported nor released
+	Bytes int64 // of pages
+}
+
+// Forget makes a folder a member of no network any more, and forgets other members' addresses and what was not delivered, which it tells.
+// Its identity and its record of fetches stay.
+func Forget(dir string) (lost Undelivered, err error) {
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return lost, err
+	}
+	defer unlock()
+	for _, pattern := range []string{"membership", "members.json", "tasks/*", "spool/*"} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return lost, err
+		}
+		for _, name := range names {
+			st, err := os.Stat(name)
+			if err == nil {
+				err = os.Remove(name)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return lost, err
+			}
+			switch {
+			case strings.HasSuffix(name, claimedSuffix):
+				lost.Tasks++
+			case strings.HasPrefix(filepath.Base(name), "pages-"):
+				lost.Bytes += st.Size()
+			}
+		}
+	}
+	return lost, nil
+}

@@ -1,0 +1,262 @@
+// The page: its views, and what it asks the program every two seconds while it is visible.
+"use strict";
+import { h, t, ask, speak, lang, languages, num, size, rate, day, clock, when, told, ranges, Refused } from "./parts.js";
+import { chart, since } from "./charts.js";
+import { limits } from "./limits.js";
+
+const main = document.getElementById("main"), stale = document.getElementById("stale");
+const views = { now, pause, limits: () => limits(main), history, contribution, health };
+let present = null, view = "", onPresent = () => {}, cleanup = () => {};
+
+// refresh asks what happens now. A hidden page asks nothing.
+async function refresh() {
+  if (document.hidden) return;
+  try {
+    present = await ask("GET", "/v1/now");
+    stale.hidden = true;
+    if ((present.state === "unjoined") !== (view === "join")) show();
+    else onPresent();
+  } catch (e) {
+    stale.hidden = false;
+    stale.textContent = e instanceof Refused ? (e.status === 401 ? t("enter.shut") + " shoal-peer open" : e.message) : t("ui.gone");
+  }
+}
+
+// show draws the view that the address names.
+function show() {
+  const wanted = location.hash.slice(1) || "now", joins = present && present.state === "unjoined";
+  view = joins ? "join" : views[wanted] ? wanted : "now";
+  for (const a of document.querySelectorAll("#nav a")) {
+    a.hidden = joins && a.hash !== "#now";
+    a.toggleAttribute("aria-current", false);
+    if (a.hash === `#${view}` || joins) a.setAttribute("aria-current", "page");
+  }
+  cleanup();
+  onPresent = cleanup = () => {};
+  main.replaceChildren();
+  document.title = `Shoal · ${t(joins ? "ui.join" : `ui.${view}`)}`;
+  if (joins) join(); else views[view]();
+  onPresent();
+}
+
+// says is the sentence of what happens now, which a screen reader hears when it changes.
+function says() {
+  const p = h("p", { class: "says", role: "status" });
+  return [p, () => {
+    if (!present) return;
+    p.className = `says ${present.state}`;
+    if (p.textContent !== present.says) p.textContent = present.says;
+  }];
+}
+
+function fact(name) {
+  const value = h("dd"), box = h("div", {}, h("dt", {}, t(name)), value);
+  return [box, (...kids) => value.replaceChildren(...kids)];
+}
+
+const capOf = (key) => present.limits.find((l) => l.setting === key);
+const small = (text) => h("small", {}, text);
+const who = (c) => (c.value === 0 ? t("amount.none") : `${c.by === "admin" ? t("ui.by.admin") : t("ui.by.you")}: ${c.source}`);
+
+function now() {
+  const [sentence, say] = says();
+  const [down, setDown] = fact("name.down_kib_per_s"), [up, setUp] = fact("name.up_kib_per_s"), [today, setToday] = fact("ui.today"), [month, setMonth] = fact("ui.month");
+  const [pages, setPages] = fact("ui.pages"), sites = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.sites") }), notes = h("div");
+  const figure = h("figure"), drawing = h("div"), recorded = h("span");
+  let span = "hour", past = null;
+  async function load() {
+    past = await ask("GET", `/v1/history?span=${span}`);
+    draw();
+  }
+  function draw() {
+    if (!past || !present) return;
+    drawing.replaceChildren(chart(past, [capOf("down_kib_per_s").value * 1024, capOf("up_kib_per_s").value * 1024]));
+    recorded.textContent = since(past);
+  }
+  figure.append(h("figcaption", {}, h("span", {}, h("span", { class: "key" }), t("ui.down")), h("span", {}, h("span", { class: "key k1" }), t("ui.up")), recorded,
+    ranges(t("ui.span"), [["hour", t("ui.hour")], ["day", t("ui.day")], ["month", t("ui.month30")]], span, (s) => { span = s; load().catch(() => {}); })), drawing);
+  const timer = setInterval(() => document.hidden || load().catch(() => {}), 30000);
+  cleanup = () => clearInterval(timer);
+  const hint = h("p", { class: "quiet" });
+  const quick = h("div", { class: "deeds" });
+  main.append(h("h2", {}, t("ui.now")), sentence, hint, quick, notes, h("dl", { class: "facts" }, down, up, today, month, pages), h("h2", {}, t("ui.sites")), sites, h("h2", {}, t("ui.rates")), figure);
+  let told = "";
+  onPresent = () => {
+    if (!present) return;
+    say();
+    hint.textContent = t("ui.does", present.for) + (present.contact ? ` ${t("ui.contact", present.contact)}` : "");
+    const d = capOf("down_kib_per_s"), u = capOf("up_kib_per_s");
+    setDown(rate(present.speed.down_bytes_per_s), small(d.value ? t("ui.ofmost", `${num(d.value)} KiB/s`) : ""), small(who(d)));
+    setUp(rate(present.speed.up_bytes_per_s), small(u.value ? t("ui.ofmost", `${num(u.value)} KiB/s`) : ""), small(who(u)));
+    setToday(...budget(present.done.today.bytes, capOf("day_mib"), t("ui.today")));
+    setMonth(...budget(present.done.month.bytes, capOf("month_mib"), t("ui.month")), small(t("ui.since", day(present.done.month_since))));
+    setPages(num(present.done.today.pages), small(t("ui.unchanged", num(present.done.today.pages_unchanged))));
+    const key = JSON.stringify([present.running, present.waiting, lang]);
+    if (key !== told) sites.replaceChildren(tasks());
+    told = key;
+    notes.replaceChildren(...(present.notes || []).filter((n) => n.includes("nothing is fetched")).map((n) => h("p", { class: "notice" }, n)), ...(present.admin ? [h("p", { class: "quiet" }, t("ui.admin", present.admin))] : []));
+    buttons(quick);
+    draw();
+  };
+  load().catch(() => {});
+}
+
+function budget(used, cap, label) {
+  if (!cap.value) return [size(used), small(t("amount.none"))];
+  return [size(used), h("progress", { max: cap.value * 2 ** 20, value: Math.min(used, cap.value * 2 ** 20), "aria-label": label }), small(t("ui.ofmost", size(cap.value * 2 ** 20))), small(who(cap))];
+}
+
+function tasks() {
+  const rows = present.running.map((x) => h("tr", {}, h("td", { class: "url" }, x.host, x.url ? h("span", { class: "quiet" }, x.url) : null), h("td", { class: "n" }, num(x.pages)), h("td", { class: "n" }, num(x.left)),
+    h("td", {}, x.archive_away ? t("ui.away") : t("ui.fetching"))));
+  rows.push(...present.waiting.map((x) => h("tr", {}, h("td", { class: "url" }, x.host), h("td", { class: "n" }, ""), h("td", { class: "n" }, num(x.pages)), h("td", {}, t("ui.waiting")))));
+  if (!rows.length) return h("p", { class: "quiet" }, t("ui.nosites"));
+  return h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, t("ui.site")), h("th", { class: "n" }, t("ui.pages")), h("th", { class: "n" }, t("ui.left")), h("th", {}, t("ui.state")))), h("tbody", {}, rows));
+}
+
+// buttons offers the quick deeds of the moment; it leaves a button alone that has the focus.
+function buttons(box) {
+  const rests = present.mode !== "open", key = `${present.mode} ${lang}`;
+  if (box.dataset.key === key) return;
+  box.dataset.key = key;
+  const had = box.contains(document.activeElement);
+  box.replaceChildren(...(rests ? [order("resume", {}, t("ui.resume"), "main")] : [order("pause", { for: "1h" }, t("ui.pause1h")), order("pause", { for: "tomorrow" }, t("ui.pausetomorrow")), order("pause", {}, t("ui.pausetill"))]), h("a", { href: "#pause" }, t("ui.more")));
+  if (had) box.firstElementChild.focus();
+}
+
+function order(name, args, text, look, ask1) {
+  return h("button", { type: "button", class: look, onclick: async (e) => {
+    if (ask1 && !confirm(ask1)) return;
+    e.currentTarget.disabled = true;
+    try { await ask("POST", `/v1/do/${name}`, args); } catch (err) { alert(err.message); }
+    e.target.disabled = false;
+    refresh();
+  } }, text);
+}
+
+function pause() {
+  const [sentence, say] = says();
+  const deed = (button, text) => h("div", { class: "deed" }, button, h("p", { class: "quiet" }, t(text)));
+  main.append(h("h2", {}, t("ui.pause")), sentence, h("fieldset", {}, h("legend", {}, t("ui.rest")),
+    deed(order("pause", { for: "1h" }, t("ui.pause1h")), "ui.pause1h.what"), deed(order("pause", { for: "tomorrow" }, t("ui.pausetomorrow")), "ui.pausetomorrow.what"), deed(order("pause", {}, t("ui.pausetill")), "ui.pausetill.what"),
+    deed(order("resume", {}, t("ui.resume"), "main"), "ui.resume.what")),
+  h("fieldset", {}, h("legend", {}, t("ui.stop")), deed(order("finish", {}, t("ui.finish")), "ui.finish.what"), deed(order("drain", {}, t("ui.drain")), "ui.drain.what"),
+    deed(order("leave", { forget: "yes" }, t("ui.leave"), "danger", t("ui.leave.sure")), "ui.leave.what")));
+  onPresent = say;
+}
+
+function history() {
+  const text = h("input", { type: "search", id: "match" }), from = h("select", { id: "since" }, ...[["1h", "ui.lasthour"], ["24h", "ui.lastday"], ["168h", "ui.lastweek"], ["", "ui.all"]].map(([v, k]) => h("option", { value: v, selected: v === "24h" }, t(k))));
+  const lines = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.fetched") }), totals = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.bysite") }), answer = h("div"), denied = h("div");
+  async function search(site) {
+    const q = new URLSearchParams({ match: text.value, n: 100 });
+    if (from.value) q.set("since", from.value);
+    if (site) q.set("site", site);
+    try {
+      const [log, sites, settings] = await Promise.all([ask("GET", `/v1/log?${q}`), ask("GET", `/v1/sites?${q}`), ask("GET", "/v1/settings")]);
+      const entries = log.split("\n").filter(Boolean).map((l) => JSON.parse(l)).reverse();
+      lines.replaceChildren(entries.length ? table(["ui.when", "ui.page", "ui.answer", "ui.size"], entries.map((e) => [when(e.at), h("td", { class: "url" }, e.title || e.url, e.title ? h("span", { class: "quiet" }, e.url) : null), e.status ? String(e.status) : e.error, h("td", { class: "n" }, size(e.bytes))])) : h("p", { class: "quiet" }, t("ui.nothing")));
+      totals.replaceChildren(sites.sites.length ? table(["ui.site", "ui.pages", "ui.size", "ui.last", "ui.deed"], sites.sites.map((x) => [h("td", { class: "url" }, h("button", { type: "button", onclick: () => search(x.site) }, x.site)), h("td", { class: "n" }, num(x.pages)), h("td", { class: "n" }, size(x.bytes)), when(x.last),
+        x.denied ? x.denied : h("button", { type: "button", class: "danger", onclick: () => never(x.site) }, t("ui.never"))])) : h("p", { class: "quiet" }, t("ui.nothing")));
+      if (sites.all > sites.sites.length) totals.append(h("p", { class: "quiet" }, t("ui.moresites", num(sites.all - sites.sites.length))));
+      const list = settings.settings.find((s) => s.setting === "deny").value;
+      denied.replaceChildren(list.length ? table(["ui.site", "ui.deed"], list.map((d) => [d, h("button", { type: "button", onclick: () => allow(d) }, t("ui.allow"))])) : h("p", { class: "quiet" }, t("ui.nodenied")));
+    } catch (e) { told(answer, e.message, true); }
+  }
+  async function never(site) {
+    if (!confirm(t("ui.never.sure", site))) return;
+    try {
+      const r = await ask("POST", "/v1/do/deny", { domain: site });
+      told(answer, t("ui.never.done", r.domain, num(r.tasks_given_back)));
+    } catch (e) { told(answer, e.message, true); }
+    search();
+  }
+  async function allow(domain) {
+    try {
+      await ask("POST", "/v1/do/deny", { domain, allow: "yes" });
+      told(answer, t("ui.allowed", domain));
+    } catch (e) { told(answer, e.message, true); }
+    search();
+  }
+  main.append(h("h2", {}, t("ui.history")), h("p", { class: "quiet" }, t("ui.history.what")),
+    h("form", { class: "search", role: "search", onsubmit: (e) => { e.preventDefault(); search(); } }, h("div", {}, h("label", { for: "match" }, t("ui.match")), text), h("div", {}, h("label", { for: "since" }, t("ui.span")), from), h("button", { class: "main" }, t("ui.search"))),
+    answer, h("h2", {}, t("ui.bysite")), totals, h("h2", {}, t("ui.fetched")), lines, h("h2", {}, t("ui.denied")), denied, h("p", { class: "quiet" }, t("ui.lists.what"), " ", h("a", { href: "#limits" }, t("ui.limits"))));
+  search();
+}
+
+function table(heads, rows) {
+  return h("table", {}, h("thead", {}, h("tr", {}, heads.map((k) => h("th", {}, t(k))))), h("tbody", {}, rows.map((r) => h("tr", {}, r.map((c) => (c instanceof HTMLTableCellElement ? c : h("td", {}, c)))))));
+}
+
+function contribution() {
+  const facts = h("dl", { class: "facts" }), box = h("div", { class: "picture" }), answer = h("div");
+  main.append(h("h2", {}, t("ui.contribution")), facts, h("p", {}, t("ui.untold")), h("h2", {}, t("ui.picture")), h("p", { class: "quiet" }, t("ui.picture.what")), box, answer);
+  onPresent = () => {
+    if (!present) return;
+    const d = present.done.ever;
+    facts.replaceChildren(...[["ui.pages", num(d.pages)], ["ui.updated", num(d.tasks_updated)], ["ui.carried", size(d.bytes)]].map(([k, v]) => h("div", {}, h("dt", {}, t(k)), h("dd", {}, v))), h("div", {}, h("dt", {}, t("ui.sincewhen")), h("dd", {}, present.done.since ? day(present.done.since) : "")));
+  };
+  ask("GET", "/v1/picture").then((svg) => {
+    const at = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+    box.replaceChildren(h("img", { src: at, alt: t("ui.picture.alt", num(present ? present.done.ever.pages : 0)) }), h("p", {}, h("a", { href: at, download: "shoal.svg" }, t("ui.picture.save"))));
+    cleanup = () => URL.revokeObjectURL(at);
+  }, (e) => told(answer, e.message, true));
+}
+
+function health() {
+  const list = h("ul", { class: "checks" }), answer = h("div"), marks = { ok: "✓", note: "·", bad: "!" }, looks = { ok: "good", note: "quiet", bad: "bad" };
+  async function load() {
+    const got = await ask("GET", "/v1/health");
+    list.replaceChildren(...got.checks.map((c) => h("li", {}, h("b", {}, h("span", { class: `mark ${looks[c.level]}`, "aria-hidden": "true" }, marks[c.level]), c.what, h("span", { class: "quiet" }, c.level === "bad" ? ` (${t("ui.bad")})` : "")), h("span", {}, c.says))));
+  }
+  async function report() {
+    const text = await ask("GET", "/v1/report"), area = h("textarea", { class: "report", readonly: "", "aria-label": t("ui.report") });
+    area.value = text;
+    let copied = true;
+    try { await navigator.clipboard.writeText(text); } catch { copied = false; }
+    answer.replaceChildren(h("p", { class: "said", role: "status" }, t(copied ? "ui.report.copied" : "ui.report.here")), area);
+    if (!copied) area.select();
+  }
+  main.append(h("h2", {}, t("ui.health")), list, h("div", { class: "deeds" }, h("button", { type: "button", onclick: () => report().catch((e) => told(answer, e.message, true)) }, t("ui.report"))), h("p", { class: "quiet" }, t("ui.report.what")), answer);
+  const failed = (e) => told(answer, e.message, true);
+  const timer = setInterval(() => document.hidden || load().catch(() => {}), 15000);
+  cleanup = () => clearInterval(timer);
+  load().catch(failed);
+}
+
+// join asks for the join string, says what one agrees to, and joins.
+function join() {
+  const text = h("textarea", { class: "join", id: "join", rows: "3", spellcheck: false, autocomplete: "off" }), answer = h("div"), terms = h("div");
+  let looked = "";
+  async function look(agree, withLimits) {
+    answer.replaceChildren(h("p", { class: "quiet", role: "status" }, t("ui.join.asks")));
+    try {
+      const o = await ask("POST", "/v1/join", { join: agree ? looked : text.value.trim(), agree, limits: withLimits });
+      answer.replaceChildren();
+      if (o.joined) return refresh();
+      looked = text.value.trim();
+      const head = h("h2", { tabindex: "-1" }, t("ui.join.lend", o.network_name));
+      terms.replaceChildren(head, o.contact ? h("p", {}, t("ui.contact", o.contact)) : "", h("ul", { class: "terms" }, o.does.map((x) => h("li", {}, x))), h("h2", {}, t("ui.join.uses")),
+        h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.join.uses") }, h("table", {}, h("tbody", {}, o.uses.map((u) => h("tr", {}, h("th", { scope: "row" }, u.what), h("td", {}, u.how)))))),
+        o.proposed.length ? h("p", { class: "quiet" }, t("ui.join.proposed")) : "",
+        h("div", { class: "deeds" }, h("button", { type: "button", class: "main", onclick: () => look(true, true) }, t("ui.join.agree")), o.proposed.length ? h("button", { type: "button", onclick: () => look(true, false) }, t("ui.join.nolimits")) : "",
+          h("button", { type: "button", onclick: () => { terms.replaceChildren(); looked = ""; text.focus(); } }, t("ui.join.no"))));
+      head.focus();
+    } catch (e) { told(answer, e.message, true); }
+  }
+  main.append(h("h2", {}, t("ui.join")), h("p", {}, t("ui.join.what")), h("form", { onsubmit: (e) => { e.preventDefault(); look(false); } }, h("label", { for: "join" }, t("ui.join.string")), text, h("button", { class: "main" }, t("ui.join.look"))), answer, terms);
+}
+
+// begin draws the page for the first time. Words and the state come at the same time.
+async function begin(choice) {
+  const first = present ? null : ask("GET", "/v1/now").catch(() => null);
+  await speak(choice);
+  document.getElementById("langs").replaceChildren(...Object.entries(languages).map(([l, name]) => h("button", { type: "button", lang: l, "aria-pressed": String(l === lang), onclick: () => begin(l) }, name)));
+  if (first) present = await first;
+  show();
+  await refresh();
+}
+addEventListener("hashchange", () => { show(); main.focus(); });
+document.addEventListener("visibilitychange", refresh);
+setInterval(refresh, 2000);
+begin();
