@@ -130,6 +130,10 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}
+	// Opening writes through mapped memory too.
+	if free, ok := freeBytes(cfg.Dir); ok && free < openRoom {
+		return nil, fmt.Errorf("%w: %s has %d MiB left, and opening the database takes up to %d; nothing is lost, make room first", ErrDiskFull, cfg.Dir, free>>20, int64(openRoom)>>20)
+	}
 	said := &tables.Log{To: log}
 	opt := badgerOptions(cfg.Dir, said)
 	opt.MemTableSize = cmp.Or(cfg.memTable, opt.MemTableSize)
@@ -227,7 +231,11 @@ func (db *DB) Close() error {
 // Broken reports whether a write has failed. If so, nothing more is written until the database is opened again.
 func (db *DB) Broken() bool { return db.commits.Failed() != nil }
 
-const closeRoom = 32 << 20 // two memory tables and what comes with them
+// Bytes that must be free.
+const (
+	closeRoom = 32 << 20 // two memory tables and what comes with them
+	openRoom  = 16 << 20
+)
 
 // badgerOptions keep memory small: about 53 MB of heap for 3 million records, where the defaults peak at 1.4 GB.
 func badgerOptions(dir string, log badger.Logger) badger.Options {

@@ -107,6 +107,9 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 	}
 	if err != nil {
 		mend := "Mend the folder or its disk, or restore a backup with shoal restore."
+		if errors.Is(err, badgerdb.ErrDiskFull) {
+			mend = "Delete or move other files of that disk."
+		}
 		if url, uerr := databaseURL(data); uerr != nil || url != "" {
 			mend = "The file " + filepath.Join(data, remote.DatabaseFile) + " names the server; correct it there or with --db if the server has moved."
 		}

@@ -32,6 +32,7 @@ var wordings = []struct {
 	{regexp.MustCompile(`: The input has a special scheme, but does not contain a host\.?`), `: it names no host`},
 	{regexp.MustCompile(`: Error: `), `: `},
 	{regexp.MustCompile(` Url: '[^']*'`), ``},
+	{regexp.MustCompile(`disk is full: not now: `), `the disk is full: `},
 	{regexp.MustCompile(`\.?, Cause: (strconv|idna)[^;]*`), ``},
 	{regexp.MustCompile(`json: cannot unmarshal (\w+) into Go struct field \w+\.(\w+) of type (\w+)`), `$2 is a $1, and should be another kind of value ($3)`},
 }

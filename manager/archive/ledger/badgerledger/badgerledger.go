@@ -60,6 +60,9 @@ func NewGenesis(now time.Time) (g Genesis, err error) {
 // closeRoom is what memory tables and what comes with them take on the disk.
 const closeRoom = 128 << 20
 
+// openRoom is what opening may take on the disk.
+const openRoom = 16 << 20
+
 // valueThreshold is the size from which values are kept apart from their keys. A page's state and its entry in the feed, each below it, fit for a
 // chunk's pages into one transaction.
 const valueThreshold = 256
@@ -97,6 +100,11 @@ func openTables(cfg Config) (*Store, error) {
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o750); err != nil {
 		return nil, err
+	}
+	if cfg.Free != nil { // opening writes through mapped memory, and on a full disk that ends the process
+		if free, err := cfg.Free(); err == nil && free < openRoom {
+			return nil, fmt.Errorf("%w: %s has %d MiB left, and opening the database takes up to %d; nothing is lost, make room first", ledger.ErrFull, cfg.Dir, free>>20, int64(openRoom)>>20)
+		}
 	}
 	s := &Store{cfg: cfg, said: new(tables.Log)}
 	o := badger.DefaultOptions(cfg.Dir)
