@@ -19,10 +19,10 @@ import (
 // accepts what it can start in time or none does and the task is refused; fences are channel/lease; a channel goes on from its last
 // checkpoint.
 //
-// It differs from the product in one thing: overlay.Judge takes no part. The judge has a task wait in the manager while the peers near its host are
-// full. Here each task is offered as soon as it is wanted, to the near peer that would finish it first; all peers' places and queues are known. A
-// task that no peer can start in time is refused at once, and these refusals are what the experiment is about: the strategies of the papers learn from
-// them how much to ask for. shoal-sim overlay --load runs the same dispatcher with the judge.
+// It differs from the product in one thing: overlay.Judge takes no part, since it would ask about tens of thousands of hosts each minute. Its rule is
+// Room: a task waits in the manager while the peers near its host are full, as many as an offer goes round to at first; the longer it has waited the farther it may
+// go, to a free thread. All peers' places and queues are known. Where a task is let go, it is offered to the near peer that would finish it first, and refused if
+// none can start it in time. shoal-sim overlay --load runs the same dispatcher with the judge.
 //
 // A running peer stores a chunk when it has one full, or after checkpoint minutes; only the last one before it vanishes is played, since the
 // others change nothing.
@@ -49,9 +49,12 @@ type shoal struct {
 	holds      int     // tasks of a peer, running and waiting
 	startup    float64 // minutes that a task costs beside its pages
 	items      []queue.Item[struct{}]
-	threads    int             // of a peer
-	free       []int32         // threads of each peer without a task, when Capacity was asked last
-	nearest    []int32         // the peers nearest to a host, while one is looked for
+	threads    int // of a peer
+	queue      int // places in its queue
+	capacity   dispatch.Capacity
+	promised   int             // tasks of this minute
+	waited     [2]int          // of them, those that find no room: wanted ones, and spare ones
+	free       []int32         // threads of each peer that no task has or is promised; below 0: places of its queue that are
 	names      []dispatch.Peer // of the peers, where the manager's room is bounded
 	held       []int32         // tasks that the manager knows each of them to have
 }
@@ -115,7 +118,7 @@ func newShoal(r *run) *shoal {
 		s.gap, s.checkpoint, s.chunk, s.startup = minutes(c.Gap), c.Checkpoint, math.Inf(1), c.Start
 		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = minutes(c.Term), minutes(c.Backoff), minutes(10*c.Backoff)
 	}
-	s.holds, s.threads = cfg.Threads+cfg.Queue, cfg.Threads
+	s.holds, s.threads, s.queue = cfg.Threads+cfg.Queue, cfg.Threads, cfg.Queue
 	for i := range s.queues {
 		s.queues[i] = queue.New[struct{}](cfg)
 		s.drops[i], s.soonest[i] = math.MaxInt32, away
@@ -164,6 +167,7 @@ func (s *shoal) noted(peer int32) {
 // submit hands out what is wanted, and what came to nothing before.
 func (s *shoal) submit(minute int) {
 	now := at(float64(minute))
+	s.count()
 	orders := s.m.Tick(now)
 	s.r.due = s.r.due[:0]
 	for i := range orders {
@@ -270,33 +274,58 @@ func (s *shoal) Issue(at recrawl.Slot) (lease.Issue, error) { return s.tasks[at]
 // Expect implements dispatch.Channels.
 func (s *shoal) Expect(recrawl.Slot) time.Duration { return 0 }
 
-// Room implements dispatch.Judge: every task is offered, and offers find out whether there is room; see shoal. Only a spare task waits until a
-// peer near its host has a free thread.
+// Room implements dispatch.Judge: a task waits while the peers near its host are full, and the longer it has waited the farther it may go, to a
+// peer with a free thread. A spare task goes to a near one with a free thread, or does not go.
 func (s *shoal) Room(_ time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
-	if a.Spare && !s.reserve(int32(a.Slot)) {
-		return "", dispatch.Wait
+	if s.reserve(a) {
+		return "", dispatch.Go
 	}
-	return "", dispatch.Go
+	k := 0
+	if a.Spare {
+		k = 1
+	}
+	if s.waited[k]++; s.waited[k] > max(waitsLeast, len(s.queues)) {
+		return "", dispatch.Enough
+	}
+	return "", dispatch.Wait
 }
 
-// reserve finds a free thread near a channel's host, and keeps it from other spare tasks of this minute.
-func (s *shoal) reserve(ch int32) bool {
-	s.nearest = s.r.w.near.list(ch, s.nearest[:0])
-	looked := 0
-	for _, p := range s.nearest {
+// Of the tasks of a minute one for each peer is asked for in vain, at least waitsLeast, spare ones apart from the others. The product asks for all; here
+// that would be most of the work under overload.
+const waitsLeast = 64
+
+// reserve finds room near a task's host, and keeps it from other tasks of this minute.
+func (s *shoal) reserve(a dispatch.Ask) bool {
+	near := &s.r.w.near
+	if near.narrow != nil {
+		return reserved(s, of(near.narrow, near.each, int32(a.Slot)), &a)
+	}
+	return reserved(s, of(near.wide, near.each, int32(a.Slot)), &a)
+}
+
+func reserved[C uint16 | int32](s *shoal, peers []C, a *dispatch.Ask) bool {
+	full, near, looked := -int32(s.queue/queueShare), overlay.Widen(0), 0
+	for _, p := range peers {
 		if s.soonest[p] == away {
 			continue
 		}
-		if s.free[p] > 0 {
-			s.free[p]--
-			return true
+		if looked++; looked > near && (a.Spare || a.Share <= dispatch.NearShare) {
+			return false
 		}
-		if looked++; looked == overlay.Widen(0) {
-			break
+		if free := s.free[p]; free > 0 || !a.Spare && looked <= near && free > full {
+			if free > 0 {
+				s.capacity.Idle--
+			}
+			s.free[p]--
+			s.promised++
+			return true
 		}
 	}
 	return false
 }
+
+// queueShare is the part of its queue that the manager fills, as overlay.Holds has it.
+const queueShare = 5
 
 // Held implements dispatch.Judge.
 func (s *shoal) Held(p dispatch.Peer, n int) {
@@ -305,20 +334,28 @@ func (s *shoal) Held(p dispatch.Peer, n int) {
 	}
 }
 
-// Capacity implements dispatch.Judge.
-func (s *shoal) Capacity(time.Time) (c dispatch.Capacity) {
+// Capacity implements dispatch.Judge. What is promised counts as idle here: the machine takes it off itself.
+func (s *shoal) Capacity(time.Time) dispatch.Capacity {
+	c := s.capacity
+	c.Idle += s.promised
+	return c
+}
+
+// count sums up the peers, for the tasks of a minute.
+func (s *shoal) count() {
+	s.capacity, s.promised, s.waited = dispatch.Capacity{}, 0, [2]int{}
+	c := &s.capacity
 	for i, alive := range s.r.alive {
 		s.free[i] = 0
 		if !alive {
 			continue
 		}
-		s.free[i] = int32(max(s.threads-s.has(int32(i)), 0))
-		c.Peers, c.Threads, c.Idle = c.Peers+1, c.Threads+s.threads, c.Idle+int(s.free[i])
+		s.free[i] = int32(s.threads - s.has(int32(i)))
+		c.Peers, c.Threads, c.Idle = c.Peers+1, c.Threads+s.threads, c.Idle+max(int(s.free[i]), 0)
 		if s.held != nil {
-			c.Holds, c.Held = c.Holds+s.threads+s.r.w.scale.Queue/5, c.Held+int(s.held[i])
+			c.Holds, c.Held = c.Holds+s.threads+s.queue/queueShare, c.Held+int(s.held[i])
 		}
 	}
-	return c
 }
 
 // Looked implements dispatch.Judge.
