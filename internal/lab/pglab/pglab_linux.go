@@ -181,3 +181,40 @@ func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
+
+// CPU is the processor time that the server and its processes have used.
+func (s *Server) CPU() (used time.Duration, err error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil { // it has ended, and its parent has its time
+			continue
+		}
+		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // a program's name may hold anything
+		if len(f) < 15 {
+			continue
+		}
+		server := strconv.Itoa(s.cmd.Process.Pid)
+		ticks := f[11:13] // the time of the process; behind it, that of its children that have ended
+		switch {
+		case filepath.Base(filepath.Dir(name)) == server:
+			ticks = f[11:15]
+		case f[1] != server: // its parent
+			continue
+		}
+		for _, ticks := range ticks {
+			n, err := strconv.ParseInt(ticks, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			used += time.Duration(n) * (time.Second / userHZ)
+		}
+	}
+	return used, nil
+}
+
+// userHZ is in what the kernel counts processor time, for every program.
+const userHZ = 100

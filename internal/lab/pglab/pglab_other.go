@@ -5,6 +5,7 @@ package pglab
 import (
 	"context"
 	"testing"
+	"time"
 )
 
 // Server is one PostgreSQL server.
@@ -31,3 +32,6 @@ func (*Server) Kill() {}
 
 // URL is empty.
 func (*Server) URL() string { return "" }
+
+// CPU is nothing.
+func (*Server) CPU() (time.Duration, error) { return 0, nil }

@@ -111,7 +111,9 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 		return nil
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: database: %w; stop and start again", ErrStorage, err)
+		if err = fmt.Errorf("%w: database: %w", ErrStorage, err); !errors.Is(err, ErrReplaced) {
+			err = fmt.Errorf("%w; stop and start again", err)
+		}
 		refuse(batch, err)
 		l.commits.Fail(err)
 		l.light.Fail(err)

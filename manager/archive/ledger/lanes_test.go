@@ -46,6 +46,20 @@ func TestLanes(t *testing.T) {
 	})
 }
 
+// TestReplaced has another manager work on the archive: nothing more is stored, and a new start would not help.
+func TestReplaced(t *testing.T) {
+	b := newBench(t)
+	b.fail["commit"] = fmt.Errorf("%w: test", ledger.ErrReplaced)
+	for range 2 {
+		if err := b.ledger.Commit(b.job("x")); !errors.Is(err, ledger.ErrReplaced) {
+			t.Errorf("a commit: %v", err)
+		}
+	}
+	if b.ledger.Broken() || b.ledger.Trouble() == "" {
+		t.Errorf("broken %v, trouble %q", b.ledger.Broken(), b.ledger.Trouble())
+	}
+}
+
 // TestAway has the database away: records are taken back, callers are told, and the next commit goes on in the same ledger.
 func TestAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

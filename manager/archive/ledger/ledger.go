@@ -215,8 +215,11 @@ func (l *Ledger) Busy(d time.Duration) bool {
 func (l *Ledger) Missing() int { return len(l.problems) }
 
 // Broken tells whether a write of the store has failed: until it is opened again, nothing more is stored. A store that was found damaged is
-// not meant: opening it again does not help.
-func (l *Ledger) Broken() bool { return l.commits.Failed() != nil && l.Damage() == nil }
+// not meant, nor is one that another manager works on: opening it again does not help.
+func (l *Ledger) Broken() bool {
+	err := l.commits.Failed()
+	return err != nil && l.Damage() == nil && !errors.Is(err, ErrReplaced)
+}
 
 // Trouble says in a sentence for an operator why no work is taken now; empty: it is.
 func (l *Ledger) Trouble() string {

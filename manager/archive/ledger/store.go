@@ -19,6 +19,9 @@ var (
 	ErrTooLarge = errors.New("archive: too much for one write")
 	// ErrAway says that the database cannot be reached, and that nothing of a commit is durable: the same writes may be tried again.
 	ErrAway = errors.New("archive: its database is away")
+	// ErrReplaced says that another manager has taken the archive over, or has stored something since this one read it. Nothing of a commit is
+	// durable, nor will be of any later one.
+	ErrReplaced = errors.New("archive: another manager works on it")
 )
 
 // Change is a record that becomes Value. A nil Value deletes it; an empty one does not.

@@ -58,7 +58,7 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 }
 
 func (s *Store) replaced() error {
-	return fmt.Errorf("%w: stop the one that is not meant, on whichever machine it runs, and start the other again", ErrReplaced)
+	return fmt.Errorf("%w: stop the one that is not meant, on whichever machine it runs, and start the other again", ledger.ErrReplaced)
 }
 
 // own makes this the log's writer: nothing that another one has under way is appended after that. What it appended before must have been read.
@@ -106,7 +106,7 @@ func (s *Store) append(ctx context.Context, key [16]byte, body []byte) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrReplaced):
+	case errors.Is(err, ledger.ErrReplaced):
 		s.gone = true
 		return err
 	case errors.Is(err, errUnsettled):
@@ -131,7 +131,7 @@ func (s *Store) settle(key [16]byte, cause error) error {
 	for {
 		there, err := s.holds(ctx, key)
 		switch {
-		case err == nil && there, errors.Is(err, ErrReplaced):
+		case err == nil && there, errors.Is(err, ledger.ErrReplaced):
 			return err
 		case err == nil:
 			return postgres.ErrAgain

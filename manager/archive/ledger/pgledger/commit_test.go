@@ -147,16 +147,16 @@ func TestReplaced(t *testing.T) {
 	two, late := open(t, elsewhere(t, cfg)), open(t, elsewhere(t, cfg))
 	holds(t, two, 3)
 	must(t, one, 4, 4) // who only reads takes nothing over
-	if err := commit(two, step(5)); !errors.Is(err, ErrReplaced) {
+	if err := commit(two, step(5)); !errors.Is(err, ledger.ErrReplaced) {
 		t.Errorf("who has not read the last entry wrote: %v", err)
 	}
-	if err := commit(one, step(5)); !errors.Is(err, ErrReplaced) {
+	if err := commit(one, step(5)); !errors.Is(err, ledger.ErrReplaced) {
 		t.Errorf("the former writer wrote: %v", err)
 	}
 	three := open(t, elsewhere(t, cfg))
 	must(t, three, 5, 6)
 	for name, s := range map[string]*Store{"one": one, "two": two, "late": late} {
-		if err := commit(s, step(7)); !errors.Is(err, ErrReplaced) {
+		if err := commit(s, step(7)); !errors.Is(err, ledger.ErrReplaced) {
 			t.Errorf("%s wrote: %v", name, err)
 		}
 	}
@@ -268,7 +268,7 @@ func TestAnew(t *testing.T) {
 		t.Errorf("head %+v", s.Head())
 	}
 	must(t, s, 1, 2)
-	if err := commit(one, step(4)); !errors.Is(err, ErrReplaced) {
+	if err := commit(one, step(4)); !errors.Is(err, ledger.ErrReplaced) {
 		t.Errorf("the former writer wrote: %v", err)
 	}
 	var kept int

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/klauspost/compress/zstd"
@@ -200,6 +201,9 @@ func (s *Store) shorten(ctx context.Context) error {
 	return s.adopt(ctx, epoch, at, name, size)
 }
 
+// keepSnapshots is how long a snapshot is kept that has a successor: so old may a backup of the server be that is restored.
+const keepSnapshots = 30 * 24 * time.Hour
+
 // adopt makes a snapshot the one from which copies begin.
 func (s *Store) adopt(ctx context.Context, epoch int64, at uint64, name string, size int64) error {
 	adopted := false
@@ -217,7 +221,7 @@ func (s *Store) adopt(ctx context.Context, epoch int64, at uint64, name string, 
 	}
 	id := s.Head().ID
 	return s.cfg.Objects.List(ctx, folder+hex.EncodeToString(id[:]), func(o bucket.Object) error {
-		if o.Name == name {
+		if o.Name == name || s.cfg.Clock().Sub(o.At) < keepSnapshots {
 			return nil
 		}
 		return s.cfg.Objects.Remove(ctx, o.Name)

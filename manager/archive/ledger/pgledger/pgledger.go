@@ -35,9 +35,6 @@ import (
 	"shoal/manager/archive/ledger/badgerledger"
 )
 
-// ErrReplaced says that another manager has taken the archive over, or has stored something since this one read it.
-var ErrReplaced = errors.New("archive: another manager works on it")
-
 // ErrOwn says that a folder holds an archive of its own, and no copy of one on a server.
 var ErrOwn = errors.New("archive: this folder holds an archive of its own: move it to the server with shoal migrate")
 
