@@ -23,6 +23,7 @@ type joinCmd struct {
 	NoLimits   bool   `name:"no-limits" help:"Propose no limits of rate and volume."`
 	JSON       bool   `name:"json" help:"Print one JSON object; needs --yes."`
 	joinFlags
+	then string // what to do next
 }
 
 // joinFlags are the settings that joining uses.
@@ -70,6 +71,7 @@ type joinSaid struct {
 var errNotAsked = errors.New("joining asks for your consent, and there is no terminal to ask at: add --yes to join with the proposed limits, or --yes --no-limits to join without")
 
 func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
+	c.then = top.thenRun()
 	set, err := load(top.Config, s.env, given(&c.joinFlags))
 	if err != nil {
 		return err
@@ -144,7 +146,7 @@ func (c *joinCmd) report(s streams, out *joinSaid) error {
 	if out.File != "" {
 		fmt.Fprintf(s.out, "The limits are in %s; change them there at any time.\n", out.File)
 	}
-	_, err := fmt.Fprintf(s.out, "This computer is now member %s\nof network %s.\nStart crawling with: shoal-peer run\n", out.Peer, out.Network)
+	_, err := fmt.Fprintf(s.out, "This computer is now member %s\nof network %s.\n%s\n", out.Peer, out.Network, c.then)
 	return err
 }
 

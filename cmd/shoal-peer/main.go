@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"runtime"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -52,6 +53,7 @@ type cli struct {
 	Report     reportCmd     `cmd:"" help:"Print a report for the company's support, without secrets, addresses and sites."`
 	Leave      leaveCmd      `cmd:"" help:"Hand everything over and leave the network."`
 	Service    serviceCmd    `cmd:"" help:"Have the peer run by itself, without a terminal."`
+	Tray       trayCmd       `cmd:"" help:"Show the running peer beside the clock: its state, a pause for an hour, its page."`
 	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
 	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
@@ -70,6 +72,7 @@ func (c *versionCmd) Run(s streams) error {
 }
 
 func main() {
+	runtime.UnlockOSThread()                // the tray's library has locked it while the program started; all other commands are quicker without
 	if os.Getenv("GOLOG_LOG_LEVEL") == "" { // libp2p's own log is for those who ask for it
 		log.SetOutput(io.Discard) // net/http's, which a host could fill
 		gologshim.SetDefaultHandler(slog.DiscardHandler)

@@ -103,6 +103,14 @@ func (c *cli) whose() string {
 	return "for you"
 }
 
+// thenRun says how a new member begins.
+func (c *cli) thenRun() string {
+	if c.System {
+		return "The service crawls from now on; to see what it does: shoal-peer --system status"
+	}
+	return "Start crawling with: shoal-peer run\nTo have it run by itself: shoal-peer service install"
+}
+
 // withSystem is the program's name and the flag that the command line had.
 func (c *cli) withSystem() string {
 	if c.System {

@@ -168,7 +168,9 @@ func TestDeb(t *testing.T) {
 
 	began := time.Now()
 	d.ok("dpkg", "-i", "/root/older.deb")
-	d.ok("shoal-peer", "--system", "join", "--yes", join)
+	if out := d.ok("shoal-peer", "--system", "join", "--yes", join); !strings.Contains(out, "The service crawls from now on") {
+		t.Errorf("joining says\n%s", out)
+	}
 	m.until("archived a page", func() bool { return g.overview().Archived > 0 })
 	t.Logf("from dpkg -i to the first archived page: two commands, %.1f s", time.Since(began).Seconds())
 

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// desktop says why this session has no place for an icon, if it has none.
+func desktop() error {
+	bus, err := dbus.ConnectSessionBus()
+	if err != nil {
+		return fmt.Errorf("%w: no desktop session is reached from here (%w); run this in a terminal of your desktop, or see the peer with: shoal-peer status", errNoDesktop, err)
+	}
+	defer bus.Close()
+	var there bool
+	if err := bus.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, "org.kde.StatusNotifierWatcher").Store(&there); err != nil {
+		return fmt.Errorf("%w: %w", errNoDesktop, err)
+	}
+	if !there {
+		return fmt.Errorf("%w: this desktop shows no icons of programs; GNOME does with the extension AppIndicator (Debian: gnome-shell-extension-appindicator)", errNoDesktop)
+	}
+	return nil
+}
