@@ -13,21 +13,17 @@ import (
 
 	"shoal/internal/plain"
 	"shoal/internal/service"
-	"shoal/internal/wire"
 )
 
-// serviceRunCmd is what a service manager runs. It waits until the computer is a member, and after a crash for some time, and then does what the
+// serviceRunCmd is what a service manager runs. It waits for settings that can be read, and after a crash for some time, and then does what the
 // command run does. It ends with an error only where a new start may help.
 type serviceRunCmd struct {
 	To string `name:"log" help:"File for the log, of at most 5 MB; an older one lies beside it." type:"path" placeholder:"FILE"`
 	runCmd
 }
 
-// How often the service looks again for what a person must do.
-const (
-	lookForMember   = time.Second
-	lookForSettings = 10 * time.Second
-)
+// lookForSettings is how often the service looks whether a person has mended the settings.
+const lookForSettings = 10 * time.Second
 
 func (c *serviceRunCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if c.To != "" {
@@ -69,7 +65,7 @@ func (c *serviceRunCmd) once(ctx context.Context, s streams, top *cli) error {
 		c.log(s).Warn("the peer ended without being asked to: it starts again after a wait", "in_a_row", next.Crashes, "wait", wait)
 	}
 	if err = pause(ctx, wait); err == nil {
-		err = c.asMember(ctx, s, top)
+		err = c.runCmd.Run(ctx, s, top) // which waits until the computer is a member
 	}
 	if err == nil || ctx.Err() != nil { // it left its network, or was told to end
 		err = errors.Join(err, service.SaveStarts(file, service.Starts{}))
@@ -78,24 +74,6 @@ func (c *serviceRunCmd) once(ctx context.Context, s streams, top *cli) error {
 }
 
 func (c *serviceRunCmd) log(s streams) *slog.Logger { return slog.New(slog.NewTextHandler(s.err, nil)) }
-
-// asMember runs the peer, and waits for membership if that is what it lacks.
-func (c *serviceRunCmd) asMember(ctx context.Context, s streams, top *cli) error {
-	said := false
-	for {
-		err := c.runCmd.Run(ctx, s, top)
-		if !errors.Is(err, wire.ErrNotJoined) {
-			return err
-		}
-		if !said {
-			c.log(s).Warn("waits until this computer is a member of a network: shoal-peer join JOIN-STRING")
-			said = true
-		}
-		if err := pause(ctx, lookForMember); err != nil {
-			return err
-		}
-	}
-}
 
 // readable waits for settings that can be read: a person has to mend them, and no restart would.
 func (c *serviceRunCmd) readable(ctx context.Context, s streams, top *cli) (settings, error) {

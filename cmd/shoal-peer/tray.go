@@ -2,21 +2,20 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"image"
 	"image/color"
 	"image/png"
 
-	"github.com/alecthomas/kong"
-
-	"shoal/peer"
+	"shoal/peer/control"
 	"shoal/peer/queue"
 )
 
 // trayCmd shows the running peer beside the clock. It is a process of its own: the peer works without it.
-type trayCmd struct{ remote }
+type trayCmd struct {
+	Data string `help:"Folder of the peer." type:"path" placeholder:"DIR"`
+}
 
 // errNoDesktop says that there is no place for an icon.
 var errNoDesktop = errors.New("no place for an icon")
@@ -32,27 +31,21 @@ const (
 
 // trayView is what the icon and its menu show.
 type trayView struct {
-	mood    mood
-	says    string // the peer's own sentence
-	pause   bool   // the menu offers a pause; otherwise it offers to go on
-	orders, // there is a peer to give orders to
-	opens bool // the program can open the page
+	mood  mood
+	says  string // the peer's own sentence
+	pause bool   // the menu offers a pause; otherwise it offers to go on
+	there bool   // there is a peer to give orders to, with a page
 }
 
 // viewOf words the peer's answer.
-func viewOf(st *status, err error, k *kong.Kong) trayView {
-	v := trayView{opens: hasCommand(k, "open")}
+func viewOf(st *status, err error) trayView {
 	switch {
-	case errors.Is(err, peer.ErrNoAgent):
-		v.says = "No peer runs. Start it with: shoal-peer service start"
-		v.opens = false
-		return v
+	case errors.Is(err, control.ErrNoAgent):
+		return trayView{says: "No peer runs. Start it with: shoal-peer service start"}
 	case err != nil:
-		v.says = cmp.Or(brief(err.Error()), "The peer does not answer.")
-		v.opens = false
-		return v
+		return trayView{says: brief(err.Error())}
 	}
-	v.says, v.orders, v.pause, v.mood = st.Says, true, true, moodAway
+	v := trayView{says: st.Says, there: true, pause: true}
 	switch st.State {
 	case statePaused, stateFinishing, stateDraining:
 		v.mood, v.pause = moodResting, st.Mode == queue.Open.String() // held by a limit: resume would not end that
@@ -60,15 +53,6 @@ func viewOf(st *status, err error, k *kong.Kong) trayView {
 		v.mood = moodWorking
 	}
 	return v
-}
-
-func hasCommand(k *kong.Kong, name string) bool {
-	for _, n := range k.Model.Children {
-		if n.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // maxTip bounds the text beside the icon: Windows shows 127 characters.

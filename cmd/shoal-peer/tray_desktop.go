@@ -10,22 +10,21 @@ import (
 	"time"
 
 	"fyne.io/systray"
-	"github.com/alecthomas/kong"
 
-	"shoal/peer"
+	"shoal/peer/control"
 )
 
 // trayEvery is how often the icon asks the peer how it is.
 const trayEvery = 5 * time.Second
 
 // Run shows the icon until the user closes it or ctx ends.
-func (c *trayCmd) Run(ctx context.Context, s streams, top *cli, k *kong.Kong) error {
+func (c *trayCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if err := desktop(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := &trayIcon{ask: func(ctx context.Context) (*status, *peer.Client, error) {
+	t := &trayIcon{ask: func(ctx context.Context) (*status, *control.Client, error) {
 		cl, _, err := client(s, top, c.Data)
 		if err != nil {
 			return nil, nil, err
@@ -33,7 +32,7 @@ func (c *trayCmd) Run(ctx context.Context, s streams, top *cli, k *kong.Kong) er
 		var st status
 		err = cl.Status(ctx, &st)
 		return &st, cl, err
-	}, open: func() error { return openPage(ctx, top, c.Data) }, k: k}
+	}, open: func() error { return openPage(ctx, top, c.Data) }}
 	runtime.LockOSThread() // the windows of Windows belong to a thread
 	defer runtime.UnlockOSThread()
 	ended := make(chan struct{})
@@ -66,9 +65,8 @@ func openPage(ctx context.Context, top *cli, data string) error {
 
 // trayIcon is the icon with its menu; it belongs to the goroutine that follows the peer.
 type trayIcon struct {
-	ask  func(context.Context) (*status, *peer.Client, error)
+	ask  func(context.Context) (*status, *control.Client, error)
 	open func() error
-	k    *kong.Kong
 	now  trayView
 
 	says, pause, resume, page, quit *systray.MenuItem
@@ -113,19 +111,19 @@ func (t *trayIcon) follow(ctx context.Context) {
 }
 
 // instruct gives the peer an order, if there is one.
-func instruct(ctx context.Context, cl *peer.Client, order string, args map[string]string) error {
+func instruct(ctx context.Context, cl *control.Client, order string, args map[string]string) error {
 	if cl == nil {
-		return peer.ErrNoAgent
+		return control.ErrNoAgent
 	}
 	return cl.Do(ctx, order, args)
 }
 
 // look asks the peer and shows its answer.
-func (t *trayIcon) look(ctx context.Context) *peer.Client {
+func (t *trayIcon) look(ctx context.Context) *control.Client {
 	asked, cancel := context.WithTimeout(ctx, trayEvery)
 	defer cancel()
 	st, cl, err := t.ask(asked)
-	v := viewOf(st, err, t.k)
+	v := viewOf(st, err)
 	if v == t.now {
 		return cl
 	}
@@ -139,7 +137,7 @@ func (t *trayIcon) look(ctx context.Context) *peer.Client {
 	systray.SetTitle("Shoal")
 	systray.SetTooltip(v.tip())
 	t.says.SetTitle(v.says)
-	for item, is := range map[*systray.MenuItem]bool{t.pause: v.orders && v.pause, t.resume: v.orders && !v.pause, t.page: v.opens} {
+	for item, is := range map[*systray.MenuItem]bool{t.pause: v.there && v.pause, t.resume: v.there && !v.pause, t.page: v.there} {
 		if is {
 			item.Show()
 		} else {

@@ -8,31 +8,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
-	"shoal/peer"
+	"shoal/peer/control"
 	"shoal/peer/queue"
 )
 
 // TestTrayView: the icon says what the peer says; it offers a pause where one helps, and to go on where the volunteer has paused.
 func TestTrayView(t *testing.T) {
-	var c cli
-	k, err := kong.New(&c, kong.Name("shoal-peer"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	at := func(state string, mode queue.Mode) *status {
 		st := &status{State: state, Says: "It does " + state + "."}
 		st.Mode = mode.String()
 		return st
 	}
 	for _, x := range []struct {
-		name          string
-		st            *status
-		err           error
-		mood          mood
-		orders, pause bool
-		says          string
+		name         string
+		st           *status
+		err          error
+		mood         mood
+		there, pause bool
+		says         string
 	}{
 		{"works", at(stateWorking, queue.Open), nil, moodWorking, true, true, "It does working."},
 		{"idle", at(stateIdle, queue.Open), nil, moodWorking, true, true, "It does idle."},
@@ -40,11 +33,11 @@ func TestTrayView(t *testing.T) {
 		{"held by a limit", at(statePaused, queue.Open), nil, moodResting, true, true, "It does paused."},
 		{"drained", at(stateDraining, queue.Drain), nil, moodResting, true, false, "It does draining."},
 		{"cannot reach", at(stateAway, queue.Open), nil, moodAway, true, true, "It does away."},
-		{"not there", nil, peer.ErrNoAgent, moodAway, false, false, "shoal-peer service start"},
+		{"not there", nil, control.ErrNoAgent, moodAway, false, false, "shoal-peer service start"},
 		{"trouble", nil, errors.New("the folder is not yours"), moodAway, false, false, "the folder is not yours"},
 	} {
-		v := viewOf(x.st, x.err, k)
-		if v.mood != x.mood || v.orders != x.orders || v.pause != x.pause || !strings.Contains(v.says, x.says) {
+		v := viewOf(x.st, x.err)
+		if v.mood != x.mood || v.there != x.there || v.pause != x.pause || !strings.Contains(v.says, x.says) {
 			t.Errorf("%s: %+v", x.name, v)
 		}
 	}
