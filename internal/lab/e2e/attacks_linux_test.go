@@ -42,7 +42,7 @@ type attackRow struct {
 	ForgedLeft   int     `json:"forged_left"` // wrong pages after ban and purge
 	AfterBan     int64   `json:"pages_after_ban"`
 	MemoryMB     float64 `json:"memory_mb"`    // the manager's most
-	MemoryRatio  float64 `json:"memory_ratio"` // to its most before the attackers came, over the same of the calm network's manager
+	MemoryRatio  float64 `json:"memory_ratio"` // to the most that it needed before the attackers came, or the calm network's manager until now
 	RecoveredS   float64 `json:"recovered_s"`  // from the ban until the honest peers make 85% of the calm ones; -1: not within the run
 }
 
@@ -167,8 +167,7 @@ func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, calm *fort
 		own, others = f.watchMemory(), calm.watchMemory()
 		row.UpdatesMin, row.UpdatesRatio = f.beside(calm, crew, s.span)
 		row.MemoryMB = own()
-		// A manager grows as it runs, and where the machine is busy.
-		row.MemoryRatio = row.MemoryMB / max(before, 1) / max(others()/max(calmBefore, 1), 1)
+		row.MemoryRatio = row.MemoryMB / max(before, calmBefore, others(), 1) // what a manager needs goes up and down by a third
 		if took := float64(f.accepted()-claimed) / float64(row.Peers); took > 0 {
 			most := 0.
 			for _, v := range crew {
