@@ -104,6 +104,36 @@ func TestFalse404sAreTold(t *testing.T) {
 	}
 }
 
+// Who goes on with another's crawl reports the pages of both, which is nothing against it.
+func TestGoingOnIsNoDeed(t *testing.T) {
+	a, _, told := watched(t)
+	several := func(r *runner, from, to int) (out []channel.Page) {
+		for i := from; i < to; i++ {
+			out = append(out, r.page(fmt.Sprint("/", i), fmt.Sprint(i, long), channel.New))
+		}
+		return out
+	}
+	r, _ := start(t, a, "alice", 1, 1)
+	r.put(channel.ChunkBody{Pages: several(r, 0, 30)})
+	if _, err := a.Release(t.Context(), "alice", 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = start(t, a, "bob", 1, 2)
+	report := r.report(channel.Updated)
+	report.Pages, report.New = 35, 35
+	r.put(channel.ChunkBody{Pages: several(r, 30, 35), Report: report})
+	if got := told(); got != "" {
+		t.Errorf("after a crawl in two parts: %s", got)
+	}
+	r, _ = start(t, a, "mallory", 1, 3)
+	report = r.report(channel.Updated)
+	report.Pages, report.New = 35, 35
+	r.put(channel.ChunkBody{Pages: several(r, 0, 5), Report: report})
+	if got := told(); got != "mallory false_counts 1" {
+		t.Errorf("after a crawl that had only one part: %s", got)
+	}
+}
+
 // What is refused or corrected is told by kind, of who sent it.
 func TestRefusalsAreToldByKind(t *testing.T) {
 	a, cl, told := watched(t)

@@ -35,6 +35,7 @@ type Task struct {
 	Gap       time.Duration // between two requests
 	TextOnly  bool          // the peer sends a page's text only, so that its digest cannot be computed from what comes
 	Claimed   time.Time
+	Before    int  // pages that earlier claims of the same crawl brought: who goes on reports them too
 	Unpaced   bool // pages may come faster than Gap allows, as in measurements
 }
 
@@ -275,7 +276,7 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 		found.Times++
 	}
 	r.Started, r.Ended = began, ended
-	if r.Pages > n.Pages+n.Pages/8+pageSlack {
+	if all := t.Before + n.Pages; r.Pages > all+all/8+pageSlack {
 		found.Numbers++
 	}
 	r.Pages = n.Answered

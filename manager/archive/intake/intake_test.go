@@ -129,6 +129,19 @@ func TestCountsAreTheArchives(t *testing.T) {
 	}
 }
 
+// Who goes on with a crawl reports the pages of its earlier claims too, and is no liar.
+func TestCountsOfACrawlThatGoesOn(t *testing.T) {
+	for _, c := range []struct{ before, said, wrong int }{{0, 1, 0}, {0, 100, 1}, {99, 100, 0}, {99, 200, 1}} {
+		tk := task()
+		tk.Before = c.before
+		var sum Sum
+		b := &channel.ChunkBody{Pages: []channel.Page{page("/", "text")}, Report: &channel.Report{Outcome: channel.Updated, Pages: c.said}}
+		if _, found, err := Screen(noon, tk, &sum, b); err != nil || found.Numbers != c.wrong || b.Report.Pages != 1 {
+			t.Errorf("%d pages before, %d reported: %d wrong, %d counted, %v", c.before, c.said, found.Numbers, b.Report.Pages, err)
+		}
+	}
+}
+
 func TestBudget(t *testing.T) {
 	tk := task()
 	var sum Sum

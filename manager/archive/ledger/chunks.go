@@ -146,7 +146,7 @@ func (l *Ledger) readTask(id channel.ID, gen channel.Gen, c *channelState) error
 	c.aside = d.aside
 	c.task = &intake.Task{
 		Host: c.host, Scope: scope, Budget: h.Budget, PageBytes: body.Settings.PageBytes, Gap: h.Gap, TextOnly: body.Settings.TextOnly,
-		Claimed: c.claim.at, Unpaced: l.cfg.Unpaced,
+		Claimed: c.claim.at, Unpaced: l.cfg.Unpaced, Before: max(0, c.tally.pages-c.claim.Answered),
 	}
 	return nil
 }
