@@ -107,6 +107,9 @@ func companyText(st *status) words.Text {
 	if u, err := url.Parse(st.Contact); err == nil && u.Host != "" {
 		return words.Raw(u.Host)
 	}
+	if _, domain, ok := strings.Cut(st.Contact, "@"); ok && domain != "" {
+		return words.Raw(plain.Printable(domain))
+	}
 	if st.Contact != "" {
 		return words.Raw(plain.Printable(st.Contact))
 	}

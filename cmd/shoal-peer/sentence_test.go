@@ -26,6 +26,7 @@ func TestFirstLineTellsTrouble(t *testing.T) {
 		{func(s *status) { s.Running = one }, stateWorking, "Working for Example Search: 1 site being fetched."},
 		{func(s *status) { s.Running, s.Waiting = one, one }, stateWorking, "Working for Example Search: 1 site being fetched, 1 waiting."},
 		{func(s *status) { s.Waiting = one; s.Name = "" }, stateWorking, "Working for contact.test: no site being fetched, 1 waiting."},
+		{func(s *status) { s.Contact, s.Name = "mailto:bot@contact.test", "" }, stateIdle, "to fetch for contact.test now."},
 		{func(s *status) { s.Running = []peer.TaskStatus{{Away: true}} }, stateWorking, "wait for the archive, which does not answer"},
 		{func(s *status) { s.Home = away }, stateAway, "Cannot reach Example Search since 05:58; tries again in 12 s, and keeps what it fetched until then. No other member answers either: is this computer connected to the Internet?"},
 		{func(s *status) { s.Home = away; s.Reach.Direct = 2; s.Running = one }, stateAway, "Other members answer, so the trouble is probably on the company's side."},
