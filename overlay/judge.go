@@ -84,6 +84,8 @@ type Ask struct {
 	Gap   time.Duration
 	// Not is a peer whose word about the host another is to confirm: the task goes to a peer of another account and network, if there is one. Empty: none.
 	Not ID
+	// Pressing says that a task that may go to all peers may also take room that tasks near it want.
+	Pressing bool
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
 	// May says of a peer whether it may have the task at all. Rather says whether it should, if a peer near the host allows that: else another has
@@ -239,6 +241,9 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 	}
 	if a.Spare || a.Share <= NearShare {
 		return candidate{}, false
+	}
+	if a.Pressing {
+		return j.nearestWith(h, withRoom, math.MaxFloat64)
 	}
 	within := math.MaxFloat64
 	if a.Share < 1 {

@@ -2,6 +2,30 @@ package overlay
 
 import "testing"
 
+// A task that presses takes room that others want; another one waits.
+func TestJudgePressing(t *testing.T) {
+	c := newCourt(t, 3, 12, JudgeConfig{})
+	c.survey(7, somewhere(c.rng), 3)
+	for i := range c.peers {
+		c.hold(c.peers[i].ID, 99)
+	}
+	c.j.Looked()
+	h := c.j.hosts[7]
+	var far ID
+	for i := range c.peers {
+		if k := c.j.slotOf[c.peers[i].ID]; c.j.away(h, k) > h.distance[1] {
+			far = c.peers[i].ID
+		}
+	}
+	c.hold(far, 0) // a place that became free since all was looked at
+	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1}); v != Full {
+		t.Errorf("it goes to %q, which others near it may want", named.Peer)
+	}
+	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1, Pressing: true}); v != Go || named.Peer != far {
+		t.Errorf("verdict %v, peer %q, want %q", v, named.Peer, far)
+	}
+}
+
 // A spare task goes to a near peer with a free thread or to none; the threads that the judge counts as idle are those that wait for a task.
 func TestJudgeSpare(t *testing.T) {
 	for seed := range uint64(20) {

@@ -69,11 +69,12 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, spare
 		since = now
 	}
 	// The longer it has waited, the farther it may go: a quarter of the peers, half of them, all.
-	share := NearShare
-	for waited := now.Sub(since); waited >= patience*m.cfg.Clock.Step && share < 1; waited -= patience * m.cfg.Clock.Step {
+	share, waited := NearShare, now.Sub(since)
+	for left := waited; left >= patience*m.cfg.Clock.Step && share < 1; left -= patience * m.cfg.Clock.Step {
 		share *= 2
 	}
-	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share})
+	pressing := waited >= patienceNew*m.cfg.Clock.Step && m.due.Facts(s).Updated == 0
+	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share, Pressing: pressing})
 	switch {
 	case v == Go && asked:
 		delete(m.asked, s)
@@ -84,8 +85,9 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, spare
 }
 
 const (
-	patience = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
-	maxAsked = 1 << 16 // tasks whose wait is counted
+	patience    = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
+	patienceNew = 10      // after which a channel that was never crawled takes the place of recrawls elsewhere: a region with many sites for its peers would never be crawled through
+	maxAsked    = 1 << 16 // tasks whose wait is counted
 )
 
 // occupy keeps other channels of a flight's host back, and free lets them go.

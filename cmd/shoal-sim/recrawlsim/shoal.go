@@ -312,7 +312,7 @@ func reserved[C uint16 | int32](s *shoal, peers []C, a *dispatch.Ask) bool {
 		if looked++; looked > near && (a.Spare || a.Share <= dispatch.NearShare) {
 			return false
 		}
-		if free := s.free[p]; free > 0 || !a.Spare && looked <= near && free > full {
+		if free := s.free[p]; free > 0 || !a.Spare && (looked <= near || a.Pressing) && free > full {
 			if free > 0 {
 				s.capacity.Idle--
 			}
