@@ -2,9 +2,11 @@ package manager_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/archive/evidence"
+	"shoal/manager/desk"
 	"shoal/manager/trust"
 	"shoal/overlay"
 )
@@ -266,7 +269,24 @@ func TestLiarIsSuspended(t *testing.T) {
 				}
 				return true
 			})
-			if _, err := b.m.Pardon(t.Context(), "mallory"); err != nil {
+			shown, err := b.d.Court().Evidence(t.Context(), p.ID)
+			if err != nil || shown.Standing != "suspended" || len(shown.Cases) == 0 {
+				t.Errorf("the desk shows %+v, %v", shown, err)
+			}
+			k, err := b.d.Court().Case(t.Context(), fmt.Sprintf("%016x", decided.Number))
+			if err != nil || len(k.Sides) < 3 || k.Loser != shown.Deliverer || !strings.Contains(k.Sides[0].Body+k.Sides[1].Body, "Buy here") {
+				t.Errorf("the desk shows the case as %+v, %v", k, err)
+			}
+			if _, err := b.d.Court().Uphold(t.Context(), "nobody"); !errors.Is(err, desk.ErrAsk) {
+				t.Errorf("of a peer that there is not: %v", err)
+			}
+			if up, err := b.d.Court().Uphold(t.Context(), shown.Deliverer); err != nil || up.Standing != "banned" {
+				t.Errorf("upheld: %+v, %v", up, err)
+			}
+			if sum, err := b.d.Court().Rules(t.Context()); err != nil || sum.Banned != 1 || !sum.Enforce || sum.Suspensions != 1 || len(sum.Says) == 0 {
+				t.Errorf("the desk sums up %+v, %v", sum, err)
+			}
+			if _, err := b.d.Court().Pardon(t.Context(), "mallory"); err != nil {
 				t.Fatal(err)
 			}
 			if p := b.standing(t, "mallory"); p.Standing != trust.Established || p.Pardons != 1 {

@@ -41,6 +41,7 @@ type cli struct {
 	Channel  channelCmd  `cmd:"" help:"Add, list and change what is crawled."`
 	Host     hostCmd     `cmd:"" help:"Block Web hosts, or take them down."`
 	Peer     peerCmd     `cmd:"" help:"List, invite and refuse volunteers."`
+	Trust    trustCmd    `cmd:"" help:"Show or change how far what volunteers deliver is believed."`
 	Strategy strategyCmd `cmd:"" help:"Show, try or change the recrawl strategy."`
 	Check    checkCmd    `cmd:"" help:"Say what is wrong with this set-up, and how to mend it."`
 

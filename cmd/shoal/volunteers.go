@@ -15,12 +15,16 @@ import (
 )
 
 type peerCmd struct {
-	List    peerListCmd    `cmd:"" help:"List the members that the manager knows of."`
-	Conduct peerConductCmd `cmd:"" help:"List members that waste tasks, or send what is not so."`
-	Invite  peerInviteCmd  `cmd:"" help:"Print a join string."`
-	Ban     peerBanCmd     `cmd:"" help:"Refuse a peer or an account from now on."`
-	Unban   peerUnbanCmd   `cmd:"" help:"Admit it again."`
-	Purge   peerPurgeCmd   `cmd:"" help:"Take back all that a peer or an account has delivered."`
+	List     peerListCmd     `cmd:"" help:"List the members that the manager knows of."`
+	Conduct  peerConductCmd  `cmd:"" help:"List members that waste tasks, or send what is not so."`
+	Invite   peerInviteCmd   `cmd:"" help:"Print a join string."`
+	Ban      peerBanCmd      `cmd:"" help:"Refuse a peer or an account from now on."`
+	Unban    peerUnbanCmd    `cmd:"" help:"Admit it again."`
+	Evidence peerEvidenceCmd `cmd:"" help:"Show what is held against a peer."`
+	Uphold   peerUpholdCmd   `cmd:"" help:"Make a suspension final."`
+	Pardon   peerPardonCmd   `cmd:"" help:"Take a suspension back, with all that followed from it."`
+	Vouch    peerVouchCmd    `cmd:"" help:"Believe a peer of your own, as if its probation were over."`
+	Purge    peerPurgeCmd    `cmd:"" help:"Take back all that a peer or an account has delivered."`
 }
 
 type peerListCmd struct {

@@ -31,7 +31,7 @@ func (s *server) routes() []route {
 	format := param{"format", "csv, jsonl, list, sitemap or opml", "string"}
 	by := param{"deliverer", "only what this peer or account has delivered; or the deliverer that captures name", "string"}
 	unseen := param{"without_visitors", "1: leave out pages that show the address of the volunteer who fetched them", "integer"}
-	return []route{
+	return append(s.trustRoutes(), []route{
 		{method: "GET", path: "/overview", what: "The state of the whole system.", out: desk.Overview{}, serve: s.overview},
 		{method: "GET", path: "/channels", what: "List channels.", params: []param{q, {"state", "in this state only: " + strings.Join(desk.States(), ", "), "string"}, {"sort", strings.Join(desk.Sorts(), ", ") + "; as they come if left out", "string"}, {"from", "skip so many", "integer"}, {"n", "at most so many, up to 1000", "integer"}}, out: Rows{}, serve: s.channels},
 		{method: "POST", path: "/channels/import", what: "Add channels: all of a list, or none if a line is bad; those that are there already are left out and named.", params: []param{format, {"name", "the file's name, to guess the format by", "string"}}, media: "application/octet-stream", out: Imported{}, upload: true, serve: s.importList},
@@ -71,7 +71,7 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/archive/stats", what: "What the archive holds.", out: archive.Stats{}},
 		{method: "POST", path: "/archive/verify", what: "Read every record, check digests and index; a JSON object a line, the last one with what was found.", media: "application/x-ndjson"},
 		{method: "POST", path: "/archive/compact", what: "Forget old versions and give their bytes back.", params: []param{{"captures", "versions of a page to keep", "integer"}, {"age", "forget older ones, as 8760h", "string"}, {"feed", "forget older changes of the feed", "string"}, {"share", "rewrite files of which less is needed", "number"}}, out: archive.Tidied{}},
-	}
+	}...)
 }
 
 type object = map[string]any

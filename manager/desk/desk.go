@@ -14,6 +14,7 @@ import (
 	"shoal/channel"
 	"shoal/coords"
 	"shoal/manager"
+	"shoal/manager/archive"
 	"shoal/overlay"
 )
 
@@ -60,6 +61,18 @@ type Running interface {
 	UseLimits(ctx context.Context, l manager.Limits) error
 	TryStrategy(ctx context.Context, c manager.StrategyChoice) (manager.Trial, error)
 	PlanBasis(ctx context.Context) (manager.PlanBasis, error)
+
+	// Trust tells how far peers are believed, SetTrust by which rules, and TrustPeers each one.
+	Trust(ctx context.Context) (manager.TrustInfo, error)
+	SetTrust(ctx context.Context, c manager.TrustChoice) (manager.TrustInfo, error)
+	TrustPeers(ctx context.Context) ([]manager.PeerTrust, error)
+	// Evidence is what is held against a peer, and Case what each side of it saw.
+	Evidence(ctx context.Context, peer string) (manager.PeerTrust, []archive.EvidenceCase, error)
+	Case(ctx context.Context, number uint64) (archive.EvidenceCase, error)
+	// Uphold makes a suspension final, Pardon takes it back, and Vouch ends a probation.
+	Uphold(ctx context.Context, peer string) (manager.PeerTrust, error)
+	Pardon(ctx context.Context, peer string) (manager.PeerTrust, error)
+	Vouch(ctx context.Context, peers ...string) error
 }
 
 // Archive is what a desk needs of the archive: to call tasks back and to remove pages. One that is an Index and a Mover too can split channels

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"shoal/internal/plain"
+	"shoal/manager/api"
+	"shoal/manager/desk"
+)
+
+type trustCmd struct {
+	Show trustShowCmd `cmd:"" help:"Show how far what peers deliver is believed, and by which rules."`
+	Set  trustSetCmd  `cmd:"" help:"Change the rules; kept over a restart."`
+}
+
+type trustShowCmd struct {
+	target
+	Peers bool `help:"List the peers, those first against whom most is held."`
+}
+
+func (c *trustShowCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		if c.Peers {
+			var out api.TrustPeers
+			if err := a.Do(ctx, http.MethodGet, "/trust/peers", nil, nil, &out); err != nil {
+				return err
+			}
+			return showTrusted(s, out)
+		}
+		var t desk.Trust
+		if err := a.Do(ctx, http.MethodGet, "/trust", nil, nil, &t); err != nil {
+			return err
+		}
+		return showTrust(s.out, &t)
+	})
+}
+
+type trustSetCmd struct {
+	target
+	Enforce          bool     `help:"Let scores count: peers are suspended, deliveries held back, newcomers kept few." xor:"mode"`
+	Shadow           bool     `help:"Let scores run, and nothing follow from them." xor:"mode"`
+	SuspendAt        *float64 `help:"Score at which a peer is suspended." placeholder:"T"`
+	Newcomers        *float64 `help:"Share of tasks that all newcomers together may have." placeholder:"SHARE"`
+	Beside           *float64 `help:"Share of pages that are fetched again beside those of each task." placeholder:"SHARE"`
+	SuspectShare     *float64 `help:"Share of a suspect's pages that are fetched again." placeholder:"SHARE"`
+	AuditsATask      *int     `help:"Pages of each task that are fetched again." placeholder:"N"`
+	AuditsOfNewcomer *int     `help:"Pages of each newcomer's task that are fetched again." placeholder:"N"`
+}
+
+func (c *trustSetCmd) Run(ctx context.Context, s streams) error {
+	ask := desk.TrustAsk{T: c.SuspendAt, Newcomers: c.Newcomers, Beside: c.Beside, SuspectShare: c.SuspectShare, PerTask: c.AuditsATask, PerNew: c.AuditsOfNewcomer}
+	if c.Enforce || c.Shadow {
+		ask.Enforce = &c.Enforce
+	}
+	if ask == (desk.TrustAsk{}) {
+		return errors.New("nothing to change: name --enforce or --shadow, --suspend-at T, or a share; shoal trust show has the rules as they are")
+	}
+	return c.with(ctx, true, func(a *api.Client) error {
+		var t desk.Trust
+		if err := a.Do(ctx, http.MethodPut, "/trust", nil, ask, &t); err != nil {
+			return err
+		}
+		return showTrust(s.out, &t)
+	})
+}
+
+func showTrust(out io.Writer, t *desk.Trust) error {
+	mode := "shadow"
+	if t.Enforce {
+		mode = "enforced"
+	}
+	arbiter := "the manager itself decides what is contested"
+	if !t.Arbiter {
+		arbiter = "two more peers decide what is contested"
+	}
+	fmt.Fprintf(out, "rules      %s; a peer is suspended at a score of %.4g\n", mode, t.T)
+	fmt.Fprintf(out, "arbiter    %s\n", arbiter)
+	fmt.Fprintf(out, "audits     %d pages of each task, %d of a newcomer's, %.2g%% of pages beside, %.3g%% of a suspect's; newcomers have %.3g%% of tasks\n", t.PerTask, t.PerNew, 100*t.Beside, 100*t.SuspectShare, 100*t.TrustRules.Newcomers)
+	fmt.Fprintf(out, "peers      %d established, %d newcomers, %d suspects, %d suspended, %d banned\n", t.Established, t.Newcomers, t.Suspects, t.Suspended, t.Banned)
+	fmt.Fprintf(out, "judged     %d pages of %d deliveries; %d pages asked for again (%.2f%%), %d seen, %d not in time, %d beyond the share\n",
+		t.Pages, t.Deliveries, t.Asked, 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
+	fmt.Fprintf(out, "contested  %d pages; the arbiter fetched %d; %d charges; %d suspensions, %d in shadow\n", t.Contested, t.Arbitrated, t.Charges, t.Suspensions, t.WouldSuspend)
+	for _, line := range t.Says {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func showTrusted(s streams, peers api.TrustPeers) error {
+	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "DELIVERER\tPEER\tSTANDING\tFORGING\tLAZINESS\tCHECKING\tTASKS\tVALID CHECKS\tLOST")
+	for _, p := range peers.Peers {
+		standing := p.Standing
+		if p.Suspect {
+			standing += ", suspect"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%.2f\t%.2f\t%d\t%d\t%d\n", p.Deliverer, plain.Printable(p.Peer), standing, p.Forging, p.Laziness, p.Checking, p.Tasks, p.Checks, p.Lost)
+	}
+	if peers.More > 0 {
+		fmt.Fprintf(s.err, "%d more are not listed.\n", peers.More)
+	}
+	return w.Flush()
+}
+
+type peerEvidenceCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id, or deliverer as captures name it (d-...)."`
+	Case string `help:"Show what each side of this case saw." placeholder:"NUMBER"`
+}
+
+func (c *peerEvidenceCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		if c.Case != "" {
+			var k desk.Case
+			if err := a.Do(ctx, http.MethodGet, "/trust/case", url.Values{"number": {c.Case}}, nil, &k); err != nil {
+				return err
+			}
+			return showCase(s.out, &k)
+		}
+		var e desk.PeerEvidence
+		if err := a.Do(ctx, http.MethodGet, "/peers/evidence", url.Values{"peer": {c.Peer}}, nil, &e); err != nil {
+			return err
+		}
+		if err := showTrusted(s, api.TrustPeers{Peers: []desk.PeerTrust{e.PeerTrust}}); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "CASE\tOPENED\tURL\tREASON\tACCUSED\tLOSER\tADDED\tSCORE")
+		for _, k := range e.Cases {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\n", k.Number, when(k.Opened), plain.Printable(k.URL), k.Reason, k.Accused, k.Loser, k.Amount, k.Score)
+		}
+		return w.Flush()
+	})
+}
+
+// sideBytes is how much of a body is shown.
+const sideBytes = 2000
+
+func showCase(out io.Writer, k *desk.Case) error {
+	fmt.Fprintf(out, "case %s: %s, %s\naccused %s, by %s; %s\n", k.Number, plain.Printable(k.URL), k.Reason, k.Accused, k.Accuser, plain.Printable(k.Note))
+	if k.Loser != "" {
+		fmt.Fprintf(out, "%s lost: %.2f was added to its score, which came to %.2f\n", k.Loser, k.Amount, k.Score)
+	}
+	for _, f := range k.Sides {
+		by := f.By
+		if by == "" {
+			by = "the manager itself"
+		}
+		fmt.Fprintf(out, "\n--- %s, by %s, %s: status %d, %s", f.Side, by, when(f.Fetched), f.Status, plain.Count(f.Bytes, "byte"))
+		if f.Final != "" {
+			fmt.Fprintf(out, ", leads to %s", plain.Printable(f.Final))
+		}
+		if _, err := fmt.Fprintf(out, "\n%s\n", plain.Printable(f.Body[:min(len(f.Body), sideBytes)])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type peerUpholdCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id, or deliverer as captures name it (d-...)."`
+}
+
+func (c *peerUpholdCmd) Run(ctx context.Context, s streams) error {
+	return aboutPeer(ctx, &c.target, s, "/peers/uphold", c.Peer, "stays banned; what it alone has seen stays withdrawn, and can be removed: shoal peer purge "+plain.Printable(c.Peer))
+}
+
+type peerPardonCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id, or deliverer as captures name it (d-...)."`
+}
+
+func (c *peerPardonCmd) Run(ctx context.Context, s streams) error {
+	return aboutPeer(ctx, &c.target, s, "/peers/pardon", c.Peer, "is a member again; its scores begin at zero, and what was withdrawn is given back")
+}
+
+type peerVouchCmd struct {
+	target
+	Peer string `arg:"" help:"Peer id."`
+}
+
+func (c *peerVouchCmd) Run(ctx context.Context, s streams) error {
+	return aboutPeer(ctx, &c.target, s, "/peers/vouch", c.Peer, "is believed from now on as a peer past its probation")
+}
+
+// aboutPeer has the manager do something about one peer.
+func aboutPeer(ctx context.Context, t *target, s streams, path, peer, done string) error {
+	return t.with(ctx, true, func(a *api.Client) error {
+		if err := a.Do(ctx, http.MethodPost, path, nil, api.OnePeer{Peer: peer}, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(s.out, plain.Printable(peer), done)
+		return err
+	})
+}

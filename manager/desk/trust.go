@@ -1,0 +1,295 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"shoal/manager"
+	"shoal/manager/archive"
+	"shoal/manager/archive/evidence"
+	"shoal/manager/trust"
+)
+
+// Trust is how far what peers deliver is believed, and what finding that out costs.
+type Trust struct {
+	TrustRules
+	Arbiter  bool          `json:"arbiter"` // the manager itself fetches what is contested
+	Says     []string      `json:"says"`    // what an operator should know of it, in words
+	Proposed TrustProposal `json:"proposed"`
+	// Peers that have had a task, by standing.
+	Newcomers   int `json:"peers_newcomers"`
+	Established int `json:"peers_established"`
+	Suspended   int `json:"peers_suspended"`
+	Banned      int `json:"peers_banned"`
+	Suspects    int `json:"peers_suspect"`
+	// Sums since the manager's start.
+	Deliveries   int64   `json:"deliveries"`
+	Pages        int64   `json:"pages_judged"`
+	Unjudged     int64   `json:"deliveries_not_judged"`
+	Asked        int64   `json:"pages_asked_again"`
+	Answered     int64   `json:"pages_seen_again"`
+	Late         int64   `json:"pages_not_seen_in_time"`
+	Dropped      int64   `json:"pages_beyond_the_share"`
+	Waiting      int     `json:"pages_waiting"`
+	Contested    int64   `json:"pages_contested"`
+	Arbitrated   int64   `json:"pages_fetched_by_the_arbiter"`
+	Charges      int64   `json:"charges"`
+	Suspensions  int64   `json:"suspensions"`
+	WouldSuspend int64   `json:"suspensions_in_shadow"`
+	OfPagesShare float64 `json:"asked_share"` // of the pages that were delivered, which were fetched again or are being
+}
+
+// TrustRules are the rules that an operator sets.
+type TrustRules struct {
+	Enforce      bool    `json:"enforce"`         // false: shadow: scores run, and nothing follows
+	T            float64 `json:"suspend_at"`      // score at which a peer is suspended
+	Newcomers    float64 `json:"newcomers_share"` // of tasks, that all newcomers together may have
+	Beside       float64 `json:"beside_share"`    // of pages, that are fetched again beside those of each task
+	SuspectShare float64 `json:"suspect_share"`   // of a suspect's pages
+	PerTask      int     `json:"audits_a_task"`   // pages of each task that are fetched again
+	PerNew       int     `json:"audits_a_newcomers_task"`
+}
+
+// TrustProposal is what scores have taught so far.
+type TrustProposal struct {
+	T          float64 `json:"suspend_at"` // 0: too little is known
+	Lost       float64 `json:"lost_share"` // of checks, that honest peers seem to lose
+	Excursions int     `json:"excursions"` // of scores, from zero and back
+	PeerYears  float64 `json:"peer_years"`
+}
+
+// TrustAsk changes rules. What it leaves out stays.
+type TrustAsk struct {
+	Enforce      *bool    `json:"enforce,omitempty"`
+	T            *float64 `json:"suspend_at,omitempty"`
+	Newcomers    *float64 `json:"newcomers_share,omitempty"`
+	Beside       *float64 `json:"beside_share,omitempty"`
+	SuspectShare *float64 `json:"suspect_share,omitempty"`
+	PerTask      *int     `json:"audits_a_task,omitempty"`
+	PerNew       *int     `json:"audits_a_newcomers_task,omitempty"`
+}
+
+// PeerTrust is how far one peer is believed.
+type PeerTrust struct {
+	Peer      string  `json:"peer,omitempty"` // empty: only its number is known
+	Deliverer string  `json:"deliverer"`      // its number, as captures name it
+	Account   string  `json:"account,omitempty"`
+	Standing  string  `json:"standing"`
+	Suspect   bool    `json:"suspect"`
+	Forging   float64 `json:"score_forging"`
+	Laziness  float64 `json:"score_laziness"`
+	Checking  float64 `json:"score_checking"`
+	Tasks     int     `json:"tasks"`
+	Checks    int     `json:"valid_checks"`
+	Lost      int     `json:"lost"`
+	Pardons   int     `json:"pardons"`
+}
+
+// Case is one page about which peers said different things.
+type Case struct {
+	Number  string     `json:"case"`
+	URL     string     `json:"url"`
+	Channel uint64     `json:"channel"`
+	Reason  string     `json:"reason"`
+	Accused string     `json:"accused"` // numbers of peers
+	Accuser string     `json:"accuser"`
+	Loser   string     `json:"loser,omitempty"` // empty: nobody was charged
+	Amount  float64    `json:"amount"`          // added to the loser's score
+	Score   float64    `json:"score"`           // what that came to
+	Opened  time.Time  `json:"opened"`
+	Closed  time.Time  `json:"closed,omitzero"`
+	Note    string     `json:"note,omitempty"`
+	Sides   []CaseSide `json:"sides,omitempty"`
+}
+
+// CaseSide is what one side of a case saw.
+type CaseSide struct {
+	Side    string    `json:"side"`
+	By      string    `json:"by,omitempty"` // number of the peer; empty: the arbiter
+	Fetched time.Time `json:"fetched"`
+	Status  int       `json:"status"`
+	Final   string    `json:"leads_to,omitempty"`
+	Bytes   int       `json:"bytes"`
+	Body    string    `json:"body"` // as text, its first maxSideText bytes
+	Error   string    `json:"error,omitempty"`
+}
+
+// PeerEvidence is what is held against a peer, and what it held against others.
+type PeerEvidence struct {
+	PeerTrust
+	Cases []Case `json:"cases"`
+}
+
+// Limits of what is shown.
+const (
+	maxSideText = 64 << 10
+	maxTrusted  = 1000 // peers
+)
+
+// Court is where an operator sees whom the manager believes, and decides.
+type Court struct{ d *Desk }
+
+// Court returns it.
+func (d *Desk) Court() Court { return Court{d} }
+
+// Rules tells how far peers are believed, and by which rules.
+func (c Court) Rules(ctx context.Context) (Trust, error) {
+	if err := c.d.Live(); err != nil {
+		return Trust{}, err
+	}
+	i, err := c.d.m.Trust(ctx)
+	return trustOf(&i), err
+}
+
+// Set changes the rules, and keeps that over a restart.
+func (c Court) Set(ctx context.Context, a TrustAsk) (Trust, error) {
+	if err := c.d.Live(); err != nil {
+		return Trust{}, err
+	}
+	if a == (TrustAsk{}) {
+		return Trust{}, asks("nothing to change is named")
+	}
+	i, err := c.d.m.SetTrust(ctx, manager.TrustChoice(a))
+	return trustOf(&i), err
+}
+
+func trustOf(i *manager.TrustInfo) Trust {
+	r, c, e := &i.Rules, &i.Counts, &i.Errands
+	t := Trust{
+		TrustRules: TrustRules{Enforce: r.Enforce, T: r.T, Newcomers: r.Newcomers, Beside: r.Beside, SuspectShare: r.SuspectShare, PerTask: r.PerTask, PerNew: r.PerNew},
+		Arbiter:    r.Arbiter, Proposed: TrustProposal{T: i.Proposal.T, Lost: i.Proposal.Q, Excursions: i.Proposal.Excursions, PeerYears: i.Proposal.PeerYears},
+		Newcomers: i.Standings[trust.Newcomer], Established: i.Standings[trust.Established], Suspended: i.Standings[trust.Suspended], Banned: i.Standings[trust.Banned],
+		Suspects: i.Suspects, Deliveries: c.Deliveries, Pages: c.Pages, Unjudged: c.Lost, Asked: e.Asked, Answered: e.Answered, Late: e.Late, Dropped: e.Dropped, Waiting: i.Waiting,
+		Contested: c.Arbitrations, Arbitrated: c.Fetched, Charges: c.Charges, Suspensions: c.Suspended, WouldSuspend: c.WouldSuspend,
+	}
+	if c.Pages > 0 {
+		t.OfPagesShare = float64(e.Asked+c.Fetched) / float64(c.Pages)
+	}
+	t.Says = trustSays(&t)
+	return t
+}
+
+// trustSays is what an operator should know.
+func trustSays(t *Trust) []string {
+	says := []string{}
+	if !t.Enforce {
+		says = append(says, "Scores run in shadow: no peer is suspended, and nothing is held back.")
+		if t.Proposed.T > 0 {
+			says = append(says, fmt.Sprintf("By what honest peers' scores were like, a peer should be suspended at %.1f: shoal trust set --enforce --suspend-at %.1f.", t.Proposed.T, t.Proposed.T))
+		} else {
+			says = append(says, fmt.Sprintf("Too little is known to propose at which score a peer should be suspended: %d excursions of scores, %.1f years of peers' work.", t.Proposed.Excursions, t.Proposed.PeerYears))
+		}
+	}
+	if !t.Arbiter {
+		says = append(says, "There is no arbiter: two more peers decide what is contested, so that two liars who are asked by chance have their way.")
+	}
+	if t.Established == 0 {
+		says = append(says, "No peer is established yet: all pages are provisional until peers of two accounts saw them alike. To vouch for peers of your own: shoal peer vouch PEER.")
+	}
+	if t.Suspended > 0 {
+		says = append(says, fmt.Sprintf("%d suspended: look at the evidence, then uphold or pardon.", t.Suspended))
+	}
+	return append(says, "Pages that were stored before scores ran are provisional until another account sees them alike.")
+}
+
+// Peers tells how far each peer is believed, those first against whom most is held, and how many more there are.
+func (c Court) Peers(ctx context.Context) (out []PeerTrust, more int, err error) {
+	if err := c.d.Live(); err != nil {
+		return nil, 0, err
+	}
+	all, err := c.d.m.TrustPeers(ctx)
+	out = []PeerTrust{}
+	for i := range all[:min(len(all), maxTrusted)] {
+		out = append(out, peerTrustOf(&all[i]))
+	}
+	return out, len(all) - len(out), err
+}
+
+func peerTrustOf(p *manager.PeerTrust) PeerTrust {
+	return PeerTrust{
+		Peer: p.ID, Deliverer: archive.DelivererName(uint64(p.Peer)), Account: p.Account, Standing: p.Standing.String(), Suspect: p.Suspect, Forging: p.Scores[trust.Forging],
+		Laziness: p.Scores[trust.Laziness], Checking: p.Scores[trust.Checking], Tasks: p.Tasks, Checks: p.Checks, Lost: p.Lost, Pardons: p.Pardons,
+	}
+}
+
+// Evidence is what is held against a peer, without what was fetched.
+func (c Court) Evidence(ctx context.Context, peer string) (PeerEvidence, error) {
+	if err := c.d.Live(); err != nil {
+		return PeerEvidence{}, err
+	}
+	p, cases, err := c.d.m.Evidence(ctx, peer)
+	if err != nil {
+		return PeerEvidence{}, err
+	}
+	out := PeerEvidence{PeerTrust: peerTrustOf(&p), Cases: []Case{}}
+	for i := range cases {
+		out.Cases = append(out.Cases, caseOf(&cases[i]))
+	}
+	return out, nil
+}
+
+// Case is one case with what each side saw.
+func (c Court) Case(ctx context.Context, number string) (Case, error) {
+	if err := c.d.Live(); err != nil {
+		return Case{}, err
+	}
+	n, err := strconv.ParseUint(number, 16, 64)
+	if err != nil {
+		return Case{}, asks("%q is no number of a case: shoal peer evidence PEER lists them", number)
+	}
+	got, err := c.d.m.Case(ctx, n)
+	if err != nil {
+		return Case{}, err
+	}
+	out := caseOf(&got)
+	for side := evidence.Delivered; side <= evidence.Third; side++ {
+		f := got.Side(side)
+		if f == nil {
+			continue
+		}
+		out.Sides = append(out.Sides, CaseSide{Side: side.String(), By: archive.DelivererName(uint64(f.By)), Fetched: f.Fetched, Status: f.Status, Final: f.Final, Bytes: f.Size,
+			Body: textOf(f.Body), Error: f.Error})
+	}
+	return out, nil
+}
+
+// textOf is the beginning of a body that people can read.
+func textOf(body []byte) string { return string([]rune(string(body[:min(len(body), maxSideText)]))) }
+
+func caseOf(c *archive.EvidenceCase) Case {
+	return Case{
+		Number: fmt.Sprintf("%016x", c.Number), URL: c.URL, Channel: uint64(c.About.Channel), Reason: c.About.Reason.String(), Accused: archive.DelivererName(uint64(c.About.Accused)),
+		Accuser: archive.DelivererName(uint64(c.About.Accuser)), Loser: archive.DelivererName(uint64(c.Loser)), Amount: c.Amount, Score: c.Score, Opened: c.Opened, Closed: c.Closed, Note: c.Note,
+	}
+}
+
+// Uphold makes a suspension final.
+func (c Court) Uphold(ctx context.Context, peer string) (PeerTrust, error) {
+	if err := c.d.Live(); err != nil {
+		return PeerTrust{}, err
+	}
+	p, err := c.d.m.Uphold(ctx, peer)
+	return peerTrustOf(&p), err
+}
+
+// Pardon gives a suspended peer everything back: its membership, and what was withdrawn of what it delivered.
+func (c Court) Pardon(ctx context.Context, peer string) (PeerTrust, error) {
+	if err := c.d.Live(); err != nil {
+		return PeerTrust{}, err
+	}
+	p, err := c.d.m.Pardon(ctx, peer)
+	return peerTrustOf(&p), err
+}
+
+// Vouch makes a peer established by the operator's word.
+func (c Court) Vouch(ctx context.Context, peer string) error {
+	if err := c.d.Live(); err != nil {
+		return err
+	}
+	if peer == "" {
+		return asks("no peer is named")
+	}
+	return c.d.m.Vouch(ctx, peer)
+}
