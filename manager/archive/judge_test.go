@@ -45,7 +45,7 @@ func (j *judge) deliver(cl *clock, gen channel.Gen) (pages.Delivery, []trust.Act
 	in := trust.Delivery{Peer: d.Deliverer, Channel: 1, Domain: 1, At: d.Claimed}
 	out := make([]Judged, len(d.Pages))
 	for i, p := range d.Pages {
-		out[i] = Judged{Hash: p.Hash, Page: p.Record}
+		out[i] = Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}
 		in.Pages = append(in.Pages, trust.Seen{URL: p.Hash, Page: &out[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified})
 	}
 	acts := j.m.Deliver(cl.now, &in)

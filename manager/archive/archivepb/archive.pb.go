@@ -711,6 +711,8 @@ type Page struct {
 	Before        uint64                 `protobuf:"fixed64,27,opt,name=before,proto3" json:"before,omitempty"`                                    // beginning of the SHA-256 of the version before the current one
 	BeforeAccount uint64                 `protobuf:"fixed64,28,opt,name=before_account,json=beforeAccount,proto3" json:"before_account,omitempty"` // the account that delivered it
 	Withdrawn     bool                   `protobuf:"varint,30,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`                               // every version of it was withdrawn: nothing of it is shown
+	LastBy        uint64                 `protobuf:"fixed64,31,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"`                      // number of the peer of the last visit
+	LastAt        int64                  `protobuf:"varint,32,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`                       // when its task was claimed, Unix seconds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -939,6 +941,20 @@ func (x *Page) GetWithdrawn() bool {
 		return x.Withdrawn
 	}
 	return false
+}
+
+func (x *Page) GetLastBy() uint64 {
+	if x != nil {
+		return x.LastBy
+	}
+	return 0
+}
+
+func (x *Page) GetLastAt() int64 {
+	if x != nil {
+		return x.LastAt
+	}
+	return 0
 }
 
 // Capture is one visit that has a record.
@@ -1180,8 +1196,8 @@ type Trust struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cur           *Version               `protobuf:"bytes,1,opt,name=cur,proto3" json:"cur,omitempty"`
 	Prev          *Version               `protobuf:"bytes,2,opt,name=prev,proto3" json:"prev,omitempty"`
-	LastBy        uint64                 `protobuf:"fixed64,3,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"`
-	LastAt        int64                  `protobuf:"varint,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"` // Unix seconds
+	LastBy        uint64                 `protobuf:"fixed64,3,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"` // as of what changed this record; the page has a later visit that changed nothing
+	LastAt        int64                  `protobuf:"varint,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`  // Unix seconds
 	Same          bool                   `protobuf:"varint,5,opt,name=same,proto3" json:"same,omitempty"`
 	Dynamic       uint32                 `protobuf:"varint,6,opt,name=dynamic,proto3" json:"dynamic,omitempty"`
 	Flaps         uint32                 `protobuf:"varint,7,opt,name=flaps,proto3" json:"flaps,omitempty"`
@@ -1301,9 +1317,16 @@ type Visited struct {
 	Change        uint32                 `protobuf:"varint,4,opt,name=change,proto3" json:"change,omitempty"`  // channel.Change
 	Digest        uint64                 `protobuf:"fixed64,5,opt,name=digest,proto3" json:"digest,omitempty"` // that the peer computed; 0: none
 	Shingle       uint64                 `protobuf:"fixed64,6,opt,name=shingle,proto3" json:"shingle,omitempty"`
-	Modified      int64                  `protobuf:"varint,7,opt,name=modified,proto3" json:"modified,omitempty"` // Last-Modified, Unix seconds; 0: the server says nothing
-	Final         []byte                 `protobuf:"bytes,8,opt,name=final,proto3" json:"final,omitempty"`        // where a redirect leads; empty: it is none
-	Before        *Version               `protobuf:"bytes,9,opt,name=before,proto3" json:"before,omitempty"`      // what was stored before this visit
+	Modified      int64                  `protobuf:"varint,7,opt,name=modified,proto3" json:"modified,omitempty"`               // Last-Modified, Unix seconds; 0: the server says nothing
+	Final         []byte                 `protobuf:"bytes,8,opt,name=final,proto3" json:"final,omitempty"`                      // where a redirect leads; empty: it is none
+	Before        *Version               `protobuf:"bytes,9,opt,name=before,proto3" json:"before,omitempty"`                    // what was stored before this visit
+	Address       string                 `protobuf:"bytes,10,opt,name=address,proto3" json:"address,omitempty"`                 // the URL
+	Size          uint32                 `protobuf:"varint,11,opt,name=size,proto3" json:"size,omitempty"`                      // of the stored version
+	Visits        uint32                 `protobuf:"varint,12,opt,name=visits,proto3" json:"visits,omitempty"`                  // of the page
+	Changes       uint32                 `protobuf:"varint,13,opt,name=changes,proto3" json:"changes,omitempty"`                // of them that found a change which counts
+	FirstUs       int64                  `protobuf:"varint,14,opt,name=first_us,json=firstUs,proto3" json:"first_us,omitempty"` // visit
+	LastBy        uint64                 `protobuf:"fixed64,15,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"`   // as Page, before this visit
+	LastAt        int64                  `protobuf:"varint,16,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1399,6 +1422,55 @@ func (x *Visited) GetBefore() *Version {
 		return x.Before
 	}
 	return nil
+}
+
+func (x *Visited) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Visited) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Visited) GetVisits() uint32 {
+	if x != nil {
+		return x.Visits
+	}
+	return 0
+}
+
+func (x *Visited) GetChanges() uint32 {
+	if x != nil {
+		return x.Changes
+	}
+	return 0
+}
+
+func (x *Visited) GetFirstUs() int64 {
+	if x != nil {
+		return x.FirstUs
+	}
+	return 0
+}
+
+func (x *Visited) GetLastBy() uint64 {
+	if x != nil {
+		return x.LastBy
+	}
+	return 0
+}
+
+func (x *Visited) GetLastAt() int64 {
+	if x != nil {
+		return x.LastAt
+	}
+	return 0
 }
 
 // Delivered is what one chunk delivered, until the manager has taken it in.
@@ -2772,7 +2844,7 @@ const file_archive_proto_rawDesc = "" +
 	"fetched_us\x18\x01 \x01(\x03R\tfetchedUs\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\"7\n" +
 	"\aHistory\x12,\n" +
-	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\x8d\x06\n" +
+	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\xbf\x06\n" +
 	"\x04Page\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x16\n" +
@@ -2808,7 +2880,9 @@ const file_archive_proto_rawDesc = "" +
 	"missing_by\x18\x1a \x01(\x06R\tmissingBy\x12\x16\n" +
 	"\x06before\x18\x1b \x01(\x06R\x06before\x12%\n" +
 	"\x0ebefore_account\x18\x1c \x01(\x06R\rbeforeAccount\x12\x1c\n" +
-	"\twithdrawn\x18\x1e \x01(\bR\twithdrawnJ\x04\b\x10\x10\x11\"\xca\x02\n" +
+	"\twithdrawn\x18\x1e \x01(\bR\twithdrawn\x12\x17\n" +
+	"\alast_by\x18\x1f \x01(\x06R\x06lastBy\x12\x17\n" +
+	"\alast_at\x18  \x01(\x03R\x06lastAtJ\x04\b\x10\x10\x11\"\xca\x02\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +
@@ -2844,7 +2918,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x05blind\x18\b \x01(\rR\x05blind\x12\x10\n" +
 	"\x03gen\x18\t \x01(\x04R\x03gen\x12\x14\n" +
 	"\x05shows\x18\n" +
-	" \x01(\x06R\x05shows\"\xfe\x01\n" +
+	" \x01(\x06R\x05shows\"\xab\x03\n" +
 	"\aVisited\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\x06R\x03url\x12\x1d\n" +
 	"\n" +
@@ -2855,7 +2929,15 @@ const file_archive_proto_rawDesc = "" +
 	"\ashingle\x18\x06 \x01(\x06R\ashingle\x12\x1a\n" +
 	"\bmodified\x18\a \x01(\x03R\bmodified\x12\x14\n" +
 	"\x05final\x18\b \x01(\fR\x05final\x12.\n" +
-	"\x06before\x18\t \x01(\v2\x16.shoal.archive.VersionR\x06before\"\xa8\x01\n" +
+	"\x06before\x18\t \x01(\v2\x16.shoal.archive.VersionR\x06before\x12\x18\n" +
+	"\aaddress\x18\n" +
+	" \x01(\tR\aaddress\x12\x12\n" +
+	"\x04size\x18\v \x01(\rR\x04size\x12\x16\n" +
+	"\x06visits\x18\f \x01(\rR\x06visits\x12\x18\n" +
+	"\achanges\x18\r \x01(\rR\achanges\x12\x19\n" +
+	"\bfirst_us\x18\x0e \x01(\x03R\afirstUs\x12\x17\n" +
+	"\alast_by\x18\x0f \x01(\x06R\x06lastBy\x12\x17\n" +
+	"\alast_at\x18\x10 \x01(\x03R\x06lastAt\"\xa8\x01\n" +
 	"\tDelivered\x12\x1c\n" +
 	"\tdeliverer\x18\x01 \x01(\x06R\tdeliverer\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x16\n" +

@@ -49,10 +49,14 @@ func (p *Pages) Delivery(ctx context.Context, id channel.ID, gen channel.Gen) (D
 	d := Delivery{Channel: id, Gen: gen}
 	at := map[uint64]int{} // a page that was visited twice counts once, as it was the last time
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
+		known, err := records(snap, id)
+		if err != nil {
+			return err
+		}
 		return eachDelivered(snap, id, gen, func(m *pb.Delivered) error {
 			d.Deliverer, d.Account, d.Prefix, d.Claimed = trust.Peer(m.Deliverer), trust.Account(m.Account), trust.Prefix(m.Prefix), schema.Time(m.ClaimedUs)
 			for _, v := range m.Pages {
-				page, ok, err := delivered(snap, id, gen, v)
+				page, ok, err := delivered(known, gen, v)
 				if err != nil {
 					return err
 				}
@@ -84,23 +88,48 @@ func eachDelivered(snap ledger.Snapshot, id channel.ID, gen channel.Gen, do func
 }
 
 // delivered reads what the Machine must know of one page; false: it is not to be taken in.
-func delivered(snap ledger.Snapshot, id channel.ID, gen channel.Gen, v *pb.Visited) (d Delivered, ok bool, err error) {
-	t, found, err := trustOf(snap, uint64(id), v.Url)
-	if err != nil || found && t.Gen >= uint64(gen) {
-		return d, false, err
-	}
-	m := new(pb.Page)
-	if ok, err := ledger.Get(snap, schema.Key2(schema.Page, uint64(id), v.Url), m); err != nil || !ok {
+func delivered(known func(url uint64) (trust.Page, uint64, bool, error), gen channel.Gen, v *pb.Visited) (d Delivered, ok bool, err error) {
+	g, taken, found, err := known(v.Url)
+	if err != nil || found && taken >= uint64(gen) {
 		return d, false, err
 	}
 	if !found {
-		t = without(v.Before)
+		g = recordOf(without(v.Before))
 	}
+	lastSeen(&g, v.LastBy, v.LastAt)
 	return Delivered{
-		URL: m.Url, Hash: v.Url, Final: string(v.Final), Fetched: schema.Time(v.FetchedUs), Status: int(v.Status), Change: channel.Change(v.Change),
-		Digest: v.Digest, Shingle: v.Shingle, Modified: v.Modified, Size: int(m.Size), Visits: int(m.Visits), Changes: int(m.Changes), First: schema.Time(m.FirstUs),
-		Record: recordOf(t),
+		URL: v.Address, Hash: v.Url, Final: string(v.Final), Fetched: schema.Time(v.FetchedUs), Status: int(v.Status), Change: channel.Change(v.Change),
+		Digest: v.Digest, Shingle: v.Shingle, Modified: v.Modified, Size: int(v.Size), Visits: int(v.Visits), Changes: int(v.Changes), First: schema.Time(v.FirstUs),
+		Record: g,
 	}, true, nil
+}
+
+// mostRecords is how many records of a channel are read one after the other; those of a larger one are looked up.
+const mostRecords = 20_000
+
+// records makes a function that finds the record of a page of a channel, and the generation of the delivery that it has taken in.
+func records(snap ledger.Snapshot, id channel.ID) (func(url uint64) (g trust.Page, gen uint64, found bool, err error), error) {
+	type record struct {
+		trust.Page
+		gen uint64
+	}
+	all := map[uint64]record{}
+	t := new(pb.Trust)
+	err := snap.Scan(schema.Key(schema.Trust, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
+		t.Reset()
+		if err := schema.Decode(value, t); err != nil {
+			return false, err
+		}
+		all[schema.Number(key, 1)] = record{recordOf(t), t.Gen}
+		return len(all) < mostRecords, nil
+	})
+	return func(url uint64) (trust.Page, uint64, bool, error) {
+		if r, ok := all[url]; ok || len(all) < mostRecords {
+			return r.Page, r.gen, ok, nil
+		}
+		t, found, err := trustOf(snap, uint64(id), url)
+		return recordOf(t), t.Gen, found, err
+	}, err
 }
 
 // Record reads the record of one page of a channel, for a ruling or an audit; hash is channel.URLHash of its URL. ErrNotFound: there is no such page any more.
@@ -121,6 +150,7 @@ func (p *Pages) Record(ctx context.Context, id channel.ID, hash uint64) (d Deliv
 			URL: m.Url, Hash: hash, Fetched: schema.Time(m.FetchedUs), Status: int(m.Status), Digest: m.Digest, Shingle: m.Shingle, Size: int(m.Size),
 			Visits: int(m.Visits), Changes: int(m.Changes), First: schema.Time(m.FirstUs), Record: recordOf(t),
 		}
+		lastSeen(&d.Record, m.LastBy, m.LastAt)
 		return ctx.Err()
 	})
 	if err != nil {

@@ -153,8 +153,9 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 		return nil
 	}
 	b.keep(d)
-	b.said(d, p, p.Digest, storedBefore(was))
+	old, last := storedBefore(was), b.visits(was)
 	b.visit(d, p)
+	b.said(d, p, p.Digest, old, last)
 	b.seen(was)
 	b.job.Add.Unchanged++
 	r := warc.Record{
@@ -198,7 +199,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	if !here && before && b.missing(was) {
 		return nil
 	}
-	old := storedBefore(was)
+	old, last := storedBefore(was), b.visits(was)
 	was.Etag, was.LastModified = nil, nil
 	b.visit(d, p)
 	b.compare(was, sha, here)
@@ -233,13 +234,13 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	if err != nil {
 		return err
 	}
-	b.said(d, p, versionDigest(p, digest), old)
 	was.Withdrawn = false
 	near := before && here && !same && was.Size >= minNear && len(p.Body) >= minNear &&
 		(channel.Near(was.Shingle, p.Shingle) || p.Change == channel.NearUnchanged)
 	was.Content, was.Sha256, was.Digest = c, sha[:], digest
 	was.Mime, was.Size, was.Gone = mime, uint32(len(p.Body)), !here
 	b.keepLinks(d, p, here)
+	b.said(d, p, versionDigest(p, digest), old, last)
 	if same {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // follow has what is kept of a page follow its record: the state of the page describes the version that is shown, versions that leave the record take their
-// state along, and the feed tells what readers have to know.
-func (v *verdicts) follow(m *pb.Page, old, t *pb.Trust, fact *pb.Visited) error {
+// state along, and the feed tells what readers have to know. taken says that the Machine took in this visit.
+func (v *verdicts) follow(m *pb.Page, old, t *pb.Trust, fact *pb.Visited, taken bool) error {
 	for _, w := range []*pb.Version{old.Cur, old.Prev} {
 		if w == nil || sameVersion(w, t.Cur) || sameVersion(w, t.Prev) {
 			continue
@@ -23,7 +23,7 @@ func (v *verdicts) follow(m *pb.Page, old, t *pb.Trust, fact *pb.Visited) error 
 		}
 	}
 	// What the page's state describes now: what this delivery brought, which the Machine has made current, or what it did before.
-	if fact != nil && fact.Digest != 0 && t.Cur != nil && !(t.LastBy == old.LastBy && t.LastAt == old.LastAt) {
+	if taken && fact != nil && fact.Digest != 0 && t.Cur != nil {
 		t.Shows = t.Cur.Digest
 	}
 	if shown := shownOf(t); shown.GetDigest() != t.Shows {

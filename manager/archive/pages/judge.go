@@ -21,6 +21,8 @@ import (
 type Judged struct {
 	Hash uint64 // channel.URLHash
 	Page trust.Page
+	// Was is the record as it was read: then a page of which nothing new is said costs nothing. The zero Page: not known.
+	Was trust.Page
 }
 
 // judgeBatch is how many pages are judged in one write, and with one hold of their host.
@@ -36,10 +38,13 @@ const judgeBatch = 300
 //
 // Judge is the only writer of these records. Of one channel one call runs at a time.
 func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all []Judged) error {
-	all = slices.Clone(all)
+	all = slices.DeleteFunc(slices.Clone(all), func(j Judged) bool { return j.Was.Cur.State != trust.None && idle(&j.Was, &j.Page) })
 	slices.SortFunc(all, func(x, y Judged) int { return cmp.Compare(x.Hash, y.Hash) })
-	facts, chunks, err := p.facts(id, gen)
+	facts, chunks, err := p.facts(id, gen, len(all) > 0)
 	if err != nil {
+		return fmt.Errorf("judge channel %d: %w", id, err)
+	}
+	if all, err = p.withoutIdle(id, all, facts); err != nil {
 		return fmt.Errorf("judge channel %d: %w", id, err)
 	}
 	for len(all) > 0 {
@@ -58,21 +63,52 @@ func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all [
 	return nil
 }
 
+// withoutIdle leaves out the pages of which a delivery says nothing new.
+func (p *Pages) withoutIdle(id channel.ID, all []Judged, facts map[uint64]*pb.Visited) ([]Judged, error) {
+	if len(facts) == 0 || len(all) == 0 {
+		return all, nil
+	}
+	err := p.ledger.View(func(snap ledger.Snapshot) error {
+		known, err := records(snap, id)
+		if err != nil {
+			return err
+		}
+		kept := all[:0]
+		for _, j := range all {
+			was, _, found, err := known(j.Hash)
+			if err != nil {
+				return err
+			}
+			if v := facts[j.Hash]; found && v != nil {
+				if lastSeen(&was, v.LastBy, v.LastAt); idle(&was, &j.Page) {
+					continue
+				}
+			}
+			kept = append(kept, j)
+		}
+		all = kept
+		return nil
+	})
+	return all, err
+}
+
 // facts are what a delivery says of its pages, and the changes that forget it.
-func (p *Pages) facts(id channel.ID, gen channel.Gen) (facts map[uint64]*pb.Visited, chunks []ledger.Change, err error) {
+func (p *Pages) facts(id channel.ID, gen channel.Gen, wanted bool) (facts map[uint64]*pb.Visited, chunks []ledger.Change, err error) {
 	if gen == 0 {
 		return nil, nil, nil
 	}
 	facts = map[uint64]*pb.Visited{}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		err := eachDelivered(snap, id, gen, func(m *pb.Delivered) error {
-			for _, v := range m.Pages {
-				facts[v.Url] = v
+		if wanted {
+			err := eachDelivered(snap, id, gen, func(m *pb.Delivered) error {
+				for _, v := range m.Pages {
+					facts[v.Url] = v
+				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			return err
 		}
 		return snap.Scan(schema.Key2(schema.Delivered, uint64(id), uint64(gen)), nil, false, func(key, _ []byte) (bool, error) {
 			chunks = append(chunks, ledger.Change{Key: bytes.Clone(key)})
@@ -96,7 +132,7 @@ func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part 
 		v.snap, v.standings.snap = snap, snap
 		for i := range part {
 			j := &part[i]
-			err := v.page(j.Hash, facts[j.Hash], func(old *pb.Trust) (trust.Page, bool, error) {
+			err := v.page(j.Hash, facts[j.Hash], func(old *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
 				g := j.Page
 				err := v.withhold(&g, j.Hash, old)
 				return g, err == nil, err
@@ -143,7 +179,7 @@ type verdicts struct {
 }
 
 // page stores what a page's record becomes. A record without a version says nothing: the Machine does not know who delivered.
-func (v *verdicts) page(hash uint64, fact *pb.Visited, become func(old *pb.Trust) (g trust.Page, ok bool, err error)) error {
+func (v *verdicts) page(hash uint64, fact *pb.Visited, become func(old *pb.Trust, was trust.Page) (g trust.Page, ok bool, err error)) error {
 	key := schema.Key2(schema.Trust, uint64(v.id), hash)
 	old, found, err := trustOf(v.snap, uint64(v.id), hash)
 	if err != nil || found && v.gen != 0 && old.Gen >= uint64(v.gen) {
@@ -158,12 +194,21 @@ func (v *verdicts) page(hash uint64, fact *pb.Visited, become func(old *pb.Trust
 	} else if !found {
 		old = without(storedBefore(m))
 	}
-	g, ok, err := become(old)
+	was := recordOf(old)
+	if fact != nil {
+		lastSeen(&was, fact.LastBy, fact.LastAt)
+	} else {
+		lastSeen(&was, m.LastBy, m.LastAt)
+	}
+	g, ok, err := become(old, was)
 	if err != nil || !ok || g.Cur.State == trust.None {
 		return err
 	}
+	if found && fact != nil && idle(&was, &g) {
+		return nil
+	}
 	t := v.record(&g, old, fact)
-	if err := v.follow(m, old, t, fact); err != nil {
+	if err := v.follow(m, old, t, fact, g.LastBy != was.LastBy || g.LastAt != was.LastAt); err != nil {
 		return err
 	}
 	if found && proto.Equal(old, t) {

@@ -24,7 +24,7 @@ func (p *Pages) Review(ctx context.Context, id channel.ID, do func(g *trust.Page
 				return false, err
 			}
 			if g := recordOf(t); do(&g) {
-				all = append(all, Judged{schema.Number(key, 1), g})
+				all = append(all, Judged{Hash: schema.Number(key, 1), Page: g})
 			}
 			return true, ctx.Err()
 		})

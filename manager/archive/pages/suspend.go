@@ -28,9 +28,8 @@ type Revised struct {
 func (p *Pages) Withhold(ctx context.Context, id channel.ID, hashes []uint64, by trust.Peer, also Also) error {
 	var out Revised
 	return p.revise(ctx, id, hashes, func() ([]ledger.Change, error) { return also(out) }, func(v *verdicts, hash uint64) error {
-		return v.page(hash, nil, func(old *pb.Trust) (trust.Page, bool, error) {
-			g := recordOf(old)
-			was := g
+		return v.page(hash, nil, func(old *pb.Trust, was trust.Page) (trust.Page, bool, error) {
+			g := was
 			again := g.Withdraw(by)
 			out.Again = out.Again || again
 			if g == was {
@@ -97,8 +96,9 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by
 			return err
 		}
 		v.changes = append(v.changes, ledger.Change{Key: key})
-		return v.page(hash, nil, func(now *pb.Trust) (trust.Page, bool, error) {
+		return v.page(hash, nil, func(now *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
 			g, was := recordOf(now), recordOf(taken)
+			was.LastBy, was.LastAt, was.Same = g.LastBy, g.LastAt, g.Same // who came last is not undone
 			after := was
 			after.Withdraw(by)
 			if g == after {

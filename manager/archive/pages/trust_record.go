@@ -40,6 +40,23 @@ func stateIn(n uint32) trust.State {
 	return trust.State(n)
 }
 
+// lastSeen takes in a visit that changed nothing of a record, and is not in it.
+func lastSeen(g *trust.Page, by uint64, at int64) {
+	if at > g.LastAt && g.Cur.State != trust.None {
+		g.LastBy, g.LastAt, g.Same = trust.Peer(by), at, true
+	}
+}
+
+// idle tells whether a record says the same as before but for the last visit, which saw what is shown: the page itself has that.
+func idle(was, is *trust.Page) bool {
+	if !is.Same || !is.Cur.State.Shown() || was.LastAt > is.LastAt {
+		return false
+	}
+	w := *was
+	w.LastBy, w.LastAt, w.Same = is.LastBy, is.LastAt, is.Same
+	return w == *is
+}
+
 // storedVersion is the stored form of a version; nil: there is none. was is the stored form of the same version, if there is one: what only the archive
 // knows of it stays.
 func storedVersion(v *trust.Version, was *pb.Version) *pb.Version {

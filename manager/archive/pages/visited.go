@@ -11,18 +11,35 @@ import (
 	"shoal/manager/archive/warc"
 )
 
+// lastVisit is who visited a page last, in a task that was claimed at a time, Unix seconds.
+type lastVisit struct {
+	by uint64
+	at int64
+}
+
+// visits notes who visits a page, and tells who did before.
+func (b *builder) visits(m *pb.Page) (last lastVisit) {
+	last = lastVisit{m.LastBy, m.LastAt}
+	m.LastBy, m.LastAt = b.by, b.outbox.ClaimedUs/1e6
+	return last
+}
+
 // deliveredBy begins what the manager takes in of a chunk.
 func deliveredBy(set *ledger.PageSet) *pb.Delivered {
 	return &pb.Delivered{Deliverer: set.Deliverer, Account: set.Account, Prefix: set.Prefix, ClaimedUs: schema.Micros(set.Claimed)}
 }
 
 // said notes what a delivery says of a page that is there, or leads elsewhere. digest is that of the content, which the peer computed; 0: it named none. old is
-// the version that was stored before; nil: there was none.
-func (b *builder) said(d *draft, p *channel.Page, digest uint64, old *pb.Version) {
+// the version that was stored before; nil: there was none. last is the visit before.
+func (b *builder) said(d *draft, p *channel.Page, digest uint64, old *pb.Version, last lastVisit) {
 	if p.Status >= 400 {
 		return // contradict.go judges who says that a page is gone
 	}
-	v := &pb.Visited{Url: d.url, FetchedUs: p.Fetched.UnixMicro(), Status: uint32(p.Status), Change: uint32(p.Change), Digest: digest, Shingle: p.Shingle, Before: old}
+	m := d.page
+	v := &pb.Visited{
+		Url: d.url, Address: p.URL, Size: m.Size, Visits: m.Visits, Changes: m.Changes, FirstUs: m.FirstUs, LastBy: last.by, LastAt: last.at,
+		FetchedUs: p.Fetched.UnixMicro(), Status: uint32(p.Status), Change: uint32(p.Change), Digest: digest, Shingle: p.Shingle, Before: old,
+	}
 	if p.Status == http.StatusNotModified {
 		v.Digest = 0 // it was the server that said so
 	}
