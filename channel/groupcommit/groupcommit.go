@@ -25,7 +25,8 @@ type Config[J any] struct {
 	// Weight and MaxWeight bound a batch by its size. Nil: all jobs weigh nothing.
 	Weight    func(J) int64
 	MaxWeight int64
-	// Linger is how long a batch waits for more jobs, unless it is full before. Where a write takes a while by itself, few large ones cost less
+	// Linger is how long the first job of a batch waits for others, unless the batch is full before; what it has waited for the batch before counts.
+	// Where a write takes a while by itself, few large ones cost less
 	// than many small ones. Jobs whose weight is 0 are not worth the wait: a batch of such alone is written at once. 0: no batch waits.
 	Linger time.Duration
 	// Closed is what Submit returns after Close. No default.
@@ -49,6 +50,7 @@ type Pipeline[J any] struct {
 // ticket is a job on its way.
 type ticket[J any] struct {
 	job  J
+	at   time.Time // when it was submitted; zero unless batches linger
 	err  error
 	done chan struct{} // closed when the job was committed or refused
 	lead chan struct{} // closed when the ticket's owner is to lead
@@ -73,6 +75,9 @@ func (p *Pipeline[J]) Submit(ctx context.Context, jobs ...J) error {
 	tickets := make([]*ticket[J], len(jobs))
 	for n, job := range jobs {
 		tickets[n] = &ticket[J]{job: job, done: make(chan struct{}), lead: make(chan struct{})}
+		if p.cfg.Linger > 0 {
+			tickets[n].at = time.Now()
+		}
 	}
 	if err := p.enqueue(tickets); err != nil {
 		return err
@@ -155,8 +160,9 @@ func (p *Pipeline[J]) linger() {
 	full := make(chan struct{})
 	p.full = full
 	p.hurry()
+	wait := p.cfg.Linger - time.Since(p.queue[0].at)
 	p.mu.Unlock()
-	t := time.NewTimer(p.cfg.Linger)
+	t := time.NewTimer(max(wait, 0))
 	defer t.Stop()
 	select {
 	case <-full:

@@ -41,6 +41,29 @@ func TestLinger(t *testing.T) {
 	})
 }
 
+// What a job has waited for the batch before counts.
+func TestLingerCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var after []time.Duration
+		began := time.Now()
+		p := New(Config[int]{
+			Do: func([]int) error {
+				after = append(after, time.Since(began))
+				time.Sleep(80 * time.Millisecond)
+				return nil
+			},
+			MaxJobs: 10, Weight: func(n int) int64 { return int64(n) }, MaxWeight: 10, Linger: 100 * time.Millisecond, Closed: errClosed,
+		})
+		var wg sync.WaitGroup
+		submit(t, &wg, p, 10, nil)
+		submit(t, &wg, p, 1, nil)
+		wg.Wait()
+		if want := []time.Duration{0, 100 * time.Millisecond}; !slices.Equal(after, want) {
+			t.Errorf("batches after %v, want %v", after, want)
+		}
+	})
+}
+
 // Close does not wait out the time.
 func TestLingerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -131,7 +131,11 @@ func checkArchive(ctx context.Context, data string) desk.Finding {
 	}
 	a, err := openStopped(ctx, data)
 	if err != nil {
-		return desk.Finding{Level: desk.Error, What: "The archive cannot be opened: " + plain.Error(err), Mend: "Mend the folder or its disk, restore a backup, or see shoal archive repair --help."}
+		mend := "Mend the folder or its disk, restore a backup, or see shoal archive repair --help."
+		if url, nerr := remote.Noted(data, remote.BucketFile); nerr != nil || url != "" {
+			mend = fmt.Sprintf("The files %s and %s in %s name the servers; correct them there, or with --db and --bucket if a server has moved.", remote.DatabaseFile, remote.BucketFile, data)
+		}
+		return desk.Finding{Level: desk.Error, What: "The archive cannot be opened: " + plain.Error(err), Mend: mend}
 	}
 	missing := a.Missing()
 	if err := a.Close(); err != nil {

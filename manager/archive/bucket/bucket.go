@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -47,8 +46,6 @@ type Config struct {
 	Network [32]byte
 	// Patience bounds a request, with its repetitions; a large object gets more. Default one minute.
 	Patience time.Duration
-	// Log receives what the operator should know. Nil: nothing is logged.
-	Log *slog.Logger
 }
 
 const form = "s3://KEY:SECRET@host:port/bucket"
@@ -162,9 +159,6 @@ func keys(u *url.URL) *credentials.Credentials {
 
 // tries is how often a request is sent. The client would send it ten times, silently.
 const tries = 3
-
-// Where names the bucket in messages.
-func (b *Bucket) Where() string { return b.where }
 
 // check tries what the archive will do, so that a missing right is found before anything depends on it.
 func (b *Bucket) check(ctx context.Context) error {

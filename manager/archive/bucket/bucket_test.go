@@ -102,8 +102,8 @@ func TestObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(b.Where(), s3lab.Secret) || !strings.Contains(b.Where(), "below/here") {
-		t.Errorf("where: %s", b.Where())
+	if strings.Contains(b.where, s3lab.Secret) || !strings.Contains(b.where, "below/here") {
+		t.Errorf("where: %s", b.where)
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 5*partSize/16)
 	for name, put := range map[string]func() error{

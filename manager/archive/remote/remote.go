@@ -136,7 +136,7 @@ func (p *Place) server() postgres.Config {
 }
 
 func (p *Place) bucket(ctx context.Context) (*bucket.Bucket, error) {
-	return bucket.Open(ctx, bucket.Config{URL: p.Bucket, Network: p.Network, Log: p.Log})
+	return bucket.Open(ctx, bucket.Config{URL: p.Bucket, Network: p.Network})
 }
 
 func (p *Place) segments(b *bucket.Bucket, l *pgledger.Store, o archive.Own) *objects.Store {

@@ -301,11 +301,11 @@ type snapshotReader struct {
 
 func (s *Store) openSnapshot(ctx context.Context, name string) (*snapshotReader, error) {
 	if s.cfg.Objects == nil {
-		return nil, fmt.Errorf("%w: %s needs the object %s, and no bucket is named", ledger.ErrState, s.Where(), name)
+		return nil, fmt.Errorf("%w: %s needs the object %s, and no bucket is named", ledger.ErrState, s.where(), name)
 	}
 	in, err := s.cfg.Objects.Get(ctx, name, 0, -1)
 	if err != nil {
-		return nil, fmt.Errorf("the snapshot of %s: %w", s.Where(), err)
+		return nil, fmt.Errorf("the snapshot of %s: %w", s.where(), err)
 	}
 	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
 	if err != nil {

@@ -250,5 +250,5 @@ func (s *Store) Close() (err error) {
 	return err
 }
 
-// Where names the server in messages.
-func (s *Store) Where() string { return fmt.Sprintf("the archive's ledger in %s", s.server.Where()) }
+// where names the server in messages.
+func (s *Store) where() string { return fmt.Sprintf("the archive's ledger in %s", s.server.Where()) }
