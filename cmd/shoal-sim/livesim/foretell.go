@@ -3,6 +3,7 @@ package livesim
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"shoal/cmd/shoal-sim/recrawlsim"
 	"shoal/internal/lab/pond"
@@ -43,6 +44,11 @@ func (n *network) foretell(ctx context.Context) (fresh, updatesPerMin float64, e
 func (n *network) scale() *recrawlsim.Scale {
 	s := &recrawlsim.Scale{Threads: n.Threads, Queue: pondQueue, Gap: pageGap.Seconds(), Page: pageCost.Seconds(), Start: taskStart.Seconds(), Term: pondTerm, Backoff: pondBackoff,
 		Checkpoint: checkpoint, Room: true, WaitLimitMin: pondTerm, Prior: recrawl.Prior(30, .5), MinTicks: least, Tau: taus(n.world)}
+	mean := 0.
+	for i := range n.world.Hosts() {
+		mean += service(&n.world.Hosts()[i]).Seconds() / float64(len(n.world.Hosts()))
+	}
+	s.Ahead = int(math.Ceil(float64(n.Threads) / mean)) // tasks that end in a step
 	for i := range n.world.Hosts() {
 		h := &n.world.Hosts()[i]
 		s.Sites = append(s.Sites, recrawlsim.Site{Group: h.Class, Pages: h.Pages, Gap: max(pageGap, h.CrawlDelay).Seconds()})

@@ -11,9 +11,9 @@ import (
 // What a crawl costs in the pond, as measured there; a host's own crawl-delay takes the place of the wait.
 const (
 	pageGap   = 200 * time.Millisecond // wait before each page
-	pageCost  = 25 * time.Millisecond  // beside wait and round trip: transfer, and the peer's own work
-	taskStart = 400 * time.Millisecond // beside its pages: the claim, robots.txt, the report
-	usualRTT  = 30 * time.Millisecond  // of a peer that a task lands at, for the need
+	pageCost  = 2 * time.Millisecond   // beside wait and round trip: transfer, and the peer's own work
+	taskStart = 100 * time.Millisecond // beside its pages: the claim, robots.txt, the report
+	usualRTT  = 15 * time.Millisecond  // of a peer that a task lands at, for the need
 	sitePages = 12
 	smallSite = 3
 	largest   = 64 // pages of a site: as many as a channel's first task may fetch

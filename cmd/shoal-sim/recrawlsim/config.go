@@ -70,6 +70,9 @@ type Scale struct {
 	// took when that ends.
 	Sites []Site
 	RTT   [][]float32
+	// Ahead is how many more tasks a peer is given than the product's manager would give it: that hands out a task as soon as a thread is free, and here
+	// it waits for the next step.
+	Ahead int
 	// HalfGone is the step from which on every other peer stays away; 0: never.
 	HalfGone int
 }

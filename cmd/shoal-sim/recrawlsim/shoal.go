@@ -50,7 +50,7 @@ type shoal struct {
 	startup    float64 // minutes that a task costs beside its pages
 	items      []queue.Item[struct{}]
 	threads    int // of a peer
-	queue      int // places in its queue
+	places     int // that the manager fills in its queue
 	capacity   dispatch.Capacity
 	promised   int             // tasks of this minute
 	waited     [2]int          // of them, those that find no room: wanted ones, and spare ones
@@ -118,7 +118,10 @@ func newShoal(r *run) *shoal {
 		s.gap, s.checkpoint, s.chunk, s.startup = minutes(c.Gap), c.Checkpoint, math.Inf(1), c.Start
 		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = minutes(c.Term), minutes(c.Backoff), minutes(10*c.Backoff)
 	}
-	s.holds, s.threads, s.queue = cfg.Threads+cfg.Queue, cfg.Threads, cfg.Queue
+	s.holds, s.threads, s.places = cfg.Threads+cfg.Queue, cfg.Threads, cfg.Queue/queueShare
+	if c := r.w.scale; c != nil {
+		s.places += c.Ahead
+	}
 	for i := range s.queues {
 		s.queues[i] = queue.New[struct{}](cfg)
 		s.drops[i], s.soonest[i] = math.MaxInt32, away
@@ -304,7 +307,7 @@ func (s *shoal) reserve(a dispatch.Ask) bool {
 }
 
 func reserved[C uint16 | int32](s *shoal, peers []C, a *dispatch.Ask) bool {
-	full, near, looked := -int32(s.queue/queueShare), overlay.Widen(0), 0
+	full, near, looked := -int32(s.places), overlay.Widen(0), 0
 	for _, p := range peers {
 		if s.soonest[p] == away {
 			continue
@@ -353,7 +356,7 @@ func (s *shoal) count() {
 		s.free[i] = int32(s.threads - s.has(int32(i)))
 		c.Peers, c.Threads, c.Idle = c.Peers+1, c.Threads+s.threads, c.Idle+max(int(s.free[i]), 0)
 		if s.held != nil {
-			c.Holds, c.Held = c.Holds+s.threads+s.queue/queueShare, c.Held+int(s.held[i])
+			c.Holds, c.Held = c.Holds+s.threads+s.places, c.Held+int(s.held[i])
 		}
 	}
 }
