@@ -50,7 +50,7 @@ func (au *auditor) judge(ctx context.Context, id channel.ID, gen channel.Gen) er
 	td := trust.Delivery{Peer: d.Deliverer, Channel: id, Domain: domainOf(origin), At: d.Claimed, Pages: make([]trust.Seen, len(d.Pages))}
 	for i := range d.Pages {
 		p := &d.Pages[i]
-		records[i] = archive.Judged{Hash: p.Hash, Page: p.Record}
+		records[i] = archive.Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}
 		td.Pages[i] = trust.Seen{URL: p.Hash, Page: &records[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified}
 	}
 	err = au.do(ctx, func(now time.Time) {

@@ -38,9 +38,23 @@ func newJudge(t *testing.T, a *Archive, enforce bool, peers ...string) *judge {
 // deliver takes in what a claim of channel 1 delivered.
 func (j *judge) deliver(cl *clock, gen channel.Gen) (pages.Delivery, []trust.Act) {
 	j.t.Helper()
-	d, err := j.a.Delivery(j.t.Context(), 1, gen)
+	d, acts, err := j.take(cl, gen)
 	if err != nil {
 		j.t.Fatal(err)
+	}
+	return d, acts
+}
+
+// try is deliver, of which the archive may fail.
+func (j *judge) try(cl *clock, gen channel.Gen) error {
+	_, _, err := j.take(cl, gen)
+	return err
+}
+
+func (j *judge) take(cl *clock, gen channel.Gen) (pages.Delivery, []trust.Act, error) {
+	d, err := j.a.Delivery(j.t.Context(), 1, gen)
+	if err != nil {
+		return d, nil, err
 	}
 	in := trust.Delivery{Peer: d.Deliverer, Channel: 1, Domain: 1, At: d.Claimed}
 	out := make([]Judged, len(d.Pages))
@@ -49,10 +63,7 @@ func (j *judge) deliver(cl *clock, gen channel.Gen) (pages.Delivery, []trust.Act
 		in.Pages = append(in.Pages, trust.Seen{URL: p.Hash, Page: &out[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified})
 	}
 	acts := j.m.Deliver(cl.now, &in)
-	if err := j.a.Judge(j.t.Context(), 1, gen, out); err != nil {
-		j.t.Fatal(err)
-	}
-	return d, acts
+	return d, acts, j.a.Judge(j.t.Context(), 1, gen, out)
 }
 
 // record is a page's record, as "state by deliverer seen, before: state by deliverer".
