@@ -347,6 +347,32 @@ func TestDecompressUpTo(t *testing.T) {
 	}
 }
 
+// A chunk that is decoded later changes nothing of one that was decoded before.
+func TestDecompressedIsKept(t *testing.T) {
+	want := sampleChunkBody()
+	z, err := CompressBody(want.Marshal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := ChunkBody{Pages: []Page{{URL: "https://example.org/", Error: "x", Change: Errored, Body: bytes.Repeat([]byte{0xff}, 100_000)}}}
+	y, err := CompressBody(other.Marshal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		got, err := DecompressChunk(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecompressChunk(y); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("after another chunk: %+v", got)
+		}
+	}
+}
+
 func TestBomb(t *testing.T) {
 	enc, err := zstd.NewWriter(nil)
 	if err != nil {

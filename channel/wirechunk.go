@@ -285,14 +285,27 @@ func DecompressChunk(body []byte) (ChunkBody, error) {
 // DecompressChunkUpTo decodes Chunk.Body with at most so many URLs to fetch. It leaves out the others, and tells how many. What is left out is not
 // decoded: thousands of URLs need ten times as much memory then as before.
 func DecompressChunkUpTo(body []byte, frontier int) (b ChunkBody, left int, err error) {
-	raw, err := decompressChunk(body)
+	room, ok := unpacked.Get().(*[]byte)
+	if !ok {
+		room = new([]byte)
+	}
+	raw, err := decompressChunk((*room)[:0], body)
 	if err != nil {
 		return ChunkBody{}, 0, err
 	}
-	raw, left = withoutFrontier(raw, frontier)
-	b, err = ParseChunkBody(raw)
+	kept, left := withoutFrontier(raw, frontier)
+	b, err = ParseChunkBody(kept) // which copies all that it keeps
+	if cap(raw) <= maxUnpacked {
+		*room = raw
+		unpacked.Put(room)
+	}
 	return b, left, err
 }
+
+// unpacked are buffers for what is decompressed, used again and again. Larger ones than maxUnpacked are given back.
+var unpacked sync.Pool
+
+const maxUnpacked = 2 << 20
 
 // frontierField is the number of ChunkBody.frontier.
 const frontierField = 2
@@ -317,7 +330,7 @@ func withoutFrontier(raw []byte, n int) (kept []byte, left int) {
 	return kept, left
 }
 
-func decompressChunk(body []byte) ([]byte, error) {
+func decompressChunk(to, body []byte) ([]byte, error) {
 	if len(body) > MaxChunk {
 		return nil, fmt.Errorf("%w: chunk body of %d compressed bytes, at most %d", ErrTooLarge, len(body), MaxChunk)
 	}
@@ -326,7 +339,7 @@ func decompressChunk(body []byte) ([]byte, error) {
 		return nil, errors.New("channel: no zstd decoder")
 	}
 	defer decoders.Put(d)
-	raw, err := d.DecodeAll(body, nil)
+	raw, err := d.DecodeAll(body, to)
 	switch {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
 		return nil, fmt.Errorf("%w: chunk body of more than %d bytes", ErrTooLarge, MaxChunkBody)
