@@ -152,7 +152,9 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = cut{io.LimitReader(r.Body, f.Cut), r.Body}
 	}
 	proxy := httputil.ReverseProxy{
-		Director:  func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", "gateway" }, // Host stays as it was signed
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "gateway", r.In.Host // it stays as it was signed
+		},
 		Transport: s.gate.dial, ErrorLog: log.New(io.Discard, "", 0),
 		ModifyResponse: func(*http.Response) error {
 			if f.Silent {

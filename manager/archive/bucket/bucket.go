@@ -108,7 +108,7 @@ func parse(cfg Config) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library says so
+	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true
 	transport.ResponseHeaderTimeout = cfg.Patience
 	transport.MaxIdleConnsPerHost = 16

@@ -63,6 +63,8 @@ func (s *Store) replaced() error {
 
 // own makes this the log's writer: nothing that another one has under way is appended after that. What it appended before must have been read.
 func (s *Store) own(ctx context.Context) error {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
 	var epoch, seq int64
 	err := s.server.Patiently(ctx, func() error {
 		return s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -82,6 +84,11 @@ func (s *Store) own(ctx context.Context) error {
 	return nil
 }
 
+// bound ends what waits for a server that accepts connections and does not answer. A commit that was sent is waited for all the same.
+func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 2*max(s.cfg.Server.Patience, time.Second))
+}
+
 // away says that nothing was written.
 func (s *Store) away(err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrAway, s.server.Explain(err))
@@ -89,6 +96,8 @@ func (s *Store) away(err error) error {
 
 // append puts an entry into the log, as often as it takes.
 func (s *Store) append(ctx context.Context, key [16]byte, body []byte) error {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
 	err := s.server.Patiently(ctx, func() error {
 		err := s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, `WITH moved AS (UPDATE heads SET seq = seq + 1, key = $4, grown = grown + $6 WHERE part = $1 AND epoch = $2 AND seq = $3 RETURNING part, seq)

@@ -212,3 +212,45 @@ func TestLostPart(t *testing.T) {
 		t.Errorf("%d records found, %d damaged places, %v", found, bad, err)
 	}
 }
+
+// TestReadAhead reads records one behind the other, by two readers in turn, and back: few requests, and each record as it was written.
+func TestReadAhead(t *testing.T) {
+	lab := s3lab.Start(t, s3lab.Options{})
+	cfg := config(t, open(t, lab))
+	cfg.Roll = 1 << 20
+	s := Open(cfg)
+	if _, err := s.Recover(nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	var at []segment.Location
+	name := func(n int) string { return strings.Repeat(string(rune('a'+n%26)), 100+n) }
+	for part := range 2 {
+		var raw []byte
+		var ends []int
+		for n := range 200 {
+			raw = append(raw, record(t, name(200*part+n))...)
+			ends = append(ends, len(raw))
+		}
+		a, err := s.Append(raw, ends)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		s.Commit()
+		at = append(at, a...)
+	}
+	requests := 0
+	lab.Break(func(*http.Request) s3lab.Fault { requests++; return s3lab.Fault{} })
+	for n := range 200 {
+		holds(t, s, at[n], name(n))
+		holds(t, s, at[200+n], name(200+n))
+	}
+	for n := 199; n >= 0; n-- {
+		holds(t, s, at[n], name(n))
+	}
+	if requests > 10 {
+		t.Errorf("%d requests for 600 records of two objects", requests)
+	}
+}

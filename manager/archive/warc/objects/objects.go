@@ -60,6 +60,8 @@ type Store struct {
 	mu       sync.Mutex
 	segments map[uint32]*run
 
+	ahead ahead
+
 	// Owned by the writer.
 	out      *run   // nil: the next record begins a new segment
 	base     int64  // in out, where pending begins: its committed length

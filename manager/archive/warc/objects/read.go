@@ -39,7 +39,7 @@ func (c *chained) open() error {
 			continue
 		}
 		end := min(c.to, p.base+p.length)
-		in, err := c.s.cfg.Bucket.Get(c.ctx(), p.name, c.at-p.base, end-c.at)
+		in, err := c.s.ahead.get(c.ctx(), c.s.cfg.Bucket, p.name, p.length, c.at-p.base, end-c.at)
 		if errors.Is(err, bucket.ErrNoObject) {
 			err = fmt.Errorf("%w: %w", segment.ErrNone, err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"slices"
 
 	"shoal/manager/archive/segment"
@@ -40,18 +39,16 @@ func (s *Store) Sync() ([]segment.Info, error) {
 		name := partName(s.out.info.Name, s.base, tag)
 		if err := s.cfg.Bucket.Put(context.Background(), name, s.pending); err != nil {
 			s.torn = true
-			return nil, errors.Join(err, s.discard(name))
+			s.discard(name)
+			return nil, err
 		}
 		s.written = name
 	}
 	return append(slices.Clone(s.finished), s.appended().info), nil
 }
 
-// discard removes an object that will not be committed. If that fails as well, Recover removes it.
-func (s *Store) discard(name string) error {
-	_ = s.cfg.Bucket.Remove(context.Background(), name)
-	return nil
-}
+// discard removes an object that will not be committed. If that fails, or a write arrives after it, Recover finds the object.
+func (s *Store) discard(name string) { _ = s.cfg.Bucket.Remove(context.Background(), name) }
 
 // appended is the segment with what is not committed.
 func (s *Store) appended() *run {
@@ -77,9 +74,8 @@ func (s *Store) Commit() {
 
 // Rollback implements segment.Writer. After a failed write the segment is ended: nothing is appended behind what is not known.
 func (s *Store) Rollback() error {
-	var err error
 	if s.written != "" {
-		err = s.discard(s.written)
+		s.discard(s.written)
 	}
 	s.pending, s.records, s.written = s.pending[:0], 0, ""
 	torn := s.torn
@@ -91,7 +87,7 @@ func (s *Store) Rollback() error {
 	case torn:
 		s.finish()
 	}
-	return err
+	return nil
 }
 
 // Seal implements segment.Writer.
