@@ -261,7 +261,7 @@ func TestMSI(t *testing.T) {
 		if got := says(t, "msiinfo", "suminfo", msi); !strings.Contains(got, c.platform) {
 			t.Errorf("%s: %s", c.file, got)
 		}
-		if got := says(t, "msiinfo", "export", msi, "ServiceInstall"); c.service != "" && (!strings.Contains(got, c.service) || !strings.Contains(got, "service run")) || c.service == "" && strings.Contains(got, "shoal") {
+		if got := says(t, "msiinfo", "export", msi, "ServiceInstall"); c.service != "" && (!strings.Contains(got, c.service) || !strings.Contains(got, "service run --windows-service")) || c.service == "" && strings.Contains(got, "shoal") {
 			t.Errorf("%s: %s", c.file, got)
 		}
 		if c.service != "" {

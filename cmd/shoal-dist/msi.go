@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"shoal/internal/service"
 )
 
 // haveMSI says what is missing to make MSI packages.
@@ -136,7 +138,7 @@ func (d *dist) wxs(p *product, t target, list []file) string {
 		if i == 0 && p.runs {
 			extra = fmt.Sprintf(`
 <ServiceInstall Id="service" Name="%[1]s" DisplayName="Shoal peer" Description="Crawls the Web for the search company that this computer is lent to." Type="ownProcess" Start="auto" ErrorControl="normal" Account="NT SERVICE\%[1]s" Arguments="%[2]s"/>
-<ServiceControl Id="control" Name="%[1]s" Start="install" Stop="both" Remove="uninstall" Wait="yes"/>`, p.name, strings.Join(p.command, " "))
+<ServiceControl Id="control" Name="%[1]s" Start="install" Stop="both" Remove="uninstall" Wait="yes"/>`, p.name, strings.Join(append(p.command[:len(p.command):len(p.command)], service.WindowsFlag), " "))
 		}
 		fmt.Fprintf(&parts, `<Component Id="c%d" Guid="%s" Win64="yes"><File Id="f%d" Name="%s" Source="%s" KeyPath="yes"/>%s</Component>
 `, i, guid("component", p.name, f.path), i, attribute(f.path), attribute(f.path), extra)

@@ -2,9 +2,12 @@
 
 package main
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
-// underManager runs f as the service manager wants it; systemd and launchd want nothing special.
-func underManager(ctx context.Context, s streams, f func(context.Context, streams) error) error {
-	return f(ctx, s)
+// windowsService is for Windows.
+func windowsService(context.Context, streams, *place, func(context.Context, streams) error) error {
+	return errors.New("--windows-service is what the service manager of Windows runs; here the service is installed with: shoal-peer service install")
 }

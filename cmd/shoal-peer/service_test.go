@@ -148,6 +148,16 @@ func TestSystemCommands(t *testing.T) {
 	}
 }
 
+// TestWindowsService: what Windows runs says elsewhere that it is not meant.
+func TestWindowsService(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows itself runs it")
+	}
+	if code, out := newVolunteer(t).do("service", "run", "--windows-service"); code != 1 || !strings.Contains(out, "shoal-peer service install") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
 // TestMan: the manual page has every command that is shown, and man reads it without a warning where it is there.
 func TestMan(t *testing.T) {
 	page := newVolunteer(t).ok("man")

@@ -15,19 +15,15 @@ import (
 	"shoal/internal/service"
 )
 
-// underManager runs f, and as a Windows service answers the service manager meanwhile and logs to the event log.
-func underManager(ctx context.Context, s streams, f func(context.Context, streams) error) error {
-	is, err := svc.IsWindowsService()
-	if err != nil || !is {
-		return f(ctx, s)
-	}
-	h := &handler{begin: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }, s: s, f: f}
+// windowsService runs f, answers the service manager meanwhile, and logs to the event log.
+func windowsService(ctx context.Context, s streams, p *place, f func(context.Context, streams) error) error {
+	h := &handler{begin: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }, s: s, f: f, data: p.data}
 	if l, err := eventlog.Open(service.Name); err == nil {
 		defer l.Close()
 		h.s.err, h.s.out = events{l}, events{l}
 	}
 	if err := svc.Run(service.Name, h); err != nil {
-		return err
+		return fmt.Errorf("the service manager of Windows does not answer: %w; start the service with: shoal-peer --system service start", err)
 	}
 	return h.err
 }
@@ -36,6 +32,7 @@ type handler struct {
 	begin func() (context.Context, context.CancelFunc)
 	s     streams
 	f     func(context.Context, streams) error
+	data  string
 	err   error
 }
 
@@ -45,7 +42,7 @@ func (h *handler) Execute(_ []string, orders <-chan svc.ChangeRequest, to chan<-
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		if err := private(ctx); err != nil {
+		if err := private(ctx, h.data); err != nil {
 			ended <- err
 			return
 		}
@@ -74,18 +71,14 @@ func (h *handler) Execute(_ []string, orders <-chan svc.ChangeRequest, to chan<-
 }
 
 // private lets only the service and administrators read the peer's folder: below ProgramData all users could.
-func private(ctx context.Context) error {
-	p, err := systemPlace("windows", os.Getenv)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.data, 0o700); err != nil {
+func private(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	icacls := filepath.Join(os.Getenv("SystemRoot"), "System32", "icacls.exe")
-	out, err := exec.CommandContext(ctx, icacls, p.data, "/inheritance:r", "/grant:r", `NT SERVICE\`+service.Name+":(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F", "*S-1-5-18:(OI)(CI)F").CombinedOutput()
+	out, err := exec.CommandContext(ctx, icacls, dir, "/inheritance:r", "/grant:r", `NT SERVICE\`+service.Name+":(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F", "*S-1-5-18:(OI)(CI)F").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("the folder %s cannot be made private: %w: %s", p.data, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("the folder %s cannot be made private: %w: %s", dir, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

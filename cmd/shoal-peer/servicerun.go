@@ -18,7 +18,8 @@ import (
 // serviceRunCmd is what a service manager runs. It waits for settings that can be read, and after a crash for some time, and then does what the
 // command run does. It ends with an error only where a new start may help.
 type serviceRunCmd struct {
-	To string `name:"log" help:"File for the log, of at most 5 MB; an older one lies beside it." type:"path" placeholder:"FILE"`
+	To      string `name:"log" help:"File for the log, of at most 5 MB; an older one lies beside it." type:"path" placeholder:"FILE"`
+	Windows bool   `name:"windows-service" help:"Answer the service manager of Windows, and use the folder of the whole computer's peer."`
 	runCmd
 }
 
@@ -34,13 +35,23 @@ func (c *serviceRunCmd) Run(ctx context.Context, s streams, top *cli) error {
 		defer l.Close()
 		s.err, s.out = l, l
 	}
-	return underManager(ctx, s, func(ctx context.Context, s streams) error {
+	again := func(ctx context.Context, s streams) error {
 		for {
 			if err := c.once(ctx, s, top); err != nil || ctx.Err() != nil {
 				return err
 			}
 		}
-	})
+	}
+	if !c.Windows {
+		return again(ctx, s)
+	}
+	p, err := systemPlace("windows", os.Getenv)
+	if err != nil {
+		return err
+	}
+	top.Config = p.config // a Windows service has no variables of its own
+	s.env = append(s.env[:len(s.env):len(s.env)], p.env()...)
+	return windowsService(ctx, s, &p, again)
 }
 
 // once runs the peer until it ends or leaves its network.

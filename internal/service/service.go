@@ -19,6 +19,9 @@ import (
 // Name is the service's name at systemd and Windows.
 const Name = "shoal-peer"
 
+// WindowsFlag ends the command line of a Windows service: it has the program answer the service manager.
+const WindowsFlag = "--windows-service"
+
 // A Spec says what is to run, and for whom.
 type Spec struct {
 	Exec   string   // absolute path of the program
@@ -73,3 +76,14 @@ var (
 	// ErrNotInstalled is returned by orders to a service that is not defined.
 	ErrNotInstalled = errors.New("service: not installed")
 )
+
+// on returns the manager of a system that is asked by commands.
+func on(system string, s Spec, t Tools) (Manager, error) {
+	switch system {
+	case "linux":
+		return &Systemd{s, t}, nil
+	case "darwin":
+		return &Launchd{s, t}, nil
+	}
+	return nil, fmt.Errorf("%w that shoal-peer knows on %s; have your own one run: %s service run", ErrNoManager, system, s.Exec)
+}

@@ -65,8 +65,9 @@ func (m *Services) Install(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = c.Disconnect() }()
+	args := append(m.Spec.Args[:len(m.Spec.Args):len(m.Spec.Args)], WindowsFlag)
 	s, err := c.CreateService(Name, m.Spec.Exec, mgr.Config{StartType: mgr.StartAutomatic, DelayedAutoStart: true, ServiceStartName: account, DisplayName: "Shoal peer",
-		Description: "Crawls the Web for the search company that this computer is lent to.", SidType: windows.SERVICE_SID_TYPE_UNRESTRICTED}, m.Spec.Args...)
+		Description: "Crawls the Web for the search company that this computer is lent to.", SidType: windows.SERVICE_SID_TYPE_UNRESTRICTED}, args...)
 	if err != nil {
 		return err
 	}
