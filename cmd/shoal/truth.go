@@ -121,6 +121,9 @@ func (t *truth) follow(ctx context.Context, feed changes) {
 }
 
 func (t *truth) stored(c *archive.Change) {
+	if c.Event == archive.Corroborated {
+		return // what was told before is verified
+	}
 	origin := channel.Origin(c.URL)
 	h, ok := t.host(origin)
 	if !ok {

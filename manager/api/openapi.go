@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shoal/channel/listing"
+	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
 )
@@ -30,6 +31,8 @@ func (s *server) routes() []route {
 	q := param{"q", "part of the host's name", "string"}
 	format := param{"format", "csv, jsonl, list, sitemap or opml", "string"}
 	by := param{"deliverer", "only what this peer or account has delivered; or the deliverer that captures name", "string"}
+	verified := param{"verified", "1: only what another account, in another network, saw alike", "integer"}
+	everything := param{"all", "1: what was withdrawn, too; and tell when a version is verified", "integer"}
 	unseen := param{"without_visitors", "1: leave out pages that show the address of the volunteer who fetched them", "integer"}
 	return append(s.trustRoutes(), []route{
 		{method: "GET", path: "/overview", what: "The state of the whole system.", out: desk.Overview{}, serve: s.overview},
@@ -57,6 +60,9 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/peers/purge", what: "How far the purge is that is under way.", out: Purging{}, serve: s.purging},
 		{method: "GET", path: "/peers/conduct", what: "Members that an operator should look at, the worst first: what they did that brought nothing, since when, and what to do.", out: Conduct{}, serve: s.conduct},
 		{method: "GET", path: "/peers/banned", what: "Peers and accounts that are refused.", out: Banned{}, serve: s.banned},
+		{method: "GET", path: "/board", what: "Which accounts and teams were credited with the most pages that others saw alike.", params: []param{{"weeks", "of the last so many weeks, this one included; without it: ever", "integer"}, {"n", "at most so many rows", "integer"}}, out: manager.Board{}, serve: s.board},
+		{method: "GET", path: "/credit", what: "What an account was credited with, week by week.", params: []param{{"account", "its name", "string"}}, out: manager.AccountCredit{}, serve: s.credit},
+		{method: "PUT", path: "/credit/profile", what: "How an account wants to be shown on the board; without a nickname it is not.", in: ProfileAsk{}, serve: s.setProfile},
 		{method: "GET", path: "/strategy", what: "The recrawl strategy in force.", out: desk.Strategy{}, serve: s.strategy},
 		{method: "PUT", path: "/strategy", what: "Go on with another strategy, other parameters or other limits; kept over a restart.", in: desk.StrategyAsk{}, out: desk.Strategy{}, serve: s.setStrategy},
 		{method: "POST", path: "/strategy/try", what: "What another strategy would change, computed on a copy.", in: desk.StrategyAsk{}, out: desk.Trial{}, serve: s.tryStrategy},
@@ -64,10 +70,10 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", out: Findings{}, serve: s.check},
 		{method: "POST", path: "/backup", what: "Write everything into a new folder on the manager's machine, the network's keys included.", in: Backup{}, serve: s.backup},
 		{method: "GET", path: "/openapi.json", what: "This document.", media: "application/json", serve: s.openapi},
-		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}, by, unseen}, media: "application/x-ndjson"},
+		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}, by, unseen, verified, everything}, media: "application/x-ndjson"},
 		{method: "GET", path: "/archive/page", what: "A stored page.", params: []param{{"url", "its URL", "string"}, {"at", "as it was then", "string"}}, media: "application/octet-stream"},
-		{method: "GET", path: "/archive/export", what: "What changed since a cursor.", params: []param{{"since", "cursor", "string"}, {"format", "warc, json or text", "string"}, {"limit", "at most so many", "integer"}, by, unseen}, media: "application/octet-stream"},
-		{method: "GET", path: "/archive/cdx", what: "The index as CDXJ.", params: []param{{"url", "URL", "string"}, {"prefix", "1: all that begin with it", "integer"}, {"limit", "at most so many", "integer"}, by, unseen}, media: "text/x-cdxj"},
+		{method: "GET", path: "/archive/export", what: "What changed since a cursor.", params: []param{{"since", "cursor", "string"}, {"format", "warc, json or text", "string"}, {"limit", "at most so many", "integer"}, by, unseen, verified, everything}, media: "application/octet-stream"},
+		{method: "GET", path: "/archive/cdx", what: "The index as CDXJ.", params: []param{{"url", "URL", "string"}, {"prefix", "1: all that begin with it", "integer"}, {"limit", "at most so many", "integer"}, by, unseen, verified, everything}, media: "text/x-cdxj"},
 		{method: "GET", path: "/archive/stats", what: "What the archive holds.", out: archive.Stats{}},
 		{method: "POST", path: "/archive/verify", what: "Read every record, check digests and index; a JSON object a line, the last one with what was found.", media: "application/x-ndjson"},
 		{method: "POST", path: "/archive/compact", what: "Forget old versions and give their bytes back.", params: []param{{"captures", "versions of a page to keep", "integer"}, {"age", "forget older ones, as 8760h", "string"}, {"feed", "forget older changes of the feed", "string"}, {"share", "rewrite files of which less is needed", "number"}}, out: archive.Tidied{}},

@@ -19,7 +19,7 @@ type Crediter interface {
 // Limits of a board.
 const (
 	MaxBoard      = 1000    // rows of it
-	maxBoardWeeks = 10 * 53 // that it adds up
+	MaxBoardWeeks = 10 * 53 // that it adds up
 )
 
 // CreditOf tells what an account was credited with, week by week.
@@ -40,8 +40,8 @@ func (d *Desk) Board(ctx context.Context, weeks, n int) (manager.Board, error) {
 	if err != nil {
 		return manager.Board{}, err
 	}
-	if weeks < 0 || weeks > maxBoardWeeks || n < 1 || n > MaxBoard {
-		return manager.Board{}, asks("%d weeks and %d rows of the board: there are 0 to %d weeks, and 1 to %d rows", weeks, n, maxBoardWeeks, MaxBoard)
+	if weeks < 0 || weeks > MaxBoardWeeks || n < 1 || n > MaxBoard {
+		return manager.Board{}, asks("%d weeks and %d rows of the board: there are 0 to %d weeks, and 1 to %d rows", weeks, n, MaxBoardWeeks, MaxBoard)
 	}
 	var since time.Time
 	if weeks > 0 {

@@ -43,7 +43,7 @@ func TestCredit(t *testing.T) {
 			t.Errorf("%d weeks: since %v, %v; want %v", weeks, b.since, err, want)
 		}
 	}
-	for _, c := range [][2]int{{-1, 10}, {1, 0}, {1, MaxBoard + 1}, {maxBoardWeeks + 1, 1}} {
+	for _, c := range [][2]int{{-1, 10}, {1, 0}, {1, MaxBoard + 1}, {MaxBoardWeeks + 1, 1}} {
 		if _, err := d.Board(t.Context(), c[0], c[1]); !errors.Is(err, ErrAsk) {
 			t.Errorf("%v: %v", c, err)
 		}
