@@ -26,6 +26,8 @@ type swimmers struct {
 	dir  string
 	pond *pond.Server
 	log  *slog.Logger
+	// own is told of each peer's identity before it runs; nil: nobody is.
+	own func(id string)
 
 	mu    sync.Mutex
 	ports map[string]int // by peer id
@@ -80,6 +82,9 @@ func (w *swimmers) one(ctx context.Context, a *peer.Agent, cfg peer.Config) erro
 	}
 	w.ports[id.String()] = tcpPort(cfg.Listen)
 	w.mu.Unlock()
+	if w.own != nil {
+		w.own(id.String())
+	}
 	return a.Run(ctx)
 }
 
