@@ -52,8 +52,8 @@ type ErrandCounts struct {
 const (
 	errandPlaces  = 256
 	errandWaiting = 4096             // errands that wait for a place
-	errandShare   = .03              // of delivered pages, that may be asked for again
-	errandFirst   = 20               // pages that may be asked for at the start
+	errandShare   = .025             // of delivered pages, that may be asked for again
+	errandFirst   = 8                // pages that may be asked for at the start
 	errandBurst   = 200              // and at once, later
 	errandRetry   = 5 * time.Second  // until an errand that was refused is offered again
 	errandGap     = 10 * time.Second // beyond its term, after which a place is free again whatever became of its task
@@ -213,7 +213,7 @@ func (er *errands) job(o dispatch.Order, host *channel.Host) (job, bool) {
 	return job{Order: o, id: errandID + channel.ID(o.Slot-errandSlot), host: host, errand: p.errand}, true
 }
 
-// buildErrand makes an errand's task. It runs beside the loop.
+// buildErrand makes an errand's task. To its peer it is a crawl of which these pages are left, and one was fetched. It runs beside the loop.
 func (p *placers) buildErrand(ctx context.Context, j job) (task, error) {
 	e, host := j.errand, j.host
 	if host == nil {
@@ -230,7 +230,7 @@ func (p *placers) buildErrand(ctx context.Context, j job) (task, error) {
 	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: e.host}, Seeds: urls, Record: host.Record, Contact: p.cfg.Contact}
 	raw := body.Marshal()
 	h := channel.Header{
-		Network: p.cfg.Network, Channel: j.id, Gen: j.Gen, Host: e.host, Pages: len(e.pages), Budget: len(e.pages), Issued: j.Issued, Latest: j.Latest,
+		Network: p.cfg.Network, Channel: j.id, Gen: j.Gen, Host: e.host, Pages: len(e.pages), Budget: len(e.pages) + 1, Issued: j.Issued, Latest: j.Latest,
 		Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.cfg.ArchiveID, BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
 	}
 	signed, err := p.cfg.Sign(h)

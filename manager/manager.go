@@ -94,7 +94,7 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 	find := &discovery{core: c, roster: roster}
 	c.inbox.after = hand.carryOut
 	return &Manager{
-		core: c, status: &status{core: c, near: near, find: find}, tuning: tune, roster: roster,
+		core: c, status: &status{core: c, near: near, auditor: auditor, find: find}, tuning: tune, roster: roster,
 		keep: keep, near: near, pace: pace, learner: learner, hand: hand, placers: &placers{core: c, jobs: jobs, hand: hand}, find: find, disk: diskWatch{core: c},
 		errands: errands, auditor: auditor,
 	}, nil

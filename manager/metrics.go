@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shoal/manager/conduct"
+	"shoal/manager/trust"
 )
 
 // metric is one exported figure of the overview.
@@ -42,6 +43,26 @@ var figures = []metric{
 	figure(prometheus.GaugeValue, "lookup_hops_mean", "Mean hops of a lookup in the overlay; 0 for a task that the first peer offered it took.", func(o *Overview) float64 { return o.HopsMean }),
 	figure(prometheus.GaugeValue, "rtt_chosen_ms", "Mean predicted round-trip time from the chosen peer to its host.", func(o *Overview) float64 { return o.RTTChosenMS }),
 	figure(prometheus.GaugeValue, "rtt_random_ms", "The same from a random peer.", func(o *Overview) float64 { return o.RTTRandomMS }),
+	figure(prometheus.CounterValue, "trust_deliveries_total", "Deliveries that were judged.", func(o *Overview) float64 { return float64(o.Trust.Counts.Deliveries) }),
+	figure(prometheus.CounterValue, "trust_deliveries_lost_total", "Deliveries that could not be judged.", func(o *Overview) float64 { return float64(o.Trust.Counts.Lost) }),
+	figure(prometheus.CounterValue, "trust_pages_total", "Pages that were judged.", func(o *Overview) float64 { return float64(o.Trust.Counts.Pages) }),
+	figure(prometheus.CounterValue, "trust_pages_asked_total", "Pages that other peers were to look at again.", func(o *Overview) float64 { return float64(o.Trust.Errands.Asked) }),
+	figure(prometheus.CounterValue, "trust_pages_answered_total", "Pages that other peers have looked at again.", func(o *Overview) float64 { return float64(o.Trust.Errands.Answered) }),
+	figure(prometheus.CounterValue, "trust_pages_late_total", "Pages that no peer could look at in time.", func(o *Overview) float64 { return float64(o.Trust.Errands.Late) }),
+	figure(prometheus.CounterValue, "trust_pages_dropped_total", "Pages that were not looked at again, as that would have been more than the share.", func(o *Overview) float64 { return float64(o.Trust.Errands.Dropped) }),
+	figure(prometheus.CounterValue, "trust_contested_total", "Pages of which peers said different things.", func(o *Overview) float64 { return float64(o.Trust.Counts.Arbitrations) }),
+	figure(prometheus.CounterValue, "trust_arbiter_fetches_total", "Pages that the manager fetched itself.", func(o *Overview) float64 { return float64(o.Trust.Counts.Fetched) }),
+	figure(prometheus.CounterValue, "trust_charges_total", "Charges against peers.", func(o *Overview) float64 { return float64(o.Trust.Counts.Charges) }),
+	figure(prometheus.CounterValue, "trust_suspensions_total", "Peers that were suspended.", func(o *Overview) float64 { return float64(o.Trust.Counts.Suspended) }),
+	figure(prometheus.CounterValue, "trust_shadow_suspensions_total", "Charges in shadow after which a peer would have been suspended.", func(o *Overview) float64 { return float64(o.Trust.Counts.WouldSuspend) }),
+	figure(prometheus.GaugeValue, "trust_suspects", "Peers that are suspects by their scores.", func(o *Overview) float64 { return float64(o.Trust.Suspects) }),
+	figure(prometheus.GaugeValue, "trust_suspend_at", "Score at which a peer is suspended.", func(o *Overview) float64 { return o.Trust.Rules.T }),
+	figure(prometheus.GaugeValue, "trust_enforced", "1 while scores count, 0 in shadow.", func(o *Overview) float64 {
+		if o.Trust.Rules.Enforce {
+			return 1
+		}
+		return 0
+	}),
 	figure(prometheus.GaugeValue, "blocked", "1 while nothing is handed out because of disk, database or feed.", func(o *Overview) float64 {
 		if len(o.Blocking) > 0 {
 			return 1
@@ -54,6 +75,7 @@ var (
 	errorsDesc   = prometheus.NewDesc("shoal_manager_errors_total", "Errors, by kind.", []string{"kind"}, nil)
 	intervalDesc = prometheus.NewDesc("shoal_manager_interval_seconds", "Recrawl interval, by group; 1 is the fastest.", []string{"group"}, nil)
 	suspectsDesc = prometheus.NewDesc("shoal_manager_members_suspect", "Members that an operator should look at, by fault; see shoal peer conduct.", []string{"fault"}, nil)
+	standingDesc = prometheus.NewDesc("shoal_manager_trust_peers", "Peers that have had a task, by standing.", []string{"standing"}, nil)
 	groupDesc    = prometheus.NewDesc("shoal_manager_group_channels", "Channels, by group.", []string{"group"}, nil)
 )
 
@@ -71,6 +93,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	out <- intervalDesc
 	out <- groupDesc
 	out <- suspectsDesc
+	out <- standingDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -91,6 +114,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, f := range conduct.Faults() {
 		out <- prometheus.MustNewConstMetric(suspectsDesc, prometheus.GaugeValue, float64(suspects[f]), string(f))
+	}
+	for s := trust.Newcomer; s <= trust.Banned; s++ {
+		out <- prometheus.MustNewConstMetric(standingDesc, prometheus.GaugeValue, float64(o.Trust.Standings[s]), s.String())
 	}
 	for i, d := range o.Intervals {
 		out <- prometheus.MustNewConstMetric(intervalDesc, prometheus.GaugeValue, d.Seconds(), strconv.Itoa(i+1))

@@ -57,14 +57,18 @@ type Overview struct {
 	Archive     archive.Stats
 	Suspects    []conduct.Member // members that an operator should look at, the worst first
 	AllSuspects int
+	Trust       TrustInfo // some seconds old
 }
 
 // status publishes the overview of a running manager.
 type status struct {
 	*core
 	near      *nearness
+	auditor   *auditor
 	find      *discovery
 	published time.Time
+	trusted   TrustInfo // as of trustedAt
+	trustedAt time.Time
 	shown     atomic.Pointer[Overview]
 }
 
@@ -81,6 +85,8 @@ func (st *status) publish(now time.Time) {
 	o := st.overview(now)
 	st.shown.Store(&o)
 }
+
+const trustedEvery = 5 * time.Second // it goes through all peers
 
 const publishEvery = 250 * time.Millisecond
 
@@ -103,6 +109,10 @@ func (st *status) overview(now time.Time) Overview {
 	}
 	o.Threads, o.Usage = st.near.Capacity(now).Threads, st.machine.Usage()
 	o.Suspects, o.AllSuspects = st.members.suspects(now)
+	if now.Sub(st.trustedAt) >= trustedEvery {
+		st.trustedAt, st.trusted = now, st.auditor.info()
+	}
+	o.Trust = st.trusted
 	if n := st.tally.placed; n > 0 {
 		o.Lookups, o.HopsMean = n, st.tally.hops/float64(n)
 		o.RTTChosenMS, o.RTTRandomMS = st.tally.chosenMS/float64(n), st.tally.randomMS/float64(n)

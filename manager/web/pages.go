@@ -166,6 +166,7 @@ func byCount(m map[string]int64) []errorCount {
 
 var funcs = template.FuncMap{
 	"term":       termOf,
+	"stamp":      stampOf,
 	"day":        func(t time.Time) string { return t.Format(time.DateOnly) },
 	"stateclass": func(state string) string { return "s-" + strings.ReplaceAll(state, " ", "-") },
 	"ago":        plain.Ago,

@@ -53,6 +53,7 @@ type Desk interface {
 // Config of the pages.
 type Config struct {
 	Desk     Desk
+	Court    Court  // nil: there are no pages about whom to believe
 	Token    string // with it one may operate
 	OpenView bool   // looking needs no token (one person's machine); one that does not fit is refused all the same
 	Hosts    []string
@@ -62,7 +63,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-//go:embed page.html style.css live.js
+//go:embed page.html trust.html style.css live.js
 var files embed.FS
 
 type server struct {
@@ -78,7 +79,7 @@ func Handler(cfg Config) (http.Handler, error) {
 	if cfg.Desk == nil {
 		return nil, ErrNoDesk
 	}
-	t, err := template.New("").Funcs(funcs).ParseFS(files, "page.html")
+	t, err := template.New("").Funcs(funcs).ParseFS(files, "page.html", "trust.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
@@ -92,6 +93,7 @@ func Handler(cfg Config) (http.Handler, error) {
 	mux.HandleFunc("/", s.view(s.missing))
 	s.mount(mux)
 	s.routes(mux)
+	s.trustRoutes(mux)
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.loginPost)
 	mux.HandleFunc("POST /logout", s.logout)

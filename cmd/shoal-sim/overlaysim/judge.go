@@ -16,6 +16,7 @@ type judge struct {
 	n     *network
 	j     *overlay.Judge
 	tally tally
+	apart tally      // of the next task for the same host, which is to go to another account and network
 	rng   *rand.Rand // draws who measures
 }
 
@@ -24,7 +25,8 @@ func newJudge(n *network, known int) *judge {
 	if err != nil {
 		panic(err) // the configuration does not depend on flags
 	}
-	return &judge{n: n, j: j, rng: sim.Rand(1, "vantages"), tally: tally{name: "judge", tables: float64(known), tableMost: known}}
+	return &judge{n: n, j: j, rng: sim.Rand(1, "vantages"), tally: tally{name: "judge", tables: float64(known), tableMost: known},
+		apart: tally{name: "apart", tables: float64(known), tableMost: known}}
 }
 
 // place has the judge name a peer for a task.
@@ -33,12 +35,17 @@ func (k *judge) place(place int, record coords.HostRecord, known []overlay.PeerR
 	k.j.See(overlay.ViewOf(now, known))
 	k.time(&record, place, known, overlay.Default("").Probes) // the last round of a survey, which others make when they place
 	k.j.Locate(now, host, hostOf(place), record)
-	named, verdict := k.j.Near(now, overlay.Ask{Host: host, Share: overlay.NearShare, Pages: 100, Gap: time.Second})
+	ask := overlay.Ask{Host: host, Share: overlay.NearShare, Pages: 100, Gap: time.Second}
+	named, verdict := k.j.Near(now, ask)
 	if verdict != overlay.Go || named.Peer == "" {
 		k.tally.empty++
 		return
 	}
 	k.tally.land(n.ground.rtt(n.who(named.Peer), place), 1, 0)
+	ask.Rather = func(id overlay.ID) bool { return id != named.Peer }
+	if next, verdict := k.j.Near(now, ask); verdict == overlay.Go && next.Peer != "" {
+		k.apart.land(n.ground.rtt(n.who(next.Peer), place), 1, 0)
+	}
 }
 
 // time has some peers measure a host that are probably near it.

@@ -230,7 +230,7 @@ func newRound(c *Command, n *network) *round {
 	}
 	if c.wants("judge") {
 		r.judge = newJudge(n, len(up))
-		r.all = append(r.all, &r.judge.tally)
+		r.all = append(r.all, &r.judge.tally, &r.judge.apart)
 	}
 	if c.Repeat > 0 {
 		r.repeated = &tally{name: "again", tables: mean, tableMost: most, messages: true}

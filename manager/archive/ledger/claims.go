@@ -204,8 +204,23 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 		if out.Resume, err = l.resume(h.Channel, c.Value.crawl, step.Reply); err != nil {
 			return uplink.Claimed{}, err
 		}
+		if d.aside {
+			nearlyDone(&out.Resume, d.body)
+		}
 	}
 	return out, nil
+}
+
+// nearlyDone has a task that was deposited aside look like a crawl that only its list is left of: so its peer reads no sitemap.
+func nearlyDone(r *channel.Resume, body []byte) {
+	b, err := channel.ParseBody(body)
+	if err != nil || len(r.Done) > 0 {
+		return // of the first, the peer says so
+	}
+	r.Done = []uint64{channel.URLHash(b.Scope.Host + "/robots.txt")}
+	for _, u := range b.Seeds {
+		r.Frontier = append(r.Frontier, channel.Frontier{URL: u})
+	}
 }
 
 // unclaimed answers for a generation that was never deposited here.
