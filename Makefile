@@ -160,6 +160,13 @@ FOOTPRINT ?= 10
 footprint: ## what a peer takes: memory, processor, messages and packets at rest, and memory of five channels, one of a million pages; FOOTPRINT minutes each (default 10)
 	SHOAL_FOOTPRINT=$(FOOTPRINT) $(GO) test -count=1 -timeout 3h -v -run 'TestFootprint$$' ./internal/lab/e2e
 
+PAGE_S ?= 60
+page-costs: ## what the volunteer's page takes: first paint, traffic while it is open, memory of the peer; PAGE_S seconds (default 60; Chromium)
+	SHOAL_PAGE_S=$(PAGE_S) $(GO) test -count=1 -v -run 'TestVolunteersPageCosts$$' ./internal/lab/e2e
+
+pictures: ## the pictures of docs/volunteer.md (Chromium; SHOAL_AXE as for the tests)
+	mkdir -p docs/pictures && dir=$$(mktemp -d) && SHOAL_PICTURES=$$dir $(GO) test -count=1 -run 'TestVolunteersPageForAll$$' ./internal/lab/e2e && for v in join now limits history; do cp $$dir/home-$$v-1280-light-top.png docs/pictures/home-$$v.png; done && cp $$dir/home-now-360-dark-top.png docs/pictures/home-now-phone.png; rm -rf $$dir
+
 idle: ## what a peer at rest with eight connections costs: messages, and packets at the kernel's counters (root; Linux namespaces; 6 minutes)
 	SHOAL_IDLE=300 $(GO) test -count=1 -timeout 20m -v -run TestIdle ./overlay/p2p
 

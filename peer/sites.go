@@ -22,7 +22,7 @@ type Site struct {
 // Bounds of the totals.
 const (
 	maxSites   = 100_000 // told apart; the rest is "other"
-	otherSites = "other"
+	OtherSites = "other" // the name of those that are not told apart
 )
 
 // Sites returns the totals of the wanted lines by site, those with the most pages first, and how many sites there are.
@@ -34,7 +34,7 @@ func (j *Journal) Sites(w Want) (list []Site, all int, err error) {
 		name := SiteOf(e.URL)
 		t := totals[name]
 		if t == nil && len(totals) >= maxSites {
-			name = otherSites
+			name = OtherSites
 			t = totals[name]
 		}
 		if t == nil {

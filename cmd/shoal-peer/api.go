@@ -64,10 +64,14 @@ func take(r *http.Request, v any) error {
 
 func lang(r *http.Request) string { return words.Pick(r.URL.Query().Get("lang")) }
 
-// unjoined is the status of a computer without a network.
-func (s *station) unjoined() *status {
+// resting is the status while no peer runs: of a computer without a network, or of a peer that is about to start.
+func (s *station) resting() *status {
 	set := s.settings()
-	st := &status{State: stateUnjoined, Says: words.T("say.unjoined").In(words.English), Limits: s.limitsNow()}
+	st := &status{State: stateUnjoined, Limits: s.limitsNow()}
+	if is, err := peer.IsMember(set.Data); is || err != nil {
+		st.State = stateStarting
+	}
+	st.Says = words.T("say." + st.State).In(words.English)
 	st.Version, st.Account, st.Threads, st.Queue, st.Since = version.String(), set.Account, set.Threads, set.Queue, s.begun
 	st.Running, st.Waiting = []peer.TaskStatus{}, []peer.TaskStatus{}
 	return st
@@ -85,17 +89,18 @@ func (s *station) status() *status {
 	if p := s.running(); p != nil {
 		return p.status(p.agent.Status())
 	}
-	return s.unjoined()
+	return s.resting()
 }
 
 // getStatus answers with the whole status. A person has asked, so the server is asked too if it is silent; the page, which looks every two
 // seconds, has getNow.
 func (s *station) getStatus(w http.ResponseWriter, r *http.Request) {
-	if p := s.running(); p != nil {
-		answer(w, p.status(p.agent.Asked(r.Context())))
+	p, err := s.live(r.Context())
+	if err != nil {
+		answer(w, s.resting())
 		return
 	}
-	answer(w, s.unjoined())
+	answer(w, p.status(p.agent.Asked(r.Context())))
 }
 
 // present is what the page shows all the time, in its language.
@@ -164,8 +169,8 @@ func shownCaps(f *limit.Force, d *limit.Done, lang string) (out []shownCap) {
 
 func (s *station) getNow(w http.ResponseWriter, r *http.Request) {
 	st, l, now := s.status(), lang(r), time.Now()
-	says := words.T("say.unjoined")
-	if st.State != stateUnjoined {
+	says := words.T("say." + st.State)
+	if st.State != stateUnjoined && st.State != stateStarting {
 		st.State, says = told(st, now, onPage)
 	}
 	answer(w, present{State: st.State, Says: says.In(l), For: companyText(st).In(l), Contact: st.Contact, Mode: st.Mode, Until: st.Until, Hold: st.Hold, Running: st.Running, Waiting: st.Waiting, Threads: st.Threads,
@@ -183,7 +188,7 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 		s.deny(w, args["domain"], args["allow"] != "")
 		return
 	}
-	p, err := s.live()
+	p, err := s.live(r.Context())
 	if err != nil {
 		fail(w, http.StatusConflict, err)
 		return
@@ -265,7 +270,7 @@ func (s *station) getSites(w http.ResponseWriter, r *http.Request) {
 		for _, x := range list {
 			t := siteTotal{Site: x}
 			if p := s.running(); p != nil {
-				if why := p.refuse(x.Site); why != nil {
+				if why := p.refuse("http://" + x.Site); why != nil && x.Site != peer.OtherSites {
 					t.Denied = plain.Error(why)
 				}
 			}

@@ -83,7 +83,7 @@ func (p *program) do(order string, args map[string]string) error {
 	case "pause":
 		if args["for"] == tomorrow {
 			now := time.Now()
-			args = map[string]string{"for": nextMorning(now).Sub(now).String()}
+			args = map[string]string{"for": (nextMorning(now).Sub(now).Truncate(time.Second) + time.Second).String()}
 		}
 	}
 	return p.agent.Do(order, args)

@@ -47,7 +47,7 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 	now := time.Now()
 	p := s.running()
 	if p == nil {
-		add("connection", levelNote, words.T("say.unjoined"))
+		add("connection", levelNote, words.T("say."+s.status().State))
 	} else {
 		st := p.status(p.agent.Asked(ctx))
 		s.connectionChecks(st, now, add)
@@ -114,7 +114,7 @@ var (
 	names     = regexp.MustCompile(`\b(?:[\p{L}\p{N}_-]+\.)+[\p{L}]{2,}\b`)
 	addresses = regexp.MustCompile(`\b(?:\d{1,3}\.){3}\d{1,3}\b|\b(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{0,4}`)
 	secrets   = regexp.MustCompile(`\b(?:shoal-[a-z]+-\S+|[A-Za-z0-9]{32,})`)
-	folders   = regexp.MustCompile(`(?:/home/|/Users/|/root\b|[A-Z]:\\Users\\)[^\s,;:()"']*`)
+	folders   = regexp.MustCompile(`(?:/[^\s/,;:()"']+){2,}|/root\b|\b[A-Z]:\\[^\s,;:()"']*`)
 )
 
 // clean takes out of a text what is private: URLs, names of sites, addresses, keys, folders with a user's name.
@@ -142,7 +142,7 @@ func (s *station) report(ctx context.Context) string {
 		fmt.Fprintf(&b, "%-4s %s: %s\n", c.Level, c.What, clean(c.Says))
 	}
 	st := s.status()
-	if st.State != stateUnjoined {
+	if st.State != stateUnjoined && st.State != stateStarting {
 		state, _ := told(st, now, "")
 		fmt.Fprintf(&b, "\nstate %s, mode %s, running %d of %d, waiting %d of %d, %d members known\n", state, st.Mode, len(st.Running), st.Threads, len(st.Waiting), st.Queue, st.Members)
 		c := st.Counters

@@ -149,7 +149,11 @@ func terms(set *settings, o *peer.Offer, lang string) joinTold {
 	}
 	add("cpu", "use.cpu.how", words.Count(set.Threads, "count.site"))
 	add("disk", "use.disk.how", set.DiskMiB, set.Data)
-	add("port", "use.port.how", set.Port)
+	if set.Port > 0 {
+		add("port", "use.port.how", set.Port)
+	} else {
+		add("port", "use.port.any")
+	}
 	for _, c := range []struct {
 		key   string
 		value int

@@ -22,6 +22,7 @@ const (
 	stateWorking   = "working"
 	stateIdle      = "idle"
 	stateUnjoined  = "unjoined" // it belongs to no network yet
+	stateStarting  = "starting" // it is about to start, or comes back with other settings
 )
 
 // sentence says what the peer does, and why it does no more, in words for a person who knows nothing of networks.

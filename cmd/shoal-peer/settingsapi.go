@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -409,6 +410,9 @@ func week(l *limit.Limits, now time.Time) (out []hour) {
 func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 	domain = strings.ToLower(strings.TrimSpace(domain))
 	if host := peer.SiteOf(domain); host != domain {
+		domain = host
+	}
+	if host, _, err := net.SplitHostPort(domain); err == nil { // a domain is denied at every port
 		domain = host
 	}
 	if !isDomain(domain) || strings.HasSuffix(domain, ".") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,18 +166,26 @@ func (s *station) running() *program {
 // errNotJoined is for what only a member can do.
 var errNotJoined = fmt.Errorf("this computer has joined no network yet: %w", wire.ErrNotJoined)
 
-// live returns the peer that runs.
-func (s *station) live() (*program, error) {
-	if p := s.running(); p != nil {
-		return p, nil
+// startWait bounds how long an order waits for a peer that is about to start.
+const startWait = 20 * time.Second
+
+// live returns the peer that runs. It waits for one that is about to start.
+func (s *station) live(ctx context.Context) (*program, error) {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	for {
+		if p := s.running(); p != nil {
+			return p, nil
+		}
+		if is, err := peer.IsMember(s.settings().Data); err != nil || !is {
+			return nil, cmp.Or(err, errNotJoined)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.New("the peer is about to start; try again in a moment")
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	is, err := peer.IsMember(s.settings().Data)
-	if err == nil && is {
-		err = errors.New("the peer is about to start; try again in a moment")
-	} else if err == nil {
-		err = errNotJoined
-	}
-	return nil, err
 }
 
 // limits returns the limits of the peer that runs, or those that a peer would begin with.

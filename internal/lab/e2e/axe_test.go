@@ -1,11 +1,18 @@
 package e2e
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -107,19 +114,66 @@ func (f fault) places() string {
 }
 
 // picture keeps a picture of the whole page in the folder that SHOAL_PICTURES names, if it names one.
-func (b *browser) picture(name string) {
+func (b *browser) picture(name string) { b.t.Helper(); b.pictureOf(name, nil) }
+
+// pictureOf is picture for a part of the page, as the browser's protocol names it; nil: all of it.
+func (b *browser) pictureOf(name string, clip map[string]any) {
 	b.t.Helper()
 	dir := os.Getenv("SHOAL_PICTURES")
 	if dir == "" {
 		return
 	}
 	var shot struct{ Data string }
-	b.call(b.session, "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
-	png, err := base64.StdEncoding.DecodeString(shot.Data)
+	how := map[string]any{"format": "png", "captureBeyondViewport": true}
+	if clip != nil {
+		how["clip"] = clip
+	}
+	b.call(b.session, "Page.captureScreenshot", how, &shot)
+	shown, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
+		shown, err = fewColours(shown)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), shown, 0o644)
 	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// colours is how many colours a picture keeps: pages have few, and a picture with a palette takes a third of the room.
+const colours = 160
+
+// fewColours turns a PNG into one with a palette of its most frequent colours. The others become the nearest of these.
+func fewColours(in []byte) ([]byte, error) {
+	img, err := png.Decode(bytes.NewReader(in))
+	if err != nil {
+		return nil, err
+	}
+	count := map[color.RGBA]int{}
+	box := img.Bounds()
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(img.At(x, y)).(color.RGBA) }
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			count[at(x, y)]++
+		}
+	}
+	most := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return cmp.Compare(count[b], count[a]) })
+	var palette color.Palette
+	for _, c := range most[:min(colours, len(most))] {
+		palette = append(palette, c)
+	}
+	index := map[color.RGBA]uint8{}
+	for c := range count {
+		index[c] = uint8(palette.Index(c))
+	}
+	out := image.NewPaletted(box, palette)
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			out.SetColorIndex(x, y, index[at(x, y)])
+		}
+	}
+	var b bytes.Buffer
+	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, out)
+	return b.Bytes(), err
 }

@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"shoal/internal/lab/pond"
+	"shoal/peer/limit"
 )
 
 // home is a volunteer's computer with its page.
@@ -17,6 +19,7 @@ type home struct {
 	settings string // file
 	peer     *process
 	join     string
+	args     []string // of its run
 }
 
 // newHome starts a network with a synthetic Web, and a peer that has joined nothing yet.
@@ -41,7 +44,8 @@ func newHome(t *testing.T) *home {
 	if err := os.WriteFile(h.settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.peer = start(t, "shoal-peer", "run", "--config", h.settings, "--data", h.data, "--port", "0", "--listen", "127.0.0.1", "--control", "127.0.0.1:0", "--no-low-priority", "--pond", at)
+	h.args = []string{"run", "--config", h.settings, "--data", h.data, "--port", "0", "--listen", "127.0.0.1", "--control", "127.0.0.1:0", "--no-low-priority", "--pond", at}
+	h.peer = start(t, "shoal-peer", h.args...)
 	return h
 }
 
@@ -94,4 +98,35 @@ func (b *browser) view(name, shows string) {
 	b.t.Helper()
 	b.eval("location.hash = " + quote(name) + "; true")
 	b.shows(shows)
+}
+
+// TestHistorySurvivesKill kills a peer after its history was shown: what was shown is there when it runs again.
+func TestHistorySurvivesKill(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.peer.until("waits for a network", func() bool { _, err := os.Stat(filepath.Join(h.data, "control.json")); return err == nil })
+	h.command("join", "--yes", h.join)
+	past := func() (p limit.Past, pages int64) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(h.command("history", "day", "--json")), &p); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range p.Pages {
+			pages += n
+		}
+		return p, pages
+	}
+	var before int64
+	h.peer.until("fetches pages", func() bool { _, before = past(); return before > 3 })
+	was, before := past()
+	h.peer.kill()
+	h.peer = start(t, "shoal-peer", h.args...)
+	h.peer.until("runs again", func() bool {
+		p := start(t, "shoal-peer", "history", "--data", h.data, "--config", h.settings)
+		<-p.done
+		return p.cmd.ProcessState.ExitCode() == 0
+	})
+	if is, after := past(); after < before || !is.Since.Equal(was.Since) {
+		t.Errorf("%d pages since %v have become %d since %v", before, was.Since, after, is.Since)
+	}
 }

@@ -109,6 +109,7 @@ func TestVolunteersPage(t *testing.T) {
 	b.shows("Bericht für den Support kopieren")
 	b.view("now", "Arbeitet für Example Search")
 	b.press("English")
+	b.until("speaks English again", "document.documentElement.lang === 'en' && document.body.innerText.includes('Working for')")
 
 	// Keys alone: the first Tab reaches the link that skips the head.
 	b.call(b.session, "Page.reload", nil, nil)
@@ -146,6 +147,7 @@ func TestVolunteersPageForAll(t *testing.T) {
 			b.call(b.session, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": light}}}, nil)
 			where := fmt.Sprintf("%s, %d pixels wide, %s", name, width, light)
 			b.picture(fmt.Sprintf("home-%s-%d-%s", name, width, light))
+			b.pictureOf(fmt.Sprintf("home-%s-%d-%s-top", name, width, light), map[string]any{"x": 0, "y": 0, "width": width, "height": 1000, "scale": .8})
 			if over := b.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth"); over != "0" {
 				t.Errorf("%s: the page is %s pixels wider than its window", where, over)
 			}

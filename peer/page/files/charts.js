@@ -18,7 +18,7 @@ function nice(v) {
 
 // chart draws the history of a span. caps are the limits in bytes a second; 0: none.
 export function chart(past, caps) {
-  const W = 900, H = 220, L = 64, B = 24, T = 12, n = past.down_bytes.length;
+  const W = innerWidth < 640 ? 420 : 900, H = 220, L = 64, B = 24, T = 12, n = past.down_bytes.length;
   const down = past.down_bytes.map((v) => v / past.bucket_s), up = past.up_bytes.map((v) => v / past.bucket_s);
   const most = nice(Math.max(1024, ...down, ...up) / 1024) * 1024;
   const x = (i) => L + (i / (n - 1)) * (W - L - 8), y = (v) => T + (1 - Math.min(v / most, 1)) * (H - T - B);
@@ -29,7 +29,7 @@ export function chart(past, caps) {
     svg.append(s("text", { class: "tick", x: L - 6, y: y(most * part) + 4, "text-anchor": "end" }, num((most * part) / 1024, 1)));
   }
   const from = new Date(past.from).getTime();
-  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+  for (const part of W < 900 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]) {
     const at = from + part * (n - 1) * past.bucket_s * 1000;
     const text = past.span === "month" ? new Date(at).toLocaleDateString(document.documentElement.lang, { day: "numeric", month: "short" }) : clock(at);
     svg.append(s("text", { class: "tick", x: x(part * (n - 1)), y: H - 6, "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" }, text));

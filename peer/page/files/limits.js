@@ -73,7 +73,8 @@ export async function limits(main) {
       if (!s.fixed) fields[s.setting] = f;
       groups[s.group].append(f.box);
     }
-    form.replaceChildren(...Object.values(groups), preview, h("div", { class: "bar" }, save, undo, h("span", { class: "quiet" }, t("ui.file", got.file))));
+    const [first, ...rest] = Object.values(groups);
+    form.replaceChildren(first, preview, ...rest, h("div", { class: "bar" }, save, undo, h("span", { class: "quiet" }, t("ui.file", got.file))));
     save.disabled = undo.disabled = true;
     attempt();
   }
@@ -86,9 +87,9 @@ function hints(s) {
   const usual = Array.isArray(s.default) ? "" : t("ui.default", shown(s, s.default));
   const bounds = s.most !== undefined ? t("ui.between", num(s.least), num(s.most)) : "";
   return [h("p", { class: "hint", id: `hint-${s.setting}` }, [s.meaning, bounds, usual, s.source ? t("ui.setby", s.source) : "", s.takes || ""].filter(Boolean).join(" ")),
-    s.held ? h("p", { class: "hint warn" }, t("ui.heldby", s.held)) : ""];
+    s.held && !s.fixed ? h("p", { class: "hint warn" }, t("ui.heldby", s.held)) : ""];
 }
-const shown = (s, v) => (s.kind === "switch" ? t(v ? "ui.on" : "ui.off") : s.choices ? choiceName(v) : s.kind === "number" ? `${num(v)}${s.unit ? ` ${s.unit}` : ""}` : v || t("ui.none"));
+const shown = (s, v) => (s.kind === "switch" ? t(v ? "ui.on" : "ui.off") : s.choices ? choiceName(v) : s.kind === "number" && v === 0 && s.zero === "no limit" ? t("amount.none") : s.kind === "number" ? `${num(v)}${s.unit ? ` ${s.unit}` : ""}` : v || t("ui.none"));
 const choiceName = (v) => ({ pause: t("ui.choice.pause"), run: t("ui.choice.run") })[v] || v;
 
 // field is one setting's control. get is its value now.
@@ -210,12 +211,13 @@ function week(s, touched) {
     mark(n);
     touched();
   }
-  let held = [];
+  let held = [], most = {};
+  const slower = (rate, usual) => (rate || Infinity) < usual; // 0 is no limit
   function mark(n) {
     const b = buttons[n], x = held[n] || {}, own = cells.has(n), admin = x.paused && !own && x.by === "admin";
     b.classList.toggle("pause", own);
     b.classList.toggle("admin", Boolean(admin));
-    b.classList.toggle("less", !own && !admin && rows.length > 0 && Boolean(x.down || x.up));
+    b.classList.toggle("less", !own && !admin && (slower(x.down, most.down) || slower(x.up, most.up)));
     b.setAttribute("aria-pressed", String(own));
     b.setAttribute("aria-label", t("ui.cell", dayName(Math.floor(n / 24), "long"), hourName(n % 24), own ? t("ui.cell.pause") : admin ? t("ui.cell.admin") : x.paused ? t("ui.cell.other") : t("ui.cell.run")));
     b.title = b.getAttribute("aria-label");
@@ -236,5 +238,5 @@ function week(s, touched) {
   const add = h("button", { type: "button", onclick: () => { painted = true; rows.push({ from: "08:00", to: "18:00", down_kib_per_s: 100 }); others(); touched(); } }, t("ui.addwindow"));
   const get = () => (painted ? [...pausesOf(cells), ...rows] : first);
   return { box: h("div", { class: "fieldwide" }, h("h3", {}, t("name.windows")), hints(s), h("p", { class: "quiet" }, t("ui.week.what")), grid, legend, list, add, error), control: grid, error, get, was: first,
-    holds: (all) => { held = all; buttons.forEach((_, n) => mark(n)); } };
+    holds: (all) => { held = all; most = { down: Math.max(...all.map((x) => x.down || Infinity)), up: Math.max(...all.map((x) => x.up || Infinity)) }; buttons.forEach((_, n) => mark(n)); } };
 }

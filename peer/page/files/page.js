@@ -27,9 +27,9 @@ function show() {
   const wanted = location.hash.slice(1) || "now", joins = present && present.state === "unjoined";
   view = joins ? "join" : views[wanted] ? wanted : "now";
   for (const a of document.querySelectorAll("#nav a")) {
-    a.hidden = joins && a.hash !== "#now";
+    a.hidden = joins;
     a.toggleAttribute("aria-current", false);
-    if (a.hash === `#${view}` || joins) a.setAttribute("aria-current", "page");
+    if (a.hash === `#${view}`) a.setAttribute("aria-current", "page");
   }
   cleanup();
   onPresent = cleanup = () => {};
@@ -56,7 +56,7 @@ function fact(name) {
 
 const capOf = (key) => present.limits.find((l) => l.setting === key);
 const small = (text) => h("small", {}, text);
-const who = (c) => (c.value === 0 ? t("amount.none") : `${c.by === "admin" ? t("ui.by.admin") : t("ui.by.you")}: ${c.source}`);
+const who = (c) => (c.value === 0 ? t("amount.none") : c.by === "admin" ? `${t("ui.by.admin")}: ${c.source}` : t("ui.by.you"));
 
 function now() {
   const [sentence, say] = says();
