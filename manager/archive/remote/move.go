@@ -128,7 +128,10 @@ func (p *Place) receive(ctx context.Context, dir string, tell func(string)) erro
 	if err != nil {
 		return err
 	}
-	to := objects.Open(objects.Config{Bucket: b})
+	to, server := objects.Open(objects.Config{Bucket: b}), pgledger.Config{Server: p.server(), Objects: b}
+	if err := pgledger.MayAdopt(ctx, server, l.Head().ID); err != nil {
+		return errors.Join(err, from.Close(), l.Close())
+	}
 	for n, s := range all {
 		if s.Length > 0 {
 			if _, err = to.Import(ctx, from, s); err != nil {
@@ -138,7 +141,7 @@ func (p *Place) receive(ctx context.Context, dir string, tell func(string)) erro
 		tell(fmt.Sprintf("%d of %d files are in the bucket", n+1, len(all)))
 	}
 	if err == nil {
-		err = pgledger.Adopt(ctx, pgledger.Config{Server: p.server(), Objects: b}, l)
+		err = pgledger.Adopt(ctx, server, l)
 	}
 	return errors.Join(err, from.Close(), l.Close())
 }

@@ -14,6 +14,17 @@ import (
 // ErrNotEmpty says that the server holds an archive already.
 var ErrNotEmpty = errors.New("archive: the server holds one already")
 
+// MayAdopt says why Adopt would refuse an archive: the server holds another one. It changes nothing that counts.
+func MayAdopt(ctx context.Context, cfg Config, id [8]byte) error {
+	cfg.complete()
+	server, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer server.Pool().Close()
+	return (&Store{cfg: cfg, server: server}).mayAdopt(ctx, id)
+}
+
 // Adopt makes the ledger of another store the one on a server, which must be empty, or hold what an earlier try left there. The other store must
 // not be written meanwhile. cfg's copy is not touched: Open makes it.
 func Adopt(ctx context.Context, cfg Config, from ledger.Store) (err error) {
