@@ -157,6 +157,9 @@ func deliveredBy(c manager.Credit) string {
 		who += " (" + plain.Printable(c.Peer) + ")"
 	}
 	text := fmt.Sprintf("%s: %s, last %s", who, plain.Count(c.Pages, "page"), when(c.Last))
+	if c.Verified > 0 {
+		text += fmt.Sprintf("; %d verified", c.Verified)
+	}
 	if c.Shows > 0 {
 		text += fmt.Sprintf("; %d show the address of a volunteer", c.Shows)
 	}

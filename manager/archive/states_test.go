@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sort"
@@ -226,5 +227,22 @@ func TestCensus(t *testing.T) {
 	}
 	if s := a.Stats(); s.Provisional != 2 || s.Verified != 1 || s.Withdrawn != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A channel says of each deliverer how many of its pages are verified.
+func TestVerifiedByDeliverer(t *testing.T) {
+	a, cl, _ := strangers(t)
+	suspects(t, a, cl)
+	all, err := a.Credits(t.Context(), 1, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range all {
+		got[c.Peer] = fmt.Sprintf("%d of %d", c.Verified, c.Pages)
+	}
+	if fmt.Sprint(got) != "map[alice:1 of 1 mallory:1 of 3]" {
+		t.Error(got)
 	}
 }

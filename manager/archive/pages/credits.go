@@ -11,6 +11,7 @@ import (
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
+	"shoal/manager/trust"
 )
 
 // Credit says how much of a channel's stored copy one peer has delivered.
@@ -19,6 +20,7 @@ type Credit struct {
 	Peer      string    `json:"peer,omitempty"`
 	Account   string    `json:"account,omitempty"`
 	Pages     int       `json:"pages"`                   // whose current version is its own
+	Verified  int       `json:"verified"`                // of them, those that another account, in another network, saw alike
 	Shows     int       `json:"shows_visitor,omitempty"` // of them, those that show the address of a peer that fetched them
 	Last      time.Time `json:"last"`                    // visit of one of them
 }
@@ -31,7 +33,11 @@ func (p *Pages) Credits(ctx context.Context, id channel.ID, n int) (out []Credit
 	by := map[uint64]*Credit{}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		m, left := new(pb.Page), maxCredited
-		err := snap.Scan(schema.Key(schema.Page, uint64(id)), nil, true, func(_, value []byte) (bool, error) {
+		known, err := records(snap, id)
+		if err != nil {
+			return err
+		}
+		err = snap.Scan(schema.Key(schema.Page, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
 			m.Reset()
 			if err := schema.Decode(value, m); err != nil || m.Gone {
 				return err == nil, err
@@ -42,6 +48,13 @@ func (p *Pages) Credits(ctx context.Context, id channel.ID, n int) (out []Credit
 				by[m.Deliverer] = c
 			}
 			c.Pages++
+			g, _, _, err := known(schema.Number(key, 1))
+			if v := g.Shown(); v != nil && v.State == trust.Verified && v.Digest == m.Digest {
+				c.Verified++
+			}
+			if err != nil {
+				return false, err
+			}
 			if m.GetContent().GetShowsVisitor() {
 				c.Shows++
 			}
