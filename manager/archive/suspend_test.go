@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/channel"
 	"shoal/manager/trust"
@@ -233,5 +234,24 @@ func TestRetentionKeepsWhatIsShown(t *testing.T) {
 	}
 	if got := shown(t, a, "http://site-1.example/"); got != home {
 		t.Errorf("shows %q", got)
+	}
+}
+
+// A suspended peer that claims again stays suspended.
+func TestSuspensionOutlivesClaims(t *testing.T) {
+	a, cl, _ := strangers(t)
+	suspects(t, a, cl)
+	if err := a.Suspend(t.Context(), trust.Peer(a.DelivererNumber("mallory"))); err != nil {
+		t.Fatal(err)
+	}
+	cl.now = cl.now.Add(25 * time.Hour) // its last claim is noted anew
+	cl.crawl(t, a, "mallory", 4, func(r *runner) []channel.Page { return []channel.Page{r.page("/new", forge+"n", channel.New)} })
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/c", "/new"} {
+		if got := shown(t, a, "http://site-1.example"+path); got != "nothing" {
+			t.Errorf("%s shows %q", path, got)
+		}
 	}
 }

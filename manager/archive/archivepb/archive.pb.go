@@ -2482,8 +2482,6 @@ type Deliverer struct {
 	Account       string                 `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
 	FirstUs       int64                  `protobuf:"varint,3,opt,name=first_us,json=firstUs,proto3" json:"first_us,omitempty"`
 	LastUs        int64                  `protobuf:"varint,4,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"`
-	SuspendedUs   int64                  `protobuf:"varint,5,opt,name=suspended_us,json=suspendedUs,proto3" json:"suspended_us,omitempty"` // since when what it alone has seen is withdrawn; 0: it is not
-	Prefix        uint64                 `protobuf:"fixed64,6,opt,name=prefix,proto3" json:"prefix,omitempty"`                             // of its address, as a number that tells strangers nothing; 0: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2542,20 +2540,6 @@ func (x *Deliverer) GetFirstUs() int64 {
 func (x *Deliverer) GetLastUs() int64 {
 	if x != nil {
 		return x.LastUs
-	}
-	return 0
-}
-
-func (x *Deliverer) GetSuspendedUs() int64 {
-	if x != nil {
-		return x.SuspendedUs
-	}
-	return 0
-}
-
-func (x *Deliverer) GetPrefix() uint64 {
-	if x != nil {
-		return x.Prefix
 	}
 	return 0
 }
@@ -3035,14 +3019,12 @@ const file_archive_proto_rawDesc = "" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x12\n" +
 	"\x04lang\x18\x02 \x01(\tR\x04lang\x12\x12\n" +
 	"\x04body\x18\x03 \x01(\fR\x04body\x12\x12\n" +
-	"\x04none\x18\x04 \x01(\bR\x04none\"\xa8\x01\n" +
+	"\x04none\x18\x04 \x01(\bR\x04none\"y\n" +
 	"\tDeliverer\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x19\n" +
 	"\bfirst_us\x18\x03 \x01(\x03R\afirstUs\x12\x17\n" +
-	"\alast_us\x18\x04 \x01(\x03R\x06lastUs\x12!\n" +
-	"\fsuspended_us\x18\x05 \x01(\x03R\vsuspendedUs\x12\x16\n" +
-	"\x06prefix\x18\x06 \x01(\x06R\x06prefix\"\xab\x01\n" +
+	"\alast_us\x18\x04 \x01(\x03R\x06lastUsJ\x04\b\x05\x10\x06J\x04\b\x06\x10\a\"\xab\x01\n" +
 	"\n" +
 	"Withdrawal\x12\x1e\n" +
 	"\n" +

@@ -205,15 +205,20 @@ func eachCredit(ctx context.Context, snap ledger.Snapshot, from uint32, do func(
 // withheld are the accounts that have a suspended peer.
 func withheld(snap ledger.Snapshot, l *ledger.Ledger) (map[uint64]bool, error) {
 	out := map[uint64]bool{}
-	return out, snap.Scan([]byte{schema.Deliverer}, nil, true, func(_, value []byte) (bool, error) {
+	return out, snap.Scan([]byte{schema.Suspension}, nil, true, func(key, value []byte) (bool, error) {
+		if len(key) != len(schema.Key(schema.Suspension, 0)) {
+			return true, nil
+		}
+		var m pb.Suspension
 		var d pb.Deliverer
-		if err := schema.Decode(value, &d); err != nil {
+		if err := schema.Decode(value, &m); err != nil {
 			return false, err
 		}
-		if d.SuspendedUs != 0 {
+		_, err := ledger.Get(snap, schema.Key(schema.Deliverer, schema.Number(key, 0)), &d)
+		if !m.Pardon && d.Account != "" {
 			out[l.DelivererNumber(d.Account)] = true
 		}
-		return true, nil
+		return true, err
 	})
 }
 

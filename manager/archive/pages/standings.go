@@ -63,15 +63,16 @@ func (s *standings) isSuspended(deliverer uint64) (bool, error) {
 	if known, ok := s.suspended[deliverer]; ok {
 		return known, nil
 	}
-	var d pb.Deliverer
-	if _, err := ledger.Get(s.snap, schema.Key(schema.Deliverer, deliverer), &d); err != nil {
+	var m pb.Suspension
+	found, err := ledger.Get(s.snap, schema.Key(schema.Suspension, deliverer), &m)
+	if err != nil {
 		return false, err
 	}
 	if s.suspended == nil {
 		s.suspended = map[uint64]bool{}
 	}
-	s.suspended[deliverer] = d.SuspendedUs != 0
-	return d.SuspendedUs != 0, nil
+	s.suspended[deliverer] = found && !m.Pardon
+	return found && !m.Pardon, nil
 }
 
 // change is how far the version that a line of the feed tells of is believed now.

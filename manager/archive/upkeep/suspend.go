@@ -35,30 +35,19 @@ func (u *Upkeep) Pardon(_ context.Context, by trust.Peer) error { return u.suspe
 func (u *Upkeep) suspend(by trust.Peer, pardon bool) error {
 	u.suspending.Lock()
 	defer u.suspending.Unlock()
-	var d pb.Deliverer
 	var s pb.Suspension
-	var known, running bool
+	var running bool
 	err := u.ledger.View(func(snap ledger.Snapshot) (err error) {
-		if known, err = ledger.Get(snap, schema.Key(schema.Deliverer, uint64(by)), &d); err != nil {
-			return err
-		}
 		running, err = ledger.Get(snap, schema.Key(schema.Suspension, uint64(by)), &s)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("suspend %s: %w", ledger.DelivererName(uint64(by)), err)
 	}
-	if !known || !running && pardon || running && s.Pardon == pardon {
-		return nil // it delivered nothing, is not suspended, or that is so already
+	if !running && pardon || running && s.Pardon == pardon {
+		return nil // it is not suspended, or that is so already
 	}
-	now := schema.Micros(u.cfg.Clock())
-	if d.SuspendedUs = now; pardon {
-		d.SuspendedUs = 0
-	}
-	changes, err := ledger.Put(nil, schema.Key(schema.Deliverer, uint64(by)), &d)
-	if err == nil {
-		changes, err = ledger.Put(changes, schema.Key(schema.Suspension, uint64(by)), &pb.Suspension{Pardon: pardon, BegunUs: now})
-	}
+	changes, err := ledger.Put(nil, schema.Key(schema.Suspension, uint64(by)), &pb.Suspension{Pardon: pardon, BegunUs: schema.Micros(u.cfg.Clock())})
 	if err == nil {
 		err = u.ledger.Change(changes...)
 	}
