@@ -55,7 +55,7 @@ func serviceSpec(s streams, top *cli) (service.Spec, error) {
 	}
 	spec := service.Spec{Exec: exe, Args: []string{"service", "run"}, System: top.System}
 	if top.System {
-		p, err := systemPlace(runtime.GOOS, os.Getenv)
+		p, err := systemPlace(runtime.GOOS, ofComputer)
 		if err != nil {
 			return spec, err
 		}
@@ -152,7 +152,7 @@ func (*serviceInstallCmd) Run(ctx context.Context, s streams, top *cli) error {
 func joined(s streams, top *cli) bool {
 	data := ""
 	if top.System {
-		p, err := systemPlace(runtime.GOOS, os.Getenv)
+		p, err := systemPlace(runtime.GOOS, ofComputer)
 		if err != nil {
 			return false
 		}
@@ -226,7 +226,7 @@ func (*serviceStatusCmd) Run(ctx context.Context, s streams, top *cli) error {
 func says(ctx context.Context, s streams, top *cli) string {
 	data := ""
 	if top.System {
-		if p, err := systemPlace(runtime.GOOS, os.Getenv); err == nil {
+		if p, err := systemPlace(runtime.GOOS, ofComputer); err == nil {
 			data = p.data
 		}
 	}

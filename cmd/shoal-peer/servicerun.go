@@ -45,7 +45,7 @@ func (c *serviceRunCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if !c.Windows {
 		return again(ctx, s)
 	}
-	p, err := systemPlace("windows", os.Getenv)
+	p, err := systemPlace("windows", ofComputer)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (c *cli) elsewhere(ctx context.Context, command string, args []string, s *s
 		fmt.Fprintf(s.err, "shoal-peer: %v\n", err)
 		return 1, true
 	}
-	p, err := systemPlace(runtime.GOOS, os.Getenv)
+	p, err := systemPlace(runtime.GOOS, ofComputer)
 	if err != nil {
 		return fail(err)
 	}

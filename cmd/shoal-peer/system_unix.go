@@ -10,6 +10,9 @@ import (
 	"syscall"
 )
 
+// ofComputer returns a variable that names a part of this computer.
+func ofComputer(name string) string { return os.Getenv(name) }
+
 // accountOf returns what makes a command run as the owner of a file: nil if that is this process's user already.
 func accountOf(st fs.FileInfo) (func(*exec.Cmd), error) {
 	owner, ok := st.Sys().(*syscall.Stat_t)

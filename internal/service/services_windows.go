@@ -66,8 +66,8 @@ func (m *Services) Install(ctx context.Context) error {
 	}
 	defer func() { _ = c.Disconnect() }()
 	args := append(m.Spec.Args[:len(m.Spec.Args):len(m.Spec.Args)], WindowsFlag)
-	s, err := c.CreateService(Name, m.Spec.Exec, mgr.Config{StartType: mgr.StartAutomatic, DelayedAutoStart: true, ServiceStartName: account, DisplayName: "Shoal peer",
-		Description: "Crawls the Web for the search company that this computer is lent to.", SidType: windows.SERVICE_SID_TYPE_UNRESTRICTED}, args...)
+	s, err := c.CreateService(Name, m.Spec.Exec, mgr.Config{StartType: mgr.StartAutomatic, ServiceStartName: account, DisplayName: "Shoal peer",
+		Description: "Crawls the Web for the search company that this computer is lent to."}, args...)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (m *Services) Install(ctx context.Context) error {
 	if err := s.SetRecoveryActions(recovery(), uint32((24 * time.Hour).Seconds())); err != nil {
 		return err
 	}
-	if err := s.SetRecoveryActionsOnNonCrashFailures(true); err != nil {
+	if err := s.SetRecoveryActionsOnNonCrashFailures(true); err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) { // which says that this Windows does not know it
 		return err
 	}
 	if err := eventlog.InstallAsEventCreate(Name, eventlog.Error|eventlog.Warning|eventlog.Info); err != nil {
