@@ -29,6 +29,7 @@ type bench struct {
 	records  *memledger.Store
 	segments *memory.Store
 	ledger   *ledger.Ledger
+	mu       sync.Mutex // of steps and fail, while commits run
 	steps    []string
 	fail     map[string]error // by step; asked once
 	hold     chan struct{}    // a sync waits for it; nil: none does
@@ -41,12 +42,14 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, fail: map[string]error{}, now: time.Unix(1_700_000_000, 0)}
 	step := func(name string) error {
+		b.mu.Lock()
 		b.steps = append(b.steps, name)
+		err := b.fail[name]
+		delete(b.fail, name)
+		b.mu.Unlock()
 		if name == "sync" && b.hold != nil {
 			<-b.hold
 		}
-		err := b.fail[name]
-		delete(b.fail, name)
 		return err
 	}
 	b.records = memledger.New()
