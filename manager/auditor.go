@@ -42,10 +42,12 @@ type auditor struct {
 	arbiter  trust.Peer                // as whom the arbiter checks, where no peer can
 	counts   AuditCounts
 	savedAt  time.Time
-	worked   time.Time // when the days of peers' work were last counted
-	hostsAt  time.Time // when what is learnt of hosts was last kept
-	taught   bool      // something was learnt of hosts since
-	unsaved  []trust.Shard
+	worked   time.Time     // when the days of peers' work were last counted
+	taught   bool          // something was learnt of hosts since
+	unsaved  []trust.Shard // that could not be written
+	writing  chan struct{} // closed when what is being written beside the loop is; nil: nothing is
+	written  *kept         // that, once writing is closed
+	writeErr error
 	first    bool // no manager before this one had a Machine, and nothing is kept yet
 }
 
@@ -85,7 +87,7 @@ const (
 const (
 	maxMet      = 1 << 16
 	maxAudited  = 1 << 16 // hosts whose pages' likeness is kept
-	trustEvery  = time.Second
+	trustEvery  = 30 * time.Second
 	arbiterName = "the arbiter" // no peer has this name
 )
 
@@ -146,7 +148,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	}
 	if first {
 		au.cursor = au.keep.cursor
-		return au.save(ctx, now, true)
+		return au.save(ctx, now)
 	}
 	return nil
 }

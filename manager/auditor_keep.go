@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/internal/plain"
 	"shoal/manager/trust"
 	"shoal/manager/trust/compare"
 )
@@ -40,63 +39,115 @@ func (au *auditor) keepRules(ctx context.Context, c trust.Config) error {
 	return au.cfg.Store.PutState(ctx, au.epoch, stateTrust, b)
 }
 
-// save writes what has changed of the Machine's state, and up to where the feed was judged. What was judged before a crash and is not written yet is judged
-// again of the same records, which changes nothing but that a task may count twice.
-func (au *auditor) save(ctx context.Context, now time.Time, final bool) error {
-	if !final && now.Sub(au.savedAt) < trustEvery {
-		return nil
-	}
+// kept is what is to be written of an auditor's state.
+type kept struct {
+	names  []string
+	states [][]byte
+	shards []trust.Shard
+	hosts  bool
+	at     string // the feed's cursor: all before it is judged
+}
+
+// collect gathers what has changed. What was judged before a crash and is not written yet is not judged again where its records are stored: a crash undoes half
+// a minute of scores.
+func (au *auditor) collect(now time.Time) (k kept, err error) {
 	au.savedAt = now
 	if d := now.Sub(au.worked); d > 0 {
 		au.trust.Worked(d.Hours() / 24 * float64(au.nearby()))
 		au.worked = now
 	}
+	put := func(name string, state []byte) { k.names, k.states = append(k.names, name), append(k.states, state) }
 	if au.first {
-		if err := au.keepRules(ctx, au.trust.Config()); err != nil {
-			return err
+		b, err := json.Marshal(au.trust.Config())
+		if err != nil {
+			return k, err
 		}
-		au.first = false
+		put(stateTrust, b)
 	}
-	changed := append(au.unsaved, au.trust.Changed()...)
-	for i, s := range changed {
-		if err := au.cfg.Store.PutState(ctx, au.epoch, s.Name(), au.trust.Append(nil, s)); err != nil {
-			au.unsaved = slices.Clone(changed[i:])
-			return err
-		}
-	}
+	k.shards = append(au.unsaved, au.trust.Changed()...)
 	au.unsaved = nil
-	if err := au.keepHosts(ctx, final); err != nil {
-		return err
+	for _, s := range k.shards {
+		put(s.Name(), au.trust.Append(nil, s))
 	}
-	at := au.keep.cursor
+	if k.hosts = au.taught; k.hosts {
+		put(stateTrustHosts, au.hostsState())
+		au.taught = false
+	}
+	k.at = au.keep.cursor
 	if len(au.unread) > 0 {
-		at = au.unread[0].before
+		k.at = au.unread[0].before
 	}
-	if at == au.cursor {
-		return nil
+	if k.at != au.cursor {
+		put(stateTrustAt, []byte(k.at)) // last
 	}
-	if err := au.cfg.Store.PutState(ctx, au.epoch, stateTrustAt, []byte(at)); err != nil {
-		return err
+	return k, nil
+}
+
+// write writes it.
+func (au *auditor) write(ctx context.Context, k *kept) error {
+	for i, name := range k.names {
+		if err := au.cfg.Store.PutState(ctx, au.epoch, name, k.states[i]); err != nil {
+			return fmt.Errorf("write what is known of peers, %s: %w", name, err)
+		}
 	}
-	au.cursor = at
 	return nil
 }
 
-// keepUp saves now and then, and tells people if that fails. Called on the loop.
-func (au *auditor) keepUp(ctx context.Context, now time.Time) {
-	if err := au.save(ctx, now, false); err != nil && ctx.Err() == nil {
-		au.tally.notice(noticeStore, "Nothing new is taken in: "+plain.Error(err))
+// wrote takes in what came of that. Called on the loop, or in its stead.
+func (au *auditor) wrote(k *kept, err error) {
+	if err != nil {
 		au.log.Error("what is known of peers is not kept", "err", err)
+		au.unsaved, au.taught = append(au.unsaved, k.shards...), au.taught || k.hosts
+		return
 	}
+	au.first, au.cursor = false, k.at
+}
+
+// save writes all that has changed, and waits for that.
+func (au *auditor) save(ctx context.Context, now time.Time) error {
+	k, err := au.collect(now)
+	if err == nil {
+		err = au.write(ctx, &k)
+	}
+	au.wrote(&k, err)
+	return err
+}
+
+// keepUp writes now and then what has changed, beside the loop.
+func (au *auditor) keepUp(ctx context.Context, now time.Time) {
+	if au.writing != nil || now.Sub(au.savedAt) < trustEvery {
+		return
+	}
+	k, err := au.collect(now)
+	if err != nil || len(k.names) == 0 {
+		return
+	}
+	done := make(chan struct{})
+	au.writing = done
+	au.beside.Go(func() {
+		err := au.write(ctx, &k)
+		au.written, au.writeErr = &k, err
+		close(done)
+		au.post(ctx, func(time.Time) { au.endWrite() })
+	})
+}
+
+// endWrite takes in a write that has ended beside the loop, once.
+func (au *auditor) endWrite() {
+	if au.writing == nil {
+		return
+	}
+	<-au.writing
+	au.writing = nil
+	au.wrote(au.written, au.writeErr)
 }
 
 // keepAll saves all at the end.
 func (au *auditor) keepAll(now time.Time) {
+	au.endWrite()
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
-	if err := au.save(ctx, now, true); err != nil {
-		au.log.Error("what is known of peers is not kept", "err", err)
-	}
+	_ = au.save(ctx, now) // it is logged
 }
 
 // nearby is how many established peers take tasks now.
@@ -142,22 +193,15 @@ const (
 	hostSize = 8 + 7
 )
 
-// keepHosts writes what was learnt of hosts, now and then.
-func (au *auditor) keepHosts(ctx context.Context, final bool) error {
-	if !au.taught || !final && au.savedAt.Sub(au.hostsAt) < strategyEvery {
-		return nil
-	}
+// hostsState is the stored form of what was learnt of hosts.
+func (au *auditor) hostsState() []byte {
 	b := []byte{hostsV1}
 	for _, key := range slices.Sorted(maps.Keys(au.hosts)) {
 		h := au.hosts[key]
 		b = binary.BigEndian.AppendUint64(b, uint64(key))
 		b = append(b, h.Alike, h.Links, h.Others, h.Length, byte(h.Loose), h.Learnt, h.Unloose)
 	}
-	if err := au.cfg.Store.PutState(ctx, au.epoch, stateTrustHosts, b); err != nil {
-		return err
-	}
-	au.hostsAt, au.taught = au.savedAt, false
-	return nil
+	return b
 }
 
 func (au *auditor) restoreHosts(ctx context.Context) error {

@@ -36,7 +36,7 @@ func (d *Desk) Check(ctx context.Context) []Finding {
 	}
 	if d.m != nil {
 		out = append(out, d.checkManager(ctx)...)
-		out = append(out, d.checkMembers()...)
+		out = append(append(out, d.checkMembers()...), d.checkTrust()...)
 	}
 	return append(out, d.checkChannels(ctx)...)
 }

@@ -8,6 +8,7 @@ import (
 
 	"shoal/internal/plain"
 	"shoal/manager/conduct"
+	"shoal/manager/trust"
 )
 
 // Suspect is a member, or several peers of one account, that an operator should look at.
@@ -35,6 +36,17 @@ func (d *Desk) Suspects() (out []Suspect, more int, err error) {
 		out = append(out, Suspect{m, saysOf(&m, d.cfg.Now()), mendOf(&m)})
 	}
 	return out, o.AllSuspects - len(o.Suspects), nil
+}
+
+// checkTrust tells of peers that are suspended for what they delivered.
+func (d *Desk) checkTrust() (out []Finding) {
+	if d.m == nil {
+		return nil
+	}
+	if n := d.m.Overview().Trust.Standings[trust.Suspended]; n > 0 {
+		out = append(out, Finding{Warning, plain.Count(n, "peer") + " suspended for what they delivered; you are to decide.", "shoal trust show --peers names them; then shoal peer evidence PEER, and shoal peer uphold or pardon."})
+	}
+	return out
 }
 
 // suspectLines is how many suspects a check names one by one.
