@@ -168,7 +168,7 @@ type PlanReport struct {
 	At       Tick    `json:"at"`
 	Next     Tick    `json:"next"` // when the next plan is due
 	Channels int     `json:"channels"`
-	Capacity float64 `json:"capacity"` // busy threads that updates have shown
+	Capacity float64 `json:"capacity"` // threads: those that peers offer, as far as updates have shown that they work
 	// of optimal
 	Updates   float64        `json:"updates,omitempty"`   // a tick
 	Freshness float64        `json:"freshness,omitempty"` // expected, by weight
