@@ -84,7 +84,7 @@ type Ask struct {
 	Gap   time.Duration
 	// Not is a peer whose word about the host another is to confirm: the task goes to a peer of another account and network, if there is one. Empty: none.
 	Not ID
-	// Pressing says that a task that may go to all peers may also take room that tasks near it want.
+	// Pressing says that a task that may go to all peers may also take a free thread that tasks near it may want.
 	Pressing bool
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
@@ -235,7 +235,7 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 		mark = withSpare
 	}
 	if !h.all && h.near[len(h.near)-1].ms <= limit {
-		if c, ok := j.nearestWith(h, mark, limit); ok {
+		if c, ok := j.nearestWith(h, mark, limit, false); ok {
 			return c, true
 		}
 	}
@@ -243,13 +243,13 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 		return candidate{}, false
 	}
 	if a.Pressing {
-		return j.nearestWith(h, withRoom, math.MaxFloat64)
+		return j.nearestWith(h, withRoom, math.MaxFloat64, true)
 	}
 	within := math.MaxFloat64
 	if a.Share < 1 {
 		within = h.distance[1]
 	}
-	return j.nearestWith(h, withSpare, within)
+	return j.nearestWith(h, withSpare, within, false)
 }
 
 // suited is the candidate near a host that is best for a task, of those that may and should have it, or else that may.
@@ -331,12 +331,13 @@ func (j *Judge) start(s *slot, takes time.Duration) time.Duration {
 	return max(s.rec.Load.Backlog, time.Duration(waiting)*takes/time.Duration(s.rec.Load.Threads))
 }
 
-// nearestWith is the nearest peer to a host with a mark, within a distance.
-func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bool) {
+// nearestWith is the nearest peer to a host with a mark, within a distance; if free, one with a free thread.
+func (j *Judge) nearestWith(h *located, mark int, within float64, free bool) (candidate, bool) {
+	skips := func(k int32) bool { return j.passes(k) || j.bars(k) || free && !j.slots[k].free() }
 	best, ok := candidate{}, false
 	for _, c := range h.timed {
 		s := &j.slots[c.slot]
-		if c.ms <= within && s.rec != nil && s.life == c.life && j.index.marked(int(c.slot), mark) && !j.passes(c.slot) && !j.bars(c.slot) {
+		if c.ms <= within && s.rec != nil && s.life == c.life && j.index.marked(int(c.slot), mark) && !skips(c.slot) {
 			best, ok = c, true
 			break
 		}
@@ -346,7 +347,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 		limit = min(limit, best.ms-penalty)
 	}
 	var room [1]far
-	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: func(k int) bool { return j.timed(h, int32(k)) >= 0 || j.passes(int32(k)) || j.bars(int32(k)) }, best: room[:0]}); len(f) > 0 {
+	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: func(k int) bool { return j.timed(h, int32(k)) >= 0 || skips(int32(k)) }, best: room[:0]}); len(f) > 0 {
 		return candidate{int32(f[0].i), j.slots[f[0].i].life, f[0].ms + penalty, false}, true
 	}
 	return best, ok

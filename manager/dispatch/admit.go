@@ -86,7 +86,7 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, spare
 
 const (
 	patience    = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
-	patienceNew = 10      // after which a channel that was never crawled takes the place of recrawls elsewhere: a region with many sites for its peers would never be crawled through
+	patienceNew = 20      // after which a channel that was never crawled takes the place of recrawls elsewhere: a region with many sites for its peers would never be crawled through
 	maxAsked    = 1 << 16 // tasks whose wait is counted
 )
 

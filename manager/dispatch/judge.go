@@ -33,7 +33,7 @@ type Ask struct {
 	Host channel.HostKey
 	// Share is the share of all peers, the nearest ones first, of which one will do. It is NearShare at first and grows to 1 while the task waits.
 	Share float64
-	// Pressing says that the channel was never crawled and has waited long: any peer with room will do, also one that others near it want.
+	// Pressing says that the channel was never crawled and has waited long: any peer with a free thread will do, also one that others near it want.
 	Pressing bool
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool

@@ -215,7 +215,7 @@ func (w *world) Room(_ time.Time, a Ask) (Peer, Verdict) {
 	k := max(int(a.Share*float64(len(all))), 1)
 	for i, p := range all[:min(k, len(all))] {
 		isNear := i == 0 || i < int(NearShare*float64(len(all)))
-		if p.held < p.holds && (isNear || w.spare[p.name] || a.Pressing) && (!a.Spare || p.held < p.threads()) {
+		if p.held < p.holds && (isNear || w.spare[p.name] || a.Pressing && p.held < p.threads()) && (!a.Spare || p.held < p.threads()) {
 			return p.name, Go
 		}
 	}
