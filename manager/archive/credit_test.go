@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,5 +146,39 @@ func TestBoard(t *testing.T) {
 	}
 	if got := board(time.Time{}); got != "Bob 1 team Sharks 1 others 3" {
 		t.Errorf("without a profile: %s", got)
+	}
+}
+
+// Verdicts of many channels at once lose no credit.
+func TestCreditIsAddedUp(t *testing.T) {
+	a, cl, _ := strangers(t)
+	const channels = 12
+	for id := channel.ID(1); id <= channels; id++ {
+		r, _ := start(t, a, "alice", id, 1)
+		r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", home, channel.New)}, Report: r.report(channel.Updated)})
+	}
+	r, _ := start(t, a, "bob", channels+1, 1) // so that bob is known
+	r.put(channel.ChunkBody{Report: r.report(channel.Updated)})
+	var all sync.WaitGroup
+	for id := channel.ID(1); id <= channels; id++ {
+		all.Go(func() {
+			d, err := a.Delivery(t.Context(), id, 1)
+			if err != nil || len(d.Pages) != 1 {
+				t.Errorf("%+v, %v", d, err)
+				return
+			}
+			p := d.Pages[0]
+			g := trust.Page{Cur: trust.Version{Digest: p.Digest, By: d.Deliverer, At: cl.now.Unix(), State: trust.Verified}, LastBy: d.Deliverer, LastAt: cl.now.Unix()}
+			g.Cur.Also[0] = trust.Peer(a.DelivererNumber("bob"))
+			if err := a.Judge(t.Context(), id, 1, []Judged{{Hash: p.Hash, Page: g}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, account := range []string{"alice", "bob"} {
+		if c, err := a.CreditOf(t.Context(), account); err != nil || c.Sum.Pages != channels || c.Sum.Bytes != uint64(channels*len(home)) {
+			t.Errorf("%s: %+v, %v", account, c, err)
+		}
 	}
 }

@@ -120,8 +120,6 @@ func (p *Pages) facts(id channel.ID, gen channel.Gen, wanted bool) (facts map[ui
 
 // judge stores one batch.
 func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited) error {
-	p.judging.Lock()
-	defer p.judging.Unlock()
 	release, err := p.holdChannel(id)
 	if err != nil {
 		return err
@@ -141,13 +139,29 @@ func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part 
 				return err
 			}
 		}
-		return firstOf(v.credit(), ctx.Err())
+		return ctx.Err()
 	})
 	if err != nil || len(v.changes) == 0 {
 		return err
 	}
 	p.judged.Store(true)
-	return p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(v.changes), Entries: v.entries})
+	return v.commit(nil)
+}
+
+// commit makes the verdicts durable, with what else changes. The host is held, so that nothing else is decided about its pages meanwhile.
+func (v *verdicts) commit(more []ledger.Change) error {
+	if len(v.earned) > 0 { // credits are sums, which one batch at a time may add to
+		v.p.judging.Lock()
+		defer v.p.judging.Unlock()
+		err := v.p.ledger.View(func(snap ledger.Snapshot) error {
+			v.snap = snap
+			return v.credit()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return v.p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries})
 }
 
 // holdChannel has nothing decided about the pages of a channel's host until release is called.

@@ -47,7 +47,7 @@ type Pages struct {
 	hosts      keylock.Locks[string, struct{}] // the pages of one host are decided one chunk at a time
 	building   sync.RWMutex                    // read-held while a chunk is made and stored; see WaitForChunks
 	texting    sync.Mutex                      // held by a step of text extraction, and by what it must not overlap
-	judging    sync.Mutex                      // held while a batch of pages is judged: credits are sums
+	judging    sync.Mutex                      // held while credits are added to
 	judged     atomic.Bool                     // pages were judged, ever
 	mismatched atomic.Uint64
 	text       textProgress

@@ -114,8 +114,6 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by
 
 // revise changes the records of some pages of a channel in one write.
 func (p *Pages) revise(ctx context.Context, id channel.ID, hashes []uint64, also func() ([]ledger.Change, error), do func(v *verdicts, hash uint64) error) error {
-	p.judging.Lock()
-	defer p.judging.Unlock()
 	release, err := p.holdChannel(id)
 	if err != nil {
 		return err
@@ -138,7 +136,7 @@ func (p *Pages) revise(ctx context.Context, id channel.ID, hashes []uint64, also
 	if err != nil {
 		return fmt.Errorf("revise channel %d: %w", id, err)
 	}
-	return p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries})
+	return v.commit(more)
 }
 
 // lastGood finds the newest capture of a page that may be shown where no version of its record may; nil: there is none.
