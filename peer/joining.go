@@ -21,15 +21,6 @@ type Joined struct {
 	NotAfter time.Time        `json:"member_until"`           // renewed in time, while the peer runs
 }
 
-// Join makes the folder of cfg a member of the network of its join string, and returns. It does not run anything.
-func Join(ctx context.Context, cfg Config) (Joined, error) {
-	o, err := Look(ctx, cfg)
-	if err != nil {
-		return Joined{}, err
-	}
-	return o.Joined, o.Accept()
-}
-
 // Offer is a membership that its volunteer has not agreed to yet. Nothing of it is on the disk but this computer's key.
 type Offer struct {
 	Joined

@@ -27,6 +27,7 @@ import (
 const (
 	governEvery  = time.Second
 	machineEvery = 10 * time.Second
+	lookedFor    = time.Minute      // how long the use of the computer is asked after a look at it, where no setting needs it
 	supplyEvery  = 30 * time.Second // battery and link
 	diskEvery    = 5 * time.Second
 	policyEvery  = time.Minute
@@ -357,8 +358,11 @@ func (p *program) supply() words.Text {
 // machine returns why the computer must not be used now, or "".
 func (p *program) machine(m *limit.Machine) words.Text {
 	s := p.limits.Settings()
-	u := m.Use()
-	p.use.Store(&u)
+	var u limit.Use
+	if s.InUse == "pause" || s.FullScreen == "pause" || time.Since(time.Unix(p.looked.Load(), 0)) < lookedFor { // else the answer is for nobody
+		u = m.Use()
+		p.use.Store(&u)
+	}
 	if s.InUse == "pause" && p.tells("use of the computer", u.Err()) && u.InUse {
 		return p.because("in_use", "why.inuse")
 	}

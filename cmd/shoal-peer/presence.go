@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"shoal/peer/limit"
 	"shoal/peer/words"
 )
@@ -29,7 +31,10 @@ func (p *program) machineChecks(add func(name, level string, says words.Text)) {
 }
 
 func (p *program) useChecks(add func(name, level string, says words.Text)) {
-	u := p.use.Load()
+	u, last := p.use.Load(), p.looked.Swap(time.Now().Unix())
+	if time.Since(time.Unix(last, 0)) > lookedFor {
+		wake(p.wake) // to be asked at once
+	}
 	if u == nil {
 		add("use", levelNote, words.T("health.use.soon"))
 		return

@@ -78,7 +78,8 @@ type program struct {
 	wake    chan struct{} // settings have changed: look at once
 	history *limit.History
 	carried carried
-	use     atomic.Pointer[limit.Use] // when last looked at
+	use     atomic.Pointer[limit.Use] // when last asked
+	looked  atomic.Int64              // Unix time of the last look at what is known of the use
 	busy    atomic.Int64              // percent of the processors that other programs used when last looked at; -1: not known
 	lists   chan struct{}             // block lists or denied domains have changed
 	inPond  bool

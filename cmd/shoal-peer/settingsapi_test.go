@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,18 @@ func TestSettingsTakeEffect(t *testing.T) {
 	v.ok("settings", "down_kib_per_s=")
 	if text := read(); strings.Contains(text, "down_kib") || v.status().Limits.DownKiBPerS.Value != 0 {
 		t.Error(text)
+	}
+	if _, err := os.Stat("/proc/self"); err == nil { // a folder that even root cannot write to
+		dir := filepath.Dir(file)
+		if err := errors.Join(os.Rename(dir, dir+"2"), os.Symlink("/proc/self", dir)); err != nil {
+			t.Fatal(err)
+		}
+		if code, text := v.do("settings", "threads=3"); code == 0 || !strings.Contains(text, "the settings cannot be written to "+file) || !strings.Contains(text, "make it writable") || v.status().Threads != 4 {
+			t.Errorf("a file that cannot be written: %d %s", code, text)
+		}
+		if err := errors.Join(os.Remove(dir), os.Rename(dir+"2", dir)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	began := v.status().Since
 	if text := v.ok("settings", "dscp_le=false"); !strings.Contains(text, "comes back") {

@@ -35,9 +35,6 @@ var catalogues = func() map[string]map[string]string {
 	return all
 }()
 
-// Languages lists the languages.
-func Languages() []string { return slices.Clone(languages) }
-
 // File returns a language's catalogue as JSON.
 func File(lang string) []byte {
 	b, err := files.ReadFile(lang + ".json")

@@ -221,7 +221,7 @@ function health() {
   const failed = (e) => told(answer, e.message, true);
   const timer = setInterval(() => document.hidden || load().catch(() => {}), 15000);
   cleanup = () => clearInterval(timer);
-  load().catch(failed);
+  load().then(() => setTimeout(() => main.contains(list) && load().catch(() => {}), 2500)).catch(failed); // the use of the computer is asked when somebody looks
 }
 
 // join asks for the join string, says what one agrees to, and joins.
