@@ -78,7 +78,7 @@ func (r *Room) Put(ctx context.Context, number uint64, s Side, f *Fetch) error {
 	return r.change(ctx, number, map[Side]*Fetch{s: f}, func(*pb.Case) {})
 }
 
-// Ruled notes who lost a case, and what was added to that one's score: nothing of it says who was charged if nobody was.
+// Ruled notes who lost a case, and what was added to that peer's score. A loser of 0 says that no peer was charged.
 func (r *Room) Ruled(ctx context.Context, number uint64, loser trust.Peer, amount, score float64, note string) error {
 	return r.change(ctx, number, nil, func(c *pb.Case) {
 		c.Loser, c.Amount, c.Score, c.Note = uint64(loser), amount, score, channel.PlainText(note, maxNote)

@@ -1,7 +1,7 @@
 // Package evidence is the room of the archive that keeps what was fetched to find out who lies: what the tasks of audits bring (answers), and the sides of a
 // conflict (cases). Nothing in it is part of a channel's copy: no feed, index, search or export shows it.
 //
-// It does not compare fetches (package trust/compare does), decides nothing (trust.Machine does), and asks nobody to fetch.
+// It does not compare fetches (package trust/compare does), decides nothing (trust.Machine does), and has nothing fetched.
 //
 // A task whose pages come here is deposited by Ledger.DepositAside. The way of a conflict is this:
 //
@@ -44,7 +44,7 @@ const (
 
 	DefaultMaxBytes = 256 << 20
 	DefaultKeep     = 90 * 24 * time.Hour // of a closed case
-	DefaultAnswers  = 24 * time.Hour      // of an answer that nobody dropped
+	DefaultAnswers  = 24 * time.Hour      // of an answer that was not dropped
 	maxListed       = 1000                // cases of one answer
 	forgetEvery     = time.Hour
 )

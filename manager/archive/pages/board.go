@@ -42,7 +42,7 @@ type Week struct {
 	Earned
 }
 
-// AccountCredit is what an account was credited with. Only pages count that another account, in another network, saw alike before anybody was told what they are;
+// AccountCredit is what an account was credited with. Only pages count that another account, in another network, saw alike before any peer was told what they are;
 // each version counts once for each that saw it. Time, tasks and what a peer says of itself count for nothing.
 type AccountCredit struct {
 	Account string  `json:"account"`

@@ -98,7 +98,7 @@ type knownPage struct {
 }
 
 // telling tells which pages of a channel a peer may be told digest and validators of: those for which trust.Page.Tells holds, of the version that is stored. Else
-// a peer could say that a page is as it was told, and so confirm a liar's version without having seen it. Where only one account delivers, nobody else
+// a peer could say that a page is as it was told, and so confirm a liar's version without having seen it. Where only one account delivers, no other
 // could confirm anything, and all is told. As long as no page was ever judged, another account's delivery of the same content counts.
 func (p *Pages) telling(ctx context.Context, snap ledger.Snapshot, id channel.ID) (func(url uint64, m *pb.Page) bool, error) {
 	if !p.ledger.Several() {

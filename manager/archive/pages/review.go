@@ -35,7 +35,7 @@ func (p *Pages) Review(ctx context.Context, id channel.ID, do func(g *trust.Page
 	return len(all), p.Judge(ctx, id, 0, all)
 }
 
-// Older is a page whose current version a peer delivered, and that nobody has corroborated.
+// Older is a page whose current version one peer delivered, and no other has corroborated.
 type Older struct {
 	Channel channel.ID
 	Hash    uint64 // channel.URLHash
