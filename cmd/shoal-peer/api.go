@@ -18,7 +18,7 @@ import (
 	"shoal/peer/words"
 )
 
-// This file is the control API: what the command line and the page ask. docs/volunteer.md lists it.
+// This file is the control API: what the command line and the page ask. docs/decisions/0032-the-volunteers-page.md lists it.
 
 // api returns the handler of the control API.
 func (s *station) api() http.Handler {
