@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -41,14 +42,16 @@ type auditor struct {
 	cursor   string                    // of the feed: all before it is judged
 	arbiter  trust.Peer                // as whom the arbiter checks, where no peer can
 	counts   AuditCounts
-	savedAt  time.Time
-	worked   time.Time     // when the days of peers' work were last counted
-	taught   bool          // something was learnt of hosts since
-	unsaved  []trust.Shard // that could not be written
-	writing  chan struct{} // closed when what is being written beside the loop is; nil: nothing is
-	written  *kept         // that, once writing is closed
-	writeErr error
-	first    bool // no manager before this one had a Machine, and nothing is kept yet
+	// Scores count; or did once, so that some peers may have no tasks.
+	enforced, strict bool
+	savedAt          time.Time
+	worked           time.Time     // when the days of peers' work were last counted
+	taught           bool          // something was learnt of hosts since
+	unsaved          []trust.Shard // that could not be written
+	writing          chan struct{} // closed when what is being written beside the loop is; nil: nothing is
+	written          *kept         // that, once writing is closed
+	writeErr         error
+	first            bool // no manager before this one had a Machine, and nothing is kept yet
 }
 
 // acquaintance is what the Machine was told of a member.
@@ -122,6 +125,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		}
 	}
 	au.trust.Changed() // as stored
+	au.ruled()
 	if err := au.restoreHosts(ctx); err != nil {
 		return err
 	}
@@ -151,6 +155,12 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		return au.save(ctx, now)
 	}
 	return nil
+}
+
+// ruled takes in that the rules have changed.
+func (au *auditor) ruled() {
+	au.enforced = au.trust.Config().Enforce
+	au.strict = au.enforced || slices.ContainsFunc(au.trust.Peers(), func(p trust.Info) bool { return p.Standing >= trust.Suspended })
 }
 
 // number is the number by which captures name a peer, or by which the Machine knows an account or a prefix.

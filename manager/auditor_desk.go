@@ -88,6 +88,7 @@ func (au *auditor) SetTrust(ctx context.Context, c TrustChoice) (i TrustInfo, er
 		}
 		if failed = au.keepRules(ctx, rules); failed == nil {
 			failed = au.trust.SetConfig(rules)
+			au.ruled()
 		}
 		i = au.info()
 	})

@@ -40,7 +40,9 @@ func (n *nearness) suit(now time.Time, s recrawl.Slot, ask *overlay.Ask) {
 		return
 	}
 	a.watched = n.auditor.trust.Watched(now, n.table.ID(s))
-	ask.May, ask.Anywhere = a.mayTake, a.watched && n.auditor.trust.Config().Enforce
+	if n.auditor.strict { // else every peer may
+		ask.May, ask.Anywhere = a.mayTake, a.watched && n.auditor.enforced
+	}
 	if a.last = n.auditor.roll[n.table.Last(s)]; a.last != 0 {
 		ask.Rather = a.rather
 	}

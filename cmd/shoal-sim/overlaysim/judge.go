@@ -16,7 +16,7 @@ type judge struct {
 	n     *network
 	j     *overlay.Judge
 	tally tally
-	apart tally      // of the next task for the same host, which is to go to another account and network
+	apart tally      // of further tasks for the same host, each of which should go to another peer than the one before
 	rng   *rand.Rand // draws who measures
 }
 
@@ -28,6 +28,9 @@ func newJudge(n *network, known int) *judge {
 	return &judge{n: n, j: j, rng: sim.Rand(1, "vantages"), tally: tally{name: "judge", tables: float64(known), tableMost: known},
 		apart: tally{name: "apart", tables: float64(known), tableMost: known}}
 }
+
+// inTurn is how many more tasks come of each host for the tally apart.
+const inTurn = 4
 
 // place has the judge name a peer for a task.
 func (k *judge) place(place int, record coords.HostRecord, known []overlay.PeerRecord) {
@@ -42,9 +45,13 @@ func (k *judge) place(place int, record coords.HostRecord, known []overlay.PeerR
 		return
 	}
 	k.tally.land(n.ground.rtt(n.who(named.Peer), place), 1, 0)
-	ask.Rather = func(id overlay.ID) bool { return id != named.Peer }
-	if next, verdict := k.j.Near(now, ask); verdict == overlay.Go && next.Peer != "" {
-		k.apart.land(n.ground.rtt(n.who(next.Peer), place), 1, 0)
+	last := named.Peer
+	ask.Rather = func(id overlay.ID) bool { return id != last }
+	for range inTurn {
+		if next, verdict := k.j.Near(now, ask); verdict == overlay.Go && next.Peer != "" {
+			last = next.Peer
+			k.apart.land(n.ground.rtt(n.who(last), place), 1, 0)
+		}
 	}
 }
 
