@@ -181,7 +181,7 @@ func TestHonestPeersAreNotNoticed(t *testing.T) {
 	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "audits that were answered", func() bool { i := b.trust(t); return i.Counts.Deliveries > 40 && i.Errands.Answered > 10 })
+	until(t, "audits that were answered", func() bool { i := b.trust(t); return i.Counts.Deliveries > 40 && i.Errands.Answered > 5 })
 	i := b.trust(t)
 	if i.Counts.Charges > 0 || i.Counts.Suspended+i.Counts.WouldSuspend > 0 || i.Suspects > 0 || i.Standings[trust.Established] != 5 {
 		t.Errorf("honest peers: %+v", i)

@@ -49,13 +49,6 @@ func (c *clerks) add(id channel.ID, do clerkJob) bool {
 	return true
 }
 
-// waiting is how many jobs wait or are being done.
-func (c *clerks) waiting() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n
-}
-
 // work does jobs until ctx ends, and returns when all goroutines have ended.
 func (c *clerks) work(ctx context.Context) {
 	var wg sync.WaitGroup
