@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shoal/internal/lab/pond"
 	"shoal/internal/lab/rogue"
 )
 
@@ -135,11 +136,12 @@ type siege struct {
 	honest, attackers int // peers
 	hosts             int // more than the honest peers can crawl as often as is due
 	// gap is the honest peers' wait between two requests to a host. It, and not the machine, bounds what they make.
-	gap   time.Duration
-	span  time.Duration
-	sizes []int   // pages of each host; none: siegePages
-	odd   float64 // share of the hosts that misbehave; only with sizes
-	lease string  // empty: 12s, so that what an attacker holds comes back soon
+	gap     time.Duration
+	span    time.Duration
+	sizes   []int   // pages of each host; none: siegePages
+	odd     float64 // share of the hosts that misbehave; only with sizes
+	trouble pond.Trouble
+	lease   string // empty: 12s, so that what an attacker holds comes back soon
 }
 
 const (

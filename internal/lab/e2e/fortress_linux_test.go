@@ -73,7 +73,7 @@ const siegePages = 8 // of each host
 
 func openFortress(t *testing.T, s siege) *fortress {
 	t.Helper()
-	cfg := pond.Config{Seed: 7, Hosts: s.hosts, Pages: s.hosts * siegePages, MaxHost: siegePages, Bytes: 2000, Plain: true, Start: time.Now().Add(-time.Hour)}
+	cfg := pond.Config{Seed: 7, Hosts: s.hosts, Pages: s.hosts * siegePages, MaxHost: siegePages, Bytes: 2000, Plain: true, Start: time.Now().Add(-time.Hour), Trouble: s.trouble}
 	if len(s.sizes) > 0 {
 		cfg.Sizes, cfg.BadShare = s.sizes, s.odd
 	}

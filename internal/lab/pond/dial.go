@@ -65,7 +65,7 @@ func (w *World) NodeDialer(selfPort int) *Dialer {
 // HTTPDialer returns an http.Transport.DialContext for the node that listens on selfPort. It reaches hosts of the
 // pond only; other addresses return ErrNotPond.
 func (w *World) HTTPDialer(selfPort int) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	d := &Dialer{to: func(addr string) (string, time.Duration, error) {
+	d := &Dialer{net: net.Dialer{LocalAddr: w.localOf(selfPort)}, to: func(addr string) (string, time.Duration, error) {
 		name, port, err := net.SplitHostPort(addr)
 		if err != nil || !strings.HasSuffix(name, Suffix) {
 			return "", 0, fmt.Errorf("%w: %q", ErrNotPond, addr)

@@ -15,6 +15,7 @@ const (
 	saltPlace
 	saltNode
 	saltBad
+	saltTrouble
 )
 
 // mix is the finaliser of splitmix64 (Steele, Lea, Flood 2014).

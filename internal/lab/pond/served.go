@@ -31,6 +31,7 @@ type servedLog struct {
 	n     uint64
 	ring  []Served
 	pages map[Target][]Served
+	shown map[shown]struct{} // only with Trouble
 }
 
 func (l *servedLog) add(s Served) {

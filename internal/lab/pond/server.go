@@ -258,8 +258,12 @@ func (s *Server) serveHost(rw http.ResponseWriter, r *http.Request, host int) {
 		return
 	}
 	now := time.Now()
-	v := s.w.Version(host, page, now)
 	s.pages.Add(1)
+	if s.w.cfg.Trouble != (Trouble{}) {
+		s.troubled(rw, r, host, page, now)
+		return
+	}
+	v := s.w.Version(host, page, now)
 	answer := Served{When: now, Host: host, Page: page, Version: v.ID, Text: v.Text}
 	if h.Validators {
 		tag := fmt.Sprintf(`"%x-%x"`, page, v.Text)

@@ -58,6 +58,7 @@ type Config struct {
 	Nodes    []int           `json:"nodes,omitempty"`     // ports of the nodes that are placed in turn, as Settle places them; other nodes' ports decide
 	BadShare float64         `json:"bad_share,omitempty"` // share of hosts that misbehave, each in its own way; 0: none
 	Bad      map[string]Mode `json:"bad,omitempty"`       // misbehaviour by host name
+	Trouble  Trouble         `json:"trouble,omitzero"`    // what makes honest visitors see different things
 	Addr     string          `json:"addr,omitempty"`      // where it is served; set by NewServer
 }
 
@@ -108,6 +109,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: clusters %d: must be 1 to 1,000", ErrConfig, c.Clusters)
 	case !(c.BadShare >= 0 && c.BadShare <= 1):
 		return fmt.Errorf("%w: share of bad hosts %v: must be 0 to 1", ErrConfig, c.BadShare)
+	}
+	if err := c.Trouble.validate(); err != nil {
+		return err
 	}
 	for i, n := range c.Sizes {
 		if n < 1 || n > MaxPages {

@@ -174,6 +174,7 @@ func (r *Run) Crawl(ctx context.Context) ([]*channelpb.Page, error) {
 			return pages, err
 		}
 		pages = append(pages, r.Page(url, status, header, body))
+		r.v.learn(h.Host, url)
 		if status == 200 {
 			for _, m := range href.FindAllSubmatch(body, -1) {
 				todo = append(todo, h.Host+string(m[1]))

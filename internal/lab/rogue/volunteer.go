@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,30 @@ type Volunteer struct {
 	key    crypto.PrivKey
 	cert   []byte
 	tasks  sync.WaitGroup
+
+	mu    sync.Mutex
+	pages map[string][]string // URLs that it has fetched, by origin; guarded by mu
+}
+
+const learntMost = 1000 // URLs of an origin
+
+// learn remembers that an origin has a page.
+func (v *Volunteer) learn(origin, url string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.pages == nil {
+		v.pages = map[string][]string{}
+	}
+	if of := v.pages[origin]; len(of) < learntMost && !slices.Contains(of, url) {
+		v.pages[origin] = append(of, url)
+	}
+}
+
+// learnt returns the pages that the volunteer has fetched of an origin.
+func (v *Volunteer) learnt(origin string) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.pages[origin])
 }
 
 // Offer is a task that the network offered.

@@ -1,0 +1,325 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shoal/internal/lab/pond"
+	"shoal/internal/lab/rogue"
+	"shoal/manager/api"
+	"shoal/manager/desk"
+)
+
+// The environment of TestLiars, which `make trust` sets.
+const (
+	liarsEnv        = "SHOAL_LIARS"         // kinds of liars with commas between them, or all
+	liarsFileEnv    = "SHOAL_TRUST"         // where the rows go, as JSON
+	liarsMinutesEnv = "SHOAL_LIARS_MINUTES" // most that a run of four kinds takes; default 20
+)
+
+// deceit is a network some of whose peers lie.
+type deceit struct {
+	honest, hosts int
+	kinds         []rogue.Liar
+	gap           time.Duration // honest peers' between two requests to a host
+	trouble       pond.Trouble
+	most          time.Duration // until all must be found
+	mend          time.Duration // after they are upheld, until the archive must be right
+}
+
+// liarRow is what became of the liars of one kind.
+type liarRow struct {
+	Kind      string  `json:"kind"`
+	Peers     int     `json:"peers"`
+	Liars     int     `json:"liars"`
+	Found     int     `json:"found"`
+	AfterS    float64 `json:"found_after_s"`     // the last one; 0: not all were found
+	Tasks     int64   `json:"tasks"`             // that they ended, at most
+	Forged    int64   `json:"forged"`            // pages that they forged
+	Score     float64 `json:"score"`             // highest at the end
+	Shown     int     `json:"forged_shown"`      // pages of the archive that show a forgery when all are found, or the time is over; of all kinds of the run
+	Verified  int     `json:"forged_verified"`   // captures that are verified and were never served, likewise
+	Left      int     `json:"forged_left"`       // pages that show a forgery at the end, likewise
+	Honest    int     `json:"honest_suspended"`  // honest peers, likewise
+	Asked     float64 `json:"asked_share"`       // of the delivered pages, that were fetched again, likewise
+	Delivered int64   `json:"pages_delivered"`   // likewise
+	MendedS   float64 `json:"mended_s"`          // from upholding until the archive showed no forgery; -1: not within the run
+	Expected  bool    `json:"expected_be_found"` // false: a kind that is below what honest peers lose by chance
+}
+
+// TestLiars runs networks of forty peers of which four lie, four kinds at a time, on a Web that makes honest checks hard, and tells what became of them.
+func TestLiars(t *testing.T) {
+	names := os.Getenv(liarsEnv)
+	if names == "" {
+		t.Skipf("takes an hour: set %s to all or to kinds of liars, or run make trust", liarsEnv)
+	}
+	var kinds []rogue.Liar
+	if names == "all" {
+		kinds = rogue.Liars()
+	} else {
+		for name := range strings.SplitSeq(names, ",") {
+			l, err := rogue.LiarNamed(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds = append(kinds, l)
+		}
+	}
+	most := 20 * time.Minute
+	if m := os.Getenv(liarsMinutesEnv); m != "" {
+		d, err := time.ParseDuration(m + "m")
+		if err != nil {
+			t.Fatalf("%s=%s: %v", liarsMinutesEnv, m, err)
+		}
+		most = d
+	}
+	var rows []liarRow
+	for four := range slices.Chunk(kinds, 4) {
+		d := deceit{honest: 36, hosts: 200, gap: 300 * time.Millisecond, most: most, mend: 2 * time.Minute,
+			trouble: pond.Trouble{Dynamic: .1, Captchas: .003, Walls: .01, Stale: .03}}
+		for i := range 4 {
+			d.kinds = append(d.kinds, four[i%len(four)])
+		}
+		rows = append(rows, d.run(t)...)
+		if path := os.Getenv(liarsFileEnv); path != "" {
+			b, err := json.MarshalIndent(rows, "", "  ")
+			if err == nil {
+				err = os.WriteFile(path, append(b, '\n'), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range rows {
+		t.Log(rows[i].line())
+	}
+	for i := range rows {
+		rows[i].judge(t)
+	}
+}
+
+// TestLiarIsFound has one of seven peers make its pages up. It must be suspended, no other peer must, nothing that was never served may be verified,
+// and after the operator upholds that, the archive shows what the pond served.
+func TestLiarIsFound(t *testing.T) {
+	t.Parallel()
+	liar, err := rogue.LiarNamed("fabricating")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := deceit{honest: 6, hosts: 24, kinds: []rogue.Liar{liar}, gap: 50 * time.Millisecond, most: 4 * time.Minute, mend: 2 * time.Minute,
+		trouble: pond.Trouble{Dynamic: .05}}
+	for _, r := range d.run(t) {
+		t.Log(r.line())
+		r.judge(t)
+	}
+}
+
+func (r *liarRow) line() string {
+	return fmt.Sprintf("%-12s %d of %d found after %.0f s, %d tasks, %d pages forged, score %.1f; of the run: %d shown, %d verified, %d left, mended after %.0f s, %d honest suspended, %.1f%% of %d pages fetched again",
+		r.Kind, r.Found, r.Liars, r.AfterS, r.Tasks, r.Forged, r.Score, r.Shown, r.Verified, r.Left, r.MendedS, r.Honest, 100*r.Asked, r.Delivered)
+}
+
+func (r *liarRow) judge(t *testing.T) {
+	t.Helper()
+	if r.Expected && r.Found < r.Liars {
+		t.Errorf("%s: %d of %d found", r.Kind, r.Found, r.Liars)
+	}
+	if r.Verified > 0 || r.Left > 0 || r.Honest > 0 {
+		t.Errorf("%s: %d forged are verified, %d are left, %d honest peers are suspended", r.Kind, r.Verified, r.Left, r.Honest)
+	}
+}
+
+// run lets the liars in, waits until they are found, upholds that, and judges the archive by what the pond has served.
+func (d *deceit) run(t *testing.T) (rows []liarRow) {
+	f := openFortress(t, siege{honest: d.honest, hosts: d.hosts, gap: d.gap, trouble: d.trouble})
+	gang := &rogue.Gang{Target: f.pond.World().Origin(1), Wake: time.Now().Add(d.most / 4)}
+	crew, leave := f.deceive(d.kinds, gang)
+	f.manager.until("has all its peers", func() bool { return f.page.overview().Peers >= d.honest+len(crew) })
+	var members []desk.Peer
+	if err := f.page.get("/api/v1/peers", &members); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		if i := slices.IndexFunc(crew, func(v *rogue.Volunteer) bool { return v.ID() == m.ID }); i >= 0 && d.kinds[i].Sybil {
+			continue // it is on probation
+		}
+		if err := f.page.post("/api/v1/peers/vouch", api.OnePeer{Peer: m.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.shoal("trust", "set", "--enforce")
+	began, found, peers := time.Now(), map[string]time.Duration{}, map[string]desk.PeerTrust{}
+	for time.Since(began) < d.most && !d.allFound(crew, found) {
+		f.pause(2 * time.Second)
+		peers = f.standings()
+		for _, v := range crew {
+			if _, known := found[v.ID()]; !known && gone(peers[v.ID()].Standing) {
+				found[v.ID()] = time.Since(began)
+			}
+		}
+	}
+	shown := f.invented(false)
+	for id := range found {
+		if err := f.page.post("/api/v1/peers/uphold", api.OnePeer{Peer: id}); err != nil {
+			t.Errorf("uphold: %v", err)
+		}
+	}
+	leave()
+	mended, upheld := -1., time.Now()
+	left := f.invented(false)
+	for ; len(left) > 0 && time.Since(upheld) < d.mend; left = f.invented(false) {
+		f.pause(2 * time.Second)
+	}
+	if len(left) == 0 {
+		mended = time.Since(upheld).Seconds()
+	}
+	verified, peers := f.invented(true), f.standings()
+	honest := 0
+	for id, p := range peers {
+		if gone(p.Standing) && !slices.ContainsFunc(crew, func(v *rogue.Volunteer) bool { return v.ID() == id }) {
+			honest++
+			t.Logf("%s, who is honest, is %s: %+v", id, p.Standing, p)
+		}
+	}
+	var now desk.Trust
+	if err := f.page.get("/api/v1/trust", &now); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", now)
+	of := liarRow{Peers: d.honest + len(crew), Shown: len(shown), Verified: len(verified), Left: len(left), Honest: honest, Asked: now.OfPagesShare, Delivered: now.Pages, MendedS: mended}
+	for i, v := range crew {
+		at := slices.IndexFunc(rows, func(r liarRow) bool { return r.Kind == d.kinds[i].Name })
+		if at < 0 {
+			r := of
+			r.Kind, r.Expected = d.kinds[i].Name, d.kinds[i].Name != "subtle-.1"
+			rows = append(rows, r)
+			at = len(rows) - 1
+		}
+		r, p := &rows[at], peers[v.ID()]
+		r.Liars++
+		r.Tasks = max(r.Tasks, v.Stats.Updates.Load())
+		r.Forged += v.Stats.Forged.Load()
+		r.Score = max(r.Score, p.Forging, p.Laziness, p.Checking)
+		if after, ok := found[v.ID()]; ok {
+			r.Found++
+			r.AfterS = max(r.AfterS, after.Seconds())
+		}
+	}
+	return rows
+}
+
+// gone tells whether a peer of this standing gets no tasks any more.
+func gone(standing string) bool { return standing == "suspended" || standing == "banned" }
+
+func (d *deceit) allFound(crew []*rogue.Volunteer, found map[string]time.Duration) bool {
+	for i, v := range crew {
+		if _, ok := found[v.ID()]; !ok && d.kinds[i].Name != "subtle-.1" {
+			return false
+		}
+	}
+	return true
+}
+
+// standings returns what the manager holds of each peer, by its id.
+func (f *fortress) standings() map[string]desk.PeerTrust {
+	f.t.Helper()
+	var all api.TrustPeers
+	if err := f.page.get("/api/v1/trust/peers", &all); err != nil {
+		f.t.Fatal(err)
+	}
+	out := map[string]desk.PeerTrust{}
+	for _, p := range all.Peers {
+		out[p.Peer] = p
+	}
+	return out
+}
+
+// deceive lets a liar of each kind join. leave makes them go; it may be called twice.
+func (f *fortress) deceive(kinds []rogue.Liar, gang *rogue.Gang) (crew []*rogue.Volunteer, leave func()) {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	var wg sync.WaitGroup
+	leave = func() { cancel(); wg.Wait() }
+	f.t.Cleanup(leave)
+	world := f.pond.World()
+	for i, kind := range kinds {
+		port := 1 + i // none listens there: it only says where the liar is
+		world.Settle(port, 1000+i)
+		client := &http.Client{Transport: &http.Transport{DialContext: world.HTTPDialer(port)}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		scene := f.scene
+		scene.Account = fmt.Sprintf("mallory-%d", i)
+		scene.Fetch = func(ctx context.Context, url string) (int, []byte, []byte, error) { return fetch(ctx, client, url) }
+		v, err := rogue.Join(ctx, scene, kind.Attack(gang))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		crew = append(crew, v)
+		wg.Go(func() {
+			if err := v.Run(ctx); err != nil {
+				f.t.Logf("liar %d: %v", i, err)
+			}
+		})
+	}
+	return crew, leave
+}
+
+// invented returns the URLs for which the archive shows a body that the pond never served there; with verified set those of which a verified capture
+// has such a body, shown or not.
+func (f *fortress) invented(verified bool) (urls []string) {
+	f.t.Helper()
+	index, err := f.page.read("/api/v1/archive/cdx?limit=100000")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	world, seen := f.pond.World(), map[string]bool{}
+	for line := range strings.Lines(string(index)) {
+		fields := strings.SplitN(line, " ", 3)
+		var c struct{ URL, State, Digest string }
+		if len(fields) < 3 || json.Unmarshal([]byte(fields[2]), &c) != nil {
+			continue
+		}
+		u, err := url.Parse(c.URL)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		host, ok := world.Host(u.Host)
+		if !ok {
+			continue
+		}
+		page, ok := world.Lookup(host, u.RequestURI())
+		if !ok {
+			continue
+		}
+		ask, key := "/api/v1/archive/page?url="+url.QueryEscape(c.URL), c.URL
+		if verified {
+			at, err := time.Parse("20060102150405", fields[1][:14])
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			ask, key = ask+"&at="+at.Add(time.Second).Format(time.RFC3339), c.URL+" "+c.Digest
+		}
+		if seen[key] || verified && c.State != "verified" {
+			continue
+		}
+		seen[key] = true
+		stored, err := f.page.read(ask)
+		if err != nil {
+			continue // it shows nothing
+		}
+		head, body, _ := bytes.Cut(stored, []byte("\r\n\r\n"))
+		if bytes.HasPrefix(head, []byte("HTTP/1.1 200")) && !f.pond.Showed(host, page, body) {
+			urls = append(urls, key)
+		}
+	}
+	return urls
+}
