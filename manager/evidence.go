@@ -40,6 +40,7 @@ type Evidence interface {
 	Open(ctx context.Context, about trust.Case, url string, checked *archive.EvidenceFetch) (number uint64, err error)
 	Put(ctx context.Context, number uint64, s evidence.Side, f *archive.EvidenceFetch) error
 	Ruled(ctx context.Context, number uint64, loser trust.Peer, amount, score float64, note string) error
+	Object(ctx context.Context, number uint64, by trust.Peer, text string) error
 	Close(ctx context.Context, number uint64) error
 	List(ctx context.Context, peer trust.Peer) ([]archive.EvidenceCase, error)
 	Read(ctx context.Context, number uint64) (archive.EvidenceCase, error)

@@ -38,15 +38,16 @@ import (
 
 // Agent is one peer. New makes it, Run runs it once.
 type Agent struct {
-	cfg    Config
-	log    *slog.Logger
-	tasks  *tasks
-	stats  counters
-	robots *crawl.Robots
-	clock  func() moment
-	since  time.Time
-	ready  chan struct{}
-	own    atomic.Pointer[redact.Finder] // of this computer's addresses, for what Web hosts answer
+	cfg      Config
+	log      *slog.Logger
+	tasks    *tasks
+	stats    counters
+	standing ownStanding
+	robots   *crawl.Robots
+	clock    func() moment
+	since    time.Time
+	ready    chan struct{}
+	own      atomic.Pointer[redact.Finder] // of this computer's addresses, for what Web hosts answer
 
 	tuned   atomic.Pointer[Tuning]
 	keep    func(wire.Kept) error // the membership; nil: into the folder

@@ -46,6 +46,7 @@ type Status struct {
 	Sent     int64            `json:"sent_bytes"`
 	Messages map[string]int64 `json:"messages,omitempty"` // of the overlay, by kind
 	Refused  map[string]int64 `json:"refused,omitempty"`  // messages and tasks from others, by reason
+	Standing *Standing        `json:"standing,omitempty"` // as the company's server told it, where a person asks for the status
 }
 
 // TaskStatus is one task.

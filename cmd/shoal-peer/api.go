@@ -100,7 +100,9 @@ func (s *station) getStatus(w http.ResponseWriter, r *http.Request) {
 		answer(w, s.resting())
 		return
 	}
-	answer(w, p.status(p.agent.Asked(r.Context())))
+	st := p.agent.Asked(r.Context())
+	st.Standing = p.agent.Standing(r.Context())
+	answer(w, p.status(st))
 }
 
 // present is what the page shows all the time, in its language.
@@ -191,6 +193,10 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 	p, err := s.live(r.Context())
 	if err != nil {
 		fail(w, http.StatusConflict, err)
+		return
+	}
+	if order == "object" {
+		s.object(w, r, p, args)
 		return
 	}
 	if order == "leave" && args["forget"] != "" {

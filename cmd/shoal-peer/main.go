@@ -51,6 +51,7 @@ type cli struct {
 	Deny       denyCmd       `cmd:"" help:"Never fetch a domain again, and give back its tasks."`
 	Picture    pictureCmd    `cmd:"" help:"Print a picture to share (SVG): pages fetched and since when, and nothing else."`
 	Report     reportCmd     `cmd:"" help:"Print a report for the company's support, without secrets, addresses and sites."`
+	Object     objectCmd     `cmd:"" help:"Object, once, to a case that the company's server holds against this peer."`
 	Leave      leaveCmd      `cmd:"" help:"Hand everything over and leave the network."`
 	Service    serviceCmd    `cmd:"" help:"Have the peer run by itself, without a terminal."`
 	Tray       trayCmd       `cmd:"" help:"Show the running peer beside the clock: its state, a pause for an hour, its page."`

@@ -142,6 +142,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	st.book.Store(st.manager)
+	st.node.ServeStanding((&court{manager: st.book.Load}).answer)
 	var known func() *desk.Truth
 	if cfg.truth != nil {
 		known = cfg.truth.now

@@ -149,6 +149,9 @@ func showCase(out io.Writer, k *desk.Case) error {
 	if k.Loser != "" {
 		fmt.Fprintf(out, "%s lost: %.2f was added to its score, which came to %.2f\n", k.Loser, k.Amount, k.Score)
 	}
+	if k.Objection != "" {
+		fmt.Fprintf(out, "%s objects: %s\n", k.Loser, plain.Printable(k.Objection))
+	}
 	for _, f := range k.Sides {
 		by := f.By
 		if by == "" {

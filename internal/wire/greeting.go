@@ -41,6 +41,7 @@ type greeter struct {
 	life     *life
 	log      *slog.Logger
 	renew    chan struct{} // asks the joiner to renew now
+	court    court
 }
 
 // greet shows our certificate on a connection and takes the other's.
@@ -74,6 +75,7 @@ func (g *greeter) greet(ctx context.Context, c network.Conn) {
 		}
 	}
 	g.log.Debug("not admitted", "peer", c.RemotePeer(), "err", err)
+	g.court.settle(c.RemotePeer())
 	gate.Expel(c)
 }
 
@@ -203,7 +205,7 @@ func (g *greeter) answer(s network.Stream) {
 		return
 	}
 	switch p {
-	case ProtoMember:
+	case ProtoMember, ProtoStanding:
 	case ProtoSeen:
 		g.reach.tellSeen(s)
 		return
@@ -213,6 +215,10 @@ func (g *greeter) answer(s network.Stream) {
 	}
 	if err := s.SetProtocol(p); err != nil {
 		_ = s.ResetWithError(network.StreamResourceLimitExceeded)
+		return
+	}
+	if p == ProtoStanding {
+		g.serveStanding(s)
 		return
 	}
 	g.serveMember(s)

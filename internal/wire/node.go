@@ -168,6 +168,7 @@ func lobby(r member.Role) *multistream.MultistreamMuxer[protocol.ID] {
 	m.AddHandler(ProtoMember, served)
 	if r != member.Peer {
 		m.AddHandler(ProtoSeen, served)
+		m.AddHandler(ProtoStanding, served)
 	} else { // a peer asks servers to dial it, and they come as strangers
 		m.AddHandler(autonatv2.DialBackProtocol, served)
 	}
@@ -200,6 +201,9 @@ func (n *Node) start(listen []ma.Multiaddr) error {
 		n.rememberServers(member.Document{}, d)
 	}
 	n.host.SetStreamHandler(ProtoMember, n.serveMember)
+	if n.cfg.Role != member.Peer {
+		n.host.SetStreamHandler(ProtoStanding, n.serveStanding)
+	}
 	n.serveRides()
 	if n.cfg.Role == member.Peer {
 		n.HandleRidden(ProtoMeet, 0, n.cfg.Patience, n.meet)

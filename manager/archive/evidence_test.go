@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,5 +160,33 @@ func TestEvidenceIsBounded(t *testing.T) {
 	}
 	if left, err := a.Evidence.Answers(t.Context(), auditChannel, 1); err != nil || len(left) != 0 {
 		t.Errorf("%d answers, %v", len(left), err)
+	}
+}
+
+// TestObjectOnce has peers object to a case: only its loser may, once, and the text is bounded.
+func TestObjectOnce(t *testing.T) {
+	a, _, _ := strangers(t)
+	about := trust.Case{Reason: trust.LostAudit, URL: 1, Channel: 1, Accused: 7, Accuser: 8, At: 5}
+	n, err := a.Evidence.Open(t.Context(), about, "http://site-1.example/a", &EvidenceFetch{URL: "http://site-1.example/a", Status: 200, Body: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Evidence.Ruled(t.Context(), n, 7, 2, 2, "lost audit"); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []struct {
+		number uint64
+		by     trust.Peer
+		text   string
+		want   error
+	}{{n, 8, "mine", evidence.ErrObject}, {n, 7, "\n", evidence.ErrObject}, {n + 1, 7, "x", evidence.ErrNoCase},
+		{n, 7, "I saw\x1b " + strings.Repeat("this ", 1000), nil}, {n, 7, "again", evidence.ErrObject}} {
+		if err := a.Evidence.Object(t.Context(), o.number, o.by, o.text); !errors.Is(err, o.want) {
+			t.Errorf("%d says %.10q: %v, want %v", o.by, o.text, err, o.want)
+		}
+	}
+	c, err := a.Evidence.Read(t.Context(), n)
+	if err != nil || !strings.HasPrefix(c.Objection, "I saw") || strings.ContainsRune(c.Objection, '\x1b') || len(c.Objection) > evidence.MaxObjection {
+		t.Errorf("the objection is %q, %v", c.Objection, err)
 	}
 }

@@ -89,19 +89,21 @@ type PeerTrust struct {
 
 // Case is one page about which peers said different things.
 type Case struct {
-	Number  string     `json:"case"`
-	URL     string     `json:"url"`
-	Channel uint64     `json:"channel"`
-	Reason  string     `json:"reason"`
-	Accused string     `json:"accused"` // numbers of peers
-	Accuser string     `json:"accuser"`
-	Loser   string     `json:"loser,omitempty"` // empty: nobody was charged
-	Amount  float64    `json:"amount"`          // added to the loser's score
-	Score   float64    `json:"score"`           // what that came to
-	Opened  time.Time  `json:"opened"`
-	Closed  time.Time  `json:"closed,omitzero"`
-	Note    string     `json:"note,omitempty"`
-	Sides   []CaseSide `json:"sides,omitempty"`
+	Number  string    `json:"case"`
+	URL     string    `json:"url"`
+	Channel uint64    `json:"channel"`
+	Reason  string    `json:"reason"`
+	Accused string    `json:"accused"` // numbers of peers
+	Accuser string    `json:"accuser"`
+	Loser   string    `json:"loser,omitempty"` // empty: nobody was charged
+	Amount  float64   `json:"amount"`          // added to the loser's score
+	Score   float64   `json:"score"`           // what that came to
+	Opened  time.Time `json:"opened"`
+	Closed  time.Time `json:"closed,omitzero"`
+	Note    string    `json:"note,omitempty"`
+	// Objection is what the loser says to it.
+	Objection string     `json:"objection,omitempty"`
+	Sides     []CaseSide `json:"sides,omitempty"`
 }
 
 // CaseSide is what one side of a case saw.
@@ -261,7 +263,7 @@ func textOf(body []byte) string { return string([]rune(string(body[:min(len(body
 func caseOf(c *archive.EvidenceCase) Case {
 	return Case{
 		Number: fmt.Sprintf("%016x", c.Number), URL: c.URL, Channel: uint64(c.About.Channel), Reason: c.About.Reason.String(), Accused: archive.DelivererName(uint64(c.About.Accused)),
-		Accuser: archive.DelivererName(uint64(c.About.Accuser)), Loser: archive.DelivererName(uint64(c.Loser)), Amount: c.Amount, Score: c.Score, Opened: c.Opened, Closed: c.Closed, Note: c.Note,
+		Accuser: archive.DelivererName(uint64(c.About.Accuser)), Loser: archive.DelivererName(uint64(c.Loser)), Amount: c.Amount, Score: c.Score, Opened: c.Opened, Closed: c.Closed, Note: c.Note, Objection: c.Objection,
 	}
 }
 

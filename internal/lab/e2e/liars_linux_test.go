@@ -16,6 +16,7 @@ import (
 
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/rogue"
+	"shoal/internal/wire/wirepb"
 	"shoal/manager/api"
 	"shoal/manager/desk"
 )
@@ -175,6 +176,9 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 			t.Errorf("uphold: %v", err)
 		}
 	}
+	if i := slices.IndexFunc(crew, func(v *rogue.Volunteer) bool { _, ok := found[v.ID()]; return ok }); i >= 0 {
+		f.objects(crew[i])
+	}
 	leave()
 	mended, upheld := -1., time.Now()
 	left := f.invented(false)
@@ -217,6 +221,34 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 		}
 	}
 	return rows
+}
+
+// objects has a suspended peer ask why, and object to the first case, which the operator must see there.
+func (f *fortress) objects(v *rogue.Volunteer) {
+	f.t.Helper()
+	const says = "I only wrote what I saw."
+	ask := func(number uint64) (s *wirepb.Standing) {
+		f.manager.until("tells a suspended peer why", func() (ok bool) { // its connection may close before the answer has come
+			var err error
+			s, err = v.Standing(f.t.Context(), number, says)
+			return err == nil
+		})
+		return s
+	}
+	s := ask(0)
+	if !gone(s.Standing) || !s.Enforced || s.Score < s.SuspendAt || len(s.Held) == 0 || s.Held[0].Reason == "" || s.Held[0].Url == "" {
+		f.t.Errorf("a suspended peer is told %v", s)
+		return
+	}
+	number := s.Held[0].Case
+	ask(number)
+	var k desk.Case
+	if err := f.page.get(fmt.Sprintf("/api/v1/trust/case?number=%016x", number), &k); err != nil || k.Objection != says {
+		f.t.Errorf("the operator sees case %016x with the objection %q, %v", number, k.Objection, err)
+	}
+	if again := ask(number); again.Refused == "" {
+		f.t.Error("a second objection to a case is taken")
+	}
 }
 
 // gone tells whether a peer of this standing gets no tasks any more.

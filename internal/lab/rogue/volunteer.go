@@ -282,3 +282,19 @@ func encode(m proto.Message) []byte {
 	}
 	return b
 }
+
+// Standing asks the manager, over a connection of its own, how far it believes the volunteer, and objects to a case; 0: to none. It works when the
+// volunteer is no member any more.
+func (v *Volunteer) Standing(ctx context.Context, number uint64, objection string) (*wirepb.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	if err := v.host.Connect(ctx, v.Boss); err != nil {
+		return nil, err
+	}
+	_, b, err := exchange(ctx, v.host, v.Boss.ID, "/shoal/standing/1", Frame(encode(&wirepb.StandingAsk{Case: number, Objection: objection})), false)
+	if err != nil {
+		return nil, err
+	}
+	s := &wirepb.Standing{}
+	return s, proto.Unmarshal(b, s)
+}

@@ -404,6 +404,245 @@ func (x *Ride) GetAccount() string {
 	return ""
 }
 
+// StandingAsk asks a manager how far it believes the asker, and may object to one case.
+type StandingAsk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Case          uint64                 `protobuf:"fixed64,1,opt,name=case,proto3" json:"case,omitempty"` // that is objected to; 0: none
+	Objection     string                 `protobuf:"bytes,2,opt,name=objection,proto3" json:"objection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingAsk) Reset() {
+	*x = StandingAsk{}
+	mi := &file_wire_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingAsk) ProtoMessage() {}
+
+func (x *StandingAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingAsk.ProtoReflect.Descriptor instead.
+func (*StandingAsk) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *StandingAsk) GetCase() uint64 {
+	if x != nil {
+		return x.Case
+	}
+	return 0
+}
+
+func (x *StandingAsk) GetObjection() string {
+	if x != nil {
+		return x.Objection
+	}
+	return ""
+}
+
+// Standing answers it.
+type Standing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Standing      string                 `protobuf:"bytes,1,opt,name=standing,proto3" json:"standing,omitempty"` // newcomer, established, suspended, banned; empty: unknown
+	Suspect       bool                   `protobuf:"varint,2,opt,name=suspect,proto3" json:"suspect,omitempty"`
+	Enforced      bool                   `protobuf:"varint,3,opt,name=enforced,proto3" json:"enforced,omitempty"` // false: nothing follows from scores
+	Score         float64                `protobuf:"fixed64,4,opt,name=score,proto3" json:"score,omitempty"`      // the highest of the asker's
+	SuspendAt     float64                `protobuf:"fixed64,5,opt,name=suspend_at,json=suspendAt,proto3" json:"suspend_at,omitempty"`
+	Held          []*Held                `protobuf:"bytes,6,rep,name=held,proto3" json:"held,omitempty"`       // against the asker, the newest first
+	More          uint32                 `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`      // cases that are left out
+	Refused       string                 `protobuf:"bytes,8,opt,name=refused,proto3" json:"refused,omitempty"` // why the objection was not taken; empty: it was, or there was none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_wire_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Standing) GetStanding() string {
+	if x != nil {
+		return x.Standing
+	}
+	return ""
+}
+
+func (x *Standing) GetSuspect() bool {
+	if x != nil {
+		return x.Suspect
+	}
+	return false
+}
+
+func (x *Standing) GetEnforced() bool {
+	if x != nil {
+		return x.Enforced
+	}
+	return false
+}
+
+func (x *Standing) GetScore() float64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *Standing) GetSuspendAt() float64 {
+	if x != nil {
+		return x.SuspendAt
+	}
+	return 0
+}
+
+func (x *Standing) GetHeld() []*Held {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *Standing) GetMore() uint32 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+func (x *Standing) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+// Held is one case against the asker.
+type Held struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Case          uint64                 `protobuf:"fixed64,1,opt,name=case,proto3" json:"case,omitempty"`
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	RuledUs       int64                  `protobuf:"varint,4,opt,name=ruled_us,json=ruledUs,proto3" json:"ruled_us,omitempty"` // Unix time
+	Amount        float64                `protobuf:"fixed64,5,opt,name=amount,proto3" json:"amount,omitempty"`                 // that was added to the score
+	Objection     string                 `protobuf:"bytes,6,opt,name=objection,proto3" json:"objection,omitempty"`             // that was made; empty: none yet
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_wire_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Held) GetCase() uint64 {
+	if x != nil {
+		return x.Case
+	}
+	return 0
+}
+
+func (x *Held) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Held) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Held) GetRuledUs() int64 {
+	if x != nil {
+		return x.RuledUs
+	}
+	return 0
+}
+
+func (x *Held) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *Held) GetObjection() string {
+	if x != nil {
+		return x.Objection
+	}
+	return ""
+}
+
 var File_wire_proto protoreflect.FileDescriptor
 
 const file_wire_proto_rawDesc = "" +
@@ -443,7 +682,27 @@ const file_wire_proto_rawDesc = "" +
 	"\arequest\x18\x03 \x01(\fR\arequest\x12\x14\n" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\rR\x04role\x12\x18\n" +
-	"\aaccount\x18\x06 \x01(\tR\aaccountB\x1cZ\x1ashoal/internal/wire/wirepbb\x06proto3"
+	"\aaccount\x18\x06 \x01(\tR\aaccount\"?\n" +
+	"\vStandingAsk\x12\x12\n" +
+	"\x04case\x18\x01 \x01(\x06R\x04case\x12\x1c\n" +
+	"\tobjection\x18\x02 \x01(\tR\tobjection\"\xe5\x01\n" +
+	"\bStanding\x12\x1a\n" +
+	"\bstanding\x18\x01 \x01(\tR\bstanding\x12\x18\n" +
+	"\asuspect\x18\x02 \x01(\bR\asuspect\x12\x1a\n" +
+	"\benforced\x18\x03 \x01(\bR\benforced\x12\x14\n" +
+	"\x05score\x18\x04 \x01(\x01R\x05score\x12\x1d\n" +
+	"\n" +
+	"suspend_at\x18\x05 \x01(\x01R\tsuspendAt\x12$\n" +
+	"\x04held\x18\x06 \x03(\v2\x10.shoal.wire.HeldR\x04held\x12\x12\n" +
+	"\x04more\x18\a \x01(\rR\x04more\x12\x18\n" +
+	"\arefused\x18\b \x01(\tR\arefused\"\x95\x01\n" +
+	"\x04Held\x12\x12\n" +
+	"\x04case\x18\x01 \x01(\x06R\x04case\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x19\n" +
+	"\bruled_us\x18\x04 \x01(\x03R\aruledUs\x12\x16\n" +
+	"\x06amount\x18\x05 \x01(\x01R\x06amount\x12\x1c\n" +
+	"\tobjection\x18\x06 \x01(\tR\tobjectionB\x1cZ\x1ashoal/internal/wire/wirepbb\x06proto3"
 
 var (
 	file_wire_proto_rawDescOnce sync.Once
@@ -457,19 +716,23 @@ func file_wire_proto_rawDescGZIP() []byte {
 	return file_wire_proto_rawDescData
 }
 
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_wire_proto_goTypes = []any{
-	(*Hello)(nil),   // 0: shoal.wire.Hello
-	(*Welcome)(nil), // 1: shoal.wire.Welcome
-	(*Kept)(nil),    // 2: shoal.wire.Kept
-	(*Ride)(nil),    // 3: shoal.wire.Ride
+	(*Hello)(nil),       // 0: shoal.wire.Hello
+	(*Welcome)(nil),     // 1: shoal.wire.Welcome
+	(*Kept)(nil),        // 2: shoal.wire.Kept
+	(*Ride)(nil),        // 3: shoal.wire.Ride
+	(*StandingAsk)(nil), // 4: shoal.wire.StandingAsk
+	(*Standing)(nil),    // 5: shoal.wire.Standing
+	(*Held)(nil),        // 6: shoal.wire.Held
 }
 var file_wire_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	6, // 0: shoal.wire.Standing.held:type_name -> shoal.wire.Held
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -483,7 +746,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

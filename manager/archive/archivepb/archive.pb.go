@@ -1692,6 +1692,7 @@ type Case struct {
 	Amount        float64                `protobuf:"fixed64,12,opt,name=amount,proto3" json:"amount,omitempty"`                   // added to the loser's score
 	Score         float64                `protobuf:"fixed64,13,opt,name=score,proto3" json:"score,omitempty"`                     // what that came to
 	Loser         uint64                 `protobuf:"fixed64,14,opt,name=loser,proto3" json:"loser,omitempty"`                     // number of the peer that was charged; 0: nobody
+	Objection     string                 `protobuf:"bytes,15,opt,name=objection,proto3" json:"objection,omitempty"`               // by the peer that was charged
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1822,6 +1823,13 @@ func (x *Case) GetLoser() uint64 {
 		return x.Loser
 	}
 	return 0
+}
+
+func (x *Case) GetObjection() string {
+	if x != nil {
+		return x.Objection
+	}
+	return ""
 }
 
 // Credit is what one account was credited with in one week.
@@ -2942,7 +2950,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x02by\x18\t \x01(\x06R\x02by\x12\x1b\n" +
 	"\tstored_us\x18\n" +
 	" \x01(\x03R\bstoredUs\x12\x14\n" +
-	"\x05error\x18\v \x01(\tR\x05error\"\xcc\x02\n" +
+	"\x05error\x18\v \x01(\tR\x05error\"\xea\x02\n" +
 	"\x04Case\x12\x18\n" +
 	"\aaccused\x18\x01 \x01(\x06R\aaccused\x12\x18\n" +
 	"\aaccuser\x18\x02 \x01(\x06R\aaccuser\x12\x18\n" +
@@ -2958,7 +2966,8 @@ const file_archive_proto_rawDesc = "" +
 	"\x04note\x18\v \x01(\tR\x04note\x12\x16\n" +
 	"\x06amount\x18\f \x01(\x01R\x06amount\x12\x14\n" +
 	"\x05score\x18\r \x01(\x01R\x05score\x12\x14\n" +
-	"\x05loser\x18\x0e \x01(\x06R\x05loser\"4\n" +
+	"\x05loser\x18\x0e \x01(\x06R\x05loser\x12\x1c\n" +
+	"\tobjection\x18\x0f \x01(\tR\tobjection\"4\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"k\n" +

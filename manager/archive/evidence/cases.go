@@ -85,6 +85,25 @@ func (r *Room) Ruled(ctx context.Context, number uint64, loser trust.Peer, amoun
 	})
 }
 
+// Object notes what the loser of a case says to it, once.
+func (r *Room) Object(ctx context.Context, number uint64, by trust.Peer, text string) error {
+	text = channel.PlainText(text, MaxObjection)
+	var refused error
+	err := r.change(ctx, number, nil, func(c *pb.Case) {
+		switch {
+		case c.Loser != uint64(by):
+			refused = fmt.Errorf("%w: nothing was charged to this peer for it", ErrObject)
+		case c.Objection != "":
+			refused = fmt.Errorf("%w: there is one already", ErrObject)
+		case text == "":
+			refused = fmt.Errorf("%w: it says nothing", ErrObject)
+		default:
+			c.Objection = text
+		}
+	})
+	return firstOf(err, refused)
+}
+
 // Close says that nothing is left to be decided about a case.
 func (r *Room) Close(ctx context.Context, number uint64) error {
 	return r.change(ctx, number, nil, func(c *pb.Case) {
@@ -187,7 +206,7 @@ func caseIn(number uint64, m *pb.Case) Case {
 	}
 	return Case{
 		Number: number, About: about, URL: m.Url, Opened: schema.Time(m.OpenedUs), Closed: schema.Time(m.ClosedUs), Loser: trust.Peer(m.Loser),
-		Amount: m.Amount, Score: m.Score, Note: m.Note, Bytes: m.Bytes,
+		Amount: m.Amount, Score: m.Score, Note: m.Note, Bytes: m.Bytes, Objection: m.Objection,
 	}
 }
 

@@ -36,11 +36,16 @@ var ErrFull = errors.New("archive: the evidence room is full")
 // ErrNoCase says that there is no such case.
 var ErrNoCase = errors.New("archive: no such case")
 
+// ErrObject says that a peer cannot object to a case: it has done so, or is not the loser.
+var ErrObject = errors.New("archive: no objection can be made to this case")
+
 // Limits of the room.
 const (
 	MaxBody   = 1 << 20 // bytes of a body; package compare looks at no more
 	maxHeader = 16 << 10
 	maxNote   = 300
+
+	MaxObjection = 1000 // bytes
 
 	DefaultMaxBytes = 256 << 20
 	DefaultKeep     = 90 * 24 * time.Hour // of a closed case
@@ -123,17 +128,19 @@ func (r *Room) Run(ctx context.Context) {
 
 // Case is one conflict with its evidence.
 type Case struct {
-	Number  uint64 // see Number
-	About   trust.Case
-	URL     string
-	Opened  time.Time
-	Closed  time.Time // zero: open
-	Loser   trust.Peer
-	Amount  float64 // added to the loser's score
-	Score   float64 // what that came to
-	Note    string  // what came of it, in words
-	Bytes   int64   // of the sides, packed
-	Fetches [sides]*Fetch
+	Number uint64 // see Number
+	About  trust.Case
+	URL    string
+	Opened time.Time
+	Closed time.Time // zero: open
+	Loser  trust.Peer
+	Amount float64 // added to the loser's score
+	Score  float64 // what that came to
+	Note   string  // what came of it, in words
+	Bytes  int64   // of the sides, packed
+	// Objection is what the loser says to it; empty: nothing.
+	Objection string
+	Fetches   [sides]*Fetch
 }
 
 // Side is what one side of a case saw; nil: that is not known, or List left it out.

@@ -1,0 +1,108 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"shoal/internal/wire"
+)
+
+// Standing is how far the company's server believes this peer, by what it delivered, and what is held against it.
+type Standing struct {
+	Standing  string    `json:"standing"` // newcomer, established, suspended, banned; unknown: it has had no task, or the server does not tell
+	Suspect   bool      `json:"suspect"`
+	Enforced  bool      `json:"enforced"`   // false: nothing follows from scores
+	Score     float64   `json:"score"`      // the highest of three
+	SuspendAt float64   `json:"suspend_at"` // score at which a peer is suspended
+	Held      []Held    `json:"held"`       // the newest first
+	More      int       `json:"more"`       // cases that are left out
+	At        time.Time `json:"at"`         // when the server said so
+}
+
+// Held is one page of which this peer delivered, or said, something else than the server saw.
+type Held struct {
+	Case      string    `json:"case"`
+	URL       string    `json:"url"`
+	Reason    string    `json:"reason"`
+	Ruled     time.Time `json:"ruled"`
+	Amount    float64   `json:"amount"`              // added to the score
+	Objection string    `json:"objection,omitempty"` // of the volunteer
+}
+
+const (
+	standingFor  = time.Minute     // that an answer is told again
+	standingWait = 5 * time.Second // for one, where a person waits for the whole status
+)
+
+// ErrObject says that an objection was not taken.
+var ErrObject = errors.New("the objection was not taken")
+
+// ownStanding is what the server said last.
+type ownStanding struct {
+	mu   sync.Mutex // guards all below
+	last *Standing
+	at   time.Time // when it was asked last
+}
+
+// Standing is how far the server believes this peer; nil: it has not said so. It asks the server if the last answer is old.
+func (a *Agent) Standing(ctx context.Context) *Standing {
+	a.standing.mu.Lock()
+	last, fresh := a.standing.last, time.Since(a.standing.at) < standingFor
+	a.standing.mu.Unlock()
+	if fresh {
+		return last
+	}
+	ctx, cancel := context.WithTimeout(ctx, standingWait)
+	defer cancel()
+	if s, err := a.askStanding(ctx, wire.Objection{}); err == nil {
+		return s
+	}
+	return last
+}
+
+// Object says something to a case against this peer, which the operator of the server then sees at the case. It can be done once for each case.
+func (a *Agent) Object(ctx context.Context, number, text string) error {
+	n, err := strconv.ParseUint(number, 16, 64)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%w: %q is no number of a case; shoal-peer status lists them", ErrObject, number)
+	}
+	if text = strings.TrimSpace(text); text == "" || len(text) > wire.MaxObjection {
+		return fmt.Errorf("%w: say what is wrong with the case in 1 to %d bytes; these are %d", ErrObject, wire.MaxObjection, len(text))
+	}
+	_, err = a.askStanding(ctx, wire.Objection{Case: n, Text: text})
+	return err
+}
+
+// askStanding asks the server.
+func (a *Agent) askStanding(ctx context.Context, o wire.Objection) (*Standing, error) {
+	a.mu.Lock()
+	node := a.wire
+	a.mu.Unlock()
+	if node == nil {
+		return nil, fmt.Errorf("%w: the peer is starting", ErrObject)
+	}
+	said, err := node.Standing(ctx, o)
+	a.standing.mu.Lock()
+	defer a.standing.mu.Unlock()
+	a.standing.at = time.Now()
+	if err != nil {
+		return nil, err
+	}
+	if said.Refused != "" {
+		return nil, fmt.Errorf("%w: %s", ErrObject, said.Refused)
+	}
+	s := &Standing{Standing: said.Standing, Suspect: said.Suspect, Enforced: said.Enforced, Score: said.Score, SuspendAt: said.SuspendAt, Held: []Held{}, More: said.More, At: time.Now()}
+	if s.Standing == "" {
+		s.Standing = "unknown"
+	}
+	for _, h := range said.Held {
+		s.Held = append(s.Held, Held{fmt.Sprintf("%016x", h.Case), h.URL, h.Reason, h.Ruled, h.Amount, h.Objection})
+	}
+	a.standing.last = s
+	return s, nil
+}
