@@ -1,0 +1,185 @@
+// Package chaos draws scripts of faults for a running network: what breaks, when, and for how long. The same seed and cast give the same script.
+// A script has a text form, so that a failure can print it and a later run can read it back, and Shrink finds a short script that still fails.
+//
+// The package injects nothing. It has no clock, no process and no randomness but its seed.
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Kind is what a fault does.
+type Kind string
+
+// The kinds. "For" says after what time the fault ends.
+const (
+	KillPeer    Kind = "kill-peer"    // SIGKILL; the peer starts again after For
+	StopPeer    Kind = "stop-peer"    // SIGSTOP; the peer goes on after For
+	KillManager Kind = "kill-manager" // SIGKILL; the manager starts again after For
+	StopManager Kind = "stop-manager" // SIGSTOP; the manager goes on after For
+	Block       Kind = "block"        // an operator blocks a host, and unblocks it after For
+	Strategy    Kind = "strategy"     // an operator changes the strategy
+	Backup      Kind = "backup"       // an operator writes a backup
+	Compact     Kind = "compact"      // an operator compacts the archive
+)
+
+// what says what a kind needs.
+type what struct {
+	kind    Kind
+	weight  int  // how often it is drawn, beside the others
+	peer    bool // its target is a peer
+	host    bool // its target is a host
+	lasting bool // it ends after For
+	named   bool // it has a name
+}
+
+var kinds = []what{
+	{kind: KillPeer, weight: 6, peer: true, lasting: true},
+	{kind: StopPeer, weight: 6, peer: true, lasting: true},
+	{kind: KillManager, weight: 2, lasting: true},
+	{kind: StopManager, weight: 2, lasting: true},
+	{kind: Block, weight: 3, host: true, lasting: true},
+	{kind: Strategy, weight: 2, named: true},
+	{kind: Backup, weight: 1},
+	{kind: Compact, weight: 2},
+}
+
+// Kinds returns all kinds.
+func Kinds() []Kind {
+	var all []Kind
+	for _, w := range kinds {
+		all = append(all, w.kind)
+	}
+	return all
+}
+
+// Fault is one thing that breaks.
+type Fault struct {
+	At     time.Duration // since the start of the run, whole milliseconds
+	Kind   Kind
+	Target int           // number of a peer or a host, from 0
+	Name   string        // of a strategy
+	For    time.Duration // whole milliseconds
+}
+
+// End is when the fault is over.
+func (f Fault) End() time.Duration { return f.At + f.For }
+
+// Script is a list of faults in the order of their times.
+type Script struct {
+	Seed   uint64 // it was drawn from
+	Faults []Fault
+}
+
+// Last is when the last fault is over.
+func (s Script) Last() (end time.Duration) {
+	for _, f := range s.Faults {
+		end = max(end, f.End())
+	}
+	return end
+}
+
+// Count returns the number of faults of each kind.
+func (s Script) Count() map[Kind]int {
+	n := map[Kind]int{}
+	for _, f := range s.Faults {
+		n[f.Kind]++
+	}
+	return n
+}
+
+// Cast is what can break, and how much of it does.
+type Cast struct {
+	Peers      int
+	Hosts      int
+	Strategies []string      // to choose from
+	Length     time.Duration // all faults are over then
+	Every      time.Duration // mean time between two faults
+	Longest    time.Duration // that a fault lasts
+}
+
+// ErrCast is returned for a cast of which no script can be drawn.
+var ErrCast = errors.New("chaos: bad cast")
+
+// MaxFaults bounds a script.
+const MaxFaults = 100_000
+
+// Validate reports what is wrong with a cast.
+func (c Cast) Validate() error {
+	switch {
+	case c.Peers < 1 || c.Hosts < 1 || len(c.Strategies) == 0:
+		return fmt.Errorf("%w: %d peers, %d hosts, %d strategies: want one or more of each", ErrCast, c.Peers, c.Hosts, len(c.Strategies))
+	case c.Every < time.Millisecond || c.Longest < shortest || c.Length < c.Longest:
+		return fmt.Errorf("%w: a fault every %v, at most %v long, in %v: want 1ms or more, %v or more, and no less than the longest", ErrCast, c.Every, c.Longest, c.Length, shortest)
+	case c.Length/c.Every > MaxFaults/4:
+		return fmt.Errorf("%w: a fault every %v for %v makes more than %d", ErrCast, c.Every, c.Length, MaxFaults/4)
+	}
+	for _, s := range c.Strategies {
+		if !word(s) {
+			return fmt.Errorf("%w: strategy %q: want a word", ErrCast, s)
+		}
+	}
+	return nil
+}
+
+const shortest = 100 * time.Millisecond // that a lasting fault takes
+
+// Draw returns the script of a seed. Faults overlap, but no two are at work on the same process or host at a time.
+func Draw(seed uint64, c Cast) (Script, error) {
+	if err := c.Validate(); err != nil {
+		return Script{}, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x63686131))
+	s := Script{Seed: seed}
+	busy := map[[2]int]time.Duration{} // until when a target is at work
+	for at := time.Duration(0); len(s.Faults) < MaxFaults; {
+		at += time.Duration(rng.ExpFloat64() * float64(c.Every)).Round(time.Millisecond)
+		if at >= c.Length {
+			break
+		}
+		f, on := c.draw(rng, at)
+		if f.End() > c.Length || busy[on] > at {
+			continue
+		}
+		busy[on] = f.End() + 1
+		s.Faults = append(s.Faults, f)
+	}
+	return s, nil
+}
+
+// draw returns a fault, and what it is at work on: a process or a host.
+func (c Cast) draw(rng *rand.Rand, at time.Duration) (f Fault, on [2]int) {
+	w := drawKind(rng)
+	f = Fault{At: at, Kind: w.kind}
+	on = [2]int{2, 0} // the manager
+	if w.lasting {
+		// Most are short, as the square of an even chance.
+		u := rng.Float64()
+		f.For = (shortest + time.Duration(u*u*float64(c.Longest-shortest))).Round(time.Millisecond)
+	}
+	switch {
+	case w.peer:
+		f.Target = rng.IntN(c.Peers)
+		on = [2]int{0, f.Target}
+	case w.host:
+		f.Target = rng.IntN(c.Hosts)
+		on = [2]int{1, f.Target}
+	case w.named:
+		f.Name = c.Strategies[rng.IntN(len(c.Strategies))]
+	}
+	return f, on
+}
+
+func drawKind(rng *rand.Rand) what {
+	sum := 0
+	for _, w := range kinds {
+		sum += w.weight
+	}
+	n := rng.IntN(sum)
+	i := slices.IndexFunc(kinds, func(w what) bool { n -= w.weight; return n < 0 })
+	return kinds[i]
+}
