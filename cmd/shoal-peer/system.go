@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"shoal/internal/service"
@@ -95,7 +96,7 @@ func delegated(ctx context.Context, as func(*exec.Cmd), args []string, p *place,
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.in, s.out, s.err
 	cmd.Dir = filepath.Dir(p.data)
-	cmd.Env = append(s.env[:len(s.env):len(s.env)], "HOME="+p.data)
+	cmd.Env = slices.Concat(s.env, []string{"HOME=" + p.data})
 	as(cmd)
 	err = cmd.Run()
 	var exit *exec.ExitError

@@ -222,7 +222,7 @@ func (p *script) fish(w io.Writer) {
 		case len(c.path) == 0:
 			alone = []string{"__fish_use_subcommand"}
 		case len(names) > 0:
-			alone = append(seen[:len(seen):len(seen)], "not __fish_seen_subcommand_from "+strings.Join(names, " "))
+			alone = slices.Concat(seen, []string{"not __fish_seen_subcommand_from " + strings.Join(names, " ")})
 		}
 		on := quote(strings.Join(alone, "; and "))
 		for _, b := range c.below {

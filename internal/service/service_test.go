@@ -54,7 +54,7 @@ func TestXML(t *testing.T) {
 		for _, text := range []string{Plist(&s), strings.Replace(Task(&s), "UTF-16", "UTF-8", 1)} {
 			d := xml.NewDecoder(strings.NewReader(text))
 			for {
-				if _, err := d.Token(); err == io.EOF {
+				if _, err := d.Token(); errors.Is(err, io.EOF) {
 					break
 				} else if err != nil {
 					t.Fatalf("%v\n%s", err, text)
