@@ -84,7 +84,7 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 		}
 		n.locate(now, a)
 	}
-	ask := overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer, Spare: a.Spare, Pressing: a.Pressing}
+	ask := overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer, Spare: a.Spare, Pressing: a.Pressing, Starving: a.Starving}
 	n.suit(now, a.Slot, &ask)
 	named, verdict := n.judge.Near(now, ask)
 	if verdict == overlay.Go && named.Peer == "" && isErrand(a.Slot) {

@@ -86,6 +86,8 @@ type Ask struct {
 	Not ID
 	// Pressing says that a task that may go to all peers may also take a free thread that tasks near it may want.
 	Pressing bool
+	// Starving says that it may take a place in a queue there, too.
+	Starving bool
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
 	// May says of a peer whether it may have the task at all. Rather says whether it should, if a peer near the host allows that: else another has
@@ -243,7 +245,7 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 		return candidate{}, false
 	}
 	if a.Pressing {
-		return j.nearestWith(h, withRoom, math.MaxFloat64, true)
+		return j.nearestWith(h, withRoom, math.MaxFloat64, !a.Starving)
 	}
 	within := math.MaxFloat64
 	if a.Share < 1 {

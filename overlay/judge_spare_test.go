@@ -5,6 +5,10 @@ import "testing"
 // A task that presses takes room that others want; another one waits.
 func TestJudgePressing(t *testing.T) {
 	c := newCourt(t, 3, 12, JudgeConfig{})
+	for i := range c.peers {
+		c.peers[i].Load.Slots = 10 // two of which are filled
+	}
+	c.see()
 	c.survey(7, somewhere(c.rng), 3)
 	for i := range c.peers {
 		c.hold(c.peers[i].ID, 99)
@@ -23,6 +27,13 @@ func TestJudgePressing(t *testing.T) {
 	}
 	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1, Pressing: true}); v != Go || named.Peer != far {
 		t.Errorf("verdict %v, peer %q, want %q", v, named.Peer, far)
+	}
+	c.hold(far, int(c.j.view.Find(far).Load.Threads)) // a place in the queue is left, and no thread
+	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1, Pressing: true}); v != Full {
+		t.Errorf("it takes a place in the queue of %q", named.Peer)
+	}
+	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1, Pressing: true, Starving: true}); v != Go || named.Peer != far {
+		t.Errorf("starving: verdict %v, peer %q, want %q", v, named.Peer, far)
 	}
 }
 

@@ -73,8 +73,8 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, spare
 	for left := waited; left >= patience*m.cfg.Clock.Step && share < 1; left -= patience * m.cfg.Clock.Step {
 		share *= 2
 	}
-	pressing := waited >= patienceNew*m.cfg.Clock.Step && m.due.Facts(s).Updated == 0
-	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share, Pressing: pressing})
+	isNew := waited >= patienceNew*m.cfg.Clock.Step && m.due.Facts(s).Updated == 0
+	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share, Pressing: isNew, Starving: isNew && waited >= starving*m.cfg.Clock.Step})
 	switch {
 	case v == Go && asked:
 		delete(m.asked, s)
@@ -87,6 +87,7 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, spare
 const (
 	patience    = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
 	patienceNew = 20      // after which a channel that was never crawled takes the place of recrawls elsewhere: a region with many sites for its peers would never be crawled through
+	starving    = 60      // and after which it takes places in queues there, too
 	maxAsked    = 1 << 16 // tasks whose wait is counted
 )
 

@@ -35,6 +35,8 @@ type Ask struct {
 	Share float64
 	// Pressing says that the channel was never crawled and has waited long: any peer with a free thread will do, also one that others near it want.
 	Pressing bool
+	// Starving says that it has waited longer still: a place in a queue will do, too.
+	Starving bool
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
 }
