@@ -56,7 +56,7 @@ type Config struct {
 	// EvidenceBytes bounds what the evidence room keeps, packed; 0: 256 MiB. EvidenceKeep is how long it keeps closed cases; 0: 90 days.
 	EvidenceBytes int64
 	EvidenceKeep  time.Duration
-	// Writer says which of the managers that judge pages of this archive this one is; 0 where there is one.
+	// Writer is a number of this manager among those that judge pages of this archive: each adds to credits of its own. 0: there is one.
 	Writer uint32
 	// Unpaced lets pages come faster than a task's gap allows: for measurements on one's own pond.
 	Unpaced bool
