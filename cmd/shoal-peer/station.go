@@ -60,12 +60,16 @@ func (s *station) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	aside, end := context.WithCancel(context.WithoutCancel(ctx)) // so that status and limits answer while the peer leaves
-	served := make(chan error, 1)
+	served, ready := make(chan error, 1), make(chan struct{})
 	go func() {
-		served <- control.Serve(aside, s.set.Data, s.set.Control, control.Handlers{API: s.api(), Page: page.Files(), Enter: http.HandlerFunc(page.Enter), Shut: http.HandlerFunc(page.Shut)})
+		served <- control.Serve(aside, s.set.Data, s.set.Control, control.Handlers{API: s.api(), Page: page.Files(), Enter: http.HandlerFunc(page.Enter), Shut: http.HandlerFunc(page.Shut), Ready: func() { close(ready) }})
 		cancel()
 	}()
-	err = s.peers(ctx)
+	select {
+	case <-ready: // who is told that a peer runs can ask it
+		err = s.peers(ctx)
+	case <-ctx.Done():
+	}
 	end()
 	return errors.Join(err, <-served)
 }

@@ -59,6 +59,7 @@ type Handlers struct {
 	API   http.Handler // everything below /v1/
 	Page  http.Handler // everything else, for browsers with a session
 	Enter http.Handler // for a browser that has just got its session; Key gives the half that its page keeps
+	Ready func()       // called once clients can find the API; nil: nothing
 	Shut  http.Handler // for a browser without a session: says how to get one. It gets no secrets
 }
 
@@ -79,6 +80,9 @@ func Serve(ctx context.Context, dir, addr string, h Handlers) error {
 		return fmt.Errorf("peer: control API: %w", err)
 	}
 	defer os.Remove(accessFile(dir))
+	if h.Ready != nil {
+		h.Ready()
+	}
 	g := &guard{token: a.Token, h: h, sessions: openSessions(filepath.Join(dir, "sessions.json"), time.Now)}
 	srv := &http.Server{Handler: g, ReadTimeout: timeout, WriteTimeout: timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan struct{})

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"shoal/peer"
+)
+
+// deny puts a domain on the deny list or takes it off, and gives back the tasks of sites below it.
+func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
+	domain = strings.ToLower(strings.TrimSpace(domain))
+	if host := peer.SiteOf(domain); host != domain {
+		domain = host
+	}
+	if host, _, err := net.SplitHostPort(domain); err == nil { // a domain is denied at every port
+		domain = host
+	}
+	if !isDomain(domain) || strings.HasSuffix(domain, ".") {
+		fail(w, http.StatusBadRequest, fmt.Errorf("%q is no domain; want one such as example.org", domain))
+		return
+	}
+	set := s.settings()
+	if from := set.from["deny"]; from != "" && from != inFile(s.file) {
+		fail(w, http.StatusConflict, fmt.Errorf("the list of denied domains is set by %s, which the settings file cannot change", strings.TrimPrefix(from, "your settings, ")))
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(set.Deny), func(d string) bool { return d == domain })
+	if !allow {
+		list = append(list, domain)
+	}
+	if len(list) > maxDeny {
+		fail(w, http.StatusConflict, fmt.Errorf("the list of denied domains is full: it has %d", maxDeny))
+		return
+	}
+	var change changes = map[string]any{"deny": list}
+	if len(list) == 0 {
+		change["deny"] = nil
+	}
+	if err := s.change(change); err != nil {
+		fail(w, http.StatusInternalServerError, err)
+		return
+	}
+	n := 0
+	if p := s.running(); p != nil && !allow {
+		st := p.agent.Status()
+		for _, t := range append(st.Running, st.Waiting...) {
+			if p.refuse(t.Host) != nil {
+				n++
+			}
+		}
+	}
+	answer(w, deniedTold{domain, n})
+}
+
+// deniedTold is the answer to an order to deny.
+type deniedTold struct {
+	Domain string `json:"domain"`
+	Tasks  int    `json:"tasks_given_back"`
+}
