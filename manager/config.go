@@ -115,7 +115,7 @@ type Config struct {
 
 	// Disk, if set, says why nothing new should be written: no room, or no permission. It is called now and then, and must be quick.
 	Disk func() error
-	// OnPlaced, if set, is told of every task that a peer accepted. It must not block.
+	// OnPlaced, if set, is told of every task of a channel that a peer accepted. It must not block.
 	OnPlaced func(host string, p overlay.Placed)
 }
 

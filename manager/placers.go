@@ -155,7 +155,7 @@ func (p *placers) place(ctx context.Context, j job) {
 	placed, err := p.cfg.Swarm.Place(ctx, t.signed, t.header, t.record, j.near)
 	switch {
 	case err == nil:
-		if p.cfg.OnPlaced != nil {
+		if p.cfg.OnPlaced != nil && j.errand == nil {
 			p.cfg.OnPlaced(t.header.Host, placed)
 		}
 		p.post(ctx, func(now time.Time) { p.hand.placed(now, j, t.header.Host, placed) })
