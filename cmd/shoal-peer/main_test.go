@@ -47,6 +47,7 @@ func manager(t *testing.T) (join string) {
 	if err := node.SetIssuer(issuer, doc); err != nil {
 		t.Fatal(err)
 	}
+	node.ServeStanding(holding())
 	return member.JoinString{Network: keys.Network, Addrs: node.Addrs()}.String()
 }
 

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	libp2p "github.com/libp2p/go-libp2p/core/peer"
+
+	"shoal/internal/wire"
+	"shoal/peer"
+)
+
+// holding is the court of a server that has suspended everybody for one case, ff.
+func holding() wire.Court {
+	var mu sync.Mutex
+	objected := map[libp2p.ID]string{}
+	return func(_ context.Context, from libp2p.ID, o wire.Objection) (wire.Standing, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		s := wire.Standing{Standing: "suspended", Enforced: true, Score: 19.5, SuspendAt: 18}
+		switch {
+		case o.Case != 0 && o.Case != 0xff:
+			s.Refused = "there is no such case"
+		case o.Case != 0 && objected[from] != "":
+			s.Refused = "there is one already"
+		case o.Case != 0:
+			objected[from] = o.Text
+		}
+		s.Held = []wire.Held{{Case: 0xff, URL: "http://a.example/\x1b[2J", Reason: "lost audit", Ruled: time.Unix(1e9, 0), Amount: 2.5, Objection: objected[from]}}
+		return s, nil
+	}
+}
+
+// TestVolunteerSeesWhatIsHeld has a volunteer see its standing, object to a case, and fail to do so twice.
+func TestVolunteerSeesWhatIsHeld(t *testing.T) {
+	v := newVolunteer(t)
+	if code, text := v.do("join", manager(t), "--yes"); code != 0 {
+		t.Fatal(text)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	var out buffer
+	go func() {
+		code <- run(ctx, []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--no-low-priority", "--control", "127.0.0.1:0"}, streams{&out, &out, v.env, nil})
+	}()
+	defer func() { end(); <-code }()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		c, text := v.do("status")
+		if c == 0 && strings.Contains(text, "standing  suspended for what it delivered") {
+			for _, want := range []string{"1 case, score 19.5; a peer is suspended at 18.0", "00000000000000ff", "lost audit (2.5)", "shoal-peer object CASE TEXT"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("the status has no %q:\n%s", want, text)
+				}
+			}
+			if strings.Contains(text, "\x1b") {
+				t.Error("the status prints a server's control characters")
+			}
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("no standing: %s %s", text, out.String())
+		}
+	}
+	for _, o := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"object", "zz", "no"}, 1, "is no number of a case"},
+		{[]string{"object", "ff", strings.Repeat("x", wire.MaxObjection+1)}, 1, "1 to 1000 bytes"},
+		{[]string{"object", "fe", "no"}, 1, "there is no such case"},
+		{[]string{"object", "00000000000000ff", "I", "saw", "it"}, 0, "The company sees your objection at case"},
+		{[]string{"object", "ff", "again"}, 1, "there is one already"},
+	} {
+		if c, text := v.do(o.args...); c != o.code || !strings.Contains(text, o.says) {
+			t.Errorf("shoal-peer %.40q: status %d, %s; want %d and %q", o.args, c, text, o.code, o.says)
+		}
+	}
+	if _, text := v.do("status"); !strings.Contains(text, "you object: I saw it") {
+		t.Errorf("the status does not tell the objection:\n%s", text)
+	}
+}
+
+// TestStandingInWords prints each standing.
+func TestStandingInWords(t *testing.T) {
+	for standing, want := range map[string]string{"newcomer": "a newcomer", "established": "believed", "banned": "banned", "else": "else", "unknown": ""} {
+		var b strings.Builder
+		printStanding(&b, &peer.Standing{Standing: standing})
+		if got := b.String(); !strings.Contains(got, want) || want == "" && got != "" || strings.Contains(got, "held") {
+			t.Errorf("%s is told as %q", standing, got)
+		}
+	}
+}
