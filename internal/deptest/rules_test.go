@@ -84,6 +84,7 @@ var rules = []rule{
 	{"internal/lab/jsonwords", nil, false, "a leaf: it reads what programs print and knows none"},
 	{"internal/lab/doclines", nil, false, "a leaf: it reads pages and knows no program"},
 	{"internal/lab/chaos", nil, true, "a script of faults comes from its seed alone, so that one seed replays one failure"},
+	{"internal/lab/judge", nil, false, "a judge that shared code with the network would share its mistakes: it knows HTTP and the pond's log"},
 	{"internal/lab/netlab", nil, false, "networks for tests know nothing of who runs in them"},
 	{"internal/deptest", nil, false, "a leaf"},
 	{"internal/sim", nil, false, "a leaf: virtual time and latencies for experiments and the contract of the overlay"},

@@ -86,6 +86,8 @@ func (s *Server) Served(host, page int, about time.Time) (text uint64) {
 // wouldServe is what a page shows at a moment.
 type wouldServe struct {
 	URL     string    `json:"url"`
+	Host    int       `json:"host"` // as in Served
+	Page    int       `json:"page"`
 	At      time.Time `json:"at"`
 	Version uint64    `json:"version"`
 	Text    uint64    `json:"text"`
@@ -109,5 +111,5 @@ func (w *World) wouldServe(rawURL string, at time.Time) (wouldServe, error) {
 	}
 	v := w.Version(host, page, at)
 	sum := sha256.Sum256(w.AppendPage(nil, host, page, v))
-	return wouldServe{rawURL, at, v.ID, v.Text, v.Since, hex.EncodeToString(sum[:])}, nil
+	return wouldServe{rawURL, host, page, at, v.ID, v.Text, v.Since, hex.EncodeToString(sum[:])}, nil
 }

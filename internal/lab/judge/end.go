@@ -1,0 +1,165 @@
+package judge
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxIndex bounds the index that is read.
+const maxIndex = 100_000
+
+// End looks once more, and reads feed, index and pages as a whole.
+func (j *Judge) End(ctx context.Context) (Seen, error) {
+	if err := j.Look(ctx); err != nil {
+		return Seen{}, err
+	}
+	if err := j.sameFeed(ctx); err != nil {
+		return Seen{}, err
+	}
+	all, err := j.index(ctx)
+	if err != nil {
+		return Seen{}, err
+	}
+	// What was stored while the index was read was served before.
+	if err := j.readPond(ctx); err != nil {
+		return Seen{}, err
+	}
+	j.indexed(all)
+	if err := j.wasServed(ctx, all); err != nil {
+		return Seen{}, err
+	}
+	if err := j.readable(ctx, all); err != nil {
+		return Seen{}, err
+	}
+	seen := Seen{Answers: int(j.log), Changes: len(j.told), Captures: len(all)}
+	for _, n := range j.updates {
+		seen.Updates += n
+	}
+	return seen, nil
+}
+
+// sameFeed reads the feed from its beginning. Everything that it told before must be there, in the same order.
+func (j *Judge) sameFeed(ctx context.Context) error {
+	cursor, n := "", 0
+	for n < len(j.told) {
+		part, next, err := j.changes(ctx, cursor)
+		if err != nil {
+			return err
+		}
+		if len(part) == 0 {
+			j.breach(Lost, "the feed told %d changes and has %d now", len(j.told), n)
+			return nil
+		}
+		cursor = next
+		for _, c := range part {
+			if n < len(j.told) && !c.same(j.told[n]) {
+				j.breach(Lost, "change %d of the feed was %s of %s, fetched %s, and is %s of %s now", n+1, j.told[n].Event, j.told[n].URL,
+					j.told[n].Fetched.Format(time.RFC3339Nano), c.Event, c.URL)
+				return nil // all that follow have moved
+			}
+			n++
+		}
+	}
+	return nil
+}
+
+func (c change) same(d change) bool {
+	return c.URL == d.URL && c.Event == d.Event && c.Digest == d.Digest && c.Fetched.Equal(d.Fetched)
+}
+
+// capture is a line of the index.
+type capture struct {
+	URL    string `json:"url"`
+	Status int    `json:"status"`
+	Digest string `json:"digest"`
+	at     time.Time
+}
+
+// stamp is a time as the index writes it.
+const stamp = "20060102150405"
+
+func (j *Judge) index(ctx context.Context) (all []capture, err error) {
+	b, _, err := j.read(ctx, j.cfg.Manager+"/api/v1/archive/cdx?all=1", true)
+	if err != nil {
+		return nil, err
+	}
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		f := strings.SplitN(s.Text(), " ", 3)
+		var c capture
+		if len(f) < 3 || json.Unmarshal([]byte(f[2]), &c) != nil {
+			return nil, fmt.Errorf("judge: a line of the index cannot be read: %.100q", s.Text())
+		}
+		if c.at, err = time.Parse(stamp, f[1][:min(len(stamp), len(f[1]))]); err != nil {
+			return nil, fmt.Errorf("judge: a line of the index cannot be read: %w", err)
+		}
+		if all = append(all, c); len(all) == maxIndex {
+			return nil, fmt.Errorf("judge: the index is longer than %d lines: make the run shorter", maxIndex)
+		}
+	}
+	return all, nil
+}
+
+// indexed checks that the index has what the feed told, and nothing that robots.txt forbids.
+func (j *Judge) indexed(all []capture) {
+	type version struct{ url, at string }
+	has, gone := map[version]bool{}, map[string]bool{}
+	for _, c := range all {
+		has[version{c.URL, c.at.Format(stamp)}] = true
+		u, err := url.Parse(c.URL)
+		if err != nil {
+			j.breach(Unserved, "the index has %q, which is no URL", c.URL)
+			continue
+		}
+		if n, ok := j.number[u.Hostname()]; ok && j.hosts[n].Private && strings.HasPrefix(u.Path, "/private/") {
+			j.breach(Forbidden, "the archive has %s, which robots.txt forbids", c.URL)
+		}
+	}
+	for _, c := range j.told {
+		gone[c.URL] = gone[c.URL] || c.Event == "gone" || c.Event == "withdrawn"
+	}
+	for _, c := range j.told {
+		stored := c.Event == "created" || c.Event == "changed"
+		if stored && !gone[c.URL] && !has[version{c.URL, c.Fetched.UTC().Format(stamp)}] {
+			j.breach(Lost, "the feed told that %s was %s at %s; the index does not have it", c.URL, c.Event, c.Fetched.Format(time.RFC3339Nano))
+		}
+	}
+}
+
+// readable reads the newest version of each page. Its content must be that of its capture.
+func (j *Judge) readable(ctx context.Context, all []capture) error {
+	newest, digests := map[string]capture{}, map[string][]string{}
+	for _, c := range all {
+		digests[c.URL] = append(digests[c.URL], c.Digest)
+		if c.Status == 200 && !c.at.Before(newest[c.URL].at) {
+			newest[c.URL] = c
+		}
+	}
+	urls := make([]string, 0, len(newest))
+	for u := range newest {
+		urls = append(urls, u)
+	}
+	slices.Sort(urls)
+	for _, u := range urls {
+		body, code, err := j.read(ctx, j.cfg.Manager+"/api/v1/archive/page?"+url.Values{"url": {u}, "at": {newest[u].at.Format(stamp)}}.Encode(), true)
+		if code == 404 || code == 500 {
+			j.breach(Lost, "%s cannot be read: %v", u, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if sum := sha256.Sum256(body); !slices.Contains(digests[u], "sha256:"+hex.EncodeToString(sum[:])) {
+			j.breach(Lost, "%s has a content that none of its captures has", u)
+		}
+	}
+	return nil
+}

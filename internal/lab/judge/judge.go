@@ -1,0 +1,174 @@
+// Package judge looks at a network from outside and says what it did that it must not do. It knows the HTTP interface of the manager and the pond's
+// own log, and shares no code with either, so a mistake of the product cannot hide in its judge.
+//
+// Look reads what is new; call it often, since the pond's log is bounded. End reads everything once more. The judge finds these breaches:
+//
+//   - lost: a change that the archive's feed has told is gone from the feed or the index, or a stored page has another content than its capture;
+//   - unserved: the index has a version of a page that the pond did not serve to a fetch of its own at that time;
+//   - miscounted: a channel has fewer updates than before, or more than there were fetches of its first page;
+//   - impolite: two requests in flight to a host, or closer together than the host's delay;
+//   - forbidden: something was fetched or archived that robots.txt or a block forbade then;
+//   - stale: a channel was not crawled again in time after the last fault;
+//   - leaked: a process holds much more memory, goroutines or descriptors than before.
+//
+// A Judge belongs to one goroutine.
+package judge
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is a kind of breach.
+type Kind string
+
+// The kinds, as the package comment explains them.
+const (
+	Lost       Kind = "lost"
+	Unserved   Kind = "unserved"
+	Miscounted Kind = "miscounted"
+	Impolite   Kind = "impolite"
+	Forbidden  Kind = "forbidden"
+	Stale      Kind = "stale"
+	Leaked     Kind = "leaked"
+)
+
+// Breach is something that must not be.
+type Breach struct {
+	Kind Kind
+	What string
+}
+
+func (b Breach) String() string { return string(b.Kind) + ": " + b.What }
+
+// Config says where the network is, and what is allowed for clocks and waits.
+type Config struct {
+	Manager string       // base URL of the manager's page
+	Token   string       // of its operator
+	Pond    string       // base URL of the pond
+	Client  *http.Client // nil: one with a timeout of a minute
+
+	// Slack is how far the time of a capture may be from the time at which the pond served it: the longest stop of a process, and a busy machine.
+	Slack time.Duration
+	// BlockGrace is how long running tasks may go on after a host was blocked.
+	BlockGrace time.Duration
+}
+
+// maxBreaches bounds what is kept of each kind. More are counted.
+const maxBreaches = 20
+
+// Judge holds what was seen so far.
+type Judge struct {
+	cfg      Config
+	hosts    []host
+	number   map[string]int // of a host, by name
+	log      int64          // the last answer that was read
+	answers  map[pageKey][]answer
+	last     map[int]time.Time // when a host last served a page
+	blocks   map[int][]span
+	told     []change
+	cursor   string
+	updates  map[int64]int // of each channel, as last seen
+	violated int
+	breaches []Breach
+	counts   map[Kind]int
+}
+
+// host is a host as the pond describes it.
+type host struct {
+	Name       string
+	Pages      int
+	CrawlDelay time.Duration
+	Robots     bool
+	Private    bool
+}
+
+type pageKey struct{ host, page int }
+
+// answer is an entry of the pond's log.
+type answer struct {
+	N       int64     `json:"n"`
+	When    time.Time `json:"when"`
+	Host    int       `json:"host"`
+	Page    int       `json:"page"`
+	Version uint64    `json:"version"`
+	Text    uint64    `json:"text"`
+}
+
+// span is a time in which a host was blocked. A zero end is not yet.
+type span struct{ from, to time.Time }
+
+// New returns a Judge that has read what hosts the pond has.
+func New(ctx context.Context, cfg Config) (*Judge, error) {
+	if cfg.Client == nil {
+		cfg.Client = &http.Client{Timeout: time.Minute}
+	}
+	j := &Judge{cfg: cfg, number: map[string]int{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{},
+		updates: map[int64]int{}, counts: map[Kind]int{}}
+	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
+		return nil, err
+	}
+	for i, h := range j.hosts {
+		j.number[h.Name] = i
+	}
+	return j, nil
+}
+
+// Breaches returns what was found, the first of each kind; the last entry of a kind says how many more there are.
+func (j *Judge) Breaches() []Breach {
+	all := slices.Clone(j.breaches)
+	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked} {
+		if more := j.counts[k] - maxBreaches; more > 0 {
+			all = append(all, Breach{k, fmt.Sprintf("and %d more", more)})
+		}
+	}
+	return all
+}
+
+func (j *Judge) breach(k Kind, format string, args ...any) {
+	if j.counts[k]++; j.counts[k] <= maxBreaches {
+		j.breaches = append(j.breaches, Breach{k, fmt.Sprintf(format, args...)})
+	}
+}
+
+// Seen says how much was looked at, so that a judge who saw nothing is not taken for one who found nothing.
+type Seen struct {
+	Answers, Changes, Captures, Updates int
+}
+
+func (s Seen) String() string {
+	return fmt.Sprintf("%d answers of the pond, %d changes in the feed, %d captures, %d updates", s.Answers, s.Changes, s.Captures, s.Updates)
+}
+
+// Blocked notes that the manager acknowledged the block of a host at a moment, and Unblocked that it was asked to lift it.
+func (j *Judge) Blocked(name string, at time.Time) error {
+	n, ok := j.number[bare(name)]
+	if !ok {
+		return fmt.Errorf("judge: the pond has no host %s", name)
+	}
+	j.blocks[n] = append(j.blocks[n], span{from: at})
+	return nil
+}
+
+// Unblocked ends what Blocked began.
+func (j *Judge) Unblocked(name string, at time.Time) error {
+	n, ok := j.number[bare(name)]
+	if !ok || len(j.blocks[n]) == 0 {
+		return fmt.Errorf("judge: %s was not blocked", name)
+	}
+	j.blocks[n][len(j.blocks[n])-1].to = at
+	return nil
+}
+
+// bare is the name of a host without its scheme.
+func bare(origin string) string {
+	_, name, ok := strings.Cut(origin, "://")
+	if !ok {
+		return origin
+	}
+	return name
+}

@@ -1,0 +1,347 @@
+package judge
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var t0 = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
+
+func at(s float64) time.Time { return t0.Add(time.Duration(s * float64(time.Second))) }
+
+// fake is a manager and a pond that say what a test wants. Page p of host h is http://hH.test/P; its content is its version's number.
+type fake struct {
+	hosts    []host
+	served   []answer
+	stats    stats
+	rows     []row
+	feed     []change
+	captures []capture
+	bodies   map[string]string
+	metrics  string
+	down     bool // the manager
+}
+
+func content(u string, version uint64) string { return fmt.Sprintf("%s version %d", u, version) }
+
+func digest(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func pageURL(h, p int) string { return fmt.Sprintf("http://h%d.test/%d", h, p) }
+
+// fetch is a crawl of a page at a moment as an honest network does it.
+func (f *fake) fetch(h, p int, when time.Time, version uint64) {
+	u := pageURL(h, p)
+	f.served = append(f.served, answer{N: int64(len(f.served) + 1), When: when, Host: h, Page: p, Version: version})
+	f.captures = append(f.captures, capture{URL: u, Status: 200, Digest: digest(content(u, version)), at: when.Truncate(time.Second)})
+	f.feed = append(f.feed, change{URL: u, Event: "created", Fetched: when, Status: 200, Digest: strconv.Itoa(int(version))})
+	f.bodies[u] = content(u, version)
+}
+
+// honest is a network in which all is well: two hosts of two pages, each crawled twice.
+func honest() *fake {
+	f := &fake{bodies: map[string]string{}, metrics: "# HELP\nprocess_resident_memory_bytes 1e+08\nprocess_open_fds 40\ngo_goroutines 300\n",
+		hosts: []host{{Name: "h0.test", Pages: 2, CrawlDelay: 2 * time.Second}, {Name: "h1.test", Pages: 2, Private: true}}}
+	for round := range 2 {
+		for h := range 2 {
+			for p := range 2 {
+				f.fetch(h, p, at(float64(100*round+3*p+h)), uint64(round+1))
+			}
+		}
+	}
+	f.rows = []row{{ID: 1, Host: "http://h0.test", State: "active", Updates: 2, Updated: at(110)}, {ID: 2, Host: "http://h1.test", State: "active", Updates: 2, Updated: at(110)}}
+	return f
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	since, _ := strconv.Atoi(r.FormValue("since"))
+	path, api := strings.CutPrefix(r.URL.Path, "/api/v1")
+	switch {
+	case (api || path == "/metrics") && (f.down || r.Header.Get("Authorization") != "Bearer secret"):
+		http.Error(w, "no", http.StatusServiceUnavailable)
+	case path == "/_pond/hosts":
+		answerJSON(w, f.hosts)
+	case path == "/_pond/stats":
+		answerJSON(w, f.stats)
+	case path == "/_pond/served":
+		answerJSON(w, f.served[min(since, len(f.served)):])
+	case path == "/_pond/page":
+		f.page(w, r)
+	case path == "/metrics":
+		fmt.Fprint(w, f.metrics)
+	case path == "/channels":
+		answerJSON(w, map[string]any{"channels": f.rows, "total": len(f.rows)})
+	case path == "/archive/changes":
+		cursor, _ := strconv.Atoi(r.FormValue("cursor"))
+		from := min(cursor, len(f.feed))
+		part := f.feed[from:min(from+3, len(f.feed))]
+		w.Header().Set("Shoal-Cursor", strconv.Itoa(from+len(part)))
+		for _, c := range part {
+			answerJSON(w, c)
+		}
+	case path == "/archive/cdx":
+		for _, c := range f.captures {
+			b, _ := json.Marshal(c)
+			fmt.Fprintf(w, "key %s %s\n", c.at.Format(stamp), b)
+		}
+	case path == "/archive/page":
+		body, ok := f.bodies[r.FormValue("url")]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, body)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// page tells what was served last before a moment.
+func (f *fake) page(w http.ResponseWriter, r *http.Request) {
+	when, err := time.Parse(time.RFC3339, r.FormValue("at"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	for h := range f.hosts {
+		for p := range f.hosts[h].Pages {
+			u := pageURL(h, p)
+			if u != r.FormValue("url") {
+				continue
+			}
+			version := uint64(1)
+			for _, a := range f.served {
+				if a.Host == h && a.Page == p && !a.When.After(when) {
+					version = a.Version
+				}
+			}
+			answerJSON(w, shown{h, p, strings.TrimPrefix(digest(content(u, version)), "sha256:")})
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+func answerJSON(w http.ResponseWriter, v any) {
+	_ = json.NewEncoder(w).Encode(v) // the judge sees what is missing
+}
+
+func judgeOf(t *testing.T, f *fake) *Judge {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func (j *Judge) mustLook(t *testing.T) {
+	t.Helper()
+	if err := j.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBreaches shows each breach to the judge: spoil changes an honest network after the judge has looked at it once.
+func TestBreaches(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(f *fake, j *Judge)
+		want  Kind // empty: none
+	}{
+		"all is well": {func(*fake, *Judge) {}, ""},
+		"all is well and goes on": {func(f *fake, _ *Judge) {
+			f.fetch(0, 0, at(200), 3)
+			f.rows[0].Updates++
+		}, ""},
+		"a change is gone from the feed":    {func(f *fake, _ *Judge) { f.feed = f.feed[:len(f.feed)-1] }, Lost},
+		"a change of the feed is another":   {func(f *fake, _ *Judge) { f.feed[2].Digest = "other" }, Lost},
+		"a capture is gone":                 {func(f *fake, _ *Judge) { f.captures = f.captures[1:] }, Lost},
+		"a page is gone":                    {func(f *fake, _ *Judge) { delete(f.bodies, pageURL(0, 1)) }, Lost},
+		"a page is another":                 {func(f *fake, _ *Judge) { f.bodies[pageURL(0, 1)] = "other" }, Lost},
+		"a taken-down page is no loss":      {func(f *fake, _ *Judge) { f.takeDown(pageURL(0, 1)) }, ""},
+		"a version that was never served":   {func(f *fake, _ *Judge) { f.captures[0].Digest = digest("other") }, Unserved},
+		"a version of another time":         {func(f *fake, _ *Judge) { f.captures[0].Digest = f.captures[4].Digest }, Unserved},
+		"one fetch, two captures":           {func(f *fake, _ *Judge) { f.captures = append(f.captures, f.captures[0]) }, Unserved},
+		"a page that the pond has not":      {func(f *fake, _ *Judge) { f.invent("http://h0.test/none") }, Unserved},
+		"a sitemap is no page":              {func(f *fake, _ *Judge) { f.invent("http://h0.test/sitemap.xml") }, ""},
+		"an update is lost":                 {func(f *fake, _ *Judge) { f.rows[0].Updates-- }, Miscounted},
+		"an update is counted twice":        {func(f *fake, _ *Judge) { f.rows[0].Updates++ }, Miscounted},
+		"two requests in flight":            {func(f *fake, _ *Judge) { f.stats.MaxInFlight = 2 }, Impolite},
+		"the pond saw haste":                {func(f *fake, _ *Judge) { f.violate("crawl-delay") }, Impolite},
+		"haste":                             {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(201), 3) }, Impolite},
+		"no delay, no haste":                {func(f *fake, _ *Judge) { f.fetch(1, 0, at(200), 3); f.fetch(1, 1, at(201), 3) }, ""},
+		"robots.txt forbade it":             {func(f *fake, _ *Judge) { f.violate("robots") }, Forbidden},
+		"the archive has what is forbidden": {func(f *fake, _ *Judge) { f.invent("http://h1.test/private/x") }, Forbidden},
+		"a blocked host is fetched":         {func(f *fake, j *Judge) { block(j, at(190), time.Time{}); f.fetch(0, 0, at(200), 3) }, Forbidden},
+		"a running task may end":            {func(f *fake, j *Judge) { block(j, at(197), time.Time{}); f.fetch(0, 0, at(200), 3) }, ""},
+		"a block is lifted":                 {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(0, 0, at(200), 3) }, ""},
+		"another host is blocked":           {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(1, 0, at(198), 3) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := honest()
+			j := judgeOf(t, f)
+			j.mustLook(t)
+			if b := j.Breaches(); len(b) > 0 {
+				t.Fatalf("an honest network: %v", b)
+			}
+			c.spoil(f, j)
+			if _, err := j.End(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			found := j.Breaches()
+			if c.want == "" && len(found) > 0 {
+				t.Errorf("found %v", found)
+			}
+			ok := c.want == ""
+			for _, b := range found {
+				ok = ok || b.Kind == c.want
+			}
+			if !ok {
+				t.Errorf("found %v, want %s", found, c.want)
+			}
+		})
+	}
+}
+
+func block(j *Judge, from, to time.Time) {
+	if err := j.Blocked("http://h0.test", from); err != nil {
+		panic(err)
+	}
+	if to.IsZero() {
+		return
+	}
+	if err := j.Unblocked("h0.test", to); err != nil {
+		panic(err)
+	}
+}
+
+func (f *fake) violate(kind string) {
+	f.stats.Violated++
+	f.stats.Violations = append(f.stats.Violations, struct {
+		When time.Time `json:"when"`
+		Host string    `json:"host"`
+		Kind string    `json:"kind"`
+		Path string    `json:"path"`
+	}{at(50), "h1.test", kind, "/x"})
+}
+
+// invent adds a capture of what the pond's log does not have.
+func (f *fake) invent(u string) {
+	f.captures = append(f.captures, capture{URL: u, Status: 200, Digest: digest("made up"), at: at(20)})
+	f.bodies[u] = "made up"
+}
+
+func (f *fake) takeDown(u string) {
+	f.feed = append(f.feed, change{URL: u, Event: "gone", Fetched: at(180)})
+	var left []capture
+	for _, c := range f.captures {
+		if c.URL != u {
+			left = append(left, c)
+		}
+	}
+	f.captures = left
+	delete(f.bodies, u)
+}
+
+func TestStale(t *testing.T) {
+	f := honest()
+	f.rows = append(f.rows, row{ID: 3, Host: "http://h1.test", State: "paused"}, row{ID: 4, Host: "http://h1.test", State: "blocked"}, row{ID: 5, Host: "http://h1.test", State: "new"})
+	f.rows[0].Updated = at(150)
+	j := judgeOf(t, f)
+	behind, err := j.Behind(t.Context(), at(140))
+	if err != nil || len(behind) != 2 || !strings.Contains(behind[0], "channel 2 ") || !strings.Contains(behind[1], "channel 5 ") {
+		t.Errorf("%v, %v", behind, err)
+	}
+	if j.NeverCameBack(behind); len(j.Breaches()) != 2 || j.Breaches()[0].Kind != Stale {
+		t.Errorf("%v", j.Breaches())
+	}
+	f.rows = nil
+	if _, err := j.Behind(t.Context(), at(0)); err == nil {
+		t.Error("a manager without channels is behind with none")
+	}
+}
+
+func TestLeaked(t *testing.T) {
+	f := honest()
+	j := judgeOf(t, f)
+	before, err := j.Holdings(t.Context())
+	if err != nil || before != (Holdings{1e8, 40, 300}) {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	if j.Returned("it", before, Holdings{1.5e8, 60, 450}); len(j.Breaches()) != 0 {
+		t.Errorf("%v", j.Breaches())
+	}
+	for i, h := range []Holdings{{Bytes: 4e8}, {Descriptors: 400}, {Goroutines: 4000}} {
+		if j.Returned("it", before, h); len(j.Breaches()) != i+1 || j.Breaches()[i].Kind != Leaked {
+			t.Errorf("%+v: %v", h, j.Breaches())
+		}
+	}
+	f.metrics = "go_goroutines 3\n"
+	if _, err := j.Holdings(t.Context()); err == nil {
+		t.Error("metrics without memory are taken")
+	}
+}
+
+// A manager that is down is no breach, and what it does meanwhile is not left out.
+func TestLookGoesOn(t *testing.T) {
+	f := honest()
+	j := judgeOf(t, f)
+	j.mustLook(t)
+	f.down = true
+	if err := j.Look(t.Context()); err == nil {
+		t.Fatal("a manager that is down answers")
+	}
+	f.fetch(0, 0, at(200), 3)
+	f.fetch(0, 1, at(200.5), 3)
+	f.down = false
+	seen, err := j.End(t.Context())
+	if err != nil || seen != (Seen{Answers: 10, Changes: 10, Captures: 10, Updates: 4}) {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	if b := j.Breaches(); len(b) != 1 || b[0].Kind != Impolite {
+		t.Errorf("%v", b)
+	}
+}
+
+// What fell out of the pond's log cannot be judged, and the judge says so.
+func TestGapsInTheLogAreErrors(t *testing.T) {
+	f := honest()
+	j := judgeOf(t, f)
+	f.served = f.served[2:]
+	if err := j.Look(t.Context()); err == nil || !strings.Contains(err.Error(), "answers 1 to 2") {
+		t.Errorf("%v", err)
+	}
+	f.served = []answer{{N: 1, Host: 7}}
+	if err := j.Look(t.Context()); err == nil || !strings.Contains(err.Error(), "host 7") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestManyBreachesAreCounted(t *testing.T) {
+	f := honest()
+	j := judgeOf(t, f)
+	for range maxBreaches + 5 {
+		f.violate("robots")
+	}
+	j.mustLook(t)
+	b := j.Breaches()
+	if len(b) != maxBreaches+1 || !strings.HasSuffix(b[maxBreaches].String(), "and 5 more") {
+		t.Errorf("%d: %v", len(b), b[len(b)-1])
+	}
+	j.mustLook(t)
+	if again := j.Breaches(); len(again) != len(b) {
+		t.Errorf("told twice: %v", again[len(again)-1])
+	}
+}

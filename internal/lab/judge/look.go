@@ -1,0 +1,196 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Look reads what is new, and judges it. An error says that it could not: the manager may be down, and the next Look goes on from there.
+func (j *Judge) Look(ctx context.Context) error {
+	// The log last: it has what the others already show.
+	rows, err := j.rows(ctx)
+	if err != nil {
+		return err
+	}
+	if err := j.readFeed(ctx); err != nil {
+		return err
+	}
+	if err := j.readPond(ctx); err != nil {
+		return err
+	}
+	j.count(rows)
+	return nil
+}
+
+// row is a channel as the manager lists it.
+type row struct {
+	ID      int64     `json:"id"`
+	Host    string    `json:"host"`
+	State   string    `json:"state"`
+	Last    string    `json:"last_result"`
+	Error   string    `json:"last_error"`
+	Updates int       `json:"updates"`
+	Updated time.Time `json:"updated"`
+	Out     bool      `json:"out"`
+}
+
+const rowsPart = 1000
+
+func (j *Judge) rows(ctx context.Context) (all []row, err error) {
+	for {
+		var part struct {
+			Channels []row `json:"channels"`
+			Total    int   `json:"total"`
+		}
+		if err := j.manager(ctx, "/channels", url.Values{"n": {strconv.Itoa(rowsPart)}, "from": {strconv.Itoa(len(all))}}, &part); err != nil {
+			return nil, err
+		}
+		if all = append(all, part.Channels...); len(part.Channels) == 0 || len(all) >= part.Total {
+			return all, nil
+		}
+	}
+}
+
+// count compares the channels' updates with those before, and with what the pond served.
+func (j *Judge) count(rows []row) {
+	for _, r := range rows {
+		if before := j.updates[r.ID]; r.Updates < before {
+			j.breach(Miscounted, "channel %d (%s) had %d updates and has %d now", r.ID, r.Host, before, r.Updates)
+		}
+		j.updates[r.ID] = r.Updates
+		n, ok := j.number[bare(r.Host)]
+		if !ok {
+			continue // not of the pond
+		}
+		// Each update takes a crawl, and each crawl asks for the first page.
+		if crawls := len(j.answers[pageKey{n, 0}]); r.Updates > crawls {
+			j.breach(Miscounted, "channel %d (%s) has %d updates; its first page was fetched %d times", r.ID, r.Host, r.Updates, crawls)
+		}
+	}
+}
+
+// change is a line of the archive's feed.
+type change struct {
+	URL     string    `json:"url"`
+	Event   string    `json:"event"`
+	Fetched time.Time `json:"fetched"`
+	Status  int       `json:"status"`
+	Digest  string    `json:"digest"`
+}
+
+func (j *Judge) readFeed(ctx context.Context) error {
+	for {
+		part, next, err := j.changes(ctx, j.cursor)
+		if err != nil {
+			return err
+		}
+		if j.told = append(j.told, part...); len(part) == 0 {
+			return nil
+		}
+		j.cursor = next
+	}
+}
+
+// stats is what the pond counts by itself.
+type stats struct {
+	MaxInFlight int `json:"max_in_flight"`
+	Violated    int `json:"violated"`
+	Violations  []struct {
+		When time.Time `json:"when"`
+		Host string    `json:"host"`
+		Kind string    `json:"kind"`
+		Path string    `json:"path"`
+	} `json:"violations"`
+}
+
+func (j *Judge) readPond(ctx context.Context) error {
+	for {
+		var part []answer
+		if err := j.pond(ctx, "/_pond/served?since="+strconv.FormatInt(j.log, 10), &part); err != nil {
+			return err
+		}
+		if len(part) == 0 {
+			break
+		}
+		if part[0].N != j.log+1 {
+			return fmt.Errorf("judge: answers %d to %d of the pond's log are gone: look more often", j.log+1, part[0].N-1)
+		}
+		for _, a := range part {
+			if err := j.take(a); err != nil {
+				return err
+			}
+		}
+	}
+	var st stats
+	if err := j.pond(ctx, "/_pond/stats", &st); err != nil {
+		return err
+	}
+	for i, v := range st.Violations {
+		kind := Impolite
+		if v.Kind == "robots" {
+			kind = Forbidden
+		}
+		if i >= j.violated {
+			j.breach(kind, "the pond saw %q at %s: %s%s", v.Kind, v.When.Format(time.RFC3339Nano), v.Host, v.Path)
+		}
+	}
+	if st.Violated > len(st.Violations) && j.violated < st.Violated {
+		j.breach(Impolite, "the pond saw %d violations, more than it lists", st.Violated)
+	}
+	if st.MaxInFlight > 1 && j.counts[Impolite] == 0 {
+		j.breach(Impolite, "%d requests were in flight to one host", st.MaxInFlight)
+	}
+	j.violated = st.Violated
+	return nil
+}
+
+// take judges one answer of the pond.
+func (j *Judge) take(a answer) error {
+	if a.Host < 0 || a.Host >= len(j.hosts) {
+		return fmt.Errorf("judge: answer %d of the pond's log is of host %d, which there is not", a.N, a.Host)
+	}
+	h := j.hosts[a.Host]
+	j.log = a.N
+	at := pageKey{a.Host, a.Page}
+	j.answers[at] = append(j.answers[at], a)
+	if before, ok := j.last[a.Host]; ok && h.CrawlDelay > 0 {
+		// A tenth is for clocks and transmission, as the pond has it.
+		if gap := a.When.Sub(before); gap < h.CrawlDelay*9/10 {
+			j.breach(Impolite, "%s was asked for page %d %v after the page before, its delay is %v", h.Name, a.Page, gap, h.CrawlDelay)
+		}
+	}
+	j.last[a.Host] = a.When
+	for _, b := range j.blocks[a.Host] {
+		if a.When.After(b.from.Add(j.cfg.BlockGrace)) && (b.to.IsZero() || a.When.Before(b.to)) {
+			j.breach(Forbidden, "%s was asked for page %d, %v after it was blocked", h.Name, a.Page, a.When.Sub(b.from))
+		}
+	}
+	return nil
+}
+
+// Behind lists the channels that were not crawled successfully since a moment. Those that an operator keeps from being crawled do not count.
+func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, err error) {
+	rows, err := j.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("judge: the manager lists no channels")
+	}
+	for _, r := range rows {
+		if r.State != "paused" && r.State != "blocked" && !r.Updated.After(since) {
+			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s, out %v, updated %s, last %s %s", r.ID, r.Host, r.State, r.Out, r.Updated.Format(time.RFC3339), r.Last, r.Error))
+		}
+	}
+	return behind, nil
+}
+
+// NeverCameBack records channels that were Behind when their time was over.
+func (j *Judge) NeverCameBack(behind []string) {
+	for _, b := range behind {
+		j.breach(Stale, "%s", b)
+	}
+}

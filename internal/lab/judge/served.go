@@ -1,0 +1,88 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// shown is what the pond says that a page shows at a moment.
+type shown struct {
+	Host   int    `json:"host"`
+	Page   int    `json:"page"`
+	SHA256 string `json:"sha256"`
+}
+
+// wasServed checks that each version in the index was served then. Each answer of the pond accounts for one capture, since each capture is a fetch.
+func (j *Judge) wasServed(ctx context.Context, all []capture) error {
+	byURL := map[string][]capture{}
+	for _, c := range all {
+		if c.Status == 200 {
+			byURL[c.URL] = append(byURL[c.URL], c)
+		}
+	}
+	for u, captures := range byURL {
+		now, err := j.shows(ctx, u, time.Now())
+		if errors.Is(err, errNone) {
+			if p, err := url.Parse(u); err != nil || !j.beside(p) {
+				j.breach(Unserved, "the archive has %s, which the pond does not have", u)
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		answers := j.answers[pageKey{now.Host, now.Page}]
+		digests, err := j.digests(ctx, u, answers)
+		if err != nil {
+			return err
+		}
+		j.match(u, captures, answers, digests)
+	}
+	return nil
+}
+
+// beside reports whether the pond serves a URL without a line in its log: a file that is no page.
+func (j *Judge) beside(u *url.URL) bool {
+	_, ok := j.number[u.Hostname()]
+	return ok && slices.Contains([]string{"/robots.txt", "/sitemap.xml", "/style.css"}, u.Path)
+}
+
+// digests returns the digest of each version among answers to a page.
+func (j *Judge) digests(ctx context.Context, u string, answers []answer) (map[uint64]string, error) {
+	out := map[uint64]string{}
+	for _, a := range answers {
+		if _, ok := out[a.Version]; ok {
+			continue
+		}
+		s, err := j.shows(ctx, u, a.When)
+		if err != nil {
+			return nil, err
+		}
+		out[a.Version] = "sha256:" + s.SHA256
+	}
+	return out, nil
+}
+
+// match gives each capture the earliest answer that is left, has its content and is near enough in time.
+func (j *Judge) match(u string, captures []capture, answers []answer, digests map[uint64]string) {
+	slices.SortStableFunc(captures, func(a, b capture) int { return a.at.Compare(b.at) })
+	used := make([]bool, len(answers))
+	for _, c := range captures {
+		i := 0
+		for ; i < len(answers); i++ {
+			a := answers[i]
+			near := !a.When.Before(c.at.Add(-j.cfg.Slack)) && !a.When.After(c.at.Add(j.cfg.Slack+time.Second)) // the index cuts to seconds
+			if !used[i] && near && digests[a.Version] == c.Digest {
+				break
+			}
+		}
+		if i == len(answers) {
+			j.breach(Unserved, "the archive has %s of %s with digest %s; the pond served no such thing to a fetch of its own within %v", u, c.at.Format(time.RFC3339), c.Digest, j.cfg.Slack)
+			continue
+		}
+		used[i] = true
+	}
+}
