@@ -28,6 +28,14 @@ const (
 	liarsMinutesEnv = "SHOAL_LIARS_MINUTES" // most that a run of four kinds takes; default 20
 )
 
+const (
+	sybilEvery = 15 * time.Second
+	mostSybils = 40
+)
+
+// findable tells whether liars of a kind must be found. One page in a thousand is below what honest peers lose by chance; of sybils none does enough.
+func findable(l rogue.Liar) bool { return l.Name != "subtle-.1" && !l.Sybil }
+
 // deceit is a network some of whose peers lie.
 type deceit struct {
 	honest, hosts int
@@ -55,7 +63,7 @@ type liarRow struct {
 	Asked     float64 `json:"asked_share"`       // of the delivered pages, that were fetched again, likewise
 	Delivered int64   `json:"pages_delivered"`   // likewise
 	MendedS   float64 `json:"mended_s"`          // from upholding until the archive showed no forgery; -1: not within the run
-	Expected  bool    `json:"expected_be_found"` // false: a kind that is below what honest peers lose by chance
+	Expected  bool    `json:"expected_be_found"` // see findable
 }
 
 // TestLiars runs networks of forty peers of which four lie, four kinds at a time, on a Web that makes honest checks hard, and tells what became of them.
@@ -151,10 +159,12 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	if err := f.page.get("/api/v1/peers", &members); err != nil {
 		t.Fatal(err)
 	}
+	vouched := map[string]bool{}
 	for _, m := range members {
 		if i := slices.IndexFunc(crew, func(v *rogue.Volunteer) bool { return v.ID() == m.ID }); i >= 0 && d.kinds[i].Sybil {
 			continue // it is on probation
 		}
+		vouched[m.ID] = true
 		if err := f.page.post("/api/v1/peers/vouch", api.OnePeer{Peer: m.ID}); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +201,7 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	verified, peers := f.invented(true), f.standings()
 	honest := 0
 	for id, p := range peers {
-		if gone(p.Standing) && !slices.ContainsFunc(crew, func(v *rogue.Volunteer) bool { return v.ID() == id }) {
+		if gone(p.Standing) && vouched[id] && !slices.ContainsFunc(crew, func(v *rogue.Volunteer) bool { return v.ID() == id }) {
 			honest++
 			t.Logf("%s, who is honest, is %s: %+v", id, p.Standing, p)
 		}
@@ -206,7 +216,7 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 		at := slices.IndexFunc(rows, func(r liarRow) bool { return r.Kind == d.kinds[i].Name })
 		if at < 0 {
 			r := of
-			r.Kind, r.Expected = d.kinds[i].Name, d.kinds[i].Name != "subtle-.1"
+			r.Kind, r.Expected = d.kinds[i].Name, findable(d.kinds[i])
 			rows = append(rows, r)
 			at = len(rows) - 1
 		}
@@ -254,9 +264,10 @@ func (f *fortress) objects(v *rogue.Volunteer) {
 // gone tells whether a peer of this standing gets no tasks any more.
 func gone(standing string) bool { return standing == "suspended" || standing == "banned" }
 
+// allFound tells whether the run is over before its time: all liars are found. Those that cannot be found lie for the whole of it.
 func (d *deceit) allFound(crew []*rogue.Volunteer, found map[string]time.Duration) bool {
-	for i, v := range crew {
-		if _, ok := found[v.ID()]; !ok && d.kinds[i].Name != "subtle-.1" {
+	for _, v := range crew {
+		if _, ok := found[v.ID()]; !ok {
 			return false
 		}
 	}
@@ -301,8 +312,30 @@ func (f *fortress) deceive(kinds []rogue.Liar, gang *rogue.Gang) (crew []*rogue.
 				f.t.Logf("liar %d: %v", i, err)
 			}
 		})
+		if kind.Sybil {
+			wg.Go(func() { f.sybils(ctx, scene, kind.Attack(gang)) })
+		}
 	}
 	return crew, leave
+}
+
+// sybils has one more identity join now and then, each of which lies as long as it is let in.
+func (f *fortress) sybils(ctx context.Context, scene rogue.Scene, a rogue.Attack) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for n := range mostSybils {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sybilEvery):
+		}
+		scene.Account = fmt.Sprintf("sybil-%d", n)
+		v, err := rogue.Join(ctx, scene, a)
+		if err != nil {
+			continue // it is refused, which is as it should be
+		}
+		wg.Go(func() { _ = v.Run(ctx) })
+	}
 }
 
 // invented returns the URLs for which the archive shows a body that the pond never served there; with verified set those of which a verified capture

@@ -10,6 +10,7 @@ import (
 
 // TestTrouble visits a pond from two regions: what makes honest visitors see different things must do so, and Showed must tell what was served.
 func TestTrouble(t *testing.T) {
+	t.Parallel()
 	s, _ := serve(t, Config{Seed: 5, Hosts: 40, Pages: 400, MaxHost: 10, Plain: true, Start: time.Now().Add(-time.Hour), Trouble: Trouble{Dynamic: .3, Captchas: .2, Walls: .5, Stale: .5}})
 	w := s.World()
 	clients := map[int]*http.Client{}
