@@ -27,7 +27,17 @@ func (au *auditor) rules(ctx context.Context) (c trust.Config, first bool, err e
 		}
 	}
 	c.Arbiter = au.cfg.Arbiter != nil
+	c.Slack = slackOf(au.cfg.Tick)
 	return c, b == nil, c.Validate()
+}
+
+// slackOf is by how much servers' dates may be wrong. In a pond, whose ticks are shorter than a minute, everything goes so much faster.
+func slackOf(tick time.Duration) time.Duration {
+	slack := trust.Default().Slack
+	if tick < time.Minute {
+		slack = max(time.Duration(float64(slack)*tick.Minutes()), time.Second)
+	}
+	return slack
 }
 
 // keepRules writes them.

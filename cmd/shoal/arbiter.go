@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"time"
 
 	"shoal/internal/lab/pond"
 	"shoal/internal/version"
@@ -19,10 +20,14 @@ type arbiterFlags struct {
 	ArbiterVia words  `help:"Proxies through which it fetches a page as well, where it saw something else than both peers: hosts show different pages to different countries." placeholder:"http://HOST:PORT,..."`
 }
 
+// pondEvery is the least time between two requests of the arbiter in a pond, whose minutes are seconds.
+const pondEvery = 100 * time.Millisecond
+
 // arbiterConfig is from where the manager fetches contested pages.
 type arbiterConfig struct {
 	off   bool
 	via   []string
+	every time.Duration  // least time between two requests; 0: the arbiter's default
 	dial  arbiter.Dial   // nil: the Web, through the guard
 	roots *x509.CertPool // nil: the system's
 }
@@ -43,6 +48,7 @@ func (f *arbiterFlags) config() (arbiterConfig, error) {
 // inPond has the arbiter fetch from a pond, as a node that listens on a port.
 func (c *arbiterConfig) inPond(world *pond.World, port int) (err error) {
 	c.dial = (&limit.Guard{Pond: world.HTTPDialer(port)}).DialContext
+	c.every = pondEvery
 	c.roots, err = world.Roots()
 	return err
 }
@@ -52,7 +58,7 @@ func (c *arbiterConfig) open(data, contact string) (manager.Arbiter, error) {
 	if c.off {
 		return nil, nil
 	}
-	cfg := arbiter.Config{UserAgent: "Shoal/" + version.String(), Roots: c.roots, Dir: filepath.Clean(data)}
+	cfg := arbiter.Config{Every: c.every, UserAgent: "Shoal/" + version.String(), Roots: c.roots, Dir: filepath.Clean(data)}
 	if contact != "" {
 		cfg.UserAgent += " (+" + contact + ")"
 	}

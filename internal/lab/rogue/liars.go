@@ -82,6 +82,7 @@ func (l Liar) Attack(g *Gang) Attack {
 		var pages []*channelpb.Page
 		if l.lazy && !check {
 			pages = r.unseen()
+			v.Stats.Forged.Add(int64(len(pages)))
 		}
 		if len(pages) == 0 {
 			if pages, err = r.Crawl(ctx); len(pages) == 0 {
