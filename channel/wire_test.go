@@ -311,7 +311,7 @@ func TestCompress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := DecompressChunk(z); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := unpack(z); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	large := ChunkBody{Pages: []Page{
@@ -321,7 +321,7 @@ func TestCompress(t *testing.T) {
 		t.Errorf("a body beyond the limit: %v", err)
 	}
 	for name, raw := range map[string][]byte{"nothing": {1, 2, 3}, "cut": z[:len(z)-1], "rest": append(bytes.Clone(z), 1)} {
-		if _, err := DecompressChunk(raw); !errors.Is(err, ErrMalformed) {
+		if _, err := unpack(raw); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v, want ErrMalformed", name, err)
 		}
 	}
@@ -341,7 +341,7 @@ func TestDecompressUpTo(t *testing.T) {
 	for _, room := range []int{0, 1, 17, len(all), len(all) + 1} {
 		kept := min(room, len(all))
 		want.Frontier = append([]Frontier(nil), all[:kept]...)
-		if got, left, err := DecompressChunkUpTo(z, room); err != nil || left != len(all)-kept || !reflect.DeepEqual(got, want) {
+		if got, left, err := DecompressChunk(z, room); err != nil || left != len(all)-kept || !reflect.DeepEqual(got, want) {
 			t.Errorf("room for %d: %d left out, %v\n%+v\nwant\n%+v", room, left, err, got, want)
 		}
 	}
@@ -360,11 +360,11 @@ func TestDecompressedIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		got, err := DecompressChunk(z)
+		got, err := unpack(z)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := DecompressChunk(y); err != nil {
+		if _, err := unpack(y); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -391,7 +391,7 @@ func TestBomb(t *testing.T) {
 	}
 	frame := enc.EncodeAll(make([]byte, MaxChunkBody-1), nil)
 	for name, raw := range map[string][]byte{"sized": bomb, "unsized": stream.Bytes(), "many frames": bytes.Repeat(frame, 20), "raw": make([]byte, MaxChunk+1)} {
-		if _, err := DecompressChunk(raw); !errors.Is(err, ErrTooLarge) {
+		if _, err := unpack(raw); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s (%d bytes): %v, want ErrTooLarge", name, len(raw), err)
 		}
 	}
@@ -466,7 +466,7 @@ func FuzzDecompressChunk(f *testing.F) {
 	}
 	f.Add(z)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if _, err := DecompressChunk(raw); err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
+		if _, err := unpack(raw); err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
 			t.Fatalf("an error of no kind: %v", err)
 		}
 	})
@@ -496,9 +496,15 @@ func BenchmarkChunk(b *testing.B) {
 		b.SetBytes(raw)
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := DecompressChunk(z); err != nil {
+			if _, err := unpack(z); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
+}
+
+// unpack decodes a chunk's body with all its URLs to fetch.
+func unpack(body []byte) (ChunkBody, error) {
+	b, _, err := DecompressChunk(body, MaxFrontierPart)
+	return b, err
 }

@@ -276,15 +276,9 @@ func CompressBody(raw []byte) ([]byte, error) {
 // chunkOverhead is an upper bound for the encoded size of a Chunk without its body.
 const chunkOverhead = 128
 
-// DecompressChunk decodes Chunk.Body. It stops with an error before the output exceeds MaxChunkBody bytes.
-func DecompressChunk(body []byte) (ChunkBody, error) {
-	b, _, err := DecompressChunkUpTo(body, MaxFrontierPart)
-	return b, err
-}
-
-// DecompressChunkUpTo decodes Chunk.Body with at most so many URLs to fetch. It leaves out the others, and tells how many. What is left out is not
-// decoded: thousands of URLs need ten times as much memory then as before.
-func DecompressChunkUpTo(body []byte, frontier int) (b ChunkBody, left int, err error) {
+// DecompressChunk decodes Chunk.Body with at most so many URLs to fetch. It stops with an error before the output exceeds MaxChunkBody bytes.
+// It leaves out the URLs beyond, and tells how many. What is left out is not decoded: thousands of URLs need ten times as much memory then as before.
+func DecompressChunk(body []byte, frontier int) (b ChunkBody, left int, err error) {
 	room, ok := unpacked.Get().(*[]byte)
 	if !ok {
 		room = new([]byte)

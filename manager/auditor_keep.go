@@ -74,7 +74,7 @@ func (au *auditor) collect(now time.Time) (k kept, err error) {
 		}
 		put(stateTrust, b)
 	}
-	k.shards = append(au.unsaved, au.trust.Changed()...)
+	k.shards = slices.Concat(au.unsaved, au.trust.Changed())
 	au.unsaved = nil
 	for _, s := range k.shards {
 		put(s.Name(), au.trust.Append(nil, s))

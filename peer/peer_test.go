@@ -88,7 +88,7 @@ func (s *store) Claim(_ context.Context, peer string, task channel.Signed) (upli
 }
 
 func (s *store) Put(_ context.Context, peer string, c channel.Chunk) (uplink.Reply, error) {
-	b, err := channel.DecompressChunk(c.Body)
+	b, _, err := channel.DecompressChunk(c.Body, channel.MaxFrontierPart)
 	if err != nil {
 		return uplink.Reply{}, err
 	}

@@ -184,13 +184,13 @@ func typedValue(key string, in any, kind reflect.Type) (any, error) {
 }
 
 // with returns settings with changes, and what is wrong with them. Only settings that are changed can be refused.
-func (set settings) with(c changes, file string) (settings, *refusedSettings) {
-	out, bad := set, &refusedSettings{}
-	out.from = maps.Clone(set.from)
+func (s settings) with(c changes, file string) (settings, *refusedSettings) {
+	out, bad := s, &refusedSettings{}
+	out.from = maps.Clone(s.from)
 	base := defaults()
 	fields, usual := out.fields(), base.fields()
 	for key, v := range c {
-		if from := set.from[key]; from != "" && from != inFile(file) {
+		if from := s.from[key]; from != "" && from != inFile(file) {
 			continue // a flag or a variable holds it
 		}
 		if v == nil {

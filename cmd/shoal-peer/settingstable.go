@@ -103,9 +103,6 @@ func settingOf(key string) (setting, bool) {
 	return table[i], true
 }
 
-// flag returns the name of a setting's flag.
-func (d *setting) flag() string { return "--" + strings.ReplaceAll(d.key, "_", "-") }
-
 // meaning returns what a setting is for.
 func (d *setting) meaning(lang string) string { return words.T("set." + d.key).In(lang) }
 

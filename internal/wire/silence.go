@@ -39,7 +39,7 @@ func (h *home) Silent(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "a question to a server that is connected"), answersIn)
 	defer cancel()
 	if s, err := h.host.NewStream(ctx, last.from, noService); err == nil {
-		s.Reset()
+		_ = s.Reset()
 	}
 	if now, _ := h.Home(); now.At != last.from.String() || !last.when().Equal(before) {
 		return time.Time{}

@@ -9,7 +9,7 @@ var about = map[string]string{
 	"uniform":      "All channels are crawled equally often, as often as the swarm can. Choose it where every channel must be visited alike, or to compare others with.",
 	"proportional": "Channels are crawled as often as they change, in proportion. Choose it to compare others with: it spends most on channels that cannot be kept fresh.",
 	"lambda":       "Crawls go where missed changes weigh most, and the longer a copy may have been stale the more (LambdaCrawl). Choose it where a stale copy gets worse with time, and no channel may be left behind.",
-	"optimal":      "Plans the best frequency of every channel once a day for the capacity that updates have shown, and runs it as a timetable. Choose it for a swarm that stays about the same.",
+	"optimal":      "Plans the best frequency of every channel once a day for the capacity that peers offer and updates have shown, and runs it as a timetable. Choose it for a swarm that stays about the same.",
 	"cycle":        "Plans cycles of periods, each with a share of known channels and of new ones. Choose it where new channels keep coming, and neither side must starve.",
 	"adaptive":     "Each channel by itself: crawled sooner when it was found changed, later when not, as Nutch and StormCrawler do. Choose it to compare with those.",
 }

@@ -133,7 +133,7 @@ func (c *chunks) trailer() error {
 
 // cutOff is the error of a connection that ends before a body does.
 func cutOff(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

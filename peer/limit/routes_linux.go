@@ -2,6 +2,7 @@ package limit
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -35,7 +36,7 @@ func systemRoutes() ([]route, error) {
 	room := make([]byte, 64<<10) // the kernel sends no more at a time
 	for {
 		n, _, err := unix.Recvfrom(fd, room, 0)
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -116,7 +117,7 @@ func TestPicture(t *testing.T) {
 			t.Errorf("%s: %s", lang, svg)
 		}
 		for d := xml.NewDecoder(strings.NewReader(svg)); ; {
-			if _, err := d.Token(); err == io.EOF {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Fatal(err)

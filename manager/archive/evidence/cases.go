@@ -34,11 +34,10 @@ func (r *Room) Open(ctx context.Context, about trust.Case, url string, checked *
 	number = Number(about)
 	r.one.Lock()
 	defer r.one.Unlock()
-	c, found, err := r.header(number)
-	if err != nil || found {
+	if _, found, err := r.header(number); err != nil || found {
 		return number, err
 	}
-	c = &pb.Case{
+	c := &pb.Case{
 		Accused: uint64(about.Accused), Accuser: uint64(about.Accuser), Channel: uint64(about.Channel), Url: url, At: about.At, Reason: uint32(about.Reason),
 		OpenedUs: schema.Micros(r.cfg.Clock()),
 	}

@@ -108,7 +108,7 @@ func (l *Ledger) unpack(ctx context.Context, c channel.Chunk, room int) (body ch
 		l.unpacked.Release(need)
 		l.cores.Release(1)
 	}
-	body, left, err := channel.DecompressChunkUpTo(c.Body, room)
+	body, left, err := channel.DecompressChunk(c.Body, room)
 	l.counters.mended.Add(uint64(left))
 	switch r := body.Report; {
 	case err != nil:
