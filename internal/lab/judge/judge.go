@@ -11,6 +11,8 @@
 //   - stale: a channel was not crawled again in time after the last fault;
 //   - leaked: a process holds much more memory, goroutines or descriptors than before.
 //
+// Of hosts that misbehave the pond's log does not tell the content, and they may answer nothing. The judge looks at how politely they are treated.
+//
 // A Judge belongs to one goroutine.
 package judge
 
@@ -66,6 +68,7 @@ type Judge struct {
 	cfg      Config
 	hosts    []host
 	number   map[string]int // of a host, by name
+	bad      map[int]bool   // hosts that misbehave
 	log      int64          // the last answer that was read
 	answers  map[pageKey][]answer
 	last     map[int]time.Time // when a host last served a page
@@ -107,13 +110,22 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
-	j := &Judge{cfg: cfg, number: map[string]int{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{},
+	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]bool{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{},
 		updates: map[int64]int{}, counts: map[Kind]int{}}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err
 	}
 	for i, h := range j.hosts {
 		j.number[h.Name] = i
+	}
+	var world struct {
+		Bad map[string]string `json:"bad"`
+	}
+	if err := j.pond(ctx, "/_pond/world", &world); err != nil {
+		return nil, err
+	}
+	for name := range world.Bad {
+		j.bad[j.number[name]] = true
 	}
 	return j, nil
 }
@@ -154,13 +166,14 @@ func (j *Judge) Blocked(name string, at time.Time) error {
 	return nil
 }
 
-// Unblocked ends what Blocked began.
+// Unblocked ends what Blocked began. It is an error for a host that is not blocked.
 func (j *Judge) Unblocked(name string, at time.Time) error {
 	n, ok := j.number[bare(name)]
-	if !ok || len(j.blocks[n]) == 0 {
+	last := len(j.blocks[n]) - 1
+	if !ok || last < 0 || !j.blocks[n][last].to.IsZero() {
 		return fmt.Errorf("judge: %s was not blocked", name)
 	}
-	j.blocks[n][len(j.blocks[n])-1].to = at
+	j.blocks[n][last].to = at
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (f *fake) fetch(h, p int, when time.Time, version uint64) {
 // honest is a network in which all is well: two hosts of two pages, each crawled twice.
 func honest() *fake {
 	f := &fake{bodies: map[string]string{}, metrics: "# HELP\nprocess_resident_memory_bytes 1e+08\nprocess_open_fds 40\ngo_goroutines 300\n",
-		hosts: []host{{Name: "h0.test", Pages: 2, CrawlDelay: 2 * time.Second}, {Name: "h1.test", Pages: 2, Private: true}}}
+		hosts: []host{{Name: "h0.test", Pages: 2, CrawlDelay: 2 * time.Second}, {Name: "h1.test", Pages: 2, Private: true}, {Name: "h2.test", Pages: 1}}}
 	for round := range 2 {
 		for h := range 2 {
 			for p := range 2 {
@@ -71,6 +71,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusServiceUnavailable)
 	case path == "/_pond/hosts":
 		answerJSON(w, f.hosts)
+	case path == "/_pond/world":
+		answerJSON(w, map[string]any{"bad": map[string]string{"h2.test": "gzip-bomb"}})
 	case path == "/_pond/stats":
 		answerJSON(w, f.stats)
 	case path == "/_pond/served":
@@ -175,6 +177,7 @@ func TestBreaches(t *testing.T) {
 		"a version of another time":         {func(f *fake, _ *Judge) { f.captures[0].Digest = f.captures[4].Digest }, Unserved},
 		"one fetch, two captures":           {func(f *fake, _ *Judge) { f.captures = append(f.captures, f.captures[0]) }, Unserved},
 		"a page that the pond has not":      {func(f *fake, _ *Judge) { f.invent("http://h0.test/none") }, Unserved},
+		"a host misbehaves":                 {func(f *fake, _ *Judge) { f.invent("http://h2.test/0") }, ""},
 		"a sitemap is no page":              {func(f *fake, _ *Judge) { f.invent("http://h0.test/sitemap.xml") }, ""},
 		"an update is lost":                 {func(f *fake, _ *Judge) { f.rows[0].Updates-- }, Miscounted},
 		"an update is counted twice":        {func(f *fake, _ *Judge) { f.rows[0].Updates++ }, Miscounted},
@@ -257,7 +260,7 @@ func (f *fake) takeDown(u string) {
 
 func TestStale(t *testing.T) {
 	f := honest()
-	f.rows = append(f.rows, row{ID: 3, Host: "http://h1.test", State: "paused"}, row{ID: 4, Host: "http://h1.test", State: "blocked"}, row{ID: 5, Host: "http://h1.test", State: "new"})
+	f.rows = append(f.rows, row{ID: 3, Host: "http://h1.test", State: "paused"}, row{ID: 6, Host: "http://h2.test", State: "failing"}, row{ID: 4, Host: "http://h1.test", State: "blocked"}, row{ID: 5, Host: "http://h1.test", State: "new"})
 	f.rows[0].Updated = at(150)
 	j := judgeOf(t, f)
 	behind, err := j.Behind(t.Context(), at(140))
@@ -343,5 +346,22 @@ func TestManyBreachesAreCounted(t *testing.T) {
 	j.mustLook(t)
 	if again := j.Breaches(); len(again) != len(b) {
 		t.Errorf("told twice: %v", again[len(again)-1])
+	}
+}
+
+// A second word about the end of a block must not make it longer.
+func TestUnblockedEndsOneBlock(t *testing.T) {
+	f := honest()
+	j := judgeOf(t, f)
+	block(j, at(150), at(160))
+	if err := j.Unblocked("h0.test", at(250)); err == nil {
+		t.Error("a block ended twice")
+	}
+	if j.Unblocked("h1.test", at(1)) == nil || j.Blocked("other.test", at(1)) == nil {
+		t.Error("a block of a host that is none")
+	}
+	f.fetch(0, 0, at(200), 3)
+	if j.mustLook(t); len(j.Breaches()) != 0 {
+		t.Errorf("%v", j.Breaches())
 	}
 }

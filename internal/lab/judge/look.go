@@ -62,8 +62,8 @@ func (j *Judge) count(rows []row) {
 		}
 		j.updates[r.ID] = r.Updates
 		n, ok := j.number[bare(r.Host)]
-		if !ok {
-			continue // not of the pond
+		if !ok || j.bad[n] {
+			continue
 		}
 		// Each update takes a crawl, and each crawl asks for the first page.
 		if crawls := len(j.answers[pageKey{n, 0}]); r.Updates > crawls {
@@ -171,7 +171,8 @@ func (j *Judge) take(a answer) error {
 	return nil
 }
 
-// Behind lists the channels that were not crawled successfully since a moment. Those that an operator keeps from being crawled do not count.
+// Behind lists the channels that were not crawled successfully since a moment. Those that an operator keeps from being crawled do
+// not count, nor those of hosts that misbehave.
 func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, err error) {
 	rows, err := j.rows(ctx)
 	if err != nil {
@@ -181,7 +182,8 @@ func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, e
 		return nil, fmt.Errorf("judge: the manager lists no channels")
 	}
 	for _, r := range rows {
-		if r.State != "paused" && r.State != "blocked" && !r.Updated.After(since) {
+		n, ok := j.number[bare(r.Host)]
+		if r.State != "paused" && r.State != "blocked" && !(ok && j.bad[n]) && !r.Updated.After(since) {
 			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s, out %v, updated %s, last %s %s", r.ID, r.Host, r.State, r.Out, r.Updated.Format(time.RFC3339), r.Last, r.Error))
 		}
 	}

@@ -19,7 +19,7 @@ type shown struct {
 func (j *Judge) wasServed(ctx context.Context, all []capture) error {
 	byURL := map[string][]capture{}
 	for _, c := range all {
-		if c.Status == 200 {
+		if c.Status == 200 && !j.misbehaves(c.URL) {
 			byURL[c.URL] = append(byURL[c.URL], c)
 		}
 	}
@@ -42,6 +42,15 @@ func (j *Judge) wasServed(ctx context.Context, all []capture) error {
 		j.match(u, captures, answers, digests)
 	}
 	return nil
+}
+
+func (j *Judge) misbehaves(rawURL string) bool {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return false
+	}
+	n, ok := j.number[u.Hostname()]
+	return ok && j.bad[n]
 }
 
 // beside reports whether the pond serves a URL without a line in its log: a file that is no page.
