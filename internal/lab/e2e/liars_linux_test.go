@@ -170,7 +170,8 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 		}
 	}
 	f.shoal("trust", "set", "--enforce")
-	began, found, peers := time.Now(), map[string]time.Duration{}, map[string]desk.PeerTrust{}
+	began, found := time.Now(), map[string]time.Duration{}
+	var peers map[string]desk.PeerTrust
 	for time.Since(began) < d.most && !d.allFound(crew, found) {
 		f.pause(2 * time.Second)
 		peers = f.standings()
