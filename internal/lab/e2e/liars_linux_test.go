@@ -347,7 +347,7 @@ func (f *fortress) invented(verified bool) (urls []string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	world, seen := f.pond.World(), map[string]bool{}
+	world, seen, judged := f.pond.World(), map[string]bool{}, 0
 	for line := range strings.Lines(string(index)) {
 		fields := strings.SplitN(line, " ", 3)
 		var c struct{ URL, State, Digest string }
@@ -382,10 +382,15 @@ func (f *fortress) invented(verified bool) (urls []string) {
 		if err != nil {
 			continue // it shows nothing
 		}
+		judged++
 		head, body, _ := bytes.Cut(stored, []byte("\r\n\r\n"))
 		if bytes.HasPrefix(head, []byte("HTTP/1.1 200")) && !f.pond.Showed(host, page, body) {
 			urls = append(urls, key)
 		}
+	}
+	f.t.Logf("judged %d pages (verified alone: %v): %d were never served", judged, verified, len(urls))
+	if judged == 0 && !verified { // few captures are verified in a short run
+		f.t.Error("the archive shows nothing that could be judged")
 	}
 	return urls
 }
