@@ -36,10 +36,14 @@ type village struct {
 	by     map[channel.ID]string
 	same   int // crawls in turn by one peer
 	crawls int
+
+	gap    time.Duration        // that hosts want between visits
+	ended  map[string]time.Time // the last visit of each host
+	tooNew []string             // visits that came sooner
 }
 
 func newVillage(t *testing.T, names ...string) *village {
-	return &village{t: t, names: names, rng: rand.New(rand.NewPCG(5, 6)), checks: map[string]int{}, by: map[channel.ID]string{}}
+	return &village{t: t, names: names, rng: rand.New(rand.NewPCG(5, 6)), checks: map[string]int{}, by: map[channel.ID]string{}, ended: map[string]time.Time{}}
 }
 
 // View is the same one until a peer is barred.
@@ -92,7 +96,13 @@ func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
 		return
 	}
 	now := time.Now()
-	chunk := channel.ChunkBody{Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: peer, Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: len(body.Seeds), BytesDown: 100}}
+	v.mu.Lock()
+	if last := v.ended[h.Host]; !last.IsZero() && now.Before(last.Add(v.gap)) {
+		v.tooNew = append(v.tooNew, fmt.Sprintf("%s, channel %d: after %v", h.Host, h.Channel, now.Sub(last)))
+	}
+	v.ended[h.Host] = now
+	v.mu.Unlock()
+	chunk := channel.ChunkBody{Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: peer, Outcome: channel.Updated, Started: now, Ended: now, Gap: v.gap, Pages: len(body.Seeds), BytesDown: 100}}
 	for _, u := range body.Seeds {
 		text := truth(u)
 		if peer == v.liar && h.Channel < 1<<62 {
@@ -200,6 +210,23 @@ func TestHonestPeersAreNotNoticed(t *testing.T) {
 	again := live(t, dir, v, true, 0)
 	if is := again.standing(t, "a"); is.Tasks < was.Tasks || is.Tasks == 0 || is.Standing != trust.Established {
 		t.Errorf("after a restart %+v; before it %+v", is, was)
+	}
+}
+
+// TestLooksAreVisits has a host left alone after a look at some of its pages as after a crawl of it, and after a crawl before a look.
+func TestLooksAreVisits(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, "a", "b", "c", "d", "e")
+	v.gap = 300 * time.Millisecond
+	b := live(t, t.TempDir(), v, false, 3)
+	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "looks between crawls", func() bool { i := b.trust(t); return i.Counts.Deliveries > 20 && i.Errands.Answered > 5 })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.tooNew) > 0 {
+		t.Errorf("%d of %d visits came within %v of the last one: %s", len(v.tooNew), v.crawls, v.gap, v.tooNew[0])
 	}
 }
 

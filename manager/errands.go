@@ -77,6 +77,15 @@ func errandOf(id channel.ID) (recrawl.Slot, bool) {
 // at is the place of a slot.
 func (er *errands) at(s recrawl.Slot) *errandPlace { return &er.places[s-errandSlot] }
 
+// hostOf is the host of the errand that is out under a channel id; empty: there is none.
+func (er *errands) hostOf(id channel.ID) string {
+	s, ok := errandOf(id)
+	if !ok || er.at(s).errand == nil {
+		return ""
+	}
+	return er.at(s).errand.host
+}
+
 // allow raises what may be asked for by what was delivered.
 func (er *errands) allow(pages int) {
 	er.budget = min(er.budget+errandShare*float64(pages), errandBurst)

@@ -71,9 +71,14 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *effects) error {
 	for i := range entries {
 		e := &entries[i]
+		if host := le.errands.hostOf(e.Channel); host != "" && e.Report != nil {
+			if _, err := le.keep.hostRecord(host); err != nil {
+				return err
+			}
+		}
 		s, ok := le.table.Find(e.Channel)
 		if !ok {
-			continue // removed meanwhile
+			continue // an errand, or removed meanwhile
 		}
 		if _, ok := le.keep.held(s); !ok {
 			if _, err := le.keep.issue(s); err != nil {
@@ -115,6 +120,9 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 	}
 	if isErrand(s) {
 		le.weighPeer(now, heard, &e)
+		if host := le.errands.hostOf(e.Channel); host != "" && e.Report != nil {
+			le.leaveHost(host, e.Report)
+		}
 		le.errands.heard(now, s, e.Event, e.Peer, heard.Effect)
 		le.after(now)
 		return
@@ -247,22 +255,27 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 
 // learnHost keeps what a report tells of the host: where it is, how often it may be visited.
 func (le *learner) learnHost(name string, e archive.Entry) {
-	key := channel.KeyOf(name)
-	h := le.keep.records[key]
-	if e.Report.Gap > 0 {
-		h.CrawlDelay = e.Report.Gap
-	}
-	next := e.Report.Ended.Add(max(e.Report.Gap, le.cfg.Gap))
-	if next.After(h.NextVisit) {
-		h.NextVisit = next
-	}
-	le.machine.Leave(key, h.NextVisit)
+	le.leaveHost(name, e.Report)
 	if e.Report.RTT > 0 {
+		key := channel.KeyOf(name)
 		if p := le.cfg.Swarm.View().Find(overlay.ID(e.Peer)); p != nil {
 			le.near.learn(key)
-			h.Record.Add(coords.Sample{Vantage: e.Peer, At: p.Coord, RTT: e.Report.RTT, When: e.Report.Ended.Unix()})
+			le.keep.records[key].Record.Add(coords.Sample{Vantage: e.Peer, At: p.Coord, RTT: e.Report.RTT, When: e.Report.Ended.Unix()})
 		}
 	}
+}
+
+// leaveHost leaves a host alone after a visit for as long as its robots.txt and the network's own gap want. A look at some pages of it counts as a
+// visit, too.
+func (le *learner) leaveHost(name string, r *channel.Report) {
+	h := le.keep.records[channel.KeyOf(name)]
+	if r.Gap > 0 {
+		h.CrawlDelay = r.Gap
+	}
+	if next := r.Ended.Add(max(r.Gap, h.CrawlDelay, le.cfg.Gap)); next.After(h.NextVisit) {
+		h.NextVisit = next
+	}
+	le.machine.Leave(channel.KeyOf(name), h.NextVisit)
 }
 
 func (le *learner) blockHost(now time.Time, name, why string) {
