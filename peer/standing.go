@@ -49,12 +49,13 @@ type ownStanding struct {
 	at   time.Time // when it was asked last
 }
 
-// Standing is how far the server believes this peer; nil: it has not said so. It asks the server if the last answer is old.
+// Standing is how far the server believes this peer; nil: it has not said so. It asks the server if the last answer is old, and the server answers
+// its peers: a look at the status during an outage causes no connections.
 func (a *Agent) Standing(ctx context.Context) *Standing {
 	a.standing.mu.Lock()
 	last, fresh := a.standing.last, time.Since(a.standing.at) < standingFor
 	a.standing.mu.Unlock()
-	if fresh {
+	if fresh || a.unheard() {
 		return last
 	}
 	ctx, cancel := context.WithTimeout(ctx, standingWait)
@@ -63,6 +64,18 @@ func (a *Agent) Standing(ctx context.Context) *Standing {
 		return s
 	}
 	return last
+}
+
+// unheard tells whether no server is there to be asked. One that lets this peer in no more answers it still.
+func (a *Agent) unheard() bool {
+	a.mu.Lock()
+	node := a.wire
+	a.mu.Unlock()
+	if node == nil {
+		return true
+	}
+	h, _ := node.Home()
+	return h.Away() && !h.Refused
 }
 
 // Object says something to a case against this peer, which the operator of the server then sees at the case. It can be done once for each case.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,7 +50,17 @@ func startDebian(t *testing.T) *debian {
 	}
 	cmd := exec.Command("systemd-nspawn", "--quiet", "--directory="+d.dir, "--machine=shoal-test-"+strconv.Itoa(os.Getpid()), "--register=no", "--keep-unit", "--boot", "--console=read-only")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	began, ended := make(chan error), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // the signal comes when the thread ends that started the process
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if began <- err; err == nil {
+			cmd.Wait()
+		}
+	}()
+	if err := <-began; err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -57,15 +68,24 @@ func startDebian(t *testing.T) *debian {
 			syscall.Kill(pid, syscall.SIGKILL) // and with it all that runs in its namespace
 		}
 		cmd.Process.Kill()
-		cmd.Wait()
+		<-ended
 	})
+	state := "its first process does not start"
+	defer func() {
+		if t.Failed() {
+			t.Log(state)
+		}
+	}()
 	of := fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid)
 	d.until("runs", func() bool {
 		b, _ := os.ReadFile(of)
 		if d.leader = strings.TrimSpace(string(b)); d.leader == "" || strings.Contains(d.leader, " ") {
 			return false
 		}
-		out, _ := d.try("systemctl", "is-system-running")
+		out, err := d.try("systemctl", "is-system-running")
+		if state = strings.TrimSpace(out); err != nil {
+			state += ", " + err.Error()
+		}
 		return strings.HasPrefix(out, "running") || strings.HasPrefix(out, "degraded")
 	})
 	return d

@@ -268,7 +268,8 @@ func (l *lab) start(boss *netlab.Host, origins []string) {
 	if l.data == "" {
 		l.data = l.t.TempDir()
 	}
-	args := []string{"manager", "--data", l.data, "--listen", "/ip4/11.0.9.1/tcp/7785", "--page", "127.0.0.1:7780", "--contact", "http://contact.test/"}
+	args := []string{"manager", "--data", l.data, "--listen", "/ip4/11.0.9.1/tcp/7785", "--page", "127.0.0.1:7780", "--contact", "http://contact.test/",
+		"--arbiter", "off"} // these tests count who visits the sites
 	for _, o := range origins {
 		args = append(args, "--add", o+"/")
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,7 +138,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner, Setpgid: true}
 	return cmd
 }
 
@@ -145,11 +146,20 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 func (s *Server) Start(ctx context.Context) error {
 	s.cmd = s.command("postgres", "-D", s.data())
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	if err := s.cmd.Start(); err != nil {
+	s.cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	s.done = make(chan error, 1)
+	began := make(chan error)
+	go func(cmd *exec.Cmd, done chan error) {
+		runtime.LockOSThread() // the signal comes when the thread ends that started the process
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if began <- err; err == nil {
+			done <- cmd.Wait()
+		}
+	}(s.cmd, s.done)
+	if err := <-began; err != nil {
 		return err
 	}
-	s.done = make(chan error, 1)
-	go func(cmd *exec.Cmd, done chan error) { done <- cmd.Wait() }(s.cmd, s.done)
 	for {
 		if s.command("pg_isready", "-q", "-h", s.dir, "-U", "shoal").Run() == nil {
 			return nil
