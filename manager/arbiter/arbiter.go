@@ -1,7 +1,8 @@
 // Package arbiter fetches single pages for the manager, where two peers say different things of one. What it saw decides (manager/trust).
 //
 // It fetches as a peer does: by package peer/crawl, with the same User-Agent, through a guarded dialler that the caller hands in, and only what robots.txt
-// allows. It sends one request at a time, at most one a second, however much is asked of it. A page can be fetched from several vantages, each a
+// allows. It sends one request at a time, at most one a second, however much is asked of it, and waits as long between two pages of a host as robots.txt
+// wants. A page can be fetched from several vantages, each a
 // dialler of its own, since hosts show different pages to different countries.
 //
 // The package judges nothing, keeps nothing but the rules of robots.txt, and is not for crawling: it follows no link and no redirect.
@@ -12,6 +13,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"time"
@@ -48,8 +50,9 @@ const fetchTime = 2*crawl.RequestTimeout + 10*time.Second
 // Arbiter fetches pages. Any goroutine may call its methods.
 type Arbiter struct {
 	cfg    Config
-	robots []*crawl.Robots // by vantage: what is forbidden may differ
-	turn   chan time.Time  // holds when the next request may be sent, while none is under way
+	robots []*crawl.Robots      // by vantage: what is forbidden may differ
+	turn   chan time.Time       // holds when the next request may be sent, while none is under way
+	hosts  map[string]time.Time // by origin: before then it is left alone. Who has the turn owns it
 }
 
 // New makes an Arbiter.
@@ -60,7 +63,7 @@ func New(cfg Config) (*Arbiter, error) {
 	if cfg.Every == 0 {
 		cfg.Every = DefaultEvery
 	}
-	a := &Arbiter{cfg: cfg, turn: make(chan time.Time, 1)}
+	a := &Arbiter{cfg: cfg, turn: make(chan time.Time, 1), hosts: map[string]time.Time{}}
 	for range cfg.Vantages {
 		a.robots = append(a.robots, crawl.NewRobots())
 	}
@@ -84,28 +87,41 @@ func (a *Arbiter) Fetch(ctx context.Context, url string, vantage int) (channel.P
 		return channel.Page{}, ctx.Err()
 	}
 	defer func() { a.turn <- next }()
+	origin := channel.Origin(url)
+	if at := a.hosts[origin]; at.After(next) {
+		next = at
+	}
 	if err := until(ctx, next); err != nil {
 		return channel.Page{}, err
 	}
-	defer func() { next = time.Now().Add(a.cfg.Every) }()
+	var gap time.Duration
+	defer func() {
+		next = time.Now().Add(a.cfg.Every)
+		a.leave(origin, time.Now(), gap)
+	}()
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	page, err := a.fetch(ctx, url, vantage)
+	page, gap, err := a.fetch(ctx, origin, url, vantage)
 	if err != nil {
 		return channel.Page{}, fmt.Errorf("%w: %s: %w", ErrUnseen, url, err)
 	}
 	return page, nil
 }
 
+// leave leaves a host alone after a request, and forgets what has passed.
+func (a *Arbiter) leave(origin string, now time.Time, gap time.Duration) {
+	maps.DeleteFunc(a.hosts, func(_ string, at time.Time) bool { return !at.After(now) })
+	a.hosts[origin] = now.Add(max(gap, a.cfg.Every))
+}
+
 // fetch crawls the page as the rest of a crawl that has only this page left: so no sitemap is read and no link is followed. The crawl keeps its own
-// requests apart.
-func (a *Arbiter) fetch(ctx context.Context, url string, vantage int) (channel.Page, error) {
+// requests apart, and tells by how much.
+func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int) (channel.Page, time.Duration, error) {
 	dir, err := os.MkdirTemp(a.cfg.Dir, "arbiter-")
 	if err != nil {
-		return channel.Page{}, fmt.Errorf("no folder for the page: %w", err)
+		return channel.Page{}, 0, fmt.Errorf("no folder for the page: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	origin := channel.Origin(url)
 	got := &taken{url: url}
 	report, err := crawl.Run(ctx, crawl.Config{
 		Header: channel.Header{Channel: 1, Gen: 1, Host: origin, Budget: 2},
@@ -115,15 +131,15 @@ func (a *Arbiter) fetch(ctx context.Context, url string, vantage int) (channel.P
 	})
 	switch {
 	case err != nil:
-		return channel.Page{}, err
+		return channel.Page{}, report.Gap, err
 	case got.page == nil && report.Errors["skipped-robots"] > 0:
-		return channel.Page{}, errors.New("robots.txt forbids it")
+		return channel.Page{}, report.Gap, errors.New("robots.txt forbids it")
 	case got.page == nil:
-		return channel.Page{}, fmt.Errorf("nothing came: %s", report.Reason)
+		return channel.Page{}, report.Gap, fmt.Errorf("nothing came: %s", report.Reason)
 	case got.page.Status == 0:
-		return channel.Page{}, errors.New(got.page.Error)
+		return channel.Page{}, report.Gap, errors.New(got.page.Error)
 	}
-	return *got.page, nil
+	return *got.page, report.Gap, nil
 }
 
 // until waits.

@@ -87,6 +87,29 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
+// TestCrawlDelay fetches pages of hosts of which some want a wait between two: the pond sees none that comes sooner.
+func TestCrawlDelay(t *testing.T) {
+	w, srv, a := serve(t, pond.Config{Seed: 3, Hosts: 60, Pages: 600, MaxHost: 10, Static: true}, 2)
+	waits := 0
+	for h, host := range w.Hosts() {
+		if host.CrawlDelay == 0 || waits == 2 {
+			continue
+		}
+		waits++
+		for p := range 3 {
+			if _, err := a.Fetch(t.Context(), w.URL(h, p), p%a.Vantages()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if waits == 0 {
+		t.Fatal("no host wants a wait")
+	}
+	if st := srv.Stats(); st.Violated != 0 {
+		t.Errorf("%d breaches, %+v", st.Violated, st.Violations[0])
+	}
+}
+
 // TestPace has two fetches wait for each other, though they are of different hosts.
 func TestPace(t *testing.T) {
 	dialled := make(chan time.Time, 10)
