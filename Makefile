@@ -136,6 +136,10 @@ CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/lab/e2e
 
+CHAOS_MINUTES ?= 5
+chaos: ## kills and stops manager and peers, blocks hosts, changes strategies, compacts and backs up by a seeded script for CHAOS_MINUTES (default 5), before an outside judge (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; Linux)
+	SHOAL_CHAOS_MINUTES=$(CHAOS_MINUTES) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout 150m -v -run 'TestChaos$$' ./internal/lab/e2e
+
 ATTACKS ?= all
 hostile: ## attacks on a live network, each by one of five peers, then ten together by ten of fifty; what each cost, in bin/hostile.json (an hour and a half; ATTACKS=a,b: some; Linux)
 	mkdir -p $(BIN)
