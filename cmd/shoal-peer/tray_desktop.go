@@ -80,6 +80,9 @@ func (t *trayIcon) follow(ctx context.Context) {
 	t.pause = systray.AddMenuItem("Pause for an hour", "Fetch nothing for an hour")
 	t.resume = systray.AddMenuItem("Go on", "End the pause")
 	t.page = systray.AddMenuItem("Open the page", "What this computer does, in your browser")
+	for _, item := range []*systray.MenuItem{t.pause, t.resume, t.page} {
+		item.Hide() // until a peer is there
+	}
 	systray.AddSeparator()
 	t.quit = systray.AddMenuItem("Close this icon", "The peer goes on")
 	every := time.NewTicker(trayEvery)

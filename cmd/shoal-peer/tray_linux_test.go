@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"strings"
@@ -96,6 +97,15 @@ func TestTray(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("no icon\n" + out.String())
 	}
+	until(t, "shows what the peer says", func() bool { // before that a click may find no peer
+		var st status
+		code, out := v.do("status", "--json")
+		if code != 0 || json.Unmarshal([]byte(out), &st) != nil {
+			return false
+		}
+		_, ok := entries(item)[st.Says]
+		return ok
+	})
 	click(t, item, "Pause for an hour")
 	until(t, "is paused", func() bool {
 		code, out := v.do("status")
