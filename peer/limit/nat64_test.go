@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,21 +36,40 @@ func TestLearnNAT64(t *testing.T) {
 func TestNAT64IsLearntAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at, answer, fail := "2a00:1450:1:a5::20/64", "2a00:9999::c000:aa", error(nil)
-		asked := 0
+		asked, told := 0, 0
+		var mu sync.Mutex // guards all above: time that passes orders nothing for the race detector
+		locked := func(do func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			do()
+		}
 		h := &Home{routes: func() ([]route, error) { return nil, nil }, Interfaces: func() ([]net.Addr, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			ip, n, err := net.ParseCIDR(at)
 			return []net.Addr{&net.IPNet{IP: ip, Mask: n.Mask}}, err
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		told := 0
 		go h.WatchNAT64(ctx, func(context.Context, string) ([]netip.Addr, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			asked++
 			if fail != nil {
 				return nil, fail
 			}
 			return []netip.Addr{netip.MustParseAddr(answer)}, nil
-		}, nil, func(error) { told++ })
+		}, nil, func(error) { locked(func() { told++ }) })
+		count := func(of *int) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return *of
+		}
+		translated := func() []netip.Prefix {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return slices.Clone(h.nat64)
+		}
 		home := func(addr, when string) {
 			t.Helper()
 			if err := h.check(netip.MustParseAddr(addr)); !errors.Is(err, ErrForbidden) {
@@ -59,33 +80,33 @@ func TestNAT64IsLearntAnew(t *testing.T) {
 		home("2a00:9999::c0a8:701", "at first")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if asked != 1 {
-			t.Errorf("asked %d times in an hour without a change", asked)
+		if n := count(&asked); n != 1 {
+			t.Errorf("asked %d times in an hour without a change", n)
 		}
-		at, fail = "2a01:7:1:a5::20/64", errors.New("not yet")
+		locked(func() { at, fail = "2a01:7:1:a5::20/64", errors.New("not yet") })
 		time.Sleep(nat64Looks)
 		synctest.Wait()
-		if told == 0 {
+		if count(&told) == 0 {
 			t.Error("a question without an answer is not told of")
 		}
 		home("2a00:9999::c0a8:701", "before the new network's answer")
-		answer, fail = "2a01:8888::c000:aa", nil
+		locked(func() { answer, fail = "2a01:8888::c000:aa", nil })
 		time.Sleep(nat64Again + nat64Looks)
 		synctest.Wait()
 		home("2a01:8888::c0a8:701", "after it")
-		if got := fmt.Sprint(h.nat64); got != "[2a01:8888::/96]" {
+		if got := fmt.Sprint(translated()); got != "[2a01:8888::/96]" {
 			t.Errorf("after a move: %s", got)
 		}
-		at, fail = "192.168.9.7/24", &net.DNSError{Err: "no such host", IsNotFound: true}
+		locked(func() { at, fail = "192.168.9.7/24", &net.DNSError{Err: "no such host", IsNotFound: true} })
 		time.Sleep(nat64Looks)
 		synctest.Wait()
-		if len(h.nat64) != 0 {
-			t.Errorf("in a network that translates nothing: %v", h.nat64)
+		if got := translated(); len(got) != 0 {
+			t.Errorf("in a network that translates nothing: %v", got)
 		}
-		before := asked
+		before := count(&asked)
 		time.Sleep(nat64Anyway + nat64Looks)
 		synctest.Wait()
-		if asked == before {
+		if count(&asked) == before {
 			t.Error("not asked again, though the network may have changed its prefix")
 		}
 	})
