@@ -90,19 +90,7 @@ func (u *Upkeep) eachSuspension(ctx context.Context, do func(by uint64, s *pb.Su
 
 // keepSuspending does what was asked for, and goes on with what broke off, until ctx ends.
 func (u *Upkeep) keepSuspending(ctx context.Context) {
-	for {
-		var again <-chan time.Time
-		if err := u.Settle(ctx); err != nil && ctx.Err() == nil {
-			u.cfg.Log.Error("what suspended peers delivered is not withdrawn yet, will try again", "err", err)
-			again = time.After(withdrawAgain)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-u.suspended:
-		case <-again:
-		}
-	}
+	u.goOn(ctx, u.suspended, "what suspended peers delivered is not withdrawn yet, will try again", u.Settle)
 }
 
 // Settle does all that Suspend and Pardon have asked for. Run calls it. What breaks off is gone on with the next time, also after a kill.

@@ -142,16 +142,21 @@ func (u *Upkeep) deliverers(ctx context.Context, name string) (numbers []uint64,
 
 // keepWithdrawing does what StartWithdraw has asked for, and goes on with what broke off, until ctx ends.
 func (u *Upkeep) keepWithdrawing(ctx context.Context) {
+	u.goOn(ctx, u.withdrawals, "a purge of what peers delivered is not done, will try again", u.resumeWithdrawal)
+}
+
+// goOn does something at once, each time that it is asked for, and again after a while if it fails, until ctx ends.
+func (u *Upkeep) goOn(ctx context.Context, asked <-chan struct{}, failed string, do func(context.Context) error) {
 	for {
 		var again <-chan time.Time
-		if err := u.resumeWithdrawal(ctx); err != nil && ctx.Err() == nil {
-			u.cfg.Log.Error("a purge of what peers delivered is not done, will try again", "err", err)
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			u.cfg.Log.Error(failed, "err", err)
 			again = time.After(withdrawAgain)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-u.withdrawals:
+		case <-asked:
 		case <-again:
 		}
 	}
