@@ -20,28 +20,29 @@ import (
 // Arbiter fetches a page that is contested, from one of several places in the world. It alone is believed.
 type Arbiter interface {
 	Vantages() int
-	Fetch(ctx context.Context, url string, vantage int) (channel.Page, error)
+	// Fetch leaves the host alone for at least gap between its requests. It returns how long the host wants to be left alone after them.
+	Fetch(ctx context.Context, url string, vantage int, gap time.Duration) (channel.Page, time.Duration, error)
 }
 
 // auditor runs the trust.Machine: it takes deliveries to it as evidence, has pages audited and arbitrated, does what follows, and keeps the Machine's
 // state in the database. The loop owns it. What it reads of the archive, and writes there, its clerks do beside the loop.
 type auditor struct {
 	*core
-	keep     *keeper
-	errands  *errands
-	clerks   *clerks
-	disputes chan *dispute // for the arbiter
-	trust    *trust.Machine
-	hosts    map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
-	met      map[overlay.ID]acquaintance
-	named    map[trust.Peer]overlay.ID // the same by number
-	roll     []trust.Peer              // peers that have delivered, as the table of channels notes them
-	place    map[trust.Peer]uint32     // where in roll
-	unread   []unread                  // deliveries of the feed that are not judged yet, the oldest first
-	read     int                       // how many were taken out of unread
-	cursor   string                    // of the feed: all before it is judged
-	arbiter  trust.Peer                // as whom the arbiter checks, where no peer can
-	counts   AuditCounts
+	keep    *keeper
+	errands *errands
+	clerks  *clerks
+	visits  visits // for the arbiter
+	trust   *trust.Machine
+	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
+	met     map[overlay.ID]acquaintance
+	named   map[trust.Peer]overlay.ID // the same by number
+	roll    []trust.Peer              // peers that have delivered, as the table of channels notes them
+	place   map[trust.Peer]uint32     // where in roll
+	unread  []unread                  // deliveries of the feed that are not judged yet, the oldest first
+	read    int                       // how many were taken out of unread
+	cursor  string                    // of the feed: all before it is judged
+	arbiter trust.Peer                // as whom the arbiter checks, where no peer can
+	counts  AuditCounts
 	// Scores count; or did once, so that some peers may have no tasks.
 	enforced, strict bool
 	savedAt          time.Time
@@ -97,7 +98,7 @@ const (
 // newAuditor makes an auditor without a Machine, which comes with restore.
 func newAuditor(c *core, keep *keeper, er *errands) *auditor {
 	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, met: map[overlay.ID]acquaintance{}, named: map[trust.Peer]overlay.ID{}, place: map[trust.Peer]uint32{},
-		roll: []trust.Peer{0}, clerks: newClerks(), disputes: make(chan *dispute, maxDisputes)}
+		roll: []trust.Peer{0}, clerks: newClerks(), visits: visits{granted: make(chan *visit, 1)}}
 	er.answers, er.gaveUp = au.answered, au.unanswered
 	return au
 }

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"shoal/manager/archive"
 	"shoal/manager/archive/evidence"
 	"shoal/manager/trust"
-	"shoal/manager/trust/compare"
 	"shoal/overlay"
 )
 
@@ -31,6 +29,7 @@ type dispute struct {
 	number uint64       // of the case in the evidence room; 0: it is an audit that no peer can make
 	ruling trust.Ruling // of which record and host are missing
 	needs  int          // fetches that are waited for
+	until  time.Time    // when the arbiter need not look any more
 	sides  []testimony  // that are not in the evidence room yet
 }
 
@@ -40,11 +39,7 @@ type testimony struct {
 	fetch *archive.EvidenceFetch
 }
 
-// Limits of disputes.
-const (
-	maxDisputes = 512             // that wait for the arbiter
-	disputeTime = 5 * time.Minute // in which other checkers decide
-)
+const disputeTime = 5 * time.Minute // in which other checkers decide
 
 // answered takes in that a peer has looked at pages. Called on the loop.
 func (au *auditor) answered(now time.Time, e *errand, id channel.ID, gen channel.Gen, peer string) {
@@ -185,10 +180,9 @@ func (au *auditor) contest(now time.Time, t *dispute) {
 		second(1)
 		return
 	}
-	select {
-	case au.disputes <- t:
+	if au.visits.add(now, t) {
 		t.needs++
-	default:
+	} else {
 		au.log.Warn("the arbiter has too much to look at", "url", t.url)
 	}
 	if t.c.Second {
@@ -267,93 +261,4 @@ func (au *auditor) hasChecker(of trust.Peer) bool {
 		}
 	}
 	return false
-}
-
-// arbiterChecks has the arbiter make an audit that no peer can make, as where all peers are newcomers, if it is not busy. Called on the loop.
-func (au *auditor) arbiterChecks(e *errand) {
-	if au.cfg.Arbiter == nil || len(au.disputes)+len(e.pages) > maxDisputes/2 || !au.errands.spend(len(e.pages)) {
-		return
-	}
-	for _, w := range e.pages {
-		au.disputes <- &dispute{wanted: w, origin: e.host}
-	}
-}
-
-// arbitrate has the arbiter look at contested pages until ctx ends.
-func (au *auditor) arbitrate(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case t := <-au.disputes:
-			f, n := au.view(ctx, t)
-			au.post(ctx, func(time.Time) {
-				au.counts.Fetched += int64(n)
-				au.viewed(t, f)
-			})
-		}
-	}
-}
-
-// viewed takes in what the arbiter has seen; nil: nothing. Called on the loop.
-func (au *auditor) viewed(t *dispute, f *archive.EvidenceFetch) {
-	if t.number != 0 {
-		if f != nil {
-			t.ruling.Arbiter, t.ruling.Modified = f.Features(), f.Modified()
-			t.sides = append(t.sides, testimony{evidence.Arbiter, f})
-		}
-		au.ready(t)
-		return
-	}
-	if f == nil {
-		return
-	}
-	au.clerk(t.c.Channel, "what the arbiter has seen is lost", func(ctx context.Context) error {
-		contested, err := au.check(ctx, t.origin, t.wanted, f, au.arbiter)
-		if err != nil || contested == nil {
-			return err
-		}
-		contested.ruling.Arbiter, contested.ruling.Modified = contested.ruling.Checked, f.Modified()
-		return au.rule(ctx, contested)
-	})
-}
-
-// view fetches a page from all vantages. It returns what decides: a fetch that is like one of the sides, if no other is like the other side. nil: nothing came,
-// or both sides were seen, which then differ by where they looked from. n is how many fetches that took.
-func (au *auditor) view(ctx context.Context, t *dispute) (decides *archive.EvidenceFetch, n int) {
-	delivered, checked := t.ruling.Delivered, t.ruling.Checked
-	if t.number == 0 {
-		said, err := au.said(ctx, t.url, t.c.Accused, t.c.At)
-		if err != nil {
-			return nil, 0
-		}
-		delivered = said.Features()
-	}
-	var sawDelivered, sawChecked, first *archive.EvidenceFetch
-	for v := range au.cfg.Arbiter.Vantages() {
-		p, err := au.cfg.Arbiter.Fetch(ctx, t.url, v)
-		n++
-		if err != nil {
-			au.log.Debug("the arbiter has seen nothing", "url", t.url, "vantage", v, "err", err)
-			continue
-		}
-		f := evidence.Of(&archive.Capture{URL: p.URL, Status: p.Status, Header: p.Header, Body: p.Body, Fetched: p.Fetched})
-		seen := f.Features()
-		first = cmp.Or(first, f)
-		if alike(delivered, seen) {
-			sawDelivered = cmp.Or(sawDelivered, f)
-		}
-		if alike(checked, seen) {
-			sawChecked = cmp.Or(sawChecked, f)
-		}
-	}
-	if sawDelivered != nil && sawChecked != nil {
-		return nil, n
-	}
-	return cmp.Or(sawDelivered, sawChecked, first), n
-}
-
-// alike tells whether two fetches saw the same.
-func alike(a, b *compare.Features) bool {
-	return a != nil && b != nil && (compare.Host{}).Compare(a, b).Verdict == compare.Same
 }

@@ -148,7 +148,7 @@ func (au *auditor) audit(now time.Time, origin string, pages []wanted) {
 		if au.hasChecker(e.apart[0]) {
 			au.errands.ask(e)
 		} else {
-			au.arbiterChecks(e)
+			au.arbiterChecks(now, e)
 		}
 		pages = pages[n:]
 	}

@@ -96,12 +96,7 @@ func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
 		return
 	}
 	now := time.Now()
-	v.mu.Lock()
-	if last := v.ended[h.Host]; !last.IsZero() && now.Before(last.Add(v.gap)) {
-		v.tooNew = append(v.tooNew, fmt.Sprintf("%s, channel %d: after %v", h.Host, h.Channel, now.Sub(last)))
-	}
-	v.ended[h.Host] = now
-	v.mu.Unlock()
+	v.visited(h.Host, fmt.Sprintf("channel %d", h.Channel))
 	chunk := channel.ChunkBody{Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: peer, Outcome: channel.Updated, Started: now, Ended: now, Gap: v.gap, Pages: len(body.Seeds), BytesDown: 100}}
 	for _, u := range body.Seeds {
 		text := truth(u)
@@ -123,11 +118,26 @@ func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
 // Vantages and Fetch make it an arbiter that sees the truth.
 func (v *village) Vantages() int { return 2 }
 
-func (v *village) Fetch(_ context.Context, url string, vantage int) (channel.Page, error) {
+func (v *village) Fetch(_ context.Context, url string, vantage int, gap time.Duration) (channel.Page, time.Duration, error) {
 	if vantage == 0 {
-		return channel.Page{URL: url, Status: 200, Fetched: time.Now(), Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte("<title>Not in your country</title>")}, nil
+		v.visited(channel.Origin(url), "the arbiter")
 	}
-	return channel.Page{URL: url, Status: 200, Fetched: time.Now(), Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(truth(url))}, nil
+	page := channel.Page{URL: url, Status: 200, Fetched: time.Now(), Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(truth(url))}
+	if vantage == 0 {
+		page.Body = []byte("<title>Not in your country</title>")
+	}
+	return page, gap, nil
+}
+
+// visited notes a visit of a host, and whether it came too soon after the last one.
+func (v *village) visited(host, by string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := time.Now()
+	if last := v.ended[host]; !last.IsZero() && now.Before(last.Add(v.gap)) {
+		v.tooNew = append(v.tooNew, fmt.Sprintf("%s, %s: after %v", host, by, now.Sub(last)))
+	}
+	v.ended[host] = now
 }
 
 func (v *village) bar(name string, barred bool) error {
@@ -348,13 +358,20 @@ func TestShadowSuspendsNobody(t *testing.T) {
 	}
 }
 
-// TestNewcomersAreCheckedByTheArbiter has peers that nobody vouches for: the arbiter checks what no peer may check yet.
+// TestNewcomersAreCheckedByTheArbiter has peers that nobody vouches for: the arbiter checks what no peer may check yet, and leaves hosts alone before and after it
+// as peers do.
 func TestNewcomersAreCheckedByTheArbiter(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t, "a", "b", "c")
+	v.gap = 300 * time.Millisecond
 	b := live(t, t.TempDir(), v, true, 6)
 	until(t, "checks by the arbiter", func() bool { i := b.trust(t); return i.Counts.Fetched > 3 && b.standing(t, "a").Checks > 0 })
 	if i := b.trust(t); i.Counts.Charges > 0 {
 		t.Errorf("honest newcomers: %+v", i)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.tooNew) > 0 {
+		t.Errorf("%d visits came within %v of the last one: %s", len(v.tooNew), v.gap, v.tooNew[0])
 	}
 }

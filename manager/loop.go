@@ -66,9 +66,11 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	m.tuning.plan(ctx, now)
 	m.disk.look(now)
 	m.errands.tick(now)
+	m.auditor.visit(now)
 	m.hand.dispatch(ctx, now)
 	m.find.admit(ctx, now)
 	m.keep.save(now, false)
+	m.auditor.grant()
 	m.auditor.keepUp(ctx, now)
 	m.publish(now)
 }

@@ -74,17 +74,17 @@ func New(cfg Config) (*Arbiter, error) {
 // Vantages is from how many places a page can be fetched.
 func (a *Arbiter) Vantages() int { return len(a.cfg.Vantages) }
 
-// Fetch fetches a page, given by its canonical URL, from one of the vantages. It waits for its turn. A redirect is a page of its own: its target is
-// not fetched.
-func (a *Arbiter) Fetch(ctx context.Context, url string, vantage int) (channel.Page, error) {
+// Fetch fetches a page, given by its canonical URL, from one of the vantages. It waits for its turn, and leaves the host alone for at
+// least least between two requests. It returns how long the host wants to be left alone. A redirect is a page of its own: its target is not fetched.
+func (a *Arbiter) Fetch(ctx context.Context, url string, vantage int, least time.Duration) (channel.Page, time.Duration, error) {
 	if vantage < 0 || vantage >= len(a.cfg.Vantages) {
-		return channel.Page{}, fmt.Errorf("%w: vantage %d of %d", ErrConfig, vantage, len(a.cfg.Vantages))
+		return channel.Page{}, 0, fmt.Errorf("%w: vantage %d of %d", ErrConfig, vantage, len(a.cfg.Vantages))
 	}
 	var next time.Time
 	select {
 	case next = <-a.turn:
 	case <-ctx.Done():
-		return channel.Page{}, ctx.Err()
+		return channel.Page{}, 0, ctx.Err()
 	}
 	defer func() { a.turn <- next }()
 	origin := channel.Origin(url)
@@ -92,20 +92,21 @@ func (a *Arbiter) Fetch(ctx context.Context, url string, vantage int) (channel.P
 		next = at
 	}
 	if err := until(ctx, next); err != nil {
-		return channel.Page{}, err
+		return channel.Page{}, 0, err
 	}
-	var gap time.Duration
+	gap := least
 	defer func() {
 		next = time.Now().Add(a.cfg.Every)
 		a.leave(origin, time.Now(), gap)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	page, gap, err := a.fetch(ctx, origin, url, vantage)
+	page, robots, err := a.fetch(ctx, origin, url, vantage, least)
+	gap = max(gap, robots)
 	if err != nil {
-		return channel.Page{}, fmt.Errorf("%w: %s: %w", ErrUnseen, url, err)
+		return channel.Page{}, gap, fmt.Errorf("%w: %s: %w", ErrUnseen, url, err)
 	}
-	return page, nil
+	return page, gap, nil
 }
 
 // leave leaves a host alone after a request, and forgets what has passed.
@@ -116,7 +117,7 @@ func (a *Arbiter) leave(origin string, now time.Time, gap time.Duration) {
 
 // fetch crawls the page as the rest of a crawl that has only this page left: so no sitemap is read and no link is followed. The crawl keeps its own
 // requests apart, and tells by how much.
-func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int) (channel.Page, time.Duration, error) {
+func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int, least time.Duration) (channel.Page, time.Duration, error) {
 	dir, err := os.MkdirTemp(a.cfg.Dir, "arbiter-")
 	if err != nil {
 		return channel.Page{}, 0, fmt.Errorf("no folder for the page: %w", err)
@@ -127,7 +128,7 @@ func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int) (c
 		Header: channel.Header{Channel: 1, Gen: 1, Host: origin, Budget: 2},
 		Body:   channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}},
 		Resume: channel.Resume{Frontier: []channel.Frontier{{URL: url}}, Done: []uint64{channel.URLHash(origin + "/robots.txt")}},
-		Dial:   a.cfg.Vantages[vantage], Sink: got, Spool: dir, UserAgent: a.cfg.UserAgent, Roots: a.cfg.Roots, Robots: a.robots[vantage], MinGap: a.cfg.Every,
+		Dial:   a.cfg.Vantages[vantage], Sink: got, Spool: dir, UserAgent: a.cfg.UserAgent, Roots: a.cfg.Roots, Robots: a.robots[vantage], MinGap: max(a.cfg.Every, least),
 	})
 	switch {
 	case err != nil:

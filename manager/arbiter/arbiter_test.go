@@ -52,7 +52,7 @@ func TestFetch(t *testing.T) {
 	w, srv, a := serve(t, pond.Config{Seed: 3, Hosts: 2, Pages: 40, MaxHost: 30, Static: true}, 2)
 	for p := range 3 {
 		url := w.URL(0, p)
-		page, err := a.Fetch(t.Context(), url, p%a.Vantages())
+		page, _, err := a.Fetch(t.Context(), url, p%a.Vantages(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,19 +70,19 @@ func TestFetch(t *testing.T) {
 func TestUnseen(t *testing.T) {
 	w, _, a := serve(t, pond.Config{Seed: 3, Hosts: 2, Pages: 40, MaxHost: 30, Static: true}, 1)
 	for _, url := range []string{"http://127.0.0.1/", "http://[::1]/", "https://192.168.1.1/x"} {
-		if _, err := a.Fetch(t.Context(), url, 0); !errors.Is(err, ErrUnseen) {
+		if _, _, err := a.Fetch(t.Context(), url, 0, 0); !errors.Is(err, ErrUnseen) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := a.Fetch(ctx, w.URL(0, 0), 0); err == nil {
+	if _, _, err := a.Fetch(ctx, w.URL(0, 0), 0, 0); err == nil {
 		t.Error("a fetch went on after its context had ended")
 	}
-	if _, err := a.Fetch(t.Context(), w.URL(0, 0), 1); !errors.Is(err, ErrConfig) {
+	if _, _, err := a.Fetch(t.Context(), w.URL(0, 0), 1, 0); !errors.Is(err, ErrConfig) {
 		t.Errorf("a vantage that there is not: %v", err)
 	}
-	if _, err := a.Fetch(t.Context(), w.URL(0, 0), 0); err != nil {
+	if _, _, err := a.Fetch(t.Context(), w.URL(0, 0), 0, 0); err != nil {
 		t.Errorf("after all this a good page: %v", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestCrawlDelay(t *testing.T) {
 		}
 		waits++
 		for p := range 3 {
-			if _, err := a.Fetch(t.Context(), w.URL(h, p), p%a.Vantages()); err != nil {
+			if _, _, err := a.Fetch(t.Context(), w.URL(h, p), p%a.Vantages(), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -123,7 +123,7 @@ func TestPace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, url := range []string{"http://a.example/", "http://b.example/"} {
-		if _, err := a.Fetch(t.Context(), url, 0); !errors.Is(err, ErrUnseen) {
+		if _, _, err := a.Fetch(t.Context(), url, 0, 0); !errors.Is(err, ErrUnseen) {
 			t.Fatalf("%s: %v", url, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // host is what is known of a Web host with which something is up.
 type host struct {
-	out     int       // channels whose tasks may send requests to it: one, but for claims that came late
+	out     int       // channels whose tasks may send requests to it, and visits of the owner: one, but for claims that came late
 	next    time.Time // no task may start before
 	blocked string    // why; empty: it is not
 }
@@ -113,6 +113,28 @@ func (m *Machine) free(f *flight) {
 	if h == (host{}) {
 		delete(m.hosts, key)
 		return
+	}
+	m.hosts[key] = h
+}
+
+// Visit says whether the owner may visit a host itself now, by the rules for tasks: nobody else is there, it is not blocked, and its next visit has come. If so
+// no task of the host goes before Left.
+func (m *Machine) Visit(now time.Time, key channel.HostKey) bool {
+	h := m.hosts[key]
+	if h.out != 0 || h.blocked != "" || now.Before(h.next) {
+		return false
+	}
+	h.out++
+	m.hosts[key] = h
+	return true
+}
+
+// Left ends a Visit. The host is left alone until then.
+func (m *Machine) Left(key channel.HostKey, until time.Time) {
+	h := m.hosts[key]
+	h.out--
+	if until.After(h.next) {
+		h.next = until
 	}
 	m.hosts[key] = h
 }

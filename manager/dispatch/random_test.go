@@ -39,6 +39,7 @@ type chaos struct {
 	seq    uint64
 	idle   map[recrawl.Slot]time.Time // since when a near peer could have taken a channel that is wanted
 	done   map[recrawl.Slot]int       // reports
+	visits map[channel.HostKey]bool   // of the owner
 }
 
 // TestRandomWorlds lets anything happen to peers, tasks and the manager, looks at what must always hold after each step, and then lets the
@@ -64,7 +65,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	if rng.IntN(3) == 0 {
 		cfg.Batch, cfg.Queue = 1+rng.IntN(4), 1+rng.IntN(8)
 	}
-	c := &chaos{world: newWorld(cfg), t: t, rng: rng, terms: cfg.Terms, idle: map[recrawl.Slot]time.Time{}, done: map[recrawl.Slot]int{}}
+	c := &chaos{world: newWorld(cfg), t: t, rng: rng, terms: cfg.Terms, idle: map[recrawl.Slot]time.Time{}, done: map[recrawl.Slot]int{}, visits: map[channel.HostKey]bool{}}
 	for i := range 2 + rng.IntN(6) {
 		p := c.peer(Peer(fmt.Sprintf("peer-%d", i)))
 		p.at, p.holds, p.gone = rng.IntN(1000), 1+rng.IntN(4), rng.IntN(4) == 0
@@ -102,7 +103,9 @@ func (c *chaos) step() {
 		}
 	case 17:
 		s := recrawl.Slot(c.rng.IntN(len(c.chans)))
-		switch c.rng.IntN(4) {
+		switch c.rng.IntN(5) {
+		case 4:
+			c.visit(c.chans[s].host)
 		case 0:
 			c.m.Block(c.chans[s].host, []string{"", "asked to"}[c.rng.IntN(2)])
 		case 1:
@@ -117,10 +120,24 @@ func (c *chaos) step() {
 	case 19:
 		if c.rng.IntN(10) == 0 {
 			c.placed, c.told = nil, nil // what was on its way may be at a peer, or not
+			clear(c.visits)
 			c.restart()
 		}
 	}
 	c.acts()
+}
+
+// visit begins a visit of the owner, or ends it.
+func (c *chaos) visit(key channel.HostKey) {
+	if c.visits[key] {
+		c.m.Left(key, c.now.Add(time.Duration(c.rng.IntN(10))*time.Minute))
+		delete(c.visits, key)
+		return
+	}
+	before := c.m.hosts[key]
+	if c.visits[key] = c.m.Visit(c.now, key); c.visits[key] && (before.out > 0 || before.blocked != "" || c.now.Before(before.next)) {
+		c.t.Fatalf("a visit of host %d begins while %+v", key, before)
+	}
 }
 
 // look has the Machine tick, and notes what it hands out. Nothing may be out twice.
@@ -289,8 +306,12 @@ func (c *chaos) check() {
 		}
 	}
 	for key, h := range c.m.hosts {
-		if h.out != out[key] {
-			t.Fatalf("host %d has %d tasks out, counted were %d", key, out[key], h.out)
+		here := out[key]
+		if c.visits[key] {
+			here++
+		}
+		if h.out != here {
+			t.Fatalf("host %d has %d tasks out and visits, counted were %d", key, here, h.out)
 		}
 	}
 }
@@ -328,6 +349,9 @@ func (c *chaos) calm() {
 	}
 	for _, site := range c.chans {
 		c.m.Block(site.host, "")
+		if c.visits[site.host] {
+			c.visit(site.host)
+		}
 	}
 	clear(c.done)
 	for range 60 * 12 {

@@ -178,6 +178,12 @@ func (w *world) outcome(t *testing.T, f []string, s recrawl.Slot, number func(in
 		w.m.Block(channel.HostKey(number(1)), strings.Join(f[2:], " "))
 	case "leave": // leave HOST MINUTES
 		w.m.Leave(channel.HostKey(number(1)), w.now.Add(time.Duration(number(2))*time.Minute))
+	case "visit": // visit HOST: by the owner itself
+		if !w.m.Visit(w.now, channel.HostKey(number(1))) {
+			return []string{"not now"}
+		}
+	case "left": // left HOST MINUTES
+		w.m.Left(channel.HostKey(number(1)), w.now.Add(time.Duration(number(2))*time.Minute))
 	case "not-before": // not-before CHANNEL MINUTES
 		w.m.NotBefore(s, w.now.Add(time.Duration(number(2))*time.Minute))
 	case "remove":
