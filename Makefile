@@ -141,9 +141,10 @@ chaos: ## kills and stops manager and peers, blocks hosts, changes strategies, c
 	SHOAL_CHAOS_MINUTES=$(CHAOS_MINUTES) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout 150m -v -run 'TestChaos$$' ./internal/lab/e2e
 
 ATTACKS ?= all
-hostile: ## attacks on a live network, each by one of five peers, then ten together by ten of fifty; what each cost, in bin/hostile.json (an hour and a half; ATTACKS=a,b: some; Linux)
+ABREAST ?= 2
+hostile: ## attacks on live networks, each by one of five peers, ABREAST (2) at a time, then ten together by ten of fifty; what each cost, in bin/hostile.json (an hour; ATTACKS=a,b: some; Linux)
 	mkdir -p $(BIN)
-	SHOAL_ATTACKS=$(or $(SHOAL_ATTACKS),$(ATTACKS)) SHOAL_HOSTILE=$(abspath $(BIN))/hostile.json $(GO) test -count=1 -timeout 150m -v -run 'TestAttacks$$' ./internal/lab/e2e
+	SHOAL_ATTACKS=$(or $(SHOAL_ATTACKS),$(ATTACKS)) SHOAL_HOSTILE=$(abspath $(BIN))/hostile.json $(GO) test -count=1 -parallel $(ABREAST) -timeout 150m -v -run 'TestAttacks$$' ./internal/lab/e2e
 
 LIARS ?= all
 trust: ## forty peers of which four lie, each kind in turn, on a Web that makes honest checks hard; what was found, after how long, and what is left, in bin/trust.json (an hour at most; LIARS=lazy,colluding: some; MINUTES=20; Linux)

@@ -66,6 +66,17 @@ type Validator struct {
 	LastModified string
 }
 
+// IsFieldValue reports whether s may be the value of an HTTP field (RFC 9110, section 5.5). A validator that is not would end its line, to a server that
+// takes a lone CR for that: what a member once sent as an ETag must not write lines of other members' requests.
+func IsFieldValue(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
 // Importance is a page's PageRank in the stored graph.
 type Importance struct {
 	URL  uint64

@@ -227,6 +227,15 @@ func (c *checker) bytes(field string, b []byte, limit int) []byte {
 	return b
 }
 
+// fieldValue reads a validator. One that no request can carry is left out: the page is fetched without it.
+func (c *checker) fieldValue(field string, b []byte) string {
+	s := string(c.bytes(field, b, MaxValidator))
+	if !IsFieldValue(s) {
+		return ""
+	}
+	return s
+}
+
 // array32 reads a hash. An absent one is zero.
 func (c *checker) array32(field string, b []byte) (out [32]byte) {
 	if len(b) != 0 && len(b) != len(out) {

@@ -508,3 +508,20 @@ func unpack(body []byte) (ChunkBody, error) {
 	b, _, err := DecompressChunk(body, MaxFrontierPart)
 	return b, err
 }
+
+// TestValidatorsAreFieldValues has a task with validators that would end the line of a request. They are left out, and the rest is read.
+func TestValidatorsAreFieldValues(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{`"good"`, `"good"`}, {"W/\"a\tb\xff\"", "W/\"a\tb\xff\""}, {"\"x\"\rX-Forged: 1", ""}, {"\"x\"\r\n\r\nGET / HTTP/1.1", ""}, {"\"x\"\nA: b", ""}, {"\"\x00\"", ""}, {"\"\x7f\"", ""},
+	} {
+		b := sampleBody()
+		b.Validators = []Validator{{URL: 1, ETag: tt.in, LastModified: tt.in}, {URL: 2, ETag: `"other"`}}
+		got, err := ParseBody(b.Marshal())
+		if err != nil {
+			t.Fatalf("%q: %v", tt.in, err)
+		}
+		if v := got.Validators[0]; v.ETag != tt.want || v.LastModified != tt.want || got.Validators[1].ETag != `"other"` {
+			t.Errorf("%q is read as %+v, want %q", tt.in, got.Validators, tt.want)
+		}
+	}
+}

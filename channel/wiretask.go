@@ -109,8 +109,7 @@ func ParseBody(raw []byte) (Body, error) {
 	}
 	for _, v := range m.Validators {
 		b.Validators = append(b.Validators, Validator{
-			URL: v.Url, ETag: string(c.bytes("ETag", v.Etag, MaxValidator)),
-			LastModified: string(c.bytes("Last-Modified", v.LastModified, MaxValidator)),
+			URL: v.Url, ETag: c.fieldValue("ETag", v.Etag), LastModified: c.fieldValue("Last-Modified", v.LastModified),
 		})
 	}
 	return b, c.err

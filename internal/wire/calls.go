@@ -2,13 +2,13 @@ package wire
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-multistream"
 
+	"shoal/channel"
 	"shoal/internal/member"
 	"shoal/internal/wire/frame"
 	"shoal/internal/wire/gate"
@@ -259,8 +260,8 @@ func (c *calls) call(ctx context.Context, to peer.ID, proto protocol.ID, req []b
 	if Code(code) == ok {
 		return b, nil
 	}
-	reason, text, _ := bytes.Cut(b, []byte{'\n'})
-	return nil, &Status{Code: Code(code), Reason: clip(string(reason), maxReason), Text: clip(string(text), maxText)}
+	reason, text, _ := strings.Cut(string(b), "\n")
+	return nil, &Status{Code: Code(code), Reason: channel.PlainText(reason, maxReason), Text: channel.PlainText(text, maxText)}
 }
 
 // callError tells a peer that does not speak a protocol, or has no room, from one that is gone.

@@ -38,6 +38,8 @@ func TestErrorsCrossTheWire(t *testing.T) {
 			return nil, errors.Join(errors.New("disk"), &Status{Code: Refused, Reason: "late", Text: "too late"})
 		case "long":
 			return nil, Errorf(Refused, "%s", strings.Repeat("é", 5000))
+		case "painted":
+			return nil, &Status{Code: Refused, Reason: "\x1b[31mred", Text: "a\x1b[2J\u202eb\u200b\n\tc\x07"}
 		case "big":
 			return make([]byte, 1000), nil
 		}
@@ -62,6 +64,9 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	var s *Status
 	if _, err := a.Call(t.Context(), b.ID(), proto, []byte("wrapped"), 500); !errors.As(err, &s) || s.Reason != "late" {
 		t.Errorf("reason: %v", err)
+	}
+	if _, err := a.Call(t.Context(), b.ID(), proto, []byte("painted"), 500); !errors.As(err, &s) || s.Reason != "[31mred" || s.Text != "a [2J b c" {
+		t.Errorf("a member's words reach those who read the error as they are: %q", s)
 	}
 	if _, err := a.Call(t.Context(), b.ID(), "/shoal/none/1", nil, 100); !errors.Is(err, NotFound) {
 		t.Errorf("unknown protocol: %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"shoal/channel"
 	"shoal/internal/member"
 	"shoal/internal/wire/wirepb"
 )
@@ -74,6 +75,7 @@ func FuzzWelcome(f *testing.F) {
 	add(&wirepb.Welcome{Certificate: kept.Certificate, Issued: kept.Certificate, Document: kept.Document, NowMs: 1})
 	add(&wirepb.Welcome{Code: 4, Reason: "invite", Text: "no"})
 	add(&wirepb.Welcome{Code: 1 << 31, NowMs: -1 << 62})
+	add(&wirepb.Welcome{Code: 4, Reason: "\x1b[31m", Text: "\x1b[2J\u202eno"})
 	w := newNet(f, member.Policy{})
 	n := w.node(Config{})
 	c := w.raw(n, w.manager)
@@ -81,8 +83,8 @@ func FuzzWelcome(f *testing.F) {
 		r, err := readWelcome(b, time.Now(), time.Now())
 		if err != nil {
 			var s *Status
-			if errors.As(err, &s) && (len(s.Reason) > 32 || len(s.Text) > maxText) {
-				t.Fatalf("%d bytes of a reason", len(s.Reason)+len(s.Text))
+			if errors.As(err, &s) && (channel.PlainText(s.Reason, 32) != s.Reason || channel.PlainText(s.Text, maxText) != s.Text) {
+				t.Fatalf("the reason %q, %q is too long or may not be shown", s.Reason, s.Text)
 			}
 			return
 		}

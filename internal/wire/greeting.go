@@ -14,6 +14,7 @@ import (
 	"github.com/multiformats/go-multistream"
 	"google.golang.org/protobuf/proto"
 
+	"shoal/channel"
 	"shoal/internal/member"
 	"shoal/internal/wire/frame"
 	"shoal/internal/wire/gate"
@@ -126,7 +127,7 @@ func (g *greeter) ask(ctx context.Context, c network.Conn, h *wirepb.Hello) (*re
 func readWelcome(b []byte, sent, now time.Time) (*reply, error) {
 	var w wirepb.Welcome
 	if err := proto.Unmarshal(b, &w); err != nil {
-		return nil, &Status{Code: Malformed, Text: clip("wire: its answer to our certificate cannot be read: "+err.Error(), maxText)}
+		return nil, &Status{Code: Malformed, Text: channel.PlainText("wire: its answer to our certificate cannot be read: "+err.Error(), maxText)}
 	}
 	if w.Code > math.MaxUint8 { // else it would pass for a smaller one
 		return nil, &Status{Code: Malformed, Text: fmt.Sprintf("wire: its answer to our certificate has the code %d", w.Code)}
@@ -136,7 +137,7 @@ func readWelcome(b []byte, sent, now time.Time) (*reply, error) {
 	if Code(w.Code) == ok {
 		return r, nil
 	}
-	refused := &Status{Code: Code(w.Code), Reason: clip(w.Reason, maxReason), Text: clip(w.Text, maxText)}
+	refused := &Status{Code: Code(w.Code), Reason: channel.PlainText(w.Reason, maxReason), Text: channel.PlainText(w.Text, maxText)}
 	if w.WorkBits == 0 {
 		return nil, refused
 	}

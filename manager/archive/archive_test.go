@@ -552,3 +552,18 @@ func warcFiles(t testing.TB, a *Archive) []string {
 
 // sorted gives the keys of a map in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// TestValidatorsThatEndTheirLine has a page come with an ETag and a Last-Modified that hold a lone CR, which some servers take for the end of a line. No
+// peer is told them: what one member sent must not write lines of another's requests.
+func TestValidatorsThatEndTheirLine(t *testing.T) {
+	a := open(t, testConfig(t.TempDir()))
+	r, _ := start(t, a, "alice", 7, 1)
+	bad := r.page("/bad", "bad "+long, channel.New)
+	bad.Header = []byte("HTTP/1.1 200 OK\r\nETag: \"x\"\rX-Forged: 1\r\nLast-Modified: now\rX-Forged: 2\r\n\r\n")
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/good", "good "+long, channel.New), bad}})
+	r.put(channel.ChunkBody{Report: r.report(channel.Updated)})
+	k, err := a.Known(t.Context(), 7, time.Time{})
+	if err != nil || len(k.Digests) != 2 || len(k.Validators) != 1 || k.Validators[0].URL != channel.URLHash(r.url("/good")) {
+		t.Errorf("validators %+v of %d pages, want those of the good one; %v", k.Validators, len(k.Digests), err)
+	}
+}

@@ -42,8 +42,8 @@ func (l *logins) wait(from netip.Addr) time.Duration {
 	return max(0, at.Sub(l.now())-(loginBurst-1)*loginEvery)
 }
 
-// failed counts one.
-func (l *logins) failed(from netip.Addr) {
+// failed counts one. It reports false for one beyond the limit, which is neither counted nor worth a line: many requests may have come before the first failed.
+func (l *logins) failed(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -61,7 +61,11 @@ func (l *logins) failed(from netip.Addr) {
 	if at.Before(now) {
 		at = now
 	}
+	if at.Sub(now) > (loginBurst-1)*loginEvery {
+		return false
+	}
 	l.free[from] = at.Add(loginEvery)
+	return true
 }
 
 // fromOf is what counts as one address: of IPv6 a /64.
@@ -97,14 +101,14 @@ func (s *server) watch(next http.Handler) http.Handler {
 		}
 		from := fromOf(r)
 		if wait := l.wait(from); wait > 0 && !s.formFits(w, r) {
-			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			http.Error(w, "Too many wrong tokens came from your address. Wait a minute and try again.", http.StatusTooManyRequests)
+			in := strconv.Itoa(int(wait/time.Second) + 1)
+			w.Header().Set("Retry-After", in)
+			http.Error(w, "Too many wrong tokens came from your address. Try again in "+in+" s. The right token is let in at once.", http.StatusTooManyRequests)
 			return
 		}
 		seen := &status{ResponseWriter: w}
 		next.ServeHTTP(seen, r)
-		if seen.code == http.StatusUnauthorized {
-			l.failed(from)
+		if seen.code == http.StatusUnauthorized && l.failed(from) {
 			s.cfg.Log.Warn("login failed: wrong token", "from", from, "path", r.URL.Path)
 		}
 	})

@@ -88,6 +88,26 @@ func TestFailedLoginsAreLoggedAndLimited(t *testing.T) {
 	})
 }
 
+// TestFailuresAtOnce has more failures begin than the limit allows before the first one ends, as with bodies that never end. Beyond the limit none is
+// counted or logged, so that the wait does not grow with them.
+func TestFailuresAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, from := &logins{now: time.Now, free: map[netip.Addr]time.Time{}}, netip.MustParseAddr("192.0.2.1")
+		counted := 0
+		for range 2000 {
+			if l.failed(from) {
+				counted++
+			}
+		}
+		if counted != loginBurst {
+			t.Errorf("%d of 2000 failures are counted, want %d", counted, loginBurst)
+		}
+		if wait := l.wait(from); wait <= 0 || wait > loginEvery {
+			t.Errorf("a wait of %v, want %v at most", wait, loginEvery)
+		}
+	})
+}
+
 func TestLoginsAreBounded(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	l := &logins{now: func() time.Time { return now }, free: map[netip.Addr]time.Time{}}

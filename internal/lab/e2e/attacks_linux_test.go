@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,7 +82,10 @@ func TestAttacks(t *testing.T) {
 		alone = append(alone, attackNamed(t, name))
 	}
 	var rows []attackRow
+	var mu sync.Mutex
 	add := func(r attackRow) {
+		mu.Lock()
+		defer mu.Unlock()
 		rows = append(rows, r)
 		if path := os.Getenv(attacksFileEnv); path != "" {
 			b, err := json.MarshalIndent(rows, "", "  ")
@@ -98,7 +102,10 @@ func TestAttacks(t *testing.T) {
 			few := siege{honest: 4, attackers: 1, gap: 500 * time.Millisecond, hosts: 200, span: span}
 			calm := openCalm(t, few)
 			for _, a := range alone {
-				add(few.run(t, a.Name, []rogue.Attack{a}, calm))
+				t.Run(a.Name, func(t *testing.T) {
+					t.Parallel()
+					add(few.run(t, a.Name, []rogue.Attack{a}, calm))
+				})
 			}
 		})
 	}
@@ -157,32 +164,30 @@ const (
 func (s siege) run(t *testing.T, name string, attacks []rogue.Attack, calm *fortress) (row attackRow) {
 	row = attackRow{Attack: name, Peers: s.honest + s.attackers, RecoveredS: -1}
 	row.Share = float64(s.attackers) / float64(row.Peers)
-	t.Run(name, func(t *testing.T) {
-		f := openFortress(t, s)
-		f.pause(siegeWarm)
-		own := f.watchMemory()
-		_, row.BeforeRatio = f.beside(calm, nil, s.span)
-		before := own()
-		crew, leave := f.invade(s.attackers, attacks)
-		f.pause(s.span / 3) // in which the attack takes hold
-		claimed := f.accepted()
-		own = f.watchMemory()
-		row.UpdatesMin, row.UpdatesRatio = f.beside(calm, crew, s.span)
-		row.MemoryMB = own()
-		row.MemoryRatio = row.MemoryMB / max(before, calm.mostMemory(), 1) // what a manager needs goes up and down by a third
-		if took := float64(f.accepted()-claimed) / float64(row.Peers); took > 0 {
-			most := 0.
-			for _, v := range crew {
-				most = math.Max(most, float64(v.Stats.Claimed.Load()))
-			}
-			row.Attracted = most / (took * (4. / 3)) // attackers are counted from the first moment
-		}
+	f := openFortress(t, s)
+	f.pause(siegeWarm)
+	own := f.watchMemory()
+	_, row.BeforeRatio = f.beside(calm, nil, s.span)
+	before := own()
+	crew, leave := f.invade(s.attackers, attacks)
+	f.pause(s.span / 3) // in which the attack takes hold
+	claimed := f.accepted()
+	own = f.watchMemory()
+	row.UpdatesMin, row.UpdatesRatio = f.beside(calm, crew, s.span)
+	row.MemoryMB = own()
+	row.MemoryRatio = row.MemoryMB / max(before, calm.mostMemory(), 1) // what a manager needs goes up and down by a third
+	if took := float64(f.accepted()-claimed) / float64(row.Peers); took > 0 {
+		most := 0.
 		for _, v := range crew {
-			row.Ended += v.Stats.Updates.Load()
+			most = math.Max(most, float64(v.Stats.Claimed.Load()))
 		}
-		f.judge(&row, crew, leave, calm)
-		t.Log(row.line())
-	})
+		row.Attracted = most / (took * (4. / 3)) // attackers are counted from the first moment
+	}
+	for _, v := range crew {
+		row.Ended += v.Stats.Updates.Load()
+	}
+	f.judge(&row, crew, leave, calm)
+	t.Log(row.line())
 	return row
 }
 

@@ -180,12 +180,17 @@ func (b *builder) visit(d *draft, p *channel.Page) {
 	m.FetchedUs = p.Fetched.UnixMicro()
 	m.Visits++
 	m.Depth = uint32(p.Depth)
-	if v := warc.Field(p.Header, "ETag"); len(v) <= channel.MaxValidator && v != "" {
+	if v := warc.Field(p.Header, "ETag"); isValidator(v) {
 		m.Etag = []byte(v)
 	}
-	if v := warc.Field(p.Header, "Last-Modified"); len(v) <= channel.MaxValidator && v != "" {
+	if v := warc.Field(p.Header, "Last-Modified"); isValidator(v) {
 		m.LastModified = []byte(v)
 	}
+}
+
+// isValidator reports whether peers may send v back to the host.
+func isValidator(v string) bool {
+	return v != "" && len(v) <= channel.MaxValidator && channel.IsFieldValue(v)
 }
 
 // content takes a page with its content, which may be empty.
