@@ -71,7 +71,7 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *effects) error {
 	for i := range entries {
 		e := &entries[i]
-		if host := le.errands.hostOf(e.Channel); host != "" && e.Report != nil {
+		if host := le.errands.hostOf(e.Channel); host != "" && leaves(&e.Event) {
 			if _, err := le.keep.hostRecord(host); err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *e
 				return err
 			}
 		}
-		if e.Report == nil || into.read[s] != nil {
+		if !leaves(&e.Event) || into.read[s] != nil {
 			continue
 		}
 		ch, err := le.cfg.Store.Channel(ctx, e.Channel)
@@ -113,6 +113,9 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 		return // removed meanwhile
 	}
 	le.holder(&e)
+	if ch := le.keep.pending.read[s]; ch != nil && leaves(&e.Event) {
+		le.leaveHost(ch.Scope.Host, &e)
+	}
 	heard, err := le.machine.Hear(now, s, e.Event, dispatch.Peer(e.Peer))
 	if err != nil { // what it needs was read before
 		le.log.Error("event not taken in", "channel", e.Channel, "err", err)
@@ -120,8 +123,8 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 	}
 	if isErrand(s) {
 		le.weighPeer(now, heard, &e)
-		if host := le.errands.hostOf(e.Channel); host != "" && e.Report != nil {
-			le.leaveHost(host, e.Report)
+		if host := le.errands.hostOf(e.Channel); host != "" && leaves(&e.Event) {
+			le.leaveHost(host, &e)
 		}
 		le.errands.heard(now, s, e.Event, e.Peer, heard.Effect)
 		le.after(now)
@@ -255,7 +258,6 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 
 // learnHost keeps what a report tells of the host: where it is, how often it may be visited.
 func (le *learner) learnHost(name string, e archive.Entry) {
-	le.leaveHost(name, e.Report)
 	if e.Report.RTT > 0 {
 		key := channel.KeyOf(name)
 		if p := le.cfg.Swarm.View().Find(overlay.ID(e.Peer)); p != nil {
@@ -265,14 +267,19 @@ func (le *learner) learnHost(name string, e archive.Entry) {
 	}
 }
 
+// leaves reports whether a peer leaves a host with an event: it ends its crawl, or its lease has ended.
+func leaves(e *lease.Event) bool {
+	return e.Kind == lease.Reported || e.Kind == lease.Released || e.Kind == lease.Lapsed
+}
+
 // leaveHost leaves a host alone after a visit for as long as its robots.txt and the network's own gap want. A look at some pages of it counts as a
-// visit, too.
-func (le *learner) leaveHost(name string, r *channel.Report) {
+// visit, too, and so does a crawl that another peer is to go on with. The archive's clock counts, since a peer's may be wrong.
+func (le *learner) leaveHost(name string, e *archive.Entry) {
 	h := le.keep.records[channel.KeyOf(name)]
-	if r.Gap > 0 {
-		h.CrawlDelay = r.Gap
+	if e.Report != nil && e.Report.Gap > 0 {
+		h.CrawlDelay = e.Report.Gap
 	}
-	if next := r.Ended.Add(max(r.Gap, h.CrawlDelay, le.cfg.Gap)); next.After(h.NextVisit) {
+	if next := e.When.Add(max(h.CrawlDelay, le.cfg.Gap)); next.After(h.NextVisit) {
 		h.NextVisit = next
 	}
 	le.machine.Leave(channel.KeyOf(name), h.NextVisit)

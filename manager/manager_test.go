@@ -460,6 +460,36 @@ func TestTheOverlayIsToldOfLeavers(t *testing.T) {
 	})
 }
 
+// A host is left alone after a task was given back or its lease has ended, as after a report: the next peer does not know when the one before it sent
+// its last request.
+func TestHostRestsBetweenTwoPeers(t *testing.T) {
+	t.Parallel()
+	const gap = 700 * time.Millisecond
+	for name, edit := range map[string]func(*manager.Config, *swarm){
+		"released": func(_ *manager.Config, s *swarm) { s.leaves = true },
+		"lapsed":   func(c *manager.Config, s *swarm) { c.Terms.Term, s.brief, s.vanish = 300*time.Millisecond, true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { edit(c, s); c.Gap = gap })
+			ids := b.add(t, "https://a.example")
+			of := func(what string, gen channel.Gen) (at time.Time) {
+				_, events, _ := b.row(ids[0])
+				for _, e := range events {
+					if e.What == what && e.Gen == gen {
+						at = e.At
+					}
+				}
+				return at
+			}
+			until(t, "another peer claims", func() bool { return !of("claimed", 2).IsZero() })
+			if d := of("claimed", 2).Sub(of(name, 1)); d < gap-10*time.Millisecond {
+				t.Errorf("another peer claimed it %v after it was %s, and the host wants %v", d, name, gap)
+			}
+		})
+	}
+}
+
 // leaseOf is what a stopped manager's database has of a channel's lease.
 func leaseOf(t *testing.T, dir string, id channel.ID) lease.Issue {
 	t.Helper()

@@ -137,7 +137,7 @@ func (s *store) Release(_ context.Context, peer string, id channel.ID, gen chann
 	}
 	c := s.at(id)
 	c.released++
-	return c.fence.Release(lease.PeerOf(peer), gen).Reply, nil
+	return c.fence.Release(time.Now(), lease.PeerOf(peer), gen).Reply, nil
 }
 
 // swarm is a manager with its archive, a pond, and agents.
@@ -434,7 +434,7 @@ func TestAgentIsFenced(t *testing.T) {
 	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 0 }))
 	s.store.mu.Lock()
 	c := s.store.at(id)
-	c.fence.Release(c.fence.Peer, c.fence.Gen)
+	c.fence.Release(time.Now(), c.fence.Peer, c.fence.Gen)
 	c.fence.Deposit(s.gen + 1)
 	if st := c.fence.Claim(time.Now(), lease.PeerOf("another"), s.gen+1, time.Now().Add(time.Minute), s.store.terms); st.Reply.Status != uplink.Granted {
 		t.Errorf("the other's claim: %v", st.Reply.Status)

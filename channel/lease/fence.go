@@ -38,7 +38,7 @@ type Fence struct {
 	Peer     Peer        // first claimer of Gen
 	Seq      uint64      // number of the last chunk, or of a repeated claim after it
 	Head     [32]byte    // hash of the last one; zero: none
-	until    int64       // running: end of the lease; revoked or released: when its holder has stopped for certain
+	until    int64       // running: end of the lease; else when its holder has stopped for certain; zero: not known, as before this was kept
 	hold     hold
 	progress bool // a chunk that brought something was stored under Gen
 	stored   bool // a chunk was stored under Gen
@@ -70,24 +70,46 @@ func (f *Fence) Claim(now time.Time, p Peer, gen channel.Gen, latest time.Time, 
 	case gen == f.Gen && gen != 0: // the same peer again: its reply was lost, or it restarted
 		f.Seq, f.again = f.Seq+1, true // what its earlier life sent, and this claim has overtaken, is on no head
 		s := f.reply(Granted, now)
+		s.Reply.Rested = leastRested // its earlier life may have fetched until now
 		s.Persist = true
 		return s
 	case gen == 0, gen > f.Offered:
 		return f.reply(Unclaimed, now)
-	case nanos(now) < f.until: // of an older one that runs, or that ended without its holder's knowing
+	case nanos(now) < f.until && f.kept(): // of an older one that runs, or that ended without its holder's knowing
 		r := f.reply(Held, now)
 		r.Reply.Highest, r.Reply.Left = f.Gen, time.Duration(f.until-nanos(now))
 		return r
 	case now.After(latest):
 		return Step{Reply: Reply{Status: Late, Seq: f.Seq, Head: f.Head}}
 	}
+	rested := f.rested(now)
 	f.Gen, f.Peer = gen, p
 	f.hold, f.progress, f.stored, f.again = running, false, false, false
 	f.until = nanos(now.Add(t.Term))
 	s := f.reply(Granted, now)
+	s.Reply.Rested = rested
 	s.Persist, s.Event = true, Event{Kind: Claimed, Gen: gen}
 	return s
 }
+
+// kept reports whether until holds other claims back: a lease runs, or its holder may not know yet that it is over.
+func (f *Fence) kept() bool {
+	return f.hold == running || f.hold == released && (f.again || f.Peer == 0)
+}
+
+// rested is Reply.Rested for a claim of a new generation.
+func (f *Fence) rested(now time.Time) time.Duration {
+	d := time.Duration(nanos(now) - f.until)
+	if f.until == 0 || d > mostRested {
+		return 0
+	}
+	return max(d, leastRested) // the clock may have been set back
+}
+
+const (
+	leastRested = time.Microsecond
+	mostRested  = time.Minute // longer than a host wants to be left alone
+)
 
 // Chunk is what the fence needs to know of a channel.Chunk.
 type Chunk struct {
@@ -138,7 +160,7 @@ func (f *Fence) Put(now time.Time, p Peer, c Chunk, t Terms) Step {
 	var e Event
 	switch {
 	case c.Final:
-		f.hold, f.until = done, 0
+		f.hold, f.until = done, nanos(now)
 		e = Event{Kind: Reported, Gen: f.Gen, Progress: true}
 	case revived:
 		e = Event{Kind: Revived, Gen: f.Gen, Progress: true}
@@ -178,7 +200,7 @@ func (f *Fence) Renew(now time.Time, p Peer, gen channel.Gen, latest time.Time, 
 // Release gives a claimed generation back, so that another peer may go on at once. The peer has stopped fetching when it asks. But if it claimed
 // again, it may have asked before it restarted, and the new claim may have overtaken the release. Then it does not know that its lease is over, so no
 // other claim is granted before the lease ends by itself.
-func (f *Fence) Release(p Peer, gen channel.Gen) Step {
+func (f *Fence) Release(now time.Time, p Peer, gen channel.Gen) Step {
 	switch {
 	case gen > f.Gen, gen == 0:
 		return Step{Reply: Reply{Status: Unclaimed, Seq: f.Seq, Head: f.Head}}
@@ -190,7 +212,7 @@ func (f *Fence) Release(p Peer, gen channel.Gen) Step {
 		s.Persist, s.Event = true, Event{Kind: Released, Gen: f.Gen, Progress: f.progress, By: uint64(f.Peer)}
 		f.hold = released
 		if !f.again {
-			f.until = 0
+			f.until = nanos(now)
 		}
 	}
 	return s
@@ -202,7 +224,7 @@ func (f *Fence) Tick(now time.Time) Step {
 	if f.hold != running || nanos(now) < f.until {
 		return Step{}
 	}
-	f.hold, f.until = lapsed, 0
+	f.hold = lapsed
 	return Step{Persist: true, Event: Event{Kind: Lapsed, Gen: f.Gen, Progress: f.progress, By: uint64(f.Peer)}}
 }
 

@@ -165,6 +165,9 @@ type Reply struct {
 	Seq     uint64        // the durable head
 	Head    [32]byte      // its hash; zero: none
 	Left    time.Duration // what is left of the lease, for Holder.Acked; zero: fetch nothing
+	// Rested, of a claim that is granted, is how long ago another holder of the channel, or this one before a restart, may last have sent a request to
+	// its host. Zero: a minute or more, or not known.
+	Rested time.Duration
 }
 
 // nanos and moment turn a time into the eight bytes that a value of this package keeps of it, and back. Zero is no time.

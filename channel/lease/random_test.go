@@ -146,7 +146,7 @@ func TestRandomInterleavings(t *testing.T) {
 				if rapid.Bool().Draw(t, "and forgets") { // else it is killed before that, and claims again
 					tasks[p.name] = slices.DeleteFunc(tasks[p.name], func(g channel.Gen) bool { return g == gen })
 				}
-				send(func() { w.archived(w.fence.Release(PeerOf(p.name), gen)) })
+				send(func() { w.archived(w.fence.Release(w.now, PeerOf(p.name), gen)) })
 			},
 			"peer restarts": func(t *rapid.T) {
 				p := who()

@@ -142,6 +142,9 @@ func (w *world) doPeer(t *testing.T, p *peer, f []string, gen func(int) channel.
 		if r.Left > 0 {
 			s += fmt.Sprintf(" left %v", r.Left)
 		}
+		if r.Rested > 0 {
+			s += fmt.Sprintf(" rested %v", r.Rested)
+		}
 		return "archive: " + s
 	}
 	switch f[1] {
@@ -189,7 +192,7 @@ func (w *world) doPeer(t *testing.T, p *peer, f []string, gen func(int) channel.
 		return show(s.Reply)
 	case "release":
 		p.hold.Stop()
-		s := w.fence.Release(PeerOf(p.name), gen(2))
+		s := w.fence.Release(w.now, PeerOf(p.name), gen(2))
 		w.archived(s)
 		return show(s.Reply)
 	case "may":
@@ -199,7 +202,7 @@ func (w *world) doPeer(t *testing.T, p *peer, f []string, gen func(int) channel.
 		return ""
 	case "send": // send final|release: it is sent, and on its way
 		p.hold.Stop()
-		ask := func() Reply { s := w.fence.Release(PeerOf(p.name), p.gen); w.archived(s); return s.Reply }
+		ask := func() Reply { s := w.fence.Release(w.now, PeerOf(p.name), p.gen); w.archived(s); return s.Reply }
 		if f[2] == "final" {
 			c := p.chunk(true)
 			ask = func() Reply { return w.put(p, c) }

@@ -35,6 +35,8 @@ type world struct {
 	tries            int // handings-out since the last report, by a second count
 	gens             channel.Gen
 	marked           bool
+	fetched          time.Time // when a peer was last seen to have the right to fetch
+	boast            string    // of a reply that says that the host has rested for longer; empty: none did
 
 	peers    map[string]*peer
 	underWay []func() Reply // what peers have sent and the archive has not received
@@ -176,6 +178,9 @@ func (w *world) tick() (Effect, Event) {
 func (w *world) claim(p *peer, gen channel.Gen) Reply {
 	s := w.fence.Claim(w.now, PeerOf(p.name), gen, w.latest[gen], w.terms)
 	w.archived(s)
+	if d := w.now.Sub(w.fetched); s.Reply.Status == Granted && !w.fetched.IsZero() && (d+leastRested < s.Reply.Rested || s.Reply.Rested == 0 && d < mostRested) {
+		w.boast = fmt.Sprintf("%s is told that the host has rested for %v (0: a minute), and it was %v", p.name, s.Reply.Rested, d)
+	}
 	return s.Reply
 }
 
@@ -278,6 +283,12 @@ func (w *world) check(t fail) {
 		if p.hold.May(w.now) {
 			holders = append(holders, name)
 		}
+	}
+	if len(holders) > 0 {
+		w.fetched = w.now
+	}
+	if w.boast != "" {
+		t.Fatalf("%s", w.boast)
 	}
 	if len(holders) > 1 {
 		t.Fatalf("%d peers may send requests: %v", len(holders), holders)

@@ -228,7 +228,7 @@ func (c *chaos) work() {
 	}
 	switch c.rng.IntN(5) {
 	case 0:
-		c.tell(w.slot, f.Release(id, w.gen).Event, w.peer.name)
+		c.tell(w.slot, f.Release(c.now, id, w.gen).Event, w.peer.name)
 	default:
 		chunk := lease.Chunk{Gen: w.gen, Seq: f.Seq + 1, Prev: f.Head, Final: true}
 		chunk.Hash[0] = byte(f.Seq + 1)

@@ -85,7 +85,7 @@ func (l *Ledger) Put(peer string, c channel.Chunk) (lease.Reply, error) {
 func (l *Ledger) Release(peer string, id channel.ID, gen channel.Gen) (lease.Reply, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.told(l.fence(id).Release(lease.PeerOf(peer), gen)), nil
+	return l.told(l.fence(id).Release(l.now(), lease.PeerOf(peer), gen)), nil
 }
 
 // pass lets time pass for leases and pauses.

@@ -86,6 +86,7 @@ type Config struct {
 	Robots     *Robots                         // what earlier crawls read of robots.txt; nil: each crawl reads it
 	MinGap     time.Duration                   // least wait between requests; 0: DefaultMinGap
 	Unpaced    bool                            // no waits at all, for measurements on one's own pond
+	After      time.Time                       // when another crawl may last have sent a request to the host; zero: long ago
 	Checkpoint time.Duration                   // 0: the constant
 	Roots      *x509.CertPool                  // nil: the system's
 	Stop       <-chan struct{}                 // when closed, the crawl puts what it has and ends as Stopped; nil: never

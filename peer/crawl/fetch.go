@@ -61,6 +61,9 @@ func newFetcher(cfg *Config) *fetcher {
 		pace:     pace{off: cfg.Unpaced, gap: max(cfg.gap(), min(cfg.Header.Gap, MaxGap))},
 		validate: make(map[uint64]*channel.Validator, len(cfg.Body.Validators)),
 	}
+	if !cfg.After.IsZero() {
+		f.pace.next = cfg.After.Add(f.pace.gap)
+	}
 	for i := range cfg.Body.Validators {
 		v := &cfg.Body.Validators[i]
 		f.validate[v.URL] = v

@@ -333,6 +333,31 @@ func TestRobotsKept(t *testing.T) {
 	})
 }
 
+// TestAfterAnotherCrawl: a crawl that follows another one's requests waits as long as the host wants, which it may know from earlier.
+func TestAfterAnotherCrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept, pages := NewRobots(), tree(5, 3)
+		host := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				fmt.Fprint(rw, "User-agent: *\nCrawl-delay: 3\n")
+				return
+			}
+			pages.ServeHTTP(rw, r)
+		})
+		for i, want := range []time.Duration{0, time.Second, 3 * time.Second, 2500 * time.Millisecond, 0} { // without a wait; robots.txt not known; known
+			if i == 1 {
+				kept = NewRobots()
+			}
+			began := time.Now()
+			after := []time.Time{{}, began, began, began.Add(-500 * time.Millisecond), {}}[i]
+			w, r := paced(t, host, func(cfg *Config) { cfg.Robots, cfg.After = kept, after })
+			if r.Pages != 5 || w.begun[0].Sub(began) != want {
+				t.Errorf("crawl %d: the first request came after %v, want %v; %+v", i, w.begun[0].Sub(began), want, r)
+			}
+		}
+	})
+}
+
 // TestStalledHandshake has hosts that do not come to the end of a handshake, or allow no stream of HTTP/2 afterwards.
 func TestStalledHandshake(t *testing.T) {
 	srv := httptest.NewTLSServer(http.NotFoundHandler())

@@ -107,7 +107,7 @@ func (s *swarm) cut(t *task, polite bool) {
 		t.put(epoch.Add(time.Duration(r.started+stored)), r, false)
 	}
 	if polite {
-		s.hear(t, r.peer, t.fence.Release(lease.Peer(r.peer+1), t.fence.Gen).Event)
+		s.hear(t, r.peer, t.fence.Release(now, lease.Peer(r.peer+1), t.fence.Gen).Event)
 		return
 	}
 	s.n.after(t.fence.Deadline().Sub(now), func() {

@@ -219,7 +219,7 @@ func (s *shoal) cut(minute int, ch int32, polite bool) {
 		return
 	}
 	s.r.m.migrations++
-	s.hear(now, ch, was.peer, t.fence.Release(lease.Peer(was.peer+1), t.fence.Gen).Event)
+	s.hear(now, ch, was.peer, t.fence.Release(now, lease.Peer(was.peer+1), t.fence.Gen).Event)
 }
 
 // lapse ends a lease whose peer was not heard of.

@@ -82,7 +82,7 @@ type Archive interface {
 }
 
 func replyPB(r Reply, at time.Time) *pb.Reply {
-	m := &pb.Reply{Status: uint32(r.Status), Highest: uint64(r.Highest), Seq: r.Seq, LeftUs: r.Left.Microseconds(), AtUs: at.UnixMicro()}
+	m := &pb.Reply{Status: uint32(r.Status), Highest: uint64(r.Highest), Seq: r.Seq, LeftUs: r.Left.Microseconds(), AtUs: at.UnixMicro(), RestedUs: r.Rested.Microseconds()}
 	if r.Head != ([32]byte{}) {
 		m.Head = r.Head[:]
 	}
@@ -93,12 +93,15 @@ func replyPB(r Reply, at time.Time) *pb.Reply {
 const maxLeft = 30 * 24 * time.Hour
 
 func parseReply(m *pb.Reply) (r Reply, at time.Time, err error) {
-	r = Reply{Status: Status(m.GetStatus()), Highest: channel.Gen(m.GetHighest()), Seq: m.GetSeq(), Left: time.Duration(m.GetLeftUs()) * time.Microsecond}
+	r = Reply{Status: Status(m.GetStatus()), Highest: channel.Gen(m.GetHighest()), Seq: m.GetSeq(), Left: time.Duration(m.GetLeftUs()) * time.Microsecond,
+		Rested: time.Duration(m.GetRestedUs()) * time.Microsecond}
 	switch n := len(m.GetHead()); {
 	case m.GetStatus() == 0 || m.GetStatus() > uint32(Waiting):
 		err = fmt.Errorf("%w: status %d", ErrMalformed, m.GetStatus())
 	case m.GetLeftUs() < 0 || m.GetLeftUs() > maxLeft.Microseconds():
 		err = fmt.Errorf("%w: lease of %d microseconds", ErrMalformed, m.GetLeftUs())
+	case m.GetRestedUs() < 0 || m.GetRestedUs() > maxLeft.Microseconds():
+		err = fmt.Errorf("%w: a rest of %d microseconds", ErrMalformed, m.GetRestedUs())
 	case n != 0 && n != len(r.Head):
 		err = fmt.Errorf("%w: hash of %d bytes", ErrMalformed, n)
 	}

@@ -173,7 +173,7 @@ func (l *Ledger) screen(now time.Time, body *channel.ChunkBody, c *channelState)
 // endClaim ends a claim whose holder sent what its task does not allow. Another peer goes on from what was stored before.
 func (l *Ledger) endClaim(c channel.Chunk, s *channelState, peer string, why error) error {
 	n := *s
-	step := n.fence.Release(lease.PeerOf(peer), c.Gen)
+	step := n.fence.Release(l.cfg.Clock(), lease.PeerOf(peer), c.Gen)
 	step.Event.Progress = false
 	n.claim.Wrong++
 	l.cfg.Log.Warn("a claim was ended, since its holder sent what its task does not allow", "channel", c.Channel, "gen", c.Gen, "peer", peer, "why", why)

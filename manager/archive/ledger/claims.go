@@ -289,7 +289,7 @@ func (l *Ledger) Release(ctx context.Context, peer string, id channel.ID, gen ch
 	}
 	defer l.unlock(id, c)
 	n := c.Value
-	step := n.fence.Release(lease.PeerOf(peer), gen)
+	step := n.fence.Release(l.cfg.Clock(), lease.PeerOf(peer), gen)
 	return step.Reply, l.take(id, &c.Value, n, step, &Job{})
 }
 
@@ -328,7 +328,7 @@ func (l *Ledger) evict(id channel.ID, gone map[lease.Peer]bool) (bool, error) {
 	if !n.fence.Running() || !gone[n.fence.Peer] {
 		return false, nil
 	}
-	step := n.fence.Release(n.fence.Peer, n.fence.Gen)
+	step := n.fence.Release(l.cfg.Clock(), n.fence.Peer, n.fence.Gen)
 	return true, l.take(id, &c.Value, n, step, &Job{})
 }
 

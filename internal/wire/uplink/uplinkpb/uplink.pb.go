@@ -32,7 +32,8 @@ type Reply struct {
 	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	Head          []byte                 `protobuf:"bytes,4,opt,name=head,proto3" json:"head,omitempty"`
 	LeftUs        int64                  `protobuf:"varint,5,opt,name=left_us,json=leftUs,proto3" json:"left_us,omitempty"`
-	AtUs          int64                  `protobuf:"varint,6,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"` // the archive's time when it answered
+	AtUs          int64                  `protobuf:"varint,6,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`             // the archive's time when it answered
+	RestedUs      int64                  `protobuf:"varint,7,opt,name=rested_us,json=restedUs,proto3" json:"rested_us,omitempty"` // a claim that is granted: how long ago requests were last sent for the channel; 0: a minute or more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -105,6 +106,13 @@ func (x *Reply) GetLeftUs() int64 {
 func (x *Reply) GetAtUs() int64 {
 	if x != nil {
 		return x.AtUs
+	}
+	return 0
+}
+
+func (x *Reply) GetRestedUs() int64 {
+	if x != nil {
+		return x.RestedUs
 	}
 	return 0
 }
@@ -227,14 +235,15 @@ var File_uplink_proto protoreflect.FileDescriptor
 
 const file_uplink_proto_rawDesc = "" +
 	"\n" +
-	"\fuplink.proto\x12\fshoal.uplink\"\x8d\x01\n" +
+	"\fuplink.proto\x12\fshoal.uplink\"\xaa\x01\n" +
 	"\x05Reply\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x18\n" +
 	"\ahighest\x18\x02 \x01(\x04R\ahighest\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04head\x18\x04 \x01(\fR\x04head\x12\x17\n" +
 	"\aleft_us\x18\x05 \x01(\x03R\x06leftUs\x12\x13\n" +
-	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\"`\n" +
+	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\x12\x1b\n" +
+	"\trested_us\x18\a \x01(\x03R\brestedUs\"`\n" +
 	"\aClaimed\x12)\n" +
 	"\x05reply\x18\x01 \x01(\v2\x13.shoal.uplink.ReplyR\x05reply\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x12\x16\n" +
