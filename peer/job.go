@@ -211,7 +211,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	}
 	agent := "Shoal/" + a.cfg.Version
 	if contact != "" {
-		agent += " (+" + contact + ")"
+		agent += " (+" + channel.PlainText(contact, channel.MaxText) + ")" // a line of every request
 	}
 	tuned := *a.tuned.Load()
 	checkpoint := tuned.Checkpoint

@@ -33,6 +33,7 @@ import (
 	"shoal/manager/desk"
 	"shoal/overlay"
 	"shoal/overlay/p2p"
+	"shoal/peer/crawl"
 )
 
 // stationConfig is what a search company's side of a network is made of: manager, archive and page in one process.
@@ -233,7 +234,7 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	cfg, err := archivePlace(&st.cfg, st.keys.Network, archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
 		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Beside: st.lookAtChannels,
-		AccountOf: st.accountOf, PrefixOf: st.prefixOf, Writer: uint32(channel.ContentDigest([]byte(st.node.ID().String()))), Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
+		AccountOf: st.accountOf, PrefixOf: st.prefixOf, Writer: uint32(channel.ContentDigest([]byte(st.node.ID().String()))), Fingerprint: crawl.Fingerprint, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
 		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
 			return st.node.Verifier().VerifyTask(now, s)
 		},

@@ -58,6 +58,9 @@ type Config struct {
 	EvidenceKeep  time.Duration
 	// Writer is a number of this manager among those that judge pages of this archive: each adds to credits of its own. 0: there is one.
 	Writer uint32
+	// Fingerprint computes the Shingle of a page as peers do, from its URL, Content-Type and body, where nearness of two texts decides whether a member's version
+	// is believed. Nil: what members tell is taken.
+	Fingerprint func(url, contentType string, body []byte) uint64
 	// Unpaced lets pages come faster than a task's gap allows: for measurements on one's own pond.
 	Unpaced bool
 	// NoText leaves the extraction of main text out; exports then extract what they need.
@@ -180,7 +183,7 @@ func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledg
 	if err != nil {
 		return nil, err
 	}
-	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText, Writer: cfg.Writer}, l, segments)
+	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText, Writer: cfg.Writer, Fingerprint: cfg.Fingerprint}, l, segments)
 	room, err := evidence.New(evidence.Config{Clock: cfg.Clock, Log: cfg.Log, MaxBytes: cfg.EvidenceBytes, Keep: cfg.EvidenceKeep}, l, p)
 	if err != nil {
 		return nil, err

@@ -106,6 +106,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%w: Dial and Sink are needed", ErrConfig)
 	case c.UserAgent == "":
 		return fmt.Errorf("%w: no User-Agent; a crawler says who it is", ErrConfig)
+	case !channel.IsFieldValue(c.UserAgent):
+		return fmt.Errorf("%w: the User-Agent %q cannot be sent", ErrConfig, c.UserAgent)
 	case c.Body.Scope.Host == "":
 		return fmt.Errorf("%w: the scope names no host", ErrConfig)
 	case c.Header.Host != "" && c.Header.Host != c.Body.Scope.Host:

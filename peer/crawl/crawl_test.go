@@ -429,3 +429,14 @@ func TestRobotsRedirects(t *testing.T) {
 		}
 	}
 }
+
+// TestUserAgentIsOneLine has a User-Agent that would end its line: a network's contact is part of it.
+func TestUserAgentIsOneLine(t *testing.T) {
+	for agent, good := range map[string]bool{"Shoal/1 (+http://contact.test/)": true, "": false, "Shoal/1\r\nX-Forged: 1": false, "Shoal/1\rX": false, "Shoal/1\x00": false} {
+		cfg := Config{UserAgent: agent, Sink: &sink{}, Dial: (&net.Dialer{}).DialContext}
+		cfg.Body.Scope.Host = "http://a.example"
+		if err := cfg.Validate(); (err == nil) != good || err != nil && !errors.Is(err, ErrConfig) {
+			t.Errorf("%q: %v", agent, err)
+		}
+	}
+}

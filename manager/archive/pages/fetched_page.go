@@ -240,8 +240,10 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 		return err
 	}
 	was.Withdrawn = false
-	near := before && here && !same && was.Size >= minNear && len(p.Body) >= minNear &&
-		(channel.Near(was.Shingle, p.Shingle) || p.Change == channel.NearUnchanged)
+	near, err := b.isNear(d, p, digest, same || !before || !here)
+	if err != nil {
+		return err
+	}
 	was.Content, was.Sha256, was.Digest = c, sha[:], digest
 	was.Mime, was.Size, was.Gone = mime, uint32(len(p.Body)), !here
 	b.keepLinks(d, p, here)
