@@ -84,6 +84,9 @@ type AccountCredit = archive.AccountCredit
 // Board is who brought the most that others corroborated.
 type Board = archive.Board
 
+// BoardRow is one line of a Board.
+type BoardRow = archive.BoardRow
+
 // Profile is how an account wants to be shown on the board.
 type Profile = archive.Profile
 

@@ -22,6 +22,7 @@ type Standing struct {
 	Held      []Held    `json:"held"`       // the newest first
 	More      int       `json:"more"`       // cases that are left out
 	At        time.Time `json:"at"`         // when the server said so
+	Credit    *Credit   `json:"credit"`     // of this peer's account; null: the server does not tell
 }
 
 // Held is one page of which this peer delivered, or said, something else than the server saw.
@@ -38,6 +39,9 @@ const (
 	standingFor  = time.Minute     // that an answer is told again
 	standingWait = 5 * time.Second // for one, where a person waits for the whole status
 )
+
+// ErrStarting says that the peer has no connection yet.
+var ErrStarting = errors.New("the peer is starting")
 
 // ErrObject says that an objection was not taken.
 var ErrObject = errors.New("the objection was not taken")
@@ -60,8 +64,8 @@ func (a *Agent) Standing(ctx context.Context) *Standing {
 	}
 	ctx, cancel := context.WithTimeout(ctx, standingWait)
 	defer cancel()
-	if s, err := a.askStanding(ctx, wire.Objection{}); err == nil {
-		return s
+	if s, err := a.askStanding(ctx, wire.StandingAsk{}); err == nil {
+		return s.Standing
 	}
 	return last
 }
@@ -87,29 +91,41 @@ func (a *Agent) Object(ctx context.Context, number, text string) error {
 	if text = strings.TrimSpace(text); text == "" || len(text) > wire.MaxObjection {
 		return fmt.Errorf("%w: say what is wrong with the case in 1 to %d bytes; these are %d", ErrObject, wire.MaxObjection, len(text))
 	}
-	_, err = a.askStanding(ctx, wire.Objection{Case: n, Text: text})
+	said, err := a.askStanding(ctx, wire.StandingAsk{Objection: wire.Objection{Case: n, Text: text}})
+	return said.refused(ErrObject, err)
+}
+
+// told is what the server answered.
+type told struct {
+	*Standing
+	why         string // what was asked for was not done; empty: it was, or nothing was
+	certificate string
+}
+
+// refused is what of an answer is an error.
+func (t told) refused(as, err error) error {
+	if err == nil && t.why != "" {
+		return fmt.Errorf("%w: %s", as, t.why)
+	}
 	return err
 }
 
 // askStanding asks the server.
-func (a *Agent) askStanding(ctx context.Context, o wire.Objection) (*Standing, error) {
+func (a *Agent) askStanding(ctx context.Context, ask wire.StandingAsk) (told, error) {
 	a.mu.Lock()
 	node := a.wire
 	a.mu.Unlock()
 	if node == nil {
-		return nil, fmt.Errorf("%w: the peer is starting", ErrObject)
+		return told{}, ErrStarting
 	}
-	said, err := node.Standing(ctx, o)
+	said, err := node.Standing(ctx, ask)
 	a.standing.mu.Lock()
 	defer a.standing.mu.Unlock()
 	a.standing.at = time.Now()
 	if err != nil {
-		return nil, err
+		return told{}, err
 	}
-	if said.Refused != "" {
-		return nil, fmt.Errorf("%w: %s", ErrObject, said.Refused)
-	}
-	s := &Standing{Standing: said.Standing, Suspect: said.Suspect, Enforced: said.Enforced, Score: said.Score, SuspendAt: said.SuspendAt, Held: []Held{}, More: said.More, At: time.Now()}
+	s := &Standing{Standing: said.Standing, Suspect: said.Suspect, Enforced: said.Enforced, Score: said.Score, SuspendAt: said.SuspendAt, Held: []Held{}, More: said.More, At: time.Now(), Credit: creditTold(said.Credit)}
 	if s.Standing == "" {
 		s.Standing = "unknown"
 	}
@@ -117,5 +133,5 @@ func (a *Agent) askStanding(ctx context.Context, o wire.Objection) (*Standing, e
 		s.Held = append(s.Held, Held{fmt.Sprintf("%016x", h.Case), h.URL, h.Reason, h.Ruled, h.Amount, h.Objection})
 	}
 	a.standing.last = s
-	return s, nil
+	return told{s, said.Refused, said.Certificate}, nil
 }

@@ -36,6 +36,8 @@ func (s *station) api() http.Handler {
 	m.HandleFunc("GET /v1/health", s.getHealth)
 	m.HandleFunc("GET /v1/picture", s.getPicture)
 	m.HandleFunc("GET /v1/report", s.getReport)
+	m.HandleFunc("GET /v1/standing", s.getStanding)
+	m.HandleFunc("GET /v1/certificate", s.getCertificate)
 	return m
 }
 
@@ -197,6 +199,10 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 	}
 	if order == "object" {
 		s.object(w, r, p, args)
+		return
+	}
+	if order == "profile" {
+		s.profile(w, r, p, args)
 		return
 	}
 	if order == "leave" && args["forget"] != "" {

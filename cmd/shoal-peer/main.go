@@ -36,28 +36,31 @@ type cli struct {
 	Config string `help:"Configuration file." type:"path" placeholder:"FILE" env:"SHOAL_PEER_CONFIG"`
 	System bool   `help:"The peer of the whole computer, which a service runs, rather than your own."`
 
-	Join       joinCmd       `cmd:"" help:"Become a member of a network."`
-	Run        runCmd        `cmd:"" help:"Crawl for the network until interrupted."`
-	Open       openCmd       `cmd:"" help:"Open the running peer's page in your browser."`
-	Status     statusCmd     `cmd:"" help:"Show what the running peer does."`
-	Pause      pauseCmd      `cmd:"" help:"Fetch nothing, for a while or until resume."`
-	Resume     resumeCmd     `cmd:"" help:"Go on after pause, finish or drain."`
-	Finish     finishCmd     `cmd:"" help:"Take no new tasks; finish the running ones, hand over the waiting ones."`
-	Drain      drainCmd      `cmd:"" help:"Give everything back to the network, and stay idle."`
-	Limit      limitCmd      `cmd:"" help:"Show the limits in force and who set them, or change them until the peer ends."`
-	Settings   settingsCmd   `cmd:"" help:"Show every setting with its meaning, or change some while the peer runs."`
-	Log        logCmd        `cmd:"" help:"Show what was fetched, when, and for whom."`
-	History    historyCmd    `cmd:"" help:"Show what was received, sent and fetched over an hour, a day or a month."`
-	Deny       denyCmd       `cmd:"" help:"Never fetch a domain again, and give back its tasks."`
-	Picture    pictureCmd    `cmd:"" help:"Print a picture to share (SVG): pages fetched and since when, and nothing else."`
-	Report     reportCmd     `cmd:"" help:"Print a report for the company's support, without secrets, addresses and sites."`
-	Object     objectCmd     `cmd:"" help:"Object, once, to a case that the company's server holds against this peer."`
-	Leave      leaveCmd      `cmd:"" help:"Hand everything over and leave the network."`
-	Service    serviceCmd    `cmd:"" help:"Have the peer run by itself, without a terminal."`
-	Tray       trayCmd       `cmd:"" help:"Show the running peer beside the clock: its state, a pause for an hour, its page."`
-	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
-	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Join         joinCmd         `cmd:"" help:"Become a member of a network."`
+	Run          runCmd          `cmd:"" help:"Crawl for the network until interrupted."`
+	Open         openCmd         `cmd:"" help:"Open the running peer's page in your browser."`
+	Status       statusCmd       `cmd:"" help:"Show what the running peer does."`
+	Pause        pauseCmd        `cmd:"" help:"Fetch nothing, for a while or until resume."`
+	Resume       resumeCmd       `cmd:"" help:"Go on after pause, finish or drain."`
+	Finish       finishCmd       `cmd:"" help:"Take no new tasks; finish the running ones, hand over the waiting ones."`
+	Drain        drainCmd        `cmd:"" help:"Give everything back to the network, and stay idle."`
+	Limit        limitCmd        `cmd:"" help:"Show the limits in force and who set them, or change them until the peer ends."`
+	Settings     settingsCmd     `cmd:"" help:"Show every setting with its meaning, or change some while the peer runs."`
+	Log          logCmd          `cmd:"" help:"Show what was fetched, when, and for whom."`
+	History      historyCmd      `cmd:"" help:"Show what was received, sent and fetched over an hour, a day or a month."`
+	Deny         denyCmd         `cmd:"" help:"Never fetch a domain again, and give back its tasks."`
+	Picture      pictureCmd      `cmd:"" help:"Print a picture to share (SVG): pages fetched and since when, and nothing else."`
+	Report       reportCmd       `cmd:"" help:"Print a report for the company's support, without secrets, addresses and sites."`
+	Object       objectCmd       `cmd:"" help:"Object, once, to a case that the company's server holds against this peer."`
+	Contribution contributionCmd `cmd:"" help:"Show what others saw too of what this peer delivered, its rank and team, and what is held against it."`
+	Profile      profileCmd      `cmd:"" help:"Choose whether the network's public board shows you, by which nickname and in which team."`
+	Certificate  certificateCmd  `cmd:"" help:"Get a certificate of contribution that the network signs and that anybody can check."`
+	Leave        leaveCmd        `cmd:"" help:"Hand everything over and leave the network."`
+	Service      serviceCmd      `cmd:"" help:"Have the peer run by itself, without a terminal."`
+	Tray         trayCmd         `cmd:"" help:"Show the running peer beside the clock: its state, a pause for an hour, its page."`
+	Completion   completionCmd   `cmd:"" help:"Print the completion script of a shell."`
+	Man          manCmd          `cmd:"" hidden:"" help:"Print the manual page."`
+	Version      versionCmd      `cmd:"" help:"Print the version."`
 }
 
 type versionCmd struct {

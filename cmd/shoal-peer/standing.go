@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,14 +24,7 @@ func (c *objectCmd) Run(ctx context.Context, s streams, top *cli) error {
 
 // object takes an objection to the company's server.
 func (s *station) object(w http.ResponseWriter, r *http.Request, p *program, args map[string]string) {
-	switch err := p.agent.Object(r.Context(), args["case"], args["text"]); {
-	case errors.Is(err, peer.ErrObject):
-		fail(w, http.StatusBadRequest, err)
-	case err != nil:
-		fail(w, http.StatusServiceUnavailable, fmt.Errorf("the company's server cannot be asked now; try again later: %w", err))
-	default:
-		w.WriteHeader(http.StatusNoContent)
-	}
+	asked(w, p.agent.Object(r.Context(), args["case"], args["text"]), peer.ErrObject)
 }
 
 // printStanding prints how far the company's server believes the peer, and what it holds against it.

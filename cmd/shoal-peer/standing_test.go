@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,9 @@ import (
 func holding() wire.Court {
 	var mu sync.Mutex
 	objected := map[libp2p.ID]string{}
-	return func(_ context.Context, from libp2p.ID, o wire.Objection) (wire.Standing, error) {
+	profiles := map[libp2p.ID]wire.Profile{}
+	return func(_ context.Context, from libp2p.ID, ask wire.StandingAsk) (wire.Standing, error) {
+		o := ask.Objection
 		mu.Lock()
 		defer mu.Unlock()
 		s := wire.Standing{Standing: "suspended", Enforced: true, Score: 19.5, SuspendAt: 18}
@@ -29,6 +32,18 @@ func holding() wire.Court {
 		case o.Case != 0:
 			objected[from] = o.Text
 		}
+		if f := ask.Profile; f != nil && f.Nickname == "taken" {
+			s.Refused = "another account is on the board as it"
+		} else if f != nil {
+			profiles[from] = *f
+		}
+		if ask.Certify {
+			s.Certificate = "CERTIFICATE for " + ask.Name + "\n"
+		}
+		if ask.Certify && ask.Name == "nobody" {
+			s.Certificate, s.Refused = "", "nothing was verified"
+		}
+		s.Credit = &wire.Credit{Pages: 1234, Bytes: 5 << 20, Weeks: []wire.CreditWeek{{Name: "2026-W47", Pages: 34, Bytes: 1 << 20}}, Rank: 3, Ranked: 17, Profile: profiles[from], TeamPages: 2000, TeamRank: 1, Teams: 2, Board: "http://board.example/"}
 		s.Held = []wire.Held{{Case: 0xff, URL: "http://a.example/\x1b[2J", Reason: "lost audit", Ruled: time.Unix(1e9, 0), Amount: 2.5, Objection: objected[from]}}
 		return s, nil
 	}
@@ -79,7 +94,30 @@ func TestVolunteerSeesWhatIsHeld(t *testing.T) {
 			t.Errorf("shoal-peer %.40q: status %d, %s; want %d and %q", o.args, c, text, o.code, o.says)
 		}
 	}
-	if _, text := v.do("status"); !strings.Contains(text, "you object: I saw it") {
+	file := filepath.Join(t.TempDir(), "certificate.txt")
+	for _, o := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"contribution"}, 0, "1234 pages, 5.0 MiB, which others saw too\nrank      3 of 17\nboard     not on it"},
+		{[]string{"profile"}, 1, "nothing to change"},
+		{[]string{"profile", "--nickname", "taken", "--public"}, 1, "another account is on the board as it"},
+		{[]string{"profile", "--nickname", "Ali", "--team", "Sharks", "--public"}, 0, "The board shows Ali, team Sharks."},
+		{[]string{"contribution"}, 0, "on it as Ali, team Sharks\n          http://board.example/\nteam      Sharks, 2000 pages, rank 1 of 2\n  2026-W47  34 pages, 1.0 MiB"},
+		{[]string{"profile", "--team", ""}, 0, "The board shows Ali."},
+		{[]string{"certificate"}, 0, "CERTIFICATE for Ali"},
+		{[]string{"certificate", "--name", "nobody"}, 1, "there is no certificate: nothing was verified"},
+		{[]string{"certificate", "--name", "Ada", "--out", file}, 0, "Anybody can check it"},
+		{[]string{"certificate", "--name", "Ada", "--out", file}, 1, "never overwritten"},
+		{[]string{"profile", "--private"}, 0, "does not show this account"},
+		{[]string{"contribution"}, 0, "not on it; kept: Ali"},
+	} {
+		if c, text := v.do(o.args...); c != o.code || !strings.Contains(text, o.says) {
+			t.Errorf("shoal-peer %q: status %d, %s; want %d and %q", o.args, c, text, o.code, o.says)
+		}
+	}
+	if _, text := v.do("status"); !strings.Contains(text, "you object: I saw it") || !strings.Contains(text, "rank      3 of 17") || strings.Contains(text, "W47") {
 		t.Errorf("the status does not tell the objection:\n%s", text)
 	}
 }

@@ -56,6 +56,11 @@ func printStatus(w io.Writer, st *status) {
 	fmt.Fprintf(w, "fetched   %s since the start %s, %d of them unchanged; %s brought up to date, %d failed\n", plain.Count(n.Pages, "page"),
 		st.Since.Local().Format(time.DateTime), n.Unchanged, plain.Count(n.Updated, "task"), n.Failed)
 	printStanding(w, st.Standing)
+	if st.Standing != nil && st.Standing.Credit != nil {
+		k := *st.Standing.Credit
+		k.Weeks = nil // shoal-peer contribution has them
+		printCredit(w, &k)
+	}
 	printLimits(w, st)
 	fmt.Fprintf(w, "running   %d of %d\n", len(st.Running), st.Threads)
 	for _, t := range st.Running {

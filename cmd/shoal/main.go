@@ -54,6 +54,9 @@ type cli struct {
 
 	Migrate migrateCmd `cmd:"" help:"Move the channels and the archive of a stopped manager to a PostgreSQL server and a bucket, or back."`
 
+	Credit      creditCmd      `cmd:"" help:"Show what volunteers were credited with, or take one off the public board."`
+	Certificate certificateCmd `cmd:"" help:"Check a volunteer's certificate of contribution."`
+
 	Key     keyCmd     `cmd:"" help:"Show or back up the keys of a network."`
 	Pond    pondCmd    `cmd:"" help:"Run the synthetic Web alone, on loopback."`
 	Plan    planCmd    `cmd:"" help:"What a crawling capacity buys, what a freshness needs, and the timetable."`

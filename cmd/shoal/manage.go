@@ -55,6 +55,7 @@ type managerCmd struct {
 	Strategy string `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	discovery
 	arbiterFlags
+	boardFlags
 	NewShare     float64       `help:"Share of room that channels never crawled get while others wait too, below 1; 0: what was last set while running, else as the strategy says." default:"0" placeholder:"SHARE"`
 	KeepCaptures int           `help:"Versions of a page to keep, the newest ones; 0: all." default:"0" placeholder:"N"`
 	KeepAge      time.Duration `help:"Forget versions older than this, but the last one of a page; 0: none." default:"0" placeholder:"DURATION"`
@@ -97,6 +98,9 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 	if st.page != nil {
 		fmt.Fprintf(s.err, "Page    http://%s/?token=%s\n", st.page.Addr(), st.token)
 	}
+	if st.board != nil {
+		fmt.Fprintf(s.err, "Board   http://%s/\n", st.board.Addr())
+	}
 	fmt.Fprintf(s.err, "Volunteers join with: shoal-peer join %s\n", join)
 	if err := c.started(s, st, join); err != nil {
 		return err
@@ -117,6 +121,9 @@ func (c *managerCmd) started(s streams, st *station, join string) error {
 	said := map[string]string{"network": st.keys.Network.String(), "join": join, "data": c.Data}
 	if st.page != nil {
 		said["page"] = "http://" + st.page.Addr().String()
+	}
+	if st.board != nil {
+		said["board"] = "http://" + st.board.Addr().String()
 	}
 	return json.NewEncoder(s.out).Encode(said)
 }
@@ -148,6 +155,9 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)
 	if cfg.arbiter, err = c.arbiterFlags.config(); err != nil {
+		return cfg, nil, err
+	}
+	if err := c.boardFlags.use(&cfg); err != nil {
 		return cfg, nil, err
 	}
 	cfg.keep = archive.Retention{Captures: c.KeepCaptures, Age: c.KeepAge, Feed: c.KeepFeed}

@@ -20,6 +20,7 @@ import (
 // answer is kept for a moment, and one is looked up at a time.
 type court struct {
 	manager func() *manager.Manager // nil: not open yet
+	credits *credits
 
 	mu   sync.Mutex // guards all below
 	told map[peer.ID]toldStanding
@@ -38,41 +39,58 @@ const (
 var errNotOpen = errors.New("the manager is starting")
 
 // answer implements wire.Court.
-func (c *court) answer(ctx context.Context, from peer.ID, o wire.Objection) (wire.Standing, error) {
+func (c *court) answer(ctx context.Context, from peer.ID, ask wire.StandingAsk) (wire.Standing, error) {
 	m := c.manager()
 	if m == nil {
 		return wire.Standing{}, errNotOpen
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	refused := ""
-	if o.Case != 0 {
-		delete(c.told, from)
+	refused, certificate, asks := "", "", false
+	if o := ask.Objection; o.Case != 0 {
+		asks = true
 		if err := m.Object(ctx, from.String(), o.Case, o.Text); err != nil {
 			refused = objectionRefused(o.Case, err)
 		}
 	}
+	if ask.Profile != nil && refused == "" {
+		asks = true
+		refused = c.credits.rename(ctx, from.String(), *ask.Profile)
+	}
+	if ask.Certify && refused == "" {
+		certificate, refused = c.credits.certificate(ctx, from.String(), ask.Name)
+	}
+	if asks {
+		delete(c.told, from)
+	}
+	s, err := c.look(ctx, m, from)
+	s.Refused, s.Certificate = refused, certificate
+	return s, err
+}
+
+// look tells a peer's standing and its account's credit.
+func (c *court) look(ctx context.Context, m *manager.Manager, from peer.ID) (s wire.Standing, err error) {
 	if t, ok := c.told[from]; ok && time.Since(t.at) < standingFor {
 		return t.Standing, nil
 	}
 	own, err := m.OwnTrust(ctx, from.String())
-	if errors.Is(err, manager.ErrAsk) {
-		return wire.Standing{Refused: refused}, nil
+	if err != nil && !errors.Is(err, manager.ErrAsk) {
+		return s, err
 	}
-	if err != nil {
-		return wire.Standing{}, err
+	if err == nil {
+		s = wire.Standing{Standing: own.Standing.String(), Suspect: own.Suspect, Enforced: own.Enforced, Score: slices.Max(own.Scores[:]), SuspendAt: own.SuspendAt, More: max(len(own.Held)-wire.MaxHeld, 0)}
+		for i := range own.Held[:min(len(own.Held), wire.MaxHeld)] {
+			k := &own.Held[i]
+			s.Held = append(s.Held, wire.Held{Case: k.Number, URL: k.URL, Reason: k.Note, Ruled: k.Opened, Amount: k.Amount, Objection: k.Objection})
+		}
 	}
-	s := wire.Standing{Standing: own.Standing.String(), Suspect: own.Suspect, Enforced: own.Enforced, Score: slices.Max(own.Scores[:]), SuspendAt: own.SuspendAt, More: max(len(own.Held)-wire.MaxHeld, 0), Refused: refused}
-	for i := range own.Held[:min(len(own.Held), wire.MaxHeld)] {
-		k := &own.Held[i]
-		s.Held = append(s.Held, wire.Held{Case: k.Number, URL: k.URL, Reason: k.Note, Ruled: k.Opened, Amount: k.Amount, Objection: k.Objection})
+	if s.Credit, err = c.credits.of(ctx, from.String()); err != nil {
+		return s, err
 	}
 	if len(c.told) >= maxToldPeers || c.told == nil {
 		c.told = map[peer.ID]toldStanding{}
 	}
-	if refused == "" {
-		c.told[from] = toldStanding{s, time.Now()}
-	}
+	c.told[from] = toldStanding{s, time.Now()}
 	return s, nil
 }
 

@@ -45,6 +45,8 @@ type stationConfig struct {
 	listen   []string // multiaddrs
 	announce []string
 	page     string   // address of the operator's page; empty: none
+	board    string   // address of the public board; empty: none
+	boardURL string   // under which the public finds it; empty: it is not told
 	names    []string // host names, beside addresses, under which the page is reached
 	openView bool     // looking at the page needs no token, if only this machine reaches it
 	dialer   tcp.DialerForAddr
@@ -72,6 +74,7 @@ type station struct {
 	book    atomic.Pointer[manager.Manager] // the same, for the archive's goroutines
 	seen    atomic.Pointer[p2p.Runner]      // swarm, likewise
 	page    net.Listener
+	board   net.Listener
 	token   string
 	members *members
 
@@ -115,7 +118,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if st.token, err = operatorToken(cfg.data); err != nil {
 		return nil, err
 	}
-	if err := st.openWire(ctx); err != nil {
+	if err := errors.Join(st.listenBoard(), st.openWire(ctx)); err != nil {
 		return nil, err
 	}
 	if err := st.openArchive(ctx); err != nil {
@@ -143,7 +146,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	st.book.Store(st.manager)
-	st.node.ServeStanding((&court{manager: st.book.Load}).answer)
+	st.serveCourt()
 	var known func() *desk.Truth
 	if cfg.truth != nil {
 		known = cfg.truth.now
@@ -317,6 +320,9 @@ func (st *station) run(ctx context.Context) error {
 	if st.page != nil {
 		part("page", st.servePage)
 	}
+	if st.board != nil {
+		part("board", st.serveBoard)
+	}
 	if st.cfg.truth != nil {
 		part("truth", func(ctx context.Context) error {
 			st.cfg.truth.run(ctx, st.archive, st.db.List, func() float64 { return st.manager.Overview().Freshness })
@@ -378,8 +384,12 @@ func (st *station) servePage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
-		ErrorLog: slog.NewLogLogger(st.cfg.log.Handler(), slog.LevelDebug)}
+	return st.serveHTTP(ctx, st.page, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10})
+}
+
+// serveHTTP serves until ctx ends.
+func (st *station) serveHTTP(ctx context.Context, at net.Listener, s *http.Server) error {
+	s.ErrorLog = slog.NewLogLogger(st.cfg.log.Handler(), slog.LevelDebug)
 	stop := context.AfterFunc(ctx, func() {
 		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -388,7 +398,7 @@ func (st *station) servePage(ctx context.Context) error {
 		}
 	})
 	defer stop()
-	if err := s.Serve(st.page); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(at); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -55,6 +55,7 @@ var rules = []rule{
 	{"manager/trust/compare", []string{"channel"}, true, "what two fetches have in common is decided by their bytes, so that the product and its test set use one rule"},
 	{"manager/trust", []string{"channel", "manager/trust/compare"}, true, "the manager and the simulator judge by the same machine; fetching, records and captures are its host's"},
 	{"manager/web", []string{"channel", "internal/plain", "manager", "manager/desk"}, false, "pages show what the desk tells them, and word times as the command line does"},
+	{"manager/board", []string{"manager"}, false, "what the public sees is read through one function, which tells nothing private"},
 	{"manager/api", []string{"channel", "channel/listing", "manager", "manager/archive", "manager/desk", "recrawl"}, false, "the interface decides nothing, and works before a running manager and a stopped one's database alike"},
 	{"manager/arbiter", []string{"channel", "peer/crawl"}, false, "a page is fetched by the crawler itself, through a dialler that is handed in; who lied is trust's to say"},
 	{"manager", []string{"channel", "coords", "recrawl/...", "overlay", "manager/archive", "manager/archive/evidence", "manager/conduct", "manager/dispatch", "manager/trust", "manager/trust/compare", "channel/lease", "internal/plain", "internal/version"}, false, "the manager sees the archive and the database through its own interfaces, also in one process"},

@@ -61,7 +61,7 @@ var reasons = []struct {
 }{
 	{ErrDelegation, "delegation"}, {ErrOutdated, "outdated"}, {ErrUnsigned, "unsigned"}, {ErrAltered, "altered"}, {ErrLate, "late"},
 	{ErrOtherNetwork, "other_network"}, {ErrExpired, "expired"}, {ErrNotYet, "not_yet"}, {ErrRole, "role"}, {ErrTooLarge, "too_large"},
-	{ErrMalformed, "malformed"}, {ErrDenied, "denied"},
+	{ErrMalformed, "malformed"}, {ErrDenied, "denied"}, {ErrText, "text"},
 }
 
 // Reason is the word by which a refusal is counted; "other" for errors that are not of this package.

@@ -87,7 +87,7 @@ func decodeText(kind, s string) ([]byte, error) {
 	word := strings.ToLower(strings.Join(strings.Fields(s), ""))
 	rest, ok := strings.CutPrefix(word, kind)
 	if !ok {
-		for _, other := range []string{kindJoin, kindInvite, kindRoot, kindWork, kindNode, kindDeleg, kindPrev} {
+		for _, other := range []string{kindJoin, kindInvite, kindRoot, kindWork, kindNode, kindDeleg, kindPrev, kindContribution} {
 			if strings.HasPrefix(word, other) {
 				return nil, fmt.Errorf("%w: this is a %s, not a %s", ErrMalformed, kindName(other), name)
 			}

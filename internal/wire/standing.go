@@ -16,6 +16,7 @@ import (
 	"github.com/multiformats/go-multistream"
 	"google.golang.org/protobuf/proto"
 
+	"shoal/internal/member"
 	"shoal/internal/wire/frame"
 	"shoal/internal/wire/wirepb"
 )
@@ -27,13 +28,21 @@ const ProtoStanding protocol.ID = "/shoal/standing/1"
 const (
 	MaxHeld      = 20   // cases of an answer
 	MaxObjection = 1000 // bytes
-	maxStandAsk  = MaxObjection + 64
+	maxStandAsk  = MaxObjection + 1024
 	maxStanding  = 96 << 10
 	maxHeldURL   = 2048
 	standTries   = 3                     // the connection of one that is no member may close at any moment
 	standWait    = time.Second           // for an answer under way, before such a connection is closed
 	standLook    = 50 * time.Millisecond // between two looks at that
 )
+
+// StandingAsk is what a peer wants besides its standing. The zero StandingAsk wants nothing more.
+type StandingAsk struct {
+	Objection Objection
+	Profile   *Profile // that its account is shown with from now on; nil: as before
+	Certify   bool     // a certificate of contribution
+	Name      string   // that is to stand on it
+}
 
 // Objection is a peer's word about one case against it. Case 0: there is none.
 type Objection struct {
@@ -50,7 +59,10 @@ type Standing struct {
 	SuspendAt float64
 	Held      []Held // the newest first, at most MaxHeld
 	More      int    // cases that are left out
-	Refused   string // why the objection was not taken; empty: it was, or there was none
+	Refused   string // why what was asked for was not done; empty: it was, or nothing was
+
+	Credit      *Credit // nil: the manager keeps none
+	Certificate string  // that was asked for
 }
 
 // Held is one case against a peer.
@@ -64,7 +76,7 @@ type Held struct {
 }
 
 // Court answers peers about themselves.
-type Court func(ctx context.Context, from peer.ID, o Objection) (Standing, error)
+type Court func(ctx context.Context, from peer.ID, ask StandingAsk) (Standing, error)
 
 func (s *Standing) marshal() ([]byte, error) {
 	m := &wirepb.Standing{Standing: s.Standing, Suspect: s.Suspect, Enforced: s.Enforced, Score: s.Score, SuspendAt: s.SuspendAt, More: uint32(min(max(s.More, 0), math.MaxInt32)), Refused: clip(s.Refused, maxText)}
@@ -72,6 +84,7 @@ func (s *Standing) marshal() ([]byte, error) {
 		h := &s.Held[i]
 		m.Held = append(m.Held, &wirepb.Held{Case: h.Case, Url: clip(h.URL, maxHeldURL), Reason: clip(h.Reason, maxText), RuledUs: h.Ruled.UnixMicro(), Amount: h.Amount, Objection: clip(h.Objection, MaxObjection)})
 	}
+	m.Credit, m.Certificate = s.Credit.proto(), clip(s.Certificate, member.MaxContribution)
 	return proto.Marshal(m)
 }
 
@@ -84,6 +97,7 @@ func readStanding(b []byte) (*Standing, error) {
 	for _, h := range m.Held[:min(len(m.Held), MaxHeld)] {
 		s.Held = append(s.Held, Held{h.Case, clip(h.Url, maxHeldURL), clip(h.Reason, maxText), time.UnixMicro(h.RuledUs), finite(h.Amount), clip(h.Objection, MaxObjection)})
 	}
+	s.Credit, s.Certificate = readCredit(m.Credit), clip(m.Certificate, member.MaxContribution)
 	return s, nil
 }
 
@@ -174,7 +188,7 @@ func (g *greeter) serveStanding(s network.Stream) {
 		reset(s)
 		return
 	}
-	said, err := answer(ctx, from, Objection{ask.Case, ask.Objection})
+	said, err := answer(ctx, from, readStandingAsk(&ask))
 	if err == nil {
 		b, err = said.marshal()
 	}
@@ -190,9 +204,9 @@ func (g *greeter) serveStanding(s network.Stream) {
 // ErrNoStanding says that no manager told how far it believes the asker.
 var ErrNoStanding = errors.New("wire: no manager told how far it believes this peer")
 
-// Standing asks a manager how far it believes this node, and objects to a case if o names one. It works for a node that has been suspended too.
-func (j *joiner) Standing(ctx context.Context, o Objection) (*Standing, error) {
-	b, err := proto.Marshal(&wirepb.StandingAsk{Case: o.Case, Objection: o.Text})
+// Standing asks a manager how far it believes this node, and for what else the node wants. It works for a node that has been suspended too.
+func (j *joiner) Standing(ctx context.Context, ask StandingAsk) (*Standing, error) {
+	b, err := proto.Marshal(ask.proto())
 	if err != nil {
 		return nil, err
 	}

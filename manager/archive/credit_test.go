@@ -100,6 +100,31 @@ func TestBoard(t *testing.T) {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
+	// An account without credit takes no place on the board, and no nickname twice. Alice and the others may change their own.
+	for account, f := range map[string]pages.Profile{"dave": {Nickname: "Dave", Public: true}, "carol": {Nickname: "aLI", Public: true}} {
+		if err := a.SetProfile(account, f); !errors.Is(err, pages.ErrProfile) {
+			t.Errorf("%s as %+v: %v", account, f, err)
+		}
+	}
+	if err := a.SetProfile("alice", pages.Profile{Nickname: "Ali", Team: "Sharks", Public: true}); err != nil {
+		t.Error(err)
+	}
+	places := func(account string) string {
+		t.Helper()
+		c, err := a.CreditOf(t.Context(), account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d of %d, team %d of %d with %d", c.Rank, c.Ranked, c.Team.Rank, c.Team.Teams, c.Team.Pages)
+	}
+	for account, want := range map[string]string{"alice": "1 of 3, team 1 of 1 with 3", "bob": "2 of 3, team 1 of 1 with 3", "carol": "2 of 3, team 0 of 0 with 0", "dave": "0 of 3, team 0 of 0 with 0"} {
+		if got := places(account); got != want {
+			t.Errorf("%s: %s, want %s", account, got, want)
+		}
+	}
+	if a.Holder("alice") == a.DelivererNumber("alice") || a.Holder("alice") != a.Holder("alice") || a.Holder("alice") == a.Holder("bob") {
+		t.Error("a certificate's holder is told by captures, or is none")
+	}
 	board := func(since time.Time) string {
 		t.Helper()
 		b, err := a.Board(t.Context(), since, 10)
@@ -128,7 +153,7 @@ func TestBoard(t *testing.T) {
 	if got := board(time.Time{}); got != "Bob 1 team Sharks 1 others 1" {
 		t.Errorf("suspended: %s", got)
 	}
-	if c, err := a.CreditOf(t.Context(), "alice"); err != nil || !c.Withheld || c.Sum.Pages != 0 || c.Profile.Nickname != "Ali" {
+	if c, err := a.CreditOf(t.Context(), "alice"); err != nil || !c.Withheld || c.Sum.Pages != 0 || c.Rank != 0 || c.Profile.Nickname != "Ali" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if err := a.Pardon(t.Context(), alice); err != nil {

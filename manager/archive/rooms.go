@@ -17,6 +17,10 @@ type (
 	AccountCredit = pages.AccountCredit
 	// Board is pages.Board.
 	Board = pages.Board
+	// Week is pages.Week.
+	Week = pages.Week
+	// BoardRow is pages.BoardRow.
+	BoardRow = pages.BoardRow
 	// Profile is pages.Profile.
 	Profile = pages.Profile
 	// Capture is pages.Capture.

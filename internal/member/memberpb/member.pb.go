@@ -637,6 +637,115 @@ func (x *Ledger) GetInvites() []*Ledger_Invite {
 	return nil
 }
 
+// Contribution is what a certificate of contribution says.
+type Contribution struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Network       []byte                 `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
+	NetworkName   string                 `protobuf:"bytes,2,opt,name=network_name,json=networkName,proto3" json:"network_name,omitempty"` // for people; may be empty
+	Holder        uint64                 `protobuf:"fixed64,3,opt,name=holder,proto3" json:"holder,omitempty"`                            // the same on all certificates of one account, and nowhere else
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`                                  // as the volunteer gave it; may be empty
+	Team          string                 `protobuf:"bytes,5,opt,name=team,proto3" json:"team,omitempty"`
+	Pages         uint64                 `protobuf:"varint,6,opt,name=pages,proto3" json:"pages,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	FromMs        int64                  `protobuf:"varint,8,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"` // the first week's Monday
+	IssuedMs      int64                  `protobuf:"varint,9,opt,name=issued_ms,json=issuedMs,proto3" json:"issued_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Contribution) Reset() {
+	*x = Contribution{}
+	mi := &file_member_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Contribution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Contribution) ProtoMessage() {}
+
+func (x *Contribution) ProtoReflect() protoreflect.Message {
+	mi := &file_member_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
+func (*Contribution) Descriptor() ([]byte, []int) {
+	return file_member_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Contribution) GetNetwork() []byte {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
+func (x *Contribution) GetNetworkName() string {
+	if x != nil {
+		return x.NetworkName
+	}
+	return ""
+}
+
+func (x *Contribution) GetHolder() uint64 {
+	if x != nil {
+		return x.Holder
+	}
+	return 0
+}
+
+func (x *Contribution) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Contribution) GetTeam() string {
+	if x != nil {
+		return x.Team
+	}
+	return ""
+}
+
+func (x *Contribution) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *Contribution) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Contribution) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *Contribution) GetIssuedMs() int64 {
+	if x != nil {
+		return x.IssuedMs
+	}
+	return 0
+}
+
 type Ledger_Invite struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -648,7 +757,7 @@ type Ledger_Invite struct {
 
 func (x *Ledger_Invite) Reset() {
 	*x = Ledger_Invite{}
-	mi := &file_member_proto_msgTypes[8]
+	mi := &file_member_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +769,7 @@ func (x *Ledger_Invite) String() string {
 func (*Ledger_Invite) ProtoMessage() {}
 
 func (x *Ledger_Invite) ProtoReflect() protoreflect.Message {
-	mi := &file_member_proto_msgTypes[8]
+	mi := &file_member_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +871,17 @@ const file_member_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\rR\x04used\x12 \n" +
 	"\fnot_after_ms\x18\x03 \x01(\x03R\n" +
-	"notAfterMsB Z\x1eshoal/internal/member/memberpbb\x06proto3"
+	"notAfterMs\"\xed\x01\n" +
+	"\fContribution\x12\x18\n" +
+	"\anetwork\x18\x01 \x01(\fR\anetwork\x12!\n" +
+	"\fnetwork_name\x18\x02 \x01(\tR\vnetworkName\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\x06R\x06holder\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
+	"\x04team\x18\x05 \x01(\tR\x04team\x12\x14\n" +
+	"\x05pages\x18\x06 \x01(\x04R\x05pages\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x04R\x05bytes\x12\x17\n" +
+	"\afrom_ms\x18\b \x01(\x03R\x06fromMs\x12\x1b\n" +
+	"\tissued_ms\x18\t \x01(\x03R\bissuedMsB Z\x1eshoal/internal/member/memberpbb\x06proto3"
 
 var (
 	file_member_proto_rawDescOnce sync.Once
@@ -776,7 +895,7 @@ func file_member_proto_rawDescGZIP() []byte {
 	return file_member_proto_rawDescData
 }
 
-var file_member_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_member_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_member_proto_goTypes = []any{
 	(*Sealed)(nil),        // 0: shoal.member.Sealed
 	(*Delegation)(nil),    // 1: shoal.member.Delegation
@@ -786,13 +905,14 @@ var file_member_proto_goTypes = []any{
 	(*Document)(nil),      // 5: shoal.member.Document
 	(*Join)(nil),          // 6: shoal.member.Join
 	(*Ledger)(nil),        // 7: shoal.member.Ledger
-	(*Ledger_Invite)(nil), // 8: shoal.member.Ledger.Invite
+	(*Contribution)(nil),  // 8: shoal.member.Contribution
+	(*Ledger_Invite)(nil), // 9: shoal.member.Ledger.Invite
 }
 var file_member_proto_depIdxs = []int32{
 	4, // 0: shoal.member.Document.managers:type_name -> shoal.member.Server
 	4, // 1: shoal.member.Document.archives:type_name -> shoal.member.Server
 	4, // 2: shoal.member.Document.relays:type_name -> shoal.member.Server
-	8, // 3: shoal.member.Ledger.invites:type_name -> shoal.member.Ledger.Invite
+	9, // 3: shoal.member.Ledger.invites:type_name -> shoal.member.Ledger.Invite
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
@@ -811,7 +931,7 @@ func file_member_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_member_proto_rawDesc), len(file_member_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -409,6 +409,8 @@ type StandingAsk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Case          uint64                 `protobuf:"fixed64,1,opt,name=case,proto3" json:"case,omitempty"` // that is objected to; 0: none
 	Objection     string                 `protobuf:"bytes,2,opt,name=objection,proto3" json:"objection,omitempty"`
+	Profile       *Profile               `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"` // that the asker wants to be shown with from now on; absent: as before
+	Certify       *Certify               `protobuf:"bytes,4,opt,name=certify,proto3" json:"certify,omitempty"` // a certificate of contribution is wanted; absent: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +459,126 @@ func (x *StandingAsk) GetObjection() string {
 	return ""
 }
 
+func (x *StandingAsk) GetProfile() *Profile {
+	if x != nil {
+		return x.Profile
+	}
+	return nil
+}
+
+func (x *StandingAsk) GetCertify() *Certify {
+	if x != nil {
+		return x.Certify
+	}
+	return nil
+}
+
+// Profile is how an account wants to be shown on the network's board.
+type Profile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nickname      string                 `protobuf:"bytes,1,opt,name=nickname,proto3" json:"nickname,omitempty"`
+	Team          string                 `protobuf:"bytes,2,opt,name=team,proto3" json:"team,omitempty"`
+	Public        bool                   `protobuf:"varint,3,opt,name=public,proto3" json:"public,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Profile) Reset() {
+	*x = Profile{}
+	mi := &file_wire_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Profile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Profile) ProtoMessage() {}
+
+func (x *Profile) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Profile.ProtoReflect.Descriptor instead.
+func (*Profile) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Profile) GetNickname() string {
+	if x != nil {
+		return x.Nickname
+	}
+	return ""
+}
+
+func (x *Profile) GetTeam() string {
+	if x != nil {
+		return x.Team
+	}
+	return ""
+}
+
+func (x *Profile) GetPublic() bool {
+	if x != nil {
+		return x.Public
+	}
+	return false
+}
+
+// Certify asks for a certificate of contribution.
+type Certify struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // that is to stand on it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Certify) Reset() {
+	*x = Certify{}
+	mi := &file_wire_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Certify) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Certify) ProtoMessage() {}
+
+func (x *Certify) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Certify.ProtoReflect.Descriptor instead.
+func (*Certify) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Certify) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Standing answers it.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -465,16 +587,18 @@ type Standing struct {
 	Enforced      bool                   `protobuf:"varint,3,opt,name=enforced,proto3" json:"enforced,omitempty"` // false: nothing follows from scores
 	Score         float64                `protobuf:"fixed64,4,opt,name=score,proto3" json:"score,omitempty"`      // the highest of the asker's
 	SuspendAt     float64                `protobuf:"fixed64,5,opt,name=suspend_at,json=suspendAt,proto3" json:"suspend_at,omitempty"`
-	Held          []*Held                `protobuf:"bytes,6,rep,name=held,proto3" json:"held,omitempty"`       // against the asker, the newest first
-	More          uint32                 `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`      // cases that are left out
-	Refused       string                 `protobuf:"bytes,8,opt,name=refused,proto3" json:"refused,omitempty"` // why the objection was not taken; empty: it was, or there was none
+	Held          []*Held                `protobuf:"bytes,6,rep,name=held,proto3" json:"held,omitempty"`                // against the asker, the newest first
+	More          uint32                 `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`               // cases that are left out
+	Refused       string                 `protobuf:"bytes,8,opt,name=refused,proto3" json:"refused,omitempty"`          // why what was asked for was not done; empty: it was, or nothing was
+	Credit        *Credit                `protobuf:"bytes,9,opt,name=credit,proto3" json:"credit,omitempty"`            // of the asker's account; absent: the manager keeps none
+	Certificate   string                 `protobuf:"bytes,10,opt,name=certificate,proto3" json:"certificate,omitempty"` // that was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_wire_proto_msgTypes[5]
+	mi := &file_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +610,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[5]
+	mi := &file_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -499,7 +623,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{5}
+	return file_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Standing) GetStanding() string {
@@ -558,6 +682,206 @@ func (x *Standing) GetRefused() string {
 	return ""
 }
 
+func (x *Standing) GetCredit() *Credit {
+	if x != nil {
+		return x.Credit
+	}
+	return nil
+}
+
+func (x *Standing) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+// Credit is what other accounts have corroborated of what an account delivered.
+type Credit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pages         uint64                 `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Withheld      bool                   `protobuf:"varint,3,opt,name=withheld,proto3" json:"withheld,omitempty"` // a peer of the account is suspended: nothing counts
+	Weeks         []*Week                `protobuf:"bytes,4,rep,name=weeks,proto3" json:"weeks,omitempty"`        // the latest first
+	Rank          uint32                 `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`         // among all accounts that have credit, from 1 on; 0: it has none
+	Ranked        uint32                 `protobuf:"varint,6,opt,name=ranked,proto3" json:"ranked,omitempty"`     // accounts that have credit
+	Profile       *Profile               `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
+	TeamPages     uint64                 `protobuf:"varint,8,opt,name=team_pages,json=teamPages,proto3" json:"team_pages,omitempty"` // of those of its team that want to be shown
+	TeamRank      uint32                 `protobuf:"varint,9,opt,name=team_rank,json=teamRank,proto3" json:"team_rank,omitempty"`
+	Teams         uint32                 `protobuf:"varint,10,opt,name=teams,proto3" json:"teams,omitempty"`
+	Board         string                 `protobuf:"bytes,11,opt,name=board,proto3" json:"board,omitempty"` // URL of the public board; empty: there is none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Credit) Reset() {
+	*x = Credit{}
+	mi := &file_wire_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Credit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Credit) ProtoMessage() {}
+
+func (x *Credit) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Credit.ProtoReflect.Descriptor instead.
+func (*Credit) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Credit) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *Credit) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Credit) GetWithheld() bool {
+	if x != nil {
+		return x.Withheld
+	}
+	return false
+}
+
+func (x *Credit) GetWeeks() []*Week {
+	if x != nil {
+		return x.Weeks
+	}
+	return nil
+}
+
+func (x *Credit) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Credit) GetRanked() uint32 {
+	if x != nil {
+		return x.Ranked
+	}
+	return 0
+}
+
+func (x *Credit) GetProfile() *Profile {
+	if x != nil {
+		return x.Profile
+	}
+	return nil
+}
+
+func (x *Credit) GetTeamPages() uint64 {
+	if x != nil {
+		return x.TeamPages
+	}
+	return 0
+}
+
+func (x *Credit) GetTeamRank() uint32 {
+	if x != nil {
+		return x.TeamRank
+	}
+	return 0
+}
+
+func (x *Credit) GetTeams() uint32 {
+	if x != nil {
+		return x.Teams
+	}
+	return 0
+}
+
+func (x *Credit) GetBoard() string {
+	if x != nil {
+		return x.Board
+	}
+	return ""
+}
+
+// Week is a part of a Credit.
+type Week struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // as ISO 8601 writes it
+	Pages         uint64                 `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Week) Reset() {
+	*x = Week{}
+	mi := &file_wire_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Week) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Week) ProtoMessage() {}
+
+func (x *Week) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Week.ProtoReflect.Descriptor instead.
+func (*Week) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Week) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Week) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *Week) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // Held is one case against the asker.
 type Held struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -573,7 +897,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_wire_proto_msgTypes[6]
+	mi := &file_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +909,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[6]
+	mi := &file_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -598,7 +922,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{6}
+	return file_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Held) GetCase() uint64 {
@@ -682,10 +1006,18 @@ const file_wire_proto_rawDesc = "" +
 	"\arequest\x18\x03 \x01(\fR\arequest\x12\x14\n" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\rR\x04role\x12\x18\n" +
-	"\aaccount\x18\x06 \x01(\tR\aaccount\"?\n" +
+	"\aaccount\x18\x06 \x01(\tR\aaccount\"\x9d\x01\n" +
 	"\vStandingAsk\x12\x12\n" +
 	"\x04case\x18\x01 \x01(\x06R\x04case\x12\x1c\n" +
-	"\tobjection\x18\x02 \x01(\tR\tobjection\"\xe5\x01\n" +
+	"\tobjection\x18\x02 \x01(\tR\tobjection\x12-\n" +
+	"\aprofile\x18\x03 \x01(\v2\x13.shoal.wire.ProfileR\aprofile\x12-\n" +
+	"\acertify\x18\x04 \x01(\v2\x13.shoal.wire.CertifyR\acertify\"Q\n" +
+	"\aProfile\x12\x1a\n" +
+	"\bnickname\x18\x01 \x01(\tR\bnickname\x12\x12\n" +
+	"\x04team\x18\x02 \x01(\tR\x04team\x12\x16\n" +
+	"\x06public\x18\x03 \x01(\bR\x06public\"\x1d\n" +
+	"\aCertify\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xb3\x02\n" +
 	"\bStanding\x12\x1a\n" +
 	"\bstanding\x18\x01 \x01(\tR\bstanding\x12\x18\n" +
 	"\asuspect\x18\x02 \x01(\bR\asuspect\x12\x1a\n" +
@@ -695,7 +1027,28 @@ const file_wire_proto_rawDesc = "" +
 	"suspend_at\x18\x05 \x01(\x01R\tsuspendAt\x12$\n" +
 	"\x04held\x18\x06 \x03(\v2\x10.shoal.wire.HeldR\x04held\x12\x12\n" +
 	"\x04more\x18\a \x01(\rR\x04more\x12\x18\n" +
-	"\arefused\x18\b \x01(\tR\arefused\"\x95\x01\n" +
+	"\arefused\x18\b \x01(\tR\arefused\x12*\n" +
+	"\x06credit\x18\t \x01(\v2\x12.shoal.wire.CreditR\x06credit\x12 \n" +
+	"\vcertificate\x18\n" +
+	" \x01(\tR\vcertificate\"\xbb\x02\n" +
+	"\x06Credit\x12\x14\n" +
+	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1a\n" +
+	"\bwithheld\x18\x03 \x01(\bR\bwithheld\x12&\n" +
+	"\x05weeks\x18\x04 \x03(\v2\x10.shoal.wire.WeekR\x05weeks\x12\x12\n" +
+	"\x04rank\x18\x05 \x01(\rR\x04rank\x12\x16\n" +
+	"\x06ranked\x18\x06 \x01(\rR\x06ranked\x12-\n" +
+	"\aprofile\x18\a \x01(\v2\x13.shoal.wire.ProfileR\aprofile\x12\x1d\n" +
+	"\n" +
+	"team_pages\x18\b \x01(\x04R\tteamPages\x12\x1b\n" +
+	"\tteam_rank\x18\t \x01(\rR\bteamRank\x12\x14\n" +
+	"\x05teams\x18\n" +
+	" \x01(\rR\x05teams\x12\x14\n" +
+	"\x05board\x18\v \x01(\tR\x05board\"F\n" +
+	"\x04Week\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\x95\x01\n" +
 	"\x04Held\x12\x12\n" +
 	"\x04case\x18\x01 \x01(\x06R\x04case\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x16\n" +
@@ -716,23 +1069,32 @@ func file_wire_proto_rawDescGZIP() []byte {
 	return file_wire_proto_rawDescData
 }
 
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_wire_proto_goTypes = []any{
 	(*Hello)(nil),       // 0: shoal.wire.Hello
 	(*Welcome)(nil),     // 1: shoal.wire.Welcome
 	(*Kept)(nil),        // 2: shoal.wire.Kept
 	(*Ride)(nil),        // 3: shoal.wire.Ride
 	(*StandingAsk)(nil), // 4: shoal.wire.StandingAsk
-	(*Standing)(nil),    // 5: shoal.wire.Standing
-	(*Held)(nil),        // 6: shoal.wire.Held
+	(*Profile)(nil),     // 5: shoal.wire.Profile
+	(*Certify)(nil),     // 6: shoal.wire.Certify
+	(*Standing)(nil),    // 7: shoal.wire.Standing
+	(*Credit)(nil),      // 8: shoal.wire.Credit
+	(*Week)(nil),        // 9: shoal.wire.Week
+	(*Held)(nil),        // 10: shoal.wire.Held
 }
 var file_wire_proto_depIdxs = []int32{
-	6, // 0: shoal.wire.Standing.held:type_name -> shoal.wire.Held
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	5,  // 0: shoal.wire.StandingAsk.profile:type_name -> shoal.wire.Profile
+	6,  // 1: shoal.wire.StandingAsk.certify:type_name -> shoal.wire.Certify
+	10, // 2: shoal.wire.Standing.held:type_name -> shoal.wire.Held
+	8,  // 3: shoal.wire.Standing.credit:type_name -> shoal.wire.Credit
+	9,  // 4: shoal.wire.Credit.weeks:type_name -> shoal.wire.Week
+	5,  // 5: shoal.wire.Credit.profile:type_name -> shoal.wire.Profile
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -746,7 +1108,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -51,6 +51,17 @@ type AccountCredit struct {
 	Withheld bool   `json:"withheld,omitempty"`
 	Weeks    []Week `json:"weeks"` // the latest first
 	Sum      Earned `json:"sum"`
+	// Rank is the account's place among the Ranked accounts that have credit, on the board or not, by pages; 0: it has none.
+	Rank   int       `json:"rank"`
+	Ranked int       `json:"ranked"`
+	Team   TeamPlace `json:"team"`
+}
+
+// TeamPlace is where a team stands, by what its members on the board were credited with. The zero TeamPlace is of no team, or of one that has nothing yet.
+type TeamPlace struct {
+	Earned
+	Rank  int `json:"rank"`
+	Teams int `json:"teams"`
 }
 
 // BoardRow is one line of the board.
@@ -75,10 +86,15 @@ func (p *Pages) SetProfile(account string, f Profile) error {
 			return fmt.Errorf("%w: %.80q: want at most %d characters that can be printed, without spaces around them", ErrProfile, text, maxNickname)
 		}
 	}
-	if f.Public && f.Nickname == "" {
-		return fmt.Errorf("%w: who wants to be on the board needs a nickname", ErrProfile)
+	number := p.ledger.DelivererNumber(account)
+	p.naming.Lock()
+	defer p.naming.Unlock()
+	if f.Public {
+		if err := p.free(number, f.Nickname); err != nil {
+			return err
+		}
 	}
-	key := schema.Key(schema.Profile, p.ledger.DelivererNumber(account))
+	key := schema.Key(schema.Profile, number)
 	if f == (Profile{}) {
 		return p.ledger.Change(ledger.Change{Key: key})
 	}
@@ -89,43 +105,34 @@ func (p *Pages) SetProfile(account string, f Profile) error {
 	return p.ledger.Change(changes...)
 }
 
-// CreditOf reads what an account was credited with, week by week.
-func (p *Pages) CreditOf(ctx context.Context, account string) (out AccountCredit, err error) {
-	out.Account = account
-	number := p.ledger.DelivererNumber(account)
-	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		withheld, err := withheld(snap, p.ledger)
-		if err != nil {
-			return err
-		}
-		if out.Profile, err = profile(snap, number); err != nil {
-			return err
-		}
-		out.Withheld = withheld[number]
-		return eachCredit(ctx, snap, 0, func(week uint32, of uint64, e Earned) {
-			if of != number {
-				return
-			}
-			if n := len(out.Weeks); n == 0 || out.Weeks[n-1].Name != weekName(week) {
-				out.Weeks = append(out.Weeks, Week{Name: weekName(week), Monday: monday(week)})
-			}
-			out.Weeks[len(out.Weeks)-1].add(e)
-			out.Sum.add(e)
-		})
-	})
-	if err != nil {
-		return AccountCredit{}, fmt.Errorf("credit of %s: %w", account, err)
-	}
-	slices.Reverse(out.Weeks)
-	if out.Withheld {
-		out.Sum = Earned{}
-	}
-	return out, nil
-}
-
 func (e *Earned) add(more Earned) {
 	e.Pages += more.Pages
 	e.Bytes += more.Bytes
+}
+
+// free says why an account cannot be on the board by a nickname; nil: it can. Names cost nothing to those who make accounts, and credit does: so only an account that has
+// some can take one, and no two have the same.
+func (p *Pages) free(account uint64, nickname string) error {
+	if nickname == "" {
+		return fmt.Errorf("%w: who wants to be on the board needs a nickname", ErrProfile)
+	}
+	return p.ledger.View(func(snap ledger.Snapshot) error {
+		if first, err := firstCredit(snap, account); err != nil {
+			return err
+		} else if first == 0 {
+			return fmt.Errorf("%w: nothing that this account delivered was verified yet; try again when something was", ErrProfile)
+		}
+		return snap.Scan([]byte{schema.Profile}, nil, true, func(key, value []byte) (bool, error) {
+			var m pb.Profile
+			if err := schema.Decode(value, &m); err != nil {
+				return false, err
+			}
+			if m.Public && strings.EqualFold(m.Nickname, nickname) && schema.Number(key, 0) != account {
+				return false, fmt.Errorf("%w: another account is on the board as %q; choose another nickname", ErrProfile, m.Nickname)
+			}
+			return true, nil
+		})
+	})
 }
 
 // Board adds up what was credited since the week of a time, of at most n accounts and n teams. Accounts with a suspended peer are left out.
@@ -186,52 +193,4 @@ func (p *Pages) Board(ctx context.Context, since time.Time, n int) (out Board, e
 		*rows = (*rows)[:min(len(*rows), n)]
 	}
 	return out, nil
-}
-
-// eachCredit calls do for each stored credit from a week on, in the order of the weeks.
-func eachCredit(ctx context.Context, snap ledger.Snapshot, from uint32, do func(week uint32, account uint64, e Earned)) error {
-	m := new(pb.Credit)
-	return snap.Scan([]byte{schema.Credit}, schema.CreditKey(from, 0, 0), true, func(key, value []byte) (bool, error) {
-		m.Reset()
-		if err := schema.Decode(value, m); err != nil {
-			return false, err
-		}
-		week, account := schema.CreditOf(key)
-		do(week, account, Earned{m.Pages, m.Bytes})
-		return true, ctx.Err()
-	})
-}
-
-// withheld are the accounts that have a suspended peer.
-func withheld(snap ledger.Snapshot, l *ledger.Ledger) (map[uint64]bool, error) {
-	out := map[uint64]bool{}
-	return out, snap.Scan([]byte{schema.Suspension}, nil, true, func(key, value []byte) (bool, error) {
-		if len(key) != len(schema.Key(schema.Suspension, 0)) {
-			return true, nil
-		}
-		var m pb.Suspension
-		var d pb.Deliverer
-		if err := schema.Decode(value, &m); err != nil {
-			return false, err
-		}
-		_, err := ledger.Get(snap, schema.Key(schema.Deliverer, schema.Number(key, 0)), &d)
-		if !m.Pardon && d.Account != "" {
-			out[l.DelivererNumber(d.Account)] = true
-		}
-		return true, err
-	})
-}
-
-func profile(snap ledger.Snapshot, account uint64) (Profile, error) {
-	var m pb.Profile
-	_, err := ledger.Get(snap, schema.Key(schema.Profile, account), &m)
-	return Profile{Nickname: m.Nickname, Team: m.Team, Public: m.Public}, err
-}
-
-func monday(week uint32) time.Time { return time.Unix(int64(week)*86400, 0).UTC() }
-
-// weekName is how ISO 8601 writes a week.
-func weekName(week uint32) string {
-	year, n := monday(week).ISOWeek()
-	return fmt.Sprintf("%d-W%02d", year, n)
 }

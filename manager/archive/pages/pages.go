@@ -50,10 +50,14 @@ type Pages struct {
 	building   sync.RWMutex                    // read-held while a chunk is made and stored; see WaitForChunks
 	texting    sync.Mutex                      // held by a step of text extraction, and by what it must not overlap
 	judging    sync.Mutex                      // held while credits are added to
+	naming     sync.Mutex                      // held while an account takes a nickname
+	ranking    sync.Mutex                      // guards lastRanking
 	judged     atomic.Bool                     // pages were judged, ever
 	mismatched atomic.Uint64
 	text       textProgress
 	census     atomic.Pointer[Census] // the last one; nil: none yet
+
+	lastRanking *ranking // nil: none yet
 }
 
 var _ ledger.Pages = (*Pages)(nil)

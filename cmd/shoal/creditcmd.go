@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"text/tabwriter"
+
+	"shoal/internal/plain"
+	"shoal/manager"
+	"shoal/manager/api"
+)
+
+type creditCmd struct {
+	Board creditBoardCmd `cmd:"" help:"List who brought the most pages that others saw alike, as the public board does."`
+	Show  creditShowCmd  `cmd:"" help:"Show what an account was credited with, week by week."`
+	Hide  creditHideCmd  `cmd:"" help:"Take an account's nickname and team off the public board."`
+}
+
+type creditBoardCmd struct {
+	target
+	Weeks int `help:"Of the last so many weeks, this one included; 0: ever." default:"0" placeholder:"N"`
+	N     int `short:"n" help:"At most so many rows." default:"20"`
+}
+
+func (c *creditBoardCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		var b manager.Board
+		if err := a.Do(ctx, http.MethodGet, "/board", url.Values{"weeks": {strconv.Itoa(c.Weeks)}, "n": {strconv.Itoa(c.N)}}, nil, &b); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "NAME\tTEAM\tPAGES\tBYTES")
+		for _, r := range b.Names {
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", plain.Printable(r.Name), plain.Printable(r.Team), r.Pages, r.Bytes)
+		}
+		for _, r := range b.Teams {
+			fmt.Fprintf(w, "\t%s\t%d\t%d\n", plain.Printable(r.Name), r.Pages, r.Bytes)
+		}
+		fmt.Fprintf(w, "(not on the board)\t\t%d\t%d\n", b.Others.Pages, b.Others.Bytes)
+		return w.Flush()
+	})
+}
+
+type creditShowCmd struct {
+	target
+	Account string `arg:"" help:"The account, as shoal peer list names it."`
+}
+
+func (c *creditShowCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		var k manager.AccountCredit
+		if err := a.Do(ctx, http.MethodGet, "/credit", url.Values{"account": {c.Account}}, nil, &k); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.out, "account   %s\n", plain.Printable(k.Account))
+		if f := k.Profile; f != (manager.Profile{}) {
+			where := "not on the board"
+			if f.Public {
+				where = "on the board"
+			}
+			fmt.Fprintf(s.out, "name      %s, team %s; %s\n", plain.Printable(f.Nickname), plain.Printable(f.Team), where)
+		}
+		if k.Withheld {
+			fmt.Fprintln(s.out, "withheld  a peer of the account is suspended: nothing counts until it is pardoned")
+		}
+		fmt.Fprintf(s.out, "verified  %s, %s; rank %d of %d\n", plain.Count(int(k.Sum.Pages), "page"), plain.Count(int(k.Sum.Bytes), "byte"), k.Rank, k.Ranked)
+		for _, w := range k.Weeks {
+			fmt.Fprintf(s.out, "  %s  %s, %s\n", w.Name, plain.Count(int(w.Pages), "page"), plain.Count(int(w.Bytes), "byte"))
+		}
+		return nil
+	})
+}
+
+type creditHideCmd struct {
+	target
+	Account string `arg:"" help:"The account, as shoal peer list names it."`
+}
+
+func (c *creditHideCmd) Run(ctx context.Context, s streams) error {
+	return c.with(ctx, true, func(a *api.Client) error {
+		if err := a.Do(ctx, http.MethodPut, "/credit/profile", nil, api.ProfileAsk{Account: c.Account}, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(s.out, "%s is not on the board any more. Its volunteer can choose another nickname; shoal peer ban ends that.\n", plain.Printable(c.Account))
+		return err
+	})
+}

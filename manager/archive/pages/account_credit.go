@@ -1,0 +1,212 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
+)
+
+// CreditOf reads what an account was credited with, week by week, and its place among the others, which may be rankedFor old.
+func (p *Pages) CreditOf(ctx context.Context, account string) (out AccountCredit, err error) {
+	out.Account = account
+	number := p.ledger.DelivererNumber(account)
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		withheld, err := withheld(snap, p.ledger)
+		if err != nil {
+			return err
+		}
+		out.Withheld = withheld[number]
+		if out.Profile, err = profile(snap, number); err != nil {
+			return err
+		}
+		r, err := p.ranked(ctx, snap, withheld)
+		if err != nil {
+			return err
+		}
+		out.Rank, out.Ranked, out.Team = r.places[number], len(r.places), r.teams[out.Profile.Team]
+		return creditOf(ctx, snap, number, func(week uint32, e Earned) {
+			if n := len(out.Weeks); n == 0 || out.Weeks[n-1].Name != weekName(week) {
+				out.Weeks = append(out.Weeks, Week{Name: weekName(week), Monday: monday(week)})
+			}
+			out.Weeks[len(out.Weeks)-1].add(e)
+			out.Sum.add(e)
+		})
+	})
+	if err != nil {
+		return AccountCredit{}, fmt.Errorf("credit of %s: %w", account, err)
+	}
+	slices.Reverse(out.Weeks)
+	if out.Withheld {
+		out.Sum, out.Rank = Earned{}, 0
+	}
+	return out, nil
+}
+
+// Holder is the number by which certificates of contribution name an account. Nothing else tells it, so that a certificate leads to no captures.
+func (p *Pages) Holder(account string) uint64 { return p.ledger.DelivererNumber("holder " + account) }
+
+// ranking is who has how much, ever.
+type ranking struct {
+	at     time.Time
+	places map[uint64]int // of accounts
+	teams  map[string]TeamPlace
+}
+
+// rankedFor is how long a ranking is told again: it goes through all credits.
+const rankedFor = 10 * time.Second
+
+// ranked ranks accounts and teams.
+func (p *Pages) ranked(ctx context.Context, snap ledger.Snapshot, withheld map[uint64]bool) (*ranking, error) {
+	p.ranking.Lock()
+	defer p.ranking.Unlock()
+	now := p.cfg.Clock()
+	if r := p.lastRanking; r != nil && now.Sub(r.at).Abs() < rankedFor {
+		return r, nil
+	}
+	by := map[uint64]*Earned{}
+	if err := eachCredit(ctx, snap, 0, func(_ uint32, of uint64, e Earned) {
+		if withheld[of] {
+			return
+		}
+		if by[of] == nil {
+			by[of] = &Earned{}
+		}
+		by[of].add(e)
+	}); err != nil {
+		return nil, err
+	}
+	r := &ranking{at: now, places: make(map[uint64]int, len(by)), teams: map[string]TeamPlace{}}
+	accounts, teams := make([]row[uint64], 0, len(by)), map[string]*Earned{}
+	for number, e := range by {
+		accounts = append(accounts, row[uint64]{number, *e})
+		f, err := profile(snap, number)
+		if err != nil {
+			return nil, err
+		}
+		if f.Public && f.Team != "" {
+			if teams[f.Team] == nil {
+				teams[f.Team] = &Earned{}
+			}
+			teams[f.Team].add(*e)
+		}
+	}
+	rank(accounts, func(of uint64, _ Earned, place int) { r.places[of] = place })
+	sums := make([]row[string], 0, len(teams))
+	for name, e := range teams {
+		sums = append(sums, row[string]{name, *e})
+	}
+	rank(sums, func(of string, e Earned, place int) { r.teams[of] = TeamPlace{e, place, len(sums)} })
+	p.lastRanking = r
+	return r, nil
+}
+
+// row is one account or team.
+type row[K comparable] struct {
+	of K
+	Earned
+}
+
+// rank tells the place of each by its pages. Those with equal pages share a place.
+func rank[K comparable](rows []row[K], tell func(of K, e Earned, place int)) {
+	slices.SortFunc(rows, func(x, y row[K]) int { return cmp.Compare(y.Pages, x.Pages) })
+	place := 0
+	for i := range rows {
+		if i == 0 || rows[i].Pages != rows[i-1].Pages {
+			place = i + 1
+		}
+		tell(rows[i].of, rows[i].Earned, place)
+	}
+}
+
+// creditOf calls do for each stored credit of an account, in the order of the weeks. It looks into each week that has any.
+func creditOf(ctx context.Context, snap ledger.Snapshot, account uint64, do func(week uint32, e Earned)) error {
+	for from := uint32(0); ; {
+		week, any := uint32(0), false
+		err := snap.Scan([]byte{schema.Credit}, schema.CreditKey(from, 0, 0), false, func(key, _ []byte) (bool, error) {
+			week, _ = schema.CreditOf(key)
+			any = true
+			return false, nil
+		})
+		if err != nil || !any {
+			return err
+		}
+		err = snap.Scan([]byte{schema.Credit}, schema.CreditKey(week, account, 0), true, func(key, value []byte) (bool, error) {
+			if w, of := schema.CreditOf(key); w != week || of != account {
+				return false, nil
+			}
+			var m pb.Credit
+			if err := schema.Decode(value, &m); err != nil {
+				return false, err
+			}
+			do(week, Earned{m.Pages, m.Bytes})
+			return true, ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+		from = week + 1
+	}
+}
+
+// firstCredit is the first week of an account's credits; 0: it has none.
+func firstCredit(snap ledger.Snapshot, account uint64) (first uint32, err error) {
+	return first, creditOf(context.Background(), snap, account, func(week uint32, _ Earned) {
+		if first == 0 {
+			first = week
+		}
+	})
+}
+
+// eachCredit calls do for each stored credit from a week on, in the order of the weeks.
+func eachCredit(ctx context.Context, snap ledger.Snapshot, from uint32, do func(week uint32, account uint64, e Earned)) error {
+	m := new(pb.Credit)
+	return snap.Scan([]byte{schema.Credit}, schema.CreditKey(from, 0, 0), true, func(key, value []byte) (bool, error) {
+		m.Reset()
+		if err := schema.Decode(value, m); err != nil {
+			return false, err
+		}
+		week, account := schema.CreditOf(key)
+		do(week, account, Earned{m.Pages, m.Bytes})
+		return true, ctx.Err()
+	})
+}
+
+// withheld are the accounts that have a suspended peer.
+func withheld(snap ledger.Snapshot, l *ledger.Ledger) (map[uint64]bool, error) {
+	out := map[uint64]bool{}
+	return out, snap.Scan([]byte{schema.Suspension}, nil, true, func(key, value []byte) (bool, error) {
+		if len(key) != len(schema.Key(schema.Suspension, 0)) {
+			return true, nil
+		}
+		var m pb.Suspension
+		var d pb.Deliverer
+		if err := schema.Decode(value, &m); err != nil {
+			return false, err
+		}
+		_, err := ledger.Get(snap, schema.Key(schema.Deliverer, schema.Number(key, 0)), &d)
+		if !m.Pardon && d.Account != "" {
+			out[l.DelivererNumber(d.Account)] = true
+		}
+		return true, err
+	})
+}
+
+func profile(snap ledger.Snapshot, account uint64) (Profile, error) {
+	var m pb.Profile
+	_, err := ledger.Get(snap, schema.Key(schema.Profile, account), &m)
+	return Profile{Nickname: m.Nickname, Team: m.Team, Public: m.Public}, err
+}
+
+func monday(week uint32) time.Time { return time.Unix(int64(week)*86400, 0).UTC() }
+
+// weekName is how ISO 8601 writes a week.
+func weekName(week uint32) string {
+	year, n := monday(week).ISOWeek()
+	return fmt.Sprintf("%d-W%02d", year, n)
+}
