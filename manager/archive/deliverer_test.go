@@ -39,7 +39,7 @@ func delivered(t *testing.T, a *Archive, cl *clock) {
 func cdxLines(t *testing.T, a *Archive, f Filter) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := a.CDXJ(t.Context(), &out, "", false, 0, f); err != nil {
+	if err := a.CDXJ(t.Context(), &out, pages.Index{Filter: f}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

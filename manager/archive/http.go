@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/manager/archive/pages"
 )
 
 // Limits of the HTTP side.
@@ -26,7 +27,7 @@ const CursorHeader = "Shoal-Cursor"
 //	GET /changes?cursor=&limit=&wait=30s&text=1&body=1   the change feed, one JSON Line a line; the next cursor is in Shoal-Cursor
 //	GET /page?url=&at=                                   a page as it was, with its own Content-Type
 //	GET /export?since=&format=warc|json|text&limit=      an export; the next cursor is in the trailer Shoal-Cursor
-//	GET /cdx?url=&prefix=1&limit=                        the CDX index as CDXJ lines
+//	GET /cdx?url=&prefix=1&limit=&keys=                  the CDX index as CDXJ lines
 //	GET /stats                                           what it holds, as JSON
 //	POST /verify                                         reads everything; Checking lines as it goes on, the last one with Verified
 //	POST /compact?captures=&age=&feed=&share=&dry=       forgets, then rewrites files; a Tidied as JSON. With dry=1 it only counts
@@ -224,8 +225,13 @@ func (a *Archive) serveCDX(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
+	keys, err := pages.ParseKeys(q.Get("keys"))
+	if err != nil {
+		refuse(w, fmt.Errorf("%w: keys: %w", errParam, err))
+		return
+	}
 	w.Header().Set("Content-Type", "text/x-cdxj")
-	if err := a.CDXJ(r.Context(), w, q.Get("url"), q.Get("prefix") == "1", limit, filterOf(r)); err != nil {
+	if err := a.CDXJ(r.Context(), w, pages.Index{URL: q.Get("url"), Prefix: q.Get("prefix") == "1", Limit: limit, Keys: keys, Filter: filterOf(r)}); err != nil {
 		refuse(w, err)
 	}
 }

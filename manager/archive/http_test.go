@@ -95,7 +95,7 @@ func TestHTTP(t *testing.T) {
 		{"/changes", []string{"cursor", "rubbish"}, 400}, {"/changes", []string{"limit", "0"}, 400}, {"/changes", []string{"wait", "long"}, 400},
 		{"/page", []string{"url", "ftp://x/"}, 400}, {"/page", []string{"url", "http://never.example/"}, 404},
 		{"/page", []string{"url", "http://site-1.example/", "at", "yesterday"}, 400}, {"/export", []string{"format", "pdf"}, 400},
-		{"/export", []string{"since", "x"}, 400}, {"/cdx", []string{"url", "::"}, 400}, {"/nothing", nil, 404},
+		{"/export", []string{"since", "x"}, 400}, {"/cdx", []string{"url", "::"}, 400}, {"/cdx", []string{"keys", "x"}, 400}, {"/nothing", nil, 404},
 	} {
 		if r, body := ask(t, s, c.path, c.q...); r.StatusCode != c.code {
 			t.Errorf("%s %v: %s, want %d: %s", c.path, c.q, r.Status, c.code, body)
@@ -139,6 +139,20 @@ func TestParseTime(t *testing.T) {
 	} {
 		if got, err := ParseTime(in); err != nil || got.Format(time.RFC3339Nano) != want {
 			t.Errorf("%q is %v, %v, want %s", in, got, err, want)
+		}
+	}
+}
+
+// TestIndexKeys asks for the index by both families of keys: pywb looks for a directory without the slash at its end.
+func TestIndexKeys(t *testing.T) {
+	a := open(t, testConfig(t.TempDir()))
+	s := httptest.NewServer(a.Handler())
+	defer s.Close()
+	r, _ := start(t, a, "12D3KooWPeer", 1, 1)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/Dir/", "a directory", channel.New)}})
+	for keys, want := range map[string]string{"": "example,site-1)/dir/ ", "webrecorder": "example,site-1)/dir/ ", "surt": "example,site-1)/dir "} {
+		if _, body := ask(t, s, "/cdx", "keys", keys); !strings.HasPrefix(body, want) {
+			t.Errorf("keys %q: %s", keys, body)
 		}
 	}
 }

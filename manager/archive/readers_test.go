@@ -355,7 +355,7 @@ func TestWabacReplays(t *testing.T) {
 		}
 	}
 	var index bytes.Buffer
-	if err := a.CDXJ(t.Context(), &index, "", false, 0, Filter{}); err != nil {
+	if err := a.CDXJ(t.Context(), &index, pages.Index{}); err != nil {
 		t.Fatal(err)
 	}
 	last := ""

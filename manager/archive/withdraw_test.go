@@ -144,7 +144,7 @@ func checkWithdrawn(t *testing.T, a *Archive) {
 		t.Errorf("the export has it still:\n%s", s)
 	}
 	out.Reset()
-	if err := a.CDXJ(t.Context(), &out, "", false, 0, Filter{}); err != nil {
+	if err := a.CDXJ(t.Context(), &out, pages.Index{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 3 { // of five visits by others, two only said of forgeries that they are unchanged

@@ -23,6 +23,7 @@ import (
 	"shoal/internal/lab/standstill"
 	"shoal/internal/lab/waiting"
 	"shoal/manager/archive"
+	"shoal/manager/archive/pages"
 	"shoal/manager/desk"
 )
 
@@ -259,7 +260,7 @@ func captures(t *testing.T, data string) map[string]map[string]time.Time {
 		t.Errorf("the archive has %d problems: %v %v", len(v.Problems), v.Problems, err)
 	}
 	var b bytes.Buffer
-	if err := a.CDXJ(t.Context(), &b, "", false, 0, archive.Filter{}); err != nil {
+	if err := a.CDXJ(t.Context(), &b, pages.Index{}); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]map[string]time.Time{}

@@ -19,6 +19,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"shoal/manager/archive"
+	"shoal/manager/archive/pages"
 	"shoal/manager/archive/remote"
 )
 
@@ -232,6 +233,7 @@ type CDX struct {
 	URL    string `arg:"" optional:"" help:"Only this page. Default: everything."`
 	Prefix bool   `help:"Everything that begins with URL."`
 	Limit  int    `help:"At most so many lines." placeholder:"N"`
+	Keys   string `enum:"webrecorder,surt" default:"webrecorder" help:"By which keys readers look for a URL: webrecorder (ReplayWeb.page, wabac) or surt (pywb)."`
 	Choice `embed:""`
 	JSON   bool `name:"json" help:"As one JSON object a line, with urlkey and timestamp among its keys."`
 }
@@ -243,9 +245,13 @@ func (c *CDX) Run(ctx context.Context, to IO) error {
 		out = &cdxObjects{to: to.Out}
 	}
 	return c.do(ctx, func(a *archive.Archive) error {
-		return a.CDXJ(ctx, out, c.URL, c.Prefix, c.Limit, c.filter())
+		keys, err := pages.ParseKeys(c.Keys)
+		if err != nil {
+			return err
+		}
+		return a.CDXJ(ctx, out, pages.Index{URL: c.URL, Prefix: c.Prefix, Limit: c.Limit, Keys: keys, Filter: c.filter()})
 	}, func() error {
-		q := url.Values{"url": {c.URL}}
+		q := url.Values{"url": {c.URL}, "keys": {c.Keys}}
 		if c.Prefix {
 			q.Set("prefix", "1")
 		}

@@ -31,15 +31,23 @@ type cdxLine struct {
 	ShowsVisitor bool   `json:"shows_visitor,omitempty"` // the page shows the address of a peer that fetched it
 }
 
-// CDXJ writes the index of captures as CDXJ, sorted: of one URL, of all that begin with it, or of everything if it is empty. limit bounds
-// the lines; 0: all. Of the captures only those are listed that f wants. Captures are kept in an order that tells URLs apart which a searchable URL does not, so that they are sorted anew: in
-// memory where they are few, in temporary files where they are many.
-func (p *Pages) CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix bool, limit int, f Filter) error {
-	key, err := captures(rawURL, prefix)
+// Index is what a CDXJ index shall have.
+type Index struct {
+	URL    string // of one URL; empty: of everything
+	Prefix bool   // of all that begin with URL
+	Limit  int    // at most so many lines; 0: all
+	Keys   Keys
+	Filter // which captures
+}
+
+// CDXJ writes the index of captures as CDXJ, sorted. Captures are kept in an order that tells URLs apart which a searchable URL does not, so that they are
+// sorted anew: in memory where they are few, in temporary files where they are many.
+func (p *Pages) CDXJ(ctx context.Context, w io.Writer, x Index) error {
+	key, err := captures(x.URL, x.Prefix)
 	if err != nil {
 		return err
 	}
-	want, err := p.choose(ctx, f)
+	want, err := p.choose(ctx, x.Filter)
 	if err != nil {
 		return err
 	}
@@ -47,7 +55,7 @@ func (p *Pages) CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix boo
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		s := standings{snap: snap}
 		return snap.Scan(key, nil, true, func(key, value []byte) (bool, error) {
-			line, err := p.cdxLine(&s, key, value, &want)
+			line, err := p.cdxLine(&s, key, value, &want, x.Keys)
 			if err != nil || line == nil {
 				return true, err
 			}
@@ -55,7 +63,7 @@ func (p *Pages) CDXJ(ctx context.Context, w io.Writer, rawURL string, prefix boo
 		})
 	})
 	if err == nil {
-		err = lines.write(ctx, w, limit)
+		err = lines.write(ctx, w, x.Limit)
 	}
 	if err = errors.Join(err, lines.close()); err != nil {
 		return fmt.Errorf("write CDX index: %w", err)
@@ -80,7 +88,7 @@ func captures(rawURL string, prefix bool) ([]byte, error) {
 }
 
 // cdxLine makes one line; nil if its record was removed, or is not wanted.
-func (p *Pages) cdxLine(s *standings, key, value []byte, want *chosen) ([]byte, error) {
+func (p *Pages) cdxLine(s *standings, key, value []byte, want *chosen, keys Keys) ([]byte, error) {
 	m := new(pb.Capture)
 	if err := schema.Decode(value, m); err != nil {
 		return nil, err
@@ -120,7 +128,7 @@ func (p *Pages) cdxLine(s *standings, key, value []byte, want *chosen) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "%s %s %s\n", SearchableURL(url), when.Format("20060102150405"), b), nil
+	return fmt.Appendf(nil, "%s %s %s\n", keys.of(url), when.Format("20060102150405"), b), nil
 }
 
 // EachURL calls do once for each URL that has a capture and begins with rawURL, until it has looked at most captures (0: at all). A URL that
