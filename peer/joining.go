@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,13 +80,4 @@ func LockRun(dir string) (unlock func(), err error) {
 		return nil, fmt.Errorf("peer: data folder: %w", err)
 	}
 	return lock(filepath.Join(dir, "run.lock"))
-}
-
-// IsMember reports whether a folder is a member of a network.
-func IsMember(dir string) (bool, error) {
-	_, err := wire.LoadKept(dir)
-	if errors.Is(err, wire.ErrNotJoined) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -54,8 +54,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 
 // Journal is the record of every URL fetched, a file or several for each day, for the volunteer to read. It is safe for concurrent use.
 type Journal struct {
-	dir     string
-	network string
+	dir string
 
 	mu    sync.Mutex
 	day   string
@@ -67,16 +66,20 @@ type Journal struct {
 }
 
 // OpenJournal makes a journal in a folder.
-func OpenJournal(dir, network string) (*Journal, error) {
+func OpenJournal(dir string) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("peer: journal: %w", err)
 	}
-	return &Journal{dir: dir, network: network}, nil
+	return &Journal{dir: dir}, nil
 }
 
-// Visit is a Config.OnVisit.
-func (j *Journal) Visit(_ string, v crawl.Visit) {
-	b, err := json.Marshal(Entry{At: v.At.UTC().Truncate(time.Millisecond), URL: v.URL, For: j.network, Status: v.Status, Error: v.Kind, Bytes: v.Bytes,
+// For returns a Config.OnVisit of a network's agent.
+func (j *Journal) For(network string) func(host string, v crawl.Visit) {
+	return func(_ string, v crawl.Visit) { j.visit(network, v) }
+}
+
+func (j *Journal) visit(network string, v crawl.Visit) {
+	b, err := json.Marshal(Entry{At: v.At.UTC().Truncate(time.Millisecond), URL: v.URL, For: network, Status: v.Status, Error: v.Kind, Bytes: v.Bytes,
 		TookS: v.Took.Round(time.Millisecond).Seconds(), Title: v.Title})
 	if err != nil {
 		return

@@ -38,12 +38,12 @@ func visit(n int, at time.Time) crawl.Visit {
 func TestJournalOutlivesKills(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now().UTC()
-	j, err := OpenJournal(dir, "net")
+	j, err := OpenJournal(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.Visit("", visit(1, now))
-	j.Visit("", visit(2, now))
+	j.visit("net", visit(1, now))
+	j.visit("net", visit(2, now))
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +55,11 @@ func TestJournalOutlivesKills(t *testing.T) {
 	if err := os.Truncate(file, st.Size()-10); err != nil {
 		t.Fatal(err)
 	}
-	if j, err = OpenJournal(dir, "net"); err != nil {
+	if j, err = OpenJournal(dir); err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	j.Visit("", visit(3, now))
+	j.visit("net", visit(3, now))
 	if got := lines(t, j, 10, ""); len(got) != 2 || !strings.Contains(got[0], "/000001") || !strings.Contains(got[1], "/000003") {
 		t.Errorf("%q", got)
 	}
@@ -68,14 +68,14 @@ func TestJournalOutlivesKills(t *testing.T) {
 	if err := os.Rename(dir, dir+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	j.Visit("", visit(4, now))
+	j.visit("net", visit(4, now))
 	if j.Err() == nil {
 		t.Error("nothing was written, and nothing said")
 	}
 	if err := os.Rename(dir+"-away", dir); err != nil {
 		t.Fatal(err)
 	}
-	j.Visit("", visit(5, now))
+	j.visit("net", visit(5, now))
 	if got := lines(t, j, 10, ""); j.Err() != nil || len(got) != 3 || !strings.Contains(got[2], "/000005") {
 		t.Errorf("%v, %q", j.Err(), got)
 	}
@@ -89,7 +89,7 @@ func TestJournalKeepsItsSize(t *testing.T) {
 	if err := os.WriteFile(old, []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, err := OpenJournal(dir, "net")
+	j, err := OpenJournal(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +99,9 @@ func TestJournalKeepsItsSize(t *testing.T) {
 	const n = JournalBytes/(64<<10) + 200
 	for i := range n {
 		v.Bytes = i
-		j.Visit("", v)
+		j.visit("net", v)
 	}
-	j.Visit("", visit(7, now))
+	j.visit("net", visit(7, now))
 	if got := lines(t, j, 2, ""); len(got) != 2 || !strings.Contains(got[1], "/000007") || !strings.Contains(got[0], fmt.Sprintf(`"bytes":%d,`, n-1)) {
 		t.Errorf("%d lines at the end", len(got))
 	}
@@ -128,13 +128,13 @@ func TestJournalKeepsItsSize(t *testing.T) {
 // TestLogIsInOrder: fetches of several hosts end in another order than they begin. The log has them by their beginning, and from a moment on.
 func TestLogIsInOrder(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Hour)
-	j, err := OpenJournal(t.TempDir(), "net")
+	j, err := OpenJournal(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
 	for _, n := range []int{3, 1, 2, 5, 4} {
-		j.Visit("", visit(n, now.Add(time.Duration(n)*time.Second)))
+		j.visit("net", visit(n, now.Add(time.Duration(n)*time.Second)))
 	}
 	entries, err := j.Log(Want{Since: now.Add(2 * time.Second)})
 	if err != nil || len(entries) != 4 {
@@ -154,13 +154,13 @@ func TestLogIsInOrder(t *testing.T) {
 // TestLogIsFollowed: who follows sees each new entry once, over a file that is full, and nothing of before.
 func TestLogIsFollowed(t *testing.T) {
 	dir, now := t.TempDir(), time.Now().UTC()
-	j, err := OpenJournal(dir, "net")
+	j, err := OpenJournal(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	j.Visit("", visit(0, now))
-	reader, err := OpenJournal(dir, "")
+	j.visit("net", visit(0, now))
+	reader, err := OpenJournal(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestLogIsFollowed(t *testing.T) {
 	const n = 6
 	next, end := 1, errors.New("enough")
 	write := func() {
-		j.Visit("", visit(next, now))
+		j.visit("net", visit(next, now))
 		if next == n/2 { // the file is put aside, and another one begins
 			j.mu.Lock()
 			if err := j.next(); err != nil {

@@ -21,6 +21,7 @@ type Want struct {
 	Newest int       // at most so many; 0: maxLogLines
 	Match  string    // only lines whose URL, title or error contains it, in any case
 	Site   string    // only fetches of this site; empty: all
+	For    string    // only fetches for the network whose name begins so
 	Since  time.Time // only fetches that began then or later; zero: all
 	Until  time.Time // only fetches that began before; zero: all
 
@@ -44,7 +45,7 @@ func (w *Want) take(line []byte) (e Entry, ok bool) {
 	if w.Match != "" && !strings.Contains(strings.ToLower(e.URL), string(w.folded)) && !strings.Contains(strings.ToLower(e.Title), string(w.folded)) && !strings.Contains(e.Error, string(w.folded)) {
 		return e, false
 	}
-	return e, !e.At.Before(w.Since) && (w.Until.IsZero() || e.At.Before(w.Until)) && (w.Site == "" || SiteOf(e.URL) == w.Site)
+	return e, !e.At.Before(w.Since) && (w.Until.IsZero() || e.At.Before(w.Until)) && (w.Site == "" || SiteOf(e.URL) == w.Site) && strings.HasPrefix(e.For, w.For)
 }
 
 // plainASCII reports whether JSON writes a text as it is.

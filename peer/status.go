@@ -60,6 +60,7 @@ type TaskStatus struct {
 	Since   time.Time `json:"since,omitzero"`         // started
 	Latest  time.Time `json:"latest,omitzero"`        // of a waiting task: latest start
 	Away    bool      `json:"archive_away,omitempty"` // its archive did not answer when it was last asked
+	Network string    `json:"network,omitempty"`      // whose it is, where this computer crawls for several
 }
 
 // Counters count since the start of the agent.
@@ -129,6 +130,25 @@ func (s *counters) task(r channel.Report, err error) {
 			c.Errors[k] += n
 		}
 	})
+}
+
+// Busy reports whether a task runs.
+func (a *Agent) Busy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.running) > 0
+}
+
+// Company is how the network's company calls itself; empty: it has not said so.
+func (a *Agent) Company() string {
+	a.mu.Lock()
+	node := a.wire
+	a.mu.Unlock()
+	if node == nil {
+		return ""
+	}
+	d, _ := node.Document()
+	return d.Name
 }
 
 // Counters counts since the start of the agent.

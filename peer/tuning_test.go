@@ -64,7 +64,7 @@ func TestTune(t *testing.T) {
 
 // TestSites adds up the record of fetches by site, and finds words of titles in any case.
 func TestSites(t *testing.T) {
-	j, err := OpenJournal(t.TempDir(), "net")
+	j, err := OpenJournal(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestSites(t *testing.T) {
 		url, title string
 		status     int
 	}{{"https://A.example/1", "Über <Fische> & Netze", 200}, {"https://a.example/2", "Other", 404}, {"https://a.example/3", "", 0}, {"http://b.example:8080/", "fish", 200}} {
-		j.Visit("", visitOf(x.url, x.title, x.status, at.Add(time.Duration(i)*time.Minute)))
+		j.visit("net", visitOf(x.url, x.title, x.status, at.Add(time.Duration(i)*time.Minute)))
 	}
 	list, all, err := j.Sites(Want{})
 	if err != nil || all != 2 || len(list) != 2 || list[0].Site != "a.example" || list[0].Pages != 2 || list[0].Failed != 1 || list[0].Bytes != 30 || !list[0].First.Equal(at) || list[1].Site != "b.example:8080" {

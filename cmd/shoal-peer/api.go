@@ -89,7 +89,7 @@ func (s *station) limitsNow() limit.Force {
 
 func (s *station) status() *status {
 	if p := s.running(); p != nil {
-		return p.status(p.agent.Status())
+		return p.status(p.statuses())
 	}
 	return s.resting()
 }
@@ -102,9 +102,7 @@ func (s *station) getStatus(w http.ResponseWriter, r *http.Request) {
 		answer(w, s.resting())
 		return
 	}
-	st := p.agent.Asked(r.Context())
-	st.Standing = p.agent.Standing(r.Context())
-	answer(w, p.status(st))
+	answer(w, p.status(p.asked(r.Context(), true)))
 }
 
 // present is what the page shows all the time, in its language.
@@ -125,6 +123,8 @@ type present struct {
 	Admin   string            `json:"admin,omitempty"` // whom to ask about a policy
 	Notes   []string          `json:"notes,omitempty"`
 	Version string            `json:"version"`
+
+	Networks []presentNetwork `json:"networks"`
 }
 
 // shownCap is a limit as the page shows it.
@@ -178,7 +178,7 @@ func (s *station) getNow(w http.ResponseWriter, r *http.Request) {
 		st.State, says = told(st, now, onPage)
 	}
 	answer(w, present{State: st.State, Says: says.In(l), For: companyText(st).In(l), Contact: st.Contact, Mode: st.Mode, Until: st.Until, Hold: st.Hold, Running: st.Running, Waiting: st.Waiting, Threads: st.Threads,
-		Speed: st.Speed, Done: st.Done, Limits: shownCaps(&st.Limits, &st.Done, l), Admin: st.Limits.Contact, Notes: st.Notes, Version: st.Version})
+		Speed: st.Speed, Done: st.Done, Limits: shownCaps(&st.Limits, &st.Done, l), Admin: st.Limits.Contact, Notes: st.Notes, Version: st.Version, Networks: presentNetworks(st.Networks, now, l)})
 }
 
 func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
@@ -197,6 +197,10 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusConflict, err)
 		return
 	}
+	if order == "share" {
+		s.share(w, p, args)
+		return
+	}
 	if order == "object" {
 		s.object(w, r, p, args)
 		return
@@ -205,11 +209,6 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 		s.profile(w, r, p, args)
 		return
 	}
-	if order == "leave" && args["forget"] != "" {
-		s.mu.Lock()
-		s.leaves = true
-		s.mu.Unlock()
-	}
 	if err := p.do(order, args); err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
@@ -217,9 +216,9 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// wanted reads ?n=100&match=TEXT&site=HOST&since=TIME&until=TIME. The times are as `shoal-peer log --since` takes them.
+// wanted reads ?n=100&match=TEXT&site=HOST&network=NAME&since=TIME&until=TIME. The times are as `shoal-peer log --since` takes them.
 func wanted(q url.Values) (want peer.Want, err error) {
-	want = peer.Want{Newest: 100, Match: q.Get("match"), Site: q.Get("site")}
+	want = peer.Want{Newest: 100, Match: q.Get("match"), Site: q.Get("site"), For: q.Get("network")}
 	if n, err := strconv.Atoi(q.Get("n")); err == nil && n > 0 {
 		want.Newest = n
 	}

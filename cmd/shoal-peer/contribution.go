@@ -22,7 +22,11 @@ func (s *station) getStanding(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusConflict, err)
 		return
 	}
-	st := p.agent.Standing(r.Context())
+	n := of(w, p, r.URL.Query().Get("network"))
+	if n == nil {
+		return
+	}
+	st := n.agent.Standing(r.Context())
 	if st == nil {
 		fail(w, http.StatusServiceUnavailable, errors.New("the company's server cannot be asked now, and has not told anything yet; try again later"))
 		return
@@ -32,7 +36,18 @@ func (s *station) getStanding(w http.ResponseWriter, r *http.Request) {
 
 // profile has the account shown otherwise on the network's board.
 func (s *station) profile(w http.ResponseWriter, r *http.Request, p *program, args map[string]string) {
-	asked(w, p.agent.SetProfile(r.Context(), peer.Profile{Nickname: strings.TrimSpace(args["nickname"]), Team: strings.TrimSpace(args["team"]), Public: args["public"] != ""}), peer.ErrProfile)
+	if n := of(w, p, args["network"]); n != nil {
+		asked(w, n.agent.SetProfile(r.Context(), peer.Profile{Nickname: strings.TrimSpace(args["nickname"]), Team: strings.TrimSpace(args["team"]), Public: args["public"] != ""}), peer.ErrProfile)
+	}
+}
+
+// of returns the network that is named, or the only one. Where that is not clear it answers why, and returns nil.
+func of(w http.ResponseWriter, p *program, name string) *network {
+	n, err := p.find(name)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+	}
+	return n
 }
 
 // asked answers what came of something that the server was asked for. refused is the error that says that it does not want to.
@@ -54,7 +69,11 @@ func (s *station) getCertificate(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusConflict, err)
 		return
 	}
-	text, err := p.agent.Certificate(r.Context(), strings.TrimSpace(r.URL.Query().Get("name")))
+	n := of(w, p, r.URL.Query().Get("network"))
+	if n == nil {
+		return
+	}
+	text, err := n.agent.Certificate(r.Context(), strings.TrimSpace(r.URL.Query().Get("name")))
 	if err != nil {
 		asked(w, err, peer.ErrCertificate)
 		return
@@ -63,7 +82,10 @@ func (s *station) getCertificate(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text) // a client that has gone needs no answer
 }
 
-type contributionCmd struct{ remote }
+type contributionCmd struct {
+	remote
+	only
+}
 
 // Run shows what the server counts for the account of this peer, and how far it believes the peer.
 func (c *contributionCmd) Run(ctx context.Context, s streams, top *cli) error {
@@ -73,14 +95,14 @@ func (c *contributionCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	if c.JSON {
 		var raw json.RawMessage
-		if err := cl.Get(ctx, "/v1/standing", &raw); err != nil {
+		if err := cl.Get(ctx, "/v1/standing"+c.query(), &raw); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(s.out, "%s\n", raw)
 		return err
 	}
 	var st peer.Standing
-	if err := cl.Get(ctx, "/v1/standing", &st); err != nil {
+	if err := cl.Get(ctx, "/v1/standing"+c.query(), &st); err != nil {
 		return err
 	}
 	printStanding(s.out, &st)
@@ -134,6 +156,7 @@ func teamOf(team string) string {
 
 type profileCmd struct {
 	remote
+	only
 	Nickname *string `help:"Name on the network's public board." placeholder:"NAME"`
 	Team     *string `help:"Team; an empty word is none." placeholder:"TEAM"`
 	Public   bool    `help:"Show the nickname, the team and the verified pages on the board." xor:"shown"`
@@ -150,7 +173,7 @@ func (c *profileCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return err
 	}
 	var st peer.Standing
-	if err := cl.Get(ctx, "/v1/standing", &st); err != nil {
+	if err := cl.Get(ctx, "/v1/standing"+c.query(), &st); err != nil {
 		return err
 	}
 	var f peer.Profile
@@ -168,11 +191,12 @@ func (c *profileCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if f.Public {
 		args["public"], said = "yes", fmt.Sprintf("The board shows %s%s.", plain.Printable(f.Nickname), teamOf(f.Team))
 	}
-	return c.do(ctx, s, top, "profile", args, said)
+	return c.do(ctx, s, top, "profile", c.args(args), said)
 }
 
 type certificateCmd struct {
 	remote
+	only
 	Name string `help:"Name that is to stand on it, at most 40 characters; by default the nickname." placeholder:"NAME"`
 	Out  string `help:"Write it to this new file instead of standard output." type:"path" placeholder:"FILE"`
 }
@@ -192,14 +216,14 @@ func (c *certificateCmd) Run(ctx context.Context, s streams, top *cli) (err erro
 	name := c.Name
 	if name == "" {
 		var st peer.Standing
-		if err := cl.Get(ctx, "/v1/standing", &st); err != nil {
+		if err := cl.Get(ctx, "/v1/standing"+c.query(), &st); err != nil {
 			return err
 		}
 		if st.Credit != nil {
 			name = st.Credit.Profile.Nickname
 		}
 	}
-	text, err := cl.Text(ctx, "/v1/certificate?name="+url.QueryEscape(name))
+	text, err := cl.Text(ctx, "/v1/certificate?"+url.Values{"name": {name}, "network": {c.Network}}.Encode())
 	if err != nil {
 		return err
 	}

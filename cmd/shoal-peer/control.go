@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -29,64 +30,96 @@ type status struct {
 	Notes    []string    `json:"notes,omitempty"`         // policies that cannot be read, and what this system does not report
 	Blocked  int         `json:"blocked_names,omitempty"` // on block lists
 
+	Networks []networkTold `json:"networks,omitempty"` // one by one; what stands above is of all together
+
 	held words.Text // Hold, for translation; without a key where it came as a text
 }
 
-// status returns what the peer does, of what its agent tells. What it shows is on the disk: a counter that was seen never falls, whatever ends the process.
-func (p *program) status(of peer.Status) *status {
+// status returns what the peer does, of what its agents tell. What it shows is on the disk: a counter that was seen never falls, whatever ends the process.
+func (p *program) status(of []said) *status {
 	now := time.Now()
 	p.tally(now)
 	p.keepUsage()
-	s := &status{Status: of, Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list(), Done: p.usage.Done(now), Speed: p.speeds.last(), Blocked: p.blocked.Load().Len()}
+	s := &status{Status: together(of), Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list(), Done: p.usage.Done(now), Speed: p.speeds.last(), Blocked: p.blocked.Load().Len()}
 	set := p.now()
 	s.Denied = p.limits.Denied(set.Deny, cmp.Or(set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = p.usage.Used(now)
-	if held := p.held.Load(); held != nil && held.In(words.English) == s.Hold {
-		s.held = *held
+	for _, x := range of {
+		s.Networks = append(s.Networks, x.n.status(x.Status, &s.Limits, now))
+	}
+	if len(s.Networks) > 0 {
+		s.held = s.Networks[0].held
 	}
 	s.State, s.Says = sentence(s, now)
 	return s
 }
 
-// tally adds what the agent has done since the last call to what is counted over restarts.
-func (p *program) tally(now time.Time) {
-	c := p.agent.Counters()
-	p.tallied.mu.Lock()
-	defer p.tallied.mu.Unlock()
-	was := p.tallied.c
-	p.usage.Count(now, limit.Tally{Pages: int64(c.Pages - was.Pages), Unchanged: int64(c.Unchanged - was.Unchanged), Updated: int64(c.Updated - was.Updated), Failed: int64(c.Failed - was.Failed)})
-	p.tallied.c = c
-}
-
-// do carries out an order.
+// do carries out an order to the networks that it names, or to all.
 func (p *program) do(order string, args map[string]string) error {
+	list := p.nets.all()
+	if name := args["network"]; name != "" {
+		n, err := p.find(name)
+		if err != nil {
+			return err
+		}
+		list = []*network{n}
+	}
 	switch order {
 	case "leave":
-		p.once.Do(func() { close(p.left) })
+		if _, err := p.find(args["network"]); err != nil && args["all"] == "" {
+			return err
+		}
+		for _, n := range list {
+			n.leave(args["forget"] != "")
+		}
+		return nil
+	case "joined":
+		wake(p.joined)
 		return nil
 	case "limit":
-		down, up := -1, -1
-		for name, to := range map[string]*int{"down": &down, "up": &up} {
-			if v, ok := args[name]; ok {
-				n, err := strconv.Atoi(v)
-				if err != nil || n < 0 {
-					return fmt.Errorf("%w: %s %q; want KiB a second, 0 for no limit", errSettings, name, v)
-				}
-				*to = n
-			}
-		}
-		p.limits.SetSession(down, up)
-		f := p.limits.At(time.Now())
-		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
-		return nil
+		return p.setRates(list, args)
 	case "pause":
 		if args["for"] == tomorrow {
 			now := time.Now()
 			args = map[string]string{"for": (nextMorning(now).Sub(now).Truncate(time.Second) + time.Second).String()}
 		}
 	}
-	return p.agent.Do(order, args)
+	for _, n := range list {
+		if err := n.agent.Do(order, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setRates sets rates until the process ends: those of all, or a network's own.
+func (p *program) setRates(list []*network, args map[string]string) error {
+	down, up := -1, -1
+	for name, to := range map[string]*int{"down": &down, "up": &up} {
+		if v, ok := args[name]; ok {
+			n, err := strconv.Atoi(v)
+			if err != nil || n < 0 || n > math.MaxInt32 {
+				return fmt.Errorf("%w: %s %q; want KiB a second, 0 for no limit", errSettings, name, v)
+			}
+			*to = n
+		}
+	}
+	if args["network"] == "" {
+		p.limits.SetSession(down, up)
+	} else {
+		for _, n := range list {
+			if down >= 0 {
+				n.down.Store(int64(down))
+			}
+			if up >= 0 {
+				n.up.Store(int64(up))
+			}
+		}
+	}
+	f := p.limits.At(time.Now())
+	p.shareRates(&f)
+	return nil
 }
 
 // tomorrow is a pause's end as people say it.

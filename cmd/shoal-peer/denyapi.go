@@ -46,10 +46,11 @@ func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 	}
 	n := 0
 	if p := s.running(); p != nil && !allow {
-		st := p.agent.Status()
-		for _, t := range append(st.Running, st.Waiting...) {
-			if p.refuse(t.Host) != nil {
-				n++
+		for _, st := range p.statuses() {
+			for _, t := range append(st.Running, st.Waiting...) {
+				if p.refuse(t.Host) != nil {
+					n++
+				}
 			}
 		}
 	}

@@ -49,11 +49,17 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 	if p == nil {
 		add("connection", levelNote, words.T("say."+s.status().State))
 	} else {
-		st := p.status(p.agent.Asked(ctx))
-		s.connectionChecks(st, now, add)
-		offset := p.agent.ClockOffset()
+		list := p.asked(ctx, false)
+		var offset time.Duration
+		at := ""
+		for _, x := range list {
+			s.connectionChecks(&status{Status: x.Status}, now, add)
+			if x.Home.At != "" && at == "" {
+				at, offset = x.Home.At, x.n.agent.ClockOffset()
+			}
+		}
 		switch {
-		case st.Home.At == "":
+		case at == "":
 			add("clock", levelNote, words.T("health.clock.unknown"))
 		case offset.Abs() > clockOff:
 			add("clock", levelBad, words.T("health.clock.off", words.Span(offset.Abs())))

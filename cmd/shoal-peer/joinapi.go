@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"shoal/internal/member"
 	"shoal/internal/version"
 	"shoal/peer"
 	"shoal/peer/limit"
@@ -41,13 +42,45 @@ type use struct {
 	How  string `json:"how"`
 }
 
+// joinPlace is where a network is joined.
+type joinPlace struct {
+	dir    string
+	is     bool     // a member already
+	beside []string // names of the other networks of this computer
+}
+
+// placeFor finds the folder for the network of a join string, and reports why this computer cannot join it.
+func placeFor(set *settings, join string) (at joinPlace, err error) {
+	j, err := member.ParseJoinString(join)
+	if err != nil {
+		return at, err
+	}
+	if at.dir, at.is, err = peer.FolderFor(set.Data, j.Network); err != nil || at.is {
+		return at, err
+	}
+	all, err := peer.Memberships(set.Data)
+	if err != nil {
+		return at, err
+	}
+	for _, m := range all {
+		at.beside = append(at.beside, companyText(&status{Status: peer.Status{Network: m.Network.String(), Name: m.Company}}).In(words.English))
+	}
+	switch {
+	case len(all) >= peer.MaxNetworks:
+		return at, fmt.Errorf("this computer is a member of %d networks, the most that it can be; leave one first: %s", len(all), strings.Join(at.beside, ", "))
+	case len(all) >= set.Threads:
+		return at, fmt.Errorf("each network needs a site at a time, and this computer may fetch from %s only, for %s; raise the setting threads first", words.Count(set.Threads, "count.site").In(words.English), strings.Join(at.beside, ", "))
+	}
+	return at, nil
+}
+
 // look asks the network of a join string, and keeps nothing of the answer.
-func look(ctx context.Context, set *settings, join string) (*peer.Offer, error) {
+func look(ctx context.Context, set *settings, dir, join string) (*peer.Offer, error) {
 	cfg := set.config()
-	cfg.Join, cfg.Listen, cfg.Version = join, nil, version.String()
+	cfg.Dir, cfg.Join, cfg.Listen, cfg.Version = dir, join, nil, version.String()
 	p := &program{set: *set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil), meter: limit.NewMeter(nil)}
 	newPolicies(p).read(ctx, time.Now())
-	p.members(&cfg)
+	p.members(&cfg, p.meter)
 	return peer.Look(ctx, cfg)
 }
 
@@ -61,13 +94,6 @@ func (s *station) postJoin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	set := s.settings()
-	if is, err := peer.IsMember(set.Data); err != nil || is {
-		if err == nil {
-			err = errors.New("this computer is a member of a network already; leave that one first")
-		}
-		fail(w, http.StatusConflict, err)
-		return
-	}
 	ask.Join = strings.TrimSpace(ask.Join)
 	if ask.Join == "" {
 		fail(w, http.StatusBadRequest, errors.New("the join string is empty: the search company gives it to you; it begins with shoal-join-"))
@@ -76,12 +102,20 @@ func (s *station) postJoin(w http.ResponseWriter, r *http.Request) {
 	if ask.Account != "" {
 		set.Account = ask.Account
 	}
-	o, err := s.offerOf(r.Context(), &set, ask.Join)
+	at, err := placeFor(&set, ask.Join)
+	if err == nil && at.is {
+		err = errors.New("this computer is a member of this network already")
+	}
+	if err != nil {
+		fail(w, http.StatusConflict, err)
+		return
+	}
+	o, err := s.offerOf(r.Context(), &set, at.dir, ask.Join)
 	if err != nil {
 		fail(w, http.StatusBadGateway, err)
 		return
 	}
-	told := terms(&set, o, lang(r))
+	told := terms(&set, o, at.beside, lang(r))
 	if ask.Agree {
 		if ask.Limits && len(told.Proposed) > 0 {
 			if err := s.agreed(told.Proposed); err != nil {
@@ -114,7 +148,7 @@ func (s *station) agreed(wanted []proposal) error {
 }
 
 // offerOf returns the offer that was looked at, or looks.
-func (s *station) offerOf(ctx context.Context, set *settings, join string) (*peer.Offer, error) {
+func (s *station) offerOf(ctx context.Context, set *settings, dir, join string) (*peer.Offer, error) {
 	s.mu.Lock()
 	o := s.offer
 	if s.offered != join {
@@ -126,7 +160,7 @@ func (s *station) offerOf(ctx context.Context, set *settings, join string) (*pee
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
-	o, err := look(ctx, set, join)
+	o, err := look(ctx, set, dir, join)
 	if err != nil {
 		return nil, err
 	}
@@ -136,13 +170,16 @@ func (s *station) offerOf(ctx context.Context, set *settings, join string) (*pee
 	return o, nil
 }
 
-// terms says what joining means.
-func terms(set *settings, o *peer.Offer, lang string) joinTold {
+// terms says what joining means. beside names the networks that this computer crawls for already.
+func terms(set *settings, o *peer.Offer, beside []string, lang string) joinTold {
 	st := status{}
 	st.Name, st.Contact, st.Network = o.Name, o.Contact, o.Network.String()
 	out := joinTold{Name: companyText(&st).In(lang), Contact: o.Contact, Network: st.Network, Proposed: proposals(set)}
 	for _, key := range []string{"join.fetch", "join.polite", "join.send", "join.never", "join.seen", "join.stop"} {
 		out.Does = append(out.Does, words.T(key, out.Name).In(lang))
+	}
+	if len(beside) > 0 {
+		out.Does = append(out.Does, words.T("join.beside", strings.Join(beside, ", ")).In(lang))
 	}
 	add := func(key, how string, args ...any) {
 		out.Uses = append(out.Uses, use{words.T("use." + key).In(lang), words.T(how, args...).In(lang)})

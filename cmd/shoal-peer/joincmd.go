@@ -13,8 +13,9 @@ import (
 	"golang.org/x/term"
 
 	"shoal/internal/plain"
-	"shoal/internal/wire"
 	"shoal/peer"
+	"shoal/peer/control"
+	"shoal/peer/words"
 )
 
 type joinCmd struct {
@@ -82,10 +83,14 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if !c.Yes && (c.JSON || !asks(s.in)) {
 		return errNotAsked
 	}
-	if _, err := wire.LoadKept(set.Data); err == nil {
-		return c.again(ctx, s, &set)
+	at, err := placeFor(&set, c.JoinString)
+	if err != nil {
+		return err
 	}
-	offer, err := look(ctx, &set, c.JoinString)
+	if at.is {
+		return c.again(ctx, s, &set, at.dir)
+	}
+	offer, err := look(ctx, &set, at.dir, c.JoinString)
 	if err != nil {
 		return err
 	}
@@ -96,7 +101,7 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	agreed := c.Yes
 	if !c.JSON {
-		explain(s.out, &set, &out.Joined, wanted)
+		explain(s.out, &set, &out.Joined, at.beside, wanted)
 	}
 	if !agreed {
 		agreed, err = consent(ctx, s, len(wanted) > 0, &wanted)
@@ -112,19 +117,28 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	if err != nil || !agreed {
 		if err == nil {
-			_, err = fmt.Fprintln(s.out, "Not joined. Nothing was fetched, and nothing of it is kept but this computer's key in "+set.Data+".")
+			_, err = fmt.Fprintln(s.out, "Not joined. Nothing was fetched, and nothing of it is kept but this computer's key in "+at.dir+".")
 		}
 		return err
 	}
 	if out.Wrote = wanted; len(wanted) > 0 {
 		out.File = file
 	}
+	if len(at.beside) > 0 && tellJoined(ctx, &set) {
+		c.then = "The running peer begins with it now, beside " + strings.Join(at.beside, ", ") + "."
+	}
 	return c.report(s, &out)
 }
 
+// tellJoined has a peer that runs look for its new network at once. It reports whether one runs.
+func tellJoined(ctx context.Context, set *settings) bool {
+	cl, err := control.NewClient(set.Data)
+	return err == nil && cl.Do(ctx, "joined", nil) == nil
+}
+
 // again joins a folder that is a member already: of the same network, perhaps at other addresses. Its volunteer has agreed before.
-func (c *joinCmd) again(ctx context.Context, s streams, set *settings) error {
-	offer, err := look(ctx, set, c.JoinString)
+func (c *joinCmd) again(ctx context.Context, s streams, set *settings, dir string) error {
+	offer, err := look(ctx, set, dir, c.JoinString)
 	if err != nil {
 		return err
 	}
@@ -151,7 +165,7 @@ func (c *joinCmd) report(s streams, out *joinSaid) error {
 }
 
 // explain says who asks, what the computer will do, and what of it will be used.
-func explain(w io.Writer, set *settings, j *peer.Joined, wanted []proposal) {
+func explain(w io.Writer, set *settings, j *peer.Joined, beside []string, wanted []proposal) {
 	st := status{}
 	st.Name, st.Contact, st.Network = j.Name, j.Contact, j.Network.String()
 	contact := ""
@@ -179,6 +193,9 @@ func explain(w io.Writer, set *settings, j *peer.Joined, wanted []proposal) {
 		} else {
 			fmt.Fprintf(w, "  %-11s at most %d %s (%s)\n", c.what, value, c.unit, from)
 		}
+	}
+	if len(beside) > 0 {
+		fmt.Fprintln(w, words.T("join.beside", strings.Join(beside, ", ")).In(words.English))
 	}
 	fmt.Fprintf(w, "On battery: %s. On a link paid by volume: %s. Stop at any time: shoal-peer pause, shoal-peer leave.\n\n", set.OnBattery, set.OnMetered)
 }

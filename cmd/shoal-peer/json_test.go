@@ -44,11 +44,11 @@ func TestJSONOfEveryCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := peer.OpenJournal(set.journal(), "network")
+	j, err := peer.OpenJournal(set.journal())
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.Visit("", crawl.Visit{At: time.Now(), URL: "http://a.example/", Status: 200, Bytes: 7, Took: time.Second})
+	j.For("network")("", crawl.Visit{At: time.Now(), URL: "http://a.example/", Status: 200, Bytes: 7, Took: time.Second})
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -158,17 +158,19 @@ func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 
 // proxies holds the proxy in force, built once.
 type proxies struct {
-	dial limit.DialFunc
 	mu   sync.Mutex
+	dial limit.DialFunc
 	at   string
 	now  *limit.Proxy
 }
 
 // members sets how the peer reaches members: with sockets under the limits, and through the admin's proxy.
-func (p *program) members(cfg *peer.Config) {
-	cfg.Names = p.meter.Resolver(p.socket)
+func (p *program) members(cfg *peer.Config, meter *limit.Meter) {
+	cfg.Names = meter.Resolver(p.socket)
 	nodes := &net.Dialer{Control: p.socket, Resolver: cfg.Names, KeepAlive: -1} // the members' protocol has keep-alives of its own
+	p.proxy.mu.Lock()
 	p.proxy.dial = nodes.DialContext
+	p.proxy.mu.Unlock()
 	cfg.Socket = p.socket
 	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return proxiedDialer{nodes, p}, nil }
 	cfg.Bar = p.aroundProxy
@@ -200,8 +202,9 @@ func (p *program) follow(f *limit.Force, last *string) {
 	}
 	*last = f.Proxy
 	n := p.meter.Cut()
-	if p.agent != nil {
-		p.agent.Redial()
+	for _, x := range p.nets.all() {
+		n += x.meter.Cut()
+		x.agent.Redial()
 	}
 	p.log.Info("the way to the outside has changed; connections are made anew", "proxy", cmp.Or(f.ProxyAt, "none"), "closed", n)
 }
@@ -269,8 +272,7 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 			busy, machine = p.machine(&m), now
 		}
 		p.tally(now)
-		received, sent := p.meter.Totals()
-		p.speeds.note(now, received, sent)
+		received, sent := p.readings(now)
 		p.record(now, received, sent)
 		if now.Sub(usage) >= usageEvery {
 			usage = now
@@ -282,8 +284,10 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		}
 		f := p.limits.At(now)
 		p.follow(&f, &proxy)
-		p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
-		p.hold(pausedBy(&f), full, fed, busy)
+		p.shareRates(&f)
+		for _, n := range p.nets.all() {
+			n.hold(pausedBy(&f, now), n.overShare(&f, now), full, fed, busy)
+		}
 		select {
 		case <-tick.C:
 		case <-p.wake:
@@ -299,17 +303,22 @@ func (p *program) because(setting, key string, args ...any) words.Text {
 	return words.T("source", words.T(key, args...), words.T("from.you.at", setting))
 }
 
-// hold pauses the agent for the first reason that there is.
-func (p *program) hold(reasons ...words.Text) {
-	for _, r := range reasons {
-		if r.Key != "" {
-			p.held.Store(&r)
-			p.agent.Hold(r.In(words.English))
-			return
-		}
+// tally counts what the agents have done.
+func (p *program) tally(now time.Time) {
+	for _, n := range p.nets.all() {
+		n.count(now)
 	}
-	p.held.Store(nil)
-	p.agent.Hold("")
+}
+
+// readings notes what was carried, and returns the bytes received and sent.
+func (p *program) readings(now time.Time) (received, sent int64) {
+	for _, n := range p.nets.all() {
+		r, s := n.meter.Totals()
+		n.speeds.note(now, r, s)
+	}
+	received, sent = p.meter.Totals()
+	p.speeds.note(now, received, sent)
+	return received, sent
 }
 
 // keepUsage writes down what was used and done, if there is anything new.
@@ -317,7 +326,11 @@ func (p *program) keepUsage() {
 	if !p.usage.Changed() {
 		return
 	}
-	switch err := p.usage.Save(); {
+	err := p.usage.Save()
+	for _, n := range p.nets.all() {
+		err = errors.Join(err, n.usage.Save())
+	}
+	switch {
 	case err != nil && p.notes.set("budgets", "what was used is not kept over a restart: "+err.Error()):
 		p.log.Warn("usage not kept", "err", err)
 	case err == nil:

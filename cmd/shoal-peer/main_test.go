@@ -284,11 +284,15 @@ func TestTakenPort(t *testing.T) {
 		defer l.Close()
 	}
 	p := program{set: defaults(), log: slog.New(slog.DiscardHandler)}
-	if err := p.findPort(); err != nil || p.set.Port == wire.DefaultPort || p.set.Port == 0 {
-		t.Errorf("port %d, %v", p.set.Port, err)
+	if port, err := p.portFor(0); err != nil || port == wire.DefaultPort || port == 0 {
+		t.Errorf("port %d, %v", port, err)
 	}
 	p.set.Port = 1 // named: it stays
-	if err := p.findPort(); err != nil || p.set.Port != 1 {
-		t.Errorf("port %d, %v", p.set.Port, err)
+	if port, err := p.portFor(0); err != nil || port != 1 {
+		t.Errorf("port %d, %v", port, err)
+	}
+	p.set.Port = 0
+	if port, err := p.portFor(3); err != nil || port != 0 {
+		t.Errorf("port %d, %v", port, err)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
+	"os"
+	"strings"
 	"time"
 
 	"shoal/internal/plain"
@@ -16,6 +19,23 @@ import (
 type remote struct {
 	Data string `help:"Folder of the peer." type:"path" placeholder:"DIR"`
 	JSON bool   `name:"json" help:"Print JSON."`
+}
+
+// only names one network, where this computer crawls for several.
+type only struct {
+	Network string `help:"This network only, where this computer crawls for several: its company or the beginning of its name." placeholder:"NETWORK"`
+}
+
+// args adds the network to those of an order.
+func (o *only) args(args map[string]string) map[string]string {
+	if o.Network == "" {
+		return args
+	}
+	if args == nil {
+		args = map[string]string{}
+	}
+	args["network"] = o.Network
+	return args
 }
 
 // obeyed is what an order prints with --json.
@@ -47,8 +67,12 @@ func (r *remote) do(ctx context.Context, s streams, top *cli, order string, args
 	return r.tell(s, obeyed{Order: order, Says: said})
 }
 
+// query adds the network to a question.
+func (o *only) query() string { return "?" + url.Values{"network": {o.Network}}.Encode() }
+
 type pauseCmd struct {
 	remote
+	only
 	For string `arg:"" optional:"" name:"duration" help:"How long, such as 30m or 2h, or tomorrow for six in the morning of the next day; default: until resume."`
 }
 
@@ -61,10 +85,13 @@ func (c *pauseCmd) Run(ctx context.Context, s streams, top *cli) error {
 			said = "Paused until tomorrow at six in the morning."
 		}
 	}
-	return c.do(ctx, s, top, "pause", args, said)
+	return c.do(ctx, s, top, "pause", c.args(args), said)
 }
 
-type resumeCmd struct{ remote }
+type resumeCmd struct {
+	remote
+	only
+}
 
 // Run ends the volunteer's own pause, and says what else holds the peer.
 func (c *resumeCmd) Run(ctx context.Context, s streams, top *cli) error {
@@ -72,7 +99,7 @@ func (c *resumeCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if err != nil {
 		return err
 	}
-	if err := cl.Do(ctx, "resume", nil); err != nil {
+	if err := cl.Do(ctx, "resume", c.args(nil)); err != nil {
 		return err
 	}
 	var st status
@@ -86,25 +113,31 @@ func (c *resumeCmd) Run(ctx context.Context, s streams, top *cli) error {
 	return c.tell(s, obeyed{Order: "resume", Says: said, Hold: st.Hold})
 }
 
-type finishCmd struct{ remote }
-
-func (c *finishCmd) Run(ctx context.Context, s streams, top *cli) error {
-	return c.end(ctx, s, top, "finish", "Takes nothing new; what runs comes to its end.")
+type finishCmd struct {
+	remote
+	only
 }
 
-type drainCmd struct{ remote }
+func (c *finishCmd) Run(ctx context.Context, s streams, top *cli) error {
+	return c.end(ctx, s, top, "finish", c.args(nil), "Takes nothing new; what runs comes to its end.")
+}
+
+type drainCmd struct {
+	remote
+	only
+}
 
 func (c *drainCmd) Run(ctx context.Context, s streams, top *cli) error {
-	return c.end(ctx, s, top, "drain", "Gives everything back, then stays idle.")
+	return c.end(ctx, s, top, "drain", c.args(nil), "Gives everything back, then stays idle.")
 }
 
 // end gives an order that ends tasks, and warns of those whose results cannot be delivered now.
-func (r *remote) end(ctx context.Context, s streams, top *cli, order, said string) error {
+func (r *remote) end(ctx context.Context, s streams, top *cli, order string, args map[string]string, said string) error {
 	c, _, err := client(s, top, r.Data)
 	if err != nil {
 		return err
 	}
-	if err := c.Do(ctx, order, nil); err != nil {
+	if err := c.Do(ctx, order, args); err != nil {
 		return err
 	}
 	var st status
@@ -124,43 +157,111 @@ func (r *remote) end(ctx context.Context, s streams, top *cli, order, said strin
 	return r.tell(s, obeyed{Order: order, Says: said, Undelivered: n})
 }
 
-type leaveCmd struct{ remote }
+type leaveCmd struct {
+	remote
+	Network string `arg:"" optional:"" help:"Network to leave, where this computer crawls for several: its company or the beginning of its name, as status shows them."`
+	All     bool   `help:"Leave all networks."`
+}
 
-// Run ends the running peer, which hands its tasks over, and deletes the membership.
+// Run ends the running peer of a network, which hands its tasks over, and deletes the membership.
 func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 	cl, set, err := client(s, top, c.Data)
-	switch {
-	case errors.Is(err, control.ErrNoAgent):
-	case err != nil:
+	if err != nil && !errors.Is(err, control.ErrNoAgent) {
 		return err
-	default:
-		if err := cl.Do(ctx, "leave", nil); err != nil && !errors.Is(err, control.ErrNoAgent) {
+	}
+	leaving, beside, wrong := c.which(set.Data)
+	if wrong != nil {
+		return wrong
+	}
+	if err == nil {
+		for _, m := range leaving {
+			if err := cl.Do(ctx, "leave", map[string]string{"network": m.Network.String()}); err != nil && !errors.Is(err, control.ErrNoAgent) {
+				return err
+			}
+		}
+	}
+	var lost peer.Undelivered
+	for _, m := range leaving {
+		one, err := unjoin(ctx, m.Dir, time.Duration(set.GraceS)*time.Second+20*time.Second)
+		if err != nil {
 			return err
 		}
-	}
-	wait := time.Duration(set.GraceS)*time.Second + 20*time.Second
-	var lost peer.Undelivered
-	for end := time.Now().Add(wait); ; {
-		lost, err = peer.Forget(set.Data)
-		if err == nil || !errors.Is(err, peer.ErrLocked) || time.Now().After(end) {
-			break
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no folder %s: no peer ran there; name its folder with --data", set.Data)
-	}
-	if err != nil {
-		return err
+		lost.Tasks, lost.Bytes = lost.Tasks+one.Tasks, lost.Bytes+one.Bytes
 	}
 	said := fmt.Sprintf("This computer has left the network. Its key and the record of what it fetched are still in %s; you may delete that folder.", set.Data)
+	if len(leaving) > 1 {
+		said = fmt.Sprintf("This computer has left all networks. Its keys and the record of what it fetched are still in %s; you may delete that folder.", set.Data)
+	}
+	if beside > 0 {
+		others := "the one that is left"
+		if beside > 1 {
+			others = fmt.Sprintf("the %d that are left", beside)
+		}
+		said = fmt.Sprintf("This computer has left that network, and goes on for %s. Its key is still in %s.", others, leaving[0].Dir)
+	}
 	if lost.Tasks > 0 {
 		said = fmt.Sprintf("Not delivered, since the archive did not answer: %s, %.1f MiB of pages. Other peers will crawl it again.\n%s",
 			plain.Count(lost.Tasks, "task"), mib(lost.Bytes), said)
 	}
 	return c.tell(s, obeyed{Order: "leave", Says: said, Undelivered: lost.Tasks, Bytes: lost.Bytes})
+}
+
+// which finds the networks to leave, and how many stay.
+func (c *leaveCmd) which(data string) (leaving []peer.Membership, beside int, err error) {
+	all, err := peer.Memberships(data)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(all) == 0 {
+		if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
+			return nil, 0, fmt.Errorf("there is no folder %s: no peer ran there; name its folder with --data", data)
+		}
+		return []peer.Membership{{Dir: data}}, 0, nil // what an earlier leave has left is removed
+	}
+	if c.All || c.Network == "" && len(all) == 1 {
+		return all, 0, nil
+	}
+	m, err := pick(all, c.Network, "name the one to leave, or --all")
+	if err != nil {
+		return nil, 0, err
+	}
+	return []peer.Membership{m}, len(all) - 1, nil
+}
+
+// pick finds the network that a person names among the memberships. unnamed is what to do where no name is given.
+func pick(all []peer.Membership, name, unnamed string) (found peer.Membership, err error) {
+	var have []string
+	hits := 0
+	for _, m := range all {
+		id, company := m.Network.String(), plain.Printable(m.Company)
+		have = append(have, strings.TrimSpace(id[:shortName]+" "+company))
+		if name != "" && (strings.HasPrefix(id, strings.ToLower(name)) || strings.EqualFold(company, name)) {
+			found = m
+			hits++
+		}
+	}
+	switch {
+	case hits == 1:
+		return found, nil
+	case name == "":
+		return found, &errWhich{"this computer crawls for several networks; " + unnamed, have}
+	case hits == 0:
+		return found, &errWhich{fmt.Sprintf("no network is called %q", name), have}
+	}
+	return found, &errWhich{fmt.Sprintf("%q can be several networks", name), have}
+}
+
+// unjoin deletes a membership once its agent has ended.
+func unjoin(ctx context.Context, dir string, wait time.Duration) (lost peer.Undelivered, err error) {
+	for end := time.Now().Add(wait); ; {
+		lost, err = peer.Forget(dir)
+		if err == nil || !errors.Is(err, peer.ErrLocked) || time.Now().After(end) {
+			return lost, err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return lost, ctx.Err()
+		}
+	}
 }

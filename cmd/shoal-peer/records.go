@@ -20,7 +20,7 @@ type carried struct {
 
 // record adds to the history what has come since the last call.
 func (p *program) record(now time.Time, received, sent int64) {
-	f := limit.Flow{Down: received, Up: sent, Pages: int64(p.agent.Counters().Pages)}
+	f := limit.Flow{Down: received, Up: sent, Pages: p.pages.Load()}
 	if p.carried.known {
 		p.history.Add(now, limit.Flow{Down: f.Down - p.carried.last.Down, Up: f.Up - p.carried.last.Up, Pages: f.Pages - p.carried.last.Pages})
 	} else {
@@ -53,10 +53,12 @@ func (p *program) followLists(ctx context.Context) {
 	defer t.Stop()
 	for {
 		again := p.readLists(ctx, kept)
-		select { // before the agent has its folder there are no tasks
-		case <-p.agent.Ready():
-			p.agent.GiveRefused(ctx)
-		default:
+		for _, n := range p.nets.all() {
+			select { // before the agent has its folder there are no tasks
+			case <-n.agent.Ready():
+				n.agent.GiveRefused(ctx)
+			default:
+			}
 		}
 		t.Reset(again)
 		select {

@@ -11,23 +11,18 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
-	ma "github.com/multiformats/go-multiaddr"
-
 	"shoal/channel"
 	"shoal/internal/lab/pond"
 	"shoal/internal/version"
-	"shoal/internal/wire"
 	"shoal/peer"
+	"shoal/peer/crawl"
 	"shoal/peer/limit"
-	"shoal/peer/words"
 )
 
 type runCmd struct {
@@ -69,47 +64,35 @@ const memory = 72 << 20
 type program struct {
 	webAtHome bool // Web hosts in its own networks are fetched from too
 
-	set     settings // those of its start
-	live    atomic.Pointer[settings]
-	log     *slog.Logger
-	level   *slog.LevelVar
-	ready   func()        // called when the agent has been made
-	again   chan struct{} // closed: come back with other settings
-	wake    chan struct{} // settings have changed: look at once
-	history *limit.History
-	carried carried
-	use     atomic.Pointer[limit.Use] // when last asked
-	looked  atomic.Int64              // Unix time of the last look at what is known of the use
-	busy    atomic.Int64              // percent of the processors that other programs used when last looked at; -1: not known
-	lists   chan struct{}             // block lists or denied domains have changed
-	inPond  bool
-	blocked atomic.Pointer[limit.Blocked]
-	held    atomic.Pointer[words.Text] // why the peer is on hold, for translation
-	agent   *peer.Agent
-	limits  *limit.Limits
-	meter   *limit.Meter
-	usage   *limit.Usage
-	journal *peer.Journal
-	notes   notes
-	proxy   proxies
-	speeds  speeds
-	tallied struct {
-		mu sync.Mutex
-		c  peer.Counters // what usage has
-	}
-	left     chan struct{}
-	once     sync.Once
+	set      settings // those of its start
+	live     atomic.Pointer[settings]
+	log      *slog.Logger
+	level    *slog.LevelVar
+	ready    func()        // called when the agents have been made
+	says     func()        // called when the first agent has its folder
+	again    chan struct{} // closed: come back with other settings
+	wake     chan struct{} // settings have changed: look at once
+	history  *limit.History
+	carried  carried
+	use      atomic.Pointer[limit.Use] // when last asked
+	looked   atomic.Int64              // Unix time of the last look at what is known of the use
+	busy     atomic.Int64              // percent of the processors that other programs used when last looked at; -1: not known
+	lists    chan struct{}             // block lists or denied domains have changed
+	blocked  atomic.Pointer[limit.Blocked]
+	nets     networks
+	joined   chan struct{} // there may be another membership
+	turns    *crawl.Turns
+	pages    atomic.Int64 // fetched since the start
+	world    *pond.World  // crawled instead of the Web; nil: it is not
+	unpaced  bool         // without waits
+	limits   *limit.Limits
+	meter    *limit.Meter
+	usage    *limit.Usage
+	journal  *peer.Journal
+	notes    notes
+	proxy    proxies
+	speeds   speeds
 	comeBack sync.Once
-}
-
-// hasLeft reports whether the volunteer has had the peer leave.
-func (p *program) hasLeft() bool {
-	select {
-	case <-p.left:
-		return true
-	default:
-		return false
-	}
 }
 
 // now returns the settings of now.
@@ -121,14 +104,11 @@ func (p *program) now() *settings {
 }
 
 func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io.Writer) error {
-	kept, err := wire.LoadKept(p.set.Data)
-	if err != nil {
+	var err error
+	if p.world, err = openWorld(ctx, pondAddr); err != nil {
 		return err
 	}
-	network, err := kept.Network()
-	if err != nil {
-		return err
-	}
+	p.unpaced = unpaced
 	if p.set.LowPriority {
 		if err := limit.LowPriority(); err != nil {
 			p.log.Warn("runs at a higher priority than it should", "err", err)
@@ -140,7 +120,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	if p.history, err = limit.OpenHistory(historyFile(p.set.Data), time.Now()); err != nil {
 		return err
 	}
-	if p.journal, err = peer.OpenJournal(p.set.journal(), network.String()); err != nil {
+	if p.journal, err = peer.OpenJournal(p.set.journal()); err != nil {
 		return err
 	}
 	defer p.journal.Close()
@@ -149,23 +129,10 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	p.meter = limit.NewMeter(p.usage)
 	admin := newPolicies(p)
 	admin.read(ctx, time.Now())
-	cfg, err := p.config(ctx, pondAddr, unpaced)
-	if err != nil {
-		return err
-	}
-	if p.agent, err = peer.New(cfg); err != nil {
-		return err
-	}
-	p.ready()
-	home := cfg.Home
-	if pondAddr != "" {
-		home = nil
-	}
-	err = p.serve(ctx, admin, home, out)
+	err = p.serve(ctx, admin, out)
 	if errors.Is(err, peer.ErrLocked) {
 		return err // the other one counts
 	}
-	p.tally(time.Now())
 	err = errors.Join(err, p.usage.Save(), p.history.Save())
 	select {
 	case <-p.again:
@@ -177,91 +144,30 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	return err
 }
 
-// serve runs the agent and the limits until ctx ends, or the volunteer has the peer leave or come back. home, unless it is nil, learns the
-// addresses that translators lead into this network.
-func (p *program) serve(ctx context.Context, admin *policies, home *limit.Home, out io.Writer) error {
+// serve runs the agents and the limits until ctx ends, or the volunteer has the peer leave or come back.
+func (p *program) serve(ctx context.Context, admin *policies, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	aside, end := context.WithCancel(context.WithoutCancel(ctx)) // so that status and limits hold while the peer leaves
 	defer end()
-	wg.Add(2)
-	go func() {
-		defer wg.Done()
-		select {
-		case <-p.agent.Ready(): // the folder is ours
-		case <-aside.Done():
-			return
-		}
-		fmt.Fprintf(out, "shoal-peer %s is running; to see what it does: shoal-peer status\n", version.String())
-	}()
-	go func() { defer wg.Done(); p.govern(aside, admin) }()
+	wg.Go(func() { p.govern(aside, admin) })
 	wg.Go(func() { p.followLists(aside) })
-	if home != nil && !p.webAtHome {
-		wg.Go(func() { p.learnTranslators(aside, home) })
-	}
 	go func() {
 		select {
-		case <-p.left:
-			cancel()
 		case <-p.again:
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	err := p.agent.Run(ctx)
+	p.says = sync.OnceFunc(func() {
+		fmt.Fprintf(out, "shoal-peer %s is running; to see what it does: shoal-peer status\n", version.String())
+	})
+	err := p.crawl(ctx, aside)
 	end()
 	wg.Wait()
 	return err
-}
-
-// config returns the agent's configuration, with every socket under the limits.
-func (p *program) config(ctx context.Context, pondAddr string, unpaced bool) (peer.Config, error) {
-	if err := p.findPort(); err != nil {
-		return peer.Config{}, err
-	}
-	cfg := p.set.config()
-	cfg.Version, cfg.Log, cfg.OnVisit, cfg.Refuse = version.String(), p.log, p.journal.Visit, p.refuse
-	cfg.Wrap, cfg.Count = p.meter.Wrap, p.meter.Count
-	p.members(&cfg)
-	cfg.Home = &limit.Home{}
-	guard := &limit.Guard{Home: cfg.Home, Resolver: p.meter.Resolver(p.socket), Wrap: p.meter.Wrap, Control: p.socket, Allow: p.limits.DeniesAddr, Via: p.via}
-	if p.webAtHome {
-		guard.Home = nil
-	}
-	if pondAddr != "" {
-		world, err := pond.Connect(ctx, pondAddr)
-		if err != nil {
-			return cfg, fmt.Errorf("pond at %s: %w", pondAddr, err)
-		}
-		port := p.set.Port
-		if port == 0 { // the pond places a node by the port that it listens on
-			if port, err = freePort(); err != nil {
-				return cfg, err
-			}
-			p.set.Port = port
-			cfg.Listen = p.set.config().Listen
-		}
-		if cfg.Roots, err = world.Roots(); err != nil {
-			return cfg, err
-		}
-		guard.Pond = world.HTTPDialer(port)
-		nodes := world.NodeDialer(port)
-		cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return nodes, nil }
-		cfg.QUIC = false // only what is dialled by TCP has the pond's latency
-		if p.set.MinGapMs == defaults().MinGapMs {
-			cfg.MinGap = pondGap
-		}
-		if unpaced {
-			cfg.Unpaced = true
-			if guard.Pond, err = limit.ToPond(world.ServedAt()); err != nil {
-				return cfg, err
-			}
-		}
-	}
-	cfg.Dial = guard.DialContext
-	return cfg, nil
 }
 
 // learnTranslators learns whether the network translates IPv6 to IPv4: addresses of the home can be written so, too. Behind a proxy all goes through it,
@@ -274,41 +180,6 @@ func (p *program) learnTranslators(ctx context.Context, home *limit.Home) {
 	home.WatchNAT64(ctx, ask, func() bool { return p.via() == nil }, func(err error) {
 		p.log.Debug("the name servers do not say whether the network translates addresses", "err", err)
 	})
-}
-
-// findPort chooses another port if the default one is in use: a manager or a second peer may run on this machine.
-func (p *program) findPort() error {
-	if p.set.Port != wire.DefaultPort {
-		return nil
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(p.set.Listen, strconv.Itoa(p.set.Port)))
-	if err == nil {
-		return l.Close()
-	}
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		return nil // it will be said where it matters
-	}
-	if p.set.Port, err = freePort(); err == nil {
-		p.log.Warn("another program, perhaps a manager, uses the default port: this peer takes another one; choose a fixed port with --port",
-			"default", wire.DefaultPort, "port", p.set.Port)
-	}
-	return err
-}
-
-// pondGap is the politeness wait in a synthetic Web.
-const pondGap = 200 * time.Millisecond
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	_, text, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(text)
 }
 
 // socket applies the limits to a socket.

@@ -36,6 +36,9 @@ const onPage = ".page"
 
 // told returns the sentence for translation. where is onPage or empty.
 func told(st *status, now time.Time, where string) (state string, says words.Text) {
+	if len(st.Networks) > 1 {
+		return toldEach(st.Networks, now, where)
+	}
 	name := companyText(st)
 	trouble, why := connection(st, name, now)
 	also := func(t words.Text) words.Text {

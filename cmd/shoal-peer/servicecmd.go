@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"shoal/internal/service"
-	"shoal/internal/wire"
+	"shoal/peer"
 	"shoal/peer/control"
 )
 
@@ -160,8 +160,8 @@ func joined(s streams, top *cli) bool {
 	} else if set, err := load(top.Config, s.env, nil); err == nil {
 		data = set.Data
 	}
-	_, err := wire.LoadKept(data)
-	return !errors.Is(err, wire.ErrNotJoined)
+	is, err := peer.IsMember(data)
+	return is || err != nil
 }
 
 // order runs one order to the service manager and says what was done.

@@ -44,6 +44,7 @@ type settings struct {
 	MinFreeMiB    int `koanf:"min_free_mib"`
 
 	limit.Settings `koanf:",squash"`
+	Shares         []string `koanf:"network_shares"`
 
 	LowPriority bool     `koanf:"low_priority"`
 	Deny        []string `koanf:"deny"`
@@ -108,6 +109,7 @@ type flagged struct {
 	UpKiBPerS     *int     `name:"up-kib-per-s" help:"${set_up_kib_per_s}" placeholder:"N"`
 	DayMiB        *int     `name:"day-mib" help:"${set_day_mib}" placeholder:"N"`
 	MonthMiB      *int     `name:"month-mib" help:"${set_month_mib}" placeholder:"N"`
+	Shares        []string `name:"network-shares" help:"${set_network_shares}" placeholder:"NAME=N"`
 	OnBattery     *string  `help:"${set_on_battery}" placeholder:"WHAT"`
 	OnMetered     *string  `help:"${set_on_metered}" placeholder:"WHAT"`
 	InUse         *string  `help:"${set_in_use}" placeholder:"WHAT"`
@@ -125,7 +127,7 @@ type flagged struct {
 var flagKeys = map[string]string{"MinGapMs": "min_gap_ms", "CheckpointMin": "checkpoint_min", "GraceS": "grace_s", "DiskMiB": "disk_mib", "MinFreeMiB": "min_free_mib", "DownKiBPerS": "down_kib_per_s",
 	"UpKiBPerS": "up_kib_per_s", "DayMiB": "day_mib", "MonthMiB": "month_mib", "DSCP": "dscp_le", "LowPriority": "low_priority", "PolicyURL": "policy_url",
 	"LogLevel": "log_level", "OnBattery": "on_battery", "OnMetered": "on_metered", "InUse": "in_use", "BusyPercent": "busy_percent",
-	"FullScreen": "full_screen", "BlockLists": "block_lists"}
+	"FullScreen": "full_screen", "Shares": "network_shares", "BlockLists": "block_lists"}
 
 func (f *flagged) values() map[string]any { return given(f) }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"shoal/internal/plain"
-	"shoal/peer"
 	"shoal/peer/limit"
 	"shoal/peer/words"
 )
@@ -290,15 +289,8 @@ func (p *program) apply(before, set *settings) {
 	p.live.Store(set)
 	p.limits.Replace(set.Settings, set.from)
 	f := p.limits.At(time.Now())
-	p.meter.SetRates(f.DownKiBPerS.Value, f.UpKiBPerS.Value)
-	if err := p.agent.SetLimits(set.Threads, set.Queue); err != nil {
-		p.log.Warn("threads and queue stay as they were", "err", err)
-	}
-	cfg := set.config()
-	if p.inPond && set.MinGapMs == defaults().MinGapMs {
-		cfg.MinGap = pondGap
-	}
-	p.agent.Tune(peer.Tuning{MinGap: cfg.MinGap, Checkpoint: cfg.Checkpoint, Grace: cfg.Grace, Disk: cfg.Disk})
+	p.divide()
+	p.shareRates(&f)
 	var level slog.Level
 	if level.UnmarshalText([]byte(set.LogLevel)) == nil {
 		p.level.Set(level)

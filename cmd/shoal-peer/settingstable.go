@@ -57,6 +57,7 @@ var table = []setting{
 	{key: "day_mib", group: groupNet, unit: "unit.mib", zero: "no limit"},
 	{key: "month_mib", group: groupNet, unit: "unit.mib", zero: "no limit"},
 	{key: "windows", group: groupNet},
+	{key: "network_shares", group: groupNet, list: "bq3xkd7n2mwa=2"},
 	{key: "on_metered", group: groupNet, choices: pauseOrRun},
 	{key: "dscp_le", group: groupNet, takes: takesReturn},
 
@@ -208,6 +209,12 @@ func (s *settings) special(key string) error {
 		for i, d := range s.Deny {
 			if !isDomain(d) {
 				return limit.Bad(fmt.Sprintf("deny[%d]", i+1), "is %q; want a domain such as example.org", d)
+			}
+		}
+	case key == "network_shares":
+		for i, share := range s.Shares {
+			if _, _, err := parseShare(share); err != nil {
+				return limit.Bad(fmt.Sprintf("network_shares[%d]", i+1), "is %q; %v", share, err)
 			}
 		}
 	case key == "block_lists":

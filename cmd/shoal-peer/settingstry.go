@@ -41,7 +41,7 @@ func (s *station) trySettings(w http.ResponseWriter, r *http.Request) {
 	if out.Errors == nil {
 		out.Errors = []fieldError{}
 	}
-	if t := pausedBy(&f); t.Key != "" {
+	if t := pausedBy(&f, now); t.Key != "" {
 		out.Paused = t.In(l)
 	}
 	for _, x := range out.Limits {

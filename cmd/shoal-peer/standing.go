@@ -14,17 +14,20 @@ import (
 
 type objectCmd struct {
 	remote
+	only
 	Case string   `arg:"" help:"Number of the case, as status lists it."`
 	Text []string `arg:"" help:"What is wrong with it, for the people of the company."`
 }
 
 func (c *objectCmd) Run(ctx context.Context, s streams, top *cli) error {
-	return c.do(ctx, s, top, "object", map[string]string{"case": c.Case, "text": strings.Join(c.Text, " ")}, "The company sees your objection at case "+plain.Printable(c.Case)+".")
+	return c.do(ctx, s, top, "object", c.args(map[string]string{"case": c.Case, "text": strings.Join(c.Text, " ")}), "The company sees your objection at case "+plain.Printable(c.Case)+".")
 }
 
 // object takes an objection to the company's server.
 func (s *station) object(w http.ResponseWriter, r *http.Request, p *program, args map[string]string) {
-	asked(w, p.agent.Object(r.Context(), args["case"], args["text"]), peer.ErrObject)
+	if n := of(w, p, args["network"]); n != nil {
+		asked(w, n.agent.Object(r.Context(), args["case"], args["text"]), peer.ErrObject)
+	}
 }
 
 // printStanding prints how far the company's server believes the peer, and what it holds against it.

@@ -16,6 +16,7 @@ import (
 	"shoal/internal/wire"
 	"shoal/peer"
 	"shoal/peer/control"
+	"shoal/peer/crawl"
 	"shoal/peer/limit"
 	"shoal/peer/page"
 )
@@ -40,7 +41,6 @@ type station struct {
 	peer    *program // nil: none runs
 	offer   *peer.Offer
 	offered string // the join string of the offer
-	leaves  bool   // the volunteer leaves by the API: the membership goes, and the program ends
 
 	saving sync.Mutex // one change of the settings file at a time
 }
@@ -94,17 +94,8 @@ func (s *station) peers(ctx context.Context) error {
 		err := p.run(ctx, s.cmd.Pond, s.cmd.Unpaced, s.out)
 		s.mu.Lock()
 		s.peer = nil
-		leaves := s.leaves
 		s.mu.Unlock()
-		switch {
-		case errors.Is(err, errAgain):
-		case err == nil && leaves:
-			_, err := peer.Forget(s.settings().Data)
-			return err
-		case err == nil && p.hasLeft():
-			s.forgotten(ctx)
-			return nil
-		default:
+		if !errors.Is(err, errAgain) {
 			return err
 		}
 	}
@@ -113,22 +104,6 @@ func (s *station) peers(ctx context.Context) error {
 // leaveWait bounds the wait for the command that has the peer leave to delete the membership. A service that started the peer again before
 // would take it up once more.
 const leaveWait = 30 * time.Second
-
-// forgotten waits until the membership is gone.
-func (s *station) forgotten(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leaveWait)
-	defer cancel()
-	for {
-		if is, err := peer.IsMember(s.settings().Data); err != nil || !is {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
 
 // wait waits until the folder may be a member.
 func (s *station) wait(ctx context.Context) error {
@@ -151,7 +126,7 @@ func (s *station) settings() settings {
 
 // newProgram makes a peer with the settings of now.
 func (s *station) newProgram() *program {
-	p := &program{set: s.settings(), log: s.log, level: s.level, left: make(chan struct{}), again: make(chan struct{}), wake: make(chan struct{}, 1), lists: make(chan struct{}, 1), inPond: s.cmd.Pond != "", webAtHome: s.cmd.AtHome}
+	p := &program{set: s.settings(), log: s.log, level: s.level, turns: crawl.NewTurns(), joined: s.poke, again: make(chan struct{}), wake: make(chan struct{}, 1), lists: make(chan struct{}, 1), webAtHome: s.cmd.AtHome}
 	p.ready = func() {
 		s.mu.Lock()
 		s.peer = p
@@ -213,7 +188,7 @@ func (s *station) journal() (*peer.Journal, error) {
 	if _, err := os.Stat(set.journal()); err != nil {
 		return nil, nil // nothing yet
 	}
-	return peer.OpenJournal(set.journal(), "")
+	return peer.OpenJournal(set.journal())
 }
 
 func historyFile(data string) string { return filepath.Join(data, "history") }

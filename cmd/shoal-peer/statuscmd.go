@@ -79,8 +79,25 @@ func printStatus(w io.Writer, st *status) {
 		contact = ", contact " + plain.Printable(st.Contact)
 	}
 	fmt.Fprintf(w, "for       %s%s\n", company(st), contact)
+	if len(st.Networks) > 1 {
+		for i := range st.Networks {
+			printNetwork(w, &st.Networks[i])
+		}
+		return
+	}
 	fmt.Fprintf(w, "peer      %s\nnetwork   %s\nmembers   %d known\n", st.Peer, st.Network, st.Members)
 	printOverlay(w, &st.Status)
+}
+
+// printNetwork prints one of several networks.
+func printNetwork(w io.Writer, n *networkTold) {
+	fmt.Fprintf(w, "\nnetwork   %s  %s: share %.0f%%\n", n.Network, company(n.alone()), 100*n.Share)
+	fmt.Fprintf(w, "          %s\n", n.Says)
+	fmt.Fprintf(w, "today     %s\n", worded(n.Done.Today))
+	fmt.Fprintf(w, "running   %d of %d; waiting %d of %d\n", len(n.Running), n.Threads, len(n.Waiting), n.Queue)
+	printStanding(w, n.Standing)
+	fmt.Fprintf(w, "peer      %s\nmembers   %d known\n", n.Peer, n.Members)
+	printOverlay(w, &n.Status)
 }
 
 // worded prints what was done in a time.

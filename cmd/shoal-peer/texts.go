@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"shoal/peer/limit"
 	"shoal/peer/words"
@@ -10,8 +11,8 @@ import (
 // whys are the keys of the reasons that package limit gives.
 var whys = map[string]string{"the day's budget is used up": "why.day", "the month's budget is used up": "why.month", "not at this hour": "why.hour", "turned off": "why.off", "a policy cannot be read": "why.unread"}
 
-// pausedBy returns why the limits pause the peer; its key is empty if they do not.
-func pausedBy(f *limit.Force) words.Text {
+// pausedBy returns why the limits pause the peer, and until when where that is known; its key is empty if they do not.
+func pausedBy(f *limit.Force, now time.Time) words.Text {
 	if f.Paused == "" {
 		return words.Text{}
 	}
@@ -19,7 +20,11 @@ func pausedBy(f *limit.Force) words.Text {
 	if key := whys[f.Reason.Why]; key != "" {
 		why = words.T(key)
 	}
-	return words.T("source", why, sourceText(f.Reason.Source))
+	text := words.T("source", why, sourceText(f.Reason.Source))
+	if f.Until.IsZero() {
+		return text
+	}
+	return words.T("until", text, words.Moment(f.Until, now))
 }
 
 // sourceText returns who set a limit, as package limit names it, for translation.

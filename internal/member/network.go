@@ -109,6 +109,9 @@ func decodeText(kind, s string) ([]byte, error) {
 
 // kindName is a kind in words: "root key".
 func kindName(kind string) string {
+	if kind == kindJoin {
+		return "join string"
+	}
 	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(kind, "shoal-"), "-"), "-", " ")
 }
 

@@ -84,6 +84,8 @@ type Config struct {
 	Peer      string // for the report
 
 	Robots     *Robots                         // what earlier crawls read of robots.txt; nil: each crawl reads it
+	Turns      *Turns                          // of the crawls of all networks on this computer; nil: there is one network
+	Network    string                          // for Turns
 	MinGap     time.Duration                   // least wait between requests; 0: DefaultMinGap
 	Unpaced    bool                            // no waits at all, for measurements on one's own pond
 	After      time.Time                       // when another crawl may last have sent a request to the host; zero: long ago

@@ -41,6 +41,7 @@ type fetcher struct {
 	buf     []byte // the last body
 	raw     []byte // the last header
 	pace    pace
+	at      string       // the host whose turn it has; empty: none
 	rtt     atomic.Int64 // shortest TCP handshake, ns; 0: none yet
 	read    atomic.Int64 // bytes received
 	now     response     // the request that has begun
@@ -72,6 +73,7 @@ func newFetcher(cfg *Config) *fetcher {
 }
 
 func (f *fetcher) close() {
+	f.giveTurn()
 	f.hangUp()
 	f.decoder.close()
 }
@@ -127,7 +129,7 @@ func (f *fetcher) begin(ctx context.Context, it item, fields http.Header) {
 		return
 	}
 	r.at = time.Now()
-	if !f.ready(ctx, r) {
+	if !f.turn(ctx, r) {
 		return
 	}
 	r.at = time.Now()
@@ -168,6 +170,7 @@ func (f *fetcher) ready(ctx context.Context, r *response) bool {
 // end reads the response to the request that begin has sent. Its body is valid until the next call.
 func (f *fetcher) end(ctx context.Context, limit int) (r response) {
 	r, f.now = f.now, response{}
+	defer f.giveTurn()
 	if r.stopped {
 		return r
 	}

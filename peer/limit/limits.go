@@ -46,18 +46,19 @@ func (c *Cap) wished(own Cap, set bool) {
 
 // Force holds the limits in force at a moment: for each limit the strictest of all sources.
 type Force struct {
-	DownKiBPerS Cap    `json:"down_kib_per_s"`
-	UpKiBPerS   Cap    `json:"up_kib_per_s"`
-	DayMiB      Cap    `json:"day_mib"`
-	MonthMiB    Cap    `json:"month_mib"`
-	Reason      Reason `json:"-"`                // of Paused, for translation
-	Paused      string `json:"paused,omitempty"` // why the peer fetches nothing now, and who said so; empty: it fetches
-	DSCPLE      bool   `json:"dscp_le"`
-	DSCPSource  string `json:"dscp_source,omitempty"`
-	Contact     string `json:"contact,omitempty"` // of the admin
-	Proxy       string `json:"-"`                 // that everything goes through; it may hold a password
-	ProxyAt     string `json:"proxy,omitempty"`   // the same without
-	ProxySource string `json:"proxy_source,omitempty"`
+	DownKiBPerS Cap       `json:"down_kib_per_s"`
+	UpKiBPerS   Cap       `json:"up_kib_per_s"`
+	DayMiB      Cap       `json:"day_mib"`
+	MonthMiB    Cap       `json:"month_mib"`
+	Reason      Reason    `json:"-"`                     // of Paused, for translation
+	Paused      string    `json:"paused,omitempty"`      // why the peer fetches nothing now, and who said so; empty: it fetches
+	Until       time.Time `json:"paused_until,omitzero"` // as far as it is known
+	DSCPLE      bool      `json:"dscp_le"`
+	DSCPSource  string    `json:"dscp_source,omitempty"`
+	Contact     string    `json:"contact,omitempty"` // of the admin
+	Proxy       string    `json:"-"`                 // that everything goes through; it may hold a password
+	ProxyAt     string    `json:"proxy,omitempty"`   // the same without
+	ProxySource string    `json:"proxy_source,omitempty"`
 
 	Schedule []Scheduled `json:"schedule,omitempty"`
 }
@@ -171,17 +172,25 @@ func (l *Limits) At(now time.Time) Force {
 			c.cap.wished(c.wish, c.once || l.from[c.key] != "")
 		}
 	}
+	spentDay, spentMonth := false, false
 	if l.usage != nil {
 		day, month := l.usage.Used(now)
-		if c := f.DayMiB; c.Value > 0 && day >= int64(c.Value)<<20 {
-			f.pause("the day's budget is used up", c.Source)
-		}
-		if c := f.MonthMiB; c.Value > 0 && month >= int64(c.Value)<<20 {
-			f.pause("the month's budget is used up", c.Source)
-		}
+		spentDay, spentMonth = spent(f.DayMiB, day), spent(f.MonthMiB, month)
+	}
+	if spentDay {
+		f.pause("the day's budget is used up", f.DayMiB.Source)
+	}
+	if spentMonth {
+		f.pause("the month's budget is used up", f.MonthMiB.Source)
+	}
+	if f.Paused != "" {
+		f.Until = l.ends(now, spentDay, spentMonth)
 	}
 	return f
 }
+
+// spent reports whether a budget is used up.
+func spent(c Cap, bytes int64) bool { return c.Value > 0 && bytes >= int64(c.Value)<<20 }
 
 // source names who set a limit of the volunteer's. session is not 0 where that was the command line, for as long as the process lives.
 func (l *Limits) source(key string, session int) string {

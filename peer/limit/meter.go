@@ -26,9 +26,10 @@ const (
 	turn       = 8 << 10
 )
 
-// Meter paces and counts what connections carry. All connections of an agent share one meter. It is safe for
-// concurrent use.
+// Meter paces and counts what connections carry. All connections of an agent share one meter. A part of a meter keeps to rates of its own
+// and to those of the whole, and counts for both. It is safe for concurrent use.
 type Meter struct {
+	whole          *Meter // nil: this is no part
 	down, up       *rate.Limiter
 	received, sent atomic.Int64
 	usage          *Usage
@@ -40,6 +41,13 @@ type Meter struct {
 // NewMeter returns a meter without limits. usage may be nil.
 func NewMeter(u *Usage) *Meter {
 	return &Meter{down: rate.NewLimiter(rate.Inf, leastBurst), up: rate.NewLimiter(rate.Inf, leastBurst), usage: u, open: map[*metered]struct{}{}}
+}
+
+// Part returns a meter without limits of its own for a part of the connections. usage may be nil.
+func (m *Meter) Part(u *Usage) *Meter {
+	p := NewMeter(u)
+	p.whole = m
+	return p
 }
 
 // SetRates sets the limits in KiB a second. Zero means no limit.
@@ -58,19 +66,54 @@ func (m *Meter) SetRates(down, up int) {
 	set(m.up, up)
 }
 
+// Rates returns the limits in KiB a second; 0: none.
+func (m *Meter) Rates() (down, up int) {
+	kib := func(l *rate.Limiter) int {
+		if l.Limit() == rate.Inf {
+			return 0
+		}
+		return int(l.Limit() / 1024)
+	}
+	return kib(m.down), kib(m.up)
+}
+
 // Totals returns the bytes received and sent so far, packet headers included.
 func (m *Meter) Totals() (received, sent int64) { return m.received.Load(), m.sent.Load() }
 
 // Count counts bytes of QUIC packets. For sent bytes it waits until the next packet may go. For received bytes it
 // does not wait, since they have arrived; reads over TCP pay for them.
 func (m *Meter) Count(received, sent int) {
-	m.received.Add(int64(received))
-	m.sent.Add(int64(sent))
-	m.usage.add(received + sent)
-	owe(m.down, received)
-	if d := owe(m.up, sent); d > 0 {
+	m.note(received, sent)
+	if d := m.owe(received, sent); d > 0 {
 		time.Sleep(min(d, maxOwed))
 	}
+}
+
+// note counts bytes.
+func (m *Meter) note(received, sent int) {
+	for ; m != nil; m = m.whole {
+		m.received.Add(int64(received))
+		m.sent.Add(int64(sent))
+		m.usage.add(received + sent)
+	}
+}
+
+// owe takes bytes out of the buckets, and returns how long those of what was sent stay in debt.
+func (m *Meter) owe(received, sent int) (wait time.Duration) {
+	for ; m != nil; m = m.whole {
+		owe(m.down, received)
+		wait = max(wait, owe(m.up, sent))
+	}
+	return wait
+}
+
+// limited reports whether a rate holds for what is received, and for what is sent.
+func (m *Meter) limited() (down, up bool) {
+	for ; m != nil; m = m.whole {
+		down = down || m.down.Limit() != rate.Inf
+		up = up || m.up.Limit() != rate.Inf
+	}
+	return down, up
 }
 
 // maxOwed bounds the wait of one QUIC write, which cannot be interrupted.
@@ -143,17 +186,15 @@ func (c *metered) ConnectTime() time.Duration {
 
 // Read waits after it has read. The following bytes wait in the network, where TCP slows the sender down.
 func (c *metered) Read(b []byte) (int, error) {
-	if c.m.down.Limit() != rate.Inf {
+	if down, _ := c.m.limited(); down {
 		b = b[:min(len(b), turn)]
 	}
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		k, back := cost(n), acks(n)
-		c.m.received.Add(int64(k))
-		c.m.sent.Add(int64(back))
-		c.m.usage.add(k + back)
-		owe(c.m.up, back)
-		if c.pay(c.m.down, k) != nil && err == nil { // closed meanwhile; the next read reports it too
+		c.m.note(k, back)
+		c.m.owe(0, back)
+		if c.payDown(k) != nil && err == nil { // closed meanwhile; the next read reports it too
 			return n, nil
 		}
 	}
@@ -164,24 +205,40 @@ func (c *metered) Read(b []byte) (int, error) {
 func (c *metered) Write(b []byte) (n int, err error) {
 	for {
 		part := b[n:]
-		if c.m.up.Limit() != rate.Inf {
+		if _, up := c.m.limited(); up {
 			part = part[:min(len(part), turn)]
 		}
 		k := cost(len(part))
-		if err := c.pay(c.m.up, k); err != nil {
+		if err := c.payUp(k); err != nil {
 			return n, err
 		}
 		w, err := c.Conn.Write(part)
 		n += w
 		back := acks(w)
-		c.m.sent.Add(int64(k))
-		c.m.received.Add(int64(back))
-		c.m.usage.add(k + back)
-		owe(c.m.down, back)
+		c.m.note(back, k)
+		c.m.owe(back, 0)
 		if err != nil || n == len(b) {
 			return n, err
 		}
 	}
+}
+
+func (c *metered) payDown(n int) error {
+	for m := c.m; m != nil; m = m.whole {
+		if err := c.pay(m.down, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *metered) payUp(n int) error {
+	for m := c.m; m != nil; m = m.whole {
+		if err := c.pay(m.up, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *metered) pay(l *rate.Limiter, n int) error {

@@ -87,6 +87,16 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	return u, u.Save()
 }
 
+// Begin has the months begin on the same day as another's.
+func (u *Usage) Begin(as *Usage) {
+	as.mu.Lock()
+	begins := as.u.Begins
+	as.mu.Unlock()
+	u.mu.Lock()
+	u.u.Begins = begins
+	u.mu.Unlock()
+}
+
 // turn starts a new day or month if it is time.
 func (u *Usage) turn(now time.Time) {
 	day := now.Format(time.DateOnly)
@@ -138,6 +148,18 @@ func (u *Usage) Done(now time.Time) Done {
 		d.Begun = d.Begun.AddDate(0, -1, 0)
 	}
 	return d
+}
+
+// Ends returns when this day and this month end for the budgets.
+func (u *Usage) Ends(now time.Time) (day, month time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	day = time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, now.Location())
+	month = time.Date(now.Year(), now.Month(), u.u.Begins, 0, 0, 0, 0, now.Location())
+	if !month.After(now) {
+		month = time.Date(now.Year(), now.Month()+1, u.u.Begins, 0, 0, 0, 0, now.Location())
+	}
+	return day, month
 }
 
 // Changed reports whether there is anything that the file lacks.

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/internal/wire"
+	"shoal/peer"
+	"shoal/peer/limit"
+)
+
+// statusOf waits until the volunteer's peer tells what good wants.
+func (v *volunteer) statusOf(good func(*status) bool) (st status) {
+	v.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		code, text := v.do("status", "--json")
+		st = status{}
+		if code == 0 && json.Unmarshal([]byte(text), &st) == nil && good(&st) {
+			return st
+		}
+		if time.Now().After(end) {
+			v.t.Fatalf("never told: %s", text)
+		}
+	}
+}
+
+// TestSeveralNetworks joins a second network while the first is crawled for, divides the limits, and leaves one after the other.
+func TestSeveralNetworks(t *testing.T) {
+	joins := []string{manager(t), manager(t)}
+	v := newVolunteer(t)
+	v.ok("join", joins[0], "--yes", "--no-limits")
+	code := make(chan int, 1)
+	var out buffer
+	go func() {
+		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--no-low-priority", "--control", "127.0.0.1:0"}, streams{&out, &out, v.env, nil})
+	}()
+	first := v.statusOf(func(st *status) bool {
+		return st.Peer != "" && len(st.Networks) == 1 && st.Networks[0].Share == 1 && st.Threads == 5
+	})
+	if told := v.ok("join", joins[1], "--yes", "--no-limits"); !strings.Contains(told, "already works for Example Search") || !strings.Contains(told, "The running peer begins with it now, beside Example Search.") {
+		t.Error(told)
+	}
+	st := v.statusOf(func(st *status) bool {
+		return len(st.Networks) == 2 && st.Networks[0].Peer != "" && st.Networks[1].Peer != "" && st.Threads == 5
+	})
+	a, b := st.Networks[0], st.Networks[1]
+	if a.Peer != first.Peer || a.Peer == b.Peer || a.Network == b.Network || a.Share != .5 || b.Share != .5 || a.Threads+b.Threads != 5 || a.Threads != 3 || a.Queue+b.Queue != 5 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	if slices.ContainsFunc(a.Addrs, func(x string) bool { return slices.Contains(b.Addrs, x) }) {
+		t.Errorf("one port for both: %v %v", a.Addrs, b.Addrs)
+	}
+
+	// The limits are one ceiling, and each has its share.
+	v.ok("settings", "down_kib_per_s=100", "day_mib=90")
+	v.ok("limit", "--network", b.Network[:10], "--share", "2")
+	var one networkLimits
+	if err := json.Unmarshal([]byte(v.ok("limit", "--network", b.Network[:10], "--json")), &one); err != nil || one.Weight != 2 || one.Threads != 3 || one.DayMiB != 60 || one.DownKiBPerS != 100 { // nobody works: all of the speed is there
+		t.Errorf("%v: %+v", err, one)
+	}
+	v.ok("limit", "--network", b.Network[:10], "--down", "20")
+	st = v.statusOf(func(st *status) bool { return len(st.Networks) == 2 && st.Networks[1].DownKiBPerS == 20 })
+	if x := st.Networks[0]; x.DownKiBPerS != 100 || x.DayMiB != 30 || st.Limits.DownKiBPerS.Value != 100 { // the other one has no work: what it leaves is there
+		t.Errorf("%+v", x)
+	}
+	text, err := os.ReadFile(filepath.Join(v.dir, "config", "shoal", "peer.toml"))
+	if err != nil || !strings.Contains(string(text), b.Network[:shortName]+"=2") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, c := range [][]string{{"limit", "--network", "nobody"}, {"limit", "--share", "2"}, {"limit", "--network", b.Network[:10], "--share", "0"}, {"leave"}, {"leave", "nobody"}, {"pause", "--network", "nobody"}, {"leave", "Example Search"},
+		{"settings", `network_shares=["short=1"]`}, {"settings", `network_shares=["longenough=0"]`}} {
+		if code, said := v.do(c...); code == 0 || !strings.Contains(said, "etwork") && !strings.Contains(said, "several") && !strings.Contains(said, "weight") {
+			t.Errorf("%v: %d %s", c, code, said)
+		}
+	}
+
+	// One may rest while the other works.
+	v.ok("pause", "1h", "--network", b.Network[:10])
+	st = v.statusOf(func(st *status) bool { return st.Networks[1].Mode == "paused" })
+	if st.Networks[0].Mode != "open" || st.Mode != "open" || st.State == statePaused || !strings.Contains(st.Says, "Example Search: Paused because you said so, until") {
+		t.Errorf("%s %q", st.State, st.Says)
+	}
+	v.ok("pause")
+	if st = v.statusOf(func(st *status) bool { return st.Mode == "paused" }); st.State != statePaused || !strings.Contains(st.Says, "Paused because you said so, until: shoal-peer resume.") {
+		t.Errorf("%s %q", st.State, st.Says)
+	}
+	v.ok("resume")
+	v.statusOf(func(st *status) bool { return st.Networks[0].Mode == "open" && st.Networks[1].Mode == "open" })
+	if text := v.ok("status"); !strings.Contains(text, "share 67%") || strings.Count(text, "\nnetwork ") != 2 {
+		t.Error(text)
+	}
+	if text := v.ok("report"); strings.Contains(text, b.Network[:shortName]) || !strings.Contains(text, "network_shares is set") {
+		t.Error(text)
+	}
+
+	// Leaving the first, whose membership lies in the data folder itself, leaves the other alone.
+	if said := v.ok("leave", a.Network[:10]); !strings.Contains(said, "goes on for the one that is left") {
+		t.Error(said)
+	}
+	st = v.statusOf(func(st *status) bool { return len(st.Networks) == 1 && st.Networks[0].Threads == 5 })
+	if st.Peer != b.Peer || st.Networks[0].Share != 1 {
+		t.Errorf("%+v", st)
+	}
+	data := filepath.Join(v.dir, "data")
+	if _, err := wire.LoadKept(data); !errors.Is(err, wire.ErrNotJoined) {
+		t.Error(err)
+	}
+	if said := v.ok("leave"); !strings.Contains(said, "has left the network") {
+		t.Error(said)
+	}
+	select {
+	case c := <-code:
+		if c != 0 {
+			t.Errorf("%d %s", c, out.String())
+		}
+	case <-time.After(time.Minute):
+		t.Error("never ends")
+	}
+	if all, err := peer.Memberships(data); len(all) != 0 || err != nil {
+		t.Error(all, err)
+	}
+	// Who comes back has the identity of before.
+	v.ok("join", joins[1], "--yes", "--no-limits")
+	all, err := peer.Memberships(data)
+	if err != nil || len(all) != 1 || all[0].Dir == data || all[0].Company != "Example Search" {
+		t.Errorf("%+v %v", all, err)
+	}
+}
+
+// TestPlaces says in words why a network cannot be joined.
+func TestPlaces(t *testing.T) {
+	joins := []string{manager(t), manager(t)}
+	v := newVolunteer(t)
+	v.ok("join", joins[0], "--yes", "--no-limits")
+	v.env = append(v.env, "SHOAL_PEER_THREADS=1")
+	if code, said := v.do("join", joins[1], "--yes"); code != 1 || !strings.Contains(said, "may fetch from 1 site only, for Example Search; raise the setting threads first") {
+		t.Errorf("%d %s", code, said)
+	}
+	for _, bad := range []string{"", "shoal-join-", joins[1][:len(joins[1])-7], joins[1][:40], "hello", strings.Repeat("x", 1<<20)} {
+		code, said := v.do("join", bad, "--yes")
+		if code != 1 || len(said) > 400 || !strings.Contains(said, "join string") {
+			t.Errorf("%.50s: %d %s", bad, code, said)
+		}
+	}
+}
+
+func TestShareWeights(t *testing.T) {
+	list := []string{"abcdefgh=2", "abcdefgx = 7", "broken", "mnopqrst=0"}
+	for id, want := range map[string]int{"abcdefghijkl": 2, "abcdefgxxxxx": 7, "mnopqrstuvwx": 1, "zzzzzzzzzzzz": 1} {
+		if got := weightOf(list, id); got != want {
+			t.Errorf("%s: %d, want %d", id, got, want)
+		}
+	}
+}
+
+// TestRatesAreShared: those who work share the rates by their weights; one who rests may begin with its share.
+func TestRatesAreShared(t *testing.T) {
+	p := &program{meter: limit.NewMeter(nil)}
+	f := &limit.Force{DownKiBPerS: limit.Cap{Value: 100}}
+	for i, w := range []int{1, 3} {
+		a, err := peer.New(peer.Config{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &network{p: p, agent: a, meter: p.meter.Part(nil), at: peer.Membership{Dir: string(rune('a' + i))}}
+		n.part.Store(&part{weight: w, of: 4})
+		p.nets.add(n)
+	}
+	p.shareRates(f)
+	for i, want := range []int{100, 100} { // nobody works
+		if down, up := p.nets.all()[i].meter.Rates(); down != want || up != 0 {
+			t.Errorf("%d: %d %d", i, down, up)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package peer
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"shoal/internal/member"
+	"shoal/internal/wire"
+)
+
+// A computer that crawls for one network has its membership in the data folder itself. Those for further networks have folders of their own
+// below it, each with an identity of its own, so that networks cannot tell from it that they share a computer.
+const networksFolder = "networks"
+
+// MaxNetworks bounds the networks of one computer.
+const MaxNetworks = 8
+
+// Membership is a folder that is a network's member.
+type Membership struct {
+	Dir     string
+	Network member.NetworkID
+	Company string // as it calls itself; empty: it has not said so
+}
+
+// Memberships lists the networks of a data folder: first the one in the folder itself, then the others in the order of their names.
+func Memberships(data string) (out []Membership, err error) {
+	dirs := []string{data}
+	further, err := os.ReadDir(filepath.Join(data, networksFolder))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range further {
+		if e.IsDir() {
+			dirs = append(dirs, filepath.Join(data, networksFolder, e.Name()))
+		}
+	}
+	for _, dir := range dirs {
+		kept, err := wire.LoadKept(dir)
+		if errors.Is(err, wire.ErrNotJoined) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		n, err := kept.Network()
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(out, func(m Membership) bool { return m.Network == n }) { // a copy by hand counts once
+			m := Membership{Dir: dir, Network: n}
+			if d, err := member.ReadDocument(kept.Document); err == nil {
+				m.Company = d.Name
+			}
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// FolderFor returns the folder of a data folder in which a network is joined: its own where it is a member, the data folder itself where there
+// is no network yet, and else one below it.
+func FolderFor(data string, n member.NetworkID) (dir string, is bool, err error) {
+	all, err := Memberships(data)
+	if err != nil {
+		return "", false, err
+	}
+	for _, m := range all {
+		if m.Network == n {
+			return m.Dir, true, nil
+		}
+	}
+	below := filepath.Join(data, networksFolder, n.String())
+	if _, err := os.Stat(below); err == nil || len(all) > 0 { // it was there before: its identity is the network's
+		return below, false, nil
+	}
+	return data, false, nil
+}
+
+// IsMember reports whether a data folder is a member of a network.
+func IsMember(data string) (bool, error) {
+	all, err := Memberships(data)
+	return len(all) > 0, err
+}
