@@ -137,8 +137,11 @@ crash: ## kills the manager, archive included, CRASHES times (default 200) under
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/lab/e2e
 
 CHAOS_MINUTES ?= 5
-chaos: ## kills and stops manager and peers, blocks hosts, changes strategies, compacts and backs up by a seeded script for CHAOS_MINUTES (default 5), before an outside judge (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; Linux)
-	SHOAL_CHAOS_MINUTES=$(CHAOS_MINUTES) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout 150m -v -run 'TestChaos$$' ./internal/lab/e2e
+chaos: ## everything breaks by a seeded script for CHAOS_MINUTES (default 5), before an outside judge: processes, wires, disks, members; an operator works meanwhile (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; CHAOS_SHRINK=30: 30 tries at a shorter one that fails; CHAOS_OLD=DIR: upgrades from the programs there; Linux, root)
+	SHOAL_CHAOS_MINUTES=$(or $(CHAOS_MINUTES),5) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) SHOAL_CHAOS_OLD=$(if $(CHAOS_OLD),$(abspath $(CHAOS_OLD))) $(GO) test -count=1 -timeout 150m -v -run 'TestChaos$$' ./internal/lab/e2e
+
+life: ## eight weeks of a manager and its archive, a crawl of every channel in each, with LIFE_CHANNELS (default 100000): files, memory, CPU a task, the time of a start (Linux)
+	SHOAL_LIFE_CHANNELS=$(or $(LIFE_CHANNELS),100000) SHOAL_LIFE_WEEKS=$(or $(LIFE_WEEKS),8) $(GO) test -count=1 -timeout 10h -v -run 'TestLife$$' ./manager
 
 ATTACKS ?= all
 ABREAST ?= 2

@@ -19,12 +19,23 @@ type Kind string
 const (
 	KillPeer    Kind = "kill-peer"    // SIGKILL; the peer starts again after For
 	StopPeer    Kind = "stop-peer"    // SIGSTOP; the peer goes on after For
+	EndPeer     Kind = "end-peer"     // the peer is asked to end, hands its tasks over, and starts again after For
+	CutPeer     Kind = "cut-peer"     // nothing that the peer sends reaches another member for For; it still reaches Web hosts
+	LossPeer    Kind = "loss-peer"    // a third of what the peer sends to other members is lost for For
 	KillManager Kind = "kill-manager" // SIGKILL; the manager starts again after For
 	StopManager Kind = "stop-manager" // SIGSTOP; the manager goes on after For
+	EndManager  Kind = "end-manager"  // the manager is asked to end, and starts again after For
+	RotateKey   Kind = "rotate-key"   // the manager is asked to end, gets a new working key, and starts again after For
+	FullDisk    Kind = "full-disk"    // the manager's disk is full for For
+	HangDisk    Kind = "hang-disk"    // what is written to the manager's disk, or made durable there, waits for For
 	Block       Kind = "block"        // an operator blocks a host, and unblocks it after For
+	Purge       Kind = "purge"        // an operator takes a host down, and imports it again after For
+	Remove      Kind = "remove"       // an operator removes a host's channels, and imports the host again after For
+	Split       Kind = "split"        // an operator makes a directory of a host a channel of its own
 	Strategy    Kind = "strategy"     // an operator changes the strategy
 	Backup      Kind = "backup"       // an operator writes a backup
 	Compact     Kind = "compact"      // an operator compacts the archive
+	Rogue       Kind = "rogue"        // a member that misbehaves, in the way of that name, takes part for For
 )
 
 // what says what a kind needs.
@@ -34,18 +45,30 @@ type what struct {
 	peer    bool // its target is a peer
 	host    bool // its target is a host
 	lasting bool // it ends after For
-	named   bool // it has a name
+	// named lists the names that it may have; nil: it has none.
+	named func(Cast) []string
 }
 
 var kinds = []what{
 	{kind: KillPeer, weight: 6, peer: true, lasting: true},
 	{kind: StopPeer, weight: 6, peer: true, lasting: true},
+	{kind: EndPeer, weight: 4, peer: true, lasting: true},
+	{kind: CutPeer, weight: 4, peer: true, lasting: true},
+	{kind: LossPeer, weight: 4, peer: true, lasting: true},
 	{kind: KillManager, weight: 2, lasting: true},
 	{kind: StopManager, weight: 2, lasting: true},
+	{kind: EndManager, weight: 1, lasting: true},
+	{kind: RotateKey, weight: 1, lasting: true},
+	{kind: FullDisk, weight: 2, lasting: true},
+	{kind: HangDisk, weight: 2, lasting: true},
 	{kind: Block, weight: 3, host: true, lasting: true},
-	{kind: Strategy, weight: 2, named: true},
+	{kind: Purge, weight: 2, host: true, lasting: true},
+	{kind: Remove, weight: 2, host: true, lasting: true},
+	{kind: Split, weight: 1, host: true},
+	{kind: Strategy, weight: 2, named: func(c Cast) []string { return c.Strategies }},
 	{kind: Backup, weight: 1},
 	{kind: Compact, weight: 2},
+	{kind: Rogue, weight: 3, lasting: true, named: func(c Cast) []string { return c.Rogues }},
 }
 
 // Kinds returns all kinds.
@@ -62,7 +85,7 @@ type Fault struct {
 	At     time.Duration // since the start of the run, whole milliseconds
 	Kind   Kind
 	Target int           // number of a peer or a host, from 0
-	Name   string        // of a strategy
+	Name   string        // of a strategy, or of a way to misbehave
 	For    time.Duration // whole milliseconds
 }
 
@@ -97,6 +120,7 @@ type Cast struct {
 	Peers      int
 	Hosts      int
 	Strategies []string      // to choose from
+	Rogues     []string      // ways to misbehave, to choose from
 	Length     time.Duration // all faults are over then
 	Every      time.Duration // mean time between two faults
 	Longest    time.Duration // that a fault lasts
@@ -111,16 +135,16 @@ const MaxFaults = 100_000
 // Validate reports what is wrong with a cast.
 func (c Cast) Validate() error {
 	switch {
-	case c.Peers < 1 || c.Hosts < 1 || len(c.Strategies) == 0:
-		return fmt.Errorf("%w: %d peers, %d hosts, %d strategies: want one or more of each", ErrCast, c.Peers, c.Hosts, len(c.Strategies))
+	case c.Peers < 1 || c.Hosts < 1 || len(c.Strategies) == 0 || len(c.Rogues) == 0:
+		return fmt.Errorf("%w: %d peers, %d hosts, %d strategies, %d ways to misbehave: want one or more of each", ErrCast, c.Peers, c.Hosts, len(c.Strategies), len(c.Rogues))
 	case c.Every < time.Millisecond || c.Longest < shortest || c.Length < c.Longest:
 		return fmt.Errorf("%w: a fault every %v, at most %v long, in %v: want 1ms or more, %v or more, and no less than the longest", ErrCast, c.Every, c.Longest, c.Length, shortest)
 	case c.Length/c.Every > MaxFaults/4:
 		return fmt.Errorf("%w: a fault every %v for %v makes more than %d", ErrCast, c.Every, c.Length, MaxFaults/4)
 	}
-	for _, s := range c.Strategies {
+	for _, s := range slices.Concat(c.Strategies, c.Rogues) {
 		if !word(s) {
-			return fmt.Errorf("%w: strategy %q: want a word", ErrCast, s)
+			return fmt.Errorf("%w: name %q: want a word", ErrCast, s)
 		}
 	}
 	return nil
@@ -136,15 +160,21 @@ func Draw(seed uint64, c Cast) (Script, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x63686131))
 	s := Script{Seed: seed}
 	busy := map[[2]int]time.Duration{} // until when a target is at work
+	var bag []what                     // each kind as often as its weight says, so that short scripts have all of them too
 	for at := time.Duration(0); len(s.Faults) < MaxFaults; {
 		at += time.Duration(rng.ExpFloat64() * float64(c.Every)).Round(time.Millisecond)
 		if at >= c.Length {
 			break
 		}
-		f, on := c.draw(rng, at)
+		if len(bag) == 0 {
+			bag = fill(rng)
+		}
+		f, on := c.draw(rng, bag[0], at)
 		if f.End() > c.Length || busy[on] > at {
+			bag = append(bag[1:], bag[0])
 			continue
 		}
+		bag = bag[1:]
 		busy[on] = f.End() + 1
 		s.Faults = append(s.Faults, f)
 	}
@@ -152,10 +182,9 @@ func Draw(seed uint64, c Cast) (Script, error) {
 }
 
 // draw returns a fault, and what it is at work on: a process or a host.
-func (c Cast) draw(rng *rand.Rand, at time.Duration) (f Fault, on [2]int) {
-	w := drawKind(rng)
+func (c Cast) draw(rng *rand.Rand, w what, at time.Duration) (f Fault, on [2]int) {
 	f = Fault{At: at, Kind: w.kind}
-	on = [2]int{2, 0} // the manager
+	on = [2]int{2, 0} // the manager, or what it is asked to do
 	if w.lasting {
 		// Most are short, as the square of an even chance.
 		u := rng.Float64()
@@ -168,18 +197,23 @@ func (c Cast) draw(rng *rand.Rand, at time.Duration) (f Fault, on [2]int) {
 	case w.host:
 		f.Target = rng.IntN(c.Hosts)
 		on = [2]int{1, f.Target}
-	case w.named:
-		f.Name = c.Strategies[rng.IntN(len(c.Strategies))]
+	case w.named != nil:
+		names := w.named(c)
+		f.Name = names[rng.IntN(len(names))]
+		if w.lasting {
+			on = [2]int{3, rng.IntN(1 << 30)} // any number of them at a time
+		}
 	}
 	return f, on
 }
 
-func drawKind(rng *rand.Rand) what {
-	sum := 0
+// fill returns a full bag, shuffled.
+func fill(rng *rand.Rand) (bag []what) {
 	for _, w := range kinds {
-		sum += w.weight
+		for range w.weight {
+			bag = append(bag, w)
+		}
 	}
-	n := rng.IntN(sum)
-	i := slices.IndexFunc(kinds, func(w what) bool { n -= w.weight; return n < 0 })
-	return kinds[i]
+	rng.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
+	return bag
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func cast() Cast {
-	return Cast{Peers: 5, Hosts: 20, Strategies: []string{"icr", "price"}, Length: 10 * time.Minute, Every: 2 * time.Second, Longest: 20 * time.Second}
+	return Cast{Peers: 5, Hosts: 20, Strategies: []string{"icr", "price"}, Rogues: []string{"swallow", "stall"}, Length: 10 * time.Minute, Every: 2 * time.Second, Longest: 20 * time.Second}
 }
 
 func draw(t *testing.T, seed uint64) Script {
@@ -44,7 +44,7 @@ func TestDrawHoldsItsBounds(t *testing.T) {
 				t.Errorf("seed %d: %v", seed, f)
 			}
 			w, _ := find(f.Kind)
-			if w.peer && f.Target >= c.Peers || w.host && f.Target >= c.Hosts || w.named != (f.Name != "") || w.lasting != (f.For > 0) {
+			if w.peer && f.Target >= c.Peers || w.host && f.Target >= c.Hosts || (w.named != nil) != (f.Name != "") || w.lasting != (f.For > 0) {
 				t.Errorf("seed %d: %v", seed, f)
 			}
 			overlap = overlap || f.At < end
@@ -70,6 +70,8 @@ func TestTargetsAreFreeOfOtherFaults(t *testing.T) {
 				on = "peer " + string(rune('0'+f.Target))
 			case w.host:
 				on = "host " + string(rune('0'+f.Target))
+			case f.Kind == Rogue:
+				continue
 			}
 			if end, ok := until[on]; ok && f.At <= end {
 				t.Fatalf("seed %d: %v is at work on the %s until %v", seed, f, on, end)
@@ -84,6 +86,7 @@ func TestCastsThatAreRefused(t *testing.T) {
 		"no peers":      func(c *Cast) { c.Peers = 0 },
 		"no hosts":      func(c *Cast) { c.Hosts = 0 },
 		"no strategies": func(c *Cast) { c.Strategies = nil },
+		"no rogues":     func(c *Cast) { c.Rogues = nil },
 		"two words":     func(c *Cast) { c.Strategies = []string{"a b"} },
 		"a comment":     func(c *Cast) { c.Strategies = []string{"a#b"} },
 		"too many":      func(c *Cast) { c.Every = time.Millisecond },

@@ -38,7 +38,7 @@ func (f Fault) String() string {
 	if w.peer || w.host {
 		line += fmt.Sprintf(" %d", f.Target)
 	}
-	if w.named {
+	if w.named != nil {
 		line += " " + f.Name
 	}
 	if w.lasting {
@@ -115,7 +115,7 @@ func parseFault(words []string) (f Fault, err error) {
 		}
 		rest = rest[1:]
 	}
-	if w.named {
+	if w.named != nil {
 		if len(rest) == 0 {
 			return f, fmt.Errorf("%s: want a name", w.kind)
 		}

@@ -1,13 +1,13 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +19,8 @@ import (
 	"shoal/internal/lab/chaos"
 	"shoal/internal/lab/judge"
 	"shoal/internal/lab/pond"
+	"shoal/internal/lab/rogue"
+	"shoal/internal/member"
 )
 
 // The settings of `make chaos`.
@@ -26,6 +28,9 @@ const (
 	chaosSeedEnv    = "SHOAL_CHAOS_SEED"
 	chaosMinutesEnv = "SHOAL_CHAOS_MINUTES"
 	chaosScriptEnv  = "SHOAL_CHAOS_SCRIPT" // file of a script that is run instead of one that is drawn
+	chaosShrinkEnv  = "SHOAL_CHAOS_SHRINK" // how many shorter scripts are tried when one has failed
+	chaosOldEnv     = "SHOAL_CHAOS_OLD"    // folder of an earlier version's programs, with which all begin
+	chaosInsideEnv  = "SHOAL_CHAOS_INSIDE" // set by the test itself: the process has namespaces of its own
 )
 
 const (
@@ -34,38 +39,109 @@ const (
 	chaosSettled = 5 * time.Minute // after the last fault every channel is crawled again
 )
 
-// chaosBad are hosts that misbehave and end each answer by themselves, so that a stopped peer holds none.
-var chaosBad = []pond.Mode{pond.HangUp, pond.CutOff, pond.ShortBody, pond.BrokenChunks, pond.MalformedHeaders, pond.Unavailable, pond.Forbidden, pond.BrokenGzip}
+// chaosBad are hosts that misbehave and end each answer by themselves, so that a stopped peer holds none. A run has some of them.
+var chaosBad = []pond.Mode{pond.HangUp, pond.CutOff, pond.CloseAlways, pond.EndlessRedirects, pond.RedirectLoop, pond.PrivateRedirects, pond.ShortBody, pond.LongBody,
+	pond.BrokenChunks, pond.MalformedHeaders, pond.BrokenGzip, pond.Gzip, pond.Brotli, pond.Zstd, pond.InvalidUTF8, pond.Always200, pond.Volatile, pond.TooMany,
+	pond.Unavailable, pond.BusyAtFirst, pond.Forbidden, pond.Challenge, pond.RobotsError, pond.RobotsForbidden, pond.RobotsTooMany, pond.RobotsRedirects,
+	pond.RobotsGarbage, pond.RobotsDisallowAll, pond.SitemapInside, pond.TwoLengths, pond.CookieWall, pond.WrongCharset}
+
+// chaosBadHosts is how many hosts of a run misbehave.
+const chaosBadHosts = 10
+
+// chaosRogues are the ways to misbehave that fetch nothing from Web hosts, and store nothing.
+var chaosRogues = []string{"swallow", "stall", "steal", "spin"}
+
+// TestChaos lets everything break at random moments: processes are killed and stopped, wires cut, disks full, while an operator works and members
+// misbehave. An outside judge looks at what the network does meanwhile and at what is left. A script that fails is shortened as far as it still fails.
+func TestChaos(t *testing.T) {
+	if os.Getenv(chaosMinutesEnv) == "" {
+		t.Skip("make chaos runs this")
+	}
+	t.Parallel()
+	if lacks := missing("ip", "nft", "mkfs.ext4", "mount", "umount"); len(lacks) > 0 || os.Geteuid() != 0 {
+		t.Fatalf("make chaos needs root, and the programs %v", lacks)
+	}
+	script := newChaos(t).script
+	if runChaos(t, os.Stdout, script) {
+		return
+	}
+	t.Error("the script has failed, as told above")
+	tries, err := strconv.Atoi(os.Getenv(chaosShrinkEnv))
+	if err != nil || tries < 1 {
+		t.Logf("CHAOS_SHRINK=30 tries 30 shorter scripts")
+		return
+	}
+	n := 0
+	short := chaos.Shrink(script, tries, func(s chaos.Script) bool {
+		n++
+		fails := !runChaos(t, nil, s)
+		t.Logf("try %d: %d faults, fails: %v", n, len(s.Faults), fails)
+		return fails
+	})
+	t.Logf("the shortest script that was seen to fail; make chaos CHAOS_SCRIPT=FILE runs it:\n%v", short)
+}
+
+// runChaos runs a script in a process with namespaces of its own; whatever it starts ends with it. It reports whether all was well.
+func runChaos(t *testing.T, out *os.File, s chaos.Script) bool {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChaosInside$", "-test.v", "-test.timeout=150m")
+	file := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), chaosInsideEnv+"=1", programsEnv+"="+bin, chaosScriptEnv+"="+file)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	return cmd.Run() == nil
+}
 
 // chaosRun is a network in which things break by a script.
 type chaosRun struct {
 	t        *testing.T
 	script   chaos.Script
 	cast     chaos.Cast
+	brief    bool // it is not waited until all is crawled again
+	world    *pond.World
 	pond     string
-	data     string
+	disk     *disk
+	wires    *wires
 	listen   int
 	pageAddr string
 	join     string
 	page     page
-	manager  *process
+	manager  *process // nil: it is down
+	ending   *process // the manager, when it was asked to end
+	mayEnd   bool     // the manager may end by itself: its disk has no room at all
 	peers    []*process
+	leaving  map[int]*process // peers that were asked to end
 	dirs     []string
 	ports    []int
+	old      map[string]bool // programs that run in their earlier version
+	all      []*process      // that were ever started
 	judge    *judge.Judge
 	blocked  map[string]bool // hosts whose block was ever asked for
+	gone     map[string]bool // hosts that were removed or taken down, and are not imported again yet
+	rogues   map[time.Duration]func()
+	scene    rogue.Scene
 	backups  int
-	failed   map[chaos.Kind]int // requests that the manager did not answer, as it was down
+	began    map[chaos.Kind]int // faults that were injected
+	failed   map[chaos.Kind]int // those that came to nothing, as the manager was down
+	upgrades int
+	ended    int // the manager, by itself, on a full disk
 }
 
-// TestChaos kills and stops a manager and its peers at random moments, while an operator blocks hosts, changes the strategy, compacts and backs up. An
-// outside judge looks at what the network does meanwhile and at what is left.
-func TestChaos(t *testing.T) {
-	if os.Getenv(chaosMinutesEnv) == "" {
-		t.Skip("make chaos runs this")
+// TestChaosInside is one run.
+func TestChaosInside(t *testing.T) {
+	if os.Getenv(chaosInsideEnv) == "" {
+		t.Skip("TestChaos runs this, in namespaces of its own")
 	}
-	t.Parallel()
+	ownWorld(t)
 	c := newChaos(t)
+	c.run()
+}
+
+func (c *chaosRun) run() {
+	t := c.t
 	t.Logf("seed %d, %d faults in %v: %v", c.script.Seed, len(c.script.Faults), c.script.Last(), c.script.Count())
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -78,18 +154,21 @@ func TestChaos(t *testing.T) {
 	c.inject()
 	last := time.Now()
 	c.settle(last)
-	t.Logf("all channels were crawled after %.0f s, and %.0f s after the last fault again", broke.Sub(began).Seconds(), time.Since(last).Seconds())
-	for name, h := range c.holdings() {
-		c.judge.Returned(name, before[name], h)
+	if !c.brief {
+		t.Logf("all channels were crawled after %.0f s, and %.0f s after the last fault again", broke.Sub(began).Seconds(), time.Since(last).Seconds())
+		for name, h := range c.holdings() {
+			c.judge.Returned(name, before[name], h)
+		}
 	}
 	seen, err := c.judge.End(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.texts()
 	for _, b := range c.judge.Breaches() {
 		t.Error(b)
 	}
-	t.Logf("%v; not answered, as the manager was down: %v", seen, c.failed)
+	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; upgrades: %d; the manager ended on a disk without room: %d", seen, c.began, c.failed, c.upgrades, c.ended)
 	if seen.Answers == 0 || seen.Changes == 0 || seen.Captures == 0 || seen.Updates == 0 {
 		t.Errorf("the judge saw too little: %v", seen)
 	}
@@ -97,8 +176,9 @@ func TestChaos(t *testing.T) {
 
 // newChaos draws the script, or reads it.
 func newChaos(t *testing.T) *chaosRun {
-	c := &chaosRun{t: t, blocked: map[string]bool{}, failed: map[chaos.Kind]int{},
-		cast: chaos.Cast{Peers: 6, Hosts: 40, Strategies: []string{"icr", "iir", "price", "optimal"}, Every: 1500 * time.Millisecond, Longest: 25 * time.Second}}
+	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
+		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{},
+		cast: chaos.Cast{Peers: 6, Hosts: 40, Strategies: []string{"icr", "iir", "price", "optimal"}, Rogues: chaosRogues, Every: 1200 * time.Millisecond, Longest: 25 * time.Second}}
 	number := func(env string, otherwise uint64) uint64 {
 		s := os.Getenv(env)
 		if s == "" {
@@ -130,18 +210,30 @@ func newChaos(t *testing.T) *chaosRun {
 // open starts everything, and waits until all channels of good hosts were crawled.
 func (c *chaosRun) open() {
 	t := c.t
-	cfg := pond.Config{Seed: 11, Hosts: c.cast.Hosts + len(chaosBad), Pages: 6 * (c.cast.Hosts + len(chaosBad)), MaxHost: 20, Bad: map[string]pond.Mode{}}
-	for i, m := range chaosBad {
-		cfg.Bad[chaosHost(c.cast.Hosts+i)] = m
+	hosts := c.cast.Hosts + chaosBadHosts
+	cfg := pond.Config{Seed: 11, Hosts: hosts, Pages: 7 * hosts, MaxHost: 40, Bytes: 3000, Bad: map[string]pond.Mode{}}
+	rng := rand.New(rand.NewPCG(c.script.Seed, 0xbad))
+	for i, m := range rng.Perm(len(chaosBad))[:chaosBadHosts] {
+		cfg.Bad[chaosHost(c.cast.Hosts+i)] = chaosBad[m]
 	}
+	t.Logf("hosts that misbehave: %v", slices.Sorted(maps.Values(cfg.Bad)))
 	w, err := pond.NewWorld(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.pond = servePond(t, w).Addr().String()
-	c.data, c.listen, c.pageAddr = t.TempDir(), unusedPort(t), fmt.Sprintf("127.0.0.1:%d", unusedPort(t))
+	served := servePond(t, w).Addr()
+	c.world, c.pond, c.disk, c.wires = w, served.String(), newDisk(t), newWires(t, served.Port())
+	c.listen, c.pageAddr = unusedPort(t), fmt.Sprintf("127.0.0.1:%d", unusedPort(t))
+	for _, program := range []string{"shoal", "shoal-peer"} {
+		c.old[program] = os.Getenv(chaosOldEnv) != ""
+	}
 	c.startManager()
 	c.page, c.join = pageOf(c.manager, "Page "), c.manager.word("shoal-peer join ")
+	js, err := member.ParseJoinString(c.join)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.scene = rogue.Scene{Network: js.Network[:], Boss: target(t, js.Addrs...), Page: strings.TrimPrefix(c.page.base, "http://")}
 	for i := range c.cast.Peers {
 		c.dirs, c.ports, c.peers = append(c.dirs, t.TempDir()), append(c.ports, unusedPort(t)), append(c.peers, nil)
 		j := start(t, "shoal-peer", "join", "--yes", c.join, "--data", c.dirs[i])
@@ -160,13 +252,30 @@ func (c *chaosRun) open() {
 
 func chaosHost(n int) string { return fmt.Sprintf("site-%04d%s", n, pond.Suffix) }
 
+func (c *chaosRun) data() string { return filepath.Join(c.disk.root, "data") }
+
+// launch starts a program, in its earlier version until it was upgraded.
+func (c *chaosRun) launch(name string, group int, args ...string) *process {
+	from := bin
+	if c.old[name] {
+		from = os.Getenv(chaosOldEnv)
+	}
+	cmd := exec.Command(filepath.Join(from, name), args...)
+	if group > 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Gid: uint32(group), NoSetGroups: true}}
+	}
+	p := launch(c.t, name, cmd)
+	c.all = append(c.all, p)
+	return p
+}
+
 func (c *chaosRun) startManager() {
-	c.manager = start(c.t, "shoal", "manager", "--data", c.data, "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", c.listen), "--page", c.pageAddr, "--pond", c.pond,
+	c.manager = c.launch("shoal", 0, "manager", "--data", c.data(), "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", c.listen), "--page", c.pageAddr, "--pond", c.pond,
 		"--lease", chaosLease.String())
 }
 
 func (c *chaosRun) startPeer(i int) {
-	c.peers[i] = start(c.t, "shoal-peer", "run", "--data", c.dirs[i], "--pond", c.pond, "--port", strconv.Itoa(c.ports[i]), "--listen", "127.0.0.1", "--no-quic",
+	c.peers[i] = c.launch("shoal-peer", firstGroup+i, "run", "--data", c.dirs[i], "--pond", c.pond, "--port", strconv.Itoa(c.ports[i]), "--listen", "127.0.0.1", "--no-quic",
 		"--no-low-priority", "--log-level", "warn")
 }
 
@@ -201,10 +310,31 @@ func (c *chaosRun) alive() {
 		}
 		select {
 		case <-p.done:
+			if p == c.manager && c.mayEnd {
+				c.t.Logf("on a disk without room the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
+				c.manager = nil
+				c.ended++
+				continue
+			}
 			c.t.Fatalf("%s ended by itself: %v\n%s", p.name, p.cmd.ProcessState, p.said())
 		default:
 		}
 	}
+}
+
+// why is the line in which a program says why it ended.
+func why(said string) string {
+	for _, line := range strings.Split(said, "\n") {
+		if strings.Contains(line, "fatal error") || strings.Contains(line, "SIGBUS") || strings.HasPrefix(line, "shoal:") {
+			return line
+		}
+	}
+	return lastLines(said, 3)
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // inject runs the script: each fault begins and ends at its time, and the judge looks in between.
@@ -215,9 +345,6 @@ func (c *chaosRun) inject() {
 	}
 	var events []event
 	for _, f := range c.script.Faults {
-		if f.Target >= c.cast.Peers && (f.Kind == chaos.KillPeer || f.Kind == chaos.StopPeer) {
-			c.t.Fatalf("the script names peer %d of %d", f.Target, c.cast.Peers)
-		}
 		events = append(events, event{f.At, func() { c.begin(f) }}, event{f.End(), func() { c.end(f) }})
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.at/time.Millisecond - b.at/time.Millisecond) })
@@ -239,111 +366,15 @@ func (c *chaosRun) look() {
 	_ = c.judge.Look(ctx) // the last look must succeed
 }
 
-func (c *chaosRun) begin(f chaos.Fault) {
-	switch f.Kind {
-	case chaos.KillPeer:
-		c.peers[f.Target].kill()
-		c.peers[f.Target] = nil
-	case chaos.StopPeer:
-		c.signal(c.peers[f.Target], syscall.SIGSTOP)
-	case chaos.KillManager:
-		c.manager.kill()
-		c.manager = nil
-	case chaos.StopManager:
-		c.signal(c.manager, syscall.SIGSTOP)
-	case chaos.Strategy:
-		c.ask(f, http.MethodPut, "/strategy", map[string]any{"name": f.Name})
-	case chaos.Block:
-		host := chaosHost(f.Target)
-		c.blocked[host] = true
-		if c.ask(f, http.MethodPost, "/hosts/block", map[string]any{"host": host, "why": "chaos", "unknown": true}) {
-			if err := c.judge.Blocked(host, time.Now()); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-	case chaos.Backup:
-		c.backups++
-		c.ask(f, http.MethodPost, "/backup", map[string]any{"dir": filepath.Join(c.t.TempDir(), strconv.Itoa(c.backups))})
-	case chaos.Compact:
-		c.ask(f, http.MethodPost, "/archive/compact?share=0.9", nil)
-	default:
-		c.t.Fatalf("no test injects %s", f.Kind)
-	}
-}
-
-func (c *chaosRun) end(f chaos.Fault) {
-	switch f.Kind {
-	case chaos.KillPeer:
-		c.startPeer(f.Target)
-	case chaos.StopPeer:
-		c.signal(c.peers[f.Target], syscall.SIGCONT)
-	case chaos.KillManager:
-		c.startManager()
-	case chaos.StopManager:
-		c.signal(c.manager, syscall.SIGCONT)
-	case chaos.Block:
-		c.unblock(chaosHost(f.Target))
-	}
-}
-
-func (c *chaosRun) signal(p *process, s os.Signal) {
-	if err := p.cmd.Process.Signal(s); err != nil {
-		c.t.Errorf("%s: %v", p.name, err)
-	}
-}
-
-// unblock asks to lift a block. From that moment on the host may be fetched, whether the manager answers or not.
-func (c *chaosRun) unblock(host string) {
-	// A block that was not acknowledged, as the manager was down, is none, or is lifted in the end.
-	if err := c.judge.Unblocked(host, time.Now()); err == nil {
-		c.ask(chaos.Fault{Kind: chaos.Block}, http.MethodPost, "/hosts/unblock", map[string]any{"host": host})
-	}
-}
-
-// chaosAnswer is how long the operator waits for an answer of a manager that may be stopped.
-const chaosAnswer = 3 * time.Second
-
-// ask sends an operator's request and reports whether the manager did it. A manager that is there and refuses is an error.
-func (c *chaosRun) ask(f chaos.Fault, method, path string, in any) bool {
-	ctx, cancel := context.WithTimeout(c.t.Context(), chaosAnswer)
-	defer cancel()
-	b, err := json.Marshal(in)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.page.base+"/api/v1"+path, bytes.NewReader(b))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+c.page.token)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		c.failed[f.Kind]++
-		return false
-	}
-	defer res.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(res.Body); err != nil {
-		c.failed[f.Kind]++
-		return false
-	}
-	if res.StatusCode == http.StatusServiceUnavailable { // it starts, or ends
-		c.failed[f.Kind]++
-		return false
-	}
-	if res.StatusCode != http.StatusOK {
-		c.t.Errorf("%v: %s %s: %s: %.300s", f, method, path, res.Status, &body)
-		return false
-	}
-	return true
-}
-
-// settle lifts all blocks, and waits until all is crawled again. A manager that was stopped may have done late what it was asked to do.
+// settle ends what faults have left: blocks, hosts that are not there. A manager that was stopped may have done late what it was asked to do.
 func (c *chaosRun) settle(last time.Time) {
 	c.t.Helper()
-	c.manager.until("lifts all blocks", func() bool {
+	c.manager.until("has all hosts again, without blocks", func() bool {
+		for host := range maps.Clone(c.gone) {
+			c.back(chaos.Remove, host)
+		}
 		var list struct{ Hosts []struct{ Name string } }
-		if c.page.get("/api/v1/hosts?blocked=1&n=1000", &list) != nil {
+		if len(c.gone) > 0 || c.page.get("/api/v1/hosts?blocked=1&n=1000", &list) != nil {
 			return false
 		}
 		lifted, done := true, map[string]bool{}
@@ -352,12 +383,14 @@ func (c *chaosRun) settle(last time.Time) {
 			if c.blocked[host] && !done[host] {
 				done[host] = true
 				_ = c.judge.Unblocked(host, time.Now()) // it may have been asked for before
-				lifted = c.ask(chaos.Fault{Kind: chaos.Block}, http.MethodPost, "/hosts/unblock", map[string]any{"host": host}) && lifted
+				lifted = c.ask(chaos.Block, http.MethodPost, "/hosts/unblock", map[string]any{"host": host}) && lifted
 			}
 		}
 		return lifted
 	})
-	c.crawledSince(last, chaosSettled, "crawls every channel again after the last fault")
+	if !c.brief {
+		c.crawledSince(last, chaosSettled, "crawls every channel again after the last fault")
+	}
 }
 
 // holdings is what each process holds: the manager by its metrics, the peers by the kernel's word.
@@ -382,7 +415,9 @@ func (c *chaosRun) holdings() map[string]judge.Holdings {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		all[fmt.Sprint("peer ", i)] = judge.Holdings{Bytes: float64(pages * os.Getpagesize()), Descriptors: float64(len(fds))}
+		files := 0
+		_ = filepath.WalkDir(c.dirs[i], func(string, os.DirEntry, error) error { files++; return nil }) // files come and go meanwhile
+		all[fmt.Sprint("peer ", i)] = judge.Holdings{Bytes: float64(pages * os.Getpagesize()), Descriptors: float64(len(fds)), Files: float64(files)}
 	}
 	return all
 }

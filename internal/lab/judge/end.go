@@ -2,20 +2,23 @@ package judge
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 )
 
-// maxIndex bounds the index that is read.
-const maxIndex = 100_000
+// maxIndex bounds the index that is read, and maxLine a line of it.
+const (
+	maxIndex = 20_000_000
+	maxLine  = 1 << 20
+)
 
 // End looks once more, and reads feed, index and pages as a whole.
 func (j *Judge) End(ctx context.Context) (Seen, error) {
@@ -49,27 +52,54 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 
 // sameFeed reads the feed from its beginning. Everything that it told before must be there, in the same order.
 func (j *Judge) sameFeed(ctx context.Context) error {
+	told := j.told
+	if len(j.purged) > 0 { // what was told of hosts that were taken down may be gone
+		told = slices.DeleteFunc(slices.Clone(told), j.takenDown)
+	}
 	cursor, n := "", 0
-	for n < len(j.told) {
+	for n < len(told) {
 		part, next, err := j.changes(ctx, cursor)
 		if err != nil {
 			return err
 		}
 		if len(part) == 0 {
-			j.breach(Lost, "the feed told %d changes and has %d now", len(j.told), n)
+			j.breach(Lost, "the feed told %d changes and has %d now", len(told), n)
 			return nil
 		}
 		cursor = next
 		for _, c := range part {
-			if n < len(j.told) && !c.same(j.told[n]) {
-				j.breach(Lost, "change %d of the feed was %s of %s, fetched %s, and is %s of %s now", n+1, j.told[n].Event, j.told[n].URL,
-					j.told[n].Fetched.Format(time.RFC3339Nano), c.Event, c.URL)
+			if j.takenDown(c) {
+				continue
+			}
+			if n < len(told) && !c.same(told[n]) {
+				j.breach(Lost, "change %d of the feed was %s of %s, fetched %s, and is %s of %s now", n+1, told[n].Event, told[n].URL,
+					told[n].Fetched.Format(time.RFC3339Nano), c.Event, c.URL)
 				return nil // all that follow have moved
 			}
 			n++
 		}
 	}
 	return nil
+}
+
+// takenDown reports whether a change is of a host that was ever taken down.
+func (j *Judge) takenDown(c change) bool {
+	_, ok := j.down(c.URL)
+	return ok
+}
+
+// down is when the host of a URL was last taken down.
+func (j *Judge) down(rawURL string) (time.Time, bool) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return time.Time{}, false
+	}
+	n, ok := j.number[u.Hostname()]
+	if !ok {
+		return time.Time{}, false
+	}
+	at, ok := j.purged[n]
+	return at, ok
 }
 
 func (c change) same(d change) bool {
@@ -88,11 +118,17 @@ type capture struct {
 const stamp = "20060102150405"
 
 func (j *Judge) index(ctx context.Context) (all []capture, err error) {
-	b, _, err := j.read(ctx, j.cfg.Manager+"/api/v1/archive/cdx?all=1", true)
+	res, err := j.ask(ctx, j.cfg.Manager+"/api/v1/archive/cdx?all=1", true)
 	if err != nil {
 		return nil, err
 	}
-	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("judge: the index: %s", res.Status)
+	}
+	s := bufio.NewScanner(res.Body)
+	s.Buffer(nil, maxLine)
+	for s.Scan() {
 		f := strings.SplitN(s.Text(), " ", 3)
 		var c capture
 		if len(f) < 3 || json.Unmarshal([]byte(f[2]), &c) != nil {
@@ -104,6 +140,9 @@ func (j *Judge) index(ctx context.Context) (all []capture, err error) {
 		if all = append(all, c); len(all) == maxIndex {
 			return nil, fmt.Errorf("judge: the index is longer than %d lines: make the run shorter", maxIndex)
 		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("judge: read the index: %w", err)
 	}
 	return all, nil
 }
@@ -119,6 +158,9 @@ func (j *Judge) indexed(all []capture) {
 			j.breach(Unserved, "the index has %q, which is no URL", c.URL)
 			continue
 		}
+		if down, ok := j.down(c.URL); ok && c.at.Add(time.Second).Before(down) {
+			j.breach(Undead, "the archive has %s of %s, and its host was taken down at %s", c.URL, c.at.Format(time.RFC3339), down.Format(time.RFC3339))
+		}
 		if n, ok := j.number[u.Hostname()]; ok && j.hosts[n].Private && strings.HasPrefix(u.Path, "/private/") {
 			j.breach(Forbidden, "the archive has %s, which robots.txt forbids", c.URL)
 		}
@@ -128,7 +170,7 @@ func (j *Judge) indexed(all []capture) {
 	}
 	for _, c := range j.told {
 		stored := c.Event == "created" || c.Event == "changed"
-		if stored && !gone[c.URL] && !has[version{c.URL, c.Fetched.UTC().Format(stamp)}] {
+		if stored && !gone[c.URL] && !j.takenDown(c) && !has[version{c.URL, c.Fetched.UTC().Format(stamp)}] {
 			j.breach(Lost, "the feed told that %s was %s at %s; the index does not have it", c.URL, c.Event, c.Fetched.Format(time.RFC3339Nano))
 		}
 	}
@@ -139,7 +181,7 @@ func (j *Judge) readable(ctx context.Context, all []capture) error {
 	newest, digests := map[string]capture{}, map[string][]string{}
 	for _, c := range all {
 		digests[c.URL] = append(digests[c.URL], c.Digest)
-		if c.Status == 200 && !c.at.Before(newest[c.URL].at) {
+		if c.Status == 200 && !j.misbehaves(c.URL) && !c.at.Before(newest[c.URL].at) {
 			newest[c.URL] = c
 		}
 	}

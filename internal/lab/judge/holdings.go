@@ -14,6 +14,7 @@ type Holdings struct {
 	Bytes       float64 // of memory, resident
 	Descriptors float64
 	Goroutines  float64 // 0: not known
+	Files       float64 // that it keeps for work under way; 0: not known
 }
 
 // Holdings reads what the manager holds from its metrics.
@@ -42,6 +43,7 @@ const (
 	moreBytes       = 128 << 20
 	moreDescriptors = 64
 	moreGoroutines  = 200
+	moreFiles       = 100
 )
 
 // Returned judges what a process holds now against what it held when all was calm.
@@ -53,6 +55,7 @@ func (j *Judge) Returned(name string, before, now Holdings) {
 		{"bytes of memory", before.Bytes, now.Bytes, moreBytes},
 		{"descriptors", before.Descriptors, now.Descriptors, moreDescriptors},
 		{"goroutines", before.Goroutines, now.Goroutines, moreGoroutines},
+		{"files", before.Files, now.Files, moreFiles},
 	} {
 		if most := v.before*3/2 + v.more; v.now > most {
 			j.breach(Leaked, "%s holds %.0f %s, and held %.0f when all was calm; %.0f are allowed", name, v.now, v.what, v.before, most)

@@ -9,7 +9,9 @@
 //   - impolite: two requests in flight to a host, or closer together than the host's delay;
 //   - forbidden: something was fetched or archived that robots.txt or a block forbade then;
 //   - stale: a channel was not crawled again in time after the last fault;
-//   - leaked: a process holds much more memory, goroutines or descriptors than before.
+//   - leaked: a process holds much more memory, goroutines, descriptors or files than before;
+//   - undead: what was taken down is in the archive;
+//   - mute: a text about an error tells nothing.
 //
 // Of hosts that misbehave the pond's log does not tell the content, and they may answer nothing. The judge looks at how politely they are treated.
 //
@@ -37,6 +39,8 @@ const (
 	Forbidden  Kind = "forbidden"
 	Stale      Kind = "stale"
 	Leaked     Kind = "leaked"
+	Undead     Kind = "undead"
+	Mute       Kind = "mute"
 )
 
 // Breach is something that must not be.
@@ -73,9 +77,12 @@ type Judge struct {
 	answers  map[pageKey][]answer
 	last     map[int]time.Time // when a host last served a page
 	blocks   map[int][]span
+	purged   map[int]time.Time // when hosts were last taken down
+	parted   map[int]bool      // hosts that ever had more than one channel
 	told     []change
 	cursor   string
-	updates  map[int64]int // of each channel, as last seen
+	updates  map[int64]int   // of each channel, as last seen
+	muted    map[string]bool // texts that were found to tell nothing
 	violated int
 	breaches []Breach
 	counts   map[Kind]int
@@ -110,7 +117,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
-	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]bool{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{},
+	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]bool{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, muted: map[string]bool{},
 		updates: map[int64]int{}, counts: map[Kind]int{}}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err
@@ -133,7 +140,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 // Breaches returns what was found, the first of each kind; the last entry of a kind says how many more there are.
 func (j *Judge) Breaches() []Breach {
 	all := slices.Clone(j.breaches)
-	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked} {
+	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Mute} {
 		if more := j.counts[k] - maxBreaches; more > 0 {
 			all = append(all, Breach{k, fmt.Sprintf("and %d more", more)})
 		}
@@ -154,27 +161,6 @@ type Seen struct {
 
 func (s Seen) String() string {
 	return fmt.Sprintf("%d answers of the pond, %d changes in the feed, %d captures, %d updates", s.Answers, s.Changes, s.Captures, s.Updates)
-}
-
-// Blocked notes that the manager acknowledged the block of a host at a moment, and Unblocked that it was asked to lift it.
-func (j *Judge) Blocked(name string, at time.Time) error {
-	n, ok := j.number[bare(name)]
-	if !ok {
-		return fmt.Errorf("judge: the pond has no host %s", name)
-	}
-	j.blocks[n] = append(j.blocks[n], span{from: at})
-	return nil
-}
-
-// Unblocked ends what Blocked began. It is an error for a host that is not blocked.
-func (j *Judge) Unblocked(name string, at time.Time) error {
-	n, ok := j.number[bare(name)]
-	last := len(j.blocks[n]) - 1
-	if !ok || last < 0 || !j.blocks[n][last].to.IsZero() {
-		return fmt.Errorf("judge: %s was not blocked", name)
-	}
-	j.blocks[n][last].to = at
-	return nil
 }
 
 // bare is the name of a host without its scheme.

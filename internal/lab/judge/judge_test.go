@@ -167,30 +167,47 @@ func TestBreaches(t *testing.T) {
 			f.fetch(0, 0, at(200), 3)
 			f.rows[0].Updates++
 		}, ""},
-		"a change is gone from the feed":    {func(f *fake, _ *Judge) { f.feed = f.feed[:len(f.feed)-1] }, Lost},
-		"a change of the feed is another":   {func(f *fake, _ *Judge) { f.feed[2].Digest = "other" }, Lost},
-		"a capture is gone":                 {func(f *fake, _ *Judge) { f.captures = f.captures[1:] }, Lost},
-		"a page is gone":                    {func(f *fake, _ *Judge) { delete(f.bodies, pageURL(0, 1)) }, Lost},
-		"a page is another":                 {func(f *fake, _ *Judge) { f.bodies[pageURL(0, 1)] = "other" }, Lost},
-		"a taken-down page is no loss":      {func(f *fake, _ *Judge) { f.takeDown(pageURL(0, 1)) }, ""},
-		"a version that was never served":   {func(f *fake, _ *Judge) { f.captures[0].Digest = digest("other") }, Unserved},
-		"a version of another time":         {func(f *fake, _ *Judge) { f.captures[0].Digest = f.captures[4].Digest }, Unserved},
-		"one fetch, two captures":           {func(f *fake, _ *Judge) { f.captures = append(f.captures, f.captures[0]) }, Unserved},
-		"a page that the pond has not":      {func(f *fake, _ *Judge) { f.invent("http://h0.test/none") }, Unserved},
-		"a host misbehaves":                 {func(f *fake, _ *Judge) { f.invent("http://h2.test/0") }, ""},
-		"a sitemap is no page":              {func(f *fake, _ *Judge) { f.invent("http://h0.test/sitemap.xml") }, ""},
-		"an update is lost":                 {func(f *fake, _ *Judge) { f.rows[0].Updates-- }, Miscounted},
-		"an update is counted twice":        {func(f *fake, _ *Judge) { f.rows[0].Updates++ }, Miscounted},
-		"two requests in flight":            {func(f *fake, _ *Judge) { f.stats.MaxInFlight = 2 }, Impolite},
-		"the pond saw haste":                {func(f *fake, _ *Judge) { f.violate("crawl-delay") }, Impolite},
-		"haste":                             {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(201), 3) }, Impolite},
-		"no delay, no haste":                {func(f *fake, _ *Judge) { f.fetch(1, 0, at(200), 3); f.fetch(1, 1, at(201), 3) }, ""},
-		"robots.txt forbade it":             {func(f *fake, _ *Judge) { f.violate("robots") }, Forbidden},
-		"the archive has what is forbidden": {func(f *fake, _ *Judge) { f.invent("http://h1.test/private/x") }, Forbidden},
-		"a blocked host is fetched":         {func(f *fake, j *Judge) { block(j, at(190), time.Time{}); f.fetch(0, 0, at(200), 3) }, Forbidden},
-		"a running task may end":            {func(f *fake, j *Judge) { block(j, at(197), time.Time{}); f.fetch(0, 0, at(200), 3) }, ""},
-		"a block is lifted":                 {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(0, 0, at(200), 3) }, ""},
-		"another host is blocked":           {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(1, 0, at(198), 3) }, ""},
+		"a change is gone from the feed":     {func(f *fake, _ *Judge) { f.feed = f.feed[:len(f.feed)-1] }, Lost},
+		"a change of the feed is another":    {func(f *fake, _ *Judge) { f.feed[2].Digest = "other" }, Lost},
+		"a capture is gone":                  {func(f *fake, _ *Judge) { f.captures = f.captures[1:] }, Lost},
+		"a page is gone":                     {func(f *fake, _ *Judge) { delete(f.bodies, pageURL(0, 1)) }, Lost},
+		"a page is another":                  {func(f *fake, _ *Judge) { f.bodies[pageURL(0, 1)] = "other" }, Lost},
+		"a taken-down page is no loss":       {func(f *fake, _ *Judge) { f.takeDown(pageURL(0, 1)) }, ""},
+		"a version that was never served":    {func(f *fake, _ *Judge) { f.captures[0].Digest = digest("other") }, Unserved},
+		"a version of another time":          {func(f *fake, _ *Judge) { f.captures[0].Digest = f.captures[4].Digest }, Unserved},
+		"one fetch, two captures":            {func(f *fake, _ *Judge) { f.captures = append(f.captures, f.captures[0]) }, Unserved},
+		"a page that the pond has not":       {func(f *fake, _ *Judge) { f.invent("http://h0.test/none") }, Unserved},
+		"a host misbehaves":                  {func(f *fake, _ *Judge) { f.invent("http://h2.test/0") }, ""},
+		"a sitemap is no page":               {func(f *fake, _ *Judge) { f.invent("http://h0.test/sitemap.xml") }, ""},
+		"an update is lost":                  {func(f *fake, _ *Judge) { f.rows[0].Updates-- }, Miscounted},
+		"an update is counted twice":         {func(f *fake, _ *Judge) { f.rows[0].Updates++ }, Miscounted},
+		"two requests in flight":             {func(f *fake, _ *Judge) { f.stats.MaxInFlight = 2 }, Impolite},
+		"the pond saw haste":                 {func(f *fake, _ *Judge) { f.violate("crawl-delay") }, Impolite},
+		"haste":                              {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(201), 3) }, Impolite},
+		"no delay, no haste":                 {func(f *fake, _ *Judge) { f.fetch(1, 0, at(200), 3); f.fetch(1, 1, at(201), 3) }, ""},
+		"robots.txt forbade it":              {func(f *fake, _ *Judge) { f.violate("robots") }, Forbidden},
+		"the archive has what is forbidden":  {func(f *fake, _ *Judge) { f.invent("http://h1.test/private/x") }, Forbidden},
+		"a blocked host is fetched":          {func(f *fake, j *Judge) { block(j, at(190), time.Time{}); f.fetch(0, 0, at(200), 3) }, Forbidden},
+		"a running task may end":             {func(f *fake, j *Judge) { block(j, at(197), time.Time{}); f.fetch(0, 0, at(200), 3) }, ""},
+		"a block is lifted":                  {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(0, 0, at(200), 3) }, ""},
+		"taken down, with all that was told": {func(f *fake, j *Judge) { f.purge(j, true) }, ""},
+		"taken down, and crawled again": {func(f *fake, j *Judge) {
+			f.purge(j, true)
+			f.fetch(0, 0, at(300), 3)
+		}, ""},
+		"taken down, and it is still there": {func(f *fake, j *Judge) { f.purge(j, false) }, Undead},
+		"asked to be taken down": {func(f *fake, j *Judge) {
+			if err := j.Purging("h0.test"); err != nil {
+				panic(err)
+			}
+		}, ""},
+		"an error without a reason":       {func(f *fake, _ *Judge) { f.rows[0].Last = "failed" }, Mute},
+		"an error that is a type":         {func(f *fake, _ *Judge) { f.rows[0].Error = "the host said %!s(<nil>)" }, Mute},
+		"an error that tells what it was": {func(f *fake, _ *Judge) { f.rows[0].Error = "robots.txt was answered with status 500" }, ""},
+		"a split host may have more updates": {func(f *fake, _ *Judge) {
+			f.rows = append(f.rows, row{ID: 3, Host: "http://h0.test", State: "active", Updates: 3, Updated: at(110)})
+		}, ""},
+		"another host is blocked": {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(1, 0, at(198), 3) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := honest()
@@ -226,6 +243,25 @@ func block(j *Judge, from, to time.Time) {
 		return
 	}
 	if err := j.Unblocked("h0.test", to); err != nil {
+		panic(err)
+	}
+}
+
+// purge has the first host taken down at 250 s: all that was told of it goes, and its captures if done.
+func (f *fake) purge(j *Judge, done bool) {
+	var feed []change
+	for _, c := range f.feed {
+		if !strings.Contains(c.URL, "h0.test") {
+			feed = append(feed, c)
+		}
+	}
+	f.feed = feed
+	for p := range 2 {
+		if done {
+			f.takeDown(pageURL(0, p))
+		}
+	}
+	if err := j.Purged("h0.test", at(250)); err != nil {
 		panic(err)
 	}
 }
@@ -280,13 +316,13 @@ func TestLeaked(t *testing.T) {
 	f := honest()
 	j := judgeOf(t, f)
 	before, err := j.Holdings(t.Context())
-	if err != nil || before != (Holdings{1e8, 40, 300}) {
+	if err != nil || before != (Holdings{1e8, 40, 300, 0}) {
 		t.Fatalf("%+v, %v", before, err)
 	}
-	if j.Returned("it", before, Holdings{1.5e8, 60, 450}); len(j.Breaches()) != 0 {
+	if j.Returned("it", before, Holdings{1.5e8, 60, 450, 100}); len(j.Breaches()) != 0 {
 		t.Errorf("%v", j.Breaches())
 	}
-	for i, h := range []Holdings{{Bytes: 4e8}, {Descriptors: 400}, {Goroutines: 4000}} {
+	for i, h := range []Holdings{{Bytes: 4e8}, {Descriptors: 400}, {Goroutines: 4000}, {Files: 101}} {
 		if j.Returned("it", before, h); len(j.Breaches()) != i+1 || j.Breaches()[i].Kind != Leaked {
 			t.Errorf("%+v: %v", h, j.Breaches())
 		}

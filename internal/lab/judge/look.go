@@ -56,7 +56,16 @@ func (j *Judge) rows(ctx context.Context) (all []row, err error) {
 
 // count compares the channels' updates with those before, and with what the pond served.
 func (j *Judge) count(rows []row) {
+	channels := map[string]int{}
 	for _, r := range rows {
+		if channels[r.Host]++; channels[r.Host] > 1 {
+			j.parted[j.number[bare(r.Host)]] = true
+		}
+	}
+	for _, r := range rows {
+		if r.Error != "" || r.Last == "failed" {
+			j.Told(fmt.Sprintf("channel %d (%s), %s", r.ID, r.Host, r.Last), r.Error)
+		}
 		if before := j.updates[r.ID]; r.Updates < before {
 			j.breach(Miscounted, "channel %d (%s) had %d updates and has %d now", r.ID, r.Host, before, r.Updates)
 		}
@@ -65,7 +74,10 @@ func (j *Judge) count(rows []row) {
 		if !ok || j.bad[n] {
 			continue
 		}
-		// Each update takes a crawl, and each crawl asks for the first page.
+		// Each update takes a crawl, and each crawl of a whole host asks for the first page.
+		if j.parted[n] {
+			continue
+		}
 		if crawls := len(j.answers[pageKey{n, 0}]); r.Updates > crawls {
 			j.breach(Miscounted, "channel %d (%s) has %d updates; its first page was fetched %d times", r.ID, r.Host, r.Updates, crawls)
 		}

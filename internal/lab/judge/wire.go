@@ -23,17 +23,26 @@ func (j *Judge) read(ctx context.Context, rawURL string, manager bool) (body []b
 	return body, code, err
 }
 
-func (j *Judge) readAll(ctx context.Context, rawURL string, manager bool) (body []byte, header http.Header, code int, err error) {
+// ask asks for a URL. The caller closes the body of the answer, whatever its status.
+func (j *Judge) ask(ctx context.Context, rawURL string, manager bool) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, rawURL, nil)
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("judge: %w", err)
+		return nil, fmt.Errorf("judge: %w", err)
 	}
 	if manager {
 		req.Header.Set("Authorization", "Bearer "+j.cfg.Token)
 	}
 	res, err := j.cfg.Client.Do(req)
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("judge: %w", err)
+		return nil, fmt.Errorf("judge: %w", err)
+	}
+	return res, nil
+}
+
+func (j *Judge) readAll(ctx context.Context, rawURL string, manager bool) (body []byte, header http.Header, code int, err error) {
+	res, err := j.ask(ctx, rawURL, manager)
+	if err != nil {
+		return nil, nil, 0, err
 	}
 	defer res.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))

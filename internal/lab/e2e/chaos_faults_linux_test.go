@@ -1,0 +1,334 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"shoal/internal/lab/chaos"
+	"shoal/internal/lab/rogue"
+)
+
+// fullLeft is what a disk has left that is called full: less than a manager keeps free, by default 256 MiB, or nothing.
+var fullLeft = []int64{100 << 20, 0}
+
+func (c *chaosRun) begin(f chaos.Fault) {
+	if strings.HasSuffix(string(f.Kind), "-peer") && f.Target >= c.cast.Peers || f.Target >= max(c.cast.Hosts, c.cast.Peers) {
+		c.t.Fatalf("%v: there are %d peers and %d hosts", f, c.cast.Peers, c.cast.Hosts)
+	}
+	c.began[f.Kind]++
+	host := chaosHost(f.Target)
+	switch f.Kind {
+	case chaos.KillPeer:
+		c.peers[f.Target].kill()
+		c.peers[f.Target] = nil
+	case chaos.StopPeer:
+		c.signal(c.peers[f.Target], syscall.SIGSTOP)
+	case chaos.EndPeer:
+		c.leaving[f.Target], c.peers[f.Target] = c.peers[f.Target], nil
+		c.signal(c.leaving[f.Target], os.Interrupt)
+	case chaos.CutPeer:
+		c.wires.cut(f.Target)
+	case chaos.LossPeer:
+		c.wires.lossy(f.Target)
+	case chaos.KillManager:
+		c.manager.kill()
+		c.manager = nil
+	case chaos.StopManager:
+		c.signal(c.manager, syscall.SIGSTOP)
+	case chaos.EndManager, chaos.RotateKey:
+		c.ending, c.manager = c.manager, nil
+		c.signal(c.ending, os.Interrupt)
+	case chaos.FullDisk:
+		left := fullLeft[int(f.At/time.Millisecond)%len(fullLeft)]
+		c.mayEnd = left == 0
+		c.disk.fill(left)
+	case chaos.HangDisk:
+		c.disk.freeze()
+	case chaos.Rogue:
+		c.invite(f)
+	default:
+		c.operate(f, host)
+	}
+}
+
+// operate asks the manager for what an operator asks for.
+func (c *chaosRun) operate(f chaos.Fault, host string) {
+	switch f.Kind {
+	case chaos.Strategy:
+		c.ask(f.Kind, http.MethodPut, "/strategy", map[string]any{"name": f.Name})
+	case chaos.Block:
+		c.block(f.Kind, host, time.Now(), "/hosts/block")
+	case chaos.Purge:
+		c.gone[host] = true
+		if err := c.judge.Purging(host); err != nil {
+			c.t.Fatal(err)
+		}
+		at := time.Now()
+		if c.block(f.Kind, host, at, "/hosts/purge") {
+			if err := c.judge.Purged(host, at); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	case chaos.Remove:
+		for _, id := range c.channelsOf(f.Kind, host) {
+			c.gone[host] = true
+			c.ask(f.Kind, http.MethodDelete, fmt.Sprint("/channels/", id), nil)
+		}
+	case chaos.Split:
+		c.split(f)
+	case chaos.Backup:
+		c.backups++
+		c.ask(f.Kind, http.MethodPost, "/backup", map[string]any{"dir": filepath.Join(c.t.TempDir(), strconv.Itoa(c.backups))})
+	case chaos.Compact:
+		c.ask(f.Kind, http.MethodPost, "/archive/compact?share=0.9", nil)
+	default:
+		c.t.Fatalf("no test injects %s", f.Kind)
+	}
+}
+
+func (c *chaosRun) end(f chaos.Fault) {
+	switch f.Kind {
+	case chaos.KillPeer:
+		c.startPeer(f.Target)
+	case chaos.StopPeer:
+		c.signal(c.peers[f.Target], syscall.SIGCONT)
+	case chaos.EndPeer:
+		c.hasEnded(c.leaving[f.Target])
+		delete(c.leaving, f.Target)
+		c.upgrade("shoal-peer")
+		c.startPeer(f.Target)
+	case chaos.CutPeer, chaos.LossPeer:
+		c.wires.mend(f.Target)
+	case chaos.KillManager:
+		c.startManager()
+	case chaos.StopManager:
+		c.signal(c.manager, syscall.SIGCONT)
+	case chaos.EndManager, chaos.RotateKey:
+		c.hasEnded(c.ending)
+		c.upgrade("shoal")
+		if f.Kind == chaos.RotateKey {
+			k := start(c.t, "shoal", "key", "rotate", "--data", c.data())
+			if <-k.done; k.cmd.ProcessState.ExitCode() != 0 {
+				c.t.Errorf("key rotate: %s", k.said())
+			}
+		}
+		c.startManager()
+	case chaos.FullDisk:
+		c.disk.empty()
+		c.alive()
+		if c.mayEnd = false; c.manager == nil {
+			c.startManager()
+		}
+	case chaos.HangDisk:
+		c.disk.thaw()
+	case chaos.Rogue:
+		c.rogues[f.At]()
+	case chaos.Block:
+		c.unblock(chaosHost(f.Target))
+	case chaos.Purge, chaos.Remove:
+		if host := chaosHost(f.Target); c.gone[host] {
+			c.back(f.Kind, host)
+		}
+	}
+}
+
+// upgrade has a program go on in its present version.
+func (c *chaosRun) upgrade(program string) {
+	if c.old[program] {
+		c.old[program] = false
+		c.upgrades++
+	}
+}
+
+// chaosEnds is how long a program that was asked to end may take on a busy machine, with a manager that is down or a disk that hangs.
+const chaosEnds = time.Minute
+
+// hasEnded waits for a program that was asked to end, and expects success.
+func (c *chaosRun) hasEnded(p *process) {
+	select {
+	case <-p.done:
+	case <-time.After(chaosEnds):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		<-p.done
+		c.t.Errorf("%s has not ended %v after it was asked to:\n%s", p.name, chaosEnds, p.said())
+		return
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		c.t.Errorf("%s was asked to end and ended with status %d:\n%s", p.name, code, lastLines(p.said(), 10))
+	}
+}
+
+func (c *chaosRun) signal(p *process, s os.Signal) {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		c.t.Errorf("%s: %v", p.name, err)
+	}
+}
+
+// invite lets a member that misbehaves take part. It cannot join while the manager is down.
+func (c *chaosRun) invite(f chaos.Fault) {
+	attack, err := rogue.Named(f.Name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var wg sync.WaitGroup
+	joined := make(chan bool, 1)
+	wg.Go(func() {
+		scene := c.scene
+		scene.Account = fmt.Sprintf("%s-%d", f.Name, f.At.Milliseconds())
+		v, err := rogue.Join(ctx, scene, attack)
+		if joined <- err == nil; err == nil {
+			_ = v.Run(ctx) // it ends with an error when its context does
+		}
+	})
+	leave := sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+		if !<-joined {
+			c.failed[f.Kind]++
+		}
+	})
+	c.rogues[f.At] = leave
+	c.t.Cleanup(leave)
+}
+
+// block asks for what blocks a host at once, and reports whether it was done.
+func (c *chaosRun) block(k chaos.Kind, host string, at time.Time, path string) bool {
+	c.blocked[host] = true
+	if !c.ask(k, http.MethodPost, path, map[string]any{"host": host, "why": "chaos", "unknown": true}) {
+		return false
+	}
+	if err := c.judge.Blocked(host, at); err != nil {
+		c.t.Fatal(err)
+	}
+	return true
+}
+
+// unblock asks to lift a block. From that moment on the host may be fetched, whether the manager answers or not.
+func (c *chaosRun) unblock(host string) {
+	// A block that was not acknowledged, as the manager was down, is none, or is lifted in the end.
+	if err := c.judge.Unblocked(host, time.Now()); err == nil {
+		c.ask(chaos.Block, http.MethodPost, "/hosts/unblock", map[string]any{"host": host})
+	}
+}
+
+// back imports a host again that was removed or taken down.
+func (c *chaosRun) back(k chaos.Kind, host string) {
+	_ = c.judge.Unblocked(host, time.Now()) // it may not have come to a block
+	unblocked := !c.blocked[host] || c.ask(k, http.MethodPost, "/hosts/unblock", map[string]any{"host": host})
+	if unblocked && c.send(k, http.MethodPost, "/channels/import?name=list.txt", []byte("http://"+host+"/\n")) {
+		delete(c.gone, host)
+	}
+}
+
+// channelsOf are the channels of a host.
+func (c *chaosRun) channelsOf(k chaos.Kind, host string) (ids []int64) {
+	var list struct {
+		Channels []struct {
+			ID   int64
+			Host string
+		}
+	}
+	body, ok := c.answer(k, http.MethodGet, "/channels?n=1000", nil)
+	if !ok || json.Unmarshal(body, &list) != nil {
+		return nil
+	}
+	for _, r := range list.Channels {
+		if r.Host == "http://"+host {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+// split makes the first directory of a large host a channel of its own.
+func (c *chaosRun) split(f chaos.Fault) {
+	var large []int
+	for n, h := range c.world.Hosts()[:c.cast.Hosts] {
+		if strings.HasSuffix(c.world.Path(n, min(1, h.Pages-1)), "/") && h.Pages > 1 {
+			large = append(large, n)
+		}
+	}
+	if len(large) == 0 {
+		c.t.Fatal("no host of the pond has a directory")
+	}
+	n := large[f.Target%len(large)]
+	if ids := c.channelsOf(f.Kind, chaosHost(n)); len(ids) == 1 {
+		c.ask(f.Kind, http.MethodPost, fmt.Sprintf("/channels/%d/split", ids[0]), map[string]any{"dirs": []string{c.world.Path(n, 1)}})
+	}
+}
+
+// chaosAnswer is how long the operator waits for an answer of a manager that may be stopped.
+const chaosAnswer = 3 * time.Second
+
+// ask sends an operator's request and reports whether the manager did it.
+func (c *chaosRun) ask(k chaos.Kind, method, path string, in any) bool {
+	b, err := json.Marshal(in)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.send(k, method, path, b)
+}
+
+func (c *chaosRun) send(k chaos.Kind, method, path string, body []byte) bool {
+	_, ok := c.answer(k, method, path, body)
+	return ok
+}
+
+// answer sends a request and returns the answer. A manager that is there and refuses is an error, unless it says that it cannot work now.
+func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []byte, ok bool) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), chaosAnswer)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, c.page.base+"/api/v1"+path, bytes.NewReader(in))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.page.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.failed[k]++
+		return nil, false
+	}
+	defer res.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(res.Body); err != nil {
+		c.failed[k]++
+		return nil, false
+	}
+	if res.StatusCode == http.StatusOK {
+		return body.Bytes(), true
+	}
+	c.judge.Told(method+" "+path, body.String())
+	switch {
+	case res.StatusCode >= 500: // it starts or ends, or its disk is full
+		c.failed[k]++
+	case res.StatusCode == http.StatusBadRequest && path == "/hosts/unblock" && strings.Contains(body.String(), "is not blocked"): // its block came to nothing
+		return body.Bytes(), true
+	case res.StatusCode == http.StatusNotFound && slices.Contains([]chaos.Kind{chaos.Remove, chaos.Split}, k): // gone meanwhile
+	default:
+		c.t.Errorf("%s: %s %s: %s: %.300s", k, method, path, res.Status, &body)
+	}
+	return nil, false
+}
+
+// texts has the judge look at what programs have said that shows how they are made, and not what happened.
+func (c *chaosRun) texts() {
+	for _, p := range c.all {
+		for _, line := range strings.Split(p.said(), "\n") {
+			if strings.Contains(line, "%!") || strings.Contains(line, "<nil>") || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+				c.judge.Told(p.name, line)
+			}
+		}
+	}
+}
