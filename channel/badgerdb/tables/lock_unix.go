@@ -11,11 +11,18 @@ import (
 
 // inUse reports whether Badger's lock of a folder is held. It returns false for a folder that cannot be opened;
 // opening it will return the reason.
-func inUse(dir string) bool {
+func inUse(dir string) bool { return errors.Is(unused(dir, func() error { return nil }), ErrInUse) }
+
+// unused does something to a folder under Badger's lock, so that no process opens it meanwhile. It returns ErrInUse if
+// a process holds the lock.
+func unused(dir string, do func() error) error {
 	f, err := os.Open(dir)
 	if err != nil {
-		return false
+		return nil //nolint:nilerr // opening the folder will return the reason
 	}
 	defer f.Close() // nothing was written, and the lock goes with it
-	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return ErrInUse
+	}
+	return do()
 }

@@ -49,6 +49,26 @@ func checkLogs(dir string) error {
 	return nil
 }
 
+// removeEmpty removes the log files of a folder that are without a byte. Badger makes a log in two steps, the file and
+// then its size. It does not open a folder in which a kill between them has left a file.
+func removeEmpty(dir string) error {
+	for _, kind := range []string{"*.mem", "*.vlog"} {
+		names, err := filepath.Glob(filepath.Join(dir, kind))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if info, err := os.Stat(name); err != nil || info.Size() > 0 {
+				continue // Badger says what is wrong with it
+			}
+			if err := os.Remove(name); err != nil {
+				return fmt.Errorf("remove an empty log, which a crash left: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
 func checkLog(name string) error {
 	f, err := os.Open(name)
 	if err != nil {

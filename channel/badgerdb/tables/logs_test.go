@@ -55,6 +55,27 @@ func killed(t *testing.T, commits int) string {
 	return to
 }
 
+// A process that is killed while it makes a log leaves a file without a byte, which Badger does not open.
+func TestLogsWithoutAByte(t *testing.T) {
+	dir := killed(t, 3)
+	for _, name := range []string{"00007.mem", "000007.vlog"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Check(options(dir)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := badger.Open(options(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() // it was only read
+	if err := db.View(func(txn *badger.Txn) error { _, err := txn.Get([]byte("b0002")); return err }); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLogs changes logs in the middle, which must be found, and at the end, as a crash may leave them.
 func TestLogs(t *testing.T) {
 	const commits = 40

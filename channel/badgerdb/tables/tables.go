@@ -37,11 +37,11 @@ var ErrChanged = errors.New("its bytes are not what was written")
 // ErrInUse is returned when another process has the folder open. Its unfinished writes look like damage from outside.
 var ErrInUse = errors.New("another process has it open")
 
-// Check checks a folder before it is opened: its logs, and the tables that the manifest names. It removes other
-// tables, which a crash left half written.
+// Check checks a folder before it is opened: its logs, and the tables that the manifest names. It removes log files
+// without a byte, which a crash left.
 func Check(o badger.Options) error {
-	if inUse(o.Dir) {
-		return ErrInUse
+	if err := unused(o.Dir, func() error { return removeEmpty(o.Dir) }); err != nil {
+		return err
 	}
 	err := look(o)
 	if errors.Is(err, ErrChanged) && inUse(o.Dir) { // since then
