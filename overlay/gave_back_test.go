@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -41,6 +42,21 @@ func TestWhoLeavesIsNotNamed(t *testing.T) {
 			}
 		}
 		now = began
+	}
+}
+
+// A peer that gave a task back is offered nothing: it may be gone by then, and an offer without an answer keeps the task waiting for a claim.
+func TestWhoLeavesIsNotOffered(t *testing.T) {
+	w := grow(t, 4, 6, 5*time.Minute)
+	for id := range w.hosts {
+		w.hosts["m"].node.GaveBack(w.now, id)
+	}
+	if e := w.place(w.task(time.Hour), coords.HostRecord{}); !errors.Is(e.Err, ErrRefused) || e.Placed.Offers > 0 {
+		t.Errorf("%d offers, %v", e.Placed.Offers, e.Err)
+	}
+	w.now = w.now.Add(fullMost)
+	if e := w.place(w.task(time.Hour), coords.HostRecord{}); e.Err != nil {
+		t.Errorf("after a minute: %v", e.Err)
 	}
 }
 

@@ -209,6 +209,7 @@ func (n *Node) next(now time.Time, p *placing) (PeerRecord, bool) {
 	var candidates, doubted []PeerRecord
 	for i, r := range all {
 		switch {
+		case n.gaveBack(now, r.ID): // it leaves
 		case p.tried[r.ID] || (p.silent[r.ID] || p.asked[r.ID] && !p.spoke[r.ID]) && p.limit <= firstOffers:
 		case i >= firstOffers && p.limit > firstOffers && r.Load.Backlog > 0: // its queue is for the tasks near it: to take a place there from farther off wins nothing
 		case tooFar(r.Load.Backlog, p.task.Header.Latest.Sub(now), p.away(r)-p.away(all[0])):
@@ -304,12 +305,19 @@ const (
 	fullMost  = time.Minute
 )
 
-// GaveBack says that a peer gave a task back that it had begun: it leaves, or its owner needs the computer. The peer is named for no task until
-// it has told of its queue, which takes longer than the news of the task.
+// GaveBack says that a peer gave a task back that it had begun: it leaves, or its owner needs the computer. The peer is offered no task until
+// it has told of its queue, which takes longer than the news of the task. An offer to a peer that has just left is not answered, and then its
+// task waits for a claim that does not come.
 func (n *Node) GaveBack(now time.Time, id ID) {
 	if i := n.table.find(id); i >= 0 {
-		n.table.entries[i].note().full = now.Add(fullMost)
+		note := n.table.entries[i].note()
+		note.full, note.left = now.Add(fullMost), now.Add(fullMost)
 	}
+}
+
+func (n *Node) gaveBack(now time.Time, id ID) bool {
+	i := n.table.find(id)
+	return i >= 0 && now.Before(n.table.entries[i].known().left)
 }
 
 func (n *Node) end(p *placing, placed Placed, err error) []Send {

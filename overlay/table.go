@@ -25,6 +25,7 @@ type more struct {
 	prefix    string    // of its first address; empty: none that tells
 	delivered time.Time // when it last delivered pages of a task of this node's
 	full      time.Time // until when it is offered no task by name, since it refused one or gave one back
+	left      time.Time // until when it is offered no task at all, since it gave one back
 	back      time.Time // when it made a record after it had left a request unanswered; zero: it has not
 }
 
