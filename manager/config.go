@@ -21,6 +21,8 @@ type Archive interface {
 	Known(ctx context.Context, id channel.ID, since time.Time) (archive.Known, error)
 	// Deposit leaves a task's body where its claim will fetch it. An *archive.FencedError says which generations are used up.
 	Deposit(ctx context.Context, s channel.Signed, body []byte) error
+	// TakeBack ends a task that a peer may have taken, unless it was claimed. The feed says so.
+	TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error
 	// Feed reads at most n entries behind the cursor; none at once when there are none.
 	Feed(ctx context.Context, cursor string, n int) (entries []archive.Entry, next string, err error)
 	// Notify returns a channel that is closed when the feed grows.

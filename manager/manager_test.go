@@ -35,6 +35,7 @@ type swarm struct {
 	brief   bool   // leases so short that they may end amid a crawl; set before anything runs
 	recalls bool   // tasks may be called back at any moment; set before anything runs
 	ignore  bool   // takes tasks and never claims them
+	silent  bool   // does not answer the next offer
 	leaves  bool   // peers give back what they have claimed, the first time; set before anything runs
 	fail    string // host of which every crawl reports that it failed
 	once    bool   // with fail: only the first crawl does, by "peer"
@@ -100,6 +101,10 @@ func (s *swarm) Place(_ context.Context, signed channel.Signed, h channel.Header
 	}
 	if s.refuse {
 		return overlay.Placed{}, overlay.ErrRefused
+	}
+	if s.silent {
+		s.silent = false
+		return overlay.Placed{}, overlay.ErrUnsure
 	}
 	s.placed[h.Channel]++
 	if s.running[h.Host]++; s.running[h.Host] > 1 {
@@ -427,6 +432,23 @@ func TestUnclaimedTasksAreHandedOutAgain(t *testing.T) {
 	}
 	if e := changes[0]; e.Event.Kind != lease.Claimed || e.Gen <= was.Gen || e.When.Before(was.Deadline()) {
 		t.Errorf("first %v of generation %d at %v; generation %d might have been claimed until %v", e.Event.Kind, e.Gen, e.When, was.Gen, was.Deadline())
+	}
+}
+
+// A task of which no peer has said that it took it is taken back, and handed out again before its latest start.
+func TestUnsureTasksAreTakenBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir, func(c *manager.Config, s *swarm) { c.Tick, s.silent = time.Second, true })
+	b.add(t, "https://a.example")
+	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })
+	b.stop()
+	changes, _, err := reopened(t, dir).Feed(t.Context(), "", archive.MaxFeed)
+	if err != nil || len(changes) < 2 {
+		t.Fatalf("feed: %v, %v", changes, err)
+	}
+	if back, next := changes[0], changes[1]; back.Event.Kind != lease.Released || back.Peer != "" || next.Event.Kind != lease.Claimed || next.Gen <= back.Gen {
+		t.Errorf("%v of generation %d, then %v of generation %d", back.Event.Kind, back.Gen, next.Event.Kind, next.Gen)
 	}
 }
 

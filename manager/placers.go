@@ -162,6 +162,9 @@ func (p *placers) place(ctx context.Context, j job) {
 	case errors.Is(err, overlay.ErrRefused):
 		p.post(ctx, func(now time.Time) { p.hand.refused(now, j, err) })
 	default:
+		if back := p.cfg.Archive.TakeBack(ctx, j.id, j.Gen); back != nil {
+			p.log.Debug("task not taken back: its claim is awaited until its latest start", "channel", j.id, "gen", j.Gen, "err", back)
+		}
 		p.post(ctx, func(now time.Time) { p.hand.unsure(now, j, err) })
 	}
 }

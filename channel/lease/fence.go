@@ -267,3 +267,14 @@ func (f *Fence) Revoke() Step {
 	f.hold, f.progress, f.stored, f.again = released, false, false, false
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen}}
 }
+
+// TakeBack ends a generation of which the manager does not know whether a peer took it, unless it was claimed. Otherwise the manager would wait for a
+// claim until the latest start, and mostly in vain: a peer that does not answer an offer is mostly gone. A generation below it that runs
+// goes on, and the wait with it.
+func (f *Fence) TakeBack(gen channel.Gen) Step {
+	if gen != f.Offered || gen <= f.Gen || f.hold == running {
+		return Step{}
+	}
+	f.Gen, f.Peer, f.hold, f.progress, f.stored, f.again = gen, 0, released, false, false, false
+	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: gen}}
+}

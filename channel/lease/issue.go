@@ -187,7 +187,8 @@ func (i *Issue) Apply(now time.Time, e Event, t Terms) Effect {
 	return 0
 }
 
-// revoked follows the release of a generation that was never claimed: the operator had the archive call back all up to there.
+// revoked follows the release of a generation that was never claimed: the operator had the archive call back all up to there, or the manager took it
+// back since it did not know whether a peer had it.
 func (i *Issue) revoked(now time.Time, gen channel.Gen, t Terms) Effect {
 	switch {
 	case i.Phase == Marked, i.Phase == Pausing:

@@ -69,7 +69,7 @@ func TestRandomInterleavings(t *testing.T) {
 				if err != nil {
 					return
 				}
-				switch rapid.SampledFrom([]string{"placed", "placed", "placed", "lost reply", "refused", "crash"}).Draw(t, "outcome") {
+				switch rapid.SampledFrom([]string{"placed", "placed", "placed", "lost reply", "unsure", "refused", "crash"}).Draw(t, "outcome") {
 				case "placed":
 					p := who()
 					tasks[p.name] = append(tasks[p.name], gen)
@@ -79,6 +79,17 @@ func TestRandomInterleavings(t *testing.T) {
 						tasks[n] = append(tasks[n], gen)
 					}
 					w.save(w.issue.Placed(gen))
+				case "unsure":
+					if rapid.Bool().Draw(t, "taken") {
+						p := who()
+						tasks[p.name] = append(tasks[p.name], gen)
+					}
+					w.save(w.issue.Placed(gen))
+					if rapid.Bool().Draw(t, "at once") {
+						w.archived(w.fence.TakeBack(gen))
+					} else {
+						send(func() { w.archived(w.fence.TakeBack(gen)) })
+					}
 				case "refused":
 					w.refused(gen)
 				case "crash":

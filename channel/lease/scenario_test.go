@@ -118,6 +118,9 @@ func (w *world) do(t *testing.T, f []string) string {
 		s := w.fence.Revoke()
 		w.archived(s)
 		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
+	case "take-back": // take-back GEN: by the manager
+		w.archived(w.fence.TakeBack(gen(1)))
+		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
 	case "backup":
 		w.backUp()
 	case "restore":

@@ -348,6 +348,23 @@ func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {
 	return l.take(id, &c.Value, n, step, &Job{})
 }
 
+// TakeBack ends a task of which it is not known whether a peer took it, unless it was claimed. What a peer claims of it later is refused.
+func (l *Ledger) TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c, err := l.lock(id)
+	if err != nil {
+		return err
+	}
+	defer l.unlock(id, c)
+	n := c.Value
+	if step := n.fence.TakeBack(gen); step.Persist {
+		return l.take(id, &c.Value, n, step, &Job{})
+	}
+	return nil
+}
+
 // Forget ends all tasks of a channel, claimed or not, and drops what is kept of it beside its fence: what its peers still send is refused, as
 // that of an older generation is, and no later crawl goes on from it.
 func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
