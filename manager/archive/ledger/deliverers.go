@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "shoal/manager/archive/archivepb"
@@ -163,7 +164,7 @@ func (l *Ledger) Deliverers(ctx context.Context, name string) (out []Deliverer, 
 
 // Several reports whether more than one account has delivered to this archive. If there is only one, no other can
 // confirm what it says.
-func (l *Ledger) Several() bool { return l.several.Load() }
+func (l *Ledger) Several() bool { return l.accounts.several.Load() }
 
 // countAccounts looks, when the ledger is opened, whether several accounts have delivered.
 func (l *Ledger) countAccounts(ctx context.Context) error {
@@ -172,15 +173,21 @@ func (l *Ledger) countAccounts(ctx context.Context) error {
 		return err
 	}
 	for _, d := range all {
-		l.noteAccount(l.DelivererNumber(d.Account))
+		l.accounts.note(l.DelivererNumber(d.Account))
 	}
 	return nil
 }
 
-// noteAccount notes that an account delivers.
-func (l *Ledger) noteAccount(number uint64) {
-	if number != 0 && !l.only.CompareAndSwap(0, number) && l.only.Load() != number {
-		l.several.Store(true)
+// accounts tells whether more than one account has delivered.
+type accounts struct {
+	only    atomic.Uint64 // the first
+	several atomic.Bool   // there are others
+}
+
+// note notes that an account delivers.
+func (a *accounts) note(number uint64) {
+	if number != 0 && !a.only.CompareAndSwap(0, number) && a.only.Load() != number {
+		a.several.Store(true)
 	}
 }
 
@@ -192,7 +199,7 @@ func (l *Ledger) setHolder(c *channelState, peer string, now time.Time) ([]Chang
 		h = holder{name: name, deliverer: l.DelivererNumber(peer), account: l.DelivererNumber(name)}
 	}
 	c.deliverer, c.account, c.prefix = h.deliverer, h.account, l.prefixOf(peer)
-	l.noteAccount(c.account)
+	l.accounts.note(c.account)
 	if known && now.Sub(h.last) < noteEvery {
 		return nil, nil
 	}

@@ -90,8 +90,7 @@ type Ledger struct {
 	problems  []segment.Problem     // found by Open
 	damaged   atomic.Pointer[error] // what was found to be changed in the store
 	counters  counters
-	only      atomic.Uint64 // the first account that delivered
-	several   atomic.Bool   // there are others
+	accounts  accounts
 }
 
 // counters is what happened since the ledger was opened.
