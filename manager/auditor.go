@@ -46,6 +46,7 @@ type auditor struct {
 	// Scores count; or did once, so that some peers may have no tasks.
 	enforced, strict bool
 	savedAt          time.Time
+	keptErrands      []byte        // as they were written last
 	worked           time.Time     // when the days of peers' work were last counted
 	taught           bool          // something was learnt of hosts since
 	unsaved          []trust.Shard // that could not be written
@@ -135,6 +136,9 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("read up to where the feed was judged: %w", err)
 	}
 	au.cursor, au.worked = string(at), now
+	if err := au.restoreErrands(ctx, now); err != nil {
+		return err
+	}
 	au.arbiter = au.number(arbiterName)
 	au.trust.Join(au.arbiter, trust.Account(au.arbiter), trust.Prefix(au.arbiter))
 	au.trust.Vouch(au.arbiter)
@@ -154,6 +158,14 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	if first {
 		au.cursor = au.keep.cursor
 		return au.save(ctx, now)
+	}
+	for _, p := range au.trust.Peers() { // an archive whose database was made anew knows of none
+		if p.Standing < trust.Suspended {
+			continue
+		}
+		if err := au.cfg.Archive.Suspend(ctx, p.Peer); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -83,6 +84,14 @@ func (au *auditor) collect(now time.Time) (k kept, err error) {
 		put(stateTrustHosts, au.hostsState())
 		au.taught = false
 	}
+	errands, err := au.errandsState()
+	if err != nil {
+		return k, err
+	}
+	if !bytes.Equal(errands, au.keptErrands) {
+		au.keptErrands = errands
+		put(stateErrands, errands)
+	}
 	k.at = au.keep.cursor
 	if len(au.unread) > 0 {
 		k.at = au.unread[0].before
@@ -107,6 +116,7 @@ func (au *auditor) write(ctx context.Context, k *kept) error {
 func (au *auditor) wrote(k *kept, err error) {
 	if err != nil {
 		au.log.Error("what is known of peers is not kept", "err", err)
+		au.keptErrands = nil
 		au.unsaved, au.taught = append(au.unsaved, k.shards...), au.taught || k.hosts
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/lease"
 	"shoal/coords"
+	"shoal/internal/member"
 	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/archive/evidence"
@@ -36,6 +37,12 @@ type village struct {
 	by     map[channel.ID]string
 	same   int // crawls in turn by one peer
 	crawls int
+	sites  int
+	gens   map[channel.ID]map[channel.Gen]bool // of tasks
+
+	slow   bool     // checkers answer later
+	later  []func() // their answers
+	closed bool     // no peer takes a task any more
 
 	gap    time.Duration        // that hosts want between visits
 	ended  map[string]time.Time // the last visit of each host
@@ -43,7 +50,7 @@ type village struct {
 }
 
 func newVillage(t *testing.T, names ...string) *village {
-	return &village{t: t, names: names, rng: rand.New(rand.NewPCG(5, 6)), checks: map[string]int{}, by: map[channel.ID]string{}, ended: map[string]time.Time{}}
+	return &village{t: t, names: names, rng: rand.New(rand.NewPCG(5, 6)), checks: map[string]int{}, by: map[channel.ID]string{}, gens: map[channel.ID]map[channel.Gen]bool{}, ended: map[string]time.Time{}}
 }
 
 // View is the same one until a peer is barred.
@@ -67,21 +74,37 @@ func truth(url string) string {
 func (v *village) Place(_ context.Context, signed channel.Signed, h channel.Header, _ coords.HostRecord, named overlay.Named) (overlay.Placed, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.closed {
+		return overlay.Placed{}, overlay.ErrRefused
+	}
 	peer := string(named.Peer)
 	if peer == "" {
 		peer = v.names[v.rng.IntN(len(v.names))]
 	}
-	if h.Channel >= 1<<62 {
-		v.checks[peer]++
-	} else {
-		v.crawls++
-		if v.by[h.Channel] == peer {
-			v.same++
-		}
-		v.by[h.Channel] = peer
-	}
 	v.swarm.crawls.Go(func() { v.crawl(peer, signed, h) })
 	return overlay.Placed{Peer: overlay.ID(peer), Start: time.Now(), RTT: 5 * time.Millisecond, RandomRTT: 50 * time.Millisecond}, nil
+}
+
+// noted counts a task, and looks whether its number would tell a check.
+func (v *village) noted(peer string, h channel.Header, check bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.gens[h.Channel] == nil {
+		v.gens[h.Channel] = map[channel.Gen]bool{}
+	}
+	if int(h.Channel) > v.sites || v.gens[h.Channel][h.Gen] {
+		v.t.Errorf("channel %d, generation %d: %d sites, and used before: %v", h.Channel, h.Gen, v.sites, v.gens[h.Channel][h.Gen])
+	}
+	v.gens[h.Channel][h.Gen] = true
+	if check {
+		v.checks[peer]++
+		return
+	}
+	v.crawls++
+	if v.by[h.Channel] == peer {
+		v.same++
+	}
+	v.by[h.Channel] = peer
 }
 
 func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
@@ -96,11 +119,20 @@ func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
 		return
 	}
 	now := time.Now()
+	urls := body.Seeds
+	check := len(c.Resume.Done) > 0 // all others of a village are whole crawls
+	if check {
+		urls = nil
+		for _, f := range c.Resume.Frontier {
+			urls = append(urls, f.URL)
+		}
+	}
+	v.noted(peer, h, check)
 	v.visited(h.Host, fmt.Sprintf("channel %d", h.Channel))
-	chunk := channel.ChunkBody{Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: peer, Outcome: channel.Updated, Started: now, Ended: now, Gap: v.gap, Pages: len(body.Seeds), BytesDown: 100}}
-	for _, u := range body.Seeds {
+	chunk := channel.ChunkBody{Report: &channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: peer, Outcome: channel.Updated, Started: now, Ended: now, Gap: v.gap, Pages: len(urls), BytesDown: 100}}
+	for _, u := range urls {
 		text := truth(u)
-		if peer == v.liar && h.Channel < 1<<62 {
+		if peer == v.liar && !check {
 			text += `<p>Buy here. <a href="https://shop.example/">shop</a></p>`
 		}
 		p := channel.Page{URL: u, Status: 200, Change: channel.Changed, Fetched: now, Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(text)}
@@ -112,7 +144,16 @@ func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
 		v.t.Error(err)
 		return
 	}
-	_, _ = v.archive.Put(ctx, peer, channel.Chunk{Channel: h.Channel, Gen: h.Gen, Seq: c.Seq + 1, Prev: c.Head, Body: raw}) // it may be fenced off meanwhile
+	answer := func() {
+		_, _ = v.archive.Put(ctx, peer, channel.Chunk{Channel: h.Channel, Gen: h.Gen, Seq: c.Seq + 1, Prev: c.Head, Body: raw}) // it may be fenced off meanwhile
+	}
+	v.mu.Lock()
+	if check && v.slow {
+		v.later = append(v.later, answer)
+		answer = func() {}
+	}
+	v.mu.Unlock()
+	answer()
 }
 
 // Vantages and Fetch make it an arbiter that sees the truth.
@@ -151,6 +192,7 @@ func (v *village) bar(name string, barred bool) error {
 
 // live opens a manager of a village that crawls a number of sites, each with some pages.
 func live(t *testing.T, dir string, v *village, arbiter bool, sites int) *bench {
+	v.sites += sites
 	b := open(t, dir, func(c *manager.Config, s *swarm) {
 		v.swarm = s
 		c.Bar, c.MinPeersWait = v.bar, 0
@@ -220,6 +262,56 @@ func TestHonestPeersAreNotNoticed(t *testing.T) {
 	again := live(t, dir, v, true, 0)
 	if is := again.standing(t, "a"); is.Tasks < was.Tasks || is.Tasks == 0 || is.Standing != trust.Established {
 		t.Errorf("after a restart %+v; before it %+v", is, was)
+	}
+}
+
+// TestAuditsOutliveARestart has the manager restarted while checkers are at work: what they bring then still counts.
+func TestAuditsOutliveARestart(t *testing.T) {
+	t.Parallel()
+	dir, v := t.TempDir(), newVillage(t, "a", "b", "c", "d", "e")
+	v.slow = true
+	b := live(t, dir, v, true, 6)
+	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "checkers at work", func() bool { v.mu.Lock(); defer v.mu.Unlock(); return len(v.later) >= 3 })
+	v.mu.Lock()
+	v.closed = true
+	v.mu.Unlock()
+	b.stop()
+	again := live(t, dir, v, true, 0)
+	if i := again.trust(t); i.Waiting < 3 {
+		t.Errorf("after a restart %d pages wait to be looked at", i.Waiting)
+	}
+	for _, answer := range v.later {
+		answer()
+	}
+	until(t, "that their answers count", func() bool { return again.trust(t).Errands.Answered >= 3 })
+}
+
+// TestSuspensionOutlivesARebuild has the archive's database made anew: what a suspended peer alone has seen is withdrawn again.
+func TestSuspensionOutlivesARebuild(t *testing.T) {
+	t.Parallel()
+	dir, v := t.TempDir(), newVillage(t, "a", "b", "c", "d", "mallory")
+	v.liar = "mallory"
+	b := live(t, dir, v, true, 12)
+	enforce := true
+	if _, err := b.m.SetTrust(t.Context(), manager.TrustChoice{Enforce: &enforce}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a suspension", func() bool { return b.standing(t, "mallory").Standing == trust.Suspended })
+	number := archive.DelivererName(b.a.DelivererNumber("mallory"))
+	b.stop()
+	if _, err := archive.Rebuild(t.Context(), archive.Config{Dir: dir + "/archive", Verify: member.NewVerifier(b.keys.Network).VerifyTask}); err != nil {
+		t.Fatal(err)
+	}
+	again := live(t, dir, v, true, 0)
+	all, err := again.a.Suspensions(t.Context())
+	if err != nil || len(all) != 1 || all[0].Deliverer != number || all[0].Pardon {
+		t.Errorf("after a rebuild the archive has suspended %+v, %v; want %s", all, err, number)
 	}
 }
 

@@ -1,9 +1,6 @@
 package manager
 
 import (
-	"context"
-	"crypto/sha256"
-	"fmt"
 	"time"
 
 	"shoal/channel"
@@ -13,8 +10,8 @@ import (
 	"shoal/recrawl"
 )
 
-// errand is a small task beside the channels' crawls: a list of pages of one host, whose content is wanted as another peer sees it. To the peer that
-// has it it is a crawl like others, of which these pages are left. What it brings goes to the archive's evidence room.
+// errand is a small task beside the channels' crawls: a list of pages of one channel, whose content is wanted as another peer sees it. To the peer that
+// has it it is a crawl of that channel, of which these pages are left. What it brings goes to the archive's evidence room.
 type errand struct {
 	host    string
 	pages   []wanted
@@ -24,10 +21,12 @@ type errand struct {
 	until   time.Time    // when it is of no use any more
 	retry   time.Time    // before which it is not offered again
 	refused int          // how often no peer took it
+	above   channel.Gen  // the generations of its channel that the archive knows
 }
 
 // errands hands them out. Each takes a place of a small pool while it is out. A place has a slot and a channel id of its own, above those of
-// channels, so that the dispatcher keeps politeness, leases and shares with errands as with channels. Owned by the loop.
+// channels, so that the dispatcher keeps politeness, leases and shares with errands as with channels, and the archive has a lane for it. No peer sees
+// these numbers. Owned by the loop.
 type errands struct {
 	*core
 	places  [errandPlaces]errandPlace
@@ -209,44 +208,32 @@ func (er *errands) waiting() (n int) {
 	return n
 }
 
-// job is an errand's on its way to a peer.
-func (er *errands) job(o dispatch.Order, host *channel.Host) (job, bool) {
+// job is an errand's on its way to a peer. To that peer it is of the channel whose pages it is for, in a generation that no other task of the channel gets.
+func (er *errands) job(now time.Time, o dispatch.Order, host *channel.Host) (job, bool) {
 	p := er.at(o.Slot)
 	if p.errand == nil {
 		return job{}, false
 	}
 	p.issue = o.Issue
+	of, ok := er.table.Find(p.errand.pages[0].c.Channel)
+	if !ok {
+		return job{}, false // removed meanwhile
+	}
+	gen, err := er.machine.Reserve(of, p.errand.above)
+	if err != nil {
+		er.log.Debug("an errand has no generation", "host", p.errand.host, "err", err)
+		return job{}, false
+	}
 	if o.Latest.After(p.errand.until) {
 		o.Latest = p.errand.until
 	}
-	return job{Order: o, id: errandID + channel.ID(o.Slot-errandSlot), host: host, errand: p.errand}, true
+	return job{Order: o, id: errandID + channel.ID(o.Slot-errandSlot), host: host, errand: p.errand, as: gen}, true
 }
 
-// buildErrand makes an errand's task. To its peer it is a crawl of which these pages are left, and one was fetched. It runs beside the loop.
-func (p *placers) buildErrand(ctx context.Context, j job) (task, error) {
-	e, host := j.errand, j.host
-	if host == nil {
-		h, err := p.cfg.Store.Host(ctx, e.host)
-		if err != nil {
-			return task{}, fmt.Errorf("read host %s: %w", e.host, err)
-		}
-		host = &h
-	}
-	urls := make([]string, len(e.pages))
-	for i := range e.pages {
-		urls[i] = e.pages[i].url
-	}
-	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: e.host}, Seeds: urls, Record: host.Record, Contact: p.cfg.Contact}
-	raw := body.Marshal()
-	h := channel.Header{
-		Network: p.cfg.Network, Channel: j.id, Gen: j.Gen, Host: e.host, Pages: len(e.pages), Budget: len(e.pages) + 1, Issued: j.Issued, Latest: j.Latest,
-		Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.cfg.ArchiveID, BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
-	}
-	signed, err := p.cfg.Sign(h)
-	if err != nil {
-		return task{}, fmt.Errorf("sign an errand to %s: %w", e.host, err)
-	}
-	return task{header: h, signed: signed, body: raw, record: host.Record}, nil
+// outran takes in that the archive knows higher generations of the channel of an errand.
+func (er *errands) outran(now time.Time, j job, highest channel.Gen) {
+	j.errand.above = highest
+	er.machine.Unsent(now, j.Order, unsentRetry)
 }
 
 // dues is the scheduler without errands, of which it knows nothing.

@@ -26,6 +26,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := m.auditor.catchUp(ctx); err != nil {
 		m.log.Warn("what was delivered before the last end is not judged", "err", err)
 	}
+	m.auditor.clerk(0, "contested pages are not ruled on", m.auditor.reopen)
 	for {
 		notify := m.cfg.Archive.Notify()
 		more, err := m.learner.feedback(ctx)

@@ -21,7 +21,8 @@ type job struct {
 	host *channel.Host    // its record, where it is not written yet; nil: read it
 	ch   *channel.Channel // if it was read just now; nil: read it
 
-	errand *errand // nil: it is a crawl of a channel
+	errand *errand     // nil: it is a crawl of a channel
+	as     channel.Gen // the generation that the peer of an errand sees
 }
 
 const (
@@ -131,19 +132,17 @@ func (p *placers) next(ctx context.Context) (batch []job) {
 
 // place builds, signs, deposits and offers one task, and tells the loop how that went.
 func (p *placers) place(ctx context.Context, j job) {
-	build, deposit := p.build, p.cfg.Archive.Deposit
-	if j.errand != nil {
-		build, deposit = p.buildErrand, p.cfg.Archive.DepositAside
-	}
-	t, err := build(ctx, j)
-	if err != nil {
+	t, built, err := p.deposit(ctx, j)
+	if !built {
 		p.log.Error("task not built", "channel", j.id, "gen", j.Gen, "err", err)
 		p.post(ctx, func(now time.Time) { p.hand.unsent(now, "building", j) })
 		return
 	}
-	err = deposit(ctx, t.signed, t.body)
 	var fenced *archive.FencedError
 	switch {
+	case errors.As(err, &fenced) && fenced.Channel != j.id: // an errand, by its channel
+		p.post(ctx, func(now time.Time) { p.hand.errands.outran(now, j, fenced.Highest) })
+		return
 	case errors.As(err, &fenced):
 		p.post(ctx, func(now time.Time) { p.hand.outran(now, j, fenced.Highest) })
 		return

@@ -41,10 +41,7 @@ func (p *placers) build(ctx context.Context, j job) (task, error) {
 	if err != nil {
 		return task{}, fmt.Errorf("what the archive knows of channel %d: %w", j.id, err)
 	}
-	budget := ch.Settings.Pages
-	if budget == 0 {
-		budget = max(ch.Learnt.Budget, p.cfg.FirstBudget)
-	}
+	budget := p.budget(ch)
 	inter, err := missedToo(ch, known.Missed, budget)
 	if err != nil {
 		return task{}, fmt.Errorf("scope of channel %d: %w", j.id, err)
@@ -76,6 +73,14 @@ func (p *placers) build(ctx context.Context, j job) (task, error) {
 		return task{}, fmt.Errorf("sign task of channel %d: %w", j.id, err)
 	}
 	return task{header: h, signed: signed, body: raw, record: host.Record}, nil
+}
+
+// budget is how many pages a task of a channel may fetch.
+func (c *core) budget(ch *channel.Channel) int {
+	if n := ch.Settings.Pages; n > 0 {
+		return n
+	}
+	return max(ch.Learnt.Budget, c.cfg.FirstBudget)
 }
 
 // lastBegan is when a channel's last crawl began; of one that never was crawled, now.

@@ -87,6 +87,15 @@ func (i *Issue) Next(now, latest time.Time, t Terms) (channel.Gen, error) {
 	return i.Gen, nil
 }
 
+// Skip takes the next generation above a given one, while nothing is out: it is used for a task that is none of the channel's own.
+func (i *Issue) Skip(above channel.Gen) (channel.Gen, error) {
+	if i.Out() {
+		return 0, fmt.Errorf("%w: generation %d is %v", ErrOut, i.Gen, i.Phase)
+	}
+	i.Gen = max(i.Gen, above) + 1
+	return i.Gen, nil
+}
+
 // Placed says that a peer took gen, or that it may have: an offer was sent whose answer never came.
 func (i *Issue) Placed(gen channel.Gen) Effect {
 	if i.Phase != Placing || gen != i.Gen {

@@ -41,6 +41,9 @@ const (
 	DefaultSitePages    = 25_000
 )
 
+// DynamicDepth is how deep pages are followed that are made on demand: a third of the depth, which is 5 of 15 by default, because there is no end of them.
+func DynamicDepth(depth int) int { return max(depth/3, min(depth, DefaultDynamicDepth)) }
+
 // The orderings.
 const (
 	BreadthFirst         = "breadth-first"

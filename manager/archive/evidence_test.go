@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,24 +14,29 @@ import (
 	"shoal/manager/trust"
 )
 
-const auditChannel = channel.ID(1 << 62)
+const auditChannel = channel.ID(1 << 62) // the lane
 
 // audit has a peer run the task of an audit of channel 1's host, and bring one page.
 func audit(t *testing.T, a *Archive, cl *clock, checker string, gen channel.Gen, path, body string) {
 	t.Helper()
-	s, raw := taskOf(auditChannel, gen, "http://site-1.example", cl.now.Add(time.Hour))
-	if err := a.DepositAside(t.Context(), s, raw); err != nil {
+	s, raw := taskOf(1, gen+10, "http://site-1.example", cl.now.Add(time.Hour))
+	if err := a.DepositAside(t.Context(), s, raw, []channel.Frontier{{URL: "http://site-1.example" + path, Depth: channel.DefaultDepth}}, Lane{Channel: auditChannel, Gen: gen}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := a.Claim(t.Context(), checker, s)
 	if err != nil || c.Status != lease.Granted {
 		t.Fatalf("%v, %v", c.Status, err)
 	}
+	if want := (channel.Frontier{URL: "http://site-1.example" + path, Depth: channel.DefaultDepth}); len(c.Resume.Frontier) != 1 || c.Resume.Frontier[0] != want || len(c.Resume.Done) == 0 || slices.Contains(c.Resume.Done, channel.URLHash(want.URL)) {
+		t.Errorf("an audit's rest is %+v", c.Resume)
+	}
 	cl.now = cl.now.Add(time.Second)
-	r := &runner{t, a, checker, auditChannel, gen, c.Resume.Seq, c.Resume.Head}
+	r := &runner{t, a, checker, 1, gen + 10, c.Resume.Seq, c.Resume.Head}
 	p := r.page("/", body, channel.New)
 	p.URL = "http://site-1.example" + path
-	r.put(channel.ChunkBody{Pages: []channel.Page{p}, Report: r.report(channel.Updated)})
+	more := r.page("/not-asked-for", body, channel.New)
+	more.URL = "http://site-1.example/not-asked-for"
+	r.put(channel.ChunkBody{Pages: []channel.Page{p, more}, Report: r.report(channel.Updated)})
 }
 
 // What an audit brings is not in the channel's copy, and both sides of a conflict can be read side by side, also after a restart.

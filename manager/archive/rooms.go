@@ -10,6 +10,8 @@ import (
 type (
 	// Entry is ledger.TaskEvent.
 	Entry = ledger.TaskEvent
+	// Lane is ledger.Lane.
+	Lane = ledger.Lane
 	// FencedError is ledger.FencedError.
 	FencedError = ledger.FencedError
 

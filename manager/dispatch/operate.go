@@ -45,6 +45,24 @@ func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
 	return nil
 }
 
+// Reserve takes a generation of a channel for a task that is none of the channel's own, above a given one. It fails with lease.ErrOut if a task of it is out.
+func (m *Machine) Reserve(s recrawl.Slot, above channel.Gen) (gen channel.Gen, err error) {
+	if f := m.flights.find(s); f != nil {
+		if gen, err = f.issue.Skip(above); err == nil {
+			m.persist(f)
+		}
+		return gen, err
+	}
+	issue, err := m.channels.Issue(s)
+	if err != nil {
+		return 0, err
+	}
+	if gen, err = issue.Skip(above); err == nil {
+		m.acts = append(m.acts, Act{Kind: Persist, Slot: s, Issue: issue})
+	}
+	return gen, err
+}
+
 // Unmark gives a channel that was given up another chance.
 func (m *Machine) Unmark(s recrawl.Slot) error {
 	if m.flights.find(s) != nil {

@@ -103,7 +103,11 @@ func (c *chaos) step() {
 		}
 	case 17:
 		s := recrawl.Slot(c.rng.IntN(len(c.chans)))
-		switch c.rng.IntN(5) {
+		switch c.rng.IntN(6) {
+		case 5:
+			if _, err := c.m.Reserve(s, 0); err != nil && !c.m.IsOut(s) {
+				c.t.Fatal(err)
+			}
 		case 4:
 			c.visit(c.chans[s].host)
 		case 0:

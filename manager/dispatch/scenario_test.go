@@ -184,6 +184,12 @@ func (w *world) outcome(t *testing.T, f []string, s recrawl.Slot, number func(in
 		}
 	case "left": // left HOST MINUTES
 		w.m.Left(channel.HostKey(number(1)), w.now.Add(time.Duration(number(2))*time.Minute))
+	case "reserve": // reserve CHANNEL ABOVE
+		gen, err := w.m.Reserve(s, channel.Gen(number(2)))
+		if err != nil {
+			return []string{err.Error()}
+		}
+		return []string{fmt.Sprintf("generation %d", gen)}
 	case "not-before": // not-before CHANNEL MINUTES
 		w.m.NotBefore(s, w.now.Add(time.Duration(number(2))*time.Minute))
 	case "remove":

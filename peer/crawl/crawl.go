@@ -178,7 +178,7 @@ func (c *Config) depth() int {
 // dynamicDepth is how deep the crawl follows pages that are made on demand: a third of the depth, which is 5 of 15 by default, because
 // there is no end of them (section 5.1 of Baeza-Yates, Castillo, Marín, Rodríguez, "Crawling a Country", WWW 2005).
 func (c *Config) dynamicDepth() int {
-	return max(c.depth()/3, min(c.depth(), order.DefaultDynamicDepth))
+	return order.DynamicDepth(c.depth())
 }
 
 // Run crawls. The last chunk holds the report too, unless the crawl was stopped: then it is not over and has none. An error means that the

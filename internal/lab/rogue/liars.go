@@ -78,7 +78,7 @@ func (l Liar) Attack(g *Gang) Attack {
 		if err != nil {
 			return err
 		}
-		check := o.Header.Channel >= firstCheck
+		check := len(r.Resume.Done) > 0 // the rest of a crawl, which may be a check as well: nothing tells
 		var pages []*channelpb.Page
 		if l.lazy && !check {
 			pages = r.unseen()
@@ -99,9 +99,6 @@ func (l Liar) Attack(g *Gang) Attack {
 	}}
 }
 
-// firstCheck is the least channel number of a task that checks pages, as docs/protocol.md says.
-const firstCheck = 1 << 62
-
 // unseen says of all pages of the task that they are unchanged, as far as the task tells their digests. A page whose URL it has not learnt cannot be named.
 func (r *Run) unseen() (pages []*channelpb.Page) {
 	for _, url := range r.v.learnt(r.Offer.Header.Host) {
@@ -120,8 +117,12 @@ func (l *Liar) forge(ctx context.Context, g *Gang, r *Run, p *channelpb.Page, ch
 			return true
 		}
 	}
+	was := p.Body
+	if was == nil {
+		was = r.bodies[p.Url] // it said "unchanged"
+	}
 	switch {
-	case p.Status != 200 || p.Body == nil && !l.all:
+	case p.Status != 200 || was == nil && !l.all:
 		return false
 	case check:
 		if !l.slanders {
@@ -129,11 +130,11 @@ func (l *Liar) forge(ctx context.Context, g *Gang, r *Run, p *channelpb.Page, ch
 		}
 	case l.slanders, l.lazy, l.sleeps && time.Now().Before(g.Wake), l.target && r.Offer.Header.Host != g.Target, rand.Float64() >= l.Share:
 		return false
-	case l.hides && !r.differs(ctx, p):
+	case l.hides && !r.differs(ctx, p.Url, was):
 		return false
 	}
-	body := lied(p.Url, p.Body)
-	if l.all || p.Body == nil {
+	body := lied(p.Url, was)
+	if l.all {
 		body = forged(p.Url)
 	}
 	if l.colludes {
@@ -144,9 +145,9 @@ func (l *Liar) forge(ctx context.Context, g *Gang, r *Run, p *channelpb.Page, ch
 }
 
 // differs fetches a page once more, to see whether it differs at each fetch.
-func (r *Run) differs(ctx context.Context, p *channelpb.Page) bool {
-	_, _, again, err := r.v.Fetch(ctx, p.Url)
-	return err == nil && !bytes.Equal(again, p.Body)
+func (r *Run) differs(ctx context.Context, url string, body []byte) bool {
+	_, _, again, err := r.v.Fetch(ctx, url)
+	return err == nil && !bytes.Equal(again, body)
 }
 
 func (g *Gang) said(url string) []byte {

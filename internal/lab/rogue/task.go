@@ -27,6 +27,7 @@ type Run struct {
 	seq     uint64
 	head    [32]byte
 	digests map[uint64]uint64
+	bodies  map[string][]byte // of the pages that it has fetched
 }
 
 // Codes of an answer, as docs/protocol.md numbers them.
@@ -50,7 +51,7 @@ func (v *Volunteer) Claim(ctx context.Context, o Offer) (*Run, error) {
 		return nil, fmt.Errorf("rogue: the claim of channel %d is answered %d", o.Header.Channel, c.GetReply().GetStatus())
 	}
 	v.Stats.Claimed.Add(1)
-	r := &Run{v: v, Offer: o, Body: &channelpb.Body{}, Resume: &channelpb.Resume{}, began: time.Now(), digests: map[uint64]uint64{}}
+	r := &Run{v: v, Offer: o, Body: &channelpb.Body{}, Resume: &channelpb.Resume{}, began: time.Now(), digests: map[uint64]uint64{}, bodies: map[string][]byte{}}
 	if err := proto.Unmarshal(c.Body, r.Body); err != nil {
 		return nil, err
 	}
@@ -152,10 +153,18 @@ func (r *Run) Report(pages []*channelpb.Page) *channelpb.Report {
 
 var href = regexp.MustCompile(`href="(/[^"#?]*)"`)
 
-// Crawl fetches the task's pages as an honest peer would, politely and within the budget, and returns them.
+// Crawl fetches the task's pages as an honest peer would, politely and within the budget, and returns them. Of a crawl that another peer has begun it fetches
+// what is left, and follows no link.
 func (r *Run) Crawl(ctx context.Context) ([]*channelpb.Page, error) {
 	h := r.Offer.Header
 	todo := append([]string(nil), r.Body.Seeds...)
+	rest := len(r.Resume.Done) > 0
+	if rest {
+		todo = nil
+		for _, f := range r.Resume.Frontier {
+			todo = append(todo, f.Url)
+		}
+	}
 	if len(todo) == 0 {
 		todo = []string{h.Host + "/"}
 	}
@@ -175,7 +184,8 @@ func (r *Run) Crawl(ctx context.Context) ([]*channelpb.Page, error) {
 		}
 		pages = append(pages, r.Page(url, status, header, body))
 		r.v.learn(h.Host, url)
-		if status == 200 {
+		r.bodies[url] = body
+		if status == 200 && !rest {
 			for _, m := range href.FindAllSubmatch(body, -1) {
 				todo = append(todo, h.Host+string(m[1]))
 			}

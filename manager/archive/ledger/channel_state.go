@@ -30,6 +30,7 @@ type channelState struct {
 	claim              claim        // what the claim of the fence's generation has brought
 	task               *intake.Task // that is claimed, read when the first chunk comes
 	aside              bool         // read with it: its pages are evidence
+	rest               []uint64     // and these are wanted
 }
 
 func channelKey(id channel.ID) []byte { return schema.Key(schema.Channel, uint64(id)) }

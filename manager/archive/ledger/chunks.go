@@ -45,21 +45,22 @@ type Pages interface {
 // PutChunk stores a chunk on the durable head of its channel. Once it has answered STORED, the chunk's pages are in segments, its frontier
 // changes are in the channel's resume state and its report is in the feed, all durable.
 func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pages Pages) (lease.Reply, error) {
-	s, err := l.lock(c.Channel)
+	t, s, err := l.lockTask(c.Channel, c.Gen)
 	if err != nil {
 		return lease.Reply{}, err
 	}
-	defer l.unlock(c.Channel, s)
-	link := lease.Chunk{Gen: c.Gen, Seq: c.Seq, Prev: c.Prev, Hash: c.Hash()}
+	defer l.unlock(t.Channel, s)
+	link := lease.Chunk{Gen: t.Gen, Seq: c.Seq, Prev: c.Prev, Hash: c.Hash()}
+	c.Channel, c.Gen = t.Channel, t.Gen
 	who := lease.PeerOf(peer)
 	if s.Value.fence.Check(who, link) != lease.Granted {
 		l.counters.rejected.Add(1)
-		return s.Value.fence.Put(l.cfg.Clock(), who, link, l.cfg.Terms).Reply, nil
+		return t.reply(s.Value.fence.Put(l.cfg.Clock(), who, link, l.cfg.Terms).Reply), nil
 	}
 	if err := l.readTask(c.Channel, c.Gen, &s.Value); err != nil {
 		return lease.Reply{}, err
 	}
-	body, free, err := l.unpack(ctx, c, s.Value.task.FrontierRoom(&s.Value.claim.Sum))
+	body, free, err := l.unpack(ctx, c, &t, s.Value.task.FrontierRoom(&s.Value.claim.Sum))
 	if err != nil {
 		l.tellRefused(peer, err)
 		return lease.Reply{}, err
@@ -72,6 +73,9 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 	if err != nil {
 		l.tellRefused(peer, err)
 		return lease.Reply{}, errors.Join(fmt.Errorf("%w: channel %d, generation %d, chunk %d: %w", ErrBadChunk, c.Channel, c.Gen, c.Seq, err), l.endClaim(c, &s.Value, peer, err))
+	}
+	if n.aside {
+		body.Pages = wanted(body.Pages, n.rest)
 	}
 	j, near, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages, Deliverer: n.deliverer, Account: n.account, Several: l.Several(),
 		Prefix: n.prefix, Gen: c.Gen, Seq: c.Seq, Claimed: n.claim.at, Aside: n.aside})
@@ -91,11 +95,11 @@ func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pag
 	if err := l.take(c.Channel, &s.Value, n, step, j); err != nil {
 		return lease.Reply{}, err
 	}
-	return step.Reply, nil
+	return t.reply(step.Reply), nil
 }
 
 // unpack decompresses a chunk within the memory that there is for such, with as many URLs to fetch as there is room for.
-func (l *Ledger) unpack(ctx context.Context, c channel.Chunk, room int) (body channel.ChunkBody, free func(), err error) {
+func (l *Ledger) unpack(ctx context.Context, c channel.Chunk, t *task, room int) (body channel.ChunkBody, free func(), err error) {
 	need := min(int64(len(c.Body))*4+64<<10, l.cfg.InFlight)
 	if err := l.cores.Acquire(ctx, 1); err != nil {
 		return body, nil, fmt.Errorf("put chunk: %w", err)
@@ -115,8 +119,10 @@ func (l *Ledger) unpack(ctx context.Context, c channel.Chunk, room int) (body ch
 		err = fmt.Errorf("%w: channel %d, generation %d, chunk %d: %w", ErrBadChunk, c.Channel, c.Gen, c.Seq, err)
 	case len(body.Pages) > MaxPages:
 		err = fmt.Errorf("%w: channel %d, generation %d, chunk %d: %d pages, at most %d", ErrBadChunk, c.Channel, c.Gen, c.Seq, len(body.Pages), MaxPages)
-	case r != nil && (r.Channel != c.Channel || r.Gen != c.Gen):
-		err = fmt.Errorf("%w: channel %d, generation %d, chunk %d: report of channel %d, generation %d", ErrBadChunk, c.Channel, c.Gen, c.Seq, r.Channel, r.Gen)
+	case r != nil && (r.Channel != t.named || r.Gen != t.namedGen):
+		err = fmt.Errorf("%w: channel %d, generation %d, chunk %d: report of channel %d, generation %d", ErrBadChunk, t.named, t.namedGen, c.Seq, r.Channel, r.Gen)
+	case r != nil:
+		r.Channel, r.Gen = t.Channel, t.Gen
 	}
 	if err != nil {
 		free()
@@ -143,10 +149,12 @@ func (l *Ledger) readTask(id channel.ID, gen channel.Gen, c *channelState) error
 	if err != nil {
 		return fmt.Errorf("%w: channel %d, generation %d: %w", ErrBadTask, id, gen, err)
 	}
-	c.aside = d.aside
 	c.task = &intake.Task{
 		Host: c.host, Scope: scope, Budget: h.Budget, PageBytes: body.Settings.PageBytes, Gap: h.Gap, TextOnly: body.Settings.TextOnly,
 		Claimed: c.claim.at, Unpaced: l.cfg.Unpaced, Before: max(0, c.tally.pages-c.claim.Answered),
+	}
+	if c.aside, c.rest = d.aside, hashesOf(d.rest); c.aside {
+		c.task.Before = h.Budget // it counts what was told to be done
 	}
 	return nil
 }

@@ -67,23 +67,13 @@ func (l *Ledger) take(id channel.ID, c *channelState, n channelState, step lease
 // Deposit leaves a task's body to be claimed, before the task is offered. It may be repeated. A generation that the archive has seen
 // already is answered by a FencedError.
 func (l *Ledger) Deposit(ctx context.Context, signed channel.Signed, body []byte) error {
-	return l.leave(signed, body, false)
+	return l.leave(signed, body)
 }
 
-// DepositAside is Deposit of a task whose pages do not go into its channel's copy, but into the evidence room: an audit. The peer that claims it sees no
-// difference. The task needs a channel of its own, since of each channel one task is out; the number must be one that no channel of the database has or gets.
-// Its claim, lease, chunks and report are as any other's. The evidence room says where its pages are.
-func (l *Ledger) DepositAside(ctx context.Context, signed channel.Signed, body []byte) error {
-	return l.leave(signed, body, true)
-}
-
-func (l *Ledger) leave(signed channel.Signed, body []byte, aside bool) error {
-	h, err := l.cfg.Verify(l.cfg.Clock(), signed)
+func (l *Ledger) leave(signed channel.Signed, body []byte) error {
+	h, err := l.genuine(signed, body)
 	if err != nil {
-		return fmt.Errorf("deposit: %w", err)
-	}
-	if len(body) > channel.MaxBody || len(body) != h.BodyBytes || sha256.Sum256(body) != h.BodySHA256 {
-		return fmt.Errorf("%w: channel %d, generation %d: body of %d bytes is not the one of the header", ErrBadTask, h.Channel, h.Gen, len(body))
+		return err
 	}
 	c, err := l.lock(h.Channel)
 	if err != nil {
@@ -98,13 +88,25 @@ func (l *Ledger) leave(signed channel.Signed, body []byte, aside bool) error {
 		}
 		return &FencedError{Channel: h.Channel, Gen: h.Gen, Highest: step.Reply.Highest}
 	}
-	v, err := schema.Encode(&pb.Deposit{Signed: signed.Marshal(), Body: body, Aside: aside})
+	v, err := schema.Encode(&pb.Deposit{Signed: signed.Marshal(), Body: body})
 	if err != nil {
 		return err
 	}
 	return l.take(h.Channel, &c.Value, n, step, &Job{Grows: true, Changes: func([]segment.Location) ([]Change, error) {
 		return []Change{{depositKey(h.Channel, h.Gen), v}}, nil
 	}})
+}
+
+// genuine looks whether a task is the manager's, and whether that is its body.
+func (l *Ledger) genuine(signed channel.Signed, body []byte) (channel.Header, error) {
+	h, err := l.cfg.Verify(l.cfg.Clock(), signed)
+	if err != nil {
+		return h, fmt.Errorf("deposit: %w", err)
+	}
+	if len(body) > channel.MaxBody || len(body) != h.BodyBytes || sha256.Sum256(body) != h.BodySHA256 {
+		return h, fmt.Errorf("%w: channel %d, generation %d: body of %d bytes is not the one of the header", ErrBadTask, h.Channel, h.Gen, len(body))
+	}
+	return h, nil
 }
 
 func depositKey(id channel.ID, gen channel.Gen) []byte {
@@ -116,6 +118,8 @@ type deposit struct {
 	raw   []byte // header, as it was signed
 	body  []byte
 	aside bool // its pages are evidence
+	rest  []channel.Frontier
+	lane  Lane // if set, it was deposited aside there, and nothing else is
 }
 
 // errNoDeposit says that there is no such task.
@@ -134,34 +138,68 @@ func (l *Ledger) deposit(id channel.ID, gen channel.Gen) (d deposit, err error) 
 	if err != nil {
 		return d, err
 	}
+	if m.Lane != 0 {
+		return deposit{lane: Lane{channel.ID(m.Lane), channel.Gen(m.LaneGen)}}, nil
+	}
 	signed, err := channel.ParseSigned(m.Signed)
 	if err != nil {
 		return d, err
 	}
-	return deposit{signed.Raw, m.Body, m.Aside}, nil
+	d = deposit{raw: signed.Raw, body: m.Body, aside: m.Aside}
+	if len(m.Rest) > 0 {
+		r, err := channel.ParseResume(m.Rest)
+		if err != nil {
+			return d, err
+		}
+		d.rest = r.Frontier
+	}
+	return d, nil
+}
+
+// task is a task that a peer shows.
+type task struct {
+	channel.Header            // of a task that was deposited aside with the lane's channel and generation
+	named          channel.ID // by the peer
+	namedGen       channel.Gen
+	deposit
+	ok bool // it was deposited
 }
 
 // shown finds the deposit of a task that a peer shows. The manager's signature need not be checked: the header is genuine if the same
-// one was deposited. ok is false if none was.
-func (l *Ledger) shown(signed channel.Signed) (h channel.Header, d deposit, ok bool, err error) {
-	if h, err = channel.ParseHeader(signed.Raw); err != nil {
-		return h, d, false, fmt.Errorf("%w: %w", ErrBadTask, err)
+// one was deposited.
+func (l *Ledger) shown(signed channel.Signed) (t task, err error) {
+	if t.Header, err = channel.ParseHeader(signed.Raw); err != nil {
+		return t, fmt.Errorf("%w: %w", ErrBadTask, err)
 	}
-	d, err = l.deposit(h.Channel, h.Gen)
+	t.named, t.namedGen = t.Channel, t.Gen
+	t.deposit, err = l.deposit(t.Channel, t.Gen)
+	if lane := t.lane; lane != (Lane{}) {
+		t.Channel, t.Gen = lane.Channel, lane.Gen
+		t.deposit, err = l.deposit(t.Channel, t.Gen)
+	}
 	switch {
 	case errors.Is(err, errNoDeposit):
-		return h, d, false, nil
+		return t, nil
 	case err != nil:
-		return h, d, false, fmt.Errorf("%w: %w", ErrStorage, err)
-	case !bytes.Equal(d.raw, signed.Raw):
-		return h, d, false, fmt.Errorf("%w: channel %d, generation %d: not the header that was deposited", ErrBadTask, h.Channel, h.Gen)
+		return t, fmt.Errorf("%w: %w", ErrStorage, err)
+	case !bytes.Equal(t.raw, signed.Raw):
+		return t, fmt.Errorf("%w: channel %d, generation %d: not the header that was deposited", ErrBadTask, t.named, t.namedGen)
 	}
-	return h, d, true, nil
+	t.ok = true
+	return t, nil
+}
+
+// reply is an answer as the peer must see it, who knows nothing of lanes.
+func (t *task) reply(r lease.Reply) lease.Reply {
+	if t.named != t.Channel && r.Highest != 0 {
+		r.Highest = t.namedGen
+	}
+	return r
 }
 
 // Claim binds a task to the first peer that asks for it, and brings its body and the state from which to go on.
 func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) (uplink.Claimed, error) {
-	h, d, ok, err := l.shown(signed)
+	h, err := l.shown(signed)
 	if err != nil {
 		return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
 	}
@@ -171,7 +209,7 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 	}
 	defer l.unlock(h.Channel, c)
 	now := l.cfg.Clock()
-	if !ok && h.Gen > c.Value.fence.Gen {
+	if !h.ok && h.Gen > c.Value.fence.Gen {
 		return uplink.Claimed{Reply: unclaimed(&c.Value)}, nil
 	}
 	n := c.Value
@@ -198,29 +236,19 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 	if err := l.take(h.Channel, &c.Value, n, step, j); err != nil {
 		return uplink.Claimed{}, err
 	}
-	out := uplink.Claimed{Reply: step.Reply}
+	out := uplink.Claimed{Reply: h.reply(step.Reply)}
 	if step.Reply.Status == lease.Granted {
-		out.Body = d.body
-		if out.Resume, err = l.resume(h.Channel, c.Value.crawl, step.Reply); err != nil {
-			return uplink.Claimed{}, err
+		out.Body = h.body
+		if h.aside {
+			out.Resume, err = l.nearlyDone(&h, step.Reply)
+		} else {
+			out.Resume, err = l.resume(h.Channel, c.Value.crawl, step.Reply)
 		}
-		if d.aside {
-			nearlyDone(&out.Resume, d.body)
+		if err != nil {
+			return uplink.Claimed{}, err
 		}
 	}
 	return out, nil
-}
-
-// nearlyDone has a task that was deposited aside look like a crawl that only its list is left of: so its peer reads no sitemap.
-func nearlyDone(r *channel.Resume, body []byte) {
-	b, err := channel.ParseBody(body)
-	if err != nil || len(r.Done) > 0 {
-		return // of the first, the peer says so
-	}
-	r.Done = []uint64{channel.URLHash(b.Scope.Host + "/robots.txt")}
-	for _, u := range b.Seeds {
-		r.Frontier = append(r.Frontier, channel.Frontier{URL: u})
-	}
 }
 
 // unclaimed answers for a generation that was never deposited here.
@@ -264,7 +292,7 @@ func (l *Ledger) takenIn(id channel.ID, gen channel.Gen) (out []Change, err erro
 
 // Renew answers what a task has left; it lengthens the wait for an unclaimed one up to its latest start, and nothing else.
 func (l *Ledger) Renew(ctx context.Context, peer string, signed channel.Signed) (lease.Reply, error) {
-	h, _, ok, err := l.shown(signed)
+	h, err := l.shown(signed)
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("renew: %w", err)
 	}
@@ -273,24 +301,24 @@ func (l *Ledger) Renew(ctx context.Context, peer string, signed channel.Signed) 
 		return lease.Reply{}, err
 	}
 	defer l.unlock(h.Channel, c)
-	if !ok && h.Gen > c.Value.fence.Gen {
+	if !h.ok && h.Gen > c.Value.fence.Gen {
 		return unclaimed(&c.Value), nil
 	}
 	n := c.Value
 	step := n.fence.Renew(l.cfg.Clock(), lease.PeerOf(peer), h.Gen, h.Latest, l.cfg.Terms)
-	return step.Reply, l.take(h.Channel, &c.Value, n, step, &Job{})
+	return h.reply(step.Reply), l.take(h.Channel, &c.Value, n, step, &Job{})
 }
 
 // Release gives a claimed task back, so that another peer may go on at once.
 func (l *Ledger) Release(ctx context.Context, peer string, id channel.ID, gen channel.Gen) (lease.Reply, error) {
-	c, err := l.lock(id)
+	t, c, err := l.lockTask(id, gen)
 	if err != nil {
 		return lease.Reply{}, err
 	}
-	defer l.unlock(id, c)
+	defer l.unlock(t.Channel, c)
 	n := c.Value
-	step := n.fence.Release(l.cfg.Clock(), lease.PeerOf(peer), gen)
-	return step.Reply, l.take(id, &c.Value, n, step, &Job{})
+	step := n.fence.Release(l.cfg.Clock(), lease.PeerOf(peer), t.Gen)
+	return t.reply(step.Reply), l.take(t.Channel, &c.Value, n, step, &Job{})
 }
 
 // Evict releases all that some peers have claimed, as if they had given it back, and tells how much that was. Nothing that they still send for

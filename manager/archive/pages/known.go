@@ -88,6 +88,28 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 	return k, nil
 }
 
+// Told are digests of some pages of a channel that a peer may be told, n at most, and none of the pages that are left out by their hashes.
+func (p *Pages) Told(ctx context.Context, id channel.ID, n int, except []uint64) (out []channel.PageDigest, err error) {
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		t := new(pb.Trust)
+		return snap.Scan(schema.Key(schema.Trust, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
+			t.Reset()
+			if err := schema.Decode(value, t); err != nil {
+				return false, err
+			}
+			url := schema.Number(key, 1)
+			if g := recordOf(t); g.Tells() && !slices.Contains(except, url) {
+				out = append(out, channel.PageDigest{URL: url, Content: g.Cur.Digest})
+			}
+			return len(out) < n, ctx.Err()
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("digests of channel %d: %w", id, err)
+	}
+	return out, nil
+}
+
 // knownPage is what is known of a page that is there.
 type knownPage struct {
 	url, digest    uint64

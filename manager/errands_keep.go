@@ -1,0 +1,148 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/manager/archive/evidence"
+	"shoal/manager/trust"
+	"shoal/recrawl"
+)
+
+// stateErrands names the audits that wait, or are out, in the database. Without them a restart would be the time to lie.
+const stateErrands = "trust-errands"
+
+const maxKeptErrands = 2048
+
+// keptErrand is the stored form of an audit.
+type keptErrand struct {
+	Host  string       `json:"host"`
+	Pages []keptWanted `json:"pages"`
+	Apart []trust.Peer `json:"apart"`
+	Until time.Time    `json:"until"`
+	// One that is out has a place, and its issue there.
+	Place int    `json:"place,omitempty"` // plus 1
+	Issue []byte `json:"issue,omitempty"`
+	// Arbiter says that it is the arbiter's to make.
+	Arbiter bool `json:"arbiter,omitempty"`
+}
+
+type keptWanted struct {
+	URL     string     `json:"url"`
+	Hash    uint64     `json:"hash"`
+	Case    trust.Case `json:"case"`
+	Fetched time.Time  `json:"fetched"`
+	Dated   bool       `json:"dated,omitempty"`
+	Rate    float64    `json:"rate,omitempty"`
+}
+
+// errandsState is the stored form of the audits that wait or are out. Disputes are in the evidence room, as open cases.
+func (au *auditor) errandsState() ([]byte, error) {
+	kept := []keptErrand{}
+	keep := func(e *errand, place int, issue []byte) {
+		if e == nil || e.dispute != nil || len(kept) >= maxKeptErrands {
+			return
+		}
+		k := keptErrand{Host: e.host, Apart: e.apart, Until: e.until, Place: place, Issue: issue}
+		for _, w := range e.pages {
+			k.Pages = append(k.Pages, keptWanted{w.url, w.hash, w.c, w.fetched, w.dated, w.rate})
+		}
+		kept = append(kept, k)
+	}
+	for i := range au.errands.places {
+		issue, ok := au.machine.Issue(errandSlot + recrawl.Slot(i))
+		if !ok {
+			issue = au.errands.places[i].issue
+		}
+		keep(au.errands.places[i].errand, i+1, issue.Append(nil))
+	}
+	for _, e := range au.errands.waits {
+		keep(e, 0, nil)
+	}
+	for _, t := range au.visits.waits {
+		if n := len(kept); t.number == 0 {
+			if keep(&errand{host: t.origin, pages: []wanted{t.wanted}, until: t.until}, 0, nil); len(kept) > n {
+				kept[n].Arbiter = true
+			}
+		}
+	}
+	return json.Marshal(kept)
+}
+
+// restoreErrands goes on with the audits that waited or were out when the manager before this one ended.
+func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
+	b, err := au.cfg.Store.State(ctx, stateErrands)
+	if err != nil {
+		return fmt.Errorf("read the audits that were under way: %w", err)
+	}
+	var kept []keptErrand
+	if b == nil {
+		return nil
+	}
+	if err := json.Unmarshal(b, &kept); err != nil {
+		au.log.Warn("the audits that were under way cannot be read, and are lost", "err", err)
+		return nil
+	}
+	for _, k := range kept {
+		if len(k.Pages) == 0 || now.After(k.Until) {
+			continue
+		}
+		e := &errand{host: k.Host, apart: k.Apart, until: k.Until}
+		for _, w := range k.Pages {
+			e.pages = append(e.pages, wanted{w.URL, w.Hash, w.Case, w.Fetched, w.Dated, w.Rate})
+		}
+		issue, err := lease.ParseIssue(k.Issue)
+		switch {
+		case k.Arbiter:
+			au.visits.add(now, &dispute{wanted: e.pages[0], origin: e.host})
+		case k.Place < 1 || k.Place > errandPlaces || err != nil || au.errands.places[k.Place-1].errand != nil:
+			au.errands.waits = append(au.errands.waits, e)
+		default:
+			issue.Restore()
+			au.errands.places[k.Place-1] = errandPlace{errand: e, issue: issue}
+			au.machine.Restore(now, errandSlot+recrawl.Slot(k.Place-1), issue)
+			if !au.machine.IsOut(errandSlot + recrawl.Slot(k.Place-1)) {
+				au.machine.Forget(errandSlot + recrawl.Slot(k.Place-1))
+				au.errands.places[k.Place-1].errand = nil
+				au.errands.waits = append(au.errands.waits, e)
+			}
+		}
+	}
+	return nil
+}
+
+// reopen has the cases ruled on that were open when the manager before this one ended. Clerks call it.
+func (au *auditor) reopen(ctx context.Context) error {
+	all, err := au.cfg.Evidence.List(ctx, 0)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for i := range all {
+		if !all[i].Closed.IsZero() {
+			continue
+		}
+		k, err := au.cfg.Evidence.Read(ctx, all[i].Number)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		said, seen := k.Side(evidence.Delivered), k.Side(evidence.Checked)
+		p, err := au.cfg.Archive.Record(ctx, k.About.Channel, k.About.URL)
+		if err != nil || said.Features() == nil || seen.Features() == nil { // the page is gone, or there is nothing to compare
+			failed = append(failed, au.cfg.Evidence.Close(ctx, k.Number))
+			continue
+		}
+		w := (&delivered{}).wanted(&p, k.About)
+		w.url = k.URL
+		t := &dispute{wanted: w, origin: channel.Origin(k.URL), number: k.Number, ruling: trust.Ruling{Evidence: trust.Evidence{
+			Case: k.About, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Rate: w.rate, Delay: max(seen.Fetched.Sub(said.Fetched), 0)}}}
+		au.post(ctx, func(now time.Time) { au.contest(now, t) })
+	}
+	return errors.Join(failed...)
+}
