@@ -58,7 +58,7 @@ var rules = []rule{
 	{"manager/board", []string{"manager"}, false, "what the public sees is read through one function, which tells nothing private"},
 	{"manager/api", []string{"channel", "channel/listing", "manager", "manager/archive", "manager/desk", "recrawl"}, false, "the interface decides nothing, and works before a running manager and a stopped one's database alike"},
 	{"manager/arbiter", []string{"channel", "peer/crawl"}, false, "a page is fetched by the crawler itself, through a dialler that is handed in; who lied is trust's to say"},
-	{"manager", []string{"channel", "coords", "recrawl/...", "overlay", "manager/archive", "manager/archive/evidence", "manager/conduct", "manager/dispatch", "manager/trust", "manager/trust/compare", "channel/lease", "internal/plain", "internal/version"}, false, "the manager sees the archive and the database through its own interfaces, also in one process"},
+	{"manager", []string{"channel", "coords", "recrawl/...", "overlay", "manager/archive", "manager/archive/evidence", "manager/conduct", "manager/dispatch", "manager/trust", "manager/trust/compare", "channel/lease", "channel/order", "internal/plain", "internal/version"}, false, "the manager sees the archive and the database through its own interfaces, also in one process. How deep links are followed decides how an audit's task looks"},
 	{"internal/member/...", []string{"channel", "internal/member/..."}, true, "trust is decided by bytes and a clock that is handed in"},
 	{"internal/wire/frame", nil, false, "a leaf: bytes and their bounds"},
 	{"internal/wire/sockets", nil, false, "a leaf: sockets know no members"},

@@ -25,14 +25,14 @@ type Lane struct {
 // which the pages of rest are left. So it cannot be told from such a crawl. Here it is a task of its lane: claim, lease, chunks and report are the lane's, and
 // the feed and the evidence room name the lane. A generation that the archive has seen is answered by a FencedError, which tells the highest.
 func (l *Ledger) DepositAside(_ context.Context, signed channel.Signed, body []byte, rest []channel.Frontier, in Lane) error {
-	h, err := l.genuine(signed, body)
+	h, err := l.cfg.genuine(signed, body)
 	if err != nil {
 		return err
 	}
 	if h.Channel == in.Channel {
 		return fmt.Errorf("%w: channel %d is its own lane", ErrBadTask, h.Channel)
 	}
-	of, err := l.fenceOf(h.Channel)
+	of, err := fenceOf(l, h.Channel)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (l *Ledger) DepositAside(_ context.Context, signed channel.Signed, body []b
 }
 
 // fenceOf is a channel's fence as it is now.
-func (l *Ledger) fenceOf(id channel.ID) (lease.Fence, error) {
+func fenceOf(l *Ledger, id channel.ID) (lease.Fence, error) {
 	c, err := l.lock(id)
 	if err != nil {
 		return lease.Fence{}, err
@@ -74,7 +74,7 @@ func (l *Ledger) fenceOf(id channel.ID) (lease.Fence, error) {
 }
 
 // lockTask takes the channel of a task that a peer names, or the lane where it was deposited aside.
-func (l *Ledger) lockTask(id channel.ID, gen channel.Gen) (t task, c *keylock.Held[channelState], err error) {
+func lockTask(l *Ledger, id channel.ID, gen channel.Gen) (t task, c *keylock.Held[channelState], err error) {
 	t = task{Header: channel.Header{Channel: id, Gen: gen}, named: id, namedGen: gen}
 	c, err = l.lock(id)
 	if err != nil || c.Value.fence.Gen == gen {
@@ -92,12 +92,12 @@ func (l *Ledger) lockTask(id channel.ID, gen channel.Gen) (t task, c *keylock.He
 
 // nearlyDone is from where the peer of a task goes on that was deposited aside: all that is stored of its channel is done, but for the rest, as far as the
 // task's budget allows. It has read robots.txt, so that its peer reads no sitemap.
-func (l *Ledger) nearlyDone(t *task, r lease.Reply) (channel.Resume, error) {
+func nearlyDone(store Store, t *task, r lease.Reply) (channel.Resume, error) {
 	robots := channel.URLHash(t.Host + "/robots.txt")
 	out := channel.Resume{Seq: r.Seq, Head: r.Head, Frontier: t.rest, Done: []uint64{robots}}
 	left := append(hashesOf(t.rest), robots)
 	most := min(t.Budget-len(t.rest), channel.MaxDone)
-	err := l.store.View(func(s Snapshot) error {
+	err := store.View(func(s Snapshot) error {
 		return s.Scan(schema.Key(schema.Page, uint64(t.named)), nil, false, func(key, _ []byte) (bool, error) {
 			if len(out.Done) >= most {
 				return false, nil

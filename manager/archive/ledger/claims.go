@@ -71,7 +71,7 @@ func (l *Ledger) Deposit(ctx context.Context, signed channel.Signed, body []byte
 }
 
 func (l *Ledger) leave(signed channel.Signed, body []byte) error {
-	h, err := l.genuine(signed, body)
+	h, err := l.cfg.genuine(signed, body)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func (l *Ledger) leave(signed channel.Signed, body []byte) error {
 }
 
 // genuine looks whether a task is the manager's, and whether that is its body.
-func (l *Ledger) genuine(signed channel.Signed, body []byte) (channel.Header, error) {
-	h, err := l.cfg.Verify(l.cfg.Clock(), signed)
+func (c *Config) genuine(signed channel.Signed, body []byte) (channel.Header, error) {
+	h, err := c.Verify(c.Clock(), signed)
 	if err != nil {
 		return h, fmt.Errorf("deposit: %w", err)
 	}
@@ -240,7 +240,7 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 	if step.Reply.Status == lease.Granted {
 		out.Body = h.body
 		if h.aside {
-			out.Resume, err = l.nearlyDone(&h, step.Reply)
+			out.Resume, err = nearlyDone(l.store, &h, step.Reply)
 		} else {
 			out.Resume, err = l.resume(h.Channel, c.Value.crawl, step.Reply)
 		}
@@ -311,7 +311,7 @@ func (l *Ledger) Renew(ctx context.Context, peer string, signed channel.Signed) 
 
 // Release gives a claimed task back, so that another peer may go on at once.
 func (l *Ledger) Release(ctx context.Context, peer string, id channel.ID, gen channel.Gen) (lease.Reply, error) {
-	t, c, err := l.lockTask(id, gen)
+	t, c, err := lockTask(l, id, gen)
 	if err != nil {
 		return lease.Reply{}, err
 	}
