@@ -87,3 +87,57 @@ func TestLargeResumeGoesOn(t *testing.T) {
 		t.Errorf("the next crawl begins with %d URLs of the one that ended", len(third.Resume.Frontier))
 	}
 }
+
+// TestResumeStopsGrowing has one peer after the other claim a channel, bring a page and as many invented URLs as are taken, and give back. What the next one is
+// told to fetch stays within the bound of one claim. After a report it begins anew.
+func TestResumeStopsGrowing(t *testing.T) {
+	a := open(t, testConfig(t.TempDir()))
+	const claims, budget, bound = 5, 20, 10_000 + 8*20
+	gen := channel.Gen(0)
+	claim := func() (*runner, int) {
+		t.Helper()
+		gen++
+		signed, body := task(1, gen, time.Now().Add(time.Hour))
+		h, err := channel.ParseHeader(signed.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Budget = budget
+		signed.Raw = h.Marshal()
+		if err := a.Deposit(t.Context(), signed, body); err != nil {
+			t.Fatal(err)
+		}
+		c, err := a.Claim(t.Context(), fmt.Sprint("peer", gen), signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &runner{t, a, fmt.Sprint("peer", gen), 1, gen, c.Resume.Seq, c.Resume.Head}, len(c.Resume.Frontier)
+	}
+	page := func(r *runner) []channel.Page {
+		return []channel.Page{r.page(fmt.Sprint("/", r.gen), fmt.Sprint("page ", r.gen), channel.New)}
+	}
+	for range claims {
+		r, told := claim()
+		if told > bound {
+			t.Fatalf("claim %d is told %d URLs, want %d at most", gen, told, bound)
+		}
+		b := channel.ChunkBody{Pages: page(r)}
+		for i := range channel.MaxFrontierPart {
+			b.Frontier = append(b.Frontier, channel.Frontier{URL: r.url(fmt.Sprintf("/%d/%d", gen, i))})
+		}
+		r.put(b)
+		if _, err := a.Release(t.Context(), r.peer, 1, gen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, _ := claim()
+	r.put(channel.ChunkBody{Report: r.report(channel.Updated)})
+	r, told := claim()
+	if told > claims {
+		t.Errorf("the next crawl is told %d URLs of the last one", told)
+	}
+	r.put(channel.ChunkBody{Pages: page(r), Frontier: []channel.Frontier{{URL: r.url("/more")}}, Report: r.report(channel.Stopped)})
+	if _, told = claim(); told == 0 {
+		t.Error("a new crawl keeps no URLs")
+	}
+}

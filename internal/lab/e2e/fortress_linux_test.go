@@ -35,38 +35,6 @@ type fortress struct {
 	page    page
 	pond    *pond.Server
 	scene   rogue.Scene
-
-	mostMemory func() float64 // that the manager has needed since the start; nil but for a calm network
-}
-
-// openCalm opens a network that is not attacked, to compare with.
-func openCalm(t *testing.T, s siege) *fortress {
-	f := openFortress(t, s)
-	done, stop := make(chan struct{}), make(chan struct{})
-	pid := f.manager.cmd.Process.Pid
-	var mu sync.Mutex
-	most := 0.
-	f.mostMemory = func() float64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return most
-	}
-	go func() {
-		defer close(done)
-		for {
-			now := usageOf(t, pid).own
-			mu.Lock()
-			most = max(most, now)
-			mu.Unlock()
-			select {
-			case <-stop:
-				return
-			case <-time.After(200 * time.Millisecond):
-			}
-		}
-	}()
-	t.Cleanup(func() { close(stop); <-done })
-	return f
 }
 
 const siegePages = 8 // of each host

@@ -39,12 +39,12 @@ type Task struct {
 	Unpaced   bool // pages may come faster than Gap allows, as in measurements
 }
 
-// Sum is what the chunks of one claim have brought. The zero Sum is that of a new claim.
+// Sum is what the chunks of one claim have brought. The zero Sum is that of the first claim of a crawl.
 type Sum struct {
 	Pages         int   // with a status or an error
 	Answered      int   // of them with a status
 	Bytes         int64 // of bodies
-	Frontier      int   // URLs kept
+	Frontier      int   // URLs kept, by all claims of the crawl
 	FrontierBytes int64 // of them
 	New           int
 	Changed       int

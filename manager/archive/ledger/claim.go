@@ -18,6 +18,16 @@ type claim struct {
 	at time.Time // when it was made; zero: before this was kept
 }
 
+// next is the claim after c. A crawl that goes on has the to-do list of all its claims, which is bounded as a whole: else each claim would make what the next
+// one is told longer.
+func (c *claim) next(now time.Time, goesOn bool) claim {
+	n := claim{at: now}
+	if goesOn {
+		n.Frontier, n.FrontierBytes = c.Frontier, c.FrontierBytes
+	}
+	return n
+}
+
 func (c *claim) stored() *pb.Claim {
 	if *c == (claim{}) {
 		return nil

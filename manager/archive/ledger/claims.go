@@ -216,7 +216,7 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 	step := n.fence.Claim(now, lease.PeerOf(peer), h.Gen, h.Latest, l.cfg.Terms)
 	j := &Job{Grows: true}
 	if step.Event.Kind == lease.Claimed { // not a claim that is repeated
-		n.peer, n.host, n.latest, n.task, n.claim = peer, h.Host, h.Latest, nil, claim{at: now}
+		n.peer, n.host, n.latest, n.task, n.claim = peer, h.Host, h.Latest, nil, n.claim.next(now, n.tally.pages > 0)
 		n.tally.claimed(now)
 		old, err := l.older(h.Channel, h.Gen)
 		if err != nil {
