@@ -405,3 +405,22 @@ func TestDoubtGrowsAndFades(t *testing.T) {
 	now = now.Add(doubtFades)
 	want("honest", usual, "much later")
 }
+
+// TestOneMemberDoesNotMakeTheSwarmLarger has one member of twenty say that it has 255 threads and 255 places in its queue. Strategies, which plan by what the swarm
+// can do, are told no more of it than its share counts.
+func TestOneMemberDoesNotMakeTheSwarmLarger(t *testing.T) {
+	for _, unproven := range []bool{false, true} {
+		c, _, _ := crowdedCourt(t, "peer", unproven)
+		most := 4 * threadsMost
+		if unproven {
+			most = 4
+		}
+		all, idle := c.j.Threads()
+		if want := 19*4 + most; all != want || idle != want {
+			t.Errorf("unproven %v: %d threads, %d idle, want %d", unproven, all, idle, want)
+		}
+		if _, holds, _ := c.j.Capacity(); holds != all+19*(10/heldShare)+255/heldShare {
+			t.Errorf("unproven %v: room for %d tasks", unproven, holds)
+		}
+	}
+}

@@ -42,21 +42,19 @@ func (j *Judge) See(v *View) {
 		}
 		j.takers = append(j.takers, k)
 	}
-	j.holds, j.held, j.running, j.idle = 0, 0, 0, 0
 	for k := range j.slots {
-		switch s := &j.slots[k]; {
-		case s.rec == nil:
-		case s.turn != j.turn:
+		if s := &j.slots[k]; s.rec != nil && s.turn != j.turn {
 			j.leave(int32(k))
-		default:
-			j.holds, j.held = j.holds+Holds(s.rec.Load), j.held+int(s.held)
-			if s.stands != avoided || !j.trusted {
-				j.running, j.idle = j.running+int(s.rec.Load.Threads), j.idle+j.idleOf(s)
-			}
 		}
 	}
 	j.allot(v)
+	j.holds, j.held, j.running, j.idle = 0, 0, 0, 0
 	for _, k := range j.takers {
+		s := &j.slots[k]
+		j.holds, j.held = j.holds+s.threads+int(s.rec.Load.Slots)/heldShare, j.held+int(s.held)
+		if s.stands != avoided || !j.trusted {
+			j.running, j.idle = j.running+s.threads, j.idle+j.idleOf(s)
+		}
 		j.mark(k)
 	}
 }
@@ -161,13 +159,14 @@ func (j *Judge) idleOf(s *slot) int {
 	if !j.hasRoom(s) {
 		return 0
 	}
-	return max(int(s.rec.Load.Threads)-int(s.held), 0)
+	return max(s.threads-int(s.held), 0)
 }
 
-// Threads is how many tasks the peers run at once to which tasks go, and how many of these threads wait for one.
+// Threads is how many tasks the peers run at once to which tasks go, and how many of these threads wait for one. Of what a peer says of itself it counts what
+// shares count, so that one member cannot make the swarm look larger than it is.
 func (j *Judge) Threads() (all, idle int) { return j.running, j.idle }
 
-// Capacity is how many peers take tasks, how many tasks they may have at a time, and how many of ours they have.
+// Capacity is how many peers take tasks, how many tasks they may have at a time, by threads that count, and how many of ours they have.
 func (j *Judge) Capacity() (peers, holds, held int) { return len(j.takers), j.holds, j.held }
 
 // Looked says that all that is due was looked at. A peer that still has room is wanted by nothing near it.

@@ -16,6 +16,7 @@ import (
 	"github.com/multiformats/go-multistream"
 	"google.golang.org/protobuf/proto"
 
+	"shoal/channel"
 	"shoal/internal/member"
 	"shoal/internal/wire/frame"
 	"shoal/internal/wire/wirepb"
@@ -93,9 +94,9 @@ func readStanding(b []byte) (*Standing, error) {
 	if err := proto.Unmarshal(b, &m); err != nil {
 		return nil, err
 	}
-	s := &Standing{Standing: clip(m.Standing, maxReason), Suspect: m.Suspect, Enforced: m.Enforced, Score: finite(m.Score), SuspendAt: finite(m.SuspendAt), More: int(min(m.More, math.MaxInt32)), Refused: clip(m.Refused, maxText)}
+	s := &Standing{Standing: channel.PlainText(m.Standing, maxReason), Suspect: m.Suspect, Enforced: m.Enforced, Score: finite(m.Score), SuspendAt: finite(m.SuspendAt), More: int(min(m.More, math.MaxInt32)), Refused: channel.PlainText(m.Refused, maxText)}
 	for _, h := range m.Held[:min(len(m.Held), MaxHeld)] {
-		s.Held = append(s.Held, Held{h.Case, clip(h.Url, maxHeldURL), clip(h.Reason, maxText), time.UnixMicro(h.RuledUs), finite(h.Amount), clip(h.Objection, MaxObjection)})
+		s.Held = append(s.Held, Held{h.Case, channel.PlainText(h.Url, maxHeldURL), channel.PlainText(h.Reason, maxText), time.UnixMicro(h.RuledUs), finite(h.Amount), channel.PlainText(h.Objection, MaxObjection)})
 	}
 	s.Credit, s.Certificate = readCredit(m.Credit), clip(m.Certificate, member.MaxContribution)
 	return s, nil

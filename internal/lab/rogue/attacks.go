@@ -3,6 +3,7 @@ package rogue
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-multistream"
 
@@ -69,6 +71,9 @@ func greedy() []Attack {
 			return err
 		}},
 		{Name: "swallow", What: "is near every host, accepts and never claims"},
+		{Name: "boast", What: "says that it has hundreds of threads and is near every host, accepts and never claims", Record: func(r *overlaypb.Record) {
+			r.Threads, r.Slots = 1<<32-1, 1<<32-1
+		}},
 		{Name: "steal", What: "says that it is busy, and claims all the same", Busy: true, Work: func(ctx context.Context, v *Volunteer, o Offer) error {
 			_, err := v.Claim(ctx, o)
 			return err
@@ -141,6 +146,22 @@ func floods() []Attack {
 			}
 			return err
 		}},
+		{Name: "resume", What: "stores a page and as many invented URLs as it can, gives back, and does so again", Floods: true, Forges: true, Work: func(ctx context.Context, v *Volunteer, o Offer) error {
+			r, err := v.Claim(ctx, o)
+			if err != nil {
+				return err
+			}
+			url := o.Header.Host + "/"
+			b := &channelpb.ChunkBody{Pages: []*channelpb.Page{r.Page(url, 200, okHeader, forged(url))}}
+			for n := range 1500 {
+				b.Frontier = append(b.Frontier, &channelpb.Frontier{Url: fmt.Sprintf("%s/%d/%s", o.Header.Host, n, incompressible(n, 1900)), Depth: 1})
+			}
+			for n := 0; err == nil && n < 7; n++ {
+				err = r.Put(ctx, b)
+				b.Pages = nil
+			}
+			return errors.Join(err, r.Release(ctx))
+		}},
 		{Name: "budget", What: "stores far more pages than its task has", Floods: true, Forges: true, Work: func(ctx context.Context, v *Volunteer, o Offer) error {
 			r, err := v.Claim(ctx, o)
 			for n := 0; err == nil && n < 4000; {
@@ -153,6 +174,15 @@ func floods() []Attack {
 				err = r.Put(ctx, b)
 			}
 			return err
+		}},
+		{Name: "trickle", What: "sends chunks a byte a second, on many streams", Floods: true, Busy: true, Beside: func(ctx context.Context, v *Volunteer) {
+			for range streams {
+				v.tasks.Go(func() {
+					for ctx.Err() == nil {
+						v.trickle(ctx, "/shoal/chunk/1", 4<<20)
+					}
+				})
+			}
 		}},
 		{Name: "silent", What: "opens connections and says nothing on them", Floods: true, Busy: true, Beside: func(ctx context.Context, v *Volunteer) {
 			v.silence(ctx, tcpAddress(v), 200)
@@ -222,6 +252,13 @@ func forgeries() []Attack {
 			} // else the true page's, which the next crawl will compare with
 			p.Status, p.Header, p.Body, p.Change = 200, okHeader, forged(p.Url), pageChanged
 		}),
+		forge("paint", "sends bodies of its own with headers and texts that end lines, turn text around and colour terminals", func(_ *Run, p *channelpb.Page) {
+			const paint = "\x1b[2J\x1b[31m\u202eoff\u200b\x07"
+			p.Status, p.Change, p.Error = 200, pageChanged, paint
+			p.Header = []byte("HTTP/1.1 200 " + paint + "\r\nContent-Type: text/html;" + paint + "\r\nServer: " + paint + "\r\nETag: \"x\"\rX-Forged: 1\r\nLast-Modified: " + paint + "\r\n\r\n")
+			p.Body = append(forged(p.Url), paint...)
+			p.Digest = xxhash.Sum64(p.Body)
+		}),
 		forge("forge-validator", "sends bodies of its own with the validators of the true page", func(_ *Run, p *channelpb.Page) {
 			p.Status, p.Body, p.Change = 200, forged(p.Url), pageChanged
 			p.Digest = xxhash.Sum64(p.Body)
@@ -268,6 +305,23 @@ func (v *Volunteer) crawl(ctx context.Context, o Offer, change func(*channelpb.R
 
 // announce opens a stream, announces that many bytes, sends one, and waits until the other end gives up.
 func (v *Volunteer) announce(ctx context.Context, on protocol.ID, bytes uint64) {
+	v.begin(ctx, on, bytes, func(s network.Stream) { _, _ = s.Read(make([]byte, 1)) }) // until it is reset
+}
+
+// trickle announces that many bytes, and sends one each second until the other end gives up.
+func (v *Volunteer) trickle(ctx context.Context, on protocol.ID, bytes uint64) {
+	v.begin(ctx, on, bytes, func(s network.Stream) {
+		for ctx.Err() == nil {
+			if _, err := s.Write([]byte{'x'}); err != nil {
+				return
+			}
+			sleep(ctx, time.Second)
+		}
+	})
+}
+
+// begin opens a stream, announces that many bytes, sends one, and goes on as then says.
+func (v *Volunteer) begin(ctx context.Context, on protocol.ID, bytes uint64, then func(network.Stream)) {
 	s, err := v.host.Network().NewStream(ctx, v.Boss.ID)
 	if err != nil {
 		sleep(ctx, time.Second)
@@ -283,7 +337,7 @@ func (v *Volunteer) announce(ctx context.Context, on protocol.ID, bytes uint64) 
 	if _, err := s.Write(append(binary.AppendUvarint(nil, bytes), 'x')); err != nil {
 		return
 	}
-	_, _ = s.Read(make([]byte, 1)) // until it is reset
+	then(s)
 }
 
 // silence keeps n connections open, from three loopback addresses in turn, and replaces each that ends.
