@@ -146,22 +146,7 @@ func floods() []Attack {
 			}
 			return err
 		}},
-		{Name: "resume", What: "stores a page and as many invented URLs as it can, gives back, and does so again", Floods: true, Forges: true, Work: func(ctx context.Context, v *Volunteer, o Offer) error {
-			r, err := v.Claim(ctx, o)
-			if err != nil {
-				return err
-			}
-			url := o.Header.Host + "/"
-			b := &channelpb.ChunkBody{Pages: []*channelpb.Page{r.Page(url, 200, okHeader, forged(url))}}
-			for n := range 1500 {
-				b.Frontier = append(b.Frontier, &channelpb.Frontier{Url: fmt.Sprintf("%s/%d/%s", o.Header.Host, n, incompressible(n, 1900)), Depth: 1})
-			}
-			for n := 0; err == nil && n < 7; n++ {
-				err = r.Put(ctx, b)
-				b.Pages = nil
-			}
-			return errors.Join(err, r.Release(ctx))
-		}},
+		{Name: "resume", What: "stores a page and as many invented URLs as it can, gives back, and does so again", Floods: true, Forges: true, Work: growResume},
 		{Name: "budget", What: "stores far more pages than its task has", Floods: true, Forges: true, Work: func(ctx context.Context, v *Volunteer, o Offer) error {
 			r, err := v.Claim(ctx, o)
 			for n := 0; err == nil && n < 4000; {
@@ -199,6 +184,24 @@ func floods() []Attack {
 			}
 		}},
 	}
+}
+
+// growResume makes what the next one who claims the task is told longer.
+func growResume(ctx context.Context, v *Volunteer, o Offer) error {
+	r, err := v.Claim(ctx, o)
+	if err != nil {
+		return err
+	}
+	url := o.Header.Host + "/"
+	b := &channelpb.ChunkBody{Pages: []*channelpb.Page{r.Page(url, 200, okHeader, forged(url))}}
+	for n := range 1500 {
+		b.Frontier = append(b.Frontier, &channelpb.Frontier{Url: fmt.Sprintf("%s/%d/%s", o.Header.Host, n, incompressible(n, 1900)), Depth: 1})
+	}
+	for n := 0; err == nil && n < 7; n++ {
+		err = r.Put(ctx, b)
+		b.Pages = nil
+	}
+	return errors.Join(err, r.Release(ctx))
 }
 
 // lies returns attacks with reports that a check exposes.
