@@ -41,7 +41,7 @@ func (st *station) serveCourt() {
 }
 
 const (
-	renameEvery = 10 * time.Second // of one account
+	renameEvery = 2 * time.Second // of one account
 	maxRenamed  = 4096
 	maxHolder   = 40 // characters of the name on a certificate
 )

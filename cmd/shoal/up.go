@@ -34,6 +34,7 @@ type upCmd struct {
 	Pages    *int          `help:"Pages of the pond, on all hosts together; default 20,000." placeholder:"N"`
 	discovery
 	arbiterFlags
+	boardFlags
 	Page    string `help:"Address of the manager's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
 	Verbose bool   `short:"v" help:"Log what happens to standard error."`
 }
@@ -181,6 +182,9 @@ func (c *upCmd) station(s streams, began time.Time) (cfg stationConfig, err erro
 	if c.For > 0 {
 		cfg.manager.Until = began.Add(c.For)
 	}
+	if err := c.boardFlags.use(&cfg); err != nil {
+		return cfg, err
+	}
 	cfg.arbiter, err = c.arbiterFlags.config()
 	return cfg, err
 }
@@ -211,6 +215,9 @@ func (c *upCmd) greet(s streams, st *station, w *swimmers) {
 	fmt.Fprintf(s.err, "Shoal crawls %s with %s.\n", what, plain.Count(w.n, "peer"))
 	if st.page != nil {
 		fmt.Fprintf(s.err, "  page      http://%s/?token=%s\n", st.page.Addr(), st.token)
+	}
+	if st.board != nil {
+		fmt.Fprintf(s.err, "  board     http://%s/\n", st.board.Addr())
 	}
 	fmt.Fprintf(s.err, "  data      %s\n  end with  ctrl-C\n", st.cfg.data)
 }

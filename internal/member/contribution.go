@@ -89,7 +89,7 @@ and brought, from %s to %s,
 
     %s verified pages, %s bytes
 
-Another volunteer, at another network address, saw each of these pages alike.
+Somebody else, at another network address, saw each of these pages alike.
 The name is as the volunteer gave it.
 
 Holder   h-%012x

@@ -38,6 +38,7 @@ type Case struct {
 	At      int64 // the accused's delivery
 	Same    bool  // the accused had said that nothing changed
 	Second  bool  // one more checker is wanted
+	Old     bool  // of a look at older pages: all of them add no more than one task
 }
 
 // Deliver takes in a delivery: it audits the crawl before, moves the pages' records on, and chooses what is audited of this one.

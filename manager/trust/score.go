@@ -48,6 +48,7 @@ type charge struct {
 	amount  float64
 	second  bool // a second checker agreed
 	strong  bool // links for profit
+	old     bool // found by a look at older pages
 }
 
 // taskKey names a task in a peer's table.
@@ -55,6 +56,9 @@ func taskKey(c channel.ID, hour int64) uint32 {
 	x := (uint64(c) ^ uint64(hour)<<40) * 0x9e3779b97f4a7c15
 	return uint32(x >> 32)
 }
+
+// oldTasks is the key in a peer's table of all older pages that were looked at.
+const oldTasks = 1
 
 // charge adds evidence to a score, within the caps, and says what follows.
 func (m *Machine) charge(now time.Time, c charge) float64 {
@@ -66,7 +70,11 @@ func (m *Machine) charge(now time.Time, c charge) float64 {
 	if m.manyLost(now, c.channel) {
 		x *= m.cfg.ManyLost
 	}
-	task, domain := added(p.charged[:], taskKey(c.channel, c.task)), added(p.domains[:], uint32(c.domain>>32^c.domain))
+	key := taskKey(c.channel, c.task)
+	if c.old { // who met captchas on some days is looked at because of the last of them: the others are no new evidence
+		key = oldTasks
+	}
+	task, domain := added(p.charged[:], key), added(p.domains[:], uint32(c.domain>>32^c.domain))
 	most := m.cfg.DomainCap
 	if c.second {
 		most = m.cfg.DomainCap2

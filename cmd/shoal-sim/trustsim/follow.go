@@ -96,7 +96,7 @@ func (r *run) lookBack(now int64, m *member, n int) {
 		}
 		n--
 		r.events.Push(now+60+int64(r.rng.IntN(1200)), event{site: x, page: int32(i), said: g.Cur.Digest,
-			audit: &trust.Case{Reason: trust.LostAudit, URL: uint64(i) + 1, Channel: channel.ID(x + 1), Domain: s.domain, Accused: m.number, At: g.Cur.At}})
+			audit: &trust.Case{Reason: trust.LostAudit, URL: uint64(i) + 1, Channel: channel.ID(x + 1), Domain: s.domain, Accused: m.number, At: g.Cur.At, Old: true}})
 	}
 }
 
@@ -116,6 +116,7 @@ func (r *run) check(now int64, e event) {
 	age := now - (e.audit.At - clock(0).Unix())
 	p.facts(&ev, age)
 	acts := slices.Clone(r.machine.Answered(clock(now), c.number, &ev))
+	r.credit(i)
 	if m := r.byNumber(e.audit.Accused); m != nil && !m.liar && !c.liar {
 		r.kept.honest++
 	}
@@ -156,6 +157,7 @@ func (r *run) arbitrate(now int64, c trust.Case, delivered, checked uint64, age 
 		}
 	}
 	acts := slices.Clone(r.machine.Ruled(clock(now), &ru))
+	r.credit(i)
 	for _, a := range acts {
 		if m := r.byNumber(a.Peer); a.Kind == trust.Charge && a.Reason == trust.LostAudit && m != nil && !m.liar {
 			r.kept.honestLost++

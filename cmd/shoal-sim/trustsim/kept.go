@@ -75,7 +75,8 @@ type Row struct {
 	P90         float64 `json:"tasks_to_suspend_p90"`
 	Provisional float64 `json:"provisional_share"`
 
-	lost float64 // audits of honest peers that they lost
+	lost   float64 // audits of honest peers that they lost
+	credit Credit
 }
 
 // row sums a simulation up. Liars that were never suspended count as infinitely many tasks, which JSON writes as -1.
@@ -83,7 +84,7 @@ func (r *run) row(s setup) Row {
 	k := &r.kept
 	row := Row{Attack: s.attack.name, F: s.f, Defence: s.defence.name, Seed: s.seed, Poison: k.poison / k.time, Verified: ratio(k.verifiedLies, k.verified),
 		Target: ratio(k.targetPoison, k.target), Extra: float64(k.audits+k.arbiter) / float64(k.fetches), Arbiter: float64(k.arbiter) / float64(k.fetches),
-		Provisional: ratio(k.provisional, k.provisional+k.verified), lost: ratio(float64(k.honestLost), float64(k.honest))}
+		Provisional: ratio(k.provisional, k.provisional+k.verified), lost: ratio(float64(k.honestLost), float64(k.honest)), credit: r.credits()}
 	years, suspended := 0., 0.
 	var tasks []float64
 	for _, m := range r.members {

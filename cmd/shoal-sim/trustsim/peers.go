@@ -87,8 +87,9 @@ type member struct {
 	liar   bool
 	gone   bool // suspended
 	joined int64
-	ended  int64   // when it was suspended
-	lied   int     // tasks since its first lie
+	ended  int64 // when it was suspended
+	lied   int   // tasks since its first lie
+	earned earned
 	sites  []int32 // what it crawled or checked, perhaps twice
 }
 

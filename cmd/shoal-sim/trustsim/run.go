@@ -251,5 +251,9 @@ func (r *run) deliver(now int64, site int, m *member) {
 		m.lied++
 	}
 	acts := r.machine.Deliver(clock(now), &trust.Delivery{Peer: m.number, Channel: channel.ID(site + 1), Domain: s.domain, At: clock(now), Pages: r.seen})
-	r.follow(now, slices.Clone(acts), r.seen)
+	acts = slices.Clone(acts)
+	for n := range s.pages {
+		r.credit(s.first + n)
+	}
+	r.follow(now, acts, r.seen)
 }

@@ -11,16 +11,17 @@ import (
 
 // page is one page as it really is, and what is kept of it.
 type page struct {
-	rec     trust.Page
-	next    int64   // second of its next change
-	since   int64   // of its last one
-	rate    float32 // changes in a second
-	version uint32
-	before  uint32 // the version before; some changes go back to it
-	settled int64  // up to when its kept time is counted
-	kind    kind
-	dated   bool // shows when it changed
-	stale   bool // a lazy peer said "unchanged" of it after a change, and nobody has looked since
+	rec      trust.Page
+	next     int64   // second of its next change
+	since    int64   // of its last one
+	rate     float32 // changes in a second
+	version  uint32
+	before   uint32    // the version before; some changes go back to it
+	credited [2]uint64 // digests of versions that were credited
+	settled  int64     // up to when its kept time is counted
+	kind     kind
+	dated    bool // shows when it changed
+	stale    bool // a lazy peer said "unchanged" of it after a change, and nobody has looked since
 }
 
 // kind is how a page differs between two fetches.

@@ -57,8 +57,8 @@ func TestPagesForAll(t *testing.T) {
 	t.Parallel()
 	axe := axeScript(t)
 	b := openBrowser(t)
-	p := start(t, "shoal", "up", "--peers", "2", "--hosts", "12", "--pages", "60", "--data", t.TempDir(), "--page", "127.0.0.1:0")
-	g := pageOf(p, "page ")
+	p := start(t, "shoal", "up", "--peers", "2", "--hosts", "12", "--pages", "60", "--data", t.TempDir(), "--page", "127.0.0.1:0", "--board", "127.0.0.1:0")
+	g, board := pageOf(p, "page "), p.word("board ")
 	p.until("has an update", func() bool { return g.overview().Updates > 0 })
 	b.open(g.base+"/login", "Log in as operator")
 	b.eval("document.querySelector('main label').replaceWith(document.querySelector('input[name=token]')); true")
@@ -72,8 +72,13 @@ func TestPagesForAll(t *testing.T) {
 		b.call(b.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 740, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 		for _, light := range []string{"light", "dark"} {
 			b.call(b.session, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": light}}}, nil)
-			for _, page := range operatorPages {
-				b.open(g.base+page.path, page.shows)
+			for _, page := range append(operatorPages, struct{ path, shows string }{board, "Nobody is listed here"}) {
+				if page.path == board {
+					b.open(board, page.shows)
+					page.path = "/board"
+				} else {
+					b.open(g.base+page.path, page.shows)
+				}
 				where := fmt.Sprintf("%s, %d pixels wide, %s", page.path, width, light)
 				b.picture(fmt.Sprintf("%s-%d-%s", strings.Trim(strings.NewReplacer("/", "_", "?", "_", "=", "_").Replace(page.path), "_"), width, light))
 				if over := b.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth"); over != "0" { // a bar to scroll down takes room too

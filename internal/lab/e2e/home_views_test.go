@@ -97,7 +97,12 @@ func TestVolunteersPage(t *testing.T) {
 	b.press("Allow again")
 	b.shows("may be fetched again")
 
-	b.view("contribution", "The network does not yet tell")
+	// The manager itself verifies some pages of a newcomer that is alone. Before, the board is refused.
+	b.view("contribution", "Nothing is held against it.")
+	b.until("is on the board", "document.querySelector('#nickname').value = 'Ali <b>', document.querySelector('#public').checked = true, [...document.querySelectorAll('main button')].find(x => x.textContent === 'Save').click(), document.body.innerText.includes('The board shows you.')")
+	b.press("Get the certificate")
+	b.until("has a certificate", "document.querySelector('textarea.report')?.value.includes('Ali <b>\\n\\nlent a computer to the Shoal network Example Search')")
+	b.shows("Save the certificate")
 	b.until("shows the picture", "document.querySelector('.picture img')?.naturalWidth > 0")
 	b.view("health", "connected to Example Search")
 	b.press("Copy a report for support")

@@ -3,9 +3,10 @@
 import { h, t, ask, speak, lang, languages, num, size, rate, day, clock, when, told, ranges, Refused } from "./parts.js";
 import { chart, since } from "./charts.js";
 import { limits } from "./limits.js";
+import { contribution } from "./contribution.js";
 
 const main = document.getElementById("main"), stale = document.getElementById("stale");
-const views = { now, pause, limits: () => limits(main), history, contribution, health };
+const views = { now, pause, limits: () => limits(main), history, contribution: shownContribution, health };
 let present = null, view = "", onPresent = () => {}, cleanup = () => {};
 
 // refresh asks what happens now. A hidden page asks nothing.
@@ -188,19 +189,8 @@ function table(heads, rows) {
   return h("table", {}, h("thead", {}, h("tr", {}, heads.map((k) => h("th", {}, t(k))))), h("tbody", {}, rows.map((r) => h("tr", {}, r.map((c) => (c instanceof HTMLTableCellElement ? c : h("td", {}, c)))))));
 }
 
-function contribution() {
-  const facts = h("dl", { class: "facts" }), box = h("div", { class: "picture" }), answer = h("div");
-  main.append(h("h2", {}, t("ui.contribution")), facts, h("p", {}, t("ui.untold")), h("h2", {}, t("ui.picture")), h("p", { class: "quiet" }, t("ui.picture.what")), box, answer);
-  onPresent = () => {
-    if (!present) return;
-    const d = present.done.ever;
-    facts.replaceChildren(...[["ui.pages", num(d.pages)], ["ui.updated", num(d.tasks_updated)], ["ui.carried", size(d.bytes)]].map(([k, v]) => h("div", {}, h("dt", {}, t(k)), h("dd", {}, v))), h("div", {}, h("dt", {}, t("ui.sincewhen")), h("dd", {}, present.done.since ? day(present.done.since) : "")));
-  };
-  ask("GET", "/v1/picture").then((svg) => {
-    const at = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
-    box.replaceChildren(h("img", { src: at, alt: t("ui.picture.alt", num(present ? present.done.ever.pages : 0)) }), h("p", {}, h("a", { href: at, download: "shoal.svg" }, t("ui.picture.save"))));
-    cleanup = () => URL.revokeObjectURL(at);
-  }, (e) => told(answer, e.message, true));
+function shownContribution() {
+  [onPresent, cleanup] = contribution(main, () => present);
 }
 
 function health() {

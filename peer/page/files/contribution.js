@@ -1,0 +1,81 @@
+// What this computer brought: what it counted itself, what the company's server counts, how far that believes it, and what it holds against it.
+"use strict";
+import { h, t, ask, num, size, day, when, told } from "./parts.js";
+
+const fact = (name, value, more) => h("div", {}, h("dt", {}, t(name)), h("dd", {}, value, more ? h("small", {}, more) : null));
+
+// contribution draws the view. present tells what happens now; the view returns what is to be done when that changes, and when the view is left.
+export function contribution(main, present) {
+  const facts = h("dl", { class: "facts" }), own = h("dl", { class: "facts" }), weeks = h("div"), standing = h("div"), board = h("div"), paper = h("div"), box = h("div", { class: "picture" }), answer = h("div");
+  let urls = [];
+  const link = (text, type) => { urls.push(URL.createObjectURL(new Blob([text], { type }))); return urls[urls.length - 1]; };
+
+  async function load() {
+    let s;
+    try { s = await ask("GET", "/v1/standing"); } catch (e) { told(standing, e.message, true); return; }
+    const c = s.credit;
+    held(s);
+    if (!c) { facts.replaceChildren(); weeks.replaceChildren(h("p", { class: "quiet" }, t("ui.credit.none"))); return; }
+    facts.replaceChildren(fact("ui.verified", num(c.pages), c.withheld ? t("ui.withheld") : ""), fact("ui.verified.size", size(c.bytes)), fact("ui.rank", c.rank ? num(c.rank) : "–", c.rank ? t("ui.rank.of", num(c.ranked)) : ""),
+      fact("ui.team", c.profile.team || "–", c.team_rank ? t("ui.team.rank", num(c.team_rank), num(c.teams), num(c.team_pages)) : ""));
+    weeks.replaceChildren(c.weeks.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.weeks") }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("ui.week")), h("th", { class: "n", scope: "col" }, t("ui.verified")), h("th", { class: "n", scope: "col" }, t("ui.size")))),
+      h("tbody", {}, c.weeks.map((w) => h("tr", {}, h("th", { scope: "row" }, w.week), h("td", { class: "n" }, num(w.pages)), h("td", { class: "n" }, size(w.bytes))))))) : h("p", { class: "quiet" }, t("ui.noweeks")));
+    shown(c);
+    certify(c);
+  }
+
+  // held shows how far the server believes this peer, and each case, to which the volunteer can object once.
+  function held(s) {
+    const words = { newcomer: "ui.standing.newcomer", established: "ui.standing.established", suspended: "ui.standing.suspended", banned: "ui.standing.banned", unknown: "ui.standing.unknown" };
+    standing.replaceChildren(h("p", {}, words[s.standing] ? t(words[s.standing]) : s.standing), s.standing === "unknown" ? "" : h("p", { class: "quiet" }, t(s.enforced ? "ui.score" : "ui.score.shadow", num(s.score, 1), num(s.suspend_at, 1))),
+      s.held.length ? h("h3", {}, t("ui.held.cases")) : h("p", { class: "quiet" }, t("ui.held.none")), s.held.map(one), s.more ? h("p", { class: "quiet" }, t("ui.held.more", num(s.more))) : "");
+  }
+  function one(k) {
+    const text = h("textarea", { id: `object-${k.case}`, rows: "2", maxlength: "900", required: true }), said = h("div");
+    const form = h("form", { onsubmit: async (e) => {
+      e.preventDefault();
+      try { await ask("POST", "/v1/do/object", { case: k.case, text: text.value }); } catch (err) { told(said, err.message, true); return; }
+      load();
+    } }, h("label", { for: text.id }, t("ui.object")), text, h("button", {}, t("ui.object.send")), said);
+    return h("section", { class: "preview" }, h("p", { class: "url" }, h("b", {}, k.url)), h("p", {}, t("ui.case", k.reason, num(k.amount, 1))), h("p", { class: "quiet" }, `${when(k.ruled)} · ${k.case}`),
+      k.objection ? h("p", {}, t("ui.objected", k.objection)) : form);
+  }
+
+  // shown lets the volunteer choose what the network's public board shows.
+  function shown(c) {
+    if (board.contains(document.activeElement)) return;
+    const name = h("input", { type: "text", id: "nickname", value: c.profile.nickname, maxlength: "40", autocomplete: "off" }), team = h("input", { type: "text", id: "team", value: c.profile.team, maxlength: "40", autocomplete: "off" }), open = h("input", { type: "checkbox", id: "public", checked: c.profile.public }), said = h("div");
+    board.replaceChildren(h("p", { class: "quiet" }, t("ui.board.what")), h("form", { onsubmit: async (e) => {
+      e.preventDefault();
+      try { await ask("POST", "/v1/do/profile", { nickname: name.value, team: team.value, public: open.checked ? "yes" : "" }); } catch (err) { told(said, err.message, true); return; }
+      told(said, t(open.checked ? "ui.board.on" : "ui.board.off"));
+    } }, h("div", { class: "field" }, h("label", { for: "nickname" }, t("ui.nickname")), name), h("div", { class: "field" }, h("label", { for: "team" }, t("ui.team")), team),
+    h("div", { class: "field" }, h("label", { for: "public" }, t("ui.public")), h("span", {}, open)), h("div", { class: "deeds" }, h("button", { class: "main" }, t("ui.board.save")), c.board ? h("a", { href: c.board, rel: "noreferrer", target: "_blank" }, t("ui.board.open")) : ""), said));
+  }
+
+  // certify asks for a certificate of contribution, which others can check.
+  function certify(c) {
+    if (paper.contains(document.activeElement)) return;
+    const name = h("input", { type: "text", id: "holder", value: c.profile.nickname, maxlength: "40", autocomplete: "off" }), said = h("div");
+    paper.replaceChildren(h("p", { class: "quiet" }, t("ui.certificate.what")), h("form", { onsubmit: async (e) => {
+      e.preventDefault();
+      let text;
+      try { text = await ask("GET", `/v1/certificate?name=${encodeURIComponent(name.value)}`); } catch (err) { told(said, err.message, true); return; }
+      said.replaceChildren(h("p", { class: "said", role: "status" }, h("a", { href: link(text, "text/plain"), download: "shoal-certificate.txt" }, t("ui.certificate.save"))), h("textarea", { class: "report", readonly: "", "aria-label": t("ui.certificate") }));
+      said.lastChild.value = text;
+    } }, h("div", { class: "field" }, h("label", { for: "holder" }, t("ui.certificate.name")), name), h("div", { class: "deeds" }, h("button", {}, t("ui.certificate.get"))), said));
+  }
+
+  main.append(h("h2", {}, t("ui.contribution")), facts, weeks, h("h2", {}, t("ui.standing")), standing, h("h2", {}, t("ui.board")), board, h("h2", {}, t("ui.certificate")), paper,
+    h("h2", {}, t("ui.own")), h("p", { class: "quiet" }, t("ui.own.what")), own, h("h2", {}, t("ui.picture")), h("p", { class: "quiet" }, t("ui.picture.what")), box, answer);
+  ask("GET", "/v1/picture").then((svg) => {
+    const at = link(svg, "image/svg+xml");
+    box.replaceChildren(h("img", { src: at, alt: t("ui.picture.alt", num(present() ? present().done.ever.pages : 0)) }), h("p", {}, h("a", { href: at, download: "shoal.svg" }, t("ui.picture.save"))));
+  }, (e) => told(answer, e.message, true));
+  load();
+  return [() => {
+    if (!present()) return;
+    const d = present().done.ever;
+    own.replaceChildren(fact("ui.pages", num(d.pages)), fact("ui.updated", num(d.tasks_updated)), fact("ui.carried", size(d.bytes)), fact("ui.sincewhen", present().done.since ? day(present().done.since) : ""));
+  }, () => urls.forEach((u) => URL.revokeObjectURL(u))];
+}
