@@ -1,6 +1,6 @@
 // What this computer brought: what it counted itself, what the company's server counts, how far that believes it, and what it holds against it.
 "use strict";
-import { h, t, ask, num, size, day, when, told } from "./parts.js";
+import { h, t, ask, num, size, day, when, told, ranges } from "./parts.js";
 
 const fact = (name, value, more) => h("div", {}, h("dt", {}, t(name)), h("dd", {}, value, more ? h("small", {}, more) : null));
 
@@ -8,11 +8,14 @@ const fact = (name, value, more) => h("div", {}, h("dt", {}, t(name)), h("dd", {
 export function contribution(main, present) {
   const facts = h("dl", { class: "facts" }), own = h("dl", { class: "facts" }), weeks = h("div"), standing = h("div"), board = h("div"), paper = h("div"), box = h("div", { class: "picture" }), answer = h("div");
   let urls = [];
+  // A computer that crawls for several networks has an account, a standing and a board in each.
+  const all = present()?.networks || [], choice = all.length > 1 ? h("p", {}, t("ui.credit.network"), " ", ranges(t("ui.credit.network"), all.map((n) => [n.network, n.name]), all[0].network, (n) => { network = n; for (const b of [standing, board, paper]) b.replaceChildren(); load(); })) : "";
+  let network = all.length > 1 ? all[0].network : "";
   const link = (text, type) => { urls.push(URL.createObjectURL(new Blob([text], { type }))); return urls[urls.length - 1]; };
 
   async function load() {
     let s;
-    try { s = await ask("GET", "/v1/standing"); } catch (e) { told(standing, e.message, true); return; }
+    try { s = await ask("GET", `/v1/standing?network=${network}`); } catch (e) { told(standing, e.message, true); return; }
     const c = s.credit;
     held(s);
     if (!c) { facts.replaceChildren(); weeks.replaceChildren(h("p", { class: "quiet" }, t("ui.credit.none"))); return; }
@@ -34,7 +37,7 @@ export function contribution(main, present) {
     const text = h("textarea", { id: `object-${k.case}`, rows: "2", maxlength: "900", required: true }), said = h("div");
     const form = h("form", { onsubmit: async (e) => {
       e.preventDefault();
-      try { await ask("POST", "/v1/do/object", { case: k.case, text: text.value }); } catch (err) { told(said, err.message, true); return; }
+      try { await ask("POST", "/v1/do/object", { case: k.case, text: text.value, network }); } catch (err) { told(said, err.message, true); return; }
       load();
     } }, h("label", { for: text.id }, t("ui.object")), text, h("button", {}, t("ui.object.send")), said);
     return h("section", { class: "preview" }, h("p", { class: "url" }, h("b", {}, k.url)), h("p", {}, t("ui.case", k.reason, num(k.amount, 1))), h("p", { class: "quiet" }, `${when(k.ruled)} · ${k.case}`),
@@ -47,8 +50,9 @@ export function contribution(main, present) {
     const name = h("input", { type: "text", id: "nickname", value: c.profile.nickname, maxlength: "40", autocomplete: "off" }), team = h("input", { type: "text", id: "team", value: c.profile.team, maxlength: "40", autocomplete: "off" }), open = h("input", { type: "checkbox", id: "public", checked: c.profile.public }), said = h("div");
     board.replaceChildren(h("p", { class: "quiet" }, t("ui.board.what")), h("form", { onsubmit: async (e) => {
       e.preventDefault();
-      try { await ask("POST", "/v1/do/profile", { nickname: name.value, team: team.value, public: open.checked ? "yes" : "" }); } catch (err) { told(said, err.message, true); return; }
+      try { await ask("POST", "/v1/do/profile", { nickname: name.value, team: team.value, public: open.checked ? "yes" : "", network }); } catch (err) { told(said, err.message, true); return; }
       told(said, t(open.checked ? "ui.board.on" : "ui.board.off"));
+      certify({ profile: { nickname: name.value } });
     } }, h("div", { class: "field" }, h("label", { for: "nickname" }, t("ui.nickname")), name), h("div", { class: "field" }, h("label", { for: "team" }, t("ui.team")), team),
     h("div", { class: "field" }, h("label", { for: "public" }, t("ui.public")), h("span", {}, open)), h("div", { class: "deeds" }, h("button", { class: "main" }, t("ui.board.save")), c.board ? h("a", { href: c.board, rel: "noreferrer", target: "_blank" }, t("ui.board.open")) : ""), said));
   }
@@ -60,13 +64,13 @@ export function contribution(main, present) {
     paper.replaceChildren(h("p", { class: "quiet" }, t("ui.certificate.what")), h("form", { onsubmit: async (e) => {
       e.preventDefault();
       let text;
-      try { text = await ask("GET", `/v1/certificate?name=${encodeURIComponent(name.value)}`); } catch (err) { told(said, err.message, true); return; }
+      try { text = await ask("GET", `/v1/certificate?network=${network}&name=${encodeURIComponent(name.value)}`); } catch (err) { told(said, err.message, true); return; }
       said.replaceChildren(h("p", { class: "said", role: "status" }, h("a", { href: link(text, "text/plain"), download: "shoal-certificate.txt" }, t("ui.certificate.save"))), h("textarea", { class: "report", readonly: "", "aria-label": t("ui.certificate") }));
       said.lastChild.value = text;
     } }, h("div", { class: "field" }, h("label", { for: "holder" }, t("ui.certificate.name")), name), h("div", { class: "deeds" }, h("button", {}, t("ui.certificate.get"))), said));
   }
 
-  main.append(h("h2", {}, t("ui.contribution")), facts, weeks, h("h2", {}, t("ui.standing")), standing, h("h2", {}, t("ui.board")), board, h("h2", {}, t("ui.certificate")), paper,
+  main.append(h("h2", {}, t("ui.contribution")), choice, facts, weeks, h("h2", {}, t("ui.standing")), standing, h("h2", {}, t("ui.board")), board, h("h2", {}, t("ui.certificate")), paper,
     h("h2", {}, t("ui.own")), h("p", { class: "quiet" }, t("ui.own.what")), own, h("h2", {}, t("ui.picture")), h("p", { class: "quiet" }, t("ui.picture.what")), box, answer);
   ask("GET", "/v1/picture").then((svg) => {
     const at = link(svg, "image/svg+xml");
