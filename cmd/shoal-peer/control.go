@@ -32,6 +32,7 @@ type status struct {
 
 	Networks []networkTold `json:"networks,omitempty"` // one by one; what stands above is of all together
 
+	around
 	held words.Text // Hold, for translation; without a key where it came as a text
 }
 
@@ -45,8 +46,9 @@ func (p *program) status(of []said) *status {
 	s.Denied = p.limits.Denied(set.Deny, cmp.Or(set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = p.usage.Used(now)
+	s.around = around{p.web.says(now), unplugged()}
 	for _, x := range of {
-		s.Networks = append(s.Networks, x.n.status(x.Status, &s.Limits, now))
+		s.Networks = append(s.Networks, x.n.status(x.Status, s.around, &s.Limits, now))
 	}
 	if len(s.Networks) > 0 {
 		s.held = s.Networks[0].held

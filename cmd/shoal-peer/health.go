@@ -100,6 +100,9 @@ func (s *station) connectionChecks(st *status, now time.Time, add func(name, lev
 	default:
 		add("connection", levelBad, why)
 	}
+	if st.web.Key != "" {
+		add("web", levelBad, st.web)
+	}
 	key := "reach." + strings.NewReplacer(" ", "", ",", "", ";", "").Replace(st.Reach.NAT)
 	if !words.Has(key) {
 		key = "reach.unknown"

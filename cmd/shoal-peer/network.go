@@ -19,6 +19,7 @@ import (
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/peer"
+	"shoal/peer/crawl"
 	"shoal/peer/limit"
 	"shoal/peer/words"
 )
@@ -97,7 +98,11 @@ func (n *network) config(index int) (peer.Config, error) {
 	if index > 0 {
 		cfg.Log = p.log.With("network", n.short())
 	}
-	cfg.OnVisit = p.journal.For(n.at.Network.String())
+	note := p.journal.For(n.at.Network.String())
+	cfg.OnVisit = func(host string, v crawl.Visit) {
+		p.web.visit(v)
+		note(host, v)
+	}
 	cfg.Wrap, cfg.Count = n.meter.Wrap, n.meter.Count
 	p.members(&cfg, n.meter)
 	cfg.Home = &limit.Home{}

@@ -27,6 +27,7 @@ type networkTold struct {
 	DayMiB      int        `json:"day_mib"` // its share of the budget; 0: no limit
 	MonthMiB    int        `json:"month_mib"`
 
+	around
 	held words.Text // Hold, for translation; without a key where it came as a text
 }
 
@@ -62,9 +63,9 @@ func (p *program) asked(ctx context.Context, standing bool) []said {
 }
 
 // status is what is told of the network, under the limits of all.
-func (n *network) status(of peer.Status, f *limit.Force, now time.Time) networkTold {
+func (n *network) status(of peer.Status, a around, f *limit.Force, now time.Time) networkTold {
 	t := n.part.Load()
-	x := networkTold{Status: of, Weight: t.weight, Share: float64(t.weight) / float64(max(t.of, 1)), Done: n.usage.Done(now), Speed: n.speeds.last(),
+	x := networkTold{Status: of, around: a, Weight: t.weight, Share: float64(t.weight) / float64(max(t.of, 1)), Done: n.usage.Done(now), Speed: n.speeds.last(),
 		DayMiB: int(t.share(int64(f.DayMiB.Value))), MonthMiB: int(t.share(int64(f.MonthMiB.Value)))}
 	if x.Network == "" { // before it has its folder
 		x.Network = n.at.Network.String()
@@ -78,7 +79,9 @@ func (n *network) status(of peer.Status, f *limit.Force, now time.Time) networkT
 }
 
 // alone is the status of a computer that had this network only, for the sentence.
-func (x *networkTold) alone() *status { return &status{Status: x.Status, held: x.held} }
+func (x *networkTold) alone() *status {
+	return &status{Status: x.Status, around: x.around, held: x.held}
+}
 
 // together puts what several agents tell into one: work and counters add up; address, place and connection are the first one's, which are those of the
 // network in the data folder itself.

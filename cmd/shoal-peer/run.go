@@ -91,6 +91,7 @@ type program struct {
 	journal  *peer.Journal
 	notes    notes
 	proxy    proxies
+	web      webLost
 	speeds   speeds
 	comeBack sync.Once
 }

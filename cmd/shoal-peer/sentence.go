@@ -19,6 +19,7 @@ const (
 	stateRefused   = "refused" // it answers, and does not let this computer in
 	stateSilent    = "silent"  // it is connected, and answers nothing
 	stateLooking   = "looking" // it has not been reached yet, or was lost a moment ago
+	stateWebless   = "webless" // the company is reached, and no Web site
 	stateWorking   = "working"
 	stateIdle      = "idle"
 	stateUnjoined  = "unjoined" // it belongs to no network yet
@@ -64,6 +65,8 @@ func told(st *status, now time.Time, where string) (state string, says words.Tex
 		return stateDraining, also(words.T("say.draining" + where))
 	case trouble != "":
 		return trouble, why
+	case st.web.Key != "":
+		return stateWebless, st.web
 	case len(st.Running)+len(st.Waiting) > 0:
 		return stateWorking, words.T("say.working", name, running(st))
 	}
@@ -76,6 +79,10 @@ func connection(st *status, name words.Text, now time.Time) (state string, says 
 	switch {
 	case h.At != "" && h.Silent.IsZero():
 		return "", words.Text{}
+	case st.unplugged && !h.Silent.IsZero():
+		return stateAway, words.T("say.unplugged", words.Moment(h.Silent, now))
+	case st.unplugged:
+		return stateAway, words.T("say.unplugged", words.Moment(h.Since, now))
 	case h.At != "":
 		return stateSilent, words.T("say.silent", name, words.Moment(h.Silent, now), words.Ago(now, h.Silent))
 	case h.Tries == 0 && st.Since.Add(time.Minute).After(h.Since):

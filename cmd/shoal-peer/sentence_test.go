@@ -7,6 +7,7 @@ import (
 
 	"shoal/internal/wire"
 	"shoal/peer"
+	"shoal/peer/words"
 )
 
 // TestFirstLineTellsTrouble: the first line of a status says in a sentence what the peer does, or what keeps it from that, since when, and
@@ -36,6 +37,10 @@ func TestFirstLineTellsTrouble(t *testing.T) {
 		{func(s *status) { s.Home.Silent = at(20 * time.Second); s.Mode = "paused" }, statePaused, "until: shoal-peer resume. Example Search has not answered since"},
 		{func(s *status) { s.Home = wire.Home{Since: at(5 * time.Second)} }, stateLooking, "The connection to Example Search was lost 5 s ago; it is made again."},
 		{func(s *status) { s.Home = wire.Home{Since: at(time.Second)}; s.Since = at(2 * time.Second) }, stateLooking, "Looking for Example Search."},
+		{func(s *status) { s.unplugged, s.Home.Silent = true, at(20*time.Second) }, stateAway, "This computer is connected to no network since 07:59: "},
+		{func(s *status) { s.unplugged, s.Home = true, away }, stateAway, "This computer is connected to no network since 05:58: "},
+		{func(s *status) { s.unplugged = true }, stateIdle, "Idle"}, // the company is on this computer
+		{func(s *status) { s.web = words.T("say.web.proxy", "05:58", 2); s.Running = one }, stateWebless, "The proxy does not answer since 05:58, for 2 sites."},
 		{func(s *status) { s.Mode = "paused" }, statePaused, "Paused because you said so, until: shoal-peer resume."},
 		{func(s *status) { s.Mode, s.Until = "paused", now.Add(6*time.Hour) }, statePaused, "Paused because you said so, until 14:00; shoal-peer resume ends it early."},
 		{func(s *status) { s.Hold = "on battery (your settings, on_battery)" }, statePaused, "Paused: on battery (your settings, on_battery)."},
