@@ -39,6 +39,10 @@ func TestMain(m *testing.M) {
 		settleChild(dir)
 		os.Exit(0)
 	}
+	if dir := os.Getenv(purgeDir); dir != "" {
+		purgeChild(dir)
+		os.Exit(0)
+	}
 	if dir := os.Getenv(ingestDir); dir != "" {
 		if err := ingestChild(dir); err != nil {
 			fmt.Println("error", err)

@@ -44,6 +44,40 @@ func settleChild(dir string) {
 	fmt.Println("done")
 }
 
+// purgeDir is set in the child process of TestPurgeOutlivesKills.
+const purgeDir = "SHOAL_TEST_ARCHIVE_PURGE_DIR"
+
+// purgeChild goes on with a purge, as an archive does that runs, until it is done or killed.
+func purgeChild(dir string) {
+	cfg := testConfig(dir)
+	ctx, stop := context.WithCancel(context.Background())
+	most := uint64(0)
+	cfg.OnWithdrawn = func([]channel.ID) { stop() }
+	a, err := Open(ctx, cfg)
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	fmt.Println("open")
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = a.Run(ctx) }()
+	for look := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; {
+		select {
+		case <-look.C:
+			var mem runtime.MemStats
+			runtime.ReadMemStats(&mem)
+			most = max(most, mem.HeapInuse)
+		case <-ctx.Done():
+		}
+	}
+	<-ended
+	if err := a.Close(); err != nil {
+		fmt.Println("error", err)
+	}
+	fmt.Println("heap", most>>20, "MB at most")
+	fmt.Println("done")
+}
+
 // manyPages stores pages of channels of 100 pages each: alice's and, an hour later, another version of mallory's of all but every tenth of them.
 func manyPages(t testing.TB, a *Archive, n int) (mallory trust.Peer) {
 	t.Helper()
@@ -189,11 +223,48 @@ func TestSuspensionOutlivesKills(t *testing.T) {
 	}
 }
 
+// A purge that is killed again and again takes all back that its deliverer brought, and the versions before return as current. SHOAL_PAGES makes it large.
+func TestPurgeOutlivesKills(t *testing.T) {
+	if testing.Short() || runtime.GOOS == "windows" {
+		t.Skip("kills processes")
+	}
+	n := many(t)
+	dir := t.TempDir()
+	cfg := testConfig(dir)
+	cfg.AccountOf = nil
+	a := open(t, cfg)
+	mallory := manyPages(t, a, n)
+	if _, err := a.StartWithdraw(t.Context(), "mallory"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rng, kills, begun := rand.New(rand.NewPCG(3, 4)), 0, time.Now()
+	for !childOnce(t, purgeDir, dir, time.Duration(5+rng.IntN(60))*time.Millisecond*time.Duration(max(n/4000, 1)), kills < 6) {
+		kills++
+	}
+	t.Logf("purge of %d pages with %d kills in %v", n, kills, time.Since(begun).Round(time.Millisecond))
+	a = open(t, cfg)
+	if forged, other := shownBy(t, a, n, mallory); forged != 0 || other != n {
+		t.Errorf("after %d kills %d pages show what mallory delivered, and %d another version", kills, forged, other)
+	}
+	if w := a.Withdrawing(); w != nil {
+		t.Errorf("after %d kills it is not done: %+v", kills, w)
+	}
+}
+
 // settleOnce has a child process settle, and kills it after a while, unless it is done before. It reports whether it was done.
 func settleOnce(t *testing.T, dir string, after time.Duration, kill bool) bool {
 	t.Helper()
+	return childOnce(t, settleDir, dir, after, kill)
+}
+
+// childOnce is settleOnce for what the child process of a variable does.
+func childOnce(t *testing.T, what, dir string, after time.Duration, kill bool) bool {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), settleDir+"="+dir)
+	cmd.Env = append(os.Environ(), what+"="+dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -210,6 +281,8 @@ func settleOnce(t *testing.T, dir string, after time.Duration, kill bool) bool {
 			done = true
 		case strings.HasPrefix(text, "error"):
 			t.Error(text)
+		case strings.HasPrefix(text, "heap"):
+			t.Log(text)
 		}
 	}
 	_ = cmd.Wait() // it was killed, or is done
