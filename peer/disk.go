@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func (a *Agent) tendDisk(ctx context.Context) {
 		case err = <-a.badDisk:
 		}
 		a.log.Warn("paused: the disk fails; what was fetched is sent from memory", "dir", a.spool(), "err", err)
-		a.tasks.setBroken("the disk fails: " + strings.TrimPrefix(err.Error(), "crawl: "))
+		a.tasks.setBroken(diskSays(err))
 		for err != nil {
 			select {
 			case <-ctx.Done():
@@ -52,6 +53,15 @@ func (a *Agent) tendDisk(ctx context.Context) {
 		default:
 		}
 	}
+}
+
+// diskSays is why the agent pauses, and what a person can do.
+func diskSays(err error) string {
+	says := "the disk fails: " + strings.TrimPrefix(err.Error(), "crawl: ")
+	if errors.Is(err, syscall.ENOSPC) {
+		says += "; make room on that disk, and the peer goes on by itself"
+	}
+	return says
 }
 
 // tryDisk writes something into a folder.

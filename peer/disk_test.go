@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -39,5 +40,15 @@ func TestDiskFails(t *testing.T) {
 	defer s.store.mu.Unlock()
 	if c := s.store.at(id); len(c.pages) != s.world.Hosts()[0].Pages || c.released != 0 || c.reports[0].Pages != len(c.pages) {
 		t.Errorf("%d pages stored, released %d times, report %+v", len(c.pages), c.released, c.reports[0])
+	}
+}
+
+func TestFullDiskSaysWhatToDo(t *testing.T) {
+	full := &os.PathError{Op: "write", Path: "/d/spool/pages", Err: syscall.ENOSPC}
+	if got := diskSays(full); !strings.HasSuffix(got, "; make room on that disk, and the peer goes on by itself") || !strings.HasPrefix(got, "the disk fails: write /d/spool/pages") {
+		t.Error(got)
+	}
+	if got := diskSays(os.ErrClosed); strings.Contains(got, "room") {
+		t.Error(got)
 	}
 }

@@ -46,6 +46,9 @@ func (p *program) status(of []said) *status {
 	s.Denied = p.limits.Denied(set.Deny, cmp.Or(set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = p.usage.Used(now)
+	if note := clockNote(of); note.Key != "" {
+		s.Notes = append(s.Notes, note.In(words.English))
+	}
 	s.around = around{p.web.says(now), unplugged()}
 	for _, x := range of {
 		s.Networks = append(s.Networks, x.n.status(x.Status, s.around, &s.Limits, now))

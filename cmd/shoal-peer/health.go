@@ -39,6 +39,20 @@ type health struct {
 // clockOff is how far this computer's clock may be from the network's before that is said: certificates and pauses count by time.
 const clockOff = 5 * time.Second
 
+// clockNote says that this computer's clock is wrong, by the server of the first network that is connected; without a key: it is not, or that is not known.
+func clockNote(of []said) words.Text {
+	for _, x := range of {
+		if x.Home.At == "" {
+			continue
+		}
+		if offset := x.n.agent.ClockOffset().Abs(); offset > clockOff {
+			return words.T("health.clock.off", words.Span(offset))
+		}
+		break
+	}
+	return words.Text{}
+}
+
 // checks looks at what a peer depends on.
 func (s *station) checks(ctx context.Context, lang string) (out []check) {
 	add := func(name, level string, says words.Text) {
@@ -50,19 +64,18 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 		add("connection", levelNote, words.T("say."+s.status().State))
 	} else {
 		list := p.asked(ctx, false)
-		var offset time.Duration
 		at := ""
 		for _, x := range list {
 			s.connectionChecks(&status{Status: x.Status}, now, add)
-			if x.Home.At != "" && at == "" {
-				at, offset = x.Home.At, x.n.agent.ClockOffset()
+			if at == "" {
+				at = x.Home.At
 			}
 		}
-		switch {
+		switch note := clockNote(list); {
 		case at == "":
 			add("clock", levelNote, words.T("health.clock.unknown"))
-		case offset.Abs() > clockOff:
-			add("clock", levelBad, words.T("health.clock.off", words.Span(offset.Abs())))
+		case note.Key != "":
+			add("clock", levelBad, note)
 		default:
 			add("clock", levelOK, words.T("health.clock.ok"))
 		}

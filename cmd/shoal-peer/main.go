@@ -123,7 +123,11 @@ func run(ctx context.Context, args []string, s streams) int {
 	}
 	k.Bind(s)
 	if err := k.Run(); err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintf(s.err, "shoal-peer: %s\n", plain.Error(err))
+		text := plain.Error(err)
+		if mend := plain.Mend(err); mend != "" {
+			text += "; " + mend
+		}
+		fmt.Fprintf(s.err, "shoal-peer: %s\n", text)
 		return 1
 	}
 	return 0

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -74,6 +75,17 @@ func Error(err error) string {
 		s = w.from.ReplaceAllString(s, w.to)
 	}
 	return Printable(s)
+}
+
+// Mend returns what a person can do about an error of a disk, or "" where that is not known.
+func Mend(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "make room on that disk"
+	case errors.Is(err, syscall.EROFS):
+		return "make that disk writable, or name another folder with --data"
+	}
+	return ""
 }
 
 // Usage returns the text of a command line error and the command that shows help about it: "shoal up --help".

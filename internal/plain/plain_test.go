@@ -3,7 +3,10 @@ package plain
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,6 +108,19 @@ func TestPrintable(t *testing.T) {
 		}
 		if err := Error(errors.New("no URL: " + text)); strings.ContainsAny(err, "\x1b\x00\a\r") {
 			t.Errorf("the error prints %q", err)
+		}
+	}
+}
+
+// TestMend: a full disk and one that can only be read have an advice, other errors none.
+func TestMend(t *testing.T) {
+	for want, err := range map[string]error{
+		"make room on that disk": &os.PathError{Op: "write", Path: "/d/usage.json", Err: syscall.ENOSPC},
+		"make that disk writable, or name another folder with --data": fmt.Errorf("data folder: %w", &os.PathError{Op: "open", Path: "/d/run.lock", Err: syscall.EROFS}),
+		"": errors.Join(os.ErrNotExist, io.EOF),
+	} {
+		if got := Mend(err); got != want {
+			t.Errorf("%v: %q", err, got)
 		}
 	}
 }
