@@ -82,6 +82,7 @@ var rules = []rule{
 	{"internal/lab/rogue", []string{"channel/channelpb", "internal/wire/wirepb", "internal/wire/uplink/uplinkpb", "overlay/p2p/overlaypb"}, false, "another make knows the message definitions alone"},
 	{"internal/lab/standstill", nil, false, "a leaf: the kernel's counters of any process"},
 	{"internal/lab/waiting", nil, false, "a leaf: it starts tests and knows none"},
+	{"internal/lab/scenario", nil, false, "a leaf: it reads files and knows nothing of what is played"},
 	{"internal/lab/jsonwords", nil, false, "a leaf: it reads what programs print and knows none"},
 	{"internal/lab/doclines", nil, false, "a leaf: it reads pages and knows no program"},
 	{"internal/lab/chaos", nil, true, "a script of faults comes from its seed alone, so that one seed replays one failure"},

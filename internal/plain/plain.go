@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -61,13 +62,19 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// Error returns the text of an error on one line, and printable.
+// Error returns the text of an error on one line, and printable. Of errors that were joined each text stands once.
 func Error(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' })
 	for i := range lines {
 		lines[i] = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(lines[i]), "* "))
 	}
-	s := strings.Join(lines, "; ")
+	var said []string
+	for _, line := range lines {
+		if !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	s := strings.Join(said, "; ")
 	for packages.MatchString(s) {
 		s = packages.ReplaceAllString(s, "$1")
 	}

@@ -1,13 +1,8 @@
 package dispatch
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,52 +10,16 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/lease"
+	"shoal/internal/lab/scenario"
 	"shoal/recrawl"
 )
 
-var update = flag.Bool("update", false, "write what the scenarios answer into testdata")
-
 // TestScenarios plays the files of testdata: a line that begins with "> " is a step, the lines after it are what follows from it.
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, want)
-			if *update {
-				if err := os.WriteFile(name, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
-}
+func TestScenarios(t *testing.T) { scenario.Play(t, 1, play) }
 
 func play(t *testing.T, script []byte) []byte {
-	var out bytes.Buffer
 	w := newWorld(Config{Terms: terms()})
-	sc := bufio.NewScanner(bytes.NewReader(script))
-	for sc.Scan() {
-		line := sc.Text()
-		switch {
-		case strings.HasPrefix(line, "#"), line == "":
-			fmt.Fprintln(&out, line)
-		case strings.HasPrefix(line, "> "):
-			fmt.Fprintln(&out, line)
-			for _, answer := range w.do(t, strings.Fields(line[2:])) {
-				fmt.Fprintln(&out, answer)
-			}
-		}
-	}
-	return out.Bytes()
+	return scenario.Steps(script, func(step []string) []string { return w.do(t, step) })
 }
 
 // do plays one step. Times are virtual: "after" moves them.

@@ -1,13 +1,8 @@
 package trust
 
 import (
-	"bufio"
-	"bytes"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,52 +10,16 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/lab/scenario"
 	"shoal/manager/trust/compare"
 )
 
-var update = flag.Bool("update", false, "write what the scenarios answer into testdata")
-
 // TestScenarios plays the files of testdata: a line that begins with "> " is a step, the lines after it are what follows from it.
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("%d scenarios: %v", len(files), err)
-	}
-	for _, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, want)
-			if *update {
-				if err := os.WriteFile(name, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
-}
+func TestScenarios(t *testing.T) { scenario.Play(t, 10, play) }
 
 func play(t *testing.T, script []byte) []byte {
-	var out bytes.Buffer
 	w := newStage(t, 1)
-	sc := bufio.NewScanner(bytes.NewReader(script))
-	for sc.Scan() {
-		line := sc.Text()
-		switch {
-		case strings.HasPrefix(line, "#"), line == "":
-			fmt.Fprintln(&out, line)
-		case strings.HasPrefix(line, "> "):
-			fmt.Fprintln(&out, line)
-			for _, answer := range w.step(t, strings.Fields(line[2:])) {
-				fmt.Fprintln(&out, answer)
-			}
-		}
-	}
-	return out.Bytes()
+	return scenario.Steps(script, func(step []string) []string { return w.step(t, step) })
 }
 
 // stage is a Machine with the records and the captures that its host would keep. The content of a page is a word.

@@ -3,44 +3,18 @@ package queue
 import (
 	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "rewrite the expected lines of testdata/*.txt")
+	"shoal/internal/lab/scenario"
+)
 
 // A scenario is a text file. A line that begins in the first column is a command with key=value arguments. The
 // indented lines under it are the queue's answers. Times count from the start.
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, want)
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s differs; run with -update and read the diff. Got:\n%s", file, got)
-			}
-		})
-	}
-}
+func TestScenarios(t *testing.T) { scenario.Play(t, 1, play) }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 

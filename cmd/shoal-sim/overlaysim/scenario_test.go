@@ -4,48 +4,21 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/lab/scenario"
 	"shoal/internal/sim"
 	"shoal/overlay"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected lines of testdata/*.txt")
-
 // A scenario is a text file: a line that begins in the first column is a command with key=value arguments, the indented lines under it are what the swarm
 // answered. Peers p1, p2 and so on and hosts h1, h2 and so on lie on a line, where x is in milliseconds of round trip; p0 is the manager.
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, want)
-			if *update {
-				if err := os.WriteFile(file, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s differs; run with -update and read the diff. Got:\n%s", file, got)
-			}
-		})
-	}
-}
+func TestScenarios(t *testing.T) { scenario.Play(t, 1, play) }
 
 // player runs a scenario.
 type player struct {
