@@ -38,6 +38,8 @@ const (
 	lifeCrawls  = 64 // at a time
 	lifeVersion = 2  // versions of a page that are kept
 	lifePage    = 1000
+	lifeRate    = 700 // tasks a second, about what a busy machine does
+	lifeLeast   = 300 // ticks of a week
 )
 
 // volunteers stand in for overlay and peers: they claim what is placed, and deliver the channel's page at once. Every second visit finds it changed.
@@ -88,6 +90,9 @@ func (v *volunteers) crawl(peer string, signed channel.Signed, h channel.Header)
 	if err != nil {
 		return err
 	}
+	if c.Status == lease.Late {
+		return nil // the machine is busy; it is handed out again
+	}
 	if c.Status != lease.Granted {
 		return fmt.Errorf("claim: %v", c.Status)
 	}
@@ -132,7 +137,7 @@ type life struct {
 }
 
 // openLife opens what is in a folder.
-func openLife(dir string, v *volunteers) (*life, error) {
+func openLife(dir string, channels int, v *volunteers) (*life, error) {
 	keys, err := member.LoadOrCreate(dir+"/keys", time.Now())
 	if err != nil {
 		return nil, err
@@ -144,9 +149,10 @@ func openLife(dir string, v *volunteers) (*life, error) {
 		return nil, err
 	}
 	cfg := manager.Default()
-	// A tick stands for a minute. All channels are due again when a pass over them ends, so the next week begins then.
+	// A week is as many ticks as a pass over all channels takes at lifeRate, so that the next one begins when it ends.
 	cfg.Tick, cfg.Gap = 10*time.Millisecond, time.Millisecond
-	cfg.Options.MinTicks, cfg.Options.Initial, cfg.Options.Prior = 2, []float64{4}, recrawl.Prior(4, .5)
+	week := max(float64(channels)/lifeRate/cfg.Tick.Seconds(), lifeLeast)
+	cfg.Options.MinTicks, cfg.Options.Initial, cfg.Options.Prior = 2, []float64{week}, recrawl.Prior(week, .5)
 	cfg.Terms.Slack = time.Second
 	verifier := member.NewVerifier(keys.Network)
 	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: verifier.VerifyTask, Keep: archive.Retention{Captures: lifeVersion, Feed: 30 * time.Second},
@@ -195,7 +201,7 @@ func TestLife(t *testing.T) {
 		t.Skip("make life runs this")
 	}
 	dir, v := t.TempDir(), newVolunteers()
-	l, err := openLife(dir, v)
+	l, err := openLife(dir, channels, v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +233,7 @@ func TestLife(t *testing.T) {
 		}
 		db, arch := sizeOf(t, dir+"/db"), sizeOf(t, dir+"/archive")
 		began = time.Now()
-		if l, err = openLife(dir, v); err != nil {
+		if l, err = openLife(dir, channels, v); err != nil {
 			t.Fatal(err)
 		}
 		for l.m.Overview().Channels != channels {

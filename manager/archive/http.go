@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"shoal/channel"
@@ -174,18 +175,27 @@ func (a *Archive) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(c.Body) // the client may be gone
 }
 
-// ParseTime reads a time as people give it: RFC 3339, a date, or the 14 digits of web archives. Empty: zero.
+// ParseTime reads a time as people give it: RFC 3339, a date, or the 14 digits of web archives. Empty: zero. A time without a fraction is the whole second,
+// as the index tells it: what was fetched within that second was there then. So it is with minutes and days.
 func ParseTime(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", "20060102150405"} {
-		if t, err := time.Parse(layout, s); err == nil {
+	for _, form := range []struct {
+		layout string
+		whole  time.Duration
+	}{
+		{time.RFC3339Nano, time.Second}, {"2006-01-02T15:04:05", time.Second}, {"2006-01-02 15:04:05", time.Second}, {"2006-01-02 15:04", time.Minute},
+		{"20060102150405", time.Second}, {time.DateOnly, 24 * time.Hour},
+	} {
+		t, err := time.Parse(form.layout, s)
+		switch {
+		case err != nil:
+		case strings.Contains(s, "."): // as exact as it is written
 			return t.UTC(), nil
+		default:
+			return t.UTC().Add(form.whole - time.Microsecond), nil
 		}
-	}
-	if t, err := time.Parse(time.DateOnly, s); err == nil { // the whole day
-		return t.Add(24*time.Hour - time.Microsecond), nil
 	}
 	return time.Time{}, fmt.Errorf("%w: %.40q is no time: write 2026-05-01, 2026-05-01T12:00:00Z or 20260501120000", errParam, s)
 }

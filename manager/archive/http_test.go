@@ -134,12 +134,31 @@ func scanBytes(t *testing.T, s string) (n int) {
 
 func TestParseTime(t *testing.T) {
 	for in, want := range map[string]string{
-		"2026-05-01T12:00:00Z": "2026-05-01T12:00:00Z", "20260501120000": "2026-05-01T12:00:00Z", "2026-05-01 12:00": "2026-05-01T12:00:00Z",
-		"2026-05-01": "2026-05-01T23:59:59.999999Z", "2026-05-01T12:00:00+02:00": "2026-05-01T10:00:00Z",
+		"2026-05-01T12:00:00Z": "2026-05-01T12:00:00.999999Z", "20260501120000": "2026-05-01T12:00:00.999999Z", "2026-05-01 12:00": "2026-05-01T12:00:59.999999Z",
+		"2026-05-01": "2026-05-01T23:59:59.999999Z", "2026-05-01T12:00:00+02:00": "2026-05-01T10:00:00.999999Z", "2026-05-01T12:00:00.5Z": "2026-05-01T12:00:00.5Z",
 	} {
 		if got, err := ParseTime(in); err != nil || got.Format(time.RFC3339Nano) != want {
 			t.Errorf("%q is %v, %v, want %s", in, got, err, want)
 		}
+	}
+}
+
+// A page is found at the time that the index gives for it, which has no fraction of a second.
+func TestPageAtItsTimeInTheIndex(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Clock = (&clock{time.Date(2026, 5, 6, 7, 8, 9, 700_000_000, time.UTC)}).Now
+	a := open(t, cfg)
+	s := httptest.NewServer(a.Handler())
+	defer s.Close()
+	r, _ := start(t, a, "12D3KooWPeer", 1, 1)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", "a page", channel.New)}})
+	_, body := ask(t, s, "/cdx")
+	line := strings.Fields(body)
+	if len(line) < 2 {
+		t.Fatalf("index: %q", body)
+	}
+	if res, page := ask(t, s, "/page", "url", "http://site-1.example/", "at", line[1]); res.StatusCode != http.StatusOK {
+		t.Errorf("at %s: %s %s", line[1], res.Status, page)
 	}
 }
 

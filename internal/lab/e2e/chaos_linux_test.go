@@ -30,6 +30,7 @@ const (
 	chaosScriptEnv  = "SHOAL_CHAOS_SCRIPT" // file of a script that is run instead of one that is drawn
 	chaosShrinkEnv  = "SHOAL_CHAOS_SHRINK" // how many shorter scripts are tried when one has failed
 	chaosOldEnv     = "SHOAL_CHAOS_OLD"    // folder of an earlier version's programs, with which all begin
+	chaosBriefEnv   = "SHOAL_CHAOS_BRIEF"  // seeds of the short form
 	chaosInsideEnv  = "SHOAL_CHAOS_INSIDE" // set by the test itself: the process has namespaces of its own
 )
 
@@ -58,9 +59,7 @@ func TestChaos(t *testing.T) {
 		t.Skip("make chaos runs this")
 	}
 	t.Parallel()
-	if lacks := missing("ip", "nft", "mkfs.ext4", "mount", "umount"); len(lacks) > 0 || os.Geteuid() != 0 {
-		t.Fatalf("make chaos needs root, and the programs %v", lacks)
-	}
+	canChaos(t)
 	script := newChaos(t).script
 	if runChaos(t, os.Stdout, script) {
 		return
@@ -79,6 +78,47 @@ func TestChaos(t *testing.T) {
 		return fails
 	})
 	t.Logf("the shortest script that was seen to fail; make chaos CHAOS_SCRIPT=FILE runs it:\n%v", short)
+}
+
+// canChaos fails a test where namespaces of its own are out of reach.
+func canChaos(t *testing.T) {
+	t.Helper()
+	if lacks := missing("ip", "nft", "mkfs.ext4", "mount", "umount"); len(lacks) > 0 || os.Geteuid() != 0 {
+		t.Fatalf("make chaos needs root, and lacks the programs %v", lacks)
+	}
+}
+
+// TestChaosBrief is the short form: a smaller network and half a minute of faults, always of the same seeds. It does not wait until all is crawled again.
+func TestChaosBrief(t *testing.T) {
+	seeds := os.Getenv(chaosBriefEnv)
+	if seeds == "" {
+		t.Skip("make chaos-brief runs this")
+	}
+	canChaos(t)
+	for _, text := range strings.Split(seeds, ",") {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s=%s: want seeds with commas between them", chaosBriefEnv, seeds)
+		}
+		script, err := chaos.Draw(seed, chaosCast())
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if !runChaos(t, os.Stdout, script) {
+			t.Errorf("seed %d has failed, as told above", seed)
+		}
+		t.Logf("seed %d: %d faults, %.0f s", seed, len(script.Faults), time.Since(began).Seconds())
+	}
+}
+
+// chaosCast is what can break: in the short form less, and faster.
+func chaosCast() chaos.Cast {
+	c := chaos.Cast{Peers: 6, Hosts: 40, Strategies: []string{"icr", "iir", "price", "optimal"}, Rogues: chaosRogues, Every: 1200 * time.Millisecond, Longest: 25 * time.Second}
+	if os.Getenv(chaosBriefEnv) != "" {
+		c.Peers, c.Hosts, c.Length, c.Every, c.Longest = 4, 16, 25*time.Second, 400*time.Millisecond, 6*time.Second
+	}
+	return c
 }
 
 // runChaos runs a script in a process with namespaces of its own; whatever it starts ends with it. It reports whether all was well.
@@ -177,8 +217,7 @@ func (c *chaosRun) run() {
 // newChaos draws the script, or reads it.
 func newChaos(t *testing.T) *chaosRun {
 	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
-		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{},
-		cast: chaos.Cast{Peers: 6, Hosts: 40, Strategies: []string{"icr", "iir", "price", "optimal"}, Rogues: chaosRogues, Every: 1200 * time.Millisecond, Longest: 25 * time.Second}}
+		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}, cast: chaosCast(), brief: os.Getenv(chaosBriefEnv) != ""}
 	number := func(env string, otherwise uint64) uint64 {
 		s := os.Getenv(env)
 		if s == "" {
