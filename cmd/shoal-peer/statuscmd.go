@@ -55,12 +55,7 @@ func printStatus(w io.Writer, st *status) {
 	n := st.Counters
 	fmt.Fprintf(w, "fetched   %s since the start %s, %d of them unchanged; %s brought up to date, %d failed\n", plain.Count(n.Pages, "page"),
 		st.Since.Local().Format(time.DateTime), n.Unchanged, plain.Count(n.Updated, "task"), n.Failed)
-	printStanding(w, st.Standing)
-	if st.Standing != nil && st.Standing.Credit != nil {
-		k := *st.Standing.Credit
-		k.Weeks = nil // shoal-peer contribution has them
-		printCredit(w, &k)
-	}
+	printBelief(w, st.Standing)
 	printLimits(w, st)
 	fmt.Fprintf(w, "running   %d of %d\n", len(st.Running), st.Threads)
 	for _, t := range st.Running {
@@ -89,13 +84,23 @@ func printStatus(w io.Writer, st *status) {
 	printOverlay(w, &st.Status)
 }
 
+// printBelief prints how far a company's server believes this peer, and what it counts for it.
+func printBelief(w io.Writer, st *peer.Standing) {
+	printStanding(w, st)
+	if st != nil && st.Credit != nil {
+		k := *st.Credit
+		k.Weeks = nil // shoal-peer contribution has them
+		printCredit(w, &k)
+	}
+}
+
 // printNetwork prints one of several networks.
 func printNetwork(w io.Writer, n *networkTold) {
 	fmt.Fprintf(w, "\nnetwork   %s  %s: share %.0f%%\n", n.Network, company(n.alone()), 100*n.Share)
 	fmt.Fprintf(w, "          %s\n", n.Says)
 	fmt.Fprintf(w, "today     %s\n", worded(n.Done.Today))
 	fmt.Fprintf(w, "running   %d of %d; waiting %d of %d\n", len(n.Running), n.Threads, len(n.Waiting), n.Queue)
-	printStanding(w, n.Standing)
+	printBelief(w, n.Standing)
 	fmt.Fprintf(w, "peer      %s\nmembers   %d known\n", n.Peer, n.Members)
 	printOverlay(w, &n.Status)
 }

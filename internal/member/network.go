@@ -89,7 +89,7 @@ func decodeText(kind, s string) ([]byte, error) {
 	if !ok {
 		for _, other := range []string{kindJoin, kindInvite, kindRoot, kindWork, kindNode, kindDeleg, kindPrev, kindContribution} {
 			if strings.HasPrefix(word, other) {
-				return nil, fmt.Errorf("%w: this is a %s, not a %s", ErrMalformed, kindName(other), name)
+				return nil, fmt.Errorf("%w: this is %s %s, not a %s", ErrMalformed, article(kindName(other)), kindName(other), name)
 			}
 		}
 		if word == "" || kind != kindJoin {
@@ -105,6 +105,13 @@ func decodeText(kind, s string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s: its checksum does not match: a character is missing or mistyped; copy it again, whole", ErrMalformed, name)
 	}
 	return b[4:], nil
+}
+
+func article(word string) string {
+	if strings.ContainsAny(word[:1], "aeiou") {
+		return "an"
+	}
+	return "a"
 }
 
 // kindName is a kind in words: "root key".

@@ -3,9 +3,7 @@ package service
 import (
 	"context"
 	"encoding/xml"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -88,7 +86,7 @@ func (m *Launchd) ask(ctx context.Context, args ...string) (string, error) {
 	switch {
 	case err == nil:
 		return said, nil
-	case errors.Is(err, fs.ErrNotExist):
+	case absent(err):
 		return said, fmt.Errorf("%w: this computer has no launchctl", ErrNoManager)
 	case strings.Contains(said, "Domain does not support specified action") || strings.Contains(said, "Could not find domain"):
 		return said, fmt.Errorf("%w: launchd has no session of yours (%s); log in at the Mac's own screen, or install for the whole computer: sudo shoal-peer --system service install", ErrNoManager, said)

@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -86,4 +88,9 @@ func on(system string, s Spec, t Tools) (Manager, error) {
 		return &Launchd{s, t}, nil
 	}
 	return nil, fmt.Errorf("%w that shoal-peer knows on %s; have your own one run: %s service run", ErrNoManager, system, s.Exec)
+}
+
+// absent reports whether a tool is not on this computer.
+func absent(err error) bool {
+	return errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
 }

@@ -113,7 +113,7 @@ func (f *fake) run(_ context.Context, name string, args ...string) (string, erro
 	line := strings.Join(append([]string{name}, args...), " ")
 	f.asked = append(f.asked, line)
 	if f.absent {
-		return "", &exec.Error{Name: name, Err: fmt.Errorf("%w", fs.ErrNotExist)}
+		return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 	}
 	for begins, said := range f.answers {
 		if strings.HasPrefix(line, begins) {

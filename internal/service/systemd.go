@@ -128,7 +128,7 @@ func (m *Systemd) ask(ctx context.Context, args ...string) (string, error) {
 	switch {
 	case err == nil:
 		return said, nil
-	case errors.Is(err, fs.ErrNotExist):
+	case absent(err):
 		return said, fmt.Errorf("%w: this computer has no systemctl, so it does not run systemd; have your own init system run: %s", ErrNoManager, strings.Join(append([]string{m.Spec.Exec}, m.Spec.Args...), " "))
 	case strings.Contains(said, "not been booted with systemd") || strings.Contains(said, "Failed to connect to bus") || strings.Contains(said, "No medium found"):
 		if m.Spec.System {

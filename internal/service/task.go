@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"unicode/utf16"
@@ -88,7 +87,7 @@ func (m *Tasks) ask(ctx context.Context, args ...string) (string, error) {
 	switch {
 	case err == nil:
 		return said, nil
-	case errors.Is(err, fs.ErrNotExist):
+	case absent(err):
 		return said, fmt.Errorf("%w: this computer has no schtasks.exe", ErrNoManager)
 	}
 	return said, fmt.Errorf("schtasks %s: %w: %s", strings.Join(args, " "), err, said)

@@ -20,6 +20,7 @@ type home struct {
 	peer     *process
 	join     string
 	args     []string // of its run
+	web      *pond.Server
 }
 
 // newHome starts a network with a synthetic Web, and a peer that has joined nothing yet.
@@ -38,8 +39,8 @@ func newHome(t *testing.T) *home {
 	go func() { served <- s.Run(ctx) }()
 	t.Cleanup(func() { end(); <-served })
 	at := s.Addr().String()
-	m := start(t, "shoal", "manager", "--data", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", at, "--name", "Example Search", "--contact", "https://search.example/bot")
-	h := &home{t: t, data: t.TempDir(), settings: filepath.Join(t.TempDir(), "peer.toml"), join: m.word("shoal-peer join ")}
+	h := &home{t: t, data: t.TempDir(), settings: filepath.Join(t.TempDir(), "peer.toml"), web: s}
+	h.join = h.network("Example Search")
 	text := "# Mine\nthreads = 3 # enough\n\n[[windows]] # nights\nfrom = \"02:00\"\nto = \"04:00\"\ndown_kib_per_s = 50\n"
 	if err := os.WriteFile(h.settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -47,6 +48,12 @@ func newHome(t *testing.T) *home {
 	h.args = []string{"run", "--config", h.settings, "--data", h.data, "--port", "0", "--listen", "127.0.0.1", "--control", "127.0.0.1:0", "--no-low-priority", "--pond", at}
 	h.peer = start(t, "shoal-peer", h.args...)
 	return h
+}
+
+// network starts a company's network on the home's Web, and returns its join string.
+func (h *home) network(name string) (join string) {
+	m := start(h.t, "shoal", "manager", "--data", h.t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", h.web.Addr().String(), "--name", name, "--contact", "https://search.example/bot", "--arbiter", "off")
+	return m.word("shoal-peer join ")
 }
 
 // command runs a command of the volunteer's, and returns what it prints.

@@ -138,7 +138,7 @@ func TestVolunteersPage(t *testing.T) {
 }
 
 // homeViews are all views, each with a text that it shows.
-var homeViews = []struct{ name, shows string }{{"now", "Speed"}, {"pause", "Give everything back"}, {"limits", "With these settings would hold"}, {"history", "Pages fetched"}, {"contribution", "A picture to share"}, {"health", "Copy a report"}}
+var homeViews = []struct{ name, shows string }{{"now", "Speed"}, {"pause", "Give everything back"}, {"limits", "With these settings would hold"}, {"history", "Pages fetched"}, {"networks", "Join one more network"}, {"contribution", "A picture to share"}, {"health", "Copy a report"}}
 
 // TestVolunteersPageForAll looks at every view with axe-core, on a wide screen and a phone's, light and dark: nothing serious is wrong. With SHOAL_PICTURES it
 // leaves a picture of each in that folder.

@@ -25,8 +25,8 @@ type browser struct {
 	loads   int    // pages that the tab has loaded
 }
 
-// openBrowser starts a browser, or skips the test if there is none.
-func openBrowser(t *testing.T) *browser {
+// openBrowser starts a browser with further flags, or skips the test if there is none.
+func openBrowser(t *testing.T, flags ...string) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -40,8 +40,8 @@ func openBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-allow-origins=*", "--remote-debugging-port=0", "--user-data-dir="+dir, "about:blank")
+	cmd := exec.CommandContext(ctx, path, append(flags, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-allow-origins=*", "--remote-debugging-port=0", "--user-data-dir="+dir, "about:blank")...)
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -3,10 +3,11 @@
 import { h, t, ask, speak, lang, languages, num, size, rate, day, clock, when, told, ranges, Refused } from "./parts.js";
 import { chart, since } from "./charts.js";
 import { limits } from "./limits.js";
+import { networks } from "./networks.js";
 import { contribution } from "./contribution.js";
 
 const main = document.getElementById("main"), stale = document.getElementById("stale");
-const views = { now, pause, limits: () => limits(main), history, contribution: shownContribution, health };
+const views = { now, pause, limits: () => limits(main), history, networks: shownNetworks, contribution: shownContribution, health };
 let present = null, view = "", onPresent = () => {}, cleanup = () => {};
 
 // refresh asks what happens now. A hidden page asks nothing.
@@ -36,7 +37,7 @@ function show() {
   onPresent = cleanup = () => {};
   main.replaceChildren();
   document.title = `Shoal · ${t(joins ? "ui.join" : `ui.${view}`)}`;
-  if (joins) join(); else views[view]();
+  if (joins) join(main); else views[view]();
   onPresent();
 }
 
@@ -49,6 +50,9 @@ function says() {
     if (p.textContent !== present.says) p.textContent = present.says;
   }];
 }
+
+const several = () => present && present.networks.length > 1;
+const companyOf = (id) => { const n = present.networks.find((x) => x.network === id); return n ? n.name : ""; };
 
 function fact(name) {
   const value = h("dd"), box = h("div", {}, h("dt", {}, t(name)), value);
@@ -108,9 +112,10 @@ function budget(used, cap, label) {
 }
 
 function tasks() {
-  const rows = present.running.map((x) => h("tr", {}, h("td", { class: "url" }, x.host, x.url ? h("span", { class: "quiet" }, x.url) : null), h("td", { class: "n" }, num(x.pages)), h("td", { class: "n" }, num(x.left)),
+  const whose = (x) => (x.network ? h("span", { class: "quiet" }, t("ui.for", companyOf(x.network))) : null);
+  const rows = present.running.map((x) => h("tr", {}, h("td", { class: "url" }, x.host, x.url ? h("span", { class: "quiet" }, x.url) : null, whose(x)), h("td", { class: "n" }, num(x.pages)), h("td", { class: "n" }, num(x.left)),
     h("td", {}, x.archive_away ? t("ui.away") : t("ui.fetching"))));
-  rows.push(...present.waiting.map((x) => h("tr", {}, h("td", { class: "url" }, x.host), h("td", { class: "n" }, ""), h("td", { class: "n" }, num(x.pages)), h("td", {}, t("ui.waiting")))));
+  rows.push(...present.waiting.map((x) => h("tr", {}, h("td", { class: "url" }, x.host, whose(x)), h("td", { class: "n" }, ""), h("td", { class: "n" }, num(x.pages)), h("td", {}, t("ui.waiting")))));
   if (!rows.length) return h("p", { class: "quiet" }, t("ui.nosites"));
   return h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, t("ui.site")), h("th", { class: "n" }, t("ui.pages")), h("th", { class: "n" }, t("ui.left")), h("th", {}, t("ui.state")))), h("tbody", {}, rows));
 }
@@ -142,7 +147,8 @@ function pause() {
     deed(order("pause", { for: "1h" }, t("ui.pause1h")), "ui.pause1h.what"), deed(order("pause", { for: "tomorrow" }, t("ui.pausetomorrow")), "ui.pausetomorrow.what"), deed(order("pause", {}, t("ui.pausetill")), "ui.pausetill.what"),
     deed(order("resume", {}, t("ui.resume"), "main"), "ui.resume.what")),
   h("fieldset", {}, h("legend", {}, t("ui.stop")), deed(order("finish", {}, t("ui.finish")), "ui.finish.what"), deed(order("drain", {}, t("ui.drain")), "ui.drain.what"),
-    deed(order("leave", { forget: "yes" }, t("ui.leave"), "danger", t("ui.leave.sure")), "ui.leave.what")));
+    several() ? deed(h("a", { href: "#networks" }, t("ui.leave.one")), "ui.leave.one.what") : "",
+    deed(order("leave", { forget: "yes", all: "yes" }, t(several() ? "ui.leave.all" : "ui.leave"), "danger", t(several() ? "ui.leave.all.sure" : "ui.leave.sure")), "ui.leave.what")));
   onPresent = say;
 }
 
@@ -193,6 +199,11 @@ function shownContribution() {
   [onPresent, cleanup] = contribution(main, () => present);
 }
 
+function shownNetworks() {
+  const drawn = networks(main, order, join);
+  onPresent = () => drawn(present);
+}
+
 function health() {
   const list = h("ul", { class: "checks" }), answer = h("div"), marks = { ok: "✓", note: "·", bad: "!" }, looks = { ok: "good", note: "quiet", bad: "bad" };
   async function load() {
@@ -215,7 +226,7 @@ function health() {
 }
 
 // join asks for the join string, says what one agrees to, and joins.
-function join() {
+function join(box) {
   const text = h("textarea", { class: "join", id: "join", rows: "3", spellcheck: false, autocomplete: "off" }), answer = h("div"), terms = h("div");
   let looked = "";
   async function look(agree, withLimits) {
@@ -234,7 +245,7 @@ function join() {
       head.focus();
     } catch (e) { told(answer, e.message, true); }
   }
-  main.append(h("h2", {}, t("ui.join")), h("p", {}, t("ui.join.what")), h("form", { onsubmit: (e) => { e.preventDefault(); look(false); } }, h("label", { for: "join" }, t("ui.join.string")), text, h("button", { class: "main" }, t("ui.join.look"))), answer, terms);
+  box.append(h("h2", {}, t(box === main ? "ui.join" : "ui.join.more")), h("p", {}, t("ui.join.what")), h("form", { onsubmit: (e) => { e.preventDefault(); look(false); } }, h("label", { for: "join" }, t("ui.join.string")), text, h("button", { class: "main" }, t("ui.join.look"))), answer, terms);
 }
 
 // begin draws the page for the first time. Words and the state come at the same time.
