@@ -132,11 +132,11 @@ func (s *counters) task(r channel.Report, err error) {
 	})
 }
 
-// Busy reports whether a task runs.
-func (a *Agent) Busy() bool {
+// Running is how many tasks run.
+func (a *Agent) Running() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.running) > 0
+	return len(a.running)
 }
 
 // Company is how the network's company calls itself; empty: it has not said so.

@@ -285,6 +285,7 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		f := p.limits.At(now)
 		p.follow(&f, &proxy)
 		p.shareRates(&f)
+		p.spread()
 		for _, n := range p.nets.all() {
 			n.hold(pausedBy(&f, now), n.overShare(&f, now), full, fed, busy)
 		}

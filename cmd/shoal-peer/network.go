@@ -34,11 +34,13 @@ type network struct {
 	meter *limit.Meter
 	usage *limit.Usage
 
-	speeds speeds
-	held   atomic.Pointer[words.Text] // why its agent is on hold, for translation
-	part   atomic.Pointer[part]
-	down   atomic.Int64 // KiB a second that its volunteer allows it until the process ends; 0: its share alone
-	up     atomic.Int64
+	speeds          speeds
+	held            atomic.Pointer[words.Text] // why its agent is on hold, for translation
+	part            atomic.Pointer[part]
+	down            atomic.Int64 // KiB a second that its volunteer allows it until the process ends; 0: its share alone
+	up              atomic.Int64
+	allowed, queued int // threads and waiting tasks that its agent may have; p.spreading guards them
+
 	forget atomic.Bool // its membership goes when it has left
 	left   chan struct{}
 	once   sync.Once
@@ -77,6 +79,7 @@ func (p *program) newNetwork(m peer.Membership, index int) (*network, error) {
 	if n.agent, err = peer.New(cfg); err != nil {
 		return nil, err
 	}
+	n.allow(0, 0) // until the networks have been counted
 	if p.world == nil && !p.webAtHome {
 		n.home = cfg.Home
 	}

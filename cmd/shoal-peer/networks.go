@@ -211,10 +211,49 @@ func (p *program) divide() {
 	for i, n := range list {
 		t := &part{w[i], of, threads[i], queue[i], max(int64(disk[i])<<20, 1)}
 		n.part.Store(t)
-		if err := n.agent.SetLimits(t.threads, t.queue); err != nil {
-			p.log.Warn("threads and queue stay as they were", "err", err)
-		}
 		n.agent.Tune(peer.Tuning{MinGap: cfg.MinGap, Checkpoint: cfg.Checkpoint, Grace: cfg.Grace, Disk: t.disk})
+	}
+	p.spread()
+}
+
+// spread sets how many sites each network may fetch from: together they never run more tasks than the volunteer allows.
+func (p *program) spread() {
+	p.spreading.Lock()
+	defer p.spreading.Unlock()
+	list := p.nets.all()
+	parts, running := make([]int, len(list)), make([]int, len(list))
+	for i, n := range list {
+		t := n.part.Load()
+		n.allow(min(n.allowed, t.threads), t.queue)
+		parts[i], running[i] = t.threads, n.agent.Running()
+	}
+	for i, threads := range allowed(parts, running) {
+		list[i].allow(threads, list[i].part.Load().queue)
+	}
+}
+
+// allowed returns how many tasks each network may run. Where one still runs more than its part, since that has shrunk, others wait with theirs.
+func allowed(parts, running []int) []int {
+	out, over := slices.Clone(parts), 0
+	for i, part := range parts {
+		over += max(running[i]-part, 0)
+	}
+	for i := range out {
+		less := min(over, max(out[i]-running[i], 0))
+		out[i] -= less
+		over -= less
+	}
+	return out
+}
+
+// allow sets the agent's threads and queue. The caller holds p.spreading.
+func (n *network) allow(threads, queue int) {
+	if threads == n.allowed && queue == n.queued {
+		return
+	}
+	n.allowed, n.queued = threads, queue
+	if err := n.agent.SetLimits(threads, queue); err != nil {
+		n.p.log.Warn("threads and queue stay as they were", "err", err)
 	}
 }
 
@@ -226,7 +265,7 @@ func (p *program) shareRates(f *limit.Force) {
 	busy := make([]bool, len(list))
 	of := 0
 	for i, n := range list {
-		if busy[i] = n.agent.Busy(); busy[i] {
+		if busy[i] = n.agent.Running() > 0; busy[i] {
 			of += n.part.Load().weight
 		}
 	}

@@ -179,3 +179,55 @@ func TestRatesAreShared(t *testing.T) {
 		}
 	}
 }
+
+// TestOneCeilingOfThreads: a network whose part has shrunk below what it runs makes others wait.
+func TestOneCeilingOfThreads(t *testing.T) {
+	set := defaults()
+	p := &program{set: set}
+	for i := range 2 {
+		a, err := peer.New(peer.Config{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := limit.OpenUsage(filepath.Join(t.TempDir(), "usage"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.nets.add(&network{p: p, agent: a, usage: u, at: peer.Membership{Dir: string(rune('a' + i))}})
+	}
+	p.divide()
+	limit.NewMeter(p.nets.all()[1].usage).Count(6<<20, 0)
+	for i, want := range []string{"", "until"} { // the second has used up its half of 10 MiB
+		if got := p.nets.all()[i].overShare(&limit.Force{DayMiB: limit.Cap{Value: 10}}, time.Now()); got.Key != want {
+			t.Errorf("%d: %q, want %q", i, got.Key, want)
+		}
+	}
+	for i, want := range []int{3, 2} {
+		if n := p.nets.all()[i]; n.allowed != want || n.agent.Status().Threads != want {
+			t.Errorf("%d: %d threads, want %d", i, n.allowed, want)
+		}
+	}
+	set.Threads = 1
+	p.live.Store(&set)
+	p.divide()
+	for _, c := range []struct{ parts, running, want []int }{
+		{[]int{5}, []int{5}, []int{5}},
+		{[]int{3, 2}, []int{5, 0}, []int{3, 0}},
+		{[]int{3, 2}, []int{4, 0}, []int{3, 1}},
+		{[]int{3, 2}, []int{4, 1}, []int{3, 1}},
+		{[]int{1, 2}, []int{2, 1}, []int{1, 1}},
+		{[]int{2, 2, 1}, []int{5, 0, 0}, []int{2, 0, 0}},
+		{[]int{2, 2, 1}, []int{3, 1, 0}, []int{2, 1, 1}},
+		{[]int{3, 2}, []int{3, 2}, []int{3, 2}},
+	} {
+		if got := allowed(c.parts, c.running); !slices.Equal(got, c.want) {
+			t.Errorf("%v with %v: %v, want %v", c.parts, c.running, got, c.want)
+		}
+	}
+	f := &limit.Force{}
+	for i, want := range []string{"", "why.thread"} {
+		if got := p.nets.all()[i].overShare(f, time.Now()); got.Key != want {
+			t.Errorf("%d: %q, want %q", i, got.Key, want)
+		}
+	}
+}

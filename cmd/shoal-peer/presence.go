@@ -55,10 +55,18 @@ func (p *program) useChecks(add func(name, level string, says words.Text)) {
 	case u.FullBy == "":
 		add("full", levelNote, words.T("health.full.unknown"))
 	case u.Full:
-		add("full", levelOK, words.T("health.full.on", u.FullBy))
+		add("full", levelOK, words.T("health.full.on", fullBy(u.FullBy)))
 	default:
-		add("full", levelOK, words.T("health.full.off", u.FullBy))
+		add("full", levelOK, words.T("health.full.off", fullBy(u.FullBy)))
 	}
+}
+
+// fullBy names what told of a full screen.
+func fullBy(source string) words.Text {
+	if source == limit.SourceWindow {
+		return words.T("use.by.window")
+	}
+	return words.Raw(source)
 }
 
 // trialText says what a source said.

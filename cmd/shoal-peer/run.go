@@ -64,36 +64,37 @@ const memory = 72 << 20
 type program struct {
 	webAtHome bool // Web hosts in its own networks are fetched from too
 
-	set      settings // those of its start
-	live     atomic.Pointer[settings]
-	log      *slog.Logger
-	level    *slog.LevelVar
-	ready    func()        // called when the agents have been made
-	says     func()        // called when the first agent has its folder
-	again    chan struct{} // closed: come back with other settings
-	wake     chan struct{} // settings have changed: look at once
-	history  *limit.History
-	carried  carried
-	use      atomic.Pointer[limit.Use] // when last asked
-	looked   atomic.Int64              // Unix time of the last look at what is known of the use
-	busy     atomic.Int64              // percent of the processors that other programs used when last looked at; -1: not known
-	lists    chan struct{}             // block lists or denied domains have changed
-	blocked  atomic.Pointer[limit.Blocked]
-	nets     networks
-	joined   chan struct{} // there may be another membership
-	turns    *crawl.Turns
-	pages    atomic.Int64 // fetched since the start
-	world    *pond.World  // crawled instead of the Web; nil: it is not
-	unpaced  bool         // without waits
-	limits   *limit.Limits
-	meter    *limit.Meter
-	usage    *limit.Usage
-	journal  *peer.Journal
-	notes    notes
-	proxy    proxies
-	web      webLost
-	speeds   speeds
-	comeBack sync.Once
+	set       settings // those of its start
+	live      atomic.Pointer[settings]
+	log       *slog.Logger
+	level     *slog.LevelVar
+	ready     func()        // called when the agents have been made
+	says      func()        // called when the first agent has its folder
+	again     chan struct{} // closed: come back with other settings
+	wake      chan struct{} // settings have changed: look at once
+	history   *limit.History
+	carried   carried
+	use       atomic.Pointer[limit.Use] // when last asked
+	looked    atomic.Int64              // Unix time of the last look at what is known of the use
+	busy      atomic.Int64              // percent of the processors that other programs used when last looked at; -1: not known
+	lists     chan struct{}             // block lists or denied domains have changed
+	blocked   atomic.Pointer[limit.Blocked]
+	nets      networks
+	spreading sync.Mutex    // one call of spread at a time
+	joined    chan struct{} // there may be another membership
+	turns     *crawl.Turns
+	pages     atomic.Int64 // fetched since the start
+	world     *pond.World  // crawled instead of the Web; nil: it is not
+	unpaced   bool         // without waits
+	limits    *limit.Limits
+	meter     *limit.Meter
+	usage     *limit.Usage
+	journal   *peer.Journal
+	notes     notes
+	proxy     proxies
+	web       webLost
+	speeds    speeds
+	comeBack  sync.Once
 }
 
 // now returns the settings of now.

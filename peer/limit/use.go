@@ -15,6 +15,9 @@ const (
 	SourceInput       = "input"       // the system's own count of the last key or movement (macOS, Windows)
 )
 
+// SourceWindow says whether the window in front fills the screen: the X server of the desktop.
+const SourceWindow = "window"
+
 // Trial is what one source said of the use of this computer.
 type Trial struct {
 	Source string

@@ -24,12 +24,13 @@ type senses struct {
 	terminals       []string // patterns of terminals
 	interrupts      string   // the kernel's file
 	now             func() time.Time
+	front           func() (fills bool, err error) // whether the window in front fills the screen
 }
 
 func theSenses() senses {
 	return senses{
 		system: func() (*dbus.Conn, error) { return dbus.ConnectSystemBus() }, session: sessionBus,
-		terminals: []string{"/dev/tty[0-9]*", "/dev/pts/[0-9]*"}, interrupts: "/proc/interrupts", now: time.Now,
+		terminals: []string{"/dev/tty[0-9]*", "/dev/pts/[0-9]*"}, interrupts: "/proc/interrupts", now: time.Now, front: frontNow,
 	}
 }
 
@@ -71,8 +72,23 @@ func (m *Machine) use(s senses) Use {
 	}
 	trials = append(trials, typedAt(s.terminals, s.now()), m.interrupted(s.interrupts, s.now()))
 	u := judge(trials)
-	u.Full, u.FullBy = keptAwake(sys, ses)
+	if full, err := s.front(); err == nil {
+		u.Full, u.FullBy = full, SourceWindow
+	}
+	if !u.Full { // a film may be awake in a window that does not say that it fills the screen
+		if on, by := keptAwake(sys, ses); on || u.FullBy == "" {
+			u.Full, u.FullBy = on, by
+		}
+	}
 	return u
+}
+
+func frontNow() (bool, error) {
+	d, err := theDisplay()
+	if err != nil {
+		return false, err
+	}
+	return frontFills(d)
 }
 
 func ask(bus *dbus.Conn, service string, path dbus.ObjectPath, method string, args ...any) *dbus.Call {
@@ -227,8 +243,8 @@ func (m *Machine) interrupted(file string, now time.Time) Trial {
 	return t
 }
 
-// keptAwake reports whether a program keeps the screen from going dark, as films, games and talks that fill it do. No interface tells of the
-// window itself on all desktops.
+// keptAwake reports whether a program keeps the screen from going dark, as films, games and talks that fill it do. It is all that there is where the
+// window itself is not known.
 func keptAwake(sys, ses *dbus.Conn) (on bool, by string) {
 	if ses != nil {
 		const idleInhibited = uint32(8)

@@ -134,7 +134,7 @@ var noBus = func() (*dbus.Conn, error) { return nil, errors.New("no bus") }
 // TestUse plays desktops on private buses: who is believed, and what that one says.
 func TestUse(t *testing.T) {
 	at := time.Now()
-	quiet := senses{system: noBus, session: noBus, terminals: nil, interrupts: "/nonexistent", now: func() time.Time { return at }}
+	quiet := senses{system: noBus, session: noBus, terminals: nil, interrupts: "/nonexistent", now: func() time.Time { return at }, front: noFront}
 	var m Machine
 	if u := m.use(quiet); u.Believed != "" || u.InUse || u.Err() == nil || !errors.Is(u.Err(), ErrUnknown) || len(u.Trials) != 5 || u.FullBy != "" {
 		t.Errorf("nothing is known: %+v", u)
