@@ -26,6 +26,7 @@ const (
 	liarsEnv        = "SHOAL_LIARS"         // kinds of liars with commas between them, or all
 	liarsFileEnv    = "SHOAL_TRUST"         // where the rows go, as JSON
 	liarsMinutesEnv = "SHOAL_LIARS_MINUTES" // most that a run of four kinds takes; default 20
+	liarsDefenceEnv = "SHOAL_LIARS_DEFENCE" // none: nothing is fetched again and nobody is suspended, and the judge must see what the liars wrote
 )
 
 const (
@@ -44,6 +45,7 @@ type deceit struct {
 	trouble       pond.Trouble
 	most          time.Duration // until all must be found
 	mend          time.Duration // after they are upheld, until the archive must be right
+	undefended    bool
 }
 
 // liarRow is what became of the liars of one kind.
@@ -63,6 +65,7 @@ type liarRow struct {
 	Asked     float64 `json:"asked_share"`       // of the delivered pages, that were fetched again, likewise
 	Delivered int64   `json:"pages_delivered"`   // likewise
 	MendedS   float64 `json:"mended_s"`          // from upholding until the archive showed no forgery; -1: not within the run
+	Blank     int     `json:"blank"`             // pages at the end that the archive has seen and shows nothing of, though they are there; likewise
 	Expected  bool    `json:"expected_be_found"` // see findable
 }
 
@@ -94,7 +97,7 @@ func TestLiars(t *testing.T) {
 	}
 	var rows []liarRow
 	for four := range slices.Chunk(kinds, 4) {
-		d := deceit{honest: 36, hosts: 200, gap: 300 * time.Millisecond, most: most, mend: 2 * time.Minute,
+		d := deceit{honest: 36, hosts: 200, gap: 300 * time.Millisecond, most: most, mend: 2 * time.Minute, undefended: os.Getenv(liarsDefenceEnv) == "none",
 			trouble: pond.Trouble{Dynamic: .1, Captchas: .003, Walls: .01, Stale: .03}}
 		for i := range 4 {
 			d.kinds = append(d.kinds, four[i%len(four)])
@@ -114,7 +117,19 @@ func TestLiars(t *testing.T) {
 		t.Log(rows[i].line())
 	}
 	for i := range rows {
+		if os.Getenv(liarsDefenceEnv) == "none" {
+			rows[i].judgeUndefended(t)
+			continue
+		}
 		rows[i].judge(t)
+	}
+}
+
+// judgeUndefended looks whether the judge sees lies at all, where nothing stops them. Liars of one gang vouch for each other.
+func (r *liarRow) judgeUndefended(t *testing.T) {
+	t.Helper()
+	if r.Found > 0 || r.Left == 0 || r.Kind == "colluding" && r.Verified == 0 {
+		t.Errorf("%s, undefended: %d found, %d forged are left, %d are verified", r.Kind, r.Found, r.Left, r.Verified)
 	}
 }
 
@@ -135,8 +150,8 @@ func TestLiarIsFound(t *testing.T) {
 }
 
 func (r *liarRow) line() string {
-	return fmt.Sprintf("%-12s %d of %d found after %.0f s, %d tasks, %d pages forged, score %.1f; of the run: %d shown, %d verified, %d left, mended after %.0f s, %d honest suspended, %.1f%% of %d pages fetched again",
-		r.Kind, r.Found, r.Liars, r.AfterS, r.Tasks, r.Forged, r.Score, r.Shown, r.Verified, r.Left, r.MendedS, r.Honest, 100*r.Asked, r.Delivered)
+	return fmt.Sprintf("%-12s %d of %d found after %.0f s, %d tasks, %d pages forged, score %.1f; of the run: %d shown, %d verified, %d left, %d blank, mended after %.0f s, %d honest suspended, %.1f%% of %d pages fetched again",
+		r.Kind, r.Found, r.Liars, r.AfterS, r.Tasks, r.Forged, r.Score, r.Shown, r.Verified, r.Left, r.Blank, r.MendedS, r.Honest, 100*r.Asked, r.Delivered)
 }
 
 func (r *liarRow) judge(t *testing.T) {
@@ -144,8 +159,8 @@ func (r *liarRow) judge(t *testing.T) {
 	if r.Expected && r.Found < r.Liars {
 		t.Errorf("%s: %d of %d found", r.Kind, r.Found, r.Liars)
 	}
-	if r.Verified > 0 || r.Left > 0 || r.Honest > 0 {
-		t.Errorf("%s: %d forged are verified, %d are left, %d honest peers are suspended", r.Kind, r.Verified, r.Left, r.Honest)
+	if r.Verified > 0 || r.Left > 0 || r.Blank > 0 || r.Honest > 0 {
+		t.Errorf("%s: %d forged are verified, %d are left, %d pages show nothing, %d honest peers are suspended", r.Kind, r.Verified, r.Left, r.Blank, r.Honest)
 	}
 }
 
@@ -169,7 +184,11 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 			t.Fatal(err)
 		}
 	}
-	f.shoal("trust", "set", "--enforce")
+	if d.undefended {
+		f.shoal("trust", "set", "--shadow", "--suspend-at", "1000", "--audits-a-task", "0", "--beside", "0")
+	} else {
+		f.shoal("trust", "set", "--enforce")
+	}
 	began, found := time.Now(), map[string]time.Duration{}
 	var peers map[string]desk.PeerTrust
 	for time.Since(began) < d.most && !d.allFound(crew, found) {
@@ -181,7 +200,7 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 			}
 		}
 	}
-	shown := f.invented(false)
+	shown, _ := f.invented(false)
 	for id := range found {
 		if err := f.page.post("/api/v1/peers/uphold", api.OnePeer{Peer: id}); err != nil {
 			t.Errorf("uphold: %v", err)
@@ -192,14 +211,15 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	}
 	leave()
 	mended, upheld := -1., time.Now()
-	left := f.invented(false)
-	for ; len(left) > 0 && time.Since(upheld) < d.mend; left = f.invented(false) {
+	left, blank := f.invented(false)
+	for ; len(left)+len(blank) > 0 && time.Since(upheld) < d.mend && !d.undefended; left, blank = f.invented(false) {
 		f.pause(2 * time.Second)
 	}
-	if len(left) == 0 {
+	if len(left)+len(blank) == 0 {
 		mended = time.Since(upheld).Seconds()
 	}
-	verified, peers := f.invented(true), f.standings()
+	verified, _ := f.invented(true)
+	peers = f.standings()
 	honest := 0
 	for id, p := range peers {
 		if gone(p.Standing) && vouched[id] && !slices.ContainsFunc(crew, func(v *rogue.Volunteer) bool { return v.ID() == id }) {
@@ -212,7 +232,7 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", now)
-	of := liarRow{Peers: d.honest + len(crew), Shown: len(shown), Verified: len(verified), Left: len(left), Honest: honest, Asked: now.OfPagesShare, Delivered: now.Pages, MendedS: mended}
+	of := liarRow{Peers: d.honest + len(crew), Shown: len(shown), Verified: len(verified), Left: len(left), Blank: len(blank), Honest: honest, Asked: now.OfPagesShare, Delivered: now.Pages, MendedS: mended}
 	for i, v := range crew {
 		at := slices.IndexFunc(rows, func(r liarRow) bool { return r.Kind == d.kinds[i].Name })
 		if at < 0 {
@@ -340,9 +360,10 @@ func (f *fortress) sybils(ctx context.Context, scene rogue.Scene, a rogue.Attack
 }
 
 // invented returns the URLs for which the archive shows a body that the pond never served there; with verified set those of which a verified capture
-// has such a body, shown or not.
-func (f *fortress) invented(verified bool) (urls []string) {
+// has such a body, shown or not. Blank are those of which it has captures and shows nothing, though the page is there.
+func (f *fortress) invented(verified bool) (urls, blank []string) {
 	f.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DialContext: f.pond.World().HTTPDialer(1), DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	index, err := f.page.read("/api/v1/archive/cdx?limit=100000")
 	if err != nil {
 		f.t.Fatal(err)
@@ -380,7 +401,10 @@ func (f *fortress) invented(verified bool) (urls []string) {
 		seen[key] = true
 		stored, err := f.page.read(ask)
 		if err != nil {
-			continue // it shows nothing
+			if status, _, _, err := fetch(f.t.Context(), client, c.URL); !verified && err == nil && status == http.StatusOK {
+				blank = append(blank, c.URL)
+			}
+			continue
 		}
 		judged++
 		head, body, _ := bytes.Cut(stored, []byte("\r\n\r\n"))
@@ -388,9 +412,9 @@ func (f *fortress) invented(verified bool) (urls []string) {
 			urls = append(urls, key)
 		}
 	}
-	f.t.Logf("judged %d pages (verified alone: %v): %d were never served", judged, verified, len(urls))
+	f.t.Logf("judged %d pages (verified alone: %v): %d were never served, %d show nothing", judged, verified, len(urls), len(blank))
 	if judged == 0 && !verified { // few captures are verified in a short run
 		f.t.Error("the archive shows nothing that could be judged")
 	}
-	return urls
+	return urls, blank
 }

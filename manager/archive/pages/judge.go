@@ -63,9 +63,10 @@ func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all [
 	return nil
 }
 
-// withoutIdle leaves out the pages of which a delivery says nothing new.
+// withoutIdle leaves out the pages of which a delivery says nothing new. Of those whose record was known it is known already.
 func (p *Pages) withoutIdle(id channel.ID, all []Judged, facts map[uint64]*pb.Visited) ([]Judged, error) {
-	if len(facts) == 0 || len(all) == 0 {
+	unknown := func(j Judged) bool { return j.Was.Cur.State == trust.None && facts[j.Hash] != nil && facts[j.Hash].Before != nil }
+	if !slices.ContainsFunc(all, unknown) {
 		return all, nil
 	}
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
