@@ -90,8 +90,8 @@ type Ask struct {
 	Starving bool
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
-	// May says of a peer whether it may have the task at all. Rather says whether it should, if a peer near the host allows that: else another has
-	// it. Nil: every peer. They are asked of few peers, and only while Near runs.
+	// May says of a peer whether it may have the task at all. Rather says whether it should, if another peer is about as near: see suited.
+	// Nil: every peer. They are asked of few peers, and only while Near runs.
 	May, Rather func(ID) bool
 	// Anywhere has the task go to a peer drawn from all, and not to one near the host.
 	Anywhere bool
@@ -128,6 +128,9 @@ type Survey struct {
 const (
 	nearFactor   = 1.3
 	nearSlack    = 10. // ms
+	otherFactor  = 1.1 // a peer that should have a task has it if it is at most so many times and otherSlack farther than the best one
+	otherSlack   = 1.  // ms
+	farOther     = 5   // and each such time anywhere near, so that no peer that is nearer than all others has a host to itself
 	nearLeast    = 2   // with so few peers there is no choice worth waiting for
 	candidates   = 16  // peers that are kept for each host
 	quantileOf   = 64  // peers of whom the distance is taken that a share of all lies within
@@ -254,7 +257,8 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 	return j.nearestWith(h, withSpare, within, false)
 }
 
-// suited is the candidate near a host that is best for a task, of those that may and should have it, or else that may.
+// suited is the candidate near a host that is best for a task, of those that may and should have it, or else that may. For being one that should a peer may be
+// hardly farther than the best, which would raise the round-trip times of all tasks; but now and then it may be any near one.
 func (j *Judge) suited(a *Ask, h *located, limit float64) (candidate, bool) {
 	c, ok := j.first(a, h, limit, nil)
 	if !ok {
@@ -266,6 +270,9 @@ func (j *Judge) suited(a *Ask, h *located, limit float64) (candidate, bool) {
 		return c, true // nearly always, so that few peers are asked about
 	}
 	if a.Rather != nil {
+		if may && j.rng.IntN(farOther) != 0 {
+			limit = min(limit, c.ms*otherFactor+otherSlack)
+		}
 		if other, found := j.first(a, h, limit, func(id ID) bool { return a.Rather(id) && (a.May == nil || a.May(id)) }); found {
 			return other, true
 		}
