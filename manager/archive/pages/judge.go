@@ -65,7 +65,9 @@ func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all [
 
 // withoutIdle leaves out the pages of which a delivery says nothing new. Of those whose record was known it is known already.
 func (p *Pages) withoutIdle(id channel.ID, all []Judged, facts map[uint64]*pb.Visited) ([]Judged, error) {
-	unknown := func(j Judged) bool { return j.Was.Cur.State == trust.None && facts[j.Hash] != nil && facts[j.Hash].Before != nil }
+	unknown := func(j Judged) bool {
+		return j.Was.Cur.State == trust.None && facts[j.Hash] != nil && facts[j.Hash].Before != nil
+	}
 	if !slices.ContainsFunc(all, unknown) {
 		return all, nil
 	}
