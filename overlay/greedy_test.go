@@ -254,11 +254,11 @@ func TestShares(t *testing.T) {
 }
 
 // Of many tasks that are due at once the first ones go to the peers near them as the last ones do: what waits counts as if it were out. What the
-// peers can run bounds that, as they told it within reason.
+// peers can run bounds that, as they told it within reason. That is so of a crowd that has brought nothing too: however much is due, it cannot queue that.
 func TestSharesOfWhatWaits(t *testing.T) {
-	for _, what := range []string{"peer", "account", "prefix"} {
+	for i, what := range []string{"peer", "account", "prefix", "peer", "account", "prefix"} {
 		for _, due := range []int{20, 60, 1000} {
-			c, crowd, share := crowdedCourt(t, what, false)
+			c, crowd, share := crowdedCourt(t, what, i > 2)
 			for h := range due { // not one of them is measured
 				c.j.Locate(c.now, channel.HostKey(h+1), fmt.Sprint("http://", h), coords.HostRecord{})
 				if _, verdict := c.j.Near(c.now, Ask{Host: channel.HostKey(h + 1), Share: NearShare}); verdict != Unmeasured {
@@ -267,7 +267,11 @@ func TestSharesOfWhatWaits(t *testing.T) {
 			}
 			c.j.Looked()
 			c.at(due, crowd)
-			able := float64(6*(20-len(crowd)) + queuedMost*4*threadsMost*len(crowd))
+			threads := 4
+			if i <= 2 {
+				threads *= threadsMost
+			}
+			able := float64(6*(20-len(crowd)) + queuedMost*threads*len(crowd))
 			most := shareFactor * share * min(float64(due), able)
 			first, held := 0, 0
 			for h := range due {

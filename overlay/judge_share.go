@@ -149,17 +149,16 @@ func (j *Judge) over(k int32) bool {
 
 // beyond reports whether some with so many threads have all the tasks that they may have.
 func (j *Judge) beyond(held, threads int, ended *recent, proven bool) bool {
-	if !proven {
-		held += int(ended.count(j.now))
-	}
-	if held < shareLeast {
-		return false
-	}
 	all := j.held + int(j.wants[0]+j.wants[1]) + j.late
-	if proven {
-		all = min(all, j.able) // more cannot be out
+	if j.unfair(held, min(all, j.able), threads) { // more than all are able to run cannot be out
+		return true
 	}
-	return (held+1)*j.threads > shareFactor*max(all, j.held+1)*threads
+	return !proven && j.unfair(held+int(ended.count(j.now)), all, threads)
+}
+
+// unfair reports whether one more than some tasks of all would be more than the share of so many threads.
+func (j *Judge) unfair(held, all, threads int) bool {
+	return held >= shareLeast && (held+1)*j.threads > shareFactor*max(all, j.held+1)*threads
 }
 
 // want notes whether the task of a host, whose peer was just asked for, waits.
