@@ -74,6 +74,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 		return 0, "", err
 	}
 	s.tally(&p)
+	s.hearsay.heard(r.it.hash, p.Change)
 	s.countSignal(&p, r.it.hash)
 	s.visited(r, p.Change, kind)
 	s.redact(&p)
@@ -216,5 +217,8 @@ func (s *session) follow(u string, depth, hops int) error {
 	}
 	h := urlHash(u)
 	s.hashes = append(s.hashes, h)
+	if it, held := s.hearsay.seen(h); held {
+		s.soon = append(s.soon, it)
+	}
 	return s.enlist(item{url: u, hash: h, depth: depth, hops: hops}, true, false)
 }

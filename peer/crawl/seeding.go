@@ -17,6 +17,7 @@ func (s *session) resume() (left []channel.Frontier, err error) {
 		return nil, err
 	}
 	s.resumed = s.seen.n > 0
+	s.listen()
 	left = append(s.cfg.Resume.Frontier, left...)
 	s.cfg.Resume = channel.Resume{} // it may hold a million URLs
 	return left, nil

@@ -44,6 +44,7 @@ type session struct {
 	broken     int // server errors and broken responses in a row
 	good       int // pages without an error, gone ones included
 	interBytes int
+	hearsay    hearsay
 	resumed    bool // an earlier run of this crawl has fetched pages
 }
 
@@ -190,6 +191,9 @@ func (s *session) next() (item, bool, error) {
 		it, ok, err := s.pop()
 		if !ok || err != nil {
 			return item{}, false, err
+		}
+		if s.hearsay.holds(it) {
+			continue
 		}
 		if !s.allowed(it.url) { // robots.txt has been read again since the URL was listed
 			s.count("skipped-robots")

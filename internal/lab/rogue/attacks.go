@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -186,6 +187,19 @@ func floods() []Attack {
 	}
 }
 
+// invented are as many URLs that are not there, of the origins of which the volunteer has crawled pages.
+func (v *Volunteer) invented(n int) (urls []string) {
+	v.mu.Lock()
+	origins := slices.Sorted(maps.Keys(v.pages))
+	v.mu.Unlock()
+	for i := range n {
+		if len(origins) > 0 {
+			urls = append(urls, fmt.Sprintf("%s/invented/%d", origins[i%len(origins)], i))
+		}
+	}
+	return urls
+}
+
 // growResume makes what the next one who claims the task is told longer.
 func growResume(ctx context.Context, v *Volunteer, o Offer) error {
 	r, err := v.Claim(ctx, o)
@@ -221,6 +235,9 @@ func lies() []Attack {
 				r.Errors = append(r.Errors, &channelpb.ErrorCount{Kind: fmt.Sprintf("kind-%02d", i), Count: 1<<31 - 1})
 			}
 		}),
+		{Name: "links", What: "reports ten thousand invented links to the hosts that it knows", Work: func(ctx context.Context, v *Volunteer, o Offer) error {
+			return v.crawl(ctx, o, func(r *channelpb.Report) { r.Inter = v.invented(10_000) })
+		}},
 		lie("fails", "reports that every host is out of reach", func(r *channelpb.Report) { r.Outcome, r.Reason = 2, "connection refused" }),
 	}
 }

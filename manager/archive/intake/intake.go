@@ -75,9 +75,9 @@ const (
 	pageSlack     = 8  // pages beyond the budget: robots.txt, sitemaps and retries are pages to some peers
 	paceSlack     = 60 // pages that may come at once, whatever the gap: what a peer could not send for a while
 	frontierLeast = 10_000
-	frontierTimes = 8                 // URLs kept for each page that the task may still fetch
-	frontierBytes = channel.MaxResume // of all URLs kept
-	maxGap        = 5 * time.Minute   // a peer keeps 30 s at most of what robots.txt asks for; its volunteer may ask for more
+	frontierTimes = 8               // URLs kept for each page that the task may still fetch
+	frontierBytes = 256             // for each URL, of all kept together: most are shorter than a hundred
+	maxGap        = 5 * time.Minute // a peer keeps 30 s at most of what robots.txt asks for; its volunteer may ask for more
 	maxRTT        = 30 * time.Second
 	clockSlack    = 5 * time.Minute // that a peer's clock may be away
 	lateSlack     = 7 * 24 * time.Hour
@@ -247,7 +247,7 @@ func (t *Task) frontier(in []channel.Frontier, n *Sum, found *Findings) []channe
 	most := t.frontierMost()
 	kept := in[:0]
 	for _, f := range in {
-		if n.Frontier >= most || n.FrontierBytes+int64(len(f.URL)) > frontierBytes {
+		if n.Frontier >= most || n.FrontierBytes+int64(len(f.URL)) > int64(min(most*frontierBytes, channel.MaxResume)) {
 			found.Frontier++
 			continue
 		}

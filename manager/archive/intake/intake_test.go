@@ -213,17 +213,19 @@ func TestFrontierHasAnEnd(t *testing.T) {
 		t.Errorf("%d kept, %d left out, at most %d", sum.Frontier, left, tk.frontierMost())
 	}
 	long := &channel.ChunkBody{}
-	tk.Budget, sum = 0, Sum{Pages: 1, Answered: 1}
 	for j := range 20_000 {
 		long.Frontier = append(long.Frontier, channel.Frontier{URL: fmt.Sprintf("%s/%s%d", host, strings.Repeat("x", 1900), j)})
 	}
-	for range 5 {
-		if _, _, err := Screen(noon, tk, &sum, &channel.ChunkBody{Frontier: append([]channel.Frontier(nil), long.Frontier...)}); err != nil {
-			t.Fatal(err)
+	for budget, most := range map[int]int64{0: channel.MaxResume, 20: (frontierLeast + 20*frontierTimes) * frontierBytes} {
+		tk.Budget, sum = budget, Sum{Pages: 1, Answered: 1}
+		for range 5 {
+			if _, _, err := Screen(noon, tk, &sum, &channel.ChunkBody{Frontier: append([]channel.Frontier(nil), long.Frontier...)}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if sum.FrontierBytes > frontierBytes || sum.FrontierBytes == 0 {
-		t.Errorf("%d bytes of URLs kept", sum.FrontierBytes)
+		if sum.FrontierBytes > most || sum.FrontierBytes < most-channel.MaxURL {
+			t.Errorf("with a budget of %d %d bytes of URLs are kept, at most %d", budget, sum.FrontierBytes, most)
+		}
 	}
 }
 
