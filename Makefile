@@ -120,7 +120,7 @@ overlay-hour: ## 10,000 nodes of the overlay for a simulated hour, on one core: 
 overlay-scale: ## the overlay at 100 to 30,000 peers: what grows, as a table and in bin/figures (an hour or so)
 	$(GO) run ./cmd/shoal-sim overlay --scale --overlay rings --hosts 2000 --settle 20m --tasks 100 --plot $(BIN)/figures
 
-reproduction: ## the CSV files of docs/reproduction, SEEDS each (5; one core, some hours; may be stopped and started); ONLY=recrawl, ordering, optimal, cycle or overlay; LATENCY, RIPE, CHANGES, CNR and CALIFORNIA name the real data
+reproduction: ## the CSV files of docs/reproduction, SEEDS each (5; one core, some hours; may be stopped and started); ONLY=recrawl, ordering, optimal, cycle, overlay or trust; LATENCY, RIPE, CHANGES, CNR and CALIFORNIA name the real data
 	$(GO) build -o $(BIN)/shoal-sim ./cmd/shoal-sim
 	sh cmd/shoal-sim/reproduction.sh $(BIN)/shoal-sim $(BIN)/reproduction docs/reproduction $(or $(SEEDS),5)
 

@@ -2,7 +2,7 @@
 # Remakes the CSV files of docs/reproduction: sh reproduction.sh SHOAL-SIM DIR DOCS [SEEDS]. Each run writes one file to DIR; a run whose file
 # is there is not made again, so this may be stopped and started. After each group of runs its files are joined into one in DOCS, which names
 # the command of every run. LATENCY, RIPE, CHANGES, CNR and CALIFORNIA name the real data; runs without their data are left out, and it says
-# so. ONLY=recrawl (or ordering, optimal, cycle, overlay) makes the files of one page.
+# so. ONLY=recrawl (or ordering, optimal, cycle, overlay, trust) makes the files of one page.
 set -eu
 sim=$1 dir=$2 docs=$3 seeds=${4:-5}
 mkdir -p "$dir" "$docs"
@@ -236,6 +236,13 @@ overlay() {
 	done_
 }
 
-for page in recrawl ordering optimal cycle overlay; do
+trust() {
+	group trust
+	run trust-all trust --full --seeds "$seeds" --f 0.1,0.3
+	run trust-parts trust --full --defence none,next-crawl,audits
+	done_
+}
+
+for page in recrawl ordering optimal cycle overlay trust; do
 	if wanted $page; then $page; fi
 done

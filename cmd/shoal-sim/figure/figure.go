@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 )
 
@@ -48,6 +49,26 @@ func (f *Figure) Line(name string, x, y []float64) error { return f.line(name, x
 
 // Marked adds a series whose points show.
 func (f *Figure) Marked(name string, x, y []float64) error { return f.line(name, x, y, true) }
+
+// Marks adds a series of places that are no numbers: points alone, beside each other.
+func (f *Figure) Marks(name string, x, y []float64) error {
+	s, err := plotter.NewScatter(pairs(x, y))
+	if err != nil {
+		return fmt.Errorf("figure: series %q: %w", name, err)
+	}
+	s.Color, s.Shape, s.Radius = palette[f.n%len(palette)], plotutil.Shape(f.n), vg.Points(2.6)
+	f.Add(s)
+	f.Legend.Add(name, s)
+	f.n++
+	return nil
+}
+
+// Places names the places 0, 1, ... of the x axis.
+func (f *Figure) Places(names ...string) {
+	f.NominalX(names...)
+	f.X.Tick.Label.Rotation, f.X.Tick.Label.XAlign, f.X.Tick.Label.YAlign = .6, text.XRight, text.YCenter
+	f.X.Min, f.X.Max = -.6, float64(len(names))-.4
+}
 
 func (f *Figure) line(name string, x, y []float64, marks bool) error {
 	xy := pairs(x, y)

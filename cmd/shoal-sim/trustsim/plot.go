@@ -7,7 +7,7 @@ import (
 	"shoal/cmd/shoal-sim/figure"
 )
 
-// draw draws poison, verified forgeries and added fetches by attack, a line a defence and share of liars.
+// draw draws poison, verified forgeries and added fetches by attack, a mark for each defence and share of liars.
 func draw(rows []Row, dir string) error {
 	type key struct {
 		defence string
@@ -15,7 +15,7 @@ func draw(rows []Row, dir string) error {
 	}
 	place := map[string]int{}
 	for i, a := range attacks {
-		place[a.name] = i + 1
+		place[a.name] = i
 	}
 	for _, p := range []struct {
 		file, title, label string
@@ -36,38 +36,30 @@ func draw(rows []Row, dir string) error {
 			v := sums[k][place[r.Attack]]
 			sums[k][place[r.Attack]] = [2]float64{v[0] + p.of(r), v[1] + 1}
 		}
-		f := figure.New(p.title, "attack: "+legend(), p.label)
-		for _, k := range order {
+		f := figure.New(p.title, "", p.label)
+		for n, k := range order {
+			shift := .5 * (float64(n)/float64(max(len(order)-1, 1)) - .5) // beside each other
 			var x, y []float64
-			for i := 1; i <= len(attacks); i++ {
+			for i := range attacks {
 				if v, ok := sums[k][i]; ok {
 					m := v[0] / v[1]
 					if p.log {
 						m = math.Log10(max(m, 1e-7))
 					}
-					x, y = append(x, float64(i)), append(y, m)
+					x, y = append(x, float64(i)+shift), append(y, m)
 				}
 			}
-			if err := f.Marked(k.defence+", f "+percent(k.f), x, y); err != nil {
+			if err := f.Marks(k.defence+", f "+percent(k.f), x, y); err != nil {
 				return err
 			}
 		}
+		f.Places(Attacks()...)
+		f.Y.Max += .3 * (f.Y.Max - f.Y.Min) // room for the legend
 		if _, err := f.Save(dir, p.file); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// legend numbers the attacks.
-func legend() (text string) {
-	for i, a := range attacks {
-		if i > 0 {
-			text += ", "
-		}
-		text += strconv.Itoa(i+1) + " " + a.name
-	}
-	return text
 }
 
 func percent(f float64) string { return strconv.FormatFloat(100*f, 'g', 3, 64) + "%" }
