@@ -1718,6 +1718,9 @@ type Case struct {
 	Score         float64                `protobuf:"fixed64,13,opt,name=score,proto3" json:"score,omitempty"`                     // what that came to
 	Loser         uint64                 `protobuf:"fixed64,14,opt,name=loser,proto3" json:"loser,omitempty"`                     // number of the peer that was charged; 0: nobody
 	Objection     string                 `protobuf:"bytes,15,opt,name=objection,proto3" json:"objection,omitempty"`               // by the peer that was charged
+	Old           bool                   `protobuf:"varint,16,opt,name=old,proto3" json:"old,omitempty"`                          // trust.Case.Old
+	Same          bool                   `protobuf:"varint,17,opt,name=same,proto3" json:"same,omitempty"`                        // trust.Case.Same
+	Second        bool                   `protobuf:"varint,18,opt,name=second,proto3" json:"second,omitempty"`                    // trust.Case.Second
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1855,6 +1858,27 @@ func (x *Case) GetObjection() string {
 		return x.Objection
 	}
 	return ""
+}
+
+func (x *Case) GetOld() bool {
+	if x != nil {
+		return x.Old
+	}
+	return false
+}
+
+func (x *Case) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
+}
+
+func (x *Case) GetSecond() bool {
+	if x != nil {
+		return x.Second
+	}
+	return false
 }
 
 // Credit is what one account was credited with in one week.
@@ -2978,7 +3002,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x02by\x18\t \x01(\x06R\x02by\x12\x1b\n" +
 	"\tstored_us\x18\n" +
 	" \x01(\x03R\bstoredUs\x12\x14\n" +
-	"\x05error\x18\v \x01(\tR\x05error\"\xea\x02\n" +
+	"\x05error\x18\v \x01(\tR\x05error\"\xa8\x03\n" +
 	"\x04Case\x12\x18\n" +
 	"\aaccused\x18\x01 \x01(\x06R\aaccused\x12\x18\n" +
 	"\aaccuser\x18\x02 \x01(\x06R\aaccuser\x12\x18\n" +
@@ -2995,7 +3019,10 @@ const file_archive_proto_rawDesc = "" +
 	"\x06amount\x18\f \x01(\x01R\x06amount\x12\x14\n" +
 	"\x05score\x18\r \x01(\x01R\x05score\x12\x14\n" +
 	"\x05loser\x18\x0e \x01(\x06R\x05loser\x12\x1c\n" +
-	"\tobjection\x18\x0f \x01(\tR\tobjection\"4\n" +
+	"\tobjection\x18\x0f \x01(\tR\tobjection\x12\x10\n" +
+	"\x03old\x18\x10 \x01(\bR\x03old\x12\x12\n" +
+	"\x04same\x18\x11 \x01(\bR\x04same\x12\x16\n" +
+	"\x06second\x18\x12 \x01(\bR\x06second\"4\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"k\n" +
