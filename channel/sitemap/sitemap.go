@@ -164,7 +164,12 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 	var root, group prefix
 	var waiting []Entry
 	changed, rank := "", len(times)
+	inside, permanent := false, Entry{} // an entry; its guid, which is its link where it has no other (RSS 2.0)
 	flush := func() bool {
+		if len(waiting) == 0 && permanent.URL != "" {
+			waiting = append(waiting, permanent)
+		}
+		permanent = Entry{}
 		for _, e := range waiting {
 			if e.Changed = changed; !yield(e) {
 				return false
@@ -186,6 +191,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			if !flush() {
 				return
 			}
+			inside = kind == opened
 			continue
 		}
 		if kind != opened {
@@ -193,7 +199,16 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 		}
 		root.first(&s)
 		ours := root.has(&s) || group.has(&s)
-		if ours && is(s.local, "link") {
+		if ours && inside && is(s.local, "guid") {
+			line := s.line()
+			if yes, said := s.attribute("ispermalink"); !s.empty && (!said || !strings.EqualFold(strings.TrimSpace(yes), "false")) {
+				if text, _ := s.content(); isWebURL(text) {
+					permanent = Entry{URL: text, Line: line}
+				}
+			}
+			continue
+		}
+		if is(s.local, "link") && (ours || inside && is(s.prefix, "atom")) && s.leads() {
 			line := s.line()
 			text, atom := s.attribute("href")
 			if !atom && !s.empty {
@@ -217,6 +232,22 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			}
 		}
 	}
+}
+
+// leads reports whether a link leads to a page, by what it says of itself: not to a sound or film that an entry brings along, and not to where programs edit it or
+// learn of changes.
+func (s *scanner) leads() bool {
+	rel, _ := s.attribute("rel")
+	switch strings.ToLower(strings.TrimSpace(rel)) {
+	case "enclosure", "hub", "edit", "edit-media":
+		return false
+	}
+	return true
+}
+
+func isWebURL(s string) bool {
+	scheme, _, ok := strings.Cut(s, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
 // times are the elements that tell when an entry changed, the most telling first.

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -155,7 +156,7 @@ func firstMeta(t tokenizer, pass func(t *tokenizer, name []byte)) string {
 // same type and names none (Fetch, "extract a MIME type").
 func headerLabel(contentType string) (label string) {
 	last := ""
-	for part := range strings.SplitSeq(contentType, ",") {
+	for part := range strings.SplitSeq(withoutQuoted(contentType), ",") {
 		t, said := mediaType(part), labelIn(part)
 		if t == "" && last != "" && said == "" {
 			continue
@@ -166,6 +167,23 @@ func headerLabel(contentType string) (label string) {
 		last = t
 	}
 	return label
+}
+
+// quoted is a parameter whose value is a string in quotes.
+var quoted = regexp.MustCompile(`([^;,="\s]+)\s*=\s*"[^"]*"`)
+
+// withoutQuoted empties the strings in quotes of a Content-Type, in which anything may stand, but the charset.
+func withoutQuoted(contentType string) string {
+	if !strings.Contains(contentType, `"`) {
+		return contentType
+	}
+	return quoted.ReplaceAllStringFunc(contentType, func(parameter string) string {
+		name, _, _ := strings.Cut(parameter, "=")
+		if name = strings.TrimSpace(name); strings.EqualFold(name, "charset") {
+			return parameter
+		}
+		return name + "="
+	})
 }
 
 // labelIn gives the charset in a Content-Type, even if it is badly written.

@@ -80,6 +80,7 @@ func TestEncodingsInTheirOrder(t *testing.T) {
 		{"\xfe\xff\x00<", "text/html; charset=utf-8", "utf-16be"}, {"\xff\xfe<\x00", "text/html", "utf-16le"},
 		{"<meta charset=utf-8>" + text, "text/html; charset=koi8-r", "koi8-r"}, {"<meta charset=koi8-r>" + text, "text/html; charset=nonsense", "koi8-r"},
 		{text, `text/html;CHARSET = "koi8-r"`, "koi8-r"}, {text, "text/html charset=koi8-r", "koi8-r"}, {text, "text/html, text/html; charset=koi8-r", "koi8-r"},
+		{text, `text/html; x="; charset=koi8-r"`, "windows-1252"}, {text, `text/html; x="a, b"; Charset = "koi8-r"`, "koi8-r"},
 		{text, "text/html; x-charset=koi8-r", "windows-1252"}, {text, "text/html; charset='koi8-r'", "koi8-r"},
 		{"<script charset=koi8-r src=x></script>" + text, "text/html", "windows-1252"}, {"<link charset=koi8-r><meta name=x content='charset=koi8-r'>" + text, "text/html", "windows-1252"},
 		{"<script charset=utf-8 src=x></script><meta charset=koi8-r>" + text, "text/html", "koi8-r"}, {"<p title='<meta charset=koi8-r>'>" + text, "text/html", "windows-1252"},

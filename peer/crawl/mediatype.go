@@ -9,13 +9,13 @@ import (
 func contentTypeOf(h http.Header) string { return strings.Join(h.Values("Content-Type"), ", ") }
 
 // mediaType gives the type in a Content-Type, in lower case and without parameters; "": no valid type. As in browsers, the last of several types
-// counts and "*/*" says nothing (Fetch, "extract a MIME type"). If a type is invalid its first word counts where it is clear enough:
+// counts and "*/*" says nothing (Fetch, "extract a MIME type"); nor do the two types that mean unknown (MIME Sniffing, section 7). If a type is invalid its first word counts where it is clear enough:
 // "text/html charset=utf-8", "html".
 func mediaType(contentType string) string {
 	last := ""
 	for part := range strings.SplitSeq(strings.ToLower(contentType), ",") {
 		essence, _, _ := strings.Cut(part, ";")
-		if word := strings.Fields(essence); len(word) > 0 && word[0] != "*/*" {
+		if word := strings.Fields(essence); len(word) > 0 && word[0] != "*/*" && word[0] != "unknown/unknown" && word[0] != "application/unknown" {
 			if t := typeOf(word[0]); t != "" {
 				last = t
 			}
@@ -52,7 +52,7 @@ func isTypeToken(s string) bool {
 // isHTML reports whether a body is HTML by its type, or by its beginning if it has none.
 func isHTML(contentType string, body []byte) bool {
 	switch mediaType(contentType) {
-	case "text/html", "application/xhtml+xml":
+	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
 		return true
 	case "":
 		return strings.HasPrefix(http.DetectContentType(body), "text/html")

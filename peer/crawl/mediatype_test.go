@@ -17,6 +17,7 @@ func TestTypesAsTheyAreMet(t *testing.T) {
 		{"text/html", markup, true, true}, {"TEXT/HTML;charset=x", markup, true, true}, {" text/html ", markup, true, true}, {"html", plain, true, true}, {"text/html charset=utf-8", plain, true, true},
 		{"text/html, text/html", plain, true, true}, {"text/html; charset=utf-8, text/html", plain, true, true}, {"text/plain, text/html", plain, true, true}, {"text/html, */*", plain, true, true},
 		{"text/html,", plain, true, true}, {"text/html, nonsense", plain, true, true}, {"application/xhtml+xml", plain, true, true},
+		{"unknown/unknown", markup, true, true}, {"application/unknown", plain, false, true}, {"application/vnd.wap.xhtml+xml", markup, true, true},
 		{"*/*", markup, true, true}, {"*/*", plain, false, true}, {"", markup, true, true}, {"nonsense", markup, true, true}, {"text/", markup, true, true}, {"*/*; q=1", markup, true, true},
 		{"text/plain", markup, false, true}, {"text/html, text/plain", markup, false, true}, {"image/png", markup, false, false}, {"text/html, image/png", markup, false, false},
 		{"application/octet-stream", markup, false, false}, {"image/svg+xml", markup, false, false}, {"application/rss+xml", plain, false, true},
