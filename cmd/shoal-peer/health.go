@@ -155,15 +155,25 @@ func clean(s string) string {
 	})
 }
 
+// nameless takes the companies' names out of a text if there are several: none is told of the others.
+func nameless(text string, list []networkTold) string {
+	for i := range list {
+		if len(list) > 1 {
+			text = strings.ReplaceAll(text, company(list[i].alone()), fmt.Sprintf("(company %d)", i+1))
+		}
+	}
+	return text
+}
+
 // report is a text for the company's support, without secrets, addresses, URLs or names of sites.
 func (s *station) report(ctx context.Context) string {
 	var b strings.Builder
 	now := time.Now()
 	fmt.Fprintf(&b, "shoal-peer %s, %s/%s, %s, %d processors\n%s\n\n", version.String(), runtime.GOOS, runtime.GOARCH, runtime.Version(), runtime.NumCPU(), now.UTC().Format(time.RFC3339))
-	for _, c := range s.checks(ctx, words.English) {
-		fmt.Fprintf(&b, "%-4s %s: %s\n", c.Level, c.What, clean(c.Says))
-	}
 	st := s.status()
+	for _, c := range s.checks(ctx, words.English) {
+		fmt.Fprintf(&b, "%-4s %s: %s\n", c.Level, c.What, clean(nameless(c.Says, st.Networks)))
+	}
 	if st.State != stateUnjoined && st.State != stateStarting {
 		state, _ := told(st, now, "")
 		fmt.Fprintf(&b, "\nstate %s, mode %s, running %d of %d, waiting %d of %d, %d members known\n", state, st.Mode, len(st.Running), st.Threads, len(st.Waiting), st.Queue, st.Members)

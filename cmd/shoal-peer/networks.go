@@ -93,9 +93,14 @@ type keeper struct {
 func (k *keeper) look() error {
 	p := k.p
 	all, err := peer.Memberships(p.set.Data)
+	if err != nil && k.running > 0 { // those that run go on
+		p.notes.set("networks", "cannot be looked for: "+plain.Error(err))
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	p.notes.set("networks", "")
 	var fresh []*network
 	for i, m := range all {
 		if slices.ContainsFunc(p.nets.all(), func(n *network) bool { return n.at.Dir == m.Dir }) {

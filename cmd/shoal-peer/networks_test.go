@@ -34,12 +34,19 @@ func (v *volunteer) statusOf(good func(*status) bool) (st status) {
 func TestSeveralNetworks(t *testing.T) {
 	joins := []string{manager(t), manager(t)}
 	v := newVolunteer(t)
-	v.ok("join", joins[0], "--yes", "--no-limits")
 	code := make(chan int, 1)
 	var out buffer
 	go func() {
 		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--no-low-priority", "--control", "127.0.0.1:0"}, streams{&out, &out, v.env, nil})
 	}()
+	v.statusOf(func(st *status) bool { return st.State == stateUnjoined })
+	if text := v.ok("status"); strings.Count(text, "\n") != 2 || !strings.Contains(text, "shoal-peer join JOIN-STRING") {
+		t.Error(text)
+	}
+	if code, said := v.do("pause"); code != 1 || strings.Count(said, "joined") != 1 {
+		t.Error(said)
+	}
+	v.ok("join", joins[0], "--yes", "--no-limits")
 	first := v.statusOf(func(st *status) bool {
 		return st.Peer != "" && len(st.Networks) == 1 && st.Networks[0].Share == 1 && st.Threads == 5
 	})
@@ -95,7 +102,7 @@ func TestSeveralNetworks(t *testing.T) {
 	if text := v.ok("status"); !strings.Contains(text, "share 67%") || strings.Count(text, "\nnetwork ") != 2 {
 		t.Error(text)
 	}
-	if text := v.ok("report"); strings.Contains(text, b.Network[:shortName]) || !strings.Contains(text, "network_shares is set") {
+	if text := v.ok("report"); strings.Contains(text, b.Network[:shortName]) || strings.Contains(text, "Example Search") || !strings.Contains(text, "(company 1)") || !strings.Contains(text, "network_shares is set") {
 		t.Error(text)
 	}
 

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"shoal/internal/wire"
 	"shoal/peer"
 	"shoal/peer/control"
 	"shoal/peer/crawl"
@@ -143,7 +142,7 @@ func (s *station) running() *program {
 }
 
 // errNotJoined is for what only a member can do.
-var errNotJoined = fmt.Errorf("this computer has joined no network yet: %w", wire.ErrNotJoined)
+var errNotJoined = errors.New("this computer has joined no network yet; join one at its page, which shoal-peer open opens, or with: shoal-peer join JOIN-STRING")
 
 // startWait bounds how long an order waits for a peer that is about to start.
 const startWait = 20 * time.Second

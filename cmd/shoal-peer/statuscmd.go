@@ -42,6 +42,13 @@ func (c *statusCmd) Run(ctx context.Context, s streams, top *cli) error {
 // printStatus prints what matters to a volunteer first, and the peer's place in the network last.
 func printStatus(w io.Writer, st *status) {
 	fmt.Fprintf(w, "%s\n", st.Says)
+	if st.State == stateUnjoined {
+		fmt.Fprintln(w, "Join one at the page, which shoal-peer open opens, or with: shoal-peer join JOIN-STRING")
+		return
+	}
+	if st.State == stateStarting {
+		return
+	}
 	for _, n := range st.Notes {
 		if strings.Contains(n, "nothing is fetched") {
 			fmt.Fprintf(w, "%s\n", n)

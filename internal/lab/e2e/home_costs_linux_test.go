@@ -42,7 +42,14 @@ func TestVolunteersPageCosts(t *testing.T) {
 	time.Sleep(time.Duration(seconds) * time.Second)
 	rate := b.eval("performance.getEntriesByType('resource').reduce((s, e) => s + e.transferSize, 0) / (performance.now() - window.begun) * 1000")
 	u := usageOf(t, h.peer.cmd.Process.Pid)
-	t.Logf("%s bytes a second while the page is open; %.1f MB resident, %.1f its own; %.2f%% of a core", rate, u.resident, u.own, 100*float64(u.cpu-cpu)/float64(time.Duration(seconds)*time.Second))
+	over := time.Duration(seconds) * time.Second
+	t.Logf("%s bytes a second while the page is open; %.1f MB resident, %.1f its own; %.3f%% of a core", rate, u.resident, u.own, 100*float64(u.cpu-cpu)/float64(over))
+	defer func() { // the same peer, as long, without the page
+		b.call(b.session, "Page.navigate", map[string]any{"url": "about:blank"}, nil)
+		cpu := usageOf(t, h.peer.cmd.Process.Pid).cpu
+		time.Sleep(over)
+		t.Logf("without the page: %.3f%% of a core", 100*float64(usageOf(t, h.peer.cmd.Process.Pid).cpu-cpu)/float64(over))
+	}()
 	if n, err := strconv.ParseFloat(rate, 64); err != nil || n > 2048 {
 		t.Errorf("the page asks for %s bytes a second", rate)
 	}
