@@ -13,6 +13,7 @@ import (
 
 // TestBadInput has every mistake answered by one message that says what happened and what to do, and by a status that is not zero.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -139,6 +139,7 @@ type churned struct {
 
 // TestChurnBriefly has a few peers stay for some eight seconds each, at twice of what they can do.
 func TestChurnBriefly(t *testing.T) {
+	t.Parallel()
 	const updates, returns = 20, 4
 	c := startChurn(t, swarming{6, 54, 8, sim.Churn{Life: 8, LifeSpread: 1.6, Gap: 3, GapSpread: .6, Polite: 1. / 3}})
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {

@@ -52,6 +52,7 @@ var byName = []string{"errors", "models", "noted"}
 
 // TestJSONIsSpeltOneWay runs every command with --json on a network that has crawled, and asks the interface for everything that it tells.
 func TestJSONIsSpeltOneWay(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

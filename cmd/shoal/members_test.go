@@ -156,6 +156,7 @@ func TestBansSurviveARestart(t *testing.T) {
 
 // A volunteer that crawls is banned: two seconds later it is gone, nothing of it is taken, and it holds nothing. Forgiven, it goes on.
 func TestBanActsAtOnce(t *testing.T) {
+	t.Parallel()
 	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: 6, Pages: 6000, Bytes: 2000, Plain: true, Start: time.Now()})
 	if err != nil {
 		t.Fatal(err)

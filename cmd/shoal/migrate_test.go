@@ -24,6 +24,7 @@ func shoalIn(t *testing.T, data string, want int, args ...string) string {
 // TestMigrate moves a manager's channels to a server and back. What every command shows stays the same, a backup of
 // the one can be restored as the other, and a start with the wrong database is refused.
 func TestMigrate(t *testing.T) {
+	t.Parallel()
 	s := pglab.Start(t, pglab.Options{})
 	cfg := stationForTest(t)
 	st, err := openStation(t.Context(), cfg)

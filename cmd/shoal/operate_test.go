@@ -52,6 +52,7 @@ var labelled = []string{"shoal_pond_fresh_true_share", "shoal_pond_placed_total"
 	"shoal_wire_served_total", "shoal_wire_served_seconds", "shoal_wire_called_total"}
 
 func TestCommandsOnAStoppedManager(t *testing.T) {
+	t.Parallel()
 	t.Run("folder", func(t *testing.T) { commandsOnAStoppedManager(t, stationForTest(t)) })
 	t.Run("server", func(t *testing.T) {
 		cfg := stationForTest(t)

@@ -182,6 +182,7 @@ func sum(m map[string]int) (n int) {
 
 // TestUp runs a whole network, twice with one data folder: the second run goes on from the first.
 func TestUp(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	first := upUntil(t, data, 15)
 	before := visits(t, data)
