@@ -3,8 +3,10 @@ package crawl
 import (
 	"bufio"
 	"compress/zlib"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"net/http"
@@ -188,26 +190,78 @@ func (d *decoder) zstd(r io.Reader, only bool) (io.Reader, error) {
 	return &ended{Reader: z.IOReadCloser()}, nil
 }
 
-// members reads all members of a gzip stream and ignores what follows the last one. Some servers send more behind a body; that does not make
-// the body broken.
+// members reads all members of a gzip stream (RFC 1952) and ignores what follows the last one. Some servers send more behind a body, others leave out the check
+// at its end; neither makes the body broken. A check that is there must hold.
 type members struct {
-	z  *gzip.Reader
-	in *bufio.Reader
+	z    io.ReadCloser // the member's deflate stream
+	in   *bufio.Reader
+	sum  uint32
+	size uint32
 }
 
-func (m *members) begin(r io.Reader) (err error) {
+func (m *members) begin(r io.Reader) error {
 	if m.in == nil {
 		m.in = bufio.NewReaderSize(r, 4<<10)
 	} else {
 		m.in.Reset(r)
 	}
-	if m.z == nil {
-		m.z, err = gzip.NewReader(m.in)
-	} else {
-		err = m.z.Reset(m.in)
+	return m.member()
+}
+
+// Parts of a member, and flags of its header.
+const (
+	gzipHead, gzipCheck                    = 10, 8
+	gzipSum, gzipExtra, gzipName, gzipSays = 2, 4, 8, 16
+)
+
+// member reads a member's header.
+func (m *members) member() error {
+	head, err := m.in.Peek(gzipHead)
+	if len(head) == 0 {
+		return err
 	}
-	if m.z != nil {
-		m.z.Multistream(false)
+	if len(head) > 2 && !(head[0] == 0x1f && head[1] == 0x8b && head[2] == 8) {
+		return gzip.ErrHeader
+	}
+	if len(head) < gzipHead {
+		return short(err)
+	}
+	flags, skip := head[3], int64(gzipHead)
+	if flags&gzipExtra != 0 {
+		if head, err = m.in.Peek(gzipHead + 2); err != nil {
+			return short(err)
+		}
+		skip += 2 + int64(binary.LittleEndian.Uint16(head[gzipHead:]))
+	}
+	if _, err = io.CopyN(io.Discard, m.in, skip); err != nil {
+		return short(err)
+	}
+	for _, text := range []byte{gzipName, gzipSays} {
+		for more := flags&text != 0; more; {
+			c, err := m.in.ReadByte()
+			if err != nil {
+				return short(err)
+			}
+			more = c != 0
+		}
+	}
+	if flags&gzipSum != 0 {
+		if _, err = io.CopyN(io.Discard, m.in, 2); err != nil {
+			return short(err)
+		}
+	}
+	m.sum, m.size = 0, 0
+	if m.z == nil {
+		m.z = flate.NewReader(m.in)
+		return nil
+	}
+	return m.z.(flate.Resetter).Reset(m.in, nil)
+}
+
+// short is an error of reading a header: its end came too soon, or the connection's own.
+func short(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
 	return err
 }
@@ -215,18 +269,31 @@ func (m *members) begin(r io.Reader) (err error) {
 func (m *members) Read(b []byte) (int, error) {
 	for {
 		n, err := m.z.Read(b)
+		m.sum, m.size = crc32.Update(m.sum, crc32.IEEETable, b[:n]), m.size+uint32(n)
 		if n > 0 && errors.Is(err, io.EOF) {
 			err = nil
 		}
 		if n > 0 || !errors.Is(err, io.EOF) {
 			return n, err
 		}
-		if err := m.z.Reset(m.in); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+		check, err := m.in.Peek(gzipCheck)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if len(check) < gzipCheck {
+			return 0, io.EOF
+		}
+		if binary.LittleEndian.Uint32(check) != m.sum || binary.LittleEndian.Uint32(check[4:]) != m.size {
+			return 0, gzip.ErrChecksum
+		}
+		if _, err = m.in.Discard(gzipCheck); err != nil {
+			return 0, err
+		}
+		if err := m.member(); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return 0, io.EOF
 		} else if err != nil {
 			return 0, err
 		}
-		m.z.Multistream(false)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/zlib"
 	"errors"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"strings"
@@ -104,6 +105,8 @@ func TestCodingsAsBrowsersTakeThem(t *testing.T) {
 		{"gzip", behind(gzipped(text), "\x00"), text, nil}, {"gzip", behind(gzipped(text), "\r\n<!-- served in 3 ms -->"), text, nil}, {"gzip", behind(gzipped(text), strings.Repeat("\x00", 100_000)), text, nil},
 		{"gzip", behind(gzipped(text), "\x1f"), text, nil}, {"gzip", behind(gzipped(text), string(gzipped(text))), text + text, nil}, {"gzip", behind(gzipped(""), "more"), "", nil},
 		{"br", behind(brotlied(text), "more"), text, nil}, {"zstd", behind(zstded, "more of it"), text, nil}, {"deflate", behind(deflated, "more"), text, nil},
+		{"gzip", gzipped(text)[:len(gzipped(text))-8], text, nil}, {"gzip", gzipped(text)[:len(gzipped(text))-3], text, nil}, {"gzip", behind(gzipped(text)[:len(gzipped(text))-8], "12345678"), text, errEncoding},
+		{"gzip", allFields(text), text, nil}, {"gzip", behind(gzipped(text), string(allFields(text))), text + text, nil}, {"gzip", allFields(text)[:18], "", errEncoding},
 		{"gzip", gzipped(text)[:20], "", errEncoding}, {"gzip", []byte(text), "", errEncoding}, {"br", []byte(text), "", errEncoding}, {"zstd", []byte(text), "", errEncoding},
 		{"gzip", []byte("\x1f"), "", errEncoding},
 	} {
@@ -116,4 +119,12 @@ func TestCodingsAsBrowsersTakeThem(t *testing.T) {
 		}
 		d.close()
 	}
+}
+
+// allFields is a gzip member whose header has all that one may have: more data, a name, a comment and a check of its own.
+func allFields(text string) []byte {
+	plain := gzipped(text)
+	b := []byte{0x1f, 0x8b, 8, 2 | 4 | 8 | 16, 0, 0, 0, 0, 0, 255, 3, 0, 'm', 'o', 'r', 'p', 'a', 'g', 'e', 0, 's', 'a', 'y', 's', 0}
+	sum := crc32.ChecksumIEEE(b)
+	return append(append(b, byte(sum), byte(sum>>8)), plain[10:]...)
 }
