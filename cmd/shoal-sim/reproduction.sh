@@ -239,7 +239,7 @@ overlay() {
 trust() {
 	group trust
 	run trust-all trust --full --seeds "$seeds" --f 0.1,0.3
-	run trust-parts trust --full --defence none,next-crawl,audits
+	run trust-parts trust --defence every
 	done_
 }
 
