@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: chaos chaos-brief life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: updates chaos chaos-brief life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -135,6 +135,9 @@ churn: ## the real manager with 40 peers that come and go (the tests have six, b
 CRASHES ?= 200
 crash: ## kills the manager, archive included, CRASHES times (default 200) under load from peers, and looks at what is left (5 to 20 minutes)
 	SHOAL_CRASHES=$(CRASHES) $(GO) test -count=1 -timeout 60m -v -run 'TestCrash$$' ./internal/lab/e2e
+
+updates: ## a peer under load through releases that crash, do nothing, and do well, with real processes (some minutes)
+	SHOAL_UPDATES=1 $(GO) test -count=1 -timeout 15m -v -run 'TestUpdates$$' ./internal/lab/e2e
 
 chaos: ## everything breaks by a seeded script for CHAOS_MINUTES (default 5), before an outside judge: processes, wires, disks, members; an operator works meanwhile (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; CHAOS_SHRINK=30: 30 tries at a shorter one that fails; CHAOS_OLD=DIR: upgrades from the programs there; Linux, root)
 	SHOAL_CHAOS_MINUTES=$(or $(CHAOS_MINUTES),5) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) SHOAL_CHAOS_OLD=$(if $(CHAOS_OLD),$(abspath $(CHAOS_OLD))) $(GO) test -count=1 -timeout 150m -v -run 'TestChaos$$' ./internal/lab/e2e

@@ -34,6 +34,7 @@ func (s *station) api() http.Handler {
 	m.HandleFunc("POST /v1/settings/try", s.trySettings)
 	m.HandleFunc("POST /v1/join", s.postJoin)
 	m.HandleFunc("GET /v1/health", s.getHealth)
+	m.HandleFunc("GET /v1/update", s.getUpdate)
 	m.HandleFunc("GET /v1/picture", s.getPicture)
 	m.HandleFunc("GET /v1/report", s.getReport)
 	m.HandleFunc("GET /v1/standing", s.getStanding)
@@ -190,6 +191,10 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 	order := r.PathValue("order")
 	if order == "deny" {
 		s.deny(w, args["domain"], args["allow"] != "")
+		return
+	}
+	if order == "update" {
+		s.postUpdate(w, args)
 		return
 	}
 	p, err := s.live(r.Context())

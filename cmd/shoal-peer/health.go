@@ -99,6 +99,8 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 	} else {
 		add("trouble", levelNote, words.T("health.trouble.says", words.Moment(at, now), what))
 	}
+	update := s.updates.told(lang)
+	add("update", update.level, update.text)
 	add("version", levelOK, words.T("health.version.says", version.String(), words.Span(now.Sub(s.begun))))
 	return out
 }

@@ -65,7 +65,7 @@ func TestJSONOfEveryCommand(t *testing.T) {
 			t.Fatalf("never runs: %s %s", text, out.String())
 		}
 	}
-	for _, args := range []string{"deny b.example", "status", "pause 2h", "status", "resume", "limit --down 100", "limit", "log", "log --sites", "history", "settings", "settings threads=4", "settings threads=5 --dry-run", "open", "object ff it was so", "picture", "report", "contribution", "profile --nickname Ali", "certificate", "finish", "drain", "leave"} {
+	for _, args := range []string{"deny b.example", "status", "pause 2h", "status", "resume", "limit --down 100", "limit", "log", "log --sites", "history", "settings", "settings threads=4", "settings threads=5 --dry-run", "open", "object ff it was so", "picture", "report", "update", "contribution", "profile --nickname Ali", "certificate", "finish", "drain", "leave"} {
 		spelt(strings.Fields(args)...)
 	}
 	if c := <-code; c != 0 {

@@ -55,6 +55,7 @@ type cli struct {
 	Contribution contributionCmd `cmd:"" help:"Show what others saw too of what this peer delivered, its rank and team, and what is held against it."`
 	Profile      profileCmd      `cmd:"" help:"Choose whether the network's public board shows you, by which nickname and in which team."`
 	Certificate  certificateCmd  `cmd:"" help:"Get a certificate of contribution that the network signs and that anybody can check."`
+	Update       updateCmd       `cmd:"" help:"Show how updates of the program stand, take one now, or refuse it."`
 	Leave        leaveCmd        `cmd:"" help:"Hand everything over and leave the network."`
 	Service      serviceCmd      `cmd:"" help:"Have the peer run by itself, without a terminal."`
 	Tray         trayCmd         `cmd:"" help:"Show the running peer beside the clock: its state, a pause for an hour, its page."`
@@ -122,7 +123,9 @@ func run(ctx context.Context, args []string, s streams) int {
 		return code
 	}
 	k.Bind(s)
-	if err := k.Run(); err != nil && !errors.Is(err, context.Canceled) {
+	if err := k.Run(); errors.Is(err, errSwap) {
+		return swapStatus
+	} else if err != nil && !errors.Is(err, context.Canceled) {
 		text := plain.Error(err)
 		if mend := plain.Mend(err); mend != "" {
 			text += "; " + mend

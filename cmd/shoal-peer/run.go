@@ -19,6 +19,8 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/lab/pond"
+	"shoal/internal/release"
+	"shoal/internal/release/programs"
 	"shoal/internal/version"
 	"shoal/peer"
 	"shoal/peer/crawl"
@@ -26,13 +28,29 @@ import (
 )
 
 type runCmd struct {
-	Pond    string `help:"Crawl the synthetic Web served at this loopback address." placeholder:"ADDR"`
-	Unpaced bool   `help:"With --pond: no waits and no latencies, to measure the speed of a crawl."`
-	AtHome  bool   `name:"web-at-home" hidden:"" help:"Fetch also from public addresses of this computer's own networks and of other members: for networks of one's own whose Web hosts are there."`
+	Pond    string        `help:"Crawl the synthetic Web served at this loopback address." placeholder:"ADDR"`
+	Unpaced bool          `help:"With --pond: no waits and no latencies, to measure the speed of a crawl."`
+	Minute  time.Duration `name:"update-minute" hidden:"" default:"1m" help:"How long the waits of updates take a minute to be: for tests."`
+	AtHome  bool          `name:"web-at-home" hidden:"" help:"Fetch also from public addresses of this computer's own networks and of other members: for networks of one's own whose Web hosts are there."`
 	flagged
 }
 
+// Run runs this program, or the version of it that an update brought.
 func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
+	set, err := load(top.Config, s.env, c.values())
+	if err != nil {
+		return err
+	}
+	return launched(ctx, c.launcher(s, &set, os.Args[1:]), func(ctx context.Context) error { return c.here(ctx, s, top) })
+}
+
+// launcher returns what runs other versions of the program, with that command line.
+func (c *runCmd) launcher(s streams, set *settings, args []string) *launcher {
+	return &launcher{own: version.String(), folder: programs.At(set.Data), data: set.Data, minute: c.Minute, times: release.InMinutes(c.Minute), log: slog.New(slog.NewTextHandler(s.err, nil)), s: s, args: args}
+}
+
+// here runs the peer in this process.
+func (c *runCmd) here(ctx context.Context, s streams, top *cli) error {
 	set, err := load(top.Config, s.env, c.values())
 	if err != nil {
 		return err

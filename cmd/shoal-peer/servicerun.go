@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"shoal/internal/plain"
@@ -36,11 +37,17 @@ func (c *serviceRunCmd) Run(ctx context.Context, s streams, top *cli) error {
 		s.err, s.out = l, l
 	}
 	again := func(ctx context.Context, s streams) error {
-		for {
-			if err := c.once(ctx, s, top); err != nil || ctx.Err() != nil {
-				return err
-			}
+		set, err := c.readable(ctx, s, top)
+		if err != nil {
+			return err
 		}
+		return launched(ctx, c.launcher(s, &set, c.args(top)), func(ctx context.Context) error {
+			for {
+				if err := c.once(ctx, s, top); err != nil || ctx.Err() != nil {
+					return err
+				}
+			}
+		})
 	}
 	if !c.Windows {
 		return again(ctx, s)
@@ -52,6 +59,24 @@ func (c *serviceRunCmd) Run(ctx context.Context, s streams, top *cli) error {
 	top.Config = p.config // a Windows service has no variables of its own
 	s.env = append(s.env[:len(s.env):len(s.env)], p.env()...)
 	return windowsService(ctx, s, &p, again)
+}
+
+// args is the command line of another version of the program, whose log and whose answers to Windows are this one's.
+func (c *serviceRunCmd) args(top *cli) []string {
+	var out []string
+	for i := 1; i < len(os.Args); i++ {
+		switch a := os.Args[i]; {
+		case a == "--windows-service", strings.HasPrefix(a, "--log="):
+		case a == "--log":
+			i++
+		default:
+			out = append(out, a)
+		}
+	}
+	if c.Windows {
+		out = append(out, "--config", top.Config)
+	}
+	return out
 }
 
 // once runs the peer until it ends or leaves its network.
@@ -76,9 +101,9 @@ func (c *serviceRunCmd) once(ctx context.Context, s streams, top *cli) error {
 		c.log(s).Warn("the peer ended without being asked to: it starts again after a wait", "in_a_row", next.Crashes, "wait", wait)
 	}
 	if err = pause(ctx, wait); err == nil {
-		err = c.runCmd.Run(ctx, s, top) // which waits until the computer is a member
+		err = c.here(ctx, s, top) // which waits until the computer is a member
 	}
-	if err == nil || ctx.Err() != nil { // it left its network, or was told to end
+	if err == nil || errors.Is(err, errSwap) || ctx.Err() != nil { // it left its network, makes room for another version, or was told to end
 		err = errors.Join(err, service.SaveStarts(file, service.Starts{}))
 	}
 	return err

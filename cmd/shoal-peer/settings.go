@@ -51,6 +51,7 @@ type settings struct {
 	BlockLists  []string `koanf:"block_lists"`
 	PolicyURL   string   `koanf:"policy_url"`
 	LogLevel    string   `koanf:"log_level"`
+	Update      string   `koanf:"update"`
 
 	from map[string]string // the sources of settings that differ from their defaults, by name
 }
@@ -58,7 +59,7 @@ type settings struct {
 func defaults() settings {
 	return settings{
 		Data: stateFolder(), Port: wire.DefaultPort, QUIC: true, DHT: true, Threads: 5, Queue: 5, MinGapMs: 1000, CheckpointMin: 10, GraceS: 10, DiskMiB: 1600, MinFreeMiB: 500,
-		Settings: limit.DefaultSettings(), LowPriority: true, LogLevel: "info",
+		Settings: limit.DefaultSettings(), LowPriority: true, LogLevel: "info", Update: updateAuto,
 	}
 }
 
@@ -121,6 +122,7 @@ type flagged struct {
 	BlockLists    []string `help:"${set_block_lists}" placeholder:"LIST"`
 	PolicyURL     *string  `name:"policy-url" help:"${set_policy_url}" placeholder:"URL"`
 	LogLevel      *string  `help:"${set_log_level}" placeholder:"LEVEL"`
+	Update        *string  `help:"${set_update}" placeholder:"WHAT"`
 }
 
 // flagKeys are the names of settings whose flag is not the field's name in lower case.

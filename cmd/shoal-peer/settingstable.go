@@ -70,6 +70,7 @@ var table = []setting{
 	{key: "disk_mib", group: groupComputer, unit: "unit.mib", least: 1},
 	{key: "min_free_mib", group: groupComputer, unit: "unit.mib", zero: "no limit"},
 	{key: "low_priority", group: groupComputer, takes: takesStart},
+	{key: "update", group: groupComputer, choices: []string{updateAuto, updateAsk, updateOff}},
 
 	{key: "deny", group: groupSites, list: "example.org"},
 	{key: "block_lists", group: groupSites, list: "https://lists.example/hosts.txt"},
@@ -131,7 +132,7 @@ func (d *setting) check(v reflect.Value) error {
 		}
 	case reflect.String:
 		text := v.String()
-		if len(d.choices) > 0 && !slices.Contains(d.choices, text) && (text != "" || d.key == "log_level") {
+		if len(d.choices) > 0 && !slices.Contains(d.choices, text) && (text != "" || d.key == "log_level" || d.key == "update") {
 			return limit.Bad(d.key, "is %q; want %s", text, anyOf(d.choices))
 		}
 		if len(text) > maxText {

@@ -42,6 +42,8 @@ type station struct {
 	offered string // the join string of the offer
 
 	saving sync.Mutex // one change of the settings file at a time
+
+	updates *updater
 }
 
 // memberEvery is how often a station without a network looks whether `shoal-peer join` has joined one.
@@ -59,6 +61,10 @@ func (s *station) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	aside, end := context.WithCancel(context.WithoutCancel(ctx)) // so that status and limits answer while the peer leaves
+	s.updates = newUpdater(s, s.cmd.Minute)
+	var updating sync.WaitGroup
+	defer func() { cancel(); updating.Wait() }()
+	updating.Go(func() { s.updates.run(ctx, cancel) })
 	served, ready := make(chan error, 1), make(chan struct{})
 	go func() {
 		served <- control.Serve(aside, s.set.Data, s.set.Control, control.Handlers{API: s.api(), Page: page.Files(), Enter: http.HandlerFunc(page.Enter), Shut: http.HandlerFunc(page.Shut), Ready: func() { close(ready) }})
@@ -70,7 +76,10 @@ func (s *station) run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	end()
-	return errors.Join(err, <-served)
+	if err = errors.Join(err, <-served); err == nil && s.updates.done() {
+		return errSwap
+	}
+	return err
 }
 
 // peers runs a peer after the other.

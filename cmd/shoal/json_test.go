@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -118,6 +120,12 @@ func TestJSONIsSpeltOneWay(t *testing.T) {
 		}
 		spelt(of, "peer purge "+peers[0].ID+" --yes")
 	}
+	for _, args := range signs(t, of) {
+		spelt("", args)
+	}
+	for _, args := range []string{"release publish " + filepath.Join(of, "..", "repo"), "release rollout v9.9.9 --share 1%", "release stop", "release status"} {
+		spelt(of, args)
+	}
 	asked(t, said.String())
 	cancel()
 	if c := <-code; c != 0 {
@@ -141,6 +149,24 @@ func TestJSONIsSpeltOneWay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// signs are the commands by which a release of a program that does nothing is signed.
+func signs(t *testing.T, of string) []string {
+	t.Helper()
+	dir, key, backup, repo := t.TempDir(), filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "backup"), filepath.Join(of, "..", "repo")
+	main := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(main, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command("go", "build", "-o", filepath.Join(dir, "shoal-peer"), main).CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	if code, _, said := call(t, "key", "backup", "--out", backup, "--data", of); code != 0 {
+		t.Fatal(said)
+	}
+	return []string{"release init " + repo + " --key " + key + " --backup " + backup, "release add " + dir + " --repo " + repo + " --key " + key + " --notes none --version v9.9.9",
+		"release sign " + repo + " --key " + key, "release renew " + repo + " --key " + key}
 }
 
 func nameOf(leaf *kong.Node) string { return strings.TrimPrefix(leaf.FullPath(), "shoal ") }

@@ -57,6 +57,7 @@ type cli struct {
 	Credit      creditCmd      `cmd:"" help:"Show what volunteers were credited with, or take one off the public board."`
 	Certificate certificateCmd `cmd:"" help:"Check a volunteer's certificate of contribution."`
 
+	Release releaseCmd `cmd:"" help:"Sign new versions of the volunteers' program, and roll them out."`
 	Key     keyCmd     `cmd:"" help:"Show or back up the keys of a network."`
 	Pond    pondCmd    `cmd:"" help:"Run the synthetic Web alone, on loopback."`
 	Plan    planCmd    `cmd:"" help:"What a crawling capacity buys, what a freshness needs, and the timetable."`

@@ -32,7 +32,7 @@ func (st *station) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.Handler(web.Config{Desk: st.desk, Court: st.desk.Court(), Token: st.token, OpenView: st.cfg.openView && loopback(st.page.Addr()), Hosts: st.cfg.names,
+	return web.Handler(web.Config{Desk: st.desk, Court: st.desk.Court(), Releases: st.desk.Shelf(), Token: st.token, OpenView: st.cfg.openView && loopback(st.page.Addr()), Hosts: st.cfg.names,
 		API: a, Probes: probes, Debug: profiles(), Log: st.cfg.log})
 }
 

@@ -23,6 +23,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/order"
 	"shoal/internal/member"
+	"shoal/internal/release/carry"
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
@@ -78,7 +79,8 @@ type station struct {
 	token   string
 	members *members
 
-	offers *offers // between the peers' claims and the archive
+	offers   *offers   // between the peers' claims and the archive
+	releases *releases // of the volunteers' program
 
 	publishing sync.Mutex
 	issued     time.Time // of the newest network document; guarded by publishing
@@ -152,7 +154,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		known = cfg.truth.now
 	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
-		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
+		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
 		Reach: st.cfg.reach, Now: st.node.Now, Truth: known,
 	}); err != nil {
 		return nil, err
@@ -259,7 +261,15 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	}
 	st.offers = newOffers(st.archive, time.Now)
 	uplink.Serve(st.node, st.offers)
-	return nil
+	return st.openReleases()
+}
+
+// openReleases serves the releases of the volunteers' program.
+func (st *station) openReleases() (err error) {
+	if st.releases, err = openReleases(st.cfg.data, st.cfg.log, st.prefixOf, st.node.Now); err == nil {
+		carry.Serve(st.node, st.releases)
+	}
+	return err
 }
 
 // lookAtChannels is what `shoal archive verify` asks of the channel database.
@@ -314,6 +324,7 @@ func (st *station) run(ctx context.Context) error {
 	part("overlay", st.swarm.Run)
 	part("manager", st.manager.Run)
 	part("document", st.renewDocument)
+	part("releases", st.releases.run)
 	part("data", func(ctx context.Context) error {
 		return watchWrites(ctx, func() bool { return st.db.Broken() || st.archive.Broken() }, roomOn(st.cfg.data))
 	})

@@ -11,7 +11,7 @@ import (
 // spoken are the files of the messages that members exchange. Other .proto files are of what the archive stores.
 var spoken = []string{
 	"channel/channelpb/channel.proto", "overlay/p2p/overlaypb/overlay.proto", "internal/member/memberpb/member.proto",
-	"internal/wire/wirepb/wire.proto", "internal/wire/uplink/uplinkpb/uplink.proto",
+	"internal/wire/wirepb/wire.proto", "internal/wire/uplink/uplinkpb/uplink.proto", "internal/release/carry/carrypb/carry.proto",
 }
 
 // stored are the .proto files whose messages travel nowhere.

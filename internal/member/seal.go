@@ -15,6 +15,7 @@ const (
 	contextCertificate = "shoal certificate v1"
 	contextDocument    = "shoal document v1"
 	contextTask        = "shoal task v1"
+	contextReleases    = "shoal releases v1"
 )
 
 func sign(key ed25519.PrivateKey, context string, raw []byte) []byte {

@@ -34,7 +34,7 @@ func (s *server) routes() []route {
 	verified := param{"verified", "1: only what another account, in another network, saw alike", "integer"}
 	everything := param{"all", "1: what was withdrawn, too; and tell when a version is verified", "integer"}
 	unseen := param{"without_visitors", "1: leave out pages that show the address of the volunteer who fetched them", "integer"}
-	return append(s.trustRoutes(), []route{
+	return append(append(s.trustRoutes(), s.releaseRoutes()...), []route{
 		{method: "GET", path: "/overview", what: "The state of the whole system.", out: desk.Overview{}, serve: s.overview},
 		{method: "GET", path: "/channels", what: "List channels.", params: []param{q, {"state", "in this state only: " + strings.Join(desk.States(), ", "), "string"}, {"sort", strings.Join(desk.Sorts(), ", ") + "; as they come if left out", "string"}, {"from", "skip so many", "integer"}, {"n", "at most so many, up to 1000", "integer"}}, out: Rows{}, serve: s.channels},
 		{method: "POST", path: "/channels/import", what: "Add channels: all of a list, or none if a line is bad; those that are there already are left out and named.", params: []param{format, {"name", "the file's name, to guess the format by", "string"}}, media: "application/octet-stream", out: Imported{}, upload: true, serve: s.importList},

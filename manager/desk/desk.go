@@ -102,6 +102,8 @@ type Config struct {
 	Running Running // nil: the manager is stopped
 	Archive Archive // nil: there is none at hand; nothing can be purged, and nothing called back
 	Members Members // nil: the manager is stopped
+	// Releases are the versions of the volunteers' program that it serves. Nil: the manager is stopped.
+	Releases ReleaseKeeper
 	// Checks look at what lies outside of the manager: disk, keys, clock, network. Nil: none.
 	Checks func(ctx context.Context) []Finding
 	// Backup writes everything into a new folder. Nil: the manager is stopped.

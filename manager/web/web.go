@@ -53,9 +53,10 @@ type Desk interface {
 // Config of the pages.
 type Config struct {
 	Desk     Desk
-	Court    Court  // nil: there are no pages about whom to believe
-	Token    string // with it one may operate
-	OpenView bool   // looking needs no token (one person's machine); one that does not fit is refused all the same
+	Court    Court    // nil: there are no pages about whom to believe
+	Releases Releases // nil: there is no page about releases
+	Token    string   // with it one may operate
+	OpenView bool     // looking needs no token (one person's machine); one that does not fit is refused all the same
 	Hosts    []string
 	API      http.Handler // served below /api/v1/: reading as the pages are, changing with the token; nil: none
 	Probes   http.Handler // served at /metrics, /healthz and /readyz without a token; may be nil
@@ -63,7 +64,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-//go:embed page.html trust.html style.css live.js
+//go:embed page.html trust.html releases.html style.css live.js
 var files embed.FS
 
 type server struct {
@@ -79,7 +80,7 @@ func Handler(cfg Config) (http.Handler, error) {
 	if cfg.Desk == nil {
 		return nil, ErrNoDesk
 	}
-	t, err := template.New("").Funcs(funcs).ParseFS(files, "page.html", "trust.html")
+	t, err := template.New("").Funcs(funcs).ParseFS(files, "page.html", "trust.html", "releases.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
@@ -94,6 +95,7 @@ func Handler(cfg Config) (http.Handler, error) {
 	s.mount(mux)
 	s.routes(mux)
 	s.trustRoutes(mux)
+	s.releaseRoutes(mux)
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.loginPost)
 	mux.HandleFunc("POST /logout", s.logout)

@@ -209,6 +209,12 @@ function health() {
   async function load() {
     const got = await ask("GET", "/v1/health");
     list.replaceChildren(...got.checks.map((c) => h("li", {}, h("b", {}, h("span", { class: `mark ${looks[c.level]}`, "aria-hidden": "true" }, marks[c.level]), c.what, h("span", { class: "quiet" }, c.level === "bad" ? ` (${t("ui.bad")})` : "")), h("span", {}, c.says))));
+    await updates();
+  }
+  const update = h("div", { class: "deeds" });
+  async function updates() {
+    const u = await ask("GET", "/v1/update"), order = (what) => ask("POST", "/v1/do/update", { what }).then(() => load()).catch((e) => told(answer, e.message, true));
+    update.replaceChildren(...(u.can_take ? [u.notes ? h("p", { class: "quiet" }, u.notes) : "", h("button", { type: "button", onclick: () => order("take") }, t("ui.update.take")), h("button", { type: "button", onclick: () => order("refuse") }, t("ui.update.refuse"))] : []));
   }
   async function report() {
     const text = await ask("GET", "/v1/report"), area = h("textarea", { class: "report", readonly: "", "aria-label": t("ui.report") });
@@ -218,7 +224,7 @@ function health() {
     answer.replaceChildren(h("p", { class: "said", role: "status" }, t(copied ? "ui.report.copied" : "ui.report.here")), area);
     if (!copied) area.select();
   }
-  main.append(h("h2", {}, t("ui.health")), list, h("div", { class: "deeds" }, h("button", { type: "button", onclick: () => report().catch((e) => told(answer, e.message, true)) }, t("ui.report"))), h("p", { class: "quiet" }, t("ui.report.what")), answer);
+  main.append(h("h2", {}, t("ui.health")), list, update, h("div", { class: "deeds" }, h("button", { type: "button", onclick: () => report().catch((e) => told(answer, e.message, true)) }, t("ui.report"))), h("p", { class: "quiet" }, t("ui.report.what")), answer);
   const failed = (e) => told(answer, e.message, true);
   const timer = setInterval(() => document.hidden || load().catch(() => {}), 15000);
   cleanup = () => clearInterval(timer);

@@ -1,0 +1,410 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	libp2ppeer "github.com/libp2p/go-libp2p/core/peer"
+
+	"shoal/internal/release"
+	"shoal/internal/release/carry"
+	"shoal/internal/release/programs"
+	"shoal/internal/release/trusted"
+	"shoal/internal/service"
+	"shoal/internal/version"
+	"shoal/internal/wire"
+	"shoal/peer"
+	"shoal/peer/limit"
+	"shoal/peer/queue"
+)
+
+// What a volunteer sets about updates, and what the program finds.
+const (
+	updateAuto  = "auto"
+	updateAsk   = "ask"
+	updateOff   = "off"
+	updateBy    = "package" // a package manager keeps the program
+	updateBuilt = "built"   // the program is no release
+)
+
+// Waits of updates, in minutes.
+const (
+	updateEvery  = 60      // between two questions for a newer version
+	updateRetry  = 10      // after one that failed
+	updateLatest = 24 * 60 // from when on a version that is here is taken although there is work
+	finishLatest = 10      // within which running tasks may come to their end before the rest is handed over
+)
+
+// updater asks for newer versions, fetches them, and has the program make room for them. It runs beside the peer.
+type updater struct {
+	s      *station
+	folder programs.Folder
+	log    *slog.Logger
+	minute time.Duration
+	times  release.Times
+	trial  string        // this program's version, if it is on probation
+	poke   chan struct{} // look at once
+
+	mu      sync.Mutex // guards what follows
+	offer   carry.Offer
+	in      bool // this computer is among those that the offer is for
+	notes   string
+	asked   time.Time // when the server last answered
+	failed  error     // why the last look came to nothing
+	have    int64     // of the download
+	length  int64
+	take    bool // the volunteer says so
+	swapped bool
+}
+
+func newUpdater(s *station, minute time.Duration) *updater {
+	return &updater{s: s, folder: programs.At(s.settings().Data), log: s.log, minute: minute, times: release.InMinutes(minute), trial: os.Getenv(envTrial), poke: make(chan struct{}, 1)}
+}
+
+// agent is the one whose network's releases are taken: that of the network in the data folder itself, or the first of the others.
+func (u *updater) agent() *peer.Agent {
+	if p := u.s.running(); p != nil {
+		if list := p.nets.all(); len(list) > 0 {
+			return list[0].agent
+		}
+	}
+	return nil
+}
+
+// setting is what holds about updates.
+func (u *updater) setting() string {
+	if _, err := release.Parse(version.String()); err != nil {
+		return updateBuilt
+	}
+	if service.PackagedBy(cmp.Or(os.Getenv(envInstalled), installedPath())) != "" {
+		return updateBy
+	}
+	return u.s.settings().Update
+}
+
+// run looks for newer versions until ctx ends. swap has the program make room.
+func (u *updater) run(ctx context.Context, swap func()) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if u.trial != "" {
+		wg.Go(func() { u.tell(ctx) })
+	}
+	wait := u.minute
+	for {
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-u.poke:
+			t.Stop()
+		case <-t.C:
+		}
+		ready, err := u.look(ctx)
+		u.mu.Lock()
+		u.failed = err
+		u.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case ready && u.may():
+			if err := u.swap(ctx); err == nil {
+				swap()
+				return
+			} else if ctx.Err() == nil {
+				u.log.Warn("the new version cannot be taken", "err", err)
+			}
+			wait = updateRetry * u.minute
+		case ready:
+			wait = u.minute
+		case err != nil:
+			u.log.Warn("no update", "err", err)
+			wait = updateRetry * u.minute
+		default:
+			wait = updateEvery * u.minute
+		}
+		wait += time.Duration(rand.Int64N(int64(wait/10 + 1))) // not all computers at once
+	}
+}
+
+// tell tells the launcher how this version does, while it is on probation.
+func (u *updater) tell(ctx context.Context) {
+	t := time.NewTicker(lookEvery(u.minute))
+	defer t.Stop()
+	var last programs.Signs
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		st := u.s.status()
+		now := programs.Signs{Version: u.trial, Sign: release.Sign{
+			Paused: st.Mode == queue.Paused.String() || st.Mode == queue.Drain.String() || st.Hold != "",
+			Member: st.Home.At != "", Taken: last.Taken || st.Counters.Accepted > 0 || len(st.Running) > 0, Finished: st.Counters.Updated > 0}}
+		if now == last {
+			continue
+		}
+		if err := u.folder.Tell(now); err != nil {
+			u.log.Debug("how the new version does is not told", "err", err)
+			continue
+		}
+		if last = now; st.Counters.Updated > 0 {
+			u.wake() // the manager learns that it runs
+		}
+	}
+}
+
+func (u *updater) wake() { wake(u.poke) }
+
+// look asks for a newer version, and fetches it. ready tells that one is here.
+func (u *updater) look(ctx context.Context) (ready bool, err error) {
+	a := u.agent()
+	if a == nil || a.Wire() == nil {
+		return false, nil
+	}
+	node := a.Wire()
+	st, err := u.folder.Load()
+	if err != nil {
+		return false, err
+	}
+	d, known := node.Document()
+	if !known || len(d.Managers) == 0 {
+		return false, nil
+	}
+	id, err := libp2ppeer.Decode(d.Managers[0].Peer)
+	if err != nil {
+		return false, err
+	}
+	c := carry.Client{Node: node, Manager: id}
+	setting := u.setting()
+	onTrial := st.Trial != nil && st.Trial.Version == version.String()
+	o, err := c.Tell(ctx, release.Report{Version: version.String(), System: runtime.GOOS + "-" + runtime.GOARCH, Setting: setting, Trial: onTrial, Falls: st.Falls()})
+	if errors.Is(err, wire.NotFound) { // of a version that knows no updates
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("the company's server does not answer: %w", err)
+	}
+	u.mu.Lock()
+	u.offer, u.asked, u.in = o, time.Now(), release.In(o.Version, node.ID().String(), o.Share)
+	in, take := u.in, u.take
+	u.mu.Unlock()
+	_, refused := st.Refuses(o.Version)
+	if setting == updateBuilt || setting == updateBy || setting == updateOff && !take || onTrial || refused || !release.Newer(o.Version, version.String()) || !in && !take {
+		return false, nil
+	}
+	if st.Next != nil && st.Next.Version == o.Version {
+		return true, u.folder.Verify(st.Next)
+	}
+	now := node.Now()
+	if d.Issued.After(now) { // a clock that is behind must not make old lists look new
+		now = d.Issued
+	}
+	network := node.Network()
+	r := trusted.Reader{Dir: filepath.Join(u.s.settings().Data, "updates", network.String()), Network: network}
+	list, err := r.Update(ctx, now, c.File)
+	if errors.Is(err, trusted.ErrNone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	p, ok := list[release.Target(o.Version, runtime.GOOS, runtime.GOARCH)]
+	if !ok {
+		return false, fmt.Errorf("version %s is rolled out, and no program of it for %s-%s is signed", o.Version, runtime.GOOS, runtime.GOARCH)
+	}
+	u.mu.Lock()
+	u.notes = p.Notes
+	u.mu.Unlock()
+	if setting == updateAsk && !take {
+		return false, nil
+	}
+	return u.fetch(ctx, c, &p, &st)
+}
+
+// errNoRoom is returned where the disk has no room for an update.
+var errNoRoom = errors.New("no room for the update")
+
+// fetch downloads a program, and checks it.
+func (u *updater) fetch(ctx context.Context, c carry.Client, p *trusted.Program, st *programs.State) (ready bool, err error) {
+	if u.s.status().Hold != "" {
+		return false, nil // a limit, a battery, a link that is paid by volume
+	}
+	set := u.s.settings()
+	have := u.folder.Have(p)
+	need := p.Length - have + p.Size + int64(set.MinFreeMiB)<<20
+	if free, err := limit.FreeDisk(set.Data); err == nil && free < need {
+		return false, fmt.Errorf("%w: it needs %d MiB beside the %d that you keep free, and %d are free; make room, or lower min_free_mib", errNoRoom, (p.Length-have+p.Size)>>20+1, set.MinFreeMiB, free>>20)
+	}
+	u.folder.Tidy(st, p)
+	u.progress(have, p.Length)
+	defer u.progress(0, 0)
+	err = c.Download(ctx, p.Target, have, p.Length, func(b []byte) error {
+		if u.s.status().Hold != "" {
+			return errHeld
+		}
+		if err := u.folder.Put(p, have, b); err != nil {
+			return err
+		}
+		have += int64(len(b))
+		u.progress(have, p.Length)
+		return nil
+	})
+	if errors.Is(err, errHeld) {
+		return false, nil // it goes on from there
+	}
+	if err != nil {
+		return false, err
+	}
+	next, err := u.folder.Finish(p, runtime.GOOS, runtime.GOARCH)
+	if errors.Is(err, programs.ErrPlatform) {
+		st.Refuse(p.Version, time.Now())
+		err = errors.Join(err, u.folder.Save(*st))
+	}
+	if err != nil {
+		return false, err
+	}
+	st.Next, st.Since = next, time.Now()
+	if err := u.folder.Save(*st); err != nil {
+		return false, err
+	}
+	u.log.Info("a new version is here", "version", next.Version)
+	return true, nil
+}
+
+// errHeld stops a download while the peer may fetch nothing.
+var errHeld = errors.New("the peer is on hold")
+
+func (u *updater) progress(have, length int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.have, u.length = have, length
+}
+
+// may reports whether the version that is here may take over now: its volunteer says so, nothing is crawled, or it has waited for a day.
+func (u *updater) may() bool {
+	u.mu.Lock()
+	take := u.take
+	u.mu.Unlock()
+	if take {
+		return true
+	}
+	if u.setting() != updateAuto {
+		return false
+	}
+	st := u.s.status()
+	if st.Mode != queue.Open.String() { // a pause or an order of its volunteer ends with the program
+		return false
+	}
+	if len(st.Running)+len(st.Waiting) == 0 {
+		return true
+	}
+	rec, err := u.folder.Load()
+	return err == nil && time.Since(rec.Since) > updateLatest*u.minute
+}
+
+// swap lets running tasks come to their end, and notes that the new version runs next.
+func (u *updater) swap(ctx context.Context) error {
+	p := u.s.running()
+	if p == nil {
+		return errNotJoined
+	}
+	st, err := u.folder.Load()
+	if err != nil {
+		return err
+	}
+	if st.Next == nil {
+		return errors.New("there is no new version any more")
+	}
+	if u.s.status().Mode == queue.Open.String() {
+		if err := p.do("finish", nil); err != nil {
+			return err
+		}
+		for end := time.Now().Add(finishLatest * u.minute); time.Now().Before(end) && len(u.s.status().Running) > 0; {
+			if err := pause(ctx, lookEvery(u.minute)); err != nil {
+				return err
+			}
+		}
+	}
+	st.Begin(version.String(), time.Now())
+	if err := u.folder.Save(st); err != nil {
+		return errors.Join(err, p.do("resume", nil))
+	}
+	u.log.Info("makes room for a new version", "version", st.Trial.Version)
+	u.mu.Lock()
+	u.swapped = true
+	u.mu.Unlock()
+	return nil
+}
+
+// done reports whether the program is to make room.
+func (u *updater) done() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.swapped
+}
+
+// order carries out what the volunteer says about updates.
+func (u *updater) order(args map[string]string) error {
+	st, err := u.folder.Load()
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	offered := u.offer.Version
+	u.mu.Unlock()
+	switch u.setting() {
+	case updateBy:
+		return fmt.Errorf("a package keeps this program up to date: update it as the system's other programs")
+	case updateBuilt:
+		return fmt.Errorf("this program (%s) is no release, so that none can be newer; install a release to get updates", version.String())
+	}
+	switch what := args["what"]; what {
+	case "take":
+		if r, refused := st.Refuses(offered); refused && r.Fell {
+			return fmt.Errorf("this computer went back from version %s, because it %s; it takes the next one", r.Version, r.Why)
+		} else if refused {
+			st.Allow(offered)
+			if err := u.folder.Save(st); err != nil {
+				return err
+			}
+		}
+		if st.Trial != nil {
+			return fmt.Errorf("version %s is on probation; what comes after it can be taken when that is over", st.Trial.Version)
+		}
+		if st.Next == nil && !release.Newer(offered, version.String()) {
+			return fmt.Errorf("the company offers no version newer than %s", version.String())
+		}
+		u.mu.Lock()
+		u.take = true
+		u.mu.Unlock()
+		u.wake()
+		return nil
+	case "refuse":
+		which := offered
+		if st.Next != nil {
+			which = st.Next.Version
+		}
+		if !release.Newer(which, version.String()) {
+			return errors.New("no newer version is offered that could be refused")
+		}
+		st.Refuse(which, time.Now())
+		u.folder.Tidy(&st, nil)
+		return u.folder.Save(st)
+	case "look":
+		u.wake()
+		return nil
+	default:
+		return fmt.Errorf("%w: unknown order %q about updates", errSettings, what)
+	}
+}

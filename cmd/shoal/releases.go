@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/member"
+	"shoal/internal/release"
+	"shoal/internal/release/carry"
+	"shoal/internal/release/signing"
+	"shoal/internal/wire"
+	"shoal/manager/desk"
+)
+
+// releases are the versions of the volunteers' program that a manager serves, and the book of who runs which. It holds the key of snapshot and
+// timestamp, which can sign no program.
+type releases struct {
+	shelf    signing.Shelf
+	file     string // of the book
+	log      *slog.Logger
+	prefixOf func(peer string) string
+	clock    func() time.Time
+
+	mu    sync.Mutex // guards what follows
+	book  *release.Book
+	dirty bool
+}
+
+// bookKept is the book's file.
+type bookKept struct {
+	Version int              `json:"version"`
+	Rollout release.Rollout  `json:"rollout"`
+	Reports []release.Report `json:"reports"`
+}
+
+// shelfOf is the folder of releases in a manager's data folder.
+func shelfOf(data string) signing.Shelf { return signing.Shelf{Dir: filepath.Join(data, "releases")} }
+
+func openReleases(data string, log *slog.Logger, prefixOf func(string) string, clock func() time.Time) (*releases, error) {
+	r := &releases{shelf: shelfOf(data), file: filepath.Join(data, "releases.json"), log: log, prefixOf: prefixOf, clock: clock, book: release.NewBook(release.Rollout{}, nil)}
+	b, err := os.ReadFile(r.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	var kept bookKept
+	if err == nil {
+		err = json.Unmarshal(b, &kept)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read who runs which version: %w; mend or remove %s, after which nothing is rolled out", err, r.file)
+	}
+	r.book = release.NewBook(kept.Rollout, kept.Reports)
+	return r, nil
+}
+
+// Dir implements carry.Source.
+func (r *releases) Dir() string { return r.shelf.Dir }
+
+// Told implements carry.Source.
+func (r *releases) Told(from wire.Member, x release.Report) carry.Offer {
+	x.Peer, x.Account, x.At = from.Peer.String(), from.Account, r.clock()
+	x.Prefix = r.prefixOf(x.Peer)
+	x.Version, x.System, x.Setting = channel.PlainText(x.Version, release.MaxVersion), channel.PlainText(x.System, release.MaxVersion), channel.PlainText(x.Setting, release.MaxVersion)
+	for i := range x.Falls {
+		x.Falls[i].Version, x.Falls[i].Why = channel.PlainText(x.Falls[i].Version, release.MaxVersion), channel.PlainText(x.Falls[i].Why, release.MaxWhy)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dirty = true
+	if r.book.Told(x) {
+		r.log.Warn("the roll-out has stopped by itself", "version", r.book.Rollout.Version, "why", r.book.Rollout.Stopped)
+		r.save()
+	}
+	if o := r.book.Rollout; o.Stopped == "" {
+		return carry.Offer{Version: o.Version, Share: o.Share}
+	}
+	return carry.Offer{}
+}
+
+// save keeps the book. The caller holds the lock.
+func (r *releases) save() {
+	b, err := json.Marshal(bookKept{1, r.book.Rollout, r.book.Reports()})
+	if err == nil {
+		err = member.WriteFile(r.file, b)
+	}
+	if err != nil {
+		r.log.Error("who runs which version is not kept", "err", err)
+		return
+	}
+	r.dirty = false
+}
+
+// How often the shelf is looked at, and the book is kept.
+const (
+	shelfEvery = 5 * time.Second
+	bookEvery  = 5 * time.Minute
+)
+
+// run signs the list of releases anew in time, and keeps the book.
+func (r *releases) run(ctx context.Context) error {
+	t := time.NewTicker(shelfEvery)
+	defer t.Stop()
+	kept, said := time.Now(), ""
+	for {
+		if !r.shelf.Empty() {
+			switch did, err := r.shelf.Refresh(r.clock()); {
+			case err != nil && err.Error() != said:
+				said = err.Error()
+				r.log.Error("the list of releases is not signed anew; peers take no updates a day later", "err", err)
+			case err == nil:
+				said = ""
+				if did {
+					r.log.Info("the list of releases is signed anew")
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.dirty {
+				r.save()
+			}
+			return nil
+		case <-t.C:
+		}
+		if time.Since(kept) >= bookEvery {
+			kept = time.Now()
+			r.mu.Lock()
+			if r.dirty {
+				r.save()
+			}
+			r.mu.Unlock()
+		}
+	}
+}
+
+// Signed implements desk.ReleaseKeeper.
+func (r *releases) Signed() (list []desk.Release, until time.Time, err error) {
+	if r.shelf.Empty() {
+		return nil, until, nil
+	}
+	programs, until, err := r.shelf.Programs()
+	if err != nil {
+		return nil, until, err
+	}
+	for name, p := range programs {
+		i := slices.IndexFunc(list, func(x desk.Release) bool { return x.Version == p.Version })
+		if i < 0 {
+			i, list = len(list), append(list, desk.Release{Version: p.Version, Notes: p.Notes})
+		}
+		x := &list[i]
+		x.Systems = append(x.Systems, name[strings.LastIndex(name, "/")+1:])
+		x.Bytes = max(x.Bytes, p.Length)
+	}
+	slices.SortFunc(list, func(a, b desk.Release) int {
+		if release.Newer(a.Version, b.Version) {
+			return -1
+		}
+		return 1
+	})
+	for i := range list {
+		slices.Sort(list[i].Systems)
+	}
+	return list, until, nil
+}
+
+// Summary implements desk.ReleaseKeeper.
+func (r *releases) Summary() release.Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.book.Summary(r.clock())
+}
+
+// Roll implements desk.ReleaseKeeper.
+func (r *releases) Roll(version string, share int, again bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.save()
+	return r.book.Roll(r.clock(), version, share, again)
+}
+
+// Stop implements desk.ReleaseKeeper.
+func (r *releases) Stop(why string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.book.Stop(why)
+	r.save()
+	return nil
+}

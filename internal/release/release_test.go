@@ -1,0 +1,279 @@
+package release
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestVersions(t *testing.T) {
+	rising := []string{"v0.1.0", "v0.1.1-alpha", "v0.1.1-alpha.2", "v0.1.1-beta.1", "v0.1.1-rc.1", "v0.1.1-rc.10", "v0.1.1", "v0.2.0", "v0.10.0", "v1.0.0"}
+	for i, a := range rising {
+		v, err := Parse(a)
+		if err != nil || v.String() != a {
+			t.Errorf("Parse(%q) = %v, %v", a, v, err)
+		}
+		for k, b := range rising {
+			if got := Newer(a, b); got != (i > k) {
+				t.Errorf("Newer(%s, %s) = %v", a, b, got)
+			}
+		}
+	}
+	for _, bad := range []string{"", "devel", "v1", "v1.2", "v1.2.3.4", "v1.2.3-4-gabcdef0", "v1.2.3-dirty", "v01.2.3", "v1.2.-3", "v1.2.3-rc.x", "v1.2.3+b", "v1.2.9999999", "../../x", "v1.2.3/", strings.Repeat("1", 99)} {
+		if v, err := Parse(bad); err == nil {
+			t.Errorf("Parse(%q) = %v", bad, v)
+		}
+		if Newer(bad, "v0.0.1") || Newer("v9.9.9", bad) {
+			t.Errorf("%q has a place among the versions", bad)
+		}
+	}
+}
+
+// TestShares checks that a larger share contains a smaller one, and that shares are about as large as they say.
+func TestShares(t *testing.T) {
+	const peers = 20_000
+	counts := map[int]int{}
+	same := 0
+	for i := range peers {
+		id := fmt.Sprint("peer", i)
+		last := false
+		for _, share := range []int{0, 100, 1000, 5000, Whole} {
+			in := In("v1.2.3", id, share)
+			if last && !in {
+				t.Fatalf("%s is in a smaller share and not in %d", id, share)
+			}
+			if last = in; in {
+				counts[share]++
+			}
+		}
+		if In("v1.2.3", id, 1000) && In("v1.2.4", id, 1000) {
+			same++
+		}
+	}
+	for share, n := range counts {
+		if want := peers * share / Whole; n < want*9/10 || n > want*11/10 {
+			t.Errorf("%d of %d peers are in a share of %d", n, peers, share)
+		}
+	}
+	if counts[0] != 0 || counts[Whole] != peers || same > peers/50 {
+		t.Errorf("shares %v, in the first tenth twice %d", counts, same)
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// TestProbations plays testdata/probations.txt: each line is a time that passes and what is seen after it, or a crash.
+func TestProbations(t *testing.T) {
+	const file = "testdata/probations.txt"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := InMinutes(time.Minute)
+	var out strings.Builder
+	var p Probation
+	for line := range strings.Lines(string(b)) {
+		line, _, _ = strings.Cut(strings.TrimSuffix(line, "\n"), " -> ")
+		out.WriteString(line)
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || line[0] == '#':
+			p = Probation{}
+		case words[0] == "crash":
+			v, why := p.Crash()
+			fmt.Fprintf(&out, " -> %s", strings.TrimSpace(v.String()+" "+why))
+		default:
+			d, err := time.ParseDuration(words[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			has := func(w string) bool { return slices.Contains(words, w) }
+			s := Sign{Paused: has("paused"), Online: has("online"), Member: has("member"), Taken: has("taken"), Finished: has("finished")}
+			v, why := GoOn, ""
+			if has("asleep") {
+				v, why = p.Look(times, d, s)
+			} else {
+				for ; d > 0 && v == GoOn; d -= times.Step {
+					v, why = p.Look(times, min(d, times.Step), s)
+				}
+			}
+			fmt.Fprintf(&out, " -> %s", strings.TrimSpace(v.String()+" "+why))
+		}
+		out.WriteString("\n")
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if out.String() != string(b) {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), b)
+	}
+}
+
+// TestProbationEnds checks that no order of what is seen lets a program stay on probation for ever, or keeps one that finished nothing and was given something.
+func TestProbationEnds(t *testing.T) {
+	times := InMinutes(time.Minute)
+	rapid.Check(t, func(t *rapid.T) {
+		var p Probation
+		flip := rapid.Bool()
+		most := times.Member + times.Task + times.Quiet
+		taken := false
+		for passed := time.Duration(0); passed <= most; passed += times.Step {
+			s := Sign{Online: true, Member: flip.Draw(t, "member"), Taken: taken || rapid.IntRange(0, 400).Draw(t, "taken") == 0}
+			taken = s.Taken
+			v, why := p.Look(times, times.Step, s)
+			if v == FallBack && why == "" || v == Keep && taken {
+				t.Fatalf("%s %q after %v: %+v", v, why, passed, p)
+			}
+			if v != GoOn {
+				return
+			}
+		}
+		t.Fatalf("on probation after %v: %+v", most, p)
+	})
+}
+
+func report(i int, version string, falls ...Fall) Report {
+	return Report{Peer: fmt.Sprint("peer", i), Account: fmt.Sprint("account", i), Prefix: fmt.Sprint("net", i), Version: version, Setting: "auto", Falls: falls, At: time.Unix(1e9, 0)}
+}
+
+// TestOneParty has one party fail loudly, with many peers of one account in many networks and many accounts in one network. That stops no release; a
+// third party that fails does.
+func TestOneParty(t *testing.T) {
+	b := NewBook(Rollout{Version: "v1.1.0", Share: 1000}, nil)
+	for i := range 60 {
+		b.Told(report(i, "v1.1.0"))
+	}
+	fall := Fall{"v1.1.0", "crashed 3 times"}
+	for i := 100; i < 150; i++ {
+		r := report(i, "v1.0.0", fall)
+		r.Account = "one"
+		b.Told(r)
+		r = report(100+i, "v1.0.0", fall)
+		r.Prefix = "one"
+		b.Told(r)
+	}
+	if b.Rollout.Stopped != "" {
+		t.Error("one party stops a release:", b.Rollout.Stopped)
+	}
+	if !b.Told(report(1000, "v1.0.0", fall)) || b.Rollout.Stopped == "" {
+		t.Error("a third party that fails does not stop it")
+	}
+	// Many peers of one party among a thousand that run well.
+	b = NewBook(Rollout{Version: "v1.1.0", Share: 1000}, nil)
+	for i := range 1000 {
+		b.Told(report(i, "v1.1.0"))
+	}
+	for i := 2000; i < 2100; i++ {
+		r := report(i, "v1.0.0", fall)
+		r.Account, r.Prefix = fmt.Sprint("account", i%4), fmt.Sprint("net", i%4)
+		b.Told(r)
+	}
+	if b.Rollout.Stopped != "" {
+		t.Error("four accounts of a thousand stop a release:", b.Rollout.Stopped)
+	}
+}
+
+// TestStopped keeps a stopped roll-out stopped over a restart, until an operator insists; a new version starts afresh.
+func TestStopped(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	b := NewBook(Rollout{Version: "v1.1.0", Share: 100}, nil)
+	changed := false
+	for i := range 3 {
+		if b.Rollout.Stopped != "" {
+			t.Fatal("stopped by", i)
+		}
+		changed = b.Told(report(i, "v1.0.0", Fall{"v1.1.0", strings.Repeat("x", 1000)}))
+	}
+	if !changed || !strings.Contains(b.Rollout.Stopped, "3 of 3") {
+		t.Fatalf("%v %+v", changed, b.Rollout)
+	}
+	b = NewBook(b.Rollout, b.Reports())
+	if err := b.Roll(now, "v1.1.0", 5000, false); err == nil || b.Rollout.Share != 100 {
+		t.Errorf("a stopped roll-out is widened: %+v", b.Rollout)
+	}
+	if s := b.Summary(now); s.Fell != 3 || s.Took != 3 || len(s.Runs) != 2 || s.Runs[0].Version != "v1.1.0" || s.Runs[0].Fell != 3 || s.Why[strings.Repeat("x", MaxWhy)] != 3 {
+		t.Errorf("%+v", s)
+	}
+	if err := b.Roll(now, "v1.1.0", 5000, true); err != nil || b.Rollout.Stopped != "" {
+		t.Error(err, b.Rollout)
+	}
+	if err := b.Roll(now, "v1.1.1", 100, false); err != nil || b.Rollout.Version != "v1.1.1" {
+		t.Error(err, b.Rollout)
+	}
+	b.Stop("by an operator")
+	if b.Rollout.Stopped == "" {
+		t.Error("goes on")
+	}
+	for _, bad := range []struct {
+		version string
+		share   int
+	}{{"devel", 1}, {"v1.2.0", -1}, {"v1.2.0", Whole + 1}} {
+		if b.Roll(now, bad.version, bad.share, true) == nil {
+			t.Error(bad)
+		}
+	}
+}
+
+// TestTenThousand rolls a release that fails on 3% of 10,000 peers out to 1%, then 10%, and so on, and counts those that meet the failure before it stops.
+func TestTenThousand(t *testing.T) {
+	for seed := range uint64(5) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		b := NewBook(Rollout{}, nil)
+		now := time.Unix(1e9, 0)
+		took, fell := 0, 0
+		has := map[int]bool{}
+		for _, share := range []int{100, 1000, 5000, Whole} {
+			if b.Roll(now, "v1.1.0", share, false) != nil {
+				break
+			}
+			for _, i := range rng.Perm(10_000) {
+				if b.Rollout.Stopped != "" || has[i] || !In("v1.1.0", fmt.Sprint("peer", i), b.Rollout.Share) {
+					continue
+				}
+				has[i] = true
+				took++
+				r := report(i, "v1.1.0")
+				r.Prefix = fmt.Sprint("net", i%500)
+				b.Told(r)
+				if rng.Float64() < .03 {
+					fell++
+					r.Version, r.Falls = "v1.0.0", []Fall{{"v1.1.0", "crashed 3 times"}}
+					b.Told(r)
+				}
+			}
+		}
+		t.Logf("seed %d: %d peers took it, %d fell back: %s", seed, took, fell, b.Rollout.Stopped)
+		if b.Rollout.Stopped == "" || took > 1200 {
+			t.Errorf("seed %d: %d of 10,000 peers took a release that fails on 3%%: %+v", seed, took, b.Rollout)
+		}
+		if s := b.Summary(now); s.Took != took || s.Fell != fell {
+			t.Errorf("seed %d: the summary counts %d and %d, want %d and %d", seed, s.Took, s.Fell, took, fell)
+		}
+	}
+}
+
+// TestCrowd bounds what is kept of peers.
+func TestCrowd(t *testing.T) {
+	b := NewBook(Rollout{}, nil)
+	for i := range MaxPeers + 10 {
+		r := Report{Peer: fmt.Sprint(i), Version: strings.Repeat("v", 1000), At: time.Unix(int64(i), 0)}
+		if i > MaxPeers {
+			r.Falls = make([]Fall, 100)
+		}
+		b.Told(r)
+	}
+	if n := len(b.peers); n > MaxPeers {
+		t.Error(n)
+	}
+	if r, ok := b.peers[fmt.Sprint(MaxPeers+9)]; !ok || len(r.Version) > 2*MaxVersion || len(r.Falls) != MaxFalls {
+		t.Errorf("%+v", r)
+	}
+}
