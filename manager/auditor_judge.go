@@ -122,6 +122,9 @@ func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 			au.lookBack(a)
 		case trust.Charge:
 			au.counts.Charges++
+			if a.Reason == trust.NothingChanged {
+				au.fileStill(a, &d)
+			}
 		case trust.Suspend:
 			au.suspended(a)
 		case trust.Withdraw:
@@ -131,6 +134,34 @@ func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 		}
 	}
 	au.audit(now, d.origin, asked)
+}
+
+// fileStill files the one charge that needs no second fetch: pages that differ at each fetch were all called unchanged. The case shows the first of them, as it
+// was delivered, and names how many there were.
+func (au *auditor) fileStill(a *trust.Act, d *delivered) {
+	p := d.find(a.URL)
+	if p == nil {
+		return
+	}
+	dynamic := 0
+	for i := range d.records {
+		if d.records[i].Was.IsDynamic() {
+			dynamic++
+		}
+	}
+	c := trust.Case{Reason: a.Reason, URL: a.URL, Channel: a.Channel, Domain: domainOf(d.origin), Accused: a.Peer, At: a.At, Same: true}
+	url, loser, amount, score := p.URL, a.Peer, a.Amount, a.Score
+	note := fmt.Sprintf("%s: %d pages of the task differ at each fetch, by visits of several accounts; all of them were said to be as they were", a.Reason, dynamic)
+	au.clerk(a.Channel, "a case is not filed", func(ctx context.Context) error {
+		number, err := au.cfg.Evidence.Open(ctx, c, url, nil)
+		if err == nil {
+			err = au.cfg.Evidence.Ruled(ctx, number, loser, amount, score, note)
+		}
+		if err != nil {
+			return err
+		}
+		return au.cfg.Evidence.Close(ctx, number)
+	})
 }
 
 // audit has pages of a delivery looked at by other peers. On a watched channel each page is looked at by another one, else one looks at several.

@@ -40,6 +40,8 @@ type village struct {
 	sites  int
 	gens   map[channel.ID]map[channel.Gen]bool // of tasks
 
+	lazy   string   // says of all pages that they are unchanged, but for checks
+	moving bool     // pages differ at each fetch, and there are six of each site
 	slow   bool     // checkers answer later
 	later  []func() // their answers
 	closed bool     // no peer takes a task any more
@@ -136,7 +138,14 @@ func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
 			text += `<p>Buy here. <a href="https://shop.example/">shop</a></p>`
 		}
 		p := channel.Page{URL: u, Status: 200, Change: channel.Changed, Fetched: now, Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(text)}
+		if v.moving {
+			p.Body = fmt.Appendf(p.Body, "<p>You are visitor %d.</p>", now.UnixNano())
+			p.Shingle = channel.URLHash(u) // nearly the same text
+		}
 		p.Digest = channel.ContentDigest(p.Body)
+		if peer == v.lazy && !check && c.Seq > 0 {
+			p = channel.Page{URL: u, Status: 304, Change: channel.Unchanged, Fetched: now}
+		}
 		chunk.Pages = append(chunk.Pages, p)
 	}
 	raw, err := channel.CompressBody(chunk.Marshal())
@@ -205,6 +214,9 @@ func live(t *testing.T, dir string, v *village, arbiter bool, sites int) *bench 
 		host := fmt.Sprintf("https://site-%d.example", i)
 		chs = append(chs, channel.Channel{State: channel.Active, Added: time.Now(), Scope: channel.Scope{Kind: channel.WholeHost, Host: host},
 			Seeds: []string{host + "/", host + "/a", host + "/b"}})
+		if v.moving {
+			chs[i].Seeds = append(chs[i].Seeds, host+"/c", host+"/d", host+"/e")
+		}
 	}
 	if _, _, err := b.m.AddChannels(t.Context(), chs); err != nil {
 		t.Fatal(err)
@@ -287,6 +299,27 @@ func TestAuditsOutliveARestart(t *testing.T) {
 		answer()
 	}
 	until(t, "that their answers count", func() bool { return again.trust(t).Errands.Answered >= 3 })
+}
+
+// TestNothingChangedHasACase has a peer say of pages that differ at each fetch that all are unchanged: the operator sees a case with one of them, and how many
+// there were.
+func TestNothingChangedHasACase(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, "a", "b", "c", "d", "mallory")
+	v.lazy, v.moving = "mallory", true
+	b := live(t, t.TempDir(), v, true, 6)
+	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a case", func() bool {
+		p, cases, err := b.m.Evidence(t.Context(), "mallory")
+		for _, c := range cases {
+			if c.About.Reason == trust.NothingChanged && err == nil && !c.Closed.IsZero() {
+				return c.Loser == p.Peer && c.Amount > 0 && strings.Contains(c.Note, "6 pages") && c.URL != ""
+			}
+		}
+		return false
+	})
 }
 
 // TestSuspensionOutlivesARebuild has the archive's database made anew: what a suspended peer alone has seen is withdrawn again.

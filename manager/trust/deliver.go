@@ -56,7 +56,7 @@ func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
 	w.confirm(nil)
 	m.choice = w.changed
 	if w.dynamic >= manyDynamic && w.quiet == w.dynamic && w.dynamic > 0 {
-		m.charge(now, charge{reason: NothingChanged, peer: d.Peer, channel: d.Channel, domain: d.Domain, task: w.at, amount: m.cfg.AllUnchanged})
+		m.charge(now, charge{reason: NothingChanged, peer: d.Peer, channel: d.Channel, domain: d.Domain, task: w.at, url: w.still, amount: m.cfg.AllUnchanged})
 	}
 	p.tasks++
 	m.touch(p.number)
@@ -83,7 +83,8 @@ type visit struct {
 	changed  []int // pages with new content
 	dynamic  int   // pages known to be dynamic, and those of them that did not differ
 	quiet    int
-	reverts  int // sent to the arbiter
+	still    uint64 // the first of these
+	reverts  int    // sent to the arbiter
 	stale    int
 	last     *peer // whose pages were just confirmed, and how many of them
 	fine     int
@@ -97,7 +98,9 @@ func (w *visit) page(i int) {
 	if g.IsDynamic() {
 		w.dynamic++
 		if s.Digest == 0 || s.Digest == g.Cur.Digest {
-			w.quiet++
+			if w.quiet++; w.quiet == 1 {
+				w.still = s.URL
+			}
 		}
 	}
 	known := s.Digest == 0 && g.Cur.State != None

@@ -1721,6 +1721,8 @@ type Case struct {
 	Old           bool                   `protobuf:"varint,16,opt,name=old,proto3" json:"old,omitempty"`                          // trust.Case.Old
 	Same          bool                   `protobuf:"varint,17,opt,name=same,proto3" json:"same,omitempty"`                        // trust.Case.Same
 	Second        bool                   `protobuf:"varint,18,opt,name=second,proto3" json:"second,omitempty"`                    // trust.Case.Second
+	Domain        uint64                 `protobuf:"fixed64,19,opt,name=domain,proto3" json:"domain,omitempty"`                   // trust.Case.Domain
+	Also          uint64                 `protobuf:"fixed64,20,opt,name=also,proto3" json:"also,omitempty"`                       // trust.Case.Also
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1879,6 +1881,20 @@ func (x *Case) GetSecond() bool {
 		return x.Second
 	}
 	return false
+}
+
+func (x *Case) GetDomain() uint64 {
+	if x != nil {
+		return x.Domain
+	}
+	return 0
+}
+
+func (x *Case) GetAlso() uint64 {
+	if x != nil {
+		return x.Also
+	}
+	return 0
 }
 
 // Credit is what one account was credited with in one week.
@@ -3002,7 +3018,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x02by\x18\t \x01(\x06R\x02by\x12\x1b\n" +
 	"\tstored_us\x18\n" +
 	" \x01(\x03R\bstoredUs\x12\x14\n" +
-	"\x05error\x18\v \x01(\tR\x05error\"\xa8\x03\n" +
+	"\x05error\x18\v \x01(\tR\x05error\"\xd4\x03\n" +
 	"\x04Case\x12\x18\n" +
 	"\aaccused\x18\x01 \x01(\x06R\aaccused\x12\x18\n" +
 	"\aaccuser\x18\x02 \x01(\x06R\aaccuser\x12\x18\n" +
@@ -3022,7 +3038,9 @@ const file_archive_proto_rawDesc = "" +
 	"\tobjection\x18\x0f \x01(\tR\tobjection\x12\x10\n" +
 	"\x03old\x18\x10 \x01(\bR\x03old\x12\x12\n" +
 	"\x04same\x18\x11 \x01(\bR\x04same\x12\x16\n" +
-	"\x06second\x18\x12 \x01(\bR\x06second\"4\n" +
+	"\x06second\x18\x12 \x01(\bR\x06second\x12\x16\n" +
+	"\x06domain\x18\x13 \x01(\x06R\x06domain\x12\x12\n" +
+	"\x04also\x18\x14 \x01(\x06R\x04also\"4\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"k\n" +

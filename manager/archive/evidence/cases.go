@@ -28,7 +28,8 @@ func caseKey(number uint64) []byte { return schema.Key(schema.Case, number) }
 
 func sideKey(number uint64, s Side) []byte { return append(caseKey(number), byte(s)) }
 
-// Open opens a case, and copies into it what the accused delivered, and what the accuser saw: checked, or, of nil, what the accuser delivered of the page.
+// Open opens a case, and copies into it what the accused delivered, and what the accuser saw: checked, or, of nil, what the accuser delivered of the page; nothing
+// if there is no accuser.
 // A case that is there stays as it is. Captures that are not kept any more are left out.
 func (r *Room) Open(ctx context.Context, about trust.Case, url string, checked *Fetch) (number uint64, err error) {
 	number = Number(about)
@@ -39,13 +40,13 @@ func (r *Room) Open(ctx context.Context, about trust.Case, url string, checked *
 	}
 	c := &pb.Case{
 		Accused: uint64(about.Accused), Accuser: uint64(about.Accuser), Channel: uint64(about.Channel), Url: url, At: about.At, Reason: uint32(about.Reason),
-		OpenedUs: schema.Micros(r.cfg.Clock()), Old: about.Old, Same: about.Same, Second: about.Second,
+		OpenedUs: schema.Micros(r.cfg.Clock()), Domain: about.Domain, Also: uint64(about.Also), Same: about.Same, Second: about.Second, Old: about.Old,
 	}
 	delivered, err := r.capture(ctx, url, about.Accused, about.At)
 	if err != nil {
 		return 0, fmt.Errorf("open a case about %s: %w", url, err)
 	}
-	if checked == nil {
+	if checked == nil && about.Accuser != 0 {
 		if checked, err = r.capture(ctx, url, about.Accuser, about.At); err != nil {
 			return 0, fmt.Errorf("open a case about %s: %w", url, err)
 		}
@@ -202,7 +203,7 @@ func (r *Room) Read(ctx context.Context, number uint64) (out Case, err error) {
 func caseIn(number uint64, m *pb.Case) Case {
 	about := trust.Case{
 		Reason: trust.Reason(m.Reason), URL: channel.URLHash(m.Url), Channel: channel.ID(m.Channel), Accused: trust.Peer(m.Accused), Accuser: trust.Peer(m.Accuser), At: m.At,
-		Old: m.Old, Same: m.Same, Second: m.Second,
+		Domain: m.Domain, Also: trust.Peer(m.Also), Same: m.Same, Second: m.Second, Old: m.Old,
 	}
 	return Case{
 		Number: number, About: about, URL: m.Url, Opened: schema.Time(m.OpenedUs), Closed: schema.Time(m.ClosedUs), Loser: trust.Peer(m.Loser),
