@@ -28,6 +28,8 @@ const (
 	RotateKey   Kind = "rotate-key"   // the manager is asked to end, gets a new working key, and starts again after For
 	FullDisk    Kind = "full-disk"    // the manager's disk is full for For
 	HangDisk    Kind = "hang-disk"    // what is written to the manager's disk, or made durable there, waits for For
+	SlowDisk    Kind = "slow-disk"    // it hangs for a fifth of a second, over and over, for For
+	FailDisk    Kind = "fail-disk"    // whatever the manager reads, writes or makes durable fails; after For it starts with what is on the disk after a power cut
 	Block       Kind = "block"        // an operator blocks a host, and unblocks it after For
 	Purge       Kind = "purge"        // an operator takes a host down, and imports it again after For
 	Remove      Kind = "remove"       // an operator removes a host's channels, and imports the host again after For
@@ -61,6 +63,8 @@ var kinds = []what{
 	{kind: RotateKey, weight: 1, lasting: true},
 	{kind: FullDisk, weight: 2, lasting: true},
 	{kind: HangDisk, weight: 2, lasting: true},
+	{kind: SlowDisk, weight: 2, lasting: true},
+	{kind: FailDisk, weight: 2, lasting: true},
 	{kind: Block, weight: 3, host: true, lasting: true},
 	{kind: Purge, weight: 2, host: true, lasting: true},
 	{kind: Remove, weight: 2, host: true, lasting: true},

@@ -55,6 +55,11 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		c.disk.fill(left)
 	case chaos.HangDisk:
 		c.disk.freeze()
+	case chaos.SlowDisk:
+		c.disk.slow()
+	case chaos.FailDisk:
+		c.mayEnd = true
+		c.disk.fail()
 	case chaos.Rogue:
 		c.invite(f)
 	default:
@@ -132,6 +137,15 @@ func (c *chaosRun) end(f chaos.Fault) {
 		}
 	case chaos.HangDisk:
 		c.disk.thaw()
+	case chaos.SlowDisk:
+		c.disk.brisk()
+	case chaos.FailDisk:
+		if c.alive(); c.manager != nil {
+			c.manager.kill()
+		}
+		c.mayEnd = false
+		c.disk.renew()
+		c.startManager()
 	case chaos.Rogue:
 		c.rogues[f.At]()
 	case chaos.Block:

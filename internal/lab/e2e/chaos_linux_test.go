@@ -151,7 +151,7 @@ type chaosRun struct {
 	page     page
 	manager  *process // nil: it is down
 	ending   *process // the manager, when it was asked to end
-	mayEnd   bool     // the manager may end by itself: its disk has no room at all
+	mayEnd   bool     // the manager may end by itself: its disk has no room at all, or fails
 	peers    []*process
 	leaving  map[int]*process // peers that were asked to end
 	dirs     []string
@@ -167,7 +167,7 @@ type chaosRun struct {
 	began    map[chaos.Kind]int // faults that were injected
 	failed   map[chaos.Kind]int // those that came to nothing, as the manager was down
 	upgrades int
-	ended    int // the manager, by itself, on a full disk
+	ended    int // the manager, by itself, on a disk that was full or failed
 }
 
 // TestChaosInside is one run.
@@ -208,7 +208,7 @@ func (c *chaosRun) run() {
 	for _, b := range c.judge.Breaches() {
 		t.Error(b)
 	}
-	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; upgrades: %d; the manager ended on a disk without room: %d", seen, c.began, c.failed, c.upgrades, c.ended)
+	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; upgrades: %d; the manager ended on a disk that was full or failed: %d", seen, c.began, c.failed, c.upgrades, c.ended)
 	if seen.Answers == 0 || seen.Changes == 0 || seen.Captures == 0 || seen.Updates == 0 {
 		t.Errorf("the judge saw too little: %v", seen)
 	}
@@ -350,7 +350,7 @@ func (c *chaosRun) alive() {
 		select {
 		case <-p.done:
 			if p == c.manager && c.mayEnd {
-				c.t.Logf("on a disk without room the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
+				c.t.Logf("on a disk that is full or fails the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
 				c.manager = nil
 				c.ended++
 				continue

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,11 +63,13 @@ func (w *wires) set(peer int, rule string) {
 	}
 }
 
-// disk is a file system of its own, which can be filled and can hang.
+// disk is a file system of its own, which can be filled, can hang and can fail.
 type disk struct {
-	t    *testing.T
-	root string
-	hung bool
+	t     *testing.T
+	image string
+	root  string
+	hung  bool
+	brisk func() // ends its slowness; nil: it is not slow
 }
 
 // diskSize is far more than a run writes.
@@ -75,27 +78,33 @@ const diskSize = 4 << 30
 func newDisk(t *testing.T) *disk {
 	t.Helper()
 	dir := t.TempDir()
-	image := filepath.Join(dir, "image")
-	d := &disk{t: t, root: filepath.Join(dir, "root")}
-	f, err := os.Create(image)
+	d := &disk{t: t, image: filepath.Join(dir, "image"), root: filepath.Join(dir, "root")}
+	f, err := os.Create(d.image)
 	if err == nil {
 		err = errors.Join(f.Truncate(diskSize), f.Close(), os.Mkdir(d.root, 0o700))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1", image}, {"mount", "-o", "loop", image, d.root}} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", args, err, out)
-		}
-	}
+	d.command("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1", d.image)
+	d.mount()
 	t.Cleanup(func() {
-		d.thaw()
-		if out, err := exec.Command("umount", d.root).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
+		if d.brisk != nil {
+			d.brisk()
 		}
+		d.thaw()
+		d.command("umount", d.root)
 	})
 	return d
+}
+
+func (d *disk) mount() { d.command("mount", "-o", "loop", d.image, d.root) }
+
+func (d *disk) command(args ...string) {
+	d.t.Helper()
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		d.t.Errorf("%v: %v: %s", args, err, out)
+	}
 }
 
 func (d *disk) ballast() string { return filepath.Join(d.root, "ballast") }
@@ -130,10 +139,13 @@ func (d *disk) empty() {
 	}
 }
 
-// Requests of linux/fs.h.
+// Requests of linux/fs.h and of ext4.
 const (
-	fiFreeze = 0xC0045877
-	fiThaw   = 0xC0045878
+	fiFreeze     = 0xC0045877
+	fiThaw       = 0xC0045878
+	ext4Shutdown = 0x8004587d
+
+	noJournal = 2 // what is in the journal's memory is lost
 )
 
 // freeze has all writes wait until thaw.
@@ -143,6 +155,48 @@ func (d *disk) thaw() {
 	if d.hung {
 		d.hung = !d.control(fiThaw)
 	}
+}
+
+// slow has the disk hang for a while over and over, until brisk is called.
+func (d *disk) slow() {
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for pause := time.Duration(0); ; pause = 50 * time.Millisecond {
+			select {
+			case <-stop:
+				return
+			case <-time.After(pause):
+			}
+			d.freeze()
+			time.Sleep(200 * time.Millisecond)
+			d.thaw()
+		}
+	}()
+	d.brisk = func() {
+		close(stop)
+		<-done
+		d.brisk = nil
+	}
+}
+
+// fail has everything fail from now on, fsync too. renew mounts the disk again: it has what was durable before. Nobody may use it meanwhile.
+func (d *disk) fail() {
+	d.t.Helper()
+	f, err := os.Open(d.root)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), ext4Shutdown, noJournal); err != nil {
+		d.t.Fatalf("the disk cannot be made to fail: %v", err)
+	}
+}
+
+func (d *disk) renew() {
+	d.t.Helper()
+	d.command("umount", d.root)
+	d.mount()
 }
 
 func (d *disk) control(request int) bool {
