@@ -1,6 +1,10 @@
 package crawl
 
-import "shoal/channel"
+import (
+	"net/http"
+
+	"shoal/channel"
+)
 
 // hearsay is the URLs that the crawl has of other members: those that other channels' pages link to, and those that an earlier claim of the crawl found and did not
 // fetch. Any member can make such URLs up, and a request for each would take the crawl's budget and its time. So they are believed as long as they are mostly
@@ -35,12 +39,12 @@ func (h *hearsay) seen(hash uint64) (it item, held bool) {
 	return it, held
 }
 
-// heard takes in what came of a URL.
-func (h *hearsay) heard(hash uint64, change channel.Change) {
+// heard takes in how a URL was answered. A host in trouble, or one that asks for time, says nothing of it.
+func (h *hearsay) heard(hash uint64, status int) {
 	_, told := h.told[hash]
 	switch {
-	case !told:
-	case change == channel.Errored || change == channel.Gone:
+	case !told || status == 0 || status == http.StatusTooManyRequests || status >= 500:
+	case status >= 400:
 		h.wrong++
 	case h.wrong < maxWrong:
 		h.wrong = max(h.wrong-1, 0)

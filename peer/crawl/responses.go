@@ -74,7 +74,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 		return 0, "", err
 	}
 	s.tally(&p)
-	s.hearsay.heard(r.it.hash, p.Change)
+	s.hearsay.heard(r.it.hash, p.Status)
 	s.countSignal(&p, r.it.hash)
 	s.visited(r, p.Change, kind)
 	s.redact(&p)
