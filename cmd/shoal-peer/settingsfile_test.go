@@ -169,7 +169,10 @@ func TestSaveKeepsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(file, link); err != nil {
-		t.Skip(err)
+		if os.Getenv("SHOAL_TEST_STRICT") == "1" {
+			t.Fatal(err)
+		}
+		t.Skipf("this system lets its user make no symbolic link: %v", err)
 	}
 	if err := save(link, changes{"threads": 4}); err != nil {
 		t.Fatal(err)

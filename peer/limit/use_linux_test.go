@@ -268,7 +268,7 @@ func TestOwnGroup(t *testing.T) {
 	self := filepath.Join(dir, "self")
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
-		t.Skip(err)
+		t.Fatalf("a child process for the group: %v", err)
 	}
 	defer func() { child.Process.Kill(); child.Wait() }()
 	group := filepath.Join(dir, "system.slice", "shoal.service")
