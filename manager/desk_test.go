@@ -165,7 +165,22 @@ func TestStrategiesAndLimitsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.settled(t)
-	before := info().Intervals
+	// What the last reports taught moves the intervals when the loop next looks for work.
+	var before []time.Duration
+	looked, same := time.Time{}, 0
+	until(t, "the intervals to stay", func() bool {
+		o := b.m.Overview()
+		if o.Now.Equal(looked) {
+			return false
+		}
+		looked = o.Now
+		if now := info().Intervals; slices.Equal(now, before) {
+			same++
+		} else {
+			before, same = now, 0
+		}
+		return same == 4
+	})
 	if err := b.m.UseStrategy(t.Context(), manager.StrategyChoice{Name: "price", Params: recrawl.Params{Delta: .3}}); !errors.Is(err, recrawl.ErrParams) {
 		t.Errorf("price with delta: %v", err)
 	}
