@@ -31,7 +31,7 @@ export function contribution(main, present) {
   function held(s) {
     const words = { newcomer: "ui.standing.newcomer", established: "ui.standing.established", suspended: "ui.standing.suspended", banned: "ui.standing.banned", unknown: "ui.standing.unknown" };
     standing.replaceChildren(h("p", {}, words[s.standing] ? t(words[s.standing]) : s.standing), s.standing === "unknown" ? "" : h("p", { class: "quiet" }, t(s.enforced ? "ui.score" : "ui.score.shadow", num(s.score, 1), num(s.suspend_at, 1))),
-      s.held.length ? h("h3", {}, t("ui.held.cases")) : h("p", { class: "quiet" }, t("ui.held.none")), s.held.map(one), s.more ? h("p", { class: "quiet" }, t("ui.held.more", num(s.more))) : "");
+      s.held.length ? h("h3", {}, t("ui.held.cases")) : h("p", { class: "quiet" }, t("ui.held.none")), ...s.held.map(one), s.more ? h("p", { class: "quiet" }, t("ui.held.more", num(s.more))) : "");
   }
   function one(k) {
     const text = h("textarea", { id: `object-${k.case}`, rows: "2", maxlength: "900", required: true }), said = h("div");
