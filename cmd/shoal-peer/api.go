@@ -103,7 +103,10 @@ func (s *station) getStatus(w http.ResponseWriter, r *http.Request) {
 		answer(w, s.resting())
 		return
 	}
-	answer(w, p.status(p.asked(r.Context(), true)))
+	st := p.status(p.asked(r.Context(), true))
+	update := s.updates.told(words.English)
+	st.Update = &update
+	answer(w, st)
 }
 
 // present is what the page shows all the time, in its language.

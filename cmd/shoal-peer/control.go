@@ -33,6 +33,8 @@ type status struct {
 	Networks []networkTold `json:"networks,omitempty"` // one by one; what stands above is of all together
 
 	around
+	Update *updateTold `json:"update,omitempty"` // how updates stand, where a person asks for the status
+
 	held words.Text // Hold, for translation; without a key where it came as a text
 }
 

@@ -62,6 +62,9 @@ func printStatus(w io.Writer, st *status) {
 	n := st.Counters
 	fmt.Fprintf(w, "fetched   %s since the start %s, %d of them unchanged; %s brought up to date, %d failed\n", plain.Count(n.Pages, "page"),
 		st.Since.Local().Format(time.DateTime), n.Unchanged, plain.Count(n.Updated, "task"), n.Failed)
+	if st.Update != nil {
+		fmt.Fprintf(w, "update    %s\n", st.Update.Says)
+	}
 	printBelief(w, st.Standing)
 	printLimits(w, st)
 	fmt.Fprintf(w, "running   %d of %d\n", len(st.Running), st.Threads)

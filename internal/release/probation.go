@@ -31,8 +31,6 @@ const (
 	FallBack
 )
 
-func (v Verdict) String() string { return [...]string{"go on", "keep", "fall back"}[v] }
-
 // Sign is what is seen of a program on probation.
 type Sign struct {
 	Paused   bool `json:"paused,omitempty"`   // by its user, a limit, or a budget

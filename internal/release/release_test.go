@@ -67,6 +67,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
+var verdicts = []string{GoOn: "go on", Keep: "keep", FallBack: "fall back"}
+
 var update = flag.Bool("update", false, "write testdata anew")
 
 // TestProbations plays testdata/probations.txt: each line is a time that passes and what is seen after it, or a crash.
@@ -88,7 +90,7 @@ func TestProbations(t *testing.T) {
 			p = Probation{}
 		case words[0] == "crash":
 			v, why := p.Crash()
-			fmt.Fprintf(&out, " -> %s", strings.TrimSpace(v.String()+" "+why))
+			fmt.Fprintf(&out, " -> %s", strings.TrimSpace(verdicts[v]+" "+why))
 		default:
 			d, err := time.ParseDuration(words[0])
 			if err != nil {
@@ -104,7 +106,7 @@ func TestProbations(t *testing.T) {
 					v, why = p.Look(times, min(d, times.Step), s)
 				}
 			}
-			fmt.Fprintf(&out, " -> %s", strings.TrimSpace(v.String()+" "+why))
+			fmt.Fprintf(&out, " -> %s", strings.TrimSpace(verdicts[v]+" "+why))
 		}
 		out.WriteString("\n")
 	}
@@ -130,7 +132,7 @@ func TestProbationEnds(t *testing.T) {
 			taken = s.Taken
 			v, why := p.Look(times, times.Step, s)
 			if v == FallBack && why == "" || v == Keep && taken {
-				t.Fatalf("%s %q after %v: %+v", v, why, passed, p)
+				t.Fatalf("%s %q after %v: %+v", verdicts[v], why, passed, p)
 			}
 			if v != GoOn {
 				return
