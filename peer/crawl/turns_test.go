@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -88,7 +89,7 @@ func TestTurnsLeave(t *testing.T) {
 		}()
 		synctest.Wait()
 		close(stop)
-		if err := <-second; err != errStop {
+		if err := <-second; !errors.Is(err, errStop) {
 			t.Fatal(err)
 		}
 		turns.give("x", time.Now(), time.Now().Add(time.Second))
