@@ -23,8 +23,8 @@ type home struct {
 	web      *pond.Server
 }
 
-// newHome starts a network with a synthetic Web, and a peer that has joined nothing yet.
-func newHome(t *testing.T) *home {
+// newHome starts a network with a synthetic Web, and a peer that has joined nothing yet. Its manager gets further arguments.
+func newHome(t *testing.T, managers ...string) *home {
 	t.Helper()
 	w, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: 12, Pages: 2000})
 	if err != nil {
@@ -40,7 +40,7 @@ func newHome(t *testing.T) *home {
 	t.Cleanup(func() { end(); <-served })
 	at := s.Addr().String()
 	h := &home{t: t, data: t.TempDir(), settings: filepath.Join(t.TempDir(), "peer.toml"), web: s}
-	h.join = h.network("Example Search")
+	h.join = h.network("Example Search", managers...)
 	text := "# Mine\nthreads = 3 # enough\n\n[[windows]] # nights\nfrom = \"02:00\"\nto = \"04:00\"\ndown_kib_per_s = 50\n"
 	if err := os.WriteFile(h.settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -51,8 +51,8 @@ func newHome(t *testing.T) *home {
 }
 
 // network starts a company's network on the home's Web, and returns its join string.
-func (h *home) network(name string) (join string) {
-	m := start(h.t, "shoal", "manager", "--data", h.t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", h.web.Addr().String(), "--name", name, "--contact", "https://search.example/bot", "--arbiter", "off")
+func (h *home) network(name string, args ...string) (join string) {
+	m := start(h.t, "shoal", append([]string{"manager", "--data", h.t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", h.web.Addr().String(), "--name", name, "--contact", "https://search.example/bot"}, args...)...)
 	return m.word("shoal-peer join ")
 }
 

@@ -48,13 +48,15 @@ export function contribution(main, present) {
   function shown(c) {
     if (board.contains(document.activeElement)) return;
     const name = h("input", { type: "text", id: "nickname", value: c.profile.nickname, maxlength: "40", autocomplete: "off" }), team = h("input", { type: "text", id: "team", value: c.profile.team, maxlength: "40", autocomplete: "off" }), open = h("input", { type: "checkbox", id: "public", checked: c.profile.public }), said = h("div");
+    const save = h("button", { class: "main" }, t("ui.board.save")); // one request at a time: the server refuses changes that follow at once
     board.replaceChildren(h("p", { class: "quiet" }, t("ui.board.what")), h("form", { onsubmit: async (e) => {
       e.preventDefault();
-      try { await ask("POST", "/v1/do/profile", { nickname: name.value, team: team.value, public: open.checked ? "yes" : "", network }); } catch (err) { told(said, err.message, true); return; }
+      save.disabled = true;
+      try { await ask("POST", "/v1/do/profile", { nickname: name.value, team: team.value, public: open.checked ? "yes" : "", network }); } catch (err) { told(said, err.message, true); return; } finally { save.disabled = false; }
       told(said, t(open.checked ? "ui.board.on" : "ui.board.off"));
       certify({ profile: { nickname: name.value } });
     } }, h("div", { class: "field" }, h("label", { for: "nickname" }, t("ui.nickname")), name), h("div", { class: "field" }, h("label", { for: "team" }, t("ui.team")), team),
-    h("div", { class: "field" }, h("label", { for: "public" }, t("ui.public")), h("span", {}, open)), h("div", { class: "deeds" }, h("button", { class: "main" }, t("ui.board.save")), c.board ? h("a", { href: c.board, rel: "noreferrer", target: "_blank" }, t("ui.board.open")) : ""), said));
+    h("div", { class: "field" }, h("label", { for: "public" }, t("ui.public")), h("span", {}, open)), h("div", { class: "deeds" }, save, c.board ? h("a", { href: c.board, rel: "noreferrer", target: "_blank" }, t("ui.board.open")) : ""), said));
   }
 
   // certify asks for a certificate of contribution, which others can check.

@@ -65,8 +65,8 @@ const who = (c) => (c.value === 0 ? t("amount.none") : c.by === "admin" ? `${t("
 
 function now() {
   const [sentence, say] = says();
-  const [down, setDown] = fact("name.down_kib_per_s"), [up, setUp] = fact("name.up_kib_per_s"), [today, setToday] = fact("ui.today"), [month, setMonth] = fact("ui.month");
-  const [pages, setPages] = fact("ui.pages"), sites = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.sites") }), notes = h("div");
+  const [down, setDown] = fact("name.down_kib_per_s"), [up, setUp] = fact("name.up_kib_per_s"), [today, setToday] = fact("ui.carried.today"), [month, setMonth] = fact("ui.carried.month");
+  const [pages, setPages] = fact("ui.pages.today"), sites = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.sites") }), notes = h("div");
   const figure = h("figure"), drawing = h("div"), recorded = h("span");
   let span = "hour", past = null;
   async function load() {
@@ -142,14 +142,20 @@ function order(name, args, text, look, ask1) {
 
 function pause() {
   const [sentence, say] = says();
+  const resume = order("resume", {}, t("ui.resume"));
   const deed = (button, text) => h("div", { class: "deed" }, button, h("p", { class: "quiet" }, t(text)));
   main.append(h("h2", {}, t("ui.pause")), sentence, h("fieldset", {}, h("legend", {}, t("ui.rest")),
     deed(order("pause", { for: "1h" }, t("ui.pause1h")), "ui.pause1h.what"), deed(order("pause", { for: "tomorrow" }, t("ui.pausetomorrow")), "ui.pausetomorrow.what"), deed(order("pause", {}, t("ui.pausetill")), "ui.pausetill.what"),
-    deed(order("resume", {}, t("ui.resume"), "main"), "ui.resume.what")),
+    deed(resume, "ui.resume.what")),
   h("fieldset", {}, h("legend", {}, t("ui.stop")), deed(order("finish", {}, t("ui.finish")), "ui.finish.what"), deed(order("drain", {}, t("ui.drain")), "ui.drain.what"),
     several() ? deed(h("a", { href: "#networks" }, t("ui.leave.one")), "ui.leave.one.what") : "",
     deed(order("leave", { forget: "yes", all: "yes" }, t(several() ? "ui.leave.all" : "ui.leave"), "danger", t(several() ? "ui.leave.all.sure" : "ui.leave.sure")), "ui.leave.what")));
-  onPresent = say;
+  onPresent = () => {
+    say();
+    if (!present) return;
+    resume.disabled = present.networks.every((n) => n.mode === "open");
+    resume.className = resume.disabled ? "" : "main";
+  };
 }
 
 function history() {
