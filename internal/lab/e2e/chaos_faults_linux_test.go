@@ -36,7 +36,7 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		c.signal(c.peers[f.Target], syscall.SIGSTOP)
 	case chaos.EndPeer:
 		c.leaving[f.Target], c.peers[f.Target] = c.peers[f.Target], nil
-		c.signal(c.leaving[f.Target], os.Interrupt)
+		c.signal(c.leaving[f.Target], syscall.SIGTERM)
 	case chaos.CutPeer:
 		c.wires.cut(f.Target)
 	case chaos.LossPeer:
@@ -48,7 +48,7 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		c.signal(c.manager, syscall.SIGSTOP)
 	case chaos.EndManager, chaos.RotateKey:
 		c.ending, c.manager = c.manager, nil
-		c.signal(c.ending, os.Interrupt)
+		c.signal(c.ending, syscall.SIGTERM)
 	case chaos.FullDisk:
 		left := fullLeft[int(f.At/time.Millisecond)%len(fullLeft)]
 		c.mayEnd = left == 0
@@ -178,7 +178,7 @@ func (c *chaosRun) hasEnded(p *process) {
 		c.t.Errorf("%s has not ended %v after it was asked to:\n%s", p.name, chaosEnds, p.said())
 		return
 	}
-	if is, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && is.Signaled() && is.Signal() == syscall.SIGINT {
+	if is, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && is.Signaled() && is.Signal() == syscall.SIGTERM {
 		return // it was asked before it had begun to listen
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
