@@ -218,19 +218,15 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 	if step.Event.Kind == lease.Claimed { // not a claim that is repeated
 		n.peer, n.host, n.latest, n.task, n.claim = peer, h.Host, h.Latest, nil, n.claim.next(now, n.tally.pages > 0)
 		n.tally.claimed(now)
-		old, err := l.older(h.Channel, h.Gen)
+		old, err := l.over(h.Channel, h.Gen, n.fence.Seq > 0)
 		if err != nil {
-			return uplink.Claimed{}, err
+			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
 		}
 		noted, err := l.setHolder(&n, peer, now)
 		if err != nil {
 			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
 		}
-		taken, err := l.takenIn(h.Channel, h.Gen)
-		if err != nil {
-			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
-		}
-		old = append(append(old, taken...), noted...)
+		old = append(old, noted...)
 		j.Changes = func([]segment.Location) ([]Change, error) { return old, nil }
 	}
 	if err := l.take(h.Channel, &c.Value, n, step, j); err != nil {
@@ -256,38 +252,42 @@ func unclaimed(c *channelState) lease.Reply {
 	return lease.Reply{Status: lease.Unclaimed, Seq: c.fence.Seq, Head: c.fence.Head}
 }
 
-// older deletes the deposits of generations below gen: they can never be claimed.
-func (l *Ledger) older(id channel.ID, gen channel.Gen) (out []Change, err error) {
+// over deletes what a claim of a generation leaves behind: deposits of lower ones, which can never be claimed, and, if chunks were ever stored, what earlier claims
+// of the channel have delivered.
+func (l *Ledger) over(id channel.ID, gen channel.Gen, stored bool) (out []Change, err error) {
 	err = l.store.View(func(s Snapshot) error {
-		return s.Scan(schema.Key(schema.Deposit, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
+		err := s.Scan(schema.Key(schema.Deposit, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
 			if channel.Gen(schema.Number(key, 1)) < gen {
 				out = append(out, Change{bytes.Clone(key), nil})
 			}
 			return true, nil
 		})
+		if err != nil || !stored {
+			return err
+		}
+		taken, err := takenIn(s, id, gen)
+		out = append(out, taken...)
+		return err
 	})
 	return out, err
 }
 
 // takenIn deletes what earlier claims of a channel have delivered, but for the last one: the manager has heard that it has ended, or the channel would not be
 // claimed again, but may still be at it.
-func (l *Ledger) takenIn(id channel.ID, gen channel.Gen) (out []Change, err error) {
+func takenIn(s Snapshot, id channel.ID, gen channel.Gen) (out []Change, err error) {
 	last, kept := channel.Gen(0), 0 // where those of the last claim begin
-	err = l.store.View(func(s Snapshot) error {
-		return s.Scan(schema.Key(schema.Delivered, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
-			g := channel.Gen(schema.Number(key, 1))
-			if g >= gen {
-				return false, nil
-			}
-			if g != last {
-				last, kept = g, len(out)
-			}
-			out = append(out, Change{bytes.Clone(key), nil})
-			return len(out) < maxClear, nil
-		})
+	err = s.Scan(schema.Key(schema.Delivered, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
+		g := channel.Gen(schema.Number(key, 1))
+		if g >= gen {
+			return false, nil
+		}
+		if g != last {
+			last, kept = g, len(out)
+		}
+		out = append(out, Change{bytes.Clone(key), nil})
+		return len(out) < maxClear, nil
 	})
-	out = out[:kept]
-	return out, err
+	return out[:kept], err
 }
 
 // Renew answers what a task has left; it lengthens the wait for an unclaimed one up to its latest start, and nothing else.
