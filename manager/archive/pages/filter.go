@@ -7,6 +7,7 @@ import (
 
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
 	"shoal/manager/trust"
 )
 
@@ -40,6 +41,15 @@ func (p *Pages) choose(ctx context.Context, f Filter) (chosen, error) {
 	if err != nil {
 		return c, err
 	}
+	if len(who) == 1 && who[0].Peer == "" && who[0].Account == "" { // a number of which no name is known: an archive that was rebuilt has them, and so has a misspelling
+		known, err := p.delivered(ctx, who[0].Number)
+		if err != nil {
+			return c, err
+		}
+		if !known {
+			who = nil
+		}
+	}
 	if len(who) == 0 {
 		return c, fmt.Errorf("%w: nothing in this archive was delivered by %.80q; shoal peer list names members, channel show who delivered", ErrDeliverer, f.Deliverer)
 	}
@@ -47,6 +57,21 @@ func (p *Pages) choose(ctx context.Context, f Filter) (chosen, error) {
 		c.from = append(c.from, d.Number)
 	}
 	return c, nil
+}
+
+// delivered reports whether any capture is by a deliverer.
+func (p *Pages) delivered(ctx context.Context, number uint64) (found bool, err error) {
+	err = p.ledger.View(func(snap ledger.Snapshot) error {
+		return snap.Scan([]byte{schema.Capture}, nil, true, func(_, value []byte) (bool, error) {
+			m := new(pb.Capture)
+			if err := schema.Decode(value, m); err != nil {
+				return false, err
+			}
+			found = m.Deliverer == number
+			return !found, ctx.Err()
+		})
+	})
+	return found, err
 }
 
 func (c *chosen) wants(deliverer uint64, showsVisitor bool) bool {
