@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: updates chaos chaos-brief life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: cluster updates chaos chaos-brief life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -148,6 +148,9 @@ chaos-brief: ## the short form of make chaos, as CI runs it: half a minute of fa
 
 life: ## eight weeks of a manager and its archive, a crawl of every channel in each, with LIFE_CHANNELS (default 100000): files, memory, CPU a task, the time of a start (Linux)
 	SHOAL_LIFE_CHANNELS=$(or $(LIFE_CHANNELS),100000) SHOAL_LIFE_WEEKS=$(or $(LIFE_WEEKS),8) $(GO) test -count=1 -timeout 10h -v -run 'TestLife$$' ./manager
+
+cluster: ## three managers that share a network on PostgreSQL and an object store; they are killed, paused and ended, before an outside judge (5 minutes; Linux, with PostgreSQL installed)
+	SHOAL_CLUSTER=1 $(GO) test -count=1 -timeout 30m -v -run 'TestCluster$$' ./internal/lab/e2e
 
 ATTACKS ?= all
 ABREAST ?= 2

@@ -92,7 +92,10 @@ func (au *auditor) SetTrust(ctx context.Context, c TrustChoice) (i TrustInfo, er
 		}
 		i = au.info()
 	})
-	return i, errors.Join(err, failed)
+	if err = errors.Join(err, failed); err == nil {
+		err = au.tell(ctx, noteTrust, noted{Trust: &c})
+	}
+	return i, err
 }
 
 // TrustPeers tells how far each peer is believed, those first of whom least good is known.

@@ -29,7 +29,15 @@ func (au *auditor) rules(ctx context.Context) (c trust.Config, first bool, err e
 	}
 	c.Arbiter = au.cfg.Arbiter != nil
 	c.Slack = slackOf(au.cfg.Tick)
-	return c, b == nil, c.Validate()
+	first = b == nil
+	if au.tenancy != nil { // all managers go by the same rules, and each has a Machine of its own
+		at, err := au.cfg.Store.State(ctx, stateTrustAt)
+		if err != nil {
+			return c, false, fmt.Errorf("read up to where the feed was judged: %w", err)
+		}
+		first = at == nil
+	}
+	return c, first, c.Validate()
 }
 
 // slackOf is by how much servers' dates may be wrong. In a pond, whose ticks are shorter than a minute, everything goes so much faster.

@@ -19,6 +19,9 @@ func (ro *roster) CrawlNow(ctx context.Context, id channel.ID) error {
 	if err != nil {
 		return err
 	}
+	if away, err := ro.elsewhere(ctx, id); err != nil || away {
+		return errors.Join(err, ro.tell(ctx, noteCrawl, noted{ID: id}))
+	}
 	var answer error
 	err = ro.do(ctx, func(now time.Time) {
 		s, ok := ro.table.Find(id)
@@ -48,6 +51,15 @@ func (ro *roster) CrawlNow(ctx context.Context, id channel.ID) error {
 
 // Pause stops handing a channel out, or goes on with it. What is out runs to its end.
 func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
+	if away, err := ro.elsewhere(ctx, id); err != nil || away {
+		if err == nil {
+			_, err = ro.cfg.Store.Channel(ctx, id) // there is one
+		}
+		if err == nil {
+			err = ro.tell(ctx, notePause, noted{ID: id, Paused: paused})
+		}
+		return err
+	}
 	var answer error
 	err := ro.do(ctx, func(now time.Time) {
 		s, ok := ro.table.Find(id)
@@ -77,6 +89,9 @@ func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
 
 // SetBlocked has nothing handed out on a host any more; an empty reason lifts it.
 func (ro *roster) SetBlocked(ctx context.Context, origin, why string) error {
+	if err := ro.tell(ctx, noteBlocked, noted{Host: origin, Why: why}); err != nil {
+		return err
+	}
 	return ro.onLoop(ctx, func(time.Time) {
 		key := channel.KeyOf(origin)
 		ro.machine.Block(key, why)
@@ -91,6 +106,9 @@ func (ro *roster) SetBlocked(ctx context.Context, origin, why string) error {
 
 // ResetHost forgets what reports have told of a host: how long to wait, where it is, why it is blocked. It waits for a task that may still be out.
 func (ro *roster) ResetHost(ctx context.Context, origin string) error {
+	if err := ro.tell(ctx, noteReset, noted{Host: origin}); err != nil {
+		return err
+	}
 	return ro.onLoop(ctx, func(now time.Time) {
 		key := channel.KeyOf(origin)
 		ro.machine.Block(key, "")
@@ -115,6 +133,9 @@ func ResetHost(h *channel.Host, latest time.Time) {
 
 // StandOff leaves a channel's host alone until a task that is out, and is called back, must have ended.
 func (ro *roster) StandOff(ctx context.Context, id channel.ID, host string) error {
+	if away, err := ro.elsewhere(ctx, id); err != nil || away {
+		return errors.Join(err, ro.tell(ctx, noteStandOff, noted{ID: id, Host: host}))
+	}
 	var failed error
 	err := ro.onLoop(ctx, func(now time.Time) { failed = ro.standOff(now, id, host) })
 	return errors.Join(err, failed)

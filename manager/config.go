@@ -54,7 +54,9 @@ type Swarm interface {
 
 // Config of a Manager.
 type Config struct {
-	Store    Store
+	Store Store
+	// Several, if set, says that other managers work on the same database and archive.
+	Several  *Several
 	Archive  Archive
 	Swarm    Swarm
 	Evidence Evidence

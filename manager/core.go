@@ -27,6 +27,7 @@ type core struct {
 	history history
 	members *members
 	sizes   sizes
+	tenancy *tenancy // nil: no other manager works on the database
 }
 
 // Epoch is the manager's in its database; writes that go together with its own carry it.

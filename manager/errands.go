@@ -29,6 +29,7 @@ type errand struct {
 // these numbers. Owned by the loop.
 type errands struct {
 	*core
+	first   channel.ID // of the places. Managers of one database have places of their own
 	places  [errandPlaces]errandPlace
 	waits   []*errand // for a place, or to be offered again
 	budget  float64   // pages that may be asked for now
@@ -65,20 +66,23 @@ const (
 
 func isErrand(s recrawl.Slot) bool { return s >= errandSlot }
 
-// errandOf is the slot of an errand's channel id.
-func errandOf(id channel.ID) (recrawl.Slot, bool) {
-	if id < errandID || id >= errandID+errandPlaces {
+// slotOf is the slot of an errand's channel id.
+func (er *errands) slotOf(id channel.ID) (recrawl.Slot, bool) {
+	if id < er.first || id >= er.first+errandPlaces {
 		return 0, false
 	}
-	return errandSlot + recrawl.Slot(id-errandID), true
+	return errandSlot + recrawl.Slot(id-er.first), true
 }
+
+// idOf is the channel id of an errand's slot.
+func (er *errands) idOf(s recrawl.Slot) channel.ID { return er.first + channel.ID(s-errandSlot) }
 
 // at is the place of a slot.
 func (er *errands) at(s recrawl.Slot) *errandPlace { return &er.places[s-errandSlot] }
 
 // hostOf is the host of the errand that is out under a channel id; empty: there is none.
 func (er *errands) hostOf(id channel.ID) string {
-	s, ok := errandOf(id)
+	s, ok := er.slotOf(id)
 	if !ok || er.at(s).errand == nil {
 		return ""
 	}
@@ -192,7 +196,7 @@ func (er *errands) heard(now time.Time, s recrawl.Slot, e lease.Event, peer stri
 	done := p.errand
 	p.errand = nil
 	er.counts.Answered += int64(len(done.pages))
-	er.answers(now, done, errandID+channel.ID(s-errandSlot), e.Gen, peer)
+	er.answers(now, done, er.idOf(s), e.Gen, peer)
 }
 
 // waiting is how many pages wait to be looked at.
@@ -227,7 +231,7 @@ func (er *errands) job(now time.Time, o dispatch.Order, host *channel.Host) (job
 	if o.Latest.After(p.errand.until) {
 		o.Latest = p.errand.until
 	}
-	return job{Order: o, id: errandID + channel.ID(o.Slot-errandSlot), host: host, errand: p.errand, as: gen}, true
+	return job{Order: o, id: er.idOf(o.Slot), host: host, errand: p.errand, as: gen}, true
 }
 
 // outran takes in that the archive knows higher generations of the channel of an errand.

@@ -22,7 +22,7 @@ func (c *core) keepAcked(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		cursor, err := c.cfg.Store.Cursor(ctx, feedName)
+		cursor, err := c.cfg.Store.Cursor(ctx, FeedName)
 		if err == nil && cursor != "" && cursor != last {
 			if err = c.cfg.Archive.Ack(ctx, cursor); err == nil {
 				last = cursor

@@ -52,15 +52,15 @@ func newKeeper(c *core) *keeper {
 	return &keeper{core: c, dirty: map[recrawl.Slot]struct{}{}, issues: map[recrawl.Slot]lease.Issue{}, states: map[recrawl.Slot]stateWrite{}, records: map[channel.HostKey]*channel.Host{}}
 }
 
-// feedName names the archive's feed in the database.
-const feedName = "archive"
+// FeedName names the archive's feed in the database.
+const FeedName = "archive"
 
 // commit writes the pending effects of the feed with their cursor. On failure they stay pending.
 func (k *keeper) commit(ctx context.Context) error {
 	e := k.pending
 	out := channel.Advance{From: e.from, To: e.to, At: e.at, Found: e.found, Counters: e.counts}
 	if e.to != "" {
-		out.Feed = feedName
+		out.Feed = FeedName
 	}
 	for s, l := range e.slots {
 		w := k.edit(s)

@@ -41,6 +41,9 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
+	if le.tenancy.resting() {
+		return false, nil
+	}
 	entries, next, err := le.cfg.Archive.Feed(ctx, le.keep.cursor, feedBatch)
 	if errors.Is(err, archive.ErrCursor) || errors.Is(err, archive.ErrTrimmed) { // rebuilt or replaced; what was applied is not applied again
 		le.log.Warn("the archive does not know how far its feed was read; reading all of it", "err", err)
@@ -89,6 +92,10 @@ func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *e
 			continue
 		}
 		ch, err := le.cfg.Store.Channel(ctx, e.Channel)
+		if errors.Is(err, channel.ErrUnknown) && le.tenancy != nil { // another manager has removed it, and its note is under way
+			le.tenancy.roster.release(s)
+			continue
+		}
 		if errors.Is(err, channel.ErrUnknown) {
 			return fmt.Errorf("channel %d has gone from the database, which must be damaged: stop the manager, and restore its folder from a backup", e.Channel)
 		}
@@ -105,7 +112,7 @@ func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *e
 
 // takeIn applies one entry to what the loop holds, and notes what must become durable.
 func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
-	s, ok := errandOf(e.Channel)
+	s, ok := le.errands.slotOf(e.Channel)
 	if !ok {
 		s, ok = le.table.Find(e.Channel)
 	}

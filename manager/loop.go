@@ -9,11 +9,13 @@ import (
 
 // Run runs the manager until ctx ends, and returns after all that it started has ended.
 func (m *Manager) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
 	defer m.beside.Wait()
-	defer cancel()
+	defer stop(nil)
 	m.beside.Go(func() { m.placers.work(ctx) })
-	m.beside.Go(func() { m.keepAcked(ctx) })
+	if m.tenancy == nil { // of several, none may say what all have taken in
+		m.beside.Go(func() { m.keepAcked(ctx) })
+	}
 	m.beside.Go(func() { m.auditor.clerks.work(ctx) })
 	if m.cfg.Arbiter != nil {
 		m.beside.Go(func() { m.auditor.arbitrate(ctx) })
@@ -23,7 +25,14 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer beat.Stop()
 	m.begin()
 	m.tuning.recallDue = true
-	if err := m.auditor.catchUp(ctx); err != nil {
+	if m.tenancy != nil {
+		defer m.tenancy.leave()
+		m.beside.Go(func() {
+			if err := m.tenancy.work(ctx); err != nil {
+				stop(err)
+			}
+		})
+	} else if err := m.auditor.catchUp(ctx); err != nil {
 		m.log.Warn("what was delivered before the last end is not judged", "err", err)
 	}
 	m.auditor.clerk(0, "contested pages are not ruled on", m.auditor.reopen)

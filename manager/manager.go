@@ -85,7 +85,7 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 	}
 	tune := &tuning{core: c, keep: keep, near: near}
 	roster := &roster{core: c, keep: keep, tune: tune, near: near}
-	errands := &errands{core: c, budget: errandFirst}
+	errands := &errands{core: c, first: errandID, budget: errandFirst}
 	auditor := newAuditor(c, keep, errands)
 	near.errands, near.auditor, near.asks = errands, auditor, newAskedOf(auditor)
 	learner := &learner{core: c, keep: keep, near: near, tune: tune, pace: pace, errands: errands, auditor: auditor, accused: accused{}, parties: parties{}}
@@ -93,11 +93,18 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 	hand := &handout{core: c, keep: keep, near: near, learner: learner, errands: errands, auditor: auditor, jobs: jobs}
 	find := &discovery{core: c, roster: roster}
 	c.inbox.after = hand.carryOut
-	return &Manager{
+	if cfg.Several != nil {
+		c.tenancy = &tenancy{core: c, Several: cfg.Several, keep: keep, roster: roster, errands: errands}
+	}
+	m := &Manager{
 		core: c, status: &status{core: c, near: near, auditor: auditor, find: find}, tuning: tune, roster: roster,
 		keep: keep, near: near, pace: pace, learner: learner, hand: hand, placers: &placers{core: c, jobs: jobs, hand: hand}, find: find, disk: diskWatch{core: c},
 		errands: errands, auditor: auditor,
-	}, nil
+	}
+	if c.tenancy != nil {
+		c.tenancy.hear = m.hearNote
+	}
+	return m, nil
 }
 
 // Settle waits until all that the archive has told is taken in, or the time is over.

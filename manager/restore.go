@@ -44,7 +44,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 			return fmt.Errorf("how many channels were discovered is damaged: %w", err)
 		}
 	}
-	if m.keep.cursor, err = st.Cursor(ctx, feedName); err != nil {
+	if m.keep.cursor, err = st.Cursor(ctx, FeedName); err != nil {
 		return fmt.Errorf("read the feed's cursor: %w", err)
 	}
 	if m.sched, err = m.scheduler(ctx, now, strategy); err != nil {
@@ -57,6 +57,10 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	}, dues{m.sched}, book{m.table, m.keep, m.pace, m.errands}, m.near)
 	if err := errors.Join(m.sizes.read(ctx, st), m.recallShown(ctx), m.recallMembers(ctx)); err != nil {
 		return err
+	}
+	if m.tenancy != nil { // it takes its partitions when it runs
+		m.errands.first += channel.ID(m.epoch) * errandPlaces
+		return m.auditor.restore(ctx, now)
 	}
 	if err := st.ScanHosts(ctx, func(h channel.Host) error {
 		if h.Blocked != "" || h.NextVisit.After(now) {
@@ -77,9 +81,9 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 const mostWait = 24 * time.Hour
 
 // soonest is when a host may be visited, where that is believable; else when the longest lease of a task that is out has ended.
-func (m *Manager) soonest(now, next time.Time) time.Time {
+func (c *core) soonest(now, next time.Time) time.Time {
 	if next.After(now.Add(mostWait)) {
-		return now.Add(m.cfg.Terms.Term)
+		return now.Add(c.cfg.Terms.Term)
 	}
 	return next
 }

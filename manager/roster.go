@@ -68,6 +68,12 @@ const adoptBatch = 2000 // channels that the loop takes in between two looks at 
 // Adopt takes in the channels of the database, from first to last, that the loop does not have yet. It calls taken after each, and returns
 // how many of them are on blocked hosts.
 func (ro *roster) Adopt(ctx context.Context, first, last channel.ID, taken func()) (blocked int, err error) {
+	blocked, err = ro.adopt(ctx, taken, func(f func(channel.Hot) error) error { return ro.cfg.Store.Scan(ctx, first, last, f) })
+	return blocked, errors.Join(err, ro.tell(ctx, noteAdopt, noted{First: first, Last: last}))
+}
+
+// adopt takes in those channels of a scan that are this manager's and that the loop does not have.
+func (ro *roster) adopt(ctx context.Context, taken func(), scan func(func(channel.Hot) error) error) (blocked int, err error) {
 	batch := make([]channel.Hot, 0, adoptBatch)
 	flush := func() error {
 		var failed error
@@ -76,7 +82,9 @@ func (ro *roster) Adopt(ctx context.Context, first, last channel.ID, taken func(
 				if _, known := ro.table.Find(h.ID); known {
 					continue
 				}
-				failed = errors.Join(failed, ro.add(now, h))
+				if ro.tenancy.mine(h.Host) {
+					failed = errors.Join(failed, ro.add(now, h))
+				}
 				taken()
 				if ro.machine.Blocked(h.Host) != "" {
 					blocked++
@@ -86,7 +94,7 @@ func (ro *roster) Adopt(ctx context.Context, first, last channel.ID, taken func(
 		batch = batch[:0]
 		return errors.Join(err, failed)
 	}
-	err = ro.cfg.Store.Scan(ctx, first, last, func(h channel.Hot) error {
+	err = scan(func(h channel.Hot) error {
 		h.Lease, h.Facts = slices.Clone(h.Lease), slices.Clone(h.Facts) // valid during this call only
 		if batch = append(batch, h); len(batch) < adoptBatch {
 			return nil
@@ -98,6 +106,9 @@ func (ro *roster) Adopt(ctx context.Context, first, last channel.ID, taken func(
 
 // Edited takes in that an operator has changed a channel's settings or state in the database.
 func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) error {
+	if away, err := ro.elsewhere(ctx, after.ID); err != nil || away {
+		return errors.Join(err, ro.tell(ctx, noteEdited, noted{Before: before.Marshal(), After: after.Marshal()}))
+	}
 	var failed error
 	err := ro.onLoop(ctx, func(now time.Time) {
 		s, ok := ro.table.Find(after.ID)
@@ -126,6 +137,9 @@ func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) er
 
 // Forget takes a channel out of all that the loop holds. What is still out of it comes to nothing.
 func (ro *roster) Forget(ctx context.Context, ch *channel.Channel) error {
+	if away, err := ro.elsewhere(ctx, ch.ID); err != nil || away {
+		return errors.Join(err, ro.tell(ctx, noteForget, noted{Before: ch.Marshal()}))
+	}
 	var failed error
 	err := ro.onLoop(ctx, func(now time.Time) {
 		failed = ro.forget(now, ch.ID, ch.Scope.Host)
@@ -142,20 +156,34 @@ func (ro *roster) forget(now time.Time, id channel.ID, name string) error {
 	if err := ro.standOff(now, id, name); err != nil {
 		return err
 	}
-	ro.machine.Forget(s)
-	ro.keep.forget(s)
-	delete(ro.near.complaints, s)
-	ro.events.drop(id)
-	if ro.sched.Facts(s).Updated > 0 {
-		ro.tally.visited--
-	}
-	ro.sched.Remove(s)
+	ro.letGo(s)
 	ro.table.Drop(s)
 	return nil
 }
 
-// IDs are n of the channels that the loop holds, from the from-th on, and how many there are.
+// letGo takes a channel out of all that the loop holds but the table.
+func (ro *roster) letGo(s recrawl.Slot) {
+	ro.machine.Forget(s)
+	ro.keep.forget(s)
+	delete(ro.near.complaints, s)
+	ro.events.drop(ro.table.ID(s))
+	if ro.sched.Facts(s).Updated > 0 {
+		ro.tally.visited--
+	}
+	ro.sched.Remove(s)
+}
+
+// release takes a channel out of all that the loop holds, since it is another manager's now, as are all of its host.
+func (ro *roster) release(s recrawl.Slot) {
+	ro.letGo(s)
+	ro.table.DropAll(s)
+}
+
+// IDs are n of the channels that the loop holds, or that the database does where other managers hold some, from the from-th on, and how many there are.
 func (ro *roster) IDs(ctx context.Context, from, n int) (ids []channel.ID, total int, err error) {
+	if ro.tenancy != nil { // of all managers
+		return ro.cfg.Store.Matching(ctx, "", from, n)
+	}
 	err = ro.onLoop(ctx, func(time.Time) {
 		total = ro.sched.Len()
 		for s, seen := recrawl.Slot(0), 0; int(s) < ro.table.Len() && len(ids) < n; s++ {

@@ -96,7 +96,10 @@ func (u *tuning) UseLimits(ctx context.Context, l Limits) error {
 	if err == nil && anew {
 		err = u.weighAll(context.WithoutCancel(ctx))
 	}
-	return errors.Join(err, bad)
+	if err = errors.Join(err, bad); err == nil {
+		err = u.tell(ctx, noteLimits, noted{Limits: &l})
+	}
+	return err
 }
 
 // StrategyChoice is a strategy with its parameters; zero ones mean its own defaults.
@@ -245,6 +248,9 @@ func (u *tuning) UseStrategy(ctx context.Context, c StrategyChoice) error {
 	}
 	if err := u.cfg.Store.PutState(ctx, u.epoch, stateChoice, b); err != nil {
 		return fmt.Errorf("keep the choice of strategy: %w", err)
+	}
+	if err := u.tell(ctx, noteStrategy, noted{Strategy: &c}); err != nil {
+		return err
 	}
 	return u.onLoop(ctx, func(now time.Time) {
 		same := u.choice.Name == c.Name && u.choice.Params == c.Params

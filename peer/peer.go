@@ -58,6 +58,7 @@ type Agent struct {
 	runner  *p2p.Runner // nil before Run
 	running map[uint64]*job
 	uplinks map[string]*uplink.Client
+	avoided map[string]time.Time // archives that did not answer, until when they are asked last; guarded by mu
 }
 
 // New makes an agent. Nothing happens before Run.

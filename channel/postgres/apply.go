@@ -32,6 +32,10 @@ func (db *DB) Issue(ctx context.Context, e channel.Epoch, issues []channel.Issue
 		if err != nil {
 			return err
 		}
+		elsewhere, err := db.elsewhere(ctx, tx, e, ids)
+		if err != nil {
+			return err
+		}
 		var w hotWrite
 		last := make(map[channel.ID]int) // place in w
 		for n, i := range issues {
@@ -39,6 +43,9 @@ func (db *DB) Issue(ctx context.Context, e channel.Epoch, issues []channel.Issue
 			switch {
 			case !there:
 				refused = append(refused, channel.Refusal{N: n, Err: fmt.Errorf("%w: %d", channel.ErrUnknown, i.ID)})
+				continue
+			case elsewhere[i.ID]:
+				refused = append(refused, channel.Refusal{N: n, Err: fmt.Errorf("%w: channel %d", channel.ErrStaleEpoch, i.ID)})
 				continue
 			case i.Gen <= gen:
 				refused = append(refused, channel.Refusal{N: n, Err: fmt.Errorf("%w: channel %d, %d after %d", channel.ErrGen, i.ID, i.Gen, gen)})

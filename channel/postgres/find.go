@@ -153,12 +153,21 @@ func (db *DB) Lease(ctx context.Context, id channel.ID) (lease []byte, err error
 // the end. The slices passed to f are valid during the call only. An error of f ends the scan. If the connection is
 // lost, the scan goes on behind the last channel that f has seen.
 func (db *DB) Scan(ctx context.Context, first, last channel.ID, f func(channel.Hot) error) error {
+	return db.scan(ctx, nil, first, last, f)
+}
+
+// scan is Scan of the channels of some partitions; nil: of all.
+func (db *DB) scan(ctx context.Context, parts []uint8, first, last channel.ID, f func(channel.Hot) error) error {
+	sql, of := `SELECT id, host_key, state, weight, grp, links, gen, lease, facts FROM hot WHERE id BETWEEN $1 AND $2 `, []any{}
+	if parts != nil {
+		sql, of = sql+`AND ((host_key >> 56) & 255) = ANY($3::bigint[]) `, append(of, wide(parts))
+	}
 	if last == 0 || last > 1<<63-1 {
 		last = 1<<63 - 1
 	}
 	var stopped error
 	err := db.read(ctx, func() error {
-		rows, err := db.pool.Query(ctx, `SELECT id, host_key, state, weight, grp, links, gen, lease, facts FROM hot WHERE id BETWEEN $1 AND $2 ORDER BY id`, int64(min(first, last)), int64(last))
+		rows, err := db.pool.Query(ctx, sql+`ORDER BY id`, append([]any{int64(min(first, last)), int64(last)}, of...)...)
 		if err != nil {
 			return err
 		}

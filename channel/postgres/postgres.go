@@ -54,6 +54,9 @@ type Config struct {
 	// Patience is how long a read or write goes on trying while the server is away, such as during a failover.
 	// Default one minute.
 	Patience time.Duration
+	// Abandon is after how long the server ends a transaction of this program of which nothing more comes, so that nobody waits for a program that
+	// was stopped in the middle of one. Zero: it does not.
+	Abandon time.Duration
 	// Log receives what the operator should know, such as a lost connection. Nil: nothing is logged.
 	Log *slog.Logger
 	// Lose is for tests: at the stages "commit" and "answer" its error loses a commit on its way, or its answer. Nil: none is lost.
@@ -88,6 +91,8 @@ type DB struct {
 	*Server
 	lanes  chan *lane
 	closed atomic.Bool
+
+	several atomic.Bool // it is one of several managers'
 }
 
 // Open connects to a server, creates or upgrades the tables, and checks that they belong to the network.
@@ -124,6 +129,9 @@ func (db *DB) Close() error {
 func (db *DB) Take(ctx context.Context) (channel.Epoch, error) {
 	var epoch int64
 	err := db.write(ctx, nil, func(ctx context.Context, tx pgx.Tx) error {
+		if err := refuseAlone(ctx, tx); err != nil {
+			return err
+		}
 		return tx.QueryRow(ctx, `UPDATE tenure SET epoch = epoch + 1 WHERE one = 1 RETURNING epoch`).Scan(&epoch)
 	})
 	return channel.Epoch(epoch), err

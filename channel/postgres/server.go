@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -42,6 +43,9 @@ func Connect(ctx context.Context, cfg Config, steps fs.FS, claim Claim) (*Server
 	}
 	pc.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{cfg.Schema}.Sanitize()
 	pc.ConnConfig.RuntimeParams["application_name"] = "shoal"
+	if cfg.Abandon > 0 {
+		pc.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(cfg.Abandon.Milliseconds(), 10)
+	}
 	pc.ConnConfig.OnNotice = s.notice
 	pc.AfterConnect = greet
 	if s.pool, err = pgxpool.NewWithConfig(ctx, pc); err != nil {

@@ -126,7 +126,7 @@ func (db *DB) attempt(ctx context.Context, conn *pgxpool.Conn, l *lane, e *chann
 		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
-	if err := checkEpoch(ctx, tx, e); err != nil {
+	if err := db.checkEpoch(ctx, tx, e); err != nil {
 		return err
 	}
 	if err := run(ctx, tx); err != nil {
@@ -144,9 +144,12 @@ func (db *DB) attempt(ctx context.Context, conn *pgxpool.Conn, l *lane, e *chann
 	return db.commit(ctx, conn.Conn(), tx)
 }
 
-func checkEpoch(ctx context.Context, tx pgx.Tx, e *channel.Epoch) error {
+func (db *DB) checkEpoch(ctx context.Context, tx pgx.Tx, e *channel.Epoch) error {
 	if e == nil {
 		return nil
+	}
+	if db.several.Load() {
+		return checkTenancy(ctx, tx, *e)
 	}
 	var present int64
 	if err := tx.QueryRow(ctx, `SELECT epoch FROM tenure WHERE one = 1 FOR SHARE`).Scan(&present); err != nil {

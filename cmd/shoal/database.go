@@ -104,7 +104,7 @@ func checkPlaces(ctx context.Context, cfg *stationConfig, network [32]byte) erro
 }
 
 // archivePlace completes the configuration of a manager's archive: in the bucket that its flag names, or where the data folder says.
-func archivePlace(cfg *stationConfig, network [32]byte, a archive.Config) (archive.Config, error) {
+func archivePlace(cfg *stationConfig, network [32]byte, writer string, a archive.Config) (archive.Config, error) {
 	p, err := remote.Of(cfg.data)
 	if err != nil {
 		return a, err
@@ -122,6 +122,9 @@ func archivePlace(cfg *stationConfig, network [32]byte, a archive.Config) (archi
 		p.Bucket = cfg.bucket
 	}
 	p.Network, p.Log = network, cfg.log
+	if writer != "" {
+		p.Writer = writer
+	}
 	return p.Config(a), nil
 }
 

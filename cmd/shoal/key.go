@@ -115,8 +115,9 @@ func (c *keyBackupCmd) stamp() error {
 
 type keyRestoreCmd struct {
 	keyDir
-	File string `arg:"" help:"What shoal key backup wrote." type:"path"`
-	JSON bool   `name:"json" help:"As JSON."`
+	File    string `arg:"" help:"What shoal key backup wrote." type:"path"`
+	Another bool   `help:"For a further manager beside those that run: with an identity of its own. See shoal manager --several."`
+	JSON    bool   `name:"json" help:"As JSON."`
 }
 
 func (c *keyRestoreCmd) Run(s streams) error {
@@ -127,12 +128,20 @@ func (c *keyRestoreCmd) Run(s streams) error {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
-	k, err := member.Restore(c.keys(), string(text), time.Now())
+	restore := member.Restore
+	if c.Another {
+		restore = member.Join
+	}
+	k, err := restore(c.keys(), string(text), time.Now())
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return json.NewEncoder(s.out).Encode(map[string]string{"network": k.Network.String(), "folder": c.Data})
+	}
+	if c.Another {
+		_, err = fmt.Fprintf(s.out, "a further manager of network %s can run on %s: start it with `shoal manager --several --db URL --bucket URL`\n", k.Network, c.Data)
+		return err
 	}
 	_, err = fmt.Fprintf(s.out, "network %s goes on in %s\n", k.Network, c.Data)
 	return err

@@ -49,6 +49,7 @@ type managerCmd struct {
 	Data     string `help:"Data folder." default:"${data}" type:"path" placeholder:"DIR"`
 	DB       string `name:"db" help:"Keep the channels on this PostgreSQL server instead of in the data folder, which remembers it: postgres://user:password@host:5432/database." env:"SHOAL_DB" placeholder:"URL"`
 	Bucket   string `name:"bucket" help:"Keep the archive on servers too: its ledger in --db's, its pages in this bucket of any S3-compatible store, which the data folder remembers: s3://KEY:SECRET@host:port/bucket." env:"SHOAL_BUCKET" placeholder:"URL"`
+	Several  bool   `help:"Work beside other managers on the same --db and --bucket: each has a share of the Web hosts. All of them need this flag." env:"SHOAL_SEVERAL"`
 	Listen   words  `help:"Addresses to listen on for peers." default:"/ip4/0.0.0.0/tcp/${port}" placeholder:"MULTIADDR,..."`
 	Announce words  `help:"Addresses under which peers reach this machine from outside, beside those found." placeholder:"MULTIADDR,..."`
 	Page     string `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
@@ -75,21 +76,37 @@ type managerCmd struct {
 	Verbose      bool          `short:"v" help:"Log more."`
 }
 
-func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
+func (c *managerCmd) Run(ctx context.Context, s streams) error {
 	cfg, channels, err := c.station(ctx, s)
 	if err != nil {
 		return err
 	}
+	for {
+		err := c.runOnce(ctx, s, cfg, channels)
+		if !errors.Is(err, manager.ErrEnded) || ctx.Err() != nil {
+			return err
+		}
+		fmt.Fprintf(s.err, "%s. Starting anew.\n", plain.Error(err))
+	}
+}
+
+// runOnce runs the manager until it ends, or until others have taken its work over.
+func (c *managerCmd) runOnce(ctx context.Context, s streams, cfg stationConfig, channels []channel.Channel) error {
 	st, err := openStation(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.close()) }()
+	err = c.runStation(ctx, s, st, channels)
+	return errors.Join(err, st.close())
+}
+
+func (c *managerCmd) runStation(ctx context.Context, s streams, st *station, channels []channel.Channel) error {
 	if _, err := st.desk.AddChannels(ctx, channels); err != nil {
 		return err
 	}
 	join := st.joinString()
 	if c.Closed {
+		var err error
 		if join, err = st.invite(time.Now(), 1); err != nil {
 			return err
 		}
@@ -106,7 +123,7 @@ func (c *managerCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	end := st.show(ctx, s)
-	err = st.run(ctx)
+	err := st.run(ctx)
 	end()
 	fmt.Fprintf(s.err, "Stopped. The data is in %s.\n", c.Data)
 	return err
@@ -146,7 +163,7 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg = stationConfig{data: c.Data, db: c.DB, bucket: c.Bucket, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), unpaced: c.Unpaced, manager: manager.Default()}
+	cfg = stationConfig{data: c.Data, db: c.DB, bucket: c.Bucket, several: c.Several, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), unpaced: c.Unpaced, manager: manager.Default()}
 	if err := member.CheckLabel(c.Name); err != nil {
 		return cfg, nil, fmt.Errorf("--name: %w", err)
 	}

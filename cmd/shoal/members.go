@@ -118,6 +118,13 @@ func (m *members) told(now time.Time) []member.Ban {
 	return out
 }
 
+// all is what the file holds.
+func (m *members) all() bannedFile {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return bannedFile{Version: 2, Banned: slices.Clone(m.kept.Banned)}
+}
+
 // list are those who are refused.
 func (m *members) list() []string {
 	m.mu.Lock()
@@ -198,6 +205,9 @@ func (d *membersDesk) Ban(name string, banned bool) error {
 	}
 	if err := d.st.members.set(name, banned, prefixes, now); err != nil {
 		return err
+	}
+	if err := d.st.tellBanned(bannedNote{Name: name, Refuse: banned, Prefixes: prefixes, At: now}); err != nil {
+		return fmt.Errorf("the ban is kept here, but not every manager knows of it: %w; ban once more", err)
 	}
 	if err := d.st.publish(now); err != nil {
 		return fmt.Errorf("the ban is kept, but the network does not know of it yet: %w; it does once the manager is started again", err)

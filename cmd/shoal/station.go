@@ -43,6 +43,7 @@ type stationConfig struct {
 	data     string
 	db       string   // URL of the server that holds the channels; empty: as the data folder remembers, else in it
 	bucket   string   // URL of the bucket that holds the archive's pages; likewise
+	several  bool     // other managers work on both
 	listen   []string // multiaddrs
 	announce []string
 	page     string   // address of the operator's page; empty: none
@@ -78,6 +79,7 @@ type station struct {
 	board   net.Listener
 	token   string
 	members *members
+	others  *others // nil: this is the only manager
 
 	offers   *offers   // between the peers' claims and the archive
 	releases *releases // of the volunteers' program
@@ -103,8 +105,11 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if st.keys, err = member.LoadOrCreate(filepath.Join(cfg.data, "keys"), time.Now()); err != nil {
 		return nil, err
 	}
-	if err := checkPlaces(ctx, &cfg, st.keys.Network); err != nil {
+	if err := errors.Join(checkSeveral(ctx, &cfg), checkPlaces(ctx, &cfg, st.keys.Network)); err != nil {
 		return nil, err
+	}
+	if cfg.several {
+		st.others = newOthers()
 	}
 	if st.db, err = openDatabase(ctx, cfg.data, cfg.db, st.keys.Network, cfg.log); err != nil {
 		return nil, err
@@ -123,6 +128,11 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if err := errors.Join(st.listenBoard(), st.openWire(ctx)); err != nil {
 		return nil, err
 	}
+	if st.others != nil {
+		if err := errors.Join(st.share(), st.recallBanned(ctx)); err != nil {
+			return nil, err
+		}
+	}
 	if err := st.openArchive(ctx); err != nil {
 		return nil, err
 	}
@@ -132,31 +142,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if err := st.markPond(); err != nil {
 		return nil, err
 	}
-	mc := cfg.manager
-	mc.Reach = st.cfg.reach
-	if mc.OnPlaced == nil && cfg.near != nil {
-		mc.OnPlaced = cfg.near.placed(cfg.truth.world, func() map[string]int { return portsOf(st.swarm.View()) })
-	}
-	mc.Store, mc.Archive, mc.Evidence, mc.Swarm, mc.Sign = st.db, st.archive, st.archive.Evidence, st.swarm, st.node.Verifier().Signing(st.keys.Authority)
-	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
-	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
-	mc.Bar = (&membersDesk{st: st}).Ban
-	if mc.Arbiter, err = cfg.arbiter.open(cfg.data, mc.Contact); err != nil {
-		return nil, err
-	}
-	if st.manager, err = manager.New(ctx, mc); err != nil {
-		return nil, err
-	}
-	st.book.Store(st.manager)
-	st.serveCourt()
-	var known func() *desk.Truth
-	if cfg.truth != nil {
-		known = cfg.truth.now
-	}
-	if st.desk, err = desk.Open(ctx, desk.Config{
-		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
-		Reach: st.cfg.reach, Now: st.node.Now, Truth: known,
-	}); err != nil {
+	if err := st.openManager(ctx); err != nil {
 		return nil, err
 	}
 	if st.page != nil {
@@ -167,6 +153,44 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		st.undo = append(st.undo, undo)
 	}
 	return st, nil
+}
+
+// openManager opens the manager and its desk, on all that is open.
+func (st *station) openManager(ctx context.Context) (err error) {
+	cfg := &st.cfg
+	mc := cfg.manager
+	mc.Reach = st.cfg.reach
+	if mc.OnPlaced == nil && cfg.near != nil {
+		mc.OnPlaced = cfg.near.placed(cfg.truth.world, func() map[string]int { return portsOf(st.swarm.View()) })
+	}
+	mc.Store, mc.Archive, mc.Evidence, mc.Swarm, mc.Sign = st.db, st.archive, st.archive.Evidence, st.swarm, st.node.Verifier().Signing(st.keys.Authority)
+	mc.Several = st.several()
+	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
+	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
+	mc.Bar = (&membersDesk{st: st}).Ban
+	if mc.Arbiter, err = cfg.arbiter.open(cfg.data, mc.Contact); err != nil {
+		return err
+	}
+	if st.manager, err = manager.New(ctx, mc); err != nil {
+		return err
+	}
+	st.book.Store(st.manager)
+	st.serveCourt()
+	var managers func() []desk.Manager
+	if st.others != nil {
+		managers = st.managers
+	}
+	var known func() *desk.Truth
+	if cfg.truth != nil {
+		known = cfg.truth.now
+	}
+	if st.desk, err = desk.Open(ctx, desk.Config{
+		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
+		Reach: st.cfg.reach, Now: st.node.Now, Truth: known, Managers: managers,
+	}); err != nil {
+		return err
+	}
+	return nil
 }
 
 // markPond notes in the data folder whether the manager crawls a pond.
@@ -204,6 +228,9 @@ func (st *station) openWire(ctx context.Context) (err error) {
 func (st *station) publish(now time.Time) error {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
+	if d, known := st.node.Document(); known && d.Issued.After(st.issued) { // of another manager
+		st.issued = d.Issued
+	}
 	if !now.After(st.issued) { // members take a document only if it is newer, and dates have milliseconds
 		now = st.issued
 	}
@@ -211,11 +238,13 @@ func (st *station) publish(now time.Time) error {
 	st.issued = now
 	sealed, minSerial := st.keys.Delegations(now)
 	own := member.Server{Peer: st.node.ID().String(), Addrs: bareAddrs(st.node.Addrs())}
-	doc, err := st.keys.Authority.SignDocument(member.Document{
+	d := member.Document{
 		Network: st.keys.Network, Delegations: sealed, MinSerial: minSerial, Managers: []member.Server{own}, Archives: []member.Server{own},
 		Name: st.cfg.name, Contact: st.cfg.manager.Contact, ClaimWait: st.cfg.manager.Terms.ClaimWait, Lease: st.cfg.manager.Terms.Term,
 		MinProtocol: wire.Protocol, Issued: now, NotAfter: now.Add(member.DocumentLife), Banned: st.members.told(now),
-	})
+	}
+	st.addOthers(&d)
+	doc, err := st.keys.Authority.SignDocument(d)
 	if err != nil {
 		return err
 	}
@@ -236,7 +265,7 @@ func bareAddrs(full []string) []string {
 }
 
 func (st *station) openArchive(ctx context.Context) (err error) {
-	cfg, err := archivePlace(&st.cfg, st.keys.Network, archive.Config{
+	cfg, err := archivePlace(&st.cfg, st.keys.Network, st.writer(), archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
 		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Beside: st.lookAtChannels,
 		AccountOf: st.accountOf, PrefixOf: st.prefixOf, Writer: uint32(channel.ContentDigest([]byte(st.node.ID().String()))), Fingerprint: crawl.Fingerprint, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
@@ -272,6 +301,14 @@ func (st *station) openReleases() (err error) {
 	return err
 }
 
+// writer is this start's name in the archive's log; empty: it has that for itself.
+func (st *station) writer() string {
+	if st.others == nil {
+		return ""
+	}
+	return st.others.writer
+}
+
 // lookAtChannels is what `shoal archive verify` asks of the channel database.
 func (st *station) lookAtChannels(ctx context.Context) ([]archive.Problem, error) {
 	err := st.db.Scrub(ctx)
@@ -302,7 +339,14 @@ func (st *station) openSwarm(ctx context.Context) (err error) {
 
 // joinString is what a volunteer needs.
 func (st *station) joinString() string {
-	return st.node.JoinString("").String()
+	return st.joinWith("")
+}
+
+// joinWith is a join string with an invite; empty: without one.
+func (st *station) joinWith(invite string) string {
+	j := st.node.JoinString(invite)
+	j.Addrs = append(j.Addrs, st.joinAddrs()...)
+	return j.String()
 }
 
 // run runs everything until ctx ends, and returns after all of it has ended.
@@ -375,10 +419,18 @@ const documentEvery = member.CertificateLife / 2
 func (st *station) renewDocument(ctx context.Context) error {
 	t := time.NewTicker(documentEvery)
 	defer t.Stop()
+	var changed <-chan struct{}
+	if st.others != nil {
+		changed = st.others.changed
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-changed:
+			if err := errors.Join(st.keepKeys(ctx, time.Now()), st.publish(time.Now())); err != nil {
+				st.cfg.log.Error("network document not renewed", "err", err)
+			}
 		case now := <-t.C:
 			if err := st.keys.Refresh(now); err != nil {
 				st.cfg.log.Error("working key's delegation not renewed", "err", err)
@@ -459,7 +511,7 @@ func (st *station) invite(now time.Time, uses uint32) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return st.node.JoinString(text).String(), nil
+	return st.joinWith(text), nil
 }
 
 const inviteLife = 7 * 24 * time.Hour

@@ -30,8 +30,9 @@ type Keys struct {
 	Previous  []byte   // sealed delegation before the current one; nil: none, or its key was lost to others
 	Node      [32]byte // Ed25519 seed of the identity in the overlay
 
-	root *[32]byte // nil: kept offline
-	work [32]byte
+	root  *[32]byte // nil: kept offline
+	work  [32]byte
+	ahead uint64 // added to the serial of a first delegation, so that managers of one network have serials of their own
 }
 
 // LoadOrCreate opens a key folder, or makes a new network in an empty one. A delegation in its last sixth is renewed if the root key
@@ -165,7 +166,7 @@ func (k *Keys) delegate(now time.Time, fresh, keepPrevious bool) error {
 		rand.Read(work[:])
 	}
 	// The serial is the clock's, so that a manager restored from an old backup still issues above all that it ever issued.
-	serial := uint64(max(now.Unix(), 1))
+	serial := uint64(max(now.Unix(), 1)) + k.ahead
 	var previous []byte
 	if k.Authority != nil {
 		serial = max(serial, k.Authority.Delegation().Serial+1)
@@ -255,6 +256,30 @@ func Restore(dir, backup string, now time.Time) (*Keys, error) {
 		return nil, err
 	}
 	if err := k.write(fileNode, encodeText(kindNode, k.Node[:])); err != nil {
+		return nil, err
+	}
+	return k, k.delegate(now, true, false)
+}
+
+// Join writes the key folder of a further manager of a backup's network: with an identity and a working key of its own. It never overwrites keys.
+func Join(dir, backup string, now time.Time) (*Keys, error) {
+	k, err := parseBackup(backup)
+	if err != nil {
+		return nil, err
+	}
+	k.Dir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("key folder: %w", err)
+	}
+	if old, err := load(dir); err != nil || old.Network != (NetworkID{}) {
+		return nil, errors.Join(fmt.Errorf("member: %s holds keys already: name another folder for a further manager", dir), err)
+	}
+	rand.Read(k.Node[:])
+	k.ahead = uint64(k.Node[0])<<8 | uint64(k.Node[1])
+	if err := k.write(fileNode, encodeText(kindNode, k.Node[:])); err != nil {
+		return nil, err
+	}
+	if err := k.write(fileRoot, encodeText(kindRoot, k.root[:])); err != nil {
 		return nil, err
 	}
 	return k, k.delegate(now, true, false)

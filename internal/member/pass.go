@@ -59,14 +59,16 @@ func (v *Verifier) VerifyPass(now time.Time, pass []byte) (Pass, error) {
 	if err := v.StillGood(now, p); err != nil {
 		return Pass{}, err
 	}
-	d, err := v.delegated(now, m.Serial)
+	all, err := v.delegated(now, m.Serial)
 	if err != nil {
 		return Pass{}, fmt.Errorf("pass: %w", err)
 	}
-	if err := verify(d.Key, contextCertificate, m.Raw, m.Sig); err != nil {
-		return Pass{}, fmt.Errorf("pass: %w", err)
+	for _, d := range all {
+		if err = verify(d.Key, contextCertificate, m.Raw, m.Sig); err == nil {
+			return p, nil
+		}
 	}
-	return p, nil
+	return Pass{}, fmt.Errorf("pass: %w", err)
 }
 
 // StillGood checks the times of a pass whose signature was checked before, and that no newer document outdates it or bans its holder.
@@ -83,13 +85,26 @@ func (v *Verifier) StillGood(now time.Time, p Pass) error {
 	return check("the certificate", now, p.NotBefore, p.NotAfter)
 }
 
-// delegated is the document's delegation of that serial, if it may certify.
-func (v *Verifier) delegated(now time.Time, serial uint64) (Delegation, error) {
+// delegated are the document's delegations of that serial that may certify. Several managers' keys may have one serial, where they were made in the
+// same second.
+func (v *Verifier) delegated(now time.Time, serial uint64) (all []Delegation, err error) {
 	doc, _ := v.Document()
 	for _, sealed := range doc.Delegations {
-		if d, err := ReadDelegation(sealed); err == nil && d.Serial == serial {
-			return v.signer(at(now), sealed, SignCertificates)
+		if d, rerr := ReadDelegation(sealed); rerr != nil || d.Serial != serial {
+			continue
 		}
+		d, serr := v.signer(at(now), sealed, SignCertificates)
+		if serr != nil {
+			err = serr
+			continue
+		}
+		all = append(all, d)
 	}
-	return Delegation{}, fmt.Errorf("%w: the document names none of serial %d", ErrDelegation, serial)
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: the document names none of serial %d", ErrDelegation, serial)
 }

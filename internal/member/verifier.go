@@ -1,9 +1,11 @@
 package member
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -205,13 +207,22 @@ func (v *Verifier) learn(sealed []byte, timely timeCheck) (d Document, changed b
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if by.Serial < v.serial || by.Serial == v.serial && !d.Issued.After(v.document.Issued) {
+	if !v.newer(by, m.Delegation, d.Issued) {
 		return v.document, false, nil
 	}
-	v.document, v.sealed, v.serial = d, sealed, by.Serial
+	v.document, v.sealed, v.serial = d, sealed, max(v.serial, by.Serial)
 	v.minSerial = max(v.minSerial, d.MinSerial)
 	v.banned = sorted(d.Banned)
 	return d, true, nil
+}
+
+// newer reports whether a document comes after the one that is held. Keys that this one names as in use sign documents beside each other, as those of
+// several managers do: then the date decides. Another key must be younger. v.mu is held.
+func (v *Verifier) newer(by Delegation, sealed []byte, issued time.Time) bool {
+	if by.Serial == v.serial || slices.ContainsFunc(v.document.Delegations, func(b []byte) bool { return bytes.Equal(b, sealed) }) {
+		return issued.After(v.document.Issued)
+	}
+	return by.Serial > v.serial
 }
 
 // Document is the newest document learnt, and whether there is one.

@@ -52,6 +52,64 @@ type Overview struct {
 	RTTChosenMS float64          `json:"rtt_chosen_ms"`
 	RTTRandomMS float64          `json:"rtt_random_ms"`
 	Truth       *Truth           `json:"truth,omitempty"` // in the pond only, where it is known
+	// Managers are those that share the network, this one first; nil: there is no other. Counters and rates are of all of them.
+	Managers []Manager `json:"managers,omitempty"`
+}
+
+// Manager is one of several that share a network.
+type Manager struct {
+	Peer       string `json:"peer"`
+	Machine    string `json:"machine"`
+	Page       string `json:"page,omitempty"`
+	Version    string `json:"version"`
+	Partitions int    `json:"partitions"`        // of 256
+	Here       bool   `json:"here,omitempty"`    // this one
+	Leaving    bool   `json:"leaving,omitempty"` // it hands its partitions over
+
+	Figures Figures `json:"figures"`
+}
+
+// Figures are what a manager tells the others of its share.
+type Figures struct {
+	Channels   int     `json:"channels"`
+	Never      int     `json:"never_crawled"`
+	Out        int     `json:"tasks_out"`
+	Due        int     `json:"due"`
+	Submitted  int64   `json:"tasks_submitted"`
+	Accepted   int64   `json:"tasks_accepted"`
+	Refused    int64   `json:"tasks_refused"`
+	Lapsed     int64   `json:"tasks_lapsed"`
+	Updates    int64   `json:"updates"`
+	Pages      int64   `json:"pages_fetched"`
+	Unchanged  int64   `json:"pages_unchanged"`
+	BytesDown  int64   `json:"bytes_down"`
+	UpdatesMin float64 `json:"updates_a_minute"`
+	PagesMin   float64 `json:"pages_a_minute"`
+	Freshness  float64 `json:"freshness"`
+}
+
+// FiguresOf are those of a manager's own overview.
+func FiguresOf(o manager.Overview) Figures {
+	return Figures{Channels: o.Channels, Never: o.Never, Out: o.Out, Due: o.Due, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed,
+		Updates: o.Updates, Pages: o.Pages, Unchanged: o.Unchanged, BytesDown: o.BytesDown, UpdatesMin: o.UpdatesMin, PagesMin: o.PagesMin, Freshness: o.Freshness}
+}
+
+// add makes counters and rates those of the whole network.
+func (o *Overview) add(all []Manager) {
+	o.Managers = all
+	for i := range all {
+		if all[i].Here {
+			continue
+		}
+		f := &all[i].Figures
+		if n := o.Channels + f.Channels; n > 0 {
+			o.Freshness = (o.Freshness*float64(o.Channels) + f.Freshness*float64(f.Channels)) / float64(n)
+		}
+		o.Channels, o.Never, o.Out, o.Due = o.Channels+f.Channels, o.Never+f.Never, o.Out+f.Out, o.Due+f.Due
+		o.Submitted, o.Accepted, o.Refused, o.Lapsed = o.Submitted+f.Submitted, o.Accepted+f.Accepted, o.Refused+f.Refused, o.Lapsed+f.Lapsed
+		o.Updates, o.Pages, o.Unchanged, o.BytesDown = o.Updates+f.Updates, o.Pages+f.Pages, o.Unchanged+f.Unchanged, o.BytesDown+f.BytesDown
+		o.UpdatesMin, o.PagesMin = o.UpdatesMin+f.UpdatesMin, o.PagesMin+f.PagesMin
+	}
 }
 
 // Truth is how fresh the stored copy really is. Only a synthetic Web knows it.
@@ -82,6 +140,9 @@ func (d *Desk) Overview() Overview {
 	o.Network, o.Import = d.cfg.Network, d.imports.words()
 	if d.cfg.Truth != nil {
 		o.Truth = d.cfg.Truth()
+	}
+	if d.cfg.Managers != nil {
+		o.add(d.cfg.Managers())
 	}
 	return o
 }

@@ -182,6 +182,12 @@ func (d *Desk) rowsOf(ctx context.Context, chs []channel.Channel) ([]Row, error)
 				r.Left = in.Limit - r.Failed%in.Limit
 			}
 			rows = append(rows, r)
+		} else if d.cfg.Managers != nil { // another manager's
+			why, err := manager.WhyBlocked(ctx, d.store, chs[i].Scope.Host)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, rowOf(&chs[i], why))
 		}
 	}
 	return rows, nil

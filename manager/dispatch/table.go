@@ -106,6 +106,16 @@ func (t *Table) Drop(s recrawl.Slot) {
 	}
 }
 
+// DropAll is Drop for a channel of a host of which all channels are dropped.
+func (t *Table) DropAll(s recrawl.Slot) {
+	c, host := t.chunks[s>>chunkBits], t.Host(s)
+	t.byID.remove(uint32(s))
+	if first, ok := t.byHost.find(uint64(host)); ok && first == uint32(s) {
+		t.byHost.remove(uint32(s))
+	}
+	c.id[s&chunkMask], c.host[s&chunkMask], c.note[s&chunkMask], c.last[s&chunkMask] = 0, 0, 0, 0
+}
+
 // adopt finds a new first channel of a host. It is rare enough to look at all slots.
 func (t *Table) adopt(host channel.HostKey) {
 	found := false

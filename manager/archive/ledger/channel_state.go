@@ -38,6 +38,7 @@ func channelKey(id channel.ID) []byte { return schema.Key(schema.Channel, uint64
 // lock takes a channel, read from the store if it is not in memory.
 func (l *Ledger) lock(id channel.ID) (*keylock.Held[channelState], error) {
 	c := l.channels.Lock(id)
+	l.Others.fresh(id, &c.Value)
 	if err := c.Value.load(l.store, id); err != nil {
 		l.channels.Unlock(id, c, false)
 		return nil, fmt.Errorf("%w: channel %d: %w", ErrStorage, id, err)

@@ -45,6 +45,10 @@ type Pages interface {
 // PutChunk stores a chunk on the durable head of its channel. Once it has answered STORED, the chunk's pages are in segments, its frontier
 // changes are in the channel's resume state and its report is in the feed, all durable.
 func (l *Ledger) PutChunk(ctx context.Context, peer string, c channel.Chunk, pages Pages) (lease.Reply, error) {
+	return sure(ctx, l, denied, func() (lease.Reply, error) { return putChunk(ctx, l, peer, c, pages) })
+}
+
+func putChunk(ctx context.Context, l *Ledger, peer string, c channel.Chunk, pages Pages) (lease.Reply, error) {
 	t, s, err := lockTask(l, c.Channel, c.Gen)
 	if err != nil {
 		return lease.Reply{}, err

@@ -199,6 +199,10 @@ func (t *task) reply(r lease.Reply) lease.Reply {
 
 // Claim binds a task to the first peer that asks for it, and brings its body and the state from which to go on.
 func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) (uplink.Claimed, error) {
+	return sure(ctx, l, claimDenied, func() (uplink.Claimed, error) { return claimOf(l, peer, signed) })
+}
+
+func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, error) {
 	h, err := l.shown(signed)
 	if err != nil {
 		return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
@@ -292,6 +296,10 @@ func takenIn(s Snapshot, id channel.ID, gen channel.Gen) (out []Change, err erro
 
 // Renew answers what a task has left; it lengthens the wait for an unclaimed one up to its latest start, and nothing else.
 func (l *Ledger) Renew(ctx context.Context, peer string, signed channel.Signed) (lease.Reply, error) {
+	return sure(ctx, l, denied, func() (lease.Reply, error) { return renewOf(l, peer, signed) })
+}
+
+func renewOf(l *Ledger, peer string, signed channel.Signed) (lease.Reply, error) {
 	h, err := l.shown(signed)
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("renew: %w", err)
@@ -311,6 +319,10 @@ func (l *Ledger) Renew(ctx context.Context, peer string, signed channel.Signed) 
 
 // Release gives a claimed task back, so that another peer may go on at once.
 func (l *Ledger) Release(ctx context.Context, peer string, id channel.ID, gen channel.Gen) (lease.Reply, error) {
+	return sure(ctx, l, denied, func() (lease.Reply, error) { return releaseOf(l, peer, id, gen) })
+}
+
+func releaseOf(l *Ledger, peer string, id channel.ID, gen channel.Gen) (lease.Reply, error) {
 	t, c, err := lockTask(l, id, gen)
 	if err != nil {
 		return lease.Reply{}, err

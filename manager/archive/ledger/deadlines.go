@@ -3,6 +3,7 @@ package ledger
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -115,7 +116,9 @@ func (l *Ledger) expire(id channel.ID, now time.Time) error {
 	defer l.unlock(id, c)
 	n := c.Value
 	step := n.fence.Tick(now)
-	if err := l.take(id, &c.Value, n, step, &Job{}); err != nil {
+	if err := l.take(id, &c.Value, n, step, &Job{}); errors.Is(err, ErrConflict) {
+		return nil // another program has changed it, and what it has become is heard of
+	} else if err != nil {
 		return err
 	}
 	c.Value.timed = false

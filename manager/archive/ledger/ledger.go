@@ -83,6 +83,7 @@ type Ledger struct {
 	cores    *semaphore.Weighted         // chunks that are unpacked and packed at a time
 
 	channels  keylock.Locks[channel.ID, channelState]
+	Others    Others // programs that write beside this one
 	deadlines deadlines
 	bell      bell
 	holders   holders
@@ -125,10 +126,14 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 	for _, p := range l.problems {
 		cfg.Log.Error("a WARC file is missing, or has lost bytes that were durable: run shoal archive verify", "file", p.Segment.Name, "err", p.Err)
 	}
-	return l, errors.Join(l.countAccounts(ctx), l.restartLeases(ctx))
+	if err := errors.Join(l.countAccounts(ctx), l.restartLeases(ctx)); err != nil {
+		return l, err
+	}
+	return l, l.Others.listen(ctx, l)
 }
 
-// restartLeases gives every lease that runs a full term.
+// restartLeases gives every lease that runs a full term. Where others work on the same ledger it was not away, and they know the terms: all stay as
+// they are.
 func (l *Ledger) restartLeases(ctx context.Context) error {
 	var ids []channel.ID
 	err := l.store.View(func(s Snapshot) error {
@@ -146,7 +151,9 @@ func (l *Ledger) restartLeases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.Value.fence.Restart(now, l.cfg.Terms)
+		if _, others := several(l.store); !others {
+			c.Value.fence.Restart(now, l.cfg.Terms)
+		}
 		l.watch(id, &c.Value)
 		l.unlock(id, c)
 	}

@@ -104,6 +104,25 @@ type Store interface {
 	Close() error
 }
 
+// Follower is a Store to which other programs may write as well. What they have written comes into its snapshots by and by.
+type Follower interface {
+	// Several reports whether they may.
+	Several() bool
+	// Hear has f told of each stretch of writes of other programs, when they are in the snapshots. f must be quick, and must not call the store.
+	Hear(f func([]Write))
+	// ShutOut has writers append nothing more, by their names, and then does what Sync does.
+	ShutOut(ctx context.Context, writers []string) error
+	// Sync returns when all that was durable before the call is in the snapshots.
+	Sync(ctx context.Context) error
+}
+
+// Learner is a segment store that must be told what other programs have made of their segments.
+type Learner interface {
+	Learn(s segment.Info)
+	// Unlearn says that a segment is gone.
+	Unlearn(id uint32)
+}
+
 // Get reads one record; false: there is none.
 func Get(s Snapshot, key []byte, m proto.Message) (bool, error) {
 	return s.Get(key, func(v []byte) error { return schema.Decode(v, m) })

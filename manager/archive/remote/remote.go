@@ -38,6 +38,8 @@ type Place struct {
 	Bucket  string   // URL of the bucket
 	Network [32]byte // root public key; zero: of any network
 	Log     *slog.Logger
+	// Writer is a random name of this start of the program, where several managers work on the archive. Empty: this one has it for itself.
+	Writer string
 }
 
 // Noted reads a URL that a data folder remembers; empty: it does not.
@@ -116,7 +118,7 @@ type opener func(context.Context, pgledger.Config) (*pgledger.Store, error)
 // open opens ledger and bucket. The ledger comes first: its lock tells whether a manager runs here.
 func (p *Place) open(ctx context.Context, o archive.Own, open opener) (*bucket.Bucket, *pgledger.Store, error) {
 	late := &lateBucket{}
-	l, err := open(ctx, pgledger.Config{Server: p.server(), Copy: o.Copy(), Objects: late, Clock: o.Clock, Log: p.Log, Before: func(ctx context.Context) (err error) {
+	l, err := open(ctx, pgledger.Config{Server: p.server(), Copy: o.Copy(), Objects: late, Clock: o.Clock, Log: p.Log, Writer: p.Writer, Before: func(ctx context.Context) (err error) {
 		late.Bucket, err = p.bucket(ctx)
 		return err
 	}})
@@ -141,8 +143,12 @@ func (p *Place) bucket(ctx context.Context) (*bucket.Bucket, error) {
 
 func (p *Place) segments(b *bucket.Bucket, l *pgledger.Store, o archive.Own) *objects.Store {
 	id := l.Head().ID
+	var next func() (uint32, error)
+	if l.Several() {
+		next = l.NextSegment
+	}
 	return objects.Open(objects.Config{
-		Bucket: b, Roll: o.Roll, Clock: o.Clock,
+		Bucket: b, Next: next, Roll: o.Roll, Clock: o.Clock,
 		First: func(name string, n uint32, at time.Time) ([]byte, error) { return o.First(id, name, n, at) },
 		Free:  func() (int64, error) { return warc.OS{}.Free(filepath.Dir(o.State)) }, // of the ledger's copy
 	})

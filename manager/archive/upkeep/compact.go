@@ -33,6 +33,9 @@ type Compacted struct {
 // payload by digest in a dead record, and refer to it. So Compact first forgets the digests of dead records, then waits for the chunks that may
 // have read them, and then looks again which records are live.
 func (u *Upkeep) Compact(ctx context.Context, share float64) (out Compacted, err error) {
+	if err := u.alone(); err != nil {
+		return out, err
+	}
 	u.one.Lock()
 	defer u.one.Unlock()
 	todo, live, err := u.sparse(ctx, share)

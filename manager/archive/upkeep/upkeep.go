@@ -9,6 +9,7 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,9 @@ func New(cfg Config, l *ledger.Ledger, p *pages.Pages, s segment.Store) *Upkeep 
 func (u *Upkeep) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { u.keepRanking(ctx) })
-	wg.Go(func() { u.keepForgetting(ctx) })
+	if !u.ledger.Others.Shared() {
+		wg.Go(func() { u.keepForgetting(ctx) })
+	}
 	wg.Go(func() { u.keepWithdrawing(ctx) })
 	wg.Go(func() { u.keepSuspending(ctx) })
 	wg.Go(func() { u.keepChecking(ctx) })
@@ -71,6 +74,17 @@ func (u *Upkeep) Run(ctx context.Context) {
 
 // Files is how many WARC files the archive has.
 func (u *Upkeep) Files() int { return u.segments.Count() }
+
+// ErrShared refuses what moves or drops records while other managers store pages: what they have found, and not stored yet, could be gone.
+var ErrShared = errors.New("archive: several managers work on it: stop all of them, run this command on the data folder of one, and start them again")
+
+// alone refuses what only the sole user of an archive may do.
+func (u *Upkeep) alone() error {
+	if u.ledger.Others.Shared() {
+		return ErrShared
+	}
+	return nil
+}
 
 // records is a set of records, by segment.
 type records map[uint32]map[uint64]bool

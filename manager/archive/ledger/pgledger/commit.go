@@ -41,6 +41,22 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 		}
 		fit, of = append(fit, writes[n]), append(of, n)
 	}
+	commit := s.commitAlone
+	if s.Several() {
+		commit = s.commitBeside
+	}
+	said, err := commit(ctx, fit)
+	if err != nil {
+		return nil, err
+	}
+	for n, err := range said {
+		refused[of[n]] = err
+	}
+	return refused, nil
+}
+
+// commitAlone is Commit for a program that has the log for itself. fit are writes that fit.
+func (s *Store) commitAlone(ctx context.Context, fit []ledger.Write) ([]error, error) {
 	var key [16]byte
 	rand.Read(key[:])
 	if err := s.append(ctx, key, s.packer.pack(fit)); err != nil {
@@ -51,10 +67,7 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 		return nil, err
 	}
 	s.at = badgerledger.Position{Seq: s.at.Seq + 1, Key: key}
-	for n, err := range said {
-		refused[of[n]] = err
-	}
-	return refused, nil
+	return said, nil
 }
 
 func (s *Store) replaced() error {
@@ -68,12 +81,21 @@ func (s *Store) own(ctx context.Context) error {
 	var epoch, seq int64
 	err := s.server.Patiently(ctx, func() error {
 		return s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			if n, err := writers(ctx, tx); err != nil || n > 0 {
+				if err == nil {
+					err = fmt.Errorf("%w (%d): stop them first, or start this one with --several", ErrSeveral, n)
+				}
+				return err
+			}
 			return tx.QueryRow(ctx, `UPDATE heads SET epoch = epoch + 1 WHERE part = $1 RETURNING epoch, seq`, part).Scan(&epoch, &seq)
 		})
 	})
 	switch {
 	case errors.Is(err, postgres.ErrUnknown): // a number is left out at most
 		return fmt.Errorf("%w: %w", ledger.ErrAway, err)
+	case errors.Is(err, ErrSeveral):
+		s.gone = true
+		return fmt.Errorf("%w: %w", ledger.ErrReplaced, err)
 	case err != nil:
 		return s.away(err)
 	case uint64(seq) != s.at.Seq:

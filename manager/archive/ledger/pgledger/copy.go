@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -142,9 +143,12 @@ func (s *Store) makeCopy(ctx context.Context, h *head) (err error) {
 const stretch = 16
 
 // readLog applies the entries that the copy does not have.
-func (s *Store) readLog(ctx context.Context) (err error) {
+func (s *Store) readLog(ctx context.Context) error { return s.readUpTo(ctx, math.MaxInt64) }
+
+// readUpTo applies them up to the one with a number.
+func (s *Store) readUpTo(ctx context.Context, last uint64) (err error) {
 	for {
-		if s.at, _, err = s.copied.Position(); err != nil {
+		if s.at, _, err = s.copied.Position(); err != nil || s.at.Seq >= last {
 			return err
 		}
 		type entry struct {
@@ -154,7 +158,7 @@ func (s *Store) readLog(ctx context.Context) (err error) {
 		}
 		var entries []entry
 		err := s.server.Patiently(ctx, func() error {
-			rows, err := s.server.Pool().Query(ctx, `SELECT seq, key, body FROM log WHERE part = $1 AND seq > $2 ORDER BY seq LIMIT $3`, part, int64(s.at.Seq), stretch)
+			rows, err := s.server.Pool().Query(ctx, `SELECT seq, key, body FROM log WHERE part = $1 AND seq > $2 AND seq <= $4 ORDER BY seq LIMIT $3`, part, int64(s.at.Seq), stretch, int64(last))
 			if err != nil {
 				return err
 			}
@@ -169,11 +173,31 @@ func (s *Store) readLog(ctx context.Context) (err error) {
 			if err != nil || len(e.Key) != 16 {
 				return fmt.Errorf("%w: entry %d in %s: %w: restore the server from its backup", ledger.ErrState, e.Seq, s.server.Where(), errors.Join(err))
 			}
-			if _, err := s.copied.Apply(uint64(e.Seq), [16]byte(e.Key), writes); err != nil {
+			if uint64(e.Seq) != s.at.Seq+1 {
+				return fmt.Errorf("%w: this machine was away for long, and the log begins behind its copy: start again to have it made anew", ledger.ErrReplaced)
+			}
+			refused, err := s.copied.Apply(uint64(e.Seq), [16]byte(e.Key), writes)
+			if err != nil {
 				return err
 			}
+			s.at = badgerledger.Position{Seq: uint64(e.Seq), Key: [16]byte(e.Key)}
+			s.tell(writes, refused)
 		}
 	}
+}
+
+// tell passes on what an entry of another writer has changed.
+func (s *Store) tell(writes []ledger.Write, refused []error) {
+	if s.hear == nil {
+		return
+	}
+	made := make([]ledger.Write, 0, len(writes))
+	for n := range writes {
+		if refused[n] == nil {
+			made = append(made, writes[n])
+		}
+	}
+	s.hear(made)
 }
 
 // folder begins the names of snapshots.
@@ -208,12 +232,20 @@ const keepSnapshots = 30 * 24 * time.Hour
 func (s *Store) adopt(ctx context.Context, epoch int64, at uint64, name string, size int64) error {
 	adopted := false
 	err := s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var before int64
+		if err := tx.QueryRow(ctx, `SELECT base FROM heads WHERE part = $1 FOR UPDATE`, part).Scan(&before); err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, `UPDATE heads SET base = $3, snapshot = $4, size = $5,
-			grown = (SELECT coalesce(sum(length(body)), 0) FROM log WHERE part = $1 AND seq > $3) WHERE part = $1 AND epoch = $2`, part, epoch, int64(at), name, size)
+			grown = (SELECT coalesce(sum(length(body)), 0) FROM log WHERE part = $1 AND seq > $3) WHERE part = $1 AND epoch = $2 AND base <= $3`, part, epoch, int64(at), name, size)
 		if adopted = err == nil && tag.RowsAffected() > 0; !adopted {
 			return err
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM log WHERE part = $1 AND seq < $2`, part, int64(at)) // the last one tells which history this is
+		drop := int64(at) // the last one tells which history this is
+		if s.Several() {
+			drop = before // others may be behind
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM log WHERE part = $1 AND seq < $2`, part, drop)
 		return err
 	})
 	if err != nil || !adopted {

@@ -55,6 +55,9 @@ type Config struct {
 	Log     *slog.Logger        // nil: nothing is logged
 	// Before is called when this machine's copy is locked, and before anything is asked of the server. Nil: nothing is.
 	Before func(context.Context) error
+	// Writer is a random name of this start of the program, by which it is told from others that append to the same log. Empty: it wants the log
+	// for itself.
+	Writer string
 	// SnapshotAfter is the least bytes of entries after which a snapshot is made. 0: 32 MiB.
 	SnapshotAfter int64
 }
@@ -89,7 +92,10 @@ type Store struct {
 	writing sync.Mutex // of what follows; held by Commit and snapshots
 	epoch   int64      // 0: this one has not written yet
 	at      badgerledger.Position
-	gone    bool // another writer has replaced this one
+	gone    bool                 // another writer has replaced this one
+	hear    func([]ledger.Write) // is told what others have appended; nil: nobody is
+
+	unfollow func() // ends what follows the log; nil: nothing does
 }
 
 var _ ledger.Store = (*Store)(nil)
@@ -118,7 +124,23 @@ func Open(ctx context.Context, cfg Config) (s *Store, err error) {
 	if s.server, err = connect(ctx, cfg); err != nil {
 		return nil, err
 	}
-	return s, s.catchUp(ctx)
+	if err := s.catchUp(ctx); err != nil || !s.Several() {
+		return s, err
+	}
+	if err := s.register(ctx); err != nil {
+		return s, err
+	}
+	following, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.follow(following)
+	}()
+	s.unfollow = func() {
+		stop()
+		<-done
+	}
+	return s, nil
 }
 
 // Anew opens an empty ledger in place of one that cannot be opened. That one's entries are kept on the server, in a table whose name says so.
@@ -158,6 +180,9 @@ func reset(ctx context.Context, tx pgx.Tx, g badgerledger.Genesis) error {
 }
 
 func connect(ctx context.Context, cfg Config) (*postgres.Server, error) {
+	if cfg.Writer != "" && cfg.Server.Abandon == 0 {
+		cfg.Server.Abandon = abandon
+	}
 	steps, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, err
@@ -241,6 +266,10 @@ func (s *Store) Release() { s.copied.Release() }
 
 // Close implements ledger.Store.
 func (s *Store) Close() (err error) {
+	if s.unfollow != nil {
+		s.unfollow()
+		s.unfollow = nil
+	}
 	if s.copied != nil {
 		err = s.copied.Close()
 	}

@@ -49,6 +49,9 @@ type Config struct {
 	Clock  func() time.Time // names the segments; nil: time.Now
 	// First makes the first record of a segment, its warcinfo. Nil: there is none.
 	First func(name string, id uint32, at time.Time) ([]byte, error)
+	// Next gives the ID of a new segment, where other programs write to the same bucket: each writes segments of its own, goes on with none of
+	// another, and removes nothing that it does not know. Nil: there is no other program.
+	Next func() (uint32, error)
 	// Free is how many bytes may still be written. Nil: any number.
 	Free func() (int64, error)
 }
@@ -129,12 +132,35 @@ func (s *Store) Recover(committed []segment.Info, last uint32) (problems []segme
 			problems = append(problems, segment.Problem{Segment: info, Err: segment.ErrNone})
 		case !r.whole():
 			problems = append(problems, segment.Problem{Segment: info, Err: fmt.Errorf("%w: objects are missing or have lost bytes", segment.ErrShort)})
-		case info.ID == last && !info.Sealed && info.Parts != "":
+		case info.ID == last && !info.Sealed && info.Parts != "" && s.cfg.Next == nil:
 			s.out, s.base = r, int64(info.Length)
 		}
 	}
-	s.orphans = slices.Sorted(maps.Keys(sizes))
+	if s.cfg.Next == nil {
+		s.orphans = slices.Sorted(maps.Keys(sizes))
+	}
 	return problems, nil
+}
+
+// Learn takes in what another program has made of a segment.
+func (s *Store) Learn(info segment.Info) {
+	r, err := newRun(info)
+	if err != nil {
+		return // a reader of the segment is told that there is none
+	}
+	for i := range r.parts {
+		r.parts[i].is = r.parts[i].length
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segments[info.ID] = r
+}
+
+// Unlearn forgets a segment that another program has removed.
+func (s *Store) Unlearn(id uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.segments, id)
 }
 
 // sizes lists the objects of all segments.

@@ -118,7 +118,14 @@ func (s *Store) roll() error {
 		s.finish()
 	}
 	now := s.cfg.Clock().UTC()
-	info := segment.Info{ID: s.last + 1, Name: nameOf(now, s.last+1), Created: now}
+	id := s.last + 1
+	if s.cfg.Next != nil {
+		var err error
+		if id, err = s.cfg.Next(); err != nil {
+			return err
+		}
+	}
+	info := segment.Info{ID: id, Name: nameOf(now, id), Created: now}
 	s.pending = s.pending[:0]
 	if s.cfg.First != nil {
 		first, err := s.cfg.First(info.Name, info.ID, now)
@@ -127,7 +134,7 @@ func (s *Store) roll() error {
 		}
 		s.pending, s.records = append(s.pending, first...), 1
 	}
-	s.last++
+	s.last = id
 	s.out, s.base = &run{info: info}, 0
 	return nil
 }

@@ -1,0 +1,204 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/lab/pglab"
+)
+
+// oneOf opens a database as one of several managers.
+func oneOf(t *testing.T, s *pglab.Server, name string, term time.Duration) *Several {
+	t.Helper()
+	m := open(t, s, "").AsOne(SeveralConfig{Node: name, Writer: "writer of " + name, Term: term, Feed: "archive"})
+	if _, err := m.Take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func allParts() (all []uint8) {
+	for p := range channel.Parts {
+		all = append(all, uint8(p))
+	}
+	return all
+}
+
+// buried beats until the tenancy of another one has ended.
+func buried(t *testing.T, m *Several, other channel.Epoch) {
+	t.Helper()
+	for {
+		now, err := m.Beat(t.Context(), false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(now.Tenants, func(x channel.Tenancy) bool { return x.ID == other }) {
+			return
+		}
+	}
+}
+
+// TestTenancy has a manager go silent. Another one ends its tenancy and takes its partitions, with the cursor up to which it had come; whatever the
+// silent one writes afterwards is refused and changes nothing.
+func TestTenancy(t *testing.T) {
+	server := pglab.Start(t, pglab.Options{})
+	old := oneOf(t, server, "old", time.Second)
+	taken, err := old.TakeParts(t.Context(), allParts())
+	if err != nil || len(taken.Parts) != channel.Parts {
+		t.Fatalf("took %d, %v", len(taken.Parts), err)
+	}
+	if err := old.JoinParts(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	id := addOne(t, old, "http://a.example")
+	if err := old.Apply(t.Context(), old.id, channel.Advance{Feed: "archive", To: "here", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if refused, err := old.Issue(t.Context(), old.id, []channel.Issue{{ID: id, Gen: 1, At: time.Now()}}); err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+
+	next := oneOf(t, server, "next", time.Minute)
+	buried(t, next, old.id)
+	taken, err = next.TakeParts(t.Context(), allParts())
+	if err != nil || len(taken.Parts) != channel.Parts || taken.Cursors[7] != "here" || !slices.Contains(taken.Ended, "writer of old") {
+		t.Fatalf("took %d from %q, ended %q, %v", len(taken.Parts), taken.Cursors, taken.Ended, err)
+	}
+	for what, write := range map[string]func() error{
+		"issue": func() error {
+			_, err := old.Issue(t.Context(), old.id, []channel.Issue{{ID: id, Gen: 2, At: time.Now()}})
+			return err
+		},
+		"apply": func() error {
+			return old.Apply(t.Context(), old.id, channel.Advance{Feed: "archive", From: "here", To: "there", At: time.Now(), Edits: []channel.Edit{{ID: id, Facts: []byte("x")}}})
+		},
+		"give":  func() error { return old.GiveParts(t.Context(), []uint8{1}) },
+		"join":  func() error { return old.JoinParts(t.Context(), "elsewhere") },
+		"state": func() error { return old.PutState(t.Context(), old.id, "x", nil) },
+		"take": func() error {
+			_, err := old.TakeParts(t.Context(), allParts())
+			return err
+		},
+		"beat": func() error {
+			_, err := old.Beat(t.Context(), false, nil)
+			return err
+		},
+	} {
+		if err := write(); !errors.Is(err, channel.ErrStaleEpoch) {
+			t.Errorf("%s of who was silent: %v, want %v", what, err, channel.ErrStaleEpoch)
+		}
+	}
+	ch, err := next.Channel(t.Context(), id)
+	if err != nil || ch.Learnt.Gen != 1 || ch.Learnt.EstimatorBlob != nil {
+		t.Errorf("the channel is at generation %d, %q, %v", ch.Learnt.Gen, ch.Learnt.EstimatorBlob, err)
+	}
+}
+
+func addOne(t *testing.T, m *Several, host string) channel.ID {
+	t.Helper()
+	ids, refused, err := m.Add(t.Context(), m.id, []channel.Channel{{Scope: channel.Scope{Kind: channel.WholeHost, Host: host}, Added: time.Now()}})
+	if err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	return ids[0]
+}
+
+// TestGive moves partitions: the next owner begins where the last one had come, and that one cannot hand out their channels any more, though it lives on.
+func TestGive(t *testing.T) {
+	server := pglab.Start(t, pglab.Options{})
+	a, b := oneOf(t, server, "a", time.Minute), oneOf(t, server, "b", time.Minute)
+	if _, err := a.TakeParts(t.Context(), allParts()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.JoinParts(t.Context(), "from"); err != nil {
+		t.Fatal(err)
+	}
+	var ids [2]channel.ID // of a partition that stays, and of one that moves
+	moved := channel.KeyOf("http://moves.example").Part()
+	ids[1] = addOne(t, a, "http://moves.example")
+	for n := 0; ids[0] == 0; n++ {
+		if host := fmt.Sprintf("http://stays%d.example", n); channel.KeyOf(host).Part() != moved {
+			ids[0] = addOne(t, a, host)
+		}
+	}
+	if err := a.Apply(t.Context(), a.id, channel.Advance{Feed: "archive", From: "from", To: "far", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.GiveParts(t.Context(), []uint8{moved}); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := b.TakeParts(t.Context(), allParts())
+	if err != nil || !slices.Equal(taken.Parts, []uint8{moved}) || taken.Cursors[0] != "far" {
+		t.Fatalf("took %v, %v", taken, err)
+	}
+	refused, err := a.Issue(t.Context(), a.id, []channel.Issue{{ID: ids[0], Gen: 1, At: time.Now()}, {ID: ids[1], Gen: 1, At: time.Now()}})
+	if err != nil || len(refused) != 1 || refused[0].N != 1 || !errors.Is(refused[0].Err, channel.ErrStaleEpoch) {
+		t.Errorf("issues of what stays and what moved: %v, %v", refused, err)
+	}
+	var scanned []channel.ID
+	if err := b.ScanParts(t.Context(), taken.Parts, 0, func(h channel.Hot) error {
+		scanned = append(scanned, h.ID)
+		return nil
+	}); err != nil || !slices.Equal(scanned, ids[1:]) {
+		t.Errorf("channels of the partition: %v, want %v; %v", scanned, ids[1:], err)
+	}
+	if err := b.Leave(t.Context()); err != nil { // before it joined: what it took goes on where the one before had come
+		t.Fatal(err)
+	}
+	if taken, err = a.TakeParts(t.Context(), allParts()); err != nil || len(taken.Parts) != 1 || taken.Cursors[0] != "far" {
+		t.Errorf("took back %v, %v", taken, err)
+	}
+}
+
+// TestAloneAmongSeveral refuses a program that wants the database for itself while a manager shares it, and is shut out by one that begins to.
+func TestAloneAmongSeveral(t *testing.T) {
+	server := pglab.Start(t, pglab.Options{})
+	alone := open(t, server, "")
+	epoch, err := alone.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := oneOf(t, server, "m", time.Minute)
+	if err := alone.PutState(t.Context(), epoch, "x", nil); !errors.Is(err, channel.ErrStaleEpoch) {
+		t.Errorf("who had it alone: %v, want %v", err, channel.ErrStaleEpoch)
+	}
+	if _, err := open(t, server, "").Take(t.Context()); !errors.Is(err, ErrSeveral) {
+		t.Errorf("beside another: %v, want %v", err, ErrSeveral)
+	}
+	if err := m.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, server, "").Take(t.Context()); err != nil {
+		t.Errorf("after all had left: %v", err)
+	}
+}
+
+// TestNotes tells each note once, to the others alone.
+func TestNotes(t *testing.T) {
+	server := pglab.Start(t, pglab.Options{})
+	a, b := oneOf(t, server, "a", time.Minute), oneOf(t, server, "b", time.Minute)
+	tell := func(from *Several, what string) {
+		if err := from.Tell(context.Background(), channel.Note{What: what, Body: []byte(what)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(a, "one")
+	tell(b, "two")
+	tell(a, "three")
+	for _, want := range [][]string{{"one", "three"}, nil} {
+		notes, err := b.Notes(t.Context())
+		if err != nil || len(notes) != len(want) {
+			t.Fatalf("%v, %v; want %v", notes, err, want)
+		}
+		for i, n := range notes {
+			if n.What != want[i] || string(n.Body) != want[i] {
+				t.Errorf("%v, want %v", notes, want)
+			}
+		}
+	}
+}

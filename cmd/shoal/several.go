@@ -1,0 +1,379 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/postgres"
+	"shoal/internal/member"
+	"shoal/internal/version"
+	"shoal/manager"
+	"shoal/manager/archive/remote"
+	"shoal/manager/desk"
+)
+
+// others is what a manager among several knows of the other ones.
+type others struct {
+	shared *postgres.Several
+	writer string // of this start, in the archive's log
+
+	changed chan struct{}  // the network document must be made anew
+	known   []byte         // of which the network document was made; owned by who calls Seen
+	about   []about        // of all managers; guarded by station.publishing
+	has     map[string]int // how many partitions each has; likewise
+	keys    []keyUsed      // of managers that are here, or were of late; likewise
+}
+
+// about is what managers tell each other of themselves.
+type about struct {
+	Peer        string   `json:"peer"`
+	Name        string   `json:"name"` // of the machine
+	Addrs       []string `json:"addrs"`
+	Page        string   `json:"page,omitempty"`
+	Version     string   `json:"version"`
+	Delegations [][]byte `json:"delegations"`
+	Leaving     bool     `json:"leaving,omitempty"`
+
+	Figures *desk.Figures `json:"figures,omitempty"` // nil: the manager has just begun
+}
+
+// checkSeveral refuses what cannot be shared.
+func checkSeveral(ctx context.Context, cfg *stationConfig) error {
+	if !cfg.several {
+		return nil
+	}
+	for _, file := range []struct{ name, flag, given string }{{remote.DatabaseFile, "--db", cfg.db}, {remote.BucketFile, "--bucket", cfg.bucket}} {
+		noted, err := remote.Noted(cfg.data, file.name)
+		if err != nil {
+			return err
+		}
+		if noted == "" && file.given == "" {
+			return fmt.Errorf("--several needs %s: managers share what is on servers; name a PostgreSQL server with --db and a bucket with --bucket, or move there with shoal migrate", file.flag)
+		}
+	}
+	return ctx.Err()
+}
+
+// share makes the station one of several.
+func (st *station) share() error {
+	db, ok := st.db.(server)
+	if !ok {
+		return errors.New("--several needs the channels on a server: move them with shoal migrate")
+	}
+	shared := db.AsOne(postgres.SeveralConfig{Node: st.node.ID().String(), Writer: st.others.writer, Feed: manager.FeedName, Shared: manager.SharedState})
+	st.others.shared = shared
+	st.db = sharedServer{shared}
+	return nil
+}
+
+// sharedServer is a channel database on a server, as one of several managers has it.
+type sharedServer struct{ *postgres.Several }
+
+// CopyTo implements database.
+func (s sharedServer) CopyTo(ctx context.Context, dir string) error {
+	return server{s.DB}.CopyTo(ctx, dir)
+}
+
+// Scrub implements database.
+func (s sharedServer) Scrub(ctx context.Context) error { return server{s.DB}.Scrub(ctx) }
+
+// Damaged implements database.
+func (s sharedServer) Damaged() error { return server{s.DB}.Damaged() }
+
+// Broken implements database.
+func (s sharedServer) Broken() bool { return server{s.DB}.Broken() }
+
+// hostName is the name of this machine, for people.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+func newOthers() *others {
+	raw := make([]byte, 12)
+	rand.Read(raw)
+	return &others{writer: hex.EncodeToString(raw), changed: make(chan struct{}, 1)}
+}
+
+// several is what the manager needs to be one of several; nil: it is the only one.
+func (st *station) several() *manager.Several {
+	if st.others == nil {
+		return nil
+	}
+	return &manager.Several{
+		Shared: st.others.shared, ShutOut: st.archive.Others.ShutOut, Earliest: st.archive.Others.Earliest, About: st.aboutMe, Seen: st.seenOthers, Heard: st.heard,
+	}
+}
+
+// aboutMe is what the other managers are told.
+func (st *station) aboutMe() []byte {
+	sealed, _ := st.keys.Delegations(time.Now())
+	a := about{Peer: st.node.ID().String(), Name: hostName(), Addrs: bareAddrs(st.node.Addrs()), Version: version.String(), Delegations: sealed}
+	if st.page != nil {
+		a.Page = "http://" + st.page.Addr().String()
+	}
+	if m := st.book.Load(); m != nil {
+		f := desk.FiguresOf(m.Overview())
+		a.Figures = &f
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		st.cfg.log.Error("the other managers are not told of this one", "err", err)
+		return nil
+	}
+	return b
+}
+
+// seenOthers has the network document made anew when managers come or go.
+func (st *station) seenOthers(t channel.Tenure) {
+	var all []byte
+	var list []about
+	has, count := map[string]int{}, map[channel.Epoch]int{}
+	for _, owner := range t.Owner {
+		count[owner]++
+	}
+	for _, x := range t.Tenants {
+		var a about
+		if len(x.About) == 0 || json.Unmarshal(x.About, &a) != nil {
+			continue // it has just begun
+		}
+		a.Leaving = x.Leaving
+		has[a.Peer] += count[x.ID]
+		list = append(list, a)
+		a.Figures = nil // they change all the time
+		b, err := json.Marshal(a)
+		if err != nil {
+			continue
+		}
+		all = append(all, b...)
+	}
+	st.publishing.Lock()
+	st.others.about, st.others.has = list, has
+	st.publishing.Unlock()
+	if bytes.Equal(all, st.others.known) {
+		return
+	}
+	st.others.known = all
+	select {
+	case st.others.changed <- struct{}{}:
+	default:
+	}
+}
+
+// managers are those that share the network, this one first.
+func (st *station) managers() []desk.Manager {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	me := st.node.ID().String()
+	var out []desk.Manager
+	for _, a := range st.others.about {
+		m := desk.Manager{Peer: a.Peer, Machine: a.Name, Page: a.Page, Version: a.Version, Partitions: st.others.has[a.Peer], Here: a.Peer == me, Leaving: a.Leaving}
+		if a.Figures != nil {
+			m.Figures = *a.Figures
+		}
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b desk.Manager) int {
+		if a.Here != b.Here {
+			return cmp.Compare(b2i(b.Here), b2i(a.Here))
+		}
+		return cmp.Compare(a.Peer, b.Peer)
+	})
+	return out
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// addOthers completes a network document by the other managers. All managers make the same one.
+func (st *station) addOthers(d *member.Document) {
+	if st.others == nil {
+		return
+	}
+	d.MinSerial = 0 // a manager that is away comes back with the key that it had
+	for _, a := range st.others.about {
+		if a.Peer == st.node.ID().String() {
+			continue
+		}
+		s := member.Server{Peer: a.Peer, Addrs: a.Addrs}
+		if len(d.Managers) < member.MaxServers {
+			d.Managers, d.Archives = append(d.Managers, s), append(d.Archives, s)
+		}
+	}
+	for _, k := range st.others.keys { // the newest first
+		if len(d.Delegations) < member.MaxDelegations && !slices.ContainsFunc(d.Delegations, func(have []byte) bool { return bytes.Equal(have, k.Delegation) }) {
+			d.Delegations = append(d.Delegations, k.Delegation)
+		}
+	}
+	byPeer := func(a, b member.Server) int { return cmp.Compare(a.Peer, b.Peer) }
+	slices.SortFunc(d.Managers, byPeer)
+	slices.SortFunc(d.Archives, byPeer)
+	slices.SortFunc(d.Delegations, bytes.Compare)
+}
+
+// keyUsed is a working key's delegation. What it has signed is good for a while after its manager has gone.
+type keyUsed struct {
+	Delegation []byte    `json:"delegation"`
+	Last       time.Time `json:"last"` // when its manager was seen
+}
+
+// keyKept is how long: certificates are renewed within their life.
+const keyKept = 2 * member.CertificateLife
+
+// keepKeys notes which working keys are in use, in the database, so that they stay good when their managers have gone.
+func (st *station) keepKeys(ctx context.Context, now time.Time) error {
+	if st.others == nil {
+		return nil
+	}
+	b, err := st.others.shared.State(ctx, manager.StateKeys)
+	if err != nil {
+		return err
+	}
+	var before, all []keyUsed
+	if b != nil {
+		if err := json.Unmarshal(b, &before); err != nil {
+			return fmt.Errorf("the managers' working keys, in the database: %w", err)
+		}
+	}
+	st.publishing.Lock()
+	for _, a := range st.others.about {
+		for _, d := range a.Delegations {
+			all = append(all, keyUsed{d, now})
+		}
+	}
+	st.publishing.Unlock()
+	for _, k := range before {
+		if now.Sub(k.Last) < keyKept && !slices.ContainsFunc(all, func(have keyUsed) bool { return bytes.Equal(have.Delegation, k.Delegation) }) {
+			all = append(all, k)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b keyUsed) int { return b.Last.Compare(a.Last) })
+	st.publishing.Lock()
+	st.others.keys = all
+	st.publishing.Unlock()
+	if b, err = json.Marshal(all); err != nil {
+		return err
+	}
+	return st.others.shared.PutState(ctx, st.manager.Epoch(), manager.StateKeys, b)
+}
+
+// joinAddrs are addresses of the other managers for a join string, so that who has it gets in while this one is away.
+func (st *station) joinAddrs() (addrs []string) {
+	if st.others == nil {
+		return nil
+	}
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	for _, a := range st.others.about {
+		if a.Peer == st.node.ID().String() {
+			continue
+		}
+		for _, x := range a.Addrs {
+			if strings.Contains(x, "/tcp/") && len(addrs) < mostJoinAddrs {
+				addrs = append(addrs, x+"/p2p/"+a.Peer)
+				break // one each: join strings are pasted
+			}
+		}
+	}
+	return addrs
+}
+
+const mostJoinAddrs = 4
+
+// What managers tell each other beside what the manager's own package does.
+const noteBanned = "banned"
+
+// heard takes in what another manager told.
+func (st *station) heard(what string, body []byte) {
+	if what != noteBanned {
+		return
+	}
+	var b bannedNote
+	err := json.Unmarshal(body, &b)
+	if err == nil {
+		err = st.members.set(b.Name, b.Refuse, b.Prefixes, b.At)
+	}
+	if err == nil {
+		err = st.publish(time.Now())
+	}
+	if err != nil {
+		st.cfg.log.Error("a ban of another manager is not taken in", "err", err)
+	}
+}
+
+// bannedNote tells that a peer or an account was banned, or forgiven.
+type bannedNote struct {
+	Name     string    `json:"name"`
+	Refuse   bool      `json:"refuse"`
+	Prefixes []string  `json:"prefixes,omitempty"`
+	At       time.Time `json:"at"`
+}
+
+// tellBanned tells the other managers, and those that start later.
+func (st *station) tellBanned(n bannedNote) error {
+	if st.others == nil || st.manager == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), evictTime)
+	defer cancel()
+	b, err := json.Marshal(n)
+	if err == nil {
+		err = st.manager.TellOthers(ctx, noteBanned, b)
+	}
+	if err == nil {
+		b, err = json.Marshal(st.members.all())
+	}
+	if err == nil {
+		err = st.others.shared.PutState(ctx, st.manager.Epoch(), manager.StateBanned, b)
+	}
+	return err
+}
+
+// recallBanned takes in who was banned before this manager started.
+func (st *station) recallBanned(ctx context.Context) error {
+	if st.others == nil {
+		return nil
+	}
+	b, err := st.others.shared.State(ctx, manager.StateBanned)
+	if err != nil || b == nil {
+		return err
+	}
+	var f bannedFile
+	if err := json.Unmarshal(b, &f); err != nil {
+		return fmt.Errorf("who is banned, in the database: %w", err)
+	}
+	known := st.members.list()
+	for _, x := range f.Banned {
+		if !slices.Contains(known, x.Name) {
+			if err := st.members.set(x.Name, true, x.Prefixes, x.Since); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range known { // forgiven meanwhile
+		if !slices.ContainsFunc(f.Banned, func(x banned) bool { return x.Name == name }) {
+			if err := st.members.set(name, false, nil, time.Now()); err != nil {
+				return err
+			}
+		}
+	}
+	return st.publish(time.Now())
+}

@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/internal/wire/uplink"
+	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/schema"
+)
+
+// Other programs may write to the same store (Follower). Any of them may store any chunk, since each write of a channel is made on the condition that
+// the channel's record is still the one that was read. What is in memory of a channel that another program has written is read again; and before a peer
+// is told that it does not hold what it says, all that others have stored is read.
+
+// otherClock is how much later this program ends a lease that another one has granted, whose clock may be behind.
+const otherClock = 10 * time.Second
+
+// Others is what is known of other programs that write to the same ledger.
+type Others struct {
+	ledger   *Ledger
+	follower Follower // nil: no other program writes
+
+	mu      sync.Mutex
+	changed map[channel.ID]struct{} // channels that must be read again
+}
+
+// listen begins to, where the store has other writers.
+func (o *Others) listen(ctx context.Context, l *Ledger) error {
+	o.ledger = l
+	f, ok := several(l.store)
+	if !ok {
+		return nil
+	}
+	o.mu.Lock()
+	o.follower, o.changed = f, map[channel.ID]struct{}{}
+	o.mu.Unlock()
+	f.Hear(o.heard)
+	return f.Sync(ctx)
+}
+
+// several gives the store as one to which other programs write; false: none does.
+func several(s Store) (Follower, bool) {
+	f, ok := s.(Follower)
+	return f, ok && f.Several()
+}
+
+// heard takes in what another program has written.
+func (o *Others) heard(writes []Write) {
+	news := false
+	for i := range writes {
+		for _, c := range writes[i].Changes {
+			switch c.Key[0] {
+			case schema.Channel:
+				o.heardChannel(channel.ID(schema.Number(c.Key, 0)), c.Value)
+			case schema.Segment:
+				o.heardSegment(c)
+			}
+		}
+		news = news || len(writes[i].Entries) > 0
+	}
+	if news {
+		o.ledger.bell.ring()
+	}
+}
+
+func (o *Others) heardChannel(id channel.ID, value []byte) {
+	o.mu.Lock()
+	o.changed[id] = struct{}{}
+	o.mu.Unlock()
+	l := o.ledger
+	var m pb.Channel
+	if value == nil || schema.Decode(value, &m) != nil {
+		return // who reads it is told
+	}
+	l.accounts.note(m.Account)
+	if f, err := lease.ParseFence(m.Fence); err == nil && f.Running() {
+		l.deadlines.set(id, f.Deadline().Add(otherClock)) // the program that granted the lease ends it, or this one does if that is gone
+	}
+}
+
+func (o *Others) heardSegment(c Change) {
+	s, ok := o.ledger.segments.(Learner)
+	if !ok {
+		return
+	}
+	if c.Value == nil {
+		s.Unlearn(schema.SegmentOf(c.Key))
+	} else if info, err := schema.DecodeSegment(c.Key, c.Value); err == nil {
+		s.Learn(info)
+	}
+}
+
+// fresh drops what is in memory of a channel that another program has written since.
+func (o *Others) fresh(id channel.ID, c *channelState) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, changed := o.changed[id]; changed {
+		delete(o.changed, id)
+		*c = channelState{}
+	}
+}
+
+// Shared reports whether other programs may write to the same ledger.
+func (o *Others) Shared() bool { return o.follower != nil }
+
+// ShutOut has other programs write nothing more, by their names, and returns when all that they did can be read here.
+func (o *Others) ShutOut(ctx context.Context, writers []string) error {
+	if !o.Shared() {
+		return nil
+	}
+	return o.follower.ShutOut(ctx, writers)
+}
+
+// Earliest is the first of some cursors of the feed for the manager. One that this archive does not know is before all.
+func (o *Others) Earliest(cursors ...string) (first string, err error) {
+	least := uint64(math.MaxUint64)
+	for _, c := range cursors {
+		seq, err := o.ledger.Position(schema.Feed, c)
+		if err != nil {
+			return "", nil
+		}
+		if seq < least {
+			first, least = c, seq
+		}
+	}
+	return first, nil
+}
+
+// sure asks again where the first answer was no, or another program was quicker: then all that others have stored is known here.
+func sure[T any](ctx context.Context, l *Ledger, no func(T) bool, ask func() (T, error)) (T, error) {
+	out, err := ask()
+	if !l.Others.Shared() || err == nil && !no(out) || err != nil && !errors.Is(err, ErrConflict) {
+		return out, err
+	}
+	if serr := l.Others.follower.Sync(ctx); serr != nil {
+		return out, errors.Join(err, fmt.Errorf("%w: %w", ErrStorage, serr))
+	}
+	return ask()
+}
+
+// denied reports whether a reply says that the peer does not hold what it says.
+func denied(r lease.Reply) bool {
+	switch r.Status {
+	case lease.Fenced, lease.Behind, lease.Held, lease.Unclaimed:
+		return true
+	}
+	return false
+}
+
+func claimDenied(c uplink.Claimed) bool { return denied(c.Reply) }

@@ -1,0 +1,143 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"shoal/channel"
+)
+
+// What managers tell each other: what an operator asked one of them for, and another one has to do.
+const (
+	noteAdopt    = "adopt"     // channels were added
+	noteEdited   = "edited"    // a channel was changed
+	noteForget   = "forget"    // a channel was removed
+	noteBlocked  = "blocked"   // of a host: why, or that it is not any more
+	noteReset    = "reset"     // what was known of a host is forgotten
+	noteStandOff = "stand off" // a task was called back
+	noteCrawl    = "crawl now"
+	notePause    = "pause"
+	noteStrategy = "strategy"
+	noteLimits   = "limits"
+	noteTrust    = "trust"
+	noteOther    = "other: " // begins what is for others than the manager
+)
+
+// noted is the body of a note. Which fields it has depends on what it tells.
+type noted struct {
+	ID          channel.ID `json:",omitempty"`
+	First, Last channel.ID `json:",omitempty"`
+	Host, Why   string     `json:",omitempty"`
+	Paused      bool       `json:",omitempty"`
+	Before      []byte     `json:",omitempty"` // a channel
+	After       []byte     `json:",omitempty"`
+
+	Strategy *StrategyChoice `json:",omitempty"`
+	Limits   *Limits         `json:",omitempty"`
+	Trust    *TrustChoice    `json:",omitempty"`
+}
+
+// tell tells the other managers something, if there are any.
+func (c *core) tell(ctx context.Context, what string, n noted) error {
+	if c.tenancy == nil || heardOf(ctx) {
+		return nil
+	}
+	b, err := json.Marshal(n)
+	if err == nil {
+		err = c.tenancy.Shared.Tell(ctx, channel.Note{What: what, Body: b})
+	}
+	if err != nil {
+		return fmt.Errorf("tell the other managers: %w", err)
+	}
+	return nil
+}
+
+// heardKey marks what follows from a note, of which no other manager is told again.
+type heardKey struct{}
+
+func heardOf(ctx context.Context) bool { return ctx.Value(heardKey{}) != nil }
+
+// elsewhere reports whether another manager has a channel that this one does not have. There must be one.
+func (ro *roster) elsewhere(ctx context.Context, id channel.ID) (bool, error) {
+	if ro.tenancy == nil {
+		return false, nil
+	}
+	known := false
+	err := ro.onLoop(ctx, func(time.Time) { _, known = ro.table.Find(id) })
+	return !known, err
+}
+
+// hearNote does what another manager told.
+func (m *Manager) hearNote(ctx context.Context, n channel.Note) error {
+	ctx = context.WithValue(ctx, heardKey{}, true)
+	if len(n.What) >= len(noteOther) && n.What[:len(noteOther)] == noteOther {
+		if m.cfg.Several.Heard != nil {
+			m.cfg.Several.Heard(n.What[len(noteOther):], n.Body)
+		}
+		return nil
+	}
+	var t noted
+	if err := json.Unmarshal(n.Body, &t); err != nil {
+		return err
+	}
+	switch n.What {
+	case noteAdopt:
+		_, err := m.Adopt(ctx, t.First, t.Last, func() {})
+		return err
+	case noteBlocked:
+		return m.SetBlocked(ctx, t.Host, t.Why)
+	case noteReset:
+		return m.ResetHost(ctx, t.Host)
+	case noteStandOff:
+		return m.StandOff(ctx, t.ID, t.Host)
+	case noteStrategy:
+		return m.UseStrategy(ctx, *t.Strategy)
+	case noteLimits:
+		return m.UseLimits(ctx, *t.Limits)
+	case noteTrust:
+		_, err := m.SetTrust(ctx, *t.Trust)
+		return err
+	}
+	return m.hearOfChannel(ctx, n.What, t)
+}
+
+// hearOfChannel does what concerns one channel, if it is this manager's.
+func (m *Manager) hearOfChannel(ctx context.Context, what string, t noted) error {
+	var before, after channel.Channel
+	var err error
+	if t.Before != nil {
+		if before, err = channel.ParseChannel(t.Before); err != nil {
+			return err
+		}
+		t.ID = before.ID
+	}
+	if t.After != nil {
+		if after, err = channel.ParseChannel(t.After); err != nil {
+			return err
+		}
+	}
+	if away, err := m.roster.elsewhere(ctx, t.ID); err != nil || away {
+		return err
+	}
+	switch what {
+	case noteEdited:
+		return m.Edited(ctx, &before, &after)
+	case noteForget:
+		return m.Forget(ctx, &before)
+	case noteCrawl:
+		return m.CrawlNow(ctx, t.ID)
+	case notePause:
+		return m.Pause(ctx, t.ID, t.Paused)
+	}
+	return fmt.Errorf("%q is not known to this version", what)
+}
+
+// TellOthers tells the other managers' Several.Heard something.
+func (c *core) TellOthers(ctx context.Context, what string, body []byte) error {
+	if c.tenancy == nil {
+		return nil
+	}
+	return c.tenancy.Shared.Tell(ctx, channel.Note{What: noteOther + what, Body: body})
+}

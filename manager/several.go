@@ -1,0 +1,357 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/share"
+	"shoal/recrawl"
+)
+
+// Shared is a Store that several managers use, each with partitions of the hosts. *postgres.Several is one. What this manager writes after its tenancy
+// has ended fails with channel.ErrStaleEpoch, as do Beat and the others.
+type Shared interface {
+	Store
+	// Beat renews the tenancy, ends those of managers that have gone, and tells who shares the database.
+	Beat(ctx context.Context, leaving bool, about []byte) (channel.Tenure, error)
+	// TakeParts takes those of some partitions that are free; JoinParts says from where in the feed all of this manager's go on.
+	TakeParts(ctx context.Context, parts []uint8) (channel.Taken, error)
+	JoinParts(ctx context.Context, cursor string) error
+	// GiveParts gives partitions up, after the writes that are under way.
+	GiveParts(ctx context.Context, parts []uint8) error
+	// Leave ends the tenancy.
+	Leave(ctx context.Context) error
+	// ScanParts is Scan of the channels of some partitions with ids above one.
+	ScanParts(ctx context.Context, parts []uint8, above channel.ID, f func(channel.Hot) error) error
+	LastID(ctx context.Context) (channel.ID, error)
+	// Tell tells the other managers something, and Notes is what they have told since the last call.
+	Tell(ctx context.Context, n channel.Note) error
+	Notes(ctx context.Context) ([]channel.Note, error)
+}
+
+// Several is what a manager needs beside its Store to be one of several.
+type Several struct {
+	Shared Shared // the manager's Store
+	// ShutOut has writers append nothing more to the archive's log, and returns when all that they did can be read here.
+	ShutOut func(ctx context.Context, writers []string) error
+	// Earliest is the first of some cursors of the archive's feed.
+	Earliest func(cursors ...string) (string, error)
+	// Heard is told what was passed to TellOthers elsewhere. Nil: nothing is.
+	Heard func(what string, body []byte)
+	// About is what the others are told of this manager; Seen is told who they are. Both must be quick.
+	About func() []byte
+	Seen  func(channel.Tenure)
+}
+
+// ErrEnded says that other managers took this one for gone, as it was not heard of for too long: it must be opened anew.
+var ErrEnded = errors.New("manager: the other managers have taken its work over")
+
+// StateBanned names what the database keeps of who is banned, where several managers share it.
+const StateBanned = "members/banned"
+
+// StateKeys names what the database keeps of the managers' working keys.
+const StateKeys = "members/keys"
+
+// SharedState reports whether all managers of a database have a state in common. Each has others for itself, such as what its strategy has learnt.
+func SharedState(name string) bool {
+	switch name {
+	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys:
+		return true
+	}
+	return false
+}
+
+// Paces of a manager among several.
+const (
+	tenureEvery = 500 * time.Millisecond // between two beats
+	tenureWait  = 4 * time.Second        // for one
+	moveWait    = 5 * time.Second        // for the write of a move
+	strayEvery  = 10 * time.Second       // between two looks for channels of which no note told
+)
+
+// tenancy is a manager's part in a network of several: it takes partitions and gives them up. One goroutine runs it; the loop owns what is marked so.
+type tenancy struct {
+	*core
+	*Several
+	keep    *keeper
+	roster  *roster
+	errands *errands
+	hear    func(context.Context, channel.Note) error // takes in what another manager told
+
+	tenure atomic.Pointer[channel.Tenure] // as of the last beat
+
+	owned  [channel.Parts]bool // owned by the loop
+	moving bool                // likewise: the feed is not read while partitions are taken
+
+	last   channel.ID // up to which channels were looked for
+	looked time.Time
+}
+
+// mine reports whether a host is this manager's. Called on the loop.
+func (t *tenancy) mine(key channel.HostKey) bool { return t == nil || t.owned[key.Part()] }
+
+// resting reports whether the feed is not to be read. Called on the loop.
+func (t *tenancy) resting() bool {
+	return t != nil && (t.moving || !slices.Contains(t.owned[:], true))
+}
+
+// work beats until ctx ends; an error says that this manager has no part any more.
+func (t *tenancy) work(ctx context.Context) error {
+	beat := time.NewTicker(tenureEvery)
+	defer beat.Stop()
+	for {
+		if err := t.turn(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat.C:
+		}
+	}
+}
+
+// turn is one beat and what follows from it. What fails and may pass is tried again with the next.
+func (t *tenancy) turn(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, tenureWait)
+	now, err := t.Shared.Beat(limited, false, t.About())
+	cancel()
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, channel.ErrStaleEpoch):
+		return fmt.Errorf("%w: %w", ErrEnded, err)
+	case err != nil:
+		t.log.Warn("the other managers do not hear of this one, will try again", "err", err)
+		return nil
+	}
+	t.tenure.Store(&now)
+	t.Seen(now)
+	m := share.Next(&now, t.epoch)
+	if len(m.Give) > 0 {
+		if err := t.give(ctx, m.Give); err != nil {
+			return err
+		}
+	}
+	if len(m.Take) > 0 {
+		if err := t.take(ctx, m.Take); err != nil {
+			return err
+		}
+	}
+	t.listen(ctx)
+	return nil
+}
+
+// give gives partitions up: what was learnt of them is written first.
+func (t *tenancy) give(ctx context.Context, parts []uint8) error {
+	var failed error
+	err := t.onLoop(ctx, func(now time.Time) {
+		t.keep.save(now, true)
+		if t.keep.pending != nil || len(t.keep.dirty)+len(t.keep.records) > 0 {
+			return // the database does not take it now
+		}
+		limited, cancel := context.WithTimeout(context.Background(), moveWait)
+		defer cancel()
+		if failed = t.Shared.GiveParts(limited, parts); failed == nil {
+			t.drop(parts)
+			t.log.Info("partitions given to another manager", "partitions", len(parts), "channels", t.sched.Len())
+		}
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err = errors.Join(err, failed); err != nil { // it may have been done: only a new beginning is sure
+		return fmt.Errorf("%w: partitions were to be given up: %w", ErrEnded, err)
+	}
+	return nil
+}
+
+// drop takes the channels of partitions out of all that the loop holds. Their tasks go on.
+func (t *tenancy) drop(parts []uint8) {
+	gone := [channel.Parts]bool{}
+	for _, p := range parts {
+		gone[p], t.owned[p] = true, false
+	}
+	for s := range recrawl.Slot(t.table.Len()) {
+		if t.table.Used(s) && gone[t.table.Host(s).Part()] {
+			t.roster.release(s)
+		}
+	}
+	t.errands.waits = slices.DeleteFunc(t.errands.waits, func(e *errand) bool { return gone[channel.KeyOf(e.host).Part()] })
+}
+
+// take takes partitions over: it shuts out the managers that had them and have gone, reads what is known of their hosts and channels, and goes on in the
+// feed where they had come. Tasks that are out keep their hosts busy until they end, as after a start.
+func (t *tenancy) take(ctx context.Context, parts []uint8) error {
+	began := t.cfg.Now()
+	if err := t.onLoop(ctx, func(time.Time) { t.moving = true }); err != nil {
+		return nil
+	}
+	taken, err := t.Shared.TakeParts(ctx, parts)
+	if err == nil && len(taken.Parts) > 0 {
+		err = t.takeIn(ctx, taken)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: partitions were to be taken: %w", ErrEnded, err)
+	}
+	_ = t.onLoop(ctx, func(now time.Time) {
+		t.moving = false
+		t.sched.Rerank()
+		t.log.Info("partitions taken", "partitions", len(taken.Parts), "channels", t.sched.Len(), "took", now.Sub(began))
+	})
+	return nil
+}
+
+func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
+	if err := t.ShutOut(ctx, taken.Ended); err != nil {
+		return err
+	}
+	if err := t.onLoop(ctx, func(time.Time) {
+		for _, p := range taken.Parts {
+			t.owned[p] = true
+		}
+	}); err != nil {
+		return err
+	}
+	if err := t.readHosts(ctx, taken.Parts); err != nil {
+		return err
+	}
+	last, err := t.Shared.LastID(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.readChannels(ctx, taken.Parts, 0); err != nil {
+		return err
+	}
+	if t.last == 0 {
+		t.last = last
+	}
+	var failed error
+	err = t.onLoop(ctx, func(time.Time) {
+		from := taken.Cursors
+		if t.joined(taken.Parts) {
+			from = append(from, t.keep.cursor)
+		}
+		cursor, err := t.Earliest(from...)
+		if err == nil {
+			limited, cancel := context.WithTimeout(context.Background(), moveWait)
+			defer cancel()
+			err = t.Shared.JoinParts(limited, cursor)
+		}
+		if failed = err; err == nil {
+			t.keep.cursor = cursor
+		}
+	})
+	return errors.Join(err, failed)
+}
+
+// joined reports whether this manager had other partitions before these.
+func (t *tenancy) joined(these []uint8) bool {
+	n := 0
+	for _, is := range t.owned {
+		if is {
+			n++
+		}
+	}
+	return n > len(these)
+}
+
+// readHosts takes in what is known of the hosts of partitions: whether they are blocked, and until when they are left alone.
+func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
+	var batch []channel.Host
+	flush := func() error {
+		err := t.onLoop(ctx, func(now time.Time) {
+			for i := range batch {
+				h := &batch[i]
+				key := channel.KeyOf(h.Name)
+				if h.Blocked != t.machine.Blocked(key) {
+					t.machine.Block(key, h.Blocked)
+				}
+				if h.NextVisit.After(now) {
+					t.machine.Leave(key, t.soonest(now, h.NextVisit))
+				}
+			}
+		})
+		batch = batch[:0]
+		return err
+	}
+	err := t.Shared.ScanHosts(ctx, func(h channel.Host) error {
+		if !slices.Contains(parts, channel.KeyOf(h.Name).Part()) {
+			return nil
+		}
+		if batch = append(batch, h); len(batch) < adoptBatch {
+			return nil
+		}
+		return flush()
+	})
+	return errors.Join(err, flush())
+}
+
+// readChannels takes in the channels of partitions with ids above one that the loop does not have.
+func (t *tenancy) readChannels(ctx context.Context, parts []uint8, above channel.ID) error {
+	_, err := t.roster.adopt(ctx, func() {}, func(f func(channel.Hot) error) error { return t.Shared.ScanParts(ctx, parts, above, f) })
+	return err
+}
+
+// listen takes in what the other managers have told, and now and then channels of which none told because it ended meanwhile.
+func (t *tenancy) listen(ctx context.Context) {
+	notes, err := t.Shared.Notes(ctx)
+	for _, n := range notes {
+		if err := t.hear(ctx, n); err != nil && ctx.Err() == nil {
+			t.log.Warn("what another manager told is not taken in", "what", n.What, "err", err)
+		}
+	}
+	if now := t.cfg.Now(); err == nil && now.Sub(t.looked) >= strayEvery {
+		t.looked = now
+		err = t.strays(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		t.log.Warn("what other managers tell is not read, will try again", "err", err)
+	}
+}
+
+// strayBack is how far below the highest id a channel may be that was added later.
+const strayBack = 1000
+
+func (t *tenancy) strays(ctx context.Context) error {
+	last, err := t.Shared.LastID(ctx)
+	if err != nil || last == t.last {
+		return err
+	}
+	var parts []uint8
+	if err := t.onLoop(ctx, func(time.Time) {
+		for p, is := range t.owned {
+			if is {
+				parts = append(parts, uint8(p))
+			}
+		}
+	}); err != nil || len(parts) == 0 {
+		return err
+	}
+	above := channel.ID(0)
+	if t.last > strayBack {
+		above = t.last - strayBack
+	}
+	if err := t.readChannels(ctx, parts, above); err != nil {
+		return err
+	}
+	t.last = last
+	return nil
+}
+
+// leave hands over all partitions at the end. Called when the loop has ended and all is written.
+func (t *tenancy) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), moveWait)
+	defer cancel()
+	if err := t.Shared.Leave(ctx); err != nil && !errors.Is(err, channel.ErrStaleEpoch) {
+		t.log.Warn("the other managers were not told of the end; they will see it", "err", err)
+	}
+}
