@@ -213,7 +213,7 @@ func (er *errands) waiting() (n int) {
 }
 
 // job is an errand's on its way to a peer. To that peer it is of the channel whose pages it is for, in a generation that no other task of the channel gets.
-func (er *errands) job(now time.Time, o dispatch.Order, host *channel.Host) (job, bool) {
+func (er *errands) job(o dispatch.Order, host *channel.Host) (job, bool) {
 	p := er.at(o.Slot)
 	if p.errand == nil {
 		return job{}, false

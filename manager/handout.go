@@ -42,7 +42,7 @@ func (h *handout) dispatch(ctx context.Context, now time.Time) {
 // job adds to an order what the loop knows and the database does not yet.
 func (h *handout) job(now time.Time, o dispatch.Order) (job, bool) {
 	if isErrand(o.Slot) {
-		j, ok := h.errands.job(now, o, h.near.hosts[o.Slot])
+		j, ok := h.errands.job(o, h.near.hosts[o.Slot])
 		if !ok {
 			h.machine.Unsent(now, o, unsentRetry)
 		}
