@@ -1,4 +1,4 @@
-// The page: its views, and what it asks the program every two seconds while it is visible.
+// The page: its views, and what it asks the program every two seconds while it is visible, or every six while nothing is crawled.
 "use strict";
 import { h, t, ask, speak, lang, languages, num, size, rate, day, clock, when, told, ranges, Refused } from "./parts.js";
 import { chart, since } from "./charts.js";
@@ -271,5 +271,7 @@ async function begin(choice) {
 }
 addEventListener("hashchange", () => { show(); main.focus(); });
 document.addEventListener("visibilitychange", refresh);
-setInterval(refresh, 2000);
+let beats = 0;
+const rests = () => present && ["paused", "idle", "draining"].includes(present.state) && !present.running.length; // little changes then
+setInterval(() => { if (beats++ % (rests() ? 3 : 1) === 0) refresh(); }, 2000);
 begin();
