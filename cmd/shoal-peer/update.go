@@ -41,6 +41,7 @@ const (
 	updateEvery  = 60      // between two questions for a newer version
 	updateRetry  = 10      // after one that failed
 	updateLatest = 24 * 60 // from when on a version that is here is taken although there is work
+	listEvery    = 6 * 60  // between two looks at the signed list where nothing new is offered: it tells whether the server holds updates back
 	finishLatest = 10      // within which running tasks may come to their end before the rest is handed over
 )
 
@@ -59,6 +60,7 @@ type updater struct {
 	in      bool // this computer is among those that the offer is for
 	notes   string
 	asked   time.Time // when the server last answered
+	listed  time.Time // when the signed list was last found fresh
 	failed  error     // why the last look came to nothing
 	have    int64     // of the download
 	length  int64
@@ -197,26 +199,20 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 	}
 	u.mu.Lock()
 	u.offer, u.asked, u.in = o, time.Now(), release.In(o.Version, node.ID().String(), o.Share)
-	in, take := u.in, u.take
+	in, take, stale := u.in, u.take, time.Since(u.listed) >= listEvery*u.minute
 	u.mu.Unlock()
 	_, refused := st.Refuses(o.Version)
-	if setting == updateBuilt || setting == updateBy || setting == updateOff && !take || onTrial || refused || !release.Newer(o.Version, version.String()) || !in && !take {
+	none := onTrial || refused || !release.Newer(o.Version, version.String()) || !in && !take
+	switch {
+	case setting == updateBuilt || setting == updateBy || setting == updateOff && !take:
 		return false, nil
-	}
-	if st.Next != nil && st.Next.Version == o.Version {
+	case none && !stale:
+		return false, nil
+	case !none && st.Next != nil && st.Next.Version == o.Version:
 		return true, u.folder.Verify(st.Next)
 	}
-	now := node.Now()
-	if d.Issued.After(now) { // a clock that is behind must not make old lists look new
-		now = d.Issued
-	}
-	network := node.Network()
-	r := trusted.Reader{Dir: filepath.Join(u.s.settings().Data, "updates", network.String()), Network: network}
-	list, err := r.Update(ctx, now, c.File)
-	if errors.Is(err, trusted.ErrNone) {
-		return false, nil
-	}
-	if err != nil {
+	list, err := u.list(ctx, node, c)
+	if none || err != nil || list == nil {
 		return false, err
 	}
 	p, ok := list[release.Target(o.Version, runtime.GOOS, runtime.GOARCH)]
@@ -230,6 +226,26 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 		return false, nil
 	}
 	return u.fetch(ctx, c, &p, &st)
+}
+
+// list returns the programs that offline keys have signed; nil where the network signs none.
+func (u *updater) list(ctx context.Context, node *wire.Node, c carry.Client) (map[string]trusted.Program, error) {
+	now := node.Now()
+	if d, _ := node.Document(); d.Issued.After(now) { // a clock that is behind must not make old lists look new
+		now = d.Issued
+	}
+	network := node.Network()
+	r := trusted.Reader{Dir: filepath.Join(u.s.settings().Data, "updates", network.String()), Network: network}
+	list, err := r.Update(ctx, now, c.File)
+	if errors.Is(err, trusted.ErrNone) {
+		return nil, nil
+	}
+	if err == nil {
+		u.mu.Lock()
+		u.listed = time.Now()
+		u.mu.Unlock()
+	}
+	return list, err
 }
 
 // errNoRoom is returned where the disk has no room for an update.
