@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -220,7 +221,7 @@ func (w *callers) manage(rng *rand.Rand, calls int) {
 		signed, body := task(channel.ID(n+1), gen, w.latest)
 		w.do(0, call{what: "deposit", id: channel.ID(n + 1), gen: gen}, func(a *Archive) (reply, error) {
 			err := a.Deposit(context.Background(), signed, body)
-			if _, fenced := err.(*FencedError); fenced {
+			if fenced := (*FencedError)(nil); errors.As(err, &fenced) {
 				return reply{status: lease.Fenced}, nil
 			}
 			return reply{status: lease.Waiting}, err

@@ -28,10 +28,10 @@ const (
 
 // updateNet is a network that signs releases, with one peer that runs as a service does.
 type updateNet struct {
-	t                             *testing.T
-	data, repo, key, at, pond, is string // is: folder of the peer
-	boss, peer                    *process
-	page                          page
+	t                         *testing.T
+	data, repo, key, pond, is string // is: folder of the peer
+	boss, peer                *process
+	page                      page
 }
 
 // built builds a program of a version, or a small one from source.
