@@ -3,8 +3,8 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
