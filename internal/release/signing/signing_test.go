@@ -159,7 +159,7 @@ func TestSecondKey(t *testing.T) {
 	n := newNetwork(t, 2)
 	n.serve()
 	n.has()
-	missing, err := n.repo.Add(n.now, "v1.0.0", "mends v1.0.0", []File{{System: "linux", Arch: "amd64", Bytes: []byte("program")}}, n.keys[0])
+	missing, err := n.repo.Add(n.now, "v1.0.0", "mends v1.0.0", []File{{System: "linux", Arch: "amd64", Bytes: []byte("program v1.0.0")}}, n.keys[0])
 	if err != nil || missing != 1 {
 		t.Fatal(missing, err)
 	}
