@@ -62,6 +62,9 @@ func TestTenancy(t *testing.T) {
 	if refused, err := old.Issue(t.Context(), old.id, []channel.Issue{{ID: id, Gen: 1, At: time.Now()}}); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}
+	if _, err := old.Beat(t.Context(), false, nil); err != nil { // its last; before its first, a manager has a minute
+		t.Fatal(err)
+	}
 
 	next := oneOf(t, server, "next", time.Minute)
 	buried(t, next, old.id)
