@@ -27,6 +27,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.tuning.recallDue = true
 	if m.tenancy != nil {
 		defer m.tenancy.leave()
+		m.beside.Go(func() { m.tenancy.listen(ctx) })
 		m.beside.Go(func() {
 			if err := m.tenancy.work(ctx); err != nil {
 				stop(err)

@@ -72,12 +72,6 @@ func (ro *roster) elsewhere(ctx context.Context, id channel.ID) (bool, error) {
 // hearNote does what another manager told.
 func (m *Manager) hearNote(ctx context.Context, n channel.Note) error {
 	ctx = context.WithValue(ctx, heardKey{}, true)
-	if len(n.What) >= len(noteOther) && n.What[:len(noteOther)] == noteOther {
-		if m.cfg.Several.Heard != nil {
-			m.cfg.Several.Heard(n.What[len(noteOther):], n.Body)
-		}
-		return nil
-	}
 	var t noted
 	if err := json.Unmarshal(n.Body, &t); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +43,7 @@ type Several struct {
 	ShutOut func(ctx context.Context, writers []string) error
 	// Earliest is the first of some cursors of the archive's feed.
 	Earliest func(cursors ...string) (string, error)
-	// Heard is told what was passed to TellOthers elsewhere. Nil: nothing is.
+	// Heard is told what was passed to TellOthers elsewhere, on a goroutine that waits for nothing else. Nil: nothing is.
 	Heard func(what string, body []byte)
 	// About is what the others are told of this manager; Seen is told who they are. Both must be quick.
 	About func() []byte
@@ -74,7 +76,8 @@ const (
 	strayEvery  = 10 * time.Second       // between two looks for channels of which no note told
 )
 
-// tenancy is a manager's part in a network of several: it takes partitions and gives them up. One goroutine runs it; the loop owns what is marked so.
+// tenancy is a manager's part in a network of several: it takes partitions and gives them up. One goroutine runs it, another one listens; the loop owns
+// what is marked so.
 type tenancy struct {
 	*core
 	*Several
@@ -87,6 +90,9 @@ type tenancy struct {
 
 	owned  [channel.Parts]bool // owned by the loop
 	moving bool                // likewise: the feed is not read while partitions are taken
+
+	mu   sync.Mutex
+	told []channel.Note // what was heard, and is to be done in the next turn; guarded by mu
 
 	last   channel.ID // up to which channels were looked for
 	looked time.Time
@@ -143,7 +149,7 @@ func (t *tenancy) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	t.listen(ctx)
+	t.obey(ctx)
 	return nil
 }
 
@@ -301,20 +307,49 @@ func (t *tenancy) readChannels(ctx context.Context, parts []uint8, above channel
 	return err
 }
 
-// listen takes in what the other managers have told, and now and then channels of which none told because it ended meanwhile.
+// listen hears what the other managers tell, until ctx ends. What is not for the manager is passed on at once, as a ban does not wait until partitions
+// are taken; the rest waits for the next turn.
 func (t *tenancy) listen(ctx context.Context) {
-	notes, err := t.Shared.Notes(ctx)
+	beat := time.NewTicker(tenureEvery)
+	defer beat.Stop()
+	for {
+		notes, err := t.Shared.Notes(ctx)
+		if err != nil && ctx.Err() == nil {
+			t.log.Warn("what other managers tell is not read, will try again", "err", err)
+		}
+		for _, n := range notes {
+			if what, other := strings.CutPrefix(n.What, noteOther); !other {
+				t.mu.Lock()
+				t.told = append(t.told, n)
+				t.mu.Unlock()
+			} else if t.Heard != nil {
+				t.Heard(what, n.Body)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		}
+	}
+}
+
+// obey does what the other managers have told, and looks now and then for channels of which none told because it ended meanwhile.
+func (t *tenancy) obey(ctx context.Context) {
+	t.mu.Lock()
+	notes := t.told
+	t.told = nil
+	t.mu.Unlock()
 	for _, n := range notes {
 		if err := t.hear(ctx, n); err != nil && ctx.Err() == nil {
 			t.log.Warn("what another manager told is not taken in", "what", n.What, "err", err)
 		}
 	}
-	if now := t.cfg.Now(); err == nil && now.Sub(t.looked) >= strayEvery {
+	if now := t.cfg.Now(); now.Sub(t.looked) >= strayEvery {
 		t.looked = now
-		err = t.strays(ctx)
-	}
-	if err != nil && ctx.Err() == nil {
-		t.log.Warn("what other managers tell is not read, will try again", "err", err)
+		if err := t.strays(ctx); err != nil && ctx.Err() == nil {
+			t.log.Warn("channels that other managers have added are not looked for, will try again", "err", err)
+		}
 	}
 }
 

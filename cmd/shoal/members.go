@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/libp2p/go-libp2p/core/peer"
 
 	"shoal/internal/member"
 	"shoal/internal/wire"
@@ -50,6 +47,7 @@ type banned struct {
 	Name     string    `json:"name"`
 	Since    time.Time `json:"since"`
 	Prefixes []string  `json:"prefixes,omitempty"` // the address prefixes that it had; no peer may join from there for a time
+	Told     bool      `json:"told,omitempty"`     // to the other managers of the network
 }
 
 // openMembers reads what an earlier run has kept.
@@ -159,6 +157,11 @@ func (m *members) set(name string, refuse bool, prefixes []string, now time.Time
 	} else if err := m.issuer.Deny(name, false); err != nil {
 		return err
 	}
+	return m.write(next)
+}
+
+// write keeps what is to be kept. Called under the lock.
+func (m *members) write(next bannedFile) error {
 	b, err := json.Marshal(next)
 	if err != nil {
 		return err
@@ -170,11 +173,49 @@ func (m *members) set(name string, refuse bool, prefixes []string, now time.Time
 	return nil
 }
 
-// desk is what an operator can do about members.
-type membersDesk struct {
-	st *station
-	mu sync.Mutex // one ban at a time
+// noteTold notes which bans the other managers know.
+func (m *members) noteTold(names ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next, changed := bannedFile{Version: 2, Banned: slices.Clone(m.kept.Banned)}, false
+	for i := range next.Banned {
+		if b := &next.Banned[i]; !b.Told && slices.Contains(names, b.Name) {
+			b.Told, changed = true, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return m.write(next)
 }
+
+// join takes in the bans that other managers keep. What they were told of, and keep no more, was forgiven.
+func (m *members) join(theirs []banned, now time.Time) error {
+	named := func(list []banned, name string) bool {
+		return slices.ContainsFunc(list, func(b banned) bool { return b.Name == name })
+	}
+	ours := m.all().Banned
+	var known []string
+	for _, b := range theirs {
+		if !named(ours, b.Name) {
+			if err := m.set(b.Name, true, b.Prefixes, b.Since); err != nil {
+				return err
+			}
+		}
+		known = append(known, b.Name)
+	}
+	for _, b := range ours {
+		if b.Told && !named(theirs, b.Name) {
+			if err := m.set(b.Name, false, nil, now); err != nil {
+				return err
+			}
+		}
+	}
+	return m.noteTold(known...)
+}
+
+// desk is what an operator can do about members.
+type membersDesk struct{ st *station }
 
 // Invite makes a join string with an invite for a number of joins.
 func (d *membersDesk) Invite(uses uint32) (string, error) { return d.st.invite(time.Now(), uses) }
@@ -186,43 +227,12 @@ func (d *membersDesk) Banned() []string { return d.st.members.list() }
 // connections close here and wherever the network document arrives. What it has claimed is free again, and for a time
 // no peer may join from its address prefix. If banned is false, Ban forgives.
 func (d *membersDesk) Ban(name string, banned bool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	of := d.st.node.Members(func(m wire.Member) bool {
-		return m.Role == member.Peer && (m.Peer.String() == name || m.Account == name)
-	})
-	if banned && len(of) == 0 {
+	if banned && len(d.st.barred(name)) == 0 {
 		if err := d.onlyLabel(name); err != nil {
 			return err
 		}
 	}
-	var prefixes []string
-	for _, m := range of {
-		if p := member.Prefix(m.Addr); m.Addr.IsValid() && !m.Addr.IsLoopback() && !slices.Contains(prefixes, p) {
-			prefixes = append(prefixes, p)
-		}
-	}
-	if err := d.st.members.set(name, banned, prefixes, now); err != nil {
-		return err
-	}
-	if err := d.st.tellBanned(bannedNote{Name: name, Refuse: banned, Prefixes: prefixes, At: now}); err != nil {
-		return fmt.Errorf("the ban is kept here, but not every manager knows of it: %w; ban once more", err)
-	}
-	if err := d.st.publish(now); err != nil {
-		return fmt.Errorf("the ban is kept, but the network does not know of it yet: %w; it does once the manager is started again", err)
-	}
-	if !banned {
-		return nil
-	}
-	ids := []string{}
-	if id, err := peer.Decode(name); err == nil {
-		ids = append(ids, id.String())
-	}
-	for _, m := range of {
-		ids = append(ids, m.Peer.String())
-	}
-	return d.st.evict(ids)
+	return d.st.bar(bannedNote{Name: name, Refuse: banned, At: time.Now()})
 }
 
 // onlyLabel refuses a name that members have chosen, which says nothing of who they are.
@@ -244,13 +254,3 @@ func (d *membersDesk) onlyLabel(name string) error {
 	}
 	return fmt.Errorf("%q is a name that members chose, which anyone may choose; ban one of these accounts: %s%s", name, strings.Join(of, ", "), more)
 }
-
-// evict frees what peers have claimed.
-func (st *station) evict(peers []string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), evictTime)
-	defer cancel()
-	_, err := st.archive.Evict(ctx, peers)
-	return err
-}
-
-const evictTime = 10 * time.Second

@@ -84,6 +84,7 @@ type station struct {
 	offers   *offers   // between the peers' claims and the archive
 	releases *releases // of the volunteers' program
 
+	barring    sync.Mutex // one ban at a time
 	publishing sync.Mutex
 	issued     time.Time // of the newest network document; guarded by publishing
 
@@ -143,6 +144,9 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	if err := st.openManager(ctx); err != nil {
+		return nil, err
+	}
+	if err := st.shareBanned(ctx); err != nil {
 		return nil, err
 	}
 	if st.page != nil {

@@ -333,39 +333,45 @@ func releaseOf(l *Ledger, peer string, id channel.ID, gen channel.Gen) (lease.Re
 	return t.reply(step.Reply), l.take(t.Channel, &c.Value, n, step, &Job{})
 }
 
-// Evict releases all that some peers have claimed, as if they had given it back, and tells how much that was. Nothing that they still send for
-// it is stored.
-func (l *Ledger) Evict(ctx context.Context, peers []string) (released int, err error) {
-	if len(peers) == 0 {
+// Evict releases all that some members have claimed, as if they had given it back, and tells how much that was. Nothing that they still send for
+// it is stored. A name is a peer's or an account's, by which all its peers are meant that have claimed, connected or not.
+func (l *Ledger) Evict(ctx context.Context, names []string) (released int, err error) {
+	if len(names) == 0 {
 		return 0, nil
 	}
-	gone := map[lease.Peer]bool{}
-	for _, p := range peers {
-		gone[lease.PeerOf(p)] = true
+	gone := evicted{map[lease.Peer]bool{}, map[uint64]bool{}}
+	for _, n := range names {
+		gone.peers[lease.PeerOf(n)], gone.numbers[l.DelivererNumber(n)] = true, true
 	}
+	var failed []error
 	for _, id := range l.deadlines.channels() {
 		if err := ctx.Err(); err != nil {
-			return released, err
+			return released, errors.Join(append(failed, err)...)
 		}
-		was, err := l.evict(id, gone)
+		was, err := sure(ctx, l, func(bool) bool { return false }, func() (bool, error) { return l.evict(id, gone) })
 		if err != nil {
-			return released, err
-		}
-		if was {
+			failed = append(failed, err)
+		} else if was {
 			released++
 		}
 	}
-	return released, nil
+	return released, errors.Join(failed...)
 }
 
-func (l *Ledger) evict(id channel.ID, gone map[lease.Peer]bool) (bool, error) {
+// evicted are members whose claims end.
+type evicted struct {
+	peers   map[lease.Peer]bool
+	numbers map[uint64]bool // of peers and accounts
+}
+
+func (l *Ledger) evict(id channel.ID, gone evicted) (bool, error) {
 	c, err := l.lock(id)
 	if err != nil {
 		return false, err
 	}
 	defer l.unlock(id, c)
 	n := c.Value
-	if !n.fence.Running() || !gone[n.fence.Peer] {
+	if !n.fence.Running() || !gone.peers[n.fence.Peer] && !gone.numbers[n.deliverer] && !gone.numbers[n.account] {
 		return false, nil
 	}
 	step := n.fence.Release(l.cfg.Clock(), n.fence.Peer, n.fence.Gen)

@@ -1,0 +1,26 @@
+package archive
+
+import (
+	"testing"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+)
+
+// Who is banned loses what it has claimed: by its own name, and by that of its account, where no connection tells any more whose account it is.
+func TestEvict(t *testing.T) {
+	a, _, _ := watched(t)
+	bad, _ := start(t, a, "bad", 1, 1)
+	start(t, a, "worse", 2, 1)
+	start(t, a, "good", 3, 1)
+	if n, err := a.Evict(t.Context(), []string{"of bad", "worse", "of nobody"}); n != 2 || err != nil {
+		t.Errorf("%d claims ended, %v", n, err)
+	}
+	if n := a.Stats().Leases; n != 1 {
+		t.Errorf("%d claims are left", n)
+	}
+	late := bad.chunk(channel.ChunkBody{Pages: []channel.Page{bad.page("/", home, channel.Changed)}})
+	if got, err := a.Put(t.Context(), "bad", late); err != nil || got.Status != lease.Fenced {
+		t.Errorf("a chunk of a peer that was evicted: %v, %v", got.Status, err)
+	}
+}
