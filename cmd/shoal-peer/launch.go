@@ -55,7 +55,7 @@ type launcher struct {
 	minute time.Duration
 	log    *slog.Logger
 	s      streams
-	args   []string // command line of other versions
+	args   []string // command line of a version that runs beside this program
 }
 
 // launched runs here, or has another version take over. It is called once the settings are known.
@@ -63,30 +63,52 @@ func launched(ctx context.Context, l *launcher, here func(context.Context) error
 	if installed := os.Getenv(envInstalled); installed != "" {
 		return l.within(ctx, installed, here)
 	}
+	if err := l.alone(); err != nil {
+		return err
+	}
 	for {
-		p, trial, err := l.choose()
-		if err != nil {
-			return err
-		}
-		if p == nil {
-			if err = here(ctx); !errors.Is(err, errSwap) {
-				return err
-			}
-			_ = become(installedPath(), os.Args[1:], l.s.env) // with little memory, where the system can do that; else this process goes on
-			continue
-		}
-		if !trial {
-			if err := become(l.folder.Path(p), l.args, append(slices.Clone(l.s.env), envInstalled+"="+installedPath())); err != nil {
+		p, trial := l.choose()
+		if p != nil && !trial {
+			if err := become(l.folder.Path(p), os.Args[1:], append(slices.Clone(l.s.env), envInstalled+"="+installedPath())); err != nil {
 				if !errors.Is(err, errors.ErrUnsupported) {
 					l.log.Warn("the updated program cannot take this one's place; it runs beside it", "err", err)
 				}
 			}
 		}
-		again, err := l.child(ctx, p, trial)
-		if !again {
+		if p != nil {
+			again, err := l.child(ctx, p, trial)
+			switch {
+			case errors.Is(err, errNoStart):
+				l.log.Error("the updated program does not run; the installed one does", "version", p.Version, "err", err)
+			case again && ctx.Err() == nil:
+				continue
+			default:
+				return err
+			}
+		}
+		if err := here(ctx); !errors.Is(err, errSwap) {
 			return err
 		}
+		_ = become(installedPath(), os.Args[1:], l.s.env) // with little memory, where the system can do that; else this process goes on
 	}
+}
+
+// errNoStart is returned for a version that cannot be started now, such as one on a disk from which nothing may be run any more.
+var errNoStart = errors.New("it cannot be started")
+
+// alone refuses to begin beside another launcher whose version is on probation: its record would count that as crashes of the version.
+func (l *launcher) alone() error {
+	if st, err := l.folder.Load(); err != nil || st.Trial == nil {
+		return nil //nolint:nilerr // choose says what is wrong with the record
+	}
+	unlock, err := peer.LockRun(l.data)
+	if errors.Is(err, peer.ErrLocked) {
+		return err
+	}
+	if err == nil {
+		unlock()
+	}
+	return nil
 }
 
 func installedPath() string {
@@ -123,12 +145,14 @@ func without(env []string, names ...string) []string {
 	})
 }
 
-// choose says which version runs now; nil for this program itself. A version whose file is not what was signed does not run.
-func (l *launcher) choose() (p *programs.Program, trial bool, err error) {
+// choose says which version runs now; nil for this program itself. A version whose file is not what was signed does not run. Where the record of updates
+// cannot be read or written, this program runs: no volunteer should have to mend it.
+func (l *launcher) choose() (p *programs.Program, trial bool) {
 	for {
 		st, err := l.folder.Load()
 		if err != nil {
-			return nil, false, err
+			l.log.Warn("the record of updates cannot be read; the installed program runs", "err", err)
+			return nil, false
 		}
 		had := st.Current != nil || st.Trial != nil
 		p = st.Start(l.own, bootID(), time.Now())
@@ -139,16 +163,16 @@ func (l *launcher) choose() (p *programs.Program, trial bool, err error) {
 					l.log.Warn("the record of updates cannot be written", "err", err)
 				} else { // without a record a crash would not count
 					l.log.Warn("the new version is not tried while the record of updates cannot be written; this one runs", "err", err)
-					return nil, false, nil
+					return nil, false
 				}
 			}
 		}
 		if p == nil {
-			return nil, false, nil
+			return nil, false
 		}
 		bad := l.folder.Verify(p)
 		if bad == nil {
-			return p, trial, nil
+			return p, trial
 		}
 		l.log.Error("an updated program cannot be run", "version", p.Version, "err", bad)
 		if trial {
@@ -157,7 +181,8 @@ func (l *launcher) choose() (p *programs.Program, trial bool, err error) {
 			st.Current = nil
 		}
 		if err := l.folder.Save(st); err != nil {
-			return nil, false, err
+			l.log.Warn("the record of updates cannot be written; the installed program runs", "err", err)
+			return nil, false
 		}
 	}
 }
@@ -165,7 +190,7 @@ func (l *launcher) choose() (p *programs.Program, trial bool, err error) {
 // child runs another version as a process of its own, and watches it while it is on probation. again tells that another version is to run now.
 func (l *launcher) child(ctx context.Context, p *programs.Program, trial bool) (again bool, err error) {
 	if err := l.folder.Silence(); err != nil {
-		return false, err
+		return false, fmt.Errorf("%w: %w", errNoStart, err)
 	}
 	cmd := exec.Command(l.folder.Path(p), l.args...)
 	cmd.Env = append(without(l.s.env, envTrial), envInstalled+"="+installedPath(), envLeash+"=1")
@@ -180,7 +205,7 @@ func (l *launcher) child(ctx context.Context, p *programs.Program, trial bool) (
 	ended := make(chan error, 1)
 	if err = cmd.Start(); err != nil {
 		if !trial {
-			return false, fmt.Errorf("start version %s: %w", p.Version, err)
+			return false, fmt.Errorf("%w: %w", errNoStart, err)
 		}
 		return l.fall("cannot be started: " + plain.Error(err))
 	}
@@ -227,6 +252,11 @@ func (l *launcher) child(ctx context.Context, p *programs.Program, trial bool) (
 // ended says what follows from the end of another version that nobody asked for.
 func (l *launcher) ended(ctx context.Context, p *programs.Program, trial bool, status int, err error) (again bool, _ error) {
 	switch {
+	case ctx.Err() != nil: // it was told to end as well, by the system or from the terminal
+		if trial {
+			err = errors.Join(err, l.change(func(st *programs.State) { st.Ended() }))
+		}
+		return false, err
 	case status == swapStatus:
 		return true, l.change(func(st *programs.State) { st.Ended() })
 	case !trial && err == nil:

@@ -55,6 +55,8 @@ type updater struct {
 	trial  string        // this program's version, if it is on probation
 	poke   chan struct{} // look at once
 
+	record sync.Mutex // one change of the record of updates at a time
+
 	mu      sync.Mutex // guards what follows
 	offer   carry.Offer
 	in      bool // this computer is among those that the offer is for
@@ -209,7 +211,11 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 	case none && !stale:
 		return false, nil
 	case !none && st.Next != nil && st.Next.Version == o.Version:
-		return true, u.folder.Verify(st.Next)
+		if err := u.folder.Verify(st.Next); err == nil {
+			return true, nil
+		} else if err := u.damaged(o.Version, err); err != nil {
+			return false, err
+		}
 	}
 	list, err := u.list(ctx, node, c)
 	if none || err != nil || list == nil {
@@ -225,7 +231,32 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 	if setting == updateAsk && !take {
 		return false, nil
 	}
-	return u.fetch(ctx, c, &p, &st)
+	return u.fetch(ctx, c, &p)
+}
+
+// change changes the record of updates.
+func (u *updater) change(f func(*programs.State) error) error {
+	u.record.Lock()
+	defer u.record.Unlock()
+	st, err := u.folder.Load()
+	if err != nil {
+		return err
+	}
+	if err := f(&st); err != nil {
+		return err
+	}
+	return u.folder.Save(st)
+}
+
+// damaged forgets a version that was here and is not what was signed any more. It is fetched anew: to try it would be to refuse it for ever.
+func (u *updater) damaged(which string, why error) error {
+	u.log.Warn("the new version is fetched anew", "version", which, "err", why)
+	return u.change(func(st *programs.State) error {
+		if st.Next != nil && st.Next.Version == which {
+			st.Next = nil
+		}
+		return nil
+	})
 }
 
 // list returns the programs that offline keys have signed; nil where the network signs none.
@@ -252,7 +283,7 @@ func (u *updater) list(ctx context.Context, node *wire.Node, c carry.Client) (ma
 var errNoRoom = errors.New("no room for the update")
 
 // fetch downloads a program, and checks it.
-func (u *updater) fetch(ctx context.Context, c carry.Client, p *trusted.Program, st *programs.State) (ready bool, err error) {
+func (u *updater) fetch(ctx context.Context, c carry.Client, p *trusted.Program) (ready bool, err error) {
 	if u.s.status().Hold != "" {
 		return false, nil // a limit, a battery, a link that is paid by volume
 	}
@@ -262,7 +293,11 @@ func (u *updater) fetch(ctx context.Context, c carry.Client, p *trusted.Program,
 	if free, err := limit.FreeDisk(set.Data); err == nil && free < need {
 		return false, fmt.Errorf("%w: it needs %d MiB beside the %d that you keep free, and %d are free; make room, or lower min_free_mib", errNoRoom, (p.Length-have+p.Size)>>20+1, set.MinFreeMiB, free>>20)
 	}
-	u.folder.Tidy(st, p)
+	st, err := u.folder.Load()
+	if err != nil {
+		return false, err
+	}
+	u.folder.Tidy(&st, p)
 	u.progress(have, p.Length)
 	defer u.progress(0, 0)
 	err = c.Download(ctx, p.Target, have, p.Length, func(b []byte) error {
@@ -284,18 +319,28 @@ func (u *updater) fetch(ctx context.Context, c carry.Client, p *trusted.Program,
 	}
 	next, err := u.folder.Finish(p, runtime.GOOS, runtime.GOARCH)
 	if errors.Is(err, programs.ErrPlatform) {
-		st.Refuse(p.Version, time.Now())
-		err = errors.Join(err, u.folder.Save(*st))
+		err = errors.Join(err, u.change(func(st *programs.State) error {
+			st.Refuse(p.Version, time.Now())
+			return nil
+		}))
 	}
 	if err != nil {
 		return false, err
 	}
-	st.Next, st.Since = next, time.Now()
-	if err := u.folder.Save(*st); err != nil {
+	if err := u.change(func(st *programs.State) error { return arrived(st, next) }); err != nil {
 		return false, err
 	}
 	u.log.Info("a new version is here", "version", next.Version)
 	return true, nil
+}
+
+// arrived notes that a version is here, unless its volunteer has refused it while it was fetched.
+func arrived(st *programs.State, next *programs.Program) error {
+	if _, refused := st.Refuses(next.Version); refused {
+		return fmt.Errorf("version %s was refused while it was fetched", next.Version)
+	}
+	st.Next, st.Since = next, time.Now()
+	return nil
 }
 
 // errHeld stops a download while the peer may fetch nothing.
@@ -335,14 +380,8 @@ func (u *updater) swap(ctx context.Context) error {
 	if p == nil {
 		return errNotJoined
 	}
-	st, err := u.folder.Load()
-	if err != nil {
-		return err
-	}
-	if st.Next == nil {
-		return errors.New("there is no new version any more")
-	}
-	if u.s.status().Mode == queue.Open.String() {
+	finish := u.s.status().Mode == queue.Open.String()
+	if finish {
 		if err := p.do("finish", nil); err != nil {
 			return err
 		}
@@ -352,14 +391,25 @@ func (u *updater) swap(ctx context.Context) error {
 			}
 		}
 	}
-	st.Begin(version.String(), time.Now())
-	if err := u.folder.Save(st); err != nil {
-		return errors.Join(err, p.do("resume", nil))
+	if err := u.change(begun); err != nil { // the volunteer may have refused it meanwhile
+		if finish {
+			err = errors.Join(err, p.do("resume", nil))
+		}
+		return err
 	}
-	u.log.Info("makes room for a new version", "version", st.Trial.Version)
+	u.log.Info("makes room for a new version")
 	u.mu.Lock()
 	u.swapped = true
 	u.mu.Unlock()
+	return nil
+}
+
+// begun puts the new version on trial.
+func begun(st *programs.State) error {
+	if st.Next == nil {
+		return errors.New("there is no new version any more")
+	}
+	st.Begin(version.String(), time.Now())
 	return nil
 }
 
@@ -372,6 +422,8 @@ func (u *updater) done() bool {
 
 // order carries out what the volunteer says about updates.
 func (u *updater) order(args map[string]string) error {
+	u.record.Lock()
+	defer u.record.Unlock()
 	st, err := u.folder.Load()
 	if err != nil {
 		return err
@@ -414,9 +466,15 @@ func (u *updater) order(args map[string]string) error {
 		if !release.Newer(which, version.String()) {
 			return errors.New("no newer version is offered that could be refused")
 		}
+		u.mu.Lock()
+		u.take = false // that was about this one
+		u.mu.Unlock()
 		st.Refuse(which, time.Now())
+		if err := u.folder.Save(st); err != nil {
+			return err
+		}
 		u.folder.Tidy(&st, nil)
-		return u.folder.Save(st)
+		return nil
 	case "look":
 		u.wake()
 		return nil

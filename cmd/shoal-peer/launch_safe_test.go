@@ -1,0 +1,119 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"shoal/internal/release"
+	"shoal/internal/release/programs"
+	"shoal/peer"
+)
+
+// installed returns the launcher of an installed program in a folder with a version v1.1.0 of that text, kept or on trial.
+func installed(t *testing.T, data, text string, mode os.FileMode, kept bool) *launcher {
+	t.Helper()
+	l := &launcher{own: "v1.0.0", folder: programs.At(data), data: data, minute: time.Millisecond, times: release.InMinutes(time.Millisecond), log: slog.New(slog.DiscardHandler), s: streams{os.Stdout, os.Stderr, os.Environ(), nil}}
+	sum := sha256.Sum256([]byte(text))
+	st := programs.State{Next: &programs.Program{Version: "v1.1.0", File: "shoal-peer-v1.1.0", Sum: hex.EncodeToString(sum[:])}}
+	name := l.folder.Path(st.Next)
+	st.Begin("v1.0.0", time.Now())
+	if kept {
+		st.Kept(time.Now())
+	}
+	if err := l.folder.Save(st); err != nil {
+		t.Fatal(err)
+	}
+	syscall.ForkLock.RLock() // see onTrial
+	err := os.WriteFile(name, []byte(text), mode)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestKeptCannotStart runs the installed program where the kept one cannot be started any more, or the record cannot be read: else the service manager would
+// start it in vain for ever.
+func TestKeptCannotStart(t *testing.T) {
+	l := installed(t, t.TempDir(), "#!/bin/sh\nexit 3\n", 0o600, true)
+	unread := installed(t, t.TempDir(), "", 0o600, true)
+	record := filepath.Join(unread.folder.Dir, "state")
+	if err := errors.Join(os.Remove(record), os.Mkdir(record, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*launcher{l, unread} {
+		here := 0
+		if err := launched(t.Context(), l, func(context.Context) error { here++; return nil }); err != nil || here != 1 {
+			t.Errorf("the installed program ran %d times: %v", here, err)
+		}
+	}
+	if st, err := l.folder.Load(); err != nil || st.Current == nil {
+		t.Errorf("a program that may start another time is forgotten: %+v %v", st, err)
+	}
+}
+
+// TestSecondLauncher has a second program start while a version is on probation beside the first one. The version has not crashed by that.
+func TestSecondLauncher(t *testing.T) {
+	data := t.TempDir()
+	l := installed(t, data, "#!/bin/sh\nexit 3\n", 0o700, false)
+	st, err := l.folder.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Start(l.own, bootID(), time.Now()) // by the first one
+	if err := l.folder.Save(st); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := peer.LockRun(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	err = launched(t.Context(), l, func(context.Context) error { t.Error("it runs"); return nil })
+	if st, _ := l.folder.Load(); !errors.Is(err, peer.ErrLocked) || st.Trial == nil || st.Trial.Seen.Crashes != 0 || !st.Trial.Running {
+		t.Errorf("%v: %+v", err, st)
+	}
+}
+
+// TestKeptKeepsCommandLine has a kept version take a process's place. It needs the whole command line: where its log is, too.
+func TestKeptKeepsCommandLine(t *testing.T) {
+	const env = "TEST_KEPT_IN"
+	if data := os.Getenv(env); data != "" {
+		l := installed(t, data, "#!/bin/sh\necho with \"$@\"\n", 0o700, true)
+		t.Fatal(launched(t.Context(), l, func(context.Context) error { return errors.New("the installed program ran") }))
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKeptKeepsCommandLine$", "--", "service", "run", "--log", "FILE")
+	cmd.Env = append(os.Environ(), env+"="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "service run --log FILE\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestRefusedMeanwhile keeps a volunteer's refusal that comes while the version is fetched, or while tasks end for it.
+func TestRefusedMeanwhile(t *testing.T) {
+	next := programs.Program{Version: "v1.1.0", File: "shoal-peer-v1.1.0"}
+	var st programs.State
+	if err := arrived(&st, &next); err != nil || st.Next == nil {
+		t.Fatalf("%+v %v", st, err)
+	}
+	st.Refuse(next.Version, time.Now())
+	if err := begun(&st); err == nil || st.Trial != nil {
+		t.Errorf("refused while tasks ended: %+v %v", st, err)
+	}
+	if err := arrived(&st, &next); err == nil || st.Next != nil {
+		t.Errorf("refused while it was fetched: %+v %v", st, err)
+	}
+}
