@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"net/url"
 
 	"shoal/internal/wire/wirepb"
 )
@@ -57,11 +58,20 @@ func readCredit(m *wirepb.Credit) *Credit {
 		return nil
 	}
 	c := &Credit{Pages: m.Pages, Bytes: m.Bytes, Withheld: m.Withheld, Rank: int(min(m.Rank, math.MaxInt32)), Ranked: int(min(m.Ranked, math.MaxInt32)), Profile: readProfile(m.Profile),
-		TeamPages: m.TeamPages, TeamRank: int(min(m.TeamRank, math.MaxInt32)), Teams: int(min(m.Teams, math.MaxInt32)), Board: clip(m.Board, maxBoard)}
+		TeamPages: m.TeamPages, TeamRank: int(min(m.TeamRank, math.MaxInt32)), Teams: int(min(m.Teams, math.MaxInt32)), Board: webURL(m.Board)}
 	for _, w := range m.Weeks[:min(len(m.Weeks), MaxWeeks)] {
 		c.Weeks = append(c.Weeks, CreditWeek{clip(w.GetName(), maxWeek), w.GetPages(), w.GetBytes()})
 	}
 	return c
+}
+
+// webURL is an address that a volunteer may be led to; empty: it is none.
+func webURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || len(s) > maxBoard || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return ""
+	}
+	return s
 }
 
 func (p Profile) proto() *wirepb.Profile {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"shoal/internal/wire/wirepb"
 )
 
 // TestCreditIsTold asks a manager for the credit of one's account, sets a profile and gets a certificate. What is too long is cut.
@@ -50,5 +52,14 @@ func TestCreditIsTold(t *testing.T) {
 	}
 	if len(asked) != 3 || !reflect.DeepEqual(asked[0], StandingAsk{}) || asked[1].Profile != nil || *asked[2].Profile != f || asked[2].Certify {
 		t.Errorf("asked %+v", asked)
+	}
+}
+
+// TestBoardIsOfTheWeb keeps what is no address of the Web from a volunteer's page, which makes a link of it.
+func TestBoardIsOfTheWeb(t *testing.T) {
+	for board, want := range map[string]string{"https://b.example/x": "https://b.example/x", "javascript:alert(1)": "", "//b.example": "", "data:text/html,x": "", "https://b.example/" + strings.Repeat("x", maxBoard): ""} {
+		if got := readCredit(&wirepb.Credit{Board: board}); got.Board != want {
+			t.Errorf("%.40q became %q", board, got.Board)
+		}
 	}
 }

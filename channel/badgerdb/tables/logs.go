@@ -11,6 +11,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 )
 
 // Before its tables, Badger writes a write-ahead log for each memory table, and the value log. When it opens a
@@ -49,21 +51,29 @@ func checkLogs(dir string) error {
 	return nil
 }
 
-// removeEmpty removes the log files of a folder that are without a byte. Badger makes a log in two steps, the file and
-// then its size. It does not open a folder in which a kill between them has left a file.
+// removeEmpty removes the last log file of each kind of a folder if it is without a byte. Badger makes a log in two
+// steps, the file and then its size. It does not open a folder in which a kill between them has left a file. An older
+// log was full once: without a byte it is damage, which Badger is left to find.
 func removeEmpty(dir string) error {
-	for _, kind := range []string{"*.mem", "*.vlog"} {
-		names, err := filepath.Glob(filepath.Join(dir, kind))
+	for _, kind := range []string{".mem", ".vlog"} {
+		names, err := filepath.Glob(filepath.Join(dir, "*"+kind))
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			if info, err := os.Stat(name); err != nil || info.Size() > 0 {
-				continue // Badger says what is wrong with it
+		name, last := "", -1
+		for _, x := range names {
+			if n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(x), kind)); err == nil && n > last {
+				name, last = x, n
 			}
-			if err := os.Remove(name); err != nil {
-				return fmt.Errorf("remove an empty log, which a crash left: %w", err)
-			}
+		}
+		if name == "" {
+			continue
+		}
+		if info, err := os.Stat(name); err != nil || info.Size() > 0 {
+			continue // Badger says what is wrong with it
+		}
+		if err := os.Remove(name); err != nil {
+			return fmt.Errorf("remove an empty log, which a crash left: %w", err)
 		}
 	}
 	return nil

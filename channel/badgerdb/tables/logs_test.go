@@ -142,3 +142,16 @@ func FuzzEntry(f *testing.F) {
 		younger(raw, 1)
 	})
 }
+
+// A file of the value log that is not the last one was full once. Without a byte it is damage, which Badger must be left to find.
+func TestOldLogWithoutAByte(t *testing.T) {
+	dir := killed(t, 3)
+	first, next := filepath.Join(dir, "000001.vlog"), filepath.Join(dir, "000002.vlog")
+	if err := errors.Join(os.Rename(first, next), os.WriteFile(first, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	err := Check(options(dir))
+	if _, there := os.Stat(first); there != nil {
+		t.Errorf("what is left of it was removed: %v, %v", err, there)
+	}
+}
