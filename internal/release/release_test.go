@@ -279,3 +279,21 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestFifthFall counts a fall of computers that have told of as many others as are kept: one of those makes room.
+func TestFifthFall(t *testing.T) {
+	var falls []Fall
+	for i := range MaxFalls {
+		falls = append(falls, Fall{Version: fmt.Sprintf("v1.0.%d", i), Why: "crashed 3 times"})
+	}
+	b := NewBook(Rollout{Version: "v1.1.0", Share: Whole}, nil)
+	for i := range StopParties {
+		b.Told(report(i, "v1.1.0", falls...))
+	}
+	for i := range StopParties {
+		b.Told(report(i, "v1.0.9", append(slices.Clone(falls[1:]), Fall{"v1.1.0", "crashed 3 times"})...))
+	}
+	if b.Rollout.Stopped == "" {
+		t.Error("the roll-out goes on, although all fell back")
+	}
+}

@@ -106,9 +106,9 @@ func (b *Book) Told(r Report) (changed bool) {
 		f.Version, f.Why = clip(f.Version, MaxVersion), clip(f.Why, MaxWhy)
 	}
 	r.Version, r.System, r.Setting = clip(r.Version, 2*MaxVersion), clip(r.System, MaxVersion), clip(r.Setting, MaxVersion)
-	before, known := b.peers[r.Peer]
+	before := b.peers[r.Peer]
 	b.put(r)
-	if known && len(r.Falls) == len(before.Falls) {
+	if slices.Equal(r.Falls, before.Falls) { // who fell back from nothing new stops nothing; to look at all peers for each of them would take long
 		return false
 	}
 	was := b.Rollout.Stopped

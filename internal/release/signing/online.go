@@ -225,9 +225,9 @@ func (s Shelf) Refresh(now time.Time) (bool, error) {
 	fresh := false
 	if body != nil {
 		snap, err := metadata.Snapshot().FromBytes(body)
-		fresh = err == nil && snap.Signed.Meta["targets.json"] != nil && snap.Signed.Meta["targets.json"].Version == listed && snap.Signatures[0].KeyID == id && snap.Signed.Expires.Sub(now) > snapshotLife/2
+		fresh = err == nil && snap.Signed.Meta["targets.json"] != nil && snap.Signed.Meta["targets.json"].Version == listed && signedBy(snap.Signatures, id) && snap.Signed.Expires.Sub(now) > snapshotLife/2
 	}
-	if fresh && stamp != nil && stamp.Signatures[0].KeyID == id && stamp.Signed.Meta["snapshot.json"].Version == number && stamp.Signed.Expires.Sub(now) > timestampLife-freshFor && stamp.Signed.Expires.Sub(now) <= timestampLife {
+	if fresh && stamp != nil && signedBy(stamp.Signatures, id) && stamp.Signed.Meta["snapshot.json"] != nil && stamp.Signed.Meta["snapshot.json"].Version == number && stamp.Signed.Expires.Sub(now) > timestampLife-freshFor && stamp.Signed.Expires.Sub(now) <= timestampLife {
 		return false, nil
 	}
 	if !fresh {
@@ -249,6 +249,11 @@ func (s Shelf) Refresh(now time.Time) (bool, error) {
 		return false, err
 	}
 	return true, s.forgetSnapshots(number)
+}
+
+// signedBy reports whether a key has signed. A file that was written by hand may have no signature at all.
+func signedBy(all []metadata.Signature, id string) bool {
+	return slices.ContainsFunc(all, func(s metadata.Signature) bool { return s.KeyID == id })
 }
 
 // put signs metadata and writes it.

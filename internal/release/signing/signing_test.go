@@ -454,3 +454,27 @@ func TestPrograms(t *testing.T) {
 		t.Error("no program is taken for one")
 	}
 }
+
+// TestUnsignedShelf has the manager sign anew where metadata on its shelf lacks signatures, or does not name what it should.
+func TestUnsignedShelf(t *testing.T) {
+	n := newNetwork(t, 1)
+	n.add("v1.0.0")
+	n.serve()
+	number, body, err := newest(n.shelf.Dir, metadata.SNAPSHOT)
+	n.ok(err)
+	snap, err := metadata.Snapshot().FromBytes(body)
+	n.ok(err)
+	snap.ClearSignatures()
+	n.ok(snap.ToFile(n.shelf.path(trusted.Named(number, metadata.SNAPSHOT)), false))
+	stamp, err := metadata.Timestamp().FromFile(n.shelf.path(trusted.Timestamp))
+	n.ok(err)
+	stamp.ClearSignatures()
+	delete(stamp.Signed.Meta, "snapshot.json")
+	n.ok(stamp.ToFile(n.shelf.path(trusted.Timestamp), false))
+	if did, err := n.shelf.Refresh(n.now); err != nil || !did {
+		t.Fatal(did, err)
+	}
+	if list, err := n.update(); err != nil || len(list) != 1 {
+		t.Error(list, err)
+	}
+}
