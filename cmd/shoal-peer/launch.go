@@ -89,6 +89,9 @@ func launched(ctx context.Context, l *launcher, here func(context.Context) error
 		if err := here(ctx); !errors.Is(err, errSwap) {
 			return err
 		}
+		if ctx.Err() != nil { // told to end at that moment; the new version runs at the next start
+			return nil
+		}
 		_ = become(installedPath(), os.Args[1:], l.s.env) // with little memory, where the system can do that; else this process goes on
 	}
 }
@@ -123,6 +126,9 @@ func installedPath() string {
 func (l *launcher) within(ctx context.Context, installed string, here func(context.Context) error) error {
 	if os.Getenv(envLeash) == "" {
 		err := here(ctx)
+		if errors.Is(err, errSwap) && ctx.Err() != nil {
+			return nil // as in launched
+		}
 		if errors.Is(err, errSwap) { // the installed program decides what comes next
 			err = errors.Join(err, become(installed, os.Args[1:], without(l.s.env, envInstalled, envTrial)))
 		}

@@ -117,3 +117,26 @@ func TestRefusedMeanwhile(t *testing.T) {
 		t.Errorf("refused while it was fetched: %+v %v", st, err)
 	}
 }
+
+// TestEndsWhileSwapping ends a program that is told to while it makes room for another version, whether it is the installed one or was kept.
+func TestEndsWhileSwapping(t *testing.T) {
+	const env = "TEST_SWAPS_IN"
+	if data := os.Getenv(env); data != "" {
+		ctx, end := context.WithCancel(t.Context())
+		l := &launcher{own: "v1.0.0", folder: programs.At(data), data: data, log: slog.New(slog.DiscardHandler), s: streams{os.Stdout, os.Stderr, os.Environ(), nil}}
+		if err := launched(ctx, l, func(context.Context) error { end(); return errSwap }); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	for _, more := range []string{"", envInstalled + "=" + os.Args[0]} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestEndsWhileSwapping$")
+		cmd.Env = append(os.Environ(), env+"="+t.TempDir(), more)
+		out, err := cmd.CombinedOutput()
+		cancel()
+		if err != nil {
+			t.Errorf("%q: %v: %s", more, err, out)
+		}
+	}
+}
