@@ -24,12 +24,13 @@ type Membership struct {
 	Company string // as it calls itself; empty: it has not said so
 }
 
-// Memberships lists the networks of a data folder: first the one in the folder itself, then the others in the order of their names.
+// Memberships lists the networks of a data folder: first the one in the folder itself, then the others in the order of their names. Beside an error it
+// lists those that can be read: one that is damaged must not keep the others from being crawled for.
 func Memberships(data string) (out []Membership, err error) {
 	dirs := []string{data}
 	further, err := os.ReadDir(filepath.Join(data, networksFolder))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
 	}
 	for _, e := range further {
 		if e.IsDir() {
@@ -37,16 +38,17 @@ func Memberships(data string) (out []Membership, err error) {
 		}
 	}
 	for _, dir := range dirs {
-		kept, err := wire.LoadKept(dir)
-		if errors.Is(err, wire.ErrNotJoined) {
+		kept, bad := wire.LoadKept(dir)
+		if errors.Is(bad, wire.ErrNotJoined) {
 			continue
 		}
-		if err != nil {
-			return nil, err
+		var n member.NetworkID
+		if bad == nil {
+			n, bad = kept.Network()
 		}
-		n, err := kept.Network()
-		if err != nil {
-			return nil, err
+		if bad != nil {
+			err = errors.Join(err, bad)
+			continue
 		}
 		if !slices.ContainsFunc(out, func(m Membership) bool { return m.Network == n }) { // a copy by hand counts once
 			m := Membership{Dir: dir, Network: n}
@@ -56,7 +58,7 @@ func Memberships(data string) (out []Membership, err error) {
 			out = append(out, m)
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 // FolderFor returns the folder of a data folder in which a network is joined: its own where it is a member, the data folder itself where there
@@ -81,5 +83,8 @@ func FolderFor(data string, n member.NetworkID) (dir string, is bool, err error)
 // IsMember reports whether a data folder is a member of a network.
 func IsMember(data string) (bool, error) {
 	all, err := Memberships(data)
-	return len(all) > 0, err
+	if len(all) > 0 {
+		return true, nil
+	}
+	return false, err
 }

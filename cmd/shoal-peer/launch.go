@@ -355,10 +355,7 @@ func (w *watch) look(ctx context.Context, now time.Time) (release.Verdict, strin
 
 // answers reports whether one of the networks' managers can be reached, whatever the program on trial says.
 func answers(ctx context.Context, data string) bool {
-	all, err := peer.Memberships(data)
-	if err != nil {
-		return false
-	}
+	all, _ := peer.Memberships(data) // of one that cannot be read nothing is known
 	var addrs []string
 	for _, at := range all {
 		k, err := wire.LoadKept(at.Dir)

@@ -93,14 +93,17 @@ type keeper struct {
 func (k *keeper) look() error {
 	p := k.p
 	all, err := peer.Memberships(p.set.Data)
-	if err != nil && k.running > 0 { // those that run go on
-		p.notes.set("networks", "cannot be looked for: "+plain.Error(err))
-		return nil
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		p.notes.set("networks", "")
+	case k.running > 0 || len(all) > 0: // the others go on
+		if p.notes.set("networks", "one cannot be crawled for: "+plain.Error(err)) {
+			p.log.Error("a network is not crawled for", "err", err)
+		}
+		err = nil
+	default:
 		return err
 	}
-	p.notes.set("networks", "")
 	var fresh []*network
 	for i, m := range all {
 		if slices.ContainsFunc(p.nets.all(), func(n *network) bool { return n.at.Dir == m.Dir }) {

@@ -238,3 +238,31 @@ func TestOneCeilingOfThreads(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedMembership has one network's membership damaged on the disk. The other is crawled for, and the damaged one can be left.
+func TestDamagedMembership(t *testing.T) {
+	v := newVolunteer(t)
+	data := filepath.Join(v.dir, "data")
+	v.ok("join", manager(t), "--yes", "--no-limits")
+	other := filepath.Join(data, "networks", "x")
+	if err := errors.Join(os.MkdirAll(other, 0o700), os.WriteFile(filepath.Join(other, "membership"), []byte("damaged"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := peer.IsMember(data); !is || err != nil {
+		t.Error(is, err)
+	}
+	if all, err := peer.Memberships(data); len(all) != 1 || err == nil {
+		t.Error(all, err)
+	}
+	if code, said := v.do("leave"); code != 1 || !strings.Contains(said, "leave the network, and join again") {
+		t.Errorf("%d %s", code, said)
+	}
+	if err := errors.Join(os.RemoveAll(other), os.WriteFile(filepath.Join(data, "membership"), []byte("damaged"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := peer.IsMember(data); is || err == nil {
+		t.Error(is, err)
+	}
+	v.ok("leave")
+	v.ok("join", manager(t), "--yes", "--no-limits")
+}

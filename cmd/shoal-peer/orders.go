@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shoal/internal/plain"
+	"shoal/internal/wire"
 	"shoal/peer"
 	"shoal/peer/control"
 )
@@ -209,10 +210,13 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 // which finds the networks to leave, and how many stay.
 func (c *leaveCmd) which(data string) (leaving []peer.Membership, beside int, err error) {
 	all, err := peer.Memberships(data)
-	if err != nil {
+	if err != nil && c.Network == "" && !c.All && len(all) > 0 { // it may be the damaged one that is meant
 		return nil, 0, err
 	}
-	if len(all) == 0 {
+	if _, root := wire.LoadKept(data); err != nil && len(all) == 0 && (root == nil || errors.Is(root, wire.ErrNotJoined)) {
+		return nil, 0, err
+	}
+	if len(all) == 0 { // or it is damaged, and can be left all the same
 		if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
 			return nil, 0, fmt.Errorf("there is no folder %s: no peer ran there; name its folder with --data", data)
 		}

@@ -81,7 +81,7 @@ func LoadKept(dir string) (Kept, error) {
 	}
 	k, err := ParseKept(b)
 	if err != nil {
-		return Kept{}, fmt.Errorf("%s: %w; join again to replace it", path, err)
+		return Kept{}, fmt.Errorf("%s: %w; to replace it leave the network, and join again", path, err)
 	}
 	return k, nil
 }
