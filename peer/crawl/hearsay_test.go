@@ -55,11 +55,56 @@ func TestHearsay(t *testing.T) {
 		told = append(told, cfg.Header.Host+"/page/3") // which the host links to
 		tt.tell(&cfg, told)
 		run(t, cfg)
-		if most := maxWrong + 1; !tt.there && asked > most || tt.there && asked != lies {
+		if most := leastWrong + 1; !tt.there && asked > most || tt.there && asked != lies {
 			t.Errorf("%s: %d of %d were asked for", tt.name, asked, lies)
 		}
 		if fetched != pages {
 			t.Errorf("%s: %d of %d pages were fetched", tt.name, fetched, pages)
 		}
+	}
+}
+
+// TestHearsayWaits holds back what was told until the host turned out to have many pages, and forgets nothing for some that are not there among many that are.
+func TestHearsayWaits(t *testing.T) {
+	var h hearsay
+	told := func(n uint64) item {
+		h.listen(n)
+		return item{hash: n}
+	}
+	for n := range uint64(leastWrong) {
+		if h.holds(told(n)) {
+			t.Fatalf("held back after %d", n)
+		}
+		h.heard(n, 404)
+	}
+	for n := uint64(100); n < 103; n++ {
+		if !h.holds(told(n)) {
+			t.Errorf("%d is fetched", n)
+		}
+	}
+	h.heard(1000, 503)
+	if _, held := h.seen(100); !held {
+		t.Error("what the host links to was not held back")
+	}
+	if it, ok := h.next(); ok {
+		t.Errorf("%d is fetched at the end of a small host", it.hash)
+	}
+	for range wrongShare * (leastWrong + 1) {
+		h.heard(1000, 200)
+	}
+	if it, ok := h.next(); !ok || it.hash != 101 {
+		t.Errorf("at the end of a larger host: %d, %v", it.hash, ok)
+	}
+	h.heard(101, 404)
+	if it, ok := h.next(); ok {
+		t.Errorf("%d is fetched after one more that is not there", it.hash)
+	}
+
+	h = hearsay{}
+	for n := range uint64(1000) {
+		if h.holds(told(n)) {
+			t.Fatalf("one in three is not there: held back after %d", n)
+		}
+		h.heard(n, 200+204*(int(n)%3/2))
 	}
 }

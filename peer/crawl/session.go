@@ -189,6 +189,9 @@ func (s *session) next() (item, bool, error) {
 	}
 	for {
 		it, ok, err := s.pop()
+		if !ok && err == nil {
+			it, ok = s.hearsay.next()
+		}
 		if !ok || err != nil {
 			return item{}, false, err
 		}

@@ -79,6 +79,8 @@ const (
 	frontierBytes = 256             // for each URL, of all kept together: most are shorter than a hundred
 	maxGap        = 5 * time.Minute // a peer keeps 30 s at most of what robots.txt asks for; its volunteer may ask for more
 	maxRTT        = 30 * time.Second
+	interSlack    = 1000            // links to other sites that any crawl may tell
+	interOfPage   = 100             // for each page that it brought, so many more
 	clockSlack    = 5 * time.Minute // that a peer's clock may be away
 	lateSlack     = 7 * 24 * time.Hour
 )
@@ -297,6 +299,10 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 		r.RTT = 0
 	}
 	r.Left = min(r.Left, t.frontierMost())
+	if most := interSlack + (t.Before+n.Answered)*interOfPage; len(r.Inter) > most {
+		clear(r.Inter[most:])
+		r.Inter = r.Inter[:most]
+	}
 	for _, text := range []*string{&r.Reason, &r.Robots} {
 		if plain := channel.PlainText(*text, maxReason); plain != *text {
 			*text = plain

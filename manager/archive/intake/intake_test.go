@@ -129,6 +129,25 @@ func TestCountsAreTheArchives(t *testing.T) {
 	}
 }
 
+// Links to other sites are told as many as a thousand and a hundred for each page of the crawl.
+func TestLinksForEachPage(t *testing.T) {
+	for _, c := range []struct{ before, pages, said, kept int }{{0, 0, 5000, 1000}, {0, 1, 1100, 1100}, {0, 2, 5000, 1200}, {20, 2, 5000, 3200}} {
+		b := &channel.ChunkBody{Report: &channel.Report{Outcome: channel.Updated}}
+		for n := range c.pages {
+			b.Pages = append(b.Pages, page(fmt.Sprint("/", n), "text"))
+		}
+		for n := range c.said {
+			b.Report.Inter = append(b.Report.Inter, fmt.Sprint("http://other.example/", n))
+		}
+		tk := task()
+		tk.Before = c.before
+		screen(t, tk, b)
+		if got := len(b.Report.Inter); got != c.kept {
+			t.Errorf("%+v: %d links are kept", c, got)
+		}
+	}
+}
+
 // Who goes on with a crawl reports the pages of its earlier claims too, and is no liar.
 func TestCountsOfACrawlThatGoesOn(t *testing.T) {
 	for _, c := range []struct{ before, said, wrong int }{{0, 1, 0}, {0, 100, 1}, {99, 100, 0}, {99, 200, 1}} {
