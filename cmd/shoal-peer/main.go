@@ -36,8 +36,8 @@ type cli struct {
 	Config string `help:"Configuration file." type:"path" placeholder:"FILE" env:"SHOAL_PEER_CONFIG"`
 	System bool   `help:"The peer of the whole computer, which a service runs, rather than your own."`
 
-	Join         joinCmd         `cmd:"" help:"Become a member of a network."`
-	Run          runCmd          `cmd:"" help:"Crawl for the network until interrupted."`
+	Join         joinCmd         `cmd:"" help:"Become a member of a network, or of a further one."`
+	Run          runCmd          `cmd:"" help:"Crawl for your networks until interrupted."`
 	Open         openCmd         `cmd:"" help:"Open the running peer's page in your browser."`
 	Status       statusCmd       `cmd:"" help:"Show what the running peer does."`
 	Pause        pauseCmd        `cmd:"" help:"Fetch nothing, for a while or until resume."`
@@ -52,7 +52,7 @@ type cli struct {
 	Picture      pictureCmd      `cmd:"" help:"Print a picture to share (SVG): pages fetched and since when, and nothing else."`
 	Report       reportCmd       `cmd:"" help:"Print a report for the company's support, without secrets, addresses and sites."`
 	Object       objectCmd       `cmd:"" help:"Object, once, to a case that the company's server holds against this peer."`
-	Contribution contributionCmd `cmd:"" help:"Show what others saw too of what this peer delivered, its rank and team, and what is held against it."`
+	Contribution contributionCmd `cmd:"" help:"Show how many of your pages others saw too, your rank and team, and what is held against this peer."`
 	Profile      profileCmd      `cmd:"" help:"Choose whether the network's public board shows you, by which nickname and in which team."`
 	Certificate  certificateCmd  `cmd:"" help:"Get a certificate of contribution that the network signs and that anybody can check."`
 	Update       updateCmd       `cmd:"" help:"Show how updates of the program stand, take one now, or refuse it."`

@@ -106,7 +106,7 @@ func (s *station) postUpdate(w http.ResponseWriter, args map[string]string) {
 
 type updateCmd struct {
 	remote
-	What string `arg:"" optional:"" enum:"state,take,refuse,look" default:"state" help:"state shows how updates stand, take has the version that is offered run as soon as it is here, refuse never takes it, look asks the company's server at once."`
+	What string `arg:"" optional:"" enum:"state,take,refuse,look" default:"state" help:"state: show how updates stand. take: run the offered version as soon as it is fetched. refuse: never take it. look: ask the company's server at once."`
 }
 
 // Run shows how updates stand, or takes or refuses one.

@@ -22,7 +22,7 @@ type planCmd struct {
 	plan.Command
 	target
 	Tick     time.Duration `help:"The tick of a stopped manager; a running one tells its own." default:"1m"`
-	Pages    string        `help:"Plan for the pages of a CSV instead, as sim allocate reads them: id, model, parameters, weight, min, max." placeholder:"FILE" type:"existingfile"`
+	Pages    string        `help:"Plan for the pages of a CSV instead, as shoal-sim allocate reads them: id, model, parameters, weight, min, max." placeholder:"FILE" type:"existingfile"`
 	Span     float64       `help:"With --pages: length of the scheduling interval." default:"1"`
 	Crawlers int           `help:"With --pages: crawlers of the timetable." default:"1"`
 	Phases   bool          `help:"With --pages: begin each page's crawls at a time of its own, so that the timetable moves them little."`

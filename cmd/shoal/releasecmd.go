@@ -29,8 +29,8 @@ type releaseCmd struct {
 	Sign    releaseSignCmd    `cmd:"" help:"On the second offline computer, if there are two keys: add its signature."`
 	Renew   releaseRenewCmd   `cmd:"" help:"On the offline computer: sign everything once more, once a year, or with another online key after a manager was broken into."`
 	Publish releasePublishCmd `cmd:"" help:"On the manager's computer: take in what was signed, so that peers can fetch it."`
-	Rollout releaseRolloutCmd `cmd:"" help:"Give a version to a share of all peers."`
-	Stop    releaseStopCmd    `cmd:"" help:"Give it to no further peer."`
+	Rollout releaseRolloutCmd `cmd:"" help:"Give a published version to a share of all peers, a small one first."`
+	Stop    releaseStopCmd    `cmd:"" help:"Stop the roll-out: no further peer gets the version."`
 	Status  releaseStatusCmd  `cmd:"" help:"Show how many peers run which version, and how many fell back."`
 }
 

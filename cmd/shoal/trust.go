@@ -16,7 +16,7 @@ import (
 
 type trustCmd struct {
 	Show trustShowCmd `cmd:"" help:"Show how far what peers deliver is believed, and by which rules."`
-	Set  trustSetCmd  `cmd:"" help:"Change the rules; kept over a restart."`
+	Set  trustSetCmd  `cmd:"" help:"Change rules, and keep them over a restart. A rule that is not named stays as it is."`
 }
 
 type trustShowCmd struct {

@@ -19,7 +19,7 @@ type peerCmd struct {
 	Conduct  peerConductCmd  `cmd:"" help:"List members that waste tasks, or send what is not so."`
 	Invite   peerInviteCmd   `cmd:"" help:"Print a join string."`
 	Ban      peerBanCmd      `cmd:"" help:"Refuse a peer or an account from now on."`
-	Unban    peerUnbanCmd    `cmd:"" help:"Admit it again."`
+	Unban    peerUnbanCmd    `cmd:"" help:"Admit a banned peer or account again."`
 	Evidence peerEvidenceCmd `cmd:"" help:"Show what is held against a peer."`
 	Uphold   peerUpholdCmd   `cmd:"" help:"Make a suspension final."`
 	Pardon   peerPardonCmd   `cmd:"" help:"Take a suspension back, with all that followed from it."`
