@@ -46,7 +46,7 @@ func (c *creditBoardCmd) Run(ctx context.Context, s streams) error {
 
 type creditShowCmd struct {
 	target
-	Account string `arg:"" help:"The account, as shoal peer list names it."`
+	Account string `arg:"" help:"The account: an invite's, as shoal peer list names it; where that says own, the peer id."`
 }
 
 func (c *creditShowCmd) Run(ctx context.Context, s streams) error {
@@ -76,7 +76,7 @@ func (c *creditShowCmd) Run(ctx context.Context, s streams) error {
 
 type creditHideCmd struct {
 	target
-	Account string `arg:"" help:"The account, as shoal peer list names it."`
+	Account string `arg:"" help:"The account: an invite's, as shoal peer list names it; where that says own, the peer id."`
 }
 
 func (c *creditHideCmd) Run(ctx context.Context, s streams) error {
