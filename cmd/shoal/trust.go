@@ -83,7 +83,7 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	fmt.Fprintf(out, "arbiter    %s\n", arbiter)
 	fmt.Fprintf(out, "audits     %d pages of each task, %d of a newcomer's, %.2g%% of pages beside, %.3g%% of a suspect's; newcomers have %.3g%% of tasks\n", t.PerTask, t.PerNew, 100*t.Beside, 100*t.SuspectShare, 100*t.TrustRules.Newcomers)
 	fmt.Fprintf(out, "peers      %d established, %d newcomers, %d suspects, %d suspended, %d banned\n", t.Established, t.Newcomers, t.Suspects, t.Suspended, t.Banned)
-	fmt.Fprintf(out, "judged     %d pages of %d deliveries; %d pages asked for again (%.2f%%), %d seen, %d not in time, %d beyond the share\n",
+	fmt.Fprintf(out, "judged     %d pages of %d deliveries; %d pages asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
 		t.Pages, t.Deliveries, t.Asked, 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
 	fmt.Fprintf(out, "contested  %d pages; the arbiter fetched %d; %d charges; %d suspensions, %d in shadow\n", t.Contested, t.Arbitrated, t.Charges, t.Suspensions, t.WouldSuspend)
 	for _, line := range t.Says {
