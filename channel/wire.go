@@ -60,12 +60,21 @@ func encode(m proto.Message) []byte {
 
 // decode fills m from b. It refuses more than limit bytes.
 func decode(b []byte, limit int, m proto.Message) error {
+	if len(b) <= limit { // else decodeShort says so
+		c := counter{small: len(b) <= 2*maxOther}
+		if err := c.scan(b, m.ProtoReflect().Descriptor()); err != nil {
+			return err
+		}
+	}
+	return decodeShort(b, limit, m)
+}
+
+// decodeShort is decode of a message whose fields need not be counted: it has none that is listed in counts, and limit is so small that none can occur more
+// than maxOther times.
+func decodeShort(b []byte, limit int, m proto.Message) error {
 	name := m.ProtoReflect().Descriptor().Name()
 	if len(b) > limit {
 		return fmt.Errorf("%w: %s of %d bytes, at most %d", ErrTooLarge, name, len(b), limit)
-	}
-	if err := scan(b, m.ProtoReflect().Descriptor(), make(map[protoreflect.FullName]int)); err != nil {
-		return err
 	}
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, m); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrMalformed, name, err)
@@ -73,8 +82,13 @@ func decode(b []byte, limit int, m proto.Message) error {
 	return nil
 }
 
-// scan counts the fields of an encoded message.
-func scan(b []byte, md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]int) error {
+// counter counts the fields of an encoded message.
+type counter struct {
+	seen  map[protoreflect.FullName]int
+	small bool // no field can occur more than maxOther times, since each takes two bytes: only those of counts are counted
+}
+
+func (c *counter) scan(b []byte, md protoreflect.MessageDescriptor) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -100,19 +114,34 @@ func scan(b []byte, md protoreflect.MessageDescriptor, seen map[protoreflect.Ful
 				elements = len(value) / 4
 			}
 		}
-		limit, ok := counts[fd.FullName()]
-		if !ok {
-			limit = maxOther
-		}
-		if seen[fd.FullName()] += elements; seen[fd.FullName()] > limit {
-			return fmt.Errorf("%w: more than %d times %s", ErrTooLarge, limit, fd.FullName())
+		if err := c.add(fd.FullName(), elements); err != nil {
+			return err
 		}
 		if fd.Kind() == protoreflect.MessageKind && typ == protowire.BytesType {
 			inner, _ := protowire.ConsumeBytes(value)
-			if err := scan(inner, fd.Message(), seen); err != nil {
+			if err := c.scan(inner, fd.Message()); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+func (c *counter) add(name protoreflect.FullName, elements int) error {
+	limit, ok := counts[name]
+	if !ok && c.small {
+		return nil
+	}
+	if !ok {
+		limit = maxOther
+	}
+	if c.seen == nil {
+		c.seen = map[protoreflect.FullName]int{}
+	}
+	n := c.seen[name] + elements
+	c.seen[name] = n
+	if n > limit {
+		return fmt.Errorf("%w: more than %d times %s", ErrTooLarge, limit, name)
 	}
 	return nil
 }

@@ -249,10 +249,42 @@ func TestParseRefuses(t *testing.T) {
 		"cut short":               {"Report", sampleBytes("Report")[:20], ErrMalformed},
 		"length beyond the end":   {"Report", []byte{3<<3 | 2, 0xff, 0xff, 0xff, 0xff, 0x0f}, ErrMalformed},
 		"wrong group":             {"Report", []byte{3<<3 | 4}, ErrMalformed},
+		"header cut short":        {"Header", sampleBytes("Header")[:20], ErrMalformed},
+		"header, wrong group":     {"Header", append(sampleBytes("Header"), 3<<3|4), ErrMalformed},
+		"hand-overs":              {"Signed", (&Signed{Handovers: make([]Handover, MaxHandovers+1)}).Marshal(), ErrTooLarge},
 	} {
 		if _, _, err := parse[c.form].parse(c.raw); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
+	}
+}
+
+// TestShortMessages holds what a message must be for its fields not to be counted one by one.
+func TestShortMessages(t *testing.T) {
+	fields := (&pb.Header{}).ProtoReflect().Descriptor().Fields()
+	for n := range fields.Len() {
+		f := fields.Get(n)
+		if _, listed := counts[f.FullName()]; listed || f.IsList() || f.Message() != nil {
+			t.Errorf("%s must be counted", f.FullName())
+		}
+	}
+	if MaxHeader > 2*maxOther {
+		t.Error("a header may have more fields than are allowed")
+	}
+}
+
+// In a message that is short the fields that are not listed may be as many as there is room for, as in a long one.
+func TestShortAndLongAreCountedAlike(t *testing.T) {
+	for _, raw := range [][]byte{sampleBytes("Body"), sampleBytes("Signed"), bytes.Repeat([]byte{2<<3 | 0, 1}, maxOther), bytes.Repeat([]byte{4<<3 | 2, 0}, MaxHandovers+1)} {
+		md := (&pb.Signed{}).ProtoReflect().Descriptor()
+		short, long := (&counter{small: true}).scan(raw, md), new(counter).scan(raw, md)
+		if (short == nil) != (long == nil) {
+			t.Errorf("%d bytes: short %v, long %v", len(raw), short, long)
+		}
+	}
+	many := bytes.Repeat([]byte{1<<3 | 0, 1}, maxOther+1)
+	if err := decode(many, len(many), &pb.Signed{}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%d fields: %v", maxOther+1, err)
 	}
 }
 

@@ -21,7 +21,7 @@ func (h *Header) Marshal() []byte {
 // ParseHeader decodes a header. It does not check the signature.
 func ParseHeader(b []byte) (Header, error) {
 	var m pb.Header
-	if err := decode(b, MaxHeader, &m); err != nil {
+	if err := decodeShort(b, MaxHeader, &m); err != nil {
 		return Header{}, err
 	}
 	c := checker{what: "task header"}
