@@ -52,8 +52,7 @@ type ticket[J any] struct {
 	job  J
 	at   time.Time // when it was submitted; zero unless batches linger
 	err  error
-	done chan struct{} // closed when the job was committed or refused
-	lead chan struct{} // closed when the ticket's owner is to lead
+	turn chan struct{} // has room for one: something comes when the ticket's owner is to lead; closed when the job was committed or refused
 }
 
 // New makes a pipeline. It starts no goroutine.
@@ -72,9 +71,9 @@ func (p *Pipeline[J]) Submit(ctx context.Context, jobs ...J) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	tickets := make([]*ticket[J], len(jobs))
+	tickets := make([]ticket[J], len(jobs))
 	for n, job := range jobs {
-		tickets[n] = &ticket[J]{job: job, done: make(chan struct{}), lead: make(chan struct{})}
+		tickets[n] = ticket[J]{job: job, turn: make(chan struct{}, 1)}
 		if p.cfg.Linger > 0 {
 			tickets[n].at = time.Now()
 		}
@@ -83,12 +82,11 @@ func (p *Pipeline[J]) Submit(ctx context.Context, jobs ...J) error {
 		return err
 	}
 	var first error
-	for _, t := range tickets {
-		select {
-		case <-t.done:
-		case <-t.lead: // the ticket is the first of the queue
+	for n := range tickets {
+		t := &tickets[n]
+		if _, lead := <-t.turn; lead { // the ticket is the first of the queue
 			p.commit()
-			<-t.done
+			<-t.turn
 		}
 		if first == nil {
 			first = t.err
@@ -98,7 +96,7 @@ func (p *Pipeline[J]) Submit(ctx context.Context, jobs ...J) error {
 }
 
 // enqueue has tickets wait for a batch. If no batch is being written, the first ticket is to lead.
-func (p *Pipeline[J]) enqueue(tickets []*ticket[J]) error {
+func (p *Pipeline[J]) enqueue(tickets []ticket[J]) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -109,11 +107,13 @@ func (p *Pipeline[J]) enqueue(tickets []*ticket[J]) error {
 	case len(tickets) == 0:
 		return nil
 	}
-	p.queue = append(p.queue, tickets...)
+	for n := range tickets {
+		p.queue = append(p.queue, &tickets[n])
+	}
 	p.hurry()
 	if !p.leading {
 		p.leading = true
-		close(tickets[0].lead)
+		tickets[0].turn <- struct{}{}
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (p *Pipeline[J]) commit() {
 		p.queue = nil
 	}
 	if len(p.queue) > 0 {
-		close(p.queue[0].lead)
+		p.queue[0].turn <- struct{}{}
 		return
 	}
 	p.leading = false
@@ -208,7 +208,7 @@ func (p *Pipeline[J]) take() []*ticket[J] {
 func finish[J any](tickets []*ticket[J], err error) {
 	for _, t := range tickets {
 		t.err = err
-		close(t.done)
+		close(t.turn)
 	}
 }
 
