@@ -92,24 +92,22 @@ func lockTask(l *Ledger, id channel.ID, gen channel.Gen) (t task, c *keylock.Hel
 
 // nearlyDone is from where the peer of a task goes on that was deposited aside: all that is stored of its channel is done, but for the rest, as far as the
 // task's budget allows. It has read robots.txt, so that its peer reads no sitemap.
-func nearlyDone(store Store, t *task, r lease.Reply) (channel.Resume, error) {
+func nearlyDone(s Snapshot, t *task, r lease.Reply) (channel.Resume, error) {
 	robots := channel.URLHash(t.Host + "/robots.txt")
 	out := channel.Resume{Seq: r.Seq, Head: r.Head, Frontier: t.rest, Done: []uint64{robots}}
 	left := append(hashesOf(t.rest), robots)
 	most := min(t.Budget-len(t.rest), channel.MaxDone)
-	err := store.View(func(s Snapshot) error {
-		return s.Scan(schema.Key(schema.Page, uint64(t.named)), nil, false, func(key, _ []byte) (bool, error) {
-			if len(out.Done) >= most {
-				return false, nil
-			}
-			if url := schema.Number(key, 1); !slices.Contains(left, url) {
-				out.Done = append(out.Done, url)
-			}
-			return true, nil
-		})
+	err := s.Scan(schema.Key(schema.Page, uint64(t.named)), nil, false, func(key, _ []byte) (bool, error) {
+		if len(out.Done) >= most {
+			return false, nil
+		}
+		if url := schema.Number(key, 1); !slices.Contains(left, url) {
+			out.Done = append(out.Done, url)
+		}
+		return true, nil
 	})
 	if err != nil {
-		return channel.Resume{}, fmt.Errorf("%w: the rest of channel %d: %w", ErrStorage, t.named, err)
+		return channel.Resume{}, fmt.Errorf("the rest of channel %d: %w", t.named, err)
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -35,11 +36,20 @@ type channelState struct {
 
 func channelKey(id channel.ID) []byte { return schema.Key(schema.Channel, uint64(id)) }
 
-// lock takes a channel, read from the store if it is not in memory.
-func (l *Ledger) lock(id channel.ID) (*keylock.Held[channelState], error) {
+// hold takes a channel as it is in memory.
+func (l *Ledger) hold(id channel.ID) *keylock.Held[channelState] {
 	c := l.channels.Lock(id)
 	l.Others.fresh(id, &c.Value)
-	if err := c.Value.load(l.store, id); err != nil {
+	return c
+}
+
+// lock takes a channel, read from the store if it is not in memory.
+func (l *Ledger) lock(id channel.ID) (*keylock.Held[channelState], error) {
+	c := l.hold(id)
+	if c.Value.loaded {
+		return c, nil
+	}
+	if err := l.store.View(func(s Snapshot) error { return c.Value.load(s, id) }); err != nil {
 		l.channels.Unlock(id, c, false)
 		return nil, fmt.Errorf("%w: channel %d: %w", ErrStorage, id, err)
 	}
@@ -73,31 +83,29 @@ func (l *Ledger) Hold(a, b channel.ID) (release func(), err error) {
 }
 
 // load reads the channel unless it is there already.
-func (c *channelState) load(store Store, id channel.ID) error {
+func (c *channelState) load(s Snapshot, id channel.ID) error {
 	if c.loaded {
 		return nil
 	}
-	return store.View(func(s Snapshot) error {
-		var m pb.Channel
-		found, err := s.Get(channelKey(id), func(v []byte) error {
-			c.stored = append([]byte(nil), v...)
-			return schema.Decode(v, &m)
-		})
-		if err != nil {
+	var m *pb.Channel
+	found, err := s.Get(channelKey(id), func(v []byte) error {
+		c.stored, m = bytes.Clone(v), new(pb.Channel)
+		return schema.Decode(v, m)
+	})
+	if err != nil {
+		return err
+	}
+	if found {
+		if c.fence, err = lease.ParseFence(m.Fence); err != nil {
 			return err
 		}
-		if found {
-			if c.fence, err = lease.ParseFence(m.Fence); err != nil {
-				return err
-			}
-			c.peer, c.host, c.latest, c.inter, c.crawl, c.near = m.Peer, m.Host, schema.Time(m.LatestUs), m.Inter, m.Crawl, m.Near
-			c.tally.parse(m.SoFar)
-			c.claim.parse(m.Claim)
-			c.deliverer, c.account, c.prefix = m.Deliverer, m.Account, m.Prefix
-		}
-		c.loaded = true
-		return nil
-	})
+		c.peer, c.host, c.latest, c.inter, c.crawl, c.near = m.Peer, m.Host, schema.Time(m.LatestUs), m.Inter, m.Crawl, m.Near
+		c.tally.parse(m.SoFar)
+		c.claim.parse(m.Claim)
+		c.deliverer, c.account, c.prefix = m.Deliverer, m.Account, m.Prefix
+	}
+	c.loaded = true
+	return nil
 }
 
 // value is what is stored of the channel.

@@ -135,12 +135,18 @@ func (l *Ledger) unpack(ctx context.Context, c channel.Chunk, t *task, room int)
 	return body, free, nil
 }
 
+// errNoDeposit says that there is no such task.
+var errNoDeposit = errors.New("archive: task was not deposited")
+
 // readTask reads what bounds the chunks of the claimed task, once.
 func (l *Ledger) readTask(id channel.ID, gen channel.Gen, c *channelState) error {
 	if c.task != nil {
 		return nil
 	}
 	d, err := l.deposit(id, gen)
+	if err == nil && !d.ok {
+		err = errNoDeposit
+	}
 	if err != nil {
 		return fmt.Errorf("%w: body of channel %d, generation %d: %w", ErrStorage, id, gen, err)
 	}

@@ -3,16 +3,15 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
 	"shoal/internal/wire/uplink"
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/schema"
-	"shoal/manager/archive/segment"
 )
 
 // take makes a step of the fence durable and, only then, the channel's state. n is the channel after the step; j says what else is to be
@@ -26,21 +25,13 @@ func (l *Ledger) take(id channel.ID, c *channelState, n channelState, step lease
 		return err
 	}
 	n.stored = v
-	also := j.Changes
 	was, is := c.fence.Running(), n.fence.Running()
 	j.condition = Change{channelKey(id), c.stored}
-	j.Changes = func(at []segment.Location) ([]Change, error) {
-		out := []Change{{channelKey(id), v}}
-		if is && !was {
-			out = append(out, Change{schema.Key(schema.Lease, uint64(id)), []byte{}})
-		} else if was && !is {
-			out = append(out, Change{schema.Key(schema.Lease, uint64(id)), nil})
-		}
-		if also == nil {
-			return out, nil
-		}
-		more, err := also(at)
-		return append(out, more...), err
+	j.fenced[0] = Change{j.condition.Key, v}
+	if is && !was {
+		j.fenced[1] = Change{schema.Key(schema.Lease, uint64(id)), []byte{}}
+	} else if was && !is {
+		j.fenced[1] = Change{schema.Key(schema.Lease, uint64(id)), nil}
 	}
 	if e := step.Event; e.Kind != 0 {
 		if e.By != 0 && n.account != 0 {
@@ -83,7 +74,7 @@ func (l *Ledger) leave(signed channel.Signed, body []byte) error {
 	n := c.Value
 	step := n.fence.Deposit(h.Gen)
 	if step.Reply.Status == lease.Fenced {
-		if d, err := l.deposit(h.Channel, h.Gen); err == nil && bytes.Equal(d.raw, signed.Raw) && h.Gen > c.Value.fence.Gen {
+		if d, err := l.deposit(h.Channel, h.Gen); err == nil && d.ok && bytes.Equal(d.raw, signed.Raw) && h.Gen > c.Value.fence.Gen {
 			return nil
 		}
 		return &FencedError{Channel: h.Channel, Gen: h.Gen, Highest: step.Reply.Highest}
@@ -92,109 +83,7 @@ func (l *Ledger) leave(signed channel.Signed, body []byte) error {
 	if err != nil {
 		return err
 	}
-	return l.take(h.Channel, &c.Value, n, step, &Job{Grows: true, Changes: func([]segment.Location) ([]Change, error) {
-		return []Change{{depositKey(h.Channel, h.Gen), v}}, nil
-	}})
-}
-
-// genuine looks whether a task is the manager's, and whether that is its body.
-func (c *Config) genuine(signed channel.Signed, body []byte) (channel.Header, error) {
-	h, err := c.Verify(c.Clock(), signed)
-	if err != nil {
-		return h, fmt.Errorf("deposit: %w", err)
-	}
-	if len(body) > channel.MaxBody || len(body) != h.BodyBytes || sha256.Sum256(body) != h.BodySHA256 {
-		return h, fmt.Errorf("%w: channel %d, generation %d: body of %d bytes is not the one of the header", ErrBadTask, h.Channel, h.Gen, len(body))
-	}
-	return h, nil
-}
-
-func depositKey(id channel.ID, gen channel.Gen) []byte {
-	return schema.Key2(schema.Deposit, uint64(id), uint64(gen))
-}
-
-// deposit is a task as the manager left it.
-type deposit struct {
-	raw   []byte // header, as it was signed
-	body  []byte
-	aside bool // its pages are evidence
-	rest  []channel.Frontier
-	lane  Lane // if set, it was deposited aside there, and nothing else is
-}
-
-// errNoDeposit says that there is no such task.
-var errNoDeposit = errors.New("archive: task was not deposited")
-
-// deposit reads what was deposited for a generation.
-func (l *Ledger) deposit(id channel.ID, gen channel.Gen) (d deposit, err error) {
-	var m pb.Deposit
-	err = l.store.View(func(s Snapshot) error {
-		ok, err := Get(s, depositKey(id, gen), &m)
-		if err == nil && !ok {
-			err = errNoDeposit
-		}
-		return err
-	})
-	if err != nil {
-		return d, err
-	}
-	if m.Lane != 0 {
-		return deposit{lane: Lane{channel.ID(m.Lane), channel.Gen(m.LaneGen)}}, nil
-	}
-	signed, err := channel.ParseSigned(m.Signed)
-	if err != nil {
-		return d, err
-	}
-	d = deposit{raw: signed.Raw, body: m.Body, aside: m.Aside}
-	if len(m.Rest) > 0 {
-		r, err := channel.ParseResume(m.Rest)
-		if err != nil {
-			return d, err
-		}
-		d.rest = r.Frontier
-	}
-	return d, nil
-}
-
-// task is a task that a peer shows.
-type task struct {
-	channel.Header            // of a task that was deposited aside with the lane's channel and generation
-	named          channel.ID // by the peer
-	namedGen       channel.Gen
-	deposit
-	ok bool // it was deposited
-}
-
-// shown finds the deposit of a task that a peer shows. The manager's signature need not be checked: the header is genuine if the same
-// one was deposited.
-func (l *Ledger) shown(signed channel.Signed) (t task, err error) {
-	if t.Header, err = channel.ParseHeader(signed.Raw); err != nil {
-		return t, fmt.Errorf("%w: %w", ErrBadTask, err)
-	}
-	t.named, t.namedGen = t.Channel, t.Gen
-	t.deposit, err = l.deposit(t.Channel, t.Gen)
-	if lane := t.lane; lane != (Lane{}) {
-		t.Channel, t.Gen = lane.Channel, lane.Gen
-		t.deposit, err = l.deposit(t.Channel, t.Gen)
-	}
-	switch {
-	case errors.Is(err, errNoDeposit):
-		return t, nil
-	case err != nil:
-		return t, fmt.Errorf("%w: %w", ErrStorage, err)
-	case !bytes.Equal(t.raw, signed.Raw):
-		return t, fmt.Errorf("%w: channel %d, generation %d: not the header that was deposited", ErrBadTask, t.named, t.namedGen)
-	}
-	t.ok = true
-	return t, nil
-}
-
-// reply is an answer as the peer must see it, who knows nothing of lanes.
-func (t *task) reply(r lease.Reply) lease.Reply {
-	if t.named != t.Channel && r.Highest != 0 {
-		r.Highest = t.namedGen
-	}
-	return r
+	return l.take(h.Channel, &c.Value, n, step, &Job{Grows: true, Changes: Fixed([]Change{{depositKey(h.Channel, h.Gen), v}})})
 }
 
 // Claim binds a task to the first peer that asks for it, and brings its body and the state from which to go on.
@@ -203,53 +92,74 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 }
 
 func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, error) {
-	h, err := l.shown(signed)
+	var q claiming
+	t, c, err := l.shown(signed, func(s Snapshot, t *task, c *channelState) error { return q.decide(&l.cfg, s, peer, t, c) })
 	if err != nil {
 		return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
 	}
-	c, err := l.lock(h.Channel)
-	if err != nil {
-		return uplink.Claimed{}, err
-	}
-	defer l.unlock(h.Channel, c)
-	now := l.cfg.Clock()
-	if !h.ok && h.Gen > c.Value.fence.Gen {
+	defer l.unlock(t.Channel, c)
+	if t.unknown(&c.Value) {
 		return uplink.Claimed{Reply: unclaimed(&c.Value)}, nil
 	}
 	n := c.Value
-	step := n.fence.Claim(now, lease.PeerOf(peer), h.Gen, h.Latest, l.cfg.Terms)
+	n.fence = q.fence
 	j := &Job{Grows: true}
-	if step.Event.Kind == lease.Claimed { // not a claim that is repeated
-		n.peer, n.host, n.latest, n.task, n.claim = peer, h.Host, h.Latest, nil, n.claim.next(now, n.tally.pages > 0)
-		n.tally.claimed(now)
-		old, err := l.over(h.Channel, h.Gen, n.fence.Seq > 0)
+	if q.made() {
+		n.peer, n.host, n.latest, n.task, n.claim = peer, t.Host, t.Latest, nil, n.claim.next(q.now, n.tally.pages > 0)
+		n.tally.claimed(q.now)
+		noted, err := l.setHolder(&n, peer, q.now)
 		if err != nil {
 			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
 		}
-		noted, err := l.setHolder(&n, peer, now)
-		if err != nil {
-			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
+		if old := append(q.over, noted...); len(old) > 0 {
+			j.Changes = Fixed(old)
 		}
-		old = append(old, noted...)
-		j.Changes = func([]segment.Location) ([]Change, error) { return old, nil }
 	}
-	if err := l.take(h.Channel, &c.Value, n, step, j); err != nil {
+	if err := l.take(t.Channel, &c.Value, n, q.step, j); err != nil {
 		return uplink.Claimed{}, err
 	}
-	out := uplink.Claimed{Reply: h.reply(step.Reply)}
-	if step.Reply.Status == lease.Granted {
-		out.Body = h.body
-		if h.aside {
-			out.Resume, err = nearlyDone(l.store, &h, step.Reply)
-		} else {
-			out.Resume, err = l.resume(h.Channel, c.Value.crawl, step.Reply)
-		}
-		if err != nil {
-			return uplink.Claimed{}, err
-		}
+	out := uplink.Claimed{Reply: t.reply(q.step.Reply)}
+	if q.granted() {
+		out.Body, out.Resume = t.body, q.resume
 	}
 	return out, nil
 }
+
+// claiming is a claim while it is answered.
+type claiming struct {
+	now    time.Time
+	fence  lease.Fence // after the claim
+	step   lease.Step
+	over   []Change       // what it leaves behind
+	resume channel.Resume // from where the crawl goes on, if it is granted
+}
+
+// decide asks the fence, and reads what its answer needs.
+func (q *claiming) decide(cfg *Config, s Snapshot, peer string, t *task, c *channelState) (err error) {
+	if t.unknown(c) {
+		return nil
+	}
+	q.now, q.fence = cfg.Clock(), c.fence
+	q.step = q.fence.Claim(q.now, lease.PeerOf(peer), t.Gen, t.Latest, cfg.Terms)
+	if q.made() {
+		if q.over, err = over(s, t.Channel, t.Gen, q.fence.Seq > 0); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !q.granted():
+	case t.aside:
+		q.resume, err = nearlyDone(s, t, q.step.Reply)
+	default:
+		q.resume, err = resume(s, t.Channel, c.crawl, q.step.Reply)
+	}
+	return err
+}
+
+// made tells whether the claim was made now, and not repeated.
+func (q *claiming) made() bool { return q.step.Event.Kind == lease.Claimed }
+
+func (q *claiming) granted() bool { return q.step.Reply.Status == lease.Granted }
 
 // unclaimed answers for a generation that was never deposited here.
 func unclaimed(c *channelState) lease.Reply {
@@ -258,22 +168,18 @@ func unclaimed(c *channelState) lease.Reply {
 
 // over deletes what a claim of a generation leaves behind: deposits of lower ones, which can never be claimed, and, if chunks were ever stored, what earlier claims
 // of the channel have delivered.
-func (l *Ledger) over(id channel.ID, gen channel.Gen, stored bool) (out []Change, err error) {
-	err = l.store.View(func(s Snapshot) error {
-		err := s.Scan(schema.Key(schema.Deposit, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
-			if channel.Gen(schema.Number(key, 1)) < gen {
-				out = append(out, Change{bytes.Clone(key), nil})
-			}
-			return true, nil
-		})
-		if err != nil || !stored {
-			return err
+func over(s Snapshot, id channel.ID, gen channel.Gen, stored bool) (out []Change, err error) {
+	err = s.Scan(schema.Key(schema.Deposit, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
+		if channel.Gen(schema.Number(key, 1)) < gen {
+			out = append(out, Change{bytes.Clone(key), nil})
 		}
-		taken, err := takenIn(s, id, gen)
-		out = append(out, taken...)
-		return err
+		return true, nil
 	})
-	return out, err
+	if err != nil || !stored {
+		return out, err
+	}
+	taken, err := takenIn(s, id, gen)
+	return append(out, taken...), err
 }
 
 // takenIn deletes what earlier claims of a channel have delivered, but for the last one: the manager has heard that it has ended, or the channel would not be
@@ -300,21 +206,17 @@ func (l *Ledger) Renew(ctx context.Context, peer string, signed channel.Signed) 
 }
 
 func renewOf(l *Ledger, peer string, signed channel.Signed) (lease.Reply, error) {
-	h, err := l.shown(signed)
+	t, c, err := l.shown(signed, nil)
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("renew: %w", err)
 	}
-	c, err := l.lock(h.Channel)
-	if err != nil {
-		return lease.Reply{}, err
-	}
-	defer l.unlock(h.Channel, c)
-	if !h.ok && h.Gen > c.Value.fence.Gen {
+	defer l.unlock(t.Channel, c)
+	if t.unknown(&c.Value) {
 		return unclaimed(&c.Value), nil
 	}
 	n := c.Value
-	step := n.fence.Renew(l.cfg.Clock(), lease.PeerOf(peer), h.Gen, h.Latest, l.cfg.Terms)
-	return h.reply(step.Reply), l.take(h.Channel, &c.Value, n, step, &Job{})
+	step := n.fence.Renew(l.cfg.Clock(), lease.PeerOf(peer), t.Gen, t.Latest, l.cfg.Terms)
+	return t.reply(step.Reply), l.take(t.Channel, &c.Value, n, step, &Job{})
 }
 
 // Release gives a claimed task back, so that another peer may go on at once.

@@ -33,10 +33,11 @@ type Job struct {
 	Grows   bool // takes new work: refused when the disk is full
 	Seal    bool // ends the segment that is being written, before anything else
 
-	condition Change // of the store's write
-	report    []byte // of the entry that the lease makes
-	fault     string // likewise: why the claim was ended
-	err       error  // what became of the job; set by writeBatch
+	condition Change    // of the store's write
+	fenced    [2]Change // of the channel's record and of its lease, if they change; they come before Changes
+	report    []byte    // of the entry that the lease makes
+	fault     string    // likewise: why the claim was ended
+	err       error     // what became of the job; set by writeBatch
 }
 
 // Commit makes a job durable. It does not end early when a caller gives up, because the outcome must be known.
@@ -202,11 +203,13 @@ func (j *Job) write(at []segment.Location) (w Write, err error) {
 			return w, err
 		}
 	}
+	var more []Change
 	if j.Changes != nil {
-		if w.Changes, err = j.Changes(at); err != nil {
+		if more, err = j.Changes(at); err != nil {
 			return w, err
 		}
 	}
+	w.Changes = j.withFenced(more)
 	for _, e := range j.Entries {
 		feed := byte(schema.Feed)
 		if e.Page != nil {
@@ -220,6 +223,18 @@ func (j *Job) write(at []segment.Location) (w Write, err error) {
 		w.Entries = append(w.Entries, Entry{feed, v})
 	}
 	return w, nil
+}
+
+// withFenced puts what a step of the fence changes before other changes.
+func (j *Job) withFenced(more []Change) []Change {
+	own := slices.DeleteFunc(j.fenced[:], func(c Change) bool { return c.Key == nil })
+	switch {
+	case len(own) == 0:
+		return more
+	case len(more) == 0:
+		return own
+	}
+	return slices.Concat(own, more)
 }
 
 // Batch makes many small changes durable, in jobs of a bounded size, so that chunks need not wait for all of them.

@@ -264,21 +264,26 @@ func TestRefusedAlone(t *testing.T) {
 	})
 }
 
+// taskBody is that of each task.
+var taskBody = (&channel.Body{
+	Scope: channel.Scope{Kind: channel.WholeHost, Host: "http://a.example"}, Seeds: []string{"http://a.example/"}, Contact: "https://example.org/",
+}).Marshal()
+
+func (b *bench) task(id channel.ID, gen channel.Gen) channel.Signed {
+	h := channel.Header{
+		Network: [32]byte{1}, Channel: id, Gen: gen, Host: "http://a.example", Pages: 10, Issued: b.now, Latest: b.now.Add(time.Hour),
+		BodySHA256: sha256.Sum256(taskBody), BodyBytes: len(taskBody), Archive: "archive",
+	}
+	return channel.Signed{Raw: h.Marshal(), Sig: []byte("s"), Delegation: []byte("d")}
+}
+
 // TestConflict has another process claim a channel whose state this one has in memory: this one's step is refused, and then it knows.
 func TestConflict(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
-	content := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: "http://a.example"}, Seeds: []string{"http://a.example/"}, Contact: "https://example.org/"}
-	body := content.Marshal()
-	task := func(gen channel.Gen) channel.Signed {
-		h := channel.Header{
-			Network: [32]byte{1}, Channel: 1, Gen: gen, Host: "http://a.example", Pages: 10, Issued: b.now, Latest: b.now.Add(time.Hour),
-			BodySHA256: sha256.Sum256(body), BodyBytes: len(body), Archive: "archive",
-		}
-		return channel.Signed{Raw: h.Marshal(), Sig: []byte("s"), Delegation: []byte("d")}
-	}
+	task := func(gen channel.Gen) channel.Signed { return b.task(1, gen) }
 	first := b.ledger
-	if err := first.Deposit(ctx, task(1), body); err != nil {
+	if err := first.Deposit(ctx, task(1), taskBody); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := first.Claim(ctx, "alice", task(1)); err != nil || c.Status != lease.Granted {

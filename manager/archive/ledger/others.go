@@ -99,6 +99,9 @@ func (o *Others) heardSegment(c Change) {
 
 // fresh drops what is in memory of a channel that another program has written since.
 func (o *Others) fresh(id channel.ID, c *channelState) {
+	if !o.Shared() {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, changed := o.changed[id]; changed {

@@ -15,32 +15,26 @@ import (
 const resumeSlack = 1024
 
 // resume gathers from where a crawl goes on: what its chunks added to the to-do list and what is stored, without what they fetched.
-func (l *Ledger) resume(id channel.ID, from uint64, r lease.Reply) (channel.Resume, error) {
+func resume(s Snapshot, id channel.ID, from uint64, r lease.Reply) (channel.Resume, error) {
 	out := channel.Resume{Seq: r.Seq, Head: r.Head}
-	err := l.store.View(func(s Snapshot) error {
-		done := map[uint64]struct{}{}
-		todo, err := unfinished(s, id, from, &out, done)
-		if err != nil {
-			return err
-		}
-		stored, err := storedPages(s, id)
-		if err != nil {
-			return err
-		}
-		out.Frontier = unvisited(append(todo, stored...), done, channel.MaxResume-10*len(out.Done)-resumeSlack)
-		return nil
-	})
+	todo, done, err := unfinished(s, id, from, &out)
 	if err != nil {
-		return channel.Resume{}, fmt.Errorf("%w: resume of channel %d: %w", ErrStorage, id, err)
+		return channel.Resume{}, fmt.Errorf("resume: %w", err)
 	}
+	stored, err := storedPages(s, id)
+	if err != nil {
+		return channel.Resume{}, fmt.Errorf("resume: %w", err)
+	}
+	out.Frontier = unvisited(append(todo, stored...), done, channel.MaxResume-10*len(out.Done)-resumeSlack)
 	return out, nil
 }
 
-// unfinished gives the to-do list that the chunks from number from on added, and puts what they fetched into out and done. out names the last
+// unfinished gives the to-do list that the chunks from number from on added, and what they fetched, which it also puts into out. out names the last
 // chunk.
-func unfinished(s Snapshot, id channel.ID, from uint64, out *channel.Resume, done map[uint64]struct{}) (todo []channel.Frontier, err error) {
+func unfinished(s Snapshot, id channel.ID, from uint64, out *channel.Resume) (todo []channel.Frontier, done map[uint64]struct{}, err error) {
+	done = map[uint64]struct{}{}
 	if max(from, 1) > out.Seq {
-		return nil, nil // nothing is stored yet of the crawl that begins
+		return nil, done, nil // nothing is stored yet of the crawl that begins
 	}
 	err = s.Scan(schema.Key(schema.Resume, uint64(id)), schema.Key2(schema.Resume, uint64(id), from), true, func(_, value []byte) (bool, error) {
 		part, err := parseResume(value)
@@ -56,7 +50,7 @@ func unfinished(s Snapshot, id channel.ID, from uint64, out *channel.Resume, don
 		todo = append(todo, part.Frontier...)
 		return true, nil
 	})
-	return todo, err
+	return todo, done, err
 }
 
 func parseResume(b []byte) (channel.Resume, error) {
@@ -92,8 +86,11 @@ const maxStored = 512 << 10
 func storedPages(s Snapshot, id channel.ID) ([]channel.Frontier, error) {
 	var out []channel.Frontier
 	bytes, valid := 0, 0
-	m := new(pb.Page)
+	var m *pb.Page // made when there is a page
 	err := s.Scan(schema.Key(schema.Page, uint64(id)), nil, true, func(_, value []byte) (bool, error) {
+		if m == nil {
+			m = new(pb.Page)
+		}
 		m.Reset()
 		if err := schema.Decode(value, m); err != nil {
 			return false, err

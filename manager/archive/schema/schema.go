@@ -100,12 +100,13 @@ const ValueV1 = 1
 
 // Key is the key of a record that is named by one number.
 func Key(table byte, a uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{table}, a)
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 9), table), a)
 }
 
 // Key2 is the key of a record that is named by two numbers.
 func Key2(table byte, a, b uint64) []byte {
-	return binary.BigEndian.AppendUint64(Key(table, a), b)
+	k := binary.BigEndian.AppendUint64(append(make([]byte, 0, 17), table), a)
+	return binary.BigEndian.AppendUint64(k, b)
 }
 
 // Key3 is the key of a record that is named by three numbers.

@@ -199,20 +199,33 @@ func (s *Store) Head() ledger.Head {
 
 // use runs f while the database stays open.
 func (s *Store) use(f func() error) error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return ledger.ErrClosed
+	if err := s.begin(); err != nil {
+		return err
 	}
-	s.users.Add(1)
-	s.mu.Unlock()
 	defer s.users.Done()
 	return f()
 }
 
+// begin counts a user, until users.Done, or says that the database is closed.
+func (s *Store) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ledger.ErrClosed
+	}
+	s.users.Add(1)
+	return nil
+}
+
 // View implements ledger.Store.
 func (s *Store) View(f func(ledger.Snapshot) error) error {
-	return s.use(func() error { return s.db.View(func(txn *badger.Txn) error { return f(snapshot{txn}) }) })
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.users.Done()
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	return f(snapshot{txn})
 }
 
 // snapshot is a transaction that only reads.

@@ -2,7 +2,6 @@ package badgerledger
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -61,11 +60,7 @@ type batch struct {
 
 // add puts a write into the batch.
 func (b *batch) add(w *ledger.Write) error {
-	changes := b.numbered(w)
-	count, size := int64(0), int64(0)
-	for _, c := range changes {
-		count, size = count+1, size+weight(c)
-	}
+	count, size := weigh(w)
 	if !b.fits(count, size) {
 		return fmt.Errorf("%w: %d changes of %d bytes", ledger.ErrTooLarge, count, size)
 	}
@@ -73,7 +68,7 @@ func (b *batch) add(w *ledger.Write) error {
 		return err
 	}
 	for _, c := range w.Early {
-		if err := b.room(1, weight(c)); err != nil {
+		if err := b.room(1, weight(len(c.Key), c.Value)); err != nil {
 			return err
 		}
 		if err := b.set(c); err != nil {
@@ -83,29 +78,22 @@ func (b *batch) add(w *ledger.Write) error {
 	if err := b.room(count, size); err != nil {
 		return err
 	}
-	for _, c := range changes {
+	for _, c := range w.Changes {
 		if err := b.set(c); err != nil {
 			return err
 		}
 	}
 	h := b.head
+	for n, e := range w.Entries {
+		if err := b.set(ledger.Change{Key: schema.Key(e.Feed, h.NextSeq+uint64(n)), Value: e.Value}); err != nil {
+			return err
+		}
+	}
 	h.NextSeq += uint64(len(w.Entries))
 	h.Pages, h.Unchanged, h.Chunks = h.Pages+w.Add.Pages, h.Unchanged+w.Add.Unchanged, h.Chunks+w.Add.Chunks
 	h.Bytes, h.Events = h.Bytes+w.Add.Bytes, h.Events+w.Add.Events
 	h.File = max(h.File, w.Segment)
 	return nil
-}
-
-// numbered are the changes of a write, with those that its entries are.
-func (b *batch) numbered(w *ledger.Write) []ledger.Change {
-	if len(w.Entries) == 0 {
-		return w.Changes
-	}
-	out := append(make([]ledger.Change, 0, len(w.Changes)+len(w.Entries)), w.Changes...)
-	for n, e := range w.Entries {
-		out = append(out, ledger.Change{Key: binary.BigEndian.AppendUint64([]byte{e.Feed}, b.head.NextSeq+uint64(n)), Value: e.Value})
-	}
-	return out
 }
 
 // holds tells whether a write's condition holds.
@@ -154,11 +142,25 @@ func (b *batch) set(c ledger.Change) error {
 	return b.begin().Set(c.Key, c.Value)
 }
 
-// weight is at least what a change counts in a transaction.
-func weight(c ledger.Change) int64 {
-	n := int64(len(c.Key)) + 16
-	if len(c.Value) < valueThreshold {
-		return n + int64(len(c.Value))
+// weigh counts the records of a write, but for the early ones.
+func weigh(w *ledger.Write) (count, size int64) {
+	for _, c := range w.Changes {
+		size += weight(len(c.Key), c.Value)
+	}
+	for _, e := range w.Entries {
+		size += weight(entryKey, e.Value)
+	}
+	return int64(len(w.Changes) + len(w.Entries)), size
+}
+
+// entryKey is the length of the key of a feed's entry.
+const entryKey = 9
+
+// weight is at least what a record counts in a transaction.
+func weight(key int, value []byte) int64 {
+	n := int64(key) + 16
+	if len(value) < valueThreshold {
+		return n + int64(len(value))
 	}
 	return n + 16
 }

@@ -80,15 +80,8 @@ func (s *Store) Apply(seq uint64, key [16]byte, writes []ledger.Write) (refused 
 
 // Fits reports whether a write is small enough for one transaction, so that it may be in a log.
 func (s *Store) Fits(w *ledger.Write) bool {
-	count, size := int64(0), int64(0)
-	for _, c := range w.Changes {
-		count, size = count+1, size+weight(c)
-	}
-	for _, e := range w.Entries {
-		count, size = count+1, size+weight(ledger.Change{Key: make([]byte, 9), Value: e.Value})
-	}
 	b := batch{s: s}
-	return b.fits(count, size)
+	return b.fits(weigh(w))
 }
 
 // Load fills a new store with the records of another copy, up to a position. next gives them in any order, and no key at the end.
