@@ -189,6 +189,7 @@ func (r *Record) Apply(ch *channel.Channel) error {
 // Limits of settings.
 const (
 	maxPages     = 1_000_000
+	minPageBytes = 512 // less is no page: probably megabytes or kilobytes were meant
 	maxPageBytes = channel.MaxPage
 	maxWeight    = 1e6
 	maxGroup     = 64
@@ -200,8 +201,8 @@ func Check(ch *channel.Channel) error {
 	switch {
 	case s.Pages < 0 || s.Pages > maxPages:
 		return fmt.Errorf("%w: %d pages: want 0 (learnt) to %d", ErrLine, s.Pages, maxPages)
-	case s.PageBytes < 0 || s.PageBytes > maxPageBytes:
-		return fmt.Errorf("%w: page_bytes %d: want 0 (2 MiB) to %d", ErrLine, s.PageBytes, maxPageBytes)
+	case s.PageBytes != 0 && (s.PageBytes < minPageBytes || s.PageBytes > maxPageBytes):
+		return fmt.Errorf("%w: page_bytes %d: want 0 (2 MiB), or %d to %d", ErrLine, s.PageBytes, minPageBytes, maxPageBytes)
 	case !(s.Weight >= 0 && s.Weight <= maxWeight):
 		return fmt.Errorf("%w: weight %v: want 0 (as all) to %g", ErrLine, s.Weight, maxWeight)
 	case s.Group < 0 || s.Group > maxGroup:

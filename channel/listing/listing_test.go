@@ -150,10 +150,13 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestNoText: a list of bytes that are no text is called that, instead of a column with a name of rubbish.
+// TestNoText: a list of bytes that are no text is called that, once, instead of rubbish for every line of it.
 func TestNoText(t *testing.T) {
-	for _, text := range []string{"url\x00,x\n", "\xff\xd8\xff\xe0,b\nc\n"} {
-		lines, err := Read(strings.NewReader(text), CSV, time.Now())
+	for text, format := range map[string]Format{
+		"url\x00,x\n": CSV, "\xff\xd8\xff\xe0,b\nc\n": CSV,
+		"\x7fELF\x02\x01\n\xff\x80\n\x00\n": List, "\x93\xb9\x1b[2J\nx\n": List, "\x00\n\x00\n": JSON,
+	} {
+		lines, err := Read(strings.NewReader(text), format, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,6 +168,15 @@ func TestNoText(t *testing.T) {
 		}
 		if n != 1 {
 			t.Errorf("%q: %d lines", text, n)
+		}
+	}
+	lines, err := Read(strings.NewReader("# caf\xe9, as before UTF-8\nhttps://example.org/\n"), List, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range lines {
+		if l.Err != nil {
+			t.Errorf("a list with a letter of an older encoding: %v", l.Err)
 		}
 	}
 }

@@ -25,6 +25,14 @@ func line(n int, r *Record, now time.Time) channel.Line {
 	return channel.Line{N: n, Channel: ch, Err: err}
 }
 
+// errBinary is said of a whole file, once: what its lines lack would be a screen full of odd signs.
+var errBinary = fmt.Errorf("%w: this is no text in UTF-8: a list is CSV, JSON lines, URLs, a sitemap or OPML", ErrLine)
+
+// binary reports whether a line is of a file that is no text. Letters in an older encoding than UTF-8 are text.
+func binary(b []byte) bool {
+	return bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\f\v", r) })
+}
+
 // scanLines yields the lines that are not empty, with their numbers. It returns the number of the last line and any
 // error.
 func scanLines(r io.Reader, f func(n int, s []byte) bool) (n int, err error) {
@@ -38,6 +46,9 @@ func scanLines(r io.Reader, f func(n int, s []byte) bool) (n int, err error) {
 		}
 		if s := strings.TrimSpace(string(b)); s == "" {
 			continue
+		}
+		if binary(b) {
+			return n, errBinary
 		}
 		if !f(n, b) {
 			return n, nil
@@ -181,7 +192,7 @@ func readCSV(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 			return
 		}
 		if first := strings.Join(header, ""); strings.ContainsRune(first, 0) || !utf8.ValidString(first) {
-			yield(channel.Line{N: 1, Err: fmt.Errorf("%w: this is no text in UTF-8: a list is CSV, JSON lines, URLs, a sitemap or OPML", ErrLine)})
+			yield(channel.Line{N: 1, Err: errBinary})
 			return
 		}
 		at := make([]int, len(header)) // column by place

@@ -15,6 +15,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/listing"
+	"shoal/internal/plain"
 	"shoal/manager/api"
 	"shoal/manager/desk"
 )
@@ -316,7 +317,7 @@ func (c *channelSplitCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		for i, id := range done.Channels {
-			fmt.Fprintf(s.out, "channel %d  %s\n", id, done.Dirs[i])
+			fmt.Fprintf(s.out, "channel %d  %s\n", id, plain.Printable(done.Dirs[i]))
 		}
 		return nil
 	})

@@ -74,6 +74,7 @@ func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, 
 		return nil, fmt.Errorf("read what to plan for: %w", err)
 	}
 	src := &plan.Channels{Thorough: c.Thorough, Progress: c.Progress, Now: basis.Now, Every: basis.Every, Cap: basis.Cap, Least: basis.MinTicks, Measured: basis.Capacity}
+	src.TickS = basis.Tick.Duration().Seconds()
 	if tick := basis.Tick.Duration(); tick != time.Minute {
 		src.Time = "ticks of " + tick.String()
 	}

@@ -34,7 +34,7 @@ func showStrategy(out io.Writer, i desk.Strategy) error {
 		if g < len(i.Intervals) {
 			every = "every " + plain.Span(i.Intervals[g].Duration())
 		}
-		fmt.Fprintf(out, "group %d    %d channels %s\n", g+1, n, every)
+		fmt.Fprintf(out, "group %d    %s %s\n", g+1, plain.Count(n, "channel"), every)
 	}
 	showSequencers(out, i.Sequencers)
 	if i.Plan != nil {

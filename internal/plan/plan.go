@@ -83,7 +83,8 @@ type Entry struct {
 type Report struct {
 	Unit     string         `json:"unit"` // of capacity
 	Time     string         `json:"time_unit"`
-	Interval string         `json:"interval"` // of crawls and changes
+	TickS    float64        `json:"tick_s,omitempty"` // seconds of this unit; 0: the file's unit is not known
+	Interval string         `json:"interval"`         // of crawls and changes
 	Channels int            `json:"channels"`
 	Models   map[string]int `json:"models"` // channels by update model: a clearly likelier one than Poisson's by their own histories
 	Unfitted int            `json:"models_not_looked_for,omitempty"`
@@ -133,6 +134,9 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 	r := Report{Channels: src.Len(), Models: src.Models()}
 	r.Unit, r.Time = src.Unit()
 	r.Interval = src.Interval()
+	if c, ok := src.(*Channels); ok {
+		r.TickS = c.TickS
+	}
 	r.Unfitted = src.Unfitted()
 	few := sampled(src)
 	var err error

@@ -30,6 +30,7 @@ type Channels struct {
 	Cap   float64      // a channel is recrawled at most so many times its change rate; 0: no limit
 	Least recrawl.Tick // and no oftener than this
 	Time  string       // unit of a tick, for display; empty: minutes
+	TickS float64      // seconds of a tick, for programs
 
 	Measured float64 // capacity that a running strategy has measured; 0: what the channels' updates show
 

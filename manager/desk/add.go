@@ -14,13 +14,11 @@ import (
 	"shoal/recrawl"
 )
 
-// ParseSites makes a channel of each URL: the host, or the directory that it names.
+// ParseSites makes a channel of each URL: the host, or the directory that it names. It takes what a list of channels may hold, and no more: a word
+// without a dot is no host.
 func ParseSites(urls []string) ([]channel.Channel, error) {
 	var chs []channel.Channel
 	for _, u := range urls {
-		if !strings.Contains(u, "://") {
-			u = "https://" + u
-		}
 		scope, seed, err := channel.ScopeOf(u)
 		if err != nil {
 			return nil, fmt.Errorf("%q cannot be crawled: %w; write a URL such as https://example.org/news/", u, err)

@@ -1,13 +1,14 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"shoal/channel"
 	"shoal/internal/plain"
 	"shoal/manager"
 )
@@ -66,12 +67,31 @@ func (d *Desk) Banner(ctx context.Context) []Finding {
 			bad = append(bad, f)
 		}
 	}
-	slices.SortStableFunc(bad, func(a, b Finding) int { return strings.Compare(a.Level, b.Level) }) // error, warning
+	var still Finding
+	if d.m != nil {
+		o := d.m.Overview()
+		still, _ = d.standstill(ctx, &o)
+	}
+	pressing(bad, still)
 	if len(bad) == 0 {
 		bad = []Finding{{Level: OK, What: fmt.Sprintf("All is well: %d things were checked.", len(well))}}
 	}
 	d.banner.found, d.banner.next = bad, time.Now().Add(bannerFor)
 	return bad
+}
+
+// pressing orders findings for those who see only the first: errors, then still, which keeps everything from being crawled, then other warnings.
+func pressing(found []Finding, still Finding) {
+	rank := func(f Finding) int {
+		switch {
+		case f.Level == Error:
+			return 0
+		case f == still:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // checkChannels tells of channels that an operator should look at.
@@ -118,14 +138,9 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 	if err := d.m.Alive(ctx); err != nil {
 		out = append(out, Finding{Error, "The manager's loop does not answer.", "Look into its log; restart it if this lasts."})
 	}
-	switch {
-	case o.Channels == 0:
-		out = append(out, Finding{Warning, "There are no channels.", "Add some: shoal channel add https://example.org/"})
-	case o.Peers == 0:
-		out = append(out, Finding{Warning, "No peer has joined: nothing is crawled.", "Give volunteers the join string: shoal peer invite"})
-	case stands(&o):
-		out = append(out, Finding{Warning, fmt.Sprintf("%s due, and none can go.", dueWords(o.Due)), "Their hosts may be blocked or want waits, or all peers be full: shoal channel list --sort state, shoal peer list."})
-	default:
+	if f, still := d.standstill(ctx, &o); still {
+		out = append(out, f)
+	} else {
 		out = append(out, Finding{OK, fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), ""})
 	}
 	switch a := &o.Archive; {
@@ -140,6 +155,27 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 		out = append(out, f)
 	}
 	return out
+}
+
+// standstill says why nothing at all is crawled, if so.
+func (d *Desk) standstill(ctx context.Context, o *manager.Overview) (Finding, bool) {
+	switch {
+	case o.Channels == 0 && !d.anyChannel(ctx):
+		return Finding{Warning, "There are no channels.", "Add some: shoal channel add https://example.org/"}, true
+	case o.Peers == 0 && o.Accepted > 0:
+		return Finding{Warning, "No peer is there now: nothing is crawled.", "Give volunteers the join string: shoal peer invite"}, true
+	case o.Peers == 0:
+		return Finding{Warning, "No peer has joined: nothing is crawled.", "Give volunteers the join string: shoal peer invite"}, true
+	case stands(o):
+		return Finding{Warning, fmt.Sprintf("%s due, and none can go.", dueWords(o.Due)), "Their hosts may be blocked or want waits, or all peers be full: shoal channel list --sort state, shoal peer list."}, true
+	}
+	return Finding{}, false
+}
+
+// anyChannel reports whether the database holds a channel. The manager's own count is up to a moment older than what was just added.
+func (d *Desk) anyChannel(ctx context.Context) bool {
+	chs, err := d.store.List(ctx, 0, batch)
+	return err == nil && slices.ContainsFunc(chs, func(ch channel.Channel) bool { return ch.State != channel.Removed })
 }
 
 // believed says how far the stored pages are believed; false: there are none yet.

@@ -48,21 +48,26 @@ func hostOf(h *channel.Host) Host {
 
 // KnownHost refuses a host of which nothing is known: most likely it is misspelt.
 func (d *Desk) KnownHost(ctx context.Context, host string) error {
+	if found, err := d.heardOf(ctx, host); err != nil || found {
+		return err
+	}
+	return asks("nothing is known of %s: it has no channel and was never crawled or blocked. If it is not misspelt, add --unknown to the command, or tick the box on the page", host)
+}
+
+// heardOf reports whether anything is known of a host.
+func (d *Desk) heardOf(ctx context.Context, host string) (found bool, err error) {
 	hosts, err := channel.ParseHosts(host)
 	if err != nil {
-		return err
+		return false, err
 	}
-	found := false
 	if err := d.channelsOf(ctx, hosts, func(*channel.Channel) { found = true }); err != nil || found {
-		return err
+		return found, err
 	}
-	if err := d.store.ScanHosts(ctx, func(h channel.Host) error {
+	err = d.store.ScanHosts(ctx, func(h channel.Host) error {
 		found = found || hosts.Has(h.Name)
 		return nil
-	}); err != nil || found {
-		return err
-	}
-	return asks("nothing is known of %s: it has no channel and was never crawled or blocked. If it is not misspelt, say that it is unknown: shoal host block --unknown, or the box on the page", host)
+	})
+	return found, err
 }
 
 // Block has nothing crawled on hosts any more, whatever their channels; an empty reason lifts it. What is out is called back: its peers are
@@ -176,8 +181,10 @@ func (d *Desk) ResetHost(ctx context.Context, host string) (reset int, err error
 	if err != nil {
 		return 0, err
 	}
-	if err := d.KnownHost(ctx, host); err != nil {
+	if found, err := d.heardOf(ctx, host); err != nil {
 		return 0, err
+	} else if !found {
+		return 0, asks("nothing is known of %s: it has no channel and was never crawled or blocked, so there is nothing to forget", host)
 	}
 	known, err := d.known(ctx, hosts)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"shoal/channel"
 )
 
-// inside are the ends of names that mean something within one network only.
-var inside = []string{"localhost", "local", "internal", "home.arpa", "lan"}
+// inside are the ends of names that mean something within one network only, or that the Web never resolves.
+var inside = []string{"localhost", "local", "internal", "home.arpa", "lan", "invalid", "onion"}
 
 var guardian = ssrf.New(ssrf.WithAnyPort()) // holds no state that changes
 

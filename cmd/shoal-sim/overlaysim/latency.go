@@ -182,7 +182,7 @@ func loadMatrix(path string) ([][]float64, error) {
 		return nil, fmt.Errorf("%w: %s: %w", sim.ErrLatency, path, err)
 	}
 	if len(m) < minSites || len(m) != len(m[0]) {
-		return nil, fmt.Errorf("%w: %s: %d lines, want a square of at least %d", sim.ErrLatency, path, len(m), minSites)
+		return nil, fmt.Errorf("%w: %s: %d lines after the header, want a square of at least %d", sim.ErrLatency, path, len(m), minSites)
 	}
 	for i := range m { // both directions were measured
 		for j := range m[:i] {

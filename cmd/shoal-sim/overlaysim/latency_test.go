@@ -81,6 +81,7 @@ func TestLatencyFiles(t *testing.T) {
 		"one place":     {strings.Repeat("1 5 5\n", 24), "in one place"},
 		"empty":         {"", "is empty"},
 		"blank":         {"\n\n", "is empty"},
+		"no header":     {strings.SplitAfterN(matrix, "\n", 2)[1], "23 lines after the header"},
 		"not square":    {"a,b\n" + strings.Repeat("1,2\n", 24), "square"},
 	} {
 		if err := load("bad", c.text, false); !errors.Is(err, sim.ErrLatency) || !strings.Contains(err.Error(), c.want) {

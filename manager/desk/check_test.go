@@ -1,0 +1,35 @@
+package desk
+
+import (
+	"slices"
+	"testing"
+)
+
+// Those who see only the banner's first line see an error, or else why nothing at all is crawled, before advice on backups.
+func TestTheBannerBeginsWithWhatStandsStill(t *testing.T) {
+	keys, still := Finding{Warning, "The keys were never backed up.", "Do it."}, Finding{Warning, "No peer has joined: nothing is crawled.", "Invite some."}
+	broken, failing := Finding{Error, "The archive failed to write.", ""}, Finding{Warning, "4 channels are failing.", ""}
+	found := []Finding{keys, still, failing, broken}
+	pressing(found, still)
+	if want := []Finding{broken, still, keys, failing}; !slices.Equal(found, want) {
+		t.Errorf("the order is %v, want %v", found, want)
+	}
+	found = []Finding{keys, failing}
+	pressing(found, Finding{})
+	if want := []Finding{keys, failing}; !slices.Equal(found, want) {
+		t.Errorf("while all is crawled the order is %v, want %v", found, want)
+	}
+}
+
+// A word without a dot is no host on the page either, nor for shoal up.
+func TestParseSitesTakesWhatListsTake(t *testing.T) {
+	for _, url := range []string{"foo", "foo/bar", "foo bar", "ftp://example.org/", "a..example"} {
+		if chs, err := ParseSites([]string{"https://example.org/", url}); err == nil {
+			t.Errorf("%q is taken for %+v", url, chs[1].Scope)
+		}
+	}
+	chs, err := ParseSites([]string{"example.org/news", "https://intranet-like", "example.org:8080"})
+	if err != nil || chs[0].Scope.Host != "https://example.org" || chs[0].Scope.Dirs[0] != "/news/" || chs[2].Scope.Host != "https://example.org:8080" {
+		t.Errorf("channels %+v, %v", chs, err)
+	}
+}
