@@ -96,7 +96,7 @@ func (s *station) status() *status {
 }
 
 // getStatus answers with the whole status. A person has asked, so the server is asked too if it is silent; the page, which looks every two
-// seconds, has getNow.
+// seconds, has getNow, which asks only while no network is there: a connection lasts for a minute or two after the cable was pulled.
 func (s *station) getStatus(w http.ResponseWriter, r *http.Request) {
 	p, err := s.live(r.Context())
 	if err != nil {
@@ -177,6 +177,9 @@ func shownCaps(f *limit.Force, d *limit.Done, lang string) (out []shownCap) {
 
 func (s *station) getNow(w http.ResponseWriter, r *http.Request) {
 	st, l, now := s.status(), lang(r), time.Now()
+	if p := s.running(); p != nil && st.unplugged {
+		st = p.status(p.asked(r.Context(), false))
+	}
 	says := words.T("say." + st.State)
 	if st.State != stateUnjoined && st.State != stateStarting {
 		st.State, says = told(st, now, onPage)

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/internal/wire"
 	"shoal/peer"
@@ -18,6 +19,8 @@ func TestOverlayStatus(t *testing.T) {
 	behind.Reach = wire.Reach{NAT: wire.NATCone, Relays: []string{"/p2p/x/p2p-circuit"}, Direct: 1, Relayed: 2}
 	off.Reach = wire.Reach{NAT: wire.NATNone}
 	young.RatesOver = 4
+	silent := known
+	silent.Home = wire.Home{At: "12D3", Silent: time.Date(2026, 3, 1, 12, 30, 5, 0, time.Local)}
 	for what, c := range map[string]struct {
 		of   peer.Status
 		says []string
@@ -26,6 +29,7 @@ func TestOverlayStatus(t *testing.T) {
 			"reached   directly; NAT: none; 8 connections direct, 0 by relay\n", "messages  1.9 a minute, 104 packets a minute\n"}},
 		"behind a router": {behind, []string{"reached   through its home; NAT: address translation, same port; 1 connection direct, 2 by relay\n"}},
 		"cut off":         {off, []string{"reached   by no member now: none is connected; NAT when last seen: none\n"}},
+		"a pulled cable":  {silent, []string{"reached   not known: the company's server is connected, and has not answered since 12:30:05; NAT when last seen: none\n"}},
 		"young":           {young, []string{"104 packets a minute, over its first 4 s\n"}},
 	} {
 		var b strings.Builder

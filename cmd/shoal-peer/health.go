@@ -66,7 +66,7 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 		list := p.asked(ctx, false)
 		at := ""
 		for _, x := range list {
-			s.connectionChecks(&status{Status: x.Status}, now, add)
+			s.connectionChecks(&status{Status: x.Status, around: around{unplugged: unplugged()}}, now, add)
 			if at == "" {
 				at = x.Home.At
 			}
@@ -85,6 +85,8 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 		add("disk", levelNote, words.T("health.unknown"))
 	} else if free < int64(set.MinFreeMiB)<<20 {
 		add("disk", levelBad, words.T("health.disk.full", free>>20, set.MinFreeMiB))
+	} else if free < 1<<20 {
+		add("disk", levelBad, words.T("health.disk.none"))
 	} else {
 		add("disk", levelOK, words.T("health.disk.ok", free>>20))
 	}
@@ -123,8 +125,11 @@ func (s *station) connectionChecks(st *status, now time.Time, add func(name, lev
 		key = "reach.unknown"
 	}
 	level := levelOK
-	if st.Reach.Direct+st.Reach.Relayed == 0 {
+	switch {
+	case st.Reach.Direct+st.Reach.Relayed == 0:
 		key, level = "reach.nobody", levelNote
+	case !st.Home.Silent.IsZero(): // the connections may have ended without a word
+		key, level = "reach.silent", levelNote
 	}
 	add("router", level, words.T("health.router.says", words.T(key), st.Reach.Direct, st.Reach.Relayed))
 }

@@ -147,6 +147,8 @@ func printOverlay(w io.Writer, st *peer.Status) {
 	}
 	if st.Reach.Direct+st.Reach.Relayed == 0 {
 		fmt.Fprintf(w, "reached   by no member now: none is connected; NAT when last seen: %s\n", st.Reach.NAT)
+	} else if !st.Home.Silent.IsZero() {
+		fmt.Fprintf(w, "reached   not known: the company's server is connected, and has not answered since %s; NAT when last seen: %s\n", st.Home.Silent.Local().Format(time.TimeOnly), st.Reach.NAT)
 	} else {
 		fmt.Fprintf(w, "reached   %s; NAT: %s; %s direct, %d by relay\n", way, st.Reach.NAT, plain.Count(st.Reach.Direct, "connection"), st.Reach.Relayed)
 	}
