@@ -70,7 +70,7 @@ func (d *Desk) Banner(ctx context.Context) []Finding {
 	var still Finding
 	if d.m != nil {
 		o := d.m.Overview()
-		still, _ = d.standstill(ctx, &o)
+		still, _ = standstill(&o, o.Channels > 0 || anyChannel(ctx, d.store.List))
 	}
 	pressing(bad, still)
 	if len(bad) == 0 {
@@ -138,7 +138,7 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 	if err := d.m.Alive(ctx); err != nil {
 		out = append(out, Finding{Error, "The manager's loop does not answer.", "Look into its log; restart it if this lasts."})
 	}
-	if f, still := d.standstill(ctx, &o); still {
+	if f, still := standstill(&o, o.Channels > 0 || anyChannel(ctx, d.store.List)); still {
 		out = append(out, f)
 	} else {
 		out = append(out, Finding{OK, fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), ""})
@@ -157,10 +157,10 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 	return out
 }
 
-// standstill says why nothing at all is crawled, if so.
-func (d *Desk) standstill(ctx context.Context, o *manager.Overview) (Finding, bool) {
+// standstill says why nothing at all is crawled, if so. channels: there are some, whatever the manager has counted.
+func standstill(o *manager.Overview, channels bool) (Finding, bool) {
 	switch {
-	case o.Channels == 0 && !d.anyChannel(ctx):
+	case o.Channels == 0 && !channels:
 		return Finding{Warning, "There are no channels.", "Add some: shoal channel add https://example.org/"}, true
 	case o.Peers == 0 && o.Accepted > 0:
 		return Finding{Warning, "No peer is there now: nothing is crawled.", "Give volunteers the join string: shoal peer invite"}, true
@@ -173,8 +173,8 @@ func (d *Desk) standstill(ctx context.Context, o *manager.Overview) (Finding, bo
 }
 
 // anyChannel reports whether the database holds a channel. The manager's own count is up to a moment older than what was just added.
-func (d *Desk) anyChannel(ctx context.Context) bool {
-	chs, err := d.store.List(ctx, 0, batch)
+func anyChannel(ctx context.Context, list func(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error)) bool {
+	chs, err := list(ctx, 0, batch)
 	return err == nil && slices.ContainsFunc(chs, func(ch channel.Channel) bool { return ch.State != channel.Removed })
 }
 

@@ -1,8 +1,12 @@
 package desk
 
 import (
+	"context"
 	"slices"
 	"testing"
+
+	"shoal/channel"
+	"shoal/manager"
 )
 
 // Those who see only the banner's first line see an error, or else why nothing at all is crawled, before advice on backups.
@@ -31,5 +35,29 @@ func TestParseSitesTakesWhatListsTake(t *testing.T) {
 	chs, err := ParseSites([]string{"example.org/news", "https://intranet-like", "example.org:8080"})
 	if err != nil || chs[0].Scope.Host != "https://example.org" || chs[0].Scope.Dirs[0] != "/news/" || chs[2].Scope.Host != "https://example.org:8080" {
 		t.Errorf("channels %+v, %v", chs, err)
+	}
+}
+
+// What was just added counts before the manager has counted it; a peer that was there once has not failed to join.
+func TestStandstill(t *testing.T) {
+	for _, x := range []struct {
+		o        manager.Overview
+		channels bool
+		want     string
+	}{
+		{manager.Overview{}, false, "There are no channels."},
+		{manager.Overview{}, true, "No peer has joined: nothing is crawled."},
+		{manager.Overview{Channels: 2, Accepted: 3}, true, "No peer is there now: nothing is crawled."},
+		{manager.Overview{Channels: 2, Peers: 1}, true, ""},
+	} {
+		if f, _ := standstill(&x.o, x.channels); f.What != x.want {
+			t.Errorf("%+v: %q, want %q", x.o, f.What, x.want)
+		}
+	}
+	one := []channel.Channel{{State: channel.Removed}, {State: channel.Active}}
+	for n, want := range []bool{false, false, true} {
+		if got := anyChannel(t.Context(), func(context.Context, channel.ID, int) ([]channel.Channel, error) { return one[:n], nil }); got != want {
+			t.Errorf("of %d: %v", n, got)
+		}
 	}
 }

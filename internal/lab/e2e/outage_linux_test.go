@@ -3,7 +3,12 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,5 +75,44 @@ func TestOutageOfHomes(t *testing.T) {
 		if _, h := look(p); h.Tries > tries[p]+3 {
 			t.Errorf("%s had failed %d times before the return; now %+v", p.name, tries[p], h)
 		}
+	}
+	pulledCable(l, places[0].peers[0])
+}
+
+// pulledCable takes a home's cable out. Its page, which only looks and does not ask as status does, says so while the connection to the manager stands still, which
+// ends by itself after a minute at least.
+func pulledCable(l *lab, h *netlab.Host) {
+	l.t.Helper()
+	run, now := l.runs[h], ""
+	data := l.dirs[h]
+	if out, err := h.Command("ip", "link", "set", "eth0", "down").CombinedOutput(); err != nil {
+		l.t.Fatalf("%v: %s", err, out)
+	}
+	lost := strings.Count(run.said(), "server is lost")
+	asked := 0
+	client := &http.Client{Transport: &http.Transport{DialContext: h.DialContext, DisableKeepAlives: true}, Timeout: time.Minute}
+	run.until("says on its page that the cable is out", func() bool {
+		var at struct{ Addr, Token string }
+		b, err := os.ReadFile(filepath.Join(data, "control.json"))
+		if err != nil || json.Unmarshal(b, &at) != nil {
+			return false
+		}
+		req, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, "http://"+at.Addr+"/v1/now", nil)
+		if err != nil {
+			return false
+		}
+		req.Header.Set("Authorization", "Bearer "+at.Token)
+		resp, err := client.Do(req)
+		if err != nil {
+			return false
+		}
+		out, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		asked++
+		now = string(out)
+		return err == nil && strings.Contains(now, "connected to no network")
+	})
+	if strings.Count(run.said(), "server is lost") > lost && asked > 5 {
+		l.t.Errorf("the page said that the cable is out when the connection had ended, after %d questions: %.300s", asked, now)
 	}
 }
