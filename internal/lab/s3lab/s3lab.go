@@ -1,5 +1,6 @@
 // Package s3lab runs an S3-compatible object store for tests: versitygw in this process, with its objects as files in a folder. Each test has a
-// bucket of its own, behind a server that breaks requests as the test says.
+// bucket of its own, behind a server that breaks requests as the test says. The working directory of the process is another one while a bucket is
+// there: tests that need their own cannot run in parallel with it.
 package s3lab
 
 import "time"

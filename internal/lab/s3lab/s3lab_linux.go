@@ -162,9 +162,11 @@ func (c cut) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// gateway is the one that all tests of a process share: versitygw runs once in a process.
+// gateway is the one that all tests of a process share: versitygw runs once in a process. While it runs, root is the
+// working directory of the process: versitygw makes it so, and opens files from there.
 type gateway struct {
 	dir, root string
+	from      string // the working directory before
 	dial      *http.Transport
 	stop      context.CancelFunc
 	ended     chan error
@@ -204,11 +206,14 @@ func (g *gateway) leave() error {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	return errors.Join(err, os.RemoveAll(g.dir))
+	return errors.Join(err, os.Chdir(g.from), os.RemoveAll(g.dir))
 }
 
 func run(ctx context.Context) (g *gateway, err error) {
 	g = &gateway{ended: make(chan error, 1)}
+	if g.from, err = os.Getwd(); err != nil {
+		return nil, err
+	}
 	if g.dir, err = os.MkdirTemp("", "shoal-s3-"); err != nil {
 		return nil, err
 	}
