@@ -275,14 +275,14 @@ func TestShortMessages(t *testing.T) {
 
 // In a message that is short the fields that are not listed may be as many as there is room for, as in a long one.
 func TestShortAndLongAreCountedAlike(t *testing.T) {
-	for _, raw := range [][]byte{sampleBytes("Body"), sampleBytes("Signed"), bytes.Repeat([]byte{2<<3 | 0, 1}, maxOther), bytes.Repeat([]byte{4<<3 | 2, 0}, MaxHandovers+1)} {
+	for _, raw := range [][]byte{sampleBytes("Body"), sampleBytes("Signed"), bytes.Repeat([]byte{2 << 3, 1}, maxOther), bytes.Repeat([]byte{4<<3 | 2, 0}, MaxHandovers+1)} {
 		md := (&pb.Signed{}).ProtoReflect().Descriptor()
 		short, long := (&counter{small: true}).scan(raw, md), new(counter).scan(raw, md)
 		if (short == nil) != (long == nil) {
 			t.Errorf("%d bytes: short %v, long %v", len(raw), short, long)
 		}
 	}
-	many := bytes.Repeat([]byte{1<<3 | 0, 1}, maxOther+1)
+	many := bytes.Repeat([]byte{1 << 3, 1}, maxOther+1)
 	if err := decode(many, len(many), &pb.Signed{}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%d fields: %v", maxOther+1, err)
 	}

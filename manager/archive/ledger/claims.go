@@ -111,8 +111,8 @@ func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, err
 		if err != nil {
 			return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
 		}
-		if old := append(q.over, noted...); len(old) > 0 {
-			j.Changes = Fixed(old)
+		if q.over = append(q.over, noted...); len(q.over) > 0 {
+			j.Changes = Fixed(q.over)
 		}
 	}
 	if err := l.take(t.Channel, &c.Value, n, q.step, j); err != nil {
