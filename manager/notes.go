@@ -76,21 +76,21 @@ func (m *Manager) hearNote(ctx context.Context, n channel.Note) error {
 	if err := json.Unmarshal(n.Body, &t); err != nil {
 		return err
 	}
-	switch n.What {
-	case noteAdopt:
+	switch what := n.What; {
+	case what == noteAdopt:
 		_, err := m.Adopt(ctx, t.First, t.Last, func() {})
 		return err
-	case noteBlocked:
+	case what == noteBlocked:
 		return m.SetBlocked(ctx, t.Host, t.Why)
-	case noteReset:
+	case what == noteReset:
 		return m.ResetHost(ctx, t.Host)
-	case noteStandOff:
+	case what == noteStandOff:
 		return m.StandOff(ctx, t.ID, t.Host)
-	case noteStrategy:
+	case what == noteStrategy && t.Strategy != nil:
 		return m.UseStrategy(ctx, *t.Strategy)
-	case noteLimits:
+	case what == noteLimits && t.Limits != nil:
 		return m.UseLimits(ctx, *t.Limits)
-	case noteTrust:
+	case what == noteTrust && t.Trust != nil:
 		_, err := m.SetTrust(ctx, *t.Trust)
 		return err
 	}
