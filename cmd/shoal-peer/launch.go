@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -156,6 +157,9 @@ func without(env []string, names ...string) []string {
 func (l *launcher) choose() (p *programs.Program, trial bool) {
 	for {
 		st, err := l.folder.Load()
+		if errors.Is(err, fs.ErrPermission) { // the folder is another user's, as the installed program will say
+			return nil, false
+		}
 		if err != nil {
 			l.log.Warn("the record of updates cannot be read; the installed program runs", "err", err)
 			return nil, false
