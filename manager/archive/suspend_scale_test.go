@@ -67,6 +67,9 @@ func purgeChild(dir string) {
 			var mem runtime.MemStats
 			runtime.ReadMemStats(&mem)
 			most = max(most, mem.HeapInuse)
+			if a.Withdrawing() == nil { // it was done when the child before was killed
+				stop()
+			}
 		case <-ctx.Done():
 		}
 	}
