@@ -38,25 +38,7 @@ func keepBans(t *testing.T, dir string, list ...banned) {
 // TestBanReachesAllManagers has an account banned at one of two managers while its peer crawls for both: each ends what it has open and takes nothing
 // of it any more. The other one forgives it, and both do. What one of them had banned while it was alone, the other learns.
 func TestBanReachesAllManagers(t *testing.T) {
-	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: 12, Pages: 12000, Bytes: 2000, Plain: true, Start: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := pond.NewServer(world, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	run := func(what string, f func(context.Context) error) {
-		wg.Go(func() {
-			if err := f(ctx); err != nil && ctx.Err() == nil {
-				t.Errorf("%s: %v", what, err)
-			}
-		})
-	}
-	run("pond", server.Run)
+	web := runPond(t, pond.Config{Seed: 1, Hosts: 12, Pages: 12000, Bytes: 2000, Plain: true, Start: time.Now()})
 	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
 	home := t.TempDir()
 	dirs := []string{filepath.Join(home, "one"), filepath.Join(home, "two")}
@@ -73,15 +55,15 @@ func TestBanReachesAllManagers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := stationConfig{data: dir, db: db.URL(), bucket: store.URL(), several: true, listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(world, port),
+		cfg := stationConfig{data: dir, db: db.URL(), bucket: store.URL(), several: true, listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(web.world, port),
 			log: slog.New(slog.DiscardHandler), manager: pondManager(), reach: pondReach}
 		cfg.manager.Terms.Term = 10 * time.Minute // no claim ends by itself
-		st, err := openStation(ctx, cfg)
+		st, err := openStation(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { cancel(); wg.Wait(); st.close() })
-		run(filepath.Base(dir), st.run)
+		t.Cleanup(func() { web.stop(); st.close() })
+		web.run(filepath.Base(dir), st.run)
 		both = append(both, st)
 	}
 	until := func(what string, holds func(*station) bool) {
@@ -110,14 +92,14 @@ func TestBanReachesAllManagers(t *testing.T) {
 	bans.Wait()
 	until("the database has the bans of one moment", func(st *station) bool {
 		var f bannedFile
-		b, err := st.others.shared.State(ctx, manager.StateBanned)
+		b, err := st.others.shared.State(t.Context(), manager.StateBanned)
 		return err == nil && json.Unmarshal(b, &f) == nil && len(f.Banned) == 4 && len(st.members.list()) == 4
 	})
-	if _, err := both[0].desk.AddChannels(ctx, pondChannels(world)); err != nil {
+	if _, err := both[0].desk.AddChannels(t.Context(), pondChannels(web.world)); err != nil {
 		t.Fatal(err)
 	}
-	w := &swimmers{n: 1, dir: filepath.Join(home, "peers"), pond: server, log: slog.New(slog.DiscardHandler)}
-	run("peer", func(ctx context.Context) error { return w.run(ctx, both[0].joinString()) })
+	w := &swimmers{n: 1, dir: filepath.Join(home, "peers"), pond: web.server, log: slog.New(slog.DiscardHandler)}
+	web.run("peer", func(ctx context.Context) error { return w.run(ctx, both[0].joinString()) })
 	volunteers := func(st *station) []wire.Connected {
 		return st.node.Members(func(m wire.Member) bool { return m.Role == member.Peer })
 	}

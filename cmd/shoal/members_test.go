@@ -154,10 +154,17 @@ func TestBansSurviveARestart(t *testing.T) {
 	}
 }
 
-// A volunteer that crawls is banned: two seconds later it is gone, nothing of it is taken, and it holds nothing. Forgiven, it goes on.
-func TestBanActsAtOnce(t *testing.T) {
-	t.Parallel()
-	world, err := pond.NewWorld(pond.Config{Seed: 1, Hosts: 6, Pages: 6000, Bytes: 2000, Plain: true, Start: time.Now()})
+// pondRun is a pond that is served until the test ends, and what runs beside it.
+type pondRun struct {
+	world  *pond.World
+	server *pond.Server
+	run    func(what string, f func(context.Context) error) // runs something until stop
+	stop   func()                                           // ends all that runs; it may be called again
+}
+
+func runPond(t *testing.T, cfg pond.Config) pondRun {
+	t.Helper()
+	world, err := pond.NewWorld(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,32 +174,40 @@ func TestBanActsAtOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	run := func(what string, f func(context.Context) error) {
+	p := pondRun{world: world, server: server, stop: func() { cancel(); wg.Wait() }}
+	p.run = func(what string, f func(context.Context) error) {
 		wg.Go(func() {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		})
 	}
-	run("pond", server.Run)
+	t.Cleanup(p.stop)
+	p.run("pond", server.Run)
+	return p
+}
+
+// A volunteer that crawls is banned: two seconds later it is gone, nothing of it is taken, and it holds nothing. Forgiven, it goes on.
+func TestBanActsAtOnce(t *testing.T) {
+	t.Parallel()
+	web := runPond(t, pond.Config{Seed: 1, Hosts: 6, Pages: 6000, Bytes: 2000, Plain: true, Start: time.Now()})
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := stationConfig{data: filepath.Join(t.TempDir(), "manager"), listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(world, port),
+	cfg := stationConfig{data: filepath.Join(t.TempDir(), "manager"), listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(web.world, port),
 		log: slog.New(slog.DiscardHandler), manager: pondManager(), reach: pondReach}
-	st, err := openStation(ctx, cfg)
+	st, err := openStation(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); wg.Wait(); st.close() })
-	run("station", st.run)
-	if _, err := st.desk.AddChannels(ctx, pondChannels(world)); err != nil {
+	t.Cleanup(func() { web.stop(); st.close() })
+	web.run("station", st.run)
+	if _, err := st.desk.AddChannels(t.Context(), pondChannels(web.world)); err != nil {
 		t.Fatal(err)
 	}
-	w := &swimmers{n: 1, dir: filepath.Join(t.TempDir(), "peers"), pond: server, log: slog.New(slog.DiscardHandler)}
-	run("peer", func(ctx context.Context) error { return w.run(ctx, st.joinString()) })
+	w := &swimmers{n: 1, dir: filepath.Join(t.TempDir(), "peers"), pond: web.server, log: slog.New(slog.DiscardHandler)}
+	web.run("peer", func(ctx context.Context) error { return w.run(ctx, st.joinString()) })
 	until := func(what string, holds func() bool) {
 		t.Helper()
 		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
