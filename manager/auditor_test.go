@@ -260,6 +260,9 @@ func TestHonestPeersAreNotNoticed(t *testing.T) {
 	if i.Counts.Charges > 0 || i.Counts.Suspended+i.Counts.WouldSuspend > 0 || i.Suspects > 0 || i.Standings[trust.Established] != 5 {
 		t.Errorf("honest peers: %+v", i)
 	}
+	if o := b.m.Overview(); o.Audits < 5 || o.Accepted > o.Updates+o.Lapsed+int64(o.Out) {
+		t.Errorf("audits count as tasks: %d accepted, %d updates, %d lapsed, %d out; %d audits", o.Accepted, o.Updates, o.Lapsed, o.Out, o.Audits)
+	}
 	p, err := b.a.Record(t.Context(), 1, channel.URLHash("https://site-0.example/"))
 	if err != nil || p.Record.Cur.State != trust.Verified {
 		t.Errorf("a page that all see alike is %v, %v", p.Record.Cur.State, err)

@@ -30,6 +30,7 @@ var figures = []metric{
 	figure(prometheus.CounterValue, "tasks_accepted_total", "Tasks that a peer accepted.", func(o *Overview) float64 { return float64(o.Accepted) }),
 	figure(prometheus.CounterValue, "tasks_refused_total", "Tasks that no peer could start in time.", func(o *Overview) float64 { return float64(o.Refused) }),
 	figure(prometheus.CounterValue, "tasks_lapsed_total", "Tasks that came to nothing and were handed out again.", func(o *Overview) float64 { return float64(o.Lapsed) }),
+	figure(prometheus.CounterValue, "audits_accepted_total", "Looks at stored pages that a peer accepted; they are not among the tasks.", func(o *Overview) float64 { return float64(o.Audits) }),
 	figure(prometheus.CounterValue, "updates_total", "Reports that brought a channel up to date.", func(o *Overview) float64 { return float64(o.Updates) }),
 	figure(prometheus.CounterValue, "pages_total", "Pages that reports told of.", func(o *Overview) float64 { return float64(o.Pages) }),
 	figure(prometheus.CounterValue, "pages_unchanged_total", "Pages of these that were unchanged.", func(o *Overview) float64 { return float64(o.Unchanged) }),

@@ -23,6 +23,7 @@ const (
 type remembered struct {
 	Since     time.Time        `json:"since"` // the first start
 	Counts    dispatch.Counts  `json:"counts"`
+	Audits    int64            `json:"audits"`
 	Updates   int64            `json:"updates"`
 	Pages     int64            `json:"pages"`
 	Unchanged int64            `json:"unchanged"`
@@ -38,6 +39,9 @@ func (c *core) counts() dispatch.Counts {
 		Now: n.Now + b.Now, New: n.New + b.New, Old: n.Old + b.Old}
 }
 
+// audits are those that peers accepted in the network's life. They are not among the counts.
+func (c *core) audits() int64 { return c.tally.audits + c.machine.Beside().Accepted }
+
 // recallShown reads what a manager before this one has kept. What cannot be read is begun anew: it is for people alone.
 func (c *core) recallShown(ctx context.Context) error {
 	b, err := c.cfg.Store.State(ctx, stateShown)
@@ -48,7 +52,7 @@ func (c *core) recallShown(ctx context.Context) error {
 	if err := json.Unmarshal(b, &r); b != nil && err != nil {
 		c.log.Warn("counters and plots begin anew", "err", err)
 	} else if b != nil {
-		c.tally.since, c.tally.earlier = r.Since, r.Counts
+		c.tally.since, c.tally.earlier, c.tally.audits = r.Since, r.Counts, r.Audits
 		c.tally.updates, c.tally.pages, c.tally.unchanged, c.tally.bytesDown = r.Updates, r.Pages, r.Unchanged, r.BytesDown
 		maps.Copy(c.tally.errors, r.Errors)
 		c.history.points = r.History
@@ -66,7 +70,7 @@ func (c *core) recallShown(ctx context.Context) error {
 
 // keepShown writes it, with the strategy's state.
 func (c *core) keepShown(ctx context.Context, now time.Time, final bool) error {
-	b, err := json.Marshal(remembered{c.tally.since, c.counts(), c.tally.updates, c.tally.pages, c.tally.unchanged, c.tally.bytesDown, c.tally.errors, c.history.points})
+	b, err := json.Marshal(remembered{c.tally.since, c.counts(), c.audits(), c.tally.updates, c.tally.pages, c.tally.unchanged, c.tally.bytesDown, c.tally.errors, c.history.points})
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type Overview struct {
 	Refused     int64
 	Updates     int64
 	Lapsed      int64
+	Audits      int64 // looks at stored pages that peers accepted; they are not among the tasks
 	Pages       int64
 	Unchanged   int64
 	BytesDown   int64
@@ -101,7 +102,7 @@ func (st *status) overview(now time.Time) Overview {
 	o := Overview{
 		Version: version.String(), Strategy: st.sched.Strategy().Name(), Since: st.tally.since, Started: st.tally.started, Now: now,
 		Unit: st.cfg.Tick, Channels: st.sched.Len(), Never: st.never(), Out: st.machine.Out(), Due: st.due(), Peers: st.near.peers(),
-		Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Updates: st.tally.updates, Lapsed: n.Lapsed,
+		Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Updates: st.tally.updates, Lapsed: n.Lapsed, Audits: st.audits(),
 		Pages: st.tally.pages, Unchanged: st.tally.unchanged, BytesDown: st.tally.bytesDown,
 		UpdatesMin: up, PagesMin: pg, Freshness: st.history.fresh, Intervals: st.intervals(), GroupSizes: sizes,
 		Errors: maps.Clone(st.tally.errors), History: slices.Clone(st.history.points), Data: st.cfg.Data, Notices: slices.Sorted(maps.Values(st.tally.notices)),

@@ -13,6 +13,7 @@ type tally struct {
 	since   time.Time       // the first start
 	started time.Time       // this manager's
 	earlier dispatch.Counts // of managers before this one
+	audits  int64           // that peers accepted of those
 
 	updates, pages, unchanged, bytesDown int64
 	visited                              int              // channels that were ever crawled

@@ -111,6 +111,7 @@ type summary struct {
 	TasksRefused   int64            `json:"tasks_refused"`
 	TasksLapsed    int64            `json:"tasks_lapsed"`
 	TasksOut       int              `json:"tasks_out"`
+	AuditsAccepted int64            `json:"audits_accepted"` // looks at stored pages; they are not among the tasks
 	Updates        int64            `json:"updates"`
 	PagesFetched   int64            `json:"pages_fetched"`
 	PagesArchived  int64            `json:"pages_archived"`
@@ -136,7 +137,7 @@ type summary struct {
 func summarise(before, o desk.Overview) summary {
 	s := summary{
 		Peers: o.Peers, Channels: o.Channels, TasksSubmitted: o.Submitted - before.Submitted, TasksAccepted: o.Accepted - before.Accepted,
-		TasksRefused: o.Refused - before.Refused, TasksLapsed: o.Lapsed - before.Lapsed, TasksOut: o.Out, Updates: o.Updates - before.Updates,
+		TasksRefused: o.Refused - before.Refused, TasksLapsed: o.Lapsed - before.Lapsed, TasksOut: o.Out, AuditsAccepted: o.Audits - before.Audits, Updates: o.Updates - before.Updates,
 		PagesFetched: o.Pages - before.Pages, PagesArchived: o.Archived, PagesUnchanged: o.Unchanged - before.Unchanged, BytesDown: o.BytesDown - before.BytesDown,
 		WARCFiles: o.WARCFiles, Lookups: o.Lookups, HopsMean: o.HopsMean, RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, Strategy: o.Strategy,
 		IntervalsS: []float64{}, Errors: map[string]int64{}, FirstPageS: -1, Seconds: o.Now.Sub(o.Started).Seconds(), Data: o.Data,

@@ -27,6 +27,7 @@ type Overview struct {
 	Accepted    int64            `json:"tasks_accepted"`
 	Refused     int64            `json:"tasks_refused"`
 	Lapsed      int64            `json:"tasks_lapsed"`
+	Audits      int64            `json:"audits_accepted"` // looks at stored pages that peers took on; they are not among the tasks
 	Updates     int64            `json:"updates"`
 	Pages       int64            `json:"pages_fetched"`
 	Unchanged   int64            `json:"pages_unchanged"`
@@ -79,6 +80,7 @@ type Figures struct {
 	Accepted   int64   `json:"tasks_accepted"`
 	Refused    int64   `json:"tasks_refused"`
 	Lapsed     int64   `json:"tasks_lapsed"`
+	Audits     int64   `json:"audits_accepted"`
 	Updates    int64   `json:"updates"`
 	Pages      int64   `json:"pages_fetched"`
 	Unchanged  int64   `json:"pages_unchanged"`
@@ -90,7 +92,7 @@ type Figures struct {
 
 // FiguresOf are those of a manager's own overview.
 func FiguresOf(o manager.Overview) Figures {
-	return Figures{Channels: o.Channels, Never: o.Never, Out: o.Out, Due: o.Due, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed,
+	return Figures{Channels: o.Channels, Never: o.Never, Out: o.Out, Due: o.Due, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Audits: o.Audits,
 		Updates: o.Updates, Pages: o.Pages, Unchanged: o.Unchanged, BytesDown: o.BytesDown, UpdatesMin: o.UpdatesMin, PagesMin: o.PagesMin, Freshness: o.Freshness}
 }
 
@@ -107,6 +109,7 @@ func (o *Overview) add(all []Manager) {
 		}
 		o.Channels, o.Never, o.Out, o.Due = o.Channels+f.Channels, o.Never+f.Never, o.Out+f.Out, o.Due+f.Due
 		o.Submitted, o.Accepted, o.Refused, o.Lapsed = o.Submitted+f.Submitted, o.Accepted+f.Accepted, o.Refused+f.Refused, o.Lapsed+f.Lapsed
+		o.Audits += f.Audits
 		o.Updates, o.Pages, o.Unchanged, o.BytesDown = o.Updates+f.Updates, o.Pages+f.Pages, o.Unchanged+f.Unchanged, o.BytesDown+f.BytesDown
 		o.UpdatesMin, o.PagesMin = o.UpdatesMin+f.UpdatesMin, o.PagesMin+f.PagesMin
 	}
@@ -150,7 +153,7 @@ func (d *Desk) Overview() Overview {
 func overviewOf(o manager.Overview) Overview {
 	out := Overview{
 		Version: o.Version, Strategy: o.Strategy, Since: o.Since, Started: o.Started, Now: o.Now, Tick: Seconds(o.Unit), Channels: o.Channels, Never: o.Never,
-		Out: o.Out, Due: o.Due, Peers: o.Peers, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Updates: o.Updates,
+		Out: o.Out, Due: o.Due, Peers: o.Peers, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Audits: o.Audits, Updates: o.Updates,
 		Pages: o.Pages, Unchanged: o.Unchanged, Archived: int64(o.Archive.Pages), BytesDown: o.BytesDown, WARCFiles: o.Archive.Files, UpdatesMin: o.UpdatesMin,
 		PagesMin: o.PagesMin, Freshness: o.Freshness, Intervals: seconds(o.Intervals), GroupSizes: o.GroupSizes, Data: o.Data,
 		Notices: o.Notices, Blocking: o.Blocking, Discovered: o.Discovered, ArchiveLag: Seconds(o.Archive.TextDelay), Lookups: o.Lookups, HopsMean: o.HopsMean,

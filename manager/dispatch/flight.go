@@ -157,7 +157,7 @@ func (m *Machine) follow(now time.Time, f *flight, e lease.Effect) {
 	}
 	if e&lease.HandOut != 0 {
 		if !f.waiting { // else only a pause is over
-			m.counts.Lapsed++
+			m.sums(f.slot).Lapsed++
 			m.acts = append(m.acts, Act{Kind: Nothing, Slot: f.slot, Issue: f.issue})
 			m.due.Observe(m.cfg.Clock.At(now), f.slot, recrawl.Event{Kind: recrawl.Lapsed})
 		}

@@ -59,6 +59,8 @@ type Config struct {
 	Party func(Peer) uint64
 	// Members is how many peers there are, by which lease.Parties says how many parties must fail. Nil: not known.
 	Members func() int
+	// Beside is the first slot of tasks that are no channel's own, such as audits: they are counted apart. Zero: there is none.
+	Beside recrawl.Slot
 	// Until, if set, is when all ends: nothing is handed out that would not end before.
 	Until time.Time
 }
@@ -139,6 +141,7 @@ type Machine struct {
 	orders     []Order
 	acts       []Act
 	counts     Counts
+	beside     Counts
 	usage      usage
 }
 
@@ -229,7 +232,7 @@ func (m *Machine) take(now time.Time, tick recrawl.Tick, s recrawl.Slot, spare b
 		m.drop(f)
 		return tick + unreadTicks, false
 	}
-	m.counts.Submitted++
+	m.sums(s).Submitted++
 	if m.due.Facts(s).Updated == 0 {
 		m.counts.New++
 	} else {
@@ -383,8 +386,19 @@ func (m *Machine) Hosts() (active int) {
 	return active
 }
 
-// Counts are sums since the Machine was made.
+// Counts are sums since the Machine was made. Tasks beside the channels are not among them.
 func (m *Machine) Counts() Counts { return m.counts }
+
+// Beside are the sums of tasks beside the channels.
+func (m *Machine) Beside() Counts { return m.beside }
+
+// sums are those that a slot's tasks count for.
+func (m *Machine) sums(s recrawl.Slot) *Counts {
+	if m.cfg.Beside != 0 && s >= m.cfg.Beside {
+		return &m.beside
+	}
+	return &m.counts
+}
 
 // SetNewShare changes Config.NewShare.
 func (m *Machine) SetNewShare(v float64) { m.cfg.NewShare = v }

@@ -38,7 +38,7 @@ func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
 			m.persist(f)
 		}
 		m.due.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
-		m.counts.Submitted++
+		m.sums(s).Submitted++
 	}
 	delete(m.notBefore, s)
 	m.again(now, f, now)

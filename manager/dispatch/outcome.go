@@ -20,7 +20,7 @@ func (m *Machine) of(o Order) *flight {
 
 // Placed says that a peer took the task, and will start it then. It tells whether that is news.
 func (m *Machine) Placed(now time.Time, o Order, peer Peer, start time.Time) bool {
-	m.counts.Accepted++
+	m.sums(o.Slot).Accepted++
 	f := m.of(o)
 	if f == nil {
 		return false
@@ -36,7 +36,7 @@ func (m *Machine) Placed(now time.Time, o Order, peer Peer, start time.Time) boo
 // Refused says that for certain no peer could start the task in time: the swarm has more than it can do. A channel that was crawled before
 // is left to Due, which learns of it; one that never was is offered again soon, since nothing is known of its interval.
 func (m *Machine) Refused(now time.Time, o Order) bool {
-	m.counts.Refused++
+	m.sums(o.Slot).Refused++
 	f := m.of(o)
 	if f == nil || f.issue.Refused(o.Gen) == 0 {
 		return false // the claim came first: a peer has it after all
