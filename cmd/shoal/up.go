@@ -135,8 +135,10 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 			cfg.log.Warn("a peer of this program is a newcomer", "peer", id, "err", err)
 		}
 	}
-	if _, err := st.desk.AddChannels(ctx, channels); err != nil {
-		return err
+	if w.pond == nil || st.desk.Overview().Channels == 0 { // a host of the pond that was removed stays so
+		if _, err := st.desk.AddChannels(ctx, channels); err != nil {
+			return err
+		}
 	}
 	c.greet(s, st, w)
 	if c.For > 0 {
