@@ -206,7 +206,7 @@ func Check(ch *channel.Channel) error {
 	case !(s.Weight >= 0 && s.Weight <= maxWeight):
 		return fmt.Errorf("%w: weight %v: want 0 (as all) to %g", ErrLine, s.Weight, maxWeight)
 	case s.Group < 0 || s.Group > maxGroup:
-		return fmt.Errorf("%w: group %d: want 0 (learnt) to %d", ErrLine, s.Group, maxGroup)
+		return fmt.Errorf("%w: group %d: want 1, the fastest, to as many as the strategy has, or 0 for the learnt one", ErrLine, s.Group)
 	case len(ch.Seeds) == 0:
 		return fmt.Errorf("%w: no seed", ErrLine)
 	case len(ch.Seeds) > channel.MaxSeeds:

@@ -119,8 +119,19 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 		return nil, err
 	}
 	found = append(found, desk.Finding{Level: desk.OK, What: "the channel database opens"}, checkArchive(ctx, data),
-		desk.Finding{Level: desk.Warning, What: "The manager is stopped: nothing is crawled.", Mend: "Start it with shoal manager --data " + data})
+		desk.Finding{Level: desk.Warning, What: "The manager is stopped: nothing is crawled.", Mend: "Start it with " + starts(data)})
 	return append(found, checkPorts()...), nil
+}
+
+// starts is the command that goes on with a data folder: those that shoal up made lie in a folder that it is told.
+func starts(data string) string {
+	switch home, name := filepath.Split(filepath.Clean(data)); name {
+	case upPond:
+		return "shoal up --data " + filepath.Clean(home)
+	case upWeb:
+		return "shoal up SITES --data " + filepath.Clean(home)
+	}
+	return "shoal manager --data " + data
 }
 
 // checkArchive looks at a stopped manager's archive.

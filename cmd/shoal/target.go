@@ -160,7 +160,7 @@ func (t *target) remote(data, url string) (*api.Client, error) {
 // dataOf finds the data of a manager: the folder itself, or the one that `shoal up` keeps in it.
 func dataOf(dir string) (string, error) {
 	var found []string
-	for _, sub := range []string{"", "up-web", "up-pond"} {
+	for _, sub := range []string{"", upWeb, upPond} {
 		at := filepath.Join(dir, sub)
 		for _, database := range []string{channelsFolder, remote.DatabaseFile} {
 			if _, err := os.Stat(filepath.Join(at, database)); err == nil {

@@ -167,15 +167,21 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	return err
 }
 
+// The folders in which up keeps the manager's data.
+const (
+	upWeb  = "up-web"
+	upPond = "up-pond"
+)
+
 // station is the configuration of the network's manager.
 func (c *upCmd) station(s streams, began time.Time) (cfg stationConfig, err error) {
 	log := slog.New(slog.DiscardHandler)
 	if c.Verbose {
 		log = slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, nil)))
 	}
-	data := filepath.Join(c.Data, "up-web")
+	data := filepath.Join(c.Data, upWeb)
 	if len(c.URLs) == 0 {
-		data = filepath.Join(c.Data, "up-pond")
+		data = filepath.Join(c.Data, upPond)
 	}
 	cfg = stationConfig{name: c.Name, data: data, db: c.DB, bucket: c.Bucket, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
 	useStrategy(&cfg.manager, c.Strategy)
