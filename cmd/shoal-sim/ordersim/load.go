@@ -74,7 +74,7 @@ type parser struct {
 }
 
 // doubled refuses a URL that stands at two pages, where links say that one of them matters: nothing tells which of the two an earlier crawl
-// means.
+// means. Other spellings of a URL are other pages here, as real graphs have http://host and http://host/ both, each with links of its own.
 func (p *parser) doubled() error {
 	if len(p.doubles) == 0 {
 		return nil
