@@ -3,9 +3,10 @@
 //
 // Invariants:
 //
-//   - Batches never overlap, and jobs keep the order in which they were submitted.
+//   - At most Width batches are written at a time, one by default. They begin in the order in which their jobs were submitted.
 //   - A batch is bounded, by count and by weight; its first job is always in it.
-//   - After Do has failed, the disk may hold anything: every waiting job and every later one gets that error.
+//   - After Do has failed, the disk may hold anything: every waiting job and every later one gets that error. Batches that are being written
+//     learn from their own Do.
 //   - Close waits for the jobs that were accepted.
 package groupcommit
 
@@ -29,6 +30,9 @@ type Config[J any] struct {
 	// Where a write takes a while by itself, few large ones cost less
 	// than many small ones. Jobs whose weight is 0 are not worth the wait: a batch of such alone is written at once. 0: no batch waits.
 	Linger time.Duration
+	// Width is how many batches may be written at a time. More than one suits a write that mostly waits; Do is then called by several goroutines
+	// at once, and jobs of different batches may become durable in any order. 0: one.
+	Width int
 	// Closed is what Submit returns after Close. No default.
 	Closed error
 }
@@ -40,10 +44,11 @@ type Pipeline[J any] struct {
 
 	mu      sync.Mutex
 	queue   []*ticket[J]
-	leading bool
+	leading bool // a ticket was told to lead, and has not taken its batch yet
+	writing int  // batches that are being written
 	closed  bool
 	failed  error
-	idle    sync.Cond     // a leader has ended without a successor
+	idle    sync.Cond     // a batch has ended
 	full    chan struct{} // closed when the leader that lingers need not wait any longer; nil: none lingers
 }
 
@@ -57,6 +62,7 @@ type ticket[J any] struct {
 
 // New makes a pipeline. It starts no goroutine.
 func New[J any](cfg Config[J]) *Pipeline[J] {
+	cfg.Width = max(cfg.Width, 1)
 	p := &Pipeline[J]{cfg: cfg, places: make(chan struct{}, cfg.MaxJobs)}
 	p.idle.L = &p.mu
 	return p
@@ -95,7 +101,7 @@ func (p *Pipeline[J]) Submit(ctx context.Context, jobs ...J) error {
 	return first
 }
 
-// enqueue has tickets wait for a batch. If no batch is being written, the first ticket is to lead.
+// enqueue has tickets wait for a batch. If one may be written, the first ticket is to lead.
 func (p *Pipeline[J]) enqueue(tickets []ticket[J]) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,22 +117,31 @@ func (p *Pipeline[J]) enqueue(tickets []ticket[J]) error {
 		p.queue = append(p.queue, &tickets[n])
 	}
 	p.hurry()
-	if !p.leading {
-		p.leading = true
-		tickets[0].turn <- struct{}{}
-	}
+	p.elect()
 	return nil
 }
 
-// commit writes one batch and hands the lead on.
+// elect has the first ticket of the queue lead, if none does and a batch may be written.
+func (p *Pipeline[J]) elect() {
+	if p.leading || p.writing >= p.cfg.Width || len(p.queue) == 0 {
+		return
+	}
+	p.leading = true
+	p.queue[0].turn <- struct{}{}
+}
+
+// commit writes one batch. It hands the lead on before that, if another may be written beside it, else after it.
 func (p *Pipeline[J]) commit() {
 	p.linger()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	batch := p.take()
+	p.leading = false
 	if p.failed != nil {
 		finish(batch, p.failed)
 	} else {
+		p.writing++
+		p.elect()
 		jobs := make([]J, len(batch))
 		for n, t := range batch {
 			jobs[n] = t.job
@@ -134,8 +149,10 @@ func (p *Pipeline[J]) commit() {
 		p.mu.Unlock()
 		err := p.cfg.Do(jobs)
 		p.mu.Lock()
+		p.writing--
 		if err != nil && p.failed == nil {
 			p.failed = err
+			p.hurry()
 		}
 		finish(batch, nil) // each job knows what became of it
 	}
@@ -143,11 +160,7 @@ func (p *Pipeline[J]) commit() {
 		finish(p.queue, p.failed)
 		p.queue = nil
 	}
-	if len(p.queue) > 0 {
-		p.queue[0].turn <- struct{}{}
-		return
-	}
-	p.leading = false
+	p.elect()
 	p.idle.Broadcast()
 }
 
@@ -157,6 +170,10 @@ func (p *Pipeline[J]) linger() {
 		return
 	}
 	p.mu.Lock()
+	if len(p.queue) == 0 { // a batch beside this one has failed, and all that waited were told
+		p.mu.Unlock()
+		return
+	}
 	full := make(chan struct{})
 	p.full = full
 	p.hurry()
@@ -236,7 +253,7 @@ func (p *Pipeline[J]) Close() {
 	defer p.mu.Unlock()
 	p.closed = true
 	p.hurry()
-	for p.leading {
+	for p.leading || p.writing > 0 {
 		p.idle.Wait()
 	}
 }

@@ -31,7 +31,7 @@ type Job struct {
 	Entries []*pb.Entry // for the feeds, in this order
 	Add     Totals
 	Grows   bool // takes new work: refused when the disk is full
-	Seal    bool // ends the segment that is being written, before anything else
+	Seal    bool // ends the segments that are being written, before anything else
 
 	condition Change    // of the store's write
 	fenced    [2]Change // of the channel's record and of its lease, if they change; they come before Changes
@@ -57,7 +57,7 @@ func (l *Ledger) Commit(j *Job) error {
 
 // writeBatch makes a batch of jobs durable. Its steps, in this order:
 //
-//  1. seal: the segment that is being written is ended, if a job asks for it.
+//  1. seal: the segments that are being written are ended, if a job asks for it.
 //  2. append: the records of all jobs go to the segment store, which says where they are.
 //  3. sync: one sync makes them durable, and describes the segments that have changed.
 //  4. describe: each job says what it changes, now that it is known where its records are. A job that cannot say so is refused; nothing refers to
@@ -69,16 +69,15 @@ func (l *Ledger) Commit(j *Job) error {
 // failed. So they are when 5 says that the database is away. When 5 fails otherwise, anything may be durable or not: the error is returned, and
 // nothing more is written until the ledger is opened again.
 //
-// Batches without records may run beside one with records, up to step 5, which one takes at a time. They do not touch the segment store.
+// Where the segment store is far away, several batches run beside each other up to step 5, which one takes at a time: those with records have a
+// writer of the segment store each, those without do not touch it. A channel has one job under way at most, so they may be committed in any order.
 func (l *Ledger) writeBatch(batch []*Job) error {
-	for _, j := range batch {
-		if j.Seal {
-			if err := l.segments.Seal(); err != nil {
-				l.cfg.Log.Error("closing a WARC file failed", "err", err)
-			}
-		}
+	var out []segment.Writer // none, if the batch has nothing for them
+	if l.records(batch) {
+		out = l.writers.take(seals(batch))
+		defer l.writers.give(out)
 	}
-	locations, changed, err := l.appendRecords(batch)
+	locations, changed, err := l.appendRecords(batch, out)
 	if err != nil {
 		l.counters.failures.Add(1)
 		l.cfg.Log.Error("storing failed; nothing was acknowledged", "jobs", len(batch), "err", err)
@@ -102,12 +101,9 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 		}
 	}
 	refused, err := l.commitWrites(writes)
-	heavy := l.records(batch)
 	if errors.Is(err, ErrAway) {
 		l.counters.failures.Add(1)
-		if heavy {
-			err = errors.Join(err, l.segments.Rollback())
-		}
+		err = errors.Join(err, rollback(out))
 		refuse(batch, fmt.Errorf("%w: %w", ErrStorage, err))
 		return nil
 	}
@@ -120,8 +116,8 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 		l.light.Fail(err)
 		return err
 	}
-	if heavy {
-		l.segments.Commit()
+	for _, w := range out {
+		w.Commit()
 	}
 	news := false
 	for n, j := range jobs {
@@ -162,24 +158,43 @@ func refuse(batch []*Job, err error) {
 	}
 }
 
-// appendRecords makes the records of a batch durable. After an error nothing of them is kept.
-func (l *Ledger) appendRecords(batch []*Job) (locations [][]segment.Location, changed []segment.Info, err error) {
+func seals(batch []*Job) bool { return slices.ContainsFunc(batch, func(j *Job) bool { return j.Seal }) }
+
+// appendRecords makes the records of a batch durable, through the first of its writers; a batch that ends segments has all. After an error nothing of
+// the records is kept.
+func (l *Ledger) appendRecords(batch []*Job, out []segment.Writer) (locations [][]segment.Location, changed []segment.Info, err error) {
 	locations = make([][]segment.Location, len(batch))
-	if !l.records(batch) {
-		return locations, nil, nil
+	if seals(batch) {
+		for _, w := range out {
+			if err := w.Seal(); err != nil {
+				l.cfg.Log.Error("closing a WARC file failed", "err", err)
+			}
+		}
 	}
 	for n, j := range batch {
 		if len(j.Records) == 0 {
 			continue
 		}
-		if locations[n], err = l.segments.Append(j.Records, j.Ends); err != nil {
-			return nil, nil, errors.Join(err, l.segments.Rollback())
+		if locations[n], err = out[0].Append(j.Records, j.Ends); err != nil {
+			return nil, nil, errors.Join(err, rollback(out))
 		}
 	}
-	if changed, err = l.segments.Sync(); err != nil {
-		return nil, nil, errors.Join(err, l.segments.Rollback())
+	for _, w := range out {
+		infos, err := w.Sync()
+		if err != nil {
+			return nil, nil, errors.Join(err, rollback(out))
+		}
+		changed = append(changed, infos...)
 	}
 	return locations, changed, nil
+}
+
+// rollback takes back what was appended.
+func rollback(out []segment.Writer) (err error) {
+	for _, w := range out {
+		err = errors.Join(err, w.Rollback())
+	}
+	return err
 }
 
 // segmentsWrite notes what segments have become.
@@ -302,5 +317,5 @@ func (l *Ledger) Tell(entries []*pb.Entry) error {
 	return nil
 }
 
-// Seal ends the segment that is being written.
+// Seal ends the segments that are being written.
 func (l *Ledger) Seal() error { return l.Commit(&Job{Seal: true}) }

@@ -78,6 +78,7 @@ type Ledger struct {
 	id       [8]byte
 	commits  *groupcommit.Pipeline[*Job]
 	light    *groupcommit.Pipeline[*Job] // for jobs without records; the same one, unless Config.Linger is set
+	writers  *writers                    // of segments
 	lane     sync.Mutex                  // held while the store commits
 	unpacked *semaphore.Weighted         // bytes of decompressed chunks
 	cores    *semaphore.Weighted         // chunks that are unpacked and packed at a time
@@ -107,14 +108,6 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 		cfg: cfg, store: store, segments: segments, id: store.Head().ID,
 		unpacked: semaphore.NewWeighted(cfg.InFlight), cores: semaphore.NewWeighted(int64(2 * runtime.GOMAXPROCS(0))),
 	}
-	commits := groupcommit.Config[*Job]{Do: l.writeBatch, MaxJobs: maxJobs, Weight: func(j *Job) int64 { return int64(len(j.Records)) }, MaxWeight: maxBatchBytes, Closed: ErrClosed}
-	if cfg.Linger > 0 {
-		l.light = groupcommit.New(commits)
-		commits.Linger, commits.MaxWeight = cfg.Linger, maxLingerBytes
-	}
-	if l.commits = groupcommit.New(commits); l.light == nil {
-		l.light = l.commits
-	}
 	l.bell.ring()
 	known, err := Segments(ctx, store)
 	if err != nil {
@@ -122,6 +115,15 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 	}
 	if l.problems, err = segments.Recover(known, store.Head().Segment); err != nil {
 		return nil, err
+	}
+	l.writers = newWriters(segments, cfg.Linger > 0)
+	commits := groupcommit.Config[*Job]{Do: l.writeBatch, MaxJobs: maxJobs, Weight: func(j *Job) int64 { return int64(len(j.Records)) }, MaxWeight: maxBatchBytes, Closed: ErrClosed}
+	if cfg.Linger > 0 {
+		l.light = groupcommit.New(commits)
+		commits.Linger, commits.MaxWeight, commits.Width = cfg.Linger, maxLingerBytes, l.writers.n
+	}
+	if l.commits = groupcommit.New(commits); l.light == nil {
+		l.light = l.commits
 	}
 	for _, p := range l.problems {
 		cfg.Log.Error("a WARC file is missing, or has lost bytes that were durable: run shoal archive verify", "file", p.Segment.Name, "err", p.Err)

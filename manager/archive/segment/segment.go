@@ -75,6 +75,13 @@ type Writer interface {
 	Seal() error
 }
 
+// Many is a store to which several may write at a time, each to segments of its own. It suits a store where a Sync mostly waits.
+type Many interface {
+	Store
+	// Another makes a writer beside the store's own. It is called after Recover.
+	Another() Writer
+}
+
 // Store keeps segments. All methods but the Writer's may be called by several goroutines.
 type Store interface {
 	Writer

@@ -10,6 +10,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -56,24 +57,16 @@ type Config struct {
 	Free func() (int64, error)
 }
 
-// Store is an open store. The Writer's methods are called by one goroutine at a time, all others by any.
+// Store is an open store. Its Writer's methods are called by one goroutine at a time, all others by any.
 type Store struct {
-	cfg Config
+	*writer // the first one
+	cfg     Config
+	ahead   ahead
 
 	mu       sync.Mutex
 	segments map[uint32]*run
-
-	ahead ahead
-
-	// Owned by the writer.
-	out      *run   // nil: the next record begins a new segment
-	base     int64  // in out, where pending begins: its committed length
-	pending  []byte // appended since the last commit
-	records  uint64 // likewise
-	written  string // the part that Sync wrote of pending; empty: none
-	torn     bool   // a write has failed
-	last     uint32 // ID of the newest segment that ever was
-	finished []segment.Info
+	last     uint32   // ID of the newest segment that ever was
+	open     []*run   // that were being written when the store was last closed, and that no writer goes on with yet; the newest first
 	orphans  []string // objects of no segment, as Recover found them
 }
 
@@ -104,7 +97,9 @@ func Open(cfg Config) *Store {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	return &Store{cfg: cfg, segments: map[uint32]*run{}}
+	s := &Store{cfg: cfg, segments: map[uint32]*run{}}
+	s.writer = &writer{of: s}
+	return s
 }
 
 // Recover implements segment.Store.
@@ -116,7 +111,7 @@ func (s *Store) Recover(committed []segment.Info, last uint32) (problems []segme
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.segments, s.last, s.out, s.finished = map[uint32]*run{}, last, nil, nil
+	s.segments, s.last, s.open = map[uint32]*run{}, last, nil
 	for _, info := range committed {
 		s.last = max(s.last, info.ID)
 		r, err := newRun(info)
@@ -132,10 +127,13 @@ func (s *Store) Recover(committed []segment.Info, last uint32) (problems []segme
 			problems = append(problems, segment.Problem{Segment: info, Err: segment.ErrNone})
 		case !r.whole():
 			problems = append(problems, segment.Problem{Segment: info, Err: fmt.Errorf("%w: objects are missing or have lost bytes", segment.ErrShort)})
-		case info.ID == last && !info.Sealed && info.Parts != "" && s.cfg.Next == nil:
-			s.out, s.base = r, int64(info.Length)
+		case !info.Sealed && info.Parts != "" && s.cfg.Next == nil:
+			s.open = append(s.open, r)
 		}
 	}
+	slices.SortFunc(s.open, func(a, b *run) int { return cmp.Compare(b.info.ID, a.info.ID) })
+	s.writer = &writer{of: s}
+	s.resume()
 	if s.cfg.Next == nil {
 		s.orphans = slices.Sorted(maps.Keys(sizes))
 	}
@@ -194,10 +192,13 @@ func (s *Store) look(ctx context.Context, r *run, sizes map[string]int64) error 
 
 // reap removes the objects that belonged to no segment when the store was opened. One that cannot be removed now is found the next time.
 func (s *Store) reap() {
-	for _, name := range s.orphans {
+	s.mu.Lock()
+	orphans := s.orphans
+	s.orphans = nil
+	s.mu.Unlock()
+	for _, name := range orphans {
 		_ = s.cfg.Bucket.Remove(context.Background(), name)
 	}
-	s.orphans = nil
 }
 
 // size is how many bytes there are, up to the last one.
@@ -366,7 +367,7 @@ func (s *Store) Import(ctx context.Context, from segment.Store, info segment.Inf
 
 // Close implements segment.Store.
 func (s *Store) Close() error {
-	s.out, s.pending, s.records = nil, nil, 0
+	s.writer = &writer{of: s}
 	return nil
 }
 

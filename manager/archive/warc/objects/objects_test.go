@@ -59,3 +59,57 @@ func TestContract(t *testing.T) {
 			}}
 	})
 }
+
+// TestWriters has two writers at once: each writes a segment of its own, commits come in any order, and the next start goes on with both segments.
+func TestWriters(t *testing.T) {
+	lab := s3lab.Start(t, s3lab.Options{})
+	cfg := config(t, open(t, lab))
+	s := Open(cfg)
+	if _, err := s.Recover(nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	known := map[uint32]segment.Info{}
+	at := map[string]segment.Location{}
+	begin := func(w segment.Writer, text string) func() {
+		raw := record(t, text)
+		where, err := w.Append(raw, []int{len(raw)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, err := w.Sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[text] = where[0]
+		return func() { note(known, changed); w.Commit() }
+	}
+	round := func(s *Store, one, two string) {
+		other := s.Another()
+		first, second := begin(s, one), begin(other, two)
+		second()
+		first()
+	}
+	round(s, "one", "two")
+	if at["one"].Segment == at["two"].Segment {
+		t.Fatalf("both wrote to segment %d", at["one"].Segment)
+	}
+	for range 2 { // the segments stay two
+		s = Open(cfg)
+		if problems, err := s.Recover(infos(known), 2); err != nil || len(problems) > 0 {
+			t.Fatal(problems, err)
+		}
+		round(s, "three", "four")
+	}
+	if len(known) != 2 || at["three"].Segment == at["four"].Segment {
+		t.Errorf("%d segments; at %v", len(known), at)
+	}
+	for text, where := range at {
+		holds(t, s, where, text)
+	}
+	if err := s.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := s.Sync(); err != nil || len(changed) != 1 || !changed[0].Sealed {
+		t.Errorf("sealed %v, %v", changed, err)
+	}
+}
