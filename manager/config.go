@@ -68,6 +68,8 @@ type Config struct {
 	Network [32]byte
 	// ArchiveID is the peer id of the archive that tasks name.
 	ArchiveID string
+	// ArchiveFor is the archive that the tasks of a channel name, where there are several that store the same. Nil: ArchiveID.
+	ArchiveFor func(channel.ID) string
 
 	// Strategy and its parameters; the names are recrawl.Names(). Default fixed.
 	Strategy string

@@ -57,7 +57,7 @@ func (p *placers) buildErrand(ctx context.Context, j job) (t errandTask, err err
 	budget := p.budget(&ch)
 	h := channel.Header{
 		Network: p.cfg.Network, Channel: id, Gen: j.as, Host: e.host, Pages: min(max(ch.Learnt.Pages, len(e.pages)), budget), Budget: max(budget, len(e.pages)+1),
-		Issued: j.Issued, Latest: j.Latest, Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.cfg.ArchiveID, BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
+		Issued: j.Issued, Latest: j.Latest, Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.archive(id), BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
 	}
 	signed, err := p.cfg.Sign(h)
 	if err != nil {

@@ -45,6 +45,8 @@ type Several struct {
 	Earliest func(cursors ...string) (string, error)
 	// Heard is told what was passed to TellOthers elsewhere, on a goroutine that waits for nothing else. Nil: nothing is.
 	Heard func(what string, body []byte)
+	// Idle says that this manager takes no partitions: it only runs an archive.
+	Idle bool
 	// About is what the others are told of this manager; Seen is told who they are. Both must be quick.
 	About func() []byte
 	Seen  func(channel.Tenure)
@@ -125,7 +127,7 @@ func (t *tenancy) work(ctx context.Context) error {
 // turn is one beat and what follows from it. What fails and may pass is tried again with the next.
 func (t *tenancy) turn(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, tenureWait)
-	now, err := t.Shared.Beat(limited, false, t.About())
+	now, err := t.Shared.Beat(limited, t.Idle, t.About())
 	cancel()
 	switch {
 	case ctx.Err() != nil:

@@ -65,7 +65,7 @@ func (p *placers) build(ctx context.Context, j job) (task, error) {
 	}
 	h := channel.Header{
 		Network: p.cfg.Network, Channel: j.id, Gen: j.Gen, Host: ch.Scope.Host, Pages: pages, Budget: budget,
-		Issued: j.Issued, Latest: j.Latest, Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.cfg.ArchiveID,
+		Issued: j.Issued, Latest: j.Latest, Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.archive(j.id),
 		BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
 	}
 	signed, err := p.cfg.Sign(h)
@@ -118,4 +118,12 @@ func missedToo(ch *channel.Channel, missed []string, budget int) ([]string, erro
 		}
 	}
 	return out, nil
+}
+
+// archive is the one that a channel's tasks name.
+func (p *placers) archive(id channel.ID) string {
+	if p.cfg.ArchiveFor != nil {
+		return p.cfg.ArchiveFor(id)
+	}
+	return p.cfg.ArchiveID
 }

@@ -44,28 +44,10 @@ func TestBanReachesAllManagers(t *testing.T) {
 	dirs := []string{filepath.Join(home, "one"), filepath.Join(home, "two")}
 	keepBans(t, dirs[0], banned{Name: "of one", Since: time.Now()})
 	keepBans(t, dirs[1], banned{Name: "of two", Since: time.Now()}, banned{Name: "forgiven elsewhere", Told: true})
-	var both []*station
-	for i, dir := range dirs {
-		if i > 0 {
-			backup := filepath.Join(home, "keys")
-			shoalIn(t, dirs[0], 0, "key", "backup", "--out", backup)
-			shoalIn(t, dir, 0, "key", "restore", "--another", backup)
-		}
-		port, err := freePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg := stationConfig{data: dir, db: db.URL(), bucket: store.URL(), several: true, listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(web.world, port),
-			log: slog.New(slog.DiscardHandler), manager: pondManager(), reach: pondReach}
+	both := openSeveral(t, web, dirs, func(_ int, cfg *stationConfig) {
+		cfg.db, cfg.bucket = db.URL(), store.URL()
 		cfg.manager.Terms.Term = 10 * time.Minute // no claim ends by itself
-		st, err := openStation(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { web.stop(); st.close() })
-		web.run(filepath.Base(dir), st.run)
-		both = append(both, st)
-	}
+	})
 	until := func(what string, holds func(*station) bool) {
 		t.Helper()
 		for _, st := range both {

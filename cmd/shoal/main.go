@@ -38,6 +38,7 @@ type streams struct {
 type cli struct {
 	Up       upCmd       `cmd:"" help:"Run a whole network on this machine: manager with its page, archive and peers."`
 	Manager  managerCmd  `cmd:"" help:"Run the manager, with its archive, for peers elsewhere."`
+	Managers managersCmd `cmd:"" help:"List the managers that share this network."`
 	Channel  channelCmd  `cmd:"" help:"Add, list and change what is crawled."`
 	Host     hostCmd     `cmd:"" help:"Block Web hosts, or take them down."`
 	Peer     peerCmd     `cmd:"" help:"List, invite and refuse volunteers."`

@@ -50,6 +50,7 @@ type managerCmd struct {
 	DB       string `name:"db" help:"Keep the channels on this PostgreSQL server instead of in the data folder, which remembers it: postgres://user:password@host:5432/database." env:"SHOAL_DB" placeholder:"URL"`
 	Bucket   string `name:"bucket" help:"Keep the archive on servers too: its ledger in --db's, its pages in this bucket of any S3-compatible store, which the data folder remembers: s3://KEY:SECRET@host:port/bucket." env:"SHOAL_BUCKET" placeholder:"URL"`
 	Several  bool   `help:"Work beside other managers on the same --db and --bucket: each has a share of the Web hosts. All of them need this flag." env:"SHOAL_SEVERAL"`
+	Only     string `help:"Run a part alone: archive stores what peers send, beside the managers that run with --several on the same --db and --bucket, and takes no share of the hosts." default:"" placeholder:"archive"`
 	Listen   words  `help:"Addresses to listen on for peers." default:"/ip4/0.0.0.0/tcp/${port}" placeholder:"MULTIADDR,..."`
 	Announce words  `help:"Addresses under which peers reach this machine from outside, beside those found." placeholder:"MULTIADDR,..."`
 	Page     string `help:"Address of the operator's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
@@ -153,6 +154,9 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	if c.Data == "" {
 		return cfg, nil, errNoData
 	}
+	if c.Only != "" && c.Only != "archive" {
+		return cfg, nil, fmt.Errorf("--only %s: want archive, or leave it out to run all", c.Only)
+	}
 	if c.Unpaced && c.Pond == "" {
 		return cfg, nil, errors.New("--unpaced needs --pond: real Web hosts are never crawled without waits")
 	}
@@ -163,7 +167,7 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg = stationConfig{data: c.Data, db: c.DB, bucket: c.Bucket, several: c.Several, listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), unpaced: c.Unpaced, manager: manager.Default()}
+	cfg = stationConfig{data: c.Data, db: c.DB, bucket: c.Bucket, several: c.Several || c.Only != "", onlyArchive: c.Only != "", listen: c.Listen, announce: c.Announce, page: c.Page, joining: joining, log: c.logger(s), unpaced: c.Unpaced, manager: manager.Default()}
 	if err := member.CheckLabel(c.Name); err != nil {
 		return cfg, nil, fmt.Errorf("--name: %w", err)
 	}

@@ -70,6 +70,9 @@ func (st *station) probes() (http.Handler, error) {
 			return nil, err
 		}
 	}
+	if err := st.managersMetrics(reg); err != nil {
+		return nil, err
+	}
 	for _, c := range []prometheus.Collector{st.manager.Collector(), st.archive.Collector(), build, damaged, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)

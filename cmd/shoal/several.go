@@ -25,14 +25,16 @@ import (
 
 // others is what a manager among several knows of the other ones.
 type others struct {
-	shared *postgres.Several
-	writer string // of this start, in the archive's log
+	shared  *postgres.Several
+	writer  string // of this start, in the archive's log
+	started time.Time
 
-	changed chan struct{}  // the network document must be made anew
-	known   []byte         // of which the network document was made; owned by who calls Seen
-	about   []about        // of all managers; guarded by station.publishing
-	has     map[string]int // how many partitions each has; likewise
-	keys    []keyUsed      // of managers that are here, or were of late; likewise
+	changed chan struct{}         // the network document must be made anew
+	known   []byte                // of which the network document was made; owned by who calls Seen
+	about   []about               // of all managers; guarded by station.publishing
+	has     map[string]int        // how many partitions each has; likewise
+	owner   [channel.Parts]string // who has each; likewise
+	keys    []keyUsed             // of managers that are here, or were of late; likewise
 }
 
 // about is what managers tell each other of themselves.
@@ -44,6 +46,9 @@ type about struct {
 	Version     string   `json:"version"`
 	Delegations [][]byte `json:"delegations"`
 	Leaving     bool     `json:"leaving,omitempty"`
+	ArchiveOnly bool     `json:"archive_only,omitempty"`
+
+	Started time.Time `json:"started"`
 
 	Figures *desk.Figures `json:"figures,omitempty"` // nil: the manager has just begun
 }
@@ -106,7 +111,7 @@ func hostName() string {
 func newOthers() *others {
 	raw := make([]byte, 12)
 	rand.Read(raw)
-	return &others{writer: hex.EncodeToString(raw), changed: make(chan struct{}, 1)}
+	return &others{writer: hex.EncodeToString(raw), started: time.Now(), changed: make(chan struct{}, 1)}
 }
 
 // several is what the manager needs to be one of several; nil: it is the only one.
@@ -116,13 +121,14 @@ func (st *station) several() *manager.Several {
 	}
 	return &manager.Several{
 		Shared: st.others.shared, ShutOut: st.archive.Others.ShutOut, Earliest: st.archive.Others.Earliest, About: st.aboutMe, Seen: st.seenOthers, Heard: st.heard,
+		Idle: st.cfg.onlyArchive,
 	}
 }
 
 // aboutMe is what the other managers are told.
 func (st *station) aboutMe() []byte {
 	sealed, _ := st.keys.Delegations(time.Now())
-	a := about{Peer: st.node.ID().String(), Name: hostName(), Addrs: bareAddrs(st.node.Addrs()), Version: version.String(), Delegations: sealed}
+	a := about{Peer: st.node.ID().String(), Name: hostName(), Addrs: bareAddrs(st.node.Addrs()), Version: version.String(), Delegations: sealed, ArchiveOnly: st.cfg.onlyArchive, Started: st.others.started}
 	if st.page != nil {
 		a.Page = "http://" + st.page.Addr().String()
 	}
@@ -142,16 +148,21 @@ func (st *station) aboutMe() []byte {
 func (st *station) seenOthers(t channel.Tenure) {
 	var all []byte
 	var list []about
-	has, count := map[string]int{}, map[channel.Epoch]int{}
-	for _, owner := range t.Owner {
-		count[owner]++
+	has, count, named := map[string]int{}, map[channel.Epoch]int{}, map[channel.Epoch]string{}
+	var owner [channel.Parts]string
+	for _, x := range t.Tenants {
+		named[x.ID] = x.Node
+	}
+	for p, id := range t.Owner {
+		count[id]++
+		owner[p] = named[id]
 	}
 	for _, x := range t.Tenants {
 		var a about
 		if len(x.About) == 0 || json.Unmarshal(x.About, &a) != nil {
 			continue // it has just begun
 		}
-		a.Leaving = x.Leaving
+		a.Leaving = x.Leaving && !a.ArchiveOnly
 		has[a.Peer] += count[x.ID]
 		list = append(list, a)
 		a.Figures = nil // they change all the time
@@ -162,7 +173,7 @@ func (st *station) seenOthers(t channel.Tenure) {
 		all = append(all, b...)
 	}
 	st.publishing.Lock()
-	st.others.about, st.others.has = list, has
+	st.others.about, st.others.has, st.others.owner = list, has, owner
 	st.publishing.Unlock()
 	if bytes.Equal(all, st.others.known) {
 		return
@@ -181,7 +192,7 @@ func (st *station) managers() []desk.Manager {
 	me := st.node.ID().String()
 	var out []desk.Manager
 	for _, a := range st.others.about {
-		m := desk.Manager{Peer: a.Peer, Machine: a.Name, Page: a.Page, Version: a.Version, Partitions: st.others.has[a.Peer], Here: a.Peer == me, Leaving: a.Leaving}
+		m := desk.Manager{Peer: a.Peer, Machine: a.Name, Page: a.Page, Version: a.Version, Partitions: st.others.has[a.Peer], Here: a.Peer == me, Leaving: a.Leaving, ArchiveOnly: a.ArchiveOnly, Since: a.Started, Addrs: a.Addrs}
 		if a.Figures != nil {
 			m.Figures = *a.Figures
 		}
@@ -214,9 +225,15 @@ func (st *station) addOthers(d *member.Document) {
 			continue
 		}
 		s := member.Server{Peer: a.Peer, Addrs: a.Addrs}
-		if len(d.Managers) < member.MaxServers {
-			d.Managers, d.Archives = append(d.Managers, s), append(d.Archives, s)
+		if len(d.Archives) >= member.MaxServers {
+			continue
 		}
+		if d.Archives = append(d.Archives, s); !a.ArchiveOnly {
+			d.Managers = append(d.Managers, s)
+		}
+	}
+	if len(d.Managers) > 1 && st.cfg.onlyArchive { // until it knows a manager, it stands in for one
+		d.Managers = d.Managers[1:]
 	}
 	for _, k := range st.others.keys { // the newest first
 		if len(d.Delegations) < member.MaxDelegations && !slices.ContainsFunc(d.Delegations, func(have []byte) bool { return bytes.Equal(have, k.Delegation) }) {
@@ -297,3 +314,16 @@ func (st *station) joinAddrs() (addrs []string) {
 }
 
 const mostJoinAddrs = 4
+
+// archiveFor is the archive that a channel's tasks name: this manager, or one of those that run an archive alone, each for as many channels.
+func (st *station) archiveFor(id channel.ID) string {
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	all := []string{st.node.ID().String()}
+	for i := range st.others.about {
+		if a := &st.others.about[i]; a.ArchiveOnly {
+			all = append(all, a.Peer)
+		}
+	}
+	return all[uint64(id)%uint64(len(all))]
+}

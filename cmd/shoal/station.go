@@ -32,6 +32,7 @@ import (
 	"shoal/manager/archive/remote"
 	"shoal/manager/conduct"
 	"shoal/manager/desk"
+	"shoal/manager/joint"
 	"shoal/overlay"
 	"shoal/overlay/p2p"
 	"shoal/peer/crawl"
@@ -39,28 +40,29 @@ import (
 
 // stationConfig is what a search company's side of a network is made of: manager, archive and page in one process.
 type stationConfig struct {
-	name     string // of the company, for volunteers
-	data     string
-	db       string   // URL of the server that holds the channels; empty: as the data folder remembers, else in it
-	bucket   string   // URL of the bucket that holds the archive's pages; likewise
-	several  bool     // other managers work on both
-	listen   []string // multiaddrs
-	announce []string
-	page     string   // address of the operator's page; empty: none
-	board    string   // address of the public board; empty: none
-	boardURL string   // under which the public finds it; empty: it is not told
-	names    []string // host names, beside addresses, under which the page is reached
-	openView bool     // looking at the page needs no token, if only this machine reaches it
-	dialer   tcp.DialerForAddr
-	joining  member.Policy // who becomes a member, and at what cost
-	manager  manager.Config
-	arbiter  arbiterConfig
-	reach    func(origin string) error // see desk.Config
-	truth    *truth                    // nil: nothing knows how fresh the copy really is
-	near     *nearness                 // nil: nothing knows how far peers really are from hosts
-	keep     archive.Retention
-	log      *slog.Logger
-	unpaced  bool // pages may come faster than gaps allow: for measurements on the pond
+	name        string // of the company, for volunteers
+	data        string
+	db          string   // URL of the server that holds the channels; empty: as the data folder remembers, else in it
+	bucket      string   // URL of the bucket that holds the archive's pages; likewise
+	several     bool     // other managers work on both
+	onlyArchive bool     // it takes no share of the hosts, and stores what peers send
+	listen      []string // multiaddrs
+	announce    []string
+	page        string   // address of the operator's page; empty: none
+	board       string   // address of the public board; empty: none
+	boardURL    string   // under which the public finds it; empty: it is not told
+	names       []string // host names, beside addresses, under which the page is reached
+	openView    bool     // looking at the page needs no token, if only this machine reaches it
+	dialer      tcp.DialerForAddr
+	joining     member.Policy // who becomes a member, and at what cost
+	manager     manager.Config
+	arbiter     arbiterConfig
+	reach       func(origin string) error // see desk.Config
+	truth       *truth                    // nil: nothing knows how fresh the copy really is
+	near        *nearness                 // nil: nothing knows how far peers really are from hosts
+	keep        archive.Retention
+	log         *slog.Logger
+	unpaced     bool // pages may come faster than gaps allow: for measurements on the pond
 }
 
 // station runs them. What it opened it closes, in the order in which data flows.
@@ -79,7 +81,8 @@ type station struct {
 	board   net.Listener
 	token   string
 	members *members
-	others  *others // nil: this is the only manager
+	others  *others        // nil: this is the only manager
+	joint   *joint.Running // all managers as one; nil: likewise
 
 	offers   *offers   // between the peers' claims and the archive
 	releases *releases // of the volunteers' program
@@ -170,6 +173,9 @@ func (st *station) openManager(ctx context.Context) (err error) {
 	mc.Store, mc.Archive, mc.Evidence, mc.Swarm, mc.Sign = st.db, st.archive, st.archive.Evidence, st.swarm, st.node.Verifier().Signing(st.keys.Authority)
 	mc.Several = st.several()
 	mc.Network, mc.ArchiveID = st.keys.Network, st.node.ID().String()
+	if st.others != nil {
+		mc.ArchiveFor = st.archiveFor
+	}
 	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
 	mc.Bar = (&membersDesk{st: st}).Ban
 	if mc.Arbiter, err = cfg.arbiter.open(cfg.data, mc.Contact); err != nil {
@@ -181,15 +187,17 @@ func (st *station) openManager(ctx context.Context) (err error) {
 	st.book.Store(st.manager)
 	st.serveCourt()
 	var managers func() []desk.Manager
+	var running desk.Running = st.manager
 	if st.others != nil {
-		managers = st.managers
+		st.openJoint()
+		managers, running = st.managers, st.joint
 	}
 	var known func() *desk.Truth
 	if cfg.truth != nil {
 		known = cfg.truth.now
 	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
-		Network: st.keys.Network.String(), Store: st.db, Running: st.manager, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
+		Network: st.keys.Network.String(), Store: st.db, Running: running, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
 		Reach: st.cfg.reach, Now: st.node.Now, Truth: known, Managers: managers,
 	}); err != nil {
 		return err
@@ -373,6 +381,9 @@ func (st *station) run(ctx context.Context) error {
 	part("manager", st.manager.Run)
 	part("document", st.renewDocument)
 	part("releases", st.releases.run)
+	if st.joint != nil {
+		part("other managers", func(ctx context.Context) error { st.joint.Watch(ctx); return nil })
+	}
 	part("data", func(ctx context.Context) error {
 		return watchWrites(ctx, func() bool { return st.db.Broken() || st.archive.Broken() }, roomOn(st.cfg.data))
 	})

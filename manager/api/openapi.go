@@ -36,6 +36,7 @@ func (s *server) routes() []route {
 	unseen := param{"without_visitors", "1: leave out pages that show the address of the volunteer who fetched them", "integer"}
 	return append(append(s.trustRoutes(), s.releaseRoutes()...), []route{
 		{method: "GET", path: "/overview", what: "The state of the whole system.", out: desk.Overview{}, serve: s.overview},
+		{method: "GET", path: "/managers", what: "The managers that share the network, this one first; none if there is no other.", out: Managers{}, serve: s.managers},
 		{method: "GET", path: "/channels", what: "List channels.", params: []param{q, {"state", "in this state only: " + strings.Join(desk.States(), ", "), "string"}, {"sort", strings.Join(desk.Sorts(), ", ") + "; as they come if left out", "string"}, {"from", "skip so many", "integer"}, {"n", "at most so many, up to 1000", "integer"}}, out: Rows{}, serve: s.channels},
 		{method: "POST", path: "/channels/import", what: "Add channels: all of a list, or none if a line is bad; those that are there already are left out and named.", params: []param{format, {"name", "the file's name, to guess the format by", "string"}}, media: "application/octet-stream", out: Imported{}, upload: true, serve: s.importList},
 		{method: "GET", path: "/channels/export", what: "Write channels as a list.", params: []param{q, format}, media: "application/x-ndjson", serve: s.exportList},

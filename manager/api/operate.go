@@ -93,6 +93,15 @@ func (s *server) overview(http.ResponseWriter, *http.Request) (any, error) {
 	return s.cfg.Desk.Overview(), s.cfg.Desk.Live()
 }
 
+// Managers are those that share the network.
+type Managers struct {
+	Managers []desk.Manager `json:"managers"`
+}
+
+func (s *server) managers(http.ResponseWriter, *http.Request) (any, error) {
+	return Managers{append([]desk.Manager{}, s.cfg.Desk.Overview().Managers...)}, s.cfg.Desk.Live()
+}
+
 func (s *server) peers(http.ResponseWriter, *http.Request) (any, error) {
 	return s.cfg.Desk.Peers()
 }

@@ -66,6 +66,10 @@ type Manager struct {
 	Partitions int    `json:"partitions"`        // of 256
 	Here       bool   `json:"here,omitempty"`    // this one
 	Leaving    bool   `json:"leaving,omitempty"` // it hands its partitions over
+	// ArchiveOnly says that it runs an archive alone, and takes no partitions.
+	ArchiveOnly bool      `json:"archive_only,omitempty"`
+	Since       time.Time `json:"since,omitzero"` // its start
+	Addrs       []string  `json:"addrs,omitempty"`
 
 	Figures Figures `json:"figures"`
 }
@@ -88,12 +92,14 @@ type Figures struct {
 	UpdatesMin float64 `json:"updates_a_minute"`
 	PagesMin   float64 `json:"pages_a_minute"`
 	Freshness  float64 `json:"freshness"`
+	ArchiveLag Seconds `json:"archive_lag_s"` // how far its text extraction is behind
 }
 
 // FiguresOf are those of a manager's own overview.
 func FiguresOf(o manager.Overview) Figures {
 	return Figures{Channels: o.Channels, Never: o.Never, Out: o.Out, Due: o.Due, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Audits: o.Audits,
-		Updates: o.Updates, Pages: o.Pages, Unchanged: o.Unchanged, BytesDown: o.BytesDown, UpdatesMin: o.UpdatesMin, PagesMin: o.PagesMin, Freshness: o.Freshness}
+		Updates: o.Updates, Pages: o.Pages, Unchanged: o.Unchanged, BytesDown: o.BytesDown, UpdatesMin: o.UpdatesMin, PagesMin: o.PagesMin, Freshness: o.Freshness,
+		ArchiveLag: Seconds(o.Archive.TextDelay)}
 }
 
 // add makes counters and rates those of the whole network.

@@ -30,6 +30,7 @@ var glossary = map[string]struct{ name, text string }{
 	"model":      {"update model", "How the manager thinks that the channel changes, from its visits. Poisson: at random times, equally often on average. Weibull and Pareto: in bursts, or after a pause. Quasi-deterministic: in a rhythm. Empirical: as its visits were."},
 	"errors":     {"errors by kind", "Requests of crawls that failed, by the reason. docs/operator.md explains them. What a channel fails with stands in the list of channels."},
 	"noted":      {"what crawls noted", "What crawls found and kept to; no failures. skipped-robots: pages that the host's robots.txt asks crawlers to leave out."},
+	"managers":   {"managers", "Programs that share this network, each with a share of the Web hosts in 256 partitions. Every one of them shows the whole network and takes every order."},
 	"swarm":      {"coordinate space", "Each dot is a peer. The nearer two dots are, the shorter is the round trip between them. Two of the eight dimensions are drawn."},
 	"standing":   {"standing", "newcomer: on probation, its pages are looked at again. established: past that. suspended: too much is held against it, and you are to decide. banned: you have."},
 	"suspect":    {"members to look at", "Members that waste tasks, or send what is not so, more than honest ones do. They get fewer tasks by themselves; to end it is yours to decide."},

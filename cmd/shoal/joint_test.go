@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/internal/lab/pglab"
+	"shoal/internal/lab/pond"
+	"shoal/internal/lab/s3lab"
+	"shoal/internal/version"
+	"shoal/manager/desk"
+)
+
+// openSeveral opens and runs managers that share a network of the pond, each in a folder of its own. change completes the configuration of each.
+func openSeveral(t *testing.T, web pondRun, dirs []string, change func(i int, cfg *stationConfig)) (all []*station) {
+	t.Helper()
+	for i, dir := range dirs {
+		if i > 0 {
+			backup := filepath.Join(t.TempDir(), "keys")
+			shoalIn(t, dirs[0], 0, "key", "backup", "--out", backup)
+			shoalIn(t, dir, 0, "key", "restore", "--another", backup)
+		}
+		port, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stationConfig{data: dir, several: true, listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(web.world, port),
+			log: slog.New(slog.DiscardHandler), manager: pondManager(), reach: pondReach}
+		change(i, &cfg)
+		st, err := openStation(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { web.stop(); st.close() })
+		web.run(filepath.Base(dir), st.run)
+		all = append(all, st)
+	}
+	return all
+}
+
+// TestOneDeskAtEachManager has two managers and an archive alone share a network: each shows all of it, and an order that is given at any of them is
+// carried out, or refused with its owner's reason, by the manager that has the channel.
+func TestOneDeskAtEachManager(t *testing.T) {
+	web := runPond(t, pond.Config{Seed: 3, Hosts: 30, Pages: 120, MaxHost: 10, Plain: true, Start: time.Now()})
+	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
+	home := t.TempDir()
+	dirs := []string{filepath.Join(home, "one"), filepath.Join(home, "two"), filepath.Join(home, "archive")}
+	all := openSeveral(t, web, dirs, func(i int, cfg *stationConfig) {
+		cfg.db, cfg.bucket, cfg.onlyArchive, cfg.page, cfg.openView = db.URL(), store.URL(), i == 2, "127.0.0.1:0", true
+	})
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("never: %s", what)
+			}
+		}
+	}
+	ctx := t.Context()
+	if _, err := all[2].desk.AddChannels(ctx, pondChannels(web.world)); err != nil {
+		t.Fatal(err)
+	}
+	w := &swimmers{n: 2, dir: filepath.Join(home, "peers"), pond: web.server, log: slog.New(slog.DiscardHandler)}
+	web.run("peers", func(ctx context.Context) error { return w.run(ctx, all[0].joinString()) })
+
+	var rows [3][]desk.Row
+	until("each manager shows all channels, crawled, as their owners know them", func() bool {
+		for i, st := range all {
+			var n int
+			var err error
+			if rows[i], n, err = st.desk.Rows(ctx, desk.Find{N: 100}); err != nil {
+				t.Fatal(err)
+			}
+			if n != 30 || len(rows[i]) != 30 {
+				return false
+			}
+			for _, r := range rows[i] {
+				if r.Group == 0 || r.Visits == 0 {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	until("each manager lists three, two of which share the partitions, and sums them up", func() bool {
+		for _, st := range all {
+			o := st.desk.Overview()
+			parts := 0
+			for _, m := range o.Managers {
+				parts += m.Partitions
+				if m.ArchiveOnly != (m.Peer == all[2].node.ID().String()) || m.ArchiveOnly && m.Partitions > 0 || len(m.Addrs) == 0 || m.Since.IsZero() {
+					return false
+				}
+			}
+			if len(o.Managers) != 3 || parts != channel.Parts || o.Channels != 30 || len(o.History) == 0 || total(o.GroupSizes) != 30 {
+				return false
+			}
+		}
+		return true
+	})
+	if n := all[2].archive.Stats().Chunks; n == 0 {
+		t.Error("the archive alone has stored nothing")
+	}
+	if d, _ := all[0].node.Document(); len(d.Managers) != 2 || len(d.Archives) != 3 {
+		t.Errorf("the network document names %d managers and %d archives", len(d.Managers), len(d.Archives))
+	}
+
+	owned := [2]desk.Row{} // a channel of each manager
+	for _, r := range rows[0] {
+		for i := range owned {
+			if all[0].ownerOf(channel.KeyOf(r.Host)) == all[i].node.ID().String() {
+				owned[i] = r
+			}
+		}
+	}
+	for i, r := range owned {
+		for k, st := range all {
+			_, told, err := st.desk.Row(ctx, r.ID)
+			if err != nil || len(told) == 0 {
+				t.Errorf("at manager %d, the channel of manager %d: %d events, %v", k, i, len(told), err)
+			}
+			if err := st.desk.Pause(ctx, r.ID, true); err != nil {
+				t.Error(err)
+			}
+			if in, err := all[i].manager.Inspect(ctx, []channel.Channel{{ID: r.ID, State: channel.Active}}); err != nil || in[0].State != channel.Paused {
+				t.Errorf("a pause that manager %d was asked for: at the owner the state is %v, %v", k, in[0].State, err)
+			}
+			if err := st.desk.Pause(ctx, r.ID, false); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := all[1-i].desk.Block(ctx, r.Host, "a test"); err != nil {
+			t.Fatal(err)
+		}
+		until("the order of another manager is refused with the owner's reason", func() bool {
+			err := all[1-i].desk.CrawlNow(ctx, r.ID)
+			return err != nil && (strings.Contains(err.Error(), "is blocked (a test)") || strings.Contains(err.Error(), "being crawled already"))
+		})
+	}
+	for i, st := range all {
+		s, err := st.desk.Strategy(ctx)
+		if err != nil || s.Sequencers.NewTaken+s.Sequencers.OldTaken < 30 {
+			t.Errorf("manager %d: %+v, %v", i, s.Sequencers, err)
+		}
+		trust, err := st.desk.Court().Rules(ctx)
+		if err != nil || trust.Deliveries < 30 {
+			t.Errorf("manager %d: %d deliveries judged, %v", i, trust.Deliveries, err)
+		}
+		h, err := st.handler()
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := httptest.NewRecorder()
+		h.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil))
+		if text := page.Body.String(); !strings.Contains(text, `<h2 id="managers">`) || !strings.Contains(text, "archive alone") {
+			t.Errorf("the page of manager %d has no table of managers: %.300s", i, text)
+		}
+		list := shoalIn(t, dirs[i], 0, "managers")
+		if strings.Count(list, version.String()) != 3 || !strings.Contains(list, "archive alone") {
+			t.Errorf("shoal managers at manager %d:\n%s", i, list)
+		}
+		if free := exposed(t, st); !strings.Contains(free, "shoal_managers 2") || !strings.Contains(free, "shoal_managers_archive_only 1") || !strings.Contains(free, "shoal_manager_partitions_free 0") {
+			t.Errorf("metrics of manager %d lack the managers", i)
+		}
+	}
+}
+
+func total(list []int) (n int) {
+	for _, x := range list {
+		n += x
+	}
+	return n
+}

@@ -1,0 +1,183 @@
+package joint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"shoal/manager"
+	"shoal/manager/archive"
+	"shoal/manager/trust"
+)
+
+type standingOf = trust.Standing
+
+// held is what is held against a peer.
+type held struct {
+	Peer  manager.PeerTrust      `json:"peer"`
+	Cases []archive.EvidenceCase `json:"cases"`
+}
+
+// What is asked about whom to believe.
+var (
+	rules = question[none, manager.TrustInfo]{"trust", func(ctx context.Context, c *Config, _ none) (manager.TrustInfo, error) { return c.Own.Trust(ctx) }}
+	peers = question[none, []manager.PeerTrust]{"trust of peers", func(ctx context.Context, c *Config, _ none) ([]manager.PeerTrust, error) {
+		return c.Own.TrustPeers(ctx)
+	}}
+	evidence = question[string, held]{"evidence", func(ctx context.Context, c *Config, peer string) (held, error) {
+		p, cases, err := c.Own.Evidence(ctx, peer)
+		return held{p, cases}, err
+	}}
+	uphold = question[string, manager.PeerTrust]{"uphold", func(ctx context.Context, c *Config, peer string) (manager.PeerTrust, error) {
+		return c.Own.Uphold(ctx, peer)
+	}}
+	pardon = question[string, manager.PeerTrust]{"pardon", func(ctx context.Context, c *Config, peer string) (manager.PeerTrust, error) {
+		return c.Own.Pardon(ctx, peer)
+	}}
+	vouch = question[[]string, none]{"vouch", func(ctx context.Context, c *Config, of []string) (none, error) {
+		return none{}, c.Own.Vouch(ctx, of...)
+	}}
+)
+
+// Trust implements desk.Running: what all managers have judged, and the peers as those see them that know most of them.
+func (r *Running) Trust(ctx context.Context) (manager.TrustInfo, error) {
+	all := rules.all(ctx, &r.cfg, none{})
+	out := all[0].value
+	if all[0].err != nil {
+		return out, all[0].err
+	}
+	for _, x := range all[1:] {
+		if x.err == nil {
+			addTrust(&out, &x.value)
+		}
+	}
+	known, err := r.TrustPeers(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Standings, out.Suspects = map[trust.Standing]int{}, 0
+	for i := range known {
+		out.Standings[known[i].Standing]++
+		if known[i].Suspect {
+			out.Suspects++
+		}
+	}
+	return out, nil
+}
+
+func addTrust(o, x *manager.TrustInfo) {
+	a, b := &o.Counts, &x.Counts
+	a.Deliveries, a.Pages, a.Lost, a.Audits = a.Deliveries+b.Deliveries, a.Pages+b.Pages, a.Lost+b.Lost, a.Audits+b.Audits
+	a.Arbitrations, a.Fetched, a.Charges = a.Arbitrations+b.Arbitrations, a.Fetched+b.Fetched, a.Charges+b.Charges
+	a.Suspended, a.WouldSuspend = a.Suspended+b.Suspended, a.WouldSuspend+b.WouldSuspend
+	e, f := &o.Errands, &x.Errands
+	e.Asked, e.Answered, e.Late, e.Dropped = e.Asked+f.Asked, e.Answered+f.Answered, e.Late+f.Late, e.Dropped+f.Dropped
+	o.Waiting += x.Waiting
+	if x.Proposal.PeerYears > o.Proposal.PeerYears { // the one that has seen most
+		o.Proposal = x.Proposal
+	}
+}
+
+// TrustPeers implements desk.Running: each peer as the manager sees it that holds most against it, with what all have seen of it.
+func (r *Running) TrustPeers(ctx context.Context) ([]manager.PeerTrust, error) {
+	all := peers.all(ctx, &r.cfg, none{})
+	if all[0].err != nil {
+		return nil, all[0].err
+	}
+	var out []manager.PeerTrust
+	at := map[trust.Peer]int{}
+	for _, x := range all {
+		for _, p := range x.value {
+			i, known := at[p.Peer]
+			if !known {
+				at[p.Peer] = len(out)
+				out = append(out, p)
+				continue
+			}
+			out[i] = both(out[i], p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b manager.PeerTrust) int {
+		return cmp.Compare(slices.Max(b.Scores[:]), slices.Max(a.Scores[:]))
+	})
+	return out, nil
+}
+
+// both is a peer as two managers see it.
+func both(a, b manager.PeerTrust) manager.PeerTrust {
+	a.Standing, a.Suspect = max(a.Standing, b.Standing), a.Suspect || b.Suspect
+	for i := range a.Scores {
+		a.Scores[i] = max(a.Scores[i], b.Scores[i])
+	}
+	a.Tasks, a.Checks, a.Lost, a.Pardons = max(a.Tasks, b.Tasks), max(a.Checks, b.Checks), max(a.Lost, b.Lost), max(a.Pardons, b.Pardons)
+	a.ID, a.Account = cmp.Or(a.ID, b.ID), cmp.Or(a.Account, b.Account)
+	return a
+}
+
+// Evidence implements desk.Running. The cases are in the archive, which all managers share.
+func (r *Running) Evidence(ctx context.Context, peer string) (manager.PeerTrust, []archive.EvidenceCase, error) {
+	var out *held
+	var failed error
+	for _, x := range evidence.all(ctx, &r.cfg, peer) {
+		switch {
+		case x.err != nil:
+			failed = cmp.Or(failed, x.err)
+		case out == nil:
+			out = &x.value
+		default:
+			out.Peer = both(out.Peer, x.value.Peer)
+		}
+	}
+	if out == nil {
+		return manager.PeerTrust{}, nil, failed
+	}
+	return out.Peer, out.Cases, nil
+}
+
+// Uphold implements desk.Running: at each manager that has suspended the peer.
+func (r *Running) Uphold(ctx context.Context, peer string) (manager.PeerTrust, error) {
+	return decided(uphold.all(ctx, &r.cfg, peer))
+}
+
+// Pardon implements desk.Running, likewise.
+func (r *Running) Pardon(ctx context.Context, peer string) (manager.PeerTrust, error) {
+	return decided(pardon.all(ctx, &r.cfg, peer))
+}
+
+// decided is what came of a decision about a peer. Managers that hold nothing against it refuse; one that did not answer must be asked again.
+func decided(all []said[manager.PeerTrust]) (out manager.PeerTrust, err error) {
+	done := false
+	var refused, away error
+	for _, x := range all {
+		switch {
+		case x.err == nil && done:
+			out = both(out, x.value)
+		case x.err == nil:
+			out, done = x.value, true
+		case errors.Is(x.err, errAway):
+			away = fmt.Errorf("the manager on %s was not reached: %w; ask again", x.by.Machine, x.err)
+		default:
+			refused = cmp.Or(refused, x.err)
+		}
+	}
+	switch {
+	case away != nil:
+		return out, away
+	case done:
+		return out, nil
+	}
+	return out, refused
+}
+
+// Vouch implements desk.Running: at all managers.
+func (r *Running) Vouch(ctx context.Context, ids ...string) error {
+	var failed []error
+	for _, x := range vouch.all(ctx, &r.cfg, ids) {
+		if x.err != nil {
+			failed = append(failed, fmt.Errorf("at the manager on %s: %w", cmp.Or(x.by.Machine, "this machine"), x.err))
+		}
+	}
+	return errors.Join(failed...)
+}
