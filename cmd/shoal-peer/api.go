@@ -228,8 +228,11 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 }
 
 // wanted reads ?n=100&match=TEXT&site=HOST&network=NAME&since=TIME&until=TIME. The times are as `shoal-peer log --since` takes them.
-func wanted(q url.Values) (want peer.Want, err error) {
-	want = peer.Want{Newest: 100, Match: q.Get("match"), Site: q.Get("site"), For: q.Get("network")}
+func (s *station) wanted(q url.Values) (want peer.Want, err error) {
+	want = peer.Want{Newest: 100, Match: q.Get("match"), Site: q.Get("site")}
+	if want.For, err = recorded(s.settings().Data, q.Get("network")); err != nil {
+		return want, err
+	}
 	if n, err := strconv.Atoi(q.Get("n")); err == nil && n > 0 {
 		want.Newest = n
 	}
@@ -245,7 +248,7 @@ func wanted(q url.Values) (want peer.Want, err error) {
 
 // getLog answers with JSON lines.
 func (s *station) getLog(w http.ResponseWriter, r *http.Request) {
-	want, err := wanted(r.URL.Query())
+	want, err := s.wanted(r.URL.Query())
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
@@ -279,7 +282,7 @@ type siteTotal struct {
 }
 
 func (s *station) getSites(w http.ResponseWriter, r *http.Request) {
-	want, err := wanted(r.URL.Query())
+	want, err := s.wanted(r.URL.Query())
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return

@@ -47,6 +47,11 @@ func TestJoinInScripts(t *testing.T) {
 	if code, out := v.do("join", join); code != 1 || !strings.Contains(out, "add --yes") {
 		t.Errorf("without consent: %d %s", code, out)
 	}
+	for _, bad := range []string{"bla", join[:len(join)/2]} { // said before anything is asked
+		if code, out := v.do("join", bad); code != 1 || !strings.Contains(out, "join string") || strings.Contains(out, "consent") {
+			t.Errorf("%q: %d %s", bad, code, out)
+		}
+	}
 	file := filepath.Join(v.dir, "mine.toml")
 	mine := "# mine\ndown_kib_per_s = 0 # as much as there is\ndeny = [\n  \"a.test\",\n]\n\n[[windows]]\ndays = \"mon-fri\"\npause = true"
 	if err := os.WriteFile(file, []byte(mine), 0o600); err != nil {

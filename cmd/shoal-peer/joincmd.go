@@ -80,12 +80,12 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if c.JoinString == "" {
 		return errors.New("the join string is empty: the search company gives it to you; it begins with shoal-join-")
 	}
-	if !c.Yes && (c.JSON || !asks(s.in)) {
-		return errNotAsked
-	}
-	at, err := placeFor(&set, c.JoinString)
+	at, err := placeFor(&set, c.JoinString) // what is wrong with the string is said before anything is asked
 	if err != nil {
 		return err
+	}
+	if !c.Yes && (c.JSON || !asks(s.in)) {
+		return errNotAsked
 	}
 	if at.is {
 		return c.again(ctx, s, &set, at.dir)

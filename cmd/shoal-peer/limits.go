@@ -286,8 +286,10 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		p.follow(&f, &proxy)
 		p.shareRates(&f)
 		p.spread()
-		for _, n := range p.nets.all() {
-			n.hold(pausedBy(&f, now), n.overShare(&f, now), full, fed, busy)
+		list := p.nets.all()
+		over := p.overShares(list, &f, now)
+		for i, n := range list {
+			n.hold(pausedBy(&f, now), over[i], full, fed, busy)
 		}
 		select {
 		case <-tick.C:

@@ -18,7 +18,7 @@ type logCmd struct {
 	Lines  int    `short:"n" help:"Number of newest lines; with --since: all." default:"50" placeholder:"N"`
 	Match  string `help:"Only lines whose URL or title contains this text, in any case." placeholder:"TEXT"`
 	Site   string `help:"Only fetches of this site." placeholder:"HOST"`
-	For    string `name:"network" help:"Only fetches for the network whose name begins so." placeholder:"NETWORK"`
+	For    string `name:"network" help:"Only fetches for this network: its company or the beginning of its name." placeholder:"NETWORK"`
 	Sites  bool   `help:"Show totals by site instead of single lines."`
 	Since  string `help:"Only fetches since then: 2h for the last two hours, 08:00 for today, 2026-11-22, or a time as in --json." placeholder:"WHEN"`
 	Follow bool   `short:"f" help:"Go on with what is fetched from now on, until interrupted."`
@@ -28,7 +28,7 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if c.Lines < 1 {
 		return fmt.Errorf("%w: --lines %d; want 1 or more", errSettings, c.Lines)
 	}
-	want := peer.Want{Newest: c.Lines, Match: c.Match, Site: strings.ToLower(c.Site), For: strings.ToLower(c.For)}
+	want := peer.Want{Newest: c.Lines, Match: c.Match, Site: strings.ToLower(c.Site)}
 	if c.Since != "" {
 		var err error
 		if want.Since, err = since(c.Since, time.Now()); err != nil {
@@ -38,6 +38,9 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	_, set, err := client(s, top, c.Data)
 	if err != nil && !errors.Is(err, control.ErrNoAgent) { // the record can be read without a running peer
+		return err
+	}
+	if want.For, err = recorded(set.Data, c.For); err != nil {
 		return err
 	}
 	j, err := peer.OpenJournal(set.journal())

@@ -273,30 +273,6 @@ func (n *network) hold(reasons ...words.Text) {
 	n.agent.Hold("")
 }
 
-// overShare returns why the network must fetch nothing although the computer may: it has used its share of a budget up.
-func (n *network) overShare(f *limit.Force, now time.Time) words.Text {
-	t := n.part.Load()
-	if t.weight == t.of {
-		return words.Text{}
-	}
-	if t.threads == 0 {
-		return words.T("why.thread")
-	}
-	day, month := n.usage.Used(now)
-	nextDay, nextMonth := n.usage.Ends(now)
-	for _, b := range []struct {
-		cap  limit.Cap
-		used int64
-		key  string
-		ends time.Time
-	}{{f.MonthMiB, month, "why.share.month", nextMonth}, {f.DayMiB, day, "why.share.day", nextDay}} {
-		if b.cap.Value > 0 && b.used >= t.share(int64(b.cap.Value)<<20) {
-			return words.T("until", words.T("source", words.T(b.key), sourceText(b.cap.Source)), words.Moment(b.ends, now))
-		}
-	}
-	return words.Text{}
-}
-
 // forgotten waits until a membership is gone, which a command that has the peer leave deletes.
 func forgotten(ctx context.Context, m peer.Membership) {
 	ctx, cancel := context.WithTimeout(ctx, leaveWait)

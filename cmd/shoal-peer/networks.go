@@ -15,6 +15,7 @@ import (
 	"shoal/internal/plain"
 	"shoal/peer"
 	"shoal/peer/limit"
+	"shoal/peer/words"
 )
 
 // This file keeps an agent for each network that the data folder is a member of, and divides the limits among them.
@@ -297,6 +298,49 @@ func (p *program) shareRates(f *limit.Force) {
 		}
 		n.meter.SetRates(rate(f.DownKiBPerS.Value, n.down.Load()), rate(f.UpKiBPerS.Value, n.up.Load()))
 	}
+}
+
+// Parts of a day and a month after each of which unused shares of a budget are lent.
+const (
+	daySteps   = 24
+	monthSteps = 30
+)
+
+// overShares returns for each network why it must fetch nothing although the computer may: it has used its share of a budget up, and the others have left
+// nothing of theirs so far.
+func (p *program) overShares(list []*network, f *limit.Force, now time.Time) []words.Text {
+	out := make([]words.Text, len(list))
+	if len(list) < 2 {
+		return out
+	}
+	weights, days, months := make([]int, len(list)), make([]int64, len(list)), make([]int64, len(list))
+	for i, n := range list {
+		weights[i] = n.part.Load().weight
+		days[i], months[i] = n.usage.Used(now)
+	}
+	day, month := list[0].usage.Times(now)
+	for _, b := range []struct {
+		cap   limit.Cap
+		times limit.Term
+		steps int
+		used  []int64
+		key   string
+	}{{f.MonthMiB, month, monthSteps, months, "why.share.month"}, {f.DayMiB, day, daySteps, days, "why.share.day"}} {
+		if b.cap.Value == 0 {
+			continue
+		}
+		for i, until := range (limit.Budget{Whole: int64(b.cap.Value) << 20, Begins: b.times.Begins, Ends: b.times.Ends, Steps: b.steps}).Waits(now, weights, b.used) {
+			if out[i].Key == "" && !until.IsZero() {
+				out[i] = words.T("until", words.T("source", words.T(b.key), sourceText(b.cap.Source)), words.Moment(until, now))
+			}
+		}
+	}
+	for i, n := range list {
+		if n.part.Load().threads == 0 {
+			out[i] = words.T("why.thread")
+		}
+	}
+	return out
 }
 
 // errWhich lists networks where one must be named.

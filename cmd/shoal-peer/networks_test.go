@@ -13,6 +13,7 @@ import (
 	"shoal/internal/wire"
 	"shoal/peer"
 	"shoal/peer/limit"
+	"shoal/peer/words"
 )
 
 // statusOf waits until the volunteer's peer tells what good wants.
@@ -81,11 +82,15 @@ func TestSeveralNetworks(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for _, c := range [][]string{{"limit", "--network", "nobody"}, {"limit", "--share", "2"}, {"limit", "--network", b.Network[:10], "--share", "0"}, {"leave"}, {"leave", "nobody"}, {"pause", "--network", "nobody"}, {"leave", "Example Search"},
+		{"log", "--network", "nobody"}, {"log", "--sites", "--network", "Example Search"},
 		{"settings", `network_shares=["short=1"]`}, {"settings", `network_shares=["longenough=0"]`}} {
 		if code, said := v.do(c...); code == 0 || !strings.Contains(said, "etwork") && !strings.Contains(said, "several") && !strings.Contains(said, "weight") {
 			t.Errorf("%v: %d %s", c, code, said)
 		}
 	}
+
+	v.ok("log", "--network", strings.ToUpper(b.Network[:10]))
+	v.ok("log", "--network", "ab2cd3ef") // perhaps one that was left
 
 	// One may rest while the other works.
 	v.ok("pause", "1h", "--network", b.Network[:10])
@@ -191,12 +196,13 @@ func TestRatesAreShared(t *testing.T) {
 func TestOneCeilingOfThreads(t *testing.T) {
 	set := defaults()
 	p := &program{set: set}
+	early := time.Date(2026, 11, 22, 0, 30, 0, 0, time.Local)
 	for i := range 2 {
 		a, err := peer.New(peer.Config{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		u, err := limit.OpenUsage(filepath.Join(t.TempDir(), "usage"), time.Now)
+		u, err := limit.OpenUsage(filepath.Join(t.TempDir(), "usage"), func() time.Time { return early })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,11 +210,17 @@ func TestOneCeilingOfThreads(t *testing.T) {
 	}
 	p.divide()
 	limit.NewMeter(p.nets.all()[1].usage).Count(6<<20, 0)
-	for i, want := range []string{"", "until"} { // the second has used up its half of 10 MiB
-		if got := p.nets.all()[i].overShare(&limit.Force{DayMiB: limit.Cap{Value: 10}}, time.Now()); got.Key != want {
-			t.Errorf("%d: %q, want %q", i, got.Key, want)
+	over := func(f *limit.Force, now time.Time, want ...string) {
+		t.Helper()
+		for i, got := range p.overShares(p.nets.all(), f, now) {
+			if text := got.In(words.English); !strings.Contains(text, want[i]) || text != "" && want[i] == "" {
+				t.Errorf("%d: %q, want %q", i, text, want[i])
+			}
 		}
 	}
+	day := &limit.Force{DayMiB: limit.Cap{Value: 10, Source: "your settings"}} // the second has used its half of it and 1 MiB more
+	over(day, early, "", "is used up (your settings), until 05:00")
+	over(day, early.Add(5*time.Hour), "", "") // what the first one could have used by then, and did not
 	for i, want := range []int{3, 2} {
 		if n := p.nets.all()[i]; n.allowed != want || n.agent.Status().Threads != want {
 			t.Errorf("%d: %d threads, want %d", i, n.allowed, want)
@@ -231,12 +243,7 @@ func TestOneCeilingOfThreads(t *testing.T) {
 			t.Errorf("%v with %v: %v, want %v", c.parts, c.running, got, c.want)
 		}
 	}
-	f := &limit.Force{}
-	for i, want := range []string{"", "why.thread"} {
-		if got := p.nets.all()[i].overShare(f, time.Now()); got.Key != want {
-			t.Errorf("%d: %q, want %q", i, got.Key, want)
-		}
-	}
+	over(&limit.Force{}, early, "", "there are more networks than sites")
 }
 
 // TestDamagedMembership has one network's membership damaged on the disk. The other is crawled for, and the damaged one can be left.

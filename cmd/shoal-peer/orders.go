@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -253,6 +254,30 @@ func pick(all []peer.Membership, name, unnamed string) (found peer.Membership, e
 		return found, &errWhich{fmt.Sprintf("no network is called %q", name), have}
 	}
 	return found, &errWhich{fmt.Sprintf("%q can be several networks", name), have}
+}
+
+// recorded returns the name of the network that a person names, as the record of fetches has it. Of one that was left a part of its name is enough, since its
+// company's name is gone.
+func recorded(data, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	all, err := peer.Memberships(data)
+	if err != nil && len(all) == 0 {
+		return "", err
+	}
+	m, err := pick(all, name, "")
+	if err == nil {
+		return m.Network.String(), nil
+	}
+	id := strings.ToLower(name)
+	known := slices.ContainsFunc(all, func(m peer.Membership) bool {
+		return strings.HasPrefix(m.Network.String(), id) || strings.EqualFold(plain.Printable(m.Company), name)
+	})
+	if !known && len(id) >= leastName && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == "" {
+		return id, nil
+	}
+	return "", err
 }
 
 // unjoin deletes a membership once its agent has ended.

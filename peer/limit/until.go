@@ -11,7 +11,8 @@ func (l *Limits) ends(now time.Time, spentDay, spentMonth bool) time.Time {
 	var next []time.Time // moments at which something ends
 	var day, month time.Time
 	if l.usage != nil {
-		day, month = l.usage.Ends(now)
+		d, m := l.usage.Times(now)
+		day, month = d.Ends, m.Ends
 	}
 	if spentDay {
 		next = append(next, day)

@@ -143,21 +143,30 @@ func (u *Usage) Done(now time.Time) Done {
 	u.turn(now)
 	d := Done{Today: u.u.DayDone, Month: u.u.MonthDone, Ever: u.u.Ever, Since: u.u.Since}
 	d.Today.Bytes, d.Month.Bytes = u.u.InDay, u.u.InMon
-	d.Begun = time.Date(now.Year(), now.Month(), u.u.Begins, 0, 0, 0, 0, now.Location())
-	if d.Begun.After(now) {
-		d.Begun = d.Begun.AddDate(0, -1, 0)
-	}
+	_, month := u.times(now)
+	d.Begun = month.Begins
 	return d
 }
 
-// Ends returns when this day and this month end for the budgets.
-func (u *Usage) Ends(now time.Time) (day, month time.Time) {
+// Term is a time that a budget is for.
+type Term struct{ Begins, Ends time.Time }
+
+// Times returns the day and the month of now, as the budgets have them.
+func (u *Usage) Times(now time.Time) (day, month Term) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	day = time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, now.Location())
-	month = time.Date(now.Year(), now.Month(), u.u.Begins, 0, 0, 0, 0, now.Location())
-	if !month.After(now) {
-		month = time.Date(now.Year(), now.Month()+1, u.u.Begins, 0, 0, 0, 0, now.Location())
+	return u.times(now)
+}
+
+// times is Times. The caller holds u.mu.
+func (u *Usage) times(now time.Time) (day, month Term) {
+	date := func(month, day int) time.Time {
+		return time.Date(now.Year(), now.Month()+time.Month(month), day, 0, 0, 0, 0, now.Location())
+	}
+	day = Term{date(0, now.Day()), date(0, now.Day()+1)}
+	month = Term{date(-1, u.u.Begins), date(0, u.u.Begins)}
+	if !month.Ends.After(now) {
+		month = Term{date(0, u.u.Begins), date(1, u.u.Begins)}
 	}
 	return day, month
 }

@@ -1,0 +1,82 @@
+package limit
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// A day of 2400 bytes in 24 steps.
+var begins = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+
+func at(hour float64) time.Time { return begins.Add(time.Duration(hour * float64(time.Hour))) }
+
+func TestWaits(t *testing.T) {
+	for _, c := range []struct {
+		why     string
+		hour    float64
+		weights []int
+		used    []int64
+		want    []float64 // hours; 0: may go on
+	}{
+		{"nothing is used", 12, []int{1, 1}, []int64{0, 0}, []float64{0, 0}},
+		{"one has used its share, and the other had no time yet", 0.5, []int{1, 1}, []int64{1200, 0}, []float64{1, 0}},
+		{"after an hour of rest it may have the other's hour", 1, []int{1, 1}, []int64{1200, 0}, []float64{0, 0}},
+		{"and no more than that", 1.5, []int{1, 1}, []int64{1250, 0}, []float64{2, 0}},
+		{"in the last hour it has had all but that hour's", 23.5, []int{1, 1}, []int64{2350, 0}, []float64{24, 0}},
+		{"the other keeps up with its time", 6, []int{1, 1}, []int64{1200, 700}, []float64{15, 0}},
+		{"both have used theirs up", 12, []int{1, 1}, []int64{1200, 1200}, []float64{24, 24}},
+		{"by weight", 2, []int{1, 2}, []int64{800, 200}, []float64{4, 0}},
+		{"by weight, the larger one lends", 3, []int{1, 2}, []int64{800, 100}, []float64{0, 0}},
+		{"of two that want more, what one took the other cannot", 12, []int{1, 1, 1}, []int64{1200, 800, 0}, []float64{13, 13, 0}},
+		{"more than everything", 12, []int{1, 1}, []int64{2500, 0}, []float64{24, 0}},
+		{"a clock that was set back", -5, []int{1, 1}, []int64{1200, 0}, []float64{1, 0}},
+		{"alone", 1, []int{1}, []int64{2400}, []float64{24}},
+	} {
+		b := Budget{Whole: 2400, Begins: begins, Ends: at(24), Steps: 24}
+		for i, got := range b.Waits(at(c.hour), c.weights, c.used) {
+			var want time.Time
+			if c.want[i] != 0 {
+				want = at(c.want[i])
+			}
+			if !got.Equal(want) {
+				t.Errorf("%s: %d waits until %v, want %v", c.why, i, got, want)
+			}
+		}
+	}
+}
+
+// TestLending lets networks use a budget as chance has it, a byte at a time and never more than the whole together. One that begins late finds the part of its
+// share for the time that remains, whatever the others took before.
+func TestLending(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := Budget{Whole: rapid.Int64Range(0, 3000).Draw(t, "whole"), Begins: begins, Ends: at(24), Steps: 24}
+		weights := rapid.SliceOfN(rapid.IntRange(1, 5), 2, 5).Draw(t, "weights")
+		used, sum, left := make([]int64, len(weights)), 0, b.Whole
+		for _, w := range weights {
+			sum += w
+		}
+		late := rapid.IntRange(0, 23).Draw(t, "the last one begins at")
+		for hour := range 24 {
+			for i := range weights {
+				want := rapid.Int64Range(0, b.Whole+1).Draw(t, "wants")
+				switch last := i == len(weights)-1; {
+				case last && hour < late:
+					want = 0
+				case last || hour == 23:
+					want = b.Whole + 1 // all it can get
+				}
+				for ; want > 0 && left > 0 && b.Waits(at(float64(hour)), weights, used)[i].IsZero(); want-- {
+					used[i]++
+					left--
+				}
+			}
+		}
+		last := len(weights) - 1
+		share := b.Whole * int64(weights[last]) / int64(sum)
+		if least := share * int64(24-late) / 24; used[last] < least {
+			t.Fatalf("who began at %d with a share of %d had %d, and %d was its own: %v by %v", late, share, used[last], least, used, weights)
+		}
+	})
+}
