@@ -8,3 +8,6 @@ import "syscall"
 func become(path string, args, env []string) error {
 	return syscall.Exec(path, append([]string{path}, args...), env)
 }
+
+// badProgram are the errors of a start of what is no program of this system: its form is unknown, or what loads it is not there.
+var badProgram = []syscall.Errno{syscall.ENOEXEC, syscall.ENOENT}

@@ -7,21 +7,15 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"time"
 
-	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
-
-	"shoal/internal/member"
 	"shoal/internal/plain"
 	"shoal/internal/release"
 	"shoal/internal/release/programs"
-	"shoal/internal/wire"
 	"shoal/peer"
 )
 
@@ -56,7 +50,10 @@ type launcher struct {
 	minute time.Duration
 	log    *slog.Logger
 	s      streams
-	args   []string // command line of a version that runs beside this program
+	args   []string                   // command line of a version that runs beside this program
+	answer func(context.Context) bool // whether the network's servers answer, whatever a version on trial says
+	needs  []string                   // addresses that a peer with these settings must be able to listen at
+	tried  int                        // versions that this process has started
 }
 
 // launched runs here, or has another version take over. It is called once the settings are known.
@@ -164,18 +161,20 @@ func (l *launcher) choose() (p *programs.Program, trial bool) {
 			l.log.Warn("the record of updates cannot be read; the installed program runs", "err", err)
 			return nil, false
 		}
-		had := st.Current != nil || st.Trial != nil
-		p = st.Start(l.own, bootID(), time.Now())
-		trial = st.Trial != nil
-		if had {
-			if err := l.folder.Save(st); err != nil {
-				if !trial {
-					l.log.Warn("the record of updates cannot be written", "err", err)
-				} else { // without a record a crash would not count
-					l.log.Warn("the new version is not tried while the record of updates cannot be written; this one runs", "err", err)
-					return nil, false
-				}
+		if st.Current == nil && st.Trial == nil {
+			return nil, false
+		}
+		begin := func(st *programs.State) {
+			p = st.Start(l.own, bootID(), time.Now())
+			trial = st.Trial != nil
+		}
+		if err := l.change(begin); err != nil {
+			begin(&st)
+			if trial { // without a record a crash would not count
+				l.log.Warn("the new version is not tried while the record of updates cannot be written; this one runs", "err", err)
+				return nil, false
 			}
+			l.log.Warn("the record of updates cannot be written", "err", err)
 		}
 		if p == nil {
 			return nil, false
@@ -185,12 +184,14 @@ func (l *launcher) choose() (p *programs.Program, trial bool) {
 			return p, trial
 		}
 		l.log.Error("an updated program cannot be run", "version", p.Version, "err", bad)
-		if trial {
-			st.Fall("is damaged on the disk", time.Now())
-		} else {
-			st.Current = nil
-		}
-		if err := l.folder.Save(st); err != nil {
+		err = l.change(func(st *programs.State) {
+			if trial {
+				st.Fall("is damaged on the disk", time.Now())
+			} else {
+				st.Current = nil
+			}
+		})
+		if err != nil {
 			l.log.Warn("the record of updates cannot be written; the installed program runs", "err", err)
 			return nil, false
 		}
@@ -214,11 +215,15 @@ func (l *launcher) child(ctx context.Context, p *programs.Program, trial bool) (
 	}
 	ended := make(chan error, 1)
 	if err = cmd.Start(); err != nil {
-		if !trial {
-			return false, fmt.Errorf("%w: %w", errNoStart, err)
+		if trial && noProgram(err) {
+			return l.fall("cannot be started: " + plain.Error(err))
 		}
-		return l.fall("cannot be started: " + plain.Error(err))
+		if trial { // it is tried again at the next start, or when the updater says so
+			err = errors.Join(err, l.change(func(st *programs.State) { st.Ended() }))
+		}
+		return false, fmt.Errorf("%w: %w", errNoStart, err)
 	}
+	l.tried++
 	go func() { ended <- cmd.Wait() }()
 	stop := func(wait time.Duration) error {
 		leash.Close()
@@ -230,7 +235,7 @@ func (l *launcher) child(ctx context.Context, p *programs.Program, trial bool) (
 			return <-ended
 		}
 	}
-	w := &watch{l: l, p: p, last: time.Now()}
+	w := &watch{l: l, p: p}
 	tick := time.NewTicker(lookEvery(l.minute))
 	defer tick.Stop()
 	for {
@@ -276,6 +281,13 @@ func (l *launcher) ended(ctx context.Context, p *programs.Program, trial bool, s
 	case err == nil && !l.member():
 		return false, l.change(func(st *programs.State) { st.Ended() }) // likewise
 	}
+	if why := l.trouble(); why != "" { // this program could not run either
+		l.log.Warn("the new version could not start, for a reason that is not its own; it is tried again", "version", p.Version, "why", why, "err", err)
+		if err := l.change(func(st *programs.State) { st.Ended() }); err != nil {
+			return false, err
+		}
+		return true, pause(ctx, min(10*lookEvery(l.minute)<<min(l.tried, 10), 5*l.minute))
+	}
 	over := false
 	if err := l.change(func(st *programs.State) { over = st.Crashed(time.Now()) }); err != nil {
 		return false, err
@@ -301,101 +313,5 @@ func (l *launcher) fall(why string) (again bool, err error) {
 
 // change changes the record of updates.
 func (l *launcher) change(f func(*programs.State)) error {
-	st, err := l.folder.Load()
-	if err != nil {
-		return err
-	}
-	f(&st)
-	return l.folder.Save(st)
-}
-
-// lookEvery is how often a version on probation is looked at.
-func lookEvery(minute time.Duration) time.Duration {
-	return min(max(minute/60, 20*time.Millisecond), time.Second)
-}
-
-// watch looks at a version on probation.
-type watch struct {
-	l      *launcher
-	p      *programs.Program
-	last   time.Time // look
-	saved  time.Time // when the probation was
-	asked  time.Time // when the network was, whether it answers
-	online bool
-}
-
-// look takes in what is seen now.
-func (w *watch) look(ctx context.Context, now time.Time) (release.Verdict, string) {
-	st, err := w.l.folder.Load()
-	if err != nil || st.Trial == nil || st.Trial.Version != w.p.Version {
-		return release.GoOn, ""
-	}
-	s := w.l.folder.Told(w.p.Version).Sign
-	if !s.Member && now.Sub(w.asked) >= w.l.minute {
-		w.asked, w.online = now, answers(ctx, w.l.data)
-	}
-	s.Online = w.online
-	if w.saved.IsZero() {
-		w.saved = now
-	}
-	v, why := st.Trial.Seen.Look(w.l.times, now.Sub(w.saved), s)
-	w.last = now
-	if v == release.GoOn && now.Sub(w.saved) < w.l.times.Step/2 {
-		return v, "" // what is not saved counts with the next look
-	}
-	w.saved = now
-	if v == release.Keep {
-		st.Kept(now)
-		w.l.folder.Tidy(&st, nil)
-	}
-	if v != release.FallBack {
-		if err := w.l.folder.Save(st); err != nil {
-			w.l.log.Warn("the record of updates cannot be written", "err", err)
-			return release.GoOn, "" // once more at the next look
-		}
-	}
-	return v, why
-}
-
-// answers reports whether one of the networks' managers can be reached, whatever the program on trial says.
-func answers(ctx context.Context, data string) bool {
-	all, _ := peer.Memberships(data) // of one that cannot be read nothing is known
-	var addrs []string
-	for _, at := range all {
-		k, err := wire.LoadKept(at.Dir)
-		if err != nil {
-			continue
-		}
-		if d, err := member.ReadDocument(k.Document); err == nil {
-			for _, m := range d.Managers {
-				addrs = append(addrs, m.Addrs...)
-			}
-		}
-		if j, err := member.ParseJoinString(k.Join); err == nil {
-			addrs = append(addrs, j.Addrs...)
-		}
-	}
-	const most = 8
-	for _, text := range addrs[:min(len(addrs), most)] {
-		a, err := ma.NewMultiaddr(text)
-		if err != nil {
-			continue
-		}
-		network, addr, err := manet.DialArgs(a)
-		if err != nil || !strings.HasPrefix(network, "tcp") {
-			continue
-		}
-		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, addr)
-		if err == nil {
-			c.Close()
-			return true
-		}
-	}
-	return false
-}
-
-// bootID names the computer's start; empty: the system does not tell.
-func bootID() string {
-	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b))
+	return l.folder.Change(func(st *programs.State) error { f(st); return nil })
 }

@@ -32,7 +32,7 @@ func installed(t *testing.T, data, text string, mode os.FileMode, kept bool) *la
 	if kept {
 		st.Kept(time.Now())
 	}
-	if err := l.folder.Save(st); err != nil {
+	if err := l.folder.Change(to(st)); err != nil {
 		t.Fatal(err)
 	}
 	syscall.ForkLock.RLock() // see onTrial
@@ -73,7 +73,7 @@ func TestSecondLauncher(t *testing.T) {
 		t.Fatal(err)
 	}
 	st.Start(l.own, bootID(), time.Now()) // by the first one
-	if err := l.folder.Save(st); err != nil {
+	if err := l.folder.Change(to(st)); err != nil {
 		t.Fatal(err)
 	}
 	unlock, err := peer.LockRun(data)

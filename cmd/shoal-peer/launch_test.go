@@ -33,7 +33,7 @@ func onTrial(t *testing.T, script string, until func(programs.State) bool) (st p
 	p.Sum = hex.EncodeToString(sum[:])
 	st.Next = &p
 	st.Begin("v1.0.0", time.Now())
-	if err := l.folder.Save(st); err != nil {
+	if err := l.folder.Change(to(st)); err != nil {
 		t.Fatal(err)
 	}
 	// Another test may start a process at this moment, and hold the file open for writing until then.
@@ -108,7 +108,7 @@ func TestDamagedProgram(t *testing.T) {
 		if kept {
 			st.Kept(time.Now())
 		}
-		if err := l.folder.Save(st); err != nil {
+		if err := l.folder.Change(to(st)); err != nil {
 			t.Fatal(err)
 		}
 		here := 0
@@ -134,7 +134,7 @@ func TestUpdateOrders(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := u.folder.Save(programs.State{Refused: []programs.Refusal{{Version: "v1.1.0", Why: "crashed 3 times", Fell: true}}}); err != nil {
+	if err := u.folder.Change(to(programs.State{Refused: []programs.Refusal{{Version: "v1.1.0", Why: "crashed 3 times", Fell: true}}})); err != nil {
 		t.Fatal(err)
 	}
 	var out buffer
@@ -142,4 +142,9 @@ func TestUpdateOrders(t *testing.T) {
 	if err := printUpdate(&out, &got); err != nil || !strings.Contains(out.String(), "v1.1.0: it crashed 3 times") {
 		t.Errorf("%v %s", err, out.String())
 	}
+}
+
+// to is a change to that record.
+func to(s programs.State) func(*programs.State) error {
+	return func(x *programs.State) error { *x = s; return nil }
 }

@@ -46,7 +46,8 @@ func (c *runCmd) Run(ctx context.Context, s streams, top *cli) error {
 
 // launcher returns what runs other versions of the program, with that command line.
 func (c *runCmd) launcher(s streams, set *settings, args []string) *launcher {
-	return &launcher{own: version.String(), folder: programs.At(set.Data), data: set.Data, minute: c.Minute, times: release.InMinutes(c.Minute), log: slog.New(slog.NewTextHandler(s.err, nil)), s: s, args: args}
+	return &launcher{own: version.String(), folder: programs.At(set.Data), data: set.Data, minute: c.Minute, times: release.InMinutes(c.Minute), log: slog.New(slog.NewTextHandler(s.err, nil)), s: s, args: args,
+		answer: (&asker{set: *set}).answers, needs: needed(set)}
 }
 
 // here runs the peer in this process.

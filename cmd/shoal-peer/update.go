@@ -54,6 +54,7 @@ type updater struct {
 	times  release.Times
 	trial  string        // this program's version, if it is on probation
 	poke   chan struct{} // look at once
+	begun  time.Time
 
 	record sync.Mutex // one change of the record of updates at a time
 
@@ -71,7 +72,7 @@ type updater struct {
 }
 
 func newUpdater(s *station, minute time.Duration) *updater {
-	return &updater{s: s, folder: programs.At(s.settings().Data), log: s.log, minute: minute, times: release.InMinutes(minute), trial: os.Getenv(envTrial), poke: make(chan struct{}, 1)}
+	return &updater{s: s, folder: programs.At(s.settings().Data), log: s.log, minute: minute, times: release.InMinutes(minute), trial: os.Getenv(envTrial), poke: make(chan struct{}, 1), begun: time.Now()}
 }
 
 // agent is the one whose network's releases are taken: that of the network in the data folder itself, or the first of the others.
@@ -204,10 +205,12 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 	in, take, stale := u.in, u.take, time.Since(u.listed) >= listEvery*u.minute
 	u.mu.Unlock()
 	_, refused := st.Refuses(o.Version)
-	none := onTrial || refused || !release.Newer(o.Version, version.String()) || !in && !take
+	none := st.Trial != nil || refused || !release.Newer(o.Version, version.String()) || !in && !take
 	switch {
 	case setting == updateBuilt || setting == updateBy || setting == updateOff && !take:
 		return false, nil
+	case st.Trial != nil && !onTrial: // it could not be started; perhaps it can now
+		return time.Since(u.begun) >= updateEvery*u.minute, nil
 	case none && !stale:
 		return false, nil
 	case !none && st.Next != nil && st.Next.Version == o.Version:
@@ -238,14 +241,7 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 func (u *updater) change(f func(*programs.State) error) error {
 	u.record.Lock()
 	defer u.record.Unlock()
-	st, err := u.folder.Load()
-	if err != nil {
-		return err
-	}
-	if err := f(&st); err != nil {
-		return err
-	}
-	return u.folder.Save(st)
+	return u.folder.Change(f)
 }
 
 // damaged forgets a version that was here and is not what was signed any more. It is fetched anew: to try it would be to refuse it for ever.
@@ -406,6 +402,9 @@ func (u *updater) swap(ctx context.Context) error {
 
 // begun puts the new version on trial.
 func begun(st *programs.State) error {
+	if st.Trial != nil { // it could not be started the last time
+		return nil
+	}
 	if st.Next == nil {
 		return errors.New("there is no new version any more")
 	}
@@ -418,67 +417,4 @@ func (u *updater) done() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.swapped
-}
-
-// order carries out what the volunteer says about updates.
-func (u *updater) order(args map[string]string) error {
-	u.record.Lock()
-	defer u.record.Unlock()
-	st, err := u.folder.Load()
-	if err != nil {
-		return err
-	}
-	u.mu.Lock()
-	offered := u.offer.Version
-	u.mu.Unlock()
-	switch u.setting() {
-	case updateBy:
-		return fmt.Errorf("a package keeps this program up to date: update it as the system's other programs")
-	case updateBuilt:
-		return fmt.Errorf("this program (%s) is no release, so that none can be newer; install a release to get updates", version.String())
-	}
-	switch what := args["what"]; what {
-	case "take":
-		if r, refused := st.Refuses(offered); refused && r.Fell {
-			return fmt.Errorf("this computer went back from version %s, because it %s; it takes the next one", r.Version, r.Why)
-		} else if refused {
-			st.Allow(offered)
-			if err := u.folder.Save(st); err != nil {
-				return err
-			}
-		}
-		if st.Trial != nil {
-			return fmt.Errorf("version %s is on probation; what comes after it can be taken when that is over", st.Trial.Version)
-		}
-		if st.Next == nil && !release.Newer(offered, version.String()) {
-			return fmt.Errorf("the company offers no version newer than %s", version.String())
-		}
-		u.mu.Lock()
-		u.take = true
-		u.mu.Unlock()
-		u.wake()
-		return nil
-	case "refuse":
-		which := offered
-		if st.Next != nil {
-			which = st.Next.Version
-		}
-		if !release.Newer(which, version.String()) {
-			return errors.New("no newer version is offered that could be refused")
-		}
-		u.mu.Lock()
-		u.take = false // that was about this one
-		u.mu.Unlock()
-		st.Refuse(which, time.Now())
-		if err := u.folder.Save(st); err != nil {
-			return err
-		}
-		u.folder.Tidy(&st, nil)
-		return nil
-	case "look":
-		u.wake()
-		return nil
-	default:
-		return fmt.Errorf("%w: unknown order %q about updates", errSettings, what)
-	}
 }

@@ -66,6 +66,8 @@ func (u *updater) told(lang string) updateTold {
 	case st.Trial != nil && st.Trial.Version == t.Version:
 		t.Before = st.Trial.From
 		say("trial", levelNote, t.Version, st.Trial.From)
+	case st.Trial != nil: // it could not be started yet
+		say("ready", levelNote, st.Trial.Version)
 	case failed != nil:
 		say("failed", levelBad, plain.Error(failed))
 	case t.Length > 0:

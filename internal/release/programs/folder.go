@@ -83,11 +83,8 @@ func (s *State) whole() bool {
 	return true
 }
 
-// Save makes the state durable.
-func (f Folder) Save(s State) error {
-	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
-		return fmt.Errorf("programs: %w", err)
-	}
+// save makes the state durable.
+func (f Folder) save(s State) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -96,6 +93,32 @@ func (f Folder) Save(s State) error {
 		return fmt.Errorf("programs: the record of updates cannot be written: %w", err)
 	}
 	return nil
+}
+
+const lockFile = "lock"
+
+// Change reads the state, has it changed, and makes it durable. An error of do keeps the old one. The installed program and the version that it watches change
+// the same state, each in a process of its own: one waits for the other.
+func (f Folder) Change(do func(*State) error) error {
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+		return fmt.Errorf("programs: %w", err)
+	}
+	lock, err := os.OpenFile(f.path(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("programs: the record of updates cannot be locked: %w", err)
+	}
+	defer lock.Close() // which ends the lock
+	if err := flock(lock); err != nil {
+		return fmt.Errorf("programs: the record of updates cannot be locked: %w", err)
+	}
+	s, err := f.Load()
+	if err != nil {
+		return err
+	}
+	if err := do(&s); err != nil {
+		return err
+	}
+	return f.save(s)
 }
 
 // write replaces a file: after a power cut the old one or the new one is there.

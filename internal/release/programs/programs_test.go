@@ -173,7 +173,7 @@ func TestFullDisk(t *testing.T) {
 	for i, room := range []int{0, 1, int(p.Length) - 1, int(p.Length), int(p.Length) + 1, whole - 1, whole, whole + 10} {
 		f := At(t.TempDir())
 		before := State{Current: &Program{Version: "v1.0.0", File: fileOf("v1.0.0"), Sum: "x"}}
-		if err := f.Save(before); err != nil {
+		if err := f.Change(to(before)); err != nil {
 			t.Fatal(err)
 		}
 		f.disk = full{room: &room}
@@ -181,7 +181,7 @@ func TestFullDisk(t *testing.T) {
 		if err == nil {
 			s := before
 			s.Next = next
-			err = f.Save(s)
+			err = f.Change(to(s))
 		}
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("%d: a full disk: %v", i, err)
@@ -338,16 +338,16 @@ func TestPowerCut(t *testing.T) {
 			return err
 		}
 		s.Next, s.Since = next, now
-		if err := f.Save(s); err != nil {
+		if err := f.Change(to(s)); err != nil {
 			return err
 		}
 		s.Begin("v1.0.0", now)
-		return f.Save(s)
+		return f.Change(to(s))
 	}
 	cuts := 0
 	for at := 0; ; at++ {
 		f := At(t.TempDir())
-		if err := f.Save(State{}); err != nil {
+		if err := f.Change(to(State{})); err != nil {
 			t.Fatal(err)
 		}
 		left := at
@@ -407,7 +407,7 @@ func TestTenDowngrades(t *testing.T) {
 			if run := s.Start("v1.0.0", "boot", now); run == nil || run.Version != version {
 				t.Fatalf("start %d of %s runs %+v", crash, version, run)
 			}
-			if err := f.Save(s); err != nil {
+			if err := f.Change(to(s)); err != nil {
 				t.Fatal(err)
 			}
 			if s, err = f.Load(); err != nil {
@@ -417,7 +417,7 @@ func TestTenDowngrades(t *testing.T) {
 		if run := s.Start("v1.0.0", "boot", now); run != nil {
 			t.Fatalf("after %d crashes %+v runs", release.MaxCrashes, run)
 		}
-		if err := f.Save(s); err != nil {
+		if err := f.Change(to(s)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -489,7 +489,7 @@ func TestStarts(t *testing.T) {
 // TestDamagedState runs the installed program where the record is damaged or names a file elsewhere.
 func TestDamagedState(t *testing.T) {
 	f := At(t.TempDir())
-	if err := f.Save(State{}); err != nil {
+	if err := f.Change(to(State{})); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"", "{", "[]", `{"current":{"version":"v1.1.0","file":"../../bin/sh"}}`, `{"trial":{"version":"x"}}`, strings.Repeat(" ", maxState+1) + "{}"} {
@@ -515,7 +515,7 @@ func TestDamagedState(t *testing.T) {
 	for _, e := range list {
 		left = append(left, e.Name())
 	}
-	if want := []string{"mine", fileOf("v1.1.0"), stateFile}; !slices.Equal(left, want) {
+	if want := []string{lockFile, "mine", fileOf("v1.1.0"), stateFile}; !slices.Equal(left, want) {
 		t.Errorf("left %v, want %v", left, want)
 	}
 	if f.Told("v1.1.0").Member {
@@ -526,5 +526,59 @@ func TestDamagedState(t *testing.T) {
 	}
 	if err := errors.Join(f.Silence(), f.Silence()); err != nil || f.Told("v1.1.0").Member {
 		t.Error(err)
+	}
+}
+
+// to is a change to that state.
+func to(s State) func(*State) error { return func(x *State) error { *x = s; return nil } }
+
+// TestOneRecord has two processes change the state at the same time, each with a folder of its own, as the installed program and the version that it
+// watches do. No change is lost.
+func TestOneRecord(t *testing.T) {
+	data := t.TempDir()
+	var wg sync.WaitGroup
+	const each = 15
+	for writer := range 2 {
+		f := At(data)
+		wg.Go(func() {
+			for i := range each {
+				if err := f.Change(func(s *State) error { s.Refuse(fmt.Sprintf("v%d.%d.0", writer+1, i), time.Now()); return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s, err := At(data).Load()
+	if err != nil || len(s.Refused) != 2*each {
+		t.Errorf("%v: %d of %d changes are left", err, len(s.Refused), 2*each)
+	}
+	no := errors.New("no")
+	if err := At(data).Change(func(s *State) error { s.Refused = nil; return no }); !errors.Is(err, no) {
+		t.Error(err)
+	}
+	if s, err := At(data).Load(); err != nil || len(s.Refused) != 2*each {
+		t.Errorf("what was not to be kept is kept: %+v %v", s, err)
+	}
+}
+
+// TestBoots tells a restart of the computer from a crash, also where the computer's start is known by its time alone.
+func TestBoots(t *testing.T) {
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		then, now string
+		crashes   int
+	}{
+		{"a", "a", 1}, {"a", "b", 0}, {"", "b", 1}, {"a", "", 1},
+		{BootAt(at), BootAt(at.Add(20 * time.Second)), 1}, // the clock was corrected
+		{BootAt(at), BootAt(at.Add(-20 * time.Second)), 1},
+		{BootAt(at), BootAt(at.Add(3 * time.Minute)), 0},
+		{BootAt(at), "a", 0},
+	} {
+		s := State{Trial: &Trial{Program: Program{Version: "v1.1.0"}, Running: true, Boot: c.then}}
+		s.Start("v1.0.0", c.now, at)
+		if s.Trial.Seen.Crashes != c.crashes {
+			t.Errorf("started in %q, and again in %q: %d crashes", c.then, c.now, s.Trial.Seen.Crashes)
+		}
 	}
 }

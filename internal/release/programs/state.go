@@ -7,6 +7,8 @@ package programs
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"shoal/internal/release"
@@ -55,7 +57,7 @@ const maxRefused = 32
 // Start says which program runs now: nil for the installed one, whose version is own. boot names the computer's start; empty: it is not known.
 func (s *State) Start(own, boot string, now time.Time) *Program {
 	if t := s.Trial; t != nil {
-		if t.Running && (t.Boot != boot || boot == "") && t.Boot != "" && boot != "" {
+		if t.Running && t.Boot != "" && boot != "" && !sameBoot(t.Boot, boot) {
 			t.Running = false // the computer went down with it
 		}
 		if t.Running {
@@ -73,6 +75,29 @@ func (s *State) Start(own, boot string, now time.Time) *Program {
 		return &t.Program
 	}
 	return s.Current
+}
+
+// BootAt names a computer's start by its time, for systems that have no other name for it.
+func BootAt(t time.Time) string { return bootAt + strconv.FormatInt(t.Unix(), 10) }
+
+const bootAt = "at "
+
+// bootSlack is by how much the time of one and the same start may differ between two readings, since clocks are corrected.
+const bootSlack = time.Minute
+
+// sameBoot reports whether two names are of the same start of the computer.
+func sameBoot(a, b string) bool {
+	at := func(s string) (n int64, ok bool) {
+		text, ok := strings.CutPrefix(s, bootAt)
+		n, err := strconv.ParseInt(text, 10, 64)
+		return n, ok && err == nil
+	}
+	x, isTime := at(a)
+	y, both := at(b)
+	if isTime && both {
+		return time.Unix(x, 0).Sub(time.Unix(y, 0)).Abs() <= bootSlack
+	}
+	return a == b
 }
 
 // Begin puts the next program on trial.
