@@ -262,7 +262,9 @@ func (u *updater) list(ctx context.Context, node *wire.Node, c carry.Client) (ma
 		now = d.Issued
 	}
 	network := node.Network()
-	r := trusted.Reader{Dir: filepath.Join(u.s.settings().Data, "updates", network.String()), Network: network}
+	r := trusted.Reader{Dir: filepath.Join(u.s.settings().Data, "updates", network.String()), Network: network, Damaged: func(name string) {
+		u.log.Warn("a kept file of signed updates is not signed as it must be, perhaps by a fault of the disk; it is fetched anew", "file", name)
+	}}
 	list, err := r.Update(ctx, now, c.File)
 	if errors.Is(err, trusted.ErrNone) {
 		return nil, nil

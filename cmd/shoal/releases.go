@@ -34,7 +34,9 @@ type releases struct {
 
 	mu    sync.Mutex // guards what follows
 	book  *release.Book
-	dirty bool
+	news  bool      // the file lacks something
+	heard bool      // it lacks only that peers were heard again
+	kept  time.Time // the file was written
 }
 
 // bookKept is the book's file.
@@ -48,7 +50,7 @@ type bookKept struct {
 func shelfOf(data string) signing.Shelf { return signing.Shelf{Dir: filepath.Join(data, "releases")} }
 
 func openReleases(data string, log *slog.Logger, prefixOf func(string) string, clock func() time.Time) (*releases, error) {
-	r := &releases{shelf: shelfOf(data), file: filepath.Join(data, "releases.json"), log: log, prefixOf: prefixOf, clock: clock, book: release.NewBook(release.Rollout{}, nil)}
+	r := &releases{shelf: shelfOf(data), file: filepath.Join(data, "releases.json"), log: log, prefixOf: prefixOf, clock: clock, book: release.NewBook(release.Rollout{}, nil), kept: clock()}
 	b, err := os.ReadFile(r.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -77,8 +79,9 @@ func (r *releases) Told(from wire.Member, x release.Report) carry.Offer {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dirty = true
-	if r.book.Told(x) {
+	stopped, news := r.book.Told(x)
+	r.news, r.heard = r.news || news, true
+	if stopped {
 		r.log.Warn("the roll-out has stopped by itself", "version", r.book.Rollout.Version, "why", r.book.Rollout.Stopped)
 		r.save()
 	}
@@ -98,20 +101,30 @@ func (r *releases) save() {
 		r.log.Error("who runs which version is not kept", "err", err)
 		return
 	}
-	r.dirty = false
+	r.news, r.heard, r.kept = false, false, r.clock()
+}
+
+// keep saves the book if it is time to.
+func (r *releases) keep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if since := r.clock().Sub(r.kept); r.news && since >= bookEvery || r.heard && since >= heardEvery {
+		r.save()
+	}
 }
 
 // How often the shelf is looked at, and the book is kept.
 const (
 	shelfEvery = 5 * time.Second
-	bookEvery  = 5 * time.Minute
+	bookEvery  = 5 * time.Minute // with news
+	heardEvery = 24 * time.Hour  // without: that a peer was heard counts for a week
 )
 
 // run signs the list of releases anew in time, and keeps the book.
 func (r *releases) run(ctx context.Context) error {
 	t := time.NewTicker(shelfEvery)
 	defer t.Stop()
-	kept, said := time.Now(), ""
+	said := ""
 	for {
 		if !r.shelf.Empty() {
 			switch did, err := r.shelf.Refresh(r.clock()); {
@@ -129,20 +142,13 @@ func (r *releases) run(ctx context.Context) error {
 		case <-ctx.Done():
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if r.dirty {
+			if r.news || r.heard {
 				r.save()
 			}
 			return nil
 		case <-t.C:
 		}
-		if time.Since(kept) >= bookEvery {
-			kept = time.Now()
-			r.mu.Lock()
-			if r.dirty {
-				r.save()
-			}
-			r.mu.Unlock()
-		}
+		r.keep()
 	}
 }
 

@@ -165,7 +165,7 @@ func TestOneParty(t *testing.T) {
 	if b.Rollout.Stopped != "" {
 		t.Error("one party stops a release:", b.Rollout.Stopped)
 	}
-	if !b.Told(report(1000, "v1.0.0", fall)) || b.Rollout.Stopped == "" {
+	if changed, _ := b.Told(report(1000, "v1.0.0", fall)); !changed || b.Rollout.Stopped == "" {
 		t.Error("a third party that fails does not stop it")
 	}
 	// Many peers of one party among a thousand that run well.
@@ -192,7 +192,7 @@ func TestStopped(t *testing.T) {
 		if b.Rollout.Stopped != "" {
 			t.Fatal("stopped by", i)
 		}
-		changed = b.Told(report(i, "v1.0.0", Fall{"v1.1.0", strings.Repeat("x", 1000)}))
+		changed, _ = b.Told(report(i, "v1.0.0", Fall{"v1.1.0", strings.Repeat("x", 1000)}))
 	}
 	if !changed || !strings.Contains(b.Rollout.Stopped, "3 of 3") {
 		t.Fatalf("%v %+v", changed, b.Rollout)
@@ -295,5 +295,37 @@ func TestFifthFall(t *testing.T) {
 	}
 	if b.Rollout.Stopped == "" {
 		t.Error("the roll-out goes on, although all fell back")
+	}
+}
+
+// TestNews tells reports that say something new from those that say the same again.
+func TestNews(t *testing.T) {
+	b := NewBook(Rollout{}, nil)
+	r := Report{Peer: "a", Version: "v1.0.0", Setting: "auto", Falls: []Fall{{Version: "v1.1.0", Why: "crashed 3 times"}}, At: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+	again := func(change func(*Report)) bool {
+		r.At = r.At.Add(time.Hour)
+		change(&r)
+		_, news := b.Told(r)
+		return news
+	}
+	for _, c := range []struct {
+		why    string
+		change func(*Report)
+		want   bool
+	}{
+		{"the first one", func(*Report) {}, true},
+		{"the same", func(*Report) {}, false},
+		{"another version", func(r *Report) { r.Version = "v1.2.0" }, true},
+		{"on probation", func(r *Report) { r.Trial = true }, true},
+		{"the same", func(*Report) {}, false},
+		{"fell back once more", func(r *Report) { r.Falls = []Fall{{Version: "v1.2.0"}} }, true},
+		{"another network", func(r *Report) { r.Prefix = "10.0.0.0/24" }, true},
+	} {
+		if got := again(c.change); got != c.want {
+			t.Errorf("%s: %v", c.why, got)
+		}
+	}
+	if all := b.Reports(); len(all) != 1 || !all[0].At.Equal(r.At) {
+		t.Errorf("%+v", all)
 	}
 }

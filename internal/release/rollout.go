@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -98,8 +99,9 @@ func (b *Book) Stop(why string) {
 	}
 }
 
-// Told takes in a report, and stops the roll-out where too many fall back. It returns whether the roll-out changed.
-func (b *Book) Told(r Report) (changed bool) {
+// Told takes in a report, and stops the roll-out where too many fall back. It returns whether the roll-out changed, and whether the report says anything but
+// what the same peer said before.
+func (b *Book) Told(r Report) (changed, news bool) {
 	r.Falls = slices.Clone(r.Falls[:min(len(r.Falls), MaxFalls)])
 	for i := range r.Falls {
 		f := &r.Falls[i]
@@ -109,11 +111,12 @@ func (b *Book) Told(r Report) (changed bool) {
 	before := b.peers[r.Peer]
 	b.put(r)
 	if slices.Equal(r.Falls, before.Falls) { // who fell back from nothing new stops nothing; to look at all peers for each of them would take long
-		return false
+		r.Falls, before.Falls, before.At = nil, nil, r.At
+		return false, !reflect.DeepEqual(r, before)
 	}
 	was := b.Rollout.Stopped
 	b.judge()
-	return b.Rollout.Stopped != was
+	return b.Rollout.Stopped != was, true
 }
 
 func clip(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }

@@ -396,6 +396,46 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// TestFlipped flips single bits of what the computer keeps, as failing disks do: everything is fetched anew, and said.
+func TestFlipped(t *testing.T) {
+	n := newNetwork(t, 1)
+	n.add("v1.0.0")
+	n.add("v1.1.0")
+	n.serve()
+	n.has("v1.1.0", "v1.0.0")
+	said := map[string]int{}
+	n.reader.Damaged = func(name string) { said[name]++ }
+	kept, err := os.ReadDir(n.reader.Dir)
+	n.ok(err)
+	const steps = 16 // of each file
+	for _, e := range kept {
+		name := filepath.Join(n.reader.Dir, e.Name())
+		good, err := os.ReadFile(name)
+		n.ok(err)
+		for at := 0; at < len(good); at += max(len(good)/steps, 1) {
+			bad := bytes.Clone(good)
+			bad[at] ^= 1
+			n.ok(os.WriteFile(name, bad, 0o600))
+			if e.Name() == trusted.Anchor { // which is read where the root metadata is lost
+				n.ok(os.Remove(filepath.Join(n.reader.Dir, "root.json")))
+			}
+			n.has("v1.1.0", "v1.0.0")
+		}
+		if said[e.Name()] < steps/4 {
+			t.Errorf("of %s it was said %d times that it is damaged", e.Name(), said[e.Name()])
+		}
+	}
+	list := filepath.Join(n.reader.Dir, "targets.json")
+	b, err := os.ReadFile(list)
+	n.ok(err)
+	newer := bytes.Replace(b, []byte(`"version":3`), []byte(`"version":7`), 1)
+	if bytes.Equal(b, newer) {
+		t.Fatalf("the list has no version 3: %s", b)
+	}
+	n.ok(os.WriteFile(list, newer, 0o600)) // as if a newer one had been seen
+	n.has("v1.1.0", "v1.0.0")
+}
+
 // TestRefresh signs once where nothing changes, and again when the signatures grow old.
 func TestRefresh(t *testing.T) {
 	n := newNetwork(t, 1)

@@ -11,6 +11,7 @@ package trusted
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -96,6 +97,13 @@ type Custom struct {
 type Reader struct {
 	Dir     string
 	Network member.NetworkID
+	Damaged func(name string) // is told of a kept file that is not what was signed any more, and is fetched anew; nil: nothing
+}
+
+func (r *Reader) damaged(name string) {
+	if r.Damaged != nil {
+		r.Damaged(name)
+	}
 }
 
 // Update fetches what is new, and returns the programs that may be run at that time.
@@ -132,7 +140,11 @@ func (r *Reader) roots(get func(string) ([]byte, error)) (*trustedmetadata.Trust
 	first, err := r.load("root.json")
 	var set *trustedmetadata.TrustedMetadata
 	if err == nil {
-		if set, err = trustedmetadata.New(first); err != nil { // damaged on the disk: the pinned word leads there again
+		if err = checkRoot(first); err == nil {
+			set, err = trustedmetadata.New(first)
+		}
+		if err != nil { // damaged on the disk: the pinned word leads there again
+			r.damaged("root.json")
 			first = nil
 		}
 	}
@@ -180,6 +192,12 @@ func keysOf(root *metadata.Metadata[metadata.RootType]) string {
 func (r *Reader) first(get func(string) ([]byte, error)) (*trustedmetadata.TrustedMetadata, error) {
 	word, err := r.load(Anchor)
 	kept := err == nil
+	if kept {
+		if _, err := member.OpenReleases(r.Network, word); err != nil { // damaged on the disk: the network's key signs each one
+			r.damaged(Anchor)
+			kept = false
+		}
+	}
 	if !kept {
 		if word, err = get(Anchor); errors.Is(err, ErrAbsent) {
 			return nil, ErrNone
@@ -214,8 +232,14 @@ func (r *Reader) first(get func(string) ([]byte, error)) (*trustedmetadata.Trust
 }
 
 func (r *Reader) timestamp(set *trustedmetadata.TrustedMetadata, now time.Time, get func(string) ([]byte, error)) error {
-	if b, err := r.load("timestamp.json"); err == nil && checkMeta(b, "snapshot.json") == nil {
-		_, _ = set.UpdateTimestamp(b) // what has expired still tells what may not come back; what is damaged tells nothing
+	if b, err := r.load("timestamp.json"); err == nil {
+		if err = checkMeta(b, "snapshot.json"); err == nil {
+			_, err = set.UpdateTimestamp(b)
+		}
+		var late *metadata.ErrExpiredMetadata
+		if err != nil && !errors.As(err, &late) { // what has expired still tells what may not come back; what is damaged tells nothing
+			r.damaged("timestamp.json")
+		}
 	}
 	b, err := get(Timestamp)
 	if errors.Is(err, ErrAbsent) { // the manager signs it seconds after the first release came
@@ -247,8 +271,17 @@ func (r *Reader) timestamp(set *trustedmetadata.TrustedMetadata, now time.Time, 
 }
 
 func (r *Reader) snapshot(set *trustedmetadata.TrustedMetadata, now time.Time, get func(string) ([]byte, error)) error {
-	if b, err := r.load("snapshot.json"); err == nil && checkMeta(b, "targets.json") == nil {
-		if _, err := set.UpdateSnapshot(b, true); err == nil {
+	if b, err := r.load("snapshot.json"); err == nil {
+		list := metadata.Snapshot()
+		if err = checkMeta(b, "targets.json"); err == nil {
+			list, err = list.FromBytes(b)
+		}
+		if err == nil {
+			err = set.Root.VerifyDelegate(metadata.SNAPSHOT, list)
+		}
+		if err != nil {
+			r.damaged("snapshot.json")
+		} else if _, err := set.UpdateSnapshot(b, true); err == nil { // else it is an older one
 			return nil
 		}
 	}
@@ -271,18 +304,12 @@ func (r *Reader) snapshot(set *trustedmetadata.TrustedMetadata, now time.Time, g
 }
 
 func (r *Reader) targets(set *trustedmetadata.TrustedMetadata, now time.Time, get func(string) ([]byte, error)) (map[string]Program, error) {
-	var known int64 // which not even a lost snapshot brings back
-	old, err := r.load("targets.json")
-	if err == nil {
-		if t, err := metadata.Targets().FromBytes(old); err == nil {
-			known = t.Signed.Version
-		}
-	}
+	old, known := r.known(set) // which not even a lost snapshot brings back
 	version := set.Snapshot.Signed.Meta["targets.json"].Version
 	if version < known {
 		return nil, fmt.Errorf("%w: list %d of releases, %d was known", ErrOld, version, known)
 	}
-	b := old
+	b, err := old, error(nil)
 	if version != known {
 		if b, err = get(Named(version, metadata.TARGETS)); err != nil {
 			return nil, err
@@ -304,6 +331,27 @@ func (r *Reader) targets(set *trustedmetadata.TrustedMetadata, now time.Time, ge
 		}
 	}
 	return Programs(t)
+}
+
+// known returns the list of releases that is kept, and its version; 0 where there is none. One that the keys of now have not signed tells nothing: a disk has
+// changed it, or the keys are others.
+func (r *Reader) known(set *trustedmetadata.TrustedMetadata) (list []byte, version int64) {
+	list, err := r.load("targets.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0
+	}
+	t := metadata.Targets()
+	if err == nil {
+		t, err = t.FromBytes(list)
+	}
+	if err == nil {
+		err = set.Root.VerifyDelegate(metadata.TARGETS, t)
+	}
+	if err != nil {
+		r.damaged("targets.json")
+		return nil, 0
+	}
+	return list, t.Signed.Version
 }
 
 // Programs are those that signed metadata lists. It refuses what this version cannot understand.
@@ -368,11 +416,23 @@ func checkMeta(b []byte, name string) error {
 	return nil
 }
 
+// key is a key in root metadata.
+type key struct {
+	Keyval struct{ Public string }
+}
+
+func (k *key) public() string {
+	if k == nil {
+		return ""
+	}
+	return k.Keyval.Public
+}
+
 // checkRoot refuses root metadata that lacks a role or a key, which the library would not survive.
 func checkRoot(b []byte) error {
 	var m struct {
 		Signed struct {
-			Keys  map[string]*struct{ Keytype string }
+			Keys  map[string]*key
 			Roles map[string]*struct{ Threshold int }
 		}
 	}
@@ -385,8 +445,8 @@ func checkRoot(b []byte) error {
 		}
 	}
 	for id, k := range m.Signed.Keys {
-		if k == nil {
-			return fmt.Errorf("%w: root with an empty key %.20q", ErrMalformed, id)
+		if b, err := hex.DecodeString(k.public()); err != nil || len(b) != ed25519.PublicKeySize { // a release key is of no other kind
+			return fmt.Errorf("%w: root with a key %.20q that is none", ErrMalformed, id)
 		}
 	}
 	return nil
