@@ -79,10 +79,11 @@ generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
 
 check: fmt vet lint reached cross size test ## what CI runs on every change
 
-bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, start, decisions, placed tasks
+bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, start, decisions, placed tasks; a plan of 100,000
 	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Channels|Start|Placed' -benchtime 1x -timeout 60m ./manager
 	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench Decisions -benchtime 1000000x -timeout 60m ./manager
 	SHOAL_BENCH_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Import|Start' -benchtime 1x -timeout 60m ./channel/badgerdb
+	$(GO) test -run '^$$' -bench Plan -benchtime 1x ./cmd/shoal
 
 bench-placing: ## tasks handed out by the real manager and runner among 4,096 members, which another process answers for; what a message costs; what the judge's answers cost
 	$(GO) test -run '^$$' -bench 'Placing$$' -benchtime 1x ./manager

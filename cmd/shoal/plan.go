@@ -79,11 +79,16 @@ func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, 
 		src.Time = "ticks of " + tick.String()
 	}
 	for {
-		var ch desk.PlanChannel
+		var ch struct {
+			desk.PlanChannel
+			api.Problem
+		}
 		if err := d.Decode(&ch); errors.Is(err, io.EOF) {
 			return src, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("read the channels to plan for: %w", err)
+		} else if ch.Error != "" {
+			return nil, fmt.Errorf("read the channels to plan for: %s", ch.Error)
 		}
 		it := plan.Channel{ID: ch.Name, Pages: ch.Pages, History: ch.History}
 		if err := it.Facts.Restore(ch.Facts); err != nil {

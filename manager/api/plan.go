@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -9,7 +10,8 @@ import (
 	"shoal/manager/desk"
 )
 
-// plan answers with what a plan starts from: one line for the whole, then one for every channel that is crawled.
+// plan answers with what a plan starts from: one line for the whole, then one for every channel that is crawled. Where that breaks off,
+// a Problem is the last line.
 func (s *server) plan(w http.ResponseWriter, r *http.Request) (any, error) {
 	step := time.Minute
 	if t := r.FormValue("tick"); t != "" {
@@ -29,7 +31,8 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	if err != nil {
 		s.cfg.Log.Warn("basis of a plan broke off", "err", err)
-		panic(http.ErrAbortHandler) // the reader must see that it is not complete
+		_ = errors.Join(e.Encode(Problem{err.Error()}), http.NewResponseController(w).Flush()) // the last line says why
+		panic(http.ErrAbortHandler)                                                            // the reader must see that it is not complete
 	}
 	return streamed{}, nil
 }
