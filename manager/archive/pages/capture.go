@@ -184,42 +184,51 @@ func (p *Pages) readLocated(snap ledger.Snapshot, at segment.Location) (*warc.Re
 			return nil, nil, err
 		}
 		rec, links, err := p.readAt(at)
-		if try < maxHops && errors.Is(err, ErrNotFound) && !p.segments.Has(at.Segment) {
+		if try < maxTries && errors.Is(err, ErrNotFound) && !p.segments.Has(at.Segment) {
 			continue // its segment went in between
 		}
 		return rec, links, err
 	}
 }
 
-// maxHops bounds how often a record is followed over compacted segments.
-const maxHops = 32
+// maxTries bounds how often a record is looked for again whose segment went in between.
+const maxTries = 32
 
 // Locate finds a record that may have moved when its segment was compacted. If the record was removed, the error is ErrNotFound.
 func (p *Pages) Locate(snap ledger.Snapshot, at segment.Location) (segment.Location, error) {
 	if at == (segment.Location{}) {
 		return at, fmt.Errorf("%w: no record", ErrNotFound)
 	}
-	for range maxHops {
+	now, found, err := p.locate(snap, at)
+	if err == nil && !found { // since the snapshot, perhaps: a segment goes once its records lie elsewhere, and then moves lead there from where they began
+		err = p.ledger.View(func(snap ledger.Snapshot) (err error) {
+			now, found, err = p.locate(snap, at)
+			return err
+		})
+	}
+	if err == nil && !found {
+		err = fmt.Errorf("%w: its record was removed, WARC file %d", ErrNotFound, now.Segment)
+	}
+	return now, err
+}
+
+// locate follows a record over compacted segments, as far as a snapshot knows.
+func (p *Pages) locate(snap ledger.Snapshot, at segment.Location) (now segment.Location, found bool, err error) {
+	for range maxMoves {
 		if p.segments.Has(at.Segment) {
-			return at, nil
+			return at, true, nil
 		}
 		next, ok, err := moved(snap, at)
-		if err == nil && !ok { // since the snapshot, perhaps: a segment goes once its records lie elsewhere
-			err = p.ledger.View(func(now ledger.Snapshot) (err error) {
-				next, ok, err = moved(now, at)
-				return err
-			})
-		}
-		switch {
-		case err != nil:
-			return at, err
-		case !ok:
-			return at, fmt.Errorf("%w: its record was removed, WARC file %d", ErrNotFound, at.Segment)
+		if err != nil || !ok {
+			return at, false, err
 		}
 		at = next
 	}
-	return at, fmt.Errorf("%w: record moved more than %d times", ErrNotFound, maxHops)
+	return at, false, fmt.Errorf("%w: a record's moves lead in a circle", schema.ErrValue)
 }
+
+// maxMoves bounds how often a record is followed. Compaction makes chains short, but an older version of this program did not.
+const maxMoves = 1 << 16
 
 // moved is where a record was moved to, as far as a snapshot knows.
 func moved(snap ledger.Snapshot, at segment.Location) (segment.Location, bool, error) {

@@ -21,7 +21,8 @@ const (
 	textBatch = 128              // changes
 	textPause = time.Second / 2  // between steps, so that many changes share one sync
 	textRetry = 10 * time.Second // after a failure
-	textYield = 9
+	textYield = 9                // times what it took, a step rests while chunks are stored
+	textLate  = time.Minute      // behind the page feed, from where on it does not rest: the feed is kept until it was read
 )
 
 // Run counts pages by their states, and extracts the main text of what the page feed tells, as far behind as it must be, until ctx ends.
@@ -39,6 +40,9 @@ func (p *Pages) Run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			p.cfg.Log.Error("text extraction failed, will try again", "err", err)
 			wait = textRetry
+		}
+		if n == textBatch { // more waits
+			continue
 		}
 		if n == 0 && err == nil {
 			select {
@@ -81,7 +85,7 @@ func (p *Pages) ExtractText(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		out = append(out, add...)
-		if err := p.yield(ctx, begun); err != nil {
+		if err := p.yield(ctx, begun, c.When); err != nil {
 			return 0, err
 		}
 	}
@@ -101,11 +105,13 @@ func (p *Pages) ExtractText(ctx context.Context) (int, error) {
 	return len(changes), nil
 }
 
-// yield leaves the processor to chunks while there are any: what took t is followed by a rest of textYield times that.
-func (p *Pages) yield(ctx context.Context, begun time.Time) error {
-	if p.ledger.Busy(time.Second) {
+// yield leaves the processor to chunks while there are any: what took t is followed by a rest of textYield times that, or of less, the longer ago the change
+// is whose text was made.
+func (p *Pages) yield(ctx context.Context, begun, changed time.Time) error {
+	early := 1 - p.cfg.Clock().Sub(changed).Seconds()/textLate.Seconds()
+	if early > 0 && p.ledger.Busy(time.Second) {
 		select {
-		case <-time.After(textYield * time.Since(begun)):
+		case <-time.After(time.Duration(textYield * min(early, 1) * float64(time.Since(begun)))):
 		case <-ctx.Done():
 		}
 	}

@@ -147,6 +147,9 @@ func MovedKey(at segment.Location) []byte {
 	return binary.BigEndian.AppendUint64(SegmentKey(Moved, at.Segment), at.Offset)
 }
 
+// OffsetOf reads the offset in a key that MovedKey made.
+func OffsetOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[5:]) }
+
 // PayloadKey is the key of what is kept of a payload, in Content or Text; sha is its SHA-256.
 func PayloadKey(table byte, sha []byte) []byte {
 	k := make([]byte, 17)

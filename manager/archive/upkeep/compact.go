@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
@@ -33,12 +34,22 @@ type Compacted struct {
 // payload by digest in a dead record, and refer to it. So Compact first forgets the digests of dead records, then waits for the chunks that may
 // have read them, and then looks again which records are live.
 func (u *Upkeep) Compact(ctx context.Context, share float64) (out Compacted, err error) {
+	return u.compact(ctx, share, false)
+}
+
+// CompactSparingly is Compact for what must be done often. An archive can be terabytes, so it reads only the segments that are worth rewriting by what is
+// known of them, and may not see damage. A small segment that is being written it leaves alone, unless a takedown removed some of it.
+func (u *Upkeep) CompactSparingly(ctx context.Context, share float64) (out Compacted, err error) {
+	return u.compact(ctx, share, true)
+}
+
+func (u *Upkeep) compact(ctx context.Context, share float64, sparing bool) (out Compacted, err error) {
 	if err := u.alone(); err != nil {
 		return out, err
 	}
 	u.one.Lock()
 	defer u.one.Unlock()
-	todo, live, err := u.sparse(ctx, share)
+	todo, live, err := u.sparse(ctx, share, sparing)
 	if err != nil || len(todo) == 0 {
 		return out, err
 	}
@@ -47,6 +58,9 @@ func (u *Upkeep) Compact(ctx context.Context, share float64) (out Compacted, err
 	}
 	u.pages.WaitForChunks()
 	if live, err = u.live(ctx); err != nil {
+		return out, fmt.Errorf("compact: %w", err)
+	}
+	if err := u.sweepTexts(ctx); err != nil {
 		return out, fmt.Errorf("compact: %w", err)
 	}
 	for _, s := range todo {
@@ -60,17 +74,21 @@ func (u *Upkeep) Compact(ctx context.Context, share float64) (out Compacted, err
 		out.Files++
 		out.Moved += len(kept.pairs)
 		out.Freed += int64(s.Length) - kept.bytes
+		delete(u.known, s.ID)
+	}
+	if err := u.settleMoves(ctx, live); err != nil {
+		return out, fmt.Errorf("compact: forget where records went: %w", err)
 	}
 	return out, nil
 }
 
 // sparse finds the segments that are to be rewritten, and the records that something refers to.
-func (u *Upkeep) sparse(ctx context.Context, share float64) (todo []segment.Info, live records, err error) {
-	sealed, err := u.sealed(ctx)
+func (u *Upkeep) sparse(ctx context.Context, share float64, sparing bool) (todo []segment.Info, live records, err error) {
+	purged, err := u.purgedSegments(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("compact: %w", err)
 	}
-	purged, err := u.purgedSegments(ctx)
+	sealed, err := u.sealed(ctx, func(s segment.Info) bool { return !sparing || s.Length >= sealLeast || purged[s.ID] })
 	if err != nil {
 		return nil, nil, fmt.Errorf("compact: %w", err)
 	}
@@ -78,6 +96,10 @@ func (u *Upkeep) sparse(ctx context.Context, share float64) (todo []segment.Info
 		return nil, nil, fmt.Errorf("compact: %w", err)
 	}
 	for _, s := range sealed {
+		bytes := live.bytes(s.ID)
+		if sparing && !purged[s.ID] && float64(bytes)*max(u.known[s.ID], 1) >= share*float64(s.Length) {
+			continue
+		}
 		kept, err := u.kept(ctx, s, live)
 		if err != nil {
 			return nil, nil, fmt.Errorf("compact %s: %w", s.Name, err)
@@ -90,17 +112,30 @@ func (u *Upkeep) sparse(ctx context.Context, share float64) (todo []segment.Info
 		}
 		if dead && (purged[s.ID] || kept.torn || float64(kept.bytes) < share*float64(kept.bytes+kept.dead+kept.info)) {
 			todo = append(todo, s)
+		} else if bytes > 0 {
+			u.known[s.ID] = float64(kept.bytes) / float64(bytes)
 		}
 	}
 	return todo, live, nil
 }
 
-// sealed seals the segment that is being written, and lists all sealed ones.
-func (u *Upkeep) sealed(ctx context.Context) (out []segment.Info, err error) {
-	if err := u.ledger.Seal(); err != nil {
+// sealLeast is how long a segment is at least that is sealed only to be looked at.
+const sealLeast = 16 << 20
+
+// sealed seals the segment that is being written, if it is to be, and lists all sealed ones.
+func (u *Upkeep) sealed(ctx context.Context, too func(segment.Info) bool) (out []segment.Info, err error) {
+	all, err := u.ledger.Segments(ctx)
+	if err != nil {
 		return nil, err
 	}
-	all, err := u.ledger.Segments(ctx)
+	if slices.ContainsFunc(all, func(s segment.Info) bool { return !s.Sealed && too(s) }) {
+		if err := u.ledger.Seal(); err != nil {
+			return nil, err
+		}
+		if all, err = u.ledger.Segments(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for _, s := range all {
 		if s.Sealed {
 			out = append(out, s)
@@ -109,7 +144,7 @@ func (u *Upkeep) sealed(ctx context.Context) (out []segment.Info, err error) {
 	return out, err
 }
 
-// dropContents forgets the digests whose records are about to go.
+// dropContents forgets the digests whose records are about to go, and the texts that were made of them.
 func (u *Upkeep) dropContents(ctx context.Context, todo []segment.Info, live records) error {
 	going := map[uint32]bool{}
 	for _, s := range todo {
@@ -130,7 +165,7 @@ func (u *Upkeep) dropContents(ctx context.Context, todo []segment.Info, live rec
 			if err == nil && (!going[at.Segment] || live.has(at)) {
 				return true, ctx.Err()
 			}
-			return true, firstOf(b.Delete(bytes.Clone(key)), ctx.Err())
+			return true, firstOf(b.Delete(bytes.Clone(key)), b.Delete(schema.PayloadKey(schema.Text, key[1:])), ctx.Err())
 		})
 	})
 	if err != nil {

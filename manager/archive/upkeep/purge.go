@@ -156,7 +156,7 @@ func (u *Upkeep) compactPurged(ctx context.Context) error {
 	if err != nil || len(marked) == 0 {
 		return err
 	}
-	out, err := u.Compact(ctx, 0)
+	out, err := u.CompactSparingly(ctx, 0)
 	if err == nil {
 		u.cfg.Log.Info("what was taken down has left the WARC files", "files", out.Files, "bytes", out.Freed)
 	}

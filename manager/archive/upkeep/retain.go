@@ -54,7 +54,7 @@ func (u *Upkeep) keepForgetting(ctx context.Context) {
 		}
 		out, err := u.Retain(ctx, u.cfg.Keep)
 		if err == nil && out.Captures > 0 {
-			_, err = u.Compact(ctx, keepShare)
+			_, err = u.CompactSparingly(ctx, keepShare)
 		}
 		if err != nil && ctx.Err() == nil {
 			u.cfg.Log.Error("retention failed, will try again", "err", err)

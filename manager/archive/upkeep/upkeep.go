@@ -44,8 +44,11 @@ type Upkeep struct {
 	pages    *pages.Pages
 	segments segment.Store
 
-	one    sync.Mutex    // one of verify, retain, compact, purge and backup at a time
-	purged chan struct{} // something was taken down
+	one    sync.Mutex         // one of verify, retain, compact, purge and backup at a time
+	known  map[uint32]float64 // of segments that compaction has read and left: bytes that are kept for each that is referred to
+	unused records            // moves that nothing referred to at the last compaction
+	swept  bool               // texts without a payload were looked for
+	purged chan struct{}      // something was taken down
 
 	withdrawals chan struct{} // StartWithdraw was called
 	withdrawing atomic.Pointer[Withdrawing]
@@ -56,7 +59,7 @@ type Upkeep struct {
 
 // New makes the room.
 func New(cfg Config, l *ledger.Ledger, p *pages.Pages, s segment.Store) *Upkeep {
-	return &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1), withdrawals: make(chan struct{}, 1), suspended: make(chan struct{}, 1)}
+	return &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1), known: map[uint32]float64{}, withdrawals: make(chan struct{}, 1), suspended: make(chan struct{}, 1)}
 }
 
 // Run ranks, forgets and checks from time to time until ctx ends.
@@ -86,17 +89,28 @@ func (u *Upkeep) alone() error {
 	return nil
 }
 
-// records is a set of records, by segment.
-type records map[uint32]map[uint64]bool
+// records is a set of records with their lengths, by segment and offset.
+type records map[uint32]map[uint64]uint32
 
 func (r records) add(at segment.Location) {
 	if r[at.Segment] == nil {
-		r[at.Segment] = map[uint64]bool{}
+		r[at.Segment] = map[uint64]uint32{}
 	}
-	r[at.Segment][at.Offset] = true
+	r[at.Segment][at.Offset] = at.Length
 }
 
-func (r records) has(at segment.Location) bool { return r[at.Segment][at.Offset] }
+func (r records) has(at segment.Location) bool {
+	_, ok := r[at.Segment][at.Offset]
+	return ok
+}
+
+// bytes is how long the records of a segment are together.
+func (r records) bytes(segment uint32) (n int64) {
+	for _, length := range r[segment] {
+		n += int64(length)
+	}
+	return n
+}
 
 func firstOf(errs ...error) error {
 	for _, err := range errs {
