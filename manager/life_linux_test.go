@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -31,18 +33,24 @@ import (
 const (
 	lifeChannelsEnv = "SHOAL_LIFE_CHANNELS"
 	lifeWeeksEnv    = "SHOAL_LIFE_WEEKS"
+	lifeDirEnv      = "SHOAL_LIFE_DIR" // where the life is kept, so that it can be gone on with; empty: it is not
 )
 
 const (
-	lifePeers   = 16
-	lifeCrawls  = 64 // at a time
-	lifeVersion = 2  // versions of a page that are kept
-	lifePage    = 1000
-	lifeRate    = 700 // tasks a second, about what a busy machine does
-	lifeLeast   = 300 // ticks of a week
+	lifePeers    = 16
+	lifeCrawls   = 64 // at a time
+	lifeVersions = 2  // of a page that are kept
+	lifePage     = 1000
+	lifeRate     = 700 // tasks a second, about what a busy machine does
+	lifeLeast    = 300 // ticks of a week
+	lifeSteps    = 8   // of a week, in each of which a page changes or does not
+	lifeTick     = 10 * time.Millisecond
+	lifeHour     = 1. / 42 // of a week: what happens each four hours
+	lifeFirst    = 1000    // channels added at a time
 )
 
-// volunteers stand in for overlay and peers: they claim what is placed, and deliver the channel's page at once. Every second visit finds it changed.
+// volunteers stand in for overlay and peers: they claim what is placed, and deliver the channel's page at once. A page changes once a week on average, by
+// chance, so that all weeks are alike.
 type volunteers struct {
 	archive *archive.Archive
 	view    *overlay.View
@@ -50,16 +58,36 @@ type volunteers struct {
 	crawls  sync.WaitGroup
 	failed  atomic.Int64
 	why     atomic.Value // of the last failure
-	pages   sync.Map     // channel.ID -> int: visits
+	clock   lifeClock
+	week    time.Duration
 }
 
-func newVolunteers() *volunteers {
+// lifeClock goes on where the life's last process stopped it.
+type lifeClock struct{ began, real time.Time }
+
+func (c lifeClock) Now() time.Time { return c.began.Add(time.Since(c.real)) }
+
+func newVolunteers(clock lifeClock, week time.Duration) *volunteers {
 	var peers []overlay.PeerRecord
 	for i := range lifePeers {
 		peers = append(peers, overlay.PeerRecord{ID: overlay.ID(fmt.Sprint("peer-", i)), Load: overlay.Load{Threads: 32, Slots: 64}})
 	}
-	return &volunteers{view: overlay.ViewOf(time.Now(), peers), room: make(chan struct{}, lifeCrawls)}
+	return &volunteers{view: overlay.ViewOf(clock.Now(), peers), room: make(chan struct{}, lifeCrawls), clock: clock, week: week}
 }
+
+// version counts a page's changes in its life.
+func (v *volunteers) version(id channel.ID, now time.Time) (changes uint64) {
+	steps := uint64(now.Sub(lifeEpoch) * lifeSteps / v.week)
+	for step := range steps {
+		if rand.New(rand.NewPCG(uint64(id), step)).Float64() < -math.Expm1(-1./lifeSteps) {
+			changes++
+		}
+	}
+	return changes
+}
+
+// lifeEpoch is when every life begins.
+var lifeEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (v *volunteers) Coord() coords.Coord          { return coords.Coord{Err: 1} }
 func (v *volunteers) View() *overlay.View          { return v.view }
@@ -96,21 +124,19 @@ func (v *volunteers) crawl(peer string, signed channel.Signed, h channel.Header)
 	if c.Status != lease.Granted {
 		return fmt.Errorf("claim: %v", c.Status)
 	}
-	was, _ := v.pages.Load(h.Channel)
-	visits, _ := was.(int)
-	v.pages.Store(h.Channel, visits+1)
-	now := time.Now()
+	task, err := channel.ParseBody(c.Body)
+	if err != nil {
+		return err
+	}
+	now := v.clock.Now()
+	html := v.page(h.Channel, now)
 	page := channel.Page{URL: h.Host + "/", Status: 304, Change: channel.Unchanged, Fetched: now}
 	report := channel.Report{Channel: h.Channel, Gen: h.Gen, Peer: peer, Outcome: channel.Updated, Started: now, Ended: now.Add(time.Millisecond), Pages: 1, BytesDown: lifePage}
-	if visits%2 == 0 {
+	if digest := channel.ContentDigest(html); len(task.Digests) == 0 || task.Digests[0].Content != digest {
 		page.Status, page.Change, page.Header = 200, channel.New, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
-		page.Body = []byte(fmt.Sprintf("<title>%d of %d</title>", visits, h.Channel))
-		for n := visits; len(page.Body) < lifePage; n = n*1103515245 + int(h.Channel) + 12345 {
-			page.Body = strconv.AppendUint(append(page.Body, ' '), uint64(n), 36)
-		}
-		page.Digest = channel.ContentDigest(page.Body)
+		page.Body, page.Digest = html, digest
 		report.New = 1
-		if visits > 0 {
+		if len(task.Digests) > 0 {
 			page.Change, report.New, report.Changed = channel.Changed, 0, 1
 		}
 	} else {
@@ -128,6 +154,16 @@ func (v *volunteers) crawl(peer string, signed channel.Signed, h channel.Header)
 	return err
 }
 
+// page is what a channel's page shows.
+func (v *volunteers) page(id channel.ID, now time.Time) []byte {
+	version := v.version(id, now)
+	body := fmt.Appendf(nil, "<title>%d of %d</title>", version, id)
+	for r := rand.New(rand.NewPCG(uint64(id), version)); len(body) < lifePage; {
+		body = strconv.AppendUint(append(body, ' '), r.Uint64(), 36)
+	}
+	return body
+}
+
 // life is a manager with its archive in a folder.
 type life struct {
 	m    *manager.Manager
@@ -137,26 +173,28 @@ type life struct {
 }
 
 // openLife opens what is in a folder.
-func openLife(dir string, channels int, v *volunteers) (*life, error) {
-	keys, err := member.LoadOrCreate(dir+"/keys", time.Now())
+func openLife(dir string, v *volunteers) (*life, error) {
+	keys, err := member.LoadOrCreate(dir+"/keys", v.clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	db, err := badgerdb.Open(ctx, badgerdb.Default(dir+"/db"))
+	hour := time.Duration(float64(v.week) * lifeHour)
+	stored := badgerdb.Default(dir + "/db")
+	stored.ScrubEvery, stored.ScrubRate = hour, 0
+	db, err := badgerdb.Open(ctx, stored)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	cfg := manager.Default()
-	// A week is as many ticks as a pass over all channels takes at lifeRate, so that the next one begins when it ends.
-	cfg.Tick, cfg.Gap = 10*time.Millisecond, time.Millisecond
-	week := max(float64(channels)/lifeRate/cfg.Tick.Seconds(), lifeLeast)
+	cfg.Tick, cfg.Gap, cfg.Now = lifeTick, time.Millisecond, v.clock.Now
+	week := float64(v.week / lifeTick)
 	cfg.Options.MinTicks, cfg.Options.Initial, cfg.Options.Prior = 2, []float64{week}, recrawl.Prior(week, .5)
 	cfg.Terms.Slack = time.Second
 	verifier := member.NewVerifier(keys.Network)
-	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: verifier.VerifyTask, Keep: archive.Retention{Captures: lifeVersion, Feed: 30 * time.Second},
-		KeepEvery: 15 * time.Second})
+	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: verifier.VerifyTask, Clock: v.clock.Now,
+		Keep: archive.Retention{Captures: lifeVersions, Feed: v.week / 7}, KeepEvery: hour})
 	if err != nil {
 		cancel()
 		return nil, errors.Join(err, db.Close())
@@ -200,23 +238,35 @@ func TestLife(t *testing.T) {
 	if channels == 0 {
 		t.Skip("make life runs this")
 	}
-	dir, v := t.TempDir(), newVolunteers()
-	l, err := openLife(dir, channels, v)
+	dir, first := os.Getenv(lifeDirEnv), 1
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	clock := lifeClock{began: lifeEpoch, real: time.Now()}
+	if raw, err := os.ReadFile(filepath.Join(dir, "week")); err == nil {
+		var at int64
+		if _, err := fmt.Sscan(string(raw), &first, &at); err != nil {
+			t.Fatal(err)
+		}
+		first, clock.began = first+1, lifeEpoch.Add(time.Duration(at))
+	}
+	v := newVolunteers(clock, max(time.Duration(float64(channels)/lifeRate*float64(time.Second)), lifeLeast*lifeTick))
+	l, err := openLife(dir, v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := 0; n < channels; {
+	for n := l.m.Overview().Channels; n < channels; {
 		var chs []channel.Channel
-		for ; n < channels && len(chs) < 1000; n++ {
+		for ; n < channels && len(chs) < lifeFirst; n++ {
 			host := fmt.Sprintf("https://host-%07d.example", n)
-			chs = append(chs, channel.Channel{State: channel.Active, Added: time.Now(), Seeds: []string{host + "/"}, Scope: channel.Scope{Kind: channel.WholeHost, Host: host}})
+			chs = append(chs, channel.Channel{State: channel.Active, Added: clock.Now(), Seeds: []string{host + "/"}, Scope: channel.Scope{Kind: channel.WholeHost, Host: host}})
 		}
 		if _, refused, err := l.m.AddChannels(t.Context(), chs); err != nil || len(refused) > 0 {
 			t.Fatal(err, refused)
 		}
 	}
 	t.Logf("%4s %9s %8s %8s %9s %9s %9s %7s", "week", "tasks", "tasks/s", "us/task", "db MB", "arch. MB", "heap MB", "start s")
-	for week := 1; week <= weeks; week++ {
+	for week := first; week <= weeks; week++ {
 		began, cpu, before := time.Now(), cpuTime(t), l.m.Overview().Updates
 		for l.m.Overview().Updates-before < int64(channels) {
 			if n := v.failed.Load(); n > int64(channels)/100+10 {
@@ -233,7 +283,7 @@ func TestLife(t *testing.T) {
 		}
 		db, arch := sizeOf(t, dir+"/db"), sizeOf(t, dir+"/archive")
 		began = time.Now()
-		if l, err = openLife(dir, channels, v); err != nil {
+		if l, err = openLife(dir, v); err != nil {
 			t.Fatal(err)
 		}
 		for l.m.Overview().Channels != channels {
@@ -242,6 +292,9 @@ func TestLife(t *testing.T) {
 		t.Logf("%4d %9d %8.0f %8.0f %9.1f %9.1f %9.1f %7.2f", week, tasks, float64(tasks)/took.Seconds(), float64(used.Microseconds())/float64(tasks), mb(db), mb(arch), mb(int64(mem.HeapAlloc)),
 			time.Since(began).Seconds())
 		t.Logf("     %s", parts(t, dir))
+		if err := os.WriteFile(filepath.Join(dir, "week"), fmt.Append(nil, week, " ", int64(clock.Now().Sub(lifeEpoch))), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
