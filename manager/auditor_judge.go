@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -42,12 +43,12 @@ func brought(e *archive.Entry) int {
 // judge hands a delivery to the Machine, and stores what that makes of its pages. Clerks call it.
 func (au *auditor) judge(ctx context.Context, id channel.ID, gen channel.Gen) error {
 	d, err := au.cfg.Archive.Delivery(ctx, id, gen)
-	if err != nil || len(d.Pages) == 0 {
+	if err != nil || d.Size() == 0 {
 		return err
 	}
-	origin := channel.Origin(d.Pages[0].URL)
+	origin := d.Host
 	records := make([]archive.Judged, len(d.Pages))
-	td := trust.Delivery{Peer: d.Deliverer, Channel: id, Domain: domainOf(origin), At: d.Claimed, Pages: make([]trust.Seen, len(d.Pages))}
+	td := trust.Delivery{Peer: d.Deliverer, Channel: id, Domain: domainOf(origin), At: d.Claimed, Pages: make([]trust.Seen, len(d.Pages)), Quiet: d.Quiet}
 	for i := range d.Pages {
 		p := &d.Pages[i]
 		records[i] = archive.Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}
@@ -56,7 +57,7 @@ func (au *auditor) judge(ctx context.Context, id channel.ID, gen channel.Gen) er
 	err = au.do(ctx, func(now time.Time) {
 		acts := au.trust.Deliver(now, &td)
 		au.counts.Deliveries++
-		au.counts.Pages += int64(len(d.Pages))
+		au.counts.Pages += int64(d.Size())
 		au.follow(now, acts, delivered{&d, records, origin})
 	})
 	if err != nil {
@@ -100,6 +101,7 @@ func (d *delivered) wanted(p *archive.Delivered, c trust.Case) wanted {
 // follow does what the Machine asks for. d is the delivery that it follows from, if its records are in hand. Called on the loop.
 func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 	var asked []wanted
+	var quiet []trust.Case
 	for i := range acts {
 		a := &acts[i]
 		switch a.Kind {
@@ -107,6 +109,8 @@ func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 			au.counts.Audits++
 			if p := d.find(a.URL); p != nil {
 				asked = append(asked, d.wanted(p, a.Case))
+			} else {
+				quiet = append(quiet, a.Case)
 			}
 		case trust.Arbitrate:
 			if p := d.find(a.URL); p != nil {
@@ -134,6 +138,28 @@ func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 		}
 	}
 	au.audit(now, d.origin, asked)
+	if len(quiet) > 0 {
+		au.auditQuiet(d.origin, quiet)
+	}
+}
+
+// auditQuiet has pages audited of which a delivery said nothing new: their records are not in hand.
+func (au *auditor) auditQuiet(origin string, cases []trust.Case) {
+	id := cases[0].Channel
+	au.clerk(id, "pages are not audited", func(ctx context.Context) error {
+		var asked []wanted
+		for _, c := range cases {
+			p, err := au.cfg.Archive.Record(ctx, id, c.URL)
+			if errors.Is(err, archive.ErrNotFound) { // it has gone since
+				continue
+			} else if err != nil {
+				return err
+			}
+			asked = append(asked, (&delivered{}).wanted(&p, c))
+		}
+		au.post(ctx, func(now time.Time) { au.audit(now, origin, asked) })
+		return nil
+	})
 }
 
 // fileStill files the one charge that needs no second fetch: pages that differ at each fetch were all called unchanged. The case shows the first of them, as it

@@ -3,6 +3,7 @@ package archive
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -11,95 +12,129 @@ import (
 	"shoal/manager/trust"
 )
 
-// BenchmarkJudge measures what it costs to judge deliveries beside what it costs to store them, by turns, in processor time: crawls of a channel of 300 pages by
-// peers in turn, of which a share of the pages has changed.
+// BenchmarkJudge measures what it costs to judge deliveries: two archives store the same crawls by turns, one of which also judges them, and the processor
+// time of each is counted. A crawl is of 300 pages, by peers in turn, and a share of the pages has changed.
 func BenchmarkJudge(b *testing.B) {
 	for _, changed := range []int{1, 5, 20} {
 		b.Run(fmt.Sprintf("changed=%d%%", changed), func(b *testing.B) { benchJudge(b, changed) })
 	}
 }
 
+const (
+	judgedPages  = 300
+	judgedPeers  = 4
+	judgedCrawls = 30 // of one archive before it is the other one's turn
+)
+
 func benchJudge(b *testing.B, changed int) {
-	const pages, peers = 300, 4
-	cfg := testConfig(b.TempDir())
-	cfg.AccountOf = nil
-	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
-	cfg.Clock = cl.Now
-	a, err := Open(b.Context(), cfg)
-	if err != nil {
+	off, on := newJudgeBench(b, changed), newJudgeBench(b, changed)
+	var err error
+	if on.m, err = trust.New(trust.Default(), rand.New(rand.NewPCG(1, 1))); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = a.Close() })
-	m, err := trust.New(trust.Default(), rand.New(rand.NewPCG(1, 1)))
-	if err != nil {
-		b.Fatal(err)
-	}
-	rng := rand.New(rand.NewPCG(2, 2))
-	bodies, versions := make([]string, pages), make([]int, pages)
-	body := func(i int) string { return fmt.Sprintf("<p>%d %d</p>%s", i, versions[i], bodies[i]) }
-	for i := range bodies {
-		bodies[i] = string(pageText(rng, 6000))
-	}
-	var storing, judging time.Duration
-	stored, gen := 0, channel.Gen(0)
-	crawl := func() {
-		gen++
-		peer := fmt.Sprint("peer", gen%peers)
-		n := trust.Peer(a.DelivererNumber(peer))
-		m.Join(n, trust.Account(n), trust.Prefix(n))
-		m.Vouch(n)
-		cl.now = cl.now.Add(time.Minute)
-		r, _ := start(b, a, peer, 1, gen)
-		cl.now = cl.now.Add(time.Second)
-		var all []channel.Page
-		for i := range pages {
-			change := channel.Unchanged
-			if gen == 1 {
-				change = channel.New
-			} else if rng.IntN(100) < changed {
-				change = channel.Changed
-				versions[i]++
-			}
-			p := r.page(fmt.Sprint("/", i), body(i), change)
-			if change == channel.Unchanged {
-				p.Body, p.Header, p.Links = nil, nil, nil
-			}
-			all = append(all, p)
-		}
-		c := r.chunk(channel.ChunkBody{Pages: all, Report: r.report(channel.Updated)})
-		from := processor(b)
-		if _, err := a.Put(b.Context(), peer, c); err != nil {
-			b.Fatal(err)
-		}
-		between := processor(b)
-		d, err := a.Delivery(b.Context(), 1, gen)
-		if err != nil || len(d.Pages) != pages {
-			b.Fatalf("%d pages, %v", len(d.Pages), err)
-		}
-		records := make([]Judged, len(d.Pages))
-		td := trust.Delivery{Peer: d.Deliverer, Channel: 1, Domain: 1, At: d.Claimed, Pages: make([]trust.Seen, len(d.Pages))}
-		for i := range d.Pages {
-			p := &d.Pages[i]
-			records[i] = Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}
-			td.Pages[i] = trust.Seen{URL: p.Hash, Page: &records[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified}
-		}
-		m.Deliver(cl.now, &td)
-		if err := a.Judge(b.Context(), 1, gen, records); err != nil {
-			b.Fatal(err)
-		}
-		if gen > peers { // all is verified from now on, but for what changes
-			storing, judging, stored = storing+between-from, judging+processor(b)-between, stored+pages
-		}
-	}
-	for range peers {
-		crawl()
-	}
+	both := func() (plain, judged time.Duration) { return off.turn(), on.turn() }
+	both() // all is verified from now on, but for what changes
+	var plain, judged time.Duration
+	n := 0
 	for b.Loop() {
-		crawl()
+		p, j := both()
+		plain, judged, n = plain+p, judged+j, n+judgedCrawls*judgedPages
 	}
-	b.ReportMetric(float64(storing.Nanoseconds())/1e3/float64(stored), "us-stored/page")
-	b.ReportMetric(float64(judging.Nanoseconds())/1e3/float64(stored), "us-judged/page")
-	b.ReportMetric(100*judging.Seconds()/storing.Seconds(), "%-of-storing")
+	b.ReportMetric(float64(plain.Nanoseconds())/1e3/float64(n), "us-stored/page")
+	b.ReportMetric(float64((judged-plain).Nanoseconds())/1e3/float64(n), "us-judged/page")
+	b.ReportMetric(100*(judged-plain).Seconds()/plain.Seconds(), "%-of-storing")
+}
+
+// judgeBench is an archive that is crawled.
+type judgeBench struct {
+	b        *testing.B
+	a        *Archive
+	m        *trust.Machine // nil: nothing is judged
+	cl       *clock
+	rng      *rand.Rand
+	changed  int
+	bodies   [judgedPages]string
+	versions [judgedPages]int
+	gen      channel.Gen
+}
+
+func newJudgeBench(b *testing.B, changed int) *judgeBench {
+	j := &judgeBench{b: b, cl: &clock{now: time.Now().Truncate(time.Microsecond)}, rng: rand.New(rand.NewPCG(2, 2)), changed: changed}
+	cfg := testConfig(b.TempDir())
+	cfg.AccountOf, cfg.Clock = nil, j.cl.Now
+	var err error
+	if j.a, err = Open(b.Context(), cfg); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = j.a.Close() })
+	for i := range j.bodies {
+		j.bodies[i] = string(pageText(j.rng, 6000))
+	}
+	return j
+}
+
+// turn has some crawls stored, and tells the processor time of that.
+func (j *judgeBench) turn() (spent time.Duration) {
+	runtime.GC() // of what the other archive's turn has left
+	for range judgedCrawls {
+		peer, c := j.crawl()
+		from := processor(j.b)
+		if _, err := j.a.Put(j.b.Context(), peer, c); err != nil {
+			j.b.Fatal(err)
+		}
+		if j.m != nil {
+			j.judge(peer)
+		}
+		spent += processor(j.b) - from
+	}
+	return spent
+}
+
+// crawl makes what the next peer sends.
+func (j *judgeBench) crawl() (peer string, c channel.Chunk) {
+	j.gen++
+	peer = fmt.Sprint("peer", j.gen%judgedPeers)
+	j.cl.now = j.cl.now.Add(time.Minute)
+	r, _ := start(j.b, j.a, peer, 1, j.gen)
+	j.cl.now = j.cl.now.Add(time.Second)
+	var all []channel.Page
+	for i := range judgedPages {
+		change := channel.Unchanged
+		if j.gen == 1 {
+			change = channel.New
+		} else if j.rng.IntN(100) < j.changed {
+			change = channel.Changed
+			j.versions[i]++
+		}
+		p := r.page(fmt.Sprint("/", i), fmt.Sprintf("<p>%d %d</p>%s", i, j.versions[i], j.bodies[i]), change)
+		if change == channel.Unchanged {
+			p.Body, p.Header, p.Links = nil, nil, nil
+		}
+		all = append(all, p)
+	}
+	return peer, r.chunk(channel.ChunkBody{Pages: all, Report: r.report(channel.Updated)})
+}
+
+// judge does what the manager does with a delivery.
+func (j *judgeBench) judge(peer string) {
+	n := trust.Peer(j.a.DelivererNumber(peer))
+	j.m.Join(n, trust.Account(n), trust.Prefix(n))
+	j.m.Vouch(n)
+	d, err := j.a.Delivery(j.b.Context(), 1, j.gen)
+	if err != nil || d.Size() != judgedPages {
+		j.b.Fatalf("%d pages, %v", d.Size(), err)
+	}
+	records := make([]Judged, len(d.Pages))
+	td := trust.Delivery{Peer: d.Deliverer, Channel: 1, Domain: 1, At: d.Claimed, Pages: make([]trust.Seen, len(d.Pages)), Quiet: d.Quiet}
+	for i := range d.Pages {
+		p := &d.Pages[i]
+		records[i] = Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}
+		td.Pages[i] = trust.Seen{URL: p.Hash, Page: &records[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified}
+	}
+	j.m.Deliver(j.cl.now, &td)
+	if err := j.a.Judge(j.b.Context(), 1, j.gen, records); err != nil {
+		j.b.Fatal(err)
+	}
 }
 
 // processor is the processor time of this process so far.

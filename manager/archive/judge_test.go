@@ -56,7 +56,7 @@ func (j *judge) take(cl *clock, gen channel.Gen) (pages.Delivery, []trust.Act, e
 	if err != nil {
 		return d, nil, err
 	}
-	in := trust.Delivery{Peer: d.Deliverer, Channel: 1, Domain: 1, At: d.Claimed}
+	in := trust.Delivery{Peer: d.Deliverer, Channel: 1, Domain: 1, At: d.Claimed, Quiet: d.Quiet}
 	out := make([]Judged, len(d.Pages))
 	for i, p := range d.Pages {
 		out[i] = Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}

@@ -24,6 +24,13 @@ type Delivery struct {
 	Domain  uint64    // the registrable domain, as a hash
 	At      time.Time // when the task was claimed: no page was fetched before
 	Pages   []Seen
+	Quiet   []Quiet // pages that are not among Pages
+}
+
+// Quiet are pages whose records are Settled, and which this visit saw as they were.
+type Quiet struct {
+	Last Peer     // the peer of the visit before
+	URLs []uint64 // channel.URLHash
 }
 
 // Case names what is contested. It travels with the Act and comes back with the answer, so that nothing is lost if the Machine restarts.
@@ -53,7 +60,10 @@ func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
 	for i := range d.Pages {
 		w.page(i)
 	}
-	w.confirm(nil)
+	for _, q := range d.Quiet {
+		w.quietly(&q)
+	}
+	w.confirm(nil, 0)
 	m.choice = w.changed
 	if w.dynamic >= manyDynamic && w.quiet == w.dynamic && w.dynamic > 0 {
 		m.charge(now, charge{reason: NothingChanged, peer: d.Peer, channel: d.Channel, domain: d.Domain, task: w.at, url: w.still, amount: m.cfg.AllUnchanged})
@@ -85,9 +95,11 @@ type visit struct {
 	quiet    int
 	still    uint64 // the first of these
 	reverts  int    // sent to the arbiter
+	alike    uint64 // the shingle of the last version among them
 	stale    int
 	last     *peer // whose pages were just confirmed, and how many of them
 	fine     int
+	settled  int // pages of Delivery.Quiet
 }
 
 // page takes in one page.
@@ -117,7 +129,7 @@ func (w *visit) page(i int) {
 			w.m.corroborate(g, w.p)
 		}
 		if last != nil && apart(w.p, last) && w.believed {
-			w.confirm(last)
+			w.confirm(last, 1)
 		}
 		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, true
 		return
@@ -157,15 +169,23 @@ func (w *visit) vary(g *Page, s *Seen) {
 	}
 }
 
+// quietly takes in pages of which nothing is new.
+func (w *visit) quietly(q *Quiet) {
+	if last := w.m.peers[q.Last]; last != nil && apart(w.p, last) && w.believed {
+		w.confirm(last, len(q.URLs))
+	}
+	w.settled += len(q.URLs)
+}
+
 // confirm counts pages that this crawl confirms of the one before, and credits them when another peer's come, or with nil at the end.
-func (w *visit) confirm(last *peer) {
+func (w *visit) confirm(last *peer, pages int) {
 	if last != w.last {
 		if w.last != nil && w.m.cfg.NextCrawl {
 			w.m.credit(w.last, w.m.cfg.DriftNext*float64(w.fine), Forging, Laziness)
 		}
 		w.last, w.fine = last, 0
 	}
-	w.fine++
+	w.fine += pages
 }
 
 // goesBack looks whether what the last crawl said of a page that differs now can have been true. It reports whether the record is done with.
@@ -176,8 +196,9 @@ func (w *visit) goesBack(s *Seen) bool {
 	c := Case{URL: s.URL, Channel: w.d.Channel, Domain: w.d.Domain, Accuser: w.d.Peer, Second: w.watched}
 	if g.alike(&g.Prev, s.Digest, s.Shingle) && g.Prev.State.Shown() {
 		by, before := m.peers[g.Cur.By], m.peers[g.Prev.By]
-		if !since && g.Cur.Seen() <= 1 && by != nil && apart(w.p, by) && (before == nil || apart(by, before)) && w.reverts < m.cfg.MostReverts {
+		if !since && g.Cur.Seen() <= 1 && by != nil && apart(w.p, by) && (before == nil || apart(by, before)) && w.reverts < m.cfg.MostReverts && !w.repeats(&g.Cur) {
 			w.reverts++
+			w.alike = g.Cur.Shingle
 			c.Reason, c.Accused, c.Also, c.At = Reverted, g.Cur.By, g.Cur.Also[0], g.Cur.At
 			m.do(Act{Kind: Arbitrate, Peer: c.Accused, Channel: c.Channel, URL: c.URL, At: c.At, Reason: c.Reason, Case: c})
 		}
@@ -209,10 +230,16 @@ func (w *visit) goesBack(s *Seen) bool {
 	return false
 }
 
+// repeats tells whether a version is the one that was sent to the arbiter last, on another page: a captcha is the same on all pages of a task. To ask
+// about each of them would cost the arbiter as many fetches, and charge an honest peer as often, for one thing that happened.
+func (w *visit) repeats(v *Version) bool {
+	return w.alike != 0 && v.Shingle != 0 && channel.Near(w.alike, v.Shingle)
+}
+
 // corroborate counts that a peer saw the current version with its own eyes.
 func (m *Machine) corroborate(g *Page, p *peer) {
 	v := &g.Cur
-	if v.Seen() == len(v.Also) || v.By == p.number || !m.believed(p) {
+	if v.Seen() == len(v.Also) || g.Settled() || v.By == p.number || !m.believed(p) {
 		return
 	}
 	if o := m.peers[v.By]; o != nil && !apart(p, o) {
@@ -237,11 +264,12 @@ func (m *Machine) graduate(p *peer) {
 // audits chooses the pages of the delivery that are fetched again.
 func (w *visit) audits() {
 	m, n := w.m, 0
-	if len(w.d.Pages) == 0 {
+	all := len(w.d.Pages) + w.settled
+	if all == 0 {
 		return
 	}
 	if m.cfg.Audits {
-		n = m.cfg.PerTask + m.chance(m.cfg.Beside*float64(len(w.d.Pages)))
+		n = m.cfg.PerTask + m.chance(m.cfg.Beside*float64(all))
 		if s := m.sites[w.d.Channel]; s != nil {
 			n += int(s.times) // it had an alert: one more checker, who would have to be of the liars too
 		}
@@ -249,20 +277,37 @@ func (w *visit) audits() {
 			n = max(n, m.cfg.PerWatch)
 		}
 		if w.p.suspect {
-			n = max(n, m.chance(m.cfg.SuspectShare*float64(len(w.d.Pages))))
+			n = max(n, m.chance(m.cfg.SuspectShare*float64(all)))
 		}
 	}
 	if w.p.standing == Newcomer {
 		n = max(n, m.cfg.PerNew)
 	}
-	for _, i := range m.choose(len(w.d.Pages), w.changed, min(n, len(w.d.Pages))) {
-		s := &w.d.Pages[i]
-		if s.Page.Blind >= blindFrom {
-			continue
+	for _, i := range m.choose(all, w.changed, min(n, all)) {
+		url, same := uint64(0), true
+		if i < len(w.d.Pages) {
+			s := &w.d.Pages[i]
+			if s.Page.Blind >= blindFrom {
+				continue
+			}
+			url, same = s.URL, s.Page.Same
+		} else {
+			url = w.d.quiet(i - len(w.d.Pages))
 		}
-		c := Case{Reason: LostAudit, URL: s.URL, Channel: w.d.Channel, Domain: w.d.Domain, Accused: w.d.Peer, At: w.at, Same: s.Page.Same, Second: w.watched || w.p.suspect}
-		m.do(Act{Kind: Audit, Peer: w.d.Peer, Channel: w.d.Channel, URL: s.URL, At: w.at, N: n, Case: c})
+		c := Case{Reason: LostAudit, URL: url, Channel: w.d.Channel, Domain: w.d.Domain, Accused: w.d.Peer, At: w.at, Same: same, Second: w.watched || w.p.suspect}
+		m.do(Act{Kind: Audit, Peer: w.d.Peer, Channel: w.d.Channel, URL: url, At: w.at, N: n, Case: c})
 	}
+}
+
+// quiet is the n-th of the pages in Quiet.
+func (d *Delivery) quiet(n int) uint64 {
+	for i := range d.Quiet {
+		if q := d.Quiet[i].URLs; n < len(q) {
+			return q[n]
+		}
+		n -= len(d.Quiet[i].URLs)
+	}
+	return 0
 }
 
 // chance rounds an expected number to a whole one.

@@ -75,6 +75,16 @@ func (p *Page) Shown() *Version {
 // Tells says whether the next peer may be told digest and validators of the page: only of a version that two accounts saw.
 func (p *Page) Tells() bool { return p.Cur.State == Verified }
 
+// settledBy is how many accounts beside the deliverer's must have seen a version before one more makes no difference: one of them may be suspended, and the
+// version is verified still.
+const settledBy = 2
+
+// Settled tells whether a visit that sees the current version as it is changes nothing of the record but who came last. The archive need not read the
+// records of such pages when a delivery is judged: they come as Delivery.Quiet.
+func (p *Page) Settled() bool {
+	return p.Cur.State == Verified && p.Cur.Seen() >= settledBy && p.Dynamic == 0 && p.Blind == 0
+}
+
 // alike tells whether a visit saw a version: the same content or, of a dynamic page, nearly the same text.
 func (p *Page) alike(v *Version, digest, shingle uint64) bool {
 	return v.State != None && (v.Digest == digest || p.IsDynamic() && channel.Near(v.Shingle, shingle))

@@ -39,6 +39,9 @@ func (m *Machine) Answered(now time.Time, checker Peer, e *Evidence) []Act {
 	}
 	r := e.tolerance().Compare(e.Delivered, e.Checked)
 	if r.Verdict == compare.Conflict {
+		if p.standing > Established { // the version is withdrawn already: the arbiter's fetch could add nothing
+			return nil
+		}
 		k := e.Case
 		k.Accuser = checker
 		m.do(Act{Kind: Arbitrate, Peer: k.Accused, Channel: k.Channel, URL: k.URL, At: k.At, Reason: k.Reason, Case: k})

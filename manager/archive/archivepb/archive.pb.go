@@ -738,6 +738,7 @@ type Page struct {
 	Withdrawn     bool                   `protobuf:"varint,30,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`                               // every version of it was withdrawn: nothing of it is shown
 	LastBy        uint64                 `protobuf:"fixed64,31,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"`                      // number of the peer of the last visit
 	LastAt        int64                  `protobuf:"varint,32,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`                       // when its task was claimed, Unix seconds
+	Settled       uint64                 `protobuf:"fixed64,33,opt,name=settled,proto3" json:"settled,omitempty"`                                  // digest of the version whose record another visit that sees it does not change; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -978,6 +979,13 @@ func (x *Page) GetLastBy() uint64 {
 func (x *Page) GetLastAt() int64 {
 	if x != nil {
 		return x.LastAt
+	}
+	return 0
+}
+
+func (x *Page) GetSettled() uint64 {
+	if x != nil {
+		return x.Settled
 	}
 	return 0
 }
@@ -1506,6 +1514,7 @@ type Delivered struct {
 	Prefix        uint64                 `protobuf:"fixed64,3,opt,name=prefix,proto3" json:"prefix,omitempty"` // of the deliverer's address, as a number that tells strangers nothing; 0: not known
 	ClaimedUs     int64                  `protobuf:"varint,4,opt,name=claimed_us,json=claimedUs,proto3" json:"claimed_us,omitempty"`
 	Pages         []*Visited             `protobuf:"bytes,5,rep,name=pages,proto3" json:"pages,omitempty"`
+	Quiet         []*Quiet               `protobuf:"bytes,6,rep,name=quiet,proto3" json:"quiet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1575,6 +1584,66 @@ func (x *Delivered) GetPages() []*Visited {
 	return nil
 }
 
+func (x *Delivered) GetQuiet() []*Quiet {
+	if x != nil {
+		return x.Quiet
+	}
+	return nil
+}
+
+// Quiet are pages that a delivery saw as they were, and whose records that does not change.
+type Quiet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LastBy        uint64                 `protobuf:"fixed64,1,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"` // as Page, before this visit
+	Urls          []uint64               `protobuf:"fixed64,2,rep,packed,name=urls,proto3" json:"urls,omitempty"`            // channel.URLHash
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quiet) Reset() {
+	*x = Quiet{}
+	mi := &file_archive_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quiet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quiet) ProtoMessage() {}
+
+func (x *Quiet) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quiet.ProtoReflect.Descriptor instead.
+func (*Quiet) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Quiet) GetLastBy() uint64 {
+	if x != nil {
+		return x.LastBy
+	}
+	return 0
+}
+
+func (x *Quiet) GetUrls() []uint64 {
+	if x != nil {
+		return x.Urls
+	}
+	return nil
+}
+
 // Fetch is one fetch of a page, kept as evidence.
 type Fetch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1595,7 +1664,7 @@ type Fetch struct {
 
 func (x *Fetch) Reset() {
 	*x = Fetch{}
-	mi := &file_archive_proto_msgTypes[14]
+	mi := &file_archive_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1676,7 @@ func (x *Fetch) String() string {
 func (*Fetch) ProtoMessage() {}
 
 func (x *Fetch) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[14]
+	mi := &file_archive_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1689,7 @@ func (x *Fetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fetch.ProtoReflect.Descriptor instead.
 func (*Fetch) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{14}
+	return file_archive_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Fetch) GetUrl() string {
@@ -1729,7 +1798,7 @@ type Case struct {
 
 func (x *Case) Reset() {
 	*x = Case{}
-	mi := &file_archive_proto_msgTypes[15]
+	mi := &file_archive_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +1810,7 @@ func (x *Case) String() string {
 func (*Case) ProtoMessage() {}
 
 func (x *Case) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[15]
+	mi := &file_archive_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +1823,7 @@ func (x *Case) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Case.ProtoReflect.Descriptor instead.
 func (*Case) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{15}
+	return file_archive_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Case) GetAccused() uint64 {
@@ -1908,7 +1977,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_archive_proto_msgTypes[16]
+	mi := &file_archive_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +1989,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[16]
+	mi := &file_archive_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2002,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{16}
+	return file_archive_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Credit) GetPages() uint64 {
@@ -1963,7 +2032,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_archive_proto_msgTypes[17]
+	mi := &file_archive_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2044,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[17]
+	mi := &file_archive_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2057,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{17}
+	return file_archive_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Profile) GetAccount() string {
@@ -2040,7 +2109,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_archive_proto_msgTypes[18]
+	mi := &file_archive_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2121,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[18]
+	mi := &file_archive_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2134,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{18}
+	return file_archive_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Entry) GetKind() uint32 {
@@ -2172,7 +2241,7 @@ type PageEvent struct {
 
 func (x *PageEvent) Reset() {
 	*x = PageEvent{}
-	mi := &file_archive_proto_msgTypes[19]
+	mi := &file_archive_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2253,7 @@ func (x *PageEvent) String() string {
 func (*PageEvent) ProtoMessage() {}
 
 func (x *PageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[19]
+	mi := &file_archive_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2266,7 @@ func (x *PageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PageEvent.ProtoReflect.Descriptor instead.
 func (*PageEvent) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{19}
+	return file_archive_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PageEvent) GetUrl() string {
@@ -2296,7 +2365,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_archive_proto_msgTypes[20]
+	mi := &file_archive_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2377,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[20]
+	mi := &file_archive_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2390,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{20}
+	return file_archive_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *State) GetId() []byte {
@@ -2409,7 +2478,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_archive_proto_msgTypes[21]
+	mi := &file_archive_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +2490,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[21]
+	mi := &file_archive_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +2503,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{21}
+	return file_archive_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *File) GetName() string {
@@ -2492,7 +2561,7 @@ type Text struct {
 
 func (x *Text) Reset() {
 	*x = Text{}
-	mi := &file_archive_proto_msgTypes[22]
+	mi := &file_archive_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2504,7 +2573,7 @@ func (x *Text) String() string {
 func (*Text) ProtoMessage() {}
 
 func (x *Text) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[22]
+	mi := &file_archive_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2517,7 +2586,7 @@ func (x *Text) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Text.ProtoReflect.Descriptor instead.
 func (*Text) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{22}
+	return file_archive_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Text) GetTitle() string {
@@ -2561,7 +2630,7 @@ type Deliverer struct {
 
 func (x *Deliverer) Reset() {
 	*x = Deliverer{}
-	mi := &file_archive_proto_msgTypes[23]
+	mi := &file_archive_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2642,7 @@ func (x *Deliverer) String() string {
 func (*Deliverer) ProtoMessage() {}
 
 func (x *Deliverer) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[23]
+	mi := &file_archive_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2655,7 @@ func (x *Deliverer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliverer.ProtoReflect.Descriptor instead.
 func (*Deliverer) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{23}
+	return file_archive_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Deliverer) GetPeer() string {
@@ -2632,7 +2701,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_archive_proto_msgTypes[24]
+	mi := &file_archive_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2644,7 +2713,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[24]
+	mi := &file_archive_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2657,7 +2726,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{24}
+	return file_archive_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Withdrawal) GetDeliverers() []uint64 {
@@ -2717,7 +2786,7 @@ type Suspension struct {
 
 func (x *Suspension) Reset() {
 	*x = Suspension{}
-	mi := &file_archive_proto_msgTypes[25]
+	mi := &file_archive_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +2798,7 @@ func (x *Suspension) String() string {
 func (*Suspension) ProtoMessage() {}
 
 func (x *Suspension) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[25]
+	mi := &file_archive_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +2811,7 @@ func (x *Suspension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspension.ProtoReflect.Descriptor instead.
 func (*Suspension) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{25}
+	return file_archive_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Suspension) GetPardon() bool {
@@ -2798,7 +2867,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_archive_proto_msgTypes[26]
+	mi := &file_archive_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +2879,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_archive_proto_msgTypes[26]
+	mi := &file_archive_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +2892,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_archive_proto_rawDescGZIP(), []int{26}
+	return file_archive_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Progress) GetSeq() uint64 {
@@ -2904,7 +2973,7 @@ const file_archive_proto_rawDesc = "" +
 	"fetched_us\x18\x01 \x01(\x03R\tfetchedUs\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\"7\n" +
 	"\aHistory\x12,\n" +
-	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\xbf\x06\n" +
+	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\xd9\x06\n" +
 	"\x04Page\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x16\n" +
@@ -2942,7 +3011,8 @@ const file_archive_proto_rawDesc = "" +
 	"\x0ebefore_account\x18\x1c \x01(\x06R\rbeforeAccount\x12\x1c\n" +
 	"\twithdrawn\x18\x1e \x01(\bR\twithdrawn\x12\x17\n" +
 	"\alast_by\x18\x1f \x01(\x06R\x06lastBy\x12\x17\n" +
-	"\alast_at\x18  \x01(\x03R\x06lastAtJ\x04\b\x10\x10\x11\"\xca\x02\n" +
+	"\alast_at\x18  \x01(\x03R\x06lastAt\x12\x18\n" +
+	"\asettled\x18! \x01(\x06R\asettledJ\x04\b\x10\x10\x11\"\xca\x02\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +
@@ -2997,14 +3067,18 @@ const file_archive_proto_rawDesc = "" +
 	"\achanges\x18\r \x01(\rR\achanges\x12\x19\n" +
 	"\bfirst_us\x18\x0e \x01(\x03R\afirstUs\x12\x17\n" +
 	"\alast_by\x18\x0f \x01(\x06R\x06lastBy\x12\x17\n" +
-	"\alast_at\x18\x10 \x01(\x03R\x06lastAt\"\xa8\x01\n" +
+	"\alast_at\x18\x10 \x01(\x03R\x06lastAt\"\xd4\x01\n" +
 	"\tDelivered\x12\x1c\n" +
 	"\tdeliverer\x18\x01 \x01(\x06R\tdeliverer\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x16\n" +
 	"\x06prefix\x18\x03 \x01(\x06R\x06prefix\x12\x1d\n" +
 	"\n" +
 	"claimed_us\x18\x04 \x01(\x03R\tclaimedUs\x12,\n" +
-	"\x05pages\x18\x05 \x03(\v2\x16.shoal.archive.VisitedR\x05pages\"\xfb\x01\n" +
+	"\x05pages\x18\x05 \x03(\v2\x16.shoal.archive.VisitedR\x05pages\x12*\n" +
+	"\x05quiet\x18\x06 \x03(\v2\x14.shoal.archive.QuietR\x05quiet\"4\n" +
+	"\x05Quiet\x12\x17\n" +
+	"\alast_by\x18\x01 \x01(\x06R\x06lastBy\x12\x12\n" +
+	"\x04urls\x18\x02 \x03(\x06R\x04urls\"\xfb\x01\n" +
 	"\x05Fetch\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\tR\x05final\x12\x16\n" +
@@ -3141,7 +3215,7 @@ func file_archive_proto_rawDescGZIP() []byte {
 	return file_archive_proto_rawDescData
 }
 
-var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_archive_proto_goTypes = []any{
 	(*Channel)(nil),    // 0: shoal.archive.Channel
 	(*SoFar)(nil),      // 1: shoal.archive.SoFar
@@ -3157,19 +3231,20 @@ var file_archive_proto_goTypes = []any{
 	(*Trust)(nil),      // 11: shoal.archive.Trust
 	(*Visited)(nil),    // 12: shoal.archive.Visited
 	(*Delivered)(nil),  // 13: shoal.archive.Delivered
-	(*Fetch)(nil),      // 14: shoal.archive.Fetch
-	(*Case)(nil),       // 15: shoal.archive.Case
-	(*Credit)(nil),     // 16: shoal.archive.Credit
-	(*Profile)(nil),    // 17: shoal.archive.Profile
-	(*Entry)(nil),      // 18: shoal.archive.Entry
-	(*PageEvent)(nil),  // 19: shoal.archive.PageEvent
-	(*State)(nil),      // 20: shoal.archive.State
-	(*File)(nil),       // 21: shoal.archive.File
-	(*Text)(nil),       // 22: shoal.archive.Text
-	(*Deliverer)(nil),  // 23: shoal.archive.Deliverer
-	(*Withdrawal)(nil), // 24: shoal.archive.Withdrawal
-	(*Suspension)(nil), // 25: shoal.archive.Suspension
-	(*Progress)(nil),   // 26: shoal.archive.Progress
+	(*Quiet)(nil),      // 14: shoal.archive.Quiet
+	(*Fetch)(nil),      // 15: shoal.archive.Fetch
+	(*Case)(nil),       // 16: shoal.archive.Case
+	(*Credit)(nil),     // 17: shoal.archive.Credit
+	(*Profile)(nil),    // 18: shoal.archive.Profile
+	(*Entry)(nil),      // 19: shoal.archive.Entry
+	(*PageEvent)(nil),  // 20: shoal.archive.PageEvent
+	(*State)(nil),      // 21: shoal.archive.State
+	(*File)(nil),       // 22: shoal.archive.File
+	(*Text)(nil),       // 23: shoal.archive.Text
+	(*Deliverer)(nil),  // 24: shoal.archive.Deliverer
+	(*Withdrawal)(nil), // 25: shoal.archive.Withdrawal
+	(*Suspension)(nil), // 26: shoal.archive.Suspension
+	(*Progress)(nil),   // 27: shoal.archive.Progress
 }
 var file_archive_proto_depIdxs = []int32{
 	1,  // 0: shoal.archive.Channel.so_far:type_name -> shoal.archive.SoFar
@@ -3183,14 +3258,15 @@ var file_archive_proto_depIdxs = []int32{
 	10, // 8: shoal.archive.Trust.prev:type_name -> shoal.archive.Version
 	10, // 9: shoal.archive.Visited.before:type_name -> shoal.archive.Version
 	12, // 10: shoal.archive.Delivered.pages:type_name -> shoal.archive.Visited
-	19, // 11: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
-	4,  // 12: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
-	4,  // 13: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	14, // 11: shoal.archive.Delivered.quiet:type_name -> shoal.archive.Quiet
+	20, // 12: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
+	4,  // 13: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
+	4,  // 14: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_archive_proto_init() }
@@ -3204,7 +3280,7 @@ func file_archive_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archive_proto_rawDesc), len(file_archive_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -110,7 +110,7 @@ func (b *builder) early(at []segment.Location) (out []ledger.Change, err error) 
 
 // last are the changes that are made together with the channel's new head and the feed.
 func (b *builder) last([]segment.Location) (out []ledger.Change, err error) {
-	if len(b.outbox.Pages) > 0 {
+	if len(b.outbox.Pages)+len(b.outbox.Quiet) > 0 {
 		if out, err = ledger.Put(out, b.key, b.outbox); err != nil {
 			return nil, err
 		}

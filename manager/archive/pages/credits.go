@@ -33,7 +33,7 @@ func (p *Pages) Credits(ctx context.Context, id channel.ID, n int) (out []Credit
 	by := map[uint64]*Credit{}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		m, left := new(pb.Page), maxCredited
-		known, err := records(snap, id)
+		known, err := records(snap, id, 1, 1)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,8 @@ package pages
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -20,7 +22,18 @@ type Delivery struct {
 	Account   trust.Account // of the deliverer
 	Prefix    trust.Prefix  // of its address; 0: it was not known
 	Claimed   time.Time     // no page was fetched before
+	Host      string        // as channel.Scope.Host
 	Pages     []Delivered
+	Quiet     []trust.Quiet // pages of which it says nothing new, and whose records that does not change
+}
+
+// Size is how many pages there are.
+func (d *Delivery) Size() int {
+	n := len(d.Pages)
+	for i := range d.Quiet {
+		n += len(d.Quiet[i].URLs)
+	}
+	return n
 }
 
 // Delivered is one page of a delivery, with its record as it was before.
@@ -47,33 +60,60 @@ type Delivered struct {
 // A Delivery without pages needs no Machine.
 func (p *Pages) Delivery(ctx context.Context, id channel.ID, gen channel.Gen) (Delivery, error) {
 	d := Delivery{Channel: id, Gen: gen}
-	at := map[uint64]int{} // a page that was visited twice counts once, as it was the last time
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
-		known, err := records(snap, id)
+		visits, err := d.visits(ctx, snap)
+		if err != nil || len(visits) == 0 && len(d.Quiet) == 0 {
+			return err
+		}
+		var c pb.Channel
+		if _, err := ledger.Get(snap, schema.Key(schema.Channel, uint64(id)), &c); err != nil {
+			return err
+		}
+		d.Host = c.Host
+		known, err := records(snap, id, len(visits), d.Size())
 		if err != nil {
 			return err
 		}
-		return eachDelivered(snap, id, gen, func(m *pb.Delivered) error {
-			d.Deliverer, d.Account, d.Prefix, d.Claimed = trust.Peer(m.Deliverer), trust.Account(m.Account), trust.Prefix(m.Prefix), schema.Time(m.ClaimedUs)
-			for _, v := range m.Pages {
-				page, ok, err := delivered(known, gen, v)
-				if err != nil {
-					return err
-				}
-				if i, twice := at[v.Url]; ok && twice {
-					d.Pages[i] = page
-				} else if ok {
-					at[v.Url] = len(d.Pages)
-					d.Pages = append(d.Pages, page)
-				}
+		for _, v := range visits {
+			page, ok, err := delivered(known, gen, v)
+			if err != nil {
+				return err
 			}
-			return ctx.Err()
-		})
+			if ok {
+				d.Pages = append(d.Pages, page)
+			}
+		}
+		return ctx.Err()
 	})
 	if err != nil {
 		return Delivery{}, fmt.Errorf("delivery of channel %d, generation %d: %w", id, gen, err)
 	}
 	return d, nil
+}
+
+// visits reads what the claim's chunks say. A page that was visited twice counts once, as it was the last time.
+func (d *Delivery) visits(ctx context.Context, snap ledger.Snapshot) (visits []*pb.Visited, err error) {
+	at := map[uint64]int{}
+	err = eachDelivered(snap, d.Channel, d.Gen, func(m *pb.Delivered) error {
+		d.Deliverer, d.Account, d.Prefix, d.Claimed = trust.Peer(m.Deliverer), trust.Account(m.Account), trust.Prefix(m.Prefix), schema.Time(m.ClaimedUs)
+		for _, v := range m.Pages {
+			if i, twice := at[v.Url]; twice {
+				visits[i] = v
+				continue
+			}
+			at[v.Url] = len(visits)
+			visits = append(visits, v)
+		}
+		for _, q := range m.Quiet {
+			d.Quiet = append(d.Quiet, trust.Quiet{Last: trust.Peer(q.LastBy), URLs: q.Urls})
+		}
+		return ctx.Err()
+	})
+	for i := range d.Quiet {
+		d.Quiet[i].URLs = slices.DeleteFunc(d.Quiet[i].URLs, func(url uint64) bool { _, twice := at[url]; return twice })
+	}
+	d.Quiet = slices.DeleteFunc(d.Quiet, func(q trust.Quiet) bool { return len(q.URLs) == 0 })
+	return visits, err
 }
 
 // eachDelivered calls do for each chunk of a claim, in their order.
@@ -104,11 +144,21 @@ func delivered(known func(url uint64) (trust.Page, uint64, bool, error), gen cha
 	}, true, nil
 }
 
-// mostRecords is how many records of a channel are read one after the other; those of a larger one are looked up.
-const mostRecords = 20_000
+// mostRecords is how many records of a channel are read one after the other; those of a larger one are looked up, and so are those of which few are wanted.
+const (
+	mostRecords = 20_000
+	fewRecords  = 3 // where not one of so many is wanted
+)
 
-// records makes a function that finds the record of a page of a channel, and the generation of the delivery that it has taken in.
-func records(snap ledger.Snapshot, id channel.ID) (func(url uint64) (g trust.Page, gen uint64, found bool, err error), error) {
+// records makes a function that finds the record of a page of a channel, and the generation of the delivery that it has taken in. So many records are
+// wanted, of so many pages at least.
+func records(snap ledger.Snapshot, id channel.ID, wanted, of int) (func(url uint64) (g trust.Page, gen uint64, found bool, err error), error) {
+	if wanted*fewRecords < of {
+		return func(url uint64) (trust.Page, uint64, bool, error) {
+			t, found, err := trustOf(snap, uint64(id), url)
+			return recordOf(t), t.Gen, found, err
+		}, nil
+	}
 	type record struct {
 		trust.Page
 		gen uint64
@@ -149,6 +199,9 @@ func (p *Pages) Record(ctx context.Context, id channel.ID, hash uint64) (d Deliv
 		d = Delivered{
 			URL: m.Url, Hash: hash, Fetched: schema.Time(m.FetchedUs), Status: int(m.Status), Digest: m.Digest, Shingle: m.Shingle, Size: int(m.Size),
 			Visits: int(m.Visits), Changes: int(m.Changes), First: schema.Time(m.FirstUs), Record: recordOf(t),
+		}
+		if at, err := http.ParseTime(string(m.LastModified)); err == nil && at.Unix() > 0 {
+			d.Modified = at.Unix()
 		}
 		lastSeen(&d.Record, m.LastBy, m.LastAt)
 		return ctx.Err()

@@ -147,7 +147,7 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	if was.FirstUs == 0 || was.Content == nil || was.Gone || (p.Change == channel.Unchanged && p.Digest != 0 && p.Digest != was.Digest) {
 		b.p.mismatched.Add(1)
 		if was.FirstUs != 0 {
-			was.Digest, was.Etag, was.LastModified = 0, nil, nil
+			was.Digest, was.Settled, was.Etag, was.LastModified = 0, 0, nil, nil
 			b.keep(d)
 		}
 		return nil
@@ -246,6 +246,9 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	}
 	was.Content, was.Sha256, was.Digest = c, sha[:], digest
 	was.Mime, was.Size, was.Gone = mime, uint32(len(p.Body)), !here
+	if was.Settled != digest {
+		was.Settled = 0 // what the record will say of this version is not known yet
+	}
 	b.keepLinks(d, p, here)
 	b.said(d, p, versionDigest(p, digest), old, last)
 	if same {

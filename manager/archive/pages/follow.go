@@ -136,7 +136,7 @@ func (v *verdicts) settle(m *pb.Page, t *pb.Trust, shown *pb.Version) error {
 	}
 	gone := m.Gone && !m.Withdrawn
 	m.Etag, m.LastModified, m.Missing, m.MissingUs, m.MissingBy = nil, nil, 0, 0, 0
-	m.Before, m.BeforeAccount, m.Confirmed, m.Account = 0, 0, false, 0
+	m.Before, m.BeforeAccount, m.Confirmed, m.Account, m.Settled = 0, 0, false, 0, 0
 	if c == nil { // nothing of it is shown, or what should be is not kept any more
 		m.Withdrawn, m.Gone, m.Digest, m.Sha256, m.Content = true, true, 0, nil, nil
 	} else {

@@ -38,7 +38,7 @@ const judgeBatch = 300
 //
 // Judge is the only writer of these records. Of one channel one call runs at a time.
 func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all []Judged) error {
-	all = slices.DeleteFunc(slices.Clone(all), func(j Judged) bool { return j.Was.Cur.State != trust.None && idle(&j.Was, &j.Page) })
+	all = slices.DeleteFunc(slices.Clone(all), func(j Judged) bool { return j.Was.Cur.State != trust.None && skippable(&j.Was, &j.Page) })
 	slices.SortFunc(all, func(x, y Judged) int { return cmp.Compare(x.Hash, y.Hash) })
 	facts, chunks, err := p.facts(id, gen, len(all) > 0)
 	if err != nil {
@@ -50,7 +50,11 @@ func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all [
 	for len(all) > 0 {
 		part := all[:min(len(all), judgeBatch)]
 		all = all[len(part):]
-		if err := p.judge(ctx, id, gen, part, facts); err != nil {
+		var last []ledger.Change
+		if len(all) == 0 {
+			last, chunks = chunks, nil
+		}
+		if err := p.judge(ctx, id, gen, part, facts, last); err != nil {
 			return fmt.Errorf("judge channel %d: %w", id, err)
 		}
 	}
@@ -72,7 +76,7 @@ func (p *Pages) withoutIdle(id channel.ID, all []Judged, facts map[uint64]*pb.Vi
 		return all, nil
 	}
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
-		known, err := records(snap, id)
+		known, err := records(snap, id, 1, 1)
 		if err != nil {
 			return err
 		}
@@ -83,7 +87,7 @@ func (p *Pages) withoutIdle(id channel.ID, all []Judged, facts map[uint64]*pb.Vi
 				return err
 			}
 			if v := facts[j.Hash]; found && v != nil {
-				if lastSeen(&was, v.LastBy, v.LastAt); idle(&was, &j.Page) {
+				if lastSeen(&was, v.LastBy, v.LastAt); skippable(&was, &j.Page) {
 					continue
 				}
 			}
@@ -121,8 +125,8 @@ func (p *Pages) facts(id channel.ID, gen channel.Gen, wanted bool) (facts map[ui
 	return facts, chunks, err
 }
 
-// judge stores one batch.
-func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited) error {
+// judge stores one batch, with what else changes.
+func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited, more []ledger.Change) error {
 	release, err := p.holdChannel(id)
 	if err != nil {
 		return err
@@ -144,11 +148,13 @@ func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part 
 		}
 		return ctx.Err()
 	})
-	if err != nil || len(v.changes) == 0 {
+	if err != nil || len(v.changes)+len(more) == 0 {
 		return err
 	}
-	p.judged.Store(true)
-	return v.commit(nil)
+	if len(v.changes) > 0 {
+		p.judged.Store(true)
+	}
+	return v.commit(more)
 }
 
 // commit makes the verdicts durable, with what else changes. The host is held, so that nothing else is decided about its pages meanwhile.
@@ -222,16 +228,28 @@ func (v *verdicts) page(hash uint64, fact *pb.Visited, become func(old *pb.Trust
 		return err
 	}
 	if found && fact != nil && idle(&was, &g) {
-		return nil
+		return v.settled(m, &g)
 	}
 	t := v.record(&g, old, fact)
 	if err := v.follow(m, old, t, fact, g.LastBy != was.LastBy || g.LastAt != was.LastAt); err != nil {
+		return err
+	}
+	if err := v.settled(m, &g); err != nil {
 		return err
 	}
 	if found && proto.Equal(old, t) {
 		return nil
 	}
 	v.changes, err = ledger.Put(v.changes, key, t)
+	return err
+}
+
+// settled has a page say whether its record is settled: then storing the next visit that sees the same tells so, and its record is not looked at.
+func (v *verdicts) settled(m *pb.Page, g *trust.Page) (err error) {
+	if is := settled(g, m); m.Settled != is {
+		m.Settled = is
+		v.changes, err = ledger.Put(v.changes, schema.Key2(schema.Page, uint64(v.id), channel.URLHash(m.Url)), m)
+	}
 	return err
 }
 

@@ -41,7 +41,7 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 	missed := missed{before: schema.Micros(since)}
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
 		m := new(pb.Page)
-		tells, err := p.telling(ctx, snap, id)
+		tells, err := p.telling(snap, id)
 		if err != nil {
 			return err
 		}
@@ -66,9 +66,13 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 				return false, err
 			}
 			url := schema.Number(key, 1)
+			told, err := tells(url, m)
+			if err != nil {
+				return false, err
+			}
 			pages = append(pages, knownPage{
 				url: url, digest: m.Digest, rate: float32(m.Changes+1) / float32(m.Visits+2), rank: rank,
-				etag: string(m.Etag), modified: string(m.LastModified), told: tells(url, m),
+				etag: string(m.Etag), modified: string(m.LastModified), told: told,
 			})
 			return true, ctx.Err()
 		})
@@ -122,9 +126,9 @@ type knownPage struct {
 // telling tells which pages of a channel a peer may be told digest and validators of: those for which trust.Page.Tells holds, of the version that is stored. Else
 // a peer could say that a page is as it was told, and so confirm a liar's version without having seen it. Where only one account delivers, no other
 // could confirm anything, and all is told. As long as no page was ever judged, another account's delivery of the same content counts.
-func (p *Pages) telling(ctx context.Context, snap ledger.Snapshot, id channel.ID) (func(url uint64, m *pb.Page) bool, error) {
+func (p *Pages) telling(snap ledger.Snapshot, id channel.ID) (func(url uint64, m *pb.Page) (bool, error), error) {
 	if !p.ledger.Several() {
-		return func(uint64, *pb.Page) bool { return true }, nil
+		return func(uint64, *pb.Page) (bool, error) { return true, nil }, nil
 	}
 	if !p.judged.Load() {
 		err := snap.Scan([]byte{schema.Trust}, nil, false, func([]byte, []byte) (bool, error) {
@@ -136,21 +140,18 @@ func (p *Pages) telling(ctx context.Context, snap ledger.Snapshot, id channel.ID
 		}
 	}
 	if !p.judged.Load() {
-		return func(_ uint64, m *pb.Page) bool { return m.Account == 0 || m.Confirmed }, nil
+		return func(_ uint64, m *pb.Page) (bool, error) { return m.Account == 0 || m.Confirmed, nil }, nil
 	}
-	told := map[uint64]uint64{} // digests
 	t := new(pb.Trust)
-	err := snap.Scan(schema.Key(schema.Trust, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
+	return func(url uint64, m *pb.Page) (bool, error) {
+		if m.Settled != 0 && m.Settled == m.Digest { // most pages are
+			return true, nil
+		}
 		t.Reset()
-		if err := schema.Decode(value, t); err != nil {
-			return false, err
-		}
-		if g := recordOf(t); g.Tells() {
-			told[schema.Number(key, 1)] = g.Cur.Digest
-		}
-		return true, ctx.Err()
-	})
-	return func(url uint64, m *pb.Page) bool { return told[url] == m.Digest }, err
+		_, err := ledger.Get(snap, schema.Key2(schema.Trust, uint64(id), url), t)
+		g := recordOf(t)
+		return g.Tells() && g.Cur.Digest == m.Digest, err
+	}, nil
 }
 
 // tell adds what of the pages fits into a task: those that change most often first.

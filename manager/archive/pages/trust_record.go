@@ -57,6 +57,17 @@ func idle(was, is *trust.Page) bool {
 	return w == *is
 }
 
+// skippable tells whether a delivery says nothing new of a page: its record stays, and that it is settled is known, or it is not.
+func skippable(was, is *trust.Page) bool { return !is.Settled() && idle(was, is) }
+
+// settled is the digest of the version that a page shows, if its record is trust.Page.Settled; 0: it is not, or the page shows something else.
+func settled(g *trust.Page, m *pb.Page) uint64 {
+	if !g.Settled() || m.Digest != g.Cur.Digest || m.Gone || m.Withdrawn {
+		return 0
+	}
+	return m.Digest
+}
+
 // storedVersion is the stored form of a version; nil: there is none. was is the stored form of the same version, if there is one: what only the archive
 // knows of it stays.
 func storedVersion(v *trust.Version, was *pb.Version) *pb.Version {

@@ -3,6 +3,7 @@ package pages
 import (
 	"net/http"
 	"net/url"
+	"slices"
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
@@ -36,6 +37,10 @@ func (b *builder) said(d *draft, p *channel.Page, digest uint64, old *pb.Version
 		return // contradict.go judges who says that a page is gone
 	}
 	m := d.page
+	if b.quiet(d, digest, old) {
+		b.quietly(d.url, last.by)
+		return
+	}
 	v := &pb.Visited{
 		Url: d.url, Address: p.URL, Size: m.Size, Visits: m.Visits, Changes: m.Changes, FirstUs: m.FirstUs, LastBy: last.by, LastAt: last.at,
 		FetchedUs: p.Fetched.UnixMicro(), Status: uint32(p.Status), Change: uint32(p.Change), Digest: digest, Shingle: p.Shingle, Before: old,
@@ -50,6 +55,23 @@ func (b *builder) said(d *draft, p *channel.Page, digest uint64, old *pb.Version
 		v.Final = []byte(to)
 	}
 	b.outbox.Pages = append(b.outbox.Pages, v)
+}
+
+// quiet tells whether a visit saw what is stored, as the manager's record of the page has it, and changes nothing of that record.
+func (b *builder) quiet(d *draft, digest uint64, old *pb.Version) bool {
+	m := d.page
+	return m.Settled != 0 && m.Settled == m.Digest && (digest == 0 || digest == m.Settled) && d.owner == b.id && old.GetDigest() == m.Settled
+}
+
+// quietly notes a page of which a delivery says nothing new.
+func (b *builder) quietly(url, last uint64) {
+	all := b.outbox.Quiet
+	i := slices.IndexFunc(all, func(q *pb.Quiet) bool { return q.LastBy == last })
+	if i < 0 {
+		i, all = len(all), append(all, &pb.Quiet{LastBy: last})
+		b.outbox.Quiet = all
+	}
+	all[i].Urls = append(all[i].Urls, url)
 }
 
 // leadsTo is where a redirect leads; empty: the page is none.

@@ -134,7 +134,7 @@ func (t *takeBack) page(good *visit, gone map[int64]bool) error {
 func (t *takeBack) restore(m *pb.Page, key []byte, good *visit, gone map[int64]bool) error {
 	c := good.capture
 	m.Digest, m.Shingle, m.Etag, m.LastModified, m.Confirmed, m.Missing, m.MissingUs = 0, 0, nil, nil, false, 0, 0
-	m.MissingBy, m.Before, m.BeforeAccount, m.Withdrawn = 0, 0, 0, false
+	m.MissingBy, m.Before, m.BeforeAccount, m.Withdrawn, m.Settled = 0, 0, 0, false, 0
 	m.Sha256, m.Status, m.Mime, m.Deliverer, m.Account = c.Sha256, c.Status, c.Mime, c.Deliverer, 0
 	m.Gone = c.Status < 200 || c.Status >= 300
 	m.FetchedUs, m.Content = good.atUs, nil
