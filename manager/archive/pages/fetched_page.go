@@ -214,7 +214,6 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	if digest == 0 {
 		digest = channel.ContentDigest(p.Body)
 	}
-
 	mime := MediaType(p.Header)
 	r := warc.Record{
 		Type: warc.Response, Date: p.Fetched, URI: p.URL, Payload: sha, Truncated: p.Truncated, Protocol: warc.Protocol(p.Header, p.URL),
@@ -244,11 +243,10 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	if err != nil {
 		return err
 	}
-	was.Content, was.Sha256, was.Digest = c, sha[:], digest
-	was.Mime, was.Size, was.Gone = mime, uint32(len(p.Body)), !here
-	if was.Settled != digest {
+	if was.Content, was.Sha256, was.Digest = c, sha[:], digest; was.Settled != digest {
 		was.Settled = 0 // what the record will say of this version is not known yet
 	}
+	was.Mime, was.Size, was.Gone = mime, uint32(len(p.Body)), !here
 	b.keepLinks(d, p, here)
 	b.said(d, p, versionDigest(p, digest), old, last)
 	if same {
