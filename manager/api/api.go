@@ -59,7 +59,26 @@ func Handler(cfg Config) (http.Handler, error) {
 	if cfg.Archive != nil {
 		mux.Handle(Prefix+"/archive/", http.StripPrefix(Prefix+"/archive", cfg.Archive))
 	}
+	mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) { s.stray(w, r, mux) })
 	return mux, nil
+}
+
+// stray answers where there is nothing, or nothing for that method.
+func (s *server) stray(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	var known []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != Prefix+"/" {
+			known = append(known, method)
+		}
+	}
+	if len(known) > 0 {
+		w.Header().Set("Allow", strings.Join(known, ", "))
+		s.problem(w, http.StatusMethodNotAllowed, fmt.Errorf("%s takes %s, not %s", r.URL.Path, strings.Join(known, " or "), r.Method))
+		return
+	}
+	s.problem(w, http.StatusNotFound, fmt.Errorf("there is nothing at %s: %s/openapi.json says what there is", r.URL.Path, Prefix))
 }
 
 // Prefix is where the interface begins.
@@ -127,6 +146,10 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 		errors.Is(err, channel.ErrURL), errors.Is(err, channel.ErrHost), errors.Is(err, desk.ErrAsk), errors.Is(err, recrawl.ErrUnknown), errors.Is(err, recrawl.ErrParams):
 		code = http.StatusBadRequest
 	}
+	s.problem(w, code, err)
+}
+
+func (s *server) problem(w http.ResponseWriter, code int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(Problem{err.Error()}); err != nil {

@@ -192,8 +192,7 @@ func TestDocumentMatchesRoutes(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(strings.ToUpper(method), strings.ReplaceAll(path, "{id}", "1"), strings.NewReader("{}")))
-			// What is not routed answers in plain text; the interface itself in JSON.
-			if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && !strings.Contains(w.Body.String(), `"error"`) {
+			if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "there is nothing at") {
 				t.Errorf("%s %s is described but not served: %d %s", method, path, w.Code, w.Body)
 			}
 		}
@@ -207,5 +206,18 @@ func TestSchema(t *testing.T) {
 	b, err := json.Marshal(schema(reflect.TypeFor[desk.Overview](), 0))
 	if err != nil || !strings.Contains(string(b), `"channels":{"type":"integer"}`) || !strings.Contains(string(b), "date-time") {
 		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// What is asked at a wrong address, or with a wrong method, is answered like everything else: as JSON that says what to do.
+func TestStray(t *testing.T) {
+	c, _ := start(t)
+	for _, x := range []struct{ method, path, says string }{
+		{"GET", "/chanels", "there is nothing at /api/v1/chanels: /api/v1/openapi.json says what there is"},
+		{"DELETE", "/channels", "/api/v1/channels takes GET, not DELETE"},
+	} {
+		if err := c.Do(t.Context(), x.method, x.path, nil, nil, nil); err == nil || err.Error() != x.says {
+			t.Errorf("%s %s: %v, want %s", x.method, x.path, err, x.says)
+		}
 	}
 }
