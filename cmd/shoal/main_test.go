@@ -7,4 +7,12 @@ import (
 	"shoal/internal/lab/waiting"
 )
 
-func TestMain(m *testing.M) { os.Exit(waiting.Run(m, 2)) }
+// asShoal has the program of the tests be shoal itself, for tests that start managers as processes.
+const asShoal = "SHOAL_TEST_AS_SHOAL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asShoal) != "" {
+		main()
+	}
+	os.Exit(waiting.Run(m, 2))
+}

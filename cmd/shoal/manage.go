@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -74,6 +76,7 @@ type managerCmd struct {
 	JoinRate     int           `help:"Joins an hour from one address prefix (/24, /48), and as many at once; 0: 512 at once and 360 an hour." default:"0" placeholder:"N"`
 	Pond         string        `help:"Crawl the synthetic Web served at this loopback address (see shoal pond) instead of the Web." placeholder:"ADDR"`
 	Unpaced      bool          `hidden:"" help:"Take pages faster than their hosts' gaps allow: for measurements on the pond."`
+	WithInput    bool          `hidden:"" help:"End when standard input does: for a program that runs managers."`
 	Verbose      bool          `short:"v" help:"Log more."`
 }
 
@@ -81,6 +84,15 @@ func (c *managerCmd) Run(ctx context.Context, s streams) error {
 	cfg, channels, err := c.station(ctx, s)
 	if err != nil {
 		return err
+	}
+	if c.WithInput {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			end()
+		}()
 	}
 	for {
 		err := c.runOnce(ctx, s, cfg, channels)

@@ -25,6 +25,7 @@ type upCmd struct {
 	Data     string        `help:"Data folder. Starting again with it goes on from there." default:"${data}" type:"path" placeholder:"DIR"`
 	DB       string        `name:"db" help:"Keep the channels on this PostgreSQL server instead of in the data folder, which remembers it: postgres://user:password@host:5432/database." env:"SHOAL_DB" placeholder:"URL"`
 	Bucket   string        `name:"bucket" help:"Keep the archive on servers too: its ledger in --db's, its pages in this bucket of any S3-compatible store, which the data folder remembers: s3://KEY:SECRET@host:port/bucket." env:"SHOAL_BUCKET" placeholder:"URL"`
+	Cluster  int           `help:"Run so many managers that share the work, each as a process, on a PostgreSQL that is started for them and a small object store, or on --db and --bucket: for a look." default:"0" placeholder:"N"`
 	Strategy string        `help:"Recrawl strategy: ${strategies}. By default the one last set, else icr." default:"" placeholder:"NAME"`
 	JSON     bool          `name:"json" help:"Print one JSON object as the last line."`
 	Name     string        `help:"Your name, which volunteers see; default: the host of --contact." placeholder:"NAME"`
@@ -60,7 +61,7 @@ func (c *upCmd) validate() error {
 	if c.Data == "" {
 		return errNoData
 	}
-	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate()); err != nil {
+	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), c.checkCluster()); err != nil {
 		return err
 	}
 	if len(c.URLs) > 0 && (c.Seed != 0 || c.Hosts != nil || c.Pages != nil) {
@@ -105,6 +106,9 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	if err := c.validate(); err != nil {
 		return err
+	}
+	if c.Cluster > 0 {
+		return c.runCluster(ctx, s)
 	}
 	began := time.Now()
 	cfg, err := c.station(s, began)

@@ -10,12 +10,13 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"shoal/internal/pgserver"
 )
 
 // Server is one PostgreSQL server.
@@ -40,12 +41,12 @@ type Options struct {
 // SHOAL_TEST_STRICT=1 makes that an error.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	bin, err := programs()
+	bin, err := pgserver.Find()
 	if err != nil {
 		if os.Getenv("SHOAL_TEST_STRICT") == "1" {
-			t.Fatalf("%v, and SHOAL_TEST_STRICT=1 wants it: apt-get install postgresql", err)
+			t.Fatalf("%v, and SHOAL_TEST_STRICT=1 wants it", err)
 		}
-		t.Skipf("%v: apt-get install postgresql to run this test", err)
+		t.Skip(err)
 	}
 	s := &Server{bin: bin}
 	if s.owner, err = unprivileged(); err != nil {
@@ -70,29 +71,6 @@ func Start(t testing.TB, o Options) *Server {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// programs returns the folder of the newest PostgreSQL of version 15 or later.
-func programs() (string, error) {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if err != nil {
-		return "", err
-	}
-	version := func(dir string) int {
-		n, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	found = slices.DeleteFunc(found, func(dir string) bool { return version(dir) < 15 })
-	if len(found) > 0 {
-		return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
-	}
-	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path), nil
-	}
-	return "", errors.New("no PostgreSQL here")
 }
 
 // unprivileged returns the user that the server runs as, since PostgreSQL refuses root.

@@ -1,0 +1,386 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"shoal/internal/member"
+	"shoal/internal/pgserver"
+	"shoal/internal/plain"
+	"shoal/internal/smallbucket"
+	"shoal/manager/api"
+	"shoal/manager/desk"
+)
+
+// `shoal up --cluster N` is for a look at a network of several managers. Each is a process of this program, as `shoal manager --several` runs it, so that one
+// can be killed and seen to come back. The servers are PostgreSQL as it is installed, and a small object store in this process.
+
+// Bounds of --cluster. A network document names so many working keys.
+const (
+	leastCluster = 2
+	mostCluster  = member.MaxDelegations
+)
+
+// restartWait is how long a manager that ended stays away, for its work to be seen taken over.
+const restartWait = 15 * time.Second
+
+// cluster is managers, as processes, and what they need.
+type cluster struct {
+	up   *upCmd
+	data string
+	err  io.Writer
+	log  *slog.Logger
+	env  []string // of the managers: where the servers are
+	args []string // of each
+	join string
+	all  []*clusterManager
+
+	mu   sync.Mutex // guards what follows
+	last desk.Overview
+	at   time.Time // of the first page; zero: there is none yet
+}
+
+// clusterManager is one manager.
+type clusterManager struct {
+	n      int
+	data   string
+	page   string // address
+	listen int
+	client *api.Client // made at its first start
+	join   string      // likewise
+	cmd    *exec.Cmd
+	end    io.Closer // its standard input: it ends when this is closed
+	done   chan error
+}
+
+func (c *upCmd) checkCluster() error {
+	if c.Cluster == 0 {
+		return nil
+	}
+	if c.Cluster < leastCluster || c.Cluster > mostCluster {
+		return fmt.Errorf("--cluster %d: want %d to %d managers, as a network has at most %d working keys", c.Cluster, leastCluster, mostCluster, mostCluster)
+	}
+	if (c.DB == "") != (c.Bucket == "") {
+		return errors.New("--cluster takes --db and --bucket together, or starts servers of its own without both")
+	}
+	if _, port, err := net.SplitHostPort(c.Page); err != nil || port == "0" {
+		return fmt.Errorf("--page %q: --cluster needs an address with a port; the managers' pages follow each other from there", c.Page)
+	}
+	return nil
+}
+
+// runCluster is Run with --cluster.
+func (c *upCmd) runCluster(ctx context.Context, s streams) (err error) {
+	began := time.Now()
+	cl := &cluster{up: c, data: filepath.Join(c.Data, "up-cluster"), err: s.err, log: slog.New(slog.DiscardHandler)}
+	if c.Verbose {
+		cl.log = slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, nil)))
+	}
+	if busy, err := inUse(ctx, filepath.Join(cl.data, "manager-1")); err == nil && busy {
+		return fmt.Errorf("managers run on %s already: end that `shoal up` first, or name another folder with --data", cl.data)
+	}
+	w := &swimmers{n: c.peers(), dir: filepath.Join(cl.data, "peers"), log: cl.log}
+	if len(c.URLs) == 0 {
+		if w.pond, err = c.openPond(cl.data); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, ignoreClosed(w.pond.Close())) }()
+	}
+	undo, err := cl.servers(ctx, w)
+	defer func() { err = errors.Join(err, undo()) }()
+	if err != nil {
+		return err
+	}
+	if err := cl.keys(); err != nil {
+		return err
+	}
+	if c.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, began.Add(c.For))
+		defer cancel()
+	}
+	run, end := context.WithCancel(context.WithoutCancel(ctx)) // managers outlive peers
+	var wg sync.WaitGroup
+	defer func() { end(); wg.Wait() }()
+	failed := make(chan error, 1)
+	if err := cl.startAll(ctx, run, &wg, failed); err != nil {
+		return err
+	}
+	cl.greet(w)
+	before := cl.overview()
+	err = cl.swim(ctx, w, failed)
+	sum := summarise(before, cl.overview())
+	sum.Peers, sum.Data, sum.Seconds = c.peers(), cl.data, time.Since(began).Seconds()
+	if !cl.at.IsZero() {
+		sum.FirstPageS = cl.at.Sub(began).Seconds()
+	}
+	if w.pond != nil {
+		sum.MaxInFlight = w.pond.Stats().MaxInFlight
+	}
+	fmt.Fprintf(s.err, "Stopped. The data is in %s; start again to go on from there.\n", cl.data)
+	if c.JSON {
+		err = errors.Join(err, json.NewEncoder(s.out).Encode(sum))
+	}
+	return err
+}
+
+// servers starts PostgreSQL, the object store and the pond, unless the first two are named.
+func (cl *cluster) servers(ctx context.Context, w *swimmers) (undo func() error, err error) {
+	var undos []func() error
+	undo = func() error {
+		var all []error
+		for i := len(undos) - 1; i >= 0; i-- {
+			all = append(all, undos[i]())
+		}
+		return errors.Join(all...)
+	}
+	db, bucket := cl.up.DB, cl.up.Bucket
+	if db == "" {
+		if _, err := pgserver.Find(); err != nil {
+			return undo, fmt.Errorf("%w; or name servers with --db and --bucket", err)
+		}
+		if err := os.MkdirAll(cl.data, 0o700); err != nil {
+			return undo, err
+		}
+		pg, err := pgserver.Start(ctx, filepath.Join(cl.data, "postgres"))
+		if err != nil {
+			return undo, err
+		}
+		undos = append(undos, pg.Stop)
+		store, err := smallbucket.Open(filepath.Join(cl.data, "bucket"))
+		if err != nil {
+			return undo, err
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return undo, err
+		}
+		front := &http.Server{Handler: store, ReadHeaderTimeout: 10 * time.Second}
+		go func() { _ = front.Serve(l) }() // it ends with Close
+		undos = append(undos, front.Close)
+		db, bucket = pg.URL(), store.URL(l.Addr().String())
+	}
+	cl.env = append(os.Environ(), "SHOAL_DB="+db, "SHOAL_BUCKET="+bucket, "SHOAL_SEVERAL=true")
+	cl.args = []string{"manager", "--json", "--with-input", "--strategy", cl.up.Strategy, "--name", cl.up.Name, "--contact", cl.up.Contact}
+	if cl.up.Verbose {
+		cl.args = append(cl.args, "--verbose")
+	}
+	if w.pond == nil {
+		return undo, nil
+	}
+	pctx, drain := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- w.pond.Run(pctx) }()
+	undos = append(undos, func() error { drain(); return <-done })
+	cl.args = append(cl.args, "--pond", w.pond.Addr().String())
+	return undo, nil
+}
+
+// keys makes the managers' identities: all of one network.
+func (cl *cluster) keys() error {
+	var backup string
+	host, port, err := net.SplitHostPort(cl.up.Page)
+	if err != nil {
+		return err
+	}
+	first, err := strconv.Atoi(port)
+	if err != nil {
+		return fmt.Errorf("--page: %w", err)
+	}
+	for i := range cl.up.Cluster {
+		m := &clusterManager{n: i + 1, data: filepath.Join(cl.data, fmt.Sprint("manager-", i+1)), page: net.JoinHostPort(host, strconv.Itoa(first+i))}
+		if m.listen, err = freePort(); err != nil {
+			return err
+		}
+		at := filepath.Join(m.data, "keys")
+		if err := os.MkdirAll(m.data, 0o700); err != nil {
+			return err
+		}
+		_, missing := os.Stat(at)
+		var k *member.Keys
+		if i == 0 || missing == nil {
+			k, err = member.LoadOrCreate(at, time.Now())
+		} else {
+			k, err = member.Join(at, backup, time.Now())
+		}
+		if err == nil && i == 0 {
+			backup, err = k.Backup()
+		}
+		if err != nil {
+			return err
+		}
+		cl.all = append(cl.all, m)
+	}
+	return nil
+}
+
+// startAll starts the managers, and keeps them running until run ends.
+func (cl *cluster) startAll(ctx, run context.Context, wg *sync.WaitGroup, failed chan<- error) error {
+	for _, m := range cl.all {
+		if err := cl.start(ctx, m); err != nil {
+			return fmt.Errorf("manager %d: %w; its log is %s.log", m.n, err, m.data)
+		}
+		cl.join = m.join // it names those that were there before
+		wg.Go(func() {
+			if err := cl.keep(run, m); err != nil {
+				select {
+				case failed <- fmt.Errorf("manager %d: %w", m.n, err):
+				default:
+				}
+			}
+		})
+	}
+	return nil
+}
+
+// start starts a manager and waits until it says that it has.
+func (cl *cluster) start(ctx context.Context, m *clusterManager) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	logs, err := os.OpenFile(m.data+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer logs.Close() // the manager has its own
+	args := append([]string{}, cl.args...)
+	args = append(args, "--data", m.data, "--page", m.page, "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", m.listen))
+	if m.n == 1 {
+		for _, u := range cl.up.URLs {
+			args = append(args, "--add", u)
+		}
+	}
+	m.cmd = exec.Command(self, args...)
+	m.cmd.Env, m.cmd.Stderr = cl.env, logs
+	ownGroup(m.cmd) // ctrl-C is for this process alone: peers leave first
+	in, err := m.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := m.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := m.cmd.Start(); err != nil {
+		return err
+	}
+	m.end, m.done = in, make(chan error, 1)
+	var started struct{ Join, Page string }
+	said := make(chan error, 1)
+	go func() {
+		said <- json.NewDecoder(out).Decode(&started)
+		_, _ = io.Copy(io.Discard, out)
+		m.done <- m.cmd.Wait()
+	}()
+	select {
+	case err = <-said:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = in.Close()
+		return errors.Join(fmt.Errorf("it did not start: %w", err), <-m.done)
+	}
+	if m.client != nil {
+		return nil
+	}
+	token, err := member.ReadSecret(filepath.Join(m.data, "operator.token"))
+	m.client, m.join = &api.Client{Base: started.Page, Token: strings.TrimSpace(token), HTTP: &http.Client{Timeout: 3 * time.Second}}, started.Join
+	return err
+}
+
+// keep waits for a manager's end, and starts it again until ctx ends.
+func (cl *cluster) keep(ctx context.Context, m *clusterManager) error {
+	for {
+		select {
+		case <-ctx.Done():
+			_ = m.end.Close()
+			return <-m.done
+		case err := <-m.done:
+			fmt.Fprintf(cl.err, "\nManager %d has ended (%v). The others take its share of the hosts over; it is started again in %v.\n", m.n, err, restartWait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(restartWait):
+		}
+		if err := cl.start(ctx, m); err != nil {
+			return err
+		}
+		fmt.Fprintf(cl.err, "\nManager %d runs again, as process %d.\n", m.n, m.cmd.Process.Pid)
+	}
+}
+
+func (cl *cluster) greet(w *swimmers) {
+	what := fmt.Sprint(len(cl.up.URLs), " sites")
+	if w.pond != nil {
+		cfg := w.pond.World().Config()
+		what = fmt.Sprintf("the pond, a synthetic Web of %d hosts and %d pages on loopback", cfg.Hosts, cfg.Pages)
+	}
+	fmt.Fprintf(cl.err, "Shoal crawls %s with %s and %s that share the work.\n", what, plain.Count(w.n, "peer"), plain.Count(len(cl.all), "manager"))
+	for _, m := range cl.all {
+		fmt.Fprintf(cl.err, "  manager %d  %s/?token=%s  process %d\n", m.n, m.client.Base, m.client.Token, m.cmd.Process.Pid)
+	}
+	fmt.Fprintf(cl.err, "  each page shows all of it. Kill one, as with kill -9 %d, and see the others take its share over.\n", cl.all[0].cmd.Process.Pid)
+	fmt.Fprintf(cl.err, "  data       %s\n  end with   ctrl-C\n", cl.data)
+}
+
+// overview is the state of the whole, of the first manager that answers; else as it was last.
+func (cl *cluster) overview() desk.Overview {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	for _, m := range cl.all {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		var o desk.Overview
+		err := m.client.Do(ctx, http.MethodGet, "/overview", nil, nil, &o)
+		cancel()
+		if err != nil {
+			continue
+		}
+		if cl.at.IsZero() && o.Archived > 0 {
+			cl.at = time.Now()
+		}
+		cl.last = o
+		break
+	}
+	return cl.last
+}
+
+// swim runs the peers until ctx ends or a manager cannot be started, and shows what happens.
+func (cl *cluster) swim(ctx context.Context, w *swimmers, failed <-chan error) error {
+	w.own = func(id string) { // the operator's own need no probation
+		if err := cl.all[0].client.Do(ctx, http.MethodPost, "/peers/vouch", nil, api.OnePeer{Peer: id}, nil); err != nil {
+			cl.log.Warn("a peer of this program is a newcomer", "peer", id, "err", err)
+		}
+	}
+	shown := make(chan struct{})
+	look, stop := context.WithCancel(ctx)
+	go func() { defer close(shown); live(look, cl.err, cl.overview) }()
+	defer func() { stop(); <-shown }()
+	pctx, leave := context.WithCancel(ctx)
+	defer leave()
+	peers := make(chan error, 1)
+	go func() { peers <- w.run(pctx, cl.join) }()
+	select {
+	case err := <-failed:
+		leave()
+		return errors.Join(err, <-peers)
+	case err := <-peers:
+		time.Sleep(settleTime) // for the last reports to be taken in
+		return err
+	}
+}

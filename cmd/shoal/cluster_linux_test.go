@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"shoal/internal/pgserver"
+	"shoal/manager/api"
+)
+
+// said is output that a test reads while it is written.
+type saidSoFar struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *saidSoFar) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *saidSoFar) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// TestUpCluster runs two managers by `up`, kills one as its greeting proposes, and sees the other one go on with all.
+func TestUpCluster(t *testing.T) {
+	if _, err := pgserver.Find(); err != nil && os.Getenv("SHOAL_TEST_STRICT") != "1" {
+		t.Skip(err)
+	}
+	t.Setenv(asShoal, "1")
+	home, port := t.TempDir(), twoPorts(t)
+	ctx, end := context.WithCancel(t.Context())
+	var out, said saidSoFar
+	status := make(chan int, 1)
+	go func() {
+		status <- run(ctx, []string{"up", "--cluster", "2", "--data", home, "--page", fmt.Sprintf("127.0.0.1:%d", port), "--hosts", "20", "--pages", "60", "--peers", "2", "--json"}, streams{&out, &said})
+	}()
+	defer func() {
+		end()
+		if code := <-status; code != 0 {
+			t.Errorf("status %d: %s", code, said.String())
+		}
+		var sum summary
+		if err := json.Unmarshal([]byte(out.String()), &sum); err != nil || sum.Channels != 20 || sum.Updates == 0 || sum.MaxInFlight != 1 {
+			t.Errorf("%s: %v", out.String(), err)
+		}
+		s, err := pgserver.Start(context.Background(), filepath.Join(home, "up-cluster", "postgres")) // where its data lies
+		if err == nil {
+			err = s.Stop()
+			os.RemoveAll(s.Data())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for stop := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(stop) {
+				t.Fatalf("never: %s\n%s", what, said.String())
+			}
+		}
+	}
+	greeted := regexp.MustCompile(`manager 1  http\S+  process (\d+)`)
+	until("it greets", func() bool { return strings.Contains(said.String(), "end with") })
+	second := filepath.Join(home, "up-cluster", "manager-2")
+	token, err := os.ReadFile(filepath.Join(second, "operator.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &api.Client{Base: fmt.Sprintf("http://127.0.0.1:%d", port+1), Token: strings.TrimSpace(string(token))}
+	parts := func() (parts, managers int) {
+		var all api.Managers
+		if client.Do(t.Context(), http.MethodGet, "/managers", nil, nil, &all) != nil || len(all.Managers) == 0 || !all.Managers[0].Here {
+			return 0, 0
+		}
+		return all.Managers[0].Partitions, len(all.Managers)
+	}
+	until("two managers have half of the partitions each", func() bool { n, of := parts(); return n == 128 && of == 2 })
+	pid, err := strconv.Atoi(greeted.FindStringSubmatch(said.String())[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until("the other one has all", func() bool { n, _ := parts(); return n == 256 })
+	until("every channel is crawled", func() bool {
+		var rows api.Rows
+		if client.Do(t.Context(), http.MethodGet, "/channels", nil, nil, &rows) != nil || len(rows.Channels) != 20 {
+			return false
+		}
+		for _, r := range rows.Channels {
+			if r.Visits == 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// twoPorts are two free ports that follow each other.
+func twoPorts(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		first, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+1))
+		if err == nil {
+			l.Close()
+			return first
+		}
+	}
+	t.Fatal("no two ports are free")
+	return 0
+}
+
+// TestClusterWishes has --cluster refuse what it cannot do, with what to do instead.
+func TestClusterWishes(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--cluster 1":                       "want 2 to 16 managers",
+		"--cluster 17":                      "want 2 to 16 managers",
+		"--cluster 3 --db postgres://x":     "--db and --bucket together",
+		"--cluster 3 --page 127.0.0.1:0":    "needs an address with a port",
+		"--cluster 3 --page=":               "needs an address with a port",
+		"--cluster 3 --bucket s3://k:s@h/b": "--db and --bucket together",
+	} {
+		var o, e strings.Builder
+		if code := run(t.Context(), append([]string{"up", "--data", t.TempDir()}, strings.Fields(args)...), streams{&o, &e}); code != 1 || !strings.Contains(e.String(), want) {
+			t.Errorf("%s: status %d: %s", args, code, e.String())
+		}
+	}
+}
