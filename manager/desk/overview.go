@@ -31,7 +31,8 @@ type Overview struct {
 	Updates     int64            `json:"updates"`
 	Pages       int64            `json:"pages_fetched"`
 	Unchanged   int64            `json:"pages_unchanged"`
-	Archived    int64            `json:"pages_archived"`
+	Archived    int64            `json:"pages_archived"`         // versions, ever
+	Stored      *int64           `json:"pages_stored,omitempty"` // pages that are there, as they were counted last; nil: not counted yet
 	BytesDown   int64            `json:"bytes_down"`
 	WARCFiles   int              `json:"warc_files"`
 	UpdatesMin  float64          `json:"updates_a_minute"`
@@ -164,6 +165,10 @@ func overviewOf(o manager.Overview) Overview {
 		PagesMin: o.PagesMin, Freshness: o.Freshness, Intervals: seconds(o.Intervals), GroupSizes: o.GroupSizes, Data: o.Data,
 		Notices: o.Notices, Blocking: o.Blocking, Discovered: o.Discovered, ArchiveLag: Seconds(o.Archive.TextDelay), Lookups: o.Lookups, HopsMean: o.HopsMean,
 		RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, History: make([]Point, len(o.History)),
+	}
+	if a := o.Archive; !a.Counted.IsZero() {
+		n := int64(a.Provisional + a.Verified + a.Withdrawn)
+		out.Stored = &n
 	}
 	out.Errors, out.Noted = map[string]int64{}, map[string]int64{}
 	for kind, n := range o.Errors {

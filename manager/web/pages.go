@@ -229,6 +229,8 @@ func count(n any) string {
 		v = int64(n)
 	case int64:
 		v = n
+	case *int64:
+		v = *n
 	}
 	s := fmt.Sprint(v)
 	var out []string

@@ -313,11 +313,14 @@ func (c *Stats) Run(ctx context.Context, to IO) error {
 		if c.JSON {
 			return json.NewEncoder(to.Out).Encode(s)
 		}
-		_, err := fmt.Fprintf(to.Out, "pages       %d\nunchanged   %d\nbytes       %d\nchunks      %d\nfiles       %d\nchanges     %d\n", s.Pages, s.Unchanged, s.Bytes, s.Chunks, s.Files, s.Events)
-		if err != nil || s.Counted.IsZero() {
-			return err
+		if !s.Counted.IsZero() {
+			_, err := fmt.Fprintf(to.Out, "pages       %d stored now\nverified    %d of them\nprovisional %d\nwithdrawn   %d\n", s.Verified+s.Provisional+s.Withdrawn, s.Verified, s.Provisional, s.Withdrawn)
+			if err != nil {
+				return err
+			}
 		}
-		_, err = fmt.Fprintf(to.Out, "\nof the pages that are there now\nverified    %d\nprovisional %d\nwithdrawn   %d\n", s.Verified, s.Provisional, s.Withdrawn)
+		_, err := fmt.Fprintf(to.Out, "files       %d\n\nsince the archive began\nversions    %d of pages stored, of %d bytes\nunchanged   %d visits that found what was stored\nchunks      %d\nchanges     %d told in the feed\n",
+			s.Files, s.Pages, s.Bytes, s.Unchanged, s.Chunks, s.Events)
 		return err
 	}
 	return c.do(ctx, func(a *archive.Archive) error {
