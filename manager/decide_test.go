@@ -113,6 +113,7 @@ func (alone) Expect(recrawl.Slot) time.Duration       { return 0 }
 type ready struct{}
 
 func (ready) Room(time.Time, dispatch.Ask) (dispatch.Peer, dispatch.Verdict) { return "", dispatch.Go }
+func (ready) Farther(time.Time, []dispatch.Ask) (int, dispatch.Peer, bool)   { return 0, "", false }
 func (ready) Held(dispatch.Peer, int)                                        {}
 func (ready) Capacity(time.Time) dispatch.Capacity                           { return dispatch.Capacity{} }
 func (ready) Looked(time.Time)                                               {}

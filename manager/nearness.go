@@ -84,7 +84,7 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 		}
 		n.locate(now, a)
 	}
-	ask := overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer, Spare: a.Spare, Pressing: a.Pressing, Starving: a.Starving}
+	ask := overlay.Ask{Host: a.Host, Share: a.Share, Pages: n.pace.pages(a.Slot), Gap: n.cfg.Gap, Not: n.complaints[a.Slot].peer, Spare: a.Spare, Only: overlay.ID(a.Only)}
 	n.suit(now, a.Slot, &ask)
 	named, verdict := n.judge.Near(now, ask)
 	if verdict == overlay.Go && named.Peer == "" && isErrand(a.Slot) {
@@ -98,6 +98,16 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 	}
 	n.named[a.Slot] = named
 	return dispatch.Peer(named.Peer), dispatch.Go
+}
+
+// Farther implements dispatch.Judge.
+func (n *nearness) Farther(now time.Time, tasks []dispatch.Ask) (int, dispatch.Peer, bool) {
+	asks := make([]overlay.Ask, len(tasks))
+	for i := range tasks {
+		asks[i] = overlay.Ask{Host: tasks[i].Host, Not: n.complaints[tasks[i].Slot].peer, Pressing: tasks[i].Pressing}
+	}
+	i, p, ok := n.judge.Farther(now, asks)
+	return i, dispatch.Peer(p), ok
 }
 
 // mayRead says whether one more host may be read about now. With a million channels due and all peers full, the loop would otherwise do nothing

@@ -84,10 +84,10 @@ type Ask struct {
 	Gap   time.Duration
 	// Not is a peer whose word about the host another is to confirm: the task goes to a peer of another account and network, if there is one. Empty: none.
 	Not ID
-	// Pressing says that a task that may go to all peers may also take a free thread that tasks near it may want.
+	// Pressing says that Farther may give the task any room.
 	Pressing bool
-	// Starving says that it may take a place in a queue there, too.
-	Starving bool
+	// Only, if set, is the peer that Farther has named: the task goes there, or nowhere.
+	Only ID
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
 	// May says of a peer whether it may have the task at all. Rather says whether it should, if another peer is about as near: see suited.
@@ -231,6 +231,9 @@ func (j *Judge) anywhere(a Ask) Named {
 
 // choose finds the peer for a host whose place is known.
 func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
+	if a.Only != "" {
+		return j.named(a.Only, h)
+	}
 	limit := j.reach(h)
 	if c, ok := j.suited(a, h, limit); ok {
 		return c, true
@@ -240,21 +243,27 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 		mark = withSpare
 	}
 	if !h.all && h.near[len(h.near)-1].ms <= limit {
-		if c, ok := j.nearestWith(h, mark, limit, false); ok {
+		if c, ok := j.nearestWith(h, mark, limit); ok {
 			return c, true
 		}
 	}
 	if a.Spare || a.Share <= NearShare {
 		return candidate{}, false
 	}
-	if a.Pressing {
-		return j.nearestWith(h, withRoom, math.MaxFloat64, !a.Starving)
-	}
 	within := math.MaxFloat64
 	if a.Share < 1 {
 		within = h.distance[1]
 	}
-	return j.nearestWith(h, withSpare, within, false)
+	return j.nearestWith(h, withSpare, within)
+}
+
+// named is the peer that Farther has named, if it still has room.
+func (j *Judge) named(id ID, h *located) (candidate, bool) {
+	k, ok := j.slotOf[id]
+	if !ok || !j.index.marked(int(k), withRoom) || j.passes(k) || j.bars(k) {
+		return candidate{}, false
+	}
+	return candidate{k, j.slots[k].life, j.away(h, k), j.timed(h, k) >= 0}, true
 }
 
 // suited is the candidate near a host that is best for a task, of those that may and should have it, or else that may. For being one that should a peer may be
@@ -340,9 +349,9 @@ func (j *Judge) start(s *slot, takes time.Duration) time.Duration {
 	return max(s.rec.Load.Backlog, time.Duration(waiting)*takes/time.Duration(s.rec.Load.Threads))
 }
 
-// nearestWith is the nearest peer to a host with a mark, within a distance; if free, one with a free thread.
-func (j *Judge) nearestWith(h *located, mark int, within float64, free bool) (candidate, bool) {
-	skips := func(k int32) bool { return j.passes(k) || j.bars(k) || free && !j.slots[k].free() }
+// nearestWith is the nearest peer to a host with a mark, within a distance.
+func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bool) {
+	skips := func(k int32) bool { return j.passes(k) || j.bars(k) }
 	best, ok := candidate{}, false
 	for _, c := range h.timed {
 		s := &j.slots[c.slot]
@@ -360,6 +369,30 @@ func (j *Judge) nearestWith(h *located, mark int, within float64, free bool) (ca
 		return candidate{int32(f[0].i), j.slots[f[0].i].life, f[0].ms + penalty, false}, true
 	}
 	return best, ok
+}
+
+// Farther says which of some tasks that have waited long loses least by going to a peer that may have it, and to which: a task that presses to one with room, and
+// these tasks come first; another one to one with a free thread that nothing near it wants. What a task loses is how much farther that peer is than the
+// nearest. False: there is none.
+func (j *Judge) Farther(now time.Time, tasks []Ask) (task int, p ID, ok bool) {
+	least := math.Inf(1)
+	for i := range tasks {
+		a, h := &tasks[i], j.hosts[tasks[i].Host]
+		first := !ok || a.Pressing && !tasks[task].Pressing
+		if h == nil || !h.known || len(h.near) == 0 || !first && tasks[task].Pressing && !a.Pressing {
+			continue
+		}
+		j.weigh(now, a)
+		mark := withSpare
+		if a.Pressing {
+			mark = withRoom
+		}
+		c, found := j.nearestWith(h, mark, math.MaxFloat64)
+		if more := c.ms - h.near[0].ms; found && (first || more < least) {
+			task, p, least, ok = i, j.slots[c.slot].rec.ID, more, true
+		}
+	}
+	return task, p, ok
 }
 
 // survey has a host measured, unless it is, or as many are as may be at a time.

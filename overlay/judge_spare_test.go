@@ -1,41 +1,11 @@
 package overlay
 
-import "testing"
+import (
+	"math"
+	"testing"
 
-// A task that presses takes room that others want; another one waits.
-func TestJudgePressing(t *testing.T) {
-	c := newCourt(t, 3, 12, JudgeConfig{})
-	for i := range c.peers {
-		c.peers[i].Load.Slots = 10 // two of which are filled
-	}
-	c.see()
-	c.survey(7, somewhere(c.rng), 3)
-	for i := range c.peers {
-		c.hold(c.peers[i].ID, 99)
-	}
-	c.j.Looked()
-	h := c.j.hosts[7]
-	var far ID
-	for i := range c.peers {
-		if k := c.j.slotOf[c.peers[i].ID]; c.j.away(h, k) > h.distance[1] {
-			far = c.peers[i].ID
-		}
-	}
-	c.hold(far, 0) // a place that became free since all was looked at
-	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1}); v != Full {
-		t.Errorf("it goes to %q, which others near it may want", named.Peer)
-	}
-	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1, Pressing: true}); v != Go || named.Peer != far {
-		t.Errorf("verdict %v, peer %q, want %q", v, named.Peer, far)
-	}
-	c.hold(far, int(c.j.view.Find(far).Load.Threads)) // a place in the queue is left, and no thread
-	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1, Pressing: true}); v != Full {
-		t.Errorf("it takes a place in the queue of %q", named.Peer)
-	}
-	if named, v := c.j.Near(c.now, Ask{Host: 7, Share: 1, Pressing: true, Starving: true}); v != Go || named.Peer != far {
-		t.Errorf("starving: verdict %v, peer %q, want %q", v, named.Peer, far)
-	}
-}
+	"shoal/channel"
+)
 
 // A spare task goes to a near peer with a free thread or to none; the threads that the judge counts as idle are those that wait for a task.
 func TestJudgeSpare(t *testing.T) {
@@ -76,5 +46,68 @@ func TestJudgeSpare(t *testing.T) {
 		if named, verdict := c.j.Near(c.now, Ask{Host: 7, Share: NearShare, Spare: true}); verdict != Go || named.Peer == "" {
 			t.Errorf("seed %d: all threads are free, and none takes a spare task: %v", seed, verdict)
 		}
+	}
+}
+
+// Farther names what a search through all tasks and peers finds, and Near gives the task to that peer.
+func TestJudgeFarther(t *testing.T) {
+	named := 0
+	for seed := range uint64(60) {
+		c := newCourt(t, seed, 12, JudgeConfig{})
+		for i := range c.peers {
+			c.peers[i].Load.Slots = 10 // two of which are filled
+		}
+		c.see()
+		var tasks []Ask
+		for h := range channel.HostKey(6) {
+			c.survey(h+1, somewhere(c.rng), 3)
+			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0})
+		}
+		for i := range c.peers {
+			c.hold(c.peers[i].ID, c.rng.IntN(7))
+		}
+		c.j.Looked()
+		for i := range c.peers {
+			if c.rng.IntN(2) == 0 {
+				c.hold(c.peers[i].ID, c.rng.IntN(7))
+			}
+		}
+		least, best, press := math.Inf(1), false, false
+		for _, a := range tasks {
+			h := c.j.hosts[a.Host]
+			c.j.weigh(c.now, &a)
+			for _, k := range c.j.takers {
+				s := &c.j.slots[k]
+				if !c.j.hasRoom(s) || c.j.passes(k) || !a.Pressing && !(s.spare && s.free()) {
+					continue
+				}
+				more := c.j.away(h, k) - h.near[0].ms
+				if !best || a.Pressing && !press || a.Pressing == press && more < least {
+					least, best, press = more, true, a.Pressing
+				}
+			}
+		}
+		i, id, ok := c.j.Farther(c.now, tasks)
+		if ok != best {
+			t.Fatalf("seed %d: found %v, want %v", seed, ok, best)
+		}
+		if !ok {
+			continue
+		}
+		named++
+		h := c.j.hosts[tasks[i].Host]
+		if more := c.j.away(h, c.j.slotOf[id]) - h.near[0].ms; tasks[i].Pressing != press || math.Abs(more-least) > 1e-9 {
+			t.Fatalf("seed %d: a task that loses %v, pressing: %v; want %v, %v", seed, more, tasks[i].Pressing, least, press)
+		}
+		if got, v := c.j.Near(c.now, Ask{Host: tasks[i].Host, Share: NearShare, Only: id}); v != Go || got.Peer != id {
+			t.Fatalf("seed %d: the task goes to %q (%v), want %q", seed, got.Peer, v, id)
+		}
+		c.hold(id, 99)
+		if got, v := c.j.Near(c.now, Ask{Host: tasks[i].Host, Share: 1, Only: id}); v != Full {
+			t.Fatalf("seed %d: the task goes to %q though %q is full", seed, got.Peer, id)
+		}
+	}
+	if named < 30 {
+		t.Errorf("only %d of the worlds had room", named)
 	}
 }

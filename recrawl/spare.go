@@ -73,6 +73,21 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 // Lacking says whether, in this tick, Spare had slots that are missing or probably stale, and no place for them.
 func (s *Scheduler) Lacking() bool { return s.spares.lacks }
 
+// Take takes a slot that Next has offered and whose admit said to ask again later, if it may be taken still. admit is as there.
+func (s *Scheduler) Take(now Tick, at Slot, admit func(Slot) (again Tick, ok bool)) bool {
+	s.now = max(s.now, now)
+	c := s.cells.at(at)
+	if c.Flags&(Paused|gone) != 0 || s.opt.MaxOut > 0 && int(c.Out) >= s.opt.MaxOut || s.now < s.earliest(c) {
+		return false
+	}
+	if _, ok := admit(at); !ok {
+		return false
+	}
+	s.unplace(at, c)
+	s.submitted(now, at, c)
+	return true
+}
+
 // submitted counts a task of a slot that is not ready.
 func (s *Scheduler) submitted(now Tick, at Slot, c *cell) {
 	s.strategy.Observe(now, at, &c.Facts, Event{Kind: Submitted})

@@ -99,3 +99,29 @@ func TestIntervalsFollowTheThreadsOffered(t *testing.T) {
 		}
 	}
 }
+
+// What Next has put off can be taken after all, once, and only as far as the limits allow.
+func TestTake(t *testing.T) {
+	s := NewScheduler(1, must(t, "price", Params{}), Options{Groups: 1, Prior: Prior(100, 1), Cap: 2, MaxOut: 1})
+	now := Tick(1000)
+	a, b, paused := s.Add(Facts{}), s.Add(Facts{}), s.Add(Facts{Flags: Paused})
+	early := s.Add(Facts{Est: Exactly(100), Flags: Known, Submitted: now - 10, Updated: now - 9})
+	later := func(Slot) (Tick, bool) { return now + 1, false }
+	s.Next(now, Load{Room: -1}, later)
+	if s.Take(now, a, later) {
+		t.Error("taken against the will of admit")
+	}
+	if !s.Take(now, a, yes) || s.Facts(a).Out != 1 || s.Facts(a).Submitted != now {
+		t.Errorf("not taken: %+v", s.Facts(a))
+	}
+	for name, at := range map[string]Slot{"twice": a, "though it is paused": paused, "before the cap allows it": early} {
+		if s.Take(now, at, yes) {
+			t.Errorf("taken %s", name)
+		}
+	}
+	var got []Slot
+	s.Next(now+1, Load{Room: -1}, func(at Slot) (Tick, bool) { got = append(got, at); return 0, true })
+	if !slices.Equal(got, []Slot{b}) {
+		t.Errorf("next come %v, want only %d", got, b)
+	}
+}

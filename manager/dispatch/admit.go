@@ -17,7 +17,7 @@ type host struct {
 // admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; near the end nothing that
 // would outlive it; and then asks the judge for a near peer, with a free thread if the task is a spare one. If not ok, at says when to ask again; the zero time means that enough was
 // looked at for now.
-func (m *Machine) admit(now time.Time, s recrawl.Slot, spare bool) (at time.Time, peer Peer, ok bool) {
+func (m *Machine) admit(now time.Time, s recrawl.Slot, how way) (at time.Time, peer Peer, ok bool) {
 	key := m.channels.Host(s)
 	if h, up := m.hosts[key]; up {
 		switch {
@@ -37,7 +37,7 @@ func (m *Machine) admit(now time.Time, s recrawl.Slot, spare bool) (at time.Time
 	if !m.cfg.Until.IsZero() && now.Add(m.channels.Expect(s)).After(m.cfg.Until) {
 		return m.cfg.Until.Add(time.Hour), "", false
 	}
-	peer, v := m.near(now, s, key, spare)
+	peer, v := m.near(now, s, key, how)
 	switch v {
 	case Go:
 		return time.Time{}, peer, true
@@ -57,8 +57,8 @@ const (
 // near asks the judge whether a task should be placed now: a peer near its host has room, or it has waited long enough. This is delay
 // scheduling (Zaharia and others, "Delay Scheduling", EuroSys 2010): a task waits while all peers near its host are full, rather than go at
 // once to a far one that happens to have room; that one is left to the tasks near it.
-func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, spare bool) (Peer, Verdict) {
-	if spare {
+func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how way) (Peer, Verdict) {
+	if how.spare {
 		return m.judge.Room(now, Ask{Slot: s, Host: key, Share: NearShare, Spare: true})
 	}
 	since, asked := time.Time{}, false
@@ -68,27 +68,30 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, spare
 	if !asked {
 		since = now
 	}
-	// The longer it has waited, the farther it may go: a quarter of the peers, half of them, all.
+	// The longer it has waited, the farther it may go: a quarter of the peers, half of them, all. Which of the tasks that may go to all does so is for handFar.
 	share, waited := NearShare, now.Sub(since)
 	for left := waited; left >= patience*m.cfg.Clock.Step && share < 1; left -= patience * m.cfg.Clock.Step {
 		share *= 2
 	}
-	isNew := waited >= patienceNew*m.cfg.Clock.Step && m.due.Facts(s).Updated == 0
-	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share, Pressing: isNew, Starving: isNew && waited >= starving*m.cfg.Clock.Step})
+	any := share == 1 && !how.first && how.only == ""
+	if any {
+		share /= 2
+	}
+	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share, Only: how.only})
 	switch {
 	case v == Go && asked:
 		delete(m.asked, s)
 	case v == Wait && !asked && len(m.asked) < maxAsked:
 		m.asked[s] = since
+	case v == Wait && any:
+		m.far.add(Ask{Slot: s, Host: key, Pressing: m.due.Facts(s).Updated == 0})
 	}
 	return peer, v
 }
 
 const (
-	patience    = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
-	patienceNew = 20      // after which a channel that was never crawled takes the place of recrawls elsewhere: a region with many sites for its peers would never be crawled through
-	starving    = 60      // and after which it takes places in queues there, too
-	maxAsked    = 1 << 16 // tasks whose wait is counted
+	patience = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
+	maxAsked = 1 << 16 // tasks whose wait is counted
 )
 
 // occupy keeps other channels of a flight's host back, and free lets them go.

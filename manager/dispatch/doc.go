@@ -10,7 +10,8 @@
 //
 // A channel that is not idle has a flight: its task is out, or waits to be handed out again. Before a task goes, admit asks in this order: is
 // the host blocked, is another channel of the host out, has the host's next visit come, did the last crawl fail a short while ago, would the task
-// outlive the manager, and, by the Judge, has a peer near the host room. A task waits for a near peer for some ticks and then goes farther.
+// outlive the manager, and, by the Judge, has a peer near the host room. A task waits for a near peer for some ticks and then goes farther;
+// of several that may, the one goes that loses least by it.
 //
 // The rooms that are asked are behind three small interfaces: Due says what is wanted (recrawl.Scheduler), Channels what is kept of a
 // channel, Judge who is near and has room. The life of one generation is package lease's; the Machine holds the lease.Issue of each flight.

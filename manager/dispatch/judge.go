@@ -18,6 +18,10 @@ type Peer string
 type Judge interface {
 	// Room says whether a task for the host should be placed now, and with Go, with which peer; an empty one leaves that to the overlay.
 	Room(now time.Time, a Ask) (Peer, Verdict)
+	// Farther says which of some tasks that have waited long loses least by going to a peer that may have it, and to which: a task that presses to one with room,
+	// and these tasks come first; another one to one with a free thread that nothing near it wants. False: there is none. Slot, Host and Pressing of the
+	// tasks are set.
+	Farther(now time.Time, tasks []Ask) (task int, p Peer, ok bool)
 	// Held tells that a peer has n of our tasks now, counting those on their way to it. Nothing was held before the first call.
 	Held(p Peer, n int)
 	// Capacity sums up the peers that are known now.
@@ -33,10 +37,10 @@ type Ask struct {
 	Host channel.HostKey
 	// Share is the share of all peers, the nearest ones first, of which one will do. It is NearShare at first and grows to 1 while the task waits.
 	Share float64
-	// Pressing says that the channel was never crawled and has waited long: any peer with a free thread will do, also one that others near it want.
+	// Pressing says that the channel was never crawled and has waited long: Farther may give it any room, also what others near the peer want.
 	Pressing bool
-	// Starving says that it has waited longer still: a place in a queue will do, too.
-	Starving bool
+	// Only, if set, is the peer that Farther has named: it is this one or none.
+	Only Peer
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
 }

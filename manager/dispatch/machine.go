@@ -13,6 +13,8 @@ type Due interface {
 	// Next takes the channels that are due, best first, and returns how many. admit is called for each: it takes the channel, or says when
 	// to ask again, recrawl.Enough to end. admit must not call methods that change the Due.
 	Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slot) (again recrawl.Tick, ok bool)) int
+	// Take takes a channel that Next has offered and that admit has put off, if admit takes it now.
+	Take(now recrawl.Tick, s recrawl.Slot, admit func(recrawl.Slot) (again recrawl.Tick, ok bool)) bool
 	// Observe takes in what became of a task: Accepted, Refused, Lapsed or Failed. The owner tells of reports.
 	Observe(now recrawl.Tick, s recrawl.Slot, e recrawl.Event)
 	// Edit is called with a change that counts a task out which Next did not take.
@@ -128,8 +130,9 @@ type Machine struct {
 	tidied    time.Time
 	notBefore map[recrawl.Slot]time.Time // until when channels wait whose last crawl failed
 	asked     map[recrawl.Slot]time.Time // since when tasks wait for a near peer
-	held      map[Peer]int               // tasks that each peer has, or that are on their way to it
-	carried   int                        // their number
+	far       far
+	held      map[Peer]int // tasks that each peer has, or that are on their way to it
+	carried   int          // their number
 
 	began      time.Time
 	started    bool // enough peers were known once
@@ -176,14 +179,28 @@ func (m *Machine) Tick(now time.Time) []Order {
 	tick := m.cfg.Clock.At(now)
 	before, c := len(m.orders), m.judge.Capacity(now)
 	load := recrawl.Load{Room: room, Out: m.flights.n, New: m.cfg.NewShare, Threads: c.Threads, Idle: c.Idle}
-	m.due.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, false) })
-	if room >= 0 {
-		room -= len(m.orders) - before
-	}
-	m.handSpare(now, tick, room)
+	left := func() int { return left(room, len(m.orders)-before) }
+	m.far.begin(tick)
+	m.due.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) {
+		if m.holdsBack(s, left()) {
+			return recrawl.Enough, false
+		}
+		return m.take(now, tick, s, way{})
+	})
+	m.handFar(now, tick, left(), true)
+	m.handSpare(now, tick, left())
+	m.handFar(now, tick, left(), false)
 	m.look(now)
 	m.judge.Looked(now)
 	return m.orders
+}
+
+// left is what some room is after so many orders; negative: any number.
+func left(room, orders int) int {
+	if room < 0 {
+		return room
+	}
+	return max(room-orders, 0)
 }
 
 // sparer is Due, if it names spare tasks.
@@ -205,16 +222,16 @@ func (m *Machine) handSpare(now time.Time, tick recrawl.Tick, room int) {
 		}
 	}
 	if idle = bounded(room, idle); idle > 0 {
-		due.Spare(tick, idle, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, true) })
+		due.Spare(tick, idle, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{spare: true}) })
 	}
 }
 
 // take hands out a channel that is due, or says when to ask again.
-func (m *Machine) take(now time.Time, tick recrawl.Tick, s recrawl.Slot, spare bool) (again recrawl.Tick, ok bool) {
+func (m *Machine) take(now time.Time, tick recrawl.Tick, s recrawl.Slot, how way) (again recrawl.Tick, ok bool) {
 	if m.flights.find(s) != nil { // an older generation has reported, so that Due knows of none that is out
 		return tick + 1, false
 	}
-	at, peer, ok := m.admit(now, s, spare)
+	at, peer, ok := m.admit(now, s, how)
 	switch {
 	case ok:
 	case at.IsZero():
@@ -254,7 +271,7 @@ func (m *Machine) handImmediate(now time.Time, room int) {
 		if f == nil || !f.queued {
 			continue
 		}
-		at, peer, ok := m.admit(now, s, false)
+		at, peer, ok := m.admit(now, s, way{first: true})
 		if !ok && at.IsZero() {
 			m.immediate = append(m.immediate[:0], m.immediate[k:]...)
 			return

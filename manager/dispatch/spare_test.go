@@ -3,9 +3,7 @@ package dispatch
 import (
 	"slices"
 	"testing"
-	"time"
 
-	"shoal/channel"
 	"shoal/recrawl"
 )
 
@@ -40,40 +38,6 @@ func TestSpareThreads(t *testing.T) {
 		t.Errorf("a place in the queue is kept from what is wanted: %v", orders)
 	}
 }
-
-// A channel never crawled whose near peers are always full goes elsewhere after a while; a recrawl waits on.
-func TestNewChannelsPress(t *testing.T) {
-	for _, crawled := range []bool{false, true} {
-		w := newWorld(Config{Terms: terms()})
-		w.m.judge = unspared{w}
-		for i, name := range []Peer{"a", "b", "c", "d"} {
-			p := w.peer(name)
-			p.at, p.holds, p.gone = 1000*i, 2, false
-		}
-		for i := range 10 { // all near a, which takes two
-			w.chans[w.add(channel.HostKey(i+1))].wanted = true
-			if crawled {
-				w.chans[i].facts.Updated = 1
-			}
-		}
-		gone := map[Peer]int{}
-		for range patienceNew + 2 {
-			orders, _ := w.tick()
-			for _, o := range orders {
-				gone[o.Peer]++
-			}
-			w.now = w.now.Add(tick)
-		}
-		if far := gone["b"] + gone["c"] + gone["d"]; (far > 0) == crawled {
-			t.Errorf("crawled before: %v; to each peer %v", crawled, gone)
-		}
-	}
-}
-
-// unspared is a world in which tasks near every peer want all its room.
-type unspared struct{ *world }
-
-func (unspared) Looked(time.Time) {}
 
 // No more goes to idle threads than the peers may hold.
 func TestSpareKeepsToTheRoom(t *testing.T) {

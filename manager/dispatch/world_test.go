@@ -147,6 +147,19 @@ func (w *world) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slo
 	return n
 }
 
+// Take implements Due.
+func (w *world) Take(now recrawl.Tick, s recrawl.Slot, admit func(recrawl.Slot) (recrawl.Tick, bool)) bool {
+	c := w.chans[s]
+	if c.facts.Out > 0 || !c.wanted {
+		return false
+	}
+	_, ok := admit(s)
+	if ok {
+		c.facts.Out, c.facts.Submitted, c.wanted = 1, now, false
+	}
+	return ok
+}
+
 // Lacking implements Sparer.
 func (w *world) Lacking() bool {
 	return slices.ContainsFunc(w.chans, func(c *site) bool { return c.stale && c.facts.Out == 0 })
@@ -211,15 +224,36 @@ func (w *world) Room(_ time.Time, a Ask) (Peer, Verdict) {
 	if w.blind {
 		return "", Unknown
 	}
+	if a.Only != "" {
+		if p := w.peer(a.Only); p.gone || p.held >= p.holds {
+			return "", Wait
+		}
+		return a.Only, Go
+	}
 	all := w.near(a.Host)
 	k := max(int(a.Share*float64(len(all))), 1)
 	for i, p := range all[:min(k, len(all))] {
 		isNear := i == 0 || i < int(NearShare*float64(len(all)))
-		if p.held < p.holds && (isNear || w.spare[p.name] || a.Pressing && p.held < p.threads()) && (!a.Spare || p.held < p.threads()) {
+		if p.held < p.holds && (isNear || w.spare[p.name]) && (!a.Spare || p.held < p.threads()) {
 			return p.name, Go
 		}
 	}
 	return "", Wait
+}
+
+func (w *world) Farther(_ time.Time, tasks []Ask) (task int, p Peer, ok bool) {
+	least := 0
+	for i, a := range tasks {
+		all := w.near(a.Host)
+		for _, m := range all {
+			more := w.away(a.Host, m) - w.away(a.Host, all[0])
+			may := m.held < m.holds && (a.Pressing || w.spare[m.name])
+			if may && (!ok || a.Pressing && !tasks[task].Pressing || a.Pressing == tasks[task].Pressing && more < least) {
+				task, p, least, ok = i, m.name, more, true
+			}
+		}
+	}
+	return task, p, ok
 }
 
 // near are the peers that are there, the nearest to a host first.
@@ -230,9 +264,12 @@ func (w *world) near(host channel.HostKey) []*member {
 			all = append(all, p)
 		}
 	}
-	away := func(p *member) int { return max(p.at-w.hosts[host], w.hosts[host]-p.at) }
-	slices.SortStableFunc(all, func(a, b *member) int { return away(a) - away(b) })
+	slices.SortStableFunc(all, func(a, b *member) int { return w.away(host, a) - w.away(host, b) })
 	return all
+}
+
+func (w *world) away(host channel.HostKey, p *member) int {
+	return max(p.at-w.hosts[host], w.hosts[host]-p.at)
 }
 
 func (w *world) Held(p Peer, n int) { w.peer(p).held = n }

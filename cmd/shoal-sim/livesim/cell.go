@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"shoal/internal/haul"
 	"shoal/internal/lab/pond"
 )
 
@@ -42,8 +41,7 @@ func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
 		return row, err
 	}
 	row.RTTBoundMS = round(n.bound(w), 1)
-	row.SimFresh, row.SimUpdatesPerMin, err = n.foretell(ctx)
-	return row, err
+	return row, c.foretell(ctx, n.world, n.ports, &row)
 }
 
 const lastWords = 2 * time.Second // for the manager to take in what the peers said when they left
@@ -67,33 +65,27 @@ func (n *network) wasted(ctx context.Context) (int64, error) {
 // bound is the least mean round-trip time, in ms, with which the peers could have done the crawls that they did: each host's crawls take at least
 // the time that they would take from the peer nearest to it, and each peer has its threads for as long as it was there.
 func (n *network) bound(w *watched) float64 {
-	var time, tasks, cost []float64
-	var hosts []int
+	tasks, pages, room := make([]float64, len(w.served)), make([]float64, len(w.served)), make([]float64, len(n.there))
 	for i, v := range w.served {
-		if v.tasks == 0 {
-			continue
-		}
-		h := &n.world.Hosts()[i]
-		near := pond.MaxRTT
-		for _, p := range n.ports[1:] {
-			near = min(near, n.world.HostRTT(p, i))
-		}
-		gap := max(pageGap, h.CrawlDelay)
-		time = append(time, float64(v.pages)*(gap+near).Seconds())
-		tasks, hosts = append(tasks, float64(v.tasks)), append(hosts, i)
+		tasks[i], pages[i] = float64(v.tasks), float64(v.pages)
 	}
-	all := 0.
-	for k := range time {
-		cost = append(cost, tasks[k]/time[k])
-		all += tasks[k]
-	}
-	room := make([]float64, len(n.there))
 	for i, s := range n.there {
 		room[i] = s * float64(n.Threads)
 	}
-	total, err := haul.Least(time, room, func(i, j int) float64 { return cost[i] * n.world.HostRTT(n.ports[j+1], hosts[i]).Seconds() })
-	if err != nil || all == 0 {
-		return 0 // nothing was done, or more than there was time for: the clock was wrong
+	return 1000 * n.scale(n.world, n.ports).LeastRTT(tasks, pages, room)
+}
+
+// forecast is what the simulator says of the cell; no network is run.
+func (c *cell) forecast(ctx context.Context) (row Row, err error) {
+	row = Row{Strategy: c.Strategy, Load: c.Load, Churn: c.Churn, Scene: c.Scene, Seed: c.Seed, Minutes: c.Minutes}
+	ports := make([]int, c.Peers+1)
+	for i := range ports {
+		ports[i] = i + 1
 	}
-	return 1000 * total / all
+	world, err := c.world(time.Unix(0, 0), ports)
+	if err != nil {
+		return row, err
+	}
+	row.FirstPassLeastS = round(c.firstPass(world), 1)
+	return row, c.foretell(ctx, world, ports, &row)
 }

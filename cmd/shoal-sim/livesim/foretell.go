@@ -3,7 +3,7 @@ package livesim
 import (
 	"context"
 	"fmt"
-	"math"
+	"time"
 
 	"shoal/cmd/shoal-sim/recrawlsim"
 	"shoal/internal/lab/pond"
@@ -23,43 +23,46 @@ const (
 )
 
 // foretell asks the recrawl simulator for the same world: the same sizes, change rates, waits, distances, threads, comings and goings.
-func (n *network) foretell(ctx context.Context) (fresh, updatesPerMin float64, err error) {
-	steps := int(n.Minutes * 60)
-	cfg := recrawlsim.Config{Case: "rec", Strategy: n.Strategy, Rates: "learnt", Mode: "shoal", Weights: "pages", Seed: n.Seed, Steps: steps, Cap: limit,
-		Crawlers: n.Peers, Scale: n.scale(), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}
-	if n.Churn {
+func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, row *Row) error {
+	steps := int(c.Minutes * 60)
+	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: "pages", Seed: c.Seed, Steps: steps, Cap: limit,
+		Crawlers: c.Peers, Scale: c.scale(world, ports), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}
+	if c.Churn {
 		cfg.Churn = churn
 	}
-	if n.Strategy == "optimal" || n.Strategy == "cycle" {
+	if c.Strategy == "optimal" || c.Strategy == "cycle" {
 		cfg.Params.PlanEvery = pondPlan
 	}
-	row, err := recrawlsim.Run(ctx, cfg, nil, nil)
+	told, err := recrawlsim.Run(ctx, cfg, nil, nil)
 	if err != nil {
-		return 0, 0, fmt.Errorf("the simulator: %w", err)
+		return fmt.Errorf("the simulator: %w", err)
 	}
-	return round(row.Freshness, 4), round(float64(row.Updates)/n.Minutes, 1), nil
+	l := told.Landing
+	row.SimFresh, row.SimUpdatesPerMin = round(told.Freshness, 4), round(float64(told.Updates)/c.Minutes, 1)
+	row.SimFreshSteady, row.SimSteady90S, row.SimFirstPassS, row.SimIdleShare = round(l.Steady, 4), l.Steady90, l.FirstPass, round(l.Missed, 4)
+	row.SimPagesPerMin = round(60*told.PagesPerMin, 1)
+	row.SimRTTChosenMS, row.SimRTTBoundMS = round(1000*l.RTT, 1), round(1000*l.RTTBound, 1)
+	return nil
 }
 
 // scale is the world as the simulator takes it.
-func (n *network) scale() *recrawlsim.Scale {
-	s := &recrawlsim.Scale{Threads: n.Threads, Queue: pondQueue, Gap: pageGap.Seconds(), Page: pageCost.Seconds(), Start: taskStart.Seconds(), Term: pondTerm, Backoff: pondBackoff,
-		Checkpoint: checkpoint, Room: true, WaitLimitMin: pondTerm, Prior: recrawl.Prior(30, .5), MinTicks: least, Tau: taus(n.world)}
-	mean := 0.
-	for i := range n.world.Hosts() {
-		mean += service(&n.world.Hosts()[i]).Seconds() / float64(len(n.world.Hosts()))
+func (c *cell) scale(world *pond.World, ports []int) *recrawlsim.Scale {
+	s := &recrawlsim.Scale{Step: time.Second, Threads: c.Threads, Queue: pondQueue, Gap: pageGap.Seconds(), Page: pageCost.Seconds(), Start: taskStart.Seconds(), Term: pondTerm, Backoff: pondBackoff,
+		Checkpoint: checkpoint, Room: true, WaitLimitMin: pondTerm, Prior: recrawl.Prior(30, .5), MinTicks: least, Tau: taus(world), Come: 2}
+	for _, p := range ports[1:] {
+		s.Claims = append(s.Claims, 2*float32(world.NodeRTT(ports[0], p).Seconds()))
 	}
-	s.Ahead = int(math.Ceil(float64(n.Threads) / mean)) // tasks that end in a step
-	for i := range n.world.Hosts() {
-		h := &n.world.Hosts()[i]
+	for i := range world.Hosts() {
+		h := &world.Hosts()[i]
 		s.Sites = append(s.Sites, recrawlsim.Site{Group: h.Class, Pages: h.Pages, Gap: max(pageGap, h.CrawlDelay).Seconds()})
 		var rtt []float32
-		for _, p := range n.ports[1:] {
-			rtt = append(rtt, float32(n.world.HostRTT(p, i).Seconds()))
+		for _, p := range ports[1:] {
+			rtt = append(rtt, float32(world.HostRTT(p, i).Seconds()))
 		}
 		s.RTT = append(s.RTT, rtt)
 	}
-	if n.Scene == "half" {
-		s.HalfGone = int(n.Minutes * 30)
+	if c.Scene == "half" {
+		s.HalfGone = int(c.Minutes * 30)
 	}
 	return s
 }

@@ -38,6 +38,7 @@ type Command struct {
 	Scene      string    `help:"What is special: none; small (sites of three pages on average); half (half of the peers are killed half way, for good)." enum:"none,small,half" default:"none"`
 	Bin        string    `help:"Folder with the programs shoal and shoal-peer; default: that of shoal-sim." type:"path" placeholder:"DIR"`
 	Dir        string    `help:"Keep data and logs of the runs there; default: a temporary folder, removed at the end." type:"path" placeholder:"DIR"`
+	Foretell   bool      `help:"Run no network: only say what the simulator foretells of each run. It takes seconds."`
 	JSON       bool      `name:"json" help:"Print one JSON array, a row for each run."`
 	Plot       string    `help:"Write figures over time there, SVG and PNG." type:"path" placeholder:"DIR"`
 }
@@ -85,6 +86,13 @@ type Row struct {
 	RTTBoundMS       float64 `json:"rtt_bound_ms"` // the least mean with which the peers could do what they did
 	SimFresh         float64 `json:"sim_fresh"`
 	SimUpdatesPerMin float64 `json:"sim_updates_per_min"`
+	SimPagesPerMin   float64 `json:"sim_pages_per_min"`
+	SimFreshSteady   float64 `json:"sim_fresh_steady"`
+	SimSteady90S     float64 `json:"sim_steady90_s"`
+	SimFirstPassS    float64 `json:"sim_first_pass_s"`
+	SimIdleShare     float64 `json:"sim_idle_share"`
+	SimRTTChosenMS   float64 `json:"sim_rtt_chosen_ms"`
+	SimRTTBoundMS    float64 `json:"sim_rtt_bound_ms"`
 
 	series []sample
 }
@@ -151,6 +159,9 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
+	if c.Foretell {
+		return c.foretell(ctx, out)
+	}
 	bin, err := c.programs()
 	if err != nil {
 		return err
@@ -177,12 +188,29 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) (err error) {
 			return err
 		}
 	}
-	if c.JSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(rows)
+	return c.print(out, rows, writeTable)
+}
+
+// foretell says what the simulator says of all cells.
+func (c *Command) foretell(ctx context.Context, out io.Writer) error {
+	var rows []Row
+	for _, cell := range c.cells() {
+		row, err := cell.forecast(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", cell.name(), err)
+		}
+		rows = append(rows, row)
 	}
-	return writeTable(out, rows)
+	return c.print(out, rows, writeForecast)
+}
+
+func (c *Command) print(out io.Writer, rows []Row, table func(io.Writer, []Row) error) error {
+	if !c.JSON {
+		return table(out, rows)
+	}
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(rows)
 }
 
 // cells are all runs: strategies change fastest, so that those of one world lie together in time.

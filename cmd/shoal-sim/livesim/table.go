@@ -15,11 +15,7 @@ func writeTable(out io.Writer, rows []Row) error {
 	fmt.Fprintln(t, "load\tchurn\tseed\tstrategy\tfresh\tpages\tweight\tthought\tsim\tsteady\t90% s\tpass s\tleast s\tupdates/min\tsim\tpages/min\twasted\tidle\tfirst pass\tall\tRTT\tnearest\tbound\t")
 	for i := range rows {
 		r := &rows[i]
-		churn := "no"
-		if r.Churn {
-			churn = "yes"
-		}
-		fmt.Fprintf(t, "%v\t%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%.3f\t%.3f\t%.3f\t%.1f\t%.1f\t%.1f\t\n", r.Load, churn, r.Seed, r.Strategy, r.FreshTrue, r.FreshTruePages,
+		fmt.Fprintf(t, "%v\t%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%.3f\t%.3f\t%.3f\t%.1f\t%.1f\t%.1f\t\n", r.Load, yes(r.Churn), r.Seed, r.Strategy, r.FreshTrue, r.FreshTruePages,
 			r.FreshTrueWeight, r.FreshEstimate, r.SimFresh, r.FreshSteady, whenever(r.Steady90S), whenever(r.FirstPassS), r.FirstPassLeastS, r.UpdatesPerMin, r.SimUpdatesPerMin, r.PagesPerMin, r.PagesWasted,
 			r.IdleShare, r.IdleFirst, r.IdleAll, r.RTTChosenMS, r.RTTNearestMS, r.RTTBoundMS)
 	}
@@ -33,6 +29,25 @@ pass s: when every channel had been crawled once; least s: the time that the thr
 idle: thread time without a task while something was missing or stale; first pass: the same until then; all: for whatever reason. RTT: of a task's
 peer to its host, ms; nearest: of the nearest peer; bound: the least with which the peers could do as much.`)
 	return writeLeads(out, rows)
+}
+
+// writeForecast prints what the simulator says alone.
+func writeForecast(out io.Writer, rows []Row) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "load\tchurn\tseed\tstrategy\tfresh\tsteady\t90% s\tpass s\tleast s\tupdates/min\tidle\tRTT\tbound\t")
+	for i := range rows {
+		r := &rows[i]
+		fmt.Fprintf(t, "%v\t%s\t%d\t%s\t%.3f\t%.3f\t%s\t%s\t%.0f\t%.0f\t%.3f\t%.1f\t%.1f\t\n", r.Load, yes(r.Churn), r.Seed, r.Strategy, r.SimFresh, r.SimFreshSteady, whenever(r.SimSteady90S),
+			whenever(r.SimFirstPassS), r.FirstPassLeastS, r.SimUpdatesPerMin, r.SimIdleShare, r.SimRTTChosenMS, r.SimRTTBoundMS)
+	}
+	return t.Flush()
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 func whenever(s float64) string {

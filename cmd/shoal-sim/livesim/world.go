@@ -11,7 +11,7 @@ import (
 // What a crawl costs in the pond, as measured there; a host's own crawl-delay takes the place of the wait.
 const (
 	pageGap   = 200 * time.Millisecond // wait before each page
-	pageCost  = 2 * time.Millisecond   // beside wait and round trip: transfer, and the peer's own work
+	pageCost  = 5 * time.Millisecond   // beside wait and round trip: transfer, and the peer's own work
 	taskStart = 100 * time.Millisecond // beside its pages: the claim, robots.txt, the report
 	usualRTT  = 15 * time.Millisecond  // of a peer that a task lands at, for the need
 	sitePages = 12
@@ -43,8 +43,12 @@ func (c *cell) name() string {
 
 // world is the pond of a cell, with as many hosts as come nearest to its load. The same seed, load and peers make the same hosts.
 func (c *cell) world(start time.Time, ports []int) (best *pond.World, err error) {
-	off, hosts := math.Inf(1), 4
+	off, hosts, tried := math.Inf(1), 4, map[int]bool{}
 	for range worldTries {
+		for tried[hosts] {
+			hosts++
+		}
+		tried[hosts] = true
 		w, err := pond.NewWorld(c.pond(hosts, start, ports))
 		if err != nil {
 			return nil, err
@@ -53,16 +57,12 @@ func (c *cell) world(start time.Time, ports []int) (best *pond.World, err error)
 		if d := math.Abs(math.Log(ratio)); d < off {
 			best, off = w, d
 		}
-		more := max(int(math.Round(float64(hosts)*ratio)), 4)
-		if more == hosts {
-			break
-		}
-		hosts = more
+		hosts = max(int(math.Round(float64(hosts)*ratio)), 4)
 	}
 	return best, nil
 }
 
-const worldTries = 12 // sizes are dealt anew for each number of hosts, so that no number may be exact
+const worldTries = 24 // sizes are dealt anew for each number of hosts, so that no number may be exact
 
 func (c *cell) pond(hosts int, start time.Time, ports []int) pond.Config {
 	mean := sitePages

@@ -3,6 +3,7 @@ package overlaysim
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -144,6 +145,19 @@ func (s *swarm) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slo
 		s.wants = append(s.wants, w)
 	}
 	return taken
+}
+
+// Take implements dispatch.Due.
+func (s *swarm) Take(_ recrawl.Tick, at recrawl.Slot, admit func(recrawl.Slot) (recrawl.Tick, bool)) bool {
+	i := slices.IndexFunc(s.wants, func(w want) bool { return w.slot == at })
+	if i < 0 {
+		return false
+	}
+	if _, ok := admit(at); !ok {
+		return false
+	}
+	s.wants = slices.Delete(s.wants, i, i+1)
+	return true
 }
 
 // refuse ends a task that no peer took.

@@ -53,7 +53,7 @@ func (k *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 	if !k.judge.Knows(now, host) {
 		k.judge.Locate(now, host, hostOf(t.place), k.s.host(t.place).record)
 	}
-	named, verdict := k.judge.Near(now, overlay.Ask{Host: host, Share: a.Share, Pages: int(math.Ceil(t.left)), Gap: gap})
+	named, verdict := k.judge.Near(now, overlay.Ask{Host: host, Share: a.Share, Pages: int(math.Ceil(t.left)), Gap: gap, Only: overlay.ID(a.Only)})
 	k.survey(now)
 	switch verdict {
 	case overlay.Unmeasured:
@@ -63,6 +63,16 @@ func (k *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 	}
 	k.named[a.Slot] = named
 	return dispatch.Peer(named.Peer), dispatch.Go
+}
+
+// Farther implements dispatch.Judge.
+func (k *nearness) Farther(now time.Time, tasks []dispatch.Ask) (int, dispatch.Peer, bool) {
+	asks := make([]overlay.Ask, len(tasks))
+	for i := range tasks {
+		asks[i] = overlay.Ask{Host: channel.HostKey(k.s.tasks[tasks[i].Slot].place), Pressing: tasks[i].Pressing}
+	}
+	i, p, ok := k.judge.Farther(now, asks)
+	return i, dispatch.Peer(p), ok
 }
 
 // take is the peer that was named for a task that goes now.

@@ -14,6 +14,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"shoal/internal/sim"
 	"shoal/recrawl"
@@ -47,9 +48,10 @@ type Config struct {
 
 // Scale describes a small and fast swarm, such as one on loopback, in steps that stand for any length of time.
 type Scale struct {
-	Tau          []float64 // change intervals by group, fastest first
-	Groups       []int     // channels by group
-	Threads      int       // of a peer
+	Step         time.Duration // length of a step; zero: a minute
+	Tau          []float64     // change intervals by group, fastest first
+	Groups       []int         // channels by group
+	Threads      int           // of a peer
 	Queue        int
 	Gap          float64 // politeness wait before each page
 	Page         float64 // what a page costs beside it
@@ -70,9 +72,9 @@ type Scale struct {
 	// took when that ends.
 	Sites []Site
 	RTT   [][]float32
-	// Ahead is how many more tasks a peer is given than the product's manager would give it: that hands out a task as soon as a thread is free, and here
-	// it waits for the next step.
-	Ahead int
+	// Claims is what each peer's tasks cost beside Start: the claim and the report take a round trip to the manager each. nil: nothing. Until step Come nobody is there.
+	Claims []float32
+	Come   int
 	// HalfGone is the step from which on every other peer stays away; 0: never.
 	HalfGone int
 }

@@ -50,8 +50,9 @@ type Row struct {
 	QwBound        float64 `json:"qw_bound,omitempty"`
 	FreshnessBound float64 `json:"freshness_bound,omitempty"`
 
-	Series []Sample `json:"-"`
-	w      *world
+	Landing *Landing `json:"-"` // of a world of known sites; nil: another
+	Series  []Sample `json:"-"`
+	w       *world
 }
 
 // SuccessAccepted is updates over accepted tasks.
@@ -103,6 +104,7 @@ type metrics struct {
 	sampled     float64 // pages when the sample began
 	updatesAll  int64
 	updatesThen int64
+	landing     *landing // of a world of known sites; nil: another
 }
 
 // record is what became of one channel. All of it lies together, since every update needs it.
@@ -120,6 +122,9 @@ func newMetrics(w *world) *metrics {
 	m := &metrics{w: w, submittedBy: make([]int64, len(w.groups)), of: make([]record, n), intervals: make([]float64, len(w.groups))}
 	for i, tau := range w.tau {
 		m.of[i].tau, m.of[i].last = tau, -1
+	}
+	if w.scale != nil && w.scale.Sites != nil {
+		m.landing = newLanding(w)
 	}
 	return m
 }
@@ -187,6 +192,9 @@ const (
 )
 
 func (m *metrics) minute(minute int, r *run) {
+	if m.landing != nil {
+		m.landing.see(minute, r)
+	}
 	q := float64(r.swarm.waiting())
 	m.queued += q
 	m.queuedEach += q / float64(max(r.aliveN, 1))
@@ -264,6 +272,9 @@ func (m *metrics) row(r *run) Row {
 	n := float64(len(w.group))
 	row.FreshnessSettled /= n
 	row.Q, row.Qw, row.Freshness, row.FreshnessW, row.FreshnessPages = row.Q/n, row.Qw/n, row.Freshness/n, row.FreshnessW/weights, row.FreshnessPages/pages
+	if m.landing != nil {
+		row.Landing = m.landing.tell(r)
+	}
 	for i := range 4 {
 		row.QQuartile[i] = ratio(row.QQuartile[i], inQuartile[i])
 		row.FreshnessQuartile[i] = ratio(row.FreshnessQuartile[i], inQuartile[i])

@@ -42,11 +42,12 @@ type shoal struct {
 	lapses  sim.Queue[shoalTimer]
 	acts    []queue.Action[struct{}]
 
+	unit       time.Duration // length of a step
+	clock      recrawl.Clock
 	gap        time.Duration
 	checkpoint float64 // longest time between two chunks, minutes
 	chunk      float64 // pages that fill one
 	holds      int     // tasks of a peer, running and waiting
-	startup    float64 // minutes that a task costs beside its pages
 	items      []queue.Item[struct{}]
 	threads    int // of a peer
 	places     int // that the manager fills in its queue
@@ -56,6 +57,8 @@ type shoal struct {
 	free       []int32         // threads of each peer that no task has or is promised; below 0: places of its queue that are
 	names      []dispatch.Peer // of the peers, where the manager's room is bounded
 	held       []int32         // tasks that the manager knows each of them to have
+	sites      *sites          // who judges nearness; nil: shoal itself
+	now        time.Time       // of the last look of the dispatcher
 }
 
 // shoalTask is what is left of a channel's task, its fence, and its issue as it was kept last.
@@ -86,14 +89,13 @@ type shoalTimer struct {
 }
 
 const (
-	checkpoint   = 10                // longest time, minutes, between two chunks of a running task, as in peer/crawl
-	chunkPages   = 1 << 10 / pageKiB // that fill one: a peer sends a MiB at a time
-	away         = time.Duration(math.MaxInt64)
-	full         = away - 1
-	politeGap    = 200 * time.Millisecond
-	assumedPage  = 800 * time.Millisecond // of a new peer, until it has learnt
-	minuteLength = float64(time.Minute)
-	nobody       = math.MaxUint64 // key of no task
+	checkpoint  = 10                // longest time, minutes, between two chunks of a running task, as in peer/crawl
+	chunkPages  = 1 << 10 / pageKiB // that fill one: a peer sends a MiB at a time
+	away        = time.Duration(math.MaxInt64)
+	full        = away - 1
+	politeGap   = 200 * time.Millisecond
+	assumedPage = 800 * time.Millisecond // of a new peer, until it has learnt
+	nobody      = math.MaxUint64         // key of no task
 )
 
 var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -103,24 +105,26 @@ func since(t time.Time) time.Duration { return time.Duration(t.UnixNano() - epoc
 
 var epochNanos = epoch.UnixNano()
 
-func at(minute float64) time.Time { return epoch.Add(time.Duration(minute * minuteLength)) }
+// at is when a step begins.
+func (s *shoal) at(step float64) time.Time { return epoch.Add(s.length(step)) }
+
+func (s *shoal) length(steps float64) time.Duration { return time.Duration(steps * float64(s.unit)) }
+
+// steps is how many steps a time is.
+func (s *shoal) steps(d time.Duration) float64 { return float64(d) / float64(s.unit) }
 
 func newShoal(r *run) *shoal {
 	n := r.w.experiment.crawlers
 	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n),
-		soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), unused: nothing, free: make([]int32, n)}
+		unit: r.w.unit, soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), unused: nothing, free: make([]int32, n)}
 	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
 	s.gap, s.checkpoint, s.chunk = politeGap, checkpoint, chunkPages
 	if c := r.w.scale; c != nil {
-		minutes := func(v float64) time.Duration { return time.Duration(v * minuteLength) }
-		cfg = queue.Config{Threads: c.Threads, Queue: c.Queue, Service: minutes(c.Page)}
-		s.gap, s.checkpoint, s.chunk, s.startup = minutes(c.Gap), c.Checkpoint, math.Inf(1), c.Start
-		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = minutes(c.Term), minutes(c.Backoff), minutes(10*c.Backoff)
+		cfg = queue.Config{Threads: c.Threads, Queue: c.Queue, Service: s.length(c.Page)}
+		s.gap, s.checkpoint, s.chunk = s.length(c.Gap), c.Checkpoint, math.Inf(1)
+		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = s.length(c.Term), s.length(c.Backoff), s.length(10*c.Backoff)
 	}
 	s.holds, s.threads, s.places = cfg.Threads+cfg.Queue, cfg.Threads, cfg.Queue/queueShare
-	if c := r.w.scale; c != nil {
-		s.places += c.Ahead
-	}
 	for i := range s.queues {
 		s.queues[i] = queue.New[struct{}](cfg)
 		s.drops[i], s.soonest[i] = math.MaxInt32, away
@@ -128,9 +132,10 @@ func newShoal(r *run) *shoal {
 	for i := range s.tasks {
 		s.tasks[i].run = nothing
 	}
-	c := dispatch.Config{Clock: recrawl.Clock{Epoch: at(1 - float64(begin)), Step: time.Minute}, Terms: s.terms, MaxOut: -1, MaxWait: 24 * time.Hour}
+	s.clock = recrawl.Clock{Epoch: s.at(1 - float64(begin)), Step: s.unit}
+	c := dispatch.Config{Clock: s.clock, Terms: s.terms, MaxOut: -1, MaxWait: 24 * time.Hour}
 	if scale := r.w.scale; scale != nil {
-		c.MinWait, c.MaxWait = time.Duration(scale.WaitLimitMin*minuteLength), 0
+		c.MinWait, c.MaxWait = s.length(scale.WaitLimitMin), 0
 		if scale.Room {
 			c.MaxOut = 0
 			for i := range s.queues {
@@ -139,7 +144,12 @@ func newShoal(r *run) *shoal {
 			s.held = make([]int32, n)
 		}
 	}
-	s.m = dispatch.New(epoch, c, wanted{r.s, s}, s, s)
+	var judge dispatch.Judge = s
+	if r.w.scale != nil && r.w.scale.Room && r.w.scale.Sites != nil && n <= mostJudged {
+		s.sites = newSites(s)
+		judge = s.sites
+	}
+	s.m = dispatch.New(epoch, c, wanted{r.s, s}, s, judge)
 	return s
 }
 
@@ -154,7 +164,12 @@ func (s *shoal) load(peer int32) int {
 	return s.has(peer)
 }
 
-func (s *shoal) join(_ int, peer int32) { s.noted(peer) }
+func (s *shoal) join(_ int, peer int32) {
+	s.noted(peer)
+	if s.sites != nil {
+		s.sites.view = nil
+	}
+}
 
 // has counts the tasks of a peer.
 func (s *shoal) has(peer int32) int { return s.queues[peer].Running() + s.queues[peer].Waiting() }
@@ -168,8 +183,21 @@ func (s *shoal) noted(peer int32) {
 
 // submit hands out what is wanted, and what came to nothing before.
 func (s *shoal) submit(minute int) {
-	now := at(float64(minute))
-	s.count()
+	if s.sites != nil {
+		if minute < s.r.w.scale.Come {
+			return
+		}
+	}
+	s.handOut(minute, s.at(float64(minute)))
+}
+
+func (s *shoal) handOut(minute int, now time.Time) {
+	if s.now = now; s.sites == nil {
+		s.count()
+	} else {
+		s.sites.see(now)
+		s.sites.survey(now)
+	}
 	orders := s.m.Tick(now)
 	s.r.due = s.r.due[:0]
 	for i := range orders {
@@ -188,7 +216,7 @@ func (s *shoal) hand(minute int, now time.Time, o *dispatch.Order) {
 	t := &s.tasks[ch]
 	t.latest = o.Latest
 	t.fence.Deposit(o.Gen)
-	peer, start, ok := s.offer(minute, ch)
+	peer, start, ok := s.offer(minute, now, ch, o.Peer)
 	if !ok {
 		s.m.Refused(now, *o)
 		return
@@ -237,6 +265,11 @@ func (w wanted) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slo
 // Spare implements dispatch.Sparer.
 func (w wanted) Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
 	return w.Scheduler.Spare(now, n, w.count(now, admit))
+}
+
+// Take implements dispatch.Due.
+func (w wanted) Take(now recrawl.Tick, at recrawl.Slot, admit func(recrawl.Slot) (recrawl.Tick, bool)) bool {
+	return w.Scheduler.Take(now, at, w.count(now, admit))
 }
 
 // count has what admit takes counted as submitted.
@@ -296,6 +329,31 @@ func (s *shoal) Room(_ time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Verdi
 // that would be most of the work under overload.
 const waitsLeast = 64
 
+// Farther implements dispatch.Judge: the task with room at the nearest peer, by their order.
+func (s *shoal) Farther(_ time.Time, tasks []dispatch.Ask) (task int, p dispatch.Peer, ok bool) {
+	least, near := math.MaxInt, []int32(nil)
+	for i := range tasks {
+		if ok && tasks[task].Pressing && !tasks[i].Pressing {
+			continue
+		}
+		full := int32(0)
+		if tasks[i].Pressing {
+			full = -int32(s.places)
+		}
+		near = s.r.w.near.list(int32(tasks[i].Slot), near[:0])
+		for rank, peer := range near {
+			if rank >= least && tasks[task].Pressing == tasks[i].Pressing {
+				break
+			}
+			if s.soonest[peer] != away && s.free[peer] > full {
+				task, p, least, ok = i, s.name(peer), rank, true
+				break
+			}
+		}
+	}
+	return task, p, ok
+}
+
 // reserve finds room near a task's host, and keeps it from other tasks of this minute.
 func (s *shoal) reserve(a dispatch.Ask) bool {
 	near := &s.r.w.near
@@ -307,6 +365,9 @@ func (s *shoal) reserve(a dispatch.Ask) bool {
 
 func reserved[C uint16 | int32](s *shoal, peers []C, a *dispatch.Ask) bool {
 	full, near, looked := -int32(s.places), overlay.Widen(0), 0
+	if a.Only != "" {
+		near = len(peers)
+	}
 	for _, p := range peers {
 		if s.soonest[p] == away {
 			continue
@@ -314,7 +375,7 @@ func reserved[C uint16 | int32](s *shoal, peers []C, a *dispatch.Ask) bool {
 		if looked++; looked > near && (a.Spare || a.Share <= dispatch.NearShare) {
 			return false
 		}
-		if free := s.free[p]; free > 0 || !a.Spare && (looked <= near || a.Pressing) && free > full {
+		if free := s.free[p]; free > 0 || !a.Spare && looked <= near && free > full {
 			if free > 0 {
 				s.capacity.Idle--
 			}
@@ -363,13 +424,13 @@ func (s *shoal) count() {
 // Looked implements dispatch.Judge.
 func (s *shoal) Looked(time.Time) {}
 
-// offer gives the task to the near peer with the earliest expected finish of those that would take it.
-func (s *shoal) offer(minute int, ch int32) (peer int32, start time.Time, ok bool) {
+// offer gives the task to the peer that the judge has named, or else to the near peer with the earliest expected finish of those that would take it.
+func (s *shoal) offer(minute int, now time.Time, ch int32, named dispatch.Peer) (peer int32, start time.Time, ok bool) {
 	t := &s.tasks[ch]
-	now := at(float64(minute))
 	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
-	var best int32
-	if near := &s.r.w.near; near.narrow != nil {
+	best := s.takes(named, now, t.latest, &start)
+	if near := &s.r.w.near; best != nothing {
+	} else if near.narrow != nil {
 		best, start = earliest(s, of(near.narrow, near.each, ch), ch, &header, now, t.latest)
 	} else {
 		best, start = earliest(s, of(near.wide, near.each, ch), ch, &header, now, t.latest)
@@ -386,6 +447,22 @@ func (s *shoal) offer(minute int, ch int32) (peer int32, start time.Time, ok boo
 		s.soonest[best] = since(start) // the next one starts no sooner
 	}
 	return best, start, true
+}
+
+// takes is the named peer, if it is there and takes a task now; nothing: it does not, or none is named.
+func (s *shoal) takes(named dispatch.Peer, now, latest time.Time, start *time.Time) int32 {
+	if s.sites == nil || named == "" {
+		return nothing
+	}
+	p, err := strconv.Atoi(string(named))
+	if err != nil || !s.r.alive[p] {
+		return nothing
+	}
+	at, ok := s.queues[p].Quote(now, latest)
+	if *start = at; !ok {
+		return nothing
+	}
+	return int32(p)
 }
 
 // earliest is the near peer that would end the task first, of those that would take it, and when it would start; nothing: none.

@@ -29,7 +29,7 @@ func (s *shoal) tick(minute int, now time.Time, peer int32) (dropped bool) {
 	s.noted(peer)
 	s.drops[peer] = math.MaxInt32
 	if d := q.Deadline(); !d.IsZero() {
-		s.drops[peer] = int32(math.Ceil(since(d).Minutes()))
+		s.drops[peer] = int32(math.Ceil(s.steps(since(d))))
 	}
 	return dropped
 }
@@ -50,16 +50,26 @@ func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
 	} else {
 		s.unused = s.runs[i].next
 	}
-	started := since(now).Minutes()
-	s.runs[i] = shoalRun{channel: ch, peer: peer, pages: t.left, started: started, end: started + s.startup + float64(t.left)*s.r.w.minutesPerPage(ch, peer)}
+	started := s.steps(since(now))
+	s.r.m.begun(ch, peer, t.left)
+	s.runs[i] = shoalRun{channel: ch, peer: peer, pages: t.left, started: started, end: started + s.r.w.startup(peer) + float64(t.left)*s.r.w.minutesPerPage(ch, peer)}
 	t.run = i
 	s.bucket(minute, i)
 	return true
 }
 
-func (s *shoal) bucket(minute int, i int32) { s.ends.add(minute, s.runs[i].end, i) }
+func (s *shoal) bucket(minute int, i int32) {
+	if s.sites != nil {
+		s.sites.active = append(s.sites.active, i)
+		return
+	}
+	s.ends.add(minute, s.runs[i].end, i)
+}
 
 func (s *shoal) step(minute int) {
+	if s.sites != nil {
+		s.sites.until(minute)
+	}
 	all := s.ends.take(minute)
 	s.touchRuns(all)
 	for _, i := range all {
@@ -76,7 +86,7 @@ func (s *shoal) step(minute int) {
 	}
 	for p, m := range s.drops {
 		if int(m) <= minute {
-			s.tick(minute, at(float64(minute)), int32(p))
+			s.tick(minute, s.at(float64(minute)), int32(p))
 		}
 	}
 	for {
@@ -134,7 +144,7 @@ func (s *shoal) touch(channels []int32) {
 
 func (s *shoal) complete(minute int, run shoalRun) {
 	t := &s.tasks[run.channel]
-	end := at(run.end)
+	end := s.at(run.end)
 	t.run = nothing
 	step := s.put(end, run, true)
 	h := s.hear(end, run.channel, run.peer, step.Event)
@@ -169,7 +179,7 @@ func (s *shoal) put(now time.Time, run shoalRun, final bool) lease.Step {
 }
 
 func (s *shoal) leave(minute int, peer int32, polite bool) {
-	q, now := s.queues[peer], at(float64(minute))
+	q, now := s.queues[peer], s.at(float64(minute))
 	s.items = s.items[:0]
 	q.Each(func(it queue.Item[struct{}], started time.Time) {
 		if !started.IsZero() {
@@ -181,6 +191,9 @@ func (s *shoal) leave(minute int, peer int32, polite bool) {
 	items := append([]queue.Item[struct{}](nil), s.items...)
 	s.queued -= len(items) - running
 	s.drops[peer], s.soonest[peer] = math.MaxInt32, away
+	if s.sites != nil {
+		s.sites.view = nil
+	}
 	for _, it := range items[:running] {
 		q.Done(now, it.Key, 0)
 		s.cut(minute, int32(it.Key), polite)
@@ -189,7 +202,7 @@ func (s *shoal) leave(minute int, peer int32, polite bool) {
 		ch := int32(it.Key)
 		if polite {
 			s.r.m.migrations++
-			s.offer(minute, ch)
+			s.offer(minute, now, ch, "")
 		}
 	} // the manager misses the claims of the rest
 }
@@ -210,12 +223,12 @@ func (s *shoal) cut(minute int, ch int32, polite bool) {
 	t.left = max(was.pages-float32(stored/perPage), 1)
 	s.r.m.downloaded(minute, float32(ran/perPage))
 	s.r.m.wasted += (ran - stored) / perPage
-	now := at(float64(minute))
+	now := s.at(float64(minute))
 	if stored > 0 {
-		s.put(at(was.started+stored), was, false)
+		s.put(s.at(was.started+stored), was, false)
 	}
 	if !polite {
-		s.lapses.Push(int64(math.Ceil(since(t.fence.Deadline()).Minutes())), shoalTimer{ch, t.fence.Gen})
+		s.lapses.Push(int64(math.Ceil(s.steps(since(t.fence.Deadline())))), shoalTimer{ch, t.fence.Gen})
 		return
 	}
 	s.r.m.migrations++
@@ -224,7 +237,7 @@ func (s *shoal) cut(minute int, ch int32, polite bool) {
 
 // lapse ends a lease whose peer was not heard of.
 func (s *shoal) lapse(minute int, timer shoalTimer) {
-	t, now := &s.tasks[timer.channel], at(float64(minute))
+	t, now := &s.tasks[timer.channel], s.at(float64(minute))
 	if timer.gen != t.fence.Gen {
 		return
 	}

@@ -27,6 +27,7 @@ type world struct {
 	quartile  []uint8  // of size, smallest first
 	replays   []replay // real changes; nil: Poisson
 	scale     *Scale
+	unit      time.Duration // length of a step
 }
 
 const (
@@ -41,6 +42,9 @@ func newWorld(c Config) *world {
 	w := &world{experiment: c.scaled(), seed: c.Seed, churn: c.Churn, scale: c.Scale}
 	if w.churn == (sim.Churn{}) {
 		w.churn = sim.PaperChurn()
+	}
+	if w.unit = time.Minute; w.scale != nil && w.scale.Step > 0 {
+		w.unit = w.scale.Step
 	}
 	w.groupTau = w.experiment.tau
 	w.places(c.Points)
@@ -211,6 +215,17 @@ func (w *world) minutesPerPage(channel, crawler int32) float64 {
 	return (float64(w.perPage[crawler]) + 2*math.Sqrt(dx*dx+dy*dy)/1000) / 60
 }
 
+// startup is the task minutes that a task costs a crawler beside its pages.
+func (w *world) startup(crawler int32) float64 {
+	switch {
+	case w.scale == nil:
+		return 0
+	case w.scale.Claims == nil:
+		return w.scale.Start
+	}
+	return w.scale.Start + float64(w.scale.Claims[crawler])
+}
+
 // nearestOf are the crawlers with the least round-trip times.
 func nearestOf(rtt []float32, n int) []int32 {
 	all := make([]int32, len(rtt))
@@ -224,7 +239,7 @@ func nearestOf(rtt []float32, n int) []int32 {
 // away is the round-trip time between a channel's host and a crawler.
 func (w *world) away(channel, crawler int32) time.Duration {
 	if w.scale != nil && w.scale.Sites != nil {
-		return time.Duration(float64(w.scale.RTT[channel][crawler]) * float64(time.Minute))
+		return time.Duration(float64(w.scale.RTT[channel][crawler]) * float64(w.unit))
 	}
 	return rtt(w.hosts[channel], w.crawlers[crawler])
 }

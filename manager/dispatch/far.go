@@ -1,0 +1,90 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"shoal/recrawl"
+)
+
+// far is the tasks of Due that have waited long enough to go to any peer, as far as they were asked about in this tick. When all that is due has been looked at,
+// the judge says which of them goes to the room that is left: the one that loses least by it.
+//
+// Channels that were never crawled press. They take any room, before known channels of lower rank do: else the recrawls of one region would go on while
+// others have not been seen once. The rest takes threads that not even a spare task near them wants.
+type far struct {
+	tick  recrawl.Tick
+	tasks []Ask
+	press int // of them, those that press
+}
+
+const maxFar = 32 // tasks that press, and others, that are kept: those that Due ranks highest
+
+// way is how a task may go.
+type way struct {
+	first bool // it goes before everything else, and to any peer by itself
+	spare bool // it is for a thread that would stand idle
+	only  Peer // to this peer or not at all; empty: to any
+}
+
+// add notes a task.
+func (f *far) add(a Ask) {
+	n := len(f.tasks) - f.press
+	if a.Pressing {
+		n = f.press
+	}
+	if n >= maxFar || slices.ContainsFunc(f.tasks, func(b Ask) bool { return a.Slot == b.Slot }) {
+		return
+	}
+	f.tasks = append(f.tasks, a)
+	if a.Pressing {
+		f.press++
+	}
+}
+
+func (f *far) remove(i int) {
+	if f.tasks[i].Pressing {
+		f.press--
+	}
+	f.tasks = slices.Delete(f.tasks, i, i+1)
+}
+
+// begin forgets the tasks of an earlier tick: Due asks about them again.
+func (f *far) begin(tick recrawl.Tick) {
+	if tick != f.tick {
+		f.tick, f.tasks, f.press = tick, f.tasks[:0], 0
+	}
+}
+
+// Mixer is a Due that may take new and known channels by shares.
+type Mixer interface {
+	Share(given float64) (share float64, ok bool)
+}
+
+// holdsBack says whether a known channel leaves the room that there is to channels that press.
+func (m *Machine) holdsBack(s recrawl.Slot, room int) bool {
+	if m.far.press == 0 || room < 0 || m.far.press < room || m.due.Facts(s).Updated == 0 {
+		return false
+	}
+	due, ok := m.due.(Mixer)
+	if !ok {
+		return true
+	}
+	_, mixed := due.Share(m.cfg.NewShare)
+	return !mixed
+}
+
+// handFar hands out tasks that may go far, while there is room; if pressing, only those that press.
+func (m *Machine) handFar(now time.Time, tick recrawl.Tick, room int, pressing bool) {
+	for room != 0 && len(m.far.tasks) > 0 && (!pressing || m.far.press > 0) {
+		i, peer, ok := m.judge.Farther(now, m.far.tasks)
+		if !ok || pressing && !m.far.tasks[i].Pressing {
+			return
+		}
+		s := m.far.tasks[i].Slot
+		m.far.remove(i)
+		if m.due.Take(tick, s, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{only: peer}) }) {
+			room--
+		}
+	}
+}
