@@ -61,10 +61,17 @@ const StateBanned = "members/banned"
 // StateKeys names what the database keeps of the managers' working keys.
 const StateKeys = "members/keys"
 
+// StateInvites names what the database keeps of how often each invite was used, and the key that signs them; StateStolen up to where working keys are in
+// others' hands.
+const (
+	StateInvites = "members/invites"
+	StateStolen  = "members/stolen"
+)
+
 // SharedState reports whether all managers of a database have a state in common. Each has others for itself, such as what its strategy has learnt.
 func SharedState(name string) bool {
 	switch name {
-	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys:
+	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys, StateInvites, StateStolen:
 		return true
 	}
 	return false

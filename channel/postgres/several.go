@@ -30,6 +30,7 @@ type SeveralConfig struct {
 	Node   string                  // peer id
 	Writer string                  // its name in the archive's log
 	Term   time.Duration           // 0: DefaultTerm
+	Most   int                     // managers at once; 0: any number
 	Feed   string                  // of the archive: of this one each manager has a cursor of its own
 	Shared func(state string) bool // whether all managers have a state in common. Nil: none
 }
@@ -39,6 +40,9 @@ const DefaultTerm = 6 * time.Second
 
 // ErrSeveral says that a program wants the database for itself on which others work.
 var ErrSeveral = errors.New("postgres: several managers work on this database")
+
+// ErrFull says that as many managers share the database as may.
+var ErrFull = errors.New("postgres: no further manager can share this network")
 
 // AsOne gives the database to one of several managers.
 func (db *DB) AsOne(cfg SeveralConfig) *Several {
@@ -70,6 +74,13 @@ func (s *Several) Take(ctx context.Context) (channel.Epoch, error) {
 	err := s.write(ctx, nil, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE tenure SET epoch = epoch + 1 WHERE one = 1`); err != nil {
 			return err
+		}
+		var others int
+		if err := tx.QueryRow(ctx, alive+` AND t.node <> $1`, s.cfg.Node).Scan(&others); err != nil {
+			return err
+		}
+		if s.cfg.Most > 0 && others >= s.cfg.Most {
+			return fmt.Errorf("%w: %d run, and a network document names no more; stop one of them first (shoal managers lists them)", ErrFull, others)
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO partitions (part, cursor) SELECT n, coalesce((SELECT at FROM cursors WHERE feed = $1), '') FROM generate_series(0, $2) n
 			ON CONFLICT DO NOTHING`, s.cfg.Feed, channel.Parts-1); err != nil {
@@ -331,6 +342,32 @@ func (s *Several) PutState(ctx context.Context, e channel.Epoch, name string, st
 // State is DB.State, likewise.
 func (s *Several) State(ctx context.Context, name string) ([]byte, error) {
 	return s.DB.State(ctx, s.name(name))
+}
+
+// Change makes of a state that all managers share the next one, without another manager's change between: f is told what there is, nil if nothing, and what
+// it returns is written. If f fails nothing is.
+func (s *Several) Change(ctx context.Context, name string, f func(state []byte) ([]byte, error)) error {
+	return s.write(ctx, &s.id, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO states (name, body) VALUES ($1, '') ON CONFLICT DO NOTHING`, s.name(name)); err != nil {
+			return err
+		}
+		var body []byte
+		if err := tx.QueryRow(ctx, `SELECT body FROM states WHERE name = $1 FOR UPDATE`, s.name(name)).Scan(&body); err != nil {
+			return err
+		}
+		if len(body) == 0 {
+			body = nil
+		}
+		next, err := f(body)
+		if err != nil {
+			return err
+		}
+		if len(next) > channel.MaxStateBlob {
+			return fmt.Errorf("%w: state of %d bytes", ErrTooLarge, len(next))
+		}
+		_, err = tx.Exec(ctx, `UPDATE states SET body = $2 WHERE name = $1`, s.name(name), next)
+		return err
+	})
 }
 
 func (s *Several) name(name string) string {

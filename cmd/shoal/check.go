@@ -197,6 +197,15 @@ func (st *station) checks(context.Context) []desk.Finding {
 		found = append(found, desk.Finding{Level: desk.Warning, What: "Peers on other machines cannot reach this manager: it listens on loopback only.",
 			Mend: fmt.Sprintf("Start it with --listen /ip4/0.0.0.0/tcp/%d, and --announce with the address that is seen from outside.", wire.DefaultPort)})
 	}
+	if st.others != nil {
+		st.publishing.Lock()
+		old, stolen := st.others.outdated(), st.others.stolen
+		st.publishing.Unlock()
+		if stolen > 0 && len(old) > 0 {
+			found = append(found, desk.Finding{Level: desk.Error, What: fmt.Sprintf("A working key was stolen, and still counts: the managers on %s have keys as old as that.", strings.Join(old, ", ")),
+				Mend: "They get new ones by themselves where root.key is in their data folders: put it there, then run shoal key rotate, and start them again."})
+		}
+	}
 	if off := time.Until(st.node.Now()); off > maxOff || off < -maxOff {
 		found = append(found, desk.Finding{Level: desk.Error, What: fmt.Sprintf("The clock is %s off the network's.", plain.Span(off.Abs())), Mend: "Set the clock; run NTP."})
 	}

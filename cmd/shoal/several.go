@@ -34,6 +34,7 @@ type others struct {
 	about   []about               // of all managers; guarded by station.publishing
 	has     map[string]int        // how many partitions each has; likewise
 	owner   [channel.Parts]string // who has each; likewise
+	stolen  uint64                // up to this serial working keys are in others' hands; likewise
 	keys    []keyUsed             // of managers that are here, or were of late; likewise
 }
 
@@ -49,6 +50,7 @@ type about struct {
 	ArchiveOnly bool     `json:"archive_only,omitempty"`
 
 	Started time.Time `json:"started"`
+	Stolen  uint64    `json:"stolen,omitempty"` // up to this serial working keys are in others' hands
 
 	Figures *desk.Figures `json:"figures,omitempty"` // nil: the manager has just begun
 }
@@ -76,7 +78,7 @@ func (st *station) share() error {
 	if !ok {
 		return errors.New("--several needs the channels on a server: move them with shoal migrate")
 	}
-	shared := db.AsOne(postgres.SeveralConfig{Node: st.node.ID().String(), Writer: st.others.writer, Feed: manager.FeedName, Shared: manager.SharedState})
+	shared := db.AsOne(postgres.SeveralConfig{Node: st.node.ID().String(), Writer: st.others.writer, Feed: manager.FeedName, Shared: manager.SharedState, Most: member.MaxDelegations})
 	st.others.shared = shared
 	st.db = sharedServer{shared}
 	return nil
@@ -128,7 +130,7 @@ func (st *station) several() *manager.Several {
 // aboutMe is what the other managers are told.
 func (st *station) aboutMe() []byte {
 	sealed, _ := st.keys.Delegations(time.Now())
-	a := about{Peer: st.node.ID().String(), Name: hostName(), Addrs: bareAddrs(st.node.Addrs()), Version: version.String(), Delegations: sealed, ArchiveOnly: st.cfg.onlyArchive, Started: st.others.started}
+	a := about{Peer: st.node.ID().String(), Name: hostName(), Addrs: bareAddrs(st.node.Addrs()), Version: version.String(), Delegations: sealed, ArchiveOnly: st.cfg.onlyArchive, Started: st.others.started, Stolen: st.keys.Stolen}
 	if st.page != nil {
 		a.Page = "http://" + st.page.Addr().String()
 	}
@@ -174,6 +176,9 @@ func (st *station) seenOthers(t channel.Tenure) {
 	}
 	st.publishing.Lock()
 	st.others.about, st.others.has, st.others.owner = list, has, owner
+	for i := range list {
+		st.others.stolen = max(st.others.stolen, list[i].Stolen)
+	}
 	st.publishing.Unlock()
 	if bytes.Equal(all, st.others.known) {
 		return
@@ -243,6 +248,13 @@ func (st *station) addOthers(d *member.Document) {
 	byPeer := func(a, b member.Server) int { return cmp.Compare(a.Peer, b.Peer) }
 	slices.SortFunc(d.Managers, byPeer)
 	slices.SortFunc(d.Archives, byPeer)
+	if st.others.outdated() == nil && st.others.stolen > 0 { // every manager that is here has a newer key
+		d.MinSerial = st.others.stolen + 1
+		d.Delegations = slices.DeleteFunc(d.Delegations, func(sealed []byte) bool {
+			read, err := member.ReadDelegation(sealed)
+			return err != nil || read.Serial < d.MinSerial
+		})
+	}
 	slices.SortFunc(d.Delegations, bytes.Compare)
 }
 

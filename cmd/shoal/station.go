@@ -119,6 +119,11 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	st.undo = append(st.undo, st.db.Close)
+	if st.others != nil {
+		if err := st.renewStolen(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.page != "" {
 		if st.page, err = net.Listen("tcp", cfg.page); err != nil {
 			return nil, fmt.Errorf("the operator's page cannot be served at %s: %w; choose another address with --page, or none with --page=", cfg.page, err)
@@ -149,7 +154,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if err := st.openManager(ctx); err != nil {
 		return nil, err
 	}
-	if err := st.shareBanned(ctx); err != nil {
+	if err := errors.Join(st.shareBanned(ctx), st.shareInvites(ctx), st.shareStolen(ctx)); err != nil {
 		return nil, err
 	}
 	if st.page != nil {
@@ -383,6 +388,7 @@ func (st *station) run(ctx context.Context) error {
 	part("releases", st.releases.run)
 	if st.joint != nil {
 		part("other managers", func(ctx context.Context) error { st.joint.Watch(ctx); return nil })
+		part("keys", st.watchStolen)
 	}
 	part("data", func(ctx context.Context) error {
 		return watchWrites(ctx, func() bool { return st.db.Broken() || st.archive.Broken() }, roomOn(st.cfg.data))

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sort"
 	"time"
@@ -35,15 +36,47 @@ func (i *Issuer) Invite(id [8]byte, uses uint32, notAfter time.Time) (string, er
 	b = append(b, id[:]...)
 	b = binary.BigEndian.AppendUint32(b, uses)
 	b = binary.BigEndian.AppendUint64(b, uint64(notAfter.Unix()))
-	mac, err := i.mac(b)
+	i.mu.Lock()
+	shared := i.shared
+	i.mu.Unlock()
+	seed := i.authority.key.Seed()
+	if shared != nil {
+		seed = shared.key[:]
+	}
+	mac, err := macOf(seed, b)
 	if err != nil {
 		return "", err
 	}
 	return encodeText(kindInvite, append(b, mac...)), nil
 }
 
-func (i *Issuer) mac(b []byte) ([]byte, error) {
-	key, err := hkdf.Key(sha256.New, i.authority.key.Seed(), nil, "shoal invite v1", 32)
+// sharedInvites is what managers of one network have in common.
+type sharedInvites struct {
+	key   [32]byte
+	count func(u InviteUse) (used uint32, err error)
+}
+
+// InviteUse is one use of an invite that is to be counted.
+type InviteUse struct {
+	ID       [8]byte
+	Uses     uint32 // all that it is for
+	Before   uint32 // that this issuer has counted
+	NotAfter time.Time
+}
+
+// ErrUsedUp is what a count returns for an invite without uses left.
+var ErrUsedUp = errors.New("member: the invite is used up")
+
+// ShareInvites has this issuer make and count invites together with others: with a key that all of them have, so that each takes what another has made, and
+// with a count that is one for all. Invites of its own working key stay good here.
+func (i *Issuer) ShareInvites(key [32]byte, count func(InviteUse) (used uint32, err error)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.shared = &sharedInvites{key, count}
+}
+
+func macOf(seed, b []byte) ([]byte, error) {
+	key, err := hkdf.Key(sha256.New, seed, nil, "shoal invite v1", 32)
 	if err != nil {
 		return nil, fmt.Errorf("member: invite: %w", err)
 	}
@@ -71,11 +104,18 @@ func (i *Issuer) readInvite(now time.Time, invite string) (invitation, error) {
 	if err != nil || len(b) != inviteBytes {
 		return invitation{}, fmt.Errorf("%w: the invite is incomplete; copy the join string again, whole", ErrInvite)
 	}
-	mac, err := i.mac(b[:inviteBytes-16])
-	if err != nil {
-		return invitation{}, err
+	seeds, good := [][]byte{i.authority.key.Seed()}, false
+	if i.shared != nil {
+		seeds = append(seeds, i.shared.key[:])
 	}
-	if !hmac.Equal(mac, b[inviteBytes-16:]) {
+	for _, seed := range seeds {
+		mac, err := macOf(seed, b[:inviteBytes-16])
+		if err != nil {
+			return invitation{}, err
+		}
+		good = good || hmac.Equal(mac, b[inviteBytes-16:])
+	}
+	if !good {
 		return invitation{}, fmt.Errorf("%w: the invite is not of this network, or older than its newest key; ask for a new one", ErrInvite)
 	}
 	in := invitation{inviteID(b[:8]), binary.BigEndian.Uint32(b[8:12]), time.Unix(int64(binary.BigEndian.Uint64(b[12:20])), 0)}
@@ -83,9 +123,13 @@ func (i *Issuer) readInvite(now time.Time, invite string) (invitation, error) {
 		return invitation{}, fmt.Errorf("%w: the invite ended at %s; ask for a new one", ErrInvite, stamp(in.notAfter))
 	}
 	if i.used[in.id].used >= in.uses {
-		return invitation{}, fmt.Errorf("%w: the invite has been used %d times, which is all it is for; ask for a new one", ErrInvite, in.uses)
+		return invitation{}, usedUp(in.uses)
 	}
 	return in, nil
+}
+
+func usedUp(uses uint32) error {
+	return fmt.Errorf("%w: the invite has been used %d times, which is all it is for; ask for a new one", ErrInvite, uses)
 }
 
 // useInvite counts one use of an invite, for good; i.mu is held. A use that cannot be kept is not counted.
@@ -101,7 +145,16 @@ func (i *Issuer) useInvite(now time.Time, invite string) error {
 			return fmt.Errorf("%w: %d invites are in use; try again later", ErrRate, maxInvites)
 		}
 	}
-	i.used[in.id] = usage{before.used + 1, in.notAfter}
+	counted := before.used + 1
+	if i.shared != nil {
+		if counted, err = i.shared.count(InviteUse{in.id, in.uses, before.used, in.notAfter}); errors.Is(err, ErrUsedUp) {
+			i.used[in.id] = usage{in.uses, in.notAfter}
+			return usedUp(in.uses)
+		} else if err != nil {
+			return fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+	}
+	i.used[in.id] = usage{counted, in.notAfter}
 	if i.keep == nil {
 		return nil
 	}

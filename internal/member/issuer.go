@@ -91,6 +91,7 @@ type Issuer struct {
 	held     map[string]time.Time // prefixes from which no peer may join before then
 	used     map[inviteID]usage
 	keep     func(ledger []byte) error // nil: the ledger is not kept
+	shared   *sharedInvites            // nil: no other manager issues
 }
 
 // NewIssuer issues under an authority that may sign certificates.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,6 +19,8 @@ const (
 	fileRoot = "root.key"    // may be kept elsewhere once backed up: only new delegations need it
 	fileWork = "manager.key" // working key, its delegation and the one before it
 	fileNode = "node.key"    // identity in the overlay
+	// fileStolen has the serial up to which working keys were said to be in others' hands.
+	fileStolen = "stolen"
 )
 
 const maxKeyFile = 4 << 10
@@ -29,6 +32,7 @@ type Keys struct {
 	Authority *Authority
 	Previous  []byte   // sealed delegation before the current one; nil: none, or its key was lost to others
 	Node      [32]byte // Ed25519 seed of the identity in the overlay
+	Stolen    uint64   // up to this serial working keys are in others' hands; 0: none is
 
 	root  *[32]byte // nil: kept offline
 	work  [32]byte
@@ -93,7 +97,7 @@ func load(dir string) (*Keys, error) {
 	for _, f := range []struct {
 		name string
 		take func(string) error
-	}{{fileNode, k.takeNode}, {fileRoot, k.takeRoot}, {fileWork, k.takeWork}} {
+	}{{fileNode, k.takeNode}, {fileRoot, k.takeRoot}, {fileWork, k.takeWork}, {fileStolen, k.takeStolen}} {
 		s, err := ReadSecret(filepath.Join(dir, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -117,6 +121,11 @@ func load(dir string) (*Keys, error) {
 
 func (k *Keys) takeNode(s string) (err error) {
 	k.Node, err = decodeKey(kindNode, s)
+	return err
+}
+
+func (k *Keys) takeStolen(s string) (err error) {
+	k.Stolen, err = strconv.ParseUint(strings.TrimSpace(s), 10, 64)
 	return err
 }
 
@@ -201,7 +210,24 @@ func Rotate(dir string, now time.Time, stolen bool) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k, k.delegate(now, true, !stolen)
+	was := k.Authority
+	if err := k.delegate(now, true, !stolen); err != nil || !stolen || was == nil {
+		return k, err
+	}
+	k.Stolen = was.Delegation().Serial
+	return k, k.write(fileStolen, strconv.FormatUint(k.Stolen, 10))
+}
+
+// Outdate makes a new working key above a serial up to which keys are in others' hands, where this one's is not above it.
+func (k *Keys) Outdate(now time.Time, stolen uint64) error {
+	if k.Authority.Delegation().Serial > stolen {
+		return nil
+	}
+	k.ahead = 0
+	if at := uint64(max(now.Unix(), 1)); stolen >= at {
+		k.ahead = stolen + 1 - at
+	}
+	return k.delegate(now, true, false)
 }
 
 // HasRoot reports whether the root key is at hand.
