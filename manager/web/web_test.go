@@ -462,8 +462,11 @@ func TestWords(t *testing.T) {
 			t.Errorf("size(%d) = %q, want %q", n, got, want)
 		}
 	}
-	if got := count(1234567); got != "1\u202f234\u202f567" {
-		t.Errorf("count = %q", got)
+	n := int64(1234567)
+	for _, v := range []any{1234567, n, &n} {
+		if got := count(v); got != "1\u202f234\u202f567" {
+			t.Errorf("count(%T) = %q", v, got)
+		}
 	}
 }
 
