@@ -183,8 +183,8 @@ FOOTPRINT ?= 10
 footprint: ## what a peer takes: memory, processor, messages and packets at rest, and memory of five channels, one of a million pages; FOOTPRINT minutes each (default 10)
 	SHOAL_FOOTPRINT=$(FOOTPRINT) $(GO) test -count=1 -timeout 3h -v -run 'TestFootprint$$' ./internal/lab/e2e
 
-PAGE_S ?= 60
-page-costs: ## what the volunteer's page takes: first paint, traffic while it is open, memory of the peer; PAGE_S seconds (default 60; Chromium)
+PAGE_S ?= 30
+page-costs: ## what the volunteer's page takes: first paint beside an empty page's, traffic while it is open, memory and processor of the peer with the page and without, by turns; six turns of PAGE_S seconds (default 30; Chromium)
 	SHOAL_PAGE_S=$(PAGE_S) $(GO) test -count=1 -v -run 'TestVolunteersPageCosts$$' ./internal/lab/e2e
 
 pictures: ## the pictures of docs/volunteer.md (Chromium; SHOAL_AXE as for the tests)
