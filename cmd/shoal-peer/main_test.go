@@ -227,7 +227,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"run", "--policy-url", "http://intranet.example/p.toml"}, "", 1, "--policy-url: policy_url is \"http://intranet.example/p.toml\"; want https://"},
 		{[]string{"run", "--config", types}, "", 1, `types.toml, line 1: threads is "two"; want a whole number`},
 		{[]string{"join", "nonsense", "--yes"}, "", 1, "malformed"},
-		{[]string{"join", "nonsense"}, "", 1, "add --yes"},
+		{[]string{"join", "nonsense"}, "", 1, "is not a join string"},
 		{[]string{"join", "nonsense", "--threads", "3"}, "", 2, "--threads"},
 		{[]string{"run", "--listen", "localhost"}, "", 1, "want an IP address"},
 		{[]string{"run", "--pond", "192.0.2.7:80"}, "", 1, "loopback"},

@@ -307,15 +307,15 @@ const (
 )
 
 // overShares returns for each network why it must fetch nothing although the computer may: it has used its share of a budget up, and the others have left
-// nothing of theirs so far.
+// nothing of theirs so far. It is called by govern alone.
 func (p *program) overShares(list []*network, f *limit.Force, now time.Time) []words.Text {
 	out := make([]words.Text, len(list))
 	if len(list) < 2 {
 		return out
 	}
-	weights, days, months := make([]int, len(list)), make([]int64, len(list)), make([]int64, len(list))
+	who, weights, days, months := make([]string, len(list)), make([]int, len(list)), make([]int64, len(list)), make([]int64, len(list))
 	for i, n := range list {
-		weights[i] = n.part.Load().weight
+		who[i], weights[i] = n.at.Dir, n.part.Load().weight
 		days[i], months[i] = n.usage.Used(now)
 	}
 	day, month := list[0].usage.Times(now)
@@ -324,12 +324,14 @@ func (p *program) overShares(list []*network, f *limit.Force, now time.Time) []w
 		times limit.Term
 		steps int
 		used  []int64
+		lent  *limit.Lending
 		key   string
-	}{{f.MonthMiB, month, monthSteps, months, "why.share.month"}, {f.DayMiB, day, daySteps, days, "why.share.day"}} {
+	}{{f.MonthMiB, month, monthSteps, months, &p.lentMonth, "why.share.month"}, {f.DayMiB, day, daySteps, days, &p.lentDay, "why.share.day"}} {
 		if b.cap.Value == 0 {
 			continue
 		}
-		for i, until := range (limit.Budget{Whole: int64(b.cap.Value) << 20, Begins: b.times.Begins, Ends: b.times.Ends, Steps: b.steps}).Waits(now, weights, b.used) {
+		budget := limit.Budget{Whole: int64(b.cap.Value) << 20, Begins: b.times.Begins, Ends: b.times.Ends, Steps: b.steps}
+		for i, until := range b.lent.Waits(budget, now, who, weights, b.used) {
 			if out[i].Key == "" && !until.IsZero() {
 				out[i] = words.T("until", words.T("source", words.T(b.key), sourceText(b.cap.Source)), words.Moment(until, now))
 			}

@@ -219,7 +219,7 @@ func TestOneCeilingOfThreads(t *testing.T) {
 		}
 	}
 	day := &limit.Force{DayMiB: limit.Cap{Value: 10, Source: "your settings"}} // the second has used its half of it and 1 MiB more
-	over(day, early, "", "is used up (your settings), until 05:00")
+	over(day, early, "", "is used up (your settings), until 01:00")
 	over(day, early.Add(5*time.Hour), "", "") // what the first one could have used by then, and did not
 	for i, want := range []int{3, 2} {
 		if n := p.nets.all()[i]; n.allowed != want || n.agent.Status().Threads != want {

@@ -102,9 +102,11 @@ type program struct {
 	spreading sync.Mutex    // one call of spread at a time
 	joined    chan struct{} // there may be another membership
 	turns     *crawl.Turns
-	pages     atomic.Int64 // fetched since the start
-	world     *pond.World  // crawled instead of the Web; nil: it is not
-	unpaced   bool         // without waits
+	pages     atomic.Int64  // fetched since the start
+	world     *pond.World   // crawled instead of the Web; nil: it is not
+	unpaced   bool          // without waits
+	lentDay   limit.Lending // owned by govern
+	lentMonth limit.Lending
 	limits    *limit.Limits
 	meter     *limit.Meter
 	usage     *limit.Usage

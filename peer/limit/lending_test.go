@@ -30,12 +30,13 @@ func TestWaits(t *testing.T) {
 		{"by weight", 2, []int{1, 2}, []int64{800, 200}, []float64{4, 0}},
 		{"by weight, the larger one lends", 3, []int{1, 2}, []int64{800, 100}, []float64{0, 0}},
 		{"of two that want more, what one took the other cannot", 12, []int{1, 1, 1}, []int64{1200, 800, 0}, []float64{13, 13, 0}},
-		{"more than everything", 12, []int{1, 1}, []int64{2500, 0}, []float64{24, 0}},
+		{"more than everything, as after a restart", 12, []int{1, 1}, []int64{2500, 0}, []float64{13, 0}},
 		{"a clock that was set back", -5, []int{1, 1}, []int64{1200, 0}, []float64{1, 0}},
 		{"alone", 1, []int{1}, []int64{2400}, []float64{24}},
 	} {
+		var l Lending
 		b := Budget{Whole: 2400, Begins: begins, Ends: at(24), Steps: 24}
-		for i, got := range b.Waits(at(c.hour), c.weights, c.used) {
+		for i, got := range l.Waits(b, at(c.hour), []string{"a", "b", "c"}[:len(c.weights)], c.weights, c.used) {
 			var want time.Time
 			if c.want[i] != 0 {
 				want = at(c.want[i])
@@ -53,7 +54,8 @@ func TestLending(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Budget{Whole: rapid.Int64Range(0, 3000).Draw(t, "whole"), Begins: begins, Ends: at(24), Steps: 24}
 		weights := rapid.SliceOfN(rapid.IntRange(1, 5), 2, 5).Draw(t, "weights")
-		used, sum, left := make([]int64, len(weights)), 0, b.Whole
+		used, who, sum, left := make([]int64, len(weights)), make([]string, len(weights)), 0, b.Whole
+		var l Lending
 		for _, w := range weights {
 			sum += w
 		}
@@ -67,7 +69,7 @@ func TestLending(t *testing.T) {
 				case last || hour == 23:
 					want = b.Whole + 1 // all it can get
 				}
-				for ; want > 0 && left > 0 && b.Waits(at(float64(hour)), weights, used)[i].IsZero(); want-- {
+				for ; want > 0 && left > 0 && l.Waits(b, at(float64(hour)), who, weights, used)[i].IsZero(); want-- {
 					used[i]++
 					left--
 				}
