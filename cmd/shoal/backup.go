@@ -22,6 +22,6 @@ func (st *station) backup(ctx context.Context, dir string) error {
 		if err := st.archive.Backup(ctx, filepath.Join(part, "archive")); err != nil {
 			return err
 		}
-		return archivecmd.CopyTree(ctx, st.cfg.data, part, channelsFolder, "archive", addressFile, remote.DatabaseFile, remote.BucketFile)
+		return archivecmd.CopyTree(ctx, st.cfg.data, part, channelsFolder, "archive", reserveFile, addressFile, remote.DatabaseFile, remote.BucketFile)
 	})
 }

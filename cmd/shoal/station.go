@@ -22,6 +22,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/order"
+	"shoal/internal/headroom"
 	"shoal/internal/member"
 	"shoal/internal/release/carry"
 	"shoal/internal/version"
@@ -109,6 +110,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if st.keys, err = member.LoadOrCreate(filepath.Join(cfg.data, "keys"), time.Now()); err != nil {
 		return nil, err
 	}
+	st.keepRoom()
 	if err := errors.Join(checkSeveral(ctx, &cfg), checkPlaces(ctx, &cfg, st.keys.Network)); err != nil {
 		return nil, err
 	}
@@ -210,6 +212,18 @@ func (st *station) openManager(ctx context.Context) (err error) {
 	return nil
 }
 
+// reserveFile is below the data folder: room on the disk for what is under way when another program has filled it.
+const reserveFile = "reserve"
+
+// keepRoom keeps room on the disk for the databases of the data folder.
+func (st *station) keepRoom() {
+	if headroom.Supported {
+		k := headroom.Keep(headroom.Config{Reserve: filepath.Join(st.cfg.data, reserveFile), Enough: archive.DefaultMinFree, Log: st.cfg.log,
+			Folders: []string{filepath.Join(st.cfg.data, channelsFolder), filepath.Join(st.cfg.data, "archive", "state")}})
+		st.undo = append(st.undo, k.Close)
+	}
+}
+
 // markPond notes in the data folder whether the manager crawls a pond.
 func (st *station) markPond() error {
 	path := filepath.Join(st.cfg.data, pondMark)
@@ -265,7 +279,12 @@ func (st *station) publish(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return st.node.SetIssuer(st.issuer, doc)
+	err = st.node.SetIssuer(st.issuer, doc)
+	if errors.Is(err, member.ErrNotYet) {
+		return fmt.Errorf("the clock of this computer is behind: it says %s, and this manager signed with its key later than that already; set the clock right, then start the manager: %w",
+			now.UTC().Format(time.RFC3339), err)
+	}
+	return err
 }
 
 func bareAddrs(full []string) []string {

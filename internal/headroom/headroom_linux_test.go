@@ -1,0 +1,158 @@
+package headroom
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// writerEnv has this test's program write through mapped memory, in a folder with or without a Keeper.
+const writerEnv = "SHOAL_TEST_HEADROOM"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(writerEnv); how != "" {
+		if err := write(how == "kept"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// The disk of the test, and how much is written after it is full.
+const (
+	diskSize = Size + (64 << 20)
+	logSize  = 32 << 20
+	before   = 3 << 20
+	after    = 6 << 20
+)
+
+// write fills a small disk, in namespaces of its own, while it writes a log as Badger does.
+func write(kept bool) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "headroom-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(dir)
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprint("size=", diskSize)); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(dir, "00001.mem"))
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(logSize); err != nil {
+		return err
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, logSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	for i := range before {
+		m[i] = 1
+	}
+	if kept {
+		k := Keep(Config{Reserve: filepath.Join(dir, "reserve"), Folders: []string{dir}, Log: slog.New(slog.DiscardHandler)})
+		defer k.Close()
+		if _, err := os.Stat(filepath.Join(dir, "reserve")); err != nil {
+			return fmt.Errorf("no reserve is kept: %w", err)
+		}
+	}
+	other, err := os.Create(filepath.Join(dir, "other"))
+	if err != nil {
+		return err
+	}
+	for chunk := make([]byte, 1<<16); err == nil; _, err = other.Write(chunk) {
+	}
+	for i := range after {
+		m[before+i] = 1
+	}
+	if kept {
+		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(every) {
+			if _, err := os.Stat(filepath.Join(dir, "reserve")); err != nil {
+				for i := range m { // what is under way ends in the reserve
+					m[i] = 1
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("the reserve is kept on a full disk")
+	}
+	return nil
+}
+
+// A write through mapped memory ends a process on a full disk, unless room is kept.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("a disk that another program fills is not looked at: only root may mount one")
+	}
+	for how, want := range map[string]bool{"alone": false, "kept": true} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), writerEnv+"="+how)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		out, err := cmd.CombinedOutput()
+		if strings.Contains(string(out), "operation not permitted") {
+			t.Skip("a disk that another program fills is not looked at: this system does not permit mounts")
+		}
+		if ended := strings.Contains(string(out), "SIGBUS"); (err == nil) != want || ended == want {
+			t.Errorf("%s: %v: %.2000s", how, err, out)
+		}
+	}
+}
+
+// allocated are the bytes that a file takes of the disk.
+func allocated(t *testing.T, path string) int64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Blocks * 512
+}
+
+func TestLogsAreSetAside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, written := range map[string]int{"00001.mem": 1 << 20, "000001.vlog": 1 << 20, "000002.vlog": 2 << 20, "000003.sst": 0} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, make([]byte, written), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, logSize); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := Keep(Config{Reserve: filepath.Join(dir, "reserve"), Folders: []string{dir, filepath.Join(dir, "none")}, Enough: 1 << 60, Log: slog.New(slog.DiscardHandler)})
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, least := range map[string]int64{"00001.mem": ahead + 1<<20, "000002.vlog": ahead + 2<<20} {
+		if got := allocated(t, filepath.Join(dir, name)); got < least {
+			t.Errorf("%s takes %d bytes of the disk, want %d", name, got, least)
+		}
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() != logSize {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	for name, most := range map[string]int64{"000001.vlog": ahead, "000003.sst": ahead} {
+		if got := allocated(t, filepath.Join(dir, name)); got >= most {
+			t.Errorf("%s takes %d bytes of the disk, and is not written", name, got)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "reserve")); err == nil {
+		t.Error("a reserve is kept where less than enough is free beside it")
+	}
+}
