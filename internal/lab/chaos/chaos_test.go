@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,7 +11,8 @@ import (
 )
 
 func cast() Cast {
-	return Cast{Peers: 5, Hosts: 20, Strategies: []string{"icr", "price"}, Rogues: []string{"swallow", "stall"}, Length: 10 * time.Minute, Every: 2 * time.Second, Longest: 20 * time.Second}
+	return Cast{Peers: 5, Hosts: 20, Strategies: []string{"icr", "price"}, Rogues: []string{"swallow", "stall"}, Liars: []string{"lazy", "subtle"}, Lies: []string{"hang"},
+		Steps: []string{"+1h", "-40s"}, Delays: []string{"80ms"}, Length: 10 * time.Minute, Every: 2 * time.Second, Longest: 20 * time.Second}
 }
 
 func draw(t *testing.T, seed uint64) Script {
@@ -66,12 +68,16 @@ func TestTargetsAreFreeOfOtherFaults(t *testing.T) {
 		for _, f := range draw(t, seed).Faults {
 			on := "manager"
 			switch w, _ := find(f.Kind); {
+			case w.on == onClock:
+				on = "clock of " + string(rune('0'+f.Target)) + " of peers: " + fmt.Sprint(w.peer)
 			case w.peer:
 				on = "peer " + string(rune('0'+f.Target))
 			case w.host:
 				on = "host " + string(rune('0'+f.Target))
-			case f.Kind == Rogue:
+			case w.on == onMembers:
 				continue
+			case w.on == onNames:
+				on = "names"
 			}
 			if end, ok := until[on]; ok && f.At <= end {
 				t.Fatalf("seed %d: %v is at work on the %s until %v", seed, f, on, end)
@@ -87,10 +93,14 @@ func TestCastsThatAreRefused(t *testing.T) {
 		"no hosts":      func(c *Cast) { c.Hosts = 0 },
 		"no strategies": func(c *Cast) { c.Strategies = nil },
 		"no rogues":     func(c *Cast) { c.Rogues = nil },
+		"no liars":      func(c *Cast) { c.Liars = nil },
+		"no lies":       func(c *Cast) { c.Lies = nil },
+		"no steps":      func(c *Cast) { c.Steps = nil },
+		"no time":       func(c *Cast) { c.Delays = []string{"soon"} },
 		"two words":     func(c *Cast) { c.Strategies = []string{"a b"} },
 		"a comment":     func(c *Cast) { c.Strategies = []string{"a#b"} },
 		"too many":      func(c *Cast) { c.Every = time.Millisecond },
-		"no time":       func(c *Cast) { c.Every = 0 },
+		"no pause":      func(c *Cast) { c.Every = 0 },
 		"too long":      func(c *Cast) { c.Longest = c.Length + 1 },
 	} {
 		c := cast()
@@ -120,7 +130,7 @@ func TestTextIsReadBack(t *testing.T) {
 func TestTextThatIsRefused(t *testing.T) {
 	for _, text := range []string{"", "seed", "seed x", "seed -1", "1s compact", "seed 1\n1s", "seed 1\n1s explode", "seed 1\n-1s compact", "seed 1\n1 compact",
 		"seed 1\n1us compact", "seed 1\n1s kill-peer", "seed 1\n1s kill-peer x for 1s", "seed 1\n1s kill-peer -1 for 1s", "seed 1\n1s kill-peer 1", "seed 1\n1s kill-peer 1 for",
-		"seed 1\n1s kill-peer 1 for ever", "seed 1\n1s strategy", "seed 1\n1s compact now", "seed 1\n99999h compact"} {
+		"seed 1\n1s kill-peer 1 for ever", "seed 1\n1s strategy", "seed 1\n1s step-peer 1 for 2s", "seed 1\n1s compact now", "seed 1\n99999h compact"} {
 		if s, err := Parse(text); !errors.Is(err, ErrText) {
 			t.Errorf("%q is taken as %v, %v", text, s, err)
 		}

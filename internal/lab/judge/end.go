@@ -28,9 +28,12 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 	if err := j.sameFeed(ctx); err != nil {
 		return Seen{}, err
 	}
-	all, err := j.index(ctx)
+	all, err := j.index(ctx, nil)
 	if err != nil {
 		return Seen{}, err
+	}
+	for i, c := range all {
+		all[i].lie = j.lie(c.Deliverer)
 	}
 	// What was stored while the index was read was served before.
 	if err := j.readPond(ctx); err != nil {
@@ -53,8 +56,8 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 // sameFeed reads the feed from its beginning. Everything that it told before must be there, in the same order.
 func (j *Judge) sameFeed(ctx context.Context) error {
 	told := j.told
-	if len(j.purged) > 0 { // what was told of hosts that were taken down may be gone
-		told = slices.DeleteFunc(slices.Clone(told), j.takenDown)
+	if len(j.purged)+len(j.liars) > 0 { // what was told of hosts that were taken down may be gone
+		told = slices.DeleteFunc(slices.Clone(told), j.takenBack)
 	}
 	cursor, n := "", 0
 	for n < len(told) {
@@ -68,7 +71,7 @@ func (j *Judge) sameFeed(ctx context.Context) error {
 		}
 		cursor = next
 		for _, c := range part {
-			if j.takenDown(c) {
+			if j.takenBack(c) {
 				continue
 			}
 			if n < len(told) && !c.same(told[n]) {
@@ -82,10 +85,10 @@ func (j *Judge) sameFeed(ctx context.Context) error {
 	return nil
 }
 
-// takenDown reports whether a change is of a host that was ever taken down.
-func (j *Judge) takenDown(c change) bool {
+// takenBack reports whether a change may be gone: its host was ever taken down, or its deliverer lies.
+func (j *Judge) takenBack(c change) bool {
 	_, ok := j.down(c.URL)
-	return ok
+	return ok || j.lie(c.Deliverer)
 }
 
 // down is when the host of a URL was last taken down.
@@ -111,20 +114,36 @@ type capture struct {
 	URL    string `json:"url"`
 	Status int    `json:"status"`
 	Digest string `json:"digest"`
-	at     time.Time
+	State  string `json:"state"`
+	// Deliverer is the number of the peer that delivered it.
+	Deliverer string `json:"deliverer"`
+
+	at  time.Time
+	lie bool // its deliverer is one that lies
 }
+
+// States of captures, as the index names them.
+const (
+	withdrawn = "withdrawn"
+	verified  = "verified"
+)
 
 // stamp is a time as the index writes it.
 const stamp = "20060102150405"
 
-func (j *Judge) index(ctx context.Context) (all []capture, err error) {
-	res, err := j.ask(ctx, j.cfg.Manager+"/api/v1/archive/cdx?all=1", true)
+// index reads all captures, or those that a filter wants. What was delivered by a peer that has delivered nothing is nothing.
+func (j *Judge) index(ctx context.Context, filter url.Values) (all []capture, err error) {
+	of := "/api/v1/archive/cdx?all=1&" + filter.Encode()
+	res, err := j.ask(ctx, j.cfg.Manager+of, true)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
+	if filter.Has("deliverer") && res.StatusCode == http.StatusNotFound {
+		return nil, nil
+	}
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("judge: the index: %s", res.Status)
+		return nil, fmt.Errorf("judge: %s: %s", of, res.Status)
 	}
 	s := bufio.NewScanner(res.Body)
 	s.Buffer(nil, maxLine)
@@ -158,10 +177,13 @@ func (j *Judge) indexed(all []capture) {
 			j.breach(Unserved, "the index has %q, which is no URL", c.URL)
 			continue
 		}
-		if down, ok := j.down(c.URL); ok && c.at.Add(time.Second).Before(down) {
+		before := func(down time.Time) bool {
+			return !slices.ContainsFunc(j.could(c.at), func(at time.Time) bool { return !at.Add(time.Second).Before(down) })
+		}
+		if down, ok := j.down(c.URL); ok && before(down) {
 			j.breach(Undead, "the archive has %s of %s, and its host was taken down at %s", c.URL, c.at.Format(time.RFC3339), down.Format(time.RFC3339))
 		}
-		if n, ok := j.number[u.Hostname()]; ok && j.hosts[n].Private && strings.HasPrefix(u.Path, "/private/") {
+		if n, ok := j.number[u.Hostname()]; ok && j.hosts[n].Private && !j.ownRobots(n) && strings.HasPrefix(u.Path, "/private/") {
 			j.breach(Forbidden, "the archive has %s, which robots.txt forbids", c.URL)
 		}
 	}
@@ -170,7 +192,7 @@ func (j *Judge) indexed(all []capture) {
 	}
 	for _, c := range j.told {
 		stored := c.Event == "created" || c.Event == "changed"
-		if stored && !gone[c.URL] && !j.takenDown(c) && !has[version{c.URL, c.Fetched.UTC().Format(stamp)}] {
+		if stored && !gone[c.URL] && !j.takenBack(c) && !has[version{c.URL, c.Fetched.UTC().Format(stamp)}] {
 			j.breach(Lost, "the feed told that %s was %s at %s; the index does not have it", c.URL, c.Event, c.Fetched.Format(time.RFC3339Nano))
 		}
 	}
@@ -181,7 +203,7 @@ func (j *Judge) readable(ctx context.Context, all []capture) error {
 	newest, digests := map[string]capture{}, map[string][]string{}
 	for _, c := range all {
 		digests[c.URL] = append(digests[c.URL], c.Digest)
-		if c.Status == 200 && !j.misbehaves(c.URL) && !c.at.Before(newest[c.URL].at) {
+		if c.Status == 200 && c.State != withdrawn && !j.misbehaves(c.URL) && !c.at.Before(newest[c.URL].at) {
 			newest[c.URL] = c
 		}
 	}

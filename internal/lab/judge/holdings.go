@@ -15,6 +15,7 @@ type Holdings struct {
 	Descriptors float64
 	Goroutines  float64 // 0: not known
 	Files       float64 // that it keeps for work under way; 0: not known
+	Disk        float64 // bytes that these take; 0: not known
 }
 
 // Holdings reads what the manager holds from its metrics.
@@ -41,9 +42,10 @@ func (j *Judge) Holdings(ctx context.Context) (h Holdings, err error) {
 // What a process may hold beside half as much again as before: caches fill, and work goes on while it is looked at.
 const (
 	moreBytes       = 128 << 20
-	moreDescriptors = 64
-	moreGoroutines  = 200
-	moreFiles       = 100
+	moreDescriptors = 32
+	moreGoroutines  = 100
+	moreFiles       = 50
+	moreDisk        = 8 << 20
 )
 
 // Returned judges what a process holds now against what it held when all was calm.
@@ -56,6 +58,7 @@ func (j *Judge) Returned(name string, before, now Holdings) {
 		{"descriptors", before.Descriptors, now.Descriptors, moreDescriptors},
 		{"goroutines", before.Goroutines, now.Goroutines, moreGoroutines},
 		{"files", before.Files, now.Files, moreFiles},
+		{"bytes of disk", before.Disk, now.Disk, moreDisk},
 	} {
 		if most := v.before*3/2 + v.more; v.now > most {
 			j.breach(Leaked, "%s holds %.0f %s, and held %.0f when all was calm; %.0f are allowed", name, v.now, v.what, v.before, most)

@@ -11,6 +11,7 @@
 //   - stale: a channel was not crawled again in time after the last fault;
 //   - leaked: a process holds much more memory, goroutines, descriptors or files than before;
 //   - undead: what was taken down is in the archive;
+//   - believed: what a member that lies delivered and the pond did not serve is verified, or is there after it was taken back;
 //   - mute: a text about an error tells nothing.
 //
 // Of hosts that misbehave the pond's log does not tell the content, and they may answer nothing. The judge looks at how politely they are treated.
@@ -40,6 +41,7 @@ const (
 	Stale      Kind = "stale"
 	Leaked     Kind = "leaked"
 	Undead     Kind = "undead"
+	Believed   Kind = "believed"
 	Mute       Kind = "mute"
 )
 
@@ -53,13 +55,16 @@ func (b Breach) String() string { return string(b.Kind) + ": " + b.What }
 
 // Config says where the network is, and what is allowed for clocks and waits.
 type Config struct {
-	Manager string       // base URL of the manager's page
-	Token   string       // of its operator
-	Pond    string       // base URL of the pond
-	Client  *http.Client // nil: one with a timeout of a minute
+	Manager string            // base URL of the manager's page
+	Token   string            // of its operator
+	Pond    string            // base URL of the pond
+	Alias   map[string]string // names that hosts of the pond have beside the pond's, each with the pond's
+	Client  *http.Client      // nil: one with a timeout of a minute
 
 	// Slack is how far the time of a capture may be from the time at which the pond served it: the longest stop of a process, and a busy machine.
 	Slack time.Duration
+	// Endless are hosts that do not end their answers: see StandsStill.
+	Endless []string
 	// BlockGrace is how long running tasks may go on after a host was blocked.
 	BlockGrace time.Duration
 }
@@ -72,17 +77,23 @@ type Judge struct {
 	cfg      Config
 	hosts    []host
 	number   map[string]int // of a host, by name
-	bad      map[int]bool   // hosts that misbehave
+	bad      map[int]string // how hosts misbehave
 	log      int64          // the last answer that was read
 	answers  map[pageKey][]answer
 	last     map[int]time.Time // when a host last served a page
 	blocks   map[int][]span
 	purged   map[int]time.Time // when hosts were last taken down
+	steps    []step            // of clocks
+	still    []span            // when peers stood still
+	overlaps int               // requests to endless hosts while they did
 	parted   map[int]bool      // hosts that ever had more than one channel
 	told     []change
 	cursor   string
-	updates  map[int64]int   // of each channel, as last seen
-	muted    map[string]bool // texts that were found to tell nothing
+	updates  map[int64]int     // of each channel, as last seen
+	liars    map[string]string // peers that lie, with their numbers as far as they are known
+	lied     map[int]bool      // hosts of which liars had a task: how often they were crawled is not known
+	taken    bool              // what liars delivered was taken back
+	muted    map[string]bool   // texts that were found to tell nothing
 	violated int
 	breaches []Breach
 	counts   map[Kind]int
@@ -117,7 +128,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
-	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]bool{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, muted: map[string]bool{},
+	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
 		updates: map[int64]int{}, counts: map[Kind]int{}}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err
@@ -125,14 +136,21 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	for i, h := range j.hosts {
 		j.number[h.Name] = i
 	}
+	for name, of := range cfg.Alias {
+		n, ok := j.number[of]
+		if !ok {
+			return nil, fmt.Errorf("judge: the pond has no host %s", of)
+		}
+		j.number[name] = n
+	}
 	var world struct {
 		Bad map[string]string `json:"bad"`
 	}
 	if err := j.pond(ctx, "/_pond/world", &world); err != nil {
 		return nil, err
 	}
-	for name := range world.Bad {
-		j.bad[j.number[name]] = true
+	for name, how := range world.Bad {
+		j.bad[j.number[name]] = how
 	}
 	return j, nil
 }
@@ -140,7 +158,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 // Breaches returns what was found, the first of each kind; the last entry of a kind says how many more there are.
 func (j *Judge) Breaches() []Breach {
 	all := slices.Clone(j.breaches)
-	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Mute} {
+	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Believed, Mute} {
 		if more := j.counts[k] - maxBreaches; more > 0 {
 			all = append(all, Breach{k, fmt.Sprintf("and %d more", more)})
 		}

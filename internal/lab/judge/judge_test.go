@@ -92,7 +92,14 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answerJSON(w, c)
 		}
 	case path == "/archive/cdx":
+		if of := r.FormValue("deliverer"); of != "" && of != "liar" {
+			http.NotFound(w, r)
+			return
+		}
 		for _, c := range f.captures {
+			if r.Form.Has("deliverer") && c.Deliverer == "" {
+				continue
+			}
 			b, _ := json.Marshal(c)
 			fmt.Fprintf(w, "key %s %s\n", c.at.Format(stamp), b)
 		}
@@ -142,7 +149,7 @@ func judgeOf(t *testing.T, f *fake) *Judge {
 	t.Helper()
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
-	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second})
+	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second, Endless: []string{"h2.test"}, Alias: map[string]string{"alias.test": "h1.test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,6 +214,36 @@ func TestBreaches(t *testing.T) {
 		"a split host may have more updates": {func(f *fake, _ *Judge) {
 			f.rows = append(f.rows, row{ID: 3, Host: "http://h0.test", State: "active", Updates: 3, Updated: at(110)})
 		}, ""},
+		"taken down by a clock that is behind": {func(f *fake, j *Judge) {
+			f.purge(j, true)
+			j.Stepped("its", -time.Minute, at(290))
+			j.Righted("its", at(310))
+			f.fetch(0, 0, at(300), 3)
+			f.late(-time.Minute)
+		}, ""},
+		"a clock was ahead": {func(f *fake, j *Judge) {
+			j.Stepped("its", time.Hour, at(195))
+			f.fetch(1, 0, at(200), 3)
+			f.late(time.Hour)
+			j.Righted("its", at(205))
+		}, ""},
+		"a clock was not ahead then": {func(f *fake, j *Judge) {
+			j.Stepped("its", time.Hour, at(300))
+			f.fetch(1, 0, at(200), 3)
+			f.late(time.Hour)
+		}, Unserved},
+		"two requests to a host that does not end":       {func(f *fake, j *Judge) { j.StandsStill(at(40)); j.GoesOn(at(49)); f.overlap("h2.test") }, ""},
+		"two requests to it, and all peers work":         {func(f *fake, j *Judge) { j.StandsStill(at(10)); j.GoesOn(at(20)); f.overlap("h2.test") }, Impolite},
+		"two requests to another, and a peer is stopped": {func(f *fake, j *Judge) { j.StandsStill(at(40)); f.overlap("h1.test") }, Impolite},
+		"a lie":                     {func(f *fake, j *Judge) { f.lie(j, "provisional") }, ""},
+		"a lie is verified":         {func(f *fake, j *Judge) { f.lie(j, "verified") }, Believed},
+		"a lie is taken back":       {func(f *fake, j *Judge) { f.lie(j, "withdrawn"); j.TakenBack() }, ""},
+		"a lie is there after that": {func(f *fake, j *Judge) { f.lie(j, "provisional"); j.TakenBack() }, Believed},
+		"who lies is right and verified": {func(f *fake, j *Judge) {
+			f.lie(j, "verified")
+			f.captures[len(f.captures)-1].Digest = f.captures[0].Digest
+		}, ""},
+		"a lie by another":        {func(f *fake, _ *Judge) { f.invent(pageURL(0, 0)) }, Unserved},
 		"another host is blocked": {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(1, 0, at(198), 3) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,6 +313,42 @@ func (f *fake) violate(kind string) {
 	}{at(50), "h1.test", kind, "/x"})
 }
 
+// late changes the time that was told of the last fetch.
+func (f *fake) late(by time.Duration) {
+	c, e := &f.captures[len(f.captures)-1], &f.feed[len(f.feed)-1]
+	c.at, e.Fetched = c.at.Add(by), e.Fetched.Add(by)
+}
+
+// overlap has the pond see a second request to a host at 50 s.
+func (f *fake) overlap(host string) {
+	f.violate("parallel")
+	f.stats.Violations[0].Host, f.stats.MaxInFlight = host, 2
+}
+
+// lie adds a capture of what was never served, by a member of whom the judge knows that it lies.
+func (f *fake) lie(j *Judge, state string) {
+	j.Lies("liar")
+	f.invent(pageURL(0, 0))
+	c := &f.captures[len(f.captures)-1]
+	c.Deliverer, c.State = "d-1", state
+	f.bodies[c.URL] = content(c.URL, 2)
+}
+
+// rename has all that is told of the second host bear its other name.
+func (f *fake) rename() {
+	const old, name = "h1.test", "alias.test"
+	for i := range f.captures {
+		f.captures[i].URL = strings.Replace(f.captures[i].URL, old, name, 1)
+	}
+	for i := range f.feed {
+		f.feed[i].URL = strings.Replace(f.feed[i].URL, old, name, 1)
+	}
+	for u, b := range f.bodies {
+		f.bodies[strings.Replace(u, old, name, 1)] = b
+	}
+	f.rows[1].Host = "http://" + name
+}
+
 // invent adds a capture of what the pond's log does not have.
 func (f *fake) invent(u string) {
 	f.captures = append(f.captures, capture{URL: u, Status: 200, Digest: digest("made up"), at: at(20)})
@@ -292,6 +365,24 @@ func (f *fake) takeDown(u string) {
 	}
 	f.captures = left
 	delete(f.bodies, u)
+}
+
+// A host that is crawled by another name than the pond's is judged by what the pond served of it.
+func TestOtherName(t *testing.T) {
+	for name, want := range map[string]int{"version 1": 0, "version 9": 1} {
+		f := honest()
+		f.rename()
+		if want > 0 {
+			f.captures[1].Digest = digest(name)
+		}
+		j := judgeOf(t, f)
+		if _, err := j.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if b := j.Breaches(); len(b) != want {
+			t.Errorf("%s: %v", name, b)
+		}
+	}
 }
 
 func TestStale(t *testing.T) {
@@ -316,13 +407,13 @@ func TestLeaked(t *testing.T) {
 	f := honest()
 	j := judgeOf(t, f)
 	before, err := j.Holdings(t.Context())
-	if err != nil || before != (Holdings{1e8, 40, 300, 0}) {
+	if err != nil || before != (Holdings{1e8, 40, 300, 0, 0}) {
 		t.Fatalf("%+v, %v", before, err)
 	}
-	if j.Returned("it", before, Holdings{1.5e8, 60, 450, 100}); len(j.Breaches()) != 0 {
+	if j.Returned("it", before, Holdings{1.5e8, 60, 450, 50, 1e6}); len(j.Breaches()) != 0 {
 		t.Errorf("%v", j.Breaches())
 	}
-	for i, h := range []Holdings{{Bytes: 4e8}, {Descriptors: 400}, {Goroutines: 4000}, {Files: 101}} {
+	for i, h := range []Holdings{{Bytes: 4e8}, {Descriptors: 400}, {Goroutines: 4000}, {Files: 51}, {Disk: 1e7}} {
 		if j.Returned("it", before, h); len(j.Breaches()) != i+1 || j.Breaches()[i].Kind != Leaked {
 			t.Errorf("%+v: %v", h, j.Breaches())
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,6 +17,9 @@ func (j *Judge) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := j.known(ctx); err != nil {
+		return err
+	}
 	if err := j.readFeed(ctx); err != nil {
 		return err
 	}
@@ -23,6 +28,36 @@ func (j *Judge) Look(ctx context.Context) error {
 	}
 	j.count(rows)
 	return nil
+}
+
+// known learns the numbers by which captures and changes name the peers that lie, as soon as these have delivered something.
+func (j *Judge) known(ctx context.Context) error {
+	for peer, number := range j.liars {
+		if number != "" {
+			continue
+		}
+		of, err := j.index(ctx, url.Values{"deliverer": {peer}, "limit": {"1"}})
+		if err != nil {
+			return err
+		}
+		if len(of) > 0 {
+			j.liars[peer] = of[0].Deliverer
+		}
+	}
+	return nil
+}
+
+// lie reports whether a deliverer, by its number, is a peer that lies.
+func (j *Judge) lie(deliverer string) bool {
+	if deliverer == "" {
+		return false
+	}
+	for _, number := range j.liars {
+		if number == deliverer {
+			return true
+		}
+	}
+	return false
 }
 
 // row is a channel as the manager lists it.
@@ -71,11 +106,11 @@ func (j *Judge) count(rows []row) {
 		}
 		j.updates[r.ID] = r.Updates
 		n, ok := j.number[bare(r.Host)]
-		if !ok || j.bad[n] {
+		if !ok || j.bad[n] != "" {
 			continue
 		}
 		// Each update takes a crawl, and each crawl of a whole host asks for the first page.
-		if j.parted[n] {
+		if j.parted[n] || j.lied[n] {
 			continue
 		}
 		if crawls := len(j.answers[pageKey{n, 0}]); r.Updates > crawls {
@@ -91,6 +126,8 @@ type change struct {
 	Fetched time.Time `json:"fetched"`
 	Status  int       `json:"status"`
 	Digest  string    `json:"digest"`
+	// Deliverer is the number of the peer that delivered it.
+	Deliverer string `json:"deliverer"`
 }
 
 func (j *Judge) readFeed(ctx context.Context) error {
@@ -145,18 +182,40 @@ func (j *Judge) readPond(ctx context.Context) error {
 		if v.Kind == "robots" {
 			kind = Forbidden
 		}
-		if i >= j.violated {
+		switch {
+		case i < j.violated:
+		case !j.excused(v.Kind, v.Host, v.When):
 			j.breach(kind, "the pond saw %q at %s: %s%s", v.Kind, v.When.Format(time.RFC3339Nano), v.Host, v.Path)
+		case v.Kind == "parallel":
+			j.overlaps++
 		}
 	}
 	if st.Violated > len(st.Violations) && j.violated < st.Violated {
 		j.breach(Impolite, "the pond saw %d violations, more than it lists", st.Violated)
 	}
-	if st.MaxInFlight > 1 && j.counts[Impolite] == 0 {
+	if st.MaxInFlight > 1 && j.counts[Impolite] == 0 && j.overlaps == 0 {
 		j.breach(Impolite, "%d requests were in flight to one host", st.MaxInFlight)
 	}
 	j.violated = st.Violated
 	return nil
+}
+
+// excused reports whether a second request to a host is nobody's fault: the host never ends an answer by itself, and the peer that had the first one stood still
+// then, for longer than its lease. No program can let go while it is stopped.
+//
+// Nor is it anybody's fault if what the pond's robots.txt forbids is fetched from a host that serves another robots.txt, or none.
+func (j *Judge) excused(kind, name string, when time.Time) bool {
+	if kind == "robots" {
+		return j.ownRobots(j.number[name])
+	}
+	return kind == "parallel" && slices.Contains(j.cfg.Endless, name) && slices.ContainsFunc(j.still, func(s span) bool {
+		return when.After(s.from) && (s.to.IsZero() || when.Before(s.to.Add(j.cfg.Slack)))
+	})
+}
+
+// ownRobots reports whether a host misbehaves by its robots.txt.
+func (j *Judge) ownRobots(n int) bool {
+	return strings.Contains(j.bad[n], "robots") || strings.Contains(j.bad[n], "sitemap")
 }
 
 // take judges one answer of the pond.
@@ -190,12 +249,13 @@ func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, e
 	if err != nil {
 		return nil, err
 	}
+	now := time.Now() // a time to come is one of a clock that was ahead
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("judge: the manager lists no channels")
 	}
 	for _, r := range rows {
 		n, ok := j.number[bare(r.Host)]
-		if r.State != "paused" && r.State != "blocked" && !(ok && j.bad[n]) && !r.Updated.After(since) {
+		if r.State != "paused" && r.State != "blocked" && !(ok && j.bad[n] != "") && (!r.Updated.After(since) || r.Updated.After(now.Add(j.cfg.Slack))) {
 			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s, out %v, updated %s, last %s %s", r.ID, r.Host, r.State, r.Out, r.Updated.Format(time.RFC3339), r.Last, r.Error))
 		}
 	}

@@ -49,6 +49,70 @@ func (j *Judge) Purged(name string, at time.Time) error {
 	return nil
 }
 
+// Stepped notes that a clock of the network is wrong by so much from a moment on, and Righted that it is right again. What the manager tells of times
+// may be as wrong for as long.
+func (j *Judge) Stepped(clock string, by time.Duration, at time.Time) {
+	j.steps = append(j.steps, step{clock: clock, by: by, span: span{from: at}})
+}
+
+// Righted ends what Stepped began.
+func (j *Judge) Righted(clock string, at time.Time) {
+	for i := range j.steps {
+		if s := &j.steps[i]; s.clock == clock && s.to.IsZero() {
+			s.to = at
+		}
+	}
+}
+
+// step is a time in which a clock was wrong.
+type step struct {
+	clock string
+	by    time.Duration
+	span
+}
+
+// could are the moments that a time may mean that the manager tells: the time itself, and what it is by clocks that were wrong then.
+func (j *Judge) could(at time.Time) []time.Time {
+	all := []time.Time{at}
+	for _, s := range j.steps {
+		if t := at.Add(-s.by); !t.Before(s.from.Add(-j.cfg.Slack)) && (s.to.IsZero() || !t.After(s.to.Add(j.cfg.Slack))) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// StandsStill notes that a peer's process is stopped from a moment on, and GoesOn that one goes on. What such a peer had open stays open meanwhile: if its
+// lease ends, a host that never ends an answer has two requests in flight.
+func (j *Judge) StandsStill(at time.Time) { j.still = append(j.still, span{from: at}) }
+
+// GoesOn ends what the oldest StandsStill began.
+func (j *Judge) GoesOn(at time.Time) {
+	for i := range j.still {
+		if j.still[i].to.IsZero() {
+			j.still[i].to = at
+			return
+		}
+	}
+}
+
+// Lies notes that a peer, by its id, is a member that lies: it may deliver what the pond did not serve, until that is taken back.
+func (j *Judge) Lies(peer string) {
+	if _, ok := j.liars[peer]; !ok {
+		j.liars[peer] = ""
+	}
+}
+
+// LiedAbout notes that a member that lies had a task of a host.
+func (j *Judge) LiedAbout(origin string) {
+	if n, ok := j.number[bare(origin)]; ok {
+		j.lied[n] = true
+	}
+}
+
+// TakenBack notes that the manager has taken back what the members delivered that lie, and that they are gone.
+func (j *Judge) TakenBack() { j.taken = true }
+
 // leastTold is the length of the shortest text that can tell what happened.
 const leastTold = 12
 

@@ -24,6 +24,10 @@ func (j *Judge) wasServed(ctx context.Context, all []capture) error {
 		}
 	}
 	for u, captures := range byURL {
+		captures, err := j.honest(ctx, u, captures)
+		if err != nil {
+			return err
+		}
 		now, err := j.shows(ctx, u, time.Now())
 		if errors.Is(err, errNone) {
 			if p, err := url.Parse(u); err != nil || !j.beside(p) {
@@ -44,13 +48,58 @@ func (j *Judge) wasServed(ctx context.Context, all []capture) error {
 	return nil
 }
 
+// honest judges the captures of a page that members delivered who lie, and returns the others. Such a member does not fetch from this pond: what it delivered is
+// held against what the page showed then.
+func (j *Judge) honest(ctx context.Context, u string, captures []capture) (others []capture, err error) {
+	for _, c := range captures {
+		switch {
+		case !c.lie:
+			others = append(others, c)
+		case j.taken && c.State != withdrawn:
+			j.breach(Believed, "the archive has %s of %s as %s by %s, who lies, after all of that was taken back", u, c.at.Format(time.RFC3339), c.State, c.Deliverer)
+		case c.State == verified:
+			shown, err := j.showed(ctx, u, c)
+			if err != nil {
+				return nil, err
+			}
+			if !shown {
+				j.breach(Believed, "the archive has %s of %s with digest %s by %s, who lies, as verified; the pond did not show that", u, c.at.Format(time.RFC3339), c.Digest, c.Deliverer)
+			}
+		}
+	}
+	return others, nil
+}
+
+// showed reports whether a page ever showed what a capture has, when it may have been fetched or when somebody else fetched the page.
+func (j *Judge) showed(ctx context.Context, u string, c capture) (bool, error) {
+	var times []time.Time
+	for _, at := range j.could(c.at) {
+		times = append(times, at, at.Add(time.Second)) // the index cuts to seconds
+	}
+	for n := 0; n < len(times); n++ {
+		s, err := j.shows(ctx, u, times[n])
+		if errors.Is(err, errNone) {
+			return false, nil
+		}
+		if err != nil || "sha256:"+s.SHA256 == c.Digest {
+			return err == nil, err
+		}
+		if n == 0 {
+			for _, a := range j.answers[pageKey{s.Host, s.Page}] {
+				times = append(times, a.When)
+			}
+		}
+	}
+	return false, nil
+}
+
 func (j *Judge) misbehaves(rawURL string) bool {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return false
 	}
 	n, ok := j.number[u.Hostname()]
-	return ok && j.bad[n]
+	return ok && j.bad[n] != ""
 }
 
 // beside reports whether the pond serves a URL without a line in its log: a file that is no page.
@@ -80,11 +129,14 @@ func (j *Judge) match(u string, captures []capture, answers []answer, digests ma
 	slices.SortStableFunc(captures, func(a, b capture) int { return a.at.Compare(b.at) })
 	used := make([]bool, len(answers))
 	for _, c := range captures {
+		times := j.could(c.at)
 		i := 0
 		for ; i < len(answers); i++ {
 			a := answers[i]
-			near := !a.When.Before(c.at.Add(-j.cfg.Slack)) && !a.When.After(c.at.Add(j.cfg.Slack+time.Second)) // the index cuts to seconds
-			if !used[i] && near && digests[a.Version] == c.Digest {
+			near := func(at time.Time) bool {
+				return !a.When.Before(at.Add(-j.cfg.Slack)) && !a.When.After(at.Add(j.cfg.Slack+time.Second)) // the index cuts to seconds
+			}
+			if !used[i] && digests[a.Version] == c.Digest && slices.ContainsFunc(times, near) {
 				break
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -96,6 +97,9 @@ func (j *Judge) changes(ctx context.Context, cursor string) (part []change, next
 
 // shows asks what a page showed at a moment.
 func (j *Judge) shows(ctx context.Context, u string, at time.Time) (s shown, err error) {
+	for name, of := range j.cfg.Alias {
+		u = strings.Replace(u, "://"+name+"/", "://"+of+"/", 1)
+	}
 	b, code, err := j.read(ctx, j.cfg.Pond+"/_pond/page?"+url.Values{"url": {u}, "at": {at.Format(time.RFC3339Nano)}}.Encode(), false)
 	if code == http.StatusNotFound {
 		return s, errNone

@@ -26,6 +26,8 @@ type Attack struct {
 	What string
 	RTT  time.Duration // that it claims for every host; zero: 50 microseconds, nearer than any other peer
 	Busy bool          // it says that it is busy, whatever it does with the task
+	// Takes says whether it accepts an offer. Nil: it accepts each, unless it is Busy.
+	Takes func() bool
 	// Record changes the volunteer's own record. Nil: it is left as it is.
 	Record func(*overlaypb.Record)
 	// Work handles one offered task. Nil: the volunteer ignores the task.

@@ -261,6 +261,9 @@ func (v *Volunteer) offered(ctx context.Context, req []byte) proto.Message {
 		return &overlaypb.Answer{}
 	}
 	task := Offer{Signed: o.Signed, Header: &header}
+	if v.attack.Takes != nil && !v.attack.Takes() {
+		return &overlaypb.Answer{StartMs: time.Now().Add(time.Hour).UnixMilli()}
+	}
 	if v.attack.Work != nil {
 		v.tasks.Go(func() {
 			if err := v.attack.Work(ctx, v, task); err != nil && ctx.Err() == nil {
