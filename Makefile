@@ -140,12 +140,12 @@ crash: ## kills the manager, archive included, CRASHES times (default 200) under
 updates: ## a peer under load through releases that crash, do nothing, and do well, with real processes (some minutes)
 	SHOAL_UPDATES=1 $(GO) test -count=1 -timeout 15m -v -run 'TestUpdates$$' ./internal/lab/e2e
 
-chaos: ## everything breaks by a seeded script for CHAOS_MINUTES (default 5), before an outside judge: processes, wires, disks, members; an operator works meanwhile (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; CHAOS_SHRINK=30: 30 tries at a shorter one that fails; CHAOS_OLD=DIR: upgrades from the programs there; Linux, root)
-	SHOAL_CHAOS_MINUTES=$(or $(CHAOS_MINUTES),5) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) SHOAL_CHAOS_OLD=$(if $(CHAOS_OLD),$(abspath $(CHAOS_OLD))) $(GO) test -count=1 -timeout 150m -v -run 'TestChaos$$' ./internal/lab/e2e
+chaos: ## everything breaks by a seeded script for CHAOS_MINUTES (default 5), before an outside judge: processes, wires, disks, members; an operator works meanwhile (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; CHAOS_SHRINK=30: 30 tries at a shorter one that fails; CHAOS_OLD=DIR: upgrades from the programs there; CHAOS_MINUTES=60: 60 peers and 3,000 hosts, as many as CHAOS_PEERS and CHAOS_HOSTS say otherwise; Linux, root)
+	SHOAL_CHAOS_MINUTES=$(or $(CHAOS_MINUTES),5) SHOAL_CHAOS_PEERS=$(CHAOS_PEERS) SHOAL_CHAOS_HOSTS=$(CHAOS_HOSTS) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) SHOAL_CHAOS_OLD=$(if $(CHAOS_OLD),$(abspath $(CHAOS_OLD))) $(GO) test -count=1 -timeout 150m -v -run 'TestChaos$$' ./internal/lab/e2e
 
 CHAOS_SEEDS ?= 7,11
-chaos-brief: ## the short form of make chaos, as CI runs it: half a minute of faults for each of CHAOS_SEEDS (default 7,11), two minutes in all (Linux, root)
-	SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) $(GO) test -count=1 -timeout 20m -v -run 'TestChaosBrief$$' ./internal/lab/e2e
+chaos-brief: ## the short form of make chaos, as CI runs it: half a minute of faults for each of CHAOS_SEEDS (default 7,11), two minutes in all (CHAOS_SCRIPT, CHAOS_SHRINK as above; CHAOS_PLANT=compact has each run fail that compacts, to try CHAOS_SHRINK; Linux, root)
+	SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout 20m -v -run 'TestChaosBrief$$' ./internal/lab/e2e
 
 life: ## eight weeks of a manager and its archive, a crawl of every channel in each, with LIFE_CHANNELS (default 100000): files, memory, CPU a task, the time of a start (Linux)
 	SHOAL_LIFE_CHANNELS=$(or $(LIFE_CHANNELS),100000) SHOAL_LIFE_WEEKS=$(or $(LIFE_WEEKS),8) $(GO) test -count=1 -timeout 10h -v -run 'TestLife$$' ./manager

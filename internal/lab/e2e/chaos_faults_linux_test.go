@@ -11,28 +11,45 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"shoal/internal/lab/chaos"
+	"shoal/internal/lab/clocklab"
 	"shoal/internal/lab/rogue"
 )
 
 // fullLeft is what a disk has left that is called full: less than a manager keeps free, by default 256 MiB, or nothing.
 var fullLeft = []int64{100 << 20, 0}
 
+// chaosDown are the kinds whose end starts the manager again, if it has ended.
+var chaosDown = []chaos.Kind{chaos.KillManager, chaos.EndManager, chaos.RotateKey, chaos.FullDisk, chaos.FailDisk}
+
 func (c *chaosRun) begin(f chaos.Fault) {
 	if strings.HasSuffix(string(f.Kind), "-peer") && f.Target >= c.cast.Peers || f.Target >= max(c.cast.Hosts, c.cast.Peers) {
 		c.t.Fatalf("%v: there are %d peers and %d hosts", f, c.cast.Peers, c.cast.Hosts)
 	}
 	c.began[f.Kind]++
+	if string(f.Kind) == os.Getenv(chaosPlantEnv) {
+		if err := c.judge.Purged(chaosHost(0), time.Now()); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if c.manager == nil && slices.Contains([]chaos.Kind{chaos.KillManager, chaos.StopManager, chaos.SuspendManager, chaos.EndManager, chaos.RotateKey}, f.Kind) {
+		c.failed[f.Kind]++ // it has ended by itself, as it may
+		c.spared[f.At] = true
+		return
+	}
+	if slices.Contains(chaosDown, f.Kind) {
+		c.down = true
+	}
 	host := chaosHost(f.Target)
 	switch f.Kind {
 	case chaos.KillPeer:
 		c.peers[f.Target].kill()
 		c.peers[f.Target] = nil
-	case chaos.StopPeer:
+	case chaos.StopPeer, chaos.SuspendPeer:
+		c.judge.StandsStill(time.Now())
 		c.signal(c.peers[f.Target], syscall.SIGSTOP)
 	case chaos.EndPeer:
 		c.leaving[f.Target], c.peers[f.Target] = c.peers[f.Target], nil
@@ -41,10 +58,18 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		c.wires.cut(f.Target)
 	case chaos.LossPeer:
 		c.wires.lossy(f.Target)
+	case chaos.DelayPeer:
+		c.wires.delay(f.Target, f.Name)
+	case chaos.StepPeer:
+		c.clocks[f.Target].Step(c.step(f))
+	case chaos.StepManager:
+		by := c.step(f)
+		c.clock.Step(by)
+		c.behind = by <= -chaosFar
 	case chaos.KillManager:
 		c.manager.kill()
 		c.manager = nil
-	case chaos.StopManager:
+	case chaos.StopManager, chaos.SuspendManager:
 		c.signal(c.manager, syscall.SIGSTOP)
 	case chaos.EndManager, chaos.RotateKey:
 		c.ending, c.manager = c.manager, nil
@@ -60,12 +85,37 @@ func (c *chaosRun) begin(f chaos.Fault) {
 	case chaos.FailDisk:
 		c.mayEnd = true
 		c.disk.fail()
+	case chaos.LieNames:
+		c.named.lies(f.Name)
+	case chaos.Liar:
+		c.lie(f)
 	case chaos.Rogue:
-		c.invite(f)
+		attack, err := rogue.Named(f.Name)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.takePart(f, attack)
 	default:
 		c.operate(f, host)
 	}
 }
+
+// step is by how much a clock is wrong from now on. The judge is told.
+func (c *chaosRun) step(f chaos.Fault) time.Duration {
+	by, err := time.ParseDuration(f.Name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if !clocklab.Supported {
+		c.failed[f.Kind]++
+	}
+	c.judge.Stepped(clockOf(f), by, time.Now())
+	return by
+}
+
+func (c *chaosRun) righted(f chaos.Fault) { c.judge.Righted(clockOf(f), time.Now()) }
+
+func clockOf(f chaos.Fault) string { return fmt.Sprint(f.Kind, f.Target) }
 
 // operate asks the manager for what an operator asks for.
 func (c *chaosRun) operate(f chaos.Fault, host string) {
@@ -103,18 +153,42 @@ func (c *chaosRun) operate(f chaos.Fault, host string) {
 }
 
 func (c *chaosRun) end(f chaos.Fault) {
+	if c.spared[f.At] {
+		return
+	}
+	if slices.Contains(chaosDown, f.Kind) {
+		c.down = false
+	}
 	switch f.Kind {
 	case chaos.KillPeer:
 		c.startPeer(f.Target)
 	case chaos.StopPeer:
 		c.signal(c.peers[f.Target], syscall.SIGCONT)
+		c.judge.GoesOn(time.Now())
 	case chaos.EndPeer:
 		c.hasEnded(c.leaving[f.Target])
 		delete(c.leaving, f.Target)
 		c.upgrade("shoal-peer")
 		c.startPeer(f.Target)
-	case chaos.CutPeer, chaos.LossPeer:
+	case chaos.CutPeer, chaos.LossPeer, chaos.DelayPeer:
 		c.wires.mend(f.Target)
+	case chaos.StepPeer:
+		c.clocks[f.Target].Step(0)
+		c.righted(f)
+	case chaos.StepManager:
+		c.clock.Step(0)
+		c.righted(f)
+		if c.alive(); c.manager == nil && !c.down {
+			c.startManager()
+		}
+		c.behind = false
+	case chaos.SuspendPeer:
+		c.clocks[f.Target].Slept(f.For)
+		c.signal(c.peers[f.Target], syscall.SIGCONT)
+		c.judge.GoesOn(time.Now())
+	case chaos.SuspendManager:
+		c.clock.Slept(f.For)
+		c.signal(c.manager, syscall.SIGCONT)
 	case chaos.KillManager:
 		c.startManager()
 	case chaos.StopManager:
@@ -146,7 +220,9 @@ func (c *chaosRun) end(f chaos.Fault) {
 		c.mayEnd = false
 		c.disk.renew()
 		c.startManager()
-	case chaos.Rogue:
+	case chaos.LieNames:
+		c.named.lies("")
+	case chaos.Rogue, chaos.Liar:
 		c.rogues[f.At]()
 	case chaos.Block:
 		c.unblock(chaosHost(f.Target))
@@ -190,34 +266,6 @@ func (c *chaosRun) signal(p *process, s os.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		c.t.Errorf("%s: %v", p.name, err)
 	}
-}
-
-// invite lets a member that misbehaves take part. It cannot join while the manager is down.
-func (c *chaosRun) invite(f chaos.Fault) {
-	attack, err := rogue.Named(f.Name)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(c.t.Context())
-	var wg sync.WaitGroup
-	joined := make(chan bool, 1)
-	wg.Go(func() {
-		scene := c.scene
-		scene.Account = fmt.Sprintf("%s-%d", f.Name, f.At.Milliseconds())
-		v, err := rogue.Join(ctx, scene, attack)
-		if joined <- err == nil; err == nil {
-			_ = v.Run(ctx) // it ends with an error when its context does
-		}
-	})
-	leave := sync.OnceFunc(func() {
-		cancel()
-		wg.Wait()
-		if !<-joined {
-			c.failed[f.Kind]++
-		}
-	})
-	c.rogues[f.At] = leave
-	c.t.Cleanup(leave)
 }
 
 // block asks for what blocks a host at once, and reports whether it was done.

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"shoal/internal/lab/chaos"
+	"shoal/internal/lab/clocklab"
 	"shoal/internal/lab/judge"
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/rogue"
-	"shoal/internal/member"
 )
 
 // The settings of `make chaos`.
@@ -31,6 +31,9 @@ const (
 	chaosShrinkEnv  = "SHOAL_CHAOS_SHRINK" // how many shorter scripts are tried when one has failed
 	chaosOldEnv     = "SHOAL_CHAOS_OLD"    // folder of an earlier version's programs, with which all begin
 	chaosBriefEnv   = "SHOAL_CHAOS_BRIEF"  // seeds of the short form
+	chaosPeersEnv   = "SHOAL_CHAOS_PEERS"  // how many peers; by default 6, and 60 in a run of an hour
+	chaosHostsEnv   = "SHOAL_CHAOS_HOSTS"  // how many hosts that behave; by default 40, and 3,000 in a run of an hour
+	chaosPlantEnv   = "SHOAL_CHAOS_PLANT"  // a kind of fault: once it has begun, the judge is told of a host's purge that never was, so that the run must fail
 	chaosInsideEnv  = "SHOAL_CHAOS_INSIDE" // set by the test itself: the process has namespaces of its own
 )
 
@@ -40,17 +43,26 @@ const (
 	chaosSettled = 5 * time.Minute // after the last fault every channel is crawled again
 )
 
-// chaosBad are hosts that misbehave and end each answer by themselves, so that a stopped peer holds none. A run has some of them.
-var chaosBad = []pond.Mode{pond.HangUp, pond.CutOff, pond.CloseAlways, pond.EndlessRedirects, pond.RedirectLoop, pond.PrivateRedirects, pond.ShortBody, pond.LongBody,
+// chaosEnding are the ways to misbehave of hosts that end each answer by themselves. The others may hold a request of a peer that is stopped.
+var chaosEnding = []pond.Mode{pond.HangUp, pond.CutOff, pond.CloseAlways, pond.EndlessRedirects, pond.RedirectLoop, pond.PrivateRedirects, pond.ShortBody, pond.LongBody,
 	pond.BrokenChunks, pond.MalformedHeaders, pond.BrokenGzip, pond.Gzip, pond.Brotli, pond.Zstd, pond.InvalidUTF8, pond.Always200, pond.Volatile, pond.TooMany,
 	pond.Unavailable, pond.BusyAtFirst, pond.Forbidden, pond.Challenge, pond.RobotsError, pond.RobotsForbidden, pond.RobotsTooMany, pond.RobotsRedirects,
 	pond.RobotsGarbage, pond.RobotsDisallowAll, pond.SitemapInside, pond.TwoLengths, pond.CookieWall, pond.WrongCharset}
 
-// chaosBadHosts is how many hosts of a run misbehave.
+// chaosBadHosts is how many hosts of a short run misbehave, each in its own way. In a longer one all ways take part.
 const chaosBadHosts = 10
 
 // chaosRogues are the ways to misbehave that fetch nothing from Web hosts, and store nothing.
 var chaosRogues = []string{"swallow", "stall", "steal", "spin"}
+
+// By how much clocks step, and packets are late.
+var (
+	chaosSteps  = []string{"+20s", "-20s", "+10m", "-10m"}
+	chaosDelays = []string{"40ms", "150ms", "500ms"}
+)
+
+// chaosFar is a step back with which a manager may refuse to start: what it signed before would not be valid yet.
+const chaosFar = 5 * time.Minute
 
 // TestChaos lets everything break at random moments: processes are killed and stopped, wires cut, disks full, while an operator works and members
 // misbehave. An outside judge looks at what the network does meanwhile and at what is left. A script that fails is shortened as far as it still fails.
@@ -60,11 +72,19 @@ func TestChaos(t *testing.T) {
 	}
 	t.Parallel()
 	canChaos(t)
-	script := newChaos(t).script
-	if runChaos(t, os.Stdout, script) {
+	tryChaos(t, newChaos(t).script)
+}
+
+// tryChaos runs a script. One that fails is shortened, if that is wanted.
+func tryChaos(t *testing.T, script chaos.Script) {
+	t.Helper()
+	began := time.Now()
+	ok := runChaos(t, os.Stdout, script)
+	t.Logf("seed %d: %d faults, %.0f s", script.Seed, len(script.Faults), time.Since(began).Seconds())
+	if ok {
 		return
 	}
-	t.Error("the script has failed, as told above")
+	t.Errorf("seed %d has failed, as told above", script.Seed)
 	tries, err := strconv.Atoi(os.Getenv(chaosShrinkEnv))
 	if err != nil || tries < 1 {
 		t.Logf("CHAOS_SHRINK=30 tries 30 shorter scripts")
@@ -77,7 +97,7 @@ func TestChaos(t *testing.T) {
 		t.Logf("try %d: %d faults, fails: %v", n, len(s.Faults), fails)
 		return fails
 	})
-	t.Logf("the shortest script that was seen to fail; make chaos CHAOS_SCRIPT=FILE runs it:\n%v", short)
+	t.Logf("the shortest script that was seen to fail; make chaos (or chaos-brief, if that has failed) CHAOS_SCRIPT=FILE runs it:\n%v", short)
 }
 
 // canChaos fails a test where namespaces of its own are out of reach.
@@ -95,30 +115,21 @@ func TestChaosBrief(t *testing.T) {
 		t.Skip("make chaos-brief runs this")
 	}
 	canChaos(t)
+	if os.Getenv(chaosScriptEnv) != "" {
+		tryChaos(t, newChaos(t).script)
+		return
+	}
 	for _, text := range strings.Split(seeds, ",") {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			t.Fatalf("%s=%s: want seeds with commas between them", chaosBriefEnv, seeds)
 		}
-		script, err := chaos.Draw(seed, chaosCast())
+		script, err := chaos.Draw(seed, chaosCast(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		began := time.Now()
-		if !runChaos(t, os.Stdout, script) {
-			t.Errorf("seed %d has failed, as told above", seed)
-		}
-		t.Logf("seed %d: %d faults, %.0f s", seed, len(script.Faults), time.Since(began).Seconds())
+		tryChaos(t, script)
 	}
-}
-
-// chaosCast is what can break: in the short form less, and faster.
-func chaosCast() chaos.Cast {
-	c := chaos.Cast{Peers: 6, Hosts: 40, Strategies: []string{"icr", "iir", "price", "optimal"}, Rogues: chaosRogues, Every: 1200 * time.Millisecond, Longest: 25 * time.Second}
-	if os.Getenv(chaosBriefEnv) != "" {
-		c.Peers, c.Hosts, c.Length, c.Every, c.Longest = 4, 16, 25*time.Second, 400*time.Millisecond, 6*time.Second
-	}
-	return c
 }
 
 // runChaos runs a script in a process with namespaces of its own; whatever it starts ends with it. It reports whether all was well.
@@ -129,7 +140,7 @@ func runChaos(t *testing.T, out *os.File, s chaos.Script) bool {
 	if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(os.Environ(), chaosInsideEnv+"=1", programsEnv+"="+bin, chaosScriptEnv+"="+file)
+	cmd.Env = append(os.Environ(), chaosInsideEnv+"=1", programsEnv+"="+chaosPrograms(t), chaosScriptEnv+"="+file)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
 	return cmd.Run() == nil
@@ -149,12 +160,17 @@ type chaosRun struct {
 	pageAddr string
 	join     string
 	page     page
-	manager  *process // nil: it is down
-	ending   *process // the manager, when it was asked to end
-	mayEnd   bool     // the manager may end by itself: its disk has no room at all, or fails
+	manager  *process               // nil: it is down
+	ending   *process               // the manager, when it was asked to end
+	mayEnd   bool                   // the manager may end by itself: its disk has no room at all, or fails
+	behind   bool                   // likewise: its clock is far behind what it signed before
+	down     bool                   // it is started at the end of a fault, not before
+	spared   map[time.Duration]bool // faults of the manager that found it ended by itself
 	peers    []*process
 	leaving  map[int]*process // peers that were asked to end
 	dirs     []string
+	clock    *clocklab.Clock   // the manager's
+	clocks   []*clocklab.Clock // the peers'
 	ports    []int
 	old      map[string]bool // programs that run in their earlier version
 	all      []*process      // that were ever started
@@ -164,10 +180,15 @@ type chaosRun struct {
 	rogues   map[time.Duration]func()
 	scene    rogue.Scene
 	backups  int
+	den      *den
+	named    *namedWeb
+	clerks   *clerkDesk
+	dismiss  func() // of the clerks
+	taken    map[string]bool    // liars whose pages were taken back
 	began    map[chaos.Kind]int // faults that were injected
 	failed   map[chaos.Kind]int // those that came to nothing, as the manager was down
 	upgrades int
-	ended    int // the manager, by itself, on a disk that was full or failed
+	ended    int // the manager, by itself, as it may
 }
 
 // TestChaosInside is one run.
@@ -192,14 +213,18 @@ func (c *chaosRun) run() {
 	c.open()
 	before, broke := c.holdings(), time.Now()
 	c.inject()
+	c.dismiss()
 	last := time.Now()
 	c.settle(last)
 	if !c.brief {
 		t.Logf("all channels were crawled after %.0f s, and %.0f s after the last fault again", broke.Sub(began).Seconds(), time.Since(last).Seconds())
-		for name, h := range c.holdings() {
+		after := c.holdings()
+		t.Logf("held when all was calm: %+v; held at the end: %+v", before, after)
+		for name, h := range after {
 			c.judge.Returned(name, before[name], h)
 		}
 	}
+	c.told()
 	seen, err := c.judge.End(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +233,12 @@ func (c *chaosRun) run() {
 	for _, b := range c.judge.Breaches() {
 		t.Error(b)
 	}
-	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; upgrades: %d; the manager ended on a disk that was full or failed: %d", seen, c.began, c.failed, c.upgrades, c.ended)
+	if n := c.named.inside(); n != "0" {
+		t.Errorf("%s connections went inside, to where a name server that lies has sent them", n)
+	}
+	c.clerks.judge(c)
+	t.Logf("%s; liars: %d, which forged %d pages", c.named.counts(), len(c.den.ids), c.den.forged)
+	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; upgrades: %d; the manager ended by itself, as it may: %d", seen, c.began, c.failed, c.upgrades, c.ended)
 	if seen.Answers == 0 || seen.Changes == 0 || seen.Captures == 0 || seen.Updates == 0 {
 		t.Errorf("the judge saw too little: %v", seen)
 	}
@@ -216,20 +246,8 @@ func (c *chaosRun) run() {
 
 // newChaos draws the script, or reads it.
 func newChaos(t *testing.T) *chaosRun {
-	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
-		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}, cast: chaosCast(), brief: os.Getenv(chaosBriefEnv) != ""}
-	number := func(env string, otherwise uint64) uint64 {
-		s := os.Getenv(env)
-		if s == "" {
-			return otherwise
-		}
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("%s=%s: want a whole number", env, s)
-		}
-		return n
-	}
-	c.cast.Length = time.Duration(number(chaosMinutesEnv, 5)) * time.Minute
+	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, taken: map[string]bool{}, spared: map[time.Duration]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
+		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}, cast: chaosCast(t), brief: os.Getenv(chaosBriefEnv) != ""}
 	var err error
 	if file := os.Getenv(chaosScriptEnv); file != "" {
 		text, readErr := os.ReadFile(file)
@@ -238,7 +256,7 @@ func newChaos(t *testing.T) *chaosRun {
 		}
 		c.script, err = chaos.Parse(string(text))
 	} else {
-		c.script, err = chaos.Draw(number(chaosSeedEnv, rand.Uint64N(1_000_000)), c.cast)
+		c.script, err = chaos.Draw(chaosNumber(t, chaosSeedEnv, rand.Uint64N(1_000_000)), c.cast)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -246,83 +264,19 @@ func newChaos(t *testing.T) *chaosRun {
 	return c
 }
 
-// open starts everything, and waits until all channels of good hosts were crawled.
-func (c *chaosRun) open() {
-	t := c.t
-	hosts := c.cast.Hosts + chaosBadHosts
-	cfg := pond.Config{Seed: 11, Hosts: hosts, Pages: 7 * hosts, MaxHost: 40, Bytes: 3000, Bad: map[string]pond.Mode{}}
-	rng := rand.New(rand.NewPCG(c.script.Seed, 0xbad))
-	for i, m := range rng.Perm(len(chaosBad))[:chaosBadHosts] {
-		cfg.Bad[chaosHost(c.cast.Hosts+i)] = chaosBad[m]
-	}
-	t.Logf("hosts that misbehave: %v", slices.Sorted(maps.Values(cfg.Bad)))
-	w, err := pond.NewWorld(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := servePond(t, w).Addr()
-	c.world, c.pond, c.disk, c.wires = w, served.String(), newDisk(t), newWires(t, served.Port())
-	c.listen, c.pageAddr = unusedPort(t), fmt.Sprintf("127.0.0.1:%d", unusedPort(t))
-	for _, program := range []string{"shoal", "shoal-peer"} {
-		c.old[program] = os.Getenv(chaosOldEnv) != ""
-	}
-	c.startManager()
-	c.page, c.join = pageOf(c.manager, "Page "), c.manager.word("shoal-peer join ")
-	js, err := member.ParseJoinString(c.join)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.scene = rogue.Scene{Network: js.Network[:], Boss: target(t, js.Addrs...), Page: strings.TrimPrefix(c.page.base, "http://")}
-	for i := range c.cast.Peers {
-		c.dirs, c.ports, c.peers = append(c.dirs, t.TempDir()), append(c.ports, unusedPort(t)), append(c.peers, nil)
-		j := start(t, "shoal-peer", "join", "--yes", c.join, "--data", c.dirs[i])
-		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
-			t.Fatalf("join: %s", j.said())
-		}
-		c.startPeer(i)
-	}
-	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond,
-		Slack: c.cast.Longest + 30*time.Second, BlockGrace: chaosLease + c.cast.Longest + 5*time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.crawledSince(time.Time{}, chaosPage, "crawls every channel")
-}
+// more is what a large network takes longer: so long for each host, as the machine that all of it runs on has few processors.
+func (c *chaosRun) more() time.Duration { return time.Duration(c.cast.Hosts) * 200 * time.Millisecond }
 
-func chaosHost(n int) string { return fmt.Sprintf("site-%04d%s", n, pond.Suffix) }
-
-func (c *chaosRun) data() string { return filepath.Join(c.disk.root, "data") }
-
-// launch starts a program, in its earlier version until it was upgraded.
-func (c *chaosRun) launch(name string, group int, args ...string) *process {
-	from := bin
-	if c.old[name] {
-		from = os.Getenv(chaosOldEnv)
-	}
-	cmd := exec.Command(filepath.Join(from, name), args...)
-	if group > 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Gid: uint32(group), NoSetGroups: true}}
-	}
-	p := launch(c.t, name, cmd)
-	c.all = append(c.all, p)
-	return p
-}
-
-func (c *chaosRun) startManager() {
-	c.manager = c.launch("shoal", 0, "manager", "--data", c.data(), "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", c.listen), "--page", c.pageAddr, "--pond", c.pond,
-		"--lease", chaosLease.String())
-}
-
-func (c *chaosRun) startPeer(i int) {
-	c.peers[i] = c.launch("shoal-peer", firstGroup+i, "run", "--data", c.dirs[i], "--pond", c.pond, "--port", strconv.Itoa(c.ports[i]), "--listen", "127.0.0.1", "--no-quic",
-		"--no-low-priority", "--log-level", "warn")
+// rest is how long the judge waits between two looks, which take the manager longer the more channels there are.
+func (c *chaosRun) rest() time.Duration {
+	return max(time.Second/2, time.Duration(c.cast.Hosts)*5*time.Millisecond)
 }
 
 // crawledSince waits until each channel was crawled after a moment, and keeps the judge looking.
 func (c *chaosRun) crawledSince(since time.Time, within time.Duration, what string) {
 	c.t.Helper()
 	var behind []string
-	for end := time.Now().Add(within); ; time.Sleep(time.Second / 2) {
+	for end := time.Now().Add(within); ; time.Sleep(c.rest()) {
 		c.alive()
 		err := c.judge.Look(c.t.Context())
 		if err == nil {
@@ -349,8 +303,8 @@ func (c *chaosRun) alive() {
 		}
 		select {
 		case <-p.done:
-			if p == c.manager && c.mayEnd {
-				c.t.Logf("on a disk that is full or fails the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
+			if p == c.manager && (c.mayEnd || c.behind) {
+				c.t.Logf("on a disk that is full or fails, or with a clock far behind, the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
 				c.manager = nil
 				c.ended++
 				continue
@@ -387,10 +341,13 @@ func (c *chaosRun) inject() {
 		events = append(events, event{f.At, func() { c.begin(f) }}, event{f.End(), func() { c.end(f) }})
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.at/time.Millisecond - b.at/time.Millisecond) })
-	began := time.Now()
+	began, looked := time.Now(), time.Time{}
 	for _, e := range events {
 		for wait := e.at - time.Since(began); wait > 0; wait = e.at - time.Since(began) {
-			c.look()
+			if time.Since(looked) > c.rest() {
+				c.look()
+				looked = time.Now()
+			}
 			time.Sleep(min(max(0, e.at-time.Since(began)), time.Second))
 		}
 		e.do()
@@ -400,8 +357,9 @@ func (c *chaosRun) inject() {
 
 // look has the judge look for a short time. A manager that is down or stopped does not answer; the judge sees it all later.
 func (c *chaosRun) look() {
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Second+c.rest())
 	defer cancel()
+	c.told()
 	_ = c.judge.Look(ctx) // the last look must succeed
 }
 
@@ -416,7 +374,7 @@ func (c *chaosRun) settle(last time.Time) {
 		if len(c.gone) > 0 || c.page.get("/api/v1/hosts?blocked=1&n=1000", &list) != nil {
 			return false
 		}
-		lifted, done := true, map[string]bool{}
+		lifted, done := c.takeBack(), map[string]bool{}
 		for _, h := range list.Hosts {
 			host := strings.TrimPrefix(h.Name, "http://")
 			if c.blocked[host] && !done[host] {
@@ -427,8 +385,9 @@ func (c *chaosRun) settle(last time.Time) {
 		}
 		return lifted
 	})
+	c.judge.TakenBack()
 	if !c.brief {
-		c.crawledSince(last, chaosSettled, "crawls every channel again after the last fault")
+		c.crawledSince(last, chaosSettled+c.more(), "crawls every channel again after the last fault")
 	}
 }
 
@@ -454,9 +413,16 @@ func (c *chaosRun) holdings() map[string]judge.Holdings {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		files := 0
-		_ = filepath.WalkDir(c.dirs[i], func(string, os.DirEntry, error) error { files++; return nil }) // files come and go meanwhile
-		all[fmt.Sprint("peer ", i)] = judge.Holdings{Bytes: float64(pages * os.Getpagesize()), Descriptors: float64(len(fds)), Files: float64(files)}
+		files, disk := 0, int64(0)
+		_ = filepath.WalkDir(c.dirs[i], func(_ string, f os.DirEntry, err error) error { // files come and go meanwhile
+			if err == nil {
+				if info, err := f.Info(); err == nil {
+					files, disk = files+1, disk+info.Size()
+				}
+			}
+			return nil
+		})
+		all[fmt.Sprint("peer ", i)] = judge.Holdings{Bytes: float64(pages * os.Getpagesize()), Descriptors: float64(len(fds)), Files: float64(files), Disk: float64(disk)}
 	}
 	return all
 }

@@ -2,12 +2,10 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,41 +23,6 @@ func ownWorld(t *testing.T) {
 	}
 	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
 		t.Fatalf("loopback: %v: %s", err, out)
-	}
-}
-
-// wires are the peers' ways to other members. Each peer's process has a group of its own, by which packets are known.
-type wires struct {
-	t     *testing.T
-	web   uint16 // the pond's port, which is never cut
-	rules map[int]string
-}
-
-// firstGroup is the group of the first peer.
-const firstGroup = 41_000
-
-func newWires(t *testing.T, web uint16) *wires {
-	return &wires{t: t, web: web, rules: map[int]string{}}
-}
-
-// cut drops what a peer sends; lossy drops a third of it; mend drops nothing any more.
-func (w *wires) cut(peer int)   { w.set(peer, "drop") }
-func (w *wires) lossy(peer int) { w.set(peer, "numgen random mod 3 == 0 drop") }
-func (w *wires) mend(peer int)  { w.set(peer, "") }
-
-func (w *wires) set(peer int, rule string) {
-	w.t.Helper()
-	if w.rules[peer] = rule; rule == "" {
-		delete(w.rules, peer)
-	}
-	text := "add table ip chaos\nadd chain ip chaos out { type filter hook output priority 0; }\nflush chain ip chaos out\n"
-	for p, r := range w.rules {
-		text += fmt.Sprintf("add rule ip chaos out meta skgid %d tcp dport != %d %s\n", firstGroup+p, w.web, r)
-	}
-	cmd := exec.Command("nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(text)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		w.t.Fatalf("nft: %v: %s", err, out)
 	}
 }
 
