@@ -183,7 +183,7 @@ type chaosRun struct {
 	den      *den
 	named    *namedWeb
 	clerks   *clerkDesk
-	dismiss  func() // of the clerks
+	dismiss  func()             // of the clerks
 	taken    map[string]bool    // liars whose pages were taken back
 	began    map[chaos.Kind]int // faults that were injected
 	failed   map[chaos.Kind]int // those that came to nothing, as the manager was down
