@@ -91,31 +91,38 @@ func (w *world) fill(most []float64, pages float64, weight func(int) float64) fl
 // freshest is the greatest mean freshness: the price of a page is found by bisection, each channel's interval likewise.
 func (w *world) freshest(most []float64, pages float64) float64 {
 	gain := newGains()
-	fresh := func(price float64) (f, used float64) {
-		for ch, r := range most {
-			tau, n := w.tau[ch], float64(w.pages[ch])
-			x := gain.longest(price * n / tau)
-			r = min(r, 1/(x*tau))
-			if x = 1 / (r * tau); r > 0 && !math.IsInf(x, 0) {
-				f += -math.Expm1(-x) / x
-				used += r * n
-			}
-		}
-		return f / float64(len(most)), used
-	}
-	if f, used := fresh(0); used <= pages {
-		return f
+	f, _ := w.freshAt(gain, most, w.pagePrice(gain, most, pages))
+	return f
+}
+
+// pagePrice is what the last page gains that is downloaded; 0: there are pages to spare.
+func (w *world) pagePrice(gain gains, most []float64, pages float64) float64 {
+	if _, used := w.freshAt(gain, most, 0); used <= pages {
+		return 0
 	}
 	lo, hi := 0., slices.Max(w.tau) // a page costs more than any crawl gains
 	for range 45 {
-		if mid := (lo + hi) / 2; second(fresh(mid)) > pages {
+		if mid := (lo + hi) / 2; second(w.freshAt(gain, most, mid)) > pages {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	f, _ := fresh(hi)
-	return f
+	return hi
+}
+
+// freshAt is the mean freshness if each channel is crawled as often as pays at a price of a page, and the pages that it takes.
+func (w *world) freshAt(gain gains, most []float64, price float64) (f, used float64) {
+	for ch, r := range most {
+		tau, n := w.tau[ch], float64(w.pages[ch])
+		x := gain.longest(price * n / tau)
+		r = min(r, 1/(x*tau))
+		if x = 1 / (r * tau); r > 0 && !math.IsInf(x, 0) {
+			f += -math.Expm1(-x) / x
+			used += r * n
+		}
+	}
+	return f / float64(len(most)), used
 }
 
 func second(_, b float64) float64 { return b }

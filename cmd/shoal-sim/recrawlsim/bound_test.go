@@ -3,6 +3,8 @@ package recrawlsim
 import (
 	"math"
 	"testing"
+
+	"shoal/internal/sim"
 )
 
 // TestNothingExceedsTheBounds: neither under a cap and with one out, nor without.
@@ -18,8 +20,37 @@ func TestNothingExceedsTheBounds(t *testing.T) {
 				if !(r.Qw <= border*b.qw && r.Q <= border*b.q && r.Freshness <= border*b.fresh) {
 					t.Errorf("cap %v, mode %s, %s: Qw %.2f, Q %.3f, freshness %.3f beyond the bounds %+v", capRate, mode, name, r.Qw, r.Q, r.Freshness, b)
 				}
+				if mode != "shoal" {
+					continue
+				}
+				d := newDual(w, w.mostOften(c))
+				settled := d.bound(0)
+				d.free = 2 / (float64(w.steps) * 3 / 4) // from before
+				if large := d.bound(r.SettledQuartile[largest]); !(r.FreshnessSettled <= border*large && settled <= 1.001*b.fresh) {
+					t.Errorf("cap %v, %s: freshness %.4f after the first quarter, at most %.4f with the largest quartile as fresh; any schedule %.4f in the long run, %.4f at no distance",
+						capRate, name, r.FreshnessSettled, large, settled, b.fresh)
+				}
 			}
 		}
+	}
+}
+
+// TestDualByHand: one peer of a thread near two hosts at no distance, where the dual must be what freshest finds; and as much less as it must be if the larger
+// channel is to be as fresh as the smaller.
+func TestDualByHand(t *testing.T) {
+	w := &world{experiment: experiment{groups: []int{2}, steps: 1000, crawlers: 1}, group: []uint8{0, 0}, tau: []float64{100, 100}, pages: []float32{1000, 2000},
+		quartile: []uint8{0, largest}, perPage: []float32{3}, hosts: make([]sim.Point, 2), crawlers: make([]sim.Point, 1),
+		near: nearby{each: 1, narrow: []uint16{0, 0}}, churn: sim.Churn{Life: 1e9, Gap: 1}, scale: &Scale{Threads: 1}}
+	most := []float64{1. / 100, 1. / 100}
+	pages := 20. // a minute, of a thread
+	d := newDual(w, most)
+	if got, want := d.bound(0), w.freshest(most, pages); math.Abs(got-want) > 1e-3 {
+		t.Errorf("bound %v, want %v", got, want)
+	}
+	rate := pages / 3000 * 100 // of both, a change interval
+	want := rate * -math.Expm1(-1/rate)
+	if got := d.bound(want); got < want || got > want+5e-3 {
+		t.Errorf("bound %v with both as fresh, want %v or hardly more", got, want)
 	}
 }
 

@@ -42,13 +42,17 @@ type Row struct {
 	PagesWasted       float64   `json:"pages_wasted"`
 	PagesUseful       float64   `json:"pages_useful"`
 	Seconds           float64   `json:"seconds"`
-	FreshnessSettled  float64   `json:"freshness_settled"`             // of a channel, after the first quarter
+	FreshnessSettled  float64   `json:"freshness_settled"` // of a channel, after the first quarter
+	SettledQuartile   []float64 `json:"freshness_settled_quartile"`
 	Predicted         float64   `json:"predicted_freshness,omitempty"` // the same, by the strategy's plans in that time
 
 	// What no schedule can exceed under this cap and number out; set by Command.Run.
 	QBound         float64 `json:"q_bound,omitempty"`
 	QwBound        float64 `json:"qw_bound,omitempty"`
 	FreshnessBound float64 `json:"freshness_bound,omitempty"`
+	// The same of FreshnessSettled, with peers as far from hosts as they are; and if the largest quartile is as fresh as here. Mode shoal only.
+	SettledBound float64 `json:"freshness_settled_bound,omitempty"`
+	LargeBound   float64 `json:"freshness_settled_bound_large,omitempty"`
 
 	Landing *Landing `json:"-"` // of a world of known sites; nil: another
 	Series  []Sample `json:"-"`
@@ -244,7 +248,7 @@ func (m *metrics) row(r *run) Row {
 	steps := float64(w.steps)
 	row := Row{Open: int64(r.swarm.open()), Case: r.cfg.Case, Strategy: r.cfg.Strategy, Rates: r.cfg.Rates, Mode: r.cfg.Mode, Weights: r.cfg.Weights, Cap: r.cfg.Cap, Out: r.cfg.Out,
 		Seed: r.cfg.Seed, Steps: w.steps, Submitted: m.submitted, Accepted: m.accepted, Refused: m.refused, Migrations: m.migrations, Lapsed: m.lapsed,
-		SubmittedGroup: m.submittedBy, QQuartile: make([]float64, 4), FreshnessQuartile: make([]float64, 4), Series: m.series, w: w}
+		SubmittedGroup: m.submittedBy, QQuartile: make([]float64, 4), FreshnessQuartile: make([]float64, 4), SettledQuartile: make([]float64, 4), Series: m.series, w: w}
 	var weights, pages float64
 	var inQuartile [4]float64
 	for c := range w.group {
@@ -259,11 +263,13 @@ func (m *metrics) row(r *run) Row {
 		row.Q += q
 		row.Qw += q * weight
 		row.Freshness += fresh
-		row.FreshnessSettled += (of.fresh - m.early[c]) / (steps - float64(w.steps/4))
+		settled := (of.fresh - m.early[c]) / (steps - float64(w.steps/4))
+		row.FreshnessSettled += settled
 		row.FreshnessW += fresh * weight
 		row.FreshnessPages += fresh * p
 		row.QQuartile[quartile] += q
 		row.FreshnessQuartile[quartile] += fresh
+		row.SettledQuartile[quartile] += settled
 		inQuartile[quartile]++
 		weights += weight
 		pages += p
@@ -278,6 +284,7 @@ func (m *metrics) row(r *run) Row {
 	for i := range 4 {
 		row.QQuartile[i] = ratio(row.QQuartile[i], inQuartile[i])
 		row.FreshnessQuartile[i] = ratio(row.FreshnessQuartile[i], inQuartile[i])
+		row.SettledQuartile[i] = ratio(row.SettledQuartile[i], inQuartile[i])
 	}
 	row.QueueMean = m.queuedEach / steps
 	row.LoadCV = ratio(m.cv, float64(m.cvN))

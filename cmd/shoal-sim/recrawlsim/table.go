@@ -95,11 +95,31 @@ func writeTables(out io.Writer, name, mode string, names []string, rows []Row) e
 	fmt.Fprintf(out, "No schedule can exceed Qw %s, Q %s, freshness %s: threads never idle, hosts at no distance, nothing lost, the cap and the number out kept.\n",
 		over(r, func(r Row) float64 { return r.QwBound }).text(2), over(r, func(r Row) float64 { return r.QBound }).text(3),
 		over(r, func(r Row) float64 { return r.FreshnessBound }).text(3))
+	if first.SettledBound > 0 {
+		if err := writeSettled(out, t, names, rows); err != nil {
+			return err
+		}
+	}
 	if err := writeBeyond(out, t, names, rows); err != nil {
 		return err
 	}
 	writeRatios(out, rows)
 	return nil
+}
+
+// writeSettled prints how near the strategies come to what any schedule reaches in the long run.
+func writeSettled(out io.Writer, t *tabwriter.Writer, names []string, rows []Row) error {
+	fmt.Fprintf(out, "\nFreshness after the first quarter, and what no schedule exceeds in the long run with peers where they are: any schedule %s,\n",
+		over(byStrategy(rows, names[0]), func(r Row) float64 { return r.SettledBound }).text(3))
+	fmt.Fprintln(out, "and one that leaves the largest quartile of channels as fresh as the strategy does.")
+	fmt.Fprintln(t, "strategy\tfreshness\tof any\tlargest quartile\tas fresh there\tof that\t")
+	for _, n := range names {
+		r := byStrategy(rows, n)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t\n", n, over(r, func(r Row) float64 { return r.FreshnessSettled }).text(3),
+			over(r, func(r Row) float64 { return ratio(r.FreshnessSettled, r.SettledBound) }).text(3), over(r, func(r Row) float64 { return r.SettledQuartile[largest] }).text(3),
+			over(r, func(r Row) float64 { return r.LargeBound }).text(3), over(r, func(r Row) float64 { return ratio(r.FreshnessSettled, r.LargeBound) }).text(3))
+	}
+	return t.Flush()
 }
 
 func capText(v float64) string {

@@ -1,0 +1,160 @@
+package recrawlsim
+
+import "math"
+
+// dual bounds the freshness that any schedule of mode shoal reaches in the long run, by what its peers can do where they are. It is the Lagrangian dual of a
+// transport problem:
+//
+//	maximise   sum over channels c of F_c(sum over its near peers p of x_cp / pages_c)
+//	such that  sum over c of x_cp m_cp <= the thread minutes that p has,
+//	           and no channel is updated more often than mostOften says.
+//
+// x_cp is how many pages of c peer p downloads a minute, m_cp how many minutes of a thread a page takes there, its distance counted; F_c(r) is how fresh c
+// is if it is updated r times a minute at even distances, which is the best way. F_c is concave, so that no schedule in which peers come and go,
+// and tasks go on elsewhere, exceeds it on average. With a price for the minutes of each peer every channel answers for itself, and whatever the prices are,
+// what all of it is worth is an upper bound. The prices are improved step by step.
+//
+// Beside that the largest quartile of channels may have to be as fresh as told. A prize for its freshness takes the place of that condition, and
+// again any prize gives a bound.
+//
+// It leaves out that rates are learnt, that tasks wait, that threads take whole tasks, and that intervals are uneven. It holds from the time on at which the first
+// quarter of the minutes is over. What was crawled before may add to these minutes, at most as much as two crawls of each channel.
+type dual struct {
+	w      *world
+	most   []float64
+	gain   gains
+	supply []float64 // thread minutes of each peer, a minute
+	price  []float64 // of one of them, in channels that are fresh
+	prize  float64   // for the freshness of a channel of the largest quartile, beside its own
+	demand []float64 // minutes that are asked for at these prices
+	free   float64   // updates a minute that each channel has beside them
+	costs  []float64
+	near   []int32
+}
+
+const (
+	dualWork  = 300_000_000 // distances looked at, about
+	dualSteps = 80          // at most
+	dualSoft  = .02         // a peer that is dearer by such a share gets 1/e of the work
+	dualSpeed = .1          // of prices, at first
+	dualPrize = 30          // of the prize, times that
+	largest   = 3           // quartile
+)
+
+// newDual begins with the same price of a page everywhere: what the last one is worth if distances do not count.
+func newDual(w *world, most []float64) *dual {
+	d := &dual{w: w, most: most, gain: newGains(), supply: w.threadMinutes(w.steps / 4)}
+	d.price, d.demand = make([]float64, len(d.supply)), make([]float64, len(d.supply))
+	page := w.pagePrice(d.gain, most, w.pagesPerMinute())
+	for p, v := range w.perPage {
+		d.price[p] = page * 60 / float64(v)
+	}
+	return d
+}
+
+// bound is the least that the dual is found to be. atLeast is the freshness of the largest quartile; 0: any. It goes on from the prices that it ended with.
+func (d *dual) bound(atLeast float64) float64 {
+	best := math.Inf(1)
+	d.prize = 0
+	for step := range min(max(dualWork/(len(d.most)*d.w.near.each), 1), dualSteps) {
+		worth, large, count := d.answer()
+		best = min(best, (worth-d.prize*atLeast*count)/float64(len(d.most)))
+		speed := dualSpeed / math.Sqrt(1+float64(step)/4)
+		for p, s := range d.supply {
+			if s > 0 {
+				d.price[p] *= math.Exp(speed * min(max(d.demand[p]/s-1, -1), 1))
+			}
+		}
+		if atLeast > 0 && count > 0 {
+			d.prize = max(d.prize+dualPrize*speed*(atLeast-large/count), 0)
+		}
+	}
+	return best
+}
+
+// answer lets each channel take what is best for it at these prices, and gives what all is worth: the freshness, prizes counted, less what it costs, and
+// what all minutes are worth. It also gives the freshness of the largest quartile, and its channels.
+func (d *dual) answer() (worth, large, count float64) {
+	clear(d.demand)
+	for p, s := range d.supply {
+		worth += d.price[p] * s
+	}
+	for c, most := range d.most {
+		tau, pages, prize := d.w.tau[c], float64(d.w.pages[c]), 1.
+		isLarge := d.w.quartile[c] == largest
+		if isLarge {
+			prize += d.prize
+			count++
+		}
+		page := d.cheapest(int32(c))
+		r := max(min(most, 1/(d.gain.longest(page*pages/(tau*prize))*tau)-d.free), 0)
+		if r+d.free == 0 {
+			continue
+		}
+		x := 1 / ((r + d.free) * tau)
+		fresh := -math.Expm1(-x) / x
+		worth += prize*fresh - r*pages*page
+		if isLarge {
+			large += fresh
+		}
+		d.spread(int32(c), page, r*pages)
+	}
+	return worth, large, count
+}
+
+// cheapest is the least price of a page of a channel, of its near peers that are ever there.
+func (d *dual) cheapest(c int32) float64 {
+	d.near = d.w.near.list(c, d.near[:0])
+	d.costs = d.costs[:0]
+	least := math.Inf(1)
+	for _, p := range d.near {
+		cost := math.Inf(1)
+		if d.supply[p] > 0 {
+			cost = d.price[p] * d.w.minutesPerPage(c, p)
+		}
+		d.costs = append(d.costs, cost)
+		least = min(least, cost)
+	}
+	return least
+}
+
+// spread gives the pages to the peers that are the cheapest or nearly so: with all at the cheapest prices would swing.
+func (d *dual) spread(c int32, least, pages float64) {
+	sum := 0.
+	for i, cost := range d.costs {
+		x := (cost/least - 1) / dualSoft
+		if x > 6 {
+			d.costs[i] = 0
+			continue
+		}
+		d.costs[i] = math.Exp(-x)
+		sum += d.costs[i]
+	}
+	for i, share := range d.costs {
+		if share > 0 {
+			p := d.near[i]
+			d.demand[p] += share / sum * pages * d.w.minutesPerPage(c, p)
+		}
+	}
+}
+
+// threadMinutes is how many minutes of its threads each peer has, a minute, from a minute on to the end.
+func (w *world) threadMinutes(from int) []float64 {
+	n := threads
+	if w.scale != nil {
+		n = w.scale.Threads
+	}
+	since, sum := make([]int, len(w.perPage)), make([]float64, len(w.perPage))
+	here := newPresence(w)
+	here.begin(w, func(c int32) { since[c] = 0 })
+	for minute := range w.steps {
+		here.step(minute, w, func(c int32) { since[c] = minute }, func(c int32, _ bool) { sum[c] += float64(max(minute-max(since[c], from), 0)) })
+	}
+	for c, alive := range here.alive {
+		if alive {
+			sum[c] += float64(w.steps - max(since[c], from))
+		}
+		sum[c] *= float64(n) / float64(max(w.steps-from, 1))
+	}
+	return sum
+}
