@@ -69,6 +69,7 @@ type shoalTask struct {
 	left   float32 // pages that are not durable yet
 	since  int32
 	run    int32 // running now; nothing: not
+	kept   int32 // peer whose room is kept for it, which is asked first; nothing: none
 	open   bool  // wanted, and neither updated nor over; an interrupted task stays so until the strategy asks again
 	taken  bool  // accepted since it was submitted
 }
@@ -130,7 +131,7 @@ func newShoal(r *run) *shoal {
 		s.drops[i], s.soonest[i] = math.MaxInt32, away
 	}
 	for i := range s.tasks {
-		s.tasks[i].run = nothing
+		s.tasks[i].run, s.tasks[i].kept = nothing, nothing
 	}
 	s.clock = recrawl.Clock{Epoch: s.at(1 - float64(begin)), Step: s.unit}
 	c := dispatch.Config{Clock: s.clock, Terms: s.terms, MaxOut: -1, MaxWait: 24 * time.Hour}
@@ -381,6 +382,7 @@ func reserved[C uint16 | int32](s *shoal, peers []C, a *dispatch.Ask) bool {
 			}
 			s.free[p]--
 			s.promised++
+			s.tasks[a.Slot].kept = int32(p)
 			return true
 		}
 	}
@@ -424,11 +426,17 @@ func (s *shoal) count() {
 // Looked implements dispatch.Judge.
 func (s *shoal) Looked(time.Time) {}
 
-// offer gives the task to the peer that the judge has named, or else to the near peer with the earliest expected finish of those that would take it.
+// offer gives the task to the peer that the judge has named, or whose room it keeps for it, or else to the near peer with the earliest expected finish of those that would take it.
 func (s *shoal) offer(minute int, now time.Time, ch int32, named dispatch.Peer) (peer int32, start time.Time, ok bool) {
 	t := &s.tasks[ch]
 	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
 	best := s.takes(named, now, t.latest, &start)
+	if kept := t.kept; kept != nothing && s.r.alive[kept] {
+		if quote, ok := s.queues[kept].Quote(now, t.latest); ok {
+			best, start = kept, quote
+		}
+	}
+	t.kept = nothing
 	if near := &s.r.w.near; best != nothing {
 	} else if near.narrow != nil {
 		best, start = earliest(s, of(near.narrow, near.each, ch), ch, &header, now, t.latest)
