@@ -147,8 +147,8 @@ CHAOS_SEEDS ?= 7,11
 chaos-brief: ## the short form of make chaos, as CI runs it: half a minute of faults for each of CHAOS_SEEDS (default 7,11), two minutes in all (CHAOS_SCRIPT, CHAOS_SHRINK as above; CHAOS_PLANT=compact has each run fail that compacts, to try CHAOS_SHRINK; Linux, root)
 	SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout 20m -v -run 'TestChaosBrief$$' ./internal/lab/e2e
 
-life: ## eight weeks of a manager and its archive, a crawl of every channel in each, with LIFE_CHANNELS (default 100000): files, memory, CPU a task, the time of a start (Linux)
-	SHOAL_LIFE_CHANNELS=$(or $(LIFE_CHANNELS),100000) SHOAL_LIFE_WEEKS=$(or $(LIFE_WEEKS),8) $(GO) test -count=1 -timeout 10h -v -run 'TestLife$$' ./manager
+life: ## eight weeks of a manager and its archive, a crawl of every channel in each, with LIFE_CHANNELS (default 100000), LIFE_RATE tasks a second (700); LIFE_DIR keeps it, to go on with: files, memory, CPU a task, the time of a start (Linux)
+	SHOAL_LIFE_CHANNELS=$(or $(LIFE_CHANNELS),100000) SHOAL_LIFE_WEEKS=$(or $(LIFE_WEEKS),8) SHOAL_LIFE_RATE=$(or $(LIFE_RATE),700) SHOAL_LIFE_DIR=$(LIFE_DIR) $(GO) test -count=1 -timeout 10h -v -run 'TestLife$$' ./manager
 
 cluster: ## three managers that share a network on PostgreSQL and an object store; they are killed, paused and ended, before an outside judge (5 minutes; Linux, with PostgreSQL installed)
 	SHOAL_CLUSTER=1 $(GO) test -count=1 -timeout 30m -v -run 'TestCluster$$' ./internal/lab/e2e

@@ -33,7 +33,8 @@ import (
 const (
 	lifeChannelsEnv = "SHOAL_LIFE_CHANNELS"
 	lifeWeeksEnv    = "SHOAL_LIFE_WEEKS"
-	lifeDirEnv      = "SHOAL_LIFE_DIR" // where the life is kept, so that it can be gone on with; empty: it is not
+	lifeRateEnv     = "SHOAL_LIFE_RATE" // tasks a second: as many as the machine can do, or weeks are not alike
+	lifeDirEnv      = "SHOAL_LIFE_DIR"  // where the life is kept, so that it can be gone on with; empty: it is not
 )
 
 const (
@@ -41,7 +42,6 @@ const (
 	lifeCrawls   = 64 // at a time
 	lifeVersions = 2  // of a page that are kept
 	lifePage     = 1000
-	lifeRate     = 700 // tasks a second, about what a busy machine does
 	lifeLeast    = 300 // ticks of a week
 	lifeSteps    = 8   // of a week, in each of which a page changes or does not
 	lifeTick     = 10 * time.Millisecond
@@ -234,7 +234,7 @@ func TestLife(t *testing.T) {
 		}
 		return n
 	}
-	channels, weeks := number(lifeChannelsEnv, 0), number(lifeWeeksEnv, 8)
+	channels, weeks, rate := number(lifeChannelsEnv, 0), number(lifeWeeksEnv, 8), number(lifeRateEnv, 700)
 	if channels == 0 {
 		t.Skip("make life runs this")
 	}
@@ -250,7 +250,7 @@ func TestLife(t *testing.T) {
 		}
 		first, clock.began = first+1, lifeEpoch.Add(time.Duration(at))
 	}
-	v := newVolunteers(clock, max(time.Duration(float64(channels)/lifeRate*float64(time.Second)), lifeLeast*lifeTick))
+	v := newVolunteers(clock, max(time.Duration(float64(channels)/float64(rate)*float64(time.Second)), lifeLeast*lifeTick))
 	l, err := openLife(dir, v)
 	if err != nil {
 		t.Fatal(err)
