@@ -208,6 +208,12 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusConflict, err)
 		return
 	}
+	if order == "joined" { // with limits, perhaps
+		if err := s.takeUp(); err != nil {
+			fail(w, http.StatusConflict, err)
+			return
+		}
+	}
 	if order == "share" {
 		s.share(w, p, args)
 		return

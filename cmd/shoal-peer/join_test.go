@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -89,5 +90,24 @@ func TestJoinInScripts(t *testing.T) {
 	code, out := other.do("join", join, "--yes")
 	if _, err := wire.LoadKept(filepath.Join(other.dir, "data")); code != 1 || err == nil || !strings.Contains(out, "limits cannot be written") || !strings.Contains(out, "--no-limits") {
 		t.Errorf("%d %v %s", code, err, out)
+	}
+}
+
+// TestLimitsOfJoining joins beside a program that runs and waits, as a service does: the limits that were agreed to hold at once.
+func TestLimitsOfJoining(t *testing.T) {
+	join := manager(t)
+	v := newVolunteer(t)
+	var out buffer
+	ctx, end := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--no-low-priority", "--control", "127.0.0.1:0"}, streams{&out, &out, v.env, nil})
+	}()
+	defer func() { end(); <-code }()
+	v.statusOf(func(st *status) bool { return st.State == stateUnjoined })
+	v.ok("join", join, "--yes")
+	st := v.statusOf(func(st *status) bool { return len(st.Networks) == 1 })
+	if l := st.Limits; l.DownKiBPerS.Value != 500 || l.UpKiBPerS.Value != 100 || l.DayMiB.Value != 2000 || l.MonthMiB.Value != 30000 {
+		t.Errorf("%+v", l)
 	}
 }

@@ -263,6 +263,13 @@ func (s *station) change(c changes) error {
 	return s.reload()
 }
 
+// takeUp puts in force what another process has written to the file.
+func (s *station) takeUp() error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	return s.reload()
+}
+
 // reload puts the settings of the file in force.
 func (s *station) reload() error {
 	file := s.file

@@ -98,6 +98,9 @@ func (s *station) peers(ctx context.Context) error {
 			}
 			continue
 		}
+		if err := s.takeUp(); err != nil { // shoal-peer join has written limits beside this process
+			return err
+		}
 		p := s.newProgram()
 		err := p.run(ctx, s.cmd.Pond, s.cmd.Unpaced, s.out)
 		s.mu.Lock()
