@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"shoal/peer/limit"
+	"shoal/peer/words"
 )
 
 // TestEverySettingHasItsPlaces checks that each setting has a flag of its type, except windows, which only the file can set, and that
@@ -42,6 +43,13 @@ func TestEverySettingHasItsPlaces(t *testing.T) {
 	for key := range flags {
 		if _, ok := known[key]; !ok {
 			t.Errorf("the flag of %s sets nothing: add it to flagKeys", key)
+		}
+	}
+	for key := range known {
+		for _, of := range []string{"name.", "set."} {
+			if !words.Has(of + key) {
+				t.Errorf("there are no words %s%s", of, key)
+			}
 		}
 	}
 	// A limit is what a volunteer looks up, so the page has every one of them.

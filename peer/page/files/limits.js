@@ -90,7 +90,7 @@ function hints(s) {
     s.held && !s.fixed ? h("p", { class: "hint warn" }, t("ui.heldby", s.held)) : ""];
 }
 const shown = (s, v) => (s.kind === "switch" ? t(v ? "ui.on" : "ui.off") : s.choices ? choiceName(v) : s.kind === "number" && v === 0 && s.zero === "no limit" ? t("amount.none") : s.kind === "number" ? `${num(v)}${s.unit ? ` ${s.unit}` : ""}` : v || t("ui.none"));
-const choiceName = (v) => ({ pause: t("ui.choice.pause"), run: t("ui.choice.run") })[v] || v;
+const choiceName = (v) => ({ pause: t("ui.choice.pause"), run: t("ui.choice.run"), auto: t("ui.choice.auto"), ask: t("ui.choice.ask"), off: t("ui.choice.off") })[v] || v;
 
 // field is one setting's control. get is its value now.
 function field(s) {
