@@ -75,12 +75,8 @@ func (s *Several) Take(ctx context.Context) (channel.Epoch, error) {
 		if _, err := tx.Exec(ctx, `UPDATE tenure SET epoch = epoch + 1 WHERE one = 1`); err != nil {
 			return err
 		}
-		var others int
-		if err := tx.QueryRow(ctx, alive+` AND t.node <> $1`, s.cfg.Node).Scan(&others); err != nil {
+		if err := s.full(ctx, tx); err != nil {
 			return err
-		}
-		if s.cfg.Most > 0 && others >= s.cfg.Most {
-			return fmt.Errorf("%w: %d run, and a network document names no more; stop one of them first (shoal managers lists them)", ErrFull, others)
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO partitions (part, cursor) SELECT n, coalesce((SELECT at FROM cursors WHERE feed = $1), '') FROM generate_series(0, $2) n
 			ON CONFLICT DO NOTHING`, s.cfg.Feed, channel.Parts-1); err != nil {
@@ -103,6 +99,22 @@ func (s *Several) Take(ctx context.Context) (channel.Epoch, error) {
 	})
 	s.id = channel.Epoch(id)
 	return s.id, err
+}
+
+// Full refuses where as many managers share the database as may: before Take, so that nothing else is begun.
+func (s *Several) Full(ctx context.Context) error {
+	return s.once(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.full(ctx, tx) })
+}
+
+func (s *Several) full(ctx context.Context, tx pgx.Tx) error {
+	var others int
+	if err := tx.QueryRow(ctx, alive+` AND t.node <> $1`, s.cfg.Node).Scan(&others); err != nil {
+		return err
+	}
+	if s.cfg.Most > 0 && others >= s.cfg.Most {
+		return fmt.Errorf("%w: %d run, and a network document names no more; stop one of them first (shoal managers lists them)", ErrFull, others)
+	}
+	return nil
 }
 
 // checkTenancy refuses a write of a tenancy that has ended.

@@ -140,7 +140,10 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	if st.others != nil {
-		if err := errors.Join(st.share(), st.recallBanned(ctx)); err != nil {
+		if err := st.share(); err != nil {
+			return nil, err
+		}
+		if err := errors.Join(st.others.shared.Full(ctx), st.recallBanned(ctx)); err != nil {
 			return nil, err
 		}
 	}
