@@ -59,7 +59,12 @@ type Upkeep struct {
 
 // New makes the room.
 func New(cfg Config, l *ledger.Ledger, p *pages.Pages, s segment.Store) *Upkeep {
-	return &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1), known: map[uint32]float64{}, withdrawals: make(chan struct{}, 1), suspended: make(chan struct{}, 1)}
+	u := &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, purged: make(chan struct{}, 1), known: map[uint32]float64{}, withdrawals: make(chan struct{}, 1), suspended: make(chan struct{}, 1)}
+	// A purge that broke off shows at once. What cannot be read now Run reports.
+	if w, _, err := u.pendingWithdrawal(); err == nil && len(w.Deliverers) > 0 {
+		u.tell(w, 0)
+	}
+	return u
 }
 
 // Run ranks, forgets and checks from time to time until ctx ends.
