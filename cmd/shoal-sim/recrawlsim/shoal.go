@@ -320,15 +320,18 @@ func (s *shoal) Room(_ time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Verdi
 	if a.Spare {
 		k = 1
 	}
-	if s.waited[k]++; s.waited[k] > max(waitsLeast, len(s.queues)) {
+	if s.waited[k]++; s.waited[k] > max(waitsLeast, len(s.queues)/waitsShare) {
 		return "", dispatch.Enough
 	}
 	return "", dispatch.Wait
 }
 
-// Of the tasks of a minute one for each peer is asked for in vain, at least waitsLeast, spare ones apart from the others. The product asks for all; here
+// Of the tasks of a minute one for every waitsShare peers is asked for in vain, at least waitsLeast, spare ones apart from the others. The product asks for all; here
 // that would be most of the work under overload.
-const waitsLeast = 64
+const (
+	waitsLeast = 64
+	waitsShare = 4
+)
 
 // Farther implements dispatch.Judge: the task with room at the nearest peer, by their order.
 func (s *shoal) Farther(_ time.Time, tasks []dispatch.Ask) (task int, p dispatch.Peer, ok bool) {
@@ -369,11 +372,12 @@ func reserved[C uint16 | int32](s *shoal, peers []C, a *dispatch.Ask) bool {
 	if a.Only != "" {
 		near = len(peers)
 	}
+	onlyNear := a.Spare || a.Share <= dispatch.NearShare || s.capacity.Idle <= 0 // farther away only free threads are taken
 	for _, p := range peers {
 		if s.soonest[p] == away {
 			continue
 		}
-		if looked++; looked > near && (a.Spare || a.Share <= dispatch.NearShare) {
+		if looked++; looked > near && onlyNear {
 			return false
 		}
 		if free := s.free[p]; free > 0 || !a.Spare && looked <= near && free > full {
