@@ -55,6 +55,14 @@ func (p *pace) pages(s recrawl.Slot) int {
 	return p.cfg.FirstBudget
 }
 
+// size is about how many pages a channel has: as its last task took, or, if it was never crawled, as links told; 1 if nothing is known.
+func (p *pace) size(s recrawl.Slot) int {
+	if isErrand(s) || p.sched.Facts(s).Service.Float() > 0 {
+		return max(p.pages(s), 1)
+	}
+	return min(max(p.table.Links(s), 1), p.cfg.FirstBudget)
+}
+
 // book is what the machine looks up of channels.
 type book struct {
 	*dispatch.Table

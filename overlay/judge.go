@@ -373,7 +373,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 
 // Farther says which of some tasks that have waited long loses least by going to a peer that may have it, and to which: a task that presses to one with room, and
 // these tasks come first; another one to one with a free thread that nothing near it wants. What a task loses is how much farther that peer is than the
-// nearest. False: there is none.
+// nearest, for each of its pages: it keeps the thread for as long as it has pages, so that few tasks go far where large ones do. False: there is none.
 func (j *Judge) Farther(now time.Time, tasks []Ask) (task int, p ID, ok bool) {
 	least := math.Inf(1)
 	for i := range tasks {
@@ -388,7 +388,7 @@ func (j *Judge) Farther(now time.Time, tasks []Ask) (task int, p ID, ok bool) {
 			mark = withRoom
 		}
 		c, found := j.nearestWith(h, mark, math.MaxFloat64)
-		if more := c.ms - h.near[0].ms; found && (first || more < least) {
+		if more := (c.ms - h.near[0].ms) / float64(max(a.Pages, 1)); found && (first || more < least) {
 			task, p, least, ok = i, j.slots[c.slot].rec.ID, more, true
 		}
 	}

@@ -61,7 +61,7 @@ func TestJudgeFarther(t *testing.T) {
 		var tasks []Ask
 		for h := range channel.HostKey(6) {
 			c.survey(h+1, somewhere(c.rng), 3)
-			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0})
+			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0, Pages: 1 + c.rng.IntN(9)})
 		}
 		for i := range c.peers {
 			c.hold(c.peers[i].ID, c.rng.IntN(7))
@@ -81,7 +81,7 @@ func TestJudgeFarther(t *testing.T) {
 				if !c.j.hasRoom(s) || c.j.passes(k) || !a.Pressing && !(s.spare && s.free()) {
 					continue
 				}
-				more := c.j.away(h, k) - h.near[0].ms
+				more := (c.j.away(h, k) - h.near[0].ms) / float64(a.Pages)
 				if !best || a.Pressing && !press || a.Pressing == press && more < least {
 					least, best, press = more, true, a.Pressing
 				}
@@ -96,7 +96,7 @@ func TestJudgeFarther(t *testing.T) {
 		}
 		named++
 		h := c.j.hosts[tasks[i].Host]
-		if more := c.j.away(h, c.j.slotOf[id]) - h.near[0].ms; tasks[i].Pressing != press || math.Abs(more-least) > 1e-9 {
+		if more := (c.j.away(h, c.j.slotOf[id]) - h.near[0].ms) / float64(tasks[i].Pages); tasks[i].Pressing != press || math.Abs(more-least) > 1e-9 {
 			t.Fatalf("seed %d: a task that loses %v, pressing: %v; want %v, %v", seed, more, tasks[i].Pressing, least, press)
 		}
 		if got, v := c.j.Near(c.now, Ask{Host: tasks[i].Host, Share: NearShare, Only: id}); v != Go || got.Peer != id {

@@ -97,12 +97,7 @@ func (n *sites) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Ver
 		}
 		n.judge.Locate(now, host, strconv.Itoa(int(a.Slot)), r)
 	}
-	scale := w.scale
-	pages := firstBudget
-	if service := n.s.r.s.Facts(a.Slot).Service.Float(); service > 0 {
-		pages = int(float64(service) / (scale.Gap + scale.Page))
-	}
-	ask := overlay.Ask{Host: host, Share: a.Share, Pages: pages, Gap: n.s.gap, Spare: a.Spare, Only: overlay.ID(a.Only)}
+	ask := overlay.Ask{Host: host, Share: a.Share, Pages: n.pages(a.Slot), Gap: n.s.gap, Spare: a.Spare, Only: overlay.ID(a.Only)}
 	named, verdict := n.judge.Near(now, ask)
 	switch verdict {
 	case overlay.Full:
@@ -113,13 +108,21 @@ func (n *sites) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Ver
 	return dispatch.Peer(named.Peer), dispatch.Go
 }
 
+// pages is how many pages a site's next task has, by how long the last one took.
+func (n *sites) pages(at recrawl.Slot) int {
+	if service := n.s.r.s.Facts(at).Service.Float(); service > 0 {
+		return int(float64(service) / (n.s.r.w.scale.Gap + n.s.r.w.scale.Page))
+	}
+	return min(n.s.r.w.scale.Sites[at].Pages, firstBudget) // as links of others tell
+}
+
 const firstBudget = 64 // pages of a channel's first task, at most
 
 // Farther implements dispatch.Judge. A site is a host here.
 func (n *sites) Farther(now time.Time, tasks []dispatch.Ask) (int, dispatch.Peer, bool) {
 	asks := make([]overlay.Ask, len(tasks))
 	for i := range tasks {
-		asks[i] = overlay.Ask{Host: channel.HostKey(tasks[i].Slot) + 1, Pressing: tasks[i].Pressing}
+		asks[i] = overlay.Ask{Host: channel.HostKey(tasks[i].Slot) + 1, Pressing: tasks[i].Pressing, Pages: n.pages(tasks[i].Slot)}
 	}
 	i, p, ok := n.judge.Farther(now, asks)
 	return i, dispatch.Peer(p), ok
