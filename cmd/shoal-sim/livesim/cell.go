@@ -41,7 +41,9 @@ func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
 		return row, err
 	}
 	row.RTTBoundMS = round(n.bound(w), 1)
-	return row, c.foretell(ctx, n.world, n.ports, &row)
+	costs := n.costs(w)
+	row.PageMS, row.TaskMS = round(1000*costs.page, 1), round(1000*costs.task, 1)
+	return row, c.foretell(ctx, n.world, n.ports, costs, &row)
 }
 
 const lastWords = 2 * time.Second // for the manager to take in what the peers said when they left
@@ -72,7 +74,7 @@ func (n *network) bound(w *watched) float64 {
 	for i, s := range n.there {
 		room[i] = s * float64(n.Threads)
 	}
-	return 1000 * n.scale(n.world, n.ports).LeastRTT(tasks, pages, room)
+	return 1000 * n.scale(n.world, n.ports, n.costs(w)).LeastRTT(tasks, pages, room)
 }
 
 // forecast is what the simulator says of the cell; no network is run.
@@ -87,5 +89,6 @@ func (c *cell) forecast(ctx context.Context) (row Row, err error) {
 		return row, err
 	}
 	row.FirstPassLeastS = round(c.firstPass(world), 1)
-	return row, c.foretell(ctx, world, ports, &row)
+	row.PageMS, row.TaskMS = 1000*usualCosts.page, 1000*usualCosts.task
+	return row, c.foretell(ctx, world, ports, usualCosts, &row)
 }

@@ -23,10 +23,11 @@ const (
 )
 
 // foretell asks the recrawl simulator for the same world: the same sizes, change rates, waits, distances, threads, comings and goings.
-func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, row *Row) error {
+// It is told what a page and a task cost, since a busy machine makes both slower.
+func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, costs costs, row *Row) error {
 	steps := int(c.Minutes * 60)
 	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: "pages", Seed: c.Seed, Steps: steps, Cap: limit,
-		Crawlers: c.Peers, Scale: c.scale(world, ports), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}
+		Crawlers: c.Peers, Scale: c.scale(world, ports, costs), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}
 	if c.Churn {
 		cfg.Churn = churn
 	}
@@ -45,9 +46,34 @@ func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, row
 	return nil
 }
 
+// costs are what a page and a task take beside waits and round trips, in seconds.
+type costs struct{ page, task float64 }
+
+var usualCosts = costs{pageCost.Seconds(), taskStart.Seconds()}
+
+// costs are those of a run: of a page by the time between two pages of a crawl, of a task by what is left of the threads' time.
+func (n *network) costs(w *watched) costs {
+	if len(w.series) == 0 || w.steps == 0 {
+		return usualCosts
+	}
+	last := w.series[len(w.series)-1]
+	rtt := last.chosen / max(last.placed, 1)
+	page := w.over / float64(w.steps) // with the round trip
+	left, tasks := last.threads-last.idle, 0
+	for i, v := range w.served {
+		left -= float64(v.pages) * (max(pageGap, n.world.Hosts()[i].CrawlDelay).Seconds() + page)
+		tasks += v.tasks
+	}
+	claims := 0.
+	for _, p := range n.ports[1:] {
+		claims += 2 * n.world.NodeRTT(n.ports[0], p).Seconds() / float64(n.Peers)
+	}
+	return costs{page: max(page-rtt, 0), task: max(left/float64(max(tasks, 1))-claims, 0)}
+}
+
 // scale is the world as the simulator takes it.
-func (c *cell) scale(world *pond.World, ports []int) *recrawlsim.Scale {
-	s := &recrawlsim.Scale{Step: time.Second, Threads: c.Threads, Queue: pondQueue, Gap: pageGap.Seconds(), Page: pageCost.Seconds(), Start: taskStart.Seconds(), Term: pondTerm, Backoff: pondBackoff,
+func (c *cell) scale(world *pond.World, ports []int, costs costs) *recrawlsim.Scale {
+	s := &recrawlsim.Scale{Step: time.Second, Threads: c.Threads, Queue: pondQueue, Gap: pageGap.Seconds(), Page: costs.page, Start: costs.task, Term: pondTerm, Backoff: pondBackoff,
 		Checkpoint: checkpoint, Room: true, WaitLimitMin: pondTerm, Prior: recrawl.Prior(30, .5), MinTicks: least, Tau: taus(world), Come: 2}
 	for _, p := range ports[1:] {
 		s.Claims = append(s.Claims, 2*float32(world.NodeRTT(ports[0], p).Seconds()))

@@ -84,6 +84,8 @@ type Row struct {
 	RTTChosenMS      float64 `json:"rtt_chosen_ms"`
 	RTTNearestMS     float64 `json:"rtt_nearest_ms"`
 	RTTBoundMS       float64 `json:"rtt_bound_ms"` // the least mean with which the peers could do what they did
+	PageMS           float64 `json:"page_ms"`      // what a page took beside wait and round trip, and
+	TaskMS           float64 `json:"task_ms"`      // a task beside its pages and the ways to the manager; the simulator is told both
 	SimFresh         float64 `json:"sim_fresh"`
 	SimUpdatesPerMin float64 `json:"sim_updates_per_min"`
 	SimPagesPerMin   float64 `json:"sim_pages_per_min"`

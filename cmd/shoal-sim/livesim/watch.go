@@ -95,8 +95,11 @@ func get(ctx context.Context, url string, read func(io.Reader) error) error {
 // watched is what was seen of a network.
 type watched struct {
 	series []sample
-	served []visits // by host
-	since  uint64   // number of the last answer of the pond that was read
+	served []visits    // by host
+	last   []time.Time // the last page of each host
+	since  uint64      // number of the last answer of the pond that was read
+	over   float64     // seconds between two pages of a crawl beyond the host's wait, summed
+	steps  int         // and how many
 }
 
 // visits are the crawls of a host: of each, "/" is fetched first, and once.
@@ -104,7 +107,7 @@ type visits struct{ tasks, pages int }
 
 // watch looks each second until the time is over.
 func (n *network) watch(ctx context.Context, begun time.Time) (w *watched, err error) {
-	w = &watched{served: make([]visits, len(n.world.Hosts()))}
+	w = &watched{served: make([]visits, len(n.world.Hosts())), last: make([]time.Time, len(n.world.Hosts()))}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -148,13 +151,19 @@ func (n *network) follow(ctx context.Context, w *watched) error {
 		for _, s := range part {
 			v := &w.served[s.Host]
 			v.pages++
-			if s.Page == 0 {
+			gap := s.When.Sub(w.last[s.Host]) - max(pageGap, n.world.Hosts()[s.Host].CrawlDelay)
+			if w.last[s.Host] = s.When; s.Page == 0 {
 				v.tasks++
+			} else if v.tasks > 0 && gap < longestStep {
+				w.over, w.steps = w.over+max(gap, 0).Seconds(), w.steps+1
 			}
 		}
 		w.since = part[len(part)-1].N
 	}
 }
+
+// longestStep bounds the time between two pages that counts: in a longer one the crawl has stopped, and another one has gone on with it.
+const longestStep = 5 * time.Second
 
 // fill sums a run up.
 func (w *watched) fill(row *Row) {
