@@ -59,7 +59,11 @@ const (
 // once to a far one that happens to have room; that one is left to the tasks near it.
 func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how way) (Peer, Verdict) {
 	if how.spare {
-		return m.judge.Room(now, Ask{Slot: s, Host: key, Share: NearShare, Spare: true})
+		peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: NearShare, Spare: true})
+		if v == Wait { // a thread elsewhere may be left when all has been looked at
+			m.far.add(Ask{Slot: s, Host: key})
+		}
+		return peer, v
 	}
 	since, asked := time.Time{}, false
 	if len(m.asked) > 0 {

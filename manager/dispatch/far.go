@@ -7,8 +7,8 @@ import (
 	"shoal/recrawl"
 )
 
-// far is the tasks of Due that have waited long enough to go to any peer, as far as they were asked about in this tick. When all that is due has been looked at,
-// the judge says which of them goes to the room that is left: the one that loses least by it.
+// far is the tasks of Due that have waited long enough to go to any peer, and spare ones that found no thread near their hosts, as far as they were asked about in
+// this tick. When all has been looked at, the judge says which of them goes to the room that is left: the one that loses least by it.
 //
 // Channels that were never crawled press. They take any room, before known channels of lower rank do: else the recrawls of one region would go on while
 // others have not been seen once. The rest takes threads that not even a spare task near them wants.

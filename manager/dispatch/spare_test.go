@@ -1,13 +1,15 @@
 package dispatch
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"shoal/recrawl"
 )
 
-// What Due does not want goes to threads that would stand idle and to no queue, after what is wanted, and only to peers near its host.
+// What Due does not want goes to threads that would stand idle and to no queue, after what is wanted: to peers near its host, and once those elsewhere have stood idle
+// for a tick, to them.
 func TestSpareThreads(t *testing.T) {
 	w := newWorld(Config{Terms: terms()})
 	for i, at := range []int{0, 1000, 2000, 3000} {
@@ -30,11 +32,20 @@ func TestSpareThreads(t *testing.T) {
 	if want := []recrawl.Slot{0, 1}; !slices.Equal(got, want) {
 		t.Fatalf("handed out %v, want %v: one that is wanted, one for the thread that is left, none for the queue", got, want)
 	}
-	if orders, _ = w.tick(); len(orders) > 0 {
-		t.Errorf("%d more are handed out to threads that have work", len(orders))
+	far := map[Peer]int{}
+	for range 3 {
+		w.now = w.now.Add(tick)
+		orders, _ = w.tick()
+		for _, o := range orders {
+			far[o.Peer]++
+		}
 	}
-	w.chans[7].wanted, w.chans[7].stale = true, false
-	if orders, _ = w.tick(); len(orders) != 1 || orders[0].Slot != 7 {
+	if want := map[Peer]int{"b": 2, "c": 2, "d": 2}; !maps.Equal(far, want) {
+		t.Errorf("%v of the other six go to each peer, want %v", far, want)
+	}
+	last := w.add(0)
+	w.chans[last].wanted = true
+	if orders, _ = w.tick(); len(orders) != 1 || orders[0].Slot != last {
 		t.Errorf("a place in the queue is kept from what is wanted: %v", orders)
 	}
 }

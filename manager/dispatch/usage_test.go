@@ -8,6 +8,7 @@ import (
 // Idle time is that of threads without a task; it is missed while something is stale that no near peer could take.
 func TestUsage(t *testing.T) {
 	w := newWorld(Config{Terms: terms()})
+	w.m.judge = unspared{w}
 	for i, name := range []Peer{"a", "b", "c", "d"} {
 		p := w.peer(name)
 		p.at, p.holds, p.gone = 1000*i, 2, false // a thread each, and a place in the queue
@@ -34,3 +35,8 @@ func TestUsage(t *testing.T) {
 		t.Errorf("an hour without a look counts as %v", u.Offered-40*time.Second)
 	}
 }
+
+// unspared is a world in which tasks near every peer want all its room.
+type unspared struct{ *world }
+
+func (unspared) Looked(time.Time) {}

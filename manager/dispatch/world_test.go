@@ -150,12 +150,12 @@ func (w *world) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slo
 // Take implements Due.
 func (w *world) Take(now recrawl.Tick, s recrawl.Slot, admit func(recrawl.Slot) (recrawl.Tick, bool)) bool {
 	c := w.chans[s]
-	if c.facts.Out > 0 || !c.wanted {
+	if c.facts.Out > 0 || !c.wanted && !c.stale {
 		return false
 	}
 	_, ok := admit(s)
 	if ok {
-		c.facts.Out, c.facts.Submitted, c.wanted = 1, now, false
+		c.facts.Out, c.facts.Submitted, c.wanted, c.stale = 1, now, false, false
 	}
 	return ok
 }
@@ -247,7 +247,7 @@ func (w *world) Farther(_ time.Time, tasks []Ask) (task int, p Peer, ok bool) {
 		all := w.near(a.Host)
 		for _, m := range all {
 			more := w.away(a.Host, m) - w.away(a.Host, all[0])
-			may := m.held < m.holds && (a.Pressing || w.spare[m.name])
+			may := m.held < m.holds && (a.Pressing || w.spare[m.name] && m.held < m.threads())
 			if may && (!ok || a.Pressing && !tasks[task].Pressing || a.Pressing == tasks[task].Pressing && more < least) {
 				task, p, least, ok = i, m.name, more, true
 			}
