@@ -271,6 +271,7 @@ async function begin(choice) {
 }
 addEventListener("hashchange", () => { show(); main.focus(); });
 document.addEventListener("visibilitychange", refresh);
+addEventListener("resize", () => onPresent()); // the chart has its own widths
 let beats = 0;
 const rests = () => present && ["paused", "idle", "draining"].includes(present.state) && !present.running.length; // little changes then
 setInterval(() => { if (beats++ % (rests() ? 3 : 1) === 0) refresh(); }, 2000);
