@@ -98,7 +98,8 @@ func TestWriters(t *testing.T) {
 		if n := <-ended; n != 0 || !errors.Is(outcome[0], ledger.ErrStorage) || !slices.Equal(last.steps, []string{"rollback"}) {
 			t.Errorf("job %d: %v; writer %v", n, outcome[n], last.steps)
 		}
-		close(b.hold) // the first writer was taken last
+		synctest.Wait() // the job that waited has the writer
+		close(b.hold)   // the first writer was taken last
 		if n := <-ended; n != all-1 || outcome[n] != nil {
 			t.Errorf("job %d: %v", n, outcome[n])
 		}
