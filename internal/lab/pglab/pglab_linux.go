@@ -27,6 +27,7 @@ type Server struct {
 	cmd   *exec.Cmd
 	done  chan error
 	log   bytes.Buffer
+	room  int64
 }
 
 // Options of a server.
@@ -35,11 +36,26 @@ type Options struct {
 	Durable bool
 	// Settings are lines of postgresql.conf.
 	Settings []string
+	// Room, if not 0, is how many bytes the server's disk has, a file system of its own in memory. The test must be root, best in a mount namespace.
+	Room int64
 }
 
 // Start starts a server and stops it at the test's end. It skips the test if PostgreSQL is not installed, unless
 // SHOAL_TEST_STRICT=1 makes that an error.
 func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	s := folder(t, o)
+	if err := s.create(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// folder makes a server's folder, and removes it at the test's end.
+func folder(t testing.TB, o Options) *Server {
 	t.Helper()
 	bin, err := pgserver.Find()
 	if err != nil {
@@ -48,7 +64,7 @@ func Start(t testing.TB, o Options) *Server {
 		}
 		t.Skip(err)
 	}
-	s := &Server{bin: bin}
+	s := &Server{bin: bin, room: o.Room}
 	if s.owner, err = unprivileged(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,14 +76,11 @@ func Start(t testing.TB, o Options) *Server {
 		if t.Failed() {
 			t.Logf("PostgreSQL said:\n%s", lastLines(s.log.String(), 30))
 		}
-		if err := os.RemoveAll(s.dir); err != nil {
+		if err := errors.Join(s.unmount(), os.RemoveAll(s.dir)); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := s.create(o); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); err != nil {
+	if err := s.own(); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -90,11 +103,6 @@ func unprivileged() (*syscall.Credential, error) {
 }
 
 func (s *Server) create(o Options) error {
-	if s.owner != nil {
-		if err := os.Chown(s.dir, int(s.owner.Uid), int(s.owner.Gid)); err != nil {
-			return err
-		}
-	}
 	cmd := s.command("initdb", "-D", s.data(), "-U", "shoal", "--auth=trust", "--no-locale", "--encoding=UTF8", "--no-sync")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
@@ -103,6 +111,11 @@ func (s *Server) create(o Options) error {
 	if !o.Durable {
 		settings = append(settings, "fsync = off", "full_page_writes = off")
 	}
+	return s.configure(settings)
+}
+
+// configure adds lines to postgresql.conf; of two of one name the last one counts.
+func (s *Server) configure(settings []string) error {
 	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -120,8 +133,21 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts the server again after Kill, and waits until it answers.
+// lingers is how long processes of a server that was killed may keep the next one from starting.
+const lingers = 30 * time.Second
+
+// Start starts the server again after Kill, and waits until it answers. While processes of the one before linger, it tries again.
 func (s *Server) Start(ctx context.Context) error {
+	for end := time.Now().Add(lingers); ; {
+		from := s.log.Len()
+		err := s.launch(ctx)
+		if err == nil || !strings.Contains(s.log.String()[from:], "is still in use") || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+func (s *Server) launch(ctx context.Context) error {
 	s.cmd = s.command("postgres", "-D", s.data())
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	s.cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
@@ -144,6 +170,7 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 		select {
 		case err := <-s.done:
+			s.cmd = nil
 			return fmt.Errorf("PostgreSQL ended: %w\n%s", err, lastLines(s.log.String(), 30))
 		case <-ctx.Done():
 			return ctx.Err()

@@ -15,6 +15,7 @@ type Server struct{}
 type Options struct {
 	Durable  bool
 	Settings []string
+	Room     int64
 }
 
 // Start skips the test: servers for tests run on Linux alone.

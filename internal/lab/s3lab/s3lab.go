@@ -17,6 +17,7 @@ type Fault struct {
 	Status int           // answered by this, and nothing else happens; 0: it goes on
 	Cut    int64         // the connection breaks after so many bytes of the request's body; 0: it does not
 	Silent bool          // the request takes effect, and the connection breaks before the answer
+	Hide   time.Duration // an answer that lists objects leaves out those that were written within that time
 }
 
 // Options of a store.

@@ -1,6 +1,7 @@
 package s3lab
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -15,7 +16,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -135,15 +138,42 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "gateway", r.In.Host // it stays as it was signed
 		},
 		Transport: s.gate.dial, ErrorLog: log.New(io.Discard, "", 0),
-		ModifyResponse: func(*http.Response) error {
+		ModifyResponse: func(res *http.Response) error {
 			if f.Silent {
 				return errBroken
+			}
+			if f.Hide > 0 && r.Method == http.MethodGet && strings.TrimSuffix(r.URL.Path, "/") == "/"+s.name && res.StatusCode == http.StatusOK {
+				return hide(res, time.Now().Add(-f.Hide))
 			}
 			return nil
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	proxy.ServeHTTP(w, r)
+}
+
+var (
+	listed  = regexp.MustCompile(`(?s)<Contents>.*?</Contents>`)
+	written = regexp.MustCompile(`<LastModified>(.*?)</LastModified>`)
+)
+
+// hide leaves out of a listing what was written after a moment.
+func hide(res *http.Response, after time.Time) error {
+	body, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return err
+	}
+	body = listed.ReplaceAllFunc(body, func(one []byte) []byte {
+		if at := written.FindSubmatch(one); at != nil {
+			if t, err := time.Parse(time.RFC3339, string(at[1])); err == nil && t.After(after) {
+				return nil
+			}
+		}
+		return one
+	})
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	res.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return nil
 }
 
 var errBroken = errors.New("s3lab: broken on purpose")

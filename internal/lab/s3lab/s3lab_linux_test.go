@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -37,6 +38,19 @@ func TestFaults(t *testing.T) {
 		s.Break(s.Puts(name, func() Fault { return f }))
 		if err := put(t, c, s, name, strings.Repeat("x", 100_000)); err == nil {
 			t.Errorf("%s: the request did not fail", name)
+		}
+	}
+	for hide, want := range map[time.Duration]int{time.Hour: 0, 0: 2} {
+		s.Break(func(*http.Request) Fault { return Fault{Hide: hide} })
+		n := 0
+		for o := range c.ListObjectsIter(t.Context(), s.name, minio.ListObjectsOptions{Recursive: true}) {
+			if o.Err != nil {
+				t.Fatal(o.Err)
+			}
+			n++
+		}
+		if n != want {
+			t.Errorf("a listing that leaves out what is younger than %v has %d objects, want %d", hide, n, want)
 		}
 	}
 	s.Break(nil)
