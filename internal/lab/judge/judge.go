@@ -12,7 +12,9 @@
 //   - leaked: a process holds much more memory, goroutines, descriptors or files than before;
 //   - undead: what was taken down is in the archive;
 //   - believed: what a member that lies delivered and the pond did not serve is verified, or is there after it was taken back;
-//   - mute: a text about an error tells nothing.
+//   - mute: a text about an error tells nothing;
+//   - twice: the feed told one change of a page twice;
+//   - disordered: the feed told a change of a page after a later one.
 //
 // Of hosts that misbehave the pond's log does not tell the content, and they may answer nothing. The judge looks at how politely they are treated.
 //
@@ -43,6 +45,8 @@ const (
 	Undead     Kind = "undead"
 	Believed   Kind = "believed"
 	Mute       Kind = "mute"
+	Twice      Kind = "twice"
+	Disordered Kind = "disordered"
 )
 
 // Breach is something that must not be.
@@ -67,6 +71,8 @@ type Config struct {
 	Endless []string
 	// BlockGrace is how long running tasks may go on after a host was blocked.
 	BlockGrace time.Duration
+	// Ordered says that no clock steps and no member lies, so that each change is told once, and those of a page in the order of their times.
+	Ordered bool
 }
 
 // maxBreaches bounds what is kept of each kind. More are counted.
@@ -88,6 +94,8 @@ type Judge struct {
 	overlaps int               // requests to endless hosts while they did
 	parted   map[int]bool      // hosts that ever had more than one channel
 	told     []change
+	once     map[string]bool      // changes that were told
+	newest   map[string]time.Time // when the last change of a page was
 	cursor   string
 	updates  map[int64]int     // of each channel, as last seen
 	liars    map[string]string // peers that lie, with their numbers as far as they are known
@@ -129,7 +137,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
 	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
-		updates: map[int64]int{}, counts: map[Kind]int{}}
+		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err
 	}
@@ -158,7 +166,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 // Breaches returns what was found, the first of each kind; the last entry of a kind says how many more there are.
 func (j *Judge) Breaches() []Breach {
 	all := slices.Clone(j.breaches)
-	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Believed, Mute} {
+	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Believed, Mute, Twice, Disordered} {
 		if more := j.counts[k] - maxBreaches; more > 0 {
 			all = append(all, Breach{k, fmt.Sprintf("and %d more", more)})
 		}

@@ -136,6 +136,7 @@ func (j *Judge) readFeed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		j.heard(part)
 		if j.told = append(j.told, part...); len(part) == 0 {
 			return nil
 		}
