@@ -13,9 +13,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer m.beside.Wait()
 	defer stop(nil)
 	m.beside.Go(func() { m.placers.work(ctx) })
-	if m.tenancy == nil { // of several, none may say what all have taken in
-		m.beside.Go(func() { m.keepAcked(ctx) })
-	}
+	m.beside.Go(func() { m.keepAcked(ctx) })
 	m.beside.Go(func() { m.auditor.clerks.work(ctx) })
 	if m.cfg.Arbiter != nil {
 		m.beside.Go(func() { m.auditor.arbitrate(ctx) })

@@ -24,6 +24,8 @@ type Shared interface {
 	// TakeParts takes those of some partitions that are free; JoinParts says from where in the feed all of this manager's go on.
 	TakeParts(ctx context.Context, parts []uint8) (channel.Taken, error)
 	JoinParts(ctx context.Context, cursor string) error
+	// Cursors are up to where all managers have taken in the feed, for all partitions.
+	Cursors(ctx context.Context) ([]string, error)
 	// GiveParts gives partitions up, after the writes that are under way.
 	GiveParts(ctx context.Context, parts []uint8) error
 	// Leave ends the tenancy.

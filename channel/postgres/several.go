@@ -208,10 +208,25 @@ func (s *Several) bury(ctx context.Context) error {
 	})
 }
 
+// cursorOf is up to where the feed was taken in for a partition: its owner's cursor, where it goes with that.
+const cursorOf = `CASE WHEN joined THEN coalesce((SELECT at FROM cursors WHERE feed = $1::text || '@' || owner), cursor) ELSE cursor END`
+
+// Cursors are up to where the feed was taken in, by all managers for all partitions.
+func (s *Several) Cursors(ctx context.Context) (out []string, err error) {
+	err = s.DB.read(ctx, func() error {
+		rows, err := s.pool.Query(ctx, `SELECT DISTINCT `+cursorOf+` FROM partitions`, s.cfg.Feed)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return out, err
+}
+
 // free has partitions without an owner. Where one goes with its owner's cursor, that becomes its own.
 func (s *Several) free(ctx context.Context, tx pgx.Tx, which string, of any) error {
-	_, err := tx.Exec(ctx, `UPDATE partitions SET cursor = CASE WHEN joined THEN coalesce((SELECT at FROM cursors WHERE feed = $1::text || '@' || owner), cursor) ELSE cursor END,
-		owner = 0, epoch = epoch + 1, joined = false WHERE `+which, s.cfg.Feed, of)
+	_, err := tx.Exec(ctx, `UPDATE partitions SET cursor = `+cursorOf+`, owner = 0, epoch = epoch + 1, joined = false WHERE `+which, s.cfg.Feed, of)
 	return err
 }
 

@@ -135,6 +135,9 @@ func TestGive(t *testing.T) {
 	if err := a.GiveParts(t.Context(), []uint8{moved}); err != nil {
 		t.Fatal(err)
 	}
+	if all, err := a.Cursors(t.Context()); err != nil || !slices.Contains(all, "far") || len(all) > 2 {
+		t.Errorf("the feed was taken in up to %q, %v", all, err)
+	}
 	taken, err := b.TakeParts(t.Context(), allParts())
 	if err != nil || !slices.Equal(taken.Parts, []uint8{moved}) || taken.Cursors[0] != "far" {
 		t.Fatalf("took %v, %v", taken, err)

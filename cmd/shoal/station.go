@@ -62,6 +62,7 @@ type stationConfig struct {
 	truth       *truth                    // nil: nothing knows how fresh the copy really is
 	near        *nearness                 // nil: nothing knows how far peers really are from hosts
 	keep        archive.Retention
+	strays      time.Duration // see archive.Config
 	log         *slog.Logger
 	unpaced     bool // pages may come faster than gaps allow: for measurements on the pond
 }
@@ -306,7 +307,7 @@ func bareAddrs(full []string) []string {
 func (st *station) openArchive(ctx context.Context) (err error) {
 	cfg, err := archivePlace(&st.cfg, st.keys.Network, st.writer(), archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
-		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Beside: st.lookAtChannels,
+		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Strays: st.cfg.strays, Beside: st.lookAtChannels,
 		AccountOf: st.accountOf, PrefixOf: st.prefixOf, Writer: uint32(channel.ContentDigest([]byte(st.node.ID().String()))), Fingerprint: crawl.Fingerprint, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
 		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
 			return st.node.Verifier().VerifyTask(now, s)

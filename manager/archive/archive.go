@@ -79,6 +79,9 @@ type Config struct {
 	Keep      Retention
 	KeepEvery time.Duration
 
+	// Strays is how long an object of a bucket stays that nothing refers to, such as what a manager wrote that died before it had noted it. 0: an hour.
+	Strays time.Duration
+
 	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
 	Beside func(context.Context) ([]Problem, error)
 
@@ -128,6 +131,7 @@ func (c *Config) validate() error {
 	orDefault(&c.MinFree, DefaultMinFree)
 	orDefault(&c.RankEvery, upkeep.DefaultRankEvery)
 	orDefault(&c.KeepEvery, upkeep.DefaultKeepEvery)
+	orDefault(&c.Strays, upkeep.DefaultStrays)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
@@ -189,7 +193,7 @@ func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledg
 		return nil, err
 	}
 	u := upkeep.New(upkeep.Config{
-		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, NoText: cfg.NoText, Beside: cfg.Beside, OnWithdrawn: cfg.OnWithdrawn, Purge: room.PurgeAll,
+		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, Strays: cfg.Strays, NoText: cfg.NoText, Beside: cfg.Beside, OnWithdrawn: cfg.OnWithdrawn, Purge: room.PurgeAll,
 	}, l, p, segments)
 	return &Archive{Ledger: l, Pages: p, Upkeep: u, Evidence: room, cfg: cfg}, nil
 }

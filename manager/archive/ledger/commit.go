@@ -86,16 +86,19 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 	}
 	writes := make([]Write, 0, len(batch)+1)
 	if len(changed) > 0 {
-		w, err := segmentsWrite(changed)
+		w, err := l.segmentsWrites(changed)
 		if err != nil {
 			refuse(batch, err)
 			return nil
 		}
-		writes = append(writes, w)
+		writes = append(writes, w...)
 	}
 	jobs := make([]*Job, len(writes), len(batch)+1) // of each write; nil: none
 	for n, j := range batch {
 		w, err := j.write(locations[n])
+		if len(locations[n]) > 0 {
+			w.Also = l.open(locations[n][0].Segment)
+		}
 		if j.err = err; err == nil {
 			writes, jobs = append(writes, w), append(jobs, j)
 		}
@@ -116,15 +119,16 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 		l.light.Fail(err)
 		return err
 	}
-	for _, w := range out {
-		w.Commit()
-	}
+	l.settle(out, locations, changed, refused)
 	news := false
 	for n, j := range jobs {
 		if j == nil {
 			continue
 		}
-		if j.err = refused[n]; errors.Is(j.err, ErrTooLarge) {
+		if j.err = refused[n]; errors.Is(j.err, ErrConflict) && j.condition.Key == nil && len(j.Records) > 0 {
+			j.err = fmt.Errorf("%w: %w: its WARC file was closed", ErrStorage, j.err)
+		}
+		if errors.Is(j.err, ErrTooLarge) {
 			j.err = fmt.Errorf("%w: %w", ErrBadChunk, j.err)
 		}
 		if j.err == nil {
@@ -197,17 +201,38 @@ func rollback(out []segment.Writer) (err error) {
 	return err
 }
 
-// segmentsWrite notes what segments have become.
-func segmentsWrite(changed []segment.Info) (w Write, err error) {
+// settle tells the writers what became of their segments, of which refused has the answers first. If the one to which the records went was closed, none of
+// them is in it, and the next batch goes to another.
+func (l *Ledger) settle(out []segment.Writer, locations [][]segment.Location, changed []segment.Info, refused []error) {
+	into := uint32(0)
+	for _, at := range locations {
+		if len(at) > 0 {
+			into = at[0].Segment
+		}
+	}
+	for n, w := range out {
+		closed := n == 0 && slices.ContainsFunc(changed, func(s segment.Info) bool { return s.ID == into && refused[slices.Index(changed, s)] != nil })
+		if !closed {
+			w.Commit()
+			continue
+		}
+		l.cfg.Log.Info("the WARC file that was being written was closed by another manager, or to remove what was left of a broken write; a new one is begun")
+		if err := errors.Join(w.Rollback(), w.Seal()); err != nil {
+			l.cfg.Log.Error("closing a WARC file failed", "err", err)
+		}
+	}
+}
+
+// segmentsWrites note what segments have become, each on the condition that it was not closed.
+func (l *Ledger) segmentsWrites(changed []segment.Info) (out []Write, err error) {
 	for _, s := range changed {
 		v, err := schema.EncodeSegment(s)
 		if err != nil {
-			return w, err
+			return nil, err
 		}
-		w.Changes = append(w.Changes, Change{schema.SegmentKey(schema.Segment, s.ID), v})
-		w.Segment = max(w.Segment, s.ID)
+		out = append(out, Write{If: l.open(s.ID), Changes: []Change{{schema.SegmentKey(schema.Segment, s.ID), v}}, Segment: s.ID})
 	}
-	return w, nil
+	return out, nil
 }
 
 // write is what a job asks of the store, when it is known where its records are.
@@ -303,6 +328,11 @@ func (b *Batch) Flush() error {
 // Change makes changes durable at once.
 func (l *Ledger) Change(changes ...Change) error {
 	return l.Commit(&Job{Changes: Fixed(changes)})
+}
+
+// ChangeIf makes changes durable on a condition. If that does not hold, the error is ErrConflict.
+func (l *Ledger) ChangeIf(condition Change, changes ...Change) error {
+	return l.Commit(&Job{Changes: Fixed(changes), condition: condition})
 }
 
 // Tell makes page events durable, in jobs of a bounded size.

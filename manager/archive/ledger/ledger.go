@@ -77,6 +77,7 @@ type Ledger struct {
 	segments segment.Store
 	id       [8]byte
 	commits  *groupcommit.Pipeline[*Job]
+	objects  bool                        // segments are objects, of which some may be left over; see Strays
 	light    *groupcommit.Pipeline[*Job] // for jobs without records; the same one, unless Config.Linger is set
 	writers  *writers                    // of segments
 	lane     sync.Mutex                  // held while the store commits
@@ -108,6 +109,7 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 		cfg: cfg, store: store, segments: segments, id: store.Head().ID,
 		unpacked: semaphore.NewWeighted(cfg.InFlight), cores: semaphore.NewWeighted(int64(2 * runtime.GOMAXPROCS(0))),
 	}
+	_, l.objects = segments.(Strays)
 	l.bell.ring()
 	known, err := Segments(ctx, store)
 	if err != nil {
@@ -297,6 +299,7 @@ func (l *Ledger) Close() error {
 }
 
 func (l *Ledger) close() error {
+	l.Others.end()
 	l.commits.Close()
 	l.light.Close()
 	return errors.Join(l.segments.Close(), l.store.Close())

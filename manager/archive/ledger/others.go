@@ -1,11 +1,13 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shoal/channel"
@@ -24,8 +26,13 @@ const otherClock = 10 * time.Second
 
 // Others is what is known of other programs that write to the same ledger.
 type Others struct {
-	ledger   *Ledger
-	follower Follower // nil: no other program writes
+	ledger    *Ledger
+	follower  Follower               // nil: no other program writes
+	making    atomic.Pointer[func()] // waits until the chunks that are being made are stored; nil: none can be
+	answers   sync.WaitGroup         // tasks of answerSoon
+	closing   chan struct{}          // closed to end them
+	closed    sync.Once
+	answering sync.Mutex // held while a wait is read and answered
 
 	mu      sync.Mutex
 	changed map[channel.ID]struct{} // channels that must be read again
@@ -39,10 +46,21 @@ func (o *Others) listen(ctx context.Context, l *Ledger) error {
 		return nil
 	}
 	o.mu.Lock()
-	o.follower, o.changed = f, map[channel.ID]struct{}{}
+	o.follower, o.changed, o.closing = f, map[channel.ID]struct{}{}, make(chan struct{})
 	o.mu.Unlock()
 	f.Hear(o.heard)
-	return f.Sync(ctx)
+	if err := f.Sync(ctx); err != nil {
+		return err
+	}
+	return o.answer(ctx) // nothing is being made yet
+}
+
+// end ends what listen began, but for the store's own part.
+func (o *Others) end() {
+	if o.Shared() {
+		o.closed.Do(func() { close(o.closing) })
+	}
+	o.answers.Wait()
 }
 
 // several gives the store as one to which other programs write; false: none does.
@@ -61,6 +79,10 @@ func (o *Others) heard(writes []Write) {
 				o.heardChannel(channel.ID(schema.Number(c.Key, 0)), c.Value)
 			case schema.Segment:
 				o.heardSegment(c)
+			case schema.State:
+				if bytes.Equal(c.Key, waitKey) {
+					o.answers.Go(o.answerSoon)
+				}
 			}
 		}
 		news = news || len(writes[i].Entries) > 0
@@ -136,13 +158,21 @@ func (o *Others) Earliest(cursors ...string) (first string, err error) {
 	return first, nil
 }
 
+// sync has all known here that others have stored.
+func (o *Others) sync(ctx context.Context) error {
+	if !o.Shared() {
+		return nil
+	}
+	return o.follower.Sync(ctx)
+}
+
 // sure asks again where the first answer was no, or another program was quicker: then all that others have stored is known here.
 func sure[T any](ctx context.Context, l *Ledger, no func(T) bool, ask func() (T, error)) (T, error) {
 	out, err := ask()
-	if !l.Others.Shared() || err == nil && !no(out) || err != nil && !errors.Is(err, ErrConflict) {
+	if err != nil && !errors.Is(err, ErrConflict) || err == nil && (!l.Others.Shared() || !no(out)) {
 		return out, err
 	}
-	if serr := l.Others.follower.Sync(ctx); serr != nil {
+	if serr := l.Others.sync(ctx); serr != nil {
 		return out, errors.Join(err, fmt.Errorf("%w: %w", ErrStorage, serr))
 	}
 	return ask()

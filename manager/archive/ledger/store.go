@@ -47,6 +47,8 @@ type Write struct {
 	// If is the condition: the record at If.Key is still If.Value, or is not there if that is nil. Without a key there is no condition. The
 	// fence of a channel is kept by it, whatever number of processes write.
 	If Change
+	// Also is a further condition, of the same kind.
+	Also Change
 	// Early are changes that do no harm if the others never come. A store that cannot make all at once makes these first.
 	Early []Change
 	// Changes are made together with Entries, or not at all.
@@ -114,6 +116,14 @@ type Follower interface {
 	ShutOut(ctx context.Context, writers []string) error
 	// Sync returns when all that was durable before the call is in the snapshots.
 	Sync(ctx context.Context) error
+
+	// Name is this program's among the writers, and Writes reports whether one of a name may still append. First chooses one of all.
+	Name() string
+	Writes(ctx context.Context, name string) (bool, error)
+	First(ctx context.Context) (bool, error)
+	// Pass notes that this program has answered a wait, and Behind counts the others that have not.
+	Pass(ctx context.Context, wait []byte) error
+	Behind(ctx context.Context, wait []byte) (int, error)
 }
 
 // Learner is a segment store that must be told what other programs have made of their segments.

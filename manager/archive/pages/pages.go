@@ -47,7 +47,7 @@ type Pages struct {
 	segments segment.Store
 
 	hosts      keylock.Locks[string, struct{}] // the pages of one host are decided one chunk at a time
-	building   sync.RWMutex                    // read-held while a chunk is made and stored; see WaitForChunks
+	building   sync.RWMutex                    // read-held while a chunk is made and stored; see waitForChunks
 	texting    sync.Mutex                      // held by a step of text extraction, and by what it must not overlap
 	judging    sync.Mutex                      // held while credits are added to
 	naming     sync.Mutex                      // held while an account takes a nickname
@@ -64,11 +64,13 @@ var _ ledger.Pages = (*Pages)(nil)
 
 // New makes the room.
 func New(cfg Config, l *ledger.Ledger, s segment.Store) *Pages {
-	return &Pages{cfg: cfg, ledger: l, segments: s}
+	p := &Pages{cfg: cfg, ledger: l, segments: s}
+	l.Others.Making(p.waitForChunks)
+	return p
 }
 
-// WaitForChunks returns when all chunks that are being made now are stored.
-func (p *Pages) WaitForChunks() {
+// waitForChunks returns when all chunks that are being made now are stored.
+func (p *Pages) waitForChunks() {
 	p.building.Lock()
 	p.building.Unlock() //nolint:staticcheck // only waiting was wanted
 }

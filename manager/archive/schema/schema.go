@@ -35,6 +35,7 @@ import (
 //	Progress q NAME                    Progress: how far a reader of a feed has come
 //	Moved    z SEGMENT(4) OFFSET(8)    Location: where a record went when its segment was compacted
 //	Purged   u SEGMENT(4)              empty: a takedown removed records of this segment
+//	Closed   W SEGMENT(4)              empty: nothing is added to this segment any more
 //	Capture  x SURT 0 TIME(8) SCHEME   Capture: one visit, the CDX index
 //	Feed     f SEQ(8)                  Entry: the manager's feed
 //	Changes  g SEQ(8)                  Entry: the page feed
@@ -69,6 +70,7 @@ const (
 	Progress = 'q'
 	Moved    = 'z'
 	Purged   = 'u'
+	Closed   = 'W'
 	Capture  = 'x'
 	Feed     = 'f'
 	Changes  = 'g'

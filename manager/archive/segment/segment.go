@@ -115,6 +115,12 @@ type Store interface {
 	Close() error
 }
 
+// Stray is something that a store has and no segment needs: an object that was written and never committed, or whose segment was removed.
+type Stray struct {
+	Name    string
+	Segment uint32 // of which it would be a part
+}
+
 // Problem is a segment that is not what was committed.
 type Problem struct {
 	Segment Info

@@ -42,8 +42,11 @@ type manifest struct {
 // Backup writes what is durable now into dir, which must not exist. It runs beside everything else. Sealed segments are linked where the file
 // system can, so that a backup on the same disk costs little; copy them elsewhere.
 func (u *Upkeep) Backup(ctx context.Context, dir string) error {
-	u.one.Lock() // no segment may be compacted away meanwhile
-	defer u.one.Unlock()
+	release, err := u.turn(ctx) // no segment may be compacted away meanwhile
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := u.backup(ctx, dir); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}

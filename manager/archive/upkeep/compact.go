@@ -32,7 +32,7 @@ type Compacted struct {
 //
 // Chunks are stored meanwhile. Their records are in younger segments, because Compact seals the current one first. But a chunk may find its
 // payload by digest in a dead record, and refer to it. So Compact first forgets the digests of dead records, then waits for the chunks that may
-// have read them, and then looks again which records are live.
+// have read them, here and at other managers, and then looks again which records are live.
 func (u *Upkeep) Compact(ctx context.Context, share float64) (out Compacted, err error) {
 	return u.compact(ctx, share, false)
 }
@@ -44,11 +44,11 @@ func (u *Upkeep) CompactSparingly(ctx context.Context, share float64) (out Compa
 }
 
 func (u *Upkeep) compact(ctx context.Context, share float64, sparing bool) (out Compacted, err error) {
-	if err := u.alone(); err != nil {
+	release, err := u.turn(ctx)
+	if err != nil {
 		return out, err
 	}
-	u.one.Lock()
-	defer u.one.Unlock()
+	defer release()
 	todo, live, err := u.sparse(ctx, share, sparing)
 	if err != nil || len(todo) == 0 {
 		return out, err
@@ -56,10 +56,14 @@ func (u *Upkeep) compact(ctx context.Context, share float64, sparing bool) (out 
 	if err := u.dropContents(ctx, todo, live); err != nil {
 		return out, fmt.Errorf("compact: %w", err)
 	}
-	u.pages.WaitForChunks()
-	if live, err = u.live(ctx); err != nil {
+	if err := u.ledger.Others.WaitForAll(ctx); err != nil {
 		return out, fmt.Errorf("compact: %w", err)
 	}
+	now, err := u.live(ctx)
+	if err != nil {
+		return out, fmt.Errorf("compact: %w", err)
+	}
+	live.join(now) // what was live at first may be referred to again
 	if err := u.sweepTexts(ctx); err != nil {
 		return out, fmt.Errorf("compact: %w", err)
 	}
@@ -122,17 +126,14 @@ func (u *Upkeep) sparse(ctx context.Context, share float64, sparing bool) (todo 
 // sealLeast is how long a segment is at least that is sealed only to be looked at.
 const sealLeast = 16 << 20
 
-// sealed seals the segment that is being written, if it is to be, and lists all sealed ones.
+// sealed seals the segments that are being written and are to be, and lists all sealed ones.
 func (u *Upkeep) sealed(ctx context.Context, too func(segment.Info) bool) (out []segment.Info, err error) {
 	all, err := u.ledger.Segments(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(all, func(s segment.Info) bool { return !s.Sealed && too(s) }) {
-		if err := u.ledger.Seal(); err != nil {
-			return nil, err
-		}
-		if all, err = u.ledger.Segments(ctx); err != nil {
+		if all, err = u.ledger.SealAll(ctx, too); err != nil {
 			return nil, err
 		}
 	}
@@ -279,8 +280,7 @@ func (u *Upkeep) rewrite(ctx context.Context, s segment.Info, keep []pair) error
 			return ctx.Err() // what has moved is there twice, until the next time
 		}
 	}
-	gone := []ledger.Change{{Key: schema.SegmentKey(schema.Segment, s.ID)}, {Key: schema.SegmentKey(schema.Purged, s.ID)}}
-	if err := u.ledger.Change(gone...); err != nil {
+	if err := u.ledger.Change(u.ledger.Forgotten(s.ID)...); err != nil {
 		return err
 	}
 	return u.segments.Remove(s)
@@ -297,8 +297,16 @@ func (u *Upkeep) copyPair(to io.Writer, p pair) error {
 	return err
 }
 
-// move appends records as they are and notes where they went.
+// move appends records as they are and notes where they went. If the segment to which they go is closed at that moment, they go to the next one.
 func (u *Upkeep) move(raw []byte, ends []int, part []pair) error {
+	err := u.moveOnce(raw, ends, part)
+	if errors.Is(err, ledger.ErrConflict) {
+		err = u.moveOnce(raw, ends, part)
+	}
+	return err
+}
+
+func (u *Upkeep) moveOnce(raw []byte, ends []int, part []pair) error {
 	return u.ledger.Commit(&ledger.Job{Records: raw, Ends: ends, Changes: func(at []segment.Location) (out []ledger.Change, err error) {
 		n := 0
 		for _, p := range part {

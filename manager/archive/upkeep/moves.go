@@ -19,7 +19,9 @@ import (
 // settleMoves has each move that something refers to lead to where its record is now, and forgets those to which nothing has referred at this compaction
 // and the one before: a chunk or a reader that began before this one may still be about to. live is what was referred to when the compaction began.
 func (u *Upkeep) settleMoves(ctx context.Context, live records) error {
-	u.pages.WaitForChunks()
+	if err := u.ledger.Others.WaitForAll(ctx); err != nil {
+		return err
+	}
 	b, unused := u.ledger.Batch(), records{}
 	err := u.ledger.View(func(snap ledger.Snapshot) error {
 		needed, err := u.movedFrom(ctx, snap)

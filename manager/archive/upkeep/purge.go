@@ -19,8 +19,14 @@ import (
 // Segments that hold such records are noted: they are compacted next, whatever share of them is still needed, by Run at once. What another
 // host has too stays with that one. A purge that broke off is gone on with by another.
 func (u *Upkeep) Purge(ctx context.Context, hosts channel.Hosts) (pages int, err error) {
-	u.one.Lock()
-	defer u.one.Unlock()
+	release, err := u.turn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	if err := u.ledger.Others.WaitForAll(ctx); err != nil { // what is being stored of the hosts goes too
+		return 0, fmt.Errorf("purge %s: %w", hosts.Name(), err)
+	}
 	defer u.pages.PauseText()() // or it would store the text of a page that it has just read
 	p := purge{u: u, hosts: hosts, gone: map[string]struct{}{}, segments: map[uint32]bool{}, batch: u.ledger.Batch()}
 	if err := p.run(ctx); err != nil {

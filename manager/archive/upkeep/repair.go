@@ -24,8 +24,11 @@ type Repaired struct {
 // Repair makes the index say only what the segments hold: captures whose records are damaged are forgotten, and their pages are fetched in
 // full by the next crawl. Segments that end too early are sealed where they end. Everything else is left as it is.
 func (u *Upkeep) Repair(ctx context.Context) (out Repaired, err error) {
-	u.one.Lock()
-	defer u.one.Unlock()
+	release, err := u.turn(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer release()
 	if err := u.ledger.Seal(); err != nil {
 		return out, err
 	}

@@ -86,11 +86,11 @@ type Retained struct {
 
 // Retain forgets what is older than it need be.
 func (u *Upkeep) Retain(ctx context.Context, r Retention) (out Retained, err error) {
-	if err := u.alone(); err != nil {
+	release, err := u.turn(ctx)
+	if err != nil {
 		return out, err
 	}
-	u.one.Lock()
-	defer u.one.Unlock()
+	defer release()
 	return u.retain(ctx, r, false)
 }
 

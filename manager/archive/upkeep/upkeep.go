@@ -9,7 +9,7 @@ package upkeep
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -28,6 +28,7 @@ type Config struct {
 	Keep      Retention
 	KeepEvery time.Duration
 	RankEvery time.Duration // negative: never
+	Strays    time.Duration // how long an object of the bucket stays that nothing refers to
 	NoText    bool          // retention need not wait for text extraction
 	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
 	Beside func(context.Context) ([]Problem, error)
@@ -44,7 +45,7 @@ type Upkeep struct {
 	pages    *pages.Pages
 	segments segment.Store
 
-	one    sync.Mutex         // one of verify, retain, compact, purge and backup at a time
+	one    sync.Mutex         // one of verify, retain, compact, purge and backup at a time; see turn
 	known  map[uint32]float64 // of segments that compaction has read and left: bytes that are kept for each that is referred to
 	unused records            // moves that nothing referred to at the last compaction
 	swept  bool               // texts without a payload were looked for
@@ -71,9 +72,8 @@ func New(cfg Config, l *ledger.Ledger, p *pages.Pages, s segment.Store) *Upkeep 
 func (u *Upkeep) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { u.keepRanking(ctx) })
-	if !u.ledger.Others.Shared() {
-		wg.Go(func() { u.keepForgetting(ctx) })
-	}
+	wg.Go(func() { u.keepForgetting(ctx) })
+	wg.Go(func() { u.keepReaping(ctx) })
 	wg.Go(func() { u.keepWithdrawing(ctx) })
 	wg.Go(func() { u.keepSuspending(ctx) })
 	wg.Go(func() { u.keepChecking(ctx) })
@@ -83,15 +83,18 @@ func (u *Upkeep) Run(ctx context.Context) {
 // Files is how many WARC files the archive has.
 func (u *Upkeep) Files() int { return u.segments.Count() }
 
-// ErrShared refuses what moves or drops records while other managers store pages: what they have found, and not stored yet, could be gone.
-var ErrShared = errors.New("archive: several managers work on it: stop all of them, run this command on the data folder of one, and start them again")
-
-// alone refuses what only the sole user of an archive may do.
-func (u *Upkeep) alone() error {
-	if u.ledger.Others.Shared() {
-		return ErrShared
+// turn waits until nothing else that moves, forgets or copies segments runs, here or at another manager, and keeps it so until release is called.
+func (u *Upkeep) turn(ctx context.Context) (release func(), err error) {
+	u.one.Lock()
+	others, err := u.ledger.Others.Turn(ctx)
+	if err != nil {
+		u.one.Unlock()
+		return nil, fmt.Errorf("wait for the archive's other work: %w", err)
 	}
-	return nil
+	return func() {
+		others()
+		u.one.Unlock()
+	}, nil
 }
 
 // records is a set of records with their lengths, by segment and offset.
@@ -102,6 +105,15 @@ func (r records) add(at segment.Location) {
 		r[at.Segment] = map[uint64]uint32{}
 	}
 	r[at.Segment][at.Offset] = at.Length
+}
+
+// join adds all of another set.
+func (r records) join(more records) {
+	for id, offsets := range more {
+		for at, length := range offsets {
+			r.add(segment.Location{Segment: id, Offset: at, Length: length})
+		}
+	}
 }
 
 func (r records) has(at segment.Location) bool {

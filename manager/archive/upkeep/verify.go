@@ -56,8 +56,11 @@ func (v *Verified) add(file string, off int64, format string, args ...any) {
 // Verify reads every record of every segment, checks lengths, checksums and digests, and that the index points at records; and every byte of
 // the ledger, and of what Config.Beside names. It changes nothing. progress, if not nil, is told the bytes done and all.
 func (u *Upkeep) Verify(ctx context.Context, progress func(done, all int64)) (Verified, error) {
-	u.one.Lock()
-	defer u.one.Unlock()
+	release, err := u.turn(ctx)
+	if err != nil {
+		return Verified{}, err
+	}
+	defer release()
 	v, err := u.verify(ctx, progress)
 	if err != nil {
 		return v, err

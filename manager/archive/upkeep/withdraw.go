@@ -210,8 +210,11 @@ func addDeliverer(w *pb.Withdrawal, number uint64) {
 
 // withdraw takes back what some deliverers brought, with all that is still to be done.
 func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdrawn, err error) {
-	u.one.Lock()
-	defer u.one.Unlock()
+	release, err := u.turn(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer release()
 	w, asked, err := u.pendingWithdrawal()
 	if err != nil {
 		return out, err

@@ -64,8 +64,10 @@ func (b *batch) add(w *ledger.Write) error {
 	if !b.fits(count, size) {
 		return fmt.Errorf("%w: %d changes of %d bytes", ledger.ErrTooLarge, count, size)
 	}
-	if err := b.holds(w.If); err != nil {
-		return err
+	for _, c := range []ledger.Change{w.If, w.Also} {
+		if err := b.holds(c); err != nil {
+			return err
+		}
 	}
 	for _, c := range w.Early {
 		if err := b.room(1, weight(len(c.Key), c.Value)); err != nil {

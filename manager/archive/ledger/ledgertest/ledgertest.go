@@ -230,6 +230,14 @@ func testCondition(t *testing.T, s Subject) {
 		t.Errorf("%v, %v", refused, err)
 	}
 	wants(t, "the record", dump(t, s.Store, "c", "", true), "c=7")
+	// Of two conditions both must hold.
+	refused, err = s.Store.Commit([]ledger.Write{{If: change("c=7")[0], Also: change("d")[0], Changes: change("c=8", "d=1")}, {If: change("c=8")[0], Also: change("d")[0], Changes: change("c=9")},
+		{Also: change("d=2")[0], Changes: change("c=9")}, {Also: change("d=1")[0], Changes: change("d=3")}})
+	if err != nil || refused[0] != nil || !errors.Is(refused[1], ledger.ErrConflict) || !errors.Is(refused[2], ledger.ErrConflict) || refused[3] != nil {
+		t.Errorf("%v, %v", refused, err)
+	}
+	wants(t, "the record", dump(t, s.Store, "c", "", true), "c=8")
+	wants(t, "the other one", dump(t, s.Store, "d", "", true), "d=3")
 }
 
 // testOrder changes a record several times in one commit: the last one counts.

@@ -117,7 +117,7 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 			refused[n] = fmt.Errorf("%w: %d changes", ledger.ErrTooLarge, len(w.Changes)+len(w.Entries))
 			continue
 		}
-		if !s.holds(w.If) {
+		if !s.holds(w.If) || !s.holds(w.Also) {
 			refused[n] = ledger.ErrConflict
 			continue
 		}

@@ -285,12 +285,16 @@ func TestEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	writes := []ledger.Write{{}, step(1), step(2), {
+		Also:  ledger.Change{Key: []byte("w")},
 		Early: []ledger.Change{{Key: []byte("a"), Value: []byte{}}, {Key: []byte("b")}}, Changes: []ledger.Change{{Key: []byte("c"), Value: make([]byte, 300)}},
 		Entries: []ledger.Entry{{Feed: 'f', Value: []byte("x")}, {Feed: 'g', Value: []byte("y")}}, Add: ledger.Totals{Pages: 1, Unchanged: 2, Chunks: 3, Bytes: 1 << 40, Events: 5}, Segment: 7,
 	}}
 	back, err := p.unpack(p.pack(writes))
 	if err != nil || !reflect.DeepEqual(back, writes) {
 		t.Errorf("%+v, %v; want %+v", back, err, writes)
+	}
+	if old, err := decode([]byte{entryV1, 1, 1, 'k', 2, 'v', 0, 0, 0, 0, 0, 0, 0, 0, 0}); err != nil || !reflect.DeepEqual(old, []ledger.Write{{If: ledger.Change{Key: []byte("k"), Value: []byte("v")}}}) {
+		t.Errorf("an entry of the first version: %+v, %v", old, err)
 	}
 }
 

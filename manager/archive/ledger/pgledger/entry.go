@@ -13,8 +13,11 @@ import (
 // errEntry says that an entry of the log is not what a commit wrote.
 var errEntry = errors.New("archive: an entry of the ledger's log cannot be read")
 
-// entryV1 begins an entry, before it is packed.
-const entryV1 = 1
+// What begins an entry, before it is packed. The first version has no Write.Also.
+const (
+	entryV1 = 1
+	entryV2 = 2
+)
 
 // maxEntry bounds an entry, unpacked.
 const maxEntry = 1 << 30
@@ -45,10 +48,10 @@ func (p packer) unpack(body []byte) ([]ledger.Write, error) {
 
 // encode makes the form of writes in which the log has them: numbers are varints, bytes follow their length.
 func encode(writes []ledger.Write) []byte {
-	b := binary.AppendUvarint([]byte{entryV1}, uint64(len(writes)))
+	b := binary.AppendUvarint([]byte{entryV2}, uint64(len(writes)))
 	for i := range writes {
 		w := &writes[i]
-		b = appendChange(b, w.If)
+		b = appendChange(appendChange(b, w.If), w.Also)
 		for _, changes := range [][]ledger.Change{w.Early, w.Changes} {
 			b = binary.AppendUvarint(b, uint64(len(changes)))
 			for _, c := range changes {
@@ -80,12 +83,17 @@ func appendChange(b []byte, c ledger.Change) []byte {
 // decode reads what encode wrote. Its result refers to b.
 func decode(b []byte) ([]ledger.Write, error) {
 	d := decoder{b: b}
-	if d.byte() != entryV1 {
+	version := d.byte()
+	if version != entryV1 && version != entryV2 {
 		return nil, fmt.Errorf("%w: unknown version", errEntry)
 	}
 	var out []ledger.Write
 	for n := d.count(); n > 0 && !d.bad; n-- {
-		w := ledger.Write{If: d.change(), Early: d.changes(), Changes: d.changes()}
+		w := ledger.Write{If: d.change()}
+		if version >= entryV2 {
+			w.Also = d.change()
+		}
+		w.Early, w.Changes = d.changes(), d.changes()
 		for n := d.count(); n > 0 && !d.bad; n-- {
 			w.Entries = append(w.Entries, ledger.Entry{Feed: d.byte(), Value: d.bytes(d.count())})
 		}

@@ -326,11 +326,43 @@ func (s *Store) Cut(info segment.Info, at segment.Location) (segment.Info, bool)
 	return info, at.Offset > 0
 }
 
-// Remove implements segment.Store.
+// Strays lists objects of the bucket that are in none of the segments, with the segments that their names say.
+func (s *Store) Strays(ctx context.Context, committed []segment.Info) (out []segment.Stray, err error) {
+	sizes, err := s.sizes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range committed {
+		r, err := newRun(info)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range r.parts {
+			delete(sizes, p.name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		of, _, ok := partOf(name)
+		if id, _ := parse(of); ok && id > 0 { // else another program has put it there
+			out = append(out, segment.Stray{Name: name, Segment: id})
+		}
+	}
+	return out, nil
+}
+
+// Discard removes an object that Strays has listed.
+func (s *Store) Discard(ctx context.Context, stray segment.Stray) error {
+	return s.cfg.Bucket.Remove(ctx, stray.Name)
+}
+
+// Remove implements segment.Store. Where other programs may still read the objects, they stay, as strays.
 func (s *Store) Remove(info segment.Info) error {
 	s.mu.Lock()
 	delete(s.segments, info.ID)
 	s.mu.Unlock()
+	if s.cfg.Next != nil {
+		return nil
+	}
 	r, err := newRun(info)
 	if err != nil {
 		return err

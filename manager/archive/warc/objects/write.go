@@ -136,7 +136,9 @@ func (w *writer) finish() {
 	r.info.Sealed = true
 	w.finished = append(w.finished, r.info)
 	w.of.mu.Lock()
-	w.of.segments[r.info.ID] = r
+	if w.of.segments[r.info.ID] != nil { // else another program has removed it
+		w.of.segments[r.info.ID] = r
+	}
 	w.of.mu.Unlock()
 	w.out, w.base = nil, 0
 }

@@ -1,0 +1,111 @@
+package upkeep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"shoal/manager/archive/segment"
+)
+
+// DefaultStrays is how long an object stays that nothing refers to.
+const DefaultStrays = time.Hour
+
+// reapLooks is how often strays are looked for within the time that they stay.
+const reapLooks = 4
+
+// keepReaping removes objects that nothing refers to, when they have been so for long: what was written and never committed, and segments that were
+// compacted, which another manager may still read.
+func (u *Upkeep) keepReaping(ctx context.Context) {
+	if _, has := u.ledger.Strays(); !has {
+		return
+	}
+	t := time.NewTicker(u.cfg.Strays / reapLooks)
+	defer t.Stop()
+	seen := map[string]time.Time{} // since when each stray is one, by this process: no other clock counts
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		n, err := u.reap(ctx, seen)
+		if err != nil && ctx.Err() == nil {
+			u.cfg.Log.Warn("objects that nothing refers to were not removed, will try again", "err", err)
+		} else if n > 0 {
+			u.cfg.Log.Info("objects that nothing referred to were removed", "objects", n)
+		}
+	}
+}
+
+// reap looks for strays, and removes those that have been so for long enough. Their segments are closed first, so that a program that was only slow cannot
+// commit them afterwards; all programs have read that, and that compacted segments are gone, before an object is removed.
+func (u *Upkeep) reap(ctx context.Context, seen map[string]time.Time) (removed int, err error) {
+	if chosen, err := u.ledger.Others.Chosen(ctx); err != nil || !chosen {
+		clear(seen)
+		return 0, err
+	}
+	due, err := u.dueStrays(ctx, seen)
+	if err != nil || len(due) == 0 {
+		return 0, err
+	}
+	release, err := u.turn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	var ids []uint32
+	for _, s := range due {
+		ids = append(ids, s.Segment)
+	}
+	slices.Sort(ids)
+	if err := u.ledger.CloseSegments(slices.Compact(ids)); err != nil {
+		return 0, err
+	}
+	if err := u.ledger.Others.WaitForAll(ctx); err != nil {
+		return 0, err
+	}
+	if due, err = u.dueStrays(ctx, seen); err != nil {
+		return 0, err
+	}
+	strays, _ := u.ledger.Strays()
+	for _, s := range due {
+		if !slices.Contains(ids, s.Segment) {
+			continue // it became due meanwhile
+		}
+		if err := strays.Discard(ctx, s); err != nil {
+			return removed, err
+		}
+		delete(seen, s.Name)
+		removed++
+	}
+	return removed, nil
+}
+
+// dueStrays lists the strays, and returns those that have been so for long.
+func (u *Upkeep) dueStrays(ctx context.Context, seen map[string]time.Time) (due []segment.Stray, err error) {
+	strays, _ := u.ledger.Strays()
+	known, err := u.ledger.Segments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := strays.Strays(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	now, is := time.Now(), map[string]bool{}
+	for _, s := range all {
+		is[s.Name] = true
+		if since, ok := seen[s.Name]; !ok {
+			seen[s.Name] = now
+		} else if now.Sub(since) >= u.cfg.Strays {
+			due = append(due, s)
+		}
+	}
+	for name := range seen {
+		if !is[name] {
+			delete(seen, name)
+		}
+	}
+	return due, nil
+}
