@@ -17,7 +17,7 @@ import (
 	"shoal/manager/desk"
 )
 
-// clusterEnv has TestCluster run: make cluster sets it.
+// clusterEnv has the tests of several managers run: make cluster sets it.
 const clusterEnv = "SHOAL_CLUSTER"
 
 const (
@@ -40,9 +40,9 @@ type cluster struct {
 	judge    *judge.Judge
 }
 
-// TestCluster kills, stops and ends managers of a network that share it, one after the other, while volunteers crawl. An outside judge looks at what the
+// TestClusterMoves kills, stops and ends managers of a network that share it, one after the other, while volunteers crawl. An outside judge looks at what the
 // network does meanwhile and at what is left.
-func TestCluster(t *testing.T) {
+func TestClusterMoves(t *testing.T) {
 	if os.Getenv(clusterEnv) == "" {
 		t.Skip("make cluster runs this")
 	}
