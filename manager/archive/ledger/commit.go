@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -84,20 +85,20 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 		refuse(batch, fmt.Errorf("%w: %w", ErrStorage, err))
 		return nil
 	}
-	writes := make([]Write, 0, len(batch)+1)
+	writes := make([]Write, 0, len(batch)+len(changed))
 	if len(changed) > 0 {
-		w, err := l.segmentsWrites(changed)
+		w, err := l.Closing.writes(changed)
 		if err != nil {
 			refuse(batch, err)
 			return nil
 		}
 		writes = append(writes, w...)
 	}
-	jobs := make([]*Job, len(writes), len(batch)+1) // of each write; nil: none
+	jobs := make([]*Job, len(writes), len(batch)+len(writes)) // of each write; nil: none
 	for n, j := range batch {
 		w, err := j.write(locations[n])
 		if len(locations[n]) > 0 {
-			w.Also = l.open(locations[n][0].Segment)
+			w.Also = l.Closing.open(locations[n][0].Segment)
 		}
 		if j.err = err; err == nil {
 			writes, jobs = append(writes, w), append(jobs, j)
@@ -119,7 +120,7 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 		l.light.Fail(err)
 		return err
 	}
-	l.settle(out, locations, changed, refused)
+	settle(l.cfg.Log, out, locations, changed, refused)
 	news := false
 	for n, j := range jobs {
 		if j == nil {
@@ -203,7 +204,7 @@ func rollback(out []segment.Writer) (err error) {
 
 // settle tells the writers what became of their segments, of which refused has the answers first. If the one to which the records went was closed, none of
 // them is in it, and the next batch goes to another.
-func (l *Ledger) settle(out []segment.Writer, locations [][]segment.Location, changed []segment.Info, refused []error) {
+func settle(log *slog.Logger, out []segment.Writer, locations [][]segment.Location, changed []segment.Info, refused []error) {
 	into := uint32(0)
 	for _, at := range locations {
 		if len(at) > 0 {
@@ -216,23 +217,11 @@ func (l *Ledger) settle(out []segment.Writer, locations [][]segment.Location, ch
 			w.Commit()
 			continue
 		}
-		l.cfg.Log.Info("the WARC file that was being written was closed by another manager, or to remove what was left of a broken write; a new one is begun")
+		log.Info("the WARC file that was being written was closed by another manager, or to remove what was left of a broken write; a new one is begun")
 		if err := errors.Join(w.Rollback(), w.Seal()); err != nil {
-			l.cfg.Log.Error("closing a WARC file failed", "err", err)
+			log.Error("closing a WARC file failed", "err", err)
 		}
 	}
-}
-
-// segmentsWrites note what segments have become, each on the condition that it was not closed.
-func (l *Ledger) segmentsWrites(changed []segment.Info) (out []Write, err error) {
-	for _, s := range changed {
-		v, err := schema.EncodeSegment(s)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Write{If: l.open(s.ID), Changes: []Change{{schema.SegmentKey(schema.Segment, s.ID), v}}, Segment: s.ID})
-	}
-	return out, nil
 }
 
 // write is what a job asks of the store, when it is known where its records are.
@@ -328,11 +317,6 @@ func (b *Batch) Flush() error {
 // Change makes changes durable at once.
 func (l *Ledger) Change(changes ...Change) error {
 	return l.Commit(&Job{Changes: Fixed(changes)})
-}
-
-// ChangeIf makes changes durable on a condition. If that does not hold, the error is ErrConflict.
-func (l *Ledger) ChangeIf(condition Change, changes ...Change) error {
-	return l.Commit(&Job{Changes: Fixed(changes), condition: condition})
 }
 
 // Tell makes page events durable, in jobs of a bounded size.

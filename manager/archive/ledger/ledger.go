@@ -77,7 +77,6 @@ type Ledger struct {
 	segments segment.Store
 	id       [8]byte
 	commits  *groupcommit.Pipeline[*Job]
-	objects  bool                        // segments are objects, of which some may be left over; see Strays
 	light    *groupcommit.Pipeline[*Job] // for jobs without records; the same one, unless Config.Linger is set
 	writers  *writers                    // of segments
 	lane     sync.Mutex                  // held while the store commits
@@ -86,6 +85,7 @@ type Ledger struct {
 
 	channels  keylock.Locks[channel.ID, channelState]
 	Others    Others // programs that write beside this one
+	Closing   Closing
 	deadlines deadlines
 	bell      bell
 	holders   holders
@@ -109,7 +109,8 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 		cfg: cfg, store: store, segments: segments, id: store.Head().ID,
 		unpacked: semaphore.NewWeighted(cfg.InFlight), cores: semaphore.NewWeighted(int64(2 * runtime.GOMAXPROCS(0))),
 	}
-	_, l.objects = segments.(Strays)
+	strays, _ := segments.(Strays)
+	l.Closing = Closing{ledger: l, strays: strays}
 	l.bell.ring()
 	known, err := Segments(ctx, store)
 	if err != nil {

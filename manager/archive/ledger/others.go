@@ -169,7 +169,8 @@ func (o *Others) sync(ctx context.Context) error {
 // sure asks again where the first answer was no, or another program was quicker: then all that others have stored is known here.
 func sure[T any](ctx context.Context, l *Ledger, no func(T) bool, ask func() (T, error)) (T, error) {
 	out, err := ask()
-	if err != nil && !errors.Is(err, ErrConflict) || err == nil && (!l.Others.Shared() || !no(out)) {
+	_, closes := l.Closing.Strays() // then a conflict may say that a segment was closed
+	if err != nil && (!errors.Is(err, ErrConflict) || !closes && !l.Others.Shared()) || err == nil && (!l.Others.Shared() || !no(out)) {
 		return out, err
 	}
 	if serr := l.Others.sync(ctx); serr != nil {

@@ -22,23 +22,26 @@ type Strays interface {
 	Discard(ctx context.Context, s segment.Stray) error
 }
 
-// Strays gives the segment store as one with objects; false: it has none.
-func (l *Ledger) Strays() (Strays, bool) {
-	s, ok := l.segments.(Strays)
-	return s, ok
+// Closing closes segments, for all programs.
+type Closing struct {
+	ledger *Ledger
+	strays Strays // nil: segments are no objects
 }
 
+// Strays gives the segment store as one with objects; false: it has none.
+func (c *Closing) Strays() (Strays, bool) { return c.strays, c.strays != nil }
+
 // open is the condition that a segment is not closed; none where segments are no objects.
-func (l *Ledger) open(id uint32) Change {
-	if !l.objects {
+func (c *Closing) open(id uint32) Change {
+	if c.strays == nil {
 		return Change{}
 	}
 	return Change{Key: schema.SegmentKey(schema.Closed, id)}
 }
 
-// Close what others write: nothing is added to these segments any more, whether the ledger knows them or not.
-func (l *Ledger) CloseSegments(ids []uint32) error {
-	b := l.Batch()
+// Close has nothing added to these segments any more, whether the ledger knows them or not.
+func (c *Closing) Close(ids []uint32) error {
+	b := c.ledger.Batch()
 	for _, id := range ids {
 		b.Add(Change{schema.SegmentKey(schema.Closed, id), []byte{}})
 	}
@@ -46,9 +49,9 @@ func (l *Ledger) CloseSegments(ids []uint32) error {
 }
 
 // Forgotten are the changes by which the ledger forgets a segment for good.
-func (l *Ledger) Forgotten(id uint32) []Change {
+func (c *Closing) Forgotten(id uint32) []Change {
 	gone := []Change{{Key: schema.SegmentKey(schema.Segment, id)}, {Key: schema.SegmentKey(schema.Purged, id)}}
-	if l.objects {
+	if c.strays != nil {
 		gone = append(gone, Change{schema.SegmentKey(schema.Closed, id), []byte{}})
 	}
 	return gone
@@ -56,7 +59,8 @@ func (l *Ledger) Forgotten(id uint32) []Change {
 
 // SealAll ends the segments that this program writes, and of those of other programs, which go on in new ones, and of programs that are gone, the ones that
 // too chooses. It lists all segments.
-func (l *Ledger) SealAll(ctx context.Context, too func(segment.Info) bool) ([]segment.Info, error) {
+func (c *Closing) SealAll(ctx context.Context, too func(segment.Info) bool) ([]segment.Info, error) {
+	l := c.ledger
 	all, err := l.Segments(ctx) // what is begun after this is left alone
 	if err == nil {
 		err = l.Seal()
@@ -64,12 +68,12 @@ func (l *Ledger) SealAll(ctx context.Context, too func(segment.Info) bool) ([]se
 	if err != nil {
 		return nil, err
 	}
-	if !l.objects {
+	if c.strays == nil {
 		return l.Segments(ctx)
 	}
 	for n := range all {
 		for !all[n].Sealed && too(all[n]) {
-			if all[n], err = l.sealOther(ctx, all[n].ID); err != nil {
+			if all[n], err = c.sealOther(ctx, all[n].ID); err != nil {
 				return nil, err
 			}
 		}
@@ -78,7 +82,8 @@ func (l *Ledger) SealAll(ctx context.Context, too func(segment.Info) bool) ([]se
 }
 
 // sealOther seals a segment as it is. What its writer adds meanwhile is looked at the next time.
-func (l *Ledger) sealOther(ctx context.Context, id uint32) (info segment.Info, err error) {
+func (c *Closing) sealOther(ctx context.Context, id uint32) (info segment.Info, err error) {
+	l := c.ledger
 	key := schema.SegmentKey(schema.Segment, id)
 	var was []byte
 	err = l.store.View(func(s Snapshot) error {
@@ -103,9 +108,26 @@ func (l *Ledger) sealOther(ctx context.Context, id uint32) (info segment.Info, e
 	if err != nil {
 		return info, err
 	}
-	err = l.ChangeIf(Change{key, was}, Change{key, v}, Change{schema.SegmentKey(schema.Closed, id), []byte{}})
+	err = changeIf(l, Change{key, was}, Change{key, v}, Change{schema.SegmentKey(schema.Closed, id), []byte{}})
 	if errors.Is(err, ErrConflict) { // its writer was quicker
 		return info, errors.Join(l.Others.sync(ctx), ctx.Err())
 	}
 	return sealed, err
+}
+
+// writes note what segments have become, each on the condition that it was not closed.
+func (c *Closing) writes(changed []segment.Info) (out []Write, err error) {
+	for _, s := range changed {
+		v, err := schema.EncodeSegment(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Write{If: c.open(s.ID), Changes: []Change{{schema.SegmentKey(schema.Segment, s.ID), v}}, Segment: s.ID})
+	}
+	return out, nil
+}
+
+// changeIf makes changes durable on a condition. If that does not hold, the error is ErrConflict.
+func changeIf(l *Ledger, condition Change, changes ...Change) error {
+	return l.Commit(&Job{Changes: Fixed(changes), condition: condition})
 }

@@ -59,7 +59,7 @@ func (o *Others) Turn(ctx context.Context) (release func(), err error) {
 			free = !writes
 		}
 		if free {
-			err := o.ledger.ChangeIf(Change{turnKey, has}, Change{turnKey, own})
+			err := changeIf(o.ledger, Change{turnKey, has}, Change{turnKey, own})
 			if err == nil {
 				break
 			}
@@ -77,7 +77,7 @@ func (o *Others) Turn(ctx context.Context) (release func(), err error) {
 // giveBack ends a turn. If that fails for long, others wait until this program has its next turn, or ends.
 func (o *Others) giveBack(own []byte) {
 	for range giveBack {
-		err := o.ledger.ChangeIf(Change{turnKey, own}, Change{turnKey, nil})
+		err := changeIf(o.ledger, Change{turnKey, own}, Change{turnKey, nil})
 		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrReplaced) || errors.Is(err, ErrClosed) {
 			return
 		}

@@ -222,7 +222,7 @@ func TestStrays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		strays, _ := all[1].Ledger.Strays()
+		strays, _ := all[1].Ledger.Closing.Strays()
 		left, err := strays.Strays(t.Context(), known)
 		if err != nil {
 			t.Fatal(err)

@@ -133,7 +133,7 @@ func (u *Upkeep) sealed(ctx context.Context, too func(segment.Info) bool) (out [
 		return nil, err
 	}
 	if slices.ContainsFunc(all, func(s segment.Info) bool { return !s.Sealed && too(s) }) {
-		if all, err = u.ledger.SealAll(ctx, too); err != nil {
+		if all, err = u.ledger.Closing.SealAll(ctx, too); err != nil {
 			return nil, err
 		}
 	}
@@ -280,7 +280,7 @@ func (u *Upkeep) rewrite(ctx context.Context, s segment.Info, keep []pair) error
 			return ctx.Err() // what has moved is there twice, until the next time
 		}
 	}
-	if err := u.ledger.Change(u.ledger.Forgotten(s.ID)...); err != nil {
+	if err := u.ledger.Change(u.ledger.Closing.Forgotten(s.ID)...); err != nil {
 		return err
 	}
 	return u.segments.Remove(s)
@@ -299,15 +299,16 @@ func (u *Upkeep) copyPair(to io.Writer, p pair) error {
 
 // move appends records as they are and notes where they went. If the segment to which they go is closed at that moment, they go to the next one.
 func (u *Upkeep) move(raw []byte, ends []int, part []pair) error {
-	err := u.moveOnce(raw, ends, part)
+	job := func() *ledger.Job { return moving(raw, ends, part) }
+	err := u.ledger.Commit(job())
 	if errors.Is(err, ledger.ErrConflict) {
-		err = u.moveOnce(raw, ends, part)
+		err = u.ledger.Commit(job())
 	}
 	return err
 }
 
-func (u *Upkeep) moveOnce(raw []byte, ends []int, part []pair) error {
-	return u.ledger.Commit(&ledger.Job{Records: raw, Ends: ends, Changes: func(at []segment.Location) (out []ledger.Change, err error) {
+func moving(raw []byte, ends []int, part []pair) *ledger.Job {
+	return &ledger.Job{Records: raw, Ends: ends, Changes: func(at []segment.Location) (out []ledger.Change, err error) {
 		n := 0
 		for _, p := range part {
 			if out, err = ledger.Put(out, schema.MovedKey(p.at), schema.StoredLocation(at[n])); err != nil {
@@ -318,5 +319,5 @@ func (u *Upkeep) moveOnce(raw []byte, ends []int, part []pair) error {
 			}
 		}
 		return out, nil
-	}})
+	}}
 }

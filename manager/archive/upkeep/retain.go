@@ -52,7 +52,11 @@ func (u *Upkeep) keepForgetting(ctx context.Context) {
 			continue
 		case <-t.C:
 		}
-		out, err := u.Retain(ctx, u.cfg.Keep)
+		var out Retained
+		chosen, err := u.ledger.Others.Chosen(ctx) // of several managers one does it
+		if err == nil && chosen {
+			out, err = u.Retain(ctx, u.cfg.Keep)
+		}
 		if err == nil && out.Captures > 0 {
 			_, err = u.CompactSparingly(ctx, keepShare)
 		}
