@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"shoal/channel/badgerdb"
 	"shoal/channel/lease"
 	"shoal/coords"
+	"shoal/internal/lab/standstill"
 	"shoal/internal/member"
 	"shoal/manager"
 	"shoal/manager/archive"
@@ -302,7 +304,8 @@ func (b *bench) add(t *testing.T, hosts ...string) []channel.ID {
 // until waits for a condition, and fails the test where it does not come.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	w := standstill.Of(os.Getpid())
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end) || w.For() < 60*time.Second; time.Sleep(5 * time.Millisecond) {
 		if f() {
 			return
 		}
