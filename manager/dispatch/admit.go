@@ -77,8 +77,8 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how w
 	for left := waited; left >= patience*m.cfg.Clock.Step && share < 1; left -= patience * m.cfg.Clock.Step {
 		share *= 2
 	}
-	any := share == 1 && !how.first && how.only == ""
-	if any {
+	anywhere := share == 1 && !how.first && how.only == ""
+	if anywhere {
 		share /= 2
 	}
 	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share, Only: how.only})
@@ -87,7 +87,7 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how w
 		delete(m.asked, s)
 	case v == Wait && !asked && len(m.asked) < maxAsked:
 		m.asked[s] = since
-	case v == Wait && any:
+	case v == Wait && anywhere:
 		m.far.add(Ask{Slot: s, Host: key, Pressing: m.due.Facts(s).Updated == 0})
 	}
 	return peer, v

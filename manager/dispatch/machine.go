@@ -179,17 +179,17 @@ func (m *Machine) Tick(now time.Time) []Order {
 	tick := m.cfg.Clock.At(now)
 	before, c := len(m.orders), m.judge.Capacity(now)
 	load := recrawl.Load{Room: room, Out: m.flights.n, New: m.cfg.NewShare, Threads: c.Threads, Idle: c.Idle}
-	left := func() int { return left(room, len(m.orders)-before) }
+	still := func() int { return left(room, len(m.orders)-before) }
 	m.far.begin(tick)
 	m.due.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) {
-		if m.holdsBack(s, left()) {
+		if m.holdsBack(s, still()) {
 			return recrawl.Enough, false
 		}
 		return m.take(now, tick, s, way{})
 	})
-	m.handFar(now, tick, left(), true)
-	m.handSpare(now, tick, left())
-	m.handFar(now, tick, left(), false)
+	m.handFar(now, tick, still(), true)
+	m.handSpare(now, tick, still())
+	m.handFar(now, tick, still(), false)
 	m.look(now)
 	m.judge.Looked(now)
 	return m.orders
