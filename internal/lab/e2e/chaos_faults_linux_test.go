@@ -294,6 +294,7 @@ func (c *chaosRun) back(k chaos.Kind, host string) {
 	unblocked := !c.blocked[host] || c.ask(k, http.MethodPost, "/hosts/unblock", map[string]any{"host": host})
 	if unblocked && c.send(k, http.MethodPost, "/channels/import?name=list.txt", []byte("http://"+host+"/\n")) {
 		delete(c.gone, host)
+		c.imports++
 	}
 }
 
@@ -305,16 +306,18 @@ func (c *chaosRun) channelsOf(k chaos.Kind, host string) (ids []int64) {
 			Host string
 		}
 	}
-	body, ok := c.answer(k, http.MethodGet, "/channels?n=1000", nil)
-	if !ok || json.Unmarshal(body, &list) != nil {
-		return nil
-	}
-	for _, r := range list.Channels {
-		if r.Host == "http://"+host {
-			ids = append(ids, r.ID)
+	for from := 0; ; from += len(list.Channels) {
+		body, ok := c.answer(k, http.MethodGet, fmt.Sprintf("/channels?n=1000&from=%d", from), nil)
+		list.Channels = nil
+		if !ok || json.Unmarshal(body, &list) != nil || len(list.Channels) == 0 {
+			return ids
+		}
+		for _, r := range list.Channels {
+			if r.Host == "http://"+host {
+				ids = append(ids, r.ID)
+			}
 		}
 	}
-	return ids
 }
 
 // split makes the first directory of a large host a channel of its own.
@@ -353,7 +356,7 @@ func (c *chaosRun) send(k chaos.Kind, method, path string, body []byte) bool {
 
 // answer sends a request and returns the answer. A manager that is there and refuses is an error, unless it says that it cannot work now.
 func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []byte, ok bool) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), chaosAnswer)
+	ctx, cancel := context.WithTimeout(c.t.Context(), chaosAnswer+c.rest())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.page.base+"/api/v1"+path, bytes.NewReader(in))
 	if err != nil {

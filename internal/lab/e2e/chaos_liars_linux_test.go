@@ -76,11 +76,11 @@ func (c *chaosRun) told() {
 	d.hosts = nil
 }
 
-// takeBack has the manager take back all that liars delivered, and refuse them. It reports whether that was done.
-func (c *chaosRun) takeBack() bool {
+// takeBack has the manager take back all that liars delivered, and refuse them. It tells what is left to do; empty: nothing.
+func (c *chaosRun) takeBack() string {
 	c.told()
-	if err := c.judge.Look(c.t.Context()); err != nil { // it learns what they delivered
-		return false
+	if err := c.judge.Know(c.t.Context()); err != nil {
+		return fmt.Sprintf("what liars delivered is not known: %v", err)
 	}
 	d := c.den
 	d.mu.Lock()
@@ -91,12 +91,15 @@ func (c *chaosRun) takeBack() bool {
 			continue
 		}
 		if !c.ask(chaos.Liar, http.MethodPost, "/peers/ban", map[string]any{"peer": id, "banned": true}) || !c.ask(chaos.Liar, http.MethodPost, "/peers/purge", map[string]any{"peer": id}) {
-			return false
+			return "what a liar delivered is to be taken back"
 		}
 		c.taken[id] = true
 	}
 	var p struct{ Purge *struct{} }
-	return c.page.get("/api/v1/peers/purge", &p) == nil && p.Purge == nil
+	if err := c.page.get("/api/v1/peers/purge", &p); err != nil || p.Purge != nil {
+		return fmt.Sprintf("what liars delivered is being taken back, %v", err)
+	}
+	return ""
 }
 
 // takePart lets a member that misbehaves join, until the fault ends. It cannot join while the manager is down.

@@ -188,6 +188,7 @@ type chaosRun struct {
 	began    map[chaos.Kind]int // faults that were injected
 	failed   map[chaos.Kind]int // those that came to nothing, as the manager was down
 	upgrades int
+	imports  int // of hosts that were removed or taken down before
 	ended    int // the manager, by itself, as it may
 }
 
@@ -238,7 +239,7 @@ func (c *chaosRun) run() {
 	}
 	c.clerks.judge(c)
 	t.Logf("%s; liars: %d, which forged %d pages", c.named.counts(), len(c.den.ids), c.den.forged)
-	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; upgrades: %d; the manager ended by itself, as it may: %d", seen, c.began, c.failed, c.upgrades, c.ended)
+	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; imports: %d; upgrades: %d; the manager ended by itself, as it may: %d", seen, c.began, c.failed, c.imports, c.upgrades, c.ended)
 	if seen.Answers == 0 || seen.Changes == 0 || seen.Captures == 0 || seen.Updates == 0 {
 		t.Errorf("the judge saw too little: %v", seen)
 	}
@@ -363,28 +364,50 @@ func (c *chaosRun) look() {
 	_ = c.judge.Look(ctx) // the last look must succeed
 }
 
+// tidy asks for what is left to do after the script, and tells what that is; empty: nothing.
+func (c *chaosRun) tidy() string {
+	for host := range maps.Clone(c.gone) {
+		c.back(chaos.Remove, host)
+	}
+	if len(c.gone) > 0 {
+		return fmt.Sprintf("hosts are to be imported: %v", slices.Sorted(maps.Keys(c.gone)))
+	}
+	if left := c.takeBack(); left != "" {
+		return left
+	}
+	var list struct{ Hosts []struct{ Name string } }
+	if err := c.page.get("/api/v1/hosts?blocked=1&n=1000", &list); err != nil {
+		return fmt.Sprintf("the blocked hosts are not known: %v", err)
+	}
+	left := ""
+	for _, h := range list.Hosts {
+		host := strings.TrimPrefix(h.Name, "http://")
+		if c.blocked[host] {
+			_ = c.judge.Unblocked(host, time.Now()) // it may have been asked for before
+			if !c.ask(chaos.Block, http.MethodPost, "/hosts/unblock", map[string]any{"host": host}) {
+				left = host + " is blocked"
+			}
+		}
+	}
+	return left
+}
+
+// chaosTidy is how long that may take.
+const chaosTidy = 2 * time.Minute
+
 // settle ends what faults have left: blocks, hosts that are not there. A manager that was stopped may have done late what it was asked to do.
 func (c *chaosRun) settle(last time.Time) {
 	c.t.Helper()
-	c.manager.until("has all hosts again, without blocks", func() bool {
-		for host := range maps.Clone(c.gone) {
-			c.back(chaos.Remove, host)
+	for end := time.Now().Add(chaosTidy + c.more()); ; time.Sleep(c.rest()) {
+		c.alive()
+		left := c.tidy()
+		if left == "" {
+			break
 		}
-		var list struct{ Hosts []struct{ Name string } }
-		if len(c.gone) > 0 || c.page.get("/api/v1/hosts?blocked=1&n=1000", &list) != nil {
-			return false
+		if time.Now().After(end) {
+			c.t.Fatalf("the network is not as it was before the script: %s\n%s", left, c.manager.said())
 		}
-		lifted, done := c.takeBack(), map[string]bool{}
-		for _, h := range list.Hosts {
-			host := strings.TrimPrefix(h.Name, "http://")
-			if c.blocked[host] && !done[host] {
-				done[host] = true
-				_ = c.judge.Unblocked(host, time.Now()) // it may have been asked for before
-				lifted = c.ask(chaos.Block, http.MethodPost, "/hosts/unblock", map[string]any{"host": host}) && lifted
-			}
-		}
-		return lifted
-	})
+	}
 	c.judge.TakenBack()
 	if !c.brief {
 		c.crawledSince(last, chaosSettled+c.more(), "crawls every channel again after the last fault")

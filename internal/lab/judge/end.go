@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -22,7 +23,7 @@ const (
 
 // End looks once more, and reads feed, index and pages as a whole.
 func (j *Judge) End(ctx context.Context) (Seen, error) {
-	if err := j.Look(ctx); err != nil {
+	if err := errors.Join(j.Know(ctx), j.Look(ctx)); err != nil {
 		return Seen{}, err
 	}
 	if err := j.sameFeed(ctx); err != nil {

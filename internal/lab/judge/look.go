@@ -17,8 +17,11 @@ func (j *Judge) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := j.known(ctx); err != nil {
-		return err
+	if now := time.Now(); now.Sub(j.asked) >= askLiars {
+		if err := j.Know(ctx); err != nil {
+			return err
+		}
+		j.asked = now
 	}
 	if err := j.readFeed(ctx); err != nil {
 		return err
@@ -30,8 +33,11 @@ func (j *Judge) Look(ctx context.Context) error {
 	return nil
 }
 
-// known learns the numbers by which captures and changes name the peers that lie, as soon as these have delivered something.
-func (j *Judge) known(ctx context.Context) error {
+// askLiars is how often Look asks whether those that lie have delivered something: the manager looks through its index for that.
+const askLiars = 10 * time.Second
+
+// Know learns the numbers by which captures and changes name the peers that lie, if these have delivered something. Call it before that is taken back.
+func (j *Judge) Know(ctx context.Context) error {
 	for peer, number := range j.liars {
 		if number != "" {
 			continue
