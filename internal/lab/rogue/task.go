@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
@@ -187,6 +188,9 @@ func (r *Run) Crawl(ctx context.Context) ([]*channelpb.Page, error) {
 		r.bodies[url] = body
 		if status == 200 && !rest {
 			for _, m := range href.FindAllSubmatch(body, -1) {
+				if !utf8.Valid(m[1]) {
+					continue // no message can carry it
+				}
 				todo = append(todo, h.Host+string(m[1]))
 			}
 		}
