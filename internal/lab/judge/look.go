@@ -210,9 +210,9 @@ func (j *Judge) readPond(ctx context.Context) error {
 // excused reports whether a second request to a host is nobody's fault: the host never ends an answer by itself, and the peer that had the first one stood still
 // then, for longer than its lease. No program can let go while it is stopped.
 //
-// Nor is it anybody's fault if what the pond's robots.txt forbids is fetched from a host that serves another robots.txt, or none.
+// Nor is it anybody's fault if what the pond's robots.txt forbids is fetched, or faster than it says, from a host that serves another robots.txt, or none.
 func (j *Judge) excused(kind, name string, when time.Time) bool {
-	if kind == "robots" {
+	if kind == "robots" || kind == "crawl-delay" {
 		return j.ownRobots(j.number[name])
 	}
 	return kind == "parallel" && slices.Contains(j.cfg.Endless, name) && slices.ContainsFunc(j.still, func(s span) bool {
@@ -234,7 +234,7 @@ func (j *Judge) take(a answer) error {
 	j.log = a.N
 	at := pageKey{a.Host, a.Page}
 	j.answers[at] = append(j.answers[at], a)
-	if before, ok := j.last[a.Host]; ok && h.CrawlDelay > 0 {
+	if before, ok := j.last[a.Host]; ok && h.CrawlDelay > 0 && !j.ownRobots(a.Host) {
 		// A tenth is for clocks and transmission, as the pond has it.
 		if gap := a.When.Sub(before); gap < h.CrawlDelay*9/10 {
 			j.breach(Impolite, "%s was asked for page %d %v after the page before, its delay is %v", h.Name, a.Page, gap, h.CrawlDelay)
