@@ -239,15 +239,23 @@ func (au *auditor) restoreHosts(ctx context.Context) error {
 		return fmt.Errorf("read what is learnt of hosts' pages: %w", err)
 	case b == nil:
 		return nil
-	case b[0] != hostsV1 || (len(b)-1)%hostSize != 0:
-		au.log.Warn("what was learnt of hosts' pages cannot be read, and is learnt anew", "bytes", len(b))
-		return nil
 	}
-	for b = b[1:]; len(b) > 0; b = b[hostSize:] {
-		h := compare.Host{Alike: b[8], Links: b[9], Others: b[10], Length: b[11], Loose: compare.Differ(b[12]), Learnt: b[13], Unloose: b[14]}
-		au.hosts[channel.HostKey(binary.BigEndian.Uint64(b))] = &h
-	}
+	au.takeHosts(b)
 	return nil
+}
+
+// takeHosts takes in what was learnt of hosts of which nothing is known here.
+func (au *auditor) takeHosts(b []byte) {
+	if len(b) == 0 || b[0] != hostsV1 || (len(b)-1)%hostSize != 0 {
+		au.log.Warn("what was learnt of hosts' pages cannot be read, and is learnt anew", "bytes", len(b))
+		return
+	}
+	for b = b[1:]; len(b) > 0 && len(au.hosts) < maxAudited; b = b[hostSize:] {
+		key := channel.HostKey(binary.BigEndian.Uint64(b))
+		if au.hosts[key] == nil {
+			au.hosts[key] = &compare.Host{Alike: b[8], Links: b[9], Others: b[10], Length: b[11], Loose: compare.Differ(b[12]), Learnt: b[13], Unloose: b[14]}
+		}
+	}
 }
 
 // catchUp reads again what the feed told of deliveries that were not judged when the manager before this one ended.
@@ -271,4 +279,44 @@ func (au *auditor) catchUp(ctx context.Context) error {
 		at = next
 	}
 	return nil
+}
+
+// inherit takes in what other managers know of peers and of hosts' pages, when this one takes hosts of theirs. What a manager knew that has gone is kept so; of
+// those that are here, the worse of what both know of a peer counts.
+func (au *auditor) inherit(ctx context.Context) error {
+	for _, s := range trust.AllShards() {
+		if s.Tail || s.Sites {
+			continue
+		}
+		all, err := au.tenancy.Shared.Others(ctx, s.Name())
+		if err != nil {
+			return fmt.Errorf("read what other managers know of peers: %w", err)
+		}
+		if len(all) == 0 {
+			continue
+		}
+		var failed error
+		if err := au.onLoop(ctx, func(time.Time) {
+			for _, b := range all {
+				if err := au.trust.Adopt(s, b); err != nil {
+					failed = fmt.Errorf("what another manager knows of peers, %s: %w", s.Name(), err)
+				}
+			}
+			au.ruled()
+		}); err != nil {
+			return err
+		}
+		if failed != nil {
+			au.log.Warn("a part of what another manager knew is left out", "err", failed)
+		}
+	}
+	all, err := au.tenancy.Shared.Others(ctx, stateTrustHosts)
+	if err != nil {
+		return fmt.Errorf("read what other managers learnt of hosts' pages: %w", err)
+	}
+	return au.onLoop(ctx, func(time.Time) {
+		for _, b := range all {
+			au.takeHosts(b)
+		}
+	})
 }

@@ -98,11 +98,11 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 	}
 	m := &Manager{
 		core: c, status: &status{core: c, near: near, auditor: auditor, find: find}, tuning: tune, roster: roster,
-		keep: keep, near: near, pace: pace, learner: learner, hand: hand, placers: &placers{core: c, jobs: jobs, hand: hand}, find: find, disk: diskWatch{core: c},
+		keep: keep, near: near, pace: pace, learner: learner, hand: hand, placers: &placers{core: c, jobs: jobs, hand: hand, audited: auditedHosts{}}, find: find, disk: diskWatch{core: c},
 		errands: errands, auditor: auditor,
 	}
 	if c.tenancy != nil {
-		c.tenancy.hear = m.hearNote
+		c.tenancy.hear, c.tenancy.inherit = m.hearNote, m.auditor.inherit
 	}
 	return m, nil
 }

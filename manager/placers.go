@@ -38,6 +38,8 @@ type placers struct {
 	*core
 	jobs chan job
 	hand *handout // only on the loop
+
+	audited auditedHosts // owned by the goroutine that makes generations durable
 }
 
 // work works until ctx ends, and returns when all goroutines have ended.
@@ -93,8 +95,11 @@ type refusal struct {
 }
 
 // issue writes the generations of a batch. Those of errands need not be durable: what is out of one when a manager ends is of no use any more, and the
-// archive tells the next manager which generations are used up.
+// archive tells the next manager which generations are used up. Only at which hosts they are must be known to other managers.
 func (p *placers) issue(ctx context.Context, batch []job) (refused []refusal, err error) {
+	if err := p.noteAudits(ctx, batch); err != nil {
+		return nil, err
+	}
 	issues := make([]channel.Issue, 0, len(batch))
 	for _, j := range batch {
 		if j.errand == nil {

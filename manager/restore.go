@@ -100,6 +100,15 @@ func (m *Manager) scheduler(ctx context.Context, now time.Time, strategy recrawl
 	if err != nil {
 		return nil, fmt.Errorf("read the strategy's state: %w", err)
 	}
+	if b == nil && m.tenancy != nil { // a further manager goes on with what another one's strategy has learnt
+		all, err := m.tenancy.Shared.Others(ctx, stateStrategy)
+		if err != nil {
+			return nil, fmt.Errorf("read what other managers' strategies have learnt: %w", err)
+		}
+		if len(all) > 0 {
+			b = all[0]
+		}
+	}
 	if b == nil {
 		return recrawl.NewScheduler(m.clock.At(now), strategy, m.cfg.Options), nil
 	}

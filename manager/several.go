@@ -33,6 +33,8 @@ type Shared interface {
 	// ScanParts is Scan of the channels of some partitions with ids above one.
 	ScanParts(ctx context.Context, parts []uint8, above channel.ID, f func(channel.Hot) error) error
 	LastID(ctx context.Context) (channel.ID, error)
+	// Others are what other managers, also those that have gone, keep of a state of which each has one for itself, the latest first.
+	Others(ctx context.Context, name string) ([][]byte, error)
 	// Tell tells the other managers something, and Notes is what they have told since the last call.
 	Tell(ctx context.Context, n channel.Note) error
 	Notes(ctx context.Context) ([]channel.Note, error)
@@ -96,6 +98,7 @@ type tenancy struct {
 	roster  *roster
 	errands *errands
 	hear    func(context.Context, channel.Note) error // takes in what another manager told
+	inherit func(context.Context) error               // takes in what other managers know that have, or had, what this one takes
 
 	tenure atomic.Pointer[channel.Tenure] // as of the last beat
 
@@ -238,7 +241,7 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 	}); err != nil {
 		return err
 	}
-	if err := t.readHosts(ctx, taken.Parts); err != nil {
+	if err := errors.Join(t.readHosts(ctx, taken.Parts), t.readAudits(ctx), t.inherit(ctx)); err != nil {
 		return err
 	}
 	last, err := t.Shared.LastID(ctx)

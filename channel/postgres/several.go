@@ -371,6 +371,20 @@ func (s *Several) State(ctx context.Context, name string) ([]byte, error) {
 	return s.DB.State(ctx, s.name(name))
 }
 
+// Others are what the other managers, also those that have gone, keep of a state of which each has one for itself: those first that were here last.
+func (s *Several) Others(ctx context.Context, name string) (states [][]byte, err error) {
+	err = s.DB.read(ctx, func() error {
+		rows, err := s.pool.Query(ctx, `SELECT s.body FROM states s LEFT JOIN (SELECT node, max(id) AS last FROM tenancies GROUP BY node) t ON s.name = 'at/' || t.node || '/' || $1
+			WHERE s.name LIKE 'at/%' AND right(s.name, length($1) + 1) = '/' || $1 AND s.name <> $2 ORDER BY t.last DESC NULLS LAST LIMIT 64`, name, s.name(name))
+		if err != nil {
+			return err
+		}
+		states, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		return err
+	})
+	return states, s.Explain(err)
+}
+
 // Change makes of a state that all managers share the next one, without another manager's change between: f is told what there is, nil if nothing, and what
 // it returns is written. If f fails nothing is.
 func (s *Several) Change(ctx context.Context, name string, f func(state []byte) ([]byte, error)) error {

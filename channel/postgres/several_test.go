@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -206,5 +207,55 @@ func TestNotes(t *testing.T) {
 				t.Errorf("%v, want %v", notes, want)
 			}
 		}
+	}
+}
+
+// TestStatesOfOthers has managers read what others keep for themselves, change what they share without losing a change, and refuse one too many.
+func TestStatesOfOthers(t *testing.T) {
+	server := pglab.Start(t, pglab.Options{})
+	a, b := oneOf(t, server, "a", time.Minute), oneOf(t, server, "b", time.Minute)
+	for name, m := range map[string]*Several{"of a": a, "of b": b} {
+		if err := m.PutState(t.Context(), m.id, "learnt", []byte(name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.PutState(t.Context(), m.id, "also learnt", []byte("something else")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Others(t.Context(), "learnt"); err != nil || len(got) != 1 || string(got[0]) != "of a" {
+		t.Errorf("%q, %v", got, err)
+	}
+	c := oneOf(t, server, "c", time.Minute)
+	if got, err := c.Others(t.Context(), "learnt"); err != nil || len(got) != 2 || string(got[0]) != "of b" || string(got[1]) != "of a" {
+		t.Errorf("%q, %v; want the latest first", got, err)
+	}
+	b.cfg.Shared, c.cfg.Shared = func(string) bool { return true }, func(string) bool { return true }
+	var both sync.WaitGroup
+	for _, m := range []*Several{b, c} {
+		both.Go(func() {
+			for range 20 {
+				if err := m.Change(t.Context(), "count", func(was []byte) ([]byte, error) { return append(slices.Clone(was), 'x'), nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	both.Wait()
+	if got, err := b.State(t.Context(), "count"); err != nil || len(got) != 40 {
+		t.Errorf("%d changes are left of 40, %v", len(got), err)
+	}
+	refused := errors.New("refused")
+	if err := b.Change(t.Context(), "count", func([]byte) ([]byte, error) { return nil, refused }); !errors.Is(err, refused) {
+		t.Errorf("a change that failed: %v", err)
+	}
+	b.cfg.Most, c.cfg.Most = 1, 2
+	if err := b.Full(t.Context()); !errors.Is(err, ErrFull) {
+		t.Errorf("beside one other, and one may be: %v", err)
+	}
+	if err := c.Full(t.Context()); err != nil {
+		t.Errorf("beside one other, and two may be: %v", err)
 	}
 }

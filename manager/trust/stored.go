@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -180,6 +181,62 @@ func (m *Machine) restoreSites(s Shard, b []byte) error {
 		m.sites[c] = n
 	}
 	return nil
+}
+
+// Adopt takes in a shard of another Machine, whose channels this one judges from now on: peers that it knows and this one does not, and the worse of what both
+// know of a peer, but for its probation, which counts once passed anywhere. What it has of its own stays.
+func (m *Machine) Adopt(s Shard, b []byte) error {
+	if len(b) == 0 || s.Tail || s.Sites {
+		return nil
+	}
+	other := &Machine{cfg: m.cfg, peers: map[Peer]*peer{}, convicted: map[Account]int{}, tags: map[uint16]int{}, places: map[Prefix][]Account{}}
+	if err := other.restorePeers(s, b); err != nil {
+		return err
+	}
+	for _, n := range slices.Sorted(maps.Keys(other.peers)) {
+		m.adopt(other.peers[n])
+	}
+	return nil
+}
+
+func (m *Machine) adopt(o *peer) {
+	p := m.peers[o.number]
+	if p == nil {
+		m.peers[o.number] = o
+		if o.tasks > 0 || o.standing == Established {
+			m.place(o)
+		}
+		switch o.standing {
+		case Newcomer:
+			m.newcomers++
+		case Established:
+			m.established++
+		default:
+			m.convicted[o.account]++
+			m.tags[tag(o.number)]++
+		}
+		m.touch(o.number)
+		return
+	}
+	if p.standing == Newcomer && o.standing == Established {
+		m.establish(p)
+	}
+	if p.standing < Suspended && o.standing >= Suspended {
+		if p.standing == Newcomer {
+			m.newcomers--
+		} else {
+			m.established--
+		}
+		m.convicted[p.account]++
+		m.tags[tag(p.number)]++
+		p.standing = o.standing
+	}
+	for i := range p.score {
+		p.score[i] = max(p.score[i], o.score[i])
+	}
+	p.peak, p.suspect = max(p.peak, o.peak), p.suspect || o.suspect
+	p.tasks, p.checks, p.lost, p.pardons = max(p.tasks, o.tasks), max(p.checks, o.checks), max(p.lost, o.lost), max(p.pardons, o.pardons)
+	m.touch(p.number)
 }
 
 // The bits of a stored peer's flags.

@@ -162,3 +162,45 @@ func BenchmarkDeliver(b *testing.B) {
 		w.m.Deliver(d.At, d)
 	}
 }
+
+// A Machine that takes another one's work over knows what that one knew: whom it suspended, who was past its probation, what was held against whom. Its own
+// knowledge stays, and doing it twice changes nothing.
+func TestAdopt(t *testing.T) {
+	gone := full(t)
+	heir, err := New(gone.cfg, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	heir.Join(2, 1, 1) // a newcomer, which the other one has established
+	heir.Join(1000, 7, 7)
+	heir.Vouch(1000)
+	adopt := func() {
+		t.Helper()
+		for _, s := range AllShards() {
+			if err := heir.Adopt(s, gone.Append(nil, s)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	adopt()
+	for _, was := range gone.Peers() {
+		is, known := heir.Peer(was.Peer)
+		if !known || is.Standing != was.Standing || is.Scores != was.Scores || is.Tasks != was.Tasks || is.Suspect != was.Suspect {
+			t.Errorf("%+v is %+v, %v", was, is, known)
+		}
+		if heir.MayTake(was.Peer, false) != gone.MayTake(was.Peer, false) {
+			t.Errorf("whether %+v may take a task differs", was)
+		}
+	}
+	if own, known := heir.Peer(1000); !known || own.Standing != Established {
+		t.Errorf("its own peer is %+v", own)
+	}
+	before, established, newcomers := heir.Peers(), heir.established, heir.newcomers
+	adopt()
+	if after := heir.Peers(); len(after) != len(before) || heir.established != established || heir.newcomers != newcomers {
+		t.Errorf("twice it knows %d peers, %d established, %d newcomers; want %d, %d, %d", len(after), heir.established, heir.newcomers, len(before), established, newcomers)
+	}
+	if err := heir.Adopt(Shard{N: 3}, []byte{99}); !errors.Is(err, ErrMalformed) {
+		t.Errorf("what cannot be read: %v", err)
+	}
+}

@@ -1,0 +1,100 @@
+package manager
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"shoal/channel"
+)
+
+// stateAudits names what a manager among several keeps of the hosts at which its audits are, or may be. An audit is no channel's task: without this, the next
+// owner of a host would not know that a peer is at it.
+const stateAudits = "audited-hosts"
+
+// auditedHosts are hosts with the times until which an audit that was handed out may be at them. Owned by the goroutine that makes generations durable.
+type auditedHosts map[channel.HostKey]time.Time
+
+const auditBytes = 16 // of one, stored
+
+// mostAudited bounds what is kept; the places of errands bound what is out at a time.
+const mostAudited = 4 * errandPlaces
+
+// add notes the audits of a batch, and reports whether there were any. An audit that is claimed by its latest start has ended after two terms: it is a few pages,
+// sent in one chunk.
+func (a auditedHosts) add(now time.Time, batch []job, term time.Duration) (any bool) {
+	maps.DeleteFunc(a, func(_ channel.HostKey, until time.Time) bool { return !until.After(now) })
+	for _, j := range batch {
+		if j.errand == nil {
+			continue
+		}
+		any = true
+		key, until := channel.KeyOf(j.errand.host), j.Latest.Add(2*term)
+		if until.After(a[key]) && (len(a) < mostAudited || !a[key].IsZero()) {
+			a[key] = until
+		}
+	}
+	return any
+}
+
+// state is the stored form.
+func (a auditedHosts) state() (b []byte) {
+	for _, key := range slices.Sorted(maps.Keys(a)) {
+		b = binary.BigEndian.AppendUint64(b, uint64(key))
+		b = binary.BigEndian.AppendUint64(b, uint64(a[key].UnixMilli()))
+	}
+	return b
+}
+
+func readAudited(b []byte) (auditedHosts, error) {
+	if len(b)%auditBytes != 0 {
+		return nil, fmt.Errorf("manager: audited hosts in %d bytes", len(b))
+	}
+	a := auditedHosts{}
+	for ; len(b) > 0; b = b[auditBytes:] {
+		a[channel.HostKey(binary.BigEndian.Uint64(b))] = time.UnixMilli(int64(binary.BigEndian.Uint64(b[8:])))
+	}
+	return a, nil
+}
+
+// noteAudits makes durable at which hosts the audits of a batch will be, before any is offered.
+func (p *placers) noteAudits(ctx context.Context, batch []job) error {
+	if p.tenancy == nil || !p.audited.add(p.cfg.Now(), batch, p.cfg.Terms.Term) {
+		return nil
+	}
+	if err := p.cfg.Store.PutState(ctx, p.epoch, stateAudits, p.audited.state()); err != nil {
+		return fmt.Errorf("write at which hosts audits are: %w", err)
+	}
+	return nil
+}
+
+// readAudits leaves the hosts alone at which other managers' audits may be, and those of this one before its start.
+func (t *tenancy) readAudits(ctx context.Context) error {
+	all, err := t.Shared.Others(ctx, stateAudits)
+	if err != nil {
+		return fmt.Errorf("read at which hosts audits are: %w", err)
+	}
+	own, err := t.Shared.State(ctx, stateAudits)
+	if err != nil {
+		return fmt.Errorf("read at which hosts audits are: %w", err)
+	}
+	for _, b := range append(all, own) {
+		a, err := readAudited(b)
+		if err != nil {
+			return err
+		}
+		if err := t.onLoop(ctx, func(now time.Time) {
+			for key, until := range a {
+				if until.After(now) && t.owned[key.Part()] {
+					t.machine.Leave(key, t.soonest(now, until))
+				}
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
