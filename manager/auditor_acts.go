@@ -59,7 +59,7 @@ func (au *auditor) lookBack(a *trust.Act) {
 			origin := channel.Origin(o.URL)
 			c := trust.Case{Reason: trust.LostAudit, URL: o.Hash, Channel: o.Channel, Domain: domainOf(origin), Accused: by, At: o.At, Old: true}
 			w := (&delivered{}).wanted(&p, c)
-			au.post(ctx, func(now time.Time) { au.audit(now, origin, []wanted{w}) })
+			au.post(ctx, func(now time.Time) { au.audit(now, origin, []wanted{w}, false) })
 		}
 		return nil
 	})

@@ -102,11 +102,13 @@ func (d *delivered) wanted(p *archive.Delivered, c trust.Case) wanted {
 func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 	var asked []wanted
 	var quiet []trust.Case
+	separate := false
 	for i := range acts {
 		a := &acts[i]
 		switch a.Kind {
 		case trust.Audit:
 			au.counts.Audits++
+			separate = a.Apart
 			if p := d.find(a.URL); p != nil {
 				asked = append(asked, d.wanted(p, a.Case))
 			} else {
@@ -137,14 +139,14 @@ func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 			au.withdraw(a.Peer, au.cfg.Archive.Pardon)
 		}
 	}
-	au.audit(now, d.origin, asked)
+	au.audit(now, d.origin, asked, separate)
 	if len(quiet) > 0 {
-		au.auditQuiet(d.origin, quiet)
+		au.auditQuiet(d.origin, quiet, separate)
 	}
 }
 
 // auditQuiet has pages audited of which a delivery said nothing new: their records are not in hand.
-func (au *auditor) auditQuiet(origin string, cases []trust.Case) {
+func (au *auditor) auditQuiet(origin string, cases []trust.Case, separate bool) {
 	id := cases[0].Channel
 	au.clerk(id, "pages are not audited", func(ctx context.Context) error {
 		var asked []wanted
@@ -157,7 +159,7 @@ func (au *auditor) auditQuiet(origin string, cases []trust.Case) {
 			}
 			asked = append(asked, (&delivered{}).wanted(&p, c))
 		}
-		au.post(ctx, func(now time.Time) { au.audit(now, origin, asked) })
+		au.post(ctx, func(now time.Time) { au.audit(now, origin, asked, separate) })
 		return nil
 	})
 }
@@ -190,13 +192,13 @@ func (au *auditor) fileStill(a *trust.Act, d *delivered) {
 	})
 }
 
-// audit has pages of a delivery looked at by other peers. On a watched channel each page is looked at by another one, else one looks at several.
-func (au *auditor) audit(now time.Time, origin string, pages []wanted) {
+// audit has pages of a delivery looked at by other peers: one looks at several, unless each page is to be looked at by another one.
+func (au *auditor) audit(now time.Time, origin string, pages []wanted, separate bool) {
 	if len(pages) == 0 {
 		return
 	}
 	most := errandURLs
-	if au.trust.Watched(now, pages[0].c.Channel) {
+	if separate {
 		most = 1
 	}
 	for len(pages) > 0 {

@@ -128,9 +128,10 @@ type Survey struct {
 const (
 	nearFactor   = 1.3
 	nearSlack    = 10. // ms
-	otherFactor  = 1.1 // a peer that should have a task has it if it is at most so many times and otherSlack farther than the best one
-	otherSlack   = 1.  // ms
-	farOther     = 5   // and each such time anywhere near, so that no peer that is nearer than all others has a host to itself
+	otherFactor  = 1.2 // a peer that should have a task has it if it is at most so many times and otherSlack farther than the best one,
+	otherSlack   = 2.  // ms,
+	otherNear    = 9.  // or no farther than this, ms: about the median of all tasks, below which a few milliseconds more are little;
+	farOther     = 10  // and each such time anywhere near, so that no peer that is nearer than all others has a host to itself
 	nearLeast    = 2   // with so few peers there is no choice worth waiting for
 	candidates   = 16  // peers that are kept for each host
 	quantileOf   = 64  // peers of whom the distance is taken that a share of all lies within
@@ -280,7 +281,7 @@ func (j *Judge) suited(a *Ask, h *located, limit float64) (candidate, bool) {
 	}
 	if a.Rather != nil {
 		if may && j.rng.IntN(farOther) != 0 {
-			limit = min(limit, c.ms*otherFactor+otherSlack)
+			limit = min(limit, max(c.ms*otherFactor+otherSlack, otherNear))
 		}
 		if other, found := j.first(a, h, limit, func(id ID) bool { return a.Rather(id) && (a.May == nil || a.May(id)) }); found {
 			return other, true

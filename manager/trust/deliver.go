@@ -81,6 +81,13 @@ func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
 // manyDynamic is how many pages must be known to differ at each fetch before a task that saw none of them differ is charged.
 const manyDynamic = 5
 
+// A delivery with another content of most of a channel's pages, and of so many, has more pages audited, each by another checker: one who is after the whole
+// channel must find as many friends among them.
+const (
+	manyChanged = 5
+	moreChecked = 2
+)
+
 // visit is one delivery being taken in.
 type visit struct {
 	m        *Machine
@@ -91,6 +98,7 @@ type visit struct {
 	watched  bool
 	believed bool
 	changed  []int // pages with new content
+	other    int   // of them, those that were there before
 	dynamic  int   // pages known to be dynamic, and those of them that did not differ
 	quiet    int
 	still    uint64 // the first of these
@@ -139,6 +147,9 @@ func (w *visit) page(i int) {
 	}
 	if !g.IsDynamic() {
 		w.changed = append(w.changed, i)
+		if g.Cur.State != None {
+			w.other++
+		}
 	}
 	if w.m.cfg.NextCrawl && last != nil && w.believed && apart(w.p, last) {
 		if w.goesBack(s) {
@@ -263,7 +274,7 @@ func (m *Machine) graduate(p *peer) {
 
 // audits chooses the pages of the delivery that are fetched again.
 func (w *visit) audits() {
-	m, n := w.m, 0
+	m, n, separate := w.m, 0, w.watched
 	all := len(w.d.Pages) + w.settled
 	if all == 0 {
 		return
@@ -272,6 +283,9 @@ func (w *visit) audits() {
 		n = m.cfg.PerTask + m.chance(m.cfg.Beside*float64(all))
 		if s := m.sites[w.d.Channel]; s != nil {
 			n += int(s.times) // it had an alert: one more checker, who would have to be of the liars too
+		}
+		if w.other >= manyChanged && 2*w.other > all {
+			n, separate = n+moreChecked, true
 		}
 		if w.watched {
 			n = max(n, m.cfg.PerWatch)
@@ -295,7 +309,7 @@ func (w *visit) audits() {
 			url = w.d.quiet(i - len(w.d.Pages))
 		}
 		c := Case{Reason: LostAudit, URL: url, Channel: w.d.Channel, Domain: w.d.Domain, Accused: w.d.Peer, At: w.at, Same: same, Second: w.watched || w.p.suspect}
-		m.do(Act{Kind: Audit, Peer: w.d.Peer, Channel: w.d.Channel, URL: url, At: w.at, N: n, Case: c})
+		m.do(Act{Kind: Audit, Peer: w.d.Peer, Channel: w.d.Channel, URL: url, At: w.at, N: n, Apart: separate, Case: c})
 	}
 }
 

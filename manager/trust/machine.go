@@ -41,7 +41,8 @@ type Act struct {
 	URL     uint64 // channel.URLHash
 	At      int64  // the delivery's time, which names it together with Channel and Peer
 	N       int
-	Case    Case // of Arbitrate
+	Apart   bool // of Audit: each page of the delivery is to be looked at by another checker
+	Case    Case // of Audit and Arbitrate
 	Reason  Reason
 	Amount  float64
 	Score   float64
