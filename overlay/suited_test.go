@@ -49,7 +49,7 @@ func TestRather(t *testing.T) {
 		c, host := surveyed(t, seed, 40)
 		first, _ := c.j.Near(c.now, Ask{Host: host, Share: NearShare})
 		others := 0
-		for range 50 {
+		for range 200 {
 			named, _ := c.j.Near(c.now, Ask{Host: host, Share: NearShare, Rather: func(id ID) bool { return id != first.Peer }})
 			if named.Peer != first.Peer {
 				others++

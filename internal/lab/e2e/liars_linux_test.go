@@ -319,7 +319,7 @@ func (f *fortress) deceive(kinds []rogue.Liar, gang *rogue.Gang) (crew []*rogue.
 	for i, kind := range kinds {
 		port := 1 + i // none listens there: it only says where the liar is
 		world.Settle(port, 1000+i)
-		client := &http.Client{Transport: &http.Transport{DialContext: world.HTTPDialer(port)}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		client := pondClient(world, port)
 		scene := f.scene
 		scene.Account = fmt.Sprintf("mallory-%d", i)
 		scene.Fetch = func(ctx context.Context, url string) (int, []byte, []byte, error) { return fetch(ctx, client, url) }
@@ -338,6 +338,11 @@ func (f *fortress) deceive(kinds []rogue.Liar, gang *rogue.Gang) (crew []*rogue.
 		}
 	}
 	return crew, leave
+}
+
+// pondClient fetches from a pond as the node of a port does, and follows no redirects.
+func pondClient(world *pond.World, port int) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: world.HTTPDialer(port), DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // sybils has one more identity join now and then, each of which lies as long as it is let in.
@@ -363,7 +368,7 @@ func (f *fortress) sybils(ctx context.Context, scene rogue.Scene, a rogue.Attack
 // has such a body, shown or not. Blank are those of which it has captures and shows nothing, though the page is there.
 func (f *fortress) invented(verified bool) (urls, blank []string) {
 	f.t.Helper()
-	client := &http.Client{Transport: &http.Transport{DialContext: f.pond.World().HTTPDialer(1), DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := pondClient(f.pond.World(), 1)
 	index, err := f.page.read("/api/v1/archive/cdx?limit=100000")
 	if err != nil {
 		f.t.Fatal(err)
