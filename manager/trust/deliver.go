@@ -81,11 +81,11 @@ func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
 // manyDynamic is how many pages must be known to differ at each fetch before a task that saw none of them differ is charged.
 const manyDynamic = 5
 
-// A delivery with another content of most of a channel's pages, and of so many, has more pages audited, each by another checker: one who is after the whole
-// channel must find as many friends among them.
+// A delivery with another content of most of a channel's pages, and of so many, has one more page audited, by another checker: one who is after the whole
+// channel must find two friends among them.
 const (
 	manyChanged = 5
-	moreChecked = 2
+	moreChecked = 1
 )
 
 // visit is one delivery being taken in.

@@ -39,7 +39,7 @@ func (m *Machine) Answered(now time.Time, checker Peer, e *Evidence) []Act {
 	}
 	r := e.tolerance().Compare(e.Delivered, e.Checked)
 	if r.Verdict == compare.Conflict {
-		if p.standing > Established { // the version is withdrawn already: the arbiter's fetch could add nothing
+		if p.standing > Established || m.spent(p, &e.Case) { // withdrawn or held already, and the arbiter's fetch could add nothing
 			return nil
 		}
 		k := e.Case

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -97,6 +98,13 @@ func (m *Machine) charge(now time.Time, c charge) float64 {
 	}
 	m.follow(p)
 	return x
+}
+
+// spent tells whether one more loss by a delivery would add nothing to a peer's score: what one task may add is reached, and the delivery is held for it. Older pages
+// that are looked at are of many deliveries.
+func (m *Machine) spent(p *peer, c *Case) bool {
+	key := taskKey(c.Channel, c.At)
+	return !c.Old && slices.ContainsFunc(p.charged[:], func(t sum) bool { return t.key == key && float64(t.by) >= m.cfg.TaskCap-.01 })
 }
 
 // follow says what follows from a peer's scores.
