@@ -77,7 +77,9 @@ func (f *fortress) crowd(ctx context.Context, wg *sync.WaitGroup, many int) (cre
 		}
 		scene := f.scene
 		scene.Account = fmt.Sprintf("crowd-%d", i)
-		scene.Fetch = func(ctx context.Context, url string) (int, []byte, []byte, error) { return fetch(ctx, pondClient(world, 1), url) }
+		scene.Fetch = func(ctx context.Context, url string) (int, []byte, []byte, error) {
+			return fetch(ctx, pondClient(world, 1), url)
+		}
 		v, err := rogue.Join(ctx, scene, a)
 		if err != nil {
 			f.t.Fatalf("identity %d: %v", i, err)
