@@ -163,9 +163,9 @@ hostile: ## attacks on live networks, each by one of five peers, ABREAST (2) at 
 	SHOAL_ATTACKS=$(or $(SHOAL_ATTACKS),$(ATTACKS)) SHOAL_HOSTILE=$(abspath $(BIN))/hostile.json $(GO) test -count=1 -parallel $(ABREAST) -timeout 150m -v -run 'TestAttacks$$' ./internal/lab/e2e
 
 LIARS ?= all
-trust: ## forty peers of which four lie, each kind in turn, on a Web that makes honest checks hard; what was found, after how long, and what is left, in bin/trust.json (an hour at most; LIARS=lazy,colluding: some; MINUTES=20; DEFENCE=none: nothing is done against them, and the judge must see it; Linux)
+trust: ## forty peers of which four lie, each kind in turn, on a Web that makes honest checks hard; what was found, after how long, and what is left, in bin/trust.json; then 200 identities of one address prefix (an hour at most; LIARS=lazy,colluding: some; MINUTES=20; DEFENCE=none: nothing is done against them, and the judge must see it; Linux)
 	mkdir -p $(BIN)
-	SHOAL_LIARS=$(LIARS) SHOAL_LIARS_DEFENCE=$(DEFENCE) SHOAL_LIARS_MINUTES=$(or $(MINUTES),20) SHOAL_TRUST=$(abspath $(BIN))/trust.json $(GO) test -count=1 -timeout 150m -v -run 'TestLiars$$' ./internal/lab/e2e
+	SHOAL_ONE_PREFIX=200 SHOAL_LIARS=$(LIARS) SHOAL_LIARS_DEFENCE=$(DEFENCE) SHOAL_LIARS_MINUTES=$(or $(MINUTES),20) SHOAL_TRUST=$(abspath $(BIN))/trust.json $(GO) test -count=1 -timeout 150m -v -run 'TestLiars$$|TestOnePrefix$$' ./internal/lab/e2e
 
 honest: ## honest peers alone, on good, slow, odd and large hosts, with every defence on: what the defences take from them, at most 2% (some minutes; Linux)
 	$(GO) test -count=1 -timeout 20m -v -run 'TestHonest$$' ./internal/lab/e2e
