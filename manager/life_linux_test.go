@@ -46,6 +46,7 @@ const (
 	lifeSteps    = 8   // of a week, in each of which a page changes or does not
 	lifeTick     = 10 * time.Millisecond
 	lifeHour     = 1. / 42 // of a week: what happens each four hours
+	lifeRoll     = 2 << 20 // bytes of a WARC file: as many of them as a large archive has
 	lifeFirst    = 1000    // channels added at a time
 )
 
@@ -193,8 +194,8 @@ func openLife(dir string, v *volunteers) (*life, error) {
 	cfg.Options.MinTicks, cfg.Options.Initial, cfg.Options.Prior = 2, []float64{week}, recrawl.Prior(week, .5)
 	cfg.Terms.Slack = time.Second
 	verifier := member.NewVerifier(keys.Network)
-	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: verifier.VerifyTask, Clock: v.clock.Now,
-		Keep: archive.Retention{Captures: lifeVersions, Feed: v.week / 7}, KeepEvery: hour})
+	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: verifier.VerifyTask, Clock: v.clock.Now, Roll: lifeRoll,
+		Keep: archive.Retention{Captures: lifeVersions, Feed: v.week / 7}, KeepEvery: hour, CheckEvery: hour})
 	if err != nil {
 		cancel()
 		return nil, errors.Join(err, db.Close())

@@ -90,6 +90,9 @@ type Config struct {
 	// OnWithdrawn is told the channels whose pages a purge took back that Run did: one that was started, or that broke off. Nil: nothing.
 	OnWithdrawn func([]channel.ID)
 
+	// CheckEvery is how long after one look at the database's files, and the cleaning that follows it, the next one begins. 0: 5 minutes.
+	CheckEvery time.Duration
+
 	// RankEvery is how often PageRank is computed, for historical orderings; 0: a day; negative: never.
 	RankEvery time.Duration
 
@@ -132,6 +135,7 @@ func (c *Config) validate() error {
 	orDefault(&c.RankEvery, upkeep.DefaultRankEvery)
 	orDefault(&c.KeepEvery, upkeep.DefaultKeepEvery)
 	orDefault(&c.Strays, upkeep.DefaultStrays)
+	orDefault(&c.CheckEvery, upkeep.DefaultCheckEvery)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
@@ -193,7 +197,7 @@ func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledg
 		return nil, err
 	}
 	u := upkeep.New(upkeep.Config{
-		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, Strays: cfg.Strays, NoText: cfg.NoText, Beside: cfg.Beside, OnWithdrawn: cfg.OnWithdrawn, Purge: room.PurgeAll,
+		Clock: cfg.Clock, Log: cfg.Log, Keep: cfg.Keep, KeepEvery: cfg.KeepEvery, RankEvery: cfg.RankEvery, Strays: cfg.Strays, CheckEvery: cfg.CheckEvery, NoText: cfg.NoText, Beside: cfg.Beside, OnWithdrawn: cfg.OnWithdrawn, Purge: room.PurgeAll,
 	}, l, p, segments)
 	return &Archive{Ledger: l, Pages: p, Upkeep: u, Evidence: room, cfg: cfg}, nil
 }

@@ -8,8 +8,9 @@ import (
 // How the ledger is read beside everything else: a look begins so long after the last one has ended, and reads so many bytes a second.
 const (
 	checkFirst = time.Minute
-	checkEvery = 5 * time.Minute
 	checkRate  = 8 << 20
+
+	DefaultCheckEvery = 5 * time.Minute
 )
 
 // Scrub reads every byte of the ledger that is finished. If one is not what was written, nothing more is taken in, as storing would drop what
@@ -18,7 +19,7 @@ func (u *Upkeep) Scrub(ctx context.Context) error { return u.ledger.Check(ctx, 0
 
 // keepChecking reads the ledger again and again, and has it give back what it wastes when it was found whole: tidying drops what cannot be read.
 func (u *Upkeep) keepChecking(ctx context.Context) {
-	t := time.NewTimer(checkFirst)
+	t := time.NewTimer(min(checkFirst, u.cfg.CheckEvery))
 	defer t.Stop()
 	for {
 		select {
@@ -33,6 +34,6 @@ func (u *Upkeep) keepChecking(ctx context.Context) {
 		if err != nil && ctx.Err() == nil && u.ledger.Damage() == nil { // damage was logged
 			u.cfg.Log.Error("the database could not be looked at, will try again", "err", err)
 		}
-		t.Reset(checkEvery)
+		t.Reset(u.cfg.CheckEvery)
 	}
 }

@@ -29,7 +29,9 @@ type Config struct {
 	KeepEvery time.Duration
 	RankEvery time.Duration // negative: never
 	Strays    time.Duration // how long an object of the bucket stays that nothing refers to
-	NoText    bool          // retention need not wait for text extraction
+	// CheckEvery is how long after one look at the ledger's own files the next one begins.
+	CheckEvery time.Duration
+	NoText     bool // retention need not wait for text extraction
 	// Beside is what else Verify looks at: what belongs to the manager that the archive runs in. Nil: nothing.
 	Beside func(context.Context) ([]Problem, error)
 	// Purge forgets what else is kept of deliverers whose captures were taken back. Nil: nothing.
