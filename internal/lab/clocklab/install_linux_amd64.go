@@ -12,8 +12,8 @@ var vdsoClockgettimeSym uintptr
 
 // What gettime reads.
 var (
-	real    uintptr // the vDSO's function
-	offsets uintptr // of four words: seconds and nanoseconds of the wall clock, then of the monotonic one
+	real    uintptr //nolint:unused // the vDSO's function; the assembly calls it
+	offsets uintptr //nolint:unused // of four words: seconds and nanoseconds of the wall clock, then of the monotonic one
 )
 
 func address() uintptr
