@@ -100,8 +100,14 @@ func (er *errands) ask(e *errand) bool {
 		er.counts.Dropped += int64(len(e.pages))
 		return false
 	}
-	if e.dispute == nil && !er.spend(len(e.pages)) { // disputes are few where nobody lies
-		return false
+	if e.dispute == nil { // disputes are few where nobody lies
+		if n := int(er.budget); n > 0 && n < len(e.pages) { // some of them: else newcomers, of whose tasks many pages are asked for, would hardly be checked
+			er.counts.Dropped += int64(len(e.pages) - n)
+			e.pages = e.pages[:n]
+		}
+		if !er.spend(len(e.pages)) {
+			return false
+		}
 	}
 	er.waits = append(er.waits, e)
 	return true
