@@ -46,6 +46,7 @@ type cluster struct {
 	env  []string // of the managers: where the servers are
 	args []string // of each
 	join string
+	pg   string // PostgreSQL's data folder; empty: it is another's
 	all  []*clusterManager
 
 	mu   sync.Mutex // guards what follows
@@ -160,6 +161,7 @@ func (cl *cluster) servers(ctx context.Context, w *swimmers) (undo func() error,
 			return undo, err
 		}
 		undos = append(undos, pg.Stop)
+		cl.pg = pg.Data()
 		store, err := smallbucket.Open(filepath.Join(cl.data, "bucket"))
 		if err != nil {
 			return undo, err
@@ -336,6 +338,9 @@ func (cl *cluster) greet(w *swimmers) {
 		fmt.Fprintf(cl.err, "  manager %d  %s/?token=%s  process %d\n", m.n, m.client.Base, m.client.Token, m.cmd.Process.Pid)
 	}
 	fmt.Fprintf(cl.err, "  each page shows all of it. Kill one, as with kill -9 %d, and see the others take its share over.\n", cl.all[0].cmd.Process.Pid)
+	if cl.pg != "" {
+		fmt.Fprintf(cl.err, "  PostgreSQL %s\n", cl.pg)
+	}
 	fmt.Fprintf(cl.err, "  data       %s\n  end with   ctrl-C\n", cl.data)
 }
 
