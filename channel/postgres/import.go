@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"shoal/channel"
@@ -85,12 +86,16 @@ func moveLines(ctx context.Context, tx pgx.Tx, out *channel.Imported) error {
 	if err := tx.QueryRow(ctx, `SELECT count(*) FROM import_lines`).Scan(&lines); err != nil {
 		return err
 	}
-	added, err := tx.Exec(ctx, `INSERT INTO channels (id, scope, host, tls, dir, many, body) SELECT id, scope, host, tls, dir, many, body FROM import_lines ON CONFLICT (scope) DO NOTHING`)
+	added, err := insertLines(ctx, tx, ``)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == codeUnique { // most imports have no duplicates, and looking for them takes time
+		added, err = insertLines(ctx, tx, ` ON CONFLICT (scope) DO NOTHING`)
+	}
 	if err != nil {
 		return err
 	}
 	of := `import_lines`
-	if added.RowsAffected() < lines {
+	if added < lines {
 		of = `(SELECT l.* FROM import_lines l JOIN channels c ON c.id = l.id) f`
 	}
 	steps := []string{
@@ -107,7 +112,7 @@ func moveLines(ctx context.Context, tx pgx.Tx, out *channel.Imported) error {
 	if err := tx.QueryRow(ctx, `SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM `+of).Scan(&first, &last); err != nil {
 		return err
 	}
-	out.Added = int(added.RowsAffected())
+	out.Added = int(added)
 	out.First, out.Last, out.Duplicates = channel.ID(first), channel.ID(last), int(lines)-out.Added
 	if out.Duplicates == 0 {
 		return nil
@@ -119,6 +124,16 @@ func moveLines(ctx context.Context, tx pgx.Tx, out *channel.Imported) error {
 	}
 	out.Refused, err = pgx.CollectRows(rows, scanRefusal)
 	return err
+}
+
+// insertLines makes the rows of table channels. After an error the transaction goes on.
+func insertLines(ctx context.Context, tx pgx.Tx, otherwise string) (added int64, err error) {
+	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `INSERT INTO channels (id, scope, host, tls, dir, many, body) SELECT id, scope, host, tls, dir, many, body FROM import_lines`+otherwise)
+		added = tag.RowsAffected()
+		return err
+	})
+	return added, err
 }
 
 func scanRefusal(r pgx.CollectableRow) (channel.Refusal, error) {
