@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"shoal/channel"
 	"shoal/manager/dispatch"
+	"shoal/manager/share"
 )
 
 // Manager runs one network's recrawls. It is made of parts that each own their state, on a common core; all of it belongs to the loop, which
@@ -94,7 +96,7 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 	find := &discovery{core: c, roster: roster}
 	c.inbox.after = hand.carryOut
 	if cfg.Several != nil {
-		c.tenancy = &tenancy{core: c, Several: cfg.Several, keep: keep, roster: roster, errands: errands}
+		c.tenancy = &tenancy{core: c, Several: cfg.Several, keep: keep, roster: roster, errands: errands, needs: map[channel.Epoch]share.Need{}}
 	}
 	m := &Manager{
 		core: c, status: &status{core: c, near: near, auditor: auditor, find: find}, tuning: tune, roster: roster,

@@ -22,6 +22,7 @@ const (
 	noteStrategy = "strategy"
 	noteLimits   = "limits"
 	noteTrust    = "trust"
+	noteNeed     = "need"    // what a manager has of the swarm, and what more of it would be worth
 	noteOther    = "other: " // begins what is for others than the manager
 )
 
@@ -37,6 +38,7 @@ type noted struct {
 	Strategy *StrategyChoice `json:",omitempty"`
 	Limits   *Limits         `json:",omitempty"`
 	Trust    *TrustChoice    `json:",omitempty"`
+	Need     *need           `json:",omitempty"`
 }
 
 // tell tells the other managers something, if there are any.
@@ -88,6 +90,9 @@ func (m *Manager) hearNote(ctx context.Context, n channel.Note) error {
 		return m.StandOff(ctx, t.ID, t.Host)
 	case what == noteStrategy && t.Strategy != nil:
 		return m.UseStrategy(ctx, *t.Strategy)
+	case what == noteNeed && t.Need != nil:
+		m.tenancy.needs[t.Need.Tenancy] = t.Need.Need
+		return nil
 	case what == noteLimits && t.Limits != nil:
 		return m.UseLimits(ctx, *t.Limits)
 	case what == noteTrust && t.Trust != nil:

@@ -108,6 +108,9 @@ type tenancy struct {
 	mu   sync.Mutex
 	told []channel.Note // what was heard, and is to be done in the next turn; guarded by mu
 
+	needs map[channel.Epoch]share.Need // what managers told last, this one too
+	moved time.Time                    // when quotas were moved last
+
 	last   channel.ID // up to which channels were looked for
 	looked time.Time
 }
@@ -164,6 +167,7 @@ func (t *tenancy) turn(ctx context.Context) error {
 		}
 	}
 	t.obey(ctx)
+	t.moveQuotas(ctx, &now)
 	return nil
 }
 

@@ -19,6 +19,7 @@ type price struct {
 
 	phi    float64
 	window float64 // W: tasks that may be out
+	share  float64 // of the swarm, when it was told last; 0: never
 	usual  float64 // wait of all tasks, ticks; 0: not known
 
 	swept   float64 // phi when all slots were last ranked
@@ -182,9 +183,16 @@ func (v *price) wait(w float32) {
 
 func (v *price) Quota(now Tick, l Load) Quota {
 	v.life = float64(l.Life)
-	if v.window == 0 {
-		v.window = min(max(float64(v.channels())/2, windowLeast), windowMost)
+	share := l.Share
+	if !(share > 0) {
+		share = 1
 	}
+	if v.window == 0 {
+		v.window = share * min(max(float64(v.channels())/2/share, windowLeast), windowMost)
+	} else if v.share > 0 {
+		v.window = min(max(v.window*share/v.share, 10), 1e7)
+	}
+	v.share = share
 	if now > v.at {
 		v.settle(now)
 	}
@@ -204,6 +212,9 @@ func (v *price) Quota(now Tick, l Load) Quota {
 	v.swept = max(v.swept, v.phi)
 	return q
 }
+
+// Price implements Strategy.
+func (v *price) Price() float64 { return v.phi }
 
 // binds reports whether the window, and not the caller, holds tasks back.
 func (v *price) binds(room int, l Load) bool {

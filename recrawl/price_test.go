@@ -93,3 +93,29 @@ func TestPriceFallsFastWhereAllStandsStill(t *testing.T) {
 		t.Errorf("after an hour without a task the price is %v", got)
 	}
 }
+
+// A strategy that shares the swarm with others begins with its part of the window, and the window moves with that part.
+func TestWindowOfShare(t *testing.T) {
+	begin := func(share float64) *price {
+		s, err := New("price", Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		NewScheduler(1, s, Options{Groups: 1}) // starts it
+		v := s.(*price)
+		v.Quota(1, Load{Room: -1, Share: share})
+		return v
+	}
+	whole, part := begin(0), begin(.25)
+	if whole.window != windowLeast || part.window != windowLeast/4 {
+		t.Errorf("windows at first: %v, and %v with a quarter of the swarm", whole.window, part.window)
+	}
+	part.Quota(2, Load{Room: -1, Share: .5})
+	if part.window != windowLeast/2 {
+		t.Errorf("with half of the swarm: %v", part.window)
+	}
+	whole.Quota(2, Load{Room: -1})
+	if whole.window != windowLeast {
+		t.Errorf("the window of the only one moved to %v", whole.window)
+	}
+}

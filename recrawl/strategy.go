@@ -37,6 +37,9 @@ type Strategy interface {
 	Day() float64
 	Recall(s Slot, f *Facts, history []byte, c Chosen)
 
+	// Price is what the last crawl that was asked for was worth, in weighted freshness for its cost, by which several that share a swarm compare what
+	// they need; 0: not known.
+	Price() float64
 	// Intervals are the present recrawl intervals by group in ticks, fastest first; nil: the strategy has none.
 	Intervals() []float64
 	// Report is what an operator sees of the plan in force; nil: there is none.
@@ -72,6 +75,9 @@ func (Base) Day() float64 { return 0 }
 
 // Recall implements Strategy: histories are of no use.
 func (Base) Recall(Slot, *Facts, []byte, Chosen) {}
+
+// Price implements Strategy: it is not known.
+func (Base) Price() float64 { return 0 }
 
 // Intervals implements Strategy: groups have no intervals.
 func (Base) Intervals() []float64 { return nil }
@@ -113,6 +119,8 @@ type Load struct {
 	Life float32 // mean life of a peer over the share of peers that vanish, in ticks; 0: unknown
 	// Threads is how many tasks the peers offer to run at once, and Idle how many of these threads have none; 0 threads: unknown.
 	Threads, Idle int
+	// Share is the part of the swarm that the strategy may count on, where several share it, in (0, 1]; 0: all of it. It moves to who needs it most.
+	Share float64
 	// New overrides Quota.New: the share of what is taken that goes to channels never crawled while known ones wait too; 0: the strategy
 	// decides.
 	New float64

@@ -2,6 +2,8 @@
 // is leaving. Every manager asks it the same question and comes to the same answer, so that none has to tell another what to do: each gives what should
 // be another's, and takes what is free and should be its own.
 //
+// It says as well what part of the swarm each manager may count on (Quotas), which moves to where the next crawl is worth most.
+//
 // It is not for who is alive (channel/postgres), nor for what a move does (package manager). It is pure.
 package share
 

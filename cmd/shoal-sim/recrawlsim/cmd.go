@@ -33,6 +33,8 @@ type World struct {
 	Steps    int     `default:"0" help:"Minutes to simulate; 0: the case's own (100,000; shock 60,000)."`
 	Channels int     `default:"0" help:"Channels, in the case's proportions; 0: the case's own number."`
 	Crawlers int     `default:"0" help:"Crawlers; 0: the case's own number."`
+	Managers int     `default:"1" help:"Managers that share the channels by host and hand out to the same crawlers; mode shoal only."`
+	Quotas   bool    `default:"true" negatable:"" help:"Several managers move quotas between them by what the next crawl is worth to each."`
 	JSON     bool    `name:"json" help:"Print one JSON array, a row for each run."`
 	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG."`
@@ -63,7 +65,7 @@ var ErrFlags = errors.New("sim: bad flags")
 const MaxSeeds = 1000
 
 func (w World) config() (Config, error) {
-	c := Config{Case: w.Case, Rates: w.Rates, Seed: w.Seed, Weights: w.Weights, Cap: w.Cap, Out: w.Out, Steps: w.Steps, Channels: w.Channels, Crawlers: w.Crawlers,
+	c := Config{Case: w.Case, Rates: w.Rates, Seed: w.Seed, Weights: w.Weights, Cap: w.Cap, Out: w.Out, Steps: w.Steps, Channels: w.Channels, Crawlers: w.Crawlers, Managers: w.Managers, Quotas: w.Quotas,
 		Params: recrawl.Params{Delta: w.Delta, IIR: w.IIR, CostKnee: w.CostKnee, CostShare: w.CostShare, CostBase: w.CostBase, TargetWait: w.TargetWait,
 			NoCost: w.NoCost, NoSurvival: w.NoSurvival, NoCorners: w.NoCorners, Rule: w.Rule, PlanEvery: w.PlanEvery}}
 	var err error

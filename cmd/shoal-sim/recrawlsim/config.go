@@ -37,6 +37,8 @@ type Config struct {
 	Params   recrawl.Params
 	Points   []sim.Point // latency embedding; nil: synthetic, from Seed
 
+	Managers int       // that share the channels and the swarm, mode shoal only; 0: one
+	Quotas   bool      // they move quotas between them; else each asks for what it thinks right
 	Channels int       // 0: the case's own, kept in proportion by groups
 	Crawlers int       // 0: the case's own
 	Load     float64   // change rates are multiplied by it; 0: 1
@@ -163,6 +165,7 @@ const (
 	MaxSteps    = 10_000_000
 	MaxChannels = 20_000_000
 	MaxCrawlers = 1_000_000
+	MaxManagers = 64
 	meanPages   = sim.MeanPages
 	maxPages    = sim.MaxPages
 )
@@ -199,6 +202,9 @@ func (c Config) Validate() error {
 		if err := c.Scale.check(c.scaled().crawlers); err != nil {
 			return err
 		}
+	}
+	if c.Managers > MaxManagers || c.Managers < 0 || c.Managers > 1 && (c.Mode != "shoal" || c.Scale != nil) {
+		return fmt.Errorf("%w: %d managers in mode %s: want up to %d, mode shoal and no other scale", ErrConfig, c.Managers, c.Mode, MaxManagers)
 	}
 	if c.Mode == "shoal" && c.Out > 1 {
 		return fmt.Errorf("%w: out %d: in mode shoal a channel has at most one task out", ErrConfig, c.Out)

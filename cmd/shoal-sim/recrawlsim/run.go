@@ -30,7 +30,10 @@ type swarm interface {
 type run struct {
 	cfg   Config
 	w     *world
-	s     *recrawl.Scheduler
+	s     *recrawl.Scheduler // of the first manager; of all channels, unless there are more
+	parts []*part            // of all managers
+	owner []uint8            // which of them has each channel; nil: the first has all
+	slot  []recrawl.Slot     // and by what slot; likewise
 	swarm swarm
 	m     *metrics
 	rng   *rand.Rand // changes
@@ -86,28 +89,22 @@ func Run(ctx context.Context, cfg Config, w *world, progress func(minute int)) (
 }
 
 func newRun(cfg Config, w *world) (*run, error) {
-	strategy, err := recrawl.New(cfg.Strategy, cfg.Params)
-	if err != nil {
-		return nil, err
-	}
 	r := &run{cfg: cfg, w: w, rng: sim.Rand(cfg.Seed, "changes"), presence: newPresence(w)}
 	opt := recrawl.Options{Cap: cfg.Cap, MaxOut: cfg.Out, Groups: len(w.groups), Relearn: 1440, Prior: recrawl.DefaultOptions().Prior}
 	if cfg.Rates == "known" {
 		opt.Initial = w.groupTau
 	}
-	var swarm *shoal
 	if cfg.Mode == "shoal" {
-		opt.MaxOut, opt.Ahead = 1, func(at recrawl.Slot) { r.touched += swarm.tasks[at].touch() }
-	}
-	if cfg.Scale != nil && cfg.Scale.Sites != nil { // links of others tell about how large a site is
-		opt.Pending = func(at recrawl.Slot) int { return cfg.Scale.Sites[at].Pages }
+		opt.MaxOut = 1
 	}
 	unknown := cfg.Scale != nil && cfg.Scale.Prior != recrawl.Estimate{}
 	if unknown {
 		opt.Initial, opt.Relearn, opt.Prior, opt.MinTicks = w.groupTau, 0, cfg.Scale.Prior, recrawl.Tick(cfg.Scale.MinTicks)
 	}
-	r.s = recrawl.NewScheduler(begin, strategy, opt)
-	r.limits = strategy.Intervals() != nil
+	if err := r.split(opt); err != nil {
+		return nil, err
+	}
+	r.limits = r.s.Strategy().Intervals() != nil
 	r.intervals = make([]float32, len(w.groups))
 	phase := sim.Rand(cfg.Seed, "phase")
 	r.m = newMetrics(w)
@@ -125,14 +122,13 @@ func newRun(cfg Config, w *world) (*run, error) {
 		case cfg.Rates == "known":
 			f.Est, f.Group, f.Flags = recrawl.Exactly(tau), w.group[i], recrawl.Known|recrawl.Pinned
 		}
-		r.s.Add(f) // slots count up from 0: they are the channels' numbers
+		r.add(int32(i), f)
 	}
 	if w.churn.Polite < 1 && cfg.Mode == "paper" { // with leases hardly anything is lost with a peer
 		r.life = float32(w.churn.Life / (1 - w.churn.Polite))
 	}
 	if cfg.Mode == "shoal" {
-		swarm = newShoal(r)
-		r.swarm = swarm
+		r.swarm = newShoal(r)
 	} else {
 		r.swarm = newPaper(r)
 	}
@@ -162,29 +158,30 @@ func (r *run) firstWeight(channel int) float32 {
 func (r *run) step(minute int) {
 	r.presence.step(minute, r.w, func(c int32) { r.swarm.join(minute, c) }, func(c int32, polite bool) { r.swarm.leave(minute, c, polite) })
 	r.swarm.step(minute)
-	for i, t := range r.s.Strategy().Intervals() {
-		r.intervals[i] = float32(t)
+	r.meanIntervals()
+	for _, p := range r.parts {
+		r.plan(minute, p.s)
 	}
-	r.plan(minute)
+	r.share(minute)
 	r.swarm.submit(minute)
 	r.m.minute(minute, r)
 }
 
 // plan has a strategy that plans do so, within the minute.
-func (r *run) plan(minute int) {
+func (r *run) plan(minute int, s *recrawl.Scheduler) {
 	now := begin + recrawl.Tick(minute)
-	strategy := r.s.Strategy()
+	strategy := s.Strategy()
 	plan := strategy.Plan(now)
 	if plan == nil {
 		return
 	}
-	adopt, err := plan(context.Background(), r.s.Snapshot())
+	adopt, err := plan(context.Background(), s.Snapshot())
 	if err != nil {
 		r.planErr = err
 		return
 	}
 	adopt()
-	r.s.Rerank()
+	s.Rerank()
 	if p := strategy.Report(); p.Plain > 0 && minute >= r.w.steps/4 { // the first quarter is settling in
 		r.predicted += p.Plain
 		r.plans++
@@ -195,15 +192,18 @@ func (r *run) plan(minute int) {
 func (r *run) updated(minute int, channel int32, wait, service float32) {
 	r.out--
 	if r.learnsWeights() && r.m.of[channel].updates == 0 {
-		r.s.Weigh(recrawl.Slot(channel), r.weight(int(channel)))
+		s, at := r.of(channel)
+		s.Weigh(at, r.weight(int(channel)))
 	}
 	changed := r.m.update(minute, channel, service, r.rng)
-	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel),
+	s, at := r.of(channel)
+	s.Observe(begin+recrawl.Tick(minute), at,
 		recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: wait, Service: service})
 }
 
 // over is called when a task has ended otherwise and the manager knows.
 func (r *run) over(minute int, channel int32, kind recrawl.Kind) {
 	r.out--
-	r.s.Observe(begin+recrawl.Tick(minute), recrawl.Slot(channel), recrawl.Event{Kind: kind})
+	s, at := r.of(channel)
+	s.Observe(begin+recrawl.Tick(minute), at, recrawl.Event{Kind: kind})
 }

@@ -28,7 +28,6 @@ import (
 type shoal struct {
 	r      *run
 	terms  lease.Terms
-	m      *dispatch.Machine
 	queues []*queue.Queue[struct{}]
 	drops  []int32 // earliest minute at which a waiting task of each peer is dropped
 	// soonest is what a peer's queue quoted last, before which it cannot start another task: a quote only ever gets later until a task ends
@@ -49,14 +48,9 @@ type shoal struct {
 	chunk      float64 // pages that fill one
 	holds      int     // tasks of a peer, running and waiting
 	items      []queue.Item[struct{}]
-	threads    int // of a peer
-	places     int // that the manager fills in its queue
-	capacity   dispatch.Capacity
-	promised   int             // tasks of this minute
-	waited     [2]int          // of them, those that find no room: wanted ones, and spare ones
-	free       []int32         // threads of each peer that no task has or is promised; below 0: places of its queue that are
+	threads    int             // of a peer
+	places     int             // that the manager fills in its queue
 	names      []dispatch.Peer // of the peers, where the manager's room is bounded
-	held       []int32         // tasks that the manager knows each of them to have
 	sites      *sites          // who judges nearness; nil: shoal itself
 	now        time.Time       // of the last look of the dispatcher
 }
@@ -117,7 +111,7 @@ func (s *shoal) steps(d time.Duration) float64 { return float64(d) / float64(s.u
 func newShoal(r *run) *shoal {
 	n := r.w.experiment.crawlers
 	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n),
-		unit: r.w.unit, soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), unused: nothing, free: make([]int32, n)}
+		unit: r.w.unit, soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), unused: nothing}
 	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
 	s.gap, s.checkpoint, s.chunk = politeGap, checkpoint, chunkPages
 	if c := r.w.scale; c != nil {
@@ -142,15 +136,22 @@ func newShoal(r *run) *shoal {
 			for i := range s.queues {
 				s.names = append(s.names, dispatch.Peer(strconv.Itoa(i)))
 			}
-			s.held = make([]int32, n)
 		}
 	}
-	var judge dispatch.Judge = s
 	if r.w.scale != nil && r.w.scale.Room && r.w.scale.Sites != nil && n <= mostJudged {
 		s.sites = newSites(s)
-		judge = s.sites
 	}
-	s.m = dispatch.New(epoch, c, wanted{r.s, s}, s, judge)
+	for _, p := range r.parts {
+		p.swarm, p.free = s, make([]int32, n)
+		if s.names != nil {
+			p.held = make([]int32, n)
+		}
+		var judge dispatch.Judge = p
+		if s.sites != nil { // there is one manager
+			judge = s.sites
+		}
+		p.m = dispatch.New(epoch, c, p, p, judge)
+	}
 	return s
 }
 
@@ -182,47 +183,52 @@ func (s *shoal) noted(peer int32) {
 	}
 }
 
-// submit hands out what is wanted, and what came to nothing before.
+// submit hands out what is wanted, and what came to nothing before. The managers do so one after the other, and none is always the first.
 func (s *shoal) submit(minute int) {
-	if s.sites != nil {
-		if minute < s.r.w.scale.Come {
-			return
+	if s.sites != nil && minute < s.r.w.scale.Come {
+		return
+	}
+	if s.sites == nil {
+		for _, p := range s.r.parts {
+			p.look()
 		}
 	}
-	s.handOut(minute, s.at(float64(minute)))
+	for n := range s.r.parts {
+		s.r.parts[(minute+n)%len(s.r.parts)].handOut(minute, s.at(float64(minute)))
+	}
 }
 
-func (s *shoal) handOut(minute int, now time.Time) {
-	if s.now = now; s.sites == nil {
-		s.count()
-	} else {
+func (p *part) handOut(minute int, now time.Time) {
+	s := p.swarm
+	if s.now = now; s.sites != nil {
 		s.sites.see(now)
 		s.sites.survey(now)
 	}
-	orders := s.m.Tick(now)
-	s.r.due = s.r.due[:0]
+	orders := p.m.Tick(now)
+	due := p.r.due[:0]
 	for i := range orders {
-		s.r.due = append(s.r.due, int32(orders[i].Slot))
+		due = append(due, p.channel(orders[i].Slot))
 	}
-	s.touch(s.r.due)
+	p.r.due = due
+	s.touch(due)
 	for i := range orders {
-		s.hand(minute, now, &orders[i])
+		p.hand(minute, now, &orders[i])
 	}
-	s.keep(minute)
+	p.keep()
 }
 
 // hand offers a task.
-func (s *shoal) hand(minute int, now time.Time, o *dispatch.Order) {
-	ch := int32(o.Slot)
+func (p *part) hand(minute int, now time.Time, o *dispatch.Order) {
+	s, ch := p.swarm, p.channel(o.Slot)
 	t := &s.tasks[ch]
 	t.latest = o.Latest
 	t.fence.Deposit(o.Gen)
 	peer, start, ok := s.offer(minute, now, ch, o.Peer)
 	if !ok {
-		s.m.Refused(now, *o)
+		p.m.Refused(now, *o)
 		return
 	}
-	s.m.Placed(now, *o, s.name(peer), start)
+	p.m.Placed(now, *o, s.name(peer), start)
 	if !t.taken {
 		t.taken = true
 		s.r.m.accepted++
@@ -238,197 +244,19 @@ func (s *shoal) name(peer int32) dispatch.Peer {
 }
 
 // keep does what the machine asks for.
-func (s *shoal) keep(minute int) {
-	for _, a := range s.m.Acts() {
+func (p *part) keep() {
+	for _, a := range p.m.Acts() {
+		t := &p.swarm.tasks[p.channel(a.Slot)]
 		switch a.Kind {
 		case dispatch.Persist:
-			s.tasks[a.Slot].issue = a.Issue
+			t.issue = a.Issue
 		case dispatch.GaveUp: // an operator looks at it
-			t := &s.tasks[a.Slot]
 			t.issue.Unmark()
 			t.open = false
-			s.r.out--
+			p.r.out--
 		}
 	}
 }
-
-// wanted is the scheduler, as the machine sees it: what it takes counts as submitted, what is refused is over.
-type wanted struct {
-	*recrawl.Scheduler
-	s *shoal
-}
-
-// Next implements dispatch.Due.
-func (w wanted) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
-	return w.Scheduler.Next(now, load, w.count(now, admit))
-}
-
-// Spare implements dispatch.Sparer.
-func (w wanted) Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
-	return w.Scheduler.Spare(now, n, w.count(now, admit))
-}
-
-// Take implements dispatch.Due.
-func (w wanted) Take(now recrawl.Tick, at recrawl.Slot, admit func(recrawl.Slot) (recrawl.Tick, bool)) bool {
-	return w.Scheduler.Take(now, at, w.count(now, admit))
-}
-
-// count has what admit takes counted as submitted.
-func (w wanted) count(now recrawl.Tick, admit func(recrawl.Slot) (recrawl.Tick, bool)) func(recrawl.Slot) (recrawl.Tick, bool) {
-	r := w.s.r
-	return func(at recrawl.Slot) (recrawl.Tick, bool) {
-		again, ok := admit(at)
-		if t := &w.s.tasks[at]; ok && !t.open {
-			if t.left == 0 {
-				t.left = r.w.pages[at]
-			}
-			t.open, t.taken, t.since = true, false, int32(now-begin)
-			r.out++
-			r.m.submitted++
-			r.m.submittedBy[r.w.group[at]]++
-		}
-		return again, ok
-	}
-}
-
-// Observe implements dispatch.Due.
-func (w wanted) Observe(now recrawl.Tick, at recrawl.Slot, e recrawl.Event) {
-	if t := &w.s.tasks[at]; e.Kind == recrawl.Refused && !t.taken {
-		t.open, t.left = false, 0
-		w.s.r.out--
-		w.s.r.m.refused++
-	}
-	w.Scheduler.Observe(now, at, e)
-}
-
-// Host implements dispatch.Channels: every channel has a host of its own.
-func (s *shoal) Host(recrawl.Slot) channel.HostKey { return 0 }
-
-// Issue implements dispatch.Channels.
-func (s *shoal) Issue(at recrawl.Slot) (lease.Issue, error) { return s.tasks[at].issue, nil }
-
-// Expect implements dispatch.Channels.
-func (s *shoal) Expect(recrawl.Slot) time.Duration { return 0 }
-
-// Room implements dispatch.Judge: a task waits while the peers near its host are full, and the longer it has waited the farther it may go, to a
-// peer with a free thread. A spare task goes to a near one with a free thread, or does not go.
-func (s *shoal) Room(_ time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.Verdict) {
-	if s.reserve(a) {
-		return "", dispatch.Go
-	}
-	k := 0
-	if a.Spare {
-		k = 1
-	}
-	if s.waited[k]++; s.waited[k] > max(waitsLeast, len(s.queues)/waitsShare) {
-		return "", dispatch.Enough
-	}
-	return "", dispatch.Wait
-}
-
-// Of the tasks of a minute one for every waitsShare peers is asked for in vain, at least waitsLeast, spare ones apart from the others. The product asks for all; here
-// that would be most of the work under overload.
-const (
-	waitsLeast = 64
-	waitsShare = 4
-)
-
-// Farther implements dispatch.Judge: the task with room at the nearest peer, by their order.
-func (s *shoal) Farther(_ time.Time, tasks []dispatch.Ask) (task int, p dispatch.Peer, ok bool) {
-	least, near := math.MaxInt, []int32(nil)
-	for i := range tasks {
-		if ok && tasks[task].Pressing && !tasks[i].Pressing {
-			continue
-		}
-		full := int32(0)
-		if tasks[i].Pressing {
-			full = -int32(s.places)
-		}
-		near = s.r.w.near.list(int32(tasks[i].Slot), near[:0])
-		for rank, peer := range near {
-			if rank >= least && tasks[task].Pressing == tasks[i].Pressing {
-				break
-			}
-			if s.soonest[peer] != away && s.free[peer] > full {
-				task, p, least, ok = i, s.name(peer), rank, true
-				break
-			}
-		}
-	}
-	return task, p, ok
-}
-
-// reserve finds room near a task's host, and keeps it from other tasks of this minute.
-func (s *shoal) reserve(a dispatch.Ask) bool {
-	near := &s.r.w.near
-	if near.narrow != nil {
-		return reserved(s, of(near.narrow, near.each, int32(a.Slot)), &a)
-	}
-	return reserved(s, of(near.wide, near.each, int32(a.Slot)), &a)
-}
-
-func reserved[C uint16 | int32](s *shoal, peers []C, a *dispatch.Ask) bool {
-	full, near, looked := -int32(s.places), overlay.Widen(0), 0
-	if a.Only != "" {
-		near = len(peers)
-	}
-	onlyNear := a.Spare || a.Share <= dispatch.NearShare || s.capacity.Idle <= 0 // farther away only free threads are taken
-	for _, p := range peers {
-		if s.soonest[p] == away {
-			continue
-		}
-		if looked++; looked > near && onlyNear {
-			return false
-		}
-		if free := s.free[p]; free > 0 || !a.Spare && looked <= near && free > full {
-			if free > 0 {
-				s.capacity.Idle--
-			}
-			s.free[p]--
-			s.promised++
-			s.tasks[a.Slot].kept = int32(p)
-			return true
-		}
-	}
-	return false
-}
-
-// queueShare is the part of its queue that the manager fills, as overlay.Holds has it.
-const queueShare = 5
-
-// Held implements dispatch.Judge.
-func (s *shoal) Held(p dispatch.Peer, n int) {
-	if i, err := strconv.Atoi(string(p)); err == nil {
-		s.held[i] = int32(n)
-	}
-}
-
-// Capacity implements dispatch.Judge. What is promised counts as idle here: the machine takes it off itself.
-func (s *shoal) Capacity(time.Time) dispatch.Capacity {
-	c := s.capacity
-	c.Idle += s.promised
-	return c
-}
-
-// count sums up the peers, for the tasks of a minute.
-func (s *shoal) count() {
-	s.capacity, s.promised, s.waited = dispatch.Capacity{}, 0, [2]int{}
-	c := &s.capacity
-	for i, alive := range s.r.alive {
-		s.free[i] = 0
-		if !alive {
-			continue
-		}
-		s.free[i] = int32(s.threads - s.has(int32(i)))
-		c.Peers, c.Threads, c.Idle = c.Peers+1, c.Threads+s.threads, c.Idle+max(int(s.free[i]), 0)
-		if s.held != nil {
-			c.Holds, c.Held = c.Holds+s.threads+s.places, c.Held+int(s.held[i])
-		}
-	}
-}
-
-// Looked implements dispatch.Judge.
-func (s *shoal) Looked(time.Time) {}
 
 // offer gives the task to the peer that the judge has named, or whose room it keeps for it, or else to the near peer with the earliest expected finish of those that would take it.
 func (s *shoal) offer(minute int, now time.Time, ch int32, named dispatch.Peer) (peer int32, start time.Time, ok bool) {

@@ -8,7 +8,6 @@ import (
 	"shoal/channel/lease"
 	"shoal/manager/dispatch"
 	"shoal/peer/queue"
-	"shoal/recrawl"
 )
 
 // tick does what a peer's queue asks for, and tells whether a task was given up.
@@ -106,9 +105,10 @@ func (s *shoal) touchRuns(all []int32) {
 	for _, i := range all {
 		run := &s.runs[i]
 		t := &s.tasks[run.channel]
+		p, slot := s.r.manager(run.channel)
 		n += t.touch() + int(s.r.m.of[run.channel].last) + int(s.r.w.pages[run.channel]) +
-			int(s.r.s.Facts(recrawl.Slot(run.channel)).Out)
-		s.m.Ahead(recrawl.Slot(run.channel))
+			int(p.s.Facts(slot).Out)
+		p.m.Ahead(slot)
 		if run.peer != nothing {
 			n += s.queues[run.peer].Waiting()
 		}
@@ -116,7 +116,8 @@ func (s *shoal) touchRuns(all []int32) {
 	for _, i := range all {
 		if run := &s.runs[i]; run.peer != nothing {
 			if key, ok := s.queues[run.peer].Next(); ok {
-				s.m.Ahead(recrawl.Slot(key))
+				p, slot := s.r.manager(int32(key))
+				p.m.Ahead(slot)
 				t := &s.tasks[key]
 				n += t.touch() + int(s.r.w.hosts[key].X)
 			}
@@ -163,8 +164,9 @@ func (s *shoal) hear(now time.Time, ch, peer int32, e lease.Event) dispatch.Hear
 	if e.Kind == 0 {
 		return dispatch.Heard{}
 	}
-	h, _ := s.m.Hear(now, recrawl.Slot(ch), e, s.name(peer)) // Issue never fails
-	if e.Kind == lease.Reported {                            // the channel may be wanted again before the machine is looked at
+	p, slot := s.r.manager(ch)
+	h, _ := p.m.Hear(now, slot, e, s.name(peer)) // Issue never fails
+	if e.Kind == lease.Reported {                // the channel may be wanted again before the machine is looked at
 		s.tasks[ch].issue = h.Issue
 	}
 	return h

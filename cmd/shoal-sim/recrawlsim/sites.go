@@ -167,7 +167,7 @@ func (n *sites) until(minute int) {
 			continue
 		}
 		n.s.complete(minute, run)
-		n.s.handOut(minute, n.s.at(end))
+		n.s.r.parts[0].handOut(minute, n.s.at(end))
 	}
 }
 
@@ -235,7 +235,7 @@ func (l *landing) tell(r *run) *Landing {
 	out.RTTBound = r.w.scale.LeastRTT(l.tasks, l.pages, l.room)
 	out.Steady90 = float64(slices.IndexFunc(l.fresh, func(f float64) bool { return f >= .9*out.Steady }))
 	if s, ok := r.swarm.(*shoal); ok {
-		u := s.m.Usage()
+		u := s.r.parts[0].m.Usage()
 		out.Idle, out.Missed = ratio(u.Idle.Seconds(), u.Offered.Seconds()), ratio(u.Missed.Seconds(), u.Offered.Seconds())
 	}
 	return out
