@@ -29,7 +29,7 @@ func (t *tenancy) moveQuotas(ctx context.Context, tenure *channel.Tenure) {
 	err := t.onLoop(ctx, func(time.Time) {
 		mine = share.Need{Share: t.needs[t.epoch].Share, Price: t.sched.Strategy().Price()}
 		mine.Share = t.quota(tenure, mine)
-		t.machine.SetShare(mine.Share)
+		t.machine.Share = mine.Share
 	})
 	if err != nil {
 		return

@@ -116,6 +116,10 @@ type Counts struct {
 
 // Machine is the state of all that is handed out. Owned by one goroutine.
 type Machine struct {
+	// Share is the part of the swarm that is this machine's, where several share it; 0: all of it. It has so much out, or fills so much of what stands
+	// idle: what peers tell of their load comes late, and two machines that see the same room would both send tasks there.
+	Share float64
+
 	cfg      Config
 	due      Due
 	channels Channels
@@ -146,7 +150,6 @@ type Machine struct {
 	acts       []Act
 	counts     Counts
 	beside     Counts
-	share      float64
 	usage      usage
 }
 
@@ -180,7 +183,7 @@ func (m *Machine) Tick(now time.Time) []Order {
 	}
 	tick := m.cfg.Clock.At(now)
 	before, c := len(m.orders), m.judge.Capacity(now)
-	load := recrawl.Load{Room: room, Out: m.flights.n, New: m.cfg.NewShare, Threads: c.Threads, Idle: c.Idle, Share: m.share}
+	load := recrawl.Load{Room: room, Out: m.flights.n, New: m.cfg.NewShare, Threads: c.Threads, Idle: c.Idle, Share: m.Share}
 	still := func() int { return left(room, len(m.orders)-before) }
 	m.far.begin(tick)
 	m.due.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) {
@@ -356,7 +359,7 @@ func (m *Machine) Room(now time.Time) int {
 		c := m.judge.Capacity(now)
 		room = max(c.Holds+m.carried-c.Held-m.Out(), 0)
 	}
-	if s := m.share; s > 0 && s < 1 {
+	if s := m.Share; s > 0 && s < 1 {
 		c := m.judge.Capacity(now)
 		part := func(of int) int { return int(math.Ceil(s * float64(of))) }
 		room = bounded(room, max(part(max(c.Holds, c.Threads))-m.Out(), part(c.Idle)))
@@ -426,10 +429,6 @@ func (m *Machine) sums(s recrawl.Slot) *Counts {
 
 // SetNewShare changes Config.NewShare.
 func (m *Machine) SetNewShare(v float64) { m.cfg.NewShare = v }
-
-// SetShare says what part of the swarm is this machine's, where several share it; 0: all of it. It has so much out, or fills so much of what stands
-// idle: what peers tell of their load comes late, and two machines that see the same room would both send tasks there.
-func (m *Machine) SetShare(s float64) { m.share = s }
 
 // Close has nothing more handed out, until it is called with false.
 func (m *Machine) Close(closed bool) { m.closed = closed }

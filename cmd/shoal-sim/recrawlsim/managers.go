@@ -108,7 +108,6 @@ func (r *run) meanIntervals() {
 
 // Next implements dispatch.Due. What is taken counts as submitted.
 func (p *part) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
-	load.Share = p.share
 	return p.s.Next(now, load, p.count(now, admit))
 }
 

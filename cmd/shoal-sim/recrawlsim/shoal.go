@@ -204,6 +204,9 @@ func (p *part) handOut(minute int, now time.Time) {
 		s.sites.see(now)
 		s.sites.survey(now)
 	}
+	if len(p.r.parts) > 1 && p.r.cfg.Quotas {
+		p.m.Share = p.share
+	}
 	orders := p.m.Tick(now)
 	due := p.r.due[:0]
 	for i := range orders {
