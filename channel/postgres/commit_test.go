@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"shoal/channel"
 	"shoal/internal/lab/pglab"
@@ -216,5 +219,44 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("%q shows the password", err)
 			}
 		})
+	}
+}
+
+// TestDeadlock has two transactions lock two rows in opposite orders. The server breaks one off; both are done in the end, once each.
+func TestDeadlock(t *testing.T) {
+	db := open(t, pglab.Start(t, pglab.Options{Settings: []string{"deadlock_timeout = 10ms"}}), "db")
+	if _, err := db.pool.Exec(t.Context(), `CREATE TABLE rows_of_two (id int PRIMARY KEY, n int); INSERT INTO rows_of_two VALUES (0, 0), (1, 0)`); err != nil {
+		t.Fatal(err)
+	}
+	var wg, met sync.WaitGroup
+	var tries atomic.Int32
+	met.Add(2)
+	for w := range 2 {
+		wg.Go(func() {
+			first := true
+			err := db.Patiently(t.Context(), func() error {
+				tries.Add(1)
+				return db.Transact(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+					_, err := tx.Exec(ctx, `UPDATE rows_of_two SET n = n + 1 WHERE id = $1`, w)
+					if first {
+						first = false
+						met.Done()
+						met.Wait()
+					}
+					if err == nil {
+						_, err = tx.Exec(ctx, `UPDATE rows_of_two SET n = n + 1 WHERE id = $1`, 1-w)
+					}
+					return err
+				})
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	var sum int
+	if err := db.pool.QueryRow(t.Context(), `SELECT sum(n) FROM rows_of_two`).Scan(&sum); err != nil || sum != 4 || tries.Load() < 3 {
+		t.Errorf("%d updates after %d tries, %v; want 4 after 3 or more", sum, tries.Load(), err)
 	}
 }

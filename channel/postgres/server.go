@@ -82,9 +82,12 @@ func greet(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
+// syncRoutine is where the server waits for its standbys. Its warning that the wait was canceled has no code of its own.
+const syncRoutine = "SyncRepWaitForLSN"
+
 // notice marks a connection whose commit was told done although the standby did not confirm it.
 func (s *Server) notice(c *pgconn.PgConn, n *pgconn.Notice) {
-	if n.Code == codeCanceled || n.Code == codeShutdown {
+	if n.Code == codeCanceled || n.Code == codeShutdown || n.Routine == syncRoutine {
 		s.unsure.Store(c, true)
 	}
 }

@@ -158,15 +158,25 @@ func (s *Store) readUpTo(ctx context.Context, last uint64) (err error) {
 		}
 		var entries []entry
 		err := s.server.Patiently(ctx, func() error {
-			rows, err := s.server.Pool().Query(ctx, `SELECT seq, key, body FROM log WHERE part = $1 AND seq > $2 AND seq <= $4 ORDER BY seq LIMIT $3`, part, int64(s.at.Seq), stretch, int64(last))
+			rows, err := s.server.Pool().Query(ctx, `SELECT seq, key, CASE WHEN seq = $2 THEN '' ELSE body END FROM log WHERE part = $1 AND seq >= $2 AND seq <= $4 ORDER BY seq LIMIT $3`,
+				part, int64(s.at.Seq), stretch+1, int64(last))
 			if err != nil {
 				return err
 			}
 			entries, err = pgx.CollectRows(rows, pgx.RowToStructByPos[entry])
 			return err
 		})
-		if err != nil || len(entries) == 0 {
+		if err != nil {
 			return s.server.Explain(err)
+		}
+		if s.at.Seq > 0 && (len(entries) == 0 || uint64(entries[0].Seq) == s.at.Seq && string(entries[0].Key) != string(s.at.Key[:])) {
+			return s.diverged()
+		}
+		if len(entries) > 0 && uint64(entries[0].Seq) == s.at.Seq {
+			entries = entries[1:]
+		}
+		if len(entries) == 0 {
+			return nil
 		}
 		for _, e := range entries {
 			writes, err := s.packer.unpack(e.Body)
@@ -184,6 +194,15 @@ func (s *Store) readUpTo(ctx context.Context, last uint64) (err error) {
 			s.tell(writes, refused)
 		}
 	}
+}
+
+// errDiverged says that the copy has what the log has not.
+var errDiverged = errors.New("archive: this machine has read what its database has lost since, as after a standby took over: start again to have its copy of the ledger made anew")
+
+// diverged is the error of a copy that cannot go on. A reader sees commits that no standby has yet, if their program is cut off while they wait; a failover
+// loses them.
+func (s *Store) diverged() error {
+	return fmt.Errorf("%w: entry %d of %s", errDiverged, s.at.Seq, s.where())
 }
 
 // tell passes on what an entry of another writer has changed.

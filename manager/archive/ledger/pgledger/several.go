@@ -188,6 +188,15 @@ func (s *Store) appendBeside(ctx context.Context, key [16]byte, body []byte) (se
 		err := s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			var b pgx.Batch
 			b.Queue(`SELECT FROM heads WHERE part = $1 FOR UPDATE`, part) // what follows sees all that was done before the lock was had
+			if s.at.Seq > 0 {
+				b.Queue(`SELECT EXISTS (SELECT FROM log WHERE part = $1 AND seq = $2 AND key = $3)`, part, int64(s.at.Seq), s.at.Key[:]).QueryRow(func(row pgx.Row) error {
+					var is bool
+					if err := row.Scan(&is); err != nil || is {
+						return err
+					}
+					return s.diverged()
+				})
+			}
 			b.Queue(`WITH moved AS (UPDATE heads SET seq = seq + 1, key = $3, grown = grown + $5
 					WHERE part = $1 AND epoch = $6 AND EXISTS (SELECT FROM writers WHERE part = $1 AND token = $2) RETURNING part, seq)
 				INSERT INTO log (part, seq, key, body) SELECT part, seq, $3, $4 FROM moved RETURNING seq`, part, s.cfg.Writer, key[:], body, len(body), s.epoch).QueryRow(func(row pgx.Row) error {
@@ -212,7 +221,7 @@ func (s *Store) appendBeside(ctx context.Context, key [16]byte, body []byte) (se
 	case errors.Is(err, ledger.ErrReplaced):
 		s.gone = true
 		return 0, err
-	case errors.Is(err, errUnsettled):
+	case errors.Is(err, errUnsettled), errors.Is(err, errDiverged):
 		return 0, err
 	}
 	return 0, s.away(err)
