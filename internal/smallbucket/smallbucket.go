@@ -206,7 +206,7 @@ func (b *Bucket) put(w http.ResponseWriter, r *http.Request, at string) error {
 
 // receive writes a request's body to a new file, and syncs that.
 func (b *Bucket) receive(r *http.Request, dir string) (name, sum string, err error) {
-	var body io.Reader = io.LimitReader(r.Body, maxObject)
+	body := io.LimitReader(r.Body, maxObject)
 	if strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
 		body = &chunked{r: bufio.NewReader(body)}
 	}

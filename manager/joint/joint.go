@@ -51,7 +51,6 @@ type Running struct {
 
 	mu   sync.Mutex // guards what follows
 	seen map[string]*look
-	at   time.Time // when the others were asked last for their overviews
 }
 
 var _ desk.Running = (*Running)(nil)
