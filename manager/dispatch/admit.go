@@ -60,7 +60,10 @@ const (
 func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how way) (Peer, Verdict) {
 	if how.spare {
 		peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: NearShare, Spare: true})
-		if v == Wait { // a thread elsewhere may be left when all has been looked at
+		switch v {
+		case Go: // its wait is over
+			delete(m.asked, s)
+		case Wait: // a thread elsewhere may be left when all has been looked at
 			m.far.add(Ask{Slot: s, Host: key})
 		}
 		return peer, v
@@ -166,6 +169,23 @@ func (m *Machine) Block(key channel.HostKey, why string) {
 	h := m.hosts[key]
 	h.blocked = why
 	m.hosts[key] = h
+	if why == "" {
+		m.recall(key)
+	}
+}
+
+// recall has tasks that wait to be handed out again come as soon as their host lets them: they were put off by what was known of it then.
+func (m *Machine) recall(key channel.HostKey) {
+	if m.waiting == 0 {
+		return
+	}
+	from := max(nanos(m.hosts[key].next), 1)
+	for f := range m.flights.all() {
+		if f.waiting && !f.queued && f.due > from && m.channels.Host(f.slot) == key {
+			f.due = from
+			m.arm(f)
+		}
+	}
 }
 
 // Blocked says why a host is blocked; empty: it is not.
@@ -183,6 +203,7 @@ func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
 	if h := m.hosts[key]; h.next.After(latest) {
 		h.next = latest
 		m.hosts[key] = h
+		m.recall(key)
 	}
 }
 

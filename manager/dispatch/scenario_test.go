@@ -137,6 +137,8 @@ func (w *world) outcome(t *testing.T, f []string, s recrawl.Slot, number func(in
 		w.m.Block(channel.HostKey(number(1)), strings.Join(f[2:], " "))
 	case "leave": // leave HOST MINUTES
 		w.m.Leave(channel.HostKey(number(1)), w.now.Add(time.Duration(number(2))*time.Minute))
+	case "hurry": // hurry HOST MINUTES
+		w.m.Hurry(channel.HostKey(number(1)), w.now.Add(time.Duration(number(2))*time.Minute))
 	case "visit": // visit HOST: by the owner itself
 		if !w.m.Visit(w.now, channel.HostKey(number(1))) {
 			return []string{"not now"}
