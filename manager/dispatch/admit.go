@@ -170,12 +170,12 @@ func (m *Machine) Block(key channel.HostKey, why string) {
 	h.blocked = why
 	m.hosts[key] = h
 	if why == "" {
-		m.recall(key)
+		recall(m, key)
 	}
 }
 
 // recall has tasks that wait to be handed out again come as soon as their host lets them: they were put off by what was known of it then.
-func (m *Machine) recall(key channel.HostKey) {
+func recall(m *Machine, key channel.HostKey) {
 	if m.waiting == 0 {
 		return
 	}
@@ -203,7 +203,7 @@ func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
 	if h := m.hosts[key]; h.next.After(latest) {
 		h.next = latest
 		m.hosts[key] = h
-		m.recall(key)
+		recall(m, key)
 	}
 }
 
