@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"shoal/internal/plain"
@@ -33,6 +34,7 @@ func (s *station) api() http.Handler {
 	m.HandleFunc("PUT /v1/settings", s.putSettings)
 	m.HandleFunc("POST /v1/settings/try", s.trySettings)
 	m.HandleFunc("POST /v1/join", s.postJoin)
+	m.HandleFunc("GET /v1/about", s.getAbout)
 	m.HandleFunc("GET /v1/health", s.getHealth)
 	m.HandleFunc("GET /v1/update", s.getUpdate)
 	m.HandleFunc("GET /v1/picture", s.getPicture)
@@ -136,15 +138,16 @@ type shownCap struct {
 	Key       string `json:"setting"`
 	Value     int    `json:"value"`            // 0: none
 	Used      int64  `json:"used,omitempty"`   // of a budget, in bytes
-	By        string `json:"by,omitempty"`     // "you", "admin" or "crawler"
+	By        string `json:"by,omitempty"`     // "you", "joining" or "admin"
 	Source    string `json:"source,omitempty"` // in words
 	Overruled *int   `json:"overruled,omitempty"`
 }
 
 // Who set a limit.
 const (
-	byYou   = "you"
-	byAdmin = "admin"
+	byYou     = "you"
+	byJoining = "joining" // it is what joining proposes, and stands in the volunteer's settings file
+	byAdmin   = "admin"
 )
 
 func byOf(source string) string {
@@ -164,6 +167,9 @@ func shownCaps(f *limit.Force, d *limit.Done, lang string) (out []shownCap) {
 		used int64
 	}{{"down_kib_per_s", f.DownKiBPerS, 0}, {"up_kib_per_s", f.UpKiBPerS, 0}, {"day_mib", f.DayMiB, d.Today.Bytes}, {"month_mib", f.MonthMiB, d.Month.Bytes}} {
 		x := shownCap{Key: c.key, Value: c.cap.Value, Used: c.used, By: byOf(c.cap.Source)}
+		if strings.HasPrefix(c.cap.Source, "your settings in ") && isProposed(c.key, c.cap.Value) {
+			x.By = byJoining
+		}
 		if c.cap.Source != "" {
 			x.Source = sourceText(c.cap.Source).In(lang)
 		}

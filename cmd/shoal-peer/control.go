@@ -59,6 +59,9 @@ func (p *program) status(of []said) *status {
 		s.held = s.Networks[0].held
 	}
 	s.State, s.Says = sentence(s, now)
+	if s.State != stateWorking && s.State != stateIdle && s.State != stateFinishing {
+		s.Speed = p.speeds.lately()
+	}
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -43,22 +44,28 @@ type proposal struct {
 	what  string
 }
 
-// proposals leave most of a common home's line free: a tenth of 40 Mbit/s down, a tenth of 8 Mbit/s up, and 30 GB a month.
+// proposed leaves most of a common home's line free: a tenth of 40 Mbit/s down, a tenth of 8 Mbit/s up, and 30 GB a month.
+var proposed = []proposal{
+	{"down_kib_per_s", 500, "download, KiB a second"},
+	{"up_kib_per_s", 100, "upload, KiB a second"},
+	{"day_mib", 2000, "received and sent in a day, MiB"},
+	{"month_mib", 30000, "received and sent in a month, MiB"},
+}
+
+// proposals are those of proposed of which the volunteer has set nothing.
 func proposals(set *settings) (out []proposal) {
-	for _, p := range []struct {
-		proposal
-		own int
-	}{
-		{proposal{"down_kib_per_s", 500, "download, KiB a second"}, set.DownKiBPerS},
-		{proposal{"up_kib_per_s", 100, "upload, KiB a second"}, set.UpKiBPerS},
-		{proposal{"day_mib", 2000, "received and sent in a day, MiB"}, set.DayMiB},
-		{proposal{"month_mib", 30000, "received and sent in a month, MiB"}, set.MonthMiB},
-	} {
-		if p.own == 0 && set.from[p.Key] == "" {
-			out = append(out, p.proposal)
+	own := set.fields()
+	for _, p := range proposed {
+		if own[p.Key].Int() == 0 && set.from[p.Key] == "" {
+			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// isProposed reports whether a limit is what joining proposes.
+func isProposed(key string, value int) bool {
+	return slices.ContainsFunc(proposed, func(p proposal) bool { return p.Key == key && p.Value == value })
 }
 
 // joinSaid is what join --json prints.

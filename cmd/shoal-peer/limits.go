@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -393,6 +394,7 @@ func (p *program) machine(m *limit.Machine) words.Text {
 	}
 	busy, err := m.Busy()
 	p.busy.Store(int64(busy))
+	p.share.Store(math.Float64bits(m.Own()))
 	if err != nil {
 		p.busy.Store(-1)
 	}

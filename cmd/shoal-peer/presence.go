@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+	"runtime/metrics"
 	"time"
 
 	"shoal/peer/limit"
@@ -14,6 +16,15 @@ func (p *program) machineChecks(add func(name, level string, says words.Text)) {
 		add("busy", levelOK, words.T("health.busy.says", busy))
 	} else {
 		add("busy", levelNote, words.T("health.unknown"))
+	}
+	memory := memoryMiB()
+	switch share := math.Float64frombits(p.share.Load()); {
+	case p.busy.Load() < 0:
+		add("own", levelOK, words.T("health.own.memory", memory))
+	case share < 1:
+		add("own", levelOK, words.T("health.own.little", memory))
+	default:
+		add("own", levelOK, words.T("health.own.says", int(share+.5), memory))
 	}
 	for _, c := range []struct {
 		name string
@@ -59,6 +70,13 @@ func (p *program) useChecks(add func(name, level string, says words.Text)) {
 	default:
 		add("full", levelOK, words.T("health.full.off", fullBy(u.FullBy)))
 	}
+}
+
+// memoryMiB is the memory that this program has of the system, without the program's own file.
+func memoryMiB() int {
+	of := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(of)
+	return int((of[0].Value.Uint64() - of[1].Value.Uint64()) >> 20)
 }
 
 // fullBy names what told of a full screen.

@@ -96,6 +96,7 @@ type program struct {
 	use       atomic.Pointer[limit.Use] // when last asked
 	looked    atomic.Int64              // Unix time of the last look at what is known of the use
 	busy      atomic.Int64              // percent of the processors that other programs used when last looked at; -1: not known
+	share     atomic.Uint64             // float64 bits: percent of the processors that this program used when last looked at
 	lists     chan struct{}             // block lists or denied domains have changed
 	blocked   atomic.Pointer[limit.Blocked]
 	nets      networks

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"shoal/internal/wire"
 	"shoal/peer"
+	"shoal/peer/limit"
 	"shoal/peer/words"
 )
 
@@ -93,5 +95,24 @@ func TestSpeed(t *testing.T) {
 	}
 	if got := s.last(); got != (speed{Down: 50, Up: 2, OverS: speedOver}) {
 		t.Errorf("%+v", got)
+	}
+	for i := range speedLately + 1 { // at rest
+		s.note(at.Add(time.Duration(100+i)*time.Second), s.read[len(s.read)-1].received, 198)
+	}
+	if got := s.lately(); got != (speed{OverS: speedLately}) || s.last().Down == 0 {
+		t.Errorf("%+v, %+v", got, s.last())
+	}
+}
+
+// TestWhoSetALimit tells what joining proposes from what the volunteer set.
+func TestWhoSetALimit(t *testing.T) {
+	const file = "your settings in /home/ada/peer.toml"
+	f := limit.Force{DownKiBPerS: limit.Cap{Value: 500, Source: file}, UpKiBPerS: limit.Cap{Value: 99, Source: file}, DayMiB: limit.Cap{Value: 2000, Source: "policy from /etc/shoal/policy.toml"}}
+	got := []string{}
+	for _, c := range shownCaps(&f, &limit.Done{}, "en") {
+		got = append(got, c.By)
+	}
+	if want := []string{byJoining, byYou, byAdmin, ""}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -15,6 +15,9 @@ type speed struct {
 // speedOver is how many readings, a second apart, a speed is the mean of.
 const speedOver = 10
 
+// speedLately is the same for a peer that fetches nothing.
+const speedLately = 2
+
 // speeds keep the last readings of a meter.
 type speeds struct {
 	mu   sync.Mutex
@@ -36,13 +39,18 @@ func (s *speeds) note(at time.Time, received, sent int64) {
 	s.read = append(s.read, reading{at, received, sent})
 }
 
-func (s *speeds) last() speed {
+func (s *speeds) last() speed { return s.over(speedOver) }
+
+// lately is what was carried in the last seconds, for a peer that rests: a longer mean would still show what came before the rest.
+func (s *speeds) lately() speed { return s.over(speedLately) }
+
+func (s *speeds) over(readings int) speed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.read) < 2 {
 		return speed{}
 	}
-	a, b := s.read[0], s.read[len(s.read)-1]
+	a, b := s.read[max(0, len(s.read)-1-readings)], s.read[len(s.read)-1]
 	over := b.at.Sub(a.at).Seconds()
 	if over <= 0 {
 		return speed{}

@@ -309,6 +309,10 @@ func TestMachine(t *testing.T) {
 			t.Error(n, err)
 		}
 	}
+	m.last = ticks{total: 100, busy: 50, own: 10}
+	if others := m.since(ticks{total: 300, busy: 150, own: 30}); others != 40 || m.Own() != 10 {
+		t.Errorf("others use %d%%, this program %v%%", others, m.Own())
+	}
 }
 
 func TestDeniedAndMisspelt(t *testing.T) {

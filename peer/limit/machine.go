@@ -11,6 +11,7 @@ var ErrUnknown = errors.New("limit: cannot tell on this system")
 // Machine watches the load of other programs and the use of the computer. Only one goroutine may call its methods.
 type Machine struct {
 	last  ticks
+	own   float64
 	pulse pulse
 }
 
@@ -28,6 +29,9 @@ type ticks struct{ total, busy, own float64 }
 // return 0.
 func (m *Machine) Busy() (percent int, err error) { return m.busy() }
 
+// Own returns the percentage of processor time that this program used between the last two calls of Busy.
+func (m *Machine) Own() (percent float64) { return m.own }
+
 // since compares two readings.
 func (m *Machine) since(now ticks) int {
 	last := m.last
@@ -36,6 +40,8 @@ func (m *Machine) since(now ticks) int {
 	if last.total == 0 || total <= 0 {
 		return 0
 	}
-	others := (now.busy - last.busy) - (now.own - last.own)
+	own := now.own - last.own
+	m.own = 100 * min(max(own/total, 0), 1)
+	others := (now.busy - last.busy) - own
 	return int(100 * min(max(others/total, 0), 1))
 }

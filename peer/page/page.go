@@ -22,7 +22,7 @@ import (
 var embedded embed.FS
 
 // names are the files and their types, by the paths under which a browser asks for them.
-var names = map[string]string{"/": "index.html", "/style.css": "style.css", "/enter.js": "enter.js", "/page.js": "page.js", "/parts.js": "parts.js", "/charts.js": "charts.js", "/limits.js": "limits.js", "/networks.js": "networks.js", "/contribution.js": "contribution.js", "/icon.svg": "icon.svg"}
+var names = map[string]string{"/": "index.html", "/style.css": "style.css", "/enter.js": "enter.js", "/page.js": "page.js", "/parts.js": "parts.js", "/charts.js": "charts.js", "/limits.js": "limits.js", "/about.js": "about.js", "/networks.js": "networks.js", "/contribution.js": "contribution.js", "/icon.svg": "icon.svg"}
 
 var types = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".json": "application/json"}
 

@@ -146,8 +146,18 @@ func (b *browser) pictureOf(name string, clip map[string]any) {
 	}
 }
 
-// colours is how many colours a picture keeps: pages have few, and a picture with a palette takes a third of the room.
-const colours = 160
+// colours is how many colours a picture keeps: pages have few, and a picture with a palette takes a third of the room. Of the rare ones it keeps those that
+// are the least like any other, such as a legend's.
+const colours, rare = 160, 60
+
+// unlike is how far a colour is from the nearest of a palette.
+func unlike(p color.Palette, c color.RGBA) (sum int) {
+	n := p.Convert(c).(color.RGBA)
+	for _, d := range []int{int(n.R) - int(c.R), int(n.G) - int(c.G), int(n.B) - int(c.B)} {
+		sum += d * d
+	}
+	return sum
+}
 
 // fewColours turns a PNG into one with a palette of its most frequent colours. The others become the nearest of these.
 func fewColours(in []byte) ([]byte, error) {
@@ -165,8 +175,11 @@ func fewColours(in []byte) ([]byte, error) {
 	}
 	most := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return cmp.Compare(count[b], count[a]) })
 	var palette color.Palette
-	for _, c := range most[:min(colours, len(most))] {
+	for _, c := range most[:min(colours-rare, len(most))] {
 		palette = append(palette, c)
+	}
+	for len(palette) < min(colours, len(most)) {
+		palette = append(palette, slices.MaxFunc(most, func(a, b color.RGBA) int { return cmp.Compare(unlike(palette, a), unlike(palette, b)) }))
 	}
 	index := map[color.RGBA]uint8{}
 	for c := range count {

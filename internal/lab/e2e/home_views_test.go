@@ -44,8 +44,10 @@ func TestVolunteersPage(t *testing.T) {
 	b.until("shows a rate", "/KiB.s/.test(document.querySelector('.facts').innerText) && document.querySelectorAll('svg.chart polyline').length === 2")
 
 	// Pauses.
+	b.until("says how to remove the program", "document.querySelector('#remove').open = true, document.querySelector('#remove').innerText.includes('service uninstall')")
 	b.press("Pause for an hour")
 	b.shows("Paused because you said so, until ")
+	b.until("says that no site is fetched in a pause", "!document.querySelector('main table')?.innerText.includes('being fetched')")
 	b.press("Go on")
 	b.shows("Working for")
 	b.view("pause", "Leave the network")

@@ -1,6 +1,6 @@
 // The networks that this computer works for: what each does, its share of the limits, and how to leave or join one.
 "use strict";
-import { h, t, ask, num, size, told } from "./parts.js";
+import { h, t, ask, num, size, mib, told, contact } from "./parts.js";
 
 // networks draws the view. order makes a button that gives an order, join draws the form to join one more. It returns what to do with each new state.
 export function networks(main, order, join) {
@@ -25,7 +25,7 @@ export function networks(main, order, join) {
     function update(x) {
       says.className = `says ${x.state}`;
       if (says.textContent !== x.says) says.textContent = x.says;
-      const most = (mib) => small(mib ? t("ui.ofmost", size(mib * 2 ** 20)) : t("amount.none"));
+      const most = (n) => small(n ? t("ui.ofmost", mib(n)) : t("amount.none"));
       facts.replaceChildren(fact(t("ui.sites"), t("ui.ofsites", num(x.running), num(x.threads))), fact(t("ui.pages.today"), num(x.today_pages), small(t("ui.pages.ever", num(x.ever_pages)))), fact(t("ui.today"), size(x.today_bytes), most(x.day_mib)), fact(t("ui.month"), size(x.month_bytes), most(x.month_mib)),
         alone ? "" : fact(t("ui.share.now"), `${num(100 * x.share)}%`));
       if (x.mode === mode) return;
@@ -36,7 +36,7 @@ export function networks(main, order, join) {
       if (had) deeds.firstElementChild.focus();
     }
     const name = h("span", {}, n.name);
-    return { box: h("fieldset", {}, h("legend", {}, name), says, n.contact ? h("p", { class: "quiet" }, t("ui.contact", n.contact)) : "", facts, share, deeds, h("p", { class: "quiet id" }, n.network)), update };
+    return { box: h("fieldset", {}, h("legend", {}, name), says, n.contact ? h("p", { class: "quiet" }, contact(n.contact)) : "", facts, share, deeds, h("p", { class: "quiet id" }, n.network)), update };
   }
 
   main.append(h("h2", {}, t("ui.networks")), h("p", { class: "quiet" }, t("ui.networks.what")), answer, list, more);

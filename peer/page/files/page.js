@@ -1,8 +1,9 @@
 // The page: its views, and what it asks the program every two seconds while it is visible, or every six while nothing is crawled.
 "use strict";
-import { h, t, ask, speak, lang, languages, num, size, rate, day, clock, when, told, ranges, Refused } from "./parts.js";
+import { h, t, ask, speak, lang, languages, num, size, mib, rate, day, clock, when, told, ranges, contact, Refused } from "./parts.js";
 import { chart, since } from "./charts.js";
 import { limits } from "./limits.js";
+import { about, removal } from "./about.js";
 import { networks } from "./networks.js";
 import { contribution } from "./contribution.js";
 
@@ -61,42 +62,53 @@ function fact(name) {
 
 const capOf = (key) => present.limits.find((l) => l.setting === key);
 const small = (text) => h("small", {}, text);
-const who = (c) => (c.value === 0 ? t("amount.none") : c.by === "admin" ? `${t("ui.by.admin")}: ${c.source}` : t("ui.by.you"));
+const who = (c) => (c.value === 0 ? t("amount.none") : c.by === "admin" ? `${t("ui.by.admin")}: ${c.source}` : t(c.by === "joining" ? "ui.by.joining" : "ui.by.you"));
 
 function now() {
   const [sentence, say] = says();
   const [down, setDown] = fact("name.down_kib_per_s"), [up, setUp] = fact("name.up_kib_per_s"), [today, setToday] = fact("ui.carried.today"), [month, setMonth] = fact("ui.carried.month");
-  const [pages, setPages] = fact("ui.pages.today"), sites = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.sites") }), notes = h("div");
-  const figure = h("figure"), drawing = h("div"), recorded = h("span");
-  let span = "hour", past = null;
+  const [pages, setPages] = fact("ui.pages.today"), sites = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.sites.now") }), notes = h("div");
+  const figure = h("figure"), drawing = h("div", { class: "drawing" }), recorded = h("span"), capKey = h("span", { hidden: true }, t("ui.cap"));
+  let span = "hour", past = null, state = "";
   async function load() {
     past = await ask("GET", `/v1/history?span=${span}`);
     draw();
   }
+  // draw draws for the width that there is.
   function draw() {
-    if (!past || !present) return;
-    drawing.replaceChildren(chart(past, [capOf("down_kib_per_s").value * 1024, capOf("up_kib_per_s").value * 1024]));
+    const width = drawing.clientWidth;
+    if (!past || !present || !width) return;
+    const [svg, capped] = chart(past, present.speed, [capOf("down_kib_per_s").value * 1024, capOf("up_kib_per_s").value * 1024], width);
+    drawing.replaceChildren(svg);
+    capKey.hidden = !capped;
     recorded.textContent = since(past);
   }
-  figure.append(h("figcaption", {}, h("span", {}, h("span", { class: "key" }), t("ui.down")), h("span", {}, h("span", { class: "key k1" }), t("ui.up")), recorded,
+  const resized = new ResizeObserver(() => draw());
+  resized.observe(drawing);
+  figure.append(h("figcaption", {}, h("span", {}, h("span", { class: "key" }), t("ui.down")), h("span", {}, h("span", { class: "key k1" }), t("ui.up")), capKey, recorded,
     ranges(t("ui.span"), [["hour", t("ui.hour")], ["day", t("ui.day")], ["month", t("ui.month30")]], span, (s) => { span = s; load().catch(() => {}); })), drawing);
-  const timer = setInterval(() => document.hidden || load().catch(() => {}), 30000);
-  cleanup = () => clearInterval(timer);
-  const hint = h("p", { class: "quiet" });
+  const timer = setInterval(() => document.hidden || load().catch(() => {}), 20000);
+  cleanup = () => { clearInterval(timer); resized.disconnect(); };
+  const [what, setWhat] = about();
   const quick = h("div", { class: "deeds" });
-  main.append(h("h2", {}, t("ui.now")), sentence, hint, quick, notes, h("dl", { class: "facts" }, down, up, today, month, pages), h("h2", {}, t("ui.sites")), sites, h("h2", {}, t("ui.rates")), figure);
+  main.append(h("h2", {}, t("ui.now")), sentence, quick, what, removal(), notes, h("dl", { class: "facts" }, down, up, today, month, pages), h("h2", {}, t("ui.sites.now")), sites, h("h2", {}, t("ui.rates")), figure);
   let told = "";
   onPresent = () => {
     if (!present) return;
     say();
-    hint.textContent = t("ui.does", present.for) + (present.contact ? ` ${t("ui.contact", present.contact)}` : "");
+    setWhat(present);
+    if (state !== present.state) { // what was drawn before is of another state
+      if (state) load().catch(() => {});
+      state = present.state;
+    }
     const d = capOf("down_kib_per_s"), u = capOf("up_kib_per_s");
-    setDown(rate(present.speed.down_bytes_per_s), small(d.value ? t("ui.ofmost", `${num(d.value)} KiB/s`) : ""), small(who(d)));
+    const held = present.state === "paused" && present.speed.down_bytes_per_s > 0 ? small(t("ui.heldopen")) : "";
+    setDown(rate(present.speed.down_bytes_per_s), held, small(d.value ? t("ui.ofmost", `${num(d.value)} KiB/s`) : ""), small(who(d)));
     setUp(rate(present.speed.up_bytes_per_s), small(u.value ? t("ui.ofmost", `${num(u.value)} KiB/s`) : ""), small(who(u)));
     setToday(...budget(present.done.today.bytes, capOf("day_mib"), t("ui.today")));
     setMonth(...budget(present.done.month.bytes, capOf("month_mib"), t("ui.month")), small(t("ui.since", day(present.done.month_since))));
     setPages(num(present.done.today.pages), small(t("ui.unchanged", num(present.done.today.pages_unchanged))));
-    const key = JSON.stringify([present.running, present.waiting, lang]);
+    const key = JSON.stringify([present.running, present.waiting, present.state, still(), lang]);
     if (key !== told) sites.replaceChildren(tasks());
     told = key;
     notes.replaceChildren(...(present.notes || []).filter((n) => n.includes("nothing is fetched")).map((n) => h("p", { class: "notice" }, n)), ...(present.admin ? [h("p", { class: "quiet" }, t("ui.admin", present.admin))] : []));
@@ -108,16 +120,28 @@ function now() {
 
 function budget(used, cap, label) {
   if (!cap.value) return [size(used), small(t("amount.none"))];
-  return [size(used), h("progress", { max: cap.value * 2 ** 20, value: Math.min(used, cap.value * 2 ** 20), "aria-label": label }), small(t("ui.ofmost", size(cap.value * 2 ** 20))), small(who(cap))];
+  return [size(used), h("progress", { max: cap.value * 2 ** 20, value: Math.min(used, cap.value * 2 ** 20), "aria-label": label }), small(t("ui.ofmost", mib(cap.value))), small(who(cap))];
 }
 
+// still reports whether nothing arrives although sites are asked.
+const still = () => ["away", "silent", "webless", "looking"].includes(present.state) && present.speed.down_bytes_per_s < 100;
+
+// doing says how a site that was begun stands. In a pause no request goes out: a site that was begun waits.
+function doing(x) {
+  const n = (present.networks || []).find((y) => y.network === x.network) || present;
+  if (n.state === "draining") return t("ui.givenback");
+  if (x.archive_away) return t("ui.away");
+  if (n.state === "paused") return t("ui.rests");
+  if (n.state === "finishing") return t("ui.finishing");
+  return t(still() ? "ui.stalled" : "ui.fetching");
+}
+
+// tasks lists the sites. What each is doing stands below its name, so that nothing is cut off on a narrow screen.
 function tasks() {
-  const whose = (x) => (x.network ? h("span", { class: "quiet" }, t("ui.for", companyOf(x.network))) : null);
-  const rows = present.running.map((x) => h("tr", {}, h("td", { class: "url" }, x.host, x.url ? h("span", { class: "quiet" }, x.url) : null, whose(x)), h("td", { class: "n" }, num(x.pages)), h("td", { class: "n" }, num(x.left)),
-    h("td", {}, x.archive_away ? t("ui.away") : t("ui.fetching"))));
-  rows.push(...present.waiting.map((x) => h("tr", {}, h("td", { class: "url" }, x.host, whose(x)), h("td", { class: "n" }, ""), h("td", { class: "n" }, num(x.pages)), h("td", {}, t("ui.waiting")))));
+  const row = (x, state, pages, left) => h("tr", {}, h("td", { class: "url" }, h("b", {}, x.host.replace(/^https?:[/][/]/, "")), h("span", { class: "quiet" }, state, x.network ? `, ${t("ui.for", companyOf(x.network))}` : ""), x.url ? h("span", { class: "quiet" }, x.url) : null), h("td", { class: "n" }, pages), h("td", { class: "n" }, left));
+  const rows = [...present.running.map((x) => row(x, doing(x), num(x.pages), num(x.left))), ...present.waiting.map((x) => row(x, t("ui.waiting"), "", num(x.pages)))];
   if (!rows.length) return h("p", { class: "quiet" }, t("ui.nosites"));
-  return h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, t("ui.site")), h("th", { class: "n" }, t("ui.pages")), h("th", { class: "n" }, t("ui.left")), h("th", {}, t("ui.state")))), h("tbody", {}, rows));
+  return h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, t("ui.site")), h("th", { class: "n" }, t("ui.pages")), h("th", { class: "n" }, t("ui.left")))), h("tbody", {}, rows));
 }
 
 // buttons offers the quick deeds of the moment; it leaves a button alone that has the focus.
@@ -149,7 +173,7 @@ function pause() {
     deed(resume, "ui.resume.what")),
   h("fieldset", {}, h("legend", {}, t("ui.stop")), deed(order("finish", {}, t("ui.finish")), "ui.finish.what"), deed(order("drain", {}, t("ui.drain")), "ui.drain.what"),
     several() ? deed(h("a", { href: "#networks" }, t("ui.leave.one")), "ui.leave.one.what") : "",
-    deed(order("leave", { forget: "yes", all: "yes" }, t(several() ? "ui.leave.all" : "ui.leave"), "danger", t(several() ? "ui.leave.all.sure" : "ui.leave.sure")), "ui.leave.what")));
+    deed(order("leave", { forget: "yes", all: "yes" }, t(several() ? "ui.leave.all" : "ui.leave"), "danger", t(several() ? "ui.leave.all.sure" : "ui.leave.sure")), "ui.leave.what")), removal());
   onPresent = () => {
     say();
     if (!present) return;
@@ -249,7 +273,7 @@ function join(box) {
       if (o.joined) return refresh();
       looked = text.value.trim();
       const head = h("h2", { tabindex: "-1" }, t("ui.join.lend", o.network_name));
-      terms.replaceChildren(head, o.contact ? h("p", {}, t("ui.contact", o.contact)) : "", h("ul", { class: "terms" }, o.does.map((x) => h("li", {}, x))), h("h2", {}, t("ui.join.uses")),
+      terms.replaceChildren(head, o.contact ? h("p", {}, contact(o.contact)) : "", h("ul", { class: "terms" }, o.does.map((x) => h("li", {}, x))), h("h2", {}, t("ui.join.uses")),
         h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.join.uses") }, h("table", {}, h("tbody", {}, o.uses.map((u) => h("tr", {}, h("th", { scope: "row" }, u.what), h("td", {}, u.how)))))),
         o.proposed.length ? h("p", { class: "quiet" }, t("ui.join.proposed")) : "",
         h("div", { class: "deeds" }, h("button", { type: "button", class: "main", onclick: () => look(true, true) }, t("ui.join.agree")), o.proposed.length ? h("button", { type: "button", onclick: () => look(true, false) }, t("ui.join.nolimits")) : "",
@@ -271,7 +295,6 @@ async function begin(choice) {
 }
 addEventListener("hashchange", () => { show(); main.focus(); });
 document.addEventListener("visibilitychange", refresh);
-addEventListener("resize", () => onPresent()); // the chart has its own widths
 let beats = 0;
 const rests = () => present && ["paused", "idle", "draining"].includes(present.state) && !present.running.length; // little changes then
 setInterval(() => { if (beats++ % (rests() ? 3 : 1) === 0) refresh(); }, 2000);

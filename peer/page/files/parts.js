@@ -56,10 +56,19 @@ export function size(n) {
   for (const [unit, of] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) if (n >= of) return `${num(n / of, n >= 100 * of ? 0 : 1)} ${unit}`;
   return `${num(n)} B`;
 }
+// mib words a budget in the unit in which it is set.
+export const mib = (n) => `${num(n)} MiB`;
 export const rate = (n) => `${num(n / 1024, n >= 102400 ? 0 : 1)} KiB/s`;
 export const day = (at) => new Date(at).toLocaleDateString(lang, { day: "numeric", month: "long", year: "numeric" });
-export const clock = (at) => new Date(at).toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit" });
-export const when = (at) => new Date(at).toLocaleString(lang, { day: "2-digit", month: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+export const clock = (at) => new Date(at).toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+export const when = (at) => new Date(at).toLocaleString(lang, { day: "2-digit", month: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+
+// contact shows whom to ask, as a link where it is an address of the Web or of mail.
+export function contact(text) {
+  const to = /^https?:[/][/]/.test(text) ? text : /^[^\s@:]+@[^\s@]+$/.test(text) ? `mailto:${text}` : "";
+  const [before, after = ""] = t("ui.contact").split("{0}");
+  return h("span", {}, before, to ? h("a", { href: to, rel: "noreferrer", target: "_blank" }, text) : text, after);
+}
 
 // told shows what came of a deed, or why it failed.
 export function told(box, text, wrong) {
