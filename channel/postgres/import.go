@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"shoal/channel"
@@ -51,7 +50,7 @@ var lineColumns = []string{"n", "scope", "host", "tls", "dir", "many", "dirs", "
 
 func copyLines(ctx context.Context, conn *pgxpool.Conn, lines iter.Seq[channel.Line]) error {
 	_, err := conn.Exec(ctx, `DROP TABLE IF EXISTS import_lines; CREATE TEMPORARY TABLE import_lines (n bigint, scope bytea, host text COLLATE "C", tls boolean, dir text COLLATE "C",
-		many boolean, dirs text[], body bytea, host_key bigint, state smallint, weight real, grp smallint, links integer, facts bytea, why text, id bigint NOT NULL DEFAULT nextval('channel_ids'))`, pgx.QueryExecModeSimpleProtocol)
+		many boolean, dirs text[], body bytea, host_key bigint, state smallint, weight real, grp smallint, links integer, facts bytea, why text)`, pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		return err
 	}
@@ -80,28 +79,16 @@ func copyLines(ctx context.Context, conn *pgxpool.Conn, lines iter.Seq[channel.L
 	return err
 }
 
-// moveLines moves the lines of new scopes to the channels. Each line has the id that its channel gets; those of other lines are never used.
+// moveLines moves the lines of new scopes to the channels.
 func moveLines(ctx context.Context, tx pgx.Tx, out *channel.Imported) error {
-	var lines int64
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM import_lines`).Scan(&lines); err != nil {
-		return err
-	}
-	added, err := insertLines(ctx, tx, ``)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == codeUnique { // most imports have no duplicates, and looking for them takes time
-		added, err = insertLines(ctx, tx, ` ON CONFLICT (scope) DO NOTHING`)
-	}
-	if err != nil {
-		return err
-	}
-	of := `import_lines`
-	if added < lines {
-		of = `(SELECT l.* FROM import_lines l JOIN channels c ON c.id = l.id) f`
-	}
 	steps := []string{
-		`INSERT INTO hot (id, host_key, state, weight, grp, links, facts) SELECT id, host_key, state, weight, grp, links, facts FROM ` + of,
-		`INSERT INTO learnt (id, reason, body) SELECT id, why, '' FROM ` + of + ` WHERE why <> ''`,
-		`INSERT INTO set_dirs (host, tls, dir, id) SELECT host, tls, unnest(dirs), id FROM ` + of + ` WHERE many`,
+		`CREATE TEMPORARY TABLE import_new ON COMMIT DROP AS SELECT nextval('channel_ids') AS id, f.* FROM (
+			SELECT * FROM (SELECT DISTINCT ON (scope) * FROM import_lines ORDER BY scope, n) u
+			WHERE NOT EXISTS (SELECT FROM channels c WHERE c.scope = u.scope) ORDER BY n) f`,
+		`INSERT INTO channels (id, scope, host, tls, dir, many, body) SELECT id, scope, host, tls, dir, many, body FROM import_new`,
+		`INSERT INTO hot (id, host_key, state, weight, grp, links, facts) SELECT id, host_key, state, weight, grp, links, facts FROM import_new`,
+		`INSERT INTO learnt (id, reason, body) SELECT id, why, '' FROM import_new WHERE why <> ''`,
+		`INSERT INTO set_dirs (host, tls, dir, id) SELECT host, tls, unnest(dirs), id FROM import_new WHERE many`,
 	}
 	for _, sql := range steps {
 		if _, err := tx.Exec(ctx, sql); err != nil {
@@ -109,31 +96,22 @@ func moveLines(ctx context.Context, tx pgx.Tx, out *channel.Imported) error {
 		}
 	}
 	var first, last int64
-	if err := tx.QueryRow(ctx, `SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM `+of).Scan(&first, &last); err != nil {
+	var lines int
+	if err := tx.QueryRow(ctx, `SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0), (SELECT count(*) FROM import_lines) FROM import_new`).
+		Scan(&out.Added, &first, &last, &lines); err != nil {
 		return err
 	}
-	out.Added = int(added)
-	out.First, out.Last, out.Duplicates = channel.ID(first), channel.ID(last), int(lines)-out.Added
+	out.First, out.Last, out.Duplicates = channel.ID(first), channel.ID(last), lines-out.Added
 	if out.Duplicates == 0 {
 		return nil
 	}
 	rows, err := tx.Query(ctx, `SELECT l.n, c.id, l.tls, l.host, l.dir, l.dirs FROM import_lines l JOIN channels c ON c.scope = l.scope
-		WHERE c.id <> l.id ORDER BY l.n LIMIT $1`, channel.MaxRefusals)
+		WHERE NOT EXISTS (SELECT FROM import_new i WHERE i.n = l.n) ORDER BY l.n LIMIT $1`, channel.MaxRefusals)
 	if err != nil {
 		return err
 	}
 	out.Refused, err = pgx.CollectRows(rows, scanRefusal)
 	return err
-}
-
-// insertLines makes the rows of table channels. After an error the transaction goes on.
-func insertLines(ctx context.Context, tx pgx.Tx, otherwise string) (added int64, err error) {
-	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `INSERT INTO channels (id, scope, host, tls, dir, many, body) SELECT id, scope, host, tls, dir, many, body FROM import_lines`+otherwise)
-		added = tag.RowsAffected()
-		return err
-	})
-	return added, err
 }
 
 func scanRefusal(r pgx.CollectableRow) (channel.Refusal, error) {

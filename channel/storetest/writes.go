@@ -395,6 +395,7 @@ func testImport(t *testing.T, open Open) {
 	got, err := f.Import(f.ctx, f.e, lines(chs...))
 	f.must(err)
 	f.same("added, duplicates", []int{got.Added, got.Duplicates, len(got.Refused)}, []int{n - 11, 11, 11})
+	f.same("numbers, of which duplicates use none", int(got.Last-got.First)+1, got.Added)
 	f.same("line of the first duplicate", []any{got.Refused[0].N, got.Refused[0].ID}, []any{4, old})
 	first, err := f.Lookup(f.ctx, "https://h0.test/")
 	f.must(err)
