@@ -2,6 +2,8 @@ package manager
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -18,20 +20,22 @@ type need struct {
 const quotaEvery = 10
 
 // moveQuotas has the strategy count on the part of the swarm that is this manager's, by what all managers have told: capacity moves to where the next
-// crawl is worth most. Then it tells the others.
+// crawl is worth most. Then it tells the others. One that takes no hosts has no part.
 func (t *tenancy) moveQuotas(ctx context.Context, tenure *channel.Tenure) {
 	now := t.cfg.Now()
-	if now.Sub(t.moved) < quotaEvery*t.cfg.Tick {
+	if t.Idle || now.Sub(t.moved) < quotaEvery*t.cfg.Tick {
 		return
 	}
 	t.moved = now
-	var mine share.Need
-	err := t.onLoop(ctx, func(time.Time) {
-		mine = share.Need{Share: t.needs[t.epoch].Share, Price: t.sched.Strategy().Price()}
-		mine.Share = t.quota(tenure, mine)
-		t.machine.Share = mine.Share
+	maps.DeleteFunc(t.needs, func(id channel.Epoch, _ share.Need) bool { // what those told that have gone
+		return !slices.ContainsFunc(tenure.Tenants, func(x channel.Tenancy) bool { return x.ID == id })
 	})
-	if err != nil {
+	mine := t.needs[t.epoch]
+	if err := t.onLoop(ctx, func(time.Time) { mine.Price = t.sched.Strategy().Price() }); err != nil {
+		return
+	}
+	mine.Share = t.quota(tenure, mine)
+	if err := t.onLoop(ctx, func(time.Time) { t.machine.Share = mine.Share }); err != nil {
 		return
 	}
 	t.needs[t.epoch] = mine

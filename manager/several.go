@@ -108,7 +108,7 @@ type tenancy struct {
 	mu   sync.Mutex
 	told []channel.Note // what was heard, and is to be done in the next turn; guarded by mu
 
-	needs map[channel.Epoch]share.Need // what managers told last, this one too
+	needs map[channel.Epoch]share.Need // what managers told last, this one too; owned by the goroutine that beats
 	moved time.Time                    // when quotas were moved last
 
 	last   channel.ID // up to which channels were looked for

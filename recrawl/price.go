@@ -19,7 +19,7 @@ type price struct {
 
 	phi    float64
 	window float64 // W: tasks that may be out
-	share  float64 // of the swarm, when it was told last; 0: never
+	share  float64 // of the swarm that the window is of; 0: not told since a start
 	usual  float64 // wait of all tasks, ticks; 0: not known
 
 	swept   float64 // phi when all slots were last ranked
@@ -183,16 +183,7 @@ func (v *price) wait(w float32) {
 
 func (v *price) Quota(now Tick, l Load) Quota {
 	v.life = float64(l.Life)
-	share := l.Share
-	if !(share > 0) {
-		share = 1
-	}
-	if v.window == 0 {
-		v.window = share * min(max(float64(v.channels())/2/share, windowLeast), windowMost)
-	} else if v.share > 0 {
-		v.window = min(max(v.window*share/v.share, 10), 1e7)
-	}
-	v.share = share
+	v.part(l.Share)
 	if now > v.at {
 		v.settle(now)
 	}
@@ -211,6 +202,23 @@ func (v *price) Quota(now Tick, l Load) Quota {
 	}
 	v.swept = max(v.swept, v.phi)
 	return q
+}
+
+// part has the window be of a share of the swarm; 0: that is not known yet, or it is all of it. A window that was restored is of the share that
+// it was learnt with, which is told again.
+func (v *price) part(share float64) {
+	switch {
+	case v.window == 0:
+		if !(share > 0) {
+			share = 1
+		}
+		v.window = share * min(max(float64(v.channels())/2/share, windowLeast), windowMost)
+	case !(share > 0):
+		return
+	case v.share > 0:
+		v.window = min(max(v.window*share/v.share, 10), 1e7)
+	}
+	v.share = share
 }
 
 // Price implements Strategy.

@@ -118,4 +118,14 @@ func TestWindowOfShare(t *testing.T) {
 	if whole.window != windowLeast {
 		t.Errorf("the window of the only one moved to %v", whole.window)
 	}
+	again := begin(0)
+	if err := again.Restore(part.AppendState(nil)); err != nil {
+		t.Fatal(err)
+	}
+	again.share = 0 // as after a start
+	again.Quota(3, Load{Room: -1})
+	again.Quota(4, Load{Room: -1, Share: .5})
+	if again.window != part.window {
+		t.Errorf("after a start, the share is told a little later: a window of %v, which was %v", again.window, part.window)
+	}
 }

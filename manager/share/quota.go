@@ -18,7 +18,8 @@ const (
 )
 
 // Quotas moves capacity to where the next crawl is worth most, a little with each call, and says what share each manager has then. Where all are
-// worth alike nothing moves. Each manager asks for all shares from what all have told, and takes its own.
+// worth alike nothing moves. Those that do not know what a crawl is worth come to have even shares: else the one that began last would have less for
+// ever. Each manager asks for all shares from what all have told, and takes its own.
 func Quotas(needs []Need) []float64 {
 	out := make([]float64, len(needs))
 	if len(needs) == 0 {
@@ -35,7 +36,9 @@ func Quotas(needs []Need) []float64 {
 		}
 	}
 	for i, n := range needs {
-		if n.Price > 0 {
+		if !(n.Price > 0) {
+			out[i] *= math.Pow(even/out[i], haste)
+		} else {
 			differs := math.Exp(math.Log(n.Price) - sum/float64(known))
 			out[i] *= math.Pow(min(max(differs, 1/mostStep), mostStep), haste)
 		}
