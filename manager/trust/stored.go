@@ -184,7 +184,8 @@ func (m *Machine) restoreSites(s Shard, b []byte) error {
 }
 
 // Adopt takes in a shard of another Machine, whose channels this one judges from now on: peers that it knows and this one does not, and the worse of what both
-// know of a peer, but for its probation, which counts once passed anywhere. What it has of its own stays.
+// know of a peer, but for its probation, which counts once passed anywhere. A pardon ends what was known before it: where one Machine has heard of
+// more pardons of a peer than the other, what that one knows counts alone.
 func (m *Machine) Adopt(s Shard, b []byte) error {
 	if len(b) == 0 || s.Tail || s.Sites {
 		return nil
@@ -206,37 +207,49 @@ func (m *Machine) adopt(o *peer) {
 		if o.tasks > 0 || o.standing == Established {
 			m.place(o)
 		}
-		switch o.standing {
-		case Newcomer:
-			m.newcomers++
-		case Established:
-			m.established++
-		default:
-			m.convicted[o.account]++
-			m.tags[tag(o.number)]++
-		}
+		m.count(o, 1)
 		m.touch(o.number)
 		return
 	}
-	if p.standing == Newcomer && o.standing == Established {
-		m.establish(p)
-	}
-	if p.standing < Suspended && o.standing >= Suspended {
-		if p.standing == Newcomer {
-			m.newcomers--
-		} else {
-			m.established--
+	switch {
+	case p.pardons > o.pardons: // the other one has not heard of the pardon
+	case p.pardons < o.pardons:
+		m.stand(p, o.standing)
+		p.score, p.peak, p.suspect, p.looked, p.domains, p.charged, p.pardons = o.score, o.peak, o.suspect, o.looked, o.domains, o.charged, o.pardons
+	default:
+		if p.standing == Newcomer && o.standing == Established || p.standing < Suspended && o.standing >= Suspended {
+			m.stand(p, o.standing)
 		}
-		m.convicted[p.account]++
-		m.tags[tag(p.number)]++
-		p.standing = o.standing
+		for i := range p.score {
+			p.score[i] = max(p.score[i], o.score[i])
+		}
+		p.peak, p.suspect = max(p.peak, o.peak), p.suspect || o.suspect
 	}
-	for i := range p.score {
-		p.score[i] = max(p.score[i], o.score[i])
-	}
-	p.peak, p.suspect = max(p.peak, o.peak), p.suspect || o.suspect
-	p.tasks, p.checks, p.lost, p.pardons = max(p.tasks, o.tasks), max(p.checks, o.checks), max(p.lost, o.lost), max(p.pardons, o.pardons)
+	p.tasks, p.checks, p.lost = max(p.tasks, o.tasks), max(p.checks, o.checks), max(p.lost, o.lost)
 	m.touch(p.number)
+}
+
+// stand gives a peer another standing.
+func (m *Machine) stand(p *peer, to Standing) {
+	m.count(p, -1)
+	p.standing = to
+	m.count(p, 1)
+	if to == Established {
+		m.place(p)
+	}
+}
+
+// count adds a peer to those of its standing, or takes it off.
+func (m *Machine) count(p *peer, n int) {
+	switch p.standing {
+	case Newcomer:
+		m.newcomers += n
+	case Established:
+		m.established += n
+	default:
+		m.convicted[p.account] += n
+		m.tags[tag(p.number)] += n
+	}
 }
 
 // The bits of a stored peer's flags.
@@ -299,15 +312,7 @@ func (m *Machine) restorePeers(s Shard, b []byte) error {
 		if p.tasks > 0 {
 			m.place(p)
 		}
-		switch p.standing {
-		case Newcomer:
-			m.newcomers++
-		case Established:
-			m.established++
-		default:
-			m.convicted[p.account]++
-			m.tags[tag(p.number)]++
-		}
+		m.count(p, 1)
 	}
 	return nil
 }

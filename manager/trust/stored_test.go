@@ -165,6 +165,52 @@ func BenchmarkDeliver(b *testing.B) {
 
 // A Machine that takes another one's work over knows what that one knew: whom it suspended, who was past its probation, what was held against whom. Its own
 // knowledge stays, and doing it twice changes nothing.
+// TestAdoptPardoned has two Machines know of a suspension, and one of the pardon that followed. Whichever takes in what the other knows, the pardon stays.
+func TestAdoptPardoned(t *testing.T) {
+	state := full(t)
+	load := func() *Machine {
+		m, err := New(state.cfg, rand.New(rand.NewPCG(1, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range AllShards() {
+			if err := m.Adopt(s, state.Append(nil, s)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return m
+	}
+	var guilty Info
+	for _, i := range state.Peers() {
+		if i.Standing == Suspended {
+			guilty = i
+		}
+	}
+	if guilty.Peer == 0 {
+		t.Fatal("no peer is suspended")
+	}
+	s := Shard{N: uint8(guilty.Peer % Shards)}
+	pardoned, other := load(), load()
+	pardoned.Pardon(guilty.Peer)
+	want, _ := pardoned.Peer(guilty.Peer)
+	established := pardoned.established
+	check := func(what string, m *Machine) {
+		t.Helper()
+		if is, _ := m.Peer(guilty.Peer); is != want || m.established != established || m.convicted[guilty.Account] != pardoned.convicted[guilty.Account] {
+			t.Errorf("%s: %+v of %d established, want %+v of %d", what, is, m.established, want, established)
+		}
+	}
+	for _, step := range []struct {
+		what     string
+		to, from *Machine
+	}{{"who pardoned it", pardoned, other}, {"who had not heard of it", other, pardoned}, {"who pardoned it, again", pardoned, other}} {
+		if err := step.to.Adopt(s, step.from.Append(nil, s)); err != nil {
+			t.Fatal(err)
+		}
+		check(step.what, step.to)
+	}
+}
+
 func TestAdopt(t *testing.T) {
 	gone := full(t)
 	heir, err := New(gone.cfg, rand.New(rand.NewPCG(1, 1)))
