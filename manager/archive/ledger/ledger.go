@@ -112,12 +112,22 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 	strays, _ := segments.(Strays)
 	l.Closing = Closing{ledger: l, strays: strays}
 	l.bell.ring()
-	known, err := Segments(ctx, store)
-	if err != nil {
+	l.Others.begin(l)
+	if err := l.open(ctx); err != nil {
+		l.Others.end()
 		return nil, err
 	}
-	if l.problems, err = segments.Recover(known, store.Head().Segment); err != nil {
-		return nil, err
+	return l, nil
+}
+
+func (l *Ledger) open(ctx context.Context) error {
+	cfg, segments := &l.cfg, l.segments
+	known, err := Segments(ctx, l.store)
+	if err != nil {
+		return err
+	}
+	if l.problems, err = segments.Recover(known, l.store.Head().Segment); err != nil {
+		return err
 	}
 	l.writers = newWriters(segments, cfg.Linger > 0)
 	commits := groupcommit.Config[*Job]{Do: l.writeBatch, MaxJobs: maxJobs, Weight: func(j *Job) int64 { return int64(len(j.Records)) }, MaxWeight: maxBatchBytes, Closed: ErrClosed}
@@ -132,9 +142,9 @@ func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) 
 		cfg.Log.Error("a WARC file is missing, or has lost bytes that were durable: run shoal archive verify", "file", p.Segment.Name, "err", p.Err)
 	}
 	if err := errors.Join(l.countAccounts(ctx), l.restartLeases(ctx)); err != nil {
-		return l, err
+		return err
 	}
-	return l, l.Others.listen(ctx, l)
+	return l.Others.listen(ctx)
 }
 
 // restartLeases gives every lease that runs a full term. Where others work on the same ledger it was not away, and they know the terms: all stay as

@@ -31,35 +31,54 @@ type Others struct {
 	making    atomic.Pointer[func()] // waits until the chunks that are being made are stored; nil: none can be
 	answers   sync.WaitGroup         // tasks of answerSoon
 	closing   chan struct{}          // closed to end them
-	closed    sync.Once
-	answering sync.Mutex // held while a wait is read and answered
+	answering sync.Mutex             // held while a wait is read and answered
+
+	hearing sync.Mutex // of what follows; held while something is heard
+	opening bool       // the ledger is being opened: what is heard is kept for later
+	early   []Write    // what was heard then
+	ended   bool
 
 	mu      sync.Mutex
 	changed map[channel.ID]struct{} // channels that must be read again
 }
 
-// listen begins to, where the store has other writers.
-func (o *Others) listen(ctx context.Context, l *Ledger) error {
+// begin begins to hear what other programs write, where the store has such. It comes before all that is read of the ledger, so that no change is missed.
+func (o *Others) begin(l *Ledger) {
 	o.ledger = l
 	f, ok := several(l.store)
 	if !ok {
+		return
+	}
+	o.follower, o.changed, o.closing, o.opening = f, map[channel.ID]struct{}{}, make(chan struct{}), true
+	f.Hear(o.heard)
+}
+
+// listen takes in what was heard while the ledger was opened, and what is heard from now on.
+func (o *Others) listen(ctx context.Context) error {
+	if !o.Shared() {
 		return nil
 	}
-	o.mu.Lock()
-	o.follower, o.changed, o.closing = f, map[channel.ID]struct{}{}, make(chan struct{})
-	o.mu.Unlock()
-	f.Hear(o.heard)
-	if err := f.Sync(ctx); err != nil {
+	o.hearing.Lock()
+	o.take(o.early)
+	o.early, o.opening = nil, false
+	o.hearing.Unlock()
+	if err := o.follower.Sync(ctx); err != nil {
 		return err
 	}
 	return o.answer(ctx) // nothing is being made yet
 }
 
-// end ends what listen began, but for the store's own part.
+// end ends what begin began, but for the store's own part.
 func (o *Others) end() {
-	if o.Shared() {
-		o.closed.Do(func() { close(o.closing) })
+	if !o.Shared() {
+		return
 	}
+	o.hearing.Lock()
+	if !o.ended {
+		o.ended = true
+		close(o.closing)
+	}
+	o.hearing.Unlock()
 	o.answers.Wait()
 }
 
@@ -69,8 +88,30 @@ func several(s Store) (Follower, bool) {
 	return f, ok && f.Several()
 }
 
-// heard takes in what another program has written.
+// heard is told what another program has written.
 func (o *Others) heard(writes []Write) {
+	o.hearing.Lock()
+	defer o.hearing.Unlock()
+	if !o.opening {
+		o.take(writes)
+		return
+	}
+	for i := range writes {
+		kept := Write{}
+		for _, c := range writes[i].Changes {
+			switch c.Key[0] {
+			case schema.Channel, schema.Segment, schema.State: // take looks at no others
+				kept.Changes = append(kept.Changes, Change{bytes.Clone(c.Key), bytes.Clone(c.Value)})
+			}
+		}
+		if len(kept.Changes) > 0 {
+			o.early = append(o.early, kept)
+		}
+	}
+}
+
+// take takes in what another program has written.
+func (o *Others) take(writes []Write) {
 	news := false
 	for i := range writes {
 		for _, c := range writes[i].Changes {
@@ -80,7 +121,7 @@ func (o *Others) heard(writes []Write) {
 			case schema.Segment:
 				o.heardSegment(c)
 			case schema.State:
-				if bytes.Equal(c.Key, waitKey) {
+				if bytes.Equal(c.Key, waitKey) && !o.ended {
 					o.answers.Go(o.answerSoon)
 				}
 			}

@@ -222,7 +222,8 @@ func (s *Store) tell(writes []ledger.Write, refused []error) {
 // folder begins the names of snapshots.
 const folder = "ledger/"
 
-// shorten makes a snapshot and drops the entries that are in it, when the log is long enough: half as long as the last snapshot.
+// shorten makes a snapshot and drops the entries that are in it, when the log is long enough: half as long as the last snapshot. Of several writers one does
+// so: two snapshots at a time would drop entries that a third writer has not read yet.
 func (s *Store) shorten(ctx context.Context) error {
 	if s.cfg.Objects == nil {
 		return nil
@@ -236,6 +237,11 @@ func (s *Store) shorten(ctx context.Context) error {
 	s.writing.Unlock()
 	if epoch == 0 { // not the writer
 		return nil
+	}
+	if s.Several() {
+		if first, err := s.First(ctx); err != nil || !first {
+			return err
+		}
 	}
 	name, at, size, err := s.writeSnapshot(ctx, s.copied)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +27,7 @@ import (
 const (
 	lookEvery = 200 * time.Millisecond // between two looks at what others have appended
 	beatEvery = 2 * time.Second
+	tellEvery = 10 * time.Second // between two messages of what fails
 	aliveFor  = "10 seconds" // a writer that was heard of within this may still append
 
 	abandon = 4 * time.Second // after which the server ends a transaction that a stopped program holds open
@@ -131,23 +134,45 @@ func (s *Store) Sync(ctx context.Context) error {
 
 // follow applies what others append, until ctx ends, and lets them know that this writer is alive.
 func (s *Store) follow(ctx context.Context) {
+	var failing atomic.Bool
+	var beats sync.WaitGroup
+	beats.Go(func() { s.beat(ctx, &failing) })
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	beaten := time.Time{}
+	told := time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
+			beats.Wait()
 			s.leave()
 			return
 		case <-look.C:
 		}
 		err := s.Sync(ctx)
-		if now := time.Now(); err == nil && now.Sub(beaten) >= beatEvery {
-			beaten = now
-			_, err = s.server.Pool().Exec(ctx, `UPDATE writers SET at = now() WHERE part = $1 AND token = $2`, part, s.cfg.Writer)
-		}
-		if err != nil && ctx.Err() == nil {
+		failing.Store(err != nil)
+		if now := time.Now(); err != nil && ctx.Err() == nil && now.Sub(told) >= tellEvery {
+			told = now
 			s.log.Warn("what other managers have stored is not read, will try again", "err", s.server.Explain(err))
+		}
+	}
+}
+
+// beat lets other writers know that this one is alive, unless it fails to read what they write: then it answers none of them. It waits neither for a commit nor
+// for this machine's disk, so that a writer that is slow is not shut out.
+func (s *Store) beat(ctx context.Context, failing *atomic.Bool) {
+	t := time.NewTicker(beatEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if failing.Load() {
+			continue
+		}
+		if _, err := s.server.Pool().Exec(ctx, `UPDATE writers SET at = now() WHERE part = $1 AND token = $2`, part, s.cfg.Writer); err != nil && ctx.Err() == nil {
+			s.log.Debug("other managers were not told that this one is alive, will try again", "err", s.server.Explain(err))
 		}
 	}
 }

@@ -157,6 +157,24 @@ func TestAloneAmongSeveral(t *testing.T) {
 	}
 }
 
+// TestSlowWriter has a writer wait for its disk, or for a commit, for longer than others are patient: they hear of it all the same.
+func TestSlowWriter(t *testing.T) {
+	server := pglab.Start(t, pglab.Options{})
+	cfg := configOf(t, server, "")
+	slow, other := open(t, beside(t, cfg, "slow")), open(t, beside(t, cfg, "other"))
+	slow.writing.Lock()
+	defer slow.writing.Unlock()
+	if _, err := other.server.Pool().Exec(t.Context(), `UPDATE writers SET at = now() - interval '1 hour' WHERE token = 'slow'`); err != nil {
+		t.Fatal(err)
+	}
+	for fresh := false; !fresh; time.Sleep(lookEvery) {
+		err := other.server.Pool().QueryRow(t.Context(), `SELECT at > now() - interval '1 minute' FROM writers WHERE token = 'slow'`).Scan(&fresh)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestHear tells what others have written, and not what this one has.
 func TestHear(t *testing.T) {
 	server := pglab.Start(t, pglab.Options{})
