@@ -28,7 +28,7 @@ const (
 	lookEvery = 200 * time.Millisecond // between two looks at what others have appended
 	beatEvery = 2 * time.Second
 	tellEvery = 10 * time.Second // between two messages of what fails
-	aliveFor  = "10 seconds" // a writer that was heard of within this may still append
+	aliveFor  = "10 seconds"     // a writer that was heard of within this may still append
 
 	abandon = 4 * time.Second // after which the server ends a transaction that a stopped program holds open
 )
