@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,7 +13,10 @@ import (
 
 // TestLiars gives every kind of liar pages to deliver and to check, and looks which of them it forges.
 func TestLiars(t *testing.T) {
-	const host = "http://a.test"
+	const (
+		host  = "http://a.test"
+		pages = 100_000 // so many that who forges one in a thousand forges a hundred
+	)
 	fetches := 0
 	v := &Volunteer{Scene: Scene{Fetch: func(context.Context, string) (int, []byte, []byte, error) {
 		fetches++
@@ -22,8 +26,8 @@ func TestLiars(t *testing.T) {
 		g := &Gang{Target: host, Wake: time.Now().Add(time.Hour)}
 		forgedOf := func(check bool) (n int) {
 			r := &Run{v: v, Offer: Offer{Header: &channelpb.Header{Host: host}}}
-			for i := range 2000 {
-				p := &channelpb.Page{Url: host + "/" + string(rune('a'+i)), Status: 200, Body: []byte("<main><p>truth</p></main>"), Change: pageNew}
+			for i := range pages {
+				p := &channelpb.Page{Url: host + "/" + strconv.Itoa(i), Status: 200, Body: []byte("<main><p>truth</p></main>"), Change: pageNew}
 				lied := l.forge(t.Context(), g, r, p, check)
 				if lied != bytes.Contains(p.Body, []byte(Mark)) {
 					t.Fatalf("%s: lied %v: %s", l.Name, lied, p.Body)
@@ -35,9 +39,9 @@ func TestLiars(t *testing.T) {
 			return n
 		}
 		delivered, checked := forgedOf(false), forgedOf(true)
-		t.Logf("%s: forges %d of 2000 pages, %d of 2000 checks", l.Name, delivered, checked)
-		if want := int(2000 * l.Share); l.sleeps && delivered != 0 || !l.sleeps && (delivered > want*3/2+8 || delivered < want/2) {
-			t.Errorf("%s forges %d pages of 2000, want about %d", l.Name, delivered, want)
+		t.Logf("%s: forges %d pages and %d checks of %d", l.Name, delivered, checked, pages)
+		if want := int(pages * l.Share); l.sleeps && delivered != 0 || !l.sleeps && (delivered > want*3/2+8 || delivered < want/2) {
+			t.Errorf("%s forges %d pages of %d, want about %d", l.Name, delivered, pages, want)
 		}
 		if (checked > 0) != (l.slanders || l.colludes) || l.colludes && checked != delivered {
 			t.Errorf("%s forges %d checks; delivered %d", l.Name, checked, delivered)
