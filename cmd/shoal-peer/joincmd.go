@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -65,7 +64,17 @@ func proposals(set *settings) (out []proposal) {
 
 // isProposed reports whether a limit is what joining proposes.
 func isProposed(key string, value int) bool {
-	return slices.ContainsFunc(proposed, func(p proposal) bool { return p.Key == key && p.Value == value })
+	return value != 0 && value == proposedFor(key)
+}
+
+// proposedFor is what joining proposes for a setting; 0: nothing.
+func proposedFor(key string) int {
+	for _, p := range proposed {
+		if p.Key == key {
+			return p.Value
+		}
+	}
+	return 0
 }
 
 // joinSaid is what join --json prints.

@@ -20,22 +20,23 @@ import (
 
 // told of one setting.
 type settingTold struct {
-	Key     string   `json:"setting"`
-	Group   string   `json:"group"`
-	Meaning string   `json:"meaning"`
-	Unit    string   `json:"unit,omitempty"`
-	Kind    string   `json:"kind"` // "number", "text", "switch", "list" or "windows"
-	Value   any      `json:"value"`
-	Default any      `json:"default"`
-	Least   *int     `json:"least,omitempty"`
-	Most    *int     `json:"most,omitempty"`
-	Zero    string   `json:"zero,omitempty"` // what 0 means
-	Choices []string `json:"choices,omitempty"`
-	Example string   `json:"example,omitempty"` // of a list's entry
-	Source  string   `json:"source,omitempty"`  // who set it; empty: it is the default
-	Held    string   `json:"held,omitempty"`    // the flag or variable that the file cannot change
-	Takes   string   `json:"takes,omitempty"`   // when a change takes effect, if not at once
-	Fixed   bool     `json:"fixed,omitempty"`   // only the file and flags set it
+	Key      string   `json:"setting"`
+	Group    string   `json:"group"`
+	Meaning  string   `json:"meaning"`
+	Unit     string   `json:"unit,omitempty"`
+	Kind     string   `json:"kind"` // "number", "text", "switch", "list" or "windows"
+	Value    any      `json:"value"`
+	Default  any      `json:"default"`
+	Least    *int     `json:"least,omitempty"`
+	Most     *int     `json:"most,omitempty"`
+	Proposed int      `json:"proposed,omitempty"` // what joining proposes
+	Zero     string   `json:"zero,omitempty"`     // what 0 means
+	Choices  []string `json:"choices,omitempty"`
+	Example  string   `json:"example,omitempty"` // of a list's entry
+	Source   string   `json:"source,omitempty"`  // who set it; empty: it is the default
+	Held     string   `json:"held,omitempty"`    // the flag or variable that the file cannot change
+	Takes    string   `json:"takes,omitempty"`   // when a change takes effect, if not at once
+	Fixed    bool     `json:"fixed,omitempty"`   // only the file and flags set it
 }
 
 // settingsTold is what GET /v1/settings answers.
@@ -74,7 +75,7 @@ func describe(set *settings, file, lang string) settingsTold {
 	for i := range table {
 		d := &table[i]
 		v := values[d.key]
-		t := settingTold{Key: d.key, Group: d.group, Meaning: d.meaning(lang), Kind: kindOf(v), Value: shownValue(v), Default: shownValue(usual[d.key]), Choices: d.choices, Example: d.list, Zero: d.zero, Fixed: d.takes == takesFile}
+		t := settingTold{Key: d.key, Group: d.group, Meaning: d.meaning(lang), Kind: kindOf(v), Value: shownValue(v), Default: shownValue(usual[d.key]), Choices: d.choices, Example: d.list, Zero: d.zero, Fixed: d.takes == takesFile, Proposed: proposedFor(d.key)}
 		if d.unit != "" {
 			t.Unit = words.T(d.unit).In(lang)
 		}

@@ -183,7 +183,7 @@ func (c *settingsCmd) printTried(w io.Writer, raw json.RawMessage) error {
 	if len(all) > 0 {
 		return errors.Join(all...)
 	}
-	fmt.Fprintln(w, "Nothing was changed. With these settings would hold:")
+	fmt.Fprintln(w, "Nothing was changed. With these settings, these limits would hold:")
 	for _, l := range t.Limits {
 		value := "no limit"
 		if l.Value > 0 {

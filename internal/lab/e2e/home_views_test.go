@@ -57,7 +57,7 @@ func TestVolunteersPage(t *testing.T) {
 	b.shows("Working for")
 
 	// Settings: what is wrong is said beside its field, what is saved is in the file and in force, and the rest of the file stays.
-	b.view("limits", "With these settings would hold")
+	b.view("limits", "With these settings")
 	set := func(key, value string) {
 		b.eval(fmt.Sprintf("{ const e = document.querySelector('#set-%s'); e.value = %s; e.dispatchEvent(new Event('input', {bubbles: true})); } true", key, quote(value)))
 	}
@@ -70,7 +70,7 @@ func TestVolunteersPage(t *testing.T) {
 	b.eval("{ const c = document.querySelectorAll('.week button')[0]; c.click(); } true")
 	b.until("pauses an hour of the week", "document.querySelectorAll('.week button')[0].getAttribute('aria-pressed') === 'true'")
 	b.press("Save")
-	b.shows("Saved in ")
+	b.shows("Saved, and in force.")
 	text := h.file()
 	for _, line := range []string{"# Mine\nthreads = 2 # enough\n", "up_kib_per_s = 77", "[[windows]] # nights\nfrom = \"02:00\"\nto = \"04:00\"\ndown_kib_per_s = 50\n", "days = \"mon\"\nfrom = \"00:00\"\nto = \"01:00\"\npause = true\n"} {
 		if !strings.Contains(text, line) {
@@ -140,7 +140,7 @@ func TestVolunteersPage(t *testing.T) {
 }
 
 // homeViews are all views, each with a text that it shows.
-var homeViews = []struct{ name, shows string }{{"now", "Speed"}, {"pause", "Give everything back"}, {"limits", "With these settings would hold"}, {"history", "Pages fetched"}, {"networks", "Join one more network"}, {"contribution", "A picture to share"}, {"health", "Copy a report"}}
+var homeViews = []struct{ name, shows string }{{"now", "Speed"}, {"pause", "Give everything back"}, {"limits", "With these settings"}, {"history", "Pages fetched"}, {"networks", "Join one more network"}, {"contribution", "A picture to share"}, {"health", "Copy a report"}}
 
 // TestVolunteersPageForAll looks at every view with axe-core, on a wide screen and a phone's, light and dark: nothing serious is wrong. With SHOAL_PICTURES it
 // leaves a picture of each in that folder.

@@ -26,6 +26,7 @@ export async function limits(main) {
       f.error.textContent = own.map((e) => `${e.setting} ${e.text}`).join("; ");
       f.control.toggleAttribute("aria-invalid", own.length > 0);
       if (own.length) f.control.setAttribute("aria-invalid", "true");
+      if (own.length && f.box.closest("details")) f.box.closest("details").open = true;
     }
   }
   async function attempt() {
@@ -36,8 +37,9 @@ export async function limits(main) {
     fields.windows?.holds(got.week);
     save.disabled = got.errors.length > 0 || !Object.keys(changes()).length;
     undo.disabled = !Object.keys(changes()).length;
+    bar.classList.toggle("changed", !undo.disabled);
     const paused = got.week.filter((x) => x.paused).length;
-    preview.replaceChildren(h("h2", {}, t("ui.wouldhold")), h("ul", {}, got.limits.map((l) => h("li", {}, `${t(`name.${l.setting}`)}: ${l.value ? `${num(l.value)} ${l.setting.endsWith("per_s") ? "KiB/s" : "MiB"} (${l.source})` : t("amount.none")}`)),
+    preview.replaceChildren(h("h2", {}, t("ui.wouldhold")), h("ul", {}, got.limits.map((l) => h("li", {}, l.value ? t("ui.hold.limit", t(`name.${l.setting}`), `${num(l.value)} ${l.setting.endsWith("per_s") ? "KiB/s" : "MiB"}`, l.by === "joining" ? t("ui.by.joining") : l.source.replace(` in ${told1.file}`, "")) : t("ui.hold.none", t(`name.${l.setting}`)))),
       h("li", {}, t("ui.pausedhours", num(paused))), got.paused ? h("li", {}, t("ui.pausednow", got.paused)) : ""),
     got.overruled.length ? h("ul", { class: "warn" }, got.overruled.map((x) => h("li", {}, x))) : h("p", { class: "quiet" }, t("ui.nothingoverruled")),
     got.held.map((k) => h("p", { class: "warn" }, t("ui.held", t(`name.${k}`)))));
@@ -50,7 +52,7 @@ export async function limits(main) {
     e.preventDefault();
     try {
       draw(await ask("PUT", "/v1/settings", changes()));
-      told(answer, t("ui.saved", told1.file));
+      told(answer, t("ui.saved"));
       answer.scrollIntoView({ block: "nearest" });
     } catch (err) {
       if (err.body && err.body.errors) wrong(err.body.errors);
@@ -59,7 +61,7 @@ export async function limits(main) {
       if (first) first.focus(); else answer.scrollIntoView();
     }
   }
-  const save = h("button", { class: "main" }, t("ui.save")), undo = h("button", { type: "button", onclick: () => draw(told1) }, t("ui.undo"));
+  const save = h("button", { class: "main" }, t("ui.save")), undo = h("button", { type: "button", onclick: () => draw(told1) }, t("ui.undo")), bar = h("div", { class: "bar" }, save, undo), file = h("p", { class: "quiet" });
   form.addEventListener("submit", submit);
   form.addEventListener("input", touched);
 
@@ -68,13 +70,15 @@ export async function limits(main) {
     fields = {};
     const groups = {};
     for (const s of got.settings) {
-      groups[s.group] ??= h("fieldset", {}, h("legend", {}, t(`group.${s.group}`)));
+      groups[s.group] ??= s.group === "expert" ? h("details", { class: "about" }, h("summary", {}, t("group.expert"))) : h("fieldset", {}, h("legend", {}, t(`group.${s.group}`)));
       const f = s.kind === "windows" ? week(s, touched) : field(s);
       if (!s.fixed) fields[s.setting] = f;
       groups[s.group].append(f.box);
     }
     const [first, ...rest] = Object.values(groups);
-    form.replaceChildren(first, preview, ...rest, h("div", { class: "bar" }, save, undo, h("span", { class: "quiet" }, t("ui.file", got.file))));
+    form.replaceChildren(first, preview, ...rest, bar, file);
+    file.textContent = t("ui.file", got.file);
+    bar.classList.remove("changed");
     save.disabled = undo.disabled = true;
     attempt();
   }
@@ -82,11 +86,15 @@ export async function limits(main) {
   try { draw(await ask("GET", "/v1/settings")); } catch (e) { told(answer, e.message, true); }
 }
 
+// plain are meanings in the words of the page's own fields; the others are those of the command line.
+const plain = { down_kib_per_s: "ui.set.down", up_kib_per_s: "ui.set.up", day_mib: "ui.set.day", month_mib: "ui.set.month", on_battery: "ui.set.battery", on_metered: "ui.set.metered", in_use: "ui.set.inuse", full_screen: "ui.set.fullscreen",
+  threads: "ui.set.threads", update: "ui.set.update" };
+
 // hints are what stands below a field.
 function hints(s) {
-  const usual = Array.isArray(s.default) ? "" : t("ui.default", shown(s, s.default));
+  const usual = Array.isArray(s.default) ? "" : s.proposed ? `${t("ui.zero")} ${t("ui.proposes", shown(s, s.proposed))}` : t("ui.default", shown(s, s.default));
   const bounds = s.most !== undefined ? t("ui.between", num(s.least), num(s.most)) : "";
-  return [h("p", { class: "hint", id: `hint-${s.setting}` }, [s.meaning, bounds, usual, s.source ? t("ui.setby", s.source) : "", s.takes || ""].filter(Boolean).join(" ")),
+  return [h("p", { class: "hint", id: `hint-${s.setting}` }, [plain[s.setting] ? t(plain[s.setting]) : s.meaning, bounds, usual, s.source && !s.held && s.value !== s.proposed ? t("ui.setbyfile") : "", s.takes || ""].filter(Boolean).join(" ")),
     s.held && !s.fixed ? h("p", { class: "hint warn" }, t("ui.heldby", s.held)) : ""];
 }
 const shown = (s, v) => (s.kind === "switch" ? t(v ? "ui.on" : "ui.off") : s.choices ? choiceName(v) : s.kind === "number" && v === 0 && s.zero === "no limit" ? t("amount.none") : s.kind === "number" ? `${num(v)}${s.unit ? ` ${s.unit}` : ""}` : v || t("ui.none"));
@@ -225,7 +233,7 @@ function week(s, touched) {
   function others() {
     list.replaceChildren(...rows.map((w, i) => {
       const input = (name, type, key, more) => h("label", {}, name, h("br"), h("input", { type, value: w[key] ?? "", ...more, oninput: (e) => { painted = true; const v = e.target.value.trim(); if (v === "") delete w[key]; else w[key] = type === "number" ? Number(v) : v; } }));
-      return h("div", { class: "window", role: "group", "aria-label": t("ui.window", i + 1) }, input(t("ui.days"), "text", "days", { placeholder: "mon-fri" }), input(t("ui.from"), "text", "from", { placeholder: "08:00" }), input(t("ui.to"), "text", "to", { placeholder: "18:00" }),
+      return h("div", { class: "window", role: "group", "aria-label": t("ui.window", i + 1) }, input(t("ui.days"), "text", "days", { placeholder: t("ui.days.all") }), input(t("ui.from"), "text", "from", { placeholder: "08:00" }), input(t("ui.to"), "text", "to", { placeholder: "18:00" }),
         input(`${t("ui.down")} KiB/s`, "number", "down_kib_per_s", { min: 0 }), input(`${t("ui.up")} KiB/s`, "number", "up_kib_per_s", { min: 0 }),
         h("label", {}, h("input", { type: "checkbox", checked: Boolean(w.pause), onchange: (e) => { painted = true; if (e.target.checked) w.pause = true; else delete w.pause; touched(); } }), " ", t("ui.cell.pause")),
         h("button", { type: "button", onclick: () => { painted = true; rows.splice(i, 1); others(); touched(); } }, t("ui.remove")));

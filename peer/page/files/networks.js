@@ -25,14 +25,14 @@ export function networks(main, order, join) {
     function update(x) {
       says.className = `says ${x.state}`;
       if (says.textContent !== x.says) says.textContent = x.says;
-      const most = (n) => small(n ? t("ui.ofmost", mib(n)) : t("amount.none"));
-      facts.replaceChildren(fact(t("ui.sites"), t("ui.ofsites", num(x.running), num(x.threads))), fact(t("ui.pages.today"), num(x.today_pages), small(t("ui.pages.ever", num(x.ever_pages)))), fact(t("ui.today"), size(x.today_bytes), most(x.day_mib)), fact(t("ui.month"), size(x.month_bytes), most(x.month_mib)),
+      const used = (bytes, of) => (of ? mib(bytes / 2 ** 20) : size(bytes)), most = (n) => small(n ? t("ui.ofmost", mib(n)) : t("amount.none"));
+      facts.replaceChildren(fact(t("ui.sites"), t("ui.ofsites", num(x.running), num(x.threads))), fact(t("ui.pages.today"), num(x.today_pages), small(t("ui.pages.ever", num(x.ever_pages)))), fact(t("ui.today"), used(x.today_bytes, x.day_mib), most(x.day_mib)), fact(t("ui.month"), used(x.month_bytes, x.month_mib), most(x.month_mib)),
         alone ? "" : fact(t("ui.share.now"), `${num(100 * x.share)}%`));
       if (x.mode === mode) return;
       mode = x.mode;
       const network = x.network, had = deeds.contains(document.activeElement);
       deeds.replaceChildren(mode === "open" ? order("pause", { network }, t("ui.pausetill")) : order("resume", { network }, t("ui.resume"), "main"),
-        order("leave", { network, forget: "yes" }, t("ui.leave"), "danger", t("ui.leave.one.sure", x.name)));
+        order("leave", { network, forget: "yes" }, t("ui.leave"), "grave", t("ui.leave.one.sure", x.name)));
       if (had) deeds.firstElementChild.focus();
     }
     const name = h("span", {}, n.name);

@@ -120,7 +120,7 @@ function now() {
 
 function budget(used, cap, label) {
   if (!cap.value) return [size(used), small(t("amount.none"))];
-  return [size(used), h("progress", { max: cap.value * 2 ** 20, value: Math.min(used, cap.value * 2 ** 20), "aria-label": label }), small(t("ui.ofmost", mib(cap.value))), small(who(cap))];
+  return [mib(used / 2 ** 20), h("progress", { max: cap.value * 2 ** 20, value: Math.min(used, cap.value * 2 ** 20), "aria-label": label }), small(t("ui.ofmost", mib(cap.value))), small(who(cap))];
 }
 
 // still reports whether nothing arrives although sites are asked.
@@ -168,12 +168,12 @@ function pause() {
   const [sentence, say] = says();
   const resume = order("resume", {}, t("ui.resume"));
   const deed = (button, text) => h("div", { class: "deed" }, button, h("p", { class: "quiet" }, t(text)));
-  main.append(h("h2", {}, t("ui.pause")), sentence, h("fieldset", {}, h("legend", {}, t("ui.rest")),
+  main.append(h("h2", {}, t("ui.pause")), sentence, h("fieldset", {}, h("legend", {}, t("ui.rest")), h("p", { class: "quiet" }, t("ui.rest.what")),
     deed(order("pause", { for: "1h" }, t("ui.pause1h")), "ui.pause1h.what"), deed(order("pause", { for: "tomorrow" }, t("ui.pausetomorrow")), "ui.pausetomorrow.what"), deed(order("pause", {}, t("ui.pausetill")), "ui.pausetill.what"),
     deed(resume, "ui.resume.what")),
   h("fieldset", {}, h("legend", {}, t("ui.stop")), deed(order("finish", {}, t("ui.finish")), "ui.finish.what"), deed(order("drain", {}, t("ui.drain")), "ui.drain.what"),
-    several() ? deed(h("a", { href: "#networks" }, t("ui.leave.one")), "ui.leave.one.what") : "",
-    deed(order("leave", { forget: "yes", all: "yes" }, t(several() ? "ui.leave.all" : "ui.leave"), "danger", t(several() ? "ui.leave.all.sure" : "ui.leave.sure")), "ui.leave.what")), removal());
+    several() ? deed(h("a", { href: "#networks" }, t("ui.leave.one")), "ui.leave.one.what") : ""),
+  h("fieldset", { class: "grave" }, h("legend", {}, t("ui.forgood")), deed(order("leave", { forget: "yes", all: "yes" }, t(several() ? "ui.leave.all" : "ui.leave"), "grave", t(several() ? "ui.leave.all.sure" : "ui.leave.sure")), "ui.leave.what")), removal());
   onPresent = () => {
     say();
     if (!present) return;

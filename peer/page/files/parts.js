@@ -56,8 +56,8 @@ export function size(n) {
   for (const [unit, of] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) if (n >= of) return `${num(n / of, n >= 100 * of ? 0 : 1)} ${unit}`;
   return `${num(n)} B`;
 }
-// mib words a budget in the unit in which it is set.
-export const mib = (n) => `${num(n)} MiB`;
+// mib words a budget, and what was used of it, in the unit in which it is set.
+export const mib = (n) => `${num(n, n < 100 ? 1 : 0)} MiB`;
 export const rate = (n) => `${num(n / 1024, n >= 102400 ? 0 : 1)} KiB/s`;
 export const day = (at) => new Date(at).toLocaleDateString(lang, { day: "numeric", month: "long", year: "numeric" });
 export const clock = (at) => new Date(at).toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
