@@ -33,6 +33,9 @@ type Job struct {
 	Add     Totals
 	Grows   bool // takes new work: refused when the disk is full
 	Seal    bool // ends the segments that are being written, before anything else
+	// Still is a record that must be as it was read. If it is not, nothing is done, and the error is ErrConflict. Without a key there is no condition. It is
+	// for jobs without Records.
+	Still Change
 
 	condition Change    // of the store's write
 	fenced    [2]Change // of the channel's record and of its lease, if they change; they come before Changes
@@ -226,7 +229,7 @@ func settle(log *slog.Logger, out []segment.Writer, locations [][]segment.Locati
 
 // write is what a job asks of the store, when it is known where its records are.
 func (j *Job) write(at []segment.Location) (w Write, err error) {
-	w = Write{If: j.condition, Add: j.Add}
+	w = Write{If: j.condition, Also: j.Still, Add: j.Add}
 	if j.Early != nil {
 		if w.Early, err = j.Early(at); err != nil {
 			return w, err

@@ -82,6 +82,20 @@ func (o *Others) end() {
 	o.answers.Wait()
 }
 
+// Still is the condition that no other program has stored a chunk of a channel since a snapshot: its pages are as they were read. There is none where no
+// other program writes.
+func (o *Others) Still(snap Snapshot, id channel.ID) (c Change, err error) {
+	if !o.Shared() {
+		return c, nil
+	}
+	c.Key = channelKey(id)
+	_, err = snap.Get(c.Key, func(v []byte) error {
+		c.Value = bytes.Clone(v)
+		return nil
+	})
+	return c, err
+}
+
 // several gives the store as one to which other programs write; false: none does.
 func several(s Store) (Follower, bool) {
 	f, ok := s.(Follower)

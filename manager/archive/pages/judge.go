@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -125,6 +126,9 @@ func (p *Pages) facts(id channel.ID, gen channel.Gen, wanted bool) (facts map[ui
 	return facts, chunks, err
 }
 
+// maxJudged bounds how often a batch is judged again because another manager has stored something of the channel meanwhile.
+const maxJudged = 20
+
 // judge stores one batch, with what else changes.
 func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited, more []ledger.Change) error {
 	release, err := p.holdChannel(id)
@@ -132,9 +136,21 @@ func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part 
 		return err
 	}
 	defer release()
+	for range maxJudged {
+		if err = p.judgeOnce(ctx, id, gen, part, facts, more); !errors.Is(err, ledger.ErrConflict) {
+			break
+		}
+	}
+	return err
+}
+
+func (p *Pages) judgeOnce(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited, more []ledger.Change) error {
 	v := verdicts{p: p, id: id, gen: gen, now: p.cfg.Clock()}
-	err = p.ledger.View(func(snap ledger.Snapshot) error {
+	err := p.ledger.View(func(snap ledger.Snapshot) (err error) {
 		v.snap, v.standings.snap = snap, snap
+		if v.still, err = p.ledger.Others.Still(snap, id); err != nil {
+			return err
+		}
 		for i := range part {
 			j := &part[i]
 			err := v.page(j.Hash, facts[j.Hash], func(old *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
@@ -170,7 +186,7 @@ func (v *verdicts) commit(more []ledger.Change) error {
 			return err
 		}
 	}
-	return v.p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries})
+	return v.p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries, Still: v.still})
 }
 
 // holdChannel has nothing decided about the pages of a channel's host until release is called.
@@ -195,7 +211,8 @@ type verdicts struct {
 	now  time.Time
 	snap ledger.Snapshot
 
-	standings standings // of deliverers
+	still     ledger.Change // see ledger.Job
+	standings standings     // of deliverers
 	changes   []ledger.Change
 	entries   []*pb.Entry
 	earned    []earned
