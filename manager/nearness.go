@@ -105,6 +105,7 @@ func (n *nearness) Farther(now time.Time, tasks []dispatch.Ask) (int, dispatch.P
 	asks := make([]overlay.Ask, len(tasks))
 	for i := range tasks {
 		asks[i] = overlay.Ask{Host: tasks[i].Host, Not: n.complaints[tasks[i].Slot].peer, Pressing: tasks[i].Pressing, Pages: n.pace.size(tasks[i].Slot)}
+		asks[i].May, _ = n.mayTake(now, tasks[i].Slot) // else a peer that may not have the task would be named each time, and no other
 	}
 	i, p, ok := n.judge.Farther(now, asks)
 	return i, dispatch.Peer(p), ok

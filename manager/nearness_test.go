@@ -63,3 +63,31 @@ func TestLooksAreBounded(t *testing.T) {
 		t.Errorf("after the clock was put back %d were looked at", got)
 	}
 }
+
+// A task that has waited long goes to no peer that may not have it, however near that one is.
+func TestFartherNamesWhoMay(t *testing.T) {
+	m := crawled(t, 1, "fixed")
+	m.cfg.Swarm = newFullSwarm()
+	now := time.Unix(1e9, 0)
+	m.near.Capacity(now)
+	host := m.table.Host(0)
+	var r coords.HostRecord
+	for i, vantage := range []string{"a", "b", "c", "d"} {
+		r.Add(coords.Sample{Vantage: vantage, At: coords.Coord{Err: .1}, RTT: time.Duration(i+1) * time.Millisecond, When: now.Unix()})
+	}
+	m.near.judge.Locate(now, host, "", r)
+	m.near.Looked(now)
+	tasks := []dispatch.Ask{{Slot: 0, Host: host, Pressing: true}}
+	if _, p, ok := m.near.Farther(now, tasks); !ok || p != "a" {
+		t.Fatalf("where every peer may have it, it goes to %q, %v", p, ok)
+	}
+	m.auditor.strict = true
+	m.near.asks.mayTake[0] = func(id overlay.ID) bool { return id != "a" }
+	_, p, ok := m.near.Farther(now, tasks)
+	if !ok || p != "b" {
+		t.Fatalf("where a may not have it, it goes to %q, %v", p, ok)
+	}
+	if got, v := m.near.Room(now, dispatch.Ask{Slot: 0, Host: host, Share: dispatch.NearShare, Only: p}); v != dispatch.Go || got != p {
+		t.Errorf("it goes to %q (%v), want %q", got, v, p)
+	}
+}

@@ -11,17 +11,18 @@ import (
 // askedOf is the task for which the judge is asked, while it is. What its functions need lies here, so that asking makes no garbage.
 type askedOf struct {
 	au       *auditor
-	watched  bool
-	last     trust.Peer   // who crawled the channel last; 0: not known
-	apart    []trust.Peer // from whom a checker must be apart
-	mayTake  func(overlay.ID) bool
+	last     trust.Peer               // who crawled the channel last; 0: not known
+	apart    []trust.Peer             // from whom a checker must be apart
+	mayTake  [2]func(overlay.ID) bool // the second one is for a channel on watch
 	rather   func(overlay.ID) bool
 	mayCheck func(overlay.ID) bool
 }
 
 func newAskedOf(au *auditor) *askedOf {
 	a := &askedOf{au: au}
-	a.mayTake = func(id overlay.ID) bool { return au.trust.MayTake(au.meet(id), a.watched) }
+	for i := range a.mayTake {
+		a.mayTake[i] = func(id overlay.ID) bool { return au.trust.MayTake(au.meet(id), i == 1) }
+	}
 	a.rather = func(id overlay.ID) bool { return au.trust.Apart(au.meet(id), a.last) }
 	a.mayCheck = func(id overlay.ID) bool { return au.trust.MayCheck(au.meet(id), a.apart...) }
 	return a
@@ -39,11 +40,19 @@ func (n *nearness) suit(now time.Time, s recrawl.Slot, ask *overlay.Ask) {
 		ask.May = a.mayCheck
 		return
 	}
-	a.watched = n.auditor.trust.Watched(now, n.table.ID(s))
-	if n.auditor.strict { // else every peer may
-		ask.May, ask.Anywhere = a.mayTake, a.watched && n.auditor.enforced
-	}
+	ask.May, ask.Anywhere = n.mayTake(now, s)
 	if a.last = n.auditor.roll[n.table.Last(s)]; a.last != 0 {
 		ask.Rather = a.rather
 	}
+}
+
+// mayTake says which peers may crawl a channel, nil if every one may, and whether it is to be crawled anywhere.
+func (n *nearness) mayTake(now time.Time, s recrawl.Slot) (may func(overlay.ID) bool, anywhere bool) {
+	if !n.auditor.strict {
+		return nil, false
+	}
+	if n.auditor.trust.Watched(now, n.table.ID(s)) {
+		return n.asks.mayTake[1], n.auditor.enforced
+	}
+	return n.asks.mayTake[0], false
 }

@@ -61,7 +61,8 @@ func TestJudgeFarther(t *testing.T) {
 		var tasks []Ask
 		for h := range channel.HostKey(6) {
 			c.survey(h+1, somewhere(c.rng), 3)
-			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0, Pages: 1 + c.rng.IntN(9)})
+			odd := c.rng.IntN(2)
+			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0, Pages: 1 + c.rng.IntN(9), May: func(id ID) bool { return int(id[len(id)-1])%2 == odd }})
 		}
 		for i := range c.peers {
 			c.hold(c.peers[i].ID, c.rng.IntN(7))
@@ -78,7 +79,7 @@ func TestJudgeFarther(t *testing.T) {
 			c.j.weigh(c.now, &a)
 			for _, k := range c.j.takers {
 				s := &c.j.slots[k]
-				if !c.j.hasRoom(s) || c.j.passes(k) || !a.Pressing && !(s.spare && s.free()) {
+				if !c.j.hasRoom(s) || c.j.passes(k) || !a.May(s.rec.ID) || !a.Pressing && !(s.spare && s.free()) {
 					continue
 				}
 				more := (c.j.away(h, k) - h.near[0].ms) / float64(a.Pages)
@@ -99,7 +100,7 @@ func TestJudgeFarther(t *testing.T) {
 		if more := (c.j.away(h, c.j.slotOf[id]) - h.near[0].ms) / float64(tasks[i].Pages); tasks[i].Pressing != press || math.Abs(more-least) > 1e-9 {
 			t.Fatalf("seed %d: a task that loses %v, pressing: %v; want %v, %v", seed, more, tasks[i].Pressing, least, press)
 		}
-		if got, v := c.j.Near(c.now, Ask{Host: tasks[i].Host, Share: NearShare, Only: id}); v != Go || got.Peer != id {
+		if got, v := c.j.Near(c.now, Ask{Host: tasks[i].Host, Share: NearShare, Only: id, May: tasks[i].May}); v != Go || got.Peer != id {
 			t.Fatalf("seed %d: the task goes to %q (%v), want %q", seed, got.Peer, v, id)
 		}
 		c.hold(id, 99)

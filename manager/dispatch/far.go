@@ -61,6 +61,20 @@ type Mixer interface {
 	Share(given float64) (share float64, ok bool)
 }
 
+// handDue hands out what Due wants, and reports whether a known channel was held back for channels that press; never, if not asked to.
+func handDue(m *Machine, now time.Time, tick recrawl.Tick, room func() int, holds bool) (heldBack bool) {
+	c := m.judge.Capacity(now)
+	load := recrawl.Load{Room: room(), Out: m.flights.n, New: m.cfg.NewShare, Threads: c.Threads, Idle: c.Idle, Share: m.Share}
+	m.due.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) {
+		if holds && m.holdsBack(s, room()) {
+			heldBack = true
+			return recrawl.Enough, false
+		}
+		return m.take(now, tick, s, way{})
+	})
+	return heldBack
+}
+
 // holdsBack says whether a known channel leaves the room that there is to channels that press.
 func (m *Machine) holdsBack(s recrawl.Slot, room int) bool {
 	if m.far.press == 0 || room < 0 || m.far.press < room || m.due.Facts(s).Updated == 0 {

@@ -182,17 +182,14 @@ func (m *Machine) Tick(now time.Time) []Order {
 		room -= len(m.orders)
 	}
 	tick := m.cfg.Clock.At(now)
-	before, c := len(m.orders), m.judge.Capacity(now)
-	load := recrawl.Load{Room: room, Out: m.flights.n, New: m.cfg.NewShare, Threads: c.Threads, Idle: c.Idle, Share: m.Share}
+	before := len(m.orders)
 	still := func() int { return left(room, len(m.orders)-before) }
 	m.far.begin(tick)
-	m.due.Next(tick, load, func(s recrawl.Slot) (recrawl.Tick, bool) {
-		if m.holdsBack(s, still()) {
-			return recrawl.Enough, false
-		}
-		return m.take(now, tick, s, way{})
-	})
+	heldBack := handDue(m, now, tick, still, true)
 	m.handFar(now, tick, still(), true)
+	if heldBack && still() != 0 { // what presses cannot take it
+		handDue(m, now, tick, still, false)
+	}
 	m.handSpare(now, tick, still())
 	m.handFar(now, tick, still(), false)
 	m.look(now)

@@ -51,6 +51,9 @@ func (w *world) do(t *testing.T, f []string) (lines []string) {
 	case "gone": // gone PEER
 		w.peer(Peer(f[1])).gone = true
 		return nil
+	case "bar": // bar PEER: it may not have channels that were never crawled
+		w.barred[Peer(f[1])] = true
+		return nil
 	case "host": // host KEY AT
 		w.hosts[channel.HostKey(number(1))] = number(2)
 		return nil

@@ -25,7 +25,8 @@ type world struct {
 	chans  []*site
 	peers  []*member
 	spare  map[Peer]bool
-	blind  bool // where hosts are is not known
+	barred map[Peer]bool // they may not have channels that were never crawled
+	blind  bool          // where hosts are is not known
 	orders map[recrawl.Slot]Order
 	told   []string // what Due and the Judge were told, since the last look
 	expect time.Duration
@@ -56,7 +57,7 @@ type member struct {
 func (p *member) threads() int { return max(p.holds-1, 1) }
 
 func newWorld(cfg Config) *world {
-	w := &world{now: epoch, hosts: map[channel.HostKey]int{}, spare: map[Peer]bool{}, orders: map[recrawl.Slot]Order{}, expect: time.Minute}
+	w := &world{now: epoch, hosts: map[channel.HostKey]int{}, spare: map[Peer]bool{}, barred: map[Peer]bool{}, orders: map[recrawl.Slot]Order{}, expect: time.Minute}
 	w.clock = recrawl.Clock{Epoch: epoch, Step: tick}
 	cfg.Clock = w.clock
 	w.m = New(w.now, cfg, w, w, w)
@@ -234,7 +235,7 @@ func (w *world) Room(_ time.Time, a Ask) (Peer, Verdict) {
 	k := max(int(a.Share*float64(len(all))), 1)
 	for i, p := range all[:min(k, len(all))] {
 		isNear := i == 0 || i < int(NearShare*float64(len(all)))
-		if p.held < p.holds && (isNear || w.spare[p.name]) && (!a.Spare || p.held < p.threads()) {
+		if p.held < p.holds && !w.bars(a.Slot, p) && (isNear || w.spare[p.name]) && (!a.Spare || p.held < p.threads()) {
 			return p.name, Go
 		}
 	}
@@ -247,13 +248,17 @@ func (w *world) Farther(_ time.Time, tasks []Ask) (task int, p Peer, ok bool) {
 		all := w.near(a.Host)
 		for _, m := range all {
 			more := w.away(a.Host, m) - w.away(a.Host, all[0])
-			may := m.held < m.holds && (a.Pressing || w.spare[m.name] && m.held < m.threads())
+			may := m.held < m.holds && !w.bars(a.Slot, m) && (a.Pressing || w.spare[m.name] && m.held < m.threads())
 			if may && (!ok || a.Pressing && !tasks[task].Pressing || a.Pressing == tasks[task].Pressing && more < least) {
 				task, p, least, ok = i, m.name, more, true
 			}
 		}
 	}
 	return task, p, ok
+}
+
+func (w *world) bars(s recrawl.Slot, p *member) bool {
+	return w.barred[p.name] && w.chans[s].facts.Updated == 0
 }
 
 // near are the peers that are there, the nearest to a host first.
