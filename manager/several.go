@@ -72,10 +72,13 @@ const (
 	StateStolen  = "members/stolen"
 )
 
+// StateReleases names what the database keeps of releases of the volunteers' program: the signed files that all managers serve, and the roll-out.
+const StateReleases = "members/releases"
+
 // SharedState reports whether all managers of a database have a state in common. Each has others for itself, such as what its strategy has learnt.
 func SharedState(name string) bool {
 	switch name {
-	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys, StateInvites, StateStolen:
+	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys, StateInvites, StateStolen, StateReleases:
 		return true
 	}
 	return false

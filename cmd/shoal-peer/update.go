@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -182,18 +183,21 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	d, known := node.Document()
-	if !known || len(d.Managers) == 0 {
+	servers := updateServers(node)
+	if len(servers) == 0 {
 		return false, nil
 	}
-	id, err := libp2ppeer.Decode(d.Managers[0].Peer)
-	if err != nil {
-		return false, err
-	}
-	c := carry.Client{Node: node, Manager: id}
 	setting := u.setting()
 	onTrial := st.Trial != nil && st.Trial.Version == version.String()
-	o, err := c.Tell(ctx, release.Report{Version: version.String(), System: runtime.GOOS + "-" + runtime.GOARCH, Setting: setting, Trial: onTrial, Falls: st.Falls()})
+	report := release.Report{Version: version.String(), System: runtime.GOOS + "-" + runtime.GOARCH, Setting: setting, Trial: onTrial, Falls: st.Falls()}
+	var c carry.Client
+	var o carry.Offer
+	for _, id := range servers {
+		c = carry.Client{Node: node, Manager: id}
+		if o, err = c.Tell(ctx, report); err == nil || errors.Is(err, wire.NotFound) || ctx.Err() != nil {
+			break
+		}
+	}
 	if errors.Is(err, wire.NotFound) { // of a version that knows no updates
 		return false, nil
 	}
@@ -236,6 +240,25 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 	}
 	return u.fetch(ctx, c, &p)
 }
+
+// updateServers are the servers to ask for updates, at most mostAsked: the one that is connected, then the network's managers. All of them serve the same list.
+func updateServers(node *wire.Node) (ids []libp2ppeer.ID) {
+	d, _ := node.Document()
+	home, _ := node.Home()
+	names := []string{home.At}
+	for _, m := range d.Managers {
+		names = append(names, m.Peer)
+	}
+	for _, name := range names {
+		if id, err := libp2ppeer.Decode(name); err == nil && !slices.Contains(ids, id) && len(ids) < mostAsked {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// mostAsked bounds how many servers are asked in one look.
+const mostAsked = 3
 
 // change changes the record of updates.
 func (u *updater) change(f func(*programs.State) error) error {

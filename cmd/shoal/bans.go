@@ -91,6 +91,9 @@ const evictTime = 10 * time.Second
 
 // heard takes in what another manager told.
 func (st *station) heard(what string, body []byte) {
+	if what == noteReleases {
+		st.releases.wakeUp()
+	}
 	if what != noteBanned {
 		return
 	}

@@ -20,7 +20,7 @@ const protoDesk protocol.ID = "/shoal/desk/1"
 
 // openJoint joins this manager with the others, and answers what they ask.
 func (st *station) openJoint() {
-	st.joint = joint.New(joint.Config{Own: st.manager, Store: st.db, Me: st.node.ID().String(), Owner: st.ownerOf, Others: st.otherManagers, Ask: st.askManager})
+	st.joint = joint.New(joint.Config{Own: st.manager, Store: st.db, Me: st.node.ID().String(), Owner: st.ownerOf, Others: st.otherManagers, Ask: st.askManager, Heard: st.releases.page})
 	st.node.Handle(protoDesk, joint.MaxAsk, 2*joint.Timeout, func(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 		if from.Role != member.Manager {
 			st.node.Refuse("desk_role")
@@ -54,23 +54,29 @@ var errNotHere = errors.New("it is not among the managers that share the network
 
 // askManager asks another manager.
 func (st *station) askManager(ctx context.Context, name string, req []byte) ([]byte, error) {
-	id, err := peer.Decode(name)
+	id, err := st.reachManager(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("manager %s: %w", name, err)
-	}
-	if m, known := st.node.Member(id); !known || m.Role != member.Manager {
-		addrs := st.addrsOf(name)
-		if addrs == nil {
-			return nil, fmt.Errorf("manager %s: %w", name, errNotHere)
-		}
-		dial, cancel := context.WithTimeout(ctx, managerDial)
-		err := st.node.Connect(dial, id, addrs...)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	return st.node.Call(ctx, id, protoDesk, req, joint.MaxAnswer)
+}
+
+// reachManager connects to another manager, if it is not connected.
+func (st *station) reachManager(ctx context.Context, name string) (peer.ID, error) {
+	id, err := peer.Decode(name)
+	if err != nil {
+		return "", fmt.Errorf("manager %s: %w", name, err)
+	}
+	if m, known := st.node.Member(id); known && m.Role == member.Manager {
+		return id, nil
+	}
+	addrs := st.addrsOf(name)
+	if addrs == nil {
+		return "", fmt.Errorf("manager %s: %w", name, errNotHere)
+	}
+	dial, cancel := context.WithTimeout(ctx, managerDial)
+	defer cancel()
+	return id, st.node.Connect(dial, id, addrs...)
 }
 
 const managerDial = 3 * time.Second

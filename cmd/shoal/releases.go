@@ -31,12 +31,14 @@ type releases struct {
 	log      *slog.Logger
 	prefixOf func(peer string) string
 	clock    func() time.Time
+	together *together // nil: this is the only manager
 
-	mu    sync.Mutex // guards what follows
-	book  *release.Book
-	news  bool      // the file lacks something
-	heard bool      // it lacks only that peers were heard again
-	kept  time.Time // the file was written
+	mu     sync.Mutex // guards what follows
+	book   *release.Book
+	news   bool      // the file lacks something
+	heard  bool      // it lacks only that peers were heard again
+	halted bool      // the roll-out has stopped by itself, and other managers may not know
+	kept   time.Time // the file was written
 }
 
 // bookKept is the book's file.
@@ -66,6 +68,15 @@ func openReleases(data string, log *slog.Logger, prefixOf func(string) string, c
 	return r, nil
 }
 
+// openReleases serves the releases of the volunteers' program.
+func (st *station) openReleases() (err error) {
+	if st.releases, err = openReleases(st.cfg.data, st.cfg.log, st.prefixOf, st.node.Now); err == nil {
+		st.releases.together = st.releasesTogether()
+		carry.Serve(st.node, st.releases)
+	}
+	return err
+}
+
 // Dir implements carry.Source.
 func (r *releases) Dir() string { return r.shelf.Dir }
 
@@ -82,13 +93,20 @@ func (r *releases) Told(from wire.Member, x release.Report) carry.Offer {
 	stopped, news := r.book.Told(x)
 	r.news, r.heard = r.news || news, true
 	if stopped {
-		r.log.Warn("the roll-out has stopped by itself", "version", r.book.Rollout.Version, "why", r.book.Rollout.Stopped)
-		r.save()
+		r.stoppedItself()
 	}
-	if o := r.book.Rollout; o.Stopped == "" {
+	if o := r.book.Rollout; o.Stopped == "" && r.together.has(o.Version) {
 		return carry.Offer{Version: o.Version, Share: o.Share}
 	}
 	return carry.Offer{}
+}
+
+// stoppedItself says and keeps that the roll-out has stopped. The caller holds the lock.
+func (r *releases) stoppedItself() {
+	r.log.Warn("the roll-out has stopped by itself", "version", r.book.Rollout.Version, "why", r.book.Rollout.Stopped)
+	r.halted = true
+	r.save()
+	r.wakeUp() // the other managers are to stop too
 }
 
 // save keeps the book. The caller holds the lock.
@@ -126,16 +144,15 @@ func (r *releases) run(ctx context.Context) error {
 	defer t.Stop()
 	said := ""
 	for {
-		if !r.shelf.Empty() {
-			switch did, err := r.shelf.Refresh(r.clock()); {
-			case err != nil && err.Error() != said:
-				said = err.Error()
-				r.log.Error("the list of releases is not signed anew; peers take no updates a day later", "err", err)
-			case err == nil:
-				said = ""
-				if did {
-					r.log.Info("the list of releases is signed anew")
-				}
+		switch did, err := r.refresh(ctx); {
+		case ctx.Err() != nil:
+		case err != nil && err.Error() != said:
+			said = err.Error()
+			r.log.Error("the list of releases is not signed anew; peers take no updates a day later", "err", err)
+		case err == nil:
+			said = ""
+			if did {
+				r.log.Info("the list of releases is signed anew")
 			}
 		}
 		select {
@@ -147,9 +164,21 @@ func (r *releases) run(ctx context.Context) error {
 			}
 			return nil
 		case <-t.C:
+		case <-r.woken():
 		}
 		r.keep()
 	}
+}
+
+// refresh has the list signed in time, by this manager or, among several, by one of them.
+func (r *releases) refresh(ctx context.Context) (did bool, err error) {
+	if r.together != nil {
+		return r.agree(ctx)
+	}
+	if r.shelf.Empty() {
+		return false, nil
+	}
+	return r.shelf.Refresh(r.clock())
 }
 
 // Signed implements desk.ReleaseKeeper.
@@ -191,6 +220,9 @@ func (r *releases) Summary() release.Summary {
 
 // Roll implements desk.ReleaseKeeper.
 func (r *releases) Roll(version string, share int, again bool) error {
+	if r.together != nil {
+		return r.decide(func(b *release.Book) error { return b.Roll(r.clock(), version, share, again) })
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.save()
@@ -199,6 +231,9 @@ func (r *releases) Roll(version string, share int, again bool) error {
 
 // Stop implements desk.ReleaseKeeper.
 func (r *releases) Stop(why string) error {
+	if r.together != nil {
+		return r.decide(func(b *release.Book) error { b.Stop(why); return nil })
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.book.Stop(why)

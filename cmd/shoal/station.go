@@ -24,7 +24,6 @@ import (
 	"shoal/channel/order"
 	"shoal/internal/headroom"
 	"shoal/internal/member"
-	"shoal/internal/release/carry"
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
@@ -331,14 +330,6 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	st.offers = newOffers(st.archive, time.Now)
 	uplink.Serve(st.node, st.offers)
 	return st.openReleases()
-}
-
-// openReleases serves the releases of the volunteers' program.
-func (st *station) openReleases() (err error) {
-	if st.releases, err = openReleases(st.cfg.data, st.cfg.log, st.prefixOf, st.node.Now); err == nil {
-		carry.Serve(st.node, st.releases)
-	}
-	return err
 }
 
 // writer is this start's name in the archive's log; empty: it has that for itself.

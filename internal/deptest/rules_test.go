@@ -55,7 +55,7 @@ var rules = []rule{
 	{"manager/desk", []string{"channel", "channel/lease", "channel/listing", "coords", "internal/plain", "internal/release", "manager", "manager/archive", "manager/archive/evidence", "manager/conduct", "manager/trust", "overlay", "recrawl"}, false, "what an operator can do knows no HTTP, so that pages, interface and command line cannot differ"},
 	{"manager/trust/compare", []string{"channel"}, true, "what two fetches have in common is decided by their bytes, so that the product and its test set use one rule"},
 	{"manager/trust", []string{"channel", "manager/trust/compare"}, true, "the manager and the simulator judge by the same machine; fetching, records and captures are its host's"},
-	{"manager/joint", []string{"channel", "manager", "manager/archive", "manager/conduct", "manager/desk", "manager/trust"}, false, "several managers are one to the desk; how their questions travel is handed in"},
+	{"manager/joint", []string{"channel", "internal/release", "manager", "manager/archive", "manager/conduct", "manager/desk", "manager/trust"}, false, "several managers are one to the desk; how their questions travel is handed in"},
 	{"manager/web", []string{"channel", "internal/plain", "manager", "manager/desk"}, false, "pages show what the desk tells them, and word times as the command line does"},
 	{"manager/board", []string{"manager"}, false, "what the public sees is read through one function, which tells nothing private"},
 	{"manager/api", []string{"channel", "channel/listing", "manager", "manager/archive", "manager/desk", "recrawl"}, false, "the interface decides nothing, and works before a running manager and a stopped one's database alike"},

@@ -329,3 +329,52 @@ func TestNews(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// TestBooksMerge has two books learn from each other what each was told: of two reports of a peer the later one counts, nothing goes round, and a roll-out
+// stops by falls of which neither was told enough.
+func TestBooksMerge(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	one, two := NewBook(Rollout{Version: "v1.1.0", Share: Whole}, nil), NewBook(Rollout{Version: "v1.1.0", Share: Whole}, nil)
+	report := func(peer, version string, after time.Duration, falls ...Fall) Report {
+		return Report{Peer: peer, Account: peer, Prefix: peer, Version: version, Setting: "auto", Falls: falls, At: at.Add(after)}
+	}
+	one.Told(report("moved", "v1.0.0", 0))
+	two.Told(report("moved", "v1.1.0", time.Second))
+	one.Told(report("a", "v1.0.0", 0, Fall{Version: "v1.1.0"}))
+	two.Told(report("b", "v1.0.0", 0, Fall{Version: "v1.1.0"}))
+	one.Told(report("c", "v1.0.0", 0, Fall{Version: "v1.1.0"}))
+	var read, back uint64
+	pull := func(from, to *Book, read *uint64) (n int, stopped bool) {
+		for {
+			list, next := from.Since(*read, 2)
+			if *read = next; len(list) == 0 {
+				return n, stopped
+			}
+			s, _ := to.Merge(list)
+			n, stopped = n+len(list), stopped || s
+		}
+	}
+	if n, stopped := pull(one, two, &read); n != 3 || !stopped || two.Rollout.Stopped == "" {
+		t.Errorf("%d reports read, stopped %v", n, stopped)
+	}
+	if n, stopped := pull(two, one, &back); n != 4 || !stopped {
+		t.Errorf("%d reports read back, stopped %v", n, stopped)
+	}
+	for _, of := range []*Book{one, two} {
+		if s := of.Summary(at); s.Peers != 4 || s.Took != 4 || s.Fell != 3 {
+			t.Errorf("%+v", s)
+		}
+	}
+	pull(one, two, &read)
+	if n, _ := pull(two, one, &back); n != 0 {
+		t.Errorf("%d reports go round", n)
+	}
+	two.Told(report("b", "v1.0.0", time.Hour, Fall{Version: "v1.1.0"}))
+	if n, _ := pull(two, one, &back); n != 0 {
+		t.Error("what a peer says again an hour later is read again")
+	}
+	two.Told(report("b", "v1.0.0", 25*time.Hour, Fall{Version: "v1.1.0"}))
+	if n, _ := pull(two, one, &back); n != 1 {
+		t.Error("that a peer was heard a day later is not read")
+	}
+}

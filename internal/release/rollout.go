@@ -56,13 +56,16 @@ type Rollout struct {
 type Book struct {
 	Rollout Rollout
 	peers   map[string]Report
+	marks   map[string]mark // by peer
+	last    uint64          // of the marks
 }
 
 // NewBook makes a book of what an earlier one told.
 func NewBook(r Rollout, reports []Report) *Book {
-	b := &Book{Rollout: r, peers: map[string]Report{}}
+	b := &Book{Rollout: r, peers: map[string]Report{}, marks: map[string]mark{}}
 	for _, x := range reports {
 		b.put(x)
+		b.note(x, true)
 	}
 	return b
 }
@@ -102,21 +105,37 @@ func (b *Book) Stop(why string) {
 // Told takes in a report, and stops the roll-out where too many fall back. It returns whether the roll-out changed, and whether the report says anything but
 // what the same peer said before.
 func (b *Book) Told(r Report) (changed, news bool) {
+	r = clipped(r)
+	before := b.peers[r.Peer]
+	news = !same(r, before)
+	b.put(r)
+	b.note(r, news)
+	if slices.Equal(r.Falls, before.Falls) { // who fell back from nothing new stops nothing; to look at all peers for each of them would take long
+		return false, news
+	}
+	was := b.Rollout.Stopped
+	b.judge()
+	return b.Rollout.Stopped != was, true
+}
+
+// clipped bounds a report's texts.
+func clipped(r Report) Report {
 	r.Falls = slices.Clone(r.Falls[:min(len(r.Falls), MaxFalls)])
 	for i := range r.Falls {
 		f := &r.Falls[i]
 		f.Version, f.Why = clip(f.Version, MaxVersion), clip(f.Why, MaxWhy)
 	}
 	r.Version, r.System, r.Setting = clip(r.Version, 2*MaxVersion), clip(r.System, MaxVersion), clip(r.Setting, MaxVersion)
-	before := b.peers[r.Peer]
-	b.put(r)
-	if slices.Equal(r.Falls, before.Falls) { // who fell back from nothing new stops nothing; to look at all peers for each of them would take long
-		r.Falls, before.Falls, before.At = nil, nil, r.At
-		return false, !reflect.DeepEqual(r, before)
+	return r
+}
+
+// same reports whether two reports of a peer say the same, whenever they came.
+func same(r, before Report) bool {
+	if !slices.Equal(r.Falls, before.Falls) {
+		return false
 	}
-	was := b.Rollout.Stopped
-	b.judge()
-	return b.Rollout.Stopped != was, true
+	r.Falls, before.Falls, before.At = nil, nil, r.At
+	return reflect.DeepEqual(r, before)
 }
 
 func clip(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }
@@ -130,6 +149,7 @@ func (b *Book) put(r Report) {
 	slices.SortFunc(all, func(x, y Report) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Peer, y.Peer)) })
 	for _, old := range all[:len(all)-MaxPeers+MaxPeers/100] { // some more, so that this is rare
 		delete(b.peers, old.Peer)
+		delete(b.marks, old.Peer)
 	}
 }
 

@@ -58,6 +58,7 @@ var answers = map[string]func(context.Context, *Config, json.RawMessage) (any, e
 	inspect.name: inspect.answer, explain.name: explain.answer, events.name: events.answer, crawlNow.name: crawlNow.answer, pause.name: pause.answer,
 	overview.name: overview.answer, strategy.name: strategy.answer, try.name: try.answer,
 	rules.name: rules.answer, peers.name: peers.answer, evidence.name: evidence.answer, uphold.name: uphold.answer, pardon.name: pardon.answer, vouch.name: vouch.answer,
+	reports.name: reports.answer,
 }
 
 // IDs implements desk.Running: those of all managers, in the order of their hosts.

@@ -31,6 +31,8 @@ type Config struct {
 	Others func() []Other
 	// Ask asks another manager, which passes the request to its Answer.
 	Ask func(ctx context.Context, peer string, req []byte) ([]byte, error)
+	// Heard is a page of what peers have told this manager of their programs.
+	Heard func(Heard) HeardPage
 }
 
 // Other is another manager.

@@ -195,57 +195,81 @@ func (s Shelf) Programs() (list map[string]trusted.Program, until time.Time, err
 	return list, t.Signed.Expires, err
 }
 
-// Refresh signs snapshot and timestamp where the list is new or the signatures grow old. It returns whether it did.
-func (s Shelf) Refresh(now time.Time) (bool, error) {
-	listed, list, err := newest(s.Dir, metadata.TARGETS)
-	if err != nil || list == nil {
-		return false, err
+// state is what a shelf holds of what its key signs.
+type state struct {
+	listed, number int64                                      // newest list and snapshot
+	list, body     []byte                                     // likewise
+	stamp          *metadata.Metadata[metadata.TimestampType] // nil: none
+	key            Key
+	snapGood       bool // the snapshot is of the list, and good for long
+	stampGood      bool // the timestamp is of that snapshot, and young
+}
+
+// look reads what the key has signed; nil: there is no list.
+func (s Shelf) look(now time.Time) (*state, error) {
+	var at state
+	var err error
+	if at.listed, at.list, err = newest(s.Dir, metadata.TARGETS); err != nil || at.list == nil {
+		return nil, err
 	}
-	var stamp *metadata.Metadata[metadata.TimestampType]
 	if b, err := os.ReadFile(s.path(trusted.Timestamp)); err == nil {
-		stamp, err = metadata.Timestamp().FromBytes(b)
+		at.stamp, err = metadata.Timestamp().FromBytes(b)
 		if err != nil {
-			return false, fmt.Errorf("%s is damaged (%w): carry the repository here once more", trusted.Timestamp, err)
+			return nil, fmt.Errorf("%s is damaged (%w): carry the repository here once more", trusted.Timestamp, err)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+		return nil, err
 	}
-	key, err := ReadKey(s.path(OnlineKey))
+	if at.key, err = ReadKey(s.path(OnlineKey)); err != nil {
+		return nil, err
+	}
+	id, err := at.key.id()
 	if err != nil {
+		return nil, err
+	}
+	if at.number, at.body, err = newest(s.Dir, metadata.SNAPSHOT); err != nil {
+		return nil, err
+	}
+	if at.body != nil {
+		snap, err := metadata.Snapshot().FromBytes(at.body)
+		at.snapGood = err == nil && snap.Signed.Meta["targets.json"] != nil && snap.Signed.Meta["targets.json"].Version == at.listed && signedBy(snap.Signatures, id) && snap.Signed.Expires.Sub(now) > snapshotLife/2
+	}
+	if t := at.stamp; t != nil {
+		left := t.Signed.Expires.Sub(now)
+		at.stampGood = at.snapGood && signedBy(t.Signatures, id) && t.Signed.Meta["snapshot.json"] != nil && t.Signed.Meta["snapshot.json"].Version == at.number && left > timestampLife-freshFor && left <= timestampLife
+	}
+	return &at, nil
+}
+
+// Due reports whether Refresh would sign.
+func (s Shelf) Due(now time.Time) (bool, error) {
+	at, err := s.look(now)
+	return at != nil && !at.stampGood, err
+}
+
+// Refresh signs snapshot and timestamp where the list is new or the signatures grow old. It returns whether it did.
+func (s Shelf) Refresh(now time.Time) (bool, error) {
+	at, err := s.look(now)
+	if err != nil || at == nil || at.stampGood {
 		return false, err
 	}
-	id, err := key.id()
-	if err != nil {
-		return false, err
-	}
-	number, body, err := newest(s.Dir, metadata.SNAPSHOT)
-	if err != nil {
-		return false, err
-	}
-	fresh := false
-	if body != nil {
-		snap, err := metadata.Snapshot().FromBytes(body)
-		fresh = err == nil && snap.Signed.Meta["targets.json"] != nil && snap.Signed.Meta["targets.json"].Version == listed && signedBy(snap.Signatures, id) && snap.Signed.Expires.Sub(now) > snapshotLife/2
-	}
-	if fresh && stamp != nil && signedBy(stamp.Signatures, id) && stamp.Signed.Meta["snapshot.json"] != nil && stamp.Signed.Meta["snapshot.json"].Version == number && stamp.Signed.Expires.Sub(now) > timestampLife-freshFor && stamp.Signed.Expires.Sub(now) <= timestampLife {
-		return false, nil
-	}
-	if !fresh {
+	number, body := at.number, at.body
+	if !at.snapGood {
 		snap := metadata.Snapshot(now.Add(snapshotLife).UTC())
 		number = after(number, now)
 		snap.Signed.Version = number
-		snap.Signed.Meta["targets.json"] = metaFile(listed, list)
-		if body, err = s.put(trusted.Named(number, metadata.SNAPSHOT), snap.ToBytes, func() error { return sign(snap, key) }); err != nil {
+		snap.Signed.Meta["targets.json"] = metaFile(at.listed, at.list)
+		if body, err = s.put(trusted.Named(number, metadata.SNAPSHOT), snap.ToBytes, func() error { return sign(snap, at.key) }); err != nil {
 			return false, err
 		}
 	}
 	next := metadata.Timestamp(now.Add(timestampLife).UTC())
 	next.Signed.Version = now.Unix()
-	if stamp != nil {
-		next.Signed.Version = after(stamp.Signed.Version, now)
+	if at.stamp != nil {
+		next.Signed.Version = after(at.stamp.Signed.Version, now)
 	}
 	next.Signed.Meta["snapshot.json"] = metaFile(number, body)
-	if _, err := s.put(trusted.Timestamp, next.ToBytes, func() error { return sign(next, key) }); err != nil {
+	if _, err := s.put(trusted.Timestamp, next.ToBytes, func() error { return sign(next, at.key) }); err != nil {
 		return false, err
 	}
 	return true, s.forgetSnapshots(number)

@@ -518,3 +518,75 @@ func TestUnsignedShelf(t *testing.T) {
 		t.Error(list, err)
 	}
 }
+
+// TestTogether has two managers share files. What is published at either is served by both under one version; a computer that changes between them
+// refuses neither; the later of two that sign at the same time finds that the other one has; and another repository changes nothing.
+func TestTogether(t *testing.T) {
+	n := newNetwork(t, 1)
+	shelves := []Shelf{n.shelf, {filepath.Join(t.TempDir(), "other")}}
+	var record Files
+	turn := func(i int) (signed bool) {
+		t.Helper()
+		ahead, err := shelves[i].Ahead(record)
+		n.ok(err)
+		next, changed, err := shelves[i].Merge(record, n.now)
+		n.ok(err)
+		if ahead && !changed {
+			t.Error("what was published is not shared")
+		}
+		record = next
+		n.ok(shelves[i].Put(record))
+		return changed
+	}
+	visit := func(i int) {
+		t.Helper()
+		list, err := n.reader.Update(context.Background(), n.now, from(shelves[i].Dir))
+		n.ok(err)
+		lacks, err := shelves[i].Lacks(map[string][32]byte{})
+		n.ok(err)
+		for name, p := range lacks {
+			b, err := os.ReadFile(shelves[1-i].path(name))
+			n.ok(err)
+			if shelves[i].Add(p, append([]byte("x"), b...)) == nil {
+				t.Error("a program that is not the signed one is taken in")
+			}
+			n.ok(shelves[i].Add(p, b))
+		}
+		if lacks, err = shelves[i].Lacks(map[string][32]byte{}); err != nil || len(lacks) > 0 || len(list) == 0 {
+			t.Errorf("manager %d lacks %v of %v, %v", i, lacks, list, err)
+		}
+	}
+	for k, version := range []string{"v1.0.0", "v1.1.0", "v1.2.0"} {
+		at := k % 2
+		n.add(version)
+		n.ok(shelves[at].Take(n.repo, n.id, n.now))
+		turn(at)
+		if turn(1 - at) {
+			t.Error("both managers sign")
+		}
+		visit(at)
+		visit(1 - at)
+		visit(at)
+		n.now = n.now.Add(freshFor + time.Minute)
+		if !turn(1-at) || turn(at) {
+			t.Error("one of two managers signs anew in time")
+		}
+		visit(1 - at)
+		visit(at)
+	}
+	n.ok(n.repo.Renew(n.now, true, n.keys...)) // with another online key
+	n.ok(shelves[1].Take(n.repo, n.id, n.now))
+	turn(1)
+	turn(0)
+	visit(0)
+	visit(1)
+
+	other := newNetwork(t, 1)
+	other.ok(other.shelf.Take(other.repo, other.id, other.now))
+	if _, _, err := other.shelf.Merge(record, n.now); !errors.Is(err, ErrOther) {
+		t.Errorf("another repository: %v", err)
+	}
+	if err := shelves[0].Put(Files{"../x": nil}); err == nil {
+		t.Error("a name that leads out of the folder is taken")
+	}
+}

@@ -85,6 +85,9 @@ type Program struct {
 	Custom
 }
 
+// Is reports whether bytes are those of the packed file that was signed.
+func (p Program) Is(b []byte) bool { return int64(len(b)) == p.Length && sha256.Sum256(b) == p.SHA256 }
+
 // Custom is what the signer says about a program.
 type Custom struct {
 	Version string `json:"version"`
