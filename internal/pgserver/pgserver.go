@@ -105,14 +105,14 @@ func (s *Server) create() error {
 	if err := s.owner.give(s.socket); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(s.data, "PG_VERSION")); err == nil {
-		return nil
-	}
 	if err := os.MkdirAll(s.data, 0o700); err != nil {
 		return err
 	}
-	if err := s.owner.give(s.data); err != nil {
+	if err := s.owner.give(s.data); err != nil { // also where there is one: in a public place anyone may have made it
 		return err
+	}
+	if _, err := os.Stat(filepath.Join(s.data, "PG_VERSION")); err == nil {
+		return nil
 	}
 	if out, err := s.command("initdb", "-D", s.data, "-U", "shoal", "--auth=trust", "--no-locale", "--encoding=UTF8").CombinedOutput(); err != nil {
 		return fmt.Errorf("PostgreSQL's data folder cannot be made: %w\n%s", err, out)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -17,13 +18,13 @@ func TestStart(t *testing.T) {
 	if _, err := pgserver.Find(); errors.Is(err, pgserver.ErrNone) && os.Getenv("SHOAL_TEST_STRICT") != "1" {
 		t.Skip(err)
 	}
-	dir := filepath.Join(t.TempDir(), "postgres")
+	dir, data := filepath.Join(t.TempDir(), "postgres"), ""
 	for round := range 2 {
 		s, err := pgserver.Start(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if round == 0 {
+		if data = s.Data(); round == 0 {
 			t.Cleanup(func() {
 				if err := os.RemoveAll(s.Data()); err != nil {
 					t.Error(err)
@@ -44,6 +45,18 @@ func TestStart(t *testing.T) {
 		}
 		if err = errors.Join(err, c.Close(t.Context()), s.Stop()); err != nil {
 			t.Fatal(err)
+		}
+	}
+	if os.Getuid() != 0 {
+		return
+	}
+	if err := os.Chown(data, 12345, 12345); err != nil { // as anyone may do it who is first in a public place
+		t.Fatal(err)
+	}
+	if s, err := pgserver.Start(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "another user's") {
+		t.Errorf("PostgreSQL on another user's data: %v", err)
+		if err == nil {
+			_ = s.Stop() // the test has failed already
 		}
 	}
 }

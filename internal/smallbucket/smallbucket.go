@@ -155,8 +155,11 @@ func (b *Bucket) one(w http.ResponseWriter, r *http.Request, object string) erro
 		if err == nil {
 			err = os.RemoveAll(dir)
 		}
+		if err != nil {
+			return err
+		}
 		w.WriteHeader(http.StatusNoContent)
-		return err
+		return nil
 	case r.Method == http.MethodDelete:
 		if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -206,6 +209,9 @@ func (b *Bucket) put(w http.ResponseWriter, r *http.Request, at string) error {
 
 // receive writes a request's body to a new file, and syncs that.
 func (b *Bucket) receive(r *http.Request, dir string) (name, sum string, err error) {
+	if r.ContentLength > maxObject {
+		return "", "", fail(http.StatusBadRequest, "EntityTooLarge", "an object has at most 5 GiB")
+	}
 	body := io.LimitReader(r.Body, maxObject)
 	if strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
 		body = &chunked{r: bufio.NewReader(body)}

@@ -97,4 +97,17 @@ func TestBucket(t *testing.T) {
 			t.Errorf("%s was answered: %s", path, w.Body)
 		}
 	}
+	for _, x := range []struct {
+		method, query string
+		size          int64
+		want          int
+	}{{"DELETE", "?uploadId=00", 0, 404}, {"PUT", "", 5<<30 + 1, 400}} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(x.method, "http://x/"+filepath.Base(name)+"/one"+x.query, strings.NewReader("a body"))
+		r.ContentLength = x.size
+		store.ServeHTTP(w, r)
+		if w.Code != x.want || !strings.Contains(w.Body.String(), "<Error>") {
+			t.Errorf("%s%s: %d %s, want %d", x.method, x.query, w.Code, w.Body, x.want)
+		}
+	}
 }
