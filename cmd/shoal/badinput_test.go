@@ -121,6 +121,7 @@ func TestBadInput(t *testing.T) {
 
 // TestKeys takes a network's keys from one disk to another, as their owner would.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "up-pond")
 	must(t, "up", "--for", "1s", "--hosts", "3", "--pages", "3", "--peers", "1", "--data", dir, "--page", "")

@@ -21,6 +21,7 @@ import (
 // TestBadServers has managers and migrations refuse servers that will not do: what is wrong is named, with what to do, no secret is shown, and neither the
 // data folder nor a server is changed.
 func TestBadServers(t *testing.T) {
+	t.Parallel()
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)

@@ -38,6 +38,7 @@ func keepBans(t *testing.T, dir string, list ...banned) {
 // TestBanReachesAllManagers has an account banned at one of two managers while its peer crawls for both: each ends what it has open and takes nothing
 // of it any more. The other one forgives it, and both do. What one of them had banned while it was alone, the other learns.
 func TestBanReachesAllManagers(t *testing.T) {
+	t.Parallel()
 	web := runPond(t, pond.Config{Seed: 1, Hosts: 12, Pages: 12000, Bytes: 2000, Plain: true, Start: time.Now()})
 	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
 	home := t.TempDir()

@@ -294,7 +294,7 @@ func churnLife(ctx context.Context, rng *rand.Rand, life sim.Churn, dir, join st
 			return err
 		}
 		cmd := exec.Command(os.Args[0], "-test.run=^TestChurnPeer$")
-		cmd.Env = append(os.Environ(), churnPeerEnv+"="+string(text))
+		cmd.Env = append(os.Environ(), asShoal+"=", churnPeerEnv+"="+string(text))
 		if _, err := cmd.StdinPipe(); err != nil { // closed when it or this process has ended
 			return err
 		}

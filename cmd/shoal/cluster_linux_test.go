@@ -40,10 +40,10 @@ func (s *saidSoFar) String() string {
 
 // TestUpCluster runs two managers by `up`, kills one as its greeting proposes, and sees the other one go on with all.
 func TestUpCluster(t *testing.T) {
+	t.Parallel()
 	if _, err := pgserver.Find(); err != nil && os.Getenv("SHOAL_TEST_STRICT") != "1" {
 		t.Skip(err)
 	}
-	t.Setenv(asShoal, "1")
 	home, port := t.TempDir(), twoPorts(t)
 	ctx, end := context.WithCancel(t.Context())
 	var out, said saidSoFar

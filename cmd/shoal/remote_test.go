@@ -85,6 +85,7 @@ func anyPage(t *testing.T, data string) (page, host string) {
 // TestArchiveOnServers runs the same commands on an archive in a folder and on the same one on servers: they print the same. Then a network runs
 // on the servers, and comes back.
 func TestArchiveOnServers(t *testing.T) {
+	t.Parallel()
 	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
 	home := t.TempDir()
 	upUntil(t, home, 15)
@@ -130,6 +131,7 @@ func TestArchiveOnServers(t *testing.T) {
 // TestWrongPlaces starts managers on places that they cannot use. Each error says what to do, and nothing is touched: neither the folder, nor a
 // server that was right.
 func TestWrongPlaces(t *testing.T) {
+	t.Parallel()
 	db, store, foreign := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{}), s3lab.Start(t, s3lab.Options{})
 	other := stationForTest(t)
 	other.db, other.bucket = pglab.Start(t, pglab.Options{}).URL(), foreign.URL()

@@ -12,6 +12,7 @@ import (
 
 // TestCommandsOnARunningManager speaks to a manager as an operator does, mistakes included, and begins again from its backup.
 func TestCommandsOnARunningManager(t *testing.T) {
+	t.Parallel()
 	cfg := stationForTest(t)
 	cfg.page = "127.0.0.1:0"
 	st, err := openStation(t.Context(), cfg)

@@ -53,6 +53,7 @@ func ignoreCanceled(ctx context.Context, err error) error {
 // TestKeysOfSeveralManagers has an invite of one manager good at the other, and counted once for both. Then the working key of one is stolen: when it is
 // rotated there, the other one gets a new key by itself, and what the stolen one signed counts for nothing.
 func TestKeysOfSeveralManagers(t *testing.T) {
+	t.Parallel()
 	web := runPond(t, pond.Config{Seed: 5, Hosts: 3, Pages: 6, Plain: true, Start: time.Now()})
 	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
 	home := t.TempDir()
