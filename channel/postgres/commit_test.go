@@ -42,7 +42,7 @@ func filled(t testing.TB, db *DB, n int) (channel.Epoch, []channel.ID) {
 
 // TestLostAnswer loses commits on their way and answers on their way back. Each write must be made exactly once.
 func TestLostAnswer(t *testing.T) {
-	db := open(t, pglab.Start(t, pglab.Options{}), "db")
+	db := open(t, pglab.Shared(t), "db")
 	e, ids := filled(t, db, 4)
 	chance := rand.New(rand.NewPCG(1, 2))
 	lost := map[string]int{}
@@ -92,7 +92,7 @@ func TestLostAnswer(t *testing.T) {
 // TestKill kills the server while handings-out are issued. Each one that was acknowledged must be there, and the
 // writers go on by themselves once the server is back.
 func TestKill(t *testing.T) {
-	s := pglab.Start(t, pglab.Options{Durable: true})
+	s := pglab.Shared(t)
 	db := open(t, s, "db")
 	db.cfg.Patience = time.Minute
 	e, ids := filled(t, db, 6)
@@ -144,7 +144,7 @@ func TestKill(t *testing.T) {
 
 // TestTakenOver checks that a manager that lost the channels writes nothing, and that two managers add a site once.
 func TestTakenOver(t *testing.T) {
-	s := pglab.Start(t, pglab.Options{})
+	s := pglab.Shared(t)
 	one, two := open(t, s, "db"), open(t, s, "db")
 	e1, ids := filled(t, one, 1)
 	e2, err := two.Take(t.Context())
@@ -178,7 +178,7 @@ func TestTakenOver(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	s := pglab.Start(t, pglab.Options{})
+	s := pglab.Shared(t)
 	base := open(t, s, "db")
 	if _, err := base.pool.Exec(t.Context(), `CREATE ROLE guest LOGIN; CREATE SCHEMA newer; CREATE TABLE newer.versions (one smallint PRIMARY KEY, version integer); INSERT INTO newer.versions VALUES (1, 99)`); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,14 @@ func TestOpenRefuses(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	dir := strings.TrimPrefix(s.URL(), "postgres://shoal@/postgres")
+	ctx := context.WithoutCancel(t.Context())
+	t.Cleanup(func() {
+		if _, err := s.Ask(ctx, "DROP ROLE guest"); err != nil { // it is of all databases of the server
+			t.Error(err)
+		}
+	})
+	_, dir, _ := strings.Cut(s.URL(), "?")
+	dir = "?" + dir
 	for name, c := range map[string]struct {
 		cfg  Config
 		want error
@@ -224,7 +231,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // TestDeadlock has two transactions lock two rows in opposite orders. The server breaks one off; both are done in the end, once each.
 func TestDeadlock(t *testing.T) {
-	db := open(t, pglab.Start(t, pglab.Options{Settings: []string{"deadlock_timeout = 10ms"}}), "db")
+	db := openAt(t, pglab.Shared(t).URL()+"&deadlock_timeout=10ms", "db")
 	if _, err := db.pool.Exec(t.Context(), `CREATE TABLE rows_of_two (id int PRIMARY KEY, n int); INSERT INTO rows_of_two VALUES (0, 0), (1, 0)`); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,12 @@ func schemaOf(t testing.TB, name string) string {
 
 func open(t testing.TB, s *pglab.Server, name string) *DB {
 	t.Helper()
-	cfg := Default(s.URL() + "&pool_max_conns=8")
+	return openAt(t, s.URL(), name)
+}
+
+func openAt(t testing.TB, url, name string) *DB {
+	t.Helper()
+	cfg := Default(url + "&pool_max_conns=8")
 	cfg.Schema, cfg.Patience, cfg.Log = schemaOf(t, name), 10*time.Second, slog.New(slog.DiscardHandler)
 	db, err := Open(t.Context(), cfg)
 	if err != nil {
@@ -46,10 +51,10 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(pglab.Run(m))
 }
 
 func TestContract(t *testing.T) {
-	s := pglab.Start(t, pglab.Options{})
+	s := pglab.Shared(t)
 	storetest.Run(t, func(t testing.TB, name string) storetest.Database { return open(t, s, name) })
 }

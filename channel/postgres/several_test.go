@@ -47,7 +47,7 @@ func buried(t *testing.T, m *Several, other channel.Epoch) {
 // TestTenancy has a manager go silent. Another one ends its tenancy and takes its partitions, with the cursor up to which it had come; whatever the
 // silent one writes afterwards is refused and changes nothing.
 func TestTenancy(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	old := oneOf(t, server, "old", time.Second)
 	taken, err := old.TakeParts(t.Context(), allParts())
 	if err != nil || len(taken.Parts) != channel.Parts {
@@ -114,7 +114,7 @@ func addOne(t *testing.T, m *Several, host string) channel.ID {
 
 // TestGive moves partitions: the next owner begins where the last one had come, and that one cannot hand out their channels any more, though it lives on.
 func TestGive(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	a, b := oneOf(t, server, "a", time.Minute), oneOf(t, server, "b", time.Minute)
 	if _, err := a.TakeParts(t.Context(), allParts()); err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestGive(t *testing.T) {
 
 // TestAloneAmongSeveral refuses a program that wants the database for itself while a manager shares it, and is shut out by one that begins to.
 func TestAloneAmongSeveral(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	alone := open(t, server, "")
 	epoch, err := alone.Take(t.Context())
 	if err != nil {
@@ -187,7 +187,7 @@ func TestAloneAmongSeveral(t *testing.T) {
 
 // TestNotes tells each note once, to the others alone.
 func TestNotes(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	a, b := oneOf(t, server, "a", time.Minute), oneOf(t, server, "b", time.Minute)
 	tell := func(from *Several, what string) {
 		if err := from.Tell(context.Background(), channel.Note{What: what, Body: []byte(what)}); err != nil {
@@ -212,7 +212,7 @@ func TestNotes(t *testing.T) {
 
 // TestStatesOfOthers has managers read what others keep for themselves, change what they share without losing a change, and refuse one too many.
 func TestStatesOfOthers(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	a, b := oneOf(t, server, "a", time.Minute), oneOf(t, server, "b", time.Minute)
 	for name, m := range map[string]*Several{"of a": a, "of b": b} {
 		if err := m.PutState(t.Context(), m.id, "learnt", []byte(name)); err != nil {

@@ -28,6 +28,7 @@ type Server struct {
 	done  chan error
 	log   bytes.Buffer
 	room  int64
+	base  string // the database of the test that has a shared server now
 }
 
 // Options of a server.
@@ -45,6 +46,7 @@ type Options struct {
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	s := folder(t, o)
+	s.endWith(t)
 	if err := s.create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,7 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// folder makes a server's folder, and removes it at the test's end.
+// folder makes a server's folder.
 func folder(t testing.TB, o Options) *Server {
 	t.Helper()
 	bin, err := pgserver.Find()
@@ -71,19 +73,23 @@ func folder(t testing.TB, o Options) *Server {
 	if s.dir, err = os.MkdirTemp("", "shoal-pg-"); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.own(); err != nil {
+		t.Fatal(errors.Join(err, os.RemoveAll(s.dir)))
+	}
+	return s
+}
+
+// endWith ends a server when a test ends, and removes its folder.
+func (s *Server) endWith(t testing.TB) {
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {
 			t.Logf("PostgreSQL said:\n%s", lastLines(s.log.String(), 30))
 		}
-		if err := errors.Join(s.unmount(), os.RemoveAll(s.dir)); err != nil {
+		if err := s.remove(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := s.own(); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // unprivileged returns the user that the server runs as, since PostgreSQL refuses root.
@@ -190,7 +196,14 @@ func (s *Server) Kill() {
 }
 
 // URL is where the server answers.
-func (s *Server) URL() string { return "postgres://shoal@/postgres?host=" + s.dir }
+func (s *Server) URL() string { return "postgres://shoal@/" + s.database() + "?host=" + s.dir }
+
+func (s *Server) database() string {
+	if s.base != "" {
+		return s.base
+	}
+	return "postgres"
+}
 
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -25,6 +25,12 @@ func Start(t testing.TB, _ Options) *Server {
 	return nil
 }
 
+// Shared skips the test, as Start does.
+func Shared(t testing.TB) *Server { return Start(t, Options{}) }
+
+// Run runs the tests of a package.
+func Run(m *testing.M) int { return m.Run() }
+
 // Start does nothing.
 func (*Server) Start(context.Context) error { return nil }
 

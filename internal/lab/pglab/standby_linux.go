@@ -22,6 +22,7 @@ const standbyName = "standby"
 func StartStandby(t testing.TB, primary *Server, o Options) *Server {
 	t.Helper()
 	s := folder(t, o)
+	s.endWith(t)
 	if err := s.Follow(t.Context(), primary); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func (s *Server) Promote(ctx context.Context) error {
 
 // Ask runs a statement, and returns the rows, unaligned.
 func (s *Server) Ask(ctx context.Context, statement string) (string, error) {
-	cmd := s.command("psql", "-X", "-A", "-t", "-h", s.dir, "-U", "shoal", "-d", "postgres", "-c", statement)
+	cmd := s.command("psql", "-X", "-A", "-t", "-h", s.dir, "-U", "shoal", "-d", s.database(), "-c", statement)
 	cmd.Env = append(os.Environ(), "PGOPTIONS=-c synchronous_commit=local")
 	var said strings.Builder
 	cmd.Stderr = &said

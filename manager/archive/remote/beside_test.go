@@ -104,7 +104,7 @@ func change(t *testing.T, a *archive.Archive, id channel.ID, steps []int, pages 
 // TestCompactBeside has two managers store pages that share few payloads, while both forget old versions and compact what is left, again and again: a
 // payload whose last version was forgotten comes back at any moment. Whatever was acknowledged can be read at both, and on a machine without a copy.
 func TestCompactBeside(t *testing.T) {
-	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
+	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	all := besides(t, db, store, "a", "b")
 	const pages, steps = 3, 20
 	var storing, tidying sync.WaitGroup
@@ -164,7 +164,7 @@ func TestCompactBeside(t *testing.T) {
 // TestStrays has objects lie in the bucket that were never committed, of a segment that is being written and of one that nobody knows, and a segment that is
 // compacted away. A running manager removes them, and the writer of the segment goes on in another one.
 func TestStrays(t *testing.T) {
-	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
+	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	all := besides(t, db, store, "a", "b")
 	first := change(t, all[0], 1, []int{1}, 1)
 	names, err := store.Objects()
@@ -248,7 +248,7 @@ func put(t *testing.T, store *s3lab.Store, name string) {
 
 // TestTurns has two managers do what only one may do at a time, and one of them end while it is its turn.
 func TestTurns(t *testing.T) {
-	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
+	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	all := besides(t, db, store, "a", "b")
 	var working atomic.Int32
 	var wg sync.WaitGroup
@@ -285,7 +285,7 @@ func TestTurns(t *testing.T) {
 
 // TestWaitForAll has one manager wait for another one that is still making something.
 func TestWaitForAll(t *testing.T) {
-	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
+	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	all := besides(t, db, store, "a", "b")
 	asked, made := make(chan struct{}), make(chan struct{})
 	var once sync.Once

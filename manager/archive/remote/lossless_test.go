@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -18,10 +19,12 @@ import (
 	"shoal/manager/archive/ledger"
 )
 
+func TestMain(m *testing.M) { os.Exit(pglab.Run(m)) }
+
 // TestNothingLost stores pages while writes of objects fail in every way, one in four, and PostgreSQL is killed again and again. Each page that was
 // acknowledged must be there, on a machine that has no copy of anything, and once.
 func TestNothingLost(t *testing.T) {
-	db, store := pglab.Start(t, pglab.Options{Durable: true}), s3lab.Start(t, s3lab.Options{})
+	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	place := Place{DB: db.URL(), Bucket: store.URL()}
 	cfg := func() archive.Config {
 		return place.Config(archive.Config{Dir: filepath.Join(t.TempDir(), "archive"), Unpaced: true, NoText: true, RankEvery: -1, Verify: trusting})

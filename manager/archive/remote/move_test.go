@@ -69,7 +69,7 @@ func filled(t *testing.T, data string, channels ...channel.ID) {
 // TestMoveBrokenOff breaks a migration off on its way there and back. The archive stays where it was, whole; the next try goes on, and sends or
 // fetches nothing twice.
 func TestMoveBrokenOff(t *testing.T) {
-	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
+	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	data := t.TempDir()
 	place := Place{DB: db.URL(), Bucket: store.URL(), Network: [32]byte{1}}
 	if err := Note(data, DatabaseFile, place.DB); err != nil {
@@ -86,17 +86,17 @@ func TestMoveBrokenOff(t *testing.T) {
 		}
 	}
 	quiet := func(string) {}
-	for name, b := range map[string]struct {
-		part  string
-		after int64
-	}{"at the second file": {"/warc/", 1}, "at the ledger": {"/ledger/", 0}} {
+	for _, b := range []struct { // in this order: the second try sends the files, and the next one has none to break off at
+		name, part string
+		after      int64
+	}{{"at the second file", "/warc/", 1}, {"at the ledger", "/ledger/", 0}} {
 		sent.Store(0)
 		store.Break(broken(http.MethodPut, b.part, b.after, &sent))
 		if _, err := Up(t.Context(), data, place, quiet); err == nil {
-			t.Errorf("broken off %s, it did not fail", name)
+			t.Errorf("broken off %s, it did not fail", b.name)
 		}
 		if p, err := Of(data); err != nil || p != nil {
-			t.Errorf("broken off %s, the folder names a bucket: %v", name, err)
+			t.Errorf("broken off %s, the folder names a bucket: %v", b.name, err)
 		}
 		holdsAll(t, data, 1, 2, 3)
 	}

@@ -16,7 +16,7 @@ import (
 
 // TestRebuild loses the server's ledger, and makes it anew from the objects in the bucket.
 func TestRebuild(t *testing.T) {
-	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
+	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	place := Place{DB: db.URL(), Bucket: store.URL()}
 	cfg := func() archive.Config {
 		return place.Config(archive.Config{Dir: filepath.Join(t.TempDir(), "archive"), Unpaced: true, NoText: true, RankEvery: -1, Verify: trusting})

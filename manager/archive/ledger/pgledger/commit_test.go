@@ -71,7 +71,7 @@ func elsewhere(t *testing.T, cfg Config) Config {
 
 // TestLostAnswer loses commits on their way and answers on their way back. Each must be made exactly once.
 func TestLostAnswer(t *testing.T) {
-	cfg := configOf(t, pglab.Start(t, pglab.Options{}), "")
+	cfg := configOf(t, pglab.Shared(t), "")
 	chance := rand.New(rand.NewPCG(1, 2))
 	lost := map[string]int{}
 	losing := cfg
@@ -102,7 +102,7 @@ func TestLostAnswer(t *testing.T) {
 
 // TestKill kills the server while commits are made. Each one that was answered must be there, also for who has no copy.
 func TestKill(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{Durable: true})
+	server := pglab.Shared(t)
 	cfg := configOf(t, server, "")
 	cfg.Server.Patience = time.Minute
 	s := open(t, cfg)
@@ -141,7 +141,7 @@ func TestKill(t *testing.T) {
 // TestReplaced has a second machine take the ledger over. The first one, however long it was paused, changes nothing any more; nor does one that
 // has not read what another wrote.
 func TestReplaced(t *testing.T) {
-	cfg := configOf(t, pglab.Start(t, pglab.Options{}), "")
+	cfg := configOf(t, pglab.Shared(t), "")
 	one := open(t, cfg)
 	must(t, one, 1, 3)
 	two, late := open(t, elsewhere(t, cfg)), open(t, elsewhere(t, cfg))
@@ -166,7 +166,7 @@ func TestReplaced(t *testing.T) {
 
 // TestAway has the server away for longer than a commit waits: nothing was written, and the same commit can be made later.
 func TestAway(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{Durable: true})
+	server := pglab.Shared(t)
 	cfg := configOf(t, server, "")
 	cfg.Server.Patience = 50 * time.Millisecond
 	s := open(t, cfg)
@@ -185,7 +185,7 @@ func TestAway(t *testing.T) {
 
 // TestCopies opens a ledger where the copy of this machine cannot be gone on with: it is made again, and nothing is lost.
 func TestCopies(t *testing.T) {
-	lab := pglab.Start(t, pglab.Options{})
+	lab := pglab.Shared(t)
 	for name, spoil := range map[string]func(t *testing.T, s *Store, dir string) (want int){
 		"damaged": func(t *testing.T, _ *Store, dir string) int {
 			if err := os.WriteFile(filepath.Join(dir, "MANIFEST"), []byte("no manifest"), 0o600); err != nil {
@@ -232,7 +232,7 @@ func TestCopies(t *testing.T) {
 
 // TestOwnArchive refuses a folder that holds an archive, and leaves it as it is.
 func TestOwnArchive(t *testing.T) {
-	cfg := configOf(t, pglab.Start(t, pglab.Options{}), "")
+	cfg := configOf(t, pglab.Shared(t), "")
 	was, err := badgerledger.Open(cfg.Copy)
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestOwnArchive(t *testing.T) {
 
 // TestAnew begins an empty ledger, keeps the old entries, and shuts the former writer out.
 func TestAnew(t *testing.T) {
-	cfg := configOf(t, pglab.Start(t, pglab.Options{}), "")
+	cfg := configOf(t, pglab.Shared(t), "")
 	one := open(t, cfg)
 	must(t, one, 1, 3)
 	s, err := Anew(t.Context(), elsewhere(t, cfg))

@@ -65,7 +65,7 @@ func TestCanceledCommit(t *testing.T) {
 // TestOtherHistory has a writer go on at a server that has another entry where it has read one, as after a failover has lost that. It stores nothing more, and
 // its copy is made anew at the next start.
 func TestOtherHistory(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	cfg := beside(t, configOf(t, server, ""), "reader")
 	late := open(t, cfg)
 	must(t, late, 1, 2)

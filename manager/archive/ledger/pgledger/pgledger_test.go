@@ -3,6 +3,7 @@ package pgledger
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"shoal/manager/archive/ledger/badgerledger"
 	"shoal/manager/archive/ledger/ledgertest"
 )
+
+func TestMain(m *testing.M) { os.Exit(pglab.Run(m)) }
 
 // configOf is the configuration of a test's own ledger, with an empty copy.
 func configOf(t testing.TB, s *pglab.Server, name string) Config {
@@ -36,13 +39,13 @@ func open(t testing.TB, cfg Config) *Store {
 
 // TestContract keeps the contract. A crash loses this machine's copy: what a test sees then was read from the server's log alone.
 func TestContract(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Subject { return subject(t, configOf(t, server, ""), func(*Store) {}) })
 }
 
 // TestContractWithSnapshots does the same with a snapshot before each start, so that the log has next to nothing.
 func TestContractWithSnapshots(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	lab := s3lab.Start(t, s3lab.Options{})
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Subject {
 		b, err := bucket.Open(t.Context(), bucket.Config{URL: lab.URL() + "&region=us-east-1"})

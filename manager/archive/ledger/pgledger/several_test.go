@@ -42,7 +42,7 @@ func beside(t *testing.T, cfg Config, name string) Config {
 // TestSeveralWriters has three writers race for the steps of one record, each told by conflicts what the others did. Every step is made once, in the
 // order of all, and all copies come out alike.
 func TestSeveralWriters(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	cfg := configOf(t, server, "")
 	const steps = 60
 	stores := make([]*Store, 3)
@@ -91,7 +91,7 @@ func TestSeveralWriters(t *testing.T) {
 
 // TestShutOut takes a writer's work over. Whatever that one still sends changes nothing, and the other one has all that came before.
 func TestShutOut(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	cfg := configOf(t, server, "")
 	old, next := open(t, beside(t, cfg, "old")), open(t, beside(t, cfg, "next"))
 	must(t, old, 1, 3)
@@ -111,7 +111,7 @@ func TestShutOut(t *testing.T) {
 
 // TestLostAnswersOfSeveral loses commits and answers of two writers: each step is made once.
 func TestLostAnswersOfSeveral(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	cfg := configOf(t, server, "")
 	first := beside(t, cfg, "first")
 	var losing atomic.Bool
@@ -136,7 +136,7 @@ func TestLostAnswersOfSeveral(t *testing.T) {
 
 // TestAloneAmongSeveral refuses a program that wants the log for itself while others work on it, and lets it in when they have ended.
 func TestAloneAmongSeveral(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	cfg := configOf(t, server, "")
 	one := open(t, beside(t, cfg, "one"))
 	must(t, one, 1, 2)
@@ -177,7 +177,7 @@ func TestSlowWriter(t *testing.T) {
 
 // TestHear tells what others have written, and not what this one has.
 func TestHear(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	cfg := configOf(t, server, "")
 	a, b := open(t, beside(t, cfg, "a")), open(t, beside(t, cfg, "b"))
 	told := make(chan int, 10)

@@ -22,7 +22,7 @@ func TestSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	cfg := configOf(t, pglab.Start(t, pglab.Options{}), "")
+	cfg := configOf(t, pglab.Shared(t), "")
 	cfg.Objects, cfg.SnapshotAfter, cfg.Clock = b, 1, func() time.Time { return now }
 	s := open(t, cfg)
 	reader := open(t, elsewhere(t, cfg))
