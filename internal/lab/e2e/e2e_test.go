@@ -54,7 +54,7 @@ func withPrograms(m *testing.M) (code int, err error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
-	return waiting.Run(m, 3), nil // tests of memory, of distances and of what the defences cost are not parallel
+	return waiting.Run(m, 4), nil // tests of memory and of distances are not parallel
 }
 
 // process is a running program with the lines that it has written to standard error.

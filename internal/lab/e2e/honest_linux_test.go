@@ -13,6 +13,7 @@ const honestLoss = .02
 // defences take from them: claims that were ended, chunks that were refused, tasks that lapsed, members under suspicion.
 // Whatever the hosts do, that is at most a fiftieth of the updates.
 func TestHonest(t *testing.T) {
+	t.Parallel()
 	var sizes []int
 	for i := range 80 {
 		sizes = append(sizes, 1+i%siegePages)

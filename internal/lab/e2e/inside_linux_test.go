@@ -181,7 +181,7 @@ func (v *village) start() {
 		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
 			v.t.Fatalf("join: %s", j.said())
 		}
-		cmd := h.Command(bin+"/shoal-peer", "run", "--data", dir, "--port", fmt.Sprint(7801+i), "--no-low-priority", "--log-level", "warn", "--threads", fmt.Sprint(v.threads), "--queue", "100", "--min-gap-ms", "200")
+		cmd := h.Command(bin+"/shoal-peer", "run", "--data", dir, "--port", fmt.Sprint(7801+i), "--no-low-priority", "--log-level", "warn", "--threads", fmt.Sprint(v.threads), "--queue", "200", "--min-gap-ms", "200")
 		cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+v.roots)
 		for _, name := range proxies {
 			cmd.Env = append(cmd.Env, name+"=http://"+storeFour+":8080")

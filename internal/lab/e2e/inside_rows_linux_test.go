@@ -135,7 +135,7 @@ func (v *village) crawlAll(private, public []string) {
 	v.mgr.within(6*time.Minute, "has every task tried", func() bool {
 		results := v.results()
 		left = slices.DeleteFunc(slices.Clone(all), func(o string) bool { return results[o].Last != "" })
-		if len(left) > 0 && time.Since(asked) > time.Minute { // a task that no peer had room for waits long
+		if len(left) > 0 && time.Since(asked) > 5*time.Second { // a task that the peer had no room for waits long
 			asked = time.Now()
 			for _, o := range left {
 				v.crawl(results[o].id)
