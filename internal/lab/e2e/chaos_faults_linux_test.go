@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -356,36 +354,23 @@ func (c *chaosRun) send(k chaos.Kind, method, path string, body []byte) bool {
 
 // answer sends a request and returns the answer. A manager that is there and refuses is an error, unless it says that it cannot work now.
 func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []byte, ok bool) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), chaosAnswer+c.rest())
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, c.page.base+"/api/v1"+path, bytes.NewReader(in))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+c.page.token)
-	res, err := http.DefaultClient.Do(req)
+	status, body, err := c.page.ask(c.t, chaosAnswer+c.rest(), method, path, in)
 	if err != nil {
 		c.failed[k]++
 		return nil, false
 	}
-	defer res.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(res.Body); err != nil {
-		c.failed[k]++
-		return nil, false
+	if status == http.StatusOK {
+		return body, true
 	}
-	if res.StatusCode == http.StatusOK {
-		return body.Bytes(), true
-	}
-	c.judge.Told(method+" "+path, body.String())
+	c.judge.Told(method+" "+path, string(body))
 	switch {
-	case res.StatusCode >= 500: // it starts or ends, or its disk is full
+	case status >= 500: // it starts or ends, or its disk is full
 		c.failed[k]++
-	case res.StatusCode == http.StatusBadRequest && path == "/hosts/unblock" && strings.Contains(body.String(), "is not blocked"): // its block came to nothing
-		return body.Bytes(), true
-	case res.StatusCode == http.StatusNotFound && slices.Contains([]chaos.Kind{chaos.Remove, chaos.Split}, k): // gone meanwhile
+	case status == http.StatusBadRequest && path == "/hosts/unblock" && strings.Contains(string(body), "is not blocked"): // its block came to nothing
+		return body, true
+	case status == http.StatusNotFound && slices.Contains([]chaos.Kind{chaos.Remove, chaos.Split}, k): // gone meanwhile
 	default:
-		c.t.Errorf("%s: %s %s: %s: %.300s", k, method, path, res.Status, &body)
+		c.t.Errorf("%s: %s %s: %d: %.300s", k, method, path, status, body)
 	}
 	return nil, false
 }

@@ -276,22 +276,8 @@ func (c *chaosRun) rest() time.Duration {
 // crawledSince waits until each channel was crawled after a moment, and keeps the judge looking.
 func (c *chaosRun) crawledSince(since time.Time, within time.Duration, what string) {
 	c.t.Helper()
-	var behind []string
-	for end := time.Now().Add(within); ; time.Sleep(c.rest()) {
-		c.alive()
-		err := c.judge.Look(c.t.Context())
-		if err == nil {
-			if behind, err = c.judge.Behind(c.t.Context(), since); err == nil && len(behind) == 0 {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			c.judge.NeverCameBack(behind)
-			for _, b := range c.judge.Breaches() {
-				c.t.Error(b)
-			}
-			c.t.Fatalf("the network never %s: %v\n%s", what, err, c.manager.said())
-		}
+	if err := crawledSince(c.t, c.judge, c.alive, c.rest(), since, within); err != nil {
+		c.t.Fatalf("the network never %s: %v\n%s", what, err, c.manager.said())
 	}
 }
 

@@ -173,12 +173,7 @@ func (n *namedWeb) serve(c net.PacketConn) {
 
 // reply is the answer to one question; nil: none.
 func (n *namedWeb) reply(question []byte) ([]byte, error) {
-	var p dnsmessage.Parser
-	head, err := p.Start(question)
-	if err != nil {
-		return nil, err
-	}
-	q, err := p.Question()
+	head, q, err := asked(question)
 	if err != nil {
 		return nil, err
 	}
@@ -186,14 +181,8 @@ func (n *namedWeb) reply(question []byte) ([]byte, error) {
 	if code == hang {
 		return nil, nil
 	}
-	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{ID: head.ID, Response: true, RecursionAvailable: true, RecursionDesired: head.RecursionDesired, RCode: code})
-	if err := b.StartQuestions(); err != nil {
-		return nil, err
-	}
-	if err := b.Question(q); err != nil {
-		return nil, err
-	}
-	if err := b.StartAnswers(); err != nil {
+	b, err := answers(head, q, code)
+	if err != nil {
 		return nil, err
 	}
 	for _, a := range addrs {

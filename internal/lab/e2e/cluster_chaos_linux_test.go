@@ -289,22 +289,8 @@ func (*clusterChaos) managerGroup(i int) int { return firstGroup + 500 + i }
 // crawledSince waits until each channel was crawled after a moment, and keeps the judge looking.
 func (c *clusterChaos) crawledSince(since time.Time, within time.Duration, what string) {
 	c.t.Helper()
-	var behind []string
-	for end := time.Now().Add(within); ; time.Sleep(time.Second / 2) {
-		c.alive()
-		err := c.judge.Look(c.t.Context())
-		if err == nil {
-			if behind, err = c.judge.Behind(c.t.Context(), since); err == nil && len(behind) == 0 {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			c.judge.NeverCameBack(behind)
-			for _, b := range c.judge.Breaches() {
-				c.t.Error(b)
-			}
-			c.t.Fatalf("the network never %s: %v", what, err)
-		}
+	if err := crawledSince(c.t, c.judge, c.alive, time.Second/2, since, within); err != nil {
+		c.t.Fatalf("the network never %s: %v", what, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -269,34 +268,22 @@ func (c *clusterChaos) answer(kind, method, path string, in []byte) ([]byte, boo
 		c.failed[kind]++
 		return nil, false
 	}
-	g := c.access[c.current.Load()]
-	ctx, cancel := context.WithTimeout(c.t.Context(), 2*chaosAnswer)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, g.base+"/api/v1"+path, bytes.NewReader(in))
-	c.must(err)
-	req.Header.Set("Authorization", "Bearer "+g.token)
-	res, err := http.DefaultClient.Do(req)
+	status, body, err := c.access[c.current.Load()].ask(c.t, 2*chaosAnswer, method, path, in)
 	if err != nil {
 		c.failed[kind]++
 		return nil, false
 	}
-	defer res.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(res.Body); err != nil {
-		c.failed[kind]++
-		return nil, false
+	if status == http.StatusOK {
+		return body, true
 	}
-	if res.StatusCode == http.StatusOK {
-		return body.Bytes(), true
-	}
-	c.judge.Told(method+" "+path, body.String())
+	c.judge.Told(method+" "+path, string(body))
 	switch {
-	case res.StatusCode >= 500: // its servers are away
+	case status >= 500: // its servers are away
 		c.failed[kind]++
-	case path == "/hosts/unblock" && strings.Contains(body.String(), "is not blocked"):
-		return body.Bytes(), true
+	case path == "/hosts/unblock" && strings.Contains(string(body), "is not blocked"):
+		return body, true
 	default:
-		c.t.Errorf("%s: %s %s: %s: %.300s", kind, method, path, res.Status, &body)
+		c.t.Errorf("%s: %s %s: %d: %.300s", kind, method, path, status, body)
 	}
 	return nil, false
 }

@@ -54,12 +54,7 @@ func (n *names) serve(t *testing.T, h *netlab.Host, at netip.AddrPort) {
 
 // reply is the answer to one question.
 func (n *names) reply(question []byte) ([]byte, error) {
-	var p dnsmessage.Parser
-	head, err := p.Start(question)
-	if err != nil {
-		return nil, err
-	}
-	q, err := p.Question()
+	head, q, err := asked(question)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +64,8 @@ func (n *names) reply(question []byte) ([]byte, error) {
 	if !found {
 		code = dnsmessage.RCodeNameError
 	}
-	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{ID: head.ID, Response: true, RecursionAvailable: true, RecursionDesired: head.RecursionDesired, RCode: code})
-	if err := b.StartQuestions(); err != nil {
-		return nil, err
-	}
-	if err := b.Question(q); err != nil {
-		return nil, err
-	}
-	if err := b.StartAnswers(); err != nil {
+	b, err := answers(head, q, code)
+	if err != nil {
 		return nil, err
 	}
 	owner := q.Name

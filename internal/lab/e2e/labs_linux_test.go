@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"shoal/internal/lab/judge"
+)
+
+// ask sends an operator's request. An error says that no answer came, or not all of it.
+func (g page) ask(t *testing.T, within time.Duration, method, path string, in []byte) (status int, body []byte, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, g.base+"/api/v1"+path, bytes.NewReader(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+g.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(res.Body)
+	return res.StatusCode, body, err
+}
+
+// crawledSince waits until each channel was crawled after a moment, and keeps the judge looking. When time is over it tells all breaches, and returns an
+// error.
+func crawledSince(t *testing.T, j *judge.Judge, alive func(), rest time.Duration, since time.Time, within time.Duration) error {
+	t.Helper()
+	var behind []string
+	for end := time.Now().Add(within); ; time.Sleep(rest) {
+		alive()
+		err := j.Look(t.Context())
+		if err == nil {
+			if behind, err = j.Behind(t.Context(), since); err == nil && len(behind) == 0 {
+				return nil
+			}
+		}
+		if time.Now().After(end) {
+			j.NeverCameBack(behind)
+			for _, b := range j.Breaches() {
+				t.Error(b)
+			}
+			if err == nil {
+				err = fmt.Errorf("%d channels are behind", len(behind))
+			}
+			return err
+		}
+	}
+}
+
+// asked reads the one question of a message to a name server.
+func asked(message []byte) (head dnsmessage.Header, q dnsmessage.Question, err error) {
+	var p dnsmessage.Parser
+	if head, err = p.Start(message); err != nil {
+		return head, q, err
+	}
+	q, err = p.Question()
+	return head, q, err
+}
+
+// answers begins the answer to a question.
+func answers(head dnsmessage.Header, q dnsmessage.Question, code dnsmessage.RCode) (*dnsmessage.Builder, error) {
+	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{ID: head.ID, Response: true, RecursionAvailable: true, RecursionDesired: head.RecursionDesired, RCode: code})
+	if err := b.StartQuestions(); err != nil {
+		return nil, err
+	}
+	if err := b.Question(q); err != nil {
+		return nil, err
+	}
+	return &b, b.StartAnswers()
+}
