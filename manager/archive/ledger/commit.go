@@ -92,7 +92,7 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 	if len(changed) > 0 {
 		w, err := l.Closing.writes(changed)
 		if err != nil {
-			refuse(batch, err)
+			refuse(batch, errors.Join(err, rollback(out)))
 			return nil
 		}
 		writes = append(writes, w...)

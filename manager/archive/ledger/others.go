@@ -84,16 +84,11 @@ func (o *Others) end() {
 
 // Still is the condition that no other program has stored a chunk of a channel since a snapshot: its pages are as they were read. There is none where no
 // other program writes.
-func (o *Others) Still(snap Snapshot, id channel.ID) (c Change, err error) {
+func (o *Others) Still(snap Snapshot, id channel.ID) (Change, error) {
 	if !o.Shared() {
-		return c, nil
+		return Change{}, nil
 	}
-	c.Key = channelKey(id)
-	_, err = snap.Get(c.Key, func(v []byte) error {
-		c.Value = bytes.Clone(v)
-		return nil
-	})
-	return c, err
+	return as(snap, channelKey(id))
 }
 
 // several gives the store as one to which other programs write; false: none does.

@@ -111,6 +111,24 @@ func (o *Others) WaitForAll(ctx context.Context) error {
 	}
 }
 
+// Unwaited is the condition that no program has called WaitForAll since a snapshot. There is none where no other program writes.
+func (o *Others) Unwaited(snap Snapshot) (Change, error) {
+	if !o.Shared() {
+		return Change{}, nil
+	}
+	return as(snap, waitKey)
+}
+
+// as is the condition that a record is as it is in a snapshot.
+func as(snap Snapshot, key []byte) (Change, error) {
+	c := Change{Key: key}
+	_, err := snap.Get(key, func(v []byte) error {
+		c.Value = bytes.Clone(v)
+		return nil
+	})
+	return c, err
+}
+
 // answer tells that this program has read the last wait, once nothing is being made that was begun before. An earlier wait is never told after a later one.
 func (o *Others) answer(ctx context.Context) error {
 	o.answering.Lock()

@@ -63,7 +63,14 @@ func (p *Pages) ExtractText(ctx context.Context) (int, error) {
 	defer p.texting.Unlock()
 	var done pb.Progress
 	key := schema.ProgressKey(schema.Texts)
-	if err := p.ledger.View(func(snap ledger.Snapshot) error { _, err := ledger.Get(snap, key, &done); return err }); err != nil {
+	var still ledger.Change // another manager's takedown must not be followed by the text of what it took down
+	err := p.ledger.View(func(snap ledger.Snapshot) (err error) {
+		if still, err = p.ledger.Others.Unwaited(snap); err == nil {
+			_, err = ledger.Get(snap, key, &done)
+		}
+		return err
+	})
+	if err != nil {
 		return 0, err
 	}
 	changes, next, err := p.Changes(ctx, p.ledger.Cursor(schema.Changes, done.Seq), textBatch)
@@ -98,7 +105,11 @@ func (p *Pages) ExtractText(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	out = append(out, ledger.Change{Key: key, Value: v})
-	if err := p.ledger.Change(out...); err != nil {
+	err = p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(out), Still: still})
+	if errors.Is(err, ledger.ErrConflict) {
+		return len(changes), nil // the next step makes these texts, of what is there then
+	}
+	if err != nil {
 		return 0, err
 	}
 	p.text.set(done.Events, time.Time{})

@@ -46,9 +46,10 @@ type purge struct {
 	gone     map[string]struct{} // URLs
 	segments map[uint32]bool     // that hold records of them
 	batch    *ledger.Batch
+	texts    []ledger.Change // likewise, of texts
 }
 
-// run deletes captures last, as all else is found by them.
+// run deletes captures last, as all else is found by them. Texts it deletes when no other manager makes one any more of what it read before.
 func (p *purge) run(ctx context.Context) error {
 	if err := p.u.ledger.View(func(snap ledger.Snapshot) error { return p.find(ctx, snap) }); err != nil {
 		return err
@@ -66,6 +67,15 @@ func (p *purge) run(ctx context.Context) error {
 		return err
 	}
 	if err := p.u.tellGone(p.gone); err != nil {
+		return err
+	}
+	if p.u.ledger.Others.Shared() {
+		if err := p.u.ledger.Others.WaitForAll(ctx); err != nil {
+			return err
+		}
+	}
+	p.batch.Add(p.texts...)
+	if err := p.batch.Flush(); err != nil {
 		return err
 	}
 	err := p.u.ledger.View(func(snap ledger.Snapshot) error {
@@ -104,7 +114,8 @@ func (p *purge) find(ctx context.Context, snap ledger.Snapshot) error {
 			return err
 		}
 		if len(m.Sha256) >= 16 && !m.Revisit {
-			p.batch.Add(ledger.Change{Key: schema.PayloadKey(schema.Content, m.Sha256)}, ledger.Change{Key: schema.PayloadKey(schema.Text, m.Sha256)})
+			p.batch.Add(ledger.Change{Key: schema.PayloadKey(schema.Content, m.Sha256)})
+			p.texts = append(p.texts, ledger.Change{Key: schema.PayloadKey(schema.Text, m.Sha256)})
 		}
 		return nil
 	})

@@ -20,7 +20,7 @@ import (
 // besides is a ledger in memory to which another manager writes just before this one does.
 type besides struct {
 	*memledger.Store
-	once *sync.Once
+	once sync.Once
 	do   func()
 }
 
@@ -41,13 +41,8 @@ func (s *besides) Commit(writes []ledger.Write) ([]error, error) {
 	return s.Store.Commit(writes)
 }
 
-// TestJudgeBesideAnotherManager has another manager store a chunk of the channel while this one judges a delivery. What that chunk says of the page stays, and
-// so does what was judged.
-func TestJudgeBesideAnotherManager(t *testing.T) {
-	cfg := testConfig("memory")
-	cfg.AccountOf = nil
-	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
-	cfg.Clock = cl.Now
+func (s *besides) open(t *testing.T, cfg Config, segments *memory.Store) *Archive {
+	t.Helper()
 	if err := cfg.validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +50,53 @@ func TestJudgeBesideAnotherManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &besides{Store: memledger.New(), once: new(sync.Once)}
-	a, err := assemble(t.Context(), cfg, pack, store, memory.New(memory.Config{}))
+	a, err := assemble(t.Context(), cfg, pack, s, segments)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return a
+}
+
+// TestPurgeBesideAnotherManager takes a host down while another manager makes the texts of its pages: no text is left.
+func TestPurgeBesideAnotherManager(t *testing.T) {
+	records, segments := memledger.New(), memory.New(memory.Config{})
+	a := (&besides{Store: records}).open(t, testConfig("memory"), segments)
+	t.Cleanup(func() { a.Close() })
+	r, _ := start(t, a, "p", 1, 1)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", long, channel.New)}, Report: r.report(channel.Updated)})
+	store := &besides{Store: records}
+	other := store.open(t, testConfig("memory"), segments)
+	store.do = func() {
+		if n, err := a.Purge(t.Context(), hostsOf(t, "site-1.example")); n != 1 || err != nil {
+			t.Errorf("took down %d pages, %v", n, err)
+		}
+	}
+	for n := 1; n > 0; { // twice: of what was there, and then
+		var err error
+		if n, err = other.ExtractText(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := records.View(func(snap ledger.Snapshot) error {
+		return snap.Scan([]byte{schema.Text}, nil, false, func(key, _ []byte) (bool, error) {
+			t.Errorf("there is a text %x of what was taken down", key)
+			return true, nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJudgeBesideAnotherManager has another manager store a chunk of the channel while this one judges a delivery. What that chunk says of the page stays, and
+// so does what was judged.
+func TestJudgeBesideAnotherManager(t *testing.T) {
+	cfg := testConfig("memory")
+	cfg.AccountOf = nil
+	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
+	cfg.Clock = cl.Now
+	store := &besides{Store: memledger.New()}
+	a := store.open(t, cfg, memory.New(memory.Config{}))
 	t.Cleanup(func() { a.Close() })
 	peers := []string{"alice", "bob", "carol"}
 	j := newJudge(t, a, true, peers...)
