@@ -101,7 +101,7 @@ func (h *home) keep(ctx context.Context) {
 		case at != "":
 			way.Done(now, homing.Arrived)
 		case way.Home():
-			way.Lost(now)
+			way.Lost(now, len(h.homes())-1)
 			h.log.Info("the connection to the network's server is lost", "again_in", way.Deadline().Sub(now))
 		case due:
 			way.Done(now, outcome(err))

@@ -6,7 +6,7 @@
 // attempt that nothing answers costs both sides a packet or two; it doubles only while something answers and does not let the peer in.
 //
 // Invariants: with a server that lets peers in, a peer is back within Times.Back of the server's return; of n peers that lost it in one
-// moment about n/Times.Soon try in a second, and later about n divided by a wait and an attempt. The test simulates 1,000.
+// moment about n/Times.Soon try in a second (of n that k servers share and one of them lost, fewer at each of the others), and later about n divided by a wait and an attempt. The test simulates 1,000.
 package homing
 
 import (
@@ -73,13 +73,14 @@ func (w *Way) Tries() int { return w.tries }
 // Deadline is when the owner must look after the connection, or attempt to make it if the peer is not home.
 func (w *Way) Deadline() time.Time { return w.next }
 
-// Lost takes the loss of the connection. A second loss changes nothing.
-func (w *Way) Lost(now time.Time) {
+// Lost takes the loss of the connection, and how many other servers the network names. A second loss changes nothing. Servers share the peers, so one of
+// several loses fewer at once, and the others share those: the first attempts need less time to spread.
+func (w *Way) Lost(now time.Time, others int) {
 	if !w.home {
 		return
 	}
 	w.home, w.since, w.tries, w.step = false, now, 0, 0
-	w.next = now.Add(w.draw(0, w.times.Soon))
+	w.next = now.Add(w.draw(0, w.times.Soon/time.Duration(1+max(others, 0))))
 }
 
 // Done takes the outcome of a look or an attempt.
@@ -91,7 +92,7 @@ func (w *Way) Done(now time.Time, o Outcome) {
 		w.home, w.since, w.step = true, now, 0
 		w.next = now.Add(min(Settle, w.times.Look))
 	case w.home:
-		w.Lost(now)
+		w.Lost(now, 0)
 	default:
 		w.tries++
 		w.next = now.Add(w.wait(o))

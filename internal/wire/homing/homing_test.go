@@ -62,7 +62,7 @@ func live(t *testing.T, o outage, seed uint64) met {
 		ways[i] = New(zero.Add(-time.Hour), times, rng)
 		ways[i].Done(zero.Add(-time.Hour), Arrived)
 		m.lost[i] = time.Duration(rng.Float64() * float64(o.notices))
-		ways[i].Lost(zero.Add(m.lost[i]))
+		ways[i].Lost(zero.Add(m.lost[i]), 0)
 		heap.Push(q, event{at: ways[i].Deadline().Sub(zero), peer: i})
 	}
 	for q.Len() > 0 {
@@ -195,7 +195,7 @@ func TestWay(t *testing.T) {
 		}
 	}
 	say("home false since 1000, 0 tries, next in 0s")
-	w.Lost(now) // it was never home
+	w.Lost(now, 0) // it was never home
 	say("home false since 1000, 0 tries, next in 0s")
 	w.Done(now, Arrived)
 	say("home true since 1000, 0 tries, next in 2s")
@@ -211,7 +211,7 @@ func TestWay(t *testing.T) {
 	lost := now
 	now = now.Add(d.Soon)
 	w.Done(now, Unanswered)
-	w.Lost(now)
+	w.Lost(now, 0)
 	if w.Since() != lost || w.Tries() != 1 || w.Deadline().Sub(now) < d.Again*3/5 || w.Deadline().Sub(now) > d.Again {
 		t.Error("a failed attempt")
 		say("")
@@ -219,8 +219,36 @@ func TestWay(t *testing.T) {
 	now = now.Add(d.Again)
 	w.Done(now, Arrived)
 	say("home true since 1060, 1 tries, next in 2s")
-	w.Lost(now)
+	w.Lost(now, 0)
 	if w.Tries() != 0 {
 		t.Error("a loss begins a new count")
+	}
+}
+
+// TestAnotherServer: of 1,000 peers that servers share, those of one that dies are at another one within 15 s, and in no second more than 119 of them
+// try at one server. An attempt begins with a peer's own first server, the dead one, and goes on to the second a second later.
+func TestAnotherServer(t *testing.T) {
+	const next = time.Second
+	for _, servers := range []int{2, 3, 4, 16} {
+		for _, notices := range []time.Duration{0, 8 * time.Second} { // kill -9 ends connections; a cable that is pulled must be noticed
+			for seed := range uint64(3) {
+				rng, zero := rand.New(rand.NewPCG(seed, 2)), time.Unix(0, 0)
+				second, worst, most := map[[2]int64]int{}, time.Duration(0), 0
+				for range peers / servers {
+					w := New(zero.Add(-time.Hour), Default(), rng)
+					w.Done(zero.Add(-time.Hour), Arrived)
+					w.Lost(zero.Add(notices), servers-1) // the worst case for a crowd: all notice at once
+					at := w.Deadline().Sub(zero) + next
+					worst = max(worst, at+joins)
+					slot := [2]int64{int64(1 + rng.IntN(servers-1)), int64(at / time.Second)}
+					second[slot]++
+					most = max(most, second[slot])
+				}
+				if worst > 15*time.Second || most > 119 {
+					t.Errorf("seed %d, %d servers, noticed after %v: the last is at another one after %v, %d attempts at one in a second", seed, servers, notices, worst, most)
+				}
+				t.Logf("seed %d, %d servers, noticed after %v: the last is at another one after %v, at most %d attempts at one in a second", seed, servers, notices, worst.Round(100*time.Millisecond), most)
+			}
+		}
 	}
 }
