@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"shoal/internal/wire/homing"
+	"shoal/internal/wire/sockets"
 )
 
 // Home tells of a peer's connection to one of the network's servers.
@@ -41,6 +42,7 @@ type home struct {
 	carried  *traffic
 	quiet    time.Duration // how long a server may say nothing before Silent asks
 	times    homing.Times
+	sockets  *sockets.Sockets
 	reach    *reach
 	log      *slog.Logger
 	lost     chan struct{} // a server's connection is gone, or what depends on it has changed
@@ -164,6 +166,9 @@ func (h *home) look(ctx context.Context) (peer.ID, error) {
 		for _, other := range list[i+1:] {
 			h.host.ConnManager().Unprotect(other.ID, "home")
 		}
+		if len(list) > 1 { // there is another one to go to
+			h.watch(s.ID)
+		}
 		if err := h.reach.reserve(ctx, s.ID); err != nil {
 			h.log.Debug("cannot be met", "err", err) // it is tried again at the next look
 		}
@@ -171,6 +176,15 @@ func (h *home) look(ctx context.Context) (peer.ID, error) {
 		return s.ID, nil
 	}
 	return "", nil
+}
+
+// watch has the system notice soon when a server falls silent.
+func (h *home) watch(id peer.ID) {
+	for _, c := range h.gate.ConnsToPeer(id) {
+		if err := h.sockets.Watch(c.LocalMultiaddr(), c.RemoteMultiaddr()); err != nil {
+			h.log.Debug("a server that falls silent is noticed late", "server", id, "err", err)
+		}
+	}
 }
 
 // attempt tries to connect to one of the servers: the first few of the list, and the next few each time.

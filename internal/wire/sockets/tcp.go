@@ -4,12 +4,13 @@
 // It does not know what is said over a socket, or who may say it.
 //
 // Invariants: a socket has its options before the first byte passes; the system's keep-alives are off, since the
-// multiplexer has its own.
+// multiplexer has its own, but for a connection that Watch is told of.
 package sockets
 
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -36,6 +37,7 @@ type Config struct {
 type Sockets struct {
 	cfg     Config
 	packets packets
+	dialled sync.Map // *net.TCPConn by ends
 }
 
 // New opens nothing yet.
@@ -102,7 +104,7 @@ func (t tcpTransport) open(ctx context.Context, raddr ma.Multiaddr, p peer.ID, s
 	if err != nil {
 		return nil, err
 	}
-	return manet.WrapNetConn(t.sockets.opened(c, nil))
+	return manet.WrapNetConn(t.sockets.opened(c, t.sockets.remember(c)))
 }
 
 // Listen opens a port. Accepted connections inherit the listening socket's options where the system does so, and get them again where not.
