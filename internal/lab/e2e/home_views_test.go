@@ -177,7 +177,11 @@ func TestVolunteersPageForAll(t *testing.T) {
 	b.press("I agree: join")
 	b.shows("Working for Example Search")
 	b.view("history", "Pages fetched")
-	b.until("lists pages", "document.querySelector('.search button').click(), document.querySelectorAll('main table')[1]?.rows.length > 5")
+	least := 5
+	if os.Getenv("SHOAL_PICTURES") != "" { // a graph of one point shows little
+		least = 95
+	}
+	b.until("lists pages", fmt.Sprintf("document.querySelector('.search button').click(), document.querySelectorAll('main table')[1]?.rows.length > %d", least))
 	for _, width := range []int{1280, 360} {
 		wide(width)
 		for _, v := range homeViews {

@@ -57,7 +57,7 @@ export function size(n) {
   return `${num(n)} B`;
 }
 // mib words a budget, and what was used of it, in the unit in which it is set.
-export const mib = (n) => `${num(n, n < 100 ? 1 : 0)} MiB`;
+export const mib = (n) => (n < 1 ? size(n * 2 ** 20) : `${num(n, n < 100 ? 1 : 0)} MiB`);
 export const rate = (n) => `${num(n / 1024, n >= 102400 ? 0 : 1)} KiB/s`;
 export const day = (at) => new Date(at).toLocaleDateString(lang, { day: "numeric", month: "long", year: "numeric" });
 export const clock = (at) => new Date(at).toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
