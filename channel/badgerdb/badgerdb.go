@@ -222,6 +222,7 @@ func (db *DB) Close() error {
 	if err := prepare(db.cfg.Dir); err != nil {
 		return fmt.Errorf("%w; nothing is lost", err)
 	}
+	defer tables.Released(db.cfg.Dir)
 	if err := db.closeBadger(); err != nil {
 		return fmt.Errorf("close channel database in %s: %w", db.cfg.Dir, err)
 	}

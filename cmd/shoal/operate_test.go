@@ -53,8 +53,12 @@ var labelled = []string{"shoal_pond_fresh_true_share", "shoal_pond_placed_total"
 
 func TestCommandsOnAStoppedManager(t *testing.T) {
 	t.Parallel()
-	t.Run("folder", func(t *testing.T) { commandsOnAStoppedManager(t, stationForTest(t)) })
+	t.Run("folder", func(t *testing.T) {
+		t.Parallel()
+		commandsOnAStoppedManager(t, stationForTest(t))
+	})
 	t.Run("server", func(t *testing.T) {
+		t.Parallel()
 		cfg := stationForTest(t)
 		cfg.db = pglab.Start(t, pglab.Options{}).URL()
 		commandsOnAStoppedManager(t, cfg)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"shoal/internal/lab/pglab"
@@ -102,7 +103,11 @@ func TestArchiveOnServers(t *testing.T) {
 		t.Error("there are WARC files in the folder still")
 	}
 	page, host := anyPage(t, data)
-	here, there := play(t, data, page, host), play(t, moved, page, host)
+	var here, there []string
+	var both sync.WaitGroup
+	both.Go(func() { here = play(t, data, page, host) })
+	both.Go(func() { there = play(t, moved, page, host) })
+	both.Wait()
 	for n := range here {
 		same(t, "on the servers", here[n], there[n])
 	}

@@ -20,9 +20,10 @@ func unused(dir string, do func() error) error {
 	if err != nil {
 		return nil //nolint:nilerr // opening the folder will return the reason
 	}
-	defer f.Close() // nothing was written, and the lock goes with it
+	defer f.Close() // nothing was written
 	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
 		return ErrInUse
 	}
+	defer unix.Flock(int(f.Fd()), unix.LOCK_UN) //nolint:errcheck // at once, also if a child process that is being started has a copy of the file
 	return do()
 }

@@ -367,6 +367,7 @@ func (s *Store) Close() error {
 		s.guard.Release()
 		defer s.guard.End()
 	}
+	defer tables.Released(s.cfg.Dir)
 	return s.db.Close()
 }
 
