@@ -41,8 +41,9 @@ func openAt(t testing.TB, url, name string) *DB {
 }
 
 // TestMain lets the contract's random test run fewer rounds than in memory or in a folder, unless a flag says how many:
-// each round creates the tables anew.
+// each round creates the tables anew. Writes that were lost are tried again sooner: tests lose many.
 func TestMain(m *testing.M) {
+	pace.First = time.Millisecond
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })

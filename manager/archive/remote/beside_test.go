@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,7 +26,9 @@ func besides(t *testing.T, db *pglab.Server, store *s3lab.Store, names ...string
 	t.Helper()
 	for _, name := range names {
 		place := Place{DB: db.URL(), Bucket: store.URL(), Writer: name}
-		a, err := archive.Open(t.Context(), place.Config(archive.Config{Dir: filepath.Join(t.TempDir(), "archive"), Unpaced: true, NoText: true, RankEvery: -1, Verify: trusting, Strays: 200 * time.Millisecond}))
+		cfg := quick(t, place)
+		cfg.Strays = 200 * time.Millisecond
+		a, err := archive.Open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +146,12 @@ func TestCompactBeside(t *testing.T) {
 	}
 	last := besides(t, db, store, "c")[0] // has no copy
 	for n, a := range append(all, last) {
-		if err := a.Ledger.Others.WaitForAll(t.Context()); err != nil {
+		release, err := a.Ledger.Others.Turn(t.Context()) // one waits at a time, and the managers also do while they look for strays
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.Ledger.Others.WaitForAll(t.Context())
+		if release(); err != nil {
 			t.Fatal(err)
 		}
 		for _, now := range stored {
@@ -288,6 +294,11 @@ func TestWaitForAll(t *testing.T) {
 	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	all := besides(t, db, store, "a", "b")
 	asked, made := make(chan struct{}), make(chan struct{})
+	release, err := all[0].Ledger.Others.Turn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
 	var once sync.Once
 	all[1].Ledger.Others.Making(func() {
 		once.Do(func() { close(asked) })

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,10 +17,7 @@ import (
 func TestRebuild(t *testing.T) {
 	db, store := pglab.Shared(t), s3lab.Start(t, s3lab.Options{})
 	place := Place{DB: db.URL(), Bucket: store.URL()}
-	cfg := func() archive.Config {
-		return place.Config(archive.Config{Dir: filepath.Join(t.TempDir(), "archive"), Unpaced: true, NoText: true, RankEvery: -1, Verify: trusting})
-	}
-	a, err := archive.Open(t.Context(), cfg())
+	a, err := archive.Open(t.Context(), quick(t, place))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +41,7 @@ func TestRebuild(t *testing.T) {
 	if err := sql.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	lost := cfg()
+	lost := quick(t, place)
 	if _, err := archive.Open(t.Context(), lost); !errors.Is(err, archive.ErrState) {
 		t.Fatalf("a log that cannot be read: %v", err)
 	}
@@ -53,7 +49,7 @@ func TestRebuild(t *testing.T) {
 	if err != nil || out.Pages != 10 || out.Damaged > 0 {
 		t.Fatalf("rebuilt %+v, %v", out, err)
 	}
-	if a, err = archive.Open(t.Context(), cfg()); err != nil { // on another machine
+	if a, err = archive.Open(t.Context(), quick(t, place)); err != nil { // on another machine
 		t.Fatal(err)
 	}
 	defer a.Close()

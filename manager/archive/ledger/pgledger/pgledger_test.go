@@ -17,7 +17,11 @@ import (
 	"shoal/manager/archive/ledger/ledgertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(pglab.Run(m)) }
+// TestMain has commits that were lost be tried again sooner: tests lose many.
+func TestMain(m *testing.M) {
+	pace.First = time.Millisecond
+	os.Exit(pglab.Run(m))
+}
 
 // configOf is the configuration of a test's own ledger, with an empty copy.
 func configOf(t testing.TB, s *pglab.Server, name string) Config {

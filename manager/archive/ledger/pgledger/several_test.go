@@ -159,7 +159,7 @@ func TestAloneAmongSeveral(t *testing.T) {
 
 // TestSlowWriter has a writer wait for its disk, or for a commit, for longer than others are patient: they hear of it all the same.
 func TestSlowWriter(t *testing.T) {
-	server := pglab.Start(t, pglab.Options{})
+	server := pglab.Shared(t)
 	cfg := configOf(t, server, "")
 	slow, other := open(t, beside(t, cfg, "slow")), open(t, beside(t, cfg, "other"))
 	slow.writing.Lock()
