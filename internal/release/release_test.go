@@ -377,4 +377,13 @@ func TestBooksMerge(t *testing.T) {
 	if n, _ := pull(two, one, &back); n != 1 {
 		t.Error("that a peer was heard a day later is not read")
 	}
+	one.Told(report("quick", "v1.0.0", time.Minute)) // by a clock that is ahead
+	two.Told(report("quick", "v1.1.0", 30*time.Second))
+	pull(two, one, &back)
+	two.Told(report("quick", "v1.1.0", 2*time.Minute))
+	pull(one, two, &read)
+	pull(two, one, &back)
+	if r := one.Reports(); !slices.ContainsFunc(r, func(r Report) bool { return r.Peer == "quick" && r.Version == "v1.1.0" }) {
+		t.Errorf("the manager whose clock is ahead never learns what a peer says at the other: %+v", r)
+	}
 }

@@ -48,10 +48,13 @@ func (b *Book) Merge(list []Report) (stopped, news bool) {
 	fell := false
 	for _, r := range list {
 		before, known := b.peers[r.Peer]
+		r = clipped(r)
 		if known && !r.At.After(before.At) {
+			if !same(r, before) { // the other one, whose clock may be ahead, has not taken what this book says
+				b.note(before, true)
+			}
 			continue
 		}
-		r = clipped(r)
 		fell = fell || !slices.Equal(r.Falls, before.Falls)
 		news = true
 		b.put(r)
