@@ -344,10 +344,11 @@ func (cl *cluster) greet(w *swimmers) {
 	fmt.Fprintf(cl.err, "  data       %s\n  end with   ctrl-C\n", cl.data)
 }
 
-// overview is the state of the whole, of the first manager that answers; else as it was last.
+// overview is the state of the whole, of the manager that knows most of it: one that has just started knows little. If none answers it is as it was last.
 func (cl *cluster) overview() desk.Overview {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
+	heard := false
 	for _, m := range cl.all {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		var o desk.Overview
@@ -359,8 +360,9 @@ func (cl *cluster) overview() desk.Overview {
 		if cl.at.IsZero() && o.Archived > 0 {
 			cl.at = time.Now()
 		}
-		cl.last = o
-		break
+		if !heard || o.Channels > cl.last.Channels {
+			cl.last, heard = o, true
+		}
 	}
 	return cl.last
 }
