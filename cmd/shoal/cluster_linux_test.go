@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,24 +18,6 @@ import (
 	"shoal/internal/pgserver"
 	"shoal/manager/api"
 )
-
-// said is output that a test reads while it is written.
-type saidSoFar struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *saidSoFar) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-func (s *saidSoFar) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
 
 // TestUpCluster runs two managers by `up`, kills one as its greeting proposes, and sees the other one go on with all.
 func TestUpCluster(t *testing.T) {
@@ -46,7 +27,7 @@ func TestUpCluster(t *testing.T) {
 	}
 	home, port := t.TempDir(), twoPorts(t)
 	ctx, end := context.WithCancel(t.Context())
-	var out, said saidSoFar
+	var out, said buffer
 	status := make(chan int, 1)
 	go func() {
 		status <- run(ctx, []string{"up", "--cluster", "2", "--data", home, "--page", fmt.Sprintf("127.0.0.1:%d", port), "--hosts", "20", "--pages", "60", "--peers", "2", "--json"}, streams{&out, &said})
