@@ -265,7 +265,7 @@ func TestLayers(t *testing.T) {
 	l := limit.New(s.Settings, "your settings", nil)
 	l.SetSources(s.from)
 	l.SetSession(7, -1)
-	f := l.At(time.Now())
+	f := l.At(time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)) // a Sunday
 	if f.DayMiB.Source != "your settings, --day-mib" || f.DSCPSource != "your settings" || f.DownKiBPerS.Source != "shoal-peer limit" || s.from["queue"] != "your settings, SHOAL_PEER_QUEUE in the environment" ||
 		s.from["threads"] != "your settings in "+conf {
 		t.Errorf("%+v %v", f, s.from)

@@ -3,10 +3,12 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/internal/lab/pond"
 	"shoal/peer/limit"
@@ -21,6 +23,7 @@ type home struct {
 	join     string
 	args     []string // of its run
 	web      *pond.Server
+	later    time.Time // half a day from now: its settings have a window then
 }
 
 // newHome starts a network with a synthetic Web, and a peer that has joined nothing yet. Its manager gets further arguments.
@@ -41,13 +44,18 @@ func newHome(t *testing.T, managers ...string) *home {
 	at := s.Addr().String()
 	h := &home{t: t, data: t.TempDir(), settings: filepath.Join(t.TempDir(), "peer.toml"), web: s}
 	h.join = h.network("Example Search", managers...)
-	text := "# Mine\nthreads = 3 # enough\n\n[[windows]] # nights\nfrom = \"02:00\"\nto = \"04:00\"\ndown_kib_per_s = 50\n"
-	if err := os.WriteFile(h.settings, []byte(text), 0o600); err != nil {
+	h.later = time.Now().Add(12 * time.Hour)
+	if err := os.WriteFile(h.settings, []byte("# Mine\nthreads = 3 # enough\n\n"+h.window()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.args = []string{"run", "--config", h.settings, "--data", h.data, "--port", "0", "--listen", "127.0.0.1", "--control", "127.0.0.1:0", "--no-low-priority", "--pond", at}
 	h.peer = start(t, "shoal-peer", h.args...)
 	return h
+}
+
+// window is the window of the settings file. It is not in force while the test runs.
+func (h *home) window() string {
+	return fmt.Sprintf("[[windows]] # at another time\nfrom = \"%02d:00\"\nto = \"%02d:00\"\ndown_kib_per_s = 50\n", h.later.Hour(), (h.later.Hour()+2)%24)
 }
 
 // network starts a company's network on the home's Web, and returns its join string.
@@ -86,9 +94,8 @@ func (h *home) file() string {
 // enter opens the page by a link.
 func (b *browser) enter(link, shows string) {
 	b.t.Helper()
-	before := b.loads
 	b.call(b.session, "Page.navigate", map[string]any{"url": link}, nil)
-	b.loaded(before+1, link) // the way in, and the page
+	b.until("leaves the way in", "!location.href.includes('once=')") // it may leave before it has loaded
 	b.shows(shows)
 }
 

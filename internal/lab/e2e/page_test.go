@@ -162,13 +162,18 @@ func (b *browser) navigate(script string) {
 		ExceptionDetails *struct{ Exception struct{ Description string } }
 	}
 	err := b.try(b.session, "Runtime.evaluate", map[string]any{"expression": script}, &r)
-	if err != nil && !strings.Contains(err.Error(), "navigated") { // the page may be gone before the script's answer
+	if err != nil && !passing(err) { // the page may be gone before the script's answer
 		b.t.Fatal(err)
 	}
 	if r.ExceptionDetails != nil {
 		b.t.Fatalf("%s: %s", script, r.ExceptionDetails.Exception.Description)
 	}
 	b.loaded(before, script)
+}
+
+// passing is whether a script failed because the tab went to another page meanwhile.
+func passing(err error) bool {
+	return strings.Contains(err.Error(), "navigated") || strings.Contains(err.Error(), "context")
 }
 
 // loaded waits until the tab has loaded more pages than before.
@@ -182,13 +187,16 @@ func (b *browser) loaded(before int, why string) {
 	}
 }
 
-// eval runs a script in the page. A script that throws, as while a page loads, returns "".
+// eval runs a script in the page. A script that throws, as while a page loads, returns "", and so does one whose page goes to another.
 func (b *browser) eval(script string) string {
 	b.t.Helper()
 	var r struct {
 		Result struct{ Value any }
 	}
-	b.call(b.session, "Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true}, &r)
+	err := b.try(b.session, "Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true}, &r)
+	if err != nil && !passing(err) {
+		b.t.Fatal(err)
+	}
 	if r.Result.Value == nil {
 		return ""
 	}
