@@ -24,17 +24,15 @@ func (a *Agent) Do(order string, args map[string]string) error {
 			}
 			until = a.now().Add(d)
 		}
-		a.SetMode(queue.Paused, until)
+		return a.pauseUntil(until)
 	case "resume":
-		a.SetMode(queue.Open, time.Time{})
+		return a.unpause(queue.Open)
 	case "finish":
-		a.SetMode(queue.Finish, time.Time{})
+		return a.unpause(queue.Finish)
 	case "drain":
-		a.SetMode(queue.Drain, time.Time{})
-	default:
-		return fmt.Errorf("%w: unknown order %q", ErrConfig, order)
+		return a.unpause(queue.Drain)
 	}
-	return nil
+	return fmt.Errorf("%w: unknown order %q", ErrConfig, order)
 }
 
 // now is the network's time.
@@ -61,7 +59,7 @@ func Forget(dir string) (lost Undelivered, err error) {
 		return lost, err
 	}
 	defer unlock()
-	for _, pattern := range []string{"membership", "members.json", "tasks/*", "spool/*"} {
+	for _, pattern := range []string{"membership", "members.json", pauseFile, "tasks/*", "spool/*"} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return lost, err

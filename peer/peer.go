@@ -97,6 +97,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer unlock()
+	a.restorePause()
 	// What outlives ctx, for leaving politely.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

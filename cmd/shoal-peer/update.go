@@ -385,7 +385,7 @@ func (u *updater) may() bool {
 		return false
 	}
 	st := u.s.status()
-	if st.Mode != queue.Open.String() { // a pause or an order of its volunteer ends with the program
+	if st.Mode != queue.Open.String() { // a pause leaves the computer alone, and an order of its volunteer would end with the program
 		return false
 	}
 	if len(st.Running)+len(st.Waiting) == 0 {
