@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: cluster cluster-brief updates chaos chaos-brief life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: cluster cluster-brief updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -146,6 +146,10 @@ chaos: ## everything breaks by a seeded script for CHAOS_MINUTES (default 5), be
 CHAOS_SEEDS ?= 7,11
 chaos-brief: ## the short form of make chaos, as CI runs it: half a minute of faults for each of CHAOS_SEEDS (default 7,11), two minutes in all (CHAOS_SCRIPT, CHAOS_SHRINK as above; CHAOS_PLANT=compact has each run fail that compacts, to try CHAOS_SHRINK; Linux, root)
 	SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout 20m -v -run 'TestChaosBrief$$' ./internal/lab/e2e
+
+chaos-seeds: ## the short form for many seeds, one after the other (CHAOS_SEEDS=200-299, or 7,11,200-299): bin/chaos/table.tsv gets a line for each, with its verdict and the faults of each kind, and says at the end what all lines come to; bin/chaos/seed-N.log has what a run said (Linux, root)
+	mkdir -p $(BIN)/chaos
+	SHOAL_CHAOS_TABLE=$(abspath $(BIN)/chaos/table.tsv) SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) $(GO) test -count=1 -timeout 24h -v -run 'TestChaosBrief$$' ./internal/lab/e2e
 
 life: ## eight weeks of a manager and its archive, a crawl of every channel in each, with LIFE_CHANNELS (default 100000), LIFE_RATE tasks a second (700); LIFE_DIR keeps it, to go on with: files, memory, CPU a task, the time of a start (Linux)
 	SHOAL_LIFE_CHANNELS=$(or $(LIFE_CHANNELS),100000) SHOAL_LIFE_WEEKS=$(or $(LIFE_WEEKS),8) SHOAL_LIFE_RATE=$(or $(LIFE_RATE),700) SHOAL_LIFE_DIR=$(LIFE_DIR) $(GO) test -count=1 -timeout 10h -v -run 'TestLife$$' ./manager

@@ -16,6 +16,8 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"shoal/channel"
@@ -37,7 +39,7 @@ type Config struct {
 	Vantages  []Dial         // from where pages are fetched, the usual one first; at least one
 	UserAgent string         // as peers send it. No default
 	Roots     *x509.CertPool // nil: the system's
-	Dir       string         // existing folder for a page on its way; empty: the system's for temporary files
+	Dir       string         // existing folder for a page on its way, of this Arbiter alone; empty: the system's for temporary files
 	Every     time.Duration  // least time between two requests; 0: a second
 }
 
@@ -63,12 +65,35 @@ func New(cfg Config) (*Arbiter, error) {
 	if cfg.Every == 0 {
 		cfg.Every = DefaultEvery
 	}
+	if err := cfg.sweep(); err != nil {
+		return nil, err
+	}
 	a := &Arbiter{cfg: cfg, turn: make(chan time.Time, 1), hosts: map[string]time.Time{}}
 	for range cfg.Vantages {
 		a.robots = append(a.robots, crawl.NewRobots())
 	}
 	a.turn <- time.Time{}
 	return a, nil
+}
+
+// pageFolder is how the names of folders begin that hold a page on its way.
+const pageFolder = "arbiter-"
+
+// sweep removes the folders of pages that were on their way when an earlier process was killed.
+func (c Config) sweep() error {
+	if c.Dir == "" {
+		return nil
+	}
+	old, err := os.ReadDir(c.Dir)
+	for _, f := range old {
+		if strings.HasPrefix(f.Name(), pageFolder) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(c.Dir, f.Name())))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("arbiter: remove what an earlier process left: %w", err)
+	}
+	return nil
 }
 
 // Vantages is from how many places a page can be fetched.
@@ -118,7 +143,7 @@ func (a *Arbiter) leave(origin string, now time.Time, gap time.Duration) {
 // fetch crawls the page as the rest of a crawl that has only this page left: so no sitemap is read and no link is followed. The crawl keeps its own
 // requests apart, and tells by how much.
 func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int, least time.Duration) (channel.Page, time.Duration, error) {
-	dir, err := os.MkdirTemp(a.cfg.Dir, "arbiter-")
+	dir, err := os.MkdirTemp(a.cfg.Dir, pageFolder)
 	if err != nil {
 		return channel.Page{}, 0, fmt.Errorf("no folder for the page: %w", err)
 	}

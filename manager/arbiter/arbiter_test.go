@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -130,6 +132,23 @@ func TestPace(t *testing.T) {
 	first, second := <-dialled, <-dialled
 	if d := second.Sub(first); d < every {
 		t.Errorf("%v between two requests, want %v", d, every)
+	}
+}
+
+// TestSweep finds what a process left that was killed while a page was on its way, and removes that alone.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"arbiter-123/spool", "archive"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := New(Config{Vantages: []Dial{nil}, UserAgent: "Shoal/test", Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != "archive" {
+		t.Errorf("left are %v, %v; want archive", left, err)
 	}
 }
 

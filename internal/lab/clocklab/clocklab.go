@@ -7,13 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // File is the environment variable that names a program's file of offsets.
 const File = "SHOAL_LAB_CLOCK"
 
-const size = 32 // of a file of offsets
+const (
+	size       = 40 // of a file: the offsets, and what the program tells
+	goroutines = 32 // where it tells how many goroutines it has
+)
 
 // Clock is a file of offsets, as a test holds it.
 type Clock struct {
@@ -38,7 +43,11 @@ func New(path string) (*Clock, error) {
 func (c *Clock) Env() string { return File + "=" + c.path }
 
 // Began says that the program starts now: what it slept in an earlier life is over.
-func (c *Clock) Began() { c.asleep = 0; c.set(16, 0) }
+func (c *Clock) Began() {
+	c.asleep = 0
+	c.set(16, 0)
+	clear(c.page[goroutines:])
+}
 
 // Step sets how far the wall clock is ahead, in whole seconds; less than zero: behind.
 func (c *Clock) Step(by time.Duration) { c.set(0, by.Truncate(time.Second)) }
@@ -47,6 +56,11 @@ func (c *Clock) Step(by time.Duration) { c.set(0, by.Truncate(time.Second)) }
 func (c *Clock) Slept(d time.Duration) {
 	c.asleep += d
 	c.set(16, -c.asleep)
+}
+
+// Goroutines is how many the program said to have within the last second; 0: it has said nothing.
+func (c *Clock) Goroutines() int {
+	return int(atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.page[goroutines]))))
 }
 
 func (c *Clock) set(at int, d time.Duration) {

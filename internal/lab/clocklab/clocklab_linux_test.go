@@ -85,6 +85,9 @@ func TestClocksOfAProcess(t *testing.T) {
 	look("asleep", 0, -1750*time.Millisecond)
 	c.Began()
 	look("begun", 0, 0)
+	for c.Goroutines() == 0 { // it tells each second; what was told was forgotten when it began
+		time.Sleep(10 * time.Millisecond)
+	}
 	in.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)

@@ -3,7 +3,10 @@ package clocklab
 import (
 	"fmt"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -21,7 +24,7 @@ func address() uintptr
 // Supported tells whether programs can have such clocks here.
 const Supported = true
 
-// Install gives this process the clocks of its file; without one it does nothing.
+// Install gives this process the clocks of its file, and tells there how many goroutines it has; without a file it does nothing.
 func Install() error {
 	path := os.Getenv(File)
 	if path == "" || vdsoClockgettimeSym == 0 {
@@ -34,7 +37,15 @@ func Install() error {
 	offsets = uintptr(unsafe.Pointer(&m[0])) // it stays mapped until the process ends
 	real = vdsoClockgettimeSym
 	vdsoClockgettimeSym = address()
+	go tell((*uint64)(unsafe.Pointer(&m[goroutines])))
 	return nil
+}
+
+// tell tells each second how many goroutines this process has, until it ends.
+func tell(to *uint64) {
+	for ; ; time.Sleep(time.Second) {
+		atomic.StoreUint64(to, uint64(runtime.NumGoroutine()))
+	}
 }
 
 // mapped is a file of offsets in memory, which all who map it share.

@@ -244,13 +244,18 @@ const chaosEnds = time.Minute
 
 // hasEnded waits for a program that was asked to end, and expects success.
 func (c *chaosRun) hasEnded(p *process) {
-	select {
-	case <-p.done:
-	case <-time.After(chaosEnds):
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-		<-p.done
-		c.t.Errorf("%s has not ended %v after it was asked to:\n%s", p.name, chaosEnds, p.said())
-		return
+	for over, ended := c.own.bound(chaosEnds), false; !ended; {
+		select {
+		case <-p.done:
+			ended = true
+		case <-time.After(time.Second / 10):
+			if over() {
+				_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+				<-p.done
+				c.t.Errorf("%s has not ended %v after it was asked to:\n%s", p.name, chaosEnds, p.said())
+				return
+			}
+		}
 	}
 	if is, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && is.Signaled() && is.Signal() == syscall.SIGTERM {
 		return // it was asked before it had begun to listen

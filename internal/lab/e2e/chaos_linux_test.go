@@ -79,7 +79,7 @@ func TestChaos(t *testing.T) {
 func tryChaos(t *testing.T, script chaos.Script) {
 	t.Helper()
 	began := time.Now()
-	ok := runChaos(t, os.Stdout, script)
+	ok := runChaos(t, runOutput(t, script.Seed), script)
 	t.Logf("seed %d: %d faults, %.0f s", script.Seed, len(script.Faults), time.Since(began).Seconds())
 	if ok {
 		return
@@ -119,11 +119,11 @@ func TestChaosBrief(t *testing.T) {
 		tryChaos(t, newChaos(t).script)
 		return
 	}
-	for _, text := range strings.Split(seeds, ",") {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("%s=%s: want seeds with commas between them", chaosBriefEnv, seeds)
-		}
+	all, err := chaosSeeds(seeds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seed := range all {
 		script, err := chaos.Draw(seed, chaosCast(t))
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +143,12 @@ func runChaos(t *testing.T, out *os.File, s chaos.Script) bool {
 	cmd.Env = append(os.Environ(), chaosInsideEnv+"=1", programsEnv+"="+chaosPrograms(t), chaosScriptEnv+"="+file)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
-	return cmd.Run() == nil
+	began := time.Now()
+	ok := cmd.Run() == nil
+	if out != nil { // it is no try at a shorter script
+		tabulate(t, rowOf(t, file, s.Seed, began, ok))
+	}
+	return ok
 }
 
 // chaosRun is a network in which things break by a script.
@@ -169,6 +174,7 @@ type chaosRun struct {
 	peers    []*process
 	leaving  map[int]*process // peers that were asked to end
 	dirs     []string
+	own      *ownClock         // by which bounds count
 	clock    *clocklab.Clock   // the manager's
 	clocks   []*clocklab.Clock // the peers'
 	ports    []int
@@ -199,6 +205,7 @@ func TestChaosInside(t *testing.T) {
 	}
 	ownWorld(t)
 	c := newChaos(t)
+	t.Cleanup(c.note)
 	c.run()
 }
 
@@ -211,6 +218,7 @@ func (c *chaosRun) run() {
 		}
 	})
 	began := time.Now()
+	c.own = newOwnClock(t)
 	c.open()
 	before, broke := c.holdings(), time.Now()
 	c.inject()
@@ -219,11 +227,7 @@ func (c *chaosRun) run() {
 	c.settle(last)
 	if !c.brief {
 		t.Logf("all channels were crawled after %.0f s, and %.0f s after the last fault again", broke.Sub(began).Seconds(), time.Since(last).Seconds())
-		after := c.holdings()
-		t.Logf("held when all was calm: %+v; held at the end: %+v", before, after)
-		for name, h := range after {
-			c.judge.Returned(name, before[name], h)
-		}
+		c.returned(before)
 	}
 	c.told()
 	seen, err := c.judge.End(t.Context())
@@ -276,7 +280,7 @@ func (c *chaosRun) rest() time.Duration {
 // crawledSince waits until each channel was crawled after a moment, and keeps the judge looking.
 func (c *chaosRun) crawledSince(since time.Time, within time.Duration, what string) {
 	c.t.Helper()
-	if err := crawledSince(c.t, c.judge, c.alive, c.rest(), since, within); err != nil {
+	if err := crawledSince(c.t, c.judge, c.alive, c.rest(), since, c.own.bound(within)); err != nil {
 		c.t.Fatalf("the network never %s: %v\n%s", what, err, c.manager.said())
 	}
 }
@@ -384,13 +388,13 @@ const chaosTidy = 2 * time.Minute
 // settle ends what faults have left: blocks, hosts that are not there. A manager that was stopped may have done late what it was asked to do.
 func (c *chaosRun) settle(last time.Time) {
 	c.t.Helper()
-	for end := time.Now().Add(chaosTidy + c.more()); ; time.Sleep(c.rest()) {
+	for over := c.own.bound(chaosTidy + c.more()); ; time.Sleep(c.rest()) {
 		c.alive()
 		left := c.tidy()
 		if left == "" {
 			break
 		}
-		if time.Now().After(end) {
+		if over() {
 			c.t.Fatalf("the network is not as it was before the script: %s\n%s", left, c.manager.said())
 		}
 	}
@@ -398,40 +402,4 @@ func (c *chaosRun) settle(last time.Time) {
 	if !c.brief {
 		c.crawledSince(last, chaosSettled+c.more(), "crawls every channel again after the last fault")
 	}
-}
-
-// holdings is what each process holds: the manager by its metrics, the peers by the kernel's word.
-func (c *chaosRun) holdings() map[string]judge.Holdings {
-	c.t.Helper()
-	m, err := c.judge.Holdings(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	all := map[string]judge.Holdings{"manager": m}
-	for i, p := range c.peers {
-		proc := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
-		fds, err := os.ReadDir(proc + "fd")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		statm, err := os.ReadFile(proc + "statm")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		pages, err := strconv.Atoi(strings.Fields(string(statm))[1])
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		files, disk := 0, int64(0)
-		_ = filepath.WalkDir(c.dirs[i], func(_ string, f os.DirEntry, err error) error { // files come and go meanwhile
-			if err == nil {
-				if info, err := f.Info(); err == nil {
-					files, disk = files+1, disk+info.Size()
-				}
-			}
-			return nil
-		})
-		all[fmt.Sprint("peer ", i)] = judge.Holdings{Bytes: float64(pages * os.Getpagesize()), Descriptors: float64(len(fds)), Files: float64(files), Disk: float64(disk)}
-	}
-	return all
 }

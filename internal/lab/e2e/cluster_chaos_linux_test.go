@@ -289,7 +289,7 @@ func (*clusterChaos) managerGroup(i int) int { return firstGroup + 500 + i }
 // crawledSince waits until each channel was crawled after a moment, and keeps the judge looking.
 func (c *clusterChaos) crawledSince(since time.Time, within time.Duration, what string) {
 	c.t.Helper()
-	if err := crawledSince(c.t, c.judge, c.alive, time.Second/2, since, within); err != nil {
+	if err := crawledSince(c.t, c.judge, c.alive, time.Second/2, since, wallBound(within)); err != nil {
 		c.t.Fatalf("the network never %s: %v", what, err)
 	}
 }

@@ -35,10 +35,10 @@ func (g page) ask(t *testing.T, within time.Duration, method, path string, in []
 
 // crawledSince waits until each channel was crawled after a moment, and keeps the judge looking. When time is over it tells all breaches, and returns an
 // error.
-func crawledSince(t *testing.T, j *judge.Judge, alive func(), rest time.Duration, since time.Time, within time.Duration) error {
+func crawledSince(t *testing.T, j *judge.Judge, alive func(), rest time.Duration, since time.Time, over func() bool) error {
 	t.Helper()
 	var behind []string
-	for end := time.Now().Add(within); ; time.Sleep(rest) {
+	for ; ; time.Sleep(rest) {
 		alive()
 		err := j.Look(t.Context())
 		if err == nil {
@@ -46,7 +46,7 @@ func crawledSince(t *testing.T, j *judge.Judge, alive func(), rest time.Duration
 				return nil
 			}
 		}
-		if time.Now().After(end) {
+		if over() {
 			j.NeverCameBack(behind)
 			for _, b := range j.Breaches() {
 				t.Error(b)

@@ -48,8 +48,8 @@ const (
 	moreDisk        = 8 << 20
 )
 
-// Returned judges what a process holds now against what it held when all was calm.
-func (j *Judge) Returned(name string, before, now Holdings) {
+// Exceeds tells what a process holds now that is more than it may, against what it held when all was calm.
+func Exceeds(before, now Holdings) (all []string) {
 	for _, v := range []struct {
 		what              string
 		before, now, more float64
@@ -61,7 +61,15 @@ func (j *Judge) Returned(name string, before, now Holdings) {
 		{"bytes of disk", before.Disk, now.Disk, moreDisk},
 	} {
 		if most := v.before*3/2 + v.more; v.now > most {
-			j.breach(Leaked, "%s holds %.0f %s, and held %.0f when all was calm; %.0f are allowed", name, v.now, v.what, v.before, most)
+			all = append(all, fmt.Sprintf("%.0f %s, and held %.0f when all was calm; %.0f are allowed", v.now, v.what, v.before, most))
 		}
+	}
+	return all
+}
+
+// Returned judges what a process holds now against what it held when all was calm.
+func (j *Judge) Returned(name string, before, now Holdings) {
+	for _, what := range Exceeds(before, now) {
+		j.breach(Leaked, "%s holds %s", name, what)
 	}
 }

@@ -90,7 +90,7 @@ func (c *h2) read() (kind, flags byte, stream uint32, payload []byte, err error)
 	return head[3], head[4], binary.BigEndian.Uint32(head[5:]) &^ (1 << 31), payload, err
 }
 
-// misuse speaks HTTP/2 as the mode demands. It serves robots.txt well.
+// misuse speaks HTTP/2 as the mode demands. It answers that there is no robots.txt.
 func (s *Server) misuse(m Mode, conn net.Conn, host int) {
 	c := &h2{conn, bufio.NewReader(conn), bufio.NewWriter(conn)}
 	_ = conn.SetDeadline(time.Now().Add(MaxDrip)) // a closed connection shows below
@@ -132,7 +132,7 @@ func (s *Server) misuse(m Mode, conn net.Conn, host int) {
 				path = "/robots.txt"
 			}
 			s.requests.Add(1)
-			leave = s.enter(host, &http.Request{Host: s.w.hosts[host].Name, URL: &url.URL{Path: path}, RequestURI: path})
+			leave = s.enter(host, &http.Request{Host: s.w.hosts[host].Name, URL: &url.URL{Path: path}, RequestURI: path}, 0)
 			if path == "/robots.txt" {
 				_ = c.frame(frameHeaders, flagEnd|flagEndHeaders, stream, fieldsMissing)
 				leave()

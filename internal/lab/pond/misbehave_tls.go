@@ -94,7 +94,7 @@ func (s *Server) renegotiate(t *tls.Conn, g *gate, secrets *strings.Builder, hos
 			return
 		}
 		s.requests.Add(1)
-		leave := s.enter(host, req)
+		leave := s.enter(host, req, 0)
 		if req.URL.Path != "/robots.txt" {
 			b, err := helloRequest(secrets.String(), g.said, records)
 			if err == nil {

@@ -298,3 +298,28 @@ func TestFrontEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A host of HTTP/2 that misbehaves says that it has no robots.txt, so it has not asked for a delay.
+func TestNoRobotsNoDelay(t *testing.T) {
+	s := secured(t, H2Reset)
+	s.w.hosts[0].CrawlDelay = time.Hour
+	tc, err := shake(t, s, "h2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &h2{tc, bufio.NewReader(tc), bufio.NewWriter(tc)}
+	io.WriteString(c.bw, preface)
+	c.frame(frameSettings, 0, 0)
+	for _, stream := range []uint32{1, 3, 5} {
+		c.frame(frameHeaders, flagEnd|flagEndHeaders, stream, []byte{0x82, 0x87, 0x84}, []byte{0x41, 19}, []byte("site-0000"+Suffix))
+		c.bw.Flush()
+		for kind := byte(0); kind != frameReset; {
+			if kind, _, _, _, err = c.read(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if st := s.Stats(); st.Requests != 3 || st.Violated != 0 {
+		t.Errorf("%d requests, %v", st.Requests, st.Violations)
+	}
+}

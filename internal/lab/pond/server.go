@@ -172,7 +172,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "no such host in this pond", http.StatusNotFound)
 		return
 	}
-	defer s.enter(host, r)()
+	defer s.enter(host, r, s.w.hosts[host].CrawlDelay)()
 	cw := &counted{ResponseWriter: rw, n: &s.bytes}
 	if m := s.w.Mode(host); m != "" && s.misbehave(m, cw, r, host) {
 		return
@@ -180,8 +180,8 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	s.serveHost(cw, r, host)
 }
 
-// enter counts a request and returns the function that ends it. A client that hung up counts as gone.
-func (s *Server) enter(host int, r *http.Request) (leave func()) {
+// enter counts a request and returns the function that ends it. A client that hung up counts as gone. The delay is what the host's robots.txt asks for, 0 where it has none.
+func (s *Server) enter(host int, r *http.Request, delay time.Duration) (leave func()) {
 	st := &s.hosts[host]
 	robots := r.URL.Path == "/robots.txt"
 	bad := s.w.Mode(host) != ""
@@ -196,7 +196,6 @@ func (s *Server) enter(host int, r *http.Request) (leave func()) {
 	st.inFlight++
 	st.most = max(st.most, st.inFlight)
 	many := st.inFlight > 1
-	delay := s.w.hosts[host].CrawlDelay
 	// Allow a tenth for clocks and transmission.
 	early := !robots && delay > 0 && !st.last.IsZero() && now.Sub(st.last) < delay*9/10
 	st.mu.Unlock()

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shoal/internal/lab/judge"
+)
+
+// chaosReturned is how long processes may take, once all is calm, until they hold no more than before: what they were told in the last minute is still being done.
+const chaosReturned = 2 * time.Minute
+
+// returned waits until no process holds more than it may, and has the judge judge what they hold then.
+func (c *chaosRun) returned(before map[string]judge.Holdings) {
+	c.t.Helper()
+	var after map[string]judge.Holdings
+	for over := c.own.bound(chaosReturned); ; time.Sleep(c.rest()) {
+		c.alive()
+		after = c.holdings()
+		more := false
+		for name, h := range after {
+			more = more || len(judge.Exceeds(before[name], h)) > 0
+		}
+		if !more || over() {
+			break
+		}
+		c.look()
+	}
+	for name, h := range after {
+		c.judge.Returned(name, before[name], h)
+	}
+	c.t.Logf("held when all was calm and at the end: the manager %+v and %+v; the peers together %+v and %+v", before["manager"], after["manager"], ofPeers(before), ofPeers(after))
+}
+
+// ofPeers is what all peers hold together.
+func ofPeers(all map[string]judge.Holdings) (sum judge.Holdings) {
+	for name, h := range all {
+		if name != "manager" {
+			sum.Bytes += h.Bytes
+			sum.Descriptors += h.Descriptors
+			sum.Goroutines += h.Goroutines
+			sum.Files += h.Files
+			sum.Disk += h.Disk
+		}
+	}
+	return sum
+}
+
+// holdings is what each process holds: by the kernel's word, the manager's metrics, and what the harness has added to the peers' programs.
+func (c *chaosRun) holdings() map[string]judge.Holdings {
+	c.t.Helper()
+	m, err := c.judge.Holdings(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	// The archive and the channels are what is stored, and grow with it. Nothing else may.
+	m.Files, m.Disk = folder(c.data(), "archive", "channels")
+	all := map[string]judge.Holdings{"manager": m}
+	for i, p := range c.peers {
+		proc := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+		fds, err := os.ReadDir(proc + "fd")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		statm, err := os.ReadFile(proc + "statm")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		pages, err := strconv.Atoi(strings.Fields(string(statm))[1])
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		h := judge.Holdings{Bytes: float64(pages * os.Getpagesize()), Descriptors: float64(len(fds)), Goroutines: float64(c.clocks[i].Goroutines())}
+		h.Files, h.Disk = folder(c.dirs[i])
+		all[fmt.Sprint("peer ", i)] = h
+	}
+	return all
+}
+
+// folder counts what is in a folder, and how many bytes, without some of the folders in it.
+func folder(dir string, without ...string) (files, bytes float64) {
+	_ = filepath.WalkDir(dir, func(path string, f os.DirEntry, err error) error { // files come and go meanwhile
+		if err != nil {
+			return nil
+		}
+		if f.IsDir() && slices.ContainsFunc(without, func(w string) bool { return path == filepath.Join(dir, w) }) {
+			return filepath.SkipDir
+		}
+		if info, err := f.Info(); err == nil {
+			files, bytes = files+1, bytes+float64(info.Size())
+		}
+		return nil
+	})
+	return files, bytes
+}
