@@ -25,6 +25,7 @@ const (
 	DelayPeer      Kind = "delay-peer"      // what the peer sends to other members is late by the time of that name for For
 	StepPeer       Kind = "step-peer"       // the peer's wall clock steps by the time of that name, and back after For
 	SuspendPeer    Kind = "suspend-peer"    // the peer's computer sleeps for For: the peer does nothing, and its monotonic clock stands still
+	FullPeer       Kind = "full-peer"       // the peer's disk is full for For
 	KillManager    Kind = "kill-manager"    // SIGKILL; the manager starts again after For
 	StopManager    Kind = "stop-manager"    // SIGSTOP; the manager goes on after For
 	EndManager     Kind = "end-manager"     // the manager is asked to end, and starts again after For
@@ -38,6 +39,7 @@ const (
 	Block          Kind = "block"           // an operator blocks a host, and unblocks it after For
 	Purge          Kind = "purge"           // an operator takes a host down, and imports it again after For
 	Remove         Kind = "remove"          // an operator removes a host's channels, and imports the host again after For
+	Import         Kind = "import"          // an operator imports a list of new hosts and known ones, and removes the new ones after For
 	Split          Kind = "split"           // an operator makes a directory of a host a channel of its own
 	Strategy       Kind = "strategy"        // an operator changes the strategy
 	Backup         Kind = "backup"          // an operator writes a backup
@@ -67,6 +69,7 @@ const (
 	onManager place = iota // or what the manager is asked to do
 	onNames                // the name server
 	onMembers              // any number of such members take part at a time
+	onList                 // what an operator imports
 	onClock                // the clock of the manager, or of a peer, which may be down or stopped meanwhile
 )
 
@@ -79,6 +82,7 @@ var kinds = []what{
 	{kind: DelayPeer, weight: 4, peer: true, lasting: true, named: func(c Cast) []string { return c.Delays }},
 	{kind: StepPeer, weight: 3, peer: true, lasting: true, on: onClock, named: func(c Cast) []string { return c.Steps }},
 	{kind: SuspendPeer, weight: 2, peer: true, lasting: true},
+	{kind: FullPeer, weight: 2, peer: true, lasting: true},
 	{kind: KillManager, weight: 2, lasting: true},
 	{kind: StopManager, weight: 2, lasting: true},
 	{kind: EndManager, weight: 1, lasting: true},
@@ -92,6 +96,7 @@ var kinds = []what{
 	{kind: Block, weight: 3, host: true, lasting: true},
 	{kind: Purge, weight: 2, host: true, lasting: true},
 	{kind: Remove, weight: 2, host: true, lasting: true},
+	{kind: Import, weight: 2, lasting: true, on: onList},
 	{kind: Split, weight: 1, host: true},
 	{kind: Strategy, weight: 2, named: func(c Cast) []string { return c.Strategies }},
 	{kind: Backup, weight: 1},

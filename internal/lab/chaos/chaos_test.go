@@ -78,6 +78,8 @@ func TestTargetsAreFreeOfOtherFaults(t *testing.T) {
 				continue
 			case w.on == onNames:
 				on = "names"
+			case w.on == onList:
+				on = "list"
 			}
 			if end, ok := until[on]; ok && f.At <= end {
 				t.Fatalf("seed %d: %v is at work on the %s until %v", seed, f, on, end)

@@ -17,8 +17,10 @@ import (
 	"shoal/internal/lab/rogue"
 )
 
-// fullLeft is what a disk has left that is called full: less than a manager keeps free, by default 256 MiB, or nothing.
+// fullLeft is what a disk has left that is called full: less than a manager keeps free, by default 256 MiB, and a peer, 500 MiB, or nothing.
 var fullLeft = []int64{100 << 20, 0}
+
+func leftOf(f chaos.Fault) int64 { return fullLeft[int(f.At/time.Millisecond)%len(fullLeft)] }
 
 // chaosDown are the kinds whose end starts the manager again, if it has ended.
 var chaosDown = []chaos.Kind{chaos.KillManager, chaos.EndManager, chaos.RotateKey, chaos.FullDisk, chaos.FailDisk}
@@ -64,6 +66,8 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		by := c.step(f)
 		c.clock.Step(by)
 		c.behind = by <= -chaosFar
+	case chaos.FullPeer:
+		resize(c.t, c.dirs[f.Target], leftOf(f))
 	case chaos.KillManager:
 		c.manager.kill()
 		c.manager = nil
@@ -73,7 +77,7 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		c.ending, c.manager = c.manager, nil
 		c.signal(c.ending, syscall.SIGTERM)
 	case chaos.FullDisk:
-		left := fullLeft[int(f.At/time.Millisecond)%len(fullLeft)]
+		left := leftOf(f)
 		c.mayEnd = left == 0
 		c.disk.fill(left)
 	case chaos.HangDisk:
@@ -138,11 +142,15 @@ func (c *chaosRun) operate(f chaos.Fault, host string) {
 			c.gone[host] = true
 			c.ask(f.Kind, http.MethodDelete, fmt.Sprint("/channels/", id), nil)
 		}
+	case chaos.Import:
+		c.importList()
 	case chaos.Split:
 		c.split(f)
 	case chaos.Backup:
 		c.backups++
-		c.ask(f.Kind, http.MethodPost, "/backup", map[string]any{"dir": filepath.Join(c.t.TempDir(), strconv.Itoa(c.backups))})
+		if dir := filepath.Join(c.t.TempDir(), strconv.Itoa(c.backups)); c.ask(f.Kind, http.MethodPost, "/backup", map[string]any{"dir": dir}) {
+			c.backup = dir
+		}
 	case chaos.Compact:
 		c.ask(f.Kind, http.MethodPost, "/archive/compact?share=0.9", nil)
 	default:
@@ -180,6 +188,8 @@ func (c *chaosRun) end(f chaos.Fault) {
 			c.startManager()
 		}
 		c.behind = false
+	case chaos.FullPeer:
+		resize(c.t, c.dirs[f.Target], roomSize)
 	case chaos.SuspendPeer:
 		c.clocks[f.Target].Slept(f.For)
 		c.signal(c.peers[f.Target], syscall.SIGCONT)
@@ -224,6 +234,12 @@ func (c *chaosRun) end(f chaos.Fault) {
 		c.rogues[f.At]()
 	case chaos.Block:
 		c.unblock(chaosHost(f.Target))
+	case chaos.Import:
+		for _, host := range c.named.hosts[chaosNamed:] {
+			for _, id := range c.channelsOf(f.Kind, host) {
+				c.ask(f.Kind, http.MethodDelete, fmt.Sprint("/channels/", id), nil)
+			}
+		}
 	case chaos.Purge, chaos.Remove:
 		if host := chaosHost(f.Target); c.gone[host] {
 			c.back(f.Kind, host)
@@ -323,6 +339,23 @@ func (c *chaosRun) channelsOf(k chaos.Kind, host string) (ids []int64) {
 	}
 }
 
+// chaosList is how many known hosts are in a list that is imported.
+const chaosList = 50
+
+// importList imports hosts that are new, and beside them some that are known, which must change nothing.
+func (c *chaosRun) importList() {
+	var list strings.Builder
+	for _, host := range c.named.hosts[chaosNamed:] {
+		fmt.Fprintf(&list, "http://%s/\n", host)
+	}
+	for i := range min(chaosList, c.cast.Hosts) {
+		if host := chaosHost(i); !c.gone[host] {
+			fmt.Fprintf(&list, "http://%s/\n", host)
+		}
+	}
+	c.send(chaos.Import, http.MethodPost, "/channels/import?name=list.txt", []byte(list.String()))
+}
+
 // split makes the first directory of a large host a channel of its own.
 func (c *chaosRun) split(f chaos.Fault) {
 	var large []int
@@ -373,11 +406,22 @@ func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []b
 		c.failed[k]++
 	case status == http.StatusBadRequest && path == "/hosts/unblock" && strings.Contains(string(body), "is not blocked"): // its block came to nothing
 		return body, true
-	case status == http.StatusNotFound && slices.Contains([]chaos.Kind{chaos.Remove, chaos.Split}, k): // gone meanwhile
+	case status == http.StatusNotFound && slices.Contains([]chaos.Kind{chaos.Remove, chaos.Import, chaos.Split}, k): // gone meanwhile
 	default:
 		c.t.Errorf("%s: %s %s: %d: %.300s", k, method, path, status, body)
 	}
 	return nil, false
+}
+
+// backedUp has the program look through the newest backup that the manager said to have written. The judge knows no files.
+func (c *chaosRun) backedUp() {
+	if c.backup == "" {
+		return
+	}
+	p := start(c.t, "shoal", "archive", "verify", "--data", c.backup)
+	if <-p.done; p.cmd.ProcessState.ExitCode() != 0 {
+		c.t.Errorf("the newest of %d backups is damaged: %s\n%s", c.backups, p.out.String(), lastLines(p.said(), 10))
+	}
 }
 
 // texts has the judge look at what programs have said that shows how they are made, and not what happened.

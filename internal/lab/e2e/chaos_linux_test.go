@@ -29,7 +29,7 @@ const (
 	chaosMinutesEnv = "SHOAL_CHAOS_MINUTES"
 	chaosScriptEnv  = "SHOAL_CHAOS_SCRIPT" // file of a script that is run instead of one that is drawn
 	chaosShrinkEnv  = "SHOAL_CHAOS_SHRINK" // how many shorter scripts are tried when one has failed
-	chaosOldEnv     = "SHOAL_CHAOS_OLD"    // folder of an earlier version's programs, with which all begin
+	chaosOldEnv     = "SHOAL_CHAOS_OLD"    // commit of an earlier version, in which all begin
 	chaosBriefEnv   = "SHOAL_CHAOS_BRIEF"  // seeds of the short form
 	chaosPeersEnv   = "SHOAL_CHAOS_PEERS"  // how many peers; by default 6, and 60 in a run of an hour
 	chaosHostsEnv   = "SHOAL_CHAOS_HOSTS"  // how many hosts that behave; by default 40, and 3,000 in a run of an hour
@@ -185,7 +185,8 @@ type chaosRun struct {
 	gone     map[string]bool // hosts that were removed or taken down, and are not imported again yet
 	rogues   map[time.Duration]func()
 	scene    rogue.Scene
-	backups  int
+	backups  int    // that were asked for
+	backup   string // folder of the newest that was written
 	den      *den
 	named    *namedWeb
 	clerks   *clerkDesk
@@ -242,6 +243,7 @@ func (c *chaosRun) run() {
 		t.Errorf("%s connections went inside, to where a name server that lies has sent them", n)
 	}
 	c.clerks.judge(c)
+	c.backedUp()
 	t.Logf("%s; liars: %d, which forged %d pages", c.named.counts(), len(c.den.ids), c.den.forged)
 	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; imports: %d; upgrades: %d; the manager ended by itself, as it may: %d", seen, c.began, c.failed, c.imports, c.upgrades, c.ended)
 	if seen.Answers == 0 || seen.Changes == 0 || seen.Captures == 0 || seen.Updates == 0 {

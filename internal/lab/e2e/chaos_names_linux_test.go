@@ -21,6 +21,9 @@ import (
 // chaosNamed is how many hosts of the pond have a name of their own beside the pond's, which a name server has to tell, at a public address.
 const chaosNamed = 3
 
+// chaosLater is how many more such hosts there are, which an operator imports meanwhile.
+const chaosLater = 2
+
 // chaosNames is how their names end.
 const chaosNames = ".chaos-names.net"
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -59,34 +58,6 @@ func chaosCast(t *testing.T) chaos.Cast {
 	return c
 }
 
-// chaosPrograms builds the programs once more, with clocks that can be stepped, and a manager that takes hosts which have names of their own.
-func chaosPrograms(t *testing.T) string {
-	t.Helper()
-	chaosBuild.Do(func() {
-		dir, root := filepath.Join(bin, "chaos"), filepath.Join("..", "..", "..")
-		if _, err := os.Stat(dir); err == nil {
-			return // they were built before, for another run
-		}
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		const reach = "func pondReach(origin string) error {" // a pond's manager takes no other hosts
-		overlay, err := clocklab.Overlay(dir, root, []string{"cmd/shoal", "cmd/shoal-peer"}, clocklab.Change{File: "cmd/shoal/uppond.go", Old: reach,
-			New: reach + "\n\tif strings.HasSuffix(origin, \"" + chaosNames + "\") {\n\t\treturn nil\n\t}"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command("go", "build", "-overlay", overlay, "-o", dir+string(filepath.Separator), "./cmd/shoal", "./cmd/shoal-peer")
-		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build the programs: %v\n%s", err, out)
-		}
-	})
-	return filepath.Join(bin, "chaos")
-}
-
-var chaosBuild sync.Once
-
 // open starts everything, and waits until all channels of good hosts were crawled.
 func (c *chaosRun) open() {
 	t := c.t
@@ -95,7 +66,7 @@ func (c *chaosRun) open() {
 	if c.brief {
 		bad = bad[:chaosBadHosts]
 	}
-	hosts := c.cast.Hosts + len(bad) + chaosNamed
+	hosts := c.cast.Hosts + len(bad) + chaosNamed + chaosLater
 	cfg := pond.Config{Seed: 11, Start: time.Now(), Hosts: hosts, Pages: 7 * hosts, MaxHost: 40, Bytes: 3000, Bad: map[string]pond.Mode{}}
 	var endless []string
 	for i, m := range bad {
@@ -116,8 +87,8 @@ func (c *chaosRun) open() {
 		c.old[program] = os.Getenv(chaosOldEnv) != ""
 	}
 	var twins []string
-	for i := range chaosNamed {
-		twins = append(twins, chaosHost(hosts-chaosNamed+i))
+	for i := range chaosNamed + chaosLater {
+		twins = append(twins, chaosHost(c.cast.Hosts+len(bad)+i))
 	}
 	c.den, c.named = openDen(c, cfg), openNamedWeb(t, c.pond, twins)
 	c.named.reach(c.wires)
@@ -133,11 +104,13 @@ func (c *chaosRun) open() {
 	for i, twin := range twins { // it is crawled by its other name alone
 		c.must("/hosts/block", map[string]any{"host": twin, "why": "it has another name", "unknown": true})
 		alias[c.named.hosts[i]] = twin
-		c.mustSend("/channels/import?name=list.txt", []byte("http://"+c.named.hosts[i]+"/\n"))
+		if i < chaosNamed {
+			c.mustSend("/channels/import?name=list.txt", []byte("http://"+c.named.hosts[i]+"/\n"))
+		}
 	}
 	c.scene = rogue.Scene{Network: js.Network[:], Boss: target(t, js.Addrs...), Page: strings.TrimPrefix(c.page.base, "http://")}
 	for i := range c.cast.Peers {
-		c.dirs, c.ports, c.peers = append(c.dirs, t.TempDir()), append(c.ports, unusedPort(t)), append(c.peers, nil)
+		c.dirs, c.ports, c.peers = append(c.dirs, newRoom(t)), append(c.ports, unusedPort(t)), append(c.peers, nil)
 		c.clocks = append(c.clocks, c.newClock(strconv.Itoa(i)))
 		j := start(t, "shoal-peer", "join", "--yes", c.join, "--data", c.dirs[i])
 		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
@@ -185,7 +158,7 @@ func (c *chaosRun) data() string { return filepath.Join(c.disk.root, "data") }
 func (c *chaosRun) launch(name string, clock *clocklab.Clock, group int, args ...string) *process {
 	from := bin
 	if c.old[name] {
-		from = os.Getenv(chaosOldEnv)
+		from = filepath.Join(bin, chaosOld)
 	}
 	cmd := exec.Command(filepath.Join(from, name), args...)
 	cmd.Env = append(os.Environ(), clock.Env())

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,6 +176,43 @@ func (d *disk) control(request int) bool {
 		return false
 	}
 	return true
+}
+
+// roomSize is what a peer's folder has room for: it is a file system of its own, in memory. What it does not use takes none.
+const roomSize = 4 << 30
+
+func newRoom(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprint("mode=700,size=", roomSize)); err != nil {
+		t.Fatalf("a disk for a peer: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("a peer's disk: %v", err)
+		}
+	})
+	return dir
+}
+
+// resize leaves that much free in such a folder.
+func resize(t *testing.T, dir string, left int64) {
+	t.Helper()
+	for { // the peer may write meanwhile, and what it has keeps its room
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil {
+			t.Fatal(err)
+		}
+		used := int64(st.Blocks-st.Bfree) * st.Bsize
+		err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, fmt.Sprint("size=", used+left))
+		if errors.Is(err, unix.EINVAL) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("a peer's disk: %v", err)
+		}
+		return
+	}
 }
 
 // missing are those of some programs that this machine does not have.
