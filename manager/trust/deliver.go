@@ -82,7 +82,7 @@ func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
 const manyDynamic = 5
 
 // A delivery with another content of most of a channel's pages, and of so many, has one more page audited, by another checker: one who is after the whole
-// channel must find two friends among them.
+// channel must find two friends among them. So has the first crawl of a channel, which no version contradicts.
 const (
 	manyChanged = 5
 	moreChecked = 1
@@ -97,8 +97,7 @@ type visit struct {
 	at       int64
 	watched  bool
 	believed bool
-	changed  []int // pages with new content
-	other    int   // of them, those that were there before
+	changed  []int // pages with new content, and new pages
 	dynamic  int   // pages known to be dynamic, and those of them that did not differ
 	quiet    int
 	still    uint64 // the first of these
@@ -107,14 +106,16 @@ type visit struct {
 	stale    int
 	last     *peer // whose pages were just confirmed, and how many of them
 	fine     int
-	settled  int // pages of Delivery.Quiet
+	settled  int  // pages of Delivery.Quiet
+	known    Peer // whom peer was asked for last, and its answer
+	before   *peer
 }
 
 // page takes in one page.
 func (w *visit) page(i int) {
 	s := &w.d.Pages[i]
 	g := s.Page
-	last := w.m.peers[g.LastBy]
+	last := w.peer(g.LastBy)
 	if g.IsDynamic() {
 		w.dynamic++
 		if s.Digest == 0 || s.Digest == g.Cur.Digest {
@@ -147,9 +148,6 @@ func (w *visit) page(i int) {
 	}
 	if !g.IsDynamic() {
 		w.changed = append(w.changed, i)
-		if g.Cur.State != None {
-			w.other++
-		}
 	}
 	if w.m.cfg.NextCrawl && last != nil && w.believed && apart(w.p, last) {
 		if w.goesBack(s) {
@@ -167,6 +165,14 @@ func (w *visit) page(i int) {
 	}
 	g.push(v)
 	g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
+}
+
+// peer returns a peer by its number. Most pages of a delivery were visited last by the same peer.
+func (w *visit) peer(n Peer) *peer {
+	if n != w.known {
+		w.known, w.before = n, w.m.peers[n]
+	}
+	return w.before
 }
 
 // vary learns whether each fetch of the page differs a little.
@@ -208,10 +214,12 @@ func (w *visit) goesBack(s *Seen) bool {
 	if g.alike(&g.Prev, s.Digest, s.Shingle) && g.Prev.State.Shown() {
 		by, before := m.peers[g.Cur.By], m.peers[g.Prev.By]
 		if !since && g.Cur.Seen() <= 1 && by != nil && apart(w.p, by) && (before == nil || apart(by, before)) && w.reverts < m.cfg.MostReverts && !w.repeats(&g.Cur) {
-			w.reverts++
-			w.alike = g.Cur.Shingle
 			c.Reason, c.Accused, c.Also, c.At = Reverted, g.Cur.By, g.Cur.Also[0], g.Cur.At
-			m.do(Act{Kind: Arbitrate, Peer: c.Accused, Channel: c.Channel, URL: c.URL, At: c.At, Reason: c.Reason, Case: c})
+			if !m.spent(by, &c) {
+				w.reverts++
+				w.alike = g.Cur.Shingle
+				m.do(Act{Kind: Arbitrate, Peer: c.Accused, Channel: c.Channel, URL: c.URL, At: c.At, Reason: c.Reason, Case: c})
+			}
 		}
 		if since || g.Cur.Seen() > 1 {
 			g.Cur, g.Prev = g.Prev, g.Cur
@@ -231,7 +239,7 @@ func (w *visit) goesBack(s *Seen) bool {
 	if c.Same {
 		c.Reason, most, count = ImplausiblyUnchanged, m.cfg.MostStale, &w.stale
 	}
-	if *count < most {
+	if last := m.peers[c.Accused]; *count < most && last != nil && !m.spent(last, &c) {
 		*count++
 		m.do(Act{Kind: Arbitrate, Peer: c.Accused, Channel: c.Channel, URL: c.URL, At: c.At, Reason: c.Reason, Case: c})
 	}
@@ -284,7 +292,7 @@ func (w *visit) audits() {
 		if s := m.sites[w.d.Channel]; s != nil {
 			n += int(s.times) // it had an alert: one more checker, who would have to be of the liars too
 		}
-		if w.other >= manyChanged && 2*w.other > all {
+		if len(w.changed) >= manyChanged && 2*len(w.changed) > all {
 			n, separate = n+moreChecked, true
 		}
 		if w.watched {

@@ -137,12 +137,30 @@ func (p *Page) goBack() {
 	}
 }
 
-// Hold marks the version that a peer delivered at a time as held, if nobody has corroborated it.
+// Hold marks the version that a peer delivered at a time as held, if nobody has corroborated it. What the same delivery said of another's version corroborates it no
+// more: liars who are after one host come in turn, and each would vouch for the one before. It reports whether the record has changed.
 func (p *Page) Hold(by Peer, at int64) bool {
+	unsaid := p.LastBy == by && p.LastAt == at && p.unsay(&p.Cur, by)
 	if p.Cur.By != by || p.Cur.At != at || p.Cur.State != Provisional && p.Cur.State != Held {
-		return false
+		return unsaid
 	}
 	p.Cur.State, p.Cur.Doubt = Held, true
+	return true
+}
+
+// unsay takes a peer's word for a version of another back.
+func (p *Page) unsay(v *Version, by Peer) bool {
+	i := slices.Index(v.Also[:], by)
+	if i < 0 {
+		return false
+	}
+	copy(v.Also[i:], v.Also[i+1:])
+	v.Also[len(v.Also)-1] = 0
+	if v.State == Verified && v.Seen() < p.needed(v) {
+		if v.State = Provisional; v.Doubt {
+			v.State = Held
+		}
+	}
 	return true
 }
 
@@ -163,12 +181,8 @@ func (p *Page) Withdraw(by Peer) (again bool) {
 		if v.State == None || v.State == Withdrawn {
 			continue
 		}
-		if i := slices.Index(v.Also[:], by); i >= 0 {
-			copy(v.Also[i:], v.Also[i+1:])
-			v.Also[len(v.Also)-1] = 0
-			if v.State == Verified && v.Seen() < p.needed(v) {
-				v.State, again = Provisional, true
-			}
+		if was := v.State; p.unsay(v, by) && v.State != was {
+			again = true
 		}
 		if v.By == by && v.Seen() < p.needed(v) {
 			v.State = Withdrawn

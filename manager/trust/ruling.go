@@ -39,8 +39,14 @@ func (m *Machine) Answered(now time.Time, checker Peer, e *Evidence) []Act {
 	}
 	r := e.tolerance().Compare(e.Delivered, e.Checked)
 	if r.Verdict == compare.Conflict {
-		if p.standing > Established || m.spent(p, &e.Case) { // withdrawn or held already, and the arbiter's fetch could add nothing
-			return nil
+		if p.standing > Established {
+			return nil // withdrawn already
+		}
+		if m.spent(p, &e.Case) { // the arbiter's fetch could add nothing
+			if e.Case.Old && m.cfg.Enforce {
+				m.do(Act{Kind: Hold, Peer: p.number, Channel: e.Case.Channel, At: e.Case.At})
+			}
+			return m.take()
 		}
 		k := e.Case
 		k.Accuser = checker

@@ -58,6 +58,9 @@ func taskKey(c channel.ID, hour int64) uint32 {
 	return uint32(x >> 32)
 }
 
+// domainKey names a domain in a peer's table.
+func domainKey(domain uint64) uint32 { return uint32(domain>>32 ^ domain) }
+
 // oldTasks is the key in a peer's table of all older pages that were looked at.
 const oldTasks = 1
 
@@ -75,7 +78,7 @@ func (m *Machine) charge(now time.Time, c charge) float64 {
 	if c.old { // who met captchas on some days is looked at because of the last of them: the others are no new evidence
 		key = oldTasks
 	}
-	task, domain := added(p.charged[:], key), added(p.domains[:], uint32(c.domain>>32^c.domain))
+	task, domain := added(p.charged[:], key), added(p.domains[:], domainKey(c.domain))
 	most := m.cfg.DomainCap
 	if c.second {
 		most = m.cfg.DomainCap2
@@ -100,11 +103,16 @@ func (m *Machine) charge(now time.Time, c charge) float64 {
 	return x
 }
 
-// spent tells whether one more loss by a delivery would add nothing to a peer's score: what one task may add is reached, and the delivery is held for it. Older pages
-// that are looked at are of many deliveries.
+// spent tells whether one more loss by a delivery would add nothing to a peer's score, because what one task may add is reached. The delivery is held for it. Older
+// pages that are looked at count as one task and are of many deliveries, most of them of domains that had the peer looked at.
 func (m *Machine) spent(p *peer, c *Case) bool {
-	key := taskKey(c.Channel, c.At)
-	return !c.Old && slices.ContainsFunc(p.charged[:], func(t sum) bool { return t.key == key && float64(t.by) >= m.cfg.TaskCap-.01 })
+	full := func(table []sum, key uint32, most float64) bool {
+		return slices.ContainsFunc(table, func(s sum) bool { return s.key == key && float64(s.by) >= most-.01 })
+	}
+	if c.Old {
+		return full(p.charged[:], oldTasks, m.cfg.TaskCap) || full(p.domains[:], domainKey(c.Domain), m.cfg.DomainCap)
+	}
+	return full(p.charged[:], taskKey(c.Channel, c.At), m.cfg.TaskCap)
 }
 
 // follow says what follows from a peer's scores.

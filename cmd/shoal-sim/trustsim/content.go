@@ -75,7 +75,7 @@ func shingleOf(p *page, page int, digest uint64) uint64 {
 	return b | 1
 }
 
-// runs is how many runs of words a simulated text has.
+// runs is how many runs of words a simulated text has. Five bits number them.
 const runs = 32
 
 // features are what a comparison sees of a content.
@@ -93,16 +93,18 @@ func features(p *page, page int, digest uint64) *compare.Features {
 	if s == smallLie || s == linkedLie {
 		own += 3
 	}
-	for i := range runs {
+	f.Text = make([]uint32, runs)
+	for i := range f.Text { // in order: the highest five bits count up
 		x := mix(b + uint64(i)*0x9e37)
 		if i < own {
 			x = mix(digest + uint64(i)*0x79b9)
 		}
-		f.Text = append(f.Text, uint32(x))
+		f.Text[i] = uint32(i)<<27 | uint32(x)>>5
 	}
 	if own > 0 {
 		f.Exact = mix(digest)
 	}
+	f.Outside, f.Inside = make([]uint32, 0, 4), make([]uint32, 0, 3)
 	for i := range 3 {
 		f.Outside = append(f.Outside, uint32(mix(uint64(page)+uint64(i)<<40)))
 		f.Inside = append(f.Inside, uint32(mix(uint64(page)+uint64(i)<<50)))
@@ -113,7 +115,6 @@ func features(p *page, page int, digest uint64) *compare.Features {
 	case captcha:
 		f.Outside, f.Inside = nil, nil
 	}
-	slices.Sort(f.Text)
 	slices.Sort(f.Outside)
 	slices.Sort(f.Inside)
 	return f

@@ -112,7 +112,10 @@ func (r *run) check(now int64, e event) {
 	r.settle(i, now)
 	d := r.checks(c, s, i, e.said, e.audit.Accused, now)
 	r.kept.audits++
-	ev := trust.Evidence{Case: *e.audit, Page: &p.rec, Host: &s.host, Delivered: features(p, i, e.said), Checked: features(p, i, d)}
+	ev := trust.Evidence{Case: *e.audit, Page: &p.rec, Host: &s.host, Delivered: features(p, i, e.said)}
+	if ev.Checked = ev.Delivered; d != e.said { // most audits see what the delivery says
+		ev.Checked = features(p, i, d)
+	}
 	age := now - (e.audit.At - clock(0).Unix())
 	p.facts(&ev, age)
 	acts := slices.Clone(r.machine.Answered(clock(now), c.number, &ev))
