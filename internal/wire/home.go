@@ -69,11 +69,14 @@ func (h *home) Home() (Home, <-chan struct{}) {
 	return h.now, h.changed
 }
 
-// Sought reports whether the way home tries a server now and then, and has failed. Others need not dial it: each would add attempts of its
-// own to an outage.
+// Sought reports whether a server that is not connected is the way home's to dial, from the moment of its loss on. Others need not: each would
+// add attempts of its own to an outage, and all peers' tasks would storm a server that has just started.
 func (h *home) Sought(id peer.ID) bool {
 	now, _ := h.Home()
-	return now.Away() && slices.ContainsFunc(h.homes(), func(s peer.AddrInfo) bool { return s.ID == id })
+	if now.At != "" && now.At != id.String() || h.Direct(id) {
+		return false
+	}
+	return slices.ContainsFunc(h.homes(), func(s peer.AddrInfo) bool { return s.ID == id })
 }
 
 // keep holds a connection to one of the network's archives, or managers where there is none. Each peer has its own order of them, so that

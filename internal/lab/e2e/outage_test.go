@@ -56,7 +56,7 @@ func TestOutage(t *testing.T) {
 		}
 	}
 	n, long := knocked(), time.Since(began)
-	if most := peers * (2 + int(long/(homing.Default().Again*3/5))); n > most {
+	if most := peers * (1 + int(long/(homing.Default().Again*3/5))); n > most {
 		t.Errorf("%d attempts of %d peers in %v, at most %d wanted", n, peers, long, most)
 	}
 
