@@ -90,8 +90,8 @@ bench-placing: ## tasks handed out by the real manager and runner among 4,096 me
 	$(GO) test -run '^$$' -bench Message -benchtime 10000x ./overlay/p2p
 	$(GO) test -run '^$$' -bench 'Judge|Index' ./overlay
 
-bench-postgres: ## channels and archive on servers of their own beside those in a folder: import, scan, hand out, take in, pages stored, acknowledgements, claims (SHOAL_BENCH_CHANNELS=1000000, SHOAL_BENCH_PAGES=128000 for the large form)
-	$(GO) test -run '^$$' -bench Import -benchtime 1x -timeout 30m ./channel/postgres
+bench-postgres: ## channels and archive on servers of their own beside those in a folder: import, scan, hand out, take in, take over, pages stored, acknowledgements, claims (SHOAL_BENCH_CHANNELS=1000000, SHOAL_BENCH_PAGES=128000 for the large form)
+	$(GO) test -run '^$$' -bench 'Import|TakeOver' -benchtime 1x -timeout 30m ./channel/postgres
 	$(GO) test -run '^$$' -bench 'Scan|Issue|Apply' -timeout 30m ./channel/postgres
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./manager/archive/remote
 

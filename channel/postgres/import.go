@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -32,13 +33,14 @@ func (db *DB) Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channe
 			_ = conn.Conn().Close(context.WithoutCancel(ctx))
 		}
 	}()
-	if err := copyLines(ctx, conn, lines); err != nil {
+	n, err := copyLines(ctx, conn, lines)
+	if err != nil {
 		return channel.Imported{}, errors.Join(ctx.Err(), db.Explain(err))
 	}
 	var out channel.Imported
 	err = db.writeOn(ctx, conn, &e, func(ctx context.Context, tx pgx.Tx) error {
 		out = channel.Imported{}
-		return moveLines(ctx, tx, &out)
+		return moveLines(ctx, tx, n, &out)
 	})
 	if err != nil {
 		return channel.Imported{}, db.Explain(err)
@@ -46,16 +48,18 @@ func (db *DB) Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channe
 	return out, nil
 }
 
-var lineColumns = []string{"n", "scope", "host", "tls", "dir", "many", "dirs", "body", "host_key", "state", "weight", "grp", "links", "facts", "why"}
+var lineColumns = []string{"k", "n", "scope", "digest", "host", "tls", "dir", "many", "dirs", "body", "host_key", "state", "weight", "grp", "links", "facts", "why"}
 
-func copyLines(ctx context.Context, conn *pgxpool.Conn, lines iter.Seq[channel.Line]) error {
-	_, err := conn.Exec(ctx, `DROP TABLE IF EXISTS import_lines; CREATE TEMPORARY TABLE import_lines (n bigint, scope bytea, host text COLLATE "C", tls boolean, dir text COLLATE "C",
+// copyLines copies the lines and counts them. k numbers them from 1 on, without gaps; digest is the beginning of scope.
+func copyLines(ctx context.Context, conn *pgxpool.Conn, lines iter.Seq[channel.Line]) (int, error) {
+	_, err := conn.Exec(ctx, `DROP TABLE IF EXISTS import_lines; CREATE TEMPORARY TABLE import_lines (k bigint, n bigint, scope bytea, digest bigint, host text COLLATE "C", tls boolean, dir text COLLATE "C",
 		many boolean, dirs text[], body bytea, host_key bigint, state smallint, weight real, grp smallint, links integer, facts bytea, why text)`, pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	next, stop := iter.Pull(lines)
 	defer stop()
+	k := 0
 	var bad error // of a line; the server's answer to it says less
 	_, err = conn.CopyFrom(ctx, pgx.Identifier{"import_lines"}, lineColumns, pgx.CopyFromFunc(func() ([]any, error) {
 		l, more := next()
@@ -70,48 +74,84 @@ func copyLines(ctx context.Context, conn *pgxpool.Conn, lines iter.Seq[channel.L
 			bad = fmt.Errorf("line %d: %w", l.N, err)
 			return nil, bad
 		}
+		k++
 		h := &r.hot
-		return []any{r.n, r.scope, r.host, r.tls, r.dir, r.many, r.dirs, r.body, int64(h.Host), int16(h.State), h.Weight, int16(h.Group), int32(h.Links), orNull(h.Facts), r.why}, ctx.Err()
+		return []any{int64(k), r.n, r.scope, int64(binary.BigEndian.Uint64(r.scope)), r.host, r.tls, r.dir, r.many, r.dirs, r.body,
+			int64(h.Host), int16(h.State), h.Weight, int16(h.Group), int32(h.Links), orNull(h.Facts), r.why}, ctx.Err()
 	}))
 	if bad != nil {
-		return bad
+		return k, bad
 	}
-	return err
+	return k, err
 }
 
-// moveLines moves the lines of new scopes to the channels.
-func moveLines(ctx context.Context, tx pgx.Tx, out *channel.Imported) error {
-	steps := []string{
-		`CREATE TEMPORARY TABLE import_new ON COMMIT DROP AS SELECT nextval('channel_ids') AS id, f.* FROM (
-			SELECT * FROM (SELECT DISTINCT ON (scope) * FROM import_lines ORDER BY scope, n) u
-			WHERE NOT EXISTS (SELECT FROM channels c WHERE c.scope = u.scope) ORDER BY n) f`,
-		`INSERT INTO channels (id, scope, host, tls, dir, many, body) SELECT id, scope, host, tls, dir, many, body FROM import_new`,
-		`INSERT INTO hot (id, host_key, state, weight, grp, links, facts) SELECT id, host_key, state, weight, grp, links, facts FROM import_new`,
-		`INSERT INTO learnt (id, reason, body) SELECT id, why, '' FROM import_new WHERE why <> ''`,
-		`INSERT INTO set_dirs (host, tls, dir, id) SELECT host, tls, unnest(dirs), id FROM import_new WHERE many`,
+// sortMemory is how much the server may use to sort or to join the lines. A million need about 100 MB; with less it uses its disk.
+const sortMemory = "128MB"
+
+// moveLines moves the lines of new scopes to the channels. There are as many as it is told.
+func moveLines(ctx context.Context, tx pgx.Tx, lines int, out *channel.Imported) error {
+	if _, err := tx.Exec(ctx, `SET LOCAL work_mem = '`+sortMemory+`'`); err != nil {
+		return err
 	}
-	for _, sql := range steps {
-		if _, err := tx.Exec(ctx, sql); err != nil {
+	var err error
+	if out.Duplicates, err = findDuplicates(ctx, tx, lines); err != nil {
+		return err
+	}
+	if out.Added = lines - out.Duplicates; out.Added > 0 {
+		if err := insertLines(ctx, tx, out); err != nil {
 			return err
 		}
 	}
-	var first, last int64
-	var lines int
-	if err := tx.QueryRow(ctx, `SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0), (SELECT count(*) FROM import_lines) FROM import_new`).
-		Scan(&out.Added, &first, &last, &lines); err != nil {
-		return err
-	}
-	out.First, out.Last, out.Duplicates = channel.ID(first), channel.ID(last), lines-out.Added
 	if out.Duplicates == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, `SELECT l.n, c.id, l.tls, l.host, l.dir, l.dirs FROM import_lines l JOIN channels c ON c.scope = l.scope
-		WHERE NOT EXISTS (SELECT FROM import_new i WHERE i.n = l.n) ORDER BY l.n LIMIT $1`, channel.MaxRefusals)
+	rows, err := tx.Query(ctx, `SELECT l.n, c.id, l.tls, l.host, l.dir, l.dirs FROM import_duplicates d JOIN import_lines l USING (k) JOIN channels c ON c.scope = l.scope
+		ORDER BY k LIMIT $1`, channel.MaxRefusals)
 	if err != nil {
 		return err
 	}
 	out.Refused, err = pgx.CollectRows(rows, scanRefusal)
 	return err
+}
+
+// findDuplicates counts the lines whose scope a channel or an earlier line has. If there are any, they are in the table import_duplicates.
+func findDuplicates(ctx context.Context, tx pgx.Tx, lines int) (n int, err error) {
+	var none bool // most imports have none; to compare digests costs a fraction of what it costs to sort the scopes
+	err = tx.QueryRow(ctx, `SELECT (SELECT count(DISTINCT digest) FROM import_lines) = $1 AND NOT EXISTS (SELECT FROM import_lines l JOIN channels c ON c.scope = l.scope)`, lines).Scan(&none)
+	if err != nil || none {
+		return 0, err
+	}
+	tag, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE import_duplicates ON COMMIT DROP AS SELECT k FROM (SELECT k, scope, row_number() OVER (PARTITION BY scope ORDER BY k) AS nth FROM import_lines) l
+		WHERE nth > 1 OR EXISTS (SELECT FROM channels c WHERE c.scope = l.scope)`)
+	return int(tag.RowsAffected()), err
+}
+
+// insertLines makes the rows of the lines that are no duplicates. It takes as many ids as there are of them, so that none is left out.
+func insertLines(ctx context.Context, tx pgx.Tx, out *channel.Imported) error {
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`CREATE TEMPORARY TABLE import_ids ON COMMIT DROP AS SELECT row_number() OVER () AS nth, nextval('channel_ids') AS id FROM generate_series(1, %d)`, out.Added)); err != nil {
+		return err
+	}
+	if err := tx.QueryRow(ctx, `SELECT min(id), max(id) FROM import_ids`).Scan(&out.First, &out.Last); err != nil {
+		return err
+	}
+	id, of := fmt.Sprintf("k + %d", out.First-1), "import_lines"
+	switch inOne := int(out.Last-out.First)+1 == out.Added; {
+	case out.Duplicates > 0:
+		id, of = "id", `(SELECT l.*, i.id FROM (SELECT *, row_number() OVER (ORDER BY k) AS nth FROM import_lines l WHERE NOT EXISTS (SELECT FROM import_duplicates d WHERE d.k = l.k)) l JOIN import_ids i USING (nth)) l`
+	case !inOne: // other writes have taken ids meanwhile
+		id, of = "id", `(SELECT l.*, i.id FROM import_lines l JOIN import_ids i ON i.nth = l.k) l`
+	}
+	for _, sql := range []string{
+		`INSERT INTO channels (id, scope, host, tls, dir, many, body) SELECT ` + id + `, scope, host, tls, dir, many, body FROM ` + of,
+		`INSERT INTO hot (id, host_key, state, weight, grp, links, facts) SELECT ` + id + `, host_key, state, weight, grp, links, facts FROM ` + of,
+		`INSERT INTO learnt (id, reason, body) SELECT ` + id + `, why, '' FROM ` + of + ` WHERE why <> ''`,
+		`INSERT INTO set_dirs (host, tls, dir, id) SELECT host, tls, unnest(dirs), ` + id + ` FROM ` + of + ` WHERE many`,
+	} {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func scanRefusal(r pgx.CollectableRow) (channel.Refusal, error) {
