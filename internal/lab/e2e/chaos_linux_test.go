@@ -222,12 +222,14 @@ func (c *chaosRun) run() {
 	c.own = newOwnClock(t)
 	c.open()
 	before, broke := c.holdings(), time.Now()
+	t.Logf("all channels were crawled after %.0f s, of which %.0f were the run's", broke.Sub(began).Seconds(), c.own.now().Seconds())
 	c.inject()
 	c.dismiss()
-	last := time.Now()
+	last, calm := time.Now(), c.own.now()
+	t.Logf("the faults took %.0f s; the operator's requests that came to nothing: %v", last.Sub(broke).Seconds(), c.failed)
 	c.settle(last)
 	if !c.brief {
-		t.Logf("all channels were crawled after %.0f s, and %.0f s after the last fault again", broke.Sub(began).Seconds(), time.Since(last).Seconds())
+		t.Logf("all channels were crawled again %.0f s after the last fault, of which %.0f were the run's", time.Since(last).Seconds(), (c.own.now() - calm).Seconds())
 		c.returned(before)
 	}
 	c.told()
