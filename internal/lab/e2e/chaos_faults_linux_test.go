@@ -413,14 +413,18 @@ func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []b
 	return nil, false
 }
 
-// backedUp has the program look through the newest backup that the manager said to have written. The judge knows no files.
+// backedUp has the program restore the newest backup that the manager said to have written, and read all of it. The judge knows no files.
 func (c *chaosRun) backedUp() {
 	if c.backup == "" {
 		return
 	}
-	p := start(c.t, "shoal", "archive", "verify", "--data", c.backup)
-	if <-p.done; p.cmd.ProcessState.ExitCode() != 0 {
-		c.t.Errorf("the newest of %d backups is damaged: %s\n%s", c.backups, p.out.String(), lastLines(p.said(), 10))
+	data := filepath.Join(c.t.TempDir(), "restored")
+	for _, args := range [][]string{{"restore", c.backup, "--data", data}, {"archive", "verify", "--data", data}} {
+		p := start(c.t, "shoal", args...)
+		if <-p.done; p.cmd.ProcessState.ExitCode() != 0 {
+			c.t.Errorf("the newest of %d backups is damaged: shoal %v: %s\n%s", c.backups, args, p.out.String(), lastLines(p.said(), 10))
+			return
+		}
 	}
 }
 
