@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -30,5 +32,33 @@ func TestAuditedHosts(t *testing.T) {
 	}
 	if _, err := readAudited([]byte("torn")); err == nil {
 		t.Error("torn bytes were read")
+	}
+}
+
+// neighbours are other managers, of which this one reads nothing but where their audits are.
+type neighbours struct {
+	Shared
+	audits [][]byte
+}
+
+func (n *neighbours) Others(context.Context, string) ([][]byte, error) { return n.audits, nil }
+func (n *neighbours) State(context.Context, string) ([]byte, error)    { return nil, nil }
+
+// What another manager has written and this one cannot read, ends no manager; what the others have written counts.
+func TestUnreadableAudits(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	key := channel.KeyOf("http://a.example")
+	from := &neighbours{audits: [][]byte{[]byte("torn"), auditedHosts{key: now.Add(time.Minute)}.state(), []byte("of another version")}}
+	c := &core{inbox: newInbox(func() time.Time { return now }), log: slog.New(slog.DiscardHandler)}
+	c.machine = dispatch.New(now, dispatch.Config{}, nil, nil, nil)
+	tn := &tenancy{core: c, Several: &Several{Shared: from}}
+	for i := range tn.owned {
+		tn.owned[i] = true
+	}
+	if err := tn.readAudits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.machine.Visit(now, key) || !c.machine.Visit(now, channel.KeyOf("http://b.example")) {
+		t.Error("the host of the audit that can be read is not left alone, or another one is")
 	}
 }

@@ -1,7 +1,12 @@
 package archive
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,28 +20,41 @@ import (
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/warc"
 	"shoal/manager/archive/warc/memory"
+	"shoal/manager/trust"
 )
 
 // besides is a ledger in memory to which another manager writes just before this one does.
 type besides struct {
 	*memledger.Store
+	on   []byte // key of a record: just before it is written; nil: any is
 	once sync.Once
 	do   func()
+
+	fails func() bool // whether a write fails
+	name  string      // among the managers
+	gone  []string    // managers
 }
 
-func (s *besides) Several() bool                                { return true }
-func (s *besides) Hear(func([]ledger.Write))                    {}
-func (s *besides) ShutOut(context.Context, []string) error      { return nil }
-func (s *besides) Sync(context.Context) error                   { return nil }
-func (s *besides) Name() string                                 { return "own" }
-func (s *besides) Writes(context.Context, string) (bool, error) { return true, nil }
-func (s *besides) First(context.Context) (bool, error)          { return true, nil }
-func (s *besides) Pass(context.Context, []byte) error           { return nil }
-func (s *besides) Behind(context.Context, []byte) (int, error)  { return 0, nil }
+func (s *besides) Several() bool                           { return true }
+func (s *besides) Hear(func([]ledger.Write))               {}
+func (s *besides) ShutOut(context.Context, []string) error { return nil }
+func (s *besides) Sync(context.Context) error              { return nil }
+func (s *besides) Name() string                            { return cmp.Or(s.name, "own") }
+func (s *besides) Writes(_ context.Context, name string) (bool, error) {
+	return !slices.Contains(s.gone, name), nil
+}
+func (s *besides) First(context.Context) (bool, error)         { return true, nil }
+func (s *besides) Pass(context.Context, []byte) error          { return nil }
+func (s *besides) Behind(context.Context, []byte) (int, error) { return 0, nil }
 
 func (s *besides) Commit(writes []ledger.Write) ([]error, error) {
-	if s.do != nil {
+	if s.do != nil && slices.ContainsFunc(writes, func(w ledger.Write) bool {
+		return s.on == nil || slices.ContainsFunc(w.Changes, func(c ledger.Change) bool { return bytes.Equal(c.Key, s.on) })
+	}) {
 		s.once.Do(s.do)
+	}
+	if s.fails != nil && s.fails() {
+		return nil, ledger.ErrAway
 	}
 	return s.Store.Commit(writes)
 }
@@ -88,9 +106,182 @@ func TestPurgeBesideAnotherManager(t *testing.T) {
 	}
 }
 
-// TestJudgeBesideAnotherManager has another manager store a chunk of the channel while this one judges a delivery. What that chunk says of the page stays, and
-// so does what was judged.
-func TestJudgeBesideAnotherManager(t *testing.T) {
+// TestPurgeOfAPeerBesideAnotherManager purges what a peer delivered while another manager makes the texts of its pages: no text of them is left, and it makes the
+// others when the purge is done.
+func TestPurgeOfAPeerBesideAnotherManager(t *testing.T) {
+	records, segments := memledger.New(), memory.New(memory.Config{})
+	cfg := testConfig("memory")
+	cfg.AccountOf = nil
+	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
+	cfg.Clock = cl.Now
+	a := (&besides{Store: records}).open(t, cfg, segments)
+	t.Cleanup(func() { a.Close() })
+	for i, peer := range []string{"alice", "mallory"} {
+		cl.crawl(t, a, peer, channel.Gen(i+1), func(r *runner) []channel.Page {
+			return []channel.Page{r.page("/"+peer, long+peer, channel.New)}
+		})
+	}
+	store := &besides{Store: records}
+	other := store.open(t, cfg, segments)
+	purged, texts := false, func() (n int) {
+		err := records.View(func(snap ledger.Snapshot) error {
+			return snap.Scan([]byte{schema.Text}, nil, false, func([]byte, []byte) (bool, error) { n++; return true, nil })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	store.do = func() { // the texts are made, and not stored yet
+		w, err := a.Withdraw(t.Context(), "mallory")
+		if purged = true; w.Captures != 1 || err != nil {
+			t.Errorf("purged %+v, %v", w, err)
+		}
+	}
+	store.on = schema.ProgressKey(schema.Texts)
+	for n := 1; n > 0; {
+		var err error
+		if n, err = other.ExtractText(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := texts(); n != 1 || !purged {
+		t.Errorf("%d texts, want that of alice's page; purged: %t", n, purged)
+	}
+}
+
+// TestTextsAreMadeOnce has two managers make the texts of the same pages: what one of them works on, the other leaves alone, until it is gone.
+func TestTextsAreMadeOnce(t *testing.T) {
+	records, segments := memledger.New(), memory.New(memory.Config{})
+	cfg := testConfig("memory")
+	now := time.Now()
+	cfg.Clock = func() time.Time { return now }
+	one, two := &besides{Store: records, name: "one"}, &besides{Store: records, name: "two"}
+	a, b := one.open(t, cfg, segments), two.open(t, cfg, segments)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	r, _ := start(t, a, "p", 1, 1)
+	var all []channel.Page
+	for _, path := range []string{"/", "/a", "/b"} {
+		all = append(all, r.page(path, long+path, channel.New))
+	}
+	r.put(channel.ChunkBody{Pages: all, Report: r.report(channel.Updated)})
+	step := func(a *Archive, want int) {
+		t.Helper()
+		if n, err := a.ExtractText(t.Context()); n != want || err != nil {
+			t.Errorf("made texts of %d changes, %v; want %d", n, err, want)
+		}
+	}
+	failed := false
+	one.do = func() { // its texts are made
+		step(b, 0)
+		failed = true
+	}
+	sum := sha256.Sum256([]byte(long + "/a"))
+	one.on = schema.PayloadKey(schema.Text, sum[:])
+	one.fails = func() bool { return failed } // and are not stored
+	if _, err := a.ExtractText(t.Context()); err == nil {
+		t.Error("a failed write is no error")
+	}
+	now = now.Add(time.Hour)
+	step(b, 0) // it may be slow
+	two.gone = []string{"one"}
+	step(b, 3)
+	step(b, 0)
+	if s := b.Stats(); s.TextLag != 0 {
+		t.Errorf("%d texts are to be made", s.TextLag)
+	}
+}
+
+// TestRevisionsBesideAnotherManager has another manager store a chunk of a channel just before this one changes its pages: what that chunk says of them stays, and
+// so does the change.
+func TestRevisionsBesideAnotherManager(t *testing.T) {
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		before, do func(a *Archive, by trust.Peer) error
+		want       string
+	}{
+		"suspend": {
+			before: func(a *Archive, by trust.Peer) error { return a.Suspend(ctx, by) },
+			do:     func(a *Archive, _ trust.Peer) error { return a.Settle(ctx) },
+			want:   home,
+		},
+		"pardon": {
+			before: func(a *Archive, by trust.Peer) error {
+				return errors.Join(a.Suspend(ctx, by), a.Settle(ctx), a.Pardon(ctx, by))
+			},
+			do:   func(a *Archive, _ trust.Peer) error { return a.Settle(ctx) },
+			want: forge,
+		},
+		"purge": {
+			before: func(*Archive, trust.Peer) error { return nil },
+			do: func(a *Archive, _ trust.Peer) error {
+				_, err := a.Withdraw(ctx, "mallory")
+				return err
+			},
+			want: home,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, a, cl := shared(t)
+			j := newJudge(t, a, true, "alice", "mallory")
+			for i, body := range []string{home, forge} {
+				cl.crawl(t, a, []string{"alice", "mallory"}[i], channel.Gen(i+1), func(r *runner) []channel.Page {
+					return []channel.Page{r.page("/", body, channel.Changed)}
+				})
+				j.deliver(cl, channel.Gen(i+1))
+			}
+			by := trust.Peer(a.DelivererNumber("mallory"))
+			if err := c.before(a, by); err != nil {
+				t.Fatal(err)
+			}
+			store.on, store.do = thePage, func() { store.chunk(t) }
+			if err := c.do(a, by); err != nil {
+				t.Fatal(err)
+			}
+			if p := store.page(t); p.Size != toldSize {
+				t.Errorf("the page is %v, want one of %d bytes", p, toldSize)
+			}
+			if got := shown(t, a, "http://site-1.example/"); got != c.want {
+				t.Errorf("the page shows %q", got)
+			}
+		})
+	}
+}
+
+// TestChunkBesideAnotherManager has another manager suspend a peer just before this one stores a visit that saw its page: the page does not come back.
+func TestChunkBesideAnotherManager(t *testing.T) {
+	store, a, cl := shared(t)
+	j := newJudge(t, a, true, "alice", "bob", "mallory")
+	for i, body := range []string{home, forge} {
+		cl.crawl(t, a, []string{"alice", "mallory"}[i], channel.Gen(i+1), func(r *runner) []channel.Page {
+			return []channel.Page{r.page("/", body, channel.Changed)}
+		})
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	cfg := testConfig("memory")
+	cfg.Clock = cl.Now
+	other := (&besides{Store: store.Store}).open(t, cfg, memory.New(memory.Config{}))
+	t.Cleanup(func() { other.Close() })
+	store.on, store.do = thePage, func() {
+		if err := errors.Join(other.Suspend(t.Context(), trust.Peer(a.DelivererNumber("mallory"))), other.Settle(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}
+	cl.crawl(t, a, "bob", 3, func(r *runner) []channel.Page {
+		return []channel.Page{{URL: "http://site-1.example/", Status: 304, Change: channel.Unchanged, Fetched: cl.now}}
+	})
+	if p := store.page(t); p.Digest != channel.ContentDigest([]byte(home)) || p.LastBy != a.DelivererNumber("bob") {
+		t.Errorf("the page is %v, want alice's version, which bob has visited", p)
+	}
+}
+
+// toldSize is what the other manager's chunk tells of thePage.
+const toldSize = 12345
+
+var thePage = schema.Key2(schema.Page, 1, channel.URLHash("http://site-1.example/"))
+
+// shared is an archive whose ledger another manager writes to as well.
+func shared(t *testing.T) (*besides, *Archive, *clock) {
 	cfg := testConfig("memory")
 	cfg.AccountOf = nil
 	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
@@ -98,20 +289,50 @@ func TestJudgeBesideAnotherManager(t *testing.T) {
 	store := &besides{Store: memledger.New()}
 	a := store.open(t, cfg, memory.New(memory.Config{}))
 	t.Cleanup(func() { a.Close() })
+	return store, a, cl
+}
+
+func (s *besides) read(t *testing.T, key []byte, m proto.Message) {
+	t.Helper()
+	err := s.View(func(snap ledger.Snapshot) error {
+		_, err := ledger.Get(snap, key, m)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *besides) page(t *testing.T) *pb.Page {
+	p := new(pb.Page)
+	s.read(t, thePage, p)
+	return p
+}
+
+// chunk stores what another manager does when it stores a chunk with thePage.
+func (s *besides) chunk(t *testing.T) {
+	var c pb.Channel
+	p := s.page(t)
+	s.read(t, schema.Key(schema.Channel, 1), &c)
+	p.Size, c.Near = toldSize, c.Near+1
+	changes, err := ledger.Put(nil, thePage, p)
+	if err == nil {
+		changes, err = ledger.Put(changes, schema.Key(schema.Channel, 1), &c)
+	}
+	if err == nil {
+		_, err = s.Store.Commit([]ledger.Write{{Changes: changes}})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJudgeBesideAnotherManager has another manager store a chunk of the channel while this one judges a delivery. What that chunk says of the page stays, and
+// so does what was judged.
+func TestJudgeBesideAnotherManager(t *testing.T) {
+	store, a, cl := shared(t)
 	peers := []string{"alice", "bob", "carol"}
 	j := newJudge(t, a, true, peers...)
-	page := schema.Key2(schema.Page, 1, channel.URLHash("http://site-1.example/"))
-	read := func(key []byte, m proto.Message) {
-		t.Helper()
-		err := store.View(func(snap ledger.Snapshot) error {
-			_, err := ledger.Get(snap, key, m)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	const size = 12345 // that the other manager's chunk tells
 	for i, peer := range peers {
 		gen := channel.Gen(i + 1)
 		change := channel.Unchanged
@@ -120,30 +341,12 @@ func TestJudgeBesideAnotherManager(t *testing.T) {
 		}
 		cl.crawl(t, a, peer, gen, func(r *runner) []channel.Page { return []channel.Page{r.page("/", home, change)} })
 		if i == len(peers)-1 { // now the page is settled, and says so
-			store.do = func() {
-				var p pb.Page
-				var c pb.Channel
-				read(page, &p)
-				read(schema.Key(schema.Channel, 1), &c)
-				p.Size, c.Near = size, c.Near+1
-				changes, err := ledger.Put(nil, page, &p)
-				if err == nil {
-					changes, err = ledger.Put(changes, schema.Key(schema.Channel, 1), &c)
-				}
-				if err == nil {
-					_, err = store.Store.Commit([]ledger.Write{{Changes: changes}})
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			}
+			store.do = func() { store.chunk(t) }
 		}
 		j.deliver(cl, gen)
 	}
-	var p pb.Page
-	read(page, &p)
-	if p.Size != size || p.Settled == 0 || p.Settled != p.Digest {
-		t.Errorf("the page is %v, want one of %d bytes that is settled", &p, size)
+	if p := store.page(t); p.Size != toldSize || p.Settled == 0 || p.Settled != p.Digest {
+		t.Errorf("the page is %v, want one of %d bytes that is settled", p, toldSize)
 	}
 	if got := j.record("/"); got != "verified+2 none" {
 		t.Errorf("its record is %s", got)

@@ -39,6 +39,7 @@ type Channel struct {
 	Deliverer     uint64                 `protobuf:"fixed64,10,opt,name=deliverer,proto3" json:"deliverer,omitempty"`             // number of the claimer
 	Account       uint64                 `protobuf:"fixed64,11,opt,name=account,proto3" json:"account,omitempty"`                 // number of its account
 	Prefix        uint64                 `protobuf:"fixed64,12,opt,name=prefix,proto3" json:"prefix,omitempty"`                   // number of its address's network; 0: not known
+	Revised       uint64                 `protobuf:"varint,13,opt,name=revised,proto3" json:"revised,omitempty"`                  // times that its pages were changed by something else than a chunk, where several programs write
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -153,6 +154,13 @@ func (x *Channel) GetAccount() uint64 {
 func (x *Channel) GetPrefix() uint64 {
 	if x != nil {
 		return x.Prefix
+	}
+	return 0
+}
+
+func (x *Channel) GetRevised() uint64 {
+	if x != nil {
+		return x.Revised
 	}
 	return 0
 }
@@ -2861,6 +2869,8 @@ type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Events        uint64                 `protobuf:"varint,2,opt,name=events,proto3" json:"events,omitempty"` // done, ever
+	Given         uint64                 `protobuf:"varint,3,opt,name=given,proto3" json:"given,omitempty"`   // up to where lots were given; 0: up to seq
+	Lots          []*Lot                 `protobuf:"bytes,4,rep,name=lots,proto3" json:"lots,omitempty"`      // that are being done, where several programs share the work
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2909,11 +2919,94 @@ func (x *Progress) GetEvents() uint64 {
 	return 0
 }
 
+func (x *Progress) GetGiven() uint64 {
+	if x != nil {
+		return x.Given
+	}
+	return 0
+}
+
+func (x *Progress) GetLots() []*Lot {
+	if x != nil {
+		return x.Lots
+	}
+	return nil
+}
+
+// Lot is a stretch of a feed that one program works on.
+type Lot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	After         uint64                 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	Upto          uint64                 `protobuf:"varint,2,opt,name=upto,proto3" json:"upto,omitempty"`
+	Writer        string                 `protobuf:"bytes,3,opt,name=writer,proto3" json:"writer,omitempty"` // the program's name among those that write to the ledger
+	TakenUs       int64                  `protobuf:"varint,4,opt,name=taken_us,json=takenUs,proto3" json:"taken_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lot) Reset() {
+	*x = Lot{}
+	mi := &file_archive_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lot) ProtoMessage() {}
+
+func (x *Lot) ProtoReflect() protoreflect.Message {
+	mi := &file_archive_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lot.ProtoReflect.Descriptor instead.
+func (*Lot) Descriptor() ([]byte, []int) {
+	return file_archive_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Lot) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *Lot) GetUpto() uint64 {
+	if x != nil {
+		return x.Upto
+	}
+	return 0
+}
+
+func (x *Lot) GetWriter() string {
+	if x != nil {
+		return x.Writer
+	}
+	return ""
+}
+
+func (x *Lot) GetTakenUs() int64 {
+	if x != nil {
+		return x.TakenUs
+	}
+	return 0
+}
+
 var File_archive_proto protoreflect.FileDescriptor
 
 const file_archive_proto_rawDesc = "" +
 	"\n" +
-	"\rarchive.proto\x12\rshoal.archive\"\xcd\x02\n" +
+	"\rarchive.proto\x12\rshoal.archive\"\xe7\x02\n" +
 	"\aChannel\x12\x14\n" +
 	"\x05fence\x18\x01 \x01(\fR\x05fence\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x12\n" +
@@ -2927,7 +3020,8 @@ const file_archive_proto_rawDesc = "" +
 	"\tdeliverer\x18\n" +
 	" \x01(\x06R\tdeliverer\x12\x18\n" +
 	"\aaccount\x18\v \x01(\x06R\aaccount\x12\x16\n" +
-	"\x06prefix\x18\f \x01(\x06R\x06prefix\"\xbd\x01\n" +
+	"\x06prefix\x18\f \x01(\x06R\x06prefix\x12\x18\n" +
+	"\arevised\x18\r \x01(\x04R\arevised\"\xbd\x01\n" +
 	"\x05SoFar\x12\x19\n" +
 	"\bbegun_us\x18\x01 \x01(\x03R\abegunUs\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x04R\x05pages\x12\x10\n" +
@@ -3198,10 +3292,17 @@ const file_archive_proto_rawDesc = "" +
 	"\x05after\x18\x03 \x01(\fR\x05after\x12\x14\n" +
 	"\x05pages\x18\x04 \x01(\x04R\x05pages\x12\x19\n" +
 	"\bbegun_us\x18\x05 \x01(\x03R\abegunUs\x12\x17\n" +
-	"\adone_us\x18\x06 \x01(\x03R\x06doneUs\"4\n" +
+	"\adone_us\x18\x06 \x01(\x03R\x06doneUs\"r\n" +
 	"\bProgress\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06events\x18\x02 \x01(\x04R\x06eventsB!Z\x1fshoal/manager/archive/archivepbb\x06proto3"
+	"\x06events\x18\x02 \x01(\x04R\x06events\x12\x14\n" +
+	"\x05given\x18\x03 \x01(\x04R\x05given\x12&\n" +
+	"\x04lots\x18\x04 \x03(\v2\x12.shoal.archive.LotR\x04lots\"b\n" +
+	"\x03Lot\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x12\n" +
+	"\x04upto\x18\x02 \x01(\x04R\x04upto\x12\x16\n" +
+	"\x06writer\x18\x03 \x01(\tR\x06writer\x12\x19\n" +
+	"\btaken_us\x18\x04 \x01(\x03R\atakenUsB!Z\x1fshoal/manager/archive/archivepbb\x06proto3"
 
 var (
 	file_archive_proto_rawDescOnce sync.Once
@@ -3215,7 +3316,7 @@ func file_archive_proto_rawDescGZIP() []byte {
 	return file_archive_proto_rawDescData
 }
 
-var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_archive_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_archive_proto_goTypes = []any{
 	(*Channel)(nil),    // 0: shoal.archive.Channel
 	(*SoFar)(nil),      // 1: shoal.archive.SoFar
@@ -3245,6 +3346,7 @@ var file_archive_proto_goTypes = []any{
 	(*Withdrawal)(nil), // 25: shoal.archive.Withdrawal
 	(*Suspension)(nil), // 26: shoal.archive.Suspension
 	(*Progress)(nil),   // 27: shoal.archive.Progress
+	(*Lot)(nil),        // 28: shoal.archive.Lot
 }
 var file_archive_proto_depIdxs = []int32{
 	1,  // 0: shoal.archive.Channel.so_far:type_name -> shoal.archive.SoFar
@@ -3262,11 +3364,12 @@ var file_archive_proto_depIdxs = []int32{
 	20, // 12: shoal.archive.Entry.page:type_name -> shoal.archive.PageEvent
 	4,  // 13: shoal.archive.PageEvent.at:type_name -> shoal.archive.Location
 	4,  // 14: shoal.archive.PageEvent.original:type_name -> shoal.archive.Location
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	28, // 15: shoal.archive.Progress.lots:type_name -> shoal.archive.Lot
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_archive_proto_init() }
@@ -3280,7 +3383,7 @@ func file_archive_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archive_proto_rawDesc), len(file_archive_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -28,6 +28,7 @@ type channelState struct {
 	timed              bool         // the deadlines have this one's
 	deliverer, account uint64       // numbers of who holds the claim
 	prefix             uint64       // number of the network of its address; 0: not known
+	revised            uint64       // see Revision
 	claim              claim        // what the claim of the fence's generation has brought
 	task               *intake.Task // that is claimed, read when the first chunk comes
 	aside              bool         // read with it: its pages are evidence
@@ -102,7 +103,7 @@ func (c *channelState) load(s Snapshot, id channel.ID) error {
 		c.peer, c.host, c.latest, c.inter, c.crawl, c.near = m.Peer, m.Host, schema.Time(m.LatestUs), m.Inter, m.Crawl, m.Near
 		c.tally.parse(m.SoFar)
 		c.claim.parse(m.Claim)
-		c.deliverer, c.account, c.prefix = m.Deliverer, m.Account, m.Prefix
+		c.deliverer, c.account, c.prefix, c.revised = m.Deliverer, m.Account, m.Prefix, m.Revised
 	}
 	c.loaded = true
 	return nil
@@ -112,7 +113,7 @@ func (c *channelState) load(s Snapshot, id channel.ID) error {
 func (c *channelState) value() ([]byte, error) {
 	return schema.Encode(&pb.Channel{
 		Fence: c.fence.Append(nil), Peer: c.peer, Host: c.host, LatestUs: schema.Micros(c.latest), Inter: c.inter, Crawl: c.crawl, Near: c.near,
-		SoFar: c.tally.stored(), Claim: c.claim.stored(), Deliverer: c.deliverer, Account: c.account, Prefix: c.prefix,
+		SoFar: c.tally.stored(), Claim: c.claim.stored(), Deliverer: c.deliverer, Account: c.account, Prefix: c.prefix, Revised: c.revised,
 	})
 }
 

@@ -33,9 +33,9 @@ type Job struct {
 	Add     Totals
 	Grows   bool // takes new work: refused when the disk is full
 	Seal    bool // ends the segments that are being written, before anything else
-	// Still is a record that must be as it was read. If it is not, nothing is done, and the error is ErrConflict. Without a key there is no condition. It is
-	// for jobs without Records.
-	Still Change
+	// Still are records that must be as they were read. If one is not, nothing is done, and the error is ErrConflict. Without a key there is no condition.
+	// They are for jobs without Records.
+	Still [2]Change
 
 	condition Change    // of the store's write
 	fenced    [2]Change // of the channel's record and of its lease, if they change; they come before Changes
@@ -229,7 +229,10 @@ func settle(log *slog.Logger, out []segment.Writer, locations [][]segment.Locati
 
 // write is what a job asks of the store, when it is known where its records are.
 func (j *Job) write(at []segment.Location) (w Write, err error) {
-	w = Write{If: j.condition, Also: j.Still, Add: j.Add}
+	w = Write{If: j.condition, Also: j.Still[1], Add: j.Add}
+	if w.If.Key == nil {
+		w.If = j.Still[0]
+	}
 	if j.Early != nil {
 		if w.Early, err = j.Early(at); err != nil {
 			return w, err

@@ -82,15 +82,6 @@ func (o *Others) end() {
 	o.answers.Wait()
 }
 
-// Still is the condition that no other program has stored a chunk of a channel since a snapshot: its pages are as they were read. There is none where no
-// other program writes.
-func (o *Others) Still(snap Snapshot, id channel.ID) (Change, error) {
-	if !o.Shared() {
-		return Change{}, nil
-	}
-	return as(snap, channelKey(id))
-}
-
 // several gives the store as one to which other programs write; false: none does.
 func several(s Store) (Follower, bool) {
 	f, ok := s.(Follower)

@@ -52,11 +52,9 @@ func (o *Others) Turn(ctx context.Context) (release func(), err error) {
 		}
 		free := has == nil
 		if !free {
-			writes, err := o.follower.Writes(ctx, string(has[1:]))
-			if err != nil {
+			if free, err = o.Gone(ctx, string(has[1:])); err != nil {
 				return nil, err
 			}
-			free = !writes
 		}
 		if free {
 			err := changeIf(o.ledger, Change{turnKey, has}, Change{turnKey, own})
@@ -116,11 +114,11 @@ func (o *Others) Unwaited(snap Snapshot) (Change, error) {
 	if !o.Shared() {
 		return Change{}, nil
 	}
-	return as(snap, waitKey)
+	return As(snap, waitKey)
 }
 
-// as is the condition that a record is as it is in a snapshot.
-func as(snap Snapshot, key []byte) (Change, error) {
+// As is the condition that a record is as it is in a snapshot.
+func As(snap Snapshot, key []byte) (Change, error) {
 	c := Change{Key: key}
 	_, err := snap.Get(key, func(v []byte) error {
 		c.Value = bytes.Clone(v)
@@ -168,6 +166,35 @@ func (o *Others) read(key []byte) (value []byte, err error) {
 		err = fmt.Errorf("%w: %d bytes", schema.ErrValue, len(value))
 	}
 	return value, err
+}
+
+// Idle reports whether this program may go on with what a program left that is gone: it is the one that all have chosen, and no other has its turn.
+func (o *Others) Idle(ctx context.Context) (bool, error) {
+	if !o.Shared() {
+		return false, nil
+	}
+	if chosen, err := o.follower.First(ctx); err != nil || !chosen {
+		return false, err
+	}
+	has, err := o.read(turnKey)
+	if err != nil || has == nil {
+		return err == nil, err
+	}
+	return o.Gone(ctx, string(has[1:]))
+}
+
+// Name is this program's among those that write to the ledger; empty: no other does.
+func (o *Others) Name() string {
+	if !o.Shared() {
+		return ""
+	}
+	return o.follower.Name()
+}
+
+// Gone reports whether a program writes no more, by its name.
+func (o *Others) Gone(ctx context.Context, name string) (bool, error) {
+	writes, err := o.follower.Writes(ctx, name)
+	return err == nil && !writes, err
 }
 
 // Chosen reports whether this program does what one of all need do, such as forgetting by a timer.

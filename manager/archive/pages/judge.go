@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -126,31 +125,9 @@ func (p *Pages) facts(id channel.ID, gen channel.Gen, wanted bool) (facts map[ui
 	return facts, chunks, err
 }
 
-// maxJudged bounds how often a batch is judged again because another manager has stored something of the channel meanwhile.
-const maxJudged = 20
-
 // judge stores one batch, with what else changes.
 func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited, more []ledger.Change) error {
-	release, err := p.holdChannel(id)
-	if err != nil {
-		return err
-	}
-	defer release()
-	for range maxJudged {
-		if err = p.judgeOnce(ctx, id, gen, part, facts, more); !errors.Is(err, ledger.ErrConflict) {
-			break
-		}
-	}
-	return err
-}
-
-func (p *Pages) judgeOnce(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited, more []ledger.Change) error {
-	v := verdicts{p: p, id: id, gen: gen, now: p.cfg.Clock()}
-	err := p.ledger.View(func(snap ledger.Snapshot) (err error) {
-		v.snap, v.standings.snap = snap, snap
-		if v.still, err = p.ledger.Others.Still(snap, id); err != nil {
-			return err
-		}
+	return p.decide(ctx, id, gen, func(v *verdicts) ([]ledger.Change, error) {
 		for i := range part {
 			j := &part[i]
 			err := v.page(j.Hash, facts[j.Hash], func(old *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
@@ -159,22 +136,40 @@ func (p *Pages) judgeOnce(ctx context.Context, id channel.ID, gen channel.Gen, p
 				return g, err == nil, err
 			})
 			if err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return ctx.Err()
+		if len(v.changes) > 0 {
+			p.judged.Store(true)
+		}
+		return more, nil
 	})
-	if err != nil || len(v.changes)+len(more) == 0 {
-		return err
-	}
-	if len(v.changes) > 0 {
-		p.judged.Store(true)
-	}
-	return v.commit(more)
+}
+
+// decide stores in one write what do says of pages of a channel, with what else changes. do is called again if another manager was quicker.
+func (p *Pages) decide(ctx context.Context, id channel.ID, gen channel.Gen, do func(v *verdicts) (more []ledger.Change, err error)) error {
+	return ledger.Revised(func() error {
+		r, release, err := p.hold(id)
+		if err != nil {
+			return err
+		}
+		defer release()
+		v := verdicts{p: p, id: id, gen: gen, now: p.cfg.Clock()}
+		var more []ledger.Change
+		err = p.ledger.View(func(snap ledger.Snapshot) (err error) {
+			v.snap, v.standings.snap = snap, snap
+			more, err = do(&v)
+			return firstOf(err, ctx.Err())
+		})
+		if err != nil || len(v.changes)+len(more) == 0 {
+			return err
+		}
+		return v.commit(r, more)
+	})
 }
 
 // commit makes the verdicts durable, with what else changes. The host is held, so that nothing else is decided about its pages meanwhile.
-func (v *verdicts) commit(more []ledger.Change) error {
+func (v *verdicts) commit(r *ledger.Revision, more []ledger.Change) error {
 	if len(v.earned) > 0 { // credits are sums, which one batch at a time may add to
 		v.p.judging.Lock()
 		defer v.p.judging.Unlock()
@@ -186,21 +181,25 @@ func (v *verdicts) commit(more []ledger.Change) error {
 			return err
 		}
 	}
-	return v.p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries, Still: v.still})
+	return r.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries})
 }
 
-// holdChannel has nothing decided about the pages of a channel's host until release is called.
-func (p *Pages) holdChannel(id channel.ID) (release func(), err error) {
+// hold has nothing decided about the pages of a channel's host until release is called.
+func (p *Pages) hold(id channel.ID) (r *ledger.Revision, release func(), err error) {
+	if r, err = p.ledger.Revise(id); err != nil {
+		return nil, nil, err
+	}
 	var c pb.Channel
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		_, err := ledger.Get(snap, schema.Key(schema.Channel, uint64(id)), &c)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		r.Release()
+		return nil, nil, err
 	}
 	h := p.hosts.Lock(c.Host)
-	return func() { p.hosts.Unlock(c.Host, h, false) }, nil
+	return r, func() { p.hosts.Unlock(c.Host, h, false); r.Release() }, nil
 }
 
 // verdicts gathers what is to be stored of one batch.
@@ -211,8 +210,7 @@ type verdicts struct {
 	now  time.Time
 	snap ledger.Snapshot
 
-	still     ledger.Change // see ledger.Job
-	standings standings     // of deliverers
+	standings standings // of deliverers
 	changes   []ledger.Change
 	entries   []*pb.Entry
 	earned    []earned

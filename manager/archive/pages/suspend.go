@@ -26,8 +26,7 @@ type Revised struct {
 // Withhold withdraws what a deliverer said of some pages of a channel, as trust.Page.Withdraw does. What each record was before is kept, for GiveBack. also
 // is made durable in the same write. Pages that say nothing of the deliverer stay as they are, so that it may be repeated.
 func (p *Pages) Withhold(ctx context.Context, id channel.ID, hashes []uint64, by trust.Peer, also Also) error {
-	var out Revised
-	return p.revise(ctx, id, hashes, func() ([]ledger.Change, error) { return also(out) }, func(v *verdicts, hash uint64) error {
+	return p.revise(ctx, id, hashes, also, func(v *verdicts, hash uint64, out *Revised) error {
 		return v.page(hash, nil, func(old *pb.Trust, was trust.Page) (trust.Page, bool, error) {
 			g := was
 			again := g.Withdraw(by)
@@ -88,8 +87,7 @@ func (v *verdicts) resettle(hash uint64, by trust.Peer) error {
 // GiveBack gives back what Withhold has taken of some pages of a channel: a record that has not changed since becomes what it was, another one as trust.Page.Restore
 // makes it.
 func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by trust.Peer, also Also) error {
-	var out Revised
-	return p.revise(ctx, id, hashes, func() ([]ledger.Change, error) { return also(out) }, func(v *verdicts, hash uint64) error {
+	return p.revise(ctx, id, hashes, also, func(v *verdicts, hash uint64, out *Revised) error {
 		key := schema.Key3(schema.Taken, uint64(by), uint64(id), hash)
 		taken := new(pb.Trust)
 		if ok, err := ledger.Get(v.snap, key, taken); err != nil || !ok {
@@ -112,31 +110,21 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by
 	})
 }
 
-// revise changes the records of some pages of a channel in one write.
-func (p *Pages) revise(ctx context.Context, id channel.ID, hashes []uint64, also func() ([]ledger.Change, error), do func(v *verdicts, hash uint64) error) error {
-	release, err := p.holdChannel(id)
-	if err != nil {
-		return err
-	}
-	defer release()
-	v := verdicts{p: p, id: id, now: p.cfg.Clock()}
-	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		v.snap = snap
+// revise changes the records of some pages of a channel in one write. do tells of each what came of it.
+func (p *Pages) revise(ctx context.Context, id channel.ID, hashes []uint64, also Also, do func(v *verdicts, hash uint64, out *Revised) error) error {
+	err := p.decide(ctx, id, 0, func(v *verdicts) ([]ledger.Change, error) {
+		var out Revised
 		for _, hash := range hashes {
-			if err := do(&v, hash); err != nil {
-				return err
+			if err := do(v, hash, &out); err != nil {
+				return nil, err
 			}
 		}
-		return ctx.Err()
+		return also(out)
 	})
 	if err != nil {
 		return fmt.Errorf("revise channel %d: %w", id, err)
 	}
-	more, err := also()
-	if err != nil {
-		return fmt.Errorf("revise channel %d: %w", id, err)
-	}
-	return v.commit(more)
+	return nil
 }
 
 // lastGood finds the newest capture of a page that may be shown where no version of its record may; nil: there is none.

@@ -47,6 +47,7 @@ func (p *Pages) Run(ctx context.Context) {
 		if n == 0 && err == nil {
 			select {
 			case <-more:
+			case <-p.lotLost():
 			case <-ctx.Done():
 			}
 		}
@@ -61,16 +62,12 @@ func (p *Pages) Run(ctx context.Context) {
 func (p *Pages) ExtractText(ctx context.Context) (int, error) {
 	p.texting.Lock()
 	defer p.texting.Unlock()
+	if p.ledger.Others.Shared() {
+		return p.extractLot(ctx)
+	}
 	var done pb.Progress
 	key := schema.ProgressKey(schema.Texts)
-	var still ledger.Change // another manager's takedown must not be followed by the text of what it took down
-	err := p.ledger.View(func(snap ledger.Snapshot) (err error) {
-		if still, err = p.ledger.Others.Unwaited(snap); err == nil {
-			_, err = ledger.Get(snap, key, &done)
-		}
-		return err
-	})
-	if err != nil {
+	if err := p.ledger.View(func(snap ledger.Snapshot) error { _, err := ledger.Get(snap, key, &done); return err }); err != nil {
 		return 0, err
 	}
 	changes, next, err := p.Changes(ctx, p.ledger.Cursor(schema.Changes, done.Seq), textBatch)
@@ -84,17 +81,9 @@ func (p *Pages) ExtractText(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	p.text.set(done.Events, changes[0].When)
-	var out []ledger.Change
-	for _, c := range changes {
-		begun := time.Now()
-		add, err := p.extract(c)
-		if err != nil {
-			return 0, err
-		}
-		out = append(out, add...)
-		if err := p.yield(ctx, begun, c.When); err != nil {
-			return 0, err
-		}
+	out, err := p.extractAll(ctx, changes)
+	if err != nil {
+		return 0, err
 	}
 	if done.Seq, err = p.ledger.Position(schema.Changes, next); err != nil {
 		return 0, err
@@ -104,16 +93,27 @@ func (p *Pages) ExtractText(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	out = append(out, ledger.Change{Key: key, Value: v})
-	err = p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(out), Still: still})
-	if errors.Is(err, ledger.ErrConflict) {
-		return len(changes), nil // the next step makes these texts, of what is there then
-	}
-	if err != nil {
+	if err := p.ledger.Change(append(out, ledger.Change{Key: key, Value: v})...); err != nil {
 		return 0, err
 	}
 	p.text.set(done.Events, time.Time{})
 	return len(changes), nil
+}
+
+// extractAll makes the texts of some changes.
+func (p *Pages) extractAll(ctx context.Context, changes []Change) (out []ledger.Change, err error) {
+	for _, c := range changes {
+		begun := time.Now()
+		add, err := p.extract(c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, add...)
+		if err := p.yield(ctx, begun, c.When); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // yield leaves the processor to chunks while there are any: what took t is followed by a rest of textYield times that, or of less, the longer ago the change

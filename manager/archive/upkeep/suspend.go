@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
@@ -151,11 +153,12 @@ func (u *Upkeep) settleSome(ctx context.Context, by uint64) (done bool, err erro
 // settlePages does what was found, with the progress.
 func (u *Upkeep) settlePages(ctx context.Context, by uint64, s *pb.Suspension, found *settleable) error {
 	also := func(r pages.Revised) (changes []ledger.Change, err error) {
-		s.Pages += uint64(r.Pages)
+		n := proto.CloneOf(s) // it may be asked again
+		n.Pages += uint64(r.Pages)
 		if r.Again {
 			changes = append(changes, ledger.Change{Key: schema.Key2(schema.Suspension, by, uint64(found.channel)), Value: []byte{}})
 		}
-		return ledger.Put(changes, schema.Key(schema.Suspension, by), s)
+		return ledger.Put(changes, schema.Key(schema.Suspension, by), n)
 	}
 	if s.Pardon {
 		return u.pages.GiveBack(ctx, found.channel, found.hashes, trust.Peer(by), also)

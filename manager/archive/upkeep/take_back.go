@@ -97,11 +97,8 @@ func (t *takeBack) dropPayload(c *pb.Capture) error {
 // page makes the state of the URL that of its newest visit that is left, or removes it.
 func (t *takeBack) page(good *visit, gone map[int64]bool) error {
 	h := channel.URLHash(t.url)
-	var owner uint64
-	if _, err := t.snap.Get(schema.Key(schema.Owner, h), func(v []byte) error {
-		owner = schema.Number(append([]byte{0}, schema.Padded(v)...), 0)
-		return nil
-	}); err != nil {
+	owner, err := ownerOf(t.snap, h)
+	if err != nil {
 		return err
 	}
 	m := new(pb.Page)
@@ -128,6 +125,15 @@ func (t *takeBack) page(good *visit, gone map[int64]bool) error {
 	}
 	t.entry = &pb.Entry{Channel: owner, WhenUs: t.now, Page: e}
 	return nil
+}
+
+// ownerOf reads whose page a URL is; 0: nobody's.
+func ownerOf(snap ledger.Snapshot, url uint64) (id uint64, err error) {
+	_, err = snap.Get(schema.Key(schema.Owner, url), func(v []byte) error {
+		id = schema.Number(append([]byte{0}, schema.Padded(v)...), 0)
+		return nil
+	})
+	return id, err
 }
 
 // restore makes a page's state that of an earlier visit. It has no digest: the next crawl fetches the page in full.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
@@ -145,7 +147,8 @@ func (u *Upkeep) keepWithdrawing(ctx context.Context) {
 	u.goOn(ctx, u.withdrawals, "a purge of what peers delivered is not done, will try again", u.resumeWithdrawal)
 }
 
-// goOn does something at once, each time that it is asked for, and again after a while if it fails, until ctx ends.
+// goOn does something at once, each time that it is asked for, and again after a while if it fails, until ctx ends. Of several managers one looks now and then
+// whether another one that is gone has left something undone.
 func (u *Upkeep) goOn(ctx context.Context, asked <-chan struct{}, failed string, do func(context.Context) error) {
 	for {
 		var again <-chan time.Time
@@ -153,16 +156,27 @@ func (u *Upkeep) goOn(ctx context.Context, asked <-chan struct{}, failed string,
 			u.cfg.Log.Error(failed, "err", err)
 			again = time.After(withdrawAgain)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-asked:
-		case <-again:
+		for woken := false; !woken; {
+			var left <-chan time.Time
+			if u.ledger.Others.Shared() {
+				left = time.After(withdrawAgain)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-asked:
+				woken = true
+			case <-again:
+				woken = true
+			case <-left:
+				idle, err := u.ledger.Others.Idle(ctx)
+				woken = idle && err == nil
+			}
 		}
 	}
 }
 
-const withdrawAgain = time.Minute // after a purge that failed
+const withdrawAgain = time.Minute // after a purge that failed, or between two looks
 
 // resumeWithdrawal does what was asked for and is not done.
 func (u *Upkeep) resumeWithdrawal(ctx context.Context) error {
@@ -236,6 +250,13 @@ func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdra
 	if err := u.ledger.Change(changes...); err != nil {
 		return out, err
 	}
+	// Managers that read that make no text until the purge is done, and those that were making one have ended that when they have answered: else the text of
+	// what is purged could come after it.
+	if u.ledger.Others.Shared() {
+		if err := u.ledger.Others.WaitForAll(ctx); err != nil {
+			return out, fmt.Errorf("withdraw: %w", err)
+		}
+	}
 	defer u.withdrawing.Store(nil)
 	for looked := 0; ; {
 		u.tell(w, looked)
@@ -246,8 +267,7 @@ func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdra
 		if len(found.last) == 0 {
 			break
 		}
-		w.After = found.last
-		if err := u.withdrawPages(ctx, w, found.urls); err != nil {
+		if err := u.withdrawPages(ctx, w, found); err != nil {
 			return out, fmt.Errorf("withdraw: %w", err)
 		}
 		looked += found.looked
@@ -357,15 +377,65 @@ func (u *Upkeep) tainted(ctx context.Context, w *pb.Withdrawal) (out looked, err
 	return out, err
 }
 
-// withdrawPages takes back what the deliverers brought of some URLs, in one write with the progress.
-func (u *Upkeep) withdrawPages(ctx context.Context, w *pb.Withdrawal, urls []string) error {
-	release := u.pages.HoldHosts(urls)
-	defer release()
-	job := &ledger.Job{}
-	var changes []ledger.Change
-	var last uint64 // channel
-	err := u.ledger.View(func(snap ledger.Snapshot) error {
+// withdrawPages takes back what the deliverers brought of some URLs, with the progress. Where other managers store as well, each channel's URLs are a write of
+// their own: what broke off between two finds nothing to take back the second time.
+func (u *Upkeep) withdrawPages(ctx context.Context, w *pb.Withdrawal, found looked) error {
+	parts, err := u.byChannel(found.urls)
+	if err != nil {
+		return err
+	}
+	for i, p := range parts {
+		err := ledger.Revised(func() error { return u.withdrawSome(ctx, w, p, found.last, i == len(parts)-1) })
+		if err != nil {
+			return err
+		}
+	}
+	w.After = found.last
+	return nil
+}
+
+// someURLs are URLs of one channel, or of any.
+type someURLs struct {
+	channel channel.ID
+	urls    []string
+}
+
+// byChannel sorts URLs by whose pages they are; no manager but this one stores pages: then that makes no difference.
+func (u *Upkeep) byChannel(urls []string) (parts []someURLs, err error) {
+	if !u.ledger.Others.Shared() {
+		return []someURLs{{urls: urls}}, nil
+	}
+	err = u.ledger.View(func(snap ledger.Snapshot) error {
 		for _, url := range urls {
+			id, err := ownerOf(snap, channel.URLHash(url))
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(parts, func(p someURLs) bool { return p.channel == channel.ID(id) })
+			if i < 0 {
+				i, parts = len(parts), append(parts, someURLs{channel: channel.ID(id)})
+			}
+			parts[i].urls = append(parts[i].urls, url)
+		}
+		return nil
+	})
+	return parts, err
+}
+
+// withdrawSome takes back what the deliverers brought of some URLs, in one write. last: those before the key after are done then.
+func (u *Upkeep) withdrawSome(ctx context.Context, w *pb.Withdrawal, p someURLs, after []byte, last bool) error {
+	r, err := u.ledger.Revise(p.channel)
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	release := u.pages.HoldHosts(p.urls)
+	defer release()
+	job, n := &ledger.Job{}, proto.CloneOf(w)
+	var changes []ledger.Change
+	var marked uint64 // channel
+	err = u.ledger.View(func(snap ledger.Snapshot) error {
+		for _, url := range p.urls {
 			t := takeBack{snap: snap, pages: u.pages, url: url, deliverers: w.Deliverers, now: schema.Micros(u.cfg.Clock())}
 			if err := t.run(); err != nil {
 				return fmt.Errorf("%s: %w", url, err)
@@ -373,12 +443,12 @@ func (u *Upkeep) withdrawPages(ctx context.Context, w *pb.Withdrawal, urls []str
 			changes = append(changes, t.changes...)
 			if t.entry != nil {
 				job.Entries = append(job.Entries, t.entry)
-				w.Pages++
+				n.Pages++
 			}
-			w.Captures += uint64(t.captures)
-			if t.channel != 0 && t.channel != last {
-				last = t.channel
-				changes = append(changes, markChannel(last))
+			n.Captures += uint64(t.captures)
+			if t.channel != 0 && t.channel != marked {
+				marked = t.channel
+				changes = append(changes, markChannel(marked))
 			}
 		}
 		return ctx.Err()
@@ -386,11 +456,18 @@ func (u *Upkeep) withdrawPages(ctx context.Context, w *pb.Withdrawal, urls []str
 	if err != nil {
 		return err
 	}
-	if changes, err = ledger.Put(changes, withdrawalKey, w); err != nil {
+	if last {
+		n.After = after
+	}
+	if changes, err = ledger.Put(changes, withdrawalKey, n); err != nil {
 		return err
 	}
 	job.Changes = ledger.Fixed(changes)
-	return u.ledger.Commit(job)
+	if err := r.Commit(job); err != nil {
+		return err
+	}
+	w.Pages, w.Captures = n.Pages, n.Captures
+	return nil
 }
 
 // withdrawTold takes what the deliverers brought out of the page feed: who reads it from the beginning does not meet it any more.
