@@ -259,7 +259,7 @@ func (a *Archive) Put(ctx context.Context, peer string, c channel.Chunk) (lease.
 type taker struct{ a *Archive }
 
 // Take implements ledger.Pages.
-func (t taker) Take(ctx context.Context, set ledger.PageSet) (*ledger.Job, int, func(), error) {
+func (t taker) Take(ctx context.Context, set ledger.PageSet) (*ledger.Job, ledger.Retold, func(), error) {
 	if set.Aside {
 		return t.a.Evidence.Take(ctx, set)
 	}

@@ -13,11 +13,11 @@ import (
 )
 
 // Take implements ledger.Pages for tasks that were deposited aside: their pages are answers. Where there is no room for a body, the answer says so.
-func (r *Room) Take(_ context.Context, set ledger.PageSet) (j *ledger.Job, near int, done func(), err error) {
+func (r *Room) Take(_ context.Context, set ledger.PageSet) (j *ledger.Job, told ledger.Retold, done func(), err error) {
 	r.one.Lock()
 	defer r.one.Unlock()
 	if err := r.count(); err != nil {
-		return nil, 0, nil, err
+		return nil, told, nil, err
 	}
 	var changes []ledger.Change
 	for i := range set.Pages {
@@ -31,11 +31,11 @@ func (r *Room) Take(_ context.Context, set ledger.PageSet) (j *ledger.Job, near 
 			m.Body, m.Header, m.Status, m.Error = nil, nil, 0, "the evidence room is full"
 		}
 		if changes, err = ledger.Put(changes, schema.Key3(schema.Answer, uint64(set.Channel), uint64(set.Gen), channel.URLHash(p.URL)), m); err != nil {
-			return nil, 0, nil, err
+			return nil, told, nil, err
 		}
 		r.used += int64(len(m.Body))
 	}
-	return &ledger.Job{Changes: ledger.Fixed(changes)}, 0, func() {}, nil
+	return &ledger.Job{Changes: ledger.Fixed(changes)}, told, func() {}, nil
 }
 
 // Answers reads what the task of an audit has brought, in no particular order.

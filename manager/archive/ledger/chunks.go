@@ -37,9 +37,8 @@ type PageSet struct {
 
 // Pages makes of a chunk's pages what is to be stored with it. Package pages does so.
 type Pages interface {
-	// Take makes the job. near is how many pages were told as changed and hardly are. done must be called when the job is durable or has
-	// failed: until then nothing else is decided about the host's pages.
-	Take(ctx context.Context, set PageSet) (j *Job, near int, done func(), err error)
+	// Take makes the job. done must be called when the job is durable or has failed: until then nothing else is decided about the host's pages.
+	Take(ctx context.Context, set PageSet) (j *Job, told Retold, done func(), err error)
 }
 
 // PutChunk stores a chunk on the durable head of its channel. Once it has answered STORED, the chunk's pages are in segments, its frontier
@@ -81,13 +80,14 @@ func putChunk(ctx context.Context, l *Ledger, peer string, c channel.Chunk, page
 	if n.aside {
 		body.Pages = wanted(body.Pages, n.rest)
 	}
-	j, near, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages, Deliverer: n.deliverer, Account: n.account, Several: l.Several(),
+	j, told, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages, Deliverer: n.deliverer, Account: n.account, Several: l.Several(),
 		Prefix: n.prefix, Gen: c.Gen, Seq: c.Seq, Claimed: n.claim.at, Aside: n.aside})
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("put chunk %d of channel %d: %w", c.Seq, c.Channel, err)
 	}
 	defer done()
-	n.near += uint64(near)
+	n.near += uint64(told.Near)
+	told.correct(&n.claim.Sum, &n.tally, body.Report)
 	if err := l.addToJob(j, c, part, body.Report, peer, &n); err != nil {
 		return lease.Reply{}, fmt.Errorf("put chunk %d of channel %d: %w", c.Seq, c.Channel, err)
 	}

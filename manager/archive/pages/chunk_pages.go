@@ -14,7 +14,7 @@ import (
 )
 
 // Take implements ledger.Pages.
-func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, near int, done func(), err error) {
+func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, told ledger.Retold, done func(), err error) {
 	h := p.hosts.Lock(set.Host)
 	p.building.RLock()
 	done = func() {
@@ -24,10 +24,10 @@ func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, ne
 	b := builder{outbox: deliveredBy(&set), key: schema.Key3(schema.Delivered, uint64(set.Channel), uint64(set.Gen), set.Seq), p: p, id: set.Channel, seed: set.Seed, now: set.Now, by: set.Deliverer, account: set.Account, several: set.Several, drafts: make(map[uint64]*draft, len(set.Pages))}
 	if err := b.build(ctx, set); err != nil {
 		done()
-		return nil, 0, nil, err
+		return nil, told, nil, err
 	}
 	b.tell()
-	return &b.job, b.near, done, nil
+	return &b.job, b.told, done, nil
 }
 
 // builder makes the job of one chunk's pages. It reads the ledger, and changes nothing but the job.
@@ -41,7 +41,7 @@ type builder struct {
 	by, account uint64 // numbers of who delivers
 	several     bool   // other accounts deliver too
 	contradicts []contradiction
-	near        int // pages that were told as changed and hardly are
+	told        ledger.Retold
 
 	snap   ledger.Snapshot
 	drafts map[uint64]*draft // by URL

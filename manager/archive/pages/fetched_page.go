@@ -249,14 +249,11 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	was.Mime, was.Size, was.Gone = mime, uint32(len(p.Body)), !here
 	b.keepLinks(d, p, here)
 	b.said(d, p, versionDigest(p, digest), old, last)
+	b.retell(p, before && here && d.owned && d.owner == b.id, same, near)
 	if same {
 		return nil
 	}
-	if near {
-		if p.Change == channel.Changed {
-			b.near++
-		}
-	} else {
+	if !near {
 		if err := b.changed(d, p, digest); err != nil {
 			return err
 		}
@@ -272,6 +269,22 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	b.events = append(b.events, event{e, shot})
 	b.job.Entries = append(b.job.Entries, &pb.Entry{Channel: uint64(b.id), WhenUs: schema.Micros(b.now), Page: e})
 	return nil
+}
+
+// retell counts a page that is otherwise than its peer could tell. stored says that it was the channel's own before.
+func (b *builder) retell(p *channel.Page, stored, same, near bool) {
+	t := &b.told
+	switch {
+	case p.Change == channel.Changed && near && !same:
+		t.Near++
+	case p.Change != channel.New || !stored:
+	case same:
+		t.Same++
+	case near:
+		t.Hardly++
+	default:
+		t.Other++
+	}
 }
 
 // eventOf is what happened to a page, by whether it is there, and was; 0: a redirect or an error page where nothing was.
