@@ -7,6 +7,7 @@ type costs struct {
 	p    Params
 	mean float64 // service of all channels, ticks: for those that have none of their own
 	dear float64 // mean service over weight
+	n    float64 // updates that both are of; 0: none yet, or not known
 	life float64 // Load.Life
 }
 
@@ -36,14 +37,18 @@ func (v *costs) cost(f *Facts) float64 {
 	return c
 }
 
+// costsOf is how many updates the means are of: all of the first ones, which the smallest sites are among, and then the latest.
+const costsOf = 1000
+
 // served learns how long an update took.
 func (v *costs) served(f *Facts, service float64) {
 	d := service / float64(f.Weighed())
-	if v.mean == 0 {
-		v.mean, v.dear = service, d
+	if v.n == 0 && v.mean > 0 { // restored
+		v.n = costsOf
 	}
-	v.mean += .001 * (service - v.mean)
-	v.dear += .001 * (d - v.dear)
+	v.n = min(v.n+1, costsOf)
+	v.mean += (service - v.mean) / v.n
+	v.dear += (d - v.dear) / v.n
 }
 
 // meanService is the mean of what channels' tasks took, in ticks.
