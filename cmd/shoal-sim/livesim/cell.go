@@ -43,7 +43,7 @@ func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
 	row.RTTBoundMS = round(n.bound(w), 1)
 	costs := n.costs(w)
 	row.PageMS, row.TaskMS = round(1000*costs.page, 1), round(1000*costs.task, 1)
-	return row, c.foretell(ctx, n.world, n.ports, costs, &row)
+	return row, c.foretell(ctx, n.world, n.ports, costs, begun, &row)
 }
 
 const lastWords = 2 * time.Second // for the manager to take in what the peers said when they left
@@ -90,5 +90,5 @@ func (c *cell) forecast(ctx context.Context) (row Row, err error) {
 	}
 	row.FirstPassLeastS = round(c.firstPass(world), 1)
 	row.PageMS, row.TaskMS = 1000*usualCosts.page, 1000*usualCosts.task
-	return row, c.foretell(ctx, world, ports, usualCosts, &row)
+	return row, c.foretell(ctx, world, ports, usualCosts, time.Unix(0, 0).Add(past), &row)
 }

@@ -24,10 +24,13 @@ const (
 
 // foretell asks the recrawl simulator for the same world: the same sizes, change rates, waits, distances, threads, comings and goings.
 // It is told what a page and a task cost, since a busy machine makes both slower.
-func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, costs costs, row *Row) error {
+func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, costs costs, begun time.Time, row *Row) error {
 	steps := int(c.Minutes * 60)
 	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: "pages", Seed: c.Seed, Steps: steps, Cap: limit,
 		Crawlers: c.Peers, Scale: c.scale(world, ports, costs), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}
+	cfg.Scale.Shows = func(site, page int, step float64) uint64 {
+		return world.Version(site, page, begun.Add(time.Duration(step*float64(time.Second)))).Text
+	}
 	if c.Churn {
 		cfg.Churn = churn
 	}

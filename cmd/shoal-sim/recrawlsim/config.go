@@ -77,6 +77,9 @@ type Scale struct {
 	// Claims is what each peer's tasks cost beside Start: the claim and the report take a round trip to the manager each. nil: nothing. Until step Come nobody is there.
 	Claims []float32
 	Come   int
+	// Shows is what a page of a site shows at a step: two numbers differ if the contents do. nil: a site changes by a Poisson process of its group's interval,
+	// and not page by page.
+	Shows func(site, page int, step float64) uint64
 	// HalfGone is the step from which on every other peer stays away; 0: never.
 	HalfGone int
 }

@@ -109,6 +109,7 @@ type metrics struct {
 	updatesAll  int64
 	updatesThen int64
 	landing     *landing // of a world of known sites; nil: another
+	shown       *shown   // of a world whose pages are known; nil: changes come by chance
 }
 
 // record is what became of one channel. All of it lies together, since every update needs it.
@@ -128,7 +129,7 @@ func newMetrics(w *world) *metrics {
 		m.of[i].tau, m.of[i].last = tau, -1
 	}
 	if w.scale != nil && w.scale.Sites != nil {
-		m.landing = newLanding(w)
+		m.landing, m.shown = newLanding(w), newShown(w)
 	}
 	return m
 }
@@ -145,6 +146,10 @@ func (m *metrics) update(minute int, channel int32, service float32, rng *rand.R
 	if m.w.scale != nil && m.w.scale.Sites != nil {
 		of.lag = min(int32(service/2+.5), int32(minute))
 		of.last -= of.lag
+	}
+	if m.shown != nil {
+		end := float64(minute)
+		return m.shown.crawled(channel, int(m.w.pages[channel]), end-float64(service), end)
 	}
 	return changed
 }
@@ -280,6 +285,9 @@ func (m *metrics) row(r *run) Row {
 	row.Q, row.Qw, row.Freshness, row.FreshnessW, row.FreshnessPages = row.Q/n, row.Qw/n, row.Freshness/n, row.FreshnessW/weights, row.FreshnessPages/pages
 	if m.landing != nil {
 		row.Landing = m.landing.tell(r)
+		if m.shown != nil {
+			row.Freshness = sum(m.landing.fresh) / steps
+		}
 	}
 	for i := range 4 {
 		row.QQuartile[i] = ratio(row.QQuartile[i], inQuartile[i])

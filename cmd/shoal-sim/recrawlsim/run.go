@@ -44,11 +44,15 @@ type run struct {
 	limits    bool // waiting limits are the groups' intervals
 	out       int
 	life      float32
+	sizes     sizesSeen
 	touched   int // sum of what was read ahead, so that it is read
 	planErr   error
 	predicted float64 // sum over plans
 	plans     int
 }
+
+// sizesSeen is what the sites of a world of known sites that were crawled have in pages, as a manager knows it: their mean is what weights are told in.
+type sizesSeen struct{ pages, n float32 }
 
 // waitLimit is how long a task of a strategy without intervals may wait in mode paper, in minutes.
 const waitLimit = 120
@@ -138,8 +142,8 @@ func newRun(cfg Config, w *world) (*run, error) {
 
 func (r *run) weight(channel int) float32 {
 	mean := float32(meanPages)
-	if s := r.cfg.Scale; s != nil && s.Sites != nil {
-		mean = r.w.meanPages
+	if r.sizes.n > 0 {
+		mean = r.sizes.pages / r.sizes.n
 	}
 	return recrawl.Weights(r.cfg.Weights).Of(r.w.pages[channel], mean, int(r.w.group[channel]), len(r.w.groups))
 }
@@ -191,7 +195,11 @@ func (r *run) plan(minute int, s *recrawl.Scheduler) {
 // updated is called when a task's channel is up to date. Minutes of wait and service are the crawler's own.
 func (r *run) updated(minute int, channel int32, wait, service float32) {
 	r.out--
-	if r.learnsWeights() && r.m.of[channel].updates == 0 {
+	known := r.cfg.Scale != nil && r.cfg.Scale.Sites != nil
+	if first := r.m.of[channel].updates == 0; known && first {
+		r.sizes.pages, r.sizes.n = r.sizes.pages+r.w.pages[channel], r.sizes.n+1
+	}
+	if r.learnsWeights() && (known || r.m.of[channel].updates == 0) {
 		s, at := r.of(channel)
 		s.Weigh(at, r.weight(int(channel)))
 	}

@@ -204,10 +204,14 @@ func (l *landing) see(minute int, r *run) {
 	}
 	fresh, never := 0., 0
 	for c := range r.m.of {
-		if of := &r.m.of[c]; of.last >= 0 {
-			fresh += math.Exp(-float64(minute-int(of.last)) / of.tau)
-		} else {
+		of := &r.m.of[c]
+		switch {
+		case of.last < 0:
 			never++
+		case r.m.shown == nil:
+			fresh += math.Exp(-float64(minute-int(of.last)) / of.tau)
+		case r.m.shown.fresh(c, float64(minute)):
+			fresh++
 		}
 	}
 	if l.never = never; never == 0 && l.pass < 0 {
