@@ -238,7 +238,12 @@ overlay() {
 
 trust() {
 	group trust
-	run trust-all trust --full --seeds "$seeds" --f 0.1,0.3
+	for attack in lazy fabricating subtle-0.1 subtle-1 subtle-10 sleeping colluding slandering one-host hiding sybils; do
+		run trust-$attack trust --full --attack $attack --seeds "$seeds" --f 0.1,0.3
+	done
+	run trust-one-host-more trust --full --attack one-host --seeds 20
+	run trust-trouble trust --full --trouble 3 --attack lazy,subtle-1,slandering --seeds 2
+	run trust-trouble-learnt trust --full --trouble 3 --learn --attack lazy,subtle-1,slandering --seeds 2
 	run trust-parts trust --defence every
 	done_
 }

@@ -69,13 +69,16 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) error {
 		e.SetIndent("", " ")
 		return e.Encode(rows)
 	case c.CSV:
-		all := make([]withCredit, len(rows))
+		all := make([]wide, len(rows))
 		for i, r := range rows {
-			all[i] = withCredit{r, r.credit}
+			all[i] = wide{r, r.honest, r.credit}
 		}
 		return tidy.Write(out, all, "f")
 	}
-	return table(out, rows)
+	if err := table(out, rows); err != nil {
+		return err
+	}
+	return intervals(out, rows)
 }
 
 // setups are the simulations that the flags ask for.

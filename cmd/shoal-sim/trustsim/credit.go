@@ -61,8 +61,9 @@ func (r *run) credits() (c Credit) {
 	return c
 }
 
-// withCredit is a Row with what it leaves out of JSON, whose keys are agreed upon.
-type withCredit struct {
+// wide is a Row with what it leaves out of JSON, whose keys are agreed upon.
+type wide struct {
 	Row
+	Honest
 	Credit
 }

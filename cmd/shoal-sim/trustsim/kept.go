@@ -76,6 +76,7 @@ type Row struct {
 	Provisional float64 `json:"provisional_share"`
 
 	lost   float64 // audits of honest peers that they lost
+	honest Honest
 	credit Credit
 }
 
@@ -103,7 +104,7 @@ func (r *run) row(s setup) Row {
 		}
 		years += float64(until-m.joined) / (365.25 * 86400)
 	}
-	row.Honest = suspended / years * 1000
+	row.Honest, row.honest = suspended/years*1000, Honest{suspended, years}
 	row.P50, row.P90 = quantile(tasks, .5), quantile(tasks, .9)
 	return row
 }

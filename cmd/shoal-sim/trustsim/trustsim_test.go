@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -127,5 +128,26 @@ func TestContents(t *testing.T) {
 	}
 	if f, g := features(p, 3, a), features(p, 3, digestOf(linkedLie, 2, 5)); len(g.Outside) != len(f.Outside)+1 {
 		t.Error("a lie for profit has a link")
+	}
+}
+
+// TestIntervals compares the bounds with those of tables of the Poisson distribution, and sums runs up.
+func TestIntervals(t *testing.T) {
+	for n, want := range map[int][2]float64{0: {0, 3.689}, 1: {.0253, 5.572}, 4: {1.090, 10.242}, 10: {4.795, 18.390}} {
+		if lo, hi := poisson(n); math.Abs(lo-want[0]) > .001 || math.Abs(hi-want[1]) > .001 {
+			t.Errorf("%d: %.4f to %.4f, want %v", n, lo, hi, want)
+		}
+	}
+	var out strings.Builder
+	rows := []Row{{Attack: "lazy", F: .1, Defence: "all", honest: Honest{1, 100}}, {Attack: "lazy", F: .1, Defence: "all", honest: Honest{0, 900}}, {Attack: "hiding", F: .1, Defence: "all", honest: Honest{3, 3000}}}
+	if err := intervals(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	want := `lazy, f 0.1, all: 1 honest peers suspended in 1000 years: 1.00 in 1,000, with 95% certainty 0.03 to 5.57
+hiding, f 0.1, all: 3 honest peers suspended in 3000 years: 1.00 in 1,000, with 95% certainty 0.21 to 2.92
+all of these: 4 honest peers suspended in 4000 years: 1.00 in 1,000, with 95% certainty 0.27 to 2.56
+`
+	if out.String() != want {
+		t.Errorf("%s\nwant\n%s", out.String(), want)
 	}
 }
