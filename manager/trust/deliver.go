@@ -46,6 +46,8 @@ type Case struct {
 	Same    bool  // the accused had said that nothing changed
 	Second  bool  // one more checker is wanted
 	Old     bool  // of a look at older pages: all of them add no more than one task
+	// Everywhere says that the accused delivered the same of other pages too.
+	Everywhere bool
 }
 
 // Deliver takes in a delivery: it audits the crawl before, moves the pages' records on, and chooses what is audited of this one.
@@ -57,9 +59,11 @@ func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
 	}
 	w := visit{m: m, now: now, d: d, p: p, at: d.At.Unix(), watched: m.Watched(now, d.Channel), believed: m.believed(p)}
 	w.changed = m.choice[:0]
+	w.saidEverywhere()
 	for i := range d.Pages {
 		w.page(i)
 	}
+	w.seenEverywhere()
 	for _, q := range d.Quiet {
 		w.quietly(&q)
 	}
@@ -108,7 +112,9 @@ type visit struct {
 	fine     int
 	settled  int  // pages of Delivery.Quiet
 	known    Peer // whom peer was asked for last, and its answer
-	before   *peer
+	knew     *peer
+	// everywhere is what this delivery shows on most of the pages that changed, and before what the versions that it contradicts showed; see everywhere.
+	everywhere, before uint64
 }
 
 // page takes in one page.
@@ -136,6 +142,9 @@ func (w *visit) page(i int) {
 	if same && g.Cur.State != Withdrawn && g.Cur.State != Contested {
 		if s.Digest != 0 {
 			w.m.corroborate(g, w.p)
+		}
+		if g.Cur.State == Held && !g.Cur.Doubt && s.Digest == g.Cur.Digest && !w.watched && !w.m.inDoubt(w.p) {
+			g.Cur.State = Provisional // held because the same was on other pages too, or its deliverer was in doubt: it is still there
 		}
 		if last != nil && apart(w.p, last) && w.believed {
 			w.confirm(last, 1)
@@ -170,9 +179,9 @@ func (w *visit) page(i int) {
 // peer returns a peer by its number. Most pages of a delivery were visited last by the same peer.
 func (w *visit) peer(n Peer) *peer {
 	if n != w.known {
-		w.known, w.before = n, w.m.peers[n]
+		w.known, w.knew = n, w.m.peers[n]
 	}
-	return w.before
+	return w.knew
 }
 
 // vary learns whether each fetch of the page differs a little.
@@ -215,6 +224,7 @@ func (w *visit) goesBack(s *Seen) bool {
 		by, before := m.peers[g.Cur.By], m.peers[g.Prev.By]
 		if !since && g.Cur.Seen() <= 1 && by != nil && apart(w.p, by) && (before == nil || apart(by, before)) && w.reverts < m.cfg.MostReverts && !w.repeats(&g.Cur) {
 			c.Reason, c.Accused, c.Also, c.At = Reverted, g.Cur.By, g.Cur.Also[0], g.Cur.At
+			c.Everywhere = channel.Near(w.before, g.Cur.Shingle)
 			if !m.spent(by, &c) {
 				w.reverts++
 				w.alike = g.Cur.Shingle
@@ -234,6 +244,7 @@ func (w *visit) goesBack(s *Seen) bool {
 		return false
 	}
 	c.Accused, c.At, c.Same = g.LastBy, g.LastAt, g.Same
+	c.Everywhere = !c.Same && channel.Near(w.before, g.Cur.Shingle)
 	c.Reason = Contradicted
 	most, count := m.cfg.MostReverts, &w.reverts
 	if c.Same {
@@ -306,17 +317,18 @@ func (w *visit) audits() {
 		n = max(n, m.cfg.PerNew)
 	}
 	for _, i := range m.choose(all, w.changed, min(n, all)) {
-		url, same := uint64(0), true
+		url, same, alike := uint64(0), true, false
 		if i < len(w.d.Pages) {
 			s := &w.d.Pages[i]
 			if s.Page.Blind >= blindFrom {
 				continue
 			}
 			url, same = s.URL, s.Page.Same
+			alike = !same && channel.Near(w.everywhere, s.Shingle)
 		} else {
 			url = w.d.quiet(i - len(w.d.Pages))
 		}
-		c := Case{Reason: LostAudit, URL: url, Channel: w.d.Channel, Domain: w.d.Domain, Accused: w.d.Peer, At: w.at, Same: same, Second: w.watched || w.p.suspect}
+		c := Case{Reason: LostAudit, URL: url, Channel: w.d.Channel, Domain: w.d.Domain, Accused: w.d.Peer, At: w.at, Same: same, Second: w.watched || w.p.suspect, Everywhere: alike}
 		m.do(Act{Kind: Audit, Peer: w.d.Peer, Channel: w.d.Channel, URL: url, At: w.at, N: n, Apart: separate, Case: c})
 	}
 }

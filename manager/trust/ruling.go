@@ -154,7 +154,7 @@ func (m *Machine) lost(now time.Time, r *Ruling, truth *compare.Features) {
 	d := r.tolerance().Compare(r.Delivered, truth)
 	r.Outside = !k.Same && d.Differ&compare.Outside != 0 && d.OnlyA > 0
 	g := r.Page
-	c := charge{reason: k.Reason, peer: k.Accused, channel: k.Channel, domain: k.Domain, task: k.At, url: k.URL, second: r.Seconded, old: k.Old}
+	c := charge{reason: k.Reason, peer: k.Accused, channel: k.Channel, domain: k.Domain, task: k.At, url: k.URL, second: r.Seconded, old: k.Old, everywhere: k.Everywhere && !r.Outside}
 	switch k.Reason {
 	case Reverted, Contradicted:
 		c.amount = m.cfg.Revert

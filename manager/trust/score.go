@@ -50,6 +50,8 @@ type charge struct {
 	second  bool // a second checker agreed
 	strong  bool // links for profit
 	old     bool // found by a look at older pages
+	// everywhere: the task showed the same on other pages too
+	everywhere bool
 }
 
 // taskKey names a task in a peer's table.
@@ -83,7 +85,11 @@ func (m *Machine) charge(now time.Time, c charge) float64 {
 	if c.second {
 		most = m.cfg.DomainCap2
 	}
-	x = max(min(x, m.cfg.TaskCap-float64(task.by), most-float64(domain.by)), 0)
+	ofTask := m.cfg.TaskCap
+	if c.everywhere {
+		x, ofTask = x*everywhereShare, ofTask*everywhereShare
+	}
+	x = max(min(x, ofTask-float64(task.by), most-float64(domain.by)), 0)
 	task.by += float32(x)
 	domain.by += float32(x)
 	s := scoreOf(c.reason)
@@ -96,7 +102,7 @@ func (m *Machine) charge(now time.Time, c charge) float64 {
 		m.loser(now, c.channel, c.peer, c.strong)
 	}
 	m.do(Act{Kind: Charge, Peer: c.peer, Channel: c.channel, URL: c.url, At: c.task, Reason: c.reason, Amount: x, Score: float64(p.score[s])})
-	if c.amount > m.cfg.Hold && s != Checking && m.cfg.Enforce {
+	if (c.amount > m.cfg.Hold || c.everywhere) && s != Checking && m.cfg.Enforce {
 		m.do(Act{Kind: Hold, Peer: c.peer, Channel: c.channel, At: c.task})
 	}
 	m.follow(p)
@@ -112,7 +118,11 @@ func (m *Machine) spent(p *peer, c *Case) bool {
 	if c.Old {
 		return full(p.charged[:], oldTasks, m.cfg.TaskCap) || full(p.domains[:], domainKey(c.Domain), m.cfg.DomainCap)
 	}
-	return full(p.charged[:], taskKey(c.Channel, c.At), m.cfg.TaskCap)
+	most := m.cfg.TaskCap
+	if c.Everywhere {
+		most *= everywhereShare
+	}
+	return full(p.charged[:], taskKey(c.Channel, c.At), most)
 }
 
 // follow says what follows from a peer's scores.

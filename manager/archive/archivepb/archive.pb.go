@@ -1800,6 +1800,7 @@ type Case struct {
 	Second        bool                   `protobuf:"varint,18,opt,name=second,proto3" json:"second,omitempty"`                    // trust.Case.Second
 	Domain        uint64                 `protobuf:"fixed64,19,opt,name=domain,proto3" json:"domain,omitempty"`                   // trust.Case.Domain
 	Also          uint64                 `protobuf:"fixed64,20,opt,name=also,proto3" json:"also,omitempty"`                       // trust.Case.Also
+	Everywhere    bool                   `protobuf:"varint,21,opt,name=everywhere,proto3" json:"everywhere,omitempty"`            // trust.Case.Everywhere
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1972,6 +1973,13 @@ func (x *Case) GetAlso() uint64 {
 		return x.Also
 	}
 	return 0
+}
+
+func (x *Case) GetEverywhere() bool {
+	if x != nil {
+		return x.Everywhere
+	}
+	return false
 }
 
 // Credit is what one account was credited with in one week.
@@ -3186,7 +3194,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x02by\x18\t \x01(\x06R\x02by\x12\x1b\n" +
 	"\tstored_us\x18\n" +
 	" \x01(\x03R\bstoredUs\x12\x14\n" +
-	"\x05error\x18\v \x01(\tR\x05error\"\xd4\x03\n" +
+	"\x05error\x18\v \x01(\tR\x05error\"\xf4\x03\n" +
 	"\x04Case\x12\x18\n" +
 	"\aaccused\x18\x01 \x01(\x06R\aaccused\x12\x18\n" +
 	"\aaccuser\x18\x02 \x01(\x06R\aaccuser\x12\x18\n" +
@@ -3208,7 +3216,10 @@ const file_archive_proto_rawDesc = "" +
 	"\x04same\x18\x11 \x01(\bR\x04same\x12\x16\n" +
 	"\x06second\x18\x12 \x01(\bR\x06second\x12\x16\n" +
 	"\x06domain\x18\x13 \x01(\x06R\x06domain\x12\x12\n" +
-	"\x04also\x18\x14 \x01(\x06R\x04also\"4\n" +
+	"\x04also\x18\x14 \x01(\x06R\x04also\x12\x1e\n" +
+	"\n" +
+	"everywhere\x18\x15 \x01(\bR\n" +
+	"everywhere\"4\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"k\n" +

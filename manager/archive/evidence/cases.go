@@ -41,6 +41,7 @@ func (r *Room) Open(ctx context.Context, about trust.Case, url string, checked *
 	c := &pb.Case{
 		Accused: uint64(about.Accused), Accuser: uint64(about.Accuser), Channel: uint64(about.Channel), Url: url, At: about.At, Reason: uint32(about.Reason),
 		OpenedUs: schema.Micros(r.cfg.Clock()), Domain: about.Domain, Also: uint64(about.Also), Same: about.Same, Second: about.Second, Old: about.Old,
+		Everywhere: about.Everywhere,
 	}
 	delivered, err := r.capture(ctx, url, about.Accused, about.At)
 	if err != nil {
@@ -204,6 +205,7 @@ func caseIn(number uint64, m *pb.Case) Case {
 	about := trust.Case{
 		Reason: trust.Reason(m.Reason), URL: channel.URLHash(m.Url), Channel: channel.ID(m.Channel), Accused: trust.Peer(m.Accused), Accuser: trust.Peer(m.Accuser), At: m.At,
 		Domain: m.Domain, Also: trust.Peer(m.Also), Same: m.Same, Second: m.Second, Old: m.Old,
+		Everywhere: m.Everywhere,
 	}
 	return Case{
 		Number: number, About: about, URL: m.Url, Opened: schema.Time(m.OpenedUs), Closed: schema.Time(m.ClosedUs), Loser: trust.Peer(m.Loser),
