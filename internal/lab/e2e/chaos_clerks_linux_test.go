@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -165,6 +166,16 @@ type taskRegister struct {
 	seq    uint64
 	head   [32]byte
 	ended  bool // given back
+	open   bool // the claim's answer was lost, and with it what chain it found: this one, or a longer one
+}
+
+// on is the register if its chain, as far as that is open, is one of which a later answer tells.
+func (r taskRegister) on(seq uint64, head [32]byte) taskRegister {
+	if r.open && seq > r.seq {
+		r.seq, r.head = seq, head
+	}
+	r.open = false
+	return r
 }
 
 // next is the register after a call that was done with an answer; ok: a register may have answered so.
@@ -175,15 +186,21 @@ func (r taskRegister) next(c clerkCall, seq uint64, head [32]byte) (after taskRe
 			// The chain may be longer than the clerks know. It cannot be shorter, nor another one of the same length.
 			return taskRegister{gen: c.gen, holder: c.clerk, seq: seq, head: head}, seq > r.seq || seq == r.seq && head == r.head
 		}
+		r = r.on(seq-1, head)
 		ok = c.gen == r.gen && r.holder == c.clerk && !r.ended && seq == r.seq+1 && head == r.head
 		r.seq++
 		return r, ok
 	case "chunk":
+		if r.ended {
+			r = r.on(c.seq, c.hash)
+		}
+		r = r.on(c.seq-1, c.prev)
 		again := c.seq == r.seq && c.hash == r.head
 		ok = c.gen == r.gen && r.holder == c.clerk && seq == c.seq && head == c.hash && (again || !r.ended && c.seq == r.seq+1 && c.prev == r.head)
 		r.seq, r.head = c.seq, c.hash
 		return r, ok
 	case "renew":
+		r = r.on(seq, head)
 		return r, c.gen == r.gen && r.holder == c.clerk && !r.ended && seq == r.seq && head == r.head
 	}
 	ok = c.gen == r.gen && r.holder == c.clerk
@@ -245,6 +262,10 @@ func lost(r taskRegister, c clerkCall) []any {
 	all := []any{r}
 	seq, head := r.seq, r.head
 	switch {
+	case c.what == "claim" && c.gen > r.gen:
+		return append(all, taskRegister{gen: c.gen, holder: c.clerk, seq: seq, head: head, open: true})
+	case c.what == "claim" && r.open:
+		return all // a longer chain is as open as it was
 	case c.what == "chunk":
 		seq, head = c.seq, c.hash
 	case c.what == "claim" && c.gen == r.gen:
@@ -254,6 +275,56 @@ func lost(r taskRegister, c clerkCall) []any {
 		all = append(all, after)
 	}
 	return all
+}
+
+// TestClerksModel shows the model histories of one channel that are in order, and others that are not.
+func TestClerksModel(t *testing.T) {
+	t.Parallel()
+	var none, old, next [32]byte
+	old[0], next[0] = 1, 2
+	type op struct {
+		clerkCall
+		clerkReply
+	}
+	claim := func(clerk int, gen uint64, r clerkReply) op {
+		return op{clerkCall{what: "claim", clerk: clerk, gen: gen}, r}
+	}
+	renew := func(clerk int, gen uint64, r clerkReply) op {
+		return op{clerkCall{what: "renew", clerk: clerk, gen: gen}, r}
+	}
+	chunk := func(clerk int, seq uint64, prev, hash [32]byte, r clerkReply) op {
+		return op{clerkCall{what: "chunk", clerk: clerk, gen: 2, seq: seq, prev: prev, hash: hash}, r}
+	}
+	said := func(status uint32, seq uint64, head [32]byte) clerkReply {
+		return clerkReply{Said: rogue.Said{Status: status, Seq: seq, Head: head}}
+	}
+	lost, granted := clerkReply{unknown: true}, said(rogue.Granted, 1, old)
+	for name, c := range map[string]struct {
+		ops  []op
+		want bool
+	}{
+		"granted, stored, renewed":                         {[]op{claim(0, 2, granted), chunk(0, 2, old, next, said(rogue.Stored, 2, next)), renew(0, 2, said(rogue.Granted, 2, next))}, true},
+		"the claim was lost, and found a chain":            {[]op{claim(0, 2, lost), renew(0, 2, granted)}, true},
+		"likewise, and a chunk goes on from it":            {[]op{claim(0, 2, lost), chunk(0, 2, old, next, said(rogue.Stored, 2, next))}, true},
+		"likewise, and two holders":                        {[]op{claim(0, 2, lost), renew(0, 2, granted), renew(1, 2, granted)}, false},
+		"likewise, and the chain gets shorter":             {[]op{claim(0, 2, lost), renew(0, 2, said(rogue.Granted, 3, next)), renew(0, 2, granted)}, false},
+		"likewise, with another chain of the same length":  {[]op{claim(0, 2, lost), renew(0, 2, granted), renew(0, 2, said(rogue.Granted, 1, next))}, false},
+		"the claim was lost, and the chain before as well": {[]op{claim(0, 1, granted), claim(0, 2, lost), renew(0, 2, said(rogue.Granted, 0, none))}, false},
+		"renewed without a claim":                          {[]op{renew(0, 2, granted)}, false},
+		"an older generation after a newer one":            {[]op{claim(0, 2, granted), claim(1, 1, granted)}, false},
+	} {
+		var h []porcupine.Operation
+		for i, o := range c.ops {
+			returned := int64(2*i + 1)
+			if o.unknown {
+				returned = 1000
+			}
+			h = append(h, porcupine.Operation{ClientId: o.clerk, Input: o.clerkCall, Output: o.clerkReply, Call: int64(2 * i), Return: returned})
+		}
+		if got := porcupine.CheckOperations(clerksModel, h); got != c.want {
+			t.Errorf("%s: in order: %v, want %v", name, got, c.want)
+		}
+	}
 }
 
 // judge looks for an order of the clerks' calls, and tells how many were done.

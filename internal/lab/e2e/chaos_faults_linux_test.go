@@ -67,6 +67,7 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		c.clock.Step(by)
 		c.behind = by <= -chaosFar
 	case chaos.FullPeer:
+		c.hasStarted(f.Target)
 		resize(c.t, c.dirs[f.Target], leftOf(f))
 	case chaos.KillManager:
 		c.manager.kill()
@@ -254,6 +255,22 @@ func (c *chaosRun) upgrade(program string) {
 		c.upgrades++
 	}
 }
+
+// hasStarted waits until a peer has written how it is reached. One that starts on a full disk ends, and says so; one that runs goes on.
+func (c *chaosRun) hasStarted(i int) {
+	for over := c.own.bound(chaosEnds); ; time.Sleep(time.Second / 50) {
+		c.alive()
+		if _, err := os.Stat(controlOf(c.dirs[i])); err == nil {
+			return
+		}
+		if over() {
+			c.t.Fatalf("peer %d has not started within %v:\n%s", i, chaosEnds, c.peers[i].said())
+		}
+	}
+}
+
+// controlOf is the file in which a peer's program says how it is reached, once it has started.
+func controlOf(dir string) string { return filepath.Join(dir, "control.json") }
 
 // chaosEnds is how long a program that was asked to end may take on a busy machine, with a manager that is down or a disk that hangs.
 const chaosEnds = time.Minute

@@ -99,7 +99,7 @@ func tabulate(t *testing.T, r chaosRow) {
 // chaosSum tells what the lines of a table come to.
 func chaosSum(table string) (string, error) {
 	runs, verdicts, faults, all := 0, map[string]int{}, map[chaos.Kind]int{}, 0
-	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[1:] {
+	for _, line := range strings.Split(strings.TrimRight(table, "\n"), "\n")[1:] {
 		r, err := parseRow(line)
 		if err != nil {
 			return "", err

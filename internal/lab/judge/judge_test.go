@@ -232,6 +232,18 @@ func TestBreaches(t *testing.T) {
 			f.fetch(1, 0, at(200), 3)
 			f.late(time.Hour)
 		}, Unserved},
+		"a clock was behind, and the manager put the time right by half": {func(f *fake, j *Judge) {
+			j.Stepped("its", -time.Hour, at(195))
+			f.fetch(1, 0, at(200), 3)
+			f.late(-time.Hour / 2)
+			j.Righted("its", at(205))
+		}, ""},
+		"a time is further away than the clock was": {func(f *fake, j *Judge) {
+			j.Stepped("its", -time.Hour, at(195))
+			f.fetch(1, 0, at(200), 3)
+			f.late(-2 * time.Hour)
+			j.Righted("its", at(205))
+		}, Unserved},
 		"two requests to a host that does not end":       {func(f *fake, j *Judge) { j.StandsStill(at(40)); j.GoesOn(at(49)); f.overlap("h2.test") }, ""},
 		"two requests to it, and all peers work":         {func(f *fake, j *Judge) { j.StandsStill(at(10)); j.GoesOn(at(20)); f.overlap("h2.test") }, Impolite},
 		"two requests to another, and a peer is stopped": {func(f *fake, j *Judge) { j.StandsStill(at(40)); f.overlap("h1.test") }, Impolite},

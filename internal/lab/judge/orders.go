@@ -82,6 +82,27 @@ func (j *Judge) could(at time.Time) []time.Time {
 	return all
 }
 
+// mayMean reports whether a time that the manager tells may be that of an answer of the pond, give or take the slack. A clock that was wrong then may have made it
+// wrong by as much, or by less: the manager takes a time that is far from the task's for the nearest one that is not.
+func (j *Judge) mayMean(at, when time.Time) bool {
+	within := func(from, to time.Time) bool {
+		return !when.Before(from.Add(-j.cfg.Slack)) && !when.After(to.Add(j.cfg.Slack+time.Second)) // the index cuts to seconds
+	}
+	if within(at, at) {
+		return true
+	}
+	for _, s := range j.steps {
+		from, to := at, at.Add(-s.by)
+		if to.Before(from) {
+			from, to = to, from
+		}
+		if within(from, to) && !when.Before(s.from.Add(-j.cfg.Slack)) && (s.to.IsZero() || !when.After(s.to.Add(j.cfg.Slack))) {
+			return true
+		}
+	}
+	return false
+}
+
 // StandsStill notes that a peer's process is stopped from a moment on, and GoesOn that one goes on. What such a peer had open stays open meanwhile: if its
 // lease ends, a host that never ends an answer has two requests in flight.
 func (j *Judge) StandsStill(at time.Time) { j.still = append(j.still, span{from: at}) }

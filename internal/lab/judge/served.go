@@ -129,14 +129,10 @@ func (j *Judge) match(u string, captures []capture, answers []answer, digests ma
 	slices.SortStableFunc(captures, func(a, b capture) int { return a.at.Compare(b.at) })
 	used := make([]bool, len(answers))
 	for _, c := range captures {
-		times := j.could(c.at)
 		i := 0
 		for ; i < len(answers); i++ {
 			a := answers[i]
-			near := func(at time.Time) bool {
-				return !a.When.Before(at.Add(-j.cfg.Slack)) && !a.When.After(at.Add(j.cfg.Slack+time.Second)) // the index cuts to seconds
-			}
-			if !used[i] && digests[a.Version] == c.Digest && slices.ContainsFunc(times, near) {
+			if !used[i] && digests[a.Version] == c.Digest && j.mayMean(c.at, a.When) {
 				break
 			}
 		}
