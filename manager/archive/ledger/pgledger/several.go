@@ -25,10 +25,11 @@ import (
 
 // Times of several writers.
 const (
-	lookEvery = 200 * time.Millisecond // between two looks at what others have appended
-	beatEvery = 2 * time.Second
-	tellEvery = 10 * time.Second // between two messages of what fails
-	aliveFor  = "10 seconds"     // a writer that was heard of within this may still append
+	lookEvery  = 200 * time.Millisecond // between two looks at what others have appended
+	beatEvery  = 2 * time.Second
+	tellEvery  = 10 * time.Second // between two messages of what fails
+	lookWithin = 10 * time.Second // that a look may take, or the server's patience if that is less: who commits waits for it meanwhile
+	aliveFor   = "10 seconds"     // a writer that was heard of within this may still append
 
 	abandon = 4 * time.Second // after which the server ends a transaction that a stopped program holds open
 )
@@ -132,6 +133,24 @@ func (s *Store) Sync(ctx context.Context) error {
 	return s.readLog(ctx)
 }
 
+// look is Sync that does not wait for a server which has fallen silent.
+func (s *Store) look(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	within := min(lookWithin, max(s.cfg.Server.Patience, time.Second))
+	bound, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	before := s.at.Seq
+	switch err := s.readLog(bound); {
+	case bound.Err() == nil || ctx.Err() != nil:
+		return err
+	case s.at.Seq > before: // there was much to read
+		return nil
+	default:
+		return fmt.Errorf("%w: it has not answered for %v", postgres.ErrUnreachable, within)
+	}
+}
+
 // follow applies what others append, until ctx ends, and lets them know that this writer is alive.
 func (s *Store) follow(ctx context.Context) {
 	var failing atomic.Bool
@@ -148,7 +167,7 @@ func (s *Store) follow(ctx context.Context) {
 			return
 		case <-look.C:
 		}
-		err := s.Sync(ctx)
+		err := s.look(ctx)
 		failing.Store(err != nil)
 		if now := time.Now(); err != nil && ctx.Err() == nil && now.Sub(told) >= tellEvery {
 			told = now

@@ -204,3 +204,37 @@ func TestHear(t *testing.T) {
 		ids[id] = true
 	}
 }
+
+// TestSilentServer has the server fall silent while a writer reads what others have appended: a commit that comes then is refused in time, as one of which
+// nothing was written, and not only when the connection breaks.
+func TestSilentServer(t *testing.T) {
+	server := pglab.Start(t, pglab.Options{})
+	cfg := beside(t, configOf(t, server, ""), "a")
+	cfg.Server.Patience = time.Second
+	s := open(t, cfg)
+	if err := commit(s, step(1)); err != nil {
+		t.Fatal(err)
+	}
+	server.Pause()
+	defer server.Resume()
+	for { // the writer that follows holds its lock, and waits for the server
+		if !s.writing.TryLock() {
+			time.Sleep(2 * lookEvery)
+			if !s.writing.TryLock() {
+				break
+			}
+		}
+		s.writing.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	if err := commit(s, step(2)); !errors.Is(err, ledger.ErrAway) {
+		t.Errorf("a commit to a silent server: %v", err)
+	}
+	server.Resume()
+	for err := ledger.ErrAway; errors.Is(err, ledger.ErrAway); {
+		err = commit(s, step(2))
+		if err != nil && !errors.Is(err, ledger.ErrAway) {
+			t.Fatal(err)
+		}
+	}
+}
