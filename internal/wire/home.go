@@ -13,6 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
+	quicgo "github.com/quic-go/quic-go"
 
 	"shoal/internal/wire/homing"
 	"shoal/internal/wire/sockets"
@@ -43,6 +44,8 @@ type home struct {
 	quiet    time.Duration // how long a server may say nothing before Silent asks
 	times    homing.Times
 	sockets  *sockets.Sockets
+	watched  *quicgo.Conn // that is watched, the last one; owned by keep
+	watching sync.WaitGroup
 	reach    *reach
 	log      *slog.Logger
 	lost     chan struct{} // a server's connection is gone, or what depends on it has changed
@@ -85,6 +88,7 @@ func (h *home) keep(ctx context.Context) {
 	way := homing.New(time.Now(), h.times, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer h.watching.Wait()
 	for {
 		due := false
 		select {
@@ -170,7 +174,7 @@ func (h *home) look(ctx context.Context) (peer.ID, error) {
 			h.host.ConnManager().Unprotect(other.ID, "home")
 		}
 		if len(list) > 1 { // there is another one to go to
-			h.watch(s.ID)
+			h.watch(ctx, s.ID)
 		}
 		if err := h.reach.reserve(ctx, s.ID); err != nil {
 			h.log.Debug("cannot be met", "err", err) // it is tried again at the next look
@@ -181,9 +185,17 @@ func (h *home) look(ctx context.Context) (peer.ID, error) {
 	return "", nil
 }
 
-// watch has the system notice soon when a server falls silent.
-func (h *home) watch(id peer.ID) {
+// watch has it noticed soon when a server falls silent.
+func (h *home) watch(ctx context.Context, id peer.ID) {
 	for _, c := range h.gate.ConnsToPeer(id) {
+		var q *quicgo.Conn
+		if c.As(&q) {
+			if h.watched != q {
+				h.watched = q
+				h.watching.Go(func() { watchQUIC(ctx, q, quietEvery) })
+			}
+			continue
+		}
 		if err := h.sockets.Watch(c.LocalMultiaddr(), c.RemoteMultiaddr()); err != nil {
 			h.log.Debug("a server that falls silent is noticed late", "server", id, "err", err)
 		}
