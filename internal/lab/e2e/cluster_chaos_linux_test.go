@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"shoal/internal/lab/clocklab"
 	"shoal/internal/lab/judge"
 	"shoal/internal/lab/pglab"
 	"shoal/internal/lab/pond"
@@ -36,6 +37,8 @@ const (
 const (
 	clusterRoom    = 600 << 20 // bytes of the database's disk
 	clusterGrace   = 20 * time.Second
+	clusterEnds    = 3 * time.Minute // a manager that was asked to end has ended, whatever its servers do
+	clusterFar     = 5 * time.Minute // a clock so far behind what a manager signed before may keep it from starting
 	clusterSettled = 5 * time.Minute // after the last outage every channel is crawled again
 )
 
@@ -63,7 +66,7 @@ func runCluster(t *testing.T) {
 		t.Fatalf("make cluster needs root, and lacks the programs %v", lacks)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestClusterInside$", "-test.v", "-test.timeout=150m")
-	cmd.Env = append(os.Environ(), clusterInsideEnv+"=1", programsEnv+"="+bin)
+	cmd.Env = append(os.Environ(), clusterInsideEnv+"=1", programsEnv+"="+chaosPrograms(t))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
 	if err := cmd.Run(); err != nil {
@@ -81,6 +84,7 @@ type clusterChaos struct {
 	every   time.Duration
 	longest time.Duration
 	hosts   int
+	world   *pond.World
 	pond    string
 	webPort uint16
 
@@ -94,6 +98,10 @@ type clusterChaos struct {
 	paused   map[int]bool
 	cut      map[int]bool
 	old      map[int]bool // managers that run in their earlier version
+	clocks   []*clocklab.Clock
+	leaving  map[int]*leaver // managers that were asked to end
+	down     map[int]bool    // an outage has ended the manager
+	far      map[int]bool    // the clock is so far behind what the manager signed before that it may refuse to start
 	data     []string
 	listen   []int
 	pages    []string
@@ -104,12 +112,15 @@ type clusterChaos struct {
 	all      []*process
 	current  atomic.Int32 // the manager whom the judge asks
 
-	judge   *judge.Judge
-	blocked map[string]bool
-	gone    map[string]bool
-	began   map[string]int
-	failed  map[string]int
-	ended   int // managers that ended by themselves, which their service manager starts again
+	judge      *judge.Judge
+	blocked    map[string]bool
+	gone       map[string]bool
+	began      map[string]int
+	failed     map[string]int
+	backups    int
+	lastBackup string
+	upgraded   int
+	ended      int // managers that ended by themselves, which their service manager starts again
 }
 
 // TestClusterInside is one run.
@@ -143,10 +154,11 @@ func TestClusterInside(t *testing.T) {
 	}
 	c.texts()
 	c.orphans()
+	c.restored()
 	for _, b := range c.judge.Breaches() {
 		t.Error(b)
 	}
-	t.Logf("%v; outages: %v; came to nothing: %v; managers that ended by themselves: %d", seen, c.began, c.failed, c.ended)
+	t.Logf("%v; outages: %v; came to nothing: %v; backups: %d; upgrades: %d; managers that ended by themselves: %d", seen, c.began, c.failed, c.backups, c.upgraded, c.ended)
 	if seen.Answers == 0 || seen.Changes == 0 || seen.Captures == 0 || seen.Updates == 0 {
 		t.Errorf("the judge saw too little: %v", seen)
 	}
@@ -163,7 +175,7 @@ func newClusterChaos(t *testing.T) *clusterChaos {
 		}
 		return n
 	}
-	c := &clusterChaos{t: t, brief: os.Getenv(clusterBriefEnv) != "", hosts: 24, rules: map[string]string{}, paused: map[int]bool{}, cut: map[int]bool{}, old: map[int]bool{},
+	c := &clusterChaos{t: t, brief: os.Getenv(clusterBriefEnv) != "", hosts: 24, rules: map[string]string{}, paused: map[int]bool{}, cut: map[int]bool{}, old: map[int]bool{}, far: map[int]bool{}, down: map[int]bool{}, leaving: map[int]*leaver{},
 		blocked: map[string]bool{}, gone: map[string]bool{}, began: map[string]int{}, failed: map[string]int{}, managers: make([]*process, clusterManagers)}
 	c.length, c.every, c.longest = time.Duration(number(clusterMinutesEnv, 5))*time.Minute, 2*time.Second, 20*time.Second
 	c.seed = uint64(number(clusterSeedEnv, 1+rand.IntN(1_000_000)))
@@ -190,7 +202,7 @@ func (c *clusterChaos) open() {
 		t.Fatal(err)
 	}
 	served := servePond(t, w).Addr()
-	c.pond, c.webPort = served.String(), served.Port()
+	c.world, c.pond, c.webPort = w, served.String(), served.Port()
 	for i := range c.managers {
 		c.data, c.listen, c.pages = append(c.data, t.TempDir()), append(c.listen, unusedPort(t)), append(c.pages, fmt.Sprintf("127.0.0.1:%d", unusedPort(t)))
 		if i > 0 {
@@ -201,6 +213,9 @@ func (c *clusterChaos) open() {
 			run(t, "key", "restore", "--another", keys, "--data", c.data[i])
 		}
 		c.old[i] = os.Getenv(clusterOldEnv) != ""
+		k, err := clocklab.New(filepath.Join(t.TempDir(), "clock"))
+		c.must(err)
+		c.clocks = append(c.clocks, k)
 		c.start(i)
 		c.managers[i].word("shoal-peer join ")
 		c.access = append(c.access, pageOf(c.managers[i], "Page "))
@@ -244,7 +259,9 @@ func (a anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // well reports whether a manager has all that it needs.
-func (c *clusterChaos) well(i int) bool { return c.managers[i] != nil && !c.paused[i] && !c.cut[i] }
+func (c *clusterChaos) well(i int) bool {
+	return c.managers[i] != nil && !c.paused[i] && !c.cut[i] && !c.far[i]
+}
 
 // choose has the judge ask a manager that is well.
 func (c *clusterChaos) choose() bool {
@@ -262,21 +279,25 @@ func (c *clusterChaos) start(i int) {
 	if c.old[i] {
 		from = os.Getenv(clusterOldEnv)
 	}
+	c.clocks[i].Began()
 	args := []string{"manager", "--several", "--db", c.db, "--bucket", c.store.URL(), "--data", c.data[i], "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", c.listen[i]),
 		"--page", c.pages[i], "--pond", c.pond, "--lease", clusterLease.String(), "--verbose"}
 	if !c.old[i] {
 		args = append(args, "--strays", clusterGrace.String())
 	}
-	c.managers[i] = c.launch(filepath.Join(from, "shoal"), c.managerGroup(i), args...)
+	c.managers[i] = c.launch(filepath.Join(from, "shoal"), c.managerGroup(i), c.clocks[i].Env(), args...)
 }
 
 func (c *clusterChaos) startPeer(i int) {
-	c.peers[i] = c.launch(filepath.Join(bin, "shoal-peer"), firstGroup+i, "run", "--data", c.dirs[i], "--pond", c.pond, "--port", strconv.Itoa(c.ports[i]), "--listen", "127.0.0.1", "--no-quic",
+	c.peers[i] = c.launch(filepath.Join(bin, "shoal-peer"), firstGroup+i, "", "run", "--data", c.dirs[i], "--pond", c.pond, "--port", strconv.Itoa(c.ports[i]), "--listen", "127.0.0.1", "--no-quic",
 		"--no-low-priority", "--log-level", "warn")
 }
 
-func (c *clusterChaos) launch(program string, group int, args ...string) *process {
+func (c *clusterChaos) launch(program string, group int, env string, args ...string) *process {
 	cmd := exec.Command(program, args...)
+	if env != "" {
+		cmd.Env = append(os.Environ(), env)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Gid: uint32(group), NoSetGroups: true}}
 	p := launch(c.t, filepath.Base(program), cmd)
 	c.all = append(c.all, p)
@@ -297,6 +318,7 @@ func (c *clusterChaos) crawledSince(since time.Time, within time.Duration, what 
 // alive notes which programs have ended. A manager may end when its servers fail: who runs it has it started again. A peer may not.
 func (c *clusterChaos) alive() {
 	c.t.Helper()
+	c.left()
 	for i, m := range c.managers {
 		if m == nil {
 			continue
@@ -305,7 +327,8 @@ func (c *clusterChaos) alive() {
 		case <-m.done:
 			c.t.Logf("manager %d ended with %v and said: %s", i, m.cmd.ProcessState, why(m.said()))
 			c.ended++
-			c.start(i)
+			c.managers[i] = nil
+			c.startAgain(i) // or when its clock is right again
 		default:
 		}
 	}

@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -14,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"shoal/internal/lab/clocklab"
 	"shoal/internal/lab/s3lab"
 )
 
@@ -27,17 +26,15 @@ func (c *clusterChaos) begin(o outage) {
 		c.send(c.peers[o.target], syscall.SIGSTOP)
 	case "cut-peer":
 		c.wire(fmt.Sprint(o.kind, o.target), fmt.Sprintf("meta skgid %d tcp dport != %d drop", firstGroup+o.target, c.webPort))
-	case "kill-one":
-		c.managers[o.target].kill()
-		c.managers[o.target] = nil
-	case "stop-one":
-		c.paused[o.target] = true
-		c.send(c.managers[o.target], syscall.SIGSTOP)
-	case "end-one":
-		m := c.managers[o.target]
-		c.managers[o.target] = nil
-		c.send(m, syscall.SIGTERM)
-		c.hasEnded(m)
+	case "kill-one", "stop-one", "end-one":
+		c.down[o.target] = c.down[o.target] || o.kind != "stop-one"
+		if c.managers[o.target] == nil { // its clock is far behind, and it has ended by itself
+			c.failed[o.kind]++
+			return
+		}
+		c.beginOne(o)
+	case "step-one":
+		c.step(o)
 	case "cut-database", "cut-bucket", "cut-one":
 		c.cut[o.target] = true
 		c.wire(fmt.Sprint(o.kind, o.target), c.cutOff(o))
@@ -59,13 +56,66 @@ func (c *clusterChaos) begin(o outage) {
 		}
 	case "fail-bucket", "slow-bucket", "tear-bucket", "lag-bucket":
 		c.store.Break(breaks(o.kind, c.seed))
-	case "block", "purge":
-		c.block(o)
-	case "compact":
-		c.ask(o.kind, http.MethodPost, "/archive/compact?share=0.9", nil)
 	default:
-		c.t.Fatalf("no test injects %s", o.kind)
+		c.operate(o)
 	}
+}
+
+// beginOne kills, stops or ends a manager.
+func (c *clusterChaos) beginOne(o outage) {
+	m := c.managers[o.target]
+	if o.kind == "stop-one" {
+		c.paused[o.target] = true
+		c.send(m, syscall.SIGSTOP)
+		return
+	}
+	c.managers[o.target] = nil
+	if o.kind == "kill-one" {
+		m.kill()
+		return
+	}
+	c.send(m, syscall.SIGTERM)
+	c.leaving[o.target] = &leaver{process: m, asked: time.Now()}
+}
+
+// leaver is a manager that was asked to end.
+type leaver struct {
+	*process
+	asked time.Time
+	back  bool // it starts again when it has ended
+}
+
+// left starts those managers again that have ended as they were asked to. One whose database is away may take as long as it waits for that.
+func (c *clusterChaos) left() {
+	for i, m := range c.leaving {
+		select {
+		case <-m.done:
+			if m.back {
+				delete(c.leaving, i)
+				c.down[i] = false
+				c.startAgain(i)
+			}
+		default:
+			if time.Since(m.asked) > clusterEnds {
+				_ = m.cmd.Process.Signal(syscall.SIGQUIT)
+				<-m.done
+				c.t.Errorf("manager %d has not ended %v after it was asked to:\n%s", i, clusterEnds, m.said())
+			}
+		}
+	}
+}
+
+// step has the clock of a manager be wrong from now on. The judge is told.
+func (c *clusterChaos) step(o outage) {
+	by, err := time.ParseDuration(o.name)
+	c.must(err)
+	if !clocklab.Supported || c.old[o.target] {
+		c.failed[o.kind]++
+		return
+	}
+	c.clocks[o.target].Step(by)
+	c.far[o.target] = by <= -clusterFar
+	c.judge.Stepped(fmt.Sprint(o.target), by, time.Now())
 }
 
 func (c *clusterChaos) end(o outage) {
@@ -74,14 +124,31 @@ func (c *clusterChaos) end(o outage) {
 		c.startPeer(o.target)
 	case "stop-peer":
 		c.send(c.peers[o.target], syscall.SIGCONT)
-	case "kill-one":
-		c.start(o.target)
-	case "end-one":
-		c.old[o.target] = false
-		c.start(o.target)
+	case "kill-one", "end-one":
+		if o.kind == "end-one" && c.old[o.target] {
+			c.old[o.target] = false
+			c.upgraded++
+		}
+		if m := c.leaving[o.target]; m != nil {
+			m.back = true
+			c.left()
+			return
+		}
+		c.down[o.target] = false
+		c.startAgain(o.target)
 	case "stop-one":
-		c.paused[o.target] = false
-		c.send(c.managers[o.target], syscall.SIGCONT)
+		if c.paused[o.target] {
+			c.paused[o.target] = false
+			c.send(c.managers[o.target], syscall.SIGCONT)
+		}
+	case "step-one":
+		c.clocks[o.target].Step(0)
+		c.judge.Righted(fmt.Sprint(o.target), time.Now())
+		if c.far[o.target] {
+			c.far[o.target] = false
+			c.alive() // it may have ended just now
+			c.startAgain(o.target)
+		}
 	case "cut-peer":
 		c.wire(fmt.Sprint(o.kind, o.target), "")
 	case "cut-database", "cut-bucket", "cut-one":
@@ -104,10 +171,21 @@ func (c *clusterChaos) end(o outage) {
 		c.store.Break(nil)
 	case "block":
 		c.unblock(chaosHost(o.target))
-	case "purge":
+	case "purge", "remove":
 		if host := chaosHost(o.target); c.gone[host] {
 			c.back(host)
 		}
+	}
+}
+
+// startAgain starts a manager that is not there, unless an outage keeps it away.
+func (c *clusterChaos) startAgain(i int) {
+	if c.managers[i] == nil && !c.far[i] && !c.down[i] {
+		if c.old[i] && c.upgraded > 0 { // the present version may have changed tables, and an earlier one does not start then
+			c.old[i] = false
+			c.upgraded++
+		}
+		c.start(i)
 	}
 }
 
@@ -121,17 +199,6 @@ func (c *clusterChaos) must(err error) {
 func (c *clusterChaos) send(p *process, s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		c.t.Errorf("%s: %v", p.name, err)
-	}
-}
-
-// hasEnded waits for a manager that was asked to end.
-func (c *clusterChaos) hasEnded(p *process) {
-	select {
-	case <-p.done:
-	case <-time.After(chaosEnds):
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-		<-p.done
-		c.t.Errorf("%s has not ended %v after it was asked to:\n%s", p.name, chaosEnds, p.said())
 	}
 }
 
@@ -197,95 +264,6 @@ func breaks(kind string, seed uint64) func(*http.Request) s3lab.Fault {
 		}
 		return f
 	}
-}
-
-// block asks for what blocks a host at once, and a takedown.
-func (c *clusterChaos) block(o outage) {
-	host, at, path := chaosHost(o.target), time.Now(), "/hosts/block"
-	if o.kind == "purge" {
-		c.gone[host] = true
-		c.must(c.judge.Purging(host))
-		path = "/hosts/purge"
-	}
-	c.blocked[host] = true
-	if !c.ask(o.kind, http.MethodPost, path, map[string]any{"host": host, "why": "chaos", "unknown": true}) {
-		return
-	}
-	c.must(c.judge.Blocked(host, at))
-	if o.kind == "purge" {
-		c.must(c.judge.Purged(host, at))
-	}
-}
-
-func (c *clusterChaos) unblock(host string) bool {
-	_ = c.judge.Unblocked(host, time.Now()) // a block that was not acknowledged is none, or is lifted in the end
-	return c.ask("block", http.MethodPost, "/hosts/unblock", map[string]any{"host": host})
-}
-
-// back imports a host again that was taken down.
-func (c *clusterChaos) back(host string) bool {
-	if !c.unblock(host) {
-		return false
-	}
-	_, ok := c.answer("purge", http.MethodPost, "/channels/import?name=list.txt", []byte("http://"+host+"/\n"))
-	if ok {
-		delete(c.gone, host)
-	}
-	return ok
-}
-
-// lifted brings all hosts back, without blocks.
-func (c *clusterChaos) lifted() bool {
-	for host := range maps.Clone(c.gone) {
-		if !c.back(host) {
-			return false
-		}
-	}
-	var list struct{ Hosts []struct{ Name string } }
-	if c.access[c.current.Load()].get("/api/v1/hosts?blocked=1&n=1000", &list) != nil {
-		return false
-	}
-	lifted := true
-	for _, h := range list.Hosts {
-		if host := strings.TrimPrefix(h.Name, "http://"); c.blocked[host] {
-			lifted = c.unblock(host) && lifted
-		}
-	}
-	return lifted
-}
-
-// ask sends an operator's request to a manager that is well, and reports whether it was done.
-func (c *clusterChaos) ask(kind, method, path string, in any) bool {
-	b, err := json.Marshal(in)
-	c.must(err)
-	_, ok := c.answer(kind, method, path, b)
-	return ok
-}
-
-// answer sends a request and returns the answer. A manager that refuses is an error, unless it says that it cannot work now.
-func (c *clusterChaos) answer(kind, method, path string, in []byte) ([]byte, bool) {
-	if !c.choose() {
-		c.failed[kind]++
-		return nil, false
-	}
-	status, body, err := c.access[c.current.Load()].ask(c.t, 2*chaosAnswer, method, path, in)
-	if err != nil {
-		c.failed[kind]++
-		return nil, false
-	}
-	if status == http.StatusOK {
-		return body, true
-	}
-	c.judge.Told(method+" "+path, string(body))
-	switch {
-	case status >= 500: // its servers are away
-		c.failed[kind]++
-	case path == "/hosts/unblock" && strings.Contains(string(body), "is not blocked"):
-		return body, true
-	default:
-		c.t.Errorf("%s: %s %s: %d: %.300s", kind, method, path, status, body)
-	}
-	return nil, false
 }
 
 // orphans waits until no object is left in the bucket that the index does not name, longer than the manager keeps such.

@@ -71,7 +71,8 @@ type Config struct {
 	Endless []string
 	// BlockGrace is how long running tasks may go on after a host was blocked.
 	BlockGrace time.Duration
-	// Ordered says that no clock steps and no member lies, so that each change is told once, and those of a page in the order of their times.
+	// Ordered says that no member lies, so that each change is told once, and those of a page in the order of their times. Times of which a clock that had
+	// stepped may have told are left out.
 	Ordered bool
 }
 
