@@ -178,6 +178,27 @@ func (db *DB) mustBeEmpty(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
+// MustBeEmpty is ErrNotEmpty if the database holds anything.
+func (db *DB) MustBeEmpty(ctx context.Context) error {
+	return db.Explain(pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return db.mustBeEmpty(ctx, tx) }))
+}
+
+// Clear removes all that Load fills.
+func (db *DB) Clear(ctx context.Context) error {
+	e, err := db.Take(ctx)
+	if err != nil {
+		return err
+	}
+	return db.write(ctx, &e, func(ctx context.Context, tx pgx.Tx) error {
+		for _, table := range []string{"pending", "learnt", "hot", "set_dirs", "channels", "hosts", "candidates", "cursors", "counters", "states"} {
+			if _, err := tx.Exec(ctx, `DELETE FROM `+table); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func loadItems(ctx context.Context, tx pgx.Tx, items []channel.Item) error {
 	var rows []row
 	var hosts []channel.Host

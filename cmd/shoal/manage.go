@@ -95,8 +95,17 @@ func (c *managerCmd) Run(ctx context.Context, s streams) error {
 			end()
 		}()
 	}
+	if !cfg.several {
+		cfg.mover = newMover()
+	}
 	for {
 		err := c.runOnce(ctx, s, cfg, channels)
+		if errors.Is(err, errMoving) {
+			if ctx.Err() != nil { // asked to end in the pause
+				return nil
+			}
+			continue
+		}
 		if !errors.Is(err, manager.ErrEnded) || ctx.Err() != nil {
 			return err
 		}
@@ -111,7 +120,11 @@ func (c *managerCmd) runOnce(ctx context.Context, s streams, cfg stationConfig, 
 		return err
 	}
 	err = c.runStation(ctx, s, st, channels)
-	return errors.Join(err, st.close())
+	if closed := st.close(); closed != nil || !errors.Is(err, errMoving) {
+		return errors.Join(err, closed)
+	}
+	cfg.mover.finish(ctx, s, cfg.data)
+	return err
 }
 
 func (c *managerCmd) runStation(ctx context.Context, s streams, st *station, channels []channel.Channel) error {
@@ -139,6 +152,10 @@ func (c *managerCmd) runStation(ctx context.Context, s streams, st *station, cha
 	end := st.show(ctx, s)
 	err := st.run(ctx)
 	end()
+	if errors.Is(err, errMoving) {
+		fmt.Fprintln(s.err, "The data moves to another place: the manager pauses.")
+		return err
+	}
 	fmt.Fprintf(s.err, "Stopped. The data is in %s.\n", c.Data)
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/internal/member"
 	"shoal/manager/archive"
@@ -21,8 +20,10 @@ import (
 type migrateCmd struct {
 	To     string `required:"" help:"Where the channels go: postgres://user:password@host:5432/database, or folder for the data folder itself, with the archive." placeholder:"URL|folder"`
 	Bucket string `help:"Where the archive's pages go, its ledger going where the channels are: s3://KEY:SECRET@host:port/bucket. Default: the archive stays where it is." placeholder:"URL"`
-	Data   string `help:"Data folder of the stopped manager." default:"${data}" type:"path" placeholder:"DIR"`
+	Data   string `help:"Data folder of the manager. One that runs goes on while most is copied, and pauses for the rest." default:"${data}" type:"path" placeholder:"DIR"`
 	JSON   bool   `name:"json" help:"As JSON."`
+
+	ahead *remote.Ahead // what was copied while the manager ran; nil: it is stopped, and everything is read back
 }
 
 // migrated is the result of a migration.
@@ -32,6 +33,7 @@ type migrated struct {
 	To       string        `json:"to"`
 	Kept     string        `json:"kept"`              // what is left of the database before
 	Archive  *remote.Moved `json:"archive,omitempty"` // nil: it stays where it is
+	Pause    float64       `json:"pause_s,omitempty"` // how long the manager did not run for it
 }
 
 // Run moves the channel database, and the archive, between the data folder and servers. Nothing of the old ones is removed.
@@ -41,31 +43,57 @@ func (c *migrateCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if c.Bucket != "" && c.To == "folder" {
-		return errors.New("--to folder brings the archive back as well: leave --bucket out")
+		return errFolderBucket
 	}
-	keys, err := member.LoadOrCreate(filepath.Join(data, "keys"), time.Now())
+	if runs, err := inUse(ctx, data); err != nil || runs {
+		if err != nil {
+			return err
+		}
+		return c.whileItRuns(ctx, s, data)
+	}
+	done, err := c.moveAll(ctx, s, data)
 	if err != nil {
 		return err
+	}
+	return c.tell(s, done)
+}
+
+var errFolderBucket = errors.New("--to folder brings the archive back as well: leave --bucket out")
+
+func inFolderAlready(data string) error {
+	return fmt.Errorf("the channels of %s lie in its folder already", data)
+}
+
+func onServerAlready(data string) error {
+	return fmt.Errorf("the channels of %s lie on a server already: move them to the folder first, with --to folder", data)
+}
+
+func inBucketAlready(data string) error {
+	return fmt.Errorf("the archive of %s lies in a bucket already: move it to the folder first, with --to folder", data)
+}
+
+// moveAll moves what no manager works on.
+func (c *migrateCmd) moveAll(ctx context.Context, s streams, data string) (done migrated, err error) {
+	keys, err := member.LoadOrCreate(filepath.Join(data, "keys"), time.Now())
+	if err != nil {
+		return done, err
 	}
 	place, err := c.archivePlace(ctx, data, keys.Network)
 	if err != nil {
-		return err
+		return done, err
 	}
-	var done migrated
 	if c.To == "folder" && place != nil {
 		if done.Archive, err = c.archive(ctx, s, data, place); err != nil {
-			return err
+			return done, err
 		}
 	}
 	if done, err = c.channels(ctx, data, done, keys.Network, place != nil); err != nil {
-		return err
+		return done, err
 	}
 	if c.To != "folder" && place != nil {
-		if done.Archive, err = c.archive(ctx, s, data, place); err != nil {
-			return err
-		}
+		done.Archive, err = c.archive(ctx, s, data, place)
 	}
-	return c.tell(s, done)
+	return done, err
 }
 
 // archivePlace says where the archive goes, or comes from; nil: it stays where it is.
@@ -86,7 +114,7 @@ func (c *migrateCmd) archivePlace(ctx context.Context, data string, network [32]
 	if place != nil { // only the note may be there, of a migration that was broken off
 		a, err := openStopped(ctx, data)
 		if err == nil {
-			return nil, errors.Join(fmt.Errorf("the archive of %s lies in a bucket already: move it to the folder first, with --to folder", data), a.Close())
+			return nil, errors.Join(inBucketAlready(data), a.Close())
 		}
 		if !errors.Is(err, pgledger.ErrOwn) {
 			return nil, stopFirst(data, err)
@@ -106,11 +134,18 @@ func stopFirst(data string, err error) error {
 // archive moves the archive.
 func (c *migrateCmd) archive(ctx context.Context, s streams, data string, place *remote.Place) (*remote.Moved, error) {
 	tell := func(text string) { fmt.Fprintln(s.err, text) }
-	move := remote.Up
-	if c.To == "folder" {
-		move = remote.Down
+	var moved remote.Moved
+	var err error
+	switch {
+	case c.To == "folder" && c.ahead != nil:
+		moved, err = remote.DownRest(ctx, data, *place, c.ahead, tell)
+	case c.To == "folder":
+		moved, err = remote.Down(ctx, data, *place, tell)
+	case c.ahead != nil:
+		moved, err = remote.UpRest(ctx, data, *place, c.ahead, tell)
+	default:
+		moved, err = remote.Up(ctx, data, *place, tell)
 	}
-	moved, err := move(ctx, data, *place, tell)
 	return &moved, stopFirst(data, err)
 }
 
@@ -149,9 +184,17 @@ func (c *migrateCmd) tell(s streams, done migrated) error {
 		if c.To == "folder" {
 			kept = "What is in the bucket, and the schema " + pgledger.Schema + " of the server, are kept; remove them when you like."
 		}
-		if _, err := fmt.Fprintf(s.out, "moved the archive: %d files, %d records, %d captures, %d bytes, every record read back\n%s\n", a.Segments, a.Records, a.Captures, a.Bytes, kept); err != nil {
+		read := "every record read back"
+		if done.Pause > 0 {
+			read = "every file and the ledger read back"
+		}
+		if _, err := fmt.Fprintf(s.out, "moved the archive: %d files, %d records, %d captures, %d bytes, %s\n%s\n", a.Segments, a.Records, a.Captures, a.Bytes, read, kept); err != nil {
 			return err
 		}
+	}
+	if done.Pause > 0 {
+		_, err := fmt.Fprintf(s.out, "The manager paused for %.1f s, and runs at the new place.\n", done.Pause)
+		return err
 	}
 	_, err := fmt.Fprintln(s.out, "Start the manager as before.")
 	return err
@@ -160,9 +203,9 @@ func (c *migrateCmd) tell(s streams, done migrated) error {
 func (c *migrateCmd) move(ctx context.Context, data, url string, network [32]byte) (done migrated, err error) {
 	switch {
 	case c.To == "folder" && url == "":
-		return done, fmt.Errorf("the channels of %s lie in its folder already", data)
+		return done, inFolderAlready(data)
 	case c.To != "folder" && url != "":
-		return done, fmt.Errorf("the channels of %s lie on a server already: move them to the folder first, with --to folder", data)
+		return done, onServerAlready(data)
 	}
 	from, err := openDatabase(ctx, data, "", network, nil)
 	if err != nil {
@@ -185,17 +228,24 @@ func toServer(ctx context.Context, data string, from database, url string, netwo
 	if err != nil {
 		return done, err
 	}
-	if done, err = copyAll(ctx, from, to); err != nil {
-		return done, errors.Join(err, to.Close())
+	mark, err := markOf(data)
+	if err == nil {
+		err = clearOurs(ctx, to, mark)
 	}
-	if err := to.Close(); err != nil {
-		return done, err
+	if err == nil {
+		done, err = copyAll(ctx, from, to, mark)
+	}
+	if err != nil {
+		return done, errors.Join(err, to.Close())
 	}
 	old := filepath.Join(data, fmt.Sprint(channelsFolder, ".before-", time.Now().UTC().Format("20060102-150405")))
 	if err := from.Close(); err != nil {
-		return done, err
+		return done, errors.Join(err, to.Close())
 	}
 	if err := noteDatabase(data, url); err != nil { // from here on the server counts
+		return done, errors.Join(err, to.Close())
+	}
+	if err := errors.Join(unmark(ctx, data, to), to.Close()); err != nil {
 		return done, err
 	}
 	done.To, done.Kept = "the server", "The folder's database is kept in "+old+"; remove it when you like."
@@ -213,7 +263,7 @@ func toFolder(ctx context.Context, data string, from database, network [32]byte)
 	if err != nil {
 		return done, err
 	}
-	if done, err = copyAll(ctx, from, to); err != nil {
+	if done, err = copyAll(ctx, from, to, ""); err != nil {
 		return done, errors.Join(err, to.Close(), os.RemoveAll(part))
 	}
 	if err := to.Close(); err != nil {
@@ -224,33 +274,4 @@ func toFolder(ctx context.Context, data string, from database, network [32]byte)
 	}
 	done.To, done.Kept = "the folder", "The server's tables are kept; remove them with DROP SCHEMA shoal CASCADE when you like."
 	return done, os.Remove(filepath.Join(data, remote.DatabaseFile)) // from here on the folder counts
-}
-
-// copyAll copies a database into an empty one, reads both again and compares. If the other one already holds the same,
-// because an earlier migration was broken off behind the copy, that is as good.
-func copyAll(ctx context.Context, from, to database) (done migrated, err error) {
-	loaded := to.Load(ctx, dumped(ctx, from))
-	if loaded != nil && !errors.Is(loaded, channel.ErrNotEmpty) {
-		return done, loaded
-	}
-	var a, b channel.Sum
-	if err := from.Dump(ctx, func(it channel.Item) error {
-		a.Add(&it)
-		if it.Channel != nil {
-			done.Channels++
-		}
-		return nil
-	}); err != nil {
-		return done, err
-	}
-	if err := to.Dump(ctx, func(it channel.Item) error { b.Add(&it); return nil }); err != nil {
-		return done, err
-	}
-	switch done.Items = a.Items(); {
-	case a.Equal(&b):
-		return done, nil
-	case loaded != nil:
-		return done, loaded
-	}
-	return done, fmt.Errorf("the copy does not hold what the database holds: nothing was changed; this is a fault of this program, please report it (%d items and %d)", a.Items(), b.Items())
 }

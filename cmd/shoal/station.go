@@ -63,7 +63,8 @@ type stationConfig struct {
 	keep        archive.Retention
 	strays      time.Duration // see archive.Config
 	log         *slog.Logger
-	unpaced     bool // pages may come faster than gaps allow: for measurements on the pond
+	mover       *mover // nil: the data does not move while it runs
+	unpaced     bool   // pages may come faster than gaps allow: for measurements on the pond
 }
 
 // station runs them. What it opened it closes, in the order in which data flows.
@@ -206,8 +207,12 @@ func (st *station) openManager(ctx context.Context) (err error) {
 	if cfg.truth != nil {
 		known = cfg.truth.now
 	}
+	var mover desk.Migrator
+	if cfg.mover != nil {
+		mover = cfg.mover
+	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
-		Network: st.keys.Network.String(), Store: st.db, Running: running, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Backup: st.backup, Orders: order.Names(),
+		Network: st.keys.Network.String(), Store: st.db, Running: running, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Backup: st.backup, Migrator: mover, Orders: order.Names(),
 		Reach: st.cfg.reach, Now: st.node.Now, Truth: known, Managers: managers,
 	}); err != nil {
 		return err
@@ -381,8 +386,8 @@ func (st *station) joinWith(invite string) string {
 }
 
 // run runs everything until ctx ends, and returns after all of it has ended.
-func (st *station) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (st *station) run(asked context.Context) error {
+	ctx, cancel := context.WithCancelCause(asked)
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	part := func(name string, f func(context.Context) error) {
@@ -407,6 +412,10 @@ func (st *station) run(ctx context.Context) error {
 	part("data", func(ctx context.Context) error {
 		return watchWrites(ctx, func() bool { return st.db.Broken() || st.archive.Broken() }, roomOn(st.cfg.data))
 	})
+	if m := st.cfg.mover; m != nil {
+		m.resumed()
+		part("move", func(ctx context.Context) error { return m.run(ctx, st) })
+	}
 	if st.page != nil {
 		part("page", st.servePage)
 	}
@@ -421,10 +430,16 @@ func (st *station) run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	wg.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
+	return endedBy(asked, ctx)
+}
+
+// endedBy is the error of the part that ended ctx, nil if asked did. What a part says may be about a time limit of its own, as one of the database's: that is
+// an error all the same.
+func endedBy(asked, ctx context.Context) error {
+	if asked.Err() != nil {
+		return nil
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 const writesEvery = 5 * time.Second

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -48,4 +49,23 @@ func TestEndsWhenTheDiskIsMended(t *testing.T) {
 		}
 		cancel()
 	})
+}
+
+// TestEndedBy tells a part that failed from an end that was asked for: a service starts again what has failed.
+func TestEndedBy(t *testing.T) {
+	t.Parallel()
+	asked, end := context.WithCancel(t.Context())
+	ctx, fail := context.WithCancelCause(asked)
+	slow := fmt.Errorf("manager: read: %w", context.DeadlineExceeded)
+	fail(slow)
+	if err := endedBy(asked, ctx); !errors.Is(err, slow) {
+		t.Errorf("a part failed: %v", err)
+	}
+	ctx, fail = context.WithCancelCause(asked)
+	defer fail(nil)
+	end()
+	<-ctx.Done()
+	if err := endedBy(asked, ctx); err != nil {
+		t.Errorf("it was asked to end: %v", err)
+	}
 }

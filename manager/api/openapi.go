@@ -70,6 +70,8 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/plan/channels", what: "What a plan starts from: a JSON object for the whole, then one a line for every channel that is crawled.", params: []param{{"tick", "a stopped manager's tick, as 1m", "string"}}, media: "application/x-ndjson", serve: s.plan},
 		{method: "GET", path: "/check", what: "What is wrong with this set-up, and how to mend it.", out: Findings{}, serve: s.check},
 		{method: "POST", path: "/backup", what: "Write everything into a new folder on the manager's machine, the network's keys included.", in: Backup{}, serve: s.backup},
+		{method: "POST", path: "/migrate", what: "Move channels and archive to servers, or back to the data folder, while the manager runs; it pauses at the end.", in: desk.MoveAsk{}, serve: s.migrate},
+		{method: "GET", path: "/migrate", what: "How far that is, or what came of it.", out: desk.Move{}, serve: s.migration},
 		{method: "GET", path: "/openapi.json", what: "This document.", media: "application/json", serve: s.openapi},
 		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}, by, unseen, verified, everything}, media: "application/x-ndjson"},
 		{method: "GET", path: "/archive/page", what: "A stored page.", params: []param{{"url", "its URL", "string"}, {"at", "as it was then", "string"}}, media: "application/octet-stream"},

@@ -229,6 +229,18 @@ func (s *server) backup(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, s.cfg.Desk.Backup(r.Context(), ask.Dir)
 }
 
+func (s *server) migrate(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var ask desk.MoveAsk
+	if err := body(r, &ask); err != nil {
+		return nil, err
+	}
+	return nil, s.cfg.Desk.Migrate(r.Context(), ask)
+}
+
+func (s *server) migration(http.ResponseWriter, *http.Request) (any, error) {
+	return s.cfg.Desk.Migration()
+}
+
 func (s *server) openapi(w http.ResponseWriter, _ *http.Request) (any, error) {
 	w.Header().Set("Content-Type", "application/json")
 	_, err := w.Write(s.doc)

@@ -108,6 +108,8 @@ type Config struct {
 	Checks func(ctx context.Context) []Finding
 	// Backup writes everything into a new folder. Nil: the manager is stopped.
 	Backup func(ctx context.Context, dir string) error
+	// Migrator moves all data to another place while the manager runs. Nil: the manager is stopped, or cannot.
+	Migrator Migrator
 	// Orders are the page orderings that channels may name. None: any.
 	Orders []string
 	// Reach refuses a Web host that peers of this network cannot fetch from. Nil: PublicHost.

@@ -210,6 +210,9 @@ func (l *Ledger) Segments(ctx context.Context) ([]segment.Info, error) {
 	return Segments(ctx, l.store)
 }
 
+// ID is the random number of an archive, wherever it lies.
+func ID(l *Ledger) [8]byte { return l.id }
+
 // Figures are what the ledger has counted.
 type Figures struct {
 	Totals

@@ -165,14 +165,8 @@ func Down(ctx context.Context, data string, from Place, tell func(string)) (out 
 	if out, err = compared(ctx, was, archive.Config{Dir: part}); err != nil {
 		return out, err
 	}
-	if err := os.RemoveAll(dir); err != nil { // the copy of the server's ledger
-		return out, err
-	}
-	if err := os.Rename(part, dir); err != nil {
-		return out, err
-	}
 	out.Kept = from.Bucket
-	return out, os.Remove(filepath.Join(data, BucketFile)) // from here on the folder counts
+	return out, takePlace(data, dir, part)
 }
 
 // send copies an archive on servers, all segments of which are sealed, into a folder.

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shoal/manager/api"
+	"shoal/manager/archive"
+	"shoal/manager/archive/remote"
+	"shoal/manager/desk"
+)
+
+const (
+	moveEvery = 300 * time.Millisecond // between two looks at a migration
+	moveAway  = 30 * time.Minute       // that a manager may be away in its pause, in which it tells no address
+	moveMute  = 15 * time.Second       // that one may be silent which tells its address
+)
+
+// whileItRuns has the manager that works on a data folder move its data, and waits for the end. Whoever stops waiting stops no migration.
+func (c *migrateCmd) whileItRuns(ctx context.Context, s streams, data string) error {
+	if _, err := os.Stat(filepath.Join(data, addressFile)); err != nil {
+		return stopFirst(data, archive.ErrLocked)
+	}
+	ask := func(method string, in, out any) error {
+		return (&target{Data: data}).running(data, func(a *api.Client) error { return a.Do(ctx, method, "/migrate", nil, in, out) })
+	}
+	if err := ask(http.MethodPost, desk.MoveAsk{To: c.To, Bucket: c.Bucket}, nil); err != nil {
+		return err
+	}
+	var said string
+	for heard := time.Now(); ; {
+		var now desk.Move
+		err := ask(http.MethodGet, nil, &now)
+		switch {
+		case err != nil:
+			most := moveAway
+			if _, is := os.Stat(filepath.Join(data, addressFile)); is == nil {
+				most = moveMute
+			}
+			if time.Since(heard) > most {
+				return fmt.Errorf("%w; run the command again when the manager runs, what was copied is not copied again", err)
+			}
+		case now.State == "":
+			return errors.New("the manager was started anew meanwhile: run the command again, what was copied is not copied again")
+		case now.State == desk.MoveFailed:
+			return errors.New(now.Error)
+		case now.State == desk.MoveDone:
+			return c.tell(s, migratedOf(now))
+		default:
+			heard = time.Now()
+			if now.Says != said {
+				said = now.Says
+				fmt.Fprintln(s.err, strings.TrimSpace(said))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the manager goes on with its migration", ctx.Err())
+		case <-time.After(moveEvery):
+		}
+	}
+}
+
+func migratedOf(now desk.Move) migrated {
+	done := migrated{Channels: now.Channels, Items: now.Items, To: now.To, Kept: now.Kept, Pause: now.Pause}
+	if now.ArchiveKept != "" {
+		done.Archive = &remote.Moved{Segments: now.Files, Records: now.Records, Captures: now.Captures, Bytes: now.Bytes, Kept: now.ArchiveKept}
+	}
+	return done
+}
