@@ -163,7 +163,7 @@ func BenchmarkPlaced(b *testing.B) {
 }
 
 // locate has every host measured by eight of the peers.
-func locate(b *testing.B, db *badgerdb.DB, t *takers, n int) {
+func locate(b *testing.B, db Store, t *takers, n int) {
 	e, err := db.Take(b.Context())
 	if err != nil {
 		b.Fatal(err)

@@ -51,6 +51,15 @@ func fill(b *testing.B, dir string, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	fillStore(b, db, n)
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// fillStore does it with an empty database.
+func fillStore(b *testing.B, db Store, n int) {
+	b.Helper()
 	e, err := db.Take(b.Context())
 	if err != nil {
 		b.Fatal(err)
@@ -92,8 +101,5 @@ func fill(b *testing.B, dir string, n int) {
 		if err := db.Apply(b.Context(), e, a); err != nil {
 			b.Fatal(err)
 		}
-	}
-	if err := db.Close(); err != nil {
-		b.Fatal(err)
 	}
 }

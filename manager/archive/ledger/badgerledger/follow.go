@@ -54,25 +54,35 @@ func PositionIn(snap ledger.Snapshot) (p Position, ok bool, err error) {
 	return p, ok, err
 }
 
-// Apply makes the writes of the log's next entry durable, as Commit does, together with the position behind it. What an earlier call has done of
-// it before a crash is not done again: refused then has nothing to say of those writes.
-func (s *Store) Apply(seq uint64, key [16]byte, writes []ledger.Write) (refused []error, err error) {
+// Logged is an entry of a log.
+type Logged struct {
+	Seq    uint64
+	Key    [16]byte
+	Writes []ledger.Write
+}
+
+// Apply makes the writes of the log's next entries durable, as Commit does, together with the position behind them. What an earlier call has done of
+// the first one before a crash is not done again: refused then has nothing to say of those writes.
+func (s *Store) Apply(entries ...Logged) (refused [][]error, err error) {
 	err = s.use(func() error {
 		at, _, err := s.Position()
 		if err != nil {
 			return err
 		}
-		if seq != at.Seq+1 || int(at.Done) > len(writes) {
-			return fmt.Errorf("%w: entry %d of the log does not follow on %d", ledger.ErrState, seq, at.Seq)
-		}
-		done := at.Done
 		b := batch{s: s, head: proto.CloneOf(&s.head), at: &at}
 		defer b.discard()
-		if refused, err = b.addAll(writes[done:]); err != nil {
-			return err
+		for _, e := range entries {
+			if e.Seq != at.Seq+1 || int(at.Done) > len(e.Writes) {
+				return fmt.Errorf("%w: entry %d of the log does not follow on %d", ledger.ErrState, e.Seq, at.Seq)
+			}
+			done := at.Done
+			said, err := b.addAll(e.Writes[done:])
+			if err != nil {
+				return err
+			}
+			refused = append(refused, append(make([]error, done), said...))
+			at = Position{Seq: e.Seq, Key: e.Key}
 		}
-		refused = append(make([]error, done), refused...)
-		at = Position{Seq: seq, Key: key}
 		return b.finish()
 	})
 	return refused, err

@@ -2,6 +2,7 @@ package badgerledger
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -40,24 +41,31 @@ func TestApplyInParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = open(t, dir)
-		key := [16]byte{8}
-		refused, err := s.Apply(8, key, writes)
-		if err != nil || len(refused) != len(writes) {
+		key := [16]byte{9}
+		next := ledger.Write{If: ledger.Change{Key: []byte("c"), Value: []byte("4")}, Changes: []ledger.Change{{Key: []byte("c"), Value: []byte("5")}}, Add: ledger.Totals{Chunks: 1}}
+		entries := []Logged{{8, [16]byte{8}, writes}, {9, key, []ledger.Write{next, next}}} // what the first says, the second finds; and the second of its writes comes too late
+		refused, err := s.Apply(entries...)
+		if err != nil || len(refused) != 2 || len(refused[0]) != len(writes) || len(refused[1]) != 2 {
 			t.Fatalf("%d done before: %v, %v", done, refused, err)
 		}
-		for n, err := range refused {
+		for n, err := range append(refused[0], refused[1][0]) {
 			if err != nil {
 				t.Errorf("%d done before: write %d: %v", done, n, err)
 			}
 		}
-		if p, ok, err := s.Position(); err != nil || !ok || p != (Position{Seq: 8, Key: key}) {
+		if !errors.Is(refused[1][1], ledger.ErrConflict) {
+			t.Errorf("%d done before: a write whose condition does not hold: %v", done, refused[1][1])
+		}
+		if p, ok, err := s.Position(); err != nil || !ok || p != (Position{Seq: 9, Key: key}) {
 			t.Errorf("position %+v, %v, %v", p, ok, err)
 		}
-		if s.Head().Totals.Chunks != 4 {
+		if s.Head().Totals.Chunks != 5 {
 			t.Errorf("%d done before: %d chunks", done, s.Head().Totals.Chunks)
 		}
-		if _, err := s.Apply(8, key, writes); err == nil {
-			t.Error("an entry was applied twice")
+		for _, e := range entries {
+			if _, err := s.Apply(e); err == nil {
+				t.Error("an entry was applied twice")
+			}
 		}
 	}
 }

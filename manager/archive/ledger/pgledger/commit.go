@@ -62,12 +62,7 @@ func (s *Store) commitAlone(ctx context.Context, fit []ledger.Write) ([]error, e
 	if err := s.append(ctx, key, s.packer.pack(fit)); err != nil {
 		return nil, err
 	}
-	said, err := s.copied.Apply(s.at.Seq+1, key, fit)
-	if err != nil {
-		return nil, err
-	}
-	s.at = badgerledger.Position{Seq: s.at.Seq + 1, Key: key}
-	return said, nil
+	return s.apply(nil, &badgerledger.Logged{Seq: s.at.Seq + 1, Key: key, Writes: fit})
 }
 
 func (s *Store) replaced() error {

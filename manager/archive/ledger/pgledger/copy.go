@@ -143,57 +143,97 @@ func (s *Store) makeCopy(ctx context.Context, h *head) (err error) {
 const stretch = 16
 
 // readLog applies the entries that the copy does not have.
-func (s *Store) readLog(ctx context.Context) error { return s.readUpTo(ctx, math.MaxInt64) }
+func (s *Store) readLog(ctx context.Context) error {
+	_, err := s.readUpTo(ctx, math.MaxInt64, nil)
+	return err
+}
 
-// readUpTo applies them up to the one with a number.
-func (s *Store) readUpTo(ctx context.Context, last uint64) (err error) {
+// readUpTo applies them up to the one with a number, and then this writer's own, which follows on it. It tells which of that one's writes are refused.
+// nil: there is none. What can be applied at once is: each time costs a sync of this machine's disk.
+func (s *Store) readUpTo(ctx context.Context, last uint64, own *badgerledger.Logged) (said []error, err error) {
 	for {
-		if s.at, _, err = s.copied.Position(); err != nil || s.at.Seq >= last {
-			return err
+		if s.at, _, err = s.copied.Position(); err != nil {
+			return nil, err
 		}
-		type entry struct {
-			Seq  int64
-			Key  []byte
-			Body []byte
-		}
-		var entries []entry
-		err := s.server.Patiently(ctx, func() error {
-			rows, err := s.server.Pool().Query(ctx, `SELECT seq, key, CASE WHEN seq = $2 THEN '' ELSE body END FROM log WHERE part = $1 AND seq >= $2 AND seq <= $4 ORDER BY seq LIMIT $3`,
-				part, int64(s.at.Seq), stretch+1, int64(last))
-			if err != nil {
-				return err
+		var others []badgerledger.Logged
+		if s.at.Seq < last {
+			if others, err = s.unread(ctx, last); err != nil {
+				return nil, err
 			}
-			entries, err = pgx.CollectRows(rows, pgx.RowToStructByPos[entry])
-			return err
-		})
-		if err != nil {
-			return s.server.Explain(err)
 		}
-		if s.at.Seq > 0 && (len(entries) == 0 || uint64(entries[0].Seq) == s.at.Seq && string(entries[0].Key) != string(s.at.Key[:])) {
-			return s.diverged()
+		switch {
+		case own != nil && s.at.Seq+uint64(len(others)) >= last:
+			return s.apply(others, own)
+		case len(others) == 0 && own == nil:
+			return nil, nil
+		case len(others) == 0: // entries before this one's are missing
+			return nil, s.diverged()
 		}
-		if len(entries) > 0 && uint64(entries[0].Seq) == s.at.Seq {
-			entries = entries[1:]
-		}
-		if len(entries) == 0 {
-			return nil
-		}
-		for _, e := range entries {
-			writes, err := s.packer.unpack(e.Body)
-			if err != nil || len(e.Key) != 16 {
-				return fmt.Errorf("%w: entry %d in %s: %w: restore the server from its backup", ledger.ErrState, e.Seq, s.server.Where(), errors.Join(err))
-			}
-			if uint64(e.Seq) != s.at.Seq+1 {
-				return fmt.Errorf("%w: this machine was away for long, and the log begins behind its copy: start again to have it made anew", ledger.ErrReplaced)
-			}
-			refused, err := s.copied.Apply(uint64(e.Seq), [16]byte(e.Key), writes)
-			if err != nil {
-				return err
-			}
-			s.at = badgerledger.Position{Seq: uint64(e.Seq), Key: [16]byte(e.Key)}
-			s.tell(writes, refused)
+		if _, err := s.apply(others, nil); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// unread reads the next entries that the copy does not have, up to the one with a number. None: there are no more.
+func (s *Store) unread(ctx context.Context, last uint64) ([]badgerledger.Logged, error) {
+	type entry struct {
+		Seq  int64
+		Key  []byte
+		Body []byte
+	}
+	var entries []entry
+	err := s.server.Patiently(ctx, func() error {
+		rows, err := s.server.Pool().Query(ctx, `SELECT seq, key, CASE WHEN seq = $2 THEN '' ELSE body END FROM log WHERE part = $1 AND seq >= $2 AND seq <= $4 ORDER BY seq LIMIT $3`,
+			part, int64(s.at.Seq), stretch+1, int64(last))
+		if err != nil {
+			return err
+		}
+		entries, err = pgx.CollectRows(rows, pgx.RowToStructByPos[entry])
+		return err
+	})
+	if err != nil {
+		return nil, s.server.Explain(err)
+	}
+	if s.at.Seq > 0 && (len(entries) == 0 || uint64(entries[0].Seq) == s.at.Seq && string(entries[0].Key) != string(s.at.Key[:])) {
+		return nil, s.diverged()
+	}
+	if len(entries) > 0 && uint64(entries[0].Seq) == s.at.Seq {
+		entries = entries[1:]
+	}
+	out := make([]badgerledger.Logged, 0, len(entries)+1)
+	for n, e := range entries {
+		writes, err := s.packer.unpack(e.Body)
+		if err != nil || len(e.Key) != 16 {
+			return nil, fmt.Errorf("%w: entry %d in %s: %w: restore the server from its backup", ledger.ErrState, e.Seq, s.server.Where(), errors.Join(err))
+		}
+		if uint64(e.Seq) != s.at.Seq+1+uint64(n) {
+			return nil, fmt.Errorf("%w: this machine was away for long, and the log begins behind its copy: start again to have it made anew", ledger.ErrReplaced)
+		}
+		out = append(out, badgerledger.Logged{Seq: uint64(e.Seq), Key: [16]byte(e.Key), Writes: writes})
+	}
+	return out, nil
+}
+
+// apply applies entries of others and behind them this writer's own, unless that is nil, of which it tells which writes are refused.
+func (s *Store) apply(others []badgerledger.Logged, own *badgerledger.Logged) (said []error, err error) {
+	all := others
+	if own != nil {
+		all = append(others, *own)
+	}
+	refused, err := s.copied.Apply(all...)
+	if err != nil {
+		return nil, err
+	}
+	end := all[len(all)-1]
+	s.at = badgerledger.Position{Seq: end.Seq, Key: end.Key}
+	for n, e := range others {
+		s.tell(e.Writes, refused[n])
+	}
+	if own != nil {
+		said = refused[len(others)]
+	}
+	return said, nil
 }
 
 // errDiverged says that the copy has what the log has not.

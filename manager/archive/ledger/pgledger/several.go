@@ -213,15 +213,7 @@ func (s *Store) commitBeside(ctx context.Context, fit []ledger.Write) ([]error, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.readUpTo(ctx, seq-1); err != nil {
-		return nil, err
-	}
-	said, err := s.copied.Apply(seq, key, fit)
-	if err != nil {
-		return nil, err
-	}
-	s.at = badgerledger.Position{Seq: seq, Key: key}
-	return said, nil
+	return s.readUpTo(ctx, seq-1, &badgerledger.Logged{Seq: seq, Key: key, Writes: fit})
 }
 
 // appendBeside puts an entry behind whatever the log has, and tells its number.
