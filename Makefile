@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: cluster cluster-brief updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: cluster cluster-brief updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14

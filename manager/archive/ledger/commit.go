@@ -77,7 +77,7 @@ func (l *Ledger) Commit(j *Job) error {
 // writer of the segment store each, those without do not touch it. A channel has one job under way at most, so they may be committed in any order.
 func (l *Ledger) writeBatch(batch []*Job) error {
 	var out []segment.Writer // none, if the batch has nothing for them
-	if l.records(batch) {
+	if l.light == l.commits || records(batch) {
 		out = l.writers.take(seals(batch))
 		defer l.writers.give(out)
 	}
@@ -155,9 +155,9 @@ func (l *Ledger) commitWrites(writes []Write) ([]error, error) {
 	return l.store.Commit(writes)
 }
 
-// records tells whether a batch has to do with the segment store. Without a lane for those that have not, each has.
-func (l *Ledger) records(batch []*Job) bool {
-	return l.light == l.commits || slices.ContainsFunc(batch, func(j *Job) bool { return len(j.Records) > 0 || j.Seal })
+// records tells whether a batch has to do with the segment store. Without a lane for those that have not, each is taken to.
+func records(batch []*Job) bool {
+	return slices.ContainsFunc(batch, func(j *Job) bool { return len(j.Records) > 0 || j.Seal })
 }
 
 func refuse(batch []*Job, err error) {

@@ -66,7 +66,7 @@ func (p *purge) run(ctx context.Context) error {
 	if err := p.batch.Flush(); err != nil {
 		return err
 	}
-	if err := p.u.tellGone(p.gone); err != nil {
+	if err := p.tellGone(); err != nil {
 		return err
 	}
 	if p.u.ledger.Others.Shared() {
@@ -158,13 +158,13 @@ func (p *purge) feed(ctx context.Context, snap ledger.Snapshot) error {
 }
 
 // tellGone tells indexers that pages were taken down.
-func (u *Upkeep) tellGone(gone map[string]struct{}) error {
-	now := schema.Micros(u.cfg.Clock())
+func (p *purge) tellGone() error {
+	now := schema.Micros(p.u.cfg.Clock())
 	var entries []*pb.Entry
-	for _, url := range slices.Sorted(maps.Keys(gone)) {
+	for _, url := range slices.Sorted(maps.Keys(p.gone)) {
 		entries = append(entries, &pb.Entry{WhenUs: now, Page: &pb.PageEvent{Url: url, Event: uint32(pages.Gone), FetchedUs: now}})
 	}
-	return u.ledger.Tell(entries)
+	return p.u.ledger.Tell(entries)
 }
 
 // compactPurged rewrites the segments that hold what was taken down.

@@ -380,7 +380,7 @@ func (u *Upkeep) tainted(ctx context.Context, w *pb.Withdrawal) (out looked, err
 // withdrawPages takes back what the deliverers brought of some URLs, with the progress. Where other managers store as well, each channel's URLs are a write of
 // their own: what broke off between two finds nothing to take back the second time.
 func (u *Upkeep) withdrawPages(ctx context.Context, w *pb.Withdrawal, found looked) error {
-	parts, err := u.byChannel(found.urls)
+	parts, err := byChannel(u.ledger, found.urls)
 	if err != nil {
 		return err
 	}
@@ -401,11 +401,11 @@ type someURLs struct {
 }
 
 // byChannel sorts URLs by whose pages they are; no manager but this one stores pages: then that makes no difference.
-func (u *Upkeep) byChannel(urls []string) (parts []someURLs, err error) {
-	if !u.ledger.Others.Shared() {
+func byChannel(l *ledger.Ledger, urls []string) (parts []someURLs, err error) {
+	if !l.Others.Shared() {
 		return []someURLs{{urls: urls}}, nil
 	}
-	err = u.ledger.View(func(snap ledger.Snapshot) error {
+	err = l.View(func(snap ledger.Snapshot) error {
 		for _, url := range urls {
 			id, err := ownerOf(snap, channel.URLHash(url))
 			if err != nil {
