@@ -20,6 +20,7 @@ func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
 	}
 	defer n.close()
 	begun := time.Now()
+	n.begun = begun
 	over, cancel := context.WithDeadline(ctx, begun.Add(time.Duration(c.Minutes*float64(time.Minute))))
 	defer cancel()
 	lived := make(chan error, 1)
@@ -36,14 +37,14 @@ func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
 		return row, errors.New("nothing was seen of it")
 	}
 	w.fill(&row)
-	row.FirstPassLeastS = round(c.firstPass(n.world), 1)
 	if row.PagesWasted, err = n.wasted(ctx); err != nil {
 		return row, err
 	}
 	row.RTTBoundMS = round(n.bound(w), 1)
 	costs := n.costs(w)
+	row.FirstPassLeastS = round(c.firstPass(n.world, costs), 1)
 	row.PageMS, row.TaskMS = round(1000*costs.page, 1), round(1000*costs.task, 1)
-	return row, c.foretell(ctx, n.world, n.ports, costs, begun, &row)
+	return row, c.foretell(ctx, n.world, n.ports, costs, begun, n.seen(w), &row)
 }
 
 const lastWords = 2 * time.Second // for the manager to take in what the peers said when they left
@@ -88,7 +89,7 @@ func (c *cell) forecast(ctx context.Context) (row Row, err error) {
 	if err != nil {
 		return row, err
 	}
-	row.FirstPassLeastS = round(c.firstPass(world), 1)
+	row.FirstPassLeastS = round(c.firstPass(world, usualCosts), 1)
 	row.PageMS, row.TaskMS = 1000*usualCosts.page, 1000*usualCosts.task
-	return row, c.foretell(ctx, world, ports, usualCosts, time.Unix(0, 0).Add(past), &row)
+	return row, c.foretell(ctx, world, ports, usualCosts, time.Unix(0, 0).Add(past), c.moves(), &row)
 }

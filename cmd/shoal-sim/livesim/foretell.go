@@ -24,15 +24,16 @@ const (
 
 // foretell asks the recrawl simulator for the same world: the same sizes, change rates, waits, distances, threads, comings and goings.
 // It is told what a page and a task cost, since a busy machine makes both slower.
-func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, costs costs, begun time.Time, row *Row) error {
+func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, costs costs, begun time.Time, moves []recrawlsim.Move, row *Row) error {
 	steps := int(c.Minutes * 60)
 	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: "pages", Seed: c.Seed, Steps: steps, Cap: limit,
 		Crawlers: c.Peers, Scale: c.scale(world, ports, costs), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}
 	cfg.Scale.Shows = func(site, page int, step float64) uint64 {
 		return world.Version(site, page, begun.Add(time.Duration(step*float64(time.Second)))).Text
 	}
-	if c.Churn {
-		cfg.Churn = churn
+	cfg.Scale.Moves = moves
+	if len(moves) > 0 {
+		cfg.Scale.Come = moves[0].Step
 	}
 	if c.Strategy == "optimal" || c.Strategy == "cycle" {
 		cfg.Params.PlanEvery = pondPlan
@@ -71,29 +72,45 @@ func (n *network) costs(w *watched) costs {
 	for _, p := range n.ports[1:] {
 		claims += 2 * n.world.NodeRTT(n.ports[0], p).Seconds() / float64(n.Peers)
 	}
-	return costs{page: max(page-rtt, 0), task: max(left/float64(max(tasks, 1))-claims, 0)}
+	c := costs{page: max(page-rtt, 0), task: max(left/float64(max(tasks, 1))-claims, 0)}
+	if n.Churn || n.Scene == "half" { // what is left is mostly of peers that are gone and not missed yet, which the simulator has too
+		c.task = usualCosts.task
+	}
+	return c
 }
 
 // scale is the world as the simulator takes it.
 func (c *cell) scale(world *pond.World, ports []int, costs costs) *recrawlsim.Scale {
 	s := &recrawlsim.Scale{Step: time.Second, Threads: c.Threads, Queue: pondQueue, Gap: pageGap.Seconds(), Page: costs.page, Start: costs.task, Term: pondTerm, Backoff: pondBackoff,
-		Checkpoint: checkpoint, Room: true, WaitLimitMin: pondTerm, Prior: recrawl.Prior(30, .5), MinTicks: least, Tau: taus(world), Come: 2}
+		Checkpoint: checkpoint, Room: true, WaitLimitMin: pondTerm, Prior: recrawl.Prior(30, .5), MinTicks: least, Tau: taus(world)}
 	for _, p := range ports[1:] {
 		s.Claims = append(s.Claims, 2*float32(world.NodeRTT(ports[0], p).Seconds()))
 	}
 	for i := range world.Hosts() {
 		h := &world.Hosts()[i]
 		s.Sites = append(s.Sites, recrawlsim.Site{Group: h.Class, Pages: h.Pages, Gap: max(pageGap, h.CrawlDelay).Seconds()})
+		s.Links = append(s.Links, links(world, i))
 		var rtt []float32
 		for _, p := range ports[1:] {
 			rtt = append(rtt, float32(world.HostRTT(p, i).Seconds()))
 		}
 		s.RTT = append(s.RTT, rtt)
 	}
-	if c.Scene == "half" {
-		s.HalfGone = int(c.Minutes * 30)
-	}
 	return s
+}
+
+// links are the other hosts that a host's pages link to, one for each URL.
+func links(w *pond.World, host int) (to []int32) {
+	seen := map[pond.Target]bool{}
+	for page := range w.Hosts()[host].Pages {
+		for _, t := range w.Links(host, page) {
+			if t.Host != host && !seen[t] {
+				seen[t] = true
+				to = append(to, int32(t.Host))
+			}
+		}
+	}
+	return to
 }
 
 // taus are the change intervals of the pond's classes, fastest first, in seconds.

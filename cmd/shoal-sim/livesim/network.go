@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -40,6 +39,8 @@ type network struct {
 	peers []*process // nil: away
 	there []float64  // seconds that each peer was there
 	since []time.Time
+	begun time.Time
+	moves []move
 }
 
 // open starts the pond and the manager, and has the peers join.
@@ -143,6 +144,7 @@ func (n *network) come(i int) error {
 	}
 	n.mu.Lock()
 	n.peers[i], n.since[i] = p, time.Now()
+	n.moves = append(n.moves, move{n.since[i].Sub(n.begun).Seconds(), i, true, false})
 	n.mu.Unlock()
 	return nil
 }
@@ -154,6 +156,7 @@ func (n *network) leave(i int, polite bool) {
 	n.peers[i] = nil
 	if p != nil {
 		n.there[i] += time.Since(n.since[i]).Seconds()
+		n.moves = append(n.moves, move{time.Since(n.begun).Seconds(), i, false, polite})
 	}
 	n.mu.Unlock()
 	switch {
@@ -178,36 +181,19 @@ func (n *network) live(ctx context.Context) error {
 
 // life is one peer's comings and goings, the same in every run of a seed.
 func (n *network) life(ctx context.Context, i int) error {
-	if err := n.come(i); err != nil {
-		return err
-	}
 	defer func() { n.leave(i, true) }()
-	rng := sim.Rand(n.Seed, fmt.Sprintf("peer %d", i))
-	switch {
-	case n.Scene == "half" && i%2 == 1:
-		if wait(ctx, time.Duration(n.Minutes/2*float64(time.Minute))) == nil {
-			n.leave(i, false)
-		}
-	case n.Churn:
-		return n.comeAndGo(ctx, i, rng)
-	}
-	<-ctx.Done()
-	return nil
-}
-
-func (n *network) comeAndGo(ctx context.Context, i int, rng *rand.Rand) error {
-	for {
-		if wait(ctx, seconds(churn.Lives(rng))) != nil {
+	for _, m := range n.lives(i) {
+		if wait(ctx, time.Until(n.begun.Add(seconds(m.at)))) != nil {
 			return nil
 		}
-		n.leave(i, churn.Leaves(rng))
-		if wait(ctx, seconds(churn.Stays(rng))) != nil {
-			return nil
-		}
-		if err := n.come(i); err != nil {
+		if !m.comes {
+			n.leave(i, m.polite)
+		} else if err := n.come(i); err != nil {
 			return err
 		}
 	}
+	<-ctx.Done()
+	return nil
 }
 
 func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }

@@ -73,24 +73,24 @@ func (c *cell) pond(hosts int, start time.Time, ports []int) pond.Config {
 }
 
 // service is about how long a crawl of a host takes.
-func service(h *pond.Host) time.Duration {
-	return taskStart + time.Duration(h.Pages)*(max(pageGap, h.CrawlDelay)+pageCost+usualRTT)
+func service(h *pond.Host, c costs) time.Duration {
+	return seconds(c.task) + time.Duration(h.Pages)*(max(pageGap, h.CrawlDelay)+seconds(c.page)+usualRTT)
 }
 
 // need is how many threads it takes to crawl every host once in the mean time between its changes.
 func need(w *pond.World) (threads float64) {
 	for i := range w.Hosts() {
 		h := &w.Hosts()[i]
-		threads += service(h).Seconds() / h.Interval.Seconds()
+		threads += service(h, usualCosts).Seconds() / h.Interval.Seconds()
 	}
 	return threads
 }
 
-// firstPass is the least time in which the threads can crawl every host once, in seconds.
-func (c *cell) firstPass(w *pond.World) float64 {
+// firstPass is the least time in which the threads can crawl every host once, in seconds, where a page and a task cost so much.
+func (c *cell) firstPass(w *pond.World, cost costs) float64 {
 	sum, most := 0., 0.
 	for i := range w.Hosts() {
-		s := service(&w.Hosts()[i]).Seconds()
+		s := service(&w.Hosts()[i], cost).Seconds()
 		sum, most = sum+s, max(most, s)
 	}
 	return max(sum/float64(c.Peers*c.Threads), most)

@@ -48,6 +48,13 @@ type Config struct {
 	Scale    *Scale    // a swarm of another kind, mode shoal only; nil: the paper's
 }
 
+// Move is a peer that comes, or goes: with a word, or without one.
+type Move struct {
+	Step   int
+	Peer   int32
+	Polite bool
+}
+
 // Scale describes a small and fast swarm, such as one on loopback, in steps that stand for any length of time.
 type Scale struct {
 	Step         time.Duration // length of a step; zero: a minute
@@ -77,11 +84,14 @@ type Scale struct {
 	// Claims is what each peer's tasks cost beside Start: the claim and the report take a round trip to the manager each. nil: nothing. Until step Come nobody is there.
 	Claims []float32
 	Come   int
+	// Links are the sites that each site's pages link to, one for each URL: a manager knows of a site that was never crawled how many of its URLs crawled sites link
+	// to. nil: how many pages it has.
+	Links [][]int32
 	// Shows is what a page of a site shows at a step: two numbers differ if the contents do. nil: a site changes by a Poisson process of its group's interval,
 	// and not page by page.
 	Shows func(site, page int, step float64) uint64
-	// HalfGone is the step from which on every other peer stays away; 0: never.
-	HalfGone int
+	// Moves are when peers come and go, in their order, each peer in turn the one and the other; nil: all come at the start, and then as Churn says.
+	Moves []Move
 }
 
 // Site is a channel of a Scale.

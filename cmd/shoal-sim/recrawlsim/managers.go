@@ -47,7 +47,7 @@ func (r *run) split(opt recrawl.Options) error {
 			own.Ahead = func(at recrawl.Slot) { r.touched += p.swarm.tasks[p.channel(at)].touch() }
 		}
 		if c := r.cfg.Scale; c != nil && c.Sites != nil { // links of others tell about how large a site is
-			own.Pending = func(at recrawl.Slot) int { return c.Sites[p.channel(at)].Pages }
+			own.Pending = func(at recrawl.Slot) int { return r.linked(p.channel(at)) }
 		}
 		p.s = recrawl.NewScheduler(begin, strategy, own)
 		r.parts = append(r.parts, p)

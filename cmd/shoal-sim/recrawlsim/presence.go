@@ -12,26 +12,23 @@ type presence struct {
 	aliveN int
 	next   sim.Queue[int32]
 	rng    *rand.Rand
+	moves  []Move // to come, where they are known
 }
 
 func newPresence(w *world) presence {
 	return presence{alive: make([]bool, w.experiment.crawlers), rng: sim.Rand(w.seed, "churn")}
 }
 
-// begin has all come.
+// begin has all come, unless it is known when each does.
 func (p *presence) begin(w *world, came func(crawler int32)) {
+	if w.scale != nil && w.scale.Moves != nil {
+		p.moves = w.scale.Moves
+		return
+	}
 	for i := range p.alive {
 		p.arrive(0, w, int32(i))
 		came(int32(i))
 	}
-}
-
-// halfGone is the minute from which on every other crawler stays away; 0: never.
-func (w *world) halfGone() int {
-	if w.scale == nil {
-		return 0
-	}
-	return w.scale.HalfGone
 }
 
 func (p *presence) arrive(minute int, w *world, crawler int32) {
@@ -42,15 +39,15 @@ func (p *presence) arrive(minute int, w *world, crawler int32) {
 
 // step tells who comes and who leaves in a minute, and how.
 func (p *presence) step(minute int, w *world, came func(crawler int32), left func(crawler int32, polite bool)) {
-	half := w.halfGone()
-	if half > 0 && minute == half {
-		for c := 1; c < len(p.alive); c += 2 {
-			if p.alive[c] {
-				p.alive[c] = false
-				p.aliveN--
-				left(int32(c), false)
-			}
+	for ; len(p.moves) > 0 && p.moves[0].Step <= minute; p.moves = p.moves[1:] {
+		m := p.moves[0]
+		if p.alive[m.Peer] = !p.alive[m.Peer]; p.alive[m.Peer] {
+			p.aliveN++
+			came(m.Peer)
+			continue
 		}
+		p.aliveN--
+		left(m.Peer, m.Polite)
 	}
 	for {
 		at, ok := p.next.Next()
@@ -58,9 +55,6 @@ func (p *presence) step(minute int, w *world, came func(crawler int32), left fun
 			return
 		}
 		_, c := p.next.Pop()
-		if half > 0 && minute >= half && c%2 == 1 { // gone for good
-			continue
-		}
 		if !p.alive[c] {
 			if out := w.outage; minute >= out[0] && minute < out[1] && c%4 != 0 {
 				p.next.Push(int64(out[1]), c)

@@ -45,7 +45,8 @@ type run struct {
 	out       int
 	life      float32
 	sizes     sizesSeen
-	touched   int // sum of what was read ahead, so that it is read
+	links     []int // by site: URLs of it that crawled sites link to
+	touched   int   // sum of what was read ahead, so that it is read
 	planErr   error
 	predicted float64 // sum over plans
 	plans     int
@@ -198,6 +199,7 @@ func (r *run) updated(minute int, channel int32, wait, service float32) {
 	known := r.cfg.Scale != nil && r.cfg.Scale.Sites != nil
 	if first := r.m.of[channel].updates == 0; known && first {
 		r.sizes.pages, r.sizes.n = r.sizes.pages+r.w.pages[channel], r.sizes.n+1
+		r.found(channel)
 	}
 	if r.learnsWeights() && (known || r.m.of[channel].updates == 0) {
 		s, at := r.of(channel)
@@ -207,6 +209,33 @@ func (r *run) updated(minute int, channel int32, wait, service float32) {
 	s, at := r.of(channel)
 	s.Observe(begin+recrawl.Tick(minute), at,
 		recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: wait, Service: service})
+}
+
+// found takes in where the pages of a site link to that was crawled for the first time.
+func (r *run) found(channel int32) {
+	links := r.cfg.Scale.Links
+	if links == nil {
+		return
+	}
+	if r.links == nil {
+		r.links = make([]int, len(links))
+	}
+	for _, to := range links[channel] {
+		r.links[to]++
+		s, at := r.of(to)
+		s.Found(at)
+	}
+}
+
+// linked is how many pages a site is known to have that was never crawled.
+func (r *run) linked(channel int32) int {
+	switch {
+	case r.cfg.Scale.Links == nil:
+		return r.cfg.Scale.Sites[channel].Pages
+	case r.links == nil:
+		return 0
+	}
+	return r.links[channel]
 }
 
 // over is called when a task has ended otherwise and the manager knows.

@@ -113,7 +113,23 @@ func (n *sites) pages(at recrawl.Slot) int {
 	if service := n.s.r.s.Facts(at).Service.Float(); service > 0 {
 		return int(float64(service) / (n.s.r.w.scale.Gap + n.s.r.w.scale.Page))
 	}
-	return min(n.s.r.w.scale.Sites[at].Pages, firstBudget) // as links of others tell
+	return firstBudget
+}
+
+// size is the same, or, of a site that was never crawled, how many pages links of others tell of.
+func (n *sites) size(at recrawl.Slot) int {
+	if n.s.r.s.Facts(at).Service.Float() > 0 {
+		return max(n.pages(at), 1)
+	}
+	return min(max(n.s.r.linked(int32(at)), 1), firstBudget)
+}
+
+// usual is how many pages the sites have on average, as far as they were crawled.
+func (n *sites) usual() float64 {
+	if s := &n.s.r.sizes; s.n > 0 {
+		return float64(s.pages / s.n)
+	}
+	return 0
 }
 
 const firstBudget = 64 // pages of a channel's first task, at most
@@ -122,7 +138,7 @@ const firstBudget = 64 // pages of a channel's first task, at most
 func (n *sites) Farther(now time.Time, tasks []dispatch.Ask) (int, dispatch.Peer, bool) {
 	asks := make([]overlay.Ask, len(tasks))
 	for i := range tasks {
-		asks[i] = overlay.Ask{Host: channel.HostKey(tasks[i].Slot) + 1, Pressing: tasks[i].Pressing, Pages: n.pages(tasks[i].Slot)}
+		asks[i] = overlay.Ask{Host: channel.HostKey(tasks[i].Slot) + 1, Pressing: tasks[i].Pressing, Late: tasks[i].Late, Usual: n.usual(), Pages: n.size(tasks[i].Slot)}
 	}
 	i, p, ok := n.judge.Farther(now, asks)
 	return i, dispatch.Peer(p), ok

@@ -1,0 +1,84 @@
+package livesim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"shoal/cmd/shoal-sim/recrawlsim"
+	"shoal/internal/sim"
+)
+
+// move is a peer that comes or goes, seconds after the start.
+type move struct {
+	at     float64
+	peer   int
+	comes  bool
+	polite bool
+}
+
+// lives is when a peer comes and goes in a run, the same for every strategy.
+func (c *cell) lives(i int) []move {
+	all := []move{{0, i, true, false}}
+	switch {
+	case c.Scene == "half" && i%2 == 1:
+		return append(all, move{c.Minutes * 30, i, false, false})
+	case !c.Churn:
+		return all
+	}
+	rng := sim.Rand(c.Seed, fmt.Sprintf("peer %d", i))
+	for at := 0.; ; {
+		if at += churn.Lives(rng); at >= 60*c.Minutes {
+			return all
+		}
+		all = append(all, move{at, i, false, churn.Leaves(rng)})
+		if at += churn.Stays(rng); at >= 60*c.Minutes {
+			return all
+		}
+		all = append(all, move{at, i, true, false})
+	}
+}
+
+// usualStart is how long a peer takes from its start until it has its first task, in seconds.
+const usualStart = 2.
+
+// moves are those of all peers, as the simulator takes them.
+func (c *cell) moves() []recrawlsim.Move {
+	var all []move
+	for i := range c.Peers {
+		all = append(all, c.lives(i)...)
+	}
+	return stepped(all, usualStart)
+}
+
+// seen are the moves that were, with the time that peers took on average until their threads were there.
+func (n *network) seen(w *watched) []recrawlsim.Move {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	there, comes := 0., 0.
+	for _, s := range n.there {
+		there += s
+	}
+	for _, m := range n.moves {
+		if m.comes {
+			comes++
+		}
+	}
+	late := there - w.series[len(w.series)-1].threads/float64(n.Threads)
+	return stepped(n.moves, max(late/max(comes, 1), 0))
+}
+
+// stepped puts moves, of each peer in their order, into steps and into the order of these; who comes is there so much later, but before it goes.
+func stepped(all []move, late float64) (out []recrawlsim.Move) {
+	last := map[int]int{}
+	for _, m := range all {
+		if m.comes {
+			m.at += late
+		}
+		last[m.peer] = max(int(math.Round(m.at)), last[m.peer])
+		out = append(out, recrawlsim.Move{Step: last[m.peer], Peer: int32(m.peer), Polite: m.polite})
+	}
+	slices.SortStableFunc(out, func(a, b recrawlsim.Move) int { return cmp.Compare(a.Step, b.Step) })
+	return out
+}
