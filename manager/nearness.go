@@ -104,7 +104,7 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 func (n *nearness) Farther(now time.Time, tasks []dispatch.Ask) (int, dispatch.Peer, bool) {
 	asks := make([]overlay.Ask, len(tasks))
 	for i := range tasks {
-		asks[i] = overlay.Ask{Host: tasks[i].Host, Not: n.complaints[tasks[i].Slot].peer, Pressing: tasks[i].Pressing, Pages: n.pace.size(tasks[i].Slot)}
+		asks[i] = overlay.Ask{Host: tasks[i].Host, Not: n.complaints[tasks[i].Slot].peer, Pressing: tasks[i].Pressing, Late: tasks[i].Late, Usual: float64(n.sizes.mean()), Pages: n.pace.size(tasks[i].Slot)}
 		asks[i].May, _ = n.mayTake(now, tasks[i].Slot) // else a peer that may not have the task would be named each time, and no other
 	}
 	i, p, ok := n.judge.Farther(now, asks)

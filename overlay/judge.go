@@ -86,6 +86,9 @@ type Ask struct {
 	Not ID
 	// Pressing says that Farther may give the task any room.
 	Pressing bool
+	// Usual is how many pages a task has on average; zero: that is not known. Of tasks that press Farther sends small ones no farther than near, unless they are Late.
+	Usual float64
+	Late  bool
 	// Only, if set, is the peer that Farther has named: the task goes there, or nowhere.
 	Only ID
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
@@ -132,6 +135,7 @@ const (
 	otherSlack   = 2.  // ms,
 	otherNear    = 9.  // or no farther than this, ms: about the median of all tasks, below which a few milliseconds more are little;
 	farOther     = 10  // and each such time anywhere near, so that no peer that is nearer than all others has a host to itself
+	smallOf      = 1.5 // a task that is so many times smaller than usual is small: to send it far relieves the peers near it of hardly any work
 	nearLeast    = 2   // with so few peers there is no choice worth waiting for
 	candidates   = 16  // peers that are kept for each host
 	quantileOf   = 64  // peers of whom the distance is taken that a share of all lies within
@@ -374,7 +378,8 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 
 // Farther says which of some tasks that have waited long loses least by going to a peer that may have it, and to which: a task that presses to one with room, and
 // these tasks come first; another one to one with a free thread that nothing near it wants. What a task loses is how much farther that peer is than the
-// nearest, for each of its pages: it keeps the thread for as long as it has pages, so that few tasks go far where large ones do. False: there is none.
+// nearest, for each of its pages: it keeps the thread for as long as it has pages, so that few tasks go far where large ones do. A small task that presses waits
+// for peers near its host: at the end of a first pass hardly anything else is left, and all of it would go far. False: there is none.
 func (j *Judge) Farther(now time.Time, tasks []Ask) (task int, p ID, ok bool) {
 	least := math.Inf(1)
 	for i := range tasks {
@@ -388,12 +393,26 @@ func (j *Judge) Farther(now time.Time, tasks []Ask) (task int, p ID, ok bool) {
 		if a.Pressing {
 			mark = withRoom
 		}
-		c, found := j.nearestWith(h, mark, math.MaxFloat64)
+		c, found := j.nearestWith(h, mark, j.goesTo(a, h))
 		if more := (c.ms - h.near[0].ms) / float64(max(a.Pages, 1)); found && (first || more < least) {
 			task, p, least, ok = i, j.slots[c.slot].rec.ID, more, true
 		}
 	}
 	return task, p, ok
+}
+
+// goesTo is how far from a host Farther sends a task: anywhere; but a small one that presses no farther than near, where a peer is that may have it.
+func (j *Judge) goesTo(a *Ask, h *located) float64 {
+	if !a.Pressing || a.Late || smallOf*float64(a.Pages) >= a.Usual {
+		return math.MaxFloat64
+	}
+	limit := j.reach(h)
+	for _, c := range h.near {
+		if s := &j.slots[c.slot]; c.ms <= limit && s.rec != nil && s.life == c.life && j.awaited(c.slot) && !j.bars(c.slot) {
+			return limit
+		}
+	}
+	return math.MaxFloat64
 }
 
 // survey has a host measured, unless it is, or as many are as may be at a time.

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"shoal/channel"
@@ -49,6 +50,13 @@ func TestJudgeSpare(t *testing.T) {
 	}
 }
 
+// nearMay says whether a peer near a host for which a task may wait may have it.
+func (c *court) nearMay(h *located, may func(ID) bool) bool {
+	return slices.ContainsFunc(c.j.takers, func(k int32) bool {
+		return c.j.away(h, k) <= c.j.reach(h) && c.j.awaited(k) && may(c.j.slots[k].rec.ID)
+	})
+}
+
 // Farther names what a search through all tasks and peers finds, and Near gives the task to that peer.
 func TestJudgeFarther(t *testing.T) {
 	named := 0
@@ -62,7 +70,7 @@ func TestJudgeFarther(t *testing.T) {
 		for h := range channel.HostKey(6) {
 			c.survey(h+1, somewhere(c.rng), 3)
 			odd := c.rng.IntN(2)
-			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0, Pages: 1 + c.rng.IntN(9), May: func(id ID) bool { return int(id[len(id)-1])%2 == odd }})
+			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0, Pages: 1 + c.rng.IntN(9), Usual: float64(c.rng.IntN(2) * 9), Late: c.rng.IntN(4) == 0, May: func(id ID) bool { return int(id[len(id)-1])%2 == odd }})
 		}
 		for i := range c.peers {
 			c.hold(c.peers[i].ID, c.rng.IntN(7))
@@ -80,6 +88,9 @@ func TestJudgeFarther(t *testing.T) {
 			for _, k := range c.j.takers {
 				s := &c.j.slots[k]
 				if !c.j.hasRoom(s) || c.j.passes(k) || !a.May(s.rec.ID) || !a.Pressing && !(s.spare && s.free()) {
+					continue
+				}
+				if small := a.Pressing && !a.Late && a.Pages < 6 && a.Usual > 0; small && c.j.away(h, k) > c.j.reach(h) && c.nearMay(h, a.May) {
 					continue
 				}
 				more := (c.j.away(h, k) - h.near[0].ms) / float64(a.Pages)

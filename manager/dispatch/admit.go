@@ -91,13 +91,14 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how w
 	case v == Wait && !asked && len(m.asked) < maxAsked:
 		m.asked[s] = since
 	case v == Wait && anywhere:
-		m.far.add(Ask{Slot: s, Host: key, Pressing: m.due.Facts(s).Updated == 0})
+		m.far.add(Ask{Slot: s, Host: key, Pressing: m.due.Facts(s).Updated == 0, Late: waited >= late*m.cfg.Clock.Step})
 	}
 	return peer, v
 }
 
 const (
 	patience = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
+	late     = 60      // ticks after which one goes far also if it is small
 	maxAsked = 1 << 16 // tasks whose wait is counted
 )
 

@@ -18,7 +18,7 @@ type far struct {
 	press int // of them, those that press
 }
 
-const maxFar = 32 // tasks that press, and others, that are kept: those that Due ranks highest
+const maxFar = 128 // tasks that press, and others, that are kept: those that Due ranks highest
 
 // way is how a task may go.
 type way struct {
