@@ -37,7 +37,7 @@ type state struct {
 }
 
 // pagesASecond bounds the work of a look.
-const pagesASecond = 3000
+const pagesASecond = 12_000
 
 func newTruth(w *pond.World, served func(int, int, time.Time) uint64) *truth {
 	n := len(w.Hosts())

@@ -62,3 +62,17 @@ func TestSpareKeepsToTheRoom(t *testing.T) {
 		t.Errorf("%d are handed out, want 3", len(orders))
 	}
 }
+
+// A task that no peer takes is late once it has waited for late ticks, and not before.
+func TestLate(t *testing.T) {
+	w := newWorld(Config{Terms: terms(), MaxOut: 3})
+	w.peer("a").gone = false // it holds nothing
+	w.chans[w.add(0)].wanted = true
+	for since := range recrawl.Tick(late + 3) {
+		w.tick()
+		if got := len(w.late) > 0; got != (since >= late) {
+			t.Fatalf("after %d ticks: late %v", since, got)
+		}
+		w.now = w.now.Add(tick)
+	}
+}
