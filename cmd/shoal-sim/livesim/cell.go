@@ -44,7 +44,9 @@ func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
 	costs := n.costs(w)
 	row.FirstPassLeastS = round(c.firstPass(n.world, costs), 1)
 	row.PageMS, row.TaskMS = round(1000*costs.page, 1), round(1000*costs.task, 1)
-	return row, c.foretell(ctx, n.world, n.ports, costs, begun, n.seen(w), &row)
+	late := n.late(w)
+	row.StartS = round(late, 1)
+	return row, c.foretell(ctx, n.world, n.ports, costs, begun, stepped(n.moves, late), &row)
 }
 
 const lastWords = 2 * time.Second // for the manager to take in what the peers said when they left

@@ -73,6 +73,7 @@ type Row struct {
 	Steady90S        float64 `json:"steady90_s"`        // seconds until nine tenths of that; -1: never
 	FirstPassS       float64 `json:"first_pass_s"`      // seconds until every channel was crawled once; -1: not in the time
 	FirstPassLeastS  float64 `json:"first_pass_least_s"`
+	StartS           float64 `json:"start_s"` // seconds from a peer's start until its threads were there, on average; the times above have it in them
 	UpdatesPerMin    float64 `json:"updates_per_min"`
 	PagesPerMin      float64 `json:"pages_per_min"`
 	PagesWasted      int64   `json:"pages_wasted"` // fetched, and never at the archive

@@ -52,8 +52,8 @@ func (c *cell) moves() []recrawlsim.Move {
 	return stepped(all, usualStart)
 }
 
-// seen are the moves that were, with the time that peers took on average until their threads were there.
-func (n *network) seen(w *watched) []recrawlsim.Move {
+// late is how many seconds peers took on average from their start until their threads were there.
+func (n *network) late(w *watched) float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	there, comes := 0., 0.
@@ -66,7 +66,7 @@ func (n *network) seen(w *watched) []recrawlsim.Move {
 		}
 	}
 	late := there - w.series[len(w.series)-1].threads/float64(n.Threads)
-	return stepped(n.moves, max(late/max(comes, 1), 0))
+	return max(late/max(comes, 1), 0)
 }
 
 // stepped puts moves, of each peer in their order, into steps and into the order of these; who comes is there so much later, but before it goes.
