@@ -119,13 +119,17 @@ func (c *chaosRun) open() {
 		c.startPeer(i)
 	}
 	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond, Alias: alias, Endless: endless,
-		Slack: c.cast.Longest + 30*time.Second, BlockGrace: chaosLease + c.cast.Longest + 5*time.Second})
+		Client: &http.Client{Timeout: chaosReading},
+		Slack:  c.cast.Longest + 30*time.Second, BlockGrace: chaosLease + c.cast.Longest + 5*time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.dismiss = c.employ()
 	c.crawledSince(time.Time{}, chaosPage+c.more(), "crawls every channel")
 }
+
+// chaosReading is how long the judge waits for an answer: for the whole index, of a busy manager.
+const chaosReading = 10 * time.Minute
 
 // must is an operator's request to a manager that is well, and mustSend one with a file.
 func (c *chaosRun) must(path string, in any) {

@@ -101,7 +101,6 @@ type Judge struct {
 	updates  map[int64]int     // of each channel, as last seen
 	liars    map[string]string // peers that lie, with their numbers as far as they are known
 	lied     map[int]bool      // hosts of which liars had a task: how often they were crawled is not known
-	asked    time.Time         // when it was last asked what they delivered
 	taken    bool              // what liars delivered was taken back
 	muted    map[string]bool   // texts that were found to tell nothing
 	violated int

@@ -27,7 +27,14 @@ type fake struct {
 	captures []capture
 	bodies   map[string]string
 	metrics  string
+	trusted  trusted
 	down     bool // the manager
+}
+
+// trusted is whose deliveries the manager judges.
+type trusted struct {
+	Peers []map[string]string `json:"peers"`
+	More  int                 `json:"more"`
 }
 
 func content(u string, version uint64) string { return fmt.Sprintf("%s version %d", u, version) }
@@ -91,6 +98,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, c := range part {
 			answerJSON(w, c)
 		}
+	case path == "/trust/peers":
+		answerJSON(w, f.trusted)
 	case path == "/archive/cdx":
 		if of := r.FormValue("deliverer"); of != "" && of != "liar" {
 			http.NotFound(w, r)
@@ -255,6 +264,11 @@ func TestBreaches(t *testing.T) {
 			f.lie(j, "verified")
 			f.captures[len(f.captures)-1].Digest = f.captures[0].Digest
 		}, ""},
+		"a lie by one without a name": {func(f *fake, j *Judge) {
+			f.lie(j, "verified")
+			f.trusted.Peers[1]["peer"] = ""
+		}, Believed},
+		"a lie by one of many":    {func(f *fake, j *Judge) { f.lie(j, "verified"); f.trusted = trusted{More: 7} }, Believed},
 		"a lie by another":        {func(f *fake, _ *Judge) { f.invent(pageURL(0, 0)) }, Unserved},
 		"another host is blocked": {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(1, 0, at(198), 3) }, ""},
 	} {
@@ -343,6 +357,7 @@ func (f *fake) lie(j *Judge, state string) {
 	f.invent(pageURL(0, 0))
 	c := &f.captures[len(f.captures)-1]
 	c.Deliverer, c.State = "d-1", state
+	f.trusted.Peers = []map[string]string{{"peer": "honest", "deliverer": "d-0"}, {"peer": "liar", "deliverer": "d-1"}}
 	f.bodies[c.URL] = content(c.URL, 2)
 }
 

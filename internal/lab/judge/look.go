@@ -17,11 +17,8 @@ func (j *Judge) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if now := time.Now(); now.Sub(j.asked) >= askLiars {
-		if err := j.Know(ctx); err != nil {
-			return err
-		}
-		j.asked = now
+	if _, err := j.listed(ctx); err != nil {
+		return err
 	}
 	if err := j.readFeed(ctx); err != nil {
 		return err
@@ -33,11 +30,12 @@ func (j *Judge) Look(ctx context.Context) error {
 	return nil
 }
 
-// askLiars is how often Look asks whether those that lie have delivered something: the manager looks through its index for that.
-const askLiars = 10 * time.Second
-
 // Know learns the numbers by which captures and changes name the peers that lie, if these have delivered something. Call it before that is taken back.
 func (j *Judge) Know(ctx context.Context) error {
+	all, err := j.listed(ctx)
+	if err != nil || all {
+		return err
+	}
 	for peer, number := range j.liars {
 		if number != "" {
 			continue
@@ -51,6 +49,33 @@ func (j *Judge) Know(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// listed learns the numbers that the manager lists, of the peers whose deliveries it judges. It reports whether these are all: others have delivered nothing. After a
+// restart the manager may not name all, and looks through its index when it is asked for one of them.
+func (j *Judge) listed(ctx context.Context) (all bool, err error) {
+	all = true
+	for _, number := range j.liars {
+		all = all && number != ""
+	}
+	if all {
+		return true, nil
+	}
+	var list struct {
+		Peers []struct{ Peer, Deliverer string } `json:"peers"`
+		More  int                                `json:"more"`
+	}
+	if err := j.manager(ctx, "/trust/peers", nil, &list); err != nil {
+		return false, err
+	}
+	all = list.More == 0
+	for _, p := range list.Peers {
+		all = all && p.Peer != ""
+		if number, ok := j.liars[p.Peer]; ok && number == "" {
+			j.liars[p.Peer] = p.Deliverer
+		}
+	}
+	return all, nil
 }
 
 // lie reports whether a deliverer, by its number, is a peer that lies.
