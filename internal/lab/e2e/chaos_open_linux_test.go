@@ -112,9 +112,14 @@ func (c *chaosRun) open() {
 	for i := range c.cast.Peers {
 		c.dirs, c.ports, c.peers = append(c.dirs, newRoom(t)), append(c.ports, unusedPort(t)), append(c.peers, nil)
 		c.clocks = append(c.clocks, c.newClock(strconv.Itoa(i)))
-		j := start(t, "shoal-peer", "join", "--yes", c.join, "--data", c.dirs[i])
-		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
-			t.Fatalf("join: %s", j.said())
+		for over := c.own.bound(chaosPage); ; { // a busy manager may be too late for one try
+			j := start(t, "shoal-peer", "join", "--yes", c.join, "--data", c.dirs[i])
+			if <-j.done; j.cmd.ProcessState.ExitCode() == 0 {
+				break
+			}
+			if over() {
+				t.Fatalf("join: %s", j.said())
+			}
 		}
 		c.startPeer(i)
 	}
