@@ -13,7 +13,7 @@ import (
 
 // Several is a channel database as one of several managers uses it. Each has partitions of the hosts, and writes under a tenancy, which Take begins.
 //
-// A tenancy that is not renewed for Term is ended by any other manager, for good. Each write locks its row for share, so that none is made after its
+// A tenancy that is not renewed for Term is ended by any other manager whose own was, for good. Each write locks its row for share, so that none is made after its
 // end; and a partition changes hands only in a transaction in which its owner's tenancy has ended, or in one of the owner itself, which waits for that
 // one's writes. The clock that decides is the server's alone.
 type Several struct {
@@ -131,7 +131,8 @@ func (s *Several) Beat(ctx context.Context, leaving bool, about []byte) (t chann
 	var late int
 	err = s.once(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		t = channel.Tenure{}
-		tag, err := tx.Exec(ctx, `UPDATE beats SET until = now() + $2::interval, leaving = $3, about = coalesce($4, about) WHERE id = $1`, int64(s.id), s.cfg.Term.String(), leaving, about)
+		tag, err := tx.Exec(ctx, `UPDATE beats SET since = CASE WHEN until < now() + $2::interval / 2 THEN now() ELSE since END, until = now() + $2::interval,
+			leaving = $3, about = coalesce($4, about) WHERE id = $1`, int64(s.id), s.cfg.Term.String(), leaving, about)
 		if err != nil {
 			return err
 		}
@@ -158,18 +159,22 @@ func (s *Several) once(ctx context.Context, run func(context.Context, pgx.Tx) er
 	return s.Explain(s.Transact(ctx, run))
 }
 
+// isLate is a condition: a tenancy may be ended. It was not renewed, and that of $1 was, all the while, for a term of $2: else the server was away, and all
+// managers have as long as ever to come back. An earlier start of the same manager does not come back.
+const isLate = `b.until < now() AND EXISTS (SELECT FROM tenancies mt JOIN beats mb USING (id) WHERE mt.id = $1 AND (mb.since <= now() - $2::interval OR mt.node = t.node))`
+
 // tenure reads who shares the database, and counts the tenancies that may be ended.
 func (s *Several) tenure(ctx context.Context, tx pgx.Tx, t *channel.Tenure) (late int, err error) {
-	rows, err := tx.Query(ctx, `SELECT t.id, t.node, t.writer, b.leaving, b.about, b.until < now() FROM tenancies t JOIN beats b USING (id) WHERE NOT t.ended ORDER BY t.id`)
+	rows, err := tx.Query(ctx, `SELECT t.id, t.node, t.writer, b.leaving, b.about, `+isLate+` FROM tenancies t JOIN beats b USING (id) WHERE NOT t.ended ORDER BY t.id`, int64(s.id), s.cfg.Term.String())
 	if err != nil {
 		return 0, err
 	}
 	var id int64
 	var of channel.Tenancy
-	var isLate bool
-	if _, err = pgx.ForEachRow(rows, []any{&id, &of.Node, &of.Writer, &of.Leaving, &of.About, &isLate}, func() error {
+	var lateOne bool
+	if _, err = pgx.ForEachRow(rows, []any{&id, &of.Node, &of.Writer, &of.Leaving, &of.About, &lateOne}, func() error {
 		of.ID = channel.Epoch(id)
-		if isLate {
+		if lateOne {
 			late++
 		}
 		t.Tenants = append(t.Tenants, of)
@@ -193,7 +198,8 @@ func (s *Several) tenure(ctx context.Context, tx pgx.Tx, t *channel.Tenure) (lat
 func (s *Several) bury(ctx context.Context) error {
 	return s.once(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `UPDATE tenancies SET ended = true, at = now() WHERE id IN (
-			SELECT t.id FROM tenancies t JOIN beats b USING (id) WHERE NOT t.ended AND b.until < now() ORDER BY t.id FOR UPDATE OF t SKIP LOCKED) RETURNING id`)
+			SELECT t.id FROM tenancies t JOIN beats b USING (id) WHERE NOT t.ended AND `+isLate+` ORDER BY t.id FOR UPDATE OF t SKIP LOCKED) RETURNING id`,
+			int64(s.id), s.cfg.Term.String())
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func TestTenancy(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	next := oneOf(t, server, "next", time.Minute)
+	next := oneOf(t, server, "next", time.Second)
 	buried(t, next, old.id)
 	taken, err = next.TakeParts(t.Context(), allParts())
 	if err != nil || len(taken.Parts) != channel.Parts || taken.Cursors[7] != "here" || !slices.Contains(taken.Ended, "writer of old") {

@@ -197,6 +197,9 @@ func (st *station) checks(context.Context) []desk.Finding {
 		found = append(found, desk.Finding{Level: desk.Warning, What: "Peers on other machines cannot reach this manager: it listens on loopback only.",
 			Mend: fmt.Sprintf("Start it with --listen /ip4/0.0.0.0/tcp/%d, and --announce with the address that is seen from outside.", wire.DefaultPort)})
 	}
+	if f, tells := st.cfg.anew.finding(time.Now()); tells {
+		found = append(found, f)
+	}
 	if st.others != nil {
 		st.publishing.Lock()
 		old, stolen := st.others.outdated(), st.others.stolen

@@ -98,19 +98,7 @@ func (c *managerCmd) Run(ctx context.Context, s streams) error {
 	if !cfg.several {
 		cfg.mover = newMover()
 	}
-	for {
-		err := c.runOnce(ctx, s, cfg, channels)
-		if errors.Is(err, errMoving) {
-			if ctx.Err() != nil { // asked to end in the pause
-				return nil
-			}
-			continue
-		}
-		if !errors.Is(err, manager.ErrEnded) || ctx.Err() != nil {
-			return err
-		}
-		fmt.Fprintf(s.err, "%s. Starting anew.\n", plain.Error(err))
-	}
+	return keepRunning(ctx, cfg, func(what string) { fmt.Fprintln(s.err, what) }, func(cfg stationConfig) error { return c.runOnce(ctx, s, cfg, channels) })
 }
 
 // runOnce runs the manager until it ends, or until others have taken its work over.

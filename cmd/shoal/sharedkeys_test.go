@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +17,9 @@ import (
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/s3lab"
 	"shoal/internal/member"
-	"shoal/manager"
+	"shoal/internal/wire"
+	"shoal/manager/desk"
+	"shoal/manager/joint"
 )
 
 // keptRunning opens and runs a manager, and again when it says that it must begin anew.
@@ -27,20 +31,45 @@ func keptRunning(t *testing.T, web pondRun, cfg stationConfig) (now *atomic.Poin
 	web.run(filepath.Base(cfg.data), func(all context.Context) error {
 		defer close(ended)
 		defer context.AfterFunc(all, cancel)()
-		for {
+		return ignoreCanceled(ctx, keepRunning(ctx, cfg, func(string) {}, func(cfg stationConfig) error {
 			st, err := openStation(ctx, cfg)
 			if err != nil {
-				return ignoreCanceled(ctx, err)
+				return err
 			}
 			now.Store(st)
-			err = errors.Join(st.run(ctx), st.close())
-			now.Store(nil)
-			if !errors.Is(err, manager.ErrEnded) || ctx.Err() != nil {
-				return ignoreCanceled(ctx, err)
-			}
-		}
+			defer now.Store(nil)
+			return errors.Join(st.run(ctx), st.close())
+		}))
 	})
 	return now, func() { cancel(); <-ended }
+}
+
+// peerAsks has a peer, which is no manager, ask what managers ask each other.
+func peerAsks(t *testing.T, st *station) error {
+	t.Helper()
+	join, err := st.invite(time.Now(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := member.ParseJoinString(join)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var key [32]byte
+	rand.Read(key[:])
+	n, err := wire.New(t.Context(), wire.Config{Key: key, Network: st.keys.Network, Role: member.Peer, Listen: []string{"/ip4/127.0.0.1/tcp/0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if err := n.Join(t.Context(), j, ""); err != nil {
+		t.Fatal(err)
+	}
+	said, err := n.Call(t.Context(), st.node.ID(), protoDesk, []byte(`{"what":"trust"}`), joint.MaxAnswer)
+	if err == nil {
+		t.Errorf("it was answered %.100q", said)
+	}
+	return err
 }
 
 func ignoreCanceled(ctx context.Context, err error) error {
@@ -107,6 +136,29 @@ func TestKeysOfSeveralManagers(t *testing.T) {
 	for _, at := range []*station{a, b} {
 		if _, err := at.issuer.Issue(time.Now(), request("one too many", j.Invite)); !errors.Is(err, member.ErrInvite) || !strings.Contains(err.Error(), "used 2 times") {
 			t.Errorf("a third use: %v", err)
+		}
+	}
+
+	if err := b.archive.Others.ShutOut(t.Context(), []string{a.others.writer}); err != nil {
+		t.Fatal(err)
+	}
+	until("who was shut out of the archive says so, and begins anew", func() bool {
+		st := first.Load()
+		if st == nil || st == a {
+			return false
+		}
+		a = st
+		return slices.ContainsFunc(a.checks(t.Context()), func(f desk.Finding) bool { return strings.Contains(f.What, "had to begin anew") })
+	})
+	if why := b.archive.Trouble(); why != "" {
+		t.Errorf("who has shut it out: %s", why)
+	}
+	until("it is one of two again, and stores", func() bool {
+		return len(managers(first).Managers) == 2 && a.archive.Trouble() == "" && a.archive.Ledger.Seal() == nil
+	})
+	for _, st := range []*station{a, b} {
+		if err := peerAsks(t, st); !errors.Is(err, wire.Refused) || !strings.Contains(err.Error(), "only managers") {
+			t.Errorf("a peer asks what only managers may: %v, want %v", err, wire.Refused)
 		}
 	}
 

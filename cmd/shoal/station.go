@@ -64,6 +64,7 @@ type stationConfig struct {
 	strays      time.Duration // see archive.Config
 	log         *slog.Logger
 	mover       *mover // nil: the data does not move while it runs
+	anew        *anew  // nil: this is the first start of the program
 	unpaced     bool   // pages may come faster than gaps allow: for measurements on the pond
 }
 
@@ -410,7 +411,7 @@ func (st *station) run(asked context.Context) error {
 		part("keys", st.watchStolen)
 	}
 	part("data", func(ctx context.Context) error {
-		return watchWrites(ctx, func() bool { return st.db.Broken() || st.archive.Broken() }, roomOn(st.cfg.data))
+		return watchWrites(ctx, func() bool { return st.db.Broken() || st.archive.Broken() }, st.archive.Others.Out, roomOn(st.cfg.data))
 	})
 	if m := st.cfg.mover; m != nil {
 		m.resumed()
@@ -449,7 +450,8 @@ var errReopen = errors.New("a write had failed, and the data folder can be writt
 
 // watchWrites ends the manager when a write has failed and the folder can be written again: the state of the disk is
 // unknown until the databases are opened anew. While the folder cannot be written, the manager serves what is there.
-func watchWrites(ctx context.Context, broken func() bool, room func() error) error {
+// It ends it too when others have shut it out of the archive, for it to begin anew.
+func watchWrites(ctx context.Context, broken func() bool, out, room func() error) error {
 	t := time.NewTicker(writesEvery)
 	defer t.Stop()
 	for {
@@ -457,6 +459,9 @@ func watchWrites(ctx context.Context, broken func() bool, room func() error) err
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
+			if err := out(); err != nil {
+				return fmt.Errorf("%w: %w", manager.ErrEnded, err)
+			}
 			if broken() && room() == nil {
 				return errReopen
 			}

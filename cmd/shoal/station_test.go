@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"shoal/manager"
 )
 
 // A manager whose write failed serves what it has while its folder cannot be written, and ends when it can be, to be started again.
@@ -18,6 +20,8 @@ func TestEndsWhenTheDiskIsMended(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- watchWrites(ctx, func() bool { return broken.Load() }, func() error {
+				return nil
+			}, func() error {
 				if !mended.Load() {
 					return errors.New("read-only file system")
 				}
@@ -46,6 +50,11 @@ func TestEndsWhenTheDiskIsMended(t *testing.T) {
 			}
 		default:
 			t.Error("goes on with a database that nothing can be written to")
+		}
+
+		broken.Store(false)
+		if err := watchWrites(ctx, broken.Load, func() error { return errors.New("shut out") }, func() error { return nil }); !errors.Is(err, manager.ErrEnded) {
+			t.Errorf("who was shut out ended with %v, want %v", err, manager.ErrEnded)
 		}
 		cancel()
 	})

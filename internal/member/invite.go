@@ -132,7 +132,16 @@ func usedUp(uses uint32) error {
 	return fmt.Errorf("%w: the invite has been used %d times, which is all it is for; ask for a new one", ErrInvite, uses)
 }
 
-// useInvite counts one use of an invite, for good; i.mu is held. A use that cannot be kept is not counted.
+// countShared counts a use of an invite at all managers. i.mu is held, but for the time that this takes: their database may be slow, or away, and others want to
+// join and renew.
+func (i *Issuer) countShared(u InviteUse) (used uint32, err error) {
+	count := i.shared.count
+	i.mu.Unlock()
+	defer i.mu.Lock()
+	return count(u)
+}
+
+// useInvite counts one use of an invite, for good; i.mu is held, but not all the time (countShared). A use that cannot be kept is not counted.
 func (i *Issuer) useInvite(now time.Time, invite string) error {
 	in, err := i.readInvite(now, invite)
 	if err != nil {
@@ -147,7 +156,10 @@ func (i *Issuer) useInvite(now time.Time, invite string) error {
 	}
 	counted := before.used + 1
 	if i.shared != nil {
-		if counted, err = i.shared.count(InviteUse{in.id, in.uses, before.used, in.notAfter}); errors.Is(err, ErrUsedUp) {
+		counted, err = i.countShared(InviteUse{in.id, in.uses, before.used, in.notAfter})
+		before, known = i.used[in.id]
+		counted = max(counted, before.used)
+		if errors.Is(err, ErrUsedUp) {
 			i.used[in.id] = usage{in.uses, in.notAfter}
 			return usedUp(in.uses)
 		} else if err != nil {

@@ -148,15 +148,24 @@ func (i *Issuer) Issue(now time.Time, r Request) ([]byte, error) {
 			return nil, fmt.Errorf("%w: too many joined %s; try again in %s", ErrRate, b.what, wait.Round(time.Second))
 		}
 	}
-	if invited {
-		if err := i.useInvite(now, r.Invite); err != nil {
+	if !invited {
+		if err := i.checkWork(now, r); err != nil {
 			return nil, err
 		}
-	} else if err := i.checkWork(now, r); err != nil {
-		return nil, err
 	}
 	i.prefixes.take(now, prefix)
 	i.accounts.take(now, account)
+	if invited { // others may join and renew meanwhile
+		err := i.useInvite(now, r.Invite)
+		if err == nil && i.refused(r.Peer, account, r.Label) {
+			err = ErrDenied
+		}
+		if err != nil {
+			i.prefixes.giveBack(prefix)
+			i.accounts.giveBack(account)
+			return nil, err
+		}
+	}
 	return i.certify(now, Certificate{Peer: r.Peer, Account: account, Label: r.Label, Role: Peer})
 }
 
@@ -306,4 +315,12 @@ func (b *buckets) take(now time.Time, key string) {
 		k.full = now
 	}
 	k.full = k.full.Add(b.rate.Every)
+}
+
+// giveBack takes back a take.
+func (b *buckets) giveBack(key string) {
+	if e := b.of[key]; e != nil {
+		k := e.Value.(*bucket)
+		k.full = k.full.Add(-b.rate.Every)
+	}
 }

@@ -433,3 +433,56 @@ func BenchmarkWork(b *testing.B) {
 		from += 1000
 	}
 }
+
+// TestSlowCount has the count that managers share take long, as while their database is away. Others join and renew meanwhile; who is banned meanwhile gets
+// nothing; and a use that was not counted takes nothing from the rates.
+func TestSlowCount(t *testing.T) {
+	i, v := issuer(t, Policy{Account: Rate{2, time.Minute}, Prefix: Rate{3, time.Minute}})
+	asked, answer := make(chan InviteUse), make(chan error)
+	i.ShareInvites([32]byte{1}, func(u InviteUse) (uint32, error) {
+		asked <- u
+		return u.Before + 1, <-answer
+	})
+	invite, err := i.Invite([8]byte{7}, 2, t0.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func(peer string) chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := i.Issue(t0, Request{Peer: peer, Addr: home, Invite: invite})
+			done <- err
+		}()
+		return done
+	}
+	for range 5 {
+		slow := join("invited")
+		<-asked
+		held, err := i.Issue(t0, Request{Peer: "other", Addr: netip.MustParseAddr("198.51.100.1")})
+		if err == nil {
+			_, err = i.Renew(t0, "other", held, v)
+		}
+		if err != nil && !errors.Is(err, ErrRate) {
+			t.Fatalf("beside a count that takes long: %v", err)
+		}
+		answer <- errors.New("the database is away")
+		if err := <-slow; !errors.Is(err, ErrLedger) {
+			t.Fatalf("a use that was not counted: %v", err)
+		}
+	}
+	banned := join("banned")
+	<-asked
+	if err := i.Deny("banned", true); err != nil {
+		t.Fatal(err)
+	}
+	answer <- nil
+	if err := <-banned; !errors.Is(err, ErrDenied) {
+		t.Errorf("who was banned meanwhile: %v", err)
+	}
+	last := join("last")
+	<-asked
+	answer <- nil
+	if err := <-last; err != nil {
+		t.Errorf("a second use: %v", err)
+	}
+}

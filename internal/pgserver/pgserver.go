@@ -3,7 +3,6 @@
 package pgserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +70,7 @@ type Server struct {
 	owner             *owner // nil: this process's user
 	cmd               *exec.Cmd
 	done              chan error
-	log               bytes.Buffer // read when it has ended
+	log               tail // read when it has ended
 }
 
 // Start starts the server whose data lies in a folder, or makes it. Root cannot run one: then another user does, and the data lies in the folder for
@@ -150,12 +149,27 @@ func (s *Server) run(ctx context.Context) error {
 		select {
 		case err := <-s.done:
 			s.done <- err
-			return fmt.Errorf("PostgreSQL ended: %w\n%s", err, lastLines(s.log.String()))
+			return fmt.Errorf("PostgreSQL ended: %w\n%s", err, lastLines(string(s.log.kept)))
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ kept []byte }
+
+// mostTail is how much of it, in bytes: a server may run for months, and what is wanted is why it ended.
+const mostTail = 64 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.kept = append(t.kept, b...)
+	if len(t.kept) > 2*mostTail {
+		t.kept = append([]byte(nil), t.kept[len(t.kept)-mostTail:]...)
+	}
+	return len(b), nil
 }
 
 func lastLines(text string) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"shoal/manager"
 	"shoal/manager/archive"
@@ -23,8 +24,9 @@ type held struct {
 // What is asked about whom to believe.
 var (
 	rules = question[none, manager.TrustInfo]{"trust", func(ctx context.Context, c *Config, _ none) (manager.TrustInfo, error) { return c.Own.Trust(ctx) }}
-	peers = question[none, []manager.PeerTrust]{"trust of peers", func(ctx context.Context, c *Config, _ none) ([]manager.PeerTrust, error) {
-		return c.Own.TrustPeers(ctx)
+	peers = question[peersAsked, []manager.PeerTrust]{"trust of peers", func(ctx context.Context, c *Config, of peersAsked) ([]manager.PeerTrust, error) {
+		all, err := c.Own.TrustPeers(ctx)
+		return of.part(all), err
 	}}
 	evidence = question[string, held]{"evidence", func(ctx context.Context, c *Config, peer string) (held, error) {
 		p, cases, err := c.Own.Evidence(ctx, peer)
@@ -40,6 +42,39 @@ var (
 		return none{}, c.Own.Vouch(ctx, of...)
 	}}
 )
+
+// peersAsked asks for a part of the peers, by their numbers. A manager of before version 0.2 tells all, whatever it is asked, and asks for none of it: then all
+// are told.
+type peersAsked struct {
+	After trust.Peer `json:"after,omitempty"`
+	Most  int        `json:"most,omitempty"` // 0: any number
+}
+
+// mostPeers are asked for at a time. They fit an answer however long the names are.
+const mostPeers = 4000
+
+// part is what is told of all peers.
+func (a peersAsked) part(all []manager.PeerTrust) []manager.PeerTrust {
+	if a.Most <= 0 {
+		return all
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(p manager.PeerTrust) bool { return p.Peer <= a.After })
+	slices.SortFunc(all, func(x, y manager.PeerTrust) int { return cmp.Compare(x.Peer, y.Peer) })
+	return all[:min(len(all), a.Most)]
+}
+
+// peersOf are all peers as another manager sees them, part by part. What it told before it stopped answering counts.
+func peersOf(ctx context.Context, c *Config, other string) (out []manager.PeerTrust) {
+	of := peersAsked{Most: mostPeers}
+	for {
+		part, err := peers.ask(ctx, c, other, of)
+		out = append(out, part...)
+		if err != nil || len(part) != of.Most || part[len(part)-1].Peer <= of.After {
+			return out
+		}
+		of.After = part[len(part)-1].Peer
+	}
+}
 
 // Trust implements desk.Running: what all managers have judged, and the peers as those see them that know most of them.
 func (r *Running) Trust(ctx context.Context) (manager.TrustInfo, error) {
@@ -82,14 +117,22 @@ func addTrust(o, x *manager.TrustInfo) {
 
 // TrustPeers implements desk.Running: each peer as the manager sees it that holds most against it, with what all have seen of it.
 func (r *Running) TrustPeers(ctx context.Context) ([]manager.PeerTrust, error) {
-	all := peers.all(ctx, &r.cfg, none{})
-	if all[0].err != nil {
-		return nil, all[0].err
+	own, err := r.cfg.Own.TrustPeers(ctx)
+	if err != nil {
+		return nil, err
 	}
+	others := r.cfg.Others()
+	all := make([][]manager.PeerTrust, 1+len(others))
+	all[0] = own
+	var wg sync.WaitGroup
+	for i, o := range others {
+		wg.Go(func() { all[i+1] = peersOf(ctx, &r.cfg, o.Peer) })
+	}
+	wg.Wait()
 	var out []manager.PeerTrust
 	at := map[trust.Peer]int{}
-	for _, x := range all {
-		for _, p := range x.value {
+	for _, seen := range all {
+		for _, p := range seen {
 			i, known := at[p.Peer]
 			if !known {
 				at[p.Peer] = len(out)

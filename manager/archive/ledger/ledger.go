@@ -250,6 +250,9 @@ func (l *Ledger) Trouble() string {
 	if err := l.commits.Failed(); err != nil {
 		return err.Error()
 	}
+	if err := l.Others.Out(); err != nil {
+		return err.Error()
+	}
 	if err := l.checkSpace(true); errors.Is(err, ErrFull) {
 		return err.Error()
 	}

@@ -77,6 +77,7 @@ func (o *Others) end() {
 	if !o.ended {
 		o.ended = true
 		close(o.closing)
+		o.follower.End()
 	}
 	o.hearing.Unlock()
 	o.answers.Wait()
@@ -175,6 +176,17 @@ func (o *Others) fresh(id channel.ID, c *channelState) {
 
 // Shared reports whether other programs may write to the same ledger.
 func (o *Others) Shared() bool { return o.follower != nil }
+
+// Out says why this program can store nothing more until the ledger is opened anew, such as that others took it for gone. Nil: it can.
+func (o *Others) Out() error {
+	if !o.Shared() {
+		return nil
+	}
+	if err := o.ledger.commits.Failed(); errors.Is(err, ErrReplaced) {
+		return err
+	}
+	return o.follower.Out()
+}
 
 // ShutOut has other programs write nothing more, by their names, and returns when all that they did can be read here.
 func (o *Others) ShutOut(ctx context.Context, writers []string) error {

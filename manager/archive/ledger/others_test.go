@@ -20,6 +20,8 @@ type shared struct {
 	*memledger.Store
 	hear   func([]ledger.Write)
 	passed [][]byte
+	newest uint32
+	out    error
 }
 
 func (s *shared) Several() bool                                { return true }
@@ -30,6 +32,9 @@ func (s *shared) Name() string                                 { return "own" }
 func (s *shared) Writes(context.Context, string) (bool, error) { return true, nil }
 func (s *shared) First(context.Context) (bool, error)          { return true, nil }
 func (s *shared) Behind(context.Context, []byte) (int, error)  { return 0, nil }
+func (s *shared) Newest(context.Context) (uint32, error)       { return s.newest, nil }
+func (s *shared) Out() error                                   { return s.out }
+func (s *shared) End()                                         {}
 func (s *shared) Pass(_ context.Context, wait []byte) error {
 	s.passed = append(s.passed, wait)
 	return nil
@@ -94,5 +99,47 @@ func TestOpenBesideOthers(t *testing.T) {
 	}
 	if len(store.passed) == 0 {
 		t.Error("the wait was not answered")
+	}
+}
+
+// reaped is a segment store whose objects may be left over.
+type reaped struct{ learning }
+
+func (*reaped) Strays(context.Context, []segment.Info) ([]segment.Stray, error) { return nil, nil }
+func (*reaped) Discard(context.Context, segment.Stray) error                    { return nil }
+
+// TestPrune forgets that segments were closed to which no program can add anything any more, and no others. A program that was shut out says so.
+func TestPrune(t *testing.T) {
+	store := &shared{Store: memledger.New()}
+	segments := &reaped{learning{Store: memory.New(memory.Config{}), meanwhile: func() {}}}
+	l, err := ledger.Open(t.Context(), ledger.Config{Terms: lease.Terms{Term: time.Hour, ClaimWait: time.Hour}, Clock: time.Now, Log: slog.New(slog.DiscardHandler), InFlight: 1}, store, segments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Closing.Close([]uint32{1, 2, 300}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		newest uint32
+		left   int
+	}{{0, 3}, {2, 1}, {299, 1}, {300, 0}} {
+		store.newest = step.newest
+		if err := l.Closing.Prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left := 0
+		if err := l.View(func(s ledger.Snapshot) error {
+			return s.Scan([]byte{schema.Closed}, nil, false, func([]byte, []byte) (bool, error) { left++; return true, nil })
+		}); err != nil || left != step.left {
+			t.Errorf("up to %d: %d are left, want %d; %v", step.newest, left, step.left, err)
+		}
+	}
+	if why := l.Trouble(); why != "" {
+		t.Errorf("trouble: %s", why)
+	}
+	store.out = ledger.ErrReplaced
+	if why := l.Trouble(); why != ledger.ErrReplaced.Error() || l.Others.Out() == nil {
+		t.Errorf("trouble of who was shut out: %q", why)
 	}
 }

@@ -117,6 +117,11 @@ type Follower interface {
 	// Sync returns when all that was durable before the call is in the snapshots.
 	Sync(ctx context.Context) error
 
+	// Out says why this program can store nothing more, such as that others have shut it out: the store must be opened anew. Nil: it can.
+	Out() error
+	// End says that Close follows: a Commit that waits for a database that is away returns.
+	End()
+
 	// Name is this program's among the writers, and Writes reports whether one of a name may still append. First chooses one of all.
 	Name() string
 	Writes(ctx context.Context, name string) (bool, error)
@@ -124,6 +129,8 @@ type Follower interface {
 	// Pass notes that this program has answered a wait, and Behind counts the others that have not.
 	Pass(ctx context.Context, wait []byte) error
 	Behind(ctx context.Context, wait []byte) (int, error)
+	// Newest is the ID up to which no program that is there adds to a segment any more: each began later.
+	Newest(ctx context.Context) (uint32, error)
 }
 
 // Learner is a segment store that must be told what other programs have made of their segments.

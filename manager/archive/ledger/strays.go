@@ -12,7 +12,8 @@ import (
 
 // Where pages are objects, a program that dies or is cut off between writing an object and committing it leaves an object that the ledger does not know.
 // Whoever removes it must be sure that it is not committed afterwards, by a program that was only slow. So segments can be closed: Closed has a record of
-// each to which nothing is added any more, every commit to a segment is made on the condition that there is none, and it is never removed.
+// each to which nothing is added any more, and every commit to a segment is made on the condition that there is none. The record goes when no program is left
+// that could have such a commit under way (Prune).
 
 // Strays is a segment store whose objects may be left over.
 type Strays interface {
@@ -46,6 +47,30 @@ func (c *Closing) Close(ids []uint32) error {
 		b.Add(Change{schema.SegmentKey(schema.Closed, id), []byte{}})
 	}
 	return b.Flush()
+}
+
+// Prune forgets that segments were closed to which no program can add anything any more, as each that is there began later: programs never go on with the
+// segments of others, and no ID is given twice.
+func (c *Closing) Prune(ctx context.Context) error {
+	l := c.ledger
+	if c.strays == nil || !l.Others.Shared() {
+		return nil
+	}
+	newest, err := l.Others.follower.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	b := l.Batch()
+	err = l.store.View(func(s Snapshot) error {
+		return s.Scan([]byte{schema.Closed}, nil, false, func(key, _ []byte) (bool, error) {
+			if schema.SegmentOf(key) > newest {
+				return false, nil
+			}
+			b.Add(Change{Key: bytes.Clone(key)})
+			return true, ctx.Err()
+		})
+	})
+	return errors.Join(err, b.Flush())
 }
 
 // Forgotten are the changes by which the ledger forgets a segment for good.

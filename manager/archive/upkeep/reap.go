@@ -55,6 +55,9 @@ func (r *reaper) reap(ctx context.Context) (removed int, err error) {
 		clear(r.seen)
 		return 0, err
 	}
+	if err := u.ledger.Closing.Prune(ctx); err != nil {
+		return 0, err
+	}
 	due, err := r.due(ctx)
 	if err != nil || len(due) == 0 {
 		return 0, err

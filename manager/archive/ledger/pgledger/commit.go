@@ -66,6 +66,9 @@ func (s *Store) commitAlone(ctx context.Context, fit []ledger.Write) ([]error, e
 }
 
 func (s *Store) replaced() error {
+	if s.Several() {
+		return fmt.Errorf("%w: this one was not heard of for %s, and was shut out", ledger.ErrReplaced, aliveFor)
+	}
 	return fmt.Errorf("%w: stop the one that is not meant, on whichever machine it runs, and start the other again", ledger.ErrReplaced)
 }
 
@@ -80,6 +83,9 @@ func (s *Store) own(ctx context.Context) error {
 				if err == nil {
 					err = fmt.Errorf("%w (%d): stop them first, or start this one with --several", ErrSeveral, n)
 				}
+				return err
+			}
+			if _, err := tx.Exec(ctx, `DELETE FROM writers WHERE part = $1`, part); err != nil { // the first of several shuts out who has the log for itself
 				return err
 			}
 			return tx.QueryRow(ctx, `UPDATE heads SET epoch = epoch + 1 WHERE part = $1 RETURNING epoch, seq`, part).Scan(&epoch, &seq)

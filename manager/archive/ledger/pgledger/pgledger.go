@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -95,6 +96,10 @@ type Store struct {
 	gone    bool                 // another writer has replaced this one
 	hear    func([]ledger.Write) // is told what others have appended; nil: nobody is
 
+	out    atomic.Pointer[error] // why this writer can do nothing more
+	end    sync.Once
+	ending chan struct{} // closed when the store is about to be closed
+
 	unfollow func() // ends what follows the log; nil: nothing does
 }
 
@@ -107,7 +112,7 @@ var migrations embed.FS
 // but for the first time.
 func Open(ctx context.Context, cfg Config) (s *Store, err error) {
 	cfg.complete()
-	s = &Store{cfg: cfg, log: cfg.Log}
+	s = &Store{cfg: cfg, log: cfg.Log, ending: make(chan struct{})}
 	defer func(opened *Store) {
 		if err != nil {
 			err = errors.Join(err, opened.Close())
@@ -266,6 +271,7 @@ func (s *Store) Release() { s.copied.Release() }
 
 // Close implements ledger.Store.
 func (s *Store) Close() (err error) {
+	s.End()
 	if s.unfollow != nil {
 		s.unfollow()
 		s.unfollow = nil

@@ -30,6 +30,7 @@ const (
 	tellEvery  = 10 * time.Second // between two messages of what fails
 	lookWithin = 10 * time.Second // that a look may take, or the server's patience if that is less: who commits waits for it meanwhile
 	aliveFor   = "10 seconds"     // a writer that was heard of within this may still append
+	steadyGap  = "5 seconds"      // a writer that was not heard of for so long has not seen whether others were
 
 	abandon = 4 * time.Second // after which the server ends a transaction that a stopped program holds open
 )
@@ -40,14 +41,15 @@ var ErrSeveral = errors.New("archive: several managers work on it")
 // Several reports whether this store is one of several writers.
 func (s *Store) Several() bool { return s.cfg.Writer != "" }
 
-// register makes this program a writer. The first of several shuts out a program that has the log for itself.
+// register makes this program a writer. The first of several shuts out a program that has the log for itself. Other writers stay, however long they have been
+// silent: after an outage of the server any of them may be the first to come back.
 func (s *Store) register(ctx context.Context) error {
 	return s.patiently(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := lockHead(ctx, tx); err != nil {
 			return err
 		}
-		others, err := writers(ctx, tx)
-		if err != nil {
+		var others int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM writers WHERE part = $1 AND at > '-infinity'`, part).Scan(&others); err != nil {
 			return err
 		}
 		if others == 0 {
@@ -58,7 +60,8 @@ func (s *Store) register(ctx context.Context) error {
 				return err
 			}
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO writers (part, token) VALUES ($1, $2) ON CONFLICT (part, token) DO UPDATE SET at = now()`, part, s.cfg.Writer); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO writers (part, token, first) SELECT part, $2, segments FROM heads WHERE part = $1
+			ON CONFLICT (part, token) DO UPDATE SET at = now()`, part, s.cfg.Writer); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `SELECT epoch FROM heads WHERE part = $1`, part).Scan(&s.epoch)
@@ -169,12 +172,29 @@ func (s *Store) follow(ctx context.Context) {
 		}
 		err := s.look(ctx)
 		failing.Store(err != nil)
+		if errors.Is(err, ledger.ErrReplaced) || errors.Is(err, errDiverged) {
+			s.shutOut(err)
+		}
 		if now := time.Now(); err != nil && ctx.Err() == nil && now.Sub(told) >= tellEvery {
 			told = now
 			s.log.Warn("what other managers have stored is not read, will try again", "err", s.server.Explain(err))
 		}
 	}
 }
+
+// shutOut notes why this writer can do nothing more.
+func (s *Store) shutOut(why error) { s.out.CompareAndSwap(nil, &why) }
+
+// Out implements ledger.Follower.
+func (s *Store) Out() error {
+	if why := s.out.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// End implements ledger.Follower.
+func (s *Store) End() { s.end.Do(func() { close(s.ending) }) }
 
 // beat lets other writers know that this one is alive, unless it fails to read what they write: then it answers none of them. It waits neither for a commit nor
 // for this machine's disk, so that a writer that is slow is not shut out.
@@ -190,7 +210,12 @@ func (s *Store) beat(ctx context.Context, failing *atomic.Bool) {
 		if failing.Load() {
 			continue
 		}
-		if _, err := s.server.Pool().Exec(ctx, `UPDATE writers SET at = now() WHERE part = $1 AND token = $2`, part, s.cfg.Writer); err != nil && ctx.Err() == nil {
+		tag, err := s.server.Pool().Exec(ctx, `UPDATE writers SET since = CASE WHEN at < now() - $3::interval THEN now() ELSE since END, at = now() WHERE part = $1 AND token = $2`,
+			part, s.cfg.Writer, steadyGap)
+		switch {
+		case err == nil && tag.RowsAffected() == 0:
+			s.shutOut(s.replaced())
+		case err != nil && ctx.Err() == nil:
 			s.log.Debug("other managers were not told that this one is alive, will try again", "err", s.server.Explain(err))
 		}
 	}
@@ -213,8 +238,43 @@ func (s *Store) commitBeside(ctx context.Context, fit []ledger.Write) ([]error, 
 	if err != nil {
 		return nil, err
 	}
-	return s.readUpTo(ctx, seq-1, &badgerledger.Logged{Seq: seq, Key: key, Writes: fit})
+	return s.readBefore(ctx, &badgerledger.Logged{Seq: seq, Key: key, Writes: fit})
 }
+
+// readBefore applies the entries before one of this writer's own that is in the log already, and that one. What it did is known only then, so a server that has
+// gone away meanwhile is waited for.
+func (s *Store) readBefore(ctx context.Context, own *badgerledger.Logged) ([]error, error) {
+	said, err := s.readUpTo(ctx, own.Seq-1, own)
+	if !away(err) {
+		return said, err
+	}
+	s.log.Warn("the database has gone away before it was known what a commit did; waiting for it", "err", s.server.Explain(err))
+	ctx, cancel := s.untilEnd()
+	defer cancel()
+	for wait := again.Every(pace); away(err) && wait.Wait(ctx, nil, nil) == nil; {
+		said, err = s.readUpTo(ctx, own.Seq-1, own)
+	}
+	return said, err
+}
+
+// away reports whether an error says that the server cannot be reached.
+func away(err error) bool { return errors.Is(err, postgres.ErrUnreachable) || postgres.Passes(err) }
+
+// untilEnd bounds what waits for a server that must be asked: to when the store is closed, or to settleMost, after which the store is opened anew.
+func (s *Store) untilEnd() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleMost)
+	go func() {
+		select {
+		case <-s.ending:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// settleMost is how long a commit waits for the server to say what became of it.
+const settleMost = 5 * time.Minute
 
 // appendBeside puts an entry behind whatever the log has, and tells its number.
 func (s *Store) appendBeside(ctx context.Context, key [16]byte, body []byte) (seq uint64, err error) {
@@ -256,6 +316,7 @@ func (s *Store) appendBeside(ctx context.Context, key [16]byte, body []byte) (se
 		return seq, nil
 	case errors.Is(err, ledger.ErrReplaced):
 		s.gone = true
+		s.shutOut(err)
 		return 0, err
 	case errors.Is(err, errUnsettled), errors.Is(err, errDiverged):
 		return 0, err
@@ -266,7 +327,7 @@ func (s *Store) appendBeside(ctx context.Context, key [16]byte, body []byte) (se
 // settleBeside is settle for one of several writers: its entry may be anywhere behind what was read.
 func (s *Store) settleBeside(key [16]byte, cause error) (seq uint64, err error) {
 	s.log.Warn("the answer to a commit was lost; asking whether it was made", "err", s.server.Explain(cause))
-	ctx, cancel := context.WithTimeout(context.Background(), max(s.cfg.Server.Patience, time.Second))
+	ctx, cancel := s.untilEnd()
 	defer cancel()
 	wait := again.Every(pace)
 	for {

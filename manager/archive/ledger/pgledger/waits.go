@@ -6,6 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Who waits for other writers asks often. So it asks without a lock, which everyone who appends would wait for; only what ends the wait is made sure by a
+// write, under the lock: what a read alone sees, a failover may lose.
+
 // Name is this writer's own.
 func (s *Store) Name() string { return s.cfg.Writer }
 
@@ -17,34 +20,59 @@ func (s *Store) Pass(ctx context.Context, wait []byte) error {
 	})
 }
 
-// Behind counts the other writers that have not answered a wait. Those that were not heard of lately are shut out first: they would never answer.
+// Behind counts the other writers that have not answered a wait. Those that are silent are shut out first: they would never answer.
 func (s *Store) Behind(ctx context.Context, wait []byte) (n int, err error) {
+	return s.others(ctx, `passed IS DISTINCT FROM $3`, wait)
+}
+
+// Writes reports whether a writer may still append. One that is silent is shut out by the question.
+func (s *Store) Writes(ctx context.Context, name string) (is bool, err error) {
+	n, err := s.others(ctx, `token = $3`, name)
+	return n > 0, err
+}
+
+// silent is a condition: the writer was not heard of lately, and $2 was, all the while. Where that one was not either, the server was away, and all have as
+// long as ever to come back.
+const silent = `(at = '-infinity' OR at <= now() - interval '` + aliveFor + `' AND EXISTS (SELECT FROM writers me WHERE me.part = $1 AND me.token = $2
+	AND me.since <= now() - interval '` + aliveFor + `' AND me.at > now() - interval '` + steadyGap + `'))`
+
+const otherWriters = ` FROM writers WHERE part = $1 AND token <> $2 AND `
+
+// others counts the other writers of which a condition on $3 holds, but for those that are silent: they are shut out.
+func (s *Store) others(ctx context.Context, condition string, of any) (n int, err error) {
+	err = s.server.Patiently(ctx, func() error {
+		return s.server.Pool().QueryRow(ctx, `SELECT count(*)`+otherWriters+condition+` AND NOT `+silent, part, s.cfg.Writer, of).Scan(&n)
+	})
+	if err != nil || n > 0 {
+		return n, s.server.Explain(err)
+	}
 	err = s.patiently(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.dropSilent(ctx, tx); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE heads SET looked = now() WHERE part = $1`, part); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `SELECT count(*) FROM writers WHERE part = $1 AND token <> $2 AND passed IS DISTINCT FROM $3`, part, s.cfg.Writer, wait).Scan(&n)
+		if _, err := tx.Exec(ctx, `DELETE`+otherWriters+silent, part, s.cfg.Writer); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT count(*)`+otherWriters+condition, part, s.cfg.Writer, of).Scan(&n)
 	})
 	return n, err
 }
 
-// Writes reports whether a writer may still append. One that was not heard of lately is shut out by the question.
-func (s *Store) Writes(ctx context.Context, name string) (is bool, err error) {
+// Newest is the ID up to which no writer adds to a segment any more: each that is there began later. This one and all others have read what was stored before.
+func (s *Store) Newest(ctx context.Context) (id uint32, err error) {
 	err = s.patiently(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.dropSilent(ctx, tx); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE heads SET looked = now() WHERE part = $1`, part); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM writers WHERE part = $1 AND token = $2)`, part, name).Scan(&is)
-	})
-	return is, err
-}
-
-func (s *Store) dropSilent(ctx context.Context, tx pgx.Tx) error {
-	if err := lockHead(ctx, tx); err != nil {
+		if _, err := tx.Exec(ctx, `DELETE`+otherWriters+silent, part, s.cfg.Writer); err != nil {
+			return err
+		}
+		var n int64
+		err := tx.QueryRow(ctx, `SELECT coalesce(min(first), 0) FROM writers WHERE part = $1`, part).Scan(&n)
+		id = uint32(n)
 		return err
-	}
-	_, err := tx.Exec(ctx, `DELETE FROM writers WHERE part = $1 AND token <> $2 AND at <= now() - $3::interval`, part, s.cfg.Writer, aliveFor)
-	return err
+	})
+	return id, err
 }
 
 // First reports whether this is the first of the writers, by their names: one of them does what need not be done by all.

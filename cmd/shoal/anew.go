@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"shoal/channel/postgres"
+	"shoal/internal/again"
+	"shoal/internal/plain"
+	"shoal/manager"
+	"shoal/manager/desk"
+)
+
+// A manager among several may be taken for gone, as when it was cut off from the database for some seconds. What it would still write is refused from then on,
+// so it begins anew, with a new tenancy and a new name in the archive's log, by itself.
+
+// anew is why a manager has begun anew.
+type anew struct {
+	at  time.Time
+	why string
+}
+
+// anewTold is for how long operators are told of it.
+const anewTold = 24 * time.Hour
+
+// finding is what operators are told; false: nothing.
+func (a *anew) finding(now time.Time) (desk.Finding, bool) {
+	if a == nil || now.Sub(a.at) > anewTold {
+		return desk.Finding{}, false
+	}
+	return desk.Finding{Level: desk.Warning, What: fmt.Sprintf("At %s this manager had to begin anew, and did: %s.", a.at.UTC().Format("15:04:05 UTC"), a.why),
+		Mend: "Nothing is lost. If it happens again: see whether this machine is short of processor, memory or disk, or is cut off from the database at times."}, true
+}
+
+// anewPace is of starts that follow one another.
+var anewPace = again.Bounds{First: 100 * time.Millisecond, Last: 10 * time.Second}
+
+// keepRunning runs a manager, and again when its data has moved, and anew when the others have taken its work over, or its archive must be opened again. Once it has run, a database that is away
+// is waited for.
+func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run func(stationConfig) error) error {
+	wait := again.Every(anewPace)
+	for {
+		err := run(cfg)
+		if errors.Is(err, errMoving) {
+			if ctx.Err() != nil { // asked to end in the pause
+				return nil
+			}
+			continue
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		switch why := plain.Error(err); {
+		case errors.Is(err, manager.ErrEnded), cfg.several && errors.Is(err, errReopen):
+			cfg.anew = &anew{time.Now(), why}
+			say(why + ". Starting anew.")
+			wait.Reset()
+		case cfg.anew != nil && errors.Is(err, postgres.ErrUnreachable):
+			say(why + ". Trying again.")
+		default:
+			return err
+		}
+		if wait.Wait(ctx, nil, nil) != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package joint
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"shoal/manager"
+	"shoal/manager/desk"
+	"shoal/manager/trust"
+)
+
+// judging is a manager that knows peers, and nothing else.
+type judging struct {
+	desk.Running
+	peers []manager.PeerTrust
+}
+
+func (j judging) TrustPeers(context.Context) ([]manager.PeerTrust, error) { return j.peers, nil }
+
+// known are n peers with names as long as they get, from one number on.
+func known(from, n int) (out []manager.PeerTrust) {
+	long := strings.Repeat("x", 512)
+	for i := range n {
+		out = append(out, manager.PeerTrust{Info: trust.Info{Peer: trust.Peer(from + i)}, ID: long, Account: long})
+	}
+	return out
+}
+
+// TestManyPeers has two managers know more peers than an answer holds: each shows all of them. One of an older version, which tells all at once, is heard too.
+func TestManyPeers(t *testing.T) {
+	const each = 2*mostPeers + 17
+	other := New(Config{Own: judging{peers: known(each/2, each)}, Me: "other"})
+	asked := 0
+	own := New(Config{Own: judging{peers: known(1, each)}, Me: "own", Others: func() []Other { return []Other{{Peer: "other"}} },
+		Ask: func(ctx context.Context, _ string, req []byte) ([]byte, error) {
+			asked++
+			b, err := other.Answer(ctx, req)
+			if len(b) > MaxAnswer {
+				t.Errorf("an answer of %d bytes, %d can be sent", len(b), MaxAnswer)
+			}
+			return b, err
+		}})
+	all, err := own.TrustPeers(t.Context())
+	if want := each + each/2 - 1; err != nil || len(all) != want || asked != 3 {
+		t.Errorf("%d peers, want %d; asked %d times; %v", len(all), want, asked, err)
+	}
+	own.cfg.Ask = func(context.Context, string, []byte) ([]byte, error) { // as before version 0.2
+		v, err := json.Marshal(known(each+1, mostPeers))
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(told{Value: v})
+	}
+	if all, err = own.TrustPeers(t.Context()); err != nil || len(all) < each+mostPeers {
+		t.Errorf("beside an older manager: %d peers, %v", len(all), err)
+	}
+}
