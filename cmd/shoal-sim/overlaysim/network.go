@@ -57,6 +57,7 @@ type network struct {
 	offerAt map[int32]int64 // when the last offer of a member arrived
 	done    map[int]overlay.Event
 
+	wake    func(i int)                            // makes the node of a member that has none yet; nil: all have theirs
 	queueOf func(i int) overlay.Queue              // of a member that starts; nil: idle
 	event   func(i int, e overlay.Event) bool      // takes what a placing came to; false or nil: it is kept for await
 	joined  []func(i int)                          // are told
@@ -283,6 +284,9 @@ func (n *network) step(until int64) bool {
 		return true
 	}
 	m := &n.members[l.to]
+	if n.wake != nil && m.node == nil && l.life == m.life {
+		n.wake(int(l.to))
+	}
 	switch {
 	case l.lifeEvent:
 		n.turn(int(l.to))
