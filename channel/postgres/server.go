@@ -105,6 +105,9 @@ func (s *Server) where() string {
 // Where names the schema in messages, without the password.
 func (s *Server) Where() string { return fmt.Sprintf("schema %s of %s", s.cfg.Schema, s.where()) }
 
+// Reach asks the server for a sign of life, once.
+func (s *Server) Reach(ctx context.Context) error { return s.Explain(s.pool.Ping(ctx)) }
+
 // Pool is the connections to the server.
 func (s *Server) Pool() *pgxpool.Pool { return s.pool }
 

@@ -203,6 +203,7 @@ func (st *station) checks(context.Context) []desk.Finding {
 	if st.others != nil {
 		st.publishing.Lock()
 		old, stolen := st.others.outdated(), st.others.stolen
+		found = append(found, st.others.missing()...)
 		st.publishing.Unlock()
 		if stolen > 0 && len(old) > 0 {
 			found = append(found, desk.Finding{Level: desk.Error, What: fmt.Sprintf("A working key was stolen, and still counts: the managers on %s have keys as old as that.", strings.Join(old, ", ")),

@@ -10,6 +10,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -81,8 +82,37 @@ func (st *station) probes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{reg, st.node.Metrics()}, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", answer(st.manager.Alive))
-	mux.HandleFunc("GET /readyz", answer(st.manager.Ready))
+	mux.HandleFunc("GET /readyz", answer(st.ready))
 	return mux, nil
+}
+
+// readyFor is how long the database may take to give a sign of life.
+const readyFor = time.Second
+
+// failingFor is for how long a failed write counts after which none was tried: peers try again within that.
+const failingFor = time.Minute
+
+// ready says why no work is done, if so.
+func (st *station) ready(ctx context.Context) error {
+	if reach := st.database(); reach != nil {
+		soon, cancel := context.WithTimeout(ctx, readyFor)
+		defer cancel()
+		if err := reach(soon); err != nil {
+			return err
+		}
+	}
+	if s := st.archive.Ledger.Figures(); s.Failing && time.Since(s.LastFailed) < failingFor {
+		return fmt.Errorf("the archive cannot store what peers bring: %s", s.LastFailure)
+	}
+	return st.manager.Ready(ctx)
+}
+
+// database asks for a sign of life of the server with the channels; nil: they are in the data folder.
+func (st *station) database() func(context.Context) error {
+	if s, is := st.db.(interface{ Reach(context.Context) error }); is {
+		return s.Reach
+	}
+	return nil
 }
 
 func answer(f func(context.Context) error) http.HandlerFunc {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -35,7 +36,46 @@ type others struct {
 	has     map[string]int        // how many partitions each has; likewise
 	owner   [channel.Parts]string // who has each; likewise
 	stolen  uint64                // up to this serial working keys are in others' hands; likewise
+	gone    map[string]gone       // managers that were here, by their peer ids; likewise
 	keys    []keyUsed             // of managers that are here, or were of late; likewise
+}
+
+// gone is a manager that was here and is not any more.
+type gone struct {
+	machine string
+	at      time.Time
+}
+
+// goneTold is for how long operators are told of it.
+const goneTold = 24 * time.Hour
+
+// depart notes who of the managers that were here is not any more, and who is here again. The caller holds station.publishing.
+func (o *others) depart(now []about, me string, at time.Time) {
+	if o.gone == nil {
+		o.gone = map[string]gone{}
+	}
+	for i := range o.about {
+		if a := &o.about[i]; a.Peer != me {
+			o.gone[a.Peer] = gone{a.Name, at}
+		}
+	}
+	for i := range now {
+		delete(o.gone, now[i].Peer)
+	}
+	for p, g := range o.gone {
+		if at.Sub(g.at) > goneTold {
+			delete(o.gone, p)
+		}
+	}
+}
+
+// missing tells of the managers that are not here any more.
+func (o *others) missing() (out []desk.Finding) {
+	for _, p := range slices.Sorted(maps.Keys(o.gone)) {
+		out = append(out, desk.Finding{Level: desk.Warning, What: fmt.Sprintf("The manager %s on %s is not there since %s; the others have its share of the hosts.", p, o.gone[p].machine, o.gone[p].at.UTC().Format("2006-01-02 15:04:05 UTC")),
+			Mend: "If it was not stopped on purpose: see whether that machine runs and reaches the database, and start the manager again."})
+	}
+	return out
 }
 
 // about is what managers tell each other of themselves.
@@ -175,6 +215,7 @@ func (st *station) seenOthers(t channel.Tenure) {
 		all = append(all, b...)
 	}
 	st.publishing.Lock()
+	st.others.depart(list, st.node.ID().String(), time.Now())
 	st.others.about, st.others.has, st.others.owner = list, has, owner
 	for i := range list {
 		st.others.stolen = max(st.others.stolen, list[i].Stolen)

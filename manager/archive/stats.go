@@ -7,20 +7,24 @@ import (
 
 // Stats is what an archive has done.
 type Stats struct {
-	Pages      uint64  `json:"pages"`      // payloads stored, ever
-	Unchanged  uint64  `json:"unchanged"`  // visits that found what was stored, ever
-	Chunks     uint64  `json:"chunks"`     // ever
-	Bytes      uint64  `json:"bytes"`      // of payloads stored, ever
-	Files      int     `json:"files"`      // WARC files
-	Leases     int     `json:"leases"`     // that run
-	Rejected   uint64  `json:"rejected"`   // chunks not on the head, or from behind the fence
-	Mended     uint64  `json:"mended"`     // things that chunks said and the archive corrected
-	Foreign    uint64  `json:"foreign"`    // pages outside their channel's scope, dropped
-	Mismatched uint64  `json:"mismatched"` // pages said to be unchanged that are not stored, or whose digest is another
-	Failures   uint64  `json:"failures"`   // writes that failed
-	Damaged    float64 `json:"damaged"`    // 1 when bytes of the database are not what was written
-	Events     uint64  `json:"events"`     // changes of pages told in the feed, ever
-	TextLag    uint64  `json:"text_lag"`   // of which text extraction has still to see
+	Pages      uint64 `json:"pages"`      // payloads stored, ever
+	Unchanged  uint64 `json:"unchanged"`  // visits that found what was stored, ever
+	Chunks     uint64 `json:"chunks"`     // ever
+	Bytes      uint64 `json:"bytes"`      // of payloads stored, ever
+	Files      int    `json:"files"`      // WARC files
+	Leases     int    `json:"leases"`     // that run
+	Rejected   uint64 `json:"rejected"`   // chunks not on the head, or from behind the fence
+	Mended     uint64 `json:"mended"`     // things that chunks said and the archive corrected
+	Foreign    uint64 `json:"foreign"`    // pages outside their channel's scope, dropped
+	Mismatched uint64 `json:"mismatched"` // pages said to be unchanged that are not stored, or whose digest is another
+	Failures   uint64 `json:"failures"`   // writes that failed
+	// Failing says that the last write failed; LastFailure and LastFailed why and when one last did.
+	Failing     bool      `json:"failing"`
+	LastFailure string    `json:"last_failure,omitempty"`
+	LastFailed  time.Time `json:"last_failed,omitzero"`
+	Damaged     float64   `json:"damaged"`  // 1 when bytes of the database are not what was written
+	Events      uint64    `json:"events"`   // changes of pages told in the feed, ever
+	TextLag     uint64    `json:"text_lag"` // of which text extraction has still to see
 	// Pages that are there by how far what they show is believed, as they were counted last, at Counted.
 	Provisional uint64    `json:"pages_provisional"`
 	Verified    uint64    `json:"pages_verified"`
@@ -47,6 +51,7 @@ func (a *Archive) Stats() Stats {
 		Pages: l.Pages, Unchanged: l.Unchanged, Chunks: l.Chunks, Bytes: l.Bytes, Files: a.Upkeep.Files(), Leases: l.Leases,
 		Rejected: l.Rejected, Foreign: l.Foreign, Mended: l.Mended, Mismatched: p.Mismatched, Failures: l.Failures, Events: l.Events,
 	}
+	s.Failing, s.LastFailure, s.LastFailed = l.Failing, l.LastFailure, l.LastFailed
 	s.Provisional, s.Verified, s.Withdrawn, s.Held, s.Counted = p.Provisional, p.Verified, p.Withdrawn, p.Held, p.At
 	if a.Damage() != nil {
 		s.Damaged = 1

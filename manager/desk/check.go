@@ -27,6 +27,8 @@ const (
 	Error   = "error"
 )
 
+const failureTold = 24 * time.Hour // after the last one
+
 const lagWarn = 10 * time.Minute // text extraction behind that much
 
 // Check tells what is wrong, and how to mend it.
@@ -35,11 +37,31 @@ func (d *Desk) Check(ctx context.Context) []Finding {
 	if d.cfg.Checks != nil {
 		out = d.cfg.Checks(ctx)
 	}
+	if f, away := d.cfg.checkDatabase(ctx); away { // what else is asked would wait for it
+		return append(out, f)
+	}
 	if d.m != nil {
 		out = append(out, d.checkManager(ctx)...)
 		out = append(append(out, d.checkMembers()...), d.checkTrust()...)
 	}
 	return append(out, d.checkChannels(ctx)...)
+}
+
+// reachFor is how long the database may take to give a sign of life.
+const reachFor = 2 * time.Second
+
+// checkDatabase says that the database is away, if so.
+func (c *Config) checkDatabase(ctx context.Context) (Finding, bool) {
+	if c.Database == nil {
+		return Finding{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachFor)
+	defer cancel()
+	err := c.Database(ctx)
+	if err == nil {
+		return Finding{}, false
+	}
+	return Finding{Error, "The database does not answer: " + plain.Error(err) + ".", "Meanwhile nothing new is handed out, and peers keep their pages. All goes on by itself when it is back."}, true
 }
 
 // banner keeps what the last check found that is not well.
@@ -144,8 +166,11 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 		out = append(out, Finding{OK, fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), ""})
 	}
 	switch a := &o.Archive; {
-	case a.Failures > 0:
-		out = append(out, Finding{Error, fmt.Sprintf("The archive failed to write %d times since its start.", a.Failures), "Look at the disk and into the log; then shoal archive verify."})
+	case a.Failing:
+		out = append(out, Finding{Error, "The archive cannot store what peers bring: " + a.LastFailure + ".", "Peers keep their pages and send them again: it goes on by itself when this is mended."})
+	case a.Failures > 0 && time.Since(a.LastFailed) < failureTold:
+		out = append(out, Finding{Warning, fmt.Sprintf("The archive failed to write %s, last at %s, and has written since: %s.", plain.Count(int(a.Failures), "time"), a.LastFailed.UTC().Format("15:04:05 UTC"), a.LastFailure),
+			"Nothing that was acknowledged is lost. If it happens again, look at the disk, the database and the bucket."})
 	case a.TextDelay > lagWarn:
 		out = append(out, Finding{Warning, fmt.Sprintf("Text extraction is %s behind (%d pages).", plain.Span(a.TextDelay), a.TextLag), "It catches up by itself when less is crawled; a faster processor helps."})
 	default:

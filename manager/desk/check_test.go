@@ -2,7 +2,9 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"shoal/channel"
@@ -59,5 +61,21 @@ func TestStandstill(t *testing.T) {
 		if got := anyChannel(t.Context(), func(context.Context, channel.ID, int) ([]channel.Channel, error) { return one[:n], nil }); got != want {
 			t.Errorf("of %d: %v", n, got)
 		}
+	}
+}
+
+// While the database is away a check says so at once, and does not wait for it.
+func TestCheckWithoutDatabase(t *testing.T) {
+	d := &Desk{cfg: Config{
+		Checks: func(context.Context) []Finding { return []Finding{{OK, "the disk", ""}} },
+		Database: func(ctx context.Context) error {
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("the question has no bound")
+			}
+			return errors.New("no PostgreSQL answers")
+		},
+	}}
+	if found := d.Check(t.Context()); len(found) != 2 || found[1].Level != Error || !strings.Contains(found[1].What, "no PostgreSQL answers") {
+		t.Errorf("found %v", found)
 	}
 }

@@ -106,6 +106,8 @@ type Config struct {
 	Releases ReleaseKeeper
 	// Checks look at what lies outside of the manager: disk, keys, clock, network. Nil: none.
 	Checks func(ctx context.Context) []Finding
+	// Database asks the server with the channels for a sign of life. Nil: they are in the data folder.
+	Database func(ctx context.Context) error
 	// Backup writes everything into a new folder. Nil: the manager is stopped.
 	Backup func(ctx context.Context, dir string) error
 	// Migrator moves all data to another place while the manager runs. Nil: the manager is stopped, or cannot.

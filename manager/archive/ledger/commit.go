@@ -83,7 +83,7 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 	}
 	locations, changed, err := l.appendRecords(batch, out)
 	if err != nil {
-		l.counters.failures.Add(1)
+		l.counters.fail(len(out) > 0, err)
 		l.cfg.Log.Error("storing failed; nothing was acknowledged", "jobs", len(batch), "err", err)
 		refuse(batch, fmt.Errorf("%w: %w", ErrStorage, err))
 		return nil
@@ -109,7 +109,7 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 	}
 	refused, err := l.commitWrites(writes)
 	if errors.Is(err, ErrAway) {
-		l.counters.failures.Add(1)
+		l.counters.fail(len(out) > 0, err)
 		err = errors.Join(err, rollback(out))
 		refuse(batch, fmt.Errorf("%w: %w", ErrStorage, err))
 		return nil
@@ -123,6 +123,7 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 		l.light.Fail(err)
 		return err
 	}
+	l.counters.fine(len(out) > 0)
 	settle(l.cfg.Log, out, locations, changed, refused)
 	news := false
 	for n, j := range jobs {

@@ -300,3 +300,30 @@ func TestConflict(t *testing.T) {
 		t.Errorf("the same step again: %v, %v", got.Status, err)
 	}
 }
+
+// TestFailing says why nothing can be stored, until something is. A commit without records does not tell whether records can be written.
+func TestFailing(t *testing.T) {
+	b := newBench(t)
+	b.linger = time.Nanosecond // so that records have a lane of their own
+	b.restart(false)
+	want := func(what string, failing bool, why string) {
+		t.Helper()
+		if f := b.ledger.Figures(); f.Failing != failing || !strings.Contains(f.LastFailure, why) || f.LastFailed.IsZero() != (why == "") {
+			t.Errorf("%s: %+v", what, f)
+		}
+	}
+	want("at first", false, "")
+	b.fail["sync"] = errors.New("the bucket refuses")
+	if err := b.ledger.Commit(b.job("one")); !errors.Is(err, ledger.ErrStorage) {
+		t.Fatal(err)
+	}
+	want("after a failure", true, "the bucket refuses")
+	if err := b.ledger.Change(ledger.Change{Key: []byte("x"), Value: []byte("y")}); err != nil {
+		t.Fatal(err)
+	}
+	want("after a commit without records", true, "the bucket refuses")
+	if err := b.ledger.Commit(b.job("two")); err != nil {
+		t.Fatal(err)
+	}
+	want("after a commit with some", false, "the bucket refuses")
+}

@@ -99,8 +99,32 @@ type Ledger struct {
 // counters is what happened since the ledger was opened.
 type counters struct {
 	failures, rejected, foreign atomic.Uint64
+	last                        atomic.Pointer[failure]
 	mended                      atomic.Uint64 // what chunks said and the archive corrected
 	stored                      atomic.Int64  // when the last chunk was, in Unix nanoseconds of this machine's clock
+}
+
+// failure is the last write that failed.
+type failure struct {
+	at      time.Time
+	why     error
+	records bool // of a batch that had some
+	over    bool // another one was made since
+}
+
+// fail notes that a batch failed.
+func (c *counters) fail(records bool, why error) {
+	c.failures.Add(1)
+	c.last.Store(&failure{at: time.Now(), why: why, records: records})
+}
+
+// fine notes that a batch was made. One without records does not tell whether records can be written.
+func (c *counters) fine(records bool) {
+	if f := c.last.Load(); f != nil && !f.over && (records || !f.records) {
+		over := *f
+		over.over = true
+		c.last.CompareAndSwap(f, &over)
+	}
 }
 
 // Open brings store and segments into step, and gives every lease that runs a full term.
@@ -219,15 +243,23 @@ type Figures struct {
 	Leases                      int    // that run
 	Rejected, Foreign, Failures uint64 // since it was opened
 	Mended                      uint64 // likewise: what chunks said and the archive corrected
+
+	Failing     bool // the last write failed
+	LastFailure string
+	LastFailed  time.Time
 }
 
 // Figures gives the figures as they are.
 func (l *Ledger) Figures() Figures {
-	return Figures{
+	f := Figures{
 		Totals: l.store.Head().Totals, Leases: l.channels.Pinned(),
 		Rejected: l.counters.rejected.Load(), Foreign: l.counters.foreign.Load(), Failures: l.counters.failures.Load(),
 		Mended: l.counters.mended.Load(),
 	}
+	if last := l.counters.last.Load(); last != nil {
+		f.Failing, f.LastFailure, f.LastFailed = !last.over, last.why.Error(), last.at
+	}
+	return f
 }
 
 // Busy tells whether a chunk was stored within d.
