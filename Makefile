@@ -98,6 +98,7 @@ bench-postgres: ## channels and archive on servers of their own beside those in 
 bench-managers: ## what a placed task, a stored page and a claim cost one manager, two and three on one server and one bucket, all together (needs PostgreSQL)
 	$(GO) test -run '^$$' -bench 'ManagersPlaced|BenchmarkPlaced/manager' -benchtime 1x -timeout 30m ./manager
 	SHOAL_BENCH_PAGES=$(or $(SHOAL_BENCH_PAGES),40000) $(GO) test -run '^$$' -bench Managers -benchtime 1x -timeout 30m ./manager/archive/remote
+	$(GO) test -run '^$$' -bench Presence -benchtime 1x -timeout 30m ./manager/archive/remote
 
 BEFORE ?= cc3d7bc
 ROUNDS ?= 5

@@ -21,6 +21,7 @@ import (
 	"shoal/cmd/shoal-sim/ordertrial"
 	"shoal/cmd/shoal-sim/overlaysim"
 	"shoal/cmd/shoal-sim/recrawlsim"
+	"shoal/cmd/shoal-sim/scalesim"
 	"shoal/cmd/shoal-sim/trustsim"
 	"shoal/internal/plain"
 	"shoal/internal/version"
@@ -37,6 +38,8 @@ type cli struct {
 	Ordering orderingCmd `cmd:"" help:"Page orderings on Web graphs."`
 
 	Overlay overlayCmd `cmd:"" help:"The overlay among thousands of peers: where tasks land, hops, queries, recall, beside CAN, greedy forwarding and full membership."`
+
+	Scale scaleCmd `cmd:"" help:"What 64 managers and 1,000,000 peers cost: tasks placed, gossip, the load of database and archive."`
 
 	Allocate  allocateCmd  `cmd:"" help:"Optimal crawl frequencies against uniform and proportional ones; the paper's figures 3, 4 and 6 to 9."`
 	Timetable timetableCmd `cmd:"" help:"The exact timetable of millions of crawls; the paper's figure 10."`
@@ -56,6 +59,10 @@ type cli struct {
 type overlayCmd struct{ overlaysim.Command }
 
 func (c *overlayCmd) Run(ctx context.Context, s streams) error { return c.Command.Run(ctx, s.out) }
+
+type scaleCmd struct{ scalesim.Command }
+
+func (c *scaleCmd) Run(ctx context.Context, s streams) error { return c.Command.Run(ctx, s.out, s.err) }
 
 type liveCmd struct{ livesim.Command }
 

@@ -102,7 +102,7 @@ var rules = []rule{
 	{"internal/lab/netlab", nil, false, "networks for tests know nothing of who runs in them"},
 	{"internal/deptest", nil, false, "a leaf"},
 	{"internal/sim", nil, false, "a leaf: virtual time and latencies for experiments and the contract of the overlay"},
-	{"cmd/shoal-sim/...", []string{"cmd/shoal-sim/...", "internal/haul", "internal/sim", "internal/plain", "internal/version", "channel", "coords", "overlay", "recrawl/...", "peer/queue", "channel/order", "channel/lease", "manager/dispatch", "manager/share", "manager/trust", "manager/trust/compare"}, false, "a simulation that re-implements the product, or drags its sockets along, proves nothing"},
+	{"cmd/shoal-sim/...", []string{"cmd/shoal-sim/...", "internal/haul", "internal/sim", "internal/plain", "internal/version", "internal/member", "channel", "coords", "overlay", "recrawl/...", "peer/queue", "channel/order", "channel/lease", "manager/dispatch", "manager/share", "manager/trust", "manager/trust/compare"}, false, "a simulation that re-implements the product, or drags its sockets along, proves nothing"},
 	{"cmd/shoal-dist", []string{"internal/plain", "internal/service"}, false, "packages are made of programs, which are built and asked; of the product only the service's unit"},
 	{"internal/lab/e2e/...", []string{"..."}, false, "the whole system from outside"},
 	{"cmd/...", []string{"..."}, false, "flags become a Config here, and only here does a program exit"},

@@ -93,6 +93,15 @@ func (s Sampled) Run(ctx context.Context) ([]Row, error) {
 	return []Row{lookups.row(base), managers.row(base), judge.tally.row(base)}, nil
 }
 
+// Whole places a few tasks in a network of so many peers that is simulated whole, and tells what its overlay cost.
+func Whole(ctx context.Context, peers int, settle time.Duration, seed uint64) ([]Row, error) {
+	c := Command{Peers: peers, Hosts: 1000, Tasks: 20, Places: Apart, Coordinates: "product", Overlay: "rings", Churn: "none", Settle: settle, Seed: seed, Seeds: 1, Lie: "far", Drift: 1}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c.measure(ctx, seed)
+}
+
 // world makes the members, without their nodes.
 func (s Sampled) world() (*compact, error) {
 	g, err := newGround("", Apart, s.Peers+1, s.Hosts, false, sim.Rand(s.Seed, "ground"))
