@@ -16,6 +16,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"shoal/internal/lab/jsonwords"
+	"shoal/internal/lab/pglab"
+	"shoal/internal/lab/s3lab"
 	"shoal/internal/plain"
 )
 
@@ -52,16 +54,29 @@ func TestEveryCommandHasJSON(t *testing.T) {
 // byName are the keys whose objects have names of things for keys: kinds of errors, update models, hosts that crawls found.
 var byName = []string{"errors", "models", "noted"}
 
-// TestJSONIsSpeltOneWay runs every command with --json on a network that has crawled, and asks the interface for everything that it tells.
+// TestJSONIsSpeltOneWay runs every command with --json on a network that has crawled, and asks the interface for everything that it tells: the same script on a
+// network in a folder, and on one on PostgreSQL and an object store.
 func TestJSONIsSpeltOneWay(t *testing.T) {
 	t.Parallel()
+	t.Run("folder", func(t *testing.T) {
+		t.Parallel()
+		spellEveryCommand(t)
+	})
+	t.Run("servers", func(t *testing.T) {
+		t.Parallel()
+		spellEveryCommand(t, "--db", pglab.Start(t, pglab.Options{}).URL(), "--bucket", s3lab.Start(t, s3lab.Options{}).URL())
+	})
+}
+
+func spellEveryCommand(t *testing.T, places ...string) {
+	t.Helper()
 	data := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var up, said buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, []string{"up", "--json", "--peers", "2", "--hosts", "20", "--pages", "100", "--data", data, "--page", "127.0.0.1:0"}, streams{&up, &said})
+		code <- run(ctx, append([]string{"up", "--json", "--peers", "2", "--hosts", "20", "--pages", "100", "--data", data, "--page", "127.0.0.1:0"}, places...), streams{&up, &said})
 	}()
 	of := filepath.Join(data, "up-pond")
 	var stored string // a page

@@ -55,7 +55,7 @@ func (d *Desk) Migrate(ctx context.Context, ask MoveAsk) error {
 
 // Migration tells how far that is.
 func (d *Desk) Migration() (Move, error) {
-	if err := d.canMove(); err != nil {
+	if err := d.Live(); err != nil || d.cfg.Migrator == nil {
 		return Move{}, err
 	}
 	return d.cfg.Migrator.State(), nil
