@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,4 +156,69 @@ func TestObjects(t *testing.T) {
 	if _, err := b.Size(ctx, "x/small"); !errors.Is(err, ErrNoObject) {
 		t.Errorf("size of what was removed: %v", err)
 	}
+}
+
+// TestPutIsBounded writes to a store that fails in every way, for good: each write ends, with few requests, and nothing of an object is there that was not
+// acknowledged. A store whose listings lag behind is asked for the object itself.
+func TestPutIsBounded(t *testing.T) {
+	ctx := t.Context()
+	lab := s3lab.Start(t, s3lab.Options{})
+	b, err := Open(ctx, Config{URL: lab.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasty := *b
+	hasty.cfg.Patience = time.Second
+	body := bytes.Repeat([]byte("page"), 1000)
+	for name, fault := range map[string]s3lab.Fault{"status-500": {Status: http.StatusInternalServerError}, "status-503": {Status: http.StatusServiceUnavailable}, "cut": {Cut: 100}, "late": {Delay: 10 * time.Second}} {
+		sent := 0
+		var mu sync.Mutex
+		lab.Break(lab.Puts(name, func() s3lab.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			sent++
+			return fault
+		}))
+		to := b
+		if fault.Delay > 0 {
+			to = &hasty
+		}
+		err := to.Put(ctx, name, body)
+		mu.Lock()
+		if !errors.Is(err, ErrUnreachable) || sent == 0 || sent > tries {
+			t.Errorf("%s: %v, after %d requests", name, err, sent)
+		}
+		mu.Unlock()
+		lab.Break(nil)
+		if _, err := b.Size(ctx, name); !errors.Is(err, ErrNoObject) {
+			t.Errorf("%s: something is there of an object that was not acknowledged: %v", name, err)
+		}
+	}
+
+	large := bytes.Repeat([]byte("0123456789abcdef"), 5*partSize/16)
+	lab.Break(func(r *http.Request) s3lab.Fault { // the third part of an upload never comes
+		if r.URL.Query().Get("partNumber") == "3" {
+			return s3lab.Fault{Status: http.StatusInternalServerError}
+		}
+		return s3lab.Fault{}
+	})
+	if err := b.PutFrom(ctx, "large", bytes.NewReader(large), int64(len(large))); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("an upload without its third part: %v", err)
+	}
+	lab.Break(nil)
+	if _, err := b.Size(ctx, "large"); !errors.Is(err, ErrNoObject) {
+		t.Errorf("a part of an upload is there: %v", err)
+	}
+
+	lab.Break(func(*http.Request) s3lab.Fault { return s3lab.Fault{Hide: time.Hour} })
+	if err := b.Put(ctx, "hidden", body); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.List(ctx, "hidden", func(o Object) error { t.Errorf("%s is listed", o.Name); return nil }); err != nil {
+		t.Error(err)
+	}
+	if n, err := b.Size(ctx, "hidden"); err != nil || n != int64(len(body)) {
+		t.Errorf("an object that no listing has yet: %d bytes, %v", n, err)
+	}
+	lab.Break(nil)
 }
