@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shoal/internal/lab/pglab"
+	"shoal/internal/lab/s3lab"
+)
+
+// TestManagerUnits runs the systemd units of a manager and of an archive alone, which share a network, as their first lines say. Only addresses are others: here both
+// stand on one machine. The archive is killed, and comes back; both end in an orderly way.
+func TestManagerUnits(t *testing.T) {
+	d := startDebian(t)
+	texts := map[string]string{}
+	for _, unit := range []string{"manager", "archive"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "shoal-"+unit+".service"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[unit] = string(text)
+	}
+	db, store := pglab.StartProxy(t, pglab.Start(t, pglab.Options{}).Socket()), s3lab.Start(t, s3lab.Options{})
+	if out, err := exec.Command("cp", filepath.Join(bin, "shoal"), filepath.Join(d.dir, "usr/local/bin/shoal")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		at := filepath.Join(d.dir, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for unit, text := range texts {
+		name := "shoal-" + unit + ".service"
+		write("etc/systemd/system/"+name, text)
+		_, command, _ := strings.Cut(text, "\nExecStart=")
+		command, _, _ = strings.Cut(command, "\n")
+		write("etc/systemd/system/"+name+".d/here.conf", fmt.Sprintf("[Service]\nExecStart=\nExecStart=%s --listen /ip4/127.0.0.1/tcp/%d --page 127.0.0.1:%d\n", command, unusedPort(t), unusedPort(t)))
+		write("etc/shoal/"+unit+".env", fmt.Sprintf("SHOAL_CONTACT=https://crawler.example/\nSHOAL_DB=postgres://shoal@%s/postgres?sslmode=disable\nSHOAL_BUCKET=%s\nSHOAL_SEVERAL=true\n", db.Addr(), store.URL()))
+		d.ok("systemd-analyze", "verify", "/etc/systemd/system/"+name)
+	}
+	d.ok("systemctl", "daemon-reload")
+	journal := func(unit string) string {
+		log, _ := d.try("journalctl", "-u", unit, "--no-pager", "-n", "30")
+		return log
+	}
+	defer func() {
+		if t.Failed() {
+			t.Log(journal("shoal-manager"), journal("shoal-archive"))
+		}
+	}()
+	shared := func() (partitions []int) {
+		out, err := d.try("/usr/local/bin/shoal", "managers", "--json", "--data", "/var/lib/shoal")
+		var list struct{ Managers []struct{ Partitions int } }
+		if err != nil || json.Unmarshal([]byte(out), &list) != nil {
+			return nil
+		}
+		for _, m := range list.Managers {
+			partitions = append(partitions, m.Partitions)
+		}
+		return partitions
+	}
+	d.ok("systemctl", "enable", "--now", "shoal-manager")
+	d.until("has a manager with all partitions", func() bool { p := shared(); return len(p) == 1 && p[0] == 256 })
+	d.ok("/usr/local/bin/shoal", "key", "backup", "--data", "/var/lib/shoal", "--out", "/root/network.key")
+	d.ok("/usr/local/bin/shoal", "key", "restore", "--another", "/root/network.key", "--data", "/var/lib/shoal-archive")
+	d.ok("systemctl", "enable", "--now", "shoal-archive")
+	both := func() bool {
+		p := shared()
+		return len(p) == 2 && p[0] == 256 && p[1] == 0
+	}
+	d.until("has an archive beside the manager", both)
+	pid := func() string {
+		return strings.TrimSpace(d.ok("systemctl", "show", "--property=MainPID", "--value", "shoal-archive"))
+	}
+	before := pid()
+	d.ok("systemctl", "kill", "--signal=KILL", "shoal-archive")
+	d.until("starts a killed archive again", func() bool { now := pid(); return now != "0" && now != before })
+	d.until("has the archive beside the manager again", both)
+	for _, unit := range []string{"shoal-archive", "shoal-manager"} {
+		d.ok("systemctl", "stop", unit)
+		if how := d.ok("systemctl", "show", "--property=Result,ExecMainStatus", unit); !strings.Contains(how, "Result=success") || !strings.Contains(how, "ExecMainStatus=0") {
+			t.Errorf("%s ended: %s", unit, how)
+		}
+	}
+}
