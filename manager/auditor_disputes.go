@@ -138,7 +138,7 @@ func (au *auditor) withRecord(ctx context.Context, w *wanted, do func(now time.T
 	if gone || was == p.Record {
 		return nil
 	}
-	return au.cfg.Archive.Judge(ctx, w.c.Channel, 0, []archive.Judged{{Hash: w.hash, Page: p.Record}})
+	return au.cfg.Archive.Judge(ctx, w.c.Channel, nil, []archive.Judged{{Hash: w.hash, Page: p.Record}})
 }
 
 // contestLast begins the dispute of what the crawl before has said of a page. Called on the loop.

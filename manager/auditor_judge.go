@@ -63,7 +63,7 @@ func (au *auditor) judge(ctx context.Context, id channel.ID, gen channel.Gen) er
 	if err != nil {
 		return err
 	}
-	if err := au.cfg.Archive.Judge(ctx, id, gen, records); err != nil {
+	if err := au.cfg.Archive.Judge(ctx, id, &d, records); err != nil {
 		return fmt.Errorf("store what became of the pages of channel %d: %w", id, err)
 	}
 	return nil

@@ -22,7 +22,7 @@ type Deliveries interface {
 	Deliverers(ctx context.Context, name string) ([]archive.Deliverer, error)
 	// Delivery reads what a claim brought, with the pages' records, until Judge has stored what became of them.
 	Delivery(ctx context.Context, id channel.ID, gen channel.Gen) (archive.Delivery, error)
-	Judge(ctx context.Context, id channel.ID, gen channel.Gen, all []archive.Judged) error
+	Judge(ctx context.Context, id channel.ID, of *archive.Delivery, all []archive.Judged) error
 	// Record reads the record of one page, and Review changes those of all pages of a channel.
 	Record(ctx context.Context, id channel.ID, hash uint64) (archive.Delivered, error)
 	Review(ctx context.Context, id channel.ID, do func(g *trust.Page) (changed bool)) (changed int, err error)

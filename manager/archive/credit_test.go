@@ -196,7 +196,7 @@ func TestCreditIsAddedUp(t *testing.T) {
 			p := d.Pages[0]
 			g := trust.Page{Cur: trust.Version{Digest: p.Digest, By: d.Deliverer, At: cl.now.Unix(), State: trust.Verified}, LastBy: d.Deliverer, LastAt: cl.now.Unix()}
 			g.Cur.Also[0] = trust.Peer(a.DelivererNumber("bob"))
-			if err := a.Judge(t.Context(), id, 1, []Judged{{Hash: p.Hash, Page: g}}); err != nil {
+			if err := a.Judge(t.Context(), id, &d, []Judged{{Hash: p.Hash, Page: g}}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -132,7 +132,7 @@ func (j *judgeBench) judge(peer string) {
 		td.Pages[i] = trust.Seen{URL: p.Hash, Page: &records[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified}
 	}
 	j.m.Deliver(j.cl.now, &td)
-	if err := j.a.Judge(j.b.Context(), 1, j.gen, records); err != nil {
+	if err := j.a.Judge(j.b.Context(), 1, &d, records); err != nil {
 		j.b.Fatal(err)
 	}
 }

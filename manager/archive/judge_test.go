@@ -63,7 +63,7 @@ func (j *judge) take(cl *clock, gen channel.Gen) (pages.Delivery, []trust.Act, e
 		in.Pages = append(in.Pages, trust.Seen{URL: p.Hash, Page: &out[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified})
 	}
 	acts := j.m.Deliver(cl.now, &in)
-	return d, acts, j.a.Judge(j.t.Context(), 1, gen, out)
+	return d, acts, j.a.Judge(j.t.Context(), 1, &d, out)
 }
 
 // record is a page's record, as "state by deliverer seen, before: state by deliverer".

@@ -33,7 +33,7 @@ func (p *Pages) Credits(ctx context.Context, id channel.ID, n int) (out []Credit
 	by := map[uint64]*Credit{}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		m, left := new(pb.Page), maxCredited
-		known, err := records(snap, id, 1, 1)
+		known, err := verifiedPages(snap, id)
 		if err != nil {
 			return err
 		}
@@ -48,12 +48,8 @@ func (p *Pages) Credits(ctx context.Context, id channel.ID, n int) (out []Credit
 				by[m.Deliverer] = c
 			}
 			c.Pages++
-			g, _, _, err := known(schema.Number(key, 1))
-			if v := g.Shown(); v != nil && v.State == trust.Verified && v.Digest == m.Digest {
+			if digest, ok := known[schema.Number(key, 1)]; ok && digest == m.Digest {
 				c.Verified++
-			}
-			if err != nil {
-				return false, err
 			}
 			if m.GetContent().GetShowsVisitor() {
 				c.Shows++
@@ -84,4 +80,21 @@ func (p *Pages) Credits(ctx context.Context, id channel.ID, n int) (out []Credit
 		return cmp.Or(-cmp.Compare(x.Pages, y.Pages), cmp.Compare(x.Deliverer, y.Deliverer))
 	})
 	return out[:min(len(out), n)], nil
+}
+
+// verifiedPages are the pages of a channel that show a verified version, with its digest, of as many records as Credits looks at pages.
+func verifiedPages(snap ledger.Snapshot, id channel.ID) (map[uint64]uint64, error) {
+	out, t, left := map[uint64]uint64{}, new(pb.Trust), maxCredited
+	return out, snap.Scan(schema.Key(schema.Trust, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
+		t.Reset()
+		if err := schema.Decode(value, t); err != nil {
+			return false, err
+		}
+		g := recordOf(t)
+		if v := g.Shown(); v != nil && v.State == trust.Verified {
+			out[schema.Number(key, 1)] = v.Digest
+		}
+		left--
+		return left > 0, nil
+	})
 }

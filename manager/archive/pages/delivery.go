@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -25,6 +26,19 @@ type Delivery struct {
 	Host      string        // as channel.Scope.Host
 	Pages     []Delivered
 	Quiet     []trust.Quiet // pages of which it says nothing new, and whose records that does not change
+
+	facts   map[uint64]*pb.Visited // what it says of its pages
+	chunks  []ledger.Change        // that forget it
+	records map[uint64]*pb.Trust   // of its pages; those that have none are not in it
+	revised uint64                 // as of which
+}
+
+// fact is what it says of a page; nil: nothing. A nil Delivery says nothing.
+func (d *Delivery) fact(hash uint64) *pb.Visited {
+	if d == nil {
+		return nil
+	}
+	return d.facts[hash]
 }
 
 // Size is how many pages there are.
@@ -59,7 +73,7 @@ type Delivered struct {
 // again. Pages that Judge has stored already, before a kill, are left out; so are pages that were removed since, and those that were gone.
 // A Delivery without pages needs no Machine.
 func (p *Pages) Delivery(ctx context.Context, id channel.ID, gen channel.Gen) (Delivery, error) {
-	d := Delivery{Channel: id, Gen: gen}
+	d := Delivery{Channel: id, Gen: gen, revised: p.revised.Load()}
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
 		visits, err := d.visits(ctx, snap)
 		if err != nil || len(visits) == 0 && len(d.Quiet) == 0 {
@@ -70,18 +84,17 @@ func (p *Pages) Delivery(ctx context.Context, id channel.ID, gen channel.Gen) (D
 			return err
 		}
 		d.Host = c.Host
-		known, err := records(snap, id, len(visits), d.Size())
-		if err != nil {
+		if d.records, err = records(snap, id, visits, d.Size()); err != nil {
 			return err
 		}
 		for _, v := range visits {
-			page, ok, err := delivered(known, gen, v)
-			if err != nil {
-				return err
+			t := d.records[v.Url]
+			if t == nil {
+				t = without(v.Before)
+			} else if t.Gen >= uint64(gen) {
+				continue // it was taken in
 			}
-			if ok {
-				d.Pages = append(d.Pages, page)
-			}
+			d.Pages = append(d.Pages, delivered(t, v))
 		}
 		return ctx.Err()
 	})
@@ -94,9 +107,12 @@ func (p *Pages) Delivery(ctx context.Context, id channel.ID, gen channel.Gen) (D
 // visits reads what the claim's chunks say. A page that was visited twice counts once, as it was the last time.
 func (d *Delivery) visits(ctx context.Context, snap ledger.Snapshot) (visits []*pb.Visited, err error) {
 	at := map[uint64]int{}
-	err = eachDelivered(snap, d.Channel, d.Gen, func(m *pb.Delivered) error {
+	d.facts, d.chunks = map[uint64]*pb.Visited{}, nil
+	err = eachDelivered(snap, d.Channel, d.Gen, func(key []byte, m *pb.Delivered) error {
+		d.chunks = append(d.chunks, ledger.Change{Key: bytes.Clone(key)})
 		d.Deliverer, d.Account, d.Prefix, d.Claimed = trust.Peer(m.Deliverer), trust.Account(m.Account), trust.Prefix(m.Prefix), schema.Time(m.ClaimedUs)
 		for _, v := range m.Pages {
+			d.facts[v.Url] = v
 			if i, twice := at[v.Url]; twice {
 				visits[i] = v
 				continue
@@ -117,69 +133,73 @@ func (d *Delivery) visits(ctx context.Context, snap ledger.Snapshot) (visits []*
 }
 
 // eachDelivered calls do for each chunk of a claim, in their order.
-func eachDelivered(snap ledger.Snapshot, id channel.ID, gen channel.Gen, do func(*pb.Delivered) error) error {
-	return snap.Scan(schema.Key2(schema.Delivered, uint64(id), uint64(gen)), nil, true, func(_, value []byte) (bool, error) {
+func eachDelivered(snap ledger.Snapshot, id channel.ID, gen channel.Gen, do func(key []byte, m *pb.Delivered) error) error {
+	return snap.Scan(schema.Key2(schema.Delivered, uint64(id), uint64(gen)), nil, true, func(key, value []byte) (bool, error) {
 		m := new(pb.Delivered)
 		if err := schema.Decode(value, m); err != nil {
 			return false, err
 		}
-		return true, do(m)
+		return true, do(key, m)
 	})
 }
 
-// delivered reads what the Machine must know of one page; false: it is not to be taken in.
-func delivered(known func(url uint64) (trust.Page, uint64, bool, error), gen channel.Gen, v *pb.Visited) (d Delivered, ok bool, err error) {
-	g, taken, found, err := known(v.Url)
-	if err != nil || found && taken >= uint64(gen) {
-		return d, false, err
-	}
-	if !found {
-		g = recordOf(without(v.Before))
-	}
+// delivered is what the Machine must know of one page, whose record is t.
+func delivered(t *pb.Trust, v *pb.Visited) Delivered {
+	g := recordOf(t)
 	lastSeen(&g, v.LastBy, v.LastAt)
 	return Delivered{
 		URL: v.Address, Hash: v.Url, Final: string(v.Final), Fetched: schema.Time(v.FetchedUs), Status: int(v.Status), Change: channel.Change(v.Change),
 		Digest: v.Digest, Shingle: v.Shingle, Modified: v.Modified, Size: int(v.Size), Visits: int(v.Visits), Changes: int(v.Changes), First: schema.Time(v.FirstUs),
 		Record: g,
-	}, true, nil
+	}
 }
 
-// mostRecords is how many records of a channel are read one after the other; those of a larger one are looked up, and so are those of which few are wanted.
+// mostRecords is how many records of a channel are read one after the other; the others of a larger one are looked up, and so are those of which few are wanted.
 const (
 	mostRecords = 20_000
 	fewRecords  = 3 // where not one of so many is wanted
 )
 
-// records makes a function that finds the record of a page of a channel, and the generation of the delivery that it has taken in. So many records are
-// wanted, of so many pages at least.
-func records(snap ledger.Snapshot, id channel.ID, wanted, of int) (func(url uint64) (g trust.Page, gen uint64, found bool, err error), error) {
-	if wanted*fewRecords < of {
-		return func(url uint64) (trust.Page, uint64, bool, error) {
-			t, found, err := trustOf(snap, uint64(id), url)
-			return recordOf(t), t.Gen, found, err
-		}, nil
+// records finds the records of the pages of some visits, of so many pages of the channel at least.
+func records(snap ledger.Snapshot, id channel.ID, visits []*pb.Visited, of int) (map[uint64]*pb.Trust, error) {
+	out := make(map[uint64]*pb.Trust, len(visits))
+	look := func(visits []*pb.Visited) error {
+		for _, v := range visits {
+			if _, known := out[v.Url]; known {
+				continue
+			}
+			t, found, err := trustOf(snap, uint64(id), v.Url)
+			if err != nil {
+				return err
+			}
+			if found {
+				out[v.Url] = t
+			}
+		}
+		return nil
 	}
-	type record struct {
-		trust.Page
-		gen uint64
+	if len(visits)*fewRecords < of {
+		return out, look(visits)
 	}
-	all := map[uint64]record{}
-	t := new(pb.Trust)
+	wanted := make(map[uint64]bool, len(visits))
+	for _, v := range visits {
+		wanted[v.Url] = true
+	}
+	seen := 0
 	err := snap.Scan(schema.Key(schema.Trust, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
-		t.Reset()
-		if err := schema.Decode(value, t); err != nil {
-			return false, err
+		if url := schema.Number(key, 1); wanted[url] {
+			out[url] = new(pb.Trust)
+			if err := schema.Decode(value, out[url]); err != nil {
+				return false, err
+			}
 		}
-		all[schema.Number(key, 1)] = record{recordOf(t), t.Gen}
-		return len(all) < mostRecords, nil
+		seen++
+		return seen < mostRecords, nil
 	})
-	return func(url uint64) (trust.Page, uint64, bool, error) {
-		if r, ok := all[url]; ok || len(all) < mostRecords {
-			return r.Page, r.gen, ok, nil
-		}
-		t, found, err := trustOf(snap, uint64(id), url)
-		return recordOf(t), t.Gen, found, err
-	}, err
+	if err != nil || seen < mostRecords {
+		return out, err
+	}
+	return out, look(visits)
 }
 
 // Record reads the record of one page of a channel, for a ruling or an audit; hash is channel.URLHash of its URL. ErrNotFound: there is no such page any more.

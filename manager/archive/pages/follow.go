@@ -153,7 +153,11 @@ func (v *verdicts) settle(m *pb.Page, t *pb.Trust, shown *pb.Version) error {
 	if v.changes, err = ledger.Put(v.changes, schema.Key2(schema.Page, uint64(v.id), channel.URLHash(m.Url)), m); err != nil || gone && m.Gone {
 		return err
 	}
-	v.tell(kind, m.Url, key, c, shown)
+	at := int64(0)
+	if c != nil {
+		at = timeOf(key)
+	}
+	v.tell(kind, m.Url, at, c, shown)
 	return nil
 }
 
@@ -173,21 +177,41 @@ func (v *verdicts) verified(m *pb.Page, w *pb.Version) error {
 		w.Credited = true
 		v.earn(w, uint64(m.Size))
 	}
+	if c := firstShown(m, w); c != nil {
+		v.tell(Verified, m.Url, w.FetchedUs, c, w)
+		return nil
+	}
 	key, c, err := captureOf(v.snap, m.Url, w)
 	if err != nil || c == nil {
 		return err
 	}
-	v.tell(Verified, m.Url, key, c, w)
+	v.tell(Verified, m.Url, timeOf(key), c, w)
 	return nil
 }
 
-// tell adds an entry about a page to the page feed. c is the capture of the version that it is about; nil: it has no content.
-func (v *verdicts) tell(kind Event, url string, key []byte, c *pb.Capture, w *pb.Version) {
+// firstShown is the first capture of a version, as far as the feed tells of it, if the page says all of that: it shows the version, whose payload came with that
+// capture. Nil: it does not.
+func firstShown(m *pb.Page, w *pb.Version) *pb.Capture {
+	c := m.Content
+	if w.FetchedUs == 0 || m.Gone || m.Withdrawn || m.Digest != w.Digest || m.Deliverer != w.By || c.GetDateUs() != w.FetchedUs || c.GetUrl() != m.Url {
+		return nil
+	}
+	return &pb.Capture{At: c.At, Status: m.Status, Mime: m.Mime, Deliverer: m.Deliverer, ShowsVisitor: c.ShowsVisitor}
+}
+
+// timeOf is when a capture was made, by its key, in microseconds.
+func timeOf(key []byte) int64 {
+	_, at, _ := schema.CaptureOf(key)
+	return at.UnixMicro()
+}
+
+// tell adds an entry about a page to the page feed. c is the capture of the version that it is about, made at a time; nil: it has no
+// content.
+func (v *verdicts) tell(kind Event, url string, atUs int64, c *pb.Capture, w *pb.Version) {
 	now := schema.Micros(v.now)
 	e := &pb.PageEvent{Url: url, Event: uint32(kind), FetchedUs: now}
 	if c != nil {
-		_, at, _ := schema.CaptureOf(key)
-		e.FetchedUs, e.Status, e.Mime, e.At, e.Original, e.Deliverer, e.ShowsVisitor = at.UnixMicro(), c.Status, c.Mime, c.At, c.Original, c.Deliverer, c.ShowsVisitor
+		e.FetchedUs, e.Status, e.Mime, e.At, e.Original, e.Deliverer, e.ShowsVisitor = atUs, c.Status, c.Mime, c.At, c.Original, c.Deliverer, c.ShowsVisitor
 		e.Digest = w.Digest
 	}
 	v.entries = append(v.entries, &pb.Entry{Channel: uint64(v.id), WhenUs: now, Page: e})

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -28,7 +27,7 @@ type Judged struct {
 // judgeBatch is how many pages are judged in one write, and with one hold of their host.
 const judgeBatch = 300
 
-// Judge stores what a trust.Machine made of pages of a channel. gen is that of the Delivery that it took in; 0: none, it ruled on something else.
+// Judge stores what a trust.Machine made of pages of a channel. of is the Delivery that it took in; nil: none, it ruled on something else.
 //
 // Pages whose shown version is another now change with it, and the page feed tells so: Withdrawn where a version is not shown any more, with the version
 // that is shown instead; Changed where a version that was held back is shown after all; Verified where one is corroborated. All that is said of one page is
@@ -37,14 +36,15 @@ const judgeBatch = 300
 // after a kill reads the Delivery again, which then has the rest.
 //
 // Judge is the only writer of these records. Of one channel one call runs at a time.
-func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all []Judged) error {
+func (p *Pages) Judge(ctx context.Context, id channel.ID, of *Delivery, all []Judged) error {
 	all = slices.DeleteFunc(slices.Clone(all), func(j Judged) bool { return j.Was.Cur.State != trust.None && skippable(&j.Was, &j.Page) })
 	slices.SortFunc(all, func(x, y Judged) int { return cmp.Compare(x.Hash, y.Hash) })
-	facts, chunks, err := p.facts(id, gen, len(all) > 0)
-	if err != nil {
-		return fmt.Errorf("judge channel %d: %w", id, err)
+	var chunks []ledger.Change // that are forgotten
+	if of != nil {
+		chunks = of.chunks
 	}
-	if all, err = p.withoutIdle(id, all, facts); err != nil {
+	all, err := p.withoutIdle(id, all, of)
+	if err != nil {
 		return fmt.Errorf("judge channel %d: %w", id, err)
 	}
 	for len(all) > 0 {
@@ -54,7 +54,7 @@ func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all [
 		if len(all) == 0 {
 			last, chunks = chunks, nil
 		}
-		if err := p.judge(ctx, id, gen, part, facts, last); err != nil {
+		if err := p.judge(ctx, id, of, part, last); err != nil {
 			return fmt.Errorf("judge channel %d: %w", id, err)
 		}
 	}
@@ -68,25 +68,22 @@ func (p *Pages) Judge(ctx context.Context, id channel.ID, gen channel.Gen, all [
 }
 
 // withoutIdle leaves out the pages of which a delivery says nothing new. Of those whose record was known it is known already.
-func (p *Pages) withoutIdle(id channel.ID, all []Judged, facts map[uint64]*pb.Visited) ([]Judged, error) {
+func (p *Pages) withoutIdle(id channel.ID, all []Judged, of *Delivery) ([]Judged, error) {
 	unknown := func(j Judged) bool {
-		return j.Was.Cur.State == trust.None && facts[j.Hash] != nil && facts[j.Hash].Before != nil
+		return j.Was.Cur.State == trust.None && of.fact(j.Hash).GetBefore() != nil
 	}
 	if !slices.ContainsFunc(all, unknown) {
 		return all, nil
 	}
 	err := p.ledger.View(func(snap ledger.Snapshot) error {
-		known, err := records(snap, id, 1, 1)
-		if err != nil {
-			return err
-		}
 		kept := all[:0]
 		for _, j := range all {
-			was, _, found, err := known(j.Hash)
+			t, found, err := trustOf(snap, uint64(id), j.Hash)
 			if err != nil {
 				return err
 			}
-			if v := facts[j.Hash]; found && v != nil {
+			if v := of.fact(j.Hash); found && v != nil {
+				was := recordOf(t)
 				if lastSeen(&was, v.LastBy, v.LastAt); skippable(&was, &j.Page) {
 					continue
 				}
@@ -99,38 +96,12 @@ func (p *Pages) withoutIdle(id channel.ID, all []Judged, facts map[uint64]*pb.Vi
 	return all, err
 }
 
-// facts are what a delivery says of its pages, and the changes that forget it.
-func (p *Pages) facts(id channel.ID, gen channel.Gen, wanted bool) (facts map[uint64]*pb.Visited, chunks []ledger.Change, err error) {
-	if gen == 0 {
-		return nil, nil, nil
-	}
-	facts = map[uint64]*pb.Visited{}
-	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		if wanted {
-			err := eachDelivered(snap, id, gen, func(m *pb.Delivered) error {
-				for _, v := range m.Pages {
-					facts[v.Url] = v
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return snap.Scan(schema.Key2(schema.Delivered, uint64(id), uint64(gen)), nil, false, func(key, _ []byte) (bool, error) {
-			chunks = append(chunks, ledger.Change{Key: bytes.Clone(key)})
-			return true, nil
-		})
-	})
-	return facts, chunks, err
-}
-
 // judge stores one batch, with what else changes.
-func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part []Judged, facts map[uint64]*pb.Visited, more []ledger.Change) error {
-	return p.decide(ctx, id, gen, func(v *verdicts) ([]ledger.Change, error) {
+func (p *Pages) judge(ctx context.Context, id channel.ID, of *Delivery, part []Judged, more []ledger.Change) error {
+	return p.decide(ctx, id, of, func(v *verdicts) ([]ledger.Change, error) {
 		for i := range part {
 			j := &part[i]
-			err := v.page(j.Hash, facts[j.Hash], func(old *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
+			err := v.page(j.Hash, of.fact(j.Hash), func(old *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
 				g := j.Page
 				err := v.withhold(&g, j.Hash, old)
 				return g, err == nil, err
@@ -147,14 +118,19 @@ func (p *Pages) judge(ctx context.Context, id channel.ID, gen channel.Gen, part 
 }
 
 // decide stores in one write what do says of pages of a channel, with what else changes. do is called again if another manager was quicker.
-func (p *Pages) decide(ctx context.Context, id channel.ID, gen channel.Gen, do func(v *verdicts) (more []ledger.Change, err error)) error {
+func (p *Pages) decide(ctx context.Context, id channel.ID, of *Delivery, do func(v *verdicts) (more []ledger.Change, err error)) error {
 	return ledger.Revised(func() error {
 		r, release, err := p.hold(id)
 		if err != nil {
 			return err
 		}
 		defer release()
-		v := verdicts{p: p, id: id, gen: gen, now: p.cfg.Clock()}
+		v := verdicts{p: p, id: id, now: p.cfg.Clock()}
+		if of == nil {
+			defer p.revised.Add(1) // before the host is given back
+		} else if v.gen = of.Gen; of.revised == p.revised.Load() && !p.ledger.Others.Shared() {
+			v.known = of.records
+		}
 		var more []ledger.Change
 		err = p.ledger.View(func(snap ledger.Snapshot) (err error) {
 			v.snap, v.standings.snap = snap, snap
@@ -206,9 +182,11 @@ func (p *Pages) hold(id channel.ID) (r *ledger.Revision, release func(), err err
 type verdicts struct {
 	p    *Pages
 	id   channel.ID
-	gen  channel.Gen
+	gen  channel.Gen // of a delivery
 	now  time.Time
 	snap ledger.Snapshot
+
+	known map[uint64]*pb.Trust // the records of its pages that there are, where they are known; nil: they are read
 
 	standings standings // of deliverers
 	changes   []ledger.Change
@@ -219,7 +197,7 @@ type verdicts struct {
 // page stores what a page's record becomes. A record without a version says nothing: the Machine does not know who delivered.
 func (v *verdicts) page(hash uint64, fact *pb.Visited, become func(old *pb.Trust, was trust.Page) (g trust.Page, ok bool, err error)) error {
 	key := schema.Key2(schema.Trust, uint64(v.id), hash)
-	old, found, err := trustOf(v.snap, uint64(v.id), hash)
+	old, found, err := v.recordOf(hash)
 	if err != nil || found && v.gen != 0 && old.Gen >= uint64(v.gen) {
 		return err
 	}
@@ -257,6 +235,17 @@ func (v *verdicts) page(hash uint64, fact *pb.Visited, become func(old *pb.Trust
 	}
 	v.changes, err = ledger.Put(v.changes, key, t)
 	return err
+}
+
+// recordOf is the record of a page as it is stored; false: there is none.
+func (v *verdicts) recordOf(hash uint64) (*pb.Trust, bool, error) {
+	if v.known == nil {
+		return trustOf(v.snap, uint64(v.id), hash)
+	}
+	if t := v.known[hash]; t != nil {
+		return t, true, nil
+	}
+	return &pb.Trust{}, false, nil
 }
 
 // settled has a page say whether its record is settled: then storing the next visit that sees the same tells so, and its record is not looked at.

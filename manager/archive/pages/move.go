@@ -19,6 +19,7 @@ func (p *Pages) Move(ctx context.Context, from, to channel.ID, scope *channel.Ma
 		return 0, err
 	}
 	defer release()
+	defer p.revised.Add(1)
 	b := p.ledger.Batch()
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		m := new(pb.Page)

@@ -53,6 +53,7 @@ type Pages struct {
 	naming     sync.Mutex                      // held while an account takes a nickname
 	ranking    sync.Mutex                      // guards lastRanking
 	judged     atomic.Bool                     // pages were judged, ever
+	revised    atomic.Uint64                   // counts what changes records otherwise than by judging a delivery, before it gives the host back
 	mismatched atomic.Uint64
 	text       textProgress
 	census     atomic.Pointer[Census] // the last one; nil: none yet
@@ -78,7 +79,10 @@ func (p *Pages) waitForChunks() {
 // PauseText has text extraction wait until resume is called.
 func (p *Pages) PauseText() (resume func()) {
 	p.texting.Lock()
-	return p.texting.Unlock
+	return func() {
+		p.revised.Add(1)
+		p.texting.Unlock()
+	}
 }
 
 // HoldHosts has nothing decided about the pages of the hosts of some URLs until release is called.
@@ -94,6 +98,7 @@ func (p *Pages) HoldHosts(urls []string) (release func()) {
 		held = append(held, p.hosts.Lock(o))
 	}
 	return func() {
+		p.revised.Add(1)
 		for i, o := range origins {
 			p.hosts.Unlock(o, held[i], false)
 		}

@@ -32,7 +32,7 @@ func (p *Pages) Review(ctx context.Context, id channel.ID, do func(g *trust.Page
 	if err != nil {
 		return 0, fmt.Errorf("review channel %d: %w", id, err)
 	}
-	return len(all), p.Judge(ctx, id, 0, all)
+	return len(all), p.Judge(ctx, id, nil, all)
 }
 
 // Older is a page whose current version one peer delivered, and no other has corroborated.

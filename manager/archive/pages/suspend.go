@@ -112,7 +112,7 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by
 
 // revise changes the records of some pages of a channel in one write. do tells of each what came of it.
 func (p *Pages) revise(ctx context.Context, id channel.ID, hashes []uint64, also Also, do func(v *verdicts, hash uint64, out *Revised) error) error {
-	err := p.decide(ctx, id, 0, func(v *verdicts) ([]ledger.Change, error) {
+	err := p.decide(ctx, id, nil, func(v *verdicts) ([]ledger.Change, error) {
 		var out Revised
 		for _, hash := range hashes {
 			if err := do(v, hash, &out); err != nil {

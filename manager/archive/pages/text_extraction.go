@@ -129,9 +129,9 @@ func (p *Pages) yield(ctx context.Context, begun, changed time.Time) error {
 	return ctx.Err()
 }
 
-// extract makes the stored text of a changed page; nothing if there is one, or nothing to read.
+// extract makes the stored text of a changed page; nothing if there is one, or nothing to read. A version that is verified now was told before.
 func (p *Pages) extract(c Change) ([]ledger.Change, error) {
-	if c.Event == Gone || !text.Readable(c.Mime) {
+	if c.Event == Gone || c.Event == Verified || !text.Readable(c.Mime) {
 		return nil, nil
 	}
 	content, err := p.Content(c)
