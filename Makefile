@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: cluster cluster-brief updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: judging cluster cluster-brief updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -175,6 +175,9 @@ LIARS ?= all
 trust: ## forty peers of which four lie, each kind in turn, on a Web that makes honest checks hard; what was found, after how long, and what is left, in bin/trust.json; then 200 identities of one address prefix (an hour at most; LIARS=lazy,colluding: some; MINUTES=20; DEFENCE=none: nothing is done against them, and the judge must see it; Linux)
 	mkdir -p $(BIN)
 	SHOAL_ONE_PREFIX=200 SHOAL_LIARS=$(LIARS) SHOAL_LIARS_DEFENCE=$(DEFENCE) SHOAL_LIARS_MINUTES=$(or $(MINUTES),20) SHOAL_TRUST=$(abspath $(BIN))/trust.json $(GO) test -count=1 -timeout 150m -v -run 'TestLiars$$|TestOnePrefix$$' ./internal/lab/e2e
+
+judging: ## what judging deliveries takes of the processor of a whole manager, live: three networks beside each other, unjudged, in shadow and enforced (4 minutes of a quiet machine; Linux)
+	SHOAL_JUDGING=1 $(GO) test -count=1 -timeout 10m -v -run 'TestJudging$$' ./internal/lab/e2e
 
 honest: ## honest peers alone, on good, slow, odd and large hosts, with every defence on: what the defences take from them, at most 2% (some minutes; Linux)
 	$(GO) test -count=1 -timeout 20m -v -run 'TestHonest$$' ./internal/lab/e2e

@@ -81,6 +81,8 @@ type Config struct {
 	// NewShare is the share of room that channels never crawled get while others wait too, in [0, 1). Zero: what an operator set while the manager ran, if
 	// KeptStrategy, else what the strategy says.
 	NewShare float64
+	// Unjudged leaves what peers deliver unjudged: to measure what judging costs.
+	Unjudged bool
 	// Discover says what becomes of the URLs of other sites that crawls find. Default listed.
 	Discover Discover
 	// DiscoverMost bounds the channels that discovery adds, ever. Default 10,000.

@@ -64,6 +64,7 @@ type managerCmd struct {
 	KeepCaptures int           `help:"Versions of a page to keep, the newest ones; 0: all." default:"0" placeholder:"N"`
 	KeepAge      time.Duration `help:"Forget versions older than this, but the last one of a page; 0: none." default:"0" placeholder:"DURATION"`
 	KeepFeed     time.Duration `help:"Forget changes of the feed older than this; an indexer that was away for longer must export anew; 0: none." default:"2160h" placeholder:"DURATION"`
+	Unjudged     bool          `help:"Judge nothing that peers deliver: to measure what judging costs." hidden:""`
 	Strays       time.Duration `help:"Remove objects from the bucket that nothing has referred to for so long; 0: 1h." default:"0" placeholder:"DURATION"`
 	PageHost     words         `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME,..."`
 	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
@@ -200,6 +201,7 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 		return cfg, nil, err
 	}
 	cfg.keep = archive.Retention{Captures: c.KeepCaptures, Age: c.KeepAge, Feed: c.KeepFeed}
+	cfg.manager.Unjudged = c.Unjudged
 	if cfg.strays = c.Strays; c.Strays < 0 {
 		return cfg, nil, fmt.Errorf("--strays %v: want a time above 0, or 0 for the default", c.Strays)
 	}

@@ -79,6 +79,8 @@ type Config struct {
 	Keep      Retention
 	KeepEvery time.Duration
 
+	// Unjudged keeps nothing of deliveries that a manager would judge: to measure what that costs.
+	Unjudged bool
 	// Strays is how long an object of a bucket stays that nothing refers to, such as what a manager wrote that died before it had noted it. 0: an hour.
 	Strays time.Duration
 
@@ -191,7 +193,7 @@ func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledg
 	if err != nil {
 		return nil, err
 	}
-	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText, Writer: cfg.Writer, Fingerprint: cfg.Fingerprint}, l, segments)
+	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText, Writer: cfg.Writer, Fingerprint: cfg.Fingerprint, Unjudged: cfg.Unjudged}, l, segments)
 	room, err := evidence.New(evidence.Config{Clock: cfg.Clock, Log: cfg.Log, MaxBytes: cfg.EvidenceBytes, Keep: cfg.EvidenceKeep}, l, p)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ const (
 )
 
 func benchJudge(b *testing.B, changed int) {
-	off, on := newJudgeBench(b, changed), newJudgeBench(b, changed)
+	off, on := newJudgeBench(b, changed, true), newJudgeBench(b, changed, false)
 	var err error
 	if on.m, err = trust.New(trust.Default(), rand.New(rand.NewPCG(1, 1))); err != nil {
 		b.Fatal(err)
@@ -58,10 +58,10 @@ type judgeBench struct {
 	gen      channel.Gen
 }
 
-func newJudgeBench(b *testing.B, changed int) *judgeBench {
+func newJudgeBench(b *testing.B, changed int, unjudged bool) *judgeBench {
 	j := &judgeBench{b: b, cl: &clock{now: time.Now().Truncate(time.Microsecond)}, rng: rand.New(rand.NewPCG(2, 2)), changed: changed}
 	cfg := testConfig(b.TempDir())
-	cfg.AccountOf, cfg.Clock = nil, j.cl.Now
+	cfg.AccountOf, cfg.Clock, cfg.Unjudged = nil, j.cl.Now, unjudged
 	var err error
 	if j.a, err = Open(b.Context(), cfg); err != nil {
 		b.Fatal(err)

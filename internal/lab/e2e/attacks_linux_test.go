@@ -148,7 +148,8 @@ type siege struct {
 	sizes   []int   // pages of each host; none: siegePages
 	odd     float64 // share of the hosts that misbehave; only with sizes
 	trouble pond.Trouble
-	lease   string // empty: 12s, so that what an attacker holds comes back soon
+	lease   string   // empty: 12s, so that what an attacker holds comes back soon
+	flags   []string // of the manager, further ones
 }
 
 const (

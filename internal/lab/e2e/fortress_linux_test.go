@@ -50,7 +50,8 @@ func openFortress(t *testing.T, s siege) *fortress {
 		t.Fatal(err)
 	}
 	f := &fortress{t: t, data: t.TempDir(), pond: servePond(t, w)}
-	f.manager = start(t, "shoal", "manager", "--data", f.data, "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", unusedPort(t)), "--page", "127.0.0.1:0", "--pond", f.pond.Addr().String(), "--lease", cmp.Or(s.lease, "12s"))
+	flags := []string{"manager", "--data", f.data, "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", unusedPort(t)), "--page", "127.0.0.1:0", "--pond", f.pond.Addr().String(), "--lease", cmp.Or(s.lease, "12s")}
+	f.manager = start(t, "shoal", append(flags, s.flags...)...)
 	f.page = pageOf(f.manager, "Page ")
 	join := f.manager.word("shoal-peer join ")
 	js, err := member.ParseJoinString(join)

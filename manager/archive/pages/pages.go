@@ -35,7 +35,9 @@ type Config struct {
 	Pack   *warc.Compressor
 	About  []byte // the block of an export's warcinfo
 	NoText bool   // main text is not extracted by Run
-	Writer uint32 // which of the processes that judge pages of this archive it is; 0 where there is one
+	// Unjudged keeps nothing of deliveries for the manager to judge: to measure what that costs.
+	Unjudged bool
+	Writer   uint32 // which of the processes that judge pages of this archive it is; 0 where there is one
 	// Fingerprint computes the Shingle of a page from what came. Nil: what members tell is taken.
 	Fingerprint func(url, contentType string, body []byte) uint64
 }
