@@ -16,7 +16,7 @@ const judgingEnv = "SHOAL_JUDGING" // any value: TestJudging runs
 const (
 	judgingPeers = 6
 	judgingHosts = 24
-	judgingPages = 60 // of each: one page of a task is audited
+	judgingPages = 60               // of each: one page of a task is audited
 	judgingWarm  = 40 * time.Second // until most pages were seen by three accounts
 	judgingTurn  = 30 * time.Second
 	judgingTurns = 3
