@@ -67,7 +67,7 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		c.clock.Step(by)
 		c.behind = by <= -chaosFar
 	case chaos.FullPeer:
-		c.hasStarted(f.Target)
+		c.crowded[f.Target], c.met[c.peers[f.Target]] = true, true
 		resize(c.t, c.dirs[f.Target], leftOf(f))
 	case chaos.KillManager:
 		c.manager.kill()
@@ -191,6 +191,10 @@ func (c *chaosRun) end(f chaos.Fault) {
 		c.behind = false
 	case chaos.FullPeer:
 		resize(c.t, c.dirs[f.Target], roomSize)
+		c.crowded[f.Target] = false
+		if c.alive(); c.peers[f.Target] == nil {
+			c.startPeer(f.Target)
+		}
 	case chaos.SuspendPeer:
 		c.clocks[f.Target].Slept(f.For)
 		c.signal(c.peers[f.Target], syscall.SIGCONT)
@@ -255,22 +259,6 @@ func (c *chaosRun) upgrade(program string) {
 		c.upgrades++
 	}
 }
-
-// hasStarted waits until a peer has written how it is reached. One that starts on a full disk ends, and says so; one that runs goes on.
-func (c *chaosRun) hasStarted(i int) {
-	for over := c.own.bound(chaosEnds); ; time.Sleep(time.Second / 50) {
-		c.alive()
-		if _, err := os.Stat(controlOf(c.dirs[i])); err == nil {
-			return
-		}
-		if over() {
-			c.t.Fatalf("peer %d has not started within %v:\n%s", i, chaosEnds, c.peers[i].said())
-		}
-	}
-}
-
-// controlOf is the file in which a peer's program says how it is reached, once it has started.
-func controlOf(dir string) string { return filepath.Join(dir, "control.json") }
 
 // chaosEnds is how long a program that was asked to end may take on a busy machine, with a manager that is down or a disk that hangs.
 const chaosEnds = time.Minute
@@ -422,6 +410,8 @@ func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []b
 	case status >= 500: // it starts or ends, or its disk is full
 		c.failed[k]++
 	case status == http.StatusBadRequest && path == "/hosts/unblock" && strings.Contains(string(body), "is not blocked"): // its block came to nothing
+		return body, true
+	case status == http.StatusBadRequest && path == "/peers/purge" && strings.Contains(string(body), "has delivered nothing"): // nor is it known since the manager's start
 		return body, true
 	case status == http.StatusNotFound && slices.Contains([]chaos.Kind{chaos.Remove, chaos.Import, chaos.Split}, k): // gone meanwhile
 	default:

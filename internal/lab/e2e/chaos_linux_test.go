@@ -171,8 +171,10 @@ type chaosRun struct {
 	behind   bool                   // likewise: its clock is far behind what it signed before
 	down     bool                   // it is started at the end of a fault, not before
 	spared   map[time.Duration]bool // faults of the manager that found it ended by itself
-	peers    []*process
-	leaving  map[int]*process // peers that were asked to end
+	peers    []*process             // nil: it is down
+	crowded  map[int]bool           // peers whose disk is full
+	met      map[*process]bool      // peers that have met a full disk
+	leaving  map[int]*process       // peers that were asked to end
 	dirs     []string
 	own      *ownClock         // by which bounds count
 	clock    *clocklab.Clock   // the manager's
@@ -255,7 +257,7 @@ func (c *chaosRun) run() {
 
 // newChaos draws the script, or reads it.
 func newChaos(t *testing.T) *chaosRun {
-	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, taken: map[string]bool{}, spared: map[time.Duration]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
+	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, taken: map[string]bool{}, spared: map[time.Duration]bool{}, crowded: map[int]bool{}, met: map[*process]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
 		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}, cast: chaosCast(t), brief: os.Getenv(chaosBriefEnv) != ""}
 	var err error
 	if file := os.Getenv(chaosScriptEnv); file != "" {
@@ -292,7 +294,7 @@ func (c *chaosRun) crawledSince(since time.Time, within time.Duration, what stri
 // alive fails where a program has ended that no fault ended.
 func (c *chaosRun) alive() {
 	c.t.Helper()
-	for _, p := range append(slices.Clone(c.peers), c.manager) {
+	for i, p := range append(slices.Clone(c.peers), c.manager) {
 		if p == nil {
 			continue
 		}
@@ -304,16 +306,28 @@ func (c *chaosRun) alive() {
 				c.ended++
 				continue
 			}
+			if c.met[p] && strings.Contains(p.said(), noRoom) {
+				c.t.Logf("on a disk that is full a peer ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
+				c.peers[i] = nil
+				c.ended++
+				if !c.crowded[i] {
+					c.startPeer(i)
+				}
+				continue
+			}
 			c.t.Fatalf("%s ended by itself: %v\n%s", p.name, p.cmd.ProcessState, p.said())
 		default:
 		}
 	}
 }
 
+// noRoom is what a peer says that ends as its disk is full: one that starts then, or has to write down something without which it cannot go on.
+const noRoom = "make room on that disk"
+
 // why is the line in which a program says why it ended.
 func why(said string) string {
 	for _, line := range strings.Split(said, "\n") {
-		if strings.Contains(line, "fatal error") || strings.Contains(line, "SIGBUS") || strings.HasPrefix(line, "shoal:") {
+		if strings.Contains(line, "fatal error") || strings.Contains(line, "SIGBUS") || strings.HasPrefix(line, "shoal:") || strings.HasPrefix(line, "shoal-peer:") {
 			return line
 		}
 	}

@@ -186,7 +186,6 @@ func (c *chaosRun) startManager() {
 }
 
 func (c *chaosRun) startPeer(i int) {
-	_ = os.Remove(controlOf(c.dirs[i])) // of one that was killed
 	c.peers[i] = c.launch("shoal-peer", c.clocks[i], firstGroup+i, "run", "--data", c.dirs[i], "--pond", c.pond, "--port", strconv.Itoa(c.ports[i]), "--listen", "127.0.0.1", "--no-quic",
 		"--no-low-priority", "--log-level", "warn")
 }
