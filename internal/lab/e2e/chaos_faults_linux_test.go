@@ -80,6 +80,7 @@ func (c *chaosRun) begin(f chaos.Fault) {
 	case chaos.FullDisk:
 		left := leftOf(f)
 		c.mayEnd = left == 0
+		c.met[c.manager] = c.mayEnd
 		c.disk.fill(left)
 	case chaos.HangDisk:
 		c.disk.freeze()

@@ -173,7 +173,7 @@ type chaosRun struct {
 	spared   map[time.Duration]bool // faults of the manager that found it ended by itself
 	peers    []*process             // nil: it is down
 	crowded  map[int]bool           // peers whose disk is full
-	met      map[*process]bool      // peers that have met a full disk
+	met      map[*process]bool      // programs that have met a full disk
 	leaving  map[int]*process       // peers that were asked to end
 	dirs     []string
 	own      *ownClock         // by which bounds count
@@ -300,10 +300,15 @@ func (c *chaosRun) alive() {
 		}
 		select {
 		case <-p.done:
-			if p == c.manager && (c.mayEnd || c.behind) {
+			// On a busy machine one that ends may be there for a while after the disk has room again.
+			late := c.met[p] && strings.Contains(p.said(), "no space left on device")
+			if p == c.manager && (c.mayEnd || c.behind || late) {
 				c.t.Logf("on a disk that is full or fails, or with a clock far behind, the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
 				c.manager = nil
 				c.ended++
+				if late && !c.mayEnd && !c.behind && !c.down {
+					c.startManager()
+				}
 				continue
 			}
 			if c.met[p] && strings.Contains(p.said(), noRoom) {
