@@ -92,7 +92,7 @@ bench-placing: ## tasks handed out by the real manager and runner among 4,096 me
 
 bench-postgres: ## channels and archive on servers of their own beside those in a folder: import, scan, hand out, take in, take over, pages stored, acknowledgements, claims (SHOAL_BENCH_CHANNELS=1000000, SHOAL_BENCH_PAGES=128000 for the large form)
 	$(GO) test -run '^$$' -bench 'Import|TakeOver' -benchtime 1x -timeout 30m ./channel/postgres
-	$(GO) test -run '^$$' -bench 'Scan|Issue|Apply' -timeout 30m ./channel/postgres
+	$(GO) test -run '^$$' -bench 'Scan|Issue|Apply|TrustState' -timeout 30m ./channel/postgres
 	$(GO) test -run '^$$' -bench '^Benchmark(Store|Acknowledge|Claim)$$' -benchtime 1x -timeout 30m ./manager/archive/remote
 
 bench-managers: ## what a placed task, a stored page and a claim cost one manager, two and three on one server and one bucket, all together (needs PostgreSQL)
