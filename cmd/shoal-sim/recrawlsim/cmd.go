@@ -154,7 +154,7 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) error {
 		settled := 0.
 		if c.Mode == "shoal" { // tasks of the other may go to crawlers that are not near
 			near = newDual(w, w.mostOften(cfg.with(names[0], c.Mode)))
-			settled = near.bound(0)
+			settled = near.bound(quartiles{})
 		}
 		for _, n := range names {
 			bar.name(fmt.Sprintf("%s %s seed %d", c.Case, n, cfg.Seed))
@@ -166,10 +166,13 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) error {
 			row.Seconds = math.Round(time.Since(begun).Seconds()*1000) / 1000
 			row.QBound, row.QwBound, row.FreshnessBound = limit.q, limit.qw, limit.fresh
 			if near != nil {
-				row.SettledBound, row.LargeBound = settled, near.bound(row.SettledQuartile[largest])
+				row.SettledBound, row.LargeBound = settled, near.bound(quartiles{largest: row.SettledQuartile[largest]})
 			}
 			rows = append(rows, row)
 			bar.next()
+		}
+		if near != nil {
+			near.promise(rows[len(rows)-len(names):])
 		}
 	}
 	bar.done()

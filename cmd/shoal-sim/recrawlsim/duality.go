@@ -14,8 +14,8 @@ import "math"
 // and tasks go on elsewhere, exceeds it on average. With a price for the minutes of each peer every channel answers for itself, and whatever the prices are,
 // what all of it is worth is an upper bound. The prices are improved step by step.
 //
-// Beside that the largest quartile of channels may have to be as fresh as told. A prize for its freshness takes the place of that condition, and
-// again any prize gives a bound.
+// Beside that each quartile of channels by size may have to be as fresh as told. A prize for the freshness of its channels takes the place of that condition: a
+// schedule that meets it gains at least as much by the prizes as it must, so that again any prizes give a bound.
 //
 // It leaves out that rates are learnt, that tasks wait, that threads take whole tasks, and that intervals are uneven. It holds from the time on at which the first
 // quarter of the minutes is over. What was crawled before may add to these minutes, at most as much as two crawls of each channel.
@@ -25,7 +25,7 @@ type dual struct {
 	gain   gains
 	supply []float64 // thread minutes of each peer, a minute
 	price  []float64 // of one of them, in channels that are fresh
-	prize  float64   // for the freshness of a channel of the largest quartile, beside its own
+	prize  quartiles // for the freshness of a channel of each quartile of size, beside its own
 	demand []float64 // minutes that are asked for at these prices
 	free   float64   // updates a minute that each channel has beside them
 	costs  []float64
@@ -36,8 +36,9 @@ const (
 	dualWork  = 300_000_000 // distances looked at, about
 	dualSteps = 80          // at most
 	dualSoft  = .02         // a peer that is dearer by such a share gets 1/e of the work
-	dualSpeed = .1          // of prices, at first
-	dualPrize = 30          // of the prize, times that
+	dualSpeed = .1          // of the prices of single peers, at first
+	dualAll   = 1           // of all prices together, by how much more is asked for than there is
+	dualPrize = 3           // of the prizes
 	largest   = 3           // quartile
 )
 
@@ -52,54 +53,81 @@ func newDual(w *world, most []float64) *dual {
 	return d
 }
 
-// bound is the least that the dual is found to be. atLeast is the freshness of the largest quartile; 0: any. It goes on from the prices that it ended with.
-func (d *dual) bound(atLeast float64) float64 {
+// quartiles is a freshness for each quartile of channels by size, smallest first.
+type quartiles [4]float64
+
+// bound is the least that the dual is found to be. atLeast is how fresh each quartile of channels must be at least. It goes on from the prices that it
+// ended with.
+func (d *dual) bound(atLeast quartiles) float64 {
 	best := math.Inf(1)
-	d.prize = 0
+	d.prize = quartiles{}
 	for step := range min(max(dualWork/(len(d.most)*d.w.near.each), 1), dualSteps) {
-		worth, large, count := d.answer()
-		best = min(best, (worth-d.prize*atLeast*count)/float64(len(d.most)))
+		worth, fresh, count := d.answer()
+		for q, a := range atLeast {
+			worth -= d.prize[q] * a * count[q]
+		}
+		best = min(best, worth/float64(len(d.most)))
 		speed := dualSpeed / math.Sqrt(1+float64(step)/4)
+		all := dualAll * min(max(ratio(sum(d.demand), sum(d.supply))-1, -1), 1)
 		for p, s := range d.supply {
 			if s > 0 {
-				d.price[p] *= math.Exp(speed * min(max(d.demand[p]/s-1, -1), 1))
+				d.price[p] *= math.Exp(all + speed*min(max(d.demand[p]/s-1, -1), 1))
 			}
 		}
-		if atLeast > 0 && count > 0 {
-			d.prize = max(d.prize+dualPrize*speed*(atLeast-large/count), 0)
+		for q, a := range atLeast {
+			if a > 0 && count[q] > 0 {
+				d.prize[q] = max(d.prize[q]+dualPrize*(a-fresh[q]/count[q]), 0)
+			}
 		}
 	}
 	return best
 }
 
+// promise bounds the schedules that leave each quartile of channels at least as fresh as fixed does, if it is among the rows of a seed.
+func (d *dual) promise(rows []Row) {
+	fixed := byStrategy(rows, "fixed")
+	if len(fixed) == 0 {
+		return
+	}
+	least := quartiles(fixed[0].SettledQuartile)
+	kept := d.bound(least)
+	for i := range rows {
+		r := &rows[i]
+		r.KeptBound, r.Keeps = kept, math.Inf(1)
+		for q, a := range least {
+			if a > 0 {
+				r.Keeps = min(r.Keeps, r.SettledQuartile[q]/a)
+			}
+		}
+		if math.IsInf(r.Keeps, 1) { // fixed has crawled nothing
+			r.Keeps = 0
+		}
+	}
+}
+
 // answer lets each channel take what is best for it at these prices, and gives what all is worth: the freshness, prizes counted, less what it costs, and
-// what all minutes are worth. It also gives the freshness of the largest quartile, and its channels.
-func (d *dual) answer() (worth, large, count float64) {
+// what all minutes are worth. It also gives the sum of the freshness of each quartile, and its channels.
+func (d *dual) answer() (worth float64, fresh, count quartiles) {
 	clear(d.demand)
 	for p, s := range d.supply {
 		worth += d.price[p] * s
 	}
 	for c, most := range d.most {
-		tau, pages, prize := d.w.tau[c], float64(d.w.pages[c]), 1.
-		isLarge := d.w.quartile[c] == largest
-		if isLarge {
-			prize += d.prize
-			count++
-		}
+		q := d.w.quartile[c]
+		tau, pages, prize := d.w.tau[c], float64(d.w.pages[c]), 1+d.prize[q]
+		count[q]++
 		page := d.cheapest(int32(c))
 		r := max(min(most, 1/(d.gain.longest(page*pages/(tau*prize))*tau)-d.free), 0)
 		if r+d.free == 0 {
 			continue
 		}
 		x := 1 / ((r + d.free) * tau)
-		fresh := -math.Expm1(-x) / x
-		worth += prize*fresh - r*pages*page
-		if isLarge {
-			large += fresh
-		}
+		f := -math.Expm1(-x) / x
+		worth += prize*f - r*pages*page
+		fresh[q] += f
 		d.spread(int32(c), page, r*pages)
 	}
-	return worth, large, count
+	return worth, fresh, count
 }
 
 // cheapest is the least price of a page of a channel, of its near peers that are ever there.

@@ -53,6 +53,9 @@ type Row struct {
 	// The same of FreshnessSettled, with peers as far from hosts as they are; and if the largest quartile is as fresh as here. Mode shoal only.
 	SettledBound float64 `json:"freshness_settled_bound,omitempty"`
 	LargeBound   float64 `json:"freshness_settled_bound_large,omitempty"`
+	// And if each quartile is at least as fresh as fixed leaves it in a run beside this one; and the least that a quartile is here, times what it is there.
+	KeptBound float64 `json:"freshness_settled_bound_kept,omitempty"`
+	Keeps     float64 `json:"keeps_fixed,omitempty"`
 
 	Landing *Landing `json:"-"` // of a world of known sites; nil: another
 	Series  []Sample `json:"-"`

@@ -112,12 +112,22 @@ func writeSettled(out io.Writer, t *tabwriter.Writer, names []string, rows []Row
 	fmt.Fprintf(out, "\nFreshness after the first quarter, and what no schedule exceeds in the long run with peers where they are: any schedule %s,\n",
 		over(byStrategy(rows, names[0]), func(r Row) float64 { return r.SettledBound }).text(3))
 	fmt.Fprintln(out, "and one that leaves the largest quartile of channels as fresh as the strategy does.")
-	fmt.Fprintln(t, "strategy\tfreshness\tof any\tlargest quartile\tas fresh there\tof that\t")
+	head := "strategy\tfreshness\tof any\tlargest quartile\tas fresh there\tof that\t"
+	promise := rows[0].KeptBound > 0
+	if promise {
+		fmt.Fprintf(out, "One that leaves each quartile at least as fresh as fixed does: at most %s.\n", over(byStrategy(rows, names[0]), func(r Row) float64 { return r.KeptBound }).text(3))
+		head += "least quartile / fixed\tof as fresh as fixed\t"
+	}
+	fmt.Fprintln(t, head)
 	for _, n := range names {
 		r := byStrategy(rows, n)
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t\n", n, over(r, func(r Row) float64 { return r.FreshnessSettled }).text(3),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t", n, over(r, func(r Row) float64 { return r.FreshnessSettled }).text(3),
 			over(r, func(r Row) float64 { return ratio(r.FreshnessSettled, r.SettledBound) }).text(3), over(r, func(r Row) float64 { return r.SettledQuartile[largest] }).text(3),
 			over(r, func(r Row) float64 { return r.LargeBound }).text(3), over(r, func(r Row) float64 { return ratio(r.FreshnessSettled, r.LargeBound) }).text(3))
+		if promise {
+			fmt.Fprintf(t, "%s\t%s\t", over(r, func(r Row) float64 { return r.Keeps }).text(3), over(r, func(r Row) float64 { return ratio(r.FreshnessSettled, r.KeptBound) }).text(3))
+		}
+		fmt.Fprintln(t)
 	}
 	return t.Flush()
 }
