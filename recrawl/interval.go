@@ -17,7 +17,7 @@ import (
 // A new interval holds from a channel's next submission on. If it held at once, all channels of a group that it makes overdue would be
 // submitted in the same minute, and stay in step for ever.
 //
-// The paper's crawlers refuse nothing. Here a channel whose task was refused is due again after refusedShare of its interval: it would
+// The paper's crawlers refuse nothing. Here a channel whose task was refused is due again after refusedShare of its interval, an hour at most: it would
 // otherwise miss a whole interval though nothing crawled it, whereas the paper's tasks wait in a queue.
 type interval struct {
 	Base
@@ -110,7 +110,7 @@ func (v *interval) Rank(now, _ Tick, _ Slot, f *Facts) (float32, Tick) {
 	}
 	t := v.promised(int(f.Group), f.Submitted)
 	if v.told && f.Flags&Denied != 0 && f.Out == 0 {
-		t *= refusedShare
+		t = min(t*refusedShare, max(retryMost, float64(v.cap.Least)))
 	}
 	due := f.Submitted + wholeTicks(t)
 	return -float32(due - v.base), due

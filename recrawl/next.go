@@ -122,18 +122,22 @@ func (s *Scheduler) earliest(c *cell) Tick {
 		return s.now
 	}
 	least := float64(s.limits.Least)
+	if c.Flags&Denied != 0 && c.Out == 0 {
+		return c.Submitted + wholeTicks(min(c.Est.Interval()*retryShare, max(least, retryMost)))
+	}
 	if s.limits.Cap > 0 {
 		least = max(least, c.Est.Interval()/s.limits.Cap)
-	}
-	if c.Flags&Denied != 0 && c.Out == 0 {
-		least = c.Est.Interval() * retryShare
 	}
 	return c.Submitted + wholeTicks(least)
 }
 
 // retryShare is the part of its change interval after which a channel whose task was refused or lost may be asked for again. Nothing was
 // crawled, so neither cap nor minimum interval holds the channel back; but the peers near it are as busy a minute later.
-const retryShare = 1. / 8
+// A channel that changes once a month need not wait for days: it comes seldom, so that asking for it each hour costs little.
+const (
+	retryShare = 1. / 8
+	retryMost  = 60 // ticks: an hour in the manager
+)
 
 // pendingHalf only has to keep the values of ordinary numbers of pending pages apart.
 const pendingHalf = 1000

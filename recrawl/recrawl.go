@@ -11,7 +11,7 @@
 //
 //   - A slot is in the calendar, or ready, or parked (paused, removed, or with as many tasks out as allowed), and never in two of them.
 //   - No slot is taken before its earliest tick, which follows from the cap on its recrawl rate and the minimum interval. After a refusal
-//     or a loss the earliest tick comes sooner, after an eighth of the change interval, because nothing was crawled.
+//     or a loss the earliest tick comes sooner, after an eighth of the change interval, an hour at most, because nothing was crawled.
 //   - Next takes what the strategy wants. Spare takes for threads that would stand idle what is missing or probably stale, within the limits.
 //   - The same calls give the same decisions.
 //   - A slot costs at most 64 bytes.

@@ -494,3 +494,29 @@ func TestRefusedIsAskedForSooner(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedRestsAnHourAtMost: one refused offer puts a channel that changes once a month off for an hour, and not for days, whatever the strategy; but
+// not for less than the minimum interval.
+func TestRefusedRestsAnHourAtMost(t *testing.T) {
+	const month = 30 * 1440
+	for _, name := range []string{"fixed", "icr", "price", "uniform"} {
+		for least, want := range map[Tick]Tick{10: retryMost, 1440: 1440} {
+			s := NewScheduler(1, must(t, name, Params{}), Options{Initial: []float64{month}, Prior: Prior(month, 1), Cap: 2, MaxOut: 1, MinTicks: least})
+			at := s.Add(Facts{Est: Exactly(month), Flags: Known, Updated: 1, Submitted: 1})
+			next := func(from Tick) Tick {
+				for now := from; now < from+month+month/4; now++ {
+					if s.Next(now, Load{Room: 1}, yes) > 0 {
+						return now
+					}
+				}
+				t.Fatalf("%s: not taken within %d ticks", name, month+month/4)
+				return 0
+			}
+			asked := next(2)
+			s.Observe(asked+1, at, Event{Kind: Refused})
+			if got := next(asked+2) - asked; got != want {
+				t.Errorf("%s, at least %d ticks apart: asked for again after %d ticks, want %d", name, least, got, want)
+			}
+		}
+	}
+}
