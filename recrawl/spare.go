@@ -10,7 +10,8 @@ import (
 // becomes of its tasks, and until then, or after the swarm has grown, it asks for too little.
 
 const (
-	spareLook  = 1 << 11  // slots looked at in one call of Spare
+	spareLook  = 1 << 11  // slots looked at in one call of Spare, at most
+	spareEach  = 32       // for each thread that it is called for
 	spareKeep  = 1 << 9   // slots found that wait for the next calls
 	spareStale = math.Ln2 // changes expected since the last update, from which on a copy is more probably stale than fresh
 )
@@ -32,7 +33,7 @@ type spare struct {
 
 // Spare takes up to n slots that the strategy does not want yet, for threads that would stand idle, and returns how many: those never crawled
 // first, then those that are probably stale, each kind in the strategy's order. No slot is taken before the limits allow it. It looks at some
-// slots in each call, and at no slot twice in a tick while nothing is taken. Call it after Next; admit is as there. A strategy with Quota.Strict
+// slots for each thread in a call, and at no slot twice in a tick while nothing is taken. Call it after Next; admit is as there. A strategy with Quota.Strict
 // keeps its slots.
 func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool)) int {
 	s.now = max(s.now, now)
@@ -44,7 +45,7 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 		v.at, v.looked, v.found, v.lacks = now, 0, v.found[:0], false
 	}
 	if len(v.found) == 0 {
-		s.findSpares()
+		s.findSpares(min(n*spareEach, spareLook))
 	}
 	taken := 0
 	for taken < n && len(v.found) > 0 {
@@ -99,9 +100,9 @@ func (s *Scheduler) submitted(now Tick, at Slot, c *cell) {
 }
 
 // findSpares looks at the next slots.
-func (s *Scheduler) findSpares() {
+func (s *Scheduler) findSpares(look int) {
 	v := &s.spares
-	for range min(spareLook, s.cells.n-v.looked) {
+	for range min(look, s.cells.n-v.looked) {
 		if v.cursor >= s.cells.n {
 			v.cursor = 0
 		}
