@@ -38,7 +38,7 @@ type IO struct {
 // Source is where the archive is: in a data folder, or behind a running manager.
 type Source struct {
 	Data    string `help:"Data folder of the manager; used when none runs on it." default:"${data}" type:"path" placeholder:"DIR"`
-	Manager string `help:"Running manager to ask when its data is in use; by default the one that the data folder names." placeholder:"URL"`
+	Manager string `help:"Running manager to ask; by default the one that the data folder names, when its data is in use." placeholder:"URL"`
 	Token   string `help:"Operator's token; by default the one in the data folder." env:"SHOAL_TOKEN" placeholder:"TOKEN"`
 }
 
@@ -121,8 +121,8 @@ func refuseTasks(time.Time, channel.Signed) (channel.Header, error) {
 
 // do works on a stopped archive; if it is in use, or a manager is named, ask is called instead. A nil ask says that it must be stopped.
 func (s *Source) do(ctx context.Context, local func(*archive.Archive) error, ask func() error) (err error) {
-	if _, serr := os.Stat(filepath.Join(s.dir(), "state")); serr != nil && s.Manager != "" && ask != nil {
-		return ask() // one elsewhere
+	if s.Manager != "" && ask != nil { // whatever lies in the folder
+		return ask()
 	}
 	a, err := s.open(ctx)
 	if errors.Is(err, archive.ErrLocked) && ask != nil {
