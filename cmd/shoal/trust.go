@@ -145,10 +145,11 @@ func (c *peerEvidenceCmd) Run(ctx context.Context, s streams) error {
 const sideBytes = 2000
 
 func showCase(out io.Writer, k *desk.Case) error {
-	fmt.Fprintf(out, "case %s: %s, %s\naccused %s, by %s; %s\n", k.Number, plain.Printable(k.URL), k.Reason, k.Accused, k.Accuser, plain.Printable(k.Note))
-	if k.Loser != "" {
-		fmt.Fprintf(out, "%s lost: %.2f was added to its score, which came to %.2f\n", k.Loser, k.Amount, k.Score)
+	fmt.Fprintf(out, "case %s: %s, %s\naccused %s", k.Number, plain.Printable(k.URL), k.Reason, k.Accused)
+	if k.Accuser != "" {
+		fmt.Fprintf(out, ", by %s", k.Accuser)
 	}
+	fmt.Fprintf(out, "\n%s\n", plain.Printable(k.Outcome()))
 	if k.Objection != "" {
 		fmt.Fprintf(out, "%s objects: %s\n", k.Loser, plain.Printable(k.Objection))
 	}

@@ -106,6 +106,25 @@ type Case struct {
 	Sides     []CaseSide `json:"sides,omitempty"`
 }
 
+// Outcome says in words what came of a case.
+func (k Case) Outcome() string {
+	var says string
+	switch {
+	case k.Loser == "" && k.Closed.IsZero():
+		says = "It is open."
+	case k.Loser == "":
+		says = "Nobody was charged."
+	case k.Amount == 0:
+		says = fmt.Sprintf("%s lost. Nothing was added to its score of %.2f: what this task or this domain may add is reached.", k.Loser, k.Score)
+	default:
+		says = fmt.Sprintf("%s lost: %.2f was added to its score, which came to %.2f.", k.Loser, k.Amount, k.Score)
+	}
+	if k.Note != "" && k.Note != k.Reason {
+		says += " " + k.Note
+	}
+	return says
+}
+
 // CaseSide is what one side of a case saw.
 type CaseSide struct {
 	Side    string    `json:"side"`
