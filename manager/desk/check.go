@@ -42,7 +42,7 @@ func (d *Desk) Check(ctx context.Context) []Finding {
 	}
 	if d.m != nil {
 		out = append(out, d.checkManager(ctx)...)
-		out = append(append(out, d.checkMembers()...), d.checkTrust()...)
+		out = append(append(out, checkMembers(d)...), checkTrust(d)...)
 	}
 	return append(out, d.checkChannels(ctx)...)
 }

@@ -24,7 +24,7 @@ const (
 
 // CreditOf tells what an account was credited with, week by week.
 func (d *Desk) CreditOf(ctx context.Context, account string) (manager.AccountCredit, error) {
-	a, err := d.crediter()
+	a, err := crediterOf(d)
 	if err != nil {
 		return manager.AccountCredit{}, err
 	}
@@ -36,7 +36,7 @@ func (d *Desk) CreditOf(ctx context.Context, account string) (manager.AccountCre
 
 // Board tells which accounts and teams were credited with the most in the last weeks, this one included; 0: ever.
 func (d *Desk) Board(ctx context.Context, weeks, n int) (manager.Board, error) {
-	a, err := d.crediter()
+	a, err := crediterOf(d)
 	if err != nil {
 		return manager.Board{}, err
 	}
@@ -52,7 +52,7 @@ func (d *Desk) Board(ctx context.Context, weeks, n int) (manager.Board, error) {
 
 // SetProfile stores how an account wants to be shown on the board. The zero Profile removes it from there.
 func (d *Desk) SetProfile(_ context.Context, account string, f manager.Profile) error {
-	a, err := d.crediter()
+	a, err := crediterOf(d)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (d *Desk) SetProfile(_ context.Context, account string, f manager.Profile) 
 	return nil
 }
 
-func (d *Desk) crediter() (Crediter, error) {
+func crediterOf(d *Desk) (Crediter, error) {
 	a, ok := d.files.(Crediter)
 	if !ok {
 		return nil, fmt.Errorf("credit: no archive at hand: %w", ErrStopped)

@@ -39,7 +39,7 @@ func (d *Desk) Suspects() (out []Suspect, more int, err error) {
 }
 
 // checkTrust tells of peers that are suspended for what they delivered.
-func (d *Desk) checkTrust() (out []Finding) {
+func checkTrust(d *Desk) (out []Finding) {
 	if d.m == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (d *Desk) checkTrust() (out []Finding) {
 const suspectLines = 10
 
 // checkMembers tells of members that an operator should look at.
-func (d *Desk) checkMembers() (out []Finding) {
+func checkMembers(d *Desk) (out []Finding) {
 	all, more, err := d.Suspects()
 	if err != nil {
 		return []Finding{{Warning, "What members did cannot be told: " + plain.Error(err), ""}}
