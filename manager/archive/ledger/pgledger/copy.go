@@ -217,9 +217,9 @@ func (s *Store) unread(ctx context.Context, last uint64) ([]badgerledger.Logged,
 
 // apply applies entries of others and behind them this writer's own, unless that is nil, of which it tells which writes are refused.
 func (s *Store) apply(others []badgerledger.Logged, own *badgerledger.Logged) (said []error, err error) {
-	all := others
+	all := append(make([]badgerledger.Logged, 0, len(others)+1), others...)
 	if own != nil {
-		all = append(others, *own)
+		all = append(all, *own)
 	}
 	refused, err := s.copied.Apply(all...)
 	if err != nil {
