@@ -53,7 +53,7 @@ type cli struct {
 	Backup  archivecmd.Backup  `cmd:"" help:"Copy a manager's data, be it running or stopped, to a new folder."`
 	Restore archivecmd.Restore `cmd:"" help:"Make a data folder from a backup."`
 
-	Migrate migrateCmd `cmd:"" help:"Move the channels and the archive of a stopped manager to a PostgreSQL server and a bucket, or back."`
+	Migrate migrateCmd `cmd:"" help:"Move the channels and the archive of a manager, running or stopped, to a PostgreSQL server and a bucket, or back."`
 
 	Credit      creditCmd      `cmd:"" help:"Show what volunteers were credited with, or take one off the public board."`
 	Certificate certificateCmd `cmd:"" help:"Check a volunteer's certificate of contribution."`
