@@ -234,11 +234,11 @@ func (s *server) migrate(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	return nil, s.cfg.Desk.Migrate(r.Context(), ask)
+	return nil, desk.Migrate(r.Context(), s.cfg.Desk, ask)
 }
 
 func (s *server) migration(http.ResponseWriter, *http.Request) (any, error) {
-	return s.cfg.Desk.Migration()
+	return desk.Migration(s.cfg.Desk)
 }
 
 func (s *server) openapi(w http.ResponseWriter, _ *http.Request) (any, error) {

@@ -43,8 +43,8 @@ type Migrator interface {
 }
 
 // Migrate begins to move all data to another place.
-func (d *Desk) Migrate(ctx context.Context, ask MoveAsk) error {
-	if err := d.canMove(); err != nil {
+func Migrate(ctx context.Context, d *Desk, ask MoveAsk) error {
+	if err := canMove(d); err != nil {
 		return err
 	}
 	if ask.To == "" {
@@ -54,14 +54,14 @@ func (d *Desk) Migrate(ctx context.Context, ask MoveAsk) error {
 }
 
 // Migration tells how far that is.
-func (d *Desk) Migration() (Move, error) {
+func Migration(d *Desk) (Move, error) {
 	if err := d.Live(); err != nil || d.cfg.Migrator == nil {
 		return Move{}, err
 	}
 	return d.cfg.Migrator.State(), nil
 }
 
-func (d *Desk) canMove() error {
+func canMove(d *Desk) error {
 	if err := d.Live(); err != nil {
 		return err
 	}
