@@ -3,6 +3,7 @@ package tables
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,29 +53,39 @@ func checkLogs(dir string) error {
 	return nil
 }
 
-// removeEmpty removes the last log file of each kind of a folder if it is without a byte. Badger makes a log in two
-// steps, the file and then its size. It does not open a folder in which a kill between them has left a file. An older
-// log was full once: without a byte it is damage, which Badger is left to find.
+// removeEmpty removes log files without a byte where a kill leaves them. Badger makes a log in two steps, the file and then its size, so the last
+// one of each kind may be empty. It deletes a log in two steps as well, so the oldest write-ahead logs may be: what they held is in tables. It opens
+// no folder with such a file. A log between others without a byte is damage, which Badger is left to find.
 func removeEmpty(dir string) error {
 	for _, kind := range []string{".mem", ".vlog"} {
 		names, err := filepath.Glob(filepath.Join(dir, "*"+kind))
 		if err != nil {
 			return err
 		}
-		name, last := "", -1
-		for _, x := range names {
-			if n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(x), kind)); err == nil && n > last {
-				name, last = x, n
+		number := func(name string) int {
+			n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), kind))
+			if err != nil {
+				return -1
 			}
+			return n
 		}
-		if name == "" {
-			continue
+		names = slices.DeleteFunc(names, func(name string) bool { return number(name) < 0 }) // Badger says what is wrong with it
+		slices.SortFunc(names, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+		empty := func(name string) bool {
+			info, err := os.Stat(name)
+			return err == nil && info.Size() == 0
 		}
-		if info, err := os.Stat(name); err != nil || info.Size() > 0 {
-			continue // Badger says what is wrong with it
+		var gone []string
+		if n := len(names) - 1; n >= 0 && empty(names[n]) {
+			gone, names = append(gone, names[n]), names[:n]
 		}
-		if err := os.Remove(name); err != nil {
-			return fmt.Errorf("remove an empty log, which a crash left: %w", err)
+		for kind == ".mem" && len(names) > 0 && empty(names[0]) {
+			gone, names = append(gone, names[0]), names[1:]
+		}
+		for _, name := range gone {
+			if err := os.Remove(name); err != nil {
+				return fmt.Errorf("remove an empty log, which a crash left: %w", err)
+			}
 		}
 	}
 	return nil
