@@ -80,7 +80,7 @@ func (c caller) Call(ctx context.Context, to peer.ID, proto protocol.ID, req []b
 		if i < len(list)-1 {
 			limited, cancel = context.WithTimeout(ctx, askLeast+time.Duration(len(req)/askSpeed)*time.Second)
 		}
-		answer, err = c.ask(limited, s, proto, req, maxOut)
+		answer, err = c.ask(limited, s, len(list) > 1, proto, req, maxOut)
 		late := limited.Err() != nil
 		cancel()
 		if err == nil || ctx.Err() != nil || !late && !errors.Is(err, wire.ErrUnreachable) && !errors.Is(err, wire.Busy) {
@@ -125,7 +125,7 @@ func (c caller) archives(to peer.ID) []member.Server {
 
 const mostAsked = 3 // archives, for one request
 
-func (c caller) ask(ctx context.Context, s member.Server, proto protocol.ID, req []byte, maxOut int) ([]byte, error) {
+func (c caller) ask(ctx context.Context, s member.Server, others bool, proto protocol.ID, req []byte, maxOut int) ([]byte, error) {
 	to, err := peer.Decode(s.Peer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", wire.ErrUnreachable, err)
@@ -139,6 +139,9 @@ func (c caller) ask(ctx context.Context, s member.Server, proto protocol.ID, req
 				return nil, err
 			}
 		}
+	}
+	if others {
+		c.node.Watch(to) // a large request may take longer than a silent connection needs to end
 	}
 	return c.node.Call(ctx, to, proto, req, maxOut)
 }

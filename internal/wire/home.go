@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -44,7 +45,8 @@ type home struct {
 	quiet    time.Duration // how long a server may say nothing before Silent asks
 	times    homing.Times
 	sockets  *sockets.Sockets
-	watched  *quicgo.Conn // that is watched, the last one; owned by keep
+	watched  map[*quicgo.Conn]bool // owned by keep
+	toWatch  chan peer.ID          // servers whose connections Watch names
 	watching sync.WaitGroup
 	reach    *reach
 	log      *slog.Logger
@@ -94,6 +96,9 @@ func (h *home) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case id := <-h.toWatch:
+			h.watch(ctx, id)
+			continue
 		case <-h.lost:
 		case <-timer.C:
 			due = true
@@ -185,13 +190,22 @@ func (h *home) look(ctx context.Context) (peer.ID, error) {
 	return "", nil
 }
 
+// Watch has it noticed soon when a server that is connected beside the one at home falls silent. It is called for each request to one, and does not wait.
+func (h *home) Watch(id peer.ID) {
+	select {
+	case h.toWatch <- id:
+	default: // enough wait already; the next request names it again
+	}
+}
+
 // watch has it noticed soon when a server falls silent.
 func (h *home) watch(ctx context.Context, id peer.ID) {
 	for _, c := range h.gate.ConnsToPeer(id) {
 		var q *quicgo.Conn
 		if c.As(&q) {
-			if h.watched != q {
-				h.watched = q
+			if !h.watched[q] {
+				maps.DeleteFunc(h.watched, func(old *quicgo.Conn, _ bool) bool { return old.Context().Err() != nil })
+				h.watched[q] = true
 				h.watching.Go(func() { watchQUIC(ctx, q, quietEvery) })
 			}
 			continue

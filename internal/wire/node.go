@@ -21,6 +21,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/multiformats/go-multistream"
 	"github.com/prometheus/client_golang/prometheus"
+	quicgo "github.com/quic-go/quic-go"
 
 	"shoal/internal/member"
 	"shoal/internal/wire/gate"
@@ -157,7 +158,7 @@ func assemble(cfg Config) (*Node, error) {
 	n.calls = &calls{conns: n.conns, role: cfg.Role, patience: cfg.Patience, running: newCounts(cfg.Limits.Calls), memory: newMemory(cfg.Limits), verifier: n.papers.verifier,
 		numbers: n.numbers, life: n.life, log: cfg.Log, ridden: map[protocol.ID]ridden{}}
 	n.reach.conns, n.reach.calls, n.greeter.conns = n.conns, n.calls, n.conns
-	n.home = &home{papers: n.papers, conns: n.conns, carried: n.traffic, quiet: quiet, times: cfg.homing, sockets: sock, reach: n.reach, log: cfg.Log, lost: n.reach.lost, renewing: n.joiner.renewing}
+	n.home = &home{papers: n.papers, conns: n.conns, carried: n.traffic, quiet: quiet, times: cfg.homing, sockets: sock, watched: map[*quicgo.Conn]bool{}, toWatch: make(chan peer.ID, 16), reach: n.reach, log: cfg.Log, lost: n.reach.lost, renewing: n.joiner.renewing}
 	return n, nil
 }
 

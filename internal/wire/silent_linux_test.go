@@ -13,7 +13,7 @@ import (
 )
 
 // TestSilentHomeIsLeft pulls the cable of the manager that a peer is connected to: no packet says that it has gone, and the peer goes to the other manager
-// long before the multiplexer's keep-alive would tell, since the system watches the connection.
+// long before the multiplexer's keep-alive would tell, since the system watches the connection. So it is with a server beside the one at home that is watched.
 func TestSilentHomeIsLeft(t *testing.T) {
 	t.Parallel()
 	lab := netlab.Open(t, "a manager whose cable is pulled is")
@@ -65,10 +65,21 @@ func TestSilentHomeIsLeft(t *testing.T) {
 		home = h.At
 		return home != "" && time.Since(h.Since) > homing.Settle+time.Second
 	})
-	cut := sites[0]
+	cut, far, other := sites[0], sites[1], managers[1]
 	if home == managers[1].ID().String() {
-		cut = sites[1]
+		cut, far, other = sites[1], sites[0], managers[0]
 	}
+	if err := p.Connect(t.Context(), other.ID()); err != nil {
+		t.Fatal(err)
+	}
+	p.Watch(other.ID())
+	lab.Cut(far, true)
+	for began := time.Now(); p.Direct(other.ID()); time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > 55*time.Second {
+			t.Fatal("the connection to another manager stays, whose cable is pulled")
+		}
+	}
+	lab.Cut(far, false)
 	moves := func(why string, dies func()) {
 		began, from := time.Now(), home
 		dies()
