@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -208,10 +210,12 @@ func TestOpenRefuses(t *testing.T) {
 		"no URL":          {Config{Schema: "x"}, ErrURL, form},
 		"not a URL":       {Default("postgres://a:secret@h:port/x"), ErrURL, form},
 		"no server":       {Default("postgres://shoal@/postgres?host=/nowhere"), ErrUnreachable, "start it"},
+		"going away":      {Default("postgres://shoal@" + hangUp(t, "") + "/postgres?sslmode=require"), ErrUnreachable, "start it"},
+		"no TLS":          {Default("postgres://shoal@" + hangUp(t, "N") + "/postgres?sslmode=require"), ErrUnreachable, "sslmode=disable"},
 		"no database":     {Default("postgres://shoal@/none" + dir), ErrUnreachable, "createdb"},
 		"no user":         {Default("postgres://nobody@/postgres" + dir), ErrRefused, "pg_hba.conf"},
 		"no right":        {Default("postgres://guest@/postgres" + dir), ErrRights, "GRANT CREATE"},
-		"newer":           {Config{URL: s.URL(), Schema: "newer"}, ErrNewer, "99"},
+		"newer":           {Config{URL: s.URL(), Schema: "newer"}, ErrNewer, "schema newer of"},
 		"another network": {Config{URL: s.URL(), Schema: "owned", Network: [32]byte{2}}, ErrOtherNetwork, "0200000000000000"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,6 +231,28 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hangUp serves an address that reads a question for TLS, answers it, and closes the connection.
+func hangUp(t *testing.T, answer string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.CopyN(io.Discard, c, 8)
+			_, _ = io.WriteString(c, answer)
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // TestDeadlock has two transactions lock two rows in opposite orders. The server breaks one off; both are done in the end, once each.

@@ -40,19 +40,24 @@ func (s *Server) Explain(err error) error {
 			return err
 		}
 	}
-	var cert *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
 	var network net.Error
 	var pg *pgconn.PgError
 	switch where := s.where(); {
 	case errors.As(err, &pg):
 		return explainServer(where, pg, err)
-	case errors.As(err, &cert), errors.As(err, &unknown), strings.Contains(err.Error(), "tls"), strings.Contains(err.Error(), "server refused TLS"):
+	case noTLS(err):
 		return fmt.Errorf("%w: TLS with %s failed: give the server's authority with sslrootcert=FILE in the URL, or sslmode=disable on a network of your own (%s)", ErrUnreachable, where, unsecret(err))
 	case errors.As(err, &network), lost(err):
 		return fmt.Errorf("%w: no PostgreSQL answers at %s: start it, or correct --db (%s)", ErrUnreachable, where, unsecret(err))
 	}
 	return err
+}
+
+// noTLS reports whether a server answers, and TLS with it fails. One that goes away while it is asked for TLS is just away.
+func noTLS(err error) bool {
+	var cert *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	return errors.As(err, &cert) || errors.As(err, &unknown) || strings.Contains(err.Error(), " tls: ") || strings.Contains(err.Error(), "server refused TLS")
 }
 
 func explainServer(where string, pg *pgconn.PgError, err error) error {

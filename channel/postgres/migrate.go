@@ -36,7 +36,7 @@ func (s *Server) prepare(ctx context.Context, from fs.FS, claim Claim) error {
 		}
 		slices.Sort(steps)
 		if version > len(steps) {
-			return fmt.Errorf("%w: %s has version %d, this program knows up to %d: use the newer program that wrote it", ErrNewer, s.where(), version, len(steps))
+			return fmt.Errorf("%w: %s has version %d, this program knows up to %d: use the newer program that wrote it", ErrNewer, s.Where(), version, len(steps))
 		}
 		for i := version; i < len(steps); i++ {
 			sql, err := fs.ReadFile(from, steps[i])
@@ -109,7 +109,7 @@ func (s *Server) Belongs(network []byte) error {
 		return fmt.Errorf("%w: the network in %s has %d bytes", ErrDamaged, s.where(), len(network))
 	case [32]byte(network) != s.cfg.Network:
 		return fmt.Errorf("%w: %s is of network %s, this manager's is %s: choose another database or schema, or restore the key that belongs to it",
-			ErrOtherNetwork, s.where(), hex.EncodeToString(network[:8]), hex.EncodeToString(s.cfg.Network[:8]))
+			ErrOtherNetwork, s.Where(), hex.EncodeToString(network[:8]), hex.EncodeToString(s.cfg.Network[:8]))
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (s *Several) Beat(ctx context.Context, leaving bool, about []byte) (t chann
 	var late int
 	err = s.once(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		t = channel.Tenure{}
-		tag, err := tx.Exec(ctx, `UPDATE beats SET since = CASE WHEN until < now() + $2::interval / 2 THEN now() ELSE since END, until = now() + $2::interval,
+		tag, err := tx.Exec(ctx, `UPDATE beats SET since = CASE WHEN until BETWEEN now() + $2::interval / 2 AND now() + $2::interval THEN since ELSE now() END, until = now() + $2::interval,
 			leaving = $3, about = coalesce($4, about) WHERE id = $1`, int64(s.id), s.cfg.Term.String(), leaving, about)
 		if err != nil {
 			return err
@@ -159,9 +159,10 @@ func (s *Several) once(ctx context.Context, run func(context.Context, pgx.Tx) er
 	return s.Explain(s.Transact(ctx, run))
 }
 
-// isLate is a condition: a tenancy may be ended. It was not renewed, and that of $1 was, all the while, for a term of $2: else the server was away, and all
-// managers have as long as ever to come back. An earlier start of the same manager does not come back.
-const isLate = `b.until < now() AND EXISTS (SELECT FROM tenancies mt JOIN beats mb USING (id) WHERE mt.id = $1 AND (mb.since <= now() - $2::interval OR mt.node = t.node))`
+// isLate is a condition: a tenancy may be ended. It was not renewed, and that of $1 was, all the while and until now, for a term of $2: else the server was away,
+// and all managers have as long as ever to come back. An earlier start of the same manager does not come back.
+const isLate = `b.until < now() AND EXISTS (SELECT FROM tenancies mt JOIN beats mb USING (id) WHERE mt.id = $1 AND (mt.node = t.node
+	OR mb.since <= now() - $2::interval AND mb.until > now() + $2::interval / 2))`
 
 // tenure reads who shares the database, and counts the tenancies that may be ended.
 func (s *Several) tenure(ctx context.Context, tx pgx.Tx, t *channel.Tenure) (late int, err error) {

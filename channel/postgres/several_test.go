@@ -103,6 +103,33 @@ func TestTenancy(t *testing.T) {
 	}
 }
 
+// TestAwayTogether has the server be away for two managers, by what is noted of their tenancies: the other's has run out. Neither that of a manager which was about
+// to end tenancies when the server went, nor that of one which was just beginning and had not beaten once, says that its manager could see all the while that
+// the other's was not renewed. So neither ends it.
+func TestAwayTogether(t *testing.T) {
+	server := pglab.Shared(t)
+	for _, c := range []struct {
+		what, left string // of its own tenancy, which lasts an hour
+		does       func(context.Context, *Several) error
+	}{
+		{"ending", "-1 second", func(ctx context.Context, m *Several) error { return m.bury(ctx) }},
+		{"beginning", "61 minutes", func(ctx context.Context, m *Several) error { _, err := m.Beat(ctx, false, nil); return err }},
+	} {
+		other, m := oneOf(t, server, "beside one "+c.what, time.Hour), oneOf(t, server, c.what, time.Hour)
+		for id, left := range map[channel.Epoch]string{m.id: c.left, other.id: "-1 second"} {
+			if _, err := m.pool.Exec(t.Context(), `UPDATE beats SET since = now() - interval '1 day', until = now() + $2::interval WHERE id = $1`, int64(id), left); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.does(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Beat(t.Context(), false, nil); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
 func addOne(t *testing.T, m *Several, host string) channel.ID {
 	t.Helper()
 	ids, refused, err := m.Add(t.Context(), m.id, []channel.Channel{{Scope: channel.Scope{Kind: channel.WholeHost, Host: host}, Added: time.Now()}})
