@@ -64,7 +64,7 @@ type managerCmd struct {
 	KeepCaptures int           `help:"Versions of a page to keep, the newest ones; 0: all." default:"0" placeholder:"N"`
 	KeepAge      time.Duration `help:"Forget versions older than this, but the last one of a page; 0: none." default:"0" placeholder:"DURATION"`
 	KeepFeed     time.Duration `help:"Forget changes of the feed older than this; an indexer that was away for longer must export anew; 0: none." default:"2160h" placeholder:"DURATION"`
-	Unjudged     bool          `help:"Judge nothing that peers deliver: to measure what judging costs." hidden:""`
+	Unjudged     bool          `hidden:"" help:"Judge nothing that peers deliver: for measurements on the pond."`
 	Strays       time.Duration `help:"Remove objects from the bucket that nothing has referred to for so long; 0: 1h." default:"0" placeholder:"DURATION"`
 	PageHost     words         `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME,..."`
 	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
@@ -178,6 +178,9 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	}
 	if c.Unpaced && c.Pond == "" {
 		return cfg, nil, errors.New("--unpaced needs --pond: real Web hosts are never crawled without waits")
+	}
+	if c.Unjudged && c.Pond == "" {
+		return cfg, nil, errors.New("--unjudged needs --pond: what peers bring of real Web hosts is always judged")
 	}
 	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), checkNames(c.PageHost)); err != nil {
 		return cfg, nil, err
