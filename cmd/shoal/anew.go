@@ -10,6 +10,7 @@ import (
 	"shoal/internal/again"
 	"shoal/internal/plain"
 	"shoal/manager"
+	"shoal/manager/archive"
 	"shoal/manager/desk"
 )
 
@@ -37,16 +38,18 @@ func (a *anew) finding(now time.Time) (desk.Finding, bool) {
 // anewPace is of starts that follow one another.
 var anewPace = again.Bounds{First: 100 * time.Millisecond, Last: 10 * time.Second}
 
-// keepRunning runs a manager, and again when its data has moved, and anew when the others have taken its work over, or its archive must be opened again. Once it has run, a database that is away
-// is waited for.
+// keepRunning runs a manager, and again when its data has moved, and anew when the others have taken its work over, or its archive must be opened again. After that it waits
+// for a database that is away, and after a move for a command that has opened the folder in the pause.
 func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run func(stationConfig) error) error {
-	wait := again.Every(anewPace)
+	wait, moved := again.Every(anewPace), false
 	for {
 		err := run(cfg)
 		if errors.Is(err, errMoving) {
 			if ctx.Err() != nil { // asked to end in the pause
 				return nil
 			}
+			moved = true
+			wait.Reset()
 			continue
 		}
 		if err == nil || ctx.Err() != nil {
@@ -57,7 +60,7 @@ func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run f
 			cfg.anew = &anew{time.Now(), why}
 			say(why + ". Starting anew.")
 			wait.Reset()
-		case cfg.anew != nil && errors.Is(err, postgres.ErrUnreachable):
+		case (cfg.anew != nil || moved) && errors.Is(err, postgres.ErrUnreachable), moved && errors.Is(err, archive.ErrLocked):
 			say(why + ". Trying again.")
 		default:
 			return err

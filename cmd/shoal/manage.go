@@ -109,10 +109,15 @@ func (c *managerCmd) runOnce(ctx context.Context, s streams, cfg stationConfig, 
 		return err
 	}
 	err = c.runStation(ctx, s, st, channels)
-	if closed := st.close(); closed != nil || !errors.Is(err, errMoving) {
+	closed := st.close()
+	switch {
+	case !errors.Is(err, errMoving):
 		return errors.Join(err, closed)
+	case closed != nil:
+		cfg.mover.failed(s, closed)
+	default:
+		cfg.mover.finish(ctx, s, cfg.data)
 	}
-	cfg.mover.finish(ctx, s, cfg.data)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -238,7 +239,6 @@ func toServer(ctx context.Context, data string, from database, url string, netwo
 	if err != nil {
 		return done, errors.Join(err, to.Close())
 	}
-	old := filepath.Join(data, fmt.Sprint(channelsFolder, ".before-", time.Now().UTC().Format("20060102-150405")))
 	if err := from.Close(); err != nil {
 		return done, errors.Join(err, to.Close())
 	}
@@ -248,8 +248,18 @@ func toServer(ctx context.Context, data string, from database, url string, netwo
 	if err := errors.Join(unmark(ctx, data, to), to.Close()); err != nil {
 		return done, err
 	}
+	old, err := setAside(data)
 	done.To, done.Kept = "the server", "The folder's database is kept in "+old+"; remove it when you like."
-	return done, os.Rename(filepath.Join(data, channelsFolder), old)
+	return done, err
+}
+
+// setAside gives the channel database in a data folder another name, if there is one.
+func setAside(data string) (name string, err error) {
+	name = filepath.Join(data, fmt.Sprint(channelsFolder, ".before-", time.Now().UTC().Format("20060102-150405.000")))
+	if err := os.Rename(filepath.Join(data, channelsFolder), name); !errors.Is(err, fs.ErrNotExist) {
+		return name, err
+	}
+	return "", nil
 }
 
 func toFolder(ctx context.Context, data string, from database, network [32]byte) (done migrated, err error) {
@@ -267,6 +277,9 @@ func toFolder(ctx context.Context, data string, from database, network [32]byte)
 		return done, errors.Join(err, to.Close(), os.RemoveAll(part))
 	}
 	if err := to.Close(); err != nil {
+		return done, err
+	}
+	if _, err := setAside(data); err != nil { // of a migration that was broken off: the server counted
 		return done, err
 	}
 	if err := os.Rename(part, filepath.Join(data, channelsFolder)); err != nil {

@@ -76,6 +76,12 @@ func TestMigrate(t *testing.T) {
 	if said := shoalIn(t, restored, 1, "migrate", "--to", s.URL()); !strings.Contains(said, "holds something already") {
 		t.Errorf("into a database that is not empty: %s", said)
 	}
+	if err := os.Mkdir(filepath.Join(cfg.data, channelsFolder), 0o700); err != nil { // a migration was broken off before it gave the folder's database another name
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.data, channelsFolder, "old"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if said := shoalIn(t, cfg.data, 0, "migrate", "--to", "folder"); !strings.Contains(said, "moved 2 channels") {
 		t.Errorf("back: %s", said)
 	}

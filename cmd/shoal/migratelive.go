@@ -34,6 +34,7 @@ func (c *migrateCmd) whileItRuns(ctx context.Context, s streams, data string) er
 		return err
 	}
 	var said string
+	paused := false
 	for heard := time.Now(); ; {
 		var now desk.Move
 		err := ask(http.MethodGet, nil, &now)
@@ -42,12 +43,15 @@ func (c *migrateCmd) whileItRuns(ctx context.Context, s streams, data string) er
 			most := moveAway
 			if _, is := os.Stat(filepath.Join(data, addressFile)); is == nil {
 				most = moveMute
+			} else if !paused {
+				paused = true
+				fmt.Fprintln(s.err, "the manager pauses while the rest follows; if its program has ended, press Ctrl-C, see there why, start it, and run this command again")
 			}
 			if time.Since(heard) > most {
-				return fmt.Errorf("%w; run the command again when the manager runs, what was copied is not copied again", err)
+				return fmt.Errorf("%w; when the manager runs, %s", err, runAgain)
 			}
 		case now.State == "":
-			return errors.New("the manager was started anew meanwhile: run the command again, what was copied is not copied again")
+			return errors.New("the manager was started anew meanwhile: " + runAgain)
 		case now.State == desk.MoveFailed:
 			return errors.New(now.Error)
 		case now.State == desk.MoveDone:
@@ -61,7 +65,7 @@ func (c *migrateCmd) whileItRuns(ctx context.Context, s streams, data string) er
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: the manager goes on with its migration", ctx.Err())
+			return fmt.Errorf("%w: a manager that runs goes on with its migration", ctx.Err())
 		case <-time.After(moveEvery):
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/plain"
 	"shoal/manager/archive/bucket"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/remote"
@@ -26,10 +27,14 @@ type mover struct {
 	mu    sync.Mutex
 	now   desk.Move
 	rest  *migrateCmd // what the pause is for; nil: there is none
+	over  bool        // the rest has moved, or could not be
 	began time.Time   // the pause
 }
 
-func newMover() *mover { return &mover{orders: make(chan *migrateCmd)} }
+func newMover() *mover { return &mover{orders: make(chan *migrateCmd, 1)} }
+
+// runAgain is what operators can do about a migration that failed.
+const runAgain = "run the command again, what was copied is not copied again"
 
 var _ desk.Migrator = (*mover)(nil)
 
@@ -49,20 +54,17 @@ func (m *mover) set(f func(*desk.Move)) {
 // tell says what is done at the moment.
 func (m *mover) tell(text string) { m.set(func(now *desk.Move) { now.Says = text }) }
 
-// Begin implements desk.Migrator.
-func (m *mover) Begin(ctx context.Context, to, bucketURL string) error {
-	select {
-	case m.orders <- &migrateCmd{To: to, Bucket: bucketURL}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(moverAnswers):
-		return fmt.Errorf("%w: a migration is under way already", desk.ErrAsk)
+// Begin implements desk.Migrator. From its return on State tells of this migration, and of none before.
+func (m *mover) Begin(_ context.Context, to, bucketURL string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.now.State == desk.MoveCopies || m.now.State == desk.MovePauses {
+		return fmt.Errorf("%w: a migration is under way already: wait for its end", desk.ErrAsk)
 	}
+	m.now = desk.Move{State: desk.MoveCopies, Says: "looking at both places"}
+	m.orders <- &migrateCmd{To: to, Bucket: bucketURL} // has room: the one before is over
+	return nil
 }
-
-// moverAnswers is how long an order waits for a mover that is about to be ready.
-const moverAnswers = 2 * time.Second
 
 // run waits for an order, copies what can be copied while the manager runs, and ends the station for the rest. What fails ends nothing.
 func (m *mover) run(ctx context.Context, st *station) error {
@@ -71,7 +73,6 @@ func (m *mover) run(ctx context.Context, st *station) error {
 		case <-ctx.Done():
 			return nil
 		case c := <-m.orders:
-			m.set(func(now *desk.Move) { *now = desk.Move{State: desk.MoveCopies, Says: "looking at both places"} })
 			err := c.copyAhead(ctx, st, m.tell)
 			if err == nil {
 				m.mu.Lock()
@@ -80,8 +81,8 @@ func (m *mover) run(ctx context.Context, st *station) error {
 				m.mu.Unlock()
 				return errMoving
 			}
-			if ctx.Err() != nil {
-				return nil
+			if ctx.Err() != nil { // the next station, if there is one, tells it
+				err = errors.New("the manager began anew before anything had moved: " + runAgain)
 			}
 			m.set(func(now *desk.Move) { now.State, now.Error = desk.MoveFailed, err.Error() })
 		}
@@ -95,14 +96,24 @@ func (m *mover) finish(ctx context.Context, s streams, data string) {
 	m.mu.Unlock()
 	c.Data = data
 	done, err := c.moveAll(ctx, streams{io.Discard, s.err}, data)
+	if err != nil {
+		m.failed(s, err)
+		return
+	}
 	m.set(func(now *desk.Move) {
 		now.Channels, now.Items, now.To, now.Kept = done.Channels, done.Items, done.To, done.Kept
 		if a := done.Archive; a != nil {
 			now.Files, now.Records, now.Captures, now.Bytes, now.ArchiveKept = a.Segments, a.Records, a.Captures, a.Bytes, a.Kept
 		}
-		if err != nil {
-			now.Error = err.Error()
-		}
+		m.over = true
+	})
+}
+
+// failed says, here and to whoever asks, that the rest could not be moved.
+func (m *mover) failed(s streams, err error) {
+	fmt.Fprintf(s.err, "The migration failed: %s. The manager goes on.\n", plain.Error(err))
+	m.set(func(now *desk.Move) {
+		now.Error, m.over = fmt.Sprintf("%v; the manager goes on: %s", err, runAgain), true
 	})
 }
 
@@ -113,7 +124,10 @@ func (m *mover) resumed() {
 	if m.rest == nil {
 		return
 	}
-	m.rest, m.now.Pause, m.now.State, m.now.Says = nil, time.Since(m.began).Seconds(), desk.MoveDone, ""
+	if !m.over { // something else ended the station at that moment
+		m.now.Error = "the manager began anew before the rest had moved: " + runAgain
+	}
+	m.rest, m.over, m.now.Pause, m.now.State, m.now.Says = nil, false, time.Since(m.began).Seconds(), desk.MoveDone, ""
 	if m.now.Error != "" {
 		m.now.State = desk.MoveFailed
 	}

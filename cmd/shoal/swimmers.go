@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -33,8 +32,8 @@ type swimmers struct {
 	ports map[string]int // by peer id
 }
 
-func (w *swimmers) run(ctx context.Context, join string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (w *swimmers) run(asked context.Context, join string) error {
+	ctx, cancel := context.WithCancelCause(asked)
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	for i := range w.n {
@@ -57,10 +56,7 @@ func (w *swimmers) run(ctx context.Context, join string) error {
 		}()
 	}
 	wg.Wait()
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return nil
+	return endedBy(asked, ctx)
 }
 
 // one runs one peer, and notes its port by its identity.

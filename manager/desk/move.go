@@ -10,7 +10,7 @@ const (
 	MoveCopies = "copying" // the manager runs meanwhile
 	MovePauses = "pausing" // it does not, until all is moved
 	MoveDone   = "done"
-	MoveFailed = "failed" // it runs where it did
+	MoveFailed = "failed" // the manager runs; what had moved before stays at the new place
 )
 
 // Move is how far a migration is, or what came of the last one.

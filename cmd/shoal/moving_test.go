@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"shoal/channel/postgres"
+	"shoal/manager/archive"
+	"shoal/manager/desk"
+)
+
+// TestMoverTells has one migration at a time, whose state is told from the order on. What did not move is never told as done.
+func TestMoverTells(t *testing.T) {
+	t.Parallel()
+	quiet := streams{io.Discard, io.Discard}
+	ended := errors.New("no room")
+	for name, x := range map[string]struct {
+		rest func(*mover)
+		want string
+		says string
+	}{
+		"all is moved":           {func(m *mover) { m.over = true }, desk.MoveDone, ""},
+		"it could not be closed": {func(m *mover) { m.failed(quiet, ended) }, desk.MoveFailed, ended.Error()},
+		"something else ended":   {func(*mover) {}, desk.MoveFailed, runAgain},
+	} {
+		m := newMover()
+		for range 2 { // the second one is not told of the first
+			if err := m.Begin(t.Context(), "folder", ""); err != nil {
+				t.Fatal(err)
+			}
+			if now := m.State(); now.State != desk.MoveCopies || now.Error != "" {
+				t.Errorf("%s: an order was taken, and told is %+v", name, now)
+			}
+			if err := m.Begin(t.Context(), "folder", ""); !errors.Is(err, desk.ErrAsk) {
+				t.Errorf("%s: a second order: %v", name, err)
+			}
+			m.rest, m.now.State = <-m.orders, desk.MovePauses
+			x.rest(m)
+			m.resumed()
+			if now := m.State(); now.State != x.want || !strings.Contains(now.Error, x.says) {
+				t.Errorf("%s: told is %+v, want %s, %q", name, now, x.want, x.says)
+			}
+		}
+	}
+}
+
+// TestKeepRunningAfterAMove waits for a server that is away, and for a command that looks into the folder, once the data has moved, and not before.
+func TestKeepRunningAfterAMove(t *testing.T) {
+	t.Parallel()
+	away, locked, disk := fmt.Errorf("x: %w", postgres.ErrUnreachable), fmt.Errorf("x: %w", archive.ErrLocked), errors.New("the disk is gone")
+	for _, x := range []struct {
+		ends []error
+		want error
+	}{
+		{[]error{away}, away},
+		{[]error{locked}, locked},
+		{[]error{errMoving, away, locked, nil}, nil},
+		{[]error{errMoving, disk}, disk},
+	} {
+		n := 0
+		err := keepRunning(t.Context(), stationConfig{}, func(string) {}, func(stationConfig) error { n++; return x.ends[n-1] })
+		if n != len(x.ends) || !errors.Is(err, x.want) {
+			t.Errorf("%v: %d runs and %v", x.ends, n, err)
+		}
+	}
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if err := keepRunning(ctx, stationConfig{}, func(string) {}, func(stationConfig) error { return errMoving }); err != nil {
+		t.Errorf("asked to end in the pause: %v", err)
+	}
+}
