@@ -72,7 +72,7 @@ func (o *others) depart(now []about, me string, at time.Time) {
 // missing tells of the managers that are not here any more.
 func (o *others) missing() (out []desk.Finding) {
 	for _, p := range slices.Sorted(maps.Keys(o.gone)) {
-		out = append(out, desk.Finding{Level: desk.Warning, What: fmt.Sprintf("The manager %s on %s is not there since %s; the others have its share of the hosts.", p, o.gone[p].machine, o.gone[p].at.UTC().Format("2006-01-02 15:04:05 UTC")),
+		out = append(out, desk.Finding{Level: desk.Warning, What: fmt.Sprintf("The manager %s on %s has been gone since %s; the others have its share of the hosts.", p, o.gone[p].machine, o.gone[p].at.UTC().Format("2006-01-02 15:04:05 UTC")),
 			Mend: "If it was not stopped on purpose: see whether that machine runs and reaches the database, and start the manager again."})
 	}
 	return out
