@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -233,7 +234,7 @@ func (cl *cluster) keys() error {
 func (cl *cluster) startAll(ctx, run context.Context, wg *sync.WaitGroup, failed chan<- error) error {
 	for _, m := range cl.all {
 		if err := cl.start(ctx, m); err != nil {
-			return fmt.Errorf("manager %d: %w; its log is %s.log", m.n, err, m.data)
+			return fmt.Errorf("manager %d: %w; its log, %s.log, ends: %s", m.n, err, m.data, lastLine(m.data+".log"))
 		}
 		cl.join = m.join // it names those that were there before
 		wg.Go(func() {
@@ -303,6 +304,16 @@ func (cl *cluster) start(ctx context.Context, m *clusterManager) error {
 	token, err := member.ReadSecret(filepath.Join(m.data, "operator.token"))
 	m.client, m.join = &api.Client{Base: started.Page, Token: strings.TrimSpace(token), HTTP: &http.Client{Timeout: 3 * time.Second}}, started.Join
 	return err
+}
+
+// lastLine is the last line of a file that says something.
+func lastLine(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	b = bytes.TrimSpace(b)
+	return string(b[bytes.LastIndexByte(b, '\n')+1:])
 }
 
 // keep waits for a manager's end, and starts it again until ctx ends.

@@ -104,6 +104,9 @@ func twoPorts(t *testing.T) int {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, given := givenPorts.LoadOrStore(first+1, true); given {
+			continue
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+1))
 		if err == nil {
 			l.Close()
