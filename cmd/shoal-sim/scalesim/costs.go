@@ -2,7 +2,6 @@ package scalesim
 
 import (
 	"context"
-	"fmt"
 	"math"
 )
 
@@ -61,9 +60,6 @@ func (c *Command) database(context.Context) ([]Figure, error) {
 func (c *Command) copies(context.Context) ([]Figure, error) {
 	k, n := Measured(), float64(c.Managers)
 	pages := c.PagesDay / 86400
-	if k.PageBytes <= 0 {
-		return nil, fmt.Errorf("%w: no bytes of a page", ErrFlags)
-	}
 	const disk = 4e12 // bytes of a large SSD
 	return []Figure{
 		{"archive", "processor for packing, all managers", k.Pack * pages / perCore, "cores", computed},
