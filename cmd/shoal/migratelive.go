@@ -19,8 +19,26 @@ import (
 const (
 	moveEvery = 300 * time.Millisecond // between two looks at a migration
 	moveAway  = 30 * time.Minute       // that a manager may be away in its pause, in which it tells no address
-	moveMute  = 15 * time.Second       // that one may be silent which tells its address
+	moveMute  = time.Minute            // that one may be silent which tells its address: it ends, or begins, or was killed
 )
+
+// patience is for how long a manager that moves its data has not answered.
+type patience struct {
+	since time.Time // zero: it answers
+	tells bool      // its address, since then
+}
+
+// over takes in that there was no answer, and reports whether to give up. The time begins anew when the manager's address comes or goes.
+func (p *patience) over(now time.Time, tells bool) bool {
+	if p.since.IsZero() || p.tells != tells {
+		p.since, p.tells = now, tells
+	}
+	most := moveAway
+	if tells {
+		most = moveMute
+	}
+	return now.Sub(p.since) > most
+}
 
 // whileItRuns has the manager that works on a data folder move its data, and waits for the end. Whoever stops waiting stops no migration.
 func (c *migrateCmd) whileItRuns(ctx context.Context, s streams, data string) error {
@@ -28,26 +46,27 @@ func (c *migrateCmd) whileItRuns(ctx context.Context, s streams, data string) er
 		return stopFirst(data, archive.ErrLocked)
 	}
 	ask := func(method string, in, out any) error {
-		return (&target{Data: data}).running(data, func(a *api.Client) error { return a.Do(ctx, method, "/migrate", nil, in, out) })
+		soon, cancel := context.WithTimeout(ctx, moveMute)
+		defer cancel()
+		return (&target{Data: data}).running(data, func(a *api.Client) error { return a.Do(soon, method, "/migrate", nil, in, out) })
 	}
 	if err := ask(http.MethodPost, desk.MoveAsk{To: c.To, Bucket: c.Bucket}, nil); err != nil {
 		return err
 	}
 	var said string
+	var mute patience
 	paused := false
-	for heard := time.Now(); ; {
+	for {
 		var now desk.Move
 		err := ask(http.MethodGet, nil, &now)
 		switch {
 		case err != nil:
-			most := moveAway
-			if _, is := os.Stat(filepath.Join(data, addressFile)); is == nil {
-				most = moveMute
-			} else if !paused {
+			_, is := os.Stat(filepath.Join(data, addressFile))
+			if is != nil && !paused {
 				paused = true
 				fmt.Fprintln(s.err, "the manager pauses while the rest follows; if its program has ended, press Ctrl-C, see there why, start it, and run this command again")
 			}
-			if time.Since(heard) > most {
+			if mute.over(time.Now(), is == nil) {
 				return fmt.Errorf("%w; when the manager runs, %s", err, runAgain)
 			}
 		case now.State == "":
@@ -57,7 +76,7 @@ func (c *migrateCmd) whileItRuns(ctx context.Context, s streams, data string) er
 		case now.State == desk.MoveDone:
 			return c.tell(s, migratedOf(now))
 		default:
-			heard = time.Now()
+			mute = patience{}
 			if now.Says != said {
 				said = now.Says
 				fmt.Fprintln(s.err, strings.TrimSpace(said))

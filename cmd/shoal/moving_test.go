@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/channel/postgres"
 	"shoal/manager/archive"
@@ -71,5 +72,29 @@ func TestKeepRunningAfterAMove(t *testing.T) {
 	end()
 	if err := keepRunning(ctx, stationConfig{}, func(string) {}, func(stationConfig) error { return errMoving }); err != nil {
 		t.Errorf("asked to end in the pause: %v", err)
+	}
+}
+
+// TestPatience gives a manager up that says nothing though it tells its address, and not one that is about to come back after a long pause.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, x := range map[string][]struct {
+		at    time.Duration
+		tells bool
+		over  bool
+	}{
+		"killed":           {{0, true, false}, {moveMute, true, false}, {moveMute + 1, true, true}},
+		"ends, pauses":     {{0, true, false}, {moveMute, false, false}, {moveAway, false, false}, {moveAway + moveMute + 1, false, true}},
+		"begins, at last":  {{0, false, false}, {moveAway, false, false}, {moveAway + 1, true, false}, {moveAway + moveMute, true, false}},
+		"begins, is mute":  {{0, false, false}, {moveMute, true, false}, {2*moveMute + 1, true, true}},
+		"begins, is stuck": {{0, false, false}, {moveAway + 1, false, true}},
+	} {
+		var p patience
+		for _, s := range x {
+			if over := p.over(begun.Add(s.at), s.tells); over != s.over {
+				t.Errorf("%s: after %v: %v", name, s.at, over)
+			}
+		}
 	}
 }
