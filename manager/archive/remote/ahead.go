@@ -117,14 +117,17 @@ func sent(ctx context.Context, from segment.Store, to *objects.Store, s segment.
 	return same(ctx, from, s, to, is)
 }
 
-// fetched copies one segment into a folder, and reads it back. A file of the right length is there already, of an earlier try.
-func fetched(ctx context.Context, from *objects.Store, to *folder.Folder, files string, s segment.Info) error {
+// fetched copies one segment into a folder, and reads it back. A file of the right length may be there already, of an earlier try: if it has other bytes, as
+// after a power failure, it is made anew.
+func fetched(ctx context.Context, from segment.Store, to *folder.Folder, files string, s segment.Info) error {
 	at := filepath.Join(files, s.Name)
 	st, err := os.Stat(at)
 	if err == nil && st.Size() == int64(s.Length) {
-		return same(ctx, from, s, to, s)
+		if err := same(ctx, from, s, to, s); !errors.Is(err, errDiffers) {
+			return err
+		}
 	}
-	if err == nil { // of an earlier try
+	if err == nil {
 		err = os.Remove(at)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
