@@ -35,10 +35,15 @@ type besides struct {
 	gone  []string    // managers
 }
 
+var _ ledger.Follower = (*besides)(nil) // else it is taken for a ledger that no other manager writes to
+
 func (s *besides) Several() bool                           { return true }
 func (s *besides) Hear(func([]ledger.Write))               {}
 func (s *besides) ShutOut(context.Context, []string) error { return nil }
 func (s *besides) Sync(context.Context) error              { return nil }
+func (s *besides) Out() error                              { return nil }
+func (s *besides) End()                                    {}
+func (s *besides) Newest(context.Context) (uint32, error)  { return 0, nil }
 func (s *besides) Name() string                            { return cmp.Or(s.name, "own") }
 func (s *besides) Writes(_ context.Context, name string) (bool, error) {
 	return !slices.Contains(s.gone, name), nil
@@ -272,6 +277,40 @@ func TestChunkBesideAnotherManager(t *testing.T) {
 	})
 	if p := store.page(t); p.Digest != channel.ContentDigest([]byte(home)) || p.LastBy != a.DelivererNumber("bob") {
 		t.Errorf("the page is %v, want alice's version, which bob has visited", p)
+	}
+}
+
+// TestPardonBesideAnotherManager has another manager pardon a peer while this one withdraws what it delivered: the pardon stands, and all is given back.
+func TestPardonBesideAnotherManager(t *testing.T) {
+	store, a, cl := shared(t)
+	j := newJudge(t, a, true, "alice", "mallory")
+	for i, body := range []string{home, forge} {
+		cl.crawl(t, a, []string{"alice", "mallory"}[i], channel.Gen(i+1), func(r *runner) []channel.Page {
+			return []channel.Page{r.page("/", body, channel.Changed)}
+		})
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	cfg := testConfig("memory")
+	cfg.Clock = cl.Now
+	other := (&besides{Store: store.Store}).open(t, cfg, memory.New(memory.Config{}))
+	t.Cleanup(func() { other.Close() })
+	by := trust.Peer(a.DelivererNumber("mallory"))
+	if err := a.Suspend(t.Context(), by); err != nil {
+		t.Fatal(err)
+	}
+	store.on, store.do = schema.Key(schema.Suspension, uint64(by)), func() {
+		if err := other.Pardon(t.Context(), by); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := a.Suspensions(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("%+v, %v; want none: it was pardoned", left, err)
+	}
+	if got := shown(t, a, "http://site-1.example/"); got != forge {
+		t.Errorf("the page shows %q", got)
 	}
 }
 

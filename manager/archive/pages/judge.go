@@ -157,7 +157,7 @@ func (v *verdicts) commit(r *ledger.Revision, more []ledger.Change) error {
 			return err
 		}
 	}
-	return r.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries})
+	return r.Commit(&ledger.Job{Changes: ledger.Fixed(append(v.changes, more...)), Entries: v.entries, Still: [2]ledger.Change{1: v.still}})
 }
 
 // hold has nothing decided about the pages of a channel's host until release is called.
@@ -188,7 +188,8 @@ type verdicts struct {
 
 	known map[uint64]*pb.Trust // the records of its pages that there are, where they are known; nil: they are read
 
-	standings standings // of deliverers
+	still     ledger.Change // see ledger.Job
+	standings standings     // of deliverers
 	changes   []ledger.Change
 	entries   []*pb.Entry
 	earned    []earned

@@ -14,8 +14,8 @@ import (
 	"shoal/manager/trust"
 )
 
-// Also is what a step makes durable in the write that it is done with.
-type Also func(Revised) ([]ledger.Change, error)
+// Also is what a step makes durable in the write that it is done with, made of what the step has read. Unless still is as it was, nothing is done: see ledger.Job.
+type Also func(ledger.Snapshot, Revised) (changes []ledger.Change, still ledger.Change, err error)
 
 // Revised is what came of a step of a suspension or a pardon.
 type Revised struct {
@@ -112,14 +112,15 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by
 
 // revise changes the records of some pages of a channel in one write. do tells of each what came of it.
 func (p *Pages) revise(ctx context.Context, id channel.ID, hashes []uint64, also Also, do func(v *verdicts, hash uint64, out *Revised) error) error {
-	err := p.decide(ctx, id, nil, func(v *verdicts) ([]ledger.Change, error) {
+	err := p.decide(ctx, id, nil, func(v *verdicts) (more []ledger.Change, err error) {
 		var out Revised
 		for _, hash := range hashes {
 			if err := do(v, hash, &out); err != nil {
 				return nil, err
 			}
 		}
-		return also(out)
+		more, v.still, err = also(v.snap, out)
+		return more, err
 	})
 	if err != nil {
 		return fmt.Errorf("revise channel %d: %w", id, err)

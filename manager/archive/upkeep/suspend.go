@@ -3,6 +3,7 @@ package upkeep
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,30 +38,52 @@ func (u *Upkeep) Pardon(_ context.Context, by trust.Peer) error { return u.suspe
 func (u *Upkeep) suspend(by trust.Peer, pardon bool) error {
 	u.suspending.Lock()
 	defer u.suspending.Unlock()
-	var s pb.Suspension
-	var running bool
-	err := u.ledger.View(func(snap ledger.Snapshot) (err error) {
-		running, err = ledger.Get(snap, schema.Key(schema.Suspension, uint64(by)), &s)
-		return err
+	isNew := false
+	err := ledger.Revised(func() error {
+		var s *pb.Suspension
+		var was ledger.Change
+		err := u.ledger.View(func(snap ledger.Snapshot) (err error) {
+			s, was, err = suspension(snap, uint64(by))
+			return err
+		})
+		running := was.Value != nil
+		if isNew = !(!running && pardon || running && s.Pardon == pardon); err != nil || !isNew {
+			return err // it is not suspended, or that is so already
+		}
+		return u.put(was, &pb.Suspension{Pardon: pardon, BegunUs: schema.Micros(u.cfg.Clock())})
 	})
 	if err != nil {
 		return fmt.Errorf("suspend %s: %w", ledger.DelivererName(uint64(by)), err)
 	}
-	if !running && pardon || running && s.Pardon == pardon {
-		return nil // it is not suspended, or that is so already
-	}
-	changes, err := ledger.Put(nil, schema.Key(schema.Suspension, uint64(by)), &pb.Suspension{Pardon: pardon, BegunUs: schema.Micros(u.cfg.Clock())})
-	if err == nil {
-		err = u.ledger.Change(changes...)
-	}
-	if err != nil {
-		return fmt.Errorf("suspend %s: %w", ledger.DelivererName(uint64(by)), err)
+	if !isNew {
+		return nil
 	}
 	select {
 	case u.suspended <- struct{}{}:
 	default: // it has been told
 	}
 	return nil
+}
+
+// suspension reads one, and the condition that it is still so.
+func suspension(snap ledger.Snapshot, by uint64) (s *pb.Suspension, was ledger.Change, err error) {
+	s = new(pb.Suspension)
+	was, err = ledger.As(snap, schema.Key(schema.Suspension, by))
+	if err == nil && was.Value != nil {
+		err = schema.Decode(was.Value, s)
+	}
+	return s, was, err
+}
+
+// put stores what becomes of a suspension; nil: it is over. ledger.ErrConflict says that another manager has written it since it was read.
+func (u *Upkeep) put(was ledger.Change, s *pb.Suspension) (err error) {
+	changes := []ledger.Change{{Key: was.Key}}
+	if s != nil {
+		if changes, err = ledger.Put(nil, was.Key, s); err != nil {
+			return err
+		}
+	}
+	return u.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(changes), Still: [2]ledger.Change{was}})
 }
 
 // Suspensions lists the deliverers that are suspended, and the pardons that are under way.
@@ -123,14 +146,16 @@ const (
 	phases
 )
 
-// settleSome does a bounded part of a suspension, or of a pardon. It holds the lock between two calls of suspend.
+// settleSome does a bounded part of a suspension, or of a pardon. It holds the lock between two calls of suspend. Another manager may write the same suspension
+// meanwhile, as when it pardons: then nothing is done of what this one has read.
 func (u *Upkeep) settleSome(ctx context.Context, by uint64) (done bool, err error) {
 	u.suspending.Lock()
 	defer u.suspending.Unlock()
-	s, key := new(pb.Suspension), schema.Key(schema.Suspension, by)
+	var s *pb.Suspension
+	var was ledger.Change
 	var found settleable
-	err = u.ledger.View(func(snap ledger.Snapshot) error {
-		if ok, err := ledger.Get(snap, key, s); err != nil || !ok {
+	err = u.ledger.View(func(snap ledger.Snapshot) (err error) {
+		if s, was, err = suspension(snap, by); err != nil || was.Value == nil {
 			return err
 		}
 		found, err = u.settleable(ctx, snap, by, s)
@@ -139,26 +164,37 @@ func (u *Upkeep) settleSome(ctx context.Context, by uint64) (done bool, err erro
 	if err != nil || s.BegunUs == 0 || s.DoneUs != 0 {
 		return true, err
 	}
-	if len(found.hashes) == 0 && found.last == nil {
-		return u.nextPhase(by, s)
-	}
 	s.After = found.last
-	if len(found.hashes) == 0 {
-		changes, err := ledger.Put(nil, key, s)
-		return false, firstOf(err, u.ledger.Change(changes...))
+	switch {
+	case len(found.hashes) > 0:
+		err = u.settlePages(ctx, by, was, s, &found)
+	case found.last != nil:
+		err = u.put(was, s)
+	default:
+		done, err = u.nextPhase(by, was, s)
 	}
-	return false, u.settlePages(ctx, by, s, &found)
+	if errors.Is(err, errWritten) || errors.Is(err, ledger.ErrConflict) && len(found.hashes) == 0 {
+		return false, nil // of what is there now, the next time
+	}
+	return done && err == nil, err
 }
 
-// settlePages does what was found, with the progress.
-func (u *Upkeep) settlePages(ctx context.Context, by uint64, s *pb.Suspension, found *settleable) error {
-	also := func(r pages.Revised) (changes []ledger.Change, err error) {
+// errWritten says that another manager has written a suspension.
+var errWritten = errors.New("another manager has written it")
+
+// settlePages does what was found, with the progress, unless the suspension is not as it was.
+func (u *Upkeep) settlePages(ctx context.Context, by uint64, was ledger.Change, s *pb.Suspension, found *settleable) error {
+	also := func(snap ledger.Snapshot, r pages.Revised) (changes []ledger.Change, still ledger.Change, err error) {
+		if _, now, err := suspension(snap, by); err != nil || !bytes.Equal(now.Value, was.Value) {
+			return nil, was, firstOf(err, errWritten)
+		}
 		n := proto.CloneOf(s) // it may be asked again
 		n.Pages += uint64(r.Pages)
 		if r.Again {
 			changes = append(changes, ledger.Change{Key: schema.Key2(schema.Suspension, by, uint64(found.channel)), Value: []byte{}})
 		}
-		return ledger.Put(changes, schema.Key(schema.Suspension, by), n)
+		changes, err = ledger.Put(changes, was.Key, n)
+		return changes, was, err
 	}
 	if s.Pardon {
 		return u.pages.GiveBack(ctx, found.channel, found.hashes, trust.Peer(by), also)
@@ -167,12 +203,10 @@ func (u *Upkeep) settlePages(ctx context.Context, by uint64, s *pb.Suspension, f
 }
 
 // nextPhase goes on with the next table, or ends it.
-func (u *Upkeep) nextPhase(by uint64, s *pb.Suspension) (done bool, err error) {
-	key := schema.Key(schema.Suspension, by)
+func (u *Upkeep) nextPhase(by uint64, was ledger.Change, s *pb.Suspension) (done bool, err error) {
+	key := was.Key
 	if s.Phase++; !s.Pardon && s.Phase < phases {
-		s.After = nil
-		changes, err := ledger.Put(nil, key, s)
-		return false, firstOf(err, u.ledger.Change(changes...))
+		return false, u.put(was, s)
 	}
 	s.DoneUs = schema.Micros(u.cfg.Clock())
 	var channels []channel.ID
@@ -199,10 +233,9 @@ func (u *Upkeep) nextPhase(by uint64, s *pb.Suspension) (done bool, err error) {
 		return false, err
 	}
 	if s.Pardon {
-		return true, u.ledger.Change(ledger.Change{Key: key})
+		s = nil
 	}
-	changes, err = ledger.Put(nil, key, s)
-	return true, firstOf(err, u.ledger.Change(changes...))
+	return true, u.put(was, s)
 }
 
 // settleable are pages of one channel.

@@ -38,6 +38,8 @@ const (
 // ErrSeveral says that a program wants an archive for itself on which others work.
 var ErrSeveral = errors.New("archive: several managers work on it")
 
+var _ ledger.Follower = (*Store)(nil) // else it is taken for a store to which no other program writes
+
 // Several reports whether this store is one of several writers.
 func (s *Store) Several() bool { return s.cfg.Writer != "" }
 
