@@ -331,7 +331,7 @@ func DownRest(ctx context.Context, data string, from Place, ahead *Ahead, tell f
 		return out, err
 	}
 	out = is.moved()
-	out.Kept = from.Bucket
+	out.Kept = shown(from.Bucket)
 	return out, takePlace(data, dir, part)
 }
 

@@ -32,3 +32,10 @@ func TestFetchedAnew(t *testing.T) {
 		}
 	}
 }
+
+// TestShown has a bucket's URL shown in what is told of a migration, which more people read than may have its key.
+func TestShown(t *testing.T) {
+	if got := shown("s3://KEY:SECRET@host:9000/pages/a?tls=off"); got != "s3://host:9000/pages/a?tls=off" {
+		t.Errorf("it is shown as %q", got)
+	}
+}

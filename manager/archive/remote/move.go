@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -165,8 +166,18 @@ func Down(ctx context.Context, data string, from Place, tell func(string)) (out 
 	if out, err = compared(ctx, was, archive.Config{Dir: part}); err != nil {
 		return out, err
 	}
-	out.Kept = from.Bucket
+	out.Kept = shown(from.Bucket)
 	return out, takePlace(data, dir, part)
+}
+
+// shown is a bucket's URL for messages, without a key.
+func shown(bucket string) string {
+	u, err := url.Parse(bucket)
+	if err != nil {
+		return "the bucket"
+	}
+	u.User = nil
+	return u.String()
 }
 
 // send copies an archive on servers, all segments of which are sealed, into a folder.
