@@ -50,7 +50,7 @@ func (u *Upkeep) suspend(by trust.Peer, pardon bool) error {
 		if isNew = !(!running && pardon || running && s.Pardon == pardon); err != nil || !isNew {
 			return err // it is not suspended, or that is so already
 		}
-		return u.put(was, &pb.Suspension{Pardon: pardon, BegunUs: schema.Micros(u.cfg.Clock())})
+		return putSuspension(u.ledger, was, &pb.Suspension{Pardon: pardon, BegunUs: schema.Micros(u.cfg.Clock())})
 	})
 	if err != nil {
 		return fmt.Errorf("suspend %s: %w", ledger.DelivererName(uint64(by)), err)
@@ -75,15 +75,15 @@ func suspension(snap ledger.Snapshot, by uint64) (s *pb.Suspension, was ledger.C
 	return s, was, err
 }
 
-// put stores what becomes of a suspension; nil: it is over. ledger.ErrConflict says that another manager has written it since it was read.
-func (u *Upkeep) put(was ledger.Change, s *pb.Suspension) (err error) {
+// putSuspension stores what becomes of a suspension; nil: it is over. ledger.ErrConflict says that another manager has written it since it was read.
+func putSuspension(l *ledger.Ledger, was ledger.Change, s *pb.Suspension) (err error) {
 	changes := []ledger.Change{{Key: was.Key}}
 	if s != nil {
 		if changes, err = ledger.Put(nil, was.Key, s); err != nil {
 			return err
 		}
 	}
-	return u.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(changes), Still: [2]ledger.Change{was}})
+	return l.Commit(&ledger.Job{Changes: ledger.Fixed(changes), Still: [2]ledger.Change{was}})
 }
 
 // Suspensions lists the deliverers that are suspended, and the pardons that are under way.
@@ -169,7 +169,7 @@ func (u *Upkeep) settleSome(ctx context.Context, by uint64) (done bool, err erro
 	case len(found.hashes) > 0:
 		err = u.settlePages(ctx, by, was, s, &found)
 	case found.last != nil:
-		err = u.put(was, s)
+		err = putSuspension(u.ledger, was, s)
 	default:
 		done, err = u.nextPhase(by, was, s)
 	}
@@ -206,7 +206,7 @@ func (u *Upkeep) settlePages(ctx context.Context, by uint64, was ledger.Change, 
 func (u *Upkeep) nextPhase(by uint64, was ledger.Change, s *pb.Suspension) (done bool, err error) {
 	key := was.Key
 	if s.Phase++; !s.Pardon && s.Phase < phases {
-		return false, u.put(was, s)
+		return false, putSuspension(u.ledger, was, s)
 	}
 	s.DoneUs = schema.Micros(u.cfg.Clock())
 	var channels []channel.ID
@@ -235,7 +235,7 @@ func (u *Upkeep) nextPhase(by uint64, was ledger.Change, s *pb.Suspension) (done
 	if s.Pardon {
 		s = nil
 	}
-	return true, u.put(was, s)
+	return true, putSuspension(u.ledger, was, s)
 }
 
 // settleable are pages of one channel.
