@@ -11,6 +11,7 @@ import (
 	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/archive/bucket"
 	"shoal/manager/desk"
 )
 
@@ -39,7 +40,7 @@ func (a *anew) finding(now time.Time) (desk.Finding, bool) {
 var anewPace = again.Bounds{First: 100 * time.Millisecond, Last: 10 * time.Second}
 
 // keepRunning runs a manager, and again when its data has moved, and anew when the others have taken its work over, or its archive must be opened again. After that it waits
-// for a database that is away, and after a move for a command that has opened the folder in the pause.
+// for a database or a bucket that is away, and after a move for a command that has opened the folder in the pause.
 func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run func(stationConfig) error) error {
 	wait, moved := again.Every(anewPace), false
 	for {
@@ -60,7 +61,7 @@ func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run f
 			cfg.anew = &anew{time.Now(), why}
 			say(why + ". Starting anew.")
 			wait.Reset()
-		case (cfg.anew != nil || moved) && errors.Is(err, postgres.ErrUnreachable), moved && errors.Is(err, archive.ErrLocked):
+		case (cfg.anew != nil || moved) && (errors.Is(err, postgres.ErrUnreachable) || errors.Is(err, bucket.ErrUnreachable)), moved && errors.Is(err, archive.ErrLocked):
 			say(why + ". Trying again.")
 		default:
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"shoal/channel/postgres"
 	"shoal/manager/archive"
+	"shoal/manager/archive/bucket"
 	"shoal/manager/desk"
 )
 
@@ -59,7 +60,7 @@ func TestKeepRunningAfterAMove(t *testing.T) {
 	}{
 		{[]error{away}, away},
 		{[]error{locked}, locked},
-		{[]error{errMoving, away, locked, nil}, nil},
+		{[]error{errMoving, away, locked, fmt.Errorf("x: %w", bucket.ErrUnreachable), nil}, nil},
 		{[]error{errMoving, disk}, disk},
 	} {
 		n := 0
