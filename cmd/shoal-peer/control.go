@@ -95,12 +95,13 @@ func (p *program) do(order string, args map[string]string) error {
 			args = map[string]string{"for": (nextMorning(now).Sub(now).Truncate(time.Second) + time.Second).String()}
 		}
 	}
-	for _, n := range list {
-		if err := n.agent.Do(order, args); err != nil {
-			return err
+	var failed error
+	for _, n := range list { // all of them: a pause that cannot be kept on disk must not leave others at work
+		if err := n.agent.Do(order, args); failed == nil {
+			failed = err
 		}
 	}
-	return nil
+	return failed
 }
 
 // setRates sets rates until the process ends: those of all, or a network's own.

@@ -192,6 +192,26 @@ func TestRatesAreShared(t *testing.T) {
 	}
 }
 
+// TestPauseOfAll: all networks pause, also where the pause of one cannot be kept on disk.
+func TestPauseOfAll(t *testing.T) {
+	p := &program{}
+	for i, dir := range []string{filepath.Join(t.TempDir(), "gone"), t.TempDir()} {
+		a, err := peer.New(peer.Config{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.nets.add(&network{p: p, agent: a, at: peer.Membership{Dir: string(rune('a' + i))}})
+	}
+	if err := p.do("pause", nil); err == nil {
+		t.Error("it is not told that a pause is not kept")
+	}
+	for i, n := range p.nets.all() {
+		if m := n.agent.Status().Mode; m != "paused" {
+			t.Errorf("network %d is %s", i, m)
+		}
+	}
+}
+
 // TestOneCeilingOfThreads: a network whose part has shrunk below what it runs makes others wait.
 func TestOneCeilingOfThreads(t *testing.T) {
 	set := defaults()
