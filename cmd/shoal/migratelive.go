@@ -40,7 +40,7 @@ func (p *patience) over(now time.Time, tells bool) bool {
 	return now.Sub(p.since) > most
 }
 
-// whileItRuns has the manager that works on a data folder move its data, and waits for the end. Whoever stops waiting stops no migration.
+// whileItRuns has the manager that works on a data folder move its data, and waits for the end. If the command is ended, the migration goes on.
 func (c *migrateCmd) whileItRuns(ctx context.Context, s streams, data string) error {
 	if _, err := os.Stat(filepath.Join(data, addressFile)); err != nil {
 		return stopFirst(data, archive.ErrLocked)

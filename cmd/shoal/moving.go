@@ -109,7 +109,7 @@ func (m *mover) finish(ctx context.Context, s streams, data string) {
 	})
 }
 
-// failed says, here and to whoever asks, that the rest could not be moved.
+// failed says, on the terminal and to the command that waits, that the rest could not be moved.
 func (m *mover) failed(s streams, err error) {
 	fmt.Fprintf(s.err, "The migration failed: %s. The manager goes on.\n", plain.Error(err))
 	m.set(func(now *desk.Move) {
