@@ -72,7 +72,8 @@ func TestFixedAgainstScan(t *testing.T) {
 			for at, m := range slots {
 				gap, interval := m.gap, m.interval
 				if m.denied && m.out == 0 {
-					gap, interval = wholeTicks(float64(m.interval)/8), wholeTicks(float64(m.interval)/2)
+					most := max(retryMost, float64(opt.MinTicks))
+					gap, interval = wholeTicks(min(float64(m.interval)/8, most)), wholeTicks(min(float64(m.interval)/2, most))
 				}
 				due := m.last == 0 || now >= m.last+max(interval, gap)
 				if due && !m.paused && (opt.MaxOut == 0 || m.out < opt.MaxOut) {
