@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"os"
@@ -128,9 +129,20 @@ func archivePlace(cfg *stationConfig, network [32]byte, writer string, a archive
 	return p.Config(a), nil
 }
 
-// openStopped opens the archive of a stopped manager, wherever it lies.
+// errNoArchive is returned where no archive was made yet.
+var errNoArchive = errors.New("there is no archive")
+
+// openStopped opens the archive of a stopped manager, wherever it lies. It makes none: a manager that starts in this moment may be about to, elsewhere.
 func openStopped(ctx context.Context, data string) (*archive.Archive, error) {
-	cfg, err := remote.Config(data, archive.Config{Dir: filepath.Join(data, "archive"), Verify: noTasks})
+	noted, err := remote.Noted(data, remote.BucketFile)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(data, "archive")
+	if _, err := os.Stat(filepath.Join(dir, "state")); noted == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w in %s yet: `shoal manager` makes it", errNoArchive, data)
+	}
+	cfg, err := remote.Config(data, archive.Config{Dir: dir, Verify: noTasks})
 	if err != nil {
 		return nil, err
 	}

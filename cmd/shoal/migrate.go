@@ -160,7 +160,7 @@ func (c *migrateCmd) channels(ctx context.Context, data string, done migrated, n
 		return done, nil
 	}
 	lock, err := openStopped(ctx, data) // nobody works on the folder meanwhile
-	if err != nil && !errors.Is(err, pgledger.ErrOwn) {
+	if err != nil && !errors.Is(err, pgledger.ErrOwn) && !errors.Is(err, errNoArchive) {
 		return done, stopFirst(data, err)
 	}
 	moved, err := c.move(ctx, data, url, network)
