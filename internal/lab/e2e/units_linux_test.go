@@ -16,6 +16,7 @@ import (
 // TestManagerUnits runs the systemd units of a manager and of an archive alone, which share a network, as their first lines say. Only addresses are others: here both
 // stand on one machine. The archive is killed, and comes back; both end in an orderly way.
 func TestManagerUnits(t *testing.T) {
+	serversAsked(t)
 	d := startDebian(t)
 	texts := map[string]string{}
 	for _, unit := range []string{"manager", "archive"} {
