@@ -115,7 +115,7 @@ func parse(cfg Config) (*Bucket, error) {
 	if roots != nil {
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
-	o.Transport = transport
+	o.Transport = bodies{transport}
 	c, err := minio.NewCore(u.Host, o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrURL, b.where, err)
