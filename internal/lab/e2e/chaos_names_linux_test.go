@@ -52,12 +52,13 @@ type namedWeb struct {
 	mu    sync.Mutex
 	lie   string // empty: the name server tells the truth
 	asked map[string]int
-	wrong int // requests that came to another host's server
+	wrong int            // requests that came to another host's server
+	first map[string]int // of them, those for the first page of a host
 }
 
 // openNamedWeb gives hosts of the pond names of their own.
 func openNamedWeb(t *testing.T, pond string, twins []string) *namedWeb {
-	n := &namedWeb{t: t, asked: map[string]int{}}
+	n := &namedWeb{t: t, asked: map[string]int{}, first: map[string]int{}}
 	for i, twin := range twins {
 		n.hosts = append(n.hosts, fmt.Sprintf("www-%d%s", i+1, chaosNames))
 		n.addrs = append(n.addrs, netip.AddrFrom4([4]byte{11, 1, 0, byte(i + 1)}))
@@ -99,6 +100,9 @@ func (n *namedWeb) front(i int, pond, twin string) {
 		if r.Host != n.hosts[i] {
 			n.mu.Lock()
 			n.wrong++
+			if r.URL.Path == "/" {
+				n.first[r.Host]++
+			}
 			n.mu.Unlock()
 			http.Error(w, "this is "+n.hosts[i], http.StatusMisdirectedRequest)
 			return
@@ -152,6 +156,13 @@ func (n *namedWeb) lies(how string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lie = how
+}
+
+// astray is how often a request for a host's first page came to another host's server.
+func (n *namedWeb) astray(host string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.first[host]
 }
 
 // counts are how many questions were answered by which lie, and how many requests came to a wrong server.

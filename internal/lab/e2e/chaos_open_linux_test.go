@@ -123,7 +123,7 @@ func (c *chaosRun) open() {
 		}
 		c.startPeer(i)
 	}
-	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond, Alias: alias, Endless: endless,
+	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond, Alias: alias, Astray: c.named.astray, Endless: endless,
 		Client: &http.Client{Timeout: chaosReading},
 		Slack:  c.cast.Longest + 30*time.Second, BlockGrace: chaosLease + c.cast.Longest + 5*time.Second})
 	if err != nil {

@@ -63,7 +63,9 @@ type Config struct {
 	Token   string            // of its operator
 	Pond    string            // base URL of the pond
 	Alias   map[string]string // names that hosts of the pond have beside the pond's, each with the pond's
-	Client  *http.Client      // nil: one with a timeout of a minute
+	// Astray tells how often a request for the first page of a host, by such a name, came to another host's server, which the pond does not see. nil: none does.
+	Astray func(host string) int
+	Client *http.Client // nil: one with a timeout of a minute
 
 	// Slack is how far the time of a capture may be from the time at which the pond served it: the longest stop of a process, and a busy machine.
 	Slack time.Duration

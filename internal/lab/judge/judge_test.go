@@ -197,6 +197,7 @@ func TestBreaches(t *testing.T) {
 		"a sitemap is no page":               {func(f *fake, _ *Judge) { f.invent("http://h0.test/sitemap.xml") }, ""},
 		"an update is lost":                  {func(f *fake, _ *Judge) { f.rows[0].Updates-- }, Miscounted},
 		"an update is counted twice":         {func(f *fake, _ *Judge) { f.rows[0].Updates++ }, Miscounted},
+		"an update of a page elsewhere":      {func(f *fake, j *Judge) { f.rows[0].Updates++; j.cfg.Astray = func(string) int { return 1 } }, ""},
 		"two requests in flight":             {func(f *fake, _ *Judge) { f.stats.MaxInFlight = 2 }, Impolite},
 		"the pond saw haste":                 {func(f *fake, _ *Judge) { f.violate("crawl-delay") }, Impolite},
 		"haste":                              {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(201), 3) }, Impolite},

@@ -144,7 +144,11 @@ func (j *Judge) count(rows []row) {
 		if j.parted[n] || j.lied[n] {
 			continue
 		}
-		if crawls := len(j.answers[pageKey{n, 0}]); r.Updates > crawls {
+		crawls := len(j.answers[pageKey{n, 0}])
+		if j.cfg.Astray != nil {
+			crawls += j.cfg.Astray(bare(r.Host))
+		}
+		if r.Updates > crawls {
 			j.breach(Miscounted, "channel %d (%s) has %d updates; its first page was fetched %d times", r.ID, r.Host, r.Updates, crawls)
 		}
 	}
