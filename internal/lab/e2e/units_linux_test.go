@@ -86,6 +86,10 @@ func TestManagerUnits(t *testing.T) {
 	before := pid()
 	d.ok("systemctl", "kill", "--signal=KILL", "shoal-archive")
 	d.until("starts a killed archive again", func() bool { now := pid(); return now != "0" && now != before })
+	d.until("has an archive that serves again", func() bool { // until it is gone for the manager, the killed one is listed still
+		log, _ := d.try("journalctl", "-u", "shoal-archive", "--no-pager")
+		return strings.Count(log, "Page    http") == 2
+	})
 	d.until("has the archive beside the manager again", both)
 	for _, unit := range []string{"shoal-archive", "shoal-manager"} {
 		d.ok("systemctl", "stop", unit)
