@@ -130,7 +130,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	defer over()
 	ctx := context.Background()
 	s.mu.Lock()
-	peer := cmp.Or(s.as, "peer")
+	peer, fails := cmp.Or(s.as, "peer"), s.fail == h.Host && (!s.once || h.Gen == 1) // read together, as tests set them together
 	if s.once && h.Gen == 1 {
 		peer = "peer"
 	}
@@ -186,7 +186,7 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 		r := chunk.Report
 		chunk.Pages, r.Pages, r.New, r.Changed, r.Outcome, r.Reason = nil, 0, 0, 0, channel.HostBlocked, "go away"
 	}
-	if s.fail == h.Host && (!s.once || h.Gen == 1) {
+	if fails {
 		r := chunk.Report
 		chunk.Pages, r.Pages, r.Changed, r.Outcome, r.Reason = nil, 0, 0, channel.Failed, "nothing could be fetched"
 		r.Errors = map[string]int{"timeout": 3, "dns": 1, "skipped-robots": 7}

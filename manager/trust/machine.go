@@ -3,7 +3,6 @@ package trust
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 
 	"shoal/channel"
 )
@@ -94,10 +93,10 @@ func (m *Machine) SetConfig(cfg Config) error {
 
 func (m *Machine) do(a Act) { m.acts = append(m.acts, a) }
 
-// take returns what is to be done. The slice is the caller's until the next call of a Machine's method.
+// take returns what is to be done. The slice is the caller's for good: what follows from an Act may be done long after the next call of a Machine's method.
 func (m *Machine) take() []Act {
 	acts := m.acts
-	m.acts = m.acts[:0]
+	m.acts = nil
 	return acts
 }
 
@@ -126,5 +125,5 @@ func (m *Machine) Pardon(n Peer) []Act {
 	m.established++
 	m.touch(n)
 	m.do(Act{Kind: Restore, Peer: n})
-	return slices.Clone(m.take())
+	return m.take()
 }

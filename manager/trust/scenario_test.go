@@ -316,3 +316,26 @@ func (w *stage) restart(t testing.TB) {
 	}
 	w.m = m
 }
+
+// TestActsAreTheCallers has a peer deliver twice: what was to be done after the first task still says so after the second. A program does some of it beside its
+// loop, while the Machine goes on.
+func TestActsAreTheCallers(t *testing.T) {
+	w := newStage(t, 1)
+	w.m.Join(1, 1, 1)
+	deliver := func(id channel.ID) []Act {
+		d := &Delivery{Peer: 1, Channel: id, Domain: uint64(id), At: w.now}
+		for n := range uint64(20) {
+			d.Pages = append(d.Pages, Seen{URL: n + 1, Page: &Page{}, Digest: n + 1, Shingle: n + 1})
+		}
+		return w.m.Deliver(w.now, d)
+	}
+	first := deliver(7)
+	was := slices.Clone(first)
+	second := deliver(8)
+	if len(was) == 0 || len(second) == 0 {
+		t.Fatalf("a newcomer's tasks have %d and %d acts", len(was), len(second))
+	}
+	if !slices.Equal(first, was) {
+		t.Errorf("the acts of the first task are %+v after the second, and were %+v", first, was)
+	}
+}
