@@ -92,7 +92,7 @@ func (ro *roster) SetBlocked(ctx context.Context, origin, why string) error {
 	if err := ro.tell(ctx, noteBlocked, noted{Host: origin, Why: why}); err != nil {
 		return err
 	}
-	return ro.onLoop(ctx, func(time.Time) {
+	return ro.surely(func(time.Time) {
 		key := channel.KeyOf(origin)
 		ro.machine.Block(key, why)
 		if r, ok := ro.keep.records[key]; ok {
@@ -109,7 +109,7 @@ func (ro *roster) ResetHost(ctx context.Context, origin string) error {
 	if err := ro.tell(ctx, noteReset, noted{Host: origin}); err != nil {
 		return err
 	}
-	return ro.onLoop(ctx, func(now time.Time) {
+	return ro.surely(func(now time.Time) {
 		key := channel.KeyOf(origin)
 		ro.machine.Block(key, "")
 		ro.machine.Hurry(key, now.Add(ro.cfg.Terms.Term))

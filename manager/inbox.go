@@ -12,7 +12,8 @@ import (
 type inbox struct {
 	requests chan func(now time.Time)
 	running  atomic.Bool
-	before   sync.Mutex // held by the caller that works in the stead of the loop until that runs
+	ended    chan struct{} // closed when the loop takes no more requests
+	before   sync.Mutex    // held by the caller that works in the stead of the loop until that runs
 	now      func() time.Time
 	after    func(now time.Time) // does what follows from a request for what is handed out
 }
@@ -20,7 +21,7 @@ type inbox struct {
 const inboxBurst = 256 // requests taken before the calendar is looked at again
 
 func newInbox(now func() time.Time) *inbox {
-	return &inbox{requests: make(chan func(time.Time), inboxBurst), now: now, after: func(time.Time) {}}
+	return &inbox{requests: make(chan func(time.Time), inboxBurst), ended: make(chan struct{}), now: now, after: func(time.Time) {}}
 }
 
 // begin says that the loop runs from now on.
@@ -57,20 +58,37 @@ func (i *inbox) post(ctx context.Context, f func(now time.Time)) {
 	}
 }
 
-// do runs f on the loop and waits for it.
+// do runs f on the loop and waits for it. After an error f has not run, and will not: the caller may use what f would have changed.
 func (i *inbox) do(ctx context.Context, f func(now time.Time)) error {
 	done := make(chan struct{})
-	select {
-	case i.requests <- func(now time.Time) { f(now); close(done) }:
-	case <-ctx.Done():
-		return ctx.Err()
+	var begun atomic.Bool // or given up
+	request := func(now time.Time) {
+		if begun.CompareAndSwap(false, true) {
+			f(now)
+			close(done)
+		}
 	}
+	var err error
 	select {
-	case <-done:
-		return nil
+	case i.requests <- request:
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-i.ended:
+			err = ErrStopped
+		}
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
+	case <-i.ended:
+		err = ErrStopped
 	}
+	if begun.CompareAndSwap(false, true) {
+		return err
+	}
+	<-done // the loop is at it
+	return nil
 }
 
 // onLoop runs f where the loop's state may be touched: on the loop, or here if the loop does not run yet.
@@ -85,6 +103,9 @@ func (i *inbox) onLoop(ctx context.Context, f func(now time.Time)) error {
 	}
 	return i.do(ctx, f)
 }
+
+// surely is onLoop for what is done already elsewhere, as in the database: the loop learns of it even if the caller has gone meanwhile.
+func (i *inbox) surely(f func(now time.Time)) error { return i.onLoop(context.Background(), f) }
 
 // Running reports whether Run has begun.
 func (i *inbox) Running() bool { return i.running.Load() }

@@ -64,6 +64,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		m.round(ctx, m.cfg.Now())
 	}
+	close(m.ended)
 	m.keep.save(m.cfg.Now(), true)
 	m.auditor.keepAll(m.cfg.Now())
 	return context.Cause(ctx)

@@ -77,7 +77,7 @@ func (ro *roster) adopt(ctx context.Context, taken func(), scan func(func(channe
 	batch := make([]channel.Hot, 0, adoptBatch)
 	flush := func() error {
 		var failed error
-		err := ro.onLoop(ctx, func(now time.Time) {
+		err := ro.surely(func(now time.Time) {
 			for _, h := range batch {
 				if _, known := ro.table.Find(h.ID); known {
 					continue
@@ -110,7 +110,7 @@ func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) er
 		return errors.Join(err, ro.tell(ctx, noteEdited, noted{Before: before.Marshal(), After: after.Marshal()}))
 	}
 	var failed error
-	err := ro.onLoop(ctx, func(now time.Time) {
+	err := ro.surely(func(now time.Time) {
 		s, ok := ro.table.Find(after.ID)
 		if !ok {
 			return

@@ -87,7 +87,7 @@ func (u *tuning) UseLimits(ctx context.Context, l Limits) error {
 	}
 	var bad error
 	anew := false
-	err = u.onLoop(ctx, func(time.Time) {
+	err = u.surely(func(time.Time) {
 		if bad = u.sched.SetLimits(l.Cap, l.ticks(u.cfg.Tick)); bad == nil {
 			anew = u.limits.Weights != l.Weights
 			u.limits = l
@@ -252,7 +252,7 @@ func (u *tuning) UseStrategy(ctx context.Context, c StrategyChoice) error {
 	if err := u.tell(ctx, noteStrategy, noted{Strategy: &c}); err != nil {
 		return err
 	}
-	return u.onLoop(ctx, func(now time.Time) {
+	return u.surely(func(now time.Time) {
 		same := u.choice.Name == c.Name && u.choice.Params == c.Params
 		u.choice = c
 		u.machine.SetNewShare(c.NewShare)

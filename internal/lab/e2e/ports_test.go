@@ -15,13 +15,14 @@ var givenPorts = struct {
 }{given: map[int]bool{}}
 
 // unusedPort returns a free port of 127.0.0.1 that no other test gets. It is below the ports that systems assign by
-// themselves, so it is still free when a program listens there, and when the program is started again.
+// themselves, and below those that the programs choose from, so it is still free when a program listens there, and when
+// the program is started again a minute later.
 func unusedPort(t *testing.T) int {
 	t.Helper()
 	givenPorts.Lock()
 	defer givenPorts.Unlock()
 	for range 1000 {
-		port := 20_000 + rand.IntN(12_000)
+		port := 10_000 + rand.IntN(10_000)
 		if givenPorts.given[port] {
 			continue
 		}
@@ -33,6 +34,6 @@ func unusedPort(t *testing.T) int {
 		givenPorts.given[port] = true
 		return port
 	}
-	t.Fatal("no free port from 20000 to 31999")
+	t.Fatal("no free port from 10000 to 19999")
 	return 0
 }
