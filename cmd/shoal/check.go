@@ -40,7 +40,10 @@ func roomOn(data string) func() error {
 		if err := os.WriteFile(probe, nil, 0o600); err != nil {
 			return fmt.Errorf("the data folder cannot be written: %w; once it can, it goes on by itself, or ends if a write had failed, for a service to start it again", err)
 		}
-		return os.Remove(probe)
+		if err := os.Remove(probe); !errors.Is(err, fs.ErrNotExist) { // another check may have removed it
+			return err
+		}
+		return nil
 	}
 }
 
@@ -235,10 +238,24 @@ func checkData(data string, now time.Time) []desk.Finding {
 		add(desk.Warning, fmt.Sprintf("Others on this machine may read %s.", data), "chmod 700 "+data)
 	}
 	checkKeys(data, now, add)
+	if left := unmoved(data); len(left) > 0 {
+		add(desk.Warning, fmt.Sprintf("A migration runs, or one was broken off: it has %s in %s.", strings.Join(left, " and "), data),
+			"If none runs, run it again, and it goes on from there; or remove what it has left, if the data is to stay where it is.")
+	}
 	if newest, at := newestFile(data); newest.After(now.Add(maxOff)) {
 		add(desk.Error, fmt.Sprintf("The clock was %s ahead of now when %s was written, or is behind.", plain.Span(newest.Sub(now)), at), "Set the clock; run NTP.")
 	}
 	return out
+}
+
+// unmoved are the names of what a migration has in a data folder until it ends.
+func unmoved(data string) (names []string) {
+	for _, pattern := range []string{"archive.part", channelsFolder + ".part", "migrate-*"} {
+		if found, err := fs.Glob(os.DirFS(data), pattern); err == nil { // the patterns are right
+			names = append(names, found...)
+		}
+	}
+	return names
 }
 
 func checkKeys(data string, now time.Time, add func(level, what, mend string)) {

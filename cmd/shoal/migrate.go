@@ -282,9 +282,9 @@ func toFolder(ctx context.Context, data string, from database, network [32]byte)
 	if _, err := setAside(data); err != nil { // of a migration that was broken off: the server counted
 		return done, err
 	}
-	if err := os.Rename(part, filepath.Join(data, channelsFolder)); err != nil {
+	if err := remote.Rename(part, filepath.Join(data, channelsFolder)); err != nil {
 		return done, err
 	}
 	done.To, done.Kept = "the folder", "The server's tables are kept; remove them with DROP SCHEMA shoal CASCADE when you like."
-	return done, os.Remove(filepath.Join(data, remote.DatabaseFile)) // from here on the folder counts
+	return done, remote.Forget(data, remote.DatabaseFile) // from here on the folder counts
 }

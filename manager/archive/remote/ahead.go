@@ -274,7 +274,7 @@ func UpRest(ctx context.Context, data string, to Place, ahead *Ahead, tell func(
 	if out.Kept, err = before(dir); err != nil {
 		return out, err
 	}
-	return out, os.Rename(fresh, dir)
+	return out, Rename(fresh, dir)
 }
 
 // receiveRest copies those segments that were not copied ahead, and the ledger. What was copied ahead and is needed no more, as after a takedown, is removed.
@@ -340,10 +340,10 @@ func takePlace(data, dir, part string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	if err := os.Rename(part, dir); err != nil {
+	if err := Rename(part, dir); err != nil {
 		return err
 	}
-	return os.Remove(filepath.Join(data, BucketFile)) // from here on the folder counts
+	return Forget(data, BucketFile) // from here on the folder counts
 }
 
 func (p *Place) sendRest(ctx context.Context, dir, part string, ahead *Ahead) (sum ledgerSum, err error) {

@@ -62,13 +62,13 @@ func Up(ctx context.Context, data string, to Place, tell func(string)) (out Move
 	if out.Kept, err = before(dir); err != nil {
 		return out, err
 	}
-	return out, os.Rename(fresh, dir)
+	return out, Rename(fresh, dir)
 }
 
 // before moves the archive that was out of the way.
 func before(dir string) (string, error) {
 	old := fmt.Sprint(dir, ".before-", time.Now().UTC().Format("20060102-150405"))
-	return old, os.Rename(dir, old)
+	return old, Rename(dir, old)
 }
 
 // refuse stands where a running archive checks tasks.
@@ -153,7 +153,7 @@ func Down(ctx context.Context, data string, from Place, tell func(string)) (out 
 	dir := filepath.Join(data, "archive")
 	was, err := sealed(ctx, from.Config(archive.Config{Dir: dir}))
 	if errors.Is(err, pgledger.ErrOwn) { // an earlier try has only left the note
-		return out, os.Remove(filepath.Join(data, BucketFile))
+		return out, Forget(data, BucketFile)
 	}
 	if err != nil {
 		return out, err

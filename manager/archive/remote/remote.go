@@ -44,20 +44,53 @@ type Place struct {
 
 // Noted reads a URL that a data folder remembers; empty: it does not.
 func Noted(data, file string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(data, file))
+	at := filepath.Join(data, file)
+	b, err := os.ReadFile(at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return strings.TrimSpace(string(b)), err
+	noted := strings.TrimSpace(string(b))
+	if err == nil && noted == "" {
+		err = fmt.Errorf("%s is empty, as after a power failure, and should hold the URL of a server: write it there again; remove the file only if the data lies in the folder", at)
+	}
+	return noted, err
 }
 
-// Note makes a data folder remember a URL.
+// Note makes a data folder remember a URL, also if the power fails.
 func Note(data, file, url string) error {
 	at := filepath.Join(data, file)
-	if err := os.WriteFile(at+".part", []byte(url+"\n"), 0o600); err != nil {
+	if err := writeSynced(at+".part", url+"\n"); err != nil {
 		return err
 	}
-	return os.Rename(at+".part", at)
+	return Rename(at+".part", at)
+}
+
+// Forget makes a data folder remember a URL no more.
+func Forget(data, file string) error {
+	if err := os.Remove(filepath.Join(data, file)); err != nil {
+		return err
+	}
+	return warc.OS{}.SyncDir(data)
+}
+
+func writeSynced(name, text string) (err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.WriteString(text); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// Rename gives a file or folder another name, durably: what follows may rest on it.
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return warc.OS{}.SyncDir(filepath.Dir(to))
 }
 
 // Of says where the archive of a data folder is; nil: in the folder.
