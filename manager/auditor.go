@@ -28,21 +28,22 @@ type Arbiter interface {
 // state in the database. The loop owns it. What it reads of the archive, and writes there, its clerks do beside the loop.
 type auditor struct {
 	*core
-	keep    *keeper
-	errands *errands
-	clerks  *clerks
-	visits  visits // for the arbiter
-	trust   *trust.Machine
-	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
-	met     map[overlay.ID]acquaintance
-	named   map[trust.Peer]overlay.ID // the same by number
-	roll    []trust.Peer              // peers that have delivered, as the table of channels notes them
-	place   map[trust.Peer]uint32     // where in roll
-	unread  []unread                  // deliveries of the feed that are not judged yet, the oldest first
-	read    int                       // how many were taken out of unread
-	cursor  string                    // of the feed: all before it is judged
-	arbiter trust.Peer                // as whom the arbiter checks, where no peer can
-	counts  AuditCounts
+	keep     *keeper
+	errands  *errands
+	clerks   *clerks
+	visits   visits // for the arbiter
+	trust    *trust.Machine
+	hosts    map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
+	met      map[overlay.ID]acquaintance
+	named    map[trust.Peer]overlay.ID // the same by number
+	accounts map[overlay.ID]string     // of peers that are in one with others
+	roll     []trust.Peer              // peers that have delivered, as the table of channels notes them
+	place    map[trust.Peer]uint32     // where in roll
+	unread   []unread                  // deliveries of the feed that are not judged yet, the oldest first
+	read     int                       // how many were taken out of unread
+	cursor   string                    // of the feed: all before it is judged
+	arbiter  trust.Peer                // as whom the arbiter checks, where no peer can
+	counts   AuditCounts
 	// Scores count; or did once, so that some peers may have no tasks.
 	enforced, strict bool
 	savedAt          time.Time
@@ -98,7 +99,7 @@ const (
 
 // newAuditor makes an auditor without a Machine, which comes with restore.
 func newAuditor(c *core, keep *keeper, er *errands) *auditor {
-	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, met: map[overlay.ID]acquaintance{}, named: map[trust.Peer]overlay.ID{}, place: map[trust.Peer]uint32{},
+	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, met: map[overlay.ID]acquaintance{}, named: map[trust.Peer]overlay.ID{}, accounts: map[overlay.ID]string{}, place: map[trust.Peer]uint32{},
 		roll: []trust.Peer{0}, clerks: newClerks(), visits: visits{granted: make(chan *visit, 1)}}
 	er.answers, er.gaveUp = au.answered, au.unanswered
 	return au
@@ -149,6 +150,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	for _, d := range known {
 		n := trust.Peer(d.Number)
 		au.named[n] = overlay.ID(d.Peer)
+		au.inAccount(overlay.ID(d.Peer), d.Account)
 		if _, is := au.trust.Peer(n); is || !first {
 			continue
 		}
@@ -206,6 +208,9 @@ func (au *auditor) meet(id overlay.ID) trust.Peer {
 	if !known || a.account != account || a.prefix != prefix {
 		au.trust.Join(a.number, trust.Account(au.number(account)), trust.Prefix(au.cfg.Archive.PrefixNumber(prefix)))
 		a.account, a.prefix = account, prefix
+		if i >= 0 {
+			au.inAccount(id, account)
+		}
 	}
 	a.view = v
 	au.met[id] = a

@@ -115,12 +115,16 @@ func (au *auditor) peerTrust(i trust.Info) PeerTrust {
 	return PeerTrust{Info: i, ID: string(id), Account: au.accountOf(id)}
 }
 
-// accountOf is a peer's account, as far as it was heard of since the start; empty: it stands for itself, or is not known.
-func (au *auditor) accountOf(id overlay.ID) string {
-	if a := au.met[id].account; a != string(id) {
-		return a
+// accountOf is a peer's account, as the overlay or the archive knows it; empty: it stands for itself, or is not known.
+func (au *auditor) accountOf(id overlay.ID) string { return au.accounts[id] }
+
+// inAccount notes a peer's account. A peer that is refused is heard of no more, and its account is still to be named when it is pardoned.
+func (au *auditor) inAccount(id overlay.ID, account string) {
+	if account == "" || account == string(id) {
+		delete(au.accounts, id)
+		return
 	}
-	return ""
+	au.accounts[id] = account
 }
 
 // find is the number of a peer that is named by its id or by its number (d-...). Called on the loop.
@@ -130,7 +134,7 @@ func (au *auditor) find(name string) (trust.Peer, error) {
 		n = au.number(name)
 	}
 	if _, ok := au.trust.Peer(n); !ok || n == au.arbiter {
-		return 0, fmt.Errorf("%w: no peer %s has had a task: shoal trust show names those that have", ErrAsk, name)
+		return 0, fmt.Errorf("%w: no peer %s has had a task: shoal trust show --peers names those that have", ErrAsk, name)
 	}
 	return n, nil
 }
@@ -180,6 +184,7 @@ func (au *auditor) Uphold(ctx context.Context, name string) (PeerTrust, error) {
 		if !au.trust.Uphold(n) {
 			return fmt.Errorf("%w: %s is not suspended, or is banned already: see shoal peer evidence %s", ErrAsk, name, name)
 		}
+		au.bar(au.nameOf(n), true) // it may have been admitted again meanwhile
 		return nil
 	})
 }

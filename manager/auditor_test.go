@@ -46,6 +46,8 @@ type village struct {
 	later  []func() // their answers
 	closed bool     // no peer takes a task any more
 
+	accountOf func(string) string // as the archive learns it; nil: each peer stands for itself
+
 	gap    time.Duration        // that hosts want between visits
 	ended  map[string]time.Time // the last visit of each host
 	tooNew []string             // visits that came sooner
@@ -199,11 +201,21 @@ func (v *village) bar(name string, barred bool) error {
 	return nil
 }
 
+// Invite, Ban and Banned make it the members that a desk works with.
+func (v *village) Invite(uint32) (string, error)      { return "", errors.New("no invites here") }
+func (v *village) Ban(name string, banned bool) error { return v.bar(name, banned) }
+func (v *village) Banned() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.barred)
+}
+
 // live opens a manager of a village that crawls a number of sites, each with some pages.
 func live(t *testing.T, dir string, v *village, arbiter bool, sites int) *bench {
 	v.sites += sites
 	b := open(t, dir, func(c *manager.Config, s *swarm) {
 		v.swarm = s
+		s.members, s.accountOf = v, v.accountOf
 		c.Bar, c.MinPeersWait = v.bar, 0
 		if arbiter {
 			c.Arbiter = v
@@ -445,9 +457,15 @@ func TestLiarIsSuspended(t *testing.T) {
 			if _, err := b.d.Court().Uphold(t.Context(), "nobody"); !errors.Is(err, desk.ErrAsk) {
 				t.Errorf("of a peer that there is not: %v", err)
 			}
+			b.notAdmitted(t, "mallory", "account of mallory")
+			if err := v.bar("mallory", false); err != nil { // as a manager of before would do
+				t.Fatal(err)
+			}
 			if up, err := b.d.Court().Uphold(t.Context(), shown.Deliverer); err != nil || up.Standing != "banned" {
 				t.Errorf("upheld: %+v, %v", up, err)
 			}
+			until(t, "that it is refused", func() bool { return slices.Contains(v.Banned(), "mallory") })
+			b.notAdmitted(t, "mallory", "account of mallory")
 			if sum, err := b.d.Court().Rules(t.Context()); err != nil || sum.Banned != 1 || !sum.Enforce || sum.Suspensions != 1 || len(sum.Says) == 0 {
 				t.Errorf("the desk sums up %+v, %v", sum, err)
 			}
@@ -464,6 +482,64 @@ func TestLiarIsSuspended(t *testing.T) {
 			})
 		})
 	}
+}
+
+// notAdmitted tries to admit again who is refused for what was delivered, and to vouch for it. The operator is told of the pardon instead.
+func (b *bench) notAdmitted(t *testing.T, peer, account string) {
+	t.Helper()
+	standing := b.standing(t, peer).Standing.String()
+	for _, name := range []string{peer, account} {
+		if err := b.d.Ban(t.Context(), name, false); !errors.Is(err, desk.ErrAsk) || !strings.Contains(err.Error(), "shoal peer pardon d-") {
+			t.Errorf("%s was admitted again: %v", name, err)
+		}
+	}
+	if err := b.d.Court().Vouch(t.Context(), peer, false); !errors.Is(err, desk.ErrAsk) {
+		t.Errorf("the operator vouches for a peer that is %s: %v", standing, err)
+	}
+	refused, err := b.d.Refused(t.Context())
+	if err != nil || !slices.ContainsFunc(refused, func(r desk.Refused) bool { return r.Name == account && r.Standing == standing && r.Deliverer != "" }) {
+		t.Errorf("refused are %+v, %v; %s should be %s", refused, err, account, standing)
+	}
+}
+
+// TestVouchForAMisspeltPeer has nobody believed whom nobody knows, unless the peer has yet to join.
+func TestVouchForAMisspeltPeer(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, "a", "b")
+	b := live(t, t.TempDir(), v, true, 1)
+	court := b.d.Court()
+	for _, name := range []string{"", "nobody", "d-0123456789ab"} {
+		if err := court.Vouch(t.Context(), name, false); !errors.Is(err, desk.ErrAsk) || b.standing(t, name).ID != "" {
+			t.Errorf("vouched for %q: %v", name, err)
+		}
+	}
+	for name, ahead := range map[string]bool{"a": false, "newcomer": true} {
+		if err := court.Vouch(t.Context(), name, ahead); err != nil || b.standing(t, name).Standing != trust.Established {
+			t.Errorf("%s is %v: %v", name, b.standing(t, name).Standing, err)
+		}
+	}
+}
+
+// TestPardonAfterARestart gives back the membership of a peer and of its account, of which the overlay has told nothing since the start.
+func TestPardonAfterARestart(t *testing.T) {
+	t.Parallel()
+	dir, v := t.TempDir(), newVillage(t, "a", "b", "c", "d", "mallory")
+	v.liar, v.accountOf = "mallory", func(peer string) string { return "account of " + peer }
+	b := live(t, dir, v, true, 12)
+	enforce := true
+	if _, err := b.m.SetTrust(t.Context(), manager.TrustChoice{Enforce: &enforce}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "that it is no member", func() bool { return len(v.Banned()) == 2 })
+	b.stop()
+	again := live(t, dir, v, true, 0)
+	if p, err := again.d.Court().Pardon(t.Context(), "mallory"); err != nil || p.Account != "account of mallory" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	until(t, "that it is a member again, and its account", func() bool { return len(v.Banned()) == 0 })
 }
 
 // TestShadowSuspendsNobody has a liar at work while scores only run: what would have been is told, and it goes on.

@@ -26,27 +26,29 @@ import (
 
 // swarm stands in for overlay and peers: what is placed is claimed and reported at once, or as the test says.
 type swarm struct {
-	t       *testing.T
-	archive *archive.Archive
-	mu      sync.Mutex
-	rng     *rand.Rand
-	holds   int // threads and slots
-	refuse  bool
-	vanish  bool   // takes tasks, claims them and is never heard of again
-	stalls  bool   // with vanish: it is the same peer each time
-	brief   bool   // leases so short that they may end amid a crawl; set before anything runs
-	recalls bool   // tasks may be called back at any moment; set before anything runs
-	ignore  bool   // takes tasks and never claims them
-	silent  bool   // does not answer the next offer
-	leaves  bool   // peers give back what they have claimed, the first time; set before anything runs
-	fail    string // host of which every crawl reports that it failed
-	once    bool   // with fail: only the first crawl does, by "peer"
-	refuses string // host of which every crawl reports that it refuses crawlers
-	large   string // host of which every crawl reports nine pages
-	placed  map[channel.ID]int
-	running map[string]int // by host; a task does not any more when it sends its last chunk
-	crawls  sync.WaitGroup
-	overlap int // hosts that two tasks ran on at once
+	t         *testing.T
+	archive   *archive.Archive
+	mu        sync.Mutex
+	rng       *rand.Rand
+	holds     int // threads and slots
+	refuse    bool
+	vanish    bool                     // takes tasks, claims them and is never heard of again
+	stalls    bool                     // with vanish: it is the same peer each time
+	brief     bool                     // leases so short that they may end amid a crawl; set before anything runs
+	recalls   bool                     // tasks may be called back at any moment; set before anything runs
+	ignore    bool                     // takes tasks and never claims them
+	silent    bool                     // does not answer the next offer
+	leaves    bool                     // peers give back what they have claimed, the first time; set before anything runs
+	members   desk.Members             // who is refused, where a test asks
+	accountOf func(peer string) string // for the archive
+	fail      string                   // host of which every crawl reports that it failed
+	once      bool                     // with fail: only the first crawl does, by "peer"
+	refuses   string                   // host of which every crawl reports that it refuses crawlers
+	large     string                   // host of which every crawl reports nine pages
+	placed    map[channel.ID]int
+	running   map[string]int // by host; a task does not any more when it sends its last chunk
+	crawls    sync.WaitGroup
+	overlap   int // hosts that two tasks ran on at once
 
 	gaveBack          int
 	others            int      // peers beside the one, which are given no tasks
@@ -239,7 +241,7 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm), instead 
 		edit(&cfg, s)
 	}
 	v := member.NewVerifier(keys.Network)
-	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: v.VerifyTask})
+	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: v.VerifyTask, AccountOf: s.accountOf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +254,7 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm), instead 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := desk.Open(ctx, desk.Config{Store: db, Running: m, Archive: a})
+	d, err := desk.Open(ctx, desk.Config{Store: db, Running: m, Archive: a, Members: s.members})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestBanOfANameThatCannotBeShown(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.refuse = true })
 	for _, name := range []string{"x\u202ey", "a\u200bb", "a\x1b[2Jb", "a\nb"} {
-		if err := b.d.Ban(name, true); !errors.Is(err, manager.ErrAsk) || strings.Contains(err.Error(), name) {
+		if err := b.d.Ban(t.Context(), name, true); !errors.Is(err, manager.ErrAsk) || strings.Contains(err.Error(), name) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -67,7 +67,7 @@ func TestBanReachesAllManagers(t *testing.T) {
 	var bans sync.WaitGroup
 	for i, st := range both {
 		bans.Go(func() {
-			if err := st.desk.Ban(fmt.Sprint("at the same time ", i), true); err != nil {
+			if err := st.desk.Ban(t.Context(), fmt.Sprint("at the same time ", i), true); err != nil {
 				t.Error(err)
 			}
 		})
@@ -92,7 +92,7 @@ func TestBanReachesAllManagers(t *testing.T) {
 
 	v := volunteers(both[0])[0]
 	account, volunteer, began := v.Account, v.Peer.String(), time.Now()
-	if err := both[0].desk.Ban(account, true); err != nil {
+	if err := both[0].desk.Ban(t.Context(), account, true); err != nil {
 		t.Fatal(err)
 	}
 	until("the volunteer is gone", func(st *station) bool { return len(volunteers(st)) == 0 })
@@ -120,7 +120,7 @@ func TestBanReachesAllManagers(t *testing.T) {
 			t.Errorf("a banned volunteer holds %d claims, and has %d connections", n, len(volunteers(st)))
 		}
 	}
-	if err := both[1].desk.Ban(account, false); err != nil {
+	if err := both[1].desk.Ban(t.Context(), account, false); err != nil {
 		t.Fatal(err)
 	}
 	until("it has heard that the volunteer is forgiven", func(st *station) bool {

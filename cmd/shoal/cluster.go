@@ -381,7 +381,7 @@ func (cl *cluster) overview() desk.Overview {
 // swim runs the peers until ctx ends or a manager cannot be started, and shows what happens.
 func (cl *cluster) swim(ctx context.Context, w *swimmers, failed <-chan error) error {
 	w.own = func(id string) { // the operator's own need no probation
-		if err := cl.all[0].client.Do(ctx, http.MethodPost, "/peers/vouch", nil, api.OnePeer{Peer: id}, nil); err != nil {
+		if err := cl.all[0].client.Do(ctx, http.MethodPost, "/peers/vouch", nil, api.Vouch{Peer: id, Ahead: true}, nil); err != nil {
 			cl.log.Warn("a peer of this program is a newcomer", "peer", id, "err", err)
 		}
 	}

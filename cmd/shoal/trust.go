@@ -129,16 +129,29 @@ func (c *peerEvidenceCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodGet, "/peers/evidence", url.Values{"peer": {c.Peer}}, nil, &e); err != nil {
 			return err
 		}
-		if err := showTrusted(s, api.TrustPeers{Peers: []desk.PeerTrust{e.PeerTrust}}); err != nil {
-			return err
-		}
-		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "CASE\tOPENED\tURL\tREASON\tACCUSED\tLOSER\tADDED\tSCORE")
-		for _, k := range e.Cases {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\n", k.Number, when(k.Opened), plain.Printable(k.URL), k.Reason, k.Accused, k.Loser, k.Amount, k.Score)
-		}
-		return w.Flush()
+		return showEvidence(s, &e)
 	})
+}
+
+func showEvidence(s streams, e *desk.PeerEvidence) error {
+	if err := showTrusted(s, api.TrustPeers{Peers: []desk.PeerTrust{e.PeerTrust}}); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "CASE\tOPENED\tURL\tREASON\tACCUSED\tLOSER\tADDED\tSCORE\tOBJECTION")
+	for _, k := range e.Cases {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%s\n", k.Number, when(k.Opened), plain.Printable(k.URL), k.Reason, k.Accused, k.Loser, k.Amount, k.Score, objection(k.Objection))
+	}
+	return w.Flush()
+}
+
+// objection is the beginning of what the loser of a case says to it, as a list shows it.
+func objection(says string) string {
+	const shown = 40
+	if text := []rune(plain.Printable(says)); len(text) > shown {
+		return string(text[:shown]) + "..."
+	}
+	return plain.Printable(says)
 }
 
 // sideBytes is how much of a body is shown.
@@ -189,7 +202,7 @@ func (c *peerPardonCmd) Run(ctx context.Context, s streams) error {
 
 type peerVouchCmd struct {
 	target
-	Peer string `arg:"" help:"Peer id."`
+	Peer string `arg:"" help:"Peer id, or deliverer as captures name it (d-...)."`
 }
 
 func (c *peerVouchCmd) Run(ctx context.Context, s streams) error {

@@ -49,8 +49,12 @@ func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Quiet().Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
 			return err
 		}
-		for _, name := range banned.Banned {
-			fmt.Fprintf(w, "%s\tbanned\n", name)
+		for _, r := range banned.Refused {
+			why := r.Standing
+			if r.Deliverer != "" {
+				why += " for what it delivered: shoal peer evidence " + r.Deliverer
+			}
+			fmt.Fprintf(w, "%s\t%s\n", plain.Printable(r.Name), why)
 		}
 		return w.Flush()
 	})

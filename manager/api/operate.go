@@ -174,17 +174,23 @@ func (s *server) ban(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	return nil, s.cfg.Desk.Ban(ask.Peer, ask.Banned)
+	return nil, s.cfg.Desk.Ban(r.Context(), ask.Peer, ask.Banned)
 }
 
-func (s *server) banned(http.ResponseWriter, *http.Request) (any, error) {
-	names, err := s.cfg.Desk.Banned()
-	return Banned{names}, err
+func (s *server) banned(_ http.ResponseWriter, r *http.Request) (any, error) {
+	out := Banned{Banned: []string{}}
+	var err error
+	out.Refused, err = s.cfg.Desk.Refused(r.Context())
+	for _, one := range out.Refused {
+		out.Banned = append(out.Banned, one.Name)
+	}
+	return out, err
 }
 
-// Banned names peers and accounts.
+// Banned names the peers and accounts that are refused, and then each with the reason.
 type Banned struct {
-	Banned []string `json:"banned"`
+	Banned  []string       `json:"banned"`
+	Refused []desk.Refused `json:"refused"`
 }
 
 func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -17,6 +17,12 @@ type OnePeer struct {
 	Peer string `json:"peer"`
 }
 
+// Vouch names a peer to believe.
+type Vouch struct {
+	Peer  string `json:"peer"`
+	Ahead bool   `json:"ahead,omitempty"` // it need not have joined yet
+}
+
 // trustRoutes are the operations about whom to believe.
 func (s *server) trustRoutes() []route {
 	peer := param{"peer", "a peer id, or a deliverer as captures name it", "string"}
@@ -28,7 +34,7 @@ func (s *server) trustRoutes() []route {
 		{method: "GET", path: "/peers/evidence", what: "What is held against a peer, and what it held against others.", params: []param{peer}, out: desk.PeerEvidence{}, serve: s.evidence},
 		{method: "POST", path: "/peers/uphold", what: "Make a suspension final.", in: OnePeer{}, out: desk.PeerTrust{}, serve: s.uphold},
 		{method: "POST", path: "/peers/pardon", what: "Give a suspended peer everything back.", in: OnePeer{}, out: desk.PeerTrust{}, serve: s.pardon},
-		{method: "POST", path: "/peers/vouch", what: "Believe a peer by the operator's word, as if its probation were over.", in: OnePeer{}, serve: s.vouch},
+		{method: "POST", path: "/peers/vouch", what: "Believe a peer by the operator's word, as if its probation were over.", in: Vouch{}, serve: s.vouch},
 	}
 }
 
@@ -74,9 +80,9 @@ func (s *server) pardon(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (s *server) vouch(_ http.ResponseWriter, r *http.Request) (any, error) {
-	var ask OnePeer
+	var ask Vouch
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	return nil, s.cfg.Desk.Court().Vouch(r.Context(), ask.Peer)
+	return nil, s.cfg.Desk.Court().Vouch(r.Context(), ask.Peer, ask.Ahead)
 }

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -304,13 +305,35 @@ func (c Court) Pardon(ctx context.Context, peer string) (PeerTrust, error) {
 	return peerTrustOf(&p), err
 }
 
-// Vouch makes a peer established by the operator's word.
-func (c Court) Vouch(ctx context.Context, peer string) error {
+// Vouch makes a peer established by the operator's word. It must be a member, or have had a task, as a misspelt name would be believed for good; but if ahead it has
+// yet to join.
+func (c Court) Vouch(ctx context.Context, peer string, ahead bool) error {
 	if err := c.d.Live(); err != nil {
 		return err
 	}
+	all, err := c.d.m.TrustPeers(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		p := peerTrustOf(&all[i])
+		if p.Peer == "" || peer != p.Peer && peer != p.Deliverer {
+			continue
+		}
+		if s := all[i].Standing; s == trust.Suspended || s == trust.Banned {
+			return asks("%s is %s for what it delivered: look at it with shoal peer evidence %s; shoal peer pardon %s gives everything back", peer, p.Standing, p.Deliverer, p.Deliverer)
+		}
+		return c.d.m.Vouch(ctx, p.Peer)
+	}
 	if peer == "" {
 		return asks("no peer is named")
+	}
+	members, err := c.d.Peers()
+	if err != nil {
+		return err
+	}
+	if !ahead && !slices.ContainsFunc(members, func(p Peer) bool { return p.ID == peer }) {
+		return asks("no peer %q is known: shoal peer list names the members, shoal trust show --peers those that had a task", peer)
 	}
 	return c.d.m.Vouch(ctx, peer)
 }

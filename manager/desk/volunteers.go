@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"shoal/channel"
+	"shoal/manager/trust"
 )
 
 // MaxUses bounds the peers of one invite.
@@ -23,8 +24,9 @@ func (d *Desk) Invite(uses uint32) (join string, err error) {
 	return d.cfg.Members.Invite(uses)
 }
 
-// Ban refuses a peer or an account from now on, or no longer.
-func (d *Desk) Ban(peer string, banned bool) error {
+// Ban refuses a peer or an account from now on, or no longer. Who is refused for what it delivered is not admitted again by that: it would get no tasks, and what it
+// delivered would stay withdrawn. A pardon gives everything back.
+func (d *Desk) Ban(ctx context.Context, peer string, banned bool) error {
 	if err := d.Live(); err != nil {
 		return err
 	}
@@ -37,15 +39,58 @@ func (d *Desk) Ban(peer string, banned bool) error {
 	if !banned && !slices.Contains(d.cfg.Members.Banned(), peer) {
 		return fmt.Errorf("%w: %s is not banned; shoal peer list names who is", ErrAsk, peer)
 	}
+	if !banned {
+		guilty, err := d.guilty(ctx)
+		if err != nil {
+			return err
+		}
+		if p, is := guilty[peer]; is {
+			return asks("%s is %s for what %s delivered: look at it with shoal peer evidence %s; shoal peer pardon %s gives everything back", peer, p.Standing, p.Deliverer, p.Deliverer, p.Deliverer)
+		}
+	}
 	return d.cfg.Members.Ban(peer, banned)
 }
 
-// Banned are the peers and accounts that are refused.
-func (d *Desk) Banned() ([]string, error) {
+// Refused is a peer or an account that is no member.
+type Refused struct {
+	Name      string `json:"name"`
+	Standing  string `json:"standing"`            // suspended, until you decide; or banned
+	Deliverer string `json:"deliverer,omitempty"` // for whose deliveries it is; empty: an operator has banned it
+}
+
+// Refused are the peers and accounts that are refused.
+func (d *Desk) Refused(ctx context.Context) ([]Refused, error) {
 	if err := d.Live(); err != nil {
 		return nil, err
 	}
-	return d.cfg.Members.Banned(), nil
+	guilty, err := d.guilty(ctx)
+	out := []Refused{}
+	for _, name := range d.cfg.Members.Banned() {
+		r := Refused{Name: name, Standing: trust.Banned.String()}
+		if p, is := guilty[name]; is {
+			r.Standing, r.Deliverer = p.Standing, p.Deliverer
+		}
+		out = append(out, r)
+	}
+	return out, err
+}
+
+// guilty are the peers that get no tasks for what they delivered, by their ids and their accounts.
+func (d *Desk) guilty(ctx context.Context) (map[string]PeerTrust, error) {
+	all, err := d.m.TrustPeers(ctx)
+	out := map[string]PeerTrust{}
+	for i := range all {
+		p := &all[i]
+		if p.Standing != trust.Suspended && p.Standing != trust.Banned {
+			continue
+		}
+		for _, name := range []string{p.ID, p.Account} {
+			if name != "" {
+				out[name] = peerTrustOf(p)
+			}
+		}
+	}
+	return out, err
 }
 
 // Backup writes everything into a new folder on the manager's machine.

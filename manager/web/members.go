@@ -34,9 +34,9 @@ func (s *server) purgePeer(_ http.ResponseWriter, r *http.Request) (string, erro
 }
 
 func (s *server) ban(_ http.ResponseWriter, r *http.Request) (string, error) {
-	return "/peers", s.cfg.Desk.Ban(strings.TrimSpace(r.PostFormValue("peer")), true)
+	return "/peers", s.cfg.Desk.Ban(r.Context(), strings.TrimSpace(r.PostFormValue("peer")), true)
 }
 
 func (s *server) unban(_ http.ResponseWriter, r *http.Request) (string, error) {
-	return "/peers", s.cfg.Desk.Ban(r.PostFormValue("peer"), false)
+	return "/peers", s.cfg.Desk.Ban(r.Context(), r.PostFormValue("peer"), false)
 }

@@ -65,7 +65,7 @@ func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 			d["Wrong"] = plainly(err)
 		}
 		d["Suspects"], d["MoreSuspects"], d["Purging"] = suspects, more, s.cfg.Desk.Purging()
-		if d["Banned"], err = s.cfg.Desk.Banned(); err != nil {
+		if d["Refused"], err = s.cfg.Desk.Refused(r.Context()); err != nil {
 			d["Wrong"] = plainly(err)
 		}
 	}

@@ -31,8 +31,8 @@ type Desk interface {
 	PurgeCount(ctx context.Context, name string) (desk.PurgedPeer, error)
 	StartPurge(ctx context.Context, name string) error
 	Purging() *manager.Withdrawing
-	Ban(peer string, banned bool) error
-	Banned() ([]string, error)
+	Ban(ctx context.Context, peer string, banned bool) error
+	Refused(ctx context.Context) ([]desk.Refused, error)
 	Suspects() (out []desk.Suspect, more int, err error)
 	Rows(ctx context.Context, find desk.Find) (rows []desk.Row, total int, err error)
 	Row(ctx context.Context, id channel.ID) (desk.Row, []desk.Event, error)

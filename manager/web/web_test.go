@@ -80,7 +80,7 @@ func (f *fake) PurgeCount(_ context.Context, name string) (desk.PurgedPeer, erro
 }
 
 func (f *fake) StartPurge(_ context.Context, name string) error { f.purged = name; return nil }
-func (f *fake) Ban(peer string, banned bool) error {
+func (f *fake) Ban(_ context.Context, peer string, banned bool) error {
 	if banned {
 		f.banned = append(f.banned, peer)
 	} else {
@@ -88,7 +88,14 @@ func (f *fake) Ban(peer string, banned bool) error {
 	}
 	return nil
 }
-func (f *fake) Banned() ([]string, error) { return append(f.banned, "invite-<u>17"), nil }
+func (f *fake) Refused(context.Context) ([]desk.Refused, error) {
+	out := []desk.Refused{{Name: "12D3<u>KooWliar", Standing: "suspended", Deliverer: "d-0123456789ab"}}
+	for _, name := range append(f.banned, "invite-<u>17") {
+		out = append(out, desk.Refused{Name: name, Standing: "banned"})
+	}
+	return out, nil
+}
+
 func (f *fake) Purging() *manager.Withdrawing {
 	return &manager.Withdrawing{Deliverers: []string{"d-0123456789ab"}, All: 3, Looked: 4321, Pages: 17, Captures: 19}
 }
