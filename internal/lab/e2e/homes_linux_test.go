@@ -196,7 +196,17 @@ func (l *lab) leaves(homes []*place) {
 	defer l.stories(all, ids)
 	moved := 0
 	for _, s := range all {
-		l.mgr.until("has every crawl end", func() bool { return l.updated([]string{s.origin}, 1) })
+		l.mgr.until("has every crawl end", func() bool {
+			if l.updated([]string{s.origin}, 1) {
+				return true
+			}
+			// Both homes may be too busy on a busy machine; a site that was never crawled is offered again minutes later, unless the operator asks.
+			if d, err := l.page.channel(int(ids[s.origin])); err == nil && len(d.Events) > 0 && d.Events[0].What == "refused" {
+				l.crawl(ids[s.origin])
+			}
+			time.Sleep(time.Second / 2)
+			return false
+		})
 		by := s.once(l)
 		l.t.Logf("%s was crawled from %v", s.origin, by)
 		if len(by) == 2 {
