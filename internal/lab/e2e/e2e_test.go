@@ -49,12 +49,21 @@ func withPrograms(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(bin)
-	cmd := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/shoal", "./cmd/shoal-peer")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", bin+string(filepath.Separator), "./cmd/shoal", "./cmd/shoal-peer")
 	cmd.Dir = filepath.Join("..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
 	return waiting.Run(m, 4), nil // tests of memory and of distances are not parallel
+}
+
+// drivesPrograms is called first by tests that only drive the programs. The race detector does not look into these, as they are built without it: its run
+// would do the same as the plain one a second time.
+func drivesPrograms(t *testing.T) {
+	t.Helper()
+	if underRace {
+		t.Skip("it runs without the race detector, which would see nothing of the programs")
+	}
 }
 
 // process is a running program with the lines that it has written to standard error.
@@ -377,6 +386,7 @@ func TestKill(t *testing.T) {
 // TestProcesses runs a manager and four peers as separate processes, kills one peer in the middle of a task, and
 // expects an update of every channel.
 func TestProcesses(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	w, err := pond.NewWorld(pond.Config{Seed: 3, Hosts: 16, Pages: 300, MaxHost: 30, Plain: true})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 // run. One peer sleeps until another has its task, and then wakes up; one leaves politely in the middle of its task.
 // The pond counts the requests in flight.
 func TestOneRequestAHost(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 3, Sizes: []int{70, 70, 70}, Pages: 210, MaxHost: 70, Plain: true})
 	if err != nil {

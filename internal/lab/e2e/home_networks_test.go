@@ -30,6 +30,7 @@ func (h *home) networks() (st networksTold) {
 // TestTwoNetworks has a volunteer crawl the same sites for two companies: each gets pages, no site is asked twice at a time or too soon, and the page joins, shows,
 // divides and leaves.
 func TestTwoNetworks(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	axe := axeScript(t)
 	b := openBrowser(t)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -14,7 +15,7 @@ import (
 )
 
 // TestVolunteerObjects shows a suspended volunteer the cases against it, on a wide screen and a phone's, and takes an objection to one, in a real browser. The
-// server is a node that has suspended everybody.
+// server is a node that has suspended everybody. It does not answer the first question: the page asks again by itself.
 func TestVolunteerObjects(t *testing.T) {
 	t.Parallel()
 	axe := axeScript(t)
@@ -49,7 +50,7 @@ func TestVolunteerObjects(t *testing.T) {
 	}
 }
 
-// suspendingServer holds two cases against each peer. objections tells what was said to a case.
+// suspendingServer holds two cases against each peer, and does not answer the first question. objections tells what was said to a case.
 func suspendingServer(t *testing.T) (join string, objections func(number uint64) string) {
 	t.Helper()
 	keys, err := member.LoadOrCreate(t.TempDir(), time.Now())
@@ -76,10 +77,13 @@ func suspendingServer(t *testing.T) (join string, objections func(number uint64)
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	objected := map[uint64]string{}
+	asked, objected := 0, map[uint64]string{}
 	node.ServeStanding(func(_ context.Context, _ libp2p.ID, ask wire.StandingAsk) (wire.Standing, error) {
 		mu.Lock()
 		defer mu.Unlock()
+		if asked++; asked == 1 {
+			return wire.Standing{}, errors.New("the server has too much to do")
+		}
 		s := wire.Standing{Standing: "suspended", Enforced: true, Score: 19.5, SuspendAt: 18, More: 3}
 		if o := ask.Objection; o.Case != 0 {
 			if objected[o.Case] != "" {

@@ -116,6 +116,7 @@ func (b *browser) view(name, shows string) {
 
 // TestHistorySurvivesKill kills a peer after its history was shown: what was shown is there when it runs again.
 func TestHistorySurvivesKill(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	h := newHome(t)
 	h.peer.until("waits for a network", func() bool { _, err := os.Stat(filepath.Join(h.data, "control.json")); return err == nil })

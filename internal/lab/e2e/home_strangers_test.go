@@ -45,6 +45,7 @@ const attempts = `(async () => {
 // TestStrangersGetNothing lets pages of other sites try the volunteer's page in a real browser that has a session there: a site at another port of this computer, one under
 // another name, and one whose name comes to resolve to this computer. None reads anything, and nothing has changed afterwards.
 func TestStrangersGetNothing(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	b := openBrowser(t, "--host-resolver-rules=MAP *.rebound.example 127.0.0.1")
 	data, file := t.TempDir(), filepath.Join(t.TempDir(), "peer.toml")

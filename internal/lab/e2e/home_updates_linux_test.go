@@ -27,6 +27,7 @@ func (b *browser) bothWidths(axe, name string) {
 // TestUpdatesInTheBrowser rolls a release out at the manager's page, and refuses and takes it at the volunteer's. The release is a program that ends at once, so
 // that the computer goes back, which both pages tell.
 func TestUpdatesInTheBrowser(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	axe := axeScript(t)
 	b := openBrowser(t)

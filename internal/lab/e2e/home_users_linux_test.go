@@ -16,6 +16,7 @@ const nobody = 65534
 
 // TestOtherUsersGetNothing has another local user ask the running peer, read its folder, and listen at its port first.
 func TestOtherUsersGetNothing(t *testing.T) {
+	drivesPrograms(t)
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
 	}

@@ -13,6 +13,7 @@ func quote(s string) string { return strconv.Quote(s) }
 // TestVolunteersPage uses the volunteer's page as a volunteer does, with a real browser: before joining, joining, every view, settings that are refused
 // and saved, pauses, a site that is never fetched again, and leaving.
 func TestVolunteersPage(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	b := openBrowser(t)
 	h := newHome(t)
@@ -147,6 +148,7 @@ var homeViews = []struct{ name, shows string }{{"now", "Speed"}, {"pause", "Give
 // TestVolunteersPageForAll looks at every view with axe-core, on a wide screen and a phone's, light and dark: nothing serious is wrong. With SHOAL_PICTURES it
 // leaves a picture of each in that folder.
 func TestVolunteersPageForAll(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	axe := axeScript(t)
 	b := openBrowser(t)

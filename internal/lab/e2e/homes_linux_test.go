@@ -19,6 +19,7 @@ import (
 // another port for each partner, so no hole can be punched to its home, and requests to it travel through the
 // manager. All three homes must get tasks.
 func TestHomes(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	n := netlab.Open(t, "homes behind routers are")
 	l := &lab{t: t, net: n, threads: 1, seen: map[string][]netip.Addr{}, marks: map[marking]int{}}

@@ -19,7 +19,8 @@ func TestHonest(t *testing.T) {
 		sizes = append(sizes, 1+i%siegePages)
 	}
 	sizes[3], sizes[17] = 300, 900 // more pages than a task may fetch: they take several
-	f := openFortress(t, siege{honest: 4, gap: 200 * time.Millisecond, sizes: sizes, odd: .4, lease: "60s"})
+	f := openFortress(t, siege{honest: 4, gap: 200 * time.Millisecond, sizes: sizes, odd: .4,
+		lease: "5m"}) // so that a busy machine takes no task from its peer
 	count := func(name string) (n int64) {
 		by := metric(t, f.page, name)
 		if len(by) == 0 {

@@ -24,6 +24,7 @@ import (
 // services that anyone may call. The kernel counts the TCP connections that leave the peer: none may go inside, to
 // another member except for the members' protocol, or to a port that is not the Web's.
 func TestInside(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	n := netlab.Open(t, "a volunteer's network is")
 	v := &village{lab: &lab{t: t, net: n, threads: 40, dirs: map[*netlab.Host]string{}, runs: map[*netlab.Host]*process{}}, fetched: map[string]int{}, calls: map[string]*atomic.Int64{}}
@@ -36,6 +37,7 @@ func TestInside(t *testing.T) {
 	v.putPrivate(private)
 	v.start()
 	v.crawlAll(private, public)
+	v.crawlUnshown(cases)
 	v.judge(cases)
 }
 

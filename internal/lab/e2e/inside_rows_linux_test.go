@@ -146,6 +146,38 @@ func (v *village) crawlAll(private, public []string) {
 	v.t.Logf("%d tasks in %v", len(all), time.Since(began).Round(time.Second))
 }
 
+// crawlUnshown crawls hosts again whose rows tried nothing: a request may have come to nothing on a busy machine. What is left then is judge's.
+func (v *village) crawlUnshown(cases []insideCase) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Second) {
+		hosts := map[string]bool{}
+		for _, c := range cases {
+			if u, err := channel.Canonical(c.seed); err == nil && v.unshown(c) != "" {
+				hosts[channel.Origin(u)] = true
+			}
+		}
+		if len(hosts) == 0 {
+			return
+		}
+		results := v.results()
+		for o := range hosts {
+			v.crawl(results[o].id)
+		}
+	}
+}
+
+// unshown says why a row has tried nothing; empty: it has.
+func (v *village) unshown(c insideCase) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case c.shown != "" && v.fetched[c.shown] == 0:
+		return "NOT SHOWN"
+	case c.asked != "" && v.names.count(c.asked) == 0:
+		return "NOT ASKED FOR"
+	}
+	return ""
+}
+
 type result struct {
 	id          uint64
 	Last, Error string
@@ -198,18 +230,14 @@ func (v *village) judge(cases []insideCase) {
 	}
 	results := v.results()
 	verdicts := map[string]int{}
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	for _, c := range cases {
-		verdict := ""
+		verdict, unshown := "", v.unshown(c)
 		u, err := channel.Canonical(c.seed)
 		switch {
 		case err != nil:
 			verdict = "no task can name it"
-		case c.shown != "" && v.fetched[c.shown] == 0:
-			verdict = "NOT SHOWN"
-		case c.asked != "" && v.names.count(c.asked) == 0:
-			verdict = "NOT ASKED FOR"
+		case unshown != "":
+			verdict = unshown
 		case c.shown != "":
 			verdict = "shown, not dialled"
 		default:

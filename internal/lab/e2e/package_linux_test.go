@@ -45,9 +45,7 @@ func startDebian(t *testing.T) *debian {
 		t.Skip(missing)
 	}
 	d := &debian{t: t, dir: filepath.Join(t.TempDir(), "debian")}
-	if out, err := exec.Command("cp", "-a", root, d.dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	d.over(root)
 	cmd := exec.Command("systemd-nspawn", "--quiet", "--directory="+d.dir, "--machine=shoal-test-"+strconv.Itoa(os.Getpid()), "--register=no", "--keep-unit", "--boot", "--console=read-only")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	began, ended := make(chan error), make(chan struct{})
@@ -91,6 +89,28 @@ func startDebian(t *testing.T) *debian {
 	return d
 }
 
+// over lays the system over a root, which stays as it is. Where the kernel cannot do that, as in some containers, the root is copied.
+func (d *debian) over(root string) {
+	d.t.Helper()
+	changes, work := d.dir+"-changes", d.dir+"-work"
+	for _, dir := range []string{d.dir, changes, work} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	if syscall.Mount("overlay", d.dir, "overlay", 0, "lowerdir="+root+",upperdir="+changes+",workdir="+work) == nil {
+		d.t.Cleanup(func() {
+			if err := syscall.Unmount(d.dir, syscall.MNT_DETACH); err != nil {
+				d.t.Errorf("unmount the system: %v", err)
+			}
+		})
+		return
+	}
+	if out, err := exec.Command("cp", "-a", root+"/.", d.dir).CombinedOutput(); err != nil {
+		d.t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 func (d *debian) try(args ...string) (string, error) {
 	cmd := exec.Command("nsenter", append([]string{"--target", d.leader, "--all", "--wd=/"}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=/root"}
@@ -130,51 +150,41 @@ func (d *debian) write(path, text string) {
 	}
 }
 
-// debs makes the peer's deb in two versions, from the programs of these tests.
-func debs(t *testing.T) (older, newer string) {
-	t.Helper()
-	dir := t.TempDir()
+// packages puts the peer's deb into the system: as shoal-dist makes it from the programs of these tests, and once more as a later version.
+func (d *debian) packages() {
+	d.t.Helper()
+	dir := d.t.TempDir()
 	tool := filepath.Join(dir, "shoal-dist")
-	build := exec.Command("go", "build", "-o", tool, "./cmd/shoal-dist")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", tool, "./cmd/shoal-dist")
 	build.Dir = filepath.Join("..", "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		d.t.Fatalf("%v\n%s", err, out)
 	}
-	var made []string
-	for _, v := range []string{"v0.0.9", "v0.1.0"} {
-		pack := exec.Command(tool, "--programs", bin, "--targets", "linux/"+goarch(), "--products", "shoal-peer", "--version", v, "--date", "1800000000", "--out", filepath.Join(dir, v))
-		pack.Dir = build.Dir
-		if out, err := pack.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		list, err := filepath.Glob(filepath.Join(dir, v, "*.deb"))
-		if err != nil || len(list) != 1 {
-			t.Fatalf("%v, %v", list, err)
-		}
-		made = append(made, list[0])
+	pack := exec.Command(tool, "--programs", bin, "--targets", "linux/"+runtime.GOARCH, "--products", "shoal-peer", "--version", "v0.0.9", "--date", "1800000000", "--out", dir)
+	pack.Dir = build.Dir
+	if out, err := pack.CombinedOutput(); err != nil {
+		d.t.Fatalf("%v\n%s", err, out)
 	}
-	return made[0], made[1]
-}
-
-func goarch() string {
-	out, err := exec.Command("go", "env", "GOARCH").Output()
-	if err != nil {
-		return ""
+	list, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if err != nil || len(list) != 1 {
+		d.t.Fatalf("%v, %v", list, err)
 	}
-	return strings.TrimSpace(string(out))
+	if out, err := exec.Command("cp", list[0], filepath.Join(d.dir, "root", "older.deb")).CombinedOutput(); err != nil {
+		d.t.Fatalf("%v\n%s", err, out)
+	}
+	d.ok("dpkg-deb", "--raw-extract", "/root/older.deb", "/root/newer")
+	d.ok("sed", "-i", "s/^Version: .*/Version: 0.1.0/", "/root/newer/DEBIAN/control")
+	d.ok("dpkg-deb", "-Zgzip", "-z1", "--build", "/root/newer", "/root/newer.deb")
+	d.ok("rm", "-r", "/root/newer")
 }
 
 // TestDeb lives through the life of the package on a Debian system whose own systemd keeps the service in its sandbox: two commands to the first archived page,
 // a crash, an upgrade, removal and purge.
 func TestDeb(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	d := startDebian(t)
-	older, newer := debs(t)
-	for name, from := range map[string]string{"older.deb": older, "newer.deb": newer} {
-		if out, err := exec.Command("cp", from, filepath.Join(d.dir, "root", name)).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
+	d.packages()
 	w, err := pond.NewWorld(pond.Config{Seed: 3, Hosts: 16, Pages: 300, MaxHost: 30, Plain: true})
 	if err != nil {
 		t.Fatal(err)

@@ -230,6 +230,7 @@ func (b *browser) shows(text string) {
 // TestPage uses the manager's page as an operator does, with a real browser: logged out, logged in, with mouse and
 // keys, on a phone's screen, in the dark.
 func TestPage(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	b := openBrowser(t)
 	p := start(t, "shoal", "up", "--peers", "2", "--hosts", "5", "--pages", "20", "--data", t.TempDir(), "--page", "127.0.0.1:0")

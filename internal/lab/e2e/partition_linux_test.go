@@ -17,6 +17,7 @@ import (
 // same side, and so must the others' work. Once the sites are joined again, everything fetched must arrive, and
 // nothing may have been fetched twice.
 func TestPartition(t *testing.T) {
+	drivesPrograms(t)
 	t.Parallel()
 	n := netlab.Open(t, "a crawl through a partition is")
 	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}, marks: map[marking]int{}}

@@ -27,6 +27,7 @@ import (
 // TestOffice runs a real peer in a network whose admin's policy names a proxy. The peer must read the policy, and
 // must crawl and send through the proxy alone.
 func TestOffice(t *testing.T) {
+	drivesPrograms(t)
 	n := netlab.Open(t, "an office's network is")
 	l := &lab{t: t, net: n, seen: map[string][]netip.Addr{}}
 	boss, gate, home := l.site("m", "11.0.9.1/24"), l.site("g", "11.0.3.1/24"), l.site("p", "11.0.2.1/24")

@@ -104,6 +104,7 @@ const webPort = 8610 // and a hundred more; all but one are ports where peers ex
 // loses one packet in two hundred between them. Tasks must land near their hosts, also at the homes, and go on after
 // a site was cut off for a while.
 func TestSites(t *testing.T) {
+	drivesPrograms(t)
 	peers, hosts := 3, 8
 	if os.Getenv("SHOAL_SITES") == "1" {
 		peers, hosts = 6, 40

@@ -2,12 +2,14 @@
 "use strict";
 import { h, t, ask, num, size, day, when, told, ranges } from "./parts.js";
 
+const askAgain = 5000; // ms, after a question that was not answered
+
 const fact = (name, value, more) => h("div", {}, h("dt", {}, t(name)), h("dd", {}, value, more ? h("small", {}, more) : null));
 
 // contribution draws the view. present tells what happens now; the view returns what is to be done when that changes, and when the view is left.
 export function contribution(main, present) {
   const facts = h("dl", { class: "facts" }), own = h("dl", { class: "facts" }), weeks = h("div"), standing = h("div"), board = h("div"), paper = h("div"), box = h("div", { class: "picture" }), answer = h("div");
-  let urls = [];
+  let urls = [], unanswered = 0; // when the last question failed
   // A computer that crawls for several networks has an account, a standing and a board in each.
   const all = present()?.networks || [], choice = all.length > 1 ? h("p", {}, t("ui.credit.network"), " ", ranges(t("ui.credit.network"), all.map((n) => [n.network, n.name]), all[0].network, (n) => { network = n; for (const b of [standing, board, paper]) b.replaceChildren(); load(); })) : "";
   let network = all.length > 1 ? all[0].network : "";
@@ -15,7 +17,12 @@ export function contribution(main, present) {
 
   async function load() {
     let s;
-    try { s = await ask("GET", `/v1/standing?network=${network}`); } catch (e) { told(standing, e.message, true); return; }
+    unanswered = 0;
+    try { s = await ask("GET", `/v1/standing?network=${network}`); } catch (e) {
+      unanswered = Date.now();
+      if (standing.textContent !== e.message) told(standing, e.message, true);
+      return;
+    }
     const c = s.credit;
     held(s);
     if (!c) { facts.replaceChildren(); weeks.replaceChildren(h("p", { class: "quiet" }, t("ui.credit.none"))); return; }
@@ -81,6 +88,7 @@ export function contribution(main, present) {
   load();
   return [() => {
     if (!present()) return;
+    if (unanswered && Date.now() - unanswered > askAgain) load(); // a peer that has just started has not met its server yet
     const d = present().done.ever;
     own.replaceChildren(fact("ui.pages", num(d.pages)), fact("ui.updated", num(d.tasks_updated)), fact("ui.carried", size(d.bytes)), fact("ui.sincewhen", present().done.since ? day(present().done.since) : ""));
   }, () => urls.forEach((u) => URL.revokeObjectURL(u))];
