@@ -250,9 +250,10 @@ func (s *swarm) agent(dir string, change func(*Config)) (a *Agent, leave func() 
 	return a, leave
 }
 
+// until waits for what takes a second on a quiet machine.
 func (s *swarm) until(what string, f func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if f() {
 			return
 		}
@@ -269,7 +270,7 @@ func (s *swarm) place(host int) channel.ID {
 	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}, Seeds: []string{origin + "/"}}
 	raw := body.Marshal()
 	h := channel.Header{Network: s.keys.Network, Channel: id, Gen: s.gen, Host: origin, Pages: s.world.Hosts()[host].Pages, Issued: time.Now(),
-		Latest: time.Now().Add(time.Minute), Archive: s.node.ID().String(), BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw)}
+		Latest: time.Now().Add(3 * time.Minute), Archive: s.node.ID().String(), BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw)}
 	signed, err := s.keys.Authority.SignHeader(h)
 	if err != nil {
 		s.t.Fatal(err)
@@ -500,6 +501,8 @@ func TestAgentRefuses(t *testing.T) {
 	no := errors.New("this volunteer does not fetch that host")
 	s.agent(t.TempDir(), func(c *Config) { c.Refuse = func(string) error { return no } })
 	defer func() {
+		s.store.mu.Lock()
+		defer s.store.mu.Unlock()
 		if s.store.at(1).fence.Gen != 0 {
 			t.Error("a refused host was claimed")
 		}

@@ -58,7 +58,7 @@ func TestJSONOfEveryCommand(t *testing.T) {
 		code <- run(t.Context(), []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--no-low-priority", "--control", "127.0.0.1:0"},
 			streams{&out, &out, v.env, nil})
 	}()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if c, text := v.do("status"); c == 0 {
 			break
 		} else if time.Now().After(end) {

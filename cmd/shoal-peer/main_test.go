@@ -83,6 +83,8 @@ func newVolunteer(t *testing.T) *volunteer {
 	return &volunteer{t: t, dir: dir, env: []string{"SHOAL_PEER_DATA=" + filepath.Join(dir, "data"), "PATH=/bin"}}
 }
 
+const patience = 3 * time.Minute // for what takes a second on a quiet machine
+
 func (v *volunteer) do(args ...string) (code int, out string) {
 	v.t.Helper()
 	var b buffer
@@ -114,7 +116,7 @@ func TestVolunteer(t *testing.T) {
 			"--control", "127.0.0.1:0"}, streams{&out, &out, v.env, nil})
 	}()
 	var st status
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		c, text := v.do("status", "--json")
 		if c == 0 {
 			if err := json.Unmarshal([]byte(text), &st); err != nil {
@@ -181,7 +183,7 @@ func TestVolunteer(t *testing.T) {
 	go func() {
 		code <- run(ctx, []string{"run", "--control", "127.0.0.1:0"}, streams{&after, &after, v.env, nil})
 	}()
-	for end := time.Now().Add(time.Minute); !strings.Contains(after.String(), "has joined no network yet"); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !strings.Contains(after.String(), "has joined no network yet"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("run after leaving: %s", after.String())
 		}

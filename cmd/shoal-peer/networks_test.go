@@ -19,7 +19,7 @@ import (
 // statusOf waits until the volunteer's peer tells what good wants.
 func (v *volunteer) statusOf(good func(*status) bool) (st status) {
 	v.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		code, text := v.do("status", "--json")
 		st = status{}
 		if code == 0 && json.Unmarshal([]byte(text), &st) == nil && good(&st) {

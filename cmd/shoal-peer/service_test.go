@@ -97,7 +97,7 @@ func TestServiceRun(t *testing.T) {
 		code <- run(ctx, []string{"service", "run", "--config", file, "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--no-low-priority", "--control", "127.0.0.1:0"},
 			streams{&out, &out, v.env, nil})
 	}()
-	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(file); err == nil {
 			break
 		}
@@ -106,7 +106,7 @@ func TestServiceRun(t *testing.T) {
 		}
 	}
 	v.ok("join", join, "--yes", "--config", file)
-	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if c, _ := v.do("status", "--config", file); c == 0 {
 			break
 		}

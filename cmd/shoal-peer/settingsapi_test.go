@@ -35,7 +35,7 @@ func runningPeer(t *testing.T, text string, args ...string) (v *volunteer, file 
 			t.Errorf("run ended with %d: %s", c, out)
 		}
 	})
-	for end := time.Now().Add(time.Minute); !strings.Contains(out.String(), "is running"); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !strings.Contains(out.String(), "is running"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never runs: %s", out)
 		}
@@ -117,7 +117,7 @@ func TestSettingsTakeEffect(t *testing.T) {
 	if text := v.ok("settings", "dscp_le=false"); !strings.Contains(text, "comes back") {
 		t.Error(text)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if c, text := v.do("status", "--json"); c == 0 {
 			var st status
 			if err := json.Unmarshal([]byte(text), &st); err != nil {
@@ -161,7 +161,7 @@ func TestPagesQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.ok("settings", "block_lists=[\""+list+"\", \""+list+"2\"]")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if st := v.status(); st.Blocked == 2 && strings.Contains(strings.Join(st.Notes, "\n"), "cannot be read, and blocks nothing yet: block list "+list+"2: there is no such file") {
 			break
 		} else if time.Now().After(end) {

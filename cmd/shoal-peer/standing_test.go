@@ -62,7 +62,7 @@ func TestVolunteerSeesWhatIsHeld(t *testing.T) {
 		code <- run(ctx, []string{"run", "--port", "0", "--listen", "127.0.0.1", "--no-quic", "--no-dht", "--no-low-priority", "--control", "127.0.0.1:0"}, streams{&out, &out, v.env, nil})
 	}()
 	defer func() { end(); <-code }()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		c, text := v.do("status")
 		if c == 0 && strings.Contains(text, "standing  suspended for what it delivered") {
 			for _, want := range []string{"1 case, score 19.5; a peer is suspended at 18.0", "00000000000000ff", "lost audit (2.5)", "shoal-peer object CASE TEXT"} {

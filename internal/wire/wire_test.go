@@ -142,9 +142,10 @@ func knows(t testing.TB, n, m *Node) {
 	eventually(t, "the other side admits it too", func() bool { _, is := n.Member(m.ID()); return is })
 }
 
+// eventually waits for what takes a second on a quiet machine.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("never: %s", what)
 		}

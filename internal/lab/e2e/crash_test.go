@@ -44,8 +44,8 @@ const (
 	crashPeers   = 3
 	crashThreads = 48
 	crashLease   = 4 * time.Second
-	crashWait    = 5 * time.Minute // longest wait of a task for its start, or for the next handing-out; two minutes is the longest interval
-	crashLate    = patience        // beyond the lease, on a machine with much else to do
+	crashWait    = 5 * time.Minute  // longest wait of a task for its start, or for the next handing-out; two minutes is the longest interval
+	crashLate    = 90 * time.Second // beyond the lease, on a machine with much else to do
 )
 
 func TestCrash(t *testing.T) {

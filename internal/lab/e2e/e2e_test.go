@@ -145,7 +145,7 @@ func (p *process) word(mark string) string {
 	return found
 }
 
-const patience = 90 * time.Second // for steps that take a tenth of it on a quiet machine
+const patience = 3 * time.Minute // for steps that take seconds on a quiet machine
 
 // until polls for an effect of the process.
 func (p *process) until(what string, is func() bool) {
