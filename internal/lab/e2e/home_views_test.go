@@ -162,7 +162,7 @@ func TestVolunteersPageForAll(t *testing.T) {
 			if over := b.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth"); over != "0" {
 				t.Errorf("%s: the page is %s pixels wider than its window", where, over)
 			}
-			for _, f := range b.faults(axe) {
+			for _, f := range b.faults(axe, rulesOf(light)...) {
 				t.Errorf("%s: %s: %s: %s", where, f.Impact, f.Help, f.places())
 			}
 		}
