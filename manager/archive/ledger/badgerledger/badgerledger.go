@@ -78,6 +78,7 @@ type Store struct {
 	closed bool
 	users  sync.WaitGroup
 	head   pb.State // as it was last committed; written by Commit and Apply alone
+	partly partly   // owned by Apply
 }
 
 var _ ledger.Store = (*Store)(nil)

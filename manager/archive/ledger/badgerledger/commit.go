@@ -29,10 +29,13 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 		}
 		return b.finish()
 	})
-	return refused, err
+	if err != nil {
+		return nil, err
+	}
+	return refused, nil
 }
 
-// addAll puts writes into the batch. refused has what is wrong with those that are not in it.
+// addAll puts writes into the batch. refused has what is wrong with those that are not in it, up to an error.
 func (b *batch) addAll(writes []ledger.Write) (refused []error, err error) {
 	refused = make([]error, len(writes))
 	for n := range writes {
@@ -40,7 +43,7 @@ func (b *batch) addAll(writes []ledger.Write) (refused []error, err error) {
 		if errors.Is(err, ledger.ErrConflict) || errors.Is(err, ledger.ErrTooLarge) {
 			refused[n] = err
 		} else if err != nil {
-			return nil, err
+			return refused, err
 		}
 		if b.at != nil {
 			b.at.Done++

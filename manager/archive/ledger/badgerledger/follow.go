@@ -3,6 +3,7 @@ package badgerledger
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -62,7 +63,8 @@ type Logged struct {
 }
 
 // Apply makes the writes of the log's next entries durable, as Commit does, together with the position behind them. What an earlier call has done of
-// the first one before a crash is not done again: refused then has nothing to say of those writes.
+// the first one before a crash is not done again: refused then has nothing to say of those writes. With an error, refused is of the entries that are durable
+// all the same: a later call goes on behind them.
 func (s *Store) Apply(entries ...Logged) (refused [][]error, err error) {
 	err = s.use(func() error {
 		at, _, err := s.Position()
@@ -73,19 +75,59 @@ func (s *Store) Apply(entries ...Logged) (refused [][]error, err error) {
 		defer b.discard()
 		for _, e := range entries {
 			if e.Seq != at.Seq+1 || int(at.Done) > len(e.Writes) {
-				return fmt.Errorf("%w: entry %d of the log does not follow on %d", ledger.ErrState, e.Seq, at.Seq)
+				err = fmt.Errorf("%w: entry %d of the log does not follow on %d", ledger.ErrState, e.Seq, at.Seq)
+				break
 			}
-			done := at.Done
-			said, err := b.addAll(e.Writes[done:])
-			if err != nil {
-				return err
+			said := append(make([]error, 0, len(e.Writes)), s.partly.of(e.Seq, int(at.Done))...)
+			more, aerr := b.addAll(e.Writes[at.Done:])
+			refused = append(refused, append(said, more...))
+			if err = aerr; err != nil {
+				break
 			}
-			refused = append(refused, append(make([]error, done), said...))
 			at = Position{Seq: e.Seq, Key: e.Key}
 		}
-		return b.finish()
+		if err == nil {
+			err = b.finish()
+		}
+		if err != nil {
+			var kerr error
+			refused, kerr = s.keep(entries, refused)
+			return errors.Join(err, kerr)
+		}
+		return nil
 	})
 	return refused, err
+}
+
+// partly is what is wrong with the first writes of an entry, those that were made durable before an error. It is in memory alone: after a crash nobody here has
+// been told of the entry, and none wants to know.
+type partly struct {
+	seq     uint64
+	refused []error
+}
+
+// of is what is known of the first n writes of an entry.
+func (p *partly) of(seq uint64, n int) []error {
+	if p.seq != seq || len(p.refused) != n {
+		return make([]error, n)
+	}
+	return p.refused
+}
+
+// keep returns what is known of the entries that are durable after an error, and keeps what is known of a part of the next one.
+func (s *Store) keep(entries []Logged, refused [][]error) ([][]error, error) {
+	at, _, err := s.Position()
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	whole := 0
+	for whole < len(refused) && entries[whole].Seq <= at.Seq {
+		whole++
+	}
+	if whole < len(refused) && at.Done > 0 {
+		s.partly = partly{entries[whole].Seq, refused[whole][:at.Done]}
+	}
+	return refused[:whole], nil
 }
 
 // Fits reports whether a write is small enough for one transaction, so that it may be in a log.

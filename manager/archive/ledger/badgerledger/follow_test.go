@@ -88,3 +88,41 @@ func TestFollowEnds(t *testing.T) {
 		t.Errorf("it follows a log: %v, %v", follows, err)
 	}
 }
+
+// TestApplyFails has an entry fail of which, and of the one before it, a part was durable by then: it is told what came of what is applied, at once of the whole
+// entry and at the next call of the part.
+func TestApplyFails(t *testing.T) {
+	s, err := Open(Config{Dir: t.TempDir(), MemTable: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Follow(Position{Seq: 7}); err != nil {
+		t.Fatal(err)
+	}
+	large := func(name byte) (w ledger.Write) { // two are more than a transaction takes
+		for n := range s.db.MaxBatchCount() * 2 / 3 {
+			w.Changes = append(w.Changes, ledger.Change{Key: fmt.Append([]byte{name}, n), Value: []byte{1}})
+		}
+		return w
+	}
+	never := ledger.Write{If: ledger.Change{Key: []byte("none"), Value: []byte("there")}}
+	entries := []Logged{{8, [16]byte{8}, []ledger.Write{large('a'), never}}, {9, [16]byte{9}, []ledger.Write{never, large('b'), large('c'), never}}}
+	broken := Logged{9, [16]byte{9}, append(entries[1].Writes[:3:3], ledger.Write{Changes: []ledger.Change{{Key: nil, Value: []byte("a key is missing")}}})}
+	refused, err := s.Apply(entries[0], broken)
+	if err == nil || len(refused) != 1 || len(refused[0]) != 2 || refused[0][0] != nil || !errors.Is(refused[0][1], ledger.ErrConflict) {
+		t.Fatalf("with an entry that fails: %d of them, %.60v, %v", len(refused), refused, err)
+	}
+	if p, _, err := s.Position(); err != nil || p.Seq != 8 || p.Done != 2 {
+		t.Fatalf("it is at %+v, %v: a part of the entry that fails was to be durable", p, err)
+	}
+	refused, err = s.Apply(entries[1])
+	if err != nil || len(refused) != 1 || len(refused[0]) != 4 {
+		t.Fatalf("the next time: %v, %v", refused, err)
+	}
+	for n, err := range refused[0] {
+		if refuses := n == 0 || n == 3; refuses != errors.Is(err, ledger.ErrConflict) {
+			t.Errorf("write %d: %v", n, err)
+		}
+	}
+}

@@ -222,14 +222,14 @@ func (s *Store) apply(others []badgerledger.Logged, own *badgerledger.Logged) (s
 		all = append(all, *own)
 	}
 	refused, err := s.copied.Apply(all...)
+	for n := range min(len(others), len(refused)) { // those that are applied, also if others could not be
+		s.tell(others[n].Writes, refused[n])
+	}
 	if err != nil {
 		return nil, err
 	}
 	end := all[len(all)-1]
 	s.at = badgerledger.Position{Seq: end.Seq, Key: end.Key}
-	for n, e := range others {
-		s.tell(e.Writes, refused[n])
-	}
 	if own != nil {
 		said = refused[len(others)]
 	}
