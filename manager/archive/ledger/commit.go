@@ -83,7 +83,7 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 	}
 	locations, changed, err := l.appendRecords(batch, out)
 	if err != nil {
-		l.counters.fail(len(out) > 0, err)
+		l.counters.fail(inRecords, err)
 		l.cfg.Log.Error("storing failed; nothing was acknowledged", "jobs", len(batch), "err", err)
 		refuse(batch, fmt.Errorf("%w: %w", ErrStorage, err))
 		return nil
@@ -109,7 +109,7 @@ func (l *Ledger) writeBatch(batch []*Job) error {
 	}
 	refused, err := l.commitWrites(writes)
 	if errors.Is(err, ErrAway) {
-		l.counters.fail(len(out) > 0, err)
+		l.counters.fail(inDatabase, err)
 		err = errors.Join(err, rollback(out))
 		refuse(batch, fmt.Errorf("%w: %w", ErrStorage, err))
 		return nil

@@ -322,8 +322,17 @@ func TestFailing(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("after a commit without records", true, "the bucket refuses")
+	b.fail["commit"] = fmt.Errorf("%w: the database is gone", ledger.ErrAway)
+	if err := b.ledger.Change(ledger.Change{Key: []byte("x"), Value: []byte("z")}); !errors.Is(err, ledger.ErrAway) {
+		t.Fatal(err)
+	}
+	want("after another failure, in the database", true, "the database is gone")
+	if err := b.ledger.Change(ledger.Change{Key: []byte("x"), Value: []byte("z")}); err != nil {
+		t.Fatal(err)
+	}
+	want("when the database is back", true, "the bucket refuses")
 	if err := b.ledger.Commit(b.job("two")); err != nil {
 		t.Fatal(err)
 	}
-	want("after a commit with some", false, "the bucket refuses")
+	want("after a commit with some", false, "the database is gone")
 }

@@ -99,32 +99,50 @@ type Ledger struct {
 // counters is what happened since the ledger was opened.
 type counters struct {
 	failures, rejected, foreign atomic.Uint64
-	last                        atomic.Pointer[failure]
-	mended                      atomic.Uint64 // what chunks said and the archive corrected
-	stored                      atomic.Int64  // when the last chunk was, in Unix nanoseconds of this machine's clock
+	last                        [2]atomic.Pointer[failure] // of writes to the database, and of records
+	mended                      atomic.Uint64              // what chunks said and the archive corrected
+	stored                      atomic.Int64               // when the last chunk was, in Unix nanoseconds of this machine's clock
 }
 
-// failure is the last write that failed.
+// failure is the last write that failed, in one of the two places.
 type failure struct {
-	at      time.Time
-	why     error
-	records bool // of a batch that had some
-	over    bool // another one was made since
+	at   time.Time
+	why  error
+	over bool // another one was made since
 }
+
+// Places where a write may fail.
+const (
+	inDatabase = iota
+	inRecords
+)
 
 // fail notes that a batch failed.
-func (c *counters) fail(records bool, why error) {
+func (c *counters) fail(where int, why error) {
 	c.failures.Add(1)
-	c.last.Store(&failure{at: time.Now(), why: why, records: records})
+	c.last[where].Store(&failure{at: time.Now(), why: why})
 }
 
 // fine notes that a batch was made. One without records does not tell whether records can be written.
 func (c *counters) fine(records bool) {
-	if f := c.last.Load(); f != nil && !f.over && (records || !f.records) {
-		over := *f
-		over.over = true
-		c.last.CompareAndSwap(f, &over)
+	for where := range c.last {
+		if f := c.last[where].Load(); f != nil && !f.over && (records || where == inDatabase) {
+			over := *f
+			over.over = true
+			c.last[where].CompareAndSwap(f, &over)
+		}
 	}
+}
+
+// lastFailure is the last write that failed, of those since which none was made there if there are such; nil: none has failed.
+func (c *counters) lastFailure() (last *failure) {
+	for where := range c.last {
+		f := c.last[where].Load()
+		if f != nil && (last == nil || last.over && !f.over || last.over == f.over && f.at.After(last.at)) {
+			last = f
+		}
+	}
+	return last
 }
 
 // Open brings store and segments into step, and gives every lease that runs a full term.
@@ -256,7 +274,7 @@ func (l *Ledger) Figures() Figures {
 		Rejected: l.counters.rejected.Load(), Foreign: l.counters.foreign.Load(), Failures: l.counters.failures.Load(),
 		Mended: l.counters.mended.Load(),
 	}
-	if last := l.counters.last.Load(); last != nil {
+	if last := l.counters.lastFailure(); last != nil {
 		f.Failing, f.LastFailure, f.LastFailed = !last.over, last.why.Error(), last.at
 	}
 	return f
