@@ -77,7 +77,7 @@ func (au *auditor) bar(peer string, barred bool) {
 	if au.cfg.Bar == nil || peer == "" {
 		return
 	}
-	account := au.accountOf(overlay.ID(peer))
+	account := au.accounts[overlay.ID(peer)]
 	au.clerk(0, "whether a peer is a member is not changed", func(context.Context) error {
 		var failed error
 		for _, name := range []string{peer, account} {

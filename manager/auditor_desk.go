@@ -112,11 +112,8 @@ func (au *auditor) TrustPeers(ctx context.Context) (out []PeerTrust, err error) 
 
 func (au *auditor) peerTrust(i trust.Info) PeerTrust {
 	id := au.named[i.Peer]
-	return PeerTrust{Info: i, ID: string(id), Account: au.accountOf(id)}
+	return PeerTrust{Info: i, ID: string(id), Account: au.accounts[id]}
 }
-
-// accountOf is a peer's account, as the overlay or the archive knows it; empty: it stands for itself, or is not known.
-func (au *auditor) accountOf(id overlay.ID) string { return au.accounts[id] }
 
 // inAccount notes a peer's account. A peer that is refused is heard of no more, and its account is still to be named when it is pardoned.
 func (au *auditor) inAccount(id overlay.ID, account string) {
