@@ -84,7 +84,7 @@ func (p *Pages) Delivery(ctx context.Context, id channel.ID, gen channel.Gen) (D
 			return err
 		}
 		d.Host = c.Host
-		if d.records, err = records(snap, id, visits, d.Size()); err != nil {
+		if d.records, err = records(snap, id, visits); err != nil {
 			return err
 		}
 		for _, v := range visits {
@@ -154,52 +154,25 @@ func delivered(t *pb.Trust, v *pb.Visited) Delivered {
 	}
 }
 
-// mostRecords is how many records of a channel are read one after the other; the others of a larger one are looked up, and so are those of which few are wanted.
-const (
-	mostRecords = 20_000
-	fewRecords  = 3 // where not one of so many is wanted
-)
-
-// records finds the records of the pages of some visits, of so many pages of the channel at least.
-func records(snap ledger.Snapshot, id channel.ID, visits []*pb.Visited, of int) (map[uint64]*pb.Trust, error) {
-	out := make(map[uint64]*pb.Trust, len(visits))
-	look := func(visits []*pb.Visited) error {
-		for _, v := range visits {
-			if _, known := out[v.Url]; known {
-				continue
-			}
-			t, found, err := trustOf(snap, uint64(id), v.Url)
-			if err != nil {
-				return err
-			}
-			if found {
-				out[v.Url] = t
-			}
+// records looks up the records of the pages of some visits. Scanning the channel's records would read those of pages of which nothing is new as well, and every
+// older form of each that the database has not dropped yet.
+func records(snap ledger.Snapshot, id channel.ID, visits []*pb.Visited) (map[uint64]*pb.Trust, error) {
+	urls := make([]uint64, len(visits))
+	for i, v := range visits {
+		urls[i] = v.Url
+	}
+	slices.Sort(urls) // as they are kept
+	out := make(map[uint64]*pb.Trust, len(urls))
+	for _, url := range urls {
+		t, found, err := trustOf(snap, uint64(id), url)
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	}
-	if len(visits)*fewRecords < of {
-		return out, look(visits)
-	}
-	wanted := make(map[uint64]bool, len(visits))
-	for _, v := range visits {
-		wanted[v.Url] = true
-	}
-	seen := 0
-	err := snap.Scan(schema.Key(schema.Trust, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
-		if url := schema.Number(key, 1); wanted[url] {
-			out[url] = new(pb.Trust)
-			if err := schema.Decode(value, out[url]); err != nil {
-				return false, err
-			}
+		if found {
+			out[url] = t
 		}
-		seen++
-		return seen < mostRecords, nil
-	})
-	if err != nil || seen < mostRecords {
-		return out, err
 	}
-	return out, look(visits)
+	return out, nil
 }
 
 // Record reads the record of one page of a channel, for a ruling or an audit; hash is channel.URLHash of its URL. ErrNotFound: there is no such page any more.

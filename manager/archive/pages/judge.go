@@ -231,8 +231,8 @@ func (v *verdicts) page(hash uint64, fact *pb.Visited, become func(old *pb.Trust
 	if err := v.settled(m, &g); err != nil {
 		return err
 	}
-	if found && proto.Equal(old, t) {
-		return nil
+	if found && fact == nil && proto.Equal(old, t) {
+		return nil // of a delivery it has the generation
 	}
 	v.changes, err = ledger.Put(v.changes, key, t)
 	return err
