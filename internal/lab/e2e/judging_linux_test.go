@@ -15,11 +15,11 @@ const judgingEnv = "SHOAL_JUDGING" // any value: TestJudging runs
 // The course of TestJudging.
 const (
 	judgingPeers = 6
-	judgingHosts = 24
+	judgingHosts = 120
 	judgingPages = 60               // of each: one page of a task is audited
-	judgingWarm  = 40 * time.Second // until most pages were seen by three accounts
+	judgingWarm  = 75 * time.Second // until most pages were seen by three accounts
 	judgingTurn  = 30 * time.Second
-	judgingTurns = 3
+	judgingTurns = 4
 )
 
 // court is one of the networks of TestJudging, and what its manager has done so far.
@@ -48,7 +48,7 @@ func (c *court) look() (cpu time.Duration, pages, news uint64) {
 // archive stores: where nothing is judged, in shadow, and where scores count. No peer lies.
 func TestJudging(t *testing.T) {
 	if os.Getenv(judgingEnv) == "" {
-		t.Skipf("takes three minutes of a quiet machine: set %s, or run make judging", judgingEnv)
+		t.Skipf("takes four minutes of a quiet machine: set %s, or run make judging", judgingEnv)
 	}
 	var all []*court
 	for _, name := range []string{"off", "shadow", "enforce"} {
