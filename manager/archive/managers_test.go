@@ -30,9 +30,10 @@ type besides struct {
 	once sync.Once
 	do   func()
 
-	fails func() bool // whether a write fails
-	name  string      // among the managers
-	gone  []string    // managers
+	fails   func() bool // whether a write fails
+	failure error       // how; nil: the database is away
+	name    string      // among the managers
+	gone    []string    // managers
 }
 
 var _ ledger.Follower = (*besides)(nil) // else it is taken for a ledger that no other manager writes to
@@ -59,7 +60,7 @@ func (s *besides) Commit(writes []ledger.Write) ([]error, error) {
 		s.once.Do(s.do)
 	}
 	if s.fails != nil && s.fails() {
-		return nil, ledger.ErrAway
+		return nil, cmp.Or(s.failure, ledger.ErrAway)
 	}
 	return s.Store.Commit(writes)
 }
