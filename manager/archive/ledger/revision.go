@@ -46,16 +46,14 @@ func (r *Revision) Commit(j *Job) error {
 	c := &r.held.Value
 	n := *c
 	j.condition = Change{channelKey(r.id), c.stored}
-	if c.stored != nil {
-		n.revised++
-		v, err := n.value()
-		if err != nil {
-			return err
-		}
-		n.stored = v
-		j.fenced[0] = Change{j.condition.Key, v}
+	n.revised++ // also where there is no record yet, as of a channel that has only taken pages over from another
+	v, err := n.value()
+	if err != nil {
+		return err
 	}
-	err := r.ledger.Commit(j)
+	n.stored = v
+	j.fenced[0] = Change{j.condition.Key, v}
+	err = r.ledger.Commit(j)
 	switch {
 	case err == nil:
 		*c = n

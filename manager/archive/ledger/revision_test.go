@@ -1,0 +1,56 @@
+package ledger_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"shoal/channel/lease"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/ledger/memledger"
+	"shoal/manager/archive/warc/memory"
+)
+
+// TestRevisionOfANewChannel has two programs change the pages of a channel at once that was never crawled, as it has taken them over from another one: what the
+// second one has read is old, and it begins anew. The channel can be read afterwards.
+func TestRevisionOfANewChannel(t *testing.T) {
+	records := memledger.New()
+	open := func() *ledger.Ledger {
+		l, err := ledger.Open(t.Context(), ledger.Config{Terms: lease.Default(), Clock: time.Now, Log: slog.New(slog.DiscardHandler), InFlight: 1}, &shared{Store: records}, memory.New(memory.Config{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	revise := func(l *ledger.Ledger) *ledger.Revision {
+		r, err := l.Revise(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	job := func(value string) *ledger.Job {
+		return &ledger.Job{Changes: ledger.Fixed([]ledger.Change{{Key: []byte("a page"), Value: []byte(value)}})}
+	}
+	a, b := open(), open()
+	first, second := revise(a), revise(b)
+	if err := first.Commit(job("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Commit(job("second")); !errors.Is(err, ledger.ErrConflict) {
+		t.Errorf("of what is old by now: %v", err)
+	}
+	first.Release()
+	second.Release()
+	second = revise(b)
+	if err := second.Commit(job("second")); err != nil {
+		t.Errorf("the next try: %v", err)
+	}
+	second.Release()
+	for _, l := range []*ledger.Ledger{b, open()} {
+		if err := l.Recall(t.Context(), 7); err != nil {
+			t.Errorf("the channel cannot be read: %v", err)
+		}
+	}
+}
