@@ -133,12 +133,13 @@ func (v *village) crawlAll(private, public []string) {
 	}()
 	var asked time.Time
 	v.mgr.within(6*time.Minute, "has every task tried", func() bool {
+		time.Sleep(time.Second) // hundreds of rows are work for the manager, too
 		results := v.results()
 		left = slices.DeleteFunc(slices.Clone(all), func(o string) bool { return results[o].Last != "" })
 		if len(left) > 0 && time.Since(asked) > 5*time.Second { // a task that the peer had no room for waits long
 			asked = time.Now()
 			for _, o := range left {
-				v.crawl(results[o].id)
+				v.crawlAgain(results[o])
 			}
 		}
 		return len(left) == 0
@@ -160,8 +161,15 @@ func (v *village) crawlUnshown(cases []insideCase) {
 		}
 		results := v.results()
 		for o := range hosts {
-			v.crawl(results[o].id)
+			v.crawlAgain(results[o])
 		}
+	}
+}
+
+// crawlAgain hands a task out that is not out. A result that could not be read names no channel.
+func (v *village) crawlAgain(r result) {
+	if r.id != 0 && !r.out {
+		v.crawl(r.id)
 	}
 }
 
@@ -180,6 +188,7 @@ func (v *village) unshown(c insideCase) string {
 
 type result struct {
 	id          uint64
+	out         bool // its task is
 	Last, Error string
 }
 
@@ -195,7 +204,7 @@ func (v *village) results() map[string]result {
 		if !strings.Contains(o, "://") {
 			o = "https://" + o
 		}
-		out[o] = result{uint64(r.ID), r.Last, r.Error}
+		out[o] = result{uint64(r.ID), r.Out, r.Last, r.Error}
 	}
 	return out
 }
