@@ -157,7 +157,12 @@ func (p *process) until(what string, is func() bool) {
 // lost: it comes after the task's latest start.
 func (p *process) within(long time.Duration, what string, is func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(long); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(long); ; {
+		began := time.Now()
+		if is() {
+			return
+		}
+		time.Sleep(min(max(20*time.Millisecond, 2*time.Since(began)), time.Second)) // a look may start a program; most of the machine is for those that are looked at
 		select {
 		case <-p.done:
 			p.t.Fatalf("%s ended before it %s:\n%s\n%s", p.name, what, p.said(), p.out.String())
