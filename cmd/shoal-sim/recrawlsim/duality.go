@@ -30,6 +30,9 @@ type dual struct {
 	free   float64   // updates a minute that each channel has beside them
 	costs  []float64
 	near   []int32
+
+	minutes []float64 // of a page of each channel at each of its near peers; nil: there are too many, and each is reckoned when it is needed
+	of      []float64 // of the channel that cheapest was called for
 }
 
 const (
@@ -39,6 +42,7 @@ const (
 	dualSpeed = .1          // of the prices of single peers, at first
 	dualAll   = 1           // of all prices together, by how much more is asked for than there is
 	dualPrize = 3           // of the prizes
+	dualKeeps = 1 << 22     // minutes of pages that are kept: 32 MiB
 	largest   = 3           // quartile
 )
 
@@ -50,7 +54,22 @@ func newDual(w *world, most []float64) *dual {
 	for p, v := range w.perPage {
 		d.price[p] = page * 60 / float64(v)
 	}
+	if n := len(most) * w.near.each; n <= dualKeeps {
+		d.minutes = make([]float64, 0, n)
+		for c := range most {
+			d.near = w.near.list(int32(c), d.near[:0])
+			d.minutes = d.reckon(int32(c), d.minutes)
+		}
+	}
 	return d
+}
+
+// reckon appends the minutes of a page of a channel at each of its near peers.
+func (d *dual) reckon(c int32, to []float64) []float64 {
+	for _, p := range d.near {
+		to = append(to, d.w.minutesPerPage(c, p))
+	}
+	return to
 }
 
 // quartiles is a freshness for each quartile of channels by size, smallest first.
@@ -125,7 +144,7 @@ func (d *dual) answer() (worth float64, fresh, count quartiles) {
 		f := -math.Expm1(-x) / x
 		worth += prize*f - r*pages*page
 		fresh[q] += f
-		d.spread(int32(c), page, r*pages)
+		d.spread(page, r*pages)
 	}
 	return worth, fresh, count
 }
@@ -133,12 +152,17 @@ func (d *dual) answer() (worth float64, fresh, count quartiles) {
 // cheapest is the least price of a page of a channel, of its near peers that are ever there.
 func (d *dual) cheapest(c int32) float64 {
 	d.near = d.w.near.list(c, d.near[:0])
+	if d.minutes != nil {
+		d.of = of(d.minutes, d.w.near.each, c)
+	} else {
+		d.of = d.reckon(c, d.of[:0])
+	}
 	d.costs = d.costs[:0]
 	least := math.Inf(1)
-	for _, p := range d.near {
+	for i, p := range d.near {
 		cost := math.Inf(1)
 		if d.supply[p] > 0 {
-			cost = d.price[p] * d.w.minutesPerPage(c, p)
+			cost = d.price[p] * d.of[i]
 		}
 		d.costs = append(d.costs, cost)
 		least = min(least, cost)
@@ -147,9 +171,13 @@ func (d *dual) cheapest(c int32) float64 {
 }
 
 // spread gives the pages to the peers that are the cheapest or nearly so: with all at the cheapest prices would swing.
-func (d *dual) spread(c int32, least, pages float64) {
-	sum := 0.
+func (d *dual) spread(least, pages float64) {
+	sum, most := 0., least*(1+7*dualSoft) // which is surely too dear, without a division
 	for i, cost := range d.costs {
+		if cost > most {
+			d.costs[i] = 0
+			continue
+		}
 		x := (cost/least - 1) / dualSoft
 		if x > 6 {
 			d.costs[i] = 0
@@ -161,7 +189,7 @@ func (d *dual) spread(c int32, least, pages float64) {
 	for i, share := range d.costs {
 		if share > 0 {
 			p := d.near[i]
-			d.demand[p] += share / sum * pages * d.w.minutesPerPage(c, p)
+			d.demand[p] += share / sum * pages * d.of[i]
 		}
 	}
 }

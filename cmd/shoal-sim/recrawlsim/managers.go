@@ -27,10 +27,12 @@ type part struct {
 	swarm    *shoal
 	m        *dispatch.Machine
 	capacity dispatch.Capacity
-	promised int     // tasks of this minute
-	waited   [2]int  // of them, those that find no room: wanted ones, and spare ones
-	free     []int32 // threads of each peer that no task has or is promised; below 0: places of its queue that are
-	held     []int32 // tasks that this manager knows each peer to have
+	promised int         // tasks of this minute
+	waited   [2]int      // of them, those that find no room: wanted ones, and spare ones
+	looks    int32       // minutes in which peers were looked at
+	free     []int32     // threads of each peer that no task has or is promised; below 0: places of its queue that are; gone: it is not there
+	full     [2][]fullTo // by slot: for tasks that do not press, and that do
+	held     []int32     // tasks that this manager knows each peer to have
 }
 
 // split makes the managers. Each has as many of the product's partitions, and of the channels those whose hosts fall into them.
@@ -198,28 +200,47 @@ const (
 
 // Farther implements dispatch.Judge: the task with room at the nearest peer, by their order.
 func (p *part) Farther(_ time.Time, tasks []dispatch.Ask) (task int, best dispatch.Peer, ok bool) {
-	s := p.swarm
-	least, near := math.MaxInt, []int32(nil)
+	s, least, near := p.swarm, math.MaxInt, &p.r.w.near
 	for i := range tasks {
 		if ok && tasks[task].Pressing && !tasks[i].Pressing {
 			continue
 		}
-		full := int32(0)
-		if tasks[i].Pressing {
-			full = -int32(s.places)
+		end := near.each
+		if ok && tasks[task].Pressing == tasks[i].Pressing {
+			end = least
 		}
-		near = s.r.w.near.list(p.channel(tasks[i].Slot), near[:0])
-		for rank, peer := range near {
-			if rank >= least && tasks[task].Pressing == tasks[i].Pressing {
-				break
-			}
-			if s.soonest[peer] != away && p.free[peer] > full {
-				task, best, least, ok = i, s.name(peer), rank, true
-				break
-			}
+		if rank := p.roomAt(&tasks[i], end); rank < end {
+			task, best, least, ok = i, s.name(near.at(p.channel(tasks[i].Slot), rank)), rank, true
 		}
 	}
 	return task, best, ok
+}
+
+// fullTo says of the peers nearest to a channel's host how many have no room, as far as was looked in a minute: they have none until the next one.
+type fullTo struct {
+	minute int32
+	rank   uint16
+}
+
+// roomAt is the rank of the nearest peer that has room for a task, or end if none before it has.
+func (p *part) roomAt(a *dispatch.Ask, end int) int {
+	k, full := 0, int32(0)
+	if a.Pressing {
+		k, full = 1, -int32(p.swarm.places)
+	}
+	if p.full[k] == nil {
+		p.full[k] = make([]fullTo, len(p.r.w.group))
+	}
+	to := &p.full[k][a.Slot]
+	if to.minute != p.looks {
+		*to = fullTo{minute: p.looks}
+	}
+	near, ch, rank := &p.r.w.near, p.channel(a.Slot), int(to.rank)
+	for rank < end && p.free[near.at(ch, rank)] <= full {
+		rank++
+	}
+	to.rank = uint16(max(rank, int(to.rank)))
+	return min(rank, end)
 }
 
 // reserve finds room near a task's host, and keeps it from other tasks of this minute.
@@ -232,31 +253,34 @@ func (p *part) reserve(a dispatch.Ask) bool {
 }
 
 func reserved[C uint16 | int32](m *part, peers []C, a *dispatch.Ask) bool {
-	s := m.swarm
-	full, near, looked := -int32(s.places), overlay.Widen(0), 0
+	full, near, looked := -int32(m.swarm.places), overlay.Widen(0), 0
 	if a.Only != "" {
 		near = len(peers)
 	}
 	onlyNear := a.Spare || a.Share <= dispatch.NearShare || m.capacity.Idle <= 0 // farther away only free threads are taken
 	for _, p := range peers {
-		if s.soonest[p] == away {
+		free := m.free[p]
+		if free == gone {
 			continue
 		}
 		if looked++; looked > near && onlyNear {
 			return false
 		}
-		if free := m.free[p]; free > 0 || !a.Spare && looked <= near && free > full {
+		if free > 0 || !a.Spare && looked <= near && free > full {
 			if free > 0 {
 				m.capacity.Idle--
 			}
 			m.free[p]--
 			m.promised++
-			s.tasks[m.channel(a.Slot)].kept = int32(p)
+			m.swarm.tasks[m.channel(a.Slot)].kept = int32(p)
 			return true
 		}
 	}
 	return false
 }
+
+// gone is what a peer has free that is not there.
+const gone = math.MinInt32
 
 // queueShare is the part of its queue that the manager fills, as overlay.Holds has it.
 const queueShare = 5
@@ -278,9 +302,10 @@ func (p *part) Capacity(time.Time) dispatch.Capacity {
 // look sums up the peers, for the tasks of a minute.
 func (p *part) look() {
 	p.capacity, p.promised, p.waited = dispatch.Capacity{}, 0, [2]int{}
+	p.looks++
 	c, s := &p.capacity, p.swarm
 	for i, alive := range p.r.alive {
-		p.free[i] = 0
+		p.free[i] = gone
 		if !alive {
 			continue
 		}

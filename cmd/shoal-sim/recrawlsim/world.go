@@ -141,6 +141,14 @@ func (n *nearby) list(channel int32, to []int32) []int32 {
 	return to
 }
 
+// at is the crawler of a rank among those near a channel's host.
+func (n *nearby) at(channel int32, rank int) int32 {
+	if n.narrow == nil {
+		return n.wide[int(channel)*n.each+rank]
+	}
+	return int32(n.narrow[int(channel)*n.each+rank])
+}
+
 // touch reads the part of a channel's list that most tasks need: the next two lines of memory.
 func (n *nearby) touch(channel int32) int {
 	first := int(channel) * n.each
@@ -150,7 +158,7 @@ func (n *nearby) touch(channel int32) int {
 	return int(n.wide[first]) + int(n.wide[first+min(n.each-1, 16)])
 }
 
-func of[C uint16 | int32](all []C, each int, channel int32) []C {
+func of[C uint16 | int32 | float64](all []C, each int, channel int32) []C {
 	return all[int(channel)*each:][:each]
 }
 
