@@ -42,7 +42,7 @@ const (
 )
 
 func newNearness(c *core, keep *keeper, pace *pace) (*nearness, error) {
-	judge, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: c.cfg.Vantages, Probes: overlay.Default("").Probes}, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	judge, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: c.cfg.Vantages, Probes: overlay.Default("").Probes, Small: overlay.SmallTicks * c.cfg.Tick}, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -104,7 +104,7 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 func (n *nearness) Farther(now time.Time, tasks []dispatch.Ask) (int, dispatch.Peer, bool) {
 	asks := make([]overlay.Ask, len(tasks))
 	for i := range tasks {
-		asks[i] = overlay.Ask{Host: tasks[i].Host, Not: n.complaints[tasks[i].Slot].peer, Pressing: tasks[i].Pressing, Late: tasks[i].Late, Usual: float64(n.sizes.mean()), Pages: n.pace.size(tasks[i].Slot)}
+		asks[i] = overlay.Ask{Host: tasks[i].Host, Not: n.complaints[tasks[i].Slot].peer, Pressing: tasks[i].Pressing, Since: tasks[i].Since, Usual: float64(n.sizes.mean()), Pages: n.pace.size(tasks[i].Slot)}
 		asks[i].May, _ = n.mayTake(now, tasks[i].Slot) // else a peer that may not have the task would be named each time, and no other
 	}
 	i, p, ok := n.judge.Farther(now, asks)

@@ -64,6 +64,10 @@ type Judge struct {
 	next    int
 	surveys []Survey
 	ahead   int // hosts being measured, or waiting for that in surveys
+	// When a host that never was had to be measured: the first one of many at short distances, and the last one.
+	firstNew, lastNew time.Time
+
+	large time.Time // when Farther named one of the tasks last that press and are not small
 }
 
 // JudgeConfig is how a judge decides.
@@ -72,6 +76,8 @@ type JudgeConfig struct {
 	Vantages int
 	// Probes is how many more measure it, while its task goes, where a peer that has not seems to be nearer than all that have.
 	Probes int
+	// Small is how long small tasks that press wait for peers near their hosts, after the last other one went. Zero: they do not.
+	Small time.Duration
 }
 
 // Ask is a task for which a peer is wanted.
@@ -86,9 +92,10 @@ type Ask struct {
 	Not ID
 	// Pressing says that Farther may give the task any room.
 	Pressing bool
-	// Usual is how many pages a task has on average; zero: that is not known. Of tasks that press Farther sends small ones no farther than near, unless they are Late.
+	// Usual is how many pages a task has on average; zero: that is not known. Of tasks that press Farther sends smaller ones no farther than near, for
+	// JudgeConfig.Small. Since is when the task was asked for first.
 	Usual float64
-	Late  bool
+	Since time.Time
 	// Only, if set, is the peer that Farther has named: the task goes there, or nowhere.
 	Only ID
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
@@ -99,6 +106,9 @@ type Ask struct {
 	// Anywhere has the task go to a peer drawn from all, and not to one near the host.
 	Anywhere bool
 }
+
+// SmallTicks is JudgeConfig.Small in ticks of the scheduler, where there is one.
+const SmallTicks = 60
 
 // NearShare of all peers count as near a host.
 const NearShare = .25
@@ -135,7 +145,6 @@ const (
 	otherSlack   = 2.  // ms,
 	otherNear    = 9.  // or no farther than this, ms: about the median of all tasks, below which a few milliseconds more are little;
 	farOther     = 10  // and each such time anywhere near, so that no peer that is nearer than all others has a host to itself
-	smallOf      = 1.5 // a task that is so many times smaller than usual is small: to send it far relieves the peers near it of hardly any work
 	nearLeast    = 2   // with so few peers there is no choice worth waiting for
 	candidates   = 16  // peers that are kept for each host
 	quantileOf   = 64  // peers of whom the distance is taken that a share of all lies within
@@ -143,6 +152,7 @@ const (
 	rankAfter    = 30 * time.Second // after which a host's nearest peers are found anew: peers move
 	newcomers    = 16               // they are too when more than this part of the peers is new
 	maxHosts     = 1 << 15          // hosts that are kept
+	firstSurveys = 2 * time.Second  // that threads stay idle rather than take far tasks when the first hosts are measured
 	maxSurveys   = 256              // hosts measured at a time
 	firstRound   = 2                // so that no host was asked for in the round of number 0 or the one before
 	surveysShare = 14               // measurements that each peer is asked for at a time
@@ -154,8 +164,8 @@ var ErrJudge = errors.New("overlay: bad configuration of a judge")
 
 // NewJudge makes a judge without peers. See hands it the first ones.
 func NewJudge(cfg JudgeConfig, rng *rand.Rand) (*Judge, error) {
-	if cfg.Vantages < 0 || cfg.Probes < 0 || cfg.Vantages > MaxNear || cfg.Probes > MaxNear {
-		return nil, fmt.Errorf("%w: %d vantages, %d probes: want 0 to %d", ErrJudge, cfg.Vantages, cfg.Probes, MaxNear)
+	if cfg.Vantages < 0 || cfg.Probes < 0 || cfg.Vantages > MaxNear || cfg.Probes > MaxNear || cfg.Small < 0 {
+		return nil, fmt.Errorf("%w: %d vantages, %d probes: want 0 to %d; small tasks wait %v: want 0 or more", ErrJudge, cfg.Vantages, cfg.Probes, MaxNear, cfg.Small)
 	}
 	return &Judge{cfg: cfg, rng: rng, round: firstRound, view: &View{}, slotOf: map[ID]int32{}, groups: map[string]*together{}, astray: map[ID]int{}, hosts: map[channel.HostKey]*located{}}, nil
 }
@@ -378,14 +388,16 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 
 // Farther says which of some tasks that have waited long loses least by going to a peer that may have it, and to which: a task that presses to one with room, and
 // these tasks come first; another one to one with a free thread that nothing near it wants. What a task loses is how much farther that peer is than the
-// nearest, for each of its pages: it keeps the thread for as long as it has pages, so that few tasks go far where large ones do. A small task that presses waits
-// for peers near its host: at the end of a first pass hardly anything else is left, and all of it would go far. False: there is none.
+// nearest, for each of its pages: it keeps the thread for as long as it has pages, so that few tasks go far where large ones do. A task that presses and is
+// smaller than usual waits for peers near its host, as it would relieve them of little work: at the end of a first pass hardly anything else is left, and
+// all of it would go far. A task that does not press waits while the first hosts are measured. False: there is none.
 func (j *Judge) Farther(now time.Time, tasks []Ask) (task int, p ID, ok bool) {
 	least := math.Inf(1)
+	measures := j.ahead > 0 && now.Sub(j.firstNew) < firstSurveys // hosts near the idle threads are likely to be among these
 	for i := range tasks {
 		a, h := &tasks[i], j.hosts[tasks[i].Host]
 		first := !ok || a.Pressing && !tasks[task].Pressing
-		if h == nil || !h.known || len(h.near) == 0 || !first && tasks[task].Pressing && !a.Pressing {
+		if h == nil || !h.known || len(h.near) == 0 || !a.Pressing && measures || !first && tasks[task].Pressing && !a.Pressing {
 			continue
 		}
 		j.weigh(now, a)
@@ -393,17 +405,30 @@ func (j *Judge) Farther(now time.Time, tasks []Ask) (task int, p ID, ok bool) {
 		if a.Pressing {
 			mark = withRoom
 		}
-		c, found := j.nearestWith(h, mark, j.goesTo(a, h))
+		c, found := j.nearestWith(h, mark, j.goesTo(now, a, h))
 		if more := (c.ms - h.near[0].ms) / float64(max(a.Pages, 1)); found && (first || more < least) {
 			task, p, least, ok = i, j.slots[c.slot].rec.ID, more, true
 		}
 	}
+	if ok && tasks[task].Pressing && !tasks[task].small() {
+		j.large = now
+	}
 	return task, p, ok
 }
 
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// small says whether a task has fewer pages than usual.
+func (a *Ask) small() bool { return float64(a.Pages) < a.Usual }
+
 // goesTo is how far from a host Farther sends a task: anywhere; but a small one that presses no farther than near, where a peer is that may have it.
-func (j *Judge) goesTo(a *Ask, h *located) float64 {
-	if !a.Pressing || a.Late || smallOf*float64(a.Pages) >= a.Usual {
+func (j *Judge) goesTo(now time.Time, a *Ask, h *located) float64 {
+	if !a.Pressing || !a.small() || now.Sub(latest(a.Since, j.large)) >= j.cfg.Small {
 		return math.MaxFloat64
 	}
 	limit := j.reach(h)
@@ -420,6 +445,12 @@ func (j *Judge) survey(key channel.HostKey, h *located, n int) {
 	most := min(max(len(j.takers)*surveysShare/max(j.cfg.Vantages, 1), 1), maxSurveys)
 	if h.busy || j.ahead >= most {
 		return
+	}
+	if !h.asked {
+		if j.now.Sub(j.lastNew) >= firstSurveys {
+			j.firstNew = j.now
+		}
+		j.lastNew = j.now
 	}
 	j.ahead++
 	h.busy = true

@@ -4,8 +4,10 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"shoal/channel"
+	"shoal/coords"
 )
 
 // A spare task goes to a near peer with a free thread or to none; the threads that the judge counts as idle are those that wait for a task.
@@ -61,7 +63,8 @@ func (c *court) nearMay(h *located, may func(ID) bool) bool {
 func TestJudgeFarther(t *testing.T) {
 	named := 0
 	for seed := range uint64(60) {
-		c := newCourt(t, seed, 12, JudgeConfig{})
+		c := newCourt(t, seed, 12, JudgeConfig{Small: time.Minute})
+		c.j.large = c.now.Add(-time.Duration(c.rng.IntN(120)) * time.Second)
 		for i := range c.peers {
 			c.peers[i].Load.Slots = 10 // two of which are filled
 		}
@@ -70,7 +73,7 @@ func TestJudgeFarther(t *testing.T) {
 		for h := range channel.HostKey(6) {
 			c.survey(h+1, somewhere(c.rng), 3)
 			odd := c.rng.IntN(2)
-			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0, Pages: 1 + c.rng.IntN(9), Usual: float64(c.rng.IntN(2) * 9), Late: c.rng.IntN(4) == 0, May: func(id ID) bool { return int(id[len(id)-1])%2 == odd }})
+			tasks = append(tasks, Ask{Host: h + 1, Pressing: c.rng.IntN(3) == 0, Pages: 1 + c.rng.IntN(9), Usual: float64(c.rng.IntN(2) * 9), Since: c.now.Add(-time.Duration(c.rng.IntN(120)) * time.Second), May: func(id ID) bool { return int(id[len(id)-1])%2 == odd }})
 		}
 		for i := range c.peers {
 			c.hold(c.peers[i].ID, c.rng.IntN(7))
@@ -90,7 +93,8 @@ func TestJudgeFarther(t *testing.T) {
 				if !c.j.hasRoom(s) || c.j.passes(k) || !a.May(s.rec.ID) || !a.Pressing && !(s.spare && s.free()) {
 					continue
 				}
-				if small := a.Pressing && !a.Late && a.Pages < 6 && a.Usual > 0; small && c.j.away(h, k) > c.j.reach(h) && c.nearMay(h, a.May) {
+				late := c.now.Sub(a.Since) >= time.Minute && c.now.Sub(c.j.large) >= time.Minute
+				if small := a.Pressing && !late && a.Pages < 9 && a.Usual > 0; small && c.j.away(h, k) > c.j.reach(h) && c.nearMay(h, a.May) {
 					continue
 				}
 				more := (c.j.away(h, k) - h.near[0].ms) / float64(a.Pages)
@@ -99,6 +103,7 @@ func TestJudgeFarther(t *testing.T) {
 				}
 			}
 		}
+		large := c.j.large
 		i, id, ok := c.j.Farther(c.now, tasks)
 		if ok != best {
 			t.Fatalf("seed %d: found %v, want %v", seed, ok, best)
@@ -107,6 +112,12 @@ func TestJudgeFarther(t *testing.T) {
 			continue
 		}
 		named++
+		if tasks[i].Pressing && float64(tasks[i].Pages) >= tasks[i].Usual {
+			large = c.now
+		}
+		if !c.j.large.Equal(large) {
+			t.Fatalf("seed %d: small tasks wait from %v on, want %v", seed, c.j.large, large)
+		}
 		h := c.j.hosts[tasks[i].Host]
 		if more := (c.j.away(h, c.j.slotOf[id]) - h.near[0].ms) / float64(tasks[i].Pages); tasks[i].Pressing != press || math.Abs(more-least) > 1e-9 {
 			t.Fatalf("seed %d: a task that loses %v, pressing: %v; want %v, %v", seed, more, tasks[i].Pressing, least, press)
@@ -121,5 +132,38 @@ func TestJudgeFarther(t *testing.T) {
 	}
 	if named < 30 {
 		t.Errorf("only %d of the worlds had room", named)
+	}
+}
+
+// A task that does not press goes far only when the first hosts have been measured, or were not within firstSurveys.
+func TestJudgeFartherWaitsForSurveys(t *testing.T) {
+	c := newCourt(t, 1, 12, JudgeConfig{Vantages: 3})
+	c.survey(1, somewhere(c.rng), 3)
+	c.j.Looked()
+	goes := func() bool {
+		_, _, ok := c.j.Farther(c.now, []Ask{{Host: 1, Pages: 1}})
+		return ok
+	}
+	if !goes() {
+		t.Fatal("it goes nowhere though no host is being measured")
+	}
+	c.j.Locate(c.now, 2, "new", coords.HostRecord{})
+	if _, v := c.j.Near(c.now, Ask{Host: 2, Share: NearShare}); v != Unmeasured {
+		t.Fatalf("a new host: %v", v)
+	}
+	if goes() {
+		t.Error("it goes far while the first host is being measured")
+	}
+	if _, _, ok := c.j.Farther(c.now, []Ask{{Host: 1, Pages: 1, Pressing: true}}); !ok {
+		t.Error("one that presses does not go")
+	}
+	began := c.now
+	if c.now = began.Add(firstSurveys); !goes() {
+		t.Error("it waits longer")
+	}
+	c.now = began
+	c.j.Surveyed(2)
+	if !goes() {
+		t.Error("it waits though the host was measured")
 	}
 }

@@ -332,7 +332,7 @@ func TestJudgeAvoids(t *testing.T) {
 }
 
 func TestJudgeConfig(t *testing.T) {
-	for _, cfg := range []JudgeConfig{{Vantages: -1}, {Probes: -1}, {Vantages: MaxNear + 1}} {
+	for _, cfg := range []JudgeConfig{{Vantages: -1}, {Probes: -1}, {Vantages: MaxNear + 1}, {Small: -1}} {
 		if _, err := NewJudge(cfg, rand.New(rand.NewPCG(1, 1))); !errors.Is(err, ErrJudge) {
 			t.Errorf("%+v: %v", cfg, err)
 		}

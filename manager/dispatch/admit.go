@@ -76,8 +76,8 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how w
 		since = now
 	}
 	// The longer it has waited, the farther it may go: a quarter of the peers, half of them, all. Which of the tasks that may go to all does so is for handFar.
-	share, waited := NearShare, now.Sub(since)
-	for left := waited; left >= patience*m.cfg.Clock.Step && share < 1; left -= patience * m.cfg.Clock.Step {
+	share := NearShare
+	for left := now.Sub(since); left >= patience*m.cfg.Clock.Step && share < 1; left -= patience * m.cfg.Clock.Step {
 		share *= 2
 	}
 	anywhere := share == 1 && !how.first && how.only == ""
@@ -91,14 +91,13 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how w
 	case v == Wait && !asked && len(m.asked) < maxAsked:
 		m.asked[s] = since
 	case v == Wait && anywhere:
-		m.far.add(Ask{Slot: s, Host: key, Pressing: m.due.Facts(s).Updated == 0, Late: waited >= late*m.cfg.Clock.Step})
+		m.far.add(Ask{Slot: s, Host: key, Pressing: m.due.Facts(s).Updated == 0, Since: since})
 	}
 	return peer, v
 }
 
 const (
 	patience = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
-	late     = 60      // ticks after which one goes far also if it is small
 	maxAsked = 1 << 16 // tasks whose wait is counted
 )
 

@@ -19,7 +19,7 @@ type Judge interface {
 	// Room says whether a task for the host should be placed now, and with Go, with which peer; an empty one leaves that to the overlay.
 	Room(now time.Time, a Ask) (Peer, Verdict)
 	// Farther says which of some tasks that have waited long loses least by going to a peer that may have it, and to which: a task that presses to one with room,
-	// and these tasks come first; another one to one with a free thread that nothing near it wants. False: there is none. Slot, Host, Pressing and Late of
+	// and these tasks come first; another one to one with a free thread that nothing near it wants. False: there is none. Slot, Host, Pressing and Since of
 	// the tasks are set.
 	Farther(now time.Time, tasks []Ask) (task int, p Peer, ok bool)
 	// Held tells that a peer has n of our tasks now, counting those on their way to it. Nothing was held before the first call.
@@ -39,8 +39,8 @@ type Ask struct {
 	Share float64
 	// Pressing says that the channel was never crawled and has waited long: Farther may give it any room, also what others near the peer want.
 	Pressing bool
-	// Late says that it has waited very long: Farther does not hold it back for being small.
-	Late bool
+	// Since is when it was asked for first, of a task for Farther.
+	Since time.Time
 	// Only, if set, is the peer that Farther has named: it is this one or none.
 	Only Peer
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.

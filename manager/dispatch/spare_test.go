@@ -63,15 +63,16 @@ func TestSpareKeepsToTheRoom(t *testing.T) {
 	}
 }
 
-// A task that no peer takes is late once it has waited for late ticks, and not before.
-func TestLate(t *testing.T) {
+// Farther is told since when a task has waited that no peer takes.
+func TestSince(t *testing.T) {
 	w := newWorld(Config{Terms: terms(), MaxOut: 3})
 	w.peer("a").gone = false // it holds nothing
 	w.chans[w.add(0)].wanted = true
-	for since := range recrawl.Tick(late + 3) {
+	began := w.now
+	for ticks := range 3 * 2 * patience {
 		w.tick()
-		if got := len(w.late) > 0; got != (since >= late) {
-			t.Fatalf("after %d ticks: late %v", since, got)
+		if got, want := w.since, began; ticks >= 2*patience && !got.Equal(want) {
+			t.Fatalf("after %d ticks: it waits since %v, want %v", ticks, got, want)
 		}
 		w.now = w.now.Add(tick)
 	}

@@ -30,7 +30,7 @@ type world struct {
 	orders map[recrawl.Slot]Order
 	told   []string // what Due and the Judge were told, since the last look
 	expect time.Duration
-	late   []recrawl.Slot // tasks that Farther was told are late
+	since  time.Time // when the first task was asked for that Farther was told of last
 }
 
 // site is a channel.
@@ -245,10 +245,8 @@ func (w *world) Room(_ time.Time, a Ask) (Peer, Verdict) {
 
 func (w *world) Farther(_ time.Time, tasks []Ask) (task int, p Peer, ok bool) {
 	least := 0
+	w.since = tasks[0].Since
 	for i, a := range tasks {
-		if a.Late && !slices.Contains(w.late, a.Slot) {
-			w.late = append(w.late, a.Slot)
-		}
 		all := w.near(a.Host)
 		for _, m := range all {
 			more := w.away(a.Host, m) - w.away(a.Host, all[0])

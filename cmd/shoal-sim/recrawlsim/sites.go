@@ -33,7 +33,7 @@ type sites struct {
 const mostJudged = coords.MaxSamples
 
 func newSites(s *shoal) *sites {
-	judge, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: vantages}, sim.Rand(s.r.cfg.Seed, "judge"))
+	judge, err := overlay.NewJudge(overlay.JudgeConfig{Vantages: vantages, Small: overlay.SmallTicks * s.unit}, sim.Rand(s.r.cfg.Seed, "judge"))
 	if err != nil {
 		panic(err) // the configuration does not depend on flags
 	}
@@ -138,7 +138,7 @@ const firstBudget = 64 // pages of a channel's first task, at most
 func (n *sites) Farther(now time.Time, tasks []dispatch.Ask) (int, dispatch.Peer, bool) {
 	asks := make([]overlay.Ask, len(tasks))
 	for i := range tasks {
-		asks[i] = overlay.Ask{Host: channel.HostKey(tasks[i].Slot) + 1, Pressing: tasks[i].Pressing, Late: tasks[i].Late, Usual: n.usual(), Pages: n.size(tasks[i].Slot)}
+		asks[i] = overlay.Ask{Host: channel.HostKey(tasks[i].Slot) + 1, Pressing: tasks[i].Pressing, Since: tasks[i].Since, Usual: n.usual(), Pages: n.size(tasks[i].Slot)}
 	}
 	i, p, ok := n.judge.Farther(now, asks)
 	return i, dispatch.Peer(p), ok
