@@ -16,7 +16,7 @@ func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 	if host := peer.SiteOf(domain); host != domain {
 		domain = host
 	}
-	if host, _, err := net.SplitHostPort(domain); err == nil { // a domain is denied at every port
+	if host, _, err := net.SplitHostPort(domain); err == nil && !strings.Contains(domain, "/") { // a domain is denied at every port; "http://" names none
 		domain = host
 	}
 	if !isDomain(domain) || strings.HasSuffix(domain, ".") {

@@ -109,7 +109,7 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 
 func (s *station) connectionChecks(st *status, now time.Time, add func(name, level string, says words.Text)) {
 	name := companyText(st)
-	switch state, why := connection(st, name, now); state {
+	switch state, why := connection(st, name, now, onPage); state {
 	case "":
 		add("connection", levelOK, words.T("health.connected", name, words.Moment(st.Home.Since, now)))
 	case stateLooking:

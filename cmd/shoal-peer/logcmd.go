@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +17,7 @@ import (
 
 type logCmd struct {
 	remote
-	Lines  int    `short:"n" help:"Number of newest lines; with --since: all." default:"50" placeholder:"N"`
+	Lines  *int   `short:"n" help:"Number of newest lines; by default 50, and with --since all." placeholder:"N"`
 	Match  string `help:"Only lines whose URL or title contains this text, in any case." placeholder:"TEXT"`
 	Site   string `help:"Only fetches of this site." placeholder:"HOST"`
 	For    string `name:"network" help:"Only fetches for this network: its company or the beginning of its name." placeholder:"NETWORK"`
@@ -25,16 +27,18 @@ type logCmd struct {
 }
 
 func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
-	if c.Lines < 1 {
-		return fmt.Errorf("%w: --lines %d; want 1 or more", errSettings, c.Lines)
-	}
-	want := peer.Want{Newest: c.Lines, Match: c.Match, Site: strings.ToLower(c.Site)}
+	want := peer.Want{Newest: defaultLines, Match: c.Match, Site: strings.ToLower(c.Site)}
 	if c.Since != "" {
 		var err error
 		if want.Since, err = since(c.Since, time.Now()); err != nil {
 			return err
 		}
 		want.Newest = 0
+	}
+	if c.Lines != nil {
+		if want.Newest = *c.Lines; want.Newest < 1 {
+			return fmt.Errorf("%w: --lines %d; want 1 or more", errSettings, want.Newest)
+		}
 	}
 	_, set, err := client(s, top, c.Data)
 	if err != nil && !errors.Is(err, control.ErrNoAgent) { // the record can be read without a running peer
@@ -43,17 +47,23 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if want.For, err = recorded(set.Data, c.For); err != nil {
 		return err
 	}
+	if _, err := os.Stat(set.journal()); errors.Is(err, fs.ErrNotExist) && !c.Follow { // to look makes no folder
+		return fmt.Errorf("there is no record of URLs in %s: no peer ran there; name its folder with --data", set.Data)
+	}
 	j, err := peer.OpenJournal(set.journal())
 	if err != nil {
 		return err
 	}
 	defer j.Close()
 	if c.Sites {
-		return c.sites(s, j, want)
+		return c.sites(s, j, want, set.journal())
 	}
 	show := func(e peer.Entry) error { return c.show(s, e) }
 	if !c.Follow {
 		entries, err := j.Log(want)
+		if err == nil && len(entries) == 0 {
+			nothing(s, set.journal(), &want)
+		}
 		return errors.Join(err, each(entries, show))
 	}
 	tail, err := j.Tail() // before the entries are read, so that none falls between
@@ -76,11 +86,27 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 	})
 }
 
+// defaultLines is how many lines a log shows unless it is told.
+const defaultLines = 50
+
+// nothing says that the record holds nothing of what is wanted, and where it was looked for: an empty answer may be one about another folder.
+func nothing(s streams, dir string, want *peer.Want) {
+	if want.Since.IsZero() {
+		fmt.Fprintf(s.err, "Nothing that fits is in the record of URLs, %s.\n", dir)
+		return
+	}
+	fmt.Fprintf(s.err, "Nothing that fits was fetched since %s, by the record of URLs, %s.\n", want.Since.Local().Format(time.DateTime), dir)
+}
+
 // sites shows totals by site.
-func (c *logCmd) sites(s streams, j *peer.Journal, want peer.Want) error {
+func (c *logCmd) sites(s streams, j *peer.Journal, want peer.Want, dir string) error {
 	list, all, err := j.Sites(want)
 	if err != nil {
 		return err
+	}
+	if len(list) == 0 {
+		nothing(s, dir, &want)
+		return nil
 	}
 	if c.JSON {
 		for _, x := range list {

@@ -156,7 +156,11 @@ func TestVolunteer(t *testing.T) {
 	if c, text := v.do("pause", "soon"); c == 0 || !strings.Contains(text, `shoal-peer: a pause of "soon"; say 30m or 2h`) {
 		t.Errorf("pause soon: %d %s", c, text)
 	}
-	v.ok("log")
+	for _, args := range [][]string{{"log"}, {"log", "--sites"}, {"log", "--since", "2h", "-n", "3"}} {
+		if text := v.ok(args...); !strings.Contains(text, "Nothing that fits") {
+			t.Errorf("%v of nothing: %q", args, text)
+		}
+	}
 	if text := v.ok("leave"); !strings.Contains(text, "has left") {
 		t.Error(text)
 	}
@@ -237,6 +241,9 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"log", "-n", "0"}, "", 1, "want 1 or more"},
 		{[]string{"status"}, "", 1, "no peer runs in " + filepath.Join(v.dir, "data") + "; start one"},
 		{[]string{"leave", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer ran there"},
+		{[]string{"leave", "--data", v.dir}, "", 0, "so there was none to leave"},
+		{[]string{"log", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer ran there"},
+		{[]string{"log", "--sites", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer ran there"},
 		{[]string{"completion", "tcsh"}, "", 2, "bash"},
 	} {
 		env := v.env

@@ -182,6 +182,7 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 			}
 		}
 	}
+	_, kept := wire.LoadKept(set.Data)
 	var lost peer.Undelivered
 	for _, m := range leaving {
 		one, err := unjoin(ctx, m.Dir, time.Duration(set.GraceS)*time.Second+20*time.Second)
@@ -191,6 +192,9 @@ func (c *leaveCmd) Run(ctx context.Context, s streams, top *cli) error {
 		lost.Tasks, lost.Bytes = lost.Tasks+one.Tasks, lost.Bytes+one.Bytes
 	}
 	said := fmt.Sprintf("This computer has left the network. Its key and the record of what it fetched are still in %s; you may delete that folder.", set.Data)
+	if beside == 0 && len(leaving) == 1 && leaving[0].Network == (peer.Membership{}).Network && errors.Is(kept, wire.ErrNotJoined) {
+		said = fmt.Sprintf("This computer has joined no network by %s, so there was none to leave. If it crawls from another folder, name that with --data.", set.Data)
+	}
 	if len(leaving) > 1 {
 		said = fmt.Sprintf("This computer has left all networks. Its keys and the record of what it fetched are still in %s; you may delete that folder.", set.Data)
 	}

@@ -41,7 +41,7 @@ func told(st *status, now time.Time, where string) (state string, says words.Tex
 		return toldEach(st.Networks, now, where)
 	}
 	name := companyText(st)
-	trouble, why := connection(st, name, now)
+	trouble, why := connection(st, name, now, where)
 	also := func(t words.Text) words.Text {
 		if why.Key == "" {
 			return t
@@ -74,7 +74,7 @@ func told(st *status, now time.Time, where string) (state string, says words.Tex
 }
 
 // connection says what is wrong with the way to the company's server, if anything is.
-func connection(st *status, name words.Text, now time.Time) (state string, says words.Text) {
+func connection(st *status, name words.Text, now time.Time, where string) (state string, says words.Text) {
 	h := st.Home
 	switch {
 	case h.At != "" && h.Silent.IsZero():
@@ -89,6 +89,8 @@ func connection(st *status, name words.Text, now time.Time) (state string, says 
 		return stateLooking, words.T("say.looking", name)
 	case h.Tries == 0:
 		return stateLooking, words.T("say.lost", name, words.Ago(now, h.Since))
+	case h.Outcast:
+		return stateRefused, words.T("say.outcast"+where, name, words.Moment(h.Since, now), words.Until(now, h.Next))
 	case h.Refused:
 		return stateRefused, words.T("say.refused", name, words.Moment(h.Since, now), strings.TrimSuffix(brief(h.Why), "."), words.Until(now, h.Next))
 	}

@@ -35,6 +35,10 @@ func TestFirstLineTellsTrouble(t *testing.T) {
 		{func(s *status) { s.Home = away; s.Reach.Direct = 2; s.Running = one }, stateAway, "other members answer, so the trouble is probably on the company's side."},
 		{func(s *status) { s.Home = away; s.Home.Since = at(40 * time.Hour) }, stateAway, "since 28 February 16:00,"},
 		{func(s *status) { s.Home = away; s.Home.Refused, s.Home.Why = true, "wire: banned from this network" }, stateRefused, "Example Search does not let this computer in since 05:58: "},
+		{func(s *status) {
+			s.Home = away
+			s.Home.Refused, s.Home.Outcast, s.Home.Why = true, true, "wire: 12D3: wire: the connection is not a member's"
+		}, stateRefused, "since 05:58: it has suspended or banned it. The lines standing and held say for what"},
 		{func(s *status) { s.Home.Silent = at(20 * time.Second); s.Running = one }, stateSilent, "Example Search has not answered since 07:59 (20 s ago), though the connection stands: "},
 		{func(s *status) { s.Home.Silent = at(20 * time.Second); s.Mode = "paused" }, statePaused, "until: shoal-peer resume. Example Search has not answered since"},
 		{func(s *status) { s.Home = wire.Home{Since: at(5 * time.Second)} }, stateLooking, "The connection to Example Search was lost 5 s ago; it is made again."},

@@ -142,8 +142,10 @@ func TestPagesQuestions(t *testing.T) {
 	if text := v.ok("deny", "--allow", "www.shop.example"); !strings.Contains(text, "not on your list") {
 		t.Error(text)
 	}
-	if c, text := v.do("deny", "no domain"); c == 0 || !strings.Contains(text, "want one such as example.org") {
-		t.Error(text)
+	for _, none := range []string{"no domain", "http://", "https://"} {
+		if c, text := v.do("deny", none); c == 0 || !strings.Contains(text, "want one such as example.org") {
+			t.Error(text)
+		}
 	}
 	if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), "deny") {
 		t.Errorf("%s %v", b, err)

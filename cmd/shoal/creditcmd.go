@@ -81,7 +81,15 @@ type creditHideCmd struct {
 
 func (c *creditHideCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, true, func(a *api.Client) error {
+		var was manager.AccountCredit
+		if err := a.Quiet().Do(ctx, http.MethodGet, "/credit", url.Values{"account": {c.Account}}, nil, &was); err != nil {
+			return err
+		}
 		if err := a.Do(ctx, http.MethodPut, "/credit/profile", nil, api.ProfileAsk{Account: c.Account}, nil); err != nil {
+			return err
+		}
+		if was.Profile == (manager.Profile{}) {
+			_, err := fmt.Fprintf(s.err, "%s had neither nickname nor team, so nothing was changed. If it is misspelt: shoal peer list names the accounts; where it says own, ACCOUNT is the peer id.\n", plain.Printable(c.Account))
 			return err
 		}
 		_, err := fmt.Fprintf(s.out, "%s is not on the board any more. Its volunteer can choose another nickname; shoal peer ban ends that.\n", plain.Printable(c.Account))

@@ -77,7 +77,7 @@ func TestBanEndsConnectionsEverywhere(t *testing.T) {
 			t.Error("a banned member was served")
 		}
 	}
-	if err := bad.Renew(t.Context()); !errors.Is(err, Refused) {
+	if err := bad.Renew(t.Context()); !errors.Is(err, Refused) || !outcast(err) {
 		t.Errorf("renewed: %v", err)
 	}
 	if err := bad.Join(t.Context(), w.joinString(), "eve"); !errors.Is(err, Refused) {

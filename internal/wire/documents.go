@@ -40,7 +40,7 @@ func (g *greeter) admit(c network.Conn, m Member, sealed []byte) error {
 		return nil
 	}
 	g.gate.Bar(c)
-	return &Status{Code: Refused, Reason: "denied", Text: "wire: banned from this network"}
+	return errBanned
 }
 
 func (g *greeter) banned(m Member) bool {

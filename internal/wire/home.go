@@ -29,6 +29,8 @@ type Home struct {
 	Why   string    `json:"why,omitempty"`   // the last attempt failed
 	// The last attempt met a server that answers and does not let this computer in.
 	Refused bool `json:"refused,omitempty"`
+	// And what it says is that this computer is no member: banned, or suspended.
+	Outcast bool `json:"outcast,omitempty"`
 	// The server is connected and has not answered since then. Home leaves it out, since only asking tells: see Silent.
 	Silent time.Time `json:"silent_since,omitzero"`
 }
@@ -126,6 +128,12 @@ func (h *home) keep(ctx context.Context) {
 	}
 }
 
+// outcast tells whether a server's refusal is one of members that are banned. It says so where it speaks to them at all; else the connection is no member's.
+func outcast(err error) bool {
+	var s *Status
+	return errors.As(err, &s) && (s.Reason == errNotMember.Reason || s.Reason == errBanned.Reason)
+}
+
 // tell publishes the state.
 func (h *home) tell(way *homing.Way, at peer.ID, err error) {
 	now := Home{Since: way.Since(), Tries: way.Tries()}
@@ -137,11 +145,12 @@ func (h *home) tell(way *homing.Way, at peer.ID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := h.now
-	if now.Why, now.Refused = before.Why, before.Refused; err != nil {
+	if now.Why, now.Refused, now.Outcast = before.Why, before.Refused, before.Outcast; err != nil {
 		now.Why, now.Refused = err.Error(), outcome(err) == homing.TurnedAway
+		now.Outcast = now.Refused && outcast(err)
 	}
 	if at != "" || now.Tries == 0 {
-		now.Why, now.Refused = "", false
+		now.Why, now.Refused, now.Outcast = "", false, false
 	}
 	h.now = now
 	if now.At == before.At {

@@ -74,6 +74,8 @@ func statusOf(err error) *Status {
 	return &Status{Code: Internal, Text: "internal error"}
 }
 
+var errBanned = &Status{Code: Refused, Reason: "denied", Text: "wire: banned from this network"}
+
 var errNotMember = &Status{Code: NotMember, Reason: "not_member", Text: "wire: the connection is not a member's"}
 
 // ErrUnreachable is a peer that could not be connected to.
