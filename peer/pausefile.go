@@ -16,13 +16,18 @@ import (
 const pauseFile = "pause.json"
 
 type pause struct {
-	Until time.Time `json:"until,omitzero"` // zero: until the volunteer resumes
+	Until time.Time `json:"until,omitzero"` // by the network's clock; zero: until the volunteer resumes
+	Here  time.Time `json:"here,omitzero"`  // the same moment by this computer's clock, which may be wrong; zero: it was not noted
 }
 
 // pauseUntil pauses, and keeps the pause. It is in force even if it cannot be kept.
 func (a *Agent) pauseUntil(until time.Time) error {
 	a.SetMode(queue.Paused, until)
-	b, err := json.Marshal(pause{until})
+	p := pause{Until: until}
+	if !until.IsZero() {
+		p.Here = time.Now().Add(until.Sub(a.now()))
+	}
+	b, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
@@ -59,7 +64,11 @@ func (a *Agent) restorePause() {
 		p = pause{}
 		a.log.Warn("the pause of an earlier run cannot be read: it is paused until shoal-peer resume", "err", err)
 	}
-	if p.Until.IsZero() || p.Until.After(time.Now()) {
-		a.SetMode(queue.Paused, p.Until)
+	until := p.Until
+	if !until.IsZero() && p.Here.After(until) { // the network's time is not known yet: too long a pause is better than none
+		until = p.Here
+	}
+	if until.IsZero() || until.After(time.Now()) {
+		a.SetMode(queue.Paused, until)
 	}
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,6 +25,10 @@ func TestPauseSurvivesRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	leave()
+	var kept pause
+	if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, &kept) != nil || kept.Here.Sub(kept.Until).Abs() > time.Hour {
+		t.Errorf("with a clock that is right it keeps %+v, %v", kept, err)
+	}
 	a, leave = s.agent(dir, nil)
 	if st := a.Status(); st.Mode != queue.Paused.String() || time.Until(st.Until) > 2*time.Hour || time.Until(st.Until) < time.Hour {
 		t.Errorf("after a new start it is %s until %v", st.Mode, st.Until)
@@ -35,7 +40,8 @@ func TestPauseSurvivesRestart(t *testing.T) {
 	if m := mode(); m != queue.Open.String() {
 		t.Errorf("after resume and a new start it is %s", m)
 	}
-	for text, want := range map[string]queue.Mode{`{"until":"2020-01-01T00:00:00Z"}`: queue.Open, `{}`: queue.Paused, `{"un`: queue.Paused} {
+	for text, want := range map[string]queue.Mode{`{"until":"2020-01-01T00:00:00Z"}`: queue.Open, `{}`: queue.Paused, `{"un`: queue.Paused,
+		`{"until":"2020-01-01T00:00:00Z","here":"2200-01-01T00:00:00Z"}`: queue.Paused, `{"until":"2020-01-01T00:00:00Z","here":"2021-01-01T00:00:00Z"}`: queue.Open} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -198,6 +198,53 @@ func TestTextsAreMadeOnce(t *testing.T) {
 	}
 }
 
+// TestTextsOfATrimmedFeed has a manager die with the first lot after a time in which no texts were made, and the feed was trimmed: another one makes its texts.
+func TestTextsOfATrimmedFeed(t *testing.T) {
+	records, segments := memledger.New(), memory.New(memory.Config{})
+	cfg := testConfig("memory")
+	now := time.Now()
+	cfg.Clock = func() time.Time { return now }
+	one, two := &besides{Store: records, name: "one"}, &besides{Store: records, name: "two", gone: []string{"one"}}
+	a, b := one.open(t, cfg, segments), two.open(t, cfg, segments)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	r, _ := start(t, a, "p", 1, 1)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", long, channel.New), r.page("/a", long+"a", channel.New)}, Report: r.report(channel.Updated)})
+	if err := records.View(func(snap ledger.Snapshot) error {
+		return snap.Scan([]byte{schema.Changes}, nil, false, func(key, _ []byte) (bool, error) {
+			trimmed, err := ledger.Put([]ledger.Change{{Key: bytes.Clone(key)}}, schema.TrimKey(schema.Changes), &pb.Progress{Seq: schema.Number(key, 0)})
+			if err == nil {
+				err = a.Ledger.Change(trimmed...)
+			}
+			return false, err // the first one alone
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(long + "a"))
+	one.on = schema.PayloadKey(schema.Text, sum[:])
+	dead := false
+	one.do = func() { dead = true }
+	one.fails = func() bool { return dead }
+	if _, err := a.ExtractText(t.Context()); err == nil {
+		t.Fatal("it has not died")
+	}
+	now = now.Add(time.Hour)
+	if _, err := b.ExtractText(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := storedNow(records, one.on); !has || err != nil {
+		t.Errorf("the text was made: %t, %v", has, err)
+	}
+}
+
+func storedNow(s ledger.Store, key []byte) (has bool, err error) {
+	err = s.View(func(snap ledger.Snapshot) (err error) {
+		has, err = snap.Get(key, func([]byte) error { return nil })
+		return err
+	})
+	return has, err
+}
+
 // TestRevisionsBesideAnotherManager has another manager store a chunk of a channel just before this one changes its pages: what that chunk says of them stays, and
 // so does the change.
 func TestRevisionsBesideAnotherManager(t *testing.T) {

@@ -168,15 +168,24 @@ func (p *Pages) lost(ctx context.Context, t texts) (int, error) {
 
 // nextLot begins where the last one ends; nil: nothing new was told.
 func (p *Pages) nextLot(ctx context.Context, t texts) (*pb.Lot, []Change, error) {
+	lot := &pb.Lot{After: t.Given}
 	changes, next, err := p.Changes(ctx, p.ledger.Cursor(schema.Changes, t.Given), textBatch)
-	if errors.Is(err, ledger.ErrTrimmed) { // while no text was extracted, retention did not wait for it
+	trimmed := errors.Is(err, ledger.ErrTrimmed) // while no text was extracted, retention did not wait for it
+	if trimmed {
 		changes, next, err = p.Changes(ctx, "", textBatch)
 	}
 	if err != nil || len(changes) == 0 {
 		return nil, nil, err
 	}
-	upto, err := p.ledger.Position(schema.Changes, next)
-	return &pb.Lot{After: t.Given, Upto: upto}, changes, err
+	if trimmed { // who does the lot again reads it from there
+		first, err := p.ledger.Position(schema.Changes, changes[0].Cursor)
+		if err != nil {
+			return nil, nil, err
+		}
+		lot.After = first - 1
+	}
+	lot.Upto, err = p.ledger.Position(schema.Changes, next)
+	return lot, changes, err
 }
 
 // changesOf reads the changes of a lot that was taken before.
