@@ -170,7 +170,7 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	f := openFortress(t, siege{honest: d.honest, hosts: d.hosts, gap: d.gap, trouble: d.trouble})
 	gang := &rogue.Gang{Target: f.pond.World().Origin(1), Wake: time.Now().Add(d.most / 4)}
 	crew, leave := f.deceive(d.kinds, gang)
-	f.manager.until("has all its peers", func() bool { return f.page.overview().Peers >= d.honest+len(crew) })
+	f.gather(d.honest + len(crew))
 	var members []desk.Peer
 	if err := f.page.get("/api/v1/peers", &members); err != nil {
 		t.Fatal(err)
