@@ -33,7 +33,8 @@ func openSeveral(t *testing.T, web pondRun, dirs []string, change func(i int, cf
 			t.Fatal(err)
 		}
 		cfg := stationConfig{data: dir, several: true, listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, dialer: pondDialer(web.world, port),
-			log: slog.New(slog.DiscardHandler), manager: pondManager(), reach: pondReach}
+			tenancy: 3 * time.Minute, // no test has a manager die, and a machine may be busy
+			log:     slog.New(slog.DiscardHandler), manager: pondManager(), reach: pondReach}
 		change(i, &cfg)
 		st, err := openStation(t.Context(), cfg)
 		if err != nil {

@@ -41,11 +41,12 @@ import (
 type stationConfig struct {
 	name        string // of the company, for volunteers
 	data        string
-	db          string   // URL of the server that holds the channels; empty: as the data folder remembers, else in it
-	bucket      string   // URL of the bucket that holds the archive's pages; likewise
-	several     bool     // other managers work on both
-	onlyArchive bool     // it takes no share of the hosts, and stores what peers send
-	listen      []string // multiaddrs
+	db          string        // URL of the server that holds the channels; empty: as the data folder remembers, else in it
+	bucket      string        // URL of the bucket that holds the archive's pages; likewise
+	several     bool          // other managers work on both
+	tenancy     time.Duration // how long this manager's partitions stay its own without a word of it; 0: as is usual
+	onlyArchive bool          // it takes no share of the hosts, and stores what peers send
+	listen      []string      // multiaddrs
 	announce    []string
 	page        string   // address of the operator's page; empty: none
 	board       string   // address of the public board; empty: none
