@@ -283,39 +283,57 @@ func (l *Ledger) evict(id channel.ID, gone evicted) (bool, error) {
 // Recall ends all tasks of a channel, claimed or not: what its peers still send is refused, as that of an older generation is. What they stored
 // stays, and the next one goes on from it.
 func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {
-	if err := ctx.Err(); err != nil {
+	return settled(ctx, l, func() error {
+		c, err := l.lock(id)
+		if err != nil {
+			return err
+		}
+		defer l.unlock(id, c)
+		n := c.Value
+		step := n.fence.Revoke()
+		return l.take(id, &c.Value, n, step, &Job{})
+	})
+}
+
+// settled does something to a channel until no other program was quicker. Before it is done again, all that others have stored is known here.
+func settled(ctx context.Context, l *Ledger, do func() error) error {
+	return Revised(func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := do()
+		if errors.Is(err, ErrConflict) {
+			if serr := l.Others.sync(ctx); serr != nil {
+				return fmt.Errorf("%w: %w", ErrStorage, serr)
+			}
+		}
 		return err
-	}
-	c, err := l.lock(id)
-	if err != nil {
-		return err
-	}
-	defer l.unlock(id, c)
-	n := c.Value
-	step := n.fence.Revoke()
-	return l.take(id, &c.Value, n, step, &Job{})
+	})
 }
 
 // TakeBack ends a task of which it is not known whether a peer took it, unless it was claimed. What a peer claims of it later is refused.
 func (l *Ledger) TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c, err := l.lock(id)
-	if err != nil {
-		return err
-	}
-	defer l.unlock(id, c)
-	n := c.Value
-	if step := n.fence.TakeBack(gen); step.Persist {
-		return l.take(id, &c.Value, n, step, &Job{})
-	}
-	return nil
+	return settled(ctx, l, func() error {
+		c, err := l.lock(id)
+		if err != nil {
+			return err
+		}
+		defer l.unlock(id, c)
+		n := c.Value
+		if step := n.fence.TakeBack(gen); step.Persist {
+			return l.take(id, &c.Value, n, step, &Job{})
+		}
+		return nil
+	})
 }
 
 // Forget ends all tasks of a channel, claimed or not, and drops what is kept of it beside its fence: what its peers still send is refused, as
 // that of an older generation is, and no later crawl goes on from it.
 func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
+	return settled(ctx, l, func() error { return forget(ctx, l, id) })
+}
+
+func forget(ctx context.Context, l *Ledger, id channel.ID) error {
 	c, err := l.lock(id)
 	if err != nil {
 		return err

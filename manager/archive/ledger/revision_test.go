@@ -54,3 +54,50 @@ func TestRevisionOfANewChannel(t *testing.T) {
 		}
 	}
 }
+
+// overtaken is a store to which another program writes just before the next commit.
+type overtaken struct {
+	*shared
+	first func()
+}
+
+func (o *overtaken) Commit(writes []ledger.Write) ([]error, error) {
+	if f := o.first; f != nil {
+		o.first = nil
+		f()
+	}
+	return o.shared.Commit(writes)
+}
+
+// TestEndsAreSettled has a program end a channel's tasks while another one changes the channel: it does so all the same, and does not leave it to an operator to ask
+// again.
+func TestEndsAreSettled(t *testing.T) {
+	for name, end := range map[string]func(l *ledger.Ledger) error{
+		"recall": func(l *ledger.Ledger) error { return l.Recall(t.Context(), 7) },
+		"forget": func(l *ledger.Ledger) error { return l.Forget(t.Context(), 7) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			records := memledger.New()
+			store := &overtaken{shared: &shared{Store: records}}
+			open := func(s ledger.Store) *ledger.Ledger {
+				l, err := ledger.Open(t.Context(), ledger.Config{Terms: lease.Default(), Clock: time.Now, Log: slog.New(slog.DiscardHandler), InFlight: 1}, s, memory.New(memory.Config{}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return l
+			}
+			other, own := open(&shared{Store: records}), open(store)
+			store.first = func() {
+				if err := other.Recall(t.Context(), 7); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := end(own); err != nil {
+				t.Error(err)
+			}
+			if store.first != nil {
+				t.Error("nothing was written")
+			}
+		})
+	}
+}
