@@ -36,6 +36,9 @@ func (g *greeter) admit(c network.Conn, m Member, sealed []byte) error {
 	if err := g.conns.admit(c, m, sealed); err != nil {
 		return err
 	}
+	if m.Role != member.Peer {
+		poke(g.reach.lost) // the way home has each connection to its server watched, also a further one that the server has dialled
+	}
 	if !g.banned(m) {
 		return nil
 	}

@@ -41,6 +41,9 @@ func delay(c net.Conn, rtt time.Duration) net.Conn {
 	return d
 }
 
+// NetConn is the connection below.
+func (d *delayed) NetConn() net.Conn { return d.Conn }
+
 func (d *delayed) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -37,7 +37,7 @@ type Config struct {
 type Sockets struct {
 	cfg     Config
 	packets packets
-	dialled sync.Map // *net.TCPConn by ends
+	open    sync.Map // *net.TCPConn by ends
 }
 
 // New opens nothing yet.
@@ -142,9 +142,15 @@ func (l listener) Accept() (net.Conn, error) {
 			_ = l.sockets.cfg.Control(familyOf(c.LocalAddr()), c.RemoteAddr().String(), raw) // where it fails it has been inherited
 		}
 	}
-	var closed func()
+	closed := l.sockets.remember(c)
 	if l.sockets.cfg.Accepted != nil {
-		closed = l.sockets.cfg.Accepted(c)
+		forget, seen := closed, l.sockets.cfg.Accepted(c)
+		closed = func() {
+			forget()
+			if seen != nil {
+				seen()
+			}
+		}
 	}
 	return l.sockets.opened(c, closed), nil
 }

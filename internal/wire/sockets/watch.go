@@ -17,10 +17,10 @@ const (
 	Noticed  = askAfter + askTimes*askEvery
 )
 
-// ends are the two addresses of a dialled TCP connection.
+// ends are the two addresses of a TCP connection.
 type ends struct{ local, remote string }
 
-// Watch has the system watch a TCP connection that was dialled. Others it leaves as they are. It costs two packets without content every askAfter while
+// Watch has the system watch a TCP connection, dialled or accepted. Others it leaves as they are. It costs two packets without content every askAfter while
 // nothing else passes.
 func (s *Sockets) Watch(local, remote ma.Multiaddr) error {
 	from, err := manet.ToNetAddr(local)
@@ -31,8 +31,8 @@ func (s *Sockets) Watch(local, remote ma.Multiaddr) error {
 	if err != nil {
 		return nil
 	}
-	c, dialled := s.dialled.Load(ends{from.String(), to.String()})
-	if !dialled {
+	c, known := s.open.Load(ends{from.String(), to.String()})
+	if !known {
 		return nil
 	}
 	t := c.(*net.TCPConn)
@@ -42,13 +42,16 @@ func (s *Sockets) Watch(local, remote ma.Multiaddr) error {
 	return boundAcknowledgement(t, Noticed)
 }
 
-// remember makes a dialled connection known to Watch, and returns what forgets it; nil: it is none of the system's.
+// remember makes a connection known to Watch, and returns what forgets it.
 func (s *Sockets) remember(c net.Conn) (closed func()) {
+	of := ends{c.LocalAddr().String(), c.RemoteAddr().String()}
+	if under, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = under.NetConn()
+	}
 	t, ok := c.(*net.TCPConn)
 	if !ok {
-		return nil
+		return func() {} // it is none of the system's
 	}
-	of := ends{c.LocalAddr().String(), c.RemoteAddr().String()}
-	s.dialled.Store(of, t)
-	return func() { s.dialled.CompareAndDelete(of, t) }
+	s.open.Store(of, t)
+	return func() { s.open.CompareAndDelete(of, t) }
 }
