@@ -265,10 +265,11 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 			return c, fmt.Errorf("claim: %w", err)
 		case err != nil:
 			j.away.Store(true)
-			a.log.Debug("claim not answered", "host", h.Host, "err", err)
+			a.log.Debug("claim not answered", "host", h.Host, "gen", h.Gen, "err", err)
 		case c.Status == uplink.Granted:
 			j.away.Store(false)
 			hold.acked(sent, c.Left)
+			a.log.Debug("claim granted", "host", h.Host, "gen", h.Gen)
 			return c, nil
 		case c.Status == uplink.Held:
 			held = max(c.Left, retries.First)

@@ -62,12 +62,13 @@ func (s *sender) put(ctx context.Context, body []byte) error {
 			return fmt.Errorf("chunk %d: %w", c.Seq, err)
 		case err != nil:
 			s.away.Store(true)
-			s.log.Debug("chunk not acknowledged", "host", s.header.Host, "err", err)
+			s.log.Debug("chunk not acknowledged", "host", s.header.Host, "gen", s.header.Gen, "err", err)
 		case r.Status == uplink.Stored, r.Status == uplink.Behind && r.Seq == c.Seq && bytes.Equal(r.Head[:], hash[:]):
 			s.away.Store(false)
 			s.seq, s.head = c.Seq, hash
 			s.sent.Add(int64(len(body)))
 			s.hold.acked(sent, r.Left)
+			s.log.Debug("chunk acknowledged", "host", s.header.Host, "gen", s.header.Gen, "seq", c.Seq)
 			return nil
 		default:
 			s.hold.stop()

@@ -263,6 +263,7 @@ func (r *reach) reserve(ctx context.Context, home peer.ID) error {
 		return fmt.Errorf("wire: reservation at %s: %w", home, err)
 	}
 	r.meetAt(home, reservation.Expiration)
+	r.log.Debug("others can meet this node at its home", "server", home)
 	return nil
 }
 

@@ -126,6 +126,7 @@ func (c *calls) takePassed(ctx context.Context, from Member, req []byte) ([]byte
 	}
 	defer c.running.end(key)
 	c.numbers.rides.Add(1)
+	c.log.Debug("a request came through the home", "proto", m.Protocol, "from", asker)
 	if member.CheckLabel(m.Label) != nil { // a server of before lets more through
 		m.Label = ""
 	}
