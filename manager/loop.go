@@ -9,6 +9,7 @@ import (
 
 // Run runs the manager until ctx ends, and returns after all that it started has ended.
 func (m *Manager) Run(ctx context.Context) error {
+	asked := ctx // ends when this manager is asked to end
 	ctx, stop := context.WithCancelCause(ctx)
 	defer m.beside.Wait()
 	defer stop(nil)
@@ -24,7 +25,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.begin()
 	m.tuning.recallDue = true
 	if m.tenancy != nil {
-		defer m.tenancy.leave()
+		defer m.tenancy.leave(asked)
 		m.beside.Go(func() { m.tenancy.listen(ctx) })
 		m.beside.Go(func() {
 			if err := m.tenancy.work(ctx); err != nil {

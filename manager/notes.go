@@ -26,6 +26,9 @@ const (
 	noteOther    = "other: " // begins what is for others than the manager
 )
 
+// NoteEnds is told by a manager that was asked to end; its body is what Several.About makes.
+const NoteEnds = "ends"
+
 // noted is the body of a note. Which fields it has depends on what it tells.
 type noted struct {
 	ID          channel.ID `json:",omitempty"`

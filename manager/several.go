@@ -403,10 +403,15 @@ func (t *tenancy) strays(ctx context.Context) error {
 	return nil
 }
 
-// leave hands over all partitions at the end. Called when the loop has ended and all is written.
-func (t *tenancy) leave() {
+// leave hands over all partitions at the end, and tells the others if this manager was asked to end. Called when the loop has ended and all is written.
+func (t *tenancy) leave(asked context.Context) {
 	ctx, cancel := context.WithTimeout(context.Background(), moveWait)
 	defer cancel()
+	if asked.Err() != nil && t.About != nil {
+		if err := t.Shared.Tell(ctx, channel.Note{What: noteOther + NoteEnds, Body: t.About()}); err != nil {
+			t.log.Debug("the other managers were not told that this one was asked to end", "err", err)
+		}
+	}
 	if err := t.Shared.Leave(ctx); err != nil && !errors.Is(err, channel.ErrStaleEpoch) {
 		t.log.Warn("the other managers were not told of the end; they will see it", "err", err)
 	}

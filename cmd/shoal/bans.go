@@ -94,6 +94,14 @@ func (st *station) heard(what string, body []byte) {
 	if what == noteReleases {
 		st.releases.wakeUp()
 	}
+	if what == manager.NoteEnds {
+		var a about
+		if json.Unmarshal(body, &a) == nil {
+			st.publishing.Lock()
+			st.others.end(a)
+			st.publishing.Unlock()
+		}
+	}
 	if what != noteBanned {
 		return
 	}

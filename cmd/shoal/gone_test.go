@@ -12,6 +12,9 @@ func TestGoneManagers(t *testing.T) {
 	var o others
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	all := []about{{Peer: "me", Name: "here"}, {Peer: "a", Name: "east"}, {Peer: "b", Name: "west"}}
+	for i := range all {
+		all[i].Started = now
+	}
 	for _, step := range []struct {
 		after time.Duration
 		there []about
@@ -33,4 +36,30 @@ func TestGoneManagers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEndedManagers does not tell of managers that were asked to end, whether that is heard before it is seen or after, and tells of the next start.
+func TestEndedManagers(t *testing.T) {
+	var o others
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	me, first := about{Peer: "me", Started: now}, about{Peer: "a", Name: "east", Started: now}
+	again := about{Peer: "a", Name: "east", Started: now.Add(time.Hour)}
+	sees := func(what string, want int, there ...about) {
+		t.Helper()
+		o.depart(there, "me", now)
+		o.about = there
+		if found := o.missing(); len(found) != want {
+			t.Errorf("%s: told %v", what, found)
+		}
+	}
+	sees("both are here", 0, me, first)
+	o.end(first)
+	sees("it says that it ends", 0, me, first)
+	sees("it is gone", 0, me)
+	sees("it is started again", 0, me, again)
+	sees("that start dies", 1, me)
+	sees("it is back", 0, me, again)
+	sees("it is gone", 1, me)
+	o.end(again)
+	sees("it is heard that it was asked to end", 0, me)
 }

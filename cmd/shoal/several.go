@@ -37,6 +37,7 @@ type others struct {
 	owner   [channel.Parts]string // who has each; likewise
 	stolen  uint64                // up to this serial working keys are in others' hands; likewise
 	gone    map[string]gone       // managers that were here, by their peer ids; likewise
+	ended   map[string]time.Time  // the start of managers that were asked to end, by their peer ids; likewise
 	keys    []keyUsed             // of managers that are here, or were of late; likewise
 }
 
@@ -55,7 +56,7 @@ func (o *others) depart(now []about, me string, at time.Time) {
 		o.gone = map[string]gone{}
 	}
 	for i := range o.about {
-		if a := &o.about[i]; a.Peer != me {
+		if a := &o.about[i]; a.Peer != me && !a.Started.Equal(o.ended[a.Peer]) {
 			o.gone[a.Peer] = gone{a.Name, at}
 		}
 	}
@@ -69,11 +70,20 @@ func (o *others) depart(now []about, me string, at time.Time) {
 	}
 }
 
-// missing tells of the managers that are not here any more.
+// end notes that a manager was asked to end: that it is gone is then no news to its operator.
+func (o *others) end(a about) {
+	if o.ended == nil {
+		o.ended = map[string]time.Time{}
+	}
+	o.ended[a.Peer] = a.Started
+	delete(o.gone, a.Peer)
+}
+
+// missing tells of the managers that are not here any more, and were not asked to end.
 func (o *others) missing() (out []desk.Finding) {
 	for _, p := range slices.Sorted(maps.Keys(o.gone)) {
 		out = append(out, desk.Finding{Level: desk.Warning, What: fmt.Sprintf("The manager %s on %s has been gone since %s; the others have its share of the hosts.", p, o.gone[p].machine, o.gone[p].at.UTC().Format("2006-01-02 15:04:05 UTC")),
-			Mend: "If it was not stopped on purpose: see whether that machine runs and reaches the database, and start the manager again."})
+			Mend: "It was not asked to end: see whether that machine runs and reaches the database, and start the manager again."})
 	}
 	return out
 }
