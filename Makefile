@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: servers judging cluster cluster-brief updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -162,8 +162,11 @@ life: ## eight weeks of a manager and its archive, a crawl of every channel in e
 servers: ## a network moves to PostgreSQL and an object store and back while it runs, killed in its pause; and the systemd units of manager and archive run in a Debian system (SHOAL_DEBIAN; Linux, root, with PostgreSQL installed; three minutes)
 	SHOAL_TEST_SERVERS=1 $(GO) test -count=1 -timeout 20m -v -run 'TestMigrateWhileItRuns$$|TestManagerUnits$$' ./internal/lab/e2e
 
-cluster: ## three managers that share a network on PostgreSQL with a standby and an object store: managers, their clocks, servers and the ways between them break by a seeded script, while an operator works, for CLUSTER_MINUTES (default 5), before an outside judge; before that, what a death, a pause and an end of a manager take (CLUSTER_PEERS=40: so many peers, default 6; CLUSTER_SEED=7: that script; CLUSTER_OLD=DIR: upgrades from the programs there; Linux, root, with PostgreSQL installed)
-	SHOAL_CLUSTER=1 SHOAL_CLUSTER_MINUTES=$(or $(CLUSTER_MINUTES),5) SHOAL_CLUSTER_PEERS=$(CLUSTER_PEERS) SHOAL_CLUSTER_SEED=$(CLUSTER_SEED) SHOAL_CLUSTER_OLD=$(if $(CLUSTER_OLD),$(abspath $(CLUSTER_OLD))) $(GO) test -count=1 -timeout 150m -v -run 'TestCluster(Moves)?$$' ./internal/lab/e2e
+cluster: ## three managers that share a network on PostgreSQL with a standby and an object store: managers, their clocks, servers and the ways between them break by a seeded script, while an operator works, for CLUSTER_MINUTES (default 5), before an outside judge; before that, what a death, a pause and an end of a manager take, and when its peers go on (CLUSTER_PEERS=40: so many peers, default 6; CLUSTER_SEED=7: that script; CLUSTER_OLD=DIR: upgrades from the programs there; Linux, root, with PostgreSQL installed)
+	SHOAL_CLUSTER=1 SHOAL_CLUSTER_MINUTES=$(or $(CLUSTER_MINUTES),5) SHOAL_CLUSTER_PEERS=$(CLUSTER_PEERS) SHOAL_CLUSTER_SEED=$(CLUSTER_SEED) SHOAL_CLUSTER_OLD=$(if $(CLUSTER_OLD),$(abspath $(CLUSTER_OLD))) $(GO) test -count=1 -timeout 150m -v -run 'TestCluster(Moves|Home)?$$' ./internal/lab/e2e
+
+cluster-home: ## when peers go on whose home is killed or loses its cable, over TCP and over QUIC, in namespaces: at another server, with claims, with chunks, met there (four minutes; Linux, root, with PostgreSQL installed)
+	SHOAL_CLUSTER=1 $(GO) test -count=1 -timeout 20m -v -run 'TestClusterHome$$' ./internal/lab/e2e
 
 cluster-brief: ## the short form of make cluster, as CI runs it: half a minute of outages, of one seed, CLUSTER_SEED (default 5) (Linux, root)
 	SHOAL_CLUSTER_BRIEF=$(or $(CLUSTER_SEED),5) $(GO) test -count=1 -timeout 10m -v -run 'TestClusterBrief$$' ./internal/lab/e2e
