@@ -64,8 +64,6 @@ type Judge struct {
 	next    int
 	surveys []Survey
 	ahead   int // hosts being measured, or waiting for that in surveys
-	// When a host that never was had to be measured: the first one of many at short distances, and the last one.
-	firstNew, lastNew time.Time
 
 	large time.Time // when Farther named one of the tasks last that press and are not small
 }
@@ -152,7 +150,7 @@ const (
 	rankAfter    = 30 * time.Second // after which a host's nearest peers are found anew: peers move
 	newcomers    = 16               // they are too when more than this part of the peers is new
 	maxHosts     = 1 << 15          // hosts that are kept
-	firstSurveys = 2 * time.Second  // that threads stay idle rather than take far tasks when the first hosts are measured
+	smallOf      = 1.2              // so many times the pages of a small task are fewer than is usual
 	maxSurveys   = 256              // hosts measured at a time
 	firstRound   = 2                // so that no host was asked for in the round of number 0 or the one before
 	surveysShare = 14               // measurements that each peer is asked for at a time
@@ -390,14 +388,13 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 // these tasks come first; another one to one with a free thread that nothing near it wants. What a task loses is how much farther that peer is than the
 // nearest, for each of its pages: it keeps the thread for as long as it has pages, so that few tasks go far where large ones do. A task that presses and is
 // smaller than usual waits for peers near its host, as it would relieve them of little work: at the end of a first pass hardly anything else is left, and
-// all of it would go far. A task that does not press waits while the first hosts are measured. False: there is none.
+// all of it would go far. False: there is none.
 func (j *Judge) Farther(now time.Time, tasks []Ask) (task int, p ID, ok bool) {
 	least := math.Inf(1)
-	measures := j.ahead > 0 && now.Sub(j.firstNew) < firstSurveys // hosts near the idle threads are likely to be among these
 	for i := range tasks {
 		a, h := &tasks[i], j.hosts[tasks[i].Host]
 		first := !ok || a.Pressing && !tasks[task].Pressing
-		if h == nil || !h.known || len(h.near) == 0 || !a.Pressing && measures || !first && tasks[task].Pressing && !a.Pressing {
+		if h == nil || !h.known || len(h.near) == 0 || !first && tasks[task].Pressing && !a.Pressing {
 			continue
 		}
 		j.weigh(now, a)
@@ -423,8 +420,8 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// small says whether a task has fewer pages than usual.
-func (a *Ask) small() bool { return float64(a.Pages) < a.Usual }
+// small says whether a task has clearly fewer pages than usual.
+func (a *Ask) small() bool { return smallOf*float64(a.Pages) < a.Usual }
 
 // goesTo is how far from a host Farther sends a task: anywhere; but a small one that presses no farther than near, where a peer is that may have it.
 func (j *Judge) goesTo(now time.Time, a *Ask, h *located) float64 {
@@ -445,12 +442,6 @@ func (j *Judge) survey(key channel.HostKey, h *located, n int) {
 	most := min(max(len(j.takers)*surveysShare/max(j.cfg.Vantages, 1), 1), maxSurveys)
 	if h.busy || j.ahead >= most {
 		return
-	}
-	if !h.asked {
-		if j.now.Sub(j.lastNew) >= firstSurveys {
-			j.firstNew = j.now
-		}
-		j.lastNew = j.now
 	}
 	j.ahead++
 	h.busy = true

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"shoal/channel"
-	"shoal/coords"
 )
 
 // A spare task goes to a near peer with a free thread or to none; the threads that the judge counts as idle are those that wait for a task.
@@ -94,7 +93,7 @@ func TestJudgeFarther(t *testing.T) {
 					continue
 				}
 				late := c.now.Sub(a.Since) >= time.Minute && c.now.Sub(c.j.large) >= time.Minute
-				if small := a.Pressing && !late && a.Pages < 9 && a.Usual > 0; small && c.j.away(h, k) > c.j.reach(h) && c.nearMay(h, a.May) {
+				if small := a.Pressing && !late && a.Pages < 8 && a.Usual > 0; small && c.j.away(h, k) > c.j.reach(h) && c.nearMay(h, a.May) {
 					continue
 				}
 				more := (c.j.away(h, k) - h.near[0].ms) / float64(a.Pages)
@@ -112,7 +111,7 @@ func TestJudgeFarther(t *testing.T) {
 			continue
 		}
 		named++
-		if tasks[i].Pressing && float64(tasks[i].Pages) >= tasks[i].Usual {
+		if tasks[i].Pressing && (tasks[i].Pages >= 8 || tasks[i].Usual == 0) {
 			large = c.now
 		}
 		if !c.j.large.Equal(large) {
@@ -132,38 +131,5 @@ func TestJudgeFarther(t *testing.T) {
 	}
 	if named < 30 {
 		t.Errorf("only %d of the worlds had room", named)
-	}
-}
-
-// A task that does not press goes far only when the first hosts have been measured, or were not within firstSurveys.
-func TestJudgeFartherWaitsForSurveys(t *testing.T) {
-	c := newCourt(t, 1, 12, JudgeConfig{Vantages: 3})
-	c.survey(1, somewhere(c.rng), 3)
-	c.j.Looked()
-	goes := func() bool {
-		_, _, ok := c.j.Farther(c.now, []Ask{{Host: 1, Pages: 1}})
-		return ok
-	}
-	if !goes() {
-		t.Fatal("it goes nowhere though no host is being measured")
-	}
-	c.j.Locate(c.now, 2, "new", coords.HostRecord{})
-	if _, v := c.j.Near(c.now, Ask{Host: 2, Share: NearShare}); v != Unmeasured {
-		t.Fatalf("a new host: %v", v)
-	}
-	if goes() {
-		t.Error("it goes far while the first host is being measured")
-	}
-	if _, _, ok := c.j.Farther(c.now, []Ask{{Host: 1, Pages: 1, Pressing: true}}); !ok {
-		t.Error("one that presses does not go")
-	}
-	began := c.now
-	if c.now = began.Add(firstSurveys); !goes() {
-		t.Error("it waits longer")
-	}
-	c.now = began
-	c.j.Surveyed(2)
-	if !goes() {
-		t.Error("it waits though the host was measured")
 	}
 }

@@ -119,7 +119,7 @@ func (d *Desk) Rows(ctx context.Context, find Find) (rows []Row, total int, err 
 		rows, total, err = d.page(ctx, find)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = asks("there are too many channels to look through all of them in %v: search for a part of the host's name", viewTimeout)
+		err = asks("the channels were not looked through within %v, as they are very many or the computer is busy: try again, or search for a part of the host's name", viewTimeout)
 	}
 	return rows, total, err
 }

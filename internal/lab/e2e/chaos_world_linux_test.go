@@ -95,10 +95,18 @@ func (d *disk) fill(left int64) {
 	}
 }
 
-// empty makes room again.
+// empty makes room again, for good: a disk that fails afterwards must not bring the file back.
 func (d *disk) empty() {
 	d.t.Helper()
 	if err := os.Remove(d.ballast()); err != nil {
+		d.t.Fatal(err)
+	}
+	root, err := os.Open(d.root)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer root.Close()
+	if err := root.Sync(); err != nil {
 		d.t.Fatal(err)
 	}
 }
