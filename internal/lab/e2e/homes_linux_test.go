@@ -12,6 +12,7 @@ import (
 
 	"shoal/internal/lab/netlab"
 	"shoal/internal/wire"
+	"shoal/manager/desk"
 )
 
 // TestHomes runs a network of three homes and a manager without any other address that could be dialled. Two of the
@@ -145,6 +146,26 @@ func (l *lab) duties(p *place) (running, waiting []duty) {
 	return st.Running, st.Waiting
 }
 
+// rest pauses all channels, and waits until none is being crawled: their tasks would take the room in which others are to wait.
+func (l *lab) rest() {
+	l.t.Helper()
+	for _, id := range l.channels() {
+		l.post(fmt.Sprintf("/api/v1/channels/%d/pause", id), "")
+	}
+	l.mgr.until("has all crawls ended", func() bool {
+		rows, err := l.page.rows()
+		return err == nil && !slices.ContainsFunc(rows, func(r desk.Row) bool { return r.Out })
+	})
+}
+
+// asked has a channel that no peer could start crawled now: one that was never crawled is offered again minutes later, unless the operator asks.
+func (l *lab) asked(id uint64) {
+	l.t.Helper()
+	if d, err := l.page.channel(int(id)); err == nil && len(d.Events) > 0 && d.Events[0].What == "refused" {
+		l.crawl(id)
+	}
+}
+
 // leaves gives the homes, each with one thread, crawls that stop in the middle until one home has a waiting task.
 // That home's peer then leaves politely. Another home must get the waiting task with the same generation, and must
 // continue the crawl where it was.
@@ -154,6 +175,8 @@ func (l *lab) leaves(homes []*place) {
 	var leaver *place
 	var task duty
 	ids, held := map[string]uint64{}, map[uint64]bool{}
+	defer func() { l.stories(all, ids) }()
+	l.rest()
 	waits := func(id uint64) bool {
 		for _, p := range homes {
 			running, waiting := l.duties(p)
@@ -176,7 +199,13 @@ func (l *lab) leaves(homes []*place) {
 		l.add(large.origin)
 		ids = l.channels()
 		l.crawl(ids[large.origin])
-		l.mgr.until("has one more task at a home", func() bool { return large.held() || waits(ids[large.origin]) })
+		l.mgr.until("has one more task at a home", func() bool {
+			if large.held() || waits(ids[large.origin]) {
+				return true
+			}
+			l.asked(ids[large.origin])
+			return false
+		})
 		held[ids[large.origin]] = true
 	}
 	l.runs[leaver.peers[0]].end()
@@ -194,17 +223,13 @@ func (l *lab) leaves(homes []*place) {
 	for _, s := range all {
 		s.open()
 	}
-	defer l.stories(all, ids)
 	moved := 0
 	for _, s := range all {
 		l.mgr.until("has every crawl end", func() bool {
 			if l.updated([]string{s.origin}, 1) {
 				return true
 			}
-			// Both homes may be too busy on a busy machine; a site that was never crawled is offered again minutes later, unless the operator asks.
-			if d, err := l.page.channel(int(ids[s.origin])); err == nil && len(d.Events) > 0 && d.Events[0].What == "refused" {
-				l.crawl(ids[s.origin])
-			}
+			l.asked(ids[s.origin])
 			time.Sleep(time.Second / 2)
 			return false
 		})
