@@ -102,7 +102,9 @@ func launch(t *testing.T, program string, cmd *exec.Cmd) *process {
 		t.Fatal(err)
 	}
 	w.Close()
+	read := make(chan struct{})
 	go func() {
+		defer close(read)
 		defer r.Close()
 		for s := bufio.NewScanner(r); s.Scan(); {
 			p.mu.Lock()
@@ -112,6 +114,10 @@ func launch(t *testing.T, program string, cmd *exec.Cmd) *process {
 	}()
 	go func() {
 		p.cmd.Wait() // how it ended is looked at by who cares
+		select {     // its last words are read first; but a program that it has started may live on, and holds the pipe
+		case <-read:
+		case <-time.After(5 * time.Second):
+		}
 		close(p.done)
 	}()
 	t.Cleanup(func() {
