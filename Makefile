@@ -26,8 +26,8 @@ SOAK ?= 20
 soak: ## all tests SOAK times (default 20), half of them beside four busy processes; lists what ever failed, with logs in bin/soak (SOAK_PACKAGES=./peer/...: some packages; ONLY=TestPage: some tests; SOAK_FLAGS=-race)
 	SOAK_PACKAGES='$(SOAK_PACKAGES)' SOAK_FLAGS='$(SOAK_FLAGS)' .ci/soak $(SOAK) '$(ONLY)'
 
-race: ## all tests under the race detector, but those that only drive the programs
-	$(GO) test -race -timeout 20m ./...
+race: ## all tests under the race detector, but those that only drive the programs, and of what runs on one goroutine (shoal-dist)
+	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v /shoal-dist$$)
 
 vet: ## go vet; of what volunteers run also for Windows and macOS, tests included
 	$(GO) vet ./...
