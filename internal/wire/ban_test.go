@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,4 +218,24 @@ func TestWorkBeyondABit(t *testing.T) {
 	if !errors.As(err, &asked) || asked.work.Validate() == nil {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestWhoIsOutcast tells apart why a server does not let a peer in: a volunteer who reads of a ban must be banned, and not have a certificate that is no good.
+func TestWhoIsOutcast(t *testing.T) {
+	w := newNet(t, openPolicy)
+	bad := w.member(Config{})
+	altered := w.certified(func(c *member.Certificate) { c.Peer = bad.ID().String() }, w.auth)
+	if err := altered.Connect(t.Context(), w.manager.ID(), w.manager.Addrs()...); err == nil || outcast(err) || !errors.Is(err, NotMember) || !strings.Contains(err.Error(), "another peer") {
+		t.Errorf("with a certificate that is another's: %v", err)
+	}
+	if err := w.issuer.Deny(bad.ID().String(), true); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.manager.Learn(w.banning(bad.ID().String())); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is told that it is banned", func() bool {
+		err := bad.Connect(t.Context(), w.manager.ID(), w.manager.Addrs()...)
+		return outcast(err) && errors.Is(err, NotMember)
+	})
 }

@@ -17,7 +17,6 @@ import (
 	"shoal/channel"
 	"shoal/internal/member"
 	"shoal/internal/wire/frame"
-	"shoal/internal/wire/gate"
 	"shoal/internal/wire/wirepb"
 )
 
@@ -77,7 +76,16 @@ func (g *greeter) greet(ctx context.Context, c network.Conn) {
 	}
 	g.log.Debug("not admitted", "peer", c.RemotePeer(), "err", err)
 	g.court.settle(c.RemotePeer())
-	gate.Expel(c)
+	g.gate.Reject(c, noMember(err))
+}
+
+// noMember is what callers are told of a greeting that has failed: that the connection is no member's, and as far as either side said so, why.
+func noMember(err error) error {
+	var s *Status
+	if !errors.As(err, &s) {
+		return errNotMember
+	}
+	return &Status{Code: NotMember, Reason: s.Reason, Text: s.Text}
 }
 
 // reply is a Welcome with what its way told of the other's clock.

@@ -29,7 +29,7 @@ type Home struct {
 	Why   string    `json:"why,omitempty"`   // the last attempt failed
 	// The last attempt met a server that answers and does not let this computer in.
 	Refused bool `json:"refused,omitempty"`
-	// And what it says is that this computer is no member: banned, or suspended.
+	// And it says that this computer is banned, or suspended.
 	Outcast bool `json:"outcast,omitempty"`
 	// The server is connected and has not answered since then. Home leaves it out, since only asking tells: see Silent.
 	Silent time.Time `json:"silent_since,omitzero"`
@@ -128,10 +128,11 @@ func (h *home) keep(ctx context.Context) {
 	}
 }
 
-// outcast tells whether a server's refusal is one of members that are banned. It says so where it speaks to them at all; else the connection is no member's.
+// outcast tells whether a server's refusal is one of members that are banned. A connection that is no member's for another reason is none: as of a server that
+// ended while it was greeted, or with a clock that is wrong.
 func outcast(err error) bool {
 	var s *Status
-	return errors.As(err, &s) && (s.Reason == errNotMember.Reason || s.Reason == errBanned.Reason)
+	return errors.As(err, &s) && s.Reason == errBanned.Reason
 }
 
 // tell publishes the state.

@@ -38,7 +38,7 @@ type Config struct {
 	Ready     func() bool          // whether there is a certificate to show
 	Rejected  func(why string)     // counts a refusal
 	Left      func(Member)         // a member's connection has ended
-	NotMember error                // tells a caller that the other side is no member
+	NotMember error                // tells a caller that the other side is no member, where Reject has not said more
 	NotJoined error                // tells a caller that this side is none
 }
 
@@ -64,6 +64,7 @@ type link struct {
 	timer    *time.Timer
 	member   *Member // nil: not yet
 	barred   bool    // it was a member's, and is not any more; the connection closes
+	why      error   // it did not become a member's; nil: that is not known
 	sealed   []byte  // its certificate
 	gone     bool
 	greeting bool // an inbound /shoal/member/1 runs
@@ -172,10 +173,15 @@ func (g *Gate) Await(ctx context.Context, c network.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if g.MemberOf(c) == nil {
-		return g.cfg.NotMember
+	if g.MemberOf(c) != nil {
+		return nil
 	}
-	return nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.why != nil {
+		return l.why
+	}
+	return g.cfg.NotMember
 }
 
 // MemberOf returns the member that a connection belongs to, or nil if it has none or has no longer.
@@ -286,6 +292,16 @@ func (g *Gate) Bar(c network.Conn) {
 	g.mu.Lock()
 	if l := g.links[c]; l != nil {
 		l.barred = true
+	}
+	g.mu.Unlock()
+	Expel(c)
+}
+
+// Reject closes a connection that has not become a member's. Those who wait for that are told why.
+func (g *Gate) Reject(c network.Conn, why error) {
+	g.mu.Lock()
+	if l := g.links[c]; l != nil && l.member == nil {
+		l.why = why
 	}
 	g.mu.Unlock()
 	Expel(c)
