@@ -403,11 +403,12 @@ func (t *tenancy) strays(ctx context.Context) error {
 	return nil
 }
 
-// leave hands over all partitions at the end, and tells the others if this manager was asked to end. Called when the loop has ended and all is written.
+// leave hands over all partitions at the end, and tells the others if this manager was asked to end: asked ends with a cause of its own if another part of the
+// program has failed. Called when the loop has ended and all is written.
 func (t *tenancy) leave(asked context.Context) {
 	ctx, cancel := context.WithTimeout(context.Background(), moveWait)
 	defer cancel()
-	if asked.Err() != nil && t.About != nil {
+	if errors.Is(context.Cause(asked), context.Canceled) && t.About != nil {
 		if err := t.Shared.Tell(ctx, channel.Note{What: noteOther + NoteEnds, Body: t.About()}); err != nil {
 			t.log.Debug("the other managers were not told that this one was asked to end", "err", err)
 		}
