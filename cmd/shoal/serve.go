@@ -81,21 +81,27 @@ func (st *station) probes() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{reg, st.node.Metrics()}, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", answer(st.alive))
+	mux.HandleFunc("GET /healthz", answer(func(ctx context.Context) error { return alive(ctx, st.manager, st.database()) }))
 	mux.HandleFunc("GET /readyz", answer(st.ready))
 	return mux, nil
 }
 
 // alive says that a restart would help, if so. While the database is away the manager's loop may wait for it, and so would one that was restarted.
-func (st *station) alive(ctx context.Context) error {
-	if reach := st.database(); reach != nil && st.manager.Running() {
+func alive(ctx context.Context, m loop, database func(context.Context) error) error {
+	if database != nil && m.Running() {
 		soon, cancel := context.WithTimeout(ctx, readyFor)
 		defer cancel()
-		if reach(soon) != nil {
+		if database(soon) != nil {
 			return nil
 		}
 	}
-	return st.manager.Alive(ctx)
+	return m.Alive(ctx)
+}
+
+// loop is what alive asks of a manager.
+type loop interface {
+	Running() bool
+	Alive(context.Context) error
 }
 
 // readyFor is how long the database may take to give a sign of life.
