@@ -283,25 +283,29 @@ func (l *Ledger) evict(id channel.ID, gone evicted) (bool, error) {
 // Recall ends all tasks of a channel, claimed or not: what its peers still send is refused, as that of an older generation is. What they stored
 // stays, and the next one goes on from it.
 func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {
-	return settled(ctx, l, func() error {
+	return settled(ctx, l, id, func(c *channelState) error {
+		n := *c
+		step := n.fence.Revoke()
+		return l.take(id, c, n, step, &Job{})
+	})
+}
+
+// settled does something to a channel, which it holds meanwhile, until no other program was quicker. Before it is done again, all that others have stored is
+// known here.
+func settled(ctx context.Context, l *Ledger, id channel.ID, do func(c *channelState) error) error {
+	once := func() error {
 		c, err := l.lock(id)
 		if err != nil {
 			return err
 		}
 		defer l.unlock(id, c)
-		n := c.Value
-		step := n.fence.Revoke()
-		return l.take(id, &c.Value, n, step, &Job{})
-	})
-}
-
-// settled does something to a channel until no other program was quicker. Before it is done again, all that others have stored is known here.
-func settled(ctx context.Context, l *Ledger, do func() error) error {
+		return do(&c.Value)
+	}
 	return Revised(func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := do()
+		err := once()
 		if errors.Is(err, ErrConflict) {
 			if serr := l.Others.sync(ctx); serr != nil {
 				return fmt.Errorf("%w: %w", ErrStorage, serr)
@@ -313,15 +317,10 @@ func settled(ctx context.Context, l *Ledger, do func() error) error {
 
 // TakeBack ends a task of which it is not known whether a peer took it, unless it was claimed. What a peer claims of it later is refused.
 func (l *Ledger) TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error {
-	return settled(ctx, l, func() error {
-		c, err := l.lock(id)
-		if err != nil {
-			return err
-		}
-		defer l.unlock(id, c)
-		n := c.Value
+	return settled(ctx, l, id, func(c *channelState) error {
+		n := *c
 		if step := n.fence.TakeBack(gen); step.Persist {
-			return l.take(id, &c.Value, n, step, &Job{})
+			return l.take(id, c, n, step, &Job{})
 		}
 		return nil
 	})
@@ -330,23 +329,18 @@ func (l *Ledger) TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) e
 // Forget ends all tasks of a channel, claimed or not, and drops what is kept of it beside its fence: what its peers still send is refused, as
 // that of an older generation is, and no later crawl goes on from it.
 func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
-	return settled(ctx, l, func() error { return forget(ctx, l, id) })
+	return settled(ctx, l, id, func(c *channelState) error { return forget(ctx, l, id, c) })
 }
 
-func forget(ctx context.Context, l *Ledger, id channel.ID) error {
-	c, err := l.lock(id)
-	if err != nil {
-		return err
-	}
-	defer l.unlock(id, c)
-	n := c.Value
+func forget(ctx context.Context, l *Ledger, id channel.ID, c *channelState) error {
+	n := *c
 	step := n.fence.Revoke()
 	n.peer, n.host, n.task, n.claim, n.deliverer, n.account = "", "", nil, claim{}, 0, 0
-	if err := l.take(id, &c.Value, n, step, &Job{}); err != nil {
+	if err := l.take(id, c, n, step, &Job{}); err != nil {
 		return err
 	}
 	b := l.Batch()
-	err = l.store.View(func(s Snapshot) error {
+	err := l.store.View(func(s Snapshot) error {
 		m := new(pb.Page)
 		for _, table := range append([]byte{schema.Deposit, schema.Resume, schema.Inter, schema.Delivered}, schema.OfPage...) {
 			err := s.Scan(schema.Key(table, uint64(id)), nil, table == schema.Page, func(key, value []byte) (bool, error) {
