@@ -49,12 +49,15 @@ func TestBanReachesAllManagers(t *testing.T) {
 		cfg.db, cfg.bucket = db.URL(), store.URL()
 		cfg.manager.Terms.Term = 10 * time.Minute // no claim ends by itself
 	})
+	volunteers := func(st *station) []wire.Connected {
+		return st.node.Members(func(m wire.Member) bool { return m.Role == member.Peer })
+	}
 	until := func(what string, holds func(*station) bool) {
 		t.Helper()
 		for _, st := range both {
 			for end := time.Now().Add(2 * time.Minute); !holds(st); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("never: %s: %s", filepath.Base(st.cfg.data), what)
+					t.Fatalf("never: %s: %s; it bans %v, has %d connections and %d claims", filepath.Base(st.cfg.data), what, st.members.list(), len(volunteers(st)), st.archive.Stats().Leases)
 				}
 			}
 		}
@@ -83,9 +86,6 @@ func TestBanReachesAllManagers(t *testing.T) {
 	}
 	w := &swimmers{n: 1, dir: filepath.Join(home, "peers"), pond: web.server, log: slog.New(slog.DiscardHandler)}
 	web.run("peer", func(ctx context.Context) error { return w.run(ctx, both[0].joinString()) })
-	volunteers := func(st *station) []wire.Connected {
-		return st.node.Members(func(m wire.Member) bool { return m.Role == member.Peer })
-	}
 	until("the volunteer crawls for it, and some of that is stored there", func(st *station) bool {
 		return len(volunteers(st)) > 0 && st.archive.Stats().Chunks > 0 && st.archive.Stats().Leases > 0
 	})

@@ -24,3 +24,21 @@ func TestEvict(t *testing.T) {
 		t.Errorf("a chunk of a peer that was evicted: %v, %v", got.Status, err)
 	}
 }
+
+// A claim whose connection ended while it was answered is of the account that its peer had before: who bans that account, ends it.
+func TestClaimOfAPeerThatHasGone(t *testing.T) {
+	cfg, gone := testConfig(t.TempDir()), false
+	cfg.AccountOf = func(peer string) string {
+		if gone {
+			return ""
+		}
+		return "of " + peer
+	}
+	a := open(t, cfg)
+	start(t, a, "bad", 1, 1)
+	gone = true
+	start(t, a, "bad", 2, 1)
+	if n, err := a.Evict(t.Context(), []string{"of bad"}); n != 2 || err != nil {
+		t.Errorf("%d of 2 claims ended, %v", n, err)
+	}
+}

@@ -28,6 +28,10 @@ func Serve(n *wire.Node, a Archive) {
 		if err != nil {
 			return nil, told(n, err)
 		}
+		if c.Status == Granted && from.Role == member.Peer && n.Verifier().Banned(from.Peer.String(), from.Account) {
+			// It was banned while it was being answered, and what ended its claims may not have seen this one.
+			return nil, giveBack(ctx, a, from.Peer.String(), task)
+		}
 		m := &pb.Claimed{Reply: replyPB(c.Reply, time.Now())}
 		if c.Status == Granted {
 			m.Body, m.Resume = c.Body, c.Resume.Marshal()
@@ -58,6 +62,20 @@ func Serve(n *wire.Node, a Archive) {
 		r, err := a.Release(ctx, from.Peer.String(), channel.ID(m.Channel), channel.Gen(m.Gen))
 		return answer(n, r, err)
 	})
+}
+
+// giveBack releases a claim of which its member is not told.
+func giveBack(ctx context.Context, a Archive, peer string, task channel.Signed) error {
+	h, err := channel.ParseHeader(task.Raw)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), smallTimeout) // the ban has closed the connection
+		defer cancel()
+		_, err = a.Release(ctx, peer, h.Channel, h.Gen)
+	}
+	if err != nil {
+		return err
+	}
+	return wire.Errorf(wire.Refused, "banned from this network")
 }
 
 func answer(n *wire.Node, r Reply, err error) ([]byte, error) {

@@ -20,9 +20,13 @@ type echo struct {
 	reply Reply
 	err   error
 	asked string
+	while func() // happens while a claim is answered
 }
 
 func (e *echo) Claim(_ context.Context, peer string, s channel.Signed) (Claimed, error) {
+	if e.while != nil {
+		e.while()
+	}
 	e.asked = fmt.Sprintf("claim %s %s", peer, s.Raw)
 	return e.claim, e.err
 }
@@ -44,6 +48,13 @@ func (e *echo) Release(_ context.Context, peer string, id channel.ID, gen channe
 
 // nodes makes a manager, which serves as the archive too, and a member, connected over loopback.
 func nodes(t *testing.T) (archive, peer *wire.Node) {
+	t.Helper()
+	archive, peer, _ = nodesWith(t)
+	return archive, peer
+}
+
+// nodesWith also gives what makes a document that bans some.
+func nodesWith(t *testing.T) (archive, peer *wire.Node, banning func(...string) []byte) {
 	t.Helper()
 	root := member.NewRoot([32]byte{1})
 	node := func(n byte, role member.Role) *wire.Node {
@@ -75,20 +86,61 @@ func nodes(t *testing.T) (archive, peer *wire.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := auth.SignDocument(member.Document{
-		Name: "test", Delegations: [][]byte{auth.Sealed()}, Managers: []member.Server{{Peer: archive.ID().String(), Addrs: archive.Addrs()}},
-		Issued: time.Now(), NotAfter: time.Now().Add(time.Hour),
-	})
-	if err != nil {
-		t.Fatal(err)
+	banning = func(names ...string) []byte {
+		t.Helper()
+		d := member.Document{
+			Name: "test", MinSerial: uint64(len(names)), Delegations: [][]byte{auth.Sealed()}, Managers: []member.Server{{Peer: archive.ID().String(), Addrs: archive.Addrs()}},
+			Issued: time.Now(), NotAfter: time.Now().Add(time.Hour),
+		}
+		for _, name := range names {
+			d.Banned = append(d.Banned, member.BanOf(name))
+		}
+		doc, err := auth.SignDocument(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc
 	}
-	if err := archive.SetIssuer(issuer, doc); err != nil {
+	if err := archive.SetIssuer(issuer, banning()); err != nil {
 		t.Fatal(err)
 	}
 	if err := peer.Join(t.Context(), member.JoinString{Network: root.ID(), Addrs: archive.Addrs()}, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	return archive, peer
+	return archive, peer, banning
+}
+
+// TestBannedWhileClaiming has a member banned between the moment in which its claim was let in and the one in which it is granted. What ends the claims of a
+// banned member may have been through by then; so the claim is given back.
+func TestBannedWhileClaiming(t *testing.T) {
+	archive, peer, banning := nodesWith(t)
+	now := time.Now()
+	h := channel.Header{Network: member.NewRoot([32]byte{1}).ID(), Channel: 4, Gen: 5, Host: "http://a.example", Issued: now, Latest: now.Add(time.Hour), Archive: archive.ID().String()}
+	released := make(chan string, 1)
+	e := &ending{echo: echo{claim: Claimed{Reply: Reply{Status: Granted}}}, released: released}
+	e.while = func() {
+		if err := archive.Learn(banning(peer.ID().String())); err != nil {
+			t.Error(err)
+		}
+	}
+	Serve(archive, e)
+	if _, err := NewClient(peer, archive.ID()).Claim(t.Context(), channel.Signed{Raw: h.Marshal(), Sig: []byte("s"), Delegation: []byte("d")}); err == nil {
+		t.Error("a banned member was told that its claim is granted")
+	}
+	if got, want := <-released, fmt.Sprintf("%s 4.5", peer.ID()); got != want {
+		t.Errorf("%s was given back, want %s", got, want)
+	}
+}
+
+// ending is an archive that tells what is given back.
+type ending struct {
+	echo
+	released chan<- string
+}
+
+func (e *ending) Release(_ context.Context, peer string, id channel.ID, gen channel.Gen) (Reply, error) {
+	e.released <- fmt.Sprintf("%s %d.%d", peer, id, gen)
+	return Reply{}, nil
 }
 
 // TestLoopback asks everything over real connections.

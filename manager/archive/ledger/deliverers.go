@@ -57,14 +57,25 @@ func DelivererOf(name string) uint64 {
 	return n
 }
 
-// accountOf names the account of a peer: itself where nothing else is known.
+// accountOf names the account of a peer: the one of before if its connection has ended since it asked, and itself where nothing is known.
 func (l *Ledger) accountOf(peer string) string {
 	if l.cfg.AccountOf != nil {
 		if a := l.cfg.AccountOf(peer); a != "" {
 			return a
 		}
 	}
-	return peer
+	if h, known := l.holders.get(peer); known {
+		return h.name
+	}
+	var m pb.Deliverer
+	err := l.store.View(func(s Snapshot) error {
+		_, err := Get(s, schema.Key(schema.Deliverer, l.DelivererNumber(peer)), &m)
+		return err
+	})
+	if err != nil || m.Account == "" {
+		return peer
+	}
+	return m.Account
 }
 
 // prefixOf is the number of the network of a peer's address; 0: it is not known.
