@@ -250,7 +250,11 @@ func (l *Ledger) Evict(ctx context.Context, names []string) (released int, err e
 		if err := ctx.Err(); err != nil {
 			return released, errors.Join(append(failed, err)...)
 		}
-		was, err := sure(ctx, l, func(bool) bool { return false }, func() (bool, error) { return l.evict(id, gone) })
+		was := false
+		err := settled(ctx, l, id, func(c *channelState) (err error) {
+			was, err = l.evict(id, c, gone)
+			return err
+		})
 		if err != nil {
 			failed = append(failed, err)
 		} else if was {
@@ -266,18 +270,13 @@ type evicted struct {
 	numbers map[uint64]bool // of peers and accounts
 }
 
-func (l *Ledger) evict(id channel.ID, gone evicted) (bool, error) {
-	c, err := l.lock(id)
-	if err != nil {
-		return false, err
-	}
-	defer l.unlock(id, c)
-	n := c.Value
+func (l *Ledger) evict(id channel.ID, c *channelState, gone evicted) (bool, error) {
+	n := *c
 	if !n.fence.Running() || !gone.peers[n.fence.Peer] && !gone.numbers[n.deliverer] && !gone.numbers[n.account] {
 		return false, nil
 	}
 	step := n.fence.Release(l.cfg.Clock(), n.fence.Peer, n.fence.Gen)
-	return true, l.take(id, &c.Value, n, step, &Job{})
+	return true, l.take(id, c, n, step, &Job{})
 }
 
 // Recall ends all tasks of a channel, claimed or not: what its peers still send is refused, as that of an older generation is. What they stored
