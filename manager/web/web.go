@@ -221,7 +221,7 @@ func (s *server) view(next http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case t != "" && s.fits(t):
 			s.setCookie(w)
-			http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
+			http.Redirect(w, r, withoutToken(r.URL), http.StatusSeeOther)
 		case t != "":
 			s.loginAgain(w)
 		case s.mayView(r):
@@ -232,6 +232,14 @@ func (s *server) view(next http.HandlerFunc) http.HandlerFunc {
 			http.Redirect(w, r, "/login", http.StatusSeeOther)
 		}
 	}
+}
+
+// withoutToken is the rest of an address, so that the token is in no history of a browser.
+func withoutToken(u *url.URL) string {
+	q := u.Query()
+	q.Del("token")
+	rest := url.URL{Path: u.Path, RawQuery: q.Encode()}
+	return rest.String()
 }
 
 // loginAgain asks for the token anew.

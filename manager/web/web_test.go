@@ -438,6 +438,16 @@ func TestLogin(t *testing.T) {
 	if code, _ := ask(t, "GET", s.URL+"/?token=s3cret", nil); code != http.StatusSeeOther {
 		t.Errorf("the printed link answers %d", code)
 	}
+	for at, want := range map[string]string{"/?token=s3cret": "/", "/channels?host=a%26b&token=s3cret&page=2": "/channels?host=a%26b&page=2", "/no%3Fwhere/?token=s3cret": "/no%3Fwhere/"} {
+		resp, err := client.Get(s.URL + at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.Header.Get("Location"); got != want {
+			t.Errorf("%s leads to %s, want %s", at, got, want)
+		}
+	}
 }
 
 func TestChartsAreWellFormed(t *testing.T) {
