@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/publicsuffix"
+
 	"shoal/peer"
 )
 
@@ -54,11 +56,18 @@ func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 			}
 		}
 	}
-	answer(w, deniedTold{domain, n})
+	answer(w, deniedTold{domain, n, !allow && isSuffix(domain)})
+}
+
+// isSuffix reports whether the domain is one below which anybody may have a site, such as com or co.uk.
+func isSuffix(domain string) bool {
+	suffix, icann := publicsuffix.PublicSuffix(domain)
+	return suffix == domain && (icann || strings.Contains(domain, ".")) // one without a dot that no list has is the end of no public name
 }
 
 // deniedTold is the answer to an order to deny.
 type deniedTold struct {
 	Domain string `json:"domain"`
 	Tasks  int    `json:"tasks_given_back"`
+	Suffix bool   `json:"suffix,omitempty"` // it is no site's: the sites of many are below it
 }

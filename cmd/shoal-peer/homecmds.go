@@ -170,7 +170,11 @@ func (c *denyCmd) Run(ctx context.Context, s streams, top *cli) error {
 		_, err = fmt.Fprintf(s.out, "%s is not on your list any more.\n", t.Domain)
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%s and everything below it is not fetched any more; %s given back.\n", t.Domain, plain.Count(t.Tasks, "task"))
+	said := fmt.Sprintf("%s and everything below it is not fetched any more; %s given back.", t.Domain, plain.Count(t.Tasks, "task"))
+	if t.Suffix {
+		said += fmt.Sprintf("\nThat is no single site: it keeps every site away whose name ends in .%s. To take it back: shoal-peer deny --allow %s", t.Domain, t.Domain)
+	}
+	_, err = fmt.Fprintln(s.out, said)
 	return err
 }
 

@@ -142,6 +142,13 @@ func TestPagesQuestions(t *testing.T) {
 	if text := v.ok("deny", "--allow", "www.shop.example"); !strings.Contains(text, "not on your list") {
 		t.Error(text)
 	}
+	for domain, many := range map[string]bool{"com": true, "CO.UK": true, "github.io": true, "shop.co.uk": false, "nas": false} {
+		text := v.ok("deny", domain)
+		if name := strings.ToLower(domain); strings.Contains(text, "every site away whose name ends in ."+name+". To take it back: shoal-peer deny --allow "+name) != many {
+			t.Errorf("deny %s: %s", domain, text)
+		}
+		v.ok("deny", "--allow", domain)
+	}
 	for _, none := range []string{"no domain", "http://", "https://"} {
 		if c, text := v.do("deny", none); c == 0 || !strings.Contains(text, "want one such as example.org") {
 			t.Error(text)
