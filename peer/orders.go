@@ -18,9 +18,9 @@ func (a *Agent) Do(order string, args map[string]string) error {
 	case "pause":
 		until := time.Time{}
 		if v := args["for"]; v != "" {
-			d, err := time.ParseDuration(v)
-			if err != nil || d <= 0 {
-				return fmt.Errorf("peer: a pause of %q; say 30m or 2h", v)
+			d, err := PauseFor(v)
+			if err != nil {
+				return err
 			}
 			until = a.now().Add(d)
 		}
@@ -33,6 +33,15 @@ func (a *Agent) Do(order string, args map[string]string) error {
 		return a.unpause(queue.Drain)
 	}
 	return fmt.Errorf("%w: unknown order %q", ErrConfig, order)
+}
+
+// PauseFor reads how long a pause is to last.
+func PauseFor(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("peer: a pause of %q; say 30m or 2h", text)
+	}
+	return d, nil
 }
 
 // now is the network's time.

@@ -84,15 +84,24 @@ func (a *Agent) unheard() bool {
 
 // Object says something to a case against this peer, which the operator of the server then sees at the case. It can be done once for each case.
 func (a *Agent) Object(ctx context.Context, number, text string) error {
+	o, err := Objection(number, text)
+	if err != nil {
+		return err
+	}
+	said, err := a.askStanding(ctx, wire.StandingAsk{Objection: o})
+	return said.refused(ErrObject, err)
+}
+
+// Objection reads what a volunteer says to a case.
+func Objection(number, text string) (wire.Objection, error) {
 	n, err := strconv.ParseUint(number, 16, 64)
 	if err != nil || n == 0 {
-		return fmt.Errorf("%w: %q is no number of a case; shoal-peer status lists them", ErrObject, number)
+		return wire.Objection{}, fmt.Errorf("%w: %q is no number of a case; shoal-peer status lists them", ErrObject, number)
 	}
 	if text = strings.TrimSpace(text); text == "" || len(text) > wire.MaxObjection {
-		return fmt.Errorf("%w: say what is wrong with the case in 1 to %d bytes; these are %d", ErrObject, wire.MaxObjection, len(text))
+		return wire.Objection{}, fmt.Errorf("%w: say what is wrong with the case in 1 to %d bytes; these are %d", ErrObject, wire.MaxObjection, len(text))
 	}
-	said, err := a.askStanding(ctx, wire.StandingAsk{Objection: wire.Objection{Case: n, Text: text}})
-	return said.refused(ErrObject, err)
+	return wire.Objection{Case: n, Text: text}, nil
 }
 
 // told is what the server answered.

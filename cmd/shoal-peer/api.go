@@ -240,9 +240,9 @@ func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {
 }
 
 // wanted reads ?n=100&match=TEXT&site=HOST&network=NAME&since=TIME&until=TIME. The times are as `shoal-peer log --since` takes them.
-func (s *station) wanted(q url.Values) (want peer.Want, err error) {
+func (s *station) wanted(q url.Values, in *peer.Journal) (want peer.Want, err error) {
 	want = peer.Want{Newest: 100, Match: q.Get("match"), Site: q.Get("site")}
-	if want.For, err = recorded(s.settings().Data, q.Get("network")); err != nil {
+	if want.For, err = recorded(s.settings().Data, q.Get("network"), in); err != nil {
 		return want, err
 	}
 	if n, err := strconv.Atoi(q.Get("n")); err == nil && n > 0 {
@@ -260,12 +260,12 @@ func (s *station) wanted(q url.Values) (want peer.Want, err error) {
 
 // getLog answers with JSON lines.
 func (s *station) getLog(w http.ResponseWriter, r *http.Request) {
-	want, err := s.wanted(r.URL.Query())
-	if err != nil {
-		fail(w, http.StatusBadRequest, err)
+	j, err := s.journal()
+	want, wrong := s.wanted(r.URL.Query(), j)
+	if wrong != nil {
+		fail(w, http.StatusBadRequest, wrong)
 		return
 	}
-	j, err := s.journal()
 	var entries []peer.Entry
 	if err == nil && j != nil {
 		entries, err = j.Log(want)
@@ -294,12 +294,12 @@ type siteTotal struct {
 }
 
 func (s *station) getSites(w http.ResponseWriter, r *http.Request) {
-	want, err := s.wanted(r.URL.Query())
-	if err != nil {
-		fail(w, http.StatusBadRequest, err)
+	j, err := s.journal()
+	want, wrong := s.wanted(r.URL.Query(), j)
+	if wrong != nil {
+		fail(w, http.StatusBadRequest, wrong)
 		return
 	}
-	j, err := s.journal()
 	out := siteTotals{Sites: []siteTotal{}}
 	if err == nil && j != nil {
 		var list []peer.Site

@@ -31,6 +31,15 @@ func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 		return
 	}
 	list := slices.DeleteFunc(slices.Clone(set.Deny), func(d string) bool { return d == domain })
+	if allow && len(list) == len(set.Deny) {
+		above := slices.IndexFunc(list, func(d string) bool { return strings.HasSuffix(domain, "."+d) })
+		told := deniedTold{Domain: domain, Unlisted: true}
+		if above >= 0 {
+			told.Above = list[above]
+		}
+		answer(w, told)
+		return
+	}
 	if !allow {
 		list = append(list, domain)
 	}
@@ -56,7 +65,7 @@ func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 			}
 		}
 	}
-	answer(w, deniedTold{domain, n, !allow && isSuffix(domain)})
+	answer(w, deniedTold{Domain: domain, Tasks: n, Suffix: !allow && isSuffix(domain)})
 }
 
 // isSuffix reports whether the domain is one below which anybody may have a site, such as com or co.uk.
@@ -70,4 +79,7 @@ type deniedTold struct {
 	Domain string `json:"domain"`
 	Tasks  int    `json:"tasks_given_back"`
 	Suffix bool   `json:"suffix,omitempty"` // it is no site's: the sites of many are below it
+
+	Unlisted bool   `json:"unlisted,omitempty"` // it was to be taken off the list, and is not on it
+	Above    string `json:"above,omitempty"`    // what is on the list and keeps it away all the same
 }

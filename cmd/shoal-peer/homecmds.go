@@ -167,7 +167,14 @@ func (c *denyCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return json.NewEncoder(s.out).Encode(t)
 	}
 	if c.Allow {
-		_, err = fmt.Fprintf(s.out, "%s is not on your list any more.\n", t.Domain)
+		said := t.Domain + " is not on your list any more."
+		switch {
+		case t.Above != "":
+			said = fmt.Sprintf("%s is not on your list itself, but %s is, with everything below it; nothing was changed.", t.Domain, t.Above)
+		case t.Unlisted:
+			said = t.Domain + " was not on your list; nothing was changed."
+		}
+		_, err = fmt.Fprintln(s.out, said)
 		return err
 	}
 	said := fmt.Sprintf("%s and everything below it is not fetched any more; %s given back.", t.Domain, plain.Count(t.Tasks, "task"))

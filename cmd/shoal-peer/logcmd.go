@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"shoal/internal/plain"
 	"shoal/peer"
 	"shoal/peer/control"
 )
@@ -44,9 +47,6 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 	if err != nil && !errors.Is(err, control.ErrNoAgent) { // the record can be read without a running peer
 		return err
 	}
-	if want.For, err = recorded(set.Data, c.For); err != nil {
-		return err
-	}
 	if _, err := os.Stat(set.journal()); errors.Is(err, fs.ErrNotExist) && !c.Follow { // to look makes no folder
 		return fmt.Errorf("there is no record of URLs in %s: no peer ran there; name its folder with --data", set.Data)
 	}
@@ -55,10 +55,14 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return err
 	}
 	defer j.Close()
+	if want.For, err = recorded(set.Data, c.For, j); err != nil {
+		return err
+	}
 	if c.Sites {
 		return c.sites(s, j, want, set.journal())
 	}
-	show := func(e peer.Entry) error { return c.show(s, e) }
+	names := companies(set.Data)
+	show := func(e peer.Entry) error { return c.show(s, e, names) }
 	if !c.Follow {
 		entries, err := j.Log(want)
 		if err == nil && len(entries) == 0 {
@@ -132,7 +136,20 @@ func each(entries []peer.Entry, show func(peer.Entry) error) error {
 	return nil
 }
 
-func (c *logCmd) show(s streams, e peer.Entry) error {
+// companies are the names of the companies for whose networks this computer crawls, as status shows them. Of a network that was left there is none, nor of two of
+// the same name.
+func companies(data string) map[string]string {
+	names, of := map[string]string{}, map[string]int{}
+	all, _ := peer.Memberships(data) // of a damaged one the network's own name is shown
+	for _, m := range all {
+		names[m.Network.String()] = plain.Printable(m.Company)
+		of[plain.Printable(m.Company)]++
+	}
+	maps.DeleteFunc(names, func(_, company string) bool { return of[company] > 1 })
+	return names
+}
+
+func (c *logCmd) show(s streams, e peer.Entry, names map[string]string) error {
 	if c.JSON {
 		return json.NewEncoder(s.out).Encode(e)
 	}
@@ -144,7 +161,8 @@ func (c *logCmd) show(s streams, e peer.Entry) error {
 	if e.Title != "" {
 		title = "  " + strconv.Quote(e.Title)
 	}
-	_, err := fmt.Fprintf(s.out, "%s  %-3s %8d  %s  for %.12s%s\n", e.At.Local().Format(time.DateTime), what, e.Bytes, e.URL, e.For, title)
+	network := cmp.Or(names[e.For], e.For[:min(shortName, len(e.For))])
+	_, err := fmt.Fprintf(s.out, "%s  %-3s %8d  %s  for %s%s\n", e.At.Local().Format(time.DateTime), what, e.Bytes, e.URL, network, title)
 	return err
 }
 

@@ -35,3 +35,36 @@ func TestLogOfSomeLines(t *testing.T) {
 		t.Errorf("since two hours:\n%s", text)
 	}
 }
+
+// TestLogOfOneNetwork names a network as its volunteer does: by its company, and one that was left by its own name. A misspelt name is none that was left.
+func TestLogOfOneNetwork(t *testing.T) {
+	v := newVolunteer(t)
+	v.ok("join", manager(t), "--yes", "--no-limits")
+	set, err := load("", v.env, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := peer.Memberships(set.Data)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	j, err := peer.OpenJournal(set.journal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := strings.Repeat("ab2cd3ef", 6)
+	for network, url := range map[string]string{all[0].Network.String(): "http://here.example/", left: "http://left.example/"} {
+		j.For(network)("", crawl.Visit{At: time.Now(), URL: url, Status: 200})
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"example search": "http://here.example/  for Example Search\n", left[:10]: "http://left.example/  for " + left[:shortName] + "\n"} {
+		if text := v.ok("log", "--network", name); strings.Count(text, "http") != 1 || !strings.Contains(text, want) {
+			t.Errorf("of %s:\n%s", name, text)
+		}
+	}
+	if code, said := v.do("log", "--network", "examplesearch"); code == 0 || !strings.Contains(said, "no network is called") {
+		t.Errorf("of a misspelt one: %d %s", code, said)
+	}
+}

@@ -242,6 +242,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"status"}, "", 1, "no peer runs in " + filepath.Join(v.dir, "data") + "; start one"},
 		{[]string{"leave", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer ran there"},
 		{[]string{"leave", "--data", v.dir}, "", 0, "so there was none to leave"},
+		{[]string{"pause", "abc"}, "", 1, "a pause of \"abc\"; say 30m or 2h"},
+		{[]string{"object", "zz", "it", "was", "so"}, "", 1, "is no number of a case"},
 		{[]string{"log", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer ran there"},
 		{[]string{"log", "--sites", "--data", filepath.Join(v.dir, "nowhere")}, "", 1, "no peer ran there"},
 		{[]string{"completion", "tcsh"}, "", 2, "bash"},

@@ -85,6 +85,8 @@ func (c *pauseCmd) Run(ctx context.Context, s streams, top *cli) error {
 		args["for"], said = c.For, "Paused for "+c.For+"."
 		if c.For == tomorrow {
 			said = "Paused until tomorrow at six in the morning."
+		} else if _, err := peer.PauseFor(c.For); err != nil { // also while no peer runs
+			return err
 		}
 	}
 	return c.do(ctx, s, top, "pause", c.args(args), said)
@@ -260,9 +262,9 @@ func pick(all []peer.Membership, name, unnamed string) (found peer.Membership, e
 	return found, &errWhich{fmt.Sprintf("%q can be several networks", name), have}
 }
 
-// recorded returns the name of the network that a person names, as the record of fetches has it. Of one that was left a part of its name is enough, since its
-// company's name is gone.
-func recorded(data, name string) (string, error) {
+// recorded returns the name of the network that a person names, as the record of fetches has it. Of one that was left, for which it has some, a part of its name is
+// enough, since its company's name is gone.
+func recorded(data, name string, in *peer.Journal) (string, error) {
 	if name == "" {
 		return "", nil
 	}
@@ -278,10 +280,14 @@ func recorded(data, name string) (string, error) {
 	known := slices.ContainsFunc(all, func(m peer.Membership) bool {
 		return strings.HasPrefix(m.Network.String(), id) || strings.EqualFold(plain.Printable(m.Company), name)
 	})
-	if !known && len(id) >= leastName && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == "" {
+	if known || in == nil || len(id) < leastName {
+		return "", err
+	}
+	some, failed := in.Log(peer.Want{Newest: 1, For: id})
+	if len(some) > 0 {
 		return id, nil
 	}
-	return "", err
+	return "", errors.Join(err, failed)
 }
 
 // unjoin deletes a membership once its agent has ended.

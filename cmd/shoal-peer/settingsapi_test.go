@@ -139,8 +139,10 @@ func TestPagesQuestions(t *testing.T) {
 	if text := v.ok("deny", "https://www.Shop.example:8080/x"); !strings.Contains(text, "www.shop.example and everything below it is not fetched any more; 0 tasks given back") {
 		t.Error(text)
 	}
-	if text := v.ok("deny", "--allow", "www.shop.example"); !strings.Contains(text, "not on your list") {
-		t.Error(text)
+	for _, step := range [][2]string{{"a.www.shop.example", "but www.shop.example is, with everything below it"}, {"shop.example", "was not on your list"}, {"www.shop.example", "is not on your list any more"}, {"www.shop.example", "was not on your list"}} {
+		if text := v.ok("deny", "--allow", step[0]); !strings.Contains(text, step[1]) {
+			t.Error(text)
+		}
 	}
 	for domain, many := range map[string]bool{"com": true, "CO.UK": true, "github.io": true, "shop.co.uk": false, "nas": false} {
 		text := v.ok("deny", domain)

@@ -20,7 +20,11 @@ type objectCmd struct {
 }
 
 func (c *objectCmd) Run(ctx context.Context, s streams, top *cli) error {
-	return c.do(ctx, s, top, "object", c.args(map[string]string{"case": c.Case, "text": strings.Join(c.Text, " ")}), "The company sees your objection at case "+plain.Printable(c.Case)+".")
+	text := strings.Join(c.Text, " ")
+	if _, err := peer.Objection(c.Case, text); err != nil { // also while no peer runs
+		return err
+	}
+	return c.do(ctx, s, top, "object", c.args(map[string]string{"case": c.Case, "text": text}), "The company sees your objection at case "+plain.Printable(c.Case)+".")
 }
 
 // object takes an objection to the company's server.
