@@ -70,7 +70,7 @@ func TestBadInput(t *testing.T) {
 		{"up --for 1s --page= --hosts 4 --data", []string{pond}, 1, []string{"3 hosts", "--data", "--hosts"}},
 		{"up --for 1s --data " + fresh + " --page", []string{taken.Addr().String()}, 1, []string{taken.Addr().String(), "in use", "--page"}},
 		{"up --for 1s --data " + fresh + " --page", []string{"bogus"}, 1, []string{"bogus", "--page"}},
-		{"manager --contact mailto:a@b.org --page= --data " + fresh + " --listen", []string{"/ip4/127.0.0.1/tcp/" + port}, 1, []string{"port is taken", "another port"}},
+		{"manager --contact mailto:a@b.org --page= --data " + fresh + " --listen", []string{"/ip4/127.0.0.1/tcp/" + port}, 1, []string{"tcp/" + port, "port is taken", "another port", "--listen"}},
 		{"manager --contact mailto:a@b.org --page= --data " + fresh + " --listen", []string{"here"}, 1, []string{"here", "/ip4/"}},
 		{"manager --page= --data", []string{fresh}, 1, []string{"--contact"}},
 		{"manager --page= --pond 127.0.0.1:" + port + "x --data", []string{fresh}, 1, []string{"--pond", "shoal pond"}},

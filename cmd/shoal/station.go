@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	libp2ppeer "github.com/libp2p/go-libp2p/core/peer"
@@ -257,6 +258,9 @@ func (st *station) openWire(ctx context.Context) (err error) {
 		Key: st.keys.Node, Network: st.keys.Network, Role: member.Manager, Listen: st.cfg.listen, Announce: st.cfg.announce,
 		QUIC: st.cfg.dialer == nil, Dialer: st.cfg.dialer, Version: version.String(), Log: st.cfg.log,
 	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; shoal manager listens where --listen says, and shoal up at another port each time", err)
+	}
 	if err != nil {
 		return err
 	}
