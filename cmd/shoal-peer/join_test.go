@@ -105,7 +105,9 @@ func TestLimitsOfJoining(t *testing.T) {
 	}()
 	defer func() { end(); <-code }()
 	v.statusOf(func(st *status) bool { return st.State == stateUnjoined })
-	v.ok("join", join, "--yes")
+	if text := v.ok("join", join, "--yes"); !strings.Contains(text, "The running peer begins with it now") || strings.Contains(text, "Start crawling with") {
+		t.Errorf("beside a program that runs it says:\n%s", text)
+	}
 	st := v.statusOf(func(st *status) bool { return len(st.Networks) == 1 })
 	if l := st.Limits; l.DownKiBPerS.Value != 500 || l.UpKiBPerS.Value != 100 || l.DayMiB.Value != 2000 || l.MonthMiB.Value != 30000 {
 		t.Errorf("%+v", l)

@@ -142,8 +142,16 @@ func (c *joinCmd) Run(ctx context.Context, s streams, top *cli) error {
 	}
 	if len(at.beside) > 0 && tellJoined(ctx, &set) {
 		c.then = "The running peer begins with it now, beside " + strings.Join(at.beside, ", ") + "."
+	} else if len(at.beside) == 0 && !top.System && runs(ctx, &set) {
+		c.then = "The running peer begins with it now; to see what it does: shoal-peer status"
 	}
 	return c.report(s, &out)
+}
+
+// runs reports whether a peer runs, as one does that waits for its first network.
+func runs(ctx context.Context, set *settings) bool {
+	cl, err := control.NewClient(set.Data)
+	return err == nil && cl.Status(ctx, &status{}) == nil
 }
 
 // tellJoined has a peer that runs look for its new network at once. It reports whether one runs.
