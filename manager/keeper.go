@@ -118,6 +118,14 @@ const (
 	saveMost      = 1000 // channels written at a time
 )
 
+// notTaken says why nothing is written to the database.
+func notTaken(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("Nothing new is taken in: the database has not answered for %v; this goes on by itself when it does", saveTimeout)
+	}
+	return "Nothing new is taken in: " + plain.Error(err)
+}
+
 // keepState writes what need not be durable at once: issues that came to rest, operators' pauses, the strategy's state. final writes all.
 func (k *keeper) save(now time.Time, final bool) {
 	if !final && now.Sub(k.savedAt) < saveEvery {
@@ -137,7 +145,7 @@ func (k *keeper) save(now time.Time, final bool) {
 		}
 		k.pending = e
 		if err := k.commit(ctx); err != nil {
-			k.tally.notice(noticeStore, "Nothing new is taken in: "+plain.Error(err))
+			k.tally.notice(noticeStore, notTaken(err))
 			k.log.Error("state not kept", "err", err)
 			break
 		}
@@ -149,7 +157,7 @@ func (k *keeper) save(now time.Time, final bool) {
 	}
 	k.strategyAt = now
 	if err := errors.Join(k.cfg.Store.PutState(ctx, k.epoch, stateStrategy, k.sched.AppendState(nil)), k.sizes.keep(ctx, k.cfg.Store, k.epoch), k.keepShown(ctx, now, final)); err != nil {
-		k.tally.notice(noticeStore, "Nothing new is taken in: "+plain.Error(err))
+		k.tally.notice(noticeStore, notTaken(err))
 		k.log.Error("strategy's state not kept", "err", err)
 	} else if k.pending == nil && len(k.dirty)+len(k.records) == 0 {
 		k.tally.notice(noticeStore, "")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"shoal/channel"
 	"shoal/internal/lab/pglab"
@@ -211,6 +212,7 @@ func TestOpenRefuses(t *testing.T) {
 		"not a URL":       {Default("postgres://a:secret@h:port/x"), ErrURL, form},
 		"no server":       {Default("postgres://shoal@/postgres?host=/nowhere"), ErrUnreachable, "start it"},
 		"going away":      {Default("postgres://shoal@" + hangUp(t, "") + "/postgres?sslmode=require"), ErrUnreachable, "start it"},
+		"neither way":     {Default("postgres://shoal@" + hangUp(t, "N") + "/postgres"), ErrUnreachable, "start it"},
 		"no TLS":          {Default("postgres://shoal@" + hangUp(t, "N") + "/postgres?sslmode=require"), ErrUnreachable, "sslmode=disable"},
 		"no database":     {Default("postgres://shoal@/none" + dir), ErrUnreachable, "createdb"},
 		"no user":         {Default("postgres://nobody@/postgres" + dir), ErrRefused, "pg_hba.conf"},
@@ -230,6 +232,24 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("%q shows the password", err)
 			}
 		})
+	}
+}
+
+// TestConnectTimeout connects to a server that takes connections and says nothing, as one whose disk hangs: it may answer later, so what is asked of it is asked
+// again. A caller's own deadline ends that.
+func TestConnectTimeout(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	_, err = pgconn.Connect(t.Context(), "postgres://shoal@"+l.Addr().String()+"/postgres?sslmode=disable&connect_timeout=1")
+	if !errors.Is(err, context.DeadlineExceeded) || !Passes(err) {
+		t.Errorf("%v is for good", err)
+	}
+	if Passes(context.DeadlineExceeded) {
+		t.Error("a caller's deadline passes")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -45,12 +46,21 @@ func (s *Server) Explain(err error) error {
 	switch where := s.where(); {
 	case errors.As(err, &pg):
 		return explainServer(where, pg, err)
-	case noTLS(err):
+	case noTLS(err) && !s.plainToo():
 		return fmt.Errorf("%w: TLS with %s failed: give the server's authority with sslrootcert=FILE in the URL, or sslmode=disable on a network of your own (%s)", ErrUnreachable, where, unsecret(err))
 	case errors.As(err, &network), lost(err):
 		return fmt.Errorf("%w: no PostgreSQL answers at %s: start it, or correct --db (%s)", ErrUnreachable, where, unsecret(err))
 	}
 	return err
+}
+
+// plainToo reports whether the URL allows a connection without TLS: then that was tried as well, and TLS is not what is missing.
+func (s *Server) plainToo() bool {
+	if s.pool == nil { // the URL itself will not do
+		return false
+	}
+	c := s.pool.Config().ConnConfig
+	return c.TLSConfig == nil || slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
 }
 
 // noTLS reports whether a server answers, and TLS with it fails. One that goes away while it is asked for TLS is just away.

@@ -225,7 +225,8 @@ func Passes(err error) bool {
 
 // lost reports whether the connection is gone.
 func lost(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	var connect *pgconn.ConnectError // it may hold a deadline that is not the caller's: that of connect_timeout
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &connect) {
 		return false
 	}
 	var pg *pgconn.PgError
@@ -233,7 +234,6 @@ func lost(err error) bool {
 		return strings.HasPrefix(pg.Code, classOperator) || strings.HasPrefix(pg.Code, classConnection)
 	}
 	var network net.Error
-	var connect *pgconn.ConnectError
 	return errors.As(err, &network) || errors.As(err, &connect) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed") || pgconn.SafeToRetry(err)
 }

@@ -40,19 +40,20 @@ const restartWait = 15 * time.Second
 
 // cluster is managers, as processes, and what they need.
 type cluster struct {
-	up   *upCmd
-	data string
-	err  io.Writer
-	log  *slog.Logger
-	env  []string // of the managers: where the servers are
-	args []string // of each
-	join string
-	pg   string // PostgreSQL's data folder; empty: it is another's
-	all  []*clusterManager
+	up    *upCmd
+	data  string
+	err   io.Writer
+	log   *slog.Logger
+	env   []string // of the managers: where the servers are
+	args  []string // of each
+	join  string
+	pages []string // addresses
+	pg    string   // PostgreSQL's data folder; empty: it is another's
+	all   []*clusterManager
 
-	mu   sync.Mutex // guards what follows
-	last desk.Overview
-	at   time.Time // of the first page; zero: there is none yet
+	mu    sync.Mutex // guards what follows
+	last  desk.Overview
+	first time.Time // when the first page was there; zero: there is none yet
 }
 
 // clusterManager is one manager.
@@ -84,6 +85,34 @@ func (c *upCmd) checkCluster() error {
 	return nil
 }
 
+// clusterPages chooses the addresses of the managers' pages, before anything starts: the first is as asked, and the others have the next ports that are free.
+func (c *upCmd) clusterPages() (pages []string, err error) {
+	host, port, err := net.SplitHostPort(c.Page)
+	if err != nil {
+		return nil, err
+	}
+	first, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, fmt.Errorf("--page %q: the port is no number", c.Page)
+	}
+	for n := first; len(pages) < c.Cluster; n++ {
+		at := net.JoinHostPort(host, strconv.Itoa(n))
+		l, err := net.Listen("tcp", at)
+		switch {
+		case err == nil && l.Close() == nil:
+			pages = append(pages, at)
+		case n == first:
+			return nil, fmt.Errorf("the first manager's page cannot be served at %s: %w; choose another address with --page", at, err)
+		case n >= first+mostPagePorts:
+			return nil, fmt.Errorf("of the %d ports from %d on too few are free for %d pages: %w; choose another address with --page", mostPagePorts, first, c.Cluster, err)
+		}
+	}
+	return pages, nil
+}
+
+// mostPagePorts is among how many ports the managers' pages lie.
+const mostPagePorts = 100
+
 // runCluster is Run with --cluster.
 func (c *upCmd) runCluster(ctx context.Context, s streams) (err error) {
 	began := time.Now()
@@ -93,6 +122,9 @@ func (c *upCmd) runCluster(ctx context.Context, s streams) (err error) {
 	}
 	if busy, err := inUse(ctx, filepath.Join(cl.data, "manager-1")); err == nil && busy {
 		return fmt.Errorf("managers run on %s already: end that `shoal up` first, or name another folder with --data", cl.data)
+	}
+	if cl.pages, err = c.clusterPages(); err != nil {
+		return err
 	}
 	w := &swimmers{n: c.peers(), dir: filepath.Join(cl.data, "peers"), log: cl.log}
 	if len(c.URLs) == 0 {
@@ -126,8 +158,8 @@ func (c *upCmd) runCluster(ctx context.Context, s streams) (err error) {
 	err = cl.swim(ctx, w, failed)
 	sum := summarise(before, cl.overview())
 	sum.Peers, sum.Data, sum.Seconds = c.peers(), cl.data, time.Since(began).Seconds()
-	if !cl.at.IsZero() {
-		sum.FirstPageS = cl.at.Sub(began).Seconds()
+	if !cl.first.IsZero() {
+		sum.FirstPageS = cl.first.Sub(began).Seconds()
 	}
 	if w.pond != nil {
 		sum.MaxInFlight = w.pond.Stats().MaxInFlight
@@ -161,8 +193,17 @@ func (cl *cluster) servers(ctx context.Context, w *swimmers) (undo func() error,
 		if err != nil {
 			return undo, err
 		}
-		undos = append(undos, pg.Stop)
+		keep, enough := context.WithCancel(context.WithoutCancel(ctx)) // managers need it to their end
+		kept := make(chan struct{})
+		go func() {
+			defer close(kept)
+			pg.Keep(keep, restartWait, func(what string) { fmt.Fprintf(cl.err, "\n%s\n", what) })
+		}()
+		undos = append(undos, func() error { enough(); <-kept; return pg.Stop() })
 		cl.pg = pg.Data()
+		for _, at := range pg.Before() {
+			fmt.Fprintf(cl.err, "The data of a PostgreSQL whose folder is not at %s any more is in %s: delete it, unless you have moved that folder.\n", cl.data, at)
+		}
 		store, err := smallbucket.Open(filepath.Join(cl.data, "bucket"))
 		if err != nil {
 			return undo, err
@@ -195,16 +236,9 @@ func (cl *cluster) servers(ctx context.Context, w *swimmers) (undo func() error,
 // keys makes the managers' identities: all of one network.
 func (cl *cluster) keys() error {
 	var backup string
-	host, port, err := net.SplitHostPort(cl.up.Page)
-	if err != nil {
-		return err
-	}
-	first, err := strconv.Atoi(port)
-	if err != nil {
-		return fmt.Errorf("--page: %w", err)
-	}
-	for i := range cl.up.Cluster {
-		m := &clusterManager{n: i + 1, data: filepath.Join(cl.data, fmt.Sprint("manager-", i+1)), page: net.JoinHostPort(host, strconv.Itoa(first+i))}
+	for i, page := range cl.pages {
+		m := &clusterManager{n: i + 1, data: filepath.Join(cl.data, fmt.Sprint("manager-", i+1)), page: page}
+		var err error
 		if m.listen, err = freePort(); err != nil {
 			return err
 		}
@@ -368,8 +402,8 @@ func (cl *cluster) overview() desk.Overview {
 		if err != nil {
 			continue
 		}
-		if cl.at.IsZero() && o.Archived > 0 {
-			cl.at = time.Now()
+		if cl.first.IsZero() && o.Archived > 0 {
+			cl.first = time.Now()
 		}
 		if !heard || o.Channels > cl.last.Channels {
 			cl.last, heard = o, true

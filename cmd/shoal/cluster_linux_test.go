@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,7 +45,11 @@ func TestUpCluster(t *testing.T) {
 		s, err := pgserver.Start(context.Background(), filepath.Join(home, "up-cluster", "postgres")) // where its data lies
 		if err == nil {
 			err = s.Stop()
-			os.RemoveAll(s.Data())
+			at := s.Data()
+			if os.Getuid() == 0 {
+				at = filepath.Dir(at)
+			}
+			os.RemoveAll(at)
 		}
 		if err != nil {
 			t.Error(err)
@@ -132,5 +137,24 @@ func TestClusterWishes(t *testing.T) {
 		if code := run(t.Context(), append([]string{"up", "--data", t.TempDir()}, strings.Fields(args)...), streams{&o, &e}); code != 1 || !strings.Contains(e.String(), want) {
 			t.Errorf("%s: status %d: %s", args, code, e.String())
 		}
+	}
+}
+
+// TestClusterPages has other programs listen where the managers' pages would be: the first page is as asked or not at all, and the others go round them.
+func TestClusterPages(t *testing.T) {
+	t.Parallel()
+	host := "127.77.3.9" // one of its own
+	taken, err := net.Listen("tcp", host+":7781")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	c := &upCmd{Cluster: 3, Page: host + ":7780"}
+	if got, err := c.clusterPages(); err != nil || !slices.Equal(got, []string{host + ":7780", host + ":7782", host + ":7783"}) {
+		t.Errorf("pages at %q: %v", got, err)
+	}
+	c.Page = host + ":7781"
+	if got, err := c.clusterPages(); err == nil || !strings.Contains(err.Error(), "in use; choose another address with --page") {
+		t.Errorf("pages at %q: %v", got, err)
 	}
 }

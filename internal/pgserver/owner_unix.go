@@ -5,13 +5,13 @@ package pgserver
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -34,11 +34,63 @@ func unprivileged() (*owner, error) {
 	return &owner{uint32(uid), uint32(gid)}, errors.Join(err1, err2)
 }
 
-// publicPlace is a folder that any user can reach, for the data that was to lie in another one.
-func publicPlace(dir string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(dir))
-	return filepath.Join("/var/tmp", fmt.Sprintf("shoal-pg-%016x", h.Sum64()))
+// public is where folders lie that any user can reach, and that outlive a restart of the machine.
+const public = "/var/tmp"
+
+// What a folder has whose data lies in a public place, and what that place has.
+const (
+	placeFile = "place" // in the folder: where the data is
+	ofFile    = "of"    // in the public place: the folder
+	dataPart  = "data"
+)
+
+// place is where the data of a folder lies, and which places have that of folders that were there before. Root's own folders are closed to the server's user, so
+// root's folder names a public place, and is that place's only key: with the folder the data is gone, too.
+func (o *owner) place(dir string) (data string, before []string, err error) {
+	if o == nil {
+		return dir, nil, nil
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", nil, err
+	}
+	note := filepath.Join(dir, placeFile)
+	b, err := os.ReadFile(note)
+	at := strings.TrimSpace(string(b))
+	switch {
+	case err == nil:
+		if _, err = os.Stat(filepath.Join(at, dataPart)); errors.Is(err, fs.ErrNotExist) {
+			return "", nil, fmt.Errorf("PostgreSQL's data is not in %s any more, where root's servers have it: put it back, or delete %s to begin anew", at, filepath.Dir(dir))
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		at, err = o.newPlace(dir, note)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	all, err := filepath.Glob(filepath.Join(public, "shoal-pg-*", ofFile))
+	for _, file := range all {
+		if of, err := os.ReadFile(file); err == nil && string(of) == dir+"\n" && filepath.Dir(file) != at {
+			before = append(before, filepath.Dir(file))
+		}
+	}
+	return filepath.Join(at, dataPart), before, err
+}
+
+// newPlace makes a place, and notes it. Others may go through it, and find a folder there that is the server's alone.
+func (o *owner) newPlace(dir, note string) (at string, err error) {
+	if at, err = os.MkdirTemp(public, "shoal-pg-"); err != nil {
+		return "", err
+	}
+	if err = errors.Join(os.Chmod(at, 0o711), os.WriteFile(filepath.Join(at, ofFile), []byte(dir+"\n"), 0o600), os.Mkdir(filepath.Join(at, dataPart), 0o700), os.MkdirAll(dir, 0o700)); err == nil {
+		err = os.WriteFile(note+".new", []byte(at+"\n"), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(note+".new", note)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(at))
+	}
+	return at, nil
 }
 
 // give makes a folder the owner's. Who else has it is refused: others may write where it lies.

@@ -67,24 +67,25 @@ func has(dir string) bool {
 // Server is one that runs.
 type Server struct {
 	bin, data, socket string
-	owner             *owner // nil: this process's user
+	before            []string // places that have the data of folders that were there earlier
+	owner             *owner   // nil: this process's user
 	cmd               *exec.Cmd
-	done              chan error
-	log               tail // read when it has ended
+	done              chan string // how it ended
+	log               tail        // read when it has ended
 }
 
 // Start starts the server whose data lies in a folder, or makes it. Root cannot run one: then another user does, and the data lies in the folder for
-// temporary files that outlive a restart of the machine, as that user cannot reach root's own.
+// temporary files that outlive a restart of the machine, as that user cannot reach root's own; the folder says where.
 func Start(ctx context.Context, dir string) (s *Server, err error) {
-	s = &Server{data: dir, done: make(chan error, 1)}
+	s = &Server{done: make(chan string, 1)}
 	if s.bin, err = Find(); err != nil {
 		return nil, err
 	}
 	if s.owner, err = unprivileged(); err != nil {
 		return nil, err
 	}
-	if s.owner != nil {
-		s.data = publicPlace(dir)
+	if s.data, s.before, err = s.owner.place(dir); err != nil {
+		return nil, err
 	}
 	if s.socket, err = os.MkdirTemp("", "shoal-pg-"); err != nil { // a socket's path must be short
 		return nil, err
@@ -141,19 +142,49 @@ func (s *Server) run(ctx context.Context) error {
 		s.cmd = nil
 		return err
 	}
-	go func() { s.done <- s.cmd.Wait() }()
+	go func(cmd *exec.Cmd) {
+		_ = cmd.Wait() // its state says all
+		s.done <- cmd.ProcessState.String()
+	}(s.cmd)
 	for {
 		if s.command("pg_isready", "-q", "-h", s.socket, "-U", "shoal").Run() == nil {
 			return nil
 		}
 		select {
-		case err := <-s.done:
-			s.done <- err
-			return fmt.Errorf("PostgreSQL ended: %w\n%s", err, lastLines(string(s.log.kept)))
+		case how := <-s.done:
+			s.cmd = nil
+			return fmt.Errorf("PostgreSQL ended: %s\n%s", how, lastLines(string(s.log.kept)))
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(50 * time.Millisecond):
 		}
+	}
+}
+
+// Keep starts the server again whenever it ends, some time afterwards, and tells of both. It returns when ctx ends, and must have before Stop.
+func (s *Server) Keep(ctx context.Context, away time.Duration, tell func(what string)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case how := <-s.done:
+			tell(fmt.Sprintf("PostgreSQL has ended (%s). Nothing is handed out or stored without it; it is started again in %v.", how, away))
+		}
+		for s.cmd = nil; s.cmd == nil; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(away):
+			}
+			err := s.run(ctx)
+			if err != nil && ctx.Err() != nil {
+				return
+			}
+			if err != nil { // processes of the one that was killed may still be there
+				tell(fmt.Sprintf("PostgreSQL does not start: %v\nThis is tried again in %v.", err, away))
+			}
+		}
+		tell(fmt.Sprintf("PostgreSQL runs again, as process %d.", s.cmd.Process.Pid))
 	}
 }
 
@@ -182,6 +213,9 @@ func (s *Server) URL() string { return "postgres://shoal@/postgres?host=" + s.so
 
 // Data is the folder where its data lies.
 func (s *Server) Data() string { return s.data }
+
+// Before are places with the data of folders that were deleted, or moved away, from where this server's is. They are not needed unless they were moved.
+func (s *Server) Before() []string { return s.before }
 
 // stopWait is how long an orderly end may take.
 const stopWait = 20 * time.Second
