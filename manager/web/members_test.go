@@ -45,6 +45,9 @@ func TestMembersOnThePage(t *testing.T) {
 	if !strings.Contains(page, `action="/peers/ban"`) || !strings.Contains(page, `href="/peers/purge?peer=12D3KooWabcdefghijkl"`) {
 		t.Errorf("the operator is offered no deeds:\n%s", page)
 	}
+	if !strings.Contains(page, "<h2>1 peer</h2>") {
+		t.Errorf("one peer is not counted as one:\n%s", page)
+	}
 	if !strings.Contains(page, `suspended for <a href="/trust/peer?peer=d-0123456789ab">`) || strings.Contains(page, "Admit 12D3&lt;u&gt;KooWliar again") {
 		t.Errorf("a suspended peer is not told of, or is offered to be admitted without a pardon:\n%s", page)
 	}
