@@ -174,7 +174,7 @@ func texts(in []string) []string {
 const maxTime = 253402300799_999999
 
 // maxDuration is ten years.
-const maxDuration = 10 * 366 * 24 * time.Hour
+const maxDuration time.Duration = 10 * 366 * 24 * time.Hour
 
 func micros(t time.Time) int64 {
 	if t.IsZero() {

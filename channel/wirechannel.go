@@ -106,7 +106,7 @@ func (l *Learnt) pb() *pb.Learnt {
 	return &pb.Learnt{
 		Gen: uint64(l.Gen), SubmittedUs: micros(l.Submitted), UpdatedUs: micros(l.Updated),
 		ChangedUs: micros(l.Changed), Visits: int64(l.Visits), Changes: int64(l.Changes), Pages: int64(l.Pages), Budget: int64(l.Budget),
-		ServiceUs: l.Service.Microseconds(), LastOutcome: uint32(l.LastOutcome), LastError: text(l.LastError), Out: l.Out,
+		ServiceUs: min(max(0, l.Service), maxDuration).Microseconds(), LastOutcome: uint32(l.LastOutcome), LastError: text(l.LastError), Out: l.Out,
 		Estimator: l.EstimatorBlob, History: l.History, Failed: int64(l.Failed),
 	}
 }
@@ -117,7 +117,7 @@ func (c *checker) learnt(m *pb.Learnt) Learnt {
 		Updated: c.time("updated", m.GetUpdatedUs()), Changed: c.time("changed", m.GetChangedUs()),
 		Visits: c.count("visits", m.GetVisits(), maxInt), Changes: c.count("changes", m.GetChanges(), maxInt),
 		Pages: c.count("pages", m.GetPages(), maxInt), Budget: c.count("budget", m.GetBudget(), maxInt),
-		Service: c.duration("service", m.GetServiceUs()), LastOutcome: Outcome(c.enum("outcome", m.GetLastOutcome(), uint32(Refused))),
+		Service: c.duration("service", min(max(0, m.GetServiceUs()), maxDuration.Microseconds())), LastOutcome: Outcome(c.enum("outcome", m.GetLastOutcome(), uint32(Refused))),
 		LastError: c.text("error", m.GetLastError(), MaxText), Out: m.GetOut(),
 		EstimatorBlob: c.bytes("estimator", m.GetEstimator(), MaxEstimator), History: c.bytes("history", m.GetHistory(), MaxHistory),
 	}

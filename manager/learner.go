@@ -221,7 +221,8 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 			le.tally.visited++
 		}
 		changed = changed && (l.Visits > 0 || r.Changed+r.Gone > 0)
-		ev = recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: -1, Service: le.ticks(r.Ended.Sub(r.Started))}
+		took := max(0, r.Ended.Sub(r.Started)) // by the peer's clock, which may have been set back meanwhile
+		ev = recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: -1, Service: le.ticks(took)}
 		if !heard.Issued.IsZero() {
 			ev.Wait = le.ticks(r.Started.Sub(heard.Issued))
 		}
@@ -229,7 +230,7 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 		le.sizes.crawled(l, r.Pages)
 		l.Updated, l.Visits, l.Pages = now, l.Visits+1, r.Pages
 		le.tune.weigh(s, Importance(&le.keep.pending.read[s].Settings), r.Pages)
-		l.Service = r.Ended.Sub(r.Started)
+		l.Service = took
 		if changed {
 			l.Changed, l.Changes = now, l.Changes+1
 		}
