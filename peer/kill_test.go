@@ -81,14 +81,14 @@ func TestAgentIsKilled(t *testing.T) {
 			s.store.mu.Lock()
 			archived := maps.Clone(s.store.at(id).pages)
 			s.store.mu.Unlock()
-			s.setAway(false)
-
 			if !test.here {
 				dir = t.TempDir()
 				s.store.mu.Lock()
+				s.store.dead = s.store.at(id).fence.Peer
 				s.store.at(id).fence.Tick(time.Now().Add(2 * s.store.terms.Term)) // its lease has lapsed
 				s.store.mu.Unlock()
 			}
+			s.setAway(false)
 			var mu sync.Mutex
 			fetched := map[string]int{}
 			s.agent(dir, func(c *Config) {

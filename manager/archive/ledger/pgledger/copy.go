@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -107,17 +108,34 @@ func (s *Store) mustBeEmpty() error {
 	return err
 }
 
+// lookTime is how long a command may look into a folder that is to be emptied.
+const lookTime = 10 * time.Second
+
+// openAnew empties a folder and opens it. The folder is nobody's for a moment, in which a command that lists captures may open it and write there: that one has its time.
+func openAnew(ctx context.Context, cfg badgerledger.Config) (s *badgerledger.Store, err error) {
+	for end := time.Now().Add(lookTime); ; {
+		if err = os.RemoveAll(cfg.Dir); err == nil {
+			s, err = badgerledger.Open(cfg)
+		}
+		if err == nil || !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, ledger.ErrLocked) || time.Now().After(end) {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // makeCopy begins the copy anew, from the snapshot.
 func (s *Store) makeCopy(ctx context.Context, h *head) (err error) {
 	if err := s.copied.Close(); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(s.cfg.Copy.Dir); err != nil {
-		return err
-	}
 	cfg := s.cfg.Copy
 	cfg.Genesis = &badgerledger.Genesis{ID: h.archive, Next: uint64(h.first)}
-	if s.copied, err = badgerledger.Open(cfg); err != nil {
+	if s.copied, err = openAnew(ctx, cfg); err != nil {
 		return err
 	}
 	at := badgerledger.Position{Seq: uint64(h.base)}
