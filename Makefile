@@ -178,9 +178,9 @@ hostile: ## attacks on live networks, each by one of five peers, ABREAST (2) at 
 	SHOAL_ATTACKS=$(or $(SHOAL_ATTACKS),$(ATTACKS)) SHOAL_HOSTILE=$(abspath $(BIN))/hostile.json $(GO) test -count=1 -parallel $(ABREAST) -timeout 150m -v -run 'TestAttacks$$' ./internal/lab/e2e
 
 LIARS ?= all
-trust: ## forty peers of which four lie, each kind in turn, on a Web that makes honest checks hard; what was found, after how long, and what is left, in bin/trust.json; then 200 identities of one address prefix (an hour at most; LIARS=lazy,colluding: some; MINUTES=20; DEFENCE=none: nothing is done against them, and the judge must see it; Linux)
+trust: ## forty peers of which four lie, each kind in turn, on a Web that makes honest checks hard; what was found, after how long, and what is left, in bin/trust.json; then 200 identities of one address prefix (an hour at most; LIARS=lazy,colluding: some; MINUTES=20; DEFENCE=none: nothing is done against them, and the judge must see it; ARBITER=off: two more checkers decide; Linux)
 	mkdir -p $(BIN)
-	SHOAL_ONE_PREFIX=200 SHOAL_LIARS=$(LIARS) SHOAL_LIARS_DEFENCE=$(DEFENCE) SHOAL_LIARS_MINUTES=$(or $(MINUTES),20) SHOAL_TRUST=$(abspath $(BIN))/trust.json $(GO) test -count=1 -timeout 150m -v -run 'TestLiars$$|TestOnePrefix$$' ./internal/lab/e2e
+	SHOAL_ONE_PREFIX=200 SHOAL_LIARS=$(LIARS) SHOAL_LIARS_DEFENCE=$(DEFENCE) SHOAL_LIARS_ARBITER=$(ARBITER) SHOAL_LIARS_MINUTES=$(or $(MINUTES),20) SHOAL_TRUST=$(abspath $(BIN))/trust.json $(GO) test -count=1 -timeout 150m -v -run 'TestLiars$$|TestOnePrefix$$' ./internal/lab/e2e
 
 judging: ## what judging deliveries takes of the processor of a whole manager, live: three networks beside each other, unjudged, in shadow and enforced (4 minutes of a quiet machine; Linux)
 	SHOAL_JUDGING=1 $(GO) test -count=1 -timeout 10m -v -run 'TestJudging$$' ./internal/lab/e2e

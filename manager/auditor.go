@@ -28,22 +28,20 @@ type Arbiter interface {
 // state in the database. The loop owns it. What it reads of the archive, and writes there, its clerks do beside the loop.
 type auditor struct {
 	*core
-	keep     *keeper
-	errands  *errands
-	clerks   *clerks
-	visits   visits // for the arbiter
-	trust    *trust.Machine
-	hosts    map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
-	met      map[overlay.ID]acquaintance
-	named    map[trust.Peer]overlay.ID // the same by number
-	accounts map[overlay.ID]string     // of peers that are in one with others
-	roll     []trust.Peer              // peers that have delivered, as the table of channels notes them
-	place    map[trust.Peer]uint32     // where in roll
-	unread   []unread                  // deliveries of the feed that are not judged yet, the oldest first
-	read     int                       // how many were taken out of unread
-	cursor   string                    // of the feed: all before it is judged
-	arbiter  trust.Peer                // as whom the arbiter checks, where no peer can
-	counts   AuditCounts
+	keep    *keeper
+	errands *errands
+	clerks  *clerks
+	visits  visits // for the arbiter
+	trust   *trust.Machine
+	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
+	circle
+	roll    []trust.Peer          // peers that have delivered, as the table of channels notes them
+	place   map[trust.Peer]uint32 // where in roll
+	unread  []unread              // deliveries of the feed that are not judged yet, the oldest first
+	read    int                   // how many were taken out of unread
+	cursor  string                // of the feed: all before it is judged
+	arbiter trust.Peer            // as whom the arbiter checks, where no peer can
+	counts  AuditCounts
 	// Scores count; or did once, so that some peers may have no tasks.
 	enforced, strict bool
 	savedAt          time.Time
@@ -91,7 +89,7 @@ const (
 
 // Limits of what an auditor holds.
 const (
-	maxMet      = 1 << 16
+	maxMet      = 1 << 16 // members, or twice those that there are
 	maxAudited  = 1 << 16 // hosts whose pages' likeness is kept
 	trustEvery  = 30 * time.Second
 	arbiterName = "the arbiter" // no peer has this name
@@ -99,7 +97,7 @@ const (
 
 // newAuditor makes an auditor without a Machine, which comes with restore.
 func newAuditor(c *core, keep *keeper, er *errands) *auditor {
-	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, met: map[overlay.ID]acquaintance{}, named: map[trust.Peer]overlay.ID{}, accounts: map[overlay.ID]string{}, place: map[trust.Peer]uint32{},
+	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, circle: newCircle(), place: map[trust.Peer]uint32{},
 		roll: []trust.Peer{0}, clerks: newClerks(), visits: visits{granted: make(chan *visit, 1)}}
 	er.answers, er.gaveUp = au.answered, au.unanswered
 	return au
@@ -143,25 +141,29 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	au.arbiter = au.number(arbiterName)
 	au.trust.Join(au.arbiter, trust.Account(au.arbiter), trust.Prefix(au.arbiter))
 	au.trust.Vouch(au.arbiter)
+	if !first {
+		au.forget(au.trust)
+		return au.suspendAgain(ctx)
+	}
 	known, err := au.cfg.Archive.Deliverers(ctx, "")
 	if err != nil {
 		return fmt.Errorf("read who has delivered: %w", err)
 	}
 	for _, d := range known {
 		n := trust.Peer(d.Number)
-		au.named[n] = overlay.ID(d.Peer)
-		au.inAccount(overlay.ID(d.Peer), d.Account)
-		if _, is := au.trust.Peer(n); is || !first {
+		if _, is := au.trust.Peer(n); is {
 			continue
 		}
 		au.trust.Join(n, trust.Account(au.number(cmp.Or(d.Account, d.Peer))), trust.Prefix(n)) // where it is shows when it comes back
 		au.trust.Vouch(n)
 	}
-	if first {
-		au.cursor = au.keep.cursor
-		return au.save(ctx, now)
-	}
-	for _, p := range au.trust.Peers() { // an archive whose database was made anew knows of none
+	au.cursor = au.keep.cursor
+	return au.save(ctx, now)
+}
+
+// suspendAgain tells the archive who is suspended: one whose database was made anew knows of none.
+func (au *auditor) suspendAgain(ctx context.Context) error {
+	for _, p := range au.trust.Peers() {
 		if p.Standing < trust.Suspended {
 			continue
 		}
@@ -179,8 +181,8 @@ func (au *auditor) ruled() {
 }
 
 // number is the number by which captures name a peer, or by which the Machine knows an account or a prefix.
-func (au *auditor) number(name string) trust.Peer {
-	return trust.Peer(au.cfg.Archive.DelivererNumber(name))
+func (c *core) number(name string) trust.Peer {
+	return trust.Peer(c.cfg.Archive.DelivererNumber(name))
 }
 
 // meet tells the Machine of a member, as the overlay knows it now, and returns its number.
@@ -195,8 +197,8 @@ func (au *auditor) meet(id overlay.ID) trust.Peer {
 		return a.number // as it was
 	}
 	if !known {
-		if len(au.met) >= maxMet {
-			clear(au.met)
+		if len(au.met) >= max(au.mostMet, 2*len(v.Peers)) {
+			au.thin(au.trust, v)
 		}
 		a.number = au.number(string(id))
 		au.named[a.number] = id
@@ -206,19 +208,17 @@ func (au *auditor) meet(id overlay.ID) trust.Peer {
 		account, prefix = cmp.Or(v.Peers[i].Account, account), cmp.Or(v.Prefix(i), prefix)
 	}
 	if !known || a.account != account || a.prefix != prefix {
-		au.trust.Join(a.number, trust.Account(au.number(account)), trust.Prefix(au.cfg.Archive.PrefixNumber(prefix)))
-		a.account, a.prefix = account, prefix
-		if i >= 0 {
-			au.inAccount(id, account)
+		as := trust.Account(au.number(account))
+		au.trust.Join(a.number, as, trust.Prefix(au.cfg.Archive.PrefixNumber(prefix)))
+		a.prefix = prefix
+		if is, _ := au.trust.Peer(a.number); is.Account == as { // who is suspended stays with its account
+			a.account = account
 		}
 	}
 	a.view = v
 	au.met[id] = a
 	return a.number
 }
-
-// nameOf is the id of a peer that the Machine knows by number; empty: it is not known.
-func (au *auditor) nameOf(n trust.Peer) string { return string(au.named[n]) }
 
 // handed notes that a peer got a task.
 func (au *auditor) handed(peer overlay.ID) { au.trust.Handed(au.meet(peer)) }
@@ -234,9 +234,9 @@ func (au *auditor) reported(before string, e *archive.Entry, pages int) {
 	}
 	au.errands.allow(pages)
 	au.unread = append(au.unread, unread{before: before})
-	u, id, gen := au.read+len(au.unread)-1, e.Channel, e.Event.Gen
+	u, by, id, gen := au.read+len(au.unread)-1, overlay.ID(e.Peer), e.Channel, e.Event.Gen
 	if !au.clerks.add(id, func(ctx context.Context) {
-		err := au.judge(ctx, id, gen)
+		err := au.judge(ctx, by, id, gen)
 		if ctx.Err() != nil {
 			return // the next manager reads it again
 		}

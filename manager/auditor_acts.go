@@ -9,7 +9,6 @@ import (
 	"shoal/channel"
 	"shoal/manager/archive"
 	"shoal/manager/trust"
-	"shoal/overlay"
 	"shoal/recrawl"
 )
 
@@ -36,7 +35,7 @@ func (au *auditor) told(a *trust.Act) {
 	if a.Kind == trust.WouldSuspend {
 		au.counts.WouldSuspend++
 	}
-	au.log.Info("a peer's standing", "peer", au.nameOf(a.Peer), "what", a.Kind.String(), "score", a.Score)
+	au.log.Info("a peer's standing", "peer", au.nameOf(a.Peer), "number", archive.DelivererName(uint64(a.Peer)), "what", a.Kind.String(), "score", a.Score)
 }
 
 // lookBack has older pages of a new suspect audited.
@@ -69,19 +68,21 @@ func (au *auditor) lookBack(a *trust.Act) {
 func (au *auditor) suspended(a *trust.Act) {
 	au.counts.Suspended++
 	au.log.Warn("a peer is suspended for what it delivered", "peer", au.nameOf(a.Peer), "number", archive.DelivererName(uint64(a.Peer)), "score", a.Score)
-	au.bar(au.nameOf(a.Peer), true)
+	au.bar(a.Peer, true)
 }
 
-// bar ends a peer's membership, or gives it back, beside the loop.
-func (au *auditor) bar(peer string, barred bool) {
-	if au.cfg.Bar == nil || peer == "" {
+// bar ends the membership of a peer and of its account, or gives it back, beside the loop. The account stays barred while another peer of it is.
+func (au *auditor) bar(n trust.Peer, barred bool) {
+	if au.cfg.Bar == nil {
 		return
 	}
-	account := au.accounts[overlay.ID(peer)]
-	au.clerk(0, "whether a peer is a member is not changed", func(context.Context) error {
-		var failed error
-		for _, name := range []string{peer, account} {
-			if name != "" {
+	i, _ := au.trust.Peer(n)
+	p := au.peerTrust(i)
+	alone := !barred && len(au.trust.Convicted(i.Account)) > 0
+	au.clerk(0, "whether a peer is a member is not changed", func(ctx context.Context) error {
+		failed := au.identify(ctx, &p)
+		for _, name := range []string{p.ID, p.Account} {
+			if name != "" && (name == p.ID || !alone) {
 				failed = errors.Join(failed, au.cfg.Bar(name, barred))
 			}
 		}

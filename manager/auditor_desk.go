@@ -27,7 +27,9 @@ type TrustInfo struct {
 type PeerTrust struct {
 	trust.Info
 	ID      string // empty: it has not been heard of since the archive was rebuilt
-	Account string // empty: not known now
+	Account string // empty: it is in none with others, or not known
+	// Others are the suspended and banned peers of its account, for whose sake it gets no tasks. Only what is told of one peer has them.
+	Others []trust.Peer
 }
 
 // TrustChoice is what an operator sets of the rules; nil: as it is.
@@ -100,28 +102,64 @@ func (au *auditor) SetTrust(ctx context.Context, c TrustChoice) (i TrustInfo, er
 
 // TrustPeers tells how far each peer is believed, those first of whom least good is known.
 func (au *auditor) TrustPeers(ctx context.Context) (out []PeerTrust, err error) {
-	err = au.onLoop(ctx, func(time.Time) {
+	if err = au.onLoop(ctx, func(time.Time) {
 		for _, p := range au.trust.Peers() {
 			if p.Peer != au.arbiter {
 				out = append(out, au.peerTrust(p))
 			}
 		}
-	})
-	return out, err
+	}); err != nil {
+		return nil, err
+	}
+	all := make([]*PeerTrust, len(out))
+	for i := range out {
+		all[i] = &out[i]
+	}
+	return out, au.identify(ctx, all...)
 }
 
+// peerTrust has of a peer's names what the overlay has told lately; see identify.
 func (au *auditor) peerTrust(i trust.Info) PeerTrust {
 	id := au.named[i.Peer]
-	return PeerTrust{Info: i, ID: string(id), Account: au.accounts[id]}
+	p := PeerTrust{Info: i, ID: string(id)}
+	if a := au.met[id].account; a != p.ID {
+		p.Account = a
+	}
+	return p
 }
 
-// inAccount notes a peer's account. A peer that is refused is heard of no more, and its account is still to be named when it is pardoned.
-func (au *auditor) inAccount(id overlay.ID, account string) {
-	if account == "" || account == string(id) {
-		delete(au.accounts, id)
-		return
+// identify names peers and accounts of which the overlay has told nothing lately, as the archive wrote them down when the peers claimed tasks: a peer that is refused
+// is heard of no more, and its account is still to be named when it is pardoned. Called beside the loop.
+func (c *core) identify(ctx context.Context, peers ...*PeerTrust) error {
+	byNumber := map[trust.Peer]*PeerTrust{}
+	for _, p := range peers {
+		if p.ID == "" || p.Account == "" && trust.Account(c.number(p.ID)) != p.Info.Account {
+			byNumber[p.Peer] = p
+		}
 	}
-	au.accounts[id] = account
+	name := "" // all
+	switch len(byNumber) {
+	case 0:
+		return nil
+	case 1:
+		for n := range byNumber {
+			name = archive.DelivererName(uint64(n))
+		}
+	}
+	known, err := c.cfg.Archive.Deliverers(ctx, name)
+	if err != nil {
+		return fmt.Errorf("read who has delivered: %w", err)
+	}
+	for _, d := range known {
+		p := byNumber[trust.Peer(d.Number)]
+		if p == nil {
+			continue
+		}
+		if p.ID = d.Peer; d.Account != d.Peer {
+			p.Account = d.Account
+		}
+	}
+	return nil
 }
 
 // find is the number of a peer that is named by its id or by its number (d-...). Called on the loop.
@@ -142,11 +180,13 @@ func (au *auditor) Evidence(ctx context.Context, name string) (p PeerTrust, case
 	err = au.onLoop(ctx, func(time.Time) {
 		var n trust.Peer
 		if n, failed = au.find(name); failed == nil {
-			i, _ := au.trust.Peer(n)
-			p = au.peerTrust(i)
+			p = au.one(n)
 		}
 	})
 	if err = errors.Join(err, failed); err != nil {
+		return p, nil, err
+	}
+	if err := au.identify(ctx, &p); err != nil {
 		return p, nil, err
 	}
 	cases, err = au.cfg.Evidence.List(ctx, p.Peer)
@@ -169,10 +209,20 @@ func (au *auditor) decide(ctx context.Context, name string, do func(now time.Tim
 		if failed = do(now, n); failed != nil {
 			return
 		}
-		i, _ := au.trust.Peer(n)
-		p = au.peerTrust(i)
+		p = au.one(n)
 	})
-	return p, errors.Join(err, failed)
+	if err = errors.Join(err, failed); err != nil {
+		return p, err
+	}
+	return p, au.identify(ctx, &p)
+}
+
+// one is what an operator is told who asks about one peer. Called on the loop.
+func (au *auditor) one(n trust.Peer) PeerTrust {
+	i, _ := au.trust.Peer(n)
+	p := au.peerTrust(i)
+	p.Others = slices.DeleteFunc(au.trust.Convicted(i.Account), func(o trust.Peer) bool { return o == n })
+	return p
 }
 
 // Uphold makes a suspension final.
@@ -181,7 +231,7 @@ func (au *auditor) Uphold(ctx context.Context, name string) (PeerTrust, error) {
 		if !au.trust.Uphold(n) {
 			return fmt.Errorf("%w: %s is not suspended, or is banned already: see shoal peer evidence %s", ErrAsk, name, name)
 		}
-		au.bar(au.nameOf(n), true) // it may have been admitted again meanwhile
+		au.bar(n, true) // it may have been admitted again meanwhile
 		return nil
 	})
 }
@@ -194,7 +244,7 @@ func (au *auditor) Pardon(ctx context.Context, name string) (PeerTrust, error) {
 			return fmt.Errorf("%w: %s is neither suspended nor banned for what it delivered: see shoal peer evidence %s", ErrAsk, name, name)
 		}
 		au.follow(now, acts, delivered{})
-		au.bar(au.nameOf(n), false)
+		au.bar(n, false)
 		return nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"shoal/channel/lease"
 	"shoal/manager/archive"
 	"shoal/manager/trust"
+	"shoal/overlay"
 )
 
 // pondNames end the names of hosts of a synthetic Web. Each counts as a domain of its own, since all are of one.
@@ -41,7 +42,7 @@ func brought(e *archive.Entry) int {
 }
 
 // judge hands a delivery to the Machine, and stores what that makes of its pages. Clerks call it.
-func (au *auditor) judge(ctx context.Context, id channel.ID, gen channel.Gen) error {
+func (au *auditor) judge(ctx context.Context, by overlay.ID, id channel.ID, gen channel.Gen) error {
 	d, err := au.cfg.Archive.Delivery(ctx, id, gen)
 	if err != nil || d.Size() == 0 {
 		return err
@@ -55,6 +56,7 @@ func (au *auditor) judge(ctx context.Context, id channel.ID, gen channel.Gen) er
 		td.Pages[i] = trust.Seen{URL: p.Hash, Page: &records[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified}
 	}
 	err = au.do(ctx, func(now time.Time) {
+		au.meet(by) // it may have been forgotten since
 		acts := au.trust.Deliver(now, &td)
 		au.counts.Deliveries++
 		au.counts.Pages += int64(d.Size())

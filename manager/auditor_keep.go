@@ -302,6 +302,7 @@ func (au *auditor) inherit(ctx context.Context) error {
 					failed = fmt.Errorf("what another manager knows of peers, %s: %w", s.Name(), err)
 				}
 			}
+			au.forget(au.trust)
 			au.ruled()
 		}); err != nil {
 			return err

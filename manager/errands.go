@@ -54,7 +54,7 @@ const (
 	errandWaiting = 4096             // errands that wait for a place
 	errandShare   = .025             // of delivered pages, that may be asked for again
 	errandFirst   = 8                // pages that may be asked for at the start
-	errandBurst   = 200              // and at once, later
+	errandBurst   = trust.MostAudits // and at once, later
 	errandRetry   = 5 * time.Second  // until an errand that was refused is offered again
 	errandGap     = 10 * time.Second // beyond its term, after which a place is free again whatever became of its task
 	errandURLs    = 8                // of one errand

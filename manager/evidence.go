@@ -43,6 +43,7 @@ type Evidence interface {
 	Put(ctx context.Context, number uint64, s evidence.Side, f *archive.EvidenceFetch) error
 	Ruled(ctx context.Context, number uint64, loser trust.Peer, amount, score float64, note string) error
 	Object(ctx context.Context, number uint64, by trust.Peer, text string) error
+	Objectors(ctx context.Context) (map[trust.Peer]int, error)
 	Close(ctx context.Context, number uint64) error
 	List(ctx context.Context, peer trust.Peer) ([]archive.EvidenceCase, error)
 	Read(ctx context.Context, number uint64) (archive.EvidenceCase, error)

@@ -40,6 +40,11 @@ func (au *auditor) OwnTrust(ctx context.Context, peer string) (own OwnTrust, err
 	return own, err
 }
 
+// Objectors counts the objections of each peer that lost a case.
+func (au *auditor) Objectors(ctx context.Context) (map[trust.Peer]int, error) {
+	return au.cfg.Evidence.Objectors(ctx)
+}
+
 // Object notes what a peer says to a case that it has lost, once for each case. The operator sees it at the case.
 func (au *auditor) Object(ctx context.Context, peer string, number uint64, text string) error {
 	var n trust.Peer

@@ -13,6 +13,7 @@ import (
 
 	"shoal/internal/wire"
 	"shoal/manager"
+	"shoal/manager/archive"
 	"shoal/manager/archive/evidence"
 )
 
@@ -81,7 +82,7 @@ func (c *court) look(ctx context.Context, m *manager.Manager, from peer.ID) (s w
 		s = wire.Standing{Standing: own.Standing.String(), Suspect: own.Suspect, Enforced: own.Enforced, Score: slices.Max(own.Scores[:]), SuspendAt: own.SuspendAt, More: max(len(own.Held)-wire.MaxHeld, 0)}
 		for i := range own.Held[:min(len(own.Held), wire.MaxHeld)] {
 			k := &own.Held[i]
-			s.Held = append(s.Held, wire.Held{Case: k.Number, URL: k.URL, Reason: k.Note, Ruled: k.Opened, Amount: k.Amount, Objection: k.Objection})
+			s.Held = append(s.Held, wire.Held{Case: k.Number, URL: k.URL, Reason: heldFor(k), Ruled: k.Opened, Amount: k.Amount, Objection: k.Objection})
 		}
 	}
 	if s.Credit, err = c.credits.of(ctx, from.String()); err != nil {
@@ -92,6 +93,14 @@ func (c *court) look(ctx context.Context, m *manager.Manager, from peer.ID) (s w
 	}
 	c.told[from] = toldStanding{s, time.Now()}
 	return s, nil
+}
+
+// heldFor says why a case is held against a peer.
+func heldFor(k *archive.EvidenceCase) string {
+	if r := k.About.Reason; k.Note == r.String() && r.Means() != "" {
+		return k.Note + ": " + r.Means()
+	}
+	return k.Note
 }
 
 // objectionRefused says why an objection was not taken.

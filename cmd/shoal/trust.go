@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"text/tabwriter"
 
 	"shoal/internal/plain"
@@ -82,7 +83,7 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	fmt.Fprintf(out, "rules      %s; a peer is suspended at a score of %.4g\n", mode, t.T)
 	fmt.Fprintf(out, "arbiter    %s\n", arbiter)
 	fmt.Fprintf(out, "audits     %d pages of each task, %d of a newcomer's, %.2g%% of pages beside, %.3g%% of a suspect's; newcomers have %.3g%% of tasks\n", t.PerTask, t.PerNew, 100*t.Beside, 100*t.SuspectShare, 100*t.TrustRules.Newcomers)
-	fmt.Fprintf(out, "peers      %d established, %d newcomers, %d suspects, %d suspended, %d banned\n", t.Established, t.Newcomers, t.Suspects, t.Suspended, t.Banned)
+	fmt.Fprintf(out, "peers      %d established, %s, %s, %d suspended, %d banned\n", t.Established, plain.Count(t.Newcomers, "newcomer"), plain.Count(t.Suspects, "suspect"), t.Suspended, t.Banned)
 	fmt.Fprintf(out, "judged     %d pages of %d deliveries; %d pages asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
 		t.Pages, t.Deliveries, t.Asked, 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
 	fmt.Fprintf(out, "contested  %d pages; the arbiter fetched %d; %d charges; %d suspensions, %d in shadow\n", t.Contested, t.Arbitrated, t.Charges, t.Suspensions, t.WouldSuspend)
@@ -142,7 +143,24 @@ func showEvidence(s streams, e *desk.PeerEvidence) error {
 	for _, k := range e.Cases {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%s\n", k.Number, when(k.Opened), plain.Printable(k.URL), k.Reason, k.Accused, k.Loser, k.Amount, k.Score, objection(k.Objection))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	told := map[string]bool{}
+	for _, k := range e.Cases {
+		if told[k.Reason] || k.Means == "" {
+			continue
+		}
+		told[k.Reason] = true
+		if _, err := fmt.Fprintf(s.out, "%s: %s\n", k.Reason, k.Means); err != nil {
+			return err
+		}
+	}
+	if len(e.Others) > 0 {
+		_, err := fmt.Fprintf(s.out, "No peer of its account gets tasks while these are suspended or banned: %s\n", strings.Join(e.Others, ", "))
+		return err
+	}
+	return nil
 }
 
 // objection is the beginning of what the loser of a case says to it, as a list shows it.
@@ -162,7 +180,7 @@ func showCase(out io.Writer, k *desk.Case) error {
 	if k.Accuser != "" {
 		fmt.Fprintf(out, ", by %s", k.Accuser)
 	}
-	fmt.Fprintf(out, "\n%s\n", plain.Printable(k.Outcome()))
+	fmt.Fprintf(out, "\n%s\n", plain.Printable(strings.TrimSpace(k.Means+" "+k.Outcome())))
 	if k.Objection != "" {
 		fmt.Fprintf(out, "%s objects: %s\n", k.Loser, plain.Printable(k.Objection))
 	}
@@ -197,7 +215,14 @@ type peerPardonCmd struct {
 }
 
 func (c *peerPardonCmd) Run(ctx context.Context, s streams) error {
-	return aboutPeer(ctx, &c.target, s, "/peers/pardon", c.Peer, "is a member again; its scores begin at zero, and what was withdrawn is given back")
+	return c.with(ctx, true, func(a *api.Client) error {
+		var p desk.Pardoned
+		if err := a.Do(ctx, http.MethodPost, "/peers/pardon", nil, api.OnePeer{Peer: c.Peer}, &p); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(s.out, plain.Printable(c.Peer), plain.Printable(p.Says()))
+		return err
+	})
 }
 
 type peerVouchCmd struct {

@@ -33,7 +33,7 @@ func (s *server) trustRoutes() []route {
 		{method: "GET", path: "/trust/case", what: "One case with what each side saw.", params: []param{{"number", "of the case", "string"}}, out: desk.Case{}, serve: s.trustCase},
 		{method: "GET", path: "/peers/evidence", what: "What is held against a peer, and what it held against others.", params: []param{peer}, out: desk.PeerEvidence{}, serve: s.evidence},
 		{method: "POST", path: "/peers/uphold", what: "Make a suspension final.", in: OnePeer{}, out: desk.PeerTrust{}, serve: s.uphold},
-		{method: "POST", path: "/peers/pardon", what: "Give a suspended peer everything back.", in: OnePeer{}, out: desk.PeerTrust{}, serve: s.pardon},
+		{method: "POST", path: "/peers/pardon", what: "Give a suspended peer everything back.", in: OnePeer{}, out: desk.Pardoned{}, serve: s.pardon},
 		{method: "POST", path: "/peers/vouch", what: "Believe a peer by the operator's word, as if its probation were over.", in: Vouch{}, serve: s.vouch},
 	}
 }

@@ -138,8 +138,44 @@ func TestStatesOutliveRecords(t *testing.T) {
 		}
 	}
 	_, index := lines(t, a, Filter{})
-	if n := strings.Count(index, "verified"); n < 6 { // of each version, what was delivered first, and of the last two what confirmed it
+	if n := strings.Count(index, "verified"); n != 8 { // of each version, what was delivered first, and what confirmed it
 		t.Errorf("%s", index)
+	}
+}
+
+// A visit that repeats what the page had shown all the time is believed as that is, when the page's record has forgotten it and what was withdrawn in between.
+func TestRepetitionsOutliveRecords(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, false, "alice", "bob", "mallory")
+	gen := channel.Gen(0)
+	visit := func(peer, body string) {
+		gen++
+		cl.crawl(t, a, peer, gen, func(r *runner) []channel.Page { return []channel.Page{r.page("/", home+body, channel.Changed)} })
+		j.deliver(cl, gen)
+	}
+	visit("alice", "1")
+	visit("bob", "1")
+	visit("mallory", "forged")
+	if _, err := a.Review(t.Context(), 1, func(g *trust.Page) bool {
+		g.Cur.State, g.Cur.Doubt = trust.Withdrawn, true // as a ruling does
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	visit("bob", "forged") // which is contested, as it was withdrawn before
+	visit("alice", "1")
+	for _, body := range []string{"2", "3", "4"} {
+		visit("alice", body)
+		visit("bob", body)
+	}
+	var states []string
+	for _, l := range strings.Split(strings.TrimSpace(cdxLines(t, a, Filter{All: true})), "\n") {
+		_, state, _ := strings.Cut(l, `"state":"`)
+		state, _, _ = strings.Cut(state, `"`)
+		states = append(states, state)
+	}
+	if got, want := strings.Join(states, " "), "verified verified withdrawn provisional verified"+strings.Repeat(" verified", 6); got != want {
+		t.Errorf("captures are %s; want %s", got, want)
 	}
 }
 

@@ -18,6 +18,8 @@ type Finding struct {
 	Level string `json:"level"` // ok, warning or error
 	What  string `json:"what"`
 	Mend  string `json:"mend,omitempty"` // what to do
+	// Waits says that this waits for the operator's decision, and will not mend by itself. A banner shows it whatever else is wrong.
+	Waits bool `json:"waits,omitempty"`
 }
 
 // The levels of a Finding.
@@ -42,7 +44,7 @@ func (d *Desk) Check(ctx context.Context) []Finding {
 	}
 	if d.m != nil {
 		out = append(out, d.checkManager(ctx)...)
-		out = append(append(out, checkMembers(d)...), checkTrust(d)...)
+		out = append(append(out, checkMembers(d)...), checkTrust(ctx, d)...)
 	}
 	return append(out, d.checkChannels(ctx)...)
 }
@@ -61,7 +63,7 @@ func (c *Config) checkDatabase(ctx context.Context) (Finding, bool) {
 	if err == nil {
 		return Finding{}, false
 	}
-	return Finding{Error, "The database does not answer: " + plain.Error(err) + ".", "Meanwhile nothing new is handed out, and peers keep their pages. All goes on by itself when it is back."}, true
+	return Finding{Level: Error, What: "The database does not answer: " + plain.Error(err) + ".", Mend: "Meanwhile nothing new is handed out, and peers keep their pages. All goes on by itself when it is back."}, true
 }
 
 // banner keeps what the last check found that is not well.
@@ -102,7 +104,8 @@ func (d *Desk) Banner(ctx context.Context) []Finding {
 	return bad
 }
 
-// pressing orders findings for those who see only the first: errors, then still, which keeps everything from being crawled, then other warnings.
+// pressing orders findings for those who see only the first: errors, then still, which keeps everything from being crawled, then what waits for a decision, then
+// other warnings.
 func pressing(found []Finding, still Finding) {
 	rank := func(f Finding) int {
 		switch {
@@ -110,8 +113,10 @@ func pressing(found []Finding, still Finding) {
 			return 0
 		case f == still:
 			return 1
+		case f.Waits:
+			return 2
 		}
-		return 2
+		return 3
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(rank(a), rank(b)) })
 }
@@ -120,7 +125,7 @@ func pressing(found []Finding, still Finding) {
 func (d *Desk) checkChannels(ctx context.Context) (out []Finding) {
 	t, looked, err := d.tally(ctx)
 	if err != nil {
-		return []Finding{{Error, "The channels cannot be read: " + plain.Error(err), "Look into the manager's log; restore a backup if this lasts."}}
+		return []Finding{{Level: Error, What: "The channels cannot be read: " + plain.Error(err), Mend: "Look into the manager's log; restore a backup if this lasts."}}
 	}
 	return tallied(t, looked)
 }
@@ -141,7 +146,7 @@ func tallied(t Tally, looked int) (out []Finding) {
 			if n == 1 {
 				verb = "is"
 			}
-			out = append(out, Finding{Warning, fmt.Sprintf("%s %s %s%s.", plain.Count(n, "channel"), verb, x.what, of), x.mend})
+			out = append(out, Finding{Level: Warning, What: fmt.Sprintf("%s %s %s%s.", plain.Count(n, "channel"), verb, x.what, of), Mend: x.mend})
 		}
 	}
 	return out
@@ -155,26 +160,25 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 		if slices.Contains(o.Blocking, n) {
 			level = Error
 		}
-		out = append(out, Finding{level, n, ""})
+		out = append(out, Finding{Level: level, What: n, Mend: ""})
 	}
 	if err := d.m.Alive(ctx); err != nil {
-		out = append(out, Finding{Error, "The manager's loop does not answer.", "Look into its log; restart it if this lasts."})
+		out = append(out, Finding{Level: Error, What: "The manager's loop does not answer.", Mend: "Look into its log; restart it if this lasts."})
 	}
 	if f, still := standstill(&o, o.Channels > 0 || anyChannel(ctx, d.store.List)); still {
 		out = append(out, f)
 	} else {
-		out = append(out, Finding{OK, fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), ""})
+		out = append(out, Finding{Level: OK, What: fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), Mend: ""})
 	}
 	switch a := &o.Archive; {
 	case a.Failing:
-		out = append(out, Finding{Error, "The archive cannot store what peers bring: " + a.LastFailure + ".", "Peers keep their pages and send them again: it goes on by itself when this is mended."})
+		out = append(out, Finding{Level: Error, What: "The archive cannot store what peers bring: " + a.LastFailure + ".", Mend: "Peers keep their pages and send them again: it goes on by itself when this is mended."})
 	case a.Failures > 0 && time.Since(a.LastFailed) < failureTold:
-		out = append(out, Finding{Warning, fmt.Sprintf("The archive failed to write %s, last at %s, and has written since: %s.", plain.Count(int(a.Failures), "time"), a.LastFailed.UTC().Format("15:04:05 UTC"), a.LastFailure),
-			"Nothing that was acknowledged is lost. If it happens again, look at the disk, the database and the bucket."})
+		out = append(out, Finding{Level: Warning, What: fmt.Sprintf("The archive failed to write %s, last at %s, and has written since: %s.", plain.Count(int(a.Failures), "time"), a.LastFailed.UTC().Format("15:04:05 UTC"), a.LastFailure), Mend: "Nothing that was acknowledged is lost. If it happens again, look at the disk, the database and the bucket."})
 	case a.TextDelay > lagWarn:
-		out = append(out, Finding{Warning, fmt.Sprintf("Text extraction is %s behind (%d pages).", plain.Span(a.TextDelay), a.TextLag), "It catches up by itself when less is crawled; a faster processor helps."})
+		out = append(out, Finding{Level: Warning, What: fmt.Sprintf("Text extraction is %s behind (%d pages).", plain.Span(a.TextDelay), a.TextLag), Mend: "It catches up by itself when less is crawled; a faster processor helps."})
 	default:
-		out = append(out, Finding{OK, fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), ""})
+		out = append(out, Finding{Level: OK, What: fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), Mend: ""})
 	}
 	if f, counted := believed(o.Archive.Verified, o.Archive.Provisional, o.Archive.Withdrawn); counted {
 		out = append(out, f)
@@ -186,13 +190,13 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 func standstill(o *manager.Overview, channels bool) (Finding, bool) {
 	switch {
 	case o.Channels == 0 && !channels:
-		return Finding{Warning, "There are no channels.", "Add some: shoal channel add https://example.org/"}, true
+		return Finding{Level: Warning, What: "There are no channels.", Mend: "Add some: shoal channel add https://example.org/"}, true
 	case o.Peers == 0 && o.Accepted > 0:
-		return Finding{Warning, "No peer is there now: nothing is crawled.", "Give volunteers the join string: shoal peer invite"}, true
+		return Finding{Level: Warning, What: "No peer is there now: nothing is crawled.", Mend: "Give volunteers the join string: shoal peer invite"}, true
 	case o.Peers == 0:
-		return Finding{Warning, "No peer has joined: nothing is crawled.", "Give volunteers the join string: shoal peer invite"}, true
+		return Finding{Level: Warning, What: "No peer has joined: nothing is crawled.", Mend: "Give volunteers the join string: shoal peer invite"}, true
 	case stands(o):
-		return Finding{Warning, fmt.Sprintf("%s due, and none can go.", dueWords(o.Due)), "Their hosts may be blocked or want waits, or all peers be full: shoal channel list --sort state, shoal peer list."}, true
+		return Finding{Level: Warning, What: fmt.Sprintf("%s due, and none can go.", dueWords(o.Due)), Mend: "Their hosts may be blocked or want waits, or all peers be full: shoal channel list --sort state, shoal peer list."}, true
 	}
 	return Finding{}, false
 }
@@ -209,9 +213,9 @@ func believed(verified, provisional, withdrawn uint64) (Finding, bool) {
 	case all == 0:
 		return Finding{}, false
 	case verified == 0 && withdrawn == 0:
-		return Finding{OK, fmt.Sprintf("%s there, all provisional: a page is verified when another account, in another network, sees it alike", plain.Count(int(all), "page")), ""}, true
+		return Finding{Level: OK, What: fmt.Sprintf("%s there, all provisional: a page is verified when another account, in another network, sees it alike", plain.Count(int(all), "page")), Mend: ""}, true
 	default:
-		return Finding{OK, fmt.Sprintf("%s there: %d verified, %d provisional, %d withdrawn", plain.Count(int(all), "page"), verified, provisional, withdrawn), ""}, true
+		return Finding{Level: OK, What: fmt.Sprintf("%s there: %d verified, %d provisional, %d withdrawn", plain.Count(int(all), "page"), verified, provisional, withdrawn), Mend: ""}, true
 	}
 }
 

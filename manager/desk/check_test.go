@@ -13,8 +13,8 @@ import (
 
 // Those who see only the banner's first line see an error, or else why nothing at all is crawled, before advice on backups.
 func TestTheBannerBeginsWithWhatStandsStill(t *testing.T) {
-	keys, still := Finding{Warning, "The keys were never backed up.", "Do it."}, Finding{Warning, "No peer has joined: nothing is crawled.", "Invite some."}
-	broken, failing := Finding{Error, "The archive failed to write.", ""}, Finding{Warning, "4 channels are failing.", ""}
+	keys, still := Finding{Level: Warning, What: "The keys were never backed up.", Mend: "Do it."}, Finding{Level: Warning, What: "No peer has joined: nothing is crawled.", Mend: "Invite some."}
+	broken, failing := Finding{Level: Error, What: "The archive failed to write.", Mend: ""}, Finding{Level: Warning, What: "4 channels are failing.", Mend: ""}
 	found := []Finding{keys, still, failing, broken}
 	pressing(found, still)
 	if want := []Finding{broken, still, keys, failing}; !slices.Equal(found, want) {
@@ -67,7 +67,7 @@ func TestStandstill(t *testing.T) {
 // While the database is away a check says so at once, and does not wait for it.
 func TestCheckWithoutDatabase(t *testing.T) {
 	d := &Desk{cfg: Config{
-		Checks: func(context.Context) []Finding { return []Finding{{OK, "the disk", ""}} },
+		Checks: func(context.Context) []Finding { return []Finding{{Level: OK, What: "the disk"}} },
 		Database: func(ctx context.Context) error {
 			if _, bounded := ctx.Deadline(); !bounded {
 				t.Error("the question has no bound")

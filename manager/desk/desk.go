@@ -15,6 +15,7 @@ import (
 	"shoal/coords"
 	"shoal/manager"
 	"shoal/manager/archive"
+	"shoal/manager/trust"
 	"shoal/overlay"
 )
 
@@ -69,6 +70,8 @@ type Running interface {
 	// Evidence is what is held against a peer, and Case what each side of it saw.
 	Evidence(ctx context.Context, peer string) (manager.PeerTrust, []archive.EvidenceCase, error)
 	Case(ctx context.Context, number uint64) (archive.EvidenceCase, error)
+	// Objectors counts the objections of each peer that lost a case.
+	Objectors(ctx context.Context) (map[trust.Peer]int, error)
 	// Uphold makes a suspension final, Pardon takes it back, and Vouch ends a probation.
 	Uphold(ctx context.Context, peer string) (manager.PeerTrust, error)
 	Pardon(ctx context.Context, peer string) (manager.PeerTrust, error)
@@ -134,6 +137,8 @@ type Desk struct {
 	imports imports
 	tallies tallies
 	banner  banner
+
+	objections objections
 }
 
 // ErrConfig says that a Config cannot be used.

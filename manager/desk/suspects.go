@@ -1,12 +1,15 @@
 package desk
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"shoal/internal/plain"
+	"shoal/manager/archive"
 	"shoal/manager/conduct"
 	"shoal/manager/trust"
 )
@@ -38,15 +41,67 @@ func (d *Desk) Suspects() (out []Suspect, more int, err error) {
 	return out, o.AllSuspects - len(o.Suspects), nil
 }
 
-// checkTrust tells of peers that are suspended for what they delivered.
-func checkTrust(d *Desk) (out []Finding) {
-	if d.m == nil {
+// checkTrust tells of peers that are suspended for what they delivered, and which of them object.
+func checkTrust(ctx context.Context, d *Desk) []Finding {
+	n := d.m.Overview().Trust.Standings[trust.Suspended]
+	if n == 0 {
 		return nil
 	}
-	if n := d.m.Overview().Trust.Standings[trust.Suspended]; n > 0 {
-		out = append(out, Finding{Warning, plain.Count(n, "peer") + " suspended for what they delivered; you are to decide.", "shoal trust show --peers names them; then shoal peer evidence PEER, and shoal peer uphold or pardon."})
+	f := Finding{Level: Warning, What: plain.Count(n, "peer") + " suspended for what they delivered; you are to decide.", Waits: true,
+		Mend: "shoal trust show --peers names them; then shoal peer evidence PEER, and shoal peer uphold or pardon."}
+	switch names, err := d.objectors(ctx); {
+	case err != nil:
+		f.What += " Whether they object cannot be told: " + plain.Error(err) + "."
+	case len(names) > 0:
+		verb := "object"
+		if len(names) == 1 {
+			verb = "objects"
+		}
+		f.What += fmt.Sprintf(" Of these, %d %s: %s", len(names), verb, strings.Join(names[:min(len(names), othersNamed)], ", "))
+		if more := len(names) - othersNamed; more > 0 {
+			f.What += fmt.Sprintf(" and %d more", more)
+		}
+		f.What += "."
 	}
-	return out
+	return []Finding{f}
+}
+
+// objections keeps which of the suspended peers object. Who asks for the pages again and again shall not have all cases read each time.
+type objections struct {
+	mu    sync.Mutex // guards all below
+	names []string
+	next  time.Time
+}
+
+const objectorsFor = 20 * time.Second // for which they are told before the cases are read again
+
+// objectors are the numbers of the suspended peers that object to a case.
+func (d *Desk) objectors(ctx context.Context) ([]string, error) {
+	o := &d.objections
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if now.Before(o.next) {
+		return o.names, nil
+	}
+	said, err := d.m.Objectors(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	if len(said) > 0 {
+		all, err := d.m.TrustPeers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range all {
+			if p := &all[i]; p.Standing == trust.Suspended && said[p.Peer] > 0 {
+				names = append(names, archive.DelivererName(uint64(p.Peer)))
+			}
+		}
+	}
+	o.names, o.next = names, now.Add(objectorsFor)
+	return names, nil
 }
 
 // suspectLines is how many suspects a check names one by one.
@@ -56,13 +111,13 @@ const suspectLines = 10
 func checkMembers(d *Desk) (out []Finding) {
 	all, more, err := d.Suspects()
 	if err != nil {
-		return []Finding{{Warning, "What members did cannot be told: " + plain.Error(err), ""}}
+		return []Finding{{Level: Warning, What: "What members did cannot be told: " + plain.Error(err)}}
 	}
 	for _, s := range all[:min(len(all), suspectLines)] {
-		out = append(out, Finding{Warning, whoOf(&s.Member) + " " + s.Says, s.Mend})
+		out = append(out, Finding{Level: Warning, What: whoOf(&s.Member) + " " + s.Says, Mend: s.Mend})
 	}
 	if more += len(all) - len(out); more > 0 {
-		out = append(out, Finding{Warning, fmt.Sprintf("And %s like these.", plain.Count(more, "more member")), "shoal peer conduct lists them; --join-work and --closed of shoal manager make new identities dear."})
+		out = append(out, Finding{Level: Warning, What: fmt.Sprintf("And %s like these.", plain.Count(more, "more member")), Mend: "shoal peer conduct lists them; --join-work and --closed of shoal manager make new identities dear."})
 	}
 	return out
 }

@@ -2,11 +2,14 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/archive/evidence"
@@ -86,7 +89,40 @@ type PeerTrust struct {
 	Checks    int     `json:"valid_checks"`
 	Lost      int     `json:"lost"`
 	Pardons   int     `json:"pardons"`
+	// Others are the suspended and banned peers of its account: while there are any, it gets no tasks. Only what is told of one peer has them.
+	Others []string `json:"others_of_account,omitempty"`
 }
+
+// Pardoned is a peer that was pardoned.
+type Pardoned struct {
+	PeerTrust
+	Captures int  `json:"captures"`       // of it that are kept; what was purged cannot be given back
+	More     bool `json:"more,omitempty"` // there are more, which were not counted in the time that there was
+}
+
+// Says tells in words what a pardon gave back.
+func (p *Pardoned) Says() string {
+	back := "what was withdrawn is given back"
+	switch {
+	case p.Captures == 0 && !p.More:
+		back = "nothing that it delivered is kept, so that nothing is given back"
+	case p.More:
+		back += fmt.Sprintf(": more than %s of it", plain.Count(p.Captures, "capture"))
+	default:
+		back += fmt.Sprintf(": %s of it", plain.Count(p.Captures, "capture"))
+	}
+	says := "is a member again; its scores begin at zero, and " + back + "."
+	if n := len(p.Others); n > 0 {
+		says += fmt.Sprintf(" It gets no tasks yet, as %s of its account must be pardoned too: %s", plain.Count(n, "peer"), strings.Join(p.Others[:min(n, othersNamed)], ", "))
+		if n > othersNamed {
+			says += fmt.Sprintf(" and %d more", n-othersNamed)
+		}
+		says += "."
+	}
+	return says
+}
+
+const othersNamed = 5
 
 // Case is one page about which peers said different things.
 type Case struct {
@@ -94,7 +130,8 @@ type Case struct {
 	URL     string    `json:"url"`
 	Channel uint64    `json:"channel"`
 	Reason  string    `json:"reason"`
-	Accused string    `json:"accused"` // numbers of peers
+	Means   string    `json:"means,omitempty"` // the reason in a sentence
+	Accused string    `json:"accused"`         // numbers of peers
 	Accuser string    `json:"accuser"`
 	Loser   string    `json:"loser,omitempty"` // empty: nobody was charged
 	Amount  float64   `json:"amount"`          // added to the loser's score
@@ -230,8 +267,13 @@ func (c Court) Peers(ctx context.Context) (out []PeerTrust, more int, err error)
 }
 
 func peerTrustOf(p *manager.PeerTrust) PeerTrust {
+	var others []string
+	for _, o := range p.Others {
+		others = append(others, archive.DelivererName(uint64(o)))
+	}
 	return PeerTrust{
-		Peer: p.ID, Deliverer: archive.DelivererName(uint64(p.Peer)), Account: p.Account, Standing: p.Standing.String(), Suspect: p.Suspect, Forging: p.Scores[trust.Forging],
+		Others: others,
+		Peer:   p.ID, Deliverer: archive.DelivererName(uint64(p.Peer)), Account: p.Account, Standing: p.Standing.String(), Suspect: p.Suspect, Forging: p.Scores[trust.Forging],
 		Laziness: p.Scores[trust.Laziness], Checking: p.Scores[trust.Checking], Tasks: p.Tasks, Checks: p.Checks, Lost: p.Lost, Pardons: p.Pardons,
 	}
 }
@@ -282,7 +324,7 @@ func textOf(body []byte) string { return string([]rune(string(body[:min(len(body
 
 func caseOf(c *archive.EvidenceCase) Case {
 	return Case{
-		Number: fmt.Sprintf("%016x", c.Number), URL: c.URL, Channel: uint64(c.About.Channel), Reason: c.About.Reason.String(), Accused: archive.DelivererName(uint64(c.About.Accused)),
+		Number: fmt.Sprintf("%016x", c.Number), URL: c.URL, Channel: uint64(c.About.Channel), Reason: c.About.Reason.String(), Means: c.About.Reason.Means(), Accused: archive.DelivererName(uint64(c.About.Accused)),
 		Accuser: archive.DelivererName(uint64(c.About.Accuser)), Loser: archive.DelivererName(uint64(c.Loser)), Amount: c.Amount, Score: c.Score, Opened: c.Opened, Closed: c.Closed, Note: c.Note, Objection: c.Objection,
 	}
 }
@@ -296,14 +338,30 @@ func (c Court) Uphold(ctx context.Context, peer string) (PeerTrust, error) {
 	return peerTrustOf(&p), err
 }
 
-// Pardon gives a suspended peer everything back: its membership, and what was withdrawn of what it delivered.
-func (c Court) Pardon(ctx context.Context, peer string) (PeerTrust, error) {
+// Pardon gives a suspended peer everything back: its membership, and what was withdrawn of what it delivered, unless that was purged.
+func (c Court) Pardon(ctx context.Context, peer string) (out Pardoned, err error) {
 	if err := c.d.Live(); err != nil {
-		return PeerTrust{}, err
+		return out, err
 	}
 	p, err := c.d.m.Pardon(ctx, peer)
-	return peerTrustOf(&p), err
+	if out.PeerTrust = peerTrustOf(&p); err != nil {
+		return out, err
+	}
+	short, cancel := context.WithTimeout(ctx, countFor)
+	defer cancel()
+	kept, err := c.d.PurgeCount(short, out.Deliverer)
+	switch {
+	case errors.Is(err, ErrAsk): // it has delivered nothing that is kept
+	case err != nil:
+		out.More = true // it is pardoned all the same
+	default:
+		out.Captures, out.More = kept.Captures, kept.More
+	}
+	return out, nil
 }
+
+// countFor is how long what a pardon gives back is counted.
+const countFor = 2 * time.Second
 
 // Vouch makes a peer established by the operator's word. It must be a member, or have had a task, as a misspelt name would be believed for good; but if ahead it has
 // yet to join.

@@ -156,6 +156,9 @@ func both(a, b manager.PeerTrust) manager.PeerTrust {
 	}
 	a.Tasks, a.Checks, a.Lost, a.Pardons = max(a.Tasks, b.Tasks), max(a.Checks, b.Checks), max(a.Lost, b.Lost), max(a.Pardons, b.Pardons)
 	a.ID, a.Account = cmp.Or(a.ID, b.ID), cmp.Or(a.Account, b.Account)
+	a.Others = slices.Concat(a.Others, b.Others)
+	slices.Sort(a.Others)
+	a.Others = slices.Compact(a.Others)
 	return a
 }
 

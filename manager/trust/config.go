@@ -88,8 +88,12 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%w: one domain may add %v, and T is %v: the owner of one domain could have any peer suspended", ErrConfig, c.DomainCap2, c.T)
 	case !share(c.Newcomers) || !share(c.Beside) || !share(c.SuspectShare) || !share(c.ManyLost):
 		return fmt.Errorf("%w: newcomers %v, beside %v, of a suspect %v, many lost %v: must be 0 to 1", ErrConfig, c.Newcomers, c.Beside, c.SuspectShare, c.ManyLost)
-	case c.PerTask < 0 || c.PerNew < 1 || c.PerWatch < 1 || c.WatchValid < 1 || c.WatchValid > c.PerWatch || c.PerWatch > 255:
-		return fmt.Errorf("%w: audits of a task %d, of a newcomer %d, on watch %d with %d valid", ErrConfig, c.PerTask, c.PerNew, c.PerWatch, c.WatchValid)
+	case c.PerTask < 0 || c.PerTask > MostAudits:
+		return fmt.Errorf("%w: %d pages of each task are to be fetched again: must be 0 to %d", ErrConfig, c.PerTask, MostAudits)
+	case c.PerNew < 1 || c.PerNew > MostAudits:
+		return fmt.Errorf("%w: %d pages of each newcomer's task are to be fetched again: must be 1 to %d", ErrConfig, c.PerNew, MostAudits)
+	case c.PerWatch < 1 || c.WatchValid < 1 || c.WatchValid > c.PerWatch || c.PerWatch > 255:
+		return fmt.Errorf("%w: audits of a task on watch %d with %d valid: must be 1 to 255, and at least as many as must be valid", ErrConfig, c.PerWatch, c.WatchValid)
 	case c.Tasks < 0 || c.Checks < 0 || c.Weight < 1 || c.Prefix < 1 || c.LookBack < 0 || c.ManyPeers < 1 || c.ManyPeers > losersKept:
 		return fmt.Errorf("%w: probation of %d tasks and %d checks, weight %d, %d accounts a prefix, %d looked back, %d peers", ErrConfig, c.Tasks, c.Checks, c.Weight, c.Prefix, c.LookBack, c.ManyPeers)
 	case c.Watch < 0 || c.Watch > maxWatch || c.Slack < 0 || c.WithinAudit <= 0:
@@ -97,6 +101,9 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// MostAudits is how many pages of one task can be asked for again. A host has no more fetched at once, however much was delivered before.
+const MostAudits = 200
 
 const (
 	maxScore = 1000

@@ -107,7 +107,8 @@ type Info struct {
 	Pardons  int
 }
 
-// Join tells the Machine of a peer, or of a new address of it. A peer that is new begins its probation.
+// Join tells the Machine of a peer, or of a new address or account of it. A peer that is new begins its probation. Who is suspended stays with the account
+// whose tasks that has ended.
 func (m *Machine) Join(n Peer, a Account, x Prefix) {
 	p := m.peers[n]
 	if p == nil {
@@ -115,10 +116,54 @@ func (m *Machine) Join(n Peer, a Account, x Prefix) {
 		m.peers[n] = p
 		m.newcomers++
 	}
+	if p.standing >= Suspended {
+		a = p.account
+	}
 	if p.account != a || p.prefix != x {
 		p.account, p.prefix = a, x
 		m.touch(n)
 	}
+}
+
+// Forget forgets the newcomers of which nothing is known but that they joined, but for those that keep names, and the places that these had. An
+// account may join under any number of names. Who is forgotten and joins again is the newcomer that it was.
+func (m *Machine) Forget(keep func(Peer) bool) {
+	for n, p := range m.peers {
+		if p.blank() && !keep(n) {
+			m.newcomers--
+			m.touch(n)
+			delete(m.peers, n)
+		}
+	}
+	held := map[Prefix][]Account{} // the peers' accounts
+	for _, p := range m.peers {
+		held[p.prefix] = append(held[p.prefix], p.account)
+	}
+	for x, in := range m.places {
+		in = slices.DeleteFunc(in, func(a Account) bool { return !slices.Contains(held[x], a) })
+		if m.places[x] = in; len(in) == 0 {
+			delete(m.places, x)
+		}
+	}
+}
+
+// blank tells whether nothing is known of a peer but that it joined.
+func (p *peer) blank() bool {
+	return p.standing == Newcomer && p.tasks == 0 && p.checks == 0 && p.lost == 0 && p.pardons == 0 && p.highest() == 0
+}
+
+// Convicted lists the suspended and banned peers of an account: none of its peers gets tasks while there are any.
+func (m *Machine) Convicted(a Account) (all []Peer) {
+	if m.convicted[a] == 0 {
+		return nil
+	}
+	for n, p := range m.peers {
+		if p.account == a && p.standing >= Suspended {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // Vouch makes a peer established by the operator's word: the operator's own, and those that were there before the Machine.

@@ -27,6 +27,19 @@ func (r Reason) String() string {
 	return [...]string{"none", "lost audit", "lost check", "reverted", "contradicted", "implausibly unchanged", "nothing changed", "slandered"}[min(r, SlanderedNext)]
 }
 
+// Means says in a sentence what a reason is, to operators and to who is charged; empty: of no reason.
+func (r Reason) Means() string {
+	return [...]string{"",
+		"Another peer fetched the page soon after this one delivered it, and saw something else; a third look agreed with that peer.",
+		"This peer fetched the page to check what another one had delivered, and gave something else; a third look agreed with the other one.",
+		"The crawls before and after this one agree with each other and not with it, and so did a third look.",
+		"By its own date the page was older than this delivery, which said something else than the page does.",
+		"This peer said that the page is unchanged, after the page had changed.",
+		"This peer said of all pages of a task that they are unchanged, though at least five of them differ at each fetch.",
+		"This peer delivered something else than the crawl before it, and a third look agreed with that crawl.",
+	}[min(r, SlanderedNext)]
+}
+
 // scoreOf says which score a reason counts in.
 func scoreOf(r Reason) Score {
 	switch r {

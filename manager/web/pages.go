@@ -175,6 +175,7 @@ var funcs = template.FuncMap{
 	"rtt":        rtt,
 	"list":       func(v ...any) []any { return v },
 	"count":      count,
+	"counted":    counted,
 	"size":       size,
 	"pct":        func(f float64) string { return fmt.Sprintf("%.0f%%", 100*f) },
 	"f1":         func(f float64) string { return fmt.Sprintf("%.1f", f) },
@@ -220,6 +221,14 @@ func rtt(ms float64) string {
 		return fmt.Sprintf("%.1f ms", ms)
 	}
 	return fmt.Sprintf("%.0f ms", ms)
+}
+
+// counted is a count of things.
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return count(n) + " " + what
 }
 
 func count(n any) string {

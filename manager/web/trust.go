@@ -16,7 +16,7 @@ type Court interface {
 	Evidence(ctx context.Context, peer string) (desk.PeerEvidence, error)
 	Case(ctx context.Context, number string) (desk.Case, error)
 	Uphold(ctx context.Context, peer string) (desk.PeerTrust, error)
-	Pardon(ctx context.Context, peer string) (desk.PeerTrust, error)
+	Pardon(ctx context.Context, peer string) (desk.Pardoned, error)
 }
 
 // trustRoutes adds the pages about whom to believe, if there is a court.

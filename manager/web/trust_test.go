@@ -19,7 +19,7 @@ func (c *court) Rules(context.Context) (desk.Trust, error) {
 }
 
 func (c *court) one() desk.PeerTrust {
-	return desk.PeerTrust{Peer: "12D3<u>KooWabcdefghijkl", Deliverer: "d-0123456789ab", Standing: "suspended", Forging: 19.25}
+	return desk.PeerTrust{Peer: "12D3<u>KooWabcdefghijkl", Deliverer: "d-0123456789ab", Standing: "suspended", Forging: 19.25, Others: []string{"d-00000000000a"}}
 }
 
 func (c *court) Peers(context.Context) ([]desk.PeerTrust, int, error) {
@@ -30,7 +30,7 @@ func (c *court) Evidence(_ context.Context, peer string) (desk.PeerEvidence, err
 	if peer != "d-0123456789ab" {
 		return desk.PeerEvidence{}, errors.New("manager: no such peer")
 	}
-	return desk.PeerEvidence{PeerTrust: c.one(), Cases: []desk.Case{{Number: "00ff", URL: "https://a.example/<b>", Reason: "lost audit", Loser: peer, Amount: 4.5, Objection: "It was <b>so</b>."}}}, nil
+	return desk.PeerEvidence{PeerTrust: c.one(), Cases: []desk.Case{{Number: "00ff", URL: "https://a.example/<b>", Reason: "lost audit", Means: "Another peer <b>saw", Loser: peer, Amount: 4.5, Objection: "It was <b>so</b>."}}}, nil
 }
 
 func (c *court) Case(context.Context, string) (desk.Case, error) {
@@ -43,9 +43,9 @@ func (c *court) Uphold(_ context.Context, peer string) (desk.PeerTrust, error) {
 	return c.one(), nil
 }
 
-func (c *court) Pardon(_ context.Context, peer string) (desk.PeerTrust, error) {
+func (c *court) Pardon(_ context.Context, peer string) (desk.Pardoned, error) {
 	c.pardoned = peer
-	return c.one(), nil
+	return desk.Pardoned{PeerTrust: c.one()}, nil
 }
 
 // TestTrustPages looks at the pages about whom to believe, and decides on them.
@@ -59,7 +59,7 @@ func TestTrustPages(t *testing.T) {
 	defer s.Close()
 	for path, want := range map[string][]string{
 		"/trust":                          {"&lt;i&gt;shadow", "12\u202f345 pages", "d-0123456789ab", "19.25", "4\u202f321 more", "suspended"},
-		"/trust/peer?peer=d-0123456789ab": {"https://a.example/&lt;b&gt;", "4.50", "It was &lt;b&gt;so", "/trust/case?number=00ff", "Uphold", "Pardon"},
+		"/trust/peer?peer=d-0123456789ab": {"https://a.example/&lt;b&gt;", "4.50", "Another peer &lt;b&gt;saw", "/trust/peer?peer=d-00000000000a", "It was &lt;b&gt;so", "/trust/case?number=00ff", "Uphold", "Pardon"},
 		"/trust/case?number=00ff":         {"&lt;script&gt;alert(1)", "the truth", "the manager itself", "delivered", "checked"},
 		"/trust/peer?peer=someone":        {"no such peer"},
 	} {

@@ -128,7 +128,8 @@ func (f *fake) Add(_ context.Context, urls []string) ([]desk.Added, int, error) 
 func (f *fake) Remove(_ context.Context, id channel.ID) error { f.removed = id; return nil }
 
 func (f *fake) Banner(context.Context) []desk.Finding {
-	return []desk.Finding{{Level: desk.Error, What: "No peer has <joined>."}, {Level: desk.Warning, What: "Keys.", Mend: "Back them up."}}
+	return []desk.Finding{{Level: desk.Error, What: "No peer has <joined>."}, {Level: desk.Warning, What: "Keys.", Mend: "Back them up."},
+		{Level: desk.Warning, What: "3 peers suspended.", Waits: true}}
 }
 
 func (f *fake) Tally(context.Context) (desk.Tally, error) { return desk.Tally{desk.GivenUp: 1}, nil }
@@ -491,9 +492,12 @@ func TestWords(t *testing.T) {
 func TestBannerOnEveryPage(t *testing.T) {
 	_, s := start(t, true)
 	for _, path := range []string{"/", "/channels", "/channel/1", "/channel/1/split", "/hosts", "/peers", "/strategy", "/nowhere", "/?fragment=1"} {
-		if _, body := ask(t, "GET", s.URL+path, nil); !strings.Contains(body, "No peer has &lt;joined&gt;.") || !strings.Contains(body, "and 1 more") || !strings.Contains(body, "Back them up.") {
+		if _, body := ask(t, "GET", s.URL+path, nil); !strings.Contains(body, "No peer has &lt;joined&gt;.") || !strings.Contains(body, "and 2 more") || !strings.Contains(body, "Back them up.") {
 			t.Errorf("%s begins without what is wrong:\n%.900s", path, body)
 		}
+	}
+	if _, body := ask(t, "GET", s.URL+"/", nil); !strings.Contains(body, "No peer has &lt;joined&gt;. 3 peers suspended. <span") {
+		t.Errorf("what waits for a decision is hidden by other troubles:\n%.900s", body)
 	}
 	code, body := ask(t, "GET", s.URL+"/nowhere", nil)
 	if code != 404 || !strings.Contains(body, "There is no such page") || !strings.Contains(body, `href="/channels"`) {

@@ -29,6 +29,9 @@ const (
 	liarsDefenceEnv = "SHOAL_LIARS_DEFENCE" // none: nothing is fetched again and nobody is suspended, and the judge must see what the liars wrote
 )
 
+// liarsArbiterEnv set to off has two more checkers decide what is contested.
+const liarsArbiterEnv = "SHOAL_LIARS_ARBITER"
+
 const (
 	sybilEvery = 15 * time.Second
 	mostSybils = 40
@@ -167,7 +170,11 @@ func (r *liarRow) judge(t *testing.T) {
 
 // run lets the liars in, waits until they are found, upholds that, and judges the archive by what the pond has served.
 func (d *deceit) run(t *testing.T) (rows []liarRow) {
-	f := openFortress(t, siege{honest: d.honest, hosts: d.hosts, gap: d.gap, trouble: d.trouble})
+	var flags []string
+	if arbiter := os.Getenv(liarsArbiterEnv); arbiter != "" {
+		flags = []string{"--arbiter", arbiter}
+	}
+	f := openFortress(t, siege{honest: d.honest, hosts: d.hosts, gap: d.gap, trouble: d.trouble, flags: flags})
 	gang := &rogue.Gang{Target: f.pond.World().Origin(1), Wake: time.Now().Add(d.most / 4)}
 	crew, leave := f.deceive(d.kinds, gang)
 	f.gather(d.honest + len(crew))
@@ -229,9 +236,7 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 		}
 	}
 	var now desk.Trust
-	if err := f.page.get("/api/v1/trust", &now); err != nil {
-		t.Fatal(err)
-	}
+	f.manager.until("tells what it judged", func() bool { return f.page.get("/api/v1/trust", &now) == nil })
 	t.Logf("%+v", now)
 	of := liarRow{Peers: d.honest + len(crew), Shown: len(shown), Verified: len(verified), Left: len(left), Blank: len(blank), Honest: honest, Asked: now.OfPagesShare, Delivered: now.Pages, MendedS: mended}
 	for i, v := range crew {
@@ -300,9 +305,7 @@ func (d *deceit) allFound(crew []*rogue.Volunteer, found map[string]time.Duratio
 func (f *fortress) standings() map[string]desk.PeerTrust {
 	f.t.Helper()
 	var all api.TrustPeers
-	if err := f.page.get("/api/v1/trust/peers", &all); err != nil {
-		f.t.Fatal(err)
-	}
+	f.manager.until("tells how far it believes its peers", func() bool { return f.page.get("/api/v1/trust/peers", &all) == nil })
 	out := map[string]desk.PeerTrust{}
 	for _, p := range all.Peers {
 		out[p.Peer] = p
@@ -370,10 +373,12 @@ func (f *fortress) sybils(ctx context.Context, scene rogue.Scene, a rogue.Attack
 func (f *fortress) invented(verified bool) (urls, blank []string) {
 	f.t.Helper()
 	client := pondClient(f.pond.World(), 1)
-	index, err := f.page.read("/api/v1/archive/cdx?limit=100000")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	var index []byte
+	f.manager.until("reads its index", func() bool {
+		var err error
+		index, err = f.page.read("/api/v1/archive/cdx?limit=100000")
+		return err == nil
+	})
 	world, seen, judged := f.pond.World(), map[string]bool{}, 0
 	for line := range strings.Lines(string(index)) {
 		fields := strings.SplitN(line, " ", 3)

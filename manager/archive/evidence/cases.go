@@ -105,6 +105,21 @@ func (r *Room) Object(ctx context.Context, number uint64, by trust.Peer, text st
 	return firstOf(err, refused)
 }
 
+// Objectors counts the objections of each peer that lost a case.
+func (r *Room) Objectors(ctx context.Context) (map[trust.Peer]int, error) {
+	out := map[trust.Peer]int{}
+	err := r.each(ctx, func(_ uint64, m *pb.Case) error {
+		if m.Objection != "" {
+			out[trust.Peer(m.Loser)]++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count objections: %w", err)
+	}
+	return out, nil
+}
+
 // Close says that nothing is left to be decided about a case.
 func (r *Room) Close(ctx context.Context, number uint64) error {
 	return r.change(ctx, number, nil, func(c *pb.Case) {

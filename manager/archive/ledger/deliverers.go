@@ -151,14 +151,23 @@ func (h *holders) put(peer string, known holder) {
 // Deliverers lists the peers that have claimed, by number. A name, of a peer or an account, limits them; empty: all. A number that captures show need not be
 // known otherwise: a rebuilt archive no longer knows whose it was.
 func (l *Ledger) Deliverers(ctx context.Context, name string) (out []Deliverer, err error) {
+	one := DelivererOf(name)
 	err = l.store.View(func(s Snapshot) error {
+		if one != 0 {
+			var m pb.Deliverer
+			known, err := Get(s, schema.Key(schema.Deliverer, one), &m)
+			if known {
+				out = append(out, delivererAt(one, &m))
+			}
+			return err
+		}
 		return s.Scan([]byte{schema.Deliverer}, nil, true, func(key, value []byte) (bool, error) {
 			var m pb.Deliverer
 			if err := schema.Decode(value, &m); err != nil {
 				return false, err
 			}
-			d := Deliverer{Number: schema.Number(key, 0), Peer: m.Peer, Account: m.Account, First: schema.Time(m.FirstUs), Last: schema.Time(m.LastUs)}
-			if name == "" || name == d.Peer || name == d.Account || name == DelivererName(d.Number) {
+			d := delivererAt(schema.Number(key, 0), &m)
+			if name == "" || name == d.Peer || name == d.Account {
 				out = append(out, d)
 			}
 			return true, ctx.Err()
@@ -167,10 +176,14 @@ func (l *Ledger) Deliverers(ctx context.Context, name string) (out []Deliverer, 
 	if err != nil {
 		return nil, fmt.Errorf("deliverers: %w", err)
 	}
-	if n := DelivererOf(name); n != 0 && len(out) == 0 {
-		out = append(out, Deliverer{Number: n})
+	if one != 0 && len(out) == 0 {
+		out = append(out, Deliverer{Number: one})
 	}
 	return out, nil
+}
+
+func delivererAt(number uint64, m *pb.Deliverer) Deliverer {
+	return Deliverer{Number: number, Peer: m.Peer, Account: m.Account, First: schema.Time(m.FirstUs), Last: schema.Time(m.LastUs)}
 }
 
 // Several reports whether more than one account has delivered to this archive. If there is only one, no other can

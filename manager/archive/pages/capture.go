@@ -116,7 +116,7 @@ func findCapture(snap ledger.Snapshot, url string, at time.Time, now bool) (foun
 			return false, err
 		}
 		var err error
-		if state, err = s.of(m.Digest, m.Deliverer, stateIn(m.State)); err != nil || state == trust.Withdrawn || now && !state.Shown() {
+		if state, err = s.capture(key, m); err != nil || state == trust.Withdrawn || now && !state.Shown() {
 			return true, err
 		}
 		found = m

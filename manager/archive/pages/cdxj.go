@@ -100,7 +100,7 @@ func (p *Pages) cdxLine(s *standings, key, value []byte, want *chosen, keys Keys
 	if err := s.look(url); err != nil {
 		return nil, err
 	}
-	state, err := s.of(m.Digest, m.Deliverer, stateIn(m.State))
+	state, err := s.capture(key, m)
 	if err != nil || !want.state(state) {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ type standings struct {
 	url       string
 	record    *pb.Trust // of url; never nil when that is set
 	suspended map[uint64]bool
+	repeated  map[string]trust.State // see repeats; nil: not looked yet
 }
 
 // look turns to a page.
@@ -21,7 +22,7 @@ func (s *standings) look(url string) error {
 	if s.url == url && s.record != nil {
 		return nil
 	}
-	s.url, s.record = url, &pb.Trust{}
+	s.url, s.record, s.repeated = url, &pb.Trust{}, nil
 	h := channel.URLHash(url)
 	id, ok, err := owner(s.snap, h)
 	if err != nil || !ok {
@@ -29,6 +30,59 @@ func (s *standings) look(url string) error {
 	}
 	s.record, _, err = trustOf(s.snap, uint64(id), h)
 	return err
+}
+
+// capture is how far a capture of the page is believed. A visit that saw what the one before it saw is believed as that one is: what is noted of a version that its
+// page's record has forgotten is noted with its first capture alone.
+func (s *standings) capture(key []byte, m *pb.Capture) (trust.State, error) {
+	kept := stateIn(m.State)
+	if kept == trust.None && m.Digest != 0 && !describes(s.record, m.Digest) {
+		if err := s.repeats(); err != nil {
+			return 0, err
+		}
+		kept = s.repeated[string(key)]
+	}
+	return s.of(m.Digest, m.Deliverer, kept)
+}
+
+// repeats looks through the page's captures for those that repeat one with which a state is noted. What does not stand in between does not count: the page was as
+// it had been all the time.
+func (s *standings) repeats() error {
+	if s.repeated != nil {
+		return nil
+	}
+	s.repeated = map[string]trust.State{}
+	var last, bad uint64 // digests of the last capture that stands, and of the last one if that does not
+	var noted, worse trust.State
+	return s.snap.Scan(append(append([]byte{schema.Capture}, SURT(s.url)...), 0), nil, true, func(key, value []byte) (bool, error) {
+		m := new(pb.Capture)
+		if err := schema.Decode(value, m); err != nil {
+			return false, err
+		}
+		if m.Digest == 0 || URLOfCapture(key) != s.url {
+			return true, nil
+		}
+		state := stateIn(m.State)
+		switch repeats := state == trust.None; {
+		case repeats && m.Digest == bad:
+			state = worse
+		case repeats && m.Digest == last:
+			state = noted
+		case repeats:
+			if suspended, err := s.isSuspended(m.Deliverer); err != nil || suspended {
+				return true, err
+			}
+		}
+		if stateIn(m.State) == trust.None && state != trust.None {
+			s.repeated[string(key)] = state
+		}
+		if bad = 0; state != trust.None && !state.Shown() {
+			bad, worse = m.Digest, state
+		} else {
+			last, noted = m.Digest, state
+		}
+		return true, nil
+	})
 }
 
 // of is how far a capture of the page is believed. digest is that of its content, kept the state that was noted with the capture.

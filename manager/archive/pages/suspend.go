@@ -140,7 +140,7 @@ func (v *verdicts) lastGood(m *pb.Page, t *pb.Trust) (key []byte, c *pb.Capture,
 		if err := schema.Decode(value, n); err != nil {
 			return false, err
 		}
-		state, err := s.of(n.Digest, n.Deliverer, trust.State(n.State))
+		state, err := s.capture(k, n)
 		if err != nil {
 			return false, err
 		}
