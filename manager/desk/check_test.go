@@ -20,6 +20,11 @@ func TestTheBannerBeginsWithWhatStandsStill(t *testing.T) {
 	if want := []Finding{broken, still, keys, failing}; !slices.Equal(found, want) {
 		t.Errorf("the order is %v, want %v", found, want)
 	}
+	asked := Finding{Level: Warning, What: "3 peers suspended.", Waits: true}
+	found = []Finding{keys, asked, still}
+	if pressing(found, still); !slices.Equal(found, []Finding{still, asked, keys}) {
+		t.Errorf("what waits for a decision is not before advice: %v", found)
+	}
 	found = []Finding{keys, failing}
 	pressing(found, Finding{})
 	if want := []Finding{keys, failing}; !slices.Equal(found, want) {
