@@ -111,7 +111,8 @@ func (s *Store) mustBeEmpty() error {
 // lookTime is how long a command may look into a folder that is to be emptied.
 const lookTime = 10 * time.Second
 
-// openAnew empties a folder and opens it. The folder is nobody's for a moment, in which a command that lists captures may open it and write there: that one has its time.
+// openAnew empties a folder and opens it. No program holds the folder for a moment. A command that lists captures may open it then and write there; openAnew
+// waits for that command to end.
 func openAnew(ctx context.Context, cfg badgerledger.Config) (s *badgerledger.Store, err error) {
 	for end := time.Now().Add(lookTime); ; {
 		if err = os.RemoveAll(cfg.Dir); err == nil {
