@@ -21,6 +21,8 @@ type TrustInfo struct {
 	Counts    AuditCounts
 	Errands   ErrandCounts
 	Waiting   int // pages that are being looked at, or wait for it
+	// Silent are the machines of managers that did not answer when they were asked for their part.
+	Silent []string
 }
 
 // PeerTrust is how far one peer is believed.

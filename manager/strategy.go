@@ -139,6 +139,8 @@ type StrategyInfo struct {
 	Sequencers Sequencers
 	// Plan is what a strategy that plans has planned; nil: it does not, or not yet.
 	Plan *PlanInfo
+	// Silent are the machines of managers that did not answer when they were asked for their part. It is missing from what was taken, waits and is planned.
+	Silent []string
 }
 
 // PlanInfo is a plan in force, with its times.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -58,11 +59,13 @@ func TestOneDeskAtEachManager(t *testing.T) {
 	all := openSeveral(t, web, dirs, func(i int, cfg *stationConfig) {
 		cfg.db, cfg.bucket, cfg.onlyArchive, cfg.page, cfg.openView = db.URL(), store.URL(), i == 2, "127.0.0.1:0", true
 	})
+	var refused error // the last one; a look that takes too long on a busy machine is to be taken again
 	until := func(what string, holds func() bool) {
 		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		refused = nil
+		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("never: %s", what)
+				t.Fatalf("never: %s; %v", what, refused)
 			}
 		}
 	}
@@ -77,9 +80,8 @@ func TestOneDeskAtEachManager(t *testing.T) {
 	until("each manager shows all channels, crawled, as their owners know them", func() bool {
 		for i, st := range all {
 			var n int
-			var err error
-			if rows[i], n, err = st.desk.Rows(ctx, desk.Find{N: 100}); err != nil {
-				t.Fatal(err)
+			if rows[i], n, refused = st.desk.Rows(ctx, desk.Find{N: 100}); refused != nil {
+				return false
 			}
 			if n != 30 || len(rows[i]) != 30 {
 				return false
@@ -149,14 +151,12 @@ func TestOneDeskAtEachManager(t *testing.T) {
 		})
 	}
 	for i, st := range all {
-		s, err := st.desk.Strategy(ctx)
-		if err != nil || s.Sequencers.NewTaken+s.Sequencers.OldTaken < 30 {
-			t.Errorf("manager %d: %+v, %v", i, s.Sequencers, err)
-		}
-		trust, err := st.desk.Court().Rules(ctx)
-		if err != nil || trust.Deliveries < 30 {
-			t.Errorf("manager %d: %d deliveries judged, %v", i, trust.Deliveries, err)
-		}
+		until(fmt.Sprintf("manager %d sums up what all have handed out and judged", i), func() bool { // one that answers late is named as missing
+			s, err := st.desk.Strategy(ctx)
+			trust, err2 := st.desk.Court().Rules(ctx)
+			refused = errors.Join(err, err2)
+			return refused == nil && s.Note == "" && s.Sequencers.NewTaken+s.Sequencers.OldTaken >= 30 && trust.Deliveries >= 30
+		})
 		h, err := st.handler()
 		if err != nil {
 			t.Fatal(err)

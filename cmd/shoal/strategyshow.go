@@ -37,6 +37,9 @@ func showStrategy(out io.Writer, i desk.Strategy) error {
 		fmt.Fprintf(out, "group %d    %s %s\n", g+1, plain.Count(n, "channel"), every)
 	}
 	showSequencers(out, i.Sequencers)
+	if i.Note != "" {
+		fmt.Fprintln(out, i.Note)
+	}
 	if i.Plan != nil {
 		showPlan(out, i.Plan)
 	}

@@ -2,6 +2,8 @@ package desk
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"shoal/manager"
@@ -25,6 +27,7 @@ type Strategy struct {
 	Tick       Seconds            `json:"tick_s"`
 	Sequencers manager.Sequencers `json:"sequencers"`
 	Plan       *Plan              `json:"plan,omitempty"` // of a strategy that plans
+	Note       string             `json:"note,omitempty"` // what an operator should know of these figures
 }
 
 // Plan is a plan in force, with its times.
@@ -81,11 +84,23 @@ func (d *Desk) Strategy(ctx context.Context) (Strategy, error) {
 		return Strategy{}, err
 	}
 	out := Strategy{StrategyChoice: i.StrategyChoice, Limits: Limits{i.Limits.Cap, Seconds(i.Limits.MinInterval), i.Limits.Weights}, Names: i.Names,
-		Intervals: seconds(i.Intervals), GroupSizes: i.GroupSizes, Tick: Seconds(i.Tick), Sequencers: i.Sequencers}
+		Intervals: seconds(i.Intervals), GroupSizes: i.GroupSizes, Tick: Seconds(i.Tick), Sequencers: i.Sequencers,
+		Note: missing(i.Silent)}
 	if i.Plan != nil {
 		out.Plan = &Plan{i.Plan.PlanReport, i.Plan.MadeAt, i.Plan.NextAt}
 	}
 	return out, nil
+}
+
+// missing says that parts of managers are missing from sums; empty: none is.
+func missing(machines []string) string {
+	switch len(machines) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("The manager on %s does not answer: what it has taken and done is missing here. Ask again; shoal managers shows how it is.", machines[0])
+	}
+	return fmt.Sprintf("The managers on %s do not answer: what they have taken and done is missing here. Ask again; shoal managers shows how they are.", strings.Join(machines, ", "))
 }
 
 // SetStrategy goes on with another strategy, other parameters or other limits. The choice is kept over a restart.

@@ -227,6 +227,9 @@ func trustOf(i *manager.TrustInfo) Trust {
 		t.OfPagesShare = float64(e.Asked+c.Fetched) / float64(c.Pages)
 	}
 	t.Says = trustSays(&t)
+	if text := missing(i.Silent); text != "" {
+		t.Says = append([]string{text}, t.Says...)
+	}
 	return t
 }
 

@@ -83,6 +83,7 @@ func (r *Running) Trust(ctx context.Context) (manager.TrustInfo, error) {
 	if all[0].err != nil {
 		return out, all[0].err
 	}
+	out.Silent = silent(all)
 	for _, x := range all[1:] {
 		if x.err == nil {
 			addTrust(&out, &x.value)

@@ -3,6 +3,7 @@ package joint
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,5 +56,33 @@ func TestManyPeers(t *testing.T) {
 	}
 	if all, err = own.TrustPeers(t.Context()); err != nil || len(all) < each+mostPeers {
 		t.Errorf("beside an older manager: %d peers, %v", len(all), err)
+	}
+}
+
+func (j judging) Trust(context.Context) (manager.TrustInfo, error) {
+	return manager.TrustInfo{Counts: manager.AuditCounts{Deliveries: 3}}, nil
+}
+
+func (j judging) Strategy(context.Context) (manager.StrategyInfo, error) {
+	return manager.StrategyInfo{Sequencers: manager.Sequencers{OldTaken: 4}}, nil
+}
+
+// TestSilentManagersAreNamed has one of two other managers give no answer: sums say whose part they lack.
+func TestSilentManagersAreNamed(t *testing.T) {
+	other := New(Config{Own: judging{}, Me: "other"})
+	own := New(Config{Own: judging{}, Me: "own", Others: func() []Other { return []Other{{Peer: "other", Machine: "b"}, {Peer: "hung", Machine: "c"}} },
+		Ask: func(ctx context.Context, peer string, req []byte) ([]byte, error) {
+			if peer == "hung" {
+				return nil, context.DeadlineExceeded
+			}
+			return other.Answer(ctx, req)
+		}})
+	s, err := own.Strategy(t.Context())
+	if err != nil || s.Sequencers.OldTaken != 8 || !slices.Equal(s.Silent, []string{"c"}) {
+		t.Errorf("strategy: %+v, %v", s, err)
+	}
+	i, err := own.Trust(t.Context())
+	if err != nil || i.Counts.Deliveries != 6 || !slices.Equal(i.Silent, []string{"c"}) {
+		t.Errorf("trust: %+v, %v", i, err)
 	}
 }

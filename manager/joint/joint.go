@@ -8,10 +8,12 @@
 package joint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -161,6 +163,17 @@ func (q question[A, B]) all(ctx context.Context, c *Config, of A) []said[B] {
 	out[0].value, out[0].err = q.do(ctx, c, of)
 	wg.Wait()
 	return out
+}
+
+// silent are the machines of the other managers that gave no answer.
+func silent[B any](all []said[B]) (machines []string) {
+	for _, x := range all[1:] {
+		if x.err != nil {
+			machines = append(machines, cmp.Or(x.by.Machine, x.by.Peer))
+		}
+	}
+	slices.Sort(machines)
+	return machines
 }
 
 // Answer answers what another manager asks.

@@ -240,6 +240,7 @@ func (r *Running) Strategy(ctx context.Context) (manager.StrategyInfo, error) {
 	if all[0].err != nil {
 		return out, all[0].err
 	}
+	out.Silent = silent(all)
 	for _, x := range all[1:] {
 		if x.err != nil {
 			continue

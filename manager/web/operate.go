@@ -200,6 +200,7 @@ func (s *server) strategyPage(w http.ResponseWriter, r *http.Request) {
 		d["Wrong"] = plainly(err)
 	}
 	d["Strategies"], d["InForce"], d["From"] = in.Names, in.Name, in.Sequencers
+	d["Missing"] = in.Note
 	texts := map[string]string{}
 	for _, name := range in.Names {
 		texts[name] = desk.About(name)

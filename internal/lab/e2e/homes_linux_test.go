@@ -95,6 +95,11 @@ func TestHomes(t *testing.T) {
 
 	// A busy machine's distances mislead, so it may take a few rounds until each has had a task.
 	ids := l.channels()
+	defer func() {
+		if t.Failed() {
+			l.whereabouts(places)
+		}
+	}()
 	l.mgr.within(3*time.Minute, "has every host crawled, and tasks for all three homes", func() bool {
 		if l.updated(origins, 1) && l.visitors(places) == len(places) {
 			return true
@@ -253,6 +258,27 @@ func (l *lab) stories(all []*library, ids map[string]uint64) {
 		d, err := l.page.channel(int(ids[s.origin]))
 		l.t.Logf("%s is out: %v, due %v (%v)", s.origin, d.Row.Out, d.Row.Due, err)
 		for _, e := range d.Events {
+			l.t.Logf("  %s generation %d: %s %s %s", e.At.Format(time.TimeOnly), e.Gen, e.What, e.Peer, e.Note)
+		}
+	}
+}
+
+// whereabouts logs what peers say of themselves, who visited which host, and the last of each channel's events, for a test that has failed.
+func (l *lab) whereabouts(places []*place) {
+	for _, p := range places {
+		ask := l.in(p.peers[0], "shoal-peer", "status", "--data", l.dirs[p.peers[0]])
+		<-ask.done
+		l.t.Logf("%s, at %s, says of itself:\n%s", p.name, p.near[0], ask.out.String())
+	}
+	l.mu.Lock()
+	for host, who := range l.seen {
+		l.t.Logf("%s was visited by %v", host, who)
+	}
+	l.mu.Unlock()
+	for origin, id := range l.channels() {
+		d, err := l.page.channel(int(id))
+		l.t.Logf("%s (%v)", origin, err)
+		for _, e := range d.Events[:min(len(d.Events), 20)] {
 			l.t.Logf("  %s generation %d: %s %s %s", e.At.Format(time.TimeOnly), e.Gen, e.What, e.Peer, e.Note)
 		}
 	}
