@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: race-compiled servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -19,19 +19,25 @@ help: ## this list
 build: ## bin/shoal, bin/shoal-peer and bin/shoal-sim, stripped and stamped
 	CGO_ENABLED=0 $(GO) build -trimpath -tags minimal -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
-test: ## all tests (under 5 minutes on 2 cores)
-	$(GO) test ./...
+TESTED ?= ./...
+test: ## all tests, or those of the packages TESTED (under 5 minutes on 2 cores)
+	$(GO) test $(TESTED)
 
 SOAK ?= 20
 soak: ## all tests SOAK times (default 20), half of them beside four busy processes; lists what ever failed, with logs in bin/soak (SOAK_PACKAGES=./peer/...: some packages; ONLY=TestPage: some tests; SOAK_FLAGS=-race)
 	SOAK_PACKAGES='$(SOAK_PACKAGES)' SOAK_FLAGS='$(SOAK_FLAGS)' .ci/soak $(SOAK) '$(ONLY)'
 
+# The race detector is written in C.
+RACED = $$($(GO) list ./... | grep -v /shoal-dist$$)
 race: ## all tests under the race detector, but those that only drive the programs, and of what runs on one goroutine (shoal-dist)
-	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v /shoal-dist$$)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACED)
+
+race-compiled: ## compiles what make race runs, and links nothing: the cache has it then
+	CGO_ENABLED=1 $(GO) list -race -test -deps -export $(RACED) >/dev/null
 
 vet: ## go vet; of what volunteers run also for Windows and macOS, tests included
 	$(GO) vet ./...
-	@set -e; for os in windows darwin; do echo "vet $$os"; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./peer/... ./cmd/shoal-peer; done
+	@set -e; for t in windows/amd64 darwin/arm64; do echo "vet $$t"; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./peer/... ./cmd/shoal-peer; done # of TARGETS: make cross compiles the same
 
 fmt: ## fail where gofmt would change something
 	@out=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -77,7 +83,7 @@ dist-check: ## makes all packages twice, the second time from a copy of the sour
 generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
 	$(GO) generate ./...
 
-check: fmt vet lint reached cross size test ## what CI runs on every change
+check: fmt vet lint reached cross size test ## everything to look at before a commit; CI runs it in another order (.ci/run)
 
 bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, start, decisions, placed tasks; a plan of 100,000
 	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Channels|Start|Placed' -benchtime 1x -timeout 60m ./manager
