@@ -226,6 +226,7 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	if len(left)+len(blank) == 0 {
 		mended = time.Since(upheld).Seconds()
 	}
+	f.tellBlank(blank)
 	verified, _ := f.invented(true)
 	peers = f.standings()
 	honest := 0
@@ -258,6 +259,21 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 		}
 	}
 	return rows
+}
+
+// tellBlank says of pages of which the archive shows nothing what it has of them.
+func (f *fortress) tellBlank(urls []string) {
+	world := f.pond.World()
+	for _, at := range urls {
+		u, err := url.Parse(at)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		host, _ := world.Host(u.Host)
+		page, _ := world.Lookup(host, u.RequestURI())
+		captures, err := f.page.read("/api/v1/archive/cdx?all=1&limit=1000&url=" + url.QueryEscape(at))
+		f.t.Logf("blank, differs at each fetch: %v, captures (%v):\n%s", world.Dynamic(host, page), err, captures)
+	}
 }
 
 // objects has a suspended peer ask why, and object to the first case, which the operator must see there.

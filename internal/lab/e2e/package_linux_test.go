@@ -193,8 +193,8 @@ func TestDeb(t *testing.T) {
 	m := start(t, "shoal", "manager", "--data", t.TempDir(), "--listen", "/ip4/127.0.0.1/tcp/0", "--page", "127.0.0.1:0", "--pond", addr, "--lease", "1m")
 	g := pageOf(m, "Page ")
 	join := m.word("shoal-peer join ")
-	// The pond stands for the Web. All else is as the package has it.
-	d.write("/etc/systemd/system/shoal-peer.service.d/pond.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/shoal-peer service run --pond "+addr+" --port 0 --listen 127.0.0.1 --no-quic --control 127.0.0.1:0\n")
+	// The pond stands for the Web, and on a busy machine the peer does not wait for all else. The rest is as the package has it.
+	d.write("/etc/systemd/system/shoal-peer.service.d/pond.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/shoal-peer service run --pond "+addr+" --port 0 --listen 127.0.0.1 --no-quic --control 127.0.0.1:0 --no-low-priority\nNice=0\nIOSchedulingClass=best-effort\n")
 
 	began := time.Now()
 	d.ok("dpkg", "-i", "/root/older.deb")
@@ -219,7 +219,7 @@ func TestDeb(t *testing.T) {
 func (d *debian) crash() {
 	d.t.Helper()
 	pid := d.ok("systemctl", "show", "--property=MainPID", "--value", "shoal-peer")
-	d.ok("systemctl", "kill", "--signal=SEGV", "shoal-peer")
+	d.ok("systemctl", "kill", "--kill-whom=main", "--signal=SEGV", "shoal-peer") // there are no others, and systemd would look for them while it ends
 	d.until("ran the peer again after a crash", func() bool {
 		now, err := d.try("systemctl", "show", "--property=MainPID", "--value", "shoal-peer")
 		if err != nil || now == pid {
