@@ -35,12 +35,11 @@ type auditor struct {
 	trust   *trust.Machine
 	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
 	circle
-	roll    []trust.Peer          // peers that have delivered, as the table of channels notes them
-	place   map[trust.Peer]uint32 // where in roll
-	unread  []unread              // deliveries of the feed that are not judged yet, the oldest first
-	read    int                   // how many were taken out of unread
-	cursor  string                // of the feed: all before it is judged
-	arbiter trust.Peer            // as whom the arbiter checks, where no peer can
+	roll    roll
+	unread  []unread   // deliveries of the feed that are not judged yet, the oldest first
+	read    int        // how many were taken out of unread
+	cursor  string     // of the feed: all before it is judged
+	arbiter trust.Peer // as whom the arbiter checks, where no peer can
 	counts  AuditCounts
 	// Scores count; or did once, so that some peers may have no tasks.
 	enforced, strict bool
@@ -97,8 +96,8 @@ const (
 
 // newAuditor makes an auditor without a Machine, which comes with restore.
 func newAuditor(c *core, keep *keeper, er *errands) *auditor {
-	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, circle: newCircle(), place: map[trust.Peer]uint32{},
-		roll: []trust.Peer{0}, clerks: newClerks(), visits: visits{granted: make(chan *visit, 1)}}
+	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, circle: newCircle(), roll: newRoll(), clerks: newClerks(),
+		visits: visits{granted: make(chan *visit, 1)}}
 	er.answers, er.gaveUp = au.answered, au.unanswered
 	return au
 }
@@ -227,7 +226,7 @@ func (au *auditor) handed(peer overlay.ID) { au.trust.Handed(au.meet(peer)) }
 func (au *auditor) reported(before string, e *archive.Entry, pages int) {
 	n := au.meet(overlay.ID(e.Peer))
 	if s, ok := au.table.Find(e.Channel); ok {
-		au.table.SetLast(s, au.enrol(n))
+		au.roll.delivered(au.table, s, n)
 	}
 	if au.cfg.Unjudged {
 		return
@@ -259,14 +258,4 @@ func (au *auditor) settle(u int, err error) {
 		au.unread = au.unread[1:]
 		au.read++
 	}
-}
-
-// enrol is where in the roll a peer stands.
-func (au *auditor) enrol(n trust.Peer) uint32 {
-	at, ok := au.place[n]
-	if !ok {
-		at = uint32(len(au.roll))
-		au.roll, au.place[n] = append(au.roll, n), at
-	}
-	return at
 }

@@ -171,7 +171,7 @@ func (au *auditor) find(name string) (trust.Peer, error) {
 		n = au.number(name)
 	}
 	if _, ok := au.trust.Peer(n); !ok || n == au.arbiter {
-		return 0, fmt.Errorf("%w: no peer %s has had a task: shoal trust show --peers names those that have", ErrAsk, name)
+		return 0, fmt.Errorf("%w: no peer %q has had a task: shoal trust show --peers names those that have", ErrAsk, name)
 	}
 	return n, nil
 }

@@ -41,7 +41,7 @@ func (n *nearness) suit(now time.Time, s recrawl.Slot, ask *overlay.Ask) {
 		return
 	}
 	ask.May, ask.Anywhere = n.mayTake(now, s)
-	if a.last = n.auditor.roll[n.table.Last(s)]; a.last != 0 {
+	if a.last = n.auditor.roll.last(n.table, s); a.last != 0 {
 		ask.Rather = a.rather
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -59,6 +60,11 @@ func (c *trustSetCmd) Run(ctx context.Context, s streams) error {
 	if c.Enforce || c.Shadow {
 		ask.Enforce = &c.Enforce
 	}
+	for flag, x := range map[string]*float64{"suspend-at": c.SuspendAt, "newcomers": c.Newcomers, "beside": c.Beside, "suspect-share": c.SuspectShare} {
+		if x != nil && (math.IsNaN(*x) || math.IsInf(*x, 0)) { // JSON has no such numbers
+			return fmt.Errorf("--%s %v: want a number; shoal trust show has the rules as they are", flag, *x)
+		}
+	}
 	if ask == (desk.TrustAsk{}) {
 		return errors.New("nothing to change: name --enforce or --shadow, --suspend-at T, or a share; shoal trust show has the rules as they are")
 	}
@@ -82,11 +88,11 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	}
 	fmt.Fprintf(out, "rules      %s; a peer is suspended at a score of %.4g\n", mode, t.T)
 	fmt.Fprintf(out, "arbiter    %s\n", arbiter)
-	fmt.Fprintf(out, "audits     %d pages of each task, %d of a newcomer's, %.2g%% of pages beside, %.3g%% of a suspect's; newcomers have %.3g%% of tasks\n", t.PerTask, t.PerNew, 100*t.Beside, 100*t.SuspectShare, 100*t.TrustRules.Newcomers)
+	fmt.Fprintf(out, "audits     %s of each task, %d of a newcomer's, %.2g%% of pages beside, %.3g%% of a suspect's; newcomers have %.3g%% of tasks\n", plain.Count(t.PerTask, "page"), t.PerNew, 100*t.Beside, 100*t.SuspectShare, 100*t.TrustRules.Newcomers)
 	fmt.Fprintf(out, "peers      %d established, %s, %s, %d suspended, %d banned\n", t.Established, plain.Count(t.Newcomers, "newcomer"), plain.Count(t.Suspects, "suspect"), t.Suspended, t.Banned)
-	fmt.Fprintf(out, "judged     %d pages of %d deliveries; %d pages asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
-		t.Pages, t.Deliveries, t.Asked, 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
-	fmt.Fprintf(out, "contested  %d pages; the arbiter fetched %d; %d charges; %d suspensions, %d in shadow\n", t.Contested, t.Arbitrated, t.Charges, t.Suspensions, t.WouldSuspend)
+	fmt.Fprintf(out, "judged     %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
+		plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
+	fmt.Fprintf(out, "contested  %s; the arbiter fetched %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
 	for _, line := range t.Says {
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err

@@ -307,7 +307,10 @@ func (c Court) Case(ctx context.Context, number string) (Case, error) {
 		return Case{}, asks("%q is no number of a case: shoal peer evidence PEER lists them", number)
 	}
 	got, err := c.d.m.Case(ctx, n)
-	if err != nil {
+	switch {
+	case errors.Is(err, evidence.ErrNoCase):
+		return Case{}, asks("there is no case %s, or no more: shoal peer evidence PEER lists them", number)
+	case err != nil:
 		return Case{}, err
 	}
 	out := caseOf(&got)

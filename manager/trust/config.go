@@ -76,18 +76,22 @@ var ErrConfig = errors.New("trust: bad rules")
 func (c *Config) Validate() error {
 	share := func(x float64) bool { return x >= 0 && x <= 1 }
 	switch {
-	case !(c.T > 0) || c.T > maxScore:
-		return fmt.Errorf("%w: T is %v: must be above 0 and at most %v", ErrConfig, c.T, maxScore)
+	case !(c.T > c.DomainCap2) || c.T > maxScore:
+		return fmt.Errorf("%w: a peer is to be suspended at a score of %v: must be above %v, which one domain may add, as its owner could have any peer suspended, and at most %v", ErrConfig, c.T, c.DomainCap2, maxScore)
 	case !(c.Suspect > 0 && c.Suspect <= c.T):
 		return fmt.Errorf("%w: a suspect from %v on: must be above 0 and at most T, %v", ErrConfig, c.Suspect, c.T)
 	case !(c.Q > 0 && c.Q < 1 && c.Q2 > 0 && c.Q2 <= c.Q && c.Lie > 0 && c.Lie < 1):
 		return fmt.Errorf("%w: q %v, with a second checker %v, lie %v: must be shares, the second not above the first", ErrConfig, c.Q, c.Q2, c.Lie)
 	case !(c.TaskCap > 0 && c.DomainCap > 0 && c.DomainCap2 >= c.DomainCap):
 		return fmt.Errorf("%w: caps %v a task, %v a domain, %v with a second checker: must be above 0, the last not below the second", ErrConfig, c.TaskCap, c.DomainCap, c.DomainCap2)
-	case c.DomainCap2 >= c.T:
-		return fmt.Errorf("%w: one domain may add %v, and T is %v: the owner of one domain could have any peer suspended", ErrConfig, c.DomainCap2, c.T)
-	case !share(c.Newcomers) || !share(c.Beside) || !share(c.SuspectShare) || !share(c.ManyLost):
-		return fmt.Errorf("%w: newcomers %v, beside %v, of a suspect %v, many lost %v: must be 0 to 1", ErrConfig, c.Newcomers, c.Beside, c.SuspectShare, c.ManyLost)
+	case !share(c.Newcomers):
+		return fmt.Errorf("%w: newcomers' share of tasks is %v: must be 0 to 1", ErrConfig, c.Newcomers)
+	case !share(c.Beside):
+		return fmt.Errorf("%w: the share of pages that are fetched again beside is %v: must be 0 to 1", ErrConfig, c.Beside)
+	case !share(c.SuspectShare):
+		return fmt.Errorf("%w: the share of a suspect's pages that are fetched again is %v: must be 0 to 1", ErrConfig, c.SuspectShare)
+	case !share(c.ManyLost):
+		return fmt.Errorf("%w: where many have lost, %v of a charge counts: must be 0 to 1", ErrConfig, c.ManyLost)
 	case c.PerTask < 0 || c.PerTask > MostAudits:
 		return fmt.Errorf("%w: %d pages of each task are to be fetched again: must be 0 to %d", ErrConfig, c.PerTask, MostAudits)
 	case c.PerNew < 1 || c.PerNew > MostAudits:

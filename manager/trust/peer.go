@@ -99,7 +99,7 @@ type Info struct {
 	Account  Account
 	Prefix   Prefix
 	Standing Standing
-	Suspect  bool
+	Suspect  bool // by its scores; who is suspended or banned is none
 	Scores   [3]float64 // by Score
 	Tasks    int
 	Checks   int
@@ -187,7 +187,7 @@ func (m *Machine) Peer(n Peer) (Info, bool) {
 	if p == nil {
 		return Info{}, false
 	}
-	i := Info{Peer: n, Account: p.account, Prefix: p.prefix, Standing: p.standing, Suspect: p.suspect, Tasks: int(p.tasks), Checks: int(p.checks), Lost: int(p.lost), Pardons: int(p.pardons)}
+	i := Info{Peer: n, Account: p.account, Prefix: p.prefix, Standing: p.standing, Suspect: p.suspect && p.standing < Suspended, Tasks: int(p.tasks), Checks: int(p.checks), Lost: int(p.lost), Pardons: int(p.pardons)}
 	for s := range i.Scores {
 		i.Scores[s] = float64(p.score[s])
 	}
