@@ -157,6 +157,9 @@ func TestOneDeskAtEachManager(t *testing.T) {
 			refused = errors.Join(err, err2)
 			return refused == nil && s.Note == "" && s.Sequencers.NewTaken+s.Sequencers.OldTaken >= 30 && trust.Deliveries >= 30
 		})
+		if _, err := st.desk.Court().Case(ctx, "1"); !errors.Is(err, desk.ErrAsk) || !strings.Contains(err.Error(), "no case 1") {
+			t.Errorf("manager %d: a case that there is not: %v", i, err)
+		}
 		h, err := st.handler()
 		if err != nil {
 			t.Fatal(err)

@@ -99,7 +99,7 @@ type Info struct {
 	Account  Account
 	Prefix   Prefix
 	Standing Standing
-	Suspect  bool // by its scores; who is suspended or banned is none
+	Suspect  bool       // by its scores; who is suspended or banned is none
 	Scores   [3]float64 // by Score
 	Tasks    int
 	Checks   int

@@ -48,6 +48,19 @@ func TestBadRules(t *testing.T) {
 	}
 }
 
+// Who is suspended or banned has no tasks that could be looked at more closely: it is no suspect as well.
+func TestSuspendedAreNoSuspects(t *testing.T) {
+	seen := map[Standing]int{}
+	for _, p := range full(t).Peers() {
+		if seen[p.Standing]++; p.Suspect && p.Standing >= Suspended {
+			t.Errorf("peer %d is %v and a suspect", p.Peer, p.Standing)
+		}
+	}
+	if seen[Suspended] == 0 {
+		t.Errorf("nobody is suspended: %v", seen)
+	}
+}
+
 // Each reason has its sentence, and no reason has none.
 func TestReasonsAreExplained(t *testing.T) {
 	if NoReason.Means() != "" {
