@@ -141,8 +141,8 @@ const (
 	nearSlack    = 10. // ms
 	otherFactor  = 1.2 // a peer that should have a task has it if it is at most so many times and otherSlack farther than the best one,
 	otherSlack   = 2.  // ms,
-	otherNear    = 9.  // or no farther than this, ms: about the median of all tasks, below which a few milliseconds more are little;
-	farOther     = 10  // and each such time anywhere near, so that no peer that is nearer than all others has a host to itself
+	otherNear    = 8.  // or no farther than this, ms: about the median of all tasks, below which a few milliseconds more are little;
+	farOther     = 20  // and each such time anywhere near, so that no peer that is nearer than all others has a host to itself
 	nearLeast    = 2   // with so few peers there is no choice worth waiting for
 	candidates   = 16  // peers that are kept for each host
 	quantileOf   = 64  // peers of whom the distance is taken that a share of all lies within
@@ -292,8 +292,8 @@ func (j *Judge) suited(a *Ask, h *located, limit float64) (candidate, bool) {
 		return c, true // nearly always, so that few peers are asked about
 	}
 	if a.Rather != nil {
-		if may && j.rng.IntN(farOther) != 0 {
-			limit = min(limit, max(c.ms*otherFactor+otherSlack, otherNear))
+		if may {
+			limit = min(limit, OtherReach(c.ms, j.rng))
 		}
 		if other, found := j.first(a, h, limit, func(id ID) bool { return a.Rather(id) && (a.May == nil || a.May(id)) }); found {
 			return other, true
@@ -303,6 +303,14 @@ func (j *Judge) suited(a *Ask, h *located, limit float64) (candidate, bool) {
 		return c, true
 	}
 	return j.first(a, h, limit, a.May)
+}
+
+// OtherReach is how far from a host a peer may be, in ms, that has a task since the best one, which is ms away, should not have it. Now and then any near one may.
+func OtherReach(ms float64, rng *rand.Rand) float64 {
+	if rng.IntN(farOther) == 0 {
+		return math.MaxFloat64
+	}
+	return max(ms*otherFactor+otherSlack, otherNear)
 }
 
 // first is the candidate near a host that would finish first; of those that are about as good one drawn at random, so that no peer can make

@@ -43,6 +43,9 @@ func (s *server) badge(of func(*list) ([]row, map[string]int)) http.HandlerFunc 
 		open(w)
 		w.Header().Set("Cache-Control", "public, max-age=300")
 		label, message := "Shoal · "+rows[i].Name, count(rows[i].Pages)+" pages verified"
+		if rows[i].Pages == 1 {
+			message = "1 page verified"
+		}
 		if !svg {
 			send(w, shield{1, label, message, "0b6e8f"})
 			return

@@ -151,6 +151,11 @@ func TestBadges(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &b); err != nil || len(b) != 4 || b["schemaVersion"] != 1. || b["message"] != "7 pages verified" {
 		t.Errorf("%s, %v", body, err)
 	}
+	s.board.Names = append(s.board.Names, rowOf("Emma", "", 1))
+	s.now = s.now.Add(keptFor)
+	if _, body, _ := s.get("GET", "/badge/Emma.json", "192.0.2.1:1"); !strings.Contains(body, `"1 page verified"`) {
+		t.Errorf("a badge of one page: %s", body)
+	}
 	for _, path := range []string{"/badge/Zoe.svg", "/badge/Cy.png", "/team-badge/Cy.svg", "/badge/" + strings.Repeat("x", 2*maxName) + ".json"} {
 		if code, _, _ := s.get("GET", path, "192.0.2.1:1"); code != 404 {
 			t.Errorf("%s: %d", path, code)

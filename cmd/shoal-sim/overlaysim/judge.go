@@ -13,11 +13,12 @@ import (
 // judge is a manager that knows all members, as the product's knows up to overlay.MaxKnown: an overlay.Judge names the peer for each task. All
 // peers have room. Its queries are those peers that measure the host at last, as those of a placing do.
 type judge struct {
-	n     *network
-	j     *overlay.Judge
-	tally tally
-	apart tally      // of further tasks for the same host, each of which should go to another peer than the one before
-	rng   *rand.Rand // draws who measures
+	n      *network
+	j      *overlay.Judge
+	tally  tally
+	apart  tally      // of further tasks for the same host, each of which should go to another peer than the one before
+	stayed int        // of these, those that went to the peer before all the same
+	rng    *rand.Rand // draws who measures
 }
 
 func newJudge(n *network, known int) *judge {
@@ -49,6 +50,9 @@ func (k *judge) place(place int, record coords.HostRecord, known []overlay.PeerR
 	ask.Rather = func(id overlay.ID) bool { return id != last }
 	for range inTurn {
 		if next, verdict := k.j.Near(now, ask); verdict == overlay.Go && next.Peer != "" {
+			if next.Peer == last {
+				k.stayed++
+			}
 			last = next.Peer
 			k.apart.land(n.ground.rtt(n.who(last), place), 1, 0)
 		}

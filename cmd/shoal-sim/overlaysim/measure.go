@@ -149,6 +149,9 @@ func (c *Command) measure(ctx context.Context, seed uint64) ([]Row, error) {
 	for _, t := range r.all {
 		if c.wants(t.name) || r.judge != nil && t == &r.judge.apart || t == r.repeated && c.wants("rings") || len(t.name) > 3 && t.name[:3] == "can" && c.wants("can") {
 			rows = append(rows, t.row(base))
+			if r.judge != nil && t == &r.judge.apart && t.done > 0 {
+				rows[len(rows)-1].Stayed = float64(r.judge.stayed) / float64(t.done)
+			}
 		}
 	}
 	return rows, nil

@@ -87,10 +87,11 @@ type Row struct {
 	Random50    float64 `json:"rtt_random_p50"`
 	Recall1     float64 `json:"recall1"`
 	Recall8     float64 `json:"recall8"`
-	Empty       int     `json:"empty"`         // lookups that found no peer
-	Success     float64 `json:"success"`       // tasks that came to an honest peer; under load, of the accepted ones that have ended those that became updates
-	Goodput     float64 `json:"goodput"`       // thousand pages of updates a minute; 0: no load
-	CoordErr    float64 `json:"coord_err_p50"` // relative, among the honest
+	Empty       int     `json:"empty"`            // lookups that found no peer
+	Success     float64 `json:"success"`          // tasks that came to an honest peer; under load, of the accepted ones that have ended those that became updates
+	Goodput     float64 `json:"goodput"`          // thousand pages of updates a minute; 0: no load
+	CoordErr    float64 `json:"coord_err_p50"`    // relative, among the honest
+	Stayed      float64 `json:"stayed,omitempty"` // share of tasks that went to the peer that had the host's task before, though another should; in row apart
 	Seconds     float64 `json:"seconds"`
 	Faulty      int     `json:"faulty,omitempty"` // nodes of the matrix that were left out
 
@@ -228,8 +229,16 @@ func (c *Command) print(out io.Writer, rows []Row) error {
 		}
 		fmt.Fprintf(w, "%.3f\t%.1f\t\n", r.CoordErr, r.Seconds)
 	}
-	if err := w.Flush(); err != nil || len(rows) == 0 || rows[0].Faulty == 0 {
+	if err := w.Flush(); err != nil || len(rows) == 0 {
 		return err
+	}
+	for _, r := range rows {
+		if r.Stayed > 0 {
+			fmt.Fprintf(out, "seed %d, %s: %.0f%% of the tasks went to the peer that had the host's task before, as no other is about as near\n", r.Seed, r.Overlay, 100*r.Stayed)
+		}
+	}
+	if rows[0].Faulty == 0 {
+		return nil
 	}
 	_, err := fmt.Fprintf(out, "%d nodes of the matrix cannot be where it says and were left out; --keep-faulty keeps them\n", rows[0].Faulty)
 	return err

@@ -54,6 +54,9 @@ func TestRingsBeatTheBaselines(t *testing.T) {
 	if apart := m["apart"]; apart.RTT50 < m["judge"].RTT50 || apart.RTT50 > 1.5*m["judge"].RTT50 {
 		t.Errorf("another peer than the last one: %.1f ms, the judge alone %.1f", apart.RTT50, m["judge"].RTT50)
 	}
+	if s := m["apart"].Stayed; s <= 0 || s >= .9 || m["judge"].Stayed != 0 {
+		t.Errorf("of tasks in turn %.2f stay with a peer, of single ones %.2f", s, m["judge"].Stayed)
+	}
 	if len(m) != 11 {
 		t.Errorf("%d overlays", len(m))
 	}

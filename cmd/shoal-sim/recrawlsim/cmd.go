@@ -35,6 +35,7 @@ type World struct {
 	Crawlers int     `default:"0" help:"Crawlers; 0: the case's own number."`
 	Managers int     `default:"1" help:"Managers that share the channels by host and hand out to the same crawlers; mode shoal only."`
 	Quotas   bool    `default:"true" negatable:"" help:"Several managers move quotas between them by what the next crawl is worth to each."`
+	Apart    bool    `help:"Give a channel's tasks in turn to different crawlers where another one is about as near, as a manager does; mode shoal only. The table says what that costs."`
 	JSON     bool    `name:"json" help:"Print one JSON array, a row for each run."`
 	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG."`
@@ -65,7 +66,7 @@ var ErrFlags = errors.New("sim: bad flags")
 const MaxSeeds = 1000
 
 func (w World) config() (Config, error) {
-	c := Config{Case: w.Case, Rates: w.Rates, Seed: w.Seed, Weights: w.Weights, Cap: w.Cap, Out: w.Out, Steps: w.Steps, Channels: w.Channels, Crawlers: w.Crawlers, Managers: w.Managers, Quotas: w.Quotas,
+	c := Config{Case: w.Case, Rates: w.Rates, Seed: w.Seed, Weights: w.Weights, Cap: w.Cap, Out: w.Out, Steps: w.Steps, Channels: w.Channels, Crawlers: w.Crawlers, Managers: w.Managers, Quotas: w.Quotas, Apart: w.Apart,
 		Params: recrawl.Params{Delta: w.Delta, IIR: w.IIR, CostKnee: w.CostKnee, CostShare: w.CostShare, CostBase: w.CostBase, TargetWait: w.TargetWait,
 			NoCost: w.NoCost, NoSurvival: w.NoSurvival, NoCorners: w.NoCorners, Rule: w.Rule, PlanEvery: w.PlanEvery}}
 	var err error

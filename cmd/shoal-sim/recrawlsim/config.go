@@ -39,6 +39,7 @@ type Config struct {
 
 	Managers int       // that share the channels and the swarm, mode shoal only; 0: one
 	Quotas   bool      // they move quotas between them; else each asks for what it thinks right
+	Apart    bool      // a channel's tasks in turn go to different crawlers where another one is about as near, mode shoal only
 	Channels int       // 0: the case's own, kept in proportion by groups
 	Crawlers int       // 0: the case's own
 	Load     float64   // change rates are multiplied by it; 0: 1
@@ -221,6 +222,9 @@ func (c Config) Validate() error {
 	}
 	if c.Mode == "shoal" && c.Out > 1 {
 		return fmt.Errorf("%w: out %d: in mode shoal a channel has at most one task out", ErrConfig, c.Out)
+	}
+	if c.Apart && (c.Mode != "shoal" || c.Scale != nil) {
+		return fmt.Errorf("%w: tasks in turn apart in mode %s: want mode shoal and no other scale", ErrConfig, c.Mode)
 	}
 	if math.IsNaN(c.Cap) {
 		return fmt.Errorf("%w: cap is no number", ErrConfig)

@@ -258,25 +258,41 @@ func reserved[C uint16 | int32](m *part, peers []C, a *dispatch.Ask) bool {
 		near = len(peers)
 	}
 	onlyNear := a.Spare || a.Share <= dispatch.NearShare || m.capacity.Idle <= 0 // farther away only free threads are taken
+	s, ch := m.swarm, m.channel(a.Slot)
+	first, within := nothing, time.Duration(0) // who would have the task, and should not; how far who has it instead may be
 	for _, p := range peers {
 		free := m.free[p]
 		if free == gone {
 			continue
 		}
-		if looked++; looked > near && onlyNear {
-			return false
+		if looked++; looked > near && onlyNear || first != nothing && m.r.w.away(ch, int32(p)) > within {
+			break
 		}
-		if free > 0 || !a.Spare && looked <= near && free > full {
-			if free > 0 {
-				m.capacity.Idle--
-			}
-			m.free[p]--
-			m.promised++
-			m.swarm.tasks[m.channel(a.Slot)].kept = int32(p)
-			return true
+		if free <= 0 && (a.Spare || looked > near || free <= full) {
+			continue
 		}
+		if first == nothing && s.apart.stays(ch, int32(p)) {
+			first, within = int32(p), s.apart.reach(m.r.w.away(ch, int32(p)))
+			continue
+		}
+		m.promise(ch, int32(p))
+		return true
 	}
-	return false
+	if first == nothing {
+		return false
+	}
+	m.promise(ch, first)
+	return true
+}
+
+// promise keeps room at a peer for a channel's task.
+func (p *part) promise(ch, peer int32) {
+	if p.free[peer] > 0 {
+		p.capacity.Idle--
+	}
+	p.free[peer]--
+	p.promised++
+	p.swarm.tasks[ch].kept = peer
 }
 
 // gone is what a peer has free that is not there.

@@ -57,6 +57,10 @@ type Row struct {
 	KeptBound float64 `json:"freshness_settled_bound_kept,omitempty"`
 	Keeps     float64 `json:"keeps_fixed,omitempty"`
 
+	// Of mode shoal: the median round-trip time between a task's crawler and its host, in ms, and the share of a channel's tasks in turn that stay with one.
+	RTT50  float64 `json:"rtt_ms_p50,omitempty"`
+	Stayed float64 `json:"stayed,omitempty"`
+
 	Landing *Landing `json:"-"` // of a world of known sites; nil: another
 	Series  []Sample `json:"-"`
 	w       *world
@@ -296,6 +300,9 @@ func (m *metrics) row(r *run) Row {
 		row.QQuartile[i] = ratio(row.QQuartile[i], inQuartile[i])
 		row.FreshnessQuartile[i] = ratio(row.FreshnessQuartile[i], inQuartile[i])
 		row.SettledQuartile[i] = ratio(row.SettledQuartile[i], inQuartile[i])
+	}
+	if s, ok := r.swarm.(*shoal); ok {
+		row.RTT50, row.Stayed = s.apart.median(), ratio(float64(s.apart.stayed), float64(s.apart.again))
 	}
 	row.QueueMean = m.queuedEach / steps
 	row.LoadCV = ratio(m.cv, float64(m.cvN))

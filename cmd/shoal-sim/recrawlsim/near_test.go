@@ -82,3 +82,27 @@ func forwardByHand(near []int32, loads []uint16) int32 {
 	}
 	return best
 }
+
+// TestApart has channels' tasks in turn go to different crawlers where others are about as near: fewer stay with one, and those that go elsewhere do not go far.
+func TestApart(t *testing.T) {
+	c := small("icr", "shoal")
+	run := func(apart bool) Row {
+		c.Apart = apart
+		r, err := Run(context.Background(), c, newWorld(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	near, apart := run(false), run(true)
+	if near.RTT50 <= 0 || apart.RTT50 < near.RTT50/1.5 || apart.RTT50 > 1.5*near.RTT50 { // of few crawlers, some of which have gone, the next one may be nearer
+		t.Errorf("tasks go %.1f ms far, in turn apart %.1f ms", near.RTT50, apart.RTT50)
+	}
+	if near.Stayed <= 0 || apart.Stayed >= near.Stayed {
+		t.Errorf("%.2f stay with one crawler, in turn apart %.2f", near.Stayed, apart.Stayed)
+	}
+	c.Mode = "paper"
+	if err := c.Validate(); err == nil {
+		t.Error("mode paper takes tasks in turn apart")
+	}
+}

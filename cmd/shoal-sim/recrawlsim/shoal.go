@@ -53,6 +53,7 @@ type shoal struct {
 	names      []dispatch.Peer // of the peers, where the manager's room is bounded
 	sites      *sites          // who judges nearness; nil: shoal itself
 	now        time.Time       // of the last look of the dispatcher
+	apart      *apart
 }
 
 // shoalTask is what is left of a channel's task, its fence, and its issue as it was kept last.
@@ -110,7 +111,7 @@ func (s *shoal) steps(d time.Duration) float64 { return float64(d) / float64(s.u
 
 func newShoal(r *run) *shoal {
 	n := r.w.experiment.crawlers
-	s := &shoal{r: r, terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n),
+	s := &shoal{r: r, apart: newApart(r.cfg.Seed, len(r.w.group), r.cfg.Apart), terms: lease.Default(), queues: make([]*queue.Queue[struct{}], n), drops: make([]int32, n),
 		unit: r.w.unit, soonest: make([]time.Duration, n), tasks: make([]shoalTask, len(r.w.group)), unused: nothing}
 	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
 	s.gap, s.checkpoint, s.chunk = politeGap, checkpoint, chunkPages

@@ -51,6 +51,7 @@ func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
 	}
 	started := s.steps(since(now))
 	s.r.m.begun(ch, peer, t.left)
+	s.apart.begin(ch, peer, s.r.w.away(ch, peer))
 	s.runs[i] = shoalRun{channel: ch, peer: peer, pages: t.left, started: started, end: started + s.r.w.startup(peer) + float64(t.left)*s.r.w.minutesPerPage(ch, peer)}
 	t.run = i
 	s.bucket(minute, i)

@@ -172,7 +172,7 @@ func writeBeyond(out io.Writer, t *tabwriter.Writer, names []string, rows []Row)
 		return err
 	}
 	fmt.Fprintln(out, "\nSuccess: updates over accepted tasks, over accepted ones that have ended, and over submitted ones. Useful: pages of updates over pages downloaded. Queue: tasks waiting at a crawler.")
-	return column([]string{"updates M", "accepted", "ended", "submitted", "refused", "lapsed", "migrated", "queue", "load CV", "pages/min", "KiB/s", "useful", "seconds"}, func(r []Row) []string {
+	if err := column([]string{"updates M", "accepted", "ended", "submitted", "refused", "lapsed", "migrated", "queue", "load CV", "pages/min", "KiB/s", "useful", "seconds"}, func(r []Row) []string {
 		million := func(of func(Row) int64) string {
 			return over(r, func(r Row) float64 { return float64(of(r)) / 1e6 }).text(3)
 		}
@@ -181,6 +181,12 @@ func writeBeyond(out io.Writer, t *tabwriter.Writer, names []string, rows []Row)
 			over(r, func(r Row) float64 { return r.QueueMean }).text(2), over(r, func(r Row) float64 { return r.LoadCV }).text(2),
 			over(r, func(r Row) float64 { return r.PagesPerMin }).text(0), over(r, func(r Row) float64 { return r.KiBPerS }).text(0),
 			over(r, func(r Row) float64 { return r.PagesUseful }).text(3), over(r, func(r Row) float64 { return r.Seconds }).text(1)}
+	}); err != nil || rows[0].Mode != "shoal" {
+		return err
+	}
+	fmt.Fprintln(out, "\nMedian round trip between a task's crawler and its host, and the share of a channel's tasks in turn that stay with one crawler (--apart).")
+	return column([]string{"rtt ms", "stay"}, func(r []Row) []string {
+		return []string{over(r, func(r Row) float64 { return r.RTT50 }).text(1), over(r, func(r Row) float64 { return r.Stayed }).text(3)}
 	})
 }
 
