@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/manager/archive/ledger/memledger"
+	"shoal/manager/archive/warc/memory"
 )
 
 // TestMove makes a directory's pages another channel's: that one knows them, the old one does not, and all are found as before.
@@ -49,4 +52,57 @@ func TestMove(t *testing.T) {
 		t.Errorf("a page that was not: %+v, %v", p, err)
 	}
 	clean(t, a)
+}
+
+// TestMoveBesideAnotherManager moves pages while another manager stores later versions, first of the channel that they leave, then of the one that they go to: none
+// is lost, and none has two channels.
+func TestMoveBesideAnotherManager(t *testing.T) {
+	for name, id := range map[string]channel.ID{"from": 1, "to": 2} {
+		t.Run(name, func(t *testing.T) {
+			cl := &clock{time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+			cfg := testConfig("memory")
+			cfg.Clock = cl.Now
+			records, segments := memledger.New(), memory.New(memory.Config{})
+			a := (&besides{Store: records}).open(t, cfg, segments)
+			t.Cleanup(func() { a.Close() })
+			r, _ := start(t, a, "p", 1, 1)
+			r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/a/1", "1 "+long, channel.New), r.page("/a/2", "2 "+long, channel.New)}, Report: r.report(channel.Updated)})
+			cl.now = cl.now.Add(time.Hour)
+			gen := channel.Gen(1)
+			if id == 1 {
+				gen = 2
+			}
+			task, body := taskOf(id, gen, "http://site-1.example", cl.now.Add(time.Hour))
+			if err := a.Deposit(t.Context(), task, body); err != nil {
+				t.Fatal(err)
+			}
+			c, err := a.Claim(t.Context(), "q", task)
+			if err != nil || c.Status != lease.Granted {
+				t.Fatal(c.Status, err)
+			}
+			late := &runner{t, a, "q", id, gen, c.Resume.Seq, c.Resume.Head}
+			store := &besides{Store: records}
+			other := store.open(t, cfg, segments)
+			store.do = func() {
+				late.put(channel.ChunkBody{Pages: []channel.Page{r.page("/a/1", "1 changed "+long, channel.Changed)}, Report: late.report(channel.Updated)})
+			}
+			scope := channel.Scope{Kind: channel.Directory, Host: "http://site-1.example", Dirs: []string{"/a/"}}
+			m, err := scope.Compile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.Move(t.Context(), 1, 2, m); err != nil {
+				t.Fatal(err)
+			}
+			for id, want := range map[channel.ID]int{1: 0, 2: 2} {
+				if k, err := a.Known(t.Context(), id, cl.now); err != nil || k.Pages != want {
+					t.Errorf("channel %d knows %d pages, want %d; %v", id, k.Pages, want, err)
+				}
+			}
+			p, err := a.Page(t.Context(), r.url("/a/1"))
+			if err != nil || p.Channel != 2 || !p.Fetched.Equal(cl.now) {
+				t.Errorf("the page that was stored meanwhile: %+v, %v", p, err)
+			}
+		})
+	}
 }

@@ -62,27 +62,6 @@ func (l *Ledger) unlock(id channel.ID, c *keylock.Held[channelState]) {
 	l.channels.Unlock(id, c, c.Value.fence.Running())
 }
 
-// Hold takes channels, so that nothing is claimed or stored of them until release is called.
-func (l *Ledger) Hold(a, b channel.ID) (release func(), err error) {
-	first, second := min(a, b), max(a, b)
-	x, err := l.lock(first)
-	if err != nil {
-		return nil, err
-	}
-	if first == second {
-		return func() { l.unlock(first, x) }, nil
-	}
-	y, err := l.lock(second)
-	if err != nil {
-		l.unlock(first, x)
-		return nil, err
-	}
-	return func() {
-		l.unlock(second, y)
-		l.unlock(first, x)
-	}, nil
-}
-
 // load reads the channel unless it is there already.
 func (c *channelState) load(s Snapshot, id channel.ID) error {
 	if c.loaded {

@@ -165,6 +165,14 @@ func (p *Pages) hold(id channel.ID) (r *ledger.Revision, release func(), err err
 	if r, err = p.ledger.Revise(id); err != nil {
 		return nil, nil, err
 	}
+	if release, err = p.holdHostOf(id, r); err != nil {
+		return nil, nil, err
+	}
+	return r, release, nil
+}
+
+// holdHostOf has nothing decided about the pages of the host of a channel until release is called, which releases a revision, too. After an error that is done.
+func (p *Pages) holdHostOf(id channel.ID, r *ledger.Revision) (release func(), err error) {
 	var c pb.Channel
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		_, err := ledger.Get(snap, schema.Key(schema.Channel, uint64(id)), &c)
@@ -172,10 +180,10 @@ func (p *Pages) hold(id channel.ID) (r *ledger.Revision, release func(), err err
 	})
 	if err != nil {
 		r.Release()
-		return nil, nil, err
+		return nil, err
 	}
 	h := p.hosts.Lock(c.Host)
-	return r, func() { p.hosts.Unlock(c.Host, h, false); r.Release() }, nil
+	return func() { p.hosts.Unlock(c.Host, h, false); r.Release() }, nil
 }
 
 // verdicts gathers what is to be stored of one batch.

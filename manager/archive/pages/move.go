@@ -12,52 +12,98 @@ import (
 )
 
 // Move makes the pages of a scope, which are one channel's, another's: its next task knows them. Captures, texts and feed are by URL, and stay
-// as they are. A chunk of the old channel's running task may take some back; the new one's next crawl takes them again.
+// as they are. What the other channel has of its own by now is newer, and stays. A chunk of the old channel's running task may take some back; the new one's next
+// crawl takes them again.
 func (p *Pages) Move(ctx context.Context, from, to channel.ID, scope *channel.Matcher) (pages int, err error) {
-	release, err := p.ledger.Hold(from, to)
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	defer p.revised.Add(1)
-	b := p.ledger.Batch()
-	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		m := new(pb.Page)
-		return snap.Scan(schema.Key(schema.Page, uint64(from)), nil, true, func(key, value []byte) (bool, error) {
-			m.Reset()
-			if err := schema.Decode(value, m); err != nil {
-				return false, err
-			}
-			if !scope.Contains(m.Url) {
-				return true, ctx.Err()
-			}
-			pages++
-			if err := moveOne(snap, b, m, schema.Number(key, 1), from, to); err != nil {
-				return false, err
-			}
-			return true, firstOf(b.FlushFull(), ctx.Err())
+	m := move{p: p, from: from, to: to, scope: scope}
+	for more := true; more; {
+		n := 0
+		err := ledger.Revised(func() (err error) {
+			n, more, err = m.some(ctx)
+			return err
 		})
-	})
-	if err == nil {
-		err = b.Flush()
-	}
-	if err != nil {
-		return pages, fmt.Errorf("move pages of channel %d to channel %d: %w", from, to, err)
+		if err != nil {
+			return pages, fmt.Errorf("move pages of channel %d to channel %d: %w", from, to, err)
+		}
+		pages += n
 	}
 	return pages, nil
 }
 
-// moveOne makes one page another channel's.
-func moveOne(snap ledger.Snapshot, b *ledger.Batch, m *pb.Page, url uint64, from, to channel.ID) error {
-	m.Channel = uint64(to)
-	v, err := schema.Encode(m)
+// move is one that is under way.
+type move struct {
+	p        *Pages
+	from, to channel.ID
+	scope    *channel.Matcher
+	after    []byte // up to this key all is done; nil: nothing is
+
+	changes []ledger.Change // of one step
+}
+
+// some moves as many pages as go into one write. Both channels are held, so that no chunk of them is stored meanwhile; their host, so that nothing is decided
+// about their pages; and what other programs do is a condition.
+func (m *move) some(ctx context.Context) (pages int, more bool, err error) {
+	r, err := m.p.ledger.ReviseBoth(m.from, m.to)
+	if err != nil {
+		return 0, false, err
+	}
+	release, err := m.p.holdHostOf(m.from, r)
+	if err != nil {
+		return 0, false, err
+	}
+	defer release()
+	defer m.p.revised.Add(1)
+	m.changes = nil
+	last := m.after
+	err = m.p.ledger.View(func(snap ledger.Snapshot) error {
+		page := new(pb.Page)
+		return snap.Scan(schema.Key(schema.Page, uint64(m.from)), m.after, true, func(key, value []byte) (bool, error) {
+			if more = len(m.changes) >= ledger.MaxBatch; more {
+				return false, nil
+			}
+			last = bytes.Clone(key)
+			page.Reset()
+			if err := schema.Decode(value, page); err != nil {
+				return false, err
+			}
+			if !m.scope.Contains(page.Url) {
+				return true, ctx.Err()
+			}
+			pages++
+			return true, firstOf(m.one(snap, page, schema.Number(key, 1)), ctx.Err())
+		})
+	})
+	if err == nil && len(m.changes) > 0 {
+		err = r.Commit(&ledger.Job{Changes: ledger.Fixed(m.changes)})
+	}
+	if err == nil {
+		m.after = last
+	}
+	return pages, more, err
+}
+
+// one makes one page the other channel's.
+func (m *move) one(snap ledger.Snapshot, page *pb.Page, url uint64) error {
+	own, err := snap.Get(schema.Key2(schema.Page, uint64(m.to), url), func([]byte) error { return nil })
 	if err != nil {
 		return err
 	}
-	b.Add(ownerOf(url, to), ledger.Change{Key: schema.Key2(schema.Page, uint64(to), url), Value: v}, ledger.Change{Key: schema.Key2(schema.Page, uint64(from), url)})
-	for _, table := range schema.OfPage[1:] {
-		_, err := snap.Get(schema.Key2(table, uint64(from), url), func(v []byte) error {
-			b.Add(ledger.Change{Key: schema.Key2(table, uint64(to), url), Value: bytes.Clone(v)}, ledger.Change{Key: schema.Key2(table, uint64(from), url)})
+	m.changes = append(m.changes, ownerOf(url, m.to))
+	page.Channel = uint64(m.to)
+	v, err := schema.Encode(page)
+	if err != nil {
+		return err
+	}
+	for _, table := range schema.OfPage {
+		key := schema.Key2(table, uint64(m.from), url)
+		_, err := snap.Get(key, func(old []byte) error {
+			if table != schema.Page {
+				v = bytes.Clone(old)
+			}
+			m.changes = append(m.changes, ledger.Change{Key: key})
+			if !own {
+				m.changes = append(m.changes, ledger.Change{Key: schema.Key2(table, uint64(m.to), url), Value: v})
+			}
 			return nil
 		})
 		if err != nil {
