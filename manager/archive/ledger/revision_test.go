@@ -104,30 +104,38 @@ func TestEndsAreSettled(t *testing.T) {
 	}
 }
 
+// openSigned opens a ledger to which signed tasks can be claimed.
+func openSigned(t *testing.T, s ledger.Store) *ledger.Ledger {
+	t.Helper()
+	cfg := ledger.Config{Terms: lease.Default(), Clock: time.Now, Log: slog.New(slog.DiscardHandler), InFlight: 1, Verify: func(_ time.Time, s channel.Signed) (channel.Header, error) { return channel.ParseHeader(s.Raw) }}
+	l, err := ledger.Open(t.Context(), cfg, s, memory.New(memory.Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// taskOfSeven is a task of channel 7.
+func taskOfSeven(gen channel.Gen) (task channel.Signed, raw []byte) {
+	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: "http://a.example"}, Seeds: []string{"http://a.example/"}, Contact: "https://example.org/"}
+	raw, now := body.Marshal(), time.Now()
+	h := channel.Header{Network: [32]byte{1}, Channel: 7, Gen: gen, Host: "http://a.example", Pages: 10, Issued: now, Latest: now.Add(time.Hour), BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw), Archive: "archive"}
+	return channel.Signed{Raw: h.Marshal(), Sig: []byte("good"), Delegation: []byte("d")}, raw
+}
+
 // TestEvictIsSettled has a member's claim ended while another program changes the channel, twice in a row.
 func TestEvictIsSettled(t *testing.T) {
 	records := memledger.New()
 	store := &overtaken{shared: &shared{Store: records}}
-	open := func(s ledger.Store) *ledger.Ledger {
-		cfg := ledger.Config{Terms: lease.Default(), Clock: time.Now, Log: slog.New(slog.DiscardHandler), InFlight: 1, Verify: func(_ time.Time, s channel.Signed) (channel.Header, error) { return channel.ParseHeader(s.Raw) }}
-		l, err := ledger.Open(t.Context(), cfg, s, memory.New(memory.Config{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	own := open(store)
-	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: "http://a.example"}, Seeds: []string{"http://a.example/"}, Contact: "https://example.org/"}
-	raw, now := body.Marshal(), time.Now()
-	h := channel.Header{Network: [32]byte{1}, Channel: 7, Gen: 1, Host: "http://a.example", Pages: 10, Issued: now, Latest: now.Add(time.Hour), BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw), Archive: "archive"}
-	task := channel.Signed{Raw: h.Marshal(), Sig: []byte("good"), Delegation: []byte("d")}
+	own := openSigned(t, store)
+	task, raw := taskOfSeven(1)
 	if err := own.Deposit(t.Context(), task, raw); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := own.Claim(t.Context(), "bad", task); err != nil || c.Status != lease.Granted {
 		t.Fatalf("%v %v", c.Status, err)
 	}
-	other, left := open(&shared{Store: records}), 2
+	other, left := openSigned(t, &shared{Store: records}), 2
 	var overtake func()
 	overtake = func() {
 		r, err := other.Revise(7)
@@ -145,5 +153,32 @@ func TestEvictIsSettled(t *testing.T) {
 	store.first = overtake
 	if n, err := own.Evict(t.Context(), []string{"bad"}); n != 1 || err != nil || left != 0 {
 		t.Errorf("%d claims ended, %v; it was overtaken %d times", n, err, 2-left)
+	}
+}
+
+// TestTakeBackIsSettled has a task taken back that no peer has claimed while another program changes the channel: it is taken back all the same.
+func TestTakeBackIsSettled(t *testing.T) {
+	records := memledger.New()
+	store := &overtaken{shared: &shared{Store: records}}
+	own, other := openSigned(t, store), openSigned(t, &shared{Store: records})
+	task, body := taskOfSeven(1)
+	if err := own.Deposit(t.Context(), task, body); err != nil {
+		t.Fatal(err)
+	}
+	store.first = func() {
+		r, err := other.Revise(7)
+		if err == nil {
+			err = r.Commit(&ledger.Job{})
+			r.Release()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := own.TakeBack(t.Context(), 7, 1); err != nil || store.first != nil {
+		t.Errorf("%v; overtaken: %v", err, store.first == nil)
+	}
+	if c, err := openSigned(t, &shared{Store: records}).Claim(t.Context(), "late", task); err != nil || c.Status == lease.Granted {
+		t.Errorf("a claim of what was taken back: %v, %v", c.Status, err)
 	}
 }
