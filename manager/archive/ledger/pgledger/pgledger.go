@@ -90,8 +90,8 @@ type Store struct {
 	log    *slog.Logger
 	packer packer
 
-	writing sync.Mutex // of what follows; held by Commit and snapshots
-	epoch   int64      // 0: this one has not written yet
+	writing lock  // of what follows; held by Commit and snapshots
+	epoch   int64 // 0: this one has not written yet
 	at      badgerledger.Position
 	gone    bool                 // another writer has replaced this one
 	hear    func([]ledger.Write) // is told what others have appended; nil: nobody is
@@ -105,6 +105,25 @@ type Store struct {
 
 var _ ledger.Store = (*Store)(nil)
 
+// lock is a mutex. A commit may hold it for minutes, while a server is away; so who waits for it can end before.
+type lock chan struct{}
+
+func newLock() lock { return make(lock, 1) }
+
+func (l lock) Lock() { l <- struct{}{} }
+
+func (l lock) Unlock() { <-l }
+
+// LockWithin is Lock that ends with ctx.
+func (l lock) LockWithin(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 //go:embed migrations/*.sql
 var migrations embed.FS
 
@@ -112,7 +131,7 @@ var migrations embed.FS
 // but for the first time.
 func Open(ctx context.Context, cfg Config) (s *Store, err error) {
 	cfg.complete()
-	s = &Store{cfg: cfg, log: cfg.Log, ending: make(chan struct{})}
+	s = &Store{cfg: cfg, log: cfg.Log, writing: newLock(), ending: make(chan struct{})}
 	defer func(opened *Store) {
 		if err != nil {
 			err = errors.Join(err, opened.Close())

@@ -133,7 +133,9 @@ func (s *Store) Hear(f func([]ledger.Write)) {
 
 // Sync applies what others have appended before the call.
 func (s *Store) Sync(ctx context.Context) error {
-	s.writing.Lock()
+	if err := s.writing.LockWithin(ctx); err != nil {
+		return fmt.Errorf("read what other managers have stored: %w", err)
+	}
 	defer s.writing.Unlock()
 	return s.readLog(ctx)
 }

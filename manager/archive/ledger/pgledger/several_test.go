@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -175,6 +176,18 @@ func TestSlowWriter(t *testing.T) {
 	}
 }
 
+// TestSyncEnds has somebody who waits for what others have stored give up while a commit is under way.
+func TestSyncEnds(t *testing.T) {
+	s := open(t, beside(t, configOf(t, pglab.Shared(t), ""), "a"))
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Sync(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("who gave up: %v", err)
+	}
+}
+
 // TestHear tells what others have written, and not what this one has.
 func TestHear(t *testing.T) {
 	server := pglab.Shared(t)
@@ -218,13 +231,12 @@ func TestSilentServer(t *testing.T) {
 	server.Pause()
 	defer server.Resume()
 	for { // the writer that follows holds its lock, and waits for the server
-		if !s.writing.TryLock() {
+		if len(s.writing) > 0 {
 			time.Sleep(2 * lookEvery)
-			if !s.writing.TryLock() {
+			if len(s.writing) > 0 {
 				break
 			}
 		}
-		s.writing.Unlock()
 		time.Sleep(time.Millisecond)
 	}
 	if err := commit(s, step(2)); !errors.Is(err, ledger.ErrAway) {
