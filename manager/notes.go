@@ -44,11 +44,21 @@ type noted struct {
 	Need     *need           `json:",omitempty"`
 }
 
-// tell tells the other managers something, if there are any.
+// tellWithin bounds how long managers are told of what is done.
+const tellWithin = 30 * time.Second
+
+// tell tells the other managers of what was done here, if there are any. They are told though who asked for it has hung up.
 func (c *core) tell(ctx context.Context, what string, n noted) error {
 	if c.tenancy == nil || heardOf(ctx) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellWithin)
+	defer cancel()
+	return c.mention(ctx, what, n)
+}
+
+// mention is tell of what is told again before long.
+func (c *core) mention(ctx context.Context, what string, n noted) error {
 	b, err := json.Marshal(n)
 	if err == nil {
 		err = c.tenancy.Shared.Tell(ctx, channel.Note{What: what, Body: b})

@@ -39,7 +39,7 @@ func (t *tenancy) moveQuotas(ctx context.Context, tenure *channel.Tenure) {
 		return
 	}
 	t.needs[t.epoch] = mine
-	if err := t.tell(ctx, noteNeed, noted{Need: &need{t.epoch, mine}}); err != nil && ctx.Err() == nil {
+	if err := t.mention(ctx, noteNeed, noted{Need: &need{t.epoch, mine}}); err != nil && ctx.Err() == nil {
 		t.log.Warn("the other managers do not hear what this one needs, will try again", "err", err)
 	}
 }

@@ -106,6 +106,7 @@ func (ro *roster) adopt(ctx context.Context, taken func(), scan func(func(channe
 
 // Edited takes in that an operator has changed a channel's settings or state in the database.
 func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) error {
+	ctx = context.WithoutCancel(ctx) // the loop ends what waits for it
 	if away, err := ro.elsewhere(ctx, after.ID); err != nil || away {
 		return errors.Join(err, ro.tell(ctx, noteEdited, noted{Before: before.Marshal(), After: after.Marshal()}))
 	}

@@ -93,6 +93,8 @@ func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (out ch
 	if err != nil || out.Added == 0 {
 		return out, err
 	}
+	ctx, done := d.finish(ctx)
+	defer done()
 	if err := d.inheritBlocks(ctx, ports); err != nil || d.m == nil {
 		return out, err
 	}

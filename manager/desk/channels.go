@@ -35,6 +35,8 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 	if err = errors.Join(refused, err); err != nil {
 		return after, err
 	}
+	ctx, done := d.finish(ctx)
+	defer done()
 	if d.m == nil {
 		return after, d.reweigh(ctx, &before, &after)
 	}
@@ -57,6 +59,8 @@ func (d *Desk) reweigh(ctx context.Context, before, after *channel.Channel) erro
 
 // Pause stops handing a channel out, or goes on with it.
 func (d *Desk) Pause(ctx context.Context, id channel.ID, paused bool) error {
+	ctx, done := d.finish(ctx)
+	defer done()
 	if d.m != nil {
 		if err := d.m.Pause(ctx, id, paused); err != nil {
 			return err
@@ -85,6 +89,8 @@ func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
 	if err != nil {
 		return err
 	}
+	ctx, done := d.finish(ctx)
+	defer done()
 	if d.m != nil {
 		if err := d.m.Forget(ctx, &ch); err != nil {
 			return err

@@ -89,6 +89,8 @@ func (d *Desk) Block(ctx context.Context, host, why string) error {
 			return fmt.Errorf("%w: %s is not blocked; shoal host list --blocked names what is", ErrAsk, host)
 		}
 	}
+	ctx, done := d.finish(ctx)
+	defer done()
 	for _, name := range known {
 		if err := d.block(ctx, name, why); err != nil {
 			return err
@@ -190,6 +192,8 @@ func (d *Desk) ResetHost(ctx context.Context, host string) (reset int, err error
 	if err != nil {
 		return 0, err
 	}
+	ctx, done := d.finish(ctx)
+	defer done()
 	for _, origin := range known {
 		h, err := d.store.Host(ctx, origin)
 		if err != nil {

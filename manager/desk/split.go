@@ -119,6 +119,8 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 		return nil, nil, err
 	}
 	// First the new ones: if this ends in between, some pages have two channels, and none is without.
+	ctx, finished := d.finish(ctx)
+	defer finished()
 	done, err := d.Import(ctx, channel.Lines(parts))
 	if err != nil {
 		return nil, nil, err
