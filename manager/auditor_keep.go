@@ -171,10 +171,8 @@ func (au *auditor) endWrite() {
 }
 
 // keepAll saves all at the end.
-func (au *auditor) keepAll(now time.Time) {
+func (au *auditor) keepAll(ctx context.Context, now time.Time) {
 	au.endWrite()
-	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
-	defer cancel()
 	_ = au.save(ctx, now) // it is logged
 }
 

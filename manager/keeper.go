@@ -128,13 +128,17 @@ func notTaken(err error) string {
 
 // keepState writes what need not be durable at once: issues that came to rest, operators' pauses, the strategy's state. final writes all.
 func (k *keeper) save(now time.Time, final bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+	defer cancel()
+	k.saveWithin(ctx, now, final)
+}
+
+func (k *keeper) saveWithin(ctx context.Context, now time.Time, final bool) {
 	if !final && now.Sub(k.savedAt) < saveEvery {
 		return
 	}
 	k.savedAt = now
 	defer k.tidy()
-	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
-	defer cancel()
 	for k.pending == nil && len(k.dirty)+len(k.records) > 0 {
 		e := newEffects("", "", now)
 		for s := range k.dirty {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"shoal/channel"
 )
@@ -13,7 +15,8 @@ import (
 // farewell is a database that notes what a manager does to it at its end.
 type farewell struct {
 	Shared
-	did []string
+	did    []string
+	silent bool // it does not answer
 }
 
 func (f *farewell) Tell(_ context.Context, n channel.Note) error {
@@ -21,7 +24,11 @@ func (f *farewell) Tell(_ context.Context, n channel.Note) error {
 	return nil
 }
 
-func (f *farewell) Leave(context.Context) error {
+func (f *farewell) Leave(ctx context.Context) error {
+	if f.silent {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	f.did = append(f.did, "leave")
 	return nil
 }
@@ -38,9 +45,25 @@ func TestLastWords(t *testing.T) {
 		want  []string
 	}{"asked to end": {asked, []string{noteOther + NoteEnds, "leave"}}, "another part has failed": {failed, []string{"leave"}}, "its own failure": {t.Context(), []string{"leave"}}} {
 		f := &farewell{}
-		(&tenancy{core: &core{log: slog.New(slog.DiscardHandler)}, Several: &Several{Shared: f, About: func() []byte { return nil }}}).leave(tt.ended)
+		(&tenancy{core: &core{log: slog.New(slog.DiscardHandler)}, Several: &Several{Shared: f, About: func() []byte { return nil }}}).leave(t.Context(), tt.ended)
 		if !slices.Equal(f.did, tt.want) {
 			t.Errorf("%s: at its end it did %q, want %q", what, f.did, tt.want)
 		}
 	}
+}
+
+// TestEndWithoutDatabase ends a manager whose database does not answer: what is written at the end has one time limit for all of it, and the last word to the
+// others a short one.
+func TestEndWithoutDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		last, done := context.WithTimeout(t.Context(), saveTimeout)
+		defer done()
+		f := &farewell{silent: true}
+		began := time.Now()
+		<-last.Done() // what came before has waited
+		(&tenancy{core: &core{log: slog.New(slog.DiscardHandler)}, Several: &Several{Shared: f, About: func() []byte { return nil }}}).leave(last, last)
+		if took := time.Since(began); took > saveTimeout+leaveWait {
+			t.Errorf("the end took %v", took)
+		}
+	})
 }

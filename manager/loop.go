@@ -25,7 +25,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.begin()
 	m.tuning.recallDue = true
 	if m.tenancy != nil {
-		defer m.tenancy.leave(asked)
 		m.beside.Go(func() { m.tenancy.listen(ctx) })
 		m.beside.Go(func() {
 			if err := m.tenancy.work(ctx); err != nil {
@@ -66,8 +65,13 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.round(ctx, m.cfg.Now())
 	}
 	close(m.ended)
-	m.keep.save(m.cfg.Now(), true)
-	m.auditor.keepAll(m.cfg.Now())
+	last, done := context.WithTimeout(context.Background(), saveTimeout) // for all together: a database that is away does not hold the end up for each part anew
+	defer done()
+	m.keep.saveWithin(last, m.cfg.Now(), true)
+	m.auditor.keepAll(last, m.cfg.Now())
+	if m.tenancy != nil {
+		m.tenancy.leave(last, asked)
+	}
 	return context.Cause(ctx)
 }
 

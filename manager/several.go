@@ -89,6 +89,7 @@ const (
 	tenureEvery = 500 * time.Millisecond // between two beats
 	tenureWait  = 4 * time.Second        // for one
 	moveWait    = 5 * time.Second        // for the write of a move
+	leaveWait   = time.Second            // for the last write to a database that has just not answered
 	strayEvery  = 10 * time.Second       // between two looks for channels of which no note told
 )
 
@@ -404,9 +405,13 @@ func (t *tenancy) strays(ctx context.Context) error {
 }
 
 // leave hands over all partitions at the end, and tells the others if this manager was asked to end: asked ends with a cause of its own if another part of the
-// program has failed. Called when the loop has ended and all is written.
-func (t *tenancy) leave(asked context.Context) {
-	ctx, cancel := context.WithTimeout(context.Background(), moveWait)
+// program has failed. Called when the loop has ended and all is written, or last has ended before: then the database is hardly there.
+func (t *tenancy) leave(last, asked context.Context) {
+	wait := moveWait
+	if last.Err() != nil {
+		wait = leaveWait
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	if errors.Is(context.Cause(asked), context.Canceled) && t.About != nil {
 		if err := t.Shared.Tell(ctx, channel.Note{What: noteOther + NoteEnds, Body: t.About()}); err != nil {
