@@ -101,6 +101,7 @@ type row struct {
 	Updates int       `json:"updates"`
 	Updated time.Time `json:"updated"`
 	Out     bool      `json:"out"`
+	Next    time.Time `json:"next"` // zero: when there is room
 }
 
 const rowsPart = 1000
@@ -292,7 +293,7 @@ func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, e
 	for _, r := range rows {
 		n, ok := j.number[bare(r.Host)]
 		if r.State != "paused" && r.State != "blocked" && !(ok && j.bad[n] != "") && (!r.Updated.After(since) || r.Updated.After(now.Add(j.cfg.Slack))) {
-			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s, out %v, updated %s, last %s %s", r.ID, r.Host, r.State, r.Out, r.Updated.Format(time.RFC3339), r.Last, r.Error))
+			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s, out %v, updated %s, next %s, last %s %s", r.ID, r.Host, r.State, r.Out, r.Updated.Format(time.RFC3339), r.Next.Format(time.RFC3339), r.Last, r.Error))
 		}
 	}
 	return behind, nil
