@@ -188,7 +188,13 @@ func (c *checkCmd) ask(ctx context.Context) ([]desk.Finding, error) {
 
 // checks are what a running station finds outside of its manager.
 func (st *station) checks(context.Context) []desk.Finding {
-	found := checkData(st.cfg.data, time.Now())
+	var found []desk.Finding
+	if st.others != nil { // first what happens now: the banner shows one line
+		st.publishing.Lock()
+		found = st.others.missing()
+		st.publishing.Unlock()
+	}
+	found = append(found, checkData(st.cfg.data, time.Now())...)
 	if n := st.archive.Missing(); n > 0 {
 		found = append(found, filesMissing(n))
 	}
@@ -206,7 +212,6 @@ func (st *station) checks(context.Context) []desk.Finding {
 	if st.others != nil {
 		st.publishing.Lock()
 		old, stolen := st.others.outdated(), st.others.stolen
-		found = append(found, st.others.missing()...)
 		st.publishing.Unlock()
 		if stolen > 0 && len(old) > 0 {
 			found = append(found, desk.Finding{Level: desk.Error, What: fmt.Sprintf("A working key was stolen, and still counts: the managers on %s have keys as old as that.", strings.Join(old, ", ")),

@@ -40,19 +40,22 @@ const restartWait = 15 * time.Second
 
 // cluster is managers, as processes, and what they need.
 type cluster struct {
-	up    *upCmd
-	data  string
-	err   io.Writer
-	log   *slog.Logger
-	env   []string // of the managers: where the servers are
-	args  []string // of each
-	join  string
-	pages []string // addresses
-	pg    string   // PostgreSQL's data folder; empty: it is another's
-	all   []*clusterManager
+	up   *upCmd
+	data string
+	err  io.Writer
+	log  *slog.Logger
+	env  []string // of the managers: where the servers are
+	args []string // of each
+	join string
+	// backup is the network's keys, of which further managers make theirs.
+	backup string
+	pages  []string // addresses
+	pg     string   // PostgreSQL's data folder; empty: it is another's
+	all    []*clusterManager
 
 	mu    sync.Mutex // guards what follows
 	last  desk.Overview
+	began time.Time
 	first time.Time // when the first page was there; zero: there is none yet
 }
 
@@ -62,7 +65,7 @@ type clusterManager struct {
 	data   string
 	page   string // address
 	listen int
-	client *api.Client // made at its first start
+	client *api.Client // made at each start, as its folder may be another; guarded by cluster.mu
 	join   string      // likewise
 	cmd    *exec.Cmd
 	end    io.Closer // its standard input: it ends when this is closed
@@ -116,7 +119,7 @@ const mostPagePorts = 100
 // runCluster is Run with --cluster.
 func (c *upCmd) runCluster(ctx context.Context, s streams) (err error) {
 	began := time.Now()
-	cl := &cluster{up: c, data: filepath.Join(c.Data, "up-cluster"), err: s.err, log: slog.New(slog.DiscardHandler)}
+	cl := &cluster{up: c, began: began, data: filepath.Join(c.Data, "up-cluster"), err: s.err, log: slog.New(slog.DiscardHandler)}
 	if c.Verbose {
 		cl.log = slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, nil)))
 	}
@@ -149,13 +152,12 @@ func (c *upCmd) runCluster(ctx context.Context, s streams) (err error) {
 	run, end := context.WithCancel(context.WithoutCancel(ctx)) // managers outlive peers
 	var wg sync.WaitGroup
 	defer func() { end(); wg.Wait() }()
-	failed := make(chan error, 1)
-	if err := cl.startAll(ctx, run, &wg, failed); err != nil {
+	if err := cl.startAll(ctx, run, &wg); err != nil {
 		return err
 	}
 	cl.greet(w)
 	before := cl.overview()
-	err = cl.swim(ctx, w, failed)
+	err = cl.swim(ctx, w)
 	sum := summarise(before, cl.overview())
 	sum.Peers, sum.Data, sum.Seconds = c.peers(), cl.data, time.Since(began).Seconds()
 	if !cl.first.IsZero() {
@@ -233,52 +235,60 @@ func (cl *cluster) servers(ctx context.Context, w *swimmers) (undo func() error,
 	return undo, nil
 }
 
-// keys makes the managers' identities: all of one network.
+// keys makes the managers' identities: all of one network, which is that of the first folder that has keys.
 func (cl *cluster) keys() error {
-	var backup string
+	first := 0
 	for i, page := range cl.pages {
 		m := &clusterManager{n: i + 1, data: filepath.Join(cl.data, fmt.Sprint("manager-", i+1)), page: page}
 		var err error
 		if m.listen, err = freePort(); err != nil {
 			return err
 		}
-		at := filepath.Join(m.data, "keys")
-		if err := os.MkdirAll(m.data, 0o700); err != nil {
-			return err
-		}
-		_, missing := os.Stat(at)
-		var k *member.Keys
-		if i == 0 || missing == nil {
-			k, err = member.LoadOrCreate(at, time.Now())
-		} else {
-			k, err = member.Join(at, backup, time.Now())
-		}
-		if err == nil && i == 0 {
-			backup, err = k.Backup()
-		}
-		if err != nil {
-			return err
+		if first == 0 && hasKeys(m.data) {
+			first = m.n
 		}
 		cl.all = append(cl.all, m)
+	}
+	k, err := member.LoadOrCreate(keyFolder(cl.all[max(first, 1)-1].data), time.Now())
+	if err != nil {
+		return err
+	}
+	if cl.backup, err = k.Backup(); err != nil {
+		return err
+	}
+	for _, m := range cl.all {
+		if err := cl.key(m); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+func keyFolder(data string) string { return filepath.Join(data, "keys") }
+
+// hasKeys reports whether there is a folder of keys.
+func hasKeys(data string) bool {
+	_, err := os.Stat(keyFolder(data))
+	return err == nil
+}
+
+// key makes a manager's identity, if it has none: its folder is new, or somebody has deleted it.
+func (cl *cluster) key(m *clusterManager) error {
+	if hasKeys(m.data) {
+		return nil
+	}
+	_, err := member.Join(keyFolder(m.data), cl.backup, time.Now())
+	return err
+}
+
 // startAll starts the managers, and keeps them running until run ends.
-func (cl *cluster) startAll(ctx, run context.Context, wg *sync.WaitGroup, failed chan<- error) error {
+func (cl *cluster) startAll(ctx, run context.Context, wg *sync.WaitGroup) error {
 	for _, m := range cl.all {
 		if err := cl.start(ctx, m); err != nil {
-			return fmt.Errorf("manager %d: %w; its log, %s.log, ends: %s", m.n, err, m.data, lastLine(m.data+".log"))
+			return fmt.Errorf("manager %d: %w", m.n, err)
 		}
 		cl.join = m.join // it names those that were there before
-		wg.Go(func() {
-			if err := cl.keep(run, m); err != nil {
-				select {
-				case failed <- fmt.Errorf("manager %d: %w", m.n, err):
-				default:
-				}
-			}
-		})
+		wg.Go(func() { cl.keep(run, m) })
 	}
 	return nil
 }
@@ -330,13 +340,27 @@ func (cl *cluster) start(ctx context.Context, m *clusterManager) error {
 	}
 	if err != nil {
 		_ = in.Close()
-		return errors.Join(fmt.Errorf("it did not start: %w", err), <-m.done)
-	}
-	if m.client != nil {
-		return nil
+		ended := <-m.done
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("it did not start (%w); its log, %s.log, ends: %s", errors.Join(notEOF(err), ended), m.data, lastLine(m.data+".log"))
 	}
 	token, err := member.ReadSecret(filepath.Join(m.data, "operator.token"))
+	if err != nil {
+		return err
+	}
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
 	m.client, m.join = &api.Client{Base: started.Page, Token: strings.TrimSpace(token), HTTP: &http.Client{Timeout: 3 * time.Second}}, started.Join
+	return nil
+}
+
+// notEOF is an error, but for the end of what a program says: why it ended is told otherwise.
+func notEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
 	return err
 }
 
@@ -350,23 +374,30 @@ func lastLine(file string) string {
 	return string(b[bytes.LastIndexByte(b, '\n')+1:])
 }
 
-// keep waits for a manager's end, and starts it again until ctx ends.
-func (cl *cluster) keep(ctx context.Context, m *clusterManager) error {
+// keep waits for a manager's end, and starts it again until ctx ends. One that does not start is tried again: PostgreSQL may be away.
+func (cl *cluster) keep(ctx context.Context, m *clusterManager) {
 	for {
 		select {
 		case <-ctx.Done():
 			_ = m.end.Close()
-			return <-m.done
+			<-m.done
+			return
 		case err := <-m.done:
 			fmt.Fprintf(cl.err, "\nManager %d has ended (%v). The others take its share of the hosts over; it is started again in %v.\n", m.n, err, restartWait)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(restartWait):
-		}
-		if err := cl.start(ctx, m); err != nil {
-			return err
+		for runs := false; !runs; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(restartWait):
+			}
+			err := cl.key(m)
+			if err == nil {
+				err = cl.start(ctx, m)
+			}
+			if runs = err == nil; !runs && ctx.Err() == nil {
+				fmt.Fprintf(cl.err, "\nManager %d: %v. It is tried again in %v.\n", m.n, err, restartWait)
+			}
 		}
 		fmt.Fprintf(cl.err, "\nManager %d runs again, as process %d.\n", m.n, m.cmd.Process.Pid)
 	}
@@ -389,6 +420,13 @@ func (cl *cluster) greet(w *swimmers) {
 	fmt.Fprintf(cl.err, "  data       %s\n  end with   ctrl-C\n", cl.data)
 }
 
+// client asks one of the managers.
+func (cl *cluster) client(i int) *api.Client {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.all[i].client
+}
+
 // overview is the state of the whole, of the manager that knows most of it: one that has just started knows little. If none answers it is as it was last.
 func (cl *cluster) overview() desk.Overview {
 	cl.mu.Lock()
@@ -405,17 +443,18 @@ func (cl *cluster) overview() desk.Overview {
 		if cl.first.IsZero() && o.Archived > 0 {
 			cl.first = time.Now()
 		}
-		if !heard || o.Channels > cl.last.Channels {
+		if l := &cl.last; !heard || o.Channels > l.Channels || o.Channels == l.Channels && o.Updates > l.Updates {
 			cl.last, heard = o, true
 		}
 	}
+	cl.last.Started = cl.began // not that of one manager
 	return cl.last
 }
 
-// swim runs the peers until ctx ends or a manager cannot be started, and shows what happens.
-func (cl *cluster) swim(ctx context.Context, w *swimmers, failed <-chan error) error {
+// swim runs the peers until ctx ends, and shows what happens.
+func (cl *cluster) swim(ctx context.Context, w *swimmers) error {
 	w.own = func(id string) { // the operator's own need no probation
-		if err := cl.all[0].client.Do(ctx, http.MethodPost, "/peers/vouch", nil, api.Vouch{Peer: id, Ahead: true}, nil); err != nil {
+		if err := cl.client(0).Do(ctx, http.MethodPost, "/peers/vouch", nil, api.Vouch{Peer: id, Ahead: true}, nil); err != nil {
 			cl.log.Warn("a peer of this program is a newcomer", "peer", id, "err", err)
 		}
 	}
@@ -423,16 +462,7 @@ func (cl *cluster) swim(ctx context.Context, w *swimmers, failed <-chan error) e
 	look, stop := context.WithCancel(ctx)
 	go func() { defer close(shown); live(look, cl.err, cl.overview) }()
 	defer func() { stop(); <-shown }()
-	pctx, leave := context.WithCancel(ctx)
-	defer leave()
-	peers := make(chan error, 1)
-	go func() { peers <- w.run(pctx, cl.join) }()
-	select {
-	case err := <-failed:
-		leave()
-		return errors.Join(err, <-peers)
-	case err := <-peers:
-		time.Sleep(settleTime) // for the last reports to be taken in
-		return err
-	}
+	err := w.run(ctx, cl.join)
+	time.Sleep(settleTime) // for the last reports to be taken in
+	return err
 }

@@ -86,6 +86,9 @@ func TestUpCluster(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.RemoveAll(filepath.Join(home, "up-cluster", "manager-1")); err != nil {
+		t.Fatal(err)
+	}
 	until("the other one has all", func() bool { n, _ := parts(); return n == 256 })
 	until("every channel is crawled", func() bool {
 		var rows api.Rows
@@ -98,6 +101,10 @@ func TestUpCluster(t *testing.T) {
 			}
 		}
 		return true
+	})
+	until("the killed one is back, though its folder was deleted", func() bool {
+		_, of := parts()
+		return of == 2 && strings.Contains(said.String(), "Manager 1 runs again")
 	})
 }
 

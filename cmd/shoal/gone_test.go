@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shoal/manager/desk"
 )
 
 // TestGoneManagers tells which managers are not there any more, until they are back, or for a day.
@@ -62,4 +64,34 @@ func TestEndedManagers(t *testing.T) {
 	sees("it is gone", 1, me)
 	o.end(again)
 	sees("it is heard that it was asked to end", 0, me)
+	sees("it is gone for good", 0, me)
+	if len(o.ended) > 0 {
+		t.Errorf("it is kept of %v that they were asked to end", o.ended)
+	}
+}
+
+// TestCountersOfGoneManagers adds what managers have counted that are gone, each start once.
+func TestCountersOfGoneManagers(t *testing.T) {
+	var o others
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	of := func(peer string, started time.Time, updates int64) about {
+		return about{Peer: peer, Started: started, Figures: &desk.Figures{Updates: updates, Channels: 9}}
+	}
+	for _, step := range []struct {
+		there []about
+		want  int64
+	}{
+		{[]about{of("me", now, 1), of("a", now, 10), of("b", now, 100)}, 0},
+		{[]about{of("me", now, 2), of("a", now, 20), of("b", now, 200)}, 0},
+		{[]about{of("me", now, 2), of("a", now, 30)}, 200},
+		{[]about{of("me", now, 2), of("a", now.Add(time.Minute), 1)}, 230},
+		{[]about{of("me", now, 2)}, 231},
+		{[]about{of("me", now, 2)}, 231},
+	} {
+		o.depart(step.there, "me", now)
+		o.about = step.there
+		if o.counted.Updates != step.want || o.counted.Channels != 0 {
+			t.Errorf("with %d there: %+v, want %d updates", len(step.there), o.counted, step.want)
+		}
+	}
 }

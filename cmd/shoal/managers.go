@@ -61,7 +61,8 @@ func (st *station) managersMetrics(reg *prometheus.Registry) error {
 		if st.others == nil {
 			return []desk.Manager{{Partitions: channel.Parts, Here: true}}
 		}
-		return st.managers()
+		here, _ := st.managers()
+		return here
 	}
 	count := func(archives bool) func() float64 {
 		return func() (n float64) {

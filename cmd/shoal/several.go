@@ -38,6 +38,7 @@ type others struct {
 	stolen  uint64                // up to this serial working keys are in others' hands; likewise
 	gone    map[string]gone       // managers that were here, by their peer ids; likewise
 	ended   map[string]time.Time  // the start of managers that were asked to end, by their peer ids; likewise
+	counted desk.Figures          // by managers that are not here any more, whether they were asked to end or not; likewise
 	keys    []keyUsed             // of managers that are here, or were of late; likewise
 }
 
@@ -56,13 +57,23 @@ func (o *others) depart(now []about, me string, at time.Time) {
 		o.gone = map[string]gone{}
 	}
 	for i := range o.about {
-		if a := &o.about[i]; a.Peer != me && !a.Started.Equal(o.ended[a.Peer]) {
+		a := &o.about[i]
+		if a.Peer == me {
+			continue
+		}
+		if !a.Started.Equal(o.ended[a.Peer]) {
 			o.gone[a.Peer] = gone{a.Name, at}
+		}
+		if a.Figures != nil && !slices.ContainsFunc(now, a.sameStart) {
+			o.counted.Count(a.Figures)
 		}
 	}
 	for i := range now {
 		delete(o.gone, now[i].Peer)
 	}
+	maps.DeleteFunc(o.ended, func(peer string, start time.Time) bool { // what was gone before, or is another start, is told no more
+		return !slices.ContainsFunc(now, (&about{Peer: peer, Started: start}).sameStart)
+	})
 	for p, g := range o.gone {
 		if at.Sub(g.at) > goneTold {
 			delete(o.gone, p)
@@ -104,6 +115,9 @@ type about struct {
 
 	Figures *desk.Figures `json:"figures,omitempty"` // nil: the manager has just begun
 }
+
+// sameStart reports whether b is of the same manager, and of the same start of it.
+func (a *about) sameStart(b about) bool { return a.Peer == b.Peer && a.Started.Equal(b.Started) }
 
 // checkSeveral refuses what cannot be shared.
 func checkSeveral(ctx context.Context, cfg *stationConfig) error {
@@ -241,8 +255,8 @@ func (st *station) seenOthers(t channel.Tenure) {
 	}
 }
 
-// managers are those that share the network, this one first.
-func (st *station) managers() []desk.Manager {
+// managers are those that share the network, this one first, and what those have counted that are gone.
+func (st *station) managers() ([]desk.Manager, desk.Figures) {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
 	me := st.node.ID().String()
@@ -260,7 +274,7 @@ func (st *station) managers() []desk.Manager {
 		}
 		return cmp.Compare(a.Peer, b.Peer)
 	})
-	return out
+	return out, st.others.counted
 }
 
 func b2i(b bool) int {

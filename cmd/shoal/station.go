@@ -199,7 +199,7 @@ func (st *station) openManager(ctx context.Context) (err error) {
 	}
 	st.book.Store(st.manager)
 	st.serveCourt()
-	var managers func() []desk.Manager
+	var managers func() ([]desk.Manager, desk.Figures)
 	var running desk.Running = st.manager
 	if st.others != nil {
 		st.openJoint()

@@ -119,8 +119,8 @@ type Config struct {
 	Orders []string
 	// Reach refuses a Web host that peers of this network cannot fetch from. Nil: PublicHost.
 	Reach func(origin string) error
-	// Managers are those that share the network, this one first. Nil: there is no other.
-	Managers func() []Manager
+	// Managers are those that share the network, this one first, and what others have counted that are gone since this one's start. Nil: there is no other.
+	Managers func() (here []Manager, gone Figures)
 	// Truth is how fresh the copy really is, in a synthetic Web. Nil: that is not known.
 	Truth func() *Truth
 	// Now is the clock. Nil: time.Now.

@@ -96,6 +96,13 @@ type Figures struct {
 	ArchiveLag Seconds `json:"archive_lag_s"` // how far its text extraction is behind
 }
 
+// Count adds what another manager has counted. What it has at a moment is not added.
+func (f *Figures) Count(x *Figures) {
+	f.Submitted, f.Accepted, f.Refused, f.Lapsed = f.Submitted+x.Submitted, f.Accepted+x.Accepted, f.Refused+x.Refused, f.Lapsed+x.Lapsed
+	f.Audits += x.Audits
+	f.Updates, f.Pages, f.Unchanged, f.BytesDown = f.Updates+x.Updates, f.Pages+x.Pages, f.Unchanged+x.Unchanged, f.BytesDown+x.BytesDown
+}
+
 // FiguresOf are those of a manager's own overview.
 func FiguresOf(o manager.Overview) Figures {
 	return Figures{Channels: o.Channels, Never: o.Never, Out: o.Out, Due: o.Due, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Audits: o.Audits,
@@ -103,9 +110,11 @@ func FiguresOf(o manager.Overview) Figures {
 		ArchiveLag: Seconds(o.Archive.TextDelay)}
 }
 
-// add makes counters and rates those of the whole network.
-func (o *Overview) add(all []Manager) {
+// add makes counters and rates those of the whole network. gone is what managers have counted that are not here any more.
+func (o *Overview) add(all []Manager, gone Figures) {
 	o.Managers = all
+	sum := Figures{Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Audits: o.Audits, Updates: o.Updates, Pages: o.Pages, Unchanged: o.Unchanged, BytesDown: o.BytesDown}
+	sum.Count(&gone)
 	for i := range all {
 		if all[i].Here {
 			continue
@@ -115,11 +124,11 @@ func (o *Overview) add(all []Manager) {
 			o.Freshness = (o.Freshness*float64(o.Channels) + f.Freshness*float64(f.Channels)) / float64(n)
 		}
 		o.Channels, o.Never, o.Out, o.Due = o.Channels+f.Channels, o.Never+f.Never, o.Out+f.Out, o.Due+f.Due
-		o.Submitted, o.Accepted, o.Refused, o.Lapsed = o.Submitted+f.Submitted, o.Accepted+f.Accepted, o.Refused+f.Refused, o.Lapsed+f.Lapsed
-		o.Audits += f.Audits
-		o.Updates, o.Pages, o.Unchanged, o.BytesDown = o.Updates+f.Updates, o.Pages+f.Pages, o.Unchanged+f.Unchanged, o.BytesDown+f.BytesDown
+		sum.Count(f)
 		o.UpdatesMin, o.PagesMin = o.UpdatesMin+f.UpdatesMin, o.PagesMin+f.PagesMin
 	}
+	o.Submitted, o.Accepted, o.Refused, o.Lapsed, o.Audits = sum.Submitted, sum.Accepted, sum.Refused, sum.Lapsed, sum.Audits
+	o.Updates, o.Pages, o.Unchanged, o.BytesDown = sum.Updates, sum.Pages, sum.Unchanged, sum.BytesDown
 }
 
 // Truth is how fresh the stored copy really is. Only a synthetic Web knows it.
@@ -152,7 +161,8 @@ func (d *Desk) Overview() Overview {
 		o.Truth = d.cfg.Truth()
 	}
 	if d.cfg.Managers != nil {
-		o.add(d.cfg.Managers())
+		all, gone := d.cfg.Managers()
+		o.add(all, gone)
 	}
 	return o
 }
