@@ -389,8 +389,9 @@ func (c *clusterChaos) settle(last time.Time) {
 		c.look()
 	}
 	if !c.brief {
-		// The strategy that the script has chosen last may leave slow channels alone for longer than that, by right. This one crawls all equally often.
-		for end := time.Now().Add(patience); !c.ask("strategy", http.MethodPut, "/strategy", map[string]any{"name": "uniform"}); time.Sleep(time.Second / 2) {
+		// After an hour a channel that hardly changes has the right to be left alone for longer than that, by its group's interval and by the limit that it is
+		// recrawled at most twice as often as it changes. Without that limit this strategy crawls all equally often.
+		for end := time.Now().Add(patience); !c.ask("strategy", http.MethodPut, "/strategy", map[string]any{"name": "uniform", "limits": map[string]any{"cap": 0}}); time.Sleep(time.Second / 2) {
 			if c.alive(); time.Now().After(end) {
 				c.t.Fatalf("no manager takes another strategy within %v", patience)
 			}
