@@ -99,7 +99,7 @@ func TestDualByTrying(t *testing.T) {
 			}
 			return f / 3, large
 		}
-		const near = .01 // the steps, and that the dual spreads pages over peers that cost about the same
+		const near = .004 // the steps, and that the dual spreads pages over peers that cost about the same, ever fewer of them
 		d := newDual(w, most)
 		free, large := best(0)
 		if got := d.bound(quartiles{}); got < free || got > free+near {

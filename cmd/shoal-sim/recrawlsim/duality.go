@@ -27,6 +27,7 @@ type dual struct {
 	price  []float64 // of one of them, in channels that are fresh
 	prize  quartiles // for the freshness of a channel of each quartile of size, beside its own
 	demand []float64 // minutes that are asked for at these prices
+	soft   float64   // a peer that is dearer by such a share gets 1/e of the work
 	free   float64   // updates a minute that each channel has beside them
 	costs  []float64
 	near   []int32
@@ -38,7 +39,9 @@ type dual struct {
 const (
 	dualWork  = 300_000_000 // distances looked at, about
 	dualSteps = 80          // at most
-	dualSoft  = .02         // a peer that is dearer by such a share gets 1/e of the work
+	dualSoft  = .02         // soft, at first
+	dualEven  = 40          // steps in which the prices come to rest at that
+	dualHalf  = 10          // further steps in which soft halves: what it lets stray to dearer peers loosens the bound
 	dualSpeed = .1          // of the prices of single peers, at first
 	dualAll   = 1           // of all prices together, by how much more is asked for than there is
 	dualPrize = 3           // of the prizes
@@ -81,12 +84,13 @@ func (d *dual) bound(atLeast quartiles) float64 {
 	best := math.Inf(1)
 	d.prize = quartiles{}
 	for step := range min(max(dualWork/(len(d.most)*d.w.near.each), 1), dualSteps) {
+		d.soft = dualSoft * math.Exp2(-max(float64(step)-dualEven, 0)/dualHalf)
 		worth, fresh, count := d.answer()
 		for q, a := range atLeast {
 			worth -= d.prize[q] * a * count[q]
 		}
 		best = min(best, worth/float64(len(d.most)))
-		speed := dualSpeed / math.Sqrt(1+float64(step)/4)
+		speed := dualSpeed / math.Sqrt(1+float64(step)/4) * math.Sqrt(d.soft/dualSoft)
 		all := dualAll * min(max(ratio(sum(d.demand), sum(d.supply))-1, -1), 1)
 		for p, s := range d.supply {
 			if s > 0 {
@@ -172,13 +176,13 @@ func (d *dual) cheapest(c int32) float64 {
 
 // spread gives the pages to the peers that are the cheapest or nearly so: with all at the cheapest prices would swing.
 func (d *dual) spread(least, pages float64) {
-	sum, most := 0., least*(1+7*dualSoft) // which is surely too dear, without a division
+	sum, most := 0., least*(1+7*d.soft) // which is surely too dear, without a division
 	for i, cost := range d.costs {
 		if cost > most {
 			d.costs[i] = 0
 			continue
 		}
-		x := (cost/least - 1) / dualSoft
+		x := (cost/least - 1) / d.soft
 		if x > 6 {
 			d.costs[i] = 0
 			continue
