@@ -174,7 +174,8 @@ func (d *dual) cheapest(c int32) float64 {
 	return least
 }
 
-// spread gives the pages to the peers that are the cheapest or nearly so: with all at the cheapest prices would swing.
+// spread gives the pages to the peers that are the cheapest or nearly so: with all at the cheapest prices would swing. It only steers the prices, and any prices
+// give a bound, so that neither how soft it is nor when that halves can make the bound too low.
 func (d *dual) spread(least, pages float64) {
 	sum, most := 0., least*(1+7*d.soft) // which is surely too dear, without a division
 	for i, cost := range d.costs {
