@@ -71,14 +71,15 @@ func (au *auditor) suspended(a *trust.Act) {
 	au.bar(a.Peer, true)
 }
 
-// bar ends the membership of a peer and of its account, or gives it back, beside the loop. The account stays barred while another peer of it is.
-func (au *auditor) bar(n trust.Peer, barred bool) {
+// bar ends the membership of a peer and of its account, or gives it back, beside the loop. The account stays barred while another peer of it is, here or, as one of
+// others, at another manager.
+func (au *auditor) bar(n trust.Peer, barred bool, others ...trust.Peer) {
 	if au.cfg.Bar == nil {
 		return
 	}
 	i, _ := au.trust.Peer(n)
 	p := au.peerTrust(i)
-	alone := !barred && len(au.trust.Convicted(i.Account)) > 0
+	alone := !barred && len(au.trust.Convicted(i.Account))+len(others) > 0
 	au.clerk(0, "whether a peer is a member is not changed", func(ctx context.Context) error {
 		failed := au.identify(ctx, &p)
 		for _, name := range []string{p.ID, p.Account} {

@@ -29,7 +29,7 @@ type TrustInfo struct {
 type PeerTrust struct {
 	trust.Info
 	ID      string // empty: it has not been heard of since the archive was rebuilt
-	Account string // empty: it is in none with others, or not known
+	Account string `json:"account_name"` // empty: it is in none with others, or not known; managers tell each other Info.Account beside it
 	// Others are the suspended and banned peers of its account, for whose sake it gets no tasks. Only what is told of one peer has them.
 	Others []trust.Peer
 }
@@ -238,15 +238,16 @@ func (au *auditor) Uphold(ctx context.Context, name string) (PeerTrust, error) {
 	})
 }
 
-// Pardon gives a suspended or banned peer everything back.
-func (au *auditor) Pardon(ctx context.Context, name string) (PeerTrust, error) {
+// Pardon gives a suspended or banned peer everything back. Its account stays barred while this manager has suspended others of it, or another manager has, which
+// others names.
+func (au *auditor) Pardon(ctx context.Context, name string, others ...trust.Peer) (PeerTrust, error) {
 	return au.decide(ctx, name, func(now time.Time, n trust.Peer) error {
 		acts := au.trust.Pardon(n)
 		if acts == nil {
 			return fmt.Errorf("%w: %s is neither suspended nor banned for what it delivered: see shoal peer evidence %s", ErrAsk, name, name)
 		}
 		au.follow(now, acts, delivered{})
-		au.bar(n, false)
+		au.bar(n, false, others...)
 		return nil
 	})
 }

@@ -130,6 +130,14 @@ func TestManyIdentities(t *testing.T) {
 			t.Errorf("%s, barred %v: %q; want %q", d.who, d.barred, got, d.want)
 		}
 	}
+	bars = nil
+	au.bar(au.number("liar"), false, 99) // which another manager has suspended
+	for job := au.clerks.next(0); job != nil; job = au.clerks.next(0) {
+		job(t.Context())
+	}
+	if want := []string{"liar false"}; !slices.Equal(bars, want) {
+		t.Errorf("while another manager has a peer of the account suspended: %q; want %q", bars, want)
+	}
 	n := au.meet("name 0 of round 99")
 	if au.trust.Vouch(n); !au.trust.MayTake(n, false) {
 		t.Error("the account gets no tasks after its peers were pardoned")

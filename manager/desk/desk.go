@@ -74,7 +74,8 @@ type Running interface {
 	Objectors(ctx context.Context) (map[trust.Peer]int, error)
 	// Uphold makes a suspension final, Pardon takes it back, and Vouch ends a probation.
 	Uphold(ctx context.Context, peer string) (manager.PeerTrust, error)
-	Pardon(ctx context.Context, peer string) (manager.PeerTrust, error)
+	// Pardon is told which others of the peer's account are suspended elsewhere.
+	Pardon(ctx context.Context, peer string, others ...trust.Peer) (manager.PeerTrust, error)
 	Vouch(ctx context.Context, peers ...string) error
 }
 

@@ -35,13 +35,19 @@ var (
 	uphold = question[string, manager.PeerTrust]{"uphold", func(ctx context.Context, c *Config, peer string) (manager.PeerTrust, error) {
 		return c.Own.Uphold(ctx, peer)
 	}}
-	pardon = question[string, manager.PeerTrust]{"pardon", func(ctx context.Context, c *Config, peer string) (manager.PeerTrust, error) {
-		return c.Own.Pardon(ctx, peer)
+	pardon = question[pardonAsked, manager.PeerTrust]{"pardon", func(ctx context.Context, c *Config, of pardonAsked) (manager.PeerTrust, error) {
+		return c.Own.Pardon(ctx, of.Peer, of.Others...)
 	}}
 	vouch = question[[]string, none]{"vouch", func(ctx context.Context, c *Config, of []string) (none, error) {
 		return none{}, c.Own.Vouch(ctx, of...)
 	}}
 )
+
+// pardonAsked asks to pardon a peer.
+type pardonAsked struct {
+	Peer   string       `json:"peer"`
+	Others []trust.Peer `json:"others,omitempty"` // of its account, that are suspended
+}
 
 // peersAsked asks for a part of the peers, by their numbers. A manager of before version 0.2 tells all, whatever it is asked, and asks for none of it: then all
 // are told.
@@ -151,15 +157,13 @@ func (r *Running) TrustPeers(ctx context.Context) ([]manager.PeerTrust, error) {
 
 // both is a peer as two managers see it.
 func both(a, b manager.PeerTrust) manager.PeerTrust {
-	a.Standing, a.Suspect = max(a.Standing, b.Standing), a.Suspect || b.Suspect
+	a.Standing = max(a.Standing, b.Standing)
+	a.Suspect = (a.Suspect || b.Suspect) && a.Standing < trust.Suspended
 	for i := range a.Scores {
 		a.Scores[i] = max(a.Scores[i], b.Scores[i])
 	}
 	a.Tasks, a.Checks, a.Lost, a.Pardons = max(a.Tasks, b.Tasks), max(a.Checks, b.Checks), max(a.Lost, b.Lost), max(a.Pardons, b.Pardons)
 	a.ID, a.Account = cmp.Or(a.ID, b.ID), cmp.Or(a.Account, b.Account)
-	a.Others = slices.Concat(a.Others, b.Others)
-	slices.Sort(a.Others)
-	a.Others = slices.Compact(a.Others)
 	return a
 }
 
@@ -180,7 +184,9 @@ func (r *Running) Evidence(ctx context.Context, peer string) (manager.PeerTrust,
 	if out == nil {
 		return manager.PeerTrust{}, nil, failed
 	}
-	return out.Peer, out.Cases, nil
+	var err error
+	out.Peer.Others, err = r.othersOf(ctx, peer)
+	return out.Peer, out.Cases, err
 }
 
 // Uphold implements desk.Running: at each manager that has suspended the peer.
@@ -188,9 +194,34 @@ func (r *Running) Uphold(ctx context.Context, peer string) (manager.PeerTrust, e
 	return decided(uphold.all(ctx, &r.cfg, peer))
 }
 
-// Pardon implements desk.Running, likewise.
-func (r *Running) Pardon(ctx context.Context, peer string) (manager.PeerTrust, error) {
-	return decided(pardon.all(ctx, &r.cfg, peer))
+// Pardon implements desk.Running, likewise. A manager that has suspended a peer need not know of another one of the account that another manager has suspended.
+func (r *Running) Pardon(ctx context.Context, peer string, _ ...trust.Peer) (manager.PeerTrust, error) {
+	others, err := r.othersOf(ctx, peer)
+	if err != nil {
+		return manager.PeerTrust{}, err
+	}
+	out, err := decided(pardon.all(ctx, &r.cfg, pardonAsked{peer, others}))
+	out.Others = others
+	return out, err
+}
+
+// othersOf are the suspended and banned peers of a peer's account at all managers, without itself. The peer is named by its id or its number.
+func (r *Running) othersOf(ctx context.Context, peer string) (others []trust.Peer, err error) {
+	all, err := r.TrustPeers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(p manager.PeerTrust) bool { return p.ID == peer || archive.DelivererName(uint64(p.Peer)) == peer })
+	if at < 0 {
+		return nil, nil
+	}
+	for i, p := range all {
+		if i != at && p.Info.Account == all[at].Info.Account && p.Standing >= trust.Suspended {
+			others = append(others, p.Peer)
+		}
+	}
+	slices.Sort(others)
+	return others, nil
 }
 
 // decided is what came of a decision about a peer. Managers that hold nothing against it refuse; one that did not answer must be asked again.

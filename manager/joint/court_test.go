@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"shoal/manager"
+	"shoal/manager/archive"
 	"shoal/manager/desk"
 	"shoal/manager/trust"
 )
@@ -84,5 +85,56 @@ func TestSilentManagersAreNamed(t *testing.T) {
 	i, err := own.Trust(t.Context())
 	if err != nil || i.Counts.Deliveries != 6 || !slices.Equal(i.Silent, []string{"c"}) {
 		t.Errorf("trust: %+v, %v", i, err)
+	}
+}
+
+// pardoning is a manager that has suspended some peers.
+type pardoning struct {
+	judging
+	told *[]trust.Peer // others that a pardon named
+}
+
+func (p pardoning) Pardon(_ context.Context, peer string, others ...trust.Peer) (manager.PeerTrust, error) {
+	for _, k := range p.peers {
+		if k.ID == peer {
+			*p.told = others
+			k.Standing = trust.Established
+			return k, nil
+		}
+	}
+	return manager.PeerTrust{}, manager.ErrAsk
+}
+
+func (p pardoning) Evidence(_ context.Context, peer string) (manager.PeerTrust, []archive.EvidenceCase, error) {
+	for _, k := range p.peers {
+		if k.ID == peer {
+			return k, nil, nil
+		}
+	}
+	return manager.PeerTrust{}, nil, manager.ErrAsk
+}
+
+// TestPardonKnowsAllManagers pardons a peer of an account of which another manager has suspended another one: the account stays barred, and the operator is told why.
+func TestPardonKnowsAllManagers(t *testing.T) {
+	peer := func(n trust.Peer, id string, account trust.Account, s trust.Standing) manager.PeerTrust {
+		return manager.PeerTrust{Info: trust.Info{Peer: n, Account: account, Standing: s}, ID: id}
+	}
+	var here, there []trust.Peer
+	other := New(Config{Own: pardoning{judging{peers: []manager.PeerTrust{peer(2, "second", 9, trust.Banned), peer(3, "third", 9, trust.Established), peer(4, "fourth", 8, trust.Suspended)}}, &there}, Me: "other"})
+	own := New(Config{Own: pardoning{judging{peers: []manager.PeerTrust{peer(1, "first", 9, trust.Suspended), peer(3, "third", 9, trust.Established)}}, &here}, Me: "own",
+		Others: func() []Other { return []Other{{Peer: "other"}} }, Ask: func(ctx context.Context, _ string, req []byte) ([]byte, error) { return other.Answer(ctx, req) }})
+	want := []trust.Peer{2}
+	if p, _, err := own.Evidence(t.Context(), "first"); err != nil || !slices.Equal(p.Others, want) {
+		t.Errorf("evidence names the others %v, %v; want %v", p.Others, err, want)
+	}
+	if p, err := own.Pardon(t.Context(), "first"); err != nil || !slices.Equal(p.Others, want) || !slices.Equal(here, want) {
+		t.Errorf("a pardon names the others %v, to its manager %v, %v; want %v", p.Others, here, err, want)
+	}
+	want = []trust.Peer{1}
+	if others, err := own.othersOf(t.Context(), archive.DelivererName(2)); err != nil || !slices.Equal(others, want) {
+		t.Errorf("by its number a peer has the others %v, %v; want %v", others, err, want)
+	}
+	if p, err := own.Pardon(t.Context(), "second"); err != nil || !slices.Equal(p.Others, want) || !slices.Equal(there, want) {
+		t.Errorf("a pardon at another manager names the others %v, to it %v, %v; want %v", p.Others, there, err, want)
 	}
 }
