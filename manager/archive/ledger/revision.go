@@ -27,13 +27,13 @@ func (l *Ledger) Revise(id channel.ID) (*Revision, error) {
 	if !l.Others.Shared() {
 		return &Revision{ledger: l}, nil
 	}
-	return l.revise(id)
+	return revise(l, id)
 }
 
 // ReviseBoth is Revise of two channels, of which nothing is claimed or stored until Release. Commit leaves no room for conditions of the job's own.
-func (l *Ledger) ReviseBoth(a, b channel.ID) (*Revision, error) { return l.revise(a, b) }
+func (l *Ledger) ReviseBoth(a, b channel.ID) (*Revision, error) { return revise(l, a, b) }
 
-func (l *Ledger) revise(ids ...channel.ID) (*Revision, error) {
+func revise(l *Ledger, ids ...channel.ID) (*Revision, error) {
 	r := &Revision{ledger: l}
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
