@@ -39,7 +39,7 @@ func (a *Agent) Do(order string, args map[string]string) error {
 func PauseFor(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("peer: a pause of %q; say 30m or 2h", text)
+		return 0, fmt.Errorf("peer: a pause of %q; say 30m or 2h, or tomorrow", text)
 	}
 	return d, nil
 }

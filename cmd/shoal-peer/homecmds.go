@@ -97,7 +97,7 @@ func browse(link string) error {
 
 type historyCmd struct {
 	remote
-	Span string `arg:"" optional:"" enum:"hour,day,month" default:"day" help:"hour, day or month."`
+	Span string `arg:"" optional:"" enum:"hour,day,month" default:"day" help:"hour, day or month; default day."`
 }
 
 // Run shows what was received, sent and fetched over time.

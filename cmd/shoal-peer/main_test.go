@@ -236,6 +236,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"join", "nonsense"}, "", 1, "is not a join string"},
 		{[]string{"join", "nonsense", "--threads", "3"}, "", 2, "--threads"},
 		{[]string{"run", "--listen", "localhost"}, "", 1, "want an IP address"},
+		{[]string{"run", "--announce", "192.0.2.7:7785"}, "", 1, `announce[1] is "192.0.2.7:7785"; want a multiaddr with a TCP port, such as /ip4/192.0.2.7/tcp/7785`},
+		{[]string{"run", "--announce", "/ip4/192.0.2.7/udp/7785"}, "", 1, "want a multiaddr with a TCP port"},
 		{[]string{"run", "--pond", "192.0.2.7:80"}, "", 1, "loopback"},
 		{[]string{"run", "--pond", "nonsense"}, "", 1, "loopback"},
 		{[]string{"log", "-n", "0"}, "", 1, "want 1 or more"},

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	ma "github.com/multiformats/go-multiaddr"
 
+	"shoal/internal/wire"
 	"shoal/peer/control"
 	"shoal/peer/limit"
 	"shoal/peer/words"
@@ -201,6 +203,12 @@ func (s *settings) special(key string) error {
 		return limit.Bad("listen", "is %q; want an IP address of this computer, such as 192.0.2.7", s.Listen)
 	case key == "control" && s.Control != "" && !loopback(s.Control):
 		return limit.Bad("control", "is %q; want a loopback address with a port, such as %s: other computers must not reach it", s.Control, control.DefaultAddr)
+	case key == "announce":
+		for i, at := range s.Announce {
+			if !isMultiaddr(at) {
+				return limit.Bad(fmt.Sprintf("announce[%d]", i+1), "is %q; want a multiaddr with a TCP port, such as /ip4/192.0.2.7/tcp/%d", at, wire.DefaultPort)
+			}
+		}
 	case key == "policy_url" && s.PolicyURL != "":
 		return limit.CheckPolicyURL(s.PolicyURL)
 	case key == "windows":
@@ -226,6 +234,16 @@ func (s *settings) special(key string) error {
 		}
 	}
 	return nil
+}
+
+// isMultiaddr reports whether a peer can announce a text: an address with a TCP port, which QUIC uses too.
+func isMultiaddr(s string) bool {
+	a, err := ma.NewMultiaddr(s)
+	if err != nil {
+		return false
+	}
+	_, err = a.ValueForProtocol(ma.P_TCP)
+	return err == nil
 }
 
 // isDomain reports whether a text can be a domain or an address, and not a URL.

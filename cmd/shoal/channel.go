@@ -37,13 +37,13 @@ type channelCmd struct {
 
 // settings are flags that add and edit share; what is not given is not changed.
 type settings struct {
-	Order     *string  `help:"Page ordering." placeholder:"NAME"`
+	Order     *string  `help:"Which pages are fetched first: ${orders}. By default breadth-first." placeholder:"NAME"`
 	Pages     *int     `help:"Pages of one task; 0: learnt." placeholder:"N"`
 	PageBytes *int     `help:"Largest page fetched; 0: 2 MiB." placeholder:"BYTES"`
 	Weight    *float32 `help:"Importance among channels; 0: as all." placeholder:"W"`
 	Filter    []string `help:"RE2 pattern: a URL must match one of them." sep:"none" placeholder:"RE"`
 	Exclude   []string `help:"RE2 pattern: a URL must match none of them." sep:"none" placeholder:"RE"`
-	Depth     *int     `help:"Links from a seed; 0: 15." placeholder:"N"`
+	Depth     *int     `help:"Links from a seed to a page, at most; 0: 15." placeholder:"N"`
 	TextOnly  *bool    `help:"Keep main text instead of raw pages." negatable:""`
 	Group     *int     `help:"Fixed priority group, 1 the fastest; 0: learnt." placeholder:"N"`
 	Seed      []string `help:"Further URLs to begin from." sep:"none" placeholder:"URL"`

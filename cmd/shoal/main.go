@@ -22,6 +22,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/libp2p/go-libp2p/gologshim"
 
+	"shoal/channel/order"
 	"shoal/internal/plain"
 	"shoal/internal/version"
 	"shoal/internal/wire"
@@ -135,7 +136,7 @@ func run(ctx context.Context, args []string, s streams) int {
 // helpVars are the words that help texts name.
 func helpVars(data string) kong.Vars {
 	return kong.Vars{
-		"data": data, "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", "),
+		"data": data, "port": strconv.Itoa(wire.DefaultPort), "strategies": strings.Join(recrawl.Names(), ", "), "orders": strings.Join(order.Live(), ", "),
 		"states": strings.Join(desk.States(), ", "), "sorts": strings.Join(desk.Sorts(), ", "),
 	}
 }

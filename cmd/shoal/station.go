@@ -214,7 +214,7 @@ func (st *station) openManager(ctx context.Context) (err error) {
 		mover = cfg.mover
 	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
-		Network: st.keys.Network.String(), Store: st.db, Running: running, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Database: st.database(), Backup: st.backup, Migrator: mover, Orders: order.Names(),
+		Network: st.keys.Network.String(), Store: st.db, Running: running, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Database: st.database(), Backup: st.backup, Migrator: mover, Orders: order.Live(),
 		Reach: st.cfg.reach, Now: st.node.Now, Truth: known, Managers: managers,
 	}); err != nil {
 		return err

@@ -3,9 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"shoal/channel/badgerdb"
+	"shoal/channel/order"
 )
 
 // TestCommandsMakeNoArchive asks about a network whose manager has made its channel database and no archive yet, as in the moment of its first start. An
@@ -26,5 +28,31 @@ func TestCommandsMakeNoArchive(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(data, "archive")); err == nil {
 		t.Error("a command that asks has made an archive")
+	}
+}
+
+// TestOrdersOfChannels: a channel takes the page orderings that peers can crawl by. One that needs an oracle would have every peer refuse its tasks.
+func TestOrdersOfChannels(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	db, err := badgerdb.Open(t.Context(), badgerdb.Default(filepath.Join(data, channelsFolder)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		order, says string
+		code        int
+	}{
+		{order.Historical, "", 0},
+		{order.Omniscient, `no page ordering "omniscient": want one of breadth-first, `, 1},
+	} {
+		var out, said buffer
+		code := run(t.Context(), []string{"channel", "add", "https://" + x.order + ".example/", "--order", x.order, "--data", data}, streams{&out, &said})
+		if code != x.code || !strings.Contains(said.String(), x.says) {
+			t.Errorf("%s: status %d, says %q; want %d, %q", x.order, code, said.String(), x.code, x.says)
+		}
 	}
 }

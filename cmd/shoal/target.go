@@ -103,7 +103,7 @@ func (t *target) client(ctx context.Context, live bool, f func(*api.Client) erro
 			http.Error(w, broken.Error(), http.StatusServiceUnavailable)
 		})
 	}
-	d, err := desk.Open(ctx, desk.Config{Store: db, Archive: takedown, Orders: order.Names(), Reach: reachOf(data)})
+	d, err := desk.Open(ctx, desk.Config{Store: db, Archive: takedown, Orders: order.Live(), Reach: reachOf(data)})
 	if err != nil {
 		return err
 	}

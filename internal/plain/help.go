@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -22,6 +23,9 @@ func Defaults(others map[string]string) kong.HelpValueFormatter {
 		switch d {
 		case "", "0", "0s", "false":
 			return text
+		}
+		if strings.Contains(d, " ") {
+			d = strconv.Quote(d) // else it reads as a part of the sentence
 		}
 		return strings.TrimSuffix(text, ".") + "; default " + d + "."
 	}

@@ -40,6 +40,10 @@ func TestUsage(t *testing.T) {
 			For  time.Duration
 			F    float64
 			S    string
+			E    string `enum:"ask,off" default:"off"`
+			G    string `enum:",csv,list" default:""`
+			M    map[string]string
+			At   time.Time
 		} `cmd:""`
 	}
 	k, err := kong.New(&c, kong.Name("shoal"), kong.Exit(func(int) {}))
@@ -52,7 +56,11 @@ func TestUsage(t *testing.T) {
 		{"--for=soon", `--for: want a time with its unit, such as 60s or 2h, not "soon"`},
 		{"--f=x", `--f: want a number, not "x"`},
 		{"--s", "--s: a value is missing behind it"},
-		{"--what", "unknown flag --what"},
+		{"--unheard", "unknown flag --unheard"},
+		{"--g=pdf", `--g: want one of "csv","list", not "pdf"`},
+		{"--m=x", `--m: want NAME=VALUE, not "x"`},
+		{"--at=noon", `--at: want a time such as 2026-05-01T12:00:00Z, not "noon"`},
+		{"--e=on", `--e: want one of "ask","off", not "on"`},
 	} {
 		_, err := k.Parse([]string{"up", x.flag})
 		if err == nil {
@@ -65,6 +73,34 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestUsageOfArguments: what is missing is named, and so are the words that an argument may be.
+func TestUsageOfArguments(t *testing.T) {
+	var c struct {
+		Deny struct {
+			Domain string `arg:""`
+		} `cmd:""`
+		History struct {
+			Span string `arg:"" optional:"" enum:"hour,day" default:"hour"`
+		} `cmd:""`
+	}
+	k, err := kong.New(&c, kong.Name("shoal"), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ args, want string }{
+		{"deny", "<domain> is missing"},
+		{"history week", `<span>: want one of "hour","day", not "week"`},
+	} {
+		_, err := k.Parse(strings.Fields(x.args))
+		if err == nil {
+			t.Fatalf("%s was taken", x.args)
+		}
+		if text, _ := Usage("shoal", err); text != x.want {
+			t.Errorf("%s: %q, want %q", x.args, text, x.want)
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	var c struct {
 		Page  string `help:"Address of the page." default:"127.0.0.1:7780" placeholder:"ADDR"`
@@ -73,6 +109,7 @@ func TestDefaults(t *testing.T) {
 		Order string `help:"Ordering. By default the last one." default:"x" placeholder:"NAME"`
 		Port  *int   `help:"Port." placeholder:"N"`
 		Data  string `help:"Folder."`
+		Why   string `help:"Why." default:"by an operator" placeholder:"TEXT"`
 	}
 	var out strings.Builder
 	k, err := kong.New(&c, kong.Name("shoal"), kong.Exit(func(int) {}), kong.Writers(&out, &out), kong.ValueFormatter(Defaults(map[string]string{"port": "7785", "keep": "0"})))
@@ -82,7 +119,7 @@ func TestDefaults(t *testing.T) {
 	if _, err := k.Parse([]string{"--help"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Address of the page; default 127.0.0.1:7780.\n", "--seed=7 ", "A seed.\n", "0: all.\n", "By default the last one.\n", "Port; default 7785.\n", "Folder.\n"} {
+	for _, want := range []string{"Address of the page; default 127.0.0.1:7780.\n", "--seed=7 ", "A seed.\n", "0: all.\n", "By default the last one.\n", "Port; default 7785.\n", "Folder.\n", "Why; default \"by an operator\".\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
