@@ -148,16 +148,23 @@ func (r *Running) Pause(ctx context.Context, id channel.ID, paused bool) error {
 	}, func() error { return r.cfg.Own.Pause(ctx, id, paused) })
 }
 
-// order has the manager do something that has a channel.
+// order has the manager do something that has a channel. One that did not answer when it was looked at last is not waited for, as with orders one after the other
+// each would wait: it hears of it by the database.
 func (r *Running) order(ctx context.Context, id channel.ID, there func(to string) error, here func() error) error {
 	ch, err := r.cfg.Store.Channel(ctx, id)
 	if err != nil {
 		return err
 	}
-	if to := r.owner(ch.Scope.Host); to != "" {
+	if to := r.owner(ch.Scope.Host); to != "" && !r.isSilent(to) {
 		if err := there(to); !errors.Is(err, errAway) {
 			return err
 		}
 	}
 	return here()
+}
+
+func (r *Running) isSilent(peer string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.silent[peer]
 }

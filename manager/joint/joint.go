@@ -53,8 +53,9 @@ type Running struct {
 	desk.Running // this manager, for what is the same at each
 	cfg          Config
 
-	mu   sync.Mutex // guards what follows
-	seen map[string]*look
+	mu     sync.Mutex // guards what follows
+	seen   map[string]*look
+	silent map[string]bool // managers that gave no answer when they were looked at last
 }
 
 var _ desk.Running = (*Running)(nil)

@@ -2,6 +2,7 @@ package joint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,6 +63,12 @@ func (r *Running) Watch(ctx context.Context) {
 }
 
 func (r *Running) look(ctx context.Context) {
+	silent := map[string]bool{}
+	defer func() {
+		r.mu.Lock()
+		r.silent = silent
+		r.mu.Unlock()
+	}()
 	for _, o := range r.cfg.Others() {
 		var since time.Time
 		r.mu.Lock()
@@ -71,6 +78,7 @@ func (r *Running) look(ctx context.Context) {
 		r.mu.Unlock()
 		got, err := overview.ask(ctx, &r.cfg, o.Peer, since)
 		if err != nil {
+			silent[o.Peer] = errors.Is(err, errAway)
 			continue
 		}
 		r.mu.Lock()
