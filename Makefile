@@ -83,7 +83,7 @@ dist-check: ## makes all packages twice, the second time from a copy of the sour
 generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
 	$(GO) generate ./...
 
-check: fmt vet lint reached cross size test ## everything to look at before a commit; CI runs it in another order (.ci/run)
+check: fmt vet lint reached cross size test ## what CI runs on every change; there most tests run once, under the race detector
 
 bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, start, decisions, placed tasks; a plan of 100,000
 	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Channels|Start|Placed' -benchtime 1x -timeout 60m ./manager
