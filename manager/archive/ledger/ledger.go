@@ -217,8 +217,14 @@ func (l *Ledger) restartLeases(ctx context.Context) error {
 	return nil
 }
 
+// endWithin is how long what is being committed may take after the end of Run was asked for.
+const endWithin = 5 * time.Second
+
 // Run ends leases that make no progress until ctx ends.
 func (l *Ledger) Run(ctx context.Context) error {
+	if s, ok := l.store.(interface{ End() }); ok { // what waits for its database would wait on
+		context.AfterFunc(ctx, func() { time.AfterFunc(endWithin, s.End) })
+	}
 	for {
 		wait := time.Minute
 		if at, ok := l.deadlines.first(); ok {

@@ -107,9 +107,12 @@ func (s *Store) own(ctx context.Context) error {
 	return nil
 }
 
-// bound ends what waits for a server that accepts connections and does not answer. A commit that was sent is waited for all the same.
+// bound ends what waits for a server that accepts connections and does not answer, or when the store is about to be closed. A commit that was sent is waited for
+// all the same.
 func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, 2*max(s.cfg.Server.Patience, time.Second))
+	ctx, cancel := context.WithTimeout(ctx, 2*max(s.cfg.Server.Patience, time.Second))
+	stop := context.AfterFunc(s.life, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // away says that nothing was written.
@@ -157,7 +160,7 @@ var pace = again.Bounds{First: 20 * time.Millisecond, Last: time.Second}
 // itself only answered when it is durable.
 func (s *Store) settle(key [16]byte, cause error) error {
 	s.log.Warn("the answer to a commit was lost; asking whether it was made", "err", s.server.Explain(cause))
-	ctx, cancel := context.WithTimeout(context.Background(), max(s.cfg.Server.Patience, time.Second))
+	ctx, cancel := context.WithTimeout(s.life, max(s.cfg.Server.Patience, time.Second))
 	defer cancel()
 	wait := again.Every(pace)
 	for {

@@ -217,3 +217,33 @@ func TestNewest(t *testing.T) {
 	}
 	want("when that has ended", 2)
 }
+
+// TestEndWithoutServer ends a store whose server is away while a commit waits for it: the commit is refused, as one of which nothing was written, and not waited for
+// as long as the store is patient.
+func TestEndWithoutServer(t *testing.T) {
+	for name, writer := range map[string]string{"alone": "", "beside others": "a"} {
+		t.Run(name, func(t *testing.T) {
+			server := pglab.Start(t, pglab.Options{})
+			cfg := configOf(t, server, "")
+			if writer != "" {
+				cfg = beside(t, cfg, writer)
+			}
+			cfg.Server.Patience = time.Hour
+			s := open(t, cfg)
+			must(t, s, 1, 1)
+			server.Kill()
+			done := make(chan error, 1)
+			go func() { done <- commit(s, step(2)) }()
+			for len(s.writing) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			s.End()
+			if err := <-done; !errors.Is(err, ledger.ErrAway) {
+				t.Errorf("the commit that waited: %v", err)
+			}
+			if err := server.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -24,7 +24,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -96,9 +95,9 @@ type Store struct {
 	gone    bool                 // another writer has replaced this one
 	hear    func([]ledger.Write) // is told what others have appended; nil: nobody is
 
-	out    atomic.Pointer[error] // why this writer can do nothing more
-	end    sync.Once
-	ending chan struct{} // closed when the store is about to be closed
+	out     atomic.Pointer[error] // why this writer can do nothing more
+	life    context.Context       // ends when the store is about to be closed
+	endLife context.CancelFunc
 
 	unfollow func() // ends what follows the log; nil: nothing does
 }
@@ -131,7 +130,8 @@ var migrations embed.FS
 // but for the first time.
 func Open(ctx context.Context, cfg Config) (s *Store, err error) {
 	cfg.complete()
-	s = &Store{cfg: cfg, log: cfg.Log, writing: newLock(), ending: make(chan struct{})}
+	s = &Store{cfg: cfg, log: cfg.Log, writing: newLock()}
+	s.life, s.endLife = context.WithCancel(context.Background())
 	defer func(opened *Store) {
 		if err != nil {
 			err = errors.Join(err, opened.Close())

@@ -198,7 +198,7 @@ func (s *Store) Out() error {
 }
 
 // End implements ledger.Follower.
-func (s *Store) End() { s.end.Do(func() { close(s.ending) }) }
+func (s *Store) End() { s.endLife() }
 
 // beat lets other writers know that this one is alive, unless it fails to read what they write: then it answers none of them. It waits neither for a commit nor
 // for this machine's disk, so that a writer that is slow is not shut out.
@@ -266,15 +266,7 @@ func away(err error) bool { return errors.Is(err, postgres.ErrUnreachable) || po
 
 // untilEnd bounds what waits for a server that must be asked: to when the store is closed, or to settleMost, after which the store is opened anew.
 func (s *Store) untilEnd() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleMost)
-	go func() {
-		select {
-		case <-s.ending:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	return context.WithTimeout(s.life, settleMost)
 }
 
 // settleMost is how long a commit waits for the server to say what became of it.
