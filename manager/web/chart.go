@@ -240,7 +240,7 @@ func swarm(peers []desk.Peer) template.HTML {
 	}
 	span := 1.0
 	for _, p := range peers {
-		span = max(span, math.Abs(p.Coord[0]), math.Abs(p.Coord[1]))
+		span = max(span, math.Hypot(p.Coord[0], p.Coord[1])) // the farthest lies on the outer ring, and none beyond
 	}
 	scale := (swarmSize/2 - swarmEdge) / span
 	var b strings.Builder

@@ -224,11 +224,12 @@ func rtt(ms float64) string {
 }
 
 // counted is a count of things.
-func counted(n int, what string) string {
-	if n != 1 {
+func counted(n any, what string) string {
+	number := count(n)
+	if number != "1" {
 		what += "s"
 	}
-	return count(n) + " " + what
+	return number + " " + what
 }
 
 func count(n any) string {
