@@ -158,7 +158,7 @@ func (c *upCmd) runCluster(ctx context.Context, s streams) (err error) {
 	cl.greet(w)
 	before := cl.overview()
 	err = cl.swim(ctx, w)
-	sum := summarise(before, cl.overview())
+	sum := summarise(before, cl.settled())
 	sum.Peers, sum.Data, sum.Seconds = c.peers(), cl.data, time.Since(began).Seconds()
 	if !cl.first.IsZero() {
 		sum.FirstPageS = cl.first.Sub(began).Seconds()
@@ -427,11 +427,30 @@ func (cl *cluster) client(i int) *api.Client {
 	return cl.all[i].client
 }
 
+// settled is overview once all managers count as many channels: while one hands some over to another, both count them, or neither does, for some seconds.
+func (cl *cluster) settled() desk.Overview {
+	for range 15 {
+		o, agreed := cl.look()
+		if agreed {
+			return o
+		}
+		time.Sleep(time.Second)
+	}
+	return cl.overview()
+}
+
 // overview is the state of the whole, of the manager that knows most of it: one that has just started knows little. If none answers it is as it was last.
 func (cl *cluster) overview() desk.Overview {
+	o, _ := cl.look()
+	return o
+}
+
+// look is overview, and whether all managers that answer count as many channels.
+func (cl *cluster) look() (_ desk.Overview, agreed bool) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	heard := false
+	counts := map[int]bool{}
 	for _, m := range cl.all {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		var o desk.Overview
@@ -440,6 +459,7 @@ func (cl *cluster) overview() desk.Overview {
 		if err != nil {
 			continue
 		}
+		counts[o.Channels] = true
 		if cl.first.IsZero() && o.Archived > 0 {
 			cl.first = time.Now()
 		}
@@ -448,7 +468,7 @@ func (cl *cluster) overview() desk.Overview {
 		}
 	}
 	cl.last.Started = cl.began // not that of one manager
-	return cl.last
+	return cl.last, len(counts) == 1
 }
 
 // swim runs the peers until ctx ends, and shows what happens.
