@@ -15,12 +15,27 @@ import (
 // CrawlNow has a channel crawled as soon as there is room, whatever the strategy says. One that was given up is active again; one that is paused
 // stays so.
 func (ro *roster) CrawlNow(ctx context.Context, id channel.ID) error {
+	return ro.crawlNow(ctx, id, false)
+}
+
+// CrawlWhole is CrawlNow for a channel of which something that was crawled does not count any more. Of one that is being crawled, or whose crawl broke off, a
+// whole crawl follows the present one, which leaves out what peers have delivered for it already.
+func (ro *roster) CrawlWhole(ctx context.Context, id channel.ID) error {
+	return ro.crawlNow(ctx, id, true)
+}
+
+const (
+	mostWhole     = 1 << 16 // channels of which a whole crawl is to follow; of more the next crawl comes when it is due
+	withdrawnNote = "something that was crawled of it was withdrawn"
+)
+
+func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error {
 	ch, err := ro.cfg.Store.Channel(ctx, id)
 	if err != nil {
 		return err
 	}
 	if away, err := ro.elsewhere(ctx, id); err != nil || away {
-		return errors.Join(err, ro.tell(ctx, noteCrawl, noted{ID: id}))
+		return errors.Join(err, ro.tell(ctx, noteCrawl, noted{ID: id, Whole: whole}))
 	}
 	var answer error
 	err = ro.do(ctx, func(now time.Time) {
@@ -28,6 +43,12 @@ func (ro *roster) CrawlNow(ctx context.Context, id channel.ID) error {
 		if !ok {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return
+		}
+		if whole && ro.machine.Gen(s) != 0 && len(ro.whole) < mostWhole {
+			ro.whole[id] = struct{}{}
+			if ro.machine.IsOut(s) {
+				return
+			}
 		}
 		if ro.machine.IsOut(s) {
 			answer = fmt.Errorf("%w: channel %d is being crawled already", ErrAsk, id)
@@ -44,7 +65,11 @@ func (ro *roster) CrawlNow(ctx context.Context, id channel.ID) error {
 			ro.keep.setState(s, channel.Active, "")
 			ro.sched.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
 		}
-		ro.event(s, now, ro.machine.Gen(s), "crawl now", "", "asked for by an operator")
+		note := "asked for by an operator"
+		if whole {
+			note = withdrawnNote
+		}
+		ro.event(s, now, ro.machine.Gen(s), "crawl now", "", note)
 	})
 	return errors.Join(err, answer)
 }

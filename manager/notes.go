@@ -35,6 +35,7 @@ type noted struct {
 	First, Last channel.ID `json:",omitempty"`
 	Host, Why   string     `json:",omitempty"`
 	Paused      bool       `json:",omitempty"`
+	Whole       bool       `json:",omitempty"`
 	Before      []byte     `json:",omitempty"` // a channel
 	After       []byte     `json:",omitempty"`
 
@@ -139,7 +140,7 @@ func (m *Manager) hearOfChannel(ctx context.Context, what string, t noted) error
 	case noteForget:
 		return m.Forget(ctx, &before)
 	case noteCrawl:
-		return m.CrawlNow(ctx, t.ID)
+		return m.crawlNow(ctx, t.ID, t.Whole)
 	case notePause:
 		return m.Pause(ctx, t.ID, t.Paused)
 	}

@@ -439,10 +439,10 @@ func (st *station) invite(now time.Time, uses uint32) (string, error) {
 
 const inviteLife = 7 * 24 * time.Hour
 
-// crawlFirst has channels crawled as soon as there is room; one that is out, paused or gone is left as it is.
+// crawlFirst has channels crawled as soon as there is room; one that is paused or gone is left as it is.
 func (st *station) crawlFirst(ids []channel.ID) {
 	for _, id := range ids {
-		if err := st.manager.CrawlNow(context.Background(), id); err != nil {
+		if err := st.manager.CrawlWhole(context.Background(), id); err != nil {
 			st.cfg.log.Debug("a channel is not crawled first after a purge", "channel", id, "err", err)
 		}
 	}

@@ -1,0 +1,53 @@
+package manager_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"shoal/channel"
+	"shoal/manager"
+)
+
+// A channel of which something was withdrawn while it was crawled is crawled once more when that crawl is over, which leaves out what was delivered before. Of one
+// that is not out it is begun at once.
+func TestWholeCrawlFollows(t *testing.T) {
+	t.Parallel()
+	amid, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) {
+		s.amid = func(channel.Header) bool {
+			once.Do(func() { close(amid) })
+			<-goOn
+			return false
+		}
+	})
+	id := b.add(t, "https://a.example")[0]
+	<-amid
+	until(t, "it is out", func() bool { r, _, ok := b.row(id); return ok && r.Out })
+	if err := b.m.CrawlNow(t.Context(), id); !errors.Is(err, manager.ErrAsk) {
+		t.Fatalf("crawl now of a channel that is out: %v", err)
+	}
+	if err := b.m.CrawlWhole(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	followed := func() (n int) {
+		_, events, _ := b.row(id)
+		for _, e := range events {
+			if e.What == "crawl now" && strings.Contains(e.Note, "withdrawn") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := followed(); n != 0 {
+		t.Errorf("a whole crawl was begun %d times beside one that is under way", n)
+	}
+	close(goOn)
+	until(t, "the whole crawl is begun", func() bool { return followed() == 1 })
+	until(t, "it is crawled", func() bool { r, _, ok := b.row(id); return ok && r.Visits >= 2 })
+	if n := followed(); n != 1 {
+		t.Errorf("a whole crawl was begun %d times", n)
+	}
+}
