@@ -47,7 +47,7 @@ func (p *program) status(of []said) *status {
 	set := p.now()
 	s.Denied = p.limits.Denied(set.Deny, cmp.Or(set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
-	s.Today, s.Month = p.usage.Used(now)
+	s.Today, s.Month = s.Done.Today.Bytes, s.Done.Month.Bytes
 	if note := clockNote(of); note.Key != "" {
 		s.Notes = append(s.Notes, note.In(words.English))
 	}

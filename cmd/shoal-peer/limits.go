@@ -327,14 +327,19 @@ func (p *program) readings(now time.Time) (received, sent int64) {
 
 // keepUsage writes down what was used and done, if there is anything new.
 func (p *program) keepUsage() {
-	if !p.usage.Changed() {
-		return
-	}
-	err := p.usage.Save()
+	counts := []*limit.Usage{p.usage}
 	for _, n := range p.nets.all() {
-		err = errors.Join(err, n.usage.Save())
+		counts = append(counts, n.usage)
+	}
+	var err error
+	some := false
+	for _, u := range counts {
+		if u.Changed() {
+			some, err = true, errors.Join(err, u.Save())
+		}
 	}
 	switch {
+	case !some:
 	case err != nil && p.notes.set("budgets", "what was used is not kept over a restart: "+err.Error()):
 		p.log.Warn("usage not kept", "err", err)
 	case err == nil:

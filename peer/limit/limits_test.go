@@ -165,7 +165,7 @@ func TestBudgets(t *testing.T) {
 		t.Error("forgotten by a restart")
 	}
 	u.u.Begins = 1
-	u.turn(now)
+	u.u.turn(now)
 	u.u.InMon = 10 << 20
 	now = now.AddDate(0, 0, 1)
 	if p := l.At(now).Paused; p != "" {
@@ -372,6 +372,12 @@ func TestWhatWasDoneSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Count(now, Tally{Pages: 3})
+	if d := u.Done(now); d.Ever.Pages != 7 || d.Today != (Tally{}) {
+		t.Errorf("told before the file has it: %+v", d)
+	}
+	if err := u.Save(); err != nil {
+		t.Fatal(err)
+	}
 	d := u.Done(now)
 	all := Tally{Bytes: 350, Pages: 10, Unchanged: 2, Updated: 1, Failed: 1}
 	if d.Today != (Tally{Pages: 3}) || d.Month != all || d.Ever != all || d.Begun.Format(time.DateOnly) != now.Format("2006-01")+"-01" || d.Since.IsZero() {
@@ -379,6 +385,15 @@ func TestWhatWasDoneSurvivesARestart(t *testing.T) {
 	}
 	if d = u.Done(now.AddDate(0, 1, 0)); d.Month != (Tally{}) || d.Ever != all {
 		t.Errorf("a month later: %+v", d)
+	}
+	if err := os.Mkdir(path+".new", 0o700); err != nil { // the file cannot be written
+		t.Fatal(err)
+	}
+	u.Count(now, Tally{Pages: 1})
+	if err := u.Save(); err == nil {
+		t.Error("saved")
+	} else if d = u.Done(now); d.Ever.Pages != 11 || !u.Changed() {
+		t.Errorf("with no file: %+v", d)
 	}
 }
 

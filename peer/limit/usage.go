@@ -46,7 +46,8 @@ type Usage struct {
 
 	mu      sync.Mutex
 	u       used
-	changed bool // since the last Save
+	changed bool  // since the last Save
+	kept    *used // what the file holds, unless it cannot be written
 
 	saving sync.Mutex // one Save at a time
 }
@@ -93,19 +94,20 @@ func (u *Usage) Begin(as *Usage) {
 	begins := as.u.Begins
 	as.mu.Unlock()
 	u.mu.Lock()
+	u.changed = u.changed || u.u.Begins != begins
 	u.u.Begins = begins
 	u.mu.Unlock()
 }
 
 // turn starts a new day or month if it is time.
-func (u *Usage) turn(now time.Time) {
+func (u *used) turn(now time.Time) {
 	day := now.Format(time.DateOnly)
-	month := now.AddDate(0, 0, 1-u.u.Begins).Format("2006-01")
-	if u.u.Day != day {
-		u.u.Day, u.u.InDay, u.u.DayDone = day, 0, Tally{}
+	month := now.AddDate(0, 0, 1-u.Begins).Format("2006-01")
+	if u.Day != day {
+		u.Day, u.InDay, u.DayDone = day, 0, Tally{}
 	}
-	if u.u.Month != month {
-		u.u.Month, u.u.InMon, u.u.MonthDone = month, 0, Tally{}
+	if u.Month != month {
+		u.Month, u.InMon, u.MonthDone = month, 0, Tally{}
 	}
 }
 
@@ -129,20 +131,25 @@ func (u *Usage) Count(now time.Time, t Tally) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.turn(now)
+	u.u.turn(now)
 	u.u.DayDone.add(t)
 	u.u.MonthDone.add(t)
 	u.u.Ever.add(t)
 	u.changed = true
 }
 
-// Done returns what was done.
+// Done returns what was done, as the file has it: what was once told is told again after the process was killed. If the file cannot be written,
+// Done returns what this process knows.
 func (u *Usage) Done(now time.Time) Done {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.turn(now)
-	d := Done{Today: u.u.DayDone, Month: u.u.MonthDone, Ever: u.u.Ever, Since: u.u.Since}
-	d.Today.Bytes, d.Month.Bytes = u.u.InDay, u.u.InMon
+	of := u.u
+	if u.kept != nil {
+		of = *u.kept
+	}
+	of.turn(now)
+	d := Done{Today: of.DayDone, Month: of.MonthDone, Ever: of.Ever, Since: of.Since}
+	d.Today.Bytes, d.Month.Bytes = of.InDay, of.InMon
 	_, month := u.times(now)
 	d.Begun = month.Begins
 	return d
@@ -182,7 +189,7 @@ func (u *Usage) Changed() bool {
 func (u *Usage) Used(now time.Time) (day, month int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.turn(now)
+	u.u.turn(now)
 	return u.u.InDay, u.u.InMon
 }
 
@@ -191,18 +198,21 @@ func (u *Usage) Save() (err error) {
 	u.saving.Lock()
 	defer u.saving.Unlock()
 	u.mu.Lock()
-	u.turn(u.now())
-	b, err := json.Marshal(u.u)
+	u.u.turn(u.now())
+	kept := u.u
+	b, err := json.Marshal(kept)
 	u.changed = false
 	u.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	defer func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		if err != nil {
-			u.mu.Lock()
-			u.changed = true
-			u.mu.Unlock()
+			u.changed, u.kept = true, nil
+		} else {
+			u.kept = &kept
 		}
 	}()
 	tmp := u.path + ".new"
