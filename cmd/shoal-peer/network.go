@@ -16,6 +16,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"shoal/internal/lab/pond"
+	"shoal/internal/ports"
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/peer"
@@ -125,7 +126,7 @@ func (n *network) config(index int) (peer.Config, error) {
 // inWorld has the agent live in a synthetic Web.
 func (p *program) inWorld(set *settings, cfg *peer.Config, guard *limit.Guard) (err error) {
 	if set.Port == 0 { // the pond places a node by the port that it listens on
-		if set.Port, err = freePort(); err != nil {
+		if set.Port, err = ports.Free(); err != nil {
 			return err
 		}
 		cfg.Listen = set.config().Listen
@@ -161,7 +162,7 @@ func (p *program) portFor(index int) (int, error) {
 	if index == 0 && !errors.Is(err, syscall.EADDRINUSE) {
 		return port, nil // it will be said where it matters
 	}
-	other, err := freePort()
+	other, err := ports.Free()
 	if err == nil && index == 0 {
 		p.log.Warn("another program, perhaps a manager, uses the default port: this peer takes another one; choose a fixed port with --port",
 			"default", wire.DefaultPort, "port", other)
@@ -171,19 +172,6 @@ func (p *program) portFor(index int) (int, error) {
 
 // pondGap is the politeness wait in a synthetic Web.
 const pondGap = 200 * time.Millisecond
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	_, text, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(text)
-}
 
 // short is what people type for a network.
 func (n *network) short() string { return n.at.Network.String()[:shortName] }

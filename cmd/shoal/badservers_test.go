@@ -14,6 +14,7 @@ import (
 
 	"shoal/internal/lab/pglab"
 	"shoal/internal/lab/s3lab"
+	"shoal/internal/ports"
 	"shoal/manager/archive/bucket"
 	"shoal/manager/archive/remote"
 )
@@ -22,7 +23,7 @@ import (
 // data folder nor a server is changed.
 func TestBadServers(t *testing.T) {
 	t.Parallel()
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		t.Fatal(err)
 	}

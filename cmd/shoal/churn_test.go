@@ -23,6 +23,7 @@ import (
 	"shoal/channel"
 	"shoal/cmd/shoal-sim/recrawlsim"
 	"shoal/internal/lab/pond"
+	"shoal/internal/ports"
 	"shoal/internal/sim"
 	"shoal/manager"
 	"shoal/peer"
@@ -196,7 +197,7 @@ func startChurn(t *testing.T, sw swarming) *churning {
 		}()
 	}
 	run("pond", server.Run)
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"shoal/internal/pgserver"
+	"shoal/internal/ports"
 	"shoal/manager/api"
 )
 
@@ -26,7 +27,11 @@ func TestUpCluster(t *testing.T) {
 	if _, err := pgserver.Find(); err != nil && os.Getenv("SHOAL_TEST_STRICT") != "1" {
 		t.Skip(err)
 	}
-	home, port := t.TempDir(), twoPorts(t)
+	home := t.TempDir()
+	port, err := ports.Row(2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, end := context.WithCancel(t.Context())
 	var out, said buffer
 	status := make(chan int, 1)
@@ -106,27 +111,6 @@ func TestUpCluster(t *testing.T) {
 		_, of := parts()
 		return of == 2 && strings.Contains(said.String(), "Manager 1 runs again")
 	})
-}
-
-// twoPorts are two free ports that follow each other.
-func twoPorts(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		first, err := freePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, given := givenPorts.LoadOrStore(first+1, true); given {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+1))
-		if err == nil {
-			l.Close()
-			return first
-		}
-	}
-	t.Fatal("no two ports are free")
-	return 0
 }
 
 // TestClusterWishes has --cluster refuse what it cannot do, with what to do instead.

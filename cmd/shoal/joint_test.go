@@ -16,6 +16,7 @@ import (
 	"shoal/internal/lab/pglab"
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/s3lab"
+	"shoal/internal/ports"
 	"shoal/internal/version"
 	"shoal/manager/desk"
 )
@@ -29,7 +30,7 @@ func openSeveral(t *testing.T, web pondRun, dirs []string, change func(i int, cf
 			shoalIn(t, dirs[0], 0, "key", "backup", "--out", backup)
 			shoalIn(t, dir, 0, "key", "restore", "--another", backup)
 		}
-		port, err := freePort()
+		port, err := ports.Free()
 		if err != nil {
 			t.Fatal(err)
 		}

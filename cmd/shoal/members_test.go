@@ -17,6 +17,7 @@ import (
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/standstill"
 	"shoal/internal/member"
+	"shoal/internal/ports"
 	"shoal/internal/wire"
 	"shoal/manager"
 )
@@ -191,7 +192,7 @@ func runPond(t *testing.T, cfg pond.Config) pondRun {
 func TestBanActsAtOnce(t *testing.T) {
 	t.Parallel()
 	web := runPond(t, pond.Config{Seed: 1, Hosts: 6, Pages: 6000, Bytes: 2000, Plain: true, Start: time.Now()})
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		t.Fatal(err)
 	}

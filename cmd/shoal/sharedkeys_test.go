@@ -17,6 +17,7 @@ import (
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/s3lab"
 	"shoal/internal/member"
+	"shoal/internal/ports"
 	"shoal/internal/wire"
 	"shoal/manager/desk"
 	"shoal/manager/joint"
@@ -87,7 +88,7 @@ func TestKeysOfSeveralManagers(t *testing.T) {
 	db, store := pglab.Start(t, pglab.Options{}), s3lab.Start(t, s3lab.Options{})
 	home := t.TempDir()
 	config := func(dir string) stationConfig {
-		port, err := freePort()
+		port, err := ports.Free()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,20 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
 	"shoal/internal/lab/pond"
 	"shoal/internal/member"
+	"shoal/internal/ports"
 	"shoal/internal/version"
 	"shoal/internal/wire"
 	"shoal/peer"
@@ -95,7 +92,7 @@ func (w *swimmers) places() map[string]int {
 }
 
 func (w *swimmers) config(i int, join string) (peer.Config, error) {
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		return peer.Config{}, err
 	}
@@ -119,23 +116,3 @@ func (w *swimmers) config(i int, join string) (peer.Config, error) {
 
 // leaveTime is what peers have to hand over when the whole network ends.
 const leaveTime = 2 * time.Second
-
-// givenPorts are those that freePort has returned.
-var givenPorts sync.Map
-
-// freePort returns a port of loopback that is free. It is below those that systems give to outgoing connections, so that none of these takes it before the
-// program that is started for it.
-func freePort() (int, error) {
-	for range 1000 {
-		port := 20_000 + rand.IntN(12_000)
-		if _, given := givenPorts.LoadOrStore(port, true); given {
-			continue
-		}
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		return port, l.Close()
-	}
-	return 0, errors.New("no free port on loopback from 20000 to 31999: end what listens there")
-}

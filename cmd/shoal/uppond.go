@@ -18,6 +18,7 @@ import (
 	"shoal/channel"
 	"shoal/internal/lab/pond"
 	"shoal/internal/member"
+	"shoal/internal/ports"
 	"shoal/manager"
 	"shoal/manager/desk"
 	"shoal/recrawl"
@@ -25,7 +26,7 @@ import (
 
 // inPond has the manager of `up` crawl a pond.
 func (c *upCmd) inPond(cfg *stationConfig, world *pond.World) error {
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shoal/internal/lab/pond"
+	"shoal/internal/ports"
 	"shoal/internal/sim"
 )
 
@@ -54,8 +55,12 @@ func (c *cell) open(ctx context.Context, bin, dir string) (n *network, err error
 			n.close()
 		}
 	}()
-	if n.ports, err = freePorts(c.Peers + 1); err != nil {
-		return nil, err
+	for range c.Peers + 1 {
+		port, err := ports.Free()
+		if err != nil {
+			return nil, err
+		}
+		n.ports = append(n.ports, port)
 	}
 	if n.world, err = c.world(time.Now().Add(-past), n.ports); err != nil {
 		return nil, err

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,22 +119,6 @@ func (p *process) end() {
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.done
-}
-
-// freePorts are ports of loopback below those that systems give to connections, so that a peer that comes back finds its own free.
-func freePorts(n int) (ports []int, err error) {
-	for range 100 * (n + 1) {
-		if len(ports) == n {
-			return ports, nil
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close() // all are held until the last is found: none is given twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return nil, fmt.Errorf("fewer than %d of the ports 10000 to 29999 are free", n)
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,7 +114,7 @@ func launch(t *testing.T, program string, cmd *exec.Cmd) *process {
 		}
 	}()
 	go func() {
-		p.cmd.Wait() // how it ended is looked at by who cares
+		p.cmd.Wait() // tests that want to know how it ended look at ProcessState
 		select {     // its last words are read first; but a program that it has started may live on, and holds the pipe
 		case <-read:
 		case <-time.After(5 * time.Second):
@@ -131,6 +132,23 @@ func (p *process) said() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines, "\n")
+}
+
+// dump ends the process, and returns what it has said and what its goroutines were doing.
+func (p *process) dump() string {
+	select {
+	case <-p.done:
+		return p.said() + "\nIt has ended: " + p.cmd.ProcessState.String()
+	default:
+	}
+	if p.cmd.Process.Signal(syscall.SIGQUIT) != nil { // as on Windows
+		return p.said()
+	}
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+	}
+	return p.said()
 }
 
 // word waits for a line with a mark and returns the word after the mark.

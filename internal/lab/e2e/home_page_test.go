@@ -50,6 +50,11 @@ func newHome(t *testing.T, managers ...string) *home {
 	}
 	h.args = []string{"run", "--config", h.settings, "--data", h.data, "--port", "0", "--listen", "127.0.0.1", "--control", "127.0.0.1:0", "--no-low-priority", "--pond", at}
 	h.peer = start(t, "shoal-peer", h.args...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the peer said, and was doing:\n%s", h.peer.dump())
+		}
+	})
 	return h
 }
 
