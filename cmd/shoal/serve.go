@@ -19,6 +19,7 @@ import (
 	"shoal/internal/member"
 	"shoal/internal/version"
 	"shoal/manager/api"
+	"shoal/manager/archive"
 	"shoal/manager/desk"
 	"shoal/manager/web"
 )
@@ -119,8 +120,11 @@ func (st *station) ready(ctx context.Context) error {
 			return err
 		}
 	}
-	if s := st.archive.Ledger.Figures(); s.Failing && time.Since(s.LastFailed) < failingFor {
+	switch s := st.archive.Ledger.Figures(); {
+	case s.Failing && time.Since(s.LastFailed) < failingFor:
 		return fmt.Errorf("the archive cannot store what peers bring: %s", s.LastFailure)
+	case !s.Writing.IsZero() && time.Since(s.Writing) > archive.SlowWrite:
+		return fmt.Errorf("a write of what peers bring goes on since %s: a disk, a database or a bucket is slow, or does not answer", s.Writing.UTC().Format("15:04:05 UTC"))
 	}
 	return st.manager.Ready(ctx)
 }

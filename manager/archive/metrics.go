@@ -34,6 +34,7 @@ var metrics = []metric{
 	{describe("pages_foreign_total", "Pages outside their channel's scope, dropped."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Foreign) }, nil},
 	{describe("pages_mismatched_total", "Pages said to be unchanged that are not stored so."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Mismatched) }, nil},
 	{describe("write_failures_total", "Writes that failed; nothing of them was acknowledged."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Failures) }, nil},
+	{describe("write_wait_seconds", "For how long the oldest write goes on that has not ended."), prometheus.GaugeValue, func(s Stats) float64 { return s.WriteWait().Seconds() }, nil},
 	{describe("database_damaged", "1 when bytes of the archive's database are not what was written."), prometheus.GaugeValue, func(s Stats) float64 { return s.Damaged }, nil},
 	{describe("text_lag_changes", "Changes that text extraction has still to see."), prometheus.GaugeValue, func(s Stats) float64 { return float64(s.TextLag) }, nil},
 	{describe("text_lag_seconds", "Age of the oldest change that text extraction has still to see."), prometheus.GaugeValue, func(s Stats) float64 { return s.TextDelay.Seconds() }, nil},

@@ -22,9 +22,11 @@ type Stats struct {
 	Failing     bool      `json:"failing"`
 	LastFailure string    `json:"last_failure,omitempty"`
 	LastFailed  time.Time `json:"last_failed,omitzero"`
-	Damaged     float64   `json:"damaged"`  // 1 when bytes of the database are not what was written
-	Events      uint64    `json:"events"`   // changes of pages told in the feed, ever
-	TextLag     uint64    `json:"text_lag"` // of which text extraction has still to see
+	// Writing is since when the oldest write that has not ended goes on.
+	Writing time.Time `json:"writing_since,omitzero"`
+	Damaged float64   `json:"damaged"`  // 1 when bytes of the database are not what was written
+	Events  uint64    `json:"events"`   // changes of pages told in the feed, ever
+	TextLag uint64    `json:"text_lag"` // of which text extraction has still to see
 	// Pages that are there by how far what they show is believed, as they were counted last, at Counted.
 	Provisional uint64    `json:"pages_provisional"`
 	Verified    uint64    `json:"pages_verified"`
@@ -33,6 +35,17 @@ type Stats struct {
 	Counted     time.Time `json:"pages_counted,omitzero"`
 
 	TextDelay time.Duration `json:"-"` // since the first of these
+}
+
+// SlowWrite is for how long a write may go on before people are told.
+const SlowWrite = 15 * time.Second
+
+// WriteWait is for how long the oldest write goes on that has not ended: a disk, a database or a bucket that does not answer makes it grow.
+func (s *Stats) WriteWait() time.Duration {
+	if s.Writing.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(s.Writing))
 }
 
 // MarshalJSON adds TextDelay, in seconds.
@@ -52,6 +65,7 @@ func (a *Archive) Stats() Stats {
 		Rejected: l.Rejected, Foreign: l.Foreign, Mended: l.Mended, Mismatched: p.Mismatched, Failures: l.Failures, Events: l.Events,
 	}
 	s.Failing, s.LastFailure, s.LastFailed = l.Failing, l.LastFailure, l.LastFailed
+	s.Writing = l.Writing
 	s.Provisional, s.Verified, s.Withdrawn, s.Held, s.Counted = p.Provisional, p.Verified, p.Withdrawn, p.Held, p.At
 	if a.Damage() != nil {
 		s.Damaged = 1

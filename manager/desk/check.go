@@ -11,6 +11,7 @@ import (
 	"shoal/channel"
 	"shoal/internal/plain"
 	"shoal/manager"
+	"shoal/manager/archive"
 )
 
 // Finding is one thing that was checked.
@@ -121,6 +122,23 @@ func pressing(found []Finding, still Finding) {
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
+// stores tells whether the archive stores what peers bring, and how far behind its text is.
+func stores(a *archive.Stats) Finding {
+	switch {
+	case a.Failing:
+		return Finding{Level: Error, What: "The archive cannot store what peers bring: " + a.LastFailure + ".", Mend: "Peers keep their pages and send them again: it goes on by itself when this is mended."}
+	case a.WriteWait() > archive.SlowWrite:
+		return Finding{Level: Error, What: fmt.Sprintf("A write of what peers bring goes on since %s (%s): a disk, a database or a bucket is slow, or does not answer.", a.Writing.UTC().Format("15:04:05 UTC"), plain.Span(a.WriteWait())),
+			Mend: "Look at the archive's disk, or at PostgreSQL and the bucket, and at the network between. Peers keep their pages and send them again."}
+	case a.Failures > 0 && time.Since(a.LastFailed) < failureTold:
+		return Finding{Level: Warning, What: fmt.Sprintf("The archive failed to write %s, last at %s, and has written since: %s.", plain.Count(int(a.Failures), "time"), a.LastFailed.UTC().Format("15:04:05 UTC"), a.LastFailure), Mend: "Nothing that was acknowledged is lost. If it happens again, look at the disk, the database and the bucket."}
+	case a.TextDelay > lagWarn:
+		return Finding{Level: Warning, What: fmt.Sprintf("Text extraction is %s behind (%d pages).", plain.Span(a.TextDelay), a.TextLag), Mend: "It catches up by itself when less is crawled; a faster processor helps."}
+	default:
+		return Finding{Level: OK, What: fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), Mend: ""}
+	}
+}
+
 // checkChannels tells of channels that an operator should look at.
 func (d *Desk) checkChannels(ctx context.Context) (out []Finding) {
 	t, looked, err := d.tally(ctx)
@@ -170,16 +188,7 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 	} else {
 		out = append(out, Finding{Level: OK, What: fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), Mend: ""})
 	}
-	switch a := &o.Archive; {
-	case a.Failing:
-		out = append(out, Finding{Level: Error, What: "The archive cannot store what peers bring: " + a.LastFailure + ".", Mend: "Peers keep their pages and send them again: it goes on by itself when this is mended."})
-	case a.Failures > 0 && time.Since(a.LastFailed) < failureTold:
-		out = append(out, Finding{Level: Warning, What: fmt.Sprintf("The archive failed to write %s, last at %s, and has written since: %s.", plain.Count(int(a.Failures), "time"), a.LastFailed.UTC().Format("15:04:05 UTC"), a.LastFailure), Mend: "Nothing that was acknowledged is lost. If it happens again, look at the disk, the database and the bucket."})
-	case a.TextDelay > lagWarn:
-		out = append(out, Finding{Level: Warning, What: fmt.Sprintf("Text extraction is %s behind (%d pages).", plain.Span(a.TextDelay), a.TextLag), Mend: "It catches up by itself when less is crawled; a faster processor helps."})
-	default:
-		out = append(out, Finding{Level: OK, What: fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), Mend: ""})
-	}
+	out = append(out, stores(&o.Archive))
 	if f, counted := believed(o.Archive.Verified, o.Archive.Provisional, o.Archive.Withdrawn); counted {
 		out = append(out, f)
 	}

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/channel"
 	"shoal/manager"
+	"shoal/manager/archive"
 )
 
 // Those who see only the banner's first line see an error, or else why nothing at all is crawled, before advice on backups.
@@ -82,5 +84,25 @@ func TestCheckWithoutDatabase(t *testing.T) {
 	}}
 	if found := d.Check(t.Context()); len(found) != 2 || found[1].Level != Error || !strings.Contains(found[1].What, "no PostgreSQL answers") {
 		t.Errorf("found %v", found)
+	}
+}
+
+// An archive that cannot store, or waits for what it stores in, is told of before all else of it.
+func TestStores(t *testing.T) {
+	now := time.Now()
+	for _, x := range []struct {
+		of    archive.Stats
+		level string
+		says  string
+	}{
+		{archive.Stats{Pages: 3}, OK, "archive: 3 pages"},
+		{archive.Stats{Writing: now.Add(time.Hour), Failures: 1, LastFailed: now, LastFailure: "full"}, Warning, "has written since: full."},
+		{archive.Stats{Writing: now.Add(-20 * time.Second), Failures: 1, LastFailed: now}, Error, ": a disk, a database or a bucket is slow, or does not answer."},
+		{archive.Stats{Writing: now.Add(-20 * time.Second), Failing: true, LastFailure: "full"}, Error, "cannot store what peers bring: full."},
+		{archive.Stats{TextDelay: time.Hour, TextLag: 7}, Warning, "(7 pages)"},
+	} {
+		if f := stores(&x.of); f.Level != x.level || !strings.Contains(f.What, x.says) {
+			t.Errorf("%+v: %+v", x.of, f)
+		}
 	}
 }

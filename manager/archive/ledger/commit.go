@@ -76,6 +76,7 @@ func (l *Ledger) Commit(j *Job) error {
 // Where the segment store is far away, several batches run beside each other up to step 5, which one takes at a time: those with records have a
 // writer of the segment store each, those without do not touch it. A channel has one job under way at most, so they may be committed in any order.
 func (l *Ledger) writeBatch(batch []*Job) error {
+	defer l.counters.begin()()
 	var out []segment.Writer // none, if the batch has nothing for them
 	if l.light == l.commits || records(batch) {
 		out = l.writers.take(seals(batch))

@@ -301,6 +301,30 @@ func TestConflict(t *testing.T) {
 	}
 }
 
+// TestWriting says since when a write goes on that its store does not answer.
+func TestWriting(t *testing.T) {
+	b := newBench(t)
+	if f := b.ledger.Figures(); !f.Writing.IsZero() {
+		t.Errorf("at first: since %v", f.Writing)
+	}
+	b.hold = make(chan struct{})
+	before, done := time.Now(), make(chan error)
+	go func() { done <- b.ledger.Commit(b.job("one")) }()
+	for b.ledger.Figures().Writing.IsZero() {
+		time.Sleep(time.Millisecond)
+	}
+	if f := b.ledger.Figures(); f.Writing.Before(before) || f.Writing.After(time.Now()) {
+		t.Errorf("begun at %v: since %v", before, f.Writing)
+	}
+	close(b.hold)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if f := b.ledger.Figures(); !f.Writing.IsZero() {
+		t.Errorf("after it: since %v", f.Writing)
+	}
+}
+
 // TestFailing says why nothing can be stored, until something is. A commit without records does not tell whether records can be written.
 func TestFailing(t *testing.T) {
 	b := newBench(t)

@@ -102,6 +102,39 @@ type counters struct {
 	last                        [2]atomic.Pointer[failure] // of writes to the database, and of records
 	mended                      atomic.Uint64              // what chunks said and the archive corrected
 	stored                      atomic.Int64               // when the last chunk was, in Unix nanoseconds of this machine's clock
+
+	mu      sync.Mutex
+	begun   map[uint64]time.Time // of the batches that are being made durable, by number
+	batches uint64
+}
+
+// begin notes that a batch is being made durable, until end is called.
+func (c *counters) begin() (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.batches++
+	n := c.batches
+	if c.begun == nil {
+		c.begun = map[uint64]time.Time{}
+	}
+	c.begun[n] = time.Now()
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.begun, n)
+	}
+}
+
+// oldest is when the oldest batch that is being made durable was begun; zero: there is none.
+func (c *counters) oldest() (first time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range c.begun {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
 }
 
 // failure is the last write that failed, in one of the two places.
@@ -271,6 +304,8 @@ type Figures struct {
 	Failing     bool // the last write failed
 	LastFailure string
 	LastFailed  time.Time
+
+	Writing time.Time // since when the oldest write that has not ended goes on; zero: there is none
 }
 
 // Figures gives the figures as they are.
@@ -278,7 +313,7 @@ func (l *Ledger) Figures() Figures {
 	f := Figures{
 		Totals: l.store.Head().Totals, Leases: l.channels.Pinned(),
 		Rejected: l.counters.rejected.Load(), Foreign: l.counters.foreign.Load(), Failures: l.counters.failures.Load(),
-		Mended: l.counters.mended.Load(),
+		Mended: l.counters.mended.Load(), Writing: l.counters.oldest(),
 	}
 	if last := l.counters.lastFailure(); last != nil {
 		f.Failing, f.LastFailure, f.LastFailed = !last.over, last.why.Error(), last.at
