@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"shoal/channel"
 	"shoal/manager"
@@ -118,7 +119,7 @@ func (r *Running) Explain(ctx context.Context, ch *channel.Channel) (string, err
 	return r.cfg.Own.Explain(ctx, ch)
 }
 
-// Events implements desk.Running: what happened at the channel's manager, and before it moved there, at this one.
+// Events implements desk.Running: what happened at the channel's manager. If it does not answer, what this one remembers, and last that the other is silent.
 func (r *Running) Events(ctx context.Context, id channel.ID) ([]manager.Event, error) {
 	ch, err := r.cfg.Store.Channel(ctx, id)
 	if err != nil {
@@ -128,8 +129,23 @@ func (r *Running) Events(ctx context.Context, id channel.ID) ([]manager.Event, e
 		if got, err := events.ask(ctx, &r.cfg, to, id); err == nil {
 			return got, nil
 		}
+		got, err := r.cfg.Own.Events(ctx, id)
+		return append(got, manager.Event{At: time.Now(), What: Unheard, Note: "the manager at " + r.machine(to) + ", which has this channel, does not answer: what happened there is missing here"}), err
 	}
 	return r.cfg.Own.Events(ctx, id)
+}
+
+// Unheard is what an event says that stands for those of a manager that does not answer.
+const Unheard = "not known"
+
+// machine is where another manager runs, or its peer id if that is not known.
+func (r *Running) machine(peer string) string {
+	for _, o := range r.cfg.Others() {
+		if o.Peer == peer && o.Machine != "" {
+			return o.Machine
+		}
+	}
+	return peer
 }
 
 // CrawlNow implements desk.Running. If the channel's manager does not answer, the order is left in the database for the next one that has the channel.

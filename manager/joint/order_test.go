@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"shoal/channel"
@@ -29,6 +30,30 @@ type oneHost struct{ Channels }
 
 func (oneHost) Channel(_ context.Context, id channel.ID) (channel.Channel, error) {
 	return channel.Channel{ID: id, Scope: channel.Scope{Host: "http://a.example"}}, nil
+}
+
+func (m *taker) Events(context.Context, channel.ID) ([]manager.Event, error) {
+	return []manager.Event{{Gen: 3, What: "claimed"}}, nil
+}
+
+// TestSilentManagersEvents: what happened to a channel at a manager that does not answer is not shown as if it were nothing.
+func TestSilentManagersEvents(t *testing.T) {
+	silent := true
+	r := New(Config{Own: &taker{}, Store: oneHost{}, Me: "own", Owner: func(channel.HostKey) string { return "other" }, Others: func() []Other { return []Other{{Peer: "other", Machine: "m2"}} },
+		Ask: func(context.Context, string, []byte) ([]byte, error) {
+			if silent {
+				return nil, errors.New("it does not answer")
+			}
+			return json.Marshal(told{Value: json.RawMessage(`[{"Gen":4,"What":"updated"}]`)})
+		}})
+	got, err := r.Events(t.Context(), 7)
+	if err != nil || len(got) != 2 || got[0].What != "claimed" || got[1].What != Unheard || !strings.Contains(got[1].Note, "the manager at m2,") || got[1].At.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	silent = false
+	if got, err = r.Events(t.Context(), 7); err != nil || len(got) != 1 || got[0].What != "updated" || got[0].Gen != 4 {
+		t.Errorf("when it answers: %+v, %v", got, err)
+	}
 }
 
 // TestOrdersDoNotWaitForTheSilent gives orders for channels of a manager that does not answer: as soon as that is known, none waits for it, and the database has
