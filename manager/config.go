@@ -40,7 +40,7 @@ type Swarm interface {
 	// Place finds a near peer that takes the task, and asks the named one first. overlay.ErrRefused says that for certain none has the task.
 	Place(ctx context.Context, s channel.Signed, h channel.Header, r coords.HostRecord, named overlay.Named) (overlay.Placed, error)
 	// Survey has peers measure the round-trip time to a host of which something is known or nothing, n of them at first.
-	Survey(ctx context.Context, host string, r coords.HostRecord, n int) ([]coords.Sample, error)
+	Survey(ctx context.Context, of overlay.Survey, r coords.HostRecord) ([]coords.Sample, error)
 	// View is what is known of the members. It may be a moment old.
 	View() *overlay.View
 	// Coord is where the manager itself is.

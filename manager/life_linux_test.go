@@ -96,7 +96,7 @@ func (v *volunteers) Delivered(overlay.ID)         {}
 func (v *volunteers) Wasted(overlay.ID, time.Time) {}
 func (v *volunteers) GaveBack(overlay.ID)          {}
 
-func (v *volunteers) Survey(context.Context, string, coords.HostRecord, int) ([]coords.Sample, error) {
+func (v *volunteers) Survey(context.Context, overlay.Survey, coords.HostRecord) ([]coords.Sample, error) {
 	return []coords.Sample{{Vantage: "peer-0", RTT: 10 * time.Millisecond, At: coords.Coord{Err: .1}}}, nil
 }
 

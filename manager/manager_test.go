@@ -95,7 +95,7 @@ func (s *swarm) View() *overlay.View {
 	return overlay.ViewOf(time.Now(), peers)
 }
 
-func (s *swarm) Survey(context.Context, string, coords.HostRecord, int) ([]coords.Sample, error) {
+func (s *swarm) Survey(context.Context, overlay.Survey, coords.HostRecord) ([]coords.Sample, error) {
 	return []coords.Sample{{Vantage: "peer", RTT: 10 * time.Millisecond, At: coords.Coord{Err: .1}}}, nil
 }
 

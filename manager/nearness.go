@@ -170,7 +170,7 @@ func (n *nearness) survey(ctx context.Context) {
 		n.beside.Go(func() {
 			limited, cancel := context.WithTimeout(ctx, surveyTimeout)
 			defer cancel()
-			samples, err := n.cfg.Swarm.Survey(limited, s.Name, h.Record, s.N)
+			samples, err := n.cfg.Swarm.Survey(limited, s, h.Record)
 			if err != nil || len(samples) == 0 {
 				n.log.Debug("host not measured", "host", s.Name, "err", err)
 			}

@@ -47,7 +47,7 @@ func (*takers) Delivered(overlay.ID)         {}
 func (*takers) Wasted(overlay.ID, time.Time) {}
 func (*takers) GaveBack(overlay.ID)          {}
 func (t *takers) Coord() coords.Coord        { return coords.Coord{Err: 1} }
-func (t *takers) Survey(context.Context, string, coords.HostRecord, int) ([]coords.Sample, error) {
+func (t *takers) Survey(context.Context, overlay.Survey, coords.HostRecord) ([]coords.Sample, error) {
 	return nil, nil
 }
 

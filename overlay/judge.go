@@ -133,6 +133,7 @@ type Survey struct {
 	Host channel.HostKey
 	Name string
 	N    int // peers that measure it first
+	By   ID  // the only one that measures it, if set
 }
 
 // The parameters of nearness.
@@ -153,6 +154,7 @@ const (
 	smallOf      = 1.2              // so many times the pages of a small task are fewer than is usual
 	maxSurveys   = 256              // hosts measured at a time
 	firstRound   = 2                // so that no host was asked for in the round of number 0 or the one before
+	again        = 16               // each such task of a host, a peer near it measures it once more
 	surveysShare = 14               // measurements that each peer is asked for at a time
 	heldShare    = 5                // of this part of its queue a peer is given tasks; a full queue leaves no choice
 )
@@ -179,7 +181,7 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 		h = &located{asked: true}
 	}
 	if !h.asked && h.name != "" && j.cfg.Vantages > 0 {
-		j.survey(a.Host, h, j.cfg.Vantages)
+		j.survey(a.Host, h, Survey{N: j.cfg.Vantages})
 		j.want(h, true)
 		return Named{}, Unmeasured
 	}
@@ -206,7 +208,10 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 		return Named{}, Full
 	}
 	if !h.near[0].timed && h.name != "" && j.cfg.Vantages > 0 && j.cfg.Probes > 0 { // a peer seems to be nearer than all that have measured it
-		j.survey(a.Host, h, j.cfg.Probes) // the next task's choice is better for it
+		j.survey(a.Host, h, Survey{N: j.cfg.Probes}) // the next task's choice is better for it
+	}
+	if h.named++; h.named%again == 0 {
+		j.surveyAgain(a.Host, h, c.slot)
 	}
 	random := j.away(h, j.takers[j.rng.IntN(len(j.takers))])
 	return Named{Peer: j.slots[c.slot].rec.ID, RTT: duration(h.rtt(c)), Random: duration(random)}, Go
@@ -276,7 +281,7 @@ func (j *Judge) named(id ID, h *located) (candidate, bool) {
 	if !ok || !j.index.marked(int(k), withRoom) || j.passes(k) || j.bars(k) {
 		return candidate{}, false
 	}
-	return candidate{k, j.slots[k].life, j.away(h, k), j.timed(h, k) >= 0}, true
+	return candidate{k, j.slots[k].life, j.away(h, k), j.timed(h, k) >= 0, 0}, true
 }
 
 // suited is the candidate near a host that is best for a task, of those that may and should have it, or else that may. For being one that should a peer may be
@@ -387,7 +392,7 @@ func (j *Judge) nearestWith(h *located, mark int, within float64) (candidate, bo
 	}
 	var room [1]far
 	if f := j.index.nearest(&search{at: &h.at, n: 1, limit: limit, mark: mark, pass: func(k int) bool { return j.timed(h, int32(k)) >= 0 || skips(int32(k)) }, best: room[:0]}); len(f) > 0 {
-		return candidate{int32(f[0].i), j.slots[f[0].i].life, f[0].ms + penalty, false}, true
+		return candidate{int32(f[0].i), j.slots[f[0].i].life, f[0].ms + penalty, false, 0}, true
 	}
 	return best, ok
 }
@@ -445,15 +450,41 @@ func (j *Judge) goesTo(now time.Time, a *Ask, h *located) float64 {
 	return math.MaxFloat64
 }
 
+// surveyAgain has a peer near a host measure it that has not, or else the one whose measurement is the oldest. What a busy computer once measured would keep
+// it from the host's tasks, and only they measure the host anew. taker has the task now.
+func (j *Judge) surveyAgain(key channel.HostKey, h *located, taker int32) {
+	if h.name == "" || j.cfg.Vantages == 0 || j.cfg.Probes == 0 {
+		return
+	}
+	var by *candidate
+	for i := range h.near {
+		c := &h.near[i]
+		if s := &j.slots[c.slot]; c.slot == taker || s.rec == nil || s.life != c.life {
+			continue
+		}
+		if !c.timed {
+			by = c
+			break
+		}
+		if by == nil || c.when < by.when {
+			by = c
+		}
+	}
+	if by != nil {
+		j.survey(key, h, Survey{N: 1, By: j.slots[by.slot].rec.ID})
+	}
+}
+
 // survey has a host measured, unless it is, or as many are as may be at a time.
-func (j *Judge) survey(key channel.HostKey, h *located, n int) {
+func (j *Judge) survey(key channel.HostKey, h *located, s Survey) {
 	most := min(max(len(j.takers)*surveysShare/max(j.cfg.Vantages, 1), 1), maxSurveys)
 	if h.busy || j.ahead >= most {
 		return
 	}
 	j.ahead++
 	h.busy = true
-	j.surveys = append(j.surveys, Survey{Host: key, Name: h.name, N: n})
+	s.Host, s.Name = key, h.name
+	j.surveys = append(j.surveys, s)
 }
 
 // Surveys are the hosts that should be measured, since the last call. Each is to be answered by Surveyed.

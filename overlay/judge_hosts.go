@@ -22,6 +22,7 @@ type located struct {
 	asked    bool      // it was measured, or that was tried
 	busy     bool      // it is being measured
 	wanted   uint32    // the last round in which its task waited
+	named    uint32    // how often a peer near it was named
 	timed    []candidate
 	near     []candidate
 	all      bool       // near has all peers
@@ -34,6 +35,7 @@ type candidate struct {
 	life  uint32
 	ms    float64 // as far as it counts (see away)
 	timed bool    // it measured the host
+	when  int64   // it did so last, in seconds
 }
 
 // Knows says whether a judge knows where a host is, or that nothing is known of it. If not, it wants to be told by Locate before Near is asked.
@@ -81,7 +83,7 @@ func (j *Judge) Locate(now time.Time, host channel.HostKey, name string, r coord
 	for i := range there.Samples {
 		s := &there.Samples[i]
 		if k, ok := j.slotOf[ID(s.Vantage)]; ok {
-			h.timed = append(h.timed, candidate{k, j.slots[k].life, milliseconds(s.RTT), true})
+			h.timed = append(h.timed, candidate{k, j.slots[k].life, milliseconds(s.RTT), true, s.When})
 		}
 	}
 	slices.SortFunc(h.timed, func(a, b candidate) int { return compare(a.ms, b.ms, a.slot, b.slot) })
@@ -114,7 +116,7 @@ func (j *Judge) rank(now time.Time, h *located) {
 	h.near = append(h.near[:0], h.timed...)
 	var room [candidates]far
 	for _, f := range j.index.nearest(&search{at: &h.at, n: candidates, limit: math.MaxFloat64, mark: absent, pass: j.timedBy(h), best: room[:0]}) {
-		h.near = append(h.near, candidate{int32(f.i), j.slots[f.i].life, f.ms + penalty, false})
+		h.near = append(h.near, candidate{int32(f.i), j.slots[f.i].life, f.ms + penalty, false, 0})
 	}
 	slices.SortFunc(h.near, func(a, b candidate) int { return compare(a.ms, b.ms, a.slot, b.slot) })
 	h.all = len(h.near) == len(j.takers)

@@ -394,3 +394,40 @@ func BenchmarkJudge(b *testing.B) {
 		})
 	}
 }
+
+// A peer beside a host that measured it while it was busy is asked again after some tasks, and has the host's tasks from then on. Without another peer near
+// the host none is asked.
+func TestJudgeHasHostsMeasuredAgain(t *testing.T) {
+	c := newCourt(t, 9, 3, JudgeConfig{Vantages: 8, Probes: 5})
+	var r coords.HostRecord
+	for i, rtt := range []time.Duration{60, 61, 90} { // the third is beside it
+		r.Add(coords.Sample{Vantage: string(c.peers[i].ID), At: c.peers[i].Coord, RTT: rtt * time.Millisecond, When: c.now.Unix() - int64(i)})
+	}
+	c.j.Locate(c.now, 1, "http://1", r)
+	var asked []ID
+	for task := range 3 * again {
+		n, v := c.j.Near(c.now, Ask{Host: 1, Share: NearShare})
+		if v != Go {
+			t.Fatalf("task %d: %v", task, v)
+		}
+		if beside := slices.Contains(asked, c.peers[2].ID); (n.Peer == c.peers[2].ID) != beside {
+			t.Errorf("task %d goes to %s; measured again by %v", task, n.Peer, asked)
+		}
+		for _, s := range c.j.Surveys() {
+			if s.N != 1 || s.Name != "http://1" || s.By == n.Peer {
+				t.Errorf("after task %d, of %s: %+v", task, n.Peer, s)
+			}
+			asked = append(asked, s.By)
+			rtt := 60 * time.Millisecond
+			if s.By == c.peers[2].ID {
+				rtt = time.Millisecond
+			}
+			r.Add(coords.Sample{Vantage: string(s.By), At: r.Samples[0].At, RTT: rtt, When: c.now.Unix() + int64(task)})
+			c.j.Surveyed(1)
+			c.j.Locate(c.now, 1, "http://1", r)
+		}
+	}
+	if len(asked) != 3 || !slices.Contains(asked, c.peers[2].ID) {
+		t.Errorf("measured again by %v in %d tasks", asked, 3*again)
+	}
+}

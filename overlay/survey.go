@@ -20,6 +20,7 @@ type survey struct {
 	rounds  int             // that are left
 	waiting int             // answers of this round that are waited for
 	tried   map[ID]bool
+	by      ID // the only one to measure; empty: any
 }
 
 // The parameters of surveys.
@@ -29,10 +30,10 @@ const (
 	surveyPool     = 512             // known peers of which a round's are chosen: half of them the nearest, half random
 )
 
-// Survey has peers measure the round-trip time to a Web host, count of them at first. The samples are an Event with the same req; Err wraps
+// Survey has peers measure the round-trip time to a Web host. The samples are an Event with the same req; Err wraps
 // ErrRefused where no peer is known that could measure. The host may have been measured before.
-func (n *Node) Survey(now time.Time, req uint64, host string, r coords.HostRecord, count int) []Send {
-	if len(n.surveys) >= MaxSurveys || host == "" || count < 1 {
+func (n *Node) Survey(now time.Time, req uint64, of Survey, r coords.HostRecord) []Send {
+	if len(n.surveys) >= MaxSurveys || of.Name == "" || of.N < 1 {
 		n.events = append(n.events, Event{Req: req, Err: ErrBusy})
 		return nil
 	}
@@ -40,8 +41,8 @@ func (n *Node) Survey(now time.Time, req uint64, host string, r coords.HostRecor
 		n.counts["refused: malformed host record"]++
 		r = coords.HostRecord{}
 	}
-	s := &survey{req: req, host: host, record: r.Moved(n.table.whereIs), count: min(count, MaxNear), rounds: 1, tried: map[ID]bool{}}
-	if len(r.Samples) == 0 {
+	s := &survey{req: req, host: of.Name, by: of.By, record: r.Moved(n.table.whereIs), count: min(of.N, MaxNear), rounds: 1, tried: map[ID]bool{}}
+	if len(r.Samples) == 0 && of.By == "" {
 		s.rounds += NearRounds + 1
 	}
 	n.surveys[req] = s
@@ -57,7 +58,7 @@ func (n *Node) surveyOn(now time.Time, s *survey) []Send {
 	}
 	count := s.count
 	switch {
-	case len(s.samples) == 0:
+	case len(s.samples) == 0 || s.by != "":
 	case s.rounds > 1:
 		count = min(count, NearProbes)
 	default:
@@ -88,6 +89,12 @@ func (n *Node) surveyors(s *survey, count int) []PeerRecord {
 		if r := t.entries[i].rec; r.Load.Threads > 0 && !s.tried[r.ID] && t.spots[i].since != silent {
 			pool = append(pool, r)
 		}
+	}
+	if s.by != "" {
+		if i := t.find(s.by); i >= 0 {
+			add(i)
+		}
+		return vantagesOf(&coords.HostRecord{}, pool, count, n.rng)
 	}
 	if len(t.entries) <= surveyPool {
 		for i := range t.entries {

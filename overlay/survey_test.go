@@ -35,7 +35,7 @@ func surveyOf(t *testing.T, n *Node, now time.Time, r coords.HostRecord, peers [
 			}
 		}
 	}
-	send(n.Survey(now, 7, "http://a.example", r, 8))
+	send(n.Survey(now, 7, Survey{Name: "http://a.example", N: 8}, r))
 	for now.Before(began.Add(time.Minute)) {
 		for _, e := range n.Events() {
 			if e.Req == 7 {
@@ -162,13 +162,13 @@ func TestSurveyEnds(t *testing.T) {
 		}
 	}
 	n := manager(t, now, 1, nil)
-	n.Survey(now, 1, "http://a.example", coords.HostRecord{}, 8)
+	n.Survey(now, 1, Survey{Name: "http://a.example", N: 8}, coords.HostRecord{})
 	if e := n.Events(); len(e) != 1 || !errors.Is(e[0].Err, ErrRefused) {
 		t.Errorf("without peers: %+v", e)
 	}
 	n = manager(t, now, 1, peers)
 	for req := range uint64(MaxSurveys + 1) {
-		n.Survey(now, req+1, "http://a.example", coords.HostRecord{}, 1)
+		n.Survey(now, req+1, Survey{Name: "http://a.example", N: 1}, coords.HostRecord{})
 	}
 	if e := n.Events(); len(e) != 1 || !errors.Is(e[0].Err, ErrBusy) {
 		t.Errorf("%d surveys at a time: %+v", MaxSurveys+1, e)
@@ -272,6 +272,45 @@ func TestView(t *testing.T) {
 	for i := range v.Peers {
 		if (v.stands[i] == avoided) != (v.Peers[i].ID == "p5") {
 			t.Errorf("%s: standing %d", v.Peers[i].ID, v.stands[i])
+		}
+	}
+}
+
+// A survey by one peer asks no other, whatever is known of the host.
+func TestSurveyByOne(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	rng := rand.New(rand.NewPCG(3, 4))
+	var peers []PeerRecord
+	for i := range 20 {
+		peers = append(peers, PeerRecord{ID: ID(fmt.Sprint("p", i)), Issued: now, Coord: somewhere(rng), Load: Load{Threads: 1}})
+	}
+	for _, known := range []bool{false, true} {
+		n := manager(t, now, 5, peers)
+		var r coords.HostRecord
+		if known {
+			for _, p := range peers[:10] {
+				r.Add(coords.Sample{Vantage: string(p.ID), At: p.Coord, RTT: time.Millisecond, When: now.Unix()})
+			}
+		}
+		var asked []ID
+		for _, s := range n.Survey(now, 7, Survey{Name: "http://a.example", N: 1, By: "p3"}, r) {
+			if m, ok := s.Msg.(ProbeHost); ok {
+				asked = append(asked, s.To)
+				n.Step(now, s.To, Probed{Req: m.Req, RTT: 5 * time.Millisecond, At: peers[3].Coord})
+			}
+		}
+		ended := false
+		for _, e := range n.Events() {
+			if ended = ended || e.Req == 7; e.Req == 7 && (len(e.Placed.Samples) != 1 || e.Err != nil) {
+				t.Errorf("it came to %+v", e)
+			}
+		}
+		if !ended || !slices.Equal(asked, []ID{"p3"}) {
+			t.Errorf("known %v: asked %v, ended %v", known, asked, ended)
+		}
+		n.Survey(now, 8, Survey{Name: "http://a.example", N: 1, By: "gone"}, r)
+		if e := n.Events(); len(e) != 1 || !errors.Is(e[0].Err, ErrRefused) {
+			t.Errorf("by a peer that has gone: %+v", e)
 		}
 	}
 }

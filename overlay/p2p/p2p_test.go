@@ -350,11 +350,11 @@ func TestKilledManagerKnowsItsPeersAgain(t *testing.T) {
 func TestProbeAndCoordinates(t *testing.T) {
 	n := open(t, 4, 2)
 	n.until("the manager knows all peers", func() bool { return n.takers() == 4 })
-	samples, err := n.boss.runner.Survey(t.Context(), "http://a.example", coords.HostRecord{}, 8)
+	samples, err := n.boss.runner.Survey(t.Context(), overlay.Survey{Name: "http://a.example", N: 8}, coords.HostRecord{})
 	if err != nil || len(samples) != 4 {
 		t.Fatalf("%d samples, %v", len(samples), err)
 	}
-	if samples, err := n.peers[0].runner.Survey(t.Context(), "http://a.example", coords.HostRecord{}, 8); err == nil && len(samples) > 0 {
+	if samples, err := n.peers[0].runner.Survey(t.Context(), overlay.Survey{Name: "http://a.example", N: 8}, coords.HostRecord{}); err == nil && len(samples) > 0 {
 		t.Error("a peer had another member measure a host")
 	}
 	n.until("peers have measured each other", func() bool { return n.peers[1].runner.pings.Load() > 0 })

@@ -21,11 +21,11 @@ func (r *Runner) Place(ctx context.Context, s channel.Signed, h channel.Header, 
 	return e.Placed, err
 }
 
-// Survey has peers measure the round-trip time to a Web host: count random ones, then in rounds those that are probably nearest to it, until
-// one is very near. A host that was measured before is measured by some that are probably nearest. No samples and no error: no
+// Survey has peers measure the round-trip time to a Web host: some random ones, then in rounds those that are probably nearest to it, until
+// one is very near. A host that was measured before is measured by some that are probably nearest, or by the peer that the survey names. No samples and no error: no
 // peer that was asked can reach it.
-func (r *Runner) Survey(ctx context.Context, host string, record coords.HostRecord, count int) ([]coords.Sample, error) {
-	e, err := r.await(ctx, func(now time.Time, req uint64) []overlay.Send { return r.node.Survey(now, req, host, record, count) })
+func (r *Runner) Survey(ctx context.Context, of overlay.Survey, record coords.HostRecord) ([]coords.Sample, error) {
+	e, err := r.await(ctx, func(now time.Time, req uint64) []overlay.Send { return r.node.Survey(now, req, of, record) })
 	return e.Placed.Samples, err
 }
 

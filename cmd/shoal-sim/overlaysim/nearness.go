@@ -87,7 +87,7 @@ func (k *nearness) survey(now time.Time) {
 	n := k.s.n
 	for _, h := range k.judge.Surveys() {
 		n.after(0, func() {
-			n.send(manager, n.members[manager].node.Survey(now, surveyReq+uint64(h.Host), h.Name, k.s.host(int(h.Host)).record, h.N))
+			n.send(manager, n.members[manager].node.Survey(now, surveyReq+uint64(h.Host), h, k.s.host(int(h.Host)).record))
 		})
 	}
 }
