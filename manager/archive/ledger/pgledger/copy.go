@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -111,14 +109,14 @@ func (s *Store) mustBeEmpty() error {
 // lookTime is how long a command may look into a folder that is to be emptied.
 const lookTime = 10 * time.Second
 
-// openAnew empties a folder and opens it. No program holds the folder for a moment. A command that lists captures may open it then and write there; openAnew
-// waits for that command to end.
+// openAnew empties a folder and opens it. Before and after it is emptied no program holds the folder for a moment. A command that lists captures may open it
+// then and write there; openAnew waits for that command to end, and empties the folder again.
 func openAnew(ctx context.Context, cfg badgerledger.Config) (s *badgerledger.Store, err error) {
 	for end := time.Now().Add(lookTime); ; {
-		if err = os.RemoveAll(cfg.Dir); err == nil {
+		if err = empty(cfg.Dir); err == nil {
 			s, err = badgerledger.Open(cfg)
 		}
-		if err == nil || !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, ledger.ErrLocked) || time.Now().After(end) {
+		if err == nil || !errors.Is(err, ledger.ErrLocked) || time.Now().After(end) {
 			return s, err
 		}
 		select {
