@@ -46,6 +46,8 @@ func (s *Server) Explain(err error) error {
 	switch where := s.where(); {
 	case errors.As(err, &pg):
 		return explainServer(where, pg, err)
+	case noTLS(err) && !s.plainToo() && strings.Contains(err.Error(), "server refused TLS connection"):
+		return fmt.Errorf("%w: %s does not speak TLS: switch ssl on there, or say sslmode=disable in the URL on a network of your own (%s)", ErrUnreachable, where, unsecret(err))
 	case noTLS(err) && !s.plainToo():
 		return fmt.Errorf("%w: TLS with %s failed: give the server's authority with sslrootcert=FILE in the URL, or sslmode=disable on a network of your own (%s)", ErrUnreachable, where, unsecret(err))
 	case errors.As(err, &network), lost(err):

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -125,18 +126,21 @@ type peerEvidenceCmd struct {
 
 func (c *peerEvidenceCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, true, func(a *api.Client) error {
-		if c.Case != "" {
-			var k desk.Case
-			if err := a.Do(ctx, http.MethodGet, "/trust/case", url.Values{"number": {c.Case}}, nil, &k); err != nil {
-				return err
-			}
-			return showCase(s.out, &k)
-		}
 		var e desk.PeerEvidence
 		if err := a.Do(ctx, http.MethodGet, "/peers/evidence", url.Values{"peer": {c.Peer}}, nil, &e); err != nil {
 			return err
 		}
-		return showEvidence(s, &e)
+		if c.Case == "" {
+			return showEvidence(s, &e)
+		}
+		var k desk.Case
+		if err := a.Do(ctx, http.MethodGet, "/trust/case", url.Values{"number": {c.Case}}, nil, &k); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(e.Cases, func(of desk.Case) bool { return of.Number == k.Number }) && k.Accused != e.Deliverer && k.Accuser != e.Deliverer {
+			return fmt.Errorf("case %s is not one of %s, but of %s and %s: shoal peer evidence %s lists its cases", k.Number, c.Peer, k.Accused, k.Accuser, c.Peer)
+		}
+		return showCase(s.out, &k)
 	})
 }
 

@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -19,5 +22,28 @@ func TestObjectionsAreListed(t *testing.T) {
 	said := out.String()
 	if !strings.Contains(said, "OBJECTION") || !strings.Contains(said, "My provider") || !strings.Contains(said, "...") || strings.Contains(said, "\x1b") || len(said) > 800 {
 		t.Errorf("listed as:\n%s", said)
+	}
+}
+
+// TestCaseOfAnotherPeer: a case is shown of the peers that it is about. Of another peer it is refused, with whose it is.
+func TestCaseOfAnotherPeer(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/peers/evidence", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(desk.PeerEvidence{PeerTrust: desk.PeerTrust{Deliverer: r.URL.Query().Get("peer")}})
+	})
+	mux.HandleFunc("GET /api/v1/trust/case", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(desk.Case{Number: r.URL.Query().Get("number"), URL: "https://a.example/", Accused: "d-1", Accuser: "d-2"})
+	})
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	for _, peer := range []string{"d-1", "d-2", "d-3"} {
+		code, out, said := call(t, "peer", "evidence", peer, "--case", "00ff", "--manager", s.URL, "--token", "x", "--data", t.TempDir())
+		if peer == "d-3" {
+			if want := "case 00ff is not one of d-3, but of d-1 and d-2: shoal peer evidence d-3 lists its cases"; code != 1 || !strings.Contains(said, want) || out != "" {
+				t.Errorf("of a peer that it is not about: status %d, %q, %q", code, out, said)
+			}
+		} else if code != 0 || !strings.Contains(out, "case 00ff: https://a.example/") {
+			t.Errorf("of %s: status %d, %q, %q", peer, code, out, said)
+		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
 // Errors of a bucket.
@@ -98,6 +99,9 @@ func parse(cfg Config) (*Bucket, error) {
 	name, prefix, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if name == "" {
 		return nil, fmt.Errorf("%w: %s names no bucket: it has the form %s", ErrURL, u.Redacted(), form)
+	}
+	if err := s3utils.CheckValidBucketName(name); err != nil {
+		return nil, fmt.Errorf("%w: no bucket can have the name %s (%w): correct --bucket", ErrURL, name, err)
 	}
 	if prefix != "" {
 		prefix += "/"
@@ -370,6 +374,8 @@ func (b *Bucket) explain(what string, err error) error {
 		return fmt.Errorf("%w: TLS with %s failed: give the store's authority with ca=FILE in the URL (%w)", ErrUnreachable, b.where, err)
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return fmt.Errorf("%w: %s does not speak TLS: add tls=off to the URL, on a network of your own (%w)", ErrUnreachable, b.where, err)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return fmt.Errorf("%w: %s does not answer in time: look at the store, and at the network between (%w)", ErrUnreachable, b.where, err)
 	case errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: no object store answers at %s: start it, or correct --bucket (%w)", ErrUnreachable, b.where, err)
 	}

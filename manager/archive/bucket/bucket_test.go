@@ -188,6 +188,9 @@ func TestPutIsBounded(t *testing.T) {
 		if !errors.Is(err, ErrUnreachable) || sent == 0 || sent > tries {
 			t.Errorf("%s: %v, after %d requests", name, err, sent)
 		}
+		if says := strings.Contains(err.Error(), "does not answer in time: look at the store"); says != (name == "late") {
+			t.Errorf("%s: %v", name, err)
+		}
 		mu.Unlock()
 		lab.Break(nil)
 		if _, err := b.Size(ctx, name); !errors.Is(err, ErrNoObject) {
