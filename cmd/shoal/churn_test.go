@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -220,14 +219,14 @@ func startChurn(t *testing.T, sw swarming) *churning {
 	if _, err := st.desk.AddChannels(ctx, chs); err != nil {
 		t.Fatal(err)
 	}
-	ports, err := lowPorts(sw.peers)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i := range sw.peers {
+		port, err := ports.Free()
+		if err != nil {
+			t.Fatal(err)
+		}
 		rng := sim.Rand(1, fmt.Sprintf("peer %d", i))
 		run(fmt.Sprintf("peer %d", i), func(ctx context.Context) error {
-			return churnLife(ctx, rng, sw.life, filepath.Join(dir, fmt.Sprint(i)), st.joinString(), ports[i], server.World().Config(), func() { c.returns.Add(1) })
+			return churnLife(ctx, rng, sw.life, filepath.Join(dir, fmt.Sprint(i)), st.joinString(), port, server.World().Config(), func() { c.returns.Add(1) })
 		})
 	}
 	return c
@@ -269,22 +268,6 @@ func middle(o manager.Overview) time.Duration {
 		return 0
 	}
 	return o.Intervals[2]
-}
-
-// lowPorts are free ports below those that systems give to connections, so that a peer that comes back finds its own free.
-func lowPorts(n int) (ports []int, err error) {
-	for range 100 * n {
-		if len(ports) == n {
-			return ports, nil
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close() // all are held until the last is found: none is given twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return nil, fmt.Errorf("fewer than %d of the ports 10000 to 29999 are free", n)
 }
 
 // churnLife is one peer's comings and goings. It comes back to the same port, since its place in the pond hangs on that: the simulator's peers do not move either.

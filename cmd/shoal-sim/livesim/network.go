@@ -101,9 +101,11 @@ func (c *cell) open(ctx context.Context, bin, dir string) (n *network, err error
 }
 
 func (n *network) startPond(ctx context.Context) (err error) {
-	if n.addr, err = freeAddr(); err != nil {
+	port, err := ports.Free()
+	if err != nil {
 		return err
 	}
+	n.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	cfg := n.world.Config()
 	var nodes []string
 	for _, p := range n.ports {
@@ -127,14 +129,6 @@ func (n *network) startPond(ctx context.Context) (err error) {
 		}
 	}
 	return fmt.Errorf("the pond does not answer: %s", n.pond.said())
-}
-
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("no free port on loopback: %w", err)
-	}
-	return l.Addr().String(), l.Close()
 }
 
 func (n *network) peerName(i int) string { return fmt.Sprintf("peer-%03d", i+1) }
