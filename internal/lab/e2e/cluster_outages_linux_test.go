@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -196,8 +198,9 @@ func (c *clusterChaos) must(err error) {
 	}
 }
 
+// send sends a process a signal, unless it has ended by itself. Whether it might is for others to say.
 func (c *clusterChaos) send(p *process, s syscall.Signal) {
-	if err := p.cmd.Process.Signal(s); err != nil {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		c.t.Errorf("%s: %v", p.name, err)
 	}
 }
