@@ -3,6 +3,7 @@ package pgledger
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,21 +21,21 @@ func TestOpenAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed := make(chan error, 1)
+	var ends atomic.Bool
 	go func() {
 		time.Sleep(100 * time.Millisecond)
+		ends.Store(true)
 		closed <- looks.Close()
 	}()
 	anew, err := openAnew(t.Context(), badgerledger.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-closed:
-		if err != nil {
-			t.Errorf("the command ends with %v", err)
-		}
-	default:
+	if !ends.Load() {
 		t.Error("the folder was emptied under the command")
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("the command ends with %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "of before")); !os.IsNotExist(err) {
 		t.Errorf("the folder was not emptied: %v", err)
