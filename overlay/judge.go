@@ -450,25 +450,27 @@ func (j *Judge) goesTo(now time.Time, a *Ask, h *located) float64 {
 	return math.MaxFloat64
 }
 
-// surveyAgain has a peer near a host measure it that has not, or else the one whose measurement is the oldest. What a busy computer once measured would keep
-// it from the host's tasks, and only they measure the host anew. taker has the task now.
+// surveyAgain has a peer near a host measure it: by turns one that has not, and the one whose measurement is the oldest, so that a peer which never answers does
+// not keep others from it. What a busy computer once measured would keep it from the host's tasks, and only they measure the host anew. taker has the task now.
 func (j *Judge) surveyAgain(key channel.HostKey, h *located, taker int32) {
 	if h.name == "" || j.cfg.Vantages == 0 || j.cfg.Probes == 0 {
 		return
 	}
-	var by *candidate
+	var by, never *candidate
 	for i := range h.near {
 		c := &h.near[i]
 		if s := &j.slots[c.slot]; c.slot == taker || s.rec == nil || s.life != c.life {
 			continue
 		}
-		if !c.timed {
+		switch {
+		case !c.timed && never == nil:
+			never = c
+		case c.timed && (by == nil || c.when < by.when):
 			by = c
-			break
 		}
-		if by == nil || c.when < by.when {
-			by = c
-		}
+	}
+	if by == nil || never != nil && h.named/again%2 == 1 {
+		by = never
 	}
 	if by != nil {
 		j.survey(key, h, Survey{N: 1, By: j.slots[by.slot].rec.ID})

@@ -431,3 +431,25 @@ func TestJudgeHasHostsMeasuredAgain(t *testing.T) {
 		t.Errorf("measured again by %v in %d tasks", asked, 3*again)
 	}
 }
+
+// A peer near a host that never answers when it is to measure it does not keep the others from measuring it again.
+func TestJudgeDoesNotWaitForTheSilent(t *testing.T) {
+	c := newCourt(t, 9, 3, JudgeConfig{Vantages: 8, Probes: 5})
+	var r coords.HostRecord
+	for i, rtt := range []time.Duration{10, 90} { // the third has never measured it
+		r.Add(coords.Sample{Vantage: string(c.peers[i].ID), At: c.peers[i].Coord, RTT: rtt * time.Millisecond, When: c.now.Unix()})
+	}
+	c.j.Locate(c.now, 1, "http://1", r)
+	asked := map[ID]int{}
+	for range 4 * again {
+		c.j.Near(c.now, Ask{Host: 1, Share: NearShare})
+		for _, s := range c.j.Surveys() {
+			asked[s.By]++
+			c.j.Surveyed(1)
+			c.j.Locate(c.now, 1, "http://1", r)
+		}
+	}
+	if asked[c.peers[1].ID] != 2 || asked[c.peers[2].ID] != 2 {
+		t.Errorf("asked: %v", asked)
+	}
+}
