@@ -130,14 +130,9 @@ func (c caller) ask(ctx context.Context, s member.Server, others bool, proto pro
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", wire.ErrUnreachable, err)
 	}
-	if _, connected := c.node.Member(to); !connected {
-		if c.node.Sought(to) {
-			return nil, fmt.Errorf("%w: %s", wire.ErrUnreachable, to)
-		}
-		if len(s.Addrs) > 0 {
-			if err := c.node.Connect(ctx, to, s.Addrs...); err != nil {
-				return nil, err
-			}
+	if _, connected := c.node.Member(to); !connected && len(s.Addrs) > 0 {
+		if err := c.node.Connect(ctx, to, s.Addrs...); err != nil {
+			return nil, err
 		}
 	}
 	if others {

@@ -8,14 +8,16 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// barred keeps a swarm from addresses that Config.Bar names, which may change while the node runs. Who is a member is the gate's question.
+// barred keeps a swarm from addresses that Config.Bar names, which may change while the node runs, and from peers that it is not to dial now. Who is a
+// member is the gate's question.
 type barred struct {
-	bar func(ma.Multiaddr) bool
+	bar  func(ma.Multiaddr) bool
+	dial func(peer.ID) bool
 }
 
 var _ connmgr.ConnectionGater = barred{}
 
-func (barred) InterceptPeerDial(peer.ID) bool                     { return true }
+func (b barred) InterceptPeerDial(p peer.ID) bool                 { return b.dial(p) }
 func (b barred) InterceptAddrDial(_ peer.ID, a ma.Multiaddr) bool { return !b.bar(a) }
 func (barred) InterceptAccept(network.ConnMultiaddrs) bool        { return true }
 func (barred) InterceptSecured(network.Direction, peer.ID, network.ConnMultiaddrs) bool {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -54,6 +55,7 @@ type home struct {
 	log      *slog.Logger
 	lost     chan struct{} // a server's connection is gone, or what depends on it has changed
 	renewing *renewing
+	runs     atomic.Bool // keep does
 
 	mu      sync.Mutex // guards all below
 	now     Home
@@ -76,19 +78,23 @@ func (h *home) Home() (Home, <-chan struct{}) {
 	return h.now, h.changed
 }
 
-// Sought reports whether a server that is not connected is the way home's to dial, from the moment of its loss on. Others need not: each would
-// add attempts of its own to an outage, and all peers' tasks would storm a server that has just started.
-func (h *home) Sought(id peer.ID) bool {
-	now, _ := h.Home()
-	if now.At != "" && now.At != id.String() || h.Direct(id) {
+// seeks reports whether a server that is not connected is the way home's to dial, from the moment of its loss on. What else wants that server, as
+// each task in flight and the DHT do, would add attempts of its own to an outage, and all peers' would storm a server that has just started.
+func (h *home) seeks(id peer.ID) bool {
+	if !h.runs.Load() {
 		return false
 	}
-	return slices.ContainsFunc(h.homes(), func(s peer.AddrInfo) bool { return s.ID == id })
+	h.mu.Lock()
+	at := h.now.At
+	h.mu.Unlock()
+	return (at == "" || at == id.String()) && slices.ContainsFunc(h.homes(), func(s peer.AddrInfo) bool { return s.ID == id })
 }
 
 // keep holds a connection to one of the network's archives, or managers where there is none. Each peer has its own order of them, so that
 // they share the peers out.
 func (h *home) keep(ctx context.Context) {
+	h.runs.Store(true)
+	defer h.runs.Store(false)
 	way := homing.New(time.Now(), h.times, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -251,7 +257,7 @@ func (h *home) attempt(ctx context.Context, tries int) (peer.ID, error) {
 			err := sleep(ctx, time.Duration(i)*nextAttempt)
 			if err == nil {
 				h.gate.Backoff().Clear(s.ID) // the way home paces itself
-				_, err = h.gate.DialPeer(ctx, s.ID)
+				err = h.dial(ctx, s.ID)
 			}
 			ends <- end{s.ID, err}
 		}()
@@ -271,6 +277,15 @@ func (h *home) attempt(ctx context.Context, tries int) (peer.ID, error) {
 		return at, nil
 	}
 	return "", failed
+}
+
+// dial connects to a server, and waits until both are members to each other.
+func (h *home) dial(ctx context.Context, id peer.ID) error {
+	c, err := h.gate.Dial(ctx, id)
+	if err != nil {
+		return err
+	}
+	return h.gate.Await(ctx, c)
 }
 
 // sleep waits, unless ctx ends.

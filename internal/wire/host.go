@@ -86,7 +86,9 @@ func (b *builder) build(announce []ma.Multiaddr, gc gate.Config, r *services) (c
 		return nil, err
 	}
 	bus := eventbus.NewBus()
-	sw, err := b.swarm(b.key, bus, resources, swarm.WithMetrics(b.traffic), swarm.WithDialRanker(b.rank), swarm.WithConnectionGater(barred{b.cfg.Bar}),
+	var g *gate.Gate
+	mayDial := func(p peer.ID) bool { return g.MayDial(p) }
+	sw, err := b.swarm(b.key, bus, resources, swarm.WithMetrics(b.traffic), swarm.WithDialRanker(b.rank), swarm.WithConnectionGater(barred{b.cfg.Bar, mayDial}),
 		swarm.WithMultiaddrResolver(swarm.ResolverFromMaDNS{Resolver: names}))
 	if err != nil {
 		return nil, err
@@ -94,7 +96,7 @@ func (b *builder) build(announce []ma.Multiaddr, gc gate.Config, r *services) (c
 	if r.upgrader, r.udp, err = b.transports(sw, b.key, resources); err != nil {
 		return nil, err
 	}
-	g := gate.New(sw, gc)
+	g = gate.New(sw, gc)
 	opts := &basichost.HostOpts{
 		EventBus:           bus,
 		ConnManager:        kept,

@@ -105,7 +105,7 @@ func (j *joiner) obtainFrom(ctx context.Context, m peer.AddrInfo, hello *wirepb.
 	defer release()
 	j.store.AddAddrs(m.ID, m.Addrs, peerstore.TempAddrTTL)
 	j.gate.Backoff().Clear(m.ID) // the caller paces its tries itself
-	c, err := j.gate.Swarm.DialPeer(ctx, m.ID)
+	c, err := j.gate.Dial(ctx, m.ID)
 	if err != nil {
 		return fmt.Errorf("%w: no manager answers at %v; is it running, and does no firewall stand between? (%w)", ErrUnreachable, m.Addrs, err)
 	}

@@ -184,6 +184,7 @@ func (n *Node) gateConfig() gate.Config {
 		Greet:    func(c network.Conn) { n.life.spawn(func(ctx context.Context) { n.greet(ctx, c) }) },
 		Answer:   func(s network.Stream) { n.answer(s) },
 		Ready:    n.valid,
+		MayDial:  func(p peer.ID) bool { return !n.home.seeks(p) },
 		Rejected: n.rejected,
 		Left: func(m Member) {
 			if m.Role != member.Peer {
@@ -193,6 +194,7 @@ func (n *Node) gateConfig() gate.Config {
 		},
 		NotMember: errNotMember,
 		NotJoined: &Status{Code: NotMember, Text: "wire: not a member of the network yet; join it first"},
+		NotDialed: errAway,
 	}
 }
 

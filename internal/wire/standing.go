@@ -234,7 +234,7 @@ func (j *joiner) standingOf(ctx context.Context, m peer.AddrInfo, ask []byte) (*
 	j.gate.Backoff().Clear(m.ID)
 	ctx, cancel := context.WithTimeout(ctx, j.patience)
 	defer cancel()
-	c, err := j.gate.Swarm.DialPeer(ctx, m.ID)
+	c, err := j.gate.Dial(ctx, m.ID)
 	if err != nil {
 		return nil, fmt.Errorf("%w: no manager answers at %v (%w)", ErrUnreachable, m.Addrs, err)
 	}

@@ -81,6 +81,9 @@ var errNotMember = &Status{Code: NotMember, Reason: "not_member", Text: "wire: t
 // ErrUnreachable is a peer that could not be connected to.
 var ErrUnreachable = errors.New("wire: unreachable")
 
+// errAway is a server that the way home dials.
+var errAway = errors.New("wire: the connection to the network's server is lost; the way home tries again")
+
 // clip keeps a text within n bytes, as UTF-8.
 func clip(s string, n int) string {
 	if len(s) <= n {

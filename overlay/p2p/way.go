@@ -76,12 +76,9 @@ func (r *Runner) call(ctx context.Context, to target, on protocol.ID, req []byte
 		return w.Call(ctx, id, on, req, maxMessage)
 	}
 	to.tell(false)
-	if w.Sought(id) {
-		return nil, fmt.Errorf("%w: %s is away", errNotDialled, id)
-	}
 	direct, relays := split(to.addrs)
 	for _, via := range relays {
-		if via == w.ID() || !w.Direct(via) && (w.Sought(via) || w.Connect(ctx, via) != nil) {
+		if via == w.ID() || !w.Direct(via) && w.Connect(ctx, via) != nil {
 			continue
 		}
 		raw, err := w.Ride(ctx, via, id, on, req, maxMessage)

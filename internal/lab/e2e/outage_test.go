@@ -59,6 +59,13 @@ func TestOutage(t *testing.T) {
 	if most := peers * (1 + int(long/(homing.Default().Again*3/5))); n > most {
 		t.Errorf("%d attempts of %d peers in %v, at most %d wanted", n, peers, long, most)
 	}
+	known := peers // one each may be under way
+	for _, k := range tries {
+		known += k
+	}
+	if n > known {
+		t.Errorf("%d attempts of %d peers, whose ways home failed %v times: something else dials", n, peers, tries)
+	}
 
 	returned := time.Now()
 	m = boss(at.String())

@@ -9,6 +9,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -36,10 +37,12 @@ type Config struct {
 	Greet     func(network.Conn)   // begins to show our certificate; it does not wait for the answer
 	Answer    func(network.Stream) // negotiates and serves the gate's protocol, nothing else
 	Ready     func() bool          // whether there is a certificate to show
+	MayDial   func(peer.ID) bool   // whether the host dials a peer that is not connected; else the gate's owner does, with Dial
 	Rejected  func(why string)     // counts a refusal
 	Left      func(Member)         // a member's connection has ended
 	NotMember error                // tells a caller that the other side is no member, where Reject has not said more
 	NotJoined error                // tells a caller that this side is none
+	NotDialed error                // tells a caller that MayDial says no
 }
 
 // Gate is the network as the host sees it. It is safe for concurrent use.
@@ -51,6 +54,7 @@ type Gate struct {
 	links   map[network.Conn]*link
 	watch   []network.Notifiee
 	held    map[peer.ID]int // peers to which join or renew talk by themselves
+	dialed  map[peer.ID]int // peers that the owner dials
 	waiting map[peer.ID]int // peers that are awaited through a punched hole, and greet first
 	handler network.StreamHandler
 }
@@ -86,7 +90,7 @@ func Expel(c network.Conn) { _ = c.CloseWithError(network.ConnGated) }
 
 // New puts a gate before a swarm.
 func New(s *swarm.Swarm, cfg Config) *Gate {
-	g := &Gate{Swarm: s, cfg: cfg, links: map[network.Conn]*link{}, held: map[peer.ID]int{}, waiting: map[peer.ID]int{}}
+	g := &Gate{Swarm: s, cfg: cfg, links: map[network.Conn]*link{}, held: map[peer.ID]int{}, dialed: map[peer.ID]int{}, waiting: map[peer.ID]int{}}
 	s.SetStreamHandler(g.stream)
 	s.Notify((*events)(g))
 	return g
@@ -133,6 +137,9 @@ func (g *Gate) DialPeer(ctx context.Context, p peer.ID) (network.Conn, error) {
 		defer g.countIn(g.waiting, p)()
 	}
 	c, err := g.Swarm.DialPeer(ctx, p)
+	if errors.Is(err, swarm.ErrGaterDisallowedConnection) && !g.MayDial(p) {
+		err = g.cfg.NotDialed
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +147,20 @@ func (g *Gate) DialPeer(ctx context.Context, p peer.ID) (network.Conn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Dial connects for the gate's owner, who decides when. The other side need not be a member yet.
+func (g *Gate) Dial(ctx context.Context, p peer.ID) (network.Conn, error) {
+	defer g.countIn(g.dialed, p)()
+	return g.Swarm.DialPeer(ctx, p)
+}
+
+// MayDial reports whether the swarm may dial a peer. While the owner dials it, others wait for the same end.
+func (g *Gate) MayDial(p peer.ID) bool {
+	g.mu.Lock()
+	owner := g.dialed[p] > 0
+	g.mu.Unlock()
+	return owner || g.cfg.MayDial(p)
 }
 
 // NewStream opens a stream to a member.
